@@ -3,8 +3,8 @@ package informer
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync/atomic"
+	"time"
 	"weak"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/fifo"
+	"github.com/larder-dev/larder/informer/internal/delivery"
 	"github.com/larder-dev/larder/internal/patient"
 )
 
@@ -22,39 +23,13 @@ const (
 	backlogBytes   = 16 << 20
 )
 
-// storedPage is stored objects in key order. It is not changed.
-type storedPage struct {
-	after string
-	keys  []string
-	objs  []runtime.Object
-	// to is the last key that it covers; empty if there are none after it.
-	to   string
-	lost []unreadable
-}
-
-func (p *storedPage) covers(key string) bool { return key > p.after && (p.to == "" || key <= p.to) }
-
-// with returns a page that has obj under key, or nothing if obj is nil.
-func (p *storedPage) with(key string, obj runtime.Object) *storedPage {
-	next := *p
-	next.keys, next.objs = slices.Clone(p.keys), slices.Clone(p.objs)
-	at, found := slices.BinarySearch(next.keys, key)
-	if found {
-		next.keys, next.objs = slices.Delete(next.keys, at, at+1), slices.Delete(next.objs, at, at+1)
-	}
-	if obj != nil {
-		next.keys, next.objs = slices.Insert(next.keys, at, key), slices.Insert(next.objs, at, obj)
-	}
-	return &next
-}
-
 // pages reads pages for backlogs. Handlers that are equally far, as those from before the start often are, share what has been decoded.
 type pages struct {
 	limit int // objects of a page
 	// turn has a token while somebody reads: who comes meanwhile may want the same.
 	turn chan struct{}
-	last weak.Pointer[storedPage] // whoever has the turn
-	told uint64                   // tells as it was when last was begun; likewise
+	last weak.Pointer[delivery.Page] // whoever has the turn
+	told uint64                      // tells as it was when last was begun; likewise
 	// tells counts how often changes have been told.
 	tells atomic.Uint64
 }
@@ -64,7 +39,7 @@ func (s *pages) init() {
 }
 
 // read returns the page that begins after a key. It has at least what was told before the call.
-func (s *pages) read(ctx context.Context, i *Informer, after string) (*storedPage, error) {
+func (s *pages) read(ctx context.Context, i *Informer, after string) (*delivery.Page, error) {
 	select {
 	case s.turn <- struct{}{}:
 		defer func() { <-s.turn }()
@@ -72,7 +47,7 @@ func (s *pages) read(ctx context.Context, i *Informer, after string) (*storedPag
 		return nil, context.Cause(ctx)
 	}
 	told := s.tells.Load()
-	if p := s.last.Value(); p != nil && p.after == after && s.told == told {
+	if p := s.last.Value(); p != nil && p.After == after && s.told == told {
 		return p, nil
 	}
 	p, err := i.readPage(ctx, after)
@@ -85,75 +60,113 @@ func (s *pages) read(ctx context.Context, i *Informer, after string) (*storedPag
 
 var errPageFull = errors.New("the page is full")
 
-func (i *Informer) readPage(ctx context.Context, after string) (*storedPage, error) {
-	p, limit := &storedPage{after: after}, 0
+func (i *Informer) readPage(ctx context.Context, after string) (*delivery.Page, error) {
+	p, limit := &delivery.Page{After: after}, 0
 	lost, err := i.eachStored(ctx, after, func(key string, obj runtime.Object) error {
 		if limit == 0 {
 			limit = min(i.pages.limit, backlogBytes/max(1, int(sizeOf(obj)))+1)
 		}
-		p.keys, p.objs = append(p.keys, key), append(p.objs, obj)
-		if len(p.keys) == limit {
-			p.to = key
+		p.Keys, p.Objects = append(p.Keys, key), append(p.Objects, obj)
+		if len(p.Keys) == limit {
+			p.To = key
 			return errPageFull
 		}
 		return nil
 	})
-	if p.lost = lost; errors.Is(err, errPageFull) {
+	if p.Lost = lost; errors.Is(err, errPageFull) {
 		err = nil
 	}
 	return p, err
 }
 
+// pageSource gives an informer's handlers what is stored.
+type pageSource struct{ i *Informer }
+
+func (s pageSource) NextPage(l *delivery.Listener) { s.i.nextPage(l) }
+
+func (s pageSource) NextResync(l *delivery.Listener) { s.i.giveResync(l.Ctx, l) }
+
+func (s pageSource) Called(handler string, took time.Duration) {
+	if o := s.i.o.Observer; o != nil {
+		o.HandlerCalled(s.i, handler, took)
+	}
+}
+
 // givePage reads the next page of l's backlog and queues its calls. After an error, when none has been queued, it can be called again.
 // It returns what can not be read, which is left out.
-func (i *Informer) givePage(ctx context.Context, l *listener) (lost []unreadable, err error) {
-	p, err := i.pages.read(ctx, i, l.pageAfter())
+func (i *Informer) givePage(ctx context.Context, l *delivery.Listener) (lost []delivery.Unreadable, err error) {
+	p, err := i.pages.read(ctx, i, l.PageAfter())
 	if err != nil {
 		return nil, err
 	}
-	for _, obj := range p.objs {
+	for _, obj := range p.Objects {
 		i.detector.AddObject(obj)
 	}
 	if err := i.deltasMu.LockContext(ctx); err != nil { // the disk may have the one who holds it
 		return nil, err
 	}
 	defer i.deltasMu.Unlock()
-	l.addPage(p)
-	return p.lost, nil
+	l.AddPage(p)
+	return p.Lost, nil
 }
 
 // nextPage is givePage until that succeeds, or l is stopped.
-func (i *Informer) nextPage(l *listener) {
+func (i *Informer) nextPage(l *delivery.Listener) {
 	reported := false
 	for delay := storeBackoff(); ; {
-		lost, err := i.givePage(l.ctx, l)
+		lost, err := i.givePage(l.Ctx, l)
 		switch {
 		case err == nil:
 			i.leftOut(l, lost)
 			return
-		case l.ctx.Err() != nil || isClosed(err):
+		case l.Ctx.Err() != nil || isClosed(err):
 			return
 		case !reported:
-			utilruntime.HandleErrorWithContext(l.ctx, err, "Stored objects can not be read for an event handler; trying again", "type", i.o.ObjectDescription, "handler", l.name)
+			utilruntime.HandleErrorWithContext(l.Ctx, err, "Stored objects can not be read for an event handler; trying again", "type", i.o.ObjectDescription, "handler", l.Name)
 			reported = true
 		}
-		if patient.Sleep(l.ctx, i.clock, delay.Step()) != nil {
+		if patient.Sleep(l.Ctx, i.clock, delay.Step()) != nil {
 			return
 		}
 	}
 }
 
 // leftOut reports what a page has left out, and asks for it to be listed anew.
-func (i *Informer) leftOut(l *listener, lost []unreadable) {
-	i.reportUnreadable(l.ctx, lost)
-	l.mu.Lock()
-	mends := l.backlog.mends
-	l.mu.Unlock()
-	if len(lost) == 0 || !mends {
+func (i *Informer) leftOut(l *delivery.Listener, lost []delivery.Unreadable) {
+	i.reportUnreadable(l.Ctx, lost)
+	if len(lost) == 0 || !l.Mends() {
 		return
 	}
-	d := fifo.Delta{Delta: cache.Delta{Type: storeUnreadable, Object: lost[0].err}}
-	if err := i.queue.Push(l.ctx, d); err != nil && l.ctx.Err() == nil && !errors.Is(err, cache.ErrFIFOClosed) {
-		utilruntime.HandleErrorWithContext(l.ctx, err, "Stored objects that can not be read are not listed anew", "type", i.o.ObjectDescription)
+	d := fifo.Delta{Delta: cache.Delta{Type: storeUnreadable, Object: lost[0].Err}}
+	if err := i.queue.Push(l.Ctx, d); err != nil && l.Ctx.Err() == nil && !errors.Is(err, cache.ErrFIFOClosed) {
+		utilruntime.HandleErrorWithContext(l.Ctx, err, "Stored objects that can not be read are not listed anew", "type", i.o.ObjectDescription)
 	}
+}
+
+// resync begins to send every stored object to the handlers that are resyncing, each with the first page.
+func (p *pump) resync(ctx context.Context) error {
+	for _, l := range p.processor.Resyncing() {
+		if l.StartResync() {
+			p.giveResync(ctx, l)
+		}
+	}
+	return nil
+}
+
+// giveResync reads the next page of l's resync and queues its calls. If the store can not be read the resync ends.
+func (i *Informer) giveResync(ctx context.Context, l *delivery.Listener) {
+	p, err := i.pages.read(ctx, i, l.ResyncAfter())
+	if err == nil {
+		i.reportUnreadable(ctx, p.Lost)
+		err = i.deltasMu.LockContext(ctx)
+	}
+	if err != nil {
+		l.EndResync()
+		if ctx.Err() == nil && !isClosed(err) {
+			utilruntime.HandleErrorWithContext(ctx, err, "Resync stopped half-way: the store can not be read", "type", i.o.ObjectDescription, "handler", l.Name)
+		}
+		return
+	}
+	defer i.deltasMu.Unlock()
+	l.AddResync(p)
 }

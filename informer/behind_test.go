@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/internal/delivery/deliverytest"
 )
 
 // gate lets the calls of a handler return one by one.
@@ -42,11 +43,11 @@ func (g *gate) release() {
 }
 
 // byKey sorts lines of a recorder, or of a server's log, by the objects that they are of.
-func byKey(lines []string) map[string][]informer.Told {
-	out := map[string][]informer.Told{}
+func byKey(lines []string) map[string][]deliverytest.Told {
+	out := map[string][]deliverytest.Told{}
 	for _, line := range lines {
 		f := strings.Fields(line)
-		var n informer.Told
+		var n deliverytest.Told
 		switch f[0] {
 		case "add":
 			n.Type, n.New, n.Initial = cache.Added, f[1], strings.HasSuffix(line, " initial")
@@ -69,7 +70,7 @@ func legal(t *testing.T, happened, delivered []string) {
 		}
 	}
 	for key, n := range did {
-		if err := informer.LegalMerging(n, told[key]); err != nil {
+		if err := deliverytest.LegalMerging(n, told[key]); err != nil {
 			t.Errorf("%s: %v\nhappened  %v\ndelivered %v", key, err, n, told[key])
 		}
 	}

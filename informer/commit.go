@@ -41,7 +41,7 @@ func (p *pump) persist(ctx context.Context, once func() (store.Result, error)) e
 	repaired := false
 	for delay := storeBackoff(); ; {
 		res, err := once()
-		p.due.log()
+		p.due.Log()
 		p.reportWrite(ctx)
 		p.left(ctx, res.Skipped) // of an attempt that failed: what the next does not report again
 		if err == nil {

@@ -32,7 +32,7 @@ func (p *pump) heedContradiction(ctx context.Context, changes []store.Change, du
 		p.contradicted() // if that says no by now, a list is on its way already
 		p.lackUntilListed()
 	}
-	p.due.add(func() {
+	p.due.Add(func() {
 		logger := klog.FromContext(ctx).WithValues("type", p.o.ObjectDescription, "event", c.Type, "key", c.Key)
 		if due {
 			logger.Info("An event cannot follow what is stored: the server was rewound, and everything is listed")

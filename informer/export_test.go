@@ -6,6 +6,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/informer/durable"
+	"github.com/larder-dev/larder/informer/internal/delivery"
 	"github.com/larder-dev/larder/internal/patient"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
@@ -52,7 +53,7 @@ type Lock interface {
 
 // Locks are those of i, by name: no callback runs under one.
 func Locks(i *Informer) map[string]Lock {
-	return map[string]Lock{"mu": &i.mu, "deltasMu": i.deltasMu, "processor.mu": &i.processor.mu}
+	return map[string]Lock{"mu": &i.mu, "deltasMu": i.deltasMu, "processor.mu": i.processor.Lock()}
 }
 
 // Deltas is the lock under which i takes in what has arrived: who holds it has it wait.
@@ -63,9 +64,9 @@ func Relist(i *Informer, reason reflector.Reason) { i.currentReflector().Relist(
 
 // StatusOf returns that of one registration: those of handlers of one type share their name in Status.
 func StatusOf(reg cache.ResourceEventHandlerRegistration) (status HandlerStatus, ours bool) {
-	l, ours := reg.(*listener)
+	l, ours := reg.(*delivery.Listener)
 	if ours {
-		status = l.status()
+		status = HandlerStatus(l.Status())
 	}
 	return status, ours
 }
@@ -73,17 +74,7 @@ func StatusOf(reg cache.ResourceEventHandlerRegistration) (status HandlerStatus,
 // Forget drops a handler as if it had never registered, until it is restored: a fault that the differential test has to
 // find.
 func Forget(i *Informer, reg cache.ResourceEventHandlerRegistration) (restore func()) {
-	l := reg.(*listener)
-	i.processor.mu.Lock()
-	defer i.processor.mu.Unlock()
-	delete(i.processor.listeners, l)
-	return func() {
-		i.processor.mu.Lock()
-		defer i.processor.mu.Unlock()
-		if i.processor.listeners != nil {
-			i.processor.listeners[l] = true
-		}
-	}
+	return i.processor.Hide(reg.(*delivery.Listener))
 }
 
 // WrapFeeds has durable handlers of i, which has none yet, read from what wrap makes of their feeds: faults that the model

@@ -9,6 +9,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
+
+	"github.com/larder-dev/larder/informer/internal/delivery"
 )
 
 // minimumResyncPeriod is client-go's.
@@ -29,44 +31,38 @@ func (i *Informer) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHa
 // objects that can not be read are reported and left out.
 func (i *Informer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler, options cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
 	logger := ptr.Deref(options.Logger, klog.Background())
-	l := newListener(handler, logger, i.clock, i.HasSyncedChecker())
-	l.more = i.nextPage
-	l.resyncs = func(l *listener) { i.giveResync(l.ctx, l) }
-	if o := i.o.Observer; o != nil {
-		l.called = func(handler string, took time.Duration) { o.HandlerCalled(i, handler, took) }
-	}
-	var due lines
+	l := delivery.New(handler, logger, i.clock, i.HasSyncedChecker(), pageSource{i})
+	var due delivery.Lines
 	late, err := i.register(l, ptr.Deref(options.ResyncPeriod, i.o.ResyncPeriod), &due)
 	if err == nil && late {
 		err = i.join(l, &due)
 	}
-	due.log()
-	if errors.Is(err, errStopped) { // in client-go's words, which programs look for
-		return nil, fmt.Errorf("handler %s was not added to shared informer because it has stopped already", l.name)
+	due.Log()
+	if errors.Is(err, delivery.ErrStopped) { // in client-go's words, which programs look for
+		return nil, fmt.Errorf("handler %s was not added to shared informer because it has stopped already", l.Name)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("handler %s was not added to the informer: %w", l.name, err)
+		return nil, fmt.Errorf("handler %s was not added to the informer: %w", l.Name, err)
 	}
 	return l, nil
 }
 
 // register settles the resync period of l, and adds it unless the informer runs already: then it has to join.
-func (i *Informer) register(l *listener, resync time.Duration, due *lines) (late bool, err error) {
+func (i *Informer) register(l *delivery.Listener, resync time.Duration, due *delivery.Lines) (late bool, err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.stopped {
-		return false, errStopped
+		return false, delivery.ErrStopped
 	}
 	warn := func(msg string, keysAndValues ...any) {
-		due.add(func() { l.logger.Info("Warning: "+msg, keysAndValues...) })
+		due.Add(func() { l.Logger.Info("Warning: "+msg, keysAndValues...) })
 	}
-	l.requestedResync = i.requestedResyncLocked(warn, resync)
-	l.resyncPeriod = effectiveResync(warn, l.requestedResync, i.resyncCheckPeriod)
-	l.nextResync = i.clock.Now().Add(l.resyncPeriod)
+	requested := i.requestedResyncLocked(warn, resync)
+	l.SetResync(requested, effectiveResync(warn, requested, i.resyncCheckPeriod))
 	if i.started {
 		return true, nil
 	}
-	return false, i.processor.add(l)
+	return false, i.processor.Add(l)
 }
 
 // warning takes a line that is to be logged once no lock is held.
@@ -90,7 +86,9 @@ func (i *Informer) requestedResyncLocked(warn warning, period time.Duration) tim
 		return i.resyncCheckPeriod
 	}
 	i.resyncCheckPeriod = period
-	i.processor.each(func(l *listener) { l.setResyncPeriod(effectiveResync(warn, l.requestedResync, period)) })
+	i.processor.Each(func(l *delivery.Listener) {
+		l.LimitResync(func(requested time.Duration) time.Duration { return effectiveResync(warn, requested, period) })
+	})
 	return period
 }
 
@@ -112,35 +110,35 @@ func effectiveResync(warn warning, desired, check time.Duration) time.Duration {
 
 // join adds l to a running informer. While it holds deltasMu nothing is distributed: l gets what is stored then, a page at a time, and every
 // change from then on.
-func (i *Informer) join(l *listener, due *lines) error {
+func (i *Informer) join(l *delivery.Listener, due *delivery.Lines) error {
 	replays, err := i.joinDistribution(l)
 	if err != nil || !replays {
 		return err
 	}
-	lost, err := i.givePage(l.ctx, l)
-	if l.ctx.Err() != nil {
-		return errStopped
+	lost, err := i.givePage(l.Ctx, l)
+	if l.Ctx.Err() != nil {
+		return delivery.ErrStopped
 	}
 	if err != nil {
-		return errors.Join(err, i.processor.remove(l))
+		return errors.Join(err, i.processor.Remove(l))
 	}
-	due.add(func() { i.reportUnreadable(l.ctx, lost) })
+	due.Add(func() { i.reportUnreadable(l.Ctx, lost) })
 	return nil
 }
 
 // joinDistribution adds l to those that changes are distributed to, and reports whether it is to be told of what is stored.
-func (i *Informer) joinDistribution(l *listener) (replays bool, err error) {
+func (i *Informer) joinDistribution(l *delivery.Listener) (replays bool, err error) {
 	if err := i.deltasMu.LockContext(i.runningContext()); err != nil {
-		return false, errStopped
+		return false, delivery.ErrStopped
 	}
 	defer i.deltasMu.Unlock()
 	if replays, err = i.holdsStateLocked(); err != nil {
 		return false, err
 	}
 	if replays {
-		l.startReplay(false)
+		l.StartReplay(false)
 	}
-	return replays, i.processor.add(l)
+	return replays, i.processor.Add(l)
 }
 
 // holdsStateLocked reports whether handlers are to be told of what is stored. They are not while it is what a cold
@@ -159,5 +157,5 @@ func (i *Informer) RemoveEventHandler(handle cache.ResourceEventHandlerRegistrat
 	if i.durable.Remove(handle) {
 		return nil
 	}
-	return i.processor.remove(handle)
+	return i.processor.Remove(handle)
 }

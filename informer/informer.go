@@ -18,6 +18,7 @@ import (
 	"github.com/larder-dev/larder/fifo"
 	"github.com/larder-dev/larder/informer/audit"
 	"github.com/larder-dev/larder/informer/durable"
+	"github.com/larder-dev/larder/informer/internal/delivery"
 	"github.com/larder-dev/larder/internal/patient"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
@@ -61,7 +62,7 @@ type Informer struct {
 	clock        clock.WithTicker
 	queue        *fifo.Queue
 	detector     cache.MutationDetector
-	processor    processor
+	processor    delivery.Handlers
 	durable      *durable.Handlers
 	sources      sources
 	auditor      *audit.Auditor

@@ -5,18 +5,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer/audit"
+	"github.com/larder-dev/larder/informer/internal/delivery"
 	"github.com/larder-dev/larder/internal/patient"
 	"github.com/larder-dev/larder/store"
 )
@@ -24,20 +23,6 @@ import (
 // Tests of single parts that can not be seen from outside.
 
 var pods = entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")}
-
-// doneNow is a DoneChecker that is done.
-type doneNow struct{}
-
-func (doneNow) Name() string { return "test" }
-func (doneNow) Done() <-chan struct{} {
-	ch := make(chan struct{})
-	close(ch)
-	return ch
-}
-
-func handlerOf(fn func(obj any)) *listener {
-	return newListener(cache.ResourceEventHandlerFuncs{DeleteFunc: fn}, logr.Discard(), clock.RealClock{}, doneNow{})
-}
 
 func TestSourceOf(t *testing.T) {
 	all := facts{complete: true, live: true, applied: true, healthy: true}
@@ -82,12 +67,11 @@ func TestResyncPeriods(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			i := &Informer{resyncCheckPeriod: tc.check, started: tc.started, clock: clock.RealClock{}}
-			l := handlerOf(nil)
 			silent := func(string, ...any) {}
 			i.mu.Lock()
 			defer i.mu.Unlock()
-			l.requestedResync = i.requestedResyncLocked(silent, tc.request)
-			got := result{l.requestedResync, effectiveResync(silent, l.requestedResync, i.resyncCheckPeriod),
+			requested := i.requestedResyncLocked(silent, tc.request)
+			got := result{requested, effectiveResync(silent, requested, i.resyncCheckPeriod),
 				i.resyncCheckPeriod}
 			if tc.check == 0 && tc.request > 0 {
 				// client-go: a check period of zero is "smaller" than any, so the request stands and has no effect.
@@ -113,27 +97,13 @@ func TestResyncPeriodOfEarlierHandlers(t *testing.T) {
 		regs = append(regs, reg)
 	}
 	for n, want := range []time.Duration{45 * time.Second, 20 * time.Second, 40 * time.Second, 5 * time.Second} {
-		if got := regs[n].(*listener).resyncPeriod; got != want {
+		if got := regs[n].(*delivery.Listener).InForce(); got != want {
 			t.Errorf("handler %d: %v, want %v", n, got, want)
 		}
 	}
 	if i.resyncCheckPeriod != 5*time.Second {
 		t.Errorf("check period %v", i.resyncCheckPeriod)
 	}
-}
-
-// TestHandlerCrash: with ReallyCrash on, the panic goes on after it has been reported.
-func TestHandlerCrash(t *testing.T) {
-	handlers := utilruntime.PanicHandlers
-	utilruntime.PanicHandlers = nil // which would print it
-	defer func() { utilruntime.PanicHandlers = handlers }()
-	l := handlerOf(func(any) { panic("from the test") })
-	defer func() {
-		if recover() == nil {
-			t.Error("the panic was swallowed")
-		}
-	}()
-	l.deliver(notification{typ: cache.Deleted, old: cache.DeletedFinalStateUnknown{Key: "a/1"}})
 }
 
 // TestRefsOfAList: nothing that is stored stands in for a listed object unless the list is held against what is stored.

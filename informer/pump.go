@@ -12,6 +12,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/fifo"
+	"github.com/larder-dev/larder/informer/internal/delivery"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
@@ -25,7 +26,7 @@ type pump struct {
 
 	delayed *delayedRelist
 	// replay are the handlers that wait for the stored objects when the pump starts.
-	replay []*listener
+	replay []*delivery.Listener
 
 	// ended is closed when the pump does nothing any more.
 	ended chan struct{}
@@ -54,7 +55,7 @@ type pump struct {
 	// written is the write of the last attempt, if the observer has to be told of it.
 	written *Commit
 	// due is what is to be logged when deltasMu has been given back.
-	due lines
+	due delivery.Lines
 	// drains counts the fifo.Drained that have come.
 	drains int64
 	// told is the kind of failure that has been reported; nil while the store is healthy.
@@ -111,7 +112,7 @@ func (p *pump) process(ctx context.Context, deltas []fifo.Delta) error {
 		if p.rewritingNow() != "" {
 			return nil // the replay has met it too
 		}
-		return p.replaceUnreadable(ctx, []unreadable{{err: d.Object.(error)}})
+		return p.replaceUnreadable(ctx, []delivery.Unreadable{{Err: d.Object.(error)}})
 	case d.Type == mustList:
 		return p.markDue(ctx, d.Object.(reflector.Reason))
 	case d.Type == fifo.ReplaceStarted:
@@ -192,28 +193,28 @@ func (p *pump) tell(changes []store.Change, all bool) {
 	p.auditor.Changed(changes)
 	for _, c := range changes {
 		delete(p.unseen, c.Key)
-		n := notification{typ: c.Type, key: c.Key, before: c.Old}
+		n := delivery.Call{Type: c.Type, Key: c.Key, Before: c.Old}
 		first := !p.HasSynced()
 		if first {
-			n.firsts = 1
+			n.Firsts = 1
 		}
 		resync := false
 		if c.Type == cache.Updated && c.Old == nil {
-			n.typ = cache.Added // the old state could not be read, so no handler was told of it in this run
+			n.Type = cache.Added // the old state could not be read, so no handler was told of it in this run
 		}
-		switch n.typ {
+		switch n.Type {
 		case cache.Added:
-			n.new, n.initial = c.New, first
+			n.New, n.Initial = c.New, first
 		case cache.Updated:
-			n.old, n.new = c.Old, c.New
+			n.Old, n.New = c.Old, c.New
 			resync = !all && sameVersion(c.Old, c.New)
 		case cache.Deleted:
-			n.old = deletedState(c)
+			n.Old = deletedState(c)
 		}
-		if n.new != nil {
-			p.detector.AddObject(n.new)
+		if n.New != nil {
+			p.detector.AddObject(n.New)
 		}
-		p.processor.distribute(n, resync, &p.due)
+		p.processor.Distribute(n, resync, &p.due)
 	}
 }
 

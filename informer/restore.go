@@ -10,6 +10,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
 
+	"github.com/larder-dev/larder/informer/internal/delivery"
 	"github.com/larder-dev/larder/internal/patient"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
@@ -46,9 +47,9 @@ func (p *pump) restore(ctx context.Context) error {
 // replayStored gives the first page of the stored objects to the handlers, which read the others as they get to them. What can not be
 // read is listed anew.
 func (p *pump) replayStored(ctx context.Context) error {
-	var lost []unreadable
+	var lost []delivery.Unreadable
 	for _, l := range p.replay {
-		l.startReplay(true)
+		l.StartReplay(true)
 	}
 	for _, l := range p.replay {
 		err := p.readRetry(ctx, func() error {
@@ -105,8 +106,8 @@ func (p *pump) readRetry(ctx context.Context, read func() error) error {
 }
 
 // replaceUnreadable sees to it that records which could not be read are written anew.
-func (p *pump) replaceUnreadable(ctx context.Context, lost []unreadable) error {
-	damaged := func(u unreadable) bool { return needsRebuild(u.err) }
+func (p *pump) replaceUnreadable(ctx context.Context, lost []delivery.Unreadable) error {
+	damaged := func(u delivery.Unreadable) bool { return needsRebuild(u.Err) }
 	if slices.ContainsFunc(lost, damaged) && p.rebuild != nil {
 		return p.readRetry(ctx, func() error { return p.repair(ctx) })
 	}
@@ -116,22 +117,16 @@ func (p *pump) replaceUnreadable(ctx context.Context, lost []unreadable) error {
 	return nil
 }
 
-// unreadable is a stored object that can not be read.
-type unreadable struct {
-	key string
-	err error
-}
-
 // reportUnreadable logs what eachStored has left out. The caller holds no lock.
-func (i *Informer) reportUnreadable(ctx context.Context, lost []unreadable) {
+func (i *Informer) reportUnreadable(ctx context.Context, lost []delivery.Unreadable) {
 	for _, u := range lost {
-		utilruntime.HandleErrorWithContext(ctx, u.err, "Stored object can not be read", "type", i.o.ObjectDescription, "key", u.key)
+		utilruntime.HandleErrorWithContext(ctx, u.Err, "Stored object can not be read", "type", i.o.ObjectDescription, "key", u.Key)
 	}
 }
 
 // eachStored calls fn for each object whose key is after the given one. Records that can not be read are left out and
 // returned, for the caller to report. err is a failure to read anything at all, or fn's.
-func (i *Informer) eachStored(ctx context.Context, after string, fn func(key string, obj runtime.Object) error) (lost []unreadable, err error) {
+func (i *Informer) eachStored(ctx context.Context, after string, fn func(key string, obj runtime.Object) error) (lost []delivery.Unreadable, err error) {
 	var fnErr error
 	err = i.store.Iterate(ctx, after, func(key string, obj runtime.Object) error {
 		after = key
@@ -155,7 +150,7 @@ func (i *Informer) eachStored(ctx context.Context, after string, fn func(key str
 		case ctx.Err() != nil || isClosed(err):
 			return lost, err
 		case err != nil:
-			lost = append(lost, unreadable{key, err})
+			lost = append(lost, delivery.Unreadable{Key: key, Err: err})
 		case obj != nil:
 			if err := fn(key, obj); err != nil {
 				return lost, err

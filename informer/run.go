@@ -13,6 +13,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/fifo"
+	"github.com/larder-dev/larder/informer/internal/delivery"
 	"github.com/larder-dev/larder/internal/patient"
 	"github.com/larder-dev/larder/internal/uplink"
 	"github.com/larder-dev/larder/reflector"
@@ -26,7 +27,7 @@ func (i *Informer) RunWithContext(ctx context.Context) {
 	logger := i.logger(ctx)
 	given := ctx
 	ctx, cancel := context.WithCancelCause(klog.NewContext(ctx, logger))
-	defer cancel(errStopped)
+	defer cancel(delivery.ErrStopped)
 	p := i.start(given)
 	if p == nil {
 		logger.Info("Warning: the sharedIndexInformer has started, or was closed; run more than once is not allowed")
@@ -92,7 +93,7 @@ func (i *Informer) end(ctx context.Context, cancel context.CancelCauseFunc, p *p
 	i.stopped = true
 	i.mu.Unlock()
 	i.reviewSource()
-	cancel(errStopped)
+	cancel(delivery.ErrStopped)
 	i.queue.Close()
 	wg.Wait()
 	p.delayed.close()
@@ -101,7 +102,7 @@ func (i *Informer) end(ctx context.Context, cancel context.CancelCauseFunc, p *p
 		runtime.HandleErrorWithContext(ctx, err, "Failed to give back the collection", "type", i.o.ObjectDescription)
 	}
 	i.sources.stop()
-	i.processor.stop()
+	i.processor.Stop()
 	await()
 }
 
@@ -202,7 +203,7 @@ func (i *Informer) start(ctx context.Context) *pump {
 	delayed.ask = func() { r.Relist(reflector.ReasonOpenAPI) }
 	return &pump{
 		Informer: i, relist: r.Relist, contradicted: r.Contradicted, heedsContradiction: r.HeedsContradiction,
-		delayed: delayed, replay: i.processor.start(), ended: make(chan struct{}),
+		delayed: delayed, replay: i.processor.Start(), ended: make(chan struct{}),
 	}
 }
 
@@ -224,7 +225,7 @@ func (i *Informer) name() string {
 }
 
 func (i *Informer) runReflector(ctx context.Context, cancel context.CancelCauseFunc) {
-	defer cancel(errStopped) // without it the pump has nothing to wait for
+	defer cancel(delivery.ErrStopped) // without it the pump has nothing to wait for
 	defer runtime.HandleCrashWithContext(ctx)
 	err := i.currentReflector().Run(ctx)
 	if err != nil && ctx.Err() == nil && !errors.Is(err, cache.ErrFIFOClosed) {
@@ -252,7 +253,7 @@ func (i *Informer) resyncLoop(ctx context.Context) {
 		return
 	}
 	for patient.Sleep(ctx, i.clock, period) == nil {
-		if !i.processor.resyncDue(i.clock.Now()) {
+		if !i.processor.ResyncDue(i.clock.Now()) {
 			continue
 		}
 		d := fifo.Delta{Delta: cache.Delta{Type: cache.SyncAll, Object: cache.SyncAllInfo{}}}

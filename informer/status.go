@@ -96,9 +96,11 @@ func (i *Informer) Status() Status {
 		Synced:        i.HasSynced(),
 		LastContact:   i.contactTime(),
 		Pending:       i.queue.Len(),
-		Handlers:      i.processor.status(),
 		Skipped:       int(i.skipped.Load()),
 		Audit:         i.auditor.Status(),
+	}
+	for _, h := range i.processor.Status() {
+		s.Handlers = append(s.Handlers, HandlerStatus(h))
 	}
 	s.Persistent = s.NotPersistent == ""
 	s.Source, s.SourceSince, s.SourceChanges = i.sources.status()

@@ -1,4 +1,4 @@
-package informer
+package delivery
 
 import (
 	"k8s.io/client-go/tools/cache"
@@ -10,10 +10,10 @@ const mergeThreshold = 1024
 // initialPending is how many notifications a new queue has room for; it is a power of two, as mergeThreshold is.
 const initialPending = 16
 
-// pending is the queue of one handler. Below the threshold it keeps every notification. At or above it an update merges
-// into the last pending notification of its key if that is an update that was queued since the threshold was crossed;
-// additions and deletions never merge. So there are at most threshold notifications, an addition and an update for each key that
-// was not deleted, and three for each deletion: itself and what it follows.
+// pending is the queue of one handler. Below the threshold it keeps every notification. At or above it an update
+// merges into the last pending notification of its key if that is an update that was queued since the threshold was
+// crossed; additions and deletions never merge. So there are at most threshold notifications, an addition and an
+// update for each key that was not deleted, and three for each deletion: itself and what it follows.
 //
 // Notifications are numbered in the order in which they were queued:
 //
@@ -25,7 +25,7 @@ const initialPending = 16
 type pending struct {
 	threshold int
 	// ring holds notification n at n modulo its length, which is a power of two.
-	ring       []notification
+	ring       []Call
 	head, tail uint64
 	// crossed is the number from which on a notification can be merged into.
 	crossed uint64
@@ -37,15 +37,15 @@ type pending struct {
 }
 
 func newPending(threshold int) pending {
-	return pending{threshold: threshold, ring: make([]notification, initialPending)}
+	return pending{threshold: threshold, ring: make([]Call, initialPending)}
 }
 
 func (q *pending) len() int { return int(q.tail - q.head) }
 
-func (q *pending) at(number uint64) *notification { return &q.ring[number&uint64(len(q.ring)-1)] }
+func (q *pending) at(number uint64) *Call { return &q.ring[number&uint64(len(q.ring)-1)] }
 
 // put appends n, or merges it into one that is pending.
-func (q *pending) put(n notification) {
+func (q *pending) put(n Call) {
 	if q.len() >= q.threshold && q.absorb(&n) {
 		q.merged++
 		return
@@ -57,32 +57,33 @@ func (q *pending) put(n notification) {
 	q.tail++
 }
 
-// absorb merges n into the last notification of its key if it can, and else notes whether a later one can merge into n.
-func (q *pending) absorb(n *notification) bool {
-	if n.typ != cache.Updated {
-		delete(q.latest, n.key)
+// absorb merges n into the last notification of its key if it can, and else notes whether a later one can merge into
+// n.
+func (q *pending) absorb(n *Call) bool {
+	if n.Type != cache.Updated {
+		delete(q.latest, n.Key)
 		return false
 	}
-	if number, ok := q.latest[n.key]; ok && number >= q.crossed {
+	if number, ok := q.latest[n.Key]; ok && number >= q.crossed {
 		q.at(number).merge(n)
 		return true
 	}
 	if q.latest == nil {
 		q.latest = map[string]uint64{}
 	}
-	q.latest[n.key] = q.tail
+	q.latest[n.Key] = q.tail
 	n.latest = true
 	return false
 }
 
 // take removes the first notification; it is false if there is none.
-func (q *pending) take() (n notification, ok bool) {
+func (q *pending) take() (n Call, ok bool) {
 	if q.len() == 0 {
 		return n, false
 	}
 	n, *q.at(q.head) = *q.at(q.head), n // the ring must not keep the objects
 	if n.latest {
-		q.forget(n.key)
+		q.forget(n.Key)
 	}
 	q.head++
 	if q.len() == q.threshold-1 {
@@ -106,7 +107,7 @@ func (q *pending) forget(key string) {
 
 func (q *pending) resize(n int) {
 	old := *q
-	q.ring = make([]notification, n)
+	q.ring = make([]Call, n)
 	for number := old.head; number != old.tail; number++ {
 		*q.at(number) = *old.at(number)
 	}

@@ -1,4 +1,4 @@
-package informer
+package delivery
 
 import (
 	"fmt"
@@ -9,6 +9,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/buffer"
 	"pgregory.net/rapid"
+
+	"github.com/larder-dev/larder/informer/internal/delivery/deliverytest"
 )
 
 // plainPending is what pending must be: a slice, searched from the back.
@@ -20,27 +22,27 @@ type plainPending struct {
 }
 
 type plainItem struct {
-	notification
+	Call
 	regime int // 0 if it was queued below the threshold
 }
 
-func (q *plainPending) put(n notification) {
-	item := plainItem{notification: n}
+func (q *plainPending) put(n Call) {
+	item := plainItem{Call: n}
 	if len(q.items) >= q.threshold {
 		item.regime = q.regime + 1
 		for i := len(q.items) - 1; i >= 0; i-- {
 			last := &q.items[i]
-			if last.key != n.key {
+			if last.Key != n.Key {
 				continue
 			}
-			if n.typ == cache.Updated && last.typ == cache.Updated && last.regime == item.regime {
-				old := last.old
+			if n.Type == cache.Updated && last.Type == cache.Updated && last.regime == item.regime {
+				old := last.Old
 				if last.resync && n.resync {
-					old = n.old
+					old = n.Old
 				}
-				last.old, last.new = old, n.new
+				last.Old, last.New = old, n.New
 				last.resync = last.resync && n.resync
-				last.firsts += n.firsts
+				last.Firsts += n.Firsts
 				q.merged++
 				return
 			}
@@ -50,11 +52,11 @@ func (q *plainPending) put(n notification) {
 	q.items = append(q.items, item)
 }
 
-func (q *plainPending) take() (n notification, ok bool) {
+func (q *plainPending) take() (n Call, ok bool) {
 	if len(q.items) == 0 {
 		return n, false
 	}
-	n, q.items = q.items[0].notification, q.items[1:]
+	n, q.items = q.items[0].Call, q.items[1:]
 	if len(q.items) == q.threshold-1 {
 		q.regime++
 	}
@@ -68,7 +70,7 @@ type queueModel struct {
 	state map[string]int // the object that exists under a key
 	last  int            // the newest state of any object
 
-	happened, delivered map[string][]notification
+	happened, delivered map[string][]Call
 	deletes             int // that are pending
 	firsts              int32
 }
@@ -80,7 +82,7 @@ func TestPendingModel(t *testing.T) {
 		threshold := rapid.IntRange(1, 20).Draw(t, "threshold")
 		m := &queueModel{
 			q: newPending(threshold), plain: plainPending{threshold: threshold}, state: map[string]int{},
-			happened: map[string][]notification{}, delivered: map[string][]notification{},
+			happened: map[string][]Call{}, delivered: map[string][]Call{},
 		}
 		keys := rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "f", "g"})
 		t.Repeat(map[string]func(*rapid.T){
@@ -107,7 +109,7 @@ func TestPendingModel(t *testing.T) {
 			t.Errorf("%d notifications of the first sync were not delivered", m.firsts)
 		}
 		for key, happened := range m.happened {
-			if err := LegalMerging(toldOf(happened), toldOf(m.delivered[key])); err != nil {
+			if err := deliverytest.LegalMerging(toldOf(happened), toldOf(m.delivered[key])); err != nil {
 				t.Errorf("key %s: %v\nhappened  %v\ndelivered %v", key, err, happened, m.delivered[key])
 			}
 		}
@@ -117,9 +119,9 @@ func TestPendingModel(t *testing.T) {
 	})
 }
 
-func (m *queueModel) put(n notification) {
-	m.firsts += n.firsts
-	m.happened[n.key] = append(m.happened[n.key], n)
+func (m *queueModel) put(n Call) {
+	m.firsts += n.Firsts
+	m.happened[n.Key] = append(m.happened[n.Key], n)
 	m.q.put(n)
 	m.plain.put(n)
 }
@@ -127,12 +129,12 @@ func (m *queueModel) put(n notification) {
 // change adds or updates an object.
 func (m *queueModel) change(key string, first bool) {
 	m.last++
-	n := notification{typ: cache.Added, key: key, new: m.last, initial: first}
+	n := Call{Type: cache.Added, Key: key, New: m.last, Initial: first}
 	if old, ok := m.state[key]; ok {
-		n = notification{typ: cache.Updated, key: key, old: old, new: m.last}
+		n = Call{Type: cache.Updated, Key: key, Old: old, New: m.last}
 	}
 	if first {
-		n.firsts = 1
+		n.Firsts = 1
 	}
 	m.state[key] = m.last
 	m.put(n)
@@ -142,7 +144,7 @@ func (m *queueModel) delete(key string) {
 	if old, ok := m.state[key]; ok {
 		delete(m.state, key)
 		m.deletes++
-		m.put(notification{typ: cache.Deleted, key: key, old: old})
+		m.put(Call{Type: cache.Deleted, Key: key, Old: old})
 	}
 }
 
@@ -150,7 +152,7 @@ func (m *queueModel) resync() {
 	for _, key := range slices.Sorted(maps.Keys(m.state)) {
 		m.last++ // the object is read anew
 		m.state[key] = m.last
-		m.put(notification{typ: cache.Updated, key: key, old: m.last, new: m.last, resync: true})
+		m.put(Call{Type: cache.Updated, Key: key, Old: m.last, New: m.last, resync: true})
 	}
 }
 
@@ -162,9 +164,9 @@ func (m *queueModel) take(t *rapid.T) {
 		t.Fatalf("took %+v %v, want %+v %v", got, ok, want, wantOK)
 	}
 	if ok {
-		m.firsts -= got.firsts
-		m.delivered[got.key] = append(m.delivered[got.key], got)
-		if got.typ == cache.Deleted {
+		m.firsts -= got.Firsts
+		m.delivered[got.Key] = append(m.delivered[got.Key], got)
+		if got.Type == cache.Deleted {
 			m.deletes--
 		}
 	}
@@ -182,52 +184,17 @@ func (m *queueModel) check(t *rapid.T) {
 	}
 }
 
-// Told is a notification, as LegalMerging compares them. No two updates of an object have the same New.
-type Told struct {
-	Type            cache.DeltaType
-	Old, New        any
-	Initial, Resync bool
-}
-
-func toldOf(ns []notification) (out []Told) {
+func toldOf(ns []Call) (out []deliverytest.Told) {
 	for _, n := range ns {
-		out = append(out, Told{n.typ, n.old, n.new, n.initial, n.resync})
+		out = append(out, deliverytest.Told{Type: n.Type, Old: n.Old, New: n.New, Initial: n.Initial, Resync: n.resync})
 	}
 	return out
-}
-
-// LegalMerging reports whether delivered is happened, both of one key, with some runs of updates told as one.
-func LegalMerging(happened, delivered []Told) error {
-	for i, d := range delivered {
-		if len(happened) == 0 {
-			return fmt.Errorf("notification %d (%v) never happened", i, d)
-		}
-		run := 1
-		if d.Type == cache.Updated {
-			for run < len(happened) && happened[run-1].New != d.New && happened[run].Type == cache.Updated {
-				run++
-			}
-		}
-		first, last := happened[0], happened[run-1]
-		for j := 1; j < run && first.Resync; j++ { // what happened begins after them
-			first = happened[j]
-		}
-		if d.Type != first.Type || d.Initial != first.Initial || d.Old != first.Old || d.New != last.New ||
-			d.Resync != first.Resync {
-			return fmt.Errorf("notification %d is %v, what happened is %v", i, d, happened[:run])
-		}
-		happened = happened[run:]
-	}
-	if len(happened) > 0 {
-		return fmt.Errorf("%v were not delivered", happened)
-	}
-	return nil
 }
 
 // TestPendingKeepsEverything: below the threshold nothing merges, whatever was at or above it before.
 func TestPendingKeepsEverything(t *testing.T) {
 	q := newPending(4)
-	update := func(old int) { q.put(notification{typ: cache.Updated, key: "a", old: old, new: old + 1}) }
+	update := func(old int) { q.put(Call{Type: cache.Updated, Key: "a", Old: old, New: old + 1}) }
 	for old := range 8 { // 0 to 3 stand alone, 4 to 7 merge
 		update(old)
 	}
@@ -237,7 +204,7 @@ func TestPendingKeepsEverything(t *testing.T) {
 	update(8)  // alone, at the end: the threshold has been left
 	update(9)  // alone, since the one before was queued below it
 	update(10) // merges
-	var got []notification
+	var got []Call
 	for n, ok := q.take(); ok; n, ok = q.take() {
 		got = append(got, n)
 	}
@@ -246,8 +213,8 @@ func TestPendingKeepsEverything(t *testing.T) {
 		t.Fatalf("got %v, want %v", got, want)
 	}
 	for i, n := range got {
-		if n.old != want[i][0] || n.new != want[i][1] {
-			t.Errorf("notification %d: %v to %v, want %v", i, n.old, n.new, want[i])
+		if n.Old != want[i][0] || n.New != want[i][1] {
+			t.Errorf("notification %d: %v to %v, want %v", i, n.Old, n.New, want[i])
 		}
 	}
 	if q.merged != 4 {
@@ -259,7 +226,7 @@ func TestPendingKeepsEverything(t *testing.T) {
 func TestPendingGivesRoomBack(t *testing.T) {
 	q := newPending(mergeThreshold)
 	for n := range 100_000 {
-		q.put(notification{typ: cache.Updated, key: fmt.Sprint(n)})
+		q.put(Call{Type: cache.Updated, Key: fmt.Sprint(n)})
 	}
 	for q.len() > 10 {
 		q.take()
@@ -272,10 +239,10 @@ func TestPendingGivesRoomBack(t *testing.T) {
 // BenchmarkPending compares the queue with the ring that never merges.
 func BenchmarkPending(b *testing.B) {
 	key := "namespace/name"
-	n := notification{typ: cache.Updated, key: key, old: &key, new: &key}
+	n := Call{Type: cache.Updated, Key: key, Old: &key, New: &key}
 	for _, depth := range []int{1, 500} {
 		b.Run(fmt.Sprintf("ring/depth=%d", depth), func(b *testing.B) {
-			q := buffer.NewRing[notification](buffer.RingOptions{InitialSize: 16, NormalSize: 1024})
+			q := buffer.NewRing[Call](buffer.RingOptions{InitialSize: 16, NormalSize: 1024})
 			b.ReportAllocs()
 			for b.Loop() {
 				for range depth {

@@ -1,4 +1,4 @@
-package informer
+package delivery
 
 import (
 	"time"
@@ -9,9 +9,9 @@ import (
 // lagInterval is the least time between two log lines which say that a handler is behind.
 const lagInterval = 10 * time.Minute
 
-// lag decides what is logged of a handler that is behind: a line when an event is queued at or above the threshold, then
-// one every lagInterval for as long as that goes on, and one when everything has been delivered. Objects that are replayed and
-// resyncs come a page at a time and say nothing about the handler, so they cause no line.
+// lag decides what is logged of a handler that is behind: a line when an event is queued at or above the threshold,
+// then one every lagInterval for as long as that goes on, and one when everything has been delivered. Objects that are
+// replayed and resyncs come a page at a time and say nothing about the handler, so they cause no line.
 type lag struct {
 	warned time.Time
 	behind bool // a line has said so, and none that it is over
@@ -32,8 +32,8 @@ const (
 )
 
 // queued is called with each notification once it has been queued.
-func (g *lag) queued(n *notification, q *pending, c clock.PassiveClock) lagReport {
-	if q.len() < q.threshold || n.firsts > 0 {
+func (g *lag) queued(n *Call, q *pending, c clock.PassiveClock) lagReport {
+	if q.len() < q.threshold || n.Firsts > 0 {
 		return lagReport{}
 	}
 	now := c.Now()
@@ -54,12 +54,12 @@ func (g *lag) caughtUp(q *pending) lagReport {
 }
 
 // log writes a line. The caller holds no lock: see lines.
-func (l *listener) log(r lagReport) {
+func (l *Listener) log(r lagReport) {
 	switch r.what {
 	case lagBehind:
-		l.logger.Info("Event handler is behind; updates of one object are told together until it has caught up",
-			"handler", l.name, "informer", l.upstream.Name(), "pending", r.pending, "merged", r.merged)
+		l.Logger.Info("Event handler is behind; updates of one object are told together until it has caught up",
+			"handler", l.Name, "informer", l.upstream.Name(), "pending", r.pending, "merged", r.merged)
 	case lagCaughtUp:
-		l.logger.Info("Event handler has caught up", "handler", l.name, "informer", l.upstream.Name(), "merged", r.merged)
+		l.Logger.Info("Event handler has caught up", "handler", l.Name, "informer", l.upstream.Name(), "merged", r.merged)
 	}
 }

@@ -1,0 +1,46 @@
+package delivery
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+)
+
+// doneNow is a DoneChecker that is done.
+type doneNow struct{}
+
+func (doneNow) Name() string { return "test" }
+func (doneNow) Done() <-chan struct{} {
+	ch := make(chan struct{})
+	close(ch)
+	return ch
+}
+
+func handlerOf(fn func(obj any)) *Listener {
+	return New(cache.ResourceEventHandlerFuncs{DeleteFunc: fn}, logr.Discard(), clock.RealClock{}, doneNow{}, noPages{})
+}
+
+// noPages is a source of nothing.
+type noPages struct{}
+
+func (noPages) NextPage(*Listener)           {}
+func (noPages) NextResync(*Listener)         {}
+func (noPages) Called(string, time.Duration) {}
+
+// TestHandlerCrash: with ReallyCrash on, the panic goes on after it has been reported.
+func TestHandlerCrash(t *testing.T) {
+	handlers := utilruntime.PanicHandlers
+	utilruntime.PanicHandlers = nil // which would print it
+	defer func() { utilruntime.PanicHandlers = handlers }()
+	l := handlerOf(func(any) { panic("from the test") })
+	defer func() {
+		if recover() == nil {
+			t.Error("the panic was swallowed")
+		}
+	}()
+	l.deliver(Call{Type: cache.Deleted, Old: cache.DeletedFinalStateUnknown{Key: "a/1"}})
+}

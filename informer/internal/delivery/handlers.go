@@ -1,0 +1,170 @@
+package delivery
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/tools/cache"
+)
+
+// ErrStopped: no handler can be added any more.
+var ErrStopped = errors.New("the informer has stopped already")
+
+// Handlers is the set of handlers. It owns their goroutines.
+type Handlers struct {
+	wg sync.WaitGroup
+
+	mu sync.RWMutex
+	// listeners, and whether they take part in the resync under way; guarded by mu. A new
+	// one does until the next resync check.
+	listeners map[*Listener]bool
+	added     int  // guarded by mu; how many were added
+	running   bool // guarded by mu
+	stopped   bool // guarded by mu
+}
+
+// Add registers l, and runs it if the others are running. What was added to l before comes first.
+func (p *Handlers) Add(l *Listener) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stopped {
+		return ErrStopped
+	}
+	if p.listeners == nil {
+		p.listeners = map[*Listener]bool{}
+	}
+	p.added++
+	l.order = p.added
+	p.listeners[l] = true
+	if p.running {
+		p.startLocked(l)
+	}
+	return nil
+}
+
+func (p *Handlers) startLocked(l *Listener) {
+	p.wg.Go(l.run)
+	p.wg.Go(l.watchSynced)
+}
+
+// Start runs the listeners that are registered, and returns them.
+func (p *Handlers) Start() []*Listener {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.running = true
+	all := make([]*Listener, 0, len(p.listeners))
+	for l := range p.listeners {
+		p.startLocked(l)
+		all = append(all, l)
+	}
+	return all
+}
+
+// Stop ends every listener and waits for the calls that are being made.
+func (p *Handlers) Stop() {
+	p.mu.Lock()
+	p.stopped = true
+	for l := range p.listeners {
+		l.stop()
+	}
+	p.listeners = nil
+	p.mu.Unlock()
+	p.wg.Wait()
+}
+
+// Remove unregisters a handler; it does nothing if it is not registered here. The call that is being made goes on.
+func (p *Handlers) Remove(handle cache.ResourceEventHandlerRegistration) error {
+	l, ok := handle.(*Listener)
+	if !ok {
+		return fmt.Errorf("cannot remove event handler: %T is not a registration of this kind of informer", handle)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, ok := p.listeners[l]; !ok {
+		return nil
+	}
+	delete(p.listeners, l)
+	l.stop()
+	if !p.running {
+		close(l.done)
+	}
+	return nil
+}
+
+// Distribute queues n for every listener, or, for a resync, for those that are resyncing. What is to be logged is
+// added to due.
+func (p *Handlers) Distribute(n Call, resync bool, due *Lines) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	for l, resyncing := range p.listeners {
+		if !resync || resyncing {
+			l.add(n, due)
+		}
+	}
+}
+
+// Resyncing returns the listeners that take part in the resync under way.
+func (p *Handlers) Resyncing() (all []*Listener) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	for l, takesPart := range p.listeners {
+		if takesPart {
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+// ResyncDue decides which listeners take part in the next resync, and reports whether any does.
+func (p *Handlers) ResyncDue(now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	due := false
+	for l := range p.listeners {
+		p.listeners[l] = l.resyncDue(now)
+		due = due || p.listeners[l]
+	}
+	return due
+}
+
+// Status describes the listeners, in the order in which they were added.
+func (p *Handlers) Status() []State {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	all := slices.SortedFunc(maps.Keys(p.listeners), func(a, b *Listener) int { return a.order - b.order })
+	out := make([]State, 0, len(all))
+	for _, l := range all {
+		out = append(out, l.Status())
+	}
+	return out
+}
+
+// Each calls fn for every listener.
+func (p *Handlers) Each(fn func(*Listener)) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	for l := range p.listeners {
+		fn(l)
+	}
+}
+
+// Lock is for tests of package informer: no callback runs under it.
+func (p *Handlers) Lock() *sync.RWMutex { return &p.mu }
+
+// Hide is for tests of package informer: a handler that is hidden is told of no change until it is restored.
+func (p *Handlers) Hide(l *Listener) (restore func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.listeners, l)
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.listeners != nil {
+			p.listeners[l] = true
+		}
+	}
+}

@@ -1,0 +1,271 @@
+package delivery
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/cache/synctrack"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+)
+
+// crashPause is how long a handler rests after a panic before it gets the next notification, as in client-go.
+const crashPause = time.Second
+
+// Listener is one registered handler: its pending notifications and the goroutine that makes the calls. It is
+// the registration that users hold.
+type Listener struct {
+	handler  cache.ResourceEventHandler
+	Name     string // of the handler, as client-go has it
+	order    int    // among the listeners; set by Handlers.Add
+	Logger   klog.Logger
+	clock    clock.WithTicker
+	upstream cache.DoneChecker
+	tracker  *synctrack.SingleFileTracker
+
+	// Ctx ends with stop. It has the logger.
+	Ctx     context.Context
+	cancel  context.CancelFunc
+	source  Source
+	stopped chan struct{} // closed by stop
+	done    chan struct{} // closed when the handler is not running and never will be
+	wake    chan struct{} // has a token when there may be something to do
+
+	mu         sync.Mutex
+	pending    pending   // guarded by mu
+	backlog    backlog   // guarded by mu
+	resync     resyncing // guarded by mu
+	lag        lag       // guarded by mu
+	hasStopped bool      // guarded by mu
+
+	resyncMu sync.Mutex
+	// requestedResync is what the user asked for, resyncPeriod what is in force.
+	requestedResync time.Duration // guarded by resyncMu
+	resyncPeriod    time.Duration // guarded by resyncMu
+	nextResync      time.Time     // guarded by resyncMu
+}
+
+var _ cache.ResourceEventHandlerRegistration = &Listener{}
+
+// Source is where a listener gets pages of stored objects. Its goroutine makes the calls, without a lock.
+type Source interface {
+	// NextPage gives the next page of the backlog by addPage, and NextResync that of a resync by addResync, or ends it.
+	NextPage(l *Listener)
+	NextResync(l *Listener)
+	// Called is told that a call of the handler of that name has returned, or panicked.
+	Called(handler string, took time.Duration)
+}
+
+// State is a snapshot of a listener: its name, how many calls are pending, and how many updates were merged.
+type State struct {
+	Name            string
+	Pending, Merged int
+}
+
+// New returns a listener that is not running.
+func New(
+	h cache.ResourceEventHandler, logger klog.Logger, c clock.WithTicker, upstream cache.DoneChecker, s Source,
+) *Listener {
+	name := handlerName(h)
+	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logger))
+	return &Listener{
+		Ctx:      ctx,
+		cancel:   cancel,
+		handler:  h,
+		Name:     name,
+		Logger:   logger,
+		clock:    c,
+		upstream: upstream,
+		source:   s,
+		tracker:  synctrack.NewSingleFileTracker(upstream.Name() + " + event handler " + name),
+		stopped:  make(chan struct{}),
+		done:     make(chan struct{}),
+		wake:     make(chan struct{}, 1),
+		pending:  newPending(mergeThreshold),
+	}
+}
+
+// HasSynced reports whether the informer has synced and the handler has been given everything from before.
+func (l *Listener) HasSynced() bool { return l.tracker.HasSynced() }
+
+// HasSyncedChecker is done when HasSynced becomes true.
+func (l *Listener) HasSyncedChecker() cache.DoneChecker { return l.tracker }
+
+// ShutdownChan is closed when the handler has been removed, or the informer stopped, and its last call has
+// returned. See cache.ShutDownEventHandler.
+func (l *Listener) ShutdownChan() <-chan struct{} { return l.done }
+
+// add queues a notification, or merges it into one that is pending (see pending). It never blocks. What is to be
+// logged is added to due, since the caller may hold locks.
+func (l *Listener) add(n Call, due *Lines) {
+	if report := l.queue(n); report.what != lagNothing {
+		due.Add(func() { l.log(report) })
+	}
+	l.poke()
+}
+
+func (l *Listener) queue(n Call) (report lagReport) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.hasStopped {
+		return report
+	}
+	l.backlog.keep(&n)
+	if l.resync.reading {
+		if l.resync.changed == nil {
+			l.resync.changed = map[string]struct{}{}
+		}
+		l.resync.changed[n.Key] = struct{}{}
+	}
+	n.Before = nil
+	if n.Initial {
+		n.Firsts = 1
+	}
+	if n.Firsts > 0 {
+		l.tracker.Start()
+	}
+	l.pending.put(n)
+	return l.lag.queued(&n, &l.pending, l.clock)
+}
+
+// poke lets run look again.
+func (l *Listener) poke() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// stop makes run and watchSynced return after the call that is being made. What is pending is dropped.
+func (l *Listener) stop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.hasStopped {
+		l.hasStopped = true
+		// A call that never returns must not hold the objects.
+		l.pending, l.backlog, l.resync = newPending(mergeThreshold), backlog{}, resyncing{}
+		l.cancel()
+		close(l.stopped)
+	}
+}
+
+// run makes the calls, in order, until stop.
+func (l *Listener) run() {
+	defer close(l.done)
+	for {
+		select {
+		case <-l.stopped:
+			return
+		default:
+		}
+		if l.claimPage() {
+			l.source.NextPage(l)
+			continue
+		}
+		if l.claimResync() {
+			l.source.NextResync(l)
+			continue
+		}
+		n, ok := l.take()
+		if !ok {
+			select {
+			case <-l.wake:
+			case <-l.stopped:
+			}
+			continue
+		}
+		if !l.deliver(n) {
+			l.pause()
+		}
+	}
+}
+
+// take returns the next notification; it is false if there is none, and then every call has returned.
+func (l *Listener) take() (Call, bool) {
+	l.mu.Lock()
+	n, ok := l.backlog.take()
+	if !ok && !l.backlog.active {
+		n, ok = l.pending.take()
+	}
+	var report lagReport
+	if !ok && !l.hasStopped && !l.backlog.active {
+		report = l.lag.caughtUp(&l.pending)
+	}
+	l.mu.Unlock()
+	l.log(report)
+	return n, ok
+}
+
+// Status is the handler's part of Informer.Status.
+func (l *Listener) Status() State {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return State{Name: l.Name, Pending: len(l.backlog.calls) + l.pending.len(), Merged: l.pending.merged}
+}
+
+// deliver makes one call, and reports false if the handler panicked and the program is configured to survive that. The
+// notification is lost then, and if it was one of the first sync the registration never syncs: client-go's behaviour
+// (kubernetes#129024).
+func (l *Listener) deliver(n Call) (ok bool) {
+	defer utilruntime.HandleCrashWithLogger(l.Logger)
+	begun := l.clock.Now()
+	defer func() { l.source.Called(l.Name, l.clock.Since(begun)) }() // after a panic too
+	n.call(l.handler)
+	for range n.Firsts {
+		l.tracker.Finished()
+	}
+	return true
+}
+
+func (l *Listener) pause() {
+	t := l.clock.NewTimer(crashPause)
+	defer t.Stop()
+	select {
+	case <-t.C():
+	case <-l.stopped:
+	}
+}
+
+// watchSynced tells the tracker when the informer has synced.
+func (l *Listener) watchSynced() {
+	select {
+	case <-l.upstream.Done():
+		l.tracker.UpstreamHasSynced()
+	case <-l.stopped:
+	}
+}
+
+// resyncDue reports whether a resync is due at now, and if so plans the next one.
+func (l *Listener) resyncDue(now time.Time) bool {
+	l.resyncMu.Lock()
+	defer l.resyncMu.Unlock()
+	if l.resyncPeriod == 0 || now.Before(l.nextResync) {
+		return false
+	}
+	l.nextResync = now.Add(l.resyncPeriod)
+	return true
+}
+
+// SetResync sets what the user asked for, and what is in force, before the listener is added.
+func (l *Listener) SetResync(requested, period time.Duration) {
+	l.resyncMu.Lock()
+	defer l.resyncMu.Unlock()
+	l.requestedResync, l.resyncPeriod, l.nextResync = requested, period, l.clock.Now().Add(period)
+}
+
+// LimitResync puts another period in force, which fn makes of what the user asked for.
+func (l *Listener) LimitResync(fn func(requested time.Duration) time.Duration) {
+	l.resyncMu.Lock()
+	defer l.resyncMu.Unlock()
+	l.resyncPeriod = fn(l.requestedResync)
+}
+
+// InForce is the resync period that is in force.
+func (l *Listener) InForce() time.Duration {
+	l.resyncMu.Lock()
+	defer l.resyncMu.Unlock()
+	return l.resyncPeriod
+}
