@@ -22,4 +22,6 @@
 // A Recorder knows the calls that Go programs make. One that could change a file and is none of them ends the recording
 // with an error: an image would be wrong without it. A process tells what it has done, such as a commit that has
 // returned, by a Marker: its texts are ops of the record too. There is a Recorder for linux/amd64 and linux/arm64.
+//
+// All of it is in test files: no program is made of it, and only the tests of this package use it.
 package powerloss
