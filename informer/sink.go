@@ -62,9 +62,7 @@ func (s *sink) Checkpoint(ctx context.Context) (reflector.Checkpoint, error) {
 		return reflector.Checkpoint{}, nil
 	}
 	c := reflector.Checkpoint{ResourceVersion: info.ResourceVersion, Large: info.Objects > audit.MostCompared}
-	for _, r := range info.Newest {
-		c.Newest = append(c.Newest, r)
-	}
+	c.Newest = append(c.Newest, info.Newest...)
 	if c.Relist = s.attrs.mismatch(); c.Relist != "" {
 		s.attrs.announce(c.Relist) // whatever the list is for
 	}

@@ -87,6 +87,7 @@ func (r *resyncing) end() {
 	*r = resyncing{active: r.again, through: r.through}
 }
 
+// EndResync ends a resync whose next page cannot be read.
 func (l *Listener) EndResync() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
