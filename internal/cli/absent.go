@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/larder-dev/larder/internal/cli/terminal"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/snapshot"
 )
@@ -31,7 +32,7 @@ func noteLeftOut(s IO, path string, status source.Status) {
 		return
 	}
 	for _, left := range status.Snapshot.LeftOut {
-		fmt.Fprintf(s.Err, "note: not in %s: %s\n", path, oneLine(left))
+		fmt.Fprintf(s.Err, "note: not in %s: %s\n", path, terminal.OneLine(left))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/terminal"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
@@ -134,7 +135,7 @@ func check(ctx context.Context, s IO, file *fromFlag) (report store.Report, stor
 func printReport(s IO, path string, r store.Report) error {
 	var b strings.Builder
 	for _, p := range r.Problems {
-		fmt.Fprintln(&b, oneLine(fmt.Sprint(p)))
+		fmt.Fprintln(&b, terminal.OneLine(fmt.Sprint(p)))
 	}
 	verdict := "ok"
 	if n := len(r.Problems); n > 0 {

@@ -19,6 +19,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/informer/audit"
+	"github.com/larder-dev/larder/internal/cli/terminal"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
 )
@@ -292,7 +293,7 @@ func printAudits(s IO, all []source.Audited) error {
 		}
 		fmt.Fprintf(&out, "%s: %s\n", what, verdict(a))
 	}
-	_, err := io.WriteString(s.Out, visible(out.String()))
+	_, err := io.WriteString(s.Out, terminal.Visible(out.String()))
 	return err
 }
 

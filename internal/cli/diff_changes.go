@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/larder-dev/larder/internal/cli/terminal"
 	"github.com/larder-dev/larder/snapshot"
 )
 
@@ -16,8 +17,9 @@ type diffChanges struct {
 }
 
 // colourOfChange is that of what became of an object.
-var colourOfChange = map[snapshot.ChangeKind]colour{
-	snapshot.Added: green, snapshot.Removed: red, snapshot.Changed: yellow, snapshot.Replaced: yellow,
+var colourOfChange = map[snapshot.ChangeKind]terminal.Colour{
+	snapshot.Added: terminal.Green, snapshot.Removed: terminal.Red,
+	snapshot.Changed: terminal.Yellow, snapshot.Replaced: terminal.Yellow,
 }
 
 func (p *diffChanges) change(c snapshot.Change) error {
@@ -60,9 +62,9 @@ func (p *diffChanges) fields(all []fieldChange) error {
 		}
 		for _, side := range []struct {
 			sign   string
-			colour colour
+			colour terminal.Colour
 			lines  []string
-		}{{"- ", red, f.before}, {"+ ", green, f.after}} {
+		}{{"- ", terminal.Red, f.before}, {"+ ", terminal.Green, f.after}} {
 			for _, line := range side.lines {
 				if err := p.line(side.colour, indent, side.sign+line); err != nil {
 					return err
@@ -73,10 +75,10 @@ func (p *diffChanges) fields(all []fieldChange) error {
 	return nil
 }
 
-func (p *diffChanges) line(c colour, indent, text string) error {
-	text = oneLine(text)
+func (p *diffChanges) line(c terminal.Colour, indent, text string) error {
+	text = terminal.OneLine(text)
 	if p.colours {
-		text = c.paint(text)
+		text = c.Paint(text)
 	}
 	_, err := fmt.Fprintf(p.w, "%s%s\n", indent, text)
 	return err

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/terminal"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/snapshot"
 )
@@ -103,11 +104,12 @@ func (t *diffTable) finish(r snapshot.DiffReport) error {
 	slices.SortFunc(rows, func(a, b *diffRow) int {
 		return cmp.Or(cmp.Compare(a.resource, b.resource), cmp.Compare(a.scope, b.scope))
 	})
-	out := newTable(t.w, "RESOURCE", "SCOPE", "ADDED", "REMOVED", "CHANGED", "REPLACED", "NOTE")
+	out := terminal.NewTable(t.w, "RESOURCE", "SCOPE", "ADDED", "REMOVED", "CHANGED", "REPLACED", "NOTE")
 	for _, row := range rows {
-		out.row(row.resource, row.scope, strconv.Itoa(row.added), strconv.Itoa(row.removed), strconv.Itoa(row.changed), strconv.Itoa(row.replaced), strings.Join(row.notes, "; "))
+		out.Row(row.resource, row.scope, strconv.Itoa(row.added), strconv.Itoa(row.removed),
+			strconv.Itoa(row.changed), strconv.Itoa(row.replaced), strings.Join(row.notes, "; "))
 	}
-	return out.flush()
+	return out.Flush()
 }
 
 // incompleteFiles says of files, A or B, that they are incomplete.
@@ -143,7 +145,8 @@ type diffLines struct {
 }
 
 func (p *diffLines) change(c snapshot.Change) error {
-	if _, err := fmt.Fprintf(p.w, "%s %s %s\n", c.Kind, oneLine(nameOf(c.Collection)), oneLine(c.Key)); err != nil || !p.patches {
+	name, key := terminal.OneLine(nameOf(c.Collection)), terminal.OneLine(c.Key)
+	if _, err := fmt.Fprintf(p.w, "%s %s %s\n", c.Kind, name, key); err != nil || !p.patches {
 		return err
 	}
 	patch, err := patchOf(c)
@@ -157,7 +160,7 @@ func (p *diffLines) change(c snapshot.Change) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(p.w, "  %s\n", visible(string(text)))
+	_, err = fmt.Fprintf(p.w, "  %s\n", terminal.Visible(string(text)))
 	return err
 }
 
@@ -167,7 +170,8 @@ func (p *diffLines) finish(r snapshot.DiffReport) error {
 		if only.file == "B" {
 			kind = snapshot.Added
 		}
-		if _, err := fmt.Fprintf(p.w, "%s %s (%s): %s\n", kind, oneLine(nameOf(only.collection)), oneLine(scopeOfID(only.collection.Identity)), only.note()); err != nil {
+		name, held := terminal.OneLine(nameOf(only.collection)), terminal.OneLine(scopeOfID(only.collection.Identity))
+		if _, err := fmt.Fprintf(p.w, "%s %s (%s): %s\n", kind, name, held, only.note()); err != nil {
 			return err
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/larder-dev/larder/internal/cli/terminal"
 	"github.com/larder-dev/larder/internal/source"
 )
 
@@ -36,7 +37,7 @@ type display interface {
 
 // noteTo returns what writes a note as a line for people.
 func noteTo(w io.Writer) func(text string) {
-	return func(text string) { fmt.Fprintln(w, "note:", oneLine(text)) }
+	return func(text string) { fmt.Fprintln(w, "note:", terminal.OneLine(text)) }
 }
 
 // show updates d from state until ctx ends.
@@ -165,23 +166,23 @@ func shortened(text string, most int) string {
 }
 
 func layOut(now time.Time, all []source.Collection, columns []liveColumn, colours bool) (lines []string, width int) {
-	t := &table{}
+	t := &terminal.Table{}
 	var cells []string
 	for i, column := range columns {
 		cells = append(cells, column.header)
 		if colours && column.header == "SOURCE" {
-			t.paint(i, colourOfState)
+			t.Paint(i, colourOfState)
 		}
 	}
-	t.row(cells...)
+	t.Row(cells...)
 	for _, c := range all {
 		cells = nil
 		for _, column := range columns {
 			cells = append(cells, column.cell(now, c))
 		}
-		t.row(cells...)
+		t.Row(cells...)
 	}
-	return t.lines()
+	return t.Lines()
 }
 
 // fit cuts the lines to the terminal, and leaves one for the cursor: a line that wraps, or

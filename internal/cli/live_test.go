@@ -69,9 +69,9 @@ func TestPlainLine(t *testing.T) {
 }
 
 // terminal interprets the escape sequences that the screen uses.
-type terminal struct{ lines []string }
+type fakeTerminal struct{ lines []string }
 
-func (m *terminal) Write(p []byte) (int, error) {
+func (m *fakeTerminal) Write(p []byte) (int, error) {
 	s := string(p)
 	for s != "" {
 		switch {
@@ -99,7 +99,7 @@ func (m *terminal) Write(p []byte) (int, error) {
 }
 
 func TestScreenKeepsLogsAboveTheTable(t *testing.T) {
-	var term terminal
+	var term fakeTerminal
 	s := &screen{out: &term, size: func() (int, int) { return 60, 24 }}
 	s.update(now, mirrored(nil))
 	if _, err := s.Write([]byte("a log line\n")); err != nil {

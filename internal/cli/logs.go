@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2/textlogger"
 
+	"github.com/larder-dev/larder/internal/cli/terminal"
 	"github.com/larder-dev/larder/internal/source"
 )
 
@@ -86,13 +87,13 @@ func (f *logFlags) choose(s IO) (display, logr.Logger) {
 	if !s.ErrIsTerminal {
 		return table, klogs
 	}
-	table.notes = noteTo(visibleWriter{table})
+	table.notes = noteTo(terminal.NewVisibleWriter(table))
 	level := &slog.LevelVar{}
 	level.Set(f.level())
 	if f.verbosity == 0 {
 		table.level = level
 	}
-	return table, logr.FromSlogHandler(&sentences{w: visibleWriter{table}, level: level})
+	return table, logr.FromSlogHandler(&sentences{w: terminal.NewVisibleWriter(table), level: level})
 }
 
 func (f *logFlags) json(w io.Writer) slog.Handler {
@@ -174,7 +175,7 @@ func (h *sentences) Handle(_ context.Context, r slog.Record) error {
 	if cause != "" {
 		b.WriteString(": " + cause)
 	}
-	_, err := io.WriteString(h.w, oneLine(b.String())+"\n")
+	_, err := io.WriteString(h.w, terminal.OneLine(b.String())+"\n")
 	return err
 }
 

@@ -12,13 +12,14 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/larder-dev/larder/internal/cli/terminal"
 	"github.com/larder-dev/larder/internal/source"
 )
 
 // onTerminal is an IO whose streams are terminals.
 func onTerminal(out, errs *bytes.Buffer, colours bool) IO {
 	s := testIO(out)
-	s.Err = visibleWriter{errs}
+	s.Err = terminal.NewVisibleWriter(errs)
 	s.TerminalSize = func() (int, int) { return 80, 24 }
 	s.ErrIsTerminal, s.Colours = true, colours
 	return s
@@ -142,8 +143,9 @@ func TestLongNamesInTheLiveTable(t *testing.T) {
 
 // TestColours: states are coloured on a terminal, unless NO_COLOR or TERM says otherwise.
 func TestColours(t *testing.T) {
-	for state, want := range map[string]colour{
-		"live": green, "offline 3m": yellow, "waiting": yellow, "stored": "", "snapshot": "", "live, incomplete": red, "stopped": "",
+	for state, want := range map[string]terminal.Colour{
+		"live": terminal.Green, "offline 3m": terminal.Yellow, "waiting": terminal.Yellow, "stored": "", "snapshot": "",
+		"live, incomplete": terminal.Red, "stopped": "",
 	} {
 		if got := colourOfState(state); got != want {
 			t.Errorf("%s: %q", state, got)
@@ -151,16 +153,16 @@ func TestColours(t *testing.T) {
 	}
 	t.Setenv("TERM", "xterm")
 	t.Setenv("NO_COLOR", "")
-	if !wantsColours() {
+	if !terminal.WantsColours() {
 		t.Error("a terminal is not coloured")
 	}
 	t.Setenv("NO_COLOR", "1")
-	if wantsColours() {
+	if terminal.WantsColours() {
 		t.Error("NO_COLOR is set")
 	}
 	t.Setenv("NO_COLOR", "")
 	t.Setenv("TERM", "dumb")
-	if wantsColours() {
+	if terminal.WantsColours() {
 		t.Error("TERM is dumb")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/larder-dev/larder/internal/cli/terminal"
 	"github.com/larder-dev/larder/internal/source"
 )
 
@@ -67,7 +68,7 @@ func gist(c source.Collection) string {
 
 // sayText says it in a line for people.
 func sayText(w io.Writer) func(time.Time, source.Collection) {
-	return func(now time.Time, c source.Collection) { fmt.Fprintln(w, oneLine(plainLine(now, c))) }
+	return func(now time.Time, c source.Collection) { fmt.Fprintln(w, terminal.OneLine(plainLine(now, c))) }
 }
 
 func plainLine(now time.Time, c source.Collection) string {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/larder-dev/larder/internal/cli/terminal"
 )
 
 // printer prints objects one after the other; finish ends the output.
@@ -134,7 +136,7 @@ func (f *printFlags) plain(s IO, single bool) (printer, error) {
 	keep := f.managedFields
 	switch lower := strings.ToLower(name); {
 	case lower == "name":
-		return &namePrinter{eachPrinter{w: visibleWriter{s.Out}, to: delegate}}, nil
+		return &namePrinter{eachPrinter{w: terminal.NewVisibleWriter(s.Out), to: delegate}}, nil
 	case single:
 		return &eachPrinter{w: s.Out, to: delegate}, nil
 	case lower == "json":

@@ -5,17 +5,13 @@ import (
 	"io"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/terminal"
 	"github.com/larder-dev/larder/internal/progress"
 	"github.com/larder-dev/larder/snapshot"
 )
 
 // screen is Err for what moves the cursor there.
-func (s IO) screen() io.Writer {
-	if v, ok := s.Err.(visibleWriter); ok {
-		return v.w
-	}
-	return s.Err
-}
+func (s IO) screen() io.Writer { return terminal.Unescaped(s.Err) }
 
 // bar shows on a terminal how far a save or a restore is. done ends it.
 func (s IO) bar(title string) (tell func(snapshot.Progress), done func()) {

@@ -16,6 +16,8 @@ import (
 	"golang.org/x/term"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
+
+	"github.com/larder-dev/larder/internal/cli/terminal"
 )
 
 // IO is what the commands print to, and the clock they tell ages by.
@@ -41,6 +43,9 @@ type IO struct {
 	PassphraseWork int
 }
 
+// terminal is Out for what colours it, or moves the cursor there: all else of what is written has to be visible.
+func (s IO) terminal() io.Writer { return terminal.Unescaped(s.Out) }
+
 // Main runs larder with the process's arguments and streams and returns its exit code.
 // SIGINT and SIGTERM end a command in good order; a second one kills.
 func Main() int { return runProcess(IO{}) }
@@ -56,7 +61,7 @@ func runProcess(s IO) int {
 	s.Out, s.Err, s.Program, s.AskSecret = os.Stdout, os.Stderr, os.Args[0], askSecret(ctx)
 	s.ErrIsTerminal, s.OutIsTerminal = term.IsTerminal(int(os.Stderr.Fd())), term.IsTerminal(int(os.Stdout.Fd()))
 	s.TerminalSize = func() (int, int) { return terminalSize(os.Stdout) }
-	s.Colours = term.IsTerminal(int(os.Stdout.Fd())) && wantsColours()
+	s.Colours = term.IsTerminal(int(os.Stdout.Fd())) && terminal.WantsColours()
 	s.SetLogger = func(l logr.Logger) { klog.SetLoggerWithOptions(l, klog.ContextualLogger(true)) }
 	return Run(ctx, os.Args[1:], s)
 }
@@ -69,12 +74,12 @@ func Run(ctx context.Context, args []string, s IO) int {
 	if s.TerminalSize == nil {
 		s.TerminalSize = func() (int, int) { return 0, 0 }
 	}
-	s.Err = visibleWriter{&lockedWriter{w: s.Err}} // errors and notes quote files and servers
+	s.Err = terminal.NewVisibleWriter(&lockedWriter{w: s.Err}) // errors and notes quote files and servers
 	ctx = klog.NewContext(ctx, withoutGivenUp(textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(s.Err)))))
 	flush := func() error { return nil }
 	if s.OutIsTerminal {
-		out := &terminalWriter{w: s.Out}
-		s.Out, flush = out, out.flush
+		out := terminal.NewWriter(s.Out)
+		s.Out, flush = out, out.Flush
 	}
 	root := newRoot(s)
 	root.SetArgs(args)

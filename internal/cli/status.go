@@ -14,6 +14,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/internal/cli/terminal"
 	"github.com/larder-dev/larder/internal/source"
 )
 
@@ -94,15 +95,16 @@ func printStatus(s IO, status source.Status) error {
 		return err
 	}
 	fmt.Fprintln(s.Out)
-	t := newTable(s.terminal(), "RESOURCE", "SCOPE", "OBJECTS", "RV", "AGE", "STATE", "ID")
+	t := terminal.NewTable(s.terminal(), "RESOURCE", "SCOPE", "OBJECTS", "RV", "AGE", "STATE", "ID")
 	if s.Colours {
-		t.paint(5, colourOfState)
+		t.Paint(5, colourOfState)
 	}
 	for _, c := range status.Collections {
 		r := resource{c.GVR(), c.ResourceInfo()}
-		t.row(r.String(), scope(c), strconv.Itoa(c.Objects), orDash(c.ResourceVersion), ageOf(s.Now(), c.LastContact), state(s.Now(), c), c.ID)
+		t.Row(r.String(), scope(c), strconv.Itoa(c.Objects), orDash(c.ResourceVersion),
+			ageOf(s.Now(), c.LastContact), state(s.Now(), c), c.ID)
 	}
-	if err := t.flush(); err != nil {
+	if err := t.Flush(); err != nil {
 		return err
 	}
 	if err := errors.Join(printHandlers(s, status.Collections), printIncidents(s, status.Collections)); err != nil {
@@ -152,29 +154,29 @@ func printWhat(s IO, status source.Status) {
 }
 
 func printHandlers(s IO, collections []source.Collection) error {
-	var t *table
+	var t *terminal.Table
 	for _, c := range collections {
 		for _, h := range c.Handlers {
 			if t == nil {
 				fmt.Fprintln(s.Out)
-				t = newTable(s.Out, "HANDLER", "RESOURCE", "SCOPE", "BEHIND", "FAILING")
+				t = terminal.NewTable(s.Out, "HANDLER", "RESOURCE", "SCOPE", "BEHIND", "FAILING")
 			}
 			behind := strconv.FormatUint(h.Behind, 10)
 			if h.Replaying {
 				behind = "everything"
 			}
 			r := resource{c.GVR(), c.ResourceInfo()}
-			t.row(h.Name, r.String(), scope(c), behind, strconv.Itoa(h.Failing))
+			t.Row(h.Name, r.String(), scope(c), behind, strconv.Itoa(h.Failing))
 		}
 	}
 	if t == nil {
 		return nil
 	}
-	return t.flush()
+	return t.Flush()
 }
 
 func printIncidents(s IO, collections []source.Collection) error {
-	var t *table
+	var t *terminal.Table
 	for _, c := range collections {
 		if c.Live == nil {
 			continue
@@ -182,16 +184,16 @@ func printIncidents(s IO, collections []source.Collection) error {
 		for _, inc := range c.Live.Incidents {
 			if t == nil {
 				fmt.Fprintln(s.Out)
-				t = newTable(s.Out, "INCIDENT", "RESOURCE", "SCOPE", "AGE", "OBJECTS")
+				t = terminal.NewTable(s.Out, "INCIDENT", "RESOURCE", "SCOPE", "AGE", "OBJECTS")
 			}
 			r := resource{c.GVR(), c.ResourceInfo()}
-			t.row(inc.Cause, r.String(), scope(c), ageOf(s.Now(), inc.At), strconv.Itoa(inc.Objects))
+			t.Row(inc.Cause, r.String(), scope(c), ageOf(s.Now(), inc.At), strconv.Itoa(inc.Objects))
 		}
 	}
 	if t == nil {
 		return nil
 	}
-	return t.flush()
+	return t.Flush()
 }
 
 // state says in a few words what a collection's data is worth.
@@ -237,6 +239,21 @@ func state(now time.Time, c source.Collection) string {
 		st += ", to be written anew (" + c.Live.Rewriting + ")"
 	}
 	return st
+}
+
+// colourOfState is that of a state, or a source, as tables have it.
+func colourOfState(state string) terminal.Colour {
+	word, more, _ := strings.Cut(state, ",")
+	first, _, _ := strings.Cut(word, " ")
+	switch {
+	case strings.Contains(more, "incomplete"), strings.Contains(more, "anew"):
+		return terminal.Red
+	case first == "live":
+		return terminal.Green
+	case first == "offline", first == "waiting", first == "stale":
+		return terminal.Yellow
+	}
+	return ""
 }
 
 // sourceWord is what the tables call the source of what is mirrored now.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/larder-dev/larder/internal/cli/terminal"
 	"github.com/larder-dev/larder/internal/source"
 )
 
@@ -21,21 +22,21 @@ func printSnapshot(s IO, status source.Status) {
 		taken = about.TakenAt.UTC().Format(time.RFC3339) + ", " + ageOf(s.Now(), about.TakenAt) + " ago"
 	}
 	if about.Larder != "" {
-		taken += ", by larder " + oneLine(about.Larder)
+		taken += ", by larder " + terminal.OneLine(about.Larder)
 	}
 	fmt.Fprintf(s.Out, "Taken:     %s\n", taken)
 	var cluster []string
 	if about.ClusterID != "" {
-		cluster = append(cluster, oneLine(about.ClusterID))
+		cluster = append(cluster, terminal.OneLine(about.ClusterID))
 	}
 	if about.ServerVersion != "" {
-		cluster = append(cluster, "server "+oneLine(about.ServerVersion))
+		cluster = append(cluster, "server "+terminal.OneLine(about.ServerVersion))
 	}
 	if len(cluster) == 0 {
 		cluster = []string{"unknown"}
 	}
 	fmt.Fprintf(s.Out, "Cluster:   %s\n", strings.Join(cluster, ", "))
 	for _, left := range about.LeftOut {
-		fmt.Fprintf(s.Out, "Left out:  %s\n", oneLine(left))
+		fmt.Fprintf(s.Out, "Left out:  %s\n", terminal.OneLine(left))
 	}
 }

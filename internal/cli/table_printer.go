@@ -14,6 +14,7 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/terminal"
 	"github.com/larder-dev/larder/internal/columns"
 	"github.com/larder-dev/larder/internal/source"
 )
@@ -53,7 +54,8 @@ func (p *tablePrinter) begin(c choice, withKind bool) error {
 		ShowLabels:    p.flags.showLabels,
 		ColumnLabels:  p.flags.labels,
 	})
-	p.out = countingWriter{w: visibleWriter{p.s.Out}, n: p.out.n, separate: p.out.n > 0 && !p.flags.noHeaders}
+	p.out = countingWriter{w: terminal.NewVisibleWriter(p.s.Out), n: p.out.n,
+		separate: p.out.n > 0 && !p.flags.noHeaders}
 	p.w = printers.GetNewTabWriter(&p.out)
 	return nil
 }

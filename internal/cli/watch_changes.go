@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/larder-dev/larder/internal/cli/terminal"
 	"github.com/larder-dev/larder/internal/source"
 )
 
@@ -31,7 +32,9 @@ func newChangePrinter(w io.Writer, colours bool) *changePrinter {
 }
 
 // colourOfEvent is that of what became of an object.
-var colourOfEvent = map[source.EventType]colour{source.Added: green, source.Deleted: red, source.Modified: yellow}
+var colourOfEvent = map[source.EventType]terminal.Colour{
+	source.Added: terminal.Green, source.Deleted: terminal.Red, source.Modified: terminal.Yellow,
+}
 
 func (p *changePrinter) print(of watched, t source.EventType, _ uint64, u *unstructured.Unstructured) error {
 	before, known := p.note(of, t, u)

@@ -8,23 +8,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/terminal"
 	"github.com/larder-dev/larder/snapshot"
 )
-
-func TestVisible(t *testing.T) {
-	for text, want := range map[string][2]string{ // visible, oneLine
-		"":                   {"", ""},
-		"plain · ü\t\n":      {"plain · ü\t\n", `plain · ü\t\n`},
-		"\x1b]0;x\x07\r":     {`^[]0;x\u0007\r`, `^[]0;x\u0007\r`},
-		"\u009b2J\x7f":       {`\u009b2J\u007f`, `\u009b2J\u007f`},
-		"\x9b2J\xff \ufffd":  {`\x9b2J\xff ` + "\ufffd", `\x9b2J\xff ` + "\ufffd"},
-		"a\x00\v\f\u202eb 语": {`a\u0000\u000b\u000c` + "\u202eb 语", `a\u0000\u000b\u000c` + "\u202eb 语"},
-	} {
-		if got := [2]string{visible(text), oneLine(text)}; got != want {
-			t.Errorf("%q: got %q, want %q", text, got, want)
-		}
-	}
-}
 
 // TestHostileText: what a stranger's snapshot says in free text reaches a terminal as text (CVE-2021-25743).
 func TestHostileText(t *testing.T) {
@@ -103,7 +89,8 @@ func checkTerminal(t *testing.T, args []string, hidden func(rune) bool) {
 	if !strings.Contains(strings.Join(args, " "), "metadata.name}") {
 		return
 	}
-	if _, plain, _ := runs(t.Context(), args...); !strings.ContainsFunc(plain, hidden) || out.String() != visible(plain) {
+	_, plain, _ := runs(t.Context(), args...)
+	if !strings.ContainsFunc(plain, hidden) || out.String() != terminal.Visible(plain) {
 		t.Errorf("%q: to a file: %.200q", args, plain)
 	}
 }

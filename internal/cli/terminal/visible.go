@@ -1,4 +1,4 @@
-package cli
+package terminal
 
 import (
 	"fmt"
@@ -8,12 +8,12 @@ import (
 	"unicode/utf8"
 )
 
-// visible returns text of a file or server as a terminal may be given it: what would move the cursor, or do more, is written out (CVE-2021-25743), ESC and CR as kubectl
-// writes them. Line ends and tabs stay.
-func visible(text string) string { return escaped(text, "\n\t") }
+// Visible returns text of a file or server as a terminal may be given it: what would move the cursor, or do more, is
+// written out (CVE-2021-25743), ESC and CR as kubectl writes them. Line ends and tabs stay.
+func Visible(text string) string { return escaped(text, "\n\t") }
 
-// oneLine is visible for what has to stay on its line, and in its column.
-func oneLine(text string) string { return escaped(text, "") }
+// OneLine is Visible for what has to stay on its line, and in its column.
+func OneLine(text string) string { return escaped(text, "") }
 
 // escaped writes out control characters, but those of keep, and what is no UTF-8.
 func escaped(text, keep string) string {
@@ -47,7 +47,8 @@ func escaped(text, keep string) string {
 // isVisible is quick for what has nothing to write out, as nearly all texts.
 func isVisible(text, keep string) bool {
 	for i, r := range text {
-		if r == utf8.RuneError && !strings.HasPrefix(text[i:], string(utf8.RuneError)) || unicode.IsControl(r) && !strings.ContainsRune(keep, r) {
+		invalid := r == utf8.RuneError && !strings.HasPrefix(text[i:], string(utf8.RuneError))
+		if invalid || unicode.IsControl(r) && !strings.ContainsRune(keep, r) {
 			return false
 		}
 	}
@@ -57,26 +58,32 @@ func isVisible(text, keep string) bool {
 // visibleWriter writes visible texts. None ends within a character.
 type visibleWriter struct{ w io.Writer }
 
+// NewVisibleWriter returns a writer of visible texts to w.
+func NewVisibleWriter(w io.Writer) io.Writer { return visibleWriter{w} }
+
 // Write implements io.Writer.
 func (v visibleWriter) Write(b []byte) (int, error) {
 	text := string(b)
 	if isVisible(text, "\n\t") {
 		return v.w.Write(b)
 	}
-	if _, err := io.WriteString(v.w, visible(text)); err != nil {
+	if _, err := io.WriteString(v.w, Visible(text)); err != nil {
 		return 0, err
 	}
 	return len(b), nil
 }
 
-// terminalWriter writes visible texts to a terminal. A character that a write ends within waits for the next one.
-type terminalWriter struct {
+// Writer writes visible texts to a terminal. A character that a write ends within waits for the next one.
+type Writer struct {
 	w    io.Writer
 	rest []byte
 }
 
+// NewWriter returns a writer of visible texts to the terminal w.
+func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
+
 // Write implements io.Writer.
-func (t *terminalWriter) Write(b []byte) (int, error) {
+func (t *Writer) Write(b []byte) (int, error) {
 	text := append(t.rest, b...)
 	whole := len(text)
 	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
@@ -88,15 +95,26 @@ func (t *terminalWriter) Write(b []byte) (int, error) {
 		}
 	}
 	t.rest = append([]byte(nil), text[whole:]...)
-	if _, err := io.WriteString(t.w, visible(string(text[:whole]))); err != nil {
+	if _, err := io.WriteString(t.w, Visible(string(text[:whole]))); err != nil {
 		return 0, err
 	}
 	return len(b), nil
 }
 
-// flush writes what waits: it is no character.
-func (t *terminalWriter) flush() error {
-	_, err := io.WriteString(t.w, visible(string(t.rest)))
+// Flush writes what waits: it is no character.
+func (t *Writer) Flush() error {
+	_, err := io.WriteString(t.w, Visible(string(t.rest)))
 	t.rest = nil
 	return err
+}
+
+// Unescaped returns where w writes to if it is a writer of this package, for what is to move the cursor; else w.
+func Unescaped(w io.Writer) io.Writer {
+	switch w := w.(type) {
+	case visibleWriter:
+		return w.w
+	case *Writer:
+		return w.w
+	}
+	return w
 }

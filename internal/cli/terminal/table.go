@@ -1,4 +1,4 @@
-package cli
+package terminal
 
 import (
 	"io"
@@ -12,39 +12,40 @@ const (
 	leastColumn = 6
 )
 
-// table prints rows in columns, as kubectl does, but with no blanks at the ends of lines; it holds all of them.
-type table struct {
+// Table prints rows in columns, as kubectl does, but with no blanks at the ends of lines; it holds all of them.
+type Table struct {
 	to   io.Writer
 	rows [][]string
 	// colours are what columns are painted in, by their number.
-	colours map[int]func(cell string) colour
+	colours map[int]func(cell string) Colour
 }
 
-func newTable(w io.Writer, header ...string) *table {
-	t := &table{to: w}
-	t.row(header...)
+// NewTable returns a table with these headers; Flush prints it to w.
+func NewTable(w io.Writer, header ...string) *Table {
+	t := &Table{to: w}
+	t.Row(header...)
 	return t
 }
 
-// row adds a row.
-func (t *table) row(cells ...string) {
+// Row adds a row.
+func (t *Table) Row(cells ...string) {
 	shown := make([]string, len(cells))
 	for i, cell := range cells {
-		shown[i] = oneLine(cell)
+		shown[i] = OneLine(cell)
 	}
 	t.rows = append(t.rows, shown)
 }
 
-// paint paints the cells of a column below its header.
-func (t *table) paint(column int, f func(cell string) colour) {
+// Paint paints the cells of a column below its header.
+func (t *Table) Paint(column int, f func(cell string) Colour) {
 	if t.colours == nil {
-		t.colours = map[int]func(string) colour{}
+		t.colours = map[int]func(string) Colour{}
 	}
 	t.colours[column] = f
 }
 
-// lines lays the table out. width is that of the widest line, without what paints it.
-func (t *table) lines() (lines []string, width int) {
+// Lines lays the table out. width is that of the widest line, without what paints it.
+func (t *Table) Lines() (lines []string, width int) {
 	var widths []int
 	for _, row := range t.rows {
 		for i, cell := range row {
@@ -61,7 +62,7 @@ func (t *table) lines() (lines []string, width int) {
 	return lines, width
 }
 
-func (t *table) line(row []string, widths []int, painted bool) (line string, width int) {
+func (t *Table) line(row []string, widths []int, painted bool) (line string, width int) {
 	last := len(row)
 	for last > 0 && strings.TrimSpace(row[last-1]) == "" {
 		last--
@@ -73,7 +74,7 @@ func (t *table) line(row []string, widths []int, painted bool) (line string, wid
 		}
 		n := utf8.RuneCountInString(cell)
 		if f := t.colours[i]; painted && f != nil {
-			cell = f(cell).paint(cell)
+			cell = f(cell).Paint(cell)
 		}
 		b.WriteString(cell)
 		width += n
@@ -85,9 +86,9 @@ func (t *table) line(row []string, widths []int, painted bool) (line string, wid
 	return b.String(), width
 }
 
-// flush prints the table.
-func (t *table) flush() error {
-	lines, _ := t.lines()
+// Flush prints the table.
+func (t *Table) Flush() error {
+	lines, _ := t.Lines()
 	_, err := io.WriteString(t.to, strings.Join(lines, "\n")+"\n")
 	return err
 }

@@ -1,18 +1,20 @@
-package cli
+package terminal_test
 
 import (
 	"strings"
 	"testing"
+
+	"github.com/larder-dev/larder/internal/cli/terminal"
 )
 
 // The columns are those of all rows, and no line ends in blanks, though its last cells are empty.
 func TestTableEndsNoLineInBlanks(t *testing.T) {
 	var out strings.Builder
-	table := newTable(&out, "A", "LONGER", "NOTE")
-	table.row("1", "2", "")
-	table.row("a word", "", "here")
-	table.row("", "", "")
-	if err := table.flush(); err != nil {
+	table := terminal.NewTable(&out, "A", "LONGER", "NOTE")
+	table.Row("1", "2", "")
+	table.Row("a word", "", "here")
+	table.Row("", "", "")
+	if err := table.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	want := "A        LONGER   NOTE\n1        2\na word            here\n\n"
