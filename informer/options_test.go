@@ -20,6 +20,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/seal"
 )
 
 func watchModified(p *corev1.Pod) watch.Event { return watch.Event{Type: watch.Modified, Object: p} }
@@ -231,7 +232,7 @@ func TestSecretsAreSealed(t *testing.T) {
 			r := newRig(t)
 			keys := newKeys(t)
 			quiet := logr.Discard()
-			st, err := store.Open(r.path, store.Options{Logger: &quiet, Encryption: &store.Encryption{Keys: keys}})
+			st, err := store.Open(r.path, store.Options{Logger: &quiet, Encryption: &seal.Encryption{Keys: keys}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -272,7 +273,7 @@ func TestSealedSecretsWithoutAKey(t *testing.T) {
 		quiet := logr.Discard()
 		keys := newKeys(t)
 		id := entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("secrets")}
-		for _, encryption := range []*store.Encryption{{Keys: keys}, nil} {
+		for _, encryption := range []*seal.Encryption{{Keys: keys}, nil} {
 			st, err := store.Open(r.path, store.Options{Logger: &quiet, Encryption: encryption})
 			if err != nil {
 				t.Fatal(err)
@@ -280,7 +281,7 @@ func TestSealedSecretsWithoutAKey(t *testing.T) {
 			i, err := informer.New(secretServer{r.srv}, &corev1.Secret{},
 				informer.Options{Store: st, Logger: &quiet, PersistSecrets: true, Identity: id})
 			if encryption == nil {
-				if !errors.Is(err, store.ErrSealed) || !strings.Contains(err.Error(), "it needs key") {
+				if !errors.Is(err, seal.ErrSealed) || !strings.Contains(err.Error(), "it needs key") {
 					t.Errorf("without a key: %v", err)
 				}
 				if err := st.Close(); err != nil {
@@ -344,13 +345,13 @@ func TestTwoInformersOneStore(t *testing.T) {
 	})
 }
 
-func newKeys(t *testing.T) *store.Keys {
+func newKeys(t *testing.T) *seal.Keys {
 	t.Helper()
-	line, err := store.GenerateKey("")
+	line, err := seal.GenerateKey("")
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys, err := store.ParseKeys([]byte(line))
+	keys, err := seal.ParseKeys([]byte(line))
 	if err != nil {
 		t.Fatal(err)
 	}

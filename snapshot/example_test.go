@@ -15,6 +15,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/seal"
 )
 
 // A snapshot is taken of a store that is open, and another node's store is made of it. The key seals Secrets in both stores; the snapshot has them because it
@@ -26,15 +27,15 @@ func Example() {
 		panic(err)
 	}
 	defer os.RemoveAll(dir)
-	line, err := store.GenerateKey("")
+	line, err := seal.GenerateKey("")
 	if err != nil {
 		panic(err)
 	}
-	keys, err := store.ParseKeys([]byte(line)) // or store.KeysFromFile, KeysFromEnv, or a KMS
+	keys, err := seal.ParseKeys([]byte(line)) // or store.KeysFromFile, KeysFromEnv, or a KMS
 	if err != nil {
 		panic(err)
 	}
-	options := store.Options{Encryption: &store.Encryption{Keys: keys}}
+	options := store.Options{Encryption: &seal.Encryption{Keys: keys}}
 	st, err := store.Open(filepath.Join(dir, "larder.db"), options)
 	if err != nil {
 		panic(err)

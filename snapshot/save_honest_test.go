@@ -14,6 +14,7 @@ import (
 	"github.com/larder-dev/larder/internal/storetest/disk"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/seal"
 )
 
 // loseRecord removes an object from a store behind its back, as a page of before does that the disk has brought back.
@@ -103,7 +104,7 @@ func TestSaveWithoutTheKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := snapshot.SaveOptions{Recipients: []age.Recipient{key.Recipient()}, Store: store.Options{Logger: &quiet}}
-	if saved, err := snapshot.SaveFile(t.Context(), db, path, o); !errors.Is(err, store.ErrSealed) {
+	if saved, err := snapshot.SaveFile(t.Context(), db, path, o); !errors.Is(err, seal.ErrSealed) {
 		t.Errorf("%+v, %v", saved, err)
 	}
 	wantNames(t, dir, "a.db")

@@ -13,19 +13,20 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/seal"
 )
 
-func mustEncryption(t *testing.T) *store.Encryption {
+func mustEncryption(t *testing.T) *seal.Encryption {
 	t.Helper()
-	text, err := store.GenerateKey("a")
+	text, err := seal.GenerateKey("a")
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys, err := store.ParseKeys([]byte(text))
+	keys, err := seal.ParseKeys([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &store.Encryption{Keys: keys}
+	return &seal.Encryption{Keys: keys}
 }
 
 // TestSaveAndRestoreSealed: Secrets go from a store that seals them by an encrypted snapshot to another one with other keys, and are nowhere in plain text.
@@ -76,7 +77,7 @@ func TestSaveAndRestoreSealed(t *testing.T) {
 	}
 	if _, err := snapshot.SaveFile(t.Context(), filepath.Join(dir, "a.db"), path,
 		snapshot.SaveOptions{Recipients: []age.Recipient{key.Recipient()},
-			Store: store.Options{Logger: &quiet}}); !errors.Is(err, store.ErrSealed) {
+			Store: store.Options{Logger: &quiet}}); !errors.Is(err, seal.ErrSealed) {
 		t.Errorf("without the keys: %v", err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
 	"github.com/larder-dev/larder/store/internal/format"
+	"github.com/larder-dev/larder/store/seal"
 )
 
 const (
@@ -263,7 +264,7 @@ func (c *checker) checkDictionary(b *bolt.Bucket, id uint64) {
 	if c.lacks[id] {
 		return
 	}
-	if _, err := c.dictionary(b.Tx(), id); err != nil && !errors.Is(err, ErrSealed) {
+	if _, err := c.dictionary(b.Tx(), id); err != nil && !errors.Is(err, seal.ErrSealed) {
 		c.problem("%v; the objects that are compressed with it can not be read", err)
 		c.lacks[id] = true
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/boltcheck"
+	"github.com/larder-dev/larder/store/seal"
 )
 
 // Compacted says what Compact has done.
@@ -78,7 +79,7 @@ func (s *Store) Compact(ctx context.Context) (Compacted, error) {
 }
 
 // compact is Compact, and Rekey if fresh is the key that everything is to be sealed with.
-func (s *Store) compact(ctx context.Context, fresh *dataKey) (done Compacted, err error) {
+func (s *Store) compact(ctx context.Context, fresh *seal.DataKey) (done Compacted, err error) {
 	switch {
 	case s.ReadOnly():
 		return done, ErrReadOnly
@@ -121,7 +122,7 @@ func (s *Store) compact(ctx context.Context, fresh *dataKey) (done Compacted, er
 }
 
 // replaceByCopy does the work. It holds the mark, so that no process that opens the store takes the copy for debris.
-func (s *Store) replaceByCopy(ctx context.Context, old *handle, key *dataKey) (done Compacted, err error) {
+func (s *Store) replaceByCopy(ctx context.Context, old *handle, key *seal.DataKey) (done Compacted, err error) {
 	mark, err := takeMark(ctx, s.real, time.Now().Add(s.o.lockTimeout()))
 	if err != nil {
 		return done, err
@@ -173,7 +174,7 @@ func (s *Store) used() (total, used int64, err error) {
 }
 
 // compactCopy makes the copy, complete and on the disk, not yet under the store's name.
-func (s *Store) compactCopy(ctx context.Context, old *handle, key *dataKey) (*handle, error) {
+func (s *Store) compactCopy(ctx context.Context, old *handle, key *seal.DataKey) (*handle, error) {
 	size := int64(0)
 	if info, err := old.file.Stat(); err == nil {
 		size = info.Size()

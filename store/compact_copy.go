@@ -7,6 +7,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/store/internal/format"
+	"github.com/larder-dev/larder/store/seal"
 )
 
 // compaction is one copy of all that is in a store. Each bucket is copied in the order of its keys, so that its pages
@@ -15,7 +16,7 @@ type compaction struct {
 	s     *Store
 	fresh *handle
 	// key is what everything that is to be sealed is sealed with; nil copies records as they are. See rekey_copy.go.
-	key *dataKey
+	key *seal.DataKey
 	// failed is why the copy could not be written. That says nothing of the file that is copied.
 	failed error
 }

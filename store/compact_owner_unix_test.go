@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/seal"
 )
 
 // ofAnother gives the file, as an administrator would who makes it readable for a group, to a service; only root can change the owner. It returns what has to stay.
@@ -44,11 +45,11 @@ func ownershipOf(t *testing.T, path string) ownership {
 
 // TestCompactKeepsTheOwner: root compacts the store of a service, which has to be able to open it afterwards. So it is with Rekey, and with a store that is open.
 func TestCompactKeepsTheOwner(t *testing.T) {
-	keys, err := store.ParseKeys([]byte(rekeyKeys))
+	keys, err := seal.ParseKeys([]byte(rekeyKeys))
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := store.Options{Logger: &quiet, Encryption: &store.Encryption{Keys: keys,
+	o := store.Options{Logger: &quiet, Encryption: &seal.Encryption{Keys: keys,
 		Resources: []schema.GroupResource{{Resource: "pods"}}}}
 	for name, anew := range map[string]func(path string) error{
 		"compact": func(path string) error { _, err := store.Compact(t.Context(), path, o); return err },

@@ -10,6 +10,7 @@ import (
 	"github.com/larder-dev/larder/internal/sample"
 	"github.com/larder-dev/larder/store/internal/compress"
 	"github.com/larder-dev/larder/store/internal/format"
+	"github.com/larder-dev/larder/store/seal"
 )
 
 // readerOf is one of a store without keys.
@@ -41,7 +42,7 @@ func FuzzParseDictionary(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, id uint64) {
 		for _, data := range [][]byte{data, resum("c", format.DictionaryPlace(id), data)} {
 			got, err := readerOf("c").parseDictionary(id, data)
-			if err != nil && !errors.Is(err, entry.ErrDamaged) && !errors.Is(err, ErrSealed) || err == nil &&
+			if err != nil && !errors.Is(err, entry.ErrDamaged) && !errors.Is(err, seal.ErrSealed) || err == nil &&
 				format.DictionaryID(got.Content) != id {
 				t.Fatalf("%+v, %v", got, err)
 			}

@@ -45,11 +45,11 @@
 // # Encryption
 //
 // With Options.Encryption what is stored of Secrets, or of the kinds that it names, is sealed: payloads, tombstones, dictionaries and index terms. Keys for it come from
-// ParseKeys, KeysFromFile or KeysFromEnv, or from a KeyProvider. The names of objects, their namespaces, UIDs and resourceVersions stay readable, and so do sizes, times and what objects have the same value in an index; in memory nothing is
+// seal.ParseKeys, KeysFromFile or KeysFromEnv, or from a seal.KeyProvider. The names of objects, their namespaces, UIDs and resourceVersions stay readable, and so do sizes, times and what objects have the same value in an index; in memory nothing is
 // sealed. Look-ups by value work as ever.
 //
 // To rotate, give a new key before the old ones: what is written is sealed under it, and Rekey seals the rest, after which the old ones are not needed. A file whose data keys can not be unwrapped is
-// not opened, and not changed (ErrWrongKey). Without any key it can be, and what is sealed in it is refused (ErrSealed) but for names. What was stored before there was a key stays readable, for anybody, until Rekey
+// not opened, and not changed (seal.ErrWrongKey). Without any key it can be, and what is sealed in it is refused (seal.ErrSealed) but for names. What was stored before there was a key stays readable, for anybody, until Rekey
 // (Info.PlainText). docs/adr/0012 has the reasons, and what this does not protect from.
 //
 // # A write

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/larder-dev/larder/store/seal"
 )
 
 // keepName verifies that the store's file still has the store's name, by device and inode, before it is written. The caller has
@@ -161,7 +163,7 @@ func (s *Store) moveIn(fresh *handle) {
 // retire closes a file that the store uses no more, once those who read it are done. Nobody waits for that but Close. If the
 // file that replaced it is sealed with key alone, the other keys are forgotten then; they stay in memory while another file is
 // being retired.
-func (s *Store) retire(old *handle, key *dataKey) {
+func (s *Store) retire(old *handle, key *seal.DataKey) {
 	s.retiring.Add(1)
 	s.goBackground("close the file that has been replaced", func(context.Context) {
 		if err := old.close(); err != nil {

@@ -24,6 +24,7 @@ import (
 
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/seal"
 )
 
 // stored returns what the store at path holds, as the next process finds it.
@@ -71,7 +72,7 @@ func TestRemovedFile(t *testing.T) {
 
 // unwrapping is a provider of keys that does something before it gives one.
 type unwrapping struct {
-	store.KeyProvider
+	seal.KeyProvider
 	first func()
 }
 

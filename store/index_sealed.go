@@ -16,7 +16,7 @@ func (v indexView) sealedKeys(value string, fn func(key string) error) error {
 		return nil
 	}
 	for _, k := range v.r.store.keys.held().byID {
-		if err := v.storedKeys(k.token(v.r.name, v.name, value), add); err != nil {
+		if err := v.storedKeys(k.Token(v.r.name, v.name, value), add); err != nil {
 			return err
 		}
 	}

@@ -13,12 +13,15 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/vmihailenco/msgpack/v5"
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
 	"github.com/larder-dev/larder/store/internal/format"
+	"github.com/larder-dev/larder/store/seal"
 )
 
 // keyring is the data keys of a store. A nil one has none: the store was opened without Options.Encryption.
@@ -26,15 +29,15 @@ import (
 // In the file they are one record under keyKeys, wrapped: so a copy of the file has them, whoever makes it. The current one is written by the first transaction
 // that seals something with it.
 type keyring struct {
-	provider KeyProvider
+	provider seal.KeyProvider
 	now      atomic.Pointer[heldKeys]
 }
 
 // heldKeys are the data keys at one moment. It is never changed.
 type heldKeys struct {
-	byID map[uint64]*dataKey
+	byID map[uint64]*seal.DataKey
 	// current seals what is written; nil in a store that is open for reading.
-	current *dataKey
+	current *seal.DataKey
 	// record is what the file says, with current.
 	record []byte
 }
@@ -53,7 +56,7 @@ type keysRecord struct {
 	Keys []keyRecord `msgpack:"keys"` // the oldest first
 }
 
-func newKeyring(e *Encryption) (*keyring, error) {
+func newKeyring(e *seal.Encryption) (*keyring, error) {
 	switch {
 	case e == nil:
 		return nil, nil
@@ -84,13 +87,13 @@ func (s *Store) unlock(ctx context.Context, h *handle, write bool) error {
 // errSealed is ErrSealed with the keys that are needed.
 func (s *Store) errSealed() error {
 	if len(s.sealedUnder) == 0 {
-		return ErrSealed
+		return seal.ErrSealed
 	}
 	ids := make([]string, len(s.sealedUnder))
 	for i, id := range s.sealedUnder {
 		ids[i] = printable.Key(id)
 	}
-	return fmt.Errorf("%w: it needs key %s", ErrSealed, strings.Join(ids, ", "))
+	return fmt.Errorf("%w: it needs key %s", seal.ErrSealed, strings.Join(ids, ", "))
 }
 
 // unlock gets the data keys of a file ready, and, to write, a current one. It writes nothing. It fails with ErrDamaged if
@@ -114,7 +117,7 @@ func (k *keyring) unlock(ctx context.Context, h *handle, write bool) error {
 	if err != nil {
 		return err
 	}
-	var all []*dataKey
+	var all []*seal.DataKey
 	for _, r := range stored {
 		one, err := k.unwrap(ctx, r)
 		if err != nil {
@@ -122,7 +125,7 @@ func (k *keyring) unlock(ctx context.Context, h *handle, write bool) error {
 		}
 		all = append(all, one)
 	}
-	var current *dataKey
+	var current *seal.DataKey
 	if write {
 		if current, err = k.currentOf(ctx, all); err != nil {
 			return err
@@ -135,58 +138,58 @@ func (k *keyring) unlock(ctx context.Context, h *handle, write bool) error {
 }
 
 // hold makes these the keys, which are all that the file is to have.
-func (k *keyring) hold(all []*dataKey, current *dataKey) error {
+func (k *keyring) hold(all []*seal.DataKey, current *seal.DataKey) error {
 	record, err := keysOf(all)
 	if err != nil {
 		return err
 	}
-	held := &heldKeys{byID: make(map[uint64]*dataKey, len(all)), current: current, record: record}
+	held := &heldKeys{byID: make(map[uint64]*seal.DataKey, len(all)), current: current, record: record}
 	for _, one := range all {
-		held.byID[one.id] = one
+		held.byID[one.ID] = one
 	}
 	k.now.Store(held)
 	return nil
 }
 
 // forgetOthers leaves only key, if it is still the current one.
-func (k *keyring) forgetOthers(key *dataKey) {
+func (k *keyring) forgetOthers(key *seal.DataKey) {
 	was := k.held()
-	record, err := keysOf([]*dataKey{key})
+	record, err := keysOf([]*seal.DataKey{key})
 	if err != nil || was.current != key {
 		return // the others do no harm
 	}
-	k.now.CompareAndSwap(was, &heldKeys{byID: map[uint64]*dataKey{key.id: key}, current: key, record: record})
+	k.now.CompareAndSwap(was, &heldKeys{byID: map[uint64]*seal.DataKey{key.ID: key}, current: key, record: record})
 }
 
 // unwrap has the provider decrypt a data key.
-func (k *keyring) unwrap(ctx context.Context, r keyRecord) (*dataKey, error) {
+func (k *keyring) unwrap(ctx context.Context, r keyRecord) (*seal.DataKey, error) {
 	raw, err := k.provider.Unwrap(ctx, r.Key, r.Wrapped)
-	var one *dataKey
+	var one *seal.DataKey
 	if err == nil {
-		one, err = newDataKey(r.ID, raw)
+		one, err = seal.NewDataKey(r.ID, raw)
 	}
-	if err == nil && subtle.ConstantTimeCompare(one.check, r.Check) != 1 {
-		err = fmt.Errorf("%w: the provider has returned another key than was wrapped", ErrWrongKey)
+	if err == nil && subtle.ConstantTimeCompare(one.Check, r.Check) != 1 {
+		err = fmt.Errorf("%w: the provider has returned another key than was wrapped", seal.ErrWrongKey)
 	}
 	switch {
-	case errors.Is(err, ErrWrongKey):
+	case errors.Is(err, seal.ErrWrongKey):
 		return nil, fmt.Errorf("data key %016x, wrapped under key %s: %w; nothing was changed: the file can be opened only with that key, which may be behind the current one; if it is lost, have everything listed anew into another file",
 			r.ID, printable.Key(r.Key), err)
 	case err != nil:
 		return nil, fmt.Errorf("data key %016x, wrapped under key %s, could not be unwrapped, and nothing was changed: %w", r.ID, printable.Key(r.Key), err)
 	}
-	one.wrapper, one.wrapped, one.created = r.Key, r.Wrapped, time.Unix(r.Created, 0)
+	one.Wrapper, one.Wrapped, one.Created = r.Key, r.Wrapped, time.Unix(r.Created, 0)
 	return one, nil
 }
 
 // currentOf returns the newest data key that is wrapped under the provider's current key, or a new one.
-func (k *keyring) currentOf(ctx context.Context, all []*dataKey) (*dataKey, error) {
+func (k *keyring) currentOf(ctx context.Context, all []*seal.DataKey) (*seal.DataKey, error) {
 	id, err := k.provider.CurrentKey(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("ask for the current key: %w", err)
 	}
 	for _, one := range slices.Backward(all) {
-		if one.wrapper == id {
+		if one.Wrapper == id {
 			return one, nil
 		}
 	}
@@ -194,19 +197,19 @@ func (k *keyring) currentOf(ctx context.Context, all []*dataKey) (*dataKey, erro
 }
 
 // make returns a new data key.
-func (k *keyring) make(ctx context.Context) (*dataKey, error) {
-	raw := make([]byte, keySize)
+func (k *keyring) make(ctx context.Context) (*seal.DataKey, error) {
+	raw := make([]byte, seal.KeySize)
 	_, _ = rand.Read(raw) // never fails
 	wrapper, wrapped, err := k.provider.Wrap(ctx, raw)
 	if err != nil {
 		clear(raw)
 		return nil, fmt.Errorf("wrap a new data key: %w", err)
 	}
-	one, err := newDataKey(format.RandomID(), raw)
+	one, err := seal.NewDataKey(format.RandomID(), raw)
 	if err != nil {
 		return nil, err
 	}
-	one.wrapper, one.wrapped, one.created = wrapper, wrapped, time.Now().Truncate(time.Second)
+	one.Wrapper, one.Wrapped, one.Created = wrapper, wrapped, time.Now().Truncate(time.Second)
 	return one, nil
 }
 
@@ -228,13 +231,13 @@ func (k *keyring) ensure(tx *bolt.Tx) error {
 }
 
 // add makes one more key current, for a file that has only that. The others are for the reads that go on.
-func (k *keyring) add(key *dataKey) error {
-	record, err := keysOf([]*dataKey{key})
+func (k *keyring) add(key *seal.DataKey) error {
+	record, err := keysOf([]*seal.DataKey{key})
 	if err != nil {
 		return err
 	}
 	next := &heldKeys{byID: maps.Clone(k.held().byID), current: key, record: record}
-	next.byID[key.id] = key
+	next.byID[key.ID] = key
 	k.now.Store(next)
 	return nil
 }
@@ -254,18 +257,18 @@ func (k *keyring) wipe() {
 		return
 	}
 	for _, one := range k.now.Swap(&heldKeys{}).byID {
-		one.wipe()
+		one.Wipe()
 	}
 }
 
 // keysOf returns the record of the keys.
-func keysOf(all []*dataKey) ([]byte, error) {
+func keysOf(all []*seal.DataKey) ([]byte, error) {
 	if len(all) == 0 {
 		return nil, nil
 	}
 	var r keysRecord
 	for _, one := range all {
-		r.Keys = append(r.Keys, keyRecord{ID: one.id, Key: one.wrapper, Wrapped: one.wrapped, Check: one.check, Created: one.created.Unix()})
+		r.Keys = append(r.Keys, keyRecord{ID: one.ID, Key: one.Wrapper, Wrapped: one.Wrapped, Check: one.Check, Created: one.Created.Unix()})
 	}
 	payload, err := msgpack.Marshal(&r)
 	if err != nil {
@@ -296,3 +299,14 @@ func parseKeysRecord(data []byte) ([]keyRecord, error) {
 	}
 	return r.Keys, nil
 }
+
+// CurrentKey returns the id of the provider's current key, under which Rekey seals; it is empty for a store without Options.Encryption.
+func (s *Store) CurrentKey(ctx context.Context) (id string, err error) {
+	if s.keys == nil {
+		return "", nil
+	}
+	return s.keys.provider.CurrentKey(ctx)
+}
+
+// Seals reports whether a new collection of the resource is sealed: by Options.Encryption.
+func (s *Store) Seals(r schema.GroupResource) bool { return s.o.Encryption.Seals(r) }

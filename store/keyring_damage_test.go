@@ -13,6 +13,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest/disk"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/seal"
 )
 
 // changeKeys changes the record of the data keys behind the back of the store.
@@ -34,7 +35,7 @@ func flipLast(data []byte) []byte {
 }
 
 // mustDamageKeys makes a store of n sealed pods and some widgets, whose data keys are damaged.
-func mustDamageKeys(t *testing.T, n int, e *store.Encryption) (path string) {
+func mustDamageKeys(t *testing.T, n int, e *seal.Encryption) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "store")
 	writeSealed(t, path, n, e)
@@ -92,7 +93,7 @@ func TestDataKeysThatAreDamagedAndReaders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := v.Get(t.Context(), "namespace-0/pod-0000"); !errors.Is(err, store.ErrSealed) {
+	if _, err := v.Get(t.Context(), "namespace-0/pod-0000"); !errors.Is(err, seal.ErrSealed) {
 		t.Errorf("without keys: %v", err)
 	}
 	if r, err := s.Check(t.Context()); err != nil || len(r.Problems) == 0 || !strings.Contains(r.Problems[0], "data keys") {

@@ -6,10 +6,11 @@ import (
 	"testing"
 
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/seal"
 )
 
 // aliased is a KMS that is asked for an alias and answers with the key's own id.
-type aliased struct{ *store.Keys }
+type aliased struct{ *seal.Keys }
 
 func (aliased) CurrentKey(context.Context) (string, error) { return "alias/larder", nil }
 
@@ -17,7 +18,7 @@ func (aliased) CurrentKey(context.Context) (string, error) { return "alias/larde
 // leaves one.
 func TestAliasedKeys(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
-	keys, err := store.ParseKeys([]byte(mustKey(t, "")))
+	keys, err := seal.ParseKeys([]byte(mustKey(t, "")))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/seal"
 )
 
 // TestKeyFile: a key that is put on top of the file while the store is open is the one that Rekey seals with.
@@ -19,16 +20,16 @@ func TestKeyFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := store.KeyFile(path); err == nil {
+	if _, err := seal.KeyFile(path); err == nil {
 		t.Error("a file that is not there was taken")
 	}
 	write(first)
-	provider, err := store.KeyFile(path)
+	provider, err := seal.KeyFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	db := filepath.Join(t.TempDir(), "store")
-	s, err := store.Open(db, store.Options{Logger: &quiet, Encryption: &store.Encryption{Keys: provider}})
+	s, err := store.Open(db, store.Options{Logger: &quiet, Encryption: &seal.Encryption{Keys: provider}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +49,7 @@ func TestKeyFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(second)
-	s, err = store.Open(db, store.Options{Logger: &quiet, Encryption: &store.Encryption{Keys: provider}})
+	s, err = store.Open(db, store.Options{Logger: &quiet, Encryption: &seal.Encryption{Keys: provider}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +63,7 @@ func TestKeyFile(t *testing.T) {
 
 func mustGenerateKey(t *testing.T) string {
 	t.Helper()
-	line, err := store.GenerateKey("")
+	line, err := seal.GenerateKey("")
 	if err != nil {
 		t.Fatal(err)
 	}

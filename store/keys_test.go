@@ -12,11 +12,12 @@ import (
 	"testing"
 
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/seal"
 )
 
-func mustKeys(t *testing.T, lines ...string) *store.Keys {
+func mustKeys(t *testing.T, lines ...string) *seal.Keys {
 	t.Helper()
-	k, err := store.ParseKeys([]byte(strings.Join(lines, "\n")))
+	k, err := seal.ParseKeys([]byte(strings.Join(lines, "\n")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +26,7 @@ func mustKeys(t *testing.T, lines ...string) *store.Keys {
 
 func mustKey(t *testing.T, name string) string {
 	t.Helper()
-	line, err := store.GenerateKey(name)
+	line, err := seal.GenerateKey(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,12 +34,12 @@ func mustKey(t *testing.T, name string) string {
 }
 
 // namesOf returns how the keys are printed, the current one first: a name and an id, or an id.
-func namesOf(k *store.Keys) []string {
+func namesOf(k *seal.Keys) []string {
 	return strings.Split(strings.TrimPrefix(k.String(), "keys "), ", ")
 }
 
 // named reports whether k has as many keys as there are names, with those.
-func named(k *store.Keys, names ...string) bool {
+func named(k *seal.Keys, names ...string) bool {
 	all := namesOf(k)
 	for i, printed := range all {
 		name, _, found := strings.Cut(printed, " (")
@@ -49,7 +50,7 @@ func named(k *store.Keys, names ...string) bool {
 	return slices.Equal(all, names)
 }
 
-func currentKey(t *testing.T, k store.KeyProvider) string {
+func currentKey(t *testing.T, k seal.KeyProvider) string {
 	t.Helper()
 	id, err := k.CurrentKey(t.Context())
 	if err != nil {
@@ -65,7 +66,7 @@ func TestParseKeys(t *testing.T) {
 		"comments": "# rotated in May\r\n\n" + strings.TrimSpace(first) + " # current\r\n\t" + second,
 		"unpadded": strings.TrimRight(first, "=\n") + "\n" + strings.TrimRight(second, "=\n"),
 	} {
-		k, err := store.ParseKeys([]byte(text))
+		k, err := seal.ParseKeys([]byte(text))
 		if err != nil || !named(k, "prod 2026", "") {
 			t.Errorf("%s: %v, %v", name, k, err)
 			continue
@@ -88,7 +89,7 @@ func TestParseKeysRefuses(t *testing.T) {
 		"binary":   {"\xff\x00\x01", "base64"},
 		"huge":     {strings.Repeat("A", 1<<20), "bytes"},
 	} {
-		k, err := store.ParseKeys([]byte(test.text))
+		k, err := seal.ParseKeys([]byte(test.text))
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, %v", name, k, err)
 			continue
@@ -98,7 +99,7 @@ func TestParseKeysRefuses(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"a:b", "a#b", "a\nb"} {
-		if line, err := store.GenerateKey(name); err == nil {
+		if line, err := seal.GenerateKey(name); err == nil {
 			t.Errorf("a key was named %q: %q", name, line)
 		}
 	}
@@ -108,7 +109,7 @@ func FuzzParseKeys(f *testing.F) {
 	f.Add([]byte("prod:MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY= # a"))
 	f.Add([]byte("\n#\n:"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if k, err := store.ParseKeys(text); (err == nil) != (k != nil && len(namesOf(k)) > 0) {
+		if k, err := seal.ParseKeys(text); (err == nil) != (k != nil && len(namesOf(k)) > 0) {
 			t.Fatalf("%v, %v", k, err)
 		}
 	})
@@ -124,8 +125,8 @@ func TestKeysAreNotPrinted(t *testing.T) {
 	k := mustKeys(t, line)
 	all := ""
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d", "%T"} {
-		all += fmt.Sprintf(verb+"\n"+verb+"\n"+verb+"\n"+verb, k, store.Encryption{Keys: k},
-			store.Options{Encryption: &store.Encryption{Keys: k}}, []*store.Keys{k})
+		all += fmt.Sprintf(verb+"\n"+verb+"\n"+verb+"\n"+verb, k, seal.Encryption{Keys: k},
+			store.Options{Encryption: &seal.Encryption{Keys: k}}, []*seal.Keys{k})
 	}
 	for _, secret := range []string{
 		string(raw[:8]), fmt.Sprintf("%x", raw[:8]), fmt.Sprintf("%X", raw[:8]), fmt.Sprint(raw[:8])[1:20], line[5:15], fmt.Sprintf("%#v", raw[:4])[7:20],
@@ -142,7 +143,7 @@ func TestKeysAreNotPrinted(t *testing.T) {
 func TestKeysFromFileAndEnv(t *testing.T) {
 	line := mustKey(t, "disk")
 	path := filepath.Join(t.TempDir(), "keys")
-	if _, err := store.KeysFromFile(path); !errors.Is(err, os.ErrNotExist) {
+	if _, err := seal.KeysFromFile(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no file: %v", err)
 	}
 	for mode, exposed := range map[os.FileMode]bool{0o400: false, 0o440: false, 0o644: true} {
@@ -150,13 +151,13 @@ func TestKeysFromFileAndEnv(t *testing.T) {
 		if err := os.WriteFile(path, []byte(line), mode); err != nil {
 			t.Fatal(err)
 		}
-		k, err := store.KeysFromFile(path)
+		k, err := seal.KeysFromFile(path)
 		if err != nil || !named(k, "disk") {
 			t.Errorf("mode %v: %v, %v", mode, k, err)
 			continue
 		}
 		var log logged
-		o := store.Options{Encryption: &store.Encryption{Keys: k}, Logger: log.logger()}
+		o := store.Options{Encryption: &seal.Encryption{Keys: k}, Logger: log.logger()}
 		mustClose(t, mustOpen(t, filepath.Join(t.TempDir(), "store"), o))
 		if said := log.count("can read the keys", path) > 0; said != exposed {
 			t.Errorf("mode %v: that others can read it is logged: %t", mode, said)
@@ -166,16 +167,16 @@ func TestKeysFromFileAndEnv(t *testing.T) {
 	if err := os.WriteFile(path, []byte("not a key"), 0o400); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.KeysFromFile(path); err == nil || !strings.Contains(err.Error(), path) ||
+	if _, err := seal.KeysFromFile(path); err == nil || !strings.Contains(err.Error(), path) ||
 		strings.Contains(err.Error(), "not a key") {
 		t.Errorf("a bad file: %v", err)
 	}
 	t.Setenv("LARDER_TEST_KEYS", line)
-	if k, err := store.KeysFromEnv("LARDER_TEST_KEYS"); err != nil || !named(k, "disk") {
+	if k, err := seal.KeysFromEnv("LARDER_TEST_KEYS"); err != nil || !named(k, "disk") {
 		t.Errorf("%v, %v", k, err)
 	}
 	t.Setenv("LARDER_TEST_KEYS", "")
-	if _, err := store.KeysFromEnv("LARDER_TEST_KEYS"); err == nil || !strings.Contains(err.Error(), "LARDER_TEST_KEYS") {
+	if _, err := seal.KeysFromEnv("LARDER_TEST_KEYS"); err == nil || !strings.Contains(err.Error(), "LARDER_TEST_KEYS") {
 		t.Errorf("no variable: %v", err)
 	}
 }
@@ -189,7 +190,7 @@ func TestKeysWrap(t *testing.T) {
 	if err != nil || bytes.Contains(wrapped, data[:8]) {
 		t.Fatal(id, err)
 	}
-	for _, k := range []*store.Keys{old, both} {
+	for _, k := range []*seal.Keys{old, both} {
 		if got, err := k.Unwrap(ctx, id, wrapped); err != nil || !bytes.Equal(got, data) {
 			t.Errorf("%v: %v", k, err)
 		}
@@ -197,16 +198,16 @@ func TestKeysWrap(t *testing.T) {
 	if current, err := both.CurrentKey(ctx); err != nil || current == id {
 		t.Errorf("the current key is %s, %v", current, err)
 	}
-	if _, err := other.Unwrap(ctx, id, wrapped); !errors.Is(err, store.ErrWrongKey) {
+	if _, err := other.Unwrap(ctx, id, wrapped); !errors.Is(err, seal.ErrWrongKey) {
 		t.Errorf("another key: %v", err)
 	}
-	if _, err := both.Unwrap(ctx, currentKey(t, both), wrapped); !errors.Is(err, store.ErrWrongKey) {
+	if _, err := both.Unwrap(ctx, currentKey(t, both), wrapped); !errors.Is(err, seal.ErrWrongKey) {
 		t.Errorf("under the wrong id: %v", err)
 	}
 	for i := range wrapped {
 		bad := bytes.Clone(wrapped)
 		bad[i] ^= 1
-		if _, err := old.Unwrap(ctx, id, bad); !errors.Is(err, store.ErrWrongKey) {
+		if _, err := old.Unwrap(ctx, id, bad); !errors.Is(err, seal.ErrWrongKey) {
 			t.Errorf("byte %d changed: %v", i, err)
 		}
 	}

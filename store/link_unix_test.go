@@ -17,6 +17,7 @@ import (
 
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/seal"
 )
 
 // marker is in the objects of these tests, and in no name.
@@ -101,17 +102,17 @@ func eachWay(t *testing.T, fn func(t *testing.T, l *linked, path string)) {
 	}
 }
 
-func podKeys(t *testing.T) *store.Encryption {
+func podKeys(t *testing.T) *seal.Encryption {
 	t.Helper()
-	line, err := store.GenerateKey("test")
+	line, err := seal.GenerateKey("test")
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys, err := store.ParseKeys([]byte(line))
+	keys, err := seal.ParseKeys([]byte(line))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &store.Encryption{Keys: keys, Resources: []schema.GroupResource{{Resource: "pods"}}}
+	return &seal.Encryption{Keys: keys, Resources: []schema.GroupResource{{Resource: "pods"}}}
 }
 
 // TestRekeyThroughALink: after a Rekey the file at the end of the link holds no plain text, and the link is as it was.

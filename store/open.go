@@ -153,8 +153,8 @@ func (s *Store) fetchKeys(ctx context.Context) (err error) {
 	if s.keys, err = newKeyring(s.o.Encryption); err != nil || s.keys == nil {
 		return err
 	}
-	if keys, ok := s.o.Encryption.Keys.(interface{ exposedFile() string }); ok && keys.exposedFile() != "" {
-		s.logger().Info("Everybody on this machine can read the keys of the store; give the file mode 0400", "keys", keys.exposedFile())
+	if keys, ok := s.o.Encryption.Keys.(interface{ ExposedFile() string }); ok && keys.ExposedFile() != "" {
+		s.logger().Info("Everybody on this machine can read the keys of the store; give the file mode 0400", "keys", keys.ExposedFile())
 	}
 	if _, err := s.keys.provider.CurrentKey(ctx); err != nil {
 		return fmt.Errorf("ask for the current key: %w", err)

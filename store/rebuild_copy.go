@@ -11,6 +11,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/boltcheck"
 	"github.com/larder-dev/larder/store/internal/format"
+	"github.com/larder-dev/larder/store/seal"
 )
 
 // copying is one copy of what can be read.
@@ -295,7 +296,7 @@ func (r *reader) putDictionaries(tx *bolt.Tx, st *state, ids map[uint64]bool, en
 		if !ok {
 			continue
 		}
-		if _, err := r.parseDictionary(id, e.value); err != nil && !errors.Is(err, ErrSealed) {
+		if _, err := r.parseDictionary(id, e.value); err != nil && !errors.Is(err, seal.ErrSealed) {
 			continue // Check has reported it, or whoever needed it
 		}
 		if err := dicts.Put(e.key, e.value); err != nil {

@@ -50,7 +50,7 @@ func (s *Store) rekey(ctx context.Context) (Compacted, error) {
 	}
 	done, err := s.compact(ctx, key)
 	if err == nil {
-		s.logger().V(1).Info("The store has been sealed anew", "key", key.wrapper)
+		s.logger().V(1).Info("The store has been sealed anew", "key", key.Wrapper)
 	}
 	return done, err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
 	"github.com/larder-dev/larder/store/internal/format"
+	"github.com/larder-dev/larder/store/seal"
 )
 
 // resealing copies one collection, with all that tells of objects sealed under a new data key.
@@ -27,7 +28,7 @@ func (c *compaction) putKey(tx *bolt.Tx) error {
 	if c.key == nil {
 		return nil
 	}
-	record, err := keysOf([]*dataKey{c.key})
+	record, err := keysOf([]*seal.DataKey{c.key})
 	if err != nil {
 		return err
 	}
@@ -175,13 +176,13 @@ func (r *resealing) record(dst, bucket []byte, key string, data []byte) ([]byte,
 	if err != nil {
 		return nil, h, err
 	}
-	h.Terms = r.c.key.tokens(r.name, terms)
+	h.Terms = r.c.key.Tokens(r.name, terms)
 	if h.Dictionary != 0 {
 		if h.Dictionary = r.dicts[h.Dictionary]; h.Dictionary == 0 {
 			return nil, h, fmt.Errorf("record %s in collection %s: its dictionary is not there: %w", printable.Key(key), r.name, entry.ErrDamaged)
 		}
 	}
-	return r.c.key.appendSealed(dst, bucket, r.name, key, h, payload), h, nil
+	return r.c.key.AppendSealed(dst, bucket, r.name, key, h, payload), h, nil
 }
 
 func (r *resealing) object(b *bolt.Bucket, k, v []byte) error {
@@ -244,6 +245,6 @@ func (r *resealing) oneDictionary(b *bolt.Bucket, k, v []byte) error {
 		return err
 	}
 	place := format.DictionaryPlace(r.dicts[id])
-	record := r.c.key.appendSealed(nil, format.BucketDictionaries, r.name, place, format.DictionaryHeader, dict.Content)
+	record := r.c.key.AppendSealed(nil, format.BucketDictionaries, r.name, place, format.DictionaryHeader, dict.Content)
 	return dicts.Put(format.DictionaryKey(r.dicts[id]), record)
 }

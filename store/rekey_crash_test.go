@@ -17,32 +17,33 @@ import (
 
 	"github.com/larder-dev/larder/internal/storetest/disk"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/seal"
 )
 
 // rekeyKeys are those of childRekey.
 const rekeyKeys = "one:b25lIGtleSBvZiAzMiBieXRlcyBmb3IgYSB0ZXN0ISE=\ntwo:dHdvIGtleXMgb2YgMzIgYnl0ZXMgZm9yIGEgdGVzdCE="
 
-func rekeyEncryption() (*store.Encryption, *rotating, error) {
+func rekeyEncryption() (*seal.Encryption, *rotating, error) {
 	first, second, _ := strings.Cut(rekeyKeys, "\n")
 	keys := &rotating{}
 	for i, text := range []string{rekeyKeys, second + "\n" + first} {
 		var err error
-		if keys.turns[i], err = store.ParseKeys([]byte(text)); err != nil {
+		if keys.turns[i], err = seal.ParseKeys([]byte(text)); err != nil {
 			return nil, nil, err
 		}
 	}
-	return &store.Encryption{Keys: keys, Resources: []schema.GroupResource{{Resource: "pods"}}}, keys, nil
+	return &seal.Encryption{Keys: keys, Resources: []schema.GroupResource{{Resource: "pods"}}}, keys, nil
 }
 
 // rotating is two keys of which each is the current one in turn.
 type rotating struct {
-	turns [2]*store.Keys
+	turns [2]*seal.Keys
 	now   atomic.Int32
 }
 
 func (r *rotating) rotate() { r.now.Add(1) }
 
-func (r *rotating) keys() *store.Keys { return r.turns[r.now.Load()%2] }
+func (r *rotating) keys() *seal.Keys { return r.turns[r.now.Load()%2] }
 
 func (r *rotating) CurrentKey(ctx context.Context) (string, error) { return r.keys().CurrentKey(ctx) }
 

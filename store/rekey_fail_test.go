@@ -10,6 +10,7 @@ import (
 
 	"github.com/larder-dev/larder/internal/storetest/disk"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/seal"
 )
 
 // TestRekeyThatCanNotTakeThePlace: the old file keeps the data keys that it needs, also when it is written afterwards.
@@ -43,7 +44,7 @@ func TestRekeyOfAnOpenCollectionWithoutItsMark(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	key := mustKey(t, "")
 	writeSealed(t, path, 10, sealing(t, key))
-	s := mustOpen(t, path, store.Options{Encryption: &store.Encryption{Keys: mustKeys(t, key)}}) // of Secrets only
+	s := mustOpen(t, path, store.Options{Encryption: &seal.Encryption{Keys: mustKeys(t, key)}}) // of Secrets only
 	err := store.UpdateFile(t.Context(), s, func(tx *bolt.Tx) error {
 		b, err := disk.Collection(tx, pods().ID())
 		if err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest/disk"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/seal"
 )
 
 // wantIndexed verifies look-ups over the first n pods: by namespace, in key order, and the values.
@@ -91,7 +92,7 @@ func TestRotation(t *testing.T) {
 
 	for _, one := range []string{old, fresh} {
 		if s, err := store.Open(path, store.Options{Logger: &quiet, Encryption: sealing(t, one)}); s != nil ||
-			!errors.Is(err, store.ErrWrongKey) {
+			!errors.Is(err, seal.ErrWrongKey) {
 			t.Fatalf("with one of the keys: %v", err)
 		}
 	}
@@ -100,7 +101,7 @@ func TestRotation(t *testing.T) {
 		t.Fatal(done, err)
 	}
 	if s, err := store.Open(path, store.Options{Logger: &quiet, Encryption: sealing(t, old)}); s != nil ||
-		!errors.Is(err, store.ErrWrongKey) {
+		!errors.Is(err, seal.ErrWrongKey) {
 		t.Errorf("with the old key: %v", err)
 	}
 	s = mustOpen(t, path, store.Options{Encryption: sealing(t, fresh)})
@@ -425,7 +426,7 @@ func TestRekeyOfWhatAnOlderProgramWrote(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustClose(t, s)
-	e := &store.Encryption{Keys: mustKeys(t, mustKey(t, "new"), key)} // of Secrets only
+	e := &seal.Encryption{Keys: mustKeys(t, mustKey(t, "new"), key)} // of Secrets only
 	if _, err := store.Rekey(t.Context(), path, store.Options{Logger: &quiet, Encryption: e}); err != nil {
 		t.Fatal(err)
 	}

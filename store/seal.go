@@ -10,34 +10,11 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
 	"github.com/larder-dev/larder/store/internal/format"
+	"github.com/larder-dev/larder/store/seal"
 )
 
-// appendSealed is appendRecord for a record of that bucket which is sealed. The terms are tokens already.
-func (k *dataKey) appendSealed(dst []byte, bucket []byte, collection, key string, h format.Header, payload []byte) []byte {
-	h.SealedBy = k.id
-	head := format.AppendHeader(nil, h)
-	sealed := sealWith(k.records, nil, format.SealContext(bucket, collection, key, head), payload)
-	return format.AppendParts(dst, collection, key, h.Version(), head, sealed)
-}
-
-// tokens are what stands for the terms of an object.
-func (k *dataKey) tokens(collection string, terms map[string][]string) map[string][]string {
-	if len(terms) == 0 {
-		return nil
-	}
-	all := make(map[string][]string, len(terms))
-	for index, values := range terms {
-		tokens := make([]string, len(values))
-		for i, value := range values {
-			tokens[i] = k.token(collection, index, value)
-		}
-		all[index] = tokens
-	}
-	return all
-}
-
 // sealsWith returns the key that the collection's records are sealed with, or nil if they are not.
-func (c *Collection) sealsWith() *dataKey {
+func (c *Collection) sealsWith() *seal.DataKey {
 	if !c.sealing.Load() {
 		return nil
 	}
@@ -47,7 +24,7 @@ func (c *Collection) sealsWith() *dataKey {
 // appendRecord appends a record of that bucket, sealed if those of the collection are. The terms are as storedTerms returns them.
 func (c *Collection) appendRecord(dst []byte, bucket []byte, key string, h format.Header, payload []byte) []byte {
 	if k := c.sealsWith(); k != nil {
-		return k.appendSealed(dst, bucket, c.name, key, h, payload)
+		return k.AppendSealed(dst, bucket, c.name, key, h, payload)
 	}
 	return format.AppendRecord(dst, c.name, key, h, payload)
 }
@@ -55,7 +32,7 @@ func (c *Collection) appendRecord(dst []byte, bucket []byte, key string, h forma
 // storedTerms are the terms of an object as a record has them.
 func (c *Collection) storedTerms(terms map[string][]string) map[string][]string {
 	if k := c.sealsWith(); k != nil {
-		return k.tokens(c.name, terms)
+		return k.Tokens(c.name, terms)
 	}
 	return terms
 }
@@ -63,13 +40,13 @@ func (c *Collection) storedTerms(terms map[string][]string) map[string][]string 
 // sealsAs reports whether a record would be sealed today as it is.
 func (c *Collection) sealsAs(h format.Header) bool {
 	if k := c.sealsWith(); k != nil {
-		return h.SealedBy == k.id
+		return h.SealedBy == k.ID
 	}
 	return h.SealedBy == 0
 }
 
 // keyOf returns the data key of that id.
-func (s *Store) keyOf(id uint64) (*dataKey, error) {
+func (s *Store) keyOf(id uint64) (*seal.DataKey, error) {
 	if s.keys == nil {
 		return nil, s.errSealed()
 	}
@@ -86,9 +63,9 @@ func (r *reader) opened(bucket []byte, key string, h format.Header, payload []by
 	}
 	k, err := r.store.keyOf(h.SealedBy)
 	if err == nil {
-		payload, err = openWith(k.records, nil, format.SealContext(bucket, r.name, key, h.Head), payload)
+		payload, err = seal.OpenWith(k.Records, nil, format.SealContext(bucket, r.name, key, h.Head), payload)
 	}
-	if errors.Is(err, errNotSealed) {
+	if errors.Is(err, seal.ErrNotSealed) {
 		err = fmt.Errorf("%w: %w", err, entry.ErrDamaged)
 	}
 	if err != nil {
@@ -119,16 +96,16 @@ func (r *reader) plainTerms(key string, h format.Header) (map[string][]string, e
 
 // valueOf returns the value of a token in an index.
 func (r *reader) valueOf(index, token string) (string, error) {
-	id, ok := tokenKey(token)
+	id, ok := seal.TokenKey(token)
 	if !ok {
-		return "", fmt.Errorf("a value of index %q: %w: %w", index, errNotSealed, entry.ErrDamaged)
+		return "", fmt.Errorf("a value of index %q: %w: %w", index, seal.ErrNotSealed, entry.ErrDamaged)
 	}
 	k, err := r.store.keyOf(id)
 	var value string
 	if err == nil {
-		value, err = k.value(r.name, index, token)
+		value, err = k.Value(r.name, index, token)
 	}
-	if errors.Is(err, errNotSealed) {
+	if errors.Is(err, seal.ErrNotSealed) {
 		err = fmt.Errorf("%w: %w", err, entry.ErrDamaged)
 	}
 	if err != nil {

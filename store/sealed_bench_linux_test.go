@@ -16,6 +16,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/seal"
 )
 
 // benchSecrets is how many Secrets BenchmarkSealed stores, of about 2 KB each.
@@ -99,11 +100,11 @@ func benchSecretStore(b *testing.B, sealed bool) *store.Collection {
 	b.Helper()
 	var o store.Options
 	if sealed {
-		k, err := store.ParseKeys([]byte(rekeyKeys))
+		k, err := seal.ParseKeys([]byte(rekeyKeys))
 		if err != nil {
 			b.Fatal(err)
 		}
-		o.Encryption = &store.Encryption{Keys: k}
+		o.Encryption = &seal.Encryption{Keys: k}
 	}
 	s, err := store.Open(b.TempDir()+"/larder.db", o)
 	if err != nil {

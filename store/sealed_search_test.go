@@ -27,6 +27,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest/disk"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/seal"
 )
 
 // planted are words that a test hides in objects, by where they are, in every form in which a file may show them.
@@ -345,7 +346,7 @@ func TestNoPlainText(t *testing.T) {
 						t.Fatal(err)
 					}
 					x.p.add("the key", raw)
-					x.o.Encryption = &store.Encryption{Keys: mustKeys(t, line)}
+					x.o.Encryption = &seal.Encryption{Keys: mustKeys(t, line)}
 				}
 				x.run()
 				if sealed {

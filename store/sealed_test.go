@@ -24,16 +24,17 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest/disk"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/seal"
 )
 
 // sealing seals pods with the first of the keys.
-func sealing(t *testing.T, lines ...string) *store.Encryption {
+func sealing(t *testing.T, lines ...string) *seal.Encryption {
 	t.Helper()
-	return &store.Encryption{Keys: mustKeys(t, lines...), Resources: []schema.GroupResource{{Resource: "pods"}}}
+	return &seal.Encryption{Keys: mustKeys(t, lines...), Resources: []schema.GroupResource{{Resource: "pods"}}}
 }
 
 // writeSealed makes a store with n sealed pods, and widgets that are not sealed.
-func writeSealed(t *testing.T, path string, n int, e *store.Encryption) {
+func writeSealed(t *testing.T, path string, n int, e *seal.Encryption) {
 	t.Helper()
 	s := mustOpen(t, path, store.Options{Encryption: e})
 	mustList(t, mustCollection(t, s, pods()), n)
@@ -113,7 +114,7 @@ func TestSealedStoreWithTheWrongKey(t *testing.T) {
 	} {
 		o.Logger = &quiet
 		s, err := store.Open(path, o)
-		if s != nil || !errors.Is(err, store.ErrWrongKey) || errors.Is(err, entry.ErrDamaged) {
+		if s != nil || !errors.Is(err, seal.ErrWrongKey) || errors.Is(err, entry.ErrDamaged) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		for _, word := range []string{path, id, "wrong (", "behind the current one", "listed anew"} {
@@ -127,7 +128,7 @@ func TestSealedStoreWithTheWrongKey(t *testing.T) {
 		wantNames(t, dir, "store")
 	}
 	if _, err := store.Rekey(t.Context(), path, store.Options{Logger: &quiet,
-		Encryption: sealing(t, wrong)}); !errors.Is(err, store.ErrWrongKey) {
+		Encryption: sealing(t, wrong)}); !errors.Is(err, seal.ErrWrongKey) {
 		t.Errorf("rekey: %v", err)
 	}
 	if !bytes.Equal(mustRead(t, path), before) {
@@ -158,7 +159,7 @@ func TestSealedStoreWithoutKeys(t *testing.T) {
 			t.Errorf("%d widgets", n)
 		}
 		if c, err := s.Collection(t.Context(), pods(),
-			store.CollectionOptions{Codec: mustCodec(t, &corev1.Pod{})}); c != nil || !errors.Is(err, store.ErrSealed) ||
+			store.CollectionOptions{Codec: mustCodec(t, &corev1.Pod{})}); c != nil || !errors.Is(err, seal.ErrSealed) ||
 			!strings.Contains(err.Error(), "pods") || !strings.Contains(err.Error(), "it needs key \"") {
 			t.Errorf("open it: %v", err)
 		}
@@ -214,7 +215,7 @@ func wantSealedView(t *testing.T, s *store.Store) {
 		"ByIndex":     func() (any, error) { return v.ByIndex(ctx, cache.NamespaceIndex, "namespace-0") },
 		"IndexValues": func() (any, error) { return v.IndexValues(ctx, cache.NamespaceIndex) },
 	} {
-		if got, err := read(); !errors.Is(err, store.ErrSealed) || isDamaged(err) {
+		if got, err := read(); !errors.Is(err, seal.ErrSealed) || isDamaged(err) {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
 	}
@@ -225,7 +226,7 @@ func wantSealedView(t *testing.T, s *store.Store) {
 
 // provider is a KMS that can be unreachable.
 type provider struct {
-	*store.Keys
+	*seal.Keys
 	err error
 	// other has Unwrap return another key than was wrapped; hangs has it wait for the end of its context.
 	other, hangs bool
@@ -261,13 +262,13 @@ func (p *provider) Wrap(ctx context.Context, key []byte) (string, []byte, error)
 func TestKeyProvider(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	p := &provider{Keys: mustKeys(t, mustKey(t, ""))}
-	e := &store.Encryption{Keys: p, Resources: sealing(t, mustKey(t, "")).Resources}
+	e := &seal.Encryption{Keys: p, Resources: sealing(t, mustKey(t, "")).Resources}
 	writeSealed(t, path, 5, e)
 	before := mustRead(t, path)
 	p.calls = nil
 	p.err = fmt.Errorf("dial the KMS: %w", context.DeadlineExceeded)
 	if s, err := store.Open(path, store.Options{Logger: &quiet, Encryption: e}); s != nil ||
-		!errors.Is(err, context.DeadlineExceeded) || errors.Is(err, store.ErrWrongKey) {
+		!errors.Is(err, context.DeadlineExceeded) || errors.Is(err, seal.ErrWrongKey) {
 		t.Errorf("unreachable: %v", err)
 	}
 	p.err, p.hangs = nil, true
@@ -280,7 +281,7 @@ func TestKeyProvider(t *testing.T) {
 	}
 	p.hangs, p.other = false, true
 	if s, err := store.Open(path, store.Options{Logger: &quiet, Encryption: e}); s != nil ||
-		!errors.Is(err, store.ErrWrongKey) {
+		!errors.Is(err, seal.ErrWrongKey) {
 		t.Errorf("another key: %v", err)
 	}
 	if !bytes.Equal(mustRead(t, path), before) {
@@ -293,7 +294,7 @@ func TestKeyProvider(t *testing.T) {
 	if got := strings.Join(p.calls, " "); got != "CurrentKey Unwrap CurrentKey" {
 		t.Errorf("it was asked for %s", got)
 	}
-	if _, err := store.Open(path, store.Options{Logger: &quiet, Encryption: &store.Encryption{}}); err == nil ||
+	if _, err := store.Open(path, store.Options{Logger: &quiet, Encryption: &seal.Encryption{}}); err == nil ||
 		!strings.Contains(err.Error(), "Keys must be set") {
 		t.Errorf("no provider: %v", err)
 	}
@@ -304,7 +305,7 @@ func TestSeals(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	key := mustKey(t, "")
 	keys := mustKeys(t, key)
-	s := mustOpen(t, path, store.Options{Encryption: &store.Encryption{Keys: keys}})
+	s := mustOpen(t, path, store.Options{Encryption: &seal.Encryption{Keys: keys}})
 	for resource, want := range map[schema.GroupResource]bool{
 		{Resource: "secrets"}: true, {Resource: "Secrets"}: true, {Resource: "pods"}: false, {Group: "other", Resource: "secrets"}: false,
 	} {
@@ -319,7 +320,7 @@ func TestSeals(t *testing.T) {
 	}
 	mustList(t, c, 3)
 	mustClose(t, s)
-	s = mustOpen(t, path, store.Options{Encryption: &store.Encryption{Keys: keys, Resources: []schema.GroupResource{}}})
+	s = mustOpen(t, path, store.Options{Encryption: &seal.Encryption{Keys: keys, Resources: []schema.GroupResource{}}})
 	c = mustCollection(t, s, pods())
 	applyNewer(t, c, 0, 3, 5000)
 	if err := s.Flush(t.Context()); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/larder-dev/larder/internal/boltcheck"
 	"github.com/larder-dev/larder/internal/hook"
 	"github.com/larder-dev/larder/internal/uplink"
+	"github.com/larder-dev/larder/store/seal"
 )
 
 // Options are the options of Open. The zero value works.
@@ -45,7 +46,7 @@ type Options struct {
 	Logger *logr.Logger
 	// Encryption seals what is stored of some kinds, Secrets by default. Default: nothing is sealed. A file that holds something sealed can be opened without it; the
 	// collections that do can not (ErrSealed).
-	Encryption *Encryption
+	Encryption *seal.Encryption
 	// Hooks are for tests of this module.
 	Hooks *hook.Hooks
 

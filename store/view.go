@@ -10,6 +10,7 @@ import (
 
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/seal"
 )
 
 // View reads one collection of a Store, whoever has it open: what has been committed of it. It has no index
@@ -102,7 +103,7 @@ func (v *View) lookUp(ctx context.Context, index string, fn func(indexView) erro
 			return fmt.Errorf("index %q of %s: %w", index, v.id, ErrNoIndex)
 		}
 		if st.Sealed && v.store.keys == nil {
-			return fmt.Errorf("index %q of %s: %w", index, v.id, ErrSealed)
+			return fmt.Errorf("index %q of %s: %w", index, v.id, seal.ErrSealed)
 		}
 		i, err := v.indexView(b, index)
 		if err != nil {

@@ -22,6 +22,7 @@ import (
 	"github.com/larder-dev/larder/internal/cli/terminal"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/seal"
 )
 
 // auditWait is how long an informer may take until it is in contact with the server, and has caught up.
@@ -127,7 +128,7 @@ func announce(ctx context.Context, s IO, src source.Source, path string) {
 }
 
 // auditFile runs the informers of a sync for as long as it takes.
-func auditFile(ctx context.Context, s IO, config *rest.Config, path string, encryption *store.Encryption) (all []source.Audited, err error) {
+func auditFile(ctx context.Context, s IO, config *rest.Config, path string, encryption *seal.Encryption) (all []source.Audited, err error) {
 	logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(s.Err))) // what becomes of the file is said; the rest is in the results
 	ctx = klog.NewContext(ctx, logr.Discard())
 	st, err := openForSync(ctx, path, lockWait, store.Options{Logger: &logger, Encryption: encryption, ForgetAfter: -1})

@@ -17,6 +17,7 @@ import (
 	"github.com/larder-dev/larder/internal/realpath"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/seal"
 )
 
 func newCompact(s IO) *cobra.Command {
@@ -111,8 +112,8 @@ func compactor(s IO, key *keyFlag, rekey bool) (compaction, error) {
 	}, nil
 }
 
-// fits fails with store.ErrWrongKey if keys are given that do not open the store. To compact it they are not needed: what is sealed is copied as it is.
-func fits(ctx context.Context, path string, keys *store.Encryption) error {
+// fits fails with seal.ErrWrongKey if keys are given that do not open the store. To compact it they are not needed: what is sealed is copied as it is.
+func fits(ctx context.Context, path string, keys *seal.Encryption) error {
 	if keys == nil {
 		return nil
 	}
@@ -120,7 +121,7 @@ func fits(ctx context.Context, path string, keys *store.Encryption) error {
 	if err == nil {
 		return st.Close()
 	}
-	if errors.Is(err, store.ErrWrongKey) {
+	if errors.Is(err, seal.ErrWrongKey) {
 		return err
 	}
 	return nil // whoever compacts it says what is wrong

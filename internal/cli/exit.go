@@ -7,7 +7,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/snapshot"
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/seal"
 )
 
 // Exit codes. The help of larder says what they mean.
@@ -69,7 +69,7 @@ func exitCode(err error) int {
 
 // readError adds to an error of reading an open store or snapshot what to do.
 func readError(path string, err error) error {
-	if errors.Is(err, store.ErrSealed) || errors.Is(err, store.ErrWrongKey) {
+	if errors.Is(err, seal.ErrSealed) || errors.Is(err, seal.ErrWrongKey) {
 		by := byFlag
 		if source.OfSync(err) {
 			by += " to the larder sync that holds it"

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/larder-dev/larder/internal/config"
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/seal"
 )
 
 // keyVariable holds the keys of a store where no file is named.
@@ -33,20 +33,20 @@ func (f *keyFlag) addAs(cmd *cobra.Command, usage string) {
 }
 
 // encryption is what the keys seal; nil if there are none.
-func (f *keyFlag) encryption() (*store.Encryption, error) {
+func (f *keyFlag) encryption() (*seal.Encryption, error) {
 	keys, err := f.keys()
 	if keys == nil || err != nil {
 		return nil, err
 	}
-	return &store.Encryption{Keys: keys}, nil
+	return &seal.Encryption{Keys: keys}, nil
 }
 
-func (f *keyFlag) keys() (keys store.KeyProvider, err error) {
+func (f *keyFlag) keys() (keys seal.KeyProvider, err error) {
 	switch {
 	case f.file != "":
-		keys, err = store.KeyFile(f.file)
+		keys, err = seal.KeyFile(f.file)
 	case os.Getenv(keyVariable) != "":
-		keys, err = store.KeysFromEnv(keyVariable)
+		keys, err = seal.KeysFromEnv(keyVariable)
 	}
 	if err != nil {
 		return nil, usageError{withHint(err, makeKey)}
@@ -63,11 +63,11 @@ func (f *keyFlag) noteUnused(s IO, path string) {
 }
 
 // sealing is the encryption that a configuration asks for; nil if it asks for none, whatever the variable holds.
-func sealing(c *config.Encryption) (*store.Encryption, error) {
+func sealing(c *config.Encryption) (*seal.Encryption, error) {
 	if c == nil {
 		return nil, nil
 	}
-	e := &store.Encryption{}
+	e := &seal.Encryption{}
 	for _, name := range c.Resources {
 		e.Resources = append(e.Resources, schema.ParseGroupResource(name))
 	}
@@ -76,11 +76,11 @@ func sealing(c *config.Encryption) (*store.Encryption, error) {
 	return e, err
 }
 
-func keysOf(c *config.Encryption) (store.KeyProvider, error) {
+func keysOf(c *config.Encryption) (seal.KeyProvider, error) {
 	if c.KeyFile != "" {
-		return store.KeyFile(c.KeyFile)
+		return seal.KeyFile(c.KeyFile)
 	}
-	return store.KeysFromEnv(c.KeyEnv)
+	return seal.KeysFromEnv(c.KeyEnv)
 }
 
 // byFlag is where a key is named on the command line.
@@ -89,10 +89,10 @@ const byFlag = "--key-file or " + keyVariable
 // keyError adds to an error of a sealed store what to do. by is where a key is named.
 func keyError(path string, err error, by string) error {
 	switch {
-	case errors.Is(err, store.ErrWrongKey):
+	case errors.Is(err, seal.ErrWrongKey):
 		return withHint(fmt.Errorf("%s: %w", path, misfit(err)), "%s, behind the new one if that is to follow it; with no key at all, what is not sealed can be read. "+
 			"If the key is lost, a larder sync into another file lists everything anew", nameKey(path, by))
-	case errors.Is(err, store.ErrSealed):
+	case errors.Is(err, seal.ErrSealed):
 		return withHint(fmt.Errorf("%s: %w", path, misfit(err)), "%s", nameKey(path, by))
 	}
 	return err
@@ -108,12 +108,12 @@ func misfit(err error) error {
 			next = w.Unwrap()
 		case interface{ Unwrap() []error }:
 			for _, one := range w.Unwrap() {
-				if errors.Is(one, store.ErrWrongKey) || errors.Is(one, store.ErrSealed) {
+				if errors.Is(one, seal.ErrWrongKey) || errors.Is(one, seal.ErrSealed) {
 					next = one
 				}
 			}
 		}
-		if next == nil || next == store.ErrWrongKey || next == store.ErrSealed { //nolint:errorlint // likewise
+		if next == nil || next == seal.ErrWrongKey || next == seal.ErrSealed { //nolint:errorlint // likewise
 			return err
 		}
 		err = next

@@ -15,6 +15,7 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/seal"
 )
 
 // storeError adds to an error of opening the store's file for reading what to do.
@@ -104,7 +105,7 @@ func pathError(path string, err error) error {
 		return nil
 	case wrongPlace(path) != nil:
 		return wrongPlace(path)
-	case errors.Is(err, store.ErrWrongKey), errors.Is(err, store.ErrSealed):
+	case errors.Is(err, seal.ErrWrongKey), errors.Is(err, seal.ErrSealed):
 		return keyError(path, err, byFlag)
 	case errors.Is(err, store.ErrForeign) && isSnapshot(path):
 		return snapshotOnly(path, "no store")

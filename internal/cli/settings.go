@@ -7,6 +7,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/config"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/seal"
 )
 
 // settings are what a sync is told, by its arguments or by a configuration file.
@@ -17,7 +18,7 @@ type settings struct {
 	maxSize        int64
 	forgetAfter    time.Duration
 	keepChanges    time.Duration
-	encryption     *store.Encryption
+	encryption     *seal.Encryption
 	seals          []toSeal // names in the configuration, which must be of what is mirrored
 	keyBy          string   // where its key is named, for hints
 	listen         string

@@ -17,6 +17,7 @@ import (
 	"github.com/larder-dev/larder/internal/powerloss"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/seal"
 )
 
 // Where childStore works. The directory is made by it.
@@ -37,12 +38,12 @@ var quiet = logr.Discard()
 
 // openStore opens a store with these keys.
 func openStore(path string, logger logr.Logger, keys ...string) (*store.Store, error) {
-	parsed, err := store.ParseKeys([]byte(strings.Join(keys, "\n")))
+	parsed, err := seal.ParseKeys([]byte(strings.Join(keys, "\n")))
 	if err != nil {
 		return nil, err
 	}
 	return store.Open(path, store.Options{
-		Logger: &logger, Encryption: &store.Encryption{Keys: parsed},
+		Logger: &logger, Encryption: &seal.Encryption{Keys: parsed},
 		CommitBytes: 24 << 10, // there are many commits in the background
 	})
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/seal"
 )
 
 // File is an open store as a Source.
@@ -76,7 +77,7 @@ func (f *File) Objects(ctx context.Context, q Query, fn func(*unstructured.Unstr
 		last = cache.MetaObjectToName(u).String()
 		return fn(u)
 	})
-	if errors.Is(err, store.ErrSealed) {
+	if errors.Is(err, seal.ErrSealed) {
 		return eachName(ctx, view, q, last, fn)
 	}
 	return undecodable(info, err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/seal"
 )
 
 // Options are the options of Open. The zero value works.
@@ -22,7 +23,7 @@ type Options struct {
 	// Logger is given to the store.
 	Logger *logr.Logger
 	// Encryption has the keys of a store that is sealed; nil reads names of what is sealed, and the rest.
-	Encryption *store.Encryption
+	Encryption *seal.Encryption
 	// Identities are tried in turn on a snapshot that is encrypted.
 	Identities []age.Identity
 }

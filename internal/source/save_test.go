@@ -15,6 +15,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/seal"
 )
 
 // savingSource is a Source whose snapshots are what write writes.
@@ -103,7 +104,7 @@ func TestSnapshotThroughTheSocketFails(t *testing.T) {
 func TestKindsOfErrorsThroughTheSocket(t *testing.T) {
 	src := &savingSource{}
 	client, _ := serve(t, src)
-	for _, kind := range []error{entry.ErrDamaged, store.ErrSealed, store.ErrNoSpace} {
+	for _, kind := range []error{entry.ErrDamaged, seal.ErrSealed, store.ErrNoSpace} {
 		for _, sent := range []string{"", "something"} {
 			failure := fmt.Errorf("two objects:\n  a\n  b: %w", kind)
 			src.write = func(w io.Writer) error {

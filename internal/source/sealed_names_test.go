@@ -15,6 +15,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest/disk"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/seal"
 )
 
 // Of a collection that is sealed from some object on, and damaged before it, all names are told without the key, and what is damaged.
@@ -43,15 +44,15 @@ func TestNamesOfWhatIsSealedAndDamaged(t *testing.T) {
 		}
 	}
 	put(store.Options{}, "5", pod("a", "0", nil), pod("a", "1", nil), pod("a", "2", nil))
-	text, err := store.GenerateKey("k")
+	text, err := seal.GenerateKey("k")
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys, err := store.ParseKeys([]byte(text))
+	keys, err := seal.ParseKeys([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	put(store.Options{Encryption: &store.Encryption{Keys: keys, Resources: []schema.GroupResource{{Resource: "pods"}}}}, "6", pod("b", "0", nil))
+	put(store.Options{Encryption: &seal.Encryption{Keys: keys, Resources: []schema.GroupResource{{Resource: "pods"}}}}, "6", pod("b", "0", nil))
 	db, err := bolt.Open(path, 0o600, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/seal"
 )
 
 // Names of WatchQuery's fields in the URL.
@@ -86,7 +87,7 @@ func (w *wireEvent) event() (Event, error) {
 // codes are the errors as they are sent. No error is two of them.
 var codes = map[string]error{
 	"notLive": ErrNotLive, "slow": ErrSlow, "stopping": ErrStopping, "replaced": ErrReplaced, "notKept": store.ErrNotKept, "unwatchable": errUnwatchable,
-	"damaged": entry.ErrDamaged, "sealed": store.ErrSealed, "noSpace": store.ErrNoSpace,
+	"damaged": entry.ErrDamaged, "sealed": seal.ErrSealed, "noSpace": store.ErrNoSpace,
 }
 
 // codeSince is that of a *store.SinceError.

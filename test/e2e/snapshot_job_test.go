@@ -18,6 +18,7 @@ import (
 
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/seal"
 )
 
 // jobEnv holds the configuration of a child: this binary, run again, then does one thing with a store or a snapshot.
@@ -97,8 +98,8 @@ func (j job) do(ctx context.Context) (r jobReport, err error) {
 }
 
 func (j job) options() (store.Options, error) {
-	keys, err := store.ParseKeys([]byte(j.Keys))
-	return store.Options{LockTimeout: 10 * time.Second, Encryption: &store.Encryption{Keys: keys}}, err
+	keys, err := seal.ParseKeys([]byte(j.Keys))
+	return store.Options{LockTimeout: 10 * time.Second, Encryption: &seal.Encryption{Keys: keys}}, err
 }
 
 func (j job) save(ctx context.Context, r *jobReport) error {

@@ -21,6 +21,7 @@ import (
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/seal"
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
@@ -299,7 +300,7 @@ func (j job) sealedFrom(t *testing.T, other job) {
 	if err == nil {
 		err = s.Close()
 	}
-	if !errors.Is(err, store.ErrWrongKey) {
+	if !errors.Is(err, seal.ErrWrongKey) {
 		t.Errorf("opened with another key: %v", err)
 	}
 }
@@ -315,7 +316,7 @@ func newIdentity(t *testing.T) *age.X25519Identity {
 
 func newKey(t *testing.T) string {
 	t.Helper()
-	key, err := store.GenerateKey("")
+	key, err := seal.GenerateKey("")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -322,7 +322,7 @@ var storeCommitMutants = []mutant{
 		if err == nil {
 			err = w.replace`,
 		new: `		if x.Obj != nil && x.Payload != nil {
-			_ = x.encode(c.codec)
+			_ = encodeWrite(x, c.codec)
 		}
 		old, err := w.get(x.Key)
 		if err == nil {
@@ -395,7 +395,7 @@ var storeCommitMutants = []mutant{
 		file:   "store/internal/memtable/view.go",
 		old: `	return &View[I]{Epoch: o.epoch, Info: o.info, Unsaved: o.unsaved}
 `,
-		new: `	return &View[I]{epoch: o.epoch}
+		new: `	return &View[I]{Epoch: o.epoch}
 `,
 		test: "TestReadsWhileACommitHangs",
 		dir:  "store",

@@ -290,9 +290,9 @@ var storeDiskMutants = []mutant{
 		name:   "store/wrong-key-accepted",
 		breaks: "A wrong key is refused and changes nothing.",
 		file:   "store/keyring.go",
-		old: `	if err == nil && subtle.ConstantTimeCompare(one.check, r.Check) != 1 {
+		old: `	if err == nil && subtle.ConstantTimeCompare(one.Check, r.Check) != 1 {
 `,
-		new: `	if err == nil && subtle.ConstantTimeCompare(one.check, one.check) != 1 {
+		new: `	if err == nil && subtle.ConstantTimeCompare(one.Check, one.Check) != 1 {
 `,
 		test: "TestKeyProvider",
 	},
@@ -387,9 +387,10 @@ var storeDiskMutants = []mutant{
 	{
 		name:   "store/token-same-in-every-index",
 		breaks: "The token of a value does not tell that another index has the same value.",
-		file:   "store/datakey.go",
+		file:   "store/seal/datakey.go",
 		old:    "format.AppendSized(format.AppendSized(nil, collection), index)",
 		new:    "format.AppendSized(nil, collection)",
 		test:   "TestTokensTellNoValues",
+		dir:    "store",
 	},
 }

@@ -1,4 +1,4 @@
-package store
+package seal
 
 import (
 	"context"
@@ -6,8 +6,9 @@ import (
 	"os"
 )
 
-// KeyFile returns the keys of a file as a KeyProvider that reads the file anew whenever a key is needed: a key that is put on top of it is the current one for the next
-// Open or Rekey, that of a store that is open too. It fails as KeysFromFile does, and for what is not a regular file: a pipe can be read once.
+// KeyFile returns the keys of a file as a KeyProvider that reads the file anew whenever a key is needed: a key that is
+// put on top of it is the current one for the next Open or Rekey, that of a store that is open too. It fails as
+// KeysFromFile does, and for what is not a regular file: a pipe can be read once.
 func KeyFile(path string) (KeyProvider, error) {
 	f := keyFile{path}
 	if _, err := f.read(); err != nil {
@@ -20,8 +21,10 @@ func KeyFile(path string) (KeyProvider, error) {
 type keyFile struct{ path string }
 
 func (f keyFile) read() (*Keys, error) {
-	if info, err := os.Stat(f.path); err == nil && !info.Mode().IsRegular() && !info.IsDir() { // a directory can not be read, and says so
-		return nil, fmt.Errorf("read the keys: %s is no regular file: it is read again and again, so write them to one", f.path)
+	if info, err := os.Stat(f.path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		// a directory can not be read, and says so
+		return nil, fmt.Errorf("read the keys: %s is no regular file: it is read again and again, so write them to one",
+			f.path)
 	}
 	return KeysFromFile(f.path)
 }
@@ -53,8 +56,8 @@ func (f keyFile) Unwrap(ctx context.Context, id string, wrapped []byte) (dataKey
 	return keys.Unwrap(ctx, id, wrapped)
 }
 
-// exposedFile is the file if others than its owner and group can read it.
-func (f keyFile) exposedFile() string {
+// ExposedFile is the file if others than its owner and group can read it.
+func (f keyFile) ExposedFile() string {
 	keys, err := f.read()
 	if err != nil {
 		return ""
@@ -62,4 +65,5 @@ func (f keyFile) exposedFile() string {
 	return keys.exposed
 }
 
-func (k *Keys) exposedFile() string { return k.exposed }
+// ExposedFile is the file that the keys were read from, if others than its owner and group can read it; else empty.
+func (k *Keys) ExposedFile() string { return k.exposed }

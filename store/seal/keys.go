@@ -1,4 +1,4 @@
-package store
+package seal
 
 import (
 	"bytes"
@@ -19,7 +19,8 @@ import (
 	"github.com/larder-dev/larder/internal/printable"
 )
 
-// Keys are keys from a text. They implement KeyProvider: data keys are wrapped with XChaCha20-Poly1305. Printed, they show ids and names only.
+// Keys are keys from a text. They implement KeyProvider: data keys are wrapped with XChaCha20-Poly1305. Printed, they
+// show ids and names only.
 type Keys struct {
 	all []namedKey // the first is the current one
 	// exposed is the file that they come from, if others than its owner and group can read it.
@@ -35,15 +36,16 @@ type namedKey struct {
 	aead     cipher.AEAD
 }
 
-// keySize is how long a key is, in bytes: those of ParseKeys, and data keys.
-const keySize = chacha20poly1305.KeySize
+// KeySize is how long a key is, in bytes: those of ParseKeys, and data keys.
+const KeySize = chacha20poly1305.KeySize
 
 // maxKeys is how long a text with keys may be, in bytes.
 const maxKeys = 1 << 20
 
-// ParseKeys reads keys, one a line: 32 random bytes in base64, as GenerateKey makes them, after a name and a colon if one is wanted. Empty lines and what
-// follows a # are passed over. The first key is the current one, the others are for what was sealed before: to rotate, put a new one on top, open the store with
-// that, Rekey, and remove the old one. No error holds any part of a key.
+// ParseKeys reads keys, one a line: 32 random bytes in base64, as GenerateKey makes them, after a name and a colon if
+// one is wanted. Empty lines and what follows a # are passed over. The first key is the current one, the others are for
+// what was sealed before: to rotate, put a new one on top, open the store with that, Rekey, and remove the old one. No
+// error holds any part of a key.
 func ParseKeys(text []byte) (*Keys, error) {
 	k := &Keys{}
 	for n, line := range bytes.Split(text, []byte("\n")) {
@@ -61,7 +63,8 @@ func ParseKeys(text []byte) (*Keys, error) {
 		k.all = append(k.all, one)
 	}
 	if len(k.all) == 0 {
-		return nil, fmt.Errorf("there is no key in %d bytes of text; a key is a line of %d random bytes in base64", len(text), keySize)
+		return nil, fmt.Errorf("there is no key in %d bytes of text; a key is a line of %d random bytes in base64", len(text),
+			KeySize)
 	}
 	return k, nil
 }
@@ -78,10 +81,10 @@ func parseKey(line []byte) (namedKey, error) {
 		n, err = base64.RawStdEncoding.Decode(key, line)
 	}
 	if err != nil { // which says where in the key, and is not needed
-		return k, fmt.Errorf("it is not base64; a key is %d random bytes in base64", keySize)
+		return k, fmt.Errorf("it is not base64; a key is %d random bytes in base64", KeySize)
 	}
-	if n != keySize {
-		return k, fmt.Errorf("the key has %d bytes; it must have %d", n, keySize)
+	if n != KeySize {
+		return k, fmt.Errorf("the key has %d bytes; it must have %d", n, KeySize)
 	}
 	k.id = keyID(key[:n])
 	k.aead, err = chacha20poly1305.NewX(key[:n])
@@ -94,8 +97,8 @@ func keyID(key []byte) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// KeysFromFile is ParseKeys of a file. That others than its owner and group can read it is no error (Kubernetes mounts Secrets so unless it is told a
-// defaultMode), but Open logs it.
+// KeysFromFile is ParseKeys of a file. That others than its owner and group can read it is no error (Kubernetes mounts
+// Secrets so unless it is told a defaultMode), but Open logs it.
 func KeysFromFile(path string) (*Keys, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -124,7 +127,8 @@ func KeysFromFile(path string) (*Keys, error) {
 	return k, nil
 }
 
-// KeysFromEnv is ParseKeys of an environment variable, which other processes of the same user can read as long as this one lasts.
+// KeysFromEnv is ParseKeys of an environment variable, which other processes of the same user can read as long as this
+// one lasts.
 func KeysFromEnv(name string) (*Keys, error) {
 	text := os.Getenv(name)
 	if text == "" {
@@ -142,7 +146,7 @@ func GenerateKey(name string) (string, error) {
 	if strings.ContainsAny(name, ":#\r\n") {
 		return "", fmt.Errorf("a key can not be named %q: a name has no colon, no # and no line feed", name)
 	}
-	key := make([]byte, keySize)
+	key := make([]byte, KeySize)
 	defer clear(key)
 	_, _ = rand.Read(key) // never fails
 	line := base64.StdEncoding.EncodeToString(key) + "\n"
@@ -167,7 +171,7 @@ func (k *Keys) Unwrap(_ context.Context, id string, wrapped []byte) ([]byte, err
 	if key == nil {
 		return nil, fmt.Errorf("%w: it is sealed under key %s, and there are %v", ErrWrongKey, printable.Key(id), k)
 	}
-	dataKey, err := openWith(key.aead, nil, []byte(id), wrapped)
+	dataKey, err := OpenWith(key.aead, nil, []byte(id), wrapped)
 	if err != nil {
 		return nil, fmt.Errorf("%w: it is not what was wrapped under key %s", ErrWrongKey, key)
 	}

@@ -1,0 +1,74 @@
+package seal
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+)
+
+func mustDataKey(t testing.TB, id uint64) *DataKey {
+	t.Helper()
+	k, err := NewDataKey(id, bytes.Repeat([]byte{byte(id)}, KeySize))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func TestNewDataKeyOverwritesWhatItIsMadeOf(t *testing.T) {
+	raw := bytes.Repeat([]byte{3}, KeySize)
+	if _, err := NewDataKey(1, raw); err != nil || !bytes.Equal(raw, make([]byte, KeySize)) {
+		t.Errorf("%x, %v", raw, err)
+	}
+	short := bytes.Repeat([]byte{3}, 16)
+	if _, err := NewDataKey(1, short); !errors.Is(err, ErrWrongKey) || !bytes.Equal(short, make([]byte, 16)) {
+		t.Errorf("%x, %v", short, err)
+	}
+}
+
+// TestToken: the same value in the same place has the same token, which nobody else has.
+func TestToken(t *testing.T) {
+	k := mustDataKey(t, 5)
+	seen := map[string]string{}
+	for _, place := range [][3]string{
+		{"c", "i", ""}, {"c", "i", "v"}, {"c", "i", "v2"}, {"c", "iv", ""}, {"c", "j", "v"}, {"d", "i", "v"}, {"ci", "", "v"},
+		{"", "ci", "v"},
+		{"c", "i", strings.Repeat("long", 10_000)},
+	} {
+		token := k.Token(place[0], place[1], place[2])
+		if token != k.Token(place[0], place[1], place[2]) {
+			t.Errorf("%.20q has two tokens", place)
+		}
+		if other, taken := seen[token[8:40]]; taken {
+			t.Errorf("%.20q has the hash of %s", place, other)
+		}
+		seen[token[8:40]] = strings.Join(place[:2], "/")
+		if value, err := k.Value(place[0], place[1], token); value != place[2] || err != nil {
+			t.Errorf("%.20q: %.20q, %v", place, value, err)
+		}
+		if id, ok := TokenKey(token); id != 5 || !ok {
+			t.Errorf("key %d, %v", id, ok)
+		}
+		if _, err := k.Value(place[0]+"x", place[1], token); !errors.Is(err, ErrNotSealed) {
+			t.Errorf("in another collection: %v", err)
+		}
+		if _, err := k.Value(place[0], place[1]+"x", token); !errors.Is(err, ErrNotSealed) {
+			t.Errorf("in another index: %v", err)
+		}
+	}
+	token, other := k.Token("c", "i", "v"), mustDataKey(t, 6).Token("c", "i", "v")
+	if token[8:] == other[8:] {
+		t.Error("two keys make the same token")
+	}
+	for i := range token {
+		bad := []byte(token)
+		bad[i] ^= 0x10
+		if v, err := k.Value("c", "i", string(bad)); !errors.Is(err, ErrNotSealed) {
+			t.Errorf("byte %d changed: %q, %v", i, v, err)
+		}
+		if _, err := k.Value("c", "i", token[:i]); !errors.Is(err, ErrNotSealed) {
+			t.Errorf("cut after %d bytes: %v", i, err)
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/format"
+	"github.com/larder-dev/larder/store/seal"
+)
+
+// sealingKey is the data key of that id.
+func sealingKey(t testing.TB, id uint64) *seal.DataKey {
+	t.Helper()
+	k, err := seal.NewDataKey(id, bytes.Repeat([]byte{byte(id)}, seal.KeySize))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// TestSealedRecordBelongsWhereItIs: what is sealed opens in its bucket, collection, key and header, and nowhere else.
+func TestSealedRecordBelongsWhereItIs(t *testing.T) {
+	k := sealingKey(t, 5)
+	ring := &keyring{}
+	if err := ring.hold([]*seal.DataKey{k}, k); err != nil {
+		t.Fatal(err)
+	}
+	s := &Store{keys: ring}
+	h := format.Header{UID: "u", RV: "7", Seq: 3, Encoding: "msgpack",
+		Terms: k.Tokens("c", map[string][]string{"color": {"red"}}), Dictionary: 9, Size: 100}
+	data := k.AppendSealed(nil, format.BucketObjects, "c", "ns/name", h, []byte("the payload"))
+	if bytes.Contains(data, []byte("payload")) || bytes.Contains(data, []byte("red")) {
+		t.Error("it is legible")
+	}
+	again := k.AppendSealed(nil, format.BucketObjects, "c", "ns/name", h, []byte("the payload"))
+	if bytes.Equal(data[len(data)-60:], again[len(again)-60:]) {
+		t.Error("two seals of the same are the same")
+	}
+	open := func(bucket []byte, collection, key string, data []byte) (string, error) {
+		h, payload, err := format.ParseRecord(collection, key, resum(collection, key, slices.Clone(data)))
+		if err != nil {
+			return "", err
+		}
+		r := reader{store: s, name: collection}
+		payload, err = r.opened(bucket, key, h, payload)
+		return string(payload), err
+	}
+	if payload, err := open(format.BucketObjects, "c", "ns/name", data); payload != "the payload" || err != nil {
+		t.Fatalf("%q, %v", payload, err)
+	}
+	for name, at := range map[string]struct {
+		bucket          []byte
+		collection, key string
+	}{"bucket": {format.BucketTombstones, "c", "ns/name"}, "collection": {format.BucketObjects, "d",
+		"ns/name"}, "key": {format.BucketObjects, "c", "ns/other"}} {
+		if _, err := open(at.bucket, at.collection, at.key, data); !errors.Is(err, entry.ErrDamaged) {
+			t.Errorf("in another %s: %v", name, err)
+		}
+	}
+	for i := format.RecordFixed; i < len(data)*8; i++ { // with a checksum that is right
+		if i/8 < format.RecordFixed {
+			continue
+		}
+		bad := slices.Clone(data)
+		bad[i/8] ^= 1 << (i % 8)
+		if _, err := open(format.BucketObjects, "c", "ns/name", bad); !errors.Is(err, entry.ErrDamaged) {
+			t.Errorf("bit %d flipped: %v", i, err)
+		}
+	}
+}
+
+// FuzzOpenSealed: what comes from a file is damage, or what was sealed, and never a panic.
+func FuzzOpenSealed(f *testing.F) {
+	k := sealingKey(f, 5)
+	ring := &keyring{}
+	if err := ring.hold([]*seal.DataKey{k}, k); err != nil {
+		f.Fatal(err)
+	}
+	r := &reader{store: &Store{keys: ring}, name: "c"}
+	h := format.Header{UID: "u", Terms: k.Tokens("c", map[string][]string{"color": {"red", ""}})}
+	f.Add(k.AppendSealed(nil, format.BucketObjects, "c", "k", h, []byte("payload")))
+	f.Add(k.AppendSealed(nil, format.BucketObjects, "c", "k", format.Header{}, nil))
+	f.Add(someRecord(format.Header{SealedBy: 1 << 61}))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for _, data := range [][]byte{data, resum("c", "k", data)} {
+			h, payload, err := format.ParseRecord("c", "k", data)
+			if err != nil || h.SealedBy == 0 {
+				continue
+			}
+			if plain, err := r.opened(format.BucketObjects, "k", h, payload); err == nil && string(plain) != "payload" &&
+				len(plain) > 0 || err != nil && !isDamaged(err) {
+				t.Fatalf("%q, %v", plain, err)
+			}
+			if _, err := r.plainTerms("k", h); err != nil && !isDamaged(err) {
+				t.Fatal(err)
+			}
+		}
+	})
+}
