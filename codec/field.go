@@ -6,8 +6,9 @@ import (
 )
 
 var (
-	errDecodedExtension = errors.New("a runtime.RawExtension with Object set and Raw empty, which protobuf does not carry; set Raw")
-	errTooDeep          = errors.New("nested too deeply")
+	errDecodedExtension = errors.New(
+		"a runtime.RawExtension with Object set and Raw empty, which protobuf does not carry; set Raw")
+	errTooDeep = errors.New("nested too deeply")
 )
 
 // fieldError is an error at a field of an object. It names the field and

@@ -108,7 +108,8 @@ func TestFingerprintsOfCodecs(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := map[string]bool{}
-	for _, c := range []Codec{pod, asMsgpack, mustCodec(t, &corev1.Node{}), mustCodec(t, &metav1.PartialObjectMetadata{}), Unstructured()} {
+	for _, c := range []Codec{pod, asMsgpack, mustCodec(t, &corev1.Node{}), mustCodec(t, &metav1.PartialObjectMetadata{}),
+		Unstructured()} {
 		if c.Fingerprint() == "" || seen[c.Fingerprint()] {
 			t.Errorf("fingerprint %q is empty or there twice", c.Fingerprint())
 		}

@@ -175,7 +175,8 @@ func TestFixturesTyped(t *testing.T) {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			var last runtime.Object
 			for _, data := range [][]byte{
-				compactJSON(t, readFixture(t, path+".json")), readFixture(t, path+".pb"), // the YAML is the same, and no server sends any
+				// the YAML is the same, and no server sends any
+				compactJSON(t, readFixture(t, path+".json")), readFixture(t, path+".pb"),
 			} {
 				want, gvk, err := decoder.Decode(data, kindOf(path), nil)
 				if err != nil {

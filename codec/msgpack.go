@@ -50,7 +50,7 @@ func (c *msgpackCodec) Append(dst []byte, obj runtime.Object) ([]byte, error) {
 	enc.SetEscapeHTML(false) // or raw JSON inside the object would change
 	if err := enc.Encode(obj); err != nil {
 		// The reason may quote what is in the object.
-		return dst, fmt.Errorf("encode %T: it can not be marshalled as JSON", obj)
+		return dst, fmt.Errorf("encode %T: it cannot be marshalled as JSON", obj)
 	}
 	return msgpack.AppendBin(dst, bytes.TrimSuffix(text.Bytes(), []byte("\n"))), nil
 }

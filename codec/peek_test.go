@@ -79,8 +79,10 @@ func fieldText(obj runtime.Object, path []string) (text string, has bool) {
 }
 
 var podPaths = []string{
-	"metadata.name", "metadata.namespace", "metadata.uid", "metadata.generation", "metadata.deletionGracePeriodSeconds", "spec.nodeName", "spec.hostNetwork",
-	"spec.priority", "spec.enableServiceLinks", "spec.securityContext.runAsUser", "spec.securityContext.fsGroupChangePolicy", "status.phase", "status.qosClass",
+	"metadata.name", "metadata.namespace", "metadata.uid", "metadata.generation", "metadata.deletionGracePeriodSeconds",
+	"spec.nodeName", "spec.hostNetwork",
+	"spec.priority", "spec.enableServiceLinks", "spec.securityContext.runAsUser",
+	"spec.securityContext.fsGroupChangePolicy", "status.phase", "status.qosClass",
 	"spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.x",
 }
 
@@ -118,8 +120,9 @@ func TestPeekGenerated(t *testing.T) {
 		f.Fill(pod)
 		f.Fill(deployment)
 		for obj, paths := range map[runtime.Object][]string{
-			pod:        podPaths[:len(podPaths)-1],
-			deployment: {"spec.replicas", "spec.minReadySeconds", "spec.paused", "spec.template.spec.nodeName", "status.replicas", "spec.strategy.type"},
+			pod: podPaths[:len(podPaths)-1],
+			deployment: {"spec.replicas", "spec.minReadySeconds", "spec.paused", "spec.template.spec.nodeName",
+				"status.replicas", "spec.strategy.type"},
 		} {
 			c := mustCodec(t, obj)
 			data, err := c.Append(nil, obj)
@@ -159,26 +162,33 @@ func TestPeekNumbers(t *testing.T) {
 // Labels of unstructured objects as GetLabels has them.
 func TestPeekOddLabels(t *testing.T) {
 	for _, metadata := range []any{
-		nil, "text", []any{}, map[string]any(nil), map[string]any{}, map[string]any{"labels": nil}, map[string]any{"labels": "text"},
-		map[string]any{"labels": []any{"a"}}, map[string]any{"labels": map[string]any(nil)}, map[string]any{"labels": map[string]any{"a": nil, "b": "c"}},
-		map[string]any{"labels": map[string]any{"a": "x", "b": int64(1), "c": "y"}}, map[string]any{"labels": map[string]any{"a": map[string]any{}, "b": "x"}},
-		map[string]any{"annotations": map[string]any{"x": []any{nil, 1.5, true}}, "labels": map[string]any{"a": "5"}, "name": "n"},
+		nil, "text", []any{}, map[string]any(nil), map[string]any{}, map[string]any{"labels": nil},
+		map[string]any{"labels": "text"},
+		map[string]any{"labels": []any{"a"}}, map[string]any{"labels": map[string]any(nil)},
+		map[string]any{"labels": map[string]any{"a": nil, "b": "c"}},
+		map[string]any{"labels": map[string]any{"a": "x", "b": int64(1), "c": "y"}},
+		map[string]any{"labels": map[string]any{"a": map[string]any{}, "b": "x"}},
+		map[string]any{"annotations": map[string]any{"x": []any{nil, 1.5, true}}, "labels": map[string]any{"a": "5"},
+			"name": "n"},
 	} {
-		for _, object := range []map[string]any{{"metadata": metadata}, {"a": "before", "metadata": metadata, "z": "behind"}, {}} {
+		for _, object := range []map[string]any{{"metadata": metadata}, {"a": "before", "metadata": metadata, "z": "behind"},
+			{}} {
 			data, err := Unstructured().Append(nil, &unstructured.Unstructured{Object: object})
 			if err != nil {
 				t.Fatal(err)
 			}
-			comparePeek(t, Unstructured(), data, []string{"metadata.name", "metadata.labels.a", "metadata", "metadata.annotations.x", "a"}, true)
+			comparePeek(t, Unstructured(), data, []string{"metadata.name", "metadata.labels.a", "metadata",
+				"metadata.annotations.x", "a"}, true)
 		}
 	}
 }
 
 func FuzzPeekProtobuf(f *testing.F) {
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "n", Namespace: "ns", Generation: -1, Labels: map[string]string{"a": "5", "b": "", "": "x"}},
-		Spec:       corev1.PodSpec{NodeName: "node", HostNetwork: true, Priority: new(int32)},
-		Status:     corev1.PodStatus{Phase: "Running"},
+		ObjectMeta: metav1.ObjectMeta{Name: "n", Namespace: "ns", Generation: -1,
+			Labels: map[string]string{"a": "5", "b": "", "": "x"}},
+		Spec:   corev1.PodSpec{NodeName: "node", HostNetwork: true, Priority: new(int32)},
+		Status: corev1.PodStatus{Phase: "Running"},
 	}
 	c := mustCodec(f, pod)
 	data, err := c.Append(nil, pod)

@@ -106,8 +106,9 @@ func peerName(i int) string {
 // The msgpack package reads longer forms than the shortest, and so does the reader.
 func TestReaderReadsLongForms(t *testing.T) {
 	for data, want := range map[string]any{
-		"\xcc\x05": int64(5), "\xcd\x00\x05": int64(5), "\xce\x00\x00\x00\x05": int64(5), "\xcf\x00\x00\x00\x00\x00\x00\x00\x05": int64(5),
-		"\xd0\xff": int64(-1), "\xd1\xff\xff": int64(-1), "\xd2\xff\xff\xff\xff": int64(-1),
+		"\xcc\x05": int64(5), "\xcd\x00\x05": int64(5), "\xce\x00\x00\x00\x05": int64(5),
+		"\xcf\x00\x00\x00\x00\x00\x00\x00\x05": int64(5),
+		"\xd0\xff":                             int64(-1), "\xd1\xff\xff": int64(-1), "\xd2\xff\xff\xff\xff": int64(-1),
 		"\xd3\xff\xff\xff\xff\xff\xff\xff\xff": int64(-1), "\xd3\x7f\xff\xff\xff\xff\xff\xff\xff": int64(math.MaxInt64),
 		"\xd9\x01x": "x", "\xda\x00\x01x": "x", "\xdb\x00\x00\x00\x01x": "x",
 		"\xdc\x00\x01\xc0": []any{nil}, "\xdd\x00\x00\x00\x01\xc0": []any{nil},

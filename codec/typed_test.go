@@ -159,7 +159,8 @@ func TestCodecForRefuses(t *testing.T) {
 func TestTypedCheckNamesBothTypes(t *testing.T) {
 	for _, want := range []runtime.Object{&corev1.Pod{}, &widget{}} {
 		c := mustCodec(t, want)
-		for _, obj := range []runtime.Object{&corev1.Node{}, &unstructured.Unstructured{}, nil, reflect.Zero(reflect.TypeOf(want)).Interface().(runtime.Object)} {
+		for _, obj := range []runtime.Object{&corev1.Node{}, &unstructured.Unstructured{}, nil,
+			reflect.Zero(reflect.TypeOf(want)).Interface().(runtime.Object)} {
 			err := c.Check(obj)
 			if err == nil {
 				t.Errorf("a codec for %T takes %#v", want, obj)
@@ -289,7 +290,8 @@ func TestUnstructuredConverterIsNotFaithful(t *testing.T) {
 func FuzzDecodeTyped(f *testing.F) {
 	w := newWidget()
 	codecs := []Codec{mustCodec(f, w), mustCodec(f, &corev1.Pod{}), mustCodec(f, &metav1.PartialObjectMetadata{})}
-	for i, obj := range []runtime.Object{w, &corev1.Pod{ObjectMeta: w.ObjectMeta}, &metav1.PartialObjectMetadata{ObjectMeta: w.ObjectMeta}} {
+	for i, obj := range []runtime.Object{w, &corev1.Pod{ObjectMeta: w.ObjectMeta},
+		&metav1.PartialObjectMetadata{ObjectMeta: w.ObjectMeta}} {
 		seed, err := codecs[i].Append(nil, obj)
 		if err != nil {
 			f.Fatal(err)

@@ -25,7 +25,8 @@ const (
 	extNilSlice = 2
 )
 
-var errNotJSON = errors.New("not a type that unstructured objects hold (string, int64, float64, bool, nil, map[string]any, []any)")
+var errNotJSON = errors.New(
+	"not a type that unstructured objects hold (string, int64, float64, bool, nil, map[string]any, []any)")
 
 // unstructuredCodec keeps *unstructured.Unstructured exactly. The payload is
 // the object's map in msgpack: keys sorted, an int64 as the shortest msgpack
@@ -198,7 +199,8 @@ func (r *valueReader) value(depth int) any {
 		return c == msgpack.TypeTrue
 	case msgpack.TypeText8, msgpack.TypeText8 + 1, msgpack.TypeText32:
 		return r.Str()
-	case msgpack.TypeUint8, msgpack.TypeUint8 + 1, msgpack.TypeUint8 + 2, msgpack.TypeUint64, msgpack.TypeInt8, msgpack.TypeInt8 + 1, msgpack.TypeInt8 + 2, msgpack.TypeInt64:
+	case msgpack.TypeUint8, msgpack.TypeUint8 + 1, msgpack.TypeUint8 + 2, msgpack.TypeUint64, msgpack.TypeInt8,
+		msgpack.TypeInt8 + 1, msgpack.TypeInt8 + 2, msgpack.TypeInt64:
 		return r.Int(c)
 	case msgpack.TypeFloat64:
 		return r.Float()

@@ -90,7 +90,8 @@ func TestUnstructuredRefusesOtherTypes(t *testing.T) {
 			t.Errorf("%T: %v, %q", bad, err, data)
 			continue
 		}
-		if s := err.Error(); !strings.Contains(s, "spec.list[1].field: "+reflect.TypeOf(bad).String()) || strings.Contains(s, "12345") {
+		if s := err.Error(); !strings.Contains(s, "spec.list[1].field: "+reflect.TypeOf(bad).String()) ||
+			strings.Contains(s, "12345") {
 			t.Errorf("error %q must name the field and its type, and not the value", s)
 		}
 	}
@@ -169,7 +170,8 @@ func TestUnstructuredConcurrently(t *testing.T) {
 func TestUnstructuredCheck(t *testing.T) {
 	item := map[string]any{"metadata": map[string]any{"name": "a"}}
 	list := &unstructured.Unstructured{Object: map[string]any{"kind": "PodList", "items": []any{item}}}
-	named := &unstructured.Unstructured{Object: map[string]any{"kind": "Menu", "metadata": map[string]any{"name": "a"}, "items": []any{}}}
+	named := &unstructured.Unstructured{Object: map[string]any{"kind": "Menu", "metadata": map[string]any{"name": "a"},
+		"items": []any{}}}
 	for _, c := range []struct {
 		obj  kruntime.Object
 		want string

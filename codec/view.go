@@ -64,7 +64,7 @@ func (c *viewCodec) decodeEncoding(encoding string, data []byte) (runtime.Object
 	m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	if err != nil {
 		// The reason may quote what is in the object.
-		return nil, fmt.Errorf("%T can not be shown as an unstructured object: %w", obj, entry.ErrIncompatible)
+		return nil, fmt.Errorf("%T cannot be shown as an unstructured object: %w", obj, entry.ErrIncompatible)
 	}
 	return &unstructured.Unstructured{Object: m}, nil
 }

@@ -24,7 +24,8 @@ type ResourceInfo struct {
 	Kind       string
 	Singular   string
 	ShortNames []string
-	// Namespaced: objects are in namespaces. false may also be that it is not known; what a store returns is what the keys say, if there are any.
+	// Namespaced: objects are in namespaces. false may also be that it is not known; what a store returns is what the keys
+	// say, if there are any.
 	Namespaced bool
 	// Categories are the groups of resources that it belongs to, such as "all".
 	Categories []string
@@ -32,7 +33,8 @@ type ResourceInfo struct {
 	Columns []Column
 }
 
-// Column is one of the additionalPrinterColumns of a custom resource: see the type CustomResourceColumnDefinition of Kubernetes.
+// Column is one of the additionalPrinterColumns of a custom resource: see the type CustomResourceColumnDefinition of
+// Kubernetes.
 type Column struct {
 	Name string `msgpack:"name" json:"name"`
 	// Type is integer, number, string, boolean or date, Format a modifier of it such as int32 or password.
@@ -44,7 +46,8 @@ type Column struct {
 	JSONPath string `msgpack:"jsonPath" json:"jsonPath"`
 }
 
-// With is i with what newer says; one that knows less of the same kind changes nothing. nil Categories and Columns are unknown, empty ones are none.
+// With is i with what newer says; one that knows less of the same kind changes nothing. nil Categories and Columns are
+// unknown, empty ones are none.
 func (i ResourceInfo) With(newer ResourceInfo) ResourceInfo {
 	less := newer.ShortNames == nil && !newer.Namespaced && newer.Categories == nil && newer.Columns == nil
 	if less && (newer.Kind == i.Kind || newer.Kind == "" && newer.Singular == "") {

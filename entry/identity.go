@@ -133,8 +133,8 @@ func (id Identity) ID() string {
 	return hex.EncodeToString(sum[:10])
 }
 
-// String describes the identity to people, as in
-// "deployments.v1.apps in namespace web, label selector app=shop (unstructured)". What can not be printed, as somebody's file may have it, is quoted.
+// String describes the identity to people, as in "deployments.v1.apps in namespace web, label selector app=shop
+// (unstructured)". What cannot be printed, as somebody's file may have it, is quoted.
 func (id Identity) String() string {
 	var b strings.Builder
 	b.WriteString(printable.Text(id.Resource) + "." + printable.Text(id.Version))

@@ -92,7 +92,8 @@ func TestIdentityRefuses(t *testing.T) {
 func TestIdentityString(t *testing.T) {
 	id := Identity{
 		GroupVersionResource: schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"},
-		Namespace:            "web", LabelSelector: "app=shop", FieldSelector: "metadata.name=x", Representation: Unstructured,
+		Namespace:            "web", LabelSelector: "app=shop", FieldSelector: "metadata.name=x",
+		Representation: Unstructured,
 	}
 	const want = "deployments.v1.apps in namespace web, label selector app=shop, field selector metadata.name=x (unstructured)"
 	if id.String() != want || pods().String() != "pods.v1" {

@@ -20,12 +20,13 @@ const (
 )
 
 // ShardSelector returns the selector of one of several shards of a resource that are of about one size, for
-// Identity.ShardSelector: the index-th range, from 0 on, of the hashes of UIDs. The one shard of one is everything, which
-// is no selector. An object keeps its UID and so its shard; one that is deleted and created again may move to another.
+// Identity.ShardSelector: the index-th range, from 0 on, of the hashes of UIDs. The one shard of one is everything,
+// which is no selector. An object keeps its UID and so its shard; one that is deleted and created again may move to
+// another.
 //
-// A selector by namespace (object.metadata.namespace) can be written by hand. Its shards may be of very different sizes, and not only since namespaces
-// are: the hash (FNV-1a, 64 bits) of names that differ in nothing but their last characters begins with the same digits, so that web-1 to
-// web-9 share a shard.
+// A selector by namespace (object.metadata.namespace) can be written by hand. Its shards may be of very different
+// sizes, and not only since namespaces are: the hash (FNV-1a, 64 bits) of names that differ in nothing but their last
+// characters begins with the same digits, so that web-1 to web-9 share a shard.
 func ShardSelector(index, of int) (string, error) {
 	if of < 1 || index < 0 || index >= of {
 		return "", fmt.Errorf("shard %d of %d: the index must be from 0 to one less than the number of shards", index, of)
@@ -66,8 +67,9 @@ func canonicalShards(s string) (string, error) {
 	return sel.String(), nil
 }
 
-// parseShards reads a selector as the API server does, which knows nothing but ranges and "||" (KEP-5866), and joins the ranges, so that what
-// selects the same is written in one way. The server wants 16 digits, where the API's documentation writes '0x0': fewer are filled up.
+// parseShards reads a selector as the API server does, which knows nothing but ranges and "||" (KEP-5866), and joins
+// the ranges, so that what selects the same is written in one way. The server wants 16 digits, where the API's
+// documentation writes '0x0': fewer are filled up.
 func parseShards(s string) (sharding.Selector, error) {
 	switch {
 	case s == "":
@@ -93,7 +95,8 @@ func parseShards(s string) (sharding.Selector, error) {
 	return sharding.NewSelector(ranges...), nil
 }
 
-var shardRange = regexp.MustCompile(`^shardRange\(\s*([a-z.]+)\s*,\s*['"]0x([0-9a-f]{1,17})['"]\s*,\s*['"]0x([0-9a-f]{1,17})['"]\s*\)$`)
+var shardRange = regexp.MustCompile(
+	`^shardRange\(\s*([a-z.]+)\s*,\s*['"]0x([0-9a-f]{1,17})['"]\s*,\s*['"]0x([0-9a-f]{1,17})['"]\s*\)$`)
 
 func parseShardRange(term string) (r sharding.ShardRangeRequirement, err error) {
 	parts := shardRange.FindStringSubmatch(term)

@@ -38,9 +38,11 @@ func TestShardSelectorCanonical(t *testing.T) {
 		upper + "||" + lower:                          "", // everything
 		upper + " || " + upper:                        upper,
 		strings.Join(strings.Split(outer, " "), "  "): outer,
-		"shardRange(object.metadata.uid, '0xc000000000000000', '0x10000000000000000')||shardRange(object.metadata.uid, '0x0', '0x4000000000000000')": outer,
-		"shardRange(object.metadata.uid, '0x0', '0x6000000000000000')||shardRange(object.metadata.uid, '0x4', '0x8000000000000000')":                 lower,
-		"shardRange(object.metadata.uid, '0x0', '0x8000000000000000')||shardRange(object.metadata.uid, '0x1', '0x2')":                                lower,
+		"shardRange(object.metadata.uid, '0xc000000000000000', '0x10000000000000000')||shardRange(object.metadata.uid, " +
+			"'0x0', '0x4000000000000000')": outer,
+		"shardRange(object.metadata.uid, '0x0', '0x6000000000000000')||shardRange(object.metadata.uid, '0x4', " +
+			"'0x8000000000000000')": lower,
+		"shardRange(object.metadata.uid, '0x0', '0x8000000000000000')||shardRange(object.metadata.uid, '0x1', '0x2')": lower,
 	} {
 		id, err := withShard(given).Canonical()
 		if err != nil || id.ShardSelector != want {
@@ -147,7 +149,8 @@ func TestShardsAreAPartition(t *testing.T) {
 			t.Errorf("%d shards are not everything", of)
 		}
 		for range 100 * of {
-			o := metav1.ObjectMeta{UID: types.UID(fmt.Sprintf("%08x-%04x-4%03x", uids.Uint32(), uids.Uint32()>>16, uids.Uint32()>>20))}
+			o := metav1.ObjectMeta{UID: types.UID(fmt.Sprintf("%08x-%04x-4%03x", uids.Uint32(), uids.Uint32()>>16,
+				uids.Uint32()>>20))}
 			in := 0
 			for n, s := range shards {
 				if matches(t, s, o) {

@@ -75,7 +75,8 @@ func throughQueue(t *rapid.T, steps []step) (trace []string) {
 		MaxCount: rapid.IntRange(1, 6).Draw(t, "maxCount"),
 		MaxBytes: int64(rapid.IntRange(1, 300).Draw(t, "maxBytes")),
 	})
-	limits := Limits{Count: rapid.IntRange(1, 5).Draw(t, "batch"), Bytes: int64(rapid.IntRange(1, 300).Draw(t, "batchBytes"))}
+	limits := Limits{Count: rapid.IntRange(1, 5).Draw(t, "batch"),
+		Bytes: int64(rapid.IntRange(1, 300).Draw(t, "batchBytes"))}
 	pageSize := rapid.IntRange(1, 3).Draw(t, "page")
 	result := make(chan error, 1)
 	go func() {
@@ -122,7 +123,8 @@ func deltasOf(s step, pageSize int, first bool) (out []Delta) {
 	for rest := s.objs; len(rest) > 0; {
 		page := rest[:min(pageSize, len(rest))]
 		rest = rest[len(page):]
-		out = append(out, Delta{Delta: cache.Delta{Type: cache.Replaced, Object: page}, Count: len(page), Bytes: int64(50 * len(page))})
+		out = append(out, Delta{Delta: cache.Delta{Type: cache.Replaced, Object: page}, Count: len(page),
+			Bytes: int64(50 * len(page))})
 	}
 	out = append(out, Delta{Delta: cache.Delta{Type: ReplaceFinished}, ResourceVersion: s.rv})
 	if first {

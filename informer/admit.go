@@ -10,8 +10,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// admit returns a function for reflector.Options.Admit: it refuses what id does not select, as far as an object shows that.
-// id has been canonical since the collection was opened.
+// admit returns a function for reflector.Options.Admit: it refuses what id does not select, as far as an object shows
+// that. id has been canonical since the collection was opened.
 func admit(id entry.Identity) func(runtime.Object) error {
 	selector := labels.Everything()
 	if s, err := labels.Parse(id.LabelSelector); err == nil {
@@ -27,10 +27,14 @@ func admit(id entry.Identity) func(runtime.Object) error {
 			if ns == "" {
 				where = "objects without a namespace"
 			}
-			return fmt.Errorf("Options.Identity says namespace %s, and the ListerWatcher lists %s; make one from the other with informer.ListWatch", id.Namespace, where)
+			return fmt.Errorf(
+				"Options.Identity says namespace %s, and the ListerWatcher lists %s; make one from the other with "+
+					"informer.ListWatch", id.Namespace, where)
 		}
 		if !selector.Matches(labels.Set(o.GetLabels())) {
-			return fmt.Errorf("Options.Identity says label selector %s, and the ListerWatcher lists objects that it does not select; make one from the other with informer.ListWatch", id.LabelSelector)
+			return fmt.Errorf(
+				"Options.Identity says label selector %s, and the ListerWatcher lists objects that it does not select; make one "+
+					"from the other with informer.ListWatch", id.LabelSelector)
 		}
 		return nil
 	}

@@ -14,8 +14,9 @@ func TestListerWatcherOfAnotherScope(t *testing.T) {
 		stored              []string
 		says                []string
 	}{
-		"namespace":                 {"a", "", []string{"a/1"}, []string{"namespace a,", "lists namespace b"}},
-		"labels":                    {"", "value=x", []string{"a/1", "b/1"}, []string{"label selector value=x", "the ListerWatcher lists objects"}},
+		"namespace": {"a", "", []string{"a/1"}, []string{"namespace a,", "lists namespace b"}},
+		"labels": {"", "value=x", []string{"a/1", "b/1"},
+			[]string{"label selector value=x", "the ListerWatcher lists objects"}},
 		"nothing is of the scope":   {"c", "", nil, []string{"all 3 objects", "namespace c,", "lists namespace "}},
 		"all is of the scope":       {"", "value in (x,y)", []string{"a/1", "b/1", "b/2"}, nil},
 		"nothing is of the labels ": {"", "value=z", nil, []string{"all 3 objects", "label selector value=z"}},
@@ -57,8 +58,8 @@ func TestListerWatcherOfAnotherScope(t *testing.T) {
 	}
 }
 
-// TestScopeIsMended: what is stored stays at the place before the stray, so that a ListerWatcher that lists what the Identity says
-// misses nothing from there on. A list without strays ends it.
+// TestScopeIsMended: what is stored stays at the place before the stray, so that a ListerWatcher that lists what the
+// Identity says misses nothing from there on. A list without strays ends it.
 func TestScopeIsMended(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

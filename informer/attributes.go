@@ -71,8 +71,9 @@ func (a *attributes) mismatch() reflector.Reason {
 	return ""
 }
 
-// verify is reflector.Options.Verify: it reads the cluster's id and the schema's hash. Another cluster is a reason
-// to list now, another schema one to list later. An error, as for a connection that failed, is also that the store is used for another cluster by others. While a list is received it is compared with what that list repairs.
+// verify is reflector.Options.Verify: it reads the cluster's id and the schema's hash. Another cluster is a reason to
+// list now, another schema one to list later. An error, as for a connection that failed, is also that the store is used
+// for another cluster by others. While a list is received it is compared with what that list repairs.
 func (a *attributes) verify(ctx context.Context) (reflector.Reason, error) {
 	if err := a.refresh(ctx); err != nil {
 		return "", err
@@ -126,7 +127,8 @@ func (a *attributes) listed(complete bool) {
 // errListedUnknown is why a change is not noticed that could be by now.
 var errListedUnknown = errors.New("what is stored was listed when it could not be read; the next list mends that")
 
-// compareKnown says which changes would be noticed: those of which both what the server has now and what it had are known.
+// compareKnown says which changes would be noticed: those of which both what the server has now and what it had are
+// known.
 func (a *attributes) compareKnown(ctx context.Context, have entry.Attributes) {
 	for _, c := range []struct{ change, have, want string }{
 		{whatCluster, have.ClusterID, a.want.ClusterID},
@@ -195,9 +197,9 @@ func (a *attributes) read(ctx context.Context) (id attribute, hash *attribute) {
 	return id, hash
 }
 
-// callTime is how long Options.ClusterID and OpenAPIHash may each take, and callWait how long they may go on after their context has
-// ended. Together that is less than reflector.Options.Verify has, so that verify itself always returns, and nobody else
-// touches the attributes meanwhile.
+// callTime is how long Options.ClusterID and OpenAPIHash may each take, and callWait how long they may go on after
+// their context has ended. Together that is less than reflector.Options.Verify has, so that verify itself always
+// returns, and nobody else touches the attributes meanwhile.
 const (
 	callTime = 40 * time.Second
 	callWait = 2 * time.Second

@@ -200,7 +200,8 @@ func TestRewriteWithAnotherReason(t *testing.T) {
 		i := r.start(h)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		equal(t, "handler", h.take(), []string{"add a/1@101=x initial", "update a/1@101=x to a/1@101=defaulted", "add a/2@102=x initial"})
+		equal(t, "handler", h.take(), []string{"add a/1@101=x initial", "update a/1@101=x to a/1@101=defaulted",
+			"add a/2@102=x initial"})
 		info, err := informer.Store(i).Info(t.Context())
 		if err != nil || info.Attributes.OpenAPI != "two" {
 			t.Errorf("stored hash %q, %v", info.Attributes.OpenAPI, err)

@@ -71,7 +71,8 @@ func kinds(found []audit.Finding) (out []string) {
 
 // TestAuditRepairs: what a proxy has swallowed is found and put right, and the handlers are told.
 func TestAuditRepairs(t *testing.T) {
-	for name, residency := range map[string]store.Residency{"all": store.All, "bounded": store.Bounded(1 << 20), "none": store.None} {
+	for name, residency := range map[string]store.Residency{"all": store.All, "bounded": store.Bounded(1 << 20),
+		"none": store.None} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				r := newRig(t)
@@ -99,7 +100,8 @@ func TestAuditRepairs(t *testing.T) {
 				told := h.take()
 				slices.Sort(told)
 				equal(t, "handler", told, []string{
-					"add a/10@111=new", "gone a/05 last a/05@106=x", "update a/03@104=x to a/03@112=changed", "update a/07@108=x to a/07@115=again",
+					"add a/10@111=new", "gone a/05 last a/05@106=x", "update a/03@104=x to a/03@112=changed",
+					"update a/07@108=x to a/07@115=again",
 				})
 				s := i.Status()
 				if len(s.Incidents) != 1 || s.IncidentTotals[audit.CauseAudit] != 1 ||
@@ -132,7 +134,8 @@ func TestAuditInMemory(t *testing.T) {
 	})
 }
 
-// TestAuditsOfABusyServer find nothing where nothing was lost: the server writes several times a second for ten minutes, and the connection is lost now and then.
+// TestAuditsOfABusyServer find nothing where nothing was lost: the server writes several times a second for ten
+// minutes, and the connection is lost now and then.
 func TestAuditsOfABusyServer(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -188,7 +191,8 @@ func TestAuditListsWhatIsTooMuch(t *testing.T) {
 			t.Errorf("listed %v, %d findings and %d more", report.Listed, len(report.Findings), report.More)
 		}
 		s := i.Status()
-		if s.Reflector.Relists[reflector.ReasonAudit] != 1 || len(s.Reflector.Relists) != 1 || len(s.Incidents) != 1 || s.Incidents[0].Reason != string(reflector.ReasonAudit) {
+		if s.Reflector.Relists[reflector.ReasonAudit] != 1 || len(s.Reflector.Relists) != 1 || len(s.Incidents) != 1 ||
+			s.Incidents[0].Reason != string(reflector.ReasonAudit) {
 			t.Errorf("relists %v, %d incidents", s.Reflector.Relists, len(s.Incidents))
 		}
 		equal(t, "store", r.stored(), r.srv.state())
@@ -222,7 +226,7 @@ func TestAuditOfWhatCanNotBeStored(t *testing.T) {
 	})
 }
 
-// TestAuditRefuses what it can not judge.
+// TestAuditRefuses what it cannot judge.
 func TestAuditRefuses(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -279,9 +283,11 @@ func TestAuditOfAResumedWatch(t *testing.T) {
 	})
 }
 
-// TestAuditByMetadata: an audit lists by metadata, and whole objects where the server has none, or what it has does not tell states apart.
+// TestAuditByMetadata: an audit lists by metadata, and whole objects where the server has none, or what it has does not
+// tell states apart.
 func TestAuditByMetadata(t *testing.T) {
-	notAcceptable := &apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable}}
+	notAcceptable := &apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusNotAcceptable,
+		Reason: metav1.StatusReasonNotAcceptable}}
 	for name, test := range map[string]struct {
 		change func(*metav1.PartialObjectMetadataList) error
 		want   int64 // pages by metadata
@@ -314,7 +320,8 @@ func TestAuditByMetadata(t *testing.T) {
 				r.srv.swallow(func() { r.srv.write("b/1", "new") })
 				report := r.audit()
 				equal(t, "findings", kinds(report.Findings), []string{"Missing b/1  611"})
-				if s := i.Status(); report.Objects != auditPage+11 || report.Suspects != 1 || s.Reflector.Relists[reflector.ReasonAudit] != 1 {
+				if s := i.Status(); report.Objects != auditPage+11 || report.Suspects != 1 ||
+					s.Reflector.Relists[reflector.ReasonAudit] != 1 {
 					t.Errorf("report %+v, %+v", report, s.Reflector)
 				}
 				if n := asked.Load(); n != test.want {

@@ -16,14 +16,15 @@ import (
 	"github.com/larder-dev/larder/internal/patient"
 )
 
-// A page of a backlog ends at so many objects, as those of the store do, or at about so many bytes, by the size of its first. That is more than
-// the store's have: what it has decoded behind the end of ours is decoded again.
+// A page of a backlog ends at so many objects, as those of the store do, or at about so many bytes, by the size of its
+// first. That is more than the store's have: what it has decoded behind the end of ours is decoded again.
 const (
 	backlogObjects = 500
 	backlogBytes   = 16 << 20
 )
 
-// pages reads pages for backlogs. Handlers that are equally far, as those from before the start often are, share what has been decoded.
+// pages reads pages for backlogs. Handlers that are equally far, as those from before the start often are, share what
+// has been decoded.
 type pages struct {
 	limit int // objects of a page
 	// turn has a token while somebody reads: who comes meanwhile may want the same.
@@ -92,8 +93,8 @@ func (s pageSource) Called(handler string, took time.Duration) {
 	}
 }
 
-// givePage reads the next page of l's backlog and queues its calls. After an error, when none has been queued, it can be called again.
-// It returns what can not be read, which is left out.
+// givePage reads the next page of l's backlog and queues its calls. After an error, when none has been queued, it can
+// be called again. It returns what cannot be read, which is left out.
 func (i *Informer) givePage(ctx context.Context, l *delivery.Listener) (lost []delivery.Unreadable, err error) {
 	p, err := i.pages.read(ctx, i, l.PageAfter())
 	if err != nil {
@@ -122,7 +123,8 @@ func (i *Informer) nextPage(l *delivery.Listener) {
 		case l.Ctx.Err() != nil || isClosed(err):
 			return
 		case !reported:
-			utilruntime.HandleErrorWithContext(l.Ctx, err, "Stored objects can not be read for an event handler; trying again", "type", i.o.ObjectDescription, "handler", l.Name)
+			utilruntime.HandleErrorWithContext(l.Ctx, err, "Stored objects cannot be read for an event handler; trying again",
+				"type", i.o.ObjectDescription, "handler", l.Name)
 			reported = true
 		}
 		if patient.Sleep(l.Ctx, i.clock, delay.Step()) != nil {
@@ -139,7 +141,8 @@ func (i *Informer) leftOut(l *delivery.Listener, lost []delivery.Unreadable) {
 	}
 	d := fifo.Delta{Delta: cache.Delta{Type: storeUnreadable, Object: lost[0].Err}}
 	if err := i.queue.Push(l.Ctx, d); err != nil && l.Ctx.Err() == nil && !errors.Is(err, cache.ErrFIFOClosed) {
-		utilruntime.HandleErrorWithContext(l.Ctx, err, "Stored objects that can not be read are not listed anew", "type", i.o.ObjectDescription)
+		utilruntime.HandleErrorWithContext(l.Ctx, err, "Stored objects that cannot be read are not listed anew", "type",
+			i.o.ObjectDescription)
 	}
 }
 
@@ -153,7 +156,7 @@ func (p *pump) resync(ctx context.Context) error {
 	return nil
 }
 
-// giveResync reads the next page of l's resync and queues its calls. If the store can not be read the resync ends.
+// giveResync reads the next page of l's resync and queues its calls. If the store cannot be read the resync ends.
 func (i *Informer) giveResync(ctx context.Context, l *delivery.Listener) {
 	p, err := i.pages.read(ctx, i, l.ResyncAfter())
 	if err == nil {
@@ -163,7 +166,8 @@ func (i *Informer) giveResync(ctx context.Context, l *delivery.Listener) {
 	if err != nil {
 		l.EndResync()
 		if ctx.Err() == nil && !isClosed(err) {
-			utilruntime.HandleErrorWithContext(ctx, err, "Resync stopped half-way: the store can not be read", "type", i.o.ObjectDescription, "handler", l.Name)
+			utilruntime.HandleErrorWithContext(ctx, err, "Resync stopped half-way: the store cannot be read", "type",
+				i.o.ObjectDescription, "handler", l.Name)
 		}
 		return
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// TestBacklogOfASlowHandler: it holds a page of the stored objects and what has changed since, not all of them; it is told of what was stored
-// first, and then of every change.
+// TestBacklogOfASlowHandler: it holds a page of the stored objects and what has changed since, not all of them; it is
+// told of what was stored first, and then of every change.
 func TestBacklogOfASlowHandler(t *testing.T) {
 	const objects = 3 * backlogObjects
 	bubble(t, func(t *testing.T) {
@@ -55,7 +55,8 @@ func TestBacklogOfASlowHandler(t *testing.T) {
 			t.Errorf("%d calls are pending, want less than a page of %d and %d changes", s.Pending, backlogObjects, len(changes))
 		}
 		if regs[0].HasSynced() || !regs[1].HasSynced() || !i.HasSynced() {
-			t.Errorf("synced: slow %t, quick %t, informer %t; want only the slow handler to be behind", regs[0].HasSynced(), regs[1].HasSynced(), i.HasSynced())
+			t.Errorf("synced: slow %t, quick %t, informer %t; want only the slow handler to be behind", regs[0].HasSynced(),
+				regs[1].HasSynced(), i.HasSynced())
 		}
 		g.release()
 		synctest.Wait()
@@ -69,8 +70,8 @@ func TestBacklogOfASlowHandler(t *testing.T) {
 	})
 }
 
-// TestBacklogModel: handlers from before the start and late ones, slow and quick, have their own places in small pages while objects come, change and
-// go. Whatever each is told fits together and ends in the store's state.
+// TestBacklogModel: handlers from before the start and late ones, slow and quick, have their own places in small pages
+// while objects come, change and go. Whatever each is told fits together and ends in the store's state.
 func TestBacklogModel(t *testing.T) {
 	for seed := range uint64(30) {
 		bubble(t, func(t *testing.T) {

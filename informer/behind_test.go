@@ -173,9 +173,9 @@ func TestResyncsMerge(t *testing.T) {
 	})
 }
 
-// behindInFirstSync starts an informer on a file with 60 objects, 50 of which were changed 30 times while it was
-// down, and once more after it has synced: from the threshold on all of that is one call for each. It returns how many calls there are, and how many
-// updates merged.
+// behindInFirstSync starts an informer on a file with 60 objects, 50 of which were changed 30 times while it was down,
+// and once more after it has synced: from the threshold on all of that is one call for each. It returns how many calls
+// there are, and how many updates merged.
 func behindInFirstSync(r *rig, h *recorder) (reg cache.ResourceEventHandlerRegistration, calls, merged int) {
 	const n = 60
 	for k := range n {
@@ -284,14 +284,17 @@ func TestBehindIsLogged(t *testing.T) {
 		}, funcr.Options{})
 		g := newGate()
 		i := r.open()
-		if _, err := i.AddEventHandlerWithOptions(&recorder{hook: g.wait}, cache.HandlerOptions{Logger: &logger}); err != nil {
+		if _, err := i.AddEventHandlerWithOptions(&recorder{hook: g.wait},
+			cache.HandlerOptions{Logger: &logger}); err != nil {
 			t.Fatal(err)
 		}
 		r.run()
 		equal(t, "at the start", take(), nil)
 		behind := func(pending, merged int) []string {
-			return []string{fmt.Sprintf(`"level"=0 "msg"="Event handler is behind; updates of one object are told together until it has caught up"`+
-				` "handler"="github.com/larder-dev/larder/informer_test.recorder" "informer"="SharedIndexInformer *v1.Pod" "pending"=%d "merged"=%d`, pending, merged)}
+			return []string{
+				fmt.Sprintf(
+					`"level"=0 "msg"="Event handler is behind; updates of one object are told together until it has caught up"`+
+						` "handler"="github.com/larder-dev/larder/informer_test.recorder" "informer"="SharedIndexInformer *v1.Pod" "pending"=%d "merged"=%d`, pending, merged)}
 		}
 		write := func(n int) {
 			for value := range n {

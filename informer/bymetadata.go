@@ -18,7 +18,9 @@ import (
 )
 
 // ListMetadata returns an Options.ListMetadata that lists what id says, by client, as ListWatch does.
-func ListMetadata(client cache.Getter, id entry.Identity) func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+func ListMetadata(
+	client cache.Getter, id entry.Identity,
+) func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
 	return func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
 		// A client's scheme need not know the type, so it does not decode.
 		raw, err := scoped(client, id, o).SetHeader("Accept", acceptMetadata).DoRaw(ctx)
@@ -33,7 +35,8 @@ func ListMetadata(client cache.Getter, id entry.Identity) func(ctx context.Conte
 	}
 }
 
-// acceptMetadata asks for a list by metadata, in protobuf where the server can: it takes half the time of JSON at either end.
+// acceptMetadata asks for a list by metadata, in protobuf where the server can: it takes half the time of JSON at
+// either end.
 const acceptMetadata = "application/vnd.kubernetes.protobuf" + asMetadataList + ",application/json" + asMetadataList
 
 const asMetadataList = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
@@ -61,8 +64,8 @@ const (
 	measured = 64
 )
 
-// metadataPays reports whether the stored objects are so large that a list by metadata, and the bodies of those that have changed, are less than a list.
-// Of a transform's work both sides are measured after it.
+// metadataPays reports whether the stored objects are so large that a list by metadata, and the bodies of those that
+// have changed, are less than a list. Of a transform's work both sides are measured after it.
 func (i *Informer) metadataPays(ctx context.Context) bool {
 	objects, err := i.store.Select(ctx, store.Query{Limit: measured})
 	if err != nil || len(objects) == 0 {
@@ -106,8 +109,8 @@ func (s *sink) Known(ctx context.Context, refs []entry.ObjectRef) (lacking []ent
 	return lacking, nil
 }
 
-// takeRefs takes in a page of identities: what is stored in the listed state stands in for it. Nothing else writes the store while a list is
-// taken in, so what is read here is what the page is held against.
+// takeRefs takes in a page of identities: what is stored in the listed state stands in for it. Nothing else writes the
+// store while a list is taken in, so what is read here is what the page is held against.
 func (p *pump) takeRefs(ctx context.Context, pg *refsPage) error {
 	return p.take(ctx, func() (store.Result, error) {
 		if pg.lacking = nil; p.cold || p.rewrites {
@@ -116,7 +119,7 @@ func (p *pump) takeRefs(ctx context.Context, pg *refsPage) error {
 		}
 		items := make([]runtime.Object, 0, len(pg.refs))
 		for _, ref := range pg.refs {
-			// What can not be read is lacking.
+			// What cannot be read is lacking.
 			if obj, err := p.store.Get(ctx, ref.Key); err == nil && isAt(obj, ref) {
 				items = append(items, obj)
 			} else {

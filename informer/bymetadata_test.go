@@ -46,7 +46,8 @@ func (s *server) fatten() {
 // fetches is how many objects the informer has fetched one by one.
 func (r *rig) fetches() int { return r.i.Status().Reflector.Fetches }
 
-// TestListByMetadata: after a lost history, and a crash, what has changed comes whole, and nothing else; the handlers hear of that, deletes included, and the file has it.
+// TestListByMetadata: after a lost history, and a crash, what has changed comes whole, and nothing else; the handlers
+// hear of that, deletes included, and the file has it.
 func TestListByMetadata(t *testing.T) {
 	for _, running := range []bool{true, false} {
 		t.Run(fmt.Sprintf("running %v", running), func(t *testing.T) {
@@ -125,7 +126,8 @@ func TestMetadataPays(t *testing.T) {
 		body, annotation int
 		want             bool
 	}{
-		"small": {100, 0, false}, "large": {20 << 10, 0, true}, "large metadata": {20 << 10, 10 << 10, false}, "nothing": {-1, 0, false},
+		"small": {100, 0, false}, "large": {20 << 10, 0, true}, "large metadata": {20 << 10, 10 << 10, false},
+		"nothing": {-1, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -160,7 +162,9 @@ func TestListMetadataRequest(t *testing.T) {
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got = r
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write([]byte(`{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"x","uid":"u"}}]}`))
+		_, _ = w.Write(
+			[]byte(
+				`{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"x","uid":"u"}}]}`))
 	}))
 	defer api.Close()
 	client := kubernetes.NewForConfigOrDie(&rest.Config{Host: api.URL, UserAgent: t.Name()})
@@ -172,7 +176,8 @@ func TestListMetadataRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.URL.Path != "/api/v1/namespaces/web/configmaps" || got.URL.Query().Encode() != "continue=c&labelSelector=app%3Da&limit=2" ||
+	if got.URL.Path != "/api/v1/namespaces/web/configmaps" ||
+		got.URL.Query().Encode() != "continue=c&labelSelector=app%3Da&limit=2" ||
 		got.Header.Get("Accept") != acceptMetadata {
 		t.Errorf("asked for %s, %v", got.URL, got.Header)
 	}
@@ -189,7 +194,8 @@ func TestListMetadataOfAServer(t *testing.T) {
 	}
 	defer s.Stop()
 	configMaps := corev1.SchemeGroupVersion.WithResource("configmaps")
-	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x"}, Data: map[string]string{"k": strings.Repeat("v", 10_000)}}
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x"},
+		Data: map[string]string{"k": strings.Repeat("v", 10_000)}}
 	if _, err := s.Create(configMaps, cm); err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +203,8 @@ func TestListMetadataOfAServer(t *testing.T) {
 	defer client.CoreV1().RESTClient().(*rest.RESTClient).Client.CloseIdleConnections()
 	list, err := informer.ListMetadata(client.CoreV1().RESTClient(),
 		entry.Identity{GroupVersionResource: configMaps})(t.Context(), metav1.ListOptions{})
-	if err != nil || len(list.Items) != 1 || list.Items[0].Name != "x" || list.Items[0].UID == "" || list.ResourceVersion != s.RV() || list.Size() > 1000 {
+	if err != nil || len(list.Items) != 1 || list.Items[0].Name != "x" || list.Items[0].UID == "" ||
+		list.ResourceVersion != s.RV() || list.Size() > 1000 {
 		t.Errorf("got %+v, %v", list, err)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// KubeSystemUID returns a function for Options.ClusterID: the UID of the namespace kube-system, read by metadata. client
-// is any REST client of the cluster, such as clientset.CoreV1().RESTClient().
+// KubeSystemUID returns a function for Options.ClusterID: the UID of the namespace kube-system, read by metadata.
+// client is any REST client of the cluster, such as clientset.CoreV1().RESTClient().
 func KubeSystemUID(client rest.Interface) func(ctx context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		var ns metav1.PartialObjectMetadata

@@ -16,7 +16,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// second makes and runs another informer on the rig's store, of a resource of its own at another server, whose cluster has the given id.
+// second makes and runs another informer on the rig's store, of a resource of its own at another server, whose cluster
+// has the given id.
 func second(r *rig, srv *server, id *atomic.Value) (i *informer.Informer, stop func()) {
 	r.t.Helper()
 	o := r.o
@@ -47,8 +48,8 @@ func cluster(id string) *atomic.Value {
 	return v
 }
 
-// TestTwoClustersOneStore: an informer that is connected to another cluster than a running one on the same store lists nothing, does not sync and says
-// why, although it is on another resource. When the other one has ended it goes on.
+// TestTwoClustersOneStore: an informer that is connected to another cluster than a running one on the same store lists
+// nothing, does not sync and says why, although it is on another resource. When the other one has ended it goes on.
 func TestTwoClustersOneStore(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -82,8 +83,8 @@ func TestTwoClustersOneStore(t *testing.T) {
 	})
 }
 
-// TestExchangedClusterOfTwo: a cluster that is exchanged is not taken for a second one, though the informers of a store notice it one after the
-// other.
+// TestExchangedClusterOfTwo: a cluster that is exchanged is not taken for a second one, though the informers of a store
+// notice it one after the other.
 func TestExchangedClusterOfTwo(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		id := cluster("one")

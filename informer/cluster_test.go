@@ -41,10 +41,12 @@ func TestKubeSystemUID(t *testing.T) {
 		if r.URL.Path != "/api/v1/namespaces/kube-system" {
 			t.Errorf("asked for %s", r.URL.Path)
 		}
-		if a := r.Header.Get("Accept"); a[:len("application/json;as=PartialObjectMetadata")] != "application/json;as=PartialObjectMetadata" {
+		if a := r.Header.Get(
+			"Accept"); a[:len("application/json;as=PartialObjectMetadata")] != "application/json;as=PartialObjectMetadata" {
 			t.Errorf("Accept: %s", a)
 		}
-		fmt.Fprint(w, `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"kube-system","uid":"the-uid"}}`)
+		fmt.Fprint(w,
+			`{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"kube-system","uid":"the-uid"}}`)
 	})
 	if id, err := informer.KubeSystemUID(c)(t.Context()); id != "the-uid" || err != nil {
 		t.Errorf("%q, %v", id, err)
@@ -66,7 +68,8 @@ func TestKubeSystemUIDForbidden(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusForbidden)
 		err := json.NewEncoder(w).Encode(&metav1.Status{
-			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: "Failure", Reason: metav1.StatusReasonForbidden, Code: 403,
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: "Failure", Reason: metav1.StatusReasonForbidden,
+			Code: 403,
 		})
 		if err != nil {
 			t.Error(err)

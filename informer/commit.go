@@ -21,10 +21,12 @@ func storeBackoff() *wait.Backoff {
 	return &wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 10, Cap: 10 * time.Second}
 }
 
-// commit makes attempts until one succeeds, and then tells the handlers what it changed, both under
-// deltasMu. Between attempts it gives deltasMu back, repairs the store if that is what it takes, and waits. It returns an
-// error only if ctx has ended or the store is closed.
-func (p *pump) commit(ctx context.Context, attempt func() (store.Result, error), tell func(changes []store.Change)) error {
+// commit makes attempts until one succeeds, and then tells the handlers what it changed, both under deltasMu. Between
+// attempts it gives deltasMu back, repairs the store if that is what it takes, and waits. It returns an error only if
+// ctx has ended or the store is closed.
+func (p *pump) commit(
+	ctx context.Context, attempt func() (store.Result, error), tell func(changes []store.Change),
+) error {
 	return p.persist(ctx, func() (store.Result, error) {
 		p.deltasMu.Lock()
 		defer p.deltasMu.Unlock()
@@ -75,9 +77,9 @@ func (p *pump) giveUpList(ctx context.Context) {
 	p.listAgain(ctx, reflector.ReasonDamaged)
 }
 
-// listAgain asks for a list for that reason, since the store lacks objects. The first one since a list was stored is asked for at
-// once, those after it with a pause: a disk that never takes one must not cost the server list after list. If
-// the list that was given up would have compared bodies, this one does.
+// listAgain asks for a list for that reason, since the store lacks objects. The first one since a list was stored is
+// asked for at once, those after it with a pause: a disk that never takes one must not cost the server list after list.
+// If the list that was given up would have compared bodies, this one does.
 func (p *pump) listAgain(ctx context.Context, reason reflector.Reason) {
 	p.lackUntilListed()
 	if p.pause == nil {
@@ -103,7 +105,8 @@ func (p *pump) lackUntilListed() {
 	p.lack(true)
 }
 
-// rewritingReason is the announced reason to write every body anew, or, if that has been withdrawn since, one that has the same effect.
+// rewritingReason is the announced reason to write every body anew, or, if that has been withdrawn since, one that has
+// the same effect.
 func (i *Informer) rewritingReason() reflector.Reason {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -152,7 +155,8 @@ func (p *pump) repair(ctx context.Context) error {
 	}
 	before, err := p.store.Keys(ctx)
 	if err != nil {
-		utilruntime.HandleErrorWithContext(ctx, err, "The keys of a damaged store can not be read; deletes may be missed", "type", p.o.ObjectDescription)
+		utilruntime.HandleErrorWithContext(ctx, err, "The keys of a damaged store cannot be read; deletes may be missed",
+			"type", p.o.ObjectDescription)
 	}
 	if err := p.rebuild(ctx); err != nil {
 		p.unhealthy(ctx, fmt.Errorf("rebuild the store: %w", err))
@@ -199,12 +203,14 @@ func (p *pump) unhealthy(ctx context.Context, err error) {
 		return
 	}
 	p.told = kind
-	klog.FromContext(ctx).Error(err, "The store can not be written; changes wait and reads serve the last good state", "type", p.o.ObjectDescription)
+	klog.FromContext(ctx).Error(err, "The store cannot be written; changes wait and reads serve the last good state",
+		"type", p.o.ObjectDescription)
 	p.reportError(ctx, err)
 }
 
 func kindOf(err error) error {
-	for _, kind := range []error{store.ErrNoSpace, store.ErrReplaced, store.ErrOutcomeUnknown, entry.ErrDamaged, store.ErrSlowDisk} {
+	for _, kind := range []error{store.ErrNoSpace, store.ErrReplaced, store.ErrOutcomeUnknown, entry.ErrDamaged,
+		store.ErrSlowDisk} {
 		if errors.Is(err, kind) {
 			return kind
 		}

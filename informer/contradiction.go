@@ -10,8 +10,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// ifContradicted is what is stored with an event that shows that the server was rewound, so that the next process lists if
-// this one ends before it has: by then nothing else may show it. It is empty if there is to be no list for that.
+// ifContradicted is what is stored with an event that shows that the server was rewound, so that the next process lists
+// if this one ends before it has: by then nothing else may show it. It is empty if there is to be no list for that.
 func (p *pump) ifContradicted() string {
 	if p.heedsContradiction() {
 		return string(reflector.ReasonRewound)

@@ -11,8 +11,8 @@ import (
 	"github.com/larder-dev/larder/internal/hook"
 )
 
-// TestContradictionBesideAnExpiredList: a list that was asked for because the watch has expired, and so compares no bodies,
-// does not clear what a contradiction has marked before it began, in whichever commit the process ends.
+// TestContradictionBesideAnExpiredList: a list that was asked for because the watch has expired, and so compares no
+// bodies, does not clear what a contradiction has marked before it began, in whichever commit the process ends.
 func TestContradictionBesideAnExpiredList(t *testing.T) {
 	for n := range int64(8) {
 		t.Run(fmt.Sprintf("commit %d", n), func(t *testing.T) {
@@ -59,7 +59,8 @@ func TestContradictionBesideAnExpiredList(t *testing.T) {
 	}
 }
 
-// restoreQuietly gives an object another body under the same UID and resourceVersion, and makes one of which no event tells.
+// restoreQuietly gives an object another body under the same UID and resourceVersion, and makes one of which no event
+// tells.
 func (r *rig) restoreQuietly() {
 	r.srv.mu.Lock()
 	other := r.srv.pods["a/00"].DeepCopy()

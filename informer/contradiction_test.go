@@ -137,8 +137,8 @@ func TestContradictedOnceAConnection(t *testing.T) {
 	})
 }
 
-// TestContradictionIsRemembered: the process ends before the list, since the link is down. The next one could not find the
-// rewind out again: what the guards look up is what it holds.
+// TestContradictionIsRemembered: the process ends before the list, since the link is down. The next one could not find
+// the rewind out again: what the guards look up is what it holds.
 func TestContradictionIsRemembered(t *testing.T) {
 	for name, end := range map[string]func(p *process, goOn func()){
 		"seen while the link is down": func(p *process, goOn func()) { goOn(); synctest.Wait(); p.end() },

@@ -27,8 +27,8 @@ import (
 
 var eachResidency = map[string]store.Residency{"all": store.All, "bounded": store.Bounded(1 << 20), "none": store.None}
 
-// TestDamagedRecordsAreListedAgain: a start meets records that cannot be read, on a quiet resource. They are back within ten
-// seconds; one that the server does not have any more was known to nobody in this run.
+// TestDamagedRecordsAreListedAgain: a start meets records that cannot be read, on a quiet resource. They are back
+// within ten seconds; one that the server does not have any more was known to nobody in this run.
 func TestDamagedRecordsAreListedAgain(t *testing.T) {
 	for name, residency := range eachResidency {
 		t.Run(name, func(t *testing.T) {
@@ -54,7 +54,8 @@ func TestDamagedRecordsAreListedAgain(t *testing.T) {
 				}
 				equal(t, "store", r.stored(), r.srv.state())
 				told := h.take()
-				if n := len(slices.DeleteFunc(slices.Clone(told), func(l string) bool { return !strings.HasPrefix(l, "add a/03@104=x") })); n != 1 || len(told) > 31 {
+				if n := len(slices.DeleteFunc(slices.Clone(told),
+					func(l string) bool { return !strings.HasPrefix(l, "add a/03@104=x") })); n != 1 || len(told) > 31 {
 					t.Errorf("told %d times of a/03: %q", n, told)
 				}
 				if len(s.Incidents) != 1 || s.Incidents[0].Cause != audit.CauseDamaged ||
@@ -115,7 +116,8 @@ func TestAuditFindsHoles(t *testing.T) {
 	}
 }
 
-// crashes copies a store, and the mark beside it, before and after each of its commits: what a process leaves that is killed there.
+// crashes copies a store, and the mark beside it, before and after each of its commits: what a process leaves that is
+// killed there.
 type crashes struct {
 	t    *testing.T
 	path string
@@ -183,8 +185,8 @@ func silentHole(t *testing.T, path string, objects int) {
 	}
 }
 
-// TestKilledBetweenRepairAndList: the process dies at each commit between the damage and the end of the list for it. Whatever
-// is left says that something is lacking, and the next start gets it.
+// TestKilledBetweenRepairAndList: the process dies at each commit between the damage and the end of the list for it.
+// Whatever is left says that something is lacking, and the next start gets it.
 func TestKilledBetweenRepairAndList(t *testing.T) {
 	for name, residency := range eachResidency {
 		t.Run(name, func(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 const childEnv = "LARDER_DIFFERENTIAL_CHILD"
 
 // TestDifferentialCrash compares how the process ends: where a handler panics and utilruntime.ReallyCrash is on, as it
-// is unless a program turns it off; and where a handler changes an object and KUBE_CACHE_MUTATION_DETECTOR is set, which is
-// read when the process starts. Each is a process of its own.
+// is unless a program turns it off; and where a handler changes an object and KUBE_CACHE_MUTATION_DETECTOR is set,
+// which is read when the process starts. Each is a process of its own.
 func TestDifferentialCrash(t *testing.T) {
 	if what := os.Getenv(childEnv); what != "" {
 		crash(t, what)

@@ -67,14 +67,16 @@ func (r *runner) compareNow(when string) {
 			r.count["rule "+rule]++
 			return
 		}
-		r.failf("%s:\n   ours       %s\n   client-go  %s", when, strings.Join(ours, "\n              "), strings.Join(theirs, "\n              "))
+		r.failf("%s:\n   ours       %s\n   client-go  %s", when, strings.Join(ours, "\n              "),
+			strings.Join(theirs, "\n              "))
 	}
 	r.count["moments compared"]++
 }
 
 // excuse names the rule that explains what can be seen, if there is one.
 func (r *runner) excuse(ours, theirs []string) string {
-	slow := slices.ContainsFunc(r.sides[1].taps, func(p *tap) bool { return p.spec.slow != "" && (r.ph.cutOff || p.removed) })
+	slow := slices.ContainsFunc(r.sides[1].taps,
+		func(p *tap) bool { return p.spec.slow != "" && (r.ph.cutOff || p.removed) })
 	same := func(words ...string) bool { return slices.Equal(until(ours, words...), until(theirs, words...)) }
 	switch {
 	case r.resyncing() && same(", busy"):
@@ -174,8 +176,8 @@ func (r *runner) unblock() {
 	}
 }
 
-// heal lets what was set to fail do so, ends it, and cures what a transform refuses: while such a pod is there client-go
-// can not list, and one that was deleted stays in its store until it lists.
+// heal lets what was set to fail do so, ends it, and cures what a transform refuses: while such a pod is there
+// client-go cannot list, and one that was deleted stays in its store until it lists.
 func (r *runner) heal() {
 	time.Sleep(90 * time.Second)
 	poisoned := len(r.ph.poisoned) > 0
@@ -257,15 +259,15 @@ func (r *runner) compareTaps(n int, ours, theirs *tap, live bool) {
 	}
 	r.count["calls"] += len(c.our)
 	for _, gone := range c.our {
-		// No store of a script loses objects: a tombstone without one is of an object that nobody was told of. Not even the rule
-		// failing-transform excuses it.
+		// No store of a script loses objects: a tombstone without one is of an object that nobody was told of. Not even the
+		// rule failing-transform excuses it.
 		if gone.typ == "gone" && gone.old == "" {
 			r.failf("handler %d, %v, was told that %s is gone, which was never there", n, ours.spec, gone.key)
 		}
 	}
 	whole := live && !ours.removed
 	if !c.calm() && (!whole || ours.spec.partial()) {
-		// Where one informer is behind the other, these can not be compared call by call.
+		// Where one informer is behind the other, these cannot be compared call by call.
 		if stray := c.stray(); !ours.spec.partial() && len(stray) > 0 {
 			r.failf("handler %d, %v, was told what was not:\n   %s", n, ours.spec, strings.Join(stray, "\n   "))
 		}
@@ -289,7 +291,8 @@ func (r *runner) compareTaps(n int, ours, theirs *tap, live bool) {
 		r.failf("handler %d: ours logged %q, client-go %q", n, a, b)
 	}
 	if !c.calm() && (ours.panicked+theirs.panicked > 0 || ours.removed) && ours.reg.HasSynced() != theirs.reg.HasSynced() {
-		// One of them panicked in a call of the initial list, which the other never got as such, or was removed before it had synced.
+		// One of them panicked in a call of the initial list, which the other never got as such, or was removed before it had
+		// synced.
 		ours.unsure, theirs.unsure = true, true
 	}
 	if live {

@@ -45,7 +45,8 @@ type handed struct {
 }
 
 func newFront(w *world) *front {
-	return &front{w: w, streams: map[*diffStream]bool{}, pages: map[string]*corev1.PodList{}, faults: map[string][]string{}}
+	return &front{w: w, streams: map[*diffStream]bool{}, pages: map[string]*corev1.PodList{},
+		faults: map[string][]string{}}
 }
 
 // faultNames are the faults that a request can meet.
@@ -162,7 +163,8 @@ func (f *front) listLocked(o metav1.ListOptions) (runtime.Object, error) {
 func (f *front) snapshotLocked(fields string) *corev1.PodList {
 	l := &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: strconv.Itoa(f.w.rv)}}
 	for _, p := range f.w.pods {
-		if fields == "" || strings.Contains(fields, "metadata.name="+p.Name) && (p.Namespace == "" || strings.Contains(fields, "metadata.namespace="+p.Namespace)) {
+		if fields == "" || strings.Contains(fields, "metadata.name="+p.Name) &&
+			(p.Namespace == "" || strings.Contains(fields, "metadata.namespace="+p.Namespace)) {
 			l.Items = append(l.Items, *p)
 		}
 	}

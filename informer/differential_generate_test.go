@@ -49,8 +49,10 @@ func pick[T any](g *generator, from ...T) T { return from[g.IntN(len(from))] }
 
 func (g *generator) newConfig() config {
 	c := config{
-		resync: pick(g, 0, 0, 0, 0, 0, 0, 500*time.Millisecond, 10*time.Second, 25*time.Second, time.Minute), transform: pick(g, "none", "none", "mark", "fail"),
-		oldErrorHandler: g.one(2), watchList: g.one(2), onDisk: g.one(6), pageSize: int64(pick(g, 2, 3, 500, 500)), index: g.one(3),
+		resync:          pick(g, 0, 0, 0, 0, 0, 0, 500*time.Millisecond, 10*time.Second, 25*time.Second, time.Minute),
+		transform:       pick(g, "none", "none", "mark", "fail"),
+		oldErrorHandler: g.one(2), watchList: g.one(2), onDisk: g.one(6), pageSize: int64(pick(g, 2, 3, 500, 500)),
+		index: g.one(3),
 	}
 	c.residency = pick(g, store.All, store.None, store.Bounded(3000))
 	c.commitInterval = pick(g, 0, 0, time.Millisecond, -1)
@@ -89,7 +91,8 @@ func (g *generator) add(h handlerSpec) {
 
 func (g *generator) addSome() {
 	h := handlerSpec{
-		kind: pick(g, "full", "full", "funcs", "pointer", "detailed", "adds", "filter"), how: pick(g, "plain", "period", "options"),
+		kind:   pick(g, "full", "full", "funcs", "pointer", "detailed", "adds", "filter"),
+		how:    pick(g, "plain", "period", "options"),
 		period: pick(g, 0, 0, 0, -time.Second, 400*time.Millisecond, 7*time.Second, 30*time.Second, 40*time.Second),
 	}
 	switch {
@@ -118,7 +121,8 @@ func (g *generator) step() {
 		g.emit(op{do: "burst", key: g.key(), value: g.next(), n: 2 + g.IntN(5)})
 		g.value += 10
 	case n < 52:
-		g.emit(op{do: "wait", d: pick(g, 0, 0, 0, 100*time.Millisecond, time.Second, 2500*time.Millisecond, 11*time.Second, time.Minute, 7*time.Minute)})
+		g.emit(op{do: "wait", d: pick(g, 0, 0, 0, 100*time.Millisecond, time.Second, 2500*time.Millisecond, 11*time.Second,
+			time.Minute, 7*time.Minute)})
 	case n < 59:
 		g.emit(op{do: "settle"})
 	case n < 67:

@@ -63,7 +63,8 @@ func (s *mutantStore) Apply(ctx context.Context, b store.Batch) (store.Result, e
 	return res, err
 }
 
-// TestDifferentialCatches breaks our informer in three ways: the differential test must notice each within a few scripts.
+// TestDifferentialCatches breaks our informer in three ways: the differential test must notice each within a few
+// scripts.
 func TestDifferentialCatches(t *testing.T) {
 	surviveHandlers(t)
 	for name, make := range map[string]func() *mutant{

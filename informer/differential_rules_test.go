@@ -18,7 +18,8 @@ type rule struct {
 
 // rules are all that what handlers are told may differ by.
 var rules = []rule{
-	// First, since a call of a resync that one of them has not had yet parts and shifts what the others are to be compared by.
+	// First, since a call of a resync that one of them has not had yet parts and shifts what the others are to be compared
+	// by.
 	{"resync-clock", func(c *comparison) bool { return c.drifted || c.lost || c.racing }, func(c *comparison) {
 		c.our, c.their = slices.DeleteFunc(c.our, call.repeats), slices.DeleteFunc(c.their, call.repeats)
 		if c.held {
@@ -35,11 +36,16 @@ var rules = []rule{
 		}
 		c.our, c.their = slices.DeleteFunc(c.our, call.repeats), slices.DeleteFunc(c.their, call.repeats)
 	}},
-	{"failing-transform", func(c *comparison) bool { return len(c.poisoned) > 0 }, func(c *comparison) { c.without = c.poisoned }},
-	{"page-wise-adds", func(c *comparison) bool { return c.paged }, func(c *comparison) { c.byKey, c.ourL.first, c.theirL.first = true, true, true }},
-	{"restored-objects", func(c *comparison) bool { return c.restarted }, func(c *comparison) { c.byKey, c.ourL.first, c.theirL.first = true, true, true }},
-	{"either-order", func(c *comparison) bool { return c.racing }, func(c *comparison) { c.byKey, c.ourL.first, c.theirL.first = true, true, true }},
-	{"own-moments", func(c *comparison) bool { return c.lost }, func(c *comparison) { c.byKey, c.ourL.first, c.theirL.first = true, true, true }},
+	{"failing-transform", func(c *comparison) bool { return len(c.poisoned) > 0 },
+		func(c *comparison) { c.without = c.poisoned }},
+	{"page-wise-adds", func(c *comparison) bool { return c.paged },
+		func(c *comparison) { c.byKey, c.ourL.first, c.theirL.first = true, true, true }},
+	{"restored-objects", func(c *comparison) bool { return c.restarted },
+		func(c *comparison) { c.byKey, c.ourL.first, c.theirL.first = true, true, true }},
+	{"either-order", func(c *comparison) bool { return c.racing },
+		func(c *comparison) { c.byKey, c.ourL.first, c.theirL.first = true, true, true }},
+	{"own-moments", func(c *comparison) bool { return c.lost },
+		func(c *comparison) { c.byKey, c.ourL.first, c.theirL.first = true, true, true }},
 	{"fewer-relists", clientGoListed, func(c *comparison) { c.byKey, c.theirL.lists = true, c.lists[1] }},
 	{"list-moments", func(c *comparison) bool { return len(c.lists[0]) > 0 }, func(c *comparison) {
 		c.byKey, c.ourL.lists, c.ourL.fold = true, c.lists[0], true
@@ -101,7 +107,8 @@ func (c comparison) with(some []rule) (ours, theirs []string) {
 
 func (c comparison) equalWith(some []rule) bool {
 	ours, theirs := c.with(some)
-	return slices.Equal(ours, theirs) && !slices.ContainsFunc(ours, func(s string) bool { return strings.Contains(s, "??") })
+	return slices.Equal(ours, theirs) && !slices.ContainsFunc(ours,
+		func(s string) bool { return strings.Contains(s, "??") })
 }
 
 // explain returns the rules that it takes to make the logs equal; none is left out that is needed, none kept that is
@@ -128,8 +135,8 @@ func (c comparison) explain() (needed []rule, ok bool) {
 	return needed, true
 }
 
-// stray returns what our handler was told that does not lead along what was, whatever rule may apply. What it has not been
-// told yet does not matter: for handlers that were ended on their way.
+// stray returns what our handler was told that does not lead along what was, whatever rule may apply. What it has not
+// been told yet does not matter: for handlers that were ended on their way.
 func (c comparison) stray() (out []string) {
 	var some []rule
 	for _, r := range rules {
@@ -180,7 +187,8 @@ func (c *comparison) inKeyOrder(calls []call) []call {
 	return out
 }
 
-// unordered names the run that a call can belong to; empty if its place is fixed. Of a blind handler any add may be one of a replay.
+// unordered names the run that a call can belong to; empty if its place is fixed. Of a blind handler any add may be one
+// of a replay.
 func unordered(c call, blind bool) string {
 	switch {
 	case c.initial, blind && c.typ == "add":

@@ -87,7 +87,8 @@ func (r *runner) failf(format string, args ...any) {
 func (r *runner) open() {
 	if r.s.config.onDisk {
 		quiet := logr.Discard()
-		st, err := store.Open(filepath.Join(r.dir, fmt.Sprint(r.s.seed)), store.Options{Logger: &quiet, CommitInterval: r.s.config.commitInterval})
+		st, err := store.Open(filepath.Join(r.dir, fmt.Sprint(r.s.seed)),
+			store.Options{Logger: &quiet, CommitInterval: r.s.config.commitInterval})
 		if err != nil {
 			r.failf("open the store: %v", err)
 			return
@@ -228,7 +229,8 @@ func (r *runner) odd(how string) watch.Event {
 	defer r.w.mu.Unlock()
 	switch m := r.w.bookmarkLocked().Object.(*corev1.Pod); how {
 	case "other type":
-		return watch.Event{Type: watch.Added, Object: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", ResourceVersion: m.ResourceVersion}}}
+		return watch.Event{Type: watch.Added,
+			Object: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", ResourceVersion: m.ResourceVersion}}}
 	case "unknown event":
 		m.Name = "odd"
 		return watch.Event{Type: "STRANGE", Object: m}

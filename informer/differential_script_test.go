@@ -27,8 +27,11 @@ type config struct {
 }
 
 func (c config) String() string {
-	return fmt.Sprintf("resync %v, transform %s, old error handler %v, watch-list %v, on disk %v, %v, commits after %v, pages of %d, lists take %v, further pages %v, index %v",
-		c.resync, c.transform, c.oldErrorHandler, c.watchList, c.onDisk, c.residency, c.commitInterval, c.pageSize, c.listDelay, c.pageDelay, c.index)
+	return fmt.Sprintf(
+		"resync %v, transform %s, old error handler %v, watch-list %v, on disk %v, %v, commits after %v, pages of %d, "+
+			"lists take %v, further pages %v, index %v",
+		c.resync, c.transform, c.oldErrorHandler, c.watchList, c.onDisk, c.residency, c.commitInterval, c.pageSize,
+		c.listDelay, c.pageDelay, c.index)
 }
 
 func (c config) indexers() cache.Indexers {

@@ -67,7 +67,10 @@ func (s *side) setErrorHandler() error {
 	if s.c.oldErrorHandler {
 		return s.inf.SetWatchErrorHandler(func(r *cache.Reflector, err error) { s.report(r, err) })
 	}
-	return s.inf.SetWatchErrorHandlerWithContext(func(_ context.Context, r *cache.Reflector, err error) { s.report(r, err) })
+	return s.inf.SetWatchErrorHandlerWithContext(func(_ context.Context, r *cache.Reflector,
+		err error) {
+		s.report(r, err)
+	})
 }
 
 var faultID = regexp.MustCompile(`fault (\d+)`)

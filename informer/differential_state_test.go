@@ -33,7 +33,8 @@ func (r *runner) compareVersions() {
 		ours, ourStore := r.sides[0].rvs()
 		theirs, theirStore := r.sides[1].rvs()
 		if ours != theirs || ourStore != theirStore {
-			r.failf("%s: resourceVersions of reflector and store: ours %d, %d, client-go's %d, %d", when, ours, ourStore, theirs, theirStore)
+			r.failf("%s: resourceVersions of reflector and store: ours %d, %d, client-go's %d, %d", when, ours, ourStore, theirs,
+				theirStore)
 		}
 	}
 	if !r.moved {
@@ -60,10 +61,12 @@ func (r *runner) compareErrors() {
 			r.count["rule errors-told"]++
 		}
 		missing := slices.DeleteFunc(slices.Clone(want), func(id int) bool { return slices.Contains(reported, id) })
-		extra := slices.DeleteFunc(slices.Clone(reported), func(id int) bool { return slices.Contains(want, id) || slices.Contains(maybe, id) })
+		extra := slices.DeleteFunc(slices.Clone(reported),
+			func(id int) bool { return slices.Contains(want, id) || slices.Contains(maybe, id) })
 		slices.Sort(reported)
 		if len(missing) > 0 || len(extra) > 0 || len(slices.Compact(slices.Clone(reported))) != len(reported) {
-			r.failf("%s: errors met %+v, told to the watch error handler %v: missing %v, not expected %v", s.name, met, reported, missing, extra)
+			r.failf("%s: errors met %+v, told to the watch error handler %v: missing %v, not expected %v", s.name, met, reported,
+				missing, extra)
 		}
 		for _, text := range others {
 			r.otherError(n, text)
@@ -84,8 +87,8 @@ func (r *runner) otherError(n int, text string) {
 }
 
 // expectedErrors are the ids of the errors that must be told to the watch error handler, and of those that may be. Ours
-// tells of every error, but not of what came for a watch beside a list when the list no longer needed it; client-go keeps those
-// to itself after which it only tries again (errors-told).
+// tells of every error, but not of what came for a watch beside a list when the list no longer needed it; client-go
+// keeps those to itself after which it only tries again (errors-told).
 func expectedErrors(met []handed, clientGo, beside bool) (want, maybe []int) {
 	for _, h := range met {
 		switch {

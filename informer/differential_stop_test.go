@@ -22,7 +22,8 @@ func (r *runner) stop(o op) {
 	r.ph.cutOff = true
 	synctest.Wait()
 	if !o.racing && r.evidence().calm() && r.sides[0].ended() != r.sides[1].ended() && !r.panicked() && !r.resyncing() {
-		r.failf("when the context had ended, our Run had returned: %v, client-go's: %v", r.sides[0].ended(), r.sides[1].ended())
+		r.failf("when the context had ended, our Run had returned: %v, client-go's: %v", r.sides[0].ended(),
+			r.sides[1].ended())
 	}
 	r.unblock()
 	for _, s := range r.sides {

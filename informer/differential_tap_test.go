@@ -246,7 +246,8 @@ func (p *tap) register(inf cache.SharedIndexInformer) (err error) {
 		p.reg, err = inf.AddEventHandlerWithResyncPeriod(p.handler(), p.spec.period)
 	case "options":
 		logger := p.logger()
-		p.reg, err = inf.AddEventHandlerWithOptions(p.handler(), cache.HandlerOptions{Logger: &logger, ResyncPeriod: &p.spec.period})
+		p.reg, err = inf.AddEventHandlerWithOptions(p.handler(),
+			cache.HandlerOptions{Logger: &logger, ResyncPeriod: &p.spec.period})
 	default:
 		logger := p.logger()
 		p.reg, err = inf.AddEventHandlerWithOptions(p.handler(), cache.HandlerOptions{Logger: &logger})

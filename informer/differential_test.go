@@ -16,8 +16,9 @@ import (
 )
 
 var (
-	diffScripts = flag.Int("differential.scripts", 0, "how many scripts TestDifferential runs; 0 is 500, or 20,000 with LARDER_SOAK=1")
-	diffSeed    = flag.Uint64("differential.seed", 1, "the first script's seed; each next one's is one higher")
+	diffScripts = flag.Int("differential.scripts", 0,
+		"how many scripts TestDifferential runs; 0 is 500, or 20,000 with LARDER_SOAK=1")
+	diffSeed = flag.Uint64("differential.seed", 1, "the first script's seed; each next one's is one higher")
 )
 
 // surviveHandlers lets panics of handlers pass, and keeps them and the informers' logs out of the test's output.
@@ -33,13 +34,13 @@ func surviveHandlers(t *testing.T) {
 	})
 }
 
-// TestDifferential runs our informer and client-go's own on the same scripts: what users and servers do, made from seeds.
-// Each has a server of its own; both servers serve one world and do the same. Compared are, as far as the rules in
-// docs/compatibility.md do not say otherwise:
+// TestDifferential runs our informer and client-go's own on the same scripts: what users and servers do, made from
+// seeds. Each has a server of its own; both servers serve one world and do the same. Compared are, as far as the rules
+// in docs/compatibility.md do not say otherwise:
 //
 //   - after each step what can be seen: synced, stopped, which handlers have synced, are busy or shut down, all names;
-//   - the calls of each handler, with their arguments and moments; where connections were lost, that they lead along what
-//     was, key by key, and skip only what a list skips;
+//   - the calls of each handler, with their arguments and moments; where connections were lost, that they lead along
+//     what was, key by key, and skip only what a list skips;
 //   - what both logged about handlers, which errors they told, contents, indexes and resourceVersions;
 //   - that nothing is left running.
 //
@@ -101,7 +102,9 @@ func runScripts(t *testing.T, first uint64, n, workers int) map[string]int {
 			mu.Unlock()
 			if mine {
 				s, fails = s.shrink(t, dir, fails)
-				t.Errorf("go test ./informer -run 'TestDifferential$' -differential.seed=%d -differential.scripts=1\nshrunk to %v%s", seed, s, strings.Join(fails, "\n"))
+				t.Errorf(
+					"go test ./informer -run 'TestDifferential$' -differential.seed=%d -differential.scripts=1\nshrunk to %v%s", seed,
+					s, strings.Join(fails, "\n"))
 			}
 		}
 	}

@@ -103,7 +103,8 @@ func (w walk) steps(key string, p *track, calls []call, l licence) (out []string
 	end := len(p.states) - 1
 	switch {
 	case cur == end:
-	case p.states[end] == "" && p.states[cur] == "" && (!known && l.first || slices.ContainsFunc(l.lists, func(rv int) bool { return p.at(rv) > cur || l.fold })):
+	case p.states[end] == "" && p.states[cur] == "" &&
+		(!known && l.first || slices.ContainsFunc(l.lists, func(rv int) bool { return p.at(rv) > cur || l.fold })):
 		step(end)
 	default:
 		out = append(out, fmt.Sprintf("??%s %q, not %q", unfinished, p.states[cur], p.states[end]))

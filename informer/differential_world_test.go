@@ -21,7 +21,8 @@ const (
 	poison = "?" // transforms that fail do it on this one
 )
 
-// world is the state and the history that the two servers of a script serve. What happens to it happens to both at once.
+// world is the state and the history that the two servers of a script serve. What happens to it happens to both at
+// once.
 type world struct {
 	mu        sync.Mutex
 	epoch     time.Time
@@ -124,7 +125,8 @@ func (w *world) bookmark() {
 }
 
 func (w *world) bookmarkLocked() watch.Event {
-	return watch.Event{Type: watch.Bookmark, Object: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.Itoa(w.rv)}}}
+	return watch.Event{Type: watch.Bookmark,
+		Object: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.Itoa(w.rv)}}}
 }
 
 // compact makes the servers forget the history and the continue tokens.

@@ -48,7 +48,8 @@ func TestDurableQueueThatIsFullIsNotNotedForEachKey(t *testing.T) {
 			counted.Feed = f
 			return counted
 		})
-		q, err := i.Durable().AddQueue("queue", workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()))
+		q, err := i.Durable().AddQueue("queue",
+			workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,7 +81,8 @@ func TestDurableQueueThatIsFullIsNotNotedForEachKey(t *testing.T) {
 	})
 }
 
-// A queue that nobody works on is logged, once, and not before a minute: a queue that is being worked on is full for moments.
+// A queue that nobody works on is logged, once, and not before a minute: a queue that is being worked on is full for
+// moments.
 func TestDurableQueueThatNobodyWorksOn(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -98,7 +100,8 @@ func TestDurableQueueThatNobodyWorksOn(t *testing.T) {
 		}, funcr.Options{})
 		r.o.Logger = &logger
 		i := r.open()
-		q, err := i.Durable().AddQueue("queue", workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()))
+		q, err := i.Durable().AddQueue("queue",
+			workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()))
 		if err != nil {
 			t.Fatal(err)
 		}

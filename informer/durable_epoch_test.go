@@ -15,8 +15,8 @@ import (
 	"github.com/larder-dev/larder/informer/durable"
 )
 
-// TestDurableKeysDoneOfBeforeAReset: a file that has lost a collection numbers its changes from 1 again. Work that began before that, at a higher
-// number, says nothing about the change that has come since.
+// TestDurableKeysDoneOfBeforeAReset: a file that has lost a collection numbers its changes from 1 again. Work that
+// began before that, at a higher number, says nothing about the change that has come since.
 func TestDurableKeysDoneOfBeforeAReset(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

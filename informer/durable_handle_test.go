@@ -46,7 +46,8 @@ func TestDurableHandlerRemovedDuringACall(t *testing.T) {
 	})
 }
 
-// cache.ShutDownEventHandler removes a handler and waits for it; after that its name is free. What AddQueue returns is a handle as well.
+// cache.ShutDownEventHandler removes a handler and waits for it; after that its name is free. What AddQueue returns is
+// a handle as well.
 func TestDurableHandlerIsShutDown(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

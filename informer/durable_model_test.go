@@ -33,8 +33,9 @@ var durableKeys = []string{"a/1", "a/2", "a/3", "b/1", "b/2"}
 func drawDurableScript(t *rapid.T) []durableStep {
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) durableStep {
 		return durableStep{
-			kind: rapid.SampledFrom([]string{"write", "write", "write", "delete", "delete", "recreate", "compact", "wait", "restart", "crash", "crash"}).Draw(t, "kind"),
-			key:  rapid.SampledFrom(durableKeys).Draw(t, "key"),
+			kind: rapid.SampledFrom([]string{"write", "write", "write", "delete", "delete", "recreate", "compact", "wait",
+				"restart", "crash", "crash"}).Draw(t, "kind"),
+			key: rapid.SampledFrom(durableKeys).Draw(t, "key"),
 			// A commit is made a second after the first change; a key that fails comes again after 0.1 s.
 			after: time.Duration(rapid.IntRange(0, 2500).Draw(t, "ms")) * time.Millisecond,
 		}
@@ -69,7 +70,8 @@ func (v *durableView) OnChange(_ context.Context, c store.FeedChange) error {
 		panic("of the handler")
 	}
 	rv, err := strconv.Atoi(c.ResourceVersion)
-	if err != nil || c.Object == nil || c.Object.(*corev1.Pod).ResourceVersion != c.ResourceVersion || string(c.Object.(*corev1.Pod).UID) != c.UID {
+	if err != nil || c.Object == nil || c.Object.(*corev1.Pod).ResourceVersion != c.ResourceVersion ||
+		string(c.Object.(*corev1.Pod).UID) != c.UID {
 		v.problems = append(v.problems, fmt.Sprintf("%+v: %v", c, err))
 	}
 	if rv < v.last[c.Key] {
@@ -211,7 +213,8 @@ func (m *durableModel) do(step durableStep) {
 	synctest.Wait()
 }
 
-// crash kills the process after a while: the file is as it is at that moment, whatever is pending and has been acknowledged since the last commit.
+// crash kills the process after a while: the file is as it is at that moment, whatever is pending and has been
+// acknowledged since the last commit.
 func (m *durableModel) crash(after time.Duration) {
 	m.srv.write("a/1", "pending")
 	m.srv.delete("b/1")
@@ -228,8 +231,8 @@ func (m *durableModel) crash(after time.Duration) {
 	m.begin()
 }
 
-// TestDurableModel: whatever happens at the server, and whenever the process ends, each handler's view becomes what the server has, no delete is
-// lost and the changes of a key come in order, although calls fail and panic.
+// TestDurableModel: whatever happens at the server, and whenever the process ends, each handler's view becomes what the
+// server has, no delete is lost and the changes of a key come in order, although calls fail and panic.
 func TestDurableModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		if problems := playDurable(t, rt, nil); len(problems) > 0 {
@@ -292,7 +295,8 @@ func (f lastOnly) Read(ctx context.Context, after uint64) (store.FeedPage, error
 	return p, err
 }
 
-// TestDurableModelCatches breaks what the handlers read and acknowledge in three ways: the model test must notice each within a few scripts.
+// TestDurableModelCatches breaks what the handlers read and acknowledge in three ways: the model test must notice each
+// within a few scripts.
 func TestDurableModelCatches(t *testing.T) {
 	for name, mutant := range map[string]func(durable.Feed) durable.Feed{
 		"acknowledged when read":    func(f durable.Feed) durable.Feed { return &ackEarly{Feed: f} },

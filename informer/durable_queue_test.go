@@ -191,12 +191,14 @@ func (f *heldFeed) Read(ctx context.Context, after uint64) (store.FeedPage, erro
 	return p, err
 }
 
-// startHeldQueue runs the informer with a queue whose handler takes no answer until the end of the run, and two workers; the returned function ends all.
+// startHeldQueue runs the informer with a queue whose handler takes no answer until the end of the run, and two
+// workers; the returned function ends all.
 func (r *rig) startHeldQueue(w *queueWorker) (end func()) {
 	r.t.Helper()
 	i, held := r.open(), make(chan struct{})
 	informer.WrapFeeds(i, func(f durable.Feed) durable.Feed { return &heldFeed{Feed: f, held: held} })
-	q, err := i.Durable().AddQueue("queue", workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()))
+	q, err := i.Durable().AddQueue("queue",
+		workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -233,7 +235,8 @@ func TestDurableQueueDoneAtTheEnd(t *testing.T) {
 	})
 }
 
-// Who is told to stop may say that all is done and have done nothing: what is said after the end of the run is not taken for an answer.
+// Who is told to stop may say that all is done and have done nothing: what is said after the end of the run is not
+// taken for an answer.
 func TestDurableQueueSaysDoneAfterTheEnd(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

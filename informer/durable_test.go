@@ -151,7 +151,8 @@ func TestDurableHandlerAfterAnExpiredWatch(t *testing.T) {
 	})
 }
 
-// A change that fails holds up nothing of other keys, is told again until it does not, and before what follows of its key; over a restart too.
+// A change that fails holds up nothing of other keys, is told again until it does not, and before what follows of its
+// key; over a restart too.
 func TestDurableHandlerRetries(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -191,7 +192,8 @@ func TestDurableHandlerRetries(t *testing.T) {
 	})
 }
 
-// Two handlers, one of which never returns, are told apart from each other; and Run returns when the one that was told to stop has.
+// Two handlers, one of which never returns, are told apart from each other; and Run returns when the one that was told
+// to stop has.
 func TestDurableHandlersAreIndependent(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -277,7 +279,8 @@ func TestDurableStatusAfterARestart(t *testing.T) {
 	})
 }
 
-// What is said after the end counts as not said, when a change is told again and after a restart too; so it is of OnReset.
+// What is said after the end counts as not said, when a change is told again and after a restart too; so it is of
+// OnReset.
 func TestDurableHandlerThatReturnsAtTheEnd(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

@@ -19,8 +19,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// The informer factories that are generated with a clientset (externalversions) have InformerFor, as client-go's, which stands for them
-// here: whoever calls it first says how the informer of a type is made.
+// The informer factories that are generated with a clientset (externalversions) have InformerFor, as client-go's, which
+// stands for them here: whoever calls it first says how the informer of a type is made.
 func ExampleRefused() {
 	server, clientset := exampleCluster()
 	defer server.Stop()

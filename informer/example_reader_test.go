@@ -24,7 +24,8 @@ func ExampleInformer_Reader() {
 	defer server.Stop()
 	pods := corev1.SchemeGroupVersion.WithResource("pods")
 	for name, zone := range map[string]string{"web-2": "eu-west-1", "web-3": "eu-west-2", "db-1": "us-east-1"} {
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Labels: map[string]string{"app": name[:len(name)-2], "zone": zone}}}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name,
+			Labels: map[string]string{"app": name[:len(name)-2], "zone": zone}}}
 		if err := server.Load(pods, pod); err != nil {
 			log.Fatal(err)
 		}
@@ -43,7 +44,10 @@ func ExampleInformer_Reader() {
 	id := entry.Identity{GroupVersionResource: pods}
 	inf, err := informer.New(informer.ListWatch(client, id), &corev1.Pod{}, informer.Options{
 		Store: st, Identity: id, Residency: store.None,
-		Indexers: cache.Indexers{"zone": func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Labels["zone"]}, nil }},
+		Indexers: cache.Indexers{"zone": func(obj any) ([]string, error) {
+			return []string{obj.(*corev1.Pod).Labels["zone"]},
+				nil
+		}},
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -54,10 +58,11 @@ func ExampleInformer_Reader() {
 	cache.WaitForCacheSync(ctx.Done(), inf.HasSynced)
 
 	r := inf.Reader()
-	err = r.Each(ctx, store.Query{Namespace: "shop", Labels: labels.SelectorFromSet(labels.Set{"app": "web"})}, func(key string, _ runtime.Object) error {
-		fmt.Println("app=web:", key)
-		return nil
-	})
+	err = r.Each(ctx, store.Query{Namespace: "shop", Labels: labels.SelectorFromSet(labels.Set{"app": "web"})},
+		func(key string, _ runtime.Object) error {
+			fmt.Println("app=web:", key)
+			return nil
+		})
 	if err != nil {
 		log.Fatal(err)
 	}

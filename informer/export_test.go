@@ -77,8 +77,8 @@ func Forget(i *Informer, reg cache.ResourceEventHandlerRegistration) (restore fu
 	return i.processor.Hide(reg.(*delivery.Listener))
 }
 
-// WrapFeeds has durable handlers of i, which has none yet, read from what wrap makes of their feeds: faults that the model
-// of durable handlers has to find, and costs that can be counted there alone.
+// WrapFeeds has durable handlers of i, which has none yet, read from what wrap makes of their feeds: faults that the
+// model of durable handlers has to find, and costs that can be counted there alone.
 func WrapFeeds(i *Informer, wrap func(durable.Feed) durable.Feed) {
 	o := i.durableOptions()
 	o.Collection = wrapped{o.Collection, wrap}

@@ -31,7 +31,10 @@ func TestNoSpace(t *testing.T) {
 		i := r.open()
 		f := &faultyStore{Interface: informer.Store(i)}
 		informer.SetStore(i, f)
-		if err := i.SetWatchErrorHandler(func(_ *cache.Reflector, err error) { reported = append(reported, err) }); err != nil {
+		if err := i.SetWatchErrorHandler(func(_ *cache.Reflector,
+			err error) {
+			reported = append(reported, err)
+		}); err != nil {
 			t.Fatal(err)
 		}
 		r.run(h)
@@ -183,8 +186,8 @@ func TestOutcomeUnknown(t *testing.T) {
 	})
 }
 
-// TestContradictedByAWriteOfUnknownOutcome: that the write of an event was tried again does not hide that it cannot follow
-// what was stored.
+// TestContradictedByAWriteOfUnknownOutcome: that the write of an event was tried again does not hide that it cannot
+// follow what was stored.
 func TestContradictedByAWriteOfUnknownOutcome(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -276,7 +279,7 @@ func TestDamage(t *testing.T) {
 	})
 }
 
-// poisonCodec can not decode pods of the value "poison".
+// poisonCodec cannot decode pods of the value "poison".
 type poisonCodec struct{ codec.Codec }
 
 func (c poisonCodec) Decode(data []byte) (runtime.Object, error) {
@@ -287,7 +290,7 @@ func (c poisonCodec) Decode(data []byte) (runtime.Object, error) {
 	return obj, err
 }
 
-// TestUndecodable: one stored object can not be read. All others are served, to early and late handlers; everything
+// TestUndecodable: one stored object cannot be read. All others are served, to early and late handlers; everything
 // is written anew, and the object comes back with its next change.
 func TestUndecodable(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -22,14 +22,18 @@ func (i *Informer) AddEventHandler(handler cache.ResourceEventHandler) (cache.Re
 }
 
 // AddEventHandlerWithResyncPeriod registers a handler with a resync period of its own; 0 is no resyncs.
-func (i *Informer) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler, resyncPeriod time.Duration) (cache.ResourceEventHandlerRegistration, error) {
+func (i *Informer) AddEventHandlerWithResyncPeriod(
+	handler cache.ResourceEventHandler, resyncPeriod time.Duration,
+) (cache.ResourceEventHandlerRegistration, error) {
 	return i.AddEventHandlerWithOptions(handler, cache.HandlerOptions{ResyncPeriod: &resyncPeriod})
 }
 
-// AddEventHandlerWithOptions registers a handler. Once the informer runs, the handler gets OnAdd(…, true) for each object
-// in the store first, a page at a time. It fails after the informer has stopped, and if the store can not be read at all; single
-// objects that can not be read are reported and left out.
-func (i *Informer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler, options cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
+// AddEventHandlerWithOptions registers a handler. Once the informer runs, the handler gets OnAdd(…, true) for each
+// object in the store first, a page at a time. It fails after the informer has stopped, and if the store cannot be
+// read at all; single objects that cannot be read are reported and left out.
+func (i *Informer) AddEventHandlerWithOptions(
+	handler cache.ResourceEventHandler, options cache.HandlerOptions,
+) (cache.ResourceEventHandlerRegistration, error) {
 	logger := ptr.Deref(options.Logger, klog.Background())
 	l := delivery.New(handler, logger, i.clock, i.HasSyncedChecker(), pageSource{i})
 	var due delivery.Lines
@@ -75,14 +79,17 @@ func (i *Informer) requestedResyncLocked(warn warning, period time.Duration) tim
 		return period
 	}
 	if period < minimumResyncPeriod {
-		warn("resync period is too small. Changing it to the minimum allowed value", "resyncPeriod", period, "minimumResyncPeriod", minimumResyncPeriod)
+		warn("resync period is too small. Changing it to the minimum allowed value", "resyncPeriod", period,
+			"minimumResyncPeriod", minimumResyncPeriod)
 		period = minimumResyncPeriod
 	}
 	if period >= i.resyncCheckPeriod {
 		return period
 	}
 	if i.started {
-		warn("resync period is smaller than resync check period and the informer has already started. Changing it to the resync check period", "resyncPeriod", period, "resyncCheckPeriod", i.resyncCheckPeriod)
+		warn(
+			"resync period is smaller than resync check period and the informer has already started. Changing it to the "+
+				"resync check period", "resyncPeriod", period, "resyncCheckPeriod", i.resyncCheckPeriod)
 		return i.resyncCheckPeriod
 	}
 	i.resyncCheckPeriod = period
@@ -98,18 +105,20 @@ func effectiveResync(warn warning, desired, check time.Duration) time.Duration {
 		return 0
 	}
 	if check == 0 {
-		warn("the specified resyncPeriod is invalid because this shared informer doesn't support resyncing", "desired", desired)
+		warn("the specified resyncPeriod is invalid because this shared informer doesn't support resyncing", "desired",
+			desired)
 		return 0
 	}
 	if desired < check {
-		warn("the specified resyncPeriod is being increased to the minimum resyncCheckPeriod", "desired", desired, "resyncCheckPeriod", check)
+		warn("the specified resyncPeriod is being increased to the minimum resyncCheckPeriod", "desired", desired,
+			"resyncCheckPeriod", check)
 		return check
 	}
 	return desired
 }
 
-// join adds l to a running informer. While it holds deltasMu nothing is distributed: l gets what is stored then, a page at a time, and every
-// change from then on.
+// join adds l to a running informer. While it holds deltasMu nothing is distributed: l gets what is stored then, a page
+// at a time, and every change from then on.
 func (i *Informer) join(l *delivery.Listener, due *delivery.Lines) error {
 	replays, err := i.joinDistribution(l)
 	if err != nil || !replays {
@@ -126,7 +135,8 @@ func (i *Informer) join(l *delivery.Listener, due *delivery.Lines) error {
 	return nil
 }
 
-// joinDistribution adds l to those that changes are distributed to, and reports whether it is to be told of what is stored.
+// joinDistribution adds l to those that changes are distributed to, and reports whether it is to be told of what is
+// stored.
 func (i *Informer) joinDistribution(l *delivery.Listener) (replays bool, err error) {
 	if err := i.deltasMu.LockContext(i.runningContext()); err != nil {
 		return false, delivery.ErrStopped

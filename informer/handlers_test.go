@@ -115,7 +115,8 @@ func TestLateHandlerDuringRestore(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		want := []string{"add a/0@101=x initial", "add a/1@102=x initial", "add a/2@103=x initial", "add a/3@104=x initial", "add a/4@105=x initial"}
+		want := []string{"add a/0@101=x initial", "add a/1@102=x initial", "add a/2@103=x initial", "add a/3@104=x initial",
+			"add a/4@105=x initial"}
 		equal(t, "early", early.take(), want)
 		equal(t, "late", late.take(), want)
 		r.close()
@@ -202,7 +203,8 @@ func TestRegistrationNames(t *testing.T) {
 		if n := i.HasSyncedChecker().Name(); n != "SharedIndexInformer *v1.Pod" {
 			t.Errorf("informer: %q", n)
 		}
-		if n := reg.HasSyncedChecker().Name(); !strings.HasPrefix(n, "SharedIndexInformer *v1.Pod + event handler ") || !strings.Contains(n, "recorder") {
+		if n := reg.HasSyncedChecker().Name(); !strings.HasPrefix(n, "SharedIndexInformer *v1.Pod + event handler ") ||
+			!strings.Contains(n, "recorder") {
 			t.Errorf("registration: %q", n)
 		}
 		r.close()

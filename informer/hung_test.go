@@ -81,7 +81,8 @@ func TestStopWhileAListHangs(t *testing.T) {
 		r.start()
 		informer.SetPages(r.i, 1)
 		called, behind := make(chan struct{}, 10), make(chan struct{}) // a handler with a backlog
-		if _, err := r.i.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) { called <- struct{}{}; <-behind }}); err != nil {
+		if _, err := r.i.AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc: func(any) { called <- struct{}{}; <-behind }}); err != nil {
 			t.Fatal(err)
 		}
 		<-called
@@ -120,8 +121,8 @@ func TestStopWhileAListHangs(t *testing.T) {
 	})
 }
 
-// TestHungCommit: it stalls commits, lists and what is beyond the room for pending changes, and nothing else; it is told, and when it has ended
-// nothing was lost or told twice.
+// TestHungCommit: it stalls commits, lists and what is beyond the room for pending changes, and nothing else; it is
+// told, and when it has ended nothing was lost or told twice.
 func TestHungCommit(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r, g := newGatedRig(t)
@@ -223,8 +224,8 @@ func (r *rig) beside(resource string, srv *server, handlers ...cache.ResourceEve
 	}
 }
 
-// TestHungCommitAtTheCap: the informer whose changes fill the room waits; one that is quiet goes on, and one that lists is
-// told of its list and has not synced until that is in the file.
+// TestHungCommitAtTheCap: the informer whose changes fill the room waits; one that is quiet goes on, and one that lists
+// is told of its list and has not synced until that is in the file.
 func TestHungCommitAtTheCap(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r, g := newGatedRig(t)

@@ -33,52 +33,57 @@ import (
 //
 //  1. turns the deltas into operations, and waits while the store has much to commit,
 //  2. takes deltasMu,
-//  3. applies them to the store in one step with the resourceVersion of the last delta; the store commits them later (store.Options.CommitInterval),
+//  3. applies them to the store in one step with the resourceVersion of the last delta; the store commits them later
+//     (store.Options.CommitInterval),
 //  4. queues what that changed for every handler, in order,
 //  5. gives deltasMu back,
 //  6. acknowledges the batch, which may complete the first sync.
 //
-// If 3 fails nothing has changed and nobody has been told: the pump gives deltasMu back, waits, and tries again
-// with the same batch. A list ends in as many such rounds as the store needs transactions for what it changes, so what is
-// held of it at a time is bounded. A commit that fails is tried again by the store, and told by watchCommits; the pump goes on until too much is
-// pending. What is read of the stored objects for a handler is queued under deltasMu too, so that it and what is queued after that fit together (see backlog).
+// If 3 fails nothing has changed and nobody has been told: the pump gives deltasMu back, waits, and tries again with
+// the same batch. A list ends in as many such rounds as the store needs transactions for what it changes, so what is
+// held of it at a time is bounded. A commit that fails is tried again by the store, and told by watchCommits; the pump
+// goes on until too much is pending. What is read of the stored objects for a handler is queued under deltasMu too, so
+// that it and what is queued after that fit together (see backlog).
 type Informer struct {
-	o            Options
-	lw           cache.ListerWatcher
-	example      runtime.Object
-	store        store.Interface
-	indexer      *store.Indexer
-	rebuild      func(ctx context.Context) error // nil if the objects are in memory only
-	losses       func() int                      // how often a rebuild has lost some of them; nil if they are in memory only
+	o       Options
+	lw      cache.ListerWatcher
+	example runtime.Object
+	store   store.Interface
+	indexer *store.Indexer
+	rebuild func(ctx context.Context) error // nil if the objects are in memory only
+	// how often a rebuild has lost some of them; nil if they are in memory only
+	losses       func() int
 	failure      failure                         // tells when the file fails; nil if they are in memory only
 	storeClosing <-chan struct{}                 // closed when the store is being closed; nil likewise
 	commits      commits                         // tells of what is pending in it; likewise
 	room         func(ctx context.Context) error // waits while too much of theirs is pending; likewise
 	release      func() error                    // gives the collection back after Run; nil if there is no file
-	resident     func(ctx context.Context) error // waits until they are in memory, if they are to be; nil if they always are
-	claim        claimFunc                       // keeps two clusters out of one file; nil if there is none
-	volatile     string                          // why they are; empty if they are not
-	attrs        entry.Attributes                // what this program would write, as far as it is known without the server
-	clock        clock.WithTicker
-	queue        *fifo.Queue
-	detector     cache.MutationDetector
-	processor    delivery.Handlers
-	durable      *durable.Handlers
-	sources      sources
-	auditor      *audit.Auditor
+	// waits until they are in memory, if they are to be; nil if they always are
+	resident  func(ctx context.Context) error
+	claim     claimFunc        // keeps two clusters out of one file; nil if there is none
+	volatile  string           // why they are; empty if they are not
+	attrs     entry.Attributes // what this program would write, as far as it is known without the server
+	clock     clock.WithTicker
+	queue     *fifo.Queue
+	detector  cache.MutationDetector
+	processor delivery.Handlers
+	durable   *durable.Handlers
+	sources   sources
+	auditor   *audit.Auditor
 
 	synced      chan struct{}
 	lastContact atomic.Int64 // Unix nanoseconds; 0 is never in this run
 	skipped     atomic.Int64
-	// drainsPushed counts the fifo.Drained that the reflector has pushed. drainsApplied is the number of the last one that the pump has come to with nothing
-	// missing before it.
+	// drainsPushed counts the fifo.Drained that the reflector has pushed. drainsApplied is the number of the last one that
+	// the pump has come to with nothing missing before it.
 	drainsPushed, drainsApplied atomic.Int64
 
-	// lacking is set by the pump while objects that the server has may be missing: the first sync waits until they are back.
+	// lacking is set by the pump while objects that the server has may be missing: the first sync waits until they are
+	// back.
 	lacking atomic.Bool
 
-	// deltasMu is held while a batch is committed and queued for the handlers, while
-	// a late handler joins, and while a page is queued that was read for a handler. No code of users runs under it but index functions.
+	// deltasMu is held while a batch is committed and queued for the handlers, while a late handler joins, and while a
+	// page is queued that was read for a handler. No code of users runs under it but index functions.
 	deltasMu  patient.Mutex
 	pages     pages
 	listBegun bool // guarded by deltasMu; a list has been taken in, or begun to, in this run
@@ -102,17 +107,18 @@ type Informer struct {
 
 var _ cache.SharedIndexInformer = &Informer{}
 
-// New returns an informer on what lw lists, objects of exampleObject's type. It opens the
-// collection, which Run gives back when it returns, and starts nothing; an informer that is never run holds its
-// collection until Close, or until the store is closed. If the informer that has the collection is about to end (its context
-// has ended, or it was closed), New waits for that, up to half a minute; no longer for the store's writer either. Errors: an option that is
+// New returns an informer on what lw lists, objects of exampleObject's type. It opens the collection, which Run gives
+// back when it returns, and starts nothing; an informer that is never run holds its collection until Close, or until
+// the store is closed. If the informer that has the collection is about to end (its context has ended, or it was
+// closed), New waits for that, up to half a minute; no longer for the store's writer either. Errors: an option that is
 // missing, or what opening the collection says: store.ErrCollectionOpen if another informer has it.
 func New(lw cache.ListerWatcher, exampleObject runtime.Object, o Options) (*Informer, error) {
 	if lw == nil || exampleObject == nil {
 		return nil, errors.New("informer: a ListerWatcher and an example object are required")
 	}
 	if o.Identity.Resource == "" {
-		return nil, errors.New("informer: Options.Identity.Resource is required: it says which collection of the store to use")
+		return nil,
+			errors.New("informer: Options.Identity.Resource is required: it says which collection of the store to use")
 	}
 	i := &Informer{
 		o:                 o.withDefaults(exampleObject),
@@ -159,8 +165,8 @@ type syncedChecker struct{ i *Informer }
 func (c syncedChecker) Name() string          { return fmt.Sprintf("SharedIndexInformer %T", c.i.example) }
 func (c syncedChecker) Done() <-chan struct{} { return c.i.synced }
 
-// LastSyncResourceVersion is the newest resourceVersion received from the server, or, before the first in this run,
-// the stored one. It is empty before Run. GetStore().LastStoreSyncResourceVersion is the one that the store has reached.
+// LastSyncResourceVersion is the newest resourceVersion received from the server, or, before the first in this run, the
+// stored one. It is empty before Run. GetStore().LastStoreSyncResourceVersion is the one that the store has reached.
 func (i *Informer) LastSyncResourceVersion() string {
 	r := i.currentReflector()
 	if r == nil {
@@ -195,13 +201,13 @@ func (i *Informer) GetStore() cache.Store { return i.GetIndexer() }
 // GetIndexer returns the store. It can be read at any time, before Run too.
 func (i *Informer) GetIndexer() cache.Indexer { return i.indexer }
 
-// Reader returns what reads the stored objects by more than a cache.Indexer can: by a store.Query (namespace, labels, fields), which decodes only what
-// it selects, page by page with a key to go on from, and with a context and an error. It has what
-// GetStore has, and can be used at any time, before Run too.
+// Reader returns what reads the stored objects by more than a cache.Indexer can: by a store.Query (namespace, labels,
+// fields), which decodes only what it selects, page by page with a key to go on from, and with a context and an error.
+// It has what GetStore has, and can be used at any time, before Run too.
 func (i *Informer) Reader() store.Reader { return i.store }
 
-// AddIndexers adds index functions. It fails after the informer has stopped, if one of that name exists, and if the disk does
-// not finish a write for as long as New waits.
+// AddIndexers adds index functions. It fails after the informer has stopped, if one of that name exists, and if the
+// disk does not finish a write for as long as New waits.
 func (i *Informer) AddIndexers(indexers cache.Indexers) error {
 	if i.IsStopped() {
 		return errors.New("indexer was not added because it has stopped already") // client-go's words
@@ -216,9 +222,10 @@ func (i *Informer) SetWatchErrorHandler(handler cache.WatchErrorHandler) error {
 	return i.SetWatchErrorHandlerWithContext(func(_ context.Context, r *cache.Reflector, err error) { handler(r, err) })
 }
 
-// SetWatchErrorHandlerWithContext sets what is called with each error that ended a connection (that of a watch which is opened
-// beside a list too), and when the store begins to fail. Default cache.DefaultWatchErrorHandler. The reflector that it gets has the right name and type
-// and never runs. The handler may be called by two goroutines at a time. It fails once the informer has started.
+// SetWatchErrorHandlerWithContext sets what is called with each error that ended a connection (that of a watch which is
+// opened beside a list too), and when the store begins to fail. Default cache.DefaultWatchErrorHandler. The reflector
+// that it gets has the right name and type and never runs. The handler may be called by two goroutines at a time. It
+// fails once the informer has started.
 func (i *Informer) SetWatchErrorHandlerWithContext(handler cache.WatchErrorHandlerWithContext) error {
 	if handler == nil {
 		handler = cache.DefaultWatchErrorHandler
@@ -226,8 +233,8 @@ func (i *Informer) SetWatchErrorHandlerWithContext(handler cache.WatchErrorHandl
 	return i.beforeStart(func() { i.onWatchError = handler })
 }
 
-// SetTransform sets what is applied to each object before it is stored: see cache.TransformFunc. It
-// must return an object of the informer's type. Change Options.TransformVersion with it. It fails once the informer has started.
+// SetTransform sets what is applied to each object before it is stored: see cache.TransformFunc. It must return an
+// object of the informer's type. Change Options.TransformVersion with it. It fails once the informer has started.
 func (i *Informer) SetTransform(handler cache.TransformFunc) error {
 	return i.beforeStart(func() { i.transform = handler })
 }
@@ -242,7 +249,7 @@ func (i *Informer) beforeStart(set func()) error {
 	return nil
 }
 
-// IsStopped reports whether the informer has been stopped. It can not be started again.
+// IsStopped reports whether the informer has been stopped. It cannot be started again.
 func (i *Informer) IsStopped() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// Tests of single parts that can not be seen from outside.
+// Tests of single parts that cannot be seen from outside.
 
 var pods = entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")}
 
@@ -121,7 +121,8 @@ func TestRefsOfAList(t *testing.T) {
 		if _, err := m.Apply(t.Context(), store.Batch{Ops: []store.Op{{Type: store.Upsert, Object: pod}}}); err != nil {
 			t.Fatal(err)
 		}
-		p := &pump{Informer: &Informer{store: m, deltasMu: patient.New(), auditor: audit.New(audit.Options{})}, cold: tt.cold, rewrites: tt.rewrites}
+		p := &pump{Informer: &Informer{store: m, deltasMu: patient.New(), auditor: audit.New(audit.Options{})}, cold: tt.cold,
+			rewrites: tt.rewrites}
 		if p.list, err = m.BeginReplace(t.Context(), store.ReplaceOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -183,8 +184,11 @@ func TestSecrets(t *testing.T) {
 		{"unstructured", secrets, u, true},
 		{"called otherwise", entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("things")},
 			&corev1.Secret{}, true},
-		{"called otherwise, unstructured", entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("things")}, u, true},
-		{"custom resource of that name", entry.Identity{GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "secrets"}}, crd, false},
+		{"called otherwise, unstructured",
+			entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("things")}, u, true},
+		{"custom resource of that name",
+			entry.Identity{GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1",
+				Resource: "secrets"}}, crd, false},
 		{"pods", pods, &corev1.Pod{}, false},
 	} {
 		if got := holdsSecrets(tc.id, tc.example); got != tc.want {

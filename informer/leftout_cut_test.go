@@ -34,7 +34,8 @@ func TestLeftOutThatDoesNotCome(t *testing.T) {
 		time.Sleep(20 * time.Minute)
 		synctest.Wait()
 		if !p.i.HasSynced() || !slices.Contains(p.i.GetStore().ListKeys(), "a/new") {
-			t.Errorf("synced %v, held %v after %d requests for the object that does not come", p.i.HasSynced(), p.i.GetStore().ListKeys(), asked)
+			t.Errorf("synced %v, held %v after %d requests for the object that does not come", p.i.HasSynced(),
+				p.i.GetStore().ListKeys(), asked)
 		}
 		p.srv.SetFail(nil)
 		p.end()

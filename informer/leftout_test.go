@@ -150,7 +150,8 @@ func (p *process) leftOut(want ...string) {
 // calm reports relists, and what else is not as in a resume of which nothing is wrong.
 func (p *process) calm(lists int) {
 	p.t.Helper()
-	if s := p.i.Status(); s.Err != nil || s.Source != informer.Live || len(s.Reflector.Relists) > 0 || len(s.Incidents) > 0 {
+	if s := p.i.Status(); s.Err != nil || s.Source != informer.Live || len(s.Reflector.Relists) > 0 ||
+		len(s.Incidents) > 0 {
 		p.t.Errorf("status: %v, source %s, relists %v, incidents %v", s.Err, s.Source, s.Reflector.Relists, s.Incidents)
 	}
 	if n := p.srv.Lists() - lists; n != 0 {
@@ -333,7 +334,8 @@ func TestLeftOutTooMany(t *testing.T) {
 				for _, next := range []bug{b, noBug, noBug} {
 					p.start(next)
 					s := p.i.Status()
-					if next == b && (s.Reflector.LastRelist != reflector.ReasonLeftOut || !s.LeftOutMore || len(s.LeftOut) != store.MaxLeftOut) {
+					if next == b && (s.Reflector.LastRelist != reflector.ReasonLeftOut || !s.LeftOutMore ||
+						len(s.LeftOut) != store.MaxLeftOut) {
 						t.Errorf("still wrong: relists %v, left out %d, others %v", s.Reflector.Relists, len(s.LeftOut), s.LeftOutMore)
 					}
 					if next == noBug {

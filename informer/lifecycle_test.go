@@ -173,7 +173,7 @@ func TestStopped(t *testing.T) {
 }
 
 // TestReplaceInformer: an informer can be made on the collection of one that is about to end, although
-// a handler of that one takes its time; on that of one that goes on it can not, and New says so at once.
+// a handler of that one takes its time; on that of one that goes on it cannot, and New says so at once.
 func TestReplaceInformer(t *testing.T) {
 	inContext := func(i *informer.Informer) (run, end func()) {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -295,14 +295,15 @@ func TestReplaceInformerThatDoesNotEnd(t *testing.T) {
 		}
 		begun := time.Now()
 		_, err := informer.New(r.srv, &corev1.Pod{}, informer.OptionsOf(i))
-		if !errors.Is(err, store.ErrCollectionOpen) || !strings.Contains(err.Error(), "is about to close it") || time.Since(begun) != openWait {
+		if !errors.Is(err, store.ErrCollectionOpen) || !strings.Contains(err.Error(), "is about to close it") ||
+			time.Since(begun) != openWait {
 			t.Errorf("%v after %v", err, time.Since(begun))
 		}
 		r.close()
 	})
 }
 
-// TestClose: an informer that is never run gives its collection back, and can not be run any more; one that runs is
+// TestClose: an informer that is never run gives its collection back, and cannot be run any more; one that runs is
 // left alone.
 func TestClose(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -325,7 +326,8 @@ func TestClose(t *testing.T) {
 		}
 		unused.RunWithContext(t.Context()) // returns at once
 		if _, err := unused.AddEventHandler(&recorder{}); err == nil || !unused.IsStopped() || unused.HasSynced() {
-			t.Errorf("closed: stopped %v, synced %v, a handler was added with error %v", unused.IsStopped(), unused.HasSynced(), err)
+			t.Errorf("closed: stopped %v, synced %v, a handler was added with error %v", unused.IsStopped(), unused.HasSynced(),
+				err)
 		}
 		equal(t, "the store can still be read", r.stored(), r.srv.state())
 		r.i = next

@@ -23,8 +23,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestInformersShareALink: the informers of a store try together what one would try alone while the server is away, also those that are in memory
-// only; and all are live again soon after it is back, without a list.
+// TestInformersShareALink: the informers of a store try together what one would try alone while the server is away,
+// also those that are in memory only; and all are live again soon after it is back, without a list.
 func TestInformersShareALink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		quiet := logr.Discard()

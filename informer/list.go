@@ -76,8 +76,9 @@ func (p *pump) tellListed(changes []store.Change) {
 	p.tell(changes, p.rewrites)
 }
 
-// finishList commits the list, and tells the changes of each transaction after it: they need not all fit in memory. In between
-// the lock is free, and the store holds what has been told. The store applies the deletes first, so they are told first, as in client-go.
+// finishList commits the list, and tells the changes of each transaction after it: they need not all fit in memory. In
+// between the lock is free, and the store holds what has been told. The store applies the deletes first, so they are
+// told first, as in client-go.
 func (p *pump) finishList(ctx context.Context, resourceVersion string) error {
 	for more := true; more && p.list != nil; {
 		attempt := p.unlessVoid(p.observed(func() (store.Result, error) {
@@ -107,7 +108,8 @@ func (p *pump) finishList(ctx context.Context, resourceVersion string) error {
 	return nil
 }
 
-// saveList waits until the list is in the file: whoever is told that the informer has synced finds it there after a crash.
+// saveList waits until the list is in the file: whoever is told that the informer has synced finds it there after a
+// crash.
 func (p *pump) saveList(ctx context.Context) error {
 	if p.commits == nil || p.void {
 		return nil

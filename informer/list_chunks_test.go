@@ -28,8 +28,8 @@ func fat(obj any) (any, error) {
 	return pod, nil
 }
 
-// openBehind returns an informer whose store is behind the server by a difference that takes three transactions or more, and
-// what a handler is to be told of it.
+// openBehind returns an informer whose store is behind the server by a difference that takes three transactions or
+// more, and what a handler is to be told of it.
 func openBehind(t *testing.T, r *rig) (i *informer.Informer, changes []string) {
 	t.Helper()
 	r.o.Residency = store.None
@@ -152,8 +152,9 @@ func (s *commitFaults) done() bool {
 	return s.at < 0
 }
 
-// TestListFailsBetweenTransactions: whichever transaction of a list fails, handlers are told of each object once, whether the
-// list goes on then or another takes its place. In make test each fault is in the second one and one fault in all; LARDER_SOAK=1 has all in all.
+// TestListFailsBetweenTransactions: whichever transaction of a list fails, handlers are told of each object once,
+// whether the list goes on then or another takes its place. In make test each fault is in the second one and one fault
+// in all; LARDER_SOAK=1 has all in all.
 func TestListFailsBetweenTransactions(t *testing.T) {
 	for name, fault := range map[string]*commitFaults{
 		"no space":                    {err: store.ErrNoSpace},

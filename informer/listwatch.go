@@ -14,8 +14,8 @@ import (
 )
 
 // ListWatch returns a ListerWatcher for New that lists what id says: resource, namespace and selectors have one source.
-// client is any REST client of the cluster whose scheme knows the objects, such as clientset.CoreV1().RESTClient() for the types of
-// client-go. Selectors of a request's own are added to those of id, so single objects can be looked up.
+// client is any REST client of the cluster whose scheme knows the objects, such as clientset.CoreV1().RESTClient() for
+// the types of client-go. Selectors of a request's own are added to those of id, so single objects can be looked up.
 func ListWatch(client cache.Getter, id entry.Identity) *cache.ListWatch {
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -64,7 +64,8 @@ func scoped(client cache.Getter, id entry.Identity, o metav1.ListOptions) *rest.
 	if id.Group == "" {
 		root = []string{"/api", id.Version}
 	}
-	return client.Get().AbsPath(root...).Namespace(id.Namespace).Resource(id.Resource).VersionedParams(&o, metav1.ParameterCodec)
+	return client.Get().AbsPath(root...).Namespace(id.Namespace).Resource(id.Resource).VersionedParams(&o,
+		metav1.ParameterCodec)
 }
 
 // both returns a selector of what a and b select. An empty one selects everything.

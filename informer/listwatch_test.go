@@ -49,12 +49,16 @@ func TestListWatchRequests(t *testing.T) {
 			metav1.ListOptions{Limit: 2}, false,
 			"/api/v1/pods", url.Values{"limit": {"2"}}},
 		{"selectors", selective, metav1.ListOptions{}, false,
-			"/apis/apps/v1/namespaces/web/deployments", url.Values{"labelSelector": {"app=a"}, "fieldSelector": {"status.phase!=x"}, "shardSelector": {shard}}},
+			"/apis/apps/v1/namespaces/web/deployments",
+			url.Values{"labelSelector": {"app=a"}, "fieldSelector": {"status.phase!=x"}, "shardSelector": {shard}}},
 		{"a single object", selective, metav1.ListOptions{FieldSelector: "metadata.name=x"}, false,
-			"/apis/apps/v1/namespaces/web/deployments", url.Values{"labelSelector": {"app=a"}, "fieldSelector": {"status.phase!=x,metadata.name=x"}, "shardSelector": {shard}}},
+			"/apis/apps/v1/namespaces/web/deployments",
+			url.Values{"labelSelector": {"app=a"}, "fieldSelector": {"status.phase!=x,metadata.name=x"},
+				"shardSelector": {shard}}},
 		{"watch", entry.Identity{GroupVersionResource: deployments},
 			metav1.ListOptions{ResourceVersion: "7", FieldSelector: "metadata.name=x"}, true,
-			"/apis/apps/v1/deployments", url.Values{"watch": {"true"}, "resourceVersion": {"7"}, "fieldSelector": {"metadata.name=x"}}},
+			"/apis/apps/v1/deployments", url.Values{"watch": {"true"}, "resourceVersion": {"7"},
+				"fieldSelector": {"metadata.name=x"}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			lw := informer.ListWatch(client.CoreV1().RESTClient(), tt.id)

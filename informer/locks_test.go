@@ -23,8 +23,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// caller is a logger that calls the informer that logs to it, as the sink of a user may. Where that would never return it fails
-// the test instead.
+// caller is a logger that calls the informer that logs to it, as the sink of a user may. Where that would never return
+// it fails the test instead.
 type caller struct {
 	t        *testing.T
 	informer atomic.Pointer[informer.Informer] // nil until it has been made
@@ -64,7 +64,8 @@ func (c *caller) call(line string) {
 	}
 }
 
-// isFree reports whether a lock can be had. Others give it back after a while; one that the goroutine holds itself never comes free.
+// isFree reports whether a lock can be had. Others give it back after a while; one that the goroutine holds itself
+// never comes free.
 func isFree(l informer.Lock) bool {
 	for range 100_000 {
 		if l.TryLock() {
@@ -88,7 +89,8 @@ func (c *caller) logged(text string) (n int) {
 	return n
 }
 
-// TestLoggerCallsTheInformer: each line that is about handlers is logged under no lock, so that a logger may call the informer.
+// TestLoggerCallsTheInformer: each line that is about handlers is logged under no lock, so that a logger may call the
+// informer.
 func TestLoggerCallsTheInformer(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -99,7 +101,8 @@ func TestLoggerCallsTheInformer(t *testing.T) {
 		c.informer.Store(i)
 		add := func(h cache.ResourceEventHandler, period time.Duration) {
 			t.Helper()
-			if _, err := i.AddEventHandlerWithOptions(h, cache.HandlerOptions{Logger: &logger, ResyncPeriod: &period}); err != nil {
+			if _, err := i.AddEventHandlerWithOptions(h,
+				cache.HandlerOptions{Logger: &logger, ResyncPeriod: &period}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -142,7 +145,8 @@ func TestLoggerCallsTheInformerOfShortPeriods(t *testing.T) {
 			logger, period := c.logger(), 10*time.Second
 			i := r.start()
 			c.informer.Store(i)
-			if _, err := i.AddEventHandlerWithOptions(&recorder{}, cache.HandlerOptions{Logger: &logger, ResyncPeriod: &period}); err != nil {
+			if _, err := i.AddEventHandlerWithOptions(&recorder{},
+				cache.HandlerOptions{Logger: &logger, ResyncPeriod: &period}); err != nil {
 				t.Fatal(err)
 			}
 			if n := c.logged(want); n != 1 {
@@ -153,7 +157,7 @@ func TestLoggerCallsTheInformerOfShortPeriods(t *testing.T) {
 	}
 }
 
-// badStore can not read one object.
+// badStore cannot read one object.
 type badStore struct {
 	store.Interface
 	bad string
@@ -181,13 +185,15 @@ func (s *badStore) Get(ctx context.Context, key string) (apiruntime.Object, erro
 func logErrors(t *testing.T) {
 	t.Helper()
 	old := utilruntime.ErrorHandlers
-	utilruntime.ErrorHandlers = []utilruntime.ErrorHandler{func(ctx context.Context, err error, msg string, keysAndValues ...any) {
+	utilruntime.ErrorHandlers = []utilruntime.ErrorHandler{func(ctx context.Context, err error, msg string,
+		keysAndValues ...any) {
 		klog.FromContext(ctx).Error(err, msg, keysAndValues...)
 	}}
 	t.Cleanup(func() { utilruntime.ErrorHandlers = old })
 }
 
-// TestLoggerCallsTheInformerOfWhatCanNotBeRead: an object that can not be read is left out of what a late handler is told, and reported.
+// TestLoggerCallsTheInformerOfWhatCanNotBeRead: an object that cannot be read is left out of what a late handler is
+// told, and reported.
 func TestLoggerCallsTheInformerOfWhatCanNotBeRead(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

@@ -88,8 +88,8 @@ func (m *crowd) change(n int) {
 	}
 }
 
-// TestManyInformers: informers come and go on one store while objects change: some are dropped with what they held, some stopped, and some taken over by another
-// while they end. In the end each that runs has what its server has.
+// TestManyInformers: informers come and go on one store while objects change: some are dropped with what they held,
+// some stopped, and some taken over by another while they end. In the end each that runs has what its server has.
 func TestManyInformers(t *testing.T) {
 	const informers, rounds = 60, 6
 	bubble(t, func(t *testing.T) {

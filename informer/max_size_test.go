@@ -69,8 +69,8 @@ func TestMaxSize(t *testing.T) {
 	})
 }
 
-// TestMaxSizeThatNeverFits: an informer whose first list is larger than the file may be has not synced; what it was told of
-// can be read, and the next start, with more room, goes on.
+// TestMaxSizeThatNeverFits: an informer whose first list is larger than the file may be has not synced; what it was
+// told of can be read, and the next start, with more room, goes on.
 func TestMaxSizeThatNeverFits(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

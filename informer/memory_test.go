@@ -102,7 +102,8 @@ const (
 	fewObjects = 1500
 )
 
-// TestSlowHandlersHoldNoCollection: a handler that stands still, be it told of what is stored or resyncing, holds a page of it at most.
+// TestSlowHandlersHoldNoCollection: a handler that stands still, be it told of what is stored or resyncing, holds a
+// page of it at most.
 func TestSlowHandlersHoldNoCollection(t *testing.T) {
 	for _, residency := range []store.Residency{store.None, store.Bounded(1 << 16)} {
 		t.Run(residency.String(), func(t *testing.T) {
@@ -188,8 +189,8 @@ func startMany(t *testing.T, residency store.Residency, h cache.ResourceEventHan
 	}}
 }
 
-// TestResyncOfWhatChangesMeanwhile: what changes or goes while a slow handler resyncs is not told of with an older state after a newer one, nor
-// after its delete.
+// TestResyncOfWhatChangesMeanwhile: what changes or goes while a slow handler resyncs is not told of with an older
+// state after a newer one, nor after its delete.
 func TestResyncOfWhatChangesMeanwhile(t *testing.T) {
 	for _, residency := range []store.Residency{store.None, store.All} {
 		t.Run(residency.String(), func(t *testing.T) {
@@ -239,8 +240,8 @@ func testResyncOfWhatChanges(t *testing.T, residency store.Residency) {
 	}
 }
 
-// TestDurableHandlersHoldNoObjects: a durable handler holds the keys of what is due and of what fails, and a page of objects at most; one that wants
-// keys alone has nothing decoded.
+// TestDurableHandlersHoldNoObjects: a durable handler holds the keys of what is due and of what fails, and a page of
+// objects at most; one that wants keys alone has nothing decoded.
 func TestDurableHandlersHoldNoObjects(t *testing.T) {
 	const due = 1000 // as many as there may be
 	for _, tc := range []struct {
@@ -268,7 +269,8 @@ func TestDurableHandlersHoldNoObjects(t *testing.T) {
 				}
 				time.Sleep(5 * time.Second)
 				synctest.Wait()
-				if s := m.informer.Status().Durable; len(s) != 1 || s[0].Failing != due || !s[0].Stalled || s[0].Reset != store.ResetNew {
+				if s := m.informer.Status().Durable; len(s) != 1 || s[0].Failing != due || !s[0].Stalled ||
+					s[0].Reset != store.ResetNew {
 					t.Fatalf("%+v", s)
 				}
 				if n := m.codec.inMemory(); n > tc.most {

@@ -25,8 +25,8 @@ import (
 
 var podsResource = corev1.SchemeGroupVersion.WithResource("pods")
 
-// TestOverTheNetwork is the main job in small, with real HTTP: list once; change things while nothing runs; resume with no
-// LIST; lose the history; use it through client-go's factory and lister.
+// TestOverTheNetwork is the main job in small, with real HTTP: list once; change things while nothing runs; resume with
+// no LIST; lose the history; use it through client-go's factory and lister.
 func TestOverTheNetwork(t *testing.T) {
 	api := fakeapi.New(fakeapi.Options{})
 	if err := api.Start(); err != nil {
@@ -34,7 +34,8 @@ func TestOverTheNetwork(t *testing.T) {
 	}
 	defer api.Stop()
 	pod := func(n int, value string) *corev1.Pod {
-		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("p%02d", n), Labels: map[string]string{"value": value}}}
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("p%02d", n),
+			Labels: map[string]string{"value": value}}}
 	}
 	for n := range 30 {
 		must(t)(api.Create(podsResource, pod(n, "old")))
@@ -68,7 +69,8 @@ func TestOverTheNetwork(t *testing.T) {
 	if s := second.i.Status(); s.Source != informer.Live || s.Reflector.Resumes == 0 {
 		t.Errorf("resume: %+v", s)
 	}
-	pods, err := second.factory.Core().V1().Pods().Lister().Pods("default").List(labels.SelectorFromSet(labels.Set{"value": "new"}))
+	pods, err := second.factory.Core().V1().Pods().Lister().Pods("default").List(
+		labels.SelectorFromSet(labels.Set{"value": "new"}))
 	if err != nil || len(pods) != 10 {
 		t.Errorf("lister of the factory: %d pods, %v", len(pods), err)
 	}

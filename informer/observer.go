@@ -7,22 +7,24 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// Observer is told what Status can not say afterwards; package metrics has one. The goroutines that do the work call it, several
-// at a time, and wait for it: its methods must be fast. They may call Status, Identity, File and SubscribeSource, and nothing else of the informer.
+// Observer is told what Status cannot say afterwards; package metrics has one. The goroutines that do the work call
+// it, several at a time, and wait for it: its methods must be fast. They may call Status, Identity, File and
+// SubscribeSource, and nothing else of the informer.
 type Observer interface {
 	// InformerMade is called by New when it succeeds.
 	InformerMade(i *Informer)
 	// InformerEnded is called when the run ends and before another informer can have the collection. A call that a
 	// handler is making then, and so HandlerCalled, may come after it.
 	InformerEnded(i *Informer)
-	// Committed is called after each attempt to write to the store. Those that the end of the run has cut short are left out.
+	// Committed is called after each attempt to write to the store. Those that the end of the run has cut short are left
+	// out.
 	Committed(i *Informer, c Commit)
 	// HandlerCalled is called when a call of a handler has returned or panicked. handler is HandlerStatus.Name.
 	HandlerCalled(i *Informer, handler string, took time.Duration)
 }
 
-// Commit is an attempt of the store to commit what it was given since the last one: events, or a list or a part of one. Of an
-// informer without a file it is what was given to the store at once.
+// Commit is an attempt of the store to commit what it was given since the last one: events, or a list or a part of one.
+// Of an informer without a file it is what was given to the store at once.
 type Commit struct {
 	// Changes is the number of objects that were added, updated or deleted. It is 0 where only the resourceVersion moved.
 	Changes int

@@ -49,7 +49,8 @@ func (w *witness) InformerEnded(i *informer.Informer) {
 	next := "open"
 	atOnce, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := i.File().Collection(atOnce, i.Identity(), store.CollectionOptions{Codec: o.Codec}); errors.Is(err, store.ErrCollectionOpen) {
+	if _, err := i.File().Collection(atOnce, i.Identity(), store.CollectionOptions{Codec: o.Codec}); errors.Is(err,
+		store.ErrCollectionOpen) {
 		next = "taken"
 	}
 	w.note("ended, collection %s", next)
@@ -111,8 +112,8 @@ func TestObserver(t *testing.T) {
 	})
 }
 
-// TestObserverSeesWhatIsCommitted: changes that come while a first list is paged are committed, and so are those of a list that
-// follows one that was given up. (issue 3)
+// TestObserverSeesWhatIsCommitted: changes that come while a first list is paged are committed, and so are those of a
+// list that follows one that was given up. (issue 3)
 func TestObserverSeesWhatIsCommitted(t *testing.T) {
 	commits := func(w *witness) (out []string) {
 		for _, line := range w.take() {
@@ -140,7 +141,7 @@ func TestObserverSeesWhatIsCommitted(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		equal(t, "they come with the second page", commits(w),
 			[]string{"commit 2, 0s, failed false", "commit 2, 0s, failed false"})
-		r.srv.compact() // this list can not go on, and handlers know of the first pages: the next one is a difference
+		r.srv.compact() // this list cannot go on, and handlers know of the first pages: the next one is a difference
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		equal(t, "a list in place of one that was given up", commits(w), []string{"commit 2, 0s, failed false"})
@@ -166,7 +167,8 @@ func TestObserverSeesPanics(t *testing.T) {
 		r.run()
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		if got := w.take(); !slices.ContainsFunc(got, func(line string) bool { return strings.HasSuffix(line, "TestObserverSeesPanics.func1 1s") }) {
+		if got := w.take(); !slices.ContainsFunc(got,
+			func(line string) bool { return strings.HasSuffix(line, "TestObserverSeesPanics.func1 1s") }) {
 			t.Errorf("told %q", got)
 		}
 		r.close()

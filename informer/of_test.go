@@ -28,7 +28,8 @@ func TestOf(t *testing.T) {
 			t.Errorf("%T: %v, %v", inf, got, err)
 		}
 	}
-	for _, inf := range []cache.SharedIndexInformer{nil, cache.NewSharedIndexInformer(nil, &corev1.Pod{}, 0, cache.Indexers{})} {
+	for _, inf := range []cache.SharedIndexInformer{nil,
+		cache.NewSharedIndexInformer(nil, &corev1.Pod{}, 0, cache.Indexers{})} {
 		if got, err := informer.Of(inf); got != nil || !errors.Is(err, informer.ErrForeign) {
 			t.Errorf("%T: %v, %v", inf, got, err)
 		}

@@ -20,11 +20,12 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// openWait bounds how long New waits, for the informer that it replaces to end: for as long as the reflector of that one may take, and then its last
-// write.
+// openWait bounds how long New waits, for the informer that it replaces to end: for as long as the reflector of that
+// one may take, and then its last write.
 const openWait = reflector.MaxStop + 15*time.Second
 
-// Reasons in Status.NotPersistent, which users of programs read, too. That of Secrets ends with store.Options.Encryption, or Options.PersistSecrets.
+// Reasons in Status.NotPersistent, which users of programs read, too. That of Secrets ends with
+// store.Options.Encryption, or Options.PersistSecrets.
 const (
 	whyInMemory = "Options.InMemory is set"
 	whySecrets  = "Secrets are kept in memory only: the store has no keys to seal them with, and they are not to be stored without"
@@ -128,7 +129,8 @@ func (i *Informer) open() error {
 		return err
 	}
 	i.store, i.indexer, i.release = c, c.Indexer(), c.Close
-	i.rebuild, i.losses, i.failure, i.storeClosing, i.claim = o.Store.Rebuild, c.Losses, o.Store, o.Store.Closing(), c.ClaimCluster
+	i.rebuild, i.losses, i.failure, i.storeClosing, i.claim = o.Store.Rebuild, c.Losses, o.Store, o.Store.Closing(),
+		c.ClaimCluster
 	i.commits, i.room, i.resident = o.Store, c.WaitRoom, c.WaitResident
 	return nil
 }

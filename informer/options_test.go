@@ -81,13 +81,17 @@ func TestBeforeRun(t *testing.T) {
 		if err != nil || len(objs) != 1 {
 			t.Errorf("index: %v, %v", objs, err)
 		}
-		if err := i.AddIndexers(cache.Indexers{"late": func(any) ([]string, error) { return []string{"all"}, nil }}); err != nil {
+		if err := i.AddIndexers(cache.Indexers{"late": func(any) ([]string, error) {
+			return []string{"all"},
+				nil
+		}}); err != nil {
 			t.Fatal(err)
 		}
 		if objs, err := i.GetIndexer().ByIndex("late", "all"); err != nil || len(objs) != 2 {
 			t.Errorf("index that was added late: %v, %v", objs, err)
 		}
-		if c := i.GetController(); c.LastSyncResourceVersion() != "102" || !c.HasSynced() || !cache.IsDone(c.HasSyncedChecker()) {
+		if c := i.GetController(); c.LastSyncResourceVersion() != "102" || !c.HasSynced() ||
+			!cache.IsDone(c.HasSyncedChecker()) {
 			t.Errorf("controller: %q, %v", c.LastSyncResourceVersion(), c.HasSynced())
 		}
 		r.close()

@@ -64,12 +64,14 @@ func runOn(t *testing.T, lw cache.ListerWatcher, o informer.Options, h *handled)
 	}
 }
 
-// TestListThatHangs: one that heeds no context, as no ListFunc does. Status says that it has not returned, and the watch error handler is told once. (issue 3)
+// TestListThatHangs: one that heeds no context, as no ListFunc does. Status says that it has not returned, and the
+// watch error handler is told once. (issue 3)
 func TestListThatHangs(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		released := make(chan struct{})
 		h := &handled{}
-		i, stop := runOn(t, &cache.ListWatch{ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+		i, stop := runOn(t, &cache.ListWatch{ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object,
+			error) {
 			<-released
 			return nil, errors.New("released")
 		}}, informer.Options{}, h)
@@ -79,7 +81,8 @@ func TestListThatHangs(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		err := i.Status().Err
-		if !errors.Is(err, reflector.ErrOverdue) || !strings.HasPrefix(err.Error(), "list *v1.Pod: the call has not returned for 1m35s") {
+		if !errors.Is(err, reflector.ErrOverdue) ||
+			!strings.HasPrefix(err.Error(), "list *v1.Pod: the call has not returned for 1m35s") {
 			t.Errorf("overdue: %v", err)
 		}
 		if errs := h.all(); len(errs) != 1 || !errors.Is(errs[0], reflector.ErrOverdue) {
@@ -93,8 +96,8 @@ func TestListThatHangs(t *testing.T) {
 	})
 }
 
-// TestCallbackThatHangs: what is asked at a connect may not return. The hash of the schema is then not known, and everything goes on; without
-// the cluster's id there is no connection, but another attempt.
+// TestCallbackThatHangs: what is asked at a connect may not return. The hash of the schema is then not known, and
+// everything goes on; without the cluster's id there is no connection, but another attempt.
 func TestCallbackThatHangs(t *testing.T) {
 	for name, tt := range map[string]struct {
 		errs      int
@@ -127,7 +130,8 @@ func TestCallbackThatHangs(t *testing.T) {
 				i, stop := runOn(t, srv, o, h)
 				time.Sleep(2 * time.Minute)
 				s := i.Status()
-				unguarded := slices.ContainsFunc(s.Unguarded, func(line string) bool { return strings.Contains(line, "has not returned for") })
+				unguarded := slices.ContainsFunc(s.Unguarded,
+					func(line string) bool { return strings.Contains(line, "has not returned for") })
 				if !s.Synced || s.Source != informer.Live || s.Err != nil || unguarded != tt.unguarded {
 					t.Errorf("%+v", s)
 				}
@@ -169,7 +173,8 @@ func TestCallbackThatPanics(t *testing.T) {
 			OpenAPIHash: func(context.Context) (string, error) { panic("from the test") },
 		}, h)
 		time.Sleep(time.Minute)
-		if s := i.Status(); !s.Synced || s.Err != nil || len(s.Unguarded) != 1 || !strings.Contains(s.Unguarded[0], "panicked") {
+		if s := i.Status(); !s.Synced || s.Err != nil || len(s.Unguarded) != 1 ||
+			!strings.Contains(s.Unguarded[0], "panicked") {
 			t.Errorf("%+v", s)
 		}
 		if errs := h.all(); len(errs) != 1 || !errors.Is(errs[0], reflector.ErrPanicked) {

@@ -131,14 +131,16 @@ func (p *press) want() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.asked != pagesOfList || len(p.written) != pagesOfList*perPage || p.overlaps != pagesOfList-1 {
-		p.t.Errorf("%d pages, %d objects written, %d pages came while the last was written", p.asked, len(p.written), p.overlaps)
+		p.t.Errorf("%d pages, %d objects written, %d pages came while the last was written", p.asked, len(p.written),
+			p.overlaps)
 	}
 	if p.alive != 2 {
 		p.t.Errorf("%d pages were held at a time, want the one that is written and the one on its way", p.alive)
 	}
 }
 
-// TestPagesHeld: cold and in a relist, on disk and in memory, a page is fetched while the last is written, and no other is held.
+// TestPagesHeld: cold and in a relist, on disk and in memory, a page is fetched while the last is written, and no other
+// is held.
 func TestPagesHeld(t *testing.T) {
 	for _, memory := range []bool{false, true} {
 		t.Run(fmt.Sprintf("in memory %v", memory), func(t *testing.T) {
@@ -152,7 +154,8 @@ func TestPagesHeld(t *testing.T) {
 				t.Fatal(err)
 			}
 			pod := func(n int, value string) *corev1.Pod {
-				return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("p%02d", n), Labels: map[string]string{"value": value}}}
+				return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("p%02d", n),
+					Labels: map[string]string{"value": value}}}
 			}
 			for n := range pagesOfList * perPage {
 				must(t)(api.Create(podsResource, pod(n, "old")))
@@ -164,7 +167,8 @@ func TestPagesHeld(t *testing.T) {
 			}
 			defer st.Close()
 			i, err := informer.New(p, &corev1.Pod{}, informer.Options{
-				Store: st, InMemory: memory, Identity: podsIdentity, PageSize: perPage, Logger: &discard, Indexers: cache.Indexers{"name": p.index},
+				Store: st, InMemory: memory, Identity: podsIdentity, PageSize: perPage, Logger: &discard,
+				Indexers:  cache.Indexers{"name": p.index},
 				Residency: testresidency.Of(t),
 			})
 			if err != nil {

@@ -62,7 +62,7 @@ type pump struct {
 	told error
 }
 
-// run pumps until ctx ends or the store is closed; it returns nil or why it can not go on.
+// run pumps until ctx ends or the store is closed; it returns nil or why it cannot go on.
 func (p *pump) run(ctx context.Context) error {
 	defer func() {
 		if p.list != nil {
@@ -158,8 +158,8 @@ func (p *pump) apply(ctx context.Context, deltas []fifo.Delta) error {
 	})
 }
 
-// unheardOf reports the delete of an object of which there is nothing to tell: nothing is stored, and the transform has refused the
-// last state too. Handlers know of it only if a repair has lost it.
+// unheardOf reports the delete of an object of which there is nothing to tell: nothing is stored, and the transform has
+// refused the last state too. Handlers know of it only if a repair has lost it.
 func (p *pump) unheardOf(c store.Change) bool {
 	return c.Type == cache.Deleted && c.Old == nil && c.New == nil && !p.unseen[c.Key]
 }
@@ -177,8 +177,8 @@ func opOf(d fifo.Delta) (store.Op, bool) {
 	return store.Op{}, false
 }
 
-// eventOf is the type of an event of which the stream says where it is in the history; empty for others: those of strays,
-// and what is delivered again.
+// eventOf is the type of an event of which the stream says where it is in the history; empty for others: those of
+// strays, and what is delivered again.
 func eventOf(d fifo.Delta) cache.DeltaType {
 	if d.ResourceVersion == "" {
 		return ""
@@ -186,8 +186,8 @@ func eventOf(d fifo.Delta) cache.DeltaType {
 	return d.Type
 }
 
-// tell queues changes for the handlers, in order. The caller holds deltasMu. Updates that keep the
-// resourceVersion reach only handlers that are resyncing, as in client-go, unless all is set: then the body has changed.
+// tell queues changes for the handlers, in order. The caller holds deltasMu. Updates that keep the resourceVersion
+// reach only handlers that are resyncing, as in client-go, unless all is set: then the body has changed.
 func (p *pump) tell(changes []store.Change, all bool) {
 	p.pages.tells.Add(1)
 	p.auditor.Changed(changes)

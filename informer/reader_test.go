@@ -46,7 +46,8 @@ func (p *countedPod) DeepCopyObject() runtime.Object {
 	return (*countedPod)((*corev1.Pod)(p).DeepCopy())
 }
 
-// countedInformer is one that has not been run on 60 stored pods: of three namespaces, every fifth with the label tier=front and on node-1.
+// countedInformer is one that has not been run on 60 stored pods: of three namespaces, every fifth with the label
+// tier=front and on node-1.
 func countedInformer(t *testing.T, o informer.Options) *informer.Informer {
 	t.Helper()
 	st, err := store.Open(filepath.Join(t.TempDir(), "larder.db"), store.Options{})
@@ -55,7 +56,10 @@ func countedInformer(t *testing.T, o informer.Options) *informer.Informer {
 	}
 	t.Cleanup(func() { closeChecked(t, st) })
 	o.Store, o.Identity = st, podsIdentity
-	o.Indexers = cache.Indexers{"node": func(obj any) ([]string, error) { return []string{obj.(*countedPod).Spec.NodeName}, nil }}
+	o.Indexers = cache.Indexers{"node": func(obj any) ([]string, error) {
+		return []string{obj.(*countedPod).Spec.NodeName},
+			nil
+	}}
 	o.IndexVersions = map[string]string{"node": "1"}
 	i, err := informer.New(newServer(), &countedPod{}, o)
 	if err != nil {
@@ -147,7 +151,8 @@ func TestReaderOfAnInformer(t *testing.T) {
 	for _, o := range []informer.Options{{}, {Residency: store.Bounded(1 << 20)}, {Residency: store.None}} {
 		t.Run(o.Residency.String(), func(t *testing.T) {
 			i := countedInformer(t, o)
-			pod := &countedPod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "late", Labels: map[string]string{"tier": "front"}}}
+			pod := &countedPod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "late",
+				Labels: map[string]string{"tier": "front"}}}
 			if _, err := informer.Store(i).Apply(t.Context(),
 				store.Batch{Ops: []store.Op{{Object: pod}}, ResourceVersion: "6"}); err != nil {
 				t.Fatal(err)

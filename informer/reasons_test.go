@@ -19,7 +19,8 @@ type otherTypes struct{ codec.Codec }
 
 func (c otherTypes) Fingerprint() string { return c.Codec.Fingerprint() + " and a field" }
 
-// TestReasonOfEachAttribute: the status tells which of the things that the contents depend on has changed, before the list and after it.
+// TestReasonOfEachAttribute: the status tells which of the things that the contents depend on has changed, before the
+// list and after it.
 func TestReasonOfEachAttribute(t *testing.T) {
 	protobuf, err := codec.ForProtobuf(&corev1.Pod{})
 	if err != nil {
@@ -55,7 +56,8 @@ func TestReasonOfEachAttribute(t *testing.T) {
 				r.srv.setFail(nil)
 				time.Sleep(2 * openAPIJitter)
 				synctest.Wait()
-				if s := i.Status(); s.Rewriting != "" || s.Reflector.Relists[reason] != 1 || len(s.Reflector.Relists) != 1 || s.Err != nil {
+				if s := i.Status(); s.Rewriting != "" || s.Reflector.Relists[reason] != 1 || len(s.Reflector.Relists) != 1 ||
+					s.Err != nil {
 					t.Errorf("after: %+v", s)
 				}
 				r.close()
@@ -64,7 +66,8 @@ func TestReasonOfEachAttribute(t *testing.T) {
 	}
 }
 
-// TestReasonWithoutResourceVersion: a server whose resourceVersions can not be compared is why each start lists, not the file.
+// TestReasonWithoutResourceVersion: a server whose resourceVersions cannot be compared is why each start lists, not
+// the file.
 func TestReasonWithoutResourceVersion(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -75,14 +78,16 @@ func TestReasonWithoutResourceVersion(t *testing.T) {
 		}
 		r.close()
 		i = r.start()
-		if s := i.Status(); s.Reflector.Relists[reflector.ReasonNotResumable] != 1 || len(s.Reflector.Relists) != 1 || s.Err != nil {
+		if s := i.Status(); s.Reflector.Relists[reflector.ReasonNotResumable] != 1 || len(s.Reflector.Relists) != 1 ||
+			s.Err != nil {
 			t.Errorf("%+v", s)
 		}
 		r.close()
 	})
 }
 
-// TestReasonOfTheStore: damage is told apart from a list that was interrupted, and from what else has changed meanwhile.
+// TestReasonOfTheStore: damage is told apart from a list that was interrupted, and from what else has changed
+// meanwhile.
 func TestReasonOfTheStore(t *testing.T) {
 	for mustRelist, reason := range map[string]reflector.Reason{
 		store.MustRelistDamaged: reflector.ReasonDamaged,

@@ -40,7 +40,8 @@ func TestLossesElsewhere(t *testing.T) {
 	})
 }
 
-// TestListLost: another informer's rebuild has lost a part of the list that we were taking in. It is given up and made again.
+// TestListLost: another informer's rebuild has lost a part of the list that we were taking in. It is given up and made
+// again.
 func TestListLost(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

@@ -12,15 +12,17 @@ import (
 )
 
 // Refused returns what a place without a way to return an error (a factory's ForResource, controller-runtime's
-// NewInformer) returns when it can not make an informer. All of its methods that can fail do, with err, those of its indexer
-// too; Of returns err. It is empty and never syncs, so what its indexer has no error for (List, ListKeys, GetIndexers, ListIndexFuncValues) looks
-// like an empty cache: who may have a refused informer in hand asks Of, or a method that can fail, first. Run reports err and waits for its end.
+// NewInformer) returns when it cannot make an informer. All of its methods that can fail do, with err, those of its
+// indexer too; Of returns err. It is empty and never syncs, so what its indexer has no error for (List, ListKeys,
+// GetIndexers, ListIndexFuncValues) looks like an empty cache: who may have a refused informer in hand asks Of, or a
+// method that can fail, first. Run reports err and waits for its end.
 func Refused(exampleObject runtime.Object, err error) cache.SharedIndexInformer {
 	return &refused{
-		err:     err,
-		name:    fmt.Sprintf("SharedIndexInformer %T", exampleObject),
-		indexer: &refusedIndexer{Indexer: cache.NewIndexer(cache.DeletionHandlingMetaNamespaceKeyFunc, cache.Indexers{}), err: err},
-		never:   make(chan struct{}),
+		err:  err,
+		name: fmt.Sprintf("SharedIndexInformer %T", exampleObject),
+		indexer: &refusedIndexer{Indexer: cache.NewIndexer(cache.DeletionHandlingMetaNamespaceKeyFunc, cache.Indexers{}),
+			err: err},
+		never: make(chan struct{}),
 	}
 }
 
@@ -37,11 +39,15 @@ func (r *refused) AddEventHandler(cache.ResourceEventHandler) (cache.ResourceEve
 	return nil, r.err
 }
 
-func (r *refused) AddEventHandlerWithResyncPeriod(cache.ResourceEventHandler, time.Duration) (cache.ResourceEventHandlerRegistration, error) {
+func (r *refused) AddEventHandlerWithResyncPeriod(
+	cache.ResourceEventHandler, time.Duration,
+) (cache.ResourceEventHandlerRegistration, error) {
 	return nil, r.err
 }
 
-func (r *refused) AddEventHandlerWithOptions(cache.ResourceEventHandler, cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
+func (r *refused) AddEventHandlerWithOptions(
+	cache.ResourceEventHandler, cache.HandlerOptions,
+) (cache.ResourceEventHandlerRegistration, error) {
 	return nil, r.err
 }
 
@@ -68,7 +74,7 @@ func (r *refused) SetWatchErrorHandlerWithContext(cache.WatchErrorHandlerWithCon
 func (r *refused) Run(stopCh <-chan struct{}) { r.RunWithContext(wait.ContextForChannel(stopCh)) }
 
 func (r *refused) RunWithContext(ctx context.Context) {
-	utilruntime.HandleErrorWithContext(ctx, r.err, "The informer can not run and will not sync", "informer", r.name)
+	utilruntime.HandleErrorWithContext(ctx, r.err, "The informer cannot run and will not sync", "informer", r.name)
 	<-ctx.Done()
 }
 

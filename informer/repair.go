@@ -41,7 +41,8 @@ func (i *Informer) watchFailure(ctx context.Context) {
 	}
 }
 
-// repairFailure repairs the store if it has failed and nobody has repaired it yet. What our readers met is over then, whoever did it.
+// repairFailure repairs the store if it has failed and nobody has repaired it yet. What our readers met is over then,
+// whoever did it.
 func (p *pump) repairFailure(ctx context.Context) error {
 	attempt := func() (store.Result, error) {
 		select {

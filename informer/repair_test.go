@@ -163,8 +163,8 @@ func TestNotSyncedWithoutWhatWasLost(t *testing.T) {
 	})
 }
 
-// TestLostThenDeleted: a repair has lost an object, and the event of its delete comes before the list, or never. OnDelete is
-// called once.
+// TestLostThenDeleted: a repair has lost an object, and the event of its delete comes before the list, or never.
+// OnDelete is called once.
 func TestLostThenDeleted(t *testing.T) {
 	for name, how := range map[string]func(s *server, remove func()){
 		"the watch tells":         func(_ *server, remove func()) { remove() },
@@ -188,7 +188,8 @@ func TestLostThenDeleted(t *testing.T) {
 				time.Sleep(time.Minute)
 				synctest.Wait()
 				got := h.take()
-				deletes := slices.DeleteFunc(slices.Clone(got), func(l string) bool { return l != "gone a/2" && l != "delete a/2@104=x" })
+				deletes := slices.DeleteFunc(slices.Clone(got),
+					func(l string) bool { return l != "gone a/2" && l != "delete a/2@104=x" })
 				if len(deletes) != 1 {
 					t.Errorf("%d deletes of a/2: %q", len(deletes), got)
 				}
@@ -270,7 +271,7 @@ func TestListsInVain(t *testing.T) {
 	})
 }
 
-// sometimesCodec can not decode while it is broken.
+// sometimesCodec cannot decode while it is broken.
 type sometimesCodec struct {
 	codec.Codec
 	broken *atomic.Bool
@@ -283,8 +284,8 @@ func (c sometimesCodec) Decode(data []byte) (runtime.Object, error) {
 	return c.Codec.Decode(data)
 }
 
-// TestReadErrorMendedElsewhere: a reader of ours has met the damage, and another informer on the file was faster to repair
-// it. Status is healthy again.
+// TestReadErrorMendedElsewhere: a reader of ours has met the damage, and another informer on the file was faster to
+// repair it. Status is healthy again.
 func TestReadErrorMendedElsewhere(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		codec, err := codec.For(&corev1.Pod{})

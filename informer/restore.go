@@ -22,10 +22,10 @@ var detectsMutations = func() bool {
 	return err == nil && on
 }()
 
-// restore gives the stored objects to the handlers that were registered before the start: the first page before the stream is touched, the others
-// meanwhile (see backlog). What an interrupted cold start has left is not a state, and nobody is
-// told of it: the first list removes it. Where nobody waits for the objects none is read. A store that can not be read is waited for. restore returns an error only if
-// ctx has ended or the store is closed.
+// restore gives the stored objects to the handlers that were registered before the start: the first page before the
+// stream is touched, the others meanwhile (see backlog). What an interrupted cold start has left is not a state, and
+// nobody is told of it: the first list removes it. Where nobody waits for the objects none is read. A store that can
+// not be read is waited for. restore returns an error only if ctx has ended or the store is closed.
 func (p *pump) restore(ctx context.Context) error {
 	var info store.Info
 	err := p.readRetry(ctx, func() (err error) {
@@ -33,7 +33,8 @@ func (p *pump) restore(ctx context.Context) error {
 		return err
 	})
 	if err == nil && info.Complete {
-		klog.FromContext(ctx).Info("Serving objects from disk", "type", p.o.ObjectDescription, "representation", p.o.Identity.Representation,
+		klog.FromContext(ctx).Info("Serving objects from disk", "type", p.o.ObjectDescription, "representation",
+			p.o.Identity.Representation,
 			"objects", info.Objects, "asOf", info.LastContact, "resourceVersion", info.ResourceVersion)
 		err = p.replayStored(ctx)
 	}
@@ -44,8 +45,8 @@ func (p *pump) restore(ctx context.Context) error {
 	return err
 }
 
-// replayStored gives the first page of the stored objects to the handlers, which read the others as they get to them. What can not be
-// read is listed anew.
+// replayStored gives the first page of the stored objects to the handlers, which read the others as they get to them.
+// What cannot be read is listed anew.
 func (p *pump) replayStored(ctx context.Context) error {
 	var lost []delivery.Unreadable
 	for _, l := range p.replay {
@@ -120,13 +121,16 @@ func (p *pump) replaceUnreadable(ctx context.Context, lost []delivery.Unreadable
 // reportUnreadable logs what eachStored has left out. The caller holds no lock.
 func (i *Informer) reportUnreadable(ctx context.Context, lost []delivery.Unreadable) {
 	for _, u := range lost {
-		utilruntime.HandleErrorWithContext(ctx, u.Err, "Stored object can not be read", "type", i.o.ObjectDescription, "key", u.Key)
+		utilruntime.HandleErrorWithContext(ctx, u.Err, "Stored object cannot be read", "type", i.o.ObjectDescription, "key",
+			u.Key)
 	}
 }
 
-// eachStored calls fn for each object whose key is after the given one. Records that can not be read are left out and
+// eachStored calls fn for each object whose key is after the given one. Records that cannot be read are left out and
 // returned, for the caller to report. err is a failure to read anything at all, or fn's.
-func (i *Informer) eachStored(ctx context.Context, after string, fn func(key string, obj runtime.Object) error) (lost []delivery.Unreadable, err error) {
+func (i *Informer) eachStored(
+	ctx context.Context, after string, fn func(key string, obj runtime.Object) error,
+) (lost []delivery.Unreadable, err error) {
 	var fnErr error
 	err = i.store.Iterate(ctx, after, func(key string, obj runtime.Object) error {
 		after = key

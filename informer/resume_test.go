@@ -105,7 +105,7 @@ func TestRelistReportsTheDifference(t *testing.T) {
 
 func refuse(string, metav1.ListOptions) error { return apierrors.NewServiceUnavailable("down") }
 
-// TestNoContactOffline: a server that can not be reached has not been heard, however often it is tried.
+// TestNoContactOffline: a server that cannot be reached has not been heard, however often it is tried.
 func TestNoContactOffline(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

@@ -72,7 +72,8 @@ func TestSameVersion(t *testing.T) {
 	})
 }
 
-// TestAnotherBodyOfTheSameVersion: what a list that compares bodies has found is told to handlers that are not resyncing, too.
+// TestAnotherBodyOfTheSameVersion: what a list that compares bodies has found is told to handlers that are not
+// resyncing, too.
 func TestAnotherBodyOfTheSameVersion(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

@@ -42,8 +42,8 @@ func (s *server) elsewhere(n int) {
 	s.mu.Unlock()
 }
 
-// lose writes what a backup does not have: a/0 at 105, a/1 at 106, a/2 at 107. again restores the backup, and writes the
-// first n of them, otherwise, under the same resourceVersions.
+// lose writes what a backup does not have: a/0 at 105, a/1 at 106, a/2 at 107. again restores the backup, and writes
+// the first n of them, otherwise, under the same resourceVersions.
 func lose(s *server, lost int) (again func(n int)) {
 	for _, key := range []string{"a/0", "a/1", "a/2", "a/3"} {
 		s.write(key, "x")
@@ -61,8 +61,8 @@ func lose(s *server, lost int) (again func(n int)) {
 	}
 }
 
-// TestRewindKeepsNoLostBodies: after a rewind an object has the same UID and the same resourceVersion as the one that was
-// lost, and another body. (Issue 16, A1.)
+// TestRewindKeepsNoLostBodies: after a rewind an object has the same UID and the same resourceVersion as the one that
+// was lost, and another body. (Issue 16, A1.)
 func TestRewindKeepsNoLostBodies(t *testing.T) {
 	for name, test := range map[string]struct {
 		lost, elsewhere, again, beyond int
@@ -111,8 +111,9 @@ func TestRewindKeepsNoLostBodies(t *testing.T) {
 	}
 }
 
-// TestRewindIsRemembered: the process ends after it has seen that the server was rewound, and before it has listed. When the
-// next one starts the server has overtaken it, and everything that the guards look up seems to be as it is held.
+// TestRewindIsRemembered: the process ends after it has seen that the server was rewound, and before it has listed.
+// When the next one starts the server has overtaken it, and everything that the guards look up seems to be as it is
+// held.
 func TestRewindIsRemembered(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

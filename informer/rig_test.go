@@ -66,7 +66,8 @@ func (r *recorder) take() []string {
 	return r.lines
 }
 
-// rig is an informer on a server, with its store in a file of the test. Its residency is that of the test run, unless the test sets one.
+// rig is an informer on a server, with its store in a file of the test. Its residency is that of the test run, unless
+// the test sets one.
 type rig struct {
 	t    *testing.T
 	srv  *server
@@ -117,7 +118,8 @@ func (r *rig) open() *informer.Informer {
 	return r.i
 }
 
-// run starts the informer, waits until nothing moves, and reads all objects, unless the test wants them unread. The handlers are registered before.
+// run starts the informer, waits until nothing moves, and reads all objects, unless the test wants them unread. The
+// handlers are registered before.
 func (r *rig) run(handlers ...cache.ResourceEventHandler) {
 	r.t.Helper()
 	for _, h := range handlers {
@@ -170,7 +172,8 @@ func (r *rig) start(handlers ...cache.ResourceEventHandler) *informer.Informer {
 	return i
 }
 
-// stored returns the store's contents as server.state does. What is read key by key, which may be kept elsewhere than what is listed, must be the same.
+// stored returns the store's contents as server.state does. What is read key by key, which may be kept elsewhere than
+// what is listed, must be the same.
 func (r *rig) stored() (out []string) {
 	objs, err := informer.Store(r.i).List(context.Background())
 	if err != nil {

@@ -20,8 +20,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// RunWithContext runs the informer until ctx ends, or the store is closed. When it returns nothing of the
-// informer is running, but for a write that the disk has not finished five seconds after that. It runs once; a second call logs a warning and returns.
+// RunWithContext runs the informer until ctx ends, or the store is closed. When it returns nothing of the informer is
+// running, but for a write that the disk has not finished five seconds after that. It runs once; a second call logs a
+// warning and returns.
 func (i *Informer) RunWithContext(ctx context.Context) {
 	defer runtime.HandleCrashWithContext(ctx)
 	logger := i.logger(ctx)
@@ -34,7 +35,8 @@ func (i *Informer) RunWithContext(ctx context.Context) {
 		return
 	}
 	if i.volatile != "" {
-		logger.Info("Objects are kept in memory only: each start lists", "type", i.o.ObjectDescription, "representation", i.o.Identity.Representation, "why", i.volatile)
+		logger.Info("Objects are kept in memory only: each start lists", "type", i.o.ObjectDescription, "representation",
+			i.o.Identity.Representation, "why", i.volatile)
 	}
 	i.logUnguarded(logger)
 	var wg sync.WaitGroup
@@ -58,8 +60,8 @@ func (i *Informer) RunWithContext(ctx context.Context) {
 // stopWait is how long the pump may take to end: it may have begun a write that the disk does not finish.
 const stopWait = 5 * time.Second
 
-// runPump runs the pump until ctx ends. If it does not end then it is left to itself: a write can not be called off, and the
-// collection is not given back before it has returned.
+// runPump runs the pump until ctx ends. If it does not end then it is left to itself: a write cannot be called off,
+// and the collection is not given back before it has returned.
 func (i *Informer) runPump(ctx context.Context, p *pump) error {
 	var err error
 	go func() {
@@ -106,9 +108,10 @@ func (i *Informer) end(ctx context.Context, cancel context.CancelCauseFunc, p *p
 	await()
 }
 
-// Close gives back the collection of an informer that is not going to be run. After that it counts as stopped, and can still be read.
-// One that has been started gives its collection back itself when its run ends, and Close does not end it: it says that this is about
-// to happen, so that New waits for it where it would refuse another informer on the collection.
+// Close gives back the collection of an informer that is not going to be run. After that it counts as stopped, and can
+// still be read. One that has been started gives its collection back itself when its run ends, and Close does not end
+// it: it says that this is about to happen, so that New waits for it where it would refuse another informer on the
+// collection.
 func (i *Informer) Close() error {
 	i.mu.Lock()
 	i.closed = true
@@ -122,8 +125,8 @@ func (i *Informer) Close() error {
 	return i.giveBack()
 }
 
-// closing reports whether the informer is about to give its collection back. It asks the context itself: what learns of its end by a
-// goroutine may not have yet.
+// closing reports whether the informer is about to give its collection back. It asks the context itself: what learns of
+// its end by a goroutine may not have yet.
 func (i *Informer) closing() bool {
 	i.mu.Lock()
 	closing, running, stuck := i.closed || i.stopped, i.running, i.stuck
@@ -150,7 +153,8 @@ func (i *Informer) giveBackAfter(pumped <-chan struct{}) error {
 		<-pumped
 		_ = i.giveBack() // nobody is there any more whom an error could be told
 	}()
-	return fmt.Errorf("a write of %s has been left behind, and the collection with it: %w", i.o.ObjectDescription, store.ErrStillWriting)
+	return fmt.Errorf("a write of %s has been left behind, and the collection with it: %w", i.o.ObjectDescription,
+		store.ErrStillWriting)
 }
 
 func (i *Informer) isStuck() bool {
@@ -170,7 +174,8 @@ func (i *Informer) giveBack() error {
 	return i.release()
 }
 
-// start marks the informer as started in ctx, which is the caller's, and builds what runs; it returns nil if it has been started before.
+// start marks the informer as started in ctx, which is the caller's, and builds what runs; it returns nil if it has
+// been started before.
 func (i *Informer) start(ctx context.Context) *pump {
 	// This asks the ListerWatcher what it supports, and may log.
 	errorSource := cache.NewReflectorWithOptions(i.lw, i.example, cache.NewStore(cache.MetaNamespaceKeyFunc),
@@ -193,11 +198,13 @@ func (i *Informer) start(ctx context.Context) *pump {
 	}
 	i.errorSource = errorSource
 	r := reflector.New(lw, s, reflector.Options{
-		Name: i.name(), TypeDescription: i.o.ObjectDescription, ExpectedType: i.example, Admit: admit(i.Identity()), PageSize: i.o.PageSize,
+		Name: i.name(), TypeDescription: i.o.ObjectDescription, ExpectedType: i.example, Admit: admit(i.Identity()),
+		PageSize:     i.o.PageSize,
 		Shard:        i.Identity().Shards(),
 		ListMetadata: i.o.ListMetadata, MetadataPays: i.metadataPays,
 		Verify: attrs.verify, Lookup: i.o.Lookup, Same: i.sameness(),
-		OnError: i.reportError, OnContact: i.contact, OnLive: func(bool) { i.reviewSource() }, Clock: i.clock, Link: i.link(), RelistSpread: i.o.RelistSpread,
+		OnError: i.reportError, OnContact: i.contact, OnLive: func(bool) { i.reviewSource() }, Clock: i.clock, Link: i.link(),
+		RelistSpread: i.o.RelistSpread,
 	})
 	i.reflector = r
 	delayed.ask = func() { r.Relist(reflector.ReasonOpenAPI) }

@@ -13,8 +13,8 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// TestComparisonInPages: a start compares a collection of several pages to its end or to the first difference, unless the
-// link is so thin that a bookmark comes sooner. Issue 16, C.
+// TestComparisonInPages: a start compares a collection of several pages to its end or to the first difference, unless
+// the link is so thin that a bookmark comes sooner. Issue 16, C.
 func TestComparisonInPages(t *testing.T) {
 	const page = reflector.DefaultPageSize
 	key := func(n int) string { return fmt.Sprintf("a/%05d", n) }

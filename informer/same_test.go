@@ -20,12 +20,13 @@ import (
 )
 
 // TestRestartOfAQuietCollection: a collection is compared with the server's by its metadata. If nothing has changed,
-// HasSynced waits for no bookmark, although the server's resourceVersion has moved on; if something has, it is there when
-// HasSynced says so. Issue 16, C.
+// HasSynced waits for no bookmark, although the server's resourceVersion has moved on; if something has, it is there
+// when HasSynced says so. Issue 16, C.
 func TestRestartOfAQuietCollection(t *testing.T) {
 	pods, nodes := corev1.SchemeGroupVersion.WithResource("pods"), corev1.SchemeGroupVersion.WithResource("nodes")
 	pod := func(name, version string) *corev1.Pod {
-		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name, Labels: map[string]string{"version": version}}}
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name,
+			Labels: map[string]string{"version": version}}}
 	}
 	for _, tt := range []struct {
 		name   string
@@ -33,8 +34,16 @@ func TestRestartOfAQuietCollection(t *testing.T) {
 		quiet  bool
 	}{
 		{name: "quiet", change: func(*testing.T, *fakeapi.Server) {}, quiet: true},
-		{name: "updated", change: func(t *testing.T, s *fakeapi.Server) { _, err := s.Update(pods, pod("2", "new")); check(t, err) }},
-		{name: "created", change: func(t *testing.T, s *fakeapi.Server) { _, err := s.Create(pods, pod("4", "new")); check(t, err) }},
+		{name: "updated", change: func(t *testing.T, s *fakeapi.Server) {
+			_,
+				err := s.Update(pods, pod("2", "new"))
+			check(t, err)
+		}},
+		{name: "created", change: func(t *testing.T, s *fakeapi.Server) {
+			_,
+				err := s.Create(pods, pod("4", "new"))
+			check(t, err)
+		}},
 		{name: "deleted", change: func(t *testing.T, s *fakeapi.Server) { check(t, s.Delete(pods, "a", "2")) }},
 		{name: "created again", change: func(t *testing.T, s *fakeapi.Server) {
 			check(t, s.Delete(pods, "a", "2"))
@@ -71,8 +80,8 @@ func TestRestartOfAQuietCollection(t *testing.T) {
 	}
 }
 
-// TestNoComparisonOfAnotherShard: where the server ignores the shard selector, the first page shows that most of what is
-// listed is not held, and no other is asked for.
+// TestNoComparisonOfAnotherShard: where the server ignores the shard selector, the first page shows that most of what
+// is listed is not held, and no other is asked for.
 func TestNoComparisonOfAnotherShard(t *testing.T) {
 	pods := corev1.SchemeGroupVersion.WithResource("pods")
 	s := fakeapi.New(fakeapi.Options{})
@@ -84,13 +93,15 @@ func TestNoComparisonOfAnotherShard(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "pods.db")
 	shard := entry.Identity{
-		GroupVersionResource: pods, ShardSelector: "shardRange(object.metadata.uid, '0x0000000000000000', '0x0200000000000000')",
+		GroupVersionResource: pods,
+		ShardSelector:        "shardRange(object.metadata.uid, '0x0000000000000000', '0x0200000000000000')",
 	}
 	held, _ := restartOf(t, s, file, shard)
 	if len(held) == 0 || len(held) > 500 {
 		t.Fatalf("the shard has %d objects", len(held))
 	}
-	_, err := s.Create(corev1.SchemeGroupVersion.WithResource("nodes"), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "moves-the-resourceVersion-on"}})
+	_, err := s.Create(corev1.SchemeGroupVersion.WithResource("nodes"),
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "moves-the-resourceVersion-on"}})
 	check(t, err)
 	s.ResetCounts()
 	restartOf(t, s, file, shard)
@@ -105,7 +116,8 @@ func TestNoComparisonOfAnotherShard(t *testing.T) {
 // more is the name of the n-th of many.
 func more(n int) string { return fmt.Sprintf("more-%05d", n) }
 
-// restart runs an informer on the file until it has synced. It returns what the informer held then, and whether it had to look objects up, or to probe the server.
+// restart runs an informer on the file until it has synced. It returns what the informer held then, and whether it had
+// to look objects up, or to probe the server.
 func restart(t *testing.T, s *fakeapi.Server, file string) (held map[string]string, probed bool) {
 	t.Helper()
 	return restartOf(t, s, file, entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")})
@@ -134,7 +146,8 @@ func restartOf(t *testing.T, s *fakeapi.Server, file string, id entry.Identity) 
 		p := obj.(*corev1.Pod)
 		held[p.Name] = p.ResourceVersion
 	}
-	probed = slices.ContainsFunc(s.Requests()[before:], func(r string) bool { return strings.Contains(r, "limit=1&") || strings.HasSuffix(r, "limit=1") })
+	probed = slices.ContainsFunc(s.Requests()[before:],
+		func(r string) bool { return strings.Contains(r, "limit=1&") || strings.HasSuffix(r, "limit=1") })
 	close(stop)
 	<-done
 	return held, probed

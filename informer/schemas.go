@@ -14,8 +14,9 @@ import (
 // schemasFor is how long the hashes that were read are given to others. An informer asks for its own once an hour.
 const schemasFor = 5 * time.Minute
 
-// Schemas reads the hashes that the server's /openapi/v3 has for its group-versions, for all informers of a program: the request brings those of all
-// group-versions, some ten kilobytes, so it is made once for all that connect within five minutes. Make one with NewSchemas.
+// Schemas reads the hashes that the server's /openapi/v3 has for its group-versions, for all informers of a program:
+// the request brings those of all group-versions, some ten kilobytes, so it is made once for all that connect within
+// five minutes. Make one with NewSchemas.
 type Schemas struct {
 	client rest.Interface
 	// turn has room for the one that reads, or looks at what was read.
@@ -31,7 +32,8 @@ func NewSchemas(client rest.Interface) *Schemas {
 	return &Schemas{client: client, turn: make(chan struct{}, 1)}
 }
 
-// Hash returns a function for Options.OpenAPIHash: the hash of a group-version. A server that does not list it gives an empty one.
+// Hash returns a function for Options.OpenAPIHash: the hash of a group-version. A server that does not list it gives an
+// empty one.
 func (s *Schemas) Hash(gv schema.GroupVersion) func(ctx context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		select {
@@ -54,8 +56,9 @@ func (s *Schemas) Hash(gv schema.GroupVersion) func(ctx context.Context) (string
 	}
 }
 
-// OpenAPIHash returns a function for Options.OpenAPIHash: the hash that the server's /openapi/v3 has for a group-version, read anew with each call.
-// A server that does not list it gives an empty one. Programs with more than one informer use Schemas.
+// OpenAPIHash returns a function for Options.OpenAPIHash: the hash that the server's /openapi/v3 has for a
+// group-version, read anew with each call. A server that does not list it gives an empty one. Programs with more than
+// one informer use Schemas.
 func OpenAPIHash(client rest.Interface, gv schema.GroupVersion) func(ctx context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		urls, err := readSchemas(ctx, client)

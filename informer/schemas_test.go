@@ -19,7 +19,8 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// TestSchemasReadOnce: all that ask together, and soon after, are served by one request; each gets the hash of its own group-version.
+// TestSchemasReadOnce: all that ask together, and soon after, are served by one request; each gets the hash of its own
+// group-version.
 func TestSchemasReadOnce(t *testing.T) {
 	synctest.Test(t, testSchemasReadOnce)
 }
@@ -28,7 +29,8 @@ func testSchemasReadOnce(t *testing.T) {
 	var asked atomic.Int32
 	c := clientOf(t, func(w http.ResponseWriter, _ *http.Request) {
 		n := asked.Add(1)
-		fmt.Fprintf(w, `{"paths":{"api/v1":{"serverRelativeURL":"/openapi/v3/api/v1?hash=CORE%d"},"apis/apps/v1":{"serverRelativeURL":"/openapi/v3/apis/apps/v1?hash=APPS"}}}`, n)
+		fmt.Fprintf(w,
+			`{"paths":{"api/v1":{"serverRelativeURL":"/openapi/v3/api/v1?hash=CORE%d"},"apis/apps/v1":{"serverRelativeURL":"/openapi/v3/apis/apps/v1?hash=APPS"}}}`, n)
 	})
 	s := informer.NewSchemas(c)
 	var wg sync.WaitGroup

@@ -20,27 +20,29 @@ import (
 // server is an API server of pods without a network, so that tests can run it in a synctest bubble. It keeps history,
 // pages lists in key order, and sends a bookmark two seconds before a watch times out, as the real one does.
 type server struct {
-	mu         sync.Mutex
-	rv         int
-	pods       map[string]*corev1.Pod
-	history    []watch.Event
-	compacted  int // watches from below get 410
-	watches    map[*stream]bool
-	uids       int
-	fail       func(verb string, o metav1.ListOptions) error // answers instead, if it returns an error
-	lists      int                                           // probes are not counted
-	pages      map[string]*corev1.PodList                    // by continue token
-	resumedAt  []string                                      // resourceVersions of the watches
-	pageDelay  time.Duration                                 // before each page but the first; set before use
-	log        []string                                      // what a handler that misses nothing is told
-	body       string                                        // of each pod that is written; annotation makes its metadata larger
+	mu        sync.Mutex
+	rv        int
+	pods      map[string]*corev1.Pod
+	history   []watch.Event
+	compacted int // watches from below get 410
+	watches   map[*stream]bool
+	uids      int
+	fail      func(verb string, o metav1.ListOptions) error // answers instead, if it returns an error
+	lists     int                                           // probes are not counted
+	pages     map[string]*corev1.PodList                    // by continue token
+	resumedAt []string                                      // resourceVersions of the watches
+	pageDelay time.Duration                                 // before each page but the first; set before use
+	log       []string                                      // what a handler that misses nothing is told
+	// of each pod that is written; annotation makes its metadata larger
+	body       string
 	annotation string
 	silent     bool   // changes are made without an event
 	atPage     func() // called before each page but the first; set before use
 }
 
 func newServer() *server {
-	return &server{rv: 100, pods: map[string]*corev1.Pod{}, watches: map[*stream]bool{}, pages: map[string]*corev1.PodList{}}
+	return &server{rv: 100, pods: map[string]*corev1.Pod{}, watches: map[*stream]bool{},
+		pages: map[string]*corev1.PodList{}}
 }
 
 // write creates or updates a pod; value tells its states apart.
@@ -140,7 +142,8 @@ func (s *server) bookmark() {
 }
 
 func (s *server) bookmarkLocked() watch.Event {
-	return watch.Event{Type: watch.Bookmark, Object: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.Itoa(s.rv)}}}
+	return watch.Event{Type: watch.Bookmark,
+		Object: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.Itoa(s.rv)}}}
 }
 
 // setFail makes requests fail; nil heals.
@@ -229,7 +232,8 @@ func (s *server) snapshotLocked(fields string) *corev1.PodList {
 	l := &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: strconv.Itoa(s.rv)}}
 	keys := []string{}
 	for key, p := range s.pods {
-		if fields == "" || strings.Contains(fields, "metadata.name="+p.Name) && (!strings.Contains(fields, "metadata.namespace=") || strings.Contains(fields, "metadata.namespace="+p.Namespace)) {
+		if fields == "" || strings.Contains(fields, "metadata.name="+p.Name) &&
+			(!strings.Contains(fields, "metadata.namespace=") || strings.Contains(fields, "metadata.namespace="+p.Namespace)) {
 			keys = append(keys, key)
 		}
 	}
@@ -290,7 +294,8 @@ type stream struct {
 }
 
 func newStream(s *server) *stream {
-	w := &stream{s: s, result: make(chan watch.Event), done: make(chan struct{}), over: make(chan struct{}), wake: make(chan struct{}, 1)}
+	w := &stream{s: s, result: make(chan watch.Event), done: make(chan struct{}), over: make(chan struct{}),
+		wake: make(chan struct{}, 1)}
 	go w.run()
 	return w
 }

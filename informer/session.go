@@ -28,7 +28,9 @@ type Session struct {
 // Run opens the store at path, runs the program, and closes everything in the right order when the program returns:
 // it ends the informers and factories that the program started, waits for them, and closes the store. The program
 // returns when ctx ends. Run returns what the program returned, and what went wrong when the store was closed.
-func Run(ctx context.Context, path string, o store.Options, program func(ctx context.Context, s *Session) error) (err error) {
+func Run(
+	ctx context.Context, path string, o store.Options, program func(ctx context.Context, s *Session) error,
+) (err error) {
 	st, err := store.OpenContext(ctx, path, o)
 	if err != nil {
 		return err

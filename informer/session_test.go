@@ -35,9 +35,10 @@ func TestRunClosesInOrder(t *testing.T) {
 	err := informer.Run(t.Context(), path, store.Options{}, func(ctx context.Context, s *informer.Session) error {
 		client := fake.NewClientset(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "web-1"}})
 		var err error
-		inf, err = informer.New(informer.ClientListWatch(client.CoreV1().Pods(""), sessionPods), &corev1.Pod{}, informer.Options{
-			Store: s.Store, Identity: sessionPods,
-		})
+		inf, err = informer.New(informer.ClientListWatch(client.CoreV1().Pods(""), sessionPods), &corev1.Pod{},
+			informer.Options{
+				Store: s.Store, Identity: sessionPods,
+			})
 		if err != nil {
 			return err
 		}

@@ -30,8 +30,8 @@ type replica struct {
 	shard string
 }
 
-// run starts the replica's informer, waits until it has synced, and ends it. It returns what the informer held ("UID resourceVersion" by
-// key), and its status.
+// run starts the replica's informer, waits until it has synced, and ends it. It returns what the informer held ("UID
+// resourceVersion" by key), and its status.
 func (r replica) run(t *testing.T, api *fakeapi.Server) (held map[string]string, status informer.Status) {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(api.Config())
@@ -102,12 +102,14 @@ func (r *replicas) split(of int) {
 	}
 }
 
-// together runs each replica, compares what they hold with what the server has, and returns what they have asked for, and whether
-// each, or none, said that the server ignores shards.
+// together runs each replica, compares what they hold with what the server has, and returns what they have asked for,
+// and whether each, or none, said that the server ignores shards.
 func (r *replicas) together(what string) (c fakeapi.Counts, lists int, told []bool) {
 	r.t.Helper()
-	// Something else moves the server's resourceVersion, as it does in life: else it has no bookmark for whom the last changes were not.
-	must(r.t)(r.api.Create(configMapsResource, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "a", GenerateName: "other-"}}))
+	// Something else moves the server's resourceVersion, as it does in life: else it has no bookmark for whom the last
+	// changes were not.
+	must(r.t)(r.api.Create(configMapsResource,
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "a", GenerateName: "other-"}}))
 	r.api.ResetCounts()
 	all := map[string]string{}
 	for n, one := range r.all {
@@ -118,7 +120,8 @@ func (r *replicas) together(what string) (c fakeapi.Counts, lists int, told []bo
 			}
 			all[key] = state
 		}
-		says := slices.ContainsFunc(s.Unguarded, func(line string) bool { return strings.HasPrefix(line, "a shard: the server") })
+		says := slices.ContainsFunc(s.Unguarded,
+			func(line string) bool { return strings.HasPrefix(line, "a shard: the server") })
 		if told = append(told, says); says != (s.Reflector.Unsharded != "") || s.Err != nil || s.Reflector.Skipped != 0 {
 			r.t.Errorf("%s: replica %d holds %d, status %+v", what, n, len(held), s)
 		}
@@ -135,8 +138,8 @@ func (r *replicas) together(what string) (c fakeapi.Counts, lists int, told []bo
 	return c, lists, told
 }
 
-// TestShards: replicas hold disjoint parts that are together everything, whether or not the server heeds the selector; where it does not,
-// their status says so. Restarts list nothing, and another range is listed once.
+// TestShards: replicas hold disjoint parts that are together everything, whether or not the server heeds the selector;
+// where it does not, their status says so. Restarts list nothing, and another range is listed once.
 func TestShards(t *testing.T) {
 	for _, on := range []bool{true, false} {
 		t.Run(fmt.Sprintf("gate %v", on), func(t *testing.T) {

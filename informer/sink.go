@@ -73,7 +73,7 @@ func (s *sink) Checkpoint(ctx context.Context) (reflector.Checkpoint, error) {
 	return c, nil
 }
 
-// lackingReason is why contents that can be served can not be resumed.
+// lackingReason is why contents that can be served cannot be resumed.
 func lackingReason(info store.Info) reflector.Reason {
 	switch {
 	case info.MustRelist == store.MustRelistDamaged || !info.Complete:
@@ -116,7 +116,7 @@ func (s *sink) Event(ctx context.Context, t watch.EventType, obj runtime.Object,
 	case err == nil:
 		d.Object, d.Bytes = out, sizeOf(out)
 	case t == watch.Deleted:
-		// What is stored must not stay for ever because its last state can not be transformed; see also pump.unheardOf.
+		// What is stored must not stay for ever because its last state cannot be transformed; see also pump.unheardOf.
 		s.skip(ctx, keyOf(obj), err)
 		d.Object = cache.DeletedFinalStateUnknown{Key: keyOf(obj)}
 	default:
@@ -139,8 +139,8 @@ func (s *sink) BeginReplace(ctx context.Context, reason reflector.Reason) error 
 	return s.push(ctx, fifo.ReplaceStarted, listStart{reason, s.attrs.forList(reason)})
 }
 
-// Page pushes a page of the list, and returns when it has been taken in: while the reflector fetches the next, no other is held. That
-// bounds it; nobody counts its bytes.
+// Page pushes a page of the list, and returns when it has been taken in: while the reflector fetches the next, no other
+// is held. That bounds it; nobody counts its bytes.
 func (s *sink) Page(ctx context.Context, items []runtime.Object) error {
 	p := page{items: make([]runtime.Object, 0, len(items))}
 	d := fifo.Delta{Delta: cache.Delta{Type: cache.Replaced}, Count: len(items)}

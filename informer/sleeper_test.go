@@ -24,8 +24,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// torrent is a server that lists pods and then updates one after the other. It makes each object when it is sent and keeps
-// none.
+// torrent is a server that lists pods and then updates one after the other. It makes each object when it is sent and
+// keeps none.
 type torrent struct {
 	keys, updates int
 	body          int // of each object: so many bytes besides what all have
@@ -148,7 +148,9 @@ func TestSleepingHandler(t *testing.T) {
 			}
 		})
 		theirs := heapBehind(t, cache.NewSharedIndexInformer(s, &corev1.Pod{}, 0, cache.Indexers{}), s, func() {})
-		t.Logf("%d updates of %d objects while a handler sleeps: %.1f MB of heap with %d calls pending and %d updates merged; client-go %.1f MB",
+		t.Logf(
+			"%d updates of %d objects while a handler sleeps: %.1f MB of heap with %d calls pending and %d updates merged; "+
+				"client-go %.1f MB",
 			s.updates, s.keys, float64(ours)/1e6, h.Pending, h.Merged, float64(theirs)/1e6)
 		if bound := mergeThreshold + 2*s.keys; h.Pending > bound {
 			t.Errorf("%d calls are pending; the bound is %d", h.Pending, bound)

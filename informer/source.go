@@ -22,9 +22,10 @@ type SourceChange struct {
 	Err error
 }
 
-// SubscribeSource has fn called with the present source, and then with each change of Status.Source, in order. cancel ends that; fn may call it. The calls are
-// made by one goroutine of the run, under no lock: none before Run, none after it, and the last is about its end. A subscriber that takes its time delays the other
-// subscribers and nobody else; of a thousand changes that it is behind the oldest are told as one.
+// SubscribeSource has fn called with the present source, and then with each change of Status.Source, in order. cancel
+// ends that; fn may call it. The calls are made by one goroutine of the run, under no lock: none before Run, none after
+// it, and the last is about its end. A subscriber that takes its time delays the other subscribers and nobody else; of
+// a thousand changes that it is behind the oldest are told as one.
 //
 // Live is told when everything that came has been stored and queued for the handlers, which need not have returned.
 func (i *Informer) SubscribeSource(fn func(SourceChange)) (cancel func()) {
@@ -53,8 +54,8 @@ func sourceOf(f facts) Source {
 	return FromDisk
 }
 
-// reviewSource finds out where data come from, and has it told if it is from elsewhere. It may be called by anybody who holds no lock, after anything that it
-// depends on has changed.
+// reviewSource finds out where data come from, and has it told if it is from elsewhere. It may be called by anybody who
+// holds no lock, after anything that it depends on has changed.
 func (i *Informer) reviewSource() {
 	s := &i.sources
 	s.review.Lock() // so that an older finding does not follow a newer one
@@ -71,7 +72,7 @@ func (i *Informer) reviewSource() {
 	}
 	info, err := i.store.Info(context.Background())
 	if err != nil && was != None {
-		info.Complete = true // it was, and can not be read at the moment
+		info.Complete = true // it was, and cannot be read at the moment
 	}
 	f.complete = info.Complete
 	now := sourceOf(f)

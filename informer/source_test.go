@@ -241,7 +241,8 @@ func TestSourceOfAFailingStore(t *testing.T) {
 	})
 }
 
-// TestContactAfterAClockSetBack: what was heard in this run is newer than what an earlier run has stored, whatever the clocks said.
+// TestContactAfterAClockSetBack: what was heard in this run is newer than what an earlier run has stored, whatever the
+// clocks said.
 func TestContactAfterAClockSetBack(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "larder.db")
 	var r *rig

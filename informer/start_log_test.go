@@ -31,7 +31,8 @@ func TestStartIsLogged(t *testing.T) {
 		r.start()
 		time.Sleep(time.Hour) // reconnects are no news
 		r.close()
-		if l.count(`"Serving objects from disk"`, `"type"="*v1.Pod"`, `"objects"=2`, `"asOf"="2000-01-01`) != 1 || l.count(`"Resumed"`, `"resourceVersion"="102" "now"="103"`) != 1 {
+		if l.count(`"Serving objects from disk"`, `"type"="*v1.Pod"`, `"objects"=2`, `"asOf"="2000-01-01`) != 1 ||
+			l.count(`"Resumed"`, `"resourceVersion"="102" "now"="103"`) != 1 {
 			t.Errorf("a start from disk says %q", l.all())
 		}
 	})

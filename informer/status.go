@@ -19,21 +19,24 @@ const (
 	None Source = "none"
 	// FromDisk: the stored state, not confirmed by the server in this run, or out of contact with it.
 	FromDisk Source = "disk"
-	// Live: everything that the server had when it was last heard has been applied, nothing is missing that the file has lost, and the connection has not been lost since. Watches end in
-	// order every five to ten minutes, and others follow; that changes nothing.
+	// Live: everything that the server had when it was last heard has been applied, nothing is missing that the file has
+	// lost, and the connection has not been lost since. Watches end in order every five to ten minutes, and others follow;
+	// that changes nothing.
 	Live Source = "live"
 )
 
 // Status is a snapshot of an informer.
 type Status struct {
 	Source Source
-	// SourceSince is when Source began to be so, in this process; SourceChanges is how often it came to be each. See Informer.SubscribeSource.
+	// SourceSince is when Source began to be so, in this process; SourceChanges is how often it came to be each. See
+	// Informer.SubscribeSource.
 	SourceSince   time.Time
 	SourceChanges map[Source]int
 	// Persistent is false if the objects are in memory only, and NotPersistent says why.
 	Persistent    bool
 	NotPersistent string
-	// Sealed: what is persisted is sealed (store.Options.Encryption). PlainText: what was persisted before that is legible in the file, until store.Store.Rekey.
+	// Sealed: what is persisted is sealed (store.Options.Encryption). PlainText: what was persisted before that is legible
+	// in the file, until store.Store.Rekey.
 	Sealed, PlainText bool
 	Synced            bool
 	// ResourceVersion that the stored objects stand at.
@@ -49,12 +52,12 @@ type Status struct {
 	// Rewriting is why the stored bodies are being, or are to be, written anew, although they are served
 	// until then; empty if they need not be.
 	Rewriting reflector.Reason
-	// Unguarded says, a sentence each, which changes of the server, and of the transform, would not be noticed, because an option is not set, the
-	// server does not allow to read what it takes, or the ListerWatcher can not look up single objects; and that the server does not heed
-	// the shard selector (Reflector.Unsharded), so that the shard is made here.
+	// Unguarded says, a sentence each, which changes of the server, and of the transform, would not be noticed, because an
+	// option is not set, the server does not allow to read what it takes, or the ListerWatcher cannot look up single
+	// objects; and that the server does not heed the shard selector (Reflector.Unsharded), so that the shard is made here.
 	Unguarded []string
-	// Incidents are the newest objects that were lost or changed without the stream saying so, and have been repaired; the newest first, 10 at most. IncidentTotals
-	// counts them all, of this run.
+	// Incidents are the newest objects that were lost or changed without the stream saying so, and have been repaired; the
+	// newest first, 10 at most. IncidentTotals counts them all, of this run.
 	Incidents      []audit.Incident
 	IncidentTotals map[audit.Cause]int
 	// Audit is the newest one; see Informer.Audit.
@@ -65,8 +68,9 @@ type Status struct {
 	Handlers []HandlerStatus
 	// Durable are the durable handlers, likewise.
 	Durable []durable.Status
-	// Skipped counts objects that were delivered and could not be keyed, transformed, encoded or indexed. Those that were not
-	// delivered, because they are of another type, namespace or label than asked for, or no objects at all, are counted in Reflector.Skipped.
+	// Skipped counts objects that were delivered and could not be keyed, transformed, encoded or indexed. Those that were
+	// not delivered, because they are of another type, namespace or label than asked for, or no objects at all, are
+	// counted in Reflector.Skipped.
 	Skipped int
 	// LeftOut are the objects that are missing, or held in an older state, since they were refused: by this run or an
 	// earlier one, of which the next start gets them again. LeftOutMore: there are, or may be, others. See store.Info.
@@ -82,7 +86,8 @@ type HandlerStatus struct {
 	// Name is client-go's: the functions of a cache.ResourceEventHandlerFuncs, else the handler's type.
 	// Registrations may share it.
 	Name string
-	// Pending is how many calls wait for the one that is being made to return. Stored objects that are yet to be read for the handler do not count.
+	// Pending is how many calls wait for the one that is being made to return. Stored objects that are yet to be read for
+	// the handler do not count.
 	Pending int
 	// Merged counts the updates that were told together with an earlier one of their object, since the handler was behind.
 	Merged int

@@ -8,7 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestTightLoop: an informer that starts again and again costs the server a few small requests each time and never a list, and leaves nothing beside its file.
+// TestTightLoop: an informer that starts again and again costs the server a few small requests each time and never a
+// list, and leaves nothing beside its file.
 func TestTightLoop(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

@@ -23,7 +23,7 @@ func apply(logger klog.Logger, transform cache.TransformFunc, obj runtime.Object
 	}
 	out, ok := got.(runtime.Object)
 	if !ok {
-		return nil, fmt.Errorf("the transform function returned a %T, which is no runtime.Object and can not be stored", got)
+		return nil, fmt.Errorf("the transform function returned a %T, which is no runtime.Object and cannot be stored", got)
 	}
 	return out, nil
 }

@@ -22,8 +22,8 @@ type commits interface {
 	Flush(ctx context.Context) error
 }
 
-// watchCommits tells when what is pending in the store can not be committed, and when it can again. Failures that take a rebuild
-// are the pump's to tell.
+// watchCommits tells when what is pending in the store cannot be committed, and when it can again. Failures that take
+// a rebuild are the pump's to tell.
 func (i *Informer) watchCommits(ctx context.Context) {
 	if i.commits == nil {
 		return
@@ -43,8 +43,8 @@ func (i *Informer) watchCommits(ctx context.Context) {
 	}
 }
 
-// noteCommitErr puts err into the status, and tells the watch error handler when it is of another kind than before. The store
-// itself logs it.
+// noteCommitErr puts err into the status, and tells the watch error handler when it is of another kind than before. The
+// store itself logs it.
 func (i *Informer) noteCommitErr(ctx context.Context, err error) {
 	if err != nil {
 		err = fmt.Errorf("store of %s: changes are in memory only: %w", i.o.ObjectDescription, err)
@@ -58,8 +58,8 @@ func (i *Informer) noteCommitErr(ctx context.Context, err error) {
 	}
 }
 
-// waitRoom waits while too much is pending in the store, before deltasMu is taken: with it, Apply waits at the hard bound
-// only. What fails then is left to the attempt to apply.
+// waitRoom waits while too much is pending in the store, before deltasMu is taken: with it, Apply waits at the hard
+// bound only. What fails then is left to the attempt to apply.
 func (p *pump) waitRoom(ctx context.Context) {
 	if p.room != nil {
 		_ = p.room(ctx) //nolint:errcheck // Apply says the same
@@ -71,7 +71,7 @@ func (i *Informer) tellCommit(c store.Commit) {
 	i.o.Observer.Committed(i, Commit{Changes: c.Objects, Took: c.Took, Err: c.Err})
 }
 
-// watchResident asks for a list if the stored objects can not be brought to memory because some can not be read.
+// watchResident asks for a list if the stored objects cannot be brought to memory because some cannot be read.
 func (i *Informer) watchResident(ctx context.Context) {
 	if i.resident == nil {
 		return
@@ -80,7 +80,9 @@ func (i *Informer) watchResident(ctx context.Context) {
 	if err == nil || ctx.Err() != nil || isClosed(err) || needsRebuild(err) {
 		return
 	}
-	if err := i.queue.Push(ctx, fifo.Delta{Delta: cache.Delta{Type: storeUnreadable, Object: err}}); err != nil && ctx.Err() == nil {
-		utilruntime.HandleErrorWithContext(ctx, err, "Stored objects that can not be read are not listed anew", "type", i.o.ObjectDescription)
+	if err := i.queue.Push(ctx, fifo.Delta{Delta: cache.Delta{Type: storeUnreadable, Object: err}}); err != nil &&
+		ctx.Err() == nil {
+		utilruntime.HandleErrorWithContext(ctx, err, "Stored objects that cannot be read are not listed anew", "type",
+			i.o.ObjectDescription)
 	}
 }

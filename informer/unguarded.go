@@ -33,7 +33,8 @@ func unguardedBy(o Options) map[string]string {
 	return why
 }
 
-// noteUnguarded notes, and logs if that is new, that a change of the server would not be noticed; if err is nil, that it would be.
+// noteUnguarded notes, and logs if that is new, that a change of the server would not be noticed; if err is nil, that
+// it would be.
 func (i *Informer) noteUnguarded(ctx context.Context, change string, err error) {
 	if i.setUnguarded(change, err) {
 		klog.FromContext(ctx).Info("A change of the server would not be noticed", "change", change, "why", err.Error())
@@ -69,6 +70,7 @@ func (i *Informer) logUnguarded(logger klog.Logger) {
 		i.setUnguarded(whatTransform, errNoTransformVersion)
 	}
 	if changes := i.unguardedNow(); i.volatile == "" && len(changes) > 0 {
-		logger.Info("Changes that would not be noticed", "type", i.o.ObjectDescription, "representation", i.o.Identity.Representation, "changes", changes)
+		logger.Info("Changes that would not be noticed", "type", i.o.ObjectDescription, "representation",
+			i.o.Identity.Representation, "changes", changes)
 	}
 }

@@ -49,10 +49,13 @@ func TestUnguarded(t *testing.T) {
 		"not allowed":     {clusterID: forbidden, hash: known, want: []string{whatCluster + ": namespaces"}},
 		"no such request": {clusterID: answers(http.StatusNotImplemented), hash: known, want: []string{whatCluster + ":"}},
 		// The hash is no condition for a watch, whatever keeps it from being read.
-		"no OpenAPI":                  {clusterID: known, hash: answers(http.StatusInternalServerError), want: []string{whatSchema + ":"}},
-		"OpenAPI is no JSON":          {clusterID: known, hash: broken, want: []string{whatSchema + ": <html>"}},
-		"transform without a version": {clusterID: known, hash: known, transform: true, want: []string{whatTransform + ": Options.TransformVersion"}},
-		"no look-ups possible":        {clusterID: known, hash: known, selectorless: true, want: []string{"a server that was restored"}},
+		"no OpenAPI": {clusterID: known, hash: answers(http.StatusInternalServerError),
+			want: []string{whatSchema + ":"}},
+		"OpenAPI is no JSON": {clusterID: known, hash: broken, want: []string{whatSchema + ": <html>"}},
+		"transform without a version": {clusterID: known, hash: known, transform: true,
+			want: []string{whatTransform + ": Options.TransformVersion"}},
+		"no look-ups possible": {clusterID: known, hash: known, selectorless: true,
+			want: []string{"a server that was restored"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {

@@ -50,7 +50,8 @@ func TestOnTheWire(t *testing.T) {
 	defer api.Stop()
 	for n := range 100 {
 		must(t)(api.Create(podsResource, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-			Namespace: "default", Name: fmt.Sprintf("p%02d", n), Annotations: map[string]string{"big": strings.Repeat("x", 4<<10)},
+			Namespace: "default", Name: fmt.Sprintf("p%02d", n),
+			Annotations: map[string]string{"big": strings.Repeat("x", 4<<10)},
 		}}))
 	}
 	for _, tt := range []struct{ contentType, want string }{

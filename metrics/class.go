@@ -34,7 +34,8 @@ const (
 
 // classes are the values of the label class.
 var classes = []class{
-	healthy, noSpace, replaced, outcomeUnknown, damaged, slowDisk, closed, denied, notServed, server, connection, otherCluster,
+	healthy, noSpace, replaced, outcomeUnknown, damaged, slowDisk, closed, denied, notServed, server, connection,
+	otherCluster,
 	strays, other,
 }
 

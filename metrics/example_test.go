@@ -37,7 +37,8 @@ type following struct{ *Metrics }
 func (f following) InformerMade(i *informer.Informer) {
 	f.Metrics.InformerMade(i)
 	i.SubscribeSource(func(c informer.SourceChange) {
-		klog.InfoS("Data come from elsewhere", "resource", i.Identity().Resource, "from", c.From, "to", c.To, "lastContact", c.LastContact, "err", c.Err)
+		klog.InfoS("Data come from elsewhere", "resource", i.Identity().Resource, "from", c.From, "to", c.To, "lastContact",
+			c.LastContact, "err", c.Err)
 	})
 }
 

@@ -32,9 +32,9 @@ var (
 // New returns metrics without informers. The caller registers them.
 func New() *Metrics { return &Metrics{byPointer: map[*informer.Informer]*observed{}} }
 
-// CountReceived returns a copy of config for clients whose received bytes are to be counted: what the network carries, with
-// headers, TLS and compression as they are. Clients made of the copy have connections of their own. A config with a Transport
-// of its own does not dial, so its bytes are not counted.
+// CountReceived returns a copy of config for clients whose received bytes are to be counted: what the network carries,
+// with headers, TLS and compression as they are. Clients made of the copy have connections of their own. A config with
+// a Transport of its own does not dial, so its bytes are not counted.
 func (m *Metrics) CountReceived(config *rest.Config) *rest.Config {
 	m.counts.Store(true)
 	return m.received.Count(config)

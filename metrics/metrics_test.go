@@ -52,7 +52,8 @@ func TestExposition(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		left := map[string]bool{"larder_store_size_bytes": true, "larder_store_free_bytes": true, "larder_store_written_bytes_total": true}
+		left := map[string]bool{"larder_store_size_bytes": true, "larder_store_free_bytes": true,
+			"larder_store_written_bytes_total": true}
 		for _, name := range named(text) {
 			left[name] = true
 		}
@@ -61,7 +62,8 @@ func TestExposition(t *testing.T) {
 				t.Errorf("%s is not in testdata/exposition.txt", f.GetName())
 			}
 		}
-		if n := len(r.samples("larder_store_size_bytes", "larder_store_free_bytes", "larder_store_written_bytes_total")); n != 3 {
+		if n := len(r.samples("larder_store_size_bytes", "larder_store_free_bytes",
+			"larder_store_written_bytes_total")); n != 3 {
 			t.Errorf("%d of 3 metrics of the file", n)
 		}
 		r.close()
@@ -122,8 +124,10 @@ func TestOffline(t *testing.T) {
 		})
 		time.Sleep(time.Hour)
 		r.run(r.inform(informer.Options{}))
-		r.expect("offline", "larder_degraded Denied 1", "larder_objects 1", "larder_resource_version_age_seconds 3600", "larder_source disk 1")
-		if got, want := r.samples("larder_last_contact_timestamp_seconds"), fmt.Sprint("larder_last_contact_timestamp_seconds ", float64(heard)); len(got) != 1 || got[0] != want {
+		r.expect("offline", "larder_degraded Denied 1", "larder_objects 1", "larder_resource_version_age_seconds 3600",
+			"larder_source disk 1")
+		if got, want := r.samples("larder_last_contact_timestamp_seconds"),
+			fmt.Sprint("larder_last_contact_timestamp_seconds ", float64(heard)); len(got) != 1 || got[0] != want {
 			t.Errorf("last contact %q, want %q", got, want)
 		}
 		r.absent("not synced", "larder_informer_synced")
@@ -196,7 +200,7 @@ func TestFullDisk(t *testing.T) {
 		r.source.Add(big)
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		r.expect("full", "larder_degraded NoSpace 1", "larder_source live 1") // what can not be committed is in memory
+		r.expect("full", "larder_degraded NoSpace 1", "larder_source live 1") // what cannot be committed is in memory
 		if len(r.samples("larder_commit_failures_total")) == 0 {
 			t.Error("no failures were counted")
 		}
@@ -231,7 +235,7 @@ func TestEndedInformers(t *testing.T) {
 	})
 }
 
-// TestOneCollectionTwice: of two informers that can not be told apart the older is shown; a gathering never fails.
+// TestOneCollectionTwice: of two informers that cannot be told apart the older is shown; a gathering never fails.
 func TestOneCollectionTwice(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -243,14 +247,15 @@ func TestOneCollectionTwice(t *testing.T) {
 		r.expect("both", "larder_objects 1")
 		r.absent("the older has no handler", "larder_handler_duration_seconds")
 		stop()
-		r.expect("the newer", "larder_handler_duration_seconds github.com/larder-dev/larder/metrics.sleeper 1 of 0.5", "larder_objects 1")
+		r.expect("the newer", "larder_handler_duration_seconds github.com/larder-dev/larder/metrics.sleeper 1 of 0.5",
+			"larder_objects 1")
 		r.absent("in memory", "larder_store_size_bytes")
 		r.close()
 	})
 }
 
-// TestSuccessorOfAClosedStore: an informer that was never run, and whose store was closed, does not stand in front of those that
-// were made after it. (issue 3)
+// TestSuccessorOfAClosedStore: an informer that was never run, and whose store was closed, does not stand in front of
+// those that were made after it. (issue 3)
 func TestSuccessorOfAClosedStore(t *testing.T) {
 	for _, when := range []string{"before its successor is made", "after that"} {
 		t.Run(when, func(t *testing.T) {
@@ -292,7 +297,8 @@ func TestHandlers(t *testing.T) {
 		r.expect("at the start", "larder_handler_pending_calls github.com/larder-dev/larder/metrics.sleeper 8")
 		time.Sleep(time.Second)
 		synctest.Wait()
-		r.expect("a second later", "larder_handler_duration_seconds github.com/larder-dev/larder/metrics.sleeper 4 of 2", "larder_handler_pending_calls github.com/larder-dev/larder/metrics.sleeper 4")
+		r.expect("a second later", "larder_handler_duration_seconds github.com/larder-dev/larder/metrics.sleeper 4 of 2",
+			"larder_handler_pending_calls github.com/larder-dev/larder/metrics.sleeper 4")
 		r.close()
 	})
 }

@@ -126,18 +126,21 @@ func (o *observed) collectHandlers(ch chan<- prometheus.Metric, handlers []infor
 func (o *observed) collectDurable(ch chan<- prometheus.Metric, handlers []durable.Status) {
 	for _, h := range handlers {
 		for d, v := range map[*prometheus.Desc]float64{
-			durableBehind: float64(h.Behind), durableFailing: float64(h.Failing), durableStalled: oneIf(h.Stalled), durableReplaying: oneIf(h.Replaying),
+			durableBehind: float64(h.Behind), durableFailing: float64(h.Failing), durableStalled: oneIf(h.Stalled),
+			durableReplaying: oneIf(h.Replaying),
 		} {
 			o.send(ch, d, prometheus.GaugeValue, v, h.Name)
 		}
 	}
 }
 
-func (o *observed) send(ch chan<- prometheus.Metric, d *prometheus.Desc, t prometheus.ValueType, v float64, more ...string) {
+func (o *observed) send(
+	ch chan<- prometheus.Metric, d *prometheus.Desc, t prometheus.ValueType, v float64, more ...string,
+) {
 	ch <- prometheus.MustNewConstMetric(d, t, v, append(o.labels, more...)...)
 }
 
-// collectFile sends the metrics of a file, or nothing if it is closed or can not be read: the informers' say why.
+// collectFile sends the metrics of a file, or nothing if it is closed or cannot be read: the informers' say why.
 func collectFile(ch chan<- prometheus.Metric, f *store.Store) {
 	size, free, err := f.Size()
 	if err != nil {

@@ -41,7 +41,8 @@ func constants(t *testing.T, file, typeName string) (values []string) {
 	return values
 }
 
-// TestEachReasonHasALabel: what a list was made for, and what noticed an incident, is a label of its own, and in the documentation.
+// TestEachReasonHasALabel: what a list was made for, and what noticed an incident, is a label of its own, and in the
+// documentation.
 func TestEachReasonHasALabel(t *testing.T) {
 	doc, err := os.ReadFile("doc.go")
 	if err != nil {

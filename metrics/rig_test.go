@@ -119,7 +119,8 @@ func (r *rig) stop() {
 }
 
 func identity(namespace string) entry.Identity {
-	id, err := entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods"), Namespace: namespace}.Canonical()
+	id, err := entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods"),
+		Namespace: namespace}.Canonical()
 	if err != nil {
 		panic(err)
 	}

@@ -18,11 +18,13 @@ import (
 // that is fetched by itself is a request.
 const lackingShare = 4
 
-// errOtherObject is why objects can not be fetched one by one.
-var errOtherObject = errors.New("the field selector of the requests is overwritten on the way, or the server ignores it, so single objects can not be fetched")
+// errOtherObject is why objects cannot be fetched one by one.
+var errOtherObject = errors.New(
+	"the field selector of the requests is overwritten on the way, or the server ignores it, so single objects cannot " +
+		"be fetched")
 
-// byMetadata reports whether the list is to come by metadata (Options.ListMetadata). Only where what is held is of this history and in order: else all bodies
-// are wanted.
+// byMetadata reports whether the list is to come by metadata (Options.ListMetadata). Only where what is held is of this
+// history and in order: else all bodies are wanted.
 func (s *session) byMetadata(ctx context.Context, reason Reason) bool {
 	switch {
 	case s.o.ListMetadata == nil || s.noMetadata || s.noLookups || !entry.ComparableRV(s.cur.rv):
@@ -61,7 +63,7 @@ func (l metadataList) ListWithContext(ctx context.Context, o metav1.ListOptions)
 func (l *list) takeRefs(ctx context.Context, p page) outcome {
 	refs, err := l.refsOf(ctx, p.items)
 	if err == nil && !entry.ComparableRV(p.rv) {
-		err = fmt.Errorf("the list's resourceVersion %q can not be compared", p.rv)
+		err = fmt.Errorf("the list's resourceVersion %q cannot be compared", p.rv)
 	}
 	if err != nil {
 		return l.wholeInstead(ctx, err)
@@ -110,8 +112,8 @@ func (l *list) refsOf(ctx context.Context, items []runtime.Object) ([]entry.Obje
 	return refs, nil
 }
 
-// wholeInstead asks for the same page, and those after it, with bodies: too many objects are lacking (err is nil), or metadata
-// do not do here.
+// wholeInstead asks for the same page, and those after it, with bodies: too many objects are lacking (err is nil), or
+// metadata do not do here.
 func (l *list) wholeInstead(ctx context.Context, err error) outcome {
 	if err != nil && !isDenied(err) { // which may pass
 		l.s.noMetadata = true
@@ -122,7 +124,8 @@ func (l *list) wholeInstead(ctx context.Context, err error) outcome {
 	return outcome{}
 }
 
-// takeOne takes an object that was fetched by itself. One that is gone, or has changed, since the page is as the watch tells.
+// takeOne takes an object that was fetched by itself. One that is gone, or has changed, since the page is as the watch
+// tells.
 func (l *list) takeOne(ctx context.Context, p page) outcome {
 	for _, obj := range p.items {
 		if ref, _ := l.s.refOf(obj); ref.Key != l.pages.one {

@@ -18,7 +18,8 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// metadata is Options.ListMetadata of a server. It counts the lists; refuse, if set, is their answer, and refuseOne that of requests for one object.
+// metadata is Options.ListMetadata of a server. It counts the lists; refuse, if set, is their answer, and refuseOne
+// that of requests for one object.
 type metadata struct {
 	s                 *server
 	lists             int
@@ -75,7 +76,8 @@ func (g *rig) wantWhole(n, fetched int) {
 		}
 	}
 	if st := g.r.Status(); got != n || st.Fetches != fetched {
-		g.t.Errorf("%d objects came whole, %d of them by themselves; want %d and %d; told %q", got, st.Fetches, n, fetched, g.m.lines())
+		g.t.Errorf("%d objects came whole, %d of them by themselves; want %d and %d; told %q", got, st.Fetches, n, fetched,
+			g.m.lines())
 	}
 }
 
@@ -108,7 +110,8 @@ func TestListByMetadata(t *testing.T) {
 	})
 }
 
-// TestListByMetadataOfTheSame: where nothing has changed nothing is fetched, and nothing is watched before the end of the list.
+// TestListByMetadataOfTheSame: where nothing has changed nothing is fetched, and nothing is watched before the end of
+// the list.
 func TestListByMetadataOfTheSame(t *testing.T) {
 	bubble(t, func(g *rig) {
 		o := reflector.Options{ListMetadata: (&metadata{s: g.s}).list}
@@ -164,8 +167,8 @@ func (m *memory) beginning() bool {
 	return m.replace == nil
 }
 
-// TestObjectsMoveOnWhileTheyAreFetched: an object that is newer than the list, gone, or gone and back when it is fetched; and others, known or
-// not, that change meanwhile. The list ends where the watch has told all of that.
+// TestObjectsMoveOnWhileTheyAreFetched: an object that is newer than the list, gone, or gone and back when it is
+// fetched; and others, known or not, that change meanwhile. The list ends where the watch has told all of that.
 func TestObjectsMoveOnWhileTheyAreFetched(t *testing.T) {
 	for name, change := range map[string]func(g *rig, key string){
 		"changed":   func(g *rig, key string) { g.s.put(key, "3") },
@@ -200,8 +203,8 @@ func TestObjectsMoveOnWhileTheyAreFetched(t *testing.T) {
 	}
 }
 
-// TestListByMetadataEndsWhereTheWatchIs: an object that is fetched is newer than the list, or gone, and the watch is behind: it is stuck. The list must not end
-// before the watch has come to where that object was seen.
+// TestListByMetadataEndsWhereTheWatchIs: an object that is fetched is newer than the list, or gone, and the watch is
+// behind: it is stuck. The list must not end before the watch has come to where that object was seen.
 func TestListByMetadataEndsWhereTheWatchIs(t *testing.T) {
 	for name, change := range map[string]func(g *rig, key string){
 		"changed": func(g *rig, key string) { g.s.put(key, "3") },
@@ -267,7 +270,7 @@ func TestHistoryEndsWhileObjectsAreFetched(t *testing.T) {
 	})
 }
 
-// TestFetchFails: an object that can not be fetched for a while is neither lost nor forgotten.
+// TestFetchFails: an object that cannot be fetched for a while is neither lost nor forgotten.
 func TestFetchFails(t *testing.T) {
 	for name, fault := range map[string]error{
 		"refused": errRefused, "500": apierrors.NewInternalError(errors.New("boom")), "cut": context.DeadlineExceeded,
@@ -307,7 +310,8 @@ func TestMetadataRefused(t *testing.T) {
 		"403":               {apierrors.NewForbidden(things, "", errors.New("no")), nil, 2},
 		"no uid":            {nil, nil, 1},
 		"406 of one object": {errRefused, apierrors.NewGenericServerResponse(406, "get", things, "", "no", 0, true), 0},
-		"403 of one object": {apierrors.NewForbidden(things, "", errors.New("no")), apierrors.NewForbidden(things, "", errors.New("no")), 2},
+		"403 of one object": {apierrors.NewForbidden(things, "", errors.New("no")),
+			apierrors.NewForbidden(things, "", errors.New("no")), 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(g *rig) {
@@ -343,7 +347,8 @@ func TestMetadataRefused(t *testing.T) {
 	}
 }
 
-// TestFetchOfAnother: a ListerWatcher that overwrites the field selector can not fetch one object. It is asked for whole lists.
+// TestFetchOfAnother: a ListerWatcher that overwrites the field selector cannot fetch one object. It is asked for
+// whole lists.
 func TestFetchOfAnother(t *testing.T) {
 	bubble(t, func(g *rig) {
 		o := reflector.Options{PageSize: 10, ListMetadata: (&metadata{s: g.s}).list,

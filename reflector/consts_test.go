@@ -24,7 +24,7 @@ const (
 // below compares two resourceVersions that can be.
 func below(a, b string) bool { return entry.NewerRV(b, a) }
 
-// maxRV returns the larger one; one that can not be compared loses.
+// maxRV returns the larger one; one that cannot be compared loses.
 func maxRV(a, b string) string {
 	if !entry.ComparableRV(a) || below(a, b) {
 		return b

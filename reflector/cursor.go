@@ -24,7 +24,7 @@ func maxRV(a, b string) string {
 func (c *cursor) reached(rv string) bool { return entry.ComparableRV(c.rv) && !below(c.rv, rv) }
 
 // advance moves on to the resourceVersion of an event or bookmark, and returns what to
-// tell the sink: where the stream stands, or "" if the two can not be compared.
+// tell the sink: where the stream stands, or "" if the two cannot be compared.
 func (c *cursor) advance(rv string) string {
 	if !entry.ComparableRV(c.rv) || !entry.ComparableRV(rv) {
 		return ""

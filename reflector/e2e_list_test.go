@@ -40,7 +40,8 @@ func (l *live) relist() {
 	l.wait("counted by both", l.counted)
 }
 
-// counted: the server has counted what the reflector has. A watch beside a list may still be on its way when the list ends.
+// counted: the server has counted what the reflector has. A watch beside a list may still be on its way when the list
+// ends.
 func (l *live) counted() bool {
 	st, c := l.r.Status(), l.s.Counts(configMaps)
 	return st.Pages == c.Lists && st.Probes == c.Probes && st.Watches == c.Watches
@@ -81,8 +82,8 @@ func TestLiveLists(t *testing.T) {
 	}
 }
 
-// TestLiveWatchListBreaks: the connection breaks in the middle, in several ways; then it is asked for again, and the sink has seen nothing
-// but an aborted list.
+// TestLiveWatchListBreaks: the connection breaks in the middle, in several ways; then it is asked for again, and the
+// sink has seen nothing but an aborted list.
 func TestLiveWatchListBreaks(t *testing.T) {
 	for name, fault := range map[string]fakeapi.Fault{
 		"reset": {Verb: "watch", Times: 1, Reset: true, AfterEvents: 30},
@@ -106,10 +107,12 @@ func TestLiveWatchListBreaks(t *testing.T) {
 	}
 }
 
-// TestLivePagesCut: a link that loses the end of every long answer, in several ways; with the first page, and with a later one.
+// TestLivePagesCut: a link that loses the end of every long answer, in several ways; with the first page, and with a
+// later one.
 func TestLivePagesCut(t *testing.T) {
 	for name, fault := range map[string]fakeapi.Fault{
-		"reset": {Reset: true}, "EOF": {EOF: true}, "reset later": {Reset: true, After: 2}, "EOF later": {EOF: true, After: 2},
+		"reset": {Reset: true}, "EOF": {EOF: true}, "reset later": {Reset: true, After: 2},
+		"EOF later": {EOF: true, After: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			// 20 objects are less, 40 are more.
@@ -119,7 +122,8 @@ func TestLivePagesCut(t *testing.T) {
 				l.s.InjectFault(fault)
 			})
 			lines := l.m.lines()
-			if n := count(lines, "BEGIN"); n != 1 || count(lines, "PAGE 20") != 10-2*fault.After || count(lines, "PAGE 40") != fault.After {
+			if n := count(lines, "BEGIN"); n != 1 || count(lines, "PAGE 20") != 10-2*fault.After ||
+				count(lines, "PAGE 40") != fault.After {
 				t.Errorf("told %q", lines)
 			}
 			if got := l.lists(); len(got) > 13 || slices.Contains(got, "limit=10") {

@@ -54,7 +54,8 @@ func newLive(t *testing.T, objects int, before ...func(l *live)) *live {
 // start runs a reflector with a client of its own.
 func (l *live) start() {
 	client := kubernetes.NewForConfigOrDie(l.s.Config())
-	lw := cache.NewFilteredListWatchFromClient(client.CoreV1().RESTClient(), "configmaps", "default", func(*metav1.ListOptions) {})
+	lw := cache.NewFilteredListWatchFromClient(client.CoreV1().RESTClient(), "configmaps", "default",
+		func(*metav1.ListOptions) {})
 	l.startWith(lw)
 }
 
@@ -83,7 +84,8 @@ func (l *live) stop() {
 }
 
 func (l *live) put(name, value string) {
-	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Data: map[string]string{"v": value}}
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+		Data: map[string]string{"v": value}}
 	_, err := l.s.Create(configMaps, cm)
 	if apierrors.IsAlreadyExists(err) {
 		_, err = l.s.Update(configMaps, cm)
@@ -163,7 +165,8 @@ func TestLiveDrainByBookmark(t *testing.T) {
 	l := newLive(t, 5)
 	l.stop()
 	l.m.forget()
-	if _, err := l.s.Create(corev1.SchemeGroupVersion.WithResource("secrets"), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x"}}); err != nil {
+	if _, err := l.s.Create(corev1.SchemeGroupVersion.WithResource("secrets"),
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x"}}); err != nil {
 		t.Fatal(err)
 	}
 	l.start()

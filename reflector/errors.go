@@ -19,10 +19,11 @@ import (
 var (
 	// ErrPanicked: the ListerWatcher, Options.Verify or Options.Lookup panicked, and utilruntime.ReallyCrash is off.
 	ErrPanicked = guest.ErrPanicked
-	// ErrOverdue: a call has not returned although its context has ended. One of the ListerWatcher is still waited for, one of
-	// Options.Verify or Options.Lookup is left to itself.
+	// ErrOverdue: a call has not returned although its context has ended. One of the ListerWatcher is still waited for,
+	// one of Options.Verify or Options.Lookup is left to itself.
 	ErrOverdue = guest.ErrOverdue
-	// ErrPutOff: the server has answered, and said no more than that it is to be asked later, for as long as the request had.
+	// ErrPutOff: the server has answered, and said no more than that it is to be asked later, for as long as the request
+	// had.
 	ErrPutOff = errors.New("the server puts the request off")
 	// ErrShortWatch: the server ended a watch in order, but right after it began.
 	ErrShortWatch = errors.New("the watch ended right after it began")
@@ -38,8 +39,8 @@ var (
 	ErrSlowInitialEvents = errors.New("a watch's initial events did not come to their end in time")
 )
 
-// ErrStrays: objects came that are none of those asked for (Status.Stray wraps it); or a list had nothing else, or was of another shard, so it was
-// thrown away.
+// ErrStrays: objects came that are none of those asked for (Status.Stray wraps it); or a list had nothing else, or was
+// of another shard, so it was thrown away.
 var ErrStrays = errors.New("something else is listed than was asked for")
 
 // isExpired reports a 410: the history, or the continue token, is gone.
@@ -58,18 +59,20 @@ func isTooLarge(err error) bool {
 
 // isDenied reports an answer that only a change at the server mends: rights, or a resource that is not served.
 func isDenied(err error) bool {
-	return errors.Is(err, ErrStrays) || apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
+	return errors.Is(err, ErrStrays) || apierrors.IsForbidden(err) || apierrors.IsNotFound(err) ||
+		apierrors.IsMethodNotSupported(err)
 }
 
 // isRefused reports that the server does not take the request's parameters.
 func isRefused(err error) bool { return apierrors.IsBadRequest(err) || apierrors.IsInvalid(err) }
 
-// inTheBody is part of what client-go's REST client says of every answer whose body broke off, whatever the transport's error was; it has no
-// error of its own for that.
+// inTheBody is part of what client-go's REST client says of every answer whose body broke off, whatever the transport's
+// error was; it has no error of its own for that.
 const inTheBody = "reading response body"
 
-// isCut reports that an answer did not come in time, or not to its end: less of it might. A 504 is the server's, or a gateway's, word for the
-// same. A connection that could not be made, or was lost before the answer, says nothing about its size, and neither does a server that puts a request off.
+// isCut reports that an answer did not come in time, or not to its end: less of it might. A 504 is the server's, or a
+// gateway's, word for the same. A connection that could not be made, or was lost before the answer, says nothing about
+// its size, and neither does a server that puts a request off.
 func isCut(err error) bool {
 	if errors.Is(err, ErrPutOff) {
 		return false

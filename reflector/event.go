@@ -91,7 +91,7 @@ func eventRV(ev watch.Event) string {
 	return acc.GetResourceVersion()
 }
 
-// check reports whether an event can be delivered, and what it is about. One that can not is
+// check reports whether an event can be delivered, and what it is about. One that cannot is
 // logged and counted; it never moves the stream on.
 func (s *session) check(ctx context.Context, ev watch.Event) (entry.ObjectRef, bool) {
 	ref, err := s.refOf(ev.Object)
@@ -106,7 +106,8 @@ func (s *session) check(ctx context.Context, ev watch.Event) (entry.ObjectRef, b
 		return ref, false
 	}
 	if !entry.ComparableRV(ref.ResourceVersion) {
-		klog.FromContext(ctx).V(2).Info("An event's resourceVersion can not be compared: it does not move the stream on", "key", ref.Key, "resourceVersion", ref.ResourceVersion)
+		klog.FromContext(ctx).V(2).Info("An event's resourceVersion cannot be compared: it does not move the stream on",
+			"key", ref.Key, "resourceVersion", ref.ResourceVersion)
 	}
 	return ref, true
 }
@@ -169,7 +170,8 @@ func (s *session) admit(ref entry.ObjectRef, obj runtime.Object) error {
 	return nil
 }
 
-// resumable is the resourceVersion that the sink may resume from: none while astray, since what should be there may be missing.
+// resumable is the resourceVersion that the sink may resume from: none while astray, since what should be there may be
+// missing.
 func (s *session) resumable(rv string) string {
 	if s.astray {
 		return ""

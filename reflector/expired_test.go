@@ -201,7 +201,8 @@ func TestExpiredInACircle(t *testing.T) {
 	})
 }
 
-// TestFetchesInVain: the watch is gone for good and has not come to what was fetched, so the list can not end, whatever else is fetched.
+// TestFetchesInVain: the watch is gone for good and has not come to what was fetched, so the list cannot end, whatever
+// else is fetched.
 func TestFetchesInVain(t *testing.T) {
 	bubble(t, func(g *rig) {
 		o := reflector.Options{ListMetadata: (&metadata{s: g.s}).list}

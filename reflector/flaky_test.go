@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// flakyLink is a proxy whose connections are cut. While it is down new ones are taken and wait, so that no request fails
-// of itself: client-go does not see the outage.
+// flakyLink is a proxy whose connections are cut. While it is down new ones are taken and wait, so that no request
+// fails of itself: client-go does not see the outage.
 type flakyLink struct {
 	l      net.Listener
 	target string
@@ -94,8 +94,8 @@ func (f *flakyLink) pass() {
 	}
 }
 
-// TestOvertakenRewindThroughAFlakyLink: the server is restored, and written past us, while the connection is cut, at random
-// moments of the guards and the drains. None is missed. (Issue 16, A13.) LARDER_SOAK=1 makes 300 rounds.
+// TestOvertakenRewindThroughAFlakyLink: the server is restored, and written past us, while the connection is cut, at
+// random moments of the guards and the drains. None is missed. (Issue 16, A13.) LARDER_SOAK=1 makes 300 rounds.
 func TestOvertakenRewindThroughAFlakyLink(t *testing.T) {
 	rounds := 20
 	if os.Getenv("LARDER_SOAK") != "" {
@@ -198,5 +198,6 @@ func (l *live) through(link *flakyLink) {
 	cfg.Host = "http://" + link.l.Addr().String()
 	client := kubernetes.NewForConfigOrDie(cfg)
 	l.client = client
-	l.startWith(cache.NewFilteredListWatchFromClient(client.CoreV1().RESTClient(), "configmaps", "default", func(*metav1.ListOptions) {}))
+	l.startWith(cache.NewFilteredListWatchFromClient(client.CoreV1().RESTClient(), "configmaps", "default",
+		func(*metav1.ListOptions) {}))
 }

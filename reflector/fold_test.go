@@ -37,7 +37,8 @@ func TestFold(t *testing.T) {
 		g.sleep(5 * time.Second)
 		g.converged()
 		log := g.m.lines()
-		if end := slices.Index(log, "END 137"); end < 0 || count(log[:end], "ADDED")+count(log[:end], "MODIFIED")+count(log[:end], "DELETED") != 7 {
+		if end := slices.Index(log, "END 137"); end < 0 ||
+			count(log[:end], "ADDED")+count(log[:end], "MODIFIED")+count(log[:end], "DELETED") != 7 {
 			t.Errorf("told %q", log)
 		}
 		if st := g.r.Status(); st.Pages != 3 || st.Watches != 1 || st.ResourceVersion != "137" {
@@ -181,7 +182,8 @@ func TestFoldedWatchExpires(t *testing.T) {
 		g.start(reflector.Options{PageSize: 10})
 		g.sleep(20 * time.Second)
 		g.converged()
-		if l := g.m.lines(); count(l, "BEGIN Cold") != 1 || count(l, "END") != 2 || count(l, "BEGIN Expired") != 1 || count(l, "ABORT") != 0 {
+		if l := g.m.lines(); count(l, "BEGIN Cold") != 1 || count(l, "END") != 2 || count(l, "BEGIN Expired") != 1 ||
+			count(l, "ABORT") != 0 {
 			t.Errorf("told %q", l)
 		}
 		g.wantErrs("too old", "too old resource version: 131 (132)") // the folded watch, and the one after the list

@@ -6,10 +6,11 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// gatherer reads a watch up to the end of its initial events, on a goroutine of its own, so that the next page's are decoded while the
-// sink takes the last page. It holds one page at most.
+// gatherer reads a watch up to the end of its initial events, on a goroutine of its own, so that the next page's are
+// decoded while the sink takes the last page. It holds one page at most.
 type gatherer struct {
-	// batches are pages of events; the last one ends with the end of the initial events, or with an ERROR. Closed after it.
+	// batches are pages of events; the last one ends with the end of the initial events, or with an ERROR. Closed after
+	// it.
 	batches chan []watch.Event
 	// beats holds a token when events have come.
 	beats  chan struct{}

@@ -128,9 +128,11 @@ func (s *session) lookUpByHook(ctx context.Context, key string) (entry.ObjectRef
 	return f.ref, f.is, err
 }
 
-// lookUpOne reads one identity, and where the server stands, if the answer tells. It is not usable if this ListerWatcher
-// can not look up.
-func (s *session) lookUpOne(ctx context.Context, key string) (ref entry.ObjectRef, found, usable bool, at string, err error) {
+// lookUpOne reads one identity, and where the server stands, if the answer tells. It is not usable if this
+// ListerWatcher cannot look up.
+func (s *session) lookUpOne(
+	ctx context.Context, key string,
+) (ref entry.ObjectRef, found, usable bool, at string, err error) {
 	if s.o.Lookup != nil {
 		ref, found, err = s.lookUpByHook(ctx, key)
 		return ref, found, true, "", err
@@ -144,7 +146,9 @@ func (s *session) lookUpOne(ctx context.Context, key string) (ref entry.ObjectRe
 	s.r.board.update(func(st *Status) { st.Lookups++; st.Probes++ })
 	list, m, err := s.listOne(ctx, metav1.ListOptions{Limit: 1, FieldSelector: keySelector(key)}, "look up "+key+" of")
 	if errors.Is(err, errTooLong) {
-		klog.FromContext(ctx).Info("An object is too large to be looked up over this link; the guard against a rewound server does without it", "key", key)
+		klog.FromContext(ctx).Info(
+			"An object is too large to be looked up over this link; the guard against a rewound server does without it", "key",
+			key)
 		s.heavy[key] = true
 	}
 	if apierrors.IsBadRequest(err) {
@@ -167,7 +171,9 @@ func (s *session) lookUpOne(ctx context.Context, key string) (ref entry.ObjectRe
 func (s *session) giveUpLookups(ctx context.Context, why string) {
 	s.noLookups = true
 	s.r.board.update(func(st *Status) { st.NoLookups = why })
-	klog.FromContext(ctx).Info("Objects can not be looked up one by one: a server that was rewound and has overtaken us will not be noticed", "why", why)
+	klog.FromContext(ctx).Info(
+		"Objects cannot be looked up one by one: a server that was rewound and has overtaken us will not be noticed", "why",
+		why)
 }
 
 // pick finds the object of that key in the answer, and tells whether there were others. An empty

@@ -53,11 +53,16 @@ func TestRewoundServerHasOvertakenUs(t *testing.T) {
 		longHistory  bool
 		wantNoChange bool
 	}{
-		{"created in the lost part", func(s *server) { s.put("a/y", "1") }, func(s *server) { s.other(10) }, true, true, false},
-		{"updated in the lost part", func(s *server) { s.put("a/x", "2") }, func(s *server) { s.other(10) }, true, true, false},
-		{"created in both", func(s *server) { s.put("a/y", "1") }, func(s *server) { s.put("a/y", "2"); s.other(10) }, true, true, false},
-		{"updated in both, past us", func(s *server) { s.put("a/x", "2"); s.other(2) }, func(s *server) { s.other(10); s.put("a/x", "3") }, false, true, false},
-		{"created, then everything past us", func(s *server) { s.put("a/y", "1"); s.put("a/z", "1") }, func(s *server) { s.other(10); s.put("a/y", "2") }, true, true, false},
+		{"created in the lost part", func(s *server) { s.put("a/y", "1") }, func(s *server) { s.other(10) }, true, true,
+			false},
+		{"updated in the lost part", func(s *server) { s.put("a/x", "2") }, func(s *server) { s.other(10) }, true, true,
+			false},
+		{"created in both", func(s *server) { s.put("a/y", "1") }, func(s *server) { s.put("a/y", "2"); s.other(10) }, true,
+			true, false},
+		{"updated in both, past us", func(s *server) { s.put("a/x", "2"); s.other(2) },
+			func(s *server) { s.other(10); s.put("a/x", "3") }, false, true, false},
+		{"created, then everything past us", func(s *server) { s.put("a/y", "1"); s.put("a/z", "1") },
+			func(s *server) { s.other(10); s.put("a/y", "2") }, true, true, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -181,7 +186,12 @@ func TestNoFalseRewindUnderLoad(t *testing.T) {
 			g.s.put(fmt.Sprintf("a/%d", i), "1")
 		}
 		i := 0
-		g.s.afterList = func(request) { i++; g.s.put(fmt.Sprintf("a/%d", i%20), "2"); g.s.remove(fmt.Sprintf("a/%d", (i*7)%20)) }
+		g.s.afterList = func(request) {
+			i++
+			g.s.put(fmt.Sprintf("a/%d", i%20),
+				"2")
+			g.s.remove(fmt.Sprintf("a/%d", (i*7)%20))
+		}
 		g.start(reflector.Options{})
 		g.m.forget()
 		lists := g.r.Status().Lists

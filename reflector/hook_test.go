@@ -72,7 +72,8 @@ func (g *rig) end() {
 	}
 }
 
-// TestHooksThatHang: a call of Verify or Lookup that never returns is an error like any other after its time, and does not keep Run from ending. (issue 3)
+// TestHooksThatHang: a call of Verify or Lookup that never returns is an error like any other after its time, and does
+// not keep Run from ending. (issue 3)
 func TestHooksThatHang(t *testing.T) {
 	for _, which := range []string{"Verify", "Lookup"} {
 		t.Run(which, func(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// Tests of single parts that can not be seen from outside.
+// Tests of single parts that cannot be seen from outside.
 
 func TestExamine(t *testing.T) {
 	held := entry.ObjectRef{Key: "a/x", UID: "u1", ResourceVersion: "90"}
@@ -33,7 +33,8 @@ func TestExamine(t *testing.T) {
 		{"updated since", entry.ObjectRef{UID: "u1", ResourceVersion: "101"}, true, changed},
 		{"replaced since", entry.ObjectRef{UID: "u2", ResourceVersion: "101"}, true, changed},
 		{"an older state", entry.ObjectRef{UID: "u1", ResourceVersion: "80"}, true, contradicts},
-		{"a state between ours and where the stream stands", entry.ObjectRef{UID: "u1", ResourceVersion: "95"}, true, contradicts},
+		{"a state between ours and where the stream stands", entry.ObjectRef{UID: "u1", ResourceVersion: "95"}, true,
+			contradicts},
 		{"at where the stream stands", entry.ObjectRef{UID: "u1", ResourceVersion: "100"}, true, contradicts},
 		{"another object, old", entry.ObjectRef{UID: "u2", ResourceVersion: "90"}, true, contradicts},
 		{"not comparable", entry.ObjectRef{UID: "u2", ResourceVersion: "x"}, true, agrees},

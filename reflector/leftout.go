@@ -39,7 +39,8 @@ func (s *session) fetchLeftOut(ctx context.Context, o outcome) outcome {
 			return s.listFor(ReasonLeftOut)
 		case err != nil && isCut(err) && s.cutLookups == maxCutLookups:
 			// It comes in no time that this link gives it. It stays recorded, for the next start; the others go on.
-			klog.FromContext(ctx).Info("An object that was left out does not come over the link; going on without it", "key", held.Key, "err", err)
+			klog.FromContext(ctx).Info("An object that was left out does not come over the link; going on without it", "key",
+				held.Key, "err", err)
 			s.leftOut, s.cutLookups = s.leftOut[1:], 0
 			continue
 		case err != nil:

@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// firstLimit is that of a run's first page, of which nothing is known. A server that is asked for 100,000 pods in pages of 500 takes 37 ms
-	// of its processor for each page more than there are in pages of 2,000, so the two small pages at the start are 2 % of the list's cost;
-	// and 500 objects of 100 KB come over a link where 2,000 do not.
+	// firstLimit is that of a run's first page, of which nothing is known. A server that is asked for 100,000 pods in
+	// pages of 500 takes 37 ms of its processor for each page more than there are in pages of 2,000, so the two small
+	// pages at the start are 2 % of the list's cost; and 500 objects of 100 KB come over a link where 2,000 do not.
 	firstLimit = 500
 	// leastLimit is not 1, which is a probe to whoever counts requests.
 	leastLimit = 2
@@ -23,14 +23,14 @@ const (
 	maxPenalty = 32
 )
 
-// limit is how many objects are asked for in a page. It is kept for the run: what the link and the objects are like, the next list need not
-// find out again.
+// limit is how many objects are asked for in a page. It is kept for the run: what the link and the objects are like,
+// the next list need not find out again.
 type limit struct {
 	next, least, most int64
 	// cutAt is the last limit whose answer was cut, 0 if a page as large has come since.
 	cutAt int64
-	// hold is how many pages more are to come before a larger one is tried; penalty what that was set to at the last cut. It
-	// doubles, since a link that cuts every long answer at once would else have each page asked for twice.
+	// hold is how many pages more are to come before a larger one is tried; penalty what that was set to at the last cut.
+	// It doubles, since a link that cuts every long answer at once would else have each page asked for twice.
 	hold, penalty int
 	// settled: a page has come since the last cut. Cuts in a row are one search for what comes, with one penalty.
 	settled bool

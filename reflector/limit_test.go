@@ -72,8 +72,8 @@ func TestFirstPages(t *testing.T) {
 	})
 }
 
-// TestPagesTooSlow: the first page does not come in its time until there is less of it; what did come is not doubled, as that would not.
-// When the link is better, pages grow again.
+// TestPagesTooSlow: the first page does not come in its time until there is less of it; what did come is not doubled,
+// as that would not. When the link is better, pages grow again.
 func TestPagesTooSlow(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(2000)
@@ -108,7 +108,9 @@ func cutErrors() map[string]error {
 		"504":               apierrors.NewTimeoutError("slow", 1),
 		"unexpected EOF":    io.ErrUnexpectedEOF,
 		"reset in the body": fmt.Errorf(body, &net.OpError{Op: "read", Err: syscall.ECONNRESET}),
-		"http2 in the body": errors.New("stream error when reading response body, may be caused by closed connection. Please retry. Original error: stream ID 5; INTERNAL_ERROR"),
+		"http2 in the body": errors.New(
+			"stream error when reading response body, may be caused by closed connection. Please retry. Original error: " +
+				"stream ID 5; INTERNAL_ERROR"),
 	}
 }
 

@@ -111,22 +111,24 @@ func (l *list) run(ctx context.Context) outcome {
 }
 
 // complete: the last page has been delivered, and the fold has passed every page. If resourceVersions
-// can not be compared, nothing is folded, and the pages have to do.
+// cannot be compared, nothing is folded, and the pages have to do.
 func (l *list) complete() bool {
 	return l.begun && l.pages.done && !l.ahead()
 }
 
-// ahead reports that the pages are ahead of the fold, so that the list can not end without the watch.
+// ahead reports that the pages are ahead of the fold, so that the list cannot end without the watch.
 func (l *list) ahead() bool {
 	return l.begun && entry.ComparableRV(l.fold.rv) && !l.fold.reached(l.target)
 }
 
-// judge ends the list, unless it had nothing but strays, or is of another shard: it is of something else, and says nothing about what is held.
+// judge ends the list, unless it had nothing but strays, or is of another shard: it is of something else, and says
+// nothing about what is held.
 func (l *list) judge(ctx context.Context) outcome {
 	strays, foreign := l.s.strays-l.strays, l.s.foreign.since(l.foreign)
 	switch {
 	case strays > 0 && !l.delivered:
-		return l.s.lose(ctx, l.s.describe("list", fmt.Errorf("%w (all %d objects of the list): %w", ErrStrays, strays, l.s.stray)))
+		return l.s.lose(ctx, l.s.describe("list", fmt.Errorf("%w (all %d objects of the list): %w", ErrStrays, strays,
+			l.s.stray)))
 	case !l.delivered && l.s.asksForAnother(foreign):
 		return l.s.lose(ctx, l.s.errAnotherShard(foreign))
 	case strays == 0:
@@ -201,8 +203,8 @@ func (l *list) takeItems(ctx context.Context, p page) outcome {
 	return outcome{}
 }
 
-// unsure reports that the list takes an object of equal UID and resourceVersion for the same. That holds on one timeline
-// only, and nobody has asked this server since the connection was lost whether it is on ours.
+// unsure reports that the list takes an object of equal UID and resourceVersion for the same. That holds on one
+// timeline only, and nobody has asked this server since the connection was lost whether it is on ours.
 func (l *list) unsure() bool { return !l.reason.Rewrites() && entry.ComparableRV(l.s.cur.rv) }
 
 // rewound returns the key of one of the newest objects that we hold which is in another state in the list, at a
@@ -223,7 +225,8 @@ func (l *list) rewound(items []entry.ObjectRef) string {
 
 // listForRewound gives the list up for one that compares bodies.
 func (l *list) listForRewound(ctx context.Context, key string) outcome {
-	klog.FromContext(ctx).Info("An object of the list is in another state than the one that we hold of it: "+rewound, "key", key,
+	klog.FromContext(ctx).Info("An object of the list is in another state than the one that we hold of it: "+rewound,
+		"key", key,
 		"resourceVersion", l.s.cur.rv)
 	return l.s.listFor(ReasonRewound)
 }
@@ -381,7 +384,8 @@ func (l *list) finish(ctx context.Context) outcome {
 	}
 	s.r.board.update(func(st *Status) { st.NotResumable = rv == "" })
 	if rv == "" {
-		klog.FromContext(ctx).Info("The server's resourceVersions can not be compared: every start will list", "resourceVersion", l.fold.rv)
+		klog.FromContext(ctx).Info("The server's resourceVersions cannot be compared: every start will list",
+			"resourceVersion", l.fold.rv)
 	}
 	if err := s.synced(ctx); err != nil {
 		return s.sinkClosed(err)

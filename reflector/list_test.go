@@ -228,7 +228,8 @@ func TestRelistDuringAList(t *testing.T) {
 		g.atPage(2, func() error { g.r.Relist(reflector.ReasonTransform); return nil })
 		g.start(reflector.Options{PageSize: 10})
 		g.sleep(time.Second)
-		g.wantLog("BEGIN Cold", "PAGE 10", "PAGE 5", "END 115", "SYNCED", "BEGIN TransformChanged", "PAGE 10", "PAGE 5", "END 115", "SYNCED")
+		g.wantLog("BEGIN Cold", "PAGE 10", "PAGE 5", "END 115", "SYNCED", "BEGIN TransformChanged", "PAGE 10", "PAGE 5",
+			"END 115", "SYNCED")
 		g.stop()
 	})
 }

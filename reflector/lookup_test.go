@@ -27,7 +27,8 @@ func TestRoutineReconnectIsCheap(t *testing.T) {
 		g.s.put("a/x", "2") // shows that the last watch holds
 		g.sleep(time.Millisecond)
 		st := g.r.Status()
-		if st.Lookups != st.Watches-1 || st.Probes != 2*(st.Watches-1) || st.Watches < 7 || st.Watches > 14 || st.Lists != 1 || st.Resumes != st.Watches-1 {
+		if st.Lookups != st.Watches-1 || st.Probes != 2*(st.Watches-1) || st.Watches < 7 || st.Watches > 14 ||
+			st.Lists != 1 || st.Resumes != st.Watches-1 {
 			t.Errorf("status %+v", st)
 		}
 		if len(g.errs) != 0 || g.m.syncs() != 1 {

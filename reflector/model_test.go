@@ -30,12 +30,13 @@ type model struct {
 	streams bool // o has them
 	// What a list may be for.
 	lostHistory, rewinds int
-	// breaks is how many requests failed and watches were ended: each can break a list by watch, which begins again and counts again.
+	// breaks is how many requests failed and watches were ended: each can break a list by watch, which begins again and
+	// counts again.
 	breaks int
 	n      int
 	// probed is the lowest resourceVersion that a probe has been told since the last Synced.
 	probed string
-	// muted: at some time there were no bookmarks, so that a drain can not be exact.
+	// muted: at some time there were no bookmarks, so that a drain cannot be exact.
 	muted bool
 	// l is Options.Link, if there is one; nobody is what a request is told while nobody listens.
 	l      *uplink.Link
@@ -102,7 +103,8 @@ func (m *model) draw() {
 	if m.streams = rapid.Bool().Draw(m.t, "watch list"); m.streams {
 		m.o = reflector.WithStreams(m.o)
 	}
-	m.s.initialEvents = rapid.SampledFrom([]initialEvents{sendsThem, sendsThem, refusesThem, ignoresThem}).Draw(m.t, "initial events")
+	m.s.initialEvents = rapid.SampledFrom([]initialEvents{sendsThem, sendsThem, refusesThem, ignoresThem}).Draw(m.t,
+		"initial events")
 	if rapid.Bool().Draw(m.t, "shard") {
 		m.o.Shard, m.s.view = half, half
 		m.s.heedsShards = rapid.Bool().Draw(m.t, "heeded")
@@ -243,7 +245,8 @@ func (m *model) burst() {
 }
 
 func (m *model) nap() {
-	m.sleep(time.Duration(rapid.SampledFrom([]int{1, 200, 900, 3000, 20_000, 100_000, 400_000}).Draw(m.t, "ms")) * time.Millisecond)
+	m.sleep(time.Duration(rapid.SampledFrom([]int{1, 200, 900, 3000, 20_000, 100_000, 400_000}).Draw(m.t,
+		"ms")) * time.Millisecond)
 	if st := m.r.Status(); st.Live && st.Err != nil {
 		m.t.Errorf("live with an error: %+v", st)
 	}

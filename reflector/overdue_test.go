@@ -14,8 +14,8 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// TestOverdue: while a request does not return, although its time is up, Status and OnError say so, OnError once for a request; when
-// it returns at last everything goes on. (issue 3)
+// TestOverdue: while a request does not return, although its time is up, Status and OnError say so, OnError once for a
+// request; when it returns at last everything goes on. (issue 3)
 func TestOverdue(t *testing.T) {
 	for name, tt := range map[string]struct {
 		stuck func(r request) bool
@@ -28,8 +28,10 @@ func TestOverdue(t *testing.T) {
 		"a page and the folded watch": {
 			stuck: func(r request) bool { return r.Watch || r.Continue != "" }, texts: []string{"list ", "watch "},
 		},
-		"a look-up":          {stuck: func(r request) bool { return r.probe() && r.FieldSelector != "" }, held: true, texts: []string{"look up a/"}},
-		"the probe":          {stuck: func(r request) bool { return r.probe() && r.FieldSelector == "" }, held: true, texts: []string{"probe "}},
+		"a look-up": {stuck: func(r request) bool { return r.probe() && r.FieldSelector != "" }, held: true,
+			texts: []string{"look up a/"}},
+		"the probe": {stuck: func(r request) bool { return r.probe() && r.FieldSelector == "" }, held: true,
+			texts: []string{"probe "}},
 		"the resuming watch": {stuck: func(r request) bool { return r.Watch }, held: true, texts: []string{"watch "}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -32,8 +32,8 @@ type pager struct {
 	// token of the page that is asked for, and its limit.
 	token string
 	limit int64
-	// metadata: pages come by metadata (see takeRefs). Of the last one, lacking are the objects that are to be fetched, and after is the token of the page
-	// that follows. one is the key of the object that is asked for; empty for a page.
+	// metadata: pages come by metadata (see takeRefs). Of the last one, lacking are the objects that are to be fetched,
+	// and after is the token of the page that follows. one is the key of the object that is asked for; empty for a page.
 	metadata bool
 	lacking  []entry.ObjectRef
 	after    string
@@ -152,12 +152,13 @@ func (p *pager) learn(ctx context.Context, got page) {
 		p.limits().came(p.limit, len(got.items), got.meanSize, got.took)
 	case isCut(got.err):
 		p.limits().cut(p.limit, got.took)
-		klog.FromContext(ctx).V(2).Info("A page was too large for the link or its time", "limit", p.limit, "next", p.limits().next)
+		klog.FromContext(ctx).V(2).Info("A page was too large for the link or its time", "limit", p.limit, "next",
+			p.limits().next)
 	}
 }
 
-// learnSmallest has the list come as a watch if no page can come: a watch is what servers do not cut. A connection that broke by
-// itself looks the same, so it has to have happened twice in a row.
+// learnSmallest has the list come as a watch if no page can come: a watch is what servers do not cut. A connection that
+// broke by itself looks the same, so it has to have happened twice in a row.
 func (p *pager) learnSmallest(got page) {
 	if !p.s.patience.learn(got.took, got.err) {
 		p.s.hopeless = 0

@@ -10,8 +10,9 @@ import (
 	"sync/atomic"
 )
 
-// answers counts what a request is answered with, redirections and refusals included: client-go's REST client makes a request that is refused with Retry-After
-// again, up to ten times, and says nothing of that when its time ends meanwhile.
+// answers counts what a request is answered with, redirections and refusals included: client-go's REST client makes a
+// request that is refused with Retry-After again, up to ten times, and says nothing of that when its time ends
+// meanwhile.
 type answers struct{ n atomic.Int32 }
 
 // count returns a context for the request.
@@ -19,9 +20,10 @@ func (a *answers) count(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotFirstResponseByte: func() { a.n.Add(1) }})
 }
 
-// explain wraps ErrPutOff around the error of a request that ran out of time while it waited to be made again. Then there has been an answer, and no body of the
-// last request's: net/http says so by a url.Error, which is what a request ends with that is not answered. But while client-go's rate limiter has it the error is that of the
-// context alone, and so it is where a body is read by hand. That there were several answers tells the one from the other.
+// explain wraps ErrPutOff around the error of a request that ran out of time while it waited to be made again. Then
+// there has been an answer, and no body of the last request's: net/http says so by a url.Error, which is what a request
+// ends with that is not answered. But while client-go's rate limiter has it the error is that of the context alone, and
+// so it is where a body is read by hand. That there were several answers tells the one from the other.
 func (a *answers) explain(err error) error {
 	var unanswered *url.Error
 	n := a.n.Load()

@@ -104,8 +104,9 @@ func restClient(t *testing.T, qps float32, serve http.HandlerFunc) (client rest.
 	}
 }
 
-// TestPutOff: a server with too much to do answers requests with 429 and Retry-After, which client-go's REST client heeds for longer than a request has. That says nothing about
-// the size of a page, so the next is as large. What breaks off, or does not come at all, may be too large.
+// TestPutOff: a server with too much to do answers requests with 429 and Retry-After, which client-go's REST client
+// heeds for longer than a request has. That says nothing about the size of a page, so the next is as large. What breaks
+// off, or does not come at all, may be too large.
 func TestPutOff(t *testing.T) {
 	putOff := func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "20")
@@ -128,7 +129,8 @@ func TestPutOff(t *testing.T) {
 		"put off, raw":                {putOff, 5, true, []int64{500, 500, 500, 500}, true},
 		"a body breaks off":           {drip, -1, false, []int64{500, 250, 62, 7}, false},
 		"a body that is read by hand": {drip, 5, true, []int64{500, 250, 62, 7}, false},
-		"no answer":                   {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, 5, false, []int64{500, 250, 62, 7}, false},
+		"no answer": {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, 5, false,
+			[]int64{500, 250, 62, 7}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(g *rig) {

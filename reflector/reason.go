@@ -24,19 +24,21 @@ const (
 	ReasonTransform Reason = "TransformChanged"
 	// ReasonOpenAPI: the server's schema of the group-version has changed.
 	ReasonOpenAPI Reason = "OpenAPIChanged"
-	// ReasonStore: the stored contents can not be resumed, since they are of no one resourceVersion (interrupted relist, an object that could not be stored).
+	// ReasonStore: the stored contents cannot be resumed, since they are of no one resourceVersion (interrupted relist,
+	// an object that could not be stored).
 	ReasonStore Reason = "StoreIncomplete"
-	// ReasonDamaged: the store has lost objects: its file was damaged, or a write failed with an unknown outcome, and it was rebuilt.
+	// ReasonDamaged: the store has lost objects: its file was damaged, or a write failed with an unknown outcome, and it
+	// was rebuilt.
 	ReasonDamaged Reason = "StoreDamaged"
-	// ReasonUnreadable: stored bodies can not be decoded although they are what was written.
+	// ReasonUnreadable: stored bodies cannot be decoded although they are what was written.
 	ReasonUnreadable Reason = "Unreadable"
 	// ReasonLeftOut: objects that were refused when they came have to be got again, and there are too many to look them
 	// up one by one, or the server refuses that.
 	ReasonLeftOut Reason = "LeftOut"
 	// ReasonAudit: what is held is not what the server has, or may not be, although the stream was not interrupted.
 	ReasonAudit Reason = "AuditMismatch"
-	// ReasonNotResumable: there is no resourceVersion to watch from: the server gives none (some aggregated APIs), so each reconnect lists, or none that can be compared,
-	// so each start does; or the last list had strays.
+	// ReasonNotResumable: there is no resourceVersion to watch from: the server gives none (some aggregated APIs), so each
+	// reconnect lists, or none that can be compared, so each start does; or the last list had strays.
 	ReasonNotResumable Reason = "NotResumable"
 )
 

@@ -60,10 +60,10 @@ func (r *Reflector) Relist(reason Reason) {
 	}
 }
 
-// Contradicted says that an event cannot follow what the sink held: one about an object with another UID than that under
-// its key, or a MODIFIED or DELETED for a key without an object. No history has both, so the server was rewound. It
-// returns whether a list for ReasonRewound follows, and does not wait. There is one at most until the connection is lost:
-// a server that is merely odd must not be listed in a circle.
+// Contradicted says that an event cannot follow what the sink held: one about an object with another UID than that
+// under its key, or a MODIFIED or DELETED for a key without an object. No history has both, so the server was rewound.
+// It returns whether a list for ReasonRewound follows, and does not wait. There is one at most until the connection is
+// lost: a server that is merely odd must not be listed in a circle.
 //
 // The sink calls it only of events that it was given a resourceVersion with, and not of those between BeginReplace and
 // EndReplace.
@@ -81,8 +81,8 @@ func (r *Reflector) Contradicted() bool {
 	return true
 }
 
-// HeedsContradiction reports whether Contradicted leads to a list at present. A sink asks it before it stores events, to
-// store in the same step that a list is due if one of them cannot follow what it held.
+// HeedsContradiction reports whether Contradicted leads to a list at present. A sink asks it before it stores events,
+// to store in the same step that a list is due if one of them cannot follow what it held.
 func (r *Reflector) HeedsContradiction() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -104,7 +104,8 @@ func (g *rig) countersAgree() {
 	st := g.r.Status()
 	lists, probes, watches := g.s.counts()
 	if st.Pages != lists || st.Probes != probes || st.Watches != watches {
-		g.t.Errorf("Status counts %d pages, %d probes, %d watches; the server %d, %d, %d", st.Pages, st.Probes, st.Watches, lists, probes, watches)
+		g.t.Errorf("Status counts %d pages, %d probes, %d watches; the server %d, %d, %d", st.Pages, st.Probes, st.Watches,
+			lists, probes, watches)
 	}
 }
 
@@ -189,7 +190,8 @@ func TestResumeNothingChanged(t *testing.T) {
 		if st.Lists != 0 || st.Probes != 2 || st.Lookups != 1 || st.Watches != 1 || st.Resumes != 1 {
 			t.Errorf("status %+v", st)
 		}
-		if r := g.s.seen(); r[1].ResourceVersion != "101" || *r[1].TimeoutSeconds < 300 || *r[1].TimeoutSeconds >= 600 || !r[1].AllowWatchBookmarks {
+		if r := g.s.seen(); r[1].ResourceVersion != "101" || *r[1].TimeoutSeconds < 300 || *r[1].TimeoutSeconds >= 600 ||
+			!r[1].AllowWatchBookmarks {
 			t.Errorf("watched with %s", asJSON(r[1]))
 		}
 		g.stop()

@@ -31,9 +31,9 @@ func (s *session) compares() bool {
 }
 
 // compare asks Options.Same in the place of the probe, of a watch that has been accepted. As with the look-ups, whoever
-// answers is the server that has accepted the watch, or a later one, and then the watch breaks: so what is the same here is
-// no older than the history that the watch tells, and everything that the look-ups would find it has found. Whatever else
-// the answer is, its resourceVersion, or else a probe's, is what has to be drained to.
+// answers is the server that has accepted the watch, or a later one, and then the watch breaks: so what is the same
+// here is no older than the history that the watch tells, and everything that the look-ups would find it has found.
+// Whatever else the answer is, its resourceVersion, or else a probe's, is what has to be drained to.
 func (s *session) compare(ctx context.Context) (same bool, o outcome) {
 	s.compared, s.comparing = true, false
 	a, err := s.askSame(ctx)
@@ -41,7 +41,8 @@ func (s *session) compare(ctx context.Context) (same bool, o outcome) {
 		return false, outcome{Kind: stop}
 	}
 	if err != nil {
-		klog.FromContext(ctx).V(2).Info("What is held was not compared with the server; a bookmark has to show that nothing was missed",
+		klog.FromContext(ctx).V(2).Info(
+			"What is held was not compared with the server; a bookmark has to show that nothing was missed",
 			"err", err)
 	}
 	if err != nil || !entry.ComparableRV(a.rv) || below(a.rv, s.cur.rv) {

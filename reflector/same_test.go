@@ -19,8 +19,8 @@ func sameAs(rv string, same bool, err error) reflector.Options {
 	return reflector.Options{Same: func(context.Context) (string, bool, error) { return rv, same, err }}
 }
 
-// TestSame: what is held is what the server has, so no bookmark is waited for, and nothing else is asked. The bookmark moves
-// the sink on all the same.
+// TestSame: what is held is what the server has, so no bookmark is waited for, and nothing else is asked. The bookmark
+// moves the sink on all the same.
 func TestSame(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -41,7 +41,8 @@ func TestSame(t *testing.T) {
 	})
 }
 
-// TestSameIsAskedOfTheAcceptedWatch: an answer from before it may be another server's than the one that tells the history.
+// TestSameIsAskedOfTheAcceptedWatch: an answer from before it may be another server's than the one that tells the
+// history.
 func TestSameIsAskedOfTheAcceptedWatch(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -242,8 +243,8 @@ func TestVerifyThatFailsBesideSame(t *testing.T) {
 	}
 }
 
-// TestVerifyBesideSame: in the first connect of a resumed run Options.Verify is asked at once with Same, of the server that
-// has accepted the watch, and has the last word.
+// TestVerifyBesideSame: in the first connect of a resumed run Options.Verify is asked at once with Same, of the server
+// that has accepted the watch, and has the last word.
 func TestVerifyBesideSame(t *testing.T) {
 	for name, c := range map[string]struct {
 		reason reflector.Reason

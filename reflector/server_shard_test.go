@@ -11,7 +11,8 @@ import (
 )
 
 // half is a shard that has about half of all UIDs.
-var half = sharding.NewSelector(sharding.ShardRangeRequirement{Key: "object.metadata.uid", Start: "0x0000000000000000", End: "0x8000000000000000"})
+var half = sharding.NewSelector(sharding.ShardRangeRequirement{Key: "object.metadata.uid", Start: "0x0000000000000000",
+	End: "0x8000000000000000"})
 
 // newUID makes UIDs of s.uid, such as life's if they matter.
 func (s *server) newUID() types.UID {

@@ -67,8 +67,9 @@ type server struct {
 	onWatch func(ctx context.Context, r request) (watch.Interface, error)
 	// afterList is called after a list was made, before it is answered.
 	afterList func(r request)
-	// view is the shard that the reflector is to hold: state and stateAt tell of it alone. heedsShards: requests are answered with it, else
-	// the server ignores the selector. To be set before objects are put, whose UIDs then are spread.
+	// view is the shard that the reflector is to hold: state and stateAt tell of it alone. heedsShards: requests are
+	// answered with it, else the server ignores the selector. To be set before objects are put, whose UIDs then are
+	// spread.
 	view        sharding.Selector
 	heedsShards bool
 	// fixedSelector overwrites the field selector, as some tweaks do.
@@ -85,7 +86,8 @@ const (
 )
 
 func newServer() *server {
-	return &server{rv: 100, objects: map[string]*corev1.ConfigMap{}, snapshots: map[int][]*corev1.ConfigMap{}, expireInBand: true}
+	return &server{rv: 100, objects: map[string]*corev1.ConfigMap{}, snapshots: map[int][]*corev1.ConfigMap{},
+		expireInBand: true}
 }
 
 // put creates or updates an object and returns its resourceVersion.
@@ -169,7 +171,8 @@ type backup struct {
 func (s *server) backup() backup {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	b := backup{rv: s.rv, objects: map[string]*corev1.ConfigMap{}, history: slices.Clone(s.history), ledger: slices.Clone(s.ledger)}
+	b := backup{rv: s.rv, objects: map[string]*corev1.ConfigMap{}, history: slices.Clone(s.history),
+		ledger: slices.Clone(s.ledger)}
 	for k, v := range s.objects {
 		b.objects[k] = v
 	}
@@ -315,7 +318,8 @@ func (s *server) list(r request) (runtime.Object, error) {
 	}
 	for _, cm := range all {
 		key := cm.Namespace + "/" + cm.Name
-		if key <= start || !s.sends(cm) || !parsed.Matches(fields.Set{"metadata.name": cm.Name, "metadata.namespace": cm.Namespace}) {
+		if key <= start || !s.sends(cm) ||
+			!parsed.Matches(fields.Set{"metadata.name": cm.Name, "metadata.namespace": cm.Namespace}) {
 			continue
 		}
 		if !s.ignoreLimit && r.Limit > 0 && int64(len(l.Items)) == r.Limit {

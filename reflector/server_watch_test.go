@@ -116,7 +116,8 @@ func (s *server) bookmark(w *openWatch) {
 		return
 	}
 	w.bookRV = s.rv
-	w.pushLocked(watch.Event{Type: watch.Bookmark, Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.Itoa(s.rv)}}})
+	w.pushLocked(watch.Event{Type: watch.Bookmark,
+		Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.Itoa(s.rv)}}})
 }
 
 // cut ends every watch in order (err nil) or with an ERROR event; what is queued is lost.

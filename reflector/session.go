@@ -44,7 +44,8 @@ type session struct {
 	slow bool
 	// unguarded: the next watch that is accepted has yet to be held against what we hold.
 	unguarded bool
-	// compared: Options.Same has been asked in this run, or must not be. comparing: the next watch that is accepted asks it.
+	// compared: Options.Same has been asked in this run, or must not be. comparing: the next watch that is accepted asks
+	// it.
 	compared, comparing bool
 	// even: the last probe found the server at our resourceVersion, so a watch from there needs no history.
 	even bool
@@ -66,7 +67,7 @@ type session struct {
 	quiet int
 	// noLookups: look-ups by list do not work here.
 	noLookups bool
-	// heavy are the objects that can not be looked up since they are too large for the link.
+	// heavy are the objects that cannot be looked up since they are too large for the link.
 	heavy map[string]bool
 	// probed selects what a probe lists. Empty: the first object.
 	probed string
@@ -75,7 +76,8 @@ type session struct {
 	// turn to connect, and listing, the place among those that list; see Options.Link.
 	turn    *uplink.Turn
 	listing place
-	// strays counts the objects that are none of those asked for. astray: since the last list without any there was one for another reason than its Go type.
+	// strays counts the objects that are none of those asked for. astray: since the last list without any there was one
+	// for another reason than its Go type.
 	strays int
 	astray bool
 	// stray is why the newest of them is one.
@@ -83,15 +85,16 @@ type session struct {
 	// skippedCount counts what was skipped since skippedSince, for the log.
 	skippedSince time.Time
 	skippedCount int
-	// foreign are the objects of other shards. unsharded: Status.Unsharded says that there were some. untold: the stream stands at an event of one, and
-	// the sink, which hears of that with the next bookmark or event, has not been told.
+	// foreign are the objects of other shards. unsharded: Status.Unsharded says that there were some. untold: the stream
+	// stands at an event of one, and the sink, which hears of that with the next bookmark or event, has not been told.
 	foreign           foreigners
 	unsharded, untold bool
 	// lastErr is the error that the next Backoff or Degraded waits for.
 	lastErr error
 	// lastList is when the last list ended.
 	lastList time.Time
-	// limit is that of the next page, and metadataLimit of one by metadata. noMetadata: lists by metadata do not work here.
+	// limit is that of the next page, and metadataLimit of one by metadata. noMetadata: lists by metadata do not work
+	// here.
 	limit, metadataLimit limit
 	noMetadata           bool
 	// patience and silence are what the link needs where it is thin.
@@ -99,7 +102,8 @@ type session struct {
 	silence  silence
 	// watchLists: the ListerWatcher and the server can send a list as a watch, as far as is known.
 	watchLists bool
-	// unlimited: the next list is to come as a watch that has hours, since the server cuts the smallest page. hopeless counts the pages that show it.
+	// unlimited: the next list is to come as a watch that has hours, since the server cuts the smallest page. hopeless
+	// counts the pages that show it.
 	unlimited bool
 	hopeless  int
 	// sinkErr is why the sink made us stop.
@@ -125,7 +129,8 @@ const (
 
 func newSession(r *Reflector) *session {
 	s := &session{
-		r: r, lw: listerWatcher{r.lw}, sink: r.sink, o: r.o, pos: position{State: Restore}, limit: newLimit(r.o.PageSize), metadataLimit: newLimit(r.o.PageSize), heavy: map[string]bool{},
+		r: r, lw: listerWatcher{r.lw}, sink: r.sink, o: r.o, pos: position{State: Restore}, limit: newLimit(r.o.PageSize),
+		metadataLimit: newLimit(r.o.PageSize), heavy: map[string]bool{},
 		watchLists: !watchlist.DoesClientNotSupportWatchListSemantics(r.lw),
 		verifier:   guest.Guest[Reason]{What: "Options.Verify", Wait: callWait},
 		finder:     guest.Guest[found]{What: "Options.Lookup", Wait: callWait},
@@ -155,7 +160,8 @@ func (s *session) run(ctx context.Context) error {
 				break
 			}
 		}
-		logger.V(4).Info("Reflector moved on", "from", was.State, "outcome", o.Kind, "to", s.pos.State, "listDue", s.pos.Reason)
+		logger.V(4).Info("Reflector moved on", "from", was.State, "outcome", o.Kind, "to", s.pos.State, "listDue",
+			s.pos.Reason)
 		if s.pos.State != Drain && s.pos.State != Watch {
 			s.closeStream()
 		}
@@ -214,7 +220,8 @@ func (s *session) asked() outcome {
 	return outcome{Kind: mustList, Reason: reason}
 }
 
-// outOfTouch reports whether the state says that something may have been missed. Verify does not: what follows a watch that ended in order begins there.
+// outOfTouch reports whether the state says that something may have been missed. Verify does not: what follows a watch
+// that ended in order begins there.
 func (s *session) outOfTouch() bool {
 	switch s.pos.State {
 	case Backoff:
@@ -307,8 +314,8 @@ func (s *session) lose(ctx context.Context, err error) outcome {
 	return outcome{Kind: failed}
 }
 
-// report tells everybody about an error of the connection. While a request is overdue we are not live either: it may be the one that asks whether the
-// connection is.
+// report tells everybody about an error of the connection. While a request is overdue we are not live either: it may be
+// the one that asks whether the connection is.
 func (s *session) report(ctx context.Context, err error) {
 	klog.FromContext(ctx).V(2).Info("Connection lost", "err", err, "resourceVersion", s.cur.rv)
 	s.r.board.update(func(st *Status) { st.Err = err })

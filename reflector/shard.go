@@ -15,21 +15,23 @@ import (
 
 // notHeeded is Status.Unsharded.
 const notHeeded = "the server, or the ListerWatcher, does not heed the shard selector (feature gate ShardedListAndWatch, off by default): " +
-	"what comes of other shards is left out here; if everything comes, the contents are right and only the traffic is that of the whole"
+	"what comes of other shards is left out here; if everything comes, the contents are right and only the traffic is " +
+	"that of the whole"
 
-// foreigners are the objects of other shards that were sent nevertheless. A server that does not know the selector, or whose feature gate is off, ignores it
-// and sends everything; that a list says nothing of its shard (metav1.ShardInfo) is no sign of that, since the lists of custom
-// resources and of metadata never do, nor do watches. So each object is judged by itself.
+// foreigners are the objects of other shards that were sent nevertheless. A server that does not know the selector, or
+// whose feature gate is off, ignores it and sends everything; that a list says nothing of its shard (metav1.ShardInfo)
+// is no sign of that, since the lists of custom resources and of metadata never do, nor do watches. So each object is
+// judged by itself.
 type foreigners struct {
-	// sent is how many came. distinct are those of lists, and does not count one with the UID of the one before; what events bring may be few objects,
-	// again and again.
+	// sent is how many came. distinct are those of lists, and does not count one with the UID of the one before; what
+	// events bring may be few objects, again and again.
 	sent, distinct int
 	last           types.UID
 }
 
-// leaveOut reports whether obj is of another shard, and notes it then. Such an object is no stray: it shows that everything comes, and not
-// that something may be missing. An object keeps its UID and its namespace, and so its shard: what is left out now was never delivered, and
-// a DELETED event of it is none of ours either.
+// leaveOut reports whether obj is of another shard, and notes it then. Such an object is no stray: it shows that
+// everything comes, and not that something may be missing. An object keeps its UID and its namespace, and so its shard:
+// what is left out now was never delivered, and a DELETED event of it is none of ours either.
 func (s *session) leaveOut(ctx context.Context, obj runtime.Object) bool {
 	if ours, err := s.o.Shard.Matches(obj); ours || err != nil { // what has no metadata is for refOf to refuse
 		return false
@@ -59,12 +61,13 @@ func (s *session) setUnsharded(why string) {
 	s.r.board.update(func(st *Status) { st.Unsharded = why })
 }
 
-// chanceOfNone is ln of the probability, about 1e-13, below which it is no chance that a list of everything has nothing of a shard.
+// chanceOfNone is ln of the probability, about 1e-13, below which it is no chance that a list of everything has nothing
+// of a shard.
 const chanceOfNone = -30
 
-// asksForAnother reports that a list with nothing but objects of other shards can be no list of everything: it would have had some of ours. The
-// ListerWatcher then asks for another shard, and its list says nothing about what is held. That can be told only where hashes are spread evenly,
-// as those of UIDs are.
+// asksForAnother reports that a list with nothing but objects of other shards can be no list of everything: it would
+// have had some of ours. The ListerWatcher then asks for another shard, and its list says nothing about what is held.
+// That can be told only where hashes are spread evenly, as those of UIDs are.
 func (s *session) asksForAnother(sent foreigners) bool {
 	return float64(sent.distinct)*math.Log1p(-shareOfUIDs(s.o.Shard)) < chanceOfNone
 }
@@ -93,8 +96,10 @@ func hashPlace(hash string) (float64, error) {
 
 // errAnotherShard is why a list was thrown away.
 func (s *session) errAnotherShard(sent foreigners) error {
-	return s.describe("list", fmt.Errorf("%w: all %d objects of the list are of other shards than %s; make the ListerWatcher's requests with that selector",
-		ErrStrays, sent.sent, s.o.Shard))
+	return s.describe("list",
+		fmt.Errorf(
+			"%w: all %d objects of the list are of other shards than %s; make the ListerWatcher's requests with that selector",
+			ErrStrays, sent.sent, s.o.Shard))
 }
 
 // since is what came after then.

@@ -131,7 +131,8 @@ func TestForeignEvents(t *testing.T) {
 	})
 }
 
-// TestForeignEventsOfAList: they move the fold on, so that the list ends behind them, and what is held under their keys counts by the pages.
+// TestForeignEventsOfAList: they move the fold on, so that the list ends behind them, and what is held under their keys
+// counts by the pages.
 func TestForeignEventsOfAList(t *testing.T) {
 	bubble(t, func(g *rig) {
 		o := g.sharded(false, reflector.Options{PageSize: 10})
@@ -152,14 +153,16 @@ func TestForeignEventsOfAList(t *testing.T) {
 		g.sleep(5 * time.Second)
 		g.converged()
 		log := g.m.lines()
-		if !slices.Contains(log, "END 137") || count(log, "DELETED a/50") != 1 || count(log, "ADDED a/51") != 1 || count(log, "ADDED a/5")+count(log, "DELETED a/5") != 2 {
+		if !slices.Contains(log, "END 137") || count(log, "DELETED a/50") != 1 || count(log, "ADDED a/51") != 1 ||
+			count(log, "ADDED a/5")+count(log, "DELETED a/5") != 2 {
 			t.Errorf("told %q", log)
 		}
 		g.stop()
 	})
 }
 
-// TestGuardOfAShard: an object that is in another shard by now is gone from ours. If no deletion explains that, the server was rewound.
+// TestGuardOfAShard: an object that is in another shard by now is gone from ours. If no deletion explains that, the
+// server was rewound.
 func TestGuardOfAShard(t *testing.T) {
 	for _, heeded := range []bool{true, false} {
 		for _, hook := range []bool{false, true} {
@@ -250,7 +253,8 @@ func TestListOfAnotherShard(t *testing.T) {
 	}
 }
 
-// TestBusyForeigners: the events that come beside a list of a few objects of other shards say nothing about how many there are.
+// TestBusyForeigners: the events that come beside a list of a few objects of other shards say nothing about how many
+// there are.
 func TestBusyForeigners(t *testing.T) {
 	bubble(t, func(g *rig) {
 		o := g.sharded(false, reflector.Options{PageSize: 2})
@@ -280,7 +284,8 @@ func TestNoUIDs(t *testing.T) {
 		g.s.onList = func(request) (runtime.Object, error) {
 			l := &corev1.ConfigMapList{ListMeta: metav1.ListMeta{ResourceVersion: "100"}}
 			for i := range 300 {
-				l.Items = append(l.Items, corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: fmt.Sprint(i), ResourceVersion: "9"}})
+				l.Items = append(l.Items,
+					corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: fmt.Sprint(i), ResourceVersion: "9"}})
 			}
 			return l, nil
 		}

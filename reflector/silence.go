@@ -11,8 +11,9 @@ const (
 	maxSilence = 10 * time.Minute
 )
 
-// silence is how long watches may be silent. A large event on a thin link looks like a dead connection: nothing comes until all of it has. A
-// watch that is closed for that is sent the same event again from its first byte. So the next from the same place may be silent for longer.
+// silence is how long watches may be silent. A large event on a thin link looks like a dead connection: nothing comes
+// until all of it has. A watch that is closed for that is sent the same event again from its first byte. So the next
+// from the same place may be silent for longer.
 type silence struct {
 	// at is where the last watch stood that was closed for it, and doublings how much longer the next from there may be.
 	at        string

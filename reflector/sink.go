@@ -35,7 +35,7 @@ type Sink interface {
 	Checkpoint(ctx context.Context) (Checkpoint, error)
 
 	// Event delivers Added, Modified or Deleted, and the resourceVersion where the stream stands after
-	// it: the object's, or empty if that can not be compared, or if the object is one of Checkpoint.LeftOut that is
+	// it: the object's, or empty if that cannot be compared, or if the object is one of Checkpoint.LeftOut that is
 	// delivered again (then the place in the stream is unchanged).
 	// Between BeginReplace and EndReplace it is an event that happened while the list was paged: it
 	// counts more than any page's item of that key, whichever comes first.
@@ -46,15 +46,16 @@ type Sink interface {
 
 	// BeginReplace starts a list.
 	BeginReplace(ctx context.Context, reason Reason) error
-	// Page delivers the next items of the list. One more page is fetched meanwhile, and none beyond: what is held of a list is bounded if
-	// Page returns no sooner than the items are taken in.
+	// Page delivers the next items of the list. One more page is fetched meanwhile, and none beyond: what is held of a
+	// list is bounded if Page returns no sooner than the items are taken in.
 	Page(ctx context.Context, items []runtime.Object) error
-	// Known delivers a page of the list by identity: of the objects that are held in exactly that state, same UID and resourceVersion, what is held
-	// counts as listed, as if Page had brought it. It returns the others. They are not in the list by that: Page brings them, unless
-	// they have been deleted since, or the list is aborted. It is called only with Options.ListMetadata.
+	// Known delivers a page of the list by identity: of the objects that are held in exactly that state, same UID and
+	// resourceVersion, what is held counts as listed, as if Page had brought it. It returns the others. They are not in
+	// the list by that: Page brings them, unless they have been deleted since, or the list is aborted. It is called only
+	// with Options.ListMetadata.
 	Known(ctx context.Context, refs []entry.ObjectRef) (lacking []entry.ObjectRef, err error)
 	// EndReplace ends it: pages and events since BeginReplace are the state at
-	// resourceVersion. It is empty if the server's can not be compared: then the state can not be resumed.
+	// resourceVersion. It is empty if the server's cannot be compared: then the state cannot be resumed.
 	EndReplace(ctx context.Context, resourceVersion string) error
 	// AbortReplace forgets the list: another begins, or the reflector stops (then ctx has ended).
 	AbortReplace(ctx context.Context) error

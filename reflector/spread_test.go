@@ -13,7 +13,8 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// TestRelistSpread: after a 410 the list of one that serves something waits for as long as it is told at most; each for another time.
+// TestRelistSpread: after a 410 the list of one that serves something waits for as long as it is told at most; each for
+// another time.
 func TestRelistSpread(t *testing.T) {
 	const spread = time.Hour
 	var early, late int
@@ -95,7 +96,8 @@ func TestSpreadEnds(t *testing.T) {
 	}
 }
 
-// TestShortSpread: it is no way around the back-off of lists. A server whose history is always too short is not listed in a circle.
+// TestShortSpread: it is no way around the back-off of lists. A server whose history is always too short is not listed
+// in a circle.
 func TestShortSpread(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")

@@ -15,8 +15,8 @@ const (
 	Drain State = "Drain"
 	// Watch is the healthy state: a watch is being opened or is open, and nothing is known to be missing.
 	Watch State = "Watch"
-	// Relist pages through a list, and folds in a watch if there is more than one page; or takes the list from a watch that
-	// begins with it.
+	// Relist pages through a list, and folds in a watch if there is more than one page; or takes the list from a watch
+	// that begins with it.
 	Relist State = "Relist"
 	// Backoff waits after an error, then goes on where it was: Verify, or Relist if a list is due.
 	Backoff State = "Backoff"
@@ -59,7 +59,7 @@ type outcome struct {
 	Wait bool
 }
 
-// next is the transition function. It is total: an outcome that a state can not have leaves the position alone.
+// next is the transition function. It is total: an outcome that a state cannot have leaves the position alone.
 func next(p position, o outcome) position {
 	switch o.Kind {
 	case stop:
@@ -79,7 +79,8 @@ func next(p position, o outcome) position {
 		return position{State: Verify}
 	case p.State == Relist && o.Kind == resumable:
 		return position{State: Verify}
-	case p.State == Verify && o.Kind == level, p.State == Drain && o.Kind == drained, p.State == Relist && o.Kind == listed:
+	case p.State == Verify && o.Kind == level, p.State == Drain && o.Kind == drained, p.State == Relist &&
+		o.Kind == listed:
 		return position{State: Watch}
 	case p.State == Verify && o.Kind == behind:
 		return position{State: Drain}

@@ -13,7 +13,7 @@ import (
 
 const (
 	// requestTimeout bounds a request that is not a watch, and the wait for a watch to be accepted. API servers
-	// give up after 60 s themselves. See patience for what can not ask for less.
+	// give up after 60 s themselves. See patience for what cannot ask for less.
 	requestTimeout = 90 * time.Second
 	// drainTimeout is the timeoutSeconds of a watch that drains: the server sends a bookmark about two seconds
 	// before the time-out, so at once.
@@ -51,7 +51,9 @@ func (s *session) open(ctx context.Context, rv string, timeout time.Duration, ov
 }
 
 // openWith asks for a watch with these options, and time-out and bookmarks.
-func (s *session) openWith(ctx context.Context, o metav1.ListOptions, timeout time.Duration, overdue func(error)) (*stream, error) {
+func (s *session) openWith(
+	ctx context.Context, o metav1.ListOptions, timeout time.Duration, overdue func(error),
+) (*stream, error) {
 	seconds := int64(timeout / time.Second)
 	o.TimeoutSeconds, o.AllowWatchBookmarks = &seconds, true
 	st := &stream{timeout: time.Duration(seconds) * time.Second, begun: s.o.Clock.Now()}
@@ -128,7 +130,8 @@ func (st *stream) close(ctx context.Context, s *session) {
 				results = nil
 			}
 		case <-timer.C():
-			klog.FromContext(ctx).V(2).Info("The watch did not end after Stop; it is left to itself", "stopReturned", returned == nil, "after", closeWait)
+			klog.FromContext(ctx).V(2).Info("The watch did not end after Stop; it is left to itself", "stopReturned",
+				returned == nil, "after", closeWait)
 			return
 		}
 	}

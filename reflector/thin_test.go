@@ -93,7 +93,8 @@ func (g *rig) large() {
 	}
 }
 
-// TestThinList: two objects of 400 KB take longer than a request has. The list comes to its end, in little more than the time that its bytes take.
+// TestThinList: two objects of 400 KB take longer than a request has. The list comes to its end, in little more than
+// the time that its bytes take.
 func TestThinList(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fillLarge(20, 400<<10)
@@ -104,7 +105,8 @@ func TestThinList(t *testing.T) {
 			t.Errorf("told %q", l)
 		}
 		// Four searches for what comes, one for the time that it takes.
-		if got, want := g.limits()[:6], []int64{500, 250, 62, 7, 2, 2}; !slices.Equal(got, want) || len(g.errs) != 5 || len(g.limits()) != 15 {
+		if got, want := g.limits()[:6], []int64{500, 250, 62, 7, 2, 2}; !slices.Equal(got, want) || len(g.errs) != 5 ||
+			len(g.limits()) != 15 {
 			t.Errorf("pages of %d were asked for, want %d first, and 15; errors %v", g.limits(), want, g.errs)
 		}
 		g.stop()
@@ -148,7 +150,8 @@ func (g *rig) byWatch() (n int) {
 	return n
 }
 
-// TestThinListCutByTheServer: an object takes longer than the server has for an answer, so it never comes with a page. A watch has no such end.
+// TestThinListCutByTheServer: an object takes longer than the server has for an answer, so it never comes with a page.
+// A watch has no such end.
 func TestThinListCutByTheServer(t *testing.T) {
 	for name, small := range map[string]int{"at once": 0, "in the middle": 10} {
 		t.Run(name, func(t *testing.T) {
@@ -166,7 +169,8 @@ func TestThinListCutByTheServer(t *testing.T) {
 				// The first page's objects are thrown away, and no more are held at a time than a small page of them.
 				lines := g.m.lines()
 				begun := 1 + min(small, 1)
-				if g.byWatch() != 1 || count(lines, "BEGIN") != begun || count(lines, "ABORT") != begun-1 || count(lines, "PAGE 16") == 0 || count(lines, "PAGE 20") != 0 {
+				if g.byWatch() != 1 || count(lines, "BEGIN") != begun || count(lines, "ABORT") != begun-1 ||
+					count(lines, "PAGE 16") == 0 || count(lines, "PAGE 20") != 0 {
 					t.Errorf("%d lists by a watch, told %q", g.byWatch(), lines)
 				}
 				if st := g.r.Status(); st.State != reflector.Watch || st.Err != nil {
@@ -197,8 +201,8 @@ func TestThinListAndNoOther(t *testing.T) {
 	})
 }
 
-// TestThinWatch: an event that takes longer than a watch may be silent is begun once more, and not for ever; also the look-up of its object takes longer than a
-// request has. What comes after it comes as ever.
+// TestThinWatch: an event that takes longer than a watch may be silent is begun once more, and not for ever; also the
+// look-up of its object takes longer than a request has. What comes after it comes as ever.
 func TestThinWatch(t *testing.T) {
 	for _, drained := range []bool{true, false} {
 		t.Run(fmt.Sprintf("drained %v", drained), func(t *testing.T) {
@@ -271,7 +275,8 @@ func TestThinResume(t *testing.T) {
 	})
 }
 
-// TestThinResumeCutByTheServer: neither the look-ups nor the probe come before the server ends them. The guard does without those objects.
+// TestThinResumeCutByTheServer: neither the look-ups nor the probe come before the server ends them. The guard does
+// without those objects.
 func TestThinResumeCutByTheServer(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fillLarge(3, 600<<10)
@@ -291,7 +296,8 @@ func TestThinResumeCutByTheServer(t *testing.T) {
 	})
 }
 
-// TestThinResumeByMetadata: with it neither the look-ups nor the probe bring bodies; an object that is too large for the link does not hold up a resume, and the guard sees it.
+// TestThinResumeByMetadata: with it neither the look-ups nor the probe bring bodies; an object that is too large for
+// the link does not hold up a resume, and the guard sees it.
 func TestThinResumeByMetadata(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fillLarge(3, 600<<10)

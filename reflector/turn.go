@@ -9,7 +9,8 @@ import (
 	"github.com/larder-dev/larder/internal/uplink"
 )
 
-// lendAfter is how long the sink may take something in until another list may begin meanwhile: a sink that is full may be so for good.
+// lendAfter is how long the sink may take something in until another list may begin meanwhile: a sink that is full may
+// be so for good.
 const lendAfter = 10 * time.Second
 
 // connect waits for this session's turn on Options.Link, unless it has it. It is false if ctx has ended.
@@ -44,7 +45,8 @@ func (s *session) yield() {
 	s.listing.give()
 }
 
-// relistInTurn is the state Relist when it is this session's turn. A place among the lists comes first: who waits for one has nothing to connect for.
+// relistInTurn is the state Relist when it is this session's turn. A place among the lists comes first: who waits for
+// one has nothing to connect for.
 func (s *session) relistInTurn(ctx context.Context) outcome {
 	s.connected()
 	defer s.listing.give()
@@ -67,14 +69,15 @@ func (s *session) tellLink(err error) {
 	}
 }
 
-// isUnanswered reports that no API server has answered. A silent watch is none of it: if the link is down the next request shows that.
+// isUnanswered reports that no API server has answered. A silent watch is none of it: if the link is down the next
+// request shows that.
 func isUnanswered(err error) bool {
 	return !errors.Is(err, ErrPutOff) && uplink.Unanswered(err)
 }
 
-// backOff returns how long to wait after lastErr, and what ends the wait before. While the link is down for everybody it is all of them that wait, and one that
-// tries. After its first failure each waits for itself: a fleet should not come back as one, nor a resource that alone does not answer be tried each time that
-// another one is heard.
+// backOff returns how long to wait after lastErr, and what ends the wait before. While the link is down for everybody
+// it is all of them that wait, and one that tries. After its first failure each waits for itself: a fleet should not
+// come back as one, nor a resource that alone does not answer be tried each time that another one is heard.
 func (s *session) backOff() (time.Duration, <-chan struct{}) {
 	asked := retryAfter(s.lastErr)
 	wait := s.backoff.next(asked)

@@ -13,8 +13,9 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// TestNotLiveInTheQueue: who has no watch and waits for others to make a connection is not live, although its last watch ended in order, at its time-out or before. When
-// there is a connection it is live once all that has happened meanwhile has been delivered, and not before.
+// TestNotLiveInTheQueue: who has no watch and waits for others to make a connection is not live, although its last
+// watch ended in order, at its time-out or before. When there is a connection it is live once all that has happened
+// meanwhile has been delivered, and not before.
 func TestNotLiveInTheQueue(t *testing.T) {
 	for _, how := range []string{"before", "at its time-out"} {
 		t.Run(how, func(t *testing.T) {
@@ -50,7 +51,8 @@ func TestNotLiveInTheQueue(t *testing.T) {
 	}
 }
 
-// TestSomeDoNotHeedTheirContext: as many as may connect and list at a time make a request that never returns. The others connect and list.
+// TestSomeDoNotHeedTheirContext: as many as may connect and list at a time make a request that never returns. The
+// others connect and list.
 func TestSomeDoNotHeedTheirContext(t *testing.T) {
 	for _, what := range []string{"probe", "first page", "second page"} {
 		t.Run(what, func(t *testing.T) {
@@ -96,7 +98,8 @@ func TestSomeDoNotHeedTheirContext(t *testing.T) {
 	}
 }
 
-// TestASilentWatchIsNoOutage: the server has just answered that it has moved on, so one dead connection says nothing about the link.
+// TestASilentWatchIsNoOutage: the server has just answered that it has moved on, so one dead connection says nothing
+// about the link.
 func TestASilentWatchIsNoOutage(t *testing.T) {
 	bubble(t, func(g *rig) {
 		l := uplink.New()

@@ -174,7 +174,8 @@ func (g *gang) live() (n int) {
 	return n
 }
 
-// TestManyComeBack: an outage of ten minutes costs all of a process together what it costs one, nobody lists, and all are live soon after it.
+// TestManyComeBack: an outage of ten minutes costs all of a process together what it costs one, nobody lists, and all
+// are live soon after it.
 func TestManyComeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGang(t, 100, nil)
@@ -235,7 +236,8 @@ func TestManyRelist(t *testing.T) {
 	})
 }
 
-// TestSomeHangForEver: resources that never answer hold the others up for a while, at the first list too, and not for ever.
+// TestSomeHangForEver: resources that never answer hold the others up for a while, at the first list too, and not for
+// ever.
 func TestSomeHangForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGang(t, 52, func(i int, m *ganger) {
@@ -264,7 +266,8 @@ func TestSomeHangForEver(t *testing.T) {
 	})
 }
 
-// TestOneIsRefused: an answer is about one resource; it does not slow the others, and they do not make it try more often.
+// TestOneIsRefused: an answer is about one resource; it does not slow the others, and they do not make it try more
+// often.
 func TestOneIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var refused atomic.Int32

@@ -44,8 +44,8 @@ func (s *session) verify(ctx context.Context) outcome {
 }
 
 // lookUpsAfter is how many objects to look up at a connect. After a watch that ended in order at its time-out one will
-// do; after a drain none, since the look-ups were a moment ago. But only if the next watch was accepted at once: else the
-// server may have been another one meanwhile.
+// do; after a drain none, since the look-ups were a moment ago. But only if the next watch was accepted at once: else
+// the server may have been another one meanwhile.
 func (s *session) lookUpsAfter(e ending, accepted time.Time) int {
 	switch {
 	case e == lost || accepted.Sub(s.endedAt) > swiftly:
@@ -60,9 +60,9 @@ func (s *session) lookUpsAfter(e ending, accepted time.Time) int {
 const swiftly = time.Second
 
 // guard is asked of a watch that has been accepted, before anything of it is delivered: are the newest objects that we
-// hold what the server has? Whoever answers is the server that has accepted the watch, or a later one, and then the watch
-// breaks. So however often the requests were made again, or waited for a connection: what agrees with us is no older than
-// the history that the watch tells.
+// hold what the server has? Whoever answers is the server that has accepted the watch, or a later one, and then the
+// watch breaks. So however often the requests were made again, or waited for a connection: what agrees with us is no
+// older than the history that the watch tells.
 func (s *session) guard(ctx context.Context) outcome {
 	if !s.unguarded || !entry.ComparableRV(s.cur.rv) {
 		s.unguarded = false
@@ -109,8 +109,8 @@ func (s *session) guard(ctx context.Context) outcome {
 	return outcome{}
 }
 
-// probeAgain asks where the server stands after the look-ups: whatever they have seen must have come before the watch has
-// reached that.
+// probeAgain asks where the server stands after the look-ups: whatever they have seen must have come before the watch
+// has reached that.
 func (s *session) probeAgain(ctx context.Context, by string) outcome {
 	rv, err := s.probe(ctx)
 	switch {
@@ -133,7 +133,8 @@ func (s *session) probeAgain(ctx context.Context, by string) outcome {
 
 // ahead says that the server is behind us.
 func (s *session) ahead(ctx context.Context, server string) outcome {
-	klog.FromContext(ctx).Info("Our resourceVersion is ahead of the server's: another cluster, or one restored from a backup",
+	klog.FromContext(ctx).Info(
+		"Our resourceVersion is ahead of the server's: another cluster, or one restored from a backup",
 		"resourceVersion", s.cur.rv, "server", server)
 	return s.listFor(ReasonAhead)
 }
@@ -173,8 +174,8 @@ func (s *session) unexplainedAt(ctx context.Context, server string) outcome {
 	return s.listFor(ReasonRewound)
 }
 
-// verifyOpaque is for servers whose resourceVersions can not be compared: nothing can be checked. One
-// that is not even there can not be watched from either: deletions would be lost.
+// verifyOpaque is for servers whose resourceVersions cannot be compared: nothing can be checked. One
+// that is not even there cannot be watched from either: deletions would be lost.
 func (s *session) verifyOpaque() outcome {
 	if s.cur.rv == "" || s.cur.rv == "0" {
 		return s.listFor(ReasonNotResumable)
@@ -240,9 +241,11 @@ func (s *session) probe(ctx context.Context) (string, error) {
 	return m.GetResourceVersion(), nil
 }
 
-// listOne makes a list request for the identity of one object, by metadata where that is possible. It has as much time as one object needs over this link. The
-// error is errTooLong if there is no use in trying again.
-func (s *session) listOne(ctx context.Context, o metav1.ListOptions, what string) (runtime.Object, metav1.ListInterface, error) {
+// listOne makes a list request for the identity of one object, by metadata where that is possible. It has as much time
+// as one object needs over this link. The error is errTooLong if there is no use in trying again.
+func (s *session) listOne(
+	ctx context.Context, o metav1.ListOptions, what string,
+) (runtime.Object, metav1.ListInterface, error) {
 	lw, byMetadata := s.metadataLister()
 	begun := time.Now()
 	list, m, err := s.listRequest(ctx, lw, s.patience.time(), o, s.tells(ctx, what))

@@ -109,9 +109,9 @@ func (s *session) handle(ctx context.Context, ev watch.Event) outcome {
 	return s.drained(ctx)
 }
 
-// unexplained reports whether ev shows that the watch has passed the target and left doubts. It is not delivered then, so that
-// no place in a history that is not ours gets stored. An event at the target itself
-// proves nothing: another one may have the same resourceVersion.
+// unexplained reports whether ev shows that the watch has passed the target and left doubts. It is not delivered then,
+// so that no place in a history that is not ours gets stored. An event at the target itself proves nothing: another one
+// may have the same resourceVersion.
 func (s *session) unexplained(ev watch.Event) bool {
 	rv := eventRV(ev)
 	if len(s.doubts) == 0 || !entry.ComparableRV(rv) {
@@ -149,7 +149,8 @@ func identityOf(ev watch.Event) entry.ObjectRef {
 // drained ends the drain: what the look-ups saw must have been explained by now.
 func (s *session) drained(ctx context.Context) outcome {
 	if len(s.doubts) > 0 {
-		klog.FromContext(ctx).Info("The server has changed objects without an event: "+rewound, "objects", len(s.doubts), "resourceVersion", s.cur.rv, "server", s.target)
+		klog.FromContext(ctx).Info("The server has changed objects without an event: "+rewound, "objects", len(s.doubts),
+			"resourceVersion", s.cur.rv, "server", s.target)
 		return s.listFor(ReasonRewound)
 	}
 	if err := s.synced(ctx); err != nil {
@@ -218,8 +219,8 @@ func (s *session) drainedQuietly() bool {
 	return s.quiet >= quietDrains
 }
 
-// silent asks the server whether a silent watch can be believed: if the resourceVersion
-// is still ours, nothing has been missed. Otherwise it is taken for dead, or, if it never sent a bookmark, watched anew.
+// silent asks the server whether a silent watch can be believed: if the resourceVersion is still ours, nothing has been
+// missed. Otherwise it is taken for dead, or, if it never sent a bookmark, watched anew.
 func (s *session) silent(ctx context.Context) outcome {
 	if s.pos.State == Drain {
 		return s.lose(ctx, s.describe("watch", ErrSilent))

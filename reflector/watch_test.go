@@ -44,8 +44,8 @@ func TestShortWatchesBackOff(t *testing.T) {
 	})
 }
 
-// TestEarlyEndOfAHealthyWatch: another within the first back-off, so that a fleet does not come as one, but with look-ups: the server may have been
-// replaced. However often that happens it is no failure.
+// TestEarlyEndOfAHealthyWatch: another within the first back-off, so that a fleet does not come as one, but with
+// look-ups: the server may have been replaced. However often that happens it is no failure.
 func TestEarlyEndOfAHealthyWatch(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -104,7 +104,8 @@ func TestSilenceIsNotDeath(t *testing.T) {
 	})
 }
 
-// TestSilenceWithoutBookmarks: a server that sends none and whose resourceVersion moves is watched anew; that is no error.
+// TestSilenceWithoutBookmarks: a server that sends none and whose resourceVersion moves is watched anew; that is no
+// error.
 func TestSilenceWithoutBookmarks(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.noBookmarks = true
@@ -166,12 +167,16 @@ func TestOddEvents(t *testing.T) {
 		g.m.forget()
 		g.s.mu.Lock()
 		w := g.s.watches[0]
-		w.pushLocked(watch.Event{Type: watch.Modified, Object: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", ResourceVersion: "500"}}})
+		w.pushLocked(watch.Event{Type: watch.Modified,
+			Object: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", ResourceVersion: "500"}}})
 		w.pushLocked(watch.Event{Type: watch.Modified, Object: &metav1.Status{}})
-		w.pushLocked(watch.Event{Type: "BANANA", Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "b", ResourceVersion: "501"}}})
+		w.pushLocked(watch.Event{Type: "BANANA",
+			Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "b", ResourceVersion: "501"}}})
 		w.pushLocked(watch.Event{Type: watch.Bookmark, Object: &corev1.ConfigMap{}})
-		w.pushLocked(watch.Event{Type: watch.Bookmark, Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "50"}}})
-		w.pushLocked(watch.Event{Type: watch.Added, Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "norv"}}})
+		w.pushLocked(watch.Event{Type: watch.Bookmark,
+			Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "50"}}})
+		w.pushLocked(watch.Event{Type: watch.Added,
+			Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "norv"}}})
 		g.s.mu.Unlock()
 		synctest.Wait()
 		g.wantLog("ADDED a/norv ")

@@ -34,8 +34,8 @@ type streamed struct {
 	page int
 	// items are those of the next page.
 	items []runtime.Object
-	// moving: an event has come that is not ADDED. From there on an ADDED may be of an object that was deleted meanwhile, so
-	// that it is newer than that event and no item of a page.
+	// moving: an event has come that is not ADDED. From there on an ADDED may be of an object that was deleted meanwhile,
+	// so that it is newer than that event and no item of a page.
 	moving bool
 	// complete: the bookmark at the end of the initial events has come.
 	complete bool
@@ -69,8 +69,8 @@ func (s *session) streamList(ctx context.Context, reason Reason) (o outcome, don
 	return o, done
 }
 
-// streamFailed sorts an error of the watch. It is not done if the list is to come in pages: if the server refuses the parameters or does not
-// do what they ask for, for the rest of the run; if it does not serve watches, for this list.
+// streamFailed sorts an error of the watch. It is not done if the list is to come in pages: if the server refuses the
+// parameters or does not do what they ask for, for the rest of the run; if it does not serve watches, for this list.
 func (s *session) streamFailed(ctx context.Context, err error) (o outcome, done bool) {
 	broken := errors.Is(err, ErrNoInitialEvents) || errors.Is(err, ErrSlowInitialEvents)
 	switch {

@@ -48,7 +48,8 @@ func TestWatchList(t *testing.T) {
 		g.start(byWatch)
 		g.wantLog("BEGIN Cold", "PAGE 10", "PAGE 10", "PAGE 5", "END 125", "SYNCED")
 		r := g.s.seen()
-		if len(r) != 1 || !r[0].Watch || !*r[0].SendInitialEvents || r[0].ResourceVersionMatch != metav1.ResourceVersionMatchNotOlderThan ||
+		if len(r) != 1 || !r[0].Watch || !*r[0].SendInitialEvents ||
+			r[0].ResourceVersionMatch != metav1.ResourceVersionMatchNotOlderThan ||
 			r[0].ResourceVersion != "" || !r[0].AllowWatchBookmarks || *r[0].TimeoutSeconds < 300 || r[0].Limit != 0 {
 			t.Errorf("asked for %s", asJSON(r))
 		}
@@ -101,7 +102,8 @@ func TestWatchListWarm(t *testing.T) {
 		}, byWatch)
 		g.sleep(10 * time.Second)
 		g.wantRelist(reflector.ReasonExpired)
-		if l := g.m.lines(); !slices.Equal(l, []string{"BEGIN Expired", "PAGE 10", "PAGE 10", "PAGE 3", "END 129", "SYNCED"}) {
+		if l := g.m.lines(); !slices.Equal(l, []string{"BEGIN Expired", "PAGE 10", "PAGE 10", "PAGE 3", "END 129",
+			"SYNCED"}) {
 			t.Errorf("told %q", l)
 		}
 		if st := g.r.Status(); len(before) != 25 || st.Lists != 0 {
@@ -111,7 +113,8 @@ func TestWatchListWarm(t *testing.T) {
 	})
 }
 
-// TestWatchListMoves: what happens before the end of the initial events counts more than they, also an object that comes back.
+// TestWatchListMoves: what happens before the end of the initial events counts more than they, also an object that
+// comes back.
 func TestWatchListMoves(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(3)
@@ -131,7 +134,8 @@ func TestWatchListMoves(t *testing.T) {
 			w.Add(g.item("a/03"))
 		})
 		g.start(byWatch)
-		g.wantLog("BEGIN Cold", "PAGE 3", "DELETED a/01 ", "MODIFIED a/00 ", "ADDED a/01 ", "END 106", "SYNCED", "ADDED a/03 107")
+		g.wantLog("BEGIN Cold", "PAGE 3", "DELETED a/01 ", "MODIFIED a/00 ", "ADDED a/01 ", "END 106", "SYNCED",
+			"ADDED a/03 107")
 		g.converged()
 		g.stop()
 	})
@@ -183,7 +187,7 @@ func TestWatchListBreaks(t *testing.T) {
 	}
 }
 
-// TestWatchListGivenUp: what the server can not do comes in pages, and it is not asked again in this run.
+// TestWatchListGivenUp: what the server cannot do comes in pages, and it is not asked again in this run.
 func TestWatchListGivenUp(t *testing.T) {
 	badRequest := apierrors.NewBadRequest("unknown parameter")
 	for _, tt := range []struct {
@@ -211,7 +215,7 @@ func TestWatchListGivenUp(t *testing.T) {
 				w.Stop()
 			})
 		}, streamTime + time.Minute, 1, reflector.ErrSlowInitialEvents},
-		{"the ListerWatcher can not", func(*rig) {}, 0, 0, nil},
+		{"the ListerWatcher cannot", func(*rig) {}, 0, 0, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			bubble(t, func(g *rig) {
@@ -241,7 +245,8 @@ func TestWatchListGivenUp(t *testing.T) {
 				if st := g.r.Status(); n != tt.watches || st.Pages != 3*(3-max(1, n)) || st.Err != nil {
 					t.Errorf("asked %d times for initial events, status %+v, errors %v", n, st, g.errs)
 				}
-				if told := slices.ContainsFunc(g.errs, func(err error) bool { return errors.Is(err, tt.told) }); tt.told != nil && !told {
+				if told := slices.ContainsFunc(g.errs, func(err error) bool { return errors.Is(err, tt.told) }); tt.told != nil &&
+					!told {
 					t.Errorf("errors %v", g.errs)
 				}
 				g.stop()
@@ -262,7 +267,7 @@ func (g *rig) refuse(err error) {
 	}
 }
 
-// unable says that it can not do WatchList, as client-go's fakes do.
+// unable says that it cannot do WatchList, as client-go's fakes do.
 type unable struct{ *server }
 
 func (unable) IsWatchListSemanticsUnSupported() bool { return true }

@@ -240,7 +240,8 @@ func TestKeys(t *testing.T) {
 			t.Errorf("recipients %q: %v", bad, err)
 		}
 	}
-	for _, bad := range []string{"", "hunter2", identity.Recipient().String(), "-----BEGIN OPENSSH PRIVATE KEY-----\nhunter2\n"} {
+	for _, bad := range []string{"", "hunter2", identity.Recipient().String(),
+		"-----BEGIN OPENSSH PRIVATE KEY-----\nhunter2\n"} {
 		if _, err := snapshot.ReadIdentities(write("bad", bad)); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("identities %q: %v", bad, err)
 		}

@@ -13,7 +13,8 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// benchPods makes n pods as a cluster has them, three of a workload: what is of a workload is random once, names, UIDs, addresses, hashes and times in each pod.
+// benchPods makes n pods as a cluster has them, three of a workload: what is of a workload is random once, names, UIDs,
+// addresses, hashes and times in each pod.
 func benchPods(t testing.TB, n int, r entry.Representation) contentOf {
 	t.Helper()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -28,11 +29,16 @@ func benchPods(t testing.TB, n int, r entry.Representation) contentOf {
 	var workload *strings.Replacer
 	for i := range n {
 		if i%3 == 0 {
-			workload = strings.NewReplacer("$NS", fmt.Sprintf("team-%03d", random.IntN(200)), "$APP", "app-"+id(3), "$HASH", id(5), "$OWNER", id(16),
-				"$IMAGE", id(32), "$CONFIG", id(32), "$PORT", fmt.Sprint(2000+random.IntN(7000)), "$ENV1", id(6), "$ENV2", id(12), "$RV", fmt.Sprint(random.IntN(1e7)))
+			workload = strings.NewReplacer("$NS", fmt.Sprintf("team-%03d", random.IntN(200)), "$APP", "app-"+id(3), "$HASH",
+				id(5), "$OWNER", id(16),
+				"$IMAGE", id(32), "$CONFIG", id(32), "$PORT", fmt.Sprint(2000+random.IntN(7000)), "$ENV1", id(6), "$ENV2", id(12),
+				"$RV", fmt.Sprint(random.IntN(1e7)))
 		}
-		pod := strings.NewReplacer("$NAME", id(3), "$UID", id(16), "$IP", fmt.Sprintf("10.%d.%d.%d", random.IntN(256), random.IntN(256), random.IntN(256)),
-			"$NODE", fmt.Sprintf("node-%03d", random.IntN(300)), "$CONTAINER", id(32), "$TIME", fmt.Sprintf("2026-%02d-%02dT%02d:%02d:%02dZ", 1+random.IntN(12), 1+random.IntN(28), random.IntN(24), random.IntN(60), random.IntN(60)),
+		pod := strings.NewReplacer("$NAME", id(3), "$UID", id(16), "$IP",
+			fmt.Sprintf("10.%d.%d.%d", random.IntN(256), random.IntN(256), random.IntN(256)),
+			"$NODE", fmt.Sprintf("node-%03d", random.IntN(300)), "$CONTAINER", id(32), "$TIME",
+			fmt.Sprintf("2026-%02d-%02dT%02d:%02d:%02dZ", 1+random.IntN(12), 1+random.IntN(28), random.IntN(24), random.IntN(60),
+				random.IntN(60)),
 			"$TOKEN", id(3))
 		of.records = append(of.records, recordOf(t, of.collection, workload.Replace(pod.Replace(benchPod))))
 	}

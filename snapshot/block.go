@@ -14,11 +14,12 @@ type blockReader struct {
 	bytes  int64 // of the payloads
 }
 
-// parseBlock verifies what is in a block: its records are as many as its head says, from the first key to the last, in order and behind the key after.
+// parseBlock verifies what is in a block: its records are as many as its head says, from the first key to the last, in
+// order and behind the key after.
 func parseBlock(f frame, format format, after string) (b blockReader, wrong string) {
 	head, ok := parseBlockHead(f.head)
 	if !ok {
-		return b, "its head can not be read"
+		return b, "its head cannot be read"
 	}
 	b = blockReader{head: head, format: format, rest: f.body}
 	rest, last := f.body, after
@@ -26,7 +27,7 @@ func parseBlock(f frame, format format, after string) (b blockReader, wrong stri
 	for len(rest) > 0 {
 		r, more, ok := format.cutRecord(rest)
 		if !ok {
-			return b, "a record in it can not be read"
+			return b, "a record in it cannot be read"
 		}
 		if r.Key <= last || n == 0 && r.Key != head.first {
 			return b, "its keys are not in order"
@@ -35,7 +36,8 @@ func parseBlock(f frame, format format, after string) (b blockReader, wrong stri
 			return b, fmt.Sprintf("a key of %d bytes is longer than the %d that are allowed", len(r.Key), maxKey)
 		}
 		if n := longestMark(r); n > maxMark {
-			return b, fmt.Sprintf("a UID, resourceVersion or encoding of %d bytes is longer than the %d that are allowed", n, maxMark)
+			return b, fmt.Sprintf("a UID, resourceVersion or encoding of %d bytes is longer than the %d that are allowed", n,
+				maxMark)
 		}
 		rest, last = more, r.Key
 		b.bytes += int64(len(r.Payload))

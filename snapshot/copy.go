@@ -16,8 +16,9 @@ type Copied struct {
 	Skipped int
 }
 
-// Copy writes all collections of src, without what o leaves out. The Writer stays open. Use SelectOptions.Describe for the Header.
-// It reads src page by page: of a store that is written meanwhile (StoreSource) that is no state of one moment, and SaveStore is what copies it first.
+// Copy writes all collections of src, without what o leaves out. The Writer stays open. Use SelectOptions.Describe for
+// the Header. It reads src page by page: of a store that is written meanwhile (StoreSource) that is no state of one
+// moment, and SaveStore is what copies it first.
 func (w *Writer) Copy(ctx context.Context, src Source, o SelectOptions) (Copied, error) {
 	var n Copied
 	told := o.Skipped

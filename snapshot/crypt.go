@@ -42,11 +42,13 @@ func cryptError(err error) error {
 	if errors.As(err, &none) || errors.Is(err, age.ErrIncorrectIdentity) {
 		return fmt.Errorf("%w: %w", ErrIdentity, err)
 	}
-	return &DamageError{Block: -1, Reason: "its encryption can not be read", Err: err}
+	return &DamageError{Block: -1, Reason: "its encryption cannot be read", Err: err}
 }
 
 // decryptAt looks at the first bytes of r and, where they are those of an age file, returns what is in it.
-func decryptAt(r io.ReaderAt, size int64, identities []age.Identity) (plain io.ReaderAt, plainSize int64, encrypted bool, err error) {
+func decryptAt(
+	r io.ReaderAt, size int64, identities []age.Identity,
+) (plain io.ReaderAt, plainSize int64, encrypted bool, err error) {
 	if encrypted, err = isEncrypted(r, size); err != nil || !encrypted {
 		return r, size, false, err
 	}

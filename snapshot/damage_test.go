@@ -38,7 +38,8 @@ func typed(err error) bool {
 	return errors.As(err, &d) || errors.Is(err, snapshot.ErrNotSnapshot) || errors.Is(err, snapshot.ErrNewerFormat)
 }
 
-// frameAt returns the number and the kind of the frame that byte i of a whole file is in, and where it begins; -1 if it is in none.
+// frameAt returns the number and the kind of the frame that byte i of a whole file is in, and where it begins; -1 if it
+// is in none.
 func frameAt(data []byte, i int) (number int, kind frameKind, start int) {
 	for _, at := idOf(data); at < len(data)-footerSize; {
 		h := mustFixed(data[at:])
@@ -58,15 +59,17 @@ func isPrefix(got, want content) bool {
 	for i, g := range got.collections {
 		w := want.collections[i]
 		if g.collection.Identity != w.collection.Identity || len(g.records) > len(w.records) ||
-			i < len(got.collections)-1 && len(g.records) != len(w.records) || !slices.EqualFunc(g.records, w.records[:len(g.records)], sameRecord) {
+			i < len(got.collections)-1 && len(g.records) != len(w.records) ||
+			!slices.EqualFunc(g.records, w.records[:len(g.records)], sameRecord) {
 			return false
 		}
 	}
 	return true
 }
 
-// Each byte of a file is flipped, and each time: the stream fails with an error that names the block and its place; what it returned before is a prefix; Open or
-// its reads fail so too, or return the truth, and of a block that is damaged no other is lost.
+// Each byte of a file is flipped, and each time: the stream fails with an error that names the block and its place;
+// what it returned before is a prefix; Open or its reads fail so too, or return the truth, and of a block that is
+// damaged no other is lost.
 func TestEveryByteFlipped(t *testing.T) {
 	want := small()
 	whole := want.bytes(t, smallBlocks)
@@ -106,7 +109,8 @@ func checkOpenDamaged(t *testing.T, i int, kind frameKind, data []byte, want con
 		var missing *snapshot.MissingError
 		switch {
 		case err == nil && !slices.EqualFunc(got, w, sameRecord),
-			err != nil && (!errors.As(err, &missing) || !missing.Exact || len(got)+missing.Objects != len(w) || len(missing.Damage) != 1),
+			err != nil && (!errors.As(err, &missing) || !missing.Exact || len(got)+missing.Objects != len(w) ||
+				len(missing.Damage) != 1),
 			slices.ContainsFunc(got, func(r entry.Entry) bool {
 				return !slices.ContainsFunc(w, func(o entry.Entry) bool { return sameRecord(o, r) })
 			}),
@@ -128,7 +132,8 @@ func TestEveryTruncation(t *testing.T) {
 			t.Fatalf("%d bytes: %v", n, err)
 		}
 		var d *snapshot.DamageError
-		if number >= 0 && (!errors.As(err, &d) || d.Block != number || d.Offset != int64(start) || !strings.Contains(err.Error(), "the file ends")) {
+		if number >= 0 && (!errors.As(err, &d) || d.Block != number || d.Offset != int64(start) ||
+			!strings.Contains(err.Error(), "the file ends")) {
 			t.Fatalf("%d bytes, ends in block %d at %d: %v", n, number, start, err)
 		}
 		if _, err := snapshot.NewFile(bytes.NewReader(data), int64(n), snapshot.OpenOptions{}); !typed(err) {
@@ -157,7 +162,9 @@ func TestDamageErrorNamesTheBlock(t *testing.T) {
 	data[start+int(mustFixed(data[start:]).total())-1] ^= 1 // its digest
 	_, _, err := readAll(bytes.NewReader(data), snapshot.ReaderOptions{})
 	const text = `the snapshot is damaged in block 4 at offset`
-	if err == nil || !strings.HasPrefix(err.Error(), text) || !strings.Contains(err.Error(), `, pods.v1 (unstructured), keys "b/1" to "b/1": it is not what was written (SHA-256)`) {
+	if err == nil || !strings.HasPrefix(err.Error(), text) ||
+		!strings.Contains(err.Error(),
+			`, pods.v1 (unstructured), keys "b/1" to "b/1": it is not what was written (SHA-256)`) {
 		t.Errorf("%v", err)
 	}
 	f, err := snapshot.NewFile(bytes.NewReader(data), int64(len(data)), snapshot.OpenOptions{})
@@ -166,7 +173,8 @@ func TestDamageErrorNamesTheBlock(t *testing.T) {
 	}
 	_, _, err = f.Get(t.Context(), identityOf("pods"), "b/1")
 	const missing = "1 object is missing from pods.v1 (unstructured):\n  "
-	if err == nil || !strings.HasPrefix(err.Error(), missing+text) || !strings.Contains(err.Error(), `keys "b/1" to "b/1"`) {
+	if err == nil || !strings.HasPrefix(err.Error(), missing+text) ||
+		!strings.Contains(err.Error(), `keys "b/1" to "b/1"`) {
 		t.Errorf("%v", err)
 	}
 	if _, ok, err := f.Get(t.Context(), identityOf("pods"), "a/2"); !ok || err != nil {
@@ -198,14 +206,16 @@ func TestReadBetweenLosses(t *testing.T) {
 	got := map[string]bool{}
 	err = f.Records(t.Context(), identityOf("pods"), "", func(r entry.Entry) error { got[r.Key] = true; return nil })
 	var missing *snapshot.MissingError
-	if !errors.As(err, &missing) || missing.Objects != len(lost) || !missing.Exact || len(missing.Damage) != len(lost) || len(got) != 40-len(lost) {
+	if !errors.As(err, &missing) || missing.Objects != len(lost) || !missing.Exact || len(missing.Damage) != len(lost) ||
+		len(got) != 40-len(lost) {
 		t.Fatalf("%d objects, %d blocks lost: %v", len(got), len(lost), err)
 	}
 	for _, d := range missing.Damage {
 		if d.First == "" || d.First != d.Last || got[d.First] {
 			t.Errorf("%+v", d)
 		}
-		if _, ok, err := f.Get(t.Context(), identityOf("pods"), d.First); ok || !errors.As(err, &missing) || missing.Objects != 1 || !missing.Exact {
+		if _, ok, err := f.Get(t.Context(), identityOf("pods"), d.First); ok || !errors.As(err, &missing) ||
+			missing.Objects != 1 || !missing.Exact {
 			t.Errorf("%q: %v, %v", d.First, ok, err)
 		}
 	}
@@ -240,7 +250,8 @@ func TestDamagedPage(t *testing.T) {
 	} {
 		err := c.read(func(entry.Entry) error { t.Error("a record was read"); return nil })
 		var missing *snapshot.MissingError
-		if !errors.As(err, &missing) || missing.Objects != c.n || missing.Exact != c.exact || !strings.HasPrefix(err.Error(), c.text) {
+		if !errors.As(err, &missing) || missing.Objects != c.n || missing.Exact != c.exact ||
+			!strings.HasPrefix(err.Error(), c.text) {
 			t.Errorf("%v", err)
 		}
 	}

@@ -20,10 +20,11 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// Decoder decodes the records of one collection, whatever its representation, to unstructured objects. It is safe for concurrent use.
+// Decoder decodes the records of one collection, whatever its representation, to unstructured objects. It is safe for
+// concurrent use.
 //
-// Payloads in msgpack need no type: a map is an unstructured object, a bin value the JSON of a typed one. Those in protobuf
-// need the Go type: of PartialObjectMetadata, or of what client-go's scheme has for the collection's kind.
+// Payloads in msgpack need no type: a map is an unstructured object, a bin value the JSON of a typed one. Those in
+// protobuf need the Go type: of PartialObjectMetadata, or of what client-go's scheme has for the collection's kind.
 type Decoder struct {
 	id      entry.Identity
 	kind    string
@@ -79,7 +80,9 @@ var metadataCodec = sync.OnceValue(func() codec.Codec {
 	return c
 })
 
-// Decode returns the object of a record. One without apiVersion and kind, as typed clients leave them, gets those of the collection, where they are known. It fails with ErrUndecodable where the type is not known, and with ErrDamaged where the payload is not what its encoding says.
+// Decode returns the object of a record. One without apiVersion and kind, as typed clients leave them, gets those of
+// the collection, where they are known. It fails with ErrUndecodable where the type is not known, and with ErrDamaged
+// where the payload is not what its encoding says.
 func (d *Decoder) Decode(r entry.Entry) (*unstructured.Unstructured, error) {
 	text, u, err := d.open(r)
 	if err != nil || u != nil {
@@ -96,7 +99,8 @@ func (d *Decoder) Decode(r entry.Entry) (*unstructured.Unstructured, error) {
 	return u, nil
 }
 
-// decodeExactly is Decode that adds nothing, with the numbers of typed objects as json.Number, so that encode loses nothing.
+// decodeExactly is Decode that adds nothing, with the numbers of typed objects as json.Number, so that encode loses
+// nothing.
 func (d *Decoder) decodeExactly(r entry.Entry) (*unstructured.Unstructured, error) {
 	text, u, err := d.open(r)
 	if err != nil || u != nil {
@@ -136,7 +140,7 @@ func (d *Decoder) open(r entry.Entry) (text []byte, u *unstructured.Unstructured
 			return nil, nil, err
 		}
 		if text, err = json.Marshal(obj); err != nil {
-			return nil, nil, d.damaged(r, "it can not be written as JSON")
+			return nil, nil, d.damaged(r, "it cannot be written as JSON")
 		}
 		return text, nil, nil
 	}
@@ -156,7 +160,8 @@ func (d *Decoder) openProtobuf(r entry.Entry) (runtime.Object, error) {
 	return obj, nil
 }
 
-// metadata returns what a record's object says of itself. It fails as Decode does; one in protobuf is not made an unstructured one for that.
+// metadata returns what a record's object says of itself. It fails as Decode does; one in protobuf is not made an
+// unstructured one for that.
 func (d *Decoder) metadata(r entry.Entry) (metav1.Object, error) {
 	if r.Encoding != encodingProtobuf {
 		return d.Decode(r)
@@ -168,7 +173,8 @@ func (d *Decoder) metadata(r entry.Entry) (metav1.Object, error) {
 	return meta.Accessor(obj)
 }
 
-// encode replaces the payload of r by u, in the same encoding. u must come of decodeExactly(r) and may have been changed.
+// encode replaces the payload of r by u, in the same encoding. u must come of decodeExactly(r) and may have been
+// changed.
 func (d *Decoder) encode(r *entry.Entry, u *unstructured.Unstructured) error {
 	if _, isText := cutBin(r.Payload); r.Encoding == encodingMsgpack && !isText {
 		data, err := d.plain.Append(nil, u)
@@ -182,7 +188,7 @@ func (d *Decoder) encode(r *entry.Entry, u *unstructured.Unstructured) error {
 	e := json.NewEncoder(&text)
 	e.SetEscapeHTML(false) // as store writes it
 	if err := e.Encode(u.Object); err != nil {
-		return fmt.Errorf("%s: encode %q: it can not be written as JSON", d.id, r.Key)
+		return fmt.Errorf("%s: encode %q: it cannot be written as JSON", d.id, r.Key)
 	}
 	if r.Encoding == encodingMsgpack {
 		r.Payload = appendBin(nil, bytes.TrimSuffix(text.Bytes(), []byte("\n")))
@@ -217,7 +223,7 @@ func (d *Decoder) undecodable(r entry.Entry) error {
 }
 
 func (d *Decoder) damaged(r entry.Entry, why string) error {
-	return fmt.Errorf("%q can not be decoded: %s: %w", r.Key, why, ErrDamaged)
+	return fmt.Errorf("%q cannot be decoded: %s: %w", r.Key, why, ErrDamaged)
 }
 
 // cutBin returns what is in a msgpack bin value, if data is one.

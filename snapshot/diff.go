@@ -16,10 +16,11 @@ import (
 
 // DiffOptions are those of Diff. The zero value works.
 type DiffOptions struct {
-	// Ignore are the paths that are not compared; nil is DefaultIgnore, and empty ignores nothing. A path is dotted, as status or metadata.annotations["a.b/c"]
-	// or spec.containers[*].image, or a JSON pointer.
+	// Ignore are the paths that are not compared; nil is DefaultIgnore, and empty ignores nothing. A path is dotted, as
+	// status or metadata.annotations["a.b/c"] or spec.containers[*].image, or a JSON pointer.
 	Ignore []string
-	// SkipUnknown counts objects that differ and are of a type that this program does not know as changed, without a patch. Else Diff fails with ErrUndecodable.
+	// SkipUnknown counts objects that differ and are of a type that this program does not know as changed, without a
+	// patch. Else Diff fails with ErrUndecodable.
 	SkipUnknown bool
 }
 
@@ -43,9 +44,11 @@ type Change struct {
 	// its Identity is that of the part: Overlap.Scope. It is Sealed if either of the two is.
 	Collection Collection
 	Key        string
-	// Before and After are the objects without what is ignored; nil where there is none, or where the type is not known. Those of Added and Removed are nil if they can not be decoded, which is no error.
+	// Before and After are the objects without what is ignored; nil where there is none, or where the type is not known.
+	// Those of Added and Removed are nil if they cannot be decoded, which is no error.
 	Before, After *unstructured.Unstructured
-	// Patch is the JSON merge patch (RFC 7386) from Before to After; {} where they are the same, or differ in what such a patch can not say (a field that is null). nil for Added, Removed, and where a type is not known.
+	// Patch is the JSON merge patch (RFC 7386) from Before to After; {} where they are the same, or differ in what such a
+	// patch cannot say (a field that is null). nil for Added, Removed, and where a type is not known.
 	Patch []byte
 }
 
@@ -63,8 +66,10 @@ func (r DiffReport) Equal() bool {
 	return r.Added+r.Removed+r.Changed+r.Replaced == 0 && len(r.OnlyInA)+len(r.OnlyInB) == 0
 }
 
-// Diff calls fn with what is different in b, in the order of b's collections and of keys. Collections are matched by resource, namespace and selectors, and typed ones with unstructured ones, too: then
-// null and empty fields count as absent. Of those that are left, what both sources cover is compared: one of a namespace, or with selectors, with one of all (Overlap). It holds a block of each source. An error of fn ends it and is returned.
+// Diff calls fn with what is different in b, in the order of b's collections and of keys. Collections are matched by
+// resource, namespace and selectors, and typed ones with unstructured ones, too: then null and empty fields count as
+// absent. Of those that are left, what both sources cover is compared: one of a namespace, or with selectors, with one
+// of all (Overlap). It holds a block of each source. An error of fn ends it and is returned.
 func Diff(ctx context.Context, a, b Source, o DiffOptions, fn func(Change) error) (DiffReport, error) {
 	if o.Ignore == nil {
 		o.Ignore = DefaultIgnore()
@@ -109,7 +114,8 @@ type pair struct {
 	scope *entry.Identity
 }
 
-// matchCollections finds the collections that both have: by identity, then by identity but for the representation, where both have whole objects, then those that overlap.
+// matchCollections finds the collections that both have: by identity, then by identity but for the representation,
+// where both have whole objects, then those that overlap.
 func matchCollections(ctx context.Context, a, b Source, report *DiffReport) ([]pair, error) {
 	inA, err := a.Collections(ctx)
 	if err != nil {
@@ -276,7 +282,7 @@ func (d *differ) compare(l, r entry.Entry, change *Change) (same bool, err error
 			prune(u.Object)
 		}
 		if texts[i], err = u.MarshalJSON(); err != nil {
-			return false, fmt.Errorf("%q can not be written as JSON", r.Key)
+			return false, fmt.Errorf("%q cannot be written as JSON", r.Key)
 		}
 	}
 	if bytes.Equal(texts[0], texts[1]) {
@@ -289,7 +295,8 @@ func (d *differ) compare(l, r entry.Entry, change *Change) (same bool, err error
 	return false, nil
 }
 
-// prune removes fields that are null or empty, which typed and unstructured objects have in different places, and returns whether v is empty itself.
+// prune removes fields that are null or empty, which typed and unstructured objects have in different places, and
+// returns whether v is empty itself.
 func prune(v any) (empty bool) {
 	switch v := v.(type) {
 	case nil:

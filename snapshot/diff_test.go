@@ -29,7 +29,8 @@ func widgets() snapshot.Collection {
 
 // drawObject draws an object of a few fields, so that two of them are often the same.
 func drawObject(t *rapid.T, name string) map[string]any {
-	leaf := rapid.SampledFrom([]any{"x", "y", int64(1), int64(9007199254740993), int64(9007199254740992), 0.5, true, []any{int64(1)}, []any{}, map[string]any{}})
+	leaf := rapid.SampledFrom([]any{"x", "y", int64(1), int64(9007199254740993), int64(9007199254740992), 0.5, true,
+		[]any{int64(1)}, []any{}, map[string]any{}})
 	object := map[string]any{"apiVersion": "example.com/v1", "kind": "Widget", "metadata": map[string]any{
 		"name": name, "namespace": "a", "uid": rapid.SampledFrom([]string{"u1", "u1", "u1", "u2"}).Draw(t, "uid"),
 		"resourceVersion": rapid.StringMatching("[1-9]").Draw(t, "rv"),
@@ -43,7 +44,8 @@ func drawObject(t *rapid.T, name string) map[string]any {
 // drawWidgets draws a collection.
 func drawWidgets(t *rapid.T) contentOf {
 	of := contentOf{collection: widgets()}
-	names := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "f"}), 0, 6, rapid.ID).Draw(t, "names")
+	names := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "f"}), 0, 6, rapid.ID).Draw(t,
+		"names")
 	slices.Sort(names)
 	for _, name := range names {
 		u := &unstructured.Unstructured{Object: drawObject(t, name)}
@@ -52,7 +54,8 @@ func drawWidgets(t *rapid.T) contentOf {
 			t.Fatal(err)
 		}
 		of.records = append(of.records, entry.Entry{
-			Key: "a/" + name, UID: string(u.GetUID()), ResourceVersion: u.GetResourceVersion(), Encoding: encodingMsgpack, Payload: data,
+			Key: "a/" + name, UID: string(u.GetUID()), ResourceVersion: u.GetResourceVersion(), Encoding: encodingMsgpack,
+			Payload: data,
 		})
 	}
 	return of
@@ -266,7 +269,8 @@ func TestDiffOfUnknownTypes(t *testing.T) {
 			{Key: key, UID: "u", Encoding: encodingProtobuf}}}}
 	}
 	if report, err := snapshot.Diff(t.Context(), of("x", "b"), of("x", "c"), snapshot.DiffOptions{},
-		func(snapshot.Change) error { return nil }); err != nil || report.Same != 1 || report.Added != 1 || report.Removed != 1 {
+		func(snapshot.Change) error { return nil }); err != nil || report.Same != 1 || report.Added != 1 ||
+		report.Removed != 1 {
 		t.Errorf("what is the same, or only in one, need not be decoded: %+v, %v", report, err)
 	}
 	if _, err := snapshot.Diff(t.Context(), of("x", "b"), of("y", "b"), snapshot.DiffOptions{}, nil); !errors.Is(err,
@@ -285,7 +289,8 @@ func TestDiffOfUnknownTypes(t *testing.T) {
 	}
 }
 
-// An error of the function ends it, and so do one of a source and a source that is not in order; goleak sees that nothing is left behind.
+// An error of the function ends it, and so do one of a source and a source that is not in order; goleak sees that
+// nothing is left behind.
 func TestDiffEnds(t *testing.T) {
 	a, b := fileOf(t, contentOf{widgets(), nil}), fileOf(t, contentOf{widgets(), []entry.Entry{
 		recordOf(t, widgets(), `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a"}}`),

@@ -17,7 +17,7 @@ var (
 	// ErrEncrypted: the file is encrypted, and no identity was given.
 	ErrEncrypted = errors.New("the snapshot is encrypted")
 	// ErrIdentity: none of the identities, or not this passphrase, decrypts the file.
-	ErrIdentity = errors.New("the snapshot can not be decrypted with what was given")
+	ErrIdentity = errors.New("the snapshot cannot be decrypted with what was given")
 )
 
 // Errors of reading.
@@ -47,7 +47,9 @@ type FormatError struct {
 }
 
 func (e *FormatError) Error() string {
-	return fmt.Sprintf("the snapshot is in format %d, written by Larder %s; this program reads formats up to %d: upgrade Larder", e.Format, printable.Text(e.Larder), e.Newest)
+	return fmt.Sprintf(
+		"the snapshot is in format %d, written by Larder %s; this program reads formats up to %d: upgrade Larder", e.Format,
+		printable.Text(e.Larder), e.Newest)
 }
 
 // Unwrap returns ErrNewerFormat.
@@ -55,8 +57,8 @@ func (e *FormatError) Unwrap() error { return ErrNewerFormat }
 
 // DamageError says where a snapshot is damaged. It wraps ErrDamaged.
 type DamageError struct {
-	// Block is the number of the frame, from 0, or -1 if what is damaged is before or behind all frames; Offset is where it
-	// begins, in bytes (of the decrypted file).
+	// Block is the number of the frame, from 0, or -1 if what is damaged is before or behind all frames; Offset is where
+	// it begins, in bytes (of the decrypted file).
 	Block  int
 	Offset int64
 	// Collection, First and Last say what the block holds, as far as is known; else they are empty.

@@ -18,8 +18,8 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// A snapshot is taken of a store that is open, and another node's store is made of it. The key seals Secrets in both stores; the snapshot has them because it
-// is encrypted.
+// A snapshot is taken of a store that is open, and another node's store is made of it. The key seals Secrets in both
+// stores; the snapshot has them because it is encrypted.
 func Example() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "larder-example-")
@@ -43,12 +43,14 @@ func Example() {
 	defer st.Close()
 	mirror(ctx, st)
 
-	identity, err := age.GenerateX25519Identity() // or snapshot.ReadIdentities, or PassphraseRecipient and PassphraseIdentity
+	// or snapshot.ReadIdentities, or PassphraseRecipient and PassphraseIdentity
+	identity, err := age.GenerateX25519Identity()
 	if err != nil {
 		panic(err)
 	}
 	path := filepath.Join(dir, "seed.larder")
-	saved, err := snapshot.SaveStore(ctx, st, path, snapshot.SaveOptions{Recipients: []age.Recipient{identity.Recipient()}})
+	saved, err := snapshot.SaveStore(ctx, st, path,
+		snapshot.SaveOptions{Recipients: []age.Recipient{identity.Recipient()}})
 	if err != nil {
 		panic(err)
 	}

@@ -23,7 +23,8 @@ type OpenOptions struct {
 	formats map[uint32]format // for tests; nil is formats()
 }
 
-// File is a snapshot that is read at random, through its index. Every read takes one block and verifies it. Any number of goroutines may use it.
+// File is a snapshot that is read at random, through its index. Every read takes one block and verifies it. Any number
+// of goroutines may use it.
 type File struct {
 	in     io.ReaderAt
 	size   int64
@@ -251,7 +252,7 @@ func (f *File) page(n, i int) ([]indexEntry, error) {
 	entries, ok := parsePage(fr.body)
 	switch {
 	case !ok || len(entries) == 0:
-		return nil, f.damage(fr.frameHead, n, "this page of the index can not be read")
+		return nil, f.damage(fr.frameHead, n, "this page of the index cannot be read")
 	case entries[0].first != ref.first:
 		return nil, f.damage(fr.frameHead, n, "this page of the index is not the one that the tail names")
 	}
@@ -265,7 +266,8 @@ func (f *File) page(n, i int) ([]indexEntry, error) {
 		case e.first > e.last || i > 0 && e.first <= entries[i-1].last:
 			return nil, f.damage(fr.frameHead, n, "the keys in this page of the index are not in order")
 		case e.offset < after || e.offset > ref.offset || e.length > ref.offset-e.offset:
-			return nil, f.damage(fr.frameHead, n, "the blocks that this page of the index names are not one behind the other before it")
+			return nil, f.damage(fr.frameHead, n,
+				"the blocks that this page of the index names are not one behind the other before it")
 		}
 		after = e.offset + e.length
 	}
@@ -296,7 +298,7 @@ func (f *File) frame(b *buffer, at span, kind frameKind, n int) (frame, error) {
 	}
 	b.data = b.data[:at.length]
 	if _, err := io.ReadFull(io.NewSectionReader(f.in, int64(at.offset), int64(at.length)), b.data); err != nil {
-		d.Reason, d.Err = "it can not be read", err
+		d.Reason, d.Err = "it cannot be read", err
 		return frame{}, d
 	}
 	h, head, wrong := headOf(b.data, place{id: f.id, offset: at.offset, number: -1})

@@ -12,7 +12,7 @@ func (f *File) prologue(known map[uint32]format) (size int, err error) {
 	}
 	data := make([]byte, min(f.size, int64(prologueMax)))
 	if n, err := f.in.ReadAt(data, 0); n < len(data) {
-		return 0, &DamageError{Block: -1, Reason: "its first bytes can not be read", Err: notEOF(err)}
+		return 0, &DamageError{Block: -1, Reason: "its first bytes cannot be read", Err: notEOF(err)}
 	}
 	p, size, err := parsePrologue(data, known)
 	if err != nil {
@@ -24,7 +24,8 @@ func (f *File) prologue(known map[uint32]format) (size int, err error) {
 
 // index reads the footer, the tail, and the description of each collection.
 func (f *File) index(begin int) error {
-	cut := &DamageError{Block: -1, Offset: f.size, Reason: "its end is missing: it was cut short, or is still being written"}
+	cut := &DamageError{Block: -1, Offset: f.size,
+		Reason: "its end is missing: it was cut short, or is still being written"}
 	at := f.size - footerSize
 	if at < int64(begin) {
 		return cut
@@ -49,7 +50,7 @@ func (f *File) index(begin int) error {
 	}
 	manifest, refs, ok := parseTail(tail.body, foot.offset)
 	if !ok || len(tail.head) != digestSize {
-		return f.damage(tail.frameHead, -1, "the index can not be read")
+		return f.damage(tail.frameHead, -1, "the index cannot be read")
 	}
 	f.manifest.Digest = [digestSize]byte(tail.head)
 	if err := f.header(buf, manifest); err != nil {
@@ -69,7 +70,7 @@ func (f *File) header(buf *buffer, at span) error {
 		return err
 	}
 	if f.manifest.Header, err = f.format.header(m.body); err != nil {
-		return f.damage(m.frameHead, -1, "the manifest can not be read: "+textError(err))
+		return f.damage(m.frameHead, -1, "the manifest cannot be read: "+textError(err))
 	}
 	return nil
 }
@@ -82,7 +83,7 @@ func (f *File) collection(buf *buffer, ref collectionRef) error {
 	}
 	c, err := f.format.collection(end.body)
 	if err != nil {
-		return f.damage(end.frameHead, -1, "the collection's description can not be read: "+textError(err))
+		return f.damage(end.frameHead, -1, "the collection's description cannot be read: "+textError(err))
 	}
 	if len(ref.pages) > 0 {
 		c.noteKey(ref.pages[0].first)

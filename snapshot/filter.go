@@ -13,10 +13,12 @@ import (
 
 // Filter says which objects are taken. Its zero value takes all.
 type Filter struct {
-	// Resources are the resources that are taken, as plural names, kinds, singular or short names, each with or without its group
-	// (pods, deployments.apps, Widget.example.com) or version and group (deployments.v1.apps); case does not count. Empty takes all.
+	// Resources are the resources that are taken, as plural names, kinds, singular or short names, each with or without
+	// its group (pods, deployments.apps, Widget.example.com) or version and group (deployments.v1.apps); case does not
+	// count. Empty takes all.
 	Resources []string `json:"resources,omitempty"`
-	// Namespaces are those whose objects are taken; empty takes all. Objects that are in no namespace are taken only if this is empty.
+	// Namespaces are those whose objects are taken; empty takes all. Objects that are in no namespace are taken only if
+	// this is empty.
 	Namespaces []string `json:"namespaces,omitempty"`
 	// Labels and Fields are selectors, as kubectl has them; empty selects everything. A field is named as in store.Query.
 	Labels string `json:"labels,omitempty"`
@@ -52,7 +54,8 @@ func newFilter(f Filter) (*filter, error) {
 	return out, nil
 }
 
-// Takes says whether any object of c can be taken. With Namespaces, a collection that has Objects and is not Namespaced has none that can; of one without objects it may have to be seen.
+// Takes says whether any object of c can be taken. With Namespaces, a collection that has Objects and is not Namespaced
+// has none that can; of one without objects it may have to be seen.
 func (f Filter) Takes(c Collection) bool {
 	if len(f.Resources) > 0 && !slices.ContainsFunc(f.Resources, func(name string) bool { return isNamed(c, name) }) {
 		return false
@@ -93,7 +96,8 @@ func (f *filter) takesKey(key string) bool {
 func isNamed(c Collection, name string) bool {
 	id, r := c.Identity, c.Resource
 	first, rest, qualified := strings.Cut(name, ".")
-	if qualified && !strings.EqualFold(rest, id.Group) && !strings.EqualFold(strings.TrimSuffix(rest, "."), strings.TrimSuffix(id.Version+"."+id.Group, ".")) {
+	if qualified && !strings.EqualFold(rest, id.Group) &&
+		!strings.EqualFold(strings.TrimSuffix(rest, "."), strings.TrimSuffix(id.Version+"."+id.Group, ".")) {
 		return false
 	}
 	for _, n := range append([]string{id.Resource, r.Kind, r.Singular}, r.ShortNames...) {

@@ -86,7 +86,8 @@ func (p prologue) append(dst []byte) []byte {
 	return binary.BigEndian.AppendUint32(dst, crc32.Checksum(dst[start:], crcTable))
 }
 
-// parsePrologue reads the prologue at the beginning of data, which has prologueMax bytes or is the whole file, and says how long it is.
+// parsePrologue reads the prologue at the beginning of data, which has prologueMax bytes or is the whole file, and says
+// how long it is.
 func parsePrologue(data []byte, known map[uint32]format) (p prologue, size int, err error) {
 	if !bytes.HasPrefix(data, []byte(magic)) {
 		if len(data) < len(magic) && len(data) > 0 && bytes.HasPrefix([]byte(magic), data) {

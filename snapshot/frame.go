@@ -32,7 +32,8 @@ func (k frameKind) maxBody() int {
 	return 0
 }
 
-// packs says whether the body of frames of the kind may be compressed. What is kept of a file in memory is not, so that its size bounds it.
+// packs says whether the body of frames of the kind may be compressed. What is kept of a file in memory is not, so that
+// its size bounds it.
 func (k frameKind) packs() bool { return k == kindBlock || k == kindPage || k == kindTail }
 
 const (
@@ -110,7 +111,8 @@ func parseFixed(data []byte) (h frameHead, wrong string) {
 	case h.headSize > maxHead:
 		return h, fmt.Sprintf("its head of %d bytes is larger than the %d that are allowed", h.headSize, maxHead)
 	case h.size > limit || h.stored > limit:
-		return h, fmt.Sprintf("its body of %d bytes (%d stored) is larger than the %d that are allowed", h.size, h.stored, limit)
+		return h, fmt.Sprintf("its body of %d bytes (%d stored) is larger than the %d that are allowed", h.size, h.stored,
+			limit)
 	}
 	return h, ""
 }
@@ -157,7 +159,8 @@ func headOf(data []byte, p place) (h frameHead, head []byte, wrong string) {
 	return h, head, ""
 }
 
-// open verifies the digest of the frame in data, which begins with it, and takes it apart. The body is unpacked into buf where it is compressed.
+// open verifies the digest of the frame in data, which begins with it, and takes it apart. The body is unpacked into
+// buf where it is compressed.
 func (h frameHead) open(data, head []byte, unpack *unpacker) (f frame, wrong string) {
 	if len(data) < h.total() {
 		return f, "it is cut short"
@@ -175,7 +178,7 @@ func (h frameHead) open(data, head []byte, unpack *unpacker) (f frame, wrong str
 	}
 	body, err := unpack.unpack(f.body, int(h.size))
 	if err != nil {
-		return f, "its body can not be unpacked: " + err.Error()
+		return f, "its body cannot be unpacked: " + err.Error()
 	}
 	f.body = body
 	return f, ""

@@ -93,8 +93,9 @@ func FuzzReader(f *testing.F) {
 	f.Fuzz(fuzzed)
 }
 
-// framesOf makes a snapshot of text: each frame is a kind, flags, and head and body with their lengths before them. All checksums, offsets and
-// numbers are right, so that this comes to what is behind them; so are pages and the tail where their body is empty, and the tail's head likewise. The flags are those of shape.
+// framesOf makes a snapshot of text: each frame is a kind, flags, and head and body with their lengths before them. All
+// checksums, offsets and numbers are right, so that this comes to what is behind them; so are pages and the tail where
+// their body is empty, and the tail's head likewise. The flags are those of shape.
 func framesOf(text []byte) []byte {
 	f := framer{id: fileID{1}, all: sha256.New()}
 	f.out = prologue{version: formatNow, id: f.id, larder: "x"}.append(nil)
@@ -179,7 +180,8 @@ func (f *framer) note(kind frameKind, head []byte, digest [digestSize]byte) {
 	}
 }
 
-// textOfFrames is the inverse of framesOf for a snapshot that is whole. Where it is made anew, so are the pages and the tail.
+// textOfFrames is the inverse of framesOf for a snapshot that is whole. Where it is made anew, so are the pages and the
+// tail.
 func textOfFrames(data []byte, anew bool) (text []byte) {
 	for _, at := idOf(data); at < len(data)-footerSize; {
 		h := mustFixed(data[at:])
@@ -236,11 +238,14 @@ func FuzzDamage(f *testing.F) {
 // FuzzDecode decodes, redacts and compares payloads.
 func FuzzDecode(f *testing.F) {
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "a", Annotations: map[string]string{"token": "x", lastApplied: `{"env":[{"name":"PASSWORD","value":"x"}]}`}},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Env: []corev1.EnvVar{{Name: "PASSWORD", Value: "x"}}}}},
+		ObjectMeta: metav1.ObjectMeta{Name: "a", Annotations: map[string]string{"token": "x",
+			lastApplied: `{"env":[{"name":"PASSWORD","value":"x"}]}`}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c",
+			Env: []corev1.EnvVar{{Name: "PASSWORD", Value: "x"}}}}},
 	}
 	for _, c := range decodable() {
-		for _, obj := range []runtime.Object{pod, &corev1.Secret{Data: map[string][]byte{"a": []byte("b")}}, &unstructured.Unstructured{Object: map[string]any{"data": map[string]any{"a": "b"}, "metadata": map[string]any{}}}} {
+		for _, obj := range []runtime.Object{pod, &corev1.Secret{Data: map[string][]byte{"a": []byte("b")}},
+			&unstructured.Unstructured{Object: map[string]any{"data": map[string]any{"a": "b"}, "metadata": map[string]any{}}}} {
 			codec, err := codec.For(obj)
 			if err != nil {
 				f.Fatal(err)
@@ -274,7 +279,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		if err == nil {
 			if _, err := snapshot.NewDecoder(c).Decode(entry.Entry{Key: "k", Encoding: encoding, Payload: out}); err != nil {
-				t.Fatalf("what was redacted can not be decoded: %v", err)
+				t.Fatalf("what was redacted cannot be decoded: %v", err)
 			}
 		}
 		_, err = snapshot.Diff(t.Context(), before, after, snapshot.DiffOptions{}, func(snapshot.Change) error { return nil })
@@ -290,7 +295,8 @@ func decodable() []uint8 {
 }
 
 func decodableCollection(which uint8) (c snapshot.Collection, encoding string) {
-	c.Identity, c.Resource.Kind = identityOf([]string{"pods", "secrets", "configmaps"}[int(which)%3]), []string{"Pod", "Secret", "ConfigMap"}[int(which)%3]
+	c.Identity, c.Resource.Kind = identityOf([]string{"pods", "secrets", "configmaps"}[int(which)%3]),
+		[]string{"Pod", "Secret", "ConfigMap"}[int(which)%3]
 	c.Identity.Representation = []entry.Representation{entry.Typed, entry.Unstructured, entry.Metadata}[int(which/3)%3]
 	return c, []string{encodingProtobuf, encodingMsgpack}[int(which/9)%2]
 }

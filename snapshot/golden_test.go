@@ -22,7 +22,8 @@ var updateGolden = flag.Bool("update", false, "write the golden snapshots of the
 // goldenIdentity decrypts the golden snapshot that is encrypted. It is for nothing else.
 const goldenIdentity = "AGE-SECRET-KEY-144WYZFRMTXSYT4KUWNG07X340RX8AW3FJV2PEWTHCT9QV9LAZ24SM0SWCQ"
 
-// goldenContent is what the golden snapshots hold: every field of the manifest, both encodings, blocks of several records and several blocks, an empty collection.
+// goldenContent is what the golden snapshots hold: every field of the manifest, both encodings, blocks of several
+// records and several blocks, an empty collection.
 func goldenContent(t *testing.T) content {
 	t.Helper()
 	pods := collectionOf(core("pods"), "Pod", entry.Typed)
@@ -44,7 +45,8 @@ func goldenContent(t *testing.T) content {
 		},
 		Resource: entry.ResourceInfo{Kind: "Widget", Singular: "widget", ShortNames: []string{"wd"}, Namespaced: true,
 			Columns: []entry.Column{{Name: "Size", Type: "integer", Format: "int32", Priority: 1, JSONPath: ".spec.size"}}},
-		ResourceVersion: "300", MustRelist: "objects were left out (only namespaces shop)", Filtered: []string{"only namespaces shop"}, Redacted: []string{"managedFields"},
+		ResourceVersion: "300", MustRelist: "objects were left out (only namespaces shop)",
+		Filtered: []string{"only namespaces shop"}, Redacted: []string{"managedFields"},
 	}
 	of := contentOf{collection: widgets}
 	for i := range 3 {
@@ -53,7 +55,8 @@ func goldenContent(t *testing.T) content {
 	}
 	return content{
 		header: snapshot.Header{
-			ClusterID: "golden", ServerVersion: "v1.36.3", TakenAt: time.Date(2026, 1, 2, 3, 4, 6, 0, time.UTC), Larder: "v0.1.0-golden",
+			ClusterID: "golden", ServerVersion: "v1.36.3", TakenAt: time.Date(2026, 1, 2, 3, 4, 6, 0, time.UTC),
+			Larder: "v0.1.0-golden",
 			Filter: &snapshot.Filter{Namespaces: []string{"shop"}}, Redaction: &snapshot.Redaction{ManagedFields: true},
 		},
 		collections: []contentOf{c, {collectionOf(core("nodes"), "Node", entry.Metadata), nil}, of},
@@ -125,8 +128,10 @@ func TestGoldenIsWhatIsWritten(t *testing.T) {
 		t.Fatalf("%d frames, the golden snapshot has %d", len(b), len(a))
 	}
 	for i := range a {
-		if a[i].kind != b[i].kind || a[i].kind != kindTail && a[i].kind != kindPage && (!bytes.Equal(a[i].head, b[i].head) || !bytes.Equal(a[i].body, b[i].body)) {
-			t.Errorf("frame %d, kind %c:\n%s\nthe golden snapshot has\n%s", i, b[i].kind, hex.Dump(b[i].body), hex.Dump(a[i].body))
+		if a[i].kind != b[i].kind || a[i].kind != kindTail && a[i].kind != kindPage &&
+			(!bytes.Equal(a[i].head, b[i].head) || !bytes.Equal(a[i].body, b[i].body)) {
+			t.Errorf("frame %d, kind %c:\n%s\nthe golden snapshot has\n%s", i, b[i].kind, hex.Dump(b[i].body),
+				hex.Dump(a[i].body))
 		}
 	}
 }

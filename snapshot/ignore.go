@@ -22,7 +22,9 @@ func parsePaths(texts []string) (paths, error) {
 	for _, text := range texts {
 		p, ok := parsePath(text)
 		if !ok {
-			return nil, fmt.Errorf(`path %q: write it as status.phase, metadata.annotations["a.b/c"], spec.items[*].name or /metadata/annotations/a.b~1c`, text)
+			return nil,
+				fmt.Errorf(
+					`path %q: write it as status.phase, metadata.annotations["a.b/c"], spec.items[*].name or /metadata/annotations/a.b~1c`, text)
 		}
 		out = append(out, p)
 	}
@@ -85,7 +87,8 @@ func (p paths) remove(object map[string]any) {
 	}
 }
 
-// removePath removes from v what is at path, which has a segment at least, and returns v: a list that has lost items is another one.
+// removePath removes from v what is at path, which has a segment at least, and returns v: a list that has lost items is
+// another one.
 func removePath(v any, path []string) any {
 	switch v := v.(type) {
 	case map[string]any:

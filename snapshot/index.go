@@ -130,8 +130,8 @@ func (r collectionRef) append(dst []byte) []byte {
 	return r.end.append(dst)
 }
 
-// parseTail reads the body of the tail: the span of the frame M, then every collection. All spans are ahead of limit and in
-// ascending order, which bounds how many there can be by the size of the file.
+// parseTail reads the body of the tail: the span of the frame M, then every collection. All spans are ahead of limit
+// and in ascending order, which bounds how many there can be by the size of the file.
 func parseTail(data []byte, limit uint64) (manifest span, refs []collectionRef, ok bool) {
 	var after uint64
 	if manifest, data, ok = cutSpan(data, &after, limit); !ok {

@@ -21,7 +21,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// Tests of single parts that can not be seen from outside.
+// Tests of single parts that cannot be seen from outside.
 
 func TestIgnorePaths(t *testing.T) {
 	const object = `{"a":{"b":1,"c.d/e":2},"l":[{"x":1,"y":2},{"x":3}],"s":"t"}`
@@ -111,7 +111,7 @@ func TestCopyOfAnEncryptedSaveStaysBesideTheStore(t *testing.T) {
 	}
 }
 
-// What can not be opened for writing may be what another save makes, and is left.
+// What cannot be opened for writing may be what another save makes, and is left.
 func TestSaveLeavesWhatItCanNotLookAt(t *testing.T) {
 	dir := t.TempDir()
 	name := "a.larder" + suffixNew + "OTHER"
@@ -124,7 +124,7 @@ func TestSaveLeavesWhatItCanNotLookAt(t *testing.T) {
 	}
 }
 
-// TestSpoolIsSealed: what is kept of a list until it is whole can not be read by others, and leaves nothing.
+// TestSpoolIsSealed: what is kept of a list until it is whole cannot be read by others, and leaves nothing.
 func TestSpoolIsSealed(t *testing.T) {
 	dir := t.TempDir()
 	const plantedSecret = "planted-secret"
@@ -161,7 +161,9 @@ func TestLargeRecordsAreLetGo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Begin(Collection{Identity: entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods"), Representation: entry.Typed}}); err != nil {
+	if err := w.Begin(
+		Collection{Identity: entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods"),
+			Representation: entry.Typed}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range []entry.Entry{{Key: "a", Payload: large}, {Key: "bb"}} {

@@ -17,7 +17,8 @@ import (
 // maxKeyFile bounds what is read of a file of keys.
 const maxKeyFile = 1 << 20
 
-// ParseRecipients reads recipients, one a line: age1… as age-keygen prints them, or ssh-ed25519 and ssh-rsa public keys. Empty lines and those that begin with # are left out.
+// ParseRecipients reads recipients, one a line: age1… as age-keygen prints them, or ssh-ed25519 and ssh-rsa public
+// keys. Empty lines and those that begin with # are left out.
 func ParseRecipients(text string) ([]age.Recipient, error) {
 	var out []age.Recipient
 	lines := bufio.NewScanner(strings.NewReader(text))
@@ -37,7 +38,8 @@ func ParseRecipients(text string) ([]age.Recipient, error) {
 		return nil, err
 	}
 	if len(out) == 0 {
-		return nil, errors.New("there is no recipient: write one a line, as age-keygen prints them (age1…), or ssh public keys")
+		return nil,
+			errors.New("there is no recipient: write one a line, as age-keygen prints them (age1…), or ssh public keys")
 	}
 	return out, nil
 }
@@ -49,7 +51,7 @@ func parseRecipient(line string) (age.Recipient, error) {
 	if strings.HasPrefix(line, "ssh-") {
 		r, err := agessh.ParseRecipient(line)
 		if err != nil {
-			return nil, fmt.Errorf("the ssh public key can not be used: %w", err)
+			return nil, fmt.Errorf("the ssh public key cannot be used: %w", err)
 		}
 		return r, nil
 	}
@@ -73,7 +75,8 @@ func ReadRecipients(path string) ([]age.Recipient, error) {
 	return r, nil
 }
 
-// ParseIdentities reads identities: AGE-SECRET-KEY-1… one a line, as age-keygen writes them, or one ssh private key in PEM that has no passphrase.
+// ParseIdentities reads identities: AGE-SECRET-KEY-1… one a line, as age-keygen writes them, or one ssh private key in
+// PEM that has no passphrase.
 func ParseIdentities(text []byte) ([]age.Identity, error) {
 	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("-----BEGIN")) {
 		id, err := agessh.ParseIdentity(text)
@@ -82,14 +85,15 @@ func ParseIdentities(text []byte) ([]age.Identity, error) {
 			return nil, errors.New("the ssh key has a passphrase; use one without, or an identity of age-keygen")
 		}
 		if err != nil {
-			return nil, errors.New("the ssh private key can not be used: it must be of ed25519 or RSA")
+			return nil, errors.New("the ssh private key cannot be used: it must be of ed25519 or RSA")
 		}
 		return []age.Identity{id}, nil
 	}
 	ids, err := age.ParseIdentities(bytes.NewReader(text))
 	if err != nil {
 		// age's error would quote the line.
-		return nil, errors.New("there is no identity: AGE-SECRET-KEY-1… one a line, as age-keygen writes them, or an ssh private key")
+		return nil,
+			errors.New("there is no identity: AGE-SECRET-KEY-1… one a line, as age-keygen writes them, or an ssh private key")
 	}
 	return ids, nil
 }
@@ -123,7 +127,8 @@ func readKeys(path string) ([]byte, error) {
 	return text, nil
 }
 
-// PassphraseRecipient encrypts with a passphrase, from which scrypt makes the key: about a second of a processor's time. It must be the only recipient.
+// PassphraseRecipient encrypts with a passphrase, from which scrypt makes the key: about a second of a processor's
+// time. It must be the only recipient.
 func PassphraseRecipient(passphrase string) (age.Recipient, error) {
 	if passphrase == "" {
 		return nil, errors.New("the passphrase is empty")
@@ -131,7 +136,8 @@ func PassphraseRecipient(passphrase string) (age.Recipient, error) {
 	return age.NewScryptRecipient(passphrase)
 }
 
-// maxScrypt bounds the work that a file may ask for before its passphrase can be tried, as a power of two: 256 MiB, and what age itself asks for.
+// maxScrypt bounds the work that a file may ask for before its passphrase can be tried, as a power of two: 256 MiB, and
+// what age itself asks for.
 const maxScrypt = 18
 
 // PassphraseIdentity decrypts what PassphraseRecipient has encrypted.

@@ -28,7 +28,8 @@ type Header struct {
 	TakenAt time.Time `json:"takenAt,omitzero"`
 	// Larder is the version of the program that writes the snapshot. At most 255 bytes.
 	Larder string `json:"larder,omitempty"`
-	// Filter and Redaction are what was asked for when the snapshot was taken; nil for none. Collections say what they met.
+	// Filter and Redaction are what was asked for when the snapshot was taken; nil for none. Collections say what they
+	// met.
 	Filter    *Filter    `json:"filter,omitempty"`
 	Redaction *Redaction `json:"redaction,omitempty"`
 	// LeftOut says to people which collections were there and are not in the snapshot, and why, one an entry.
@@ -44,7 +45,8 @@ type Collection struct {
 	ResourceVersion string
 	// Complete is set if a whole list was taken.
 	Complete bool
-	// MustRelist is why the contents can not be resumed; empty if they can. It is set where objects or parts of them were left out.
+	// MustRelist is why the contents cannot be resumed; empty if they can. It is set where objects or parts of them were
+	// left out.
 	MustRelist string
 	// LastContact is when the server was last heard; zero is unknown.
 	LastContact time.Time
@@ -53,8 +55,8 @@ type Collection struct {
 	Redacted []string
 	// Sealed is set if the store that it is of seals it. Restore writes it in plain text only if it is asked to.
 	Sealed bool
-	// Objects is how many there are, Bytes the sum of their payloads, Blocks the number of blocks that they are in. Writers take no note of
-	// them, and in what a Reader returns they are 0 before the collection has ended.
+	// Objects is how many there are, Bytes the sum of their payloads, Blocks the number of blocks that they are in.
+	// Writers take no note of them, and in what a Reader returns they are 0 before the collection has ended.
 	Objects int
 	Bytes   int64
 	Blocks  int
@@ -70,7 +72,8 @@ type State struct {
 
 // State returns that part of c.
 func (c Collection) State() State {
-	return State{ResourceVersion: c.ResourceVersion, Complete: c.Complete, MustRelist: c.MustRelist, LastContact: c.LastContact}
+	return State{ResourceVersion: c.ResourceVersion, Complete: c.Complete, MustRelist: c.MustRelist,
+		LastContact: c.LastContact}
 }
 
 func (c *Collection) setState(s State) {
@@ -142,12 +145,14 @@ type collectionText struct {
 }
 
 // errCounts: numbers that no snapshot has. They are not quoted.
-var errCounts = errors.New("its counts of objects, bytes and blocks can not be")
+var errCounts = errors.New("its counts of objects, bytes and blocks cannot be")
 
-// counts says whether the counts can be those of a collection: a block has a record at least, and is bounded. So they can be added up.
+// counts says whether the counts can be those of a collection: a block has a record at least, and is bounded. So they
+// can be added up.
 func (t collectionText) counts() bool {
 	const most = math.MaxInt64 / maxCollections / maxBody
-	return t.Blocks >= 0 && int64(t.Blocks) <= most && t.Objects >= t.Blocks && int64(t.Objects) <= int64(t.Blocks)*maxBody && t.Bytes >= 0 && t.Bytes <= int64(t.Blocks)*maxBody
+	return t.Blocks >= 0 && int64(t.Blocks) <= most && t.Objects >= t.Blocks &&
+		int64(t.Objects) <= int64(t.Blocks)*maxBody && t.Bytes >= 0 && t.Bytes <= int64(t.Blocks)*maxBody
 }
 
 // marshal returns v in JSON, as the body of a frame.

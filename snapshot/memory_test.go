@@ -30,7 +30,8 @@ type peak struct {
 
 func (p *peak) tick() { p.most = max(p.most, liveBytes()-p.start) }
 
-// A hundred thousand objects, 200 MB, pass through a Writer, a Reader, a File and a Diff of the file with itself, and what is in use at any time is a few blocks.
+// A hundred thousand objects, 200 MB, pass through a Writer, a Reader, a File and a Diff of the file with itself, and
+// what is in use at any time is a few blocks.
 func TestMemoryIsOneBlock(t *testing.T) {
 	const size = 2000
 	objects := soaked(20_000, 100_000)
@@ -139,28 +140,34 @@ func allocated(f func()) int64 {
 	return int64(after.TotalAlloc - before.TotalAlloc)
 }
 
-// Files of a few bytes that announce much: they fail, or are read, without allocating more than a block and what comes with it.
+// Files of a few bytes that announce much: they fail, or are read, without allocating more than a block and what comes
+// with it.
 func TestHostileFilesAllocateLittle(t *testing.T) {
 	zeros := encoder().EncodeAll(make([]byte, maxBody), nil)
 	bomb := append(binary.BigEndian.AppendUint32(nil, maxBody), zeros...)
 	lying := append(binary.BigEndian.AppendUint32(nil, 100), zeros...)
 	manifest := func() []byte { return appendSized(appendSized([]byte{'M', 0}, ""), "{}") }
 	collection := func() []byte {
-		return appendSized(appendSized(append(manifest(), 'C', 0), "\x00"), `{"version":"v1","resource":"pods","representation":"typed"}`)
+		return appendSized(appendSized(append(manifest(), 'C', 0), "\x00"),
+			`{"version":"v1","resource":"pods","representation":"typed"}`)
 	}
 	head := blockHead{count: 1 << 60, first: "a", last: "b"}.append(nil)
 	huge := binary.AppendUvarint(nil, 1<<62)
 	for name, text := range map[string][]byte{
-		"a block that unpacks to zeros":        appendSized(appendSized(append(collection(), 'B', 1), head), bomb),
-		"a block that is larger than it says":  appendSized(appendSized(append(collection(), 'B', 1), head), lying),
-		"a record that is longer than all":     appendSized(appendSized(append(collection(), 'B', 0), head), huge),
-		"a page that unpacks to zeros":         appendSized(appendSized(append(collection(), 'X', 1), "\x00"), bomb),
-		"a tail that unpacks to zeros":         appendSized(appendSized(append(manifest(), 'T', 1), strings.Repeat("d", 32)), bomb),
-		"a tail with many pages":               appendSized(appendSized(append(manifest(), 'T', 0), strings.Repeat("d", 32)), append([]byte{60, 100}, huge...)),
-		"a manifest that is compressed":        appendSized(appendSized([]byte{'M', 1}, ""), bomb),
-		"a description of many empty columns":  appendSized(appendSized(append(manifest(), 'C', 0), "\x00"), `{"version":"v1","resource":"pods","columns":[`+strings.Repeat("{},", 10000)+`{}]}`),
-		"a manifest of many brackets":          appendSized(appendSized([]byte{'M', 0}, ""), strings.Repeat("[", 100000)),
-		"a manifest with deep unknown content": appendSized(appendSized([]byte{'M', 0}, ""), `{"x":`+strings.Repeat("[", 9000)+strings.Repeat("]", 9000)+`}`),
+		"a block that unpacks to zeros":       appendSized(appendSized(append(collection(), 'B', 1), head), bomb),
+		"a block that is larger than it says": appendSized(appendSized(append(collection(), 'B', 1), head), lying),
+		"a record that is longer than all":    appendSized(appendSized(append(collection(), 'B', 0), head), huge),
+		"a page that unpacks to zeros":        appendSized(appendSized(append(collection(), 'X', 1), "\x00"), bomb),
+		"a tail that unpacks to zeros": appendSized(appendSized(append(manifest(), 'T', 1), strings.Repeat("d", 32)),
+			bomb),
+		"a tail with many pages": appendSized(appendSized(append(manifest(), 'T', 0), strings.Repeat("d", 32)),
+			append([]byte{60, 100}, huge...)),
+		"a manifest that is compressed": appendSized(appendSized([]byte{'M', 1}, ""), bomb),
+		"a description of many empty columns": appendSized(appendSized(append(manifest(), 'C', 0), "\x00"),
+			`{"version":"v1","resource":"pods","columns":[`+strings.Repeat("{},", 10000)+`{}]}`),
+		"a manifest of many brackets": appendSized(appendSized([]byte{'M', 0}, ""), strings.Repeat("[", 100000)),
+		"a manifest with deep unknown content": appendSized(appendSized([]byte{'M', 0}, ""),
+			`{"x":`+strings.Repeat("[", 9000)+strings.Repeat("]", 9000)+`}`),
 	} {
 		data := framesOf(text)
 		n := allocated(func() { fuzzed(t, data) })

@@ -10,19 +10,23 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// Overlap is what two collections of different scopes have in common: one of them has all namespaces or objects, where the other one has some.
+// Overlap is what two collections of different scopes have in common: one of them has all namespaces or objects, where
+// the other one has some.
 type Overlap struct {
 	A, B Collection
 	// Scope is what both cover: the namespace and the selectors of the one that has them.
 	Scope entry.Identity
 }
 
-// overlapOf returns what both cover. ok is false if that is nothing, or can not be told: of different shards, of metadata and whole objects, of two different selectors, which may have
-// nothing in common, and where objects do not say whether the field selector takes them.
+// overlapOf returns what both cover. ok is false if that is nothing, or cannot be told: of different shards, of
+// metadata and whole objects, of two different selectors, which may have nothing in common, and where objects do not
+// say whether the field selector takes them.
 func overlapOf(a, b entry.Identity) (scope entry.Identity, ok bool) {
-	sameForm := a.Representation == b.Representation || a.Representation != entry.Metadata && b.Representation != entry.Metadata
+	sameForm := a.Representation == b.Representation || a.Representation != entry.Metadata &&
+		b.Representation != entry.Metadata
 	otherNamespace := a.Namespace != "" && b.Namespace != "" && a.Namespace != b.Namespace
-	if a.GroupVersionResource != b.GroupVersionResource || !sameForm || a.ShardSelector != b.ShardSelector || otherNamespace {
+	if a.GroupVersionResource != b.GroupVersionResource || !sameForm || a.ShardSelector != b.ShardSelector ||
+		otherNamespace {
 		return scope, false
 	}
 	scope = b
@@ -32,18 +36,21 @@ func overlapOf(a, b entry.Identity) (scope entry.Identity, ok bool) {
 	scope.LabelSelector = cmp.Or(a.LabelSelector, b.LabelSelector)
 	scope.FieldSelector = cmp.Or(a.FieldSelector, b.FieldSelector)
 	sameLabels := a.LabelSelector == "" || b.LabelSelector == "" || a.LabelSelector == b.LabelSelector
-	sameFields := a.FieldSelector == b.FieldSelector || (a.FieldSelector == "" || b.FieldSelector == "") && objectsTell(scope.FieldSelector)
+	sameFields := a.FieldSelector == b.FieldSelector || (a.FieldSelector == "" || b.FieldSelector == "") &&
+		objectsTell(scope.FieldSelector)
 	return scope, sameLabels && sameFields
 }
 
-// objectsTell says whether objects have what a field selector asks for. A server takes a field that JSON leaves out for false or 0, if that is its type.
+// objectsTell says whether objects have what a field selector asks for. A server takes a field that JSON leaves out for
+// false or 0, if that is its type.
 func objectsTell(selector string) bool {
 	parsed, err := fields.ParseSelector(selector)
-	return err == nil && !slices.ContainsFunc(parsed.Requirements(), func(r fields.Requirement) bool { return r.Value == "false" || r.Value == "0" })
+	return err == nil && !slices.ContainsFunc(parsed.Requirements(),
+		func(r fields.Requirement) bool { return r.Value == "false" || r.Value == "0" })
 }
 
-// overlapping finds, among the collections that one source has alone, those that cover a part of each other, and takes them out of the report. No object is in two of the pairs,
-// nor in one of those that are matched.
+// overlapping finds, among the collections that one source has alone, those that cover a part of each other, and takes
+// them out of the report. No object is in two of the pairs, nor in one of those that are matched.
 func overlapping(report *DiffReport, matched []pair) (pairs []pair) {
 	var done []entry.Identity
 	for _, p := range matched {
@@ -68,7 +75,8 @@ func overlapping(report *DiffReport, matched []pair) (pairs []pair) {
 
 // mayShare says whether an object can be in both scopes: selectors may select the same.
 func mayShare(a, b entry.Identity) bool {
-	return a.GroupVersionResource == b.GroupVersionResource && (a.Namespace == "" || b.Namespace == "" || a.Namespace == b.Namespace)
+	return a.GroupVersionResource == b.GroupVersionResource &&
+		(a.Namespace == "" || b.Namespace == "" || a.Namespace == b.Namespace)
 }
 
 // within is a collection of src, and no more of it than is in the scope.

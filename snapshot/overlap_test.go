@@ -19,7 +19,8 @@ func podsOf(t *testing.T, r entry.Representation, namespace, labels string, pods
 	for _, p := range pods {
 		ns, name := p[0][:1], p[0][2:]
 		of.records = append(of.records, recordOf(t, of.collection,
-			fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":%q,"namespace":%q,"uid":%q,"labels":{"app":%q}}}`, name, ns, p[0], p[1])))
+			fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":%q,"namespace":%q,"uid":%q,"labels":{"app":%q}}}`,
+				name, ns, p[0], p[1])))
 	}
 	return of
 }
@@ -27,7 +28,8 @@ func podsOf(t *testing.T, r entry.Representation, namespace, labels string, pods
 // Of collections with different scopes, what both cover is compared.
 func TestDiffOfOverlaps(t *testing.T) {
 	u := entry.Unstructured
-	all := podsOf(t, u, "", "", [2]string{"a/x", "web"}, [2]string{"a/y", "db"}, [2]string{"b/x", "web"}, [2]string{"c/x", "web"})
+	all := podsOf(t, u, "", "", [2]string{"a/x", "web"}, [2]string{"a/y", "db"}, [2]string{"b/x", "web"},
+		[2]string{"c/x", "web"})
 	for _, tc := range []struct {
 		name         string
 		a, b         memorySource
@@ -36,23 +38,32 @@ func TestDiffOfOverlaps(t *testing.T) {
 		onlyA, onlyB int
 		same         int
 	}{
-		{"a namespace of all", memorySource{podsOf(t, u, "a", "", [2]string{"a/x", "web"}, [2]string{"a/z", "db"})}, memorySource{all},
+		{"a namespace of all", memorySource{podsOf(t, u, "a", "", [2]string{"a/x", "web"}, [2]string{"a/z", "db"})},
+			memorySource{all},
 			[]string{"added a a/y", "removed a a/z"}, []string{"a "}, 0, 0, 1},
-		{"the other way round", memorySource{all}, memorySource{podsOf(t, u, "a", "", [2]string{"a/x", "web"}, [2]string{"a/z", "db"})},
+		{"the other way round", memorySource{all},
+			memorySource{podsOf(t, u, "a", "", [2]string{"a/x", "web"}, [2]string{"a/z", "db"})},
 			[]string{"removed a a/y", "added a a/z"}, []string{"a "}, 0, 0, 1},
-		{"two namespaces", memorySource{podsOf(t, u, "a", ""), podsOf(t, u, "c", "", [2]string{"c/x", "new"})}, memorySource{all},
+		{"two namespaces", memorySource{podsOf(t, u, "a", ""), podsOf(t, u, "c", "", [2]string{"c/x", "new"})},
+			memorySource{all},
 			[]string{"added a a/x", "added a a/y", "changed c c/x"}, []string{"a ", "c "}, 0, 0, 0},
-		{"a selector", memorySource{all}, memorySource{podsOf(t, u, "", "app=web", [2]string{"a/x", "web"}, [2]string{"a/y", "web"}, [2]string{"b/x", "web"})},
+		{"a selector", memorySource{all},
+			memorySource{podsOf(t, u, "", "app=web", [2]string{"a/x", "web"}, [2]string{"a/y", "web"}, [2]string{"b/x", "web"})},
 			[]string{"added  a/y", "removed  c/x"}, []string{" app=web"}, 0, 0, 2},
 		{"a selector in a namespace", memorySource{podsOf(t, u, "a", "", [2]string{"a/x", "web"}, [2]string{"a/y", "db"})},
-			memorySource{podsOf(t, u, "", "app=web", [2]string{"a/x", "web"}, [2]string{"b/x", "web"})}, nil, []string{"a app=web"}, 0, 0, 1},
+			memorySource{podsOf(t, u, "", "app=web", [2]string{"a/x", "web"}, [2]string{"b/x", "web"})}, nil,
+			[]string{"a app=web"}, 0, 0, 1},
 		{"typed and unstructured", memorySource{podsOf(t, entry.Typed, "b", "")}, memorySource{all}, []string{"added b b/x"},
 			[]string{"b "}, 0, 0, 0},
-		{"other namespaces", memorySource{podsOf(t, u, "a", "", [2]string{"a/x", "web"})}, memorySource{podsOf(t, u, "b", "", [2]string{"b/x", "web"})}, nil, nil, 1, 1, 0},
-		{"two selectors", memorySource{podsOf(t, u, "", "app=web", [2]string{"a/x", "web"})}, memorySource{podsOf(t, u, "", "app=db", [2]string{"a/y", "db"})}, nil, nil, 1, 1, 0},
+		{"other namespaces", memorySource{podsOf(t, u, "a", "", [2]string{"a/x", "web"})},
+			memorySource{podsOf(t, u, "b", "", [2]string{"b/x", "web"})}, nil, nil, 1, 1, 0},
+		{"two selectors", memorySource{podsOf(t, u, "", "app=web", [2]string{"a/x", "web"})},
+			memorySource{podsOf(t, u, "", "app=db", [2]string{"a/y", "db"})}, nil, nil, 1, 1, 0},
 		{"metadata", memorySource{podsOf(t, entry.Metadata, "a", "")}, memorySource{all}, nil, nil, 1, 1, 0},
-		{"what is matched is not compared twice", memorySource{all, podsOf(t, u, "a", "")}, memorySource{all, podsOf(t, u, "", "app=web")}, nil, nil, 1, 1, 4},
-		{"nor are two parts that may share objects", memorySource{podsOf(t, u, "a", "", [2]string{"a/x", "web"}), podsOf(t, u, "", "app=web")}, memorySource{all},
+		{"what is matched is not compared twice", memorySource{all, podsOf(t, u, "a", "")},
+			memorySource{all, podsOf(t, u, "", "app=web")}, nil, nil, 1, 1, 4},
+		{"nor are two parts that may share objects",
+			memorySource{podsOf(t, u, "a", "", [2]string{"a/x", "web"}), podsOf(t, u, "", "app=web")}, memorySource{all},
 			[]string{"added a a/y"}, []string{"a "}, 1, 0, 1},
 	} {
 		var got, scopes []string
@@ -102,11 +113,14 @@ func TestOrderOfOverlaps(t *testing.T) {
 	}
 }
 
-// A server takes a field that is absent for false, if that is its type, which objects do not say: what such a selector leaves out is no difference.
+// A server takes a field that is absent for false, if that is its type, which objects do not say: what such a selector
+// leaves out is no difference.
 func TestOverlapOfAbsentFields(t *testing.T) {
 	all := contentOf{collection: collectionOf(core("nodes"), "Node", entry.Unstructured)}
-	all.records = append(all.records, recordOf(t, all.collection, `{"apiVersion":"v1","kind":"Node","metadata":{"name":"n","uid":"n"},"spec":{"providerID":"p"}}`))
-	for selector, overlaps := range map[string]int{"spec.unschedulable=false": 0, "spec.unschedulable!=true": 1, "spec.providerID=p": 1} {
+	all.records = append(all.records, recordOf(t, all.collection,
+		`{"apiVersion":"v1","kind":"Node","metadata":{"name":"n","uid":"n"},"spec":{"providerID":"p"}}`))
+	for selector, overlaps := range map[string]int{"spec.unschedulable=false": 0, "spec.unschedulable!=true": 1,
+		"spec.providerID=p": 1} {
 		some := all
 		some.collection.Identity.FieldSelector = selector
 		report, err := snapshot.Diff(t.Context(), memorySource{all}, memorySource{some}, snapshot.DiffOptions{},

@@ -8,8 +8,11 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// pull reads the records of a collection one at a time. What next returns is valid until its next call. stop must be called in the end.
-func pull(ctx context.Context, src Source, id entry.Identity) (next func() (r entry.Entry, ok bool, err error), stop func()) {
+// pull reads the records of a collection one at a time. What next returns is valid until its next call. stop must be
+// called in the end.
+func pull(
+	ctx context.Context, src Source, id entry.Identity,
+) (next func() (r entry.Entry, ok bool, err error), stop func()) {
 	seq := func(yield func(entry.Entry, error) bool) {
 		last, stopped := "", false
 		err := src.Records(ctx, id, "", func(r entry.Entry) error {

@@ -22,8 +22,9 @@ type ReaderOptions struct {
 }
 
 // Reader reads a snapshot from a stream, front to back: NextCollection, then Next until io.EOF, and again until
-// NextCollection returns io.EOF. It holds one block. What it returns has been verified, but only the io.EOF of NextCollection says that
-// the snapshot is whole. After an error, a DamageError for one, every call returns it. A Reader is used by one goroutine; Close frees its memory.
+// NextCollection returns io.EOF. It holds one block. What it returns has been verified, but only the io.EOF of
+// NextCollection says that the snapshot is whole. After an error, a DamageError for one, every call returns it. A
+// Reader is used by one goroutine; Close frees its memory.
 type Reader struct {
 	in     *window
 	unpack *unpacker
@@ -52,8 +53,8 @@ type Reader struct {
 	block blockReader
 }
 
-// NewReader reads the beginning of a snapshot. It fails with ErrNotSnapshot, a FormatError, ErrEncrypted or ErrIdentity where the snapshot can
-// not be read, and with a DamageError.
+// NewReader reads the beginning of a snapshot. It fails with ErrNotSnapshot, a FormatError, ErrEncrypted or ErrIdentity
+// where the snapshot cannot be read, and with a DamageError.
 func NewReader(r io.Reader, o ReaderOptions) (*Reader, error) {
 	in := &window{r: r}
 	encrypted, err := in.decrypt(o.Identities)
@@ -93,7 +94,7 @@ func (r *Reader) begin(known map[uint32]format) error {
 	}
 	if err == nil {
 		if r.manifest.Header, err = r.format.header(f.body); err != nil {
-			err = r.damage(f.frameHead, "the manifest can not be read: "+textError(err))
+			err = r.damage(f.frameHead, "the manifest cannot be read: "+textError(err))
 		}
 	}
 	if err != nil {
@@ -107,7 +108,8 @@ func (r *Reader) begin(known map[uint32]format) error {
 // Header returns what the snapshot says about itself.
 func (r *Reader) Header() Header { return r.manifest.Header }
 
-// Manifest returns what is known up to now: its Collections are empty, and its Digest is there when NextCollection has returned io.EOF.
+// Manifest returns what is known up to now: its Collections are empty, and its Digest is there when NextCollection has
+// returned io.EOF.
 func (r *Reader) Manifest() Manifest { return r.manifest }
 
 // Close frees the Reader's memory. It does not close the stream.
@@ -145,10 +147,12 @@ func (r *Reader) NextCollection() (Collection, error) {
 		r.err = r.finish(f)
 		return Collection{}, r.err
 	}
-	return Collection{}, r.damage(f.frameHead, fmt.Sprintf("it is of kind %q, and a collection should begin here", byte(f.kind)))
+	return Collection{}, r.damage(f.frameHead, fmt.Sprintf("it is of kind %q, and a collection should begin here",
+		byte(f.kind)))
 }
 
-// Next returns the next record of the collection; its payload is valid until the next call. At the end of the collection it returns io.EOF.
+// Next returns the next record of the collection; its payload is valid until the next call. At the end of the
+// collection it returns io.EOF.
 func (r *Reader) Next() (entry.Entry, error) {
 	for {
 		if rec, ok := r.block.next(); ok {
@@ -166,7 +170,8 @@ func (r *Reader) Next() (entry.Entry, error) {
 	}
 }
 
-// Collection returns the collection that NextCollection has gone to. After its last record it has the state that was known at its end, and counts.
+// Collection returns the collection that NextCollection has gone to. After its last record it has the state that was
+// known at its end, and counts.
 func (r *Reader) Collection() Collection { return r.current }
 
 func (r *Reader) beginCollection(f frame) (Collection, error) {
@@ -176,10 +181,11 @@ func (r *Reader) beginCollection(f frame) (Collection, error) {
 	}
 	c, err := r.format.collection(f.body)
 	if err != nil {
-		return Collection{}, r.damage(f.frameHead, "the collection's description can not be read: "+textError(err))
+		return Collection{}, r.damage(f.frameHead, "the collection's description cannot be read: "+textError(err))
 	}
 	if r.ids[c.Identity.ID()] || len(r.ids) == maxCollections {
-		return Collection{}, r.damage(f.frameHead, "the collection "+c.Identity.String()+" is there twice, or is one too many")
+		return Collection{}, r.damage(f.frameHead,
+			"the collection "+c.Identity.String()+" is there twice, or is one too many")
 	}
 	r.ids[c.Identity.ID()] = true
 	r.open, r.begun, r.current, r.seen = true, n, c, Collection{}
@@ -228,7 +234,8 @@ func (r *Reader) openBlock(f frame) error {
 		r.pageKey = b.head.first
 	}
 	r.page = indexEntry{
-		first: b.head.first, last: b.head.last, offset: f.offset, length: uint64(f.total()), count: b.head.count, digest: f.digest,
+		first: b.head.first, last: b.head.last, offset: f.offset, length: uint64(f.total()), count: b.head.count,
+		digest: f.digest,
 	}.append(r.page)
 	if len(r.page) > maxPage {
 		return r.damage(f.frameHead, "there are too many blocks without a page of the index")
@@ -266,7 +273,7 @@ func (r *Reader) endCollection(f frame) error {
 	}
 	c, err := r.format.collection(f.body)
 	if err != nil {
-		return r.damage(f.frameHead, "the collection's description can not be read: "+textError(err))
+		return r.damage(f.frameHead, "the collection's description cannot be read: "+textError(err))
 	}
 	if c.Identity != r.current.Identity {
 		return r.damage(f.frameHead, "it is the end of "+c.Identity.String())
@@ -340,7 +347,7 @@ func readFrame(in *window, p place, unpack *unpacker) (frame, error) {
 		}
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
-		d.Reason, d.Err = "it can not be read", err
+		d.Reason, d.Err = "it cannot be read", err
 		return frame{}, d
 	}
 	if err != nil {
@@ -360,7 +367,7 @@ func readFrame(in *window, p place, unpack *unpacker) (frame, error) {
 	if data, err = in.peek(h.total()); err != nil {
 		d.Reason = fmt.Sprintf("the file ends within it, %d bytes too early", h.total()-len(data))
 		if !errors.Is(err, io.EOF) {
-			d.Reason, d.Err = "it can not be read", err
+			d.Reason, d.Err = "it cannot be read", err
 		}
 		return frame{}, d
 	}
@@ -383,7 +390,7 @@ func (r *Reader) damage(h frameHead, reason string) error {
 }
 
 func (r *Reader) broken(err error) error {
-	return &DamageError{Block: -1, Offset: r.in.offset, Reason: "it can not be read", Err: err}
+	return &DamageError{Block: -1, Offset: r.in.offset, Reason: "it cannot be read", Err: err}
 }
 
 // textError is err without the contents that errors of encoding/json may quote.

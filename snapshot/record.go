@@ -7,7 +7,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// appendRecord appends r as it is in a block: key, uid, resourceVersion, encoding, payload, each with its length before it.
+// appendRecord appends r as it is in a block: key, uid, resourceVersion, encoding, payload, each with its length before
+// it.
 func appendRecord(dst []byte, r entry.Entry) []byte {
 	dst = appendSized(dst, r.Key)
 	dst = appendSized(dst, r.UID)
@@ -52,7 +53,8 @@ func checkRecord(r entry.Entry) error {
 	case len(r.Key) > maxKey:
 		return fmt.Errorf("record %.100q…: a key of %d bytes, %d are allowed: %w", r.Key, len(r.Key), maxKey, ErrTooLarge)
 	case longestMark(r) > maxMark:
-		return fmt.Errorf("record %.100q: its UID, resourceVersion or encoding has %d bytes, %d are allowed: %w", r.Key, longestMark(r), maxMark, ErrTooLarge)
+		return fmt.Errorf("record %.100q: its UID, resourceVersion or encoding has %d bytes, %d are allowed: %w", r.Key,
+			longestMark(r), maxMark, ErrTooLarge)
 	case recordSize(r) > maxBody:
 		return fmt.Errorf("record %q: %d bytes, %d are allowed: %w", r.Key, recordSize(r), maxBody, ErrTooLarge)
 	}

@@ -19,7 +19,8 @@ var redactedData = base64.StdEncoding.EncodeToString([]byte(redactedText))
 // redactedValues is what Collection.Redacted says of Secrets and ConfigMaps whose values were replaced.
 const redactedValues = "values of data"
 
-// SecretsRedacted reports whether c is of Secrets whose values were replaced, by Redaction.Secrets: nothing of them is to be kept out of a file in plain text.
+// SecretsRedacted reports whether c is of Secrets whose values were replaced, by Redaction.Secrets: nothing of them is
+// to be kept out of a file in plain text.
 func (c Collection) SecretsRedacted() bool {
 	return c.Identity.GroupResource() == secrets && slices.Contains(c.Redacted, redactedValues)
 }
@@ -29,15 +30,19 @@ const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 // Redaction says which parts of objects are replaced by REDACTED. Its zero value replaces nothing.
 //
-// In patterns * stands for any text and ? for one character; case does not count. The annotation kubectl.kubernetes.io/last-applied-configuration, which
-// holds the object once more, is redacted wherever Secrets or ConfigMaps apply, or anything else in the object is, and where it has an environment variable or an annotation that a pattern names; so is that of an object within.
+// In patterns * stands for any text and ? for one character; case does not count. The annotation
+// kubectl.kubernetes.io/last-applied-configuration, which holds the object once more, is redacted wherever Secrets or
+// ConfigMaps apply, or anything else in the object is, and where it has an environment variable or an annotation that a
+// pattern names; so is that of an object within.
 type Redaction struct {
-	// Secrets and ConfigMaps redact the values of data, stringData and binaryData of those objects. The names of the values stay.
+	// Secrets and ConfigMaps redact the values of data, stringData and binaryData of those objects. The names of the
+	// values stay.
 	Secrets    bool `json:"secrets,omitempty"`
 	ConfigMaps bool `json:"configMaps,omitempty"`
 	// Annotations are patterns of annotations whose values are redacted, those of pod templates and the like too.
 	Annotations []string `json:"annotations,omitempty"`
-	// Env are patterns of environment variables whose values are redacted, wherever a field env has names and values, or texts NAME=value: in pods, in any pod template, in custom resources.
+	// Env are patterns of environment variables whose values are redacted, wherever a field env has names and values, or
+	// texts NAME=value: in pods, in any pod template, in custom resources.
 	Env []string `json:"env,omitempty"`
 	// ManagedFields removes metadata.managedFields.
 	ManagedFields bool `json:"managedFields,omitempty"`
@@ -127,7 +132,7 @@ func (r *redaction) apply(object map[string]any) (changed bool) {
 	return changed
 }
 
-// concerns says whether the object in the annotation lastApplied has anything to redact, or can not be read.
+// concerns says whether the object in the annotation lastApplied has anything to redact, or cannot be read.
 func (r *redaction) concerns(text any) bool {
 	if r.annotations == nil && r.env == nil {
 		return false
@@ -170,7 +175,8 @@ func (r *redaction) walkAnnotations(v any) (changed bool) {
 		return false
 	}
 	for name, value := range annotations {
-		if r.annotations != nil && r.annotations.MatchString(name) || name == lastApplied && value != any(redactedText) && r.concerns(value) {
+		if r.annotations != nil && r.annotations.MatchString(name) || name == lastApplied && value != any(redactedText) &&
+			r.concerns(value) {
 			changed = redactAt(annotations, name, redactedText) || changed
 		}
 	}

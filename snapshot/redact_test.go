@@ -25,41 +25,56 @@ const planted = "hunter2-planted"
 // plantedObjects are objects with the value in them, and with the text "keep" where it must stay.
 func plantedObjects() map[schema.GroupVersionResource][]string {
 	data := base64.StdEncoding.EncodeToString([]byte(planted))
-	env := `"env":[{"name":"DB_PASSWORD","value":"` + planted + `"},{"name":"MODE","value":"keep"},{"name":"FROM","valueFrom":{"fieldRef":{"fieldPath":"keep"}}}]`
-	pod := `"metadata":{"annotations":{"vault.example.com/api-token":"` + planted + `","note":"keep"}},"spec":{"initContainers":[{"name":"i",` + env + `}],"containers":[{"name":"c","image":"keep",` + env + `}]}`
+	env := `"env":[{"name":"DB_PASSWORD","value":"` + planted +
+		`"},{"name":"MODE","value":"keep"},{"name":"FROM","valueFrom":{"fieldRef":{"fieldPath":"keep"}}}]`
+	pod := `"metadata":{"annotations":{"vault.example.com/api-token":"` + planted +
+		`","note":"keep"}},"spec":{"initContainers":[{"name":"i",` + env + `}],"containers":[{"name":"c","image":"keep",` +
+		env + `}]}`
 	applied := func(text string) string {
 		return `"kubectl.kubernetes.io/last-applied-configuration":` + fmt.Sprintf("%q", text)
 	}
 	meta := func(name, annotations string) string {
-		return `"metadata":{"name":"` + name + `","namespace":"shop","uid":"u-` + name + `","resourceVersion":"7","annotations":{` + annotations + `}}`
+		return `"metadata":{"name":"` + name + `","namespace":"shop","uid":"u-` + name +
+			`","resourceVersion":"7","annotations":{` + annotations + `}}`
 	}
 	return map[schema.GroupVersionResource][]string{
 		core("secrets"): {
-			`{"apiVersion":"v1","kind":"Secret",` + meta("plain", applied(`{"data":{"p":"`+data+`"}}`)) + `,"type":"keep","data":{"password":"` + data + `"}}`,
-			`{"apiVersion":"v1","kind":"Secret",` + meta("string", `"a":"keep"`) + `,"stringData":{"password":"` + planted + `"}}`,
-			`{"apiVersion":"v1","kind":"Secret",` + meta("was", applied(`{"data":{"p":"`+data+`"}}`)) + `}`, // it has no data any more
+			`{"apiVersion":"v1","kind":"Secret",` + meta("plain", applied(`{"data":{"p":"`+data+`"}}`)) +
+				`,"type":"keep","data":{"password":"` + data + `"}}`,
+			`{"apiVersion":"v1","kind":"Secret",` + meta("string", `"a":"keep"`) + `,"stringData":{"password":"` + planted +
+				`"}}`,
+			// it has no data any more
+			`{"apiVersion":"v1","kind":"Secret",` + meta("was", applied(`{"data":{"p":"`+data+`"}}`)) + `}`,
 		},
 		core("configmaps"): {
-			`{"apiVersion":"v1","kind":"ConfigMap",` + meta("plain", `"a":"keep"`) + `,"data":{"file":"x=` + planted + `"},"binaryData":{"b":"` + data + `"}}`,
+			`{"apiVersion":"v1","kind":"ConfigMap",` + meta("plain", `"a":"keep"`) + `,"data":{"file":"x=` + planted +
+				`"},"binaryData":{"b":"` + data + `"}}`,
 		},
 		core("pods"): {
-			`{"apiVersion":"v1","kind":"Pod",` + meta("was", applied(`{"spec":{"containers":[{"env":[{"name":"DB_PASSWORD","value":"`+planted+`"}]}]}}`)) + `,"spec":{"containers":[{"name":"keep"}]}}`,
-			`{"apiVersion":"v1","kind":"Pod",` + strings.Replace(pod, `"metadata":{`, `"metadata":{"name":"web","namespace":"shop","uid":"u","resourceVersion":"7",`, 1) + `}`,
+			`{"apiVersion":"v1","kind":"Pod",` + meta("was",
+				applied(`{"spec":{"containers":[{"env":[{"name":"DB_PASSWORD","value":"`+planted+`"}]}]}}`)) +
+				`,"spec":{"containers":[{"name":"keep"}]}}`,
+			`{"apiVersion":"v1","kind":"Pod",` + strings.Replace(pod, `"metadata":{`,
+				`"metadata":{"name":"web","namespace":"shop","uid":"u","resourceVersion":"7",`, 1) + `}`,
 		},
 		appsv1.SchemeGroupVersion.WithResource("deployments"): {
-			`{"apiVersion":"apps/v1","kind":"Deployment",` + meta("web", applied(`not JSON `+planted)) + `,"spec":{"template":{` + pod + `}}}`,
+			`{"apiVersion":"apps/v1","kind":"Deployment",` + meta("web", applied(`not JSON `+planted)) +
+				`,"spec":{"template":{` + pod + `}}}`,
 		},
 		batchv1.SchemeGroupVersion.WithResource("cronjobs"): {
-			`{"apiVersion":"batch/v1","kind":"CronJob",` + meta("nightly", `"a":"keep"`) + `,"spec":{"schedule":"keep","jobTemplate":{"spec":{"template":{` + pod + `}}}}}`,
+			`{"apiVersion":"batch/v1","kind":"CronJob",` + meta("nightly", `"a":"keep"`) +
+				`,"spec":{"schedule":"keep","jobTemplate":{"spec":{"template":{` + pod + `}}}}}`,
 		},
 		appsv1.SchemeGroupVersion.WithResource("controllerrevisions"): {
-			`{"apiVersion":"apps/v1","kind":"ControllerRevision",` + meta("web-1", "") + `,"revision":1,"data":{"spec":{"template":{` + pod + `}}}}`,
+			`{"apiVersion":"apps/v1","kind":"ControllerRevision",` + meta("web-1", "") +
+				`,"revision":1,"data":{"spec":{"template":{` + pod + `}}}}`,
 		},
 	}
 }
 
 var plantedKinds = map[string]string{
-	"secrets": "Secret", "configmaps": "ConfigMap", "pods": "Pod", "deployments": "Deployment", "controllerrevisions": "ControllerRevision", "cronjobs": "CronJob",
+	"secrets": "Secret", "configmaps": "ConfigMap", "pods": "Pod", "deployments": "Deployment",
+	"controllerrevisions": "ControllerRevision", "cronjobs": "CronJob",
 }
 
 var redactAll = snapshot.Redaction{Secrets: true, ConfigMaps: true, Annotations: []string{"*TOKEN"},
@@ -75,7 +90,8 @@ func plantedSource(t *testing.T, r entry.Representation) (src memorySource) {
 		src = append(src, of)
 	}
 	if r == entry.Unstructured {
-		widgets := collectionOf(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, "Widget", r)
+		widgets := collectionOf(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"},
+			"Widget", r)
 		src = append(src, contentOf{widgets, []entry.Entry{recordOf(t, widgets,
 			`{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"w","uid":"u","resourceVersion":"7"},"spec":{"env":{"ADMIN_PASSWORD":"`+planted+`"},"job":{"env":["DB_PASSWORD=`+planted+`","MODE=keep"]},`+
 				`"manifest":{"metadata":{"annotations":{"note":"keep","kubectl.kubernetes.io/last-applied-configuration":"{\"spec\":{\"env\":{\"ADMIN_PASSWORD\":\"`+planted+`\"}}}"}}},"large":12345678901234567,"f":1.0,"keep":"keep"}}`)}})
@@ -94,7 +110,8 @@ func unpacked(t *testing.T, data []byte) (all []byte) {
 }
 
 func holdsPlanted(data []byte) bool {
-	return bytes.Contains(data, []byte(planted)) || bytes.Contains(data, []byte(base64.StdEncoding.EncodeToString([]byte(planted))))
+	return bytes.Contains(data, []byte(planted)) ||
+		bytes.Contains(data, []byte(base64.StdEncoding.EncodeToString([]byte(planted))))
 }
 
 // What was planted is nowhere in a redacted snapshot, typed or not, and what is not concerned is as it was.
@@ -138,7 +155,8 @@ func TestRedactionReachesEverything(t *testing.T) {
 	}
 }
 
-// checkRedacted compares what was redacted with what it was made of: with REDACTED put back in its place, it is the same.
+// checkRedacted compares what was redacted with what it was made of: with REDACTED put back in its place, it is the
+// same.
 func checkRedacted(t *testing.T, before memorySource, f *snapshot.File) {
 	t.Helper()
 	for i, c := range f.Manifest().Collections {
@@ -212,7 +230,8 @@ func TestRedactionOfMetadata(t *testing.T) {
 func TestManagedFieldsAreRemoved(t *testing.T) {
 	for _, r := range []entry.Representation{entry.Typed, entry.Unstructured} {
 		c := collectionOf(core("nodes"), "Node", r)
-		rec := recordOf(t, c, `{"apiVersion":"v1","kind":"Node","metadata":{"name":"n","managedFields":[{"manager":"kubelet","fieldsType":"FieldsV1","fieldsV1":{"f:a":{}}}],"annotations":{"`+lastApplied+`":"keep"}}}`)
+		rec := recordOf(t, c,
+			`{"apiVersion":"v1","kind":"Node","metadata":{"name":"n","managedFields":[{"manager":"kubelet","fieldsType":"FieldsV1","fieldsV1":{"f:a":{}}}],"annotations":{"`+lastApplied+`":"keep"}}}`)
 		src, err := snapshot.Select(memorySource{{c, []entry.Entry{rec}}},
 			snapshot.SelectOptions{Redaction: snapshot.Redaction{ManagedFields: true}})
 		if err != nil {
@@ -225,7 +244,8 @@ func TestManagedFieldsAreRemoved(t *testing.T) {
 	}
 }
 
-// Objects that nothing concerns pass as they are, of unknown types too; those that must be looked into fail, or are left out if that was asked for.
+// Objects that nothing concerns pass as they are, of unknown types too; those that must be looked into fail, or are
+// left out if that was asked for.
 func TestUnknownTypes(t *testing.T) {
 	c := collectionOf(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, "Widget",
 		entry.Typed)
@@ -275,7 +295,10 @@ func TestFilter(t *testing.T) {
 	pods := collectionOf(core("pods"), "Pod", entry.Typed)
 	pods.Resource.ShortNames, pods.Resource.Singular = []string{"po"}, "pod"
 	pod := func(ns, name, app, phase string) entry.Entry {
-		return recordOf(t, pods, fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":%q,"name":%q,"labels":{"app":%q}},"status":{"phase":%q}}`, ns, name, app, phase))
+		return recordOf(t, pods,
+			fmt.Sprintf(
+				`{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":%q,"name":%q,"labels":{"app":%q}},"status":{"phase":%q}}`,
+				ns, name, app, phase))
 	}
 	nodes := collectionOf(core("nodes"), "Node", entry.Typed)
 	inShop := collectionOf(core("services"), "Service", entry.Typed)
@@ -285,7 +308,9 @@ func TestFilter(t *testing.T) {
 		{pods, []entry.Entry{pod("bank", "x", "web", "Running"), pod("shop", "a", "web", "Running"),
 			pod("shop", "b", "db", "Failed"), pod("shop2", "c", "web", "Running")}},
 		{nodes, []entry.Entry{recordOf(t, nodes, `{"apiVersion":"v1","kind":"Node","metadata":{"name":"shop"}}`)}},
-		{inShop, []entry.Entry{recordOf(t, inShop, `{"apiVersion":"v1","kind":"Service","metadata":{"namespace":"shop","name":"s"}}`)}},
+		{inShop,
+			[]entry.Entry{recordOf(t, inShop,
+				`{"apiVersion":"v1","kind":"Service","metadata":{"namespace":"shop","name":"s"}}`)}},
 		{deployments, nil},
 	}
 	for _, c := range []struct {
@@ -321,7 +346,7 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// listing is what a source has, with a star at collections that can not be resumed.
+// listing is what a source has, with a star at collections that cannot be resumed.
 func listing(t *testing.T, s snapshot.Source) string {
 	t.Helper()
 	all, err := s.Collections(t.Context())

@@ -17,8 +17,9 @@ import (
 type RestoreOptions struct {
 	// Identities are tried in turn if the snapshot is encrypted.
 	Identities []age.Identity
-	// Secrets has the Secrets of the snapshot, and whatever else the store that it was saved from seals, written to a store that does not seal them. Default: they are left out of it, but for
-	// Secrets that Redaction.Secrets redacts. A store with keys seals what the other one did.
+	// Secrets has the Secrets of the snapshot, and whatever else the store that it was saved from seals, written to a
+	// store that does not seal them. Default: they are left out of it, but for Secrets that Redaction.Secrets redacts. A
+	// store with keys seals what the other one did.
 	Secrets bool
 	// SelectOptions say what is left out besides.
 	SelectOptions
@@ -43,14 +44,17 @@ type Restored struct {
 	LeftOut []string
 }
 
-// redactedTransform is what Attributes.Transform of a collection begins with that has been redacted. No program has such a transform, so the list that has to come writes
-// every object anew, those too whose UID and resourceVersion are the server's.
+// redactedTransform is what Attributes.Transform of a collection begins with that has been redacted. No program has
+// such a transform, so the list that has to come writes every object anew, those too whose UID and resourceVersion are
+// the server's.
 const redactedTransform = "redacted: "
 
-// Restore makes a store at storePath of the snapshot at path. Each collection resumes its watch from the resourceVersion of the snapshot, with no list, where the server still has the
-// history; those of which objects or parts are missing, or redacted, are listed first (MustRelist), and are not Complete: no informer serves them before.
+// Restore makes a store at storePath of the snapshot at path. Each collection resumes its watch from the
+// resourceVersion of the snapshot, with no list, where the server still has the history; those of which objects or
+// parts are missing, or redacted, are listed first (MustRelist), and are not Complete: no informer serves them before.
 //
-// It refuses to replace anything (store.ErrExists), and holds storePath until it ends: who opens a store there meanwhile gets store.ErrLocked. A snapshot that is damaged (ErrDamaged), or is none, leaves nothing. If the process
+// It refuses to replace anything (store.ErrExists), and holds storePath until it ends: who opens a store there
+// meanwhile gets store.ErrLocked. A snapshot that is damaged (ErrDamaged), or is none, leaves nothing. If the process
 // dies the next restore to storePath, or open for writing, removes what is left.
 func Restore(ctx context.Context, path, storePath string, o RestoreOptions) (Restored, error) {
 	f, err := Open(path, OpenOptions{Identities: o.Identities})
@@ -93,7 +97,8 @@ func RestoreFrom(ctx context.Context, in io.Reader, storePath string, o RestoreO
 // streamSource is the collection that a Reader is at, once.
 type streamSource struct{ r *Reader }
 
-// Collections implements Source. How many objects there are is not told at the end either: a filter that takes a collection when it begins shall take it then, too.
+// Collections implements Source. How many objects there are is not told at the end either: a filter that takes a
+// collection when it begins shall take it then, too.
 func (s *streamSource) Collections(context.Context) ([]Collection, error) {
 	c := s.r.Collection()
 	c.Objects, c.Bytes, c.Blocks = 0, 0, 0
@@ -142,7 +147,9 @@ func newRestoring(src Source, o RestoreOptions) *restoring {
 }
 
 // run makes the store of what read takes in.
-func (j *restoring) run(ctx context.Context, storePath string, read func(ctx context.Context, i *store.Import) error) (Restored, error) {
+func (j *restoring) run(
+	ctx context.Context, storePath string, read func(ctx context.Context, i *store.Import) error,
+) (Restored, error) {
 	i, err := store.NewImport(ctx, storePath, j.o.Import)
 	if err != nil {
 		return Restored{}, fmt.Errorf("restore: %w", err)
@@ -200,7 +207,8 @@ func (j *restoring) collection(ctx context.Context, i *store.Import, selected So
 	if len(c.Redacted) > 0 && !strings.HasPrefix(c.Attributes.Transform, redactedTransform) {
 		c.Attributes.Transform = redactedTransform + c.Attributes.Transform
 	}
-	err := i.Begin(ctx, store.ImportCollection{Identity: c.Identity, Attributes: c.Attributes, Resource: c.Resource, Seal: c.Sealed && i.CanSeal()})
+	err := i.Begin(ctx, store.ImportCollection{Identity: c.Identity, Attributes: c.Attributes, Resource: c.Resource,
+		Seal: c.Sealed && i.CanSeal()})
 	if err != nil {
 		return err
 	}
@@ -231,8 +239,9 @@ func (j *restoring) collection(ctx context.Context, i *store.Import, selected So
 	return nil
 }
 
-// state is that of a collection whose records have been read: of a stream it is known only then. What has been skipped is missing, and one that has a part of the objects, or other
-// bodies than the server, is not complete: an informer that starts from the disk would take them for all, and for what they are.
+// state is that of a collection whose records have been read: of a stream it is known only then. What has been skipped
+// is missing, and one that has a part of the objects, or other bodies than the server, is not complete: an informer
+// that starts from the disk would take them for all, and for what they are.
 func (j *restoring) state(ctx context.Context, selected Source, c Collection, skipped int) (store.ImportState, error) {
 	if _, ok := j.src.(*streamSource); ok {
 		now, err := selected.Collections(ctx)
@@ -249,7 +258,8 @@ func (j *restoring) state(ctx context.Context, selected Source, c Collection, sk
 	return store.ImportState(as), nil
 }
 
-// redacted reports whether bodies of a collection are not what a server has, now or in the store that it was saved from.
+// redacted reports whether bodies of a collection are not what a server has, now or in the store that it was saved
+// from.
 func redacted(c Collection) bool {
 	return len(c.Redacted) > 0 || strings.HasPrefix(c.Attributes.Transform, redactedTransform)
 }

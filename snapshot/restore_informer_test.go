@@ -55,7 +55,8 @@ func runInformer(t *testing.T, srv *fakeapi.Server, path, want string) informer.
 	s := mustOpen(t, path)
 	rest := client.CoreV1().RESTClient()
 	i, err := informer.New(informer.ListWatch(rest, savedPods), &corev1.Pod{}, informer.Options{
-		Store: s, Identity: savedPods, ClusterID: informer.KubeSystemUID(rest), OpenAPIHash: informer.OpenAPIHash(rest, corev1.SchemeGroupVersion), Logger: &quiet,
+		Store: s, Identity: savedPods, ClusterID: informer.KubeSystemUID(rest),
+		OpenAPIHash: informer.OpenAPIHash(rest, corev1.SchemeGroupVersion), Logger: &quiet,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -87,8 +88,8 @@ func runInformer(t *testing.T, srv *fakeapi.Server, path, want string) informer.
 	return status
 }
 
-// TestRestoredStoreResumes: an informer on a restored store lists nothing, and is told of what has changed since the snapshot; on one that was redacted it lists, and
-// has the whole objects then.
+// TestRestoredStoreResumes: an informer on a restored store lists nothing, and is told of what has changed since the
+// snapshot; on one that was redacted it lists, and has the whole objects then.
 func TestRestoredStoreResumes(t *testing.T) {
 	srv := startServer(t)
 	dir := t.TempDir()
@@ -107,7 +108,8 @@ func TestRestoredStoreResumes(t *testing.T) {
 		t.Fatal(err)
 	}
 	status := runInformer(t, srv, restored, fmt.Sprintf("%d added, 3 updated, 3 deleted", servedPods+3))
-	if counts := srv.Counts(savedPods.GroupVersionResource); counts.Lists != 0 || counts.ListedObjects > 10 || counts.SentEvents != 9 {
+	if counts := srv.Counts(savedPods.GroupVersionResource); counts.Lists != 0 || counts.ListedObjects > 10 ||
+		counts.SentEvents != 9 {
 		t.Errorf("%+v", counts)
 	}
 	if status.Reflector.Resumes == 0 || !status.Synced {
@@ -138,8 +140,8 @@ func TestRestoredStoreResumes(t *testing.T) {
 	}
 }
 
-// TestRestoredPartIsNoSync: an informer that syncs from the disk does not take objects that are redacted, or a part of them, for what the server has: it is not synced, and tells
-// nobody of them, while the server can not be reached.
+// TestRestoredPartIsNoSync: an informer that syncs from the disk does not take objects that are redacted, or a part of
+// them, for what the server has: it is not synced, and tells nobody of them, while the server cannot be reached.
 func TestRestoredPartIsNoSync(t *testing.T) {
 	dir := t.TempDir()
 	whole := filepath.Join(dir, "whole.larder")
@@ -166,7 +168,9 @@ func TestRestoredPartIsNoSync(t *testing.T) {
 		"redacted on the way": {whole, snapshot.RestoreOptions{SelectOptions: redact}, false},
 		"redacted before":     {before, snapshot.RestoreOptions{}, false},
 		"redacted twice ago":  {twice, snapshot.RestoreOptions{}, false},
-		"filtered":            {whole, snapshot.RestoreOptions{SelectOptions: snapshot.SelectOptions{Filter: snapshot.Filter{Namespaces: []string{"ns-1"}}}}, false},
+		"filtered": {whole,
+			snapshot.RestoreOptions{SelectOptions: snapshot.SelectOptions{
+				Filter: snapshot.Filter{Namespaces: []string{"ns-1"}}}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _ := mustRestore(t, tc.path, tc.o)

@@ -22,15 +22,19 @@ func longMarks(blocks, records int) []byte {
 		for n := range records {
 			body = appendRecord(body, entry.Entry{Key: key(n), UID: longest, ResourceVersion: longest, Encoding: longest})
 		}
-		parts = append(parts, part(kindBlock, flagPack, string(blockHead{count: uint64(records), first: key(0), last: key(records - 1)}.append(nil)), body))
+		parts = append(parts, part(kindBlock, flagPack,
+			string(blockHead{count: uint64(records), first: key(0), last: key(records - 1)}.append(nil)), body))
 	}
 	return framesOf(bytes.Join([][]byte{
-		part(kindManifest, 0, "", "{}"), part(kindCollection, 0, "\x00", podsText+"}"), bytes.Join(parts, nil), part(kindPage, 0, "\x00", ""),
-		part(kindEnd, 0, "\x00", podsText+fmt.Sprintf(`,"objects":%d,"blocks":%d}`, blocks*records, blocks)), part(kindTail, 0, "", ""),
+		part(kindManifest, 0, "", "{}"), part(kindCollection, 0, "\x00", podsText+"}"), bytes.Join(parts, nil),
+		part(kindPage, 0, "\x00", ""),
+		part(kindEnd, 0, "\x00", podsText+fmt.Sprintf(`,"objects":%d,"blocks":%d}`, blocks*records, blocks)),
+		part(kindTail, 0, "", ""),
 	}, nil))
 }
 
-// TestRestoreIsBounded: what takes memory beside the payloads, each as long as it may be, is counted too: it is written at the end of some MiB, and not of the file.
+// TestRestoreIsBounded: what takes memory beside the payloads, each as long as it may be, is counted too: it is written
+// at the end of some MiB, and not of the file.
 func TestRestoreIsBounded(t *testing.T) {
 	const blocks, records = 200, 100
 	data := longMarks(blocks, records)

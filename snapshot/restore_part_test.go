@@ -13,7 +13,8 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// TestRestoreOfAPartIsNotComplete: an informer that syncs from the disk must not take a part of a collection for all of it.
+// TestRestoreOfAPartIsNotComplete: an informer that syncs from the disk must not take a part of a collection for all of
+// it.
 func TestRestoreOfAPartIsNotComplete(t *testing.T) {
 	dir := t.TempDir()
 	s := savedStore(t, filepath.Join(dir, "a.db"))
@@ -65,7 +66,8 @@ func TestWhatIsSkippedIsMissed(t *testing.T) {
 		return path
 	}
 	path := filepath.Join(dir, "saved.larder")
-	if n, err := snapshot.SaveSource(t.Context(), src, path, snapshot.SaveOptions{SelectOptions: skip}); err != nil || n.Skipped != 1 {
+	if n, err := snapshot.SaveSource(t.Context(), src, path, snapshot.SaveOptions{SelectOptions: skip}); err != nil ||
+		n.Skipped != 1 {
 		t.Fatalf("%+v, %v", n, err)
 	}
 	for _, path := range []string{path, write("skipped.larder", skip)} {
@@ -76,7 +78,8 @@ func TestWhatIsSkippedIsMissed(t *testing.T) {
 	}
 	_, restored := mustRestore(t, write("whole.larder", snapshot.SelectOptions{}),
 		snapshot.RestoreOptions{SelectOptions: skip})
-	if got := restored.Collections[0]; got.Complete || !strings.Contains(got.MustRelist, "skipped") || restored.Skipped != 1 {
+	if got := restored.Collections[0]; got.Complete || !strings.Contains(got.MustRelist, "skipped") ||
+		restored.Skipped != 1 {
 		t.Errorf("in a store: %+v", restored)
 	}
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestRestoreOfWhatWasSealed: what a store has sealed, Secrets or not, does not get into another one in plain text unless that is asked for; one with keys seals it.
+// TestRestoreOfWhatWasSealed: what a store has sealed, Secrets or not, does not get into another one in plain text
+// unless that is asked for; one with keys seals it.
 func TestRestoreOfWhatWasSealed(t *testing.T) {
 	key, err := age.GenerateX25519Identity()
 	if err != nil {

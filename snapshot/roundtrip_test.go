@@ -150,13 +150,15 @@ func (c content) check(t rapid.TB, got content) {
 }
 
 func sameRecord(a, b entry.Entry) bool {
-	return a.Key == b.Key && a.UID == b.UID && a.ResourceVersion == b.ResourceVersion && a.Encoding == b.Encoding && bytes.Equal(a.Payload, b.Payload)
+	return a.Key == b.Key && a.UID == b.UID && a.ResourceVersion == b.ResourceVersion && a.Encoding == b.Encoding &&
+		bytes.Equal(a.Payload, b.Payload)
 }
 
 // drawContent draws a snapshot for blocks of that size.
 func drawContent(t *rapid.T, block int) content {
 	c := content{header: snapshot.Header{
-		ClusterID: rapid.String().Draw(t, "cluster"), ServerVersion: "v1.36.3", Larder: rapid.StringN(0, 20, 255).Draw(t, "larder"),
+		ClusterID: rapid.String().Draw(t, "cluster"), ServerVersion: "v1.36.3",
+		Larder: rapid.StringN(0, 20, 255).Draw(t, "larder"),
 	}}
 	if rapid.Bool().Draw(t, "dated") {
 		c.header.TakenAt = time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
@@ -170,9 +172,10 @@ func drawContent(t *rapid.T, block int) content {
 func drawCollection(t *rapid.T, i, block int) contentOf {
 	c := snapshot.Collection{
 		Identity: entry.Identity{
-			GroupVersionResource: schema.GroupVersionResource{Group: "larder.dev", Version: "v1", Resource: fmt.Sprint("things", i)},
-			Namespace:            rapid.SampledFrom([]string{"", "shop"}).Draw(t, "namespace"),
-			LabelSelector:        rapid.SampledFrom([]string{"", "a=b"}).Draw(t, "labels"),
+			GroupVersionResource: schema.GroupVersionResource{Group: "larder.dev", Version: "v1",
+				Resource: fmt.Sprint("things", i)},
+			Namespace:     rapid.SampledFrom([]string{"", "shop"}).Draw(t, "namespace"),
+			LabelSelector: rapid.SampledFrom([]string{"", "a=b"}).Draw(t, "labels"),
 			Representation: rapid.SampledFrom([]entry.Representation{entry.Typed, entry.Unstructured,
 				entry.Metadata}).Draw(t, "representation"),
 		},
@@ -186,7 +189,8 @@ func drawCollection(t *rapid.T, i, block int) contentOf {
 	}
 	size := rapid.SampledFrom([]int{0, 1, block / 8, 2 * block}).Draw(t, "size")
 	keys := rapid.SliceOfNDistinct(rapid.OneOf(
-		rapid.StringMatching("[a-c]{1,3}/[a-z]{1,8}"), rapid.Map(rapid.SliceOfN(rapid.Byte(), 1, 12), func(b []byte) string { return string(b) }),
+		rapid.StringMatching("[a-c]{1,3}/[a-z]{1,8}"),
+		rapid.Map(rapid.SliceOfN(rapid.Byte(), 1, 12), func(b []byte) string { return string(b) }),
 	), 0, 30, rapid.ID).Draw(t, "keys")
 	slices.Sort(keys)
 	of := contentOf{collection: c}
@@ -257,7 +261,8 @@ func checkGets(t *rapid.T, f *snapshot.File, c contentOf) {
 			}
 		}
 	}
-	after := rapid.OneOf(rapid.SampledFrom([]string{"", "b", "b/", "c/zzzzzzzzz", "\xff\xff\xff\xff"}), rapid.StringMatching("[a-c]/[a-z]{0,3}")).Draw(t, "after")
+	after := rapid.OneOf(rapid.SampledFrom([]string{"", "b", "b/", "c/zzzzzzzzz", "\xff\xff\xff\xff"}),
+		rapid.StringMatching("[a-c]/[a-z]{0,3}")).Draw(t, "after")
 	checkKeys(t, c, func(k string) bool { return k > after }, func(fn func(entry.Entry) error) error {
 		return f.Records(t.Context(), id, after, fn)
 	})

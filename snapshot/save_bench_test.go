@@ -24,7 +24,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// BenchmarkSaveRestore saves a store of pods, hot, and restores it. Peak heap is what is in use beside what was there before, looked at every 5 ms. Run it with -benchtime 1x -count 3.
+// BenchmarkSaveRestore saves a store of pods, hot, and restores it. Peak heap is what is in use beside what was there
+// before, looked at every 5 ms. Run it with -benchtime 1x -count 3.
 func BenchmarkSaveRestore(b *testing.B) {
 	for _, pods := range []int{10_000, 100_000} {
 		b.Run(strconv.Itoa(pods), func(b *testing.B) {
@@ -148,10 +149,15 @@ func savedBenchPod(random *rand.Rand, i int) *corev1.Pod {
 	name := fmt.Sprintf("%s-%s-%05d", app, randomHex(random, 10), i%50)
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: fmt.Sprintf("team-%03d", i/500), Name: name, GenerateName: app + "-", UID: types.UID(randomHex(random, 32)), ResourceVersion: strconv.Itoa(random.IntN(1_000_000)),
-			CreationTimestamp: now, Labels: map[string]string{"app": app, "tier": fmt.Sprintf("tier-%d", i%4), "pod-template-hash": randomHex(random, 10)},
-			Annotations:     map[string]string{"checksum/config": randomHex(random, 64), "network/status": fmt.Sprintf(`[{"ips":["10.%d.%d.%d"],"mac":"%s"}]`, i>>16, i>>8&255, i&255, randomHex(random, 12))},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: app, UID: types.UID(randomHex(random, 32))}},
+			Namespace: fmt.Sprintf("team-%03d", i/500), Name: name, GenerateName: app + "-",
+			UID: types.UID(randomHex(random, 32)), ResourceVersion: strconv.Itoa(random.IntN(1_000_000)),
+			CreationTimestamp: now, Labels: map[string]string{"app": app, "tier": fmt.Sprintf("tier-%d", i%4),
+				"pod-template-hash": randomHex(random, 10)},
+			Annotations: map[string]string{"checksum/config": randomHex(random, 64),
+				"network/status": fmt.Sprintf(`[{"ips":["10.%d.%d.%d"],"mac":"%s"}]`, i>>16, i>>8&255, i&255,
+					randomHex(random, 12))},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: app,
+				UID: types.UID(randomHex(random, 32))}},
 		},
 		Spec: corev1.PodSpec{NodeName: fmt.Sprintf("node-%d", random.IntN(500)), ServiceAccountName: app},
 		Status: corev1.PodStatus{
@@ -163,18 +169,23 @@ func savedBenchPod(random *rand.Rand, i int) *corev1.Pod {
 		image := fmt.Sprintf("images/%s-%d:%d", app, n, i%20)
 		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{
 			Name: fmt.Sprintf("c%d", n), Image: image, Args: []string{"--listen=:8080", "--peer=" + app + ".svc", "--verbose"},
-			Env:       []corev1.EnvVar{{Name: "APP", Value: app}, {Name: "TOKEN_FILE", Value: "/var/run/token"}, {Name: "RELEASE", Value: randomHex(random, 40)}},
-			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("128Mi")}},
+			Env: []corev1.EnvVar{{Name: "APP", Value: app}, {Name: "TOKEN_FILE", Value: "/var/run/token"},
+				{Name: "RELEASE", Value: randomHex(random, 40)}},
+			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"),
+				corev1.ResourceMemory: resource.MustParse("128Mi")}},
 		})
 		p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{
-			Name: fmt.Sprintf("c%d", n), Ready: true, Image: image, ImageID: "sha256:" + randomHex(random, 64), ContainerID: "containerd://" + randomHex(random, 64),
-			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}},
+			Name: fmt.Sprintf("c%d", n), Ready: true, Image: image, ImageID: "sha256:" + randomHex(random, 64),
+			ContainerID: "containerd://" + randomHex(random, 64),
+			State:       corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}},
 		})
 	}
 	for _, manager := range []string{"kube-controller-manager", "kubelet"} {
 		p.ManagedFields = append(p.ManagedFields, metav1.ManagedFieldsEntry{
-			Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", Time: &now, FieldsType: "FieldsV1",
-			FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{".":{},"f:app":{},"f:tier":{}}},"f:spec":{"f:containers":{"k:{\"name\":\"c0\"}":{".":{},"f:image":{},"f:resources":{}}}},"f:status":{"f:conditions":{},"f:podIP":{}}}`),
+			Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", Time: &now,
+			FieldsType: "FieldsV1",
+			FieldsV1: metav1.NewFieldsV1(
+				`{"f:metadata":{"f:labels":{".":{},"f:app":{},"f:tier":{}}},"f:spec":{"f:containers":{"k:{\"name\":\"c0\"}":{".":{},"f:image":{},"f:resources":{}}}},"f:status":{"f:conditions":{},"f:podIP":{}}}`),
 		})
 	}
 	return p

@@ -109,7 +109,8 @@ func debris(t *testing.T, dir string) (n int) {
 	return len(found)
 }
 
-// TestKilledWhileSaving: the store is as it was, the snapshot is the last one that was whole, and what is left goes away with the next save.
+// TestKilledWhileSaving: the store is as it was, the snapshot is the last one that was whole, and what is left goes
+// away with the next save.
 func TestKilledWhileSaving(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.larder")
@@ -123,7 +124,8 @@ func TestKilledWhileSaving(t *testing.T) {
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	left := 0
-	for kill := 0; kill < kills(10) || left == 0 && kill < 20*kills(10); kill++ { // more, and later ones, until one shows something
+	for kill := 0; kill < kills(10) || left == 0 && kill < 20*kills(10); kill++ {
+		// more, and later ones, until one shows something
 		killChild(t, "save", dir, time.Duration(random.IntN(60_000*(1+kill/kills(10))))*time.Microsecond)
 		left += min(1, debris(t, dir))
 		f, err := snapshot.Open(path, snapshot.OpenOptions{})
@@ -156,7 +158,8 @@ func TestKilledWhileRestoring(t *testing.T) {
 	}
 	random := rand.New(rand.NewPCG(3, 4))
 	left, whole := 0, 0
-	for kill := 0; kill < kills(10) || left == 0 && kill < 20*kills(10); kill++ { // more, and later ones, until one shows something
+	for kill := 0; kill < kills(10) || left == 0 && kill < 20*kills(10); kill++ {
+		// more, and later ones, until one shows something
 		killChild(t, "restore", dir, time.Duration(random.IntN(200_000*(1+kill/kills(10))))*time.Microsecond)
 		left += min(1, debris(t, dir))
 		if _, err := os.Stat(filepath.Join(dir, "b.db")); err == nil {

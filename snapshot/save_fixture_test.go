@@ -44,25 +44,30 @@ const plantedSecret = "planted-secret-value"
 func savedPod(i int, rv string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: fmt.Sprintf("ns-%d", i%7), Name: fmt.Sprintf("pod-%06d", i), UID: types.UID(fmt.Sprintf("uid-%d", i)), ResourceVersion: rv,
-			Labels: map[string]string{"app": fmt.Sprintf("app-%d", i%5)}, Annotations: map[string]string{"note": strings.Repeat("x", 200)},
+			Namespace: fmt.Sprintf("ns-%d", i%7), Name: fmt.Sprintf("pod-%06d", i), UID: types.UID(fmt.Sprintf("uid-%d", i)),
+			ResourceVersion: rv,
+			Labels:          map[string]string{"app": fmt.Sprintf("app-%d", i%5)},
+			Annotations:     map[string]string{"note": strings.Repeat("x", 200)},
 		},
-		Spec: corev1.PodSpec{NodeName: fmt.Sprintf("node-%d", i%9), Containers: []corev1.Container{{Name: "main", Image: "app:1"}}},
+		Spec: corev1.PodSpec{NodeName: fmt.Sprintf("node-%d", i%9),
+			Containers: []corev1.Container{{Name: "main", Image: "app:1"}}},
 	}
 }
 
 func savedWidget(i int) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "example.com/v1", "kind": "Widget",
-		"metadata": map[string]any{"name": fmt.Sprintf("w-%04d", i), "namespace": "ns", "uid": fmt.Sprintf("w-%d", i), "resourceVersion": strconv.Itoa(500 + i)},
-		"spec":     map[string]any{"size": int64(i), "share": 0.5, "none": nil},
+		"metadata": map[string]any{"name": fmt.Sprintf("w-%04d", i), "namespace": "ns", "uid": fmt.Sprintf("w-%d", i),
+			"resourceVersion": strconv.Itoa(500 + i)},
+		"spec": map[string]any{"size": int64(i), "share": 0.5, "none": nil},
 	}}
 }
 
 func savedSecret(i int) *corev1.Secret {
 	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprintf("s-%d", i), UID: types.UID(fmt.Sprintf("s-%d", i)), ResourceVersion: strconv.Itoa(700 + i)},
-		Data:       map[string][]byte{"password": []byte(plantedSecret)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprintf("s-%d", i), UID: types.UID(fmt.Sprintf("s-%d", i)),
+			ResourceVersion: strconv.Itoa(700 + i)},
+		Data: map[string][]byte{"password": []byte(plantedSecret)},
 	}
 }
 
@@ -90,7 +95,8 @@ func listInto(t testing.TB, s *store.Store, id entry.Identity, resource entry.Re
 	objs ...runtime.Object) *store.Collection {
 	t.Helper()
 	codec := mustCodec(t, objs[0])
-	c, err := s.Collection(t.Context(), id, store.CollectionOptions{Codec: codec, Residency: store.None, Resource: resource})
+	c, err := s.Collection(t.Context(), id, store.CollectionOptions{Codec: codec, Residency: store.None,
+		Resource: resource})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +135,8 @@ func savedStore(t testing.TB, path string) *store.Store {
 		pods...)
 	listInto(t, s, savedWidgets, entry.ResourceInfo{Kind: "Widget", Namespaced: true}, "5001", widgets...)
 	listInto(t, s, savedSecrets, entry.ResourceInfo{Kind: "Secret", Namespaced: true}, "5002", secrets...)
-	nodes, err := s.Collection(t.Context(), savedNodes, store.CollectionOptions{Codec: mustCodec(t, &metav1.PartialObjectMetadata{}), Residency: store.None})
+	nodes, err := s.Collection(t.Context(), savedNodes,
+		store.CollectionOptions{Codec: mustCodec(t, &metav1.PartialObjectMetadata{}), Residency: store.None})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +165,8 @@ func recordsOf(t testing.TB, src snapshot.Source, id entry.Identity) (all []entr
 	return all
 }
 
-// wantSame verifies that two sources have the same collections, in the same state, and the same records, but those that are left out of b.
+// wantSame verifies that two sources have the same collections, in the same state, and the same records, but those that
+// are left out of b.
 func wantSame(t testing.TB, a, b snapshot.Source, without ...entry.Identity) {
 	t.Helper()
 	as, err := a.Collections(t.Context())
@@ -177,8 +185,10 @@ func wantSame(t testing.TB, a, b snapshot.Source, without ...entry.Identity) {
 	}
 	for i, x := range as {
 		y := bs[i]
-		if x.Identity != y.Identity || x.Attributes != y.Attributes || !x.State().LastContact.Equal(y.State().LastContact) || x.ResourceVersion != y.ResourceVersion ||
-			x.Complete != y.Complete || x.MustRelist != y.MustRelist || x.Objects != y.Objects || x.Resource.Kind != y.Resource.Kind {
+		if x.Identity != y.Identity || x.Attributes != y.Attributes || !x.State().LastContact.Equal(y.State().LastContact) ||
+			x.ResourceVersion != y.ResourceVersion ||
+			x.Complete != y.Complete || x.MustRelist != y.MustRelist || x.Objects != y.Objects ||
+			x.Resource.Kind != y.Resource.Kind {
 			t.Errorf("%+v,\nwant %+v", y, x)
 		}
 		if !slices.EqualFunc(recordsOf(t, a, x.Identity), recordsOf(t, b, x.Identity), sameRecord) {

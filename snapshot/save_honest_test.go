@@ -59,8 +59,8 @@ func TestSaveOfAStoreThatLacksObjects(t *testing.T) {
 	}
 }
 
-// TestSaveOfAStoreThatLeftObjectsOut: what the store knows that it lacks a copy of it does not know, so the copy has to be
-// listed.
+// TestSaveOfAStoreThatLeftObjectsOut: what the store knows that it lacks a copy of it does not know, so the copy has to
+// be listed.
 func TestSaveOfAStoreThatLeftObjectsOut(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.larder")
@@ -71,7 +71,8 @@ func TestSaveOfAStoreThatLeftObjectsOut(t *testing.T) {
 		if leftOut {
 			refused := entry.ObjectRef{Key: "ns-3/pod-000003", ResourceVersion: "5500"}
 			batch.ResourceVersion = "5500"
-			batch.Ops[0] = store.Op{Type: store.LeaveOut, LeftOut: entry.LeftOut{ObjectRef: refused, Reason: entry.LeftOutTransform}}
+			batch.Ops[0] = store.Op{Type: store.LeaveOut,
+				LeftOut: entry.LeftOut{ObjectRef: refused, Reason: entry.LeftOutTransform}}
 		}
 		if _, err := c.Apply(t.Context(), batch); err != nil {
 			t.Fatal(err)
@@ -86,7 +87,7 @@ func TestSaveOfAStoreThatLeftObjectsOut(t *testing.T) {
 	}
 }
 
-// TestSaveWithoutTheKeys: what can not be opened for want of keys is not left out in silence.
+// TestSaveWithoutTheKeys: what cannot be opened for want of keys is not left out in silence.
 func TestSaveWithoutTheKeys(t *testing.T) {
 	key, err := age.GenerateX25519Identity()
 	if err != nil {
@@ -110,7 +111,8 @@ func TestSaveWithoutTheKeys(t *testing.T) {
 	wantNames(t, dir, "a.db")
 }
 
-// TestWhatIsToBeSealedIsNotSavedInPlainText: not even where the state does not say that it is, as one that an older program has written.
+// TestWhatIsToBeSealedIsNotSavedInPlainText: not even where the state does not say that it is, as one that an older
+// program has written.
 func TestWhatIsToBeSealedIsNotSavedInPlainText(t *testing.T) {
 	dir := t.TempDir()
 	db, path := filepath.Join(dir, "a.db"), filepath.Join(dir, "a.larder")

@@ -48,7 +48,8 @@ func (l *changeLog) replay(objects int, rv string) (map[string]string, error) {
 	return state, nil
 }
 
-// TestSaveHotIsExact: under 1,000 changes a second each snapshot is the state at its resourceVersion, as replaying the changes gives it.
+// TestSaveHotIsExact: under 1,000 changes a second each snapshot is the state at its resourceVersion, as replaying the
+// changes gives it.
 func TestSaveHotIsExact(t *testing.T) {
 	const objects = 2000
 	dir := t.TempDir()

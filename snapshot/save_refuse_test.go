@@ -44,7 +44,8 @@ func TestSaveReplacesNoStore(t *testing.T) {
 	}
 }
 
-// TestSaveReplacesNoStoreThatAppears: one that is made while the snapshot is written is kept, and nothing is left beside it.
+// TestSaveReplacesNoStoreThatAppears: one that is made while the snapshot is written is kept, and nothing is left
+// beside it.
 func TestSaveReplacesNoStoreThatAppears(t *testing.T) {
 	dir := t.TempDir()
 	s := mustOpen(t, filepath.Join(t.TempDir(), "a.db"))

@@ -29,7 +29,8 @@ func mustEncryption(t *testing.T) *seal.Encryption {
 	return &seal.Encryption{Keys: keys}
 }
 
-// TestSaveAndRestoreSealed: Secrets go from a store that seals them by an encrypted snapshot to another one with other keys, and are nowhere in plain text.
+// TestSaveAndRestoreSealed: Secrets go from a store that seals them by an encrypted snapshot to another one with other
+// keys, and are nowhere in plain text.
 func TestSaveAndRestoreSealed(t *testing.T) {
 	key, err := age.GenerateX25519Identity()
 	if err != nil {

@@ -11,9 +11,10 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// StoreSource returns the collections of a store as a Source: what has been committed, each page of records as of one moment. No transaction is open between pages, so a store that
-// is written meanwhile waits for nothing, and a collection is not of one moment: it may have objects of after its ResourceVersion, and lack others. A watch from there makes up for that; for a snapshot that is
-// exactly at its resourceVersion there is SaveStore.
+// StoreSource returns the collections of a store as a Source: what has been committed, each page of records as of one
+// moment. No transaction is open between pages, so a store that is written meanwhile waits for nothing, and a
+// collection is not of one moment: it may have objects of after its ResourceVersion, and lack others. A watch from
+// there makes up for that; for a snapshot that is exactly at its resourceVersion there is SaveStore.
 func StoreSource(st *store.Store) Source { return &storeSource{st: st} }
 
 type storeSource struct {
@@ -44,7 +45,7 @@ func (s *storeSource) Collections(ctx context.Context) ([]Collection, error) {
 	return all, nil
 }
 
-// mustRelist is why a copy of the collection can not be resumed: the record of what was left out stays with the store.
+// mustRelist is why a copy of the collection cannot be resumed: the record of what was left out stays with the store.
 func mustRelist(info store.Info) string {
 	if info.MustRelist == "" && (len(info.LeftOut) > 0 || info.LeftOutMore) {
 		return "objects were left out of the store"

@@ -10,13 +10,15 @@ import (
 	"filippo.io/age"
 )
 
-// SaveSource writes a snapshot of a Source that nobody changes, such as another snapshot, to the file at path, as SaveStore does. o.Header.TakenAt should be when the contents were so.
+// SaveSource writes a snapshot of a Source that nobody changes, such as another snapshot, to the file at path, as
+// SaveStore does. o.Header.TakenAt should be when the contents were so.
 func SaveSource(ctx context.Context, src Source, path string, o SaveOptions) (Saved, error) {
 	return saveAt(path, o, func(w io.Writer, _ string) (Saved, error) { return save(ctx, src, w, o) })
 }
 
-// SaveStream writes the snapshot that comes from a stream, which is not encrypted, to the file at path, as SaveStore does: its bytes as they are, encrypted to o.Recipients if there
-// are any. It reads to the end of the snapshot and verifies it on the way; what is not whole leaves nothing. Of o Recipients, KeepExisting, Accept and Progress count.
+// SaveStream writes the snapshot that comes from a stream, which is not encrypted, to the file at path, as SaveStore
+// does: its bytes as they are, encrypted to o.Recipients if there are any. It reads to the end of the snapshot and
+// verifies it on the way; what is not whole leaves nothing. Of o Recipients, KeepExisting, Accept and Progress count.
 func SaveStream(ctx context.Context, in io.Reader, path string, o SaveOptions) (Saved, error) {
 	return saveAt(path, o, func(w io.Writer, _ string) (Saved, error) {
 		saved, err := saveStream(ctx, in, w, o)

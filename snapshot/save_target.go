@@ -16,11 +16,12 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// suffixNew is what the names of files that are being made have behind that of their target, and something random after it.
+// suffixNew is what the names of files that are being made have behind that of their target, and something random after
+// it.
 const suffixNew = ".new-"
 
-// saveAt has write make the snapshot at path: under another name beside it, which it gets in one step when all is on the disk. Of several saves at a time the last one stays, or with
-// KeepExisting the first.
+// saveAt has write make the snapshot at path: under another name beside it, which it gets in one step when all is on
+// the disk. Of several saves at a time the last one stays, or with KeepExisting the first.
 func saveAt(path string, o SaveOptions, write func(w io.Writer, target string) (Saved, error)) (Saved, error) {
 	target, err := targetOf(path)
 	if err != nil {
@@ -39,7 +40,7 @@ func saveAt(path string, o SaveOptions, write func(w io.Writer, target string) (
 	if err == nil {
 		err = f.Sync()
 	}
-	if runtime.GOOS == "windows" { // where a file that is open can not be renamed
+	if runtime.GOOS == "windows" { // where a file that is open cannot be renamed
 		err = errors.Join(err, f.Close())
 	}
 	if err == nil {
@@ -52,12 +53,16 @@ func saveAt(path string, o SaveOptions, write func(w io.Writer, target string) (
 		return Saved{}, fmt.Errorf("save to %s: %w", path, errors.Join(err, removeIfThere(name)))
 	}
 	if err := syncDir(filepath.Dir(target)); err != nil {
-		return Saved{}, fmt.Errorf("save to %s: the snapshot is there, but its directory could not be synced, and a crash of the machine may bring the old one back: %w", path, err)
+		return Saved{},
+			fmt.Errorf(
+				"save to %s: the snapshot is there, but its directory could not be synced, and a crash of the machine may bring "+
+					"the old one back: %w", path, err)
 	}
 	return saved, nil
 }
 
-// nameNew gives a new file its name: in place of what has it, unless keep is set, or a store has been made there meanwhile. Then it is by a link, which replaces nothing, and where there are none by looking first.
+// nameNew gives a new file its name: in place of what has it, unless keep is set, or a store has been made there
+// meanwhile. Then it is by a link, which replaces nothing, and where there are none by looking first.
 func nameNew(name, target string, keep bool) error {
 	if !keep {
 		if err := noStore(target); err != nil {
@@ -76,7 +81,8 @@ func nameNew(name, target string, keep bool) error {
 	return os.Rename(name, target)
 }
 
-// targetOf follows links to the file that is made or replaced. That must not be anything else than a file, and no store.
+// targetOf follows links to the file that is made or replaced. That must not be anything else than a file, and no
+// store.
 func targetOf(path string) (string, error) {
 	if path == "" {
 		return "", errors.New("the path is empty; name the file to make")
@@ -110,7 +116,8 @@ func noStore(path string) error {
 	return err
 }
 
-// The two meta pages of a bbolt file, its first, have this behind their heads of 16 bytes, in the byte order of the machine that made it. Either is enough for a store to be opened, or rebuilt.
+// The two meta pages of a bbolt file, its first, have this behind their heads of 16 bytes, in the byte order of the
+// machine that made it. Either is enough for a store to be opened, or rebuilt.
 const (
 	boltMagic       = 0xED0CDAED
 	boltMagicAt     = 16
@@ -122,7 +129,7 @@ const (
 func isStore(path string) (bool, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrPermission) {
-		return false, fmt.Errorf("what is there can not be read, and might be a store: %w", err)
+		return false, fmt.Errorf("what is there cannot be read, and might be a store: %w", err)
 	}
 	if err != nil {
 		return false, err
@@ -170,7 +177,8 @@ func hasName(f *os.File, name string) bool {
 	return err == nil && os.SameFile(named, opened)
 }
 
-// removeDebris removes what saves that were killed have left beside their target, and nothing that another one has locked. What can not be removed is tried again next time.
+// removeDebris removes what saves that were killed have left beside their target, and nothing that another one has
+// locked. What cannot be removed is tried again next time.
 func removeDebris(target string) {
 	dir, prefix := filepath.Dir(target), filepath.Base(target)+suffixNew
 	entries, err := os.ReadDir(dir)
@@ -184,7 +192,8 @@ func removeDebris(target string) {
 	}
 }
 
-// removeDead removes a file unless a process makes it. What can not be opened is not told from that, be it for want of file descriptors. It is opened for writing: else NFS does not lock it.
+// removeDead removes a file unless a process makes it. What cannot be opened is not told from that, be it for want of
+// file descriptors. It is opened for writing: else NFS does not lock it.
 func removeDead(name string) {
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
 	if err != nil {
@@ -219,7 +228,7 @@ func syncDir(dir string) error {
 	}
 	err = d.Sync()
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
-		err = nil // file systems that can not do it have no use for it
+		err = nil // file systems that cannot do it have no use for it
 	}
 	return errors.Join(err, d.Close())
 }

@@ -18,7 +18,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestSaveAndRestore: hot and offline, as a file and as a stream, encrypted and not, the store that comes of it is the one that was saved.
+// TestSaveAndRestore: hot and offline, as a file and as a stream, encrypted and not, the store that comes of it is the
+// one that was saved.
 func TestSaveAndRestore(t *testing.T) {
 	key, err := age.GenerateX25519Identity()
 	if err != nil {
@@ -37,14 +38,16 @@ func TestSaveAndRestore(t *testing.T) {
 				t.Fatal(err)
 			}
 			info, err := os.Stat(hot)
-			if err != nil || info.Mode().Perm() != 0o600 || info.Size() != saved.Size || saved.Objects != 1303 || len(saved.Collections) != 4 || saved.Bytes == 0 {
+			if err != nil || info.Mode().Perm() != 0o600 || info.Size() != saved.Size || saved.Objects != 1303 ||
+				len(saved.Collections) != 4 || saved.Bytes == 0 {
 				t.Errorf("%v, %+v, %v", info, saved, err)
 			}
 			wantNames(t, dir, "a.db", "hot.larder")
 			ro := snapshot.RestoreOptions{Identities: []age.Identity{key}, Secrets: true}
 			restored, got := mustRestore(t, hot, ro)
 			wantSame(t, snapshot.StoreSource(s), snapshot.StoreSource(restored))
-			if got.Header.ClusterID != "cluster-1" || got.Header.ServerVersion != "v1.36.3" || got.Header.TakenAt.IsZero() || got.Objects != 1303 || got.Bytes != saved.Bytes {
+			if got.Header.ClusterID != "cluster-1" || got.Header.ServerVersion != "v1.36.3" || got.Header.TakenAt.IsZero() ||
+				got.Objects != 1303 || got.Bytes != saved.Bytes {
 				t.Errorf("%+v", got)
 			}
 			if err := s.Close(); err != nil {
@@ -76,7 +79,8 @@ func TestSaveAndRestore(t *testing.T) {
 	}
 }
 
-// TestSaveWithoutSecrets: they are neither in the snapshot nor in what is restored unless they were asked for, and both say so.
+// TestSaveWithoutSecrets: they are neither in the snapshot nor in what is restored unless they were asked for, and both
+// say so.
 func TestSaveWithoutSecrets(t *testing.T) {
 	key, err := age.GenerateX25519Identity()
 	if err != nil {
@@ -114,7 +118,8 @@ func TestSaveWithoutSecrets(t *testing.T) {
 		t.Errorf("a Secret is in the store, %v", err)
 	}
 	if _, err := snapshot.SaveStore(t.Context(), s, path,
-		snapshot.SaveOptions{SelectOptions: snapshot.SelectOptions{Redaction: snapshot.Redaction{Secrets: true}}}); err != nil {
+		snapshot.SaveOptions{SelectOptions: snapshot.SelectOptions{
+			Redaction: snapshot.Redaction{Secrets: true}}}); err != nil {
 		t.Fatal(err)
 	}
 	f = mustOpenFile(t, path, snapshot.OpenOptions{})
@@ -125,7 +130,8 @@ func TestSaveWithoutSecrets(t *testing.T) {
 	}
 }
 
-// TestRestoreWhatIsMissingIsListed: what was filtered or redacted, on the way in or out, can not be resumed, and what was redacted is written anew by the list.
+// TestRestoreWhatIsMissingIsListed: what was filtered or redacted, on the way in or out, cannot be resumed, and what
+// was redacted is written anew by the list.
 func TestRestoreWhatIsMissingIsListed(t *testing.T) {
 	dir := t.TempDir()
 	s := savedStore(t, filepath.Join(dir, "a.db"))
@@ -144,7 +150,8 @@ func TestRestoreWhatIsMissingIsListed(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, info := range infos {
-			if info.MustRelist == "" || info.ResourceVersion == "" || !strings.HasPrefix(info.Attributes.Transform, redactedTransform) {
+			if info.MustRelist == "" || info.ResourceVersion == "" ||
+				!strings.HasPrefix(info.Attributes.Transform, redactedTransform) {
 				t.Errorf("%+v", info)
 			}
 		}
@@ -381,7 +388,8 @@ func TestClusterOfASnapshot(t *testing.T) {
 		if _, err := snapshot.SaveSource(t.Context(), src, path, snapshot.SaveOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		if got := mustOpenFile(t, path, snapshot.OpenOptions{}).Manifest(); got.ClusterID != tc.want || len(got.Collections) != 2 {
+		if got := mustOpenFile(t, path, snapshot.OpenOptions{}).Manifest(); got.ClusterID != tc.want ||
+			len(got.Collections) != 2 {
 			t.Errorf("of %q: %q, want %q", tc.clusters, got.ClusterID, tc.want)
 		}
 	}

@@ -13,7 +13,8 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// Two saves to one path at a time do not disturb each other: each has a file of its own, and the one that ends last stays. What a process that was killed has left goes away all the same.
+// Two saves to one path at a time do not disturb each other: each has a file of its own, and the one that ends last
+// stays. What a process that was killed has left goes away all the same.
 func TestTwoSavesToOnePath(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.larder")
@@ -71,7 +72,8 @@ func TestManySavesToOnePath(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if err := errors.Join(errs...); err != nil && runtime.GOOS != "windows" { // where what is being renamed can not be replaced
+	if err := errors.Join(errs...); err != nil && runtime.GOOS != "windows" {
+		// where what is being renamed cannot be replaced
 		t.Error(err)
 	}
 	f := mustOpenFile(t, path, snapshot.OpenOptions{})

@@ -34,7 +34,8 @@ func wantOneNamespace(t *testing.T, what string, src snapshot.Source) {
 	}
 }
 
-// TestFilterOfWhatAnInformerHasStored: one of all namespaces does not know whether its objects have any, and a filter takes its part of them all the same.
+// TestFilterOfWhatAnInformerHasStored: one of all namespaces does not know whether its objects have any, and a filter
+// takes its part of them all the same.
 func TestFilterOfWhatAnInformerHasStored(t *testing.T) {
 	srv := startServer(t)
 	dir := t.TempDir()
@@ -56,7 +57,8 @@ func TestFilterOfWhatAnInformerHasStored(t *testing.T) {
 	wantOneNamespace(t, "restored", snapshot.StoreSource(st))
 }
 
-// unknownScope is a snapshot of pods and nodes as a program has stored them that was not told which of them have namespaces.
+// unknownScope is a snapshot of pods and nodes as a program has stored them that was not told which of them have
+// namespaces.
 func unknownScope(t *testing.T) []byte {
 	t.Helper()
 	var all content
@@ -67,14 +69,16 @@ func unknownScope(t *testing.T) []byte {
 		of := contentOf{collection: collectionOf(core(strings.ToLower(kind)+"s"), kind, entry.Unstructured)}
 		of.collection.Resource.Namespaced = false
 		for _, text := range texts {
-			of.records = append(of.records, recordOf(t, of.collection, fmt.Sprintf(`{"apiVersion":"v1","kind":%q,"metadata":{%s}}`, kind, text)))
+			of.records = append(of.records, recordOf(t, of.collection,
+				fmt.Sprintf(`{"apiVersion":"v1","kind":%q,"metadata":{%s}}`, kind, text)))
 		}
 		all.collections = append(all.collections, of)
 	}
 	return all.bytes(t, snapshot.WriterOptions{})
 }
 
-// TestScopeOfSnapshotsThatDoNotTell: snapshots whose collections do not say that their objects have namespaces are read by their keys: at random, and as streams.
+// TestScopeOfSnapshotsThatDoNotTell: snapshots whose collections do not say that their objects have namespaces are read
+// by their keys: at random, and as streams.
 func TestScopeOfSnapshotsThatDoNotTell(t *testing.T) {
 	data := unknownScope(t)
 	whole, err := snapshot.NewFile(bytes.NewReader(data), int64(len(data)), snapshot.OpenOptions{})

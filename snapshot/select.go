@@ -9,12 +9,14 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// SelectOptions say what is left out of a Source, on the way into a snapshot or out of one. The zero value leaves out nothing.
+// SelectOptions say what is left out of a Source, on the way into a snapshot or out of one. The zero value leaves out
+// nothing.
 type SelectOptions struct {
 	Filter    Filter
 	Redaction Redaction
-	// SkipUnknown leaves out the objects that had to be looked into and are of types that this program does not know; Skipped, if it is set, is
-	// told of each, and must be safe for concurrent use if the Source is used so. Else they fail with ErrUndecodable.
+	// SkipUnknown leaves out the objects that had to be looked into and are of types that this program does not know;
+	// Skipped, if it is set, is told of each, and must be safe for concurrent use if the Source is used so. Else they fail
+	// with ErrUndecodable.
 	SkipUnknown bool
 	Skipped     func(id entry.Identity, key string)
 }
@@ -30,8 +32,9 @@ func (o SelectOptions) Describe(h *Header) {
 	}
 }
 
-// Select returns src without what o leaves out. Collections of which something may be left out have MustRelist set, and say what in Filtered and Redacted; where objects
-// are left out their counts are 0. Objects are decoded only where a selector or the redaction looks into them, and encoded anew only where they change.
+// Select returns src without what o leaves out. Collections of which something may be left out have MustRelist set, and
+// say what in Filtered and Redacted; where objects are left out their counts are 0. Objects are decoded only where a
+// selector or the redaction looks into them, and encoded anew only where they change.
 func Select(src Source, o SelectOptions) (Source, error) {
 	f, err := newFilter(o.Filter)
 	if err != nil {

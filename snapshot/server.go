@@ -20,10 +20,12 @@ type Listing struct {
 	Resource entry.ResourceInfo
 	// OpenAPI is Attributes.OpenAPI, the server's hash of the schema. Empty is unknown.
 	OpenAPI string
-	// Codec of the objects. Default by the representation: codec.Unstructured, or that of PartialObjectMetadata; a collection of Typed objects needs one.
+	// Codec of the objects. Default by the representation: codec.Unstructured, or that of PartialObjectMetadata; a
+	// collection of Typed objects needs one.
 	Codec codec.Codec
-	// List returns a page of the collection, in the identity's namespace: a list whose items are of the codec's type, with the list's resourceVersion and continue token. It passes the options on, in
-	// which the selectors of the identity are, as a ListFunc of client-go does.
+	// List returns a page of the collection, in the identity's namespace: a list whose items are of the codec's type, with
+	// the list's resourceVersion and continue token. It passes the options on, in which the selectors of the identity are,
+	// as a ListFunc of client-go does.
 	List func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error)
 	// Optional has a collection that the server refuses to list (forbidden, not found, no such method) written as one that
 	// is not Complete, and named in Saved.Refused. Default: that is an error.
@@ -36,11 +38,14 @@ type Refused struct {
 	Err        error
 }
 
-// SaveServer writes a snapshot of what a live server has, with no store, to the file at path, as SaveStore does. Each collection is exactly what it was at its resourceVersion, which may be another one for
-// each: it is listed by pages of one resourceVersion, and from the beginning if the server has forgotten that meanwhile (410), at last in one page. o.Header says which cluster it is (ClusterID, the UID of the namespace
-// kube-system, without which a restored store can not tell) and ServerVersion.
+// SaveServer writes a snapshot of what a live server has, with no store, to the file at path, as SaveStore does. Each
+// collection is exactly what it was at its resourceVersion, which may be another one for each: it is listed by pages of
+// one resourceVersion, and from the beginning if the server has forgotten that meanwhile (410), at last in one page.
+// o.Header says which cluster it is (ClusterID, the UID of the namespace kube-system, without which a restored store
+// cannot tell) and ServerVersion.
 //
-// A collection of several pages is kept in a temporary file until it is whole, beside path, encrypted with a key that is never stored.
+// A collection of several pages is kept in a temporary file until it is whole, beside path, encrypted with a key that
+// is never stored.
 func SaveServer(ctx context.Context, lists []Listing, path string, o SaveOptions) (Saved, error) {
 	return saveAt(path, o, func(w io.Writer, target string) (Saved, error) { return saveLive(ctx, lists, target, w, o) })
 }
@@ -75,7 +80,8 @@ type liveSource struct {
 	byID     map[string]*liveList
 	target   string // beside which temporary files are made; empty: in the directory for those
 	pageSize int64
-	// told is called after each page with how many objects have been listed of the collection, and how many are left as far as the server says.
+	// told is called after each page with how many objects have been listed of the collection, and how many are left as
+	// far as the server says.
 	told   func(listed, left int)
 	listed int
 }
@@ -122,7 +128,8 @@ func newLive(l Listing, cluster string) (*liveList, error) {
 	l.Identity = id
 	return &liveList{Listing: l, c: Collection{
 		Identity: id, Resource: l.Resource,
-		Attributes: entry.Attributes{ClusterID: cluster, Codec: l.Codec.Name(), Schema: l.Codec.Fingerprint(), OpenAPI: l.OpenAPI},
+		Attributes: entry.Attributes{ClusterID: cluster, Codec: l.Codec.Name(), Schema: l.Codec.Fingerprint(),
+			OpenAPI: l.OpenAPI},
 	}}, nil
 }
 
@@ -156,7 +163,8 @@ func (s *liveSource) settle(c Collection) State {
 	case l.refused != nil:
 		as.MustRelist = "the server did not list it"
 	case err != nil:
-		as.Complete, as.MustRelist = true, fmt.Sprintf("the server's resourceVersion %q can not be compared with others", l.rv)
+		as.Complete, as.MustRelist = true, fmt.Sprintf("the server's resourceVersion %q cannot be compared with others",
+			l.rv)
 	default:
 		as.Complete, as.ResourceVersion = true, l.rv
 	}

@@ -22,7 +22,8 @@ import (
 // listPage is how many objects a page has, as a relist's.
 const listPage = 2000
 
-// listSizes are how many objects a page has in one try after the other, as multiples of the first; 0 is all in one page, which can not expire.
+// listSizes are how many objects a page has in one try after the other, as multiples of the first; 0 is all in one
+// page, which cannot expire.
 func listSizes() []int64 { return []int64{1, 5, 0} }
 
 // errExpired: the server has forgotten the resourceVersion of the pages before.
@@ -62,7 +63,9 @@ func isRefused(err error) bool {
 }
 
 // try lists the collection once. fn is called only once all of it has been read.
-func (s *liveSource) try(ctx context.Context, l *liveList, limit int64, unordered bool, fn func(entry.Entry) error) error {
+func (s *liveSource) try(
+	ctx context.Context, l *liveList, limit int64, unordered bool, fn func(entry.Entry) error,
+) error {
 	first, next, err := s.page(ctx, l, limit, "")
 	if err != nil {
 		return err
@@ -110,7 +113,9 @@ func each(records []entry.Entry, fn func(entry.Entry) error) error {
 }
 
 // page reads the page of that token, which must be of the resourceVersion of the first one.
-func (s *liveSource) page(ctx context.Context, l *liveList, limit int64, token string) (records []entry.Entry, next string, err error) {
+func (s *liveSource) page(
+	ctx context.Context, l *liveList, limit int64, token string,
+) (records []entry.Entry, next string, err error) {
 	list, err := l.listRetried(ctx, metav1.ListOptions{
 		LabelSelector: l.Identity.LabelSelector, FieldSelector: l.Identity.FieldSelector, Limit: limit, Continue: token,
 	})
@@ -156,7 +161,8 @@ func (l *liveList) listRetried(ctx context.Context, o metav1.ListOptions) (list 
 
 // isPassing reports whether the same request may be answered in a moment.
 func isPassing(err error) bool {
-	return apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsServiceUnavailable(err) ||
+	return apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) ||
+		apierrors.IsServiceUnavailable(err) ||
 		apierrors.IsInternalError(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err)
 }
 
@@ -176,7 +182,8 @@ func (l *liveList) encode(list runtime.Object) (records []entry.Entry, err error
 			return fmt.Errorf("object %s: %w", key, err)
 		}
 		records = append(records, entry.Entry{
-			Key: key, UID: string(m.GetUID()), ResourceVersion: m.GetResourceVersion(), Encoding: l.Codec.Name(), Payload: payload,
+			Key: key, UID: string(m.GetUID()), ResourceVersion: m.GetResourceVersion(), Encoding: l.Codec.Name(),
+			Payload: payload,
 		})
 		return nil
 	})

@@ -14,7 +14,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// spool is a temporary file that a collection is kept in until it is whole: a snapshot, encrypted with a key that is in memory only.
+// spool is a temporary file that a collection is kept in until it is whole: a snapshot, encrypted with a key that is in
+// memory only.
 type spool struct {
 	f   *os.File
 	buf *bufio.Writer

@@ -40,7 +40,8 @@ func startServer(t *testing.T) *fakeapi.Server {
 		pods = append(pods, p)
 	}
 	for i := range 25 {
-		maps = append(maps, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprintf("c-%02d", i)}, Data: map[string]string{"k": "v"}})
+		maps = append(maps, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprintf("c-%02d", i)},
+			Data: map[string]string{"k": "v"}})
 		nodes = append(nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n-%02d", i)}})
 	}
 	for resource, objs := range map[string][]runtime.Object{"pods": pods, "configmaps": maps, "nodes": nodes} {
@@ -123,7 +124,8 @@ func servedState(srv *fakeapi.Server, resource string) map[string]string {
 	return state
 }
 
-// TestSaveServer: each collection is what it was at its resourceVersion, although the server is written between the pages.
+// TestSaveServer: each collection is what it was at its resourceVersion, although the server is written between the
+// pages.
 func TestSaveServer(t *testing.T) {
 	srv := startServer(t)
 	lists := listings(t, srv)
@@ -157,7 +159,8 @@ func TestSaveServer(t *testing.T) {
 	wantServed(t, f, lists[1].Identity, servedState(srv, "configmaps"))
 	wantServed(t, f, lists[2].Identity, servedState(srv, "nodes"))
 	for _, c := range append(saved.Collections, f.Manifest().Collections...) {
-		if !c.Complete || c.MustRelist != "" || c.Attributes.ClusterID != "cluster-9" || c.Attributes.Schema == "" || c.LastContact.IsZero() {
+		if !c.Complete || c.MustRelist != "" || c.Attributes.ClusterID != "cluster-9" || c.Attributes.Schema == "" ||
+			c.LastContact.IsZero() {
 			t.Errorf("%+v", c)
 		}
 	}
@@ -214,14 +217,16 @@ func TestSaveServerThatForgets(t *testing.T) {
 	wantNames(t, filepath.Dir(path), "a.larder")
 }
 
-// TestSaveServerWithFaults: what passes is asked for again, an order of the server's own is none, and a refusal is an error or said.
+// TestSaveServerWithFaults: what passes is asked for again, an order of the server's own is none, and a refusal is an
+// error or said.
 func TestSaveServerWithFaults(t *testing.T) {
 	srv := startServer(t)
 	lists := listings(t, srv)
 	path := filepath.Join(t.TempDir(), "a.larder")
 	want := servedState(srv, "pods")
 	for name, fault := range map[string]fakeapi.Fault{
-		"busy":     {Verb: "list", Resource: "pods", After: 3, Times: 1, Status: http.StatusServiceUnavailable, Reason: string(metav1.StatusReasonServiceUnavailable)},
+		"busy": {Verb: "list", Resource: "pods", After: 3, Times: 1, Status: http.StatusServiceUnavailable,
+			Reason: string(metav1.StatusReasonServiceUnavailable)},
 		"unsorted": {Verb: "list", Resource: "pods", Unsorted: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -233,14 +238,16 @@ func TestSaveServerWithFaults(t *testing.T) {
 			wantServed(t, mustOpenFile(t, path, snapshot.OpenOptions{}), lists[0].Identity, want)
 		})
 	}
-	defer srv.InjectFault(fakeapi.Fault{Verb: "list", Resource: "configmaps", Status: http.StatusForbidden, Reason: string(metav1.StatusReasonForbidden)})()
+	defer srv.InjectFault(fakeapi.Fault{Verb: "list", Resource: "configmaps", Status: http.StatusForbidden,
+		Reason: string(metav1.StatusReasonForbidden)})()
 	if _, err := snapshot.SaveServer(t.Context(), lists, path, snapshot.SaveOptions{}); !apierrors.IsForbidden(err) ||
 		!strings.Contains(err.Error(), "configmaps") {
 		t.Errorf("forbidden: %v", err)
 	}
 	lists[1].Optional = true
 	saved, err := snapshot.SaveServer(t.Context(), lists, path, snapshot.SaveOptions{})
-	if err != nil || len(saved.LeftOut) != 0 || len(saved.Refused) != 1 || saved.Refused[0].Collection.Identity.Resource != "configmaps" ||
+	if err != nil || len(saved.LeftOut) != 0 || len(saved.Refused) != 1 ||
+		saved.Refused[0].Collection.Identity.Resource != "configmaps" ||
 		!apierrors.IsForbidden(saved.Refused[0].Err) {
 		t.Fatalf("%+v, %v", saved, err)
 	}
@@ -251,7 +258,7 @@ func TestSaveServerWithFaults(t *testing.T) {
 	wantNames(t, filepath.Dir(path), "a.larder")
 }
 
-// TestSaveServerRefuses: what can not be listed.
+// TestSaveServerRefuses: what cannot be listed.
 func TestSaveServerRefuses(t *testing.T) {
 	list := func(context.Context, metav1.ListOptions) (runtime.Object, error) { return nil, errStopped }
 	for name, l := range map[string]snapshot.Listing{
@@ -279,7 +286,8 @@ func TestUncomparable(t *testing.T) {
 		Identity: entry.Identity{GroupVersionResource: schema.GroupVersionResource{Group: "g", Version: "v1", Resource: "rs"},
 			Representation: entry.Metadata},
 		List: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
-			return &metav1.PartialObjectMetadataList{ListMeta: metav1.ListMeta{ResourceVersion: "a-b"}, Items: []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Name: "x"}}}}, nil
+			return &metav1.PartialObjectMetadataList{ListMeta: metav1.ListMeta{ResourceVersion: "a-b"},
+				Items: []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Name: "x"}}}}, nil
 		},
 	}
 	path := filepath.Join(t.TempDir(), "a.larder")

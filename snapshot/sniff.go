@@ -9,8 +9,8 @@ import (
 	"filippo.io/age/armor"
 )
 
-// Is says whether the file at path begins as a snapshot does: as it is, or encrypted by age, in armor too. It does not say that Open can read it.
-// What is not a regular file is none.
+// Is says whether the file at path begins as a snapshot does: as it is, or encrypted by age, in armor too. It does not
+// say that Open can read it. What is not a regular file is none.
 func Is(path string) (bool, error) {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() { // opening a pipe might wait for ever

@@ -154,14 +154,16 @@ func readSpec(data []byte) (f specFile) {
 				n, _ := c.end[name].(float64)
 				must(int(n) == want, "%s: %v, want %d", name, n, want)
 			}
-			for _, name := range []string{"group", "version", "resource", "namespace", "labelSelector", "fieldSelector", "shardSelector", "representation"} {
+			for _, name := range []string{"group", "version", "resource", "namespace", "labelSelector", "fieldSelector",
+				"shardSelector", "representation"} {
 				must(c.begin[name] == c.end[name], "%s", name)
 			}
 			tail = append(append(binary.AppendUvarint(tail, uint64(pages)), refs...), span...)
 		case 'T':
 			sum := sha256.Sum256(s.all)
 			must(bytes.Equal(head, sum[:]) && bytes.Equal(body, tail), "T")
-			must(binary.BigEndian.Uint64(foot) == uint64(at) && int(binary.BigEndian.Uint32(foot[8:])) == next-at && next == len(data)-32, "end")
+			must(binary.BigEndian.Uint64(foot) == uint64(at) && int(binary.BigEndian.Uint32(foot[8:])) == next-at &&
+				next == len(data)-32, "end")
 			return f
 		default:
 			panic("kind")
@@ -262,7 +264,8 @@ func TestReaderFromTheSpecification(t *testing.T) {
 			content{collections: []contentOf{manyPages}}},
 	} {
 		f := readSpec(c.data)
-		if len(f.collections) != len(c.want.collections) || f.manifest["clusterID"] != nil && f.manifest["clusterID"] != c.want.header.ClusterID {
+		if len(f.collections) != len(c.want.collections) || f.manifest["clusterID"] != nil &&
+			f.manifest["clusterID"] != c.want.header.ClusterID {
 			t.Fatalf("%d collections of %d, manifest %v", len(f.collections), len(c.want.collections), f.manifest)
 		}
 		for i, want := range c.want.collections {
@@ -272,7 +275,8 @@ func TestReaderFromTheSpecification(t *testing.T) {
 			}
 			for j, r := range want.records {
 				g := got.records[j]
-				if g.key != r.Key || g.uid != r.UID || g.rv != r.ResourceVersion || g.encoding != r.Encoding || !bytes.Equal(g.payload, r.Payload) {
+				if g.key != r.Key || g.uid != r.UID || g.rv != r.ResourceVersion || g.encoding != r.Encoding ||
+					!bytes.Equal(g.payload, r.Payload) {
 					t.Fatalf("record %q", r.Key)
 				}
 				if r.Encoding == encodingMsgpack {

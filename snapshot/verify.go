@@ -33,8 +33,9 @@ func (r *Report) problem(format string, args ...any) {
 	}
 }
 
-// Verify reads a whole snapshot and checks all that can be: digests, the order of keys, counts and the index; that every
-// object has a UID, and that it can be decoded if its type is known. Damage ends it and is one of the problems; its error is of the reading.
+// Verify reads a whole snapshot and checks all that can be: digests, the order of keys, counts and the index; that
+// every object has a UID, and that it can be decoded if its type is known. Damage ends it and is one of the problems;
+// its error is of the reading.
 func Verify(ctx context.Context, r io.Reader, o ReaderOptions) (Report, error) {
 	var report Report
 	s, err := NewReader(r, o)

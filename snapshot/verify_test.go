@@ -15,7 +15,8 @@ import (
 
 func TestVerify(t *testing.T) {
 	pods := collectionOf(core("pods"), "Pod", entry.Typed)
-	good := recordOf(t, pods, `{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"a","name":"a","uid":"u","resourceVersion":"1"}}`)
+	good := recordOf(t, pods,
+		`{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"a","name":"a","uid":"u","resourceVersion":"1"}}`)
 	at := func(key string, change func(*entry.Entry)) entry.Entry {
 		r := keep(good)
 		r.Key = key
@@ -40,14 +41,16 @@ func TestVerify(t *testing.T) {
 		`pods.v1: "b" has no UID`,
 		`pods.v1: "b" has another UID or resourceVersion than its record says`,
 		`pods.v1: "c" has another UID or resourceVersion than its record says`,
-		`pods.v1: "d" can not be decoded: malformed protobuf: the snapshot is damaged`,
-		`pods.v1: "f" can not be decoded: malformed JSON: the snapshot is damaged`,
+		`pods.v1: "d" cannot be decoded: malformed protobuf: the snapshot is damaged`,
+		`pods.v1: "f" cannot be decoded: malformed JSON: the snapshot is damaged`,
 	}
-	if !slices.Equal(report.Problems, problems) || report.Objects != 6 || report.Collections != 2 || report.Unknown != 1 || report.Bytes == 0 {
+	if !slices.Equal(report.Problems, problems) || report.Objects != 6 || report.Collections != 2 || report.Unknown != 1 ||
+		report.Bytes == 0 {
 		t.Errorf("%+v\n%s", report, strings.Join(report.Problems, "\n"))
 	}
 	report, err = snapshot.Verify(t.Context(), bytes.NewReader(data[:len(data)/2]), snapshot.ReaderOptions{})
-	if err != nil || len(report.Problems) == 0 || !strings.Contains(report.Problems[len(report.Problems)-1], "what follows was not read") {
+	if err != nil || len(report.Problems) == 0 ||
+		!strings.Contains(report.Problems[len(report.Problems)-1], "what follows was not read") {
 		t.Errorf("%+v, %v", report, err)
 	}
 	if _, err := snapshot.Verify(t.Context(), strings.NewReader("something else"),

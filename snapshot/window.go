@@ -5,7 +5,8 @@ import (
 	"io"
 )
 
-// window reads a stream with as much look-ahead as is asked for. Its buffer grows with what has been read, not with what was asked for.
+// window reads a stream with as much look-ahead as is asked for. Its buffer grows with what has been read, not with
+// what was asked for.
 type window struct {
 	r   io.Reader
 	buf []byte // what was read and not skipped
@@ -19,7 +20,8 @@ type window struct {
 
 const windowSize = 64 << 10
 
-// peek returns the next n bytes, or fewer if the stream ends or fails before: then err says which, io.EOF or the stream's error. They are valid until the next call.
+// peek returns the next n bytes, or fewer if the stream ends or fails before: then err says which, io.EOF or the
+// stream's error. They are valid until the next call.
 func (w *window) peek(n int) ([]byte, error) {
 	for len(w.buf) < n && w.err == nil {
 		w.fill(n)

@@ -27,7 +27,8 @@ type WriterOptions struct {
 }
 
 // Writer writes a snapshot to a stream. Begin, Add any number of times and End write one collection; Close ends the
-// snapshot, which is none before. It holds one block and one page of the index. After an error every call returns it. A Writer is used by one goroutine.
+// snapshot, which is none before. It holds one block and one page of the index. After an error every call returns it. A
+// Writer is used by one goroutine.
 type Writer struct {
 	w      io.Writer
 	sealed io.WriteCloser // w, if it encrypts
@@ -68,7 +69,8 @@ func NewWriter(w io.Writer, h Header, o WriterOptions) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Writer{w: w, pack: pack, id: o.id, target: cmp.Or(o.block, blockTarget), whole: sha256.New(), ids: map[string]bool{}}
+	s := &Writer{w: w, pack: pack, id: o.id, target: cmp.Or(o.block, blockTarget), whole: sha256.New(),
+		ids: map[string]bool{}}
 	if s.id == (fileID{}) {
 		s.id = newFileID()
 	}
@@ -97,7 +99,8 @@ func NewWriter(w io.Writer, h Header, o WriterOptions) (*Writer, error) {
 
 // isText says whether all that an identity consists of can be written.
 func isText(id entry.Identity) bool {
-	return utf8.ValidString(strings.Join([]string{id.Group, id.Version, id.Resource, id.Namespace, id.LabelSelector, id.FieldSelector, id.ShardSelector}, " "))
+	return utf8.ValidString(strings.Join([]string{id.Group, id.Version, id.Resource, id.Namespace, id.LabelSelector,
+		id.FieldSelector, id.ShardSelector}, " "))
 }
 
 // Begin begins a collection. Its identity must not have been there yet.
@@ -132,7 +135,8 @@ func (w *Writer) Begin(c Collection) error {
 	return nil
 }
 
-// Add appends a record to the collection that was begun. Keys must ascend in the order of their bytes. What r holds may be used again afterwards.
+// Add appends a record to the collection that was begun. Keys must ascend in the order of their bytes. What r holds may
+// be used again afterwards.
 func (w *Writer) Add(r entry.Entry) error {
 	if err := w.ready(true); err != nil {
 		return err
@@ -186,13 +190,15 @@ func (w *Writer) EndWith(s State) error {
 	}
 	w.tail = w.ref.append(w.tail)
 	if len(w.tail) > maxBody {
-		return w.fail(fmt.Errorf("%d collections: their index takes %d bytes, %d are allowed: %w", len(w.ids), len(w.tail), maxBody, ErrTooLarge))
+		return w.fail(fmt.Errorf("%d collections: their index takes %d bytes, %d are allowed: %w", len(w.ids), len(w.tail),
+			maxBody, ErrTooLarge))
 	}
 	w.open, w.ref = false, collectionRef{}
 	return nil
 }
 
-// Close ends the snapshot. It does not close the stream below, and does not sync it. A snapshot whose Writer was not closed is damaged.
+// Close ends the snapshot. It does not close the stream below, and does not sync it. A snapshot whose Writer was not
+// closed is damaged.
 func (w *Writer) Close() error {
 	if err := w.ready(false); err != nil {
 		return err

@@ -90,7 +90,8 @@ func TestKeysBeginAnewInEachCollection(t *testing.T) {
 
 func TestWriterBounds(t *testing.T) {
 	for name, r := range map[string]entry.Entry{
-		"payload": rec("a", maxBody), "key": rec(strings.Repeat("k", maxKey+1), 1), "uid": {Key: "a", UID: strings.Repeat("u", maxBody)},
+		"payload": rec("a", maxBody), "key": rec(strings.Repeat("k", maxKey+1), 1),
+		"uid": {Key: "a", UID: strings.Repeat("u", maxBody)},
 	} {
 		w := mustWriter(t, io.Discard)
 		if err := w.Begin(snapshot.Collection{Identity: identityOf("pods")}); err != nil {

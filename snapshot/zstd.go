@@ -17,7 +17,8 @@ type packer struct {
 
 func newPacker() (*packer, error) {
 	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithEncoderConcurrency(1),
-		zstd.WithEncoderCRC(false), zstd.WithSingleSegment(true), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(encoderWindow))
+		zstd.WithEncoderCRC(false), zstd.WithSingleSegment(true), zstd.WithLowerEncoderMem(true),
+		zstd.WithWindowSize(encoderWindow))
 	if err != nil {
 		return nil, fmt.Errorf("zstd: %w", err)
 	}

@@ -78,7 +78,8 @@ func (e encoder) identify(op Op) (*memtable.Write, error) {
 	if len(x.Key) == 0 || len(x.Key) > format.MaxKeyLen {
 		n := len(x.Key)
 		x.Key = x.Key[:min(n, 64)]
-		err := fmt.Errorf("a key of %d bytes that begins with %q: only 1 to %d bytes can be stored", n, x.Key, format.MaxKeyLen)
+		err := fmt.Errorf("a key of %d bytes that begins with %q: only 1 to %d bytes can be stored", n, x.Key,
+			format.MaxKeyLen)
 		return x, refuse(entry.LeftOutKey, err)
 	}
 	obj := op.Object
@@ -91,10 +92,10 @@ func (e encoder) identify(op Op) (*memtable.Write, error) {
 		return x, nil
 	}
 	if x.Obj == nil {
-		return x, fmt.Errorf("object %q: a %T can not be stored", x.Key, op.Object)
+		return x, fmt.Errorf("object %q: a %T cannot be stored", x.Key, op.Object)
 	}
 	if _, err := meta.Accessor(x.Obj); err != nil {
-		return x, fmt.Errorf("object %q: a %T can not be stored: %w", x.Key, op.Object, err)
+		return x, fmt.Errorf("object %q: a %T cannot be stored: %w", x.Key, op.Object, err)
 	}
 	x.UID, x.RV = identityOf(x.Obj)
 	return x, nil

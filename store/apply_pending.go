@@ -12,7 +12,9 @@ import (
 
 // applyPending takes a batch into the overlay, where readers see it at once and whole. It reads the old states that
 // are not in memory, and waits for no write.
-func (c *Collection) applyPending(ctx context.Context, set *indexSet, e encoded, b Batch) (changes []Change, err error) {
+func (c *Collection) applyPending(
+	ctx context.Context, set *indexSet, e encoded, b Batch,
+) (changes []Change, err error) {
 	if err := c.pause.wait(ctx); err != nil {
 		return nil, err
 	}
@@ -68,7 +70,9 @@ func (c *Collection) putPending(last []*memtable.Write, info Info, settles *sett
 }
 
 // beforeBatch returns what there is under the keys of the writes, and the Info, as of the last batch.
-func (c *Collection) beforeBatch(ctx context.Context, writes []*memtable.Write) (keys map[string]*pending, info Info, err error) {
+func (c *Collection) beforeBatch(
+	ctx context.Context, writes []*memtable.Write,
+) (keys map[string]*pending, info Info, err error) {
 	now, unsaved := c.overlay.Current()
 	info = now.Info
 	keys = make(map[string]*pending, len(writes))

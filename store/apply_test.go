@@ -82,7 +82,8 @@ func TestApplyWritesAKeyOnceABatch(t *testing.T) {
 		"Added b/x uid=uid-b/x rv=1 false", "Updated b/x uid=uid-b/x rv=2 true", "Deleted b/x uid=uid-b/x rv=3 true",
 		"Added b/x uid=uid-b/x rv=4 false", "Added a/y uid=uid-a/y rv=5 false")
 	if info := infoOf(t, c); info.NextSeq != 3 || info.Objects != 2 {
-		t.Errorf("two records were written, but the next sequence number is %d and there are %d objects", info.NextSeq, info.Objects)
+		t.Errorf("two records were written, but the next sequence number is %d and there are %d objects", info.NextSeq,
+			info.Objects)
 	}
 	first, _, _ := storedHeader(c, "b/x")
 	second, _, _ := storedHeader(c, "a/y")
@@ -184,15 +185,16 @@ func TestApplyFailsAsAWhole(t *testing.T) {
 	wantStrings(t, "what is stored", list(t, c), "a/x uid=uid-a/x rv=1 color=red")
 }
 
-// TestApplyWhoseCommitFails: with a negative CommitInterval Apply tells of a commit that has failed. The batch is served,
-// stays pending, and is in the file with the next commit.
+// TestApplyWhoseCommitFails: with a negative CommitInterval Apply tells of a commit that has failed. The batch is
+// served, stays pending, and is in the file with the next commit.
 func TestApplyWhoseCommitFails(t *testing.T) {
 	s := storetest.Open(t, store.AtOnce(store.Options{Logger: &quiet}))
 	g := store.GateCommits(s)
 	c := openPods(t, s, byNamespaceAndColor)
 	apply(t, c, "1", upsert("a/x", "1", storetest.ColorLabel, "red"))
 	g.Fail(func() error { return syscall.ENOSPC })
-	res, err := c.Apply(context.Background(), store.Batch{Ops: []store.Op{upsert("a/x", "2"), upsert("a/y", "3")}, ResourceVersion: "3"})
+	res, err := c.Apply(context.Background(), store.Batch{Ops: []store.Op{upsert("a/x", "2"), upsert("a/y", "3")},
+		ResourceVersion: "3"})
 	if !errors.Is(err, store.ErrNoSpace) || len(res.Changes) != 2 {
 		t.Errorf("a commit that failed: %d changes, %v", len(res.Changes), err)
 	}
@@ -214,11 +216,12 @@ func TestApplyWhoseCommitFails(t *testing.T) {
 	}
 }
 
-// A record that this program can not decode must neither block its key nor be
+// A record that this program cannot decode must neither block its key nor be
 // shown to anyone.
 func TestApplyOverAnUndecodableRecord(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
-	unstructured, err := s.Collection(context.Background(), storetest.Pods, store.CollectionOptions{Residency: store.None, Codec: otherCodec{storetest.PodCodec()}})
+	unstructured, err := s.Collection(context.Background(), storetest.Pods,
+		store.CollectionOptions{Residency: store.None, Codec: otherCodec{storetest.PodCodec()}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,13 +29,13 @@ type writer struct {
 	state   state
 	dict    *compress.Dictionary // that the file has for certain; may be nil
 	feed    *feedWriter          // nil if there is none
-	// places are those of the durable handlers; nil if there are none. They are read in the transaction: what a rebuild, or another write, has
-	// done to them before it is in them.
+	// places are those of the durable handlers; nil if there are none. They are read in the transaction: what a rebuild,
+	// or another write, has done to them before it is in them.
 	places *placesSnapshot
 }
 
-// lockWrites takes mu, which whoever waits for the disk may hold for long, as long as ctx lasts. It comes before the turn to
-// commit, and that before the writer's place.
+// lockWrites takes mu, which whoever waits for the disk may hold for long, as long as ctx lasts. It comes before the
+// turn to commit, and that before the writer's place.
 func (c *Collection) lockWrites(ctx context.Context) error {
 	if err := c.mu.LockContext(ctx); err != nil {
 		return fmt.Errorf("wait for another write of %s: %w", c.id, err)
@@ -43,7 +43,8 @@ func (c *Collection) lockWrites(ctx context.Context) error {
 	return nil
 }
 
-// applyBounded brings the writes to the objects that are in memory. While there are several, reads go to the overlay, or the file.
+// applyBounded brings the writes to the objects that are in memory. While there are several, reads go to the overlay,
+// or the file.
 func (c *Collection) applyBounded(last []*memtable.Write) {
 	if c.bounded == nil {
 		return
@@ -116,7 +117,8 @@ func newWriter(c *Collection, b *bolt.Bucket) (*writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &writer{c: c, bucket: b, state: st, places: c.places.snapshot(), indexes: make(map[string]*bolt.Bucket, len(st.indexes))}
+	w := &writer{c: c, bucket: b, state: st, places: c.places.snapshot(),
+		indexes: make(map[string]*bolt.Bucket, len(st.indexes))}
 	if w.objects, err = c.objects(b); err != nil {
 		return nil, err
 	}
@@ -184,7 +186,7 @@ func (r *reader) stored(objects *bolt.Bucket, key string) (stored, error) {
 	return stored{Header: h, found: true, payload: payload, objects: objects}, err
 }
 
-// object decodes what is stored. A record that this program can not decode
+// object decodes what is stored. A record that this program cannot decode
 // counts as none: nobody can have been shown its object. An error is of damage.
 func (r *reader) object(key string, s stored) (runtime.Object, error) {
 	if !s.found {
@@ -334,6 +336,6 @@ func (i *Info) advance(b Batch) {
 		i.ResourceVersion = b.ResourceVersion
 	default:
 		i.ResourceVersion = ""
-		i.MustRelist = fmt.Sprintf("the server's resourceVersion %q can not be compared with others", b.ResourceVersion)
+		i.MustRelist = fmt.Sprintf("the server's resourceVersion %q cannot be compared with others", b.ResourceVersion)
 	}
 }

@@ -81,7 +81,7 @@ type Change struct {
 	Contradicts bool
 }
 
-// Skipped is an object that was left out of a batch because it can not be
+// Skipped is an object that was left out of a batch because it cannot be
 // keyed, encoded or indexed. What was stored under its key stays, and Info.LeftOut names it.
 type Skipped struct {
 	// Key may be empty if there is none, and is cut short if it is too long to be stored.

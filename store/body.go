@@ -27,8 +27,11 @@ type body struct {
 func (r *reader) body(objects *bolt.Bucket, key string, h format.Header, payload []byte) (body, error) {
 	b := body{encoding: h.Encoding, payload: payload, size: h.PlainSize(payload)}
 	if h.Unknown != 0 {
-		return b, fmt.Errorf("record %s in collection %s is of version %d, which a newer program has written; a relist that writes every body anew repairs it: %w",
-			printable.Key(key), r.name, h.Unknown, entry.ErrIncompatible)
+		return b,
+			fmt.Errorf(
+				"record %s in collection %s is of version %d, which a newer program has written; a relist that writes every "+
+					"body anew repairs it: %w",
+				printable.Key(key), r.name, h.Unknown, entry.ErrIncompatible)
 	}
 	var err error
 	if b.payload, err = r.opened(format.BucketObjects, key, h, payload); err != nil {
@@ -53,7 +56,8 @@ func (r *reader) plain(key string, b body, buf []byte) (body, error) {
 	plain, err := b.dict.Unpack(buf, b.payload, b.size)
 	if err != nil {
 		// The checksums of record and dictionary were right: the file is not to blame.
-		return b, fmt.Errorf("record %s in collection %s can not be decompressed: %w: %w", printable.Key(key), r.name, entry.ErrIncompatible, err)
+		return b, fmt.Errorf("record %s in collection %s cannot be decompressed: %w: %w", printable.Key(key), r.name,
+			entry.ErrIncompatible, err)
 	}
 	return body{encoding: b.encoding, payload: plain, size: b.size}, nil
 }
@@ -99,7 +103,9 @@ func (r *reader) decode(objects *bolt.Bucket, key string, data []byte) (runtime.
 }
 
 // decodeRecord is decode for those who have taken the record apart.
-func (r *reader) decodeRecord(objects *bolt.Bucket, key string, h format.Header, payload []byte) (runtime.Object, error) {
+func (r *reader) decodeRecord(
+	objects *bolt.Bucket, key string, h format.Header, payload []byte,
+) (runtime.Object, error) {
 	b, err := r.body(objects, key, h, payload)
 	if err != nil {
 		return nil, err

@@ -18,7 +18,7 @@ import (
 // ErrNotKept: the store does not keep the changes of the collection for readers; see Collection.RetainChanges.
 var ErrNotKept = errors.New("the store does not keep changes for readers")
 
-// SinceError says that what has changed since a number can not be told.
+// SinceError says that what has changed since a number cannot be told.
 type SinceError struct {
 	// Since is the number that was asked for; Oldest is the lowest and Last the highest that would do.
 	Since, Oldest, Last uint64
@@ -27,23 +27,28 @@ type SinceError struct {
 // Error implements error.
 func (e *SinceError) Error() string {
 	if e.Since > e.Last {
-		return fmt.Sprintf("the changes have come to %d, and not to %d: it was another store's, or of before this one was made anew", e.Last, e.Since)
+		return fmt.Sprintf(
+			"the changes have come to %d, and not to %d: it was another store's, or of before this one was made anew", e.Last,
+			e.Since)
 	}
-	return fmt.Sprintf("the changes since %d are not kept any more; the oldest that can be asked for are those since %d", e.Since, e.Oldest)
+	return fmt.Sprintf("the changes since %d are not kept any more; the oldest that can be asked for are those since %d",
+		e.Since, e.Oldest)
 }
 
 // Kept is what is kept of the changes of a collection for readers.
 type Kept struct {
 	// For is how long deletes are kept; 0: no changes are kept.
 	For time.Duration
-	// Oldest is the lowest number that View.Changes takes, and Last that of the last change; it grows with each commit whether changes are kept or not.
+	// Oldest is the lowest number that View.Changes takes, and Last that of the last change; it grows with each commit
+	// whether changes are kept or not.
 	Oldest, Last uint64
 }
 
-// RetainChanges has the changelog kept for readers that nobody knows: whoever has come to some number asks View.Changes, in whatever process has
-// the file, what has changed since. A delete stays for so long, by the time in which the store is open, and as one of the last 100,000. A store
-// that is full drops deletes before it refuses a write. 0 ends it, and frees what durable handlers do not need. It stays so over restarts, and
-// costs one more entry a write, as a durable handler does.
+// RetainChanges has the changelog kept for readers that nobody knows: whoever has come to some number asks
+// View.Changes, in whatever process has the file, what has changed since. A delete stays for so long, by the time in
+// which the store is open, and as one of the last 100,000. A store that is full drops deletes before it refuses a
+// write. 0 ends it, and frees what durable handlers do not need. It stays so over restarts, and costs one more entry a
+// write, as a durable handler does.
 func (c *Collection) RetainChanges(ctx context.Context, retain time.Duration) error {
 	if err := c.retainChanges(ctx, retain); err != nil {
 		return fmt.Errorf("retain the changes of %s: %w", c.id, err)
@@ -119,8 +124,8 @@ func (s *Store) Kept(ctx context.Context, id entry.Identity) (Kept, error) {
 	return r.Kept(ctx)
 }
 
-// FeedID tells the numbers of the changes of a collection from those of other collections and other files: 8 hex digits, which stay the same until the
-// file is made anew. Empty if the file does not tell.
+// FeedID tells the numbers of the changes of a collection from those of other collections and other files: 8 hex
+// digits, which stay the same until the file is made anew. Empty if the file does not tell.
 func (s *Store) FeedID(ctx context.Context, id entry.Identity) (feed string, err error) {
 	if id, err = id.Canonical(); err != nil {
 		return "", err
@@ -149,8 +154,9 @@ func (r *reader) kept(b *bolt.Bucket) (Kept, error) {
 	return k, nil
 }
 
-// Changes returns what has been committed of the collection after a number, in order, a page at a time: of a live object the last state only, and of one
-// that is gone its last known state. It fails with ErrNotKept, and with a *SinceError if the number is not one that Kept allows.
+// Changes returns what has been committed of the collection after a number, in order, a page at a time: of a live
+// object the last state only, and of one that is gone its last known state. It fails with ErrNotKept, and with a
+// *SinceError if the number is not one that Kept allows.
 func (v *View) Changes(ctx context.Context, after uint64) (p FeedPage, err error) {
 	var found []feedEntry
 	err = v.view(ctx, func(b *bolt.Bucket) error {
@@ -181,7 +187,8 @@ func (v *View) Changes(ctx context.Context, after uint64) (p FeedPage, err error
 	return p, err
 }
 
-// Changed returns a channel that is closed after the next commit of something of the collection; nil if no Collection of this process writes to it.
+// Changed returns a channel that is closed after the next commit of something of the collection; nil if no Collection
+// of this process writes to it.
 func (v *View) Changed() <-chan struct{} {
 	for _, c := range v.store.liveCollections() {
 		if c.name == v.name && !c.readOnly && !c.places.ended() {

@@ -11,7 +11,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// sinceModel is a reader of the model that asks for what has changed since it asked last, and begins with the list if that is not kept.
+// sinceModel is a reader of the model that asks for what has changed since it asked last, and begins with the list if
+// that is not kept.
 type sinceModel struct {
 	objects map[string]string // uid@rv of each key; nil before the first list
 	seq     uint64

@@ -33,7 +33,8 @@ func TestChangesKeptForLessOverARebuild(t *testing.T) {
 			t.Fatalf("%+v", want)
 		}
 		g.Fail(func() error { return syscall.EIO })
-		if _, err := c.Apply(t.Context(), store.Batch{Ops: []store.Op{upsert("a/z", "4")}, ResourceVersion: "4"}); !errors.Is(err, store.ErrOutcomeUnknown) {
+		if _, err := c.Apply(t.Context(), store.Batch{Ops: []store.Op{upsert("a/z", "4")},
+			ResourceVersion: "4"}); !errors.Is(err, store.ErrOutcomeUnknown) {
 			t.Fatal(err)
 		}
 		g.Fail(nil)
@@ -51,7 +52,8 @@ func TestChangesKeptForLessOverARebuild(t *testing.T) {
 func rebuildAfterFailure(t *testing.T, s *store.Store, g *hook.Gate, c *store.Collection, rv string) {
 	t.Helper()
 	g.Fail(func() error { return syscall.EIO })
-	if _, err := c.Apply(t.Context(), store.Batch{Ops: []store.Op{upsert("a/failing", rv)}, ResourceVersion: rv}); !errors.Is(err, store.ErrOutcomeUnknown) {
+	if _, err := c.Apply(t.Context(), store.Batch{Ops: []store.Op{upsert("a/failing", rv)},
+		ResourceVersion: rv}); !errors.Is(err, store.ErrOutcomeUnknown) {
 		t.Fatal(err)
 	}
 	g.Fail(nil)
@@ -60,7 +62,8 @@ func rebuildAfterFailure(t *testing.T, s *store.Store, g *hook.Gate, c *store.Co
 	}
 }
 
-// TestChangesOverARebuild: what is told is what was told before it: what was created is not told as changed, before and after.
+// TestChangesOverARebuild: what is told is what was told before it: what was created is not told as changed, before and
+// after.
 func TestChangesOverARebuild(t *testing.T) {
 	for name, open := range map[string]bool{"open": true, "closed": false} {
 		t.Run(name, func(t *testing.T) {
@@ -99,7 +102,8 @@ func TestChangesOverARebuild(t *testing.T) {
 	}
 }
 
-// TestChangesAreTheStateAtEachCommit: however many updates come between commits, what is told since the last one, applied in order, is the state of then.
+// TestChangesAreTheStateAtEachCommit: however many updates come between commits, what is told since the last one,
+// applied in order, is the state of then.
 func TestChangesAreTheStateAtEachCommit(t *testing.T) {
 	s := storetest.Open(t, store.Options{CommitInterval: time.Hour})
 	c := openPods(t, s, nil)
@@ -133,7 +137,8 @@ func TestChangesAreTheStateAtEachCommit(t *testing.T) {
 					continue
 				}
 				if _, there := told[change.Key]; there == (change.Created > after) {
-					t.Errorf("%s at %s: there %v, created at %d, read up to %d", change.Key, change.ResourceVersion, there, change.Created, after)
+					t.Errorf("%s at %s: there %v, created at %d, read up to %d", change.Key, change.ResourceVersion, there,
+						change.Created, after)
 				}
 				told[change.Key] = change.ResourceVersion
 			}

@@ -89,7 +89,8 @@ func TestChangesSinceANumber(t *testing.T) {
 	}
 	apply(t, c, "5", upsert("a/y", "4"), upsert("a/n", "5"))
 	apply(t, c, "6", remove("a/x", "6"), object(storetest.Pod("a/z", "another", "6")))
-	want := []string{"+ a/y uid=uid-a/y rv=4", "+ a/n uid=uid-a/n rv=5 *", "- a/x uid=uid-a/x rv=6", "- a/z uid=uid-a/z rv=3", "+ a/z uid=another rv=6 *"}
+	want := []string{"+ a/y uid=uid-a/y rv=4", "+ a/n uid=uid-a/n rv=5 *", "- a/x uid=uid-a/x rv=6",
+		"- a/z uid=uid-a/z rv=3", "+ a/z uid=another rv=6 *"}
 	got, end := since(t, viewPods(t, s, c), 3)
 	wantStrings(t, "since 3", got, want...)
 	got, _ = since(t, viewPods(t, s, c), 5)
@@ -116,14 +117,16 @@ func TestChangesSinceANumber(t *testing.T) {
 	}
 	for _, bad := range []uint64{2, end + 1} {
 		var since *store.SinceError
-		if _, err := v.Changes(t.Context(), bad); !errors.As(err, &since) || *since != (store.SinceError{Since: bad, Oldest: 3, Last: end}) {
+		if _, err := v.Changes(t.Context(), bad); !errors.As(err, &since) ||
+			*since != (store.SinceError{Since: bad, Oldest: 3, Last: end}) {
 			t.Errorf("since %d: %v", bad, err)
 		}
 	}
 	closeStore(t, s)
 }
 
-// What is kept for readers is dropped once it is older than they were promised, and no handler needs it, and not before.
+// What is kept for readers is dropped once it is older than they were promised, and no handler needs it, and not
+// before.
 func TestFeedID(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "larder.db")
 	s := storetest.OpenFile(t, path, store.AtOnce(store.Options{}))
@@ -208,7 +211,8 @@ func TestChangesAreKeptForSoLong(t *testing.T) {
 	}
 }
 
-// TestRetainChangesBehindACommitThatDrops: RetainChanges waits for a commit that drops tombstones; readers must not be promised them again, nor the old time be kept on.
+// TestRetainChangesBehindACommitThatDrops: RetainChanges waits for a commit that drops tombstones; readers must not be
+// promised them again, nor the old time be kept on.
 func TestRetainChangesBehindACommitThatDrops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, g := openGated(t, filepath.Join(t.TempDir(), "larder.db"))

@@ -23,10 +23,9 @@ const (
 	maxProblems = 1000
 )
 
-// checkContent verifies the record of the data keys, the documents, and what the collections hold: the checksum and the shape
-// of every record, index entries against record headers both ways, counts, and
-// the resourceVersion where a collection is complete. It adds to r what it
-// finds; its error is of the reading, not of the contents.
+// checkContent verifies the record of the data keys, the documents, and what the collections hold: the checksum and the
+// shape of every record, index entries against record headers both ways, counts, and the resourceVersion where a
+// collection is complete. It adds to r what it finds; its error is of the reading, not of the contents.
 //
 // All is read by pages, each of which is consistent in itself and a transaction of its own,
 // so that a check of a large file keeps no old pages from being used again while
@@ -184,7 +183,7 @@ func (c *checker) checkState(st state) {
 		c.problem("it is complete, but has no resourceVersion")
 	}
 	if st.ResourceVersion != "" && !entry.ComparableRV(st.ResourceVersion) {
-		c.problem("its resourceVersion %q can not be compared with others", st.ResourceVersion)
+		c.problem("its resourceVersion %q cannot be compared with others", st.ResourceVersion)
 	}
 }
 
@@ -197,7 +196,8 @@ func (c *checker) checkReferences(b *bolt.Bucket, st state) error {
 	for _, ref := range st.Newest {
 		have, err := c.stored(objects, ref.Key)
 		if err == nil && (!have.found || have.UID != ref.UID || have.RV != ref.ResourceVersion) {
-			c.problem("the newest objects name %q at resourceVersion %s, which is not what is stored", ref.Key, ref.ResourceVersion)
+			c.problem("the newest objects name %q at resourceVersion %s, which is not what is stored", ref.Key,
+				ref.ResourceVersion)
 		}
 	}
 	return c.checkIndexBuckets(b, st)
@@ -265,7 +265,7 @@ func (c *checker) checkDictionary(b *bolt.Bucket, id uint64) {
 		return
 	}
 	if _, err := c.dictionary(b.Tx(), id); err != nil && !errors.Is(err, seal.ErrSealed) {
-		c.problem("%v; the objects that are compressed with it can not be read", err)
+		c.problem("%v; the objects that are compressed with it cannot be read", err)
 		c.lacks[id] = true
 	}
 }

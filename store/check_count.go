@@ -144,7 +144,8 @@ func (c *checker) countIn(in *bolt.Bucket, t *tally) (more bool, err error) {
 	cur := in.Cursor()
 	for k, v := seekAfter(cur, string(last)); k != nil; k, v = cur.Next() {
 		if t.n++; bytes.Compare(last, k) >= 0 {
-			return false, fmt.Errorf("key %s comes after %s: %w", printable.Key(string(k)), printable.Key(string(last)), entry.ErrDamaged)
+			return false, fmt.Errorf("key %s comes after %s: %w", printable.Key(string(k)), printable.Key(string(last)),
+				entry.ErrDamaged)
 		}
 		last = k
 		if c.read += len(k) + min(len(v), leafBytes); c.read >= stepBytes {

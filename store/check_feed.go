@@ -62,8 +62,11 @@ func (c *checker) checkHandlers(b *bolt.Bucket) error {
 	return nil
 }
 
-// feedPage verifies a page of a bucket of the feed with a function that returns how many bytes it has looked at besides.
-func (c *checker) feedPage(b *bolt.Bucket, bucket string, after []byte, check func(b *bolt.Bucket, k, v []byte) int) (end []byte, err error) {
+// feedPage verifies a page of a bucket of the feed with a function that returns how many bytes it has looked at
+// besides.
+func (c *checker) feedPage(
+	b *bolt.Bucket, bucket string, after []byte, check func(b *bolt.Bucket, k, v []byte) int,
+) (end []byte, err error) {
 	feed := b.Bucket([]byte(bucket))
 	if feed == nil {
 		return nil, nil

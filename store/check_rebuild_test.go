@@ -94,7 +94,8 @@ func damageLeaf(t *testing.T, path, key string, damage func(leaf []byte, body in
 	defer f.Close()
 	found := false
 	for at := 0; at < len(data); at += pageSize {
-		isLeaf := int(binary.NativeEndian.Uint64(data[at:])) == at/pageSize && binary.NativeEndian.Uint16(data[at+8:]) == leaves
+		isLeaf := int(binary.NativeEndian.Uint64(data[at:])) == at/pageSize &&
+			binary.NativeEndian.Uint16(data[at+8:]) == leaves
 		span := pageSize * (1 + int(binary.NativeEndian.Uint32(data[at+12:])))
 		if !isLeaf || at+span > len(data) {
 			continue

@@ -58,8 +58,9 @@ func (j *jumper) has(t *testing.T, namespace string) bool {
 	return slices.ContainsFunc(infos, func(i store.Info) bool { return i.Identity.Namespace == namespace })
 }
 
-// TestClockJumps: however the clock on the wall jumps, while the store is open or closed, no collection is taken for unused, and no delete is lost to a handler that has yet to hear
-// of it. Time that passes while the store is open counts, whatever that clock says.
+// TestClockJumps: however the clock on the wall jumps, while the store is open or closed, no collection is taken for
+// unused, and no delete is lost to a handler that has yet to hear of it. Time that passes while the store is open
+// counts, whatever that clock says.
 func TestClockJumps(t *testing.T) {
 	const year = 365 * day
 	for name, jumps := range map[string][]time.Duration{

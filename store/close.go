@@ -10,8 +10,9 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// closeWait bounds Close, of a store and of a collection, where the disk does not finish a write: it can not be called off, and whoever
-// ends a process kills it after a while (Kubernetes after 30 s, in which the informers have to end too).
+// closeWait bounds Close, of a store and of a collection, where the disk does not finish a write: it cannot be called
+// off, and whoever ends a process kills it after a while (Kubernetes after 30 s, in which the informers have to end
+// too).
 const closeWait = 10 * time.Second
 
 // ending is the closing of a store.
@@ -30,8 +31,8 @@ func (s *Store) Closing() <-chan struct{} { return s.ending.begun }
 // Close waits for the background work to end, commits what is pending, marks the file as cleanly closed
 // and closes it. Closing twice does nothing. Those who wait for room (Apply, WaitRoom) get ErrClosed at once.
 //
-// It returns after ten seconds, with an error that wraps ErrStillWriting, if the disk has not finished a write by then. The closing goes on: it
-// ends when that write does, and the file stays locked by this process until then.
+// It returns after ten seconds, with an error that wraps ErrStillWriting, if the disk has not finished a write by then.
+// The closing goes on: it ends when that write does, and the file stays locked by this process until then.
 func (s *Store) Close() error {
 	first := false
 	s.ending.begin.Do(func() {
@@ -104,7 +105,10 @@ func (s *Store) end() error {
 	}
 	if !s.ReadOnly() && failure == nil {
 		used := s.usedNotes.take()
-		err := h.update(func(tx *bolt.Tx) error { return errors.Join(s.writeUsed(tx, used), s.putTimes(tx), putClean(tx, true)) }, (*bolt.Tx).Commit)
+		err := h.update(func(tx *bolt.Tx) error {
+			return errors.Join(s.writeUsed(tx, used), s.putTimes(tx),
+				putClean(tx, true))
+		}, (*bolt.Tx).Commit)
 		if err != nil {
 			s.logger().Error(err, "The store could not be marked as closed cleanly; it will be verified when it is next opened")
 		}
@@ -119,13 +123,16 @@ func (s *Store) end() error {
 	return flushed
 }
 
-// flushAtClose commits what is pending. What it can not write is lost to the file, which is no harm: the server sends it again.
+// flushAtClose commits what is pending. What it cannot write is lost to the file, which is no harm: the server sends
+// it again.
 func (s *Store) flushAtClose() error {
 	if !s.hasPending() {
 		return nil
 	}
 	if err := s.Flush(context.Background()); err != nil {
-		return fmt.Errorf("close the store %s: its latest changes are not in the file, and the next start will ask the server for them: %w", s.path, err)
+		return fmt.Errorf(
+			"close the store %s: its latest changes are not in the file, and the next start will ask the server for them: %w",
+			s.path, err)
 	}
 	return nil
 }
@@ -144,8 +151,9 @@ func (s *Store) isClosed() bool {
 }
 
 // Close commits what is pending, ends the background work of the collection and gives its name free. Reads and writes
-// fail no sooner than the store is closed. An error is of the commit: what the file lacks then the server sends again. If the disk does not finish in
-// ten seconds it wraps ErrStillWriting: then the rest goes on, and nobody can open the collection until it has ended.
+// fail no sooner than the store is closed. An error is of the commit: what the file lacks then the server sends again.
+// If the disk does not finish in ten seconds it wraps ErrStillWriting: then the rest goes on, and nobody can open the
+// collection until it has ended.
 func (c *Collection) Close() error {
 	if c.ending.Swap(true) {
 		return nil
@@ -185,7 +193,8 @@ func (c *Collection) flushAtClose() error {
 	err := c.store.Flush(context.Background())
 	c.store.dropPending(c)
 	if err != nil {
-		return fmt.Errorf("close %s: its latest changes are not in the file, and the next start will ask the server for them: %w", c.id, err)
+		return fmt.Errorf(
+			"close %s: its latest changes are not in the file, and the next start will ask the server for them: %w", c.id, err)
 	}
 	return nil
 }

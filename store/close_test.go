@@ -36,13 +36,14 @@ func wantStillWriting(t *testing.T, what, writing string, end func() error) {
 	t.Helper()
 	begun := time.Now()
 	err := end()
-	if !errors.Is(err, store.ErrStillWriting) || !strings.Contains(err.Error(), writing) || time.Since(begun) != closeWait {
+	if !errors.Is(err, store.ErrStillWriting) || !strings.Contains(err.Error(), writing) ||
+		time.Since(begun) != closeWait {
 		t.Errorf("%s: %v after %v", what, err, time.Since(begun))
 	}
 }
 
-// TestCloseWhileTheDiskHangs: it returns in time, reads go on, the file stays locked, and what was pending is in it when the disk
-// works again.
+// TestCloseWhileTheDiskHangs: it returns in time, reads go on, the file stays locked, and what was pending is in it
+// when the disk works again.
 func TestCloseWhileTheDiskHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "larder.db")
@@ -80,7 +81,8 @@ func TestCloseWhileTheDiskHangs(t *testing.T) {
 	})
 }
 
-// TestCloseWhileAListHangs: a write that was begun by somebody else is named, and what is pending is committed after it.
+// TestCloseWhileAListHangs: a write that was begun by somebody else is named, and what is pending is committed after
+// it.
 func TestCloseWhileAListHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "larder.db")
@@ -164,7 +166,8 @@ func TestFlushEndsWithItsContext(t *testing.T) {
 		defer cancel()
 		begun := time.Now()
 		err := s.Flush(ctx)
-		if !errors.Is(err, store.ErrStillWriting) || !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) != time.Second {
+		if !errors.Is(err, store.ErrStillWriting) || !errors.Is(err, context.DeadlineExceeded) ||
+			time.Since(begun) != time.Second {
 			t.Errorf("Flush: %v after %v", err, time.Since(begun))
 		}
 		if s.Pending() == 0 || len(told) > 0 {
@@ -194,7 +197,8 @@ func TestSlowDisk(t *testing.T) {
 		}
 		<-changed
 		err := s.CommitErr()
-		if !errors.Is(err, store.ErrSlowDisk) || !strings.Contains(err.Error(), "a commit of what is pending") || time.Since(begun) != 10*time.Second {
+		if !errors.Is(err, store.ErrSlowDisk) || !strings.Contains(err.Error(), "a commit of what is pending") ||
+			time.Since(begun) != 10*time.Second {
 			t.Errorf("after %v: %v", time.Since(begun), err)
 		}
 		apply(t, c, "2", upsert("a/x", "2")) // there is room

@@ -10,7 +10,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestClaimCluster: one store, one cluster, among the collections that are open; but a cluster that was exchanged is no second one.
+// TestClaimCluster: one store, one cluster, among the collections that are open; but a cluster that was exchanged is no
+// second one.
 func TestClaimCluster(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
 	var opened []*store.Collection

@@ -101,14 +101,17 @@ var _ Interface = (*Collection)(nil)
 
 // openCollection creates or opens the collection's buckets and starts the
 // builds that its indexes need.
-func openCollection(ctx context.Context, s *Store, name string, id entry.Identity, o CollectionOptions) (*Collection, error) {
+func openCollection(
+	ctx context.Context, s *Store, name string, id entry.Identity, o CollectionOptions,
+) (*Collection, error) {
 	set, err := newIndexSet(o.Indexers, o.IndexVersions)
 	if err != nil {
 		return nil, err
 	}
 	c := &Collection{
-		mu:        patient.New(),
-		reader:    reader{store: s, name: name, codec: o.Codec, overlay: memtable.New[covers](), customKeys: isCustomKeyFunc(o.KeyFunc)},
+		mu: patient.New(),
+		reader: reader{store: s, name: name, codec: o.Codec, overlay: memtable.New[covers](),
+			customKeys: isCustomKeyFunc(o.KeyFunc)},
 		id:        id,
 		keyFunc:   o.KeyFunc,
 		resource:  o.Resource,

@@ -40,8 +40,12 @@ func (r *reader) Iterate(ctx context.Context, after string, fn func(key string, 
 	return iteratePages(ctx, after, r.page, fn)
 }
 
-// iteratePages calls fn for the objects of each page, under no lock and in no transaction. A page is read when fn has had those before it.
-func iteratePages(ctx context.Context, after string, read func(ctx context.Context, after string) page, fn func(key string, obj k8sruntime.Object) error) error {
+// iteratePages calls fn for the objects of each page, under no lock and in no transaction. A page is read when fn has
+// had those before it.
+func iteratePages(
+	ctx context.Context, after string, read func(ctx context.Context, after string) page,
+	fn func(key string, obj k8sruntime.Object) error,
+) error {
 	for {
 		p := read(ctx, after)
 		if p.err != nil {
@@ -116,7 +120,8 @@ func (r *reader) copyRecord(objects *bolt.Bucket, key string, data []byte, x *me
 	return rawRecord{key: key, Header: h, body: b}, err
 }
 
-// decodeAlone is what one goroutine decodes at least, as decodeCost has it: some dozens of small records, or one that is large.
+// decodeAlone is what one goroutine decodes at least, as decodeCost has it: some dozens of small records, or one that
+// is large.
 const decodeAlone = 256 << 10
 
 // decodeCost is about how much work a record is to decode, as so many bytes of payload.
@@ -143,8 +148,8 @@ func shares(records []rawRecord, goroutines int) (runs [][]rawRecord) {
 	return append(runs, records)
 }
 
-// firstShare returns how many of the first records cost about so much, and what they do cost. One that crosses the border
-// belongs to the side that has more of it.
+// firstShare returns how many of the first records cost about so much, and what they do cost. One that crosses the
+// border belongs to the side that has more of it.
 func firstShare(records []rawRecord, share int) (end, cost int) {
 	for _, record := range records {
 		next := decodeCost(record)

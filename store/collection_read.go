@@ -45,7 +45,8 @@ func (c *Collection) getBounded(ctx context.Context, key string) (obj runtime.Ob
 			return err
 		}
 		obj, err = c.decodeRecord(objects, key, old.Header, old.payload)
-		decoded = resident.Cached{Obj: obj, UID: old.UID, RV: old.RV, Weight: resident.Weigh(c.codec, key, old.PlainSize(old.payload))}
+		decoded = resident.Cached{Obj: obj, UID: old.UID, RV: old.RV,
+			Weight: resident.Weigh(c.codec, key, old.PlainSize(old.payload))}
 		return err
 	})
 	if err != nil {
@@ -77,8 +78,8 @@ func (c *Collection) Keys(ctx context.Context) ([]string, error) {
 	return c.reader.Keys(ctx)
 }
 
-// Iterate calls fn for each object whose key is after the given one; see Interface. Where all objects are about to be in
-// memory it waits for that: they are decoded once. It does not wait for a write that goes to the disk meanwhile.
+// Iterate calls fn for each object whose key is after the given one; see Interface. Where all objects are about to be
+// in memory it waits for that: they are decoded once. It does not wait for a write that goes to the disk meanwhile.
 func (c *Collection) Iterate(ctx context.Context, after string, fn func(key string, obj runtime.Object) error) error {
 	if err := c.awaitFilled(ctx); err != nil {
 		return err

@@ -25,13 +25,15 @@ func TestCollectionSurvivesReopening(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "larder.db")
 	s := storetest.OpenFile(t, path, store.Options{})
 	resource := entry.ResourceInfo{Kind: "Pod", Singular: "pod", ShortNames: []string{"po"}, Namespaced: true}
-	o := store.CollectionOptions{Residency: store.None, Codec: storetest.PodCodec(), Resource: resource, Indexers: byNamespaceAndColor}
+	o := store.CollectionOptions{Residency: store.None, Codec: storetest.PodCodec(), Resource: resource,
+		Indexers: byNamespaceAndColor}
 	c, err := s.Collection(context.Background(), storetest.Pods, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	attrs := entry.Attributes{ClusterID: "c", Codec: "protobuf", Schema: "s", Transform: "t", OpenAPI: "o"}
-	relist(t, c, store.ReplaceOptions{Attributes: attrs}, "10", upsert("a/1", "1", storetest.ColorLabel, "red"), upsert("b/1", "2"))
+	relist(t, c, store.ReplaceOptions{Attributes: attrs}, "10", upsert("a/1", "1", storetest.ColorLabel, "red"),
+		upsert("b/1", "2"))
 	want := infoOf(t, c)
 	c.Close()
 	if err := s.Close(); err != nil {
@@ -82,7 +84,8 @@ func TestOneOpenerAtATime(t *testing.T) {
 
 func TestCollectionNeedsACodecAndAnIdentity(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
-	if _, err := s.Collection(context.Background(), storetest.Pods, store.CollectionOptions{}); err == nil || !strings.Contains(err.Error(), "Codec") {
+	if _, err := s.Collection(context.Background(), storetest.Pods, store.CollectionOptions{}); err == nil ||
+		!strings.Contains(err.Error(), "Codec") {
 		t.Errorf("without a codec: %v", err)
 	}
 	if _, err := s.Collection(context.Background(), entry.Identity{},
@@ -106,7 +109,8 @@ func TestCollectionsAreApart(t *testing.T) {
 		{GroupVersionResource: storetest.Pods.GroupVersionResource, LabelSelector: "app=x"},
 		{GroupVersionResource: storetest.Pods.GroupVersionResource, LabelSelector: "app=y"},
 	} {
-		c, err := s.Collection(context.Background(), id, store.CollectionOptions{Residency: store.None, Codec: storetest.PodCodec()})
+		c, err := s.Collection(context.Background(), id,
+			store.CollectionOptions{Residency: store.None, Codec: storetest.PodCodec()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,7 +142,7 @@ func TestIterateByPages(t *testing.T) {
 			t.Fatalf("%q after %q", key, last)
 		}
 		last = key
-		if n == 10 { // no transaction is open, so that this can not wait for itself
+		if n == 10 { // no transaction is open, so that this cannot wait for itself
 			apply(t, c, "5000", upsert("zz/new", "5000"), remove("ns0/pod0300", "5000"))
 		}
 		return nil
@@ -148,7 +152,8 @@ func TestIterateByPages(t *testing.T) {
 	}
 	stop := errors.New("enough")
 	n = 0
-	if err := c.Iterate(context.Background(), "ns1", func(string, runtime.Object) error { n++; return stop }); !errors.Is(err, stop) || n != 1 {
+	if err := c.Iterate(context.Background(), "ns1",
+		func(string, runtime.Object) error { n++; return stop }); !errors.Is(err, stop) || n != 1 {
 		t.Errorf("%d calls, %v", n, err)
 	}
 }
@@ -174,13 +179,15 @@ func TestReadOnlyStore(t *testing.T) {
 	}
 	_, err := c.Apply(ctx, store.Batch{ResourceVersion: "100"})
 	_, begin := c.BeginReplace(ctx, store.ReplaceOptions{})
-	for what, err := range map[string]error{"Apply": err, "BeginReplace": begin, "SetMustRelist": c.SetMustRelist(ctx, "why")} {
+	for what, err := range map[string]error{"Apply": err, "BeginReplace": begin,
+		"SetMustRelist": c.SetMustRelist(ctx, "why")} {
 		if !errors.Is(err, store.ErrReadOnly) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
 	other := entry.Identity{GroupVersionResource: storetest.Pods.GroupVersionResource, Namespace: "a"}
-	if _, err := s.Collection(ctx, other, store.CollectionOptions{Residency: store.None, Codec: storetest.PodCodec()}); !errors.Is(err, store.ErrNoCollection) {
+	if _, err := s.Collection(ctx, other, store.CollectionOptions{Residency: store.None,
+		Codec: storetest.PodCodec()}); !errors.Is(err, store.ErrNoCollection) {
 		t.Errorf("a collection that is not there: %v", err)
 	}
 }
@@ -248,8 +255,8 @@ func TestView(t *testing.T) {
 	}
 }
 
-// TestWaitForTheOtherOpener: a collection whose owner is about to close it is waited for, for as long as the context lasts; any
-// other one is not.
+// TestWaitForTheOtherOpener: a collection whose owner is about to close it is waited for, for as long as the context
+// lasts; any other one is not.
 func TestWaitForTheOtherOpener(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.Open(t, store.Options{})
@@ -267,7 +274,8 @@ func TestWaitForTheOtherOpener(t *testing.T) {
 		}
 		closing.Store(true)
 		_, err = s.Collection(ctx, storetest.Pods, o)
-		if !errors.Is(err, store.ErrCollectionOpen) || !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) != time.Hour {
+		if !errors.Is(err, store.ErrCollectionOpen) || !errors.Is(err, context.DeadlineExceeded) ||
+			time.Since(begun) != time.Hour {
 			t.Errorf("of one that is not closed in time: %v after %v", err, time.Since(begun))
 		}
 		type result struct {

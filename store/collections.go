@@ -66,7 +66,8 @@ func (o *openSet) await(ctx context.Context, name string, closing func() bool) (
 		select {
 		case <-held.free:
 		case <-held.stuck:
-			return nil, fmt.Errorf("%w: it is being closed, which has begun to take too long: %w", ErrCollectionOpen, ErrStillWriting)
+			return nil, fmt.Errorf("%w: it is being closed, which has begun to take too long: %w", ErrCollectionOpen,
+				ErrStillWriting)
 		case <-ctx.Done():
 			return nil, fmt.Errorf("%w: whoever has it is about to close it, and has not yet: %w", ErrCollectionOpen, ctx.Err())
 		}
@@ -95,10 +96,10 @@ func (o *openSet) release(name string) {
 	delete(o.names, name)
 }
 
-// Collection opens or creates a collection. Opening one twice at a time fails
-// with ErrCollectionOpen: at once, or, if the one who has it is about to close it (see CollectionOptions.Closing), when ctx
-// ends before that, or the disk has not let Close finish. Collection.Close gives it free. For a rebuild, and where it has to write itself for any writer, it waits as long as ctx lasts; the error names
-// who that is.
+// Collection opens or creates a collection. Opening one twice at a time fails with ErrCollectionOpen: at once, or, if
+// the one who has it is about to close it (see CollectionOptions.Closing), when ctx ends before that, or the disk has
+// not let Close finish. Collection.Close gives it free. For a rebuild, and where it has to write itself for any writer,
+// it waits as long as ctx lasts; the error names who that is.
 //
 // Indexes that the file does not have yet, and those of functions without a version (see
 // CollectionOptions.IndexVersions), are built in the background, by a goroutine that ends with
@@ -143,7 +144,9 @@ func (s *Store) Collection(ctx context.Context, id entry.Identity, o CollectionO
 
 // openAndEnlist opens a collection, again if the store was rebuilt, or got its file, meanwhile: the new
 // file need not have it.
-func (s *Store) openAndEnlist(ctx context.Context, name string, id entry.Identity, o CollectionOptions) (*Collection, error) {
+func (s *Store) openAndEnlist(
+	ctx context.Context, name string, id entry.Identity, o CollectionOptions,
+) (*Collection, error) {
 	for {
 		before := s.rebuildCount()
 		c, err := openCollection(ctx, s, name, id, o)
@@ -180,7 +183,8 @@ func (s *Store) Collections(ctx context.Context) ([]Info, error) {
 	return infos, nil
 }
 
-// noteScope looks at the first key of a collection that does not say that its objects are in namespaces, where Newest does not show it. Damage is not its concern.
+// noteScope looks at the first key of a collection that does not say that its objects are in namespaces, where Newest
+// does not show it. Damage is not its concern.
 func (s *Store) noteScope(ctx context.Context, info *Info) error {
 	if info.Resource.Namespaced || info.Objects == 0 || len(info.Newest) > 0 {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// BenchmarkOpenCollections opens 300 collections of a file, as a process with as many informers does when it starts: new ones, those of a run before, and those of a run
-// of the day before.
+// BenchmarkOpenCollections opens 300 collections of a file, as a process with as many informers does when it starts:
+// new ones, those of a run before, and those of a run of the day before.
 func BenchmarkOpenCollections(b *testing.B) {
 	const collections = 300
 	codec := mustCodec(b, somePod(0))

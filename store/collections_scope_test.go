@@ -10,7 +10,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestKeysTellTheScope: whoever opened the collection did not say that its objects have namespaces; of those whose resourceVersions can not be compared Newest does not either.
+// TestKeysTellTheScope: whoever opened the collection did not say that its objects have namespaces; of those whose
+// resourceVersions cannot be compared Newest does not either.
 func TestKeysTellTheScope(t *testing.T) {
 	for _, rv := range []string{"7", "v7"} {
 		s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.AtOnce(store.Options{}))

@@ -87,8 +87,8 @@ func (s *Store) commitLoop(ctx context.Context) {
 	}
 }
 
-// awaitCommit waits until the next commit is due: after retry if the last one has failed. It is false if there is nothing to
-// commit, or if the store is being closed.
+// awaitCommit waits until the next commit is due: after retry if the last one has failed. It is false if there is
+// nothing to commit, or if the store is being closed.
 func (s *Store) awaitCommit(ctx context.Context, retry time.Duration) bool {
 	retryAt := time.Now().Add(retry)
 	for {
@@ -112,7 +112,8 @@ func (s *Store) awaitCommit(ctx context.Context, retry time.Duration) bool {
 
 // nextCommit returns when the next commit is due, and what may change that. If there will be none, more is false and
 // the goroutine has to end.
-func (s *Store) nextCommit(ctx context.Context, retryAt time.Time) (at time.Time, full, progress <-chan struct{}, more bool) {
+func (s *Store) nextCommit(ctx context.Context, retryAt time.Time) (at time.Time, full, progress <-chan struct{},
+	more bool) {
 	k := &s.commits
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -149,8 +150,8 @@ func (k *commits) drainFullLocked() {
 	}
 }
 
-// Flush commits what is pending, in one transaction, and returns once it is in the file. If that fails
-// everything stays pending, and is tried again in the background. A commit that has begun can not be called off: if ctx ends meanwhile
+// Flush commits what is pending, in one transaction, and returns once it is in the file. If that fails everything stays
+// pending, and is tried again in the background. A commit that has begun cannot be called off: if ctx ends meanwhile
 // Flush returns, with an error that wraps ErrStillWriting, and the commit goes on.
 func (s *Store) Flush(ctx context.Context) error {
 	turn, err := s.takeTurn(ctx)
@@ -263,13 +264,14 @@ func (s *Store) commit(snaps map[*Collection]*snapshot) error {
 func (s *Store) logCommit(before, err error) {
 	switch {
 	case err != nil && before == nil:
-		s.logger().Error(err, "What is pending can not be committed; it stays in memory and will be tried again")
+		s.logger().Error(err, "What is pending cannot be committed; it stays in memory and will be tried again")
 	case err == nil && before != nil:
 		s.logger().Info("What was pending has been committed")
 	}
 }
 
-// noteCommit takes what is in the file out of the overlays, and tells those who wait. The caller has the writer's place. It returns why the commit before has failed, if it has.
+// noteCommit takes what is in the file out of the overlays, and tells those who wait. The caller has the writer's
+// place. It returns why the commit before has failed, if it has.
 func (s *Store) noteCommit(snaps map[*Collection]*snapshot, err error) (before error) {
 	k := &s.commits
 	k.mu.Lock()
@@ -319,8 +321,8 @@ func (k *commits) madeProgressLocked() {
 	k.progress = make(chan struct{})
 }
 
-// closeCommits makes the collections, and the places of their durable handlers, take in no more, and those who wait for room give up. What has been taken in is pending when it
-// returns.
+// closeCommits makes the collections, and the places of their durable handlers, take in no more, and those who wait for
+// room give up. What has been taken in is pending when it returns.
 func (s *Store) closeCommits() {
 	s.commits.mu.Lock()
 	s.commits.closed = true
@@ -347,8 +349,8 @@ func (s *Store) takesIn() error {
 
 func (s *Store) closedError() error { return fmt.Errorf("%s: %w", s.path, ErrClosed) }
 
-// CommitErr returns why the last commit of what is pending failed, or, wrapping ErrSlowDisk, that a write has not returned for ten seconds. It
-// is nil once one has succeeded.
+// CommitErr returns why the last commit of what is pending failed, or, wrapping ErrSlowDisk, that a write has not
+// returned for ten seconds. It is nil once one has succeeded.
 func (s *Store) CommitErr() error {
 	s.commits.mu.Lock()
 	err := s.commits.err
@@ -359,8 +361,8 @@ func (s *Store) CommitErr() error {
 	return err
 }
 
-// Committed returns a channel that is closed after the next attempt to commit what is pending, whether it succeeds or fails, when CommitErr
-// begins or ceases to tell of a write that takes long, and when Close begins.
+// Committed returns a channel that is closed after the next attempt to commit what is pending, whether it succeeds or
+// fails, when CommitErr begins or ceases to tell of a write that takes long, and when Close begins.
 func (s *Store) Committed() <-chan struct{} {
 	s.commits.mu.Lock()
 	defer s.commits.mu.Unlock()

@@ -21,9 +21,10 @@ type Compacted struct {
 	After  int64 `json:"after"`
 }
 
-// Compact compacts the store at path, which no process may have open, and closes it. Unlike Open it makes no file and moves none
-// aside: a file that is missing, damaged (ErrDamaged), newer or not a store is an error and left alone. Of
-// the options it takes LockTimeout, MaxSize and Logger. For a store that is open there is Store.Compact, which says the rest.
+// Compact compacts the store at path, which no process may have open, and closes it. Unlike Open it makes no file and
+// moves none aside: a file that is missing, damaged (ErrDamaged), newer or not a store is an error and left alone. Of
+// the options it takes LockTimeout, MaxSize and Logger. For a store that is open there is Store.Compact, which says the
+// rest.
 func Compact(ctx context.Context, path string, o Options) (Compacted, error) {
 	o.Encryption = nil // what is sealed is copied as it is
 	s, err := openClosed(ctx, path, o)
@@ -37,7 +38,8 @@ func Compact(ctx context.Context, path string, o Options) (Compacted, error) {
 // openClosed opens a store, which must be there, for as long as it takes to write it anew.
 func openClosed(ctx context.Context, path string, o Options) (*Store, error) {
 	s := newStore(path, Options{
-		LockTimeout: o.LockTimeout, MaxSize: o.MaxSize, Logger: o.Logger, Encryption: o.Encryption, Hooks: o.Hooks, ForgetAfter: -1, pageSize: o.pageSize,
+		LockTimeout: o.LockTimeout, MaxSize: o.MaxSize, Logger: o.Logger, Encryption: o.Encryption, Hooks: o.Hooks,
+		ForgetAfter: -1, pageSize: o.pageSize,
 	})
 	if err := s.resolve(); err != nil {
 		return nil, err
@@ -61,15 +63,18 @@ func openClosed(ctx context.Context, path string, o Options) (*Store, error) {
 }
 
 // Compact writes the store anew without its free pages, and puts the new file in the place of the old one. bbolt uses
-// free pages again and never returns them; after many deletes they are most of a file, and each commit writes the list of them.
+// free pages again and never returns them; after many deletes they are most of a file, and each commit writes the list
+// of them.
 //
-// The store is checked first: a damaged one is left as it is (ErrDamaged), and Rebuild is what helps. The copy
-// is in the directory and on the disk before it gets the name, in one step: whenever the process dies, one of the two is there, whole; the next Open removes
-// what is left of a copy. It needs room for that copy (ErrNoSpace says how much). The new file has the owner and the mode of the old one, so that root can do it for a service; who may
-// not give it to that owner fails.
+// The store is checked first: a damaged one is left as it is (ErrDamaged), and Rebuild is what helps. The copy is in
+// the directory and on the disk before it gets the name, in one step: whenever the process dies, one of the two is
+// there, whole; the next Open removes what is left of a copy. It needs room for that copy (ErrNoSpace says how much).
+// The new file has the owner and the mode of the old one, so that root can do it for a service; who may not give it to
+// that owner fails.
 //
-// Open collections go on working. Reads do not wait. Commits, lists and the opening of collections wait for the copy; Apply does not, until
-// too much is pending. On Windows, where a file that is open can not be replaced, it always fails.
+// Open collections go on working. Reads do not wait. Commits, lists and the opening of collections wait for the copy;
+// Apply does not, until too much is pending. On Windows, where a file that is open cannot be replaced, it always
+// fails.
 func (s *Store) Compact(ctx context.Context) (Compacted, error) {
 	done, err := s.compact(ctx, nil)
 	if err != nil {
@@ -84,7 +89,7 @@ func (s *Store) compact(ctx context.Context, fresh *seal.DataKey) (done Compacte
 	case s.ReadOnly():
 		return done, ErrReadOnly
 	case !renamesOpen:
-		return done, errors.New("not possible on this system, where a file that is open can not be replaced")
+		return done, errors.New("not possible on this system, where a file that is open cannot be replaced")
 	}
 	report, err := s.Check(ctx)
 	if err != nil {

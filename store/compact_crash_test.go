@@ -87,7 +87,8 @@ func TestKilledWhileCompacting(t *testing.T) {
 	random := rand.New(rand.NewPCG(9, 10))
 	kills := soaked(6, 100)
 	last, copies := uint64(0), 0
-	for kill := 0; kill < kills || copies == 0 && kill < 20*kills; kill++ { // more, and later ones, until one shows something
+	for kill := 0; kill < kills || copies == 0 && kill < 20*kills; kill++ {
+		// more, and later ones, until one shows something
 		said := killChild(t, "compact", path, time.Duration(random.IntN(40_000*(1+kill/kills)))*time.Microsecond)
 		copies += len(disk.Beside(path, disk.SuffixNew))
 		s, err := store.Open(path, store.Options{Logger: &quiet})

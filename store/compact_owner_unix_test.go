@@ -14,7 +14,8 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// ofAnother gives the file, as an administrator would who makes it readable for a group, to a service; only root can change the owner. It returns what has to stay.
+// ofAnother gives the file, as an administrator would who makes it readable for a group, to a service; only root can
+// change the owner. It returns what has to stay.
 func ofAnother(t *testing.T, path string) ownership {
 	t.Helper()
 	if err := os.Chmod(path, 0o640); err != nil {
@@ -43,7 +44,8 @@ func ownershipOf(t *testing.T, path string) ownership {
 	return ownership{st.Uid, st.Gid, info.Mode()}
 }
 
-// TestCompactKeepsTheOwner: root compacts the store of a service, which has to be able to open it afterwards. So it is with Rekey, and with a store that is open.
+// TestCompactKeepsTheOwner: root compacts the store of a service, which has to be able to open it afterwards. So it is
+// with Rekey, and with a store that is open.
 func TestCompactKeepsTheOwner(t *testing.T) {
 	keys, err := seal.ParseKeys([]byte(rekeyKeys))
 	if err != nil {

@@ -272,7 +272,8 @@ func TestCompactFails(t *testing.T) {
 	} {
 		ctx, after := test.prepare()
 		_, err := s.Compact(ctx)
-		if !errors.Is(err, test.want) || !strings.Contains(err.Error(), s.Path()) || !strings.Contains(err.Error(), test.text) {
+		if !errors.Is(err, test.want) || !strings.Contains(err.Error(), s.Path()) ||
+			!strings.Contains(err.Error(), test.text) {
 			t.Errorf("%s: %v", what, err)
 		}
 		after()
@@ -376,7 +377,8 @@ func TestCompactRefuses(t *testing.T) {
 	}
 }
 
-// TestCopiesKeepBucketsOfLaterPrograms: a bucket beside those that this program knows comes through a compaction and a rekey, with what is in it.
+// TestCopiesKeepBucketsOfLaterPrograms: a bucket beside those that this program knows comes through a compaction and a
+// rekey, with what is in it.
 func TestCopiesKeepBucketsOfLaterPrograms(t *testing.T) {
 	e := sealing(t, mustKey(t, ""))
 	for name, remake := range map[string]func(s *store.Store) error{
@@ -411,7 +413,8 @@ func TestCopiesKeepBucketsOfLaterPrograms(t *testing.T) {
 		err = store.ViewFile(t.Context(), s, func(tx *bolt.Tx) error {
 			for _, of := range []string{"a later one", "the last"} {
 				b := tx.Bucket([]byte(of))
-				if b == nil || string(b.Get([]byte("k"))) != "v" || b.Bucket([]byte("nested")) == nil || string(b.Bucket([]byte("nested")).Get([]byte("k"))) != "w" {
+				if b == nil || string(b.Get([]byte("k"))) != "v" || b.Bucket([]byte("nested")) == nil ||
+					string(b.Bucket([]byte("nested")).Get([]byte("k"))) != "w" {
 					t.Errorf("%s: the bucket %q is lost, or what is in it", name, of)
 				}
 			}

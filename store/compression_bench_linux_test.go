@@ -40,8 +40,8 @@ const (
 	variedReplicas = 50
 )
 
-// BenchmarkCompression: pods that differ (see variedPods), stored with and without compression. Cold is one list of all of
-// them; what follows reads that file with nothing decoded in memory, and is measured with and without in turn.
+// BenchmarkCompression: pods that differ (see variedPods), stored with and without compression. Cold is one list of all
+// of them; what follows reads that file with nothing decoded in memory, and is measured with and without in turn.
 func BenchmarkCompression(b *testing.B) {
 	total := variedTotal
 	if n, err := strconv.Atoi(os.Getenv("VARIED_PODS")); err == nil {
@@ -88,7 +88,8 @@ func benchCompression(b *testing.B, codec codec.Codec, total int) {
 	each("Iterate", func(b *testing.B, c *store.Collection) {
 		for b.Loop() {
 			n := 0
-			if err := c.Iterate(context.Background(), "", func(string, runtime.Object) error { n++; return nil }); n != total || err != nil {
+			if err := c.Iterate(context.Background(), "", func(string, runtime.Object) error { n++; return nil }); n != total ||
+				err != nil {
 				b.Fatal(n, err)
 			}
 		}

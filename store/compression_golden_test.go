@@ -31,8 +31,8 @@ func writeGoldenZstd(t *testing.T) {
 	saveGolden(t, path, goldenZstdPath)
 }
 
-// TestGoldenZstd opens a copy of a store whose records are compressed with a dictionary, as TestGolden does one of records
-// that are not.
+// TestGoldenZstd opens a copy of a store whose records are compressed with a dictionary, as TestGolden does one of
+// records that are not.
 func TestGoldenZstd(t *testing.T) {
 	if *updateGolden {
 		writeGoldenZstd(t)

@@ -87,8 +87,8 @@ func nextSeq(t *testing.T, c *store.Collection) uint64 {
 	return info.NextSeq
 }
 
-// TestRewriteRevisesTheDictionary: objects have become others than those that the dictionary was made of. The next list that rewrites makes
-// a new one, and the old one goes with the last record that names it.
+// TestRewriteRevisesTheDictionary: objects have become others than those that the dictionary was made of. The next list
+// that rewrites makes a new one, and the old one goes with the last record that names it.
 func TestRewriteRevisesTheDictionary(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{})
 	c := openPacked(t, s, store.Zstd)

@@ -28,7 +28,8 @@ func openPacked(t *testing.T, s *store.Store, compression store.Compression) *st
 	t.Helper()
 	c, err := s.Collection(t.Context(), pods(), store.CollectionOptions{
 		Residency: store.None, Compression: compression, Codec: mustCodec(t, &corev1.Pod{}),
-		Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}, IndexVersions: map[string]string{cache.NamespaceIndex: "1"},
+		Indexers:      cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
+		IndexVersions: map[string]string{cache.NamespaceIndex: "1"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +60,8 @@ func wantPods(t *testing.T, c *store.Collection, n int, change func(*corev1.Pod)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, ok := obj.(*corev1.Pod); !ok || got.ResourceVersion != want.ResourceVersion || got.Annotations["padding"] != want.Annotations["padding"] || got.Spec.NodeName != want.Spec.NodeName {
+		if got, ok := obj.(*corev1.Pod); !ok || got.ResourceVersion != want.ResourceVersion ||
+			got.Annotations["padding"] != want.Annotations["padding"] || got.Spec.NodeName != want.Spec.NodeName {
 			t.Fatalf("%s is %+v", key, obj)
 		}
 	}
@@ -141,7 +143,8 @@ func TestCompressionOnAndOff(t *testing.T) {
 			}
 		})
 		if total, packed, dicts := packedOf(t, c); total != n || packed != test.packed || dicts != test.dicted {
-			t.Errorf("round %d: %d of %d records are compressed, with %d dictionaries; want %d with %d", round, packed, total, dicts, test.packed, test.dicted)
+			t.Errorf("round %d: %d of %d records are compressed, with %d dictionaries; want %d with %d", round, packed, total,
+				dicts, test.packed, test.dicted)
 		}
 		wantSound(t, s)
 		mustClose(t, s)
@@ -212,7 +215,8 @@ func TestCompressionOfWhatDoesNotShrink(t *testing.T) {
 	}
 }
 
-// TestCompressionOfVariedPods: what the option promises of its gain, and that each way to read gives back what was stored.
+// TestCompressionOfVariedPods: what the option promises of its gain, and that each way to read gives back what was
+// stored.
 func TestCompressionOfVariedPods(t *testing.T) {
 	t.Parallel()
 	for name, residency := range map[string]store.Residency{"None": store.None, "Bounded": store.Bounded(1 << 20)} {
@@ -238,7 +242,8 @@ func TestCompressionOfVariedPods(t *testing.T) {
 			wantSame("Iterate", objs, err)
 			objs, err = c.Select(t.Context(), store.Query{Fields: fields.OneTermEqualSelector("status.phase", "Running")})
 			wantSame("Select", objs, err)
-			if objs, err := c.Select(t.Context(), store.Query{Labels: labels.SelectorFromSet(labels.Set{"team": "none"})}); err != nil || len(objs) > 0 {
+			if objs, err := c.Select(t.Context(),
+				store.Query{Labels: labels.SelectorFromSet(labels.Set{"team": "none"})}); err != nil || len(objs) > 0 {
 				t.Errorf("%d objects without the label, %v", len(objs), err)
 			}
 			if err := s.Flush(t.Context()); err != nil {
@@ -341,7 +346,8 @@ func TestCompressionConcurrently(t *testing.T) {
 	wantSound(t, s)
 }
 
-// TestCompressionSurvivesAFailedCommit: what the commit that failed would have written, its dictionary too, the next one writes.
+// TestCompressionSurvivesAFailedCommit: what the commit that failed would have written, its dictionary too, the next
+// one writes.
 func TestCompressionSurvivesAFailedCommit(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	s := mustOpen(t, path, store.Options{})
@@ -383,7 +389,8 @@ func TestCompressionMustBeKnown(t *testing.T) {
 	}
 }
 
-// payloadBytes returns how many bytes the codec made of the objects, and how many the records have of them, dictionaries included.
+// payloadBytes returns how many bytes the codec made of the objects, and how many the records have of them,
+// dictionaries included.
 func payloadBytes(t testing.TB, c *store.Collection) (plain, packed int) {
 	t.Helper()
 	err := viewOf(c, func(bucket *bolt.Bucket) error {

@@ -33,8 +33,8 @@ func (p *pending) held() (held bool, uid string) {
 	return p.found, uid
 }
 
-// excuse takes back Contradicts of the changes that show nothing; see there. If that leaves one, the collection is to be
-// listed for the batch's reason. Its state is that before the batch: excuse precedes noteBatch and advance.
+// excuse takes back Contradicts of the changes that show nothing; see there. If that leaves one, the collection is to
+// be listed for the batch's reason. Its state is that before the batch: excuse precedes noteBatch and advance.
 func (i *Info) excuse(changes []Change, writes []*memtable.Write, b Batch) {
 	due := i.MustRelist
 	for n := range changes {

@@ -54,7 +54,8 @@ func TestContradictions(t *testing.T) {
 		want        string
 	}{
 		"what follows": {nil, []store.Op{
-			event(added, "a/z", "11"), event(updated, "a/x", "12"), event(deleted, "a/y", "13"), event(added, "a/y", "14", "new"),
+			event(added, "a/z", "11"), event(updated, "a/x", "12"), event(deleted, "a/y", "13"),
+			event(added, "a/y", "14", "new"),
 			event(updated, "a/y", "15", "new"), event(deleted, "a/y", "16", "new"), event(added, "a/y", "17"),
 		}, ""},
 		"modified, not held":      {nil, []store.Op{event(updated, "a/z", "11")}, "a/z@11 "},
@@ -78,7 +79,8 @@ func TestContradictions(t *testing.T) {
 			[]store.Op{event(deleted, "a/z", "13")}, "a/z@13 ",
 		},
 		"another one was left out": {[]store.Op{leaveOut("a/z", "11")}, []store.Op{event(updated, "a/w", "12")}, "a/w@12 "},
-		"refused by an index":      {[]store.Op{failing(event(added, "a/z", "11"))}, []store.Op{event(updated, "a/z", "12")}, ""},
+		"refused by an index": {[]store.Op{failing(event(added, "a/z", "11"))}, []store.Op{event(updated, "a/z", "12")},
+			""},
 		"replaced, refused": {
 			[]store.Op{event(deleted, "a/x", "11"), failing(event(added, "a/x", "12", "new"))},
 			[]store.Op{event(updated, "a/x", "13", "new")}, "",
@@ -230,8 +232,8 @@ func eachCollection(t *testing.T, test func(t *testing.T, c store.Interface)) {
 	}
 }
 
-// TestDamageIsKeptBesideAContradiction: that a file lost objects is not forgotten for a contradiction that was yet to be
-// committed.
+// TestDamageIsKeptBesideAContradiction: that a file lost objects is not forgotten for a contradiction that was yet to
+// be committed.
 func TestDamageIsKeptBesideAContradiction(t *testing.T) {
 	s, err := store.Open(filepath.Join(t.TempDir(), "larder.db"), byHand())
 	if err != nil {

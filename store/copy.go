@@ -17,14 +17,16 @@ import (
 // copyBuffer is how much CopyTo gives to its writer at a time, but for the ends.
 const copyBuffer = 256 << 10
 
-// CopyTo writes the file to w as it is at one moment, and returns how many bytes that are: the copy is a store of its own, which opens. What is pending is
-// committed before, as far as it can be; what can not be is not in the copy, whose collections then are at an older resourceVersion.
+// CopyTo writes the file to w as it is at one moment, and returns how many bytes that are: the copy is a store of its
+// own, which opens. What is pending is committed before, as far as it can be; what cannot be is not in the copy, whose
+// collections then are at an older resourceVersion.
 //
-// Nobody waits for it, neither those who read nor those who write, but pages that become free meanwhile are not used again: the file grows by what is written. So w should be
-// fast, such as a file; w is called while a transaction is open and must not use the store. ctx is looked at between two writes.
+// Nobody waits for it, neither those who read nor those who write, but pages that become free meanwhile are not used
+// again: the file grows by what is written. So w should be fast, such as a file; w is called while a transaction is
+// open and must not use the store. ctx is looked at between two writes.
 //
-// A file that can not be read, or is shorter than it should be, is an error that wraps ErrDamaged. What a writer can not take is its own error, or
-// ErrNoSpace.
+// A file that cannot be read, or is shorter than it should be, is an error that wraps ErrDamaged. What a writer can
+// not take is its own error, or ErrNoSpace.
 func (s *Store) CopyTo(ctx context.Context, w io.Writer) (n int64, err error) {
 	if err := s.flushForCopy(ctx); err != nil {
 		return 0, fmt.Errorf("copy %s: %w", s.path, err)
@@ -56,7 +58,8 @@ func (s *Store) flushForCopy(ctx context.Context) error {
 		return ctx.Err()
 	}
 	if err := s.Flush(ctx); err != nil && ctx.Err() == nil {
-		s.logger().Info("What is pending could not be committed before a copy of the store; the copy is older by that", "why", err.Error())
+		s.logger().Info("What is pending could not be committed before a copy of the store; the copy is older by that", "why",
+			err.Error())
 	}
 	return ctx.Err()
 }
@@ -82,12 +85,13 @@ func (c *copyWriter) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// CopyFile makes a copy of the file, as CopyTo does, for its owner only, and returns its name: that of base and ".new-" and something random. Whoever called it
-// removes it. It is not synced: it is to be read and removed, not to be kept.
+// CopyFile makes a copy of the file, as CopyTo does, for its owner only, and returns its name: that of base and ".new-"
+// and something random. Whoever called it removes it. It is not synced: it is to be read and removed, not to be kept.
 //
-// With base empty the copy is beside the store, in a directory that is trusted with the contents and in the same file system, and what a process that died has left
-// is removed by the next open for writing, as all that is called <path>.new-* is. That needs room for the part of the file that has ever been in use (ErrNoSpace, and nothing is left). A directory for temporary
-// files is not used by itself: it may be in memory.
+// With base empty the copy is beside the store, in a directory that is trusted with the contents and in the same file
+// system, and what a process that died has left is removed by the next open for writing, as all that is called
+// <path>.new-* is. That needs room for the part of the file that has ever been in use (ErrNoSpace, and nothing is
+// left). A directory for temporary files is not used by itself: it may be in memory.
 func (s *Store) CopyFile(ctx context.Context, base string) (name string, err error) {
 	if base == "" {
 		base = s.real

@@ -14,8 +14,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// BenchmarkCopyPauses copies a file of 100 MB again and again while 1,000 pods a second are updated and others are read, and says how long the longest Apply and the longest Get
-// took, beside the same without a copy. Run it with -benchtime 1x -count 3.
+// BenchmarkCopyPauses copies a file of 100 MB again and again while 1,000 pods a second are updated and others are
+// read, and says how long the longest Apply and the longest Get took, beside the same without a copy. Run it with
+// -benchtime 1x -count 3.
 func BenchmarkCopyPauses(b *testing.B) {
 	for b.Loop() {
 		f := &fileBench{path: filepath.Join(b.TempDir(), "store"), pods: 30_000, padding: 1600,

@@ -154,7 +154,8 @@ func TestLargeObjectsAreDecodedOnAllCores(t *testing.T) {
 			defer mu.Unlock()
 			alone++
 		}}
-		c := openPodsWith(t, storetest.OpenFile(t, path, store.Options{}), store.CollectionOptions{Residency: store.None, Codec: codec})
+		c := openPodsWith(t, storetest.OpenFile(t, path, store.Options{}),
+			store.CollectionOptions{Residency: store.None, Codec: codec})
 		objects := 0
 		err := c.Iterate(t.Context(), "", func(string, k8sruntime.Object) error {
 			objects++

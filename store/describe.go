@@ -9,9 +9,9 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// Describe stores how people name the resource of a collection, and what kubectl prints of it, where that has been learned after the collection was
-// opened. What r does not say stays as it was: nil Categories and Columns are unknown, empty ones are none. Nothing is written if it is known. ErrNoCollection if
-// there is no such collection.
+// Describe stores how people name the resource of a collection, and what kubectl prints of it, where that has been
+// learned after the collection was opened. What r does not say stays as it was: nil Categories and Columns are unknown,
+// empty ones are none. Nothing is written if it is known. ErrNoCollection if there is no such collection.
 func (s *Store) Describe(ctx context.Context, id entry.Identity, r entry.ResourceInfo) error {
 	id, err := id.Canonical()
 	if err != nil {

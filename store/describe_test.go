@@ -11,8 +11,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestDescribe: what is learned of a resource while its collection is open is there at once, and after a commit and a restart; what is not known
-// any more stays, and what is known to be gone goes.
+// TestDescribe: what is learned of a resource while its collection is open is there at once, and after a commit and a
+// restart; what is not known any more stays, and what is known to be gone goes.
 func TestDescribe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	s := mustOpen(t, path, store.Options{})

@@ -38,19 +38,22 @@
 // removes old entries by the old header: it neither decodes the old object for
 // them nor asks an index function that may have changed.
 //
-// Payloads may be compressed, each by itself, with a dictionary that is made of some of the collection's objects (CollectionOptions.Compression).
-// A record says how it is stored, so the option can be switched at any time; a dictionary never changes, and stays as
-// long as a record names it. docs/adr/0007 says what that costs and gains.
+// Payloads may be compressed, each by itself, with a dictionary that is made of some of the collection's objects
+// (CollectionOptions.Compression). A record says how it is stored, so the option can be switched at any time; a
+// dictionary never changes, and stays as long as a record names it. docs/adr/0007 says what that costs and gains.
 //
 // # Encryption
 //
-// With Options.Encryption what is stored of Secrets, or of the kinds that it names, is sealed: payloads, tombstones, dictionaries and index terms. Keys for it come from
-// seal.ParseKeys, KeysFromFile or KeysFromEnv, or from a seal.KeyProvider. The names of objects, their namespaces, UIDs and resourceVersions stay readable, and so do sizes, times and what objects have the same value in an index; in memory nothing is
-// sealed. Look-ups by value work as ever.
+// With Options.Encryption what is stored of Secrets, or of the kinds that it names, is sealed: payloads, tombstones,
+// dictionaries and index terms. Keys for it come from seal.ParseKeys, KeysFromFile or KeysFromEnv, or from a
+// seal.KeyProvider. The names of objects, their namespaces, UIDs and resourceVersions stay readable, and so do sizes,
+// times and what objects have the same value in an index; in memory nothing is sealed. Look-ups by value work as ever.
 //
-// To rotate, give a new key before the old ones: what is written is sealed under it, and Rekey seals the rest, after which the old ones are not needed. A file whose data keys can not be unwrapped is
-// not opened, and not changed (seal.ErrWrongKey). Without any key it can be, and what is sealed in it is refused (seal.ErrSealed) but for names. What was stored before there was a key stays readable, for anybody, until Rekey
-// (Info.PlainText). docs/adr/0012 has the reasons, and what this does not protect from.
+// To rotate, give a new key before the old ones: what is written is sealed under it, and Rekey seals the rest, after
+// which the old ones are not needed. A file whose data keys cannot be unwrapped is not opened, and not changed
+// (seal.ErrWrongKey). Without any key it can be, and what is sealed in it is refused (seal.ErrSealed) but for names.
+// What was stored before there was a key stays readable, for anybody, until Rekey (Info.PlainText). docs/adr/0012 has
+// the reasons, and what this does not protect from.
 //
 // # A write
 //
@@ -62,8 +65,8 @@
 //  3. Put the new ones into the collection's overlay, with the resourceVersion that covers
 //     them. Readers see them from now on, and the Result is returned.
 //
-// The store commits what all of its collections have in their overlays together, a second after the first of it came or when it is 4 MiB
-// (Options.CommitInterval, CommitBytes), and at Flush and Close:
+// The store commits what all of its collections have in their overlays together, a second after the first of it came or
+// when it is 4 MiB (Options.CommitInterval, CommitBytes), and at Flush and Close:
 //
 //  1. Take the overlay as it is after some batch. Batches that come now are for the next commit.
 //  2. Begin the transaction. For each key, read the old record, whose terms are diffed with the new ones.
@@ -72,53 +75,58 @@
 //  5. Commit. Either all of it is in the file or nothing, whenever the process dies.
 //
 // A list is committed in the same way. No reader waits for a commit. Apply, and a list, wait where they are faster than
-// the disk: for the commit under way, five seconds at most of each, once twice CommitBytes are pending, and as long as it
-// takes once 64 MiB are (Collection.WaitRoom). See ADR 0005.
+// the disk: for the commit under way, five seconds at most of each, once twice CommitBytes are pending, and as long as
+// it takes once 64 MiB are (Collection.WaitRoom). See ADR 0005.
 //
 // # Memory
 //
-// CollectionOptions.Residency says which objects are kept decoded: All of them, read as fast as from client-go's cache; those that are read
-// most, up to a Bounded number of bytes; or None. Objects in memory are shared by all who read them.
+// CollectionOptions.Residency says which objects are kept decoded: All of them, read as fast as from client-go's cache;
+// those that are read most, up to a Bounded number of bytes; or None. Objects in memory are shared by all who read
+// them.
 //
 // # A list
 //
 // A Replacement compares each page with what the collection holds, in the order of keys' bytes. What is unchanged (UID
-// and resourceVersion) causes no write. Differences are held until Commit, which puts them into the overlay: readers see
-// the old state or the new one.
+// and resourceVersion) causes no write. Differences are held until Commit, which puts them into the overlay: readers
+// see the old state or the new one.
 //
 // Differences of more than 16 MiB (256 MiB with the residency All: those objects are in memory anyway) are not held.
 // From then on each is put into the overlay as it comes and is in the result of its page, and Info.MustRelist is set
-// until the list ends, so that a crash before that, or Abort, leads to another list. Deletes wait for Commit in any case,
-// and come before the other changes, each in key order. A Commit with more than as much to tell of does a part, and its
-// result says that there is More: else whoever is told of its changes would hold all of them decoded.
+// until the list ends, so that a crash before that, or Abort, leads to another list. Deletes wait for Commit in any
+// case, and come before the other changes, each in key order. A Commit with more than as much to tell of does a part,
+// and its result says that there is More: else whoever is told of its changes would hold all of them decoded.
 //
-// In an incomplete collection (a cold start) there is nobody to hold differences for: they are put into the overlay from
-// the first page, and the collection is complete with Commit. "Listed, and there was nothing" is a state that is stored.
-// What an earlier process has left of a list that it could not end was told to nobody: it is told as added, and removed
-// without a word.
+// In an incomplete collection (a cold start) there is nobody to hold differences for: they are put into the overlay
+// from the first page, and the collection is complete with Commit. "Listed, and there was nothing" is a state that is
+// stored. What an earlier process has left of a list that it could not end was told to nobody: it is told as added, and
+// removed without a word.
 //
 // A list that is not in the order of keys takes more memory, for the keys that it seemed to lack, and nothing else.
 //
 // # The change feed
 //
-// Collection.Feed registers a durable handler, or goes on with one that an earlier process has registered, and from then on the collection keeps what it takes to tell it of changes over restarts:
-// the keys in the order of their last writes, and a tombstone for each object that is gone. Feed.Read returns what has been committed after a place, live objects once, at their last
-// state; Feed.Acknowledge notes the place, which the next commit writes. Tombstones are dropped when all handlers have passed them, and beyond
-// 100,000, or a week in which the store was open, in any case: then a handler behind them is set back, to be told of every object (Place.Replaying, Place.Why). docs/adr/0009 has the reasons.
+// Collection.Feed registers a durable handler, or goes on with one that an earlier process has registered, and from
+// then on the collection keeps what it takes to tell it of changes over restarts: the keys in the order of their last
+// writes, and a tombstone for each object that is gone. Feed.Read returns what has been committed after a place, live
+// objects once, at their last state; Feed.Acknowledge notes the place, which the next commit writes. Tombstones are
+// dropped when all handlers have passed them, and beyond 100,000, or a week in which the store was open, in any case:
+// then a handler behind them is set back, to be told of every object (Place.Replaying, Place.Why). docs/adr/0009 has
+// the reasons.
 //
-// Collection.RetainChanges keeps the same for readers that nobody knows: for so long, whoever has come to some number can ask View.Changes, in
-// whatever process has the file, what has changed since. docs/adr/0014 has the reasons.
+// Collection.RetainChanges keeps the same for readers that nobody knows: for so long, whoever has come to some number
+// can ask View.Changes, in whatever process has the file, what has changed since. docs/adr/0014 has the reasons.
 //
 // # While another process has the file
 //
-// Open waits for Options.LockTimeout, and no longer than the context of OpenContext lasts. Then it fails with ErrLocked, and
-// the error names the process that holds the file. A store never takes a file from another process, and never runs
-// beside its file: docs/adr/0011 says how to roll out a new version, and why.
+// Open waits for Options.LockTimeout, and no longer than the context of OpenContext lasts. Then it fails with
+// ErrLocked, and the error names the process that holds the file. A store never takes a file from another process, and
+// never runs beside its file: docs/adr/0011 says how to roll out a new version, and why.
 //
 // # To another file
 //
-// CopyTo and CopyFile write the file as it is at one moment while others read and write. Records has what a collection stores without decoding it, in key order, and Import makes a
-// new store of such records: one that resumes as the first would have.
+// CopyTo and CopyFile write the file as it is at one moment while others read and write. Records has what a collection
+// stores without decoding it, in key order, and Import makes a new store of such records: one that resumes as the first
+// would have.
 //
 // # What is promised
 //
@@ -127,43 +135,41 @@
 //     the state after some batch, the newest that was committed or a later one, and the batches that followed are lost;
 //     after Close it is the last one.
 //   - A resourceVersion that CompareResourceVersion does not accept is not
-//     stored: the objects are served, and Info.MustRelist says why they can not be resumed.
-//   - An object that can not be keyed, encoded or indexed (an index function
-//     may panic), or that a list's commit can not read back, is left out and reported in Result.Skipped; the rest of its batch
-//     and the resourceVersion are committed. What was stored under its key stays: a stale object
-//     does less harm than one that seems to be gone.
+//     stored: the objects are served, and Info.MustRelist says why they cannot be resumed.
+//   - An object that cannot be keyed, encoded or indexed (an index function may panic), or that a list's commit can
+//     not read back, is left out and reported in Result.Skipped; the rest of its batch and the resourceVersion are
+//     committed. What was stored under its key stays: a stale object does less harm than one that seems to be gone.
 //   - A read verifies the checksum of each record that it looks at, selected by a Query or not. Whether a
 //     record that is not selected could be decoded, it does not say.
-//   - A read is the state after some batch, or some transaction of a list, never an older one than a read before it, by key or not. It takes one transaction at most (look-ups in
-//     an index that is not built take several, and are of one moment all the same), and holds none when it returns. Do not modify objects: they may be shared.
+//   - A read is the state after some batch, or some transaction of a list, never an older one than a read before it, by
+//     key or not. It takes one transaction at most (look-ups in an index that is not built take several, and are of one
+//     moment all the same), and holds none when it returns. Do not modify objects: they may be shared.
 //   - No code of the user (key functions, index functions, callbacks of
 //     Iterate) runs inside a transaction or under a lock.
-//   - An index is right as soon as it has been added. Until it has been built, in
-//     the background, look-ups in it scan. Neither holds more decoded objects than a page, 4 MiB of payloads or 1,000 objects, beside
-//     those that are asked for; see indexScan for the one exception.
-//   - A store is for one cluster at a time: a Collection whose ClaimCluster names another one than those that are open have
-//     claimed is refused with ErrOtherCluster. That is known to this process only and not stored.
+//   - An index is right as soon as it has been added. Until it has been built, in the background, look-ups in it scan.
+//     Neither holds more decoded objects than a page, 4 MiB of payloads or 1,000 objects, beside those that are asked
+//     for; see indexScan for the one exception.
+//   - A store is for one cluster at a time: a Collection whose ClaimCluster names another one than those that are open
+//     have claimed is refused with ErrOtherCluster. That is known to this process only and not stored.
 //
 // # Damage and failing disks
 //
 // bbolt's pages have no checksums, and a mapped file that is cut short is a fault. So Open looks at the meta pages and
-// at the file's size before it maps anything, and at the freelist and the branch pages (all of them after an unclean close, else up to 2 MiB, and
-// the rest in the background) before it writes; every transaction runs with faults contained, and records carry
-// checksums. A file found damaged by Open is moved aside, and a fresh one is made; one that
-// could not be read for a moment is left, and Open fails. Damage met later, by whichever
-// reader, and a commit whose outcome is unknown stop all writing (Store.Err, Store.Failed). Rebuild
-// then writes what can be read to a new file under the same name, and collections that lost something
-// say so (Info.MustRelist): they are listed again. A record that is not there is missed by no
-// read: Check finds it, and so does Scrub. (A file that is
-// good is written anew by Compact, to be smaller.) Where there is no space, nothing
-// has happened, and the write can be repeated.
+// at the file's size before it maps anything, and at the freelist and the branch pages (all of them after an unclean
+// close, else up to 2 MiB, and the rest in the background) before it writes; every transaction runs with faults
+// contained, and records carry checksums. A file found damaged by Open is moved aside, and a fresh one is made; one
+// that could not be read for a moment is left, and Open fails. Damage met later, by whichever reader, and a commit
+// whose outcome is unknown stop all writing (Store.Err, Store.Failed). Rebuild then writes what can be read to a new
+// file under the same name, and collections that lost something say so (Info.MustRelist): they are listed again. A
+// record that is not there is missed by no read: Check finds it, and so does Scrub. (A file that is good is written
+// anew by Compact, to be smaller.) Where there is no space, nothing has happened, and the write can be repeated.
 //
 // # Concurrency and shutdown
 //
-// Any number of goroutines may read. One may write at a time, and the others wait as long as their contexts last: a Collection is open once, its
-// Replacement excludes other writes, and the methods of one Replacement
-// must not be called concurrently. The goroutines that build indexes belong to
-// the Store; Collection.Close and Store.Close cancel them and wait, for ten seconds if it is the disk that does not let them end: then they return ErrStillWriting, and what was
-// begun goes on until the disk has finished it. CommitErr tells of a write that takes that long (ErrSlowDisk). A collection that nobody has opened for
-// Options.ForgetAfter is dropped, no sooner than an hour after Open.
+// Any number of goroutines may read. One may write at a time, and the others wait as long as their contexts last: a
+// Collection is open once, its Replacement excludes other writes, and the methods of one Replacement must not be called
+// concurrently. The goroutines that build indexes belong to the Store; Collection.Close and Store.Close cancel them and
+// wait, for ten seconds if it is the disk that does not let them end: then they return ErrStillWriting, and what was
+// begun goes on until the disk has finished it. CommitErr tells of a write that takes that long (ErrSlowDisk). A
+// collection that nobody has opened for Options.ForgetAfter is dropped, no sooner than an hour after Open.
 package store

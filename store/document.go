@@ -11,15 +11,15 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// DocumentServerVersion is the name of a document with the version of the API server that the collections are of, such as v1.36.3, for snapshots of the store. Programs
-// that know it may store it.
+// DocumentServerVersion is the name of a document with the version of the API server that the collections are of, such
+// as v1.36.3, for snapshots of the store. Programs that know it may store it.
 const DocumentServerVersion = "server-version"
 
 // maxDocument is how long a document may be, in bytes: one is written whole, and read into memory.
 const maxDocument = 16 << 20
 
-// Document returns what PutDocument has stored under that name, and nil if there is nothing. It fails with ErrDamaged if the checksum
-// of that is wrong, which stops nobody else: store it anew.
+// Document returns what PutDocument has stored under that name, and nil if there is nothing. It fails with ErrDamaged
+// if the checksum of that is wrong, which stops nobody else: store it anew.
 func (s *Store) Document(ctx context.Context, name string) ([]byte, error) {
 	data, err := s.documentRecord(ctx, name)
 	if err != nil || data == nil {
@@ -32,8 +32,9 @@ func (s *Store) Document(ctx context.Context, name string) ([]byte, error) {
 	return payload, nil
 }
 
-// PutDocument stores data under a name, in place of what is there, in a transaction of its own, and writes nothing if that is what is there. It
-// is for what a program keeps beside its collections and could get anew, such as an API server's discovery, and not for anything of objects: it is never sealed. Of 16 MiB at most.
+// PutDocument stores data under a name, in place of what is there, in a transaction of its own, and writes nothing if
+// that is what is there. It is for what a program keeps beside its collections and could get anew, such as an API
+// server's discovery, and not for anything of objects: it is never sealed. Of 16 MiB at most.
 func (s *Store) PutDocument(ctx context.Context, name string, data []byte) error {
 	if len(data) > maxDocument {
 		return fmt.Errorf("document %q: %d bytes are more than %d", name, len(data), maxDocument)
@@ -56,7 +57,8 @@ func (s *Store) PutDocument(ctx context.Context, name string, data []byte) error
 	return nil
 }
 
-// documentRecord returns a copy of what is in the file. It is taken apart outside of the transaction, whose damage would stop all writing.
+// documentRecord returns a copy of what is in the file. It is taken apart outside of the transaction, whose damage
+// would stop all writing.
 func (s *Store) documentRecord(ctx context.Context, name string) (data []byte, err error) {
 	err = s.view(ctx, func(tx *bolt.Tx) error {
 		if b := tx.Bucket(format.BucketDocuments); b != nil {

@@ -35,7 +35,8 @@ func mustPutDocument(t *testing.T, s *store.Store, name, data string) {
 // large is a document of many pages.
 var large = strings.Repeat("0123456789abcdef", 10_000)
 
-// TestDocument: what was stored is there, after a compaction, a rebuild and a restart too, and the same is not written twice.
+// TestDocument: what was stored is there, after a compaction, a rebuild and a restart too, and the same is not written
+// twice.
 func TestDocument(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	s := mustOpen(t, path, store.Options{Logger: &quiet})

@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	// dropAtOnce is how many objects a collection has at most that one transaction removes with all it holds. bbolt looks at each of its pages, and
-	// nobody else can write meanwhile: 100,000 objects that the kernel had to read first took seconds of a fast disk, and would take minutes of a card.
+	// dropAtOnce is how many objects a collection has at most that one transaction removes with all it holds. bbolt looks
+	// at each of its pages, and nobody else can write meanwhile: 100,000 objects that the kernel had to read first took
+	// seconds of a fast disk, and would take minutes of a card.
 	dropAtOnce = 2000
 	// dropStep is how many bytes one transaction removes of a larger one: about so many pages are looked at.
 	dropStep = 16 << 20
@@ -30,12 +31,14 @@ func (o Options) dropBytes() int {
 	return o.dropStep
 }
 
-// Drop removes a collection and all it holds. The file keeps its size, and what comes next goes where the collection was; Compact gives the room
-// back, and until then each commit writes the list of free pages, 8 bytes for each. Drop fails with ErrCollectionOpen while the collection is open, and with ErrNoCollection if there is none. It may take the file past
-// Options.MaxSize, by some pages that are free afterwards: else a full file would stay full.
+// Drop removes a collection and all it holds. The file keeps its size, and what comes next goes where the collection
+// was; Compact gives the room back, and until then each commit writes the list of free pages, 8 bytes for each. Drop
+// fails with ErrCollectionOpen while the collection is open, and with ErrNoCollection if there is none. It may take the
+// file past Options.MaxSize, by some pages that are free afterwards: else a full file would stay full.
 //
-// The collection is gone in one transaction, whenever the process dies. The pages of a large one become free in further ones, between which others write, and in
-// the background if ctx ends meanwhile; what a crash leaves of it is removed after the next Open.
+// The collection is gone in one transaction, whenever the process dies. The pages of a large one become free in further
+// ones, between which others write, and in the background if ctx ends meanwhile; what a crash leaves of it is removed
+// after the next Open.
 func (s *Store) Drop(ctx context.Context, id entry.Identity) error {
 	id, err := id.Canonical()
 	if err != nil {
@@ -136,12 +139,14 @@ func (s *Store) clear(ctx context.Context) error {
 
 // droppedPage is what one transaction removes.
 type droppedPage struct {
-	// path is that of a bucket, from bucketDropped on, and keys are entries of it. all: they are all there are, and the bucket goes too.
+	// path is that of a bucket, from bucketDropped on, and keys are entries of it. all: they are all there are, and the
+	// bucket goes too.
 	path, keys [][]byte
 	all        bool
 }
 
-// nextDropped returns what comes next, or nil if nothing is left. It is read here, where nobody waits, so that the transaction which removes it finds it in memory.
+// nextDropped returns what comes next, or nil if nothing is left. It is read here, where nobody waits, so that the
+// transaction which removes it finds it in memory.
 func (s *Store) nextDropped(ctx context.Context) (p *droppedPage, err error) {
 	err = s.view(ctx, func(tx *bolt.Tx) error {
 		if b := tx.Bucket(format.BucketDropped); b != nil {

@@ -14,8 +14,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// BenchmarkDrop drops a collection of 100,000 pods, about 400 MB: how long that takes, with the file in the page cache and without; how long the writer's place, and with it
-// a commit of another collection, and a read had to wait meanwhile; and what an update writes before and after. Run it with -benchtime 1x -count 3.
+// BenchmarkDrop drops a collection of 100,000 pods, about 400 MB: how long that takes, with the file in the page cache
+// and without; how long the writer's place, and with it a commit of another collection, and a read had to wait
+// meanwhile; and what an update writes before and after. Run it with -benchtime 1x -count 3.
 func BenchmarkDrop(b *testing.B) {
 	for name, cold := range map[string]bool{"cached": false, "cold": true} {
 		b.Run(name, func(b *testing.B) {

@@ -76,7 +76,8 @@ func mustFillToDrop(t *testing.T, s *store.Store, id entry.Identity) {
 	mustEnd(t, c)
 }
 
-// wantGoneOrWhole fails if a complete collection of pods lacks some, or anything is left of one that was dropped. It reports whether there is one.
+// wantGoneOrWhole fails if a complete collection of pods lacks some, or anything is left of one that was dropped. It
+// reports whether there is one.
 func wantGoneOrWhole(t *testing.T, s *store.Store) (there bool) {
 	t.Helper()
 	r, err := s.Check(t.Context())
@@ -108,8 +109,8 @@ func wantGoneOrWhole(t *testing.T, s *store.Store) (there bool) {
 	return there
 }
 
-// TestDropInSteps drops a large collection, of which copies are made at each commit, as a crash would leave the file there: in each it is gone or whole, and
-// after the next Open nothing is left of it, and its room is free.
+// TestDropInSteps drops a large collection, of which copies are made at each commit, as a crash would leave the file
+// there: in each it is gone or whole, and after the next Open nothing is left of it, and its room is free.
 func TestDropInSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -165,8 +166,8 @@ func TestDropInSteps(t *testing.T) {
 	})
 }
 
-// TestDropIsCalledOff: a Drop whose context ends has dropped the collection; what is left is removed in the background. The same collection can be made and
-// dropped again meanwhile.
+// TestDropIsCalledOff: a Drop whose context ends has dropped the collection; what is left is removed in the background.
+// The same collection can be made and dropped again meanwhile.
 func TestDropIsCalledOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -313,14 +314,16 @@ func childDrop(path string) error {
 	}
 }
 
-// TestKilledWhileDropping kills a process that drops a large collection, at random moments: it is gone or whole, nothing is left of it, and the file does not grow.
+// TestKilledWhileDropping kills a process that drops a large collection, at random moments: it is gone or whole,
+// nothing is left of it, and the file does not grow.
 func TestKilledWhileDropping(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "store")
 	random := rand.New(rand.NewPCG(3, 4))
 	kills := soaked(4, 60)
 	left, size := 0, int64(0)
-	for kill := 0; kill < kills || left == 0 && kill < 20*kills; kill++ { // more, and later ones, until one shows something
+	for kill := 0; kill < kills || left == 0 && kill < 20*kills; kill++ {
+		// more, and later ones, until one shows something
 		killChild(t, "drop", path, time.Duration(random.IntN(250_000*(1+kill/kills)))*time.Microsecond)
 		left += countDropped(t, path)
 		s := mustOpen(t, path, inSmallSteps(store.Options{}))

@@ -26,14 +26,16 @@ var (
 	// ErrOutcomeUnknown: a write or an fsync failed in a way that leaves open
 	// whether it took effect. The file is not written any more until Rebuild.
 	ErrOutcomeUnknown = errors.New("the store failed to reach the disk")
-	// ErrReplaced: another file has the store's name now, such as a backup that somebody has copied there. It is left alone.
-	// Nothing is written; what is served is in memory and in the file that was there. Move the other file away, and what the
-	// store holds is written under the name again; or end the process, and the next one opens the other file.
-	ErrReplaced = errors.New("another file has taken the place of the store's file and is left alone: move it away to have the " +
-		"store written there again, or end this process and start it again on that file")
+	// ErrReplaced: another file has the store's name now, such as a backup that somebody has copied there. It is left
+	// alone. Nothing is written; what is served is in memory and in the file that was there. Move the other file away, and
+	// what the store holds is written under the name again; or end the process, and the next one opens the other file.
+	ErrReplaced = errors.New(
+		"another file has taken the place of the store's file and is left alone: move it away to have the " +
+			"store written there again, or end this process and start it again on that file")
 	// ErrStillWriting: what was to be waited for no longer goes on: a write that the disk has not finished, or work behind
 	// it. It ends when the disk lets it, and the file stays locked by this process until then.
-	ErrStillWriting = errors.New("the disk has not finished what was begun, and the file stays locked by this process until it has")
+	ErrStillWriting = errors.New(
+		"the disk has not finished what was begun, and the file stays locked by this process until it has")
 	// ErrSlowDisk: a write has not returned for ten seconds. What changes meanwhile is in memory only.
 	ErrSlowDisk = errors.New("the disk has not finished a write for long")
 	// ErrNoIndex: there is no index of that name.

@@ -139,7 +139,7 @@ func WaitBuilds(c *Collection) { c.builds.running.Wait() }
 // IndexReady reports whether look-ups in the index need not scan.
 func IndexReady(c *Collection, index string) bool { return c.set.Load().ready[index] }
 
-// ForgetPending is what closing c does when what is pending can not be committed.
+// ForgetPending is what closing c does when what is pending cannot be committed.
 func ForgetPending(c *Collection) { c.store.dropPending(c) }
 
 // CheckContent is the part of Store.Check that looks at the contents: models check after every step.

@@ -15,13 +15,14 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestTurns: a collection that writes all the time, one index after the other, does not keep what others have pending from the file: that comes after the
-// write that is being made and the one that waits already.
+// TestTurns: a collection that writes all the time, one index after the other, does not keep what others have pending
+// from the file: that comes after the write that is being made and the one that waits already.
 func TestTurns(t *testing.T) {
 	for name, work := range map[string]func(t *testing.T, c *store.Collection, ended func() bool){
 		"indexes": func(t *testing.T, c *store.Collection, ended func() bool) {
 			for n := 0; !ended(); n++ {
-				if err := c.AddIndexers(context.Background(), cache.Indexers{fmt.Sprint(n): cache.MetaNamespaceIndexFunc}, nil); err != nil {
+				if err := c.AddIndexers(context.Background(), cache.Indexers{fmt.Sprint(n): cache.MetaNamespaceIndexFunc},
+					nil); err != nil {
 					t.Error(err)
 				}
 				store.WaitBuilds(c)

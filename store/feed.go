@@ -10,13 +10,15 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-// The change feed is the collection by sequence number: every live key once, at the number of its record, and a tombstone for each object
-// that is gone. Who has come to some number finds what has changed since behind it, and nothing else, however many objects there are. It is
-// kept while something consumes it: a durable handler (feed_places.go), or readers that are promised it (changes.go), from
-// state.feedSince on: records that are older may have no entry, and a new handler reads them by key. A delete that is dropped from it moves
-// state.feedLacks on, in the same transaction, and who has not come that far starts over.
+// The change feed is the collection by sequence number: every live key once, at the number of its record, and a
+// tombstone for each object that is gone. Who has come to some number finds what has changed since behind it, and
+// nothing else, however many objects there are. It is kept while something consumes it: a durable handler
+// (feed_places.go), or readers that are promised it (changes.go), from state.feedSince on: records that are older may
+// have no entry, and a new handler reads them by key. A delete that is dropped from it moves state.feedLacks on, in the
+// same transaction, and who has not come that far starts over.
 
-// feedWriter keeps the feed of a collection in one write transaction. All of its methods do nothing on nil: there is no feed.
+// feedWriter keeps the feed of a collection in one write transaction. All of its methods do nothing on nil: there is no
+// feed.
 type feedWriter struct {
 	w          *writer
 	seqs       *bolt.Bucket
@@ -77,7 +79,8 @@ func (w *writer) endFeed() error {
 	return w.c.dropFeed(w.bucket)
 }
 
-// breakFeed says that the feed may lack something of before. It leaves a number out, so that who has come to the last one is told so, too.
+// breakFeed says that the feed may lack something of before. It leaves a number out, so that who has come to the last
+// one is told so, too.
 func (st *state) breakFeed() {
 	st.feedLacks = st.NextSeq
 	st.NextSeq++
@@ -97,7 +100,8 @@ func (c *Collection) dropFeed(b *bolt.Bucket) error {
 	return nil
 }
 
-// seqOf returns the number that a record of x gets: the next one, unless nothing has changed but how the object is stored.
+// seqOf returns the number that a record of x gets: the next one, unless nothing has changed but how the object is
+// stored.
 func (w *writer) seqOf(x *memtable.Write, old stored) uint64 {
 	if w.feed != nil && x.SameObject && old.found {
 		return old.Seq

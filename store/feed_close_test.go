@@ -11,7 +11,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestFeedOfAClosedCollection: who has closed a collection must not begin a change feed in it behind the back of the one who has it now.
+// TestFeedOfAClosedCollection: who has closed a collection must not begin a change feed in it behind the back of the
+// one who has it now.
 func TestFeedOfAClosedCollection(t *testing.T) {
 	ctx := context.Background()
 	s := storetest.Open(t, store.Options{})
@@ -38,7 +39,8 @@ func TestFeedOfAClosedCollection(t *testing.T) {
 	}
 }
 
-// TestCloseWithDurableHandlers: who closes the store while handlers acknowledge and wait gets what they have acknowledged into the file, and they learn that it is closed.
+// TestCloseWithDurableHandlers: who closes the store while handlers acknowledge and wait gets what they have
+// acknowledged into the file, and they learn that it is closed.
 func TestCloseWithDurableHandlers(t *testing.T) {
 	for range 20 {
 		path := filepath.Join(t.TempDir(), "larder.db")

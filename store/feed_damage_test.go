@@ -12,7 +12,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// Whatever byte of what the feed keeps is another one, and wherever it is cut short: the decoder says that it is damaged and of which collection and key, and serves nothing.
+// Whatever byte of what the feed keeps is another one, and wherever it is cut short: the decoder says that it is
+// damaged and of which collection and key, and serves nothing.
 func TestEveryDamagedByteOfTheFeed(t *testing.T) {
 	const collection = "6c691bf7459bb04f8ec4"
 	stone := format.Tombstone{At: time.Unix(1_800_000_000, 0), Key: "shop/pod-1",
@@ -20,7 +21,9 @@ func TestEveryDamagedByteOfTheFeed(t *testing.T) {
 	place := func() []byte {
 		var data []byte
 		err := scratchBucket(t, func(b *bolt.Bucket) error {
-			err := putPlace(b, collection, "shipper", Place{Seq: 9, Failing: map[string]uint64{"shop/pod-1": 7}, Replaying: true, After: "shop/pod-0", Told: true, Why: ResetBehind})
+			err := putPlace(b, collection, "shipper",
+				Place{Seq: 9, Failing: map[string]uint64{"shop/pod-1": 7}, Replaying: true, After: "shop/pod-0", Told: true,
+					Why: ResetBehind})
 			data = slices.Clone(b.Get([]byte("shipper")))
 			return err
 		})
@@ -56,7 +59,8 @@ func TestEveryDamagedByteOfTheFeed(t *testing.T) {
 		bad := func(data []byte) {
 			t.Helper()
 			err := test.parse(data)
-			if !isDamaged(err) || !strings.Contains(err.Error(), test.key) || name != "document" && !strings.Contains(err.Error(), collection) {
+			if !isDamaged(err) || !strings.Contains(err.Error(), test.key) || name != "document" &&
+				!strings.Contains(err.Error(), collection) {
 				t.Errorf("%s %x: %v", name, data, err)
 			}
 		}

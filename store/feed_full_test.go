@@ -54,7 +54,8 @@ func TestForgetHandlerOfAFullFile(t *testing.T) {
 	}
 }
 
-// TestTombstonesOfAFullFile: a file that is full because of them has room again when the handlers have passed them, although what is pending does not fit before.
+// TestTombstonesOfAFullFile: a file that is full because of them has room again when the handlers have passed them,
+// although what is pending does not fit before.
 func TestTombstonesOfAFullFile(t *testing.T) {
 	o := byHand()
 	o.CommitInterval, o.MaxSize = 1<<40, 12<<20

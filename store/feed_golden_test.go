@@ -12,7 +12,8 @@ import (
 
 const goldenFeedPath = "testdata/golden-format-1-feed.larder"
 
-// writeGoldenFeed makes a golden store with a change feed: of five pods one was changed since the handler's place, one deleted and one created anew, and one fails.
+// writeGoldenFeed makes a golden store with a change feed: of five pods one was changed since the handler's place, one
+// deleted and one created anew, and one fails.
 func writeGoldenFeed(t *testing.T) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "store")
@@ -27,7 +28,8 @@ func writeGoldenFeed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	place.Replaying, place.Told, place.Failing = false, true, map[string]uint64{somePod(1).Namespace + "/" + somePod(1).Name: place.Seq}
+	place.Replaying, place.Told, place.Failing = false, true,
+		map[string]uint64{somePod(1).Namespace + "/" + somePod(1).Name: place.Seq}
 	if err := f.Acknowledge(place, resets); err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +47,8 @@ func writeGoldenFeed(t *testing.T) {
 	saveGolden(t, path, goldenFeedPath)
 }
 
-// TestGoldenFeed opens a copy of a store with a durable handler's place, tombstones and a document, as TestGolden does one without.
+// TestGoldenFeed opens a copy of a store with a durable handler's place, tombstones and a document, as TestGolden does
+// one without.
 func TestGoldenFeed(t *testing.T) {
 	if *updateGolden {
 		writeGoldenFeed(t)
@@ -72,7 +75,8 @@ func wantGoldenFeed(t *testing.T, c *store.Collection) {
 		t.Fatal(err)
 	}
 	place, _, err := f.Place()
-	if err != nil || place.Replaying || !slices.Equal(slices.Collect(maps.Keys(place.Failing)), []string{"namespace-1/pod-0001"}) {
+	if err != nil || place.Replaying || !slices.Equal(slices.Collect(maps.Keys(place.Failing)),
+		[]string{"namespace-1/pod-0001"}) {
 		t.Errorf("place %+v, %v", place, err)
 	}
 	page, err := f.Read(t.Context(), place.Seq)

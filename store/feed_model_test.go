@@ -24,7 +24,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// feedModel is a collection with durable handlers whose file is damaged, repaired and thrown back, and a server that sends again what is not in it.
+// feedModel is a collection with durable handlers whose file is damaged, repaired and thrown back, and a server that
+// sends again what is not in it.
 type feedModel struct {
 	*rapid.T
 	dir    string
@@ -73,8 +74,9 @@ func (m *feedModel) open() {
 	m.s = s
 	id := entry.Identity{GroupVersionResource: storetest.Pods.GroupVersionResource}
 	residency := rapid.SampledFrom([]store.Residency{store.All, store.None}).Draw(m.T, "residency")
-	m.c, err = s.Collection(context.Background(), id, store.CollectionOptions{Codec: storetest.PodCodec(), Indexers: byNamespaceAndColor,
-		IndexVersions: map[string]string{"color": "1", "namespace": "1"}, Residency: residency})
+	m.c, err = s.Collection(context.Background(), id,
+		store.CollectionOptions{Codec: storetest.PodCodec(), Indexers: byNamespaceAndColor,
+			IndexVersions: map[string]string{"color": "1", "namespace": "1"}, Residency: residency})
 	m.must("collection", err)
 	m.must("resident", m.c.WaitResident(context.Background()))
 	m.losses = m.c.Losses()
@@ -134,7 +136,8 @@ func (m *feedModel) change() {
 		uid, _, _ := bytes.Cut([]byte(old), []byte("@"))
 		m.rv++
 		delete(m.now, key)
-		m.send(store.Op{Type: store.Delete, Object: storetest.Pod(key, string(uid), fmt.Sprint(m.rv), storetest.ColorLabel, string(uid))})
+		m.send(store.Op{Type: store.Delete, Object: storetest.Pod(key, string(uid), fmt.Sprint(m.rv), storetest.ColorLabel,
+			string(uid))})
 	}
 	if kind == "delete" {
 		return
@@ -157,7 +160,8 @@ func (m *feedModel) send(op store.Op) {
 
 // damage spoils something in the file, and has it repaired.
 func (m *feedModel) damage() {
-	kind := rapid.SampledFrom([]string{"flip", "punch", "index", "seq", "seq entry", "tombstone", "lost tombstone", "place"}).Draw(m.T, "damage")
+	kind := rapid.SampledFrom([]string{"flip", "punch", "index", "seq", "seq entry", "tombstone", "lost tombstone",
+		"place"}).Draw(m.T, "damage")
 	n := rapid.IntRange(0, 4).Draw(m.T, "which")
 	spoilt := false
 	m.must("damageEntry", tamperWith(m.c, func(b *bolt.Bucket) (err error) {
@@ -286,7 +290,8 @@ func (v *feedView) take(t *rapid.T, p store.FeedPage) {
 	}
 }
 
-// TestFeedModel: whatever is damaged, and whenever the process dies, each handler knows in the end what the server has, and the file is sound.
+// TestFeedModel: whatever is damaged, and whenever the process dies, each handler knows in the end what the server has,
+// and the file is sound.
 func TestFeedModel(t *testing.T) {
 	quiet := logr.Discard()
 	rapid.Check(t, func(rt *rapid.T) {

@@ -13,8 +13,9 @@ import (
 // maxHandlerName is how long the name of a durable handler may be, in bytes.
 const maxHandlerName = 256
 
-// Feed registers a durable handler, or goes on with the one of that name. A name is open once at a time (ErrHandlerOpen), and none after Close (ErrClosed). The first
-// registration in a collection begins its change feed, which costs one more entry per write from then on.
+// Feed registers a durable handler, or goes on with the one of that name. A name is open once at a time
+// (ErrHandlerOpen), and none after Close (ErrClosed). The first registration in a collection begins its change feed,
+// which costs one more entry per write from then on.
 func (c *Collection) Feed(ctx context.Context, name string) (*Feed, error) {
 	if err := c.openFeed(ctx, name); err != nil {
 		return nil, fmt.Errorf("durable handler %q of %s: %w", name, c.id, err)
@@ -78,9 +79,10 @@ func (p *places) add(name string, place Place) {
 	p.all[name] = &placed{place: place, open: true}
 }
 
-// ForgetHandler frees what is kept for a durable handler: its place, and the tombstones that no other one needs. It fails with
-// ErrNoHandler if there is none of that name, with ErrHandlerOpen while it is registered, and with ErrClosed after Close. After the last one the change feed is dropped. As Drop
-// does it may take the file past Options.MaxSize, by some pages that are free afterwards.
+// ForgetHandler frees what is kept for a durable handler: its place, and the tombstones that no other one needs. It
+// fails with ErrNoHandler if there is none of that name, with ErrHandlerOpen while it is registered, and with ErrClosed
+// after Close. After the last one the change feed is dropped. As Drop does it may take the file past Options.MaxSize,
+// by some pages that are free afterwards.
 func (c *Collection) ForgetHandler(ctx context.Context, name string) error {
 	if err := c.forgetHandler(ctx, name); err != nil {
 		return fmt.Errorf("forget the durable handler %q of %s: %w", name, c.id, err)
@@ -126,7 +128,8 @@ func (p *places) forget(name string, gone bool) {
 type HandlerInfo struct {
 	Name string
 	Place
-	// Behind is how many numbers it has not acknowledged, at most so many changes; while Replaying the objects come on top.
+	// Behind is how many numbers it has not acknowledged, at most so many changes; while Replaying the objects come on
+	// top.
 	Behind uint64
 }
 
@@ -163,8 +166,8 @@ func (s *Store) Handlers(ctx context.Context, id entry.Identity) ([]HandlerInfo,
 	return r.Handlers(ctx)
 }
 
-// loadPlaces reads the places of the handlers. If one is damaged the store has failed, as it does when a record is read that is, and
-// the rebuild writes the places that are loaded here.
+// loadPlaces reads the places of the handlers. If one is damaged the store has failed, as it does when a record is read
+// that is, and the rebuild writes the places that are loaded here.
 func (c *Collection) loadPlaces(ctx context.Context) error {
 	var all map[string]Place
 	var st state
@@ -189,8 +192,8 @@ func (c *Collection) loadPlaces(ctx context.Context) error {
 	return nil //nolint:nilerr // see above
 }
 
-// renewFeed drops a feed that nobody reads, and begins anew one that a program did not keep because it knows of none: all of its handlers may have
-// missed something.
+// renewFeed drops a feed that nobody reads, and begins anew one that a program did not keep because it knows of none:
+// all of its handlers may have missed something.
 func (c *Collection) renewFeed(tx *bolt.Tx, all map[string]Place) error {
 	b, err := collectionBucket(tx, c.name)
 	if err != nil {
@@ -230,7 +233,8 @@ func (c *Collection) beginAnew(ctx context.Context) error {
 	return err
 }
 
-// reviveFeed makes the feed in a new file that of the handlers there are, who go on where they were, or begin anew if objects were lost.
+// reviveFeed makes the feed in a new file that of the handlers there are, who go on where they were, or begin anew if
+// objects were lost.
 func (c *Collection) reviveFeed(b *bolt.Bucket, st *state, lost bool) error {
 	s := c.places.snapshot()
 	if s == nil {

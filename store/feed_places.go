@@ -12,12 +12,14 @@ import (
 
 // Place is how far a durable handler has come in the change feed of a collection.
 type Place struct {
-	// Seq: every change up to it has been acknowledged, but those of Failing and, while Replaying, the objects after After.
+	// Seq: every change up to it has been acknowledged, but those of Failing and, while Replaying, the objects after
+	// After.
 	Seq uint64
-	// Failing are the keys of changes that have not been acknowledged although later ones have, with the number of the first of them. It is shared: do
-	// not modify it.
+	// Failing are the keys of changes that have not been acknowledged although later ones have, with the number of the
+	// first of them. It is shared: do not modify it.
 	Failing map[string]uint64
-	// Replaying: the handler is being told of every object, in key order, and has acknowledged those up to After. Seq stays where it was when that began.
+	// Replaying: the handler is being told of every object, in key order, and has acknowledged those up to After. Seq
+	// stays where it was when that began.
 	Replaying bool
 	After     string
 	// Told: it has been told that it begins anew.
@@ -33,7 +35,8 @@ type ResetReason string
 const (
 	// ResetNew: no handler of that name was registered.
 	ResetNew ResetReason = "new"
-	// ResetBehind: tombstones that it had not acknowledged have been dropped, since there were too many, or they were too old.
+	// ResetBehind: tombstones that it had not acknowledged have been dropped, since there were too many, or they were too
+	// old.
 	ResetBehind ResetReason = "behind"
 	// ResetDamage: the file was damaged, and objects of the collection were lost.
 	ResetDamage ResetReason = "damage"
@@ -68,10 +71,11 @@ func parsePlace(collection, name string, data []byte) (Place, error) {
 	if err != nil {
 		return Place{}, err
 	}
-	return Place{Seq: r.Seq, Failing: r.Failing, Replaying: r.Replaying, After: r.After, Told: r.Told, Why: ResetReason(r.Why)}, nil
+	return Place{Seq: r.Seq, Failing: r.Failing, Replaying: r.Replaying, After: r.After, Told: r.Told,
+		Why: ResetReason(r.Why)}, nil
 }
 
-// getPlaces returns the places of all handlers. With an error of damage, those that can not be read begin anew.
+// getPlaces returns the places of all handlers. With an error of damage, those that cannot be read begin anew.
 func getPlaces(b *bolt.Bucket, collection string) (map[string]Place, error) {
 	st, err := getState(b, collection)
 	if err != nil {
@@ -94,7 +98,8 @@ func getPlaces(b *bolt.Bucket, collection string) (map[string]Place, error) {
 	return all, errors.Join(err, bad)
 }
 
-// places are those of the handlers of an open collection. What is acknowledged is noted here and written by the next commit.
+// places are those of the handlers of an open collection. What is acknowledged is noted here and written by the next
+// commit.
 type places struct {
 	mu      sync.Mutex
 	all     map[string]*placed // guarded by mu
@@ -147,7 +152,8 @@ func (p *places) snapshot() *placesSnapshot {
 	if len(p.all) == 0 && p.retain == 0 {
 		return nil
 	}
-	s := &placesSnapshot{retain: p.retain, places: map[string]Place{}, versions: map[string]uint64{}, reset: map[string]Place{}}
+	s := &placesSnapshot{retain: p.retain, places: map[string]Place{}, versions: map[string]uint64{},
+		reset: map[string]Place{}}
 	for name, h := range p.all {
 		s.places[name] = h.place
 		if h.version != h.written {

@@ -94,10 +94,12 @@ func TestCommitKeepsAReset(t *testing.T) {
 	})
 }
 
-// TestMemoryKnowsAResetBeforeTheNextWrite: whoever writes next writes the places that memory has. If those were of before
-// a commit that has dropped what a handler had not passed, the file would have it go on as if nothing were missing.
+// TestMemoryKnowsAResetBeforeTheNextWrite: whoever writes next writes the places that memory has. If those were of
+// before a commit that has dropped what a handler had not passed, the file would have it go on as if nothing were
+// missing.
 func TestMemoryKnowsAResetBeforeTheNextWrite(t *testing.T) {
-	for name, interval := range map[string]time.Duration{"a commit of what is pending": time.Hour, "a write that does not wait": -1} {
+	for name, interval := range map[string]time.Duration{"a commit of what is pending": time.Hour,
+		"a write that does not wait": -1} {
 		t.Run(name, func(t *testing.T) {
 			s, _, few := filled(t, store.Options{CommitInterval: interval})
 			store.SetTombstoneLimit(few, 1)
@@ -276,7 +278,8 @@ func TestOneDamagedPlace(t *testing.T) {
 	}
 }
 
-// A feed that is not whole, or that nobody reads, is not gone on with: a program that knew nothing of feeds may have written meanwhile.
+// A feed that is not whole, or that nobody reads, is not gone on with: a program that knew nothing of feeds may have
+// written meanwhile.
 func TestOpenMendsTheFeed(t *testing.T) {
 	open := func(tamper func(b *bolt.Bucket) error) (*store.Store, *store.Collection) {
 		s, _, few := filled(t, store.AtOnce(store.Options{}))
@@ -321,7 +324,8 @@ func TestOpenMendsTheFeed(t *testing.T) {
 	})
 }
 
-// Changes that are kept for readers tell what was created, also after a program that knew nothing of feeds has written meanwhile.
+// Changes that are kept for readers tell what was created, also after a program that knew nothing of feeds has written
+// meanwhile.
 func TestOpenMendsTheFeedOfReaders(t *testing.T) {
 	s, _, few := filled(t, store.AtOnce(store.Options{}))
 	if err := few.RetainChanges(t.Context(), time.Hour); err != nil {

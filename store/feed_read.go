@@ -19,13 +19,14 @@ type FeedChange struct {
 	// Type is Upsert, or Delete of the object with that UID.
 	Type OpType
 	Key  string
-	// Object is the object as it is stored, or for Delete its last known state; nil if that can not be decoded.
+	// Object is the object as it is stored, or for Delete its last known state; nil if that cannot be decoded.
 	Object          runtime.Object
 	UID             string
 	ResourceVersion string
 	// Seq is the place of the change in the order of all changes of the collection.
 	Seq uint64
-	// Created is the number at which the object was stored first; 0 for Delete. What a damaged file had lost and was written again is as if created then.
+	// Created is the number at which the object was stored first; 0 for Delete. What a damaged file had lost and was
+	// written again is as if created then.
 	Created uint64
 }
 
@@ -36,11 +37,12 @@ type FeedPage struct {
 	End uint64
 	// More: there are others already.
 	More bool
-	// Unreadable are the keys of stored objects that this program can not decode. They are left out until they change.
+	// Unreadable are the keys of stored objects that this program cannot decode. They are left out until they change.
 	Unreadable []string
 }
 
-// Feed is how a durable handler reads what has been committed of a collection, and keeps its place. Its methods may be called concurrently.
+// Feed is how a durable handler reads what has been committed of a collection, and keeps its place. Its methods may be
+// called concurrently.
 type Feed struct {
 	c        *Collection
 	name     string
@@ -53,8 +55,8 @@ func (f *Feed) KeysOnly() *Feed { return &Feed{c: f.c, name: f.name, keysOnly: t
 // Place returns how far the handler has come, and how often it was set back since Feed.
 func (f *Feed) Place() (place Place, resets int, err error) { return f.c.places.get(f.name) }
 
-// Acknowledge notes the place, which the next commit writes, that of Close at the latest. It fails with ErrReset if the handler has been set back since resets was
-// true, and with ErrClosed once the collection or the store is being closed.
+// Acknowledge notes the place, which the next commit writes, that of Close at the latest. It fails with ErrReset if the
+// handler has been set back since resets was true, and with ErrClosed once the collection or the store is being closed.
 func (f *Feed) Acknowledge(place Place, resets int) error {
 	if err := f.c.places.acknowledge(f.name, resets, place); err != nil {
 		return fmt.Errorf("durable handler %q of %s: %w", f.name, f.c.id, err)
@@ -63,7 +65,8 @@ func (f *Feed) Acknowledge(place Place, resets int) error {
 	return nil
 }
 
-// Changed returns a channel that is closed after the next commit of something of the collection, when handlers are set back, and when the collection or the store is closed.
+// Changed returns a channel that is closed after the next commit of something of the collection, when handlers are set
+// back, and when the collection or the store is closed.
 func (f *Feed) Changed() <-chan struct{} { return f.c.places.nextChange() }
 
 func (p *places) nextChange() <-chan struct{} {
@@ -90,8 +93,8 @@ func (f *Feed) Close() {
 	}
 }
 
-// Read returns the changes that follow a number, in order: of a live object the last one only. A tombstone that was dropped
-// is missing; then the handler has been set back.
+// Read returns the changes that follow a number, in order: of a live object the last one only. A tombstone that was
+// dropped is missing; then the handler has been set back.
 func (f *Feed) Read(ctx context.Context, after uint64) (p FeedPage, err error) {
 	var found []feedEntry
 	err = f.c.view(ctx, func(b *bolt.Bucket) error {
@@ -113,7 +116,8 @@ func (f *Feed) Read(ctx context.Context, after uint64) (p FeedPage, err error) {
 	return p, err
 }
 
-// Objects returns the objects whose keys follow the given one, those that have not changed since upTo: for a handler that begins anew. end is the key to go on after.
+// Objects returns the objects whose keys follow the given one, those that have not changed since upTo: for a handler
+// that begins anew. end is the key to go on after.
 func (f *Feed) Objects(ctx context.Context, after string, upTo uint64) (p FeedPage, end string, err error) {
 	var found []feedEntry
 	err = f.c.view(ctx, func(b *bolt.Bucket) error {
@@ -184,8 +188,8 @@ func (f *Feed) Failing(ctx context.Context, keys map[string]uint64, upTo uint64)
 	return p, err
 }
 
-// Load returns one change, by its Type, Key and Seq, with its Object. The page is empty if the change is not there any more: the object has changed
-// since, and its new state comes with its own number.
+// Load returns one change, by its Type, Key and Seq, with its Object. The page is empty if the change is not there any
+// more: the object has changed since, and its new state comes with its own number.
 func (f *Feed) Load(ctx context.Context, c FeedChange) (p FeedPage, err error) {
 	var found []feedEntry
 	err = f.c.view(ctx, func(b *bolt.Bucket) error {
@@ -255,7 +259,9 @@ func (r *reader) liveEntry(objects *bolt.Bucket, key string, data []byte, whole 
 }
 
 // readFeed merges live objects and tombstones, which never share a number.
-func (r *reader) readFeed(b *bolt.Bucket, st state, after uint64, whole bool) (found []feedEntry, more bool, err error) {
+func (r *reader) readFeed(
+	b *bolt.Bucket, st state, after uint64, whole bool,
+) (found []feedEntry, more bool, err error) {
 	seqs, tombstones, err := r.feedBuckets(b, st)
 	if err != nil {
 		return nil, false, err
@@ -292,11 +298,13 @@ func (r *reader) readFeed(b *bolt.Bucket, st state, after uint64, whole bool) (f
 func (r *reader) filedEntry(objects *bolt.Bucket, seqKey, key []byte, whole bool) (feedEntry, error) {
 	data := objects.Get(key)
 	if data == nil {
-		return feedEntry{}, fmt.Errorf("the change feed of collection %s names %s, which is not there: %w", r.name, printable.Key(string(key)), entry.ErrDamaged)
+		return feedEntry{}, fmt.Errorf("the change feed of collection %s names %s, which is not there: %w", r.name,
+			printable.Key(string(key)), entry.ErrDamaged)
 	}
 	e, err := r.liveEntry(objects, string(key), data, whole)
 	if seq, ok := format.ParseSeqKey(seqKey); err == nil && (!ok || seq != e.Seq) {
-		err = fmt.Errorf("the change feed of collection %s has %s at %x, and its record %d: %w", r.name, printable.Key(string(key)), seqKey, e.Seq, entry.ErrDamaged)
+		err = fmt.Errorf("the change feed of collection %s has %s at %x, and its record %d: %w", r.name,
+			printable.Key(string(key)), seqKey, e.Seq, entry.ErrDamaged)
 	}
 	return e, err
 }
@@ -314,7 +322,8 @@ func (r *reader) goneEntry(seqKey, data []byte, whole bool) (feedEntry, error) {
 		t.Payload, err = r.opened(format.BucketTombstones, t.Place(), t.Header, t.Payload)
 	}
 	return feedEntry{gone: true, rawRecord: rawRecord{
-		key: t.Key, Header: t.Header, body: body{encoding: t.Encoding, payload: slices.Clone(t.Payload), size: len(t.Payload)},
+		key: t.Key, Header: t.Header, body: body{encoding: t.Encoding, payload: slices.Clone(t.Payload),
+			size: len(t.Payload)},
 	}}, err
 }
 

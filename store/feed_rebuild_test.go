@@ -60,7 +60,8 @@ func unread(t *testing.T, f *store.Feed) (keys []string) {
 	return keys
 }
 
-// A rebuild that loses nothing of a collection leaves its handlers where they were; those of one that has lost objects begin anew.
+// A rebuild that loses nothing of a collection leaves its handlers where they were; those of one that has lost objects
+// begin anew.
 func TestRebuildAndTheFeed(t *testing.T) {
 	s, many, few := filled(t, store.AtOnce(store.Options{}))
 	lost, kept := mustFeed(t, many, "lost"), mustFeed(t, few, "kept")

@@ -94,13 +94,15 @@ func TestFeedTellsWhatHasChanged(t *testing.T) {
 			apply(t, c, "3", upsert("a/x", "1"), upsert("a/y", "2"), upsert("a/z", "3"))
 			flush(t, s)
 			f := feedOf(t, c, "h")
-			wantStrings(t, "a new handler is told", catchUp(t, f), "+ a/x uid=uid-a/x rv=1", "+ a/y uid=uid-a/y rv=2", "+ a/z uid=uid-a/z rv=3")
+			wantStrings(t, "a new handler is told", catchUp(t, f), "+ a/x uid=uid-a/x rv=1", "+ a/y uid=uid-a/y rv=2",
+				"+ a/z uid=uid-a/z rv=3")
 			wantStrings(t, "then", catchUp(t, f))
 			apply(t, c, "5", upsert("a/y", "4"), upsert("a/x", "5"))
 			apply(t, c, "6", upsert("a/x", "6"))
 			apply(t, c, "8", remove("a/z", "7"), object(storetest.Pod("a/z", "another", "8")))
 			flush(t, s)
-			want := []string{"+ a/y uid=uid-a/y rv=4", "+ a/x uid=uid-a/x rv=6", "- a/z uid=uid-a/z rv=7", "+ a/z uid=another rv=8"}
+			want := []string{"+ a/y uid=uid-a/y rv=4", "+ a/x uid=uid-a/x rv=6", "- a/z uid=uid-a/z rv=7",
+				"+ a/z uid=another rv=8"}
 			wantStrings(t, "after changes", catchUp(t, f), want...)
 			apply(t, c, "9", remove("a/x", "9"))
 			flush(t, s)
@@ -121,7 +123,8 @@ func TestFeedHasTheLastState(t *testing.T) {
 	apply(t, c, "2", upsert("a/x", "2"), upsert("a/y", "2"))
 	apply(t, c, "3", remove("a/x", "3"), remove("a/y", "3"))
 	apply(t, c, "4", object(storetest.Pod("a/y", "b", "4")), object(storetest.Pod("new", "n", "4")))
-	apply(t, c, "5", store.Op{Type: store.Delete, Object: storetest.Pod("a/y", "b", "5")}, store.Op{Type: store.Delete, Object: storetest.Pod("new", "n", "5")})
+	apply(t, c, "5", store.Op{Type: store.Delete, Object: storetest.Pod("a/y", "b", "5")},
+		store.Op{Type: store.Delete, Object: storetest.Pod("new", "n", "5")})
 	apply(t, c, "6", object(storetest.Pod("a/y", "c", "6")))
 	flush(t, s)
 	wantStrings(t, "told", catchUp(t, f), "- a/x uid=uid-a/x rv=3", "- a/y uid=uid-a/y rv=3", "+ a/y uid=c rv=6")
@@ -243,7 +246,8 @@ func TestFeedAndARewritingList(t *testing.T) {
 	relist(t, c, store.ReplaceOptions{}, "3", upsert("a/x", "1"), upsert("a/y", "2"), upsert("a/z", "3"))
 	f := feedOf(t, c, "h")
 	catchUp(t, f)
-	relist(t, c, store.ReplaceOptions{Rewrite: true}, "4", upsert("a/x", "1"), upsert("a/y", "2", "default", "added"), object(storetest.Pod("a/z", "other", "4")))
+	relist(t, c, store.ReplaceOptions{Rewrite: true}, "4", upsert("a/x", "1"), upsert("a/y", "2", "default", "added"),
+		object(storetest.Pod("a/z", "other", "4")))
 	got := catchUp(t, f)
 	slices.Sort(got)
 	wantStrings(t, "told", got, "+ a/y uid=uid-a/y rv=2 default=added", "+ a/z uid=other rv=4", "- a/z uid=uid-a/z rv=3")
@@ -323,7 +327,8 @@ func TestFeedOverAnInterruptedList(t *testing.T) {
 	f = feedOf(t, c, "h")
 	changes := relist(t, c, store.ReplaceOptions{}, "5", upsert("a/y", "2"))
 	wantStrings(t, "told", catchUp(t, f), "- a/x uid=uid-a/x rv=1")
-	// Of an incomplete list nobody in this process has heard, so the other handlers are told of all that this one has, and nothing else.
+	// Of an incomplete list nobody in this process has heard, so the other handlers are told of all that this one has, and
+	// nothing else.
 	if len(changes) != 1 || changes[0].Type != cache.Added || changes[0].Key != "a/y" || changes[0].Old != nil {
 		t.Errorf("the list has changed %+v", changes)
 	}

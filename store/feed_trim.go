@@ -12,7 +12,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// Tombstones that a handler has not passed are kept up to so many, and so old. A handler behind one that is dropped begins anew.
+// Tombstones that a handler has not passed are kept up to so many, and so old. A handler behind one that is dropped
+// begins anew.
 const (
 	tombstoneCount = 100_000
 	tombstoneAge   = 7 * 24 * time.Hour
@@ -48,8 +49,8 @@ func (f *feedWriter) settle() error {
 	return nil
 }
 
-// trim drops tombstones that nobody needs, or may need any more, and moves feedLacks on with them. It returns the highest number among those that a
-// handler has not passed; 0 if there is none.
+// trim drops tombstones that nobody needs, or may need any more, and moves feedLacks on with them. It returns the
+// highest number among those that a handler has not passed; 0 if there is none.
 func (f *feedWriter) trim(s *placesSnapshot) (floor uint64, err error) {
 	passed, kept := uint64(math.MaxUint64), f.w.state.retain
 	for _, place := range s.places {
@@ -88,8 +89,9 @@ func (f *feedWriter) trim(s *placesSnapshot) (floor uint64, err error) {
 	return floor, nil
 }
 
-// makeRoom drops the tombstones that all handlers have passed, those that are retained for readers too, after a write that did not fit: it would have dropped some itself, but their pages
-// are free no sooner than in the next. The caller has the writer's place.
+// makeRoom drops the tombstones that all handlers have passed, those that are retained for readers too, after a write
+// that did not fit: it would have dropped some itself, but their pages are free no sooner than in the next. The caller
+// has the writer's place.
 func (s *Store) makeRoom() {
 	for _, c := range s.liveCollections() {
 		for c.places.any() && c.trimPassed() == nil {
@@ -134,7 +136,8 @@ func (c *Collection) trimPassed() error {
 	return err
 }
 
-// outdated reports whether a tombstone is too old, at a steady time, to be kept for one who has not passed it and has so long.
+// outdated reports whether a tombstone is too old, at a steady time, to be kept for one who has not passed it and has
+// so long.
 func outdated(tombstone []byte, now time.Time, most time.Duration) bool {
 	at, _ := format.TombstoneTime(tombstone)
 	return now.Sub(at) > most

@@ -12,8 +12,8 @@ type background struct {
 	ctx    context.Context    // guarded by mu; nil until the first needs it
 	cancel context.CancelFunc // guarded by mu
 	timer  *time.Timer        // guarded by mu; of goBackgroundAfter
-	// running is how many there are, and idle is closed when there is none any more; nil if nobody waits for that. Guarded by mu. It is no
-	// sync.WaitGroup: one may be started while close waits.
+	// running is how many there are, and idle is closed when there is none any more; nil if nobody waits for that. Guarded
+	// by mu. It is no sync.WaitGroup: one may be started while close waits.
 	running int
 	idle    chan struct{}
 }

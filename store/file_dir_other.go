@@ -10,5 +10,5 @@ const renamesOpen = false
 // nameless reports whether an open file has been removed, which is not possible here.
 func nameless(*os.File) bool { return false }
 
-// syncDir does nothing: a directory can not be synced here.
+// syncDir does nothing: a directory cannot be synced here.
 func syncDir(string) error { return nil }

@@ -21,7 +21,7 @@ func nameless(f *os.File) bool {
 	return ok && st.Nlink == 0
 }
 
-// syncDir makes the names in the directory durable. File systems that can not
+// syncDir makes the names in the directory durable. File systems that cannot
 // do it have no use for it.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)

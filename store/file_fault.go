@@ -29,7 +29,7 @@ func (e *faultError) Error() string {
 func (e *faultError) Unwrap() error { return entry.ErrDamaged }
 
 // contain runs fn. A memory fault in it (the file is mapped, and was cut
-// short or can not be read) and a panic of bbolt (a page that makes no sense)
+// short or cannot be read) and a panic of bbolt (a page that makes no sense)
 // become an error that wraps ErrDamaged. Every other panic goes on: it is a
 // mistake in a program, not in a file.
 func contain(fn func() error) (err error) {

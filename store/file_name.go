@@ -12,13 +12,13 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// keepName verifies that the store's file still has the store's name, by device and inode, before it is written. The caller has
-// the writer's place, and no handle.
+// keepName verifies that the store's file still has the store's name, by device and inode, before it is written. The
+// caller has the writer's place, and no handle.
 //
-// If nothing has the name, the file was removed or moved away, and what the open one holds is written anew under the name.
-// Another file of that name is somebody else's: it is left alone, and the error wraps ErrReplaced. Both are looked at again
-// before each write, so that whoever moves the other file away, or the first one back, need not start the process again.
-// After a copy that has failed, though, writes fail for some seconds without another.
+// If nothing has the name, the file was removed or moved away, and what the open one holds is written anew under the
+// name. Another file of that name is somebody else's: it is left alone, and the error wraps ErrReplaced. Both are
+// looked at again before each write, so that whoever moves the other file away, or the first one back, need not start
+// the process again. After a copy that has failed, though, writes fail for some seconds without another.
 //
 // Who may not look into the directory any more goes on with the open file while that has a name somewhere.
 func (s *Store) keepName(ctx context.Context) error {
@@ -75,8 +75,8 @@ func whereabouts(f *os.File) string {
 	return "the file that is open"
 }
 
-// writeAnew copies the open file, which has lost its name, to a new one of that name. It is as safe as a compaction: the copy is
-// on the disk before it gets the name, and it never takes the name from another file.
+// writeAnew copies the open file, which has lost its name, to a new one of that name. It is as safe as a compaction:
+// the copy is on the disk before it gets the name, and it never takes the name from another file.
 func (s *Store) writeAnew(ctx context.Context) error {
 	if err := makeDir(filepath.Dir(s.real)); err != nil {
 		return err
@@ -92,7 +92,8 @@ func (s *Store) writeAnew(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.logger().Error(nil, "The store's file was removed while it was open: what it held has been written anew under its name", "to", s.real)
+	s.logger().Error(nil,
+		"The store's file was removed while it was open: what it held has been written anew under its name", "to", s.real)
 	s.retire(old, nil)
 	return nil
 }
@@ -124,15 +125,15 @@ func (s *Store) replaceRemoved(ctx context.Context, old *handle) error {
 	return nil
 }
 
-// A copy of a file that was removed, if it fails, is not begun again before the first of these has passed; it doubles up
-// to the other.
+// A copy of a file that was removed, if it fails, is not begun again before the first of these has passed; it doubles
+// up to the other.
 const (
 	anewRetry    = time.Second
 	anewRetryMax = time.Minute
 )
 
-// anew is when a copy of a file that was removed may be begun again, since a large one takes the disk for long. It belongs
-// to who has the writer's place.
+// anew is when a copy of a file that was removed may be begun again, since a large one takes the disk for long. It
+// belongs to who has the writer's place.
 type anew struct {
 	err  error // of the last copy
 	wait time.Duration
@@ -160,9 +161,9 @@ func (s *Store) moveIn(fresh *handle) {
 	s.takeIntoUseLocked(fresh)
 }
 
-// retire closes a file that the store uses no more, once those who read it are done. Nobody waits for that but Close. If the
-// file that replaced it is sealed with key alone, the other keys are forgotten then; they stay in memory while another file is
-// being retired.
+// retire closes a file that the store uses no more, once those who read it are done. Nobody waits for that but Close.
+// If the file that replaced it is sealed with key alone, the other keys are forgotten then; they stay in memory while
+// another file is being retired.
 func (s *Store) retire(old *handle, key *seal.DataKey) {
 	s.retiring.Add(1)
 	s.goBackground("close the file that has been replaced", func(context.Context) {

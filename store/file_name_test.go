@@ -38,7 +38,8 @@ func stored(t *testing.T, path string) []string {
 	return append(list(t, c), infoOf(t, c).ResourceVersion)
 }
 
-// TestRemovedFile: what a store holds is written anew under its name when the file has been removed, with all that it held.
+// TestRemovedFile: what a store holds is written anew under its name when the file has been removed, with all that it
+// held.
 func TestRemovedFile(t *testing.T) {
 	for name, lose := range map[string]func(path string) error{
 		"removed":               os.Remove,
@@ -65,7 +66,8 @@ func TestRemovedFile(t *testing.T) {
 			if err := s.Close(); err != nil {
 				t.Error(err)
 			}
-			wantStrings(t, "the next process finds", stored(t, path), "a/x uid=uid-a/x rv=1 color=red", "a/z uid=uid-a/z rv=6 color=blue", "7")
+			wantStrings(t, "the next process finds", stored(t, path), "a/x uid=uid-a/x rv=1 color=red",
+				"a/z uid=uid-a/z rv=6 color=blue", "7")
 		})
 	}
 }
@@ -81,8 +83,8 @@ func (u unwrapping) Unwrap(ctx context.Context, id string, wrapped []byte) ([]by
 	return u.KeyProvider.Unwrap(ctx, id, wrapped)
 }
 
-// TestRemovedWhileOpened: a file that is removed while it is being opened is written anew by the first write, as one that
-// is removed later.
+// TestRemovedWhileOpened: a file that is removed while it is being opened is written anew by the first write, as one
+// that is removed later.
 func TestRemovedWhileOpened(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
 	e := podKeys(t)
@@ -107,7 +109,8 @@ func TestRemovedWhileOpened(t *testing.T) {
 		t.Fatalf("removed: %v; %v", removed, err)
 	}
 	_, c = open()
-	wantStrings(t, "the next process finds", append(list(t, c), infoOf(t, c).ResourceVersion), "a/x uid=uid-a/x rv=1", "a/y uid=uid-a/y rv=6", "6")
+	wantStrings(t, "the next process finds", append(list(t, c), infoOf(t, c).ResourceVersion), "a/x uid=uid-a/x rv=1",
+		"a/y uid=uid-a/y rv=6", "6")
 }
 
 // TestRemovedBeforeClose: also where nothing is written any more.
@@ -143,8 +146,8 @@ func replaced(t *testing.T) (s *store.Store, c *store.Collection, path string, b
 	return s, c, path, readFile(t, path)
 }
 
-// TestReplacedFile: another file of the store's name is never written, what is held goes on being served, and whoever asks is
-// told.
+// TestReplacedFile: another file of the store's name is never written, what is held goes on being served, and whoever
+// asks is told.
 func TestReplacedFile(t *testing.T) {
 	s, c, path, backup := replaced(t)
 	apply(t, c, "7", upsert("a/z", "7"))
@@ -167,11 +170,12 @@ func TestReplacedFile(t *testing.T) {
 		t.Error("the other file was written")
 	}
 	wantStrings(t, "the next process finds", stored(t, path), "a/x uid=uid-a/x rv=1", "5")
-	wantStrings(t, "the file that was there has", stored(t, path+"-away"), "a/x uid=uid-a/x rv=1", "a/y uid=uid-a/y rv=6", "6")
+	wantStrings(t, "the file that was there has", stored(t, path+"-away"), "a/x uid=uid-a/x rv=1", "a/y uid=uid-a/y rv=6",
+		"6")
 }
 
-// namesBoth reports whether an error names the file of that many bytes that has the path, and the open one, which was moved
-// away, if the system tells.
+// namesBoth reports whether an error names the file of that many bytes that has the path, and the open one, which was
+// moved away, if the system tells.
 func namesBoth(err error, path string, size int) bool {
 	own := path + "-away"
 	if runtime.GOOS != "linux" {
@@ -191,7 +195,8 @@ func TestReplacedBeforeClose(t *testing.T) {
 	}
 }
 
-// TestReplacedFileIsMovedAway: the store is written again as soon as it can be: under its name, or to the file that was there.
+// TestReplacedFileIsMovedAway: the store is written again as soon as it can be: under its name, or to the file that was
+// there.
 func TestReplacedFileIsMovedAway(t *testing.T) {
 	for name, back := range map[string]func(path string) error{
 		"moved away": func(path string) error { return os.Rename(path, path+"-other") },
@@ -234,8 +239,8 @@ func lock(t *testing.T, dir string) (unlock func()) {
 	return unlock
 }
 
-// TestLockedDirectory: a store whose directory may not be looked into any more goes on with the file that it has open, and
-// says so once.
+// TestLockedDirectory: a store whose directory may not be looked into any more goes on with the file that it has open,
+// and says so once.
 func TestLockedDirectory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d", "s.db")
 	var logged []string
@@ -284,8 +289,8 @@ func TestRemovedInALockedDirectory(t *testing.T) {
 	wantStrings(t, "the next process finds", stored(t, path), "a/x uid=uid-a/x rv=1", "a/y uid=uid-a/y rv=6", "6")
 }
 
-// TestWritingAnewFails: a copy that cannot be made, here since it would be larger than the store may be, is not begun again
-// by each write; after a while one tries.
+// TestWritingAnewFails: a copy that cannot be made, here since it would be larger than the store may be, is not begun
+// again by each write; after a while one tries.
 func TestWritingAnewFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "s.db")

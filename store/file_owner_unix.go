@@ -8,8 +8,9 @@ import (
 	"syscall"
 )
 
-// keepOwner gives a file that is to replace another its owner, group and mode. Where nothing differs nothing is called: a sandbox may forbid it. A group that
-// can not be kept gets no access, and neither does the one in its place; an owner that can not be kept is an error.
+// keepOwner gives a file that is to replace another its owner, group and mode. Where nothing differs nothing is called:
+// a sandbox may forbid it. A group that cannot be kept gets no access, and neither does the one in its place; an owner
+// that cannot be kept is an error.
 func keepOwner(old, fresh *os.File) error {
 	was, err := old.Stat()
 	if err != nil {
@@ -24,7 +25,7 @@ func keepOwner(old, fresh *os.File) error {
 	if uid != -1 || gid != -1 {
 		switch err := fresh.Chown(uid, gid); {
 		case err != nil && uid != -1:
-			return fmt.Errorf("the new file can not be given to the owner of the old one: %w", err)
+			return fmt.Errorf("the new file cannot be given to the owner of the old one: %w", err)
 		case err != nil:
 			mode &^= 0o070
 		}
@@ -33,7 +34,7 @@ func keepOwner(old, fresh *os.File) error {
 		return nil
 	}
 	if err := fresh.Chmod(mode); err != nil {
-		return fmt.Errorf("the new file can not be given the mode of the old one: %w", err)
+		return fmt.Errorf("the new file cannot be given the mode of the old one: %w", err)
 	}
 	return nil
 }

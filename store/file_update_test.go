@@ -66,7 +66,7 @@ func TestMaxSize(t *testing.T) {
 	}
 }
 
-// TestNoSpaceIsTold covers the errors that can not be caused here, and bbolt's that have lost theirs.
+// TestNoSpaceIsTold covers the errors that cannot be caused here, and bbolt's that have lost theirs.
 func TestNoSpaceIsTold(t *testing.T) {
 	commit := func(err error) error {
 		s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{})
@@ -74,7 +74,8 @@ func TestNoSpaceIsTold(t *testing.T) {
 		return put(s, nil, "k")
 	}
 	for _, errno := range noSpaceErrors() {
-		for _, err := range []error{errno, fmt.Errorf("write x: %w", errno), errors.New("file resize error: " + errno.Error())} {
+		for _, err := range []error{errno, fmt.Errorf("write x: %w", errno),
+			errors.New("file resize error: " + errno.Error())} {
 			if got := commit(err); !errors.Is(got, store.ErrNoSpace) || errors.Is(got, store.ErrOutcomeUnknown) {
 				t.Errorf("%q: %v", err, got)
 			}

@@ -17,8 +17,8 @@ const stepBytes = 1 << 20
 
 // walkPages walks the pages by steps, each a read transaction of its own: one that lasted would keep pages from being
 // used again, and a write that makes the mapping larger would wait for it. It tells p, if that is not nil, what each
-// step has read. It reads the file, not the mapping. If it finds something, the writing of the file that has it stops; it
-// ends if that is replaced by another, of which what has been found says nothing.
+// step has read. It reads the file, not the mapping. If it finds something, the writing of the file that has it stops;
+// it ends if that is replaced by another, of which what has been found says nothing.
 func (s *Store) walkPages(ctx context.Context, p *pace) ([]string, error) {
 	var steps boltcheck.Steps
 	var damaged *handle
@@ -138,7 +138,8 @@ func (s *Store) verifyInBackground(ctx context.Context, clean bool) {
 	case err != nil:
 		s.logger().Error(err, "The store's pages could not be verified", "closedCleanly", clean)
 	case len(problems) > 0:
-		s.logger().Error(pagesError(s.path, problems), "The store is damaged: it is not written any more", "closedCleanly", clean)
+		s.logger().Error(pagesError(s.path, problems), "The store is damaged: it is not written any more", "closedCleanly",
+			clean)
 	default:
 		s.logger().V(2).Info("The store's pages are good", "closedCleanly", clean, "took", time.Since(start))
 	}

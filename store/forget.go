@@ -69,7 +69,8 @@ func (s *Store) forget(ctx context.Context) error {
 	return s.flushUsed(ctx)
 }
 
-// isUnused reports whether nobody has used the collection for so long that it is dropped. When it was used is exact to a day.
+// isUnused reports whether nobody has used the collection for so long that it is dropped. When it was used is exact to
+// a day.
 func (s *Store) isUnused(st state) bool {
 	keep, unused := s.o.forgetAfter(), s.steadyNow().Sub(st.usedAt)
 	return keep > 0 && unused > usedWithin && unused-usedWithin > keep // a sum might be more than there is
@@ -95,8 +96,9 @@ func (s *Store) forgetOne(ctx context.Context, info Info) error {
 	return err
 }
 
-// usedNotes are the collections that have been opened and whose Info does not say so for today: by name, when, by both clocks. They are written with the next commit of what is
-// pending, or by Close: a write for each of hundreds that are opened together would take a slow disk seconds. The zero value is ready.
+// usedNotes are the collections that have been opened and whose Info does not say so for today: by name, when, by both
+// clocks. They are written with the next commit of what is pending, or by Close: a write for each of hundreds that are
+// opened together would take a slow disk seconds. The zero value is ready.
 type usedNotes struct {
 	mu sync.Mutex
 	at map[string]times // guarded by mu
@@ -128,7 +130,8 @@ func (s *Store) noteUsed(ctx context.Context, name string) error {
 			return err
 		}
 		st, err := getState(b, name)
-		if err == nil && (now.wall.Sub(st.LastUsed).Abs() >= usedWithin || now.steady.Sub(st.usedAt) >= usedWithin) { // the clock may have been set back
+		if err == nil && (now.wall.Sub(st.LastUsed).Abs() >= usedWithin || now.steady.Sub(st.usedAt) >= usedWithin) {
+			// the clock may have been set back
 			s.usedNotes.add(map[string]times{name: now})
 		}
 		return err

@@ -27,8 +27,8 @@ func wantSame(t *testing.T, c *store.Collection, when, rv string) {
 	}
 }
 
-// After a write that readers of the file may see or not, what is served is what the collection was given: Info and objects
-// agree, before the file is rebuilt and after it.
+// After a write that readers of the file may see or not, what is served is what the collection was given: Info and
+// objects agree, before the file is rebuilt and after it.
 func TestServedAfterAnUnknownOutcome(t *testing.T) {
 	list := func(t *testing.T, c *store.Collection, rv string) error {
 		r, err := c.BeginReplace(t.Context(), store.ReplaceOptions{})

@@ -191,7 +191,8 @@ func copyGolden(t *testing.T, golden string) (path string) {
 
 func wantGolden(t *testing.T, s *store.Store) {
 	t.Helper()
-	if r, err := s.Check(t.Context()); err != nil || len(r.Problems) > 0 || r.Collections != 3 || r.Objects != goldenPods+goldenWidgetCount {
+	if r, err := s.Check(t.Context()); err != nil || len(r.Problems) > 0 || r.Collections != 3 ||
+		r.Objects != goldenPods+goldenWidgetCount {
 		t.Errorf("check: %+v, %v", r, err)
 	}
 	podsOf := mustCollection(t, s, pods())
@@ -217,7 +218,8 @@ func wantGolden(t *testing.T, s *store.Store) {
 		t.Fatal(err)
 	}
 	n, info := count(t, widgets)
-	if n != goldenWidgetCount || info.ResourceVersion != "400" || info.Attributes.ClusterID != "golden" || info.Resource.Kind != "Widget" {
+	if n != goldenWidgetCount || info.ResourceVersion != "400" || info.Attributes.ClusterID != "golden" ||
+		info.Resource.Kind != "Widget" {
 		t.Errorf("%d widgets, %+v", n, info)
 	}
 	for i := range goldenWidgetCount {

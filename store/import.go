@@ -17,12 +17,13 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// Import makes a store of records, such as Store.Records and a snapshot have them: Begin, Add for each record in key order, and End for each collection, then Commit. It writes
-// about 4 MiB at a time and holds as much.
+// Import makes a store of records, such as Store.Records and a snapshot have them: Begin, Add for each record in key
+// order, and End for each collection, then Commit. It writes about 4 MiB at a time and holds as much.
 //
-// The file gets its name when all is on the disk, in one step. Until then it is <path>.new-*, and nobody else can open a store at path (ErrLocked); if the process dies
-// the next Import or Open for writing removes it. A collection opened in the new store resumes from its resourceVersion, with no list and no relist that rewrites, if its
-// Attributes are what the program has; indexes are built in the background as new ones are.
+// The file gets its name when all is on the disk, in one step. Until then it is <path>.new-*, and nobody else can open
+// a store at path (ErrLocked); if the process dies the next Import or Open for writing removes it. A collection opened
+// in the new store resumes from its resourceVersion, with no list and no relist that rewrites, if its Attributes are
+// what the program has; indexes are built in the background as new ones are.
 //
 // An Import is used by one goroutine. Once a method has failed only Abort is of use.
 type Import struct {
@@ -55,8 +56,8 @@ type ImportCollection struct {
 	Seal bool
 }
 
-// ImportState is the state of a collection that an Import has made: fields of Info. One that is Complete must have a ResourceVersion, or say
-// by MustRelist why it can not be resumed.
+// ImportState is the state of a collection that an Import has made: fields of Info. One that is Complete must have a
+// ResourceVersion, or say by MustRelist why it cannot be resumed.
 type ImportState struct {
 	ResourceVersion string
 	Complete        bool
@@ -68,15 +69,17 @@ type ImportState struct {
 func (st ImportState) validate() error {
 	switch {
 	case st.ResourceVersion != "" && !entry.ComparableRV(st.ResourceVersion):
-		return fmt.Errorf("its resourceVersion %q can not be compared with others; leave it empty and say so with MustRelist", st.ResourceVersion)
+		return fmt.Errorf("its resourceVersion %q cannot be compared with others; leave it empty and say so with MustRelist",
+			st.ResourceVersion)
 	case st.Complete && st.ResourceVersion == "" && st.MustRelist == "":
 		return errors.New("it is complete, and has neither a resourceVersion nor a reason to list it anew (MustRelist)")
 	}
 	return nil
 }
 
-// NewImport begins a store at path, in a directory that it makes if there is none. It fails with ErrExists if there is anything at path, with ErrLocked while another process opens
-// a store there or makes one, and with ErrNoSpace. ctx bounds the wait for the former, beside LockTimeout.
+// NewImport begins a store at path, in a directory that it makes if there is none. It fails with ErrExists if there is
+// anything at path, with ErrLocked while another process opens a store there or makes one, and with ErrNoSpace. ctx
+// bounds the wait for the former, beside LockTimeout.
 func NewImport(ctx context.Context, path string, o ImportOptions) (*Import, error) {
 	i, err := newImport(ctx, path, o)
 	if err != nil {
@@ -182,7 +185,8 @@ func (i *Import) clean() error {
 	return errors.Join(err, i.mark.release())
 }
 
-// Commit gives the store its name, once everything is on the disk. If it fails nothing is left, with ErrExists if a file of that name has appeared meanwhile: that is left alone.
+// Commit gives the store its name, once everything is on the disk. If it fails nothing is left, with ErrExists if a
+// file of that name has appeared meanwhile: that is left alone.
 func (i *Import) Commit(ctx context.Context) error {
 	if i.done {
 		return fmt.Errorf("make the store %s: it has been committed or aborted", i.path)
@@ -215,7 +219,8 @@ func (i *Import) commit(ctx context.Context) error {
 	}
 	i.done = true
 	if err := syncDir(filepath.Dir(i.path)); err != nil {
-		i.store.logger().Error(err, "The directory could not be synced: a crash of the machine may take the new store's name away")
+		i.store.logger().Error(err,
+			"The directory could not be synced: a crash of the machine may take the new store's name away")
 	}
 	if err := i.clean(); err != nil {
 		i.store.logger().Error(err, "The mark beside the store could not be removed; the next process will verify the store")
@@ -241,7 +246,8 @@ func (i *Import) count(ctx context.Context) error {
 		}
 	}
 	if len(found.Problems) > 0 {
-		return fmt.Errorf("what was written is not what is there, the disk may be failing: %s: %w", found.Problems[0], entry.ErrDamaged)
+		return fmt.Errorf("what was written is not what is there, the disk may be failing: %s: %w", found.Problems[0],
+			entry.ErrDamaged)
 	}
 	return nil
 }
@@ -249,8 +255,8 @@ func (i *Import) count(ctx context.Context) error {
 // nameTries bounds how often a name is tried that others take and give up meanwhile.
 const nameTries = 10
 
-// takeName gives a file the name to, unless something has that: with a link, which never replaces a file, and where there are none by looking first. The mark is held, so it is no store
-// that comes in between.
+// takeName gives a file the name to, unless something has that: with a link, which never replaces a file, and where
+// there are none by looking first. The mark is held, so it is no store that comes in between.
 func takeName(from, to string) error { return linkName(from, to, os.Link) }
 
 func linkName(from, to string, link func(from, to string) error) error {

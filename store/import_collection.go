@@ -56,7 +56,8 @@ func (i *Import) begin(ctx context.Context, id entry.Identity, what ImportCollec
 		return err
 	}
 	c, err := i.store.Collection(ctx, id, CollectionOptions{
-		Codec: rawCodec{what.Attributes.Codec}, Resource: what.Resource, Residency: None, Compression: i.compression, Seal: what.Seal,
+		Codec: rawCodec{what.Attributes.Codec}, Resource: what.Resource, Residency: None, Compression: i.compression,
+		Seal: what.Seal,
 	})
 	if err != nil {
 		return err
@@ -72,9 +73,11 @@ func (i *Import) Add(ctx context.Context, r entry.Entry) error {
 	if err == nil {
 		i.last = r.Key
 		i.writes = append(i.writes, &importWrite{
-			Write: memtable.Write{Key: r.Key, UID: r.UID, RV: r.ResourceVersion, Payload: bytes.Clone(r.Payload)}, encoding: r.Encoding,
+			Write:    memtable.Write{Key: r.Key, UID: r.UID, RV: r.ResourceVersion, Payload: bytes.Clone(r.Payload)},
+			encoding: r.Encoding,
 		})
-		if i.bytes += importOverhead + len(r.Key) + len(r.UID) + len(r.ResourceVersion) + len(r.Encoding) + len(r.Payload); i.bytes >= salvageBytes {
+		if i.bytes += importOverhead + len(r.Key) + len(r.UID) + len(r.ResourceVersion) + len(r.Encoding) +
+			len(r.Payload); i.bytes >= salvageBytes {
 			err = i.flush(ctx, nil)
 		}
 	}
@@ -84,17 +87,20 @@ func (i *Import) Add(ctx context.Context, r entry.Entry) error {
 	return nil
 }
 
-// refuse returns why a record can not be added.
+// refuse returns why a record cannot be added.
 func (i *Import) refuse(r entry.Entry) error {
 	switch {
 	case i.done || i.c == nil:
 		return errors.New("no collection has been begun")
 	case len(r.Key) == 0 || len(r.Key) > format.MaxKeyLen:
-		return fmt.Errorf("a key of %d bytes, %s: only 1 to %d bytes can be stored", len(r.Key), printable.Key(r.Key), format.MaxKeyLen)
+		return fmt.Errorf("a key of %d bytes, %s: only 1 to %d bytes can be stored", len(r.Key), printable.Key(r.Key),
+			format.MaxKeyLen)
 	case r.Key <= i.last:
-		return fmt.Errorf("key %s comes after %s: records must be in key order, each once", printable.Key(r.Key), printable.Key(i.last))
+		return fmt.Errorf("key %s comes after %s: records must be in key order, each once", printable.Key(r.Key),
+			printable.Key(i.last))
 	case max(len(r.UID), len(r.ResourceVersion), len(r.Encoding)) > maxMark:
-		return fmt.Errorf("record %s has a UID, resourceVersion or encoding of more than the %d bytes that can be stored", printable.Key(r.Key), maxMark)
+		return fmt.Errorf("record %s has a UID, resourceVersion or encoding of more than the %d bytes that can be stored",
+			printable.Key(r.Key), maxMark)
 	case r.Encoding == "":
 		return fmt.Errorf("record %s does not say in which encoding it is", printable.Key(r.Key))
 	}

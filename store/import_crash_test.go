@@ -57,15 +57,16 @@ func importPods(path string) error {
 	return i.Commit(ctx)
 }
 
-// TestKilledWhileImporting kills a process that makes stores, at random moments: there is a whole one, or none, and what is left beside it goes away
-// with the next open or import.
+// TestKilledWhileImporting kills a process that makes stores, at random moments: there is a whole one, or none, and
+// what is left beside it goes away with the next open or import.
 func TestKilledWhileImporting(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "store")
 	random := rand.New(rand.NewPCG(9, 10))
 	kills := soaked(5, 200)
 	whole, debris := 0, 0
-	for kill := 0; kill < kills || debris == 0 && kill < 20*kills; kill++ { // more, and later ones, until one shows something
+	for kill := 0; kill < kills || debris == 0 && kill < 20*kills; kill++ {
+		// more, and later ones, until one shows something
 		killChild(t, "import", path, time.Duration(random.IntN(250_000*(1+kill/kills)))*time.Microsecond)
 		debris += min(len(disk.Beside(path, disk.SuffixNew)), 1)
 		if _, err := os.Lstat(path); err == nil {

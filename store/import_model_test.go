@@ -17,12 +17,14 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestImportModel: a collection that is carried to another store again and again, by Records and Import, is what it was.
+// TestImportModel: a collection that is carried to another store again and again, by Records and Import, is what it
+// was.
 func TestImportModel(t *testing.T) {
 	t.Parallel()
 	dir, files := t.TempDir(), 0
 	rapid.Check(t, func(t *rapid.T) {
-		runImportModel(t, dir, &files, rapid.SampledFrom([]store.Compression{store.NoCompression, store.Zstd}).Draw(t, "compression"))
+		runImportModel(t, dir, &files, rapid.SampledFrom([]store.Compression{store.NoCompression, store.Zstd}).Draw(t,
+			"compression"))
 	})
 }
 
@@ -56,7 +58,8 @@ func runImportModel(t *rapid.T, dir string, files *int, compression store.Compre
 			}
 			var err error
 			c, err = s.Collection(ctx, storetest.Pods, store.CollectionOptions{
-				Codec: storetest.PodCodec(), Indexers: indexers, IndexVersions: versions, Residency: store.None, Compression: compression,
+				Codec: storetest.PodCodec(), Indexers: indexers, IndexVersions: versions, Residency: store.None,
+				Compression: compression,
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -93,14 +96,16 @@ func carry(t *rapid.T, s *store.Store, path string, compression store.Compressio
 		t.Fatal(err)
 	}
 	for _, info := range infos {
-		err := i.Begin(ctx, store.ImportCollection{Identity: info.Identity, Attributes: info.Attributes, Resource: info.Resource})
+		err := i.Begin(ctx, store.ImportCollection{Identity: info.Identity, Attributes: info.Attributes,
+			Resource: info.Resource})
 		if err == nil {
 			err = s.Records(ctx, info.Identity, "", func(r entry.Entry) error { return i.Add(ctx, r) })
 		}
 		n := 0
 		if err == nil {
 			n, err = i.End(ctx, store.ImportState{
-				ResourceVersion: info.ResourceVersion, Complete: info.Complete, MustRelist: info.MustRelist, LastContact: info.LastContact,
+				ResourceVersion: info.ResourceVersion, Complete: info.Complete, MustRelist: info.MustRelist,
+				LastContact: info.LastContact,
 			})
 		}
 		if err != nil || n != info.Objects {

@@ -108,7 +108,8 @@ func TestImport(t *testing.T) {
 		t.Errorf("%d pods in a namespace, ready %v, %v", len(objs), store.IndexReady(c, cache.NamespaceIndex), err)
 	}
 	want, got := mustInfo(t, many), mustInfo(t, c)
-	if got.ResourceVersion != "9000" || !got.Complete || got.MustRelist != "" || got.Objects != 1000 || !got.LastContact.Equal(contact) ||
+	if got.ResourceVersion != "9000" || !got.Complete || got.MustRelist != "" || got.Objects != 1000 ||
+		!got.LastContact.Equal(contact) ||
 		got.Attributes != want.Attributes || len(got.Newest) != 8 || got.Newest[0] != want.Newest[0] || got.NextSeq != 1001 {
 		t.Errorf("%+v,\nwant %+v", got, want)
 	}
@@ -210,7 +211,8 @@ func wantEqualObjects(t *testing.T, a, b *store.Collection) {
 		t.Fatalf("%d and %d objects", len(as), len(bs))
 	}
 	for i := range as {
-		if x, y := as[i], bs[i]; x.Key != y.Key || x.UID != y.UID || x.ResourceVersion != y.ResourceVersion || x.Encoding != y.Encoding || string(x.Payload) != string(y.Payload) {
+		if x, y := as[i], bs[i]; x.Key != y.Key || x.UID != y.UID || x.ResourceVersion != y.ResourceVersion ||
+			x.Encoding != y.Encoding || string(x.Payload) != string(y.Payload) {
 			t.Fatalf("%s and %s differ", x.Key, y.Key)
 		}
 	}
@@ -232,7 +234,7 @@ func TestImportRefuses(t *testing.T) {
 	}{
 		"no identity": {func(i *store.Import) error { return i.Begin(ctx, store.ImportCollection{}) },
 			"must not be empty"},
-		"a resourceVersion":   {ends(store.ImportState{ResourceVersion: "x1"}), "can not be compared"},
+		"a resourceVersion":   {ends(store.ImportState{ResourceVersion: "x1"}), "cannot be compared"},
 		"no resourceVersion":  {ends(store.ImportState{Complete: true}), "neither"},
 		"a record before all": {func(i *store.Import) error { return i.Add(ctx, record("a/b")) }, "begun"},
 		"an end before all": {func(i *store.Import) error { _, err := i.End(ctx, store.ImportState{}); return err },
@@ -296,7 +298,8 @@ func TestImportRefuses(t *testing.T) {
 	}
 }
 
-// TestImportWhereAFileIs: it is left alone, whether it was there before or comes meanwhile; and nobody can open a store there meanwhile.
+// TestImportWhereAFileIs: it is left alone, whether it was there before or comes meanwhile; and nobody can open a store
+// there meanwhile.
 func TestImportWhereAFileIs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	i, err := store.NewImport(t.Context(), path, store.ImportOptions{})

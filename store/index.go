@@ -121,7 +121,8 @@ func (s *indexSet) workingTerms(obj any) map[string][]string {
 	return terms
 }
 
-// residentTerms is workingTerms for an object that comes from the file, whose record has the terms of indexes that are ready.
+// residentTerms is workingTerms for an object that comes from the file, whose record has the terms of indexes that are
+// ready.
 func (s *indexSet) residentTerms(stored map[string][]string, obj any) map[string][]string {
 	terms := make(map[string][]string, len(s.funcs))
 	for name, fn := range s.funcs {

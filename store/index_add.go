@@ -56,7 +56,9 @@ type grownTerms struct {
 }
 
 // pendingTerms returns the terms of all that is pending now; those that have been computed before it takes from known.
-func (c *Collection) pendingTerms(added *indexSet, known map[*memtable.Write]map[string][]string) map[*memtable.Write]map[string][]string {
+func (c *Collection) pendingTerms(
+	added *indexSet, known map[*memtable.Write]map[string][]string,
+) map[*memtable.Write]map[string][]string {
 	terms := map[*memtable.Write]map[string][]string{}
 	for _, x := range c.overlay.All() {
 		have, ok := known[x]
@@ -86,7 +88,8 @@ func (c *Collection) addedTerms(added *indexSet, x *memtable.Write) map[string][
 			values, err = indexValues(name, fn, obj)
 		}
 		if err != nil {
-			c.store.logger().Error(err, "An object is not in the index: the index function failed", "collection", c.id.String(), "key", x.Key)
+			c.store.logger().Error(err, "An object is not in the index: the index function failed", "collection", c.id.String(),
+				"key", x.Key)
 		}
 		if delete(terms, name); len(values) > 0 {
 			terms[name] = values
@@ -95,9 +98,12 @@ func (c *Collection) addedTerms(added *indexSet, x *memtable.Write) map[string][
 	return terms
 }
 
-// addComputed puts the functions in place, unless something has become pending since the terms were computed. Batches wait
-// for no disk meanwhile, but nothing is committed: what is pending must have its terms when the file has the index.
-func (c *Collection) addComputed(ctx context.Context, added *indexSet, indexers cache.Indexers, versions map[string]string, terms grownTerms) (bool, error) {
+// addComputed puts the functions in place, unless something has become pending since the terms were computed. Batches
+// wait for no disk meanwhile, but nothing is committed: what is pending must have its terms when the file has the
+// index.
+func (c *Collection) addComputed(
+	ctx context.Context, added *indexSet, indexers cache.Indexers, versions map[string]string, terms grownTerms,
+) (bool, error) {
 	if err := c.lockWrites(ctx); err != nil {
 		return false, err
 	}

@@ -78,8 +78,8 @@ func (c *Collection) startBuild() {
 	})
 }
 
-// start calls fn in a goroutine that stop and the closing of the store cancel and wait for. After stop fn gets a context
-// that is cancelled already.
+// start calls fn in a goroutine that stop and the closing of the store cancel and wait for. After stop fn gets a
+// context that is cancelled already.
 func (b *builds) start(s *Store, name string, fn func(ctx context.Context)) {
 	b.mu.Lock()
 	stopped := b.stopped
@@ -208,7 +208,8 @@ func (c *Collection) buildRead(ctx context.Context, from string) (records []buil
 			if err != nil {
 				return err
 			}
-			records = append(records, buildRecord{rawRecord: record, lacks: lacksEntries(b.Bucket(format.BucketIndex), record.key, stored.Terms)})
+			records = append(records, buildRecord{rawRecord: record,
+				lacks: lacksEntries(b.Bucket(format.BucketIndex), record.key, stored.Terms)})
 			size += record.body.size
 		}
 		return s.err
@@ -236,7 +237,9 @@ func hasEntry(index *bolt.Bucket, value, key string) bool {
 }
 
 // buildTerms decodes the records, calls the index functions and returns those that need a write.
-func (c *Collection) buildTerms(records []buildRecord, names []string, report func(string, error)) ([]buildRecord, error) {
+func (c *Collection) buildTerms(
+	records []buildRecord, names []string, report func(string, error),
+) ([]buildRecord, error) {
 	raw := make([]rawRecord, len(records))
 	for i, r := range records {
 		raw[i] = r.rawRecord

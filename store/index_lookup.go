@@ -91,7 +91,9 @@ func (c *Collection) fileByValues(ctx context.Context, index string, values []st
 
 // lookUp calls ready in a read transaction if the index is ready, which sees what is wanted of it. Otherwise it
 // calls scan with every object that is wanted, in key order, after the transactions of an indexScan.
-func (c *Collection) lookUp(ctx context.Context, want memtable.Lookup, ready func(indexView) error, scan func(scanned)) error {
+func (c *Collection) lookUp(
+	ctx context.Context, want memtable.Lookup, ready func(indexView) error, scan func(scanned),
+) error {
 	set := c.set.Load()
 	fn, err := set.find(want.Index)
 	if err != nil {
@@ -140,7 +142,8 @@ func (r *reader) indexView(b *bolt.Bucket, index string) (indexView, error) {
 	return indexView{r: r, name: index, objects: objects, index: root.Bucket([]byte(index)), over: &captured{}}, nil
 }
 
-// keys calls fn with each key filed under value, in order: those of the file that nothing is pending for, and those that are pending.
+// keys calls fn with each key filed under value, in order: those of the file that nothing is pending for, and those
+// that are pending.
 func (v indexView) keys(value string, fn func(key string) error) error {
 	pending := v.over.Filed[value]
 	err := v.fileKeys(value, func(key string) error {
@@ -211,7 +214,8 @@ func (v indexView) values(fn func(value string)) error {
 // errFound ends a search.
 var errFound = errors.New("found")
 
-// fileValues calls fn with each value that the file has, once (of a sealed collection once for each data key), by seeking past the entries of the last one.
+// fileValues calls fn with each value that the file has, once (of a sealed collection once for each data key), by
+// seeking past the entries of the last one.
 func (v indexView) fileValues(fn func(value string) error) error {
 	s := scanAfter(v.index, "")
 	for k, val := s.next(); k != nil; {
@@ -252,7 +256,8 @@ func (v indexView) objectIn(memory *resident.Bounded, key string) (runtime.Objec
 	}
 	data := v.objects.Get([]byte(key))
 	if data == nil {
-		return nil, fmt.Errorf("index %q in collection %s files %s, which is not there: %w", v.name, v.r.name, printable.Key(key), entry.ErrDamaged)
+		return nil, fmt.Errorf("index %q in collection %s files %s, which is not there: %w", v.name, v.r.name,
+			printable.Key(key), entry.ErrDamaged)
 	}
 	h, payload, err := format.ParseRecord(v.r.name, key, data)
 	if err != nil {

@@ -25,13 +25,14 @@ type scanned struct {
 // indexScan looks into an index that is not ready: it asks the index function about every object.
 //
 // The answer must be of one moment. But the function is the user's and must not be called in a transaction, and to copy
-// everything out of one takes as much memory as the collection. So the scan makes several passes. The first reads a page
-// at a time, each in a transaction of its own. The next ones pass over what has not been written since the pass before
-// began, by the seqs of records, and read the rest. Each pass is shorter than the last, as it has only what was
-// written during that; and one whose records are all in one page is one transaction, so with it the whole is of that moment.
+// everything out of one takes as much memory as the collection. So the scan makes several passes. The first reads a
+// page at a time, each in a transaction of its own. The next ones pass over what has not been written since the pass
+// before began, by the seqs of records, and read the rest. Each pass is shorter than the last, as it has only what was
+// written during that; and one whose records are all in one page is one transaction, so with it the whole is of that
+// moment.
 //
-// So a page is held, and what is found: keys and values, or the objects that are asked for. Where writes are so fast that
-// after scanPasses there is still more than a page of them, the last pass holds all that was written during the
+// So a page is held, and what is found: keys and values, or the objects that are asked for. Where writes are so fast
+// that after scanPasses there is still more than a page of them, the last pass holds all that was written during the
 // one before, so that it ends.
 type indexScan struct {
 	c    *Collection
@@ -49,8 +50,8 @@ const scanPasses = 5
 type scanMark struct {
 	// next is above the seqs of all records that were in the file, and none of those that have come since.
 	next uint64
-	// Nothing can be passed over in another file than the one that was read, or once something pending has been forgotten, so
-	// that its record is what it was before.
+	// Nothing can be passed over in another file than the one that was read, or once something pending has been forgotten,
+	// so that its record is what it was before.
 	file      *bolt.DB
 	forgotten uint64
 }
@@ -191,7 +192,8 @@ func wants(l memtable.Lookup, values []string) bool {
 	return slices.ContainsFunc(values, func(value string) bool { return slices.Contains(l.Values, value) })
 }
 
-// scannedOf is an object that is looked for. The values are copied: the function may use its slice again, and they may be parts of the object.
+// scannedOf is an object that is looked for. The values are copied: the function may use its slice again, and they may
+// be parts of the object.
 func scannedOf(l memtable.Lookup, key string, obj runtime.Object, values []string) scanned {
 	found := scanned{key: key, values: make([]string, len(values))}
 	for i, value := range values {

@@ -13,8 +13,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestAddIndexersHoldsOnePage: neither the build of an index over a full collection, nor look-ups until it has been built, hold
-// more decoded objects than a page.
+// TestAddIndexersHoldsOnePage: neither the build of an index over a full collection, nor look-ups until it has been
+// built, hold more decoded objects than a page.
 func TestAddIndexersHoldsOnePage(t *testing.T) {
 	for name, test := range map[string]struct{ objects, bytes, every, lookedUp, built int }{
 		"Small": {objects: soaked(1600, 3500), bytes: 10, every: 50, lookedUp: 500, built: 1000},
@@ -69,11 +69,13 @@ func wantHeld(t *testing.T, codec *ledger, what string, total, most int) {
 	t.Helper()
 	const found = 2 // the objects that are looked up
 	if decoded, held := codec.take(); decoded != total || held > most+found {
-		t.Errorf("%s: %d of %d objects were decoded, and %d were held at a time, want at most %d", what, decoded, total, held, most+found)
+		t.Errorf("%s: %d of %d objects were decoded, and %d were held at a time, want at most %d", what, decoded, total, held,
+			most+found)
 	}
 }
 
-// scanned is a collection of several pages, with an index that is not built. Whenever an object has been looked at, meanwhile is called.
+// scanned is a collection of several pages, with an index that is not built. Whenever an object has been looked at,
+// meanwhile is called.
 func scanned(t *testing.T, s *store.Store, n int, meanwhile func(c *store.Collection, name string)) *store.Collection {
 	t.Helper()
 	c := openPods(t, s, nil)
@@ -99,7 +101,8 @@ func scanned(t *testing.T, s *store.Store, n int, meanwhile func(c *store.Collec
 	return c
 }
 
-// TestScanIsOfOneMoment: while the first page is looked at and while the last is, one object is red and one blue; which, changes between.
+// TestScanIsOfOneMoment: while the first page is looked at and while the last is, one object is red and one blue;
+// which, changes between.
 func TestScanIsOfOneMoment(t *testing.T) {
 	const n = 1300
 	first, last := "a/pod00000", fmt.Sprintf("a/pod%05d", n-1)
@@ -138,8 +141,8 @@ func TestScanIsOfOneMoment(t *testing.T) {
 	}
 }
 
-// TestScanWhileAllIsWritten: it ends although more is written while it goes on than a page has, and it sees what came, what went
-// and what has another color.
+// TestScanWhileAllIsWritten: it ends although more is written while it goes on than a page has, and it sees what came,
+// what went and what has another color.
 func TestScanWhileAllIsWritten(t *testing.T) {
 	n := soaked(600, 1300) // a page has 500
 	s := storetest.Open(t, byHand())
@@ -200,7 +203,8 @@ func TestScanForgetsWhatIsForgotten(t *testing.T) {
 func TestScanForNoValue(t *testing.T) {
 	c := scanned(t, storetest.Open(t, byHand()), 10, func(*store.Collection, string) {})
 	for color, want := range map[string]int{"red": 2, "": 0} {
-		if objs, err := c.Indexer().Index("color", storetest.Pod("a/x", "x", "1", storetest.ColorLabel, color)); err != nil || len(objs) != want {
+		if objs, err := c.Indexer().Index("color", storetest.Pod("a/x", "x", "1", storetest.ColorLabel, color)); err != nil ||
+			len(objs) != want {
 			t.Errorf("%q: %d objects, %v; want %d", color, len(objs), err, want)
 		}
 	}

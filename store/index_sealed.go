@@ -7,8 +7,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// sealedKeys calls fn with each key that the file files under value, in order: by the tokens that the value has with each data key, and by the value itself,
-// for records of before the collection was sealed.
+// sealedKeys calls fn with each key that the file files under value, in order: by the tokens that the value has with
+// each data key, and by the value itself, for records of before the collection was sealed.
 func (v indexView) sealedKeys(value string, fn func(key string) error) error {
 	var keys []string
 	add := func(key string) error {

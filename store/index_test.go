@@ -52,7 +52,8 @@ func fill(t *testing.T, c store.Interface, n int) {
 	t.Helper()
 	var items []store.Op
 	for i := range n {
-		items = append(items, upsert(fmt.Sprintf("ns%d/pod%04d", i%3, i), fmt.Sprint(i+1), storetest.ColorLabel, []string{"red", "green"}[i%2]))
+		items = append(items, upsert(fmt.Sprintf("ns%d/pod%04d", i%3, i), fmt.Sprint(i+1), storetest.ColorLabel,
+			[]string{"red", "green"}[i%2]))
 	}
 	relist(t, c, store.ReplaceOptions{}, fmt.Sprint(n+1), items...)
 }
@@ -174,7 +175,8 @@ func TestIndexThatNobodyClaims(t *testing.T) {
 	}
 	store.WaitBuilds(c)
 	if !store.IndexReady(c, "color") || calls() != 0 {
-		t.Errorf("ready %v after %d calls; nothing had happened that could make it wrong", store.IndexReady(c, "color"), calls())
+		t.Errorf("ready %v after %d calls; nothing had happened that could make it wrong", store.IndexReady(c, "color"),
+			calls())
 	}
 	c.Close()
 
@@ -232,7 +234,8 @@ func TestIndexValuesOfAnyBytes(t *testing.T) {
 	apply(t, c, "2", ops...)
 	for _, where := range []string{"pending", "in the file"} {
 		got, err := c.IndexValues(context.Background(), "odd")
-		if want := append(slices.Clone(values), "all"); err != nil || !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))) {
+		if want := append(slices.Clone(values), "all"); err != nil ||
+			!slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))) {
 			t.Errorf("%s: values %.80q, %v", where, got, err)
 		}
 		for n, value := range values {

@@ -162,7 +162,7 @@ func (i *Indexer) GetByKey(key string) (item any, exists bool, err error) {
 	return obj, true, nil
 }
 
-// Replace implements cache.Store. If an object can not be stored, nothing is
+// Replace implements cache.Store. If an object cannot be stored, nothing is
 // replaced and the error says why.
 func (i *Indexer) Replace(list []any, resourceVersion string) error {
 	ctx := context.Background()
@@ -173,7 +173,7 @@ func (i *Indexer) Replace(list []any, resourceVersion string) error {
 		}
 		item, ok := obj.(runtime.Object)
 		if !ok {
-			return fmt.Errorf("a %T can not be stored", obj)
+			return fmt.Errorf("a %T cannot be stored", obj)
 		}
 		items[n] = item
 	}

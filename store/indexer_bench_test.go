@@ -34,7 +34,8 @@ func indexersOf(b *testing.B, n int) map[string]cache.Indexer {
 	}
 	for _, indexer := range made {
 		for i := range n {
-			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: benchNamespace(i), Name: benchName(i), ResourceVersion: strconv.Itoa(i + 1)}}
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: benchNamespace(i), Name: benchName(i),
+				ResourceVersion: strconv.Itoa(i + 1)}}
 			if err := indexer.Add(pod); err != nil {
 				b.Fatal(err)
 			}

@@ -39,7 +39,8 @@ func TestIndexerOfCompressedCollection(t *testing.T) {
 		t.Run(when, func(t *testing.T) {
 			storetest.RunIndexer(t, func(t *testing.T, indexers cache.Indexers) cache.Indexer {
 				s := storetest.Open(t, store.Options{CommitInterval: interval})
-				return openPodsWith(t, s, store.CollectionOptions{Indexers: indexers, Residency: store.None, Compression: store.Zstd}).Indexer()
+				return openPodsWith(t, s, store.CollectionOptions{Indexers: indexers, Residency: store.None,
+					Compression: store.Zstd}).Indexer()
 			})
 		})
 	}

@@ -104,7 +104,7 @@ func indexBuckets(c *store.Collection) (names []string, err error) {
 	return names, err
 }
 
-// tombstones returns how many there are in the file, or -1 if that can not be read.
+// tombstones returns how many there are in the file, or -1 if that cannot be read.
 func tombstones(c *store.Collection) (n int) {
 	err := viewOf(c, func(b *bolt.Bucket) error {
 		n = disk.Len(b.Bucket(disk.Tombstones))

@@ -18,7 +18,7 @@ type Info struct {
 	Attributes entry.Attributes
 	Resource   entry.ResourceInfo
 	// ResourceVersion covers every object in the collection. Empty means that
-	// nothing can be resumed. A resourceVersion that can not be compared (see
+	// nothing can be resumed. A resourceVersion that cannot be compared (see
 	// apimachinery's CompareResourceVersion) is never stored: it is left empty
 	// and MustRelist says why.
 	ResourceVersion string
@@ -43,8 +43,8 @@ type Info struct {
 	// must not be modified. LeftOutMore: there are, or may be, others, of which only a list can tell.
 	LeftOut     []entry.LeftOut
 	LeftOutMore bool
-	// Sealed: what is written of the objects is sealed (Options.Encryption). PlainText: what was written before is not, and remains in the file, in records or in pages that
-	// are free, until Rekey.
+	// Sealed: what is written of the objects is sealed (Options.Encryption). PlainText: what was written before is not,
+	// and remains in the file, in records or in pages that are free, until Rekey.
 	Sealed, PlainText bool
 }
 
@@ -101,8 +101,9 @@ func newInfoRecord(s state) *format.Info {
 		Categories: s.Info.Resource.Categories, Columns: s.Info.Resource.Columns,
 		ResourceVersion: s.ResourceVersion, Complete: s.Complete, MustRelist: s.MustRelist,
 		Objects: s.Objects, NextSeq: s.NextSeq, Indexes: s.indexes, Dictionary: s.dictionary,
-		Tombstones: s.tombstones, FeedSince: s.feedSince, FeedLacks: s.feedLacks, Retain: s.retain, Sealed: s.Sealed, PlainText: s.PlainText,
-		LeftOut: leftOutRecords(s.LeftOut), LeftOutMore: s.LeftOutMore,
+		Tombstones: s.tombstones, FeedSince: s.feedSince, FeedLacks: s.feedLacks, Retain: s.retain, Sealed: s.Sealed,
+		PlainText: s.PlainText,
+		LeftOut:   leftOutRecords(s.LeftOut), LeftOutMore: s.LeftOutMore,
 	}
 	if !s.LastContact.IsZero() {
 		r.LastContact = s.LastContact.UnixNano()
@@ -139,7 +140,8 @@ func stateOf(r *format.Info) state {
 			Objects: r.Objects, NextSeq: r.NextSeq, Sealed: r.Sealed, PlainText: r.PlainText,
 			LeftOut: leftOutFrom(r.LeftOut), LeftOutMore: r.LeftOutMore,
 		},
-		indexes: r.Indexes, dictionary: r.Dictionary, tombstones: r.Tombstones, feedSince: r.FeedSince, feedLacks: r.FeedLacks, retain: max(r.Retain, 0),
+		indexes: r.Indexes, dictionary: r.Dictionary, tombstones: r.Tombstones, feedSince: r.FeedSince,
+		feedLacks: r.FeedLacks, retain: max(r.Retain, 0),
 	}
 	if r.LastContact != 0 {
 		s.LastContact = time.Unix(0, r.LastContact)

@@ -15,7 +15,7 @@ const (
 
 // offerRef returns refs, of which there are at most limit, with ref in its
 // place, and without an older reference to the same key. References whose
-// resourceVersion can not be compared are left out.
+// resourceVersion cannot be compared are left out.
 func offerRef(refs []entry.ObjectRef, ref entry.ObjectRef, limit int) []entry.ObjectRef {
 	refs = dropRef(refs, ref.Key)
 	if !entry.ComparableRV(ref.ResourceVersion) {

@@ -19,7 +19,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/resident"
 )
 
-// Tests of whole collections that look at what can not be seen from outside: an order of steps that no gate reaches.
+// Tests of whole collections that look at what cannot be seen from outside: an order of steps that no gate reaches.
 
 // podAt is the i-th pod.
 func podAt(i int, rv string) *corev1.Pod {
@@ -193,7 +193,9 @@ func TestFileExchangedWhileOpening(t *testing.T) {
 		s.mu.Lock()
 		s.rebuilds++
 		s.mu.Unlock()
-		return s.handle.db.Update(func(tx *bolt.Tx) error { return tx.Bucket(format.BucketLarder).DeleteBucket([]byte(id.ID())) })
+		return s.handle.db.Update(func(tx *bolt.Tx) error {
+			return tx.Bucket(format.BucketLarder).DeleteBucket([]byte(id.ID()))
+		})
 	}
 	c := mustOpenInside(t, s, id, None)
 	if !exchanged {

@@ -9,10 +9,11 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// Reader reads one collection of objects: by key, by index, and by a Query, at any time and from any number of goroutines.
+// Reader reads one collection of objects: by key, by index, and by a Query, at any time and from any number of
+// goroutines.
 //
-// Each call sees one state, that after some batch, with what has not been committed yet (Iterate and Each: one for each page),
-// and holds no transaction when it returns. Objects are shared and must not be modified.
+// Each call sees one state, that after some batch, with what has not been committed yet (Iterate and Each: one for each
+// page), and holds no transaction when it returns. Objects are shared and must not be modified.
 type Reader interface {
 	// Info returns the collection's state.
 	Info(ctx context.Context) (Info, error)
@@ -49,9 +50,9 @@ type Reader interface {
 type Interface interface {
 	Reader
 
-	// Apply takes in the batch, its index entries and its resourceVersion in one step: reads see all of it or nothing. It is
-	// in the file after the next commit, whole, and with everything before it; see Options.CommitInterval. On
-	// error nothing was taken in. Objects belong to the store then, and must not be modified.
+	// Apply takes in the batch, its index entries and its resourceVersion in one step: reads see all of it or nothing. It
+	// is in the file after the next commit, whole, and with everything before it; see Options.CommitInterval. On error
+	// nothing was taken in. Objects belong to the store then, and must not be modified.
 	Apply(ctx context.Context, b Batch) (Result, error)
 	// BeginReplace starts to take in a list. One at a time; the other writing
 	// methods fail until it is committed or aborted.
@@ -59,16 +60,16 @@ type Interface interface {
 	// SetMustRelist makes the contents not resumable, for the given reason.
 	SetMustRelist(ctx context.Context, reason string) error
 
-	// Refs returns the identities of the objects whose keys follow the given one, in key order, at most limit of them: as their records
-	// say, with what is pending over them, and not as they may be in memory. Where an object in memory is in another state, or one of
-	// the two is missing, the resourceVersion and the UID are empty, so that it is like nothing that a server has.
+	// Refs returns the identities of the objects whose keys follow the given one, in key order, at most limit of them: as
+	// their records say, with what is pending over them, and not as they may be in memory. Where an object in memory is in
+	// another state, or one of the two is missing, the resourceVersion and the UID are empty, so that it is like nothing
+	// that a server has.
 	Refs(ctx context.Context, after string, limit int) ([]entry.ObjectRef, error)
 
-	// AddIndexers adds index functions. Look-ups are right as soon as it
-	// returns; they scan until the index has been built in the background.
-	// versions names functions whose results are the same as long as their
-	// version is, so that the next process need not rebuild their indexes. It may be nil: a function without a
-	// version may depend on a flag, so its index is built anew by each process. It waits for the disk as long as ctx lasts.
+	// AddIndexers adds index functions. Look-ups are right as soon as it returns; they scan until the index has been built
+	// in the background. versions names functions whose results are the same as long as their version is, so that the next
+	// process need not rebuild their indexes. It may be nil: a function without a version may depend on a flag, so its
+	// index is built anew by each process. It waits for the disk as long as ctx lasts.
 	AddIndexers(ctx context.Context, indexers cache.Indexers, versions map[string]string) error
 
 	// Indexer returns the collection as a cache.Indexer of client-go.
@@ -77,19 +78,19 @@ type Interface interface {
 
 // ReplaceOptions are the options of BeginReplace.
 type ReplaceOptions struct {
-	// Rewrite stores every body anew even where UID and resourceVersion are
-	// unchanged (unless it is the same to the byte, and stored as CollectionOptions.Compression has it), and reports those whose
-	// object differs by apiequality.Semantic.
+	// Rewrite stores every body anew even where UID and resourceVersion are unchanged (unless it is the same to the byte,
+	// and stored as CollectionOptions.Compression has it), and reports those whose object differs by apiequality.Semantic.
 	Rewrite bool
 	// Attributes are stored with the list.
 	Attributes entry.Attributes
 }
 
-// Replacement takes in a list page by page. Over a complete collection it is a diff: nothing is visible until Commit, but
-// for what is too large to be held (package documentation, "A list"). Over an incomplete one (a cold start) each page is
-// visible at once, and Commit marks the collection complete.
+// Replacement takes in a list page by page. Over a complete collection it is a diff: nothing is visible until Commit,
+// but for what is too large to be held (package documentation, "A list"). Over an incomplete one (a cold start) each
+// page is visible at once, and Commit marks the collection complete.
 //
-// A method that fails has changed nothing, and can be called again with the same arguments, so that room can be waited for.
+// A method that fails has changed nothing, and can be called again with the same arguments, so that room can be waited
+// for.
 type Replacement interface {
 	// Page takes the next items of the list. The result has the changes that can be seen from now on; the others come
 	// from Commit (Result.Staged). Items that the caller refused are in leftOut: what is stored of them stays, and they

@@ -26,8 +26,8 @@ import (
 
 // keyring is the data keys of a store. A nil one has none: the store was opened without Options.Encryption.
 //
-// In the file they are one record under keyKeys, wrapped: so a copy of the file has them, whoever makes it. The current one is written by the first transaction
-// that seals something with it.
+// In the file they are one record under keyKeys, wrapped: so a copy of the file has them, whoever makes it. The current
+// one is written by the first transaction that seals something with it.
 type keyring struct {
 	provider seal.KeyProvider
 	now      atomic.Pointer[heldKeys]
@@ -74,7 +74,7 @@ func (s *Store) unlock(ctx context.Context, h *handle, write bool) error {
 		return s.keys.unlock(ctx, h, write)
 	}
 	return h.view(func(tx *bolt.Tx) error {
-		stored, _ := getKeys(tx) // what can not be read is not needed yet
+		stored, _ := getKeys(tx) // what cannot be read is not needed yet
 		for _, r := range stored {
 			if !slices.Contains(s.sealedUnder, r.Key) {
 				s.sealedUnder = append(s.sealedUnder, r.Key)
@@ -96,8 +96,8 @@ func (s *Store) errSealed() error {
 	return fmt.Errorf("%w: it needs key %s", seal.ErrSealed, strings.Join(ids, ", "))
 }
 
-// unlock gets the data keys of a file ready, and, to write, a current one. It writes nothing. It fails with ErrDamaged if
-// their record is damaged: nothing brings back what is sealed, and without keys the rest can be read.
+// unlock gets the data keys of a file ready, and, to write, a current one. It writes nothing. It fails with ErrDamaged
+// if their record is damaged: nothing brings back what is sealed, and without keys the rest can be read.
 func (k *keyring) unlock(ctx context.Context, h *handle, write bool) error {
 	if k == nil {
 		return nil
@@ -112,7 +112,8 @@ func (k *keyring) unlock(ctx context.Context, h *handle, write bool) error {
 	}
 	stored, err := parseKeysRecord(data)
 	if isDamaged(err) {
-		err = fmt.Errorf("%w; what is sealed cannot be opened any more, whatever keys are given; all else can be read without keys", err)
+		err = fmt.Errorf(
+			"%w; what is sealed cannot be opened any more, whatever keys are given; all else can be read without keys", err)
 	}
 	if err != nil {
 		return err
@@ -173,10 +174,14 @@ func (k *keyring) unwrap(ctx context.Context, r keyRecord) (*seal.DataKey, error
 	}
 	switch {
 	case errors.Is(err, seal.ErrWrongKey):
-		return nil, fmt.Errorf("data key %016x, wrapped under key %s: %w; nothing was changed: the file can be opened only with that key, which may be behind the current one; if it is lost, have everything listed anew into another file",
-			r.ID, printable.Key(r.Key), err)
+		return nil,
+			fmt.Errorf(
+				"data key %016x, wrapped under key %s: %w; nothing was changed: the file can be opened only with that key, "+
+					"which may be behind the current one; if it is lost, have everything listed anew into another file",
+				r.ID, printable.Key(r.Key), err)
 	case err != nil:
-		return nil, fmt.Errorf("data key %016x, wrapped under key %s, could not be unwrapped, and nothing was changed: %w", r.ID, printable.Key(r.Key), err)
+		return nil, fmt.Errorf("data key %016x, wrapped under key %s, could not be unwrapped, and nothing was changed: %w",
+			r.ID, printable.Key(r.Key), err)
 	}
 	one.Wrapper, one.Wrapped, one.Created = r.Key, r.Wrapped, time.Unix(r.Created, 0)
 	return one, nil
@@ -268,13 +273,15 @@ func keysOf(all []*seal.DataKey) ([]byte, error) {
 	}
 	var r keysRecord
 	for _, one := range all {
-		r.Keys = append(r.Keys, keyRecord{ID: one.ID, Key: one.Wrapper, Wrapped: one.Wrapped, Check: one.Check, Created: one.Created.Unix()})
+		r.Keys = append(r.Keys, keyRecord{ID: one.ID, Key: one.Wrapper, Wrapped: one.Wrapped, Check: one.Check,
+			Created: one.Created.Unix()})
 	}
 	payload, err := msgpack.Marshal(&r)
 	if err != nil {
 		return nil, fmt.Errorf("the record of the data keys: %w", err)
 	}
-	return format.AppendRecord(nil, string(format.BucketLarder), string(format.KeyKeys), format.Header{Encoding: "keys"}, payload), nil
+	return format.AppendRecord(nil, string(format.BucketLarder), string(format.KeyKeys), format.Header{Encoding: "keys"},
+		payload), nil
 }
 
 // getKeys reads the record, of which there is none in a file that has never held anything sealed.
@@ -291,7 +298,10 @@ func parseKeysRecord(data []byte) ([]keyRecord, error) {
 		return nil, fmt.Errorf("the record of the data keys: %w", err)
 	}
 	if h.Unknown != 0 {
-		return nil, fmt.Errorf("the record of the data keys is of version %d, which a newer program has written; nothing was changed: use that program: %w", h.Unknown, entry.ErrIncompatible)
+		return nil,
+			fmt.Errorf(
+				"the record of the data keys is of version %d, which a newer program has written; nothing was changed: use that "+
+					"program: %w", h.Unknown, entry.ErrIncompatible)
 	}
 	var r keysRecord
 	if err := msgpack.Unmarshal(payload, &r); err != nil {
@@ -300,7 +310,8 @@ func parseKeysRecord(data []byte) ([]keyRecord, error) {
 	return r.Keys, nil
 }
 
-// CurrentKey returns the id of the provider's current key, under which Rekey seals; it is empty for a store without Options.Encryption.
+// CurrentKey returns the id of the provider's current key, under which Rekey seals; it is empty for a store without
+// Options.Encryption.
 func (s *Store) CurrentKey(ctx context.Context) (id string, err error) {
 	if s.keys == nil {
 		return "", nil

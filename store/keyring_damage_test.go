@@ -96,7 +96,8 @@ func TestDataKeysThatAreDamagedAndReaders(t *testing.T) {
 	if _, err := v.Get(t.Context(), "namespace-0/pod-0000"); !errors.Is(err, seal.ErrSealed) {
 		t.Errorf("without keys: %v", err)
 	}
-	if r, err := s.Check(t.Context()); err != nil || len(r.Problems) == 0 || !strings.Contains(r.Problems[0], "data keys") {
+	if r, err := s.Check(t.Context()); err != nil || len(r.Problems) == 0 ||
+		!strings.Contains(r.Problems[0], "data keys") {
 		t.Errorf("check: %q, %v", r.Problems, err)
 	}
 	mustClose(t, s)
@@ -106,8 +107,8 @@ func TestDataKeysThatAreDamagedAndReaders(t *testing.T) {
 	}
 }
 
-// TestDataKeysDamagedWhileOpen: found by a scrub. A process that holds the keys writes them anew and loses nothing; with one
-// that does not, what is sealed is lost and has to be listed.
+// TestDataKeysDamagedWhileOpen: found by a scrub. A process that holds the keys writes them anew and loses nothing;
+// with one that does not, what is sealed is lost and has to be listed.
 func TestDataKeysDamagedWhileOpen(t *testing.T) {
 	for _, withKeys := range []bool{true, false} {
 		path := filepath.Join(t.TempDir(), "store")

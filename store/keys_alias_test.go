@@ -14,8 +14,8 @@ type aliased struct{ *seal.Keys }
 
 func (aliased) CurrentKey(context.Context) (string, error) { return "alias/larder", nil }
 
-// TestAliasedKeys: of a provider whose ids are not stable everything can be read, and each open adds a data key, as the doc of KeyProvider says; Rekey
-// leaves one.
+// TestAliasedKeys: of a provider whose ids are not stable everything can be read, and each open adds a data key, as the
+// doc of KeyProvider says; Rekey leaves one.
 func TestAliasedKeys(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	keys, err := seal.ParseKeys([]byte(mustKey(t, "")))

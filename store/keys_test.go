@@ -129,7 +129,8 @@ func TestKeysAreNotPrinted(t *testing.T) {
 			store.Options{Encryption: &seal.Encryption{Keys: k}}, []*seal.Keys{k})
 	}
 	for _, secret := range []string{
-		string(raw[:8]), fmt.Sprintf("%x", raw[:8]), fmt.Sprintf("%X", raw[:8]), fmt.Sprint(raw[:8])[1:20], line[5:15], fmt.Sprintf("%#v", raw[:4])[7:20],
+		string(raw[:8]), fmt.Sprintf("%x", raw[:8]), fmt.Sprintf("%X", raw[:8]), fmt.Sprint(raw[:8])[1:20], line[5:15],
+		fmt.Sprintf("%#v", raw[:4])[7:20],
 	} {
 		if strings.Contains(all, secret) {
 			t.Errorf("%q of the key is printed", secret)

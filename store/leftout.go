@@ -32,7 +32,8 @@ func refuse(reason entry.LeftOutReason, err error) error { return &refusal{reaso
 
 // leftOutOf returns what to record of x, which err refused. Without a key that can be stored there is no Key.
 func leftOutOf(x *memtable.Write, err error) entry.LeftOut {
-	l := entry.LeftOut{ObjectRef: entry.ObjectRef{Key: x.Key, UID: x.UID, ResourceVersion: x.RV}, Reason: entry.LeftOutCodec}
+	l := entry.LeftOut{ObjectRef: entry.ObjectRef{Key: x.Key, UID: x.UID, ResourceVersion: x.RV},
+		Reason: entry.LeftOutCodec}
 	if r := (*refusal)(nil); errors.As(err, &r) {
 		l.Reason = r.reason
 	}
@@ -70,7 +71,8 @@ func (i *Info) settleLeftOut(key string) {
 }
 
 func (i *Info) findLeftOut(key string) (at int, found bool) {
-	return slices.BinarySearchFunc(i.LeftOut, key, func(l entry.LeftOut, key string) int { return strings.Compare(l.Key, key) })
+	return slices.BinarySearchFunc(i.LeftOut, key,
+		func(l entry.LeftOut, key string) int { return strings.Compare(l.Key, key) })
 }
 
 // mayLack reports whether the object of that key is, or may be, one that was left out.
@@ -129,7 +131,9 @@ func (r *refused) noteGone(x *memtable.Write) {
 // finish makes the record that of a whole list. held returns the state in which the list leaves an object; its error
 // is finish's. A list that takes equal identities as equal has not tried again what is held in the very state that
 // was left out: a body that a rewriting list could not replace.
-func (r *refused) finish(info *Info, rewrites bool, held func(key string) (ref entry.ObjectRef, found bool, err error)) error {
+func (r *refused) finish(
+	info *Info, rewrites bool, held func(key string) (ref entry.ObjectRef, found bool, err error),
+) error {
 	before, more := info.LeftOut, info.LeftOutMore && !rewrites
 	info.LeftOut, info.LeftOutMore = nil, more || r.unkeyed
 	if !rewrites {
@@ -147,7 +151,8 @@ func (r *refused) finish(info *Info, rewrites bool, held func(key string) (ref e
 		switch {
 		case err != nil:
 			return err
-		case found && entry.NewerRV(ref.ResourceVersion, l.ResourceVersion), !found && gone && entry.NewerRV(rv, l.ResourceVersion):
+		case found && entry.NewerRV(ref.ResourceVersion, l.ResourceVersion), !found && gone &&
+			entry.NewerRV(rv, l.ResourceVersion):
 		case found && !rewrites && ref == l.ObjectRef: // an event brought it
 		default:
 			info.leaveOut(l)

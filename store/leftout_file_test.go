@@ -183,8 +183,8 @@ func TestLeftOutBodyOfTheSameVersion(t *testing.T) {
 	}
 }
 
-// TestLeftOutIsNotAmongTheNewest: the server has it in a newer state than the one that is stored, which would look like a
-// server that was rewound.
+// TestLeftOutIsNotAmongTheNewest: the server has it in a newer state than the one that is stored, which would look like
+// a server that was rewound.
 func TestLeftOutIsNotAmongTheNewest(t *testing.T) {
 	m, err := store.NewMemory(storetest.Pods, store.CollectionOptions{Indexers: byNamespaceAndColor})
 	if err != nil {

@@ -34,7 +34,8 @@ func TestRekeyOfAFileThatWasMovedBehindALink(t *testing.T) {
 		t.Fatal(readErr)
 	}
 	if err == nil || named.Mode()&os.ModeSymlink == 0 {
-		t.Errorf("rekey: %v; %s is %v; plain text where the link leads: %v", err, path, named.Mode(), bytes.Contains(data, []byte(marker)))
+		t.Errorf("rekey: %v; %s is %v; plain text where the link leads: %v", err, path, named.Mode(),
+			bytes.Contains(data, []byte(marker)))
 	}
 	_ = s.Close()
 }

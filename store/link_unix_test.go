@@ -42,7 +42,8 @@ func newLinked(t *testing.T) *linked {
 	if err := os.Mkdir("disk", 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for name, to := range map[string]string{"absolute": l.target, "relative": "disk/cluster.db", "chain": "relative", "dir": "disk"} {
+	for name, to := range map[string]string{"absolute": l.target, "relative": "disk/cluster.db", "chain": "relative",
+		"dir": "disk"} {
 		if err := os.Symlink(to, name); err != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +75,8 @@ func (l *linked) still(t *testing.T) {
 func write(t *testing.T, path string, o store.Options) {
 	t.Helper()
 	s := openAt(t, path, o)
-	relist(t, openPods(t, s, byNamespaceAndColor), store.ReplaceOptions{}, "9", upsert("a/x", "1", storetest.ColorLabel, marker))
+	relist(t, openPods(t, s, byNamespaceAndColor), store.ReplaceOptions{}, "9",
+		upsert("a/x", "1", storetest.ColorLabel, marker))
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +155,7 @@ func readFile(t *testing.T, path string) []byte {
 	return data
 }
 
-// TestOneStoreBehindALink: a link and its target can not both be open for writing, a compaction in between or not.
+// TestOneStoreBehindALink: a link and its target cannot both be open for writing, a compaction in between or not.
 func TestOneStoreBehindALink(t *testing.T) {
 	eachWay(t, func(t *testing.T, l *linked, path string) {
 		s := openAt(t, path, store.Options{})
@@ -197,7 +199,8 @@ func TestDamageBehindALink(t *testing.T) {
 	})
 }
 
-// TestRestoreBehindALink: an import takes no name that a link has, and makes its file at the end of a link to a directory.
+// TestRestoreBehindALink: an import takes no name that a link has, and makes its file at the end of a link to a
+// directory.
 func TestRestoreBehindALink(t *testing.T) {
 	l := newLinked(t)
 	for _, way := range []string{"absolute", "relative", "chain", "dir", "dir"} {
@@ -213,7 +216,7 @@ func TestRestoreBehindALink(t *testing.T) {
 	l.still(t)
 }
 
-// TestLinkToNothing: what can not be followed is an error that says why, and nothing is made.
+// TestLinkToNothing: what cannot be followed is an error that says why, and nothing is made.
 func TestLinkToNothing(t *testing.T) {
 	for name, test := range map[string]struct{ to, says string }{
 		"no directory": {"none/cluster.db", "there is no directory"},
@@ -226,8 +229,12 @@ func TestLinkToNothing(t *testing.T) {
 			}
 			o := store.Options{LockTimeout: -1}
 			for what, open := range map[string]func() error{
-				"open":    func() error { _, err := store.Open("link", o); return err },
-				"read":    func() error { _, err := store.Open("link", store.Options{ReadOnly: true, LockTimeout: -1}); return err },
+				"open": func() error { _, err := store.Open("link", o); return err },
+				"read": func() error {
+					_, err := store.Open("link",
+						store.Options{ReadOnly: true, LockTimeout: -1})
+					return err
+				},
 				"compact": func() error { _, err := store.Compact(t.Context(), "link", o); return err },
 			} {
 				if err := open(); err == nil || !strings.Contains(err.Error(), test.says) {
@@ -244,7 +251,8 @@ func TestLinkToNothing(t *testing.T) {
 // TestMarkThatIsALink: whoever may make names beside the store does not have it write into a file of anybody's.
 func TestMarkThatIsALink(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if err := errors.Join(os.WriteFile("victim", []byte("mine"), 0o600), os.Symlink("victim", "s.db.opening")); err != nil {
+	if err := errors.Join(os.WriteFile("victim", []byte("mine"), 0o600),
+		os.Symlink("victim", "s.db.opening")); err != nil {
 		t.Fatal(err)
 	}
 	_, err := store.Open("s.db", store.Options{LockTimeout: -1})

@@ -11,7 +11,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestListWithoutAResourceVersion: such a list is whole, but nothing can be resumed from it. The next one can be, again.
+// TestListWithoutAResourceVersion: such a list is whole, but nothing can be resumed from it. The next one can be,
+// again.
 func TestListWithoutAResourceVersion(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	m, err := store.NewMemory(storetest.Pods, store.CollectionOptions{})

@@ -27,7 +27,8 @@ func locked(path string) error {
 	case holder.This(path):
 		return fmt.Errorf("%w: this process has it open already: share the *Store, or close it", ErrLocked)
 	}
-	return fmt.Errorf("%w, by another process or by another Store of this one; stop that process, or use another file", ErrLocked)
+	return fmt.Errorf("%w, by another process or by another Store of this one; stop that process, or use another file",
+		ErrLocked)
 }
 
 // openLocked opens the file and locks it, waiting until the deadline or the end of ctx. The file
@@ -61,8 +62,8 @@ func closeMapped(f *os.File) error {
 	return errors.Join(unlock(f), f.Close())
 }
 
-// hasName reports whether the open file is the one at path, which is resolved: a symbolic link that has come there since
-// leads to the file, and is not it.
+// hasName reports whether the open file is the one at path, which is resolved: a symbolic link that has come there
+// since leads to the file, and is not it.
 func hasName(f *os.File, path string) bool {
 	open, err := f.Stat()
 	if err != nil {

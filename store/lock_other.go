@@ -18,7 +18,7 @@ func tryLock(*os.File, bool) (bool, error) { return true, nil }
 func unlock(*os.File) error { return nil }
 
 // lockMark opens the mark; it is nil if another process has it. Here a file
-// that a process has open can not be renamed, which is the lock: what a
+// that a process has open cannot be renamed, which is the lock: what a
 // crash has left can be, and is brought back.
 func lockMark(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)

@@ -198,7 +198,9 @@ func (m *Memory) rows() (rows []*resident.Row) {
 }
 
 // addComputed adds the functions, unless an object has changed since terms were computed.
-func (m *Memory) addComputed(added *indexSet, indexers cache.Indexers, versions map[string]string, terms resident.MoreTerms) (bool, error) {
+func (m *Memory) addComputed(
+	added *indexSet, indexers cache.Indexers, versions map[string]string, terms resident.MoreTerms,
+) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	set, err := m.set.with(indexers, versions)

@@ -50,7 +50,9 @@ func (m *Memory) BeginReplace(ctx context.Context, o ReplaceOptions) (Replacemen
 }
 
 // Page takes the next items of the list; see Replacement.
-func (r *memoryReplacement) Page(ctx context.Context, items []runtime.Object, leftOut ...entry.LeftOut) (res Result, err error) {
+func (r *memoryReplacement) Page(
+	ctx context.Context, items []runtime.Object, leftOut ...entry.LeftOut,
+) (res Result, err error) {
 	if err := r.begin(ctx); err != nil {
 		return res, err
 	}
@@ -156,7 +158,7 @@ func (r *memoryReplacement) begin(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// prepare keys and indexes an op, and notes what it can not. An op without a usable key yields no entry.
+// prepare keys and indexes an op, and notes what it cannot. An op without a usable key yields no entry.
 func (r *memoryReplacement) prepare(op Op) (*memoryEntry, []Skipped) {
 	enc := r.m.encoder(r.set)
 	x, err := enc.identify(op)

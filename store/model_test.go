@@ -40,8 +40,10 @@ func TestCollectionModel(t *testing.T) {
 		"Chunked":         {bounds: [2]int{64 << 20, 300}, commitInterval: time.Hour, residency: store.Bounded(3000)},
 		"Both":            {bounds: [2]int{500, 200}, commitInterval: -1, residency: store.All},
 		"BothBounded":     {bounds: [2]int{500, 200}, commitInterval: -1, residency: store.Bounded(3000)},
-		"Zstd":            {bounds: [2]int{500, 200}, commitInterval: time.Hour, residency: store.None, compression: store.Zstd},
-		"ZstdAtOnce":      {bounds: [2]int{64 << 20, 256 << 20}, commitInterval: -1, residency: store.Bounded(3000), compression: store.Zstd},
+		"Zstd": {bounds: [2]int{500, 200}, commitInterval: time.Hour, residency: store.None,
+			compression: store.Zstd},
+		"ZstdAtOnce": {bounds: [2]int{64 << 20, 256 << 20}, commitInterval: -1, residency: store.Bounded(3000),
+			compression: store.Zstd},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -50,7 +52,9 @@ func TestCollectionModel(t *testing.T) {
 	}
 }
 
-func testCollectionModel(t *testing.T, bounds [2]int, commitInterval time.Duration, residency store.Residency, compression store.Compression) {
+func testCollectionModel(
+	t *testing.T, bounds [2]int, commitInterval time.Duration, residency store.Residency, compression store.Compression,
+) {
 	s := storetest.Open(t, store.Every(store.Options{Logger: &quiet}, commitInterval))
 	store.NoSync(s)
 	ctx, codec := context.Background(), storetest.PodCodec()

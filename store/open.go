@@ -15,20 +15,20 @@ import (
 	"github.com/larder-dev/larder/internal/uplink"
 )
 
-// Open opens the store at path, and makes it if there is none, with its
-// directory. A symbolic link is followed, once, and never replaced; one that leads to no file yet has it made where it leads, in
-// a directory that must be there. A damaged file is moved aside (see Quarantined) and a new one made; so is one whose data keys
-// are damaged.
-// It fails with ErrLocked while another process, or this one, has the store open for writing (the error says which),
-// with ErrNewerFormat if a newer program wrote it, with ErrForeign if it is
-// not a store, and with ErrWrongKey if it holds something sealed that Options.Encryption can not open; it leaves the file alone then.
+// Open opens the store at path, and makes it if there is none, with its directory. A symbolic link is followed, once,
+// and never replaced; one that leads to no file yet has it made where it leads, in a directory that must be there. A
+// damaged file is moved aside (see Quarantined) and a new one made; so is one whose data keys are damaged. It fails
+// with ErrLocked while another process, or this one, has the store open for writing (the error says which), with
+// ErrNewerFormat if a newer program wrote it, with ErrForeign if it is not a store, and with ErrWrongKey if it holds
+// something sealed that Options.Encryption cannot open; it leaves the file alone then.
 //
 // With Options.ReadOnly nothing on the disk is changed; a file that is missing
 // is an error, and a damaged one fails with ErrDamaged.
 func Open(path string, o Options) (*Store, error) { return OpenContext(context.Background(), path, o) }
 
-// OpenContext is Open for those who wait for another process for long (Options.LockTimeout), such as the one that a rolling update replaces: it
-// gives up, with the cause, when ctx ends before. Once it has the file it takes no notice of ctx, but for giving it to the KeyProvider.
+// OpenContext is Open for those who wait for another process for long (Options.LockTimeout), such as the one that a
+// rolling update replaces: it gives up, with the cause, when ctx ends before. Once it has the file it takes no notice
+// of ctx, but for giving it to the KeyProvider.
 func OpenContext(ctx context.Context, path string, o Options) (*Store, error) {
 	if path == "" {
 		return nil, errors.New("open the store: the path is empty; name the file to open or to make")
@@ -52,7 +52,8 @@ func OpenContext(ctx context.Context, path string, o Options) (*Store, error) {
 // newStore returns one that is not open yet.
 func newStore(path string, o Options) *Store {
 	return &Store{
-		path: path, o: o, writer: make(chan struct{}, 1), commits: newCommits(roomOf(o.Hooks)), link: uplink.New(), hooks: hooksOf(o.Hooks), ending: newEnding(),
+		path: path, o: o, writer: make(chan struct{}, 1), commits: newCommits(roomOf(o.Hooks)), link: uplink.New(),
+		hooks: hooksOf(o.Hooks), ending: newEnding(),
 		losses: map[string]int{}, live: map[*Collection]struct{}{}, failed: make(chan struct{}),
 	}
 }
@@ -84,7 +85,8 @@ func (s *Store) openToWrite(ctx context.Context, deadline time.Time) error {
 	})
 }
 
-// resolve follows the symbolic links of the path, once: a link that is put in place of the file later is never followed.
+// resolve follows the symbolic links of the path, once: a link that is put in place of the file later is never
+// followed.
 func (s *Store) resolve() (err error) {
 	s.real, err = realpath.Of(s.path)
 	return err
@@ -148,13 +150,15 @@ func (s *Store) openToRead(ctx context.Context, deadline time.Time) error {
 	return nil
 }
 
-// fetchKeys makes the ring of the data keys, which are unwrapped when the file is open, and finds out whether their provider answers.
+// fetchKeys makes the ring of the data keys, which are unwrapped when the file is open, and finds out whether their
+// provider answers.
 func (s *Store) fetchKeys(ctx context.Context) (err error) {
 	if s.keys, err = newKeyring(s.o.Encryption); err != nil || s.keys == nil {
 		return err
 	}
 	if keys, ok := s.o.Encryption.Keys.(interface{ ExposedFile() string }); ok && keys.ExposedFile() != "" {
-		s.logger().Info("Everybody on this machine can read the keys of the store; give the file mode 0400", "keys", keys.ExposedFile())
+		s.logger().Info("Everybody on this machine can read the keys of the store; give the file mode 0400", "keys",
+			keys.ExposedFile())
 	}
 	if _, err := s.keys.provider.CurrentKey(ctx); err != nil {
 		return fmt.Errorf("ask for the current key: %w", err)

@@ -189,8 +189,8 @@ func killChild(t *testing.T, job, path string, after time.Duration) (said uint64
 	return said
 }
 
-// TestTightLoop: processes that start again and again, two of them at a time as in a rolling update, and are killed whatever they do, leave nothing behind
-// but the store and its mark, and the store does not grow.
+// TestTightLoop: processes that start again and again, two of them at a time as in a rolling update, and are killed
+// whatever they do, leave nothing behind but the store and its mark, and the store does not grow.
 func TestTightLoop(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	random := rand.New(rand.NewPCG(9, 10))

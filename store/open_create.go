@@ -65,7 +65,7 @@ func classifySpace(err error) error {
 
 // removeDebris removes the stores that crashed processes were making. The
 // caller holds the mark and the lock on the store, so that nobody is making one.
-// What can not be removed is tried again next time.
+// What cannot be removed is tried again next time.
 func removeDebris(path string) {
 	for _, name := range beside(path, format.SuffixNew) {
 		_ = os.Remove(name)

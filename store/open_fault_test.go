@@ -9,7 +9,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// memoryFault is what the runtime panics with when a mapped page can not be read.
+// memoryFault is what the runtime panics with when a mapped page cannot be read.
 type memoryFault struct{}
 
 func (memoryFault) Error() string { return "unexpected fault address" }

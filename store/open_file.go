@@ -38,9 +38,9 @@ const branchDepth = 2
 // objects of 3 KB, in 3 ms. The rest is read in the background.
 const branchBytes = 2 << 20
 
-// open verifies the file as far as that costs the same for any size, and opens it. That
-// includes the branch pages, or branchBytes of them; after an unclean close all of them: bbolt runs for ever in a cycle of them, and if the
-// freelist had a page that is in use the first write would make one. The file is closed if there is an error.
+// open verifies the file as far as that costs the same for any size, and opens it. That includes the branch pages, or
+// branchBytes of them; after an unclean close all of them: bbolt runs for ever in a cycle of them, and if the freelist
+// had a page that is in use the first write would make one. The file is closed if there is an error.
 func (o *opening) open() (*handle, root, error) {
 	pages, err := o.inspect()
 	if err != nil {
@@ -80,7 +80,7 @@ func (o *opening) judgeRoot(pages *boltcheck.File) error {
 		return err
 	}
 	if rootPageIsOurs(page) {
-		return fmt.Errorf("%w: its root bucket can not be found", entry.ErrDamaged)
+		return fmt.Errorf("%w: its root bucket cannot be found", entry.ErrDamaged)
 	}
 	return ErrForeign
 }
@@ -177,7 +177,8 @@ func (o *opening) openBolt(mapped int) (*handle, error) {
 // used yet takes no room on most file systems.
 const allocSize = 4 << 20
 
-// LeastMaxSize is the least Options.MaxSize that a file keeps to: it grows by 4 MiB at a time, the first time too, from some pages on.
+// LeastMaxSize is the least Options.MaxSize that a file keeps to: it grows by 4 MiB at a time, the first time too, from
+// some pages on.
 const LeastMaxSize = allocSize + 1<<20
 
 func (o *opening) flag() int {
@@ -199,7 +200,8 @@ func (o *opening) judge(err error) error {
 	switch {
 	case errors.Is(err, berrors.ErrTimeout):
 		return locked(o.path)
-	case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrVersionMismatch), errors.Is(err, berrors.ErrChecksum):
+	case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrVersionMismatch),
+		errors.Is(err, berrors.ErrChecksum):
 	case !errors.As(err, &fault):
 		return err
 	}
@@ -207,7 +209,7 @@ func (o *opening) judge(err error) error {
 		return again
 	}
 	if fault != nil && !fault.ofMemory() {
-		return err // the pages are good as far as we know, and bbolt can not use them
+		return err // the pages are good as far as we know, and bbolt cannot use them
 	}
 	return fmt.Errorf("it could not be read, though its pages are good now; try again (%v)", err) //nolint:errorlint // it is not damaged
 }

@@ -70,7 +70,7 @@ func mustPages(t *testing.T, path string, change func(data []byte, pages *boltch
 	return pages, data
 }
 
-// fault is what the runtime panics with when a mapped page can not be read.
+// fault is what the runtime panics with when a mapped page cannot be read.
 type fault struct{}
 
 func (fault) Error() string { return "unexpected fault address" }
@@ -92,7 +92,7 @@ func TestJudge(t *testing.T) {
 		}{
 			{good, fault, false},
 			{good, berrors.ErrInvalid, false}, // which is also what bbolt makes of a failed read
-			{good, panicked, true},            // bbolt can not use it
+			{good, panicked, true},            // bbolt cannot use it
 			{bad, fault, true},
 			{bad, berrors.ErrInvalid, true},
 			{missing, fault, false}, // nobody could look

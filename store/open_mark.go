@@ -17,7 +17,7 @@ import (
 //
 // It is the lock of those who open: whoever holds it may create the store,
 // move it aside or put another in its place. (The lock on the store itself
-// can not serve for that: it goes away with the file.)
+// cannot serve for that: it goes away with the file.)
 //
 // It holds the number of processes that died while they opened the store: the
 // count goes up before bbolt maps the file, and the mark goes away when that

@@ -253,7 +253,8 @@ func TestOpenContext(t *testing.T) {
 
 // isHeldHere reports whether err says that this very process holds the store, which is known on Linux.
 func isHeldHere(err error) bool {
-	return runtime.GOOS != "linux" || strings.Contains(err.Error(), "this process has it open already: share the *Store, or close it")
+	return runtime.GOOS != "linux" || strings.Contains(err.Error(),
+		"this process has it open already: share the *Store, or close it")
 }
 
 // TestLockedByAnother: the error names the process that holds the store.

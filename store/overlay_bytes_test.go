@@ -81,7 +81,8 @@ func TestPendingBytes(t *testing.T) {
 				for range rapid.IntRange(1, 3).Draw(rt, "ops") {
 					rv++
 					key := fmt.Sprintf("%c/x", 'a'+rune(rapid.IntRange(0, 4).Draw(rt, "key")))
-					op := upsert(key, strconv.Itoa(rv), storetest.ColorLabel, rapid.SampledFrom([]string{"", "red", "red.green"}).Draw(rt, "color"))
+					op := upsert(key, strconv.Itoa(rv), storetest.ColorLabel,
+						rapid.SampledFrom([]string{"", "red", "red.green"}).Draw(rt, "color"))
 					if rapid.IntRange(0, 3).Draw(rt, "delete") == 0 {
 						op = remove(key, strconv.Itoa(rv))
 					}
@@ -162,7 +163,8 @@ func TestManyUpdatesAreWrittenOnce(t *testing.T) {
 	}
 }
 
-// TestUpdatesDuringACommit: what was written over while its commit was under way is written again, and no more than that.
+// TestUpdatesDuringACommit: what was written over while its commit was under way is written again, and no more than
+// that.
 func TestUpdatesDuringACommit(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	g := store.GateCommits(s)

@@ -43,7 +43,8 @@ func TestCloseThatLosesChanges(t *testing.T) {
 	apply(t, again, "3", upsert("a/x", "2"), upsert("a/y", "3"))
 }
 
-// TestApplyToAClosedCollection: it is refused, while what was pending is committed and from then on, and changes nothing.
+// TestApplyToAClosedCollection: it is refused, while what was pending is committed and from then on, and changes
+// nothing.
 func TestApplyToAClosedCollection(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	g := store.GateCommits(s)
@@ -134,7 +135,8 @@ func TestStoreCloseTakesInNoMore(t *testing.T) {
 	closed := make(chan error)
 	go func() { closed <- s.Close() }()
 	<-entered
-	if _, err := c.Apply(context.Background(), store.Batch{Ops: []store.Op{upsert("a/x", "2")}, ResourceVersion: "2"}); !errors.Is(err, store.ErrClosed) {
+	if _, err := c.Apply(context.Background(),
+		store.Batch{Ops: []store.Op{upsert("a/x", "2")}, ResourceVersion: "2"}); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("Apply while the store is being closed: %v", err)
 	}
 	release()
@@ -161,7 +163,8 @@ func TestCloseTellsWhatIsLost(t *testing.T) {
 		t.Errorf("Close: %v", err)
 	}
 	g.Fail(nil)
-	if _, err := c.Apply(context.Background(), store.Batch{Ops: []store.Op{upsert("a/x", "3")}}); !errors.Is(err, store.ErrClosed) {
+	if _, err := c.Apply(context.Background(), store.Batch{Ops: []store.Op{upsert("a/x", "3")}}); !errors.Is(err,
+		store.ErrClosed) {
 		t.Errorf("Apply to a closed store: %v", err)
 	}
 	if err := s.Close(); err != nil {

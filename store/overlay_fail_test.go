@@ -219,7 +219,8 @@ func TestBackOffEndsWithSuccess(t *testing.T) {
 	})
 }
 
-// TestFullBeforeCommitBytes: what there is no room beyond is committed at once, however much CommitBytes would let wait.
+// TestFullBeforeCommitBytes: what there is no room beyond is committed at once, however much CommitBytes would let
+// wait.
 func TestFullBeforeCommitBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.Open(t, byHand())

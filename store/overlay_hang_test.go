@@ -114,7 +114,8 @@ func TestReadsWhileACommitHangs(t *testing.T) {
 	relist(t, c, store.ReplaceOptions{}, "5",
 		upsert("a/file", "1", storetest.ColorLabel, "red"), upsert("a/gone", "2", storetest.ColorLabel, "green"),
 		upsert("a/lost", "3", storetest.ColorLabel, "red"), upsert("b/back", "4", storetest.ColorLabel, "blue"))
-	apply(t, c, "10", upsert("a/new", "6", storetest.ColorLabel, "red"), upsert("b/new", "7", storetest.ColorLabel, "green.blue"),
+	apply(t, c, "10", upsert("a/new", "6", storetest.ColorLabel, "red"),
+		upsert("b/new", "7", storetest.ColorLabel, "green.blue"),
 		remove("b/back", "8"), upsert("a/lost", "9", storetest.ColorLabel, "red.green"), upsert("b/then", "10"))
 	steps := func() {
 		see(t, c, "10", "a/file uid=uid-a/file rv=1 color=red", "a/gone uid=uid-a/gone rv=2 color=green",
@@ -124,20 +125,29 @@ func TestReadsWhileACommitHangs(t *testing.T) {
 	steps()
 	finish := hang(t, s, g)
 	steps()
-	res := apply(t, c, "20", remove("a/gone", "11"), upsert("a/lost", "12"), upsert("b/back", "13", storetest.ColorLabel, "green"),
-		remove("b/then", "14"), upsert("a/new", "15", storetest.ColorLabel, "blue"), upsert("b/new", "16", storetest.ColorLabel, "blue"),
+	res := apply(t, c, "20", remove("a/gone", "11"), upsert("a/lost", "12"),
+		upsert("b/back", "13", storetest.ColorLabel, "green"),
+		remove("b/then", "14"), upsert("a/new", "15", storetest.ColorLabel, "blue"),
+		upsert("b/new", "16", storetest.ColorLabel, "blue"),
 		upsert("b/last", "17"), remove("b/last", "18"))
 	wantStrings(t, "changes", describe(res.Changes), describe([]store.Change{
-		{Type: cache.Deleted, Key: "a/gone", Old: upsert("a/gone", "2", "color", "green").Object.(runtime.Object), New: remove("a/gone", "11").Object.(runtime.Object)},
-		{Type: cache.Updated, Key: "a/lost", Old: upsert("a/lost", "9", "color", "red.green").Object.(runtime.Object), New: upsert("a/lost", "12").Object.(runtime.Object)},
+		{Type: cache.Deleted, Key: "a/gone", Old: upsert("a/gone", "2", "color", "green").Object.(runtime.Object),
+			New: remove("a/gone", "11").Object.(runtime.Object)},
+		{Type: cache.Updated, Key: "a/lost", Old: upsert("a/lost", "9", "color", "red.green").Object.(runtime.Object),
+			New: upsert("a/lost", "12").Object.(runtime.Object)},
 		{Type: cache.Added, Key: "b/back", New: upsert("b/back", "13", "color", "green").Object.(runtime.Object)},
-		{Type: cache.Deleted, Key: "b/then", Old: upsert("b/then", "10").Object.(runtime.Object), New: remove("b/then", "14").Object.(runtime.Object)},
-		{Type: cache.Updated, Key: "a/new", Old: upsert("a/new", "6", "color", "red").Object.(runtime.Object), New: upsert("a/new", "15", "color", "blue").Object.(runtime.Object)},
-		{Type: cache.Updated, Key: "b/new", Old: upsert("b/new", "7", "color", "green.blue").Object.(runtime.Object), New: upsert("b/new", "16", "color", "blue").Object.(runtime.Object)},
+		{Type: cache.Deleted, Key: "b/then", Old: upsert("b/then", "10").Object.(runtime.Object),
+			New: remove("b/then", "14").Object.(runtime.Object)},
+		{Type: cache.Updated, Key: "a/new", Old: upsert("a/new", "6", "color", "red").Object.(runtime.Object),
+			New: upsert("a/new", "15", "color", "blue").Object.(runtime.Object)},
+		{Type: cache.Updated, Key: "b/new", Old: upsert("b/new", "7", "color", "green.blue").Object.(runtime.Object),
+			New: upsert("b/new", "16", "color", "blue").Object.(runtime.Object)},
 		{Type: cache.Added, Key: "b/last", New: upsert("b/last", "17").Object.(runtime.Object)},
-		{Type: cache.Deleted, Key: "b/last", Old: upsert("b/last", "17").Object.(runtime.Object), New: remove("b/last", "18").Object.(runtime.Object)},
+		{Type: cache.Deleted, Key: "b/last", Old: upsert("b/last", "17").Object.(runtime.Object),
+			New: remove("b/last", "18").Object.(runtime.Object)},
 	})...)
-	want := []string{"a/file uid=uid-a/file rv=1 color=red", "a/lost uid=uid-a/lost rv=12", "a/new uid=uid-a/new rv=15 color=blue",
+	want := []string{"a/file uid=uid-a/file rv=1 color=red", "a/lost uid=uid-a/lost rv=12",
+		"a/new uid=uid-a/new rv=15 color=blue",
 		"b/back uid=uid-b/back rv=13 color=green", "b/new uid=uid-b/new rv=16 color=blue"}
 	see(t, c, "20", want...)
 	if err := finish(); err != nil {

@@ -24,8 +24,8 @@ func wantKeys(t *testing.T, c *store.Collection, index, value string, want ...st
 	wantStrings(t, index+" "+value, got, want...)
 }
 
-// TestAddIndexersOverPending: the index is right at once, before and after its build and the commit, for objects that are
-// in the file only, pending only, and both; and for those that the function fails on.
+// TestAddIndexersOverPending: the index is right at once, before and after its build and the commit, for objects that
+// are in the file only, pending only, and both; and for those that the function fails on.
 func TestAddIndexersOverPending(t *testing.T) {
 	for name, cold := range map[string]bool{"OverAFile": false, "OverNothing": true} {
 		t.Run(name, func(t *testing.T) {
@@ -38,8 +38,10 @@ func TestAddIndexersOverPending(t *testing.T) {
 				relist(t, c, store.ReplaceOptions{}, "3", upsert("a/both", "1", storetest.ColorLabel, "green"),
 					upsert("a/file", "2", storetest.ColorLabel, "red"), upsert("a/gone", "3", storetest.ColorLabel, "red"))
 			}
-			apply(t, c, "9", upsert("a/both", "4", storetest.ColorLabel, "red"), upsert("a/error", "5", storetest.ColorLabel, "red", storetest.FailLabel, "error"),
-				upsert("a/new", "6", storetest.ColorLabel, "red.blue"), upsert("a/panic", "7", storetest.FailLabel, "panic"), remove("a/gone", "8"))
+			apply(t, c, "9", upsert("a/both", "4", storetest.ColorLabel, "red"),
+				upsert("a/error", "5", storetest.ColorLabel, "red", storetest.FailLabel, "error"),
+				upsert("a/new", "6", storetest.ColorLabel, "red.blue"), upsert("a/panic", "7", storetest.FailLabel, "panic"),
+				remove("a/gone", "8"))
 			if err := c.AddIndexers(context.Background(), cache.Indexers{"color": storetest.ByColor}, nil); err != nil {
 				t.Fatal(err)
 			}
@@ -141,7 +143,8 @@ func TestStoredIndexIsNotTrustedOverPending(t *testing.T) {
 			s := storetest.Open(t, byHand())
 			versions := map[string]string{"color": "1"}
 			c := session(t, s, cache.Indexers{"color": storetest.ByColor}, versions)
-			relist(t, c, store.ReplaceOptions{}, "2", upsert("a/x", "1", storetest.ColorLabel, "red"), upsert("a/y", "2", storetest.ColorLabel, "red"))
+			relist(t, c, store.ReplaceOptions{}, "2", upsert("a/x", "1", storetest.ColorLabel, "red"),
+				upsert("a/y", "2", storetest.ColorLabel, "red"))
 			if err := c.Close(); err != nil {
 				t.Fatal(err)
 			}

@@ -63,8 +63,8 @@ type reading interface {
 	IndexKeys(ctx context.Context, index, value string) ([]string, error)
 }
 
-// wantPrefix fails unless what r holds is the state at its own resourceVersion, which it returns. A commit that has failed is tried again in the background: what is read
-// around one is read anew.
+// wantPrefix fails unless what r holds is the state at its own resourceVersion, which it returns. A commit that has
+// failed is tried again in the background: what is read around one is read anew.
 func (h *history) wantPrefix(rt *rapid.T, r reading) int {
 	ctx := context.Background()
 	for {
@@ -89,7 +89,8 @@ func (h *history) notPrefix(ctx context.Context, r reading, info store.Info) str
 	state, known := h.states[info.ResourceVersion]
 	keys, err := r.Keys(ctx)
 	if err != nil || !known || !slices.Equal(keys, slices.Sorted(maps.Keys(state))) || info.Objects != len(state) {
-		return fmt.Sprintf("at %q (%v) there are %q, %v, and %d objects; want %q", info.ResourceVersion, known, keys, err, info.Objects, state)
+		return fmt.Sprintf("at %q (%v) there are %q, %v, and %d objects; want %q", info.ResourceVersion, known, keys, err,
+			info.Objects, state)
 	}
 	for _, color := range []string{"red", "green", "blue"} {
 		var want []string
@@ -243,7 +244,8 @@ func (h *history) wantCopy(rt *rapid.T, path string) {
 		rt.Fatalf("the copy is damaged")
 	}
 	storetest.Check(rt, s)
-	c, err := s.Collection(context.Background(), storetest.Pods, store.CollectionOptions{Codec: storetest.PodCodec(), Indexers: byNamespaceAndColor})
+	c, err := s.Collection(context.Background(), storetest.Pods,
+		store.CollectionOptions{Codec: storetest.PodCodec(), Indexers: byNamespaceAndColor})
 	if err != nil {
 		rt.Fatal(err)
 	}

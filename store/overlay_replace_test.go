@@ -121,7 +121,8 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 		both.Go(func() {
 			for n := range 200 {
 				rv := string(rune('1' + n%9))
-				if _, err := c.Apply(t.Context(), store.Batch{Ops: []store.Op{upsert("a/x", rv)}, ResourceVersion: rv}); err != nil {
+				if _, err := c.Apply(t.Context(), store.Batch{Ops: []store.Op{upsert("a/x", rv)},
+					ResourceVersion: rv}); err != nil {
 					t.Error(err)
 				}
 				if i == 0 && n%10 == 0 {

@@ -16,7 +16,8 @@ var filePageSize = defaultPageSize
 // defaultPageSize is that of the files that the program makes.
 const defaultPageSize = 4 << 10
 
-// every is how many of the cases that a test would try it tries: one in so many. TestOtherPageSize, which runs tests again, changes it.
+// every is how many of the cases that a test would try it tries: one in so many. TestOtherPageSize, which runs tests
+// again, changes it.
 var every = 1
 
 // scaled is a number of bytes that is as many pages, whatever their size.

@@ -32,7 +32,8 @@ func gone(t *testing.T, call func(ctx context.Context) error) error {
 	}
 }
 
-// TestWritesGiveUp: while one write of a collection hangs in the disk, the others wait no longer than their contexts last.
+// TestWritesGiveUp: while one write of a collection hangs in the disk, the others wait no longer than their contexts
+// last.
 func TestWritesGiveUp(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	g := store.GateCommits(s)
@@ -84,7 +85,8 @@ func (b *blocked) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestCompactionWaitsForNoReader: a reader of the old file holds up neither the compaction nor those who write after it.
+// TestCompactionWaitsForNoReader: a reader of the old file holds up neither the compaction nor those who write after
+// it.
 func TestCompactionWaitsForNoReader(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	c := openPods(t, s, nil)
@@ -200,8 +202,8 @@ func (c slowCodec) Decode(data []byte) (runtime.Object, error) {
 	return c.Codec.Decode(data)
 }
 
-// TestCloseWhileObjectsAreRead: a collection whose objects have been read from the file, and that waits for a write that
-// hangs before it uses them, closes at once.
+// TestCloseWhileObjectsAreRead: a collection whose objects have been read from the file, and that waits for a write
+// that hangs before it uses them, closes at once.
 func TestCloseWhileObjectsAreRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.Open(t, byHand())

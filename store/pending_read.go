@@ -25,13 +25,17 @@ type captured = memtable.View[covers]
 
 // viewOver calls fn with the collection's bucket and with what is pending over it, so that the two
 // together are one state: that after some batch.
-func (r *reader) viewOver(ctx context.Context, want *memtable.Lookup, fn func(b *bolt.Bucket, over *captured) error) error {
+func (r *reader) viewOver(
+	ctx context.Context, want *memtable.Lookup, fn func(b *bolt.Bucket, over *captured) error,
+) error {
 	return r.viewCaptured(ctx, func() *captured { return r.overlay.Capture(want) }, fn)
 }
 
 // viewCaptured captures the overlay before the transaction begins, so what leaves it meanwhile is in the file; and
 // if something later might be in the file already, it is all done again.
-func (r *reader) viewCaptured(ctx context.Context, capture func() *captured, fn func(b *bolt.Bucket, over *captured) error) error {
+func (r *reader) viewCaptured(
+	ctx context.Context, capture func() *captured, fn func(b *bolt.Bucket, over *captured) error,
+) error {
 	for {
 		over, again := &captured{}, false
 		if r.overlay != nil {

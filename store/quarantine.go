@@ -19,7 +19,7 @@ const keepDamaged = 2
 func (s *Store) quarantine(reason error) error {
 	name, err := setAside(s.real, os.Rename)
 	if err != nil {
-		return fmt.Errorf("it is damaged (%w) and can not be moved aside: %w", reason, err)
+		return fmt.Errorf("it is damaged (%w) and cannot be moved aside: %w", reason, err)
 	}
 	s.mu.Lock()
 	s.quarantined = name

@@ -152,7 +152,7 @@ func survive(t *testing.T, path, what string) (noticed string) {
 	return noticed
 }
 
-// TestFlippedBits flips bits in each kind of page. What bbolt can not see (a
+// TestFlippedBits flips bits in each kind of page. What bbolt cannot see (a
 // bit in a value) is seen by the records' checksums, which these values have not.
 func TestFlippedBits(t *testing.T) {
 	path, _ := populated(t, true)
@@ -199,7 +199,8 @@ func TestWrecked(t *testing.T) {
 	}
 	pages := pagesOf(t, data)
 	wrecks := map[string][]byte{"zeros": make([]byte, len(data)), "ones": bytes.Repeat([]byte{0xFF}, len(data))}
-	for _, size := range []int{1, 100, filePageSize, filePageSize + 900, 2 * filePageSize, scaled(100_000), len(data) / 3} {
+	for _, size := range []int{1, 100, filePageSize, filePageSize + 900, 2 * filePageSize, scaled(100_000),
+		len(data) / 3} {
 		wrecks[fmt.Sprintf("cut to %d", size)] = data[:size]
 	}
 	for _, kind := range []string{"meta", "freelist"} {

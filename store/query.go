@@ -18,7 +18,7 @@ import (
 
 // ErrNoField: a Query asks for a field that objects of this type do not have,
 // or that is not a string, a boolean or an integer.
-var ErrNoField = errors.New("objects can not be selected by this field")
+var ErrNoField = errors.New("objects cannot be selected by this field")
 
 // Query selects objects of a collection. The zero Query selects all of them.
 //
@@ -46,8 +46,8 @@ type Query struct {
 	Limit int
 }
 
-// Matches reports whether q selects obj, wherever it comes from. After and Limit do not count, and the namespace is that
-// of its metadata. It fails with ErrNoField if objects of its type have no such field.
+// Matches reports whether q selects obj, wherever it comes from. After and Limit do not count, and the namespace is
+// that of its metadata. It fails with ErrNoField if objects of its type have no such field.
 func (q Query) Matches(obj runtime.Object) (bool, error) { return newMatcher(q, false).object(obj) }
 
 // matcher is a Query made ready for one read. It is not safe for concurrent use.

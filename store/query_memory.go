@@ -35,7 +35,9 @@ func selectMemory(ctx context.Context, q Query, namespaced bool, read between) (
 }
 
 // eachInMemory goes through the objects as they are now: they are shared, and so a copy of the list is cheap.
-func eachInMemory(ctx context.Context, q Query, namespaced bool, read between, fn func(key string, obj runtime.Object) error) error {
+func eachInMemory(
+	ctx context.Context, q Query, namespaced bool, read between, fn func(key string, obj runtime.Object) error,
+) error {
 	match := newMatcher(q, namespaced)
 	keys, objs := read(q.After, match.prefix)
 	n := 0

@@ -34,7 +34,9 @@ func asUnstructured(t *testing.T, pod *corev1.Pod) runtime.Object {
 func asTyped(_ *testing.T, pod *corev1.Pod) runtime.Object { return pod }
 
 // queryCollection stores QueryPods.
-func queryCollection(t *testing.T, s *store.Store, o store.CollectionOptions, as func(*testing.T, *corev1.Pod) runtime.Object) *store.Collection {
+func queryCollection(
+	t *testing.T, s *store.Store, o store.CollectionOptions, as func(*testing.T, *corev1.Pod) runtime.Object,
+) *store.Collection {
 	t.Helper()
 	o.Indexers = storetest.QueryIndexers
 	o.IndexVersions = map[string]string{"color": "1"}
@@ -120,10 +122,11 @@ func testQueries(t *testing.T, o store.CollectionOptions, as func(*testing.T, *c
 
 // The key of an object need not begin with its namespace.
 func TestQueryOfANamespaceWithOtherKeys(t *testing.T) {
-	o := store.CollectionOptions{Codec: storetest.PodCodec(), Indexers: storetest.QueryIndexers, KeyFunc: func(obj any) (string, error) {
-		key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
-		return "pod:" + key, err
-	}}
+	o := store.CollectionOptions{Codec: storetest.PodCodec(), Indexers: storetest.QueryIndexers,
+		KeyFunc: func(obj any) (string, error) {
+			key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
+			return "pod:" + key, err
+		}}
 	m, err := store.NewMemory(storetest.Pods, o)
 	if err != nil {
 		t.Fatal(err)
@@ -143,9 +146,11 @@ func TestQueryByAFieldThatTypedObjectsDoNotHave(t *testing.T) {
 		t.Fatal(err)
 	}
 	storeQueryPods(t, m, asTyped)
-	c := queryCollection(t, storetest.Open(t, store.Options{}), store.CollectionOptions{Codec: storetest.PodCodec()}, asTyped)
+	c := queryCollection(t, storetest.Open(t, store.Options{}), store.CollectionOptions{Codec: storetest.PodCodec()},
+		asTyped)
 	for _, field := range []string{
-		"status.fase", "status", "spec.containers", "metadata.labels.color", "metadata.creationTimestamp", "metadata.creationTimestamp.Time",
+		"status.fase", "status", "spec.containers", "metadata.labels.color", "metadata.creationTimestamp",
+		"metadata.creationTimestamp.Time",
 		"spec.containers.name", "", "metadata.", "spec.nodeName.x",
 	} {
 		q := store.Query{Fields: fields.OneTermEqualSelector(field, "x")}
@@ -171,7 +176,8 @@ func TestQueryMatches(t *testing.T) {
 	}
 	storeQueryPods(t, m, asTyped)
 	for _, q := range []store.Query{
-		{}, {Namespace: "a"}, {Namespace: "none"}, {Labels: labels.SelectorFromSet(labels.Set{"tier": "front"})}, {Labels: labels.Nothing()},
+		{}, {Namespace: "a"}, {Namespace: "none"}, {Labels: labels.SelectorFromSet(labels.Set{"tier": "front"})},
+		{Labels: labels.Nothing()},
 		{Namespace: "a", Fields: fields.ParseSelectorOrDie("status.phase=Running,spec.nodeName!=n1")},
 	} {
 		selected, err := m.Select(t.Context(), q)
@@ -231,20 +237,22 @@ func TestEachGoesThroughManyPages(t *testing.T) {
 	c := openPods(t, s, nil)
 	var b store.Batch
 	for i := range 1777 {
-		b.Ops = append(b.Ops, store.Op{Object: storetest.Pod(fmt.Sprintf("a/%04d", i), "uid", "1", storetest.ColorLabel, fmt.Sprint(i%2))})
+		b.Ops = append(b.Ops, store.Op{Object: storetest.Pod(fmt.Sprintf("a/%04d", i), "uid", "1", storetest.ColorLabel,
+			fmt.Sprint(i%2))})
 	}
 	if _, err := c.Apply(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
 	for field, want := range map[string]int{"metadata.uid=uid": 1777, "metadata.name=1776": 1, "metadata.name=none": 0} {
 		n, last := 0, ""
-		err := c.Each(t.Context(), store.Query{Fields: fields.ParseSelectorOrDie(field)}, func(key string, _ runtime.Object) error {
-			if key <= last {
-				t.Errorf("%s after %s", key, last)
-			}
-			n, last = n+1, key
-			return nil
-		})
+		err := c.Each(t.Context(), store.Query{Fields: fields.ParseSelectorOrDie(field)},
+			func(key string, _ runtime.Object) error {
+				if key <= last {
+					t.Errorf("%s after %s", key, last)
+				}
+				n, last = n+1, key
+				return nil
+			})
 		if err != nil || n != want {
 			t.Errorf("%s: %d objects, %v; want %d", field, n, err, want)
 		}

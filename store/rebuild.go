@@ -28,7 +28,7 @@ const MustRelistDamaged = "damaged"
 // If there is no such error to recover from, Rebuild checks the store, and does nothing
 // if that finds nothing wrong. If it fails (the disk is full, or still failing) reads go
 // on from the old file, and it can be called again. On Windows, where a file that is
-// open can not be renamed, it always fails: close the store and open it.
+// open cannot be renamed, it always fails: close the store and open it.
 func (s *Store) Rebuild(ctx context.Context) error {
 	switch {
 	case s.ReadOnly():
@@ -59,7 +59,8 @@ func (s *Store) Rebuild(ctx context.Context) error {
 	return nil
 }
 
-// rebuild does the work, unless another call has done it since before. It returns the collections that have another file now.
+// rebuild does the work, unless another call has done it since before. It returns the collections that have another
+// file now.
 func (s *Store) rebuild(ctx context.Context, before int, why error) ([]*Collection, error) {
 	release, err := s.takeWriter(ctx, rebuilding)
 	if err != nil {
@@ -128,9 +129,11 @@ func (c *Collection) recount(ctx context.Context) error {
 	})
 }
 
-// renew puts a copy in the place of the old file. It takes the mark before it makes
-// the copy, which would be in vain while another process opens the store. It returns which collections have lost something, and why.
-func (s *Store) renew(ctx context.Context, old *handle, why error) (lost map[string]string, behind map[string]bool, err error) {
+// renew puts a copy in the place of the old file. It takes the mark before it makes the copy, which would be in vain
+// while another process opens the store. It returns which collections have lost something, and why.
+func (s *Store) renew(
+	ctx context.Context, old *handle, why error,
+) (lost map[string]string, behind map[string]bool, err error) {
 	mark, err := takeMark(ctx, s.real, time.Now().Add(s.o.lockTimeout()))
 	if err != nil {
 		return nil, nil, err
@@ -159,7 +162,8 @@ func (s *Store) copyToNew(ctx context.Context, old *handle) (*copying, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &copying{s: s, old: old, fresh: fresh, unsafe: map[string]bool{}, lost: map[string]string{}, copied: map[string]bool{}, behind: map[string]bool{}}
+	c := &copying{s: s, old: old, fresh: fresh, unsafe: map[string]bool{}, lost: map[string]string{},
+		copied: map[string]bool{}, behind: map[string]bool{}}
 	if err = c.run(ctx); err == nil {
 		err = c.write(s.putTimes)
 	}
@@ -197,7 +201,8 @@ func (s *Store) exchange(c *copying, why error) error {
 	s.tallies.renew()
 	s.logger().Error(why, "The store has been written anew", "movedTo", moved, "collectionsThatLostObjects", len(c.lost))
 	for name, reason := range c.lost {
-		s.logger().Info("A collection has lost what could not be read, and must be listed", "collection", name, "reason", reason)
+		s.logger().Info("A collection has lost what could not be read, and must be listed", "collection", name, "reason",
+			reason)
 	}
 	return nil
 }
@@ -282,7 +287,8 @@ func (s *Store) enlistLocked(c *Collection, before int) bool {
 	return true
 }
 
-// setExchanging says whether the file is being replaced by another, which is made for the collections that are open then.
+// setExchanging says whether the file is being replaced by another, which is made for the collections that are open
+// then.
 func (s *Store) setExchanging(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

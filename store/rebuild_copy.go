@@ -64,7 +64,8 @@ func (c *copying) run(ctx context.Context) error {
 	return err
 }
 
-// keys copies the data keys: those that this process has unwrapped, else what the old file says of them. Without them what is sealed is lost.
+// keys copies the data keys: those that this process has unwrapped, else what the old file says of them. Without them
+// what is sealed is lost.
 func (c *copying) keys() error {
 	record := c.s.keys.held().record
 	if c.s.keys == nil && !c.unsafe[""] {
@@ -111,7 +112,8 @@ func (c *copying) findUnsafe(ctx context.Context) error {
 	return err
 }
 
-// unsafeName returns what there is no copying of if a page of that bucket is bad: a collection, the documents, what is being removed, or, empty, anything.
+// unsafeName returns what there is no copying of if a page of that bucket is bad: a collection, the documents, what is
+// being removed, or, empty, anything.
 func unsafeName(path []string) string {
 	switch {
 	case len(path) > 1:
@@ -147,13 +149,14 @@ func (c *copying) collection(ctx context.Context, name string) error {
 		return err
 	}
 	bad := 0
-	whole, err := c.salvage(ctx, []string{string(format.BucketLarder), name, string(format.BucketObjects)}, func(entries []pair) error {
-		return c.write(func(tx *bolt.Tx) error {
-			n, err := c.reader(name).putRecords(tx, &st, dicts, entries)
-			bad += n
-			return err
+	whole, err := c.salvage(ctx, []string{string(format.BucketLarder), name, string(format.BucketObjects)},
+		func(entries []pair) error {
+			return c.write(func(tx *bolt.Tx) error {
+				n, err := c.reader(name).putRecords(tx, &st, dicts, entries)
+				bad += n
+				return err
+			})
 		})
-	})
 	if err != nil {
 		return err
 	}
@@ -193,21 +196,22 @@ func (c *copying) state(name string) (st state, err error) {
 	return st, err
 }
 
-// feed copies the tombstones of a collection, and returns the places of its durable handlers: those that may have missed something, or whose places
-// can not be read, begin anew.
+// feed copies the tombstones of a collection, and returns the places of its durable handlers: those that may have
+// missed something, or whose places cannot be read, begin anew.
 func (c *copying) feed(ctx context.Context, name string, st *state) (handlers map[string]Place, err error) {
 	if st.feedSince == 0 {
 		return nil, nil
 	}
 	bad, expected := 0, st.tombstones
 	st.tombstones = 0
-	whole, err := c.salvage(ctx, []string{string(format.BucketLarder), name, string(format.BucketTombstones)}, func(entries []pair) error {
-		return c.write(func(tx *bolt.Tx) error {
-			n, err := c.reader(name).putTombstones(tx, st, entries)
-			bad += n
-			return err
+	whole, err := c.salvage(ctx, []string{string(format.BucketLarder), name, string(format.BucketTombstones)},
+		func(entries []pair) error {
+			return c.write(func(tx *bolt.Tx) error {
+				n, err := c.reader(name).putTombstones(tx, st, entries)
+				bad += n
+				return err
+			})
 		})
-	})
 	if err != nil {
 		return nil, err
 	}
@@ -221,7 +225,7 @@ func (c *copying) feed(ctx context.Context, name string, st *state) (handlers ma
 		return err
 	})
 	if isDamaged(err) {
-		err = nil // those that can not be read begin anew
+		err = nil // those that cannot be read begin anew
 	}
 	if err != nil {
 		return nil, err
@@ -259,7 +263,8 @@ func (r *reader) putTombstones(tx *bolt.Tx, st *state, entries []pair) (bad int,
 	return bad, nil
 }
 
-// dictionaries copies those of a collection that are good, and returns their ids. Records that name another one can not be read.
+// dictionaries copies those of a collection that are good, and returns their ids. Records that name another one cannot
+// be read.
 func (c *copying) dictionaries(ctx context.Context, name string, st *state) (ids map[uint64]bool, err error) {
 	ids = map[uint64]bool{}
 	there := false
@@ -269,9 +274,10 @@ func (c *copying) dictionaries(ctx context.Context, name string, st *state) (ids
 		return err
 	})
 	if err == nil && there {
-		_, err = c.salvage(ctx, []string{string(format.BucketLarder), name, string(format.BucketDictionaries)}, func(entries []pair) error {
-			return c.write(func(tx *bolt.Tx) error { return c.reader(name).putDictionaries(tx, st, ids, entries) })
-		})
+		_, err = c.salvage(ctx, []string{string(format.BucketLarder), name, string(format.BucketDictionaries)},
+			func(entries []pair) error {
+				return c.write(func(tx *bolt.Tx) error { return c.reader(name).putDictionaries(tx, st, ids, entries) })
+			})
 	}
 	if errors.Is(err, entry.ErrDamaged) {
 		err = nil // there is none that can be read

@@ -39,7 +39,8 @@ func patch(t *testing.T, s *store.Store, change func(data []byte)) {
 func objectPages(t *testing.T, data []byte) (leaves []int) {
 	t.Helper()
 	for _, off := range pagesOf(t, data)["leaf"] {
-		if page := data[off : off+filePageSize]; bytes.Contains(page, []byte("/pod-05")) && bytes.Contains(page, []byte("padding")) {
+		if page := data[off : off+filePageSize]; bytes.Contains(page, []byte("/pod-05")) &&
+			bytes.Contains(page, []byte("padding")) {
 			leaves = append(leaves, off)
 		}
 	}

@@ -65,8 +65,8 @@ func wantWorking(t *testing.T, s *store.Store) {
 	}
 }
 
-// TestRebuildOfDamagedRecords: each kind of damage to single records and entries. What is good is kept, in each residency, and who has
-// lost something must be listed.
+// TestRebuildOfDamagedRecords: each kind of damage to single records and entries. What is good is kept, in each
+// residency, and who has lost something must be listed.
 func TestRebuildOfDamagedRecords(t *testing.T) {
 	key := "ns1/pod0001"
 	for name, test := range map[string]struct {

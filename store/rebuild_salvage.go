@@ -55,8 +55,10 @@ func (c *copying) salvage(ctx context.Context, bucket []string, each func([]pair
 
 // read reads entries after one key, or, if before is not nil, those before it
 // (empty is the end) and after the other, backwards. It copies them. fault: there may be
-// more that can not be read this way.
-func (c *copying) read(ctx context.Context, bucket []string, after, before []byte) (entries []pair, fault bool, err error) {
+// more that cannot be read this way.
+func (c *copying) read(
+	ctx context.Context, bucket []string, after, before []byte,
+) (entries []pair, fault bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, false, err
 	}

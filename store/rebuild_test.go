@@ -166,7 +166,8 @@ func TestRebuildAfterFailedSync(t *testing.T) {
 	cancel()
 	readers.Wait()
 	for c, want := range map[*store.Collection]int{many: 1001, few: 200} {
-		if n, info := count(t, c); n != want || info.Objects != want || info.MustRelist != "" || !info.Complete || len(info.Newest) == 0 {
+		if n, info := count(t, c); n != want || info.Objects != want || info.MustRelist != "" || !info.Complete ||
+			len(info.Newest) == 0 {
 			t.Errorf("%d objects, want %d; %+v", n, want, info)
 		}
 		if c.Losses() != 0 {

@@ -11,7 +11,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// RecordError is that of a record that can not be read. Key is the record's: with it as after, Records goes on with the one that follows.
+// RecordError is that of a record that cannot be read. Key is the record's: with it as after, Records goes on with the
+// one that follows.
 type RecordError struct {
 	Key string
 	Err error
@@ -20,12 +21,14 @@ type RecordError struct {
 func (e *RecordError) Error() string { return e.Err.Error() } // which names the key
 func (e *RecordError) Unwrap() error { return e.Err }
 
-// Records calls fn for each record of a collection whose key is after the given one, in the order of keys' bytes: what has been committed, whoever has
-// the collection open. It reads by pages, and no transaction is open while fn runs. Each page is of one moment; all of them are if nobody writes meanwhile, as to
-// the copy that CopyFile makes. The records are the caller's.
+// Records calls fn for each record of a collection whose key is after the given one, in the order of keys' bytes: what
+// has been committed, whoever has the collection open. It reads by pages, and no transaction is open while fn runs.
+// Each page is of one moment; all of them are if nobody writes meanwhile, as to the copy that CopyFile makes. The
+// records are the caller's.
 //
-// It ends with the error of fn; with ErrNoCollection; with a RecordError at a record that can not be read, which wraps ErrDamaged, or ErrIncompatible if a newer program
-// wrote it; and with another error that wraps ErrDamaged where a page makes no sense.
+// It ends with the error of fn; with ErrNoCollection; with a RecordError at a record that cannot be read, which wraps
+// ErrDamaged, or ErrIncompatible if a newer program wrote it; and with another error that wraps ErrDamaged where a page
+// makes no sense.
 func (s *Store) Records(ctx context.Context, id entry.Identity, after string, fn func(entry.Entry) error) error {
 	id, err := id.Canonical()
 	if err != nil {
@@ -103,7 +106,8 @@ type rawStored struct {
 
 func (r *reader) copyStored(objects *bolt.Bucket, k, data []byte) rawStored {
 	if len(k) > format.MaxKeyLen {
-		return rawStored{key: string(k), err: fmt.Errorf("key %s in collection %s: %w", printable.Key(string(k)), r.name, entry.ErrDamaged)}
+		return rawStored{key: string(k), err: fmt.Errorf("key %s in collection %s: %w", printable.Key(string(k)), r.name,
+			entry.ErrDamaged)}
 	}
 	key := string(k)
 	record, err := r.copyRecord(objects, key, data, nil)
@@ -122,5 +126,6 @@ func (r *reader) openStored(one rawStored) storedRecord {
 		return storedRecord{Entry: entry.Entry{Key: one.key}, err: &RecordError{Key: one.key, Err: err}}
 	}
 	h := one.record.Header
-	return storedRecord{Entry: entry.Entry{Key: one.key, UID: h.UID, ResourceVersion: h.RV, Encoding: h.Encoding, Payload: one.record.body.payload}}
+	return storedRecord{Entry: entry.Entry{Key: one.key, UID: h.UID, ResourceVersion: h.RV, Encoding: h.Encoding,
+		Payload: one.record.body.payload}}
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/resident"
 )
 
-// Refs returns the identities of the objects whose keys follow the given one, in key order, at most limit of them; see Interface.
+// Refs returns the identities of the objects whose keys follow the given one, in key order, at most limit of them; see
+// Interface.
 func (c *Collection) Refs(ctx context.Context, after string, limit int) ([]entry.ObjectRef, error) {
 	var refs []entry.ObjectRef
 	err := c.viewObjects(ctx, func(objects *bolt.Bucket, over *captured) error {
@@ -44,7 +45,8 @@ func (r *reader) refOf(key string, data []byte, x *memtable.Write) (entry.Object
 	return entry.ObjectRef{Key: key, UID: h.UID, ResourceVersion: h.RV}, err
 }
 
-// doubt takes the resourceVersion from the refs of which something else is in memory, and adds those that are there only.
+// doubt takes the resourceVersion from the refs of which something else is in memory, and adds those that are there
+// only.
 func (r *allResident) doubt(refs []entry.ObjectRef, after string, limit int) []entry.ObjectRef {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

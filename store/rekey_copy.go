@@ -44,10 +44,12 @@ func (c *compaction) resealing(from *bolt.Bucket, name string) (*resealing, erro
 	if !st.Sealed && !c.s.Seals(st.Identity.GroupResource()) && !holdsSealed(from) {
 		return nil, nil
 	}
-	return &resealing{reader: reader{store: c.s, name: name}, c: c, path: []string{string(format.BucketLarder), name}, st: st, dicts: map[uint64]uint64{}}, nil
+	return &resealing{reader: reader{store: c.s, name: name}, c: c, path: []string{string(format.BucketLarder), name},
+		st: st, dicts: map[uint64]uint64{}}, nil
 }
 
-// holdsSealed reports whether a collection has a record that is sealed, whatever its state says: a program that knows of no sealing writes that without the mark.
+// holdsSealed reports whether a collection has a record that is sealed, whatever its state says: a program that knows
+// of no sealing writes that without the mark.
 func holdsSealed(b *bolt.Bucket) bool {
 	for _, name := range [][]byte{format.BucketObjects, format.BucketTombstones} {
 		records := b.Bucket(name)
@@ -127,7 +129,8 @@ func (r *resealing) sub(ctx context.Context, from *bolt.Bucket, name string) err
 	return r.c.bucket(ctx, from, append(r.path[:2:2], name))
 }
 
-// each calls fn with the entries of a bucket, about salvageBytes of them in each transaction of the copy, whose bucket of the collection it gets.
+// each calls fn with the entries of a bucket, about salvageBytes of them in each transaction of the copy, whose bucket
+// of the collection it gets.
 func (r *resealing) each(ctx context.Context, from *bolt.Bucket, fn func(b *bolt.Bucket, k, v []byte) error) error {
 	keys := scanAfter(from, "")
 	k, v := keys.next()
@@ -167,7 +170,8 @@ func (r *resealing) record(dst, bucket []byte, key string, data []byte) ([]byte,
 		return nil, h, err
 	}
 	if h.Unknown != 0 {
-		return nil, h, fmt.Errorf("record %s in collection %s is of version %d, which a newer program has written: %w", printable.Key(key), r.name, h.Unknown, entry.ErrIncompatible)
+		return nil, h, fmt.Errorf("record %s in collection %s is of version %d, which a newer program has written: %w",
+			printable.Key(key), r.name, h.Unknown, entry.ErrIncompatible)
 	}
 	if payload, err = r.opened(bucket, key, h, payload); err != nil {
 		return nil, h, err
@@ -179,7 +183,8 @@ func (r *resealing) record(dst, bucket []byte, key string, data []byte) ([]byte,
 	h.Terms = r.c.key.Tokens(r.name, terms)
 	if h.Dictionary != 0 {
 		if h.Dictionary = r.dicts[h.Dictionary]; h.Dictionary == 0 {
-			return nil, h, fmt.Errorf("record %s in collection %s: its dictionary is not there: %w", printable.Key(key), r.name, entry.ErrDamaged)
+			return nil, h, fmt.Errorf("record %s in collection %s: its dictionary is not there: %w", printable.Key(key), r.name,
+				entry.ErrDamaged)
 		}
 	}
 	return r.c.key.AppendSealed(dst, bucket, r.name, key, h, payload), h, nil
@@ -230,7 +235,8 @@ func (r *resealing) tombstone(b *bolt.Bucket, k, v []byte) error {
 func (r *resealing) oneDictionary(b *bolt.Bucket, k, v []byte) error {
 	id, ok := format.ParseDictionaryKey(k)
 	if !ok {
-		return fmt.Errorf("a dictionary of collection %s has the key %s: %w", r.name, printable.Key(string(k)), entry.ErrDamaged)
+		return fmt.Errorf("a dictionary of collection %s has the key %s: %w", r.name, printable.Key(string(k)),
+			entry.ErrDamaged)
 	}
 	dict, err := r.parseDictionary(id, v)
 	if err != nil {

@@ -82,15 +82,17 @@ func childRekey(path string) error {
 	})
 }
 
-// TestKilledWhileRekeying kills a process that rekeys, at random moments: the store is whole, at what was committed, with keys that there are, nothing of it
-// is legible, not in what is left of a copy either, and that goes away with the next Open.
+// TestKilledWhileRekeying kills a process that rekeys, at random moments: the store is whole, at what was committed,
+// with keys that there are, nothing of it is legible, not in what is left of a copy either, and that goes away with the
+// next Open.
 func TestKilledWhileRekeying(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "store")
 	random := rand.New(rand.NewPCG(11, 12))
 	kills := soaked(6, 60)
 	last, copies := uint64(0), 0
-	for kill := 0; kill < kills || (copies == 0 || last < 3) && kill < 20*kills; kill++ { // more, and later ones, until they show something
+	for kill := 0; kill < kills || (copies == 0 || last < 3) && kill < 20*kills; kill++ {
+		// more, and later ones, until they show something
 		said := killChild(t, "rekey", path, time.Duration(random.IntN(60_000*(1+kill/kills)))*time.Microsecond)
 		left := disk.Beside(path, disk.SuffixNew)
 		copies += len(left)

@@ -39,7 +39,8 @@ func TestRekeyThatCanNotTakeThePlace(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestRekeyOfAnOpenCollectionWithoutItsMark: what an older program wrote without the mark, and is open and not sealed by the options, is sealed from Rekey on, as its Info says.
+// TestRekeyOfAnOpenCollectionWithoutItsMark: what an older program wrote without the mark, and is open and not sealed
+// by the options, is sealed from Rekey on, as its Info says.
 func TestRekeyOfAnOpenCollectionWithoutItsMark(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	key := mustKey(t, "")

@@ -68,7 +68,8 @@ func wantDataKeys(t *testing.T, s *store.Store, want int) {
 	}
 }
 
-// TestRotation: with a new key on top what was sealed is read, and what is new is sealed under the new one; Rekey makes the old one needless.
+// TestRotation: with a new key on top what was sealed is read, and what is new is sealed under the new one; Rekey makes
+// the old one needless.
 func TestRotation(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	old, fresh := mustKey(t, "old"), mustKey(t, "fresh")
@@ -116,7 +117,8 @@ func TestRotation(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestSealingOverPlainText: what is there stays readable, what comes is sealed, and the state and the log say what remains; after Rekey nothing does.
+// TestSealingOverPlainText: what is there stays readable, what comes is sealed, and the state and the log say what
+// remains; after Rekey nothing does.
 func TestSealingOverPlainText(t *testing.T) {
 	for _, compression := range []store.Compression{store.NoCompression, store.Zstd} {
 		t.Run("compression "+string(compression), func(t *testing.T) {
@@ -159,7 +161,8 @@ func TestSealingOverPlainText(t *testing.T) {
 			if info := mustInfo(t, c); !info.Sealed || info.PlainText {
 				t.Errorf("%+v", info)
 			}
-			if data := mustRead(t, path); bytes.Contains(data, []byte(strings.Repeat("x", 100))) || bytes.Contains(data, []byte("node-3")) {
+			if data := mustRead(t, path); bytes.Contains(data, []byte(strings.Repeat("x", 100))) ||
+				bytes.Contains(data, []byte("node-3")) {
 				t.Error("there is plain text in the file")
 			}
 			wantPods(t, c, 80, newer)
@@ -308,7 +311,8 @@ func TestRekeyOfAFeed(t *testing.T) {
 		if err != nil || len(p.Changes) != 2 {
 			t.Fatal(p, err)
 		}
-		if pod, ok := p.Changes[0].Object.(*corev1.Pod); !ok || pod.Annotations["why"] != "told with the delete" || pod.ResourceVersion != "7000" {
+		if pod, ok := p.Changes[0].Object.(*corev1.Pod); !ok || pod.Annotations["why"] != "told with the delete" ||
+			pod.ResourceVersion != "7000" {
 			t.Errorf("told of %v", p.Changes[0].Object)
 		}
 		if pod, ok := p.Changes[1].Object.(*corev1.Pod); !ok || pod.Name != "pod-0004" {
@@ -348,7 +352,8 @@ func TestRekeyDuringAList(t *testing.T) {
 			}
 		}
 	}
-	if res, err := r.Commit(t.Context(), store.Batch{ResourceVersion: "8000"}); err != nil || changes+len(res.Changes) != 30 {
+	if res, err := r.Commit(t.Context(), store.Batch{ResourceVersion: "8000"}); err != nil ||
+		changes+len(res.Changes) != 30 {
 		t.Errorf("%d and %d changes, %v", changes, len(res.Changes), err)
 	}
 	wantPods(t, c, 30, func(p *corev1.Pod) { p.ResourceVersion = "8000" })
@@ -357,7 +362,8 @@ func TestRekeyDuringAList(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestRekeyKeepsWhatItDoesNotKnow: buckets and entries of a newer program are copied, a record of one is refused, and the file stays as it was.
+// TestRekeyKeepsWhatItDoesNotKnow: buckets and entries of a newer program are copied, a record of one is refused, and
+// the file stays as it was.
 func TestRekeyKeepsWhatItDoesNotKnow(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	e := sealing(t, mustKey(t, ""))
@@ -383,7 +389,8 @@ func TestRekeyKeepsWhatItDoesNotKnow(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if future := b.Bucket([]byte("future")); future == nil || string(future.Get([]byte("k"))) != "v" || string(b.Get([]byte("later"))) != "w" {
+		if future := b.Bucket([]byte("future")); future == nil || string(future.Get([]byte("k"))) != "v" ||
+			string(b.Get([]byte("later"))) != "w" {
 			t.Error("what it does not know is gone")
 		}
 		key := []byte("namespace-0/pod-0000")
@@ -409,7 +416,8 @@ func TestRekeyKeepsWhatItDoesNotKnow(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestRekeyOfWhatAnOlderProgramWrote: one that knows of no sealing writes the state without the mark, and its records in plain text.
+// TestRekeyOfWhatAnOlderProgramWrote: one that knows of no sealing writes the state without the mark, and its records
+// in plain text.
 func TestRekeyOfWhatAnOlderProgramWrote(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	key := mustKey(t, "")

@@ -16,16 +16,16 @@ var (
 	errReplaceDone = errors.New("the list has been committed or aborted; begin another")
 )
 
-// replacement makes a collection equal to a list; see Replacement. Its methods must not be called at the same time: there
-// is one writer.
+// replacement makes a collection equal to a list; see Replacement. Its methods must not be called at the same time:
+// there is one writer.
 //
-// An item that differs from what the collection holds is a difference. Differences are held until the list ends, so that
-// readers see the old state or the new one, unless they are too many: then each is put into the collection as it comes
-// (showing), and Info.MustRelist is set until the end. In a collection that is not complete there is nobody to hold them
-// for, and they show from the beginning. Deletes wait for the end: an item may come in any order.
+// An item that differs from what the collection holds is a difference. Differences are held until the list ends, so
+// that readers see the old state or the new one, unless they are too many: then each is put into the collection as it
+// comes (showing), and Info.MustRelist is set until the end. In a collection that is not complete there is nobody to
+// hold them for, and they show from the beginning. Deletes wait for the end: an item may come in any order.
 //
-// Of the keys up to last it is known what becomes of them: they are in puts or deletes, or are what the list has. A list
-// that is not in order costs deletes that are taken back, and nothing else.
+// Of the keys up to last it is known what becomes of them: they are in puts or deletes, or are what the list has. A
+// list that is not in order costs deletes that are taken back, and nothing else.
 type replacement struct {
 	c    *Collection
 	o    ReplaceOptions
@@ -44,8 +44,8 @@ type replacement struct {
 	end listEnd
 }
 
-// listed is an object of the list, or of an event, that the collection is to hold. It has a payload and no object: that is
-// made when it is put.
+// listed is an object of the list, or of an event, that the collection is to hold. It has a payload and no object: that
+// is made when it is put.
 type listed struct {
 	*memtable.Write
 	generation int  // of the index functions that its terms are of
@@ -66,8 +66,8 @@ type gathered struct {
 
 // BeginReplace starts to take in a list; see Interface.
 //
-// What an incomplete collection still holds from an earlier process was told to nobody, or to durable handlers only: the
-// changes are the whole list all the same, and what the list lacks is removed without a word. What this process has
+// What an incomplete collection still holds from an earlier process was told to nobody, or to durable handlers only:
+// the changes are the whole list all the same, and what the list lacks is removed without a word. What this process has
 // stored in it has been reported as changes, so a second try of a cold start is a diff over the first one's pages.
 func (c *Collection) BeginReplace(ctx context.Context, o ReplaceOptions) (Replacement, error) {
 	r := &replacement{
@@ -123,7 +123,7 @@ func (c *Collection) endReplacing() {
 	c.replacing = nil
 }
 
-// usable returns why the list can not go on.
+// usable returns why the list cannot go on.
 func (r *replacement) usable() error {
 	switch {
 	case r.done:

@@ -17,7 +17,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// beginChunked returns a list over a/00 to a/19 that has c/00 to c/19 instead, and changes b/0. A transaction holds a few objects.
+// beginChunked returns a list over a/00 to a/19 that has c/00 to c/19 instead, and changes b/0. A transaction holds a
+// few objects.
 func beginChunked(t *testing.T, c *store.Collection) store.Replacement {
 	t.Helper()
 	items := []store.Op{upsert("b/0", "50")}
@@ -73,7 +74,8 @@ func TestCommitInChunks(t *testing.T) {
 		}
 		changes = append(changes, res.Changes...)
 		more = res.More
-		if info := infoOf(t, c); more && (info.ResourceVersion != "25" || !strings.Contains(info.MustRelist, "interrupted") || info.Objects != len(list(t, c))) {
+		if info := infoOf(t, c); more && (info.ResourceVersion != "25" || !strings.Contains(info.MustRelist, "interrupted") ||
+			info.Objects != len(list(t, c))) {
 			t.Errorf("half way: %+v", info)
 		}
 		if !more {
@@ -94,8 +96,8 @@ func TestCommitInChunks(t *testing.T) {
 	flush(t, s)
 }
 
-// A process that dies between two transactions of a commit, or a list that is given up there, leaves what must be listed anew. The next
-// list reports the rest.
+// A process that dies between two transactions of a commit, or a list that is given up there, leaves what must be
+// listed anew. The next list reports the rest.
 func TestCommitInterrupted(t *testing.T) {
 	for transactions := range 12 {
 		for _, crash := range []bool{false, true} {
@@ -142,8 +144,8 @@ func testCommitInterrupted(t *testing.T, transactions int, crash bool) {
 	}
 }
 
-// TestCommitIsBounded: however large the difference is, the changes of one transaction are no more than it may hold, of objects
-// that come, go, or are replaced. (The bound is far below what all of them take.)
+// TestCommitIsBounded: however large the difference is, the changes of one transaction are no more than it may hold, of
+// objects that come, go, or are replaced. (The bound is far below what all of them take.)
 func TestCommitIsBounded(t *testing.T) {
 	t.Parallel()
 	const objects, bound = 2000, 64 << 10
@@ -229,7 +231,8 @@ func TestCommitLimits(t *testing.T) {
 		residency store.Residency
 		want      int
 	}{{store.None, 16 << 20}, {store.Bounded(1 << 20), 16 << 20}, {store.All, 256 << 20}} {
-		c, err := s.Collection(t.Context(), storetest.Pods, store.CollectionOptions{Residency: test.residency, Codec: storetest.PodCodec()})
+		c, err := s.Collection(t.Context(), storetest.Pods,
+			store.CollectionOptions{Residency: test.residency, Codec: storetest.PodCodec()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// oneWay is a codec that writes one pod so that it can not be read.
+// oneWay is a codec that writes one pod so that it cannot be read.
 type oneWay struct {
 	codec.Codec
 	unreadable string

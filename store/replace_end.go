@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	// interrupted is why a collection must be listed anew after a crash while a list that was too large to be held was shown.
+	// interrupted is why a collection must be listed anew after a crash while a list that was too large to be held was
+	// shown.
 	interrupted = "a relist was interrupted while its changes were being applied"
 	// tailPage is how many missing keys are looked for in one read transaction.
 	tailPage = 10000
@@ -132,14 +133,17 @@ func (r *replacement) decoded(set *indexSet, p *listed) (*memtable.Write, error)
 	if err != nil && !errors.Is(err, entry.ErrIncompatible) {
 		err = fmt.Errorf("%w: %w", entry.ErrIncompatible, err)
 	}
-	if x.Obj = obj; err == nil && p.generation != set.generation { // a function that fails does not file it, as after a build
+	if x.Obj = obj; err == nil && p.generation != set.generation {
+		// a function that fails does not file it, as after a build
 		x.Terms = set.workingTerms(obj)
 	}
 	return &x, err
 }
 
 // differences returns the changes that the writes make, and those of them that are needed.
-func (r *replacement) differences(ctx context.Context, writes []*memtable.Write) (changes []Change, needed []*memtable.Write, err error) {
+func (r *replacement) differences(
+	ctx context.Context, writes []*memtable.Write,
+) (changes []Change, needed []*memtable.Write, err error) {
 	err = r.c.viewObjects(ctx, func(objects *bolt.Bucket, over *captured) error {
 		changes, needed = nil, nil
 		for _, x := range writes {
@@ -164,7 +168,9 @@ func (r *replacement) differences(ctx context.Context, writes []*memtable.Write)
 }
 
 // held returns the state in which a step leaves an object.
-func (r *replacement) held(ctx context.Context, deletes, puts []string) func(key string) (entry.ObjectRef, bool, error) {
+func (r *replacement) held(
+	ctx context.Context, deletes, puts []string,
+) func(key string) (entry.ObjectRef, bool, error) {
 	return func(key string) (ref entry.ObjectRef, found bool, err error) {
 		if _, gone := slices.BinarySearch(deletes, key); gone {
 			return entry.ObjectRef{}, false, nil

@@ -92,7 +92,8 @@ func TestSkippedDuringARelist(t *testing.T) {
 			if _, err := r.Commit(ctx, store.Batch{ResourceVersion: "30"}); err != nil {
 				t.Fatal(err)
 			}
-			wantStrings(t, "what is stored", list(t, c), "a/1 uid=uid-a/1 rv=1", "a/2 uid=uid-a/2 rv=12", "a/3 uid=uid-a/3 rv=13")
+			wantStrings(t, "what is stored", list(t, c), "a/1 uid=uid-a/1 rv=1", "a/2 uid=uid-a/2 rv=12",
+				"a/3 uid=uid-a/3 rv=13")
 			if newest := infoOf(t, c).Newest; len(newest) != 1 || newest[0].Key != "a/3" {
 				t.Errorf("newest %+v", newest)
 			}
@@ -130,12 +131,12 @@ func TestStaged(t *testing.T) {
 			want("the first page of a cold start", false, 2)(r.Page(ctx, podsOf(upsert("a/1", "1"), upsert("a/2", "2"))))
 			want("an event", false, 1)(r.Event(ctx, upsert("a/3", "3")))
 			want("the next page", false, 1)(r.Page(ctx, podsOf(upsert("b/1", "1"))))
-			want("an event that can not be stored", true, 0)(r.Event(ctx, upsert("a/4", "4", storetest.FailLabel, "error")))
+			want("an event that cannot be stored", true, 0)(r.Event(ctx, upsert("a/4", "4", storetest.FailLabel, "error")))
 			r.Abort()
 			r = begin()
 			want("a page of a difference", true, 0)(r.Page(ctx, podsOf(upsert("a/1", "11"))))
 			want("an event into it", true, 0)(r.Event(ctx, upsert("a/3", "13")))
-			want("one that can not be stored", true, 0)(r.Event(ctx, upsert("a/5", "14", storetest.FailLabel, "error")))
+			want("one that cannot be stored", true, 0)(r.Event(ctx, upsert("a/5", "14", storetest.FailLabel, "error")))
 			want("its end", false, 4)(r.Commit(ctx, store.Batch{ResourceVersion: "20"}))
 		})
 	}

@@ -16,13 +16,17 @@ func TestListsOutOfOrder(t *testing.T) {
 		pages [][]store.Op
 	}{
 		{"backwards", [][]store.Op{{upsert("b/2", "22")}, {upsert("b/1", "2")}, {upsert("a/2", "23")}, {upsert("a/1", "1")}}},
-		{"backwards in one page", [][]store.Op{{upsert("b/2", "22"), upsert("b/1", "2"), upsert("a/2", "23"), upsert("a/1", "1")}}},
+		{"backwards in one page",
+			[][]store.Op{{upsert("b/2", "22"), upsert("b/1", "2"), upsert("a/2", "23"), upsert("a/1", "1")}}},
 		{"an older state afterwards", [][]store.Op{
-			{upsert("a/1", "1"), upsert("a/2", "23"), upsert("b/1", "2")}, {upsert("a/2", "3"), upsert("b/2", "22")}, {upsert("b/2", "4")}}},
+			{upsert("a/1", "1"), upsert("a/2", "23"), upsert("b/1", "2")}, {upsert("a/2", "3"), upsert("b/2", "22")},
+			{upsert("b/2", "4")}}},
 		{"an older state before", [][]store.Op{
-			{upsert("a/1", "1"), upsert("a/2", "3"), upsert("b/1", "2")}, {upsert("a/2", "23"), upsert("b/2", "4")}, {upsert("b/2", "22")}}},
+			{upsert("a/1", "1"), upsert("a/2", "3"), upsert("b/1", "2")}, {upsert("a/2", "23"), upsert("b/2", "4")},
+			{upsert("b/2", "22")}}},
 		{"both in one page", [][]store.Op{
-			{upsert("a/1", "1"), upsert("a/2", "23"), upsert("a/2", "3")}, {upsert("b/1", "2"), upsert("b/2", "4"), upsert("b/2", "22")}}},
+			{upsert("a/1", "1"), upsert("a/2", "23"), upsert("a/2", "3")},
+			{upsert("b/1", "2"), upsert("b/2", "4"), upsert("b/2", "22")}}},
 		{"what is on disk, after something newer", [][]store.Op{
 			{upsert("a/1", "1"), upsert("a/2", "23")}, {upsert("a/2", "3"), upsert("b/1", "2"), upsert("b/2", "22")}}},
 		{"an older state of what is unchanged", [][]store.Op{
@@ -32,7 +36,8 @@ func TestListsOutOfOrder(t *testing.T) {
 			t.Run(test.name+" "+name, func(t *testing.T) {
 				c := openPods(t, storetest.Open(t, store.Options{}), byNamespaceAndColor)
 				store.SetLimits(c, limits[0], limits[1])
-				relist(t, c, store.ReplaceOptions{}, "10", upsert("a/1", "1"), upsert("a/2", "3"), upsert("b/1", "2"), upsert("c/1", "5"))
+				relist(t, c, store.ReplaceOptions{}, "10", upsert("a/1", "1"), upsert("a/2", "3"), upsert("b/1", "2"),
+					upsert("c/1", "5"))
 				testOutOfOrder(t, c, test.pages)
 			})
 		}
@@ -41,7 +46,8 @@ func TestListsOutOfOrder(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			relist(t, m, store.ReplaceOptions{}, "10", upsert("a/1", "1"), upsert("a/2", "3"), upsert("b/1", "2"), upsert("c/1", "5"))
+			relist(t, m, store.ReplaceOptions{}, "10", upsert("a/1", "1"), upsert("a/2", "3"), upsert("b/1", "2"),
+				upsert("c/1", "5"))
 			testOutOfOrder(t, m, test.pages)
 		})
 	}

@@ -122,9 +122,11 @@ func (r *replacement) encode(set *indexSet, items map[string]*item, keys []strin
 	}
 }
 
-// compare finds out, in one transaction, which items differ from what the collection holds, and which keys up to end the
-// list lacks. It returns the latter with about how many bytes their objects take.
-func (r *replacement) compare(ctx context.Context, items map[string]*item, keys []string, end string) (missing map[string]int, err error) {
+// compare finds out, in one transaction, which items differ from what the collection holds, and which keys up to end
+// the list lacks. It returns the latter with about how many bytes their objects take.
+func (r *replacement) compare(
+	ctx context.Context, items map[string]*item, keys []string, end string,
+) (missing map[string]int, err error) {
 	err = r.c.viewObjects(ctx, func(objects *bolt.Bucket, over *captured) error {
 		if missing, _, err = r.missing(objects, over, items, end, -1); err != nil {
 			return err
@@ -145,7 +147,9 @@ func (r *replacement) compare(ctx context.Context, items map[string]*item, keys 
 
 // missing returns the keys beyond last and up to end that are neither among the items nor told of by an event, at most
 // limit of them, and the last one that it has looked at.
-func (r *replacement) missing(objects *bolt.Bucket, over *captured, items map[string]*item, end string, limit int) (missing map[string]int, last string, err error) {
+func (r *replacement) missing(
+	objects *bolt.Bucket, over *captured, items map[string]*item, end string, limit int,
+) (missing map[string]int, last string, err error) {
 	missing = map[string]int{}
 	s := scanOver(objects, over, r.last)
 	for key, data, x, ok := s.next(); ok && key <= end && len(missing) != limit; key, data, x, ok = s.next() {
@@ -286,7 +290,9 @@ func (r *replacement) unhold(key string) {
 }
 
 // show puts the items that are needed into the collection, and returns the changes.
-func (r *replacement) show(ctx context.Context, set *indexSet, items map[string]*item, keys []string) (changes []Change, err error) {
+func (r *replacement) show(
+	ctx context.Context, set *indexSet, items map[string]*item, keys []string,
+) (changes []Change, err error) {
 	var last []*memtable.Write
 	for _, key := range keys {
 		if it := items[key]; !it.skip && it.err == nil && it.needed {
@@ -346,7 +352,9 @@ func (c *Collection) takeIn(
 }
 
 // beforeWrites returns which of the writes' keys there are, and the Info, as of now.
-func (c *Collection) beforeWrites(ctx context.Context, writes []*memtable.Write) (found map[string]bool, info Info, err error) {
+func (c *Collection) beforeWrites(
+	ctx context.Context, writes []*memtable.Write,
+) (found map[string]bool, info Info, err error) {
 	found = make(map[string]bool, len(writes))
 	err = c.viewOver(ctx, nil, func(b *bolt.Bucket, over *captured) error {
 		if info = over.Info.Info; !over.Unsaved {
@@ -473,7 +481,8 @@ func (r *replacement) showIfLarge(ctx context.Context, res Result) (Result, erro
 		changes, skipped, err := r.apply(ctx, nil, keys, interrupt)
 		if err != nil {
 			r.showing = false // what is held stays so, and the next page tries again
-			r.c.store.logger().V(2).Info("A list is held back for longer than it should be", "collection", r.c.id.String(), "err", err)
+			r.c.store.logger().V(2).Info("A list is held back for longer than it should be", "collection", r.c.id.String(),
+				"err", err)
 			res.Staged = true
 			return res, nil //nolint:nilerr // the page has been taken in
 		}

@@ -72,7 +72,8 @@ func describe(changes []store.Change) []string {
 
 func TestRelistWritesOnlyWhatDiffers(t *testing.T) {
 	c := openPods(t, storetest.Open(t, store.Options{}), byNamespaceAndColor)
-	relist(t, c, store.ReplaceOptions{}, "10", upsert("a/1", "1"), upsert("a/2", "2", storetest.ColorLabel, "red"), upsert("b/1", "3"))
+	relist(t, c, store.ReplaceOptions{}, "10", upsert("a/1", "1"), upsert("a/2", "2", storetest.ColorLabel, "red"),
+		upsert("b/1", "3"))
 	before := map[string]uint64{}
 	for _, key := range []string{"a/1", "b/1"} {
 		before[key], _, _ = storedHeader(c, key)
@@ -148,7 +149,8 @@ func TestAbortedColdStartIsIncompleteAndRemovedByTheNextProcess(t *testing.T) {
 	}
 	apply(t, other, "1", upsert("a/1", "1"))
 	other.Close()
-	other, err = s.Collection(context.Background(), other.Identity(), store.CollectionOptions{Residency: store.None, Codec: storetest.PodCodec()})
+	other, err = s.Collection(context.Background(), other.Identity(),
+		store.CollectionOptions{Residency: store.None, Codec: storetest.PodCodec()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +181,8 @@ func TestRewriteReportsOnlySemanticDifferences(t *testing.T) {
 
 func TestRewriteOfRecordsOfAnotherCodec(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
-	old, err := s.Collection(context.Background(), storetest.Pods, store.CollectionOptions{Residency: store.None, Codec: otherCodec{storetest.PodCodec()}})
+	old, err := s.Collection(context.Background(), storetest.Pods,
+		store.CollectionOptions{Residency: store.None, Codec: otherCodec{storetest.PodCodec()}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,13 +190,13 @@ func TestRewriteOfRecordsOfAnotherCodec(t *testing.T) {
 	old.Close()
 	c := openPods(t, s, nil)
 	changes := relist(t, c, store.ReplaceOptions{Rewrite: true}, "20", upsert("a/1", "1"))
-	// Nobody can have been shown a/1 and a/2, which this process can not decode.
+	// Nobody can have been shown a/1 and a/2, which this process cannot decode.
 	wantStrings(t, "changes", describe(changes), "Deleted a/2", "Added a/1 to {a/1 uid=uid-a/1 rv=1}")
 	wantStrings(t, "what is stored", list(t, c), "a/1 uid=uid-a/1 rv=1")
 }
 
-// TestLargeRelist: differences beyond the bound are shown as they come, and until the list ends the collection is one that
-// must be listed; deletes wait for the end.
+// TestLargeRelist: differences beyond the bound are shown as they come, and until the list ends the collection is one
+// that must be listed; deletes wait for the end.
 func TestLargeRelist(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
 	c := openPods(t, s, byNamespaceAndColor)
@@ -214,7 +217,8 @@ func TestLargeRelist(t *testing.T) {
 		return r, shown
 	}
 	r, shown := begin()
-	if info := infoOf(t, c); shown == 0 || info.Objects != 1+shown || info.MustRelist == "" || info.ResourceVersion != "1" {
+	if info := infoOf(t, c); shown == 0 || info.Objects != 1+shown || info.MustRelist == "" ||
+		info.ResourceVersion != "1" {
 		t.Errorf("%d shown, %+v", shown, info)
 	}
 	r.Abort()

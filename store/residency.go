@@ -25,8 +25,8 @@ var (
 	None = Residency{kind: residentNone}
 )
 
-// Bounded keeps the objects that are read most, one by one, in memory, up to about so many bytes, and decodes the others
-// when they are read. How many bytes a decoded object takes is estimated from its encoded size.
+// Bounded keeps the objects that are read most, one by one, in memory, up to about so many bytes, and decodes the
+// others when they are read. How many bytes a decoded object takes is estimated from its encoded size.
 func Bounded(bytes int64) Residency { return Residency{kind: residentBounded, bytes: bytes} }
 
 // String returns "All", "None" or "Bounded(n)".

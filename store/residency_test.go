@@ -23,7 +23,8 @@ import (
 func openAs(t *testing.T, s *store.Store, r store.Residency) *store.Collection {
 	t.Helper()
 	c, err := s.Collection(t.Context(), pods(), store.CollectionOptions{
-		Residency: r, Codec: mustCodec(t, &corev1.Pod{}), Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
+		Residency: r, Codec: mustCodec(t, &corev1.Pod{}),
+		Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
 	})
 	if err == nil {
 		err = c.WaitResident(t.Context())
@@ -129,7 +130,8 @@ func TestAddIndexersWhileBusy(t *testing.T) {
 			}
 		}
 	})
-	err := c.AddIndexers(context.Background(), cache.Indexers{"x": func(any) ([]string, error) { return []string{"v"}, nil }}, nil)
+	err := c.AddIndexers(context.Background(),
+		cache.Indexers{"x": func(any) ([]string, error) { return []string{"v"}, nil }}, nil)
 	stop.Store(true)
 	writer.Wait()
 	keys, err2 := c.IndexKeys(t.Context(), "x", "v")
@@ -181,7 +183,7 @@ func TestWriteThroughAClosedCollection(t *testing.T) {
 		t.Error(err)
 	}
 	if obj, err := first.Get(t.Context(), "namespace-0/pod-0000"); obj == nil || err != nil {
-		t.Errorf("it can not be read any more: %v", err)
+		t.Errorf("it cannot be read any more: %v", err)
 	}
 	mustClose(t, s)
 }

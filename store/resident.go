@@ -24,7 +24,8 @@ type allResident struct {
 	// hot is the collection's; it has the keys of table while shown, but not while several of them change.
 	hot   *atomic.Pointer[resident.KeyMap]
 	shown bool // guarded by mu
-	// touched are the keys that were written since the filling began: what the file says of them is old. nil once it is over. Guarded by mu.
+	// touched are the keys that were written since the filling began: what the file says of them is old. nil once it is
+	// over. Guarded by mu.
 	touched map[string]struct{}
 	failure error // why nothing is taken in any more; guarded by mu
 
@@ -39,7 +40,8 @@ type allResident struct {
 }
 
 func newResident(hot *atomic.Pointer[resident.KeyMap]) *allResident {
-	r := &allResident{hot: hot, table: resident.NewTable(), touched: map[string]struct{}{}, read: make(chan struct{}), ended: make(chan struct{}), replaced: make(chan struct{})}
+	r := &allResident{hot: hot, table: resident.NewTable(), touched: map[string]struct{}{}, read: make(chan struct{}),
+		ended: make(chan struct{}), replaced: make(chan struct{})}
 	r.table.ByKey.Fill()
 	return r
 }
@@ -52,8 +54,8 @@ func (c *Collection) inMemory() *allResident {
 	return nil
 }
 
-// apply takes in writes that readers of the file see already, or are about to. All are visible at once: reads by key wait too, if
-// there are several.
+// apply takes in writes that readers of the file see already, or are about to. All are visible at once: reads by key
+// wait too, if there are several.
 func (r *allResident) apply(last []*memtable.Write) {
 	if r == nil {
 		return
@@ -114,7 +116,8 @@ func (c *Collection) fillInBackground(r *allResident) {
 		r.fail(err)
 		if ctx.Err() == nil && !errors.Is(err, ErrClosed) {
 			r.err = err
-			c.store.logger().Error(err, "Objects are not kept in memory until a list has been stored; reads decode them", "collection", c.id.String())
+			c.store.logger().Error(err, "Objects are not kept in memory until a list has been stored; reads decode them",
+				"collection", c.id.String())
 		}
 	})
 }
@@ -167,8 +170,11 @@ func (c *Collection) fill(ctx context.Context, r *allResident) error {
 	return c.open(ctx, r)
 }
 
-// decodeUntouched decodes the records one by one. One that can not be decoded does no harm if its key has been written since.
-func (c *Collection) decodeUntouched(r *allResident, all []rawRecord) (records []rawRecord, objs []runtime.Object, err error) {
+// decodeUntouched decodes the records one by one. One that cannot be decoded does no harm if its key has been written
+// since.
+func (c *Collection) decodeUntouched(
+	r *allResident, all []rawRecord,
+) (records []rawRecord, objs []runtime.Object, err error) {
 	for _, record := range all {
 		decoded, err := c.decodeRecords([]rawRecord{record})
 		switch {
@@ -188,12 +194,13 @@ func (r *allResident) isTouched(key string) bool {
 	return ok
 }
 
-// fillIn puts a page in place. set is as of before it was read: of the indexes that were ready then the records have the terms. If
-// index functions have been added meanwhile, all terms are computed.
+// fillIn puts a page in place. set is as of before it was read: of the indexes that were ready then the records have
+// the terms. If index functions have been added meanwhile, all terms are computed.
 func (c *Collection) fillIn(r *allResident, set *indexSet, records []rawRecord, objs []runtime.Object) error {
 	states := make([]*resident.State, len(records))
 	for i, record := range records {
-		states[i] = &resident.State{Obj: objs[i], UID: record.UID, RV: record.RV, Terms: set.residentTerms(record.Terms, objs[i])}
+		states[i] = &resident.State{Obj: objs[i], UID: record.UID, RV: record.RV,
+			Terms: set.residentTerms(record.Terms, objs[i])}
 	}
 	for {
 		done, err := c.tryFillIn(r, set, records, states)
@@ -207,7 +214,9 @@ func (c *Collection) fillIn(r *allResident, set *indexSet, records []rawRecord, 
 	}
 }
 
-func (c *Collection) tryFillIn(r *allResident, set *indexSet, records []rawRecord, states []*resident.State) (done bool, err error) {
+func (c *Collection) tryFillIn(
+	r *allResident, set *indexSet, records []rawRecord, states []*resident.State,
+) (done bool, err error) {
 	c.front.Lock()
 	defer c.front.Unlock()
 	if c.set.Load().generation != set.generation {
@@ -226,7 +235,7 @@ func (c *Collection) tryFillIn(r *allResident, set *indexSet, records []rawRecor
 	return true, nil
 }
 
-// open lets reads use r, unless another has taken its place. An error is why they can not.
+// open lets reads use r, unless another has taken its place. An error is why they cannot.
 func (c *Collection) open(ctx context.Context, r *allResident) error {
 	if !c.mu.TryLock() {
 		close(r.read)
@@ -253,8 +262,8 @@ func (c *Collection) open(ctx context.Context, r *allResident) error {
 	return nil
 }
 
-// awaitFilled waits until the objects are in memory, or can not be. It waits for no commit: when all has been read, reads of the
-// file will do.
+// awaitFilled waits until the objects are in memory, or cannot be. It waits for no commit: when all has been read,
+// reads of the file will do.
 func (c *Collection) awaitFilled(ctx context.Context) error {
 	r := c.resident.Load()
 	if r == nil {
@@ -268,9 +277,9 @@ func (c *Collection) awaitFilled(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// WaitResident waits until the objects of a collection whose Residency is All are in memory, or ctx ends. An error
-// says why they can not be: reads decode them from the file then, until a list has replaced what can not be read. Where the file is
-// damaged it waits for Rebuild. With another Residency it returns at once.
+// WaitResident waits until the objects of a collection whose Residency is All are in memory, or ctx ends. An error says
+// why they cannot be: reads decode them from the file then, until a list has replaced what cannot be read. Where the
+// file is damaged it waits for Rebuild. With another Residency it returns at once.
 func (c *Collection) WaitResident(ctx context.Context) error {
 	for {
 		r := c.resident.Load()

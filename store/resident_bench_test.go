@@ -16,8 +16,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// BenchmarkStoredPods is what a start with a handler does with 100,000 pods in the file: it brings them into memory (All), or
-// decodes each once (None).
+// BenchmarkStoredPods is what a start with a handler does with 100,000 pods in the file: it brings them into memory
+// (All), or decodes each once (None).
 func BenchmarkStoredPods(b *testing.B) {
 	const n = 100_000
 	path := filepath.Join(b.TempDir(), "larder.db")
@@ -60,7 +60,8 @@ func BenchmarkStoredPods(b *testing.B) {
 			for b.Loop() {
 				s, c := open(residency)
 				told := 0
-				if err := c.Iterate(context.Background(), "", func(string, k8sruntime.Object) error { told++; return nil }); err != nil || told != n {
+				if err := c.Iterate(context.Background(), "",
+					func(string, k8sruntime.Object) error { told++; return nil }); err != nil || told != n {
 					b.Fatal(told, err)
 				}
 				b.StopTimer()

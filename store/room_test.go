@@ -17,7 +17,8 @@ import (
 func openPodsIn(t *testing.T, s *store.Store, namespace string) *store.Collection {
 	t.Helper()
 	id := entry.Identity{GroupVersionResource: storetest.Pods.GroupVersionResource, Namespace: namespace}
-	c, err := s.Collection(context.Background(), id, store.CollectionOptions{Codec: storetest.PodCodec(), Residency: store.None})
+	c, err := s.Collection(context.Background(), id,
+		store.CollectionOptions{Codec: storetest.PodCodec(), Residency: store.None})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +32,8 @@ func hasRoom(c *store.Collection) bool {
 	return c.WaitRoom(ctx) == nil
 }
 
-// TestRoomIsShared: while commits hang, a collection that has filled the room does not hold up the others, each of which has its share.
+// TestRoomIsShared: while commits hang, a collection that has filled the room does not hold up the others, each of
+// which has its share.
 func TestRoomIsShared(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	store.SetPendingLimit(s, 10_000)
@@ -70,8 +72,8 @@ func TestRoomIsShared(t *testing.T) {
 	}
 }
 
-// TestRoomIsBounded: however many collections there are, and whoever is busy, no more than twice the room is pending but for one batch, and nobody
-// waits before the room is full and he has his share of it, or all of that is pending.
+// TestRoomIsBounded: however many collections there are, and whoever is busy, no more than twice the room is pending
+// but for one batch, and nobody waits before the room is full and he has his share of it, or all of that is pending.
 func TestRoomIsBounded(t *testing.T) {
 	for seed := range uint64(8) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -89,7 +91,8 @@ func TestRoomIsBounded(t *testing.T) {
 			n := int(float64(len(all)) * random.Float64() * random.Float64()) // some are busier than others
 			if before := s.Pending(); !hasRoom(all[n]) {
 				if waiting[n] = true; before < limit || mine[n] < limit/len(all) && before < 2*limit {
-					t.Fatalf("seed %d: it waits with %d of its own of %d pending, of %d among %d", seed, mine[n], before, limit, len(all))
+					t.Fatalf("seed %d: it waits with %d of its own of %d pending, of %d among %d", seed, mine[n], before, limit,
+						len(all))
 				}
 				continue
 			} else if waiting[n] {
@@ -97,7 +100,8 @@ func TestRoomIsBounded(t *testing.T) {
 			}
 			before := s.Pending()
 			key := fmt.Sprintf("ns-%d/%d-%s", n, mine[n], strings.Repeat("x", random.IntN(500)))
-			if _, err := all[n].Apply(context.Background(), store.Batch{Ops: []store.Op{upsert(key, "1")}, ResourceVersion: "1"}); err != nil {
+			if _, err := all[n].Apply(context.Background(),
+				store.Batch{Ops: []store.Op{upsert(key, "1")}, ResourceVersion: "1"}); err != nil {
 				t.Fatal(err)
 			}
 			mine[n] += s.Pending() - before
@@ -110,7 +114,8 @@ func TestRoomIsBounded(t *testing.T) {
 	}
 }
 
-// TestDropFromAFullFile: it takes pages to give pages free, and the file must not stay full for ever because there are none.
+// TestDropFromAFullFile: it takes pages to give pages free, and the file must not stay full for ever because there are
+// none.
 func TestDropFromAFullFile(t *testing.T) {
 	ctx := context.Background()
 	o := byHand()
@@ -121,7 +126,8 @@ func TestDropFromAFullFile(t *testing.T) {
 	gone, kept := openPodsIn(t, s, "gone"), openPodsIn(t, s, "kept")
 	fillUp := func(c *store.Collection, prefix string) (n int) {
 		for ; ; n++ {
-			op := upsert(fmt.Sprintf("%s/%s-%05d", c.Identity().Namespace, prefix, n), "1", storetest.ColorLabel, strings.Repeat("x", 12_000))
+			op := upsert(fmt.Sprintf("%s/%s-%05d", c.Identity().Namespace, prefix, n), "1", storetest.ColorLabel,
+				strings.Repeat("x", 12_000))
 			_, err := c.Apply(ctx, store.Batch{Ops: []store.Op{op}, ResourceVersion: "1"})
 			if errors.Is(err, store.ErrNoSpace) {
 				return n
@@ -167,7 +173,8 @@ func TestDropGivesRoom(t *testing.T) {
 		for n := 0; n*3000 < bytes; {
 			var ops []store.Op
 			for range 500 {
-				ops = append(ops, upsert(fmt.Sprintf("%s/%06d", c.Identity().Namespace, n), "1", storetest.ColorLabel, strings.Repeat("x", 3000)))
+				ops = append(ops, upsert(fmt.Sprintf("%s/%06d", c.Identity().Namespace, n), "1", storetest.ColorLabel,
+					strings.Repeat("x", 3000)))
 				n++
 			}
 			apply(t, c, "1", ops...)

@@ -21,7 +21,8 @@ func (c *Collection) sealsWith() *seal.DataKey {
 	return c.store.keys.held().current
 }
 
-// appendRecord appends a record of that bucket, sealed if those of the collection are. The terms are as storedTerms returns them.
+// appendRecord appends a record of that bucket, sealed if those of the collection are. The terms are as storedTerms
+// returns them.
 func (c *Collection) appendRecord(dst []byte, bucket []byte, key string, h format.Header, payload []byte) []byte {
 	if k := c.sealsWith(); k != nil {
 		return k.AppendSealed(dst, bucket, c.name, key, h, payload)
@@ -56,7 +57,8 @@ func (s *Store) keyOf(id uint64) (*seal.DataKey, error) {
 	return nil, fmt.Errorf("it is sealed with data key %016x, which the file does not have: %w", id, entry.ErrDamaged)
 }
 
-// opened returns the payload of a record of that bucket, in memory of its own if it was sealed, and still compressed if it was.
+// opened returns the payload of a record of that bucket, in memory of its own if it was sealed, and still compressed if
+// it was.
 func (r *reader) opened(bucket []byte, key string, h format.Header, payload []byte) ([]byte, error) {
 	if h.SealedBy == 0 {
 		return payload, nil
@@ -114,7 +116,8 @@ func (r *reader) valueOf(index, token string) (string, error) {
 	return value, nil
 }
 
-// verifySealed reports whether a record of that bucket can be opened. It says yes where there are no keys: then the checksum has to do.
+// verifySealed reports whether a record of that bucket can be opened. It says yes where there are no keys: then the
+// checksum has to do.
 func (r *reader) verifySealed(bucket []byte, key string, h format.Header, payload []byte) error {
 	if h.SealedBy == 0 || !r.opens() {
 		return nil
@@ -129,7 +132,8 @@ func (r *reader) verifySealed(bucket []byte, key string, h format.Header, payloa
 // opens reports whether there are keys.
 func (r *reader) opens() bool { return r.store != nil && r.store.keys != nil }
 
-// seal finds out whether the collection's records are to be sealed, and refuses one that holds such records if there are no keys.
+// seal finds out whether the collection's records are to be sealed, and refuses one that holds such records if there
+// are no keys.
 func (c *Collection) seal(st state) error {
 	switch {
 	case st.Sealed && c.store.keys == nil:
@@ -177,7 +181,9 @@ func (c *Collection) tellPlainText(ctx context.Context) error {
 		return err
 	}
 	if _, told := c.store.plainTold.LoadOrStore(c.name, true); !told {
-		c.store.logger().Info("What is stored of the collection from now on is sealed; what was stored before stays legible in the file until it is rekeyed", "collection", c.id.String())
+		c.store.logger().Info(
+			"What is stored of the collection from now on is sealed; what was stored before stays legible in the file until "+
+				"it is rekeyed", "collection", c.id.String())
 	}
 	return nil
 }

@@ -28,16 +28,18 @@ func benchSecret(i int) *corev1.Secret {
 	_, _ = random.Read(data)
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: fmt.Sprintf("namespace-%d", i%100), Name: fmt.Sprintf("secret-%05d", i), UID: types.UID(fmt.Sprint("uid-", i)), ResourceVersion: fmt.Sprint(1000 + i),
-			Labels: map[string]string{"app.kubernetes.io/name": fmt.Sprintf("app-%d", i%50)}, Annotations: map[string]string{"owner": fmt.Sprintf("team-%d", i%20)},
+			Namespace: fmt.Sprintf("namespace-%d", i%100), Name: fmt.Sprintf("secret-%05d", i),
+			UID: types.UID(fmt.Sprint("uid-", i)), ResourceVersion: fmt.Sprint(1000 + i),
+			Labels:      map[string]string{"app.kubernetes.io/name": fmt.Sprintf("app-%d", i%50)},
+			Annotations: map[string]string{"owner": fmt.Sprintf("team-%d", i%20)},
 		},
 		Type: corev1.SecretTypeOpaque,
 		Data: map[string][]byte{"tls.crt": data[:1000], "tls.key": data[1000:]},
 	}
 }
 
-// BenchmarkSealed stores, reads and looks up Secrets, with nothing of them in memory, sealed and in plain text in turn. On a machine that is shared cpu-ns says
-// more than the time.
+// BenchmarkSealed stores, reads and looks up Secrets, with nothing of them in memory, sealed and in plain text in turn.
+// On a machine that is shared cpu-ns says more than the time.
 func BenchmarkSealed(b *testing.B) {
 	var page []runtime.Object
 	var keys []string
@@ -76,14 +78,16 @@ func BenchmarkSealed(b *testing.B) {
 	each("Iterate", func(b *testing.B, how string) {
 		for b.Loop() {
 			n := 0
-			if err := stored[how].Iterate(ctx, "", func(string, runtime.Object) error { n++; return nil }); n != benchSecrets || err != nil {
+			if err := stored[how].Iterate(ctx, "", func(string, runtime.Object) error { n++; return nil }); n != benchSecrets ||
+				err != nil {
 				b.Fatal(n, err)
 			}
 		}
 	})
 	each("ByIndex100", func(b *testing.B, how string) {
 		for b.Loop() {
-			if objs, err := stored[how].ByIndex(ctx, cache.NamespaceIndex, "namespace-7"); len(objs) != benchSecrets/100 || err != nil {
+			if objs, err := stored[how].ByIndex(ctx, cache.NamespaceIndex, "namespace-7"); len(objs) != benchSecrets/100 ||
+				err != nil {
 				b.Fatal(len(objs), err)
 			}
 		}

@@ -104,7 +104,8 @@ func TestSealedRecordsThatWereTamperedWith(t *testing.T) {
 	}
 }
 
-// TestSealedEntriesThatWereTamperedWith: an index entry moved to another value is found by Check, and one that is no token is no panic.
+// TestSealedEntriesThatWereTamperedWith: an index entry moved to another value is found by Check, and one that is no
+// token is no panic.
 func TestSealedEntriesThatWereTamperedWith(t *testing.T) {
 	for name, change := range map[string]func(index *bolt.Bucket) error{
 		"moved": func(index *bolt.Bucket) error {
@@ -150,7 +151,8 @@ func TestSealedEntriesThatWereTamperedWith(t *testing.T) {
 	}
 }
 
-// TestDataKeysThatAreGone, as after a rebuild by a program that knows of none: what was sealed with them is lost, once, and listed anew.
+// TestDataKeysThatAreGone, as after a rebuild by a program that knows of none: what was sealed with them is lost, once,
+// and listed anew.
 func TestDataKeysThatAreGone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	e := sealing(t, mustKey(t, ""))

@@ -10,7 +10,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// The golden store with sealed records has so many pods, sealed with the first key, compressed and not, then with the second.
+// The golden store with sealed records has so many pods, sealed with the first key, compressed and not, then with the
+// second.
 const (
 	goldenSealedPath   = "testdata/golden-format-1-sealed.larder"
 	goldenSealedPods   = 20
@@ -42,7 +43,8 @@ func writeGoldenSealed(t *testing.T) {
 	saveGolden(t, path, goldenSealedPath)
 }
 
-// TestGoldenSealed opens a copy of a store that holds sealed records, with its keys and without, as TestGolden does one of records that are not.
+// TestGoldenSealed opens a copy of a store that holds sealed records, with its keys and without, as TestGolden does one
+// of records that are not.
 func TestGoldenSealed(t *testing.T) {
 	if *updateGolden {
 		writeGoldenSealed(t)

@@ -14,8 +14,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestSealedRecordsOfAnotherPlace: a sealed record is damaged in another collection than its own, although the key is the same and
-// somebody who knows the format has made the checksum right.
+// TestSealedRecordsOfAnotherPlace: a sealed record is damaged in another collection than its own, although the key is
+// the same and somebody who knows the format has made the checksum right.
 func TestSealedRecordsOfAnotherPlace(t *testing.T) {
 	const key = "namespace-0/pod-0000"
 	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{Encryption: sealing(t, mustKey(t, ""))})
@@ -36,8 +36,8 @@ func TestSealedRecordsOfAnotherPlace(t *testing.T) {
 	}
 }
 
-// TestTokensTellNoValues: what stands for a value in the file is the same within an index, and tells nobody that another
-// index, or another collection, has that value.
+// TestTokensTellNoValues: what stands for a value in the file is the same within an index, and tells nobody that
+// another index, or another collection, has that value.
 func TestTokensTellNoValues(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{Encryption: sealing(t, mustKey(t, ""))})
 	fn := func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Annotations["value"]}, nil }

@@ -49,7 +49,8 @@ func (p *planted) word(place string) string {
 	return word
 }
 
-// add notes what must not be found: as it is, in hexadecimal digits, and in base64 wherever it begins. Strings of msgpack are as they are.
+// add notes what must not be found: as it is, in hexadecimal digits, and in base64 wherever it begins. Strings of
+// msgpack are as they are.
 func (p *planted) add(place string, word []byte) {
 	forms := [][]byte{word, []byte(hex.EncodeToString(word))}
 	for skip := range 3 {
@@ -83,7 +84,8 @@ func (p *planted) look(where string, data []byte) {
 	}
 }
 
-// whileSearching looks through the files as long as fn runs, whose temporary ones come and go. It returns how many it has seen with that suffix.
+// whileSearching looks through the files as long as fn runs, whose temporary ones come and go. It returns how many it
+// has seen with that suffix.
 func (p *planted) whileSearching(when, suffix string, fn func()) (seen int) {
 	done := make(chan struct{})
 	var wg sync.WaitGroup
@@ -313,7 +315,8 @@ func (x *planting) addIndex(c *store.Collection) {
 	x.p.search("after an index was built")
 }
 
-// TestNoPlainText: of what is sealed nothing is legible, at any moment, in any file beside the store or in the log, in no form; and without keys the same search finds all of it.
+// TestNoPlainText: of what is sealed nothing is legible, at any moment, in any file beside the store or in the log, in
+// no form; and without keys the same search finds all of it.
 func TestNoPlainText(t *testing.T) {
 	t.Parallel()
 	typed := mustCodec(t, &corev1.Secret{})
@@ -337,7 +340,8 @@ func TestNoPlainText(t *testing.T) {
 		for _, sealed := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s sealed %v", name, sealed), func(t *testing.T) {
 				t.Parallel()
-				x := &planting{t: t, p: newPlanted(t.TempDir()), log: &logged{}, codec: test.codec, as: test.as, compression: test.compression}
+				x := &planting{t: t, p: newPlanted(t.TempDir()), log: &logged{}, codec: test.codec, as: test.as,
+					compression: test.compression}
 				x.o.Logger = x.log.logger()
 				if sealed {
 					line := mustKey(t, "")

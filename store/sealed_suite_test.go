@@ -44,7 +44,8 @@ func TestQueriesOfSealedCollection(t *testing.T) {
 		for _, residency := range residencies {
 			for _, compression := range []store.Compression{store.NoCompression, store.Zstd} {
 				t.Run(name+residency.String()+string(compression), func(t *testing.T) {
-					s := storetest.Open(t, store.Options{CommitInterval: time.Hour, Encryption: storetest.Sealing(t, storetest.Key(t))})
+					s := storetest.Open(t, store.Options{CommitInterval: time.Hour,
+						Encryption: storetest.Sealing(t, storetest.Key(t))})
 					o := store.CollectionOptions{Codec: c.codec, Residency: residency, Compression: compression}
 					pods := queryCollection(t, s, o, c.as)
 					t.Run("Pending", func(t *testing.T) { storetest.RunQueries(t, pods) })
@@ -70,9 +71,12 @@ func TestSealedModel(t *testing.T) {
 		commitInterval time.Duration
 		o              store.CollectionOptions
 	}{
-		"AtOnce":   {bounds: [2]int{64 << 20, 256 << 20}, commitInterval: -1, o: store.CollectionOptions{Residency: store.None}},
-		"Spilling": {bounds: [2]int{300, 300}, commitInterval: time.Microsecond, o: store.CollectionOptions{Residency: store.All}},
-		"Zstd":     {bounds: [2]int{500, 200}, commitInterval: time.Hour, o: store.CollectionOptions{Residency: store.Bounded(3000), Compression: store.Zstd}},
+		"AtOnce": {bounds: [2]int{64 << 20, 256 << 20}, commitInterval: -1,
+			o: store.CollectionOptions{Residency: store.None}},
+		"Spilling": {bounds: [2]int{300, 300}, commitInterval: time.Microsecond,
+			o: store.CollectionOptions{Residency: store.All}},
+		"Zstd": {bounds: [2]int{500, 200}, commitInterval: time.Hour,
+			o: store.CollectionOptions{Residency: store.Bounded(3000), Compression: store.Zstd}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

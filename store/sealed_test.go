@@ -102,7 +102,8 @@ func mustRead(t *testing.T, path string) []byte {
 	return data
 }
 
-// TestSealedStoreWithTheWrongKey: a clear error, for writing and reading, and nothing is changed, moved aside or listed anew.
+// TestSealedStoreWithTheWrongKey: a clear error, for writing and reading, and nothing is changed, moved aside or listed
+// anew.
 func TestSealedStoreWithTheWrongKey(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "store")
@@ -139,7 +140,8 @@ func TestSealedStoreWithTheWrongKey(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestSealedStoreWithoutKeys: what is sealed is refused, the rest and all names can be read, and the file can be compacted.
+// TestSealedStoreWithoutKeys: what is sealed is refused, the rest and all names can be read, and the file can be
+// compacted.
 func TestSealedStoreWithoutKeys(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	key := mustKey(t, "")
@@ -307,7 +309,8 @@ func TestSeals(t *testing.T) {
 	keys := mustKeys(t, key)
 	s := mustOpen(t, path, store.Options{Encryption: &seal.Encryption{Keys: keys}})
 	for resource, want := range map[schema.GroupResource]bool{
-		{Resource: "secrets"}: true, {Resource: "Secrets"}: true, {Resource: "pods"}: false, {Group: "other", Resource: "secrets"}: false,
+		{Resource: "secrets"}: true, {Resource: "Secrets"}: true, {Resource: "pods"}: false,
+		{Group: "other", Resource: "secrets"}: false,
 	} {
 		if s.Seals(resource) != want {
 			t.Errorf("%s is sealed: %v", resource, !want)
@@ -344,7 +347,10 @@ func TestSealedLongValues(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{Encryption: sealing(t, mustKey(t, ""))})
 	c, err := s.Collection(t.Context(), pods(), store.CollectionOptions{
 		Codec: mustCodec(t, &corev1.Pod{}), Residency: store.None,
-		Indexers: cache.Indexers{"padding": func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Annotations["padding"]}, nil }},
+		Indexers: cache.Indexers{"padding": func(obj any) ([]string,
+			error) {
+			return []string{obj.(*corev1.Pod).Annotations["padding"]}, nil
+		}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -367,7 +373,8 @@ func TestSealedLongValues(t *testing.T) {
 	for i, value := range values {
 		want := somePod(i)
 		want.Annotations["padding"] = value
-		if objs, err := c.ByIndex(t.Context(), "padding", value); err != nil || len(objs) != 1 || !equality.Semantic.DeepEqual(objs[0], want) {
+		if objs, err := c.ByIndex(t.Context(), "padding", value); err != nil || len(objs) != 1 ||
+			!equality.Semantic.DeepEqual(objs[0], want) {
 			t.Errorf("value %d: %d objects, %v", i, len(objs), err)
 		}
 	}

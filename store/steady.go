@@ -10,10 +10,11 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// steady is the time by which what is in a file grows old: collections that nobody uses, and tombstones. While the store is open it goes on with the monotonic clock,
-// which nobody sets; over the time in which it was closed, as far as the clock on the wall says how long that was: not back, and by awayMost at most. That clock
-// can not be trusted with what is dropped for good: a device without a battery begins in 1970, or when it was switched off, and a wrong time server sets any
-// year. So 30 days are 30 on which the program was there.
+// steady is the time by which what is in a file grows old: collections that nobody uses, and tombstones. While the
+// store is open it goes on with the monotonic clock, which nobody sets; over the time in which it was closed, as far as
+// the clock on the wall says how long that was: not back, and by awayMost at most. That clock cannot be trusted with
+// what is dropped for good: a device without a battery begins in 1970, or when it was switched off, and a wrong time
+// server sets any year. So 30 days are 30 on which the program was there.
 //
 // It begins with the time on the wall, and falls behind that; nobody is shown it.
 type steady struct {
@@ -70,7 +71,8 @@ func (s *Store) putTimes(tx *bolt.Tx) error {
 // getTimes returns what the last who wrote to the file noted. What is damaged counts as none.
 func getTimes(b *bolt.Bucket) times {
 	v := b.Get(format.KeyTimes)
-	if len(v) != timesSize || crc32.Checksum(v[:16], crc32.MakeTable(crc32.Castagnoli)) != binary.BigEndian.Uint32(v[16:]) {
+	if len(v) != timesSize || crc32.Checksum(v[:16],
+		crc32.MakeTable(crc32.Castagnoli)) != binary.BigEndian.Uint32(v[16:]) {
 		return times{}
 	}
 	at := func(v []byte) time.Time { return time.Unix(0, int64(binary.BigEndian.Uint64(v))) }

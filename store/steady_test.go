@@ -15,16 +15,17 @@ func TestSteadyTime(t *testing.T) {
 			left       times
 			wall, want time.Time
 		}{
-			"a new file":                      {wall: wall, want: wall},
-			"a new file, an unset clock":      {wall: time.Unix(60, 0), want: firstSteady},
-			"at once":                         {left, wall, left.steady},
-			"an hour later":                   {left, wall.Add(time.Hour), left.steady.Add(time.Hour)},
-			"a year later":                    {left, wall.AddDate(1, 0, 0), left.steady.Add(awayMost)},
-			"a year before":                   {left, wall.AddDate(-1, 0, 0), left.steady},
-			"an unset clock":                  {left, time.Unix(60, 0), left.steady},
-			"a file of a clock that is unset": {times{wall: time.Unix(60, 0), steady: firstSteady}, wall, firstSteady.Add(awayMost)},
-			"further than a duration goes":    {left, wall.AddDate(1000, 0, 0), left.steady.Add(awayMost)},
-			"as far back":                     {left, wall.AddDate(-1000, 0, 0), left.steady},
+			"a new file":                 {wall: wall, want: wall},
+			"a new file, an unset clock": {wall: time.Unix(60, 0), want: firstSteady},
+			"at once":                    {left, wall, left.steady},
+			"an hour later":              {left, wall.Add(time.Hour), left.steady.Add(time.Hour)},
+			"a year later":               {left, wall.AddDate(1, 0, 0), left.steady.Add(awayMost)},
+			"a year before":              {left, wall.AddDate(-1, 0, 0), left.steady},
+			"an unset clock":             {left, time.Unix(60, 0), left.steady},
+			"a file of a clock that is unset": {times{wall: time.Unix(60, 0), steady: firstSteady}, wall,
+				firstSteady.Add(awayMost)},
+			"further than a duration goes": {left, wall.AddDate(1000, 0, 0), left.steady.Add(awayMost)},
+			"as far back":                  {left, wall.AddDate(-1000, 0, 0), left.steady},
 		} {
 			s := tt.left.resume(tt.wall)
 			if got := s.now(); !got.Equal(tt.want) {

@@ -26,26 +26,27 @@ type Options struct {
 	// LockTimeout is how long to wait while another process holds the file.
 	// Default 1 s; negative does not wait. Who waits for long uses OpenContext.
 	LockTimeout time.Duration
-	// MaxSize bounds the file, in bytes: what does not fit stays in memory (ErrNoSpace). Up to 4 MiB of it stay unused, since the file
-	// grows by as much at a time. A file that is larger already is opened, and written as far as there is room in it. Default: none.
+	// MaxSize bounds the file, in bytes: what does not fit stays in memory (ErrNoSpace). Up to 4 MiB of it stay unused,
+	// since the file grows by as much at a time. A file that is larger already is opened, and written as far as there is
+	// room in it. Default: none.
 	MaxSize int64
-	// ForgetAfter is how long a collection is kept that nobody opens for writing.
-	// It is dropped no sooner than an hour after Open, and up to two days late, since use is noted to a day. Time while the store is closed
-	// counts as a day at most, whatever the clock says then: neither a program that was away nor a clock that jumps makes a collection unused. Default 30 days;
-	// negative is for ever.
+	// ForgetAfter is how long a collection is kept that nobody opens for writing. It is dropped no sooner than an hour
+	// after Open, and up to two days late, since use is noted to a day. Time while the store is closed counts as a day at
+	// most, whatever the clock says then: neither a program that was away nor a clock that jumps makes a collection
+	// unused. Default 30 days; negative is for ever.
 	ForgetAfter time.Duration
-	// CommitInterval is how long what Apply was given may wait in memory for its commit; a crash loses it, and the server sends
-	// it again. An object that changes often in between is written once. Default 1 s.
-	// See Flush for a commit at once.
+	// CommitInterval is how long what Apply was given may wait in memory for its commit; a crash loses it, and the server
+	// sends it again. An object that changes often in between is written once. Default 1 s. See Flush for a commit at
+	// once.
 	CommitInterval time.Duration
 	// CommitBytes is how much may wait before it is committed sooner. At twice as much Apply waits for the commit; see
 	// Collection.WaitRoom. Default 4 MiB; more than 64 MiB counts as that.
 	CommitBytes int
-	// Logger is told of quarantine, rebuilds and skipped objects. Its sink may be called while the store is written: it may read, and
-	// must not wait for anything that writes. Default: klog.Background().
+	// Logger is told of quarantine, rebuilds and skipped objects. Its sink may be called while the store is written: it
+	// may read, and must not wait for anything that writes. Default: klog.Background().
 	Logger *logr.Logger
-	// Encryption seals what is stored of some kinds, Secrets by default. Default: nothing is sealed. A file that holds something sealed can be opened without it; the
-	// collections that do can not (ErrSealed).
+	// Encryption seals what is stored of some kinds, Secrets by default. Default: nothing is sealed. A file that holds
+	// something sealed can be opened without it; the collections that do cannot (ErrSealed).
 	Encryption *seal.Encryption
 	// Hooks are for tests of this module.
 	Hooks *hook.Hooks
@@ -117,8 +118,8 @@ type CollectionOptions struct {
 	Compression Compression
 	// Seal has the collection sealed whatever Options.Encryption says of its resource. It fails if the store has no keys.
 	Seal bool
-	// Committed is called after each attempt to commit what the collection has pending, by the goroutine that made it and under no
-	// lock. It must not wait for a commit. May be nil.
+	// Committed is called after each attempt to commit what the collection has pending, by the goroutine that made it and
+	// under no lock. It must not wait for a commit. May be nil.
 	Committed func(Commit)
 	// Closing reports whether the one who opens the collection is about to close it: who opens it next waits for that, and
 	// is refused at once otherwise. It must not block. Default: it is not.
@@ -152,9 +153,10 @@ type Store struct {
 	tallies              tallies
 	steady               atomic.Pointer[steady] // set by Open
 	keys                 *keyring               // nil without Options.Encryption; set by Open
-	sealedUnder          []string               // ids of the keys that open what is sealed; set by Open where there are none
-	retiring             atomic.Int32           // files that were replaced and are still read; see retire
-	plainTold            sync.Map               // names of collections; see Collection.tellPlainText
+	// ids of the keys that open what is sealed; set by Open where there are none
+	sealedUnder []string
+	retiring    atomic.Int32 // files that were replaced and are still read; see retire
+	plainTold   sync.Map     // names of collections; see Collection.tellPlainText
 
 	// writer has room for the one that writes; see takeWriter.
 	writer  chan struct{}
@@ -249,8 +251,8 @@ func (s *Store) check(ctx context.Context, p *pace) (Report, error) {
 	return r, nil
 }
 
-// Scrubbed returns when Check, or Scrub, last found nothing wrong with the file since it was opened; zero if never. How long ago that is
-// time.Since tells whatever the clock was set to in between.
+// Scrubbed returns when Check, or Scrub, last found nothing wrong with the file since it was opened; zero if never. How
+// long ago that is time.Since tells whatever the clock was set to in between.
 func (s *Store) Scrubbed() time.Time {
 	if at := s.verified.Load(); at != nil {
 		return *at
@@ -302,7 +304,8 @@ type Report struct {
 	Objects     int
 	// IndexEntries checked, both ways.
 	IndexEntries int
-	// Sealed is how many of the objects were not opened, since the store has no keys: their checksums have been verified, not what is in them.
+	// Sealed is how many of the objects were not opened, since the store has no keys: their checksums have been verified,
+	// not what is in them.
 	Sealed int
 	// LeftOut is how many objects Info.LeftOut names, and LeftOutMore whether there may be others: the store is sound
 	// without them, and their next informer gets them again.

@@ -17,9 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// variedPods makes pods as a cluster has them: of many workloads, each with containers, environment, volumes, probes, labels,
-// annotations and managedFields of its own, and of each pod its own names, UIDs, hashes, addresses and times. What pods of one template
-// would say of a compression is too good.
+// variedPods makes pods as a cluster has them: of many workloads, each with containers, environment, volumes, probes,
+// labels, annotations and managedFields of its own, and of each pod its own names, UIDs, hashes, addresses and times.
+// What pods of one template would say of a compression is too good.
 type variedPods struct {
 	r         *rand.Rand
 	workloads []workload       // that have not been listed
@@ -102,12 +102,14 @@ func (v *variedPods) workload(size int) workload {
 	grace := int64(30)
 	p.Spec = corev1.PodSpec{
 		RestartPolicy: corev1.RestartPolicyAlways, TerminationGracePeriodSeconds: &grace, DNSPolicy: corev1.DNSClusterFirst,
-		ServiceAccountName: name, DeprecatedServiceAccount: name, SecurityContext: &corev1.PodSecurityContext{}, SchedulerName: "default-scheduler",
+		ServiceAccountName: name, DeprecatedServiceAccount: name, SecurityContext: &corev1.PodSecurityContext{},
+		SchedulerName:      "default-scheduler",
 		EnableServiceLinks: &yes, Tolerations: variedTolerations(),
 	}
 	for range v.between(0, 2) {
 		p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: v.word() + "-config", VolumeSource: corev1.VolumeSource{
-			ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: name + "-" + v.word()}, DefaultMode: new(int32)},
+			ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: name + "-" +
+				v.word()}, DefaultMode: new(int32)},
 		}})
 	}
 	for i := range v.between(1, 2) {
@@ -123,20 +125,25 @@ func (v *variedPods) workload(size int) workload {
 func variedTolerations() []corev1.Toleration {
 	seconds := int64(300)
 	return []corev1.Toleration{
-		{Key: "node.kubernetes.io/not-ready", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &seconds},
-		{Key: "node.kubernetes.io/unreachable", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &seconds},
+		{Key: "node.kubernetes.io/not-ready", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute,
+			TolerationSeconds: &seconds},
+		{Key: "node.kubernetes.io/unreachable", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute,
+			TolerationSeconds: &seconds},
 	}
 }
 
 func (v *variedPods) container(name string, volumes []corev1.Volume) corev1.Container {
 	port := int32(v.between(2000, 9999))
 	c := corev1.Container{
-		Name: name, Image: fmt.Sprintf("registry-%d.example.com/%s/%s:%d.%d.%d", v.r.IntN(3), v.word(), name, v.r.IntN(5), v.r.IntN(30), v.r.IntN(20)),
+		Name: name, Image: fmt.Sprintf("registry-%d.example.com/%s/%s:%d.%d.%d", v.r.IntN(3), v.word(), name, v.r.IntN(5),
+			v.r.IntN(30), v.r.IntN(20)),
 		Ports:                  []corev1.ContainerPort{{Name: "http", ContainerPort: port, Protocol: corev1.ProtocolTCP}},
-		TerminationMessagePath: "/dev/termination-log", TerminationMessagePolicy: corev1.TerminationMessageReadFile, ImagePullPolicy: corev1.PullIfNotPresent,
+		TerminationMessagePath: "/dev/termination-log", TerminationMessagePolicy: corev1.TerminationMessageReadFile,
+		ImagePullPolicy: corev1.PullIfNotPresent,
 		Resources: corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{"cpu": resource.MustParse(fmt.Sprintf("%dm", v.between(1, 40)*25)), "memory": resource.MustParse(fmt.Sprintf("%dMi", v.between(1, 64)*32))},
-			Limits:   corev1.ResourceList{"memory": resource.MustParse(fmt.Sprintf("%dMi", v.between(1, 64)*64))},
+			Requests: corev1.ResourceList{"cpu": resource.MustParse(fmt.Sprintf("%dm", v.between(1, 40)*25)),
+				"memory": resource.MustParse(fmt.Sprintf("%dMi", v.between(1, 64)*32))},
+			Limits: corev1.ResourceList{"memory": resource.MustParse(fmt.Sprintf("%dMi", v.between(1, 64)*64))},
 		},
 	}
 	for range v.between(2, 8) {
@@ -149,18 +156,22 @@ func (v *variedPods) container(name string, volumes []corev1.Volume) corev1.Cont
 		case 2:
 			e.Value = fmt.Sprint(v.r.IntN(100_000))
 		case 3:
-			e.ValueFrom = &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: v.word() + "-" + v.word()}, Key: v.word()}}
+			e.ValueFrom = &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
+				LocalObjectReference: corev1.LocalObjectReference{Name: v.word() + "-" + v.word()}, Key: v.word()}}
 		}
 		c.Env = append(c.Env, e)
 	}
 	if v.r.IntN(3) > 0 {
 		c.ReadinessProbe = &corev1.Probe{
-			ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/" + v.word() + "z", Port: intstr.FromInt32(port), Scheme: corev1.URISchemeHTTP}},
-			PeriodSeconds: int32(v.between(1, 30)), TimeoutSeconds: int32(v.between(1, 5)), SuccessThreshold: 1, FailureThreshold: int32(v.between(2, 5)),
+			ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/" + v.word() + "z",
+				Port: intstr.FromInt32(port), Scheme: corev1.URISchemeHTTP}},
+			PeriodSeconds: int32(v.between(1, 30)), TimeoutSeconds: int32(v.between(1, 5)), SuccessThreshold: 1,
+			FailureThreshold: int32(v.between(2, 5)),
 		}
 	}
 	for _, volume := range volumes {
-		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: volume.Name, ReadOnly: true, MountPath: "/etc/" + v.word()})
+		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: volume.Name, ReadOnly: true,
+			MountPath: "/etc/" + v.word()})
 	}
 	return c
 }
@@ -191,7 +202,10 @@ func (v *variedPods) replicas(w workload) []runtime.Object {
 	for i := range pods {
 		pods[i] = v.podOf(w, digests)
 	}
-	slices.SortFunc(pods, func(a, b runtime.Object) int { return strings.Compare(a.(*corev1.Pod).Name, b.(*corev1.Pod).Name) })
+	slices.SortFunc(pods, func(a, b runtime.Object) int {
+		return strings.Compare(a.(*corev1.Pod).Name,
+			b.(*corev1.Pod).Name)
+	})
 	return pods
 }
 
@@ -204,14 +218,17 @@ func (v *variedPods) podOf(w workload, digests []string) *corev1.Pod {
 	p.Spec.NodeName = fmt.Sprintf("node-%03d.zone-%d.example.com", v.r.IntN(1000), v.r.IntN(3))
 	token := "kube-api-access-" + v.text(5)
 	mode, expires := int32(420), int64(3607)
-	p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: token, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
-		DefaultMode: &mode,
-		Sources: []corev1.VolumeProjection{
-			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{ExpirationSeconds: &expires, Path: "token"}},
-			{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"}, Items: []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}}}},
-			{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{{Path: "namespace", FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.namespace"}}}}},
-		},
-	}}})
+	p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: token,
+		VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+			DefaultMode: &mode,
+			Sources: []corev1.VolumeProjection{
+				{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{ExpirationSeconds: &expires, Path: "token"}},
+				{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"},
+					Items: []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}}}},
+				{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{{Path: "namespace",
+					FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.namespace"}}}}},
+			},
+		}}})
 	ip := fmt.Sprintf("10.%d.%d.%d", v.r.IntN(8), v.r.IntN(250), v.r.IntN(250))
 	ready := corev1.ConditionTrue
 	if v.r.IntN(12) == 0 {
@@ -221,15 +238,19 @@ func (v *variedPods) podOf(w workload, digests []string) *corev1.Pod {
 		Phase: corev1.PodRunning, QOSClass: corev1.PodQOSBurstable, StartTime: &metav1.Time{Time: created},
 		HostIP: fmt.Sprintf("192.168.%d.%d", v.r.IntN(4), v.r.IntN(250)), PodIP: ip, PodIPs: []corev1.PodIP{{IP: ip}},
 	}
-	for _, kind := range []corev1.PodConditionType{"PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"} {
-		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: kind, Status: ready, LastTransitionTime: metav1.NewTime(started)})
+	for _, kind := range []corev1.PodConditionType{"PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady",
+		"PodScheduled"} {
+		p.Status.Conditions = append(p.Status.Conditions,
+			corev1.PodCondition{Type: kind, Status: ready, LastTransitionTime: metav1.NewTime(started)})
 	}
 	for i := range p.Spec.Containers {
 		c := &p.Spec.Containers[i]
-		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: token, ReadOnly: true, MountPath: "/var/run/secrets/kubernetes.io/serviceaccount"})
+		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: token, ReadOnly: true,
+			MountPath: "/var/run/secrets/kubernetes.io/serviceaccount"})
 		yes := true
 		p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{
-			Name: c.Name, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(started)}},
+			Name:  c.Name,
+			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(started)}},
 			Ready: ready == corev1.ConditionTrue, RestartCount: int32(v.r.IntN(4)), Image: c.Image, Started: &yes,
 			ImageID: strings.Split(c.Image, ":")[0] + "@sha256:" + digests[i], ContainerID: "containerd://" + v.hex(32),
 		})
@@ -254,17 +275,22 @@ func variedManagedFields(p *corev1.Pod, created, started time.Time) []metav1.Man
 		for _, e := range c.Env {
 			fmt.Fprintf(&containers, `,"k:{\"name\":\"%s\"}":{".":{},"f:name":{},"f:value":{}}`, e.Name)
 		}
-		fmt.Fprintf(&containers, `},"f:image":{},"f:imagePullPolicy":{},"f:name":{},"f:ports":{".":{},"k:{\"containerPort\":%d,\"protocol\":\"TCP\"}":{".":{},"f:containerPort":{},"f:name":{},"f:protocol":{}}},`+
-			`"f:resources":{".":{},"f:limits":{".":{},"f:memory":{}},"f:requests":{".":{},"f:cpu":{},"f:memory":{}}},"f:terminationMessagePath":{},"f:terminationMessagePolicy":{}}`, c.Ports[0].ContainerPort)
+		fmt.Fprintf(&containers,
+			`},"f:image":{},"f:imagePullPolicy":{},"f:name":{},"f:ports":{".":{},"k:{\"containerPort\":%d,\"protocol\":\"TCP\"}":{".":{},"f:containerPort":{},"f:name":{},"f:protocol":{}}},`+
+				`"f:resources":{".":{},"f:limits":{".":{},"f:memory":{}},"f:requests":{".":{},"f:cpu":{},"f:memory":{}}},"f:terminationMessagePath":{},"f:terminationMessagePolicy":{}}`, c.Ports[0].ContainerPort)
 	}
-	spec := fmt.Sprintf(`{"f:metadata":{"f:annotations":{".":{}%s},"f:generateName":{},"f:labels":{".":{}%s},"f:ownerReferences":{".":{},"k:{\"uid\":\"%s\"}":{}}},"f:spec":{"f:containers":{%s},`+
-		`"f:dnsPolicy":{},"f:enableServiceLinks":{},"f:restartPolicy":{},"f:schedulerName":{},"f:securityContext":{},"f:serviceAccount":{},"f:serviceAccountName":{},"f:terminationGracePeriodSeconds":{}}}`,
+	spec := fmt.Sprintf(
+		`{"f:metadata":{"f:annotations":{".":{}%s},"f:generateName":{},"f:labels":{".":{}%s},"f:ownerReferences":{".":{},"k:{\"uid\":\"%s\"}":{}}},"f:spec":{"f:containers":{%s},`+
+			`"f:dnsPolicy":{},"f:enableServiceLinks":{},"f:restartPolicy":{},"f:schedulerName":{},"f:securityContext":{},"f:serviceAccount":{},"f:serviceAccountName":{},"f:terminationGracePeriodSeconds":{}}}`,
 		&annotations, &labels, p.OwnerReferences[0].UID, &containers)
-	status := fmt.Sprintf(`{"f:status":{"f:conditions":{"k:{\"type\":\"ContainersReady\"}":{".":{},"f:lastProbeTime":{},"f:lastTransitionTime":{},"f:status":{},"f:type":{}},"k:{\"type\":\"Initialized\"}":{".":{},"f:lastProbeTime":{},"f:lastTransitionTime":{},"f:status":{},"f:type":{}},`+
-		`"k:{\"type\":\"Ready\"}":{".":{},"f:lastProbeTime":{},"f:lastTransitionTime":{},"f:status":{},"f:type":{}}},"f:containerStatuses":{},"f:hostIP":{},"f:phase":{},"f:podIP":{},"f:podIPs":{".":{},"k:{\"ip\":\"%s\"}":{".":{},"f:ip":{}}},"f:startTime":{}}}`, p.Status.PodIP)
+	status := fmt.Sprintf(
+		`{"f:status":{"f:conditions":{"k:{\"type\":\"ContainersReady\"}":{".":{},"f:lastProbeTime":{},"f:lastTransitionTime":{},"f:status":{},"f:type":{}},"k:{\"type\":\"Initialized\"}":{".":{},"f:lastProbeTime":{},"f:lastTransitionTime":{},"f:status":{},"f:type":{}},`+
+			`"k:{\"type\":\"Ready\"}":{".":{},"f:lastProbeTime":{},"f:lastTransitionTime":{},"f:status":{},"f:type":{}}},"f:containerStatuses":{},"f:hostIP":{},"f:phase":{},"f:podIP":{},"f:podIPs":{".":{},"k:{\"ip\":\"%s\"}":{".":{},"f:ip":{}}},"f:startTime":{}}}`, p.Status.PodIP)
 	entry := func(manager, sub string, at time.Time, fields string) metav1.ManagedFieldsEntry {
-		return metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", Time: &metav1.Time{Time: at},
+		return metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1",
+			Time:       &metav1.Time{Time: at},
 			FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fields), Subresource: sub}
 	}
-	return []metav1.ManagedFieldsEntry{entry("kube-controller-manager", "", created, spec), entry("kubelet", "status", started, status)}
+	return []metav1.ManagedFieldsEntry{entry("kube-controller-manager", "", created, spec),
+		entry("kubelet", "status", started, status)}
 }

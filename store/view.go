@@ -13,10 +13,10 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// View reads one collection of a Store, whoever has it open: what has been committed of it. It has no index
-// functions, but answers from the indexes that are ready in the file. Each
-// method takes one consistent view, as those of Interface do. Of a collection that is sealed, without Options.Encryption, it reads the state and
-// the names (Info, Keys, Handlers); what needs an object, or an index, fails with ErrSealed.
+// View reads one collection of a Store, whoever has it open: what has been committed of it. It has no index functions,
+// but answers from the indexes that are ready in the file. Each method takes one consistent view, as those of Interface
+// do. Of a collection that is sealed, without Options.Encryption, it reads the state and the names (Info, Keys,
+// Handlers); what needs an object, or an index, fails with ErrSealed.
 type View struct {
 	reader
 	id entry.Identity

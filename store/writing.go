@@ -65,7 +65,8 @@ func (s *Store) watchWrite(w *writing) (end func()) {
 	timer := time.AfterFunc(slowAfter, func() {
 		w.slow.Store(true)
 		s.commits.madeProgress()
-		s.logger().Info("The disk has not finished a write; what changes meanwhile is in memory only", "write", w.what, "after", slowAfter)
+		s.logger().Info("The disk has not finished a write; what changes meanwhile is in memory only", "write", w.what,
+			"after", slowAfter)
 	})
 	return func() {
 		if !timer.Stop() {

@@ -14,8 +14,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestOpenWhileWriting: who opens a collection waits for the writer no longer than its context lasts, and is told who that is. For one that is in the file already
-// nobody is waited for but a rebuild: the disk may not finish what another one writes.
+// TestOpenWhileWriting: who opens a collection waits for the writer no longer than its context lasts, and is told who
+// that is. For one that is in the file already nobody is waited for but a rebuild: the disk may not finish what another
+// one writes.
 func TestOpenWhileWriting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		finish := make(chan struct{})
@@ -60,7 +61,8 @@ func TestOpenWhileWriting(t *testing.T) {
 				if name == "closed" {
 					want = strings.Replace(want, "1m0s", "2m0s", 1)
 				}
-				if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), want) || time.Since(begun) != time.Minute {
+				if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), want) ||
+					time.Since(begun) != time.Minute {
 					t.Errorf("%s: %v after %v, want %q", name, err, time.Since(begun), want)
 				}
 				cancel()

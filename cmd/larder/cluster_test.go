@@ -47,10 +47,11 @@ var reasons = map[int]string{
 }
 
 func newCluster(env *testscript.Env) *cluster {
-	c := &cluster{kubeconfig: filepath.Join(env.WorkDir, "kubeconfig"), server: fakeapi.New(fakeapi.Options{Resources: []fakeapi.Resource{{
-		GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"},
-		Kind:                 "Widget", Singular: "widget", ShortNames: []string{"wd"}, Namespaced: true,
-	}}})}
+	c := &cluster{kubeconfig: filepath.Join(env.WorkDir, "kubeconfig"),
+		server: fakeapi.New(fakeapi.Options{Resources: []fakeapi.Resource{{
+			GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"},
+			Kind:                 "Widget", Singular: "widget", ShortNames: []string{"wd"}, Namespaced: true,
+		}}})}
 	env.Setenv("KUBECONFIG", c.kubeconfig)
 	// The race detector lets every process that ends sleep for a second, in case that others still race.
 	env.Setenv("GORACE", "atexit_sleep_ms=0")
@@ -188,8 +189,9 @@ func (c *cluster) write(verb, resource, key string, labels []string) error {
 	return err
 }
 
-// damage breaks a file: damage FILE truncate | zero | newer | flip TEXT, which changes one bit of the
-// text's first byte wherever it is. newer sets the format to one that nobody knows yet. alter, cut and later are those of a snapshot: see damageSnapshot.
+// damage breaks a file: damage FILE truncate | zero | newer | flip TEXT, which changes one bit of the text's first byte
+// wherever it is. newer sets the format to one that nobody knows yet. alter, cut and later are those of a snapshot: see
+// damageSnapshot.
 func damage(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: damage FILE truncate|zero|flip [TEXT]")

@@ -24,8 +24,10 @@ func TestSystemdUnit(t *testing.T) {
 	}
 	unit := parseUnit(t, string(data))
 	for key, want := range map[string]string{
-		"Service.Type": "notify", "Service.Restart": "on-failure", "Service.DynamicUser": "yes", "Service.ProtectSystem": "strict",
-		"Service.NoNewPrivileges": "yes", "Install.WantedBy": "multi-user.target", "Service.ExecReload": "/bin/kill -HUP $MAINPID",
+		"Service.Type": "notify", "Service.Restart": "on-failure", "Service.DynamicUser": "yes",
+		"Service.ProtectSystem":   "strict",
+		"Service.NoNewPrivileges": "yes", "Install.WantedBy": "multi-user.target",
+		"Service.ExecReload":            "/bin/kill -HUP $MAINPID",
 		"Service.SystemCallErrorNumber": "EPERM", // what the store can do without, such as chown, may fail
 		"Service.ExecStart":             "/usr/local/bin/larder sync --config /etc/larder/sync.yaml",
 	} {
@@ -46,10 +48,12 @@ func TestSystemdUnit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(copied, []byte(strings.ReplaceAll(string(data), "/usr/local/bin/larder", self)), 0o600); err != nil {
+	if err := os.WriteFile(copied, []byte(strings.ReplaceAll(string(data), "/usr/local/bin/larder", self)),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command(analyze, "verify", "--man=no", copied).CombinedOutput(); err != nil || strings.Contains(string(out), "larder-sync") {
+	if out, err := exec.Command(analyze, "verify", "--man=no", copied).CombinedOutput(); err != nil ||
+		strings.Contains(string(out), "larder-sync") {
 		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
 	}
 }

@@ -57,7 +57,9 @@ func program(ts *testscript.TestScript, neg bool, args []string) {
 	runByMetadata(ts, o)
 }
 
-func collection(ts *testscript.TestScript, st *store.Store, id entry.Identity, example runtime.Object) *store.Collection {
+func collection(
+	ts *testscript.TestScript, st *store.Store, id entry.Identity, example runtime.Object,
+) *store.Collection {
 	codec, err := codec.For(example)
 	ts.Check(err)
 	c, err := st.Collection(context.Background(), id, store.CollectionOptions{Codec: codec})
@@ -86,8 +88,14 @@ func runByMetadata(ts *testscript.TestScript, o informer.Options) {
 	ts.Check(err)
 	objects := client.Resource(o.Identity.GroupVersionResource)
 	lw := &cache.ListWatch{
-		ListWithContextFunc:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return objects.List(ctx, o) },
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) { return objects.Watch(ctx, o) },
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object,
+			error) {
+			return objects.List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface,
+			error) {
+			return objects.Watch(ctx, o)
+		},
 	}
 	inf, err := informer.New(lw, &metav1.PartialObjectMetadata{}, o)
 	ts.Check(err)

@@ -65,7 +65,8 @@ func eventually(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		select {
 		case <-deadline:
-			ts.Fatalf("%q did not come in %s; last: %v\n%s%s", args[0], patience, err, ts.ReadFile("stdout"), ts.ReadFile("stderr"))
+			ts.Fatalf("%q did not come in %s; last: %v\n%s%s", args[0], patience, err, ts.ReadFile("stdout"),
+				ts.ReadFile("stderr"))
 		case <-time.After(pause):
 		}
 	}

@@ -21,7 +21,8 @@ func hangup(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(background[len(background)-1].Process.Signal(syscall.SIGHUP))
 }
 
-// fetch asks the sync that holds a store for a path until its answer has that status and matches: fetch FILE PATH STATUS PATTERN
+// fetch asks the sync that holds a store for a path until its answer has that status and matches: fetch FILE PATH
+// STATUS PATTERN
 func fetch(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 4 {
 		ts.Fatalf("usage: fetch FILE PATH STATUS PATTERN")

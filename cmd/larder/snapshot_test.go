@@ -13,8 +13,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// damageSnapshot breaks a snapshot: alter changes a bit of its first block of records, cut takes off its last third, later
-// sets the format to one that nobody knows yet.
+// damageSnapshot breaks a snapshot: alter changes a bit of its first block of records, cut takes off its last third,
+// later sets the format to one that nobody knows yet.
 func damageSnapshot(data []byte, how string) []byte {
 	switch how {
 	case "alter":
@@ -40,7 +40,8 @@ func damageSnapshot(data []byte, how string) []byte {
 	return data
 }
 
-// killed runs a command and kills it once it has made a file; on a busy machine it may be done by then: killed PROGRAM ARG…
+// killed runs a command and kills it once it has made a file; on a busy machine it may be done by then: killed PROGRAM
+// ARG…
 func killed(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
 		ts.Fatalf("usage: killed PROGRAM ARG…")
@@ -90,7 +91,8 @@ func files(ts *testscript.TestScript) (names []string) {
 	return names
 }
 
-// agekey makes a key of age: agekey IDENTITIES RECIPIENTS, which are the files that it writes. The public key is in $RECIPIENT, if there was none yet.
+// agekey makes a key of age: agekey IDENTITIES RECIPIENTS, which are the files that it writes. The public key is in
+// $RECIPIENT, if there was none yet.
 func agekey(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: agekey IDENTITIES RECIPIENTS")

@@ -20,8 +20,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestTightLoop: syncs that are started again and again, and killed or asked to end whatever they do, leave nothing beside the store but what the next one takes over;
-// the store does not grow, nothing is listed twice, and the last one has what the server has.
+// TestTightLoop: syncs that are started again and again, and killed or asked to end whatever they do, leave nothing
+// beside the store but what the next one takes over; the store does not grow, nothing is listed twice, and the last one
+// has what the server has.
 func TestTightLoop(t *testing.T) {
 	t.Parallel()
 	const lives, pods = 24, 300
@@ -48,7 +49,8 @@ func TestTightLoop(t *testing.T) {
 
 	random := rand.New(rand.NewPCG(5, 6))
 	for life := range lives {
-		if err := c.write("update", "pods", fmt.Sprintf("a/p%05d", life), []string{fmt.Sprintf("life=%d", life)}); err != nil {
+		if err := c.write("update", "pods", fmt.Sprintf("a/p%05d", life),
+			[]string{fmt.Sprintf("life=%d", life)}); err != nil {
 			t.Fatal(err)
 		}
 		s := startSync(t, env.Vars, c.kubeconfig, path)
@@ -101,7 +103,8 @@ func larderCommand(env []string, args ...string) *exec.Cmd {
 
 func startSync(t *testing.T, env []string, kubeconfig, path string) *running {
 	t.Helper()
-	s := &running{cmd: larderCommand(env, "sync", "pods", "--kubeconfig", kubeconfig, "--store", path), done: make(chan struct{}), live: make(chan struct{})}
+	s := &running{cmd: larderCommand(env, "sync", "pods", "--kubeconfig", kubeconfig, "--store", path),
+		done: make(chan struct{}), live: make(chan struct{})}
 	out, err := s.cmd.StderrPipe()
 	if err == nil {
 		err = s.cmd.Start()

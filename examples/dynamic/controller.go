@@ -36,8 +36,8 @@ func newController(client dynamic.Interface, of informers.GenericInformer) (*con
 		informer: of.Informer(),
 		queue:    workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()),
 	}
-	// Handlers that are added before the factory starts are told of everything that happened while the process was
-	// down: of each object that there is as an addition, as ever, and of each that is gone as a deletion. The latter is what no
+	// Handlers that are added before the factory starts are told of everything that happened while the process was down:
+	// of each object that there is as an addition, as ever, and of each that is gone as a deletion. The latter is what no
 	// controller on a cache in memory can be told.
 	_, err := c.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    c.enqueue,
@@ -67,7 +67,8 @@ func (c *controller) run(ctx context.Context, workers int) {
 	// From here on the lister is as fresh as after a list: the server has confirmed that nothing was missed.
 	if larder, ok := c.informer.(*informer.Informer); ok { // which tells more than client-go's
 		s := larder.Status()
-		slog.Info("synced", "source", s.Source, "objects", s.Objects, "resumes", s.Reflector.Resumes, "lists", s.Reflector.Lists)
+		slog.Info("synced", "source", s.Source, "objects", s.Objects, "resumes", s.Reflector.Resumes, "lists",
+			s.Reflector.Lists)
 	}
 	for range workers {
 		wg.Go(func() { c.work(ctx) })

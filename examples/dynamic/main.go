@@ -1,5 +1,5 @@
-// Command dynamic is a controller on a custom resource without Go types: it keeps status.area of every Widget, through a
-// dynamic informer factory and a workqueue. Its informer survives restarts.
+// Command dynamic is a controller on a custom resource without Go types: it keeps status.area of every Widget, through
+// a dynamic informer factory and a workqueue. Its informer survives restarts.
 //
 // Nothing but run's few lines about the store and the factory differs from a controller on client-go's informers.
 // Each reconcile is a line of JSON on standard output.
@@ -25,7 +25,8 @@ import (
 )
 
 func main() {
-	kubeconfig := flag.String("kubeconfig", os.Getenv("KUBECONFIG"), "`file` with the cluster's address and credentials; none in a pod")
+	kubeconfig := flag.String("kubeconfig", os.Getenv("KUBECONFIG"),
+		"`file` with the cluster's address and credentials; none in a pod")
 	storePath := flag.String("store", "dynamic.db", "`file` that the caches live in")
 	flag.Parse()
 	slog.SetDefault(slog.New(slog.NewJSONHandler(os.Stdout, nil)))

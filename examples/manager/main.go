@@ -7,7 +7,8 @@
 //
 // Both find Deployments by an index on the Secrets that they mount, and watch only the metadata of Secrets.
 //
-// Nothing but the store, NewCache and MapperProvider differs from a manager on controller-runtime's own cache. Each reconcile is a line of JSON on standard output.
+// Nothing but the store, NewCache and MapperProvider differs from a manager on controller-runtime's own cache. Each
+// reconcile is a line of JSON on standard output.
 package main
 
 import (

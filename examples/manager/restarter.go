@@ -42,9 +42,10 @@ func (r *restarter) usersOfSecret(ctx context.Context, secret client.Object) []r
 
 // Reconcile implements reconcile.Reconciler.
 //
-// Every Deployment is reconciled at a start, so a Secret that vanished while the process was down is noticed here: it is
-// not found. Controllers are not told of objects of their own kind that vanished meanwhile, as with any cache; what has
-// to be done for those needs a finalizer, or a handler that is added before the manager starts (package controllerruntime says how).
+// Every Deployment is reconciled at a start, so a Secret that vanished while the process was down is noticed here: it
+// is not found. Controllers are not told of objects of their own kind that vanished meanwhile, as with any cache; what
+// has to be done for those needs a finalizer, or a handler that is added before the manager starts (package
+// controllerruntime says how).
 func (r *restarter) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var deployment appsv1.Deployment
 	if err := r.Get(ctx, req.NamespacedName, &deployment); err != nil {

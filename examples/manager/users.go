@@ -36,8 +36,8 @@ func secretsOfDeployment(_ context.Context, obj client.Object) []reconcile.Reque
 	return requests
 }
 
-// Reconcile implements reconcile.Reconciler. Every Secret is reconciled at a start, so a Deployment or a ConfigMap that vanished
-// while the process was down is noticed here: it is not found.
+// Reconcile implements reconcile.Reconciler. Every Secret is reconciled at a start, so a Deployment or a ConfigMap that
+// vanished while the process was down is noticed here: it is not found.
 func (r *users) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	secret := secretMetadata()
 	if err := r.Get(ctx, req.NamespacedName, secret); err != nil {

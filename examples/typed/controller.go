@@ -32,7 +32,9 @@ type controller struct {
 	queue       workqueue.TypedRateLimitingInterface[cache.ObjectName]
 }
 
-func newController(client kubernetes.Interface, deployments appsinformers.DeploymentInformer, configMaps coreinformers.ConfigMapInformer) (*controller, error) {
+func newController(
+	client kubernetes.Interface, deployments appsinformers.DeploymentInformer, configMaps coreinformers.ConfigMapInformer,
+) (*controller, error) {
 	c := &controller{
 		client:      client,
 		deployments: deployments.Lister(),
@@ -40,8 +42,8 @@ func newController(client kubernetes.Interface, deployments appsinformers.Deploy
 		synced:      []cache.InformerSynced{deployments.Informer().HasSynced, configMaps.Informer().HasSynced},
 		queue:       workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()),
 	}
-	// Handlers that are added before the factory starts are told of everything that happened while the process was
-	// down: of each object that there is as an addition, as ever, and of each that is gone as a deletion. The latter is what no
+	// Handlers that are added before the factory starts are told of everything that happened while the process was down:
+	// of each object that there is as an addition, as ever, and of each that is gone as a deletion. The latter is what no
 	// controller on a cache in memory can be told.
 	_, err := deployments.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    c.enqueue,
@@ -90,8 +92,8 @@ func (c *controller) run(ctx context.Context, workers int) {
 	if !cache.WaitForCacheSync(ctx.Done(), c.synced...) {
 		return // the context has ended
 	}
-	// From here on the listers are as fresh as after a list: the server has confirmed that nothing was missed. With --offline they are
-	// as fresh as when the server was last in reach, and what has happened since comes as events.
+	// From here on the listers are as fresh as after a list: the server has confirmed that nothing was missed. With
+	// --offline they are as fresh as when the server was last in reach, and what has happened since comes as events.
 	slog.Info("synced")
 	for range workers {
 		wg.Go(func() { c.work(ctx) })
@@ -150,9 +152,10 @@ func summaryOf(deployment *appsv1.Deployment) *corev1.ConfigMap {
 	}
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace:       deployment.Namespace,
-			Name:            deployment.Name + "-summary",
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(deployment, appsv1.SchemeGroupVersion.WithKind("Deployment"))},
+			Namespace: deployment.Namespace,
+			Name:      deployment.Name + "-summary",
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(deployment,
+				appsv1.SchemeGroupVersion.WithKind("Deployment"))},
 		},
 		Data: data,
 	}

@@ -26,7 +26,8 @@ import (
 )
 
 func main() {
-	kubeconfig := flag.String("kubeconfig", os.Getenv("KUBECONFIG"), "`file` with the cluster's address and credentials; none in a pod")
+	kubeconfig := flag.String("kubeconfig", os.Getenv("KUBECONFIG"),
+		"`file` with the cluster's address and credentials; none in a pod")
 	storePath := flag.String("store", "typed.db", "`file` that the caches live in")
 	offline := flag.Bool("offline", false, "work on what is stored until the API server can be reached")
 	flag.Parse()
@@ -57,7 +58,8 @@ func run(ctx context.Context, kubeconfig, storePath string, offline bool) error 
 			o.SyncPolicy = informer.Disk
 		}
 		// The one line that changes; it was: f := informers.NewSharedInformerFactory(client, 10*time.Minute)
-		f, err := factory.NewSharedInformerFactory(client, 10*time.Minute, factory.Options{Informer: o}, &appsv1.Deployment{}, &corev1.ConfigMap{})
+		f, err := factory.NewSharedInformerFactory(client, 10*time.Minute, factory.Options{Informer: o}, &appsv1.Deployment{},
+			&corev1.ConfigMap{})
 		if err != nil {
 			return err
 		}

@@ -38,7 +38,8 @@ var informers = map[string]behaviour{
 			w.eventually("the change", func() bool { return after.len() == 8 })
 			out = append(out, w.keys(&corev1.PodList{}, client.InNamespace("a")))
 			out = append(out, fmt.Sprint(before.len()))
-			return append(out, slices.DeleteFunc(after.take(), func(line string) bool { return strings.HasPrefix(line, "add") })...)
+			return append(out, slices.DeleteFunc(after.take(),
+				func(line string) bool { return strings.HasPrefix(line, "add") })...)
 		},
 		want: []string{"error: /v1, Kind=Pod is not cached", "[a/pod-1 a/pod-2]", "8", "update a/pod-1 from a to changed"},
 	},
@@ -121,7 +122,8 @@ var informers = map[string]behaviour{
 	"BlockUntilSynced": {
 		run: func(w *world) []string {
 			w.run()
-			release := w.srv.InjectFault(fakeapi.Fault{Resource: "pods", Status: 503, Reason: string(metav1.StatusReasonServiceUnavailable)})
+			release := w.srv.InjectFault(fakeapi.Fault{Resource: "pods", Status: 503,
+				Reason: string(metav1.StatusReasonServiceUnavailable)})
 			inf, err := w.GetInformer(w.ctx, &corev1.Pod{}, cache.BlockUntilSynced(false))
 			must(w.T, err)
 			early := inf.HasSynced()

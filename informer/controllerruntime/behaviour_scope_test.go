@@ -46,7 +46,8 @@ var scoping = map[string]behaviour{
 		}},
 		run: func(w *world) []string {
 			w.run()
-			out := []string{w.keys(&corev1.PodList{}), w.keys(&corev1.PodList{}, client.InNamespace("a")), w.keys(&corev1.PodList{}, client.InNamespace("b"))}
+			out := []string{w.keys(&corev1.PodList{}), w.keys(&corev1.PodList{}, client.InNamespace("a")),
+				w.keys(&corev1.PodList{}, client.InNamespace("b"))}
 			must(w.T, w.srv.Load(pods, newPod("a", "web", map[string]string{"app": "web"}, "node-x")))
 			must(w.T, w.srv.Load(pods, newPod("d", "web", map[string]string{"app": "web"}, "node-x")))
 			w.eventually("d/web", func() bool { return w.keys(&corev1.PodList{}, client.InNamespace("d")) != "[]" })
@@ -58,14 +59,16 @@ var scoping = map[string]behaviour{
 		opts: cache.Options{
 			DefaultLabelSelector: selectApp("web"),
 			ByObject: map[client.Object]cache.ByObject{
-				&corev1.Pod{}:        {Namespaces: map[string]cache.Config{"a": {}, "b": {LabelSelector: selectApp("db")}, "c": {FieldSelector: fields.OneTermEqualSelector("metadata.name", "pod-6")}}},
+				&corev1.Pod{}: {Namespaces: map[string]cache.Config{"a": {}, "b": {LabelSelector: selectApp("db")},
+					"c": {FieldSelector: fields.OneTermEqualSelector("metadata.name", "pod-6")}}},
 				&corev1.Node{}:       {Field: fields.OneTermEqualSelector("metadata.name", "node-y")},
 				&appsv1.Deployment{}: {Namespaces: map[string]cache.Config{}, Label: selectApp("none")},
 			},
 		},
 		run: func(w *world) []string {
 			w.run()
-			return []string{w.keys(&corev1.PodList{}), w.keys(&corev1.NodeList{}), w.keys(&appsv1.DeploymentList{}), w.keys(&corev1.SecretList{})}
+			return []string{w.keys(&corev1.PodList{}), w.keys(&corev1.NodeList{}), w.keys(&appsv1.DeploymentList{}),
+				w.keys(&corev1.SecretList{})}
 		},
 		want: []string{"[a/pod-0 a/pod-2 b/pod-3 c/pod-6]", "[/node-y]", "[]", "[]"},
 	},
@@ -129,7 +132,8 @@ var bodies = map[string]behaviour{
 			DefaultTransform: stamp("default"),
 			ByObject: map[client.Object]cache.ByObject{
 				&corev1.Node{}: {Transform: stamp("node")},
-				&corev1.Pod{}:  {Namespaces: map[string]cache.Config{"a": {Transform: stamp("a")}, "b": {}}, Transform: stamp("pod")},
+				&corev1.Pod{}: {Namespaces: map[string]cache.Config{"a": {Transform: stamp("a")}, "b": {}},
+					Transform: stamp("pod")},
 			},
 		},
 		run: wholeObjects,

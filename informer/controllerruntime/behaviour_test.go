@@ -32,7 +32,8 @@ type behaviour struct {
 	want []string
 }
 
-// TestBehaviour: what users of controller-runtime's own cache see, users of ours see too. Both run on servers that hold the same.
+// TestBehaviour: what users of controller-runtime's own cache see, users of ours see too. Both run on servers that hold
+// the same.
 func TestBehaviour(t *testing.T) {
 	for _, table := range []map[string]behaviour{reading, indexing, informers, scoping, bodies} {
 		for name, b := range table {
@@ -63,10 +64,11 @@ func (b behaviour) on(t *testing.T, name string, newCache func(*testing.T) cache
 	return out
 }
 
-// stockCache is cache.New, whose informers on metadata would leave the goroutine of a watch.Filter behind if an event is under
-// way when they stop: nobody takes it any more.
+// stockCache is cache.New, whose informers on metadata would leave the goroutine of a watch.Filter behind if an event
+// is under way when they stop: nobody takes it any more.
 func stockCache(config *rest.Config, opts cache.Options) (cache.Cache, error) {
-	opts.NewInformer = func(lw toolscache.ListerWatcher, obj runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+	opts.NewInformer = func(lw toolscache.ListerWatcher, obj runtime.Object, resync time.Duration,
+		indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 		contextual := toolscache.ToListerWatcherWithContext(lw)
 		return toolscache.NewSharedIndexInformer(&toolscache.ListWatch{
 			ListWithContextFunc: contextual.ListWithContext,
@@ -115,7 +117,8 @@ var reading = map[string]behaviour{
 				w.keys(&corev1.NodeList{}),
 				fmt.Sprintf("%d %s", len(list.Items), list.Continue),
 				w.keys(&corev1.PodList{}, client.Continue("x")),
-				w.keys(&corev1.PodList{}, client.MatchingFieldsSelector{Selector: fields.OneTermNotEqualSelector("spec.nodeName", "x")}),
+				w.keys(&corev1.PodList{},
+					client.MatchingFieldsSelector{Selector: fields.OneTermNotEqualSelector("spec.nodeName", "x")}),
 			}
 		},
 		want: []string{
@@ -162,7 +165,8 @@ var reading = map[string]behaviour{
 		run: func(w *world) []string {
 			w.run()
 			var out []string
-			for _, obj := range []client.Object{&corev1.Pod{}, unstructuredOf(podKind), metadataOf(podKind), unstructuredOf(widgetKind)} {
+			for _, obj := range []client.Object{&corev1.Pod{}, unstructuredOf(podKind), metadataOf(podKind),
+				unstructuredOf(widgetKind)} {
 				// The caller's object is an example of what the informer holds, and is then overwritten again and again.
 				obj.SetName("of the caller")
 				key := client.ObjectKey{Namespace: "a", Name: "pod-1"}
@@ -241,7 +245,8 @@ var indexing = map[string]behaviour{
 		run: func(w *world) []string {
 			must(w.T, w.IndexField(w.ctx, &corev1.Pod{}, "app", app))
 			w.run()
-			return []string{w.keys(&corev1.PodList{}, byField("app", "web")), w.keys(&corev1.PodList{}, byField("app", "web"), client.InNamespace("b"))}
+			return []string{w.keys(&corev1.PodList{}, byField("app", "web")),
+				w.keys(&corev1.PodList{}, byField("app", "web"), client.InNamespace("b"))}
 		},
 		want: []string{"[a/pod-0 a/pod-2 b/pod-4]", "[b/pod-4]"},
 	},

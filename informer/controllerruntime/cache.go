@@ -19,16 +19,18 @@ import (
 )
 
 // NewCache returns a function for the NewCache of a manager's or a cluster's options: a cache.New whose informers are
-// Larder's. template is what they have in common; see the package's documentation for which of its
-// fields are taken. The function fails, with ErrOptions, if one is set that it derives itself, if neither Store nor InMemory is set, or if
-// cache.Options.NewInformer is set, and with the errors of cache.New. The store must stay open until the manager has stopped.
+// Larder's. template is what they have in common; see the package's documentation for which of its fields are taken.
+// The function fails, with ErrOptions, if one is set that it derives itself, if neither Store nor InMemory is set, or
+// if cache.Options.NewInformer is set, and with the errors of cache.New. The store must stay open until the manager has
+// stopped.
 func NewCache(template informer.Options) cache.NewCacheFunc {
 	return func(config *rest.Config, opts cache.Options) (cache.Cache, error) {
 		if err := checkTemplate(template); err != nil {
 			return nil, err
 		}
 		if opts.NewInformer != nil {
-			return nil, fmt.Errorf("%w: cache.Options.NewInformer must not be set, it is how NewCache makes its informers", ErrOptions)
+			return nil, fmt.Errorf("%w: cache.Options.NewInformer must not be set, it is how NewCache makes its informers",
+				ErrOptions)
 		}
 		config, opts, a, err := adapt(config, opts, template)
 		if err != nil {
@@ -54,7 +56,8 @@ func checkTemplate(t informer.Options) error {
 		name, offer string
 	}{
 		{t.Identity != entry.Identity{}, "Identity", "it is derived from the request that each informer would send"},
-		{resource.Kind != "" || resource.Singular != "" || resource.Namespaced || len(resource.ShortNames) > 0, "Resource", "it is asked of the RESTMapper"},
+		{resource.Kind != "" || resource.Singular != "" || resource.Namespaced || len(resource.ShortNames) > 0, "Resource",
+			"it is asked of the RESTMapper"},
 		{t.Codec != nil, "Codec", "it depends on the type of the objects"},
 		{t.Lookup != nil, "Lookup", "it is not told which resource to look in"},
 		{t.ListMetadata != nil, "ListMetadata", "it is derived from the request that each informer would send"},
@@ -85,7 +88,9 @@ type adapter struct {
 }
 
 // adapt returns copies of config and opts with defaults as cache.New sets them and our round tripper, and the adapter.
-func adapt(config *rest.Config, opts cache.Options, template informer.Options) (*rest.Config, cache.Options, *adapter, error) {
+func adapt(
+	config *rest.Config, opts cache.Options, template informer.Options,
+) (*rest.Config, cache.Options, *adapter, error) {
 	if config == nil {
 		return nil, opts, nil, errors.New("must specify Config")
 	}
@@ -116,8 +121,9 @@ func adapt(config *rest.Config, opts cache.Options, template informer.Options) (
 		return nil, opts, nil, fmt.Errorf("could not create a REST client from config: %w", err)
 	}
 	return config, opts, &adapter{
-		template: template, base: strings.TrimSuffix(path.Clean("/"+base.Path), "/"), mapper: opts.Mapper, client: client, schemas: informer.NewSchemas(client),
-		made: map[string]*informer.Informer{},
+		template: template, base: strings.TrimSuffix(path.Clean("/"+base.Path), "/"), mapper: opts.Mapper, client: client,
+		schemas: informer.NewSchemas(client),
+		made:    map[string]*informer.Informer{},
 	}, nil
 }
 

@@ -17,18 +17,19 @@ import (
 	"github.com/larder-dev/larder/informer/durable"
 )
 
-// Durable is a source of requests for the objects of one kind that keeps its place over restarts: a controller that starts anew gets the
-// requests that were due, and those of objects that have changed or are gone, and no others. Give it to WatchesRawSource, and let its Reconciler
-// stand in front of the controller's own, so that it learns which requests are done:
+// Durable is a source of requests for the objects of one kind that keeps its place over restarts: a controller that
+// starts anew gets the requests that were due, and those of objects that have changed or are gone, and no others. Give
+// it to WatchesRawSource, and let its Reconciler stand in front of the controller's own, so that it learns which
+// requests are done:
 //
 //	pods := controllerruntime.NewDurable("my-controller", mgr.GetCache(), &corev1.Pod{})
 //	err := ctrl.NewControllerManagedBy(mgr).Named("my-controller").
 //		WatchesRawSource(pods).
 //		Complete(pods.Reconciler(r))
 //
-// A request is done when the Reconciler has returned no error and asks for no other look (RequeueAfter), or a TerminalError; else it is due, and comes at once
-// after a restart. Up to 1,000 may be due, and no others come until some are done: a controller that asks for another look at each of more objects is
-// better served by For.
+// A request is done when the Reconciler has returned no error and asks for no other look (RequeueAfter), or a
+// TerminalError; else it is due, and comes at once after a restart. Up to 1,000 may be due, and no others come until
+// some are done: a controller that asks for another look at each of more objects is better served by For.
 //
 // The name is that under which the file keeps the place. See package informer/durable for what is promised.
 type Durable struct {
@@ -46,8 +47,8 @@ type Durable struct {
 
 var _ source.SyncingSource = &Durable{}
 
-// NewDurable returns a source on the informer that the cache has for objects like obj. The cache must be of NewCache, and hold the kind in one
-// collection, not one for each of several namespaces.
+// NewDurable returns a source on the informer that the cache has for objects like obj. The cache must be of NewCache,
+// and hold the kind in one collection, not one for each of several namespaces.
 func NewDurable(name string, c cache.Informers, obj client.Object) *Durable {
 	return &Durable{name: name, cache: c, obj: obj, begun: make(chan struct{})}
 }
@@ -57,7 +58,8 @@ func (d *Durable) Start(ctx context.Context, queue workqueue.TypedRateLimitingIn
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.started {
-		return fmt.Errorf("durable source %q has been started before; each controller needs one of its own, with another name", d.name)
+		return fmt.Errorf(
+			"durable source %q has been started before; each controller needs one of its own, with another name", d.name)
 	}
 	d.started = true
 	go func() {
@@ -70,14 +72,17 @@ func (d *Durable) Start(ctx context.Context, queue workqueue.TypedRateLimitingIn
 	return nil
 }
 
-func (d *Durable) register(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) (*durable.Keys, error) {
+func (d *Durable) register(
+	ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request],
+) (*durable.Keys, error) {
 	cached, err := d.cache.GetInformer(ctx, d.obj, cache.BlockUntilSynced(false))
 	if err != nil {
 		return nil, fmt.Errorf("durable source %q: %w", d.name, err)
 	}
 	shared, ok := cached.(toolscache.SharedIndexInformer)
 	if !ok {
-		return nil, fmt.Errorf("durable source %q of %T: its informer is a %T, not one of NewCache on one collection", d.name, d.obj, cached)
+		return nil, fmt.Errorf("durable source %q of %T: its informer is a %T, not one of NewCache on one collection", d.name,
+			d.obj, cached)
 	}
 	inf, err := informer.Of(shared)
 	if err != nil {

@@ -23,7 +23,9 @@ import (
 )
 
 // manageDurably runs a manager with a controller on a durable source of pods until it has reconciled what is wanted.
-func manageDurably(t *testing.T, srv *fakeapi.Server, path string, answer func(name string) (reconcile.Result, error), want ...string) {
+func manageDurably(
+	t *testing.T, srv *fakeapi.Server, path string, answer func(name string) (reconcile.Result, error), want ...string,
+) {
 	t.Helper()
 	st, closeStore := openStore(t, path)
 	defer closeStore()
@@ -99,7 +101,8 @@ func TestDurable(t *testing.T) {
 	manageDurably(t, srv, path, done, "newer")
 }
 
-// A controller does not work before its sources have synced: that must not wait for work to be done, however many objects there are at first.
+// A controller does not work before its sources have synced: that must not wait for work to be done, however many
+// objects there are at first.
 func TestDurableOfMany(t *testing.T) {
 	srv, path := startServer(t), storePath(t)
 	var want []string
@@ -132,6 +135,8 @@ func TestDurableStartsOnce(t *testing.T) {
 // noInformers waits for nothing.
 type noInformers struct{ cache.Informers }
 
-func (noInformers) GetInformer(ctx context.Context, _ client.Object, _ ...cache.InformerGetOption) (cache.Informer, error) {
+func (noInformers) GetInformer(
+	ctx context.Context, _ client.Object, _ ...cache.InformerGetOption,
+) (cache.Informer, error) {
 	return nil, ctx.Err()
 }

@@ -26,7 +26,8 @@ const (
 )
 
 // indifferent are parameters that do not change what a list says once all of its pages are there.
-var indifferent = []string{"allowWatchBookmarks", "limit", "resourceVersion", "resourceVersionMatch", "timeout", "timeoutSeconds"}
+var indifferent = []string{"allowWatchBookmarks", "limit", "resourceVersion", "resourceVersionMatch", "timeout",
+	"timeoutSeconds"}
 
 // identify lets lw make its list request, which is recorded and not sent, and reads from it what lw lists. base is the
 // path below which the API server is, without a slash at its end. Every error wraps ErrIdentity.
@@ -149,7 +150,7 @@ func parseAccept(headers []string) (metadata bool, err error) {
 		for clause := range strings.SplitSeq(header, ",") {
 			_, params, err := mime.ParseMediaType(strings.TrimSpace(clause))
 			if err != nil {
-				return false, fmt.Errorf("the Accept header %q can not be read: %w", header, err)
+				return false, fmt.Errorf("the Accept header %q cannot be read: %w", header, err)
 			}
 			switch as := params["as"]; as {
 			case "":

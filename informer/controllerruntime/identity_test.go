@@ -38,7 +38,8 @@ var (
 
 // staticMapper knows the kinds of these tests without a server.
 func staticMapper() meta.RESTMapper {
-	m := meta.NewDefaultRESTMapper([]schema.GroupVersion{corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion, widgetKind.GroupVersion()})
+	m := meta.NewDefaultRESTMapper([]schema.GroupVersion{corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion,
+		widgetKind.GroupVersion()})
 	m.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)
 	m.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
 	m.Add(corev1.SchemeGroupVersion.WithKind("Namespace"), meta.RESTScopeRoot)
@@ -68,23 +69,25 @@ func (exhausted) Stop()                      {}
 func (exhausted) QPS() float32               { return 0 }
 func (exhausted) Wait(context.Context) error { return errors.New("exhausted") }
 
-// derived makes a cache of opts and asks it for informers on objs. It returns the identities that newInformer derived, in the
-// order of their names. Nothing listens at the address, and no client may send anything.
+// derived makes a cache of opts and asks it for informers on objs. It returns the identities that newInformer derived,
+// in the order of their names. Nothing listens at the address, and no client may send anything.
 func derived(t *testing.T, config *rest.Config, opts cache.Options, objs ...client.Object) []entry.Identity {
 	t.Helper()
 	if opts.Mapper == nil {
 		opts.Mapper = staticMapper()
 	}
 	if opts.HTTPClient == nil {
-		opts.HTTPClient = &http.Client{Timeout: time.Minute, Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
-			t.Errorf("%s %s was sent", r.Method, r.URL)
-			return nil, errors.New("not here")
-		})}
+		opts.HTTPClient = &http.Client{Timeout: time.Minute,
+			Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+				t.Errorf("%s %s was sent", r.Method, r.URL)
+				return nil, errors.New("not here")
+			})}
 	}
 	config, opts, a, err := adapt(config, opts, informer.Options{InMemory: true})
 	must(t, err)
 	var ids []entry.Identity
-	opts.NewInformer = func(lw toolscache.ListerWatcher, obj runtime.Object, _ time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+	opts.NewInformer = func(lw toolscache.ListerWatcher, obj runtime.Object, _ time.Duration,
+		indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 		id, err := identify(lw, obj, a.base)
 		if err != nil {
 			t.Errorf("%T: %v", obj, err)
@@ -161,7 +164,8 @@ func TestIdentity(t *testing.T) {
 			opts: cache.Options{DefaultNamespaces: map[string]cache.Config{"a": {}, "b": {LabelSelector: web}}},
 			objs: []client.Object{pod, node, metadataOf(podKind), unstructuredOf(podKind)},
 			want: []entry.Identity{
-				identity(nodes), identity(pods, in("a")), identity(pods, in("a"), as(entry.Metadata)), identity(pods, in("a"), as(entry.Unstructured)),
+				identity(nodes), identity(pods, in("a")), identity(pods, in("a"), as(entry.Metadata)),
+				identity(pods, in("a"), as(entry.Unstructured)),
 				identity(pods, in("b"), labelled("app=web")), identity(pods, in("b"), labelled("app=web"), as(entry.Metadata)),
 				identity(pods, in("b"), labelled("app=web"), as(entry.Unstructured)),
 			},
@@ -188,7 +192,8 @@ func TestIdentity(t *testing.T) {
 				node: {Field: fields.OneTermEqualSelector("metadata.name", "n 1&b=c,d")},
 			}},
 			objs: []client.Object{node, pod},
-			want: []entry.Identity{identity(nodes, fielded(fields.OneTermEqualSelector("metadata.name", "n 1&b=c,d").String())), identity(pods)},
+			want: []entry.Identity{identity(nodes, fielded(fields.OneTermEqualSelector("metadata.name", "n 1&b=c,d").String())),
+				identity(pods)},
 		},
 		"default selectors": {
 			opts: cache.Options{
@@ -218,7 +223,8 @@ func TestIdentity(t *testing.T) {
 			objs:   []client.Object{pod, deployment, node, unstructuredOf(podKind), metadataOf(podKind)},
 			want: []entry.Identity{
 				identity(deployments, in("a")), identity(nodes),
-				identity(pods, in("a")), identity(pods, in("a"), as(entry.Metadata)), identity(pods, in("a"), as(entry.Unstructured)),
+				identity(pods, in("a")), identity(pods, in("a"), as(entry.Metadata)),
+				identity(pods, in("a"), as(entry.Unstructured)),
 			},
 		},
 		"below a path that looks like an API": {
@@ -234,9 +240,10 @@ func TestIdentity(t *testing.T) {
 			want:   []entry.Identity{identity(pods), identity(pods, as(entry.Metadata)), identity(pods, as(entry.Unstructured))},
 		},
 		"JSON only": {
-			config: rest.Config{ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON, AcceptContentTypes: runtime.ContentTypeJSON}},
-			objs:   []client.Object{pod, metadataOf(podKind)},
-			want:   []entry.Identity{identity(pods), identity(pods, as(entry.Metadata))},
+			config: rest.Config{ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON,
+				AcceptContentTypes: runtime.ContentTypeJSON}},
+			objs: []client.Object{pod, metadataOf(podKind)},
+			want: []entry.Identity{identity(pods), identity(pods, as(entry.Metadata))},
 		},
 		"no watch bookmarks": {
 			opts: cache.Options{DefaultEnableWatchBookmarks: new(bool)},
@@ -263,12 +270,13 @@ func requirement(key string) labels.Requirement {
 	return *r
 }
 
-// TestNoIdentity: what can not be told is refused, with the reason, and nothing is sent.
+// TestNoIdentity: what cannot be told is refused, with the reason, and nothing is sent.
 func TestNoIdentity(t *testing.T) {
 	config := &rest.Config{Host: "http://127.0.0.1:1/prefix"}
-	httpClient, err := clientFor(config, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
-		return nil, errors.New("a request was sent")
-	})})
+	httpClient, err := clientFor(config,
+		&http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			return nil, errors.New("a request was sent")
+		})})
 	must(t, err)
 	get := func(ctx context.Context, path string, header ...string) error {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:1/prefix"+path, nil)
@@ -287,14 +295,23 @@ func TestNoIdentity(t *testing.T) {
 		obj  runtime.Object
 		want string
 	}{
-		"sends nothing, fails":    {list: func(context.Context) error { return errors.New("asleep") }, want: "sent no request through the cache's HTTP client: asleep"},
-		"sends nothing, succeeds": {list: func(context.Context) error { return nil }, want: "sent no request through the cache's HTTP client, but has an answer"},
-		"loses the context":       {list: func(context.Context) error { return get(context.Background(), pods) }, want: "a request was sent"},
-		"sends two":               {list: func(ctx context.Context) error { return errors.Join(get(ctx, pods), get(ctx, "/api/v1/nodes")) }, want: "sent 2 requests"},
-		"has another source":      {list: func(ctx context.Context) error { _ = get(ctx, pods); return nil }, want: "has another source"},
-		"another error":           {list: func(ctx context.Context) error { _ = get(ctx, pods); return errors.New("no") }, want: "hides the reason: no"},
+		"sends nothing, fails": {list: func(context.Context) error { return errors.New("asleep") },
+			want: "sent no request through the cache's HTTP client: asleep"},
+		"sends nothing, succeeds": {list: func(context.Context) error { return nil },
+			want: "sent no request through the cache's HTTP client, but has an answer"},
+		"loses the context": {list: func(context.Context) error { return get(context.Background(), pods) },
+			want: "a request was sent"},
+		"sends two": {list: func(ctx context.Context) error {
+			return errors.Join(get(ctx, pods),
+				get(ctx, "/api/v1/nodes"))
+		}, want: "sent 2 requests"},
+		"has another source": {list: func(ctx context.Context) error { _ = get(ctx, pods); return nil },
+			want: "has another source"},
+		"another error": {list: func(ctx context.Context) error { _ = get(ctx, pods); return errors.New("no") },
+			want: "hides the reason: no"},
 		"posts": {list: func(ctx context.Context) error {
-			r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://127.0.0.1:1/prefix/api/v1/pods", strings.NewReader("x"))
+			r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://127.0.0.1:1/prefix/api/v1/pods",
+				strings.NewReader("x"))
 			must(t, err)
 			return do(httpClient, r)
 		}, want: "a list is a GET"},
@@ -314,15 +331,18 @@ func TestNoIdentity(t *testing.T) {
 		"two selectors":      {list: path(pods + "?labelSelector=a&labelSelector=b"), want: "labelSelector is there 2 times"},
 		"an invalid one":     {list: path(pods + "?labelSelector=a%3D%3D%3D"), want: "label selector"},
 		"a table":            {list: path(pods, "application/json;as=Table;g=meta.k8s.io;v=v1"), want: "asks for a Table"},
-		"an unreadable form": {list: path(pods, "a/b/c"), want: "can not be read"},
-		"metadata for pods":  {list: path(pods, "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"), want: "asks for metadata, where the informer's objects are typed"},
-		"pods for metadata":  {list: path(pods, "application/json"), obj: &metav1.PartialObjectMetadata{}, want: "asks for whole objects"},
+		"an unreadable form": {list: path(pods, "a/b/c"), want: "cannot be read"},
+		"metadata for pods": {list: path(pods, "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"),
+			want: "asks for metadata, where the informer's objects are typed"},
+		"pods for metadata": {list: path(pods, "application/json"), obj: &metav1.PartialObjectMetadata{},
+			want: "asks for whole objects"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.obj == nil {
 				c.obj = &corev1.Pod{}
 			}
-			lw := &toolscache.ListWatch{ListWithContextFunc: func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
+			lw := &toolscache.ListWatch{ListWithContextFunc: func(ctx context.Context, _ metav1.ListOptions) (runtime.Object,
+				error) {
 				return &corev1.PodList{}, c.list(ctx)
 			}}
 			id, err := identify(lw, c.obj, "/prefix")

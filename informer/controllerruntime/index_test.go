@@ -12,7 +12,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// fieldIndexLife is one process: a cache with the field index "by", asked for a value. It returns how often the index function was called.
+// fieldIndexLife is one process: a cache with the field index "by", asked for a value. It returns how often the index
+// function was called.
 func fieldIndexLife(w *world, by client.IndexerFunc, value, want, wantInA string) int64 {
 	w.Helper()
 	w.create(cache.Options{})
@@ -36,9 +37,10 @@ func fieldIndexLife(w *world, by client.IndexerFunc, value, want, wantInA string
 	return calls.Load()
 }
 
-// TestFieldIndexAfterRestart: the functions of field indexes are closures that controller-runtime makes in each process. So an index
-// without a version is built anew from what is on disk, with this process's function, and one with a version is read as it
-// is. Neither is a reason to list. (Objects that are kept in memory are indexed there too, as in client-go: so none are here.)
+// TestFieldIndexAfterRestart: the functions of field indexes are closures that controller-runtime makes in each
+// process. So an index without a version is built anew from what is on disk, with this process's function, and one with
+// a version is read as it is. Neither is a reason to list. (Objects that are kept in memory are indexed there too, as
+// in client-go: so none are here.)
 func TestFieldIndexAfterRestart(t *testing.T) {
 	for name, versions := range map[string]map[string]string{
 		"without a version": nil,

@@ -17,8 +17,11 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// newInformer is cache.Options.NewInformer. It can not return an error: informer.Refused carries it to whoever asked for the informer.
-func (a *adapter) newInformer(lw cache.ListerWatcher, obj runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
+// newInformer is cache.Options.NewInformer. It cannot return an error: informer.Refused carries it to whoever asked
+// for the informer.
+func (a *adapter) newInformer(
+	lw cache.ListerWatcher, obj runtime.Object, resync time.Duration, indexers cache.Indexers,
+) cache.SharedIndexInformer {
 	inf, err := a.make(lw, obj, resync, indexers)
 	if err != nil {
 		return informer.Refused(obj, fmt.Errorf("no informer for %s: %w", describe(obj), err))
@@ -26,7 +29,9 @@ func (a *adapter) newInformer(lw cache.ListerWatcher, obj runtime.Object, resync
 	return inf
 }
 
-func (a *adapter) make(lw cache.ListerWatcher, obj runtime.Object, resync time.Duration, indexers cache.Indexers) (*informer.Informer, error) {
+func (a *adapter) make(
+	lw cache.ListerWatcher, obj runtime.Object, resync time.Duration, indexers cache.Indexers,
+) (*informer.Informer, error) {
 	id, err := identify(lw, obj, a.base)
 	if err != nil {
 		return nil, err
@@ -47,7 +52,8 @@ func (a *adapter) make(lw cache.ListerWatcher, obj runtime.Object, resync time.D
 	if err := a.closeUnrun(id); err != nil {
 		return nil, err
 	}
-	inf, err := informer.New(cache.ToListWatcherWithWatchListSemantics(narrowing(cache.ToListerWatcherWithContext(lw)), lw), exampleOf(obj), o)
+	inf, err := informer.New(cache.ToListWatcherWithWatchListSemantics(narrowing(cache.ToListerWatcherWithContext(lw)),
+		lw), exampleOf(obj), o)
 	if errors.Is(err, store.ErrCollectionOpen) {
 		return nil, fmt.Errorf("%w; give each manager and cluster a store.Store of its own", err)
 	}
@@ -63,8 +69,9 @@ func (a *adapter) make(lw cache.ListerWatcher, obj runtime.Object, resync time.D
 }
 
 // closeUnrun takes the collection from an informer that was removed before the cache has started. A cache has one
-// informer for an identity at a time, so the older one is not needed any more. One that runs gives the collection back itself: the cache ends it by a goroutine,
-// and Close says here that this is about to happen, so that informer.New waits for it.
+// informer for an identity at a time, so the older one is not needed any more. One that runs gives the collection back
+// itself: the cache ends it by a goroutine, and Close says here that this is about to happen, so that informer.New
+// waits for it.
 func (a *adapter) closeUnrun(id entry.Identity) error {
 	a.mu.Lock()
 	old := a.made[id.ID()]
@@ -98,8 +105,9 @@ func describe(obj runtime.Object) string {
 	return fmt.Sprintf("%T", obj)
 }
 
-// narrowing returns controller-runtime's ListerWatcher, which puts its own field selector, if it has one, in the place of
-// the caller's. The reflector looks single objects up by a field selector; so that travels in the context, and the transport adds it.
+// narrowing returns controller-runtime's ListerWatcher, which puts its own field selector, if it has one, in the place
+// of the caller's. The reflector looks single objects up by a field selector; so that travels in the context, and the
+// transport adds it.
 func narrowing(lw cache.ListerWatcherWithContext) *cache.ListWatch {
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {

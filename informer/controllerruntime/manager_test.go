@@ -55,7 +55,8 @@ func (r *reconciler) saw() []string {
 	return slices.Sorted(maps.Keys(r.seen))
 }
 
-// manage runs a manager with one line of ours, a reconciler of pods with a field index and a watch on the metadata of Secrets, until done.
+// manage runs a manager with one line of ours, a reconciler of pods with a field index and a watch on the metadata of
+// Secrets, until done.
 func manage(t *testing.T, srv *fakeapi.Server, path string, done func(r *reconciler) bool) {
 	t.Helper()
 	st, closeStore := openStore(t, path)
@@ -77,7 +78,8 @@ func manage(t *testing.T, srv *fakeapi.Server, path string, done func(r *reconci
 	r := &reconciler{Reader: mgr.GetClient(), seen: map[string]bool{}}
 	must(t, mgr.GetFieldIndexer().IndexField(t.Context(), &corev1.Pod{}, "spec.nodeName", node))
 	toPod := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, secret client.Object) []reconcile.Request {
-		return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: secret.GetNamespace(), Name: "of-" + secret.GetName()}}}
+		return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: secret.GetNamespace(),
+			Name: "of-" + secret.GetName()}}}
 	})
 	must(t, ctrl.NewControllerManagedBy(mgr).For(&corev1.Pod{}).
 		WatchesMetadata(&corev1.Secret{}, toPod, builder.OnlyMetadata).Complete(r))
@@ -96,9 +98,9 @@ func manage(t *testing.T, srv *fakeapi.Server, path string, done func(r *reconci
 	must(t, <-ended)
 }
 
-// TestManager: reconcilers over a field index, two namespaces and a watch on Secrets' metadata. After a restart nothing is
-// listed, and none of them reads a stale state. Objects that were deleted meanwhile are not reconciled, as with controller-runtime's own cache:
-// controllers add their handlers to informers that have synced.
+// TestManager: reconcilers over a field index, two namespaces and a watch on Secrets' metadata. After a restart nothing
+// is listed, and none of them reads a stale state. Objects that were deleted meanwhile are not reconciled, as with
+// controller-runtime's own cache: controllers add their handlers to informers that have synced.
 func TestManager(t *testing.T) {
 	srv, path := startServer(t), storePath(t)
 	expect := func(want ...string) func(*reconciler) bool {
@@ -106,14 +108,16 @@ func TestManager(t *testing.T) {
 	}
 	manage(t, srv, path, expect(
 		"a/of-key: Pod \"of-key\" not found",
-		"a/pod-0: node-x has 4", "a/pod-1: node-x has 4", "a/pod-2: node-x has 4", "b/pod-3: node-x has 4", "b/pod-4: node-y has 1"))
+		"a/pod-0: node-x has 4", "a/pod-1: node-x has 4", "a/pod-2: node-x has 4", "b/pod-3: node-x has 4",
+		"b/pod-4: node-y has 1"))
 	must(t, srv.Delete(pods, "a", "pod-0"))
 	must(t, srv.Load(pods, newPod("b", "new", nil, "node-y")))
 	must(t, srv.Delete(secrets, "a", "key"))
 	annotate(t, srv, nodes, "/node-x", "changed")
 	srv.ResetCounts()
 	manage(t, srv, path, expect(
-		"a/pod-1: node-x has 3", "a/pod-2: node-x has 3", "b/new: node-y has 2", "b/pod-3: node-x has 3", "b/pod-4: node-y has 2"))
+		"a/pod-1: node-x has 3", "a/pod-2: node-x has 3", "b/new: node-y has 2", "b/pod-3: node-x has 3",
+		"b/pod-4: node-y has 2"))
 	if c := srv.Counts(pods); c.Lists != 0 {
 		t.Errorf("%d LISTs of pods after the restart", c.Lists)
 	}

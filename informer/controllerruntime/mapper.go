@@ -16,9 +16,10 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// MapperProvider returns a function for the MapperProvider of a manager's or a cluster's options: a RESTMapper that needs no API server for
-// the kinds that were there when one was last asked, since they are in the store. It is package mapper's. A cache of NewCache that is given one runs it. Who puts
-// it into a RESTMapper of his own runs it himself: mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { m.Run(ctx); return nil })).
+// MapperProvider returns a function for the MapperProvider of a manager's or a cluster's options: a RESTMapper that
+// needs no API server for the kinds that were there when one was last asked, since they are in the store. It is package
+// mapper's. A cache of NewCache that is given one runs it. Who puts it into a RESTMapper of his own runs it himself:
+// mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { m.Run(ctx); return nil })).
 func MapperProvider(st *store.Store) func(*rest.Config, *http.Client) (meta.RESTMapper, error) {
 	return func(config *rest.Config, client *http.Client) (meta.RESTMapper, error) {
 		m, err := mapper.New(config, client, st)
@@ -29,7 +30,8 @@ func MapperProvider(st *store.Store) func(*rest.Config, *http.Client) (meta.REST
 	}
 }
 
-// mapperFor returns what makes the RESTMapper of a cache that is not given one. A cache without a file has controller-runtime's.
+// mapperFor returns what makes the RESTMapper of a cache that is not given one. A cache without a file has
+// controller-runtime's.
 func mapperFor(template informer.Options) func(*rest.Config, *http.Client) (meta.RESTMapper, error) {
 	if template.InMemory || template.Store == nil {
 		return apiutil.NewDynamicRESTMapper
@@ -53,7 +55,8 @@ func (c runningCache) Start(ctx context.Context) error {
 	return c.Cache.Start(ctx)
 }
 
-// NeedLeaderElection is that of the cache, for managers to which it is added as a Runnable. One that does not say waits to be elected.
+// NeedLeaderElection is that of the cache, for managers to which it is added as a Runnable. One that does not say waits
+// to be elected.
 func (c runningCache) NeedLeaderElection() bool {
 	says, ok := c.Cache.(manager.LeaderElectionRunnable)
 	return !ok || says.NeedLeaderElection()

@@ -27,8 +27,10 @@ func TestAsApiutil(t *testing.T) {
 	var queries []func(m meta.RESTMapper) (any, error)
 	for _, gvr := range []schema.GroupVersionResource{
 		pods, nodes, deployments, widgets, secrets,
-		{Group: "apps", Version: "v1", Resource: "deployment"}, {Group: "apps", Resource: "deployments"}, {Group: "larder.dev", Resource: "widget"},
-		{Group: "apps", Version: "v2", Resource: "deployments"}, {Group: "apps", Version: "v1", Resource: "pods"}, {Group: "none", Version: "v1", Resource: "pods"},
+		{Group: "apps", Version: "v1", Resource: "deployment"}, {Group: "apps", Resource: "deployments"},
+		{Group: "larder.dev", Resource: "widget"},
+		{Group: "apps", Version: "v2", Resource: "deployments"}, {Group: "apps", Version: "v1", Resource: "pods"},
+		{Group: "none", Version: "v1", Resource: "pods"},
 		{Version: "v1", Resource: "pod"}, {Resource: "pods"}, {Resource: "deployments"}, {Resource: "things"},
 	} {
 		queries = append(queries,
@@ -39,8 +41,10 @@ func TestAsApiutil(t *testing.T) {
 			func(m meta.RESTMapper) (any, error) { return m.ResourceSingularizer(gvr.Resource) })
 	}
 	for _, gvk := range []schema.GroupVersionKind{
-		podKind, secretKind, widgetKind, deployments.GroupVersion().WithKind("Deployment"), nodes.GroupVersion().WithKind("Node"),
-		{Group: "apps", Version: "v2", Kind: "Deployment"}, {Group: "apps", Version: "v1", Kind: "Pod"}, {Group: "none", Version: "v1", Kind: "Pod"},
+		podKind, secretKind, widgetKind, deployments.GroupVersion().WithKind("Deployment"),
+		nodes.GroupVersion().WithKind("Node"),
+		{Group: "apps", Version: "v2", Kind: "Deployment"}, {Group: "apps", Version: "v1", Kind: "Pod"},
+		{Group: "none", Version: "v1", Kind: "Pod"},
 	} {
 		queries = append(queries,
 			func(m meta.RESTMapper) (any, error) { return m.RESTMapping(gvk.GroupKind(), gvk.Version) },

@@ -66,7 +66,8 @@ func (d *deputy) lacks(want ...string) []string {
 	return slices.DeleteFunc(slices.Clone(want), func(line string) bool { return d.seen[line] })
 }
 
-// offlineManager is a manager as in the package's documentation, in two namespaces, with options by object, an index, owner references and metadata.
+// offlineManager is a manager as in the package's documentation, in two namespaces, with options by object, an index,
+// owner references and metadata.
 type offlineManager struct {
 	*world
 	ctrl.Manager
@@ -99,7 +100,8 @@ func startOffline(t *testing.T, srv *fakeapi.Server, path string) *offlineManage
 	d := &deputy{Reader: mgr.GetClient(), seen: map[string]bool{}}
 	must(t, mgr.GetFieldIndexer().IndexField(t.Context(), &corev1.Pod{}, "spec.nodeName", node))
 	ofSecret := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, secret client.Object) []reconcile.Request {
-		return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: secret.GetNamespace(), Name: "of-" + secret.GetName()}}}
+		return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: secret.GetNamespace(),
+			Name: "of-" + secret.GetName()}}}
 	})
 	must(t, ctrl.NewControllerManagedBy(mgr).For(&appsv1.Deployment{}).Owns(&corev1.ConfigMap{}).
 		WatchesMetadata(&corev1.Secret{}, ofSecret, builder.OnlyMetadata).Complete(d))
@@ -131,12 +133,14 @@ func (m *offlineManager) reconciles(want ...string) {
 // ownedBy returns a ConfigMap of a Deployment's.
 func ownedBy(namespace, name, deployment string) *corev1.ConfigMap {
 	c := &corev1.ConfigMap{ObjectMeta: objectMeta(namespace, name, nil)}
-	c.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: deployment, UID: "uid", Controller: ptr(true)}}
+	c.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: deployment, UID: "uid",
+		Controller: ptr(true)}}
 	return c
 }
 
-// TestManagerOffline: a manager that has run once starts without an API server and reconciles what is stored, requests by owner references included. When the server
-// is back, so is what has changed: with no list where it has the history, else with one of each collection that was listed before.
+// TestManagerOffline: a manager that has run once starts without an API server and reconciles what is stored, requests
+// by owner references included. When the server is back, so is what has changed: with no list where it has the history,
+// else with one of each collection that was listed before.
 func TestManagerOffline(t *testing.T) {
 	for _, kept := range []bool{true, false} {
 		t.Run(fmt.Sprintf("history kept %t", kept), func(t *testing.T) {
@@ -206,7 +210,8 @@ func listsBegun(t *testing.T, srv *fakeapi.Server) map[string]int {
 	return lists
 }
 
-// TestUnknownKindOffline: a kind that is not known is not said to be missing, and reads of the others go on. One that was never listed is waited for.
+// TestUnknownKindOffline: a kind that is not known is not said to be missing, and reads of the others go on. One that
+// was never listed is waited for.
 func TestUnknownKindOffline(t *testing.T) {
 	srv, path := startServer(t), storePath(t)
 	m := startOffline(t, srv, path)
@@ -224,7 +229,8 @@ func TestUnknownKindOffline(t *testing.T) {
 	// The informer of a kind that has never been listed is made, and waits.
 	ctx, cancel := context.WithTimeout(m.ctx, 50*time.Millisecond)
 	defer cancel()
-	if err := m.GetCache().Get(ctx, client.ObjectKey{Namespace: "a", Name: "w-1"}, unstructuredOf(widgetKind)); !apierrors.IsTimeout(err) {
+	if err := m.GetCache().Get(ctx, client.ObjectKey{Namespace: "a", Name: "w-1"},
+		unstructuredOf(widgetKind)); !apierrors.IsTimeout(err) {
 		t.Errorf("a kind that was never listed: %v", err)
 	}
 	var list corev1.PodList

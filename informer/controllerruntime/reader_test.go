@@ -13,7 +13,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestReaderOfTheCachesInformer: what the cache's List selects after it has read everything, the informer's Reader selects in the store.
+// TestReaderOfTheCachesInformer: what the cache's List selects after it has read everything, the informer's Reader
+// selects in the store.
 func TestReaderOfTheCachesInformer(t *testing.T) {
 	st, closeStore := openStore(t, storePath(t))
 	defer closeStore()
@@ -26,7 +27,8 @@ func TestReaderOfTheCachesInformer(t *testing.T) {
 	web := client.MatchingLabels{"app": "web"}
 	for _, namespace := range []string{"", "a", "none"} {
 		want := w.keys(&corev1.PodList{}, client.InNamespace(namespace), web)
-		objs, err := inf.(*informer.Informer).Reader().Select(w.ctx, store.Query{Namespace: namespace, Labels: labels.SelectorFromSet(labels.Set(web))})
+		objs, err := inf.(*informer.Informer).Reader().Select(w.ctx,
+			store.Query{Namespace: namespace, Labels: labels.SelectorFromSet(labels.Set(web))})
 		must(t, err)
 		got := []string{}
 		for _, obj := range objs {

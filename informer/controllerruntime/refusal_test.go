@@ -36,19 +36,22 @@ func TestRefusedOptions(t *testing.T) {
 		return o
 	}
 	for want, o := range map[string]informer.Options{
-		"Options.Store is required":              {},
-		"Options.Identity must not be set":       memory(func(o *informer.Options) { o.Identity.Resource = "pods" }),
-		"Options.Resource must not be set":       memory(func(o *informer.Options) { o.Resource.ShortNames = []string{"po"} }),
-		"Options.Codec must not be set":          memory(func(o *informer.Options) { o.Codec = codec }),
-		"Options.Lookup must not be set":         memory(func(o *informer.Options) { o.Lookup = noLookup }),
-		"set cache.Options.SyncPeriod":           memory(func(o *informer.Options) { o.ResyncPeriod = time.Second }),
-		"call IndexField of the cache":           memory(func(o *informer.Options) { o.Indexers = toolscache.Indexers{"x": nil} }),
+		"Options.Store is required":        {},
+		"Options.Identity must not be set": memory(func(o *informer.Options) { o.Identity.Resource = "pods" }),
+		"Options.Resource must not be set": memory(
+			func(o *informer.Options) { o.Resource.ShortNames = []string{"po"} }),
+		"Options.Codec must not be set":  memory(func(o *informer.Options) { o.Codec = codec }),
+		"Options.Lookup must not be set": memory(func(o *informer.Options) { o.Lookup = noLookup }),
+		"set cache.Options.SyncPeriod":   memory(func(o *informer.Options) { o.ResyncPeriod = time.Second }),
+		"call IndexField of the cache": memory(
+			func(o *informer.Options) { o.Indexers = toolscache.Indexers{"x": nil} }),
 		"Options.ObjectDescription must not be":  memory(func(o *informer.Options) { o.ObjectDescription = "x" }),
 		"cache.Options.NewInformer must not be ": {InMemory: true},
 	} {
 		var opts cache.Options
 		if strings.Contains(want, "NewInformer") {
-			opts.NewInformer = func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer {
+			opts.NewInformer = func(toolscache.ListerWatcher, runtime.Object, time.Duration,
+				toolscache.Indexers) toolscache.SharedIndexInformer {
 				return nil
 			}
 		}
@@ -61,7 +64,8 @@ func TestRefusedOptions(t *testing.T) {
 
 // TestConfigErrors are those of cache.New.
 func TestConfigErrors(t *testing.T) {
-	for _, config := range []*rest.Config{nil, {Host: "http://\x00"}, {Host: "h", TLSClientConfig: rest.TLSClientConfig{CAData: []byte("x")}}} {
+	for _, config := range []*rest.Config{nil, {Host: "http://\x00"},
+		{Host: "h", TLSClientConfig: rest.TLSClientConfig{CAData: []byte("x")}}} {
 		if _, err := NewCache(informer.Options{InMemory: true})(config, cache.Options{}); err == nil {
 			t.Errorf("%v: no error", config)
 		}
@@ -130,8 +134,8 @@ func TestOneStoreForTwoCaches(t *testing.T) {
 	}
 }
 
-// TestOneStoreForTwoClusters: caches for two clusters on one store share no kind, and the second is refused all the same, when it
-// connects: addresses do not tell clusters apart.
+// TestOneStoreForTwoClusters: caches for two clusters on one store share no kind, and the second is refused all the
+// same, when it connects: addresses do not tell clusters apart.
 func TestOneStoreForTwoClusters(t *testing.T) {
 	t.Parallel()
 	newCache := persistent(t)
@@ -154,7 +158,8 @@ func TestOneStoreForTwoClusters(t *testing.T) {
 	case err = <-heard:
 	case <-second.ctx.Done():
 	}
-	if !errors.Is(err, store.ErrOtherCluster) || !strings.Contains(fmt.Sprint(err), "each cluster needs a store of its own") {
+	if !errors.Is(err, store.ErrOtherCluster) ||
+		!strings.Contains(fmt.Sprint(err), "each cluster needs a store of its own") {
 		t.Error(err)
 	}
 	t.Log(err)

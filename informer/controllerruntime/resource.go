@@ -31,8 +31,8 @@ func resourceInfo(mapper meta.RESTMapper, gvr schema.GroupVersionResource) (entr
 	return info, nil
 }
 
-// kindsOf returns the kinds of exactly that resource. Mappers take an empty group for any group, so for a resource of the
-// core group they return those of other groups' resources of the same name and version too.
+// kindsOf returns the kinds of exactly that resource. Mappers take an empty group for any group, so for a resource of
+// the core group they return those of other groups' resources of the same name and version too.
 func kindsOf(mapper meta.RESTMapper, gvr schema.GroupVersionResource) (kinds []schema.GroupVersionKind) {
 	found, err := mapper.KindsFor(gvr)
 	if err != nil {
@@ -46,8 +46,9 @@ func kindsOf(mapper meta.RESTMapper, gvr schema.GroupVersionResource) (kinds []s
 	return kinds
 }
 
-// singularOf returns the resource's name for one object. Mappers are asked for it by the plural alone and may answer for
-// another group, so the answer counts if it names the same kind in this group; else it is the kind's name, as by custom.
+// singularOf returns the resource's name for one object. Mappers are asked for it by the plural alone and may answer
+// for another group, so the answer counts if it names the same kind in this group; else it is the kind's name, as by
+// custom.
 func singularOf(mapper meta.RESTMapper, gvr schema.GroupVersionResource, kind schema.GroupVersionKind) string {
 	singular, err := mapper.ResourceSingularizer(gvr.Resource)
 	if err == nil && slices.Contains(kindsOf(mapper, gvr.GroupVersion().WithResource(singular)), kind) {

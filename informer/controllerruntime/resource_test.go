@@ -17,7 +17,8 @@ import (
 func namesakes(m *meta.DefaultRESTMapper) *meta.DefaultRESTMapper {
 	other := schema.GroupVersion{Group: "peas.example", Version: "v1"}
 	m.AddSpecific(other.WithKind("Peapod"), other.WithResource("pods"), other.WithResource("peapod"), meta.RESTScopeRoot)
-	m.AddSpecific(other.WithKind("Gadget"), other.WithResource("widgets"), other.WithResource("gadget"), meta.RESTScopeRoot)
+	m.AddSpecific(other.WithKind("Gadget"), other.WithResource("widgets"), other.WithResource("gadget"),
+		meta.RESTScopeRoot)
 	return m
 }
 
@@ -47,8 +48,9 @@ func TestResourceInfo(t *testing.T) {
 		"core, with a namesake":  {both, pods, pod},
 		"the namesake":           {both, peas, entry.ResourceInfo{Kind: "Peapod", Singular: "peapod"}},
 		"group, with a namesake": {both, widgets, widget},
-		"several mappers":        {meta.MultiRESTMapper{namesakes(meta.NewDefaultRESTMapper(nil)), staticMapper()}, pods, pod},
-		"unknown":                {staticMapper(), peas, entry.ResourceInfo{}},
+		"several mappers": {meta.MultiRESTMapper{namesakes(meta.NewDefaultRESTMapper(nil)), staticMapper()}, pods,
+			pod},
+		"unknown": {staticMapper(), peas, entry.ResourceInfo{}},
 	} {
 		got, err := resourceInfo(c.mapper, c.gvr)
 		if err != nil || got.Kind != c.want.Kind || got.Singular != c.want.Singular || got.Namespaced != c.want.Namespaced {
@@ -57,7 +59,8 @@ func TestResourceInfo(t *testing.T) {
 	}
 }
 
-// TestNamesake: a resource of another group with the name of a core one does not keep what is stored from being described.
+// TestNamesake: a resource of another group with the name of a core one does not keep what is stored from being
+// described.
 func TestNamesake(t *testing.T) {
 	st, _ := openStore(t, storePath(t))
 	w := newWorld(t, startServer(t), NewCache(on(t, st)))
@@ -67,7 +70,8 @@ func TestNamesake(t *testing.T) {
 	w.run()
 	infos, err := st.Collections(t.Context())
 	must(t, err)
-	if len(infos) != 1 || infos[0].Resource.Kind != "Pod" || infos[0].Resource.Singular != "pod" || !infos[0].Resource.Namespaced {
+	if len(infos) != 1 || infos[0].Resource.Kind != "Pod" || infos[0].Resource.Singular != "pod" ||
+		!infos[0].Resource.Namespaced {
 		t.Errorf("%+v", infos)
 	}
 }

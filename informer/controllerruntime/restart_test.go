@@ -23,8 +23,12 @@ import (
 	"github.com/larder-dev/larder/internal/testresidency"
 )
 
-// life starts a cache with these options and the residency of the test run on the store in path, with informers on objs, lets fn look at it, and stops it.
-func life(t *testing.T, srv *fakeapi.Server, path string, o informer.Options, opts cache.Options, objs []client.Object, fn func(w *world, seen *events)) {
+// life starts a cache with these options and the residency of the test run on the store in path, with informers on
+// objs, lets fn look at it, and stops it.
+func life(
+	t *testing.T, srv *fakeapi.Server, path string, o informer.Options, opts cache.Options, objs []client.Object,
+	fn func(w *world, seen *events),
+) {
 	t.Helper()
 	st, closeStore := openStore(t, path)
 	o.Store, o.Residency = st, testresidency.Of(t)
@@ -43,8 +47,8 @@ func life(t *testing.T, srv *fakeapi.Server, path string, o informer.Options, op
 	closeStore()
 }
 
-// TestRestart: a new process with the same cache lists nothing, whatever the form and the scope; its handlers are told of what
-// is stored, of what has changed and of what was deleted meanwhile.
+// TestRestart: a new process with the same cache lists nothing, whatever the form and the scope; its handlers are told
+// of what is stored, of what has changed and of what was deleted meanwhile.
 func TestRestart(t *testing.T) {
 	for name, c := range map[string]struct {
 		opts cache.Options
@@ -52,20 +56,25 @@ func TestRestart(t *testing.T) {
 		list client.ObjectList
 		want string
 	}{
-		"structured":   {obj: &corev1.Pod{}, list: &corev1.PodList{}, want: "[a/new a/pod-1 a/pod-2 b/pod-3 b/pod-4 c/pod-5 c/pod-6 d/pod-7]"},
-		"unstructured": {obj: unstructuredOf(podKind), list: unstructuredListOf(podKind), want: "[a/new a/pod-1 a/pod-2 b/pod-3 b/pod-4 c/pod-5 c/pod-6 d/pod-7]"},
-		"metadata":     {obj: metadataOf(podKind), list: metadataListOf(podKind), want: "[a/new a/pod-1 a/pod-2 b/pod-3 b/pod-4 c/pod-5 c/pod-6 d/pod-7]"},
+		"structured": {obj: &corev1.Pod{}, list: &corev1.PodList{},
+			want: "[a/new a/pod-1 a/pod-2 b/pod-3 b/pod-4 c/pod-5 c/pod-6 d/pod-7]"},
+		"unstructured": {obj: unstructuredOf(podKind), list: unstructuredListOf(podKind),
+			want: "[a/new a/pod-1 a/pod-2 b/pod-3 b/pod-4 c/pod-5 c/pod-6 d/pod-7]"},
+		"metadata": {obj: metadataOf(podKind), list: metadataListOf(podKind),
+			want: "[a/new a/pod-1 a/pod-2 b/pod-3 b/pod-4 c/pod-5 c/pod-6 d/pod-7]"},
 		"two namespaces": {
 			opts: cache.Options{DefaultNamespaces: map[string]cache.Config{"a": {}, "b": {}}},
 			obj:  &corev1.Pod{}, list: &corev1.PodList{}, want: "[a/new a/pod-1 a/pod-2 b/pod-3 b/pod-4]",
 		},
 		"one namespace and the others": {
 			opts: cache.Options{DefaultNamespaces: map[string]cache.Config{"a": {}, cache.AllNamespaces: {}}},
-			obj:  &corev1.Pod{}, list: &corev1.PodList{}, want: "[a/new a/pod-1 a/pod-2 b/pod-3 b/pod-4 c/pod-5 c/pod-6 d/pod-7]",
+			obj:  &corev1.Pod{}, list: &corev1.PodList{},
+			want: "[a/new a/pod-1 a/pod-2 b/pod-3 b/pod-4 c/pod-5 c/pod-6 d/pod-7]",
 		},
 		"no watch bookmarks": {
 			opts: cache.Options{DefaultEnableWatchBookmarks: ptr(false)},
-			obj:  &corev1.Pod{}, list: &corev1.PodList{}, want: "[a/new a/pod-1 a/pod-2 b/pod-3 b/pod-4 c/pod-5 c/pod-6 d/pod-7]",
+			obj:  &corev1.Pod{}, list: &corev1.PodList{},
+			want: "[a/new a/pod-1 a/pod-2 b/pod-3 b/pod-4 c/pod-5 c/pod-6 d/pod-7]",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -80,7 +89,8 @@ func TestRestart(t *testing.T) {
 			must(t, srv.Load(pods, newPod("a", "new", nil, "node-x")))
 			annotate(t, srv, pods, "a/pod-1", "changed")
 			if c.opts.DefaultEnableWatchBookmarks == nil {
-				// As in any cluster there is a newer write to something else: so watches that select nothing of the above get a bookmark.
+				// As in any cluster there is a newer write to something else: so watches that select nothing of the above get a
+				// bookmark.
 				annotate(t, srv, nodes, "/node-x", "changed")
 			}
 			srv.ResetCounts()
@@ -88,7 +98,10 @@ func TestRestart(t *testing.T) {
 				if got := w.keys(c.list); got != c.want {
 					t.Errorf("listed %s, want %s", got, c.want)
 				}
-				got := slices.DeleteFunc(seen.take(), func(line string) bool { return strings.HasPrefix(line, "add") && !strings.Contains(line, "new") })
+				got := slices.DeleteFunc(seen.take(), func(line string) bool {
+					return strings.HasPrefix(line, "add") &&
+						!strings.Contains(line, "new")
+				})
 				want := []string{"add a/new initial=true", "delete a/pod-0", "update a/pod-1 from a to changed"}
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Error(diff)
@@ -98,7 +111,8 @@ func TestRestart(t *testing.T) {
 				t.Errorf("%d LISTs after the restart: %q", n, srv.Requests())
 			}
 			for _, r := range srv.Log() {
-				if asked := r.Query.Get("allowWatchBookmarks") != ""; r.Verb == "watch" && asked != (c.opts.DefaultEnableWatchBookmarks == nil) {
+				if asked := r.Query.Get("allowWatchBookmarks") != ""; r.Verb == "watch" &&
+					asked != (c.opts.DefaultEnableWatchBookmarks == nil) {
 					t.Errorf("watch with %v", r.Query)
 				}
 			}
@@ -134,7 +148,8 @@ func TestThreeFormsInOneFile(t *testing.T) {
 	must(t, err)
 	for _, info := range infos {
 		r := info.Resource
-		if want := map[string]int{"a": 3, "b": 2}[info.Identity.Namespace]; info.Objects != want || r.Kind != "Pod" || r.Singular != "pod" || !r.Namespaced {
+		if want := map[string]int{"a": 3, "b": 2}[info.Identity.Namespace]; info.Objects != want || r.Kind != "Pod" ||
+			r.Singular != "pod" || !r.Namespaced {
 			t.Errorf("%s: %d objects, %+v", info.Identity, info.Objects, r)
 		}
 		if a := info.Attributes; a.ClusterID == "" || a.OpenAPI == "" {
@@ -146,8 +161,8 @@ func TestThreeFormsInOneFile(t *testing.T) {
 	}
 }
 
-// TestRemovedAndBack: an informer made after RemoveInformer gets the collection of the removed one and resumes, again and again,
-// also if the removed one's handler never returns.
+// TestRemovedAndBack: an informer made after RemoveInformer gets the collection of the removed one and resumes, again
+// and again, also if the removed one's handler never returns.
 func TestRemovedAndBack(t *testing.T) {
 	srv := startServer(t)
 	w := newWorld(t, srv, persistent(t))
@@ -174,7 +189,8 @@ func TestRemovedAndBack(t *testing.T) {
 	}
 }
 
-// TestLookUpsBesideASelector: the field selector of a cache does not displace the one by which single objects are looked up.
+// TestLookUpsBesideASelector: the field selector of a cache does not displace the one by which single objects are
+// looked up.
 func TestLookUpsBesideASelector(t *testing.T) {
 	srv, path := startServer(t), storePath(t)
 	opts := cache.Options{DefaultNamespaces: map[string]cache.Config{"a": {}, cache.AllNamespaces: {}}}
@@ -196,7 +212,8 @@ func TestLookUpsBesideASelector(t *testing.T) {
 		want = append(want, fmt.Sprintf("/api/v1/namespaces/a/pods metadata.name=pod-%d,metadata.namespace=%s", i, ns))
 	}
 	for i, ns := range []string{"b", "b", "c", "c", "d"} {
-		want = append(want, fmt.Sprintf("/api/v1/pods metadata.namespace!=a,metadata.name=pod-%d,metadata.namespace=%s", i+3, ns))
+		want = append(want, fmt.Sprintf("/api/v1/pods metadata.namespace!=a,metadata.name=pod-%d,metadata.namespace=%s", i+3,
+			ns))
 	}
 	if diff := cmp.Diff(want, lookedUp); diff != "" {
 		t.Error(diff)
@@ -242,13 +259,14 @@ func TestTransformVersion(t *testing.T) {
 	for _, version := range []string{"one", "one", "two"} {
 		srv.ResetCounts()
 		opts := cache.Options{DefaultTransform: stamp(version)}
-		life(t, srv, path, informer.Options{TransformVersion: version}, opts, []client.Object{&corev1.Pod{}}, func(w *world, _ *events) {
-			pod := &corev1.Pod{}
-			must(t, w.Get(w.ctx, client.ObjectKey{Namespace: "a", Name: "pod-1"}, pod))
-			if pod.Annotations["stamp"] != version {
-				t.Errorf("%v after the transform's version became %s", pod.Annotations, version)
-			}
-		})
+		life(t, srv, path, informer.Options{TransformVersion: version}, opts, []client.Object{&corev1.Pod{}},
+			func(w *world, _ *events) {
+				pod := &corev1.Pod{}
+				must(t, w.Get(w.ctx, client.ObjectKey{Namespace: "a", Name: "pod-1"}, pod))
+				if pod.Annotations["stamp"] != version {
+					t.Errorf("%v after the transform's version became %s", pod.Annotations, version)
+				}
+			})
 	}
 	if srv.Counts(pods).Lists == 0 {
 		t.Error("not listed")
@@ -282,7 +300,8 @@ func TestBelowAPath(t *testing.T) {
 			must(t, err)
 		}
 		w.run()
-		if got := w.keys(&corev1.PodList{}, client.InNamespace("b")) + w.keys(unstructuredListOf(widgetKind)); got != "[b/pod-3 b/pod-4][a/w-1 a/w-2]" {
+		if got := w.keys(&corev1.PodList{}, client.InNamespace("b")) +
+			w.keys(unstructuredListOf(widgetKind)); got != "[b/pod-3 b/pod-4][a/w-1 a/w-2]" {
 			t.Error(got)
 		}
 		w.stop()

@@ -34,12 +34,13 @@ func TestHTTPClient(t *testing.T) {
 	}
 	wrapper, ok := c.Transport.(utilnet.RoundTripperWrapper)
 	if !ok || wrapper.WrappedRoundTripper() != next {
-		t.Error("what is wrapped can not be found")
+		t.Error("what is wrapped cannot be found")
 	}
 	if c.CloseIdleConnections(); !next.closed {
 		t.Error("idle connections stay")
 	}
-	if c, err = clientFor(&rest.Config{}, &http.Client{}); err != nil || c.Transport != (transport{http.DefaultTransport}) {
+	if c, err = clientFor(&rest.Config{}, &http.Client{}); err != nil ||
+		c.Transport != (transport{http.DefaultTransport}) {
 		t.Errorf("%v, %+v", err, c)
 	}
 	if c, err = clientFor(&rest.Config{Timeout: time.Hour}, nil); err != nil || c.Timeout != time.Hour {
@@ -57,7 +58,8 @@ func TestNarrow(t *testing.T) {
 		{"fieldSelector=metadata.name%3Dx", "metadata.name=x", "fieldSelector=metadata.name=x"},
 		{"fieldSelector=a%21%3Db", "metadata.name=x", "fieldSelector=a!=b,metadata.name=x"},
 	} {
-		r, err := http.NewRequestWithContext(withSelection(t.Context(), o.selector), http.MethodGet, "http://h/?"+o.query, nil)
+		r, err := http.NewRequestWithContext(withSelection(t.Context(), o.selector), http.MethodGet, "http://h/?"+o.query,
+			nil)
 		must(t, err)
 		must(t, do(c, r))
 		if next.query != o.want {
@@ -67,8 +69,10 @@ func TestNarrow(t *testing.T) {
 			t.Errorf("%+v: the caller's request became %s", o, r.URL.RawQuery)
 		}
 	}
-	for _, o := range []struct{ query, selector string }{{"fieldSelector=a", "metadata.name=x"}, {"fieldSelector=a%3Db", "x"}} {
-		r, err := http.NewRequestWithContext(withSelection(t.Context(), o.selector), http.MethodGet, "http://h/?"+o.query, nil)
+	for _, o := range []struct{ query, selector string }{{"fieldSelector=a", "metadata.name=x"},
+		{"fieldSelector=a%3Db", "x"}} {
+		r, err := http.NewRequestWithContext(withSelection(t.Context(), o.selector), http.MethodGet, "http://h/?"+o.query,
+			nil)
 		must(t, err)
 		if err := do(c, r); err == nil {
 			t.Errorf("%+v was sent", o)

@@ -35,8 +35,8 @@ var (
 	secretKind = corev1.SchemeGroupVersion.WithKind("Secret")
 )
 
-// startServer returns a running API server with eight pods in the namespaces a to d, two nodes, a deployment, a secret and two widgets.
-// Two such servers hold the same: UIDs, times and resourceVersions do not depend on chance.
+// startServer returns a running API server with eight pods in the namespaces a to d, two nodes, a deployment, a secret
+// and two widgets. Two such servers hold the same: UIDs, times and resourceVersions do not depend on chance.
 func startServer(t *testing.T) *fakeapi.Server {
 	t.Helper()
 	srv := fakeapi.New(fakeapi.Options{Resources: []fakeapi.Resource{{
@@ -45,13 +45,16 @@ func startServer(t *testing.T) *fakeapi.Server {
 	must(t, srv.Start())
 	t.Cleanup(srv.Stop)
 	for i, ns := range []string{"a", "a", "a", "b", "b", "c", "c", "d"} {
-		must(t, srv.Load(pods, newPod(ns, fmt.Sprintf("pod-%d", i), map[string]string{"app": []string{"web", "db"}[i%2]}, []string{"node-x", "node-y"}[i/4])))
+		must(t, srv.Load(pods, newPod(ns, fmt.Sprintf("pod-%d", i), map[string]string{"app": []string{"web", "db"}[i%2]},
+			[]string{"node-x", "node-y"}[i/4])))
 	}
 	for _, name := range []string{"node-x", "node-y"} {
 		must(t, srv.Load(nodes, &corev1.Node{ObjectMeta: objectMeta("", name, map[string]string{"app": "web"})}))
 	}
-	must(t, srv.Load(deployments, &appsv1.Deployment{ObjectMeta: objectMeta("a", "shop", nil), Spec: appsv1.DeploymentSpec{Paused: true}}))
-	must(t, srv.Load(secrets, &corev1.Secret{ObjectMeta: objectMeta("a", "key", nil), Data: map[string][]byte{"k": []byte("v")}}))
+	must(t, srv.Load(deployments, &appsv1.Deployment{ObjectMeta: objectMeta("a", "shop", nil),
+		Spec: appsv1.DeploymentSpec{Paused: true}}))
+	must(t, srv.Load(secrets, &corev1.Secret{ObjectMeta: objectMeta("a", "key", nil),
+		Data: map[string][]byte{"k": []byte("v")}}))
 	for _, name := range []string{"w-1", "w-2"} {
 		w := unstructuredOf(widgetKind)
 		w.SetNamespace("a")

@@ -18,7 +18,9 @@ var namespaces = corev1.SchemeGroupVersion.WithResource("namespaces")
 // clusterID returns a function for informer.Options.ClusterID: the UID of kube-system, which get reads. There is none
 // for client-go's fakes, which are told by what they tell the reflector: no cluster is behind them, and tests
 // compare the requests that they have recorded.
-func clusterID(client any, get func(ctx context.Context, name string) (metav1.Object, error)) func(context.Context) (string, error) {
+func clusterID(
+	client any, get func(ctx context.Context, name string) (metav1.Object, error),
+) func(context.Context) (string, error) {
 	if watchlist.DoesClientNotSupportWatchListSemantics(client) {
 		return nil
 	}

@@ -16,7 +16,9 @@ import (
 
 // NewDynamicSharedInformerFactory returns a factory like that of dynamicinformer, whose informers are ours. What is
 // wrong with the options is said by what ForResource returns.
-func NewDynamicSharedInformerFactory(client dynamic.Interface, defaultResync time.Duration, o Options) dynamicinformer.DynamicSharedInformerFactory {
+func NewDynamicSharedInformerFactory(
+	client dynamic.Interface, defaultResync time.Duration, o Options,
+) dynamicinformer.DynamicSharedInformerFactory {
 	return newUntypedFactory(defaultResync, o, form{
 		client:  client,
 		example: func() runtime.Object { return &unstructured.Unstructured{} },

@@ -33,7 +33,8 @@ func ExampleNewSharedInformerFactory() {
 	ctx, cancel := context.WithCancel(context.Background())
 
 	// Before: f := informers.NewSharedInformerFactory(client, 10*time.Minute)
-	f, err := factory.NewSharedInformerFactory(client, 10*time.Minute, factory.Options{Informer: informer.Options{Store: st}}, &corev1.Pod{})
+	f, err := factory.NewSharedInformerFactory(client, 10*time.Minute,
+		factory.Options{Informer: informer.Options{Store: st}}, &corev1.Pod{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -88,7 +89,8 @@ func ExampleNewDynamicSharedInformerFactory() {
 	ctx, cancel := context.WithCancel(context.Background())
 
 	// Before: f := dynamicinformer.NewDynamicSharedInformerFactory(client, 10*time.Minute)
-	f := factory.NewDynamicSharedInformerFactory(client, 10*time.Minute, factory.Options{Informer: informer.Options{Store: st}})
+	f := factory.NewDynamicSharedInformerFactory(client, 10*time.Minute,
+		factory.Options{Informer: informer.Options{Store: st}})
 	defer f.Shutdown()
 	defer cancel()
 
@@ -107,13 +109,15 @@ func ExampleNewMetadataSharedInformerFactory() {
 		log.Fatal(err)
 	}
 	pod := examplePod()
-	client := metadatafake.NewSimpleMetadataClient(s, &metav1.PartialObjectMetadata{TypeMeta: pod.TypeMeta, ObjectMeta: pod.ObjectMeta})
+	client := metadatafake.NewSimpleMetadataClient(s,
+		&metav1.PartialObjectMetadata{TypeMeta: pod.TypeMeta, ObjectMeta: pod.ObjectMeta})
 	st, closeStore := exampleStore()
 	defer closeStore()
 	ctx, cancel := context.WithCancel(context.Background())
 
 	// Before: f := metadatainformer.NewSharedInformerFactory(client, 10*time.Minute)
-	f := factory.NewMetadataSharedInformerFactory(client, 10*time.Minute, factory.Options{Informer: informer.Options{Store: st}})
+	f := factory.NewMetadataSharedInformerFactory(client, 10*time.Minute,
+		factory.Options{Informer: informer.Options{Store: st}})
 	defer f.Shutdown()
 	defer cancel()
 
@@ -125,15 +129,16 @@ func ExampleNewMetadataSharedInformerFactory() {
 	// Output: 1 <nil>
 }
 
-// Where the objects of an informer come from, and how old they are. client-go's factory wraps its informers; informer.Of finds ours
-// in them, or says why there is none.
+// Where the objects of an informer come from, and how old they are. client-go's factory wraps its informers;
+// informer.Of finds ours in them, or says why there is none.
 func Example_status() {
 	client := fake.NewClientset(examplePod())
 	st, closeStore := exampleStore()
 	defer closeStore()
 	ctx, cancel := context.WithCancel(context.Background())
 
-	f, err := factory.NewSharedInformerFactory(client, 0, factory.Options{Informer: informer.Options{Store: st}}, &corev1.Pod{})
+	f, err := factory.NewSharedInformerFactory(client, 0, factory.Options{Informer: informer.Options{Store: st}},
+		&corev1.Pod{})
 	if err != nil {
 		log.Fatal(err)
 	}

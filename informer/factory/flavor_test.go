@@ -50,7 +50,8 @@ var dynamicFlavor = flavor{
 		return untypedSubject(NewDynamicSharedInformerFactory(c.dynamic, 0, o))
 	},
 	stock: func(c clients, o Options) subject {
-		return untypedSubject(dynamicinformer.NewFilteredDynamicSharedInformerFactory(c.dynamic, 0, o.Namespace, o.TweakListOptions))
+		return untypedSubject(dynamicinformer.NewFilteredDynamicSharedInformerFactory(c.dynamic, 0, o.Namespace,
+			o.TweakListOptions))
 	},
 }
 
@@ -60,7 +61,8 @@ var metadataFlavor = flavor{
 		return untypedSubject(NewMetadataSharedInformerFactory(c.metadata, 0, o))
 	},
 	stock: func(c clients, o Options) subject {
-		return untypedSubject(metadatainformer.NewFilteredSharedInformerFactory(c.metadata, time.Duration(0), o.Namespace, o.TweakListOptions))
+		return untypedSubject(metadatainformer.NewFilteredSharedInformerFactory(c.metadata, time.Duration(0), o.Namespace,
+			o.TweakListOptions))
 	},
 }
 

@@ -65,7 +65,8 @@ func TestStartTwice(t *testing.T) {
 func TestShutdownWaits(t *testing.T) {
 	eachFactory(t, func(t *testing.T, f subject, _ podWriter) {
 		busy, stopCh := make(chan struct{}), make(chan struct{})
-		if _, err := f.informer(pods).AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) { <-busy }}); err != nil {
+		if _, err := f.informer(pods).AddEventHandler(
+			cache.ResourceEventHandlerFuncs{AddFunc: func(any) { <-busy }}); err != nil {
 			t.Fatal(err)
 		}
 		f.Start(stopCh)
@@ -97,8 +98,10 @@ func TestWaitForCacheSync(t *testing.T) {
 		c := fakeClients(t)
 		typed, err := NewSharedInformerFactory(c.typed, 0, inMemory(), &corev1.Pod{}, &corev1.ConfigMap{})
 		must(t, err)
-		dynamic, metadata := NewDynamicSharedInformerFactory(c.dynamic, 0, inMemory()), NewMetadataSharedInformerFactory(c.metadata, 0, inMemory())
-		byType := map[reflect.Type]bool{reflect.TypeFor[*corev1.Pod](): true, reflect.TypeFor[*corev1.ConfigMap](): true, reflect.TypeFor[*corev1.Secret](): true}
+		dynamic, metadata := NewDynamicSharedInformerFactory(c.dynamic, 0, inMemory()),
+			NewMetadataSharedInformerFactory(c.metadata, 0, inMemory())
+		byType := map[reflect.Type]bool{reflect.TypeFor[*corev1.Pod](): true, reflect.TypeFor[*corev1.ConfigMap](): true,
+			reflect.TypeFor[*corev1.Secret](): true}
 		byResource := map[schema.GroupVersionResource]bool{pods: true, configMaps: true}
 		typed.Core().V1().Secrets().Informer()
 		for gvr := range byResource {

@@ -15,7 +15,9 @@ import (
 
 // NewMetadataSharedInformerFactory returns a factory like that of metadatainformer, whose informers are ours. What is
 // wrong with the options is said by what ForResource returns.
-func NewMetadataSharedInformerFactory(client metadata.Interface, defaultResync time.Duration, o Options) metadatainformer.SharedInformerFactory {
+func NewMetadataSharedInformerFactory(
+	client metadata.Interface, defaultResync time.Duration, o Options,
+) metadatainformer.SharedInformerFactory {
 	return newUntypedFactory(defaultResync, o, form{
 		client:  client,
 		example: func() runtime.Object { return &metav1.PartialObjectMetadata{} },

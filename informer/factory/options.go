@@ -15,7 +15,8 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// Options are the options of the factories. Informer.Store (or InMemory) is required; the zero value of everything else works.
+// Options are the options of the factories. Informer.Store (or InMemory) is required; the zero value of everything else
+// works.
 type Options struct {
 	// Informer is what the informers have in common: the store, PersistSecrets, SyncPolicy, TransformVersion and so on.
 	// What differs from one to the next must be left empty: Identity, Resource, ResyncPeriod, Codec, ObjectDescription,
@@ -27,8 +28,9 @@ type Options struct {
 	TweakListOptions func(*metav1.ListOptions)
 	// Transform is applied to every object before it is stored; change Informer.TransformVersion with it.
 	Transform cache.TransformFunc
-	// RESTClient is any REST client of the cluster, to read the hash of its OpenAPI schema with, and lists by metadata. Default: that of the
-	// typed client's discovery; the dynamic and the metadata client have none. Metadata do not depend on the schema.
+	// RESTClient is any REST client of the cluster, to read the hash of its OpenAPI schema with, and lists by metadata.
+	// Default: that of the typed client's discovery; the dynamic and the metadata client have none. Metadata do not depend
+	// on the schema.
 	RESTClient rest.Interface
 
 	// CustomResync are resync periods of single types in place of the default; of the typed factory only.
@@ -48,7 +50,7 @@ func (o Options) stock() []informers.SharedInformerOption {
 	}
 }
 
-// validate refuses what can not hold for all informers of a factory, on s.
+// validate refuses what cannot hold for all informers of a factory, on s.
 func (o Options) validate(s scope) error {
 	i := o.Informer
 	for _, field := range []struct {
@@ -66,7 +68,8 @@ func (o Options) validate(s scope) error {
 		{"ListMetadata", i.ListMetadata, "; set RESTClient"},
 	} {
 		if !reflect.Indirect(reflect.ValueOf(field.value)).IsZero() {
-			return fmt.Errorf("%w: Options.Informer.%s must be empty: it differs from one informer to the next%s", ErrOptions, field.name, field.instead)
+			return fmt.Errorf("%w: Options.Informer.%s must be empty: it differs from one informer to the next%s", ErrOptions,
+				field.name, field.instead)
 		}
 	}
 	if i.Store == nil && !i.InMemory {
@@ -90,11 +93,14 @@ func (o Options) validateUntyped(s scope) error {
 	return o.validate(s)
 }
 
-// namespaceIndexVersion stays as long as client-go's function does, so that a new executable need not build the index anew.
+// namespaceIndexVersion stays as long as client-go's function does, so that a new executable need not build the index
+// anew.
 const namespaceIndexVersion = "client-go"
 
 // newInformer makes one informer; each is what only this one has.
-func (o Options) newInformer(lw cache.ListerWatcher, example runtime.Object, each informer.Options) (*informer.Informer, error) {
+func (o Options) newInformer(
+	lw cache.ListerWatcher, example runtime.Object, each informer.Options,
+) (*informer.Informer, error) {
 	io := o.Informer
 	io.Identity, io.Resource, io.ResyncPeriod = each.Identity, each.Resource, each.ResyncPeriod
 	io.ObjectDescription, io.OpenAPIHash = each.ObjectDescription, each.OpenAPIHash

@@ -20,8 +20,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestTypedInUse: another factory on the store has one of the types. The error says so, and what to do; the
-// collections of the other types are not held by the factory that could not be made, nor after Shutdown by one that was never started.
+// TestTypedInUse: another factory on the store has one of the types. The error says so, and what to do; the collections
+// of the other types are not held by the factory that could not be made, nor after Shutdown by one that was never
+// started.
 func TestTypedInUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := fakeClients(t)
@@ -30,8 +31,9 @@ func TestTypedInUse(t *testing.T) {
 		first, err := NewSharedInformerFactory(c.typed, 0, on(t, st), &appsv1.Deployment{})
 		must(t, err)
 		_, err = NewSharedInformerFactory(c.typed, 0, on(t, st), &corev1.Pod{}, &appsv1.Deployment{})
-		want := "shared informer factory: informer on deployments.apps: collection of deployments.v1.apps: the collection is open: " +
-			"another informer on this store has it; share that one or its factory, or end it first"
+		want :=
+			"shared informer factory: informer on deployments.apps: collection of deployments.v1.apps: the collection is open: " +
+				"another informer on this store has it; share that one or its factory, or end it first"
 		if !errors.Is(err, store.ErrCollectionOpen) || err.Error() != want {
 			t.Errorf("%v", err)
 		}
@@ -48,8 +50,8 @@ func TestTypedInUse(t *testing.T) {
 	})
 }
 
-// TestUntypedInUse: the reason reaches whoever uses what ForResource returns, and WaitForCacheSync does not succeed. A later ForResource
-// makes the informer once it can be had, and Start starts it.
+// TestUntypedInUse: the reason reaches whoever uses what ForResource returns, and WaitForCacheSync does not succeed. A
+// later ForResource makes the informer once it can be had, and Start starts it.
 func TestUntypedInUse(t *testing.T) {
 	for _, fl := range []flavor{dynamicFlavor, metadataFlavor} {
 		synctest.Test(t, func(t *testing.T) {
@@ -140,7 +142,8 @@ func TestOptionsThatCanNotHold(t *testing.T) {
 		o := inMemory()
 		set(&o.Informer)
 		_, typed := NewSharedInformerFactory(c.typed, 0, o, &corev1.Pod{})
-		_, dynamic := NewDynamicSharedInformerFactory(c.dynamic, 0, o).ForResource(pods).Informer().AddEventHandler(&recorder{})
+		_, dynamic := NewDynamicSharedInformerFactory(c.dynamic, 0,
+			o).ForResource(pods).Informer().AddEventHandler(&recorder{})
 		for _, err := range []error{typed, dynamic} {
 			if !errors.Is(err, ErrOptions) || !strings.Contains(err.Error(), "Options.Informer."+want+" must be empty") {
 				t.Errorf("%s: %v", want, err)
@@ -148,17 +151,20 @@ func TestOptionsThatCanNotHold(t *testing.T) {
 		}
 	}
 	for want, types := range map[string][]runtime.Object{"no types": nil, "twice": {&corev1.Pod{}, &corev1.Pod{}}} {
-		if _, err := NewSharedInformerFactory(c.typed, 0, inMemory(), types...); !errors.Is(err, ErrOptions) || !strings.Contains(err.Error(), want) {
+		if _, err := NewSharedInformerFactory(c.typed, 0, inMemory(), types...); !errors.Is(err, ErrOptions) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
 	for want, o := range map[string]Options{
-		"no store":     {},
-		"SyncPolicy":   {Informer: informer.Options{InMemory: true, SyncPolicy: "never"}},
-		"selector":     {Informer: inMemory().Informer, TweakListOptions: func(o *metav1.ListOptions) { o.LabelSelector = "a in" }},
+		"no store":   {},
+		"SyncPolicy": {Informer: informer.Options{InMemory: true, SyncPolicy: "never"}},
+		"selector": {Informer: inMemory().Informer,
+			TweakListOptions: func(o *metav1.ListOptions) { o.LabelSelector = "a in" }},
 		"CustomResync": {Informer: inMemory().Informer, CustomResync: map[metav1.Object]time.Duration{&corev1.Pod{}: 1}},
 	} {
-		if err := cacheErr(NewMetadataSharedInformerFactory(c.metadata, 0, o).ForResource(pods).Informer()); !errors.Is(err, ErrOptions) || !strings.Contains(err.Error(), want) {
+		if err := cacheErr(NewMetadataSharedInformerFactory(c.metadata, 0, o).ForResource(pods).Informer()); !errors.Is(err,
+			ErrOptions) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}

@@ -33,7 +33,10 @@ func (r resource) info() entry.ResourceInfo {
 // resourcesOf finds the resources of the example objects.
 func resourcesOf(examples []runtime.Object) ([]resource, error) {
 	if len(examples) == 0 {
-		return nil, errors.New("no types are listed: nothing would be stored; list an example object of each type whose informer is to be persistent")
+		return nil,
+			errors.New(
+				"no types are listed: nothing would be stored; list an example object of each type whose informer is to be " +
+					"persistent")
 	}
 	byType := map[reflect.Type]resource{}
 	for _, r := range resources() {
@@ -46,7 +49,8 @@ func resourcesOf(examples []runtime.Object) ([]resource, error) {
 		r, ok := byType[t]
 		switch {
 		case !ok:
-			return nil, fmt.Errorf("client-go has no typed informer for %T; use NewDynamicSharedInformerFactory, or informer.New", example)
+			return nil,
+				fmt.Errorf("client-go has no typed informer for %T; use NewDynamicSharedInformerFactory, or informer.New", example)
 		case listed[t]:
 			return nil, fmt.Errorf("%T is listed twice", example)
 		}

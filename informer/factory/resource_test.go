@@ -73,7 +73,8 @@ func TestResourcesAsk(t *testing.T) {
 			t.Errorf("%s: list: %v", r, err)
 			continue
 		}
-		if items, err := meta.GetItemsPtr(list); err != nil || reflect.TypeOf(items).Elem().Elem() != reflect.TypeOf(r.example).Elem() {
+		if items, err := meta.GetItemsPtr(list); err != nil ||
+			reflect.TypeOf(items).Elem().Elem() != reflect.TypeOf(r.example).Elem() {
 			t.Errorf("%s: listed a %T, want those of %T", r, list, r.example)
 		}
 		if _, err := asked.watch(t.Context(), metav1.ListOptions{}); err != nil {
@@ -89,11 +90,13 @@ func TestResourcesAsk(t *testing.T) {
 			continue
 		}
 		for i, verb := range []string{"list", "watch"} {
-			if a := actions[i]; a.GetVerb() != verb || a.GetResource() != r.GroupVersionResource || a.GetNamespace() != namespace {
+			if a := actions[i]; a.GetVerb() != verb || a.GetResource() != r.GroupVersionResource ||
+				a.GetNamespace() != namespace {
 				t.Errorf("%s: asked for %+v", r, a)
 			}
 		}
-		if gvks, _, err := scheme.Scheme.ObjectKinds(r.example); err != nil || gvks[0].Kind != r.info().Kind || gvks[0].GroupVersion() != r.GroupVersion() {
+		if gvks, _, err := scheme.Scheme.ObjectKinds(r.example); err != nil || gvks[0].Kind != r.info().Kind ||
+			gvks[0].GroupVersion() != r.GroupVersion() {
 			t.Errorf("%s: %v is called %q", r, gvks, r.info().Kind)
 		}
 	}
@@ -110,7 +113,8 @@ func TestResourcesOf(t *testing.T) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
-	if found, err := resourcesOf([]runtime.Object{&corev1.Node{}, &corev1.Pod{}}); err != nil || len(found) != 2 || found[0].Resource != "nodes" {
+	if found, err := resourcesOf([]runtime.Object{&corev1.Node{}, &corev1.Pod{}}); err != nil || len(found) != 2 ||
+		found[0].Resource != "nodes" {
 		t.Errorf("%v, %v", found, err)
 	}
 }

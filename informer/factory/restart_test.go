@@ -15,8 +15,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestRestartListsNothing: all three factories on one store and one resource. Each lists once; after a restart none does, the
-// handlers are told what is stored and what has happened, and the listers have what the server has.
+// TestRestartListsNothing: all three factories on one store and one resource. Each lists once; after a restart none
+// does, the handlers are told what is stored and what has happened, and the listers have what the server has.
 func TestRestartListsNothing(t *testing.T) {
 	s, c := startServer(t, fakeapi.Options{})
 	must(t, s.Load(pods, pod("a", "1", "x"), pod("a", "2", "x"), pod("b", "1", "x")))
@@ -35,7 +35,8 @@ func TestRestartListsNothing(t *testing.T) {
 	}
 
 	run(func(name string, f subject, h *recorder) {
-		equal(t, name+": cold start", h.take(), []string{"add a/1=x initial=true", "add a/2=x initial=true", "add b/1=x initial=true"})
+		equal(t, name+": cold start", h.take(), []string{"add a/1=x initial=true", "add a/2=x initial=true",
+			"add b/1=x initial=true"})
 	})
 	if got := s.Counts(pods); got.Lists != len(flavors) {
 		t.Errorf("cold start: %d LISTs", got.Lists)
@@ -94,8 +95,10 @@ func TestAttributes(t *testing.T) {
 			Resource:   entry.ResourceInfo{Kind: "Pod", Namespaced: true},
 		},
 		// What their informers do not know the keys tell.
-		entry.Unstructured: {Attributes: entry.Attributes{ClusterID: kubeSystem, OpenAPI: "HASH"}, Resource: entry.ResourceInfo{Namespaced: true}},
-		entry.Metadata:     {Attributes: entry.Attributes{ClusterID: kubeSystem}, Resource: entry.ResourceInfo{Namespaced: true}},
+		entry.Unstructured: {Attributes: entry.Attributes{ClusterID: kubeSystem, OpenAPI: "HASH"},
+			Resource: entry.ResourceInfo{Namespaced: true}},
+		entry.Metadata: {Attributes: entry.Attributes{ClusterID: kubeSystem},
+			Resource: entry.ResourceInfo{Namespaced: true}},
 	} {
 		got := collection(t, st, func(id entry.Identity) bool { return id.Representation == form })
 		if got.Attributes.ClusterID != want.Attributes.ClusterID || got.Attributes.OpenAPI != want.Attributes.OpenAPI {

@@ -13,7 +13,8 @@ import (
 	"k8s.io/client-go/metadata/metadatainformer"
 )
 
-// resyncs runs a factory for a minute and a half, and counts what the handlers on these resources, of one object each, are told again.
+// resyncs runs a factory for a minute and a half, and counts what the handlers on these resources, of one object each,
+// are told again.
 func resyncs(t *testing.T, f subject, gvrs ...schema.GroupVersionResource) (counts []int) {
 	t.Helper()
 	stopCh := make(chan struct{})
@@ -39,7 +40,8 @@ func resyncs(t *testing.T, f subject, gvrs ...schema.GroupVersionResource) (coun
 func TestCustomResync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := fakeClients(t, pod("a", "1", "x"))
-		_, err := c.typed.CoreV1().ConfigMaps("a").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metaOf("a", "1", "x")}, metav1.CreateOptions{})
+		_, err := c.typed.CoreV1().ConfigMaps("a").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metaOf("a", "1", "x")},
+			metav1.CreateOptions{})
 		must(t, err)
 		o := inMemory()
 		o.CustomResync = map[metav1.Object]time.Duration{&corev1.ConfigMap{}: 10 * time.Second}

@@ -139,7 +139,9 @@ func listed(t *testing.T, l cache.GenericLister) (all []string) {
 }
 
 // start adds the handler, and starts the factory; stop ends it.
-func (s subject) start(t *testing.T, gvr schema.GroupVersionResource, h cache.ResourceEventHandler) (reg cache.ResourceEventHandlerRegistration, stop func()) {
+func (s subject) start(
+	t *testing.T, gvr schema.GroupVersionResource, h cache.ResourceEventHandler,
+) (reg cache.ResourceEventHandlerRegistration, stop func()) {
 	t.Helper()
 	reg, err := s.informer(gvr).AddEventHandler(h)
 	if err != nil {

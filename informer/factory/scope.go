@@ -15,7 +15,8 @@ type scope struct {
 	label, field, shard string // selectors
 }
 
-// scope reads the selectors off TweakListOptions. They are the same for every request, since the identity can not change.
+// scope reads the selectors off TweakListOptions. They are the same for every request, since the identity cannot
+// change.
 func (o Options) scope() scope {
 	var tweaked metav1.ListOptions
 	if o.TweakListOptions != nil {
@@ -37,9 +38,11 @@ func (s scope) identity(gvr schema.GroupVersionResource) entry.Identity {
 	}
 }
 
-// listWatch makes requests of client with the selectors. The reflector's own field selector, which looks up one object, is added.
+// listWatch makes requests of client with the selectors. The reflector's own field selector, which looks up one object,
+// is added.
 func (s scope) listWatch(client any, r requests) cache.ListerWatcher {
-	lw := informer.ClientListWatch(r, entry.Identity{LabelSelector: s.label, FieldSelector: s.field, ShardSelector: s.shard})
+	lw := informer.ClientListWatch(r, entry.Identity{LabelSelector: s.label, FieldSelector: s.field,
+		ShardSelector: s.shard})
 	// The fakes do not know WatchList.
 	return cache.ToListWatcherWithWatchListSemantics(lw, client)
 }

@@ -52,7 +52,8 @@ func TestNamespace(t *testing.T) {
 	}
 }
 
-// TestScope: the selectors, that of a shard too, are in the identity and in what a client is asked, with that of a look-up.
+// TestScope: the selectors, that of a shard too, are in the identity and in what a client is asked, with that of a
+// look-up.
 func TestScope(t *testing.T) {
 	shard, err := entry.ShardSelector(1, 3)
 	must(t, err)
@@ -60,12 +61,14 @@ func TestScope(t *testing.T) {
 		o.LabelSelector, o.FieldSelector, o.ShardSelector = "l=1", "f=1", shard
 	}}
 	id := o.scope().identity(pods)
-	if want := (entry.Identity{GroupVersionResource: pods, Namespace: "a", LabelSelector: "l=1", FieldSelector: "f=1", ShardSelector: shard}); id != want {
+	if want := (entry.Identity{GroupVersionResource: pods, Namespace: "a", LabelSelector: "l=1", FieldSelector: "f=1",
+		ShardSelector: shard}); id != want {
 		t.Errorf("%+v", id)
 	}
 	for lookup, want := range map[string]string{"": "f=1", "metadata.name=x": "f=1,metadata.name=x"} {
 		check := func(got metav1.ListOptions) {
-			want := metav1.ListOptions{LabelSelector: "l=1", FieldSelector: want, ShardSelector: shard, Limit: 7, ResourceVersion: "9"}
+			want := metav1.ListOptions{LabelSelector: "l=1", FieldSelector: want, ShardSelector: shard, Limit: 7,
+				ResourceVersion: "9"}
 			if got != want {
 				t.Errorf("asked for %+v, want %+v", got, want)
 			}
@@ -91,8 +94,8 @@ func selectOdd(calls *int) func(*metav1.ListOptions) {
 	}
 }
 
-// TestTweakListOptions: the selectors are part of the identity and of every request, of the reflector's look-ups too, and
-// nothing else is taken over.
+// TestTweakListOptions: the selectors are part of the identity and of every request, of the reflector's look-ups too,
+// and nothing else is taken over.
 func TestTweakListOptions(t *testing.T) {
 	for _, fl := range flavors {
 		t.Run(fl.name, func(t *testing.T) {

@@ -22,13 +22,15 @@ import (
 )
 
 // NewSharedInformerFactory returns client-go's factory, in which the informers of the listed types are ours. types are
-// example objects such as &corev1.Pod{}; the informers of all other types are client-go's, which is logged once when they start.
-// All options hold for both, but for Informer.
+// example objects such as &corev1.Pod{}; the informers of all other types are client-go's, which is logged once when
+// they start. All options hold for both, but for Informer.
 //
 // Errors: ErrOptions for no type, one that is listed twice or that client-go has no typed informer for, an
-// option that is missing or that can not be for all informers, or a selector that does not parse; else what opening a
+// option that is missing or that cannot be for all informers, or a selector that does not parse; else what opening a
 // collection says. Nothing is left of a factory that could not be made.
-func NewSharedInformerFactory(client kubernetes.Interface, defaultResync time.Duration, o Options, types ...runtime.Object) (informers.SharedInformerFactory, error) {
+func NewSharedInformerFactory(
+	client kubernetes.Interface, defaultResync time.Duration, o Options, types ...runtime.Object,
+) (informers.SharedInformerFactory, error) {
 	s := o.scope()
 	if err := o.validate(s); err != nil {
 		return nil, fmt.Errorf("shared informer factory: %w", err)
@@ -37,7 +39,8 @@ func NewSharedInformerFactory(client kubernetes.Interface, defaultResync time.Du
 	if err != nil {
 		return nil, fmt.Errorf("shared informer factory: %w: %w", ErrOptions, err)
 	}
-	f := &sharedInformerFactory{SharedInformerFactory: informers.NewSharedInformerFactoryWithOptions(client, defaultResync, o.stock()...)}
+	f := &sharedInformerFactory{SharedInformerFactory: informers.NewSharedInformerFactoryWithOptions(client, defaultResync,
+		o.stock()...)}
 	if missing(o.RESTClient) {
 		o.RESTClient = client.Discovery().RESTClient()
 	}
@@ -62,8 +65,8 @@ type sharedInformerFactory struct {
 	}
 }
 
-// register makes the informer of r, and puts it where the factory looks before it makes one of its own. The factory says
-// which resync period the type has, and sets the transform.
+// register makes the informer of r, and puts it where the factory looks before it makes one of its own. The factory
+// says which resync period the type has, and sets the transform.
 func (f *sharedInformerFactory) register(maker typedMaker, r resource) error {
 	var failed error
 	f.InformerFor(r.example, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
@@ -134,7 +137,9 @@ type typedMaker struct {
 	schemas   *informer.Schemas // nil without a REST client
 }
 
-func (m typedMaker) informer(client kubernetes.Interface, r resource, resync time.Duration) (*informer.Informer, error) {
+func (m typedMaker) informer(
+	client kubernetes.Interface, r resource, resync time.Duration,
+) (*informer.Informer, error) {
 	s := m.scope
 	if !r.namespaced {
 		s.namespace = ""

@@ -16,8 +16,8 @@ import (
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
-// TestTypedIsOurs: for a listed type every way into the factory leads to our informer, also one that is used by InformerFor only;
-// for others to client-go's.
+// TestTypedIsOurs: for a listed type every way into the factory leads to our informer, also one that is used by
+// InformerFor only; for others to client-go's.
 func TestTypedIsOurs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := fakeClients(t, pod("a", "1", "x"), pod("b", "1", "x"))
@@ -36,7 +36,8 @@ func TestTypedIsOurs(t *testing.T) {
 		}
 		generic, err := f.ForResource(pods)
 		must(t, err)
-		if f.Core().V1().Pods().Informer().GetIndexer() != ours.GetIndexer() || generic.Informer().GetIndexer() != ours.GetIndexer() {
+		if f.Core().V1().Pods().Informer().GetIndexer() != ours.GetIndexer() ||
+			generic.Informer().GetIndexer() != ours.GetIndexer() {
 			t.Error("Pods().Informer() or ForResource is another")
 		}
 		f.Core().V1().Secrets().Informer()
@@ -124,7 +125,8 @@ func TestSecrets(t *testing.T) {
 func TestIndexers(t *testing.T) {
 	c := fakeClients(t)
 	own := func(any) ([]string, error) { return []string{"own"}, nil }
-	for _, o := range []Options{inMemory(), {Informer: informer.Options{InMemory: true, Indexers: cache.Indexers{"own": own}}}} {
+	for _, o := range []Options{inMemory(),
+		{Informer: informer.Options{InMemory: true, Indexers: cache.Indexers{"own": own}}}} {
 		f, err := NewSharedInformerFactory(c.typed, 0, o, &corev1.Pod{})
 		must(t, err)
 		got := f.Core().V1().Pods().Informer().GetIndexer().GetIndexers()

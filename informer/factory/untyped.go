@@ -22,7 +22,7 @@ var errShutDown = errors.New("the informer factory has been shut down; make anot
 // untypedFactory is the dynamic and the metadata factory: their methods are the same.
 type untypedFactory struct {
 	o      Options
-	err    error // why it can not make informers
+	err    error // why it cannot make informers
 	scope  scope
 	resync time.Duration
 	form   form
@@ -55,8 +55,8 @@ func newUntypedFactory(defaultResync time.Duration, o Options, f form) *untypedF
 	}
 }
 
-// ForResource returns the informer for gvr. If there was none, or it was refused, it makes one, which may take half a minute
-// if the collection's informer is ending.
+// ForResource returns the informer for gvr. If there was none, or it was refused, it makes one, which may take half a
+// minute if the collection's informer is ending.
 func (f *untypedFactory) ForResource(gvr schema.GroupVersionResource) informers.GenericInformer {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -101,7 +101,8 @@ func (f *untypedFactory) newInformer(gvr schema.GroupVersionResource) (*untypedI
 	if f.form.schema {
 		each.OpenAPIHash = openAPIHash(f.schemas, gvr.GroupVersion())
 	}
-	ours, err := f.o.newInformer(f.scope.listWatch(f.form.client, f.form.requests(gvr, f.scope.namespace)), f.form.example(), each)
+	ours, err := f.o.newInformer(f.scope.listWatch(f.form.client, f.form.requests(gvr, f.scope.namespace)),
+		f.form.example(), each)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +115,8 @@ func (f *untypedFactory) newInformer(gvr schema.GroupVersionResource) (*untypedI
 	return inf, nil
 }
 
-// refuse returns what fails with err. It is started and waited for like an informer, so that WaitForCacheSync does not succeed.
+// refuse returns what fails with err. It is started and waited for like an informer, so that WaitForCacheSync does not
+// succeed.
 func (f *untypedFactory) refuse(gvr schema.GroupVersionResource, err error) *untypedInformer {
 	err = fmt.Errorf("informer factory, %s: %w", gvr.GroupResource(), err)
 	return &untypedInformer{informer: informer.Refused(f.form.example(), err), lister: refusedLister{err}, refused: err}
@@ -135,7 +137,8 @@ func (f *untypedFactory) Start(stopCh <-chan struct{}) {
 	}
 }
 
-// WaitForCacheSync waits until the informers that have been started have synced, or stopCh is closed, and tells which have.
+// WaitForCacheSync waits until the informers that have been started have synced, or stopCh is closed, and tells which
+// have.
 func (f *untypedFactory) WaitForCacheSync(stopCh <-chan struct{}) map[schema.GroupVersionResource]bool {
 	started := f.started()
 	var checkers []cache.DoneChecker

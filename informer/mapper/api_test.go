@@ -120,7 +120,8 @@ func (a *api) RoundTrip(r *http.Request) (*http.Response, error) {
 		body, contentType = []byte(junk), "application/json"
 	}
 	return &http.Response{
-		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {contentType}}, Body: io.NopCloser(bytes.NewReader(body)), Request: r,
+		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {contentType}},
+		Body: io.NopCloser(bytes.NewReader(body)), Request: r,
 	}, err
 }
 

@@ -47,7 +47,8 @@ type resource struct {
 }
 
 func encodeDocument(groups string, fetched time.Time) ([]byte, error) {
-	return json.Marshal(document{Version: documentVersion, Fetched: fetched.UTC().Round(0), Groups: json.RawMessage(groups)})
+	return json.Marshal(document{Version: documentVersion, Fetched: fetched.UTC().Round(0),
+		Groups: json.RawMessage(groups)})
 }
 
 func decodeDocument(data []byte) (groups []group, fetched time.Time, err error) {
@@ -126,7 +127,8 @@ func discovered(groups []group) (out []*restmapper.APIGroupResources) {
 			of.Group.Versions = append(of.Group.Versions, versionFor(g.Name, v.Name))
 			resources := make([]metav1.APIResource, 0, len(v.Resources))
 			for _, r := range v.Resources {
-				resources = append(resources, metav1.APIResource{Name: r.Name, SingularName: r.Singular, Kind: r.Kind, Namespaced: r.Namespaced})
+				resources = append(resources, metav1.APIResource{Name: r.Name, SingularName: r.Singular, Kind: r.Kind,
+					Namespaced: r.Namespaced})
 			}
 			of.VersionedResources[v.Name] = resources
 		}
@@ -136,5 +138,6 @@ func discovered(groups []group) (out []*restmapper.APIGroupResources) {
 }
 
 func versionFor(group, version string) metav1.GroupVersionForDiscovery {
-	return metav1.GroupVersionForDiscovery{GroupVersion: schema.GroupVersion{Group: group, Version: version}.String(), Version: version}
+	return metav1.GroupVersionForDiscovery{GroupVersion: schema.GroupVersion{Group: group, Version: version}.String(),
+		Version: version}
 }

@@ -63,7 +63,8 @@ func TestMissNeedsNoTurn(t *testing.T) {
 	})
 }
 
-// TestOneTries: while the link is down for all, Run is one of those that try in turn; and it goes on at once when any of them has been answered.
+// TestOneTries: while the link is down for all, Run is one of those that try in turn; and it goes on at once when any
+// of them has been answered.
 func TestOneTries(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a := newAPI()
@@ -129,7 +130,8 @@ func TestAFleetComesBack(t *testing.T) {
 	})
 }
 
-// TestAnAnswerIsHeard: what the server says to the mapper ends the wait of the others, if it is the server that says it.
+// TestAnAnswerIsHeard: what the server says to the mapper ends the wait of the others, if it is the server that says
+// it.
 func TestAnAnswerIsHeard(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a := newAPI()

@@ -66,12 +66,13 @@ type Status struct {
 	AsOf time.Time
 	// Stored: the next process will know it too.
 	Stored bool
-	// Err is why the server could not be asked the last time that was tried, or why what it said can not be stored; nil if there is nothing of the kind.
+	// Err is why the server could not be asked the last time that was tried, or why what it said cannot be stored; nil if
+	// there is nothing of the kind.
 	Err error
 }
 
-// New returns a RESTMapper that answers from what st keeps of the server's discovery. It asks nobody. Without a store nothing is kept; without an HTTP client one
-// is made of config. It fails if st is closed, or config is wrong.
+// New returns a RESTMapper that answers from what st keeps of the server's discovery. It asks nobody. Without a store
+// nothing is kept; without an HTTP client one is made of config. It fails if st is closed, or config is wrong.
 func New(config *rest.Config, client *http.Client, st *store.Store) (*Mapper, error) {
 	if client == nil {
 		made, err := rest.HTTPClientFor(config)
@@ -104,7 +105,7 @@ func know(groups []group, asOf time.Time, failed map[schema.GroupVersion]error) 
 	}
 }
 
-// load takes what the store has. A document that can not be used is as good as none.
+// load takes what the store has. A document that cannot be used is as good as none.
 func (m *Mapper) load() error {
 	data, err := m.store.Document(context.Background(), documentName)
 	if isClosed(err) {
@@ -116,12 +117,14 @@ func (m *Mapper) load() error {
 		groups, asOf, err = decodeDocument(data)
 	}
 	if err != nil {
-		klog.Background().Error(err, "The stored discovery can not be used; the API server will be asked", "file", m.store.Path())
+		klog.Background().Error(err, "The stored discovery cannot be used; the API server will be asked", "file",
+			m.store.Path())
 		return nil
 	}
 	if data != nil {
 		k := know(groups, asOf, nil)
-		if was := m.known.Load(); was.asOf.IsZero() && m.known.CompareAndSwap(was, k) { // else the server has answered meanwhile
+		if was := m.known.Load(); was.asOf.IsZero() && m.known.CompareAndSwap(was, k) {
+			// else the server has answered meanwhile
 			m.mu.Lock()
 			defer m.mu.Unlock()
 			m.kept = kept{k.encoded, asOf}
@@ -179,17 +182,26 @@ func (m *Mapper) KindFor(resource schema.GroupVersionResource) (schema.GroupVers
 
 // KindsFor is meta.RESTMapper's.
 func (m *Mapper) KindsFor(resource schema.GroupVersionResource) ([]schema.GroupVersionKind, error) {
-	return ask(m, resource.Group, func(k meta.RESTMapper) ([]schema.GroupVersionKind, error) { return k.KindsFor(resource) })
+	return ask(m, resource.Group, func(k meta.RESTMapper) ([]schema.GroupVersionKind,
+		error) {
+		return k.KindsFor(resource)
+	})
 }
 
 // ResourceFor is meta.RESTMapper's.
 func (m *Mapper) ResourceFor(input schema.GroupVersionResource) (schema.GroupVersionResource, error) {
-	return ask(m, input.Group, func(k meta.RESTMapper) (schema.GroupVersionResource, error) { return k.ResourceFor(input) })
+	return ask(m, input.Group, func(k meta.RESTMapper) (schema.GroupVersionResource,
+		error) {
+		return k.ResourceFor(input)
+	})
 }
 
 // ResourcesFor is meta.RESTMapper's.
 func (m *Mapper) ResourcesFor(input schema.GroupVersionResource) ([]schema.GroupVersionResource, error) {
-	return ask(m, input.Group, func(k meta.RESTMapper) ([]schema.GroupVersionResource, error) { return k.ResourcesFor(input) })
+	return ask(m, input.Group, func(k meta.RESTMapper) ([]schema.GroupVersionResource,
+		error) {
+		return k.ResourcesFor(input)
+	})
 }
 
 // RESTMapping is meta.RESTMapper's.
@@ -199,7 +211,10 @@ func (m *Mapper) RESTMapping(gk schema.GroupKind, versions ...string) (*meta.RES
 
 // RESTMappings is meta.RESTMapper's.
 func (m *Mapper) RESTMappings(gk schema.GroupKind, versions ...string) ([]*meta.RESTMapping, error) {
-	return ask(m, gk.Group, func(k meta.RESTMapper) ([]*meta.RESTMapping, error) { return k.RESTMappings(gk, versions...) })
+	return ask(m, gk.Group, func(k meta.RESTMapper) ([]*meta.RESTMapping,
+		error) {
+		return k.RESTMappings(gk, versions...)
+	})
 }
 
 // ResourceSingularizer is meta.RESTMapper's.

@@ -21,7 +21,8 @@ import (
 
 var errDown = errors.New("connection refused")
 
-// TestOffline: what one process was told the next one knows, without a request. What it does not know is not said to be missing.
+// TestOffline: what one process was told the next one knows, without a request. What it does not know is not said to be
+// missing.
 func TestOffline(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a, path := newAPI(), storePath(t)
@@ -49,7 +50,8 @@ func TestOffline(t *testing.T) {
 		}
 		for range 3 {
 			_, err := l.scope("example.org", "Widget")
-			if !errors.Is(err, ErrUnreachable) || !errors.Is(err, errDown) || meta.IsNoMatchError(err) || !strings.Contains(err.Error(), said.UTC().Format(time.RFC3339)) {
+			if !errors.Is(err, ErrUnreachable) || !errors.Is(err, errDown) || meta.IsNoMatchError(err) ||
+				!strings.Contains(err.Error(), said.UTC().Format(time.RFC3339)) {
 				t.Errorf("a kind that nobody knows: %v", err)
 			}
 		}
@@ -93,7 +95,8 @@ func TestNothingKnown(t *testing.T) {
 		}
 		a.change(func(a *api) { a.err, a.junk = nil, "{}" })
 		time.Sleep(uplink.BackoffBase + 1)
-		if _, err := m.KindFor(schema.GroupVersionResource{Resource: "pods"}); !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "has no resources") {
+		if _, err := m.KindFor(schema.GroupVersionResource{Resource: "pods"}); !errors.Is(err, ErrUnreachable) ||
+			!strings.Contains(err.Error(), "has no resources") {
 			t.Errorf("an answer that says nothing: %v", err)
 		}
 		a.change(func(a *api) { a.junk = "" })
@@ -116,7 +119,8 @@ func TestQueries(t *testing.T) {
 			want any
 			none func(m *Mapper) (any, error)
 		}{
-			"KindFor": {func(m *Mapper) (any, error) { return m.KindFor(schema.GroupVersionResource{Resource: "deployment"}) }, kind,
+			"KindFor": {func(m *Mapper) (any, error) { return m.KindFor(schema.GroupVersionResource{Resource: "deployment"}) },
+				kind,
 				func(m *Mapper) (any, error) { return m.KindFor(none) }},
 			"KindsFor": {func(m *Mapper) (any, error) { return m.KindsFor(deployments) }, []schema.GroupVersionKind{kind},
 				func(m *Mapper) (any, error) { return m.KindsFor(none) }},
@@ -162,7 +166,8 @@ func TestQueries(t *testing.T) {
 	})
 }
 
-// TestHangingServer: callers who miss wait together, for a bounded time; nobody else waits, and the next caller does not either.
+// TestHangingServer: callers who miss wait together, for a bounded time; nobody else waits, and the next caller does
+// not either.
 func TestHangingServer(t *testing.T) {
 	for _, running := range []bool{false, true} { // is it Run that has asked, which is patient?
 		bubble(t, func(t *testing.T) {
@@ -238,7 +243,8 @@ func (s *slowly) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// TestFailedGroupVersion: an aggregated API that is down keeps what was known of it, and what was not is not said to be missing.
+// TestFailedGroupVersion: an aggregated API that is down keeps what was known of it, and what was not is not said to be
+// missing.
 func TestFailedGroupVersion(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a, path := newAPI(), storePath(t)

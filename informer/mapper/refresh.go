@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	// missWait is how long a miss waits for the server: callers may hold locks that readers of other kinds want. coldWait is how long if nothing is
-	// known at all, so that nothing can be read either; it is client-go's for a request of discovery.
+	// missWait is how long a miss waits for the server: callers may hold locks that readers of other kinds want. coldWait
+	// is how long if nothing is known at all, so that nothing can be read either; it is client-go's for a request of
+	// discovery.
 	missWait = 10 * time.Second
 	coldWait = 32 * time.Second
 	// runWait is how long Run does, which nobody waits for: a few hundred KB over a modem.
@@ -35,7 +36,8 @@ type flight struct {
 	late error
 }
 
-// miss asks the server what is missing from k. asked: it was this caller who asked, so that what is known is not older than the miss.
+// miss asks the server what is missing from k. asked: it was this caller who asked, so that what is known is not older
+// than the miss.
 func (m *Mapper) miss(k *known) (now *known, asked bool, err error) {
 	wait := missWait
 	if k.asOf.IsZero() {
@@ -68,7 +70,8 @@ func (m *Mapper) learn(ctx context.Context) (now *known, asked bool, err error) 
 	}
 }
 
-// board returns the flight that is under way, or a new one, which the caller leads; or an error while there is no use in waiting.
+// board returns the flight that is under way, or a new one, which the caller leads; or an error while there is no use
+// in waiting.
 func (m *Mapper) board() (f *flight, leads bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -82,7 +85,8 @@ func (m *Mapper) board() (f *flight, leads bool, err error) {
 	return m.flight, true, nil
 }
 
-// tooLate notes that the server has not answered in time. Whoever comes while it is still asked need not find that out for himself.
+// tooLate notes that the server has not answered in time. Whoever comes while it is still asked need not find that out
+// for himself.
 func (m *Mapper) tooLate(f *flight, cause error) error {
 	err := m.unreachable(fmt.Errorf("it has not answered yet: %w", cause))
 	m.mu.Lock()

@@ -23,8 +23,8 @@ const (
 	lastWait = 5 * time.Second
 )
 
-// Run asks the server as soon as it can be reached, unless a miss has, and keeps in the store what it says, then and later. It returns when ctx has
-// ended and what was learned before is stored.
+// Run asks the server as soon as it can be reached, unless a miss has, and keeps in the store what it says, then and
+// later. It returns when ctx has ended and what was learned before is stored.
 func (m *Mapper) Run(ctx context.Context) {
 	select {
 	case m.turn <- struct{}{}: // also if ctx has ended: there may be something to keep
@@ -55,8 +55,9 @@ func (m *Mapper) Run(ctx context.Context) {
 	}
 }
 
-// contact asks the server until it has answered. It returns false if ctx ended before. It takes its turn to connect among the store's informers, so that a
-// process that finds its server again, or that tries whether it is there, is one that does so.
+// contact asks the server until it has answered. It returns false if ctx ended before. It takes its turn to connect
+// among the store's informers, so that a process that finds its server again, or that tries whether it is there, is one
+// that does so.
 func (m *Mapper) contact(ctx context.Context) bool {
 	for said := false; ; {
 		answered, err := m.awaitTurn(ctx)
@@ -74,13 +75,16 @@ func (m *Mapper) contact(ctx context.Context) bool {
 func (m *Mapper) logUnreachable(ctx context.Context, err error) {
 	logger := klog.FromContext(ctx)
 	if asOf := m.known.Load().asOf; !asOf.IsZero() {
-		logger.Info("The API server can not be asked for its resources; those that are known are used until it can", "asOf", asOf, "err", err)
+		logger.Info("The API server cannot be asked for its resources; those that are known are used until it can", "asOf",
+			asOf, "err", err)
 		return
 	}
-	logger.Info("The API server can not be asked for its resources, and none are known; nothing is found until it can", "err", err)
+	logger.Info("The API server cannot be asked for its resources, and none are known; nothing is found until it can",
+		"err", err)
 }
 
-// awaitTurn asks the server once it is time to, unless somebody else has been answered meanwhile. The error is why the server could not be asked.
+// awaitTurn asks the server once it is time to, unless somebody else has been answered meanwhile. The error is why the
+// server could not be asked.
 func (m *Mapper) awaitTurn(ctx context.Context) (answered bool, err error) {
 	wait, answered := m.due()
 	if answered || !m.sleep(ctx, wait) {
@@ -106,7 +110,8 @@ func (m *Mapper) awaitTurn(ctx context.Context) (answered bool, err error) {
 	return true, nil
 }
 
-// sleep waits before the server is asked again. If it was heard by somebody while it was out of reach the wait is over. It is false if ctx has ended.
+// sleep waits before the server is asked again. If it was heard by somebody while it was out of reach the wait is over.
+// It is false if ctx has ended.
 func (m *Mapper) sleep(ctx context.Context, wait time.Duration) bool {
 	_, _, recovered := m.link.Down()
 	timer := time.NewTimer(wait)
@@ -139,7 +144,8 @@ func (m *Mapper) keep(ctx context.Context) error {
 	m.mu.Lock()
 	have := m.kept
 	m.mu.Unlock()
-	if m.store == nil || k.asOf.IsZero() || have.encoded == k.encoded && k.asOf.Sub(have.asOf).Abs() < rewriteAfter { // the clock may have been set back
+	if m.store == nil || k.asOf.IsZero() || have.encoded == k.encoded && k.asOf.Sub(have.asOf).Abs() < rewriteAfter {
+		// the clock may have been set back
 		return nil
 	}
 	data, err := encodeDocument(k.encoded, k.asOf)
@@ -156,7 +162,7 @@ func (m *Mapper) keep(ctx context.Context) error {
 	}
 	m.mu.Unlock()
 	if first && !isClosed(err) {
-		klog.FromContext(ctx).Error(err, "The API server's resources can not be stored; they are known to this process only")
+		klog.FromContext(ctx).Error(err, "The API server's resources cannot be stored; they are known to this process only")
 	}
 	return err
 }

@@ -141,7 +141,8 @@ func TestFullDisk(t *testing.T) {
 	})
 }
 
-// TestDocumentIsLost: a repair of the file takes out a document that is damaged. The process that knows better stores it again, without asking the server.
+// TestDocumentIsLost: a repair of the file takes out a document that is damaged. The process that knows better stores
+// it again, without asking the server.
 func TestDocumentIsLost(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a, path := newAPI(), storePath(t)

@@ -102,7 +102,8 @@ func open(r io.ReaderAt, size int64, m Meta) (*File, error) {
 	f := &File{Meta: m, Size: size, r: r}
 	// The first comparison keeps the product in the second from overflowing.
 	if m.HighWater > uint64(size) || m.HighWater*uint64(m.PageSize) > uint64(size) {
-		return nil, fmt.Errorf("the file has %d bytes, its %d pages of %d need more: %w", size, m.HighWater, m.PageSize, ErrDamaged)
+		return nil, fmt.Errorf("the file has %d bytes, its %d pages of %d need more: %w", size, m.HighWater, m.PageSize,
+			ErrDamaged)
 	}
 	root, err := f.readPage(m.Root, nil)
 	if err != nil {
@@ -165,7 +166,8 @@ func (f *File) readHead(id uint64, n int64, buf []byte) (p page, first []byte, e
 	case p.id != id:
 		return page{}, nil, fmt.Errorf("page %d says that it is page %d: %w", id, p.id, ErrDamaged)
 	case p.overflow >= f.HighWater-id:
-		return page{}, nil, fmt.Errorf("page %d with %d more pages goes beyond page %d: %w", id, p.overflow, f.HighWater, ErrDamaged)
+		return page{}, nil, fmt.Errorf("page %d with %d more pages goes beyond page %d: %w", id, p.overflow, f.HighWater,
+			ErrDamaged)
 	}
 	p.span = int64(p.overflow+1) * int64(f.PageSize)
 	return p, first, nil

@@ -68,7 +68,8 @@ func parseMeta(data []byte) (Meta, error) {
 	case order.Uint64(b[sumOffset:]) != sum.Sum64():
 		return Meta{}, errors.New("wrong checksum")
 	case order.Uint32(b[4:]) != version:
-		return Meta{}, fmt.Errorf("bbolt file version %d, this program knows %d: %w", order.Uint32(b[4:]), version, ErrForeign)
+		return Meta{}, fmt.Errorf("bbolt file version %d, this program knows %d: %w", order.Uint32(b[4:]), version,
+			ErrForeign)
 	case m.PageSize < minPageSize || m.PageSize > maxPageSize || m.PageSize&(m.PageSize-1) != 0:
 		return Meta{}, fmt.Errorf("page size %d", m.PageSize)
 	}

@@ -72,7 +72,8 @@ func (s *step) start(t tree) []byte {
 	return s.from[len(t.path)]
 }
 
-// ends reports whether the step ends before a page with keys from low on: it has read enough, and the next begins later.
+// ends reports whether the step ends before a page with keys from low on: it has read enough, and the next begins
+// later.
 func (s *step) ends(t tree, low []byte) bool {
 	if s == nil || s.read < s.size {
 		return false

@@ -30,9 +30,9 @@ type WalkOptions struct {
 	// may wait. An error ends the walk.
 	Pace func(ctx context.Context, bytes int) error
 	// Unsafe is called with the names of the buckets on the way to a page that
-	// is reached twice, is too deep or can not be read, or to a branch whose elements are not what was written, so
+	// is reached twice, is too deep or cannot be read, or to a branch whose elements are not what was written, so
 	// that bbolt would take anything for a page below it: it must not be made to go there. With
-	// Unsafe, the walk goes on past what can not be read, and to the end, however many problems there are.
+	// Unsafe, the walk goes on past what cannot be read, and to the end, however many problems there are.
 	Unsafe func(path []string)
 }
 
@@ -72,7 +72,8 @@ type walker struct {
 	step *step // nil for all
 	// problems found so far.
 	problems []string
-	// levels are the pages on the way to the one that is looked at, the first depth of them; the others are to be used again.
+	// levels are the pages on the way to the one that is looked at, the first depth of them; the others are to be used
+	// again.
 	levels []*level
 	depth  int
 	head   [headerSize]byte

@@ -139,7 +139,8 @@ func boltFinds(t *testing.T, data []byte) (found []string) {
 			found = append(found, fmt.Sprint(r))
 		}
 	}()
-	db, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true, PreLoadFreelist: true, FreelistType: bolt.FreelistMapType})
+	db, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true, PreLoadFreelist: true,
+		FreelistType: bolt.FreelistMapType})
 	if err != nil {
 		return []string{err.Error()}
 	}
@@ -369,7 +370,7 @@ func (f failing) ReadAt(p []byte, off int64) (int, error) {
 	return f.r.ReadAt(p, off)
 }
 
-// TestReadError: what can not be read is not called damaged.
+// TestReadError: what cannot be read is not called damaged.
 func TestReadError(t *testing.T) {
 	data := sample(t)
 	for off := int64(0); off < int64(len(data)); off += 1024 {

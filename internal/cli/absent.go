@@ -45,7 +45,8 @@ func notePart(s IO, path string, all []source.Collection, f snapshot.Filter) {
 	}
 }
 
-// noteUnfinished says which of the collections that f takes are not all that the server had: what they do not have need not be gone.
+// noteUnfinished says which of the collections that f takes are not all that the server had: what they do not have need
+// not be gone.
 func noteUnfinished(s IO, path string, all []source.Collection, f snapshot.Filter) {
 	for _, c := range all {
 		if why := unfinished(c); missesObjects(c) && f.Takes(c.Saved()) {
@@ -56,10 +57,12 @@ func noteUnfinished(s IO, path string, all []source.Collection, f snapshot.Filte
 
 // partOf says what part of a collection was saved.
 func partOf(path string, c source.Collection) string {
-	return fmt.Sprintf("%s does not have all %s: %s", path, resource{c.GVR(), c.ResourceInfo()}, strings.Join(c.Filtered, "; "))
+	return fmt.Sprintf("%s does not have all %s: %s", path, resource{c.GVR(), c.ResourceInfo()},
+		strings.Join(c.Filtered, "; "))
 }
 
-// noteRedacted says of which of the collections that f takes values were redacted when they were saved. remark, if there is one, says what that means for the command.
+// noteRedacted says of which of the collections that f takes values were redacted when they were saved. remark, if
+// there is one, says what that means for the command.
 func noteRedacted(s IO, path string, all []source.Collection, f snapshot.Filter, remark string) {
 	for _, c := range all {
 		if redactionOf(c) != "" && f.Takes(c.Saved()) {
@@ -76,7 +79,8 @@ func redactedOf(path string, c source.Collection) string {
 // relistRedacted is how the reason begins for which what was restored from a redacted snapshot has to be listed.
 const relistRedacted = "objects were redacted"
 
-// redactionOf is what was replaced, or "". A store that a redacted snapshot was restored to says it in MustRelist, until it has been listed.
+// redactionOf is what was replaced, or "". A store that a redacted snapshot was restored to says it in MustRelist,
+// until it has been listed.
 func redactionOf(c source.Collection) string {
 	if len(c.Redacted) > 0 {
 		return strings.Join(c.Redacted, "; ")

@@ -54,7 +54,8 @@ they compare themselves.`,
 				return usageError{err}
 			}
 			if server.asked {
-				return ifInterrupted(cmd.Context(), server.run(cmd.Context(), s, &file, output.format), "not everything was compared; what was found to differ until then is repaired")
+				return ifInterrupted(cmd.Context(), server.run(cmd.Context(), s, &file, output.format),
+					"not everything was compared; what was found to differ until then is repaired")
 			}
 			return ifInterrupted(cmd.Context(), runCheck(cmd.Context(), s, &file, output.format), "not everything was verified")
 		},
@@ -71,7 +72,7 @@ func runCheck(ctx context.Context, s IO, file *fromFlag, format string) error {
 	report, stored, isSnapshot, err := check(ctx, s, file)
 	hint := "the next larder sync repairs " + path + " itself: it keeps what is good and asks the server for the rest"
 	switch {
-	case errors.Is(err, entry.ErrDamaged): // so badly that it can not be opened
+	case errors.Is(err, entry.ErrDamaged): // so badly that it cannot be opened
 		report.Problems = append(report.Problems, err.Error())
 		hint = "the next larder sync moves " + path + " aside and builds it anew"
 	case errors.Is(err, snapshot.ErrDamaged):
@@ -83,7 +84,8 @@ func runCheck(ctx context.Context, s IO, file *fromFlag, format string) error {
 		hint = damagedHint(path) + "; larder get and larder snapshot export read what is whole, and say what is not"
 	}
 	if format == "json" {
-		r := checkResult{path, report.Collections, report.Objects, report.IndexEntries, report.Sealed, report.LeftOut, report.LeftOutMore, report.Problems}
+		r := checkResult{path, report.Collections, report.Objects, report.IndexEntries, report.Sealed, report.LeftOut,
+			report.LeftOutMore, report.Problems}
 		if r.Problems == nil {
 			r.Problems = []string{}
 		}
@@ -116,7 +118,9 @@ func notePlainText(s IO, path string, all []source.Collection) {
 	hintPlainText(s, path, all)
 }
 
-func check(ctx context.Context, s IO, file *fromFlag) (report store.Report, stored []source.Collection, isSnapshot bool, err error) {
+func check(
+	ctx context.Context, s IO, file *fromFlag,
+) (report store.Report, stored []source.Collection, isSnapshot bool, err error) {
 	src, err := file.open(ctx, s)
 	if err != nil {
 		return report, nil, false, err
@@ -155,9 +159,10 @@ func noteRefused(s IO, path string, r store.Report) {
 	if r.LeftOut == 0 && !r.LeftOutMore {
 		return
 	}
-	fmt.Fprintf(s.Err, "note: %s the server has and the store lacks, or holds in an older state: a transform, an index function "+
-		"or a codec refused them\nhint: larder status --from %s says where; mended, the program that stores them gets them "+
-		"again when it starts\n", leftOut(r.LeftOut, r.LeftOutMore), path)
+	fmt.Fprintf(s.Err,
+		"note: %s the server has and the store lacks, or holds in an older state: a transform, an index function "+
+			"or a codec refused them\nhint: larder status --from %s says where; mended, the program that stores them gets them "+
+			"again when it starts\n", leftOut(r.LeftOut, r.LeftOutMore), path)
 }
 
 // leftOut says how many objects were left out.

@@ -39,7 +39,8 @@ type serverCheck struct {
 
 func (o *serverCheck) add(cmd *cobra.Command) {
 	o.cluster = newConfigFlags()
-	cmd.Flags().BoolVar(&o.asked, "against-server", false, "compare the objects with those of the API server too, and repair what differs")
+	cmd.Flags().BoolVar(&o.asked, "against-server", false,
+		"compare the objects with those of the API server too, and repair what differs")
 	o.cluster.AddFlags(cmd.Flags())
 }
 
@@ -71,7 +72,8 @@ func (o *serverCheck) run(ctx context.Context, s IO, file *fromFlag, format stri
 		repaired += a.Repaired()
 	}
 	if repaired > 0 {
-		fmt.Fprintf(s.Err, "hint: what differed has been repaired; larder check --against-server says so when it is run again\n")
+		fmt.Fprintf(s.Err,
+			"hint: what differed has been repaired; larder check --against-server says so when it is run again\n")
 	}
 	switch {
 	case failed, repaired > 0:
@@ -89,7 +91,7 @@ func (o *serverCheck) audit(ctx context.Context, s IO, file *fromFlag) ([]source
 		return nil, err
 	}
 	if _, ok := src.(*source.Snapshot); ok {
-		return nil, errors.Join(snapshotOnly(path, "can not be compared with the server"), src.Close())
+		return nil, errors.Join(snapshotOnly(path, "cannot be compared with the server"), src.Close())
 	}
 	announce(ctx, s, src, path)
 	if held, ok := src.(source.Auditor); ok {
@@ -121,15 +123,21 @@ func announce(ctx context.Context, s IO, src source.Source, path string) {
 		objects += c.Objects
 		least += audit.MinTime(c.Objects)
 	}
-	fmt.Fprintf(s.Err, "comparing %s with the API server, at a gentle rate: it takes %v at least\n", counted(objects, "object"), least)
+	fmt.Fprintf(s.Err, "comparing %s with the API server, at a gentle rate: it takes %v at least\n",
+		counted(objects, "object"), least)
 	if status.Sync != nil {
-		fmt.Fprintf(s.Err, "note: the larder sync that holds %s (process %d) does it, with its own connection: none that is named here is used\n", path, status.Sync.PID)
+		fmt.Fprintf(s.Err,
+			"note: the larder sync that holds %s (process %d) does it, with its own connection: none that is named here is "+
+				"used\n", path, status.Sync.PID)
 	}
 }
 
 // auditFile runs the informers of a sync for as long as it takes.
-func auditFile(ctx context.Context, s IO, config *rest.Config, path string, encryption *seal.Encryption) (all []source.Audited, err error) {
-	logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(s.Err))) // what becomes of the file is said; the rest is in the results
+func auditFile(
+	ctx context.Context, s IO, config *rest.Config, path string, encryption *seal.Encryption,
+) (all []source.Audited, err error) {
+	// what becomes of the file is said; the rest is in the results
+	logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(s.Err)))
 	ctx = klog.NewContext(ctx, logr.Discard())
 	st, err := openForSync(ctx, path, lockWait, store.Options{Logger: &logger, Encryption: encryption, ForgetAfter: -1})
 	if err != nil {
@@ -151,7 +159,8 @@ func auditFile(ctx context.Context, s IO, config *rest.Config, path string, encr
 		if err != nil {
 			return nil, err
 		}
-		p := planned{resource: resource{info.Identity.GroupVersionResource, info.Resource}, identity: info.Identity, conn: conn, wanted: wanted{residency: store.None}}
+		p := planned{resource: resource{info.Identity.GroupVersionResource, info.Resource}, identity: info.Identity,
+			conn: conn, wanted: wanted{residency: store.None}}
 		if err := p.reach(ctx); err != nil {
 			return nil, err
 		}
@@ -179,15 +188,18 @@ func auditFile(ctx context.Context, s IO, config *rest.Config, path string, encr
 	return append(audited, all...), err
 }
 
-// noteTakenIn says what the informer has caught up with since the file was written, which is not compared: it could only be equal.
+// noteTakenIn says what the informer has caught up with since the file was written, which is not compared: it could
+// only be equal.
 func (mb *member) noteTakenIn(s IO, before store.Info) {
 	if now := mb.informer.Status().ResourceVersion; now != "" && now != before.ResourceVersion {
-		fmt.Fprintf(s.Err, "note: %s: what changed from resourceVersion %s to %s, if anything, was taken in first\n", mb.resource, before.ResourceVersion, now)
+		fmt.Fprintf(s.Err, "note: %s: what changed from resourceVersion %s to %s, if anything, was taken in first\n",
+			mb.resource, before.ResourceVersion, now)
 	}
 }
 
-// notAudited is why a collection can not be compared here; empty if it can. An informer that would store the objects otherwise than they are would
-// not compare them but list them all, and the program whose they are would have to list them again.
+// notAudited is why a collection cannot be compared here; empty if it can. An informer that would store the objects
+// otherwise than they are would not compare them but list them all, and the program whose they are would have to list
+// them again.
 func notAudited(info store.Info) string {
 	why := ""
 	switch codec, err := codec.For(exampleOf(planned{identity: info.Identity})); {
@@ -272,7 +284,8 @@ func auditedOf(id entry.Identity, r resource, skipped string) source.Audited {
 		sc = ""
 	}
 	return source.Audited{
-		Collection: id.ID(), Resource: r.String(), Scope: sc, Representation: string(id.Representation), Findings: []string{}, Skipped: skipped,
+		Collection: id.ID(), Resource: r.String(), Scope: sc, Representation: string(id.Representation), Findings: []string{},
+		Skipped: skipped,
 	}
 }
 

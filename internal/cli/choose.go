@@ -135,13 +135,15 @@ func exampleSync(storePath string, all []source.Collection, added string) string
 			return ""
 		}
 	}
-	return ": " + syncCommand(storePath, all, strings.ReplaceAll(names(storedResources(all), resource.String), ",", "")+" "+added)
+	return ": " + syncCommand(storePath, all, strings.ReplaceAll(names(storedResources(all), resource.String), ",", "")+
+		" "+added)
 }
 
 // outOfScope is the error for a namespace that was not mirrored.
 func outOfScope(storePath string, res resource, same []source.Collection, r request) error {
 	hint := "ask for one of these with -n, or for all with -A"
-	return withHint(fmt.Errorf("%s has no %s of namespace %q, only:\n%s", storePath, res, r.namespace, list(same)), "%s", hint)
+	return withHint(fmt.Errorf("%s has no %s of namespace %q, only:\n%s", storePath, res, r.namespace, list(same)), "%s",
+		hint)
 }
 
 // reaches: c may hold some of what is asked for.
@@ -205,8 +207,9 @@ func alike(picked source.Collection, all []source.Collection) []string {
 	if len(ways) == 1 {
 		return nil
 	}
-	return []string{fmt.Sprintf("these %s are stored %s; printed is what is stored %s, collection %s; --collection chooses another",
-		picked.Resource, strings.Join(ways, " and "), picked.Representation, picked.ID)}
+	return []string{
+		fmt.Sprintf("these %s are stored %s; printed is what is stored %s, collection %s; --collection chooses another",
+			picked.Resource, strings.Join(ways, " and "), picked.Representation, picked.ID)}
 }
 
 func incomplete(storePath string, c source.Collection) []string {
@@ -252,7 +255,8 @@ func partial(storePath string, res resource, parts []source.Collection) []string
 func scope(c source.Collection) string {
 	var s []string
 	for _, part := range []struct{ name, value string }{
-		{"namespace ", c.Namespace}, {"-l ", c.LabelSelector}, {"--field-selector ", c.FieldSelector}, {"shard ", c.ShardSelector},
+		{"namespace ", c.Namespace}, {"-l ", c.LabelSelector}, {"--field-selector ", c.FieldSelector},
+		{"shard ", c.ShardSelector},
 	} {
 		if part.value != "" {
 			s = append(s, part.name+part.value)

@@ -66,8 +66,8 @@ func connect(config *rest.Config) (*connection, error) {
 	return c, nil
 }
 
-// listWatch lists and watches what the identity selects, in its representation: unstructured or metadata. What bounds a request (--request-timeout) does not bound a
-// watch, which would be cut again and again.
+// listWatch lists and watches what the identity selects, in its representation: unstructured or metadata. What bounds a
+// request (--request-timeout) does not bound a watch, which would be cut again and again.
 func (c *connection) listWatch(id entry.Identity) *cache.ListWatch {
 	if id.Representation == entry.Metadata {
 		objects := c.meta.Resource(id.GroupVersionResource).Namespace(id.Namespace)

@@ -43,7 +43,8 @@ func (f *clusterFlags) newLoader() clientcmd.ClientConfig {
 
 // AddFlags adds the flags.
 func (f *clusterFlags) AddFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&f.kubeconfig, clientcmd.RecommendedConfigPathFlag, "", "Path to the kubeconfig file to use for CLI requests.")
+	flags.StringVar(&f.kubeconfig, clientcmd.RecommendedConfigPathFlag, "",
+		"Path to the kubeconfig file to use for CLI requests.")
 	flags.StringArrayVar(&f.asExtra, "as-user-extra", nil,
 		"User extras to impersonate for the operation, this flag can be repeated to specify multiple values for the same key.")
 	names := clientcmd.RecommendedConfigOverrideFlags("")

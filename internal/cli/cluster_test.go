@@ -26,7 +26,9 @@ func startServer(t *testing.T) *fakeapi.Server {
 	return server
 }
 
-func createPod(t *testing.T, server *fakeapi.Server, namespace, name string, labels map[string]string) *unstructured.Unstructured {
+func createPod(
+	t *testing.T, server *fakeapi.Server, namespace, name string, labels map[string]string,
+) *unstructured.Unstructured {
 	t.Helper()
 	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "spec": map[string]any{}}}
 	u.SetNamespace(namespace)
@@ -89,7 +91,8 @@ func TestListAsksForTheIdentity(t *testing.T) {
 	}
 }
 
-// TestLookup: a look-up is a list by metadata with the mirror's selectors, so an object that has left the selection is gone.
+// TestLookup: a look-up is a list by metadata with the mirror's selectors, so an object that has left the selection is
+// gone.
 func TestLookup(t *testing.T) {
 	server := startServer(t)
 	web := createPod(t, server, "a", "x", map[string]string{"app": "web"})
@@ -161,7 +164,8 @@ func TestDiscover(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := matchResource("po", found.all)
-	if len(got) != 1 || got[0].full() != pods.full() || got[0].Kind != "Pod" || got[0].Singular != "pod" || !got[0].Namespaced {
+	if len(got) != 1 || got[0].full() != pods.full() || got[0].Kind != "Pod" || got[0].Singular != "pod" ||
+		!got[0].Namespaced {
 		t.Errorf("got %+v", got)
 	}
 	if got := matchResource("deploy", found.all); len(got) != 1 || got[0].full() != deployments.full() {

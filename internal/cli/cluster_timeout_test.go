@@ -15,7 +15,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// TestRequestTimeoutIsNotOfWatches: --request-timeout ends a list that is not answered, and no watch, which lasts for minutes.
+// TestRequestTimeoutIsNotOfWatches: --request-timeout ends a list that is not answered, and no watch, which lasts for
+// minutes.
 func TestRequestTimeoutIsNotOfWatches(t *testing.T) {
 	const atMost = 200 * time.Millisecond
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -30,7 +31,8 @@ func TestRequestTimeoutIsNotOfWatches(t *testing.T) {
 		w.(http.Flusher).Flush()
 		select {
 		case <-time.After(2 * atMost):
-			fmt.Fprint(w, `{"type":"ADDED","object":{"apiVersion":"meta.k8s.io/v1","kind":"PartialObjectMetadata","metadata":{"name":"late","namespace":"a","resourceVersion":"2"}}}`+"\n")
+			fmt.Fprint(w,
+				`{"type":"ADDED","object":{"apiVersion":"meta.k8s.io/v1","kind":"PartialObjectMetadata","metadata":{"name":"late","namespace":"a","resourceVersion":"2"}}}`+"\n")
 		case <-r.Context().Done():
 		}
 	}))
@@ -41,7 +43,8 @@ func TestRequestTimeoutIsNotOfWatches(t *testing.T) {
 	}
 	defer conn.http.CloseIdleConnections()
 	for _, representation := range []entry.Representation{entry.Unstructured, entry.Metadata} {
-		lw := conn.listWatch(entry.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Representation: representation})
+		lw := conn.listWatch(entry.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1",
+			Resource: "pods"}, Representation: representation})
 		w, err := lw.WatchWithContext(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)

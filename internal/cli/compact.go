@@ -56,8 +56,10 @@ There must be room for a second copy beside the file until it is done. If it is 
 		ValidArgsFunction: completeFile,
 	}
 	file.add(cmd)
-	key.addAs(cmd, "the `FILE` of the keys of the store, the current one first. Default is what "+keyVariable+" holds; only --rekey needs them")
-	cmd.Flags().BoolVar(&rekey, "rekey", false, "seal everything anew under the current key, of --key-file or "+keyVariable)
+	key.addAs(cmd, "the `FILE` of the keys of the store, the current one first. Default is what "+keyVariable+
+		" holds; only --rekey needs them")
+	cmd.Flags().BoolVar(&rekey, "rekey", false,
+		"seal everything anew under the current key, of --key-file or "+keyVariable)
 	return cmd
 }
 
@@ -96,7 +98,9 @@ func compactor(s IO, key *keyFlag, rekey bool) (compaction, error) {
 				if held(path) { // by a sync, perhaps, which has the keys
 					return store.Compacted{}, store.ErrLocked
 				}
-				return store.Compacted{}, usageError{withHint(fmt.Errorf("%s can not be sealed without a key", path), "name its file with --key-file; "+makeKey)}
+				return store.Compacted{},
+					usageError{withHint(fmt.Errorf("%s cannot be sealed without a key", path),
+						"name its file with --key-file; "+makeKey)}
 			}
 			return store.Rekey(ctx, path, o)
 		},
@@ -112,7 +116,8 @@ func compactor(s IO, key *keyFlag, rekey bool) (compaction, error) {
 	}, nil
 }
 
-// fits fails with seal.ErrWrongKey if keys are given that do not open the store. To compact it they are not needed: what is sealed is copied as it is.
+// fits fails with seal.ErrWrongKey if keys are given that do not open the store. To compact it they are not needed:
+// what is sealed is copied as it is.
 func fits(ctx context.Context, path string, keys *seal.Encryption) error {
 	if keys == nil {
 		return nil
@@ -150,8 +155,8 @@ func runCompact(ctx context.Context, s IO, path string, do compaction) error {
 	return err
 }
 
-// noteDamagedCopies names the copies of a store that were moved aside when it was damaged, and may hold in plain text what is
-// sealed in the store now.
+// noteDamagedCopies names the copies of a store that were moved aside when it was damaged, and may hold in plain text
+// what is sealed in the store now.
 func noteDamagedCopies(ctx context.Context, s IO, path string) {
 	file, err := fileAt(path)
 	if err == nil {
@@ -201,7 +206,10 @@ func plainTextIn(ctx context.Context, s IO, copied, path string) string {
 	}
 	var names []string
 	for _, c := range all {
-		now := slices.ContainsFunc(sealed, func(o source.Collection) bool { return o.Sealed && o.GVR().GroupResource() == c.GVR().GroupResource() })
+		now := slices.ContainsFunc(sealed, func(o source.Collection) bool {
+			return o.Sealed &&
+				o.GVR().GroupResource() == c.GVR().GroupResource()
+		})
 		if now && (c.PlainText || !c.Sealed && c.Objects > 0) {
 			names = append(names, label(c))
 		}
@@ -252,13 +260,17 @@ func compactError(path string, err error) error {
 	case missing(path):
 		return emptyError(path)
 	case errors.Is(err, store.ErrLocked):
-		return withHint(fmt.Errorf("%s is held by %s", path, holding(path)), "wait until it is done or stop it; only a larder sync compacts its file while it runs")
+		return withHint(fmt.Errorf("%s is held by %s", path, holding(path)),
+			"wait until it is done or stop it; only a larder sync compacts its file while it runs")
 	case errors.Is(err, store.ErrNoSpace):
 		return withHint(err, "make room on that disk; the file is as it was")
 	case errors.Is(err, entry.ErrDamaged):
-		return withHint(err, "the file is as it was; larder check --from %s lists what is damaged, and the next larder sync repairs it", path)
+		return withHint(err,
+			"the file is as it was; larder check --from %s lists what is damaged, and the next larder sync repairs it", path)
 	case errors.Is(err, syscall.EROFS):
-		return withHint(err, "the copy is made beside the file, and that file system is read-only: mount it for writing, or copy the file to another one")
+		return withHint(err,
+			"the copy is made beside the file, and that file system is read-only: mount it for writing, or copy the file to "+
+				"another one")
 	case errors.Is(err, fs.ErrPermission) && exists(path):
 		return withHint(err, "the copy is made beside the file: run as the user who may write to it and to its directory")
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestReadOnlyAndFullDisk: compact and sync say what to do about a disk that is full and a directory that can not be written to, on a
-// file system of its own: only root may mount one.
+// TestReadOnlyAndFullDisk: compact and sync say what to do about a disk that is full and a directory that cannot be
+// written to, on a file system of its own: only root may mount one.
 func TestReadOnlyAndFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mount("larder-test", dir, "tmpfs", 0, "size=4m"); err != nil {
@@ -48,10 +48,13 @@ func TestReadOnlyAndFullDisk(t *testing.T) {
 		want    string
 		sync    string // of a new file
 	}{
-		{func() error { return nil }, `room for a second copy, about 1 MiB(.|\n)*hint: make room on that disk; the file is as it was`, `hint: make room on that disk, or name a file on another one`},
+		{func() error { return nil },
+			`room for a second copy, about 1 MiB(.|\n)*hint: make room on that disk; the file is as it was`,
+			`hint: make room on that disk, or name a file on another one`},
 		{
 			func() error { return syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, "") },
-			`read-only file system(.|\n)*hint: the copy is made beside the file, and that file system is read-only: `, `hint: that file system is read-only: mount it for writing, or name a file on another one`,
+			`read-only file system(.|\n)*hint: the copy is made beside the file, and that file system is read-only: `,
+			`hint: that file system is read-only: mount it for writing, or name a file on another one`,
 		},
 	} {
 		if err := test.prepare(); err != nil {
@@ -63,7 +66,8 @@ func TestReadOnlyAndFullDisk(t *testing.T) {
 			t.Errorf("exit code %d, %s", code, stderr.String())
 		}
 		stderr.Reset()
-		code = Run(t.Context(), []string{"sync", "pods", "--server", server.Config().Host, "--store", filepath.Join(dir, "new.db")}, IO{Out: &stderr, Err: &stderr})
+		code = Run(t.Context(), []string{"sync", "pods", "--server", server.Config().Host, "--store",
+			filepath.Join(dir, "new.db")}, IO{Out: &stderr, Err: &stderr})
 		if code != exitFailed || !strings.Contains(stderr.String(), test.sync) {
 			t.Errorf("exit code %d, %s", code, stderr.String())
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestCompactErrors: what can not be brought about everywhere is said with what to do all the same.
+// TestCompactErrors: what cannot be brought about everywhere is said with what to do all the same.
 func TestCompactErrors(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
 	if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {

@@ -63,7 +63,8 @@ PATH named kubectl_complete-larder, which is this script:
 	}
 }
 
-type completer = func(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective)
+type completer = func(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion,
+	cobra.ShellCompDirective)
 
 // completeFlag sets what completes a flag's value. It fails only for a flag that does not exist.
 func completeFlag(cmd *cobra.Command, flag string, f completer) {
@@ -81,9 +82,11 @@ func (o *getOptions) completeFormats(
 	return beginning(offered, toComplete), cobra.ShellCompDirectiveNoFileComp
 }
 
-// complete offers resources and categories for the first argument, and names of objects after that: by themselves after a resource,
-// and behind RESOURCE/. With no store it offers the resources that everybody knows.
-func (o *getOptions) complete(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+// complete offers resources and categories for the first argument, and names of objects after that: by themselves after
+// a resource, and behind RESOURCE/. With no store it offers the resources that everybody knows.
+func (o *getOptions) complete(
+	cmd *cobra.Command, args []string, toComplete string,
+) ([]cobra.Completion, cobra.ShellCompDirective) {
 	args = o.from.leadingFile(args)
 	if o.from.path = orVariable(o.from.path); o.from.path == "" && len(args) == 0 {
 		return beginning(source.WellKnown(), toComplete), cobra.ShellCompDirectiveNoFileComp
@@ -123,7 +126,8 @@ func completeResources(stored []source.Collection, toComplete string) ([]cobra.C
 	return all, cobra.ShellCompDirectiveNoFileComp
 }
 
-// callable are the names by which what is stored can be asked for: the shortest of each resource that is not ambiguous, and categories.
+// callable are the names by which what is stored can be asked for: the shortest of each resource that is not ambiguous,
+// and categories.
 func callable(stored []source.Collection) []string {
 	var all []string
 	known := storedResources(stored)
@@ -143,16 +147,20 @@ func callable(stored []source.Collection) []string {
 	return slices.Compact(all)
 }
 
-// names are those of the stored objects of a resource, in the namespace that -n names, but for those that are named already.
-func (o *getOptions) names(ctx context.Context, src source.Source, stored []source.Collection, resource string, but []string) []string {
-	c, err := choose(o.from.path, stored, request{resource: resource, namespace: o.namespace, all: o.all, collection: o.collection})
+// names are those of the stored objects of a resource, in the namespace that -n names, but for those that are named
+// already.
+func (o *getOptions) names(
+	ctx context.Context, src source.Source, stored []source.Collection, resource string, but []string,
+) []string {
+	c, err := choose(o.from.path, stored, request{resource: resource, namespace: o.namespace, all: o.all,
+		collection: o.collection})
 	if err != nil {
 		return nil
 	}
 	var all []string
 	for _, q := range o.queries(answer{choice: c}, true) {
 		q.NameOnly = true
-		_ = src.Objects(ctx, q.Query, func(u *unstructured.Unstructured) error { // what can not be read can not be offered
+		_ = src.Objects(ctx, q.Query, func(u *unstructured.Unstructured) error { // what cannot be read cannot be offered
 			if name := u.GetName(); !slices.Contains(but, name) {
 				all = append(all, name)
 			}
@@ -187,7 +195,8 @@ func (o *getOptions) completeNamespaces(
 	return beginning(slices.Compact(all), toComplete), cobra.ShellCompDirectiveNoFileComp
 }
 
-// namespacesOf are those that stored objects are in, where the namespaces are not stored themselves: of the first mostNames objects of each collection.
+// namespacesOf are those that stored objects are in, where the namespaces are not stored themselves: of the first
+// mostNames objects of each collection.
 func namespacesOf(ctx context.Context, src source.Source, stored []source.Collection) []string {
 	seen := map[string]bool{}
 	var all []string
@@ -196,16 +205,17 @@ func namespacesOf(ctx context.Context, src source.Source, stored []source.Collec
 			continue
 		}
 		n := 0
-		_ = src.Objects(ctx, source.Query{Collection: c.ID, HeadOnly: true, NameOnly: true}, func(u *unstructured.Unstructured) error {
-			if ns := u.GetNamespace(); !seen[ns] {
-				seen[ns] = true
-				all = append(all, ns)
-			}
-			if n++; n >= mostNames {
-				return errEnough
-			}
-			return nil
-		})
+		_ = src.Objects(ctx, source.Query{Collection: c.ID, HeadOnly: true, NameOnly: true},
+			func(u *unstructured.Unstructured) error {
+				if ns := u.GetNamespace(); !seen[ns] {
+					seen[ns] = true
+					all = append(all, ns)
+				}
+				if n++; n >= mostNames {
+					return errEnough
+				}
+				return nil
+			})
 	}
 	return all
 }
@@ -224,7 +234,8 @@ func (o *getOptions) completeCollections(
 	return beginning(all, toComplete), cobra.ShellCompDirectiveNoFileComp
 }
 
-// withStore calls f with what --from names. A completion has nobody to tell of an error: there is nothing to offer then.
+// withStore calls f with what --from names. A completion has nobody to tell of an error: there is nothing to offer
+// then.
 func (o *getOptions) withStore(ctx context.Context, f func(context.Context, source.Source, []source.Collection)) {
 	if o.from.path = orVariable(o.from.path); o.from.path == "" {
 		return
@@ -236,7 +247,8 @@ func (o *getOptions) withStore(ctx context.Context, f func(context.Context, sour
 	defer cancel()
 	identities, _ := o.from.identities(IO{}) // which asks nobody
 	encryption, _ := o.from.key.encryption() // names can be read without
-	src, err := source.Open(ctx, o.from.path, source.Options{Wait: completeFor, Identities: identities, Encryption: encryption})
+	src, err := source.Open(ctx, o.from.path, source.Options{Wait: completeFor, Identities: identities,
+		Encryption: encryption})
 	if err != nil {
 		return
 	}

@@ -12,7 +12,8 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// completeFiles completes arguments of which the first so many are files, and the others resources of the file that from returns: those that everybody knows if it is empty.
+// completeFiles completes arguments of which the first so many are files, and the others resources of the file that
+// from returns: those that everybody knows if it is empty.
 func completeFiles(files int, from func(args []string) fromFlag) completer {
 	return func(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) < files {
@@ -44,7 +45,8 @@ func completeKnown(_ *cobra.Command, args []string, toComplete string) ([]cobra.
 	return beginning(known, toComplete), cobra.ShellCompDirectiveNoFileComp
 }
 
-// forCompletion makes the descriptions of flags what shells show beside them: the quotes that name a value are for help.
+// forCompletion makes the descriptions of flags what shells show beside them: the quotes that name a value are for
+// help.
 func forCompletion(cmd *cobra.Command) {
 	plain := func(f *pflag.Flag) { f.Usage = strings.ReplaceAll(f.Usage, "`", "") }
 	cmd.Flags().VisitAll(plain)
@@ -55,7 +57,8 @@ func forCompletion(cmd *cobra.Command) {
 }
 
 // ourCommand is a command of larder in a text.
-var ourCommand = regexp.MustCompile(`(kubectl )?\blarder (--help|sync|get|watch|status|check|diff|snapshot|compact|keygen|demo|version|completion)\b`)
+var ourCommand = regexp.MustCompile(
+	`(kubectl )?\blarder (--help|sync|get|watch|status|check|diff|snapshot|compact|keygen|demo|version|completion)\b`)
 
 // asNamed has the help of all commands call the program by the name that it was started by.
 func asNamed(cmd *cobra.Command, name string) {

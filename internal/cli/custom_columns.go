@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/util/jsonpath"
 )
 
-// columnsPrinter prints the columns that the user has chosen. kubectl's own lives in a package with all of kubectl's libraries
-// beneath it, and these lines are what they would be imported for.
+// columnsPrinter prints the columns that the user has chosen. kubectl's own lives in a package with all of kubectl's
+// libraries beneath it, and these lines are what they would be imported for.
 type columnsPrinter struct {
 	w       *tabwriter.Writer
 	headers []string
@@ -21,10 +21,14 @@ type columnsPrinter struct {
 	n       int
 }
 
-// newColumnsPrinter takes NAME:PATH pairs with commas between them, or the name of a file with a line of names above a line of paths.
+// newColumnsPrinter takes NAME:PATH pairs with commas between them, or the name of a file with a line of names above a
+// line of paths.
 func newColumnsPrinter(w io.Writer, format, spec string, noHeaders bool) (*columnsPrinter, error) {
 	if spec == "" {
-		return nil, fmt.Errorf("-o %s needs columns, as in -o custom-columns=NAME:.metadata.name,NODE:.spec.nodeName or -o custom-columns-file=FILE", format)
+		return nil,
+			fmt.Errorf(
+				"-o %s needs columns, as in -o custom-columns=NAME:.metadata.name,NODE:.spec.nodeName or -o "+
+					"custom-columns-file=FILE", format)
 	}
 	names, paths, err := pairs(spec)
 	if format == formatColumnsFile {
@@ -69,7 +73,8 @@ func pairsIn(file string) (names, paths []string, err error) {
 		names, paths = strings.Fields(lines[0]), strings.Fields(lines[1])
 	}
 	if len(names) == 0 || len(names) != len(paths) {
-		return nil, nil, fmt.Errorf("%s must have a line of names and a line of as many paths; they are %d and %d", file, len(names), len(paths))
+		return nil, nil, fmt.Errorf("%s must have a line of names and a line of as many paths; they are %d and %d", file,
+			len(names), len(paths))
 	}
 	return names, paths, nil
 }

@@ -35,8 +35,8 @@ type definition struct {
 	} `json:"spec"`
 }
 
-// describe stores what the server's definition of a custom resource says of its names and columns, once the informer has
-// found the server in this run. Without a definition, or the right to read it, there is nothing to store.
+// describe stores what the server's definition of a custom resource says of its names and columns, once the informer
+// has found the server in this run. Without a definition, or the right to read it, there is nothing to store.
 func (mb *member) describe(ctx context.Context, st *store.Store) {
 	if !isCustom(mb.resource.GroupVersionResource) {
 		return
@@ -56,11 +56,13 @@ func (mb *member) describe(ctx context.Context, st *store.Store) {
 		err = st.Describe(limited, mb.identity, info)
 	}
 	if err != nil && ctx.Err() == nil {
-		klog.FromContext(ctx).V(2).Info("No columns of its definition are stored", "resource", mb.resource.String(), "err", err)
+		klog.FromContext(ctx).V(2).Info("No columns of its definition are stored", "resource", mb.resource.String(), "err",
+			err)
 	}
 }
 
-// isCustom: a definition may be there. Kubernetes' own resources, and those that have no group with a domain, have none.
+// isCustom: a definition may be there. Kubernetes' own resources, and those that have no group with a domain, have
+// none.
 func isCustom(gvr schema.GroupVersionResource) bool {
 	return strings.Contains(gvr.Group, ".") && !scheme.Scheme.IsGroupRegistered(gvr.Group)
 }
@@ -77,7 +79,8 @@ func (c *connection) define(ctx context.Context, gvr schema.GroupVersionResource
 		return entry.ResourceInfo{}, fmt.Errorf("the definition of %s: %w", gvr.GroupResource(), err)
 	}
 	info := entry.ResourceInfo{
-		Kind: d.Spec.Names.Kind, Singular: d.Spec.Names.Singular, ShortNames: d.Spec.Names.ShortNames, Namespaced: d.Spec.Scope == "Namespaced",
+		Kind: d.Spec.Names.Kind, Singular: d.Spec.Names.Singular, ShortNames: d.Spec.Names.ShortNames,
+		Namespaced: d.Spec.Scope == "Namespaced",
 		Categories: append([]string{}, d.Spec.Names.Categories...), Columns: []entry.Column{},
 	}
 	for _, v := range d.Spec.Versions {

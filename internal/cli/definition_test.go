@@ -17,13 +17,15 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
+	Resource: "customresourcedefinitions"}
 
 // startWithWidgets starts a server that has widgets, and serves definitions.
 func startWithWidgets(t *testing.T) *fakeapi.Server {
 	t.Helper()
 	server := fakeapi.New(fakeapi.Options{Resources: []fakeapi.Resource{
-		{GroupVersionResource: widgets.GroupVersionResource, Kind: "Widget", Singular: "widget", ShortNames: []string{"wd"}, Namespaced: true},
+		{GroupVersionResource: widgets.GroupVersionResource, Kind: "Widget", Singular: "widget", ShortNames: []string{"wd"},
+			Namespaced: true},
 		{GroupVersionResource: definitions, Kind: "CustomResourceDefinition", Singular: "customresourcedefinition"},
 	}})
 	if err := server.Start(); err != nil {
@@ -35,13 +37,16 @@ func startWithWidgets(t *testing.T) *fakeapi.Server {
 
 func widgetDefinition() *unstructured.Unstructured {
 	column := func(name, path string) map[string]any {
-		return map[string]any{"name": name, "type": "string", "jsonPath": path, "priority": int64(1), "description": "left out"}
+		return map[string]any{"name": name, "type": "string", "jsonPath": path, "priority": int64(1),
+			"description": "left out"}
 	}
 	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": "widgets.example.com"},
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		"metadata": map[string]any{"name": "widgets.example.com"},
 		"spec": map[string]any{
 			"scope": "Namespaced",
-			"names": map[string]any{"kind": "Widget", "singular": "widget", "plural": "widgets", "shortNames": []any{"wd"}, "categories": []any{"all"}},
+			"names": map[string]any{"kind": "Widget", "singular": "widget", "plural": "widgets", "shortNames": []any{"wd"},
+				"categories": []any{"all"}},
 			"versions": []any{
 				map[string]any{"name": "v1alpha1", "additionalPrinterColumns": []any{column("Old", ".old")}},
 				map[string]any{"name": "v1beta1", "additionalPrinterColumns": []any{column("Size", ".spec.size")}},
@@ -64,7 +69,8 @@ func runWidgets(t *testing.T, server *fakeapi.Server, path string, want entry.Re
 		}
 	}()
 	pl := planner{storePath: path, config: server.Config()}
-	plan, err := pl.plan(t.Context(), nil, []wanted{{name: "widgets", representation: entry.Unstructured, residency: store.None}})
+	plan, err := pl.plan(t.Context(), nil,
+		[]wanted{{name: "widgets", representation: entry.Unstructured, residency: store.None}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,8 +105,8 @@ func runWidgets(t *testing.T, server *fakeapi.Server, path string, want entry.Re
 	}
 }
 
-// TestDefinition: names and columns of a custom resource are those of its definition, in the version that is mirrored. Without one, or without the
-// right to read it, what was known stays.
+// TestDefinition: names and columns of a custom resource are those of its definition, in the version that is mirrored.
+// Without one, or without the right to read it, what was known stays.
 func TestDefinition(t *testing.T) {
 	server := startWithWidgets(t)
 	path := filepath.Join(t.TempDir(), "s.db")
@@ -114,7 +120,8 @@ func TestDefinition(t *testing.T) {
 		Columns: []entry.Column{{Name: "Size", Type: "string", Priority: 1, JSONPath: ".spec.size"}},
 	}
 	runWidgets(t, server, path, full)
-	server.InjectFault(fakeapi.Fault{Verb: "get", Resource: "customresourcedefinitions", Status: http.StatusForbidden, Reason: "Forbidden"})
+	server.InjectFault(fakeapi.Fault{Verb: "get", Resource: "customresourcedefinitions", Status: http.StatusForbidden,
+		Reason: "Forbidden"})
 	runWidgets(t, server, path, full)
 }
 
@@ -124,14 +131,16 @@ func TestLiveSaveHasColumns(t *testing.T) {
 	if _, err := server.Create(definitions, widgetDefinition()); err != nil {
 		t.Fatal(err)
 	}
-	w := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"namespace": "a", "name": "w"}, "spec": map[string]any{"size": "enormous"}}}
+	w := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"namespace": "a", "name": "w"},
+		"spec": map[string]any{"size": "enormous"}}}
 	w.SetGroupVersionKind(widgets.GroupVersion().WithKind("Widget"))
 	if _, err := server.Create(widgets.GroupVersionResource, w); err != nil {
 		t.Fatal(err)
 	}
 	for _, resources := range [][]string{nil, {"widgets"}} {
 		path := filepath.Join(t.TempDir(), "s.larder")
-		if code, _, errs := runs(t.Context(), append([]string{"snapshot", "save", path, "--server=" + server.Config().Host}, resources...)...); code != exitOK {
+		if code, _, errs := runs(t.Context(), append([]string{"snapshot", "save", path, "--server=" + server.Config().Host},
+			resources...)...); code != exitOK {
 			t.Fatal(errs)
 		}
 		_, out, errs := runs(t.Context(), "get", "widgets", "-A", "-o", "wide", "--from", path)

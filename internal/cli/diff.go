@@ -56,7 +56,8 @@ Exits with 0 if there is no difference, 1 if there is one, and more than 1 if th
 	o.identity.add(cmd)
 	o.selects.add(cmd)
 	o.output.add(cmd, "changes", "table", "name", "patch", "json")
-	cmd.Flags().StringArrayVar(&o.ignore, "ignore", nil, "leave out the field at `PATH`, as status or spec.template.spec.containers[*].image; may be given again")
+	cmd.Flags().StringArrayVar(&o.ignore, "ignore", nil,
+		"leave out the field at `PATH`, as status or spec.template.spec.containers[*].image; may be given again")
 	cmd.Flags().BoolVar(&o.strict, "strict", false, "leave out nothing but what --ignore names")
 	return cmd
 }
@@ -103,12 +104,14 @@ func runDiff(ctx context.Context, s IO, o *diffOptions, args []string) error {
 	return nil
 }
 
-// sealedError is that of what was asked for and not compared, since it is sealed in one of the files and no key was given.
+// sealedError is that of what was asked for and not compared, since it is sealed in one of the files and no key was
+// given.
 func sealedError(asked snapshot.Filter, sides ...*diffSide) error {
 	for _, side := range sides {
 		if sealed := side.sealedOf(asked); len(sealed) > 0 {
 			what := names(storedResources(sealed), resource.String)
-			return withHint(fmt.Errorf("%s of %s are sealed, and were not compared: no key was given", what, side.path), "%s", nameKey(side.path, byFlag))
+			return withHint(fmt.Errorf("%s of %s are sealed, and were not compared: no key was given", what, side.path), "%s",
+				nameKey(side.path, byFlag))
 		}
 	}
 	return nil
@@ -154,7 +157,9 @@ func compareError(err error) error {
 	return err
 }
 
-func (o *diffOptions) compare(ctx context.Context, s IO, a, b *diffSide, filter snapshot.Filter) (snapshot.DiffReport, error) {
+func (o *diffOptions) compare(
+	ctx context.Context, s IO, a, b *diffSide, filter snapshot.Filter,
+) (snapshot.DiffReport, error) {
 	for _, c := range slices.Concat(a.sealedOf(filter), b.sealedOf(filter)) {
 		a.skipped, b.skipped = append(a.skipped, c.GVR()), append(b.skipped, c.GVR())
 	}

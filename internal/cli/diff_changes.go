@@ -31,7 +31,7 @@ func (p *diffChanges) change(c snapshot.Change) error {
 	case c.Kind == snapshot.Added, c.Kind == snapshot.Removed:
 		return nil
 	case c.Before == nil || c.After == nil:
-		return p.line("", "  ", "of a type that this program does not know: what changed can not be told")
+		return p.line("", "  ", "of a type that this program does not know: what changed cannot be told")
 	}
 	fields := compareFields(c.Before.Object, c.After.Object, concealedIn(c.Collection))
 	if c.Kind == snapshot.Replaced {

@@ -76,9 +76,11 @@ func TestDiffInColour(t *testing.T) {
 func TestDiffConcealsSecrets(t *testing.T) {
 	got := changesOf(t, secrets,
 		"{data: {password: b2xk, same: eA==}, metadata: {annotations: {last: old}, labels: {l: a}}}",
-		"{data: {password: bmV3, same: eA==, more: bmV3}, metadata: {annotations: {last: new}, labels: {l: b}}, stringData: {t: new}}", false)
+		"{data: {password: bmV3, same: eA==, more: bmV3}, metadata: {annotations: {last: new}, labels: {l: b}}, "+
+			"stringData: {t: new}}", false)
 	want := "changed secrets a/x\n  data\n    + more: ***\n    - password: ***\n    + password: ***\n" +
-		"  metadata.annotations\n    - last: ***\n    + last: ***\n  metadata.labels\n    - l: a\n    + l: b\n  + stringData: ***\n"
+		"  metadata.annotations\n    - last: ***\n    + last: ***\n  metadata.labels\n    - l: a\n    + l: b\n  + " +
+		"stringData: ***\n"
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
@@ -87,11 +89,15 @@ func TestDiffConcealsSecrets(t *testing.T) {
 // TestDiffConcealsWhatIsSealed: the fields are named, and nothing of what they hold is shown.
 func TestDiffConcealsWhatIsSealed(t *testing.T) {
 	for _, sealed := range []bool{false, true} {
-		conceals := concealedIn(snapshot.Collection{Identity: entry.Identity{GroupVersionResource: pods.GroupVersionResource}, Sealed: sealed})
-		got := compareFields(map[string]any{"spec": map[string]any{"a": "old", "l": []any{"old"}}}, map[string]any{"spec": map[string]any{"a": "new", "l": []any{"new"}}}, conceals)
-		want := []fieldChange{{"spec", []string{"a: old"}, []string{"a: new"}}, {"spec.l", []string{"- old"}, []string{"- new"}}}
+		conceals := concealedIn(snapshot.Collection{Identity: entry.Identity{GroupVersionResource: pods.GroupVersionResource},
+			Sealed: sealed})
+		got := compareFields(map[string]any{"spec": map[string]any{"a": "old", "l": []any{"old"}}},
+			map[string]any{"spec": map[string]any{"a": "new", "l": []any{"new"}}}, conceals)
+		want := []fieldChange{{"spec", []string{"a: old"}, []string{"a: new"}},
+			{"spec.l", []string{"- old"}, []string{"- new"}}}
 		if sealed {
-			want = []fieldChange{{"spec", []string{"a: ***"}, []string{"a: ***"}}, {"spec", []string{"l: ***"}, []string{"l: ***"}}}
+			want = []fieldChange{{"spec", []string{"a: ***"}, []string{"a: ***"}},
+				{"spec", []string{"l: ***"}, []string{"l: ***"}}}
 		}
 		if d := cmp.Diff(want, got, cmp.AllowUnexported(fieldChange{})); d != "" {
 			t.Errorf("sealed %t: %s", sealed, d)
@@ -112,7 +118,8 @@ func changesOf(t *testing.T, r resource, before, after string, colours bool) str
 	var out bytes.Buffer
 	err := (&diffChanges{w: &out, colours: colours}).change(snapshot.Change{
 		Kind: snapshot.Changed, Key: "a/x", Before: parse(before), After: parse(after),
-		Collection: snapshot.Collection{Identity: entry.Identity{GroupVersionResource: r.GroupVersionResource}, Resource: r.ResourceInfo},
+		Collection: snapshot.Collection{Identity: entry.Identity{GroupVersionResource: r.GroupVersionResource},
+			Resource: r.ResourceInfo},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -21,7 +21,8 @@ type diffPrinter interface {
 	finish(r snapshot.DiffReport) error
 }
 
-// gaps returns which of A and B have an incomplete collection of a resource: what they do not have of it may be missing for that alone.
+// gaps returns which of A and B have an incomplete collection of a resource: what they do not have of it may be missing
+// for that alone.
 type gaps func(entry.Identity) []string
 
 func newDiffPrinter(w io.Writer, format string, colours bool, gaps gaps) diffPrinter {
@@ -46,7 +47,8 @@ func nameOf(c snapshot.Collection) string {
 // scopeOfID is the scope of a collection.
 func scopeOfID(id entry.Identity) string {
 	return scope(source.Collection{
-		Namespace: id.Namespace, LabelSelector: id.LabelSelector, FieldSelector: id.FieldSelector, ShardSelector: id.ShardSelector,
+		Namespace: id.Namespace, LabelSelector: id.LabelSelector, FieldSelector: id.FieldSelector,
+		ShardSelector: id.ShardSelector,
 	})
 }
 
@@ -178,7 +180,8 @@ func (p *diffLines) finish(r snapshot.DiffReport) error {
 	return nil
 }
 
-// patchOf is the patch of a change; nil if there is none. Values of Secrets, and of whatever else a store seals, are left out.
+// patchOf is the patch of a change; nil if there is none. Values of Secrets, and of whatever else a store seals, are
+// left out.
 func patchOf(c snapshot.Change) (any, error) {
 	if c.Patch == nil {
 		return nil, nil
@@ -200,7 +203,8 @@ func patchOf(c snapshot.Change) (any, error) {
 // hidden stands for a value that is not shown.
 const hidden = "***"
 
-// hide replaces what of a Secret's patch may be secret: data, and annotations, of which one may hold the data once more.
+// hide replaces what of a Secret's patch may be secret: data, and annotations, of which one may hold the data once
+// more.
 func hide(patch map[string]any) {
 	for _, field := range []string{"data", "stringData"} {
 		hideValues(patch, field)
@@ -251,7 +255,8 @@ type diffChange struct {
 	Resource  string              `json:"resource"`
 	Namespace string              `json:"namespace,omitempty"`
 	Name      string              `json:"name"`
-	// Incomplete are A and B, those of them that have an incomplete collection of the resource: what was added or removed may only be missing there.
+	// Incomplete are A and B, those of them that have an incomplete collection of the resource: what was added or removed
+	// may only be missing there.
 	Incomplete []string `json:"incomplete,omitempty"`
 	Patch      any      `json:"patch,omitempty"`
 }
@@ -275,7 +280,8 @@ func (p *diffJSON) change(c snapshot.Change) error {
 		return err
 	}
 	id := c.Collection.Identity
-	one := diffChange{Change: c.Kind, Group: id.Group, Version: id.Version, Resource: id.Resource, Incomplete: p.gaps(id), Patch: patch}
+	one := diffChange{Change: c.Kind, Group: id.Group, Version: id.Version, Resource: id.Resource, Incomplete: p.gaps(id),
+		Patch: patch}
 	var ok bool
 	if one.Namespace, one.Name, ok = strings.Cut(c.Key, "/"); !ok {
 		one.Namespace, one.Name = "", c.Key
@@ -294,7 +300,8 @@ func (p *diffJSON) change(c snapshot.Change) error {
 }
 
 func (p *diffJSON) finish(r snapshot.DiffReport) error {
-	sum := diffSummary{Added: r.Added, Removed: r.Removed, Changed: r.Changed, Replaced: r.Replaced, Same: r.Same, OnlyInA: []string{}, OnlyInB: []string{}}
+	sum := diffSummary{Added: r.Added, Removed: r.Removed, Changed: r.Changed, Replaced: r.Replaced, Same: r.Same,
+		OnlyInA: []string{}, OnlyInB: []string{}}
 	for _, c := range r.OnlyInA {
 		sum.OnlyInA = append(sum.OnlyInA, c.Identity.String())
 	}

@@ -24,9 +24,10 @@ type diffSide struct {
 	status     source.Status
 	// covers is what the snapshot was told to take of the objects when it was made; what is outside of it is not missing.
 	covers snapshot.Filter
-	// sealed are those of the collections that have objects which can not be read for want of a key.
+	// sealed are those of the collections that have objects which cannot be read for want of a key.
 	sealed []source.Collection
-	// skipped are the resources of which nothing is compared: what is sealed in one of the two files, and asked for, so that sealedError says it.
+	// skipped are the resources of which nothing is compared: what is sealed in one of the two files, and asked for, so
+	// that sealedError says it.
 	skipped []schema.GroupVersionResource
 }
 
@@ -102,7 +103,8 @@ func tellParts(s IO, a, b *diffSide, r snapshot.DiffReport, asked snapshot.Filte
 		if scopeOfID(o.Scope) == "namespace "+strings.Join(asked.Namespaces, ", ") {
 			continue
 		}
-		fmt.Fprintf(s.Err, "note: %s: compared is what both have: %s (A has %s, B %s)\n", nameOf(o.B), scopeOfID(o.Scope), scopeOfID(o.A.Identity), scopeOfID(o.B.Identity))
+		fmt.Fprintf(s.Err, "note: %s: compared is what both have: %s (A has %s, B %s)\n", nameOf(o.B), scopeOfID(o.Scope),
+			scopeOfID(o.A.Identity), scopeOfID(o.B.Identity))
 	}
 	a.tellPart(s, b, asked)
 	b.tellPart(s, a, asked)
@@ -126,14 +128,16 @@ func (d *diffSide) tellPart(s IO, other *diffSide, asked snapshot.Filter) {
 // gap is the file's name if it has an incomplete collection of the resource.
 func (d *diffSide) gap(id entry.Identity) []string {
 	for _, c := range d.status.Collections {
-		if c.GVR() == id.GroupVersionResource && (id.Namespace == "" || c.Namespace == "" || c.Namespace == id.Namespace) && missesObjects(c) {
+		if c.GVR() == id.GroupVersionResource && (id.Namespace == "" || c.Namespace == "" || c.Namespace == id.Namespace) &&
+			missesObjects(c) {
 			return []string{d.name}
 		}
 	}
 	return nil
 }
 
-// missesObjects says whether a collection is incomplete. One that is to be listed for what was redacted alone has all objects.
+// missesObjects says whether a collection is incomplete. One that is to be listed for what was redacted alone has all
+// objects.
 func missesObjects(c source.Collection) bool {
 	return !c.Complete && !strings.HasPrefix(c.MustRelist, relistRedacted)
 }

@@ -25,14 +25,14 @@ type offers struct {
 	// all resources, in the order in which an ambiguous name is decided: as the server
 	// orders its groups, the preferred version of each first.
 	all []resource
-	// unwatchable ones can not be mirrored.
+	// unwatchable ones cannot be mirrored.
 	unwatchable map[schema.GroupVersionResource]bool
 	// failed is why some groups are missing; nil if none is.
 	failed error
 }
 
-// discover asks the server. It fails if the server can not be reached, not
-// if some of its groups can not.
+// discover asks the server. It fails if the server cannot be reached, not
+// if some of its groups cannot.
 func discover(ctx context.Context, config *rest.Config) (offers, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
@@ -116,7 +116,8 @@ func newResolver(storePath string, infos []store.Info, discover func(context.Con
 			stored = append(stored, c)
 		}
 	}
-	return &resolver{storePath: storePath, stored: storedResources(stored), guessed: storedResources(guessed), discover: discover}
+	return &resolver{storePath: storePath, stored: storedResources(stored), guessed: storedResources(guessed),
+		discover: discover}
 }
 
 // resolve returns the resource that arg names, or those of the category that it names.
@@ -143,7 +144,7 @@ func (r *resolver) resolve(ctx context.Context, arg string) ([]resource, error) 
 		}
 		return nil, withHint(err, "kubectl api-resources lists what it has")
 	case r.offers.unwatchable[found[0].GroupVersionResource]:
-		return nil, fmt.Errorf("%s can not be mirrored: the server does not let it be listed and watched", found[0])
+		return nil, fmt.Errorf("%s cannot be mirrored: the server does not let it be listed and watched", found[0])
 	}
 	return found[:1], nil
 }
@@ -156,7 +157,8 @@ func (r *resolver) wanted(ctx context.Context, w wanted) ([]resource, error) {
 	all := slices.DeleteFunc(slices.Clone(r.stored), func(s resource) bool { return s.Kind == "" })
 	switch err := r.ask(ctx); {
 	case err == nil && r.offers.failed != nil:
-		return nil, withHint(fmt.Errorf("the server does not list all of its resources: %w", r.offers.failed), "name those that you want in the place of --all")
+		return nil, withHint(fmt.Errorf("the server does not list all of its resources: %w", r.offers.failed),
+			"name those that you want in the place of --all")
 	case err == nil:
 		all = r.offers.everything(len(w.namespaces) > 0)
 	case len(all) == 0:
@@ -165,10 +167,12 @@ func (r *resolver) wanted(ctx context.Context, w wanted) ([]resource, error) {
 	for _, name := range w.but {
 		matched := append(matchResource(name, all), inCategory(name, all)...)
 		if len(matched) == 0 && r.offers != nil && len(matchResource(name, r.offers.all)) == 0 {
-			return nil, withHint(fmt.Errorf("--exclude: the server has no resource %q", name), "kubectl api-resources lists what it has")
+			return nil, withHint(fmt.Errorf("--exclude: the server has no resource %q", name),
+				"kubectl api-resources lists what it has")
 		}
 		all = slices.DeleteFunc(all, func(a resource) bool {
-			return slices.ContainsFunc(matched, func(m resource) bool { return m.GroupVersionResource == a.GroupVersionResource })
+			return slices.ContainsFunc(matched,
+				func(m resource) bool { return m.GroupVersionResource == a.GroupVersionResource })
 		})
 	}
 	return all, nil
@@ -177,7 +181,8 @@ func (r *resolver) wanted(ctx context.Context, w wanted) ([]resource, error) {
 // asked reports whether the server has told what it has. If it has, an error of resolve is one of the argument.
 func (r *resolver) asked() bool { return r.offers != nil }
 
-// ask asks the server, once: over a link that loses what is sent each try takes all of its time, and meanwhile nothing is served.
+// ask asks the server, once: over a link that loses what is sent each try takes all of its time, and meanwhile nothing
+// is served.
 func (r *resolver) ask(ctx context.Context) error {
 	if r.offers != nil || r.failed != nil {
 		return r.failed
@@ -210,7 +215,8 @@ func (r *resolver) offline(arg string, known, stored []resource, err error) ([]r
 	if members := inCategory(arg, known); len(stored) == 0 && len(members) > 0 {
 		return members, nil
 	}
-	if len(stored) == 0 && len(matchResource(arg, []resource{secrets})) > 0 { // of which nothing is ever stored, unless it is asked for
+	if len(stored) == 0 && len(matchResource(arg, []resource{secrets})) > 0 {
+		// of which nothing is ever stored, unless it is asked for
 		return []resource{secrets}, nil
 	}
 	return nil, r.unreachable(arg, stored, err)
@@ -247,7 +253,8 @@ func (o *offers) inCategory(name string) []resource {
 func (r *resolver) unreachable(arg string, stored []resource, err error) error {
 	if len(stored) > 1 {
 		return withHint(
-			fmt.Errorf("%q is ambiguous: %s stores %s, and the API server could not be asked: %w", arg, r.storePath, names(stored, resource.full), err),
+			fmt.Errorf("%q is ambiguous: %s stores %s, and the API server could not be asked: %w", arg, r.storePath,
+				names(stored, resource.full), err),
 			"say which, as in: larder sync %s", stored[0].full())
 	}
 	return serverError(err, fmt.Sprintf(", and nothing is stored of %q in %s yet", arg, r.storePath))

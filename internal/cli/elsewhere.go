@@ -14,8 +14,8 @@ import (
 // mostElsewhere is how many other namespaces a hint names.
 const mostElsewhere = 3
 
-// elsewhere returns a few of the namespaces, other than the one that was asked for, in which an answer has objects; with
-// a name, objects of that name. It looks at no more than mostNames objects of each collection: it is for a hint.
+// elsewhere returns a few of the namespaces, other than the one that was asked for, in which an answer has objects;
+// with a name, objects of that name. It looks at no more than mostNames objects of each collection: it is for a hint.
 func (o *getOptions) elsewhere(ctx context.Context, src source.Source, a answer, name string) []string {
 	if !a.resource.Namespaced || o.all {
 		return nil
@@ -27,7 +27,7 @@ func (o *getOptions) elsewhere(ctx context.Context, src source.Source, a answer,
 			q.Fields = "metadata.name=" + name
 		}
 		n := 0
-		_ = src.Objects(ctx, q, func(u *unstructured.Unstructured) error { // what can not be read is no hint
+		_ = src.Objects(ctx, q, func(u *unstructured.Unstructured) error { // what cannot be read is no hint
 			if ns := u.GetNamespace(); !slices.Contains(found, ns) {
 				found = append(found, ns)
 			}

@@ -11,9 +11,10 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// overlaps decides where an object comes from that several collections of its resource may have. A collection that has whole objects, and all of them, of its
-// namespaces is believed: what another one has there besides is gone, or older. Of several such the one that was heard of last is. Elsewhere an object comes
-// from the collection that is exported first.
+// overlaps decides where an object comes from that several collections of its resource may have. A collection that has
+// whole objects, and all of them, of its namespaces is believed: what another one has there besides is gone, or older.
+// Of several such the one that was heard of last is. Elsewhere an object comes from the collection that is exported
+// first.
 //
 // Collections come in the order of exportedFirst, and each is asked for with takes before its records are.
 type overlaps struct {
@@ -44,7 +45,8 @@ func exportedFirst(a, b snapshot.Collection) int {
 		}
 		return 1
 	}
-	return cmp.Or(cmp.Compare(nameOf(a), nameOf(b)), cmp.Compare(rank(a), rank(b)), b.LastContact.Compare(a.LastContact), cmp.Compare(a.Identity.String(), b.Identity.String()))
+	return cmp.Or(cmp.Compare(nameOf(a), nameOf(b)), cmp.Compare(rank(a), rank(b)), b.LastContact.Compare(a.LastContact),
+		cmp.Compare(a.Identity.String(), b.Identity.String()))
 }
 
 // takes reports whether anything is to be taken of c.
@@ -52,7 +54,8 @@ func (o *overlaps) takes(c snapshot.Collection) bool {
 	if r := c.Identity.GroupResource(); o.exported == nil || r != o.resource {
 		o.resource, o.whole, o.unread, o.exported = r, nil, map[string]bool{}, map[string]bool{}
 	}
-	if len(o.unread) > 0 || !slices.Contains(o.whole, "") && (c.Identity.Namespace == "" || !slices.Contains(o.whole, c.Identity.Namespace)) {
+	if len(o.unread) > 0 || !slices.Contains(o.whole, "") &&
+		(c.Identity.Namespace == "" || !slices.Contains(o.whole, c.Identity.Namespace)) {
 		return true
 	}
 	if o.superseded == nil {

@@ -19,8 +19,10 @@ import (
 // widgetsOf is a collection of widgets that was heard of so many hours ago.
 func widgetsOf(hours int, change func(*snapshot.Collection), keys ...string) written {
 	c := snapshot.Collection{
-		Identity: entry.Identity{GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, Representation: entry.Unstructured},
-		Resource: entry.ResourceInfo{Kind: "Widget", Singular: "widget", Namespaced: true}, ResourceVersion: "7", Complete: true,
+		Identity: entry.Identity{GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1",
+			Resource: "widgets"}, Representation: entry.Unstructured},
+		Resource: entry.ResourceInfo{Kind: "Widget", Singular: "widget", Namespaced: true}, ResourceVersion: "7",
+		Complete:    true,
 		LastContact: time.Now().Add(-time.Duration(hours) * time.Hour),
 	}
 	if change != nil {
@@ -47,26 +49,37 @@ func TestExportOfOverlappingCollections(t *testing.T) {
 		want string // the objects, and the scope of the collection that each is of
 		note string // the only one
 	}{
-		"all after a namespace": {all: []written{widgetsOf(9, inWeb, "web/gone", "web/x"), widgetsOf(1, nil, "db/x", "web/x")}, want: "db/x:all web/x:all"},
-		"a namespace after all": {all: []written{widgetsOf(1, inWeb, "web/x"), widgetsOf(9, nil, "db/x", "web/gone", "web/x")}, want: "db/x:all web/x:namespace web"},
+		"all after a namespace": {all: []written{widgetsOf(9, inWeb, "web/gone", "web/x"),
+			widgetsOf(1, nil, "db/x", "web/x")}, want: "db/x:all web/x:all"},
+		"a namespace after all": {all: []written{widgetsOf(1, inWeb, "web/x"),
+			widgetsOf(9, nil, "db/x", "web/gone", "web/x")}, want: "db/x:all web/x:namespace web"},
 		"two namespaces, and a part of all": {
-			all:  []written{widgetsOf(9, inWeb, "web/x"), widgetsOf(9, inDB, "db/x"), widgetsOf(1, unfinished, "db/gone", "n/x", "web/x")},
-			want: "db/x:namespace db n/x:all web/x:namespace web", note: "note: FILE, widgets.example.com: the first list has not been finished",
+			all: []written{widgetsOf(9, inWeb, "web/x"), widgetsOf(9, inDB, "db/x"),
+				widgetsOf(1, unfinished, "db/gone", "n/x", "web/x")},
+			want: "db/x:namespace db n/x:all web/x:namespace web",
+			note: "note: FILE, widgets.example.com: the first list has not been finished",
 		},
-		"unfinished, of what is there whole": {all: []written{widgetsOf(8, nil, "web/x"), widgetsOf(9, inWeb, "web/x"), widgetsOf(20, func(c *snapshot.Collection) { inWeb(c); labelled(c); unfinished(c) }, "web/gone")},
+		"unfinished, of what is there whole": {all: []written{widgetsOf(8, nil, "web/x"), widgetsOf(9, inWeb, "web/x"),
+			widgetsOf(20, func(c *snapshot.Collection) { inWeb(c); labelled(c); unfinished(c) }, "web/gone")},
 			want: "web/x:all"},
 		"selectors and shards before all": {
-			all:  []written{widgetsOf(9, labelled, "web/gone", "web/x"), widgetsOf(9, byField, "web/gone", "web/x"), widgetsOf(9, sharded, "web/gone"), widgetsOf(1, nil, "web/x")},
+			all: []written{widgetsOf(9, labelled, "web/gone", "web/x"), widgetsOf(9, byField, "web/gone", "web/x"),
+				widgetsOf(9, sharded, "web/gone"), widgetsOf(1, nil, "web/x")},
 			want: "web/x:all",
 		},
-		"a selector after all": {all: []written{widgetsOf(1, labelled, "web/new", "web/x"), widgetsOf(9, nil, "web/x")}, want: "web/x:all",
+		"a selector after all": {all: []written{widgetsOf(1, labelled, "web/new", "web/x"), widgetsOf(9, nil, "web/x")},
+			want: "web/x:all",
 			note: "note: not exported: widgets.example.com (-l a=b): newer, but a part of what is exported"},
-		"selectors alone: the newest":   {all: []written{widgetsOf(9, labelled, "web/x", "web/y"), widgetsOf(1, byField, "web/x")}, want: "web/x:--field-selector metadata.name=x web/y:-l a=b"},
-		"metadata before whole objects": {all: []written{widgetsOf(9, metadata), widgetsOf(1, nil, "web/x")}, want: "web/x:all"},
-		"an older version":              {all: []written{widgetsOf(9, older, "web/gone", "web/x"), widgetsOf(1, nil, "web/x")}, want: "web/x:all"},
-		"what can not be decoded comes from elsewhere": {
+		"selectors alone: the newest": {all: []written{widgetsOf(9, labelled, "web/x", "web/y"),
+			widgetsOf(1, byField, "web/x")}, want: "web/x:--field-selector metadata.name=x web/y:-l a=b"},
+		"metadata before whole objects": {all: []written{widgetsOf(9, metadata), widgetsOf(1, nil, "web/x")},
+			want: "web/x:all"},
+		"an older version": {all: []written{widgetsOf(9, older, "web/gone", "web/x"),
+			widgetsOf(1, nil, "web/x")}, want: "web/x:all"},
+		"what cannot be decoded comes from elsewhere": {
 			all:  []written{widgetsOf(1, typed, "web/x"), widgetsOf(9, nil, "web/gone", "web/x")},
-			want: "web/x:all", note: "note: not exported: 1 object of widgets.example.com, of a Go program's own type that larder can not decode",
+			want: "web/x:all",
+			note: "note: not exported: 1 object of widgets.example.com, of a Go program's own type that larder cannot decode",
 		},
 	} {
 		for _, turned := range []bool{false, true} {
@@ -83,7 +96,8 @@ func TestExportOfOverlappingCollections(t *testing.T) {
 					note = strings.Replace(tc.note, "FILE", file, 1)
 				}
 				n := len(strings.Split(tc.want, "/")) - 1
-				code, out, errs := runs(t.Context(), "snapshot", "export", filepath.Join(dir, "lines"), "-o", "jsonl", "--from", file)
+				code, out, errs := runs(t.Context(), "snapshot", "export", filepath.Join(dir, "lines"), "-o", "jsonl", "--from",
+					file)
 				if code != exitOK || !strings.HasSuffix(out, ": "+countedObjects(n)+"\n") || !sameNote(errs, note) {
 					t.Errorf("lines: %d %q %q", code, out, errs)
 				}
@@ -91,7 +105,8 @@ func TestExportOfOverlappingCollections(t *testing.T) {
 					t.Errorf("lines: got %s, want %s", got, tc.want)
 				}
 				code, out, errs = runs(t.Context(), "snapshot", "export", filepath.Join(dir, "out"), "--from", file)
-				if code != exitOK || !strings.Contains(out, fmt.Sprintf(": %s: %d written,", counted(n, "file"), n)) || !sameNote(errs, note) {
+				if code != exitOK || !strings.Contains(out, fmt.Sprintf(": %s: %d written,", counted(n, "file"), n)) ||
+					!sameNote(errs, note) {
 					t.Errorf("files: %d %q %q", code, out, errs)
 				}
 			})

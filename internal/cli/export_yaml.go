@@ -94,7 +94,7 @@ func (y *yamlExport) object(c snapshot.Collection, object map[string]any) error 
 	}
 	text, err := toYAML(object)
 	if err != nil {
-		return fmt.Errorf("%s can not be written as YAML", path) // the reason may quote it
+		return fmt.Errorf("%s cannot be written as YAML", path) // the reason may quote it
 	}
 	if err := y.make(); err != nil {
 		return err
@@ -110,7 +110,8 @@ func nothingExported(from string) error {
 
 // unusableDir is the error of a directory that nothing can be written to.
 func unusableDir(dir string, err error) error {
-	return withHint(fmt.Errorf("no export can be made in %s: %w", dir, err), "name a directory that you may write to, or one that is not there yet")
+	return withHint(fmt.Errorf("no export can be made in %s: %w", dir, err),
+		"name a directory that you may write to, or one that is not there yet")
 }
 
 // mostConflicts is how many edited files are named.

@@ -26,11 +26,13 @@ type exporting struct {
 	// done is called when all has been read, and absent prints what src does not have; notes are printed after that.
 	done, absent func()
 	notes        []string
-	// left is how many files of earlier exports are none of this one's business, and parted how many are of what the source has a part of only.
+	// left is how many files of earlier exports are none of this one's business, and parted how many are of what the
+	// source has a part of only.
 	left, parted int
 }
 
-// exportTo is where an export goes. begin is told of each collection, then object of its objects, and unknown of those that can not be decoded.
+// exportTo is where an export goes. begin is told of each collection, then object of its objects, and unknown of those
+// that cannot be decoded.
 type exportTo interface {
 	begin(c snapshot.Collection)
 	object(c snapshot.Collection, object map[string]any) error
@@ -79,11 +81,13 @@ func isMissing(err error) bool {
 // noteNewer says of a collection that nothing is taken of that it was heard of after what is exported in its place.
 func (e *exporting) noteNewer(c snapshot.Collection, all []snapshot.Collection) {
 	newer := func(o snapshot.Collection) bool {
-		return believed(o) && o.Identity.GroupResource() == c.Identity.GroupResource() && (o.Identity.Namespace == "" || o.Identity.Namespace == c.Identity.Namespace) &&
+		return believed(o) && o.Identity.GroupResource() == c.Identity.GroupResource() &&
+			(o.Identity.Namespace == "" || o.Identity.Namespace == c.Identity.Namespace) &&
 			!o.LastContact.Before(c.LastContact)
 	}
 	if !slices.ContainsFunc(all, newer) {
-		e.notes = append(e.notes, fmt.Sprintf("%s (%s): newer, but a part of what is exported", nameOf(c), scopeOfID(c.Identity)))
+		e.notes = append(e.notes, fmt.Sprintf("%s (%s): newer, but a part of what is exported", nameOf(c),
+			scopeOfID(c.Identity)))
 	}
 }
 
@@ -95,10 +99,13 @@ func (e *exporting) tell() {
 		fmt.Fprintln(e.s.Err, "note: not exported:", note)
 	}
 	if e.parted > 0 {
-		fmt.Fprintf(e.s.Err, "note: left as they are: %s of earlier exports, of what is incomplete where this one comes from\n", counted(e.parted, "file"))
+		fmt.Fprintf(e.s.Err,
+			"note: left as they are: %s of earlier exports, of what is incomplete where this one comes from\n",
+			counted(e.parted, "file"))
 	}
 	if e.left > 0 {
-		fmt.Fprintf(e.s.Err, "note: left as they are: %s of earlier exports, of what this one does not select\n", counted(e.left, "file"))
+		fmt.Fprintf(e.s.Err, "note: left as they are: %s of earlier exports, of what this one does not select\n",
+			counted(e.left, "file"))
 	}
 }
 
@@ -109,7 +116,7 @@ func (e *exporting) leavesOut(c snapshot.Collection) string {
 	case !e.secrets && c.Confidential() != "":
 		return c.Confidential() + "; --include-secrets writes them as they are"
 	case c.Identity.Representation == entry.Metadata && !e.raw:
-		return "only their metadata is stored, which can not be applied; --raw writes it"
+		return "only their metadata is stored, which cannot be applied; --raw writes it"
 	}
 	return ""
 }
@@ -137,14 +144,16 @@ func (e *exporting) collection(ctx context.Context, c snapshot.Collection, to ex
 		return to.object(c, e.dress(u, c))
 	})
 	if err == nil && unknown > 0 {
-		e.notes = append(e.notes, fmt.Sprintf("%s of %s, of a Go program's own type that larder can not decode", countedObjects(unknown), nameOf(c)))
+		e.notes = append(e.notes, fmt.Sprintf("%s of %s, of a Go program's own type that larder cannot decode",
+			countedObjects(unknown), nameOf(c)))
 	}
 	return err
 }
 
 // set by the server, in metadata.
 var setByServer = []string{
-	"managedFields", "resourceVersion", "uid", "creationTimestamp", "generation", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds",
+	"managedFields", "resourceVersion", "uid", "creationTimestamp", "generation", "selfLink", "deletionTimestamp",
+	"deletionGracePeriodSeconds",
 }
 
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"

@@ -35,7 +35,8 @@ func TestWaitsForTheFirstList(t *testing.T) {
 		calls   int
 		says    string
 	}{
-		"it comes":                {&listing{until: 2}, []target{{resource: "po"}}, 3, "note: waiting for the first list of pods\n"},
+		"it comes": {&listing{until: 2}, []target{{resource: "po"}}, 3,
+			"note: waiting for the first list of pods\n"},
 		"it has come":             {&listing{}, []target{{resource: "pods"}}, 1, ""},
 		"something is in its way": {&listing{until: 9, trouble: "refused"}, []target{{resource: "pods"}}, 1, ""},
 		"nobody asks for it":      {&listing{until: 9}, []target{{resource: "nodes"}}, 1, ""},

@@ -74,7 +74,8 @@ func span(d time.Duration) string {
 	return s
 }
 
-// flagError is what is wrong with a command's flags. A command that there is not has none: then it is the command that is wrong.
+// flagError is what is wrong with a command's flags. A command that there is not has none: then it is the command that
+// is wrong.
 func flagError(cmd *cobra.Command, err error) error {
 	if args := cmd.Flags().Args(); cmd.HasAvailableSubCommands() && len(args) > 0 {
 		return unknownCommand(cmd, args[0])

@@ -8,8 +8,9 @@ import (
 // What a flag prints, it reads.
 func TestSpan(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		time.Second: "1s", time.Minute: "1m", 90 * time.Minute: "1h30m", 24 * time.Hour: "24h", 48 * time.Hour: "2d", 30 * 24 * time.Hour: "30d",
-		49 * time.Hour: "49h", time.Hour + time.Second: "1h0m1s", 10 * time.Minute: "10m", 100 * time.Hour: "100h",
+		time.Second: "1s", time.Minute: "1m", 90 * time.Minute: "1h30m", 24 * time.Hour: "24h", 48 * time.Hour: "2d",
+		30 * 24 * time.Hour: "30d",
+		49 * time.Hour:      "49h", time.Hour + time.Second: "1h0m1s", 10 * time.Minute: "10m", 100 * time.Hour: "100h",
 	} {
 		var back ageValue
 		if got := span(d); got != want || back.Set(got) != nil || time.Duration(back) != d || back.String() != want {

@@ -19,7 +19,8 @@ type fromFlag struct {
 }
 
 func (f *fromFlag) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.path, "from", "", "the `FILE` to read: a store, also while larder sync holds it, or a snapshot (required, or "+storeVariable+")")
+	cmd.Flags().StringVar(&f.path, "from", "",
+		"the `FILE` to read: a store, also while larder sync holds it, or a snapshot (required, or "+storeVariable+")")
 	f.identityFlag.add(cmd)
 }
 
@@ -35,7 +36,8 @@ func (f *fromFlag) open(ctx context.Context, s IO) (source.Source, error) {
 	return f.openPath(ctx, s, f.path)
 }
 
-// identityFlag is --identity, and with it --key-file: what opens what is encrypted. A passphrase is not a flag: others would see it.
+// identityFlag is --identity, and with it --key-file: what opens what is encrypted. A passphrase is not a flag: others
+// would see it.
 type identityFlag struct {
 	files []string
 	key   keyFlag
@@ -44,9 +46,11 @@ type identityFlag struct {
 }
 
 func (f *identityFlag) add(cmd *cobra.Command) {
-	f.key.addAs(cmd, "the `FILE` of the keys that open what is sealed in a store. Default is what "+keyVariable+" holds; without keys names can be read, and what is not sealed")
+	f.key.addAs(cmd, "the `FILE` of the keys that open what is sealed in a store. Default is what "+keyVariable+
+		" holds; without keys names can be read, and what is not sealed")
 	cmd.Flags().StringArrayVar(&f.files, "identity", nil,
-		"a `FILE` of age identities or an ssh key that decrypts a snapshot; may be given again. A passphrase is asked for, or taken from "+passphraseVariable)
+		"a `FILE` of age identities or an ssh key that decrypts a snapshot; may be given again. A passphrase is asked "+
+			"for, or taken from "+passphraseVariable)
 }
 
 // identities reads the files. A passphrase is asked for when a snapshot needs it, not before.
@@ -58,7 +62,8 @@ func (f *identityFlag) identities(s IO) ([]age.Identity, error) {
 	for _, file := range f.files {
 		ids, err := snapshot.ReadIdentities(file)
 		if err != nil {
-			return nil, usageError{withHint(fmt.Errorf("--identity: %w", err), "age-keygen makes such a file; name the one whose public key the snapshot was encrypted to")}
+			return nil, usageError{withHint(fmt.Errorf("--identity: %w", err),
+				"age-keygen makes such a file; name the one whose public key the snapshot was encrypted to")}
 		}
 		all = append(all, ids...)
 	}
@@ -93,9 +98,11 @@ func (f *identityFlag) openError(path string, err error) error {
 	case errors.As(err, &passphrase):
 		return passphrase.error
 	case errors.Is(err, snapshot.ErrIdentity) && len(f.files) == 0:
-		return withHint(fmt.Errorf("%s is encrypted to public keys, and no identity was given", path), "name the file of a secret key with --identity")
+		return withHint(fmt.Errorf("%s is encrypted to public keys, and no identity was given", path),
+			"name the file of a secret key with --identity")
 	case errors.Is(err, snapshot.ErrIdentity):
-		return withHint(fmt.Errorf("%s can not be decrypted with the identities that were given", path), "name the file of the secret key that it was encrypted to with --identity")
+		return withHint(fmt.Errorf("%s cannot be decrypted with the identities that were given", path),
+			"name the file of the secret key that it was encrypted to with --identity")
 	case errors.Is(err, snapshot.ErrDamaged):
 		return hinted{err, damagedHint(path)}
 	case errors.Is(err, snapshot.ErrNewerFormat), errors.Is(err, snapshot.ErrNotSnapshot): // which say it all
@@ -106,5 +113,6 @@ func (f *identityFlag) openError(path string, err error) error {
 
 // snapshotOnly is the error for a snapshot where a store is needed.
 func snapshotOnly(path, what string) error {
-	return withHint(fmt.Errorf("%s is a snapshot, and %s", path, what), "make a store of it with: larder snapshot restore %s --store NEW.db", path)
+	return withHint(fmt.Errorf("%s is a snapshot, and %s", path, what),
+		"make a store of it with: larder snapshot restore %s --store NEW.db", path)
 }

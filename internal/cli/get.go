@@ -56,9 +56,11 @@ boolean, custom resources' too; where an object does not have it, it is empty. N
 	}
 	o.addFlags(cmd)
 	cmd.Flags().Lookup("output").Usage += "; with -w also " + formatChanges + ", which says which fields have changed"
-	cmd.Flags().BoolVar(&o.ignoreNotFound, "ignore-not-found", false, "an object that is asked for by name and is not there is no error")
+	cmd.Flags().BoolVar(&o.ignoreNotFound, "ignore-not-found", false,
+		"an object that is asked for by name and is not there is no error")
 	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "after the objects, print what changes, as larder watch does")
-	cmd.Flags().BoolVar(&o.events, eventsFlag, false, "with -w, print what each event is, not only its object: templates and columns get {.type} and {.object}")
+	cmd.Flags().BoolVar(&o.events, eventsFlag, false,
+		"with -w, print what each event is, not only its object: templates and columns get {.type} and {.object}")
 	return cmd
 }
 
@@ -76,7 +78,8 @@ func (o *getOptions) addFlags(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&o.all, "all-namespaces", "A", false, "objects of all namespaces")
 	cmd.Flags().StringVarP(&o.selector, "selector", "l", "", "label `SELECTOR`, as in app=web,tier!=db")
 	cmd.Flags().StringVar(&o.fields, "field-selector", "", "field `SELECTOR`, as in status.phase=Running,spec.nodeName!=a")
-	cmd.Flags().StringVar(&o.collection, "collection", "", "the `ID` of the collection to read, as larder status prints it, or its beginning")
+	cmd.Flags().StringVar(&o.collection, "collection", "",
+		"the `ID` of the collection to read, as larder status prints it, or its beginning")
 	completeFlag(cmd, "namespace", o.completeNamespaces)
 	completeFlag(cmd, "collection", o.completeCollections)
 	completeFlag(cmd, "output", o.completeFormats)
@@ -199,7 +202,8 @@ func (g *getting) run(ctx context.Context, answers []answer) error {
 	return errors.Join(g.missing...)
 }
 
-// broken ends the output after an error. A JSON or YAML list that is not whole must not look so; the rows of a table are what they are.
+// broken ends the output after an error. A JSON or YAML list that is not whole must not look so; the rows of a table
+// are what they are.
 func (g *getting) broken(err error) error {
 	if g.o.print.table() {
 		err = errors.Join(err, g.printer.finish())
@@ -262,7 +266,8 @@ func (o *getOptions) queries(a answer, headOnly bool) []collectionQuery {
 	return all
 }
 
-// dress returns the object with its kind, which a typed collection does not store. It does not change u, which is shared.
+// dress returns the object with its kind, which a typed collection does not store. It does not change u, which is
+// shared.
 func dress(u *unstructured.Unstructured, c source.Collection) *unstructured.Unstructured {
 	if u.GetKind() != "" {
 		return u
@@ -273,7 +278,8 @@ func dress(u *unstructured.Unstructured, c source.Collection) *unstructured.Unst
 	return &unstructured.Unstructured{Object: object}
 }
 
-// contactEvery is within what a sync that is in contact hears the server, also if nothing changes: bookmarks come once a minute.
+// contactEvery is within what a sync that is in contact hears the server, also if nothing changes: bookmarks come once
+// a minute.
 const contactEvery = 2 * time.Minute
 
 // freshness is the line that says how old the data is.

@@ -13,7 +13,8 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// target is a resource or a category as the user calls it, and the names of the objects that are wanted; none is all of them.
+// target is a resource or a category as the user calls it, and the names of the objects that are wanted; none is all of
+// them.
 type target struct {
 	resource string
 	names    []string
@@ -27,8 +28,8 @@ type answer struct {
 	names []string
 }
 
-// parse checks the flags and takes the arguments apart, as kubectl does: resources, separated by commas, and names of objects of
-// each of them; or RESOURCE/NAME, any number of them.
+// parse checks the flags and takes the arguments apart, as kubectl does: resources, separated by commas, and names of
+// objects of each of them; or RESOURCE/NAME, any number of them.
 func (o *getOptions) parse(args []string) ([]target, error) {
 	args = o.from.leadingFile(args)
 	if err := errors.Join(o.from.check(), o.print.check()); err != nil {
@@ -59,7 +60,7 @@ func (o *getOptions) parse(args []string) ([]target, error) {
 	case named && (o.selector != "" || o.fields != ""):
 		return nil, usagef("give either names or a selector")
 	case named && o.all:
-		return nil, usagef("an object can not be asked for by name across all namespaces; use -n")
+		return nil, usagef("an object cannot be asked for by name across all namespaces; use -n")
 	case o.collection != "" && len(targets) > 1:
 		return nil, usagef("--collection is one resource's; ask for one resource at a time")
 	}
@@ -122,7 +123,8 @@ func (o *getOptions) choose(stored []source.Collection, targets []target) ([]ans
 		}
 		for _, name := range names {
 			c, err := choose(o.from.path, stored, request{
-				resource: name, namespace: o.namespace, all: o.all, selector: o.selector, fields: o.fields, collection: o.collection,
+				resource: name, namespace: o.namespace, all: o.all, selector: o.selector, fields: o.fields,
+				collection: o.collection,
 			})
 			if err != nil {
 				failed = append(failed, err)
@@ -140,7 +142,8 @@ func (o *getOptions) choose(stored []source.Collection, targets []target) ([]ans
 	return all, errors.Join(failed...)
 }
 
-// membersOf returns the full names of the stored resources of a category, in the order in which a server lists its groups; none if it is not one.
+// membersOf returns the full names of the stored resources of a category, in the order in which a server lists its
+// groups; none if it is not one.
 func membersOf(category string, stored []source.Collection) []string {
 	var members []resource
 	known := storedResources(stored)
@@ -153,7 +156,8 @@ func membersOf(category string, stored []source.Collection) []string {
 		}
 	}
 	slices.SortStableFunc(members, func(a, b resource) int {
-		return cmp.Or(cmp.Compare(rank(a.Group), rank(b.Group)), cmp.Compare(a.Group, b.Group), cmp.Compare(a.Resource, b.Resource))
+		return cmp.Or(cmp.Compare(rank(a.Group), rank(b.Group)), cmp.Compare(a.Group, b.Group),
+			cmp.Compare(a.Resource, b.Resource))
 	})
 	var all []string
 	for _, r := range members {

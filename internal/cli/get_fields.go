@@ -24,8 +24,8 @@ func (o *getOptions) fieldsIn(c source.Collection) string {
 	return o.fields
 }
 
-// noteFields says which fields none of the stored objects has. A store knows no schema, so a misspelled field can not be
-// refused as a server does: it is empty everywhere, and selects nothing, or with != everything.
+// noteFields says which fields none of the stored objects has. A store knows no schema, so a misspelled field cannot
+// be refused as a server does: it is empty everywhere, and selects nothing, or with != everything.
 func (o *getOptions) noteFields(ctx context.Context, s IO, src source.Source, chosen choice, found bool) error {
 	selector, err := fields.ParseSelector(o.fields)
 	if err != nil {
@@ -40,14 +40,17 @@ func (o *getOptions) noteFields(ctx context.Context, s IO, src source.Source, ch
 			return readError(o.from.path, err)
 		}
 		if absent {
-			fmt.Fprintf(s.Err, "note: none of the stored %s has a text, number or boolean at %q; it was taken for empty\n", chosen.resource, r.Field)
+			fmt.Fprintf(s.Err, "note: none of the stored %s has a text, number or boolean at %q; it was taken for empty\n",
+				chosen.resource, r.Field)
 		}
 	}
 	return nil
 }
 
 // absent reports whether there are objects, and none of them has the field.
-func (o *getOptions) absent(ctx context.Context, src source.Source, all []source.Collection, field string) (bool, error) {
+func (o *getOptions) absent(
+	ctx context.Context, src source.Source, all []source.Collection, field string,
+) (bool, error) {
 	with := fields.OneTermNotEqualSelector(field, "").String()
 	absent := false
 	for _, c := range all {

@@ -82,12 +82,24 @@ func TestState(t *testing.T) {
 		"stored, to be listed anew (damage)": func(c *source.Collection) { c.MustRelist = "damage" },
 		"live":                               func(c *source.Collection) { c.Live = &source.Live{Source: "live"} },
 		"offline":                            func(c *source.Collection) { c.Live = &source.Live{Source: "disk"} },
-		"offline 3m":                         func(c *source.Collection) { c.Live = &source.Live{Source: "disk", Since: now.Add(-3 * time.Minute)} },
-		"waiting":                            func(c *source.Collection) { c.Live = &source.Live{Source: "none", Since: now.Add(-3 * time.Minute)} },
-		"live, to be written anew (OpenAPIChanged)": func(c *source.Collection) { c.Live = &source.Live{Source: "live", Rewriting: "OpenAPIChanged"} },
+		"offline 3m": func(c *source.Collection) {
+			c.Live = &source.Live{Source: "disk",
+				Since: now.Add(-3 * time.Minute)}
+		},
+		"waiting": func(c *source.Collection) {
+			c.Live = &source.Live{Source: "none",
+				Since: now.Add(-3 * time.Minute)}
+		},
+		"live, to be written anew (OpenAPIChanged)": func(c *source.Collection) {
+			c.Live = &source.Live{Source: "live",
+				Rewriting: "OpenAPIChanged"}
+		},
 		"stored, typed":                func(c *source.Collection) { c.Representation = "typed" },
 		"stored, metadata, incomplete": func(c *source.Collection) { c.Representation, c.Complete = "metadata", false },
-		"live, in memory only":         func(c *source.Collection) { c.Live, c.Persistent = &source.Live{Source: "live"}, false },
+		"live, in memory only": func(c *source.Collection) {
+			c.Live, c.Persistent = &source.Live{Source: "live"},
+				false
+		},
 	} {
 		if got := state(now, stored(pods, change)); got != want {
 			t.Errorf("got %q, want %q", got, want)

@@ -44,7 +44,8 @@ func TestHelpFitsTheTerminal(t *testing.T) {
 
 func TestFitted(t *testing.T) {
 	text := "A paragraph that is\nbroken where nobody sees it, and goes on.\n\n" +
-		"  WORD   what it means, in more words than there is room for\n  larder get pods\n\nFlags:\n      --a-long-flag-and-its-VALUE   what it does\n"
+		"  WORD   what it means, in more words than there is room for\n  larder get pods\n\nFlags:\n      " +
+		"--a-long-flag-and-its-VALUE   what it does\n"
 	want := "A paragraph that is broken where nobody\nsees it, and goes on.\n\n" +
 		"  WORD   what it means, in more words\n         than there is room for\n  larder get pods\n\nFlags:\n" +
 		"      --a-long-flag-and-its-VALUE   what\n          it does\n"

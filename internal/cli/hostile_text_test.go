@@ -20,20 +20,26 @@ func TestHostileText(t *testing.T) {
 	hostile := func(c *snapshot.Collection) {
 		c.Identity.Resource += evil
 		c.Identity.LabelSelector = ""
-		c.Resource = entry.ResourceInfo{Kind: "Widget" + evil, ShortNames: []string{"wd"}, Namespaced: true, Columns: []entry.Column{{Name: "Size" + evil, Type: "string", JSONPath: ".spec.of"}}}
+		c.Resource = entry.ResourceInfo{Kind: "Widget" + evil, ShortNames: []string{"wd"}, Namespaced: true,
+			Columns: []entry.Column{{Name: "Size" + evil, Type: "string", JSONPath: ".spec.of"}}}
 		c.Complete, c.MustRelist = false, "left out"+evil
 		c.Filtered, c.Redacted = []string{"only" + evil}, []string{"values" + evil}
 	}
 	w := widgetsOf(1, hostile, "a/"+evil, "a/x")
-	writeSnapshot(t, file, snapshot.Header{Larder: "v" + evil, ServerVersion: evil, ClusterID: evil, LeftOut: []string{"secrets" + evil}}, w)
+	writeSnapshot(t, file, snapshot.Header{Larder: "v" + evil, ServerVersion: evil, ClusterID: evil,
+		LeftOut: []string{"secrets" + evil}}, w)
 	w.keys = w.keys[1:]
 	writeSnapshot(t, other, snapshot.Header{}, w)
 	for name, args := range map[string][]string{
-		"status": {"status", "--from", file}, "get": {"get", "wd", "-A", "--from", file}, "get name": {"get", "wd", "-A", "-o", "name", "--from", file},
-		"no such resource": {"get", "nope" + evil, "--from", file}, "diff": {"diff", file, other}, "diff name": {"diff", file, other, "-o", "name"},
+		"status": {"status", "--from", file}, "get": {"get", "wd", "-A", "--from", file},
+		"get name":         {"get", "wd", "-A", "-o", "name", "--from", file},
+		"no such resource": {"get", "nope" + evil, "--from", file}, "diff": {"diff", file, other},
+		"diff name":  {"diff", file, other, "-o", "name"},
 		"diff patch": {"diff", other, file, "-o", "patch"}, "nothing in the other": {"diff", file, other, "wd", "-n", "b"},
-		"export": {"snapshot", "export", filepath.Join(dir, "out"), "--from", file, "--raw"}, "no namespace": {"get", "wd", "-n", "nope" + evil, "--from", file},
-		"save": {"snapshot", "save", filepath.Join(dir, "copy.larder"), "--from", file}, "check": {"check", "--from", file},
+		"export":       {"snapshot", "export", filepath.Join(dir, "out"), "--from", file, "--raw"},
+		"no namespace": {"get", "wd", "-n", "nope" + evil, "--from", file},
+		"save":         {"snapshot", "save", filepath.Join(dir, "copy.larder"), "--from", file},
+		"check":        {"check", "--from", file},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, out, errs := runs(t.Context(), args...)
@@ -46,29 +52,33 @@ func TestHostileText(t *testing.T) {
 			}
 		})
 	}
-	if _, out, _ := runs(t.Context(), "status", "--from", file, "-o", "json"); !strings.Contains(out, `secrets\u001b]0;pwned\u0007`) {
+	if _, out, _ := runs(t.Context(), "status", "--from", file, "-o", "json"); !strings.Contains(out,
+		`secrets\u001b]0;pwned\u0007`) {
 		t.Errorf("JSON is not as it was: %q", out)
 	}
 }
 
-// TestHostileTextOnATerminal: in no format of any command does what a stranger's file says move a terminal's cursor, and what
-// is printed elsewhere is what the file has.
+// TestHostileTextOnATerminal: in no format of any command does what a stranger's file says move a terminal's cursor,
+// and what is printed elsewhere is what the file has.
 func TestHostileTextOnATerminal(t *testing.T) {
 	const evil = "\x1b]0;pwned\x07\u009b2J\u0090\x7f\r"
 	dir := t.TempDir()
 	file, other := filepath.Join(dir, "evil.larder"), filepath.Join(dir, "other.larder")
 	hostile := func(c *snapshot.Collection) {
-		c.Resource = entry.ResourceInfo{Kind: "Widget", ShortNames: []string{"wd"}, Namespaced: true, Columns: []entry.Column{{Name: "Size", Type: "string", JSONPath: ".metadata.name"}}}
+		c.Resource = entry.ResourceInfo{Kind: "Widget", ShortNames: []string{"wd"}, Namespaced: true,
+			Columns: []entry.Column{{Name: "Size", Type: "string", JSONPath: ".metadata.name"}}}
 	}
 	long := evil + strings.Repeat("ü"+evil, 1200) // several of them end within a character where a buffer does
-	writeSnapshot(t, file, snapshot.Header{Larder: evil}, widgetsOf(1, hostile, "a/"+long, "b/"+long, "c/"+long, "d/"+long))
+	writeSnapshot(t, file, snapshot.Header{Larder: evil},
+		widgetsOf(1, hostile, "a/"+long, "b/"+long, "c/"+long, "d/"+long))
 	writeSnapshot(t, other, snapshot.Header{}, widgetsOf(1, hostile, "a/x"))
 	hidden := func(r rune) bool { return r == utf8.RuneError || unicode.IsControl(r) && r != '\n' && r != '\t' }
 	for _, args := range [][]string{
 		{"get", "wd", "-A"}, {"get", "wd", "-A", "-o=wide"}, {"get", "wd", "-A", "-o=name"}, {"get", "wd", "-A", "-o=json"},
 		{"get", "wd", "-A", "-o=yaml"}, {"get", "wd", "-A", "-o=kyaml"},
 		{"get", "wd", "-A", "-o=jsonpath={.items[*].metadata.name}"}, {"get", "wd", "-A", "-o=jsonpath-as-json={.items[*]}"},
-		{"get", "wd", "-A", "-o=go-template={{range .items}}{{.metadata.name}}{{end}}"}, {"get", "wd", "-A", "-o=custom-columns=N:.metadata.name"},
+		{"get", "wd", "-A", "-o=go-template={{range .items}}{{.metadata.name}}{{end}}"},
+		{"get", "wd", "-A", "-o=custom-columns=N:.metadata.name"},
 		{"snapshot", "export", "-", "-o=jsonl"}, {"status"}, {"status", "-o=json"}, {"check"}, {"check", "-o=json"},
 	} {
 		checkTerminal(t, append(args, "--from", file), hidden)

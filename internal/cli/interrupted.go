@@ -22,7 +22,8 @@ func (e *interruptedError) Error() string {
 
 func (e *interruptedError) Unwrap() error { return e.err }
 
-// ifInterrupted returns err, or, if the command was asked to end, an error that says so, and not what failed because of it. left is how things were left.
+// ifInterrupted returns err, or, if the command was asked to end, an error that says so, and not what failed because of
+// it. left is how things were left.
 func ifInterrupted(ctx context.Context, err error, left string) error {
 	var already *interruptedError
 	if err == nil || ctx.Err() == nil || errors.As(err, &already) || errors.Is(err, errSilent) {

@@ -42,7 +42,8 @@ func aPod(t *testing.T) (host string, file func(name string) string) {
 func TestInterrupted(t *testing.T) {
 	host, file := aPod(t)
 	for _, args := range [][]string{
-		{"snapshot", "save", file("s.larder"), "pods", host}, {"snapshot", "restore", file("s.larder"), "--store", file("s.db")},
+		{"snapshot", "save", file("s.larder"), "pods", host},
+		{"snapshot", "restore", file("s.larder"), "--store", file("s.db")},
 	} {
 		if code, _, errs := runs(t.Context(), args...); code != exitOK {
 			t.Fatalf("%v: %s", args, errs)
@@ -66,19 +67,24 @@ func TestInterrupted(t *testing.T) {
 		{[]string{"snapshot", "save", file("n.larder"), "--from", file("s.db")}, "interrupted: nothing was written", 1},
 		{[]string{"snapshot", "save", file("n.larder"), "--from", file("s.larder")}, "interrupted: nothing was written", 1},
 		{[]string{"snapshot", "restore", file("s.larder"), "--store", file("n.db")}, "interrupted: no store was made", 1},
-		{[]string{"snapshot", "export", file("out"), "--from", file("s.larder")}, "interrupted: some files may be written, and none was removed; export again to go on", 1},
-		{[]string{"snapshot", "export", file("out"), "-o", "jsonl", "--from", file("s.larder")}, "interrupted: nothing was written", 1},
+		{[]string{"snapshot", "export", file("out"), "--from", file("s.larder")},
+			"interrupted: some files may be written, and none was removed; export again to go on", 1},
+		{[]string{"snapshot", "export", file("out"), "-o", "jsonl", "--from", file("s.larder")},
+			"interrupted: nothing was written", 1},
 		{[]string{"check", "--from", file("s.db")}, "interrupted: not everything was verified", 1},
-		{[]string{"check", "--against-server", "--from", file("s.db"), host}, "interrupted: not everything was compared; what was found to differ until then is repaired", 1},
+		{[]string{"check", "--against-server", "--from", file("s.db"), host},
+			"interrupted: not everything was compared; what was found to differ until then is repaired", 1},
 		// Of one that is cut in half, nobody knows yet how much of it can be read.
 		{[]string{"check", "--from", file("half.larder")}, "interrupted: not everything was verified", 1},
 		{[]string{"get", "pods", "--from", file("half.larder")}, "interrupted", 1},
-		{[]string{"snapshot", "restore", file("half.larder"), "pods", "--store", file("n.db")}, "interrupted: no store was made", 1},
+		{[]string{"snapshot", "restore", file("half.larder"), "pods", "--store", file("n.db")},
+			"interrupted: no store was made", 1},
 		{[]string{"compact", "--store", file("s.db")}, "interrupted: the file is as it was", 1},
 		{[]string{"diff", file("s.larder"), file("s.db")}, "interrupted", 3},
 	} {
 		code, out, errs := runs(ended, tc.args...)
-		if code != tc.code || out != "" || !strings.HasSuffix(errs, "error: "+tc.want+"\n") || strings.Contains(errs, "hint") {
+		if code != tc.code || out != "" || !strings.HasSuffix(errs, "error: "+tc.want+"\n") ||
+			strings.Contains(errs, "hint") {
 			t.Errorf("%s: %d %q %q", strings.Join(tc.args[:2], " "), code, out, errs)
 		}
 	}
@@ -87,7 +93,8 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// A save of a live cluster that is asked to end while it asks which cluster that is does not say that the server refuses to tell.
+// A save of a live cluster that is asked to end while it asks which cluster that is does not say that the server
+// refuses to tell.
 func TestInterruptedWhileAskingForTheCluster(t *testing.T) {
 	host, file := aPod(t)
 	to, err := url.Parse(strings.TrimPrefix(host, "--server="))
@@ -175,7 +182,7 @@ func TestInterruptedWhileReadingTheResources(t *testing.T) {
 	})
 }
 
-// An output that can not be written is one error, also if it is met again when what is left is flushed.
+// An output that cannot be written is one error, also if it is met again when what is left is flushed.
 func TestErrorsAreToldOnce(t *testing.T) {
 	server := startServer(t)
 	dir := t.TempDir()
@@ -184,7 +191,8 @@ func TestErrorsAreToldOnce(t *testing.T) {
 		for i := range 700 { // more than is written at a time
 			createPod(t, server, name, strings.Repeat("long-name-", 10)+fmt.Sprint(i), nil)
 		}
-		if code, _, errs := runs(t.Context(), "snapshot", "save", filepath.Join(dir, name+".larder"), "pods", host); code != exitOK {
+		if code, _, errs := runs(t.Context(), "snapshot", "save", filepath.Join(dir, name+".larder"), "pods",
+			host); code != exitOK {
 			t.Fatal(errs)
 		}
 	}
@@ -194,7 +202,8 @@ func TestErrorsAreToldOnce(t *testing.T) {
 		{"check", "--from", filepath.Join(dir, "a.larder")},
 	} {
 		var errs bytes.Buffer
-		if code := Run(t.Context(), args, IO{Out: fullDisk{}, Err: &errs}); code == exitOK || strings.Count(errs.String(), "full") != 1 {
+		if code := Run(t.Context(), args, IO{Out: fullDisk{}, Err: &errs}); code == exitOK ||
+			strings.Count(errs.String(), "full") != 1 {
 			t.Errorf("%s: %d %q", args[0], code, errs.String())
 		}
 	}
@@ -209,7 +218,8 @@ func TestResultsThatCanNotBePrinted(t *testing.T) {
 		{"check", "--against-server", "--from", file("s.db"), host},
 	} {
 		var errs bytes.Buffer
-		if code := Run(t.Context(), args, IO{Out: fullDisk{}, Err: &errs}); code != exitFailed || !strings.Contains(errs.String(), "error: the disk is full\n") {
+		if code := Run(t.Context(), args, IO{Out: fullDisk{}, Err: &errs}); code != exitFailed ||
+			!strings.Contains(errs.String(), "error: the disk is full\n") {
 			t.Errorf("%v: %d %q", args[:2], code, errs.String())
 		}
 	}
@@ -244,12 +254,14 @@ func TestInterruptedLiveSave(t *testing.T) {
 		dir := t.TempDir()
 		ctx, interrupt := context.WithCancel(t.Context())
 		go func() {
-			for len(server.Requests()) == 0 || verb == "list" && !slices.ContainsFunc(server.Requests(), func(r string) bool { return strings.Contains(r, "/pods") }) {
+			for len(server.Requests()) == 0 || verb == "list" &&
+				!slices.ContainsFunc(server.Requests(), func(r string) bool { return strings.Contains(r, "/pods") }) {
 				time.Sleep(time.Millisecond)
 			}
 			interrupt()
 		}()
-		code, out, errs := runs(ctx, "snapshot", "save", filepath.Join(dir, "s.larder"), "pods", "--server="+server.Config().Host)
+		code, out, errs := runs(ctx, "snapshot", "save", filepath.Join(dir, "s.larder"), "pods",
+			"--server="+server.Config().Host)
 		if code != exitFailed || out != "" || errs != "error: interrupted: nothing was written\n" {
 			t.Errorf("%s: %d %q %q", verb, code, out, errs)
 		}
@@ -285,7 +297,8 @@ func TestInterruptedPassphrase(t *testing.T) {
 			interrupt()
 			return "", ctx.Err()
 		}})
-		if code != exitFailed || out.String() != "" || !strings.HasPrefix(errs.String(), "error: interrupted") || strings.Count(errs.String(), "\n") != 1 {
+		if code != exitFailed || out.String() != "" || !strings.HasPrefix(errs.String(), "error: interrupted") ||
+			strings.Count(errs.String(), "\n") != 1 {
 			t.Errorf("%s: %d %q %q", args[0], code, out.String(), errs.String())
 		}
 	}

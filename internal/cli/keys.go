@@ -19,7 +19,8 @@ const keyVariable = "LARDER_KEY"
 const makeKey = "a key is 32 random bytes in base64: larder keygen FILE makes one"
 
 // sealUsage is what --key-file is for where a store is written.
-const sealUsage = "the `FILE` of the keys that seal Secrets in the store, the current one first. Default is what " + keyVariable + " holds; without keys nothing is sealed"
+const sealUsage = "the `FILE` of the keys that seal Secrets in the store, the current one first. Default is what " +
+	keyVariable + " holds; without keys nothing is sealed"
 
 // keyFlag is --key-file, which every command that opens a store has.
 type keyFlag struct{ file string }
@@ -54,11 +55,12 @@ func (f *keyFlag) keys() (keys seal.KeyProvider, err error) {
 	return keys, nil
 }
 
-// noteUnused says of a key that was named on the command line that the sync which holds the store has opened it with its own. The variable is not an answer
-// to this command, and may always be set.
+// noteUnused says of a key that was named on the command line that the sync which holds the store has opened it with
+// its own. The variable is not an answer to this command, and may always be set.
 func (f *keyFlag) noteUnused(s IO, path string) {
 	if f.file != "" {
-		fmt.Fprintf(s.Err, "note: the larder sync that holds %s has its own key; that of --key-file %s was not tried\n", path, f.file)
+		fmt.Fprintf(s.Err, "note: the larder sync that holds %s has its own key; that of --key-file %s was not tried\n", path,
+			f.file)
 	}
 }
 
@@ -90,16 +92,17 @@ const byFlag = "--key-file or " + keyVariable
 func keyError(path string, err error, by string) error {
 	switch {
 	case errors.Is(err, seal.ErrWrongKey):
-		return withHint(fmt.Errorf("%s: %w", path, misfit(err)), "%s, behind the new one if that is to follow it; with no key at all, what is not sealed can be read. "+
-			"If the key is lost, a larder sync into another file lists everything anew", nameKey(path, by))
+		return withHint(fmt.Errorf("%s: %w", path, misfit(err)),
+			"%s, behind the new one if that is to follow it; with no key at all, what is not sealed can be read. "+
+				"If the key is lost, a larder sync into another file lists everything anew", nameKey(path, by))
 	case errors.Is(err, seal.ErrSealed):
 		return withHint(fmt.Errorf("%s: %w", path, misfit(err)), "%s", nameKey(path, by))
 	}
 	return err
 }
 
-// misfit is what an error says of keys that do not fit, or are missing, without what it advises, which a hint does, and without where it was met: it is so of
-// all that is sealed.
+// misfit is what an error says of keys that do not fit, or are missing, without what it advises, which a hint does, and
+// without where it was met: it is so of all that is sealed.
 func misfit(err error) error {
 	for {
 		var next error

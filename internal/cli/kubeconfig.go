@@ -49,7 +49,7 @@ func clientConfig(flags *clusterFlags) (*rest.Config, error) {
 	return config, nil
 }
 
-// unusable is the error for a kubeconfig that can not be read, or does not hold together.
+// unusable is the error for a kubeconfig that cannot be read, or does not hold together.
 func unusable(err error) error {
 	return usageError{withHint(err, "name a kubeconfig with --kubeconfig or KUBECONFIG")}
 }
@@ -94,8 +94,9 @@ func namesCluster(raw clientcmdapi.Config, flags *clusterFlags) bool {
 	return raw.Clusters[name] != nil
 }
 
-// isFallback: client-go has found nothing, neither a file nor the service account of a pod, and has taken localhost:8080, where
-// a test server of long ago used to be. KUBERNETES_MASTER puts something that is meant in its place.
+// isFallback: client-go has found nothing, neither a file nor the service account of a pod, and has taken
+// localhost:8080, where a test server of long ago used to be. KUBERNETES_MASTER puts something that is meant in its
+// place.
 func isFallback(config *rest.Config) bool {
 	return config.Host == clientcmd.ClusterDefaults.Server && os.Getenv("KUBERNETES_MASTER") == ""
 }
@@ -110,7 +111,8 @@ func noCluster(raw clientcmdapi.Config, files string) error {
 	if files != "" {
 		err = fmt.Errorf("no kubeconfig was found at %s, and this is no pod of a cluster", files)
 	}
-	return usageError{withHint(err, "name the cluster with --kubeconfig FILE, the environment variable KUBECONFIG, or --server URL")}
+	return usageError{withHint(err,
+		"name the cluster with --kubeconfig FILE, the environment variable KUBECONFIG, or --server URL")}
 }
 
 // kubeconfigFiles is where the kubeconfig is looked for.

@@ -11,7 +11,8 @@ import (
 	"github.com/larder-dev/larder/internal/columns"
 )
 
-// ageOf is how long ago t was, as kubectl writes it. What is in the future, since the clock has been set back, was just now.
+// ageOf is how long ago t was, as kubectl writes it. What is in the future, since the clock has been set back, was just
+// now.
 func ageOf(now, t time.Time) string { return columns.Age(now, t) }
 
 // eachPrinter prints each object by itself.
@@ -35,7 +36,8 @@ type namePrinter struct{ eachPrinter }
 
 func (*namePrinter) headOnly() bool { return true }
 
-// copied is u for those who change it: cli-runtime's printers take managedFields out of what they are given, which is shared.
+// copied is u for those who change it: cli-runtime's printers take managedFields out of what they are given, which is
+// shared.
 func copied(u *unstructured.Unstructured) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: withMetadata(u.Object, func(map[string]any) {})}
 }
@@ -82,11 +84,13 @@ const (
 )
 
 func newJSONList(w io.Writer, keepManagedFields bool) *listPrinter {
-	return &listPrinter{w: w, keepManagedFields: keepManagedFields, item: jsonItem, head: jsonHead, between: ",\n", tail: jsonTail, none: jsonNone}
+	return &listPrinter{w: w, keepManagedFields: keepManagedFields, item: jsonItem, head: jsonHead, between: ",\n",
+		tail: jsonTail, none: jsonNone}
 }
 
 func newYAMLList(w io.Writer, keepManagedFields bool) *listPrinter {
-	return &listPrinter{w: w, keepManagedFields: keepManagedFields, item: yamlItem, head: yamlHead, tail: yamlTail, none: yamlNone}
+	return &listPrinter{w: w, keepManagedFields: keepManagedFields, item: yamlItem, head: yamlHead, tail: yamlTail,
+		none: yamlNone}
 }
 
 func jsonItem(v any) (string, error) {

@@ -27,7 +27,8 @@ func widget(namespace, name string, age time.Duration) *unstructured.Unstructure
 		"apiVersion": "example.com/v1beta1", "kind": "Widget",
 		"metadata": map[string]any{"name": name, "creationTimestamp": now.Add(-age).Format(time.RFC3339)},
 		"spec": map[string]any{
-			"text": "several\n\nlines\n  with <b>&</b> \"quotes\"\n", "trailing": "x\n\n", "n": int64(1), "f": 1.5, "nil": nil, "e": []any{},
+			"text": "several\n\nlines\n  with <b>&</b> \"quotes\"\n", "trailing": "x\n\n", "n": int64(1), "f": 1.5, "nil": nil,
+			"e":    []any{},
 			"list": []any{map[string]any{"a": "- not an item", "b": []any{[]any{"x"}}}, "# no comment"},
 		},
 	}}
@@ -136,11 +137,13 @@ func TestManagedFields(t *testing.T) {
 }
 
 func TestNamesAndTables(t *testing.T) {
-	bare := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Thing", "metadata": map[string]any{"name": "n"}}}
+	bare := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Thing",
+		"metadata": map[string]any{"name": "n"}}}
 	a, b := widget("a", "x", 90*time.Second), widget("bbbbbbbbbbb", "long-name", 50*time.Hour)
 	a.SetLabels(map[string]string{"app": "web", "example.com/tier": "1"})
 	custom := widgets
-	custom.Columns = []entry.Column{{Name: "Number", Type: "integer", JSONPath: ".spec.n"}, {Name: "Float", Type: "number", JSONPath: ".spec.f", Priority: 1}}
+	custom.Columns = []entry.Column{{Name: "Number", Type: "integer", JSONPath: ".spec.n"},
+		{Name: "Float", Type: "number", JSONPath: ".spec.f", Priority: 1}}
 	with := func(format string, change func(*printFlags)) printFlags {
 		f := withOutput(format)
 		change(&f)
@@ -150,27 +153,38 @@ func TestNamesAndTables(t *testing.T) {
 		name, got, want string
 	}{
 		{"names", printAll(t, withOutput("name"), false, false, widgets, bare, a), "thing/n\nwidget.example.com/x\n"},
-		{"one namespace", printAll(t, withOutput("table"), false, false, widgets, a, b), "NAME        AGE\nx           90s\nlong-name   2d2h\n"},
+		{"one namespace", printAll(t, withOutput("table"), false, false, widgets, a, b),
+			"NAME        AGE\nx           90s\nlong-name   2d2h\n"},
 		{"all namespaces", printAll(t, withOutput(""), false, true, widgets, a, b),
 			"NAMESPACE     NAME        AGE\na             x           90s\nbbbbbbbbbbb   long-name   2d2h\n"},
 		{"no age", printAll(t, withOutput("table"), false, false, widgets, bare), "NAME   AGE\nn      <unknown>\n"},
 		{"none", printAll(t, withOutput("table"), false, true, widgets), ""},
 		{"wide", printAll(t, withOutput("wide"), false, false, custom, a), "NAME   NUMBER   FLOAT\nx      1        1.5\n"},
 		{"not wide", printAll(t, withOutput("table"), false, false, custom, a), "NAME   NUMBER\nx      1\n"},
-		{"labels", printAll(t, with("", func(f *printFlags) { f.showLabels, f.labels = true, []string{"app", "example.com/tier"} }), false, false, widgets, a, b),
-			"NAME        AGE    APP   TIER   LABELS\nx           90s    web   1      app=web,example.com/tier=1\nlong-name   2d2h                <none>\n"},
-		{"kind, no headers", printAll(t, with("", func(f *printFlags) { f.showKind, f.noHeaders = true, true }), false, false, widgets, a, b),
+		{"labels",
+			printAll(t, with("", func(f *printFlags) { f.showLabels, f.labels = true, []string{"app", "example.com/tier"} }),
+				false, false, widgets, a, b),
+			"NAME        AGE    APP   TIER   LABELS\nx           90s    web   1      app=web,example.com/tier=1\nlong-name   " +
+				"2d2h                <none>\n"},
+		{"kind, no headers", printAll(t, with("", func(f *printFlags) { f.showKind, f.noHeaders = true, true }), false, false,
+			widgets, a, b),
 			"widget.example.com/x           90s\nwidget.example.com/long-name   2d2h\n"},
-		{"sorted", printAll(t, with("", func(f *printFlags) { f.sortBy = "metadata.namespace" }), false, true, widgets, b, a, bare),
-			"NAMESPACE     NAME        AGE\n              n           <unknown>\na             x           90s\nbbbbbbbbbbb   long-name   2d2h\n"},
-		{"sorted names", printAll(t, with("name", func(f *printFlags) { f.sortBy = "{.metadata.name}" }), false, true, widgets, a, bare, b),
+		{"sorted", printAll(t, with("", func(f *printFlags) { f.sortBy = "metadata.namespace" }), false, true, widgets, b,
+			a, bare),
+			"NAMESPACE     NAME        AGE\n              n           <unknown>\na             x           90s\nbbbbbbbbbbb  " +
+				" long-name   2d2h\n"},
+		{"sorted names", printAll(t, with("name", func(f *printFlags) { f.sortBy = "{.metadata.name}" }), false, true,
+			widgets, a, bare, b),
 			"widget.example.com/long-name\nthing/n\nwidget.example.com/x\n"},
-		{"custom columns", printAll(t, withOutput("custom-columns=N:.metadata.name,L:{.spec.list[*].a},E:.spec.none"), false, false, widgets, a, bare),
+		{"custom columns", printAll(t, withOutput("custom-columns=N:.metadata.name,L:{.spec.list[*].a},E:.spec.none"), false,
+			false, widgets, a, bare),
 			"N     L               E\nx     - not an item   <none>\nn     <none>          <none>\n"},
 		{"no custom columns", printAll(t, withOutput("custom-columns=N:.metadata.name"), false, false, widgets), "N\n"},
-		{"jsonpath of a list", printAll(t, withOutput("jsonpath={.items[*].metadata.name}"), false, false, widgets, a, b), "x long-name"},
+		{"jsonpath of a list", printAll(t, withOutput("jsonpath={.items[*].metadata.name}"), false, false, widgets, a, b),
+			"x long-name"},
 		{"jsonpath of one", printAll(t, withOutput("jsonpath={.metadata.name}"), true, false, widgets, a), "x"},
-		{"go-template", printAll(t, withOutput("go-template={{len .items}}{{.missing}}"), false, false, widgets, a, b), "2<no value>"},
+		{"go-template", printAll(t, withOutput("go-template={{len .items}}{{.missing}}"), false, false, widgets, a, b),
+			"2<no value>"},
 	} {
 		if d := cmp.Diff(tc.want, tc.got); d != "" {
 			t.Error(tc.name, d)
@@ -236,12 +250,13 @@ func TestTableHoldsBackLittle(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(out.String(), "\n")
-	if len(lines) != 3*tableSample+2 || lines[1] != "x      60m" || lines[2*tableSample+1] != "wider-than-the-column   60m" {
+	if len(lines) != 3*tableSample+2 || lines[1] != "x      60m" ||
+		lines[2*tableSample+1] != "wider-than-the-column   60m" {
 		t.Errorf("%d lines, %q, %q", len(lines), lines[1], lines[2*tableSample+1])
 	}
 }
 
-// What can not be written is an error, though cli-runtime's table printer does not say so.
+// What cannot be written is an error, though cli-runtime's table printer does not say so.
 func TestTableOfFailingWriter(t *testing.T) {
 	full := errors.New("no space")
 	f := newPrintFlags()
@@ -258,7 +273,8 @@ func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 
 func TestSize(t *testing.T) {
 	for n, want := range map[int64]string{
-		0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1536: "1.5 KiB", 999 << 10: "999.0 KiB", 1 << 20: "1.0 MiB", 1 << 30: "1.0 GiB", 5 << 40: "5.0 TiB", 5000 << 40: "5000.0 TiB",
+		0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1536: "1.5 KiB", 999 << 10: "999.0 KiB", 1 << 20: "1.0 MiB",
+		1 << 30: "1.0 GiB", 5 << 40: "5.0 TiB", 5000 << 40: "5000.0 TiB",
 	} {
 		if got := size(n); got != want {
 			t.Errorf("%d: got %s, want %s", n, got, want)

@@ -186,7 +186,7 @@ func layOut(now time.Time, all []source.Collection, columns []liveColumn, colour
 }
 
 // fit cuts the lines to the terminal, and leaves one for the cursor: a line that wraps, or
-// has scrolled out at the top, can not be redrawn.
+// has scrolled out at the top, cannot be redrawn.
 func fit(lines []string, size func() (width, height int)) []string {
 	width, height := size()
 	if most := max(2, height-1); len(lines) > most {
@@ -233,8 +233,8 @@ func trouble(l source.Live) string {
 	return strings.Join(strings.Fields(cmp.Or(l.Trouble, l.Error)), " ")
 }
 
-// troubleOf says of a server that does not answer no more than that, and why. While it is away one resource tries and the others wait for
-// that, in turns: what they say of it would never stay the same. It is empty for other errors.
+// troubleOf says of a server that does not answer no more than that, and why. While it is away one resource tries and
+// the others wait for that, in turns: what they say of it would never stay the same. It is empty for other errors.
 func troubleOf(err error) string {
 	var request *url.Error
 	if !errors.As(err, &request) {

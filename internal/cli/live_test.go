@@ -150,12 +150,14 @@ func TestFit(t *testing.T) {
 	}
 }
 
-// TestTroubleIsStable: of several resources without a server one tries, and the others wait for it, in turns. No line is written for that.
+// TestTroubleIsStable: of several resources without a server one tries, and the others wait for it, in turns. No line
+// is written for that.
 func TestTroubleIsStable(t *testing.T) {
 	refused := func(port int) error {
 		return &url.Error{Op: "Get", URL: "https://127.0.0.1:6443/api/v1/namespaces/kube-system", Err: &net.OpError{
-			Op: "read", Net: "tcp", Source: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port}, Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 6443},
-			Err: syscall.ECONNRESET,
+			Op: "read", Net: "tcp", Source: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port},
+			Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 6443},
+			Err:  syscall.ECONNRESET,
 		}}
 	}
 	var out bytes.Buffer
@@ -169,7 +171,9 @@ func TestTroubleIsStable(t *testing.T) {
 			c.Live.Error, c.Live.Trouble = err.Error(), troubleOf(err)
 		}))
 	}
-	if want := ", error: the API server does not answer: read tcp 127.0.0.1:6443: connection reset by peer\n"; strings.Count(out.String(), "\n") != 1 || !strings.HasSuffix(out.String(), want) {
+	if want :=
+		", error: the API server does not answer: read tcp 127.0.0.1:6443: connection reset by peer\n"; strings.Count(
+		out.String(), "\n") != 1 || !strings.HasSuffix(out.String(), want) {
 		t.Errorf("got %s", out.String())
 	}
 	if got := troubleOf(errors.New("forbidden")); got != "" {

@@ -25,8 +25,8 @@ func onTerminal(out, errs *bytes.Buffer, colours bool) IO {
 	return s
 }
 
-// TestLogAboveTheTable: what is well is not told beside the table, and what is not in words, with nothing of klog's. What
-// is told before there is a table is all that there is to see.
+// TestLogAboveTheTable: what is well is not told beside the table, and what is not in words, with nothing of klog's.
+// What is told before there is a table is all that there is to see.
 func TestLogAboveTheTable(t *testing.T) {
 	var out, errs bytes.Buffer
 	var libraries logr.Logger
@@ -41,7 +41,8 @@ func TestLogAboveTheTable(t *testing.T) {
 	d.note("of\x1b[2J a secret")
 	d.finish(now, mirrored(nil))
 	text := out.String()
-	for _, want := range []string{"Waiting for a process, store s.db\n", "error: It went wrong, resource pods: no^[[2J\n", "note: of^[[2J a secret\n",
+	for _, want := range []string{"Waiting for a process, store s.db\n", "error: It went wrong, resource pods: no^[[2J\n",
+		"note: of^[[2J a secret\n",
 		"\x1b[32mlive\x1b[0m"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in %q", want, text)
@@ -74,7 +75,8 @@ func TestLogIsJSON(t *testing.T) {
 		records = append(records, r)
 	}
 	if len(records) != 2 || records[0]["msg"] != "Listing" || records[0]["reason"] != "Cold" ||
-		records[1]["resource"] != "pods" || records[1]["source"] != "live" || records[1]["objects"] != 3.0 || records[1]["err"] != "refused" {
+		records[1]["resource"] != "pods" || records[1]["source"] != "live" || records[1]["objects"] != 3.0 ||
+		records[1]["err"] != "refused" {
 		t.Errorf("got %v", records)
 	}
 	if out.Len() > 0 {

@@ -107,8 +107,8 @@ func exampleOf(p planned) runtime.Object {
 	return example
 }
 
-// logQuietly logs what the watch error handler is told. What it hears is in the status, and so in the display; client-go's own
-// handler would log it at each attempt.
+// logQuietly logs what the watch error handler is told. What it hears is in the status, and so in the display;
+// client-go's own handler would log it at each attempt.
 func logQuietly(ctx context.Context, _ *cache.Reflector, err error) {
 	klog.FromContext(ctx).V(2).Info("The connection ended", "err", err)
 }
@@ -172,7 +172,8 @@ func (m *mirror) now() []*member {
 	return slices.Clone(m.members)
 }
 
-// scrub looks for damage that nobody else would meet: a mirror reads little of what it has stored. The informers repair it.
+// scrub looks for damage that nobody else would meet: a mirror reads little of what it has stored. The informers repair
+// it.
 func (m *mirror) scrub(ctx context.Context) {
 	if err := m.Scrub(ctx); err != nil && ctx.Err() == nil {
 		klog.FromContext(ctx).Error(err, "The store is damaged, and is being repaired")
@@ -251,7 +252,8 @@ func (mb *member) collection() source.Collection {
 		Source: string(st.Source), Since: st.SourceSince, Synced: st.Synced, State: string(st.Reflector.State),
 		Resumes: st.Reflector.Resumes, Lists: st.Reflector.Lists, Pages: st.Reflector.Pages, Watches: st.Reflector.Watches,
 		Relists: map[string]int{}, BytesReceived: mb.conn.received.Bytes(),
-		Pending: st.Pending, Skipped: st.Skipped, Rewriting: string(st.Rewriting), Unguarded: st.Unguarded, Incidents: incidentsOf(st.Incidents), IncidentTotals: map[string]int{},
+		Pending: st.Pending, Skipped: st.Skipped, Rewriting: string(st.Rewriting), Unguarded: st.Unguarded,
+		Incidents: incidentsOf(st.Incidents), IncidentTotals: map[string]int{},
 	}
 	for cause, n := range st.IncidentTotals {
 		live.IncidentTotals[string(cause)] = n

@@ -28,14 +28,17 @@ func mirrorUntil(t *testing.T, server *fakeapi.Server, path string, look func(*m
 }
 
 // runMirror is mirrorUntil with a residency.
-func runMirror(t *testing.T, server *fakeapi.Server, path string, residency store.Residency, look func(*mirror, *store.Store)) {
+func runMirror(
+	t *testing.T, server *fakeapi.Server, path string, residency store.Residency, look func(*mirror, *store.Store),
+) {
 	t.Helper()
 	st, err := store.Open(path, store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer st.Close()
-	mb, err := newMember(t.Context(), st, planned{resource: pods, identity: podsOf("", "", ""), conn: mustConnect(t, server.Config()), wanted: wanted{residency: residency}}, memberOptions{})
+	mb, err := newMember(t.Context(), st, planned{resource: pods, identity: podsOf("", "", ""),
+		conn: mustConnect(t, server.Config()), wanted: wanted{residency: residency}}, memberOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,8 +57,8 @@ func runMirror(t *testing.T, server *fakeapi.Server, path string, residency stor
 	}
 }
 
-// What tells clusters and schemas apart is stored, and the guard against a rewound server reads identities by metadata: a
-// page of all, or, if that is refused, those of the newest.
+// What tells clusters and schemas apart is stored, and the guard against a rewound server reads identities by metadata:
+// a page of all, or, if that is refused, those of the newest.
 func TestMirrorIsGuarded(t *testing.T) {
 	server := startServer(t)
 	createPod(t, server, "a", "x", nil)
@@ -90,7 +93,8 @@ func TestMirrorIsGuarded(t *testing.T) {
 	}
 }
 
-// What the configuration keeps in memory is answered from there, and as it is; everything else is decoded for each answer.
+// What the configuration keeps in memory is answered from there, and as it is; everything else is decoded for each
+// answer.
 func TestMirrorAnswersFromMemory(t *testing.T) {
 	server := startServer(t)
 	createPod(t, server, "a", "x", nil)
@@ -99,10 +103,11 @@ func TestMirrorAnswersFromMemory(t *testing.T) {
 			runMirror(t, server, filepath.Join(t.TempDir(), "s"), residency, func(m *mirror, _ *store.Store) {
 				var seen []*unstructured.Unstructured
 				for range 3 { // the first may bring it to memory
-					err := m.Objects(t.Context(), source.Query{Collection: m.members[0].identity.ID(), Namespace: "a", Name: "x"}, func(u *unstructured.Unstructured) error {
-						seen = append(seen, u)
-						return nil
-					})
+					err := m.Objects(t.Context(), source.Query{Collection: m.members[0].identity.ID(), Namespace: "a", Name: "x"},
+						func(u *unstructured.Unstructured) error {
+							seen = append(seen, u)
+							return nil
+						})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -217,7 +222,8 @@ func TestSyncEndsBeforeItBegins(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		var out, problems bytes.Buffer
-		code := Run(ctx, []string{"sync", "pods", "--store", path, "--server", "http://127.0.0.1:1"}, IO{Out: &out, Err: &problems})
+		code := Run(ctx, []string{"sync", "pods", "--store", path, "--server", "http://127.0.0.1:1"},
+			IO{Out: &out, Err: &problems})
 		want := "note: stopped before anything was mirrored: " + left + "\n"
 		if code != exitOK || problems.String() != want {
 			t.Errorf("exit code %d: %s", code, problems.String())

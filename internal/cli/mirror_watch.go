@@ -33,7 +33,7 @@ func (m *mirror) Watch(ctx context.Context, q source.WatchQuery, fn func(source.
 	return m.File.Watch(ctx, q, fn)
 }
 
-// keepChanges has the file keep what changes for so long; 0 is not at all. A sync that can not is still a sync.
+// keepChanges has the file keep what changes for so long; 0 is not at all. A sync that cannot is still a sync.
 func (mb *member) keepChanges(ctx context.Context, keep time.Duration) {
 	err := mb.informer.Durable().RetainChanges(ctx, keep)
 	if err != nil && !errors.Is(err, durable.ErrInMemory) {
@@ -60,8 +60,10 @@ func (mb *member) sayFreed(ctx context.Context, st *store.Store, was store.Kept,
 	if configured {
 		keep = "retention.changes: " + span(was.For) + " in the configuration"
 	}
-	klog.FromContext(ctx).Info("What an earlier sync has kept of the changes is freed: larder watch --since can not go on after them any more",
-		"resource", label(mb.collection()), "keptFor", span(was.For), "changes", was.Last-was.Oldest, "since", was.Oldest, "hint", keep+" keeps what changes from now on")
+	klog.FromContext(ctx).Info(
+		"What an earlier sync has kept of the changes is freed: larder watch --since cannot go on after them any more",
+		"resource", label(mb.collection()), "keptFor", span(was.For), "changes", was.Last-was.Oldest, "since", was.Oldest,
+		"hint", keep+" keeps what changes from now on")
 }
 
 // watches are those of one member. They end before its informer does, which waits for their handlers.

@@ -15,7 +15,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// Over a running sync the list and the events that follow it are what the server has, while it is written, whether changes are kept or not.
+// Over a running sync the list and the events that follow it are what the server has, while it is written, whether
+// changes are kept or not.
 func TestMirrorWatch(t *testing.T) {
 	for _, keep := range []time.Duration{0, time.Hour} {
 		for _, selector := range []string{"", "n=1"} {
@@ -91,7 +92,8 @@ func TestMirrorEndsItsWatches(t *testing.T) {
 	if err := <-ended; !errors.Is(err, source.ErrStopping) {
 		t.Errorf("it ended with %v", err)
 	}
-	if err := m.Watch(context.Background(), q, func(source.Event) error { return nil }); !errors.Is(err, source.ErrStopping) {
+	if err := m.Watch(context.Background(), q, func(source.Event) error { return nil }); !errors.Is(err,
+		source.ErrStopping) {
 		t.Errorf("one that comes afterwards: %v", err)
 	}
 }
@@ -129,8 +131,10 @@ func TestWatchOnAFullDisk(t *testing.T) {
 	})
 	for _, format := range []string{"table", "name", "json", "custom-columns=N:.metadata.name"} {
 		var errs bytes.Buffer
-		Run(t.Context(), []string{"watch", "pods", "-A", "--since", "1", "--from", path, "-o", format}, IO{Out: fullDisk{}, Err: &errs})
-		if got := errs.String(); strings.Count(got, "full") != 1 || strings.Contains(got, "go on with") && !strings.Contains(got, "--since 1@") {
+		Run(t.Context(), []string{"watch", "pods", "-A", "--since", "1", "--from", path, "-o", format},
+			IO{Out: fullDisk{}, Err: &errs})
+		if got := errs.String(); strings.Count(got, "full") != 1 || strings.Contains(got, "go on with") &&
+			!strings.Contains(got, "--since 1@") {
 			t.Errorf("%s: %s", format, got)
 		}
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// heardOf is the watch error handler of a member. Of a resource that the server does not find it asks in which version that has it now: the store remembers
-// the one that was listed, and a sync would stay with it for ever.
+// heardOf is the watch error handler of a member. Of a resource that the server does not find it asks in which version
+// that has it now: the store remembers the one that was listed, and a sync would stay with it for ever.
 func (mb *member) heardOf(ctx context.Context, r *cache.Reflector, err error) {
 	logQuietly(ctx, r, err)
 	if !apierrors.IsNotFound(err) {
@@ -29,8 +29,8 @@ func (mb *member) heardOf(ctx context.Context, r *cache.Reflector, err error) {
 	}
 }
 
-// explained adds to an error what a user can do: of a resource that is not found in which version the server has it, of one
-// that is forbidden which verbs a sync needs.
+// explained adds to an error what a user can do: of a resource that is not found in which version the server has it, of
+// one that is forbidden which verbs a sync needs.
 func (mb *member) explained(err error) error {
 	if apierrors.IsForbidden(err) {
 		return fmt.Errorf("%w; larder sync needs the verbs list and watch: %s", err, canI(mb.identity))
@@ -54,7 +54,8 @@ func canI(id entry.Identity) string {
 	return fmt.Sprintf("kubectl auth can-i list %s %s; kubectl auth can-i watch %[1]s %[2]s", id.GroupResource(), where)
 }
 
-// versionNow returns the version in which the server prefers to have a resource that it no longer has in the one that is given; empty if it still has that, or none.
+// versionNow returns the version in which the server prefers to have a resource that it no longer has in the one that
+// is given; empty if it still has that, or none.
 func versionNow(ctx context.Context, client rest.Interface, gvr schema.GroupVersionResource) (string, error) {
 	if gvr.Group == "" { // it has one version
 		return "", nil
@@ -70,7 +71,8 @@ func versionNow(ctx context.Context, client rest.Interface, gvr schema.GroupVers
 	d := discovery.NewDiscoveryClient(client)
 	found := ""
 	for _, version := range preferredFirst(&group) {
-		list, err := d.ServerResourcesForGroupVersionWithContext(ctx, schema.GroupVersion{Group: gvr.Group, Version: version}.String())
+		list, err := d.ServerResourcesForGroupVersionWithContext(ctx,
+			schema.GroupVersion{Group: gvr.Group, Version: version}.String())
 		if err != nil {
 			return "", err
 		}

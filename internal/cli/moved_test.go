@@ -22,7 +22,8 @@ func serveWidgets(t *testing.T, versions ...string) *fakeapi.Server {
 	for _, version := range versions {
 		gvr := widgets.GroupVersionResource
 		gvr.Version = version
-		o.Resources = append(o.Resources, fakeapi.Resource{GroupVersionResource: gvr, Kind: "Widget", Singular: "widget", Namespaced: true})
+		o.Resources = append(o.Resources, fakeapi.Resource{GroupVersionResource: gvr, Kind: "Widget", Singular: "widget",
+			Namespaced: true})
 	}
 	server := fakeapi.New(o)
 	u := &unstructured.Unstructured{}
@@ -39,7 +40,8 @@ func serveWidgets(t *testing.T, versions ...string) *fakeapi.Server {
 	return server
 }
 
-// TestVersionThatIsGone: a sync of a version that the server has dropped says which one it has. A server that has lost the resource altogether is only not found.
+// TestVersionThatIsGone: a sync of a version that the server has dropped says which one it has. A server that has lost
+// the resource altogether is only not found.
 func TestVersionThatIsGone(t *testing.T) {
 	old := widgets
 	old.Version = "v1alpha1"
@@ -57,7 +59,8 @@ func TestVersionThatIsGone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := planned{resource: old, identity: id, conn: mustConnect(t, tc.server.Config()), wanted: wanted{residency: store.None}}
+		p := planned{resource: old, identity: id, conn: mustConnect(t, tc.server.Config()),
+			wanted: wanted{residency: store.None}}
 		mb, err := newMember(t.Context(), st, p, memberOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -66,7 +69,8 @@ func TestVersionThatIsGone(t *testing.T) {
 		m.members = []*member{mb}
 		runUntil(t, m, func() bool {
 			live := mb.collection().Live
-			return tc.want == "" && live.Synced && live.Source == "live" || tc.want != "" && strings.HasSuffix(live.Error, tc.want)
+			return tc.want == "" && live.Synced && live.Source == "live" || tc.want != "" &&
+				strings.HasSuffix(live.Error, tc.want)
 		})
 		var log bytes.Buffer
 		(&plainLog{say: sayText(&log)}).update(time.Now(), m.mirrored())

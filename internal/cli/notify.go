@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// notifier tells systemd how far the service is (Type=notify): a datagram to the socket that $NOTIFY_SOCKET names, see sd_notify(3).
-// Without one it does nothing.
+// notifier tells systemd how far the service is (Type=notify): a datagram to the socket that $NOTIFY_SOCKET names, see
+// sd_notify(3). Without one it does nothing.
 type notifier struct{ socket string }
 
 func newNotifier() *notifier { return &notifier{os.Getenv("NOTIFY_SOCKET")} }
@@ -15,7 +15,7 @@ func (n *notifier) ready()     { n.send("READY=1") }
 func (n *notifier) reloading() { n.send("RELOADING=1") }
 func (n *notifier) stopping()  { n.send("STOPPING=1") }
 
-// send says it, if somebody listens: a service that can not be heard is still a service.
+// send says it, if somebody listens: a service that cannot be heard is still a service.
 func (n *notifier) send(state string) {
 	if n.socket == "" {
 		return

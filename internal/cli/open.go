@@ -18,9 +18,11 @@ import (
 // lockWait is how long sync waits for a reading command to let go of the file.
 const lockWait = 10 * time.Second
 
-// openMirror opens the store and an informer for each resource. The file is made last: a sync that can not
+// openMirror opens the store and an informer for each resource. The file is made last: a sync that cannot
 // begin leaves nothing behind.
-func openMirror(ctx context.Context, pl planner, set settings, mo memberOptions, logger logr.Logger) (_ *mirror, err error) {
+func openMirror(
+	ctx context.Context, pl planner, set settings, mo memberOptions, logger logr.Logger,
+) (_ *mirror, err error) {
 	options := set.storeOptions()
 	options.Logger = &logger
 	var st *store.Store
@@ -64,7 +66,8 @@ func openMirror(ctx context.Context, pl planner, set settings, mo memberOptions,
 
 func newMirror(st *store.Store) *mirror { return &mirror{File: source.NewFile(st), store: st} }
 
-// openForSync opens the file for writing. It waits for a reader, and for a program that may be about to stop, but not for another sync.
+// openForSync opens the file for writing. It waits for a reader, and for a program that may be about to stop, but not
+// for another sync.
 func openForSync(ctx context.Context, path string, wait time.Duration, options store.Options) (*store.Store, error) {
 	st, err := store.OpenContext(ctx, path, options)
 	if !errors.Is(err, store.ErrLocked) {
@@ -73,7 +76,8 @@ func openForSync(ctx context.Context, path string, wait time.Duration, options s
 	if socket, pathErr := source.SocketPath(path); pathErr == nil {
 		if client, who, dialErr := source.Dial(ctx, socket); dialErr == nil {
 			_ = client.Close()
-			return nil, withHint(fmt.Errorf("process %d, another larder sync, holds %s", who.PID, path), "stop it, or mirror into another file")
+			return nil, withHint(fmt.Errorf("process %d, another larder sync, holds %s", who.PID, path),
+				"stop it, or mirror into another file")
 		}
 	}
 	held := holding(path)
@@ -81,7 +85,8 @@ func openForSync(ctx context.Context, path string, wait time.Duration, options s
 	options.LockTimeout = wait
 	st, err = store.OpenContext(ctx, path, options)
 	if errors.Is(err, store.ErrLocked) && ctx.Err() == nil {
-		return nil, withHint(fmt.Errorf("%s is held by %s", path, holding(path)), "wait until it is done or stop it, or mirror into another file")
+		return nil, withHint(fmt.Errorf("%s is held by %s", path, holding(path)),
+			"wait until it is done or stop it, or mirror into another file")
 	}
 	return st, pathError(path, err)
 }

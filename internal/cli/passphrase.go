@@ -26,7 +26,8 @@ type passphraseIdentity struct {
 	mu sync.Mutex // guards the rest
 	// fits is what has decrypted something: it is tried before another one is asked for.
 	fits string
-	// keys are the keys of files, by what wraps them: a passphrase takes a second of a processor's time for each try, and a command may open a file more than once.
+	// keys are the keys of files, by what wraps them: a passphrase takes a second of a processor's time for each try, and
+	// a command may open a file more than once.
 	keys map[string][]byte
 }
 
@@ -73,7 +74,8 @@ func (p *passphraseIdentity) unwrapLocked(stanzas []*age.Stanza) ([]byte, error)
 		p.fits = text
 	}
 	if errors.Is(err, age.ErrIncorrectIdentity) {
-		return nil, passphraseError{withHint(errors.New("the snapshot can not be decrypted with that passphrase"), "it is that of "+passphraseVariable+" if this is set, else it is asked for")}
+		return nil, passphraseError{withHint(errors.New("the snapshot cannot be decrypted with that passphrase"),
+			"it is that of "+passphraseVariable+" if this is set, else it is asked for")}
 	}
 	return key, err
 }
@@ -100,7 +102,8 @@ func (s IO) passphrase(prompt string) (string, error) {
 		return text, nil
 	}
 	if s.AskSecret == nil {
-		return "", passphraseError{withHint(errors.New("a passphrase is needed, and there is no terminal to ask for it"), "set %s", passphraseVariable)}
+		return "", passphraseError{withHint(errors.New("a passphrase is needed, and there is no terminal to ask for it"),
+			"set %s", passphraseVariable)}
 	}
 	text, err := s.AskSecret(prompt)
 	if errors.Is(err, context.Canceled) { // it is not that there is none

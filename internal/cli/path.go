@@ -25,12 +25,17 @@ func storeError(path string, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, source.ErrNoAnswer):
-		return withHint(err, "%s is stopped or stuck: let it go on (kill -CONT), or end it (kill -KILL), after which the file can be read", orTheSync(holder.Of(path)))
+		return withHint(err,
+			"%s is stopped or stuck: let it go on (kill -CONT), or end it (kill -KILL), after which the file can be read",
+			orTheSync(holder.Of(path)))
 	case errors.As(err, &held):
 		if holders := holder.Of(path); len(holders) > 0 {
-			return withHint(err, "a program other than larder sync holds the file, %s: stop it, since only a larder sync answers while it runs", holdingAs(false, holders))
+			return withHint(err,
+				"a program other than larder sync holds the file, %s: stop it, since only a larder sync answers while it runs",
+				holdingAs(false, holders))
 		}
-		return withHint(err, "a program other than larder sync holds the file: stop it, since only a larder sync answers while it runs")
+		return withHint(err,
+			"a program other than larder sync holds the file: stop it, since only a larder sync answers while it runs")
 	case isDirectory(path):
 		return directoryError(path)
 	case wrongPlace(path) != nil:
@@ -40,7 +45,8 @@ func storeError(path string, err error) error {
 	case missing(path):
 		return emptyError(path)
 	case errors.Is(err, store.ErrForeign):
-		return withHint(fmt.Errorf("%s is no store and no snapshot: another program has written it", path), "name a store or a snapshot")
+		return withHint(fmt.Errorf("%s is no store and no snapshot: another program has written it", path),
+			"name a store or a snapshot")
 	}
 	return pathError(path, err)
 }
@@ -58,16 +64,19 @@ const snapshotSuffix = ".larder"
 
 // makeSnapshot says how to come by a snapshot.
 func makeSnapshot(path string) string {
-	return fmt.Sprintf("larder snapshot save %s --from STORE makes one of a store, and of a live cluster without --from", path)
+	return fmt.Sprintf("larder snapshot save %s --from STORE makes one of a store, and of a live cluster without --from",
+		path)
 }
 
 // absentError is the error for a file to read that is not there.
 func absentError(path string) error {
 	if strings.HasSuffix(path, snapshotSuffix) {
-		return withHint(fmt.Errorf("no snapshot and no store at %s", path), "there is no such file: check the name; %s", makeSnapshot(path))
+		return withHint(fmt.Errorf("no snapshot and no store at %s", path), "there is no such file: check the name; %s",
+			makeSnapshot(path))
 	}
-	return withHint(fmt.Errorf("no store at %s", path), "there is no such file: check the name, or make one with: larder sync RESOURCE… --store %s. "+
-		"One that has just been started makes it when the server has answered: try again then", path)
+	return withHint(fmt.Errorf("no store at %s", path),
+		"there is no such file: check the name, or make one with: larder sync RESOURCE… --store %s. "+
+			"One that has just been started makes it when the server has answered: try again then", path)
 }
 
 // emptyError is the error for a file to read that has nothing in it.
@@ -98,7 +107,8 @@ func isDirectory(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// pathError adds to an error of opening or making the store's file what is wrong with its path or content, and what to do.
+// pathError adds to an error of opening or making the store's file what is wrong with its path or content, and what to
+// do.
 func pathError(path string, err error) error {
 	switch {
 	case err == nil:
@@ -110,7 +120,8 @@ func pathError(path string, err error) error {
 	case errors.Is(err, store.ErrForeign) && isSnapshot(path):
 		return snapshotOnly(path, "no store")
 	case errors.Is(err, store.ErrForeign):
-		return withHint(fmt.Errorf("%s is no store: another program has written it", path), "it is left as it is; name another file")
+		return withHint(fmt.Errorf("%s is no store: another program has written it", path),
+			"it is left as it is; name another file")
 	case errors.Is(err, store.ErrNewerFormat):
 		return withHint(err, "use a newer larder, or remove %s and let larder sync build it anew", path)
 	case errors.Is(err, entry.ErrDamaged):
@@ -120,25 +131,29 @@ func pathError(path string, err error) error {
 	case errors.Is(err, store.ErrNoSpace):
 		return withHint(err, "make room on that disk, or name a file on another one")
 	case errors.Is(err, fs.ErrPermission) && !exists(path):
-		return withHint(fmt.Errorf("no store can be made at %s: %w", path, err), "name a file in a directory that you may write to")
+		return withHint(fmt.Errorf("no store can be made at %s: %w", path, err),
+			"name a file in a directory that you may write to")
 	case errors.Is(err, fs.ErrPermission) && isBeside(path, err):
 		return withHint(err, "files are made beside the store: run as a user who may write to its directory, too")
 	case errors.Is(err, fs.ErrPermission):
 		return withHint(err, "the store belongs to the user who ran larder sync; run as that user")
 	case errors.Is(err, fs.ErrNotExist):
-		return withHint(fmt.Errorf("no store can be made at %s: %w", path, err), "name a file in another directory: this one takes no files")
+		return withHint(fmt.Errorf("no store can be made at %s: %w", path, err),
+			"name a file in another directory: this one takes no files")
 	}
 	return err
 }
 
-// wrongPlace is the error for a path at which there can not be a store; nil if there may.
+// wrongPlace is the error for a path at which there cannot be a store; nil if there may.
 func wrongPlace(path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case err == nil && info.IsDir():
-		return withHint(fmt.Errorf("%s is a directory, not a store", path), "name a file in it, as in %s", filepath.Join(path, "cluster.db"))
+		return withHint(fmt.Errorf("%s is a directory, not a store", path), "name a file in it, as in %s",
+			filepath.Join(path, "cluster.db"))
 	case err == nil && !info.Mode().IsRegular():
-		return withHint(fmt.Errorf("%s is a device or the like, not a store", path), "name a regular file, or one that is not there yet")
+		return withHint(fmt.Errorf("%s is a device or the like, not a store", path),
+			"name a regular file, or one that is not there yet")
 	case err == nil:
 		return nil
 	}
@@ -146,7 +161,8 @@ func wrongPlace(path string) error {
 		info, err := os.Stat(dir)
 		switch {
 		case err == nil && !info.IsDir():
-			return withHint(fmt.Errorf("there can be no store at %s: %s is a file, not a directory", path, dir), "name another file")
+			return withHint(fmt.Errorf("there can be no store at %s: %s is a file, not a directory", path, dir),
+				"name another file")
 		case err == nil, dir == filepath.Dir(dir):
 			return nil
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestPathErrors: what can not be brought about everywhere is said with what to do all the same.
+// TestPathErrors: what cannot be brought about everywhere is said with what to do all the same.
 func TestPathErrors(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "s.db")
@@ -26,12 +26,16 @@ func TestPathErrors(t *testing.T) {
 		err  error
 		hint string
 	}{
-		{path, &fs.PathError{Op: "open", Path: path, Err: syscall.EROFS}, "that file system is read-only: mount it for writing, or name a file on another one"},
-		{filepath.Join(dir, "new.db"), &fs.PathError{Op: "open", Path: filepath.Join(dir, "new.db.opening"), Err: syscall.EROFS}, "that file system is read-only"},
-		{filepath.Join(dir, "new.db"), fmt.Errorf("make it: %w: %w", store.ErrNoSpace, syscall.ENOSPC), "make room on that disk"},
+		{path, &fs.PathError{Op: "open", Path: path, Err: syscall.EROFS},
+			"that file system is read-only: mount it for writing, or name a file on another one"},
+		{filepath.Join(dir, "new.db"), &fs.PathError{Op: "open", Path: filepath.Join(dir, "new.db.opening"),
+			Err: syscall.EROFS}, "that file system is read-only"},
+		{filepath.Join(dir, "new.db"), fmt.Errorf("make it: %w: %w", store.ErrNoSpace, syscall.ENOSPC),
+			"make room on that disk"},
 		{path, &fs.PathError{Op: "open", Path: path + ".opening", Err: syscall.EACCES}, "write to its directory, too"},
 		{path, &fs.PathError{Op: "open", Path: path, Err: syscall.EACCES}, "run as that user"},
-		{filepath.Join(dir, "new.db"), &fs.PathError{Op: "open", Path: filepath.Join(dir, "new.db.opening"), Err: syscall.EACCES}, "in a directory that you may write to"},
+		{filepath.Join(dir, "new.db"), &fs.PathError{Op: "open", Path: filepath.Join(dir, "new.db.opening"),
+			Err: syscall.EACCES}, "in a directory that you may write to"},
 	} {
 		err := pathError(test.path, fmt.Errorf("open: %w", test.err))
 		var h hinted
@@ -44,9 +48,11 @@ func TestPathErrors(t *testing.T) {
 // TestStoppedSyncHint: who is stopped or stuck is no other program, and can be let go on.
 func TestStoppedSyncHint(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
-	err := storeError(path, &source.HeldError{Path: path, Socket: path + ".sock", Err: fmt.Errorf("%w in 3s", source.ErrNoAnswer)})
+	err := storeError(path, &source.HeldError{Path: path, Socket: path + ".sock",
+		Err: fmt.Errorf("%w in 3s", source.ErrNoAnswer)})
 	var h hinted
-	if !errors.As(err, &h) || !strings.Contains(h.hint, "the sync that holds it is stopped or stuck: let it go on (kill -CONT)") || !errors.Is(err, store.ErrLocked) {
+	if !errors.As(err, &h) || !strings.Contains(h.hint,
+		"the sync that holds it is stopped or stuck: let it go on (kill -CONT)") || !errors.Is(err, store.ErrLocked) {
 		t.Errorf("%v, hint %q", err, h.hint)
 	}
 }

@@ -56,14 +56,16 @@ func (pl planner) plan(ctx context.Context, infos []store.Info, all []wanted) (p
 	}
 	var agreed []planned
 	for i, p := range plan {
-		if p.conn == nil || slices.ContainsFunc(infos, func(i store.Info) bool { return i.Identity == p.identity && i.Complete }) {
+		if p.conn == nil || slices.ContainsFunc(infos,
+			func(i store.Info) bool { return i.Identity == p.identity && i.Complete }) {
 			agreed = append(agreed, p) // the server has accepted it once
 			continue
 		}
 		reached, err := p.ask(ctx)
 		switch {
 		case err != nil && p.wanted.everything && !apierrors.IsUnauthorized(err):
-			klog.FromContext(ctx).Info("Not mirrored, though the server names it", "resource", p.resource.String(), "why", err.Error())
+			klog.FromContext(ctx).Info("Not mirrored, though the server names it", "resource", p.resource.String(), "why",
+				err.Error())
 			closeIdle(plan[i : i+1])
 			continue
 		case err != nil:
@@ -76,8 +78,8 @@ func (pl planner) plan(ctx context.Context, infos []store.Info, all []wanted) (p
 	return agreed, nil
 }
 
-// resolve finds out which collections are wanted, each once, and connects to the server for those that are not mirrored yet. Its error has all that the
-// server does not know.
+// resolve finds out which collections are wanted, each once, and connects to the server for those that are not mirrored
+// yet. Its error has all that the server does not know.
 func (pl planner) resolve(ctx context.Context, r *resolver, all []wanted) (plan []planned, err error) {
 	var unknown []error
 	for _, w := range all {
@@ -134,9 +136,11 @@ func (p planned) ask(ctx context.Context) (reached bool, err error) {
 		return true, serverError(err, "")
 	case apierrors.IsBadRequest(err):
 		return true, withHint(fmt.Errorf("the API server refuses to list %s: %w", what, err),
-			"check -l and --field-selector: many resources can be selected by the fields metadata.name and metadata.namespace only")
+			"check -l and --field-selector: many resources can be selected by the fields metadata.name and "+
+				"metadata.namespace only")
 	case apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err):
-		return true, withHint(fmt.Errorf("the API server does not list %s: %w", what, err), "kubectl api-resources lists what it has")
+		return true, withHint(fmt.Errorf("the API server does not list %s: %w", what, err),
+			"kubectl api-resources lists what it has")
 	}
 	// Out of reach, busy, or not allowed yet: the informer waits for better times.
 	var status apierrors.APIStatus

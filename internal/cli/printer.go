@@ -17,7 +17,8 @@ type printer interface {
 	begin(c choice, withKind bool) error
 	object(u *unstructured.Unstructured) error
 	finish() error
-	// headOnly reports whether nothing is printed of an object but what source.Query.HeadOnly promises. It is asked after begin.
+	// headOnly reports whether nothing is printed of an object but what source.Query.HeadOnly promises. It is asked after
+	// begin.
 	headOnly() bool
 }
 
@@ -60,15 +61,19 @@ func (f *printFlags) formats() []string {
 
 func (f *printFlags) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.managedFields, "show-managed-fields", false, "keep managedFields in JSON and YAML")
-	cmd.Flags().StringVar(&f.template, "template", "", "`TEMPLATE` of Go or its file, for -o go-template and go-template-file")
+	cmd.Flags().StringVar(&f.template, "template", "",
+		"`TEMPLATE` of Go or its file, for -o go-template and go-template-file")
 	_ = cmd.MarkFlagFilename("template")
-	cmd.Flags().BoolVar(&f.allowMissing, "allow-missing-template-keys", f.allowMissing, "leave out fields that templates and JSONPaths name and an object lacks; else that is an error")
+	cmd.Flags().BoolVar(&f.allowMissing, "allow-missing-template-keys", f.allowMissing,
+		"leave out fields that templates and JSONPaths name and an object lacks; else that is an error")
 	cmd.Flags().StringVarP(&f.output, "output", "o", f.output, "output `FORMAT`: "+strings.Join(f.formats(), ", "))
 	cmd.Flags().BoolVar(&f.noHeaders, "no-headers", false, "print no headers above tables and custom columns")
 	cmd.Flags().BoolVar(&f.showLabels, "show-labels", false, "print all labels as the last column of tables")
 	cmd.Flags().BoolVar(&f.showKind, "show-kind", false, "print the kind before the names in tables")
-	cmd.Flags().StringSliceVarP(&f.labels, "label-columns", "L", nil, "`LABELS` that become columns of tables, separated by commas")
-	cmd.Flags().StringVar(&f.sortBy, "sort-by", "", "sort by the field that a JSONPath `EXPRESSION` names, as in {.metadata.name}; holds all objects in memory")
+	cmd.Flags().StringSliceVarP(&f.labels, "label-columns", "L", nil,
+		"`LABELS` that become columns of tables, separated by commas")
+	cmd.Flags().StringVar(&f.sortBy, "sort-by", "",
+		"sort by the field that a JSONPath `EXPRESSION` names, as in {.metadata.name}; holds all objects in memory")
 }
 
 // table reports whether a table for people is printed.

@@ -32,8 +32,11 @@ func (s IO) busy(title string) (done func()) {
 	return progress.Busy(s.screen(), s.ErrIsTerminal, title)
 }
 
-// counted counts what is read of src. done ends it. printing says that Out is written meanwhile: where that is a terminal nothing is shown.
-func (s IO) counted(ctx context.Context, title string, src snapshot.Source, printing bool) (counted snapshot.Source, done func(), err error) {
+// counted counts what is read of src. done ends it. printing says that Out is written meanwhile: where that is a
+// terminal nothing is shown.
+func (s IO) counted(
+	ctx context.Context, title string, src snapshot.Source, printing bool,
+) (counted snapshot.Source, done func(), err error) {
 	all, err := src.Collections(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -54,7 +57,9 @@ type countedSource struct {
 }
 
 // Records implements snapshot.Source.
-func (c *countedSource) Records(ctx context.Context, id entry.Identity, after string, fn func(entry.Entry) error) error {
+func (c *countedSource) Records(
+	ctx context.Context, id entry.Identity, after string, fn func(entry.Entry) error,
+) error {
 	return c.Source.Records(ctx, id, after, func(r entry.Entry) error {
 		c.bar.Add(1)
 		return fn(r)

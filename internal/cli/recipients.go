@@ -18,10 +18,14 @@ type recipientFlags struct {
 }
 
 func (f *recipientFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&f.recipients, "recipient", nil, "encrypt the snapshot to this public `KEY` of age or ssh; may be given again")
-	cmd.Flags().StringArrayVar(&f.files, "recipients-file", nil, "encrypt the snapshot to the public keys in `FILE`, one a line; may be given again")
-	cmd.Flags().BoolVar(&f.passphrase, "passphrase", false, "encrypt the snapshot with a passphrase, which is asked for, or taken from "+passphraseVariable+
-		". To make guesses dear it costs a second or so of CPU and 256 MiB of memory, once at each save, and once whenever the snapshot is opened")
+	cmd.Flags().StringArrayVar(&f.recipients, "recipient", nil,
+		"encrypt the snapshot to this public `KEY` of age or ssh; may be given again")
+	cmd.Flags().StringArrayVar(&f.files, "recipients-file", nil,
+		"encrypt the snapshot to the public keys in `FILE`, one a line; may be given again")
+	cmd.Flags().BoolVar(&f.passphrase, "passphrase", false,
+		"encrypt the snapshot with a passphrase, which is asked for, or taken from "+passphraseVariable+
+			". To make guesses dear it costs a second or so of CPU and 256 MiB of memory, once at each save, and once "+
+			"whenever the snapshot is opened")
 }
 
 // asked says whether the snapshot is to be encrypted.

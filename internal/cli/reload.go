@@ -16,10 +16,11 @@ import (
 )
 
 const (
-	// lookAtConfigEvery is how often the configuration is read: it is small. That finds what is written in place as well as the links that Kubernetes
-	// exchanges under a ConfigMap.
+	// lookAtConfigEvery is how often the configuration is read: it is small. That finds what is written in place as well
+	// as the links that Kubernetes exchanges under a ConfigMap.
 	lookAtConfigEvery = 2 * time.Second
-	// applyAgain is how long a configuration that could not be applied, because of the server say, waits to be tried again.
+	// applyAgain is how long a configuration that could not be applied, because of the server say, waits to be tried
+	// again.
 	applyAgain = 30 * time.Second
 )
 
@@ -42,7 +43,7 @@ func readConfigured(path string) (*configured, error) {
 }
 
 // reloader follows a configuration file. One that is wrong, or that asks for what needs a restart, is refused until it
-// changes; one that can not be applied now is tried again.
+// changes; one that cannot be applied now is tried again.
 type reloader struct {
 	path    string
 	applied *configured // what counts; used by run's goroutine only
@@ -61,7 +62,7 @@ type reloader struct {
 	said  string    // the error that was logged last
 }
 
-// sight is what a configuration file is: what it has, or why it can not be read.
+// sight is what a configuration file is: what it has, or why it cannot be read.
 type sight struct{ data, err string }
 
 func sightOf(data []byte, err error) sight {
@@ -92,7 +93,8 @@ func (r *reloader) run(ctx context.Context) {
 	}
 }
 
-// look reloads if the file has changed, and holds still: an editor may be writing it, or replacing it. One that has gone, or is empty, is wrong as any other.
+// look reloads if the file has changed, and holds still: an editor may be writing it, or replacing it. One that has
+// gone, or is empty, is wrong as any other.
 func (r *reloader) look(ctx context.Context) {
 	now := sightOf(config.Read(r.path))
 	still := now == r.seen
@@ -113,14 +115,14 @@ func (r *reloader) reload(ctx context.Context) {
 	what := "The new configuration is refused; the old one goes on"
 	var next *config.Config
 	if err != nil {
-		what = "The configuration can not be read; the old one goes on"
+		what = "The configuration cannot be read; the old one goes on"
 		err = withHint(err, "put the file back, with what is to be mirrored")
 	} else if next, err = config.Parse(r.path, data); err == nil {
 		if needed := r.applied.config.RestartNeeded(next); len(needed) > 0 {
 			err = withHint(fmt.Errorf("%s: %s %w", r.path, strings.Join(needed, ", "), errRestart), "restart it")
 		} else if err = r.apply(ctx, next); err != nil && !errors.Is(err, errRestart) && !errors.Is(err, errNotMirrored) {
 			r.again = time.Now().Add(applyAgain)
-			what = "The new configuration can not be applied now; the old one goes on, and the new one is tried again"
+			what = "The new configuration cannot be applied now; the old one goes on, and the new one is tried again"
 		}
 	}
 	if ctx.Err() != nil {
@@ -192,9 +194,11 @@ func tell(ctx context.Context, file string, c change) {
 		if slices.ContainsFunc(c.begun, func(o *member) bool { return o.identity == mb.identity }) {
 			continue
 		}
-		logger.Info("No longer mirrored; what is stored of it stays in the file until retention.forgetAfter has passed", "resource", label(mb.collection()))
+		logger.Info("No longer mirrored; what is stored of it stays in the file until retention.forgetAfter has passed",
+			"resource", label(mb.collection()))
 	}
-	logger.Info("The configuration counts", "file", file, "begun", labelsOf(c.begun), "stopped", labelsOf(c.stopped), "unchanged", c.kept)
+	logger.Info("The configuration counts", "file", file, "begun", labelsOf(c.begun), "stopped", labelsOf(c.stopped),
+		"unchanged", c.kept)
 }
 
 func labelsOf(members []*member) []string {

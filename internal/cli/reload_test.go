@@ -14,7 +14,8 @@ import (
 
 const reloadHead = "apiVersion: larder.dev/v1alpha1\nkind: SyncConfig\nstore: s.db\nresources: [{name: "
 
-// TestReloadOfWhatIsGone: a configuration that is empty or gone for two looks is refused, once; the one that counts is told to count again when it is back.
+// TestReloadOfWhatIsGone: a configuration that is empty or gone for two looks is refused, once; the one that counts is
+// told to count again when it is back.
 func TestReloadOfWhatIsGone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sync.yaml")
 	write := func(text string) {

@@ -23,10 +23,11 @@ func (m *mirror) runs(id entry.Identity, o memberOptions) bool {
 	return false
 }
 
-// errRestart: a configuration asks for what a sync that runs can not change.
-var errRestart = errors.New("can not change while sync runs")
+// errRestart: a configuration asks for what a sync that runs cannot change.
+var errRestart = errors.New("cannot change while sync runs")
 
-// sameResidencies fails if what goes on is to be kept in memory otherwise, by whatever name it is asked for: an informer can not change that.
+// sameResidencies fails if what goes on is to be kept in memory otherwise, by whatever name it is asked for: an
+// informer cannot change that.
 func (m *mirror) sameResidencies(plan []planned) error {
 	running := m.now()
 	for _, p := range plan {
@@ -44,8 +45,8 @@ type change struct {
 	kept           int
 }
 
-// replace makes what is mirrored that of the plan. Those that are mirrored already go on as they are: they neither list nor watch
-// anew. If it fails nothing has changed.
+// replace makes what is mirrored that of the plan. Those that are mirrored already go on as they are: they neither list
+// nor watch anew. If it fails nothing has changed.
 func (m *mirror) replace(ctx context.Context, plan []planned, o memberOptions) (change, error) {
 	var c change
 	var next []*member

@@ -16,15 +16,16 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestReplaceLeavesTheRestAlone: what is mirrored before and after a change has no request because of it; what is gone ends and what is new begins, with one
-// list each; what comes back resumes.
+// TestReplaceLeavesTheRestAlone: what is mirrored before and after a change has no request because of it; what is gone
+// ends and what is new begins, with one list each; what comes back resumes.
 func TestReplaceLeavesTheRestAlone(t *testing.T) {
 	server := startServer(t)
 	createPod(t, server, "a", "x", nil)
 	path := filepath.Join(t.TempDir(), "s.db")
 	mirrorUntil(t, server, path, func(m *mirror, st *store.Store) {
 		server.ResetCounts()
-		pl := planner{storePath: path, config: server.Config(), running: func(id entry.Identity) bool { return m.runs(id, memberOptions{}) }}
+		pl := planner{storePath: path, config: server.Config(),
+			running: func(id entry.Identity) bool { return m.runs(id, memberOptions{}) }}
 		change := func(names ...string) change {
 			t.Helper()
 			infos, err := st.Collections(t.Context())
@@ -81,7 +82,8 @@ func TestReplaceLeavesTheRestAlone(t *testing.T) {
 	})
 }
 
-// TestReplaceBeforeAndAfterTheRun: a change that comes too early is started by run, one that comes too late is not begun.
+// TestReplaceBeforeAndAfterTheRun: a change that comes too early is started by run, one that comes too late is not
+// begun.
 func TestReplaceBeforeAndAfterTheRun(t *testing.T) {
 	server := startServer(t)
 	path := filepath.Join(t.TempDir(), "s.db")
@@ -97,7 +99,8 @@ func TestReplaceBeforeAndAfterTheRun(t *testing.T) {
 	m := newMirror(st)
 	replace := func(name string) {
 		t.Helper()
-		plan, err := planner{storePath: path, config: server.Config()}.plan(t.Context(), nil, []wanted{{name: name, representation: entry.Unstructured, residency: store.None}})
+		plan, err := planner{storePath: path, config: server.Config()}.plan(t.Context(), nil,
+			[]wanted{{name: name, representation: entry.Unstructured, residency: store.None}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -54,7 +54,8 @@ func matchResource(arg string, known []resource) []resource {
 	return byShortName
 }
 
-// storedResources returns each resource of the collections once, in their order, as the one describes it that knows most.
+// storedResources returns each resource of the collections once, in their order, as the one describes it that knows
+// most.
 func storedResources(collections []source.Collection) []resource {
 	var all []resource
 	for _, c := range collections {

@@ -27,14 +27,17 @@ var (
 )
 
 func TestMatchResource(t *testing.T) {
-	nameless := resource{GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "gadgets"}}
+	nameless := resource{GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1",
+		Resource: "gadgets"}}
 	known := []resource{pods, events, deployments, newEvents, widgets, nameless}
 	for arg, want := range map[string][]resource{
 		"pods": {pods}, "pod": {pods}, "Pod": {pods}, "PODS": {pods},
 		"pods.v1": {pods}, "pods.v1.": {pods}, "pods.v2": nil, "pods.apps": nil,
-		"deploy": {deployments}, "deploy.apps": {deployments}, "deployments.v1.apps": {deployments}, "deployments.v2.apps": nil,
-		"events": {events, newEvents}, "ev": {events, newEvents}, "events.v1.": {events}, "events.events.k8s.io": {newEvents},
-		"widgets.example.com": {widgets}, "widgets.v1beta1.example.com": {widgets}, "wd": {widgets},
+		"deploy": {deployments}, "deploy.apps": {deployments}, "deployments.v1.apps": {deployments},
+		"deployments.v2.apps": nil,
+		"events":              {events, newEvents}, "ev": {events, newEvents}, "events.v1.": {events},
+		"events.events.k8s.io": {newEvents},
+		"widgets.example.com":  {widgets}, "widgets.v1beta1.example.com": {widgets}, "wd": {widgets},
 		"po": {pods, widgets}, "po.example.com": {widgets},
 		"gadgets": {nameless}, "gadgets.example.com": {nameless}, "gadget": nil,
 		"": nil, ".example.com": nil, "nothing": nil, "example.com": nil,
@@ -71,7 +74,8 @@ func TestResolve(t *testing.T) {
 	}
 	older := res("apps", "v1beta1", "deployments", "Deployment", "deploy")
 	grouped := offers{
-		all: []resource{in(events, "noise"), in(pods, "all"), in(deployments, "all", "apps"), in(older, "all"), in(scale, "all")}, unwatchable: offered.unwatchable,
+		all: []resource{in(events, "noise"), in(pods, "all"), in(deployments, "all", "apps"), in(older, "all"),
+			in(scale, "all")}, unwatchable: offered.unwatchable,
 	}
 	for _, tc := range []struct {
 		name, arg string
@@ -87,21 +91,31 @@ func TestResolve(t *testing.T) {
 		{name: "stored: the server is not asked", arg: "po", stored: []resource{pods}, err: unreachable, want: pods},
 		{name: "not stored", arg: "po", stored: []resource{deployments}, offers: offered, want: pods, asks: 1},
 		{name: "the server's order decides", arg: "events", offers: offered, want: events, asks: 1},
-		{name: "ambiguous in the store", arg: "ev", stored: []resource{newEvents, events}, offers: offered, want: events, asks: 1},
-		{name: "stored by a program that gave no names", arg: "pods", stored: []resource{nameless}, offers: offered, want: pods, asks: 1},
-		{name: "no such resource", arg: "foos", offers: offered, wantErr: `no resource "foos"`, wantHint: "kubectl api-resources", asks: 1},
+		{name: "ambiguous in the store", arg: "ev", stored: []resource{newEvents, events}, offers: offered, want: events,
+			asks: 1},
+		{name: "stored by a program that gave no names", arg: "pods", stored: []resource{nameless}, offers: offered,
+			want: pods, asks: 1},
+		{name: "no such resource", arg: "foos", offers: offered, wantErr: `no resource "foos"`,
+			wantHint: "kubectl api-resources", asks: 1},
 		{name: "unreachable", arg: "po", err: unreachable, wantErr: "connection refused", wantHint: "--kubeconfig", asks: 1},
 		{name: "unreachable and ambiguous", arg: "ev", stored: []resource{newEvents, events}, err: unreachable,
 			wantErr: "events.v1.events.k8s.io, events.v1.,", wantHint: "larder sync events.v1.events.k8s.io", asks: 1},
-		{name: "can not be watched", arg: "scale", offers: offered, wantErr: "can not be mirrored", asks: 1},
-		{name: "some groups failed", arg: "foos", offers: offers{failed: errors.New("metrics are down")}, wantErr: "metrics are down", asks: 1},
-		{name: "a category: each once, in the preferred version, that can be watched", arg: "all", offers: grouped, want: pods, more: []resource{deployments}, asks: 1},
-		{name: "a category, which the server is asked for", arg: "all", stored: []resource{in(pods, "all")}, offers: grouped, want: pods, more: []resource{deployments}, asks: 1},
-		{name: "a category offline", arg: "all", stored: []resource{events, in(pods, "all"), in(deployments, "all")}, err: unreachable,
+		{name: "cannot be watched", arg: "scale", offers: offered, wantErr: "cannot be mirrored", asks: 1},
+		{name: "some groups failed", arg: "foos", offers: offers{failed: errors.New("metrics are down")},
+			wantErr: "metrics are down", asks: 1},
+		{name: "a category: each once, in the preferred version, that can be watched", arg: "all", offers: grouped,
 			want: pods, more: []resource{deployments}, asks: 1},
-		{name: "a category that is not stored", arg: "all", stored: []resource{events}, err: unreachable, wantErr: "connection refused", asks: 1},
-		{name: "secrets offline, which are not stored", arg: "secret", stored: []resource{pods}, err: unreachable, want: secrets, asks: 1},
-		{name: "a resource before a category", arg: "pods", offers: offers{all: []resource{in(events, "pods"), pods}}, want: pods, asks: 1},
+		{name: "a category, which the server is asked for", arg: "all", stored: []resource{in(pods, "all")}, offers: grouped,
+			want: pods, more: []resource{deployments}, asks: 1},
+		{name: "a category offline", arg: "all", stored: []resource{events, in(pods, "all"), in(deployments, "all")},
+			err:  unreachable,
+			want: pods, more: []resource{deployments}, asks: 1},
+		{name: "a category that is not stored", arg: "all", stored: []resource{events}, err: unreachable,
+			wantErr: "connection refused", asks: 1},
+		{name: "secrets offline, which are not stored", arg: "secret", stored: []resource{pods}, err: unreachable,
+			want: secrets, asks: 1},
+		{name: "a resource before a category", arg: "pods", offers: offers{all: []resource{in(events, "pods"), pods}},
+			want: pods, asks: 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			asked := 0
@@ -115,7 +129,8 @@ func TestResolve(t *testing.T) {
 			got, err := r.resolve(ctx, tc.arg)
 			_, _ = r.resolve(ctx, tc.arg) // the server is not asked again, whatever it said
 			if tc.wantErr == "" {
-				if want := append([]resource{tc.want}, tc.more...); err != nil || names(got, resource.full) != names(want, resource.full) {
+				if want := append([]resource{tc.want}, tc.more...); err != nil ||
+					names(got, resource.full) != names(want, resource.full) {
 					t.Errorf("got %s, %v, want %s", names(got, resource.full), err, names(want, resource.full))
 				}
 			} else {

@@ -42,7 +42,8 @@ difference; 1 a difference; 2 used wrongly; 3 not compared.`,
 	root.SetOut(s.Out)
 	root.SetErr(s.Err)
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newSync(s), newGet(s), newWatch(s), newStatus(s), newCheck(s), newDiff(s), newSnapshot(s), newCompact(s), newKeygen(s), newDemo(s), newChown(), newVersion(s), newCompletion(s))
+	root.AddCommand(newSync(s), newGet(s), newWatch(s), newStatus(s), newCheck(s), newDiff(s), newSnapshot(s),
+		newCompact(s), newKeygen(s), newDemo(s), newChown(), newVersion(s), newCompletion(s))
 	for _, sub := range root.Commands() {
 		if sub.ValidArgsFunction == nil && len(sub.ValidArgs) == 0 {
 			sub.ValidArgsFunction = cobra.NoFileCompletions

@@ -39,7 +39,8 @@ type IO struct {
 	SetLogger func(logr.Logger)
 	// AskSecret asks on the terminal for a text that is not shown. nil if there is no terminal.
 	AskSecret func(prompt string) (string, error)
-	// PassphraseWork is what it costs to try a passphrase of a snapshot that is written, as a power of two, for tests. Default: what age asks for.
+	// PassphraseWork is what it costs to try a passphrase of a snapshot that is written, as a power of two, for tests.
+	// Default: what age asks for.
 	PassphraseWork int
 }
 
@@ -50,7 +51,8 @@ func (s IO) terminal() io.Writer { return terminal.Unescaped(s.Out) }
 // SIGINT and SIGTERM end a command in good order; a second one kills.
 func Main() int { return runProcess(IO{}) }
 
-// MainForTests is Main with passphrases that cost next to nothing: tests run under the race detector, where one takes a processor many seconds.
+// MainForTests is Main with passphrases that cost next to nothing: tests run under the race detector, where one takes a
+// processor many seconds.
 func MainForTests() int { return runProcess(IO{PassphraseWork: 10}) }
 
 // runProcess fills in the process's streams.

@@ -11,7 +11,8 @@ import (
 	"github.com/larder-dev/larder/internal/config"
 )
 
-// errNotMirrored: a configuration is to seal what it does not mirror, or not under that name. What was meant would be stored as it is.
+// errNotMirrored: a configuration is to seal what it does not mirror, or not under that name. What was meant would be
+// stored as it is.
 var errNotMirrored = errors.New("is not the full name of what is mirrored")
 
 // toSeal is a name of encryption.resources.
@@ -31,8 +32,8 @@ func sealsOf(c *config.Config) []toSeal {
 	return all
 }
 
-// checkSeals fails if a name fits nothing of the plan, as the store compares them: it says all of them. Secrets, by their full name, need not be mirrored:
-// they are the default.
+// checkSeals fails if a name fits nothing of the plan, as the store compares them: it says all of them. Secrets, by
+// their full name, need not be mirrored: they are the default.
 func checkSeals(all []toSeal, plan []planned) error {
 	var mirrored []resource
 	for _, p := range plan {
@@ -45,7 +46,8 @@ func checkSeals(all []toSeal, plan []planned) error {
 			return strings.EqualFold(g.Group, r.Group) && strings.EqualFold(g.Resource, r.Resource)
 		}
 		if !fits(secrets) && !slices.ContainsFunc(mirrored, fits) {
-			wrong = append(wrong, fmt.Errorf("%s: encryption.resources: %q %w, and would seal nothing; %s", s.place, s.name, errNotMirrored, s.meant(mirrored)))
+			wrong = append(wrong, fmt.Errorf("%s: encryption.resources: %q %w, and would seal nothing; %s", s.place, s.name,
+				errNotMirrored, s.meant(mirrored)))
 		}
 	}
 	if len(wrong) == 0 {

@@ -21,7 +21,8 @@ type selectFlags struct {
 }
 
 func (f *selectFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringSliceVarP(&f.namespaces, "namespace", "n", nil, "take objects of this `NAMESPACE` only; may be given again. Default is all, and what is in none")
+	cmd.Flags().StringSliceVarP(&f.namespaces, "namespace", "n", nil,
+		"take objects of this `NAMESPACE` only; may be given again. Default is all, and what is in none")
 	cmd.Flags().StringVarP(&f.labels, "selector", "l", "", "label `SELECTOR`: take what matches only")
 	cmd.Flags().StringVar(&f.fields, "field-selector", "", "field `SELECTOR`: take what matches only")
 }
@@ -67,7 +68,8 @@ func namedBy(arg string, stored []source.Collection) []resource {
 	return found
 }
 
-// filterName names one resource of those that are known: a plural alone would also name those of other groups, and a group those of all versions.
+// filterName names one resource of those that are known: a plural alone would also name those of other groups, and a
+// group those of all versions.
 func filterName(r resource, known []resource) string {
 	same := 0
 	for _, k := range known {
@@ -85,8 +87,10 @@ func filterName(r resource, known []resource) string {
 type redactFlag struct{ what []string }
 
 func (f *redactFlag) add(cmd *cobra.Command) {
-	cmd.Flags().StringSliceVar(&f.what, "redact", nil, "replace values by REDACTED. `WHAT` is secrets, configmaps (their data), annotations=PATTERN, env=PATTERN (* is any text), or managedfields, "+
-		"which are removed; several with commas")
+	cmd.Flags().StringSliceVar(&f.what, "redact", nil,
+		"replace values by REDACTED. `WHAT` is secrets, configmaps (their data), annotations=PATTERN, env=PATTERN (* is "+
+			"any text), or managedfields, "+
+			"which are removed; several with commas")
 }
 
 // redaction is what --redact asks for.
@@ -113,16 +117,20 @@ func (f *redactFlag) redaction() (snapshot.Redaction, error) {
 		case "env":
 			r.Env = append(r.Env, pattern)
 		default:
-			return r, usagef("--redact does not know %q; it takes secrets, configmaps, annotations=PATTERN, env=PATTERN and managedfields", name)
+			return r,
+				usagef(
+					"--redact does not know %q; it takes secrets, configmaps, annotations=PATTERN, env=PATTERN and managedfields",
+					name)
 		}
 	}
 	return r, nil
 }
 
-// outError is the error of an object that had to be looked into and can not be.
+// outError is the error of an object that had to be looked into and cannot be.
 func outError(path string, err error) error {
 	if errors.Is(err, snapshot.ErrUndecodable) {
-		return withHint(err, "larder knows the Go types of Kubernetes only; name other resources, or take it without selectors and redaction")
+		return withHint(err,
+			"larder knows the Go types of Kubernetes only; name other resources, or take it without selectors and redaction")
 	}
 	return readError(path, err)
 }

@@ -25,8 +25,8 @@ func serverVersion(ctx context.Context, client rest.Interface) (string, error) {
 	return info.GitVersion, nil
 }
 
-// noteVersion has the store keep the server's version, for snapshots. It asks once in a run: an upgraded API server ends
-// its watches, but not this program.
+// noteVersion has the store keep the server's version, for snapshots. It asks once in a run: an upgraded API server
+// ends its watches, but not this program.
 func (mb *member) noteVersion(ctx context.Context, st *store.Store) {
 	select {
 	case <-mb.informer.HasSyncedChecker().Done():

@@ -39,7 +39,8 @@ type service struct {
 }
 
 func newService(s IO, d display, pl planner, set settings) *service {
-	sv := &service{io: s, display: d, planner: pl, settings: set, ready: set.ready, metrics: metrics.New(), notify: newNotifier()}
+	sv := &service{io: s, display: d, planner: pl, settings: set, ready: set.ready, metrics: metrics.New(),
+		notify: newNotifier()}
 	sv.endpoint = endpoint.New(endpoint.Options{Ready: sv.readiness, Metrics: sv.metrics})
 	return sv
 }
@@ -51,7 +52,8 @@ func (sv *service) listen(ctx context.Context) error {
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", sv.settings.listen)
 	if err != nil {
-		return withHint(fmt.Errorf("health and metrics can not be served at %s: %w", sv.settings.listen, err), "name another address, or end what has this one")
+		return withHint(fmt.Errorf("health and metrics cannot be served at %s: %w", sv.settings.listen, err),
+			"name another address, or end what has this one")
 	}
 	sv.listener = l
 	sv.endpoint.Start(l)
@@ -73,7 +75,8 @@ func (sv *service) open(ctx context.Context, logger logr.Logger) error {
 }
 
 func (sv *service) memberOptions(set settings) memberOptions {
-	return memberOptions{persistSecrets: set.persistSecrets, keepChanges: set.keepChanges, configured: sv.configured, observer: sv.metrics}
+	return memberOptions{persistSecrets: set.persistSecrets, keepChanges: set.keepChanges, configured: sv.configured,
+		observer: sv.metrics}
 }
 
 // run mirrors, shows it and answers until ctx ends. follow, if it is not nil, runs meanwhile.
@@ -131,12 +134,13 @@ func (sv *service) noteNothingMirrored() {
 	sv.display.note("stopped before anything was mirrored: " + left)
 }
 
-// serve answers the reading commands. A sync that can not is still a sync.
+// serve answers the reading commands. A sync that cannot is still a sync.
 func (sv *service) serve(logger logr.Logger) (stop func() error) {
 	path := sv.settings.store
 	l, err := source.Listen(path)
 	if err != nil {
-		logger.Error(err, "No socket: get, status and check do not work on this store until this sync has stopped", "store", path)
+		logger.Error(err, "No socket: get, status and check do not work on this store until this sync has stopped", "store",
+			path)
 		return func() error { return nil }
 	}
 	who := source.Sync{PID: os.Getpid(), Version: version(), Started: time.Now().UTC().Truncate(time.Second)}
@@ -147,7 +151,8 @@ func (sv *service) serve(logger logr.Logger) (stop func() error) {
 	server.Start(l)
 	return func() error {
 		if err := server.Close(); err != nil { // what has been mirrored is in the file all the same
-			logger.Error(err, "The socket could not be removed, or did not end in order; the next sync replaces it", "store", path)
+			logger.Error(err, "The socket could not be removed, or did not end in order; the next sync replaces it", "store",
+				path)
 		}
 		return nil
 	}

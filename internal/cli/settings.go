@@ -42,7 +42,8 @@ type wanted struct {
 // identities are the collections of r that w asks for. The namespaces mean nothing to a resource that has none.
 func (w wanted) identities(r resource) ([]entry.Identity, error) {
 	id := entry.Identity{
-		GroupVersionResource: r.GroupVersionResource, LabelSelector: w.labels, FieldSelector: w.fields, Representation: w.representation,
+		GroupVersionResource: r.GroupVersionResource, LabelSelector: w.labels, FieldSelector: w.fields,
+		Representation: w.representation,
 	}
 	namespaces := []string{""}
 	if r.Namespaced && len(w.namespaces) > 0 {
@@ -69,7 +70,8 @@ func (w wanted) at(err error) error {
 
 // fromArgs are the settings of the command line.
 func (o *syncOptions) fromArgs(args []string) (settings, error) {
-	s := settings{store: o.store.path, persistSecrets: o.persistSecrets, keepChanges: time.Duration(o.keepChanges), maxSize: int64(o.maxSize), ready: config.ReadyDisk, keyBy: byFlag}
+	s := settings{store: o.store.path, persistSecrets: o.persistSecrets, keepChanges: time.Duration(o.keepChanges),
+		maxSize: int64(o.maxSize), ready: config.ReadyDisk, keyBy: byFlag}
 	var err error
 	if s.encryption, err = o.key.encryption(); err != nil {
 		return s, err
@@ -79,7 +81,8 @@ func (o *syncOptions) fromArgs(args []string) (settings, error) {
 		names = append(names, "")
 	}
 	for _, arg := range names {
-		w := wanted{name: arg, everything: arg == "", but: splitArgs(o.exclude), labels: o.labels, fields: o.fields, representation: entry.Unstructured, residency: store.None}
+		w := wanted{name: arg, everything: arg == "", but: splitArgs(o.exclude), labels: o.labels, fields: o.fields,
+			representation: entry.Unstructured, residency: store.None}
 		if !o.allNamespaces {
 			w.namespaces = o.namespaces
 		}
@@ -96,8 +99,9 @@ func (o *syncOptions) fromArgs(args []string) (settings, error) {
 // fromConfig are those of a file. What the command line says of the store counts more.
 func (o *syncOptions) fromConfig(c *config.Config) (settings, error) {
 	s := settings{
-		store: c.Store, persistSecrets: c.PersistSecrets, maxSize: c.MaxSize, forgetAfter: c.Retention.ForgetAfter, keepChanges: c.Retention.Changes,
-		listen: c.Listen, ready: c.Ready, keyBy: "encryption.keyFile in " + c.File,
+		store: c.Store, persistSecrets: c.PersistSecrets, maxSize: c.MaxSize, forgetAfter: c.Retention.ForgetAfter,
+		keepChanges: c.Retention.Changes,
+		listen:      c.Listen, ready: c.Ready, keyBy: "encryption.keyFile in " + c.File,
 	}
 	var err error
 	if s.encryption, err = sealing(c.Encryption); err != nil {

@@ -26,7 +26,10 @@ func parseSince(text string) (*since, error) {
 	number, feed, ofFeed := strings.Cut(text, "@")
 	seq, err := strconv.ParseUint(number, 10, 64)
 	if err != nil || ofFeed && feed == "" {
-		return nil, usagef("--since %q: it must be a number, as larder watch and larder get print it, or what larder watch says to go on with", text)
+		return nil,
+			usagef(
+				"--since %q: it must be a number, as larder watch and larder get print it, or what larder watch says to go on with",
+				text)
 	}
 	return &since{text, seq, feed}, nil
 }
@@ -36,7 +39,10 @@ func (s *since) of(path string, r resource, c source.Collection) error {
 	if s.feed == "" || c.Changes == nil || c.Changes.Feed == s.feed {
 		return nil
 	}
-	return withHint(fmt.Errorf("--since %s is not of the %s of %s: it was printed for another resource or store, or before this one was made anew", s.text, r, path),
+	return withHint(
+		fmt.Errorf(
+			"--since %s is not of the %s of %s: it was printed for another resource or store, or before this one was made anew",
+			s.text, r, path),
 		startOver, r, path)
 }
 

@@ -69,7 +69,8 @@ the store seals, are left out, unless --include-secrets is given or the Secrets 
 	o.selects.add(cmd)
 	o.redact.add(cmd)
 	o.output.add(cmd, exportYAML, exportLines)
-	cmd.Flags().BoolVar(&o.secrets, "include-secrets", false, "write Secrets, and whatever else the store seals, as they are")
+	cmd.Flags().BoolVar(&o.secrets, "include-secrets", false,
+		"write Secrets, and whatever else the store seals, as they are")
 	cmd.Flags().BoolVar(&o.raw, "raw", false, "write whole objects, with status and what the server sets")
 	return cmd
 }
@@ -97,7 +98,8 @@ func (o *exportOptions) run(ctx context.Context, s IO, to string, args []string)
 	}
 	e := &exporting{s: s, secrets: o.secrets, raw: o.raw || o.output.format == exportLines}
 	e.absent = func() {
-		all := slices.DeleteFunc(slices.Clone(st.Collections), func(c source.Collection) bool { return e.superseded[c.Identity()] })
+		all := slices.DeleteFunc(slices.Clone(st.Collections),
+			func(c source.Collection) bool { return e.superseded[c.Identity()] })
 		notePart(s, o.from.path, all, filter)
 		noteUnfinished(s, o.from.path, all, filter)
 		noteRedacted(s, o.from.path, all, filter, "; kubectl apply would write REDACTED to a cluster")
@@ -123,7 +125,9 @@ func (o *exportOptions) left(to string) string {
 	return "some files may be written, and none was removed; export again to go on"
 }
 
-func (o *exportOptions) export(ctx context.Context, e *exporting, src snapshot.Source, to string, so snapshot.SelectOptions) error {
+func (o *exportOptions) export(
+	ctx context.Context, e *exporting, src snapshot.Source, to string, so snapshot.SelectOptions,
+) error {
 	counted, done, err := e.s.counted(ctx, "exporting", src, to == "-")
 	if err != nil {
 		return err
@@ -172,11 +176,13 @@ func (o *exportOptions) files(ctx context.Context, e *exporting, y *yamlExport, 
 		return dirError(dir, err)
 	}
 	e.left, e.parted = done.Left, done.Parted
-	_, err = fmt.Fprintf(e.s.Out, "%s: %s: %d written, %d unchanged, %d removed\n", dir, counted(done.Files(), "file"), done.Written, done.Unchanged, done.Removed)
+	_, err = fmt.Fprintf(e.s.Out, "%s: %s: %d written, %d unchanged, %d removed\n", dir, counted(done.Files(), "file"),
+		done.Written, done.Unchanged, done.Removed)
 	return err
 }
 
-// rehearse fails if files have been edited that the export would replace or remove, or are in its way. Nothing has been changed then.
+// rehearse fails if files have been edited that the export would replace or remove, or are in its way. Nothing has been
+// changed then.
 func (e *exporting) rehearse(ctx context.Context, y *yamlExport, d *yamldir.Dir, dir string) error {
 	r := d.Rehearse()
 	if r == nil {
@@ -227,16 +233,20 @@ func (o *exportOptions) lines(ctx context.Context, e *exporting, path string) er
 	return err
 }
 
-// mayReplaceLines refuses to replace what no export has written: a store above all, which may be the one that is exported.
+// mayReplaceLines refuses to replace what no export has written: a store above all, which may be the one that is
+// exported.
 func mayReplaceLines(path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil: // it is not there, or newLines says what is wrong
 		return nil
 	case info.IsDir():
-		return withHint(fmt.Errorf("%s is a directory", path), "name a file in it, as in %s, or leave -o jsonl out for YAML files in the directory", filepath.Join(path, "cluster.jsonl"))
+		return withHint(fmt.Errorf("%s is a directory", path),
+			"name a file in it, as in %s, or leave -o jsonl out for YAML files in the directory",
+			filepath.Join(path, "cluster.jsonl"))
 	case !info.Mode().IsRegular():
-		return withHint(fmt.Errorf("%s is a device or the like, not a file", path), "name a regular file, or - for standard output")
+		return withHint(fmt.Errorf("%s is a device or the like, not a file", path),
+			"name a regular file, or - for standard output")
 	case info.Size() == 0:
 		return nil
 	}
@@ -248,13 +258,15 @@ func mayReplaceLines(path string) error {
 	if beginsWithObject(f) {
 		return nil
 	}
-	return withHint(fmt.Errorf("%s is there already, and has no lines of JSON that an export has written", path), "name another file, or remove it if it is of no more use")
+	return withHint(fmt.Errorf("%s is there already, and has no lines of JSON that an export has written", path),
+		"name another file, or remove it if it is of no more use")
 }
 
 // longestLine is more than an API server takes of an object.
 const longestLine = 64 << 20
 
-// beginsWithObject reports whether the first line by itself is an object of Kubernetes. Other files that begin with a brace are none of an export's business.
+// beginsWithObject reports whether the first line by itself is an object of Kubernetes. Other files that begin with a
+// brace are none of an export's business.
 func beginsWithObject(r io.Reader) bool {
 	line, err := bufio.NewReader(io.LimitReader(r, longestLine)).ReadBytes('\n')
 	if err != nil { // an export ends each line
@@ -269,8 +281,8 @@ func beginsWithObject(r io.Reader) bool {
 	return kind != "" && hasMeta
 }
 
-// newLines makes the file that gets the name path once it is complete, for nobody else's eyes. Its own name is no one else's: one that is there was left by an
-// export that was killed.
+// newLines makes the file that gets the name path once it is complete, for nobody else's eyes. Its own name is no one
+// else's: one that is there was left by an export that was killed.
 func newLines(path string) (*os.File, error) {
 	name := path + ".larder-new"
 	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -13,13 +13,15 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// written is a collection of a snapshot that a test writes, with the keys of its objects in ascending order. Their spec says which collection they are of.
+// written is a collection of a snapshot that a test writes, with the keys of its objects in ascending order. Their spec
+// says which collection they are of.
 type written struct {
 	snapshot.Collection
 	keys []string
 }
 
-// writeSnapshot writes a snapshot of the collections. Objects of typed collections can not be decoded, unless Kubernetes has their kind.
+// writeSnapshot writes a snapshot of the collections. Objects of typed collections cannot be decoded, unless
+// Kubernetes has their kind.
 func writeSnapshot(t *testing.T, path string, h snapshot.Header, all ...written) {
 	t.Helper()
 	f, err := os.Create(path)

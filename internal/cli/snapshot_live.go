@@ -15,7 +15,9 @@ import (
 )
 
 // saveLive saves what a live cluster has.
-func (o *saveOptions) saveLive(ctx context.Context, s IO, path string, args []string, so snapshot.SaveOptions) (snapshot.Saved, error) {
+func (o *saveOptions) saveLive(
+	ctx context.Context, s IO, path string, args []string, so snapshot.SaveOptions,
+) (snapshot.Saved, error) {
 	config, err := clientConfig(o.cluster)
 	if err != nil {
 		return snapshot.Saved{}, err
@@ -32,7 +34,8 @@ func (o *saveOptions) saveLive(ctx context.Context, s IO, path string, args []st
 	if so.Header.ClusterID, err = informer.KubeSystemUID(conn.raw)(ctx); ctx.Err() != nil { // which is all that is wrong
 		return snapshot.Saved{}, ctx.Err()
 	} else if err != nil {
-		fmt.Fprintf(s.Err, "note: the namespace kube-system can not be read, so the snapshot does not say which cluster it is of: %v\n", err)
+		fmt.Fprintf(s.Err,
+			"note: the namespace kube-system cannot be read, so the snapshot does not say which cluster it is of: %v\n", err)
 	}
 	if so.Header.ServerVersion, err = serverVersion(ctx, conn.raw); err != nil {
 		return snapshot.Saved{}, serverError(err, "")
@@ -45,7 +48,9 @@ func (o *saveOptions) saveLive(ctx context.Context, s IO, path string, args []st
 }
 
 // listings are the collections that are saved: those of the arguments, or all.
-func (o *saveOptions) listings(ctx context.Context, config *rest.Config, conn *connection, path string, args []string) ([]snapshot.Listing, error) {
+func (o *saveOptions) listings(
+	ctx context.Context, config *rest.Config, conn *connection, path string, args []string,
+) ([]snapshot.Listing, error) {
 	found, err := discover(ctx, config)
 	if err != nil {
 		return nil, serverError(err, "")
@@ -60,7 +65,8 @@ func (o *saveOptions) listings(ctx context.Context, config *rest.Config, conn *c
 			return nil, err
 		}
 	}
-	w := wanted{namespaces: o.selects.namespaces, labels: o.selects.labels, fields: o.selects.fields, representation: entry.Unstructured}
+	w := wanted{namespaces: o.selects.namespaces, labels: o.selects.labels, fields: o.selects.fields,
+		representation: entry.Unstructured}
 	var all []snapshot.Listing
 	for _, r := range resources {
 		r = conn.described(ctx, r)
@@ -73,12 +79,15 @@ func (o *saveOptions) listings(ctx context.Context, config *rest.Config, conn *c
 		}
 	}
 	if optional && found.failed != nil {
-		return all, fmt.Errorf("the server does not list all of its resources, so not all can be saved; name those that you want: %w", found.failed)
+		return all,
+			fmt.Errorf("the server does not list all of its resources, so not all can be saved; name those that you want: %w",
+				found.failed)
 	}
 	return all, nil
 }
 
-// described is a resource with the columns of its definition, if it has one that can be read: discovery does not tell them.
+// described is a resource with the columns of its definition, if it has one that can be read: discovery does not tell
+// them.
 func (c *connection) described(ctx context.Context, r resource) resource {
 	if !isCustom(r.GroupVersionResource) {
 		return r
@@ -105,8 +114,8 @@ func (c *connection) listing(ctx context.Context, id entry.Identity, r resource,
 	}
 }
 
-// everything returns each resource that can be listed and watched once, in its preferred version, but events: they come to an end by themselves, and there are
-// more of them than of all else. namespaced leaves out what is in no namespace.
+// everything returns each resource that can be listed and watched once, in its preferred version, but events: they come
+// to an end by themselves, and there are more of them than of all else. namespaced leaves out what is in no namespace.
 func (o *offers) everything(namespaced bool) []resource {
 	var all []resource
 	seen := map[string]bool{}

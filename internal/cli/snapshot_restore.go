@@ -45,7 +45,8 @@ The store appears in one step when it is complete; a file that is there is never
 	cmd.Flags().Lookup("key-file").Usage = sealUsage
 	o.selects.add(cmd)
 	o.redact.add(cmd)
-	cmd.Flags().BoolVar(&o.persistSecrets, "persist-secrets", false, "store Secrets in the file, also without keys that seal them")
+	cmd.Flags().BoolVar(&o.persistSecrets, "persist-secrets", false,
+		"store Secrets in the file, also without keys that seal them")
 	return cmd
 }
 
@@ -94,7 +95,7 @@ func (o *restoreOptions) filter(ctx context.Context, s IO, path string, args []s
 	return o.selects.filter(path, st.Collections, args)
 }
 
-// noSnapshot is the error for another file, or for one of which err says why it can not be read.
+// noSnapshot is the error for another file, or for one of which err says why it cannot be read.
 func (o *restoreOptions) noSnapshot(path string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
@@ -106,7 +107,8 @@ func (o *restoreOptions) noSnapshot(path string, err error) error {
 	case missing(path):
 		return emptyError(path)
 	}
-	return withHint(fmt.Errorf("%s is no snapshot", path), "larder snapshot save FILE --from %s makes one of a store", path)
+	return withHint(fmt.Errorf("%s is no snapshot", path), "larder snapshot save FILE --from %s makes one of a store",
+		path)
 }
 
 func (o *restoreOptions) tell(s IO, r snapshot.Restored) error {
@@ -115,7 +117,9 @@ func (o *restoreOptions) tell(s IO, r snapshot.Restored) error {
 		fmt.Fprintln(s.Err, "note: not restored:", left)
 	}
 	if o.hidesSecrets(r) {
-		fmt.Fprintln(s.Err, "hint: --key-file FILE stores Secrets sealed, --persist-secrets as they are, --redact secrets without their values; larder sync lists what is not there")
+		fmt.Fprintln(s.Err,
+			"hint: --key-file FILE stores Secrets sealed, --persist-secrets as they are, --redact secrets without their "+
+				"values; larder sync lists what is not there")
 	}
 	for _, c := range r.Collections {
 		if c.MustRelist != "" {
@@ -132,7 +136,8 @@ func (o *restoreOptions) hidesSecrets(r snapshot.Restored) bool {
 
 // unreadableError is the error for a snapshot that may not be read.
 func unreadableError(path string, err error) error {
-	return withHint(fmt.Errorf("%s can not be read: %w", path, err), "run as a user who may read it, or have its owner allow it")
+	return withHint(fmt.Errorf("%s cannot be read: %w", path, err),
+		"run as a user who may read it, or have its owner allow it")
 }
 
 // restoreError adds what to do.
@@ -140,9 +145,11 @@ func (o *restoreOptions) restoreError(path string, err error) error {
 	to := o.store.path
 	switch {
 	case errors.Is(err, store.ErrExists):
-		return withHint(fmt.Errorf("%s is there already", to), "name another file with --store, or remove it if it is of no more use: a restore replaces nothing")
+		return withHint(fmt.Errorf("%s is there already", to),
+			"name another file with --store, or remove it if it is of no more use: a restore replaces nothing")
 	case errors.Is(err, store.ErrLocked):
-		return withHint(fmt.Errorf("another process makes or opens a store at %s", to), "wait until it is done, or name another file with --store")
+		return withHint(fmt.Errorf("another process makes or opens a store at %s", to),
+			"wait until it is done, or name another file with --store")
 	case errors.Is(err, store.ErrNoSpace):
 		return withHint(err, "make room on that disk; nothing was made")
 	case errors.Is(err, snapshot.ErrDamaged):

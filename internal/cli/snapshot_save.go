@@ -30,7 +30,8 @@ type saveOptions struct {
 	// byVariable: the environment names the store to save, and no flag does.
 	byVariable bool
 
-	// memory is what the sync that holds the store has in memory only, and known how much the snapshot that is saved said to be left out of it.
+	// memory is what the sync that holds the store has in memory only, and known how much the snapshot that is saved said
+	// to be left out of it.
 	memory []source.Collection
 	known  int
 	// leftOut is why a snapshot that would be empty is.
@@ -110,7 +111,8 @@ func (o *saveOptions) run(ctx context.Context, s IO, path string, args []string)
 	so.KeepExisting = !o.force
 	so.Accept = func(saved snapshot.Saved) error { return o.accept(saved, args) }
 	if o.byVariable {
-		fmt.Fprintf(s.Err, "note: saving %s, which %s names; a flag of the connection, such as --context, saves the live cluster\n",
+		fmt.Fprintf(s.Err,
+			"note: saving %s, which %s names; a flag of the connection, such as --context, saves the live cluster\n",
 			o.from.path, storeVariable)
 	}
 	save := o.saveFrom
@@ -146,7 +148,8 @@ func (o *saveOptions) mayWrite(path string) error {
 	case o.from.path != "" && sameFile(path, o.from.path) && !isSnapshot(path):
 		return usagef("%s is the store that is to be saved, and would be replaced", path)
 	case info.Mode().IsRegular() && info.Size() > 0 && !isSnapshot(path):
-		return withHint(fmt.Errorf("%s is no snapshot: --force replaces nothing else", path), "name another file, or remove it if it is of no more use")
+		return withHint(fmt.Errorf("%s is no snapshot: --force replaces nothing else", path),
+			"name another file, or remove it if it is of no more use")
 	}
 	return nil
 }
@@ -158,7 +161,8 @@ const writeElsewhere = "name a file in a directory that you may write to"
 func noDirectory(path string) error {
 	dir := filepath.Dir(path)
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return withHint(fmt.Errorf("there can be no snapshot at %s: there is no directory %s", path, dir), "make it, or "+writeElsewhere)
+		return withHint(fmt.Errorf("there can be no snapshot at %s: there is no directory %s", path, dir),
+			"make it, or "+writeElsewhere)
 	}
 	return nil
 }
@@ -170,7 +174,8 @@ func noResource(path string, known []resource) error {
 		return nil
 	}
 	for _, name := range names {
-		if len(matchResource(name, known)) == 0 && len(inCategory(name, known)) == 0 && !slices.Contains(source.WellKnown(), name) {
+		if len(matchResource(name, known)) == 0 && len(inCategory(name, known)) == 0 &&
+			!slices.Contains(source.WellKnown(), name) {
 			return nil
 		}
 	}
@@ -185,7 +190,9 @@ func sameFile(a, b string) bool {
 }
 
 // saveFrom saves what --from names.
-func (o *saveOptions) saveFrom(ctx context.Context, s IO, path string, args []string, so snapshot.SaveOptions) (snapshot.Saved, error) {
+func (o *saveOptions) saveFrom(
+	ctx context.Context, s IO, path string, args []string, so snapshot.SaveOptions,
+) (snapshot.Saved, error) {
 	src, err := o.from.open(ctx, s)
 	if err != nil {
 		return snapshot.Saved{}, err
@@ -210,17 +217,21 @@ func (o *saveOptions) saveFrom(ctx context.Context, s IO, path string, args []st
 	return saved, errors.Join(err, src.Close())
 }
 
-// keepInMemory notes what the sync that holds the store has in memory only, which can not be saved, and refuses if it was asked for.
+// keepInMemory notes what the sync that holds the store has in memory only, which cannot be saved, and refuses if it
+// was asked for.
 func (o *saveOptions) keepInMemory(memory []source.Collection, f snapshot.Filter) error {
 	o.memory = memory
 	if len(memory) == 0 || len(f.Resources) == 0 && !o.secrets {
 		return nil
 	}
 	what := names(storedResources(memory), resource.String)
-	return withHint(fmt.Errorf("%s of %s can not be saved: the larder sync that holds it has them in memory only", what, o.from.path), saveElsewhere, what)
+	return withHint(fmt.Errorf("%s of %s cannot be saved: the larder sync that holds it has them in memory only", what,
+		o.from.path), saveElsewhere, what)
 }
 
-func (o *saveOptions) saveSource(ctx context.Context, s IO, src source.Source, path string, so snapshot.SaveOptions) (snapshot.Saved, error) {
+func (o *saveOptions) saveSource(
+	ctx context.Context, s IO, src source.Source, path string, so snapshot.SaveOptions,
+) (snapshot.Saved, error) {
 	switch src := src.(type) {
 	case *source.Client:
 		return o.saveSync(ctx, src, path, so)
@@ -238,7 +249,9 @@ func (o *saveOptions) saveSource(ctx context.Context, s IO, src source.Source, p
 }
 
 // saveSync has the sync that holds the store stream a snapshot of it: the file at path is this process's.
-func (o *saveOptions) saveSync(ctx context.Context, sync *source.Client, path string, so snapshot.SaveOptions) (snapshot.Saved, error) {
+func (o *saveOptions) saveSync(
+	ctx context.Context, sync *source.Client, path string, so snapshot.SaveOptions,
+) (snapshot.Saved, error) {
 	in, err := sync.Snapshot(ctx, source.SaveRequest{
 		Filter: so.Filter, Redaction: so.Redaction, Secrets: so.Secrets || len(so.Recipients) > 0,
 	})
@@ -255,7 +268,9 @@ func (o *saveOptions) saveSync(ctx context.Context, sync *source.Client, path st
 }
 
 // saveSnapshot makes a snapshot of a snapshot, which is as old as that is.
-func (o *saveOptions) saveSnapshot(ctx context.Context, s IO, src *source.Snapshot, path string, so snapshot.SaveOptions) (snapshot.Saved, error) {
+func (o *saveOptions) saveSnapshot(
+	ctx context.Context, s IO, src *source.Snapshot, path string, so snapshot.SaveOptions,
+) (snapshot.Saved, error) {
 	m := src.File().Manifest()
 	if len(so.Filter.Resources) == 0 {
 		so.Header.LeftOut, o.known = m.LeftOut, len(m.LeftOut)
@@ -279,10 +294,12 @@ func (o *saveOptions) tell(s IO, path string, saved snapshot.Saved) error {
 	if o.recipients.asked() {
 		how = ", encrypted"
 	}
-	_, err := fmt.Fprintf(s.Out, "%s: %s, %s%s\n", path, within(saved.Objects, len(saved.Collections)-len(saved.Refused)), size(saved.Size), how)
+	_, err := fmt.Fprintf(s.Out, "%s: %s, %s%s\n", path, within(saved.Objects, len(saved.Collections)-len(saved.Refused)),
+		size(saved.Size), how)
 	noteNotSaved(s, saved.LeftOut)
 	if len(saved.Refused) > 0 {
-		fmt.Fprintf(s.Err, "note: the API server does not list %d of %d resources for you, and nothing of them is saved: %s\n",
+		fmt.Fprintf(s.Err,
+			"note: the API server does not list %d of %d resources for you, and nothing of them is saved: %s\n",
 			len(saved.Refused), len(saved.Collections), refusedText(saved.Refused))
 	}
 	if len(o.memory) > 0 {
@@ -321,8 +338,10 @@ func refusedText(all []snapshot.Refused) string {
 // accept refuses a snapshot of nothing, if something was asked for, or if the server listed nothing at all.
 func (o *saveOptions) accept(saved snapshot.Saved, args []string) error {
 	if n := len(saved.Refused); n > 0 && n == len(saved.Collections) {
-		return nothingSaved{withHint(fmt.Errorf("the API server lists nothing for you, and nothing was written: %s", refusedText(saved.Refused)),
-			"kubectl auth can-i --list shows what you may do; name a namespace that you may read with -n, or use other credentials: --user, --context, --token")}
+		return nothingSaved{withHint(fmt.Errorf("the API server lists nothing for you, and nothing was written: %s",
+			refusedText(saved.Refused)),
+			"kubectl auth can-i --list shows what you may do; name a namespace that you may read with -n, or use other "+
+				"credentials: --user, --context, --token")}
 	}
 	selects := len(o.selects.namespaces) > 0 || o.selects.labels+o.selects.fields != ""
 	listed := o.from.path == "" && len(saved.Collections) > 0 // by the server, which has none
@@ -334,10 +353,12 @@ func (o *saveOptions) accept(saved snapshot.Saved, args []string) error {
 		of = o.from.path
 	}
 	if len(args) > 0 && len(saved.Collections) == 0 && len(saved.LeftOut) > 0 {
-		return nothingSaved{withHint(fmt.Errorf("nothing of %s can be saved, and nothing was written: %s", of, strings.Join(saved.LeftOut, "; ")), encryptHint)}
+		return nothingSaved{withHint(fmt.Errorf("nothing of %s can be saved, and nothing was written: %s", of,
+			strings.Join(saved.LeftOut, "; ")), encryptHint)}
 	}
 	o.leftOut = saved.LeftOut
-	return nothingSaved{withHint(fmt.Errorf("nothing of %s is selected for the snapshot, and nothing was written", of), "check the resources, -n, -l and --field-selector")}
+	return nothingSaved{withHint(fmt.Errorf("nothing of %s is selected for the snapshot, and nothing was written", of),
+		"check the resources, -n, -l and --field-selector")}
 }
 
 // isThere is the error of a file that nobody said is to be replaced.
@@ -358,7 +379,8 @@ func (o *saveOptions) saveError(path string, err error) error {
 	case errors.Is(err, source.ErrNoAnswer), errors.As(err, new(*source.HeldError)): // storeError has said what to do
 		return err
 	case errors.Is(err, store.ErrLocked): // since it was opened for reading
-		return withHint(err, "a program other than larder sync holds the store: stop it, since only a larder sync can be saved while it runs")
+		return withHint(err,
+			"a program other than larder sync holds the store: stop it, since only a larder sync can be saved while it runs")
 	case errors.Is(err, snapshot.ErrTooLarge):
 		return err
 	case isMade(path, err):
@@ -367,7 +389,8 @@ func (o *saveOptions) saveError(path string, err error) error {
 	return err
 }
 
-// isMade reports whether an error is of the file that becomes the one at path, which has a longer name until it is complete.
+// isMade reports whether an error is of the file that becomes the one at path, which has a longer name until it is
+// complete.
 func isMade(path string, err error) bool {
 	if real, linkErr := filepath.EvalSymlinks(path); linkErr == nil {
 		path = real

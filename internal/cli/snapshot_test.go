@@ -30,8 +30,10 @@ func TestRedaction(t *testing.T) {
 		err  string
 	}{
 		{},
-		{what: []string{"secrets", "ConfigMaps", "managedfields"}, want: snapshot.Redaction{Secrets: true, ConfigMaps: true, ManagedFields: true}},
-		{what: []string{"env=*TOKEN*", "env=X", "annotations=a/*"}, want: snapshot.Redaction{Env: []string{"*TOKEN*", "X"}, Annotations: []string{"a/*"}}},
+		{what: []string{"secrets", "ConfigMaps", "managedfields"},
+			want: snapshot.Redaction{Secrets: true, ConfigMaps: true, ManagedFields: true}},
+		{what: []string{"env=*TOKEN*", "env=X", "annotations=a/*"},
+			want: snapshot.Redaction{Env: []string{"*TOKEN*", "X"}, Annotations: []string{"a/*"}}},
 		{what: []string{"env"}, err: "needs a pattern"},
 		{what: []string{"annotations="}, err: "needs a pattern"},
 		{what: []string{"secrets=x"}, err: "takes no pattern"},
@@ -50,7 +52,8 @@ func TestRedaction(t *testing.T) {
 	}
 }
 
-// Who may not read the snapshot, or not write beside the new file, is told which. The tests may run as a user who may do all.
+// Who may not read the snapshot, or not write beside the new file, is told which. The tests may run as a user who may
+// do all.
 func TestSnapshotsWithoutPermission(t *testing.T) {
 	denied := func(path string) error {
 		return fmt.Errorf("restore: %w", &fs.PathError{Op: "open", Path: path, Err: syscall.EACCES})
@@ -61,10 +64,13 @@ func TestSnapshotsWithoutPermission(t *testing.T) {
 		err        error
 		want, hint string
 	}{
-		"find":    {o.noSnapshot("s.larder", denied("s.larder")), "s.larder can not be read: ", "run as a user who may read it"},
-		"read":    {o.restoreError("s.larder", denied("s.larder")), "s.larder can not be read: ", "run as a user who may read it"},
-		"restore": {o.restoreError("s.larder", denied(o.store.path+".new-1")), "no store can be made at " + o.store.path, writeElsewhere},
-		"save":    {new(saveOptions).saveError(target, denied(target+".new-1")), "permission denied", writeElsewhere},
+		"find": {o.noSnapshot("s.larder", denied("s.larder")), "s.larder cannot be read: ",
+			"run as a user who may read it"},
+		"read": {o.restoreError("s.larder", denied("s.larder")), "s.larder cannot be read: ",
+			"run as a user who may read it"},
+		"restore": {o.restoreError("s.larder", denied(o.store.path+".new-1")), "no store can be made at " + o.store.path,
+			writeElsewhere},
+		"save": {new(saveOptions).saveError(target, denied(target+".new-1")), "permission denied", writeElsewhere},
 	} {
 		var h hinted
 		if !errors.As(tc.err, &h) || !strings.Contains(tc.err.Error(), tc.want) || !strings.HasPrefix(h.hint, tc.hint) {
@@ -82,10 +88,12 @@ func TestFilterNamesOneResource(t *testing.T) {
 	}
 	var all []source.Collection
 	for _, gvr := range []schema.GroupVersionResource{
-		{Version: "v1", Resource: "pods"}, {Version: "v1", Resource: "events"}, {Group: "events.k8s.io", Version: "v1", Resource: "events"},
+		{Version: "v1", Resource: "pods"}, {Version: "v1", Resource: "events"},
+		{Group: "events.k8s.io", Version: "v1", Resource: "events"},
 		{Group: "apps", Version: "v1", Resource: "deployments"},
 	} {
-		c := source.NewCollection(store.Info{Identity: entry.Identity{GroupVersionResource: gvr}, Resource: info(strings.TrimSuffix(gvr.Resource, "s"))})
+		c := source.NewCollection(store.Info{Identity: entry.Identity{GroupVersionResource: gvr},
+			Resource: info(strings.TrimSuffix(gvr.Resource, "s"))})
 		all = append(all, c)
 	}
 	for arg, want := range map[string][]string{
@@ -105,7 +113,8 @@ func TestFilterNamesOneResource(t *testing.T) {
 			t.Errorf("%s: %s, %v", arg, d, err)
 		}
 	}
-	if _, err := (&selectFlags{}).filter("s", all, []string{"gadgets"}); err == nil || !strings.Contains(err.Error(), `no resource "gadgets"`) {
+	if _, err := (&selectFlags{}).filter("s", all, []string{"gadgets"}); err == nil ||
+		!strings.Contains(err.Error(), `no resource "gadgets"`) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -113,8 +122,10 @@ func TestFilterNamesOneResource(t *testing.T) {
 // What is secret in the patch of a Secret is not printed.
 func TestPatchOfASecret(t *testing.T) {
 	c := snapshot.Change{
-		Kind: snapshot.Changed, Collection: snapshot.Collection{Identity: entry.Identity{GroupVersionResource: secrets.GroupVersionResource}},
-		Patch: []byte(`{"data":{"a":"c2VjcmV0","b":null},"stringData":"c2VjcmV0","metadata":{"annotations":{"x":"c2VjcmV0"},"labels":{"l":"1"}}}`),
+		Kind:       snapshot.Changed,
+		Collection: snapshot.Collection{Identity: entry.Identity{GroupVersionResource: secrets.GroupVersionResource}},
+		Patch: []byte(
+			`{"data":{"a":"c2VjcmV0","b":null},"stringData":"c2VjcmV0","metadata":{"annotations":{"x":"c2VjcmV0"},"labels":{"l":"1"}}}`),
 	}
 	got, err := patchOf(c)
 	want := map[string]any{
@@ -144,14 +155,16 @@ func TestPassphraseOnATerminal(t *testing.T) {
 		return text, nil
 	}}
 	answers = []string{"one", "two"}
-	if _, err := (&recipientFlags{passphrase: true}).read(s); exitCode(err) != exitUsage || !strings.Contains(err.Error(), "differ") {
+	if _, err := (&recipientFlags{passphrase: true}).read(s); exitCode(err) != exitUsage ||
+		!strings.Contains(err.Error(), "differ") {
 		t.Errorf("got %v", err)
 	}
 	answers = []string{"one", "one"}
 	if r, err := (&recipientFlags{passphrase: true}).read(s); err != nil || len(r) != 1 || len(asked) != 4 {
 		t.Errorf("%v, %v, %q", r, err, asked)
 	}
-	if _, err := (&recipientFlags{passphrase: true}).read(s); err == nil || !strings.Contains(err.Error(), "could not be read") {
+	if _, err := (&recipientFlags{passphrase: true}).read(s); err == nil ||
+		!strings.Contains(err.Error(), "could not be read") {
 		t.Errorf("got %v", err)
 	}
 	asked = nil
@@ -186,7 +199,8 @@ func TestPassphraseIsTriedOnce(t *testing.T) {
 	}
 }
 
-// A passphrase that fits is asked for once, however often a command opens what it has sealed; another one is asked for too.
+// A passphrase that fits is asked for once, however often a command opens what it has sealed; another one is asked for
+// too.
 func TestPassphraseIsAskedForOnce(t *testing.T) {
 	t.Setenv(passphraseVariable, "")
 	dir := t.TempDir()
@@ -230,7 +244,8 @@ func TestPassphraseIsAskedForOnce(t *testing.T) {
 func TestEverythingOfAServer(t *testing.T) {
 	var o offers
 	for _, gvr := range []schema.GroupVersionResource{
-		{Version: "v1", Resource: "pods"}, {Version: "v1", Resource: "events"}, {Version: "v1", Resource: "nodes"}, {Version: "v1", Resource: "bindings"},
+		{Version: "v1", Resource: "pods"}, {Version: "v1", Resource: "events"}, {Version: "v1", Resource: "nodes"},
+		{Version: "v1", Resource: "bindings"},
 		{Group: "apps", Version: "v1", Resource: "deployments"}, {Group: "apps", Version: "v1beta1", Resource: "deployments"},
 		{Group: "events.k8s.io", Version: "v1", Resource: "events"},
 	} {
@@ -259,7 +274,8 @@ func TestQuickDiffShowsNothing(t *testing.T) {
 	}
 	var out, errs bytes.Buffer
 	s := IO{Out: &out, Err: &errs, ErrIsTerminal: true, Now: time.Now}
-	if code := Run(context.Background(), []string{"diff", path, path}, s); code != exitOK || out.Len() > 0 || errs.Len() > 0 {
+	if code := Run(context.Background(), []string{"diff", path, path}, s); code != exitOK || out.Len() > 0 ||
+		errs.Len() > 0 {
 		t.Errorf("%d %q %q", code, out.String(), errs.String())
 	}
 }

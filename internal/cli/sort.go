@@ -71,7 +71,8 @@ func (k *sortKeys) add(by *sortField, u *unstructured.Unstructured) error {
 	return nil
 }
 
-// order returns the positions of the objects, sorted by their keys: those that have none first, as with kubectl, and equals as they were.
+// order returns the positions of the objects, sorted by their keys: those that have none first, as with kubectl, and
+// equals as they were.
 func (k *sortKeys) order(by *sortField) ([]int, error) {
 	order := make([]int, len(k.keys))
 	found := false
@@ -80,7 +81,8 @@ func (k *sortKeys) order(by *sortField) ([]int, error) {
 		found = found || key != nil
 	}
 	if !found && len(order) > 0 {
-		return nil, withHint(fmt.Errorf("--sort-by %s: none of the objects has that field", by.name), "see the fields with -o yaml")
+		return nil, withHint(fmt.Errorf("--sort-by %s: none of the objects has that field", by.name),
+			"see the fields with -o yaml")
 	}
 	var failed error
 	slices.SortStableFunc(order, func(a, b int) int {
@@ -125,7 +127,7 @@ func compareKeys(a, b any) (int, error) {
 			return cmp.Compare(x, y), nil
 		}
 	}
-	return 0, fmt.Errorf("%s and %s can not be compared", what(a), what(b))
+	return 0, fmt.Errorf("%s and %s cannot be compared", what(a), what(b))
 }
 
 func compareTexts(a, b string) int {

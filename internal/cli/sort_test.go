@@ -22,8 +22,8 @@ func TestSortKeys(t *testing.T) {
 		{"missing first, equals as they were", []any{"b", nil, "a", nil, "a"}, []int{1, 3, 2, 4, 0}, ""},
 		{"none has it", []any{nil, nil}, nil, "none of the objects has that field"},
 		{"no objects", nil, []int{}, ""},
-		{"mixed", []any{"a", int64(1)}, nil, "can not be compared"},
-		{"lists", []any{[]any{"a"}, []any{"b"}}, nil, "a list and a list can not be compared"},
+		{"mixed", []any{"a", int64(1)}, nil, "cannot be compared"},
+		{"lists", []any{[]any{"a"}, []any{"b"}}, nil, "a list and a list cannot be compared"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			by, err := newSortField(".spec.x")

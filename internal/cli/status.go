@@ -128,7 +128,8 @@ func hintForbidden(s IO, all []source.Collection) {
 // hintPlainText says how what is legible in a file is sealed.
 func hintPlainText(s IO, path string, all []source.Collection) {
 	if slices.ContainsFunc(all, func(c source.Collection) bool { return c.PlainText }) {
-		fmt.Fprintf(s.Err, "hint: larder compact --rekey --store %s --key-file FILE seals what was stored before there was a key\n", path)
+		fmt.Fprintf(s.Err,
+			"hint: larder compact --rekey --store %s --key-file FILE seals what was stored before there was a key\n", path)
 	}
 }
 
@@ -232,7 +233,8 @@ func state(now time.Time, c source.Collection) string {
 	if c.PlainText {
 		st += ", sealed, but what was stored before there was a key is legible in the file"
 	}
-	if len(c.Redacted) > 0 && !strings.Contains(c.MustRelist, relistRedacted+" ("+redactionOf(c)+")") { // else that has said it
+	if len(c.Redacted) > 0 && !strings.Contains(c.MustRelist, relistRedacted+" ("+redactionOf(c)+")") {
+		// else that has said it
 		st += ", redacted: " + strings.Join(c.Redacted, ", ")
 	}
 	if c.Live != nil && c.Live.Rewriting != "" {

@@ -23,7 +23,8 @@ func TestStatusOfHandlers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := entry.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Representation: entry.Unstructured}
+	id := entry.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"},
+		Representation: entry.Unstructured}
 	c, err := s.Collection(ctx, id, store.CollectionOptions{Codec: codec.Unstructured()})
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +41,8 @@ func TestStatusOfHandlers(t *testing.T) {
 	}
 	pod := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod",
 		"metadata": map[string]any{"namespace": "a", "name": "x", "uid": "u", "resourceVersion": "7"}}}
-	if _, err := c.Apply(ctx, store.Batch{ResourceVersion: "7", Ops: []store.Op{{Type: store.Upsert, Object: pod}}}); err != nil {
+	if _, err := c.Apply(ctx, store.Batch{ResourceVersion: "7",
+		Ops: []store.Op{{Type: store.Upsert, Object: pod}}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
@@ -73,7 +75,8 @@ func TestStatusAndCheckOfLeftOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	left := entry.LeftOut{ObjectRef: entry.ObjectRef{Key: "a/x", UID: "u", ResourceVersion: "7"}, Reason: entry.LeftOutTransform}
+	left := entry.LeftOut{ObjectRef: entry.ObjectRef{Key: "a/x", UID: "u", ResourceVersion: "7"},
+		Reason: entry.LeftOutTransform}
 	b := store.Batch{ResourceVersion: "7", Ops: []store.Op{{Type: store.LeaveOut, LeftOut: left}}}
 	if _, err := c.Apply(ctx, b); err != nil {
 		t.Fatal(err)
@@ -89,7 +92,8 @@ func TestStatusAndCheckOfLeftOut(t *testing.T) {
 			t.Errorf("status -o %s: %v\n%s", format, err, out.String())
 		}
 	}
-	if err := runCheck(ctx, streams, from, "text"); err != nil || !bytes.Contains(notes.Bytes(), []byte("note: 1 object the server has")) {
+	if err := runCheck(ctx, streams, from, "text"); err != nil ||
+		!bytes.Contains(notes.Bytes(), []byte("note: 1 object the server has")) {
 		t.Errorf("check: %v\n%s%s", err, out.String(), notes.String())
 	}
 }

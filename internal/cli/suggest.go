@@ -10,7 +10,8 @@ import (
 // mostSuggested is how many resources are suggested for one that is not known.
 const mostSuggested = 3
 
-// didYouMean asks whether one of the resources was meant that are called nearly so: "did you mean pods?"; it is empty if none is.
+// didYouMean asks whether one of the resources was meant that are called nearly so: "did you mean pods?"; it is empty
+// if none is.
 func didYouMean(arg string, known []resource) string {
 	near := nearest(arg, known)
 	if len(near) == 0 {
@@ -19,8 +20,8 @@ func didYouMean(arg string, known []resource) string {
 	return "did you mean " + strings.Join(near, " or ") + "?"
 }
 
-// nearest returns the resources of which a name, a short name or the kind begins with what was written, or is few letters away from it: one, or one in four, or two that
-// have changed places.
+// nearest returns the resources of which a name, a short name or the kind begins with what was written, or is few
+// letters away from it: one, or one in four, or two that have changed places.
 func nearest(arg string, known []resource) (near []string) {
 	name, _, _ := strings.Cut(strings.ToLower(arg), ".")
 	if len(name) < 3 { // everything short is near
@@ -40,7 +41,8 @@ func nearest(arg string, known []resource) (near []string) {
 		}
 	}
 	// What cobra does for commands is right for resources.
-	for words.SuggestionsMinimumDistance = 1; len(near) == 0 && words.SuggestionsMinimumDistance <= max(1, len(name)/4); words.SuggestionsMinimumDistance++ {
+	for words.SuggestionsMinimumDistance = 1; len(near) == 0 &&
+		words.SuggestionsMinimumDistance <= max(1, len(name)/4); words.SuggestionsMinimumDistance++ {
 		for _, word := range append(words.SuggestionsFor(name), swapped(name, of)...) {
 			for _, r := range of[word] {
 				if s := r.String(); len(near) < mostSuggested && !slices.Contains(near, s) {
@@ -52,7 +54,8 @@ func nearest(arg string, known []resource) (near []string) {
 	return near
 }
 
-// swapped returns the words that name is once two of its letters that stand beside each other have changed places, which cobra counts as two mistakes.
+// swapped returns the words that name is once two of its letters that stand beside each other have changed places,
+// which cobra counts as two mistakes.
 func swapped(name string, of map[string][]resource) (near []string) {
 	for i := 1; i < len(name); i++ {
 		if word := name[:i-1] + name[i:i+1] + name[i-1:i] + name[i+1:]; of[word] != nil {

@@ -10,7 +10,8 @@ import (
 
 func TestDidYouMean(t *testing.T) {
 	named := func(group, plural, singular, kind string, short ...string) resource {
-		return resource{schema.GroupVersionResource{Group: group, Version: "v1", Resource: plural}, entry.ResourceInfo{Kind: kind, Singular: singular, ShortNames: short}}
+		return resource{schema.GroupVersionResource{Group: group, Version: "v1", Resource: plural},
+			entry.ResourceInfo{Kind: kind, Singular: singular, ShortNames: short}}
 	}
 	known := []resource{
 		named("", "pods", "pod", "Pod", "po"),

@@ -81,21 +81,30 @@ It shows a table on a terminal, and lines elsewhere, on standard error as its lo
 		ValidArgsFunction: completeKnown,
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.store.path, "store", "", "the store's `FILE` (required: here, in the configuration, or in "+storeVariable+")")
-	f.BoolVar(&o.all, "all", false, "mirror every resource that the server lets you list and watch, but events, which are mirrored if they are named, too; "+
-		"what it comes to have later is mirrored from the next start on")
+	f.StringVar(&o.store.path, "store", "", "the store's `FILE` (required: here, in the configuration, or in "+
+		storeVariable+")")
+	f.BoolVar(&o.all, "all", false,
+		"mirror every resource that the server lets you list and watch, but events, which are mirrored if they are named, "+
+			"too; "+
+			"what it comes to have later is mirrored from the next start on")
 	f.StringSliceVar(&o.exclude, "exclude", nil, "with --all, do not mirror this `RESOURCE`; several with commas")
 	f.StringVar(&o.config, "config", "", "read what to mirror from a `FILE`, and follow its changes")
-	f.StringSliceVarP(&o.namespaces, "namespace", "n", nil, "mirror this `NAMESPACE` only; may be given again. Default is all")
+	f.StringSliceVarP(&o.namespaces, "namespace", "n", nil,
+		"mirror this `NAMESPACE` only; may be given again. Default is all")
 	completeFlag(cmd, "namespace", cobra.NoFileCompletions)
 	f.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "mirror all namespaces, also with -n; the default")
 	f.StringVarP(&o.labels, "selector", "l", "", "label `SELECTOR`: mirror what matches only")
 	f.StringVar(&o.fields, "field-selector", "", "field `SELECTOR`: mirror what matches only")
 	f.BoolVar(&o.persistSecrets, "persist-secrets", false, "store secrets in the file, also without keys that seal them")
 	o.key.add(cmd)
-	f.Var(&o.maxSize, "max-size", "let the store grow to `SIZE` at most, such as 64Mi; what changes beyond that is kept in memory, and served; a first list that does not fit is not. Default is no limit")
-	f.Var(&o.keepChanges, "keep-changes", "keep what changes for `DURATION`, such as 7d or 24h, for larder watch --since; default is never, which frees what an earlier sync has kept")
-	f.StringVar(&o.listen, "listen", "", "serve /healthz, /readyz and /metrics at `HOST:PORT`; without a host it is loopback. Default is off")
+	f.Var(&o.maxSize, "max-size",
+		"let the store grow to `SIZE` at most, such as 64Mi; what changes beyond that is kept in memory, and served; a "+
+			"first list that does not fit is not. Default is no limit")
+	f.Var(&o.keepChanges, "keep-changes",
+		"keep what changes for `DURATION`, such as 7d or 24h, for larder watch --since; default is never, which frees "+
+			"what an earlier sync has kept")
+	f.StringVar(&o.listen, "listen", "",
+		"serve /healthz, /readyz and /metrics at `HOST:PORT`; without a host it is loopback. Default is off")
 	o.logs.add(cmd)
 	o.cluster.AddFlags(f)
 	f.Lookup("request-timeout").Usage += " Watches are not bounded by it."
@@ -103,7 +112,8 @@ It shows a table on a terminal, and lines elsewhere, on standard error as its lo
 }
 
 // configRefuses are the flags that say what a configuration says.
-var configRefuses = []string{"namespace", "all-namespaces", "all", "exclude", "selector", "field-selector", "persist-secrets", "max-size", "keep-changes", "listen", "key-file"}
+var configRefuses = []string{"namespace", "all-namespaces", "all", "exclude", "selector", "field-selector",
+	"persist-secrets", "max-size", "keep-changes", "listen", "key-file"}
 
 // check finds what is wrong with the command line before anything is opened.
 func (o *syncOptions) check(cmd *cobra.Command, args []string) error {
@@ -134,7 +144,8 @@ func (o *syncOptions) check(cmd *cobra.Command, args []string) error {
 	if slices.Contains(o.namespaces, "") {
 		return usagef("--namespace %q has a name that is empty", strings.Join(o.namespaces, ","))
 	}
-	id := entry.Identity{GroupVersionResource: secrets.GroupVersionResource, LabelSelector: o.labels, FieldSelector: o.fields}
+	id := entry.Identity{GroupVersionResource: secrets.GroupVersionResource, LabelSelector: o.labels,
+		FieldSelector: o.fields}
 	if _, err := id.Canonical(); err != nil {
 		return usageError{errors.Unwrap(err)}
 	}
@@ -205,13 +216,14 @@ func runSync(ctx context.Context, s IO, o *syncOptions, args []string) (err erro
 	}
 	var follow func(context.Context)
 	if c != nil {
-		follow = (&reloader{path: o.config, applied: c, hangups: hangups, apply: sv.reload(o), report: sv.endpoint.Reloaded}).run
+		follow = (&reloader{path: o.config, applied: c, hangups: hangups, apply: sv.reload(o),
+			report: sv.endpoint.Reloaded}).run
 	}
 	return sv.run(ctx, follow)
 }
 
-// hangups delivers SIGHUP to who follows a configuration. Without one it ends the context, as SIGTERM does: the terminal has been closed. If it is
-// ignored (nohup), it stays so.
+// hangups delivers SIGHUP to who follows a configuration. Without one it ends the context, as SIGTERM does: the
+// terminal has been closed. If it is ignored (nohup), it stays so.
 func (o *syncOptions) hangups(ctx context.Context) (_ context.Context, hangups chan os.Signal, release func()) {
 	hangups = make(chan os.Signal, 1)
 	if o.config != "" {
@@ -221,7 +233,8 @@ func (o *syncOptions) hangups(ctx context.Context) (_ context.Context, hangups c
 	if signal.Ignored(syscall.SIGHUP) {
 		return ctx, hangups, func() {}
 	}
-	ctx, release = signal.NotifyContext(ctx, syscall.SIGHUP) // a second one does no more: a shell and the kernel may both send it
+	// a second one does no more: a shell and the kernel may both send it
+	ctx, release = signal.NotifyContext(ctx, syscall.SIGHUP)
 	return ctx, hangups, release
 }
 
@@ -234,7 +247,9 @@ func splitArgs(args []string) []string {
 func onlyResources(args []string) error {
 	for _, arg := range splitArgs(args) {
 		if r, name, ok := strings.Cut(arg, "/"); ok {
-			return usagef("%q names an object, and resources are wanted; of one object write: %s --field-selector metadata.name=%s", arg, r, name)
+			return usagef(
+				"%q names an object, and resources are wanted; of one object write: %s --field-selector metadata.name=%s", arg, r,
+				name)
 		}
 	}
 	return nil

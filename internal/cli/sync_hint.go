@@ -6,8 +6,8 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// syncCommand is a larder sync for a hint, of resources into a store that has these collections. If changes are kept of one, it goes on keeping
-// them: a sync that is not told to frees what was kept.
+// syncCommand is a larder sync for a hint, of resources into a store that has these collections. If changes are kept of
+// one, it goes on keeping them: a sync that is not told to frees what was kept.
 func syncCommand(storePath string, stored []source.Collection, resources string) string {
 	command := "larder sync " + resources + " --store " + storePath
 	var keep time.Duration

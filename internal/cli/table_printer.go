@@ -19,7 +19,8 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// tableSample is how many rows decide the widths of a table's columns. The rest streams: where a later cell is wider, its column is, from there on.
+// tableSample is how many rows decide the widths of a table's columns. The rest streams: where a later cell is wider,
+// its column is, from there on.
 const tableSample = 1000
 
 // tablePrinter prints a table for each resource, with an empty line between them, and nothing at all for no objects.
@@ -43,7 +44,8 @@ func (p *tablePrinter) begin(c choice, withKind bool) error {
 		return err
 	}
 	// Of metadata the other columns would be told wrong, not left out.
-	metadataOnly := slices.ContainsFunc(c.collections, func(c source.Collection) bool { return c.Representation == string(entry.Metadata) })
+	metadataOnly := slices.ContainsFunc(c.collections,
+		func(c source.Collection) bool { return c.Representation == string(entry.Metadata) })
 	p.columns = columns.For(c.resource.GroupResource(), c.resource.Columns, metadataOnly)
 	p.table = printers.NewTablePrinter(printers.PrintOptions{
 		NoHeaders:     p.flags.noHeaders,
@@ -66,7 +68,8 @@ func (p *tablePrinter) object(u *unstructured.Unstructured) error {
 		if err := p.keys.add(p.by, u); err != nil {
 			return err
 		}
-		row.Object.Object = &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: u.GetNamespace(), Labels: u.GetLabels()}}
+		row.Object.Object = &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: u.GetNamespace(),
+			Labels: u.GetLabels()}}
 	}
 	p.rows = append(p.rows, row)
 	if len(p.rows) < tableSample || p.by != nil {
@@ -87,7 +90,8 @@ func (p *tablePrinter) event(what string, u *unstructured.Unstructured) error {
 	return p.table.PrintObj(&metav1.WatchEvent{Type: what, Object: runtime.RawExtension{Object: t}}, p.w)
 }
 
-// firstLines cuts texts to their first lines, as cli-runtime's printer does, which makes their columns as wide as if it did not.
+// firstLines cuts texts to their first lines, as cli-runtime's printer does, which makes their columns as wide as if it
+// did not.
 func firstLines(cells []any) {
 	for i, cell := range cells {
 		s, _ := cell.(string)
@@ -135,7 +139,8 @@ func (p *tablePrinter) headOnly() bool {
 	return p.columns.HeadOnly() && p.by == nil && !p.flags.showLabels && len(p.flags.labels) == 0
 }
 
-// countingWriter puts an empty line before the first byte if it is to separate, and remembers the first error: a table printer ignores it.
+// countingWriter puts an empty line before the first byte if it is to separate, and remembers the first error: a table
+// printer ignores it.
 type countingWriter struct {
 	w        io.Writer
 	n        int

@@ -62,10 +62,13 @@ what it keeps is printed, and that is the end. To begin with the objects that th
 		ValidArgsFunction: o.complete,
 	}
 	o.addFlags(cmd)
-	cmd.Flags().Lookup("from").Usage = "the `FILE` of the store to watch, also while larder sync holds it (required, or " + storeVariable + ")"
+	cmd.Flags().Lookup("from").Usage = "the `FILE` of the store to watch, also while larder sync holds it (required, or " +
+		storeVariable + ")"
 	cmd.Flags().StringVar(&o.since, "since", "", "print what has changed after this `SEQ` first")
-	_ = cmd.Flags().MarkHidden("sort-by") // which is there to say that it can not be used
-	cmd.Flags().BoolVar(&o.events, eventsFlag, true, "print what each event is, not only its object; where it is given, -o of templates and columns gets events too, as {.type} and {.object}")
+	_ = cmd.Flags().MarkHidden("sort-by") // which is there to say that it cannot be used
+	cmd.Flags().BoolVar(&o.events, eventsFlag, true,
+		"print what each event is, not only its object; where it is given, -o of templates and columns gets events too, "+
+			"as {.type} and {.object}")
 	return cmd
 }
 
@@ -83,7 +86,7 @@ func runWatch(ctx context.Context, s IO, o *watchOptions, args []string) error {
 		}
 	}
 	if o.print.sortBy != "" {
-		return usagef("--sort-by needs all objects at once: it can not be used while changes are printed as they come")
+		return usagef("--sort-by needs all objects at once: it cannot be used while changes are printed as they come")
 	}
 	since, err := parseSince(o.since)
 	if err != nil {
@@ -106,7 +109,8 @@ func runWatch(ctx context.Context, s IO, o *watchOptions, args []string) error {
 		return fmt.Errorf("%s is a snapshot: it does not change", o.from.path)
 	}
 	if since != nil && len(chosen.collections) > 1 {
-		return withHint(fmt.Errorf("%s stores %s in several parts, and each has a seq of its own:\n%s", o.from.path, chosen.resource, list(chosen.collections)),
+		return withHint(fmt.Errorf("%s stores %s in several parts, and each has a seq of its own:\n%s", o.from.path,
+			chosen.resource, list(chosen.collections)),
 			"choose one with --collection ID")
 	}
 	if since != nil {
@@ -156,7 +160,8 @@ func (w *watching) printTo(s IO, answers []answer) (err error) {
 	return err
 }
 
-// notFound is the error for an object that get -w names and that is not there: it might never be. One that can not be read is left to the watch.
+// notFound is the error for an object that get -w names and that is not there: it might never be. One that cannot be
+// read is left to the watch.
 func (o *watchOptions) notFound(ctx context.Context, src source.Source, a answer) error {
 	if !o.list || o.ignoreNotFound || len(a.names) == 0 || o.there(ctx, src, a) {
 		return nil
@@ -175,7 +180,8 @@ type watching struct {
 	printer eventSink     // guarded by mu; writes to out
 }
 
-// reached is how far one watch has come: up to which number everything has been printed, and how much of that has been written.
+// reached is how far one watch has come: up to which number everything has been printed, and how much of that has been
+// written.
 type reached struct{ printed, written uint64 }
 
 // run watches until ctx ends, which is no error, or something fails.
@@ -204,7 +210,8 @@ func (w *watching) run(ctx context.Context, s IO, queries []watched) error {
 		case failed == nil, ctx.Err() != nil, running.Err() != nil && errors.Is(failed, context.Canceled):
 		case errors.Is(failed, output): // which is told once, and is nothing that a sync could mend
 		case errors.Is(failed, source.ErrNotLive) && w.since != nil:
-			fmt.Fprintf(s.Err, "note: no larder sync mirrors %s into %s, so nothing else will change\n", q.resource, w.o.from.path)
+			fmt.Fprintf(s.Err, "note: no larder sync mirrors %s into %s, so nothing else will change\n", q.resource,
+				w.o.from.path)
 		default:
 			err = errors.Join(err, w.explain(failed, q, places[i].written))
 		}
@@ -278,7 +285,8 @@ func (w *watching) sayWhere(s IO, q watched, reached uint64) {
 	switch {
 	case reached == 0:
 	case len(q.collections) > 1:
-		fmt.Fprintf(s.Err, "%s (%s): go on with --collection %s --since %s\n", q.resource, scope(c), c.ID, placeOf(c, reached))
+		fmt.Fprintf(s.Err, "%s (%s): go on with --collection %s --since %s\n", q.resource, scope(c), c.ID,
+			placeOf(c, reached))
 	default:
 		fmt.Fprintf(s.Err, "%s: go on with --since %s\n", q.resource, placeOf(c, reached))
 	}
@@ -293,13 +301,15 @@ func (w *watching) explain(err error, q watched, reached uint64) error {
 		return withHint(fmt.Errorf("%s does not change: no larder sync mirrors %s into it", path, q.resource),
 			"start one with: %s", syncCommand(path, []source.Collection{c}, q.resource.String()))
 	case errors.Is(err, store.ErrNotKept):
-		return withHint(fmt.Errorf("%s does not keep what changes of %s, so --since has nothing to begin with", path, q.resource),
+		return withHint(fmt.Errorf("%s does not keep what changes of %s, so --since has nothing to begin with", path,
+			q.resource),
 			"larder sync --keep-changes 24h keeps it from then on; secrets that are in memory only have none")
 	case errors.As(err, &gone):
 		return withHint(fmt.Errorf("%s: %w", q.resource, gone), startOver, q.resource, path)
 	case reached > 0:
 		return withHint(err, "go on with --since %s once a larder sync mirrors it", placeOf(c, reached))
-	case errors.Is(err, source.ErrSlow), errors.Is(err, source.ErrStopping), errors.Is(err, source.ErrReplaced), errors.Is(err, source.ErrSilent):
+	case errors.Is(err, source.ErrSlow), errors.Is(err, source.ErrStopping), errors.Is(err, source.ErrReplaced),
+		errors.Is(err, source.ErrSilent):
 		return withHint(err, "start over; larder sync --keep-changes 24h keeps what changes meanwhile")
 	}
 	return readError(path, err)

@@ -12,8 +12,9 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// eventPrinter prints objects one after the other as they come, and what has become of them if events is set: in tables, after -o name, and
-// around the objects of JSON and YAML. Templates and columns of the user's get the objects alone, unless events were asked for.
+// eventPrinter prints objects one after the other as they come, and what has become of them if events is set: in
+// tables, after -o name, and around the objects of JSON and YAML. Templates and columns of the user's get the objects
+// alone, unless events were asked for.
 type eventPrinter struct {
 	w       io.Writer
 	to      printer
@@ -33,7 +34,8 @@ func newEventPrinter(w io.Writer, s IO, o *getOptions, answers []answer) (*event
 		return nil, err
 	}
 	p := &eventPrinter{
-		current: answers[0].resource, several: len(answers) > 1, w: w, to: to, format: strings.ToLower(o.print.format()), events: o.events, asked: o.eventsAsked, managed: o.print.managedFields,
+		current: answers[0].resource, several: len(answers) > 1, w: w, to: to, format: strings.ToLower(o.print.format()),
+		events: o.events, asked: o.eventsAsked, managed: o.print.managedFields,
 	}
 	return p, to.begin(answers[0].choice, p.several)
 }

@@ -32,7 +32,8 @@ var signingRequests = kind{
 			requested = duration.HumanDuration(time.Duration(o.number("spec", "expirationSeconds")) * time.Second)
 		}
 		return []any{
-			o.name(), o.age(now), or(o.text("spec", "signerName"), none), o.text("spec", "username"), requested, requestCondition(o),
+			o.name(), o.age(now), or(o.text("spec", "signerName"), none), o.text("spec", "username"), requested,
+			requestCondition(o),
 		}
 	},
 }

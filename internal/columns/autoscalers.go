@@ -30,7 +30,8 @@ func metrics(o object) string {
 		all = append(all, metric(m, current))
 	}
 	if cpu := "targetCPUUtilizationPercentage"; o.has("spec", cpu) { // v1
-		all = append(all, fmt.Sprintf("cpu: %s/%d%%", percent(o.child("status"), "currentCPUUtilizationPercentage", unknown), o.number("spec", cpu)))
+		all = append(all, fmt.Sprintf("cpu: %s/%d%%", percent(o.child("status"), "currentCPUUtilizationPercentage", unknown),
+			o.number("spec", cpu)))
 	}
 	switch {
 	case len(all) == 0:

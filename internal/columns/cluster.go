@@ -29,7 +29,8 @@ var namespaces = kind{
 
 var nodes = kind{
 	names: []string{
-		"Name", "Status", "Roles", "Age", "Version", "+Internal-IP", "+External-IP", "+OS-Image", "+Kernel-Version", "+Container-Runtime",
+		"Name", "Status", "Roles", "Age", "Version", "+Internal-IP", "+External-IP", "+OS-Image", "+Kernel-Version",
+		"+Container-Runtime",
 	},
 	cells: func(o object, now time.Time) []any {
 		info := o.child("status", "nodeInfo")

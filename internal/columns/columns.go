@@ -18,8 +18,9 @@ type Columns struct {
 	headOnly    bool
 }
 
-// For returns the columns of a resource. custom are the additionalPrinterColumns of a custom resource, nil if none are known. Where nothing is
-// known of a resource, and where metadataOnly says that no more is stored of its objects, the columns are NAME and AGE.
+// For returns the columns of a resource. custom are the additionalPrinterColumns of a custom resource, nil if none are
+// known. Where nothing is known of a resource, and where metadataOnly says that no more is stored of its objects, the
+// columns are NAME and AGE.
 func For(r schema.GroupResource, custom []entry.Column, metadataOnly bool) *Columns {
 	k, known := kinds[r]
 	switch {

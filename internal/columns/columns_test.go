@@ -44,7 +44,8 @@ func row(c *Columns, u *unstructured.Unstructured) string {
 	return strings.Join(cells, "|")
 }
 
-// The tables are compared with a real server's in test/e2e/kubectl; these are the cases that need no server, and that one does not let in.
+// The tables are compared with a real server's in test/e2e/kubectl; these are the cases that need no server, and that
+// one does not let in.
 func TestRows(t *testing.T) {
 	for _, tc := range []struct{ resource, object, want string }{
 		{"pods", `{metadata: {name: p, creationTimestamp: "2026-01-02T03:04:00Z"}, spec: {containers: [{}]},
@@ -53,25 +54,34 @@ func TestRows(t *testing.T) {
 		{"pods", `{metadata: {name: p}, status: {phase: Running, containerStatuses: [
 			{state: {terminated: {exitCode: 0, reason: Completed}}}, {state: {terminated: {exitCode: 0, reason: Completed}}, ready: true}, {state: {terminated: {exitCode: 2}}}]}}`,
 			"p|0/0|ExitCode:2|0|<unknown>|<none>|<none>|<none>|<none>"},
-		{"pods", `{metadata: {name: p}, status: {phase: Pending, initContainerStatuses: [{state: {terminated: {signal: 9, exitCode: 1}}}]}}`,
+		{"pods",
+			`{metadata: {name: p}, status: {phase: Pending, initContainerStatuses: [{state: {terminated: {signal: 9, exitCode: 1}}}]}}`,
 			"p|0/0|Init:Signal:9|0|<unknown>|<none>|<none>|<none>|<none>"},
 		{"pods", `{metadata: {name: p, deletionTimestamp: "2026-01-02T03:04:05Z"}, status: {phase: Succeeded}}`,
 			"p|0/0|Succeeded|0|<unknown>|<none>|<none>|<none>|<none>"},
 		{"nodes", `{metadata: {name: node}}`, "node|Unknown|<none>|<unknown>||<none>|<none>|<unknown>|<unknown>|<unknown>"},
-		{"configmaps", `{metadata: {name: c, creationTimestamp: "2027-01-01T00:00:00Z"}, data: {a: b}, binaryData: {c: d}}`, "c|2|0s"},
+		{"configmaps", `{metadata: {name: c, creationTimestamp: "2027-01-01T00:00:00Z"}, data: {a: b}, binaryData: {c: d}}`,
+			"c|2|0s"},
 		{"services", `{metadata: {name: s}, spec: {type: Odd}}`, "s|Odd|<none>|<unknown>|<none>|<unknown>|<none>"},
-		{"jobs.batch", `{metadata: {name: j, deletionTimestamp: x}, spec: {completions: 2}, status: {startTime: "2026-01-02T03:04:00Z"}}`,
+		{"jobs.batch",
+			`{metadata: {name: j, deletionTimestamp: x}, spec: {completions: 2}, status: {startTime: "2026-01-02T03:04:00Z"}}`,
 			"j|Terminating|0/2|5s|<unknown>|||<none>"},
-		{"jobs.batch", `{metadata: {name: j}, spec: {parallelism: 3}, status: {conditions: [{type: SuccessCriteriaMet, status: "True"}]}}`,
+		{"jobs.batch",
+			`{metadata: {name: j}, spec: {parallelism: 3}, status: {conditions: [{type: SuccessCriteriaMet, status: "True"}]}}`,
 			"j|SuccessCriteriaMet|0/1 of 3||<unknown>|||<none>"},
-		{"deployments.apps", `{metadata: {name: d}, spec: {selector: {matchExpressions: [{key: a, operator: Odd}]}}}`, "d|0/0|0|0|<unknown>|||<invalid>"},
+		{"deployments.apps", `{metadata: {name: d}, spec: {selector: {matchExpressions: [{key: a, operator: Odd}]}}}`,
+			"d|0/0|0|0|<unknown>|||<invalid>"},
 		{"deployments.apps", `{metadata: {name: d}, spec: {selector: 7}}`, "d|0/0|0|0|<unknown>|||"},
-		{"horizontalpodautoscalers.autoscaling", `{metadata: {name: h}, spec: {maxReplicas: 3, targetCPUUtilizationPercentage: 80}, status: {currentCPUUtilizationPercentage: 20}}`,
+		{"horizontalpodautoscalers.autoscaling",
+			`{metadata: {name: h}, spec: {maxReplicas: 3, targetCPUUtilizationPercentage: 80}, status: {currentCPUUtilizationPercentage: 20}}`,
 			"h|/|cpu: 20%/80%|<unset>|3|0|<unknown>"},
-		{"horizontalpodautoscalers.autoscaling", `{metadata: {name: h}, spec: {metrics: [{type: Odd}, {}]}}`, "h|/|<unknown type>, <unknown type>|<unset>|0|0|<unknown>"},
-		{"certificatesigningrequests.certificates.k8s.io", `{metadata: {name: c}, status: {certificate: abc, conditions: [{type: Approved}, {type: Failed}]}}`,
+		{"horizontalpodautoscalers.autoscaling", `{metadata: {name: h}, spec: {metrics: [{type: Odd}, {}]}}`,
+			"h|/|<unknown type>, <unknown type>|<unset>|0|0|<unknown>"},
+		{"certificatesigningrequests.certificates.k8s.io",
+			`{metadata: {name: c}, status: {certificate: abc, conditions: [{type: Approved}, {type: Failed}]}}`,
 			"c|<unknown>|<none>||<none>|Approved,Failed,Issued"},
-		{"persistentvolumes", `{metadata: {name: v}, spec: {capacity: {storage: nonsense}}}`, "v|0|||||" + "|<unset>||<unknown>|<unset>"},
+		{"persistentvolumes", `{metadata: {name: v}, spec: {capacity: {storage: nonsense}}}`,
+			"v|0|||||" + "|<unset>||<unknown>|<unset>"},
 		{"things.example.com", `{metadata: {name: x}}`, "x|<unknown>"},
 	} {
 		c := For(schema.ParseGroupResource(tc.resource), nil, false)
@@ -82,17 +92,21 @@ func TestRows(t *testing.T) {
 }
 
 func TestCustomColumns(t *testing.T) {
-	u := parse(t, `{metadata: {name: x}, spec: {i: 3, f: 2.5, whole: 1000000.0, b: true, s: text, n: null, d: "2026-01-01T03:04:05Z", l: [{a: 1}, {a: 2}], m: {k: v}}}`)
+	u := parse(t,
+		`{metadata: {name: x}, spec: {i: 3, f: 2.5, whole: 1000000.0, b: true, s: text, n: null, d: "2026-01-01T03:04:05Z", l: [{a: 1}, {a: 2}], m: {k: v}}}`)
 	for _, tc := range []struct{ kind, path, want string }{
 		{"integer", ".spec.i", "3"}, {"integer", ".spec.f", "2"}, {"integer", ".spec.s", ""}, {"integer", ".spec.none", ""},
-		{"number", ".spec.i", "3"}, {"number", ".spec.f", "2.5"}, {"number", ".spec.whole", "1000000"}, {"number", ".spec.b", ""},
+		{"number", ".spec.i", "3"}, {"number", ".spec.f", "2.5"}, {"number", ".spec.whole", "1000000"},
+		{"number", ".spec.b", ""},
 		{"boolean", ".spec.b", "true"}, {"boolean", ".spec.s", ""},
-		{"string", ".spec.s", "text"}, {"string", ".spec.i", "3"}, {"string", ".spec.none", ""}, {"string", ".spec.l[*].a", "1"},
+		{"string", ".spec.s", "text"}, {"string", ".spec.i", "3"}, {"string", ".spec.none", ""},
+		{"string", ".spec.l[*].a", "1"},
 		{"string", ".spec.l", `[{"a":1},{"a":2}]`}, {"string", ".spec.m", `{"k":"v"}`}, {"string", ".spec.l[5].a", ""},
 		{"date", ".spec.d", "24h"}, {"date", ".spec.s", "<invalid>"}, {"date", ".spec.i", ""}, {"date", ".spec.n", ""},
 		{"string", ".spec[", ""}, {"odd", ".spec.s", ""},
 	} {
-		c := For(schema.GroupResource{Group: "example.com", Resource: "things"}, []entry.Column{{Name: "C", Type: tc.kind, JSONPath: tc.path}}, false)
+		c := For(schema.GroupResource{Group: "example.com", Resource: "things"},
+			[]entry.Column{{Name: "C", Type: tc.kind, JSONPath: tc.path}}, false)
 		if d := cmp.Diff("x|"+tc.want, row(c, u)); d != "" {
 			t.Errorf("%s %s: %s", tc.kind, tc.path, d)
 		}
@@ -101,7 +115,8 @@ func TestCustomColumns(t *testing.T) {
 
 func TestFor(t *testing.T) {
 	thing := schema.GroupResource{Group: "example.com", Resource: "things"}
-	custom := []entry.Column{{Name: "Size", Type: "integer", JSONPath: ".spec.size"}, {Name: "More", Type: "string", JSONPath: ".x", Priority: 1}}
+	custom := []entry.Column{{Name: "Size", Type: "integer", JSONPath: ".spec.size"},
+		{Name: "More", Type: "string", JSONPath: ".x", Priority: 1}}
 	for _, tc := range []struct {
 		name     string
 		c        *Columns
@@ -136,14 +151,18 @@ func TestFor(t *testing.T) {
 // Whatever an object holds, a row has a cell for each column, and the object stays as it was.
 func TestAnyContent(t *testing.T) {
 	names := []string{
-		"metadata", "spec", "status", "conditions", "containers", "containerStatuses", "initContainerStatuses", "state", "terminated", "waiting", "type",
-		"ports", "addresses", "ingress", "rules", "loadBalancer", "labels", "annotations", "metrics", "resource", "target", "template", "selector",
-		"capacity", "storage", "hard", "used", "subjects", "subsets", "endpoints", "name", "reason", "creationTimestamp", "ownerReferences", "paramRef",
+		"metadata", "spec", "status", "conditions", "containers", "containerStatuses", "initContainerStatuses", "state",
+		"terminated", "waiting", "type",
+		"ports", "addresses", "ingress", "rules", "loadBalancer", "labels", "annotations", "metrics", "resource", "target",
+		"template", "selector",
+		"capacity", "storage", "hard", "used", "subjects", "subsets", "endpoints", "name", "reason", "creationTimestamp",
+		"ownerReferences", "paramRef",
 	}
 	var value func(depth int) *rapid.Generator[any]
 	value = func(depth int) *rapid.Generator[any] {
 		leaves := []*rapid.Generator[any]{
-			rapid.Just[any](nil), rapid.Just[any]("True"), rapid.Just[any](""), rapid.String().AsAny(), rapid.Int64().AsAny(), rapid.Float64Range(-1e20, 1e20).AsAny(), rapid.Bool().AsAny(),
+			rapid.Just[any](nil), rapid.Just[any]("True"), rapid.Just[any](""), rapid.String().AsAny(), rapid.Int64().AsAny(),
+			rapid.Float64Range(-1e20, 1e20).AsAny(), rapid.Bool().AsAny(),
 		}
 		if depth == 0 {
 			return rapid.OneOf(leaves...)

@@ -15,7 +15,7 @@ import (
 // customColumn evaluates one of additionalPrinterColumns.
 type customColumn struct {
 	kind string
-	// path is nil if it can not be parsed, which a server would have refused.
+	// path is nil if it cannot be parsed, which a server would have refused.
 	path *jsonpath.JSONPath
 }
 

@@ -20,7 +20,8 @@ var services = kind{
 			ip = ips[0]
 		}
 		return []any{
-			o.name(), o.text("spec", "type"), ip, externalIP(o), or(servicePorts(o), none), o.age(now), formatLabels(o.labels("spec", "selector")),
+			o.name(), o.text("spec", "type"), ip, externalIP(o), or(servicePorts(o), none), o.age(now),
+			formatLabels(o.labels("spec", "selector")),
 		}
 	},
 }
@@ -143,7 +144,8 @@ var ingressClasses = kind{
 			}
 			parameters += "/" + p.text("name")
 		}
-		return []any{nameOrDefault(o, "ingressclass.kubernetes.io/is-default-class"), o.text("spec", "controller"), parameters, o.age(now)}
+		return []any{nameOrDefault(o, "ingressclass.kubernetes.io/is-default-class"), o.text("spec", "controller"),
+			parameters, o.age(now)}
 	},
 }
 

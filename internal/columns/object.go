@@ -12,7 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
-// object is a part of an object's content. Its methods take a path of field names, and return the zero value where there is nothing of that type.
+// object is a part of an object's content. Its methods take a path of field names, and return the zero value where
+// there is nothing of that type.
 type object map[string]any
 
 func (o object) at(path ...string) any {
@@ -182,7 +183,8 @@ func or(s, missing string) string {
 
 func formatLabels(all map[string]string) string { return labels.FormatLabels(all) }
 
-// Age is how long before now t was, as kubectl writes it. What is in the future, since a clock has been set back, was just now.
+// Age is how long before now t was, as kubectl writes it. What is in the future, since a clock has been set back, was
+// just now.
 func Age(now, t time.Time) string {
 	if t.IsZero() {
 		return unknown

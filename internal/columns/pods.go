@@ -17,7 +17,8 @@ var pods = kind{
 		}
 		return []any{
 			o.name(), fmt.Sprintf("%d/%d", s.ready, s.total), s.status, s.restarts.since(now), o.age(now),
-			or(ip, none), or(o.text("spec", "nodeName"), none), or(o.text("status", "nominatedNodeName"), none), readinessGates(o),
+			or(ip, none), or(o.text("spec", "nodeName"), none), or(o.text("status", "nominatedNodeName"), none),
+			readinessGates(o),
 		}
 	},
 }
@@ -57,8 +58,8 @@ func (r restarts) since(now time.Time) string {
 	return fmt.Sprintf("%d (%s ago)", r.count, Age(now, r.last))
 }
 
-// summarize begins with what the pod says of itself. The first init container that is not done says more than that; where all are,
-// the containers do, the first of them last. A deletion counts more than all of it.
+// summarize begins with what the pod says of itself. The first init container that is not done says more than that;
+// where all are, the containers do, the first of them last. A deletion counts more than all of it.
 func summarize(pod object) podSummary {
 	phase := pod.text("status", "phase")
 	s := podSummary{total: pod.size("spec", "containers"), status: or(pod.text("status", "reason"), phase)}
@@ -82,7 +83,8 @@ func summarize(pod object) podSummary {
 	return s
 }
 
-// initialize takes in the init containers, and returns the restarts of those among them that go on running. done is false if one has yet to do its work.
+// initialize takes in the init containers, and returns the restarts of those among them that go on running. done is
+// false if one has yet to do its work.
 func (s *podSummary) initialize(pod object) (sidecars restarts, done bool) {
 	var sidecarNames []string
 	for _, c := range pod.list("spec", "initContainers") {

@@ -7,7 +7,8 @@ import (
 
 var volumes = kind{
 	names: []string{
-		"Name", "Capacity", "Access Modes", "Reclaim Policy", "Status", "Claim", "StorageClass", "VolumeAttributesClass", "Reason", "Age", "+VolumeMode",
+		"Name", "Capacity", "Access Modes", "Reclaim Policy", "Status", "Claim", "StorageClass", "VolumeAttributesClass",
+		"Reason", "Age", "+VolumeMode",
 	},
 	cells: func(o object, now time.Time) []any {
 		claim := ""
@@ -15,22 +16,26 @@ var volumes = kind{
 			claim = ref.text("namespace") + "/" + ref.text("name")
 		}
 		return []any{
-			o.name(), o.quantity("spec", "capacity", "storage"), accessModes(o.texts("spec", "accessModes")), o.text("spec", "persistentVolumeReclaimPolicy"),
-			phaseOrTerminating(o), claim, storageClass(o), o.scalar(unset, "spec", "volumeAttributesClassName"), o.text("status", "reason"), o.age(now),
+			o.name(), o.quantity("spec", "capacity", "storage"), accessModes(o.texts("spec", "accessModes")),
+			o.text("spec", "persistentVolumeReclaimPolicy"),
+			phaseOrTerminating(o), claim, storageClass(o), o.scalar(unset, "spec", "volumeAttributesClassName"),
+			o.text("status", "reason"), o.age(now),
 			o.scalar(unset, "spec", "volumeMode"),
 		}
 	},
 }
 
 var claims = kind{
-	names: []string{"Name", "Status", "Volume", "Capacity", "Access Modes", "StorageClass", "VolumeAttributesClass", "Age", "+VolumeMode"},
+	names: []string{"Name", "Status", "Volume", "Capacity", "Access Modes", "StorageClass", "VolumeAttributesClass", "Age",
+		"+VolumeMode"},
 	cells: func(o object, now time.Time) []any {
 		volume, capacity, modes := o.text("spec", "volumeName"), "", ""
 		if volume != "" {
 			capacity, modes = o.quantity("status", "capacity", "storage"), accessModes(o.texts("status", "accessModes"))
 		}
 		return []any{
-			o.name(), phaseOrTerminating(o), volume, capacity, modes, storageClass(o), o.scalar(unset, "spec", "volumeAttributesClassName"), o.age(now),
+			o.name(), phaseOrTerminating(o), volume, capacity, modes, storageClass(o),
+			o.scalar(unset, "spec", "volumeAttributesClassName"), o.age(now),
 			o.scalar(unset, "spec", "volumeMode"),
 		}
 	},
@@ -70,7 +75,8 @@ func storageClass(o object) string {
 var storageClasses = kind{
 	names: []string{"Name", "Provisioner", "ReclaimPolicy", "VolumeBindingMode", "AllowVolumeExpansion", "Age"},
 	cells: func(o object, now time.Time) []any {
-		name := nameOrDefault(o, "storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
+		name := nameOrDefault(o, "storageclass.kubernetes.io/is-default-class",
+			"storageclass.beta.kubernetes.io/is-default-class")
 		return []any{
 			name, o.text("provisioner"), o.scalar("Delete", "reclaimPolicy"), o.scalar("Immediate", "volumeBindingMode"),
 			o.flag("allowVolumeExpansion"), o.age(now),
@@ -111,7 +117,8 @@ var csiDrivers = kind{
 		attach := !o.has("spec", "attachRequired") || o.flag("spec", "attachRequired")
 		return []any{
 			o.name(), attach, o.flag("spec", "podInfoOnMount"), o.flag("spec", "storageCapacity"), tokens,
-			o.flag("spec", "requiresRepublish"), or(strings.Join(o.texts("spec", "volumeLifecycleModes"), ","), none), o.age(now),
+			o.flag("spec", "requiresRepublish"), or(strings.Join(o.texts("spec", "volumeLifecycleModes"), ","), none),
+			o.age(now),
 		}
 	},
 }

@@ -20,7 +20,8 @@ var deployments = kind{
 			selector = s.String()
 		}
 		return []any{
-			o.name(), readyOf(o), o.number("status", "updatedReplicas"), o.number("status", "availableReplicas"), o.age(now), names, images, selector,
+			o.name(), readyOf(o), o.number("status", "updatedReplicas"), o.number("status", "availableReplicas"), o.age(now),
+			names, images, selector,
 		}
 	},
 }
@@ -54,20 +55,23 @@ var replicationControllers = kind{
 func replicas(o object, now time.Time, selector string) []any {
 	names, images := containers(o.child("spec", "template", "spec"))
 	return []any{
-		o.name(), o.number("spec", "replicas"), o.number("status", "replicas"), o.number("status", "readyReplicas"), o.age(now), names, images, selector,
+		o.name(), o.number("spec", "replicas"), o.number("status", "replicas"), o.number("status", "readyReplicas"),
+		o.age(now), names, images, selector,
 	}
 }
 
 var daemonSets = kind{
 	names: []string{
-		"Name", "Desired", "Current", "Ready", "Up-to-date", "Available", "Node Selector", "Age", "+Containers", "+Images", "+Selector",
+		"Name", "Desired", "Current", "Ready", "Up-to-date", "Available", "Node Selector", "Age", "+Containers", "+Images",
+		"+Selector",
 	},
 	cells: func(o object, now time.Time) []any {
 		names, images := containers(o.child("spec", "template", "spec"))
 		s := o.child("status")
 		return []any{
 			o.name(), s.number("desiredNumberScheduled"), s.number("currentNumberScheduled"), s.number("numberReady"),
-			s.number("updatedNumberScheduled"), s.number("numberAvailable"), formatLabels(o.labels("spec", "template", "spec", "nodeSelector")),
+			s.number("updatedNumberScheduled"), s.number("numberAvailable"),
+			formatLabels(o.labels("spec", "template", "spec", "nodeSelector")),
 			o.age(now), names, images, o.selector("spec", "selector"),
 		}
 	},
@@ -77,7 +81,8 @@ var jobs = kind{
 	names: []string{"Name", "Status", "Completions", "Duration", "Age", "+Containers", "+Images", "+Selector"},
 	cells: func(o object, now time.Time) []any {
 		names, images := containers(o.child("spec", "template", "spec"))
-		return []any{o.name(), jobStatus(o), completions(o), jobDuration(o, now), o.age(now), names, images, o.selector("spec", "selector")}
+		return []any{o.name(), jobStatus(o), completions(o), jobDuration(o, now), o.age(now), names, images,
+			o.selector("spec", "selector")}
 	},
 }
 
@@ -131,7 +136,8 @@ var cronJobs = kind{
 			last = Age(now, o.time("status", "lastScheduleTime"))
 		}
 		return []any{
-			o.name(), o.text("spec", "schedule"), o.scalar(none, "spec", "timeZone"), yesNo(o, "spec", "suspend"), int64(o.size("status", "active")),
+			o.name(), o.text("spec", "schedule"), o.scalar(none, "spec", "timeZone"), yesNo(o, "spec", "suspend"),
+			int64(o.size("status", "active")),
 			last, o.age(now), names, images, o.selector("spec", "jobTemplate", "spec", "selector"),
 		}
 	},

@@ -98,24 +98,27 @@ func Load(path string) (*Config, error) {
 	return Parse(path, data)
 }
 
-// Read returns the content of a file for Parse. It waits for nobody: what is not a regular file, or a link to one, is an error.
+// Read returns the content of a file for Parse. It waits for nobody: what is not a regular file, or a link to one, is
+// an error.
 func Read(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, fmt.Errorf("the configuration can not be read: %w", err)
+		return nil, fmt.Errorf("the configuration cannot be read: %w", err)
 	}
 	switch {
 	case info.IsDir():
 		return nil, fmt.Errorf("the configuration %s is a directory", path)
 	case !info.Mode().IsRegular(): // to open a pipe waits for who writes to it
-		return nil, fmt.Errorf("the configuration %s is no regular file: it is read again and again, so write it to one", path)
+		return nil, fmt.Errorf("the configuration %s is no regular file: it is read again and again, so write it to one",
+			path)
 	}
 	if info.Size() > maxBytes {
-		return nil, fmt.Errorf("the configuration %s has %d bytes, and %d are the most: is it the right file?", path, info.Size(), maxBytes)
+		return nil, fmt.Errorf("the configuration %s has %d bytes, and %d are the most: is it the right file?", path,
+			info.Size(), maxBytes)
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("the configuration can not be read: %w", err)
+		return nil, fmt.Errorf("the configuration cannot be read: %w", err)
 	}
 	return data, nil
 }
@@ -134,7 +137,7 @@ func Parse(path string, data []byte) (*Config, error) {
 	return c, nil
 }
 
-// RestartNeeded names what next has otherwise than c and can not change in a sync that runs; empty if there is nothing.
+// RestartNeeded names what next has otherwise than c and cannot change in a sync that runs; empty if there is nothing.
 func (c *Config) RestartNeeded(next *Config) []string {
 	var all []string
 	for _, f := range []struct {
@@ -156,7 +159,8 @@ func (c *Config) RestartNeeded(next *Config) []string {
 	return append(all, c.otherResidencies(next)...)
 }
 
-// otherResidencies names what both mirror and is to be kept in memory otherwise, by its place in next: an informer can not change that.
+// otherResidencies names what both mirror and is to be kept in memory otherwise, by its place in next: an informer can
+// not change that.
 func (c *Config) otherResidencies(next *Config) []string {
 	var all []string
 	for _, r := range next.Resources {
@@ -172,7 +176,8 @@ func (c *Config) otherResidencies(next *Config) []string {
 
 // same reports whether two are of the same collections, as far as their names say.
 func (r Resource) same(o Resource) bool {
-	return r.Name == o.Name && slices.Equal(r.Namespaces, o.Namespaces) && r.LabelSelector == o.LabelSelector && r.FieldSelector == o.FieldSelector &&
+	return r.Name == o.Name && slices.Equal(r.Namespaces, o.Namespaces) && r.LabelSelector == o.LabelSelector &&
+		r.FieldSelector == o.FieldSelector &&
 		r.Representation == o.Representation
 }
 

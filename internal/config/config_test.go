@@ -53,13 +53,15 @@ context: edge
 		Resources: []Resource{
 			{
 				Name: "pods", Namespaces: []string{"web", "shop"}, LabelSelector: "app in (web, db)",
-				FieldSelector: "spec.nodeName=node-7", Representation: entry.Unstructured, Residency: store.Bounded(64 << 20), Line: 7,
+				FieldSelector: "spec.nodeName=node-7", Representation: entry.Unstructured, Residency: store.Bounded(64 << 20),
+				Line: 7,
 			},
 			{Name: "secrets", Representation: entry.Metadata, Residency: store.None, Line: 12},
 			{Name: "all", Representation: entry.Unstructured, Residency: store.All, Line: 13},
 		},
 		PersistSecrets: true, Encryption: &Encryption{KeyFile: "/etc/larder/key", Resources: []string{"secrets"}, Line: 18},
-		Retention: Retention{ForgetAfter: 7 * 24 * time.Hour, Changes: 36 * time.Hour}, Listen: "127.0.0.1:9470", Ready: ReadyResumed,
+		Retention: Retention{ForgetAfter: 7 * 24 * time.Hour, Changes: 36 * time.Hour}, Listen: "127.0.0.1:9470",
+		Ready:      ReadyResumed,
 		Kubeconfig: "/etc/larder/kubeconfig", Context: "edge",
 	}
 	if d := cmp.Diff(want, got, residencies); d != "" {
@@ -72,7 +74,8 @@ func TestDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &Config{File: "sync.yaml", Ready: ReadyDisk, Resources: []Resource{{Name: "po", Representation: entry.Unstructured, Residency: store.None, Line: 3}}}
+	want := &Config{File: "sync.yaml", Ready: ReadyDisk,
+		Resources: []Resource{{Name: "po", Representation: entry.Unstructured, Residency: store.None, Line: 3}}}
 	if d := cmp.Diff(want, got, residencies); d != "" {
 		t.Error(d)
 	}
@@ -109,52 +112,81 @@ func TestErrors(t *testing.T) {
 		{"no YAML", head + "resources:\n\t- x\n", []string{"c:4:1: this is no YAML: "}},
 		{"a list", "- a\n", []string{"c:1:1: it must have fields: apiVersion, kind, store,", "it is a list"}},
 		{"two documents", head + pods + "---\n" + head, []string{"c:4:1: a second document begins here"}},
-		{"no head", pods, []string{"c:1:1: apiVersion is required: larder.dev/v1alpha1", "c:1:1: kind is required: SyncConfig"}},
+		{"no head", pods, []string{"c:1:1: apiVersion is required: larder.dev/v1alpha1",
+			"c:1:1: kind is required: SyncConfig"}},
 		{"another version", "apiVersion: larder.dev/v9\nkind: SyncConfig\n" + pods,
 			[]string{`c:1:13: apiVersion: unknown value "larder.dev/v9"; allowed are larder.dev/v1alpha1`}},
-		{"another kind", "apiVersion: larder.dev/v1alpha1\nkind: Pod\n" + pods, []string{`c:2:7: kind: unknown value "Pod"; allowed are SyncConfig`}},
+		{"another kind", "apiVersion: larder.dev/v1alpha1\nkind: Pod\n" + pods,
+			[]string{`c:2:7: kind: unknown value "Pod"; allowed are SyncConfig`}},
 		{"no resources", head, []string{"c:1:1: resources is required"}},
-		{"empty resources", head + "resources: []\n", []string{"c:3:12: resources: it must be a list of resources; it is empty"}},
+		{"empty resources", head + "resources: []\n",
+			[]string{"c:3:12: resources: it must be a list of resources; it is empty"}},
 		{"null resources", head + "resources:\n", []string{"resources: it must be a list of resources; it is empty"}},
-		{"unknown field", head + pods + "sotre: x\n", []string{"c:4:1: sotre: unknown field; allowed are apiVersion, kind, store, maxSize"}},
+		{"unknown field", head + pods + "sotre: x\n",
+			[]string{"c:4:1: sotre: unknown field; allowed are apiVersion, kind, store, maxSize"}},
 		{"unknown field of a resource", head + "resources:\n- name: pods\n  selector: a\n",
-			[]string{"c:5:3: resources[0].selector: unknown field; allowed are name, namespaces, labelSelector, fieldSelector, representation"}},
-		{"unknown in it", head + pods + "retention: {change: 7d}\n", []string{"c:4:13: retention.change: unknown field; allowed are forgetAfter, changes"}},
+			[]string{
+				"c:5:3: resources[0].selector: unknown field; allowed are name, namespaces, labelSelector, fieldSelector, " +
+					"representation"}},
+		{"unknown in it", head + pods + "retention: {change: 7d}\n",
+			[]string{"c:4:13: retention.change: unknown field; allowed are forgetAfter, changes"}},
 		{"merge key", head + "resources:\n- <<: {name: pods}\n", []string{"resources[0].<<: unknown field"}},
 		{"a field twice", head + pods + "store: a\nstore: b\n", []string{"c:5:1: store: this field is given twice"}},
 		{"no name", head + "resources:\n- namespaces: [a]\n", []string{"c:4:3: resources[0]: name is required"}},
-		{"two names", head + "resources:\n- name: pods,nodes\n", []string{`c:4:9: resources[0].name: "pods,nodes" is no resource's name`}},
-		{"a name for a resource", head + "resources:\n- pods\n", []string{"c:4:3: resources[0]: it must have fields: name,", "it is text"}},
-		{"a number for text", head + pods + "context: 7\n", []string{"c:4:10: context: it must be text; it is a number; put it in quotes if it is meant"}},
+		{"two names", head + "resources:\n- name: pods,nodes\n",
+			[]string{`c:4:9: resources[0].name: "pods,nodes" is no resource's name`}},
+		{"a name for a resource", head + "resources:\n- pods\n",
+			[]string{"c:4:3: resources[0]: it must have fields: name,", "it is text"}},
+		{"a number for text", head + pods + "context: 7\n",
+			[]string{"c:4:10: context: it must be text; it is a number; put it in quotes if it is meant"}},
 		{"empty text", head + pods + "context: ''\n", []string{"context: it must be text; it is empty"}},
-		{"text for true", head + pods + "persistSecrets: \"true\"\n", []string{"c:4:17: persistSecrets: it must be true or false; it is text"}},
-		{"yes for true", head + pods + "persistSecrets: yes\n", []string{"persistSecrets: it must be true or false; it is text"}},
-		{"bad label selector", head + "resources:\n- {name: pods, labelSelector: 'a in'}\n", []string{"c:4:31: resources[0].labelSelector: it is no selector: "}},
-		{"bad field selector", head + "resources:\n- {name: pods, fieldSelector: a}\n", []string{"resources[0].fieldSelector: it is no selector: "}},
+		{"text for true", head + pods + "persistSecrets: \"true\"\n",
+			[]string{"c:4:17: persistSecrets: it must be true or false; it is text"}},
+		{"yes for true", head + pods + "persistSecrets: yes\n",
+			[]string{"persistSecrets: it must be true or false; it is text"}},
+		{"bad label selector", head + "resources:\n- {name: pods, labelSelector: 'a in'}\n",
+			[]string{"c:4:31: resources[0].labelSelector: it is no selector: "}},
+		{"bad field selector", head + "resources:\n- {name: pods, fieldSelector: a}\n",
+			[]string{"resources[0].fieldSelector: it is no selector: "}},
 		{"unset variable", head + "resources:\n- {name: pods, fieldSelector: spec.nodeName=$(LARDER_UNSET)}\n",
 			[]string{"resources[0].fieldSelector: the environment variable LARDER_UNSET: it is not set"}},
-		{"unclosed variable", head + "resources:\n- {name: pods, fieldSelector: 'spec.nodeName=$(X'}\n", []string{"$( has no )"}},
-		{"bad namespace", head + "resources:\n- {name: pods, namespaces: [A_b]}\n", []string{`c:4:29: resources[0].namespaces[0]: "A_b" is no namespace's name`}},
-		{"a namespace twice", head + "resources:\n- {name: pods, namespaces: [a, a]}\n", []string{"the namespace a is given twice"}},
-		{"bad representation", head + "resources:\n- {name: pods, representation: typed}\n", []string{`unknown value "typed"; allowed are full, metadata`}},
-		{"bad size", head + pods + "maxSize: many\n", []string{`c:4:10: maxSize: "many" is no size; it is a number of bytes, also with Ki, Mi or Gi, such as 512Mi`}},
-		{"size with B", head + pods + "maxSize: 64MB\n", []string{`c:4:10: maxSize: "64MB" is no size; write it without the B, as in 64M`}},
-		{"a list for a size", head + pods + "maxSize: [1]\n", []string{"c:4:10: maxSize: it must be a size such as 512Mi; it is a list"}},
-		{"small size", head + pods + "maxSize: 1Mi\n", []string{"c:4:10: maxSize: 1Mi is less than a store needs; 5Mi is the least"}},
+		{"unclosed variable", head + "resources:\n- {name: pods, fieldSelector: 'spec.nodeName=$(X'}\n",
+			[]string{"$( has no )"}},
+		{"bad namespace", head + "resources:\n- {name: pods, namespaces: [A_b]}\n",
+			[]string{`c:4:29: resources[0].namespaces[0]: "A_b" is no namespace's name`}},
+		{"a namespace twice", head + "resources:\n- {name: pods, namespaces: [a, a]}\n",
+			[]string{"the namespace a is given twice"}},
+		{"bad representation", head + "resources:\n- {name: pods, representation: typed}\n",
+			[]string{`unknown value "typed"; allowed are full, metadata`}},
+		{"bad size", head + pods + "maxSize: many\n",
+			[]string{`c:4:10: maxSize: "many" is no size; it is a number of bytes, also with Ki, Mi or Gi, such as 512Mi`}},
+		{"size with B", head + pods + "maxSize: 64MB\n",
+			[]string{`c:4:10: maxSize: "64MB" is no size; write it without the B, as in 64M`}},
+		{"a list for a size", head + pods + "maxSize: [1]\n",
+			[]string{"c:4:10: maxSize: it must be a size such as 512Mi; it is a list"}},
+		{"small size", head + pods + "maxSize: 1Mi\n",
+			[]string{"c:4:10: maxSize: 1Mi is less than a store needs; 5Mi is the least"}},
 		{"bad residency", head + "resources: [{name: pods, residency: some}]\n",
 			[]string{`c:3:37: resources[0].residency: it must be none, all, or a size such as 64Mi; it is text`}},
-		{"no residency", head + "resources: [{name: pods, residency: 0}]\n", []string{"resources[0].residency: it must be none, all, or a size such as 64Mi"}},
+		{"no residency", head + "resources: [{name: pods, residency: 0}]\n",
+			[]string{"resources[0].residency: it must be none, all, or a size such as 64Mi"}},
 		{"negative size", head + pods + "maxSize: -1\n", []string{"maxSize: -1 is less than"}},
-		{"bad age", head + pods + "retention: {forgetAfter: soon}\n", []string{`c:4:26: retention.forgetAfter: "soon" is no time span; it is a number with d, h, m or s, such as 30d or 36h, or never`}},
+		{"bad age", head + pods + "retention: {forgetAfter: soon}\n",
+			[]string{
+				`c:4:26: retention.forgetAfter: "soon" is no time span; it is a number with d, h, m or s, such as 30d or 36h, or never`}},
 		{"no age", head + pods + "retention: {forgetAfter: 0s}\n", []string{`"0s" is no time span`}},
-		{"too long an age", head + pods + "retention: {forgetAfter: 99999999999d}\n", []string{`"99999999999d" is too long; 36500d is the most, or never`}},
-		{"no key", head + pods + "encryption: {resources: [secrets]}\n", []string{"c:4:13: encryption: either keyFile or keyEnv is required"}},
+		{"too long an age", head + pods + "retention: {forgetAfter: 99999999999d}\n",
+			[]string{`"99999999999d" is too long; 36500d is the most, or never`}},
+		{"no key", head + pods + "encryption: {resources: [secrets]}\n",
+			[]string{"c:4:13: encryption: either keyFile or keyEnv is required"}},
 		{"two keys", head + pods + "encryption: {keyFile: a, keyEnv: B}\n", []string{"either keyFile or keyEnv is required"}},
 		{"bad address", head + pods + "listen: 9470x\n", []string{`c:4:9: listen: "9470x" is no address; it is HOST:PORT`}},
 		{"bad port", head + pods + "listen: localhost:99999\n", []string{"is no address"}},
-		{"bad ready", head + pods + "ready: always\n", []string{`c:4:8: ready: unknown value "always"; allowed are disk, resumed`}},
+		{"bad ready", head + pods + "ready: always\n",
+			[]string{`c:4:8: ready: unknown value "always"; allowed are disk, resumed`}},
 		{"several", head + "resources:\n- nam: pods\nready: 1\nlisten: x\n", []string{
-			"c:4:3: resources[0].nam: unknown field", "c:4:3: resources[0]: name is required", "c:5:8: ready: it must be text", "c:6:9: listen: ",
+			"c:4:3: resources[0].nam: unknown field", "c:4:3: resources[0]: name is required", "c:5:8: ready: it must be text",
+			"c:6:9: listen: ",
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -203,7 +235,8 @@ func TestSyntaxErrors(t *testing.T) {
 
 // A message about a value that should not be there does not show it: it may be a key in the wrong place.
 func TestErrorsShowNoContent(t *testing.T) {
-	_, err := Parse("c", []byte(head+"resources: [{name: pods}]\nencryption: c2VjcmV0LWtleQ==\npersistSecrets: c2VjcmV0LWtleQ==\n"))
+	_, err := Parse("c",
+		[]byte(head+"resources: [{name: pods}]\nencryption: c2VjcmV0LWtleQ==\npersistSecrets: c2VjcmV0LWtleQ==\n"))
 	if err == nil || strings.Contains(err.Error(), "c2VjcmV0") {
 		t.Error(err)
 	}
@@ -261,10 +294,12 @@ func TestRestartNeeded(t *testing.T) {
 		}
 		return c
 	}
-	if got := parse("").RestartNeeded(with("[{name: pods, residency: all}, {name: nodes}]")); len(got) != 1 || got[0] != "residency of pods (line 3)" {
+	if got := parse("").RestartNeeded(with("[{name: pods, residency: all}, {name: nodes}]")); len(got) != 1 ||
+		got[0] != "residency of pods (line 3)" {
 		t.Error(got)
 	}
-	if got := parse("").RestartNeeded(with("[{name: pods, namespaces: [a], residency: all}, {name: nodes, residency: 1Mi}]")); got != nil {
+	if got := parse("").RestartNeeded(
+		with("[{name: pods, namespaces: [a], residency: all}, {name: nodes, residency: 1Mi}]")); got != nil {
 		t.Errorf("what is new can have any: %v", got)
 	}
 	same := "encryption: {keyEnv: K}\n"
@@ -274,7 +309,8 @@ func TestRestartNeeded(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	f.Add([]byte(head + "store: s\nresources:\n- &a {name: pods, labelSelector: a=b}\n- *a\nretention: {forgetAfter: 3d}\n"))
+	f.Add([]byte(head +
+		"store: s\nresources:\n- &a {name: pods, labelSelector: a=b}\n- *a\nretention: {forgetAfter: 3d}\n"))
 	f.Add([]byte("a: &a [*a]\n"))
 	f.Add([]byte("? {}\n: x\n"))
 	f.Add([]byte(head + "resources: &r\n- *r\n"))

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// TestReadFollowsNoPipe: to open a pipe waits for who writes to it, for ever perhaps. A link to a file is one, as what a ConfigMap mounts is.
+// TestReadFollowsNoPipe: to open a pipe waits for who writes to it, for ever perhaps. A link to a file is one, as what
+// a ConfigMap mounts is.
 func TestReadFollowsNoPipe(t *testing.T) {
 	dir := t.TempDir()
 	pipe, file := filepath.Join(dir, "pipe"), filepath.Join(dir, "file")

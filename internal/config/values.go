@@ -13,7 +13,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// The values that the command line has in flags are read there as they are read in a file: by [Size], [Age] and [Address].
+// The values that the command line has in flags are read there as they are read in a file: by [Size], [Age] and
+// [Address].
 
 // withB are the sizes that others write with a B, as in 64MB and 64MiB.
 var withB = regexp.MustCompile(`^[0-9.]+ *([KkMGTP]i?)?[Bb]$`)
@@ -23,7 +24,8 @@ func Size(s string) (int64, error) {
 	q, err := resource.ParseQuantity(s)
 	switch {
 	case err != nil && withB.MatchString(s):
-		return 0, fmt.Errorf("%q is no size; write it without the B, as in %s", s, strings.ReplaceAll(strings.TrimRight(s, "Bb"), " ", ""))
+		return 0, fmt.Errorf("%q is no size; write it without the B, as in %s", s,
+			strings.ReplaceAll(strings.TrimRight(s, "Bb"), " ", ""))
 	case err != nil:
 		return 0, fmt.Errorf("%q is no size; it is a number of bytes, also with Ki, Mi or Gi, such as 512Mi", s)
 	case q.CmpInt64(store.LeastMaxSize) < 0:
@@ -63,7 +65,8 @@ func Address(s string) (string, error) {
 	host, port, err := net.SplitHostPort(s)
 	n, portErr := strconv.ParseUint(port, 10, 16)
 	if err != nil || portErr != nil {
-		return "", fmt.Errorf("%q is no address; it is HOST:PORT, such as 127.0.0.1:9470, or 0.0.0.0:9470 for every interface", s)
+		return "",
+			fmt.Errorf("%q is no address; it is HOST:PORT, such as 127.0.0.1:9470, or 0.0.0.0:9470 for every interface", s)
 	}
 	if host == "" {
 		host = "127.0.0.1"

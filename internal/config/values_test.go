@@ -7,13 +7,15 @@ import (
 
 func TestAge(t *testing.T) {
 	for s, want := range map[string]time.Duration{
-		"30d": 30 * 24 * time.Hour, "36h": 36 * time.Hour, "1h30m": 90 * time.Minute, "never": Forever, "36500d": 36500 * 24 * time.Hour,
+		"30d": 30 * 24 * time.Hour, "36h": 36 * time.Hour, "1h30m": 90 * time.Minute, "never": Forever,
+		"36500d": 36500 * 24 * time.Hour,
 	} {
 		if got, err := Age(s); got != want || err != nil {
 			t.Errorf("%s: got %v, %v", s, got, err)
 		}
 	}
-	for _, s := range []string{"", "0", "0d", "-1h", "-1d", "1.5d", "d", "36501d", "99999999999999999999d", "99999999999h", "7 d", "Never", "soon"} {
+	for _, s := range []string{"", "0", "0d", "-1h", "-1d", "1.5d", "d", "36501d", "99999999999999999999d", "99999999999h",
+		"7 d", "Never", "soon"} {
 		if got, err := Age(s); got != 0 || err == nil {
 			t.Errorf("%s: got %v, %v", s, got, err)
 		}

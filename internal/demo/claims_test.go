@@ -36,20 +36,22 @@ func TestLedgerSees(t *testing.T) {
 		func(l *ledger) { l.OnDelete(cache.DeletedFinalStateUnknown{Key: "ns/b", Obj: at("b", "2")}) },
 	}
 	for name, steps := range map[string][]func(l *ledger){
-		"good":            good,
-		"nothing":         nil,
-		"no replay":       good[2:],
-		"no delete":       good[:4],
-		"no add":          slices.Delete(slices.Clone(good), 3, 4),
-		"no update":       slices.Delete(slices.Clone(good), 2, 3),
-		"added twice":     append(slices.Clone(good), good[3]),
-		"replayed twice":  append(slices.Clone(good), good[0]),
-		"empty update":    append(slices.Clone(good), func(l *ledger) { l.OnUpdate(at("c", "4"), at("c", "4")) }),
-		"stale replay":    append([]func(l *ledger){func(l *ledger) { l.OnAdd(at("a", "0"), true) }}, good[1:]...),
-		"announced":       slices.Insert(slices.Clone(good), 4, func(l *ledger) { l.OnUpdate(at("b", "2"), going("b", "5")) }),
-		"wrong one":       append(slices.Clone(good), func(l *ledger) { l.OnUpdate(at("a", "3"), going("a", "5")) }),
-		"announced only":  append(slices.Clone(good[:4]), func(l *ledger) { l.OnUpdate(at("b", "2"), going("b", "5")) }),
-		"empty tombstone": append(slices.Clone(good[:4]), func(l *ledger) { l.OnDelete(cache.DeletedFinalStateUnknown{Key: "ns/b"}) }),
+		"good":           good,
+		"nothing":        nil,
+		"no replay":      good[2:],
+		"no delete":      good[:4],
+		"no add":         slices.Delete(slices.Clone(good), 3, 4),
+		"no update":      slices.Delete(slices.Clone(good), 2, 3),
+		"added twice":    append(slices.Clone(good), good[3]),
+		"replayed twice": append(slices.Clone(good), good[0]),
+		"empty update":   append(slices.Clone(good), func(l *ledger) { l.OnUpdate(at("c", "4"), at("c", "4")) }),
+		"stale replay":   append([]func(l *ledger){func(l *ledger) { l.OnAdd(at("a", "0"), true) }}, good[1:]...),
+		"announced": slices.Insert(slices.Clone(good), 4,
+			func(l *ledger) { l.OnUpdate(at("b", "2"), going("b", "5")) }),
+		"wrong one":      append(slices.Clone(good), func(l *ledger) { l.OnUpdate(at("a", "3"), going("a", "5")) }),
+		"announced only": append(slices.Clone(good[:4]), func(l *ledger) { l.OnUpdate(at("b", "2"), going("b", "5")) }),
+		"empty tombstone": append(slices.Clone(good[:4]),
+			func(l *ledger) { l.OnDelete(cache.DeletedFinalStateUnknown{Key: "ns/b"}) }),
 	} {
 		l := newLedger(map[string]string{"ns/a": "1", "ns/b": "2"}, "ns/marker")
 		for _, step := range steps {
@@ -114,7 +116,8 @@ func TestRequestsCount(t *testing.T) {
 			t.Errorf("%s %s: %+v, not %+v", c.verb, c.query, got, c.want)
 		}
 	}
-	got := Requests{Lists: 1, Pages: 4, Probes: 1, Lookups: 2, Watches: 1}.String() + "; " + Requests{WatchLists: 2, Lists: 1, Pages: 1}.String()
+	got := Requests{Lists: 1, Pages: 4, Probes: 1, Lookups: 2, Watches: 1}.String() + "; " + Requests{WatchLists: 2,
+		Lists: 1, Pages: 1}.String()
 	if want := "1 list (4 pages), 1 watch, 1 probe, 2 look-ups; 1 list, 2 watches of the whole state"; got != want {
 		t.Errorf("%s, not %s", got, want)
 	}

@@ -113,7 +113,8 @@ func (l *larder) awaitLive(ctx context.Context) (time.Time, error) {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			return time.Time{}, fmt.Errorf("larder has not come back to the server: state %s: %w", s.Reflector.State, errors.Join(ctx.Err(), s.Err))
+			return time.Time{}, fmt.Errorf("larder has not come back to the server: state %s: %w", s.Reflector.State,
+				errors.Join(ctx.Err(), s.Err))
 		}
 	}
 }
@@ -126,6 +127,7 @@ func (l *larder) await(ctx context.Context, told <-chan struct{}) error {
 	case <-told:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("the watch did not deliver the change of %s: %w", l.ledger.marker, errors.Join(ctx.Err(), l.informer.Status().Err))
+		return fmt.Errorf("the watch did not deliver the change of %s: %w", l.ledger.marker,
+			errors.Join(ctx.Err(), l.informer.Status().Err))
 	}
 }

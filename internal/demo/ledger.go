@@ -132,7 +132,8 @@ func (l *ledger) compare(replayed int, want changes) error {
 	for _, kind := range []struct {
 		name      string
 		got, want []string
-	}{{"adds", got.created, want.created}, {"updates", got.updated, want.updated}, {"deletes", got.deleted, want.deleted}} {
+	}{{"adds", got.created, want.created}, {"updates", got.updated, want.updated},
+		{"deletes", got.deleted, want.deleted}} {
 		if !slices.Equal(kind.got, kind.want) {
 			errs = append(errs, fmt.Errorf("%s of %v, but what happened is %v", kind.name, kind.got, kind.want))
 		}

@@ -44,7 +44,8 @@ func (p *printer) cost(m Measure) {
 // told prints what the handler was told; format has room for the number of stored pods.
 func (p *printer) told(step *Step, format string) {
 	p.line(format, count(step.Replayed))
-	p.line("  %s updated, %s created, %s deleted; the deleted ones are", count(len(step.Updated)), count(len(step.Created)), count(len(step.Deleted)))
+	p.line("  %s updated, %s created, %s deleted; the deleted ones are", count(len(step.Updated)),
+		count(len(step.Created)), count(len(step.Deleted)))
 	names := make([]string, 0, len(step.Deleted))
 	for _, key := range step.Deleted {
 		names = append(names, nameOf(key))
@@ -58,7 +59,8 @@ func (p *printer) told(step *Step, format string) {
 
 // String is what was done, in words.
 func (c changes) String() string {
-	return fmt.Sprintf("%s pods were changed, %s created, %s deleted", count(len(c.updated)), count(len(c.created)), count(len(c.deleted)))
+	return fmt.Sprintf("%s pods were changed, %s created, %s deleted", count(len(c.updated)), count(len(c.created)),
+		count(len(c.deleted)))
 }
 
 // String names what was asked, leaving out what was not.
@@ -122,10 +124,12 @@ func (p *printer) table(r Report) {
 	for line := range strings.Lines(text.String()) {
 		p.printf("%s\n", strings.TrimRight(line, " \n"))
 	}
-	p.printf("\nclient-go's default asks for the state by a watch (WatchList), which servers do not compress; a LIST is compressed.\n" +
-		"Larder's list comes in pages of 500, 1,000 and then 2,000 pods.\n" +
-		"Times are from the start of the informer until it has synced and its handler has been told all; for Larder\n" +
-		"in the last step, which was running already, from the server's first answer.\n")
+	p.printf(
+		"\nclient-go's default asks for the state by a watch (WatchList), which servers do not compress; a LIST is " +
+			"compressed.\n" +
+			"Larder's list comes in pages of 500, 1,000 and then 2,000 pods.\n" +
+			"Times are from the start of the informer until it has synced and its handler has been told all; for Larder\n" +
+			"in the last step, which was running already, from the server's first answer.\n")
 }
 
 func cells(name string, columns []Measure, cell func(Measure) string) []string {

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Remote is a cluster that the demo can not stop: Stop refuses its own connections, and after Start its
+// Remote is a cluster that the demo cannot stop: Stop refuses its own connections, and after Start its
 // transport answers the first watch with the 410 that a restarted API server gives.
 type Remote struct {
 	config *rest.Config

@@ -60,7 +60,8 @@ func (s *story) coldStart(ctx context.Context) (err error) {
 	return nil
 }
 
-// startAndSync starts Larder, waits until it is up to date with the server, and measures what that took. finish must follow.
+// startAndSync starts Larder, waits until it is up to date with the server, and measures what that took. finish must
+// follow.
 func (s *story) startAndSync(ctx context.Context, step *Step, name string, stored state) (*larder, error) {
 	l, err := s.start(ctx, name, informer.Resumed, stored)
 	if err != nil {
@@ -101,7 +102,8 @@ func (s *story) restart(ctx context.Context) (err error) {
 	}
 	defer func() { err = s.finish(ctx, l, step, err) }()
 	m := step.Larder
-	if err := claim(m.Requests.WholeState() == 0 && m.Requests.Watches > 0, step, "the server has counted %+v", m.Requests); err != nil {
+	if err := claim(m.Requests.WholeState() == 0 && m.Requests.Watches > 0, step, "the server has counted %+v",
+		m.Requests); err != nil {
 		return err
 	}
 	if err := s.verify(ctx, l, step, len(stored), done); err != nil {
@@ -156,7 +158,8 @@ func (s *story) serveFromDisk(ctx context.Context, l *larder, step *Step, stored
 	step.Larder = Measure{Synced: true, Took: took, Received: l.client.received.Load(), Objects: status.Objects}
 	step.Age = time.Since(status.LastContact)
 	step.Replayed = status.Objects
-	if err := claim(status.Source == informer.FromDisk && !status.LastContact.IsZero(), step, "the data comes from %s", status.Source); err != nil {
+	if err := claim(status.Source == informer.FromDisk && !status.LastContact.IsZero(), step, "the data comes from %s",
+		status.Source); err != nil {
 		return err
 	}
 	if err := s.equal(step, l, stored); err != nil {
@@ -172,7 +175,8 @@ func (s *story) serveFromDisk(ctx context.Context, l *larder, step *Step, stored
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-	step.Default = Measure{Synced: p.informer.HasSynced(), Took: time.Since(p.started), Objects: len(p.informer.GetStore().ListKeys())}
+	step.Default = Measure{Synced: p.informer.HasSynced(), Took: time.Since(p.started),
+		Objects: len(p.informer.GetStore().ListKeys())}
 	step.List = step.Default
 	p.stop()
 	s.out.line("All %s pods are served from disk, %s after the start, as they were at the last contact %s ago.",
@@ -214,7 +218,8 @@ func (s *story) comeBack(ctx context.Context, l *larder, step *Step, replayed in
 	if m.Waited > 0 {
 		noticed = "after " + span(m.Waited)
 	}
-	s.out.line("Larder noticed it %s; its watch was answered with 410, and it listed once (reason: %s).", noticed, step.Reason)
+	s.out.line("Larder noticed it %s; its watch was answered with 410, and it listed once (reason: %s).", noticed,
+		step.Reason)
 	s.out.cost(*m)
 	s.out.told(step, "Of %s stored pods the list reports only what differed:")
 	s.out.line("The store equals a fresh LIST, pod by pod.")

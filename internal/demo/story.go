@@ -137,7 +137,8 @@ func (s *story) start(ctx context.Context, step string, policy informer.SyncPoli
 
 // measure reads what a start of Larder cost.
 func (s *story) measure(ctx context.Context, l *larder, took time.Duration) (Measure, error) {
-	m := Measure{Synced: true, Took: took, Received: l.client.received.Load(), Objects: len(l.informer.GetStore().ListKeys())}
+	m := Measure{Synced: true, Took: took, Received: l.client.received.Load(),
+		Objects: len(l.informer.GetStore().ListKeys())}
 	var err error
 	m.Requests, err = s.cluster.Requests(ctx, l.client.userAgent)
 	return m, err
@@ -216,7 +217,8 @@ func (s *story) besides(ctx context.Context, step *Step) error {
 		if way.m.Requests, err = s.cluster.Requests(ctx, userAgent); err != nil {
 			return err
 		}
-		if err := claim(way.m.Objects == len(s.now), step, "client-go's informer has %d pods, not %d", way.m.Objects, len(s.now)); err != nil {
+		if err := claim(way.m.Objects == len(s.now), step, "client-go's informer has %d pods, not %d", way.m.Objects,
+			len(s.now)); err != nil {
 			return err
 		}
 	}

@@ -31,7 +31,7 @@ func TestStoryOnTheEmbeddedServer(t *testing.T) {
 	}
 }
 
-// The same story where the demo can not touch the server: the history is still there, so the 410 is the demo's.
+// The same story where the demo cannot touch the server: the history is still there, so the 410 is the demo's.
 func TestStoryOnSomebodysCluster(t *testing.T) {
 	server := fakeapi.New(fakeapi.Options{})
 	must(t, server.Start())

@@ -95,13 +95,14 @@ func mayHaveTakenEffect(err error) bool {
 // create makes the pods.
 func (w *world) create(ctx context.Context, n int) error {
 	var last error
-	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, admissionPatience, true, func(ctx context.Context) (bool, error) {
-		last = w.createPod(ctx, "pod-00000")
-		if apierrors.IsForbidden(last) {
-			return false, nil
-		}
-		return last == nil, last
-	})
+	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, admissionPatience, true,
+		func(ctx context.Context) (bool, error) {
+			last = w.createPod(ctx, "pod-00000")
+			if apierrors.IsForbidden(last) {
+				return false, nil
+			}
+			return last == nil, last
+		})
 	if err != nil {
 		return fmt.Errorf("create a first pod: %w", errors.Join(last, err))
 	}
@@ -146,10 +147,16 @@ func (w *world) change(ctx context.Context, now state, round int) (changes, erro
 		return w.pods(w.client.Patch(types.MergePatchType)).Name(nameOf(key)).Body([]byte(patch)).Do(ctx).Error()
 	})
 	if err == nil {
-		err = inParallel(ctx, done.created, func(ctx context.Context, key string) error { return w.createPod(ctx, nameOf(key)) })
+		err = inParallel(ctx, done.created, func(ctx context.Context,
+			key string) error {
+			return w.createPod(ctx, nameOf(key))
+		})
 	}
 	if err == nil {
-		err = inParallel(ctx, done.deleted, func(ctx context.Context, key string) error { return w.deletePod(ctx, nameOf(key)) })
+		err = inParallel(ctx, done.deleted, func(ctx context.Context,
+			key string) error {
+			return w.deletePod(ctx, nameOf(key))
+		})
 	}
 	return done.sort(), err
 }
@@ -188,7 +195,8 @@ func (w *world) remove(ctx context.Context) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("remove the namespace %s (please do it yourself: kubectl delete namespace %s): %w", w.namespace, w.namespace, err)
+		return fmt.Errorf("remove the namespace %s (please do it yourself: kubectl delete namespace %s): %w", w.namespace,
+			w.namespace, err)
 	}
 	return nil
 }
@@ -248,17 +256,20 @@ func newPod(name string) *corev1.Pod {
 	digest := fmt.Sprintf("%x", sha256.Sum256([]byte(name)))
 	container := func(name string) corev1.Container {
 		c := corev1.Container{
-			Name:    name,
-			Image:   "registry.invalid/team/" + name + "@sha256:0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0",
+			Name: name,
+			Image: "registry.invalid/team/" + name +
+				"@sha256:0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0",
 			Command: []string{"/usr/local/bin/" + name, "--log-level=info", "--config=/etc/" + name + "/config.yaml"},
 			Ports:   []corev1.ContainerPort{{Name: "http", ContainerPort: 8080}, {Name: "metrics", ContainerPort: 9090}},
 			Resources: corev1.ResourceRequirements{
-				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("128Mi")},
+				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"),
+					corev1.ResourceMemory: resource.MustParse("128Mi")},
 			},
 			VolumeMounts: []corev1.VolumeMount{{Name: "config", MountPath: "/etc/" + name, ReadOnly: true}},
 		}
 		for i := range 12 {
-			c.Env = append(c.Env, corev1.EnvVar{Name: fmt.Sprintf("SETTING_%02d", i), Value: strings.Repeat(string(rune('a'+i)), 24)})
+			c.Env = append(c.Env, corev1.EnvVar{Name: fmt.Sprintf("SETTING_%02d", i),
+				Value: strings.Repeat(string(rune('a'+i)), 24)})
 		}
 		c.Env = append(c.Env, corev1.EnvVar{Name: "INSTANCE", Value: digest[:32]})
 		return c

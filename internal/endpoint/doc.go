@@ -1,7 +1,8 @@
 // Package endpoint serves the health and the metrics of a larder sync over HTTP.
 //
-// Call New, then Start with a listener, and Close. Start serves on a goroutine of its own; Close lets answers that are under way finish for two
-// seconds, breaks them off after that, and waits until nothing of the server runs. Close without Start is fine.
+// Call New, then Start with a listener, and Close. Start serves on a goroutine of its own; Close lets answers that are
+// under way finish for two seconds, breaks them off after that, and waits until nothing of the server runs. Close
+// without Start is fine.
 //
 //	/healthz  200 ok while the process answers
 //	/readyz   200 if every check of Options.Ready is well, else 503; a line each: [+]pods ok, [-]nodes waiting for the first list
@@ -10,6 +11,7 @@
 //	larder_config_reloads_total            counter  result  Times that the configuration was read again: applied or refused.
 //	larder_config_last_reload_successful   gauge            1 if the configuration that was read last counts, 0 if an older one goes on.
 //
-// Only GET is answered. Requests have ten seconds. There is no object in what is answered, but names of resources, namespaces and selectors; still whoever
-// can connect can read it, so the caller listens on loopback unless told otherwise.
+// Only GET is answered. Requests have ten seconds. There is no object in what is answered, but names of resources,
+// namespaces and selectors; still whoever can connect can read it, so the caller listens on loopback unless told
+// otherwise.
 package endpoint

@@ -16,7 +16,8 @@ func newReloads() *reloads {
 			Name: "larder_config_reloads_total", Help: "Times that the configuration was read again.",
 		}, []string{"result"}),
 		last: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "larder_config_last_reload_successful", Help: "1 if the configuration that was read last counts, 0 if an older one goes on.",
+			Name: "larder_config_last_reload_successful",
+			Help: "1 if the configuration that was read last counts, 0 if an older one goes on.",
 		}),
 	}
 	r.total.WithLabelValues("applied")

@@ -36,7 +36,8 @@ type Check struct {
 
 // Options are the options of New.
 type Options struct {
-	// Ready returns the checks; it is called for each request, concurrently, and must not block. Default: there are none, which is ready.
+	// Ready returns the checks; it is called for each request, concurrently, and must not block. Default: there are none,
+	// which is ready.
 	Ready func() []Check
 	// Metrics are served beside those of the Go runtime and the process. Default: none.
 	Metrics prometheus.Collector
@@ -55,7 +56,8 @@ type Server struct {
 func New(o Options) *Server {
 	s := &Server{o: o, reloads: newReloads()}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), s.reloads.total, s.reloads.last)
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		s.reloads.total, s.reloads.last)
 	if o.Metrics != nil {
 		registry.MustRegister(o.Metrics)
 	}
@@ -66,7 +68,8 @@ func New(o Options) *Server {
 		ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: maxGathers,
 	}))
 	s.http = &http.Server{
-		Handler: s.track(mux), ReadTimeout: timeout, ReadHeaderTimeout: timeout, WriteTimeout: 2 * timeout, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeader,
+		Handler: s.track(mux), ReadTimeout: timeout, ReadHeaderTimeout: timeout, WriteTimeout: 2 * timeout,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeader,
 	}
 	return s
 }

@@ -105,7 +105,7 @@ func (q *request) decodeBody(body []byte) (runtime.Object, error) {
 	}
 	obj, ok := reflect.New(q.kind.typ).Interface().(marshaler)
 	if !ok {
-		return nil, fmt.Errorf("%s can not be decoded", q.kind.typ)
+		return nil, fmt.Errorf("%s cannot be decoded", q.kind.typ)
 	}
 	return obj, q.decodeInto(body, obj)
 }

@@ -22,7 +22,8 @@ func TestTypedClientListsAndWatches(t *testing.T) {
 			if len(list.Items) != 3 || list.ResourceVersion != s.RV() || list.Items[1].Name != "pod-00001" {
 				t.Fatalf("listed %d pods at %s, the server is at %s", len(list.Items), list.ResourceVersion, s.RV())
 			}
-			if got := list.Items[2]; got.Spec.Containers[0].Image != "image:1" || got.UID == "" || got.CreationTimestamp.IsZero() {
+			if got := list.Items[2]; got.Spec.Containers[0].Image != "image:1" || got.UID == "" ||
+				got.CreationTimestamp.IsZero() {
 				t.Errorf("the third pod lacks something: %v", got)
 			}
 			w, err := pods.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})

@@ -65,13 +65,15 @@ func TestDynamicClient(t *testing.T) {
 		for _, want := range []watch.EventType{watch.Added, watch.Deleted} {
 			e := <-w.ResultChan()
 			u, ok := e.Object.(*unstructured.Unstructured)
-			if !ok || e.Type != want || u.GetName() != "a" || u.GetKind() != obj.GetKind() || u.GetAPIVersion() != obj.GetAPIVersion() {
+			if !ok || e.Type != want || u.GetName() != "a" || u.GetKind() != obj.GetKind() ||
+				u.GetAPIVersion() != obj.GetAPIVersion() {
 				t.Fatalf("%s of %v, not %s", e.Type, e.Object, want)
 			}
 		}
 		s.Bookmark()
 		e := <-w.ResultChan()
-		if u, ok := e.Object.(*unstructured.Unstructured); !ok || e.Type != watch.Bookmark || u.GetResourceVersion() != s.RV() {
+		if u, ok := e.Object.(*unstructured.Unstructured); !ok || e.Type != watch.Bookmark ||
+			u.GetResourceVersion() != s.RV() {
 			t.Errorf("bookmark: %s of %v", e.Type, e.Object)
 		}
 		w.Stop()
@@ -111,7 +113,8 @@ func TestMetadataClient(t *testing.T) {
 			must(t, err)
 			want := s.List(gvr)[0]
 			got := list.Items[0]
-			if got.Name != want.GetName() || got.UID != want.GetUID() || got.ResourceVersion != want.GetResourceVersion() || len(got.Labels) != 1 {
+			if got.Name != want.GetName() || got.UID != want.GetUID() || got.ResourceVersion != want.GetResourceVersion() ||
+				len(got.Labels) != 1 {
 				t.Errorf("%s: listed %+v", gvr.Resource, got)
 			}
 			one, err := resource.Namespace("default").Get(ctx, "pod-00000", metav1.GetOptions{})
@@ -128,7 +131,8 @@ func TestMetadataClient(t *testing.T) {
 				must(t, s.Load(gvr, next))
 			}
 			e := <-w.ResultChan()
-			if m, ok := e.Object.(*metav1.PartialObjectMetadata); !ok || m.Name != next.GetName() || m.ResourceVersion != s.RV() {
+			if m, ok := e.Object.(*metav1.PartialObjectMetadata); !ok || m.Name != next.GetName() ||
+				m.ResourceVersion != s.RV() {
 				t.Errorf("%s: %s of %T %v", gvr.Resource, e.Type, e.Object, e.Object)
 			}
 			s.Bookmark()
@@ -140,7 +144,10 @@ func TestMetadataClient(t *testing.T) {
 	}
 	if _, body := get(t, s, "/api/v1/pods", map[string][]string{
 		"Accept": {contentJSON + ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"},
-	}); len(body) == 0 || string(body[:len(`{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1"`)]) != `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1"` {
+	}); len(body) == 0 ||
+		string(
+			body[:len(
+				`{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1"`)]) != `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1"` {
 		t.Errorf("the list begins with %.80s", body)
 	}
 }
@@ -191,7 +198,8 @@ func TestDiscovery(t *testing.T) {
 func TestKubeSystem(t *testing.T) {
 	a, b := start(t, Options{}), start(t, Options{})
 	uid := func(s *Server) string {
-		ns, err := typed(t, s, contentProtobuf).CoreV1().Namespaces().Get(testContext(t), metav1.NamespaceSystem, metav1.GetOptions{})
+		ns, err := typed(t, s, contentProtobuf).CoreV1().Namespaces().Get(testContext(t), metav1.NamespaceSystem,
+			metav1.GetOptions{})
 		must(t, err)
 		if ns.Status.Phase != corev1.NamespaceActive {
 			t.Errorf("kube-system is %q", ns.Status.Phase)

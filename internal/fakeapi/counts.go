@@ -32,9 +32,9 @@ type counter struct {
 	bytes  *atomic.Int64
 }
 
-// Counts returns the counters for one resource, or for all of them with the empty one.
-// A list with limit=1 and no continue token is a probe; one that asks for a time-out, which only an informer's comparison by
-// metadata at a start does (informer.Options.ListMetadata), is a compare.
+// Counts returns the counters for one resource, or for all of them with the empty one. A list with limit=1 and no
+// continue token is a probe; one that asks for a time-out, which only an informer's comparison by metadata at a start
+// does (informer.Options.ListMetadata), is a compare.
 func (s *Server) Counts(gvr schema.GroupVersionResource) Counts {
 	c := &s.counters
 	c.mu.Lock()

@@ -39,7 +39,8 @@ func (b *cutBody) Write(p []byte) (int, error) {
 	return n, errCut
 }
 
-// cut ends an answer that has begun. A return of the handler would end it properly, so BreakEOF takes the connection away.
+// cut ends an answer that has begun. A return of the handler would end it properly, so BreakEOF takes the connection
+// away.
 func (q *request) cut(how Break) {
 	if how != BreakEOF {
 		q.end(how)

@@ -26,7 +26,8 @@ func (s *Server) serveDiscovery(q *request, parts []string) {
 	case r.Method != http.MethodGet:
 		writeError(w, errNoSuchPath())
 	case path == "api":
-		writeJSON(w, http.StatusOK, metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}})
+		writeJSON(w, http.StatusOK, metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"},
+			Versions: []string{"v1"}})
 	case path == "apis":
 		writeJSON(w, http.StatusOK, s.groups())
 	case path == "version":
@@ -148,7 +149,8 @@ func (s *Server) serveOpenAPI(w http.ResponseWriter, parts []string) {
 		writeJSON(w, http.StatusOK, map[string]any{"paths": paths})
 	case paths[strings.TrimPrefix(rest, "v3/")] != entry{}:
 		writeJSON(w, http.StatusOK, map[string]any{
-			"openapi": "3.0.0", "info": map[string]any{"title": "Embedded API server", "version": "v1"}, "paths": map[string]any{},
+			"openapi": "3.0.0", "info": map[string]any{"title": "Embedded API server", "version": "v1"},
+			"paths": map[string]any{},
 		})
 	default:
 		writeError(w, errNoSuchPath())

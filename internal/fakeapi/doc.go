@@ -21,9 +21,9 @@
 // # What is not kube-apiserver's
 //
 // Objects are not validated, defaulted or admitted; a namespace need not exist. Finalizers and grace periods are not
-// heeded: a deletion is one write, where kube-apiserver makes two of a pod's (the first sets deletionTimestamp, so that watches
-// see MODIFIED before DELETED). A write of the main resource writes the status too. Nothing is written by the server
-// itself, so the resourceVersion moves only with the writes of clients.
+// heeded: a deletion is one write, where kube-apiserver makes two of a pod's (the first sets deletionTimestamp, so that
+// watches see MODIFIED before DELETED). A write of the main resource writes the status too. Nothing is written by the
+// server itself, so the resourceVersion moves only with the writes of clients.
 //
 // # State
 //

@@ -12,8 +12,9 @@ import (
 
 // Fault decides what happens to one request; see InjectFault.
 type Fault struct {
-	// Verb "list", "probe" (a list with limit=1) and "compare" (one with a time-out), which "list" does not match, "watch",
-	// "get", "create", "update", "patch", "delete" or "discovery" (all that is about no resource); resource such as "pods". Empty matches any.
+	// Verb "list", "probe" (a list with limit=1) and "compare" (one with a time-out), which "list" does not match,
+	// "watch", "get", "create", "update", "patch", "delete" or "discovery" (all that is about no resource); resource such
+	// as "pods". Empty matches any.
 	Verb     string
 	Resource string
 	// Times is how many requests it applies to; 0 is until Clear.
@@ -33,11 +34,12 @@ type Fault struct {
 	// Hang accepts and sends nothing until the client goes away (half-open); a watch falls silent after AfterEvents.
 	Hang        bool
 	AfterEvents int
-	// AfterBytes lets a list's answer begin: Reset, EOF (here the end of the connection, not of the answer) or Hang comes after that many
-	// bytes of the body as it is sent. A shorter answer comes whole: that is what a slow link does to answers that have a time.
+	// AfterBytes lets a list's answer begin: Reset, EOF (here the end of the connection, not of the answer) or Hang comes
+	// after that many bytes of the body as it is sent. A shorter answer comes whole: that is what a slow link does to
+	// answers that have a time.
 	AfterBytes int
-	// Unsorted shuffles a list's items. SwallowEvents drops the events of a watch after AfterEvents silently; bookmarks still
-	// come.
+	// Unsorted shuffles a list's items. SwallowEvents drops the events of a watch after AfterEvents silently; bookmarks
+	// still come.
 	Unsorted      bool
 	SwallowEvents bool
 }
@@ -140,7 +142,8 @@ func (f *activeFault) answer(q *request) bool {
 func (f *activeFault) status() error {
 	reason := metav1.StatusReason(f.Reason)
 	status := metav1.Status{
-		Status: metav1.StatusFailure, Code: int32(f.Status), Reason: reason, Message: "injected fault: " + http.StatusText(f.Status),
+		Status: metav1.StatusFailure, Code: int32(f.Status), Reason: reason,
+		Message: "injected fault: " + http.StatusText(f.Status),
 	}
 	if f.RetryAfter > 0 {
 		status.Details = &metav1.StatusDetails{RetryAfterSeconds: int32(f.RetryAfter)}

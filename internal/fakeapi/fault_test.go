@@ -37,7 +37,8 @@ func TestStatusFault(t *testing.T) {
 	for range 2 {
 		clear := s.InjectFault(Fault{Verb: "watch", Status: 429, Reason: "TooManyRequests", RetryAfter: 7})
 		response, body := get(t, s, "/api/v1/pods?watch=1", nil)
-		if response.StatusCode != 429 || response.Header.Get("Retry-After") != "7" || !strings.Contains(string(body), `"retryAfterSeconds":7`) {
+		if response.StatusCode != 429 || response.Header.Get("Retry-After") != "7" ||
+			!strings.Contains(string(body), `"retryAfterSeconds":7`) {
 			t.Errorf("%d %v %s", response.StatusCode, response.Header, body)
 		}
 		clear()

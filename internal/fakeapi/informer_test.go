@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// noWatchList tells client-go that the server can not begin a watch with the state.
+// noWatchList tells client-go that the server cannot begin a watch with the state.
 type noWatchList struct{}
 
 func (noWatchList) IsWatchListSemanticsUnSupported() bool { return true }
@@ -21,7 +21,10 @@ func (noWatchList) IsWatchListSemanticsUnSupported() bool { return true }
 func podListWatch(client kubernetes.Interface, traits any) cache.ListerWatcher {
 	pods := client.CoreV1().Pods("")
 	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return pods.List(ctx, o) },
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object,
+			error) {
+			return pods.List(ctx, o)
+		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			return pods.Watch(ctx, o)
 		},

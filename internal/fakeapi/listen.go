@@ -31,7 +31,7 @@ func (s *Server) Start() error {
 	}
 	listener, err := s.listen()
 	if err != nil {
-		return fmt.Errorf("the embedded API server can not listen: %w", err)
+		return fmt.Errorf("the embedded API server cannot listen: %w", err)
 	}
 	s.conns = newConnections()
 	s.stopping = make(chan struct{})
@@ -64,7 +64,8 @@ func (s *Server) listen() (*net.TCPListener, error) {
 	return listener, err
 }
 
-// listenAgain listens on a port that was given free. Somebody may have got it: another server of this kind, most likely, and those do not live long.
+// listenAgain listens on a port that was given free. Somebody may have got it: another server of this kind, most
+// likely, and those do not live long.
 func listenAgain(port int) (listener *net.TCPListener, err error) {
 	for range againTries {
 		if listener, err = listenOn(port); !errors.Is(err, syscall.EADDRINUSE) {

@@ -118,7 +118,8 @@ func (o listOptions) validate(watchList bool) error {
 		forbid("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided")
 	case !o.watch && o.match == metav1.ResourceVersionMatchExact && o.rv == 0:
 		forbid("resourceVersionMatch", `resourceVersionMatch "exact" is forbidden for resourceVersion "0"`)
-	case o.match != "" && o.match != metav1.ResourceVersionMatchExact && o.match != metav1.ResourceVersionMatchNotOlderThan:
+	case o.match != "" && o.match != metav1.ResourceVersionMatchExact &&
+		o.match != metav1.ResourceVersionMatchNotOlderThan:
 		forbid("resourceVersionMatch", "only Exact and NotOlderThan are supported")
 	}
 	if len(errs) > 0 {

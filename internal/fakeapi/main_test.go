@@ -80,7 +80,8 @@ func load(t *testing.T, s *Server, n int) {
 }
 
 func newConfigMap(namespace, name string) *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string]string{"a": "b"}}
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Data: map[string]string{"a": "b"}}
 }
 
 // get sends a GET and returns the answer as it came over the wire.

@@ -150,7 +150,7 @@ func (k *kind) shallowCopy(obj runtime.Object) (marshaler, error) {
 	fresh := reflect.New(k.typ)
 	copied, ok := fresh.Interface().(marshaler)
 	if !ok {
-		return nil, fmt.Errorf("%s can not be encoded as protobuf", k.typ)
+		return nil, fmt.Errorf("%s cannot be encoded as protobuf", k.typ)
 	}
 	switch v := reflect.ValueOf(obj); {
 	case v.Kind() == reflect.Pointer && v.Type().Elem() == k.typ:
@@ -186,7 +186,7 @@ func (o *object) decode() (runtime.Object, error) {
 	}
 	typed, ok := reflect.New(o.kind.typ).Interface().(marshaler)
 	if !ok {
-		return nil, fmt.Errorf("%s can not be decoded from protobuf", o.kind.typ)
+		return nil, fmt.Errorf("%s cannot be decoded from protobuf", o.kind.typ)
 	}
 	return typed, typed.Unmarshal(o.raw)
 }

@@ -70,7 +70,8 @@ func TestContinueExpires(t *testing.T) {
 	}
 	rest, err := pods.List(ctx, metav1.ListOptions{Continue: token})
 	must(t, err)
-	if len(rest.Items) != 4 || rest.Items[0].Name != "pod-00002" || rest.Items[2].Name != "pod-00003-new" || rest.ResourceVersion != s.RV() {
+	if len(rest.Items) != 4 || rest.Items[0].Name != "pod-00002" || rest.Items[2].Name != "pod-00003-new" ||
+		rest.ResourceVersion != s.RV() {
 		t.Errorf("the inconsistent rest: %d items at %s", len(rest.Items), rest.ResourceVersion)
 	}
 	if _, err := pods.List(ctx, metav1.ListOptions{Continue: "nonsense"}); !errors.IsBadRequest(err) {
@@ -95,10 +96,12 @@ func TestListResourceVersions(t *testing.T) {
 		{name: "none", items: 3, rv: "104"},
 		{name: "zero does not page", o: metav1.ListOptions{ResourceVersion: "0", Limit: 1}, items: 3, rv: "104"},
 		{name: "old", o: metav1.ListOptions{ResourceVersion: "103"}, items: 3, rv: "104"},
-		{name: "not older", o: metav1.ListOptions{ResourceVersion: "103", ResourceVersionMatch: notOlder}, items: 3, rv: "104"},
+		{name: "not older", o: metav1.ListOptions{ResourceVersion: "103", ResourceVersionMatch: notOlder}, items: 3,
+			rv: "104"},
 		{name: "exact", o: metav1.ListOptions{ResourceVersion: "103", ResourceVersionMatch: exact}, items: 2, rv: "103"},
 		{name: "a limit makes exact", o: metav1.ListOptions{ResourceVersion: "103", Limit: 9}, items: 2, rv: "103"},
-		{name: "exact before history", o: metav1.ListOptions{ResourceVersion: "98", ResourceVersionMatch: exact}, err: errors.IsResourceExpired},
+		{name: "exact before history", o: metav1.ListOptions{ResourceVersion: "98", ResourceVersionMatch: exact},
+			err: errors.IsResourceExpired},
 		{name: "zero exact", o: metav1.ListOptions{ResourceVersion: "0", ResourceVersionMatch: exact}, err: errors.IsInvalid},
 		{name: "match alone", o: metav1.ListOptions{ResourceVersionMatch: exact}, err: errors.IsInvalid},
 		{name: "not a number", o: metav1.ListOptions{ResourceVersion: "x"}, err: errors.IsBadRequest},

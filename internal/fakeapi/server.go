@@ -23,8 +23,8 @@ type Options struct {
 	StartRV uint64
 	// History is how many events of each resource a watch can go back. Default 200,000.
 	History int
-	// Sharding turns shard selectors on (kube-apiserver's feature gate ShardedListAndWatch). Without it they are ignored, as
-	// kube-apiserver does by default.
+	// Sharding turns shard selectors on (kube-apiserver's feature gate ShardedListAndWatch). Without it they are ignored,
+	// as kube-apiserver does by default.
 	Sharding bool
 	// Port to listen on. Default: a free one.
 	Port int
@@ -93,7 +93,7 @@ func (s *Server) createNamespaces() {
 	for _, name := range []string{"default", "kube-system"} {
 		ns := newNamespace(name)
 		ns.UID = uuid.NewUUID()
-		// Encoding a namespace that was made here can not fail.
+		// Encoding a namespace that was made here cannot fail.
 		_, _ = s.create(k, ns, "")
 	}
 }

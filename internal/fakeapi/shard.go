@@ -12,7 +12,8 @@ import (
 var shardRange = regexp.MustCompile(
 	`^\s*shardRange\(\s*(object\.metadata\.(?:uid|namespace))\s*,\s*'(0x[0-9a-f]{16})'\s*,\s*'(0x[0-9a-f]{16}|0x10000000000000000)'\s*\)\s*$`)
 
-// parseShardSelector takes what kube-apiserver's parser takes, which is strict. Its errors are no API statuses, so they become a 500 there too.
+// parseShardSelector takes what kube-apiserver's parser takes, which is strict. Its errors are no API statuses, so they
+// become a 500 there too.
 func parseShardSelector(s string) (sharding.Selector, error) {
 	var ranges []sharding.ShardRangeRequirement
 	for term := range strings.SplitSeq(s, "||") {
@@ -25,7 +26,8 @@ func parseShardSelector(s string) (sharding.Selector, error) {
 			return nil, fmt.Errorf("invalid shard selector: shard range start %s must be less than end %s", r.Start, r.End)
 		}
 		if len(ranges) > 0 && r.Key != ranges[0].Key {
-			return nil, fmt.Errorf("invalid shard selector: all shard ranges must use the same field, got %q and %q", ranges[0].Key, r.Key)
+			return nil, fmt.Errorf("invalid shard selector: all shard ranges must use the same field, got %q and %q",
+				ranges[0].Key, r.Key)
 		}
 		ranges = append(ranges, r)
 	}
@@ -37,11 +39,13 @@ func (o listOptions) inShard(obj *object) bool {
 	if o.shard == nil {
 		return true
 	}
-	ours, err := o.shard.Matches(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: obj.namespace, UID: obj.uid}})
+	ours, err := o.shard.Matches(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: obj.namespace,
+		UID: obj.uid}})
 	return ours && err == nil
 }
 
-// shardInfo is what a list says of its shard. As with kube-apiserver 1.36 those of custom resources and of metadata do not say it.
+// shardInfo is what a list says of its shard. As with kube-apiserver 1.36 those of custom resources and of metadata do
+// not say it.
 func (q *request) shardInfo() *metav1.ShardInfo {
 	if q.options.shard == nil || q.kind.custom() || q.repr.metadata() {
 		return nil

@@ -16,12 +16,14 @@ import (
 
 // Three shards, the first of two ranges.
 var shards = []string{
-	"shardRange(object.metadata.uid, '0x0000000000000000', '0x3000000000000000') || shardRange(object.metadata.uid, '0xf000000000000000', '0x10000000000000000')",
+	"shardRange(object.metadata.uid, '0x0000000000000000', '0x3000000000000000') || shardRange(object.metadata.uid, " +
+		"'0xf000000000000000', '0x10000000000000000')",
 	"shardRange(object.metadata.uid, '0x3000000000000000', '0x9000000000000000')",
 	"shardRange(object.metadata.uid,'0x9000000000000000','0xf000000000000000')",
 }
 
-// TestShards: lists and watches of the shards are disjoint and together everything. Without the gate each is everything, and nothing says so.
+// TestShards: lists and watches of the shards are disjoint and together everything. Without the gate each is
+// everything, and nothing says so.
 func TestShards(t *testing.T) {
 	for _, contentType := range contentTypes {
 		for _, on := range []bool{true, false} {
@@ -61,7 +63,8 @@ func listShard(t *testing.T, pods v1.PodInterface, shard string, on bool, seen m
 	for {
 		list, err := pods.List(testContext(t), o)
 		must(t, err)
-		if said := list.ShardInfo != nil; said != on || said && strings.ReplaceAll(list.ShardInfo.Selector, " ", "") != strings.ReplaceAll(shard, " ", "") {
+		if said := list.ShardInfo != nil; said != on || said &&
+			strings.ReplaceAll(list.ShardInfo.Selector, " ", "") != strings.ReplaceAll(shard, " ", "") {
 			t.Errorf("the list says %+v", list.ShardInfo)
 		}
 		if on && list.RemainingItemCount != nil {
@@ -95,12 +98,14 @@ func watchShard(t *testing.T, s *Server, pods v1.PodInterface, o metav1.ListOpti
 	must(t, s.WaitWatches(ctx, podsGVR, 0))
 }
 
-// TestShardInfo: lists of metadata and of custom resources do not tell their shard, and have nothing else than the shard.
+// TestShardInfo: lists of metadata and of custom resources do not tell their shard, and have nothing else than the
+// shard.
 func TestShardInfo(t *testing.T) {
 	s := start(t, Options{Sharding: true, Resources: []Resource{widgets}})
 	load(t, s, 20)
 	for i := range 20 {
-		must(t, s.Load(widgets.GroupVersionResource, &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("w-%02d", i)}}))
+		must(t, s.Load(widgets.GroupVersionResource,
+			&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("w-%02d", i)}}))
 	}
 	gv := widgets.GroupVersion()
 	for path, accept := range map[string]string{

@@ -19,9 +19,9 @@ type tableState struct {
 	trimmed uint64
 }
 
-// Snapshot returns the whole state (as an etcd backup); Restore goes back to it: RVs, objects and
-// history are as they were then, and counting goes on from there. The snapshot of a new server, restored into this one, makes this
-// another, younger cluster on the same address.
+// Snapshot returns the whole state (as an etcd backup); Restore goes back to it: RVs, objects and history are as they
+// were then, and counting goes on from there. The snapshot of a new server, restored into this one, makes this another,
+// younger cluster on the same address.
 func (s *Server) Snapshot() *Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()

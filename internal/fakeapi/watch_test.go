@@ -91,7 +91,8 @@ func TestDeletedEventHoldsTheLastState(t *testing.T) {
 	s := start(t, Options{})
 	must(t, s.Load(podsGVR, pod("default", "a", map[string]string{"app": "x"})))
 	ctx := testContext(t)
-	w, err := typed(t, s, contentProtobuf).CoreV1().Pods("").Watch(ctx, metav1.ListOptions{ResourceVersion: s.RV(), LabelSelector: "app=x"})
+	w, err := typed(t, s, contentProtobuf).CoreV1().Pods("").Watch(ctx,
+		metav1.ListOptions{ResourceVersion: s.RV(), LabelSelector: "app=x"})
 	must(t, err)
 	defer w.Stop()
 	changed := pod("default", "a", map[string]string{"app": "y"})

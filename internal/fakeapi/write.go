@@ -17,7 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
-// Create stores a new object and returns it as stored, with UID, resourceVersion and creationTimestamp. obj may be typed or unstructured, and is not modified. Errors are API errors.
+// Create stores a new object and returns it as stored, with UID, resourceVersion and creationTimestamp. obj may be
+// typed or unstructured, and is not modified. Errors are API errors.
 func (s *Server) Create(gvr schema.GroupVersionResource, obj runtime.Object) (*unstructured.Unstructured, error) {
 	k, err := s.kindOf(gvr)
 	if err != nil {
@@ -158,7 +159,8 @@ func placeOf(k *kind, m metav1.Object, namespace string) (string, string, error)
 	case namespace == "":
 		namespace = own
 	case own != "" && own != namespace:
-		return "", "", apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+		return "", "",
+			apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
 	}
 	return name, namespace, nil
 }
@@ -177,7 +179,9 @@ func (s *Server) update(k *kind, obj runtime.Object) (*object, error) {
 }
 
 // modify replaces an object by what change makes of it. change runs under the lock, and must not call the server.
-func (s *Server) modify(k *kind, namespace, name string, change func(old *object) (runtime.Object, error)) (*object, error) {
+func (s *Server) modify(
+	k *kind, namespace, name string, change func(old *object) (runtime.Object, error),
+) (*object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.tables[k.GroupVersionResource]
@@ -211,7 +215,8 @@ func (s *Server) modify(k *kind, namespace, name string, change func(old *object
 }
 
 // The text of kube-apiserver.
-var errConflict = errors.New("the object has been modified; please apply your changes to the latest version and try again")
+var errConflict = errors.New(
+	"the object has been modified; please apply your changes to the latest version and try again")
 
 // checkUpdate refuses an update that contradicts the stored object, and returns its creation time.
 func checkUpdate(old *object, obj runtime.Object) (metav1.Time, error) {
@@ -250,7 +255,8 @@ func (s *Server) remove(k *kind, namespace, name string, pre *preconditions) (*o
 		return nil, apierrors.NewNotFound(k.GroupResource(), name)
 	}
 	if pre != nil && (pre.uid != "" && pre.uid != old.uid || pre.rv != "" && pre.rv != formatRV(old.rv)) {
-		return nil, apierrors.NewConflict(k.GroupResource(), name, errors.New("the preconditions of the deletion do not hold"))
+		return nil, apierrors.NewConflict(k.GroupResource(), name,
+			errors.New("the preconditions of the deletion do not hold"))
 	}
 	s.recordLocked(t, old, nil)
 	return old, nil

@@ -26,7 +26,8 @@ func TestTypedWrites(t *testing.T) {
 		if _, err := pods.Create(ctx, pod("elsewhere", "b", nil), metav1.CreateOptions{}); err == nil {
 			t.Error("a pod was created in a namespace that is not the request's")
 		}
-		generated, err := pods.Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "g-"}}, metav1.CreateOptions{})
+		generated, err := pods.Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "g-"}},
+			metav1.CreateOptions{})
 		must(t, err)
 		if len(generated.Name) < 5 || !strings.HasPrefix(generated.Name, "g-") {
 			t.Errorf("generated %q", generated.Name)
@@ -36,7 +37,8 @@ func TestTypedWrites(t *testing.T) {
 		changed.Labels = map[string]string{"a": "b"}
 		updated, err := pods.Update(ctx, changed, metav1.UpdateOptions{})
 		must(t, err)
-		if updated.UID != created.UID || !updated.CreationTimestamp.Equal(&created.CreationTimestamp) || updated.ResourceVersion != s.RV() || updated.Labels["a"] != "b" {
+		if updated.UID != created.UID || !updated.CreationTimestamp.Equal(&created.CreationTimestamp) ||
+			updated.ResourceVersion != s.RV() || updated.Labels["a"] != "b" {
 			t.Errorf("updated %+v", updated.ObjectMeta)
 		}
 		if _, err := pods.Update(ctx, changed, metav1.UpdateOptions{}); !errors.IsConflict(err) {
@@ -69,7 +71,8 @@ func TestTypedWrites(t *testing.T) {
 				t.Errorf("%s: %+v", patchType, patched.ObjectMeta)
 			}
 		}
-		if _, err := pods.Patch(ctx, "a", types.ApplyPatchType, []byte(`{}`), metav1.PatchOptions{FieldManager: "me"}); !errors.IsUnsupportedMediaType(err) {
+		if _, err := pods.Patch(ctx, "a", types.ApplyPatchType, []byte(`{}`),
+			metav1.PatchOptions{FieldManager: "me"}); !errors.IsUnsupportedMediaType(err) {
 			t.Errorf("apply: %v", err)
 		}
 		got, err := pods.Get(ctx, "a", metav1.GetOptions{})
@@ -79,14 +82,16 @@ func TestTypedWrites(t *testing.T) {
 		}
 
 		wrong := types.UID("wrong")
-		if err := pods.Delete(ctx, "a", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &wrong}}); !errors.IsConflict(err) {
+		if err := pods.Delete(ctx, "a",
+			metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &wrong}}); !errors.IsConflict(err) {
 			t.Errorf("deleted in spite of the UID: %v", err)
 		}
 		must(t, pods.Delete(ctx, "a", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &got.UID}}))
 		if _, err := pods.Get(ctx, "a", metav1.GetOptions{}); !errors.IsNotFound(err) {
 			t.Errorf("after the deletion: %v", err)
 		}
-		must(t, s.Load(podsGVR, pod("other", "stays", nil), pod("default", "goes", map[string]string{"go": "yes"}), pod("default", "stays", nil)))
+		must(t, s.Load(podsGVR, pod("other", "stays", nil), pod("default", "goes", map[string]string{"go": "yes"}),
+			pod("default", "stays", nil)))
 		must(t, pods.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "go"}))
 		if left := s.List(podsGVR); len(left) != 3 {
 			t.Errorf("%d pods left, not 3", len(left))
@@ -97,15 +102,18 @@ func TestTypedWrites(t *testing.T) {
 func TestUnknownPathsAndMethods(t *testing.T) {
 	s := start(t, Options{})
 	for path, want := range map[string]int{
-		"/": 404, "/api": 200, "/api/v2": 404, "/apis/none.example.com/v1": 404, "/api/v1/gizmos": 404, "/api/v1/pods/a/b": 404,
+		"/": 404, "/api": 200, "/api/v2": 404, "/apis/none.example.com/v1": 404, "/api/v1/gizmos": 404,
+		"/api/v1/pods/a/b":           404,
 		"/api/v1/namespaces/x/nodes": 404, "/api/v1/namespaces/x/pods/none": 404, "/readyz": 200, "/apis/apps": 200,
-		"/api/v1/nodes/none/status": 404, "/openapi/v3/api/v1": 200, "/openapi/v2": 404, "/apis": 200, "/api/v1/namespaces/default": 200,
+		"/api/v1/nodes/none/status": 404, "/openapi/v3/api/v1": 200, "/openapi/v2": 404, "/apis": 200,
+		"/api/v1/namespaces/default": 200,
 	} {
 		if response, body := get(t, s, path, nil); response.StatusCode != want {
 			t.Errorf("%s: %d %s", path, response.StatusCode, body)
 		}
 	}
-	if response, _ := get(t, s, "/api/v1/pods", map[string][]string{"Accept": {"text/plain"}}); response.StatusCode != 406 {
+	if response, _ := get(t, s, "/api/v1/pods",
+		map[string][]string{"Accept": {"text/plain"}}); response.StatusCode != 406 {
 		t.Errorf("text/plain: %d", response.StatusCode)
 	}
 }

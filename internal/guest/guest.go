@@ -24,8 +24,9 @@ type Guest[T any] struct {
 	What string
 	// Wait is how long a call may go on after its context has ended.
 	Wait time.Duration
-	// Overdue, if set, is told once of a call that goes on for longer than that, by the goroutine of Call, with an error that wraps
-	// ErrOverdue; then the call is waited for as long as the caller's own context lasts. Default: it is left to itself, and the error is Call's; while five are, there is no other.
+	// Overdue, if set, is told once of a call that goes on for longer than that, by the goroutine of Call, with an error
+	// that wraps ErrOverdue; then the call is waited for as long as the caller's own context lasts. Default: it is left to
+	// itself, and the error is Call's; while five are, there is no other.
 	Overdue func(err error)
 	// Drop, if set, is given what was returned at last by a call that had been left to itself.
 	Drop func(T)
@@ -77,7 +78,8 @@ func (g *Guest[T]) Call(ctx, limited context.Context, fn func(ctx context.Contex
 			}
 			g.left.Add(1)
 			close(left)
-			klog.FromContext(ctx).Info("A call does not heed its context; it is left to itself", "call", g.What, "after", time.Since(begun))
+			klog.FromContext(ctx).Info("A call does not heed its context; it is left to itself", "call", g.What, "after",
+				time.Since(begun))
 			var none T
 			return none, err
 		}
@@ -85,7 +87,8 @@ func (g *Guest[T]) Call(ctx, limited context.Context, fn func(ctx context.Contex
 }
 
 // run is the goroutine that fn has.
-func (g *Guest[T]) run(ctx, limited context.Context, fn func(context.Context) (T, error), answers chan<- answer[T], left <-chan struct{}) {
+func (g *Guest[T]) run(ctx, limited context.Context, fn func(context.Context) (T, error), answers chan<- answer[T],
+	left <-chan struct{}) {
 	a := answer[T]{err: ErrPanicked}
 	defer func() {
 		select {

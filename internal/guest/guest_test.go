@@ -48,7 +48,9 @@ func (s *stuck) release(t *testing.T, n int) {
 }
 
 // call makes a call with a time-out.
-func call(ctx context.Context, g *Guest[int], fn func(context.Context) (int, error)) (v int, took time.Duration, err error) {
+func call(
+	ctx context.Context, g *Guest[int], fn func(context.Context) (int, error),
+) (v int, took time.Duration, err error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	begun := time.Now()
@@ -78,7 +80,8 @@ func TestOverdueIsLeft(t *testing.T) {
 		s := newStuck()
 		g := &Guest[int]{What: "test", Wait: 5 * time.Second, Drop: s.drop}
 		_, took, err := call(t.Context(), g, s.fn)
-		if took != limit+g.Wait || !errors.Is(err, ErrOverdue) || !strings.Contains(err.Error(), "has not returned for 1m35s") {
+		if took != limit+g.Wait || !errors.Is(err, ErrOverdue) ||
+			!strings.Contains(err.Error(), "has not returned for 1m35s") {
 			t.Error(took, err)
 		}
 		s.release(t, 1)
@@ -92,7 +95,8 @@ func TestOverdueIsWaitedFor(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				s := newStuck()
 				var told []error
-				g := &Guest[int]{What: "test", Wait: 5 * time.Second, Drop: s.drop, Overdue: func(err error) { told = append(told, err) }}
+				g := &Guest[int]{What: "test", Wait: 5 * time.Second, Drop: s.drop,
+					Overdue: func(err error) { told = append(told, err) }}
 				early := end == "the context ends before it is overdue"
 				at := time.Hour
 				if early {
@@ -114,7 +118,8 @@ func TestOverdueIsWaitedFor(t *testing.T) {
 				case took != at+g.Wait || !errors.Is(err, context.Canceled):
 					t.Error(took, err)
 				}
-				if want := map[bool]int{true: 0, false: 1}[early]; len(told) != want || want == 1 && !errors.Is(told[0], ErrOverdue) {
+				if want := map[bool]int{true: 0, false: 1}[early]; len(told) != want || want == 1 &&
+					!errors.Is(told[0], ErrOverdue) {
 					t.Errorf("told %v", told)
 				}
 				if end != "released" {
@@ -152,7 +157,8 @@ func TestPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStuck()
 		g := &Guest[int]{What: "test", Wait: time.Second, Drop: func(int) { panic("asked to panic, in Drop") }}
-		if _, took, err := call(t.Context(), g, func(context.Context) (int, error) { panic("asked to panic") }); took != 0 || !errors.Is(err, ErrPanicked) {
+		if _, took, err := call(t.Context(), g, func(context.Context) (int, error) { panic("asked to panic") }); took != 0 ||
+			!errors.Is(err, ErrPanicked) {
 			t.Error(took, err)
 		}
 		if _, _, err := call(t.Context(), g, s.fn); !errors.Is(err, ErrOverdue) {

@@ -1,6 +1,8 @@
-// Package holder tells which processes have a file open, for messages: a process may come or go at any moment. Start with Of.
+// Package holder tells which processes have a file open, for messages: a process may come or go at any moment. Start
+// with Of.
 //
-// It reads /proc: elsewhere than on Linux, and of other users' processes, it knows nothing. It starts nothing and keeps nothing.
+// It reads /proc: elsewhere than on Linux, and of other users' processes, it knows nothing. It starts nothing and keeps
+// nothing.
 package holder
 
 import (

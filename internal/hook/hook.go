@@ -8,10 +8,11 @@ import (
 
 // Hooks are called in the place of what they are named for. The zero value changes nothing.
 type Hooks struct {
-	// Commit is called for each commit of a transaction. It makes it by calling commit, once; if it does not, and returns an error, nothing is
-	// stored.
+	// Commit is called for each commit of a transaction. It makes it by calling commit, once; if it does not, and returns
+	// an error, nothing is stored.
 	Commit func(commit func() error) error
-	// Wall tells the time that the system believes it is when a store is opened, and by which it says when a collection was used.
+	// Wall tells the time that the system believes it is when a store is opened, and by which it says when a collection
+	// was used.
 	Wall func() time.Time
 	// Room is how many bytes may wait for a commit, in place of the store's own limit, if it is not 0.
 	Room int

@@ -17,8 +17,8 @@ type Received struct{ bytes atomic.Int64 }
 // Bytes returns the number.
 func (r *Received) Bytes() int64 { return r.bytes.Load() }
 
-// Count returns a copy of config whose connections are counted. They are its own: no other client shares them. A config with a
-// Transport of its own does not dial, so nothing is counted.
+// Count returns a copy of config whose connections are counted. They are its own: no other client shares them. A config
+// with a Transport of its own does not dial, so nothing is counted.
 func (r *Received) Count(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	dial := config.Dial

@@ -56,7 +56,7 @@ type Reader struct {
 	data []byte
 	Pos  int
 	// budget is how many more elements arrays and maps may announce: all of
-	// them together can not have more than there are bytes. Without it, arrays
+	// them together cannot have more than there are bytes. Without it, arrays
 	// that nest and each announce what the rest has room for would allocate
 	// the square of the data.
 	budget int

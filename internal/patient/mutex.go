@@ -1,4 +1,5 @@
-// Package patient has a mutex for those who may wait no longer than a context lasts: who has it may be waiting for the disk.
+// Package patient has a mutex for those who may wait no longer than a context lasts: who has it may be waiting for the
+// disk.
 package patient
 
 import "context"

@@ -33,7 +33,8 @@ type Bar struct {
 	shown *progressbar.ProgressBar // nil until it is; guarded by mu
 }
 
-// Start begins something of which there is total in all; 0 or less if that is not known. isTerminal says whether w is one.
+// Start begins something of which there is total in all; 0 or less if that is not known. isTerminal says whether w is
+// one.
 func Start(w io.Writer, isTerminal bool, title string, total int64) *Bar {
 	if !isTerminal || os.Getenv("TERM") == "dumb" {
 		return nil
@@ -72,7 +73,8 @@ func (b *Bar) open() *progressbar.ProgressBar {
 	}
 	options := []progressbar.Option{
 		progressbar.OptionSetWriter(b.w), progressbar.OptionSetDescription(b.title), progressbar.OptionSetWidth(width),
-		progressbar.OptionThrottle(redrawAfter), progressbar.OptionSetPredictTime(b.total > 0), progressbar.OptionSetElapsedTime(true),
+		progressbar.OptionThrottle(redrawAfter), progressbar.OptionSetPredictTime(b.total > 0),
+		progressbar.OptionSetElapsedTime(true),
 		progressbar.OptionSetSpinnerChangeInterval(0), // which would be a goroutine
 	}
 	if !b.uncounted {

@@ -39,7 +39,8 @@ func TestBusy(t *testing.T) {
 		}
 		time.Sleep(5*time.Second + redrawAfter/4)
 		synctest.Wait()
-		if got := line(out.String()); !strings.Contains(got, "checking") || !strings.Contains(got, "s]") || strings.Contains(got, "5/") {
+		if got := line(out.String()); !strings.Contains(got, "checking") || !strings.Contains(got, "s]") ||
+			strings.Contains(got, "5/") {
 			t.Errorf("shown is %q", got)
 		}
 		end()

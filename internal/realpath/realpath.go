@@ -1,5 +1,5 @@
-// Package realpath follows the symbolic links of a path once, so that what is done beside the file or to its name is done
-// to the file and never to a link that leads to it. Start with [Of].
+// Package realpath follows the symbolic links of a path once, so that what is done beside the file or to its name is
+// done to the file and never to a link that leads to it. Start with [Of].
 package realpath
 
 import (
@@ -13,9 +13,9 @@ import (
 // maxLinks is how many links that lead to no file yet are followed, as many as Linux follows.
 const maxLinks = 40
 
-// Of returns the absolute path of the file that path names, with all symbolic links followed. The file need not be there, its
-// directory must be: of a link that leads to no file, Of returns where the file would be made. It fails if links lead in a
-// circle, and with an error that wraps fs.ErrNotExist if a directory is missing.
+// Of returns the absolute path of the file that path names, with all symbolic links followed. The file need not be
+// there, its directory must be: of a link that leads to no file, Of returns where the file would be made. It fails if
+// links lead in a circle, and with an error that wraps fs.ErrNotExist if a directory is missing.
 func Of(path string) (string, error) {
 	at := path
 	if !filepath.IsAbs(at) {

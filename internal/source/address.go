@@ -51,9 +51,9 @@ func Listen(storePath string) (net.Listener, error) {
 	return listenAside(path)
 }
 
-// listenAside binds in a directory that nobody else can enter and moves the
-// socket to its place once its mode is right, so that there is no moment at
-// which others could connect. A sync that was killed meanwhile has left that directory: it has one name, which nobody uses but who holds the store's lock.
+// listenAside binds in a directory that nobody else can enter and moves the socket to its place once its mode is right,
+// so that there is no moment at which others could connect. A sync that was killed meanwhile has left that directory:
+// it has one name, which nobody uses but who holds the store's lock.
 func listenAside(path string) (net.Listener, error) {
 	private := path + ".new"
 	if err := os.RemoveAll(private); err != nil {
@@ -151,7 +151,7 @@ func shortPath(path string) (short string, release func(), err error) {
 	link := filepath.Join(temp, "d")
 	if err := os.Symlink(filepath.Dir(path), link); err != nil {
 		release()
-		return "", nil, fmt.Errorf("the path %s is too long for a socket, and it can not be shortened: %w", path, err)
+		return "", nil, fmt.Errorf("the path %s is too long for a socket, and it cannot be shortened: %w", path, err)
 	}
 	return filepath.Join(link, filepath.Base(path)), release, nil
 }

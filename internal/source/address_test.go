@@ -58,7 +58,8 @@ func TestLongPaths(t *testing.T) {
 			server := NewServer(&fakeSource{}, me)
 			server.Start(l)
 			socket := mustSocketPath(t, path)
-			if filepath.Dir(socket) != filepath.Dir(path) && filepath.Base(filepath.Dir(socket)) != filepath.Base(filepath.Dir(path)) {
+			if filepath.Dir(socket) != filepath.Dir(path) &&
+				filepath.Base(filepath.Dir(socket)) != filepath.Base(filepath.Dir(path)) {
 				t.Errorf("%s is not beside %s", socket, path)
 			}
 			client, _, err := Dial(context.Background(), socket)

@@ -33,7 +33,7 @@ type Auditor interface {
 	Audit(ctx context.Context) ([]Audited, error)
 }
 
-var errNoAudit = errors.New("what holds the store can not compare it with the server")
+var errNoAudit = errors.New("what holds the store cannot compare it with the server")
 
 func (s *Server) audit(w http.ResponseWriter, r *http.Request) {
 	a, ok := s.source.(Auditor)

@@ -23,8 +23,8 @@ var errBroken = errors.New("the sync that holds the store stopped while it was a
 // ErrNoAnswer: who listens on the socket does not answer. The process may be stopped, or stuck.
 var ErrNoAnswer = errors.New("no answer")
 
-// pingFor is how long a sync may take to say who it is, which needs neither its store nor its server. One that is stopped is connected to all the
-// same: the kernel does that.
+// pingFor is how long a sync may take to say who it is, which needs neither its store nor its server. One that is
+// stopped is connected to all the same: the kernel does that.
 const pingFor = 3 * time.Second
 
 // Client is a running sync as a Source.
@@ -34,7 +34,8 @@ type Client struct {
 	pulseEvery time.Duration
 }
 
-// Dial returns a client of the sync that listens on the socket, and who that is. It gives up after a few seconds: ctx bounds it further.
+// Dial returns a client of the sync that listens on the socket, and who that is. It gives up after a few seconds: ctx
+// bounds it further.
 func Dial(ctx context.Context, socket string) (*Client, Sync, error) {
 	return dialWithin(ctx, socket, pingFor)
 }

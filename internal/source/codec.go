@@ -13,7 +13,7 @@ import (
 )
 
 // viewCodec returns the codec that reads a collection as unstructured objects. What a program has stored as
-// Kubernetes' own Go types is in protobuf, which can not be read without the type; types
+// Kubernetes' own Go types is in protobuf, which cannot be read without the type; types
 // that are not Kubernetes' own are left to the store.
 func viewCodec(info store.Info) (codec.Codec, error) {
 	r, _ := describe(info)
@@ -32,16 +32,20 @@ func viewCodec(info store.Info) (codec.Codec, error) {
 	return codec.View(entry.Typed, typed)
 }
 
-// undecodable says in a sentence why objects can not be shown, where the error of a store or snapshot speaks of codecs.
+// undecodable says in a sentence why objects cannot be shown, where the error of a store or snapshot speaks of codecs.
 func undecodable(info store.Info, err error) error {
-	if !errors.Is(err, entry.ErrIncompatible) && !errors.Is(err, snapshot.ErrUndecodable) || info.Identity.Representation != entry.Typed {
+	if !errors.Is(err, entry.ErrIncompatible) && !errors.Is(err, snapshot.ErrUndecodable) ||
+		info.Identity.Representation != entry.Typed {
 		return err
 	}
 	resource := info.Identity.GroupResource()
 	r, _ := describe(info)
-	message := fmt.Sprintf("larder can not decode the %s of a Go program's own type %s; the program that stored them can", resource, r.Kind)
+	message := fmt.Sprintf("larder cannot decode the %s of a Go program's own type %s; the program that stored them can",
+		resource, r.Kind)
 	if r.Kind == "" {
-		message = fmt.Sprintf("the store does not tell the kind of its %s, without which larder can not decode them; the program that stored them can", resource)
+		message = fmt.Sprintf(
+			"the store does not tell the kind of its %s, without which larder cannot decode them; the program that stored "+
+				"them can", resource)
 	}
 	return &wireError{message: message, is: entry.ErrIncompatible}
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// silent is a socket beside a store whose owner has been stopped (kill -STOP): the kernel connects whoever comes, and nobody answers.
+// silent is a socket beside a store whose owner has been stopped (kill -STOP): the kernel connects whoever comes, and
+// nobody answers.
 func silent(t *testing.T, storePath string) string {
 	t.Helper()
 	socket, err := SocketPath(storePath)
@@ -58,7 +59,8 @@ func TestOpenOfAStoppedSync(t *testing.T) {
 	socket := silent(t, path)
 	_, err = Open(t.Context(), path, Options{Wait: -1})
 	var held *HeldError
-	if !errors.As(err, &held) || held.Socket != socket || !errors.Is(err, ErrNoAnswer) || !errors.Is(err, store.ErrLocked) {
+	if !errors.As(err, &held) || held.Socket != socket || !errors.Is(err, ErrNoAnswer) ||
+		!errors.Is(err, store.ErrLocked) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := os.Lstat(socket); err != nil {

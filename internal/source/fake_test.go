@@ -46,7 +46,7 @@ type fakeReader struct {
 	visited int
 	// asked are the queries that Each got.
 	asked []store.Query
-	// damaged are keys that can not be read.
+	// damaged are keys that cannot be read.
 	damaged []string
 }
 

@@ -34,7 +34,8 @@ func (f *File) Status(ctx context.Context) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	s := Status{Store: f.store.Path(), Bytes: total, FreeBytes: free, WrittenBytes: f.store.Written(), Collections: []Collection{}}
+	s := Status{Store: f.store.Path(), Bytes: total, FreeBytes: free, WrittenBytes: f.store.Written(),
+		Collections: []Collection{}}
 	for _, info := range infos {
 		c := NewCollection(info)
 		if !c.Sealed && f.store.Seals(info.Identity.GroupResource()) { // from its next write on
@@ -137,8 +138,8 @@ type Reader interface {
 	Each(ctx context.Context, q store.Query, fn func(key string, obj runtime.Object) error) error
 }
 
-// Each calls fn for each object of r that q selects, in key order. r holds unstructured objects, under client-go's keys. If some are damaged,
-// the others are passed to fn all the same, and the error is an *UnreadableError.
+// Each calls fn for each object of r that q selects, in key order. r holds unstructured objects, under client-go's
+// keys. If some are damaged, the others are passed to fn all the same, and the error is an *UnreadableError.
 func Each(ctx context.Context, r Reader, q Query, fn func(*unstructured.Unstructured) error) error {
 	selected, err := q.parse()
 	if err != nil {
@@ -178,8 +179,8 @@ func Each(ctx context.Context, r Reader, q Query, fn func(*unstructured.Unstruct
 	return err
 }
 
-// eachName calls fn with the names of what q selects and whose key follows after. They can be read without a key. What is damaged of the others, which can, is
-// in the error.
+// eachName calls fn with the names of what q selects and whose key follows after. They can be read without a key. What
+// is damaged of the others, which can, is in the error.
 func eachName(ctx context.Context, r Reader, q Query, after string, fn func(*unstructured.Unstructured) error) error {
 	keys, err := r.Keys(ctx)
 	unreadable := &UnreadableError{}

@@ -17,7 +17,8 @@ import (
 func TestEachSelects(t *testing.T) {
 	web := map[string]string{"app": "web"}
 	newReader := func() *fakeReader {
-		return newFakeReader(pod("a", "x", web), pod("ab", "x", nil), pod("b", "x", nil), pod("b", "y", web), pod("c", "x", web))
+		return newFakeReader(pod("a", "x", web), pod("ab", "x", nil), pod("b", "x", nil), pod("b", "y", web),
+			pod("c", "x", web))
 	}
 	for _, tc := range []struct {
 		name string
@@ -36,9 +37,11 @@ func TestEachSelects(t *testing.T) {
 		{"fields", Query{Fields: "metadata.name=x,spec.priority!=8"}, []string{"a/x", "ab/x", "b/x", "c/x"}},
 		{"a field that is absent is empty", Query{Namespace: "b", Fields: "spec.nodeName="}, []string{"b/x", "b/y"}},
 		{"a field that no object has", Query{Fields: "spec.nodName=n"}, []string{}},
-		{"namespace, labels and fields", Query{Namespace: "b", Selector: "app=web", Fields: "spec.ratio=0.5"}, []string{"b/y"}},
+		{"namespace, labels and fields", Query{Namespace: "b", Selector: "app=web", Fields: "spec.ratio=0.5"},
+			[]string{"b/y"}},
 		{"name and fields", Query{Namespace: "b", Name: "x", Fields: "metadata.name=y"}, []string{}},
-		{"head only keeps the labels for selecting", Query{Selector: "app=web", HeadOnly: true}, []string{"a/x", "b/y", "c/x"}},
+		{"head only keeps the labels for selecting", Query{Selector: "app=web", HeadOnly: true},
+			[]string{"a/x", "b/y", "c/x"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.q.Collection = "c"
@@ -54,9 +57,11 @@ func TestEachSelects(t *testing.T) {
 	}
 }
 
-// TestEachLeavesSelectingToTheStore: what is not selected is not to be decoded; where everything is, Iterate decodes on all cores.
+// TestEachLeavesSelectingToTheStore: what is not selected is not to be decoded; where everything is, Iterate decodes on
+// all cores.
 func TestEachLeavesSelectingToTheStore(t *testing.T) {
-	for _, q := range []Query{{}, {Namespace: "b"}, {Selector: "app=web"}, {Fields: "spec.nodeName=n"}, {Namespace: "b", Selector: "a,!b", Fields: "c!=d"}} {
+	for _, q := range []Query{{}, {Namespace: "b"}, {Selector: "app=web"}, {Fields: "spec.nodeName=n"},
+		{Namespace: "b", Selector: "a,!b", Fields: "c!=d"}} {
 		r := newFakeReader()
 		if err := Each(context.Background(), r, q, nil); err != nil {
 			t.Fatal(err)
@@ -97,7 +102,8 @@ func TestHeadOnly(t *testing.T) {
 	before := original.DeepCopy()
 	var got *unstructured.Unstructured
 	q := Query{Name: "x", Namespace: "a", HeadOnly: true}
-	if err := Each(context.Background(), newFakeReader(original), q, func(u *unstructured.Unstructured) error { got = u; return nil }); err != nil {
+	if err := Each(context.Background(), newFakeReader(original), q,
+		func(u *unstructured.Unstructured) error { got = u; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{

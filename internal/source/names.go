@@ -11,7 +11,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// shortNames are what kubectl calls Kubernetes' own resources, for stores that do not tell: a Go program need not know them.
+// shortNames are what kubectl calls Kubernetes' own resources, for stores that do not tell: a Go program need not know
+// them.
 var shortNames = map[schema.GroupResource][]string{
 	{Resource: "configmaps"}:                                               {"cm"},
 	{Resource: "endpoints"}:                                                {"ep"},
@@ -41,8 +42,8 @@ var shortNames = map[schema.GroupResource][]string{
 	{Group: "storage.k8s.io", Resource: "storageclasses"}:                  {"sc"},
 }
 
-// describe returns what the store tells about a resource, and what can be said where it does not: a program may have stored
-// objects without knowing how people call them. surely is false if the scope is a guess.
+// describe returns what the store tells about a resource, and what can be said where it does not: a program may have
+// stored objects without knowing how people call them. surely is false if the scope is a guess.
 func describe(info store.Info) (r entry.ResourceInfo, surely bool) {
 	r = info.Resource
 	gvr := info.Identity.GroupVersionResource
@@ -62,15 +63,17 @@ func describe(info store.Info) (r entry.ResourceInfo, surely bool) {
 	return r, surely
 }
 
-// scopeOf reports whether the objects have namespaces. A key shows it, of which stores and snapshots take note, and so does the collection of one namespace; what a server
-// has told comes with short names, categories or columns as a rule. Most resources are namespaced.
+// scopeOf reports whether the objects have namespaces. A key shows it, of which stores and snapshots take note, and so
+// does the collection of one namespace; what a server has told comes with short names, categories or columns as a rule.
+// Most resources are namespaced.
 func scopeOf(info store.Info) (namespaced, surely bool) {
 	switch {
 	case info.Identity.Namespace != "", info.Resource.Namespaced:
 		return true, true
 	case len(info.Newest) > 0:
 		return strings.Contains(info.Newest[0].Key, "/"), true
-	case info.Objects > 0, len(info.Resource.ShortNames) > 0, len(info.Resource.Categories) > 0, len(info.Resource.Columns) > 0:
+	case info.Objects > 0, len(info.Resource.ShortNames) > 0, len(info.Resource.Categories) > 0,
+		len(info.Resource.Columns) > 0:
 		return false, true
 	}
 	return true, false

@@ -20,7 +20,8 @@ func TestDescribe(t *testing.T) {
 	core := func(resource string) entry.Identity {
 		return entry.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: resource}}
 	}
-	custom := entry.Identity{GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}}
+	custom := entry.Identity{GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1",
+		Resource: "widgets"}}
 	ofOne := core("configmaps")
 	ofOne.Namespace = "a"
 	for _, tc := range []struct {
@@ -34,18 +35,23 @@ func TestDescribe(t *testing.T) {
 		{"the collection of a namespace", store.Info{Identity: ofOne},
 			entry.ResourceInfo{Kind: "ConfigMap", Singular: "configmap", ShortNames: []string{"cm"}, Namespaced: true}, true},
 		{"a key with a namespace, a kind from a program", store.Info{
-			Identity: core("configmaps"), Resource: entry.ResourceInfo{Kind: "ConfigMap", Singular: "configmap"}, Newest: []entry.ObjectRef{{Key: "a/x"}}},
+			Identity: core("configmaps"), Resource: entry.ResourceInfo{Kind: "ConfigMap", Singular: "configmap"},
+			Newest: []entry.ObjectRef{{Key: "a/x"}}},
 			entry.ResourceInfo{Kind: "ConfigMap", Singular: "configmap", ShortNames: []string{"cm"}, Namespaced: true}, true},
 		{"a key without", store.Info{Identity: core("nodes"), Newest: []entry.ObjectRef{{Key: "n"}}},
 			entry.ResourceInfo{Kind: "Node", Singular: "node", ShortNames: []string{"no"}}, true},
-		{"a kind from a program, and no objects", store.Info{Identity: core("configmaps"), Resource: entry.ResourceInfo{Kind: "ConfigMap", Singular: "configmap"}},
+		{"a kind from a program, and no objects",
+			store.Info{Identity: core("configmaps"), Resource: entry.ResourceInfo{Kind: "ConfigMap", Singular: "configmap"}},
 			entry.ResourceInfo{Kind: "ConfigMap", Singular: "configmap", ShortNames: []string{"cm"}, Namespaced: true}, false},
-		{"objects of which no key has told of a namespace", store.Info{Identity: custom, Objects: 3, Resource: entry.ResourceInfo{Kind: "Widget", Singular: "wi"}},
+		{"objects of which no key has told of a namespace",
+			store.Info{Identity: custom, Objects: 3, Resource: entry.ResourceInfo{Kind: "Widget", Singular: "wi"}},
 			entry.ResourceInfo{Kind: "Widget", Singular: "wi"}, true},
-		{"a plural that is like the singular", store.Info{Identity: core("endpoints"), Newest: []entry.ObjectRef{{Key: "a/x"}}},
+		{"a plural that is like the singular", store.Info{Identity: core("endpoints"),
+			Newest: []entry.ObjectRef{{Key: "a/x"}}},
 			entry.ResourceInfo{Kind: "Endpoints", Singular: "endpoints", ShortNames: []string{"ep"}, Namespaced: true}, true},
 		{"not Kubernetes' own", store.Info{Identity: custom}, entry.ResourceInfo{Namespaced: true}, false},
-		{"what the server has told", store.Info{Identity: custom, Resource: entry.ResourceInfo{Kind: "Widget", Singular: "wi", ShortNames: []string{"wd"}}},
+		{"what the server has told", store.Info{Identity: custom,
+			Resource: entry.ResourceInfo{Kind: "Widget", Singular: "wi", ShortNames: []string{"wd"}}},
 			entry.ResourceInfo{Kind: "Widget", Singular: "wi", ShortNames: []string{"wd"}}, true},
 	} {
 		got, surely := describe(tc.info)
@@ -55,7 +61,8 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// What a Go program has stored without saying what it is can be read if it is Kubernetes' own, and if not, the error is a sentence.
+// What a Go program has stored without saying what it is can be read if it is Kubernetes' own, and if not, the error is
+// a sentence.
 func TestTypedWithoutNames(t *testing.T) {
 	ctx := context.Background()
 	st, err := store.Open(filepath.Join(t.TempDir(), "s"), store.Options{})
@@ -65,14 +72,17 @@ func TestTypedWithoutNames(t *testing.T) {
 	defer st.Close()
 	src := NewFile(st)
 	obj := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "x", UID: "u", ResourceVersion: "5"}}
-	known := writeAs(t, st, entry.Identity{GroupVersionResource: podsGVR, Representation: entry.Typed}, entry.ResourceInfo{}, obj)
+	known := writeAs(t, st, entry.Identity{GroupVersionResource: podsGVR, Representation: entry.Typed},
+		entry.ResourceInfo{}, obj)
 	if got, err := collect(ctx, src, Query{Collection: known}); err != nil || len(got) != 1 {
 		t.Errorf("got %v, %v", got, err)
 	}
 	other := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
-	unknown := writeAs(t, st, entry.Identity{GroupVersionResource: other, Representation: entry.Typed}, entry.ResourceInfo{}, obj)
+	unknown := writeAs(t, st, entry.Identity{GroupVersionResource: other, Representation: entry.Typed},
+		entry.ResourceInfo{}, obj)
 	_, err = collect(ctx, src, Query{Collection: unknown})
-	if !errors.Is(err, entry.ErrIncompatible) || !strings.HasPrefix(err.Error(), "the store does not tell the kind of its widgets.example.com, ") {
+	if !errors.Is(err, entry.ErrIncompatible) ||
+		!strings.HasPrefix(err.Error(), "the store does not tell the kind of its widgets.example.com, ") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -52,7 +52,8 @@ func (e *HeldError) Error() string {
 // Unwrap makes errors.Is(err, store.ErrLocked) true.
 func (e *HeldError) Unwrap() []error { return []error{store.ErrLocked, e.Err} }
 
-// Open opens the store or snapshot at path for reading, as its first bytes decide: the file itself, or if a sync holds the store, that sync.
+// Open opens the store or snapshot at path for reading, as its first bytes decide: the file itself, or if a sync holds
+// the store, that sync.
 func Open(ctx context.Context, path string, o Options) (Source, error) {
 	if is, err := snapshot.Is(path); err == nil && is { // whatever is wrong with the path, the store says it
 		return OpenSnapshot(ctx, path, o.Identities)
@@ -90,7 +91,9 @@ func Open(ctx context.Context, path string, o Options) (Source, error) {
 }
 
 // either tries the file and, while that is locked, the socket, again and again until wait is over.
-func either(ctx context.Context, wait time.Duration, openFile, dialSync func() (Source, error)) (src Source, dialErr, err error) {
+func either(
+	ctx context.Context, wait time.Duration, openFile, dialSync func() (Source, error),
+) (src Source, dialErr, err error) {
 	deadline := time.Now().Add(wait)
 	for {
 		src, err = openFile()

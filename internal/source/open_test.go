@@ -42,7 +42,8 @@ func TestEither(t *testing.T) {
 						return src, nil
 					}
 				}
-				src, dialErr, err := either(context.Background(), 2*time.Second, try(tc.file, file, tc.fileErr), try(tc.sock, sock, refused))
+				src, dialErr, err := either(context.Background(), 2*time.Second, try(tc.file, file, tc.fileErr),
+					try(tc.sock, sock, refused))
 				if src != tc.want || (dialErr != nil) != tc.wantDial || !errors.Is(err, tc.wantErr) {
 					t.Errorf("got %v, %v, %v", src, dialErr, err)
 				}

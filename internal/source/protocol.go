@@ -54,7 +54,8 @@ const (
 func (q Query) values() url.Values {
 	v := url.Values{}
 	for name, value := range map[string]string{
-		paramCollection: q.Collection, paramNamespace: q.Namespace, paramName: q.Name, paramSelector: q.Selector, paramFields: q.Fields,
+		paramCollection: q.Collection, paramNamespace: q.Namespace, paramName: q.Name, paramSelector: q.Selector,
+		paramFields: q.Fields,
 	} {
 		if value != "" {
 			v.Set(name, value)
@@ -72,7 +73,8 @@ func (q Query) values() url.Values {
 func queryOf(v url.Values) Query {
 	return Query{
 		Collection: v.Get(paramCollection), Namespace: v.Get(paramNamespace), Name: v.Get(paramName),
-		Selector: v.Get(paramSelector), Fields: v.Get(paramFields), HeadOnly: v.Get(paramHead) == "true", NameOnly: v.Get(paramNames) == "true",
+		Selector: v.Get(paramSelector), Fields: v.Get(paramFields), HeadOnly: v.Get(paramHead) == "true",
+		NameOnly: v.Get(paramNames) == "true",
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// Records returns what src holds as package snapshot reads it: a snapshot's own file, a store's records, and what a running sync
-// answers, which is what it has in memory only, too.
+// Records returns what src holds as package snapshot reads it: a snapshot's own file, a store's records, and what a
+// running sync answers, which is what it has in memory only, too.
 func Records(src Source) snapshot.Source {
 	switch src := src.(type) {
 	case *Snapshot:
@@ -55,14 +55,15 @@ func (a *answers) Records(ctx context.Context, id entry.Identity, after string, 
 	codec := codec.Unstructured()
 	return a.src.Objects(ctx, Query{Collection: id.ID()}, func(u *unstructured.Unstructured) error {
 		rec := entry.Entry{
-			Key: cache.MetaObjectToName(u).String(), UID: string(u.GetUID()), ResourceVersion: u.GetResourceVersion(), Encoding: codec.Name(),
+			Key: cache.MetaObjectToName(u).String(), UID: string(u.GetUID()), ResourceVersion: u.GetResourceVersion(),
+			Encoding: codec.Name(),
 		}
 		if rec.Key <= after {
 			return nil
 		}
 		var err error
 		if rec.Payload, err = codec.Append(nil, u); err != nil {
-			return fmt.Errorf("%q can not be written as a record: %w", rec.Key, err)
+			return fmt.Errorf("%q cannot be written as a record: %w", rec.Key, err)
 		}
 		return fn(rec)
 	})

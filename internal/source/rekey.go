@@ -12,12 +12,12 @@ import (
 
 // Rekeyer is a Source whose file can be sealed anew: a store that is open for writing, with keys.
 type Rekeyer interface {
-	// Rekey writes the file anew, with all that is to be sealed under the current key. It does nothing, and fails, if that is not the key whose id is
-	// given; an empty id is any.
+	// Rekey writes the file anew, with all that is to be sealed under the current key. It does nothing, and fails, if that
+	// is not the key whose id is given; an empty id is any.
 	Rekey(ctx context.Context, key string) (store.Compacted, error)
 }
 
-var errNoRekey = errors.New("what holds the store can not seal it anew")
+var errNoRekey = errors.New("what holds the store cannot seal it anew")
 
 // paramKey is the id of the key in the URL.
 const paramKey = "key"

@@ -30,10 +30,12 @@ type Saver interface {
 	Save(ctx context.Context, w io.Writer, r SaveRequest) error
 }
 
-// errNoSave is the Server's whose source is no Saver. A sync that is older does not know the request, and remoteError says so.
-var errNoSave = errors.New("what holds the store can not take snapshots")
+// errNoSave is the Server's whose source is no Saver. A sync that is older does not know the request, and remoteError
+// says so.
+var errNoSave = errors.New("what holds the store cannot take snapshots")
 
-// Where an answer tells of an error that came after its beginning: its text, in one line, for older clients, and all of it, as an errorBody in JSON.
+// Where an answer tells of an error that came after its beginning: its text, in one line, for older clients, and all of
+// it, as an errorBody in JSON.
 const (
 	trailerError = "Larder-Error"
 	trailerBody  = "Larder-Error-Body"
@@ -62,7 +64,7 @@ func (s *Server) snapshot(w http.ResponseWriter, r *http.Request) {
 	}
 	var req SaveRequest
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20)).Decode(&req); err != nil {
-		writeError(w, fmt.Errorf("the request can not be read: %w", err))
+		writeError(w, fmt.Errorf("the request cannot be read: %w", err))
 		return
 	}
 	req.Larder = s.sync.Version
@@ -92,7 +94,8 @@ func (b *begun) Write(p []byte) (int, error) {
 	return b.w.Write(p)
 }
 
-// Snapshot returns a snapshot of the store as the sync streams it, not encrypted. An error that the sync met is the reader's.
+// Snapshot returns a snapshot of the store as the sync streams it, not encrypted. An error that the sync met is the
+// reader's.
 func (c *Client) Snapshot(ctx context.Context, r SaveRequest) (io.ReadCloser, error) {
 	text, err := json.Marshal(r)
 	if err != nil {

@@ -37,13 +37,15 @@ func TestSnapshotThroughTheSocket(t *testing.T) {
 	must(t, err)
 	defer st.Close()
 	id := write(t, st, entry.Unstructured, identified(pod("a", "x", nil)))
-	writeAs(t, st, entry.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, Representation: entry.Unstructured},
+	writeAs(t, st, entry.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"},
+		Representation: entry.Unstructured},
 		entry.ResourceInfo{Kind: "Secret", Namespaced: true}, identified(pod("a", "hidden", nil)))
 	client, _ := serve(t, NewFile(st))
 	for _, tc := range []struct {
 		req  SaveRequest
 		want int
-	}{{SaveRequest{}, 1}, {SaveRequest{Secrets: true}, 2}, {SaveRequest{Filter: snapshot.Filter{Namespaces: []string{"b"}}}, 0}} {
+	}{{SaveRequest{}, 1}, {SaveRequest{Secrets: true}, 2},
+		{SaveRequest{Filter: snapshot.Filter{Namespaces: []string{"b"}}}, 0}} {
 		body, err := client.Snapshot(ctx, tc.req)
 		must(t, err)
 		path := filepath.Join(t.TempDir(), "s.larder")
@@ -100,7 +102,8 @@ func TestSnapshotThroughTheSocketFails(t *testing.T) {
 	}
 }
 
-// Which kind of error it is comes through the socket, and its lines as they are, whether anything has been sent by then or not.
+// Which kind of error it is comes through the socket, and its lines as they are, whether anything has been sent by then
+// or not.
 func TestKindsOfErrorsThroughTheSocket(t *testing.T) {
 	src := &savingSource{}
 	client, _ := serve(t, src)
@@ -126,7 +129,8 @@ func TestKindsOfErrorsThroughTheSocket(t *testing.T) {
 // An older sync, which knows nothing of snapshots.
 func TestSnapshotOfASourceThatCanNot(t *testing.T) {
 	client, _ := serve(t, &fakeSource{})
-	if _, err := client.Snapshot(context.Background(), SaveRequest{}); err == nil || !strings.Contains(err.Error(), "can not take snapshots") {
+	if _, err := client.Snapshot(context.Background(), SaveRequest{}); err == nil ||
+		!strings.Contains(err.Error(), "cannot take snapshots") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := client.Rekey(context.Background(), ""); err == nil || !strings.Contains(err.Error(), "seal it anew") {
@@ -150,16 +154,18 @@ func TestRecordsOfEverySource(t *testing.T) {
 	all := []Source{file, client, openSource(t, saved, Options{})}
 	for _, a := range all {
 		for _, b := range all {
-			report, err := snapshot.Diff(ctx, Records(a), Records(b), snapshot.DiffOptions{Ignore: []string{}}, func(c snapshot.Change) error {
-				t.Errorf("%T and %T: %s %s", a, b, c.Kind, c.Key)
-				return nil
-			})
+			report, err := snapshot.Diff(ctx, Records(a), Records(b), snapshot.DiffOptions{Ignore: []string{}},
+				func(c snapshot.Change) error {
+					t.Errorf("%T and %T: %s %s", a, b, c.Kind, c.Key)
+					return nil
+				})
 			if err != nil || !report.Equal() || report.Same != 1 {
 				t.Errorf("%T and %T: %+v, %v", a, b, report, err)
 			}
 		}
 	}
-	if report, err := snapshot.Diff(ctx, Records(client), Records(&fakeSource{}), snapshot.DiffOptions{}, nil); err != nil || len(report.OnlyInA) != 1 {
+	if report, err := snapshot.Diff(ctx, Records(client), Records(&fakeSource{}), snapshot.DiffOptions{},
+		nil); err != nil || len(report.OnlyInA) != 1 {
 		t.Errorf("%+v, %v", report, err)
 	}
 }

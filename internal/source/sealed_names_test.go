@@ -18,7 +18,8 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// Of a collection that is sealed from some object on, and damaged before it, all names are told without the key, and what is damaged.
+// Of a collection that is sealed from some object on, and damaged before it, all names are told without the key, and
+// what is damaged.
 func TestNamesOfWhatIsSealedAndDamaged(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	id := entry.Identity{GroupVersionResource: podsGVR, Representation: entry.Unstructured}
@@ -28,7 +29,8 @@ func TestNamesOfWhatIsSealedAndDamaged(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := s.Collection(t.Context(), id, store.CollectionOptions{Codec: codec.Unstructured(), Resource: entry.ResourceInfo{Kind: "Pod", Namespaced: true}})
+		c, err := s.Collection(t.Context(), id, store.CollectionOptions{Codec: codec.Unstructured(),
+			Resource: entry.ResourceInfo{Kind: "Pod", Namespaced: true}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +54,8 @@ func TestNamesOfWhatIsSealedAndDamaged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	put(store.Options{Encryption: &seal.Encryption{Keys: keys, Resources: []schema.GroupResource{{Resource: "pods"}}}}, "6", pod("b", "0", nil))
+	put(store.Options{Encryption: &seal.Encryption{Keys: keys, Resources: []schema.GroupResource{{Resource: "pods"}}}},
+		"6", pod("b", "0", nil))
 	db, err := bolt.Open(path, 0o600, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +79,8 @@ func TestNamesOfWhatIsSealedAndDamaged(t *testing.T) {
 	defer func() { _ = src.Close() }()
 	got, err := collect(t.Context(), src, Query{Collection: id.ID(), HeadOnly: true, NameOnly: true})
 	var unreadable *UnreadableError
-	if want := []string{"a/0", "a/2", "b/0"}; !slices.Equal(got, want) || !errors.As(err, &unreadable) || unreadable.Count != 1 || !strings.Contains(err.Error(), "a/1") {
+	if want := []string{"a/0", "a/2", "b/0"}; !slices.Equal(got, want) || !errors.As(err, &unreadable) ||
+		unreadable.Count != 1 || !strings.Contains(err.Error(), "a/1") {
 		t.Errorf("%q, %v; want %q, and that a/1 is damaged", got, err, want)
 	}
 }

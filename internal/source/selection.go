@@ -9,7 +9,8 @@ import (
 )
 
 // selection makes of changes of a collection the events of what one query selects. An object that ceases to be selected
-// is told as Deleted, and one that begins to be as Added: for that the keys of what has been told are kept, if there is a selector.
+// is told as Deleted, and one that begins to be as Added: for that the keys of what has been told are kept, if there is
+// a selector.
 type selection struct {
 	query  Query
 	parsed store.Query

@@ -12,7 +12,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// ErrSnapshot says that a snapshot can not do what a store can.
+// ErrSnapshot says that a snapshot cannot do what a store can.
 var ErrSnapshot = errors.New("it is a snapshot, which does not change")
 
 // Snapshot is a snapshot's file as a Source. It does not change, and so is no Watcher.
@@ -38,8 +38,8 @@ type SnapshotInfo struct {
 	LeftOut []string `json:"leftOut,omitempty"`
 }
 
-// OpenSnapshot opens the snapshot at path. It fails with a DamageError if that was cut short, or if its index is damaged;
-// of blocks that are damaged Objects tells.
+// OpenSnapshot opens the snapshot at path. It fails with a DamageError if that was cut short, or if its index is
+// damaged; of blocks that are damaged Objects tells.
 func OpenSnapshot(ctx context.Context, path string, identities []age.Identity) (*Snapshot, error) {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// Objects implements Source. A name or a namespace reads the blocks that it is in. Blocks that are damaged are passed over.
+// Objects implements Source. A name or a namespace reads the blocks that it is in. Blocks that are damaged are passed
+// over.
 func (s *Snapshot) Objects(ctx context.Context, q Query, fn func(*unstructured.Unstructured) error) error {
 	c, ok := s.collection(q.Collection)
 	if !ok {
@@ -61,7 +62,9 @@ type snapshotRead struct {
 	unreadable UnreadableError
 }
 
-func newSnapshotRead(s *Snapshot, c snapshot.Collection, q Query, fn func(*unstructured.Unstructured) error) (*snapshotRead, error) {
+func newSnapshotRead(
+	s *Snapshot, c snapshot.Collection, q Query, fn func(*unstructured.Unstructured) error,
+) (*snapshotRead, error) {
 	selected, err := q.parse()
 	if err != nil {
 		return nil, err
@@ -69,7 +72,8 @@ func newSnapshotRead(s *Snapshot, c snapshot.Collection, q Query, fn func(*unstr
 	return &snapshotRead{snapshot: s, c: c, query: q, selected: selected, decoder: decoderOf(c), fn: fn}, nil
 }
 
-// decoderOf is the decoder of a collection, also where the snapshot does not tell the kind of one of Kubernetes' own resources.
+// decoderOf is the decoder of a collection, also where the snapshot does not tell the kind of one of Kubernetes' own
+// resources.
 func decoderOf(c snapshot.Collection) *snapshot.Decoder {
 	c.Resource, _ = describe(infoOf(c))
 	return snapshot.NewDecoder(c)

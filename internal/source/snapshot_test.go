@@ -37,7 +37,8 @@ type part struct {
 func writeSnapshot(t *testing.T, parts []part, o snapshot.WriterOptions) string {
 	t.Helper()
 	var b bytes.Buffer
-	w, err := snapshot.NewWriter(&b, snapshot.Header{ClusterID: "c", ServerVersion: "v1.36.3", TakenAt: takenAt, Larder: "test"}, o)
+	w, err := snapshot.NewWriter(&b, snapshot.Header{ClusterID: "c", ServerVersion: "v1.36.3", TakenAt: takenAt,
+		Larder: "test"}, o)
 	must(t, err)
 	for _, p := range parts {
 		must(t, w.Begin(snapshot.Collection{
@@ -72,11 +73,13 @@ func recordOf(t *testing.T, obj runtime.Object) entry.Entry {
 	if m.GetNamespace() != "" {
 		key = m.GetNamespace() + "/" + key
 	}
-	return entry.Entry{Key: key, UID: string(m.GetUID()), ResourceVersion: m.GetResourceVersion(), Encoding: codec.Name(), Payload: payload}
+	return entry.Entry{Key: key, UID: string(m.GetUID()), ResourceVersion: m.GetResourceVersion(), Encoding: codec.Name(),
+		Payload: payload}
 }
 
 func podsOf(r entry.Representation, objects ...runtime.Object) part {
-	return part{entry.Identity{GroupVersionResource: podsGVR, Representation: r}, entry.ResourceInfo{Kind: "Pod", Namespaced: true}, objects}
+	return part{entry.Identity{GroupVersionResource: podsGVR, Representation: r},
+		entry.ResourceInfo{Kind: "Pod", Namespaced: true}, objects}
 }
 
 func openSource(t *testing.T, path string, o Options) Source {
@@ -101,7 +104,8 @@ func TestSnapshotAnswersQueries(t *testing.T) {
 	}{{"a-b", "x", web}, {"a", "w", web}, {"a", "x", nil}, {"b", "x", web}} {
 		m := meta(k.namespace, k.name, k.labels)
 		parts[0].objects = append(parts[0].objects, pod(k.namespace, k.name, k.labels))
-		parts[1].objects = append(parts[1].objects, &corev1.Pod{ObjectMeta: m, Spec: corev1.PodSpec{NodeName: "n-" + k.namespace}})
+		parts[1].objects = append(parts[1].objects,
+			&corev1.Pod{ObjectMeta: m, Spec: corev1.PodSpec{NodeName: "n-" + k.namespace}})
 		parts[2].objects = append(parts[2].objects, &metav1.PartialObjectMetadata{ObjectMeta: m})
 	}
 	src := openSource(t, writeSnapshot(t, parts, snapshot.WriterOptions{}), Options{})
@@ -152,7 +156,8 @@ func TestSnapshotStatusAndCheck(t *testing.T) {
 		t.Errorf("%s %+v", d, st)
 	}
 	c := st.Collections[0]
-	if c.Objects != 1 || !c.Complete || c.ResourceVersion != "5" || c.Kind != "Pod" || !c.TakenAt.Equal(takenAt) || c.Identity().ID() != c.ID {
+	if c.Objects != 1 || !c.Complete || c.ResourceVersion != "5" || c.Kind != "Pod" || !c.TakenAt.Equal(takenAt) ||
+		c.Identity().ID() != c.ID {
 		t.Errorf("%+v", c)
 	}
 	report, err := src.Check(ctx)
@@ -167,11 +172,14 @@ func identified(u *unstructured.Unstructured) *unstructured.Unstructured {
 	return u
 }
 
-// A kind that larder does not know, of a program of its own, is in the status, and an error for those who ask for the objects.
+// A kind that larder does not know, of a program of its own, is in the status, and an error for those who ask for the
+// objects.
 func TestSnapshotOfAnUnknownType(t *testing.T) {
 	ctx := context.Background()
-	id := entry.Identity{GroupVersionResource: schema.GroupVersionResource{Group: "own.io", Version: "v1", Resource: "things"}, Representation: entry.Typed}
-	things := part{id, entry.ResourceInfo{Kind: "Thing", Namespaced: true}, []runtime.Object{&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "x", UID: "u"}}}}
+	id := entry.Identity{GroupVersionResource: schema.GroupVersionResource{Group: "own.io", Version: "v1",
+		Resource: "things"}, Representation: entry.Typed}
+	things := part{id, entry.ResourceInfo{Kind: "Thing", Namespaced: true},
+		[]runtime.Object{&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "x", UID: "u"}}}}
 	src := openSource(t, writeSnapshot(t, []part{things}, snapshot.WriterOptions{}), Options{})
 	if st, err := src.Status(ctx); err != nil || st.Collections[0].Objects != 1 {
 		t.Errorf("%+v, %v", st, err)
@@ -213,8 +221,10 @@ func TestSnapshotDamaged(t *testing.T) {
 		want   []string
 		names  string
 	}{
-		{"altered", func(b []byte) []byte { b[blockAt(b, 1)+100] ^= 1; return b }, []string{"a/p00", "a/p02", "a/p03"}, `keys "a/p01" to "a/p01"`},
-		{"two blocks", func(b []byte) []byte { b[blockAt(b, 1)+100] ^= 1; b[blockAt(b, 2)+100] ^= 1; return b }, []string{"a/p00", "a/p03"}, `keys "a/p02" to "a/p02"`},
+		{"altered", func(b []byte) []byte { b[blockAt(b, 1)+100] ^= 1; return b }, []string{"a/p00", "a/p02", "a/p03"},
+			`keys "a/p01" to "a/p01"`},
+		{"two blocks", func(b []byte) []byte { b[blockAt(b, 1)+100] ^= 1; b[blockAt(b, 2)+100] ^= 1; return b },
+			[]string{"a/p00", "a/p03"}, `keys "a/p02" to "a/p02"`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "d.larder")
@@ -223,17 +233,21 @@ func TestSnapshotDamaged(t *testing.T) {
 			for range 2 {
 				got, err := collect(ctx, src, Query{Collection: p.id.ID()})
 				var unreadable *UnreadableError
-				if d := cmp.Diff(tc.want, got); d != "" || !errors.As(err, &unreadable) || unreadable.Count != 4-len(tc.want) || unreadable.AtLeast || !errors.Is(err, entry.ErrDamaged) {
+				if d := cmp.Diff(tc.want, got); d != "" || !errors.As(err, &unreadable) || unreadable.Count != 4-len(tc.want) ||
+					unreadable.AtLeast || !errors.Is(err, entry.ErrDamaged) {
 					t.Fatalf("%s %v", d, err)
 				}
-				if !strings.Contains(err.Error(), tc.names) || !strings.Contains(err.Error(), "the snapshot is damaged in block") || strings.Contains(err.Error(), "noise") {
+				if !strings.Contains(err.Error(), tc.names) || !strings.Contains(err.Error(), "the snapshot is damaged in block") ||
+					strings.Contains(err.Error(), "noise") {
 					t.Errorf("got %v", err)
 				}
 			}
-			if got, err := collect(ctx, src, Query{Collection: p.id.ID(), Namespace: "a", Name: "p00"}); err != nil || len(got) != 1 {
+			if got, err := collect(ctx, src, Query{Collection: p.id.ID(), Namespace: "a", Name: "p00"}); err != nil ||
+				len(got) != 1 {
 				t.Errorf("an object of another block: %v, %v", got, err)
 			}
-			if report, err := src.Check(ctx); err != nil || len(report.Problems) == 0 || !strings.Contains(report.Problems[0], "block") {
+			if report, err := src.Check(ctx); err != nil || len(report.Problems) == 0 ||
+				!strings.Contains(report.Problems[0], "block") {
 				t.Errorf("%+v, %v", report, err)
 			}
 		})
@@ -245,7 +259,8 @@ func TestSnapshotCutShort(t *testing.T) {
 	data := readFile(t, writeSnapshot(t, []part{bulky(4)}, snapshot.WriterOptions{}))
 	path := filepath.Join(t.TempDir(), "d.larder")
 	writeFile(t, path, data[:blockAt(data, 2)+100])
-	if _, err := Open(t.Context(), path, Options{}); !errors.Is(err, snapshot.ErrDamaged) || !strings.Contains(err.Error(), "it was cut short") {
+	if _, err := Open(t.Context(), path, Options{}); !errors.Is(err, snapshot.ErrDamaged) ||
+		!strings.Contains(err.Error(), "it was cut short") {
 		t.Errorf("%v", err)
 	}
 }
@@ -281,7 +296,8 @@ func TestSnapshotEncrypted(t *testing.T) {
 	}
 	other, err := age.GenerateX25519Identity()
 	must(t, err)
-	if _, err := Open(context.Background(), path, Options{Identities: []age.Identity{other}}); !errors.Is(err, snapshot.ErrIdentity) {
+	if _, err := Open(context.Background(), path, Options{Identities: []age.Identity{other}}); !errors.Is(err,
+		snapshot.ErrIdentity) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := Open(context.Background(), path, Options{}); !errors.Is(err, snapshot.ErrEncrypted) {

@@ -87,7 +87,8 @@ func TestSocketAnswersAsTheSource(t *testing.T) {
 		t.Errorf("compact: %+v, %v", done, err)
 	}
 	var got []*unstructured.Unstructured
-	err = client.Objects(ctx, Query{Collection: "c"}, func(u *unstructured.Unstructured) error { got = append(got, u); return nil })
+	err = client.Objects(ctx, Query{Collection: "c"},
+		func(u *unstructured.Unstructured) error { got = append(got, u); return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +102,8 @@ func TestSocketPassesTheQuery(t *testing.T) {
 		pod("a", "x", map[string]string{"app": "a&b"}), pod("a", "y", nil), pod("b", "x", nil))}}
 	client, _ := serve(t, src)
 	for _, q := range []Query{
-		{}, {Namespace: "a"}, {Namespace: "a", Name: "y"}, {Namespace: "z"}, {Selector: "app notin (z)"}, {Selector: "app"}, {HeadOnly: true},
+		{}, {Namespace: "a"}, {Namespace: "a", Name: "y"}, {Namespace: "z"}, {Selector: "app notin (z)"}, {Selector: "app"},
+		{HeadOnly: true},
 		{Fields: "metadata.name!=x"}, {Namespace: "a", Selector: "app", Fields: "metadata.name=x"},
 	} {
 		q.Collection = "c"
@@ -109,7 +111,8 @@ func TestSocketPassesTheQuery(t *testing.T) {
 		into := func(to *[]*unstructured.Unstructured) func(*unstructured.Unstructured) error {
 			return func(u *unstructured.Unstructured) error { *to = append(*to, u); return nil }
 		}
-		if err := errors.Join(src.Objects(context.Background(), q, into(&direct)), client.Objects(context.Background(), q, into(&remote))); err != nil {
+		if err := errors.Join(src.Objects(context.Background(), q, into(&direct)),
+			client.Objects(context.Background(), q, into(&remote))); err != nil {
 			t.Fatal(err)
 		}
 		if d := cmp.Diff(direct, remote); d != "" {

@@ -25,7 +25,7 @@ type Source interface {
 	Objects(ctx context.Context, q Query, fn func(*unstructured.Unstructured) error) error
 	// Check verifies the whole file.
 	Check(ctx context.Context) (store.Report, error)
-	// Compact writes the file anew without its free pages. A file that is open for reading only can not do it.
+	// Compact writes the file anew without its free pages. A file that is open for reading only cannot do it.
 	Compact(ctx context.Context) (store.Compacted, error)
 	// Close releases the file or the connection.
 	Close() error
@@ -45,7 +45,8 @@ type Query struct {
 	Fields string
 	// HeadOnly asks for no more than apiVersion, kind, name, namespace and creationTimestamp.
 	HeadOnly bool
-	// NameOnly asks for no more than the names: kind and apiVersion may be missing too. What is sealed needs no key for that, if there is no selector.
+	// NameOnly asks for no more than the names: kind and apiVersion may be missing too. What is sealed needs no key for
+	// that, if there is no selector.
 	NameOnly bool
 }
 

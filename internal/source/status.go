@@ -57,8 +57,8 @@ type Collection struct {
 	FieldSelector  string         `json:"fieldSelector,omitempty"`
 	ShardSelector  string         `json:"shardSelector,omitempty"`
 	Representation string         `json:"representation"`
-	// Sealed: what is stored of the objects is sealed, and needs a key. PlainText: what was stored before there was a key is
-	// legible in the file.
+	// Sealed: what is stored of the objects is sealed, and needs a key. PlainText: what was stored before there was a key
+	// is legible in the file.
 	Sealed    bool `json:"sealed,omitempty"`
 	PlainText bool `json:"plainText,omitempty"`
 	// Persistent is false if a running sync keeps the objects in memory only.
@@ -70,7 +70,8 @@ type Collection struct {
 	Complete bool `json:"complete"`
 	// MustRelist is why the contents can be read but not resumed; empty if they can.
 	MustRelist string `json:"mustRelist,omitempty"`
-	// LeftOut are the objects that were refused, as "key@resourceVersion: what refused it"; LeftOutMore: there may be others.
+	// LeftOut are the objects that were refused, as "key@resourceVersion: what refused it"; LeftOutMore: there may be
+	// others.
 	LeftOut     []string `json:"leftOut,omitempty"`
 	LeftOutMore bool     `json:"leftOutMore,omitempty"`
 	// LastContact is when the server was last heard; zero if never.
@@ -157,12 +158,13 @@ type Live struct {
 	Unguarded []string `json:"unguarded,omitempty"`
 	// Error is why the connection or the store is degraded; empty while all is well.
 	Error string `json:"error,omitempty"`
-	// Forbidden is how to find out which of the verbs that a sync needs the server does not allow; empty while it allows all.
+	// Forbidden is how to find out which of the verbs that a sync needs the server does not allow; empty while it allows
+	// all.
 	Forbidden string `json:"forbidden,omitempty"`
 	// Trouble is Error for a line that is shown all the time: the same whoever has tried to connect. Empty is Error.
 	Trouble string `json:"-"`
-	// Incidents are the newest objects that were not what the server has and have been repaired; the newest first, 10 at most. IncidentTotals
-	// counts all of this run by cause: see informer.Status.
+	// Incidents are the newest objects that were not what the server has and have been repaired; the newest first, 10 at
+	// most. IncidentTotals counts all of this run by cause: see informer.Status.
 	Incidents      []Incident     `json:"incidents,omitempty"`
 	IncidentTotals map[string]int `json:"incidentTotals,omitempty"`
 }
@@ -173,7 +175,8 @@ type Incident struct {
 	Cause string    `json:"cause"`
 	// Relist is the reason of the list that has repaired it; empty if single objects were fetched.
 	Relist string `json:"relist,omitempty"`
-	// Objects is how many were not what they should be, and Findings says of the first 100 what they were: keys, UIDs and resourceVersions.
+	// Objects is how many were not what they should be, and Findings says of the first 100 what they were: keys, UIDs and
+	// resourceVersions.
 	Objects  int      `json:"objects"`
 	Findings []string `json:"findings"`
 }
@@ -228,7 +231,8 @@ func (c *Collection) SetResource(r entry.ResourceInfo) {
 // ResourceInfo is the reverse of SetResource.
 func (c Collection) ResourceInfo() entry.ResourceInfo {
 	return entry.ResourceInfo{
-		Kind: c.Kind, Singular: c.Singular, ShortNames: c.ShortNames, Namespaced: c.Namespaced, Categories: c.Categories, Columns: c.Columns,
+		Kind: c.Kind, Singular: c.Singular, ShortNames: c.ShortNames, Namespaced: c.Namespaced, Categories: c.Categories,
+		Columns: c.Columns,
 	}
 }
 

@@ -22,7 +22,8 @@ var podsGVR = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 // write stores one object in a collection of its own and returns the collection's id.
 func write(t *testing.T, s *store.Store, r entry.Representation, obj runtime.Object) string {
 	t.Helper()
-	return writeAs(t, s, entry.Identity{GroupVersionResource: podsGVR, Representation: r}, entry.ResourceInfo{Kind: "Pod", Namespaced: true}, obj)
+	return writeAs(t, s, entry.Identity{GroupVersionResource: podsGVR, Representation: r},
+		entry.ResourceInfo{Kind: "Pod", Namespaced: true}, obj)
 }
 
 func writeAs(t *testing.T, s *store.Store, id entry.Identity, r entry.ResourceInfo, obj runtime.Object) string {
@@ -57,7 +58,8 @@ func TestFileReadsEveryRepresentation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	meta := metav1.ObjectMeta{Namespace: "a", Name: "x", UID: "u", ResourceVersion: "5", Labels: map[string]string{"app": "web"}}
+	meta := metav1.ObjectMeta{Namespace: "a", Name: "x", UID: "u", ResourceVersion: "5",
+		Labels: map[string]string{"app": "web"}}
 	ids := map[entry.Representation]string{
 		entry.Typed:        write(t, st, entry.Typed, &corev1.Pod{ObjectMeta: meta, Spec: corev1.PodSpec{NodeName: "n"}}),
 		entry.Metadata:     write(t, st, entry.Metadata, &metav1.PartialObjectMetadata{ObjectMeta: meta}),
@@ -86,7 +88,8 @@ func TestFileReadsEveryRepresentation(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, c := range status.Collections {
-			if c.ID != ids[entry.Representation(c.Representation)] || c.Identity().ID() != c.ID || c.Objects != 1 || !c.Complete || c.ResourceVersion != "5" || c.Kind != "Pod" {
+			if c.ID != ids[entry.Representation(c.Representation)] || c.Identity().ID() != c.ID || c.Objects != 1 ||
+				!c.Complete || c.ResourceVersion != "5" || c.Kind != "Pod" {
 				t.Errorf("got %+v", c)
 			}
 		}

@@ -74,9 +74,11 @@ func damaged(err error) error {
 	return &UnreadableError{Count: 1, Problems: []string{err.Error()}}
 }
 
-// eachKey calls fn for each object that q selects and whose key follows after, one by one: it is
-// slower than a Reader's Each, and gets past what is damaged. That is named even if q might not have selected it: nobody can tell.
-func eachKey(ctx context.Context, r Reader, after string, q store.Query, fn func(key string, obj runtime.Object) error) error {
+// eachKey calls fn for each object that q selects and whose key follows after, one by one: it is slower than a Reader's
+// Each, and gets past what is damaged. That is named even if q might not have selected it: nobody can tell.
+func eachKey(
+	ctx context.Context, r Reader, after string, q store.Query, fn func(key string, obj runtime.Object) error,
+) error {
 	keys, err := r.Keys(ctx)
 	unreadable := &UnreadableError{}
 	if err := unreadable.take(err); err != nil {

@@ -62,7 +62,8 @@ func TestUnreadableErrorIsBounded(t *testing.T) {
 		all.Merge(&UnreadableError{Count: 1, Problems: []string{fmt.Sprint("record ", i)}})
 	}
 	text := all.Error()
-	if !strings.HasPrefix(text, "100 objects could not be read:\n  record 0\n") || !strings.HasSuffix(text, "record 19\n  … and 80 more") {
+	if !strings.HasPrefix(text, "100 objects could not be read:\n  record 0\n") ||
+		!strings.HasSuffix(text, "record 19\n  … and 80 more") {
 		t.Error(text)
 	}
 }

@@ -26,8 +26,8 @@ const (
 type Event struct {
 	Type   EventType
 	Object *unstructured.Unstructured
-	// Seq is the number to go on after (WatchQuery.Since) by who has taken everything up to this event; 0 if changes are not kept, and for the
-	// objects of a list.
+	// Seq is the number to go on after (WatchQuery.Since) by who has taken everything up to this event; 0 if changes are
+	// not kept, and for the objects of a list.
 	Seq uint64
 	// Listed: the Bookmark is the end of the list that WatchQuery.List has asked for.
 	Listed bool
@@ -42,13 +42,16 @@ type WatchQuery struct {
 	Since *uint64
 }
 
-// Watcher is a Source that can tell of changes: a store's file, or the sync that holds it. A Source that is no Watcher does not change.
+// Watcher is a Source that can tell of changes: a store's file, or the sync that holds it. A Source that is no Watcher
+// does not change.
 type Watcher interface {
-	// Watch calls fn for each change of what q selects, in order for each object and at least once: first a Bookmark that tells where it begins, then the events, and a Bookmark whenever there
-	// is no more for now. States that follow each other quickly may be told as one. Objects are shared and must not be modified.
+	// Watch calls fn for each change of what q selects, in order for each object and at least once: first a Bookmark that
+	// tells where it begins, then the events, and a Bookmark whenever there is no more for now. States that follow each
+	// other quickly may be told as one. Objects are shared and must not be modified.
 	//
-	// It returns when ctx ends, with its cause, and with fn's error; with ErrNotLive when all is told and nobody
-	// mirrors into the collection; with store.ErrNotKept and *store.SinceError if Since can not be served; and with ErrSlow, ErrStopping and ErrReplaced.
+	// It returns when ctx ends, with its cause, and with fn's error; with ErrNotLive when all is told and nobody mirrors
+	// into the collection; with store.ErrNotKept and *store.SinceError if Since cannot be served; and with ErrSlow,
+	// ErrStopping and ErrReplaced.
 	Watch(ctx context.Context, q WatchQuery, fn func(Event) error) error
 }
 
@@ -61,14 +64,15 @@ var (
 	// ErrStopping: the sync is ending.
 	ErrStopping = errors.New("the sync that was watched has stopped")
 	// ErrReplaced: the sync goes on with another configuration.
-	ErrReplaced = errors.New("the sync that was watched has another configuration now, and does not mirror this any more, or anew")
+	ErrReplaced = errors.New(
+		"the sync that was watched has another configuration now, and does not mirror this any more, or anew")
 	// ErrSilent: the sync that answers has not been heard for half a minute.
 	ErrSilent = errors.New("the sync that was watched does not answer any more")
 
 	errListSince = errors.New("a watch begins with the list or after a number, not with both")
 )
 
-// check finds what can not be.
+// check finds what cannot be.
 func (q WatchQuery) check() error {
 	if q.List && q.Since != nil {
 		return errListSince

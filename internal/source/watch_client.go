@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A sync is silent after so many ticks without a line: half a minute, in which it would have said three times that it is there. Ticks, since
-// they do not add up while this process is stopped.
+// A sync is silent after so many ticks without a line: half a minute, in which it would have said three times that it
+// is there. Ticks, since they do not add up while this process is stopped.
 const (
 	pulseEvery = 5 * time.Second
 	pulseTicks = 6

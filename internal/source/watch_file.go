@@ -12,9 +12,10 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// Watch implements Watcher, from what the store keeps of changes (store.Collection.RetainChanges): what has been committed, which is what every other reader
-// of the file sees. Nothing is queued for a reader: one that is slow reads on where it was, as long as that is kept. Where no changes
-// are kept it fails with store.ErrNotKept, unless the file is one that does not change.
+// Watch implements Watcher, from what the store keeps of changes (store.Collection.RetainChanges): what has been
+// committed, which is what every other reader of the file sees. Nothing is queued for a reader: one that is slow reads
+// on where it was, as long as that is kept. Where no changes are kept it fails with store.ErrNotKept, unless the file
+// is one that does not change.
 func (f *File) Watch(ctx context.Context, q WatchQuery, fn func(Event) error) error {
 	err := f.watch(ctx, q, fn)
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
@@ -70,13 +71,15 @@ type fileWatch struct {
 	listing bool
 }
 
-// begin tells where the watch begins, and the objects that are there if that was asked for. It has the selection know what is selected.
+// begin tells where the watch begins, and the objects that are there if that was asked for. It has the selection know
+// what is selected.
 //
 //	at         what has been committed before the list; or Since
 //	sure       what has been committed after it
 //
-// What is between the two is told again, as a part of the list, so nothing is missing between list and changes: the number that the list ends with is not older than
-// anything that it had. What is told again is not older than what the list had either: see tell.
+// What is between the two is told again, as a part of the list, so nothing is missing between list and changes: the
+// number that the list ends with is not older than anything that it had. What is told again is not older than what the
+// list had either: see tell.
 func (w *fileWatch) begin(ctx context.Context) error {
 	if since := w.query.Since; since != nil {
 		w.at = *since
@@ -162,7 +165,8 @@ func (w *fileWatch) page(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	if n := len(p.Unreadable); n > 0 {
-		return false, undecodable(w.info, fmt.Errorf("%d changed objects, such as %s, can not be decoded: %w", n, p.Unreadable[0], entry.ErrIncompatible))
+		return false, undecodable(w.info, fmt.Errorf("%d changed objects, such as %s, cannot be decoded: %w",
+			n, p.Unreadable[0], entry.ErrIncompatible))
 	}
 	for _, c := range p.Changes {
 		if err := w.tell(ctx, c); err != nil {

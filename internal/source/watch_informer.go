@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// watchQueue is how many events wait for a reader, and patience how long the informer's handler waits for room beyond that.
+	// watchQueue is how many events wait for a reader, and patience how long the informer's handler waits for room beyond
+	// that.
 	watchQueue = 1024
 	patience   = 30 * time.Second
 )
@@ -26,9 +27,10 @@ type Informer interface {
 	HasSyncedChecker() cache.DoneChecker
 }
 
-// WatchInformer is Watcher.Watch on a running informer of unstructured objects or of metadata, for a collection of which no changes are kept. Its events have no Seq. Without List it begins once the
-// informer has synced. A handler of the informer is told of every object and sorts out what is asked for; it waits for the reader when 1,024
-// events are queued, and the watch ends with ErrSlow if the reader takes none for half a minute then.
+// WatchInformer is Watcher.Watch on a running informer of unstructured objects or of metadata, for a collection of
+// which no changes are kept. Its events have no Seq. Without List it begins once the informer has synced. A handler of
+// the informer is told of every object and sorts out what is asked for; it waits for the reader when 1,024 events are
+// queued, and the watch ends with ErrSlow if the reader takes none for half a minute then.
 //
 // The caller has to end ctx when the informer is to stop, which waits for the handler.
 func WatchInformer(ctx context.Context, inf Informer, q WatchQuery, fn func(Event) error) (err error) {

@@ -52,9 +52,12 @@ func TestWatchInformer(t *testing.T) {
 		want []string
 	}{
 		{"the list", WatchQuery{List: true}, []string{"BOOKMARK 0", "ADDED a/x 0", "ADDED b/y 0", "LISTED 0",
-			"MODIFIED a/x 0", "MODIFIED b/y 0", "ADDED a/z 0", "DELETED b/y 0", "DELETED c/lost 0", "DELETED a/z 0", "BOOKMARK 0"}},
-		{"from now on", WatchQuery{Query: Query{Namespace: "a"}}, []string{"BOOKMARK 0", "BOOKMARK 0", "MODIFIED a/x 0", "ADDED a/z 0", "DELETED a/z 0", "BOOKMARK 0"}},
-		{"a label", WatchQuery{Query: Query{Selector: "app=web"}}, []string{"BOOKMARK 0", "BOOKMARK 0", "DELETED a/x 0", "ADDED b/y 0", "DELETED b/y 0", "BOOKMARK 0"}},
+			"MODIFIED a/x 0", "MODIFIED b/y 0", "ADDED a/z 0", "DELETED b/y 0", "DELETED c/lost 0", "DELETED a/z 0",
+			"BOOKMARK 0"}},
+		{"from now on", WatchQuery{Query: Query{Namespace: "a"}},
+			[]string{"BOOKMARK 0", "BOOKMARK 0", "MODIFIED a/x 0", "ADDED a/z 0", "DELETED a/z 0", "BOOKMARK 0"}},
+		{"a label", WatchQuery{Query: Query{Selector: "app=web"}},
+			[]string{"BOOKMARK 0", "BOOKMARK 0", "DELETED a/x 0", "ADDED b/y 0", "DELETED b/y 0", "BOOKMARK 0"}},
 	} {
 		t.Run(tc.what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -97,7 +100,8 @@ func TestWatchInformer(t *testing.T) {
 	}
 }
 
-// A reader that takes nothing while a thousand events wait is given up after half a minute, and the handler does not wait any more.
+// A reader that takes nothing while a thousand events wait is given up after half a minute, and the handler does not
+// wait any more.
 func TestWatchInformerGivesUpASlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeInformer()

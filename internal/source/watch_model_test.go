@@ -43,7 +43,8 @@ func (r *replica) take(t failer, e Event) {
 	}
 }
 
-// watchModel is a store that is written while a reader watches, goes away, comes back after the last number that it has, and while the store is closed and opened.
+// watchModel is a store that is written while a reader watches, goes away, comes back after the last number that it
+// has, and while the store is closed and opened.
 type watchModel struct {
 	*rapid.T
 	w      *watched
@@ -52,7 +53,8 @@ type watchModel struct {
 	r      replica
 }
 
-var modelOps = []string{"+a/x", "+a/x app=web", "+a/y app=web", "+a/y app=db", "-a/x", "-a/y", "+b/x app=web", "+b/x", "-b/x", "+b/z app=web", "-b/z"}
+var modelOps = []string{"+a/x", "+a/x app=web", "+a/y app=web", "+a/y app=db", "-a/x", "-a/y", "+b/x app=web", "+b/x",
+	"-b/x", "+b/z app=web", "-b/z"}
 
 // source returns the store as a reader gets it: directly, or from the process that has it.
 func (m *watchModel) source() (src Watcher, closeAll func()) {
@@ -82,7 +84,8 @@ func (m *watchModel) source() (src Watcher, closeAll func()) {
 	}
 }
 
-// watch watches until enough says so or ctx ends with errStop, beginning with the list at first and where it was afterwards.
+// watch watches until enough says so or ctx ends with errStop, beginning with the list at first and where it was
+// afterwards.
 func (m *watchModel) watch(ctx context.Context, src Watcher, enough func(Event) bool) {
 	q := WatchQuery{Query: m.query, List: m.r.reached == 0}
 	if q.List {
@@ -93,7 +96,7 @@ func (m *watchModel) watch(ctx context.Context, src Watcher, enough func(Event) 
 	listing := q.List
 	err := src.Watch(ctx, q, func(e Event) error {
 		if listing && e.Type == Bookmark && !e.Listed {
-			return nil // one can not go on after it before the list has ended
+			return nil // one cannot go on after it before the list has ended
 		}
 		listing = false
 		m.r.take(m.T, e)
@@ -143,16 +146,19 @@ func (m *watchModel) selected() map[string]string {
 	return want
 }
 
-// TestWatchModel: a list and the events that follow it, however often the reader or the store goes away, are the final state.
+// TestWatchModel: a list and the events that follow it, however often the reader or the store goes away, are the final
+// state.
 func TestWatchModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		dir, err := os.MkdirTemp(t.TempDir(), "")
 		if err != nil {
 			rt.Fatal(err)
 		}
-		m := &watchModel{T: rt, w: openWatched(rt, filepath.Join(dir, "s.db"), time.Hour), socket: rapid.Bool().Draw(rt, "socket")}
+		m := &watchModel{T: rt, w: openWatched(rt, filepath.Join(dir, "s.db"), time.Hour),
+			socket: rapid.Bool().Draw(rt, "socket")}
 		m.query = rapid.SampledFrom([]Query{
-			{}, {Namespace: "a"}, {Namespace: "b", Name: "x"}, {Selector: "app=web"}, {Selector: "app!=web"}, {Fields: "metadata.name=x"},
+			{}, {Namespace: "a"}, {Namespace: "b", Name: "x"}, {Selector: "app=web"}, {Selector: "app!=web"},
+			{Fields: "metadata.name=x"},
 			{Namespace: "b", Selector: "app=web"},
 		}).Draw(rt, "query")
 		m.query.Collection = m.w.id().ID()

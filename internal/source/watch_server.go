@@ -12,7 +12,7 @@ import (
 // beatEvery is how long a watch says nothing at most.
 const beatEvery = 10 * time.Second
 
-var errUnwatchable = errors.New("what holds the store can not tell of its changes")
+var errUnwatchable = errors.New("what holds the store cannot tell of its changes")
 
 // watch streams until the client goes, the watch ends, or the server is closed.
 func (s *Server) watch(w http.ResponseWriter, r *http.Request) {

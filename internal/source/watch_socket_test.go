@@ -28,7 +28,8 @@ func TestSocketWatches(t *testing.T) {
 	w := newWatched(t)
 	w.write(t, "+a/x app=web", "+a/y", "-a/y")
 	client, _ := serve(t, NewFile(w.st))
-	for _, q := range []WatchQuery{{Since: seq(0)}, {Since: seq(1)}, {Query: Query{Selector: "app=web", HeadOnly: true}, List: true}} {
+	for _, q := range []WatchQuery{{Since: seq(0)}, {Since: seq(1)},
+		{Query: Query{Selector: "app=web", HeadOnly: true}, List: true}} {
 		q.Collection = w.id().ID()
 		last := "BOOKMARK 3"
 		if q.List {
@@ -46,10 +47,12 @@ func TestSocketWatches(t *testing.T) {
 	if !errors.As(err, &since) || *since != (store.SinceError{Since: 9, Oldest: 0, Last: 3}) {
 		t.Errorf("since what has not been: %v", err)
 	}
-	if _, err := watchUntil(t.Context(), client, WatchQuery{Query: Query{Collection: "none"}}, ""); !errors.Is(err, ErrNoCollection) {
+	if _, err := watchUntil(t.Context(), client, WatchQuery{Query: Query{Collection: "none"}}, ""); !errors.Is(err,
+		ErrNoCollection) {
 		t.Errorf("no collection: %v", err)
 	}
-	if _, err := watchUntil(t.Context(), client, WatchQuery{Query: Query{Collection: w.id().ID(), Selector: "("}}, ""); err == nil {
+	if _, err := watchUntil(t.Context(), client, WatchQuery{Query: Query{Collection: w.id().ID(), Selector: "("}},
+		""); err == nil {
 		t.Error("a bad selector was taken")
 	}
 }
@@ -71,7 +74,7 @@ func TestSocketPassesWhyAWatchEnds(t *testing.T) {
 	}
 	client, _ := serve(t, &fakeSource{})
 	if _, err := watchUntil(t.Context(), client, WatchQuery{}, ""); !errors.Is(err, errUnwatchable) {
-		t.Errorf("a source that can not be watched: %v", err)
+		t.Errorf("a source that cannot be watched: %v", err)
 	}
 }
 

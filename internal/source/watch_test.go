@@ -59,7 +59,9 @@ func (w *watched) open(t failer) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.c, err = w.st.Collection(context.Background(), w.id(), store.CollectionOptions{Codec: codec, Residency: store.None, Resource: entry.ResourceInfo{Kind: "Pod", Namespaced: true}})
+	w.c, err = w.st.Collection(context.Background(), w.id(),
+		store.CollectionOptions{Codec: codec, Residency: store.None,
+			Resource: entry.ResourceInfo{Kind: "Pod", Namespaced: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +101,8 @@ func (w *watched) write(t failer, ops ...string) {
 		if op[0] == '-' {
 			o.Type = store.Delete
 		}
-		if _, err := w.c.Apply(context.Background(), store.Batch{Ops: []store.Op{o}, ResourceVersion: strconv.Itoa(w.rv)}); err != nil {
+		if _, err := w.c.Apply(context.Background(),
+			store.Batch{Ops: []store.Op{o}, ResourceVersion: strconv.Itoa(w.rv)}); err != nil {
 			t.Fatal(err)
 		}
 		if w.rv%max(1, w.every) == 0 {
@@ -180,14 +183,19 @@ func TestWatchSince(t *testing.T) {
 		change func(*WatchQuery)
 		want   []string
 	}{
-		{"everything", func(*WatchQuery) {}, []string{"BOOKMARK 3", "MODIFIED a/x 4", "ADDED a/n 5", "DELETED a/y 6", "MODIFIED b/z 7", "BOOKMARK 7"}},
+		{"everything", func(*WatchQuery) {}, []string{"BOOKMARK 3", "MODIFIED a/x 4", "ADDED a/n 5", "DELETED a/y 6",
+			"MODIFIED b/z 7", "BOOKMARK 7"}},
 		{"a namespace", func(q *WatchQuery) { q.Namespace = "b" }, []string{"BOOKMARK 3", "MODIFIED b/z 7", "BOOKMARK 7"}},
-		{"a name", func(q *WatchQuery) { q.Namespace, q.Name = "a", "y" }, []string{"BOOKMARK 3", "DELETED a/y 6", "BOOKMARK 7"}},
+		{"a name", func(q *WatchQuery) { q.Namespace, q.Name = "a", "y" },
+			[]string{"BOOKMARK 3", "DELETED a/y 6", "BOOKMARK 7"}},
 		// What does not match may have matched at 3.
-		{"a label", func(q *WatchQuery) { q.Selector = "app=web" }, []string{"BOOKMARK 3", "DELETED a/x 4", "ADDED a/n 5", "DELETED a/y 6", "DELETED b/z 7", "BOOKMARK 7"}},
-		{"a field", func(q *WatchQuery) { q.Fields = "metadata.name=z" }, []string{"BOOKMARK 3", "DELETED a/x 4", "DELETED a/y 6", "MODIFIED b/z 7", "BOOKMARK 7"}},
+		{"a label", func(q *WatchQuery) { q.Selector = "app=web" },
+			[]string{"BOOKMARK 3", "DELETED a/x 4", "ADDED a/n 5", "DELETED a/y 6", "DELETED b/z 7", "BOOKMARK 7"}},
+		{"a field", func(q *WatchQuery) { q.Fields = "metadata.name=z" },
+			[]string{"BOOKMARK 3", "DELETED a/x 4", "DELETED a/y 6", "MODIFIED b/z 7", "BOOKMARK 7"}},
 		{"the end", func(q *WatchQuery) { q.Since = seq(7) }, []string{"BOOKMARK 7"}},
-		{"the list", func(q *WatchQuery) { q.Since, q.List, q.Namespace = nil, true, "a" }, []string{"BOOKMARK 7", "ADDED a/n 0", "ADDED a/x 0", "LISTED 7"}},
+		{"the list", func(q *WatchQuery) { q.Since, q.List, q.Namespace = nil, true, "a" },
+			[]string{"BOOKMARK 7", "ADDED a/n 0", "ADDED a/x 0", "LISTED 7"}},
 		{"from now on", func(q *WatchQuery) { q.Since = nil }, []string{"BOOKMARK 7"}},
 	} {
 		q := WatchQuery{Query: w.query(), Since: seq(3)}
@@ -196,13 +204,16 @@ func TestWatchSince(t *testing.T) {
 		wantEvents(t, tc.what, got, err, ErrNotLive, tc.want...)
 	}
 	var since *store.SinceError
-	if _, err := watchUntil(t.Context(), f, WatchQuery{Query: w.query(), Since: seq(8)}, ""); !errors.As(err, &since) || since.Last != 7 {
+	if _, err := watchUntil(t.Context(), f, WatchQuery{Query: w.query(), Since: seq(8)}, ""); !errors.As(err, &since) ||
+		since.Last != 7 {
 		t.Errorf("since what has not been: %v", err)
 	}
-	if _, err := watchUntil(t.Context(), f, WatchQuery{Query: w.query(), Since: seq(8), List: true}, ""); !errors.Is(err, errListSince) {
+	if _, err := watchUntil(t.Context(), f, WatchQuery{Query: w.query(), Since: seq(8), List: true}, ""); !errors.Is(err,
+		errListSince) {
 		t.Errorf("list and since: %v", err)
 	}
-	if _, err := watchUntil(t.Context(), f, WatchQuery{Query: Query{Collection: "none"}}, ""); !errors.Is(err, ErrNoCollection) {
+	if _, err := watchUntil(t.Context(), f, WatchQuery{Query: Query{Collection: "none"}}, ""); !errors.Is(err,
+		ErrNoCollection) {
 		t.Errorf("no collection: %v", err)
 	}
 }
@@ -230,11 +241,13 @@ func TestWatchSelects(t *testing.T) {
 		writes = writes[1:]
 		return nil
 	})
-	wantEvents(t, "app=web", got, err, errStop, "BOOKMARK 2", "ADDED a/x 0", "LISTED 2", "DELETED a/x 3", "BOOKMARK 3", "ADDED a/y 4", "BOOKMARK 4",
+	wantEvents(t, "app=web", got, err, errStop, "BOOKMARK 2", "ADDED a/x 0", "LISTED 2", "DELETED a/x 3", "BOOKMARK 3",
+		"ADDED a/y 4", "BOOKMARK 4",
 		"MODIFIED a/y 5", "BOOKMARK 5", "BOOKMARK 6", "DELETED a/y 7", "BOOKMARK 7", "BOOKMARK 8")
 }
 
-// TestWatchSinceAListThatWasAhead: a list may have what was created after the number that it is told with. Who goes on after that number is told when that is not selected any more.
+// TestWatchSinceAListThatWasAhead: a list may have what was created after the number that it is told with. Who goes on
+// after that number is told when that is not selected any more.
 func TestWatchSinceAListThatWasAhead(t *testing.T) {
 	w := newWatched(t)
 	w.write(t, "+a/x app=web")
@@ -252,14 +265,16 @@ func TestWatchSinceAListThatWasAhead(t *testing.T) {
 		}
 		return nil
 	})
-	if want := []string{"BOOKMARK 1", "ADDED a/x 0", "ADDED b/x 0", "ADDED b/x 0", "LISTED 2"}; !errors.Is(err, errStop) || !slices.Equal(all, want) {
+	if want := []string{"BOOKMARK 1", "ADDED a/x 0", "ADDED b/x 0", "ADDED b/x 0", "LISTED 2"}; !errors.Is(err, errStop) ||
+		!slices.Equal(all, want) {
 		t.Fatalf("%q, %v; want %q", all, err, want)
 	}
 	w.write(t, "+b/x")
 	since := uint64(2)
 	q.List, q.Since = false, &since
 	got, err := watchUntil(t.Context(), f, q, "BOOKMARK 3")
-	if want := []string{"BOOKMARK 2", "DELETED b/x 3", "BOOKMARK 3"}; !errors.Is(err, errStop) || !slices.Equal(got, want) {
+	if want := []string{"BOOKMARK 2", "DELETED b/x 3", "BOOKMARK 3"}; !errors.Is(err, errStop) ||
+		!slices.Equal(got, want) {
 		t.Errorf("%q, %v; want %q", got, err, want)
 	}
 }

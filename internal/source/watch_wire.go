@@ -86,8 +86,9 @@ func (w *wireEvent) event() (Event, error) {
 
 // codes are the errors as they are sent. No error is two of them.
 var codes = map[string]error{
-	"notLive": ErrNotLive, "slow": ErrSlow, "stopping": ErrStopping, "replaced": ErrReplaced, "notKept": store.ErrNotKept, "unwatchable": errUnwatchable,
-	"damaged": entry.ErrDamaged, "sealed": seal.ErrSealed, "noSpace": store.ErrNoSpace,
+	"notLive": ErrNotLive, "slow": ErrSlow, "stopping": ErrStopping, "replaced": ErrReplaced, "notKept": store.ErrNotKept,
+	"unwatchable": errUnwatchable,
+	"damaged":     entry.ErrDamaged, "sealed": seal.ErrSealed, "noSpace": store.ErrNoSpace,
 }
 
 // codeSince is that of a *store.SinceError.

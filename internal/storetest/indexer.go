@@ -106,7 +106,8 @@ func testIndex(t *testing.T, i cache.Indexer) {
 	sameKeys(t, i, cache.NamespaceIndex, "", "c")
 	objs, err := i.Index("color", Pod("other", "", "", ColorLabel, "green.red"))
 	must(t, err)
-	same(t, "Index with two values", sums(t, objs), []string{"a/x uid=1 rv=1 color=red.green.red", "b/y uid=2 rv=2 color=green"})
+	same(t, "Index with two values", sums(t, objs),
+		[]string{"a/x uid=1 rv=1 color=red.green.red", "b/y uid=2 rv=2 color=green"})
 	objs, err = i.Index(cache.NamespaceIndex, &metav1.ObjectMeta{Namespace: "b"})
 	must(t, err)
 	same(t, "Index of a bare ObjectMeta", sums(t, objs), []string{"b/y uid=2 rv=2 color=green", "b/z uid=3 rv=3"})

@@ -222,7 +222,8 @@ func (l *relist) readersSeeWhatWasTold(t *rapid.T) {
 		want = append(want, Sum(l.visible[key]))
 	}
 	equal(t, "List during a relist", sumsOf(objs), want, err)
-	if _, err := l.m.c.Apply(context.Background(), store.Batch{ResourceVersion: "1"}); !errors.Is(err, store.ErrReplacing) {
+	if _, err := l.m.c.Apply(context.Background(), store.Batch{ResourceVersion: "1"}); !errors.Is(err,
+		store.ErrReplacing) {
 		t.Fatalf("Apply during a relist: %v", err)
 	}
 	if _, err := l.m.c.BeginReplace(context.Background(), store.ReplaceOptions{}); !errors.Is(err, store.ErrReplacing) {
@@ -289,7 +290,7 @@ func (l *relist) commit(t *rapid.T, attrs entry.Attributes) {
 	}
 }
 
-// betweenCommits: readers see what has been reported. It can not be resumed, and nobody else writes.
+// betweenCommits: readers see what has been reported. It cannot be resumed, and nobody else writes.
 func (l *relist) betweenCommits(t *rapid.T) {
 	objs, err := l.m.c.List(context.Background())
 	var want []string
@@ -302,7 +303,8 @@ func (l *relist) betweenCommits(t *rapid.T) {
 	if info, err := l.m.c.Info(context.Background()); err != nil || info.MustRelist == "" {
 		t.Fatalf("half of a list is applied, and can be resumed: %+v, %v", info, err)
 	}
-	if _, err := l.m.c.Apply(context.Background(), store.Batch{ResourceVersion: "1"}); !errors.Is(err, store.ErrReplacing) {
+	if _, err := l.m.c.Apply(context.Background(), store.Batch{ResourceVersion: "1"}); !errors.Is(err,
+		store.ErrReplacing) {
 		t.Fatalf("Apply during a commit: %v", err)
 	}
 }

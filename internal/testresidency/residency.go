@@ -27,7 +27,8 @@ func FromEnv() (store.Residency, error) {
 			return store.Bounded(bytes), nil
 		}
 	}
-	return store.All, fmt.Errorf("%s=%q names no residency; set it to All, None or Bounded(n) with n bytes, n > 0", env, text)
+	return store.All, fmt.Errorf("%s=%q names no residency; set it to All, None or Bounded(n) with n bytes, n > 0", env,
+		text)
 }
 
 // Of is FromEnv for a test, which it fails if there is an error.

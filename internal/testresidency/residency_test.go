@@ -15,7 +15,8 @@ func TestFromEnv(t *testing.T) {
 			t.Errorf("%q: %s", text, got)
 		}
 	}
-	for _, text := range []string{"all", " None", "Bounded", "Bounded()", "Bounded(3000", "Bounded(0)", "Bounded(-1)", "Bounded(1e3)", "3000"} {
+	for _, text := range []string{"all", " None", "Bounded", "Bounded()", "Bounded(3000", "Bounded(0)", "Bounded(-1)",
+		"Bounded(1e3)", "3000"} {
 		t.Setenv(env, text)
 		if got, err := FromEnv(); err == nil {
 			t.Errorf("%q: %s", text, got)

@@ -9,8 +9,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Unanswered reports that no API server has answered: the connection failed or was too slow, or a gateway says that it has no server. Of what it says
-// when it is the server itself that is meant the same is true.
+// Unanswered reports that no API server has answered: the connection failed or was too slow, or a gateway says that it
+// has no server. Of what it says when it is the server itself that is meant the same is true.
 func Unanswered(err error) bool {
 	if code, ok := statusOf(err); ok {
 		return code == http.StatusBadGateway || code == http.StatusServiceUnavailable || code == http.StatusGatewayTimeout

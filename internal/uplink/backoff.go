@@ -9,7 +9,8 @@ const (
 	BackoffCap  = 30 * time.Second
 )
 
-// Ceiling is the most that is waited for after so many failures in a row before the last one; the wait is random below it, so that a fleet does not return as one.
+// Ceiling is the most that is waited for after so many failures in a row before the last one; the wait is random below
+// it, so that a fleet does not return as one.
 func Ceiling(failures int) time.Duration {
 	if failures >= 6 { // by then it is the cap, whatever comes
 		return BackoffCap

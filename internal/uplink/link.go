@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// maxConnects and maxLists are how many connect and list at a time. A list holds up to two pages of 16 MiB, and a connection costs the server about ten
-	// small requests.
+	// maxConnects and maxLists are how many connect and list at a time. A list holds up to two pages of 16 MiB, and a
+	// connection costs the server about ten small requests.
 	maxConnects = 8
 	maxLists    = 2
 	// patience is how long one that tries while the link is down has before another is let through.
@@ -62,7 +62,8 @@ type Turn struct {
 	once  sync.Once
 }
 
-// Connect waits for a turn to connect; an error is that of ctx. Meanwhile down is called with what others met, each time that the link is found to be down.
+// Connect waits for a turn to connect; an error is that of ctx. Meanwhile down is called with what others met, each
+// time that the link is found to be down.
 func (l *Link) Connect(ctx context.Context, down func(error)) (*Turn, error) {
 	return l.wait(ctx, down, func(l *Link) *places { return &l.connects })
 }
@@ -126,8 +127,9 @@ func (t *Turn) Done() {
 	})
 }
 
-// Failed says that what was tried in this turn of Connect came to nothing: there was no answer. Of those that were under way together one counts; none does if
-// the server was heard since the turn began, by whomever: then it is not the link that fails.
+// Failed says that what was tried in this turn of Connect came to nothing: there was no answer. Of those that were
+// under way together one counts; none does if the server was heard since the turn began, by whomever: then it is not
+// the link that fails.
 func (t *Turn) Failed(err error) {
 	if t == nil {
 		return
@@ -173,8 +175,8 @@ func (l *Link) Heard() {
 	l.grantLocked()
 }
 
-// Down tells how many attempts have failed in a row, none if the link is up: then the next is made at the time that is returned, and not before, unless the
-// channel is closed, since the server was heard.
+// Down tells how many attempts have failed in a row, none if the link is up: then the next is made at the time that is
+// returned, and not before, unless the channel is closed, since the server was heard.
 func (l *Link) Down() (failures int, next time.Time, recovered <-chan struct{}) {
 	if l == nil {
 		return 0, time.Time{}, nil

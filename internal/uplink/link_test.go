@@ -64,7 +64,8 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// TestOneBackOff: while the server is away all together try no more often than one would alone, and when it is back all are live soon, a few at a time.
+// TestOneBackOff: while the server is away all together try no more often than one would alone, and when it is back all
+// are live soon, a few at a time.
 func TestOneBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &peers{l: New()}
@@ -72,7 +73,8 @@ func TestOneBackOff(t *testing.T) {
 			p.wg.Go(func() { p.run(t.Context(), p.up.Load, 10*time.Millisecond) })
 		}
 		time.Sleep(10 * time.Minute)
-		// The eight that were under way at the start, then with 15 s between two in the mean: 40; twice that is left to chance.
+		// The eight that were under way at the start, then with 15 s between two in the mean: 40; twice that is left to
+		// chance.
 		if n := p.attempts.Load(); n < 20 || n > 90 || p.max.Load() != maxConnects {
 			t.Errorf("%d attempts in ten minutes, %d at a time", n, p.max.Load())
 		}
@@ -108,7 +110,8 @@ func TestTheTurnGoesRound(t *testing.T) {
 	})
 }
 
-// TestOneFailure: connections that break together, and attempts that were under way together, are one failure of the link.
+// TestOneFailure: connections that break together, and attempts that were under way together, are one failure of the
+// link.
 func TestOneFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New()
@@ -160,7 +163,8 @@ func TestNotTheLink(t *testing.T) {
 	})
 }
 
-// TestLists: so many at a time, in the order of asking; who gives up waiting holds nobody up, nor what was just granted to him.
+// TestLists: so many at a time, in the order of asking; who gives up waiting holds nobody up, nor what was just granted
+// to him.
 func TestLists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New()
@@ -224,7 +228,8 @@ func TestNil(t *testing.T) {
 	}
 }
 
-// TestAFleetSpreads: the first attempts of processes that lost their connections together are spread over the first back-off.
+// TestAFleetSpreads: the first attempts of processes that lost their connections together are spread over the first
+// back-off.
 func TestAFleetSpreads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var early, late int

@@ -103,11 +103,11 @@ func (d *Dir) Has(file string) bool {
 	return has
 }
 
-// Keep has a file of an earlier export left as it is: its object is there, and can not be written.
+// Keep has a file of an earlier export left as it is: its object is there, and cannot be written.
 func (d *Dir) Keep(file string) { d.kept[file] = true }
 
-// Put writes a file, a slashed path such as Path returns, unless it is there and the same. selection is the Scope's. It fails with ErrForeign or ErrEdited if something else is in its place. Make
-// comes before it.
+// Put writes a file, a slashed path such as Path returns, unless it is there and the same. selection is the Scope's. It
+// fails with ErrForeign or ErrEdited if something else is in its place. Make comes before it.
 func (d *Dir) Put(file, selection string, text []byte) error {
 	was, known := d.old[file]
 	if known && was.selection == "" { // it may not match later, and is not gone then
@@ -156,7 +156,8 @@ func (d *Dir) replace(file string, text []byte) error {
 	return d.root.Rename(temporary, file)
 }
 
-// Finish removes the files of earlier exports that are in a scope and that this one does not have, with directories that are empty then, and writes the list.
+// Finish removes the files of earlier exports that are in a scope and that this one does not have, with directories
+// that are empty then, and writes the list.
 func (d *Dir) Finish() (Counts, error) {
 	list := maps.Clone(d.now)
 	for file, was := range d.old {

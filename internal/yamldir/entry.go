@@ -55,7 +55,8 @@ func (s Scope) has(file string) bool {
 	if len(parts) != 3 || parts[1] != element(s.Resource) {
 		return false
 	}
-	return len(s.Namespaces) == 0 || slices.ContainsFunc(s.Namespaces, func(ns string) bool { return parts[0] == element(ns) })
+	return len(s.Namespaces) == 0 || slices.ContainsFunc(s.Namespaces,
+		func(ns string) bool { return parts[0] == element(ns) })
 }
 
 // scopes are those that an export covers.
@@ -63,5 +64,8 @@ type scopes []Scope
 
 // cover says whether a file of an earlier export is gone if this one does not have it.
 func (all scopes) cover(file string, e entry) bool {
-	return slices.ContainsFunc(all, func(s Scope) bool { return s.has(file) && (s.Selection == "" || s.Selection == e.selection) })
+	return slices.ContainsFunc(all, func(s Scope) bool {
+		return s.has(file) &&
+			(s.Selection == "" || s.Selection == e.selection)
+	})
 }

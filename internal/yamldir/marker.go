@@ -30,8 +30,8 @@ var (
 	ErrEdited = errors.New("it was edited after it was exported")
 )
 
-// readList reads the lines of a list; there are none if there is no list. Names that lead out of the directory, and half a line at the end, are left out. Of a name that is there
-// several times all digests count.
+// readList reads the lines of a list; there are none if there is no list. Names that lead out of the directory, and
+// half a line at the end, are left out. Of a name that is there several times all digests count.
 func readList(root *os.Root, name string) (map[string]entry, error) {
 	all := map[string]entry{}
 	f, err := root.Open(name)

@@ -8,7 +8,8 @@ import (
 	"slices"
 )
 
-// Rehearsal finds out which files an export would replace or remove although somebody has edited them, or no export has written them. It changes nothing.
+// Rehearsal finds out which files an export would replace or remove although somebody has edited them, or no export has
+// written them. It changes nothing.
 type Rehearsal struct {
 	d *Dir
 	// foreign are the files that may be in the way, and that no export has written.
@@ -20,12 +21,14 @@ type Rehearsal struct {
 	covered         scopes
 }
 
-// Rehearse returns nil if no file of earlier exports was edited, and there is no other one: then there is nothing to find out. Else Cover, Put and Keep are called as
-// those of the Dir will be.
+// Rehearse returns nil if no file of earlier exports was edited, and there is no other one: then there is nothing to
+// find out. Else Cover, Put and Keep are called as those of the Dir will be.
 func (d *Dir) Rehearse() *Rehearsal {
-	r := &Rehearsal{d: d, foreign: d.foreign(), edited: map[string][]byte{}, seen: map[string]bool{}, conflicts: map[string]bool{}}
+	r := &Rehearsal{d: d, foreign: d.foreign(), edited: map[string][]byte{}, seen: map[string]bool{},
+		conflicts: map[string]bool{}}
 	for file, was := range d.old {
-		if there, err := d.root.ReadFile(file); err == nil && !was.wrote(there) { // of another error Put and Finish say what it is
+		if there, err := d.root.ReadFile(file); err == nil && !was.wrote(there) {
+			// of another error Put and Finish say what it is
 			r.edited[file] = there
 		}
 	}

@@ -17,7 +17,8 @@ func TestPath(t *testing.T) {
 	for _, tc := range []struct{ namespace, resource, name, want string }{
 		{"web", "deployments.apps", "shop", "web/deployments.apps/shop.yaml"},
 		{"", "nodes", "n-1.example.com", "_cluster/nodes/n-1.example.com.yaml"},
-		{"", "clusterroles.rbac.authorization.k8s.io", "system:controller:Job", "_cluster/clusterroles.rbac.authorization.k8s.io/system%3Acontroller%3A%4Aob.yaml"},
+		{"", "clusterroles.rbac.authorization.k8s.io", "system:controller:Job",
+			"_cluster/clusterroles.rbac.authorization.k8s.io/system%3Acontroller%3A%4Aob.yaml"},
 		{"con", "pods", "aux.x", "%63on/pods/%61ux.x.yaml"},
 		{"com1", "pods", "com10", "%63om1/pods/com10.yaml"},
 		{"a", "pods", "..", "a/pods/%2E%2E.yaml"},
@@ -31,7 +32,8 @@ func TestPath(t *testing.T) {
 	}
 }
 
-// Whatever objects are called, no two have one file, also where case does not count, and every file is legal and within the directory.
+// Whatever objects are called, no two have one file, also where case does not count, and every file is legal and within
+// the directory.
 func TestPathsDiffer(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.OneOf(
@@ -48,7 +50,8 @@ func TestPathsDiffer(t *testing.T) {
 			t.Fatalf("%q and %q: %s and %s", a, b, pa, pb)
 		}
 		base := strings.TrimPrefix(pa, "n/pods/")
-		if len(base) > 143 || strings.ContainsAny(base, "<>:\"/\\|?*\x00\n") || !filepath.IsLocal(pa) || isDevice(strings.TrimSuffix(base, ".yaml")) {
+		if len(base) > 143 || strings.ContainsAny(base, "<>:\"/\\|?*\x00\n") || !filepath.IsLocal(pa) ||
+			isDevice(strings.TrimSuffix(base, ".yaml")) {
 			t.Fatalf("%q is not legal", pa)
 		}
 	})
@@ -127,7 +130,8 @@ func TestExportAgain(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "c")); err != nil {
 		t.Errorf("a directory of somebody else is gone: %v", err)
 	}
-	if now, err := os.Stat(filepath.Join(dir, "a/pods/x.yaml")); err != nil || !now.ModTime().Equal(old.ModTime()) || !os.SameFile(old, now) {
+	if now, err := os.Stat(filepath.Join(dir, "a/pods/x.yaml")); err != nil || !now.ModTime().Equal(old.ModTime()) ||
+		!os.SameFile(old, now) {
 		t.Errorf("a file that has not changed was written: %v", err)
 	}
 }
@@ -144,7 +148,8 @@ func TestForeignFiles(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.MkdirAll(filepath.Join(dir, "a/pods"), 0o700))
 	must(t, os.WriteFile(filepath.Join(dir, "a/pods/x.yaml"), []byte("mine"), 0o600))
-	if _, err := export(t, dir, map[string]string{"a/pods/x.yaml": "1"}); !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), "a/pods/x.yaml") {
+	if _, err := export(t, dir, map[string]string{"a/pods/x.yaml": "1"}); !errors.Is(err, ErrForeign) ||
+		!strings.Contains(err.Error(), "a/pods/x.yaml") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := export(t, dir, map[string]string{"a/pods/x.yaml": "mine"}); err != nil {
@@ -152,7 +157,8 @@ func TestForeignFiles(t *testing.T) {
 	}
 }
 
-// The rehearsal finds a file that is in the way before anything is written, and none where a file of the same kind is in nobody's way.
+// The rehearsal finds a file that is in the way before anything is written, and none where a file of the same kind is
+// in nobody's way.
 func TestForeignFilesAreRehearsed(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.MkdirAll(filepath.Join(dir, "a/pods"), 0o700))
@@ -182,7 +188,8 @@ func TestNothingOutsideIsTouched(t *testing.T) {
 	must(t, os.MkdirAll(dir, 0o700))
 	must(t, os.MkdirAll(outside, 0o700))
 	must(t, os.WriteFile(filepath.Join(outside, "x.yaml"), []byte("mine"), 0o600))
-	must(t, os.WriteFile(filepath.Join(dir, Marker), []byte("../outside/x.yaml\nlink/x.yaml\n"+filepath.Join(outside, "x.yaml")+"\n"), 0o600))
+	must(t, os.WriteFile(filepath.Join(dir, Marker),
+		[]byte("../outside/x.yaml\nlink/x.yaml\n"+filepath.Join(outside, "x.yaml")+"\n"), 0o600))
 	must(t, os.Symlink(outside, filepath.Join(dir, "link")))
 	if _, err := export(t, dir, map[string]string{"link/pods/y.yaml": "1"}); err == nil {
 		t.Error("a file was written through a link that leads out")
@@ -204,7 +211,8 @@ func TestKilledExport(t *testing.T) {
 	must(t, d.Put("a/pods/x.yaml", "", []byte("one")))
 	must(t, os.WriteFile(filepath.Join(dir, temporary), []byte("ha"), 0o600)) // and half of another
 	must(t, d.Close())
-	if n, err := export(t, dir, map[string]string{"a/pods/z.yaml": "3"}); err != nil || n != (Counts{Written: 1, Removed: 2}) {
+	if n, err := export(t, dir, map[string]string{"a/pods/z.yaml": "3"}); err != nil ||
+		n != (Counts{Written: 1, Removed: 2}) {
 		t.Errorf("%+v, %v", n, err)
 	}
 	if d := cmp.Diff(map[string]string{"a/pods/z.yaml": "3"}, contents(t, dir)); d != "" {
@@ -214,10 +222,12 @@ func TestKilledExport(t *testing.T) {
 
 func second(_ Counts, err error) error { return err }
 
-// What no scope covers is not removed: other kinds, other namespaces, what a selection may have left out, and what is kept.
+// What no scope covers is not removed: other kinds, other namespaces, what a selection may have left out, and what is
+// kept.
 func TestOnlyWhatIsCoveredIsRemoved(t *testing.T) {
 	all := map[string]string{
-		"a/pods/x.yaml": "1", "a/pods/y.yaml": "2", "b/pods/x.yaml": "3", "_cluster/pods/x.yaml": "4", "a/configmaps/x.yaml": "5",
+		"a/pods/x.yaml": "1", "a/pods/y.yaml": "2", "b/pods/x.yaml": "3", "_cluster/pods/x.yaml": "4",
+		"a/configmaps/x.yaml": "5",
 	}
 	for _, tc := range []struct {
 		name    string
@@ -228,7 +238,8 @@ func TestOnlyWhatIsCoveredIsRemoved(t *testing.T) {
 		{"nothing", []Scope{{Resource: "nodes"}}, nil, 4},
 		{"a kind", allPods, []string{"a/pods/y.yaml", "b/pods/x.yaml", "_cluster/pods/x.yaml"}, 1},
 		{"a namespace", []Scope{{Resource: "pods", Namespaces: []string{"a"}}}, []string{"a/pods/y.yaml"}, 3},
-		{"two", []Scope{{Resource: "pods", Namespaces: []string{"b"}}, {Resource: "configmaps"}}, []string{"b/pods/x.yaml", "a/configmaps/x.yaml"}, 2},
+		{"two", []Scope{{Resource: "pods", Namespaces: []string{"b"}}, {Resource: "configmaps"}},
+			[]string{"b/pods/x.yaml", "a/configmaps/x.yaml"}, 2},
 		{"a selection", []Scope{{Resource: "pods", Selection: "-l app=web"}}, nil, 4},
 	} {
 		dir := t.TempDir()
@@ -244,7 +255,8 @@ func TestOnlyWhatIsCoveredIsRemoved(t *testing.T) {
 		if d := cmp.Diff(expected, contents(t, dir)); d != "" {
 			t.Errorf("%s: %s", tc.name, d)
 		}
-		if n, err := exportOf(t, dir, append(allPods, Scope{Resource: "configmaps"}), nil); err != nil || n.Removed != len(expected) {
+		if n, err := exportOf(t, dir, append(allPods, Scope{Resource: "configmaps"}), nil); err != nil ||
+			n.Removed != len(expected) {
 			t.Errorf("%s: what was left is not known any more: %+v, %v", tc.name, n, err)
 		}
 	}
@@ -254,18 +266,23 @@ func TestOnlyWhatIsCoveredIsRemoved(t *testing.T) {
 func TestSelectionRemovesItsOwn(t *testing.T) {
 	dir := t.TempDir()
 	web, db := []Scope{{Resource: "pods", Selection: "-l app=web"}}, []Scope{{Resource: "pods", Selection: "-l app=db"}}
-	must(t, second(exportOf(t, dir, web, map[string]string{"a/pods/w.yaml": "1", "a/pods/v.yaml": "1", "a/pods/u.yaml": "1"})))
-	if n, err := exportOf(t, dir, db, map[string]string{"a/pods/d.yaml": "1"}); err != nil || n != (Counts{Written: 1, Left: 3}) {
+	must(t,
+		second(exportOf(t, dir, web, map[string]string{"a/pods/w.yaml": "1", "a/pods/v.yaml": "1", "a/pods/u.yaml": "1"})))
+	if n, err := exportOf(t, dir, db, map[string]string{"a/pods/d.yaml": "1"}); err != nil ||
+		n != (Counts{Written: 1, Left: 3}) {
 		t.Errorf("%+v, %v", n, err)
 	}
-	if n, err := exportOf(t, dir, web, map[string]string{"a/pods/w.yaml": "1", "a/pods/v.yaml": "1"}); err != nil || n != (Counts{Unchanged: 2, Removed: 1, Left: 1}) {
+	if n, err := exportOf(t, dir, web, map[string]string{"a/pods/w.yaml": "1", "a/pods/v.yaml": "1"}); err != nil ||
+		n != (Counts{Unchanged: 2, Removed: 1, Left: 1}) {
 		t.Errorf("%+v, %v", n, err)
 	}
-	if n, err := export(t, dir, map[string]string{"a/pods/w.yaml": "1"}); err != nil || n != (Counts{Unchanged: 1, Removed: 2}) {
+	if n, err := export(t, dir, map[string]string{"a/pods/w.yaml": "1"}); err != nil ||
+		n != (Counts{Unchanged: 1, Removed: 2}) {
 		t.Errorf("%+v, %v", n, err)
 	}
 	// w was exported with all: that it does not match any more does not mean that it is gone.
-	if n, err := exportOf(t, dir, web, map[string]string{"a/pods/w.yaml": "1"}); err != nil || n != (Counts{Unchanged: 1}) {
+	if n, err := exportOf(t, dir, web, map[string]string{"a/pods/w.yaml": "1"}); err != nil ||
+		n != (Counts{Unchanged: 1}) {
 		t.Errorf("%+v, %v", n, err)
 	}
 	if n, err := exportOf(t, dir, web, nil); err != nil || n != (Counts{Left: 1}) {
@@ -276,7 +293,9 @@ func TestSelectionRemovesItsOwn(t *testing.T) {
 // A file that was edited is neither replaced nor removed, and a rehearsal finds it.
 func TestEditedFiles(t *testing.T) {
 	dir := t.TempDir()
-	must(t, second(export(t, dir, map[string]string{"a/pods/x.yaml": "1\n", "a/pods/y.yaml": "2\n", "a/pods/z.yaml": "3\n", "b/pods/x.yaml": "4\n"})))
+	must(t,
+		second(export(t, dir, map[string]string{"a/pods/x.yaml": "1\n", "a/pods/y.yaml": "2\n", "a/pods/z.yaml": "3\n",
+			"b/pods/x.yaml": "4\n"})))
 	rehearse := func(covered []Scope, files map[string]string) []string {
 		t.Helper()
 		d, err := Open(dir)
@@ -309,7 +328,8 @@ func TestEditedFiles(t *testing.T) {
 	before := contents(t, dir)
 	for _, ns := range []string{"a", "b"} {
 		covered := []Scope{{Resource: "pods", Namespaces: []string{ns}}}
-		if d := cmp.Diff([]string{ns + "/pods/x.yaml"}, rehearse(covered, map[string]string{"a/pods/y.yaml": "2\n"})); d != "" {
+		if d := cmp.Diff([]string{ns + "/pods/x.yaml"},
+			rehearse(covered, map[string]string{"a/pods/y.yaml": "2\n"})); d != "" {
 			t.Errorf("only %s: %s", ns, d)
 		}
 	}
@@ -319,7 +339,8 @@ func TestEditedFiles(t *testing.T) {
 	if _, err := export(t, dir, same); !errors.Is(err, ErrEdited) || !strings.Contains(err.Error(), "pods/x.yaml") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := export(t, dir, map[string]string{"a/pods/x.yaml": "mine\n"}); !errors.Is(err, ErrEdited) || !strings.Contains(err.Error(), "b/pods/x.yaml") {
+	if _, err := export(t, dir, map[string]string{"a/pods/x.yaml": "mine\n"}); !errors.Is(err, ErrEdited) ||
+		!strings.Contains(err.Error(), "b/pods/x.yaml") {
 		t.Errorf("one that is gone: got %v", err)
 	}
 	for name, text := range map[string]string{"a/pods/x.yaml": "mine\n", "b/pods/x.yaml": "mine\n"} {
@@ -342,10 +363,13 @@ func TestEditedFiles(t *testing.T) {
 // The list of a version that kept no digests allows any content, as that version did.
 func TestListWithoutDigests(t *testing.T) {
 	dir := t.TempDir()
-	must(t, second(export(t, dir, map[string]string{"a/pods/x.yaml": "1", "a/pods/y.yaml": "2", "a/configmaps/x.yaml": "3"})))
-	must(t, os.WriteFile(filepath.Join(dir, Marker), []byte("# Files\na/configmaps/x.yaml\na/pods/x.yaml\na/pods/y.yaml\n"), 0o600))
+	must(t,
+		second(export(t, dir, map[string]string{"a/pods/x.yaml": "1", "a/pods/y.yaml": "2", "a/configmaps/x.yaml": "3"})))
+	must(t, os.WriteFile(filepath.Join(dir, Marker),
+		[]byte("# Files\na/configmaps/x.yaml\na/pods/x.yaml\na/pods/y.yaml\n"), 0o600))
 	must(t, os.WriteFile(filepath.Join(dir, "a/pods/x.yaml"), []byte("mine"), 0o600))
-	if n, err := export(t, dir, map[string]string{"a/pods/x.yaml": "1"}); err != nil || n != (Counts{Written: 1, Removed: 1, Left: 1}) {
+	if n, err := export(t, dir, map[string]string{"a/pods/x.yaml": "1"}); err != nil ||
+		n != (Counts{Written: 1, Removed: 1, Left: 1}) {
 		t.Errorf("%+v, %v", n, err)
 	}
 }

@@ -43,7 +43,7 @@ const (
 )
 
 // ErrNotSealed: what is read is not what was sealed under its key, in its place.
-var ErrNotSealed = errors.New("it can not be opened: it is not what was sealed there")
+var ErrNotSealed = errors.New("it cannot be opened: it is not what was sealed there")
 
 // NewDataKey derives what is needed of the raw key, which it overwrites.
 func NewDataKey(id uint64, raw []byte) (*DataKey, error) {

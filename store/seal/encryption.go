@@ -38,7 +38,7 @@ type KeyProvider interface {
 	// one that CurrentKey returns.
 	Wrap(ctx context.Context, dataKey []byte) (id string, wrapped []byte, err error)
 	// Unwrap is the reverse. The result is the caller's, who overwrites it. If the provider has no key of that id, or what
-	// is wrapped does not fit it, the error wraps ErrWrongKey; any other one is taken for a provider that can not be
+	// is wrapped does not fit it, the error wraps ErrWrongKey; any other one is taken for a provider that cannot be
 	// reached.
 	Unwrap(ctx context.Context, id string, wrapped []byte) (dataKey []byte, err error)
 }

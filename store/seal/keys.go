@@ -144,7 +144,7 @@ func KeysFromEnv(name string) (*Keys, error) {
 // GenerateKey returns a line for ParseKeys with a new key, and a name if that is not empty. It ends with a line feed.
 func GenerateKey(name string) (string, error) {
 	if strings.ContainsAny(name, ":#\r\n") {
-		return "", fmt.Errorf("a key can not be named %q: a name has no colon, no # and no line feed", name)
+		return "", fmt.Errorf("a key cannot be named %q: a name has no colon, no # and no line feed", name)
 	}
 	key := make([]byte, KeySize)
 	defer clear(key)

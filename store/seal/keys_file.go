@@ -22,7 +22,7 @@ type keyFile struct{ path string }
 
 func (f keyFile) read() (*Keys, error) {
 	if info, err := os.Stat(f.path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
-		// a directory can not be read, and says so
+		// a directory cannot be read, and says so
 		return nil, fmt.Errorf("read the keys: %s is no regular file: it is read again and again, so write them to one",
 			f.path)
 	}

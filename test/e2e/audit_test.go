@@ -32,8 +32,8 @@ func audited(t *testing.T, cfg *rest.Config, src source) func(*informer.Options)
 	}
 }
 
-// audit compares everything, and checks that this found exactly what it should and put it right. The stream has to come to the
-// server's state: bookmarks do so once a minute.
+// audit compares everything, and checks that this found exactly what it should and put it right. The stream has to come
+// to the server's state: bookmarks do so once a minute.
 func (s *subject) audit(t *testing.T, c *cluster, want ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -55,7 +55,8 @@ func (s *subject) audit(t *testing.T, c *cluster, want ...string) {
 		t.Error("after the audit:", problem)
 	}
 	st := s.Status()
-	if n := st.Reflector.Relists[reflector.ReasonAudit] + st.Reflector.Relists[reflector.ReasonDamaged]; n != 1 || len(st.Reflector.Relists) != 1 {
+	if n := st.Reflector.Relists[reflector.ReasonAudit] + st.Reflector.Relists[reflector.ReasonDamaged]; n != 1 ||
+		len(st.Reflector.Relists) != 1 {
 		t.Errorf("it was not repaired by one list: %v", st.Reflector.Relists)
 	}
 	incidents := 0
@@ -80,7 +81,8 @@ func (s *subject) kept(t *testing.T, c *cluster) {
 // Test 6a: records are gone from the file, and no read meets that.
 func TestAuditFindsHoles(t *testing.T) {
 	t.Parallel()
-	for name, residency := range map[string]store.Residency{"all": store.All, "bounded": store.Bounded(1 << 20), "none": store.None} {
+	for name, residency := range map[string]store.Residency{"all": store.All, "bounded": store.Bounded(1 << 20),
+		"none": store.None} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t, shared)
@@ -149,8 +151,9 @@ func punch(t *testing.T, path string, keys []string) {
 	}
 }
 
-// Test 6b: etcd is restored from a backup, and has overtaken the client. Everything that the guard would look up has been changed since, so
-// an event explains it. What was deleted and created in the lost part of history is found by the audit only.
+// Test 6b: etcd is restored from a backup, and has overtaken the client. Everything that the guard would look up has
+// been changed since, so an event explains it. What was deleted and created in the lost part of history is found by the
+// audit only.
 func TestAuditFindsARewoundCluster(t *testing.T) {
 	t.Parallel()
 	cp := ownControlPlane(t)

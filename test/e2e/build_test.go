@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// larderOnce builds the command, once for all tests: to link it takes a processor many seconds. What only a debugger needs is left out.
+// larderOnce builds the command, once for all tests: to link it takes a processor many seconds. What only a debugger
+// needs is left out.
 var larderOnce = sync.OnceValues(func() (path string, err error) {
 	path = filepath.Join(shared.Dir(), "bin", "larder")
 	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", path, "./cmd/larder")

@@ -51,7 +51,8 @@ type childReport struct {
 	Listed int
 	// Index is the number of objects that the namespace index found.
 	Index int
-	// DurableSynced: the durable handler has been told of everything; DurableBehind is how much of it the file does not know to be acknowledged.
+	// DurableSynced: the durable handler has been told of everything; DurableBehind is how much of it the file does not
+	// know to be acknowledged.
 	DurableSynced bool
 	DurableBehind int
 }
@@ -113,7 +114,8 @@ func (c childConfig) run(ctx context.Context) error {
 	for n := 0; ctx.Err() == nil; n++ {
 		st := i.Status()
 		r := childReport{
-			ResourceVersion: st.ResourceVersion, Objects: st.Objects, Synced: i.HasSynced(), Source: st.Source, Err: errOrEmpty(st.Err),
+			ResourceVersion: st.ResourceVersion, Objects: st.Objects, Synced: i.HasSynced(), Source: st.Source,
+			Err:        errOrEmpty(st.Err),
 			Persistent: st.Persistent, NotPersistent: st.NotPersistent,
 		}
 		if r.Listed, r.Index = last.Listed, last.Index; n%20 == 0 {
@@ -138,7 +140,9 @@ func (c childConfig) run(ctx context.Context) error {
 }
 
 // addDurable registers the durable handler, and returns what tells how it is.
-func (c childConfig) addDurable(ctx context.Context, s *store.Store, i *informer.Informer, id entry.Identity) (func() (synced bool, behind int), error) {
+func (c childConfig) addDurable(
+	ctx context.Context, s *store.Store, i *informer.Informer, id entry.Identity,
+) (func() (synced bool, behind int), error) {
 	if c.Durable == "" {
 		return func() (bool, int) { return false, 0 }, nil
 	}

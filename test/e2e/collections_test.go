@@ -132,7 +132,8 @@ func TestChangedSelectorDoesNotResume(t *testing.T) {
 		t.Errorf("lists: %v, want one", asked.lists)
 	}
 	agent = t.Name() + "/first again"
-	if _, left := f.run(t, typedSource(t, c.Config(agent), "pods", c.ns, "app=e2e", &corev1.Pod{})); len(left.objects) != 15 {
+	if _, left := f.run(t, typedSource(t, c.Config(agent), "pods", c.ns, "app=e2e",
+		&corev1.Pod{})); len(left.objects) != 15 {
 		t.Errorf("the first selector's collection holds %d objects, want 15", len(left.objects))
 	}
 	if asked := c.asked(t, agent, "pods"); len(asked.lists) > 0 {
@@ -281,11 +282,13 @@ func (c *cluster) createWidgets(t *testing.T, n int) dynamic.NamespaceableResour
 			"names": map[string]any{"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
 			"versions": []any{map[string]any{
 				"name": "v1", "served": true, "storage": true,
-				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object",
+					"x-kubernetes-preserve-unknown-fields": true}},
 			}},
 		},
 	}}
-	crds := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	crds := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
+		Resource: "customresourcedefinitions"})
 	if _, err := crds.Create(t.Context(), crd, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -108,7 +108,8 @@ func (c *cluster) surviveDamage(t *testing.T, raw []byte, quarantine bool) {
 	}
 }
 
-// repairLimit is far more than a repair takes: the list begins at once, in a quiet namespace too, and the goal is ten seconds.
+// repairLimit is far more than a repair takes: the list begins at once, in a quiet namespace too, and the goal is ten
+// seconds.
 const repairLimit = 30 * time.Second
 
 // damaged is a file that children are started on.

@@ -38,8 +38,8 @@ var deployed = map[string]schema.GroupVersionResource{
 	"ClusterRoleBinding": {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"},
 }
 
-// TestDaemonSet: the manifest is what a server takes, its configuration is one, and its service account may do what a sync with that
-// configuration does: everything is listed and watched, and no guard is off.
+// TestDaemonSet: the manifest is what a server takes, its configuration is one, and its service account may do what a
+// sync with that configuration does: everything is listed and watched, and no guard is off.
 func TestDaemonSet(t *testing.T) {
 	t.Parallel()
 	cp := ownControlPlane(t, "--authorization-mode=RBAC")
@@ -51,7 +51,8 @@ func TestDaemonSet(t *testing.T) {
 	text := ""
 	for _, u := range manifest(t, "daemonset.yaml") {
 		objects := client.Resource(deployed[u.GetKind()]).Namespace(u.GetNamespace())
-		if _, err := objects.Create(t.Context(), u, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}); err != nil {
+		if _, err := objects.Create(t.Context(), u,
+			metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}); err != nil {
 			t.Fatalf("%s %s: %v", u.GetKind(), u.GetName(), err)
 		}
 		if u.GetKind() == "DaemonSet" {
@@ -77,7 +78,8 @@ func TestDaemonSet(t *testing.T) {
 		t.Fatal(err)
 	}
 	larder := buildLarder(t, dir)
-	cmd := exec.Command(larder, "sync", "--config", sync, "--store", filepath.Join(dir, "s.db"), "--kubeconfig", accountKubeconfig(t, c, dir))
+	cmd := exec.Command(larder, "sync", "--config", sync, "--store", filepath.Join(dir, "s.db"), "--kubeconfig",
+		accountKubeconfig(t, c, dir))
 	cmd.Env = append(os.Environ(), "NODE_NAME=node-1")
 	p := startProgram(t, cmd, filepath.Join(dir, "log"), func([]byte) {})
 	wanted := parseAs(t, sync, "node-1")
@@ -92,7 +94,8 @@ func TestDaemonSet(t *testing.T) {
 	p.terminate(t)
 }
 
-// checkPod: the pods come to every node, whatever its taints, and the directory on it is theirs with all that is in it, whoever wrote that.
+// checkPod: the pods come to every node, whatever its taints, and the directory on it is theirs with all that is in it,
+// whoever wrote that.
 func checkPod(t *testing.T, u *unstructured.Unstructured) {
 	t.Helper()
 	var ds appsv1.DaemonSet
@@ -102,13 +105,15 @@ func checkPod(t *testing.T, u *unstructured.Unstructured) {
 	pod := ds.Spec.Template.Spec
 	for _, effect := range []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute} {
 		taint := &corev1.Taint{Key: "node-role.kubernetes.io/edge", Value: "x", Effect: effect}
-		if !slices.ContainsFunc(pod.Tolerations, func(o corev1.Toleration) bool { return o.ToleratesTaint(klog.Background(), taint, false) }) {
+		if !slices.ContainsFunc(pod.Tolerations,
+			func(o corev1.Toleration) bool { return o.ToleratesTaint(klog.Background(), taint, false) }) {
 			t.Errorf("the pods do not tolerate %s", taint.ToString())
 		}
 	}
 	owner := fmt.Sprintf("%d:%d", *pod.SecurityContext.RunAsUser, *pod.SecurityContext.RunAsGroup)
 	store := pod.InitContainers[0].VolumeMounts[0].MountPath
-	if got, want := pod.InitContainers[0].Command, []string{"/usr/local/bin/larder", "chown", owner, store}; !slices.Equal(got, want) {
+	if got, want := pod.InitContainers[0].Command,
+		[]string{"/usr/local/bin/larder", "chown", owner, store}; !slices.Equal(got, want) {
 		t.Errorf("the init container runs %q, want %q", got, want)
 	}
 }
@@ -170,7 +175,8 @@ func manifest(t *testing.T, name string) (all []*unstructured.Unstructured) {
 // accountKubeconfig writes a kubeconfig with a token of the service account. It has the rights of that, and no more.
 func accountKubeconfig(t *testing.T, c *cluster, dir string) string {
 	t.Helper()
-	request, err := c.client.CoreV1().ServiceAccounts("larder").CreateToken(t.Context(), "larder", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	request, err := c.client.CoreV1().ServiceAccounts("larder").CreateToken(t.Context(), "larder",
+		&authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

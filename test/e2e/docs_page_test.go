@@ -20,8 +20,8 @@ type step struct {
 }
 
 // parsePage returns the steps of a page in Markdown. In its console blocks they are "$ command", "> what continues it",
-// output, and "^C" to end it; in its sh blocks each line that calls larder. A comment of HTML, which readers do not see, is
-// an error.
+// output, and "^C" to end it; in its sh blocks each line that calls larder. A comment of HTML, which readers do not
+// see, is an error.
 func parsePage(text string) ([]step, error) {
 	var steps []step
 	lines := strings.Split(text, "\n")
@@ -132,7 +132,8 @@ func gist(line string) string {
 // elided is the line of a page that stands for any number of lines.
 const elided = "…"
 
-// shows returns what of the page's output is not in what was printed, and empty if all of it is. The page may elide lines.
+// shows returns what of the page's output is not in what was printed, and empty if all of it is. The page may elide
+// lines.
 func shows(page, printed []string) string {
 	at := 0
 	free := false // whether lines may be passed over
@@ -159,7 +160,8 @@ func shows(page, printed []string) string {
 	return ""
 }
 
-// update returns the page with what the steps have printed in the place of what it shows; where it elides lines it is left alone.
+// update returns the page with what the steps have printed in the place of what it shows; where it elides lines it is
+// left alone.
 func update(text string, steps []step, printed [][]string) string {
 	lines := strings.Split(text, "\n")
 	for i := len(steps) - 1; i >= 0; i-- {

@@ -23,7 +23,8 @@ import (
 var updateDocs = flag.Bool("docs.update", false, "write what the commands of the pages print into them")
 
 // pages are those whose every command is run, each on a playground of its own, as somebody does who reads one of them.
-var pages = []string{"README.md", "docs/command-line.md", "docs/edge-agent.md", "docs/large-cluster.md", "docs/offline-analyst.md"}
+var pages = []string{"README.md", "docs/command-line.md", "docs/edge-agent.md", "docs/large-cluster.md",
+	"docs/offline-analyst.md"}
 
 // TestDocs types what a reader of the README and of the walkthroughs sees, each page in an empty directory, on what
 // make playground runs, and compares what is printed with what the pages show, but for figures, ages and ids.
@@ -99,7 +100,8 @@ func newShell(t *testing.T, cp *controlplane.ControlPlane, path ...string) *shel
 	writeKubeconfig(t, cp, kubeconfig)
 	s.cmd = exec.Command("bash", "--norc", "-m")
 	s.cmd.Dir = s.dir
-	s.cmd.Env = append(os.Environ(), "PATH="+strings.Join(append(path, os.Getenv("PATH")), ":"), "KUBECONFIG="+kubeconfig, "HOME="+s.dir, "LC_ALL=C.UTF-8")
+	s.cmd.Env = append(os.Environ(), "PATH="+strings.Join(append(path, os.Getenv("PATH")), ":"), "KUBECONFIG="+kubeconfig,
+		"HOME="+s.dir, "LC_ALL=C.UTF-8")
 	out, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -125,14 +127,16 @@ func newShell(t *testing.T, cp *controlplane.ControlPlane, path ...string) *shel
 	return s
 }
 
-// inTheClone makes a command work as if the shell were in the clone of the repository, with the build cache of this user.
+// inTheClone makes a command work as if the shell were in the clone of the repository, with the build cache of this
+// user.
 func (s *shell) inTheClone(command string) {
 	s.t.Helper()
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.do("", step{command: fmt.Sprintf("%s() (cd '%s' && HOME='%s' command %[1]s \"$@\")", command, root, os.Getenv("HOME"))}, false)
+	s.do("", step{command: fmt.Sprintf("%s() (cd '%s' && HOME='%s' command %[1]s \"$@\")", command, root,
+		os.Getenv("HOME"))}, false)
 }
 
 func writeKubeconfig(t *testing.T, cp *controlplane.ControlPlane, path string) {

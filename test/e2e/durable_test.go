@@ -59,8 +59,8 @@ func (l *durableLog) all() (lines []string, resets int, last time.Time) {
 	return lines, l.resets, l.last
 }
 
-// durable is one life of an informer with a durable handler, until the handler has synced. It returns what the handler was told, and how long
-// that took from the start.
+// durable is one life of an informer with a durable handler, until the handler has synced. It returns what the handler
+// was told, and how long that took from the start.
 func (f *file) durable(t *testing.T, src source) (lines []string, resets int, took time.Duration) {
 	t.Helper()
 	f.open(t)
@@ -93,8 +93,8 @@ func (f *file) durable(t *testing.T, src source) (lines []string, resets int, to
 	return lines, resets, last.Sub(begun)
 }
 
-// Issue 5, test 1: after a restart a durable handler is told of what has changed while it was down, deletes and re-creations too, and of nothing
-// else, however many objects there are.
+// Issue 5, test 1: after a restart a durable handler is told of what has changed while it was down, deletes and
+// re-creations too, and of nothing else, however many objects there are.
 func TestDurableHandler(t *testing.T) {
 	t.Parallel()
 	sizes := []int{1000, 10_000}
@@ -128,7 +128,8 @@ func testDurableHandler(t *testing.T, n int) {
 	}
 }
 
-// changeWhileDown changes 37 objects, deletes 5 and creates 3 anew that it has deleted, and returns what a handler has to be told.
+// changeWhileDown changes 37 objects, deletes 5 and creates 3 anew that it has deleted, and returns what a handler has
+// to be told.
 func (c *cluster) changeWhileDown(t *testing.T) (told []string) {
 	t.Helper()
 	changed, gone, again := names("cm", 100, 137), names("cm", 200, 205), names("cm", 300, 303)
@@ -218,7 +219,8 @@ func linesOf(t *testing.T, path string) (lines []string) {
 	return lines
 }
 
-// Issue 5, test 1: a process that is killed between the delivery of a change and its acknowledgement is told again; after acknowledgement and commit it is not.
+// Issue 5, test 1: a process that is killed between the delivery of a change and its acknowledgement is told again;
+// after acknowledgement and commit it is not.
 func TestDurableHandlerKilled(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, shared)

@@ -68,8 +68,8 @@ func buildExamples(t *testing.T) string {
 	return dir
 }
 
-// verify runs the example, kills it, runs it again, and compares what it tells, what the server was asked, what became of
-// the cluster and what is on disk with what ought to be.
+// verify runs the example, kills it, runs it again, and compares what it tells, what the server was asked, what became
+// of the cluster and what is on disk with what ought to be.
 func (e *example) verify(t *testing.T) {
 	e.dir = t.TempDir()
 	cold := e.start(t, "cold")
@@ -100,7 +100,8 @@ func (e *example) verify(t *testing.T) {
 	}
 }
 
-// onlyResumed checks that a run has listed nothing, has watched from a resourceVersion, and has asked about its own namespaces only.
+// onlyResumed checks that a run has listed nothing, has watched from a resourceVersion, and has asked about its own
+// namespaces only.
 func (e *example) onlyResumed(t *testing.T, agent string) {
 	t.Helper()
 	for _, gvr := range e.watched {
@@ -275,7 +276,8 @@ func (want readable) toldGone(before readable, lines []exampleLine) string {
 	return ""
 }
 
-// neverStale checks that nothing older was read than what there was when the program started, and nothing that was gone.
+// neverStale checks that nothing older was read than what there was when the program started, and nothing that was
+// gone.
 func (want readable) neverStale(t *testing.T, lines []exampleLine) {
 	t.Helper()
 	for _, l := range lines {

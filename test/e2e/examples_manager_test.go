@@ -12,7 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// planted values of the manager's Secrets: in their data, where kubectl apply would repeat them, and in an annotation that stays.
+// planted values of the manager's Secrets: in their data, where kubectl apply would repeat them, and in an annotation
+// that stays.
 const (
 	plantedData        = "planted-data-51c2"
 	plantedLastApplied = "planted-last-applied-9d0e"
@@ -50,7 +51,8 @@ func managerExample(t *testing.T, e *example) {
 			e.createMarkedSecret(t, ns, "comes")
 			e.createDeployment(t, ns, "new", "comes", "changes")
 			e.patch(t, secrets, ns, "changes", `{"stringData":{"more":"`+plantedData+`"}}`)
-			e.patch(t, deployments, ns, "one", `{"spec":{"template":{"spec":{"volumes":[{"name":"v","secret":{"secretName":"comes"}}]}}}}`)
+			e.patch(t, deployments, ns, "one",
+				`{"spec":{"template":{"spec":{"volumes":[{"name":"v","secret":{"secretName":"comes"}}]}}}}`)
 			e.delete(t, secrets, ns, "goes")
 			e.delete(t, deployments, ns, "doomed")
 		}
@@ -122,7 +124,8 @@ func (e *example) onlyMetadata(t *testing.T, third string) {
 	if f.bytesOnDisk(t, plantedNote) == 0 {
 		t.Error("the Secrets' annotations were to be persisted and are not in the file: the search finds nothing")
 	}
-	for _, text := range []string{plantedData, base64.StdEncoding.EncodeToString([]byte(plantedData)), plantedLastApplied, third} {
+	for _, text := range []string{plantedData, base64.StdEncoding.EncodeToString([]byte(plantedData)), plantedLastApplied,
+		third} {
 		if n := f.bytesOnDisk(t, text); n > 0 {
 			t.Errorf("%q is in the file %d times", text, n)
 		}

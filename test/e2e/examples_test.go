@@ -17,15 +17,16 @@ import (
 )
 
 var (
-	deployments    = appsv1.SchemeGroupVersion.WithResource("deployments")
-	configMaps     = corev1.SchemeGroupVersion.WithResource("configmaps")
-	secrets        = corev1.SchemeGroupVersion.WithResource("secrets")
-	crds           = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	deployments = appsv1.SchemeGroupVersion.WithResource("deployments")
+	configMaps  = corev1.SchemeGroupVersion.WithResource("configmaps")
+	secrets     = corev1.SchemeGroupVersion.WithResource("secrets")
+	crds        = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
+		Resource: "customresourcedefinitions"}
 	exampleWidgets = schema.GroupVersionResource{Group: "example.larder.dev", Version: "v1", Resource: "widgets"}
 )
 
-// Each program of examples/ is killed and restarted; meanwhile objects of every kind that it watches are created, changed
-// and deleted. The server is of its own, as the shared one has no watch cache for ConfigMaps.
+// Each program of examples/ is killed and restarted; meanwhile objects of every kind that it watches are created,
+// changed and deleted. The server is of its own, as the shared one has no watch cache for ConfigMaps.
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	cp := ownControlPlane(t)
@@ -126,7 +127,8 @@ func (e *example) createWidget(t *testing.T, name string) {
 		"metadata": map[string]any{"name": name}, "spec": map[string]any{"width": int64(2), "height": int64(3)},
 	}}
 	eventually(t, "the CRD", func() string {
-		if _, err := e.dynamic(t).Resource(exampleWidgets).Namespace(e.ns).Create(t.Context(), w, metav1.CreateOptions{}); err != nil {
+		if _, err := e.dynamic(t).Resource(exampleWidgets).Namespace(e.ns).Create(t.Context(),
+			w, metav1.CreateOptions{}); err != nil {
 			return err.Error()
 		}
 		return ""
@@ -163,7 +165,7 @@ func (c *cluster) createConfigMap(t *testing.T, name string) {
 	}
 }
 
-// configMap returns the data of a ConfigMap; none if it can not be read.
+// configMap returns the data of a ConfigMap; none if it cannot be read.
 func (c *cluster) configMap(t *testing.T, ns, name string) map[string]string {
 	t.Helper()
 	found, err := c.client.CoreV1().ConfigMaps(ns).Get(t.Context(), name, metav1.GetOptions{})
@@ -185,7 +187,8 @@ func (c *cluster) dynamic(t *testing.T) dynamic.Interface {
 func (c *cluster) patch(t *testing.T, gvr schema.GroupVersionResource, ns, name, patch string, subresources ...string) {
 	t.Helper()
 	r := c.dynamic(t).Resource(gvr).Namespace(ns)
-	if _, err := r.Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, subresources...); err != nil {
+	if _, err := r.Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{},
+		subresources...); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -40,7 +40,10 @@ func TestFullDisk(t *testing.T) {
 	})
 	c.mark(t)
 	p.signal(t, syscall.SIGUSR2)
-	p.waitFor(t, "catching up", func(r childReport) bool { return r.Err == "" && r.Objects == len(want) && r.Listed == len(want) })
+	p.waitFor(t, "catching up", func(r childReport) bool {
+		return r.Err == "" && r.Objects == len(want) &&
+			r.Listed == len(want)
+	})
 	p.terminate(t)
 	if problem := want.diff(f.read(t, src.identity, src.example).objects); problem != "" {
 		t.Error("on disk:", problem)

@@ -73,7 +73,8 @@ func (g *gate) holdListAfter(n int) (reached <-chan struct{}) {
 // hold decides about one request. Probes, look-ups of one object and comparisons by metadata always pass.
 func (g *gate) hold(r *http.Request) bool {
 	q := r.URL.Query()
-	if !strings.HasSuffix(r.URL.Path, "/"+g.resource) || q.Get("watch") != "" || q.Get("limit") == "1" || q.Get("timeoutSeconds") != "" ||
+	if !strings.HasSuffix(r.URL.Path, "/"+g.resource) || q.Get("watch") != "" || q.Get("limit") == "1" ||
+		q.Get("timeoutSeconds") != "" ||
 		strings.Contains(q.Get("fieldSelector"), "metadata.name=") {
 		return false
 	}

@@ -39,7 +39,8 @@ func TestSIGKILLLeavesAPrefix(t *testing.T) {
 
 	advanced, lastRV := 0, ""
 	for n := range kills {
-		p := startChild(t, c.Config(t.Name()), childConfig{Store: f.path, Namespace: c.ns, PageSize: 20, CommitInterval: intervals[n%len(intervals)]})
+		p := startChild(t, c.Config(t.Name()), childConfig{Store: f.path, Namespace: c.ns, PageSize: 20,
+			CommitInterval: intervals[n%len(intervals)]})
 		if n%2 == 0 { // in the stream; the others are anywhere: opening, first list, resuming
 			p.waitFor(t, "the first object", func(r childReport) bool { return r.Synced })
 		}
@@ -71,7 +72,8 @@ func TestSIGKILLLeavesAPrefix(t *testing.T) {
 	}
 }
 
-// onlyNames fails if there is a file in the store's directory that is neither a log nor the store's name with one of the endings: one that was moved aside, or left.
+// onlyNames fails if there is a file in the store's directory that is neither a log nor the store's name with one of
+// the endings: one that was moved aside, or left.
 func (f *file) onlyNames(t *testing.T, endings ...string) {
 	t.Helper()
 	dir, base := filepath.Split(f.path)

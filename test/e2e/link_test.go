@@ -30,11 +30,13 @@ var badMinute = []condition{
 // linkRun is what happens on the link.
 type linkRun struct {
 	script []condition
-	// restartBefore are the steps before which the API server is restarted: its history is lost, so the list that follows comes over that link.
+	// restartBefore are the steps before which the API server is restarted: its history is lost, so the list that follows
+	// comes over that link.
 	restartBefore map[int]bool
 }
 
-// badTenMinutes are five times badMinute, in any order and with everything twice as long, with two restarts of the API server, each before a time of 56 kbit/s.
+// badTenMinutes are five times badMinute, in any order and with everything twice as long, with two restarts of the API
+// server, each before a time of 56 kbit/s.
 func badTenMinutes(random *rand.Rand) linkRun {
 	r := linkRun{restartBefore: map[int]bool{}}
 	for lap := range 5 {
@@ -52,8 +54,9 @@ func badTenMinutes(random *rand.Rand) linkRun {
 	return r
 }
 
-// TestLink: an informer beside one of client-go's, each on a link of its own that does the same, while pods change all the time. In the end both hold what the
-// server has; Larder has told each event once and, as long as the server keeps its history, listed nothing. LARDER_SOAK=1 does it for ten minutes. (issue 5)
+// TestLink: an informer beside one of client-go's, each on a link of its own that does the same, while pods change all
+// the time. In the end both hold what the server has; Larder has told each event once and, as long as the server keeps
+// its history, listed nothing. LARDER_SOAK=1 does it for ten minutes. (issue 5)
 func TestLink(t *testing.T) {
 	t.Parallel()
 	random := newRandom(t)
@@ -132,15 +135,17 @@ func (r *linkRun) do(t *testing.T, c *cluster, links ...*thinLink) {
 func (r *linkRun) judge(t *testing.T, s *subject, ours, theirs *linked) {
 	t.Helper()
 	st := s.Status().Reflector
-	t.Logf("Larder: %d watches, %d resumes, relists %v; the API server was restarted %d times", st.Watches, st.Resumes, st.Relists, len(r.restartBefore))
+	t.Logf("Larder: %d watches, %d resumes, relists %v; the API server was restarted %d times", st.Watches, st.Resumes,
+		st.Relists, len(r.restartBefore))
 	// A server keeps the history of some 75 s, and in ten minutes of this a client can be further behind.
 	for reason, n := range st.Relists {
 		if reason != reflector.ReasonExpired {
 			t.Errorf("%d relists for %s", n, reason)
 		}
 	}
-	// With so few pods what a resume looks up weighs as much as a list, and who receives less is chance: of two runs of ten minutes Larder had 0.92 and 1.05 of
-	// client-go's bytes. The bound is for lists, or bodies, that come again and again.
+	// With so few pods what a resume looks up weighs as much as a list, and who receives less is chance: of two runs of
+	// ten minutes Larder had 0.92 and 1.05 of client-go's bytes. The bound is for lists, or bodies, that come again and
+	// again.
 	ratio := float64(ours.bytes()) / float64(theirs.bytes())
 	t.Logf("Larder received %.2f of what client-go did", ratio)
 	if soak && ratio > 1.5 {
@@ -176,7 +181,8 @@ func (l *linked) report(t *testing.T, c *cluster) {
 			whole++
 		}
 	}
-	t.Logf("%-20s %4d kB, %d whole lists, %d watches, %d single objects", l.agent, l.bytes()/1000, whole, len(asked.watches), asked.probes+asked.lookups)
+	t.Logf("%-20s %4d kB, %d whole lists, %d watches, %d single objects", l.agent, l.bytes()/1000, whole,
+		len(asked.watches), asked.probes+asked.lookups)
 }
 
 // plain is an informer of client-go's.

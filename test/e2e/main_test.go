@@ -88,8 +88,8 @@ func runAll(m *testing.M) (code int, err error) {
 	return code, os.RemoveAll(dir)
 }
 
-// serverEnv has the servers collect their garbage less often: it is a fifth of the processor's time that they take. The long runs, in which they
-// have 100,000 objects, leave that to them.
+// serverEnv has the servers collect their garbage less often: it is a fifth of the processor's time that they take. The
+// long runs, in which they have 100,000 objects, leave that to them.
 func serverEnv() []string {
 	if soak {
 		return nil
@@ -109,8 +109,8 @@ func noticeDeadConnectionsSoon() error {
 	return os.Setenv("HTTP2_PING_TIMEOUT_SECONDS", "1")
 }
 
-// leftBehind returns an error if a goroutine of Larder's is still running, and not about to end. goleak would also see the connections
-// that client-go keeps open between tests.
+// leftBehind returns an error if a goroutine of Larder's is still running, and not about to end. goleak would also see
+// the connections that client-go keeps open between tests.
 func leftBehind() (err error) {
 	for range 100 {
 		if err = stillRunning(); err == nil {

@@ -22,8 +22,8 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// quietKinds are the resources of the quiet collections, one of each in every namespace. All have a watch cache: without one no bookmark ends the drain of
-// a restart, which then takes four times as long.
+// quietKinds are the resources of the quiet collections, one of each in every namespace. All have a watch cache:
+// without one no bookmark ends the drain of a restart, which then takes four times as long.
 var quietKinds = []struct {
 	resource string
 	list     runtime.Object
@@ -68,18 +68,21 @@ func newCrowd(t *testing.T, c *cluster, r manyRun) *crowd {
 	w := &crowd{cluster: c, file: newFile(t), id: informer.KubeSystemUID(c.client.CoreV1().RESTClient())}
 	inParallel(t, names("busy", 0, r.pods), func(ctx context.Context, name string) error {
 		p := pod(c.ns, name)
-		p.Annotations = map[string]string{"padding": strings.Repeat("x", 4<<10)} // else the file would not be larger than an empty one
+		// else the file would not be larger than an empty one
+		p.Annotations = map[string]string{"padding": strings.Repeat("x", 4<<10)}
 		return w.create(ctx, "pods", c.ns, name, p)
 	})
 	w.busy = &member{name: "pods in " + c.ns, source: source{
-		example: &corev1.Pod{}, identity: entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods"), Namespace: c.ns},
+		example: &corev1.Pod{}, identity: entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods"),
+			Namespace: c.ns},
 	}}
 	spaces := make([]string, r.namespaces)
 	for n := range spaces {
 		spaces[n] = fmt.Sprintf("%s-%03d", c.ns, n)
 	}
 	inParallel(t, spaces, func(ctx context.Context, ns string) error {
-		_, err := c.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, metav1.CreateOptions{})
+		_, err := c.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}},
+			metav1.CreateOptions{})
 		if err != nil {
 			return err
 		}
@@ -95,7 +98,8 @@ func newCrowd(t *testing.T, c *cluster, r manyRun) *crowd {
 	for _, ns := range spaces {
 		for _, kind := range quietKinds {
 			id := entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource(kind.resource), Namespace: ns}
-			w.quiet = append(w.quiet, &member{name: kind.resource + " in " + ns, source: source{example: kind.object(), identity: id}})
+			w.quiet = append(w.quiet, &member{name: kind.resource + " in " + ns,
+				source: source{example: kind.object(), identity: id}})
 		}
 	}
 	return w
@@ -110,7 +114,8 @@ func (w *crowd) create(ctx context.Context, resource, ns, name string, obj runti
 	return w.client.CoreV1().RESTClient().Post().Namespace(ns).Resource(resource).Body(obj).Do(ctx).Error()
 }
 
-// touch changes the first object of each of the quiet collections, waits until its handler has heard of that, and returns how long it took.
+// touch changes the first object of each of the quiet collections, waits until its handler has heard of that, and
+// returns how long it took.
 func (w *crowd) touch(t *testing.T, quiet []*member, value string) delays {
 	t.Helper()
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"touched":%q}}}`, value)
@@ -123,7 +128,8 @@ func (w *crowd) touch(t *testing.T, quiet []*member, value string) delays {
 	inParallel(t, all, func(ctx context.Context, name string) error {
 		m := byName[name]
 		obj := m.example.DeepCopyObject()
-		err := w.client.CoreV1().RESTClient().Patch(types.MergePatchType).Namespace(m.identity.Namespace).Resource(m.identity.Resource).
+		err := w.client.CoreV1().RESTClient().Patch(types.MergePatchType).Namespace(m.identity.Namespace).Resource(
+			m.identity.Resource).
 			Name("quiet-00000").Body(patch).Do(ctx).Into(obj)
 		if err != nil {
 			return err
@@ -165,7 +171,8 @@ func (w *crowd) keepBusy(t *testing.T, pods int) (stop func()) {
 
 func (w *crowd) changeBusy(ctx context.Context, pod int) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"n":"%d"}}}`, w.writes.Add(1))
-	_, err := w.client.CoreV1().Pods(w.ns).Patch(ctx, fmt.Sprintf("busy-%05d", pod), types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err := w.client.CoreV1().Pods(w.ns).Patch(ctx, fmt.Sprintf("busy-%05d", pod), types.MergePatchType, patch,
+		metav1.PatchOptions{})
 	return err
 }
 
@@ -302,7 +309,8 @@ func (w *crowd) reach(t *testing.T, cfg *rest.Config) {
 func (w *crowd) annotate(t *testing.T, pod, key string) {
 	t.Helper()
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"x"}}}`, key)
-	if _, err := w.client.CoreV1().Pods(w.ns).Patch(t.Context(), pod, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+	if _, err := w.client.CoreV1().Pods(w.ns).Patch(t.Context(), pod, types.MergePatchType, patch,
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }

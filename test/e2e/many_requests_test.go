@@ -8,11 +8,12 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// traffic counts the requests of a client that are under way, and the most that there were. A list is under way until its last byte has come, every
-// other request until it is answered.
+// traffic counts the requests of a client that are under way, and the most that there were. A list is under way until
+// its last byte has come, every other request until it is answered.
 type traffic struct {
 	mu sync.Mutex
-	// asking are those that have no answer yet, lists those that have not come; with the most that there were of each; guarded by mu.
+	// asking are those that have no answer yet, lists those that have not come; with the most that there were of each;
+	// guarded by mu.
 	asking, lists, maxAsking, maxLists int
 	total                              int // guarded by mu
 }

@@ -31,9 +31,10 @@ const (
 	listPlaces    = 2
 )
 
-// TestManyInformers: hundreds of collections in one file, in one process. Informers come and go while one kind is busy; the quiet ones are heard all the same, even while
-// the busy one does not get on at all. A restart of all of them lists nothing, and neither it nor the first start is a burst for the server. What is removed leaves
-// nothing behind, and what comes next has its place in the file.
+// TestManyInformers: hundreds of collections in one file, in one process. Informers come and go while one kind is busy;
+// the quiet ones are heard all the same, even while the busy one does not get on at all. A restart of all of them lists
+// nothing, and neither it nor the first start is a burst for the server. What is removed leaves nothing behind, and
+// what comes next has its place in the file.
 func TestManyInformers(t *testing.T) {
 	run, cp := shortMany, shared
 	if soak {
@@ -46,7 +47,8 @@ func TestManyInformers(t *testing.T) {
 	begun := time.Now()
 	lap := func(what string) {
 		total, asking, lists := n.sinceReset()
-		t.Logf("%s: %v, %d requests, at most %d unanswered and %d lists at a time", what, time.Since(begun).Round(10*time.Millisecond), total, asking, lists)
+		t.Logf("%s: %v, %d requests, at most %d unanswered and %d lists at a time", what,
+			time.Since(begun).Round(10*time.Millisecond), total, asking, lists)
 		if asking > connectPlaces+listPlaces || lists > listPlaces {
 			t.Errorf("%s: %d requests at a time, %d lists: a burst", what, asking, lists)
 		}
@@ -83,7 +85,8 @@ func TestManyInformers(t *testing.T) {
 	w.left(t, goroutines, heap)
 }
 
-// comeAndGo removes and adds informers, some with what they stored, while busy pods are changed as fast as the server lets.
+// comeAndGo removes and adds informers, some with what they stored, while busy pods are changed as fast as the server
+// lets.
 func (w *crowd) comeAndGo(t *testing.T, run manyRun) {
 	t.Helper()
 	stop := w.keepBusy(t, run.pods)
@@ -208,14 +211,16 @@ func (w *crowd) reuse(t *testing.T) {
 	}
 }
 
-// left: nothing is, of what the informers needed; and no more of the heap than before, if that is known. It returns how much there is.
+// left: nothing is, of what the informers needed; and no more of the heap than before, if that is known. It returns how
+// much there is.
 func (w *crowd) left(t *testing.T, goroutines int, before int64) (heap int64) {
 	t.Helper()
 	if err := leftBehind(); err != nil {
 		t.Error(err)
 	}
 	heap = steadyHeap()
-	t.Logf("nothing runs: %d goroutines, %d at the beginning; %d KiB of live heap, %d before", runtime.NumGoroutine(), goroutines, heap>>10, before>>10)
+	t.Logf("nothing runs: %d goroutines, %d at the beginning; %d KiB of live heap, %d before", runtime.NumGoroutine(),
+		goroutines, heap>>10, before>>10)
 	if more := runtime.NumGoroutine() - goroutines; more > manyGoroutines {
 		t.Errorf("%d goroutines more than at the beginning", more)
 	}

@@ -20,11 +20,12 @@ func largeConfigMap(random *rand.Rand, name string) *corev1.ConfigMap {
 	for i := range body {
 		body[i] = byte(random.UintN(256))
 	}
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"body": base64.StdEncoding.EncodeToString(body)}}
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name},
+		Data: map[string]string{"body": base64.StdEncoding.EncodeToString(body)}}
 }
 
-// TestRelistByMetadata: of 40 ConfigMaps of 100 kB two change while the history is lost, one is deleted and one is new. The list that follows brings
-// those and no others, and nothing is lost. (issue 5)
+// TestRelistByMetadata: of 40 ConfigMaps of 100 kB two change while the history is lost, one is deleted and one is new.
+// The list that follows brings those and no others, and nothing is lost. (issue 5)
 func TestRelistByMetadata(t *testing.T) {
 	c := newCluster(t, shared)
 	random := newRandom(t)

@@ -7,8 +7,9 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// A controller-runtime manager and a typed controller start without an API server, and reconcile what is stored. When the server is in reach, they do
-// what is due, without a list if it still has the history since, and else with one that is asked for page by page.
+// A controller-runtime manager and a typed controller start without an API server, and reconcile what is stored. When
+// the server is in reach, they do what is due, without a list if it still has the history since, and else with one that
+// is asked for page by page.
 func TestOfflineStart(t *testing.T) {
 	t.Parallel()
 	cp := ownControlPlane(t)
@@ -16,7 +17,7 @@ func TestOfflineStart(t *testing.T) {
 	for _, x := range []struct {
 		program string
 		prepare func(*testing.T, *example)
-		away    mode // how the server can not be reached while it keeps its history
+		away    mode // how the server cannot be reached while it keeps its history
 	}{{"typed", typedExample, refusing}, {"manager", managerExample, hanging}} {
 		for _, kept := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, history kept %t", x.program, kept), func(t *testing.T) {
@@ -28,8 +29,8 @@ func TestOfflineStart(t *testing.T) {
 	}
 }
 
-// verifyOffline runs the example, ends it, and starts it again out of reach of the server, which has changed meanwhile and, unless its history is
-// kept, is restarted before it comes back.
+// verifyOffline runs the example, ends it, and starts it again out of reach of the server, which has changed meanwhile
+// and, unless its history is kept, is restarted before it comes back.
 func (e *example) verifyOffline(t *testing.T, kept bool, away mode) {
 	e.dir = t.TempDir()
 	online := e.start(t, "online")
@@ -107,7 +108,8 @@ func (r *exampleRun) onlyStored(t *testing.T, stored readable) {
 	}
 }
 
-// listedOnce checks that a run has listed each collection once, page by page and without the server's cache, and watched from there.
+// listedOnce checks that a run has listed each collection once, page by page and without the server's cache, and
+// watched from there.
 func (e *example) listedOnce(t *testing.T, agent string) {
 	t.Helper()
 	for _, gvr := range e.watched {

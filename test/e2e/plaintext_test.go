@@ -20,8 +20,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestNoPlainText: what is planted in Secrets is in no file that the command makes when it has a key: store, snapshot, temporary files, what it prints, and what it logs at its most talkative; neither
-// as it is nor in base64 or hex, not while it runs and not afterwards. Without a key, where it was asked to store Secrets, it is found.
+// TestNoPlainText: what is planted in Secrets is in no file that the command makes when it has a key: store, snapshot,
+// temporary files, what it prints, and what it logs at its most talkative; neither as it is nor in base64 or hex, not
+// while it runs and not afterwards. Without a key, where it was asked to store Secrets, it is found.
 func TestNoPlainText(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, shared)
@@ -54,7 +55,8 @@ func TestNoPlainText(t *testing.T) {
 	if err := os.WriteFile(identity, []byte(id.String()+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	hot, cold, node := filepath.Join(p.dir, "hot.larder"), filepath.Join(p.dir, "cold.larder"), filepath.Join(p.dir, "node.db")
+	hot, cold, node := filepath.Join(p.dir, "hot.larder"), filepath.Join(p.dir, "cold.larder"),
+		filepath.Join(p.dir, "node.db")
 	recipient := id.Recipient().String()
 	p.run(t, "snapshot", "save", hot, "--from", db, "--recipient", recipient)
 	p.run(t, "compact", "--rekey", "--store", db)
@@ -65,7 +67,8 @@ func TestNoPlainText(t *testing.T) {
 	p.run(t, "compact", "--rekey", "--store", node, "--key-file", p.key(t, "c", "b"))
 	p.run(t, "compact", "--store", node, "--key-file", p.key(t, "c"))
 	p.run(t, "check", "--from", node, "--key-file", p.key(t, "c"))
-	for _, from := range [][]string{{node, "--key-file", p.key(t, "c")}, {hot, "--identity", identity}} { // it is there for who has the key
+	for _, from := range [][]string{{node, "--key-file", p.key(t, "c")}, {hot, "--identity", identity}} {
+		// it is there for who has the key
 		out, err := p.command(t, append([]string{"get", "secrets", "-A", "-o", "yaml", "--from"}, from...)...).Output()
 		if err != nil || p.count(out) == 0 {
 			t.Errorf("%s does not give it to who has the key: %v", from[0], err)
@@ -98,7 +101,8 @@ func newPlainText(t *testing.T, c *cluster) *plainText {
 	}
 	p := &plainText{cluster: c, dir: t.TempDir(), keys: t.TempDir(), marker: "m" + hex.EncodeToString(raw)}
 	p.larder, p.kubeconfig = buildLarder(t, t.TempDir()), c.kubeconfig(t, t.Name(), p.keys)
-	p.forms = map[string][]byte{"as it is": []byte(p.marker), "in hex": []byte(hex.EncodeToString([]byte(p.marker))), "in HEX": []byte(strings.ToUpper(hex.EncodeToString([]byte(p.marker))))}
+	p.forms = map[string][]byte{"as it is": []byte(p.marker), "in hex": []byte(hex.EncodeToString([]byte(p.marker))),
+		"in HEX": []byte(strings.ToUpper(hex.EncodeToString([]byte(p.marker))))}
 	for skip := range 3 { // what stands before it moves it by 0, 1 or 2 bytes
 		text := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", skip) + p.marker))
 		p.forms[fmt.Sprint("in base64, ", skip)] = []byte(text[4 : len(text)-4])
@@ -116,9 +120,11 @@ func (p *plainText) plant(t *testing.T, names ...string) {
 		s := &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{
 				Name: name, Labels: map[string]string{"label": p.marker},
-				Annotations: map[string]string{corev1.LastAppliedConfigAnnotation: fmt.Sprintf(`{"kind":"Secret","stringData":{"password":%q}}`, p.marker)},
+				Annotations: map[string]string{corev1.LastAppliedConfigAnnotation: fmt.Sprintf(
+					`{"kind":"Secret","stringData":{"password":%q}}`, p.marker)},
 			},
-			Data:       map[string][]byte{"data": []byte(p.marker), "shifted": []byte("x" + p.marker), "again": []byte("xx" + p.marker)},
+			Data: map[string][]byte{"data": []byte(p.marker), "shifted": []byte("x" + p.marker),
+				"again": []byte("xx" + p.marker)},
 			StringData: map[string]string{"password": p.marker},
 		}
 		if _, err := p.client.CoreV1().Secrets(p.ns).Create(t.Context(), s, metav1.CreateOptions{}); err != nil {
@@ -130,7 +136,8 @@ func (p *plainText) plant(t *testing.T, names ...string) {
 func (p *plainText) touch(t *testing.T, c *cluster, name string) {
 	t.Helper()
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"changed":%q}}}`, p.marker)
-	if _, err := c.client.CoreV1().Secrets(c.ns).Patch(t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+	if _, err := c.client.CoreV1().Secrets(c.ns).Patch(t.Context(), name, types.MergePatchType, patch,
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -204,7 +211,8 @@ func (p *plainText) holds(t *testing.T, mirror *program, path string, names ...s
 	t.Helper()
 	want := strings.Join(names, "\n")
 	mirror.eventually(t, "mirroring", func() string {
-		out, err := p.command(t, "get", "secrets", "-A", "-o", "name", "--sort-by", "metadata.creationTimestamp", "--from", path).CombinedOutput()
+		out, err := p.command(t, "get", "secrets", "-A", "-o", "name", "--sort-by", "metadata.creationTimestamp", "--from",
+			path).CombinedOutput()
 		for _, name := range names {
 			if err != nil || strings.Count(string(out), "secret/") != len(names) || !strings.Contains(string(out), name+"\n") {
 				return fmt.Sprintf("%s, %v; want\n%s", out, err, want)

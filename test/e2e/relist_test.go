@@ -138,7 +138,8 @@ func TestSIGKILLInRelist(t *testing.T) {
 	for n := range kills {
 		page := 1 + random.IntN(8) // of 9
 		reached := gate.holdListAfter(page)
-		p := startChild(t, gate.config(c.Config(t.Name())), childConfig{Store: f.path, Namespace: c.ns, PageSize: int64(pods / 10)})
+		p := startChild(t, gate.config(c.Config(t.Name())),
+			childConfig{Store: f.path, Namespace: c.ns, PageSize: int64(pods / 10)})
 		eventually(t, "the relist", func() string {
 			select {
 			case <-reached:
@@ -157,7 +158,8 @@ func TestSIGKILLInRelist(t *testing.T) {
 		p.kill()
 		after := f.read(t, src.identity, src.example)
 		if problem := before.objects.diff(after.objects); problem != "" || after.ResourceVersion != before.ResourceVersion {
-			t.Fatalf("kill %d after page %d: RV %s, want %s; %s", n+1, page, after.ResourceVersion, before.ResourceVersion, problem)
+			t.Fatalf("kill %d after page %d: RV %s, want %s; %s", n+1, page, after.ResourceVersion, before.ResourceVersion,
+				problem)
 		}
 	}
 	s := f.start(t, src)
@@ -256,8 +258,8 @@ func (r *readers) sawOld(t *testing.T) {
 	})
 }
 
-// stop waits until one has seen the new state, which may take a while where each reader decodes all objects. It ends the readers and fails if one
-// saw anything but the two states.
+// stop waits until one has seen the new state, which may take a while where each reader decodes all objects. It ends
+// the readers and fails if one saw anything but the two states.
 func (r *readers) stop(t *testing.T) {
 	t.Helper()
 	eventually(t, "a reader that sees the new state", func() string {

@@ -51,7 +51,8 @@ func TestRestartResumesWithoutAList(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := after - lists; got != asked.probes+asked.lookups {
-		t.Errorf("the server counted %d LISTs; probes %d and look-ups of one object %d explain only some", got, asked.probes, asked.lookups)
+		t.Errorf("the server counted %d LISTs; probes %d and look-ups of one object %d explain only some", got, asked.probes,
+			asked.lookups)
 	}
 	if st := s.Status(); st.Reflector.Resumes == 0 || st.Reflector.Lists != 0 || len(st.Reflector.Relists) > 0 {
 		t.Errorf("status: %+v", st.Reflector)

@@ -12,8 +12,8 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// TestRewindGivesTheSameVersionsAgain: after a restore pods that were lost are written again, otherwise and under the same
-// UIDs and resourceVersions. None of the lost bodies is served after the relist. (Issue 16, A1.)
+// TestRewindGivesTheSameVersionsAgain: after a restore pods that were lost are written again, otherwise and under the
+// same UIDs and resourceVersions. None of the lost bodies is served after the relist. (Issue 16, A1.)
 func TestRewindGivesTheSameVersionsAgain(t *testing.T) {
 	t.Parallel()
 	cp := ownControlPlane(t)
@@ -64,7 +64,9 @@ func testSameVersions(t *testing.T, cp *controlplane.ControlPlane, past bool) {
 		}
 	}
 	if same == 0 || newer(t, c.resourceVersion(t), before.ResourceVersion) != past {
-		t.Fatalf("%d pods have another body under the same resourceVersion; the server is at %s, and the client at %s: the test shows nothing",
+		t.Fatalf(
+			"%d pods have another body under the same resourceVersion; the server is at %s, and the client at %s: the test "+
+				"shows nothing",
 			same, c.resourceVersion(t), before.ResourceVersion)
 	}
 	s := f.start(t, src)

@@ -10,8 +10,8 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// TestOvertakenRewindThroughAFlakyLink: etcd is restored, and written past us, while the links of several informers are cut,
-// each at random moments before and after that. None misses it. (Issue 16, A13.) LARDER_SOAK=1 does it 10 times.
+// TestOvertakenRewindThroughAFlakyLink: etcd is restored, and written past us, while the links of several informers are
+// cut, each at random moments before and after that. None misses it. (Issue 16, A13.) LARDER_SOAK=1 does it 10 times.
 func TestOvertakenRewindThroughAFlakyLink(t *testing.T) {
 	t.Parallel()
 	random := newRandom(t)

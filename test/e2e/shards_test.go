@@ -154,7 +154,8 @@ func uidOf(obj runtime.Object) types.UID {
 
 // notHeeded reports whether the status says that the server ignores shards.
 func (r *replica) notHeeded() bool {
-	return slices.ContainsFunc(r.Status().Unguarded, func(line string) bool { return strings.HasPrefix(line, "a shard: the server") })
+	return slices.ContainsFunc(r.Status().Unguarded,
+		func(line string) bool { return strings.HasPrefix(line, "a shard: the server") })
 }
 
 // withoutAList fails if the replica has listed in this life.
@@ -168,8 +169,9 @@ func (r *replica) withoutAList(t *testing.T, c *cluster) {
 	}
 }
 
-// Shards of a resource, split by an API server with the feature gate on: together they are the whole, through changes and objects that move
-// between them. A restart of one lists nothing; one that is given another range lists that range once.
+// Shards of a resource, split by an API server with the feature gate on: together they are the whole, through changes
+// and objects that move between them. A restart of one lists nothing; one that is given another range lists that range
+// once.
 func TestShards(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, ownControlPlane(t, "--feature-gates=ShardedListAndWatch=true"))
@@ -193,7 +195,8 @@ func TestShards(t *testing.T) {
 	t.Run("custom resources and metadata", c.shardsOfWidgets)
 }
 
-// changeShards changes pods while the replicas of three shards run, and while one of them is down. That one resumes, and is told of its shard only.
+// changeShards changes pods while the replicas of three shards run, and while one of them is down. That one resumes,
+// and is told of its shard only.
 func (c *cluster) changeShards(t *testing.T, replicas []*replica) {
 	t.Helper()
 	change := func(value string, first int) {
@@ -263,7 +266,8 @@ func (c *cluster) otherRanges(t *testing.T, replicas []*replica) {
 	together(t, want, replicas...)
 }
 
-// shardsOfWidgets: lists of custom resources, and of metadata, do not say which shard they are of. They are none the less.
+// shardsOfWidgets: lists of custom resources, and of metadata, do not say which shard they are of. They are none the
+// less.
 func (c *cluster) shardsOfWidgets(t *testing.T) {
 	client := c.createWidgets(t, 60)
 	cfg := c.Config(t.Name())
@@ -297,7 +301,8 @@ func (c *cluster) shardsOfWidgets(t *testing.T) {
 	}
 }
 
-// A server without the feature gate sends everything to each of the replicas, and does not say so. They hold the same as with it, and do say so.
+// A server without the feature gate sends everything to each of the replicas, and does not say so. They hold the same
+// as with it, and do say so.
 func TestShardsNotHeeded(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, shared)

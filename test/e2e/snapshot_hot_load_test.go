@@ -126,7 +126,8 @@ func (l *hotLoad) start(t *testing.T) (stop func() string) {
 	}
 }
 
-// write changes the writer's objects in turn, and deletes and creates one in twenty. Where it is behind, it makes up for it.
+// write changes the writer's objects in turn, and deletes and creates one in twenty. Where it is behind, it makes up
+// for it.
 func (l *hotLoad) write(ctx context.Context, writer int) error {
 	begun := time.Now().Add(time.Duration(writer) * time.Second / hotRate)
 	const turn = time.Second * hotWriters / hotRate

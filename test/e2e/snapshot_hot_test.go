@@ -27,10 +27,12 @@ import (
 // hotBetween is how many changes are told between two saves at least.
 const hotBetween = 30
 
-// TestHotSnapshot: while an informer takes in 1,000 changes a second, snapshots are taken of its store, one after the other. Each is exactly what the server had at its
-// resourceVersion, by what a watch of its own has recorded. How long readers and the writer waited meanwhile is printed beside how long they do without a save.
+// TestHotSnapshot: while an informer takes in 1,000 changes a second, snapshots are taken of its store, one after the
+// other. Each is exactly what the server had at its resourceVersion, by what a watch of its own has recorded. How long
+// readers and the writer waited meanwhile is printed beside how long they do without a save.
 //
-// A real server takes in what the machine has processors for, with Leases, as the nodes of a cluster renew them. The embedded one takes in more than that.
+// A real server takes in what the machine has processors for, with Leases, as the nodes of a cluster renew them. The
+// embedded one takes in more than that.
 func TestHotSnapshot(t *testing.T) {
 	t.Run("a real server", func(t *testing.T) {
 		c := newCluster(t, shared)

@@ -42,7 +42,8 @@ type jobReport struct {
 	Collections int
 	Objects     int
 	Problems    []string
-	// Peak is the most memory that the process has had resident, with what it has mapped of files; Anonymous is what it has without that at the end. In bytes.
+	// Peak is the most memory that the process has had resident, with what it has mapped of files; Anonymous is what it
+	// has without that at the end. In bytes.
 	Peak, Anonymous int64
 }
 

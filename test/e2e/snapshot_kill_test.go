@@ -15,8 +15,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestKilledSnapshots: a process that is killed in the middle of a save, a restore, a compaction or a rekey leaves the store, and the snapshot that was there, as
-// they were, whole; the next run leaves nothing in the directory but those. The store is a mirror of a real server, Secrets sealed.
+// TestKilledSnapshots: a process that is killed in the middle of a save, a restore, a compaction or a rekey leaves the
+// store, and the snapshot that was there, as they were, whole; the next run leaves nothing in the directory but those.
+// The store is a mirror of a real server, Secrets sealed.
 func TestKilledSnapshots(t *testing.T) {
 	t.Parallel()
 	kills := 4
@@ -30,7 +31,8 @@ func TestKilledSnapshots(t *testing.T) {
 	c.createSecret(t)
 	id := newIdentity(t)
 	f := newFile(t)
-	seed := job{Store: f.path, Snapshot: filepath.Join(t.TempDir(), "cluster.larder"), Keys: newKey(t), Identity: id.String()}
+	seed := job{Store: f.path, Snapshot: filepath.Join(t.TempDir(), "cluster.larder"), Keys: newKey(t),
+		Identity: id.String()}
 	var err error
 	if f.Store, err = store.Open(f.path, seed.storeOptions(t)); err != nil {
 		t.Fatal(err)
@@ -99,7 +101,8 @@ func (k *killed) run(t *testing.T, kills int) {
 		k.removeStore(t)
 	}
 	took := once.once(t).Took
-	t.Logf("it takes %s, %s with the start of the process", took.Round(time.Millisecond), time.Since(begun).Round(time.Millisecond))
+	t.Logf("it takes %s, %s with the start of the process", took.Round(time.Millisecond),
+		time.Since(begun).Round(time.Millisecond))
 	left := 0
 	for n := 0; n < kills || left == 0 && n < 20*kills; n++ { // more, until one shows something
 		done := make(chan struct{}, 1)
@@ -156,10 +159,11 @@ func (k *killed) intact(t *testing.T, when string) {
 
 func (k *killed) mustEqual(t *testing.T, when string, src snapshot.Source) {
 	t.Helper()
-	report, err := snapshot.Diff(t.Context(), k.good, src, snapshot.DiffOptions{Ignore: []string{}}, func(c snapshot.Change) error {
-		t.Errorf("%s: %s of %s: %s", when, c.Kind, c.Key, c.Patch)
-		return nil
-	})
+	report, err := snapshot.Diff(t.Context(), k.good, src, snapshot.DiffOptions{Ignore: []string{}},
+		func(c snapshot.Change) error {
+			t.Errorf("%s: %s of %s: %s", when, c.Kind, c.Key, c.Patch)
+			return nil
+		})
 	if err != nil || !report.Equal() || report.Same == 0 {
 		t.Fatalf("%s: %+v, %v", when, report, err)
 	}

@@ -25,9 +25,10 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// TestSnapshotRoundTrip: a cluster is mirrored into a store that seals Secrets, and that is saved, hot, to an encrypted snapshot. It is checked, and restored to
-// another path with another key, where informers resume with no list, hear of what has happened meanwhile, and have what the server has, object by object. A snapshot
-// that is taken of the server, with no store, has it too.
+// TestSnapshotRoundTrip: a cluster is mirrored into a store that seals Secrets, and that is saved, hot, to an encrypted
+// snapshot. It is checked, and restored to another path with another key, where informers resume with no list, hear of
+// what has happened meanwhile, and have what the server has, object by object. A snapshot that is taken of the server,
+// with no store, has it too.
 func TestSnapshotRoundTrip(t *testing.T) {
 	t.Parallel()
 	pods := 10_000
@@ -42,13 +43,15 @@ func TestSnapshotRoundTrip(t *testing.T) {
 	w := newWorld(t, newCluster(t, ownControlPlane(t)), pods)
 	lap("%d pods and some of everything else are there", pods)
 	dir, id := t.TempDir(), newIdentity(t)
-	first := job{Store: filepath.Join(dir, "first.db"), Snapshot: filepath.Join(dir, "cluster.larder"), Keys: newKey(t), Identity: id.String()}
+	first := job{Store: filepath.Join(dir, "first.db"), Snapshot: filepath.Join(dir, "cluster.larder"), Keys: newKey(t),
+		Identity: id.String()}
 	second := job{Store: filepath.Join(dir, "second.db"), Snapshot: first.Snapshot, Keys: newKey(t), Identity: id.String()}
 
 	m := w.start(t, first, t.Name()+"/first")
 	m.synced(t)
 	lap("mirrored")
-	saved, err := snapshot.SaveStore(t.Context(), m.store, first.Snapshot, snapshot.SaveOptions{Recipients: []age.Recipient{id.Recipient()}})
+	saved, err := snapshot.SaveStore(t.Context(), m.store, first.Snapshot,
+		snapshot.SaveOptions{Recipients: []age.Recipient{id.Recipient()}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +79,8 @@ func TestSnapshotRoundTrip(t *testing.T) {
 	m = w.start(t, second, agent)
 	now := w.scene(t) // meanwhile: without a watch cache, as Events have none, to resume takes ten seconds
 	live := filepath.Join(dir, "live.larder")
-	if _, err := snapshot.SaveServer(t.Context(), w.listings(), live, snapshot.SaveOptions{Recipients: []age.Recipient{id.Recipient()}}); err != nil {
+	if _, err := snapshot.SaveServer(t.Context(), w.listings(), live,
+		snapshot.SaveOptions{Recipients: []age.Recipient{id.Recipient()}}); err != nil {
 		t.Fatal(err)
 	}
 	lap("saved from the server")
@@ -93,7 +97,8 @@ func TestSnapshotRoundTrip(t *testing.T) {
 	lap("measured")
 }
 
-// figures has processes of their own save, check and restore, and logs what that takes; in the soak beside what others need for the same.
+// figures has processes of their own save, check and restore, and logs what that takes; in the soak beside what others
+// need for the same.
 func (w *world) figures(t *testing.T, j job) {
 	t.Helper()
 	dir := t.TempDir()
@@ -124,11 +129,13 @@ func (w *world) otherFigures(t *testing.T) {
 	if err = errors.Join(err, packed.Close()); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("etcd's snapshot (compacted and defragmented, with what the API server has besides): %s, with gzip %s, %s", mib(etcd), mib(plain.bytes), time.Since(begun).Round(time.Millisecond))
+	t.Logf("etcd's snapshot (compacted and defragmented, with what the API server has besides): %s, with gzip %s, %s",
+		mib(etcd), mib(plain.bytes), time.Since(begun).Round(time.Millisecond))
 	// Of everything it takes kubectl half a minute.
 	begun = time.Now()
 	yaml, gz := w.kubectlYAML(t, w.spaces[0])
-	t.Logf("kubectl get -o yaml of one of %d namespaces: %s, with gzip %s, %s", len(w.spaces), mib(yaml), mib(gz), time.Since(begun).Round(time.Millisecond))
+	t.Logf("kubectl get -o yaml of one of %d namespaces: %s, with gzip %s, %s", len(w.spaces), mib(yaml), mib(gz),
+		time.Since(begun).Round(time.Millisecond))
 }
 
 // count counts what is written.
@@ -154,7 +161,8 @@ func (w *world) kubectlYAML(t *testing.T, ns string) (plain, packed int64) {
 		kinds = append(kinds, k.resource.Resource+"."+k.resource.Version+"."+k.resource.Group)
 	}
 	dir := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), filepath.Join(binaries, "kubectl"), "get", strings.Join(kinds, ","), "-n", ns, "-o", "yaml",
+	cmd := exec.CommandContext(t.Context(), filepath.Join(binaries, "kubectl"), "get", strings.Join(kinds, ","), "-n", ns,
+		"-o", "yaml",
 		"--show-managed-fields", "--cache-dir", dir, "--kubeconfig", w.kubeconfig(t, "kubectl", dir))
 	cmd.Stderr = os.Stderr
 	in, out := count{}, count{}
@@ -208,7 +216,8 @@ func (w *world) start(t *testing.T, j job, agent string) *mirrored {
 	t.Cleanup(m.stop)
 	for _, k := range worldKinds {
 		src := k.source(t, w.Config(agent))
-		i, err := informer.New(src.lw, src.example, informer.Options{Store: s, Identity: src.identity, Resource: k.info(), Residency: store.None})
+		i, err := informer.New(src.lw, src.example,
+			informer.Options{Store: s, Identity: src.identity, Resource: k.info(), Residency: store.None})
 		if err != nil {
 			t.Fatal(err)
 		}

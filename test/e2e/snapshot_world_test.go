@@ -35,7 +35,8 @@ type worldKind struct {
 	example runtime.Object
 }
 
-// worldKinds are those that are mirrored: typed ones in protobuf, what is stored as JSON, custom resources, what has no namespace, and what is sealed.
+// worldKinds are those that are mirrored: typed ones in protobuf, what is stored as JSON, custom resources, what has no
+// namespace, and what is sealed.
 var worldKinds = []worldKind{
 	{corev1.SchemeGroupVersion.WithResource("pods"), "Pod", &corev1.Pod{}},
 	{secrets, "Secret", &corev1.Secret{}},
@@ -108,16 +109,19 @@ func (w *world) createPod(ctx context.Context, name string) error {
 	app := "app-" + name[len(name)-2:]
 	p := pod(w.space(name), name)
 	p.GenerateName = app + "-"
-	p.Labels = map[string]string{"app": app, "tier": fmt.Sprintf("tier-%d", random.IntN(4)), "pod-template-hash": randomHex(random, 5)}
+	p.Labels = map[string]string{"app": app, "tier": fmt.Sprintf("tier-%d", random.IntN(4)),
+		"pod-template-hash": randomHex(random, 5)}
 	p.Annotations = map[string]string{"checksum/config": randomHex(random, 32)}
-	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: app, UID: types.UID(randomHex(random, 16))}}
+	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: app,
+		UID: types.UID(randomHex(random, 16))}}
 	p.Spec.NodeName = fmt.Sprintf("node-%d", random.IntN(500))
 	p.Spec.Containers = nil
 	for n := range 2 {
 		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{
 			Name: fmt.Sprintf("c%d", n), Image: fmt.Sprintf("images/%s-%d:%d", app, n, random.IntN(20)),
 			Args: []string{"--listen=:8080", "--peer=" + app + ".svc", "--verbose"},
-			Env:  []corev1.EnvVar{{Name: "APP", Value: app}, {Name: "TOKEN_FILE", Value: "/var/run/token"}, {Name: "RELEASE", Value: randomHex(random, 20)}},
+			Env: []corev1.EnvVar{{Name: "APP", Value: app}, {Name: "TOKEN_FILE", Value: "/var/run/token"},
+				{Name: "RELEASE", Value: randomHex(random, 20)}},
 		})
 	}
 	_, err := w.typed.CoreV1().Pods(p.Namespace).Create(ctx, p, metav1.CreateOptions{})
@@ -149,7 +153,8 @@ func (w *world) createEvent(ctx context.Context, name string) error {
 func (w *world) createConfigMap(ctx context.Context, name string) error {
 	cm := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Data:       map[string]string{"text": "a: 1\nb: \u00e9\u2028\n", "random": randomHex(randomOf(name), 500)}, BinaryData: map[string][]byte{"bytes": {0, 255, 1}},
+		Data:       map[string]string{"text": "a: 1\nb: \u00e9\u2028\n", "random": randomHex(randomOf(name), 500)},
+		BinaryData: map[string][]byte{"bytes": {0, 255, 1}},
 	}
 	_, err := w.typed.CoreV1().ConfigMaps(w.space(name)).Create(ctx, cm, metav1.CreateOptions{})
 	return err
@@ -182,15 +187,18 @@ func (w *world) change(t *testing.T) {
 	} {
 		inParallel(t, names(prefix, 10, 30), func(ctx context.Context, name string) error {
 			patch := []byte(`{"metadata":{"annotations":{"changed":"meanwhile"}}}`)
-			_, err := w.dynamic.Resource(kind).Namespace(w.space(name)).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
+			_, err := w.dynamic.Resource(kind).Namespace(w.space(name)).Patch(ctx, name, types.MergePatchType, patch,
+				metav1.PatchOptions{})
 			return err
 		})
 		inParallel(t, names(prefix, 30, 40), func(ctx context.Context, name string) error {
-			return w.dynamic.Resource(kind).Namespace(w.space(name)).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
+			return w.dynamic.Resource(kind).Namespace(w.space(name)).Delete(ctx, name,
+				metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
 		})
 	}
 	of := w.dynamic.Resource(widgets).Namespace(w.ns)
-	if _, err := of.Patch(t.Context(), "w-1", types.MergePatchType, []byte(`{"spec":{"whole":3.0,"new":[1,2.5,null]}}`), metav1.PatchOptions{}); err != nil {
+	if _, err := of.Patch(t.Context(), "w-1", types.MergePatchType, []byte(`{"spec":{"whole":3.0,"new":[1,2.5,null]}}`),
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := of.Delete(t.Context(), "w-2", metav1.DeleteOptions{}); err != nil {
@@ -305,7 +313,8 @@ func (s scene) objects() (n int) {
 	return n
 }
 
-// mustBe fails if a store or a snapshot differs from the scene, object by object and exactly: the same JSON, in which integers are not floats.
+// mustBe fails if a store or a snapshot differs from the scene, object by object and exactly: the same JSON, in which
+// integers are not floats.
 func (s scene) mustBe(t *testing.T, what string, src snapshot.Source) {
 	t.Helper()
 	all, err := src.Collections(t.Context())
@@ -317,7 +326,7 @@ func (s scene) mustBe(t *testing.T, what string, src snapshot.Source) {
 	}
 	for _, c := range all {
 		if c.MustRelist != "" || !c.Complete || c.ResourceVersion == "" {
-			t.Errorf("%s: %s can not be resumed: %+v", what, c.Identity, c)
+			t.Errorf("%s: %s cannot be resumed: %+v", what, c.Identity, c)
 		}
 		if problem := s.diff(t, c, src); problem != "" {
 			t.Errorf("%s: %s: %s", what, c.Identity, problem)
@@ -363,8 +372,10 @@ func (s scene) diff(t *testing.T, c snapshot.Collection, src snapshot.Source) (p
 // The comparison tells apart what DeepEqual does.
 func TestCanonical(t *testing.T) {
 	values := []any{
-		nil, true, "true", "", "a", int64(1), 1.0, "1", 1.5, int64(1 << 53), []any{}, []any{nil}, []any{"a", "b"}, []any{"ab"}, []any{[]any{"a"}, "b"},
-		map[string]any{}, map[string]any{"a": nil}, map[string]any{"a": map[string]any{}}, map[string]any{"a": "b"}, map[string]any{"a": "b", "c": "d"},
+		nil, true, "true", "", "a", int64(1), 1.0, "1", 1.5, int64(1 << 53), []any{}, []any{nil}, []any{"a", "b"},
+		[]any{"ab"}, []any{[]any{"a"}, "b"},
+		map[string]any{}, map[string]any{"a": nil}, map[string]any{"a": map[string]any{}}, map[string]any{"a": "b"},
+		map[string]any{"a": "b", "c": "d"},
 		map[string]any{"a": "bstring 1;cstring 1;d"}, []any(nil), map[string]any(nil),
 	}
 	seen := map[string]any{}

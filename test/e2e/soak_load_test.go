@@ -15,9 +15,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// soakRate is how many writes there are in a second, by so many writers, each of which makes one write at a time and has soakTurn for it. What a
-// writer is late with it makes as soon as it can, so the rate holds if writes take no longer on average. Where the machine can not do as much they
-// take longer, which soakPace tells.
+// soakRate is how many writes there are in a second, by so many writers, each of which makes one write at a time and
+// has soakTurn for it. What a writer is late with it makes as soon as it can, so the rate holds if writes take no
+// longer on average. Where the machine cannot do as much they take longer, which soakPace tells.
 const (
 	soakRate    = 500
 	soakWriters = 16
@@ -125,9 +125,11 @@ func (p soakPace) String() string {
 	case rate >= soakRate:
 		return s
 	case took > soakTurn:
-		return fmt.Sprintf("THE TARGET OF %d/s WAS NOT REACHED: %s. So many writers are too few, or the machine is too slow", soakRate, s)
+		return fmt.Sprintf("THE TARGET OF %d/s WAS NOT REACHED: %s. So many writers are too few, or the machine is too slow",
+			soakRate, s)
 	}
-	return fmt.Sprintf("THE TARGET OF %d/s WAS NOT REACHED: %s. The writers suffice, so laps waited for the slowest one", soakRate, s)
+	return fmt.Sprintf("THE TARGET OF %d/s WAS NOT REACHED: %s. The writers suffice, so laps waited for the slowest one",
+		soakRate, s)
 }
 
 // one creates the next pod, or creates, updates or deletes any.

@@ -13,10 +13,10 @@ type soakSample struct {
 	file       int64
 }
 
-// What the median of the last third of the laps may have more than that of the first. The heap of the same state varies by a
-// tenth of a megabyte. One pod that is kept is 4 KB: one a second, in twenty minutes, makes a difference of 3 MB. The goroutines are those
-// of connections and of a commit, which come and go. The file grows in steps of bbolt's; if pages were
-// not used again it would be a gigabyte after those twenty minutes.
+// What the median of the last third of the laps may have more than that of the first. The heap of the same state varies
+// by a tenth of a megabyte. One pod that is kept is 4 KB: one a second, in twenty minutes, makes a difference of 3 MB.
+// The goroutines are those of connections and of a commit, which come and go. The file grows in steps of bbolt's; if
+// pages were not used again it would be a gigabyte after those twenty minutes.
 const (
 	soakHeapGrowth      = 1 << 20
 	soakGoroutineGrowth = 4

@@ -25,8 +25,8 @@ type soakRun struct {
 	leak leak
 }
 
-// soakReopens: before each lap that this divides the store is closed and opened again, and else the next informer takes it over. It has
-// no divisor in common with the number of residencies, so that each meets both.
+// soakReopens: before each lap that this divides the store is closed and opened again, and else the next informer takes
+// it over. It has no divisor in common with the number of residencies, so that each meets both.
 const soakReopens = 4
 
 // soakBound is of the residency Bounded: less than the pods take, so that its cache is full and evicts.
@@ -43,11 +43,11 @@ var longSoak = soakRun{
 	pods: 5000, laps: 114, warmUp: 6, perLap: 5000, residencies: shortSoak.residencies,
 }
 
-// TestSoak: under a steady load, with one informer after the other in the same process, neither the live heap nor the number of goroutines
-// nor the file grows, and nothing is lost. LARDER_SOAK=1 does it for twenty minutes.
+// TestSoak: under a steady load, with one informer after the other in the same process, neither the live heap nor the
+// number of goroutines nor the file grows, and nothing is lost. LARDER_SOAK=1 does it for twenty minutes.
 //
-// It is on a real server: the server's memory is then not this process's, and what may be left behind at a restart is what a real
-// connection needs.
+// It is on a real server: the server's memory is then not this process's, and what may be left behind at a restart is
+// what a real connection needs.
 func TestSoak(t *testing.T) {
 	run, cp := shortSoak, shared
 	if soak {
@@ -59,7 +59,7 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// A test that can not fail shows nothing: one object in five updates, and one goroutine a restart, are found.
+// A test that cannot fail shows nothing: one object in five updates, and one goroutine a restart, are found.
 func TestSoakFindsLeaks(t *testing.T) {
 	run := soakRun{pods: 100, laps: 9, warmUp: 1, perLap: 250, residencies: []store.Residency{store.None}}
 	run.leak = leak{every: 5, goroutines: make(chan struct{})}
@@ -126,11 +126,13 @@ func (r *soakRun) start(t *testing.T, f *file, src source, residency store.Resid
 		f.open(t)
 	}
 	r.leak.restart()
-	i, err := informer.New(src.lw, src.example, informer.Options{Store: f.Store, Identity: src.identity, Residency: residency})
+	i, err := informer.New(src.lw, src.example,
+		informer.Options{Store: f.Store, Identity: src.identity, Residency: residency})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &soakLap{Informer: i, mirror: &mirror{versions: map[string]string{}, leak: &r.leak}, file: f, done: make(chan struct{})}
+	l := &soakLap{Informer: i, mirror: &mirror{versions: map[string]string{}, leak: &r.leak}, file: f,
+		done: make(chan struct{})}
 	if _, err := i.AddEventHandler(l.mirror); err != nil {
 		t.Fatal(err)
 	}

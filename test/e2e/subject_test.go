@@ -101,7 +101,8 @@ type subject struct {
 	done   sync.WaitGroup
 }
 
-// start runs an informer on the source, in the file, until stop. Its residency is that of the test run, unless change sets one.
+// start runs an informer on the source, in the file, until stop. Its residency is that of the test run, unless change
+// sets one.
 func (f *file) start(t *testing.T, src source, change ...func(*informer.Options)) *subject {
 	t.Helper()
 	if f.Store == nil {

@@ -25,8 +25,9 @@ type condition struct {
 	resets time.Duration
 }
 
-// thinLink is a network with a toxiproxy behind it, which does what takes time: it delays and limits. What breaks connections is the network's part, since a
-// toxic reset ends an open connection in order, and a toxic time-out closes it in the end.
+// thinLink is a network with a toxiproxy behind it, which does what takes time: it delays and limits. What breaks
+// connections is the network's part, since a toxic reset ends an open connection in order, and a toxic time-out closes
+// it in the end.
 //
 //	client ── network ── toxiproxy ── API server
 type thinLink struct {
@@ -34,7 +35,8 @@ type thinLink struct {
 	proxy *toxiproxy.Proxy
 }
 
-// thinRate is 56 kbit/s, in kB/s. It is the same all the time: a toxic that limits panics if its rate grows under it, but can be switched off and on, by its toxicity.
+// thinRate is 56 kbit/s, in kB/s. It is the same all the time: a toxic that limits panics if its rate grows under it,
+// but can be switched off and on, by its toxicity.
 const thinRate = 7
 
 func newThinLink(t *testing.T, target string) *thinLink {
@@ -46,7 +48,8 @@ func newThinLink(t *testing.T, target string) *thinLink {
 		t.Fatal(err)
 	}
 	t.Cleanup(l.proxy.Stop)
-	// All of them are there from the start, and only change what they do: to add or remove one rewires the open connections, and may lose bytes of them.
+	// All of them are there from the start, and only change what they do: to add or remove one rewires the open
+	// connections, and may lose bytes of them.
 	for _, direction := range []string{"upstream", "downstream"} {
 		for _, kind := range []string{"bandwidth", "latency", "slow_close"} {
 			toxic := fmt.Sprintf(`{"name":"%s %s","type":%[2]q,"stream":%[1]q,"toxicity":0,"attributes":{}}`, direction, kind)
@@ -85,8 +88,9 @@ func (l *thinLink) shape(c condition) error {
 	}
 	for _, direction := range []string{"upstream", "downstream"} {
 		for kind, change := range map[string]string{
-			"bandwidth":  fmt.Sprintf(`{"toxicity":%d,"attributes":{"rate":%d}}`, thin, thinRate),
-			"latency":    fmt.Sprintf(`{"toxicity":1,"attributes":{"latency":%d,"jitter":%d}}`, c.latency.Milliseconds(), c.jitter.Milliseconds()),
+			"bandwidth": fmt.Sprintf(`{"toxicity":%d,"attributes":{"rate":%d}}`, thin, thinRate),
+			"latency": fmt.Sprintf(`{"toxicity":1,"attributes":{"latency":%d,"jitter":%d}}`, c.latency.Milliseconds(),
+				c.jitter.Milliseconds()),
 			"slow_close": fmt.Sprintf(`{"toxicity":1,"attributes":{"delay":%d}}`, c.slowClose.Milliseconds()),
 		} {
 			if _, err := l.proxy.Toxics.UpdateToxicJson(direction+" "+kind, strings.NewReader(change)); err != nil {

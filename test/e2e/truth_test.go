@@ -29,7 +29,10 @@ func watchTruth(t *testing.T, c *cluster) *truth {
 	t.Helper()
 	pods := c.client.CoreV1().Pods(c.ns)
 	return watchTruthOf(t, cache.ToListerWatcherWithContext(&cache.ListWatch{
-		ListWithContextFunc:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return pods.List(ctx, o) },
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object,
+			error) {
+			return pods.List(ctx, o)
+		},
 		WatchFuncWithContext: pods.Watch,
 	}))
 }

@@ -105,9 +105,9 @@ var snapshotMutants = []mutant{
 		name:   "snapshot/restored-unsealed",
 		breaks: "A store with keys seals what the store that was saved sealed.",
 		file:   "snapshot/restore.go",
-		old: `Resource: c.Resource, Seal: c.Sealed && i.CanSeal()})
+		old: `Seal: c.Sealed && i.CanSeal()})
 `,
-		new: `Resource: c.Resource})
+		new: `Seal: false})
 `,
 		test: "TestRestoreOfWhatWasSealed",
 	},

@@ -26,8 +26,10 @@ func buildProgram(dir, platform string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	cmd := exec.Command("go", "-C", root, "build", "-trimpath", "-buildvcs=true", "-ldflags=-s -w -buildid=", "-o", out, "./cmd/larder")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+goarch, "GOARM=7", "GOAMD64=v1", "GOFLAGS=", "GOWORK=off")
+	cmd := exec.Command("go", "-C", root, "build", "-trimpath", "-buildvcs=true", "-ldflags=-s -w -buildid=", "-o", out,
+		"./cmd/larder")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+goarch, "GOARM=7", "GOAMD64=v1", "GOFLAGS=",
+		"GOWORK=off")
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	if err := cmd.Run(); err != nil {
 		return "", fmt.Errorf("build for %s: %w", platform, err)

@@ -66,7 +66,10 @@ func (i imageFor) build() (v1.Image, error) {
 		if err != nil {
 			return nil, err
 		}
-		layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil },
+		layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+			return io.NopCloser(bytes.NewReader(data)),
+				nil
+		},
 			tarball.WithMediaType(types.OCILayer))
 		if err != nil {
 			return nil, err
@@ -136,7 +139,8 @@ func tarOf(files []imageFile) ([]byte, error) {
 				return nil, err
 			}
 		}
-		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: f.name, Mode: f.mode, Size: int64(len(f.data))}); err != nil {
+		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: f.name, Mode: f.mode,
+			Size: int64(len(f.data))}); err != nil {
 			return nil, err
 		}
 		if _, err := w.Write(f.data); err != nil {

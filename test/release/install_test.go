@@ -44,16 +44,19 @@ func main() {
 func TestInstall(t *testing.T) {
 	proxy := filepath.Join(t.TempDir(), "proxy")
 	publish(t, proxy, rootModule, root, nil)
-	publish(t, proxy, rootModule+"/informer/controllerruntime", filepath.Join(root, "informer", "controllerruntime"), func(mod string) {
-		runGo(t, filepath.Dir(mod), nil, "mod", "edit", "-require="+rootModule+"@"+version, mod)
-	})
+	publish(t, proxy, rootModule+"/informer/controllerruntime", filepath.Join(root, "informer", "controllerruntime"),
+		func(mod string) {
+			runGo(t, filepath.Dir(mod), nil, "mod", "edit", "-require="+rootModule+"@"+version, mod)
+		})
 
 	cache := strings.TrimSpace(runGo(t, ".", nil, "env", "GOMODCACHE"))
 	bin := t.TempDir()
 	env := []string{
 		// What the checkout needs has been downloaded: that is asked before the network.
-		"GOPROXY=file://" + proxy + ",file://" + filepath.Join(cache, "cache", "download") + "," + strings.TrimSpace(runGo(t, ".", nil, "env", "GOPROXY")),
-		"GOSUMDB=off", "GOWORK=off", "GOFLAGS=-mod=mod -modcacherw -trimpath", "GOMODCACHE=" + filepath.Join(t.TempDir(), "mod"),
+		"GOPROXY=file://" + proxy + ",file://" + filepath.Join(cache, "cache", "download") + "," +
+			strings.TrimSpace(runGo(t, ".", nil, "env", "GOPROXY")),
+		"GOSUMDB=off", "GOWORK=off", "GOFLAGS=-mod=mod -modcacherw -trimpath",
+		"GOMODCACHE=" + filepath.Join(t.TempDir(), "mod"),
 		"GOBIN=" + bin, "CGO_ENABLED=0",
 	}
 	runGo(t, t.TempDir(), env, "install", rootModule+"/cmd/larder@"+version)

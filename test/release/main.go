@@ -17,8 +17,11 @@ import (
 
 func main() {
 	out := flag.String("out", "dist", "`directory` for what is built")
-	platforms := flag.String("platforms", "linux/amd64,linux/arm64,linux/arm,darwin/amd64,darwin/arm64,windows/amd64,windows/arm64", "what to build the program for")
-	image := flag.String("image", "linux/amd64,linux/arm64,linux/arm", "what the image is for; each must be among the platforms")
+	platforms := flag.String("platforms",
+		"linux/amd64,linux/arm64,linux/arm,darwin/amd64,darwin/arm64,windows/amd64,windows/arm64",
+		"what to build the program for")
+	image := flag.String("image", "linux/amd64,linux/arm64,linux/arm",
+		"what the image is for; each must be among the platforms")
 	tag := flag.String("tag", "", "tag the modules with `VERSION`, and build nothing")
 	flag.Parse()
 	err := error(nil)
@@ -81,7 +84,8 @@ func checkSize(program string) error {
 		return err
 	}
 	if info.Size() >= mostBytes {
-		return fmt.Errorf("%s has %d bytes, at most %d are wanted: see what has come in, with go tool nm -size -sort size", program, info.Size(), mostBytes)
+		return fmt.Errorf("%s has %d bytes, at most %d are wanted: see what has come in, with go tool nm -size -sort size",
+			program, info.Size(), mostBytes)
 	}
 	return nil
 }

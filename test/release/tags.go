@@ -16,9 +16,9 @@ const (
 	adapterPath = "informer/controllerruntime"
 )
 
-// tagModules tags the modules of the checkout in dir: the root first, then the adapter, in a commit of its own that makes
-// it require that version of the root. Its replace line stays: it counts in the checkout only. Nothing is pushed; out is
-// told how. A checkout with changes, and a version that has a tag, are refused before anything is done.
+// tagModules tags the modules of the checkout in dir: the root first, then the adapter, in a commit of its own that
+// makes it require that version of the root. Its replace line stays: it counts in the checkout only. Nothing is pushed;
+// out is told how. A checkout with changes, and a version that has a tag, are refused before anything is done.
 func tagModules(dir, version string, out io.Writer) error {
 	if semver.Canonical(version) != version {
 		return fmt.Errorf("%q is no version such as v0.1.0", version)

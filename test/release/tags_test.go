@@ -10,7 +10,8 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// TestTagModules: the tag of the adapter is on a commit whose go.mod requires the tag of the root, which comes before it.
+// TestTagModules: the tag of the adapter is on a commit whose go.mod requires the tag of the root, which comes before
+// it.
 func TestTagModules(t *testing.T) {
 	dir := checkout(t)
 	must := func(args ...string) string {

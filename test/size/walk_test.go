@@ -32,11 +32,25 @@ func breakSteps(t *testing.T, c *code, w *Walk) {
 	for what, spoil := range map[string]func(s *Step) bool{
 		"a function that is gone": func(s *Step) bool { s.Function += "Gone"; return true },
 		"another file":            func(s *Step) bool { s.File = "doc.go"; return true },
-		"a lock too many":         func(s *Step) bool { s.Locks = append(slices.Clone(s.Locks), "fifo.Queue.other"); return true },
-		"a lock too few":          func(s *Step) bool { n := len(s.Locks); s.Locks = nil; return n > 0 },
-		"reached by another one":  func(s *Step) bool { was := s.From; s.From = "fifo.Queue.Len"; return was != "" && s.Via == "" },
-		"through another field":   func(s *Step) bool { was := s.Via; s.Via = "fifo.Queue.out"; return was != "" && !passesOut(s) },
-		"calls another one":       func(s *Step) bool { was := s.Returns; s.From = "fifo.Queue.Len"; return was },
+		"a lock too many": func(s *Step) bool {
+			s.Locks = append(slices.Clone(s.Locks),
+				"fifo.Queue.other")
+			return true
+		},
+		"a lock too few": func(s *Step) bool { n := len(s.Locks); s.Locks = nil; return n > 0 },
+		"reached by another one": func(s *Step) bool {
+			was := s.From
+			s.From = "fifo.Queue.Len"
+			return was != "" &&
+				s.Via == ""
+		},
+		"through another field": func(s *Step) bool {
+			was := s.Via
+			s.Via = "fifo.Queue.out"
+			return was != "" &&
+				!passesOut(s)
+		},
+		"calls another one": func(s *Step) bool { was := s.Returns; s.From = "fifo.Queue.Len"; return was },
 	} {
 		tried := 0
 		for _, step := range w.Steps {

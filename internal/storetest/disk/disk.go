@@ -1,6 +1,7 @@
-// Package disk is what tests know of a store's file: which buckets it has, and what their entries look like. It is written
-// from the description of the format and shares no code with package store. So a test that damages a file, or looks what
-// has reached it, says where by a name of this package, and a change of the format changes nothing but this package.
+// Package disk is what tests know of a store's file: which buckets it has, and what their entries look like. It is
+// written from the description of the format and shares no code with package store. So a test that damages a file, or
+// looks what has reached it, says where by a name of this package, and a change of the format changes nothing but this
+// package.
 package disk
 
 import (

@@ -31,9 +31,9 @@ import (
 // record that a damaged page files under another key must not be served.
 // Elements that a later build adds at the end of the header are ignored.
 //
-// The version says how the payload is to be read, and nothing else: checksum, and the header's first elements, are the same in
-// every one. So a build that does not know a version refuses the object (ErrIncompatible), and still finds its index
-// entries and can replace it.
+// The version says how the payload is to be read, and nothing else: checksum, and the header's first elements, are the
+// same in every one. So a build that does not know a version refuses the object (ErrIncompatible), and still finds its
+// index entries and can replace it.
 const (
 	RecordVersion = 1
 	packedVersion = 2
@@ -65,18 +65,18 @@ type Header struct {
 	Created uint64
 	// Encoding is the Name of the codec that wrote the payload.
 	Encoding string
-	// Terms are the values that each index files the object under, by the
-	// index's name: what an update must remove without decoding the old object. Of a record that is sealed they are tokens.
+	// Terms are the values that each index files the object under, by the index's name: what an update must remove without
+	// decoding the old object. Of a record that is sealed they are tokens.
 	Terms map[string][]string
-	// Dictionary is the id of the one that the payload is compressed with, and Size how long it is without that. Both are 0
-	// if it is not compressed.
+	// Dictionary is the id of the one that the payload is compressed with, and Size how long it is without that. Both are
+	// 0 if it is not compressed.
 	Dictionary uint64
 	Size       int
-	// SealedBy is the id of the data key that the payload is sealed with; 0 if it is not. head is the header as it is stored, which was sealed with it: part of the
-	// record that was taken apart.
+	// SealedBy is the id of the data key that the payload is sealed with; 0 if it is not. head is the header as it is
+	// stored, which was sealed with it: part of the record that was taken apart.
 	SealedBy uint64
 	Head     []byte
-	// unknown is the version of a record that this build can not read the payload of, or 0.
+	// unknown is the version of a record that this build cannot read the payload of, or 0.
 	Unknown byte
 }
 
@@ -133,7 +133,8 @@ func AppendParts(dst []byte, collection, key string, version byte, head, payload
 func ParseRecord(collection, key string, data []byte) (Header, []byte, error) {
 	h, payload, err := splitRecord(collection, key, data)
 	if err != nil {
-		return Header{}, nil, fmt.Errorf("record %s in collection %s: %w: %w", printable.Key(key), collection, err, entry.ErrDamaged)
+		return Header{}, nil, fmt.Errorf("record %s in collection %s: %w: %w", printable.Key(key), collection, err,
+			entry.ErrDamaged)
 	}
 	return h, payload, nil
 }
@@ -152,7 +153,8 @@ func ParsePayload(collection, key string, data []byte) (h Header, payload []byte
 		h, err = decodePayloadHeader(data[0], head)
 	}
 	if err != nil {
-		return Header{}, nil, fmt.Errorf("record %s in collection %s: %w: %w", printable.Key(key), collection, err, entry.ErrDamaged)
+		return Header{}, nil, fmt.Errorf("record %s in collection %s: %w: %w", printable.Key(key), collection, err,
+			entry.ErrDamaged)
 	}
 	return h, payload, nil
 }
@@ -277,7 +279,8 @@ func decodePayloadHeader(version byte, head []byte) (Header, error) {
 	return h, nil
 }
 
-// decodeRest reads what headers have after the terms in other versions than the first. It returns how many fields every header of that version has.
+// decodeRest reads what headers have after the terms in other versions than the first. It returns how many fields every
+// header of that version has.
 func (h *Header) decodeRest(version byte, fields int, head []byte, d *msgpack.Reader) (least int) {
 	least = packedFields
 	switch version {
@@ -296,13 +299,13 @@ func (h *Header) decodeRest(version byte, fields int, head []byte, d *msgpack.Re
 	size := d.Uint()
 	plain := version == SealedVersion && h.Dictionary == 0 && size == 0
 	if d.Err == nil && !plain && (h.Dictionary == 0 || size == 0 || size > MaxUnpacked) {
-		d.Err = fmt.Errorf("a payload of %d bytes that is compressed with dictionary %x can not be", size, h.Dictionary)
+		d.Err = fmt.Errorf("a payload of %d bytes that is compressed with dictionary %x cannot be", size, h.Dictionary)
 	}
 	h.Size = int(size)
 	if version == SealedVersion {
 		h.SealedBy, h.Head = d.Uint(), head
 		if d.Err == nil && h.SealedBy == 0 {
-			d.Err = errors.New("a payload that is sealed with no key can not be")
+			d.Err = errors.New("a payload that is sealed with no key cannot be")
 		}
 	}
 	return least
@@ -356,7 +359,8 @@ func decodeHeader(version byte, data []byte) (Header, error) {
 	return h, nil
 }
 
-// What is sealed: a record's payload, with its place as associated data, so that none can be put in the place of another:
+// What is sealed: a record's payload, with its place as associated data, so that none can be put in the place of
+// another:
 //
 //	sealedVersion
 //	length and bytes of: the bucket ("objects", "tombstones" or "dict"), the collection's id, the key that the checksum covers, the header

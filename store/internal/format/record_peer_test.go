@@ -15,7 +15,8 @@ func FuzzRecordHeaderAsTheMsgpackPackageWroteIt(f *testing.F) {
 		h := Header{UID: uid, RV: rv, Seq: seq, Encoding: encoding, Terms: map[string][]string{index: {value, ""}}}
 		var b bytes.Buffer
 		e := peer.NewEncoder(&b)
-		err := errors.Join(e.EncodeArrayLen(headerFields), e.EncodeString(uid), e.EncodeString(rv), e.EncodeUint(seq), e.EncodeString(encoding),
+		err := errors.Join(e.EncodeArrayLen(headerFields), e.EncodeString(uid), e.EncodeString(rv), e.EncodeUint(seq),
+			e.EncodeString(encoding),
 			e.EncodeMapLen(1), e.EncodeString(index), e.EncodeArrayLen(2), e.EncodeString(value), e.EncodeString(""))
 		if err != nil || !bytes.Equal(AppendHeader(nil, h), b.Bytes()) {
 			t.Fatalf("%v: %q, want %q", err, AppendHeader(nil, h), b.Bytes())

@@ -86,7 +86,8 @@ func packedRecord() []byte {
 
 func sealedRecord() []byte {
 	return AppendRecord(nil, "collection", "ns/name", Header{
-		UID: "uid", RV: "12", Seq: 7, Encoding: "msgpack", Terms: map[string][]string{"namespace": {"a token"}}, SealedBy: 1 << 61,
+		UID: "uid", RV: "12", Seq: 7, Encoding: "msgpack", Terms: map[string][]string{"namespace": {"a token"}},
+		SealedBy: 1 << 61,
 	}, []byte("sealed payload"))
 }
 
@@ -156,7 +157,8 @@ func requireDamaged(t *testing.T, err error) {
 	if !errors.Is(err, entry.ErrDamaged) {
 		t.Fatalf("got %v, want ErrDamaged", err)
 	}
-	if s := err.Error(); !strings.Contains(s, "ns/name") || !strings.Contains(s, "collection") || strings.Contains(s, "secret") {
+	if s := err.Error(); !strings.Contains(s, "ns/name") || !strings.Contains(s, "collection") ||
+		strings.Contains(s, "secret") {
 		t.Fatalf("error %q must name collection and key, and no content", s)
 	}
 }
@@ -208,7 +210,8 @@ func FuzzParseRecord(f *testing.F) {
 				continue
 			}
 			part, rest, err := ParsePayload("c", "k", d)
-			if err != nil || part.Encoding != h.Encoding || part.Dictionary != h.Dictionary || part.Size != h.Size || part.SealedBy != h.SealedBy || !bytes.Equal(part.Head, h.Head) || !bytes.Equal(rest, payload) {
+			if err != nil || part.Encoding != h.Encoding || part.Dictionary != h.Dictionary || part.Size != h.Size ||
+				part.SealedBy != h.SealedBy || !bytes.Equal(part.Head, h.Head) || !bytes.Equal(rest, payload) {
 				t.Fatalf("%+v, and its part that is about the payload %+v, %v", h, part, err)
 			}
 			if h.Unknown != 0 {

@@ -49,7 +49,8 @@ func TombstoneTime(data []byte) (time.Time, bool) {
 func ParseTombstone(collection string, seq uint64, data []byte) (t Tombstone, err error) {
 	at, ok := TombstoneTime(data)
 	if !ok {
-		return t, fmt.Errorf("tombstone %d of collection %s: %d bytes are too few: %w", seq, collection, len(data), entry.ErrDamaged)
+		return t, fmt.Errorf("tombstone %d of collection %s: %d bytes are too few: %w", seq, collection, len(data),
+			entry.ErrDamaged)
 	}
 	rest := data[tombstoneFixed:]
 	size, n := binary.Uvarint(rest)
@@ -63,7 +64,8 @@ func ParseTombstone(collection string, seq uint64, data []byte) (t Tombstone, er
 		err = fmt.Errorf("it says that it is number %d", t.Seq)
 	}
 	if err != nil {
-		return t, fmt.Errorf("tombstone %d of collection %s, of %s: %w: %w", seq, collection, printable.Key(t.Key), err, entry.ErrDamaged)
+		return t, fmt.Errorf("tombstone %d of collection %s, of %s: %w: %w", seq, collection, printable.Key(t.Key), err,
+			entry.ErrDamaged)
 	}
 	return t, nil
 }

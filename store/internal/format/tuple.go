@@ -113,7 +113,8 @@ func ParseIndexEntry(k, v []byte) (value, key string, err error) {
 		return value, key, err
 	}
 	if sum := sha256.Sum256(v); !bytes.Equal(sum[:], k[1:1+sha256.Size]) {
-		return "", "", fmt.Errorf("index entry of %s: its value does not match its hash: %w", printable.Key(key), entry.ErrDamaged)
+		return "", "", fmt.Errorf("index entry of %s: its value does not match its hash: %w", printable.Key(key),
+			entry.ErrDamaged)
 	}
 	return string(v), key, nil
 }

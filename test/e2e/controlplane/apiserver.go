@@ -20,12 +20,12 @@ const (
 	writerToken = "larder-e2e-writer"
 )
 
-// Writer is the user agent of clients whose requests are not logged: those that make and change what others are tested on. Nobody
-// asks what they asked, and to log them takes the server several percent of its time.
+// Writer is the user agent of clients whose requests are not logged: those that make and change what others are tested
+// on. Nobody asks what they asked, and to log them takes the server several percent of its time.
 const Writer = "writer"
 
-// auditPolicy logs one entry when a request arrives and one when it is
-// answered. The server's own requests are left out, those of Writer, and Leases: those who write many do not want to wait for a log that says so.
+// auditPolicy logs one entry when a request arrives and one when it is answered. The server's own requests are left
+// out, those of Writer, and Leases: those who write many do not want to wait for a log that says so.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 rules:
@@ -61,7 +61,8 @@ func newAPIServer(binaries, dir, etcdURL string, o Options) (*apiServer, error) 
 		return nil, err
 	}
 	tokens, policy := filepath.Join(dir, "tokens.csv"), filepath.Join(dir, "audit-policy.yaml")
-	if err := os.WriteFile(tokens, []byte(token+",e2e,e2e,system:masters\n"+writerToken+",e2e-writer,e2e-writer,system:masters\n"), 0o600); err != nil {
+	if err := os.WriteFile(tokens,
+		[]byte(token+",e2e,e2e,system:masters\n"+writerToken+",e2e-writer,e2e-writer,system:masters\n"), 0o600); err != nil {
 		return nil, err
 	}
 	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
@@ -87,7 +88,8 @@ func newAPIServer(binaries, dir, etcdURL string, o Options) (*apiServer, error) 
 		"--max-requests-inflight=0", "--max-mutating-requests-inflight=0", "--enable-priority-and-fairness=false",
 		"--audit-policy-file=" + policy, "--audit-log-path=" + s.audit, "--audit-log-maxsize=4096",
 	}, o.Args...)
-	if !slices.ContainsFunc(o.Args, func(arg string) bool { return strings.HasPrefix(arg, "--authorization-mode=") }) { // it would be added to
+	if !slices.ContainsFunc(o.Args, func(arg string) bool { return strings.HasPrefix(arg, "--authorization-mode=") }) {
+		// it would be added to
 		s.args = append(s.args, "--authorization-mode=AlwaysAllow")
 	}
 	return s, nil

@@ -36,8 +36,8 @@ func (r Request) Lookup() bool {
 	return r.Verb == "list" && strings.Contains(r.Query.Get("fieldSelector"), "metadata.name=")
 }
 
-// Compare reports whether it is the page of metadata that an informer compares with what it holds when it starts again. An
-// audit log does not tell the form that was asked for; no other list asks for a time-out.
+// Compare reports whether it is the page of metadata that an informer compares with what it holds when it starts again.
+// An audit log does not tell the form that was asked for; no other list asks for a time-out.
 func (r Request) Compare() bool { return r.Verb == "list" && r.Query.Get("timeoutSeconds") != "" }
 
 // List reports whether it is a list, and none of a Probe, a Lookup and a Compare.

@@ -152,7 +152,8 @@ func (c *ControlPlane) Mark() (int64, error) {
 	return fi.Size(), nil
 }
 
-// Requests returns what the client of that user agent has asked since the mark, 0 for ever, in order; an empty user agent is every client.
+// Requests returns what the client of that user agent has asked since the mark, 0 for ever, in order; an empty user
+// agent is every client.
 func (c *ControlPlane) Requests(userAgent string, mark int64) ([]*Request, error) {
 	return readAudit(c.server.audit, mark, userAgent)
 }
@@ -178,7 +179,8 @@ func (c *ControlPlane) stopAll() {
 	}
 }
 
-// EtcdSnapshot drops etcd's history and what is free in its file, writes a snapshot of it as etcdctl snapshot save does, and returns how large that is.
+// EtcdSnapshot drops etcd's history and what is free in its file, writes a snapshot of it as etcdctl snapshot save
+// does, and returns how large that is.
 func (c *ControlPlane) EtcdSnapshot(ctx context.Context, w io.Writer) (size int64, err error) {
 	if err := c.etcd.compact(ctx); err != nil {
 		return 0, err

@@ -28,7 +28,8 @@ func TestRequestKinds(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := Request{Verb: "list", Query: q}
-		got := map[bool]string{true: "list"}[r.List()] + map[bool]string{true: "probe"}[r.Probe()] + map[bool]string{true: "lookup"}[r.Lookup()] +
+		got := map[bool]string{true: "list"}[r.List()] + map[bool]string{true: "probe"}[r.Probe()] +
+			map[bool]string{true: "lookup"}[r.Lookup()] +
 			map[bool]string{true: "compare"}[r.Compare()]
 		if got != want {
 			t.Errorf("?%s is a %q, want %q", query, got, want)

@@ -143,7 +143,8 @@ func (e *etcd) defragment(ctx context.Context) error {
 
 // snapshot writes etcd's own snapshot, as etcdctl snapshot save does, and returns how large it is.
 func (e *etcd) snapshot(ctx context.Context, w io.Writer) (size int64, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url()+"/v3/maintenance/snapshot", strings.NewReader("{}"))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url()+"/v3/maintenance/snapshot",
+		strings.NewReader("{}"))
 	if err != nil {
 		return 0, err
 	}

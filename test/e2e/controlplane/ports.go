@@ -6,8 +6,8 @@ import (
 	"net"
 )
 
-// Ports are picked below the range that systems use for outgoing connections: a server that is stopped and started again would find
-// its port taken by one of its own clients, which dial it all the time.
+// Ports are picked below the range that systems use for outgoing connections: a server that is stopped and started
+// again would find its port taken by one of its own clients, which dial it all the time.
 const (
 	lowestPort  = 20_000
 	highestPort = 32_000

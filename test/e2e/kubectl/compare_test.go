@@ -36,7 +36,8 @@ var resources = strings.Fields(`
 	apiservices customresourcedefinitions gadgets plains`)
 
 // alone are those that are also asked for one by one. LARDER_SOAK=1 asks for every one of them.
-var alone = strings.Fields(`pods services deployments nodes secrets events.v1. persistentvolumes apiservices customresourcedefinitions gadgets`)
+var alone = strings.Fields(
+	`pods services deployments nodes secrets events.v1. persistentvolumes apiservices customresourcedefinitions gadgets`)
 
 // questions are further ones that both must answer alike.
 var questions = []string{
@@ -76,7 +77,8 @@ var questions = []string{
 	"pods -n shop -o name --sort-by=metadata.uid",
 	"pods -A --sort-by .metadata.uid -o wide",
 	"pv --sort-by .spec.capacity.storage",
-	"services -n shop --sort-by .spec.ports[0].nodePort -l!none --field-selector metadata.name!=headless,metadata.name!=elsewhere,metadata.name!=cluster,metadata.name!=given",
+	"services -n shop --sort-by .spec.ports[0].nodePort -l!none --field-selector " +
+		"metadata.name!=headless,metadata.name!=elsewhere,metadata.name!=cluster,metadata.name!=given",
 	"events.v1. -n shop --sort-by .metadata.name -o wide",
 	"pods,services -n shop",
 	"svc,no -n shop -o wide --show-labels",
@@ -163,13 +165,14 @@ func fields(args string) []string {
 	return all
 }
 
-// compare asks both, and again if they differ: ages do, if a second passes between. Where that happens every time, as on a machine that is
-// busy, ages may differ by the time that asking took. It returns what differs all the same.
+// compare asks both, and again if they differ: ages do, if a second passes between. Where that happens every time, as
+// on a machine that is busy, ages may differ by the time that asking took. It returns what differs all the same.
 func compare(t *testing.T, path string, args []string) (diff string) {
 	t.Helper()
 	for range 4 {
 		began := time.Now()
-		want := run(t, exec.Command(kubectl, append([]string{"get", "--kubeconfig", kubeconfig, "--cache-dir", cacheDir}, args...)...))
+		want := run(t, exec.Command(kubectl, append([]string{"get", "--kubeconfig", kubeconfig, "--cache-dir", cacheDir},
+			args...)...))
 		got := run(t, exec.Command(larder, append([]string{"get", "--from", path}, args...)...))
 		took := time.Since(began)
 		if got.Error != "" && want.Error != "" { // they say it in words of their own
@@ -195,7 +198,8 @@ func older(want, got string, within time.Duration) bool {
 	})
 }
 
-// answer is what a program printed. Of what it says on standard error, only what kubectl says too is compared: larder also says how old the data is.
+// answer is what a program printed. Of what it says on standard error, only what kubectl says too is compared: larder
+// also says how old the data is.
 type answer struct {
 	Out     []string
 	Nothing string
@@ -224,7 +228,8 @@ func run(t *testing.T, cmd *exec.Cmd) answer {
 func mirror(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "cluster.db")
-	sync := exec.Command(larder, append(append([]string{"sync"}, resources...), "--persist-secrets", "--kubeconfig", kubeconfig, "--store", path)...)
+	sync := exec.Command(larder, append(append([]string{"sync"}, resources...), "--persist-secrets", "--kubeconfig",
+		kubeconfig, "--store", path)...)
 	var log bytes.Buffer
 	sync.Stdout, sync.Stderr = &log, &log
 	if err := sync.Start(); err != nil {
@@ -297,7 +302,8 @@ func tellColumns(t *testing.T, path string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		collection, err := st.Collection(t.Context(), info.Identity, store.CollectionOptions{Codec: codec, Resource: info.Resource})
+		collection, err := st.Collection(t.Context(), info.Identity,
+			store.CollectionOptions{Codec: codec, Resource: info.Resource})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -310,7 +316,8 @@ func tellColumns(t *testing.T, path string) {
 // definition returns what the definition of a custom resource says about its columns, and its categories.
 func definition(t *testing.T, resource string) (columns []entry.Column, categories []string) {
 	t.Helper()
-	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
+		Resource: "customresourcedefinitions"}
 	u, err := newCreator(t).client.Resource(crds).Get(t.Context(), resource+".example.com", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)

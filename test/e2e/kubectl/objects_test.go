@@ -130,13 +130,16 @@ func (c *creator) resource(u *unstructured.Unstructured) dynamic.ResourceInterfa
 func (c *creator) createSigningRequests() {
 	c.t.Helper()
 	for name, condition := range map[string]string{"waiting": "", "approved": "Approved", "denied": "Denied"} {
-		spec := map[string]any{"request": signingRequest(c.t), "signerName": "example.com/signer", "usages": []any{"client auth"}}
+		spec := map[string]any{"request": signingRequest(c.t), "signerName": "example.com/signer",
+			"usages": []any{"client auth"}}
 		u := &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": map[string]any{"name": name}, "spec": spec,
+			"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest",
+			"metadata": map[string]any{"name": name}, "spec": spec,
 		}}
 		if condition != "" {
 			spec["expirationSeconds"] = int64(7200)
-			u.Object["status"] = map[string]any{"conditions": []any{map[string]any{"type": condition, "status": "True", "reason": "Test"}}}
+			u.Object["status"] = map[string]any{"conditions": []any{map[string]any{"type": condition, "status": "True",
+				"reason": "Test"}}}
 		}
 		c.create(u)
 	}
@@ -148,7 +151,8 @@ func signingRequest(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "x"}}, key)
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "x"}},
+		key)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,15 +67,16 @@ type filler struct {
 // make creates an object with its status. A kind that is not served yet is waited for.
 func (f *filler) make(ctx context.Context, u *unstructured.Unstructured) error {
 	var notServed error
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, servedWithin, true, func(ctx context.Context) (bool, error) {
-		err := f.create(ctx, u)
-		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
-			f.mapper.Reset()
-			notServed = err
-			return false, nil
-		}
-		return err == nil, err
-	})
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, servedWithin, true,
+		func(ctx context.Context) (bool, error) {
+			err := f.create(ctx, u)
+			if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+				f.mapper.Reset()
+				notServed = err
+				return false, nil
+			}
+			return err == nil, err
+		})
 	if wait.Interrupted(err) && ctx.Err() == nil {
 		return notServed
 	}

@@ -35,7 +35,8 @@ func readVersions() (versions, error) {
 	}
 	gomod := strings.TrimSpace(string(out))
 	if filepath.Base(filepath.Dir(gomod)) != "cluster" {
-		return versions{}, fmt.Errorf("run it in its own module: go run -C test/cluster ./cmd/build (go.mod in use: %q)", gomod)
+		return versions{}, fmt.Errorf("run it in its own module: go run -C test/cluster ./cmd/build (go.mod in use: %q)",
+			gomod)
 	}
 	text, err := os.ReadFile(gomod)
 	if err != nil {

@@ -27,7 +27,8 @@ func main() {
 }
 
 func run(ctx context.Context, pods int) (err error) {
-	fmt.Fprintln(os.Stderr, "Starting kube-apiserver and etcd (built first where they are missing: minutes, with progress).")
+	fmt.Fprintln(os.Stderr,
+		"Starting kube-apiserver and etcd (built first where they are missing: minutes, with progress).")
 	cp, err := controlplane.Start(ctx, controlplane.Options{})
 	if err != nil {
 		return err

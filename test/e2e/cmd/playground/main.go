@@ -74,7 +74,8 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 
 // serve runs the server until ctx ends; f gets its kubeconfig.
 func serve(ctx context.Context, o options, f *os.File, out io.Writer) (err error) {
-	fmt.Fprintln(os.Stderr, "Starting kube-apiserver and etcd (built first where they are missing: minutes, with progress).")
+	fmt.Fprintln(os.Stderr,
+		"Starting kube-apiserver and etcd (built first where they are missing: minutes, with progress).")
 	binaries, err := controlplane.Binaries(ctx)
 	if err != nil {
 		return errors.Join(err, ctx.Err())
