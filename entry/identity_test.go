@@ -95,7 +95,8 @@ func TestIdentityString(t *testing.T) {
 		Namespace:            "web", LabelSelector: "app=shop", FieldSelector: "metadata.name=x",
 		Representation: Unstructured,
 	}
-	const want = "deployments.v1.apps in namespace web, label selector app=shop, field selector metadata.name=x (unstructured)"
+	const want = "deployments.v1.apps in namespace web, label selector app=shop, " +
+		"field selector metadata.name=x (unstructured)"
 	if id.String() != want || pods().String() != "pods.v1" {
 		t.Errorf("got %q and %q", id, pods())
 	}

@@ -28,7 +28,8 @@ const openWait = reflector.MaxStop + 15*time.Second
 // store.Options.Encryption, or Options.PersistSecrets.
 const (
 	whyInMemory = "Options.InMemory is set"
-	whySecrets  = "Secrets are kept in memory only: the store has no keys to seal them with, and they are not to be stored without"
+	whySecrets  = "Secrets are kept in memory only: the store has no keys to seal them with, " +
+		"and they are not to be stored without"
 )
 
 func (o Options) withDefaults(example runtime.Object) Options {

@@ -14,7 +14,8 @@ import (
 )
 
 // notHeeded is Status.Unsharded.
-const notHeeded = "the server, or the ListerWatcher, does not heed the shard selector (feature gate ShardedListAndWatch, off by default): " +
+const notHeeded = "the server, or the ListerWatcher, does not heed the shard selector " +
+	"(feature gate ShardedListAndWatch, off by default): " +
 	"what comes of other shards is left out here; if everything comes, the contents are right and only the traffic is " +
 	"that of the whole"
 

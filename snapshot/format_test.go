@@ -24,7 +24,8 @@ func TestNewerFormatIsRefused(t *testing.T) {
 			t.Errorf("%v", err)
 			continue
 		}
-		const want = "the snapshot is in format 2, written by Larder v9.8.7; this program reads formats up to 1: upgrade Larder"
+		const want = "the snapshot is in format 2, written by Larder v9.8.7; " +
+			"this program reads formats up to 1: upgrade Larder"
 		if err.Error() != want {
 			t.Errorf("%v, want %q", err, want)
 		}

@@ -24,7 +24,8 @@ func parsePaths(texts []string) (paths, error) {
 		if !ok {
 			return nil,
 				fmt.Errorf(
-					`path %q: write it as status.phase, metadata.annotations["a.b/c"], spec.items[*].name or /metadata/annotations/a.b~1c`, text)
+					`path %q: write it as status.phase, metadata.annotations["a.b/c"], `+
+						`spec.items[*].name or /metadata/annotations/a.b~1c`, text)
 		}
 		out = append(out, p)
 	}

@@ -211,7 +211,7 @@ func (o *opening) judge(err error) error {
 	if fault != nil && !fault.ofMemory() {
 		return err // the pages are good as far as we know, and bbolt cannot use them
 	}
-	return fmt.Errorf("it could not be read, though its pages are good now; try again (%v)", err) //nolint:errorlint // it is not damaged
+	return fmt.Errorf("it could not be read, though its pages are good now; try again (%v)", err) //nolint:errorlint
 }
 
 // lookAgain looks at every page of the file that has the name.

@@ -179,7 +179,7 @@ func (m *matcher) object(obj runtime.Object) (bool, error) {
 
 func (m *matcher) unstructuredFields(u *unstructured.Unstructured) bool {
 	for _, f := range m.fields {
-		v, _, _ := unstructured.NestedFieldNoCopy(u.Object, f.path...) //nolint:errcheck // what is no object has no such field
+		v, _, _ := unstructured.NestedFieldNoCopy(u.Object, f.path...) //nolint:errcheck // or it has no such field
 		if f.not == (codec.PlainText(v) == f.value) {
 			return false
 		}

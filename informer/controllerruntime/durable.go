@@ -127,7 +127,8 @@ func (d *Durable) Reconciler(r reconcile.Reconciler) reconcile.Reconciler {
 		}
 		end := keys.Begin(toolscache.NewObjectName(request.Namespace, request.Name))
 		result, err := r.Reconcile(ctx, request)
-		end(err == nil && result.RequeueAfter == 0 && !result.Requeue || errors.Is(err, reconcile.TerminalError(nil))) //nolint:staticcheck // Requeue is deprecated, and in use
+		done := err == nil && result.RequeueAfter == 0 && !result.Requeue //nolint:staticcheck // deprecated, and in use
+		end(done || errors.Is(err, reconcile.TerminalError(nil)))
 		return result, err
 	})
 }

@@ -32,7 +32,8 @@ func TestTypedInUse(t *testing.T) {
 		must(t, err)
 		_, err = NewSharedInformerFactory(c.typed, 0, on(t, st), &corev1.Pod{}, &appsv1.Deployment{})
 		want :=
-			"shared informer factory: informer on deployments.apps: collection of deployments.v1.apps: the collection is open: " +
+			"shared informer factory: informer on deployments.apps: " +
+				"collection of deployments.v1.apps: the collection is open: " +
 				"another informer on this store has it; share that one or its factory, or end it first"
 		if !errors.Is(err, store.ErrCollectionOpen) || err.Error() != want {
 			t.Errorf("%v", err)

@@ -105,9 +105,10 @@ func TestResourcesAsk(t *testing.T) {
 func TestResourcesOf(t *testing.T) {
 	for want, examples := range map[string][]runtime.Object{
 		"*v1.Pod is listed twice": {&corev1.Pod{}, &corev1.Node{}, &corev1.Pod{}},
-		"client-go has no typed informer for *v1.PodList; use NewDynamicSharedInformerFactory, or informer.New":                {&corev1.PodList{}},
-		"client-go has no typed informer for <nil>; use NewDynamicSharedInformerFactory, or informer.New":                      {nil},
-		"no types are listed: nothing would be stored; list an example object of each type whose informer is to be persistent": nil,
+		"client-go has no typed informer for *v1.PodList; use NewDynamicSharedInformerFactory, or informer.New": {&corev1.PodList{}},
+		"client-go has no typed informer for <nil>; use NewDynamicSharedInformerFactory, or informer.New":       {nil},
+		"no types are listed: nothing would be stored; " +
+			"list an example object of each type whose informer is to be persistent": nil,
 	} {
 		if _, err := resourcesOf(examples); err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)

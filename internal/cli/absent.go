@@ -10,7 +10,8 @@ import (
 )
 
 // storeSecrets says what has Secrets stored.
-const storeSecrets = "larder sync keeps secrets in memory only, unless it is given a key (--key-file FILE) or --persist-secrets"
+const storeSecrets = "larder sync keeps secrets in memory only, " +
+	"unless it is given a key (--key-file FILE) or --persist-secrets"
 
 // saveElsewhere is storeSecrets where a snapshot is to have them; it takes their name.
 const saveElsewhere = storeSecrets + "; larder snapshot save FILE %s, without --from, takes them from the server"

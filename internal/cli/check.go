@@ -37,14 +37,15 @@ func newCheck(s IO) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check [FILE]",
 		Short: "Verify every record and index of a store or snapshot",
-		Long: `Verify a store: every record's checksum, every index entry both ways, counts, and the resourceVersion. Verify a snapshot: every
-block's digest, the index, counts, and every object. Exits with 1 if there is a problem.
+		Long: `Verify a store: every record's checksum, every index entry both ways, counts, and the resourceVersion. Verify
+a snapshot: every block's digest, the index, counts, and every object. Exits with 1 if there is a problem.
 
-With --against-server the UID and resourceVersion of every object are compared with the API server's, by lists of metadata at a gentle rate, and what
-differs is repaired, the file too: an event that a proxy has swallowed, a server that was restored from a backup, a record that is gone. A sync that holds the
-store does it itself, with its own connection, whatever is named here. A store that no sync holds first takes in what has changed since, as a sync does when it starts: that is no difference,
-and is said (larder diff compares files as they are). Exits with 1 if something differed. What other programs have stored as Go types, or changed by a transform,
-they compare themselves.`,
+With --against-server the UID and resourceVersion of every object are compared with the API server's, by lists of
+metadata at a gentle rate, and what differs is repaired, the file too: an event that a proxy has swallowed, a server
+that was restored from a backup, a record that is gone. A sync that holds the store does it itself, with its own
+connection, whatever is named here. A store that no sync holds first takes in what has changed since, as a sync does
+when it starts: that is no difference, and is said (larder diff compares files as they are). Exits with 1 if something
+differed. What other programs have stored as Go types, or changed by a transform, they compare themselves.`,
 		Args: maxOneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := onlyFile(&file.path, "from", args); err != nil {

@@ -46,7 +46,8 @@ func (f *clusterFlags) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.kubeconfig, clientcmd.RecommendedConfigPathFlag, "",
 		"Path to the kubeconfig file to use for CLI requests.")
 	flags.StringArrayVar(&f.asExtra, "as-user-extra", nil,
-		"User extras to impersonate for the operation, this flag can be repeated to specify multiple values for the same key.")
+		"User extras to impersonate for the operation, this flag can be repeated to "+
+			"specify multiple values for the same key.")
 	names := clientcmd.RecommendedConfigOverrideFlags("")
 	names.ContextOverrideFlags.Namespace = clientcmd.FlagInfo{}
 	names.AuthOverrideFlags.Username, names.AuthOverrideFlags.Password = clientcmd.FlagInfo{}, clientcmd.FlagInfo{}

@@ -34,11 +34,13 @@ A running sync does it itself when it is asked, and goes on. The store is checke
 
 What is sealed is copied as it is: no key is needed. One that is given must fit.
 
-With --rekey everything that is to be sealed is sealed anew, under the current key: what was sealed under others, and Secrets that were
-stored in plain text before there was a key. The other keys are needed no more then. A running sync does it with its own keys: it reads
-the file of them again, and refuses if the current key is not the one that is given here.
+With --rekey everything that is to be sealed is sealed anew, under the current key: what was sealed under others, and
+Secrets that were stored in plain text before there was a key. The other keys are needed no more then. A running sync
+does it with its own keys: it reads the file of them again, and refuses if the current key is not the one that is
+given here.
 
-There must be room for a second copy beside the file until it is done. If it is killed the file is as it was, or compact.`,
+There must be room for a second copy beside the file until it is done. If it is killed the file is as it was, or
+compact.`,
 		Args: maxOneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := onlyFile(&file.path, "store", args); err != nil {

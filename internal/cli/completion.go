@@ -25,10 +25,10 @@ func newCompletion(s IO) *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion bash|zsh|fish|powershell",
 		Short: "Print a script that completes larder's command line in a shell",
-		Long: `Print a script that completes larder's command line in a shell: commands, flags, files, formats of output, and
-what the store that --from names holds: resources, categories, objects, namespaces and collections, also while larder sync holds it.
-Give the file or --from before what is to be completed by it, or set LARDER_STORE. In bash the package bash-completion is
-not needed.
+		Long: `Print a script that completes larder's command line in a shell: commands, flags, files, formats of output,
+and what the store that --from names holds: resources, categories, objects, namespaces and collections, also while
+larder sync holds it. Give the file or --from before what is to be completed by it, or set LARDER_STORE. In bash the
+package bash-completion is not needed.
 
 As a plugin of kubectl, with larder installed as kubectl-larder, kubectl's own completion asks a program in the
 PATH named kubectl_complete-larder, which is this script:

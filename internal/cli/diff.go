@@ -27,12 +27,14 @@ func newDiff(s IO) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff A B [RESOURCE…]",
 		Short: "Compare two stores or snapshots, object by object",
-		Long: `Compare two files, object by object: what B has that A has not is added, what A has alone is removed. Each is a snapshot, a store, or a store that
-larder sync holds. Objects are the same if they are but for metadata.managedFields, resourceVersion and generation; --ignore leaves out more,
---strict nothing. An object with another UID was deleted and made again: it is replaced. Where one file has a part of a
-resource, a namespace or what a selector selects, that part is compared, and a note says so. A resource that one file does not store at all is a difference, whatever
-the other one has of it: it is noted, and its objects are not counted; name the resources that both have where that is none. Of a file that is incomplete the note says that too.
-What is sealed in one of the files is compared with the key (--key-file); without it all else is, and that ends with 3.
+		Long: `Compare two files, object by object: what B has that A has not is added, what A has alone is removed. Each is
+a snapshot, a store, or a store that larder sync holds. Objects are the same if they are but for
+metadata.managedFields, resourceVersion and generation; --ignore leaves out more, --strict nothing. An object with
+another UID was deleted and made again: it is replaced. Where one file has a part of a resource, a namespace or what a
+selector selects, that part is compared, and a note says so. A resource that one file does not store at all is a
+difference, whatever the other one has of it: it is noted, and its objects are not counted; name the resources that
+both have where that is none. Of a file that is incomplete the note says that too. What is sealed in one of the files
+is compared with the key (--key-file); without it all else is, and that ends with 3.
 
   -o changes  each object that is different, and which of its fields are: what they were (-) and are (+). The default
   -o table    how many objects of each resource are different
@@ -40,10 +42,11 @@ What is sealed in one of the files is compared with the key (--key-file); withou
   -o patch    and the JSON merge patch (RFC 7386) that makes of A's object that of B
   -o json     all that, for programs
 
-Values of Secrets, and of whatever else a store seals, are not shown. Items of lists that have a name are compared by it,
-in whatever order they are.
+Values of Secrets, and of whatever else a store seals, are not shown. Items of lists that have a name are compared by
+it, in whatever order they are.
 
-Exits with 0 if there is no difference, 1 if there is one, and more than 1 if they could not be compared: 2 used wrongly, 3 any other error.`,
+Exits with 0 if there is no difference, 1 if there is one, and more than 1 if they could not be compared: 2 used
+wrongly, 3 any other error.`,
 		Example: `  larder diff monday.larder cluster.db
   larder diff before.larder after.larder deploy,svc -n web -o patch
   larder diff a.larder b.larder --ignore status --ignore 'metadata.annotations["example.com/seen"]'`,

@@ -38,15 +38,16 @@ func newGet(s IO) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get [FILE] (RESOURCE[,RESOURCE…] [NAME…] | RESOURCE/NAME…)",
 		Short: "Print stored objects as kubectl get does; needs no API server",
-		Long: `Print objects from a store, also while larder sync holds it, as kubectl get prints them: the same names of resources and
-categories (all), the same columns, the same formats of output. No API server is needed. Standard error says how old the data is.
-As with kubectl, the namespace is "default" unless -n or -A is given. --field-selector takes any field that is a text, a number or a
-boolean, custom resources' too; where an object does not have it, it is empty. Nothing is coloured, so NO_COLOR changes nothing.`,
+		Long: `Print objects from a store, also while larder sync holds it, as kubectl get prints them: the same names of
+resources and categories (all), the same columns, the same formats of output. No API server is needed. Standard error
+says how old the data is. As with kubectl, the namespace is "default" unless -n or -A is given. --field-selector takes
+any field that is a text, a number or a boolean, custom resources' too; where an object does not have it, it is empty.
+Nothing is coloured, so NO_COLOR changes nothing.`,
 		Example: `  larder get pods --from cluster.db
   larder get all -n web -o wide --from cluster.db
   larder get deploy,svc -A -l app=web --show-labels --from cluster.db
   larder get pods -A --field-selector status.phase!=Running,spec.nodeName=worker-1 --from cluster.db
-  larder get pods -A --sort-by .metadata.creationTimestamp -o custom-columns=NAME:.metadata.name,NODE:.spec.nodeName --from cluster.db
+  larder get po -A --sort-by .metadata.name -o custom-columns=NAME:.metadata.name,NODE:.spec.nodeName --from cluster.db
   larder get cluster.db node/worker-1 svc/web -o yaml`,
 		Args: needArgs(1, -1, "a resource, and perhaps names"),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -18,8 +18,9 @@ func newKeygen(s IO) *cobra.Command {
 	return &cobra.Command{
 		Use:   "keygen [FILE]",
 		Short: "Make a key that seals Secrets in a store",
-		Long: `Make a key that seals Secrets in a store: 32 random bytes in base64. It is written to a new file that only you can
-read, or to standard output. Who loses it loses what is sealed with it: a larder sync into another file lists that anew.`,
+		Long: `Make a key that seals Secrets in a store: 32 random bytes in base64. It is written to a new file that only
+you can read, or to standard output. Who loses it loses what is sealed with it: a larder sync into another file lists
+that anew.`,
 		Example: `  larder keygen store.key
   larder sync pods secrets --key-file store.key --store cluster.db`,
 		Args: needArgs(0, 1, "the file to make, or none"),

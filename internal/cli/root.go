@@ -20,10 +20,11 @@ watch from the file instead of listing again, and the file can be read with no A
   larder snapshot save cluster.larder --from cluster.db   keep it in a file that every command reads
   larder demo                                             see it happen
 
-LARDER_STORE names the store where no flag does, and a file may stand before the resources: larder get cluster.db pods -A.
+LARDER_STORE names the store where no flag does, and a file may stand before the resources: larder get cluster.db pods
+-A.
 
-Exit codes: 0 done; 1 what was asked for failed, was not found, or has problems; 2 the command was used wrongly. larder diff: 0 no
-difference; 1 a difference; 2 used wrongly; 3 not compared.`,
+Exit codes: 0 done; 1 what was asked for failed, was not found, or has problems; 2 the command was used wrongly.
+larder diff: 0 no difference; 1 a difference; 2 used wrongly; 3 not compared.`,
 		Version:       versionText(),
 		SilenceErrors: true,
 		SilenceUsage:  true,

@@ -43,17 +43,21 @@ func newSnapshotExport(s IO) *cobra.Command {
 
   DIR/<namespace or _cluster>/<resource>[.<group>]/<name>.yaml
 
-Fields are in alphabetical order, without status and what the server sets (managedFields, resourceVersion, uid, creationTimestamp, generation), nor the annotation
-last-applied-configuration; --raw keeps all. ownerReferences stay: what another object has made goes again where that is not. In names, what some
-file systems do not take is written as %XX, and long names are cut.
+Fields are in alphabetical order, without status and what the server sets (managedFields, resourceVersion, uid,
+creationTimestamp, generation), nor the annotation last-applied-configuration; --raw keeps all. ownerReferences stay:
+what another object has made goes again where that is not. In names, what some file systems do not take is written as
+%XX, and long names are cut.
 
-An export to the same directory writes what has changed, and removes what is gone of what it selects: of its resources, in its namespaces. Files of other ones stay. With -l or --field-selector
-those are removed that the same selectors have written; an export that selects nothing is an error. Files are replaced and removed only if an export has written them, as DIR/` + yamldir.Marker + ` says,
+An export to the same directory writes what has changed, and removes what is gone of what it selects: of its
+resources, in its namespaces. Files of other ones stay. With -l or --field-selector those are removed that the same
+selectors have written; an export that selects nothing is an error. Files are replaced and removed only if an export
+has written them, as DIR/` + yamldir.Marker + ` says,
 and nobody has edited them since: else nothing is changed, and they are named.
 
--o jsonl writes whole objects to one file, or with - to standard output, a line each. What an earlier export has written there is replaced once the new file is
-complete, also if it was edited since: there is no note of that beside it. Any other file is left as it is, and named. Secrets, and whatever else
-the store seals, are left out, unless --include-secrets is given or the Secrets are redacted.`,
+-o jsonl writes whole objects to one file, or with - to standard output, a line each. What an earlier export has
+written there is replaced once the new file is complete, also if it was edited since: there is no note of that beside
+it. Any other file is left as it is, and named. Secrets, and whatever else the store seals, are left out, unless
+--include-secrets is given or the Secrets are redacted.`,
 		Example: `  larder snapshot export manifests deploy,svc,cm -n web --from cluster.larder
   larder snapshot export backup --from cluster.db --redact env=*PASSWORD*
   larder snapshot export - pods --from cluster.larder -o jsonl | jq .status.phase`,

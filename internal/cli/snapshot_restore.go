@@ -26,11 +26,12 @@ func newSnapshotRestore(s IO) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore SNAPSHOT [RESOURCE…] --store NEW",
 		Short: "Make a store of a snapshot, from which sync resumes",
-		Long: `Make a new store of a snapshot. larder sync resumes the watch from it with no list, where the server still has the changes since the snapshot was taken. Collections of which objects or
-values were left out, when the snapshot was taken or now, are listed first.
+		Long: `Make a new store of a snapshot. larder sync resumes the watch from it with no list, where the server still
+has the changes since the snapshot was taken. Collections of which objects or values were left out, when the snapshot
+was taken or now, are listed first.
 
-The store appears in one step when it is complete; a file that is there is never replaced. Secrets are stored only with keys that seal them (--key-file), with
---persist-secrets, as larder sync has it, or redacted.`,
+The store appears in one step when it is complete; a file that is there is never replaced. Secrets are stored only
+with keys that seal them (--key-file), with --persist-secrets, as larder sync has it, or redacted.`,
 		Example: `  larder snapshot restore cluster.larder --store node.db
   larder snapshot restore cluster.larder pods deploy -n web --store web.db`,
 		Args: needArgs(1, -1, "a snapshot, and perhaps resources"),

@@ -43,17 +43,21 @@ func newSnapshotSave(s IO) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "save FILE [RESOURCE…] [--from STORE]",
 		Short: "Save a store, or a live cluster, to a snapshot",
-		Long: `Save what a store holds to a snapshot, also while larder sync holds it: nobody who reads or writes it waits, and every collection is exactly as it was
-at its resourceVersion. What a sync has in memory only, as Secrets without a key or --persist-secrets, is not in it, and is refused if it is asked for. --from may be a snapshot too, of which another one is made with less in it.
+		Long: `Save what a store holds to a snapshot, also while larder sync holds it: nobody who reads or writes it waits,
+and every collection is exactly as it was at its resourceVersion. What a sync has in memory only, as Secrets without a
+key or --persist-secrets, is not in it, and is refused if it is asked for. --from may be a snapshot too, of which
+another one is made with less in it.
 
 Without --from it is the store that LARDER_STORE names, unless a flag of the connection to a cluster is given
-(--kubeconfig, --context, --server, …). Where neither names a store the resources of a live cluster are listed, and no store
-is needed: those that are named, or all that can be listed and watched but events. -n and the selectors are asked of the
-server then. With no resource named, what you may not list is left out, and said; if that is all there is, it is an error.
+(--kubeconfig, --context, --server, …). Where neither names a store the resources of a live cluster are listed, and no
+store is needed: those that are named, or all that can be listed and watched but events. -n and the selectors are
+asked of the server then. With no resource named, what you may not list is left out, and said; if that is all there
+is, it is an error.
 
-Secrets are left out, unless the snapshot is encrypted (--recipient, --recipients-file, --passphrase), --include-secrets is given, or they are redacted.
-A store that is made of a snapshot with larder snapshot restore resumes the watch from it; where objects or values have been left out from a store
-or snapshot, those are listed first.`,
+Secrets are left out, unless the snapshot is encrypted (--recipient, --recipients-file, --passphrase),
+--include-secrets is given, or they are redacted. A store that is made of a snapshot with larder snapshot restore
+resumes the watch from it; where objects or values have been left out from a store or snapshot, those are listed
+first.`,
 		Example: `  larder snapshot save cluster.larder --from cluster.db
   larder snapshot save monday.larder                               # all that the server lists, but events
   larder snapshot save web.larder pods deploy -n web --passphrase
@@ -286,7 +290,8 @@ func noteNotSaved(s IO, leftOut []string) {
 }
 
 // encryptHint says how Secrets get into a snapshot.
-const encryptHint = "--recipient KEY or --passphrase encrypts the snapshot, with Secrets in it; --include-secrets saves them as they are"
+const encryptHint = "--recipient KEY or --passphrase encrypts the snapshot, with Secrets in it; " +
+	"--include-secrets saves them as they are"
 
 // tell says what was saved.
 func (o *saveOptions) tell(s IO, path string, saved snapshot.Saved) error {

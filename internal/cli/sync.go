@@ -47,26 +47,27 @@ func newSync(s IO) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sync RESOURCE… | sync --all | sync --config FILE",
 		Short: "Mirror resources into a store until stopped",
-		Long: `Mirror resources of a cluster into a store until stopped: list once, then watch. The next sync resumes the watch
-from the store. It starts without the API server too, and goes on when that comes back.
+		Long: `Mirror resources of a cluster into a store until stopped: list once, then watch. The next sync resumes the
+watch from the store. It starts without the API server too, and goes on when that comes back.
 
-A RESOURCE is called as kubectl calls it, or is a category such as all. Secrets are kept in memory only, unless
-there is a key that seals them in the store (--key-file), or --persist-secrets is given. While sync runs, the other commands ask it through a socket beside the store.
+A RESOURCE is called as kubectl calls it, or is a category such as all. Secrets are kept in memory only, unless there
+is a key that seals them in the store (--key-file), or --persist-secrets is given. While sync runs, the other commands
+ask it through a socket beside the store.
 
-With --config the resources are those of a file, which can say more: see docs/sync-config.md. It is read again at SIGHUP, and when it has
-changed: what is new in it begins, what is gone stops and stays in the store, and the rest goes on. One that is wrong is refused, and the old one goes on.
-Secrets are sealed if it says encryption: LARDER_KEY counts if that names it.
-Without --config SIGHUP ends it in good order, as SIGINT and SIGTERM do.
+With --config the resources are those of a file, which can say more: see docs/sync-config.md. It is read again at
+SIGHUP, and when it has changed: what is new in it begins, what is gone stops and stays in the store, and the rest
+goes on. One that is wrong is refused, and the old one goes on. Secrets are sealed if it says encryption: LARDER_KEY
+counts if that names it. Without --config SIGHUP ends it in good order, as SIGINT and SIGTERM do.
 
 It shows a table on a terminal, and lines elsewhere, on standard error as its log (--log-format json, --quiet):
 
-  SOURCE    live: in contact with the server; offline: out of contact, served from the store; waiting: for the first list
+  SOURCE    live: in contact with the server; offline: served from the store; waiting: for the first list
   RV        the resourceVersion of the objects, from which a restart resumes
   AGE       how long ago the server was last heard
   RESUMES   watches that went on from the resourceVersion, with no list
   RELISTS   lists of the whole resource but for the first one, and why they were needed
-  RECEIVED  bytes from the network for this resource since sync started: compressed as they come, with headers, TLS and the
-            small requests that guard a resume. What finds out the resources' names at the start is not in it.`,
+  RECEIVED  bytes from the network for this resource since sync started: compressed as they come, with headers, TLS and
+            the small requests that guard a resume. What finds out the resources' names at the start is not in it.`,
 		Example: `  larder sync pods deploy widgets.example.com --store cluster.db
   larder sync --all --exclude leases,endpointslices --store cluster.db
   larder sync pods -n web -l app=shop --store shop.db

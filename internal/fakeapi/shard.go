@@ -10,7 +10,8 @@ import (
 )
 
 var shardRange = regexp.MustCompile(
-	`^\s*shardRange\(\s*(object\.metadata\.(?:uid|namespace))\s*,\s*'(0x[0-9a-f]{16})'\s*,\s*'(0x[0-9a-f]{16}|0x10000000000000000)'\s*\)\s*$`)
+	`^\s*shardRange\(\s*(object\.metadata\.(?:uid|namespace))\s*,\s*'(0x[0-9a-f]{16})'\s*,\s*` +
+		`'(0x[0-9a-f]{16}|0x10000000000000000)'\s*\)\s*$`)
 
 // parseShardSelector takes what kube-apiserver's parser takes, which is strict. Its errors are no API statuses, so they
 // become a 500 there too.

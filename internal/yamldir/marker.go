@@ -20,7 +20,8 @@ const (
 	journal   = Marker + ".journal"
 	temporary = Marker + ".new"
 
-	markerHead = "# Files that larder snapshot export has written, and may replace and remove while they are as it wrote them."
+	markerHead = "# Files that larder snapshot export has written, " +
+		"and may replace and remove while they are as it wrote them."
 )
 
 var (

@@ -27,12 +27,14 @@ import (
 // resources are those that are compared, as kubectl names them.
 var resources = strings.Fields(`
 	pods services deployments replicasets statefulsets daemonsets replicationcontrollers controllerrevisions jobs cronjobs
-	nodes namespaces configmaps secrets serviceaccounts podtemplates resourcequotas limitranges events.v1. events.events.k8s.io
+	nodes namespaces configmaps secrets serviceaccounts podtemplates resourcequotas limitranges
+	events.v1. events.events.k8s.io
 	persistentvolumes persistentvolumeclaims storageclasses volumeattachments csidrivers csinodes
 	endpoints endpointslices ingresses ingressclasses networkpolicies
 	horizontalpodautoscalers poddisruptionbudgets priorityclasses runtimeclasses leases
 	roles rolebindings clusterroles clusterrolebindings certificatesigningrequests
-	validatingwebhookconfigurations mutatingwebhookconfigurations validatingadmissionpolicies validatingadmissionpolicybindings
+	validatingwebhookconfigurations mutatingwebhookconfigurations
+	validatingadmissionpolicies validatingadmissionpolicybindings
 	apiservices customresourcedefinitions gadgets plains`)
 
 // alone are those that are also asked for one by one. LARDER_SOAK=1 asks for every one of them.

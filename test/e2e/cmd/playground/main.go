@@ -101,7 +101,8 @@ func serve(ctx context.Context, o options, f *os.File, out io.Writer) (err error
 		return err
 	}
 	fmt.Fprintf(out, `kube-apiserver %s is ready at https://%s, with %d namespaces, %d deployments, %d pods, %d secrets
-and %d kinds of custom resources. There are no nodes and no controllers: nothing changes but what you change. In another terminal:
+and %d kinds of custom resources. There are no nodes and no controllers: nothing changes but what you change.
+In another terminal:
 
   export KUBECONFIG=%s
   export PATH=%s:$PATH
@@ -110,7 +111,8 @@ and %d kinds of custom resources. There are no nodes and no controllers: nothing
 
 Logs, and every request in audit.log: %s
 Ctrl-C stops the server and removes the kubeconfig and the logs.
-`, version, cp.Address(), made["Namespace"], made["Deployment"], made["Pod"], made["Secret"], made["CustomResourceDefinition"],
+`, version, cp.Address(), made["Namespace"], made["Deployment"], made["Pod"], made["Secret"],
+		made["CustomResourceDefinition"],
 		f.Name(), programs(o.bin, binaries), cp.Dir())
 	<-ctx.Done()
 	return nil
