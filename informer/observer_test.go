@@ -133,13 +133,13 @@ func TestObserverSeesWhatIsCommitted(t *testing.T) {
 		r.o.Observer, r.o.PageSize = w, 2
 		r.open()
 		r.run()
-		time.Sleep(time.Second)
+		time.Sleep(1500 * time.Millisecond) // the first page is committed after a second; the changes come between two commits
 		r.srv.write("a/0", "y")
 		r.srv.write("a/9", "y")
-		time.Sleep(time.Second)
-		equal(t, "two changes during the first list", commits(w), []string{"commit 2, 0s, failed false"})
+		time.Sleep(500 * time.Millisecond)
+		equal(t, "the first page", commits(w), []string{"commit 2, 0s, failed false"})
 		time.Sleep(10 * time.Second)
-		equal(t, "they come with the second page", commits(w),
+		equal(t, "two changes during the first list, and the second page", commits(w),
 			[]string{"commit 2, 0s, failed false", "commit 2, 0s, failed false"})
 		r.srv.compact() // this list cannot go on, and handlers know of the first pages: the next one is a difference
 		time.Sleep(time.Minute)
