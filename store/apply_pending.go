@@ -15,21 +15,13 @@ import (
 func (c *Collection) applyPending(
 	ctx context.Context, set *indexSet, e encoded, b Batch,
 ) (changes []Change, err error) {
-	if err := c.pause.wait(ctx); err != nil {
+	unlock, err := c.lockFront(ctx, set)
+	if err != nil {
 		return nil, err
 	}
-	c.front.Lock()
-	defer c.front.Unlock()
-	if err := c.store.takesIn(); err != nil {
-		return nil, err
-	}
-	switch {
-	case c.closed:
-		return nil, fmt.Errorf("the collection has been closed: %w", ErrClosed)
-	case c.replacing != nil:
+	defer unlock()
+	if c.replacing != nil {
 		return nil, ErrReplacing
-	case set.generation != c.set.Load().generation:
-		return nil, errIndexesChanged
 	}
 	keys, info, err := c.beforeBatch(ctx, e.writes)
 	if err != nil {
@@ -52,6 +44,25 @@ func (c *Collection) applyPending(
 	info.advance(b)
 	c.putPending(last, info, nil)
 	return changes, nil
+}
+
+// lockFront takes front for writes whose terms were made with set, unless the collection takes nothing in.
+func (c *Collection) lockFront(ctx context.Context, set *indexSet) (unlock func(), err error) {
+	if err := c.pause.wait(ctx); err != nil {
+		return nil, err
+	}
+	c.front.Lock()
+	switch err = c.store.takesIn(); {
+	case err != nil:
+	case c.closed:
+		err = fmt.Errorf("the collection has been closed: %w", ErrClosed)
+	case set.generation != c.set.Load().generation:
+		err = errIndexesChanged
+	default:
+		return c.front.Unlock, nil
+	}
+	c.front.Unlock()
+	return nil, err
 }
 
 // putPending puts writes, and the Info after them, into the overlay, and brings them to the objects that are in memory.
@@ -156,4 +167,70 @@ func (i *Info) take(x *memtable.Write, found bool) {
 			i.Objects++
 		}
 	}
+}
+
+// takeIn puts writes into the memtable, where readers see all of them at once, with the Info that finish, which may be
+// nil, makes of the one after them. It waits while too much is pending, and for no disk.
+func (c *Collection) takeIn(
+	ctx context.Context, r *replacement, set *indexSet, last []*memtable.Write, finish func(*Info) (*settled, error),
+) error {
+	if err := c.waitRoom(ctx, false); err != nil {
+		return err
+	}
+	unlock, err := c.lockFront(ctx, set)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	keys, info, err := c.beforeWrites(ctx, last)
+	if err != nil {
+		return err
+	}
+	if err := r.usable(); err != nil { // what a rebuild has lost meanwhile, its recount corrects in what is pending now
+		return err
+	}
+	for _, x := range last {
+		info.take(x, keys[x.Key])
+	}
+	var settles *settled
+	if finish != nil {
+		if settles, err = finish(&info); err != nil {
+			return err
+		}
+	}
+	c.reported.Store(true)
+	for _, x := range last {
+		delete(c.unheard, x.Key)
+	}
+	c.putPending(last, info, settles)
+	return nil
+}
+
+// beforeWrites returns which of the writes' keys there are, and the Info, as of now.
+func (c *Collection) beforeWrites(
+	ctx context.Context, writes []*memtable.Write,
+) (found map[string]bool, info Info, err error) {
+	found = make(map[string]bool, len(writes))
+	err = c.viewOver(ctx, nil, func(b *bolt.Bucket, over *captured) error {
+		if info = over.Info.Info; !over.Unsaved {
+			st, err := getState(b, c.name)
+			if err != nil {
+				return err
+			}
+			info = st.Info
+		}
+		objects, err := c.objects(b)
+		if err != nil {
+			return err
+		}
+		for _, x := range writes {
+			if old := over.Get(x.Key); old != nil {
+				found[x.Key] = !old.Del
+			} else {
+				found[x.Key] = objects.Get([]byte(x.Key)) != nil
+			}
+		}
+		return nil
+	})
+	return found, info.clone(), err
 }

@@ -25,7 +25,7 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/list-older-than-event",
 		breaks: "A page that was read before an event does not undo it.",
-		file:   "store/replace_page.go",
+		file:   "store/replace_compare.go",
 		old: `	if e, ok := r.events[it.Key]; ok && !entry.NewerRV(it.RV, e.rv) {
 		it.skip = true // the event happened after the page was read
 		return nil
@@ -37,7 +37,7 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/event-older-than-list",
 		breaks: "An event from before a page was read does not undo what the page says.",
-		file:   "store/replace_page.go",
+		file:   "store/replace_event.go",
 		old: `	if entry.NewerRV(listed, it.RV) {
 		it.skip = true
 		return nil
@@ -50,7 +50,7 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/rewrite-trusts-rv",
 		breaks: "A rewriting list compares bodies.",
-		file:   "store/replace_page.go",
+		file:   "store/replace_compare.go",
 		old: `	case !r.o.Rewrite:
 		return x.RV != "", nil
 `,
@@ -62,7 +62,7 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/list-trusts-rv-across-uids",
 		breaks: "A relist tells objects of one key apart by UID.",
-		file:   "store/replace_page.go",
+		file:   "store/replace_compare.go",
 		old: `	if !now.found || now.uid != x.UID || now.rv != x.RV {
 `,
 		new: `	if !now.found || now.rv != x.RV {
@@ -114,8 +114,9 @@ var storeListMutants = []mutant{
 		name:   "store/apply-during-list",
 		breaks: "While a list is taken in, other writes are refused.",
 		file:   "store/apply_pending.go",
-		old: `	case c.replacing != nil:
+		old: `	if c.replacing != nil {
 		return nil, ErrReplacing
+	}
 `,
 		new:  ``,
 		test: "TestReplacementExcludesOtherWriters",
@@ -187,7 +188,7 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/list-event-unencodable-without-record",
 		breaks: "An object of an event that came while a list was paged, and cannot be encoded, is recorded as left out.",
-		file:   "store/replace_page.go",
+		file:   "store/replace_event.go",
 		old: `			r.leaveOut(leftOutOf(x, it.err))
 			res := `,
 		new:  `			res := `,
@@ -230,7 +231,7 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/list-brings-back-what-an-event-deleted",
 		breaks: "What a watched delete has removed is not in the list's changes as an object.",
-		file:   "store/replace_page.go",
+		file:   "store/replace_event.go",
 		old: `	r.events[x.Key] = watched{rv: x.RV, gone: x.Del}
 `,
 		new:  ``,
@@ -260,7 +261,7 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/rewrite-tells-of-equal-bodies",
 		breaks: "What is written anew and has not changed is not told of.",
-		file:   "store/replace_page.go",
+		file:   "store/replace_compare.go",
 		old: `	case !x.SameObject:
 		change =`,
 		new: `	default:

@@ -124,26 +124,3 @@ func TestPictures(t *testing.T) {
 func gitHash(text []byte) [sha1.Size]byte {
 	return sha1.Sum(append(fmt.Appendf(nil, "blob %d\x00", len(text)), text...))
 }
-
-// TestRan reads a profile of what ran: a block that did not run, and one of no function, count for nothing.
-func TestRan(t *testing.T) {
-	c := &code{funcs: map[string]*function{
-		"fifo.Queue.Push": {file: "fifo/queue.go", first: 10, last: 20, lockedAt: map[int]string{12: "fifo.Queue.mu"}},
-		"fifo.Queue.Pop":  {file: "fifo/queue.go", first: 30, last: 40, lockedAt: map[int]string{32: "fifo.Queue.other"}},
-	}}
-	m, err := c.ran([]byte(`mode: atomic
-github.com/larder-dev/larder/fifo/queue.go:11.2,13.3 2 1
-github.com/larder-dev/larder/fifo/queue.go:14.2,15.3 2 7
-github.com/larder-dev/larder/fifo/queue.go:31.2,33.3 2 0
-github.com/larder-dev/larder/fifo/queue.go:50.2,51.3 2 1
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := fmt.Sprint(*m), "{[fifo.Queue.Push] [fifo/queue.go] [fifo.Queue.mu]}"; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-	if beside := m.locksBeside(&Walk{Steps: []Step{{Locks: []string{"fifo.Queue.mu"}}}}); len(beside) > 0 {
-		t.Errorf("beside the list: %q", beside)
-	}
-}

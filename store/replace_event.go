@@ -1,0 +1,101 @@
+package store
+
+import (
+	"context"
+	"errors"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/memtable"
+)
+
+// event folds in an event: over what is held, unless that is a newer listed state.
+func (r *replacement) event(ctx context.Context, op Op) (Result, error) {
+	for {
+		set := r.c.set.Load()
+		x, err := r.c.encoder(set).identify(op)
+		it := &item{Write: x, err: err, needed: true}
+		items := map[string]*item{x.Key: it}
+		r.encode(set, items, []string{x.Key})
+		if it.Del && it.err == nil && r.c.places.any() && it.Obj != nil {
+			_ = encodeWrite(it.Write, r.c.codec) // without it the delete is told as the object was stored
+		}
+		if it.err != nil {
+			r.leaveOut(leftOutOf(x, it.err))
+			res := Result{Staged: true}
+			if reportable(it.err) {
+				res.Skipped = []Skipped{{Key: x.Key, Err: it.err}}
+			}
+			return res, nil
+		}
+		err = r.c.viewObjects(ctx, func(objects *bolt.Bucket, over *captured) error {
+			now, err := r.c.current(objects, over, x.Key)
+			if err == nil {
+				err = r.weighEvent(it, now)
+			}
+			return err
+		})
+		if err != nil {
+			return Result{}, err
+		}
+		if it.skip {
+			return Result{Staged: true}, nil
+		}
+		res := Result{Staged: !r.showing}
+		if r.showing {
+			var last []*memtable.Write
+			if it.needed {
+				last = []*memtable.Write{x}
+			}
+			err := r.c.takeIn(ctx, r, set, last, nil)
+			if errors.Is(err, errIndexesChanged) {
+				continue
+			}
+			if err != nil {
+				return Result{}, err
+			}
+			if it.change != nil {
+				res.Changes = []Change{*it.change}
+			}
+		}
+		r.noteEvent(x, set.generation)
+		return r.showIfLarge(ctx, res)
+	}
+}
+
+// weighEvent finds out what becomes of an event.
+func (r *replacement) weighEvent(it *item, now current) error {
+	known := r.listedAlready(it.Key, now)
+	listed := ""
+	if p := r.puts[it.Key]; p != nil && !p.event {
+		listed = p.RV
+	} else if _, evented := r.events[it.Key]; known && !evented {
+		listed = now.rv
+	}
+	if entry.NewerRV(listed, it.RV) {
+		it.skip = true
+		return nil
+	}
+	if !r.showing {
+		return nil
+	}
+	var err error
+	it.change, it.needed, err = r.difference(it.Write, now)
+	return err
+}
+
+// noteEvent notes an event that was shown, or holds it.
+func (r *replacement) noteEvent(x *memtable.Write, generation int) {
+	r.note(x)
+	r.unhold(x.Key)
+	delete(r.deletes, x.Key)
+	r.events[x.Key] = watched{rv: x.RV, gone: x.Del}
+	switch {
+	case r.showing:
+	case x.Del:
+		r.deletes[x.Key] = x.Size()
+	default:
+		r.hold(&listed{Write: x, generation: generation, event: true})
+	}
+}
