@@ -36,9 +36,8 @@ type function struct {
 	first, last int
 	// uses is what its body mentions, functions within it included.
 	uses map[types.Object]bool
-	// locks are the mutexes that it takes itself, as pkg.Type.field, sorted; lockedAt has them by line.
-	locks    []string
-	lockedAt map[int]string
+	// locks are the mutexes that it takes itself, as pkg.Type.field, sorted.
+	locks []string
 }
 
 // walked are the packages that an event or a restart may pass.
@@ -117,7 +116,7 @@ func (c *code) add(p *types.Package, d *ast.FuncDecl) {
 	file, _ := filepath.Rel(c.root, c.fset.Position(d.Pos()).Filename)
 	f := &function{
 		obj: c.info.Defs[d.Name].(*types.Func), file: filepath.ToSlash(file),
-		uses: map[types.Object]bool{}, lockedAt: map[int]string{},
+		uses: map[types.Object]bool{},
 	}
 	f.first, f.last = c.fset.Position(d.Pos()).Line, c.fset.Position(d.End()).Line
 	ast.Inspect(d.Body, func(n ast.Node) bool {
@@ -127,11 +126,8 @@ func (c *code) add(p *types.Package, d *ast.FuncDecl) {
 				f.uses[obj] = true
 			}
 		case *ast.CallExpr:
-			if lock := c.locked(x); lock != "" {
-				f.lockedAt[c.fset.Position(x.Pos()).Line] = lock
-				if !slices.Contains(f.locks, lock) {
-					f.locks = append(f.locks, lock)
-				}
+			if lock := c.locked(x); lock != "" && !slices.Contains(f.locks, lock) {
+				f.locks = append(f.locks, lock)
 			}
 		}
 		return true

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"text/tabwriter"
 )
 
@@ -52,19 +51,11 @@ func run(w io.Writer, house, lists bool) error {
 	if err != nil {
 		return err
 	}
-	c, err := readCode(root)
-	if err != nil {
-		return err
-	}
-	ran, err := c.measure()
-	if err != nil {
-		return err
-	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	printLines(t, packages)
 	printTypes(t, packages)
 	printNames(t, packages)
-	printWalks(t, walks, ran)
+	printWalks(t, walks)
 	return t.Flush()
 }
 
@@ -142,16 +133,12 @@ func printNames(w io.Writer, packages []*goPackage) {
 	}
 }
 
-func printWalks(w io.Writer, walks []*Walk, ran *measured) {
+func printWalks(w io.Writer, walks []*Walk) {
 	fmt.Fprintf(w, "\t\t\t\nfunctions\tfiles\tlocks\t  the walk, as %s lists it (an event: about %d files, %d locks)\n",
 		architecture, maxEventFiles, maxEventLocks)
 	for _, walk := range walks {
 		fmt.Fprintf(w, "%d\t%d\t%d\t  %s\n", len(walk.functions()), len(walk.files()), len(walk.locks()), walk.Name)
 	}
-	fmt.Fprintf(w, "%d\t%d\t%d\t  all that ran for one event, from the change at the server to the handler's call\n",
-		len(ran.functions), len(ran.files), len(ran.locks))
-	fmt.Fprintf(w, "\t\t\t  locks among them that the list of the handler's way does not have: %s\n",
-		strings.Join(ran.locksBeside(walks[0]), ", "))
 }
 
 // limited is n, with a question mark if it is above a limit that is not 0.
