@@ -47,7 +47,8 @@ Nothing is coloured, so NO_COLOR changes nothing.`,
   larder get all -n web -o wide --from cluster.db
   larder get deploy,svc -A -l app=web --show-labels --from cluster.db
   larder get pods -A --field-selector status.phase!=Running,spec.nodeName=worker-1 --from cluster.db
-  larder get po -A --sort-by .metadata.name -o custom-columns=NAME:.metadata.name,NODE:.spec.nodeName --from cluster.db
+  larder get pods -A --from cluster.db --sort-by .metadata.creationTimestamp \
+    -o custom-columns=NAME:.metadata.name,NODE:.spec.nodeName
   larder get cluster.db node/worker-1 svc/web -o yaml`,
 		Args: needArgs(1, -1, "a resource, and perhaps names"),
 		RunE: func(cmd *cobra.Command, args []string) error {
