@@ -206,15 +206,25 @@ func (i *Informer) GetIndexer() cache.Indexer { return i.indexer }
 // It has what GetStore has, and can be used at any time, before Run too.
 func (i *Informer) Reader() store.Reader { return i.store }
 
-// AddIndexers adds index functions. It fails after the informer has stopped, if one of that name exists, and if the
-// disk does not finish a write for as long as New waits.
+// AddIndexers adds index functions. Before Run it returns at once; look-ups wait until the index has been built, in the
+// background. Later it waits for that too, for as long as New waits at most. It fails after the informer has stopped, if
+// an index of that name exists, and if the disk does not finish a write in that time.
 func (i *Informer) AddIndexers(indexers cache.Indexers) error {
 	if i.IsStopped() {
 		return errors.New("indexer was not added because it has stopped already") // client-go's words
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), openWait)
 	defer cancel()
-	return i.store.AddIndexers(ctx, indexers, i.o.IndexVersions)
+	if err := i.store.AddIndexers(ctx, indexers, i.o.IndexVersions); err != nil {
+		return err
+	}
+	if i.hasStarted() {
+		for name := range indexers {
+			// A look-up waits for the build. If that fails, the indexes have been added all the same: look-ups say why.
+			_, _ = i.store.IndexKeys(ctx, name, "")
+		}
+	}
+	return nil
 }
 
 // SetWatchErrorHandler is SetWatchErrorHandlerWithContext for the older signature.
@@ -254,6 +264,12 @@ func (i *Informer) IsStopped() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.stopped
+}
+
+func (i *Informer) hasStarted() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.started
 }
 
 func (i *Informer) currentReflector() *reflector.Reflector {

@@ -98,6 +98,44 @@ func TestBeforeRun(t *testing.T) {
 	})
 }
 
+// TestAddIndexersWaits for the build once the informer runs, and not before: nor does the sync wait for it.
+func TestAddIndexersWaits(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.o.Residency = store.None
+		r.srv.write("a/1", "x")
+		r.start()
+		r.close()
+		i, proceed := r.open(), make(chan struct{})
+		all := func(any) ([]string, error) {
+			<-proceed
+			return []string{"all"}, nil
+		}
+		if err := i.AddIndexers(cache.Indexers{"early": all}); err != nil {
+			t.Fatal(err)
+		}
+		r.run()
+		if !i.HasSynced() {
+			t.Error("not synced while an index is being built")
+		}
+		added, found := make(chan error, 1), make(chan int, 1)
+		go func() { added <- i.AddIndexers(cache.Indexers{"late": all}) }()
+		go func() {
+			objs, _ := i.GetIndexer().ByIndex("early", "all")
+			found <- len(objs)
+		}()
+		synctest.Wait()
+		if len(added) != 0 || len(found) != 0 {
+			t.Errorf("before an index was built, AddIndexers returned (%d), and a look-up in it (%d)", len(added), len(found))
+		}
+		close(proceed)
+		if err, n := <-added, <-found; err != nil || n != 1 {
+			t.Errorf("AddIndexers: %v; found %d", err, n)
+		}
+		r.close()
+	})
+}
+
 // TestTransformErrors: an object whose transform fails is left out and reported; what was stored of it before stays,
 // and its delete is delivered all the same. Of what was never stored nothing is told.
 func TestTransformErrors(t *testing.T) {

@@ -173,6 +173,7 @@ func (c *Collection) Close() error {
 
 // end is Close, however long the disk takes.
 func (c *Collection) end() error {
+	c.indexing.failed(ErrClosed, true) // before what waits for index functions
 	c.builds.stop()
 	c.places.close()
 	err := c.flushAtClose()

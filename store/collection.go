@@ -61,9 +61,10 @@ type Collection struct {
 	hot     atomic.Pointer[resident.KeyMap]
 	bounded *resident.Bounded // set before there is another goroutine
 
-	builds builds
-	limits limits
-	packer *compress.Packer // nil if Compression is off
+	builds   builds
+	indexing indexing
+	limits   limits
+	packer   *compress.Packer // nil if Compression is off
 
 	committed func(Commit) // may be nil
 
@@ -168,7 +169,7 @@ func (c *Collection) claimLocked(ctx context.Context, set *indexSet) error {
 	if err != nil {
 		return err
 	}
-	c.set.Store(claimed)
+	c.putSet(claimed)
 	c.startBuild()
 	return nil
 }

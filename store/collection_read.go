@@ -101,10 +101,11 @@ func (c *Collection) ByIndex(ctx context.Context, index, value string) ([]runtim
 }
 
 func (c *Collection) byValues(ctx context.Context, index string, values []string) ([]runtime.Object, error) {
-	if _, err := c.set.Load().find(index); err != nil { // before the objects: those of a later filling have the index
+	r, err := c.awaitIndex(ctx, index)
+	if err != nil {
 		return nil, err
 	}
-	if r := c.inMemory(); r != nil {
+	if r != nil {
 		r.mu.RLock()
 		defer r.mu.RUnlock()
 		return r.table.ByValues(index, values), ctx.Err()
@@ -114,10 +115,11 @@ func (c *Collection) byValues(ctx context.Context, index string, values []string
 
 // IndexKeys returns the keys of ByIndex.
 func (c *Collection) IndexKeys(ctx context.Context, index, value string) ([]string, error) {
-	if _, err := c.set.Load().find(index); err != nil { // before the objects: those of a later filling have the index
+	r, err := c.awaitIndex(ctx, index)
+	if err != nil {
 		return nil, err
 	}
-	if r := c.inMemory(); r != nil {
+	if r != nil {
 		r.mu.RLock()
 		defer r.mu.RUnlock()
 		return r.table.IndexKeys(index, value), ctx.Err()
@@ -127,10 +129,11 @@ func (c *Collection) IndexKeys(ctx context.Context, index, value string) ([]stri
 
 // IndexValues returns every value of the named index, in order.
 func (c *Collection) IndexValues(ctx context.Context, index string) ([]string, error) {
-	if _, err := c.set.Load().find(index); err != nil { // before the objects: those of a later filling have the index
+	r, err := c.awaitIndex(ctx, index)
+	if err != nil {
 		return nil, err
 	}
-	if r := c.inMemory(); r != nil {
+	if r != nil {
 		r.mu.RLock()
 		defer r.mu.RUnlock()
 		return r.table.IndexValues(index), ctx.Err()

@@ -162,7 +162,8 @@ func TestReadOnlyStore(t *testing.T) {
 	ctx := context.Background()
 	path := filepath.Join(t.TempDir(), "larder.db")
 	s := storetest.OpenFile(t, path, store.Options{})
-	c := openPods(t, s, byNamespaceAndColor)
+	versions := map[string]string{"color": "1"}
+	c := session(t, s, byNamespaceAndColor, versions)
 	fill(t, c, 9)
 	c.Close()
 	if err := s.Close(); err != nil {
@@ -170,11 +171,14 @@ func TestReadOnlyStore(t *testing.T) {
 	}
 
 	s = storetest.OpenFile(t, path, store.Options{ReadOnly: true})
-	c = openPods(t, s, cache.Indexers{"color": storetest.ByColor, "name": storetest.ByName})
+	c = session(t, s, cache.Indexers{"color": storetest.ByColor, "name": storetest.ByName}, versions)
 	if len(list(t, c)) != 9 {
 		t.Error("objects are missing")
 	}
-	if keys, err := c.IndexKeys(ctx, "name", "pod0001"); err != nil || len(keys) != 1 {
+	if keys, err := c.IndexKeys(ctx, "color", "green"); err != nil || len(keys) != 4 {
+		t.Errorf("an index that the file has: %q, %v", keys, err)
+	}
+	if keys, err := c.IndexKeys(ctx, "name", "pod0001"); !errors.Is(err, store.ErrReadOnly) {
 		t.Errorf("an index that the file does not have: %q, %v", keys, err)
 	}
 	_, err := c.Apply(ctx, store.Batch{ResourceVersion: "100"})
@@ -192,7 +196,7 @@ func TestReadOnlyStore(t *testing.T) {
 	}
 }
 
-// TestReadOnlyEmptyCollection: nothing was listed, and an index that the file does not have holds nothing.
+// TestReadOnlyEmptyCollection: an index that the file does not have is no damage.
 func TestReadOnlyEmptyCollection(t *testing.T) {
 	ctx := context.Background()
 	path := filepath.Join(t.TempDir(), "larder.db")
@@ -205,7 +209,7 @@ func TestReadOnlyEmptyCollection(t *testing.T) {
 	}
 	s = storetest.OpenFile(t, path, store.Options{ReadOnly: true})
 	c = openPods(t, s, cache.Indexers{"name": storetest.ByName})
-	if keys, err := c.IndexKeys(ctx, "name", "a"); err != nil || len(keys) != 0 {
+	if keys, err := c.IndexKeys(ctx, "name", "a"); !errors.Is(err, store.ErrReadOnly) {
 		t.Errorf("%q, %v", keys, err)
 	}
 	if s.Err() != nil {

@@ -142,13 +142,15 @@
 //   - A read verifies the checksum of each record that it looks at, selected by a Query or not. Whether a
 //     record that is not selected could be decoded, it does not say.
 //   - A read is the state after some batch, or some transaction of a list, never an older one than a read before it, by
-//     key or not. It takes one transaction at most (look-ups in an index that is not built take several, and are of one
-//     moment all the same), and holds none when it returns. Do not modify objects: they may be shared.
+//     key or not. It takes one transaction at most, and holds none when it returns. Do not modify objects: they may be
+//     shared.
 //   - No code of the user (key functions, index functions, callbacks of
 //     Iterate) runs inside a transaction or under a lock.
-//   - An index is right as soon as it has been added. Until it has been built, in the background, look-ups in it scan.
-//     Neither holds more decoded objects than a page, 4 MiB of payloads or 1,000 objects, beside those that are asked
-//     for; see indexScan for the one exception.
+//   - An index is built in the background, together with all that are added meanwhile. Look-ups in it wait for that, as
+//     long as their contexts and the store last; if the build fails, they say why until it is tried again. It holds no
+//     more decoded objects than a page, 4 MiB of payloads or 1,000 objects. A store that is open for reading builds
+//     none: look-ups fail with ErrReadOnly unless the file has the index, of a function with the same version. Where
+//     all objects are in memory, so are their indexes, and no look-up waits.
 //   - A store is for one cluster at a time: a Collection whose ClaimCluster names another one than those that are open
 //     have claimed is refused with ErrOtherCluster. That is known to this process only and not stored.
 //

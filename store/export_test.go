@@ -122,25 +122,11 @@ func SetSampling(c *Collection, dictionary, sample int) {
 	c.packer.DictBytes, c.packer.SampleBytes = dictionary, sample
 }
 
-// HoldBuild keeps the index from being built until build is called: look-ups in an index that is not ready.
-func HoldBuild(c *Collection, index string) (build func()) {
-	c.builds.mu.Lock()
-	defer c.builds.mu.Unlock()
-	c.builds.names = map[string]struct{}{index: {}}
-	return func() {
-		c.builds.forget([]string{index})
-		c.startBuild()
-	}
-}
-
 // WaitBuilds returns once no index of c is being built.
 func WaitBuilds(c *Collection) { c.builds.running.Wait() }
 
-// IndexReady reports whether look-ups in the index need not scan.
+// IndexReady reports whether look-ups in the index need not wait for its build.
 func IndexReady(c *Collection, index string) bool { return c.set.Load().ready[index] }
-
-// ForgetPending is what closing c does when what is pending cannot be committed.
-func ForgetPending(c *Collection) { c.store.dropPending(c) }
 
 // CheckContent is the part of Store.Check that looks at the contents: models check after every step.
 func CheckContent(ctx context.Context, s *Store) (r Report, err error) {

@@ -124,7 +124,7 @@ func (c *Collection) addComputed(
 	if err := c.claimLocked(ctx, set); err != nil {
 		again := *before
 		again.generation = set.generation + 1 // a batch may have been indexed with set
-		c.set.Store(&again)
+		c.putSet(&again)
 		c.idled.Store(false) // the file may have the index now, as one that is ready, and who writes next has to know
 		return false, err
 	}

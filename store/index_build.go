@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -30,10 +29,9 @@ const (
 // builds is the background work of a collection. The zero value is ready.
 type builds struct {
 	mu      sync.Mutex
-	stopped bool                // guarded by mu
-	cancels map[int]func()      // of those that run; guarded by mu
-	started int                 // guarded by mu
-	names   map[string]struct{} // being built; guarded by mu
+	stopped bool           // guarded by mu
+	cancels map[int]func() // of those that run; guarded by mu
+	started int            // guarded by mu
 	running sync.WaitGroup
 }
 
@@ -50,32 +48,11 @@ func (b *builds) stop() bool {
 	return first
 }
 
-// startBuild starts a build of the indexes that are not ready and not being built.
+// startBuild has the indexes built that are not ready.
 func (c *Collection) startBuild() {
-	if c.readOnly {
-		return
+	if !c.readOnly && c.indexing.want(c.set.Load().building()) {
+		c.builds.start(c.store, "build indexes of "+c.id.String(), c.buildIndexes)
 	}
-	b := &c.builds
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	var names []string
-	for _, name := range c.set.Load().building() {
-		if _, running := b.names[name]; !running && !b.stopped {
-			names = append(names, name)
-		}
-	}
-	if len(names) == 0 {
-		return
-	}
-	if b.names == nil {
-		b.names = map[string]struct{}{}
-	}
-	for _, name := range names {
-		b.names[name] = struct{}{}
-	}
-	b.startLocked(c.store, fmt.Sprintf("build indexes %q of %s", names, c.id), func(ctx context.Context) {
-		c.buildUntilDone(ctx, names)
-	})
 }
 
 // start calls fn in a goroutine that stop and the closing of the store cancel and wait for. After stop fn gets a
@@ -118,37 +95,42 @@ func (b *builds) startLocked(s *Store, name string, fn func(ctx context.Context)
 	})
 }
 
-// buildUntilDone builds the named indexes, and tries again as long as that may help.
-func (c *Collection) buildUntilDone(ctx context.Context, names []string) {
-	defer c.builds.forget(names)
-	log := c.store.logger().WithValues("collection", c.id.String(), "indexes", names)
-	for retry := buildRetry; ; retry = min(2*retry, buildRetryMax) {
-		err := c.build(ctx, names, func(key string, err error) {
-			log.Error(err, "An object is not in the index: the index function failed", "key", key)
-		})
-		switch {
-		case err == nil, ctx.Err() != nil, errors.Is(err, ErrClosed):
+// buildIndexes builds the indexes that are not ready, all in one pass, and those that have been added meanwhile in the
+// next one. It tries again as long as that may help.
+func (c *Collection) buildIndexes(ctx context.Context) {
+	retry := buildRetry
+	for {
+		names := c.indexing.next(c.set.Load().ready)
+		if len(names) == 0 {
 			return
-		case errors.Is(err, entry.ErrDamaged), errors.Is(err, ErrOutcomeUnknown), errors.Is(err, ErrNoCollection):
-			log.Error(err, "Indexes are not built; look-ups scan")
+		}
+		log := c.store.logger().WithValues("collection", c.id.String(), "indexes", names)
+		err := ctx.Err()
+		if err == nil {
+			err = c.build(ctx, names, func(key string, err error) {
+				log.Error(err, "An object is not in the index: the index function failed", "key", key)
+			})
+		}
+		switch {
+		case err == nil:
+			retry = buildRetry
+			continue
+		case ctx.Err() != nil:
+			c.indexing.failed(ErrClosed, false)
+			return
+		case errors.Is(err, entry.ErrDamaged), errors.Is(err, ErrOutcomeUnknown), errors.Is(err, ErrNoCollection),
+			errors.Is(err, ErrClosed):
+			log.Error(err, "Indexes are not built; look-ups in them fail")
+			c.indexing.failed(err, false)
 			return
 		}
 		log.Error(err, "Building indexes failed, will try again", "after", retry)
-		timer := time.NewTimer(retry)
+		c.indexing.failed(err, true)
 		select {
-		case <-timer.C:
+		case <-time.After(retry):
 		case <-ctx.Done():
-			timer.Stop()
-			return
 		}
-	}
-}
-
-func (b *builds) forget(names []string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, name := range names {
-		delete(b.names, name)
+		retry = min(2*retry, buildRetryMax)
 	}
 }
 
@@ -336,7 +318,7 @@ func (c *Collection) buildFinish(ctx context.Context, names []string) error {
 		return nil
 	})
 	if err == nil {
-		c.set.Store(c.set.Load().withReady(names...))
+		c.putSet(c.set.Load().withReady(names...))
 	}
 	return err
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/resident"
 )
 
-// fileIndexKeys is IndexKeys by the file.
+// fileIndexKeys is IndexKeys by the file, whose index is ready.
 func (c *Collection) fileIndexKeys(ctx context.Context, index, value string) ([]string, error) {
 	keys := []string{}
 	err := c.lookUp(ctx, memtable.Lookup{Index: index, Values: []string{value}}, func(v indexView) error {
@@ -28,22 +28,18 @@ func (c *Collection) fileIndexKeys(ctx context.Context, index, value string) ([]
 			keys = append(keys, key)
 			return nil
 		})
-	}, func(m scanned) { keys = append(keys, m.key) })
+	})
 	if err != nil {
 		return nil, err
 	}
 	return keys, nil
 }
 
-// fileIndexValues is IndexValues by the file.
+// fileIndexValues is IndexValues by the file, whose index is ready.
 func (c *Collection) fileIndexValues(ctx context.Context, index string) ([]string, error) {
 	values := map[string]bool{}
 	err := c.lookUp(ctx, memtable.Lookup{Index: index}, func(v indexView) error {
 		return v.values(func(value string) { values[value] = true })
-	}, func(m scanned) {
-		for _, value := range m.values {
-			values[value] = true
-		}
 	})
 	if err != nil {
 		return nil, err
@@ -60,13 +56,13 @@ func (c *Collection) indexFunc(index string) (cache.IndexFunc, error) {
 
 func (c *Collection) keyOf(obj any) (string, error) { return c.keyFunc(obj) }
 
-// fileByValues is byValues by the file.
+// fileByValues is byValues by the file, whose index is ready.
 func (c *Collection) fileByValues(ctx context.Context, index string, values []string) ([]runtime.Object, error) {
 	objs, seen := []runtime.Object{}, map[string]bool{}
 	if values == nil {
 		values = []string{} // none, and not every one
 	}
-	err := c.lookUp(ctx, memtable.Lookup{Index: index, Values: values, Objects: true}, func(v indexView) error {
+	err := c.lookUp(ctx, memtable.Lookup{Index: index, Values: values}, func(v indexView) error {
 		for _, value := range values {
 			err := v.keys(value, func(key string) error {
 				if seen[key] {
@@ -82,41 +78,23 @@ func (c *Collection) fileByValues(ctx context.Context, index string, values []st
 			}
 		}
 		return nil
-	}, func(m scanned) { objs = append(objs, m.obj) })
+	})
 	if err != nil {
 		return nil, err
 	}
 	return objs, nil
 }
 
-// lookUp calls ready in a read transaction if the index is ready, which sees what is wanted of it. Otherwise it
-// calls scan with every object that is wanted, in key order, after the transactions of an indexScan.
-func (c *Collection) lookUp(
-	ctx context.Context, want memtable.Lookup, ready func(indexView) error, scan func(scanned),
-) error {
-	set := c.set.Load()
-	fn, err := set.find(want.Index)
-	if err != nil {
-		return err
-	}
-	if set.ready[want.Index] {
-		return c.viewOver(ctx, &want, func(b *bolt.Bucket, over *captured) error {
-			v, err := c.indexView(b, want.Index)
-			if err != nil {
-				return err
-			}
-			v.over, v.sealed = over, c.sealing.Load()
-			return ready(v)
-		})
-	}
-	all := indexScan{c: c, fn: fn, want: want}
-	if err := all.run(ctx); err != nil {
-		return err
-	}
-	for _, found := range all.found {
-		scan(found)
-	}
-	return nil
+// lookUp calls fn in a read transaction, with an index that is ready, and what is pending of what is wanted of it.
+func (c *Collection) lookUp(ctx context.Context, want memtable.Lookup, fn func(indexView) error) error {
+	return c.viewOver(ctx, &want, func(b *bolt.Bucket, over *captured) error {
+		v, err := c.indexView(b, want.Index)
+		if err != nil {
+			return err
+		}
+		v.over, v.sealed = over, c.sealing.Load()
+		return fn(v)
+	})
 }
 
 // indexView is an index and its objects in one read transaction, and what is pending over them.

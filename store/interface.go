@@ -34,7 +34,8 @@ type Reader interface {
 	// Each is Iterate for the objects that q selects.
 	Each(ctx context.Context, q Query, fn func(key string, obj runtime.Object) error) error
 
-	// ByIndex returns the objects that the named index files under value.
+	// ByIndex returns the objects that the named index files under value. Like the other look-ups it waits while the index
+	// is being built, and fails if that has failed, or will not be tried: see AddIndexers.
 	ByIndex(ctx context.Context, index, value string) ([]runtime.Object, error)
 	// IndexKeys returns their keys.
 	IndexKeys(ctx context.Context, index, value string) ([]string, error)
@@ -66,8 +67,8 @@ type Interface interface {
 	// that a server has.
 	Refs(ctx context.Context, after string, limit int) ([]entry.ObjectRef, error)
 
-	// AddIndexers adds index functions. Look-ups are right as soon as it returns; they scan until the index has been built
-	// in the background. versions names functions whose results are the same as long as their version is, so that the next
+	// AddIndexers adds index functions. The indexes are built in the background, and look-ups in one wait for that. So a
+	// function must not look anything up in the collection. versions names functions whose results are the same as long as their version is, so that the next
 	// process need not rebuild their indexes. It may be nil: a function without a version may depend on a flag, so its
 	// index is built anew by each process. It waits for the disk as long as ctx lasts.
 	AddIndexers(ctx context.Context, indexers cache.Indexers, versions map[string]string) error

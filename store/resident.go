@@ -277,6 +277,20 @@ func (c *Collection) awaitFilled(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// filling returns a channel that is closed when the objects are in memory, or will not be; nil if that is over.
+func (c *Collection) filling() <-chan struct{} {
+	r := c.resident.Load()
+	if r == nil {
+		return nil
+	}
+	select {
+	case <-r.ended:
+		return nil
+	default:
+		return r.ended
+	}
+}
+
 // WaitResident waits until the objects of a collection whose Residency is All are in memory, or ctx ends. An error says
 // why they cannot be: reads decode them from the file then, until a list has replaced what cannot be read. Where the
 // file is damaged it waits for Rebuild. With another Residency it returns at once.

@@ -238,6 +238,16 @@ var storeDiskMutants = []mutant{
 		test: "TestIndexIsTrustedByVersion",
 	},
 	{
+		name:   "store/look-up-before-the-build",
+		breaks: "A look-up waits until the index has been built: before that the answer would be short.",
+		file:   "store/index_wait.go",
+		old: `		if memory = c.inMemory(); memory != nil || set.ready[index] {
+`,
+		new: `		if memory = c.inMemory(); memory != nil || set != nil {
+`,
+		test: "TestLookUpWaitsForTheBuild",
+	},
+	{
 		name:   "store/index-scan-not-verified",
 		breaks: "A scan looks one key past its range: an entry that damage has moved is not missing in silence.",
 		file:   "store/index_lookup.go",

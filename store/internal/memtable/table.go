@@ -21,8 +21,6 @@ type Table[I any] struct {
 	batches uint64                                    // that were put; guarded by mu
 	writes  uint64                                    // that were put; guarded by mu
 	epoch   uint64                                    // grows with each snapshot, and when it leaves; guarded by mu
-	// how often something has left without being in the file; guarded by mu
-	forgotten uint64
 }
 
 // degree of the tree: a few hundred nodes for the 4 MiB that a commit takes.
@@ -146,7 +144,6 @@ func (o *Table[I]) Drop() int {
 	defer o.mu.Unlock()
 	n := o.bytes
 	o.epoch++
-	o.forgotten++
 	o.resetLocked()
 	return n
 }

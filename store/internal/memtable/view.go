@@ -10,8 +10,6 @@ import (
 type View[I any] struct {
 	tree  *btree.BTree[*Write]
 	Epoch uint64
-	// Forgotten is how often something had left the table without being in the file.
-	Forgotten uint64
 	// Info covers the newest batch, while Unsaved.
 	Info    I
 	Unsaved bool
@@ -21,9 +19,8 @@ type View[I any] struct {
 
 // Lookup names what a read wants of an index: the keys under some values, or, if Values is nil, under every one.
 type Lookup struct {
-	Index   string
-	Values  []string
-	Objects bool // are wanted, and not only their keys and values
+	Index  string
+	Values []string
 }
 
 // Capture returns the table as it is; want may be nil.
@@ -47,7 +44,7 @@ func (o *Table[I]) CaptureInfo() *View[I] {
 }
 
 func (o *Table[I]) captureLocked(want *Lookup) *View[I] {
-	c := &View[I]{Epoch: o.epoch, Forgotten: o.forgotten, Info: o.info, Unsaved: o.unsaved}
+	c := &View[I]{Epoch: o.epoch, Info: o.info, Unsaved: o.unsaved}
 	if o.tree.Len() == 0 {
 		return c
 	}

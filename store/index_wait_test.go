@@ -1,0 +1,253 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/internal/storetest"
+	"github.com/larder-dev/larder/store"
+)
+
+// held is an index function that waits until go is closed, and counts its calls.
+type held struct {
+	proceed chan struct{}
+	calls   atomic.Int32
+}
+
+func holding() *held { return &held{proceed: make(chan struct{})} }
+
+func (h *held) color(obj any) ([]string, error) {
+	if _, isPod := obj.(*corev1.Pod); isPod {
+		h.calls.Add(1)
+		<-h.proceed
+	}
+	return storetest.ByColor(obj)
+}
+
+// unbuilt is a collection of n pods, all of them in the file, of which the first and the last are red, and the index
+// "color" over them, which is not built before h proceeds.
+func unbuilt(t *testing.T, s *store.Store, n int) (c *store.Collection, h *held) {
+	t.Helper()
+	c, h = openPods(t, s, nil), holding()
+	colored(t, c, n, 10)
+	flush(t, s)
+	if err := c.AddIndexers(t.Context(), cache.Indexers{"color": h.color}, nil); err != nil {
+		t.Fatal(err)
+	}
+	return c, h
+}
+
+// lookUps are all that an index is asked, over pods of which two are red and the others green.
+func lookUps(c *store.Collection) map[string]func(context.Context) (int, error) {
+	return map[string]func(context.Context) (int, error){
+		"ByIndex": func(ctx context.Context) (int, error) {
+			objs, err := c.ByIndex(ctx, "color", "red")
+			return len(objs), err
+		},
+		"IndexKeys": func(ctx context.Context) (int, error) {
+			keys, err := c.IndexKeys(ctx, "color", "red")
+			return len(keys), err
+		},
+		"IndexValues": func(ctx context.Context) (int, error) {
+			values, err := c.IndexValues(ctx, "color")
+			return len(values), err
+		},
+	}
+}
+
+// TestLookUpWaitsForTheBuild: while an index is being built, look-ups in it wait, and call its function for no object.
+// Then they answer.
+func TestLookUpWaitsForTheBuild(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const pods = 10
+		c, h := unbuilt(t, storetest.Open(t, byHand()), pods)
+		i := c.Indexer()
+		all := lookUps(c)
+		all["Indexer.Index"] = func(context.Context) (int, error) {
+			objs, err := i.Index("color", storetest.Pod("a/x", "x", "1", storetest.ColorLabel, "red"))
+			return len(objs), err
+		}
+		all["Indexer.ListIndexFuncValues"] = func(context.Context) (int, error) {
+			return len(i.ListIndexFuncValues("color")), i.Err()
+		}
+		var ended atomic.Int32
+		for what, lookUp := range all {
+			go func() {
+				if n, err := lookUp(t.Context()); err != nil || n != 2 {
+					t.Errorf("%s: %d, %v", what, n, err)
+				}
+				ended.Add(1)
+			}()
+		}
+		synctest.Wait()
+		if n := ended.Load(); n != 0 {
+			t.Errorf("%d look-ups have not waited", n)
+		}
+		close(h.proceed)
+		synctest.Wait()
+		// The build asks once for each pod, and Index once for the one that it is given.
+		if n, calls := ended.Load(), h.calls.Load(); n != int32(len(all)) || calls != pods+1 {
+			t.Errorf("%d of %d look-ups have ended; the function was called %d times", n, len(all), calls)
+		}
+	})
+}
+
+// TestLookUpStopsWaiting when its context ends, or the collection or the store is closed.
+func TestLookUpStopsWaiting(t *testing.T) {
+	for name, stop := range map[string]struct {
+		by   func(cancel func(), c *store.Collection, s *store.Store)
+		want error
+	}{
+		"Context":    {func(cancel func(), _ *store.Collection, _ *store.Store) { cancel() }, context.Canceled},
+		"Collection": {func(_ func(), c *store.Collection, _ *store.Store) { go c.Close() }, store.ErrClosed},
+		"Store":      {func(_ func(), _ *store.Collection, s *store.Store) { go s.Close() }, store.ErrClosed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := storetest.Open(t, byHand())
+				c, h := unbuilt(t, s, 10)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				errs := make(chan error, 3)
+				for _, lookUp := range lookUps(c) {
+					go func() {
+						_, err := lookUp(ctx)
+						errs <- err
+					}()
+				}
+				synctest.Wait()
+				stop.by(cancel, c, s)
+				synctest.Wait()
+				for range cap(errs) {
+					select {
+					case err := <-errs:
+						if !errors.Is(err, stop.want) {
+							t.Errorf("%v, want %v", err, stop.want)
+						}
+					default:
+						t.Error("a look-up still waits")
+					}
+				}
+				close(h.proceed)
+				synctest.Wait() // until what is closed has been
+			})
+		})
+	}
+}
+
+// TestLookUpWhileTheBuildFails: it says why the index is not built, and answers once it is.
+func TestLookUpWhileTheBuildFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.Open(t, byHand())
+		g := store.GateCommits(s)
+		c, h := unbuilt(t, s, 10)
+		g.Fail(full)
+		close(h.proceed)
+		synctest.Wait()
+		for what, lookUp := range lookUps(c) {
+			if _, err := lookUp(t.Context()); !errors.Is(err, store.ErrNoSpace) || !strings.Contains(err.Error(), `"color"`) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		g.Fail(nil)
+		time.Sleep(time.Minute)
+		for what, lookUp := range lookUps(c) {
+			if n, err := lookUp(t.Context()); err != nil || n != 2 {
+				t.Errorf("%s: %d, %v", what, n, err)
+			}
+		}
+	})
+}
+
+// TestLookUpThatNobodyBuildsFor: a store that is open for reading builds nothing, and says so.
+func TestLookUpThatNobodyBuildsFor(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "larder.db")
+	s := storetest.OpenFile(t, path, store.Options{})
+	colored(t, openPods(t, s, nil), 10, 10)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = storetest.OpenFile(t, path, store.Options{ReadOnly: true})
+	c := openPods(t, s, cache.Indexers{"color": storetest.ByColor})
+	for what, lookUp := range lookUps(c) {
+		if _, err := lookUp(t.Context()); !errors.Is(err, store.ErrReadOnly) || !strings.Contains(err.Error(), "for writing") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// TestIndexesAreBuiltTogether: those that are added while another is being built take one pass over the objects.
+func TestIndexesAreBuiltTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const pods = 10
+		s := storetest.Open(t, byHand())
+		codec := newLedger(0)
+		c, h := openPodsWith(t, s, store.CollectionOptions{Residency: store.None, Codec: codec}), holding()
+		colored(t, c, pods, 10)
+		flush(t, s)
+		codec.take()
+		for i := range 5 {
+			indexers := cache.Indexers{fmt.Sprint("color ", i): h.color}
+			if err := c.AddIndexers(t.Context(), indexers, nil); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		close(h.proceed)
+		for i := range 5 {
+			wantKeys(t, c, fmt.Sprint("color ", i), "red", "a/pod00000", fmt.Sprintf("a/pod%05d", pods-1))
+		}
+		// One for the first index, one for the others, and a look-up of keys none.
+		if decoded, _ := codec.take(); decoded != 2*pods {
+			t.Errorf("%d objects were decoded for 5 indexes over %d pods", decoded, pods)
+		}
+	})
+}
+
+// TestBuildHoldsOnePage: the build of an index over a full collection holds no more decoded objects than a page.
+func TestBuildHoldsOnePage(t *testing.T) {
+	for name, test := range map[string]struct{ objects, bytes, every, most int }{
+		"Small": {objects: soaked(1600, 3500), bytes: 10, every: 50, most: 1000},
+		"Large": {objects: soaked(100, 150), bytes: 100_000, every: 5, most: 42}, // 4 MiB
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := storetest.Open(t, store.Options{})
+			store.NoSync(s)
+			codec := newLedger(test.every)
+			c := openPodsWith(t, s, store.CollectionOptions{Residency: store.None, Codec: codec})
+			colored(t, c, test.objects, test.bytes)
+			flush(t, s)
+			codec.take()
+			if err := c.AddIndexers(t.Context(), cache.Indexers{"color": storetest.ByColor}, nil); err != nil {
+				t.Fatal(err)
+			}
+			wantKeys(t, c, "color", "red", "a/pod00000", fmt.Sprintf("a/pod%05d", test.objects-1))
+			if decoded, held := codec.take(); decoded != test.objects || held > test.most {
+				t.Errorf("%d of %d objects were decoded, and %d were held at a time, want at most %d", decoded, test.objects,
+					held, test.most)
+			}
+		})
+	}
+}
+
+// TestLookUpForNoValue: an object without values has nothing in common with the others.
+func TestLookUpForNoValue(t *testing.T) {
+	c, h := unbuilt(t, storetest.Open(t, byHand()), 10)
+	close(h.proceed)
+	for color, want := range map[string]int{"red": 2, "": 0} {
+		if objs, err := c.Indexer().Index("color", storetest.Pod("a/x", "x", "1", storetest.ColorLabel, color)); err != nil ||
+			len(objs) != want {
+			t.Errorf("%q: %d objects, %v; want %d", color, len(objs), err, want)
+		}
+	}
+}
