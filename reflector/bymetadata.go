@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
 // lackingShare: if more than one in so many objects of a page by metadata are lacking, all of them are asked for. Each
@@ -27,7 +27,7 @@ var errOtherObject = errors.New(
 // history and in order: else all bodies are wanted.
 func (s *session) byMetadata(ctx context.Context, reason Reason) bool {
 	switch {
-	case s.o.ListMetadata == nil || s.noMetadata || s.noLookups || !entry.ComparableRV(s.cur.rv):
+	case s.o.ListMetadata == nil || s.noMetadata || s.noLookups || !entry.ComparableRV(s.cur.RV):
 		return false
 	case s.strays > 0:
 		return false // whether they are gone only a list of whole objects shows
@@ -38,11 +38,11 @@ func (s *session) byMetadata(ctx context.Context, reason Reason) bool {
 }
 
 // metadataLister makes list requests for metadata, if that is possible here.
-func (s *session) metadataLister() (lw listerWatcher, possible bool) {
+func (s *session) metadataLister() (lw request.Requests, possible bool) {
 	if s.o.ListMetadata == nil || s.noMetadata {
 		return s.lw, false
 	}
-	return listerWatcher{metadataList{s.o.ListMetadata, s.r.lw}}, true
+	return request.Of(metadataList{s.o.ListMetadata, s.r.lw}), true
 }
 
 // metadataList is a ListerWatcher whose lists are of metadata.
@@ -88,7 +88,7 @@ func (l *list) takeRefs(ctx context.Context, p page) outcome {
 	}
 	for _, ref := range refs {
 		if !fetched[ref.Key] {
-			l.newest.item(ref)
+			l.newest.Item(ref)
 			l.delivered = true
 		}
 	}
@@ -155,9 +155,4 @@ func (l *list) goOn(ctx context.Context) outcome {
 		}
 	}
 	return outcome{}
-}
-
-// refusesMetadata reports an answer to a list by metadata that whole objects may not get.
-func refusesMetadata(err error) bool {
-	return isRefused(err) || isDenied(err) || apierrors.IsNotAcceptable(err) || apierrors.IsUnsupportedMediaType(err)
 }

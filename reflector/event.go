@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -18,14 +17,6 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// eventError is the error of an ERROR event.
-func eventError(ev watch.Event) error {
-	if ev.Object == nil {
-		return errors.New("the server sent an ERROR event without an object")
-	}
-	return apierrors.FromObject(ev.Object)
-}
-
 // deliver hands an event or bookmark of the open stream to the sink. An error is the sink's.
 func (s *session) deliver(ctx context.Context, ev watch.Event) error {
 	if ev.Type == watch.Bookmark {
@@ -34,18 +25,18 @@ func (s *session) deliver(ctx context.Context, ev watch.Event) error {
 	if s.leaveOut(ctx, ev.Object) {
 		// What is held under that key, and doubted, is another object.
 		cur := s.cur
-		s.untold = cur.advance(eventRV(ev)) != "" || s.untold
+		s.untold = cur.Advance(eventRV(ev)) != "" || s.untold
 		s.moveTo(cur)
 		return nil
 	}
 	ref, ok := s.check(ctx, ev)
 	if !ok {
-		s.newest.remove(ref.Key)
+		s.newest.Remove(ref.Key)
 		delete(s.doubts, ref.Key)
 		return nil
 	}
 	cur := s.cur
-	rv := cur.advance(ref.ResourceVersion)
+	rv := cur.Advance(ref.ResourceVersion)
 	if err := s.sink.Event(ctx, ev.Type, ev.Object, s.resumable(rv)); err != nil {
 		return err
 	}
@@ -53,9 +44,9 @@ func (s *session) deliver(ctx context.Context, ev watch.Event) error {
 	s.untold = s.untold && rv == ""
 	delete(s.doubts, ref.Key)
 	if ev.Type == watch.Deleted {
-		s.newest.remove(ref.Key)
+		s.newest.Remove(ref.Key)
 	} else {
-		s.newest.put(ref)
+		s.newest.Put(ref)
 	}
 	return nil
 }
@@ -66,7 +57,7 @@ func (s *session) deliverBookmark(ctx context.Context, ev watch.Event) error {
 	s.stream.bookmarks++
 	rv := eventRV(ev)
 	cur := s.cur
-	if at := cur.advance(rv); at == "" || at != rv {
+	if at := cur.Advance(rv); at == "" || at != rv {
 		return nil
 	}
 	s.moveTo(cur)
@@ -76,10 +67,10 @@ func (s *session) deliverBookmark(ctx context.Context, ev watch.Event) error {
 // tellPlace tells the sink where the stream stands.
 func (s *session) tellPlace(ctx context.Context) error {
 	s.untold = false
-	if s.resumable(s.cur.rv) == "" {
+	if s.resumable(s.cur.RV) == "" {
 		return nil
 	}
-	return s.sink.Bookmark(ctx, s.cur.rv)
+	return s.sink.Bookmark(ctx, s.cur.RV)
 }
 
 // eventRV is the resourceVersion of an event or bookmark; empty if it has none.

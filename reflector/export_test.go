@@ -8,6 +8,3 @@ func WithStreams(o Options) Options {
 	o.streams = true
 	return o
 }
-
-// IsCut reports whether err says that an answer did not come to its end, so that less of it might.
-func IsCut(err error) bool { return isCut(err) }

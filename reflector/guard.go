@@ -15,38 +15,12 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/reflector/internal/pace"
+	"github.com/larder-dev/larder/reflector/internal/place"
 )
 
 // rewound is what the look-ups show, as the log says it.
 const rewound = "it was rewound, or what is listed is of another namespace or selector than what is held"
-
-// finding is what one look-up says about the server's history.
-type finding string
-
-const (
-	// agrees: the server has the object as we hold it.
-	agrees finding = "agrees"
-	// changed: the server has changed it since our state. An event must come.
-	changed finding = "changed"
-	// contradicts: the server had another object, or another state of it, at a resourceVersion that we
-	// have passed. No stream leads from our state to this one.
-	contradicts finding = "contradicts"
-)
-
-// examine judges one look-up: held is what the stream said, at the resourceVersion where it stands.
-func examine(held entry.ObjectRef, at string, got entry.ObjectRef, found bool) finding {
-	switch {
-	case !found:
-		return changed
-	case got.UID == held.UID && got.ResourceVersion == held.ResourceVersion:
-		return agrees
-	case !entry.ComparableRV(got.ResourceVersion):
-		return agrees // it says nothing
-	case below(at, got.ResourceVersion):
-		return changed
-	}
-	return contradicts
-}
 
 // doubts are held objects by key.
 type doubts map[string]entry.ObjectRef
@@ -80,16 +54,16 @@ func (s *session) lookUp(ctx context.Context, n int) (verdict, error) {
 		if !usable {
 			return verdict{}, nil
 		}
-		v.at = v.at || entry.ComparableRV(at) && !below(at, s.cur.rv)
-		switch examine(held, s.cur.rv, got, found) {
-		case contradicts:
+		v.at = v.at || entry.ComparableRV(at) && !place.Below(at, s.cur.RV)
+		switch place.Examine(held, s.cur.RV, got, found) {
+		case place.Contradicts:
 			klog.FromContext(ctx).Info("An object that we hold is another one at the server: "+rewound, "key", held.Key,
-				"held", held.ResourceVersion, "server", got.ResourceVersion, "resourceVersion", s.cur.rv)
+				"held", held.ResourceVersion, "server", got.ResourceVersion, "resourceVersion", s.cur.RV)
 			return verdict{rewound: true}, nil
-		case changed:
+		case place.Changed:
 			v.doubts[held.Key] = held
-			v.by = maxRV(v.by, got.ResourceVersion)
-		case agrees:
+			v.by = place.Max(v.by, got.ResourceVersion)
+		case place.Agrees:
 		}
 	}
 	return v, nil
@@ -99,7 +73,7 @@ func (s *session) lookUp(ctx context.Context, n int) (verdict, error) {
 // in doubt, since the events of a history that is not ours may have pushed it out of the newest.
 func (s *session) suspects(n int) []entry.ObjectRef {
 	refs := slices.Collect(maps.Values(s.doubts))
-	for _, ref := range s.newest.refs {
+	for _, ref := range s.newest.Refs {
 		if _, ok := s.doubts[ref.Key]; !ok {
 			refs = append(refs, ref)
 		}
@@ -116,7 +90,7 @@ type found struct {
 // lookUpByHook calls Options.Lookup.
 func (s *session) lookUpByHook(ctx context.Context, key string) (entry.ObjectRef, bool, error) {
 	s.r.board.update(func(st *Status) { st.Lookups++ })
-	limited, cancel := context.WithTimeout(ctx, requestTimeout)
+	limited, cancel := context.WithTimeout(ctx, pace.RequestTimeout)
 	defer cancel()
 	f, err := s.finder.Call(ctx, limited, func(ctx context.Context) (f found, err error) {
 		f.ref, f.is, err = s.o.Lookup(ctx, key)

@@ -12,6 +12,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/reflector/internal/place"
+	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
 // fetchLeftOut delivers the objects of Checkpoint.LeftOut again, after a Verify that ends with o and before the watch.
@@ -24,7 +26,7 @@ func (s *session) fetchLeftOut(ctx context.Context, o outcome) outcome {
 	if len(s.leftOut) == 0 || o.Kind != level && o.Kind != behind {
 		return o
 	}
-	if s.noLookups || !entry.ComparableRV(s.cur.rv) {
+	if s.noLookups || !entry.ComparableRV(s.cur.RV) {
 		return s.listFor(ReasonLeftOut)
 	}
 	klog.FromContext(ctx).Info("Getting objects again that were left out", "objects", len(s.leftOut))
@@ -37,29 +39,29 @@ func (s *session) fetchLeftOut(ctx context.Context, o outcome) outcome {
 		case isDenied(err), apierrors.IsBadRequest(err), errors.Is(err, errOthers):
 			klog.FromContext(ctx).Info("An object that was left out cannot be looked up; listing", "key", held.Key, "err", err)
 			return s.listFor(ReasonLeftOut)
-		case err != nil && isCut(err) && s.cutLookups == maxCutLookups:
+		case err != nil && request.Cut(err) && s.cutLookups == maxCutLookups:
 			// It comes in no time that this link gives it. It stays recorded, for the next start; the others go on.
 			klog.FromContext(ctx).Info("An object that was left out does not come over the link; going on without it", "key",
 				held.Key, "err", err)
 			s.leftOut, s.cutLookups = s.leftOut[1:], 0
 			continue
 		case err != nil:
-			if isCut(err) {
+			if request.Cut(err) {
 				s.cutLookups++
 			}
 			return s.lose(ctx, s.describe("look up "+held.Key+" of", err))
 		}
 		s.cutLookups = 0
-		switch examine(held, s.cur.rv, got, obj != nil) {
-		case contradicts:
+		switch place.Examine(held, s.cur.RV, got, obj != nil) {
+		case place.Contradicts:
 			klog.FromContext(ctx).Info("An object that was left out is another one at the server: "+rewound, "key", held.Key,
-				"leftOut", held.ResourceVersion, "server", got.ResourceVersion, "resourceVersion", s.cur.rv)
+				"leftOut", held.ResourceVersion, "server", got.ResourceVersion, "resourceVersion", s.cur.RV)
 			return s.listFor(ReasonRewound)
-		case agrees:
+		case place.Agrees:
 			if err := s.deliverAgain(ctx, obj); err != nil {
 				return s.sinkClosed(err)
 			}
-		case changed:
+		case place.Changed:
 		}
 		s.leftOut = s.leftOut[1:]
 	}
@@ -88,7 +90,7 @@ var errOthers = errors.New("the server sent other objects than the one that was 
 func (s *session) fetch(ctx context.Context, key string) (obj runtime.Object, ref entry.ObjectRef, err error) {
 	s.r.board.update(func(st *Status) { st.Lookups++; st.Probes++ })
 	o := metav1.ListOptions{Limit: 1, FieldSelector: keySelector(key)}
-	list, _, err := s.listRequest(ctx, s.lw, s.patience.time(), o, s.tells(ctx, "look up "+key+" of"))
+	list, _, err := s.lw.List(ctx, s.patience.Time(), o, s.tells(ctx, "look up "+key+" of"))
 	if err != nil {
 		return nil, ref, err
 	}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/larder-dev/larder/reflector"
+	requests "github.com/larder-dev/larder/reflector/internal/request"
 )
 
 // link is a ListerWatcher whose answers take their time; those that take longer than a request has do not come.
@@ -130,14 +131,14 @@ func refusals() map[string]error {
 // TestIsCut: what says that less might come.
 func TestIsCut(t *testing.T) {
 	for name, err := range cutErrors() {
-		if !reflector.IsCut(fmt.Errorf("list things: %w", err)) {
+		if !requests.Cut(fmt.Errorf("list things: %w", err)) {
 			t.Errorf("%s is taken for a refusal", name)
 		}
 	}
 	no := refusals()
 	no["too large"] = apierrors.NewTimeoutError("Too large resource version: 5, current: 4", 1)
 	for name, err := range no {
-		if reflector.IsCut(fmt.Errorf("list things: %w", err)) {
+		if requests.Cut(fmt.Errorf("list things: %w", err)) {
 			t.Errorf("%s is taken for an answer that was cut", name)
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/reflector/internal/place"
+	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
 // list is the state Relist at work. Pages and a folded watch go into one Replace:
@@ -29,10 +31,10 @@ type list struct {
 	strays    int
 	foreign   foreigners
 	// fold is how far the folded watch has come: from the first page's resourceVersion on.
-	fold cursor
+	fold place.Cursor
 	// target is what it must reach: the pages' highest resourceVersion.
 	target string
-	newest *listNewest
+	newest *place.ListNewest
 	pages  *pager
 	tail   *tail
 }
@@ -65,7 +67,7 @@ func (s *session) relist(ctx context.Context) outcome {
 }
 
 func newList(s *session, reason Reason) *list {
-	return &list{s: s, reason: reason, newest: newListNewest()}
+	return &list{s: s, reason: reason, newest: place.NewListNewest()}
 }
 
 // abort forgets what the sink was given, if anything, and returns what is to come of the list.
@@ -118,7 +120,7 @@ func (l *list) complete() bool {
 
 // ahead reports that the pages are ahead of the fold, so that the list cannot end without the watch.
 func (l *list) ahead() bool {
-	return l.begun && entry.ComparableRV(l.fold.rv) && !l.fold.reached(l.target)
+	return l.begun && entry.ComparableRV(l.fold.RV) && !l.fold.Reached(l.target)
 }
 
 // judge ends the list, unless it had nothing but strays, or is of another shard: it is of something else, and says
@@ -158,16 +160,16 @@ func (l *list) take(ctx context.Context, p page) outcome {
 	l.s.connected()
 	l.pages.err = nil
 	l.showErr()
-	l.pages.backoff.reset()
+	l.pages.backoff.Reset()
 	if !l.begun {
-		if l.unsure() && below(p.rv, l.s.cur.rv) {
+		if l.unsure() && place.Below(p.rv, l.s.cur.RV) {
 			return l.s.ahead(ctx, p.rv)
 		}
 		if err := l.begin(ctx, p.rv); err != nil {
 			return l.s.sinkClosed(err)
 		}
 	}
-	l.target = maxRV(l.target, p.rv)
+	l.target = place.Max(l.target, p.rv)
 	switch {
 	case l.pages.one != "":
 		return l.takeOne(ctx, p)
@@ -181,7 +183,7 @@ func (l *list) take(ctx context.Context, p page) outcome {
 func (l *list) takeItems(ctx context.Context, p page) outcome {
 	if l.pages.done = p.token == ""; !l.pages.done {
 		l.pages.fetch(ctx, p.token)
-		if entry.ComparableRV(l.fold.rv) {
+		if entry.ComparableRV(l.fold.RV) {
 			l.tail.ensure(ctx)
 		}
 	}
@@ -205,17 +207,17 @@ func (l *list) takeItems(ctx context.Context, p page) outcome {
 
 // unsure reports that the list takes an object of equal UID and resourceVersion for the same. That holds on one
 // timeline only, and nobody has asked this server since the connection was lost whether it is on ours.
-func (l *list) unsure() bool { return !l.reason.Rewrites() && entry.ComparableRV(l.s.cur.rv) }
+func (l *list) unsure() bool { return !l.reason.Rewrites() && entry.ComparableRV(l.s.cur.RV) }
 
 // rewound returns the key of one of the newest objects that we hold which is in another state in the list, at a
 // resourceVersion that we have passed: the server has another history than ours.
 func (l *list) rewound(items []entry.ObjectRef) string {
-	if !l.unsure() || len(l.s.newest.refs) == 0 {
+	if !l.unsure() || len(l.s.newest.Refs) == 0 {
 		return ""
 	}
 	for _, got := range items {
-		for _, held := range l.s.newest.refs {
-			if held.Key == got.Key && examine(held, l.s.cur.rv, got, true) == contradicts {
+		for _, held := range l.s.newest.Refs {
+			if held.Key == got.Key && place.Examine(held, l.s.cur.RV, got, true) == place.Contradicts {
 				return held.Key
 			}
 		}
@@ -227,14 +229,14 @@ func (l *list) rewound(items []entry.ObjectRef) string {
 func (l *list) listForRewound(ctx context.Context, key string) outcome {
 	klog.FromContext(ctx).Info("An object of the list is in another state than the one that we hold of it: "+rewound,
 		"key", key,
-		"resourceVersion", l.s.cur.rv)
+		"resourceVersion", l.s.cur.RV)
 	return l.s.listFor(ReasonRewound)
 }
 
 // begin starts the Replace.
 func (l *list) begin(ctx context.Context, rv string) error {
-	klog.FromContext(ctx).Info("Listing", "reason", l.reason, "resourceVersion", rv, "held", l.s.cur.rv)
-	l.fold = cursor{rv: rv}
+	klog.FromContext(ctx).Info("Listing", "reason", l.reason, "resourceVersion", rv, "held", l.s.cur.RV)
+	l.fold = place.Cursor{RV: rv}
 	l.strays, l.foreign = l.s.strays, l.s.foreign
 	l.s.fresh = true
 	if l.reason != ReasonCold {
@@ -266,7 +268,7 @@ func (l *list) deliver(ctx context.Context, items []runtime.Object) error {
 			l.s.skip(ctx, ref, err)
 			continue
 		}
-		l.newest.item(ref)
+		l.newest.Item(ref)
 		good = append(good, obj)
 	}
 	l.delivered = l.delivered || len(good) > 0
@@ -285,23 +287,23 @@ func (l *list) deliver(ctx context.Context, items []runtime.Object) error {
 func (l *list) foldIn(ctx context.Context, ev watch.Event) error {
 	s := l.s
 	if s.leaveOut(ctx, ev.Object) {
-		l.fold.advance(eventRV(ev))
+		l.fold.Advance(eventRV(ev))
 		return nil
 	}
 	ref, ok := s.check(ctx, ev)
 	if !ok {
-		l.newest.remove(ref.Key)
+		l.newest.Remove(ref.Key)
 		return nil
 	}
 	defer s.listing.lend()()
-	if err := s.sink.Event(ctx, ev.Type, ev.Object, s.resumable(l.fold.advance(ref.ResourceVersion))); err != nil {
+	if err := s.sink.Event(ctx, ev.Type, ev.Object, s.resumable(l.fold.Advance(ref.ResourceVersion))); err != nil {
 		return err
 	}
 	l.delivered = true
 	if ev.Type == watch.Deleted {
-		l.newest.remove(ref.Key)
+		l.newest.Remove(ref.Key)
 	} else {
-		l.newest.put(ref)
+		l.newest.Put(ref)
 	}
 	return nil
 }
@@ -313,21 +315,21 @@ func (l *list) pageFailed(ctx context.Context, err error) outcome {
 		return outcome{Kind: stop}
 	}
 	switch {
-	case l.pages.one != "" && refusesMetadata(err):
+	case l.pages.one != "" && request.RefusesMetadata(err):
 		l.s.noMetadata = true
 		l.s.report(ctx, err)
 		return l.again(err)
-	case l.pages.one == "" && l.pages.metadata && refusesMetadata(err):
+	case l.pages.one == "" && l.pages.metadata && request.RefusesMetadata(err):
 		return l.wholeInstead(ctx, err)
 	case !l.begun:
 		return l.s.lose(ctx, err)
 	}
-	if token := exchanged(err); token != "" && entry.ComparableRV(l.fold.rv) && l.tail.dead == nil {
+	if token := request.Exchanged(err); token != "" && entry.ComparableRV(l.fold.RV) && l.tail.dead == nil {
 		klog.FromContext(ctx).V(2).Info("The list's history has run out; going on with a newer one and the watch", "err", err)
 		l.pages.fetch(ctx, token)
 		return outcome{}
 	}
-	if isExpired(err) || isTooLarge(err) || apierrors.IsBadRequest(err) {
+	if request.Expired(err) || request.TooLarge(err) || apierrors.IsBadRequest(err) {
 		l.s.report(ctx, err)
 		return l.again(err)
 	}
@@ -354,29 +356,19 @@ func (l *list) again(err error) outcome {
 	return outcome{Kind: mustList, Reason: l.reason, Wait: true}
 }
 
-// exchanged is the token of an inconsistent continuation, which servers offer
-// in the 410 that says that the old token's history is gone.
-func exchanged(err error) string {
-	status, ok := apiStatus(err)
-	if !ok || !isExpired(err) {
-		return ""
-	}
-	return status.Continue
-}
-
 // finish commits the list and makes its end the place in the stream.
 func (l *list) finish(ctx context.Context) outcome {
 	s := l.s
 	rv := ""
-	if entry.ComparableRV(l.fold.rv) {
-		rv = l.fold.rv
+	if entry.ComparableRV(l.fold.RV) {
+		rv = l.fold.RV
 	}
 	defer s.listing.lend()()
 	if err := s.sink.EndReplace(ctx, s.resumable(rv)); err != nil {
 		return s.sinkClosed(err)
 	}
 	s.moveTo(l.fold)
-	s.newest, s.doubts, s.target = l.newest.result(), nil, ""
+	s.newest, s.doubts, s.target = l.newest.Result(), nil, ""
 	s.last, s.announced, s.unguarded = lost, false, false
 	s.lastList = s.o.Clock.Now()
 	if l.reason.Rewrites() {
@@ -385,7 +377,7 @@ func (l *list) finish(ctx context.Context) outcome {
 	s.r.board.update(func(st *Status) { st.NotResumable = rv == "" })
 	if rv == "" {
 		klog.FromContext(ctx).Info("The server's resourceVersions cannot be compared: every start will list",
-			"resourceVersion", l.fold.rv)
+			"resourceVersion", l.fold.RV)
 	}
 	if err := s.synced(ctx); err != nil {
 		return s.sinkClosed(err)

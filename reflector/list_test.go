@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/larder-dev/larder/reflector"
+	requests "github.com/larder-dev/larder/reflector/internal/request"
 )
 
 // fill creates n objects, a/00 and on.
@@ -135,7 +136,7 @@ func TestErrorsOfPages(t *testing.T) {
 				g.sleep(time.Minute)
 				g.converged()
 				pages := 3
-				if reflector.IsCut(fault) {
+				if requests.Cut(fault) {
 					pages = 5 // of 10, 2, 4, 8 and 1
 				}
 				if st := g.r.Status(); st.Pages != pages+3 || st.Err != nil || len(g.errs) != 3 {

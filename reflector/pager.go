@@ -11,6 +11,8 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/reflector/internal/pace"
+	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
 // page is the answer to one list request.
@@ -47,7 +49,7 @@ type pager struct {
 	retry clock.Timer
 	// err is why it failed.
 	err     error
-	backoff backoff
+	backoff pace.Backoff
 	cancel  context.CancelFunc
 }
 
@@ -72,14 +74,14 @@ func (p *pager) ask(ctx context.Context) {
 	p.cancel()
 	ctx, p.cancel = context.WithCancel(ctx)
 	p.fetching = true
-	o := metav1.ListOptions{Limit: p.limits().next, Continue: p.token}
+	o := metav1.ListOptions{Limit: p.limits().Next, Continue: p.token}
 	if p.one != "" {
 		o = metav1.ListOptions{Limit: 1, FieldSelector: keySelector(p.one)}
 	}
 	p.limit = o.Limit
-	within := requestTimeout
+	within := pace.RequestTimeout
 	if p.smallest() {
-		within = p.s.patience.time()
+		within = p.s.patience.Time()
 	}
 	lw := p.s.lw
 	if p.one == "" && p.metadata {
@@ -111,7 +113,7 @@ func (p *pager) count(o metav1.ListOptions) {
 }
 
 // limits are those of the pages that are asked for.
-func (p *pager) limits() *limit {
+func (p *pager) limits() *pace.Limit {
 	if p.metadata {
 		return &p.s.metadataLimit
 	}
@@ -119,12 +121,12 @@ func (p *pager) limits() *limit {
 }
 
 // smallest reports that no less can be asked for than what is asked for.
-func (p *pager) smallest() bool { return p.one != "" || p.limit <= p.limits().least }
+func (p *pager) smallest() bool { return p.one != "" || p.limit <= p.limits().Least }
 
 // request makes the request.
-func (p *pager) request(ctx context.Context, lw listerWatcher, within time.Duration, o metav1.ListOptions) page {
+func (p *pager) request(ctx context.Context, lw request.Requests, within time.Duration, o metav1.ListOptions) page {
 	begun := time.Now()
-	list, m, err := p.s.listRequest(ctx, lw, within, o, func(err error) {
+	list, m, err := lw.List(ctx, within, o, func(err error) {
 		p.answers <- page{overdue: p.s.describe("list", err)}
 	})
 	took := time.Since(begun)
@@ -137,7 +139,7 @@ func (p *pager) request(ctx context.Context, lw listerWatcher, within time.Durat
 		return page{err: p.s.describe("read the list of", err)}
 	}
 	return page{
-		items: items, rv: m.GetResourceVersion(), token: m.GetContinue(), meanSize: meanSize(items), took: took,
+		items: items, rv: m.GetResourceVersion(), token: m.GetContinue(), meanSize: pace.MeanSize(items), took: took,
 	}
 }
 
@@ -149,18 +151,18 @@ func (p *pager) learn(ctx context.Context, got page) {
 	switch {
 	case p.one != "":
 	case got.err == nil:
-		p.limits().came(p.limit, len(got.items), got.meanSize, got.took)
-	case isCut(got.err):
-		p.limits().cut(p.limit, got.took)
+		p.limits().Came(p.limit, len(got.items), got.meanSize, got.took)
+	case request.Cut(got.err):
+		p.limits().Cut(p.limit, got.took)
 		klog.FromContext(ctx).V(2).Info("A page was too large for the link or its time", "limit", p.limit, "next",
-			p.limits().next)
+			p.limits().Next)
 	}
 }
 
 // learnSmallest has the list come as a watch if no page can come: a watch is what servers do not cut. A connection that
 // broke by itself looks the same, so it has to have happened twice in a row.
 func (p *pager) learnSmallest(got page) {
-	if !p.s.patience.learn(got.took, got.err) {
+	if !p.s.patience.Learn(got.took, got.err) {
 		p.s.hopeless = 0
 		return
 	}
@@ -172,7 +174,7 @@ func (p *pager) learnSmallest(got page) {
 // retryLater starts the wait before the same page is asked for again.
 func (p *pager) retryLater(err error) {
 	p.err = err
-	p.retry = p.s.o.Clock.NewTimer(p.backoff.next(retryAfter(err)))
+	p.retry = p.s.o.Clock.NewTimer(p.backoff.Next(request.RetryAfter(err)))
 	p.s.listing.give() // nothing is held meanwhile
 }
 

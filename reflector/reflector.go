@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/larder-dev/larder/reflector/internal/request"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -27,6 +28,9 @@ type Reflector struct {
 func New(lw cache.ListerWatcherWithContext, sink Sink, o Options) *Reflector {
 	return &Reflector{lw: lw, sink: sink, o: o.withDefaults(), wake: make(chan struct{}, 1)}
 }
+
+// MaxStop is how long Run may take to return after its context has ended, if the ListerWatcher does not heed it.
+const MaxStop = 3 * request.CallWait
 
 // ErrRunTwice is returned by Run if it was called before.
 var ErrRunTwice = errors.New("reflector: Run may be called once; make another with New")

@@ -11,18 +11,21 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/guest"
 	"github.com/larder-dev/larder/internal/uplink"
+	"github.com/larder-dev/larder/reflector/internal/pace"
+	"github.com/larder-dev/larder/reflector/internal/place"
+	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
 // session is one Run: everything that only its goroutine touches. It is the sink's only caller.
 type session struct {
 	r    *Reflector
-	lw   listerWatcher
+	lw   request.Requests
 	sink Sink
 	o    Options
 
 	pos    position
-	cur    cursor
-	newest newest
+	cur    place.Cursor
+	newest place.Newest
 
 	// stream is the open watch; nil if there is none.
 	stream *stream
@@ -72,10 +75,10 @@ type session struct {
 	// probed selects what a probe lists. Empty: the first object.
 	probed string
 
-	backoff backoff
-	// turn to connect, and listing, the place among those that list; see Options.Link.
+	backoff pace.Backoff
+	// turn to connect, and listing, the slot among those that list; see Options.Link.
 	turn    *uplink.Turn
-	listing place
+	listing slot
 	// strays counts the objects that are none of those asked for. astray: since the last list without any there was one
 	// for another reason than its Go type.
 	strays int
@@ -95,11 +98,11 @@ type session struct {
 	lastList time.Time
 	// limit is that of the next page, and metadataLimit of one by metadata. noMetadata: lists by metadata do not work
 	// here.
-	limit, metadataLimit limit
+	limit, metadataLimit pace.Limit
 	noMetadata           bool
 	// patience and silence are what the link needs where it is thin.
-	patience patience
-	silence  silence
+	patience pace.Patience
+	silence  pace.Silence
 	// watchLists: the ListerWatcher and the server can send a list as a watch, as far as is known.
 	watchLists bool
 	// unlimited: the next list is to come as a watch that has hours, since the server cuts the smallest page. hopeless
@@ -129,12 +132,12 @@ const (
 
 func newSession(r *Reflector) *session {
 	s := &session{
-		r: r, lw: listerWatcher{r.lw}, sink: r.sink, o: r.o, pos: position{State: Restore}, limit: newLimit(r.o.PageSize),
-		metadataLimit: newLimit(r.o.PageSize), heavy: map[string]bool{},
+		r: r, lw: request.Of(r.lw), sink: r.sink, o: r.o, pos: position{State: Restore}, limit: pace.NewLimit(r.o.PageSize),
+		metadataLimit: pace.NewLimit(r.o.PageSize), heavy: map[string]bool{},
 		watchLists: !watchlist.DoesClientNotSupportWatchListSemantics(r.lw),
-		verifier:   guest.Guest[Reason]{What: "Options.Verify", Wait: callWait},
-		finder:     guest.Guest[found]{What: "Options.Lookup", Wait: callWait},
-		samer:      guest.Guest[comparedWith]{What: "Options.Same", Wait: callWait},
+		verifier:   guest.Guest[Reason]{What: "Options.Verify", Wait: request.CallWait},
+		finder:     guest.Guest[found]{What: "Options.Lookup", Wait: request.CallWait},
+		samer:      guest.Guest[comparedWith]{What: "Options.Same", Wait: request.CallWait},
 	}
 	s.listing.l, s.listing.down = r.o.Link, s.showDown
 	return s
@@ -261,10 +264,10 @@ func (s *session) restore(ctx context.Context) outcome {
 		reason = ReasonNotResumable
 	}
 	if cp.ResourceVersion != "" {
-		s.moveTo(cursor{rv: cp.ResourceVersion})
+		s.moveTo(place.Cursor{RV: cp.ResourceVersion})
 	}
 	for _, ref := range cp.Newest {
-		s.newest.put(ref) // a list is held against them, too
+		s.newest.Put(ref) // a list is held against them, too
 	}
 	if reason != "" {
 		return outcome{Kind: mustList, Reason: reason}
@@ -281,7 +284,7 @@ func (s *session) wait(ctx context.Context) outcome {
 	if s.spread > 0 {
 		d, asked, s.spread = rand.N(s.spread), s.r.wake, 0
 		if s.pos.Reason != "" && s.listedRecently() {
-			d += s.backoff.next(0)
+			d += s.backoff.Next(0)
 		}
 	} else {
 		d, recovered = s.backOff()
@@ -317,7 +320,7 @@ func (s *session) lose(ctx context.Context, err error) outcome {
 // report tells everybody about an error of the connection. While a request is overdue we are not live either: it may be
 // the one that asks whether the connection is.
 func (s *session) report(ctx context.Context, err error) {
-	klog.FromContext(ctx).V(2).Info("Connection lost", "err", err, "resourceVersion", s.cur.rv)
+	klog.FromContext(ctx).V(2).Info("Connection lost", "err", err, "resourceVersion", s.cur.RV)
 	s.r.board.update(func(st *Status) { st.Err = err })
 	s.setLive(false)
 	if s.o.OnError != nil {
@@ -350,9 +353,9 @@ func (s *session) heard() {
 }
 
 // moveTo publishes a new place in the stream.
-func (s *session) moveTo(c cursor) {
+func (s *session) moveTo(c place.Cursor) {
 	s.cur = c
-	s.r.board.update(func(st *Status) { st.ResourceVersion = c.rv })
+	s.r.board.update(func(st *Status) { st.ResourceVersion = c.RV })
 }
 
 // synced tells the sink that everything has been delivered, once per connection.
@@ -363,7 +366,7 @@ func (s *session) synced(ctx context.Context) error {
 		return nil
 	}
 	if s.resumes != "" && s.lastList.IsZero() {
-		klog.FromContext(ctx).Info("Resumed", "resourceVersion", s.resumes, "now", s.cur.rv)
+		klog.FromContext(ctx).Info("Resumed", "resourceVersion", s.resumes, "now", s.cur.RV)
 	}
 	s.resumes = ""
 	if err := s.sink.Synced(ctx); err != nil {
@@ -388,5 +391,14 @@ func (s *session) listFor(reason Reason) outcome {
 
 // listedRecently reports that the next list has to wait, whatever for.
 func (s *session) listedRecently() bool {
-	return !s.lastList.IsZero() && s.o.Clock.Since(s.lastList) < health
+	return !s.lastList.IsZero() && s.o.Clock.Since(s.lastList) < pace.Health
+}
+
+// tells returns what to do with the error of a call that is overdue: it is reported, and waited for all the same, but
+// holds up no other reflector. For the calls that the session's own goroutine waits for.
+func (s *session) tells(ctx context.Context, what string) func(error) {
+	return func(err error) {
+		s.report(ctx, s.describe(what, err))
+		s.yield()
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/larder-dev/larder/reflector/internal/pace"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -12,12 +13,6 @@ import (
 )
 
 const (
-	// requestTimeout bounds a request that is not a watch, and the wait for a watch to be accepted. API servers
-	// give up after 60 s themselves. See patience for what cannot ask for less.
-	requestTimeout = 90 * time.Second
-	// drainTimeout is the timeoutSeconds of a watch that drains: the server sends a bookmark about two seconds
-	// before the time-out, so at once.
-	drainTimeout = 3 * time.Second
 	// livelyWatch is how long a watch must have lived for an early but orderly end to be no error.
 	livelyWatch = 10 * time.Second
 	// closeWait bounds the wait for a ListerWatcher's watch to end, its Stop included.
@@ -38,6 +33,9 @@ type stream struct {
 	// resume: it is one if it holds, and has not been counted in Status.Resumes yet.
 	resume bool
 }
+
+// draining reports a watch with the short time-out of a drain.
+func (st *stream) draining() bool { return st.timeout == pace.DrainTimeout }
 
 // watchTimeout is that of a watch once drained: random, so that a fleet's watches do not end together.
 func watchTimeout() time.Duration {
@@ -60,8 +58,8 @@ func (s *session) openWith(
 	s.r.board.update(func(b *Status) { b.Watches++ })
 	limited, cancel := context.WithCancel(ctx)
 	st.cancel = cancel
-	late := time.AfterFunc(requestTimeout, st.cancel)
-	w, err := s.lw.watch(ctx, limited, o, overdue)
+	late := time.AfterFunc(pace.RequestTimeout, st.cancel)
+	w, err := s.lw.Watch(ctx, limited, o, overdue)
 	if err == nil && !late.Stop() {
 		st.w = w
 		st.close(ctx, s)
@@ -146,8 +144,8 @@ func (s *session) closeStream() {
 	}
 	st := s.stream
 	s.stream = nil
-	if s.o.Clock.Since(st.begun) >= health {
-		s.backoff.reset()
+	if s.o.Clock.Since(st.begun) >= pace.Health {
+		s.backoff.Reset()
 	}
 	st.close(context.Background(), s)
 }

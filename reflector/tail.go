@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/larder-dev/larder/reflector/internal/pace"
+	"github.com/larder-dev/larder/reflector/internal/request"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/clock"
 )
@@ -18,7 +20,7 @@ type tail struct {
 	opening *opening
 	// timer is the silence of an open watch, or the wait before the next one.
 	timer   clock.Timer
-	backoff backoff
+	backoff pace.Backoff
 	// draining: all pages are there, the fold only has to reach them.
 	draining bool
 	quiet    int
@@ -32,9 +34,9 @@ type tail struct {
 func (t *tail) start(ctx context.Context) {
 	timeout := watchTimeout()
 	if t.draining {
-		timeout = drainTimeout
+		timeout = pace.DrainTimeout
 	}
-	t.opening = t.l.s.startOpening(ctx, t.l.fold.rv, timeout)
+	t.opening = t.l.s.startOpening(ctx, t.l.fold.RV, timeout)
 }
 
 // ensure starts it unless it has been.
@@ -80,7 +82,7 @@ func (t *tail) handle(ctx context.Context, ev watch.Event, ok bool) outcome {
 	case !ok:
 		t.ended(ctx)
 	case ev.Type == watch.Error:
-		err := t.l.s.describe("watch", eventError(ev))
+		err := t.l.s.describe("watch", request.EventError(ev))
 		t.drop(ctx)
 		t.lost(ctx, err)
 	default:
@@ -99,7 +101,7 @@ func (t *tail) fold(ctx context.Context, ev watch.Event) error {
 	if ev.Type == watch.Bookmark {
 		s.bookmarks = true
 		t.st.bookmarks++
-		l.fold.advance(eventRV(ev))
+		l.fold.Advance(eventRV(ev))
 		return nil
 	}
 	return l.foldIn(ctx, ev)
@@ -123,7 +125,7 @@ func (t *tail) ended(ctx context.Context) {
 		t.quiet = 0
 	}
 	if t.quiet >= quietDrains {
-		t.l.target = t.l.fold.rv // see drainedQuietly
+		t.l.target = t.l.fold.RV // see drainedQuietly
 		return
 	}
 	t.start(ctx)
@@ -138,11 +140,11 @@ func (t *tail) lost(ctx context.Context, err error) {
 	t.l.s.report(ctx, err)
 	t.err = err
 	t.l.showErr()
-	if isExpired(err) || isTooLarge(err) {
+	if request.Expired(err) || request.TooLarge(err) {
 		t.dead = err
 		return
 	}
-	t.setTimer(t.backoff.next(retryAfter(err)))
+	t.setTimer(t.backoff.Next(request.RetryAfter(err)))
 }
 
 // hurry: all pages are there. A watch with a short time-out brings the bookmark that tells where the server stands.
@@ -166,13 +168,13 @@ func (t *tail) alarm(ctx context.Context) {
 		t.setTimer(rest)
 		return
 	}
-	t.l.s.silence.closed(t.l.fold.rv)
+	t.l.s.silence.Closed(t.l.fold.RV)
 	t.drop(ctx)
 	t.start(ctx)
 }
 
 // limit is how long the open watch may be silent.
-func (t *tail) limit() time.Duration { return t.l.s.silence.limit(t.st, t.l.fold.rv) }
+func (t *tail) limit() time.Duration { return t.l.s.silence.Limit(t.st.draining(), t.l.fold.RV) }
 
 // setTimer replaces the timer.
 func (t *tail) setTimer(d time.Duration) {
@@ -201,8 +203,8 @@ func (t *tail) drop(ctx context.Context) {
 	if t.st == nil {
 		return
 	}
-	if t.l.s.o.Clock.Since(t.st.begun) >= health {
-		t.backoff.reset()
+	if t.l.s.o.Clock.Since(t.st.begun) >= pace.Health {
+		t.backoff.Reset()
 	}
 	t.st.close(ctx, t.l.s)
 	t.st = nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/larder-dev/larder/internal/uplink"
+	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
 // lendAfter is how long the sink may take something in until another list may begin meanwhile: a sink that is full may
@@ -45,7 +46,7 @@ func (s *session) yield() {
 	s.listing.give()
 }
 
-// relistInTurn is the state Relist when it is this session's turn. A place among the lists comes first: who waits for
+// relistInTurn is the state Relist when it is this session's turn. A slot among the lists comes first: who waits for
 // one has nothing to connect for.
 func (s *session) relistInTurn(ctx context.Context) outcome {
 	s.connected()
@@ -79,8 +80,8 @@ func isUnanswered(err error) bool {
 // it is all of them that wait, and one that tries. After its first failure each waits for itself: a fleet should not
 // come back as one, nor a resource that alone does not answer be tried each time that another one is heard.
 func (s *session) backOff() (time.Duration, <-chan struct{}) {
-	asked := retryAfter(s.lastErr)
-	wait := s.backoff.next(asked)
+	asked := request.RetryAfter(s.lastErr)
+	wait := s.backoff.Next(asked)
 	failures, next, recovered := s.o.Link.Down()
 	if s.lastErr == nil || asked > 0 || !isUnanswered(s.lastErr) || failures < 2 {
 		return wait, nil
@@ -88,8 +89,8 @@ func (s *session) backOff() (time.Duration, <-chan struct{}) {
 	return time.Until(next), recovered
 }
 
-// place is the session's among those that list at a time.
-type place struct {
+// slot is the session's among those that list at a time.
+type slot struct {
 	l *uplink.Link
 	// down is called while it is waited for and the link is down.
 	down func(error)
@@ -99,7 +100,7 @@ type place struct {
 }
 
 // take waits for it, unless it is there. An error is that of ctx. One goroutine at a time may call it.
-func (p *place) take(ctx context.Context) error {
+func (p *slot) take(ctx context.Context) error {
 	p.mu.Lock()
 	has := p.turn != nil
 	p.mu.Unlock()
@@ -114,7 +115,7 @@ func (p *place) take(ctx context.Context) error {
 }
 
 // give lets another have it.
-func (p *place) give() {
+func (p *slot) give() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.turn.Done()
@@ -122,4 +123,4 @@ func (p *place) give() {
 }
 
 // lend gives it if what the sink does until the function returned is called takes long.
-func (p *place) lend() (taken func() bool) { return time.AfterFunc(lendAfter, p.give).Stop }
+func (p *slot) lend() (taken func() bool) { return time.AfterFunc(lendAfter, p.give).Stop }

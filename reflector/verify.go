@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/reflector/internal/pace"
+	"github.com/larder-dev/larder/reflector/internal/place"
+	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
 // verify is the state Verify: it finds out whether the server can be the one whose stream we hold, and how far it has
@@ -23,7 +25,7 @@ func (s *session) verify(ctx context.Context) outcome {
 			return s.refused(ctx, reason, err)
 		}
 	}
-	if !entry.ComparableRV(s.cur.rv) {
+	if !entry.ComparableRV(s.cur.RV) {
 		return s.verifyOpaque()
 	}
 	if s.last == lost {
@@ -49,7 +51,7 @@ func (s *session) verify(ctx context.Context) outcome {
 func (s *session) lookUpsAfter(e ending, accepted time.Time) int {
 	switch {
 	case e == lost || accepted.Sub(s.endedAt) > swiftly:
-		return maxLookups
+		return place.MaxLookups
 	case e == timedOut:
 		return 1
 	}
@@ -64,7 +66,7 @@ const swiftly = time.Second
 // watch breaks. So however often the requests were made again, or waited for a connection: what agrees with us is no
 // older than the history that the watch tells.
 func (s *session) guard(ctx context.Context) outcome {
-	if !s.unguarded || !entry.ComparableRV(s.cur.rv) {
+	if !s.unguarded || !entry.ComparableRV(s.cur.RV) {
 		s.unguarded = false
 		return outcome{}
 	}
@@ -97,7 +99,7 @@ func (s *session) guard(ctx context.Context) outcome {
 		}
 		s.doubts = v.doubts
 	}
-	if n == maxLookups && !v.at || len(s.doubts) > 0 && n > 0 {
+	if n == place.MaxLookups && !v.at || len(s.doubts) > 0 && n > 0 {
 		if o := s.probeAgain(ctx, v.by); o.Kind != "" {
 			return o
 		}
@@ -116,14 +118,14 @@ func (s *session) probeAgain(ctx context.Context, by string) outcome {
 	switch {
 	case err != nil:
 		return s.lose(ctx, err)
-	case below(rv, s.cur.rv):
+	case place.Below(rv, s.cur.RV):
 		return s.ahead(ctx, rv)
 	case len(s.doubts) == 0:
 		return outcome{}
-	case rv == s.cur.rv:
+	case rv == s.cur.RV:
 		return s.unexplainedAt(ctx, rv)
 	}
-	s.target = maxRV(s.target, maxRV(by, rv))
+	s.target = place.Max(s.target, place.Max(by, rv))
 	if s.pos.State == Watch {
 		s.closeStream() // a watch with a short time-out brings the bookmark sooner
 		return outcome{Kind: behind}
@@ -135,31 +137,31 @@ func (s *session) probeAgain(ctx context.Context, by string) outcome {
 func (s *session) ahead(ctx context.Context, server string) outcome {
 	klog.FromContext(ctx).Info(
 		"Our resourceVersion is ahead of the server's: another cluster, or one restored from a backup",
-		"resourceVersion", s.cur.rv, "server", server)
+		"resourceVersion", s.cur.RV, "server", server)
 	return s.listFor(ReasonAhead)
 }
 
 // judge compares our resourceVersion with the server's.
 func (s *session) judge(ctx context.Context, server string) outcome {
-	s.even = entry.ComparableRV(server) && server == s.cur.rv
+	s.even = entry.ComparableRV(server) && server == s.cur.RV
 	switch {
 	case !entry.ComparableRV(server):
 		s.target, s.doubts = "", nil
 		return outcome{Kind: level}
-	case below(server, s.cur.rv):
+	case place.Below(server, s.cur.RV):
 		return s.ahead(ctx, server)
 	case s.last == drainedOut && s.target == "", s.last == timedOut && len(s.doubts) == 0:
 		return outcome{Kind: level}
 	case s.last == drainedOut:
 		// The drain goes on with its target, or a busy server would never be reached.
-		if below(server, s.target) {
+		if place.Below(server, s.target) {
 			s.target = server
 		}
 	default:
-		s.target = maxRV(s.target, server)
+		s.target = place.Max(s.target, server)
 	}
 	switch {
-	case server != s.cur.rv:
+	case server != s.cur.RV:
 		return outcome{Kind: behind}
 	case s.last != lost && len(s.doubts) > 0:
 		return s.unexplainedAt(ctx, server)
@@ -177,7 +179,7 @@ func (s *session) unexplainedAt(ctx context.Context, server string) outcome {
 // verifyOpaque is for servers whose resourceVersions cannot be compared: nothing can be checked. One
 // that is not even there cannot be watched from either: deletions would be lost.
 func (s *session) verifyOpaque() outcome {
-	if s.cur.rv == "" || s.cur.rv == "0" {
+	if s.cur.RV == "" || s.cur.RV == "0" {
 		return s.listFor(ReasonNotResumable)
 	}
 	return outcome{Kind: level}
@@ -211,7 +213,7 @@ func (s *session) verifyHook(ctx context.Context) (Reason, error) {
 	if s.o.Verify == nil {
 		return "", nil
 	}
-	limited, cancel := context.WithTimeout(ctx, requestTimeout)
+	limited, cancel := context.WithTimeout(ctx, pace.RequestTimeout)
 	defer cancel()
 	reason, err := s.verifier.Call(ctx, limited, s.o.Verify)
 	if err != nil {
@@ -223,6 +225,9 @@ func (s *session) verifyHook(ctx context.Context) (Reason, error) {
 // nobody is the name of an object that is hardly there. A list of it tells the server's resourceVersion, too.
 const nobody = "larder-probe-of-the-resourceversion"
 
+// errTooLong is why there is no use in asking for one object again.
+var errTooLong = errors.New("one object takes longer to come than its request may last")
+
 // probe asks for the server's resourceVersion.
 func (s *session) probe(ctx context.Context) (string, error) {
 	s.r.board.update(func(st *Status) { st.Probes++ })
@@ -231,7 +236,7 @@ func (s *session) probe(ctx context.Context) (string, error) {
 		s.probed = keySelector(nobody)
 		return s.probe(ctx)
 	}
-	if isRefused(err) {
+	if request.Refused(err) {
 		s.probed = ""
 	}
 	if err != nil {
@@ -248,32 +253,14 @@ func (s *session) listOne(
 ) (runtime.Object, metav1.ListInterface, error) {
 	lw, byMetadata := s.metadataLister()
 	begun := time.Now()
-	list, m, err := s.listRequest(ctx, lw, s.patience.time(), o, s.tells(ctx, what))
-	if byMetadata && refusesMetadata(err) {
+	list, m, err := lw.List(ctx, s.patience.Time(), o, s.tells(ctx, what))
+	if byMetadata && request.RefusesMetadata(err) {
 		lw, s.noMetadata = s.lw, !isDenied(err) // a denial may pass
 		s.r.board.update(func(st *Status) { st.Probes++ })
-		list, m, err = s.listRequest(ctx, lw, s.patience.time(), o, s.tells(ctx, what))
+		list, m, err = lw.List(ctx, s.patience.Time(), o, s.tells(ctx, what))
 	}
-	if s.patience.learn(time.Since(begun), err) {
+	if s.patience.Learn(time.Since(begun), err) {
 		err = fmt.Errorf("%w: %w", errTooLong, err)
 	}
 	return list, m, err
-}
-
-// listRequest makes one list request that has so much time. It may run on any goroutine; overdue is called on it.
-func (s *session) listRequest(
-	ctx context.Context, lw listerWatcher, within time.Duration, o metav1.ListOptions, overdue func(error),
-) (runtime.Object, metav1.ListInterface, error) {
-	limited, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	var a answers
-	list, err := lw.list(ctx, a.count(limited), o, overdue)
-	if err != nil {
-		return nil, nil, a.explain(err)
-	}
-	m, err := meta.ListAccessor(list)
-	if err != nil {
-		return nil, nil, fmt.Errorf("the answer to a list request is no list: %w", err)
-	}
-	return list, m, nil
 }

@@ -8,6 +8,9 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/uplink"
+	"github.com/larder-dev/larder/reflector/internal/pace"
+	"github.com/larder-dev/larder/reflector/internal/place"
+	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
 // watch is the states Drain and Watch: it opens a watch, unless one is open already, and delivers
@@ -44,15 +47,15 @@ func (s *session) openStream(ctx context.Context) (*stream, error) {
 	}
 	timeout := watchTimeout()
 	if s.pos.State == Drain {
-		timeout = drainTimeout
+		timeout = pace.DrainTimeout
 	}
-	return s.open(ctx, s.cur.rv, timeout, s.tells(ctx, "watch"))
+	return s.open(ctx, s.cur.RV, timeout, s.tells(ctx, "watch"))
 }
 
 // consume reads the stream.
 func (s *session) consume(ctx context.Context) outcome {
 	st := s.stream
-	silence := s.o.Clock.NewTimer(s.silence.limit(st, s.cur.rv))
+	silence := s.o.Clock.NewTimer(s.silence.Limit(st.draining(), s.cur.RV))
 	defer silence.Stop()
 	for {
 		select {
@@ -72,11 +75,11 @@ func (s *session) consume(ctx context.Context) outcome {
 			// While the sink was full nothing could be heard: silence begins now.
 			st.heard = s.o.Clock.Now()
 		case <-silence.C():
-			limit := s.silence.limit(st, s.cur.rv)
+			limit := s.silence.Limit(st.draining(), s.cur.RV)
 			rest := limit - s.o.Clock.Since(st.heard)
 			if rest <= 0 {
 				if o := s.silent(ctx); o.Kind != "" {
-					s.silence.closed(s.cur.rv)
+					s.silence.Closed(s.cur.RV)
 					return o
 				}
 				st.heard, rest = s.o.Clock.Now(), limit
@@ -89,7 +92,7 @@ func (s *session) consume(ctx context.Context) outcome {
 // handle delivers one event; the outcome is empty if the state is not left.
 func (s *session) handle(ctx context.Context, ev watch.Event) outcome {
 	if ev.Type == watch.Error {
-		return s.watchFailed(ctx, s.describe("watch", eventError(ev)))
+		return s.watchFailed(ctx, s.describe("watch", request.EventError(ev)))
 	}
 	s.message(s.stream)
 	if s.pos.State == Drain && s.unexplained(ev) {
@@ -103,7 +106,7 @@ func (s *session) handle(ctx context.Context, ev watch.Event) outcome {
 	if err := s.deliver(ctx, ev); err != nil {
 		return s.sinkClosed(err)
 	}
-	if s.pos.State != Drain || !s.cur.reached(s.target) || len(s.doubts) > 0 {
+	if s.pos.State != Drain || !s.cur.Reached(s.target) || len(s.doubts) > 0 {
 		return outcome{}
 	}
 	return s.drained(ctx)
@@ -117,7 +120,7 @@ func (s *session) unexplained(ev watch.Event) bool {
 	if len(s.doubts) == 0 || !entry.ComparableRV(rv) {
 		return false
 	}
-	return below(s.target, rv) || ev.Type == watch.Bookmark && rv == s.target
+	return place.Below(s.target, rv) || ev.Type == watch.Bookmark && rv == s.target
 }
 
 // contradicts reports an event that cannot follow what we hold of the newest objects: another object, with another UID,
@@ -129,7 +132,7 @@ func (s *session) contradicts(ev watch.Event) bool {
 	ref := identityOf(ev)
 	held, ok := s.doubts[ref.Key]
 	if !ok {
-		held, ok = s.newest.find(ref.Key)
+		held, ok = s.newest.Find(ref.Key)
 	}
 	if !ok || ref.UID == "" || held.UID == "" || ref.UID == held.UID || !entry.ComparableRV(ref.ResourceVersion) {
 		return false
@@ -150,7 +153,7 @@ func identityOf(ev watch.Event) entry.ObjectRef {
 func (s *session) drained(ctx context.Context) outcome {
 	if len(s.doubts) > 0 {
 		klog.FromContext(ctx).Info("The server has changed objects without an event: "+rewound, "objects", len(s.doubts),
-			"resourceVersion", s.cur.rv, "server", s.target)
+			"resourceVersion", s.cur.RV, "server", s.target)
 		return s.listFor(ReasonRewound)
 	}
 	if err := s.synced(ctx); err != nil {
@@ -165,9 +168,9 @@ func (s *session) watchFailed(ctx context.Context, err error) outcome {
 	switch {
 	case ctx.Err() != nil:
 		return outcome{Kind: stop}
-	case isExpired(err):
+	case request.Expired(err):
 		reason = ReasonExpired
-	case isTooLarge(err):
+	case request.TooLarge(err):
 		reason = ReasonAhead
 	default:
 		return s.lose(ctx, err)
@@ -187,7 +190,7 @@ func (s *session) streamEnded(ctx context.Context) outcome {
 	switch {
 	case !full:
 		s.last = lost
-	case s.stream.timeout == drainTimeout:
+	case s.stream.timeout == pace.DrainTimeout:
 		s.last = drainedOut
 	default:
 		s.last = timedOut
@@ -229,7 +232,7 @@ func (s *session) silent(ctx context.Context) outcome {
 	switch {
 	case err != nil:
 		return s.lose(ctx, err)
-	case rv == s.cur.rv:
+	case rv == s.cur.RV:
 		s.healthy() // the probe may have been overdue
 		s.holds(s.stream)
 		return outcome{}

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"time"
 
+	"github.com/larder-dev/larder/reflector/internal/pace"
+	"github.com/larder-dev/larder/reflector/internal/place"
+	"github.com/larder-dev/larder/reflector/internal/request"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -76,7 +79,7 @@ func (s *session) streamFailed(ctx context.Context, err error) (o outcome, done 
 	switch {
 	case ctx.Err() != nil:
 		return outcome{Kind: stop}, true
-	case isRefused(err):
+	case request.Refused(err):
 		s.watchLists = false
 	case broken, isDenied(err):
 		s.watchLists = s.watchLists && !broken
@@ -91,18 +94,18 @@ func (s *session) streamFailed(ctx context.Context, err error) (o outcome, done 
 // run reads the initial events. It returns an outcome, or an error of the watch.
 func (l *streamed) run(ctx context.Context) (outcome, error) {
 	s := l.s
-	g := gather(ctx, l.st.w.ResultChan(), l.page)
-	defer g.close()
-	silence := s.o.Clock.NewTimer(maxSilence)
+	g := request.Gather(ctx, l.st.w.ResultChan(), l.page)
+	defer g.Close()
+	silence := s.o.Clock.NewTimer(pace.MaxSilence)
 	defer silence.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return outcome{Kind: stop}, nil
-		case <-g.beats:
+		case <-g.Beats:
 			s.heard()
 			l.st.heard = s.o.Clock.Now()
-		case events, ok := <-g.batches:
+		case events, ok := <-g.Batches:
 			if !ok {
 				return outcome{}, l.ended()
 			}
@@ -111,7 +114,7 @@ func (l *streamed) run(ctx context.Context) (outcome, error) {
 			}
 			l.st.heard = s.o.Clock.Now()
 		case <-silence.C():
-			rest := maxSilence - s.o.Clock.Since(l.st.heard)
+			rest := pace.MaxSilence - s.o.Clock.Since(l.st.heard)
 			if rest <= 0 {
 				return outcome{}, ErrSlowInitialEvents
 			}
@@ -124,7 +127,7 @@ func (l *streamed) run(ctx context.Context) (outcome, error) {
 func (l *streamed) take(ctx context.Context, events []watch.Event) (outcome, error) {
 	for _, ev := range events {
 		if ev.Type == watch.Error {
-			return outcome{}, eventError(ev)
+			return outcome{}, request.EventError(ev)
 		}
 		l.s.message(l.st)
 		if ev.Type == watch.Bookmark && !initialEventsEnd(ev) {
@@ -164,7 +167,7 @@ func (l *streamed) handle(ctx context.Context, ev watch.Event) error {
 	case ev.Type == watch.Bookmark:
 		l.s.bookmarks, l.complete = true, true
 		l.st.bookmarks++
-		l.fold = cursor{rv: eventRV(ev)}
+		l.fold = place.Cursor{RV: eventRV(ev)}
 	case l.moving:
 		return l.foldIn(ctx, ev)
 	}

@@ -57,7 +57,7 @@ var reflectorMutants = []mutant{
 		name:   "reflector/list-behind-us-trusted",
 		breaks: "A list from a server that is behind us compares bodies.",
 		file:   "reflector/list.go",
-		old: `		if l.unsure() && below(p.rv, l.s.cur.rv) {
+		old: `		if l.unsure() && place.Below(p.rv, l.s.cur.RV) {
 			return l.s.ahead(ctx, p.rv)
 		}
 `,
@@ -78,7 +78,7 @@ var reflectorMutants = []mutant{
 		name:   "reflector/too-large-ignored",
 		breaks: "A resourceVersion that the server does not know yet leads to a list.",
 		file:   "reflector/watch.go",
-		old: `	case isTooLarge(err):
+		old: `	case request.TooLarge(err):
 		reason = ReasonAhead
 `,
 		new:  ``,
@@ -87,48 +87,52 @@ var reflectorMutants = []mutant{
 	{
 		name:   "reflector/server-error-lists",
 		breaks: "A 5xx never causes a list.",
-		file:   "reflector/errors.go",
+		file:   "reflector/internal/request/answer.go",
 		old: `	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
 `,
 		new: `	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.IsInternalError(err)
 `,
 		test: "TestErrorsOfTheWatchRequest",
+		dir:  "reflector",
 	},
 	{
 		name:   "reflector/throttled-lists",
 		breaks: "A 429 never causes a list.",
-		file:   "reflector/errors.go",
+		file:   "reflector/internal/request/answer.go",
 		old: `	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
 `,
 		new: `	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.IsTooManyRequests(err)
 `,
 		test: "TestErrorsOfTheWatchRequest",
+		dir:  "reflector",
 	},
 	{
 		name:   "reflector/unauthorized-lists",
 		breaks: "A 401 never causes a list.",
-		file:   "reflector/errors.go",
+		file:   "reflector/internal/request/answer.go",
 		old: `	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
 `,
 		new: `	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.IsUnauthorized(err)
 `,
 		test: "TestErrorsOfTheWatchRequest",
+		dir:  "reflector",
 	},
 	{
 		name:   "reflector/not-found-lists",
 		breaks: "A 404 never causes a list.",
-		file:   "reflector/errors.go",
+		file:   "reflector/internal/request/answer.go",
 		old: `	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
 `,
 		new: `	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.IsNotFound(err)
 `,
 		test: "TestDenied",
+		dir:  "reflector",
 	},
 	{
 		name:   "reflector/expired-ignored",
 		breaks: "A 410 leads to a list.",
 		file:   "reflector/watch.go",
-		old: `	case isExpired(err):
+		old: `	case request.Expired(err):
 		reason = ReasonExpired
 `,
 		new:  ``,
@@ -150,7 +154,7 @@ var reflectorMutants = []mutant{
 		name:   "reflector/bookmark-goes-back",
 		breaks: "The place in the stream never goes back.",
 		file:   "reflector/event.go",
-		old: `	if at := cur.advance(rv); at == "" || at != rv {
+		old: `	if at := cur.Advance(rv); at == "" || at != rv {
 		return nil
 	}
 `,
@@ -172,29 +176,30 @@ var reflectorMutants = []mutant{
 	{
 		name:   "reflector/event-goes-back",
 		breaks: "An event with an older resourceVersion does not move the stream back.",
-		file:   "reflector/cursor.go",
-		old: `	c.rv = maxRV(c.rv, rv)
+		file:   "reflector/internal/place/cursor.go",
+		old: `	c.RV = Max(c.RV, rv)
 `,
-		new: `	c.rv = rv
+		new: `	c.RV = rv
 `,
 		test: "TestOddEvents",
+		dir:  "reflector",
 	},
 	{
 		name:   "reflector/skipped-moves-on",
 		breaks: "An event that cannot be delivered does not move the stream on.",
 		file:   "reflector/event.go",
 		old: `	if !ok {
-		s.newest.remove(ref.Key)
+		s.newest.Remove(ref.Key)
 		delete(s.doubts, ref.Key)
 		return nil
 	}
 	cur := s.cur
 `,
 		new: `	if !ok {
-		s.newest.remove(ref.Key)
+		s.newest.Remove(ref.Key)
 		delete(s.doubts, ref.Key)
 		cur := s.cur
-		cur.advance(ref.ResourceVersion)
+		cur.Advance(ref.ResourceVersion)
 		s.moveTo(cur)
 		return nil
 	}
@@ -225,17 +230,18 @@ var reflectorMutants = []mutant{
 	{
 		name:   "reflector/opaque-rv-delivered",
 		breaks: "resourceVersions that cannot be compared are never delivered.",
-		file:   "reflector/cursor.go",
-		old: `	if !entry.ComparableRV(c.rv) || !entry.ComparableRV(rv) {
+		file:   "reflector/internal/place/cursor.go",
+		old: `	if !entry.ComparableRV(c.RV) || !entry.ComparableRV(rv) {
 		return ""
 	}
 `,
-		new: `	if !entry.ComparableRV(c.rv) || !entry.ComparableRV(rv) {
-		c.rv = rv
+		new: `	if !entry.ComparableRV(c.RV) || !entry.ComparableRV(rv) {
+		c.RV = rv
 		return rv
 	}
 `,
 		test: "TestOpaqueVersions",
+		dir:  "reflector",
 	},
 	{
 		name:   "reflector/must-relist-ignored",
@@ -266,42 +272,45 @@ var reflectorMutants = []mutant{
 	{
 		name:   "reflector/newer-object-agrees",
 		breaks: "Guard (c): the event of an object that is newer at the server must come, or the server was rewound.",
-		file:   "reflector/guard.go",
-		old: `	case below(at, got.ResourceVersion):
-		return changed
+		file:   "reflector/internal/place/examine.go",
+		old: `	case Below(at, got.ResourceVersion):
+		return Changed
 	}
 `,
-		new: `	case below(at, got.ResourceVersion):
-		return agrees
+		new: `	case Below(at, got.ResourceVersion):
+		return Agrees
 	}
 `,
 		test: "TestLookupAheadOfTheProbe",
+		dir:  "reflector",
 	},
 	{
 		name:   "reflector/rewound-not-noticed",
 		breaks: "Guard (c): an object in another state at a resourceVersion that we have passed leads to a list.",
-		file:   "reflector/guard.go",
-		old: `		return changed
+		file:   "reflector/internal/place/examine.go",
+		old: `		return Changed
 	}
-	return contradicts
+	return Contradicts
 `,
-		new: `		return changed
+		new: `		return Changed
 	}
-	return agrees
+	return Agrees
 `,
 		test: "TestRewoundServerHasOvertakenUs",
+		dir:  "reflector",
 	},
 	{
 		name:   "reflector/gone-object-agrees",
 		breaks: "Guard (c): the deletion of an object that is gone must come, or the server was rewound.",
-		file:   "reflector/guard.go",
+		file:   "reflector/internal/place/examine.go",
 		old: `	case !found:
-		return changed
+		return Changed
 `,
 		new: `	case !found:
-		return agrees
+		return Agrees
 `,
 		test: "TestRewoundServerHasOvertakenUs",
+		dir:  "reflector",
 	},
 	{
 		name:   "reflector/doubts-forgotten",
@@ -317,9 +326,9 @@ var reflectorMutants = []mutant{
 		name:   "reflector/doubts-not-awaited",
 		breaks: "A drain does not end before the events of what is in doubt have come.",
 		file:   "reflector/watch.go",
-		old: `	if s.pos.State != Drain || !s.cur.reached(s.target) || len(s.doubts) > 0 {
+		old: `	if s.pos.State != Drain || !s.cur.Reached(s.target) || len(s.doubts) > 0 {
 `,
-		new: `	if s.pos.State != Drain || !s.cur.reached(s.target) {
+		new: `	if s.pos.State != Drain || !s.cur.Reached(s.target) {
 `,
 		test: "TestSeveralChangesAtOneVersion",
 	},
@@ -327,10 +336,10 @@ var reflectorMutants = []mutant{
 		name:   "reflector/synced-when-watching",
 		breaks: "Synced is called when everything that the server had at the probe was delivered, not before.",
 		file:   "reflector/verify.go",
-		old: `	case server != s.cur.rv:
+		old: `	case server != s.cur.RV:
 		return outcome{Kind: behind}
 	case s.last != lost`,
-		new: `	case server != s.cur.rv:
+		new: `	case server != s.cur.RV:
 		return outcome{Kind: level}
 	case s.last != lost`,
 		test: "TestDrainByBookmark",
@@ -339,7 +348,7 @@ var reflectorMutants = []mutant{
 		name:   "reflector/drain-ends-early",
 		breaks: "A drain ends with the event or bookmark that reaches the probe's resourceVersion, not with the first.",
 		file:   "reflector/watch.go",
-		old: `	if s.pos.State != Drain || !s.cur.reached(s.target) || len(s.doubts) > 0 {
+		old: `	if s.pos.State != Drain || !s.cur.Reached(s.target) || len(s.doubts) > 0 {
 `,
 		new: `	if s.pos.State != Drain || len(s.doubts) > 0 {
 `,
@@ -359,7 +368,7 @@ var reflectorMutants = []mutant{
 		name:   "reflector/busy-server-never-drained",
 		breaks: "A drain keeps its first aim: a busy server is reached.",
 		file:   "reflector/verify.go",
-		old: `		if below(server, s.target) {
+		old: `		if place.Below(server, s.target) {
 			s.target = server
 		}
 `,
@@ -370,7 +379,7 @@ var reflectorMutants = []mutant{
 	{
 		name:   "reflector/backoff-not-doubled",
 		breaks: "The wait doubles up to 30 s.",
-		file:   "reflector/backoff.go",
+		file:   "reflector/internal/pace/backoff.go",
 		old: `	b.failures++
 `,
 		new:  ``,
@@ -379,19 +388,20 @@ var reflectorMutants = []mutant{
 	{
 		name:   "reflector/retry-after-ignored",
 		breaks: "Retry-After is honoured.",
-		file:   "reflector/backoff.go",
+		file:   "reflector/internal/pace/backoff.go",
 		old: `	return retryAfter + rand.N(d+1)
 `,
 		new: `	return rand.N(d + 1)
 `,
 		test: "TestRetryAfterIsHonoured",
+		dir:  "reflector",
 	},
 	{
 		name:   "reflector/backoff-never-reset",
 		breaks: "After a watch that lived two minutes the wait is short again.",
 		file:   "reflector/stream.go",
-		old: `	if s.o.Clock.Since(st.begun) >= health {
-		s.backoff.reset()
+		old: `	if s.o.Clock.Since(st.begun) >= pace.Health {
+		s.backoff.Reset()
 	}
 `,
 		new:  ``,
@@ -401,7 +411,7 @@ var reflectorMutants = []mutant{
 		name:   "reflector/lists-in-a-circle",
 		breaks: "A server whose history is always too short is not listed in a circle.",
 		file:   "reflector/session.go",
-		old: `	return !s.lastList.IsZero() && s.o.Clock.Since(s.lastList) < health
+		old: `	return !s.lastList.IsZero() && s.o.Clock.Since(s.lastList) < pace.Health
 `,
 		new: `	return false
 `,
@@ -420,18 +430,19 @@ var reflectorMutants = []mutant{
 	{
 		name:   "reflector/huge-pages",
 		breaks: "Pages of large objects have fewer of them.",
-		file:   "reflector/limit.go",
-		old: `		l.next = max(min(l.next, pageBytes/meanSize), l.least)
+		file:   "reflector/internal/pace/limit.go",
+		old: `		l.Next = max(min(l.Next, pageBytes/meanSize), l.Least)
 `,
-		new: `		l.next = max(l.next, l.least)
+		new: `		l.Next = max(l.Next, l.Least)
 `,
 		test: "TestPagesOfLargeObjects",
+		dir:  "reflector",
 	},
 	{
 		name:   "reflector/silence-is-death",
 		breaks: "A silent watch whose server has not moved on stays open.",
 		file:   "reflector/watch.go",
-		old: `	case rv == s.cur.rv:
+		old: `	case rv == s.cur.RV:
 		s.healthy() // the probe may have been overdue
 `,
 		new: `	case rv == "":

@@ -1,4 +1,4 @@
-package reflector
+package pace
 
 import (
 	"encoding/json"
@@ -18,15 +18,15 @@ const (
 	pageBytes = 16 << 20
 	// promptPage is how long a page may have taken if the next may have twice as many objects: API servers cut what
 	// takes a minute.
-	promptPage = 20 * time.Second
+	PromptPage = 20 * time.Second
 	// maxPenalty bounds the pages that come before a larger one is tried again.
 	maxPenalty = 32
 )
 
-// limit is how many objects are asked for in a page. It is kept for the run: what the link and the objects are like,
+// Limit is how many objects are asked for in a page. It is kept for the run: what the link and the objects are like,
 // the next list need not find out again.
-type limit struct {
-	next, least, most int64
+type Limit struct {
+	Next, Least, most int64
 	// cutAt is the last limit whose answer was cut, 0 if a page as large has come since.
 	cutAt int64
 	// hold is how many pages more are to come before a larger one is tried; penalty what that was set to at the last cut.
@@ -38,39 +38,40 @@ type limit struct {
 	slow int
 }
 
-func newLimit(most int64) limit {
-	return limit{next: min(firstLimit, most), least: min(leastLimit, most), most: most, settled: true}
+// NewLimit returns the limit of a run that may ask for so many objects at most.
+func NewLimit(most int64) Limit {
+	return Limit{Next: min(firstLimit, most), Least: min(leastLimit, most), most: most, settled: true}
 }
 
-// cut notes that the answer to a request of so many did not come in time, or not to its end, after it took so long.
-func (l *limit) cut(asked int64, took time.Duration) {
+// Cut notes that the answer to a request of so many did not come in time, or not to its end, after it took so long.
+func (l *Limit) Cut(asked int64, took time.Duration) {
 	if l.settled {
 		l.penalty, l.slow = min(max(2*l.penalty, 1), maxPenalty), 0
 	}
 	by := 1
-	if took >= promptPage {
+	if took >= PromptPage {
 		// By halves the way from 500 objects of 100 KB to the six that come over 56 kbit/s would be seven time-outs.
 		l.slow++
 		by = l.slow
 	}
-	l.next, l.cutAt, l.hold, l.settled = max(asked>>by, l.least), asked, l.penalty, false
+	l.Next, l.cutAt, l.hold, l.settled = max(asked>>by, l.Least), asked, l.penalty, false
 }
 
-// came notes a page of n objects, where so many were asked for, of that mean size, or 0 if that is not known.
-func (l *limit) came(asked int64, n int, meanSize int64, took time.Duration) {
-	l.next, l.settled = asked, true
+// Came notes a page of n objects, where so many were asked for, of that mean size, or 0 if that is not known.
+func (l *Limit) Came(asked int64, n int, meanSize int64, took time.Duration) {
+	l.Next, l.settled = asked, true
 	if int64(n) >= l.cutAt {
 		l.cutAt, l.penalty, l.hold = 0, 0, 0
 	}
 	switch {
-	case took >= promptPage:
+	case took >= PromptPage:
 	case l.hold > 0:
 		l.hold--
 	default:
-		l.next = min(2*asked, l.most)
+		l.Next = min(2*asked, l.most)
 	}
 	if meanSize > 0 {
-		l.next = max(min(l.next, pageBytes/meanSize), l.least)
+		l.Next = max(min(l.Next, pageBytes/meanSize), l.Least)
 	}
 }
 
@@ -81,8 +82,8 @@ const (
 	enoughBytes, fewSamples = 1 << 20, 8
 )
 
-// meanSize estimates how large the encoded objects are, by some that are spread over all.
-func meanSize(items []runtime.Object) int64 {
+// MeanSize estimates how large the encoded objects are, by some that are spread over all.
+func MeanSize(items []runtime.Object) int64 {
 	n := min(len(items), samples)
 	var total int64
 	for i := range n {

@@ -1,4 +1,4 @@
-package reflector
+package place
 
 import (
 	"fmt"
@@ -10,9 +10,9 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-func keys(n newest) []string {
+func keys(n Newest) []string {
 	var k []string
-	for _, r := range n.refs {
+	for _, r := range n.Refs {
 		k = append(k, r.Key+"@"+r.ResourceVersion)
 	}
 	return k
@@ -22,33 +22,33 @@ func keys(n newest) []string {
 // would come back by deletions is the only thing that may differ.
 func TestNewest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var n newest
+		var n Newest
 		all := map[string]int{}
 		for rv := 1; rv < 200; rv++ {
 			key := fmt.Sprintf("a/%d", rapid.IntRange(0, 30).Draw(t, "key"))
 			if rapid.IntRange(0, 3).Draw(t, "del") == 0 {
-				n.remove(key)
+				n.Remove(key)
 				delete(all, key)
 			} else {
-				n.put(entry.ObjectRef{Key: key, UID: "u", ResourceVersion: fmt.Sprint(rv)})
+				n.Put(entry.ObjectRef{Key: key, UID: "u", ResourceVersion: fmt.Sprint(rv)})
 				all[key] = rv
 			}
-			for i, r := range n.refs {
+			for i, r := range n.Refs {
 				if fmt.Sprint(all[r.Key]) != r.ResourceVersion {
 					t.Fatalf("holds %s@%s, the stream is at %d", r.Key, r.ResourceVersion, all[r.Key])
 				}
-				if i > 0 && below(n.refs[i-1].ResourceVersion, r.ResourceVersion) {
+				if i > 0 && Below(n.Refs[i-1].ResourceVersion, r.ResourceVersion) {
 					t.Fatalf("not sorted: %v", keys(n))
 				}
 			}
-			if len(n.refs) > newestSize {
-				t.Fatalf("%d refs", len(n.refs))
+			if len(n.Refs) > newestSize {
+				t.Fatalf("%d refs", len(n.Refs))
 			}
 			top := 0
 			for _, v := range all {
 				top = max(top, v)
 			}
-			if len(n.refs) > 0 && n.refs[0].ResourceVersion != fmt.Sprint(top) {
+			if len(n.Refs) > 0 && n.Refs[0].ResourceVersion != fmt.Sprint(top) {
 				t.Fatalf("newest is %v, want %d", keys(n), top)
 			}
 		}
@@ -56,15 +56,15 @@ func TestNewest(t *testing.T) {
 }
 
 func TestNewestIgnoresWhatSaysNothing(t *testing.T) {
-	var n newest
-	n.put(entry.ObjectRef{Key: "a", UID: "u", ResourceVersion: "9"})
-	n.put(entry.ObjectRef{Key: "b", UID: "", ResourceVersion: "10"})
-	n.put(entry.ObjectRef{Key: "c", UID: "u", ResourceVersion: "x"})
-	n.put(entry.ObjectRef{Key: "d", UID: "u", ResourceVersion: "10"})
+	var n Newest
+	n.Put(entry.ObjectRef{Key: "a", UID: "u", ResourceVersion: "9"})
+	n.Put(entry.ObjectRef{Key: "b", UID: "", ResourceVersion: "10"})
+	n.Put(entry.ObjectRef{Key: "c", UID: "u", ResourceVersion: "x"})
+	n.Put(entry.ObjectRef{Key: "d", UID: "u", ResourceVersion: "10"})
 	if got := keys(n); !slices.Equal(got, []string{"d@10", "a@9"}) {
 		t.Errorf("got %v", got)
 	}
-	n.put(entry.ObjectRef{Key: "a", UID: "u", ResourceVersion: ""})
+	n.Put(entry.ObjectRef{Key: "a", UID: "u", ResourceVersion: ""})
 	if got := keys(n); !slices.Equal(got, []string{"d@10"}) {
 		t.Errorf("an object of unknown state is still held: %v", got)
 	}
@@ -72,23 +72,23 @@ func TestNewestIgnoresWhatSaysNothing(t *testing.T) {
 
 func TestListNewest(t *testing.T) {
 	ref := func(key, rv string) entry.ObjectRef { return entry.ObjectRef{Key: key, UID: "u", ResourceVersion: rv} }
-	l := newListNewest()
-	l.item(ref("a", "1"))
-	l.item(ref("b", "2"))
-	l.remove("c") // deleted before its page comes
-	l.remove("a") // and after
-	l.put(ref("d", "11"))
-	l.item(ref("c", "3"))
-	l.item(ref("d", "4"))
-	l.item(ref("e", "5"))
-	if got := keys(l.result()); !slices.Equal(got, []string{"d@11", "e@5", "b@2"}) {
+	l := NewListNewest()
+	l.Item(ref("a", "1"))
+	l.Item(ref("b", "2"))
+	l.Remove("c") // deleted before its page comes
+	l.Remove("a") // and after
+	l.Put(ref("d", "11"))
+	l.Item(ref("c", "3"))
+	l.Item(ref("d", "4"))
+	l.Item(ref("e", "5"))
+	if got := keys(l.Result()); !slices.Equal(got, []string{"d@11", "e@5", "b@2"}) {
 		t.Errorf("got %v", got)
 	}
 	for i := range touchedMax + 1 {
-		l.remove(fmt.Sprint("x", i))
+		l.Remove(fmt.Sprint("x", i))
 	}
-	l.item(ref("x1", "6"))
-	if got := keys(l.result()); !slices.Equal(got, []string{"d@11"}) {
+	l.Item(ref("x1", "6"))
+	if got := keys(l.Result()); !slices.Equal(got, []string{"d@11"}) {
 		t.Errorf("with too many events to remember: %v", got)
 	}
 }

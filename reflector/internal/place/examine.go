@@ -1,0 +1,33 @@
+package place
+
+import (
+	"github.com/larder-dev/larder/entry"
+)
+
+// Finding is what one look-up says about the server's history.
+type Finding string
+
+const (
+	// agrees: the server has the object as we hold it.
+	Agrees Finding = "agrees"
+	// changed: the server has changed it since our state. An event must come.
+	Changed Finding = "changed"
+	// contradicts: the server had another object, or another state of it, at a resourceVersion that we
+	// have passed. No stream leads from our state to this one.
+	Contradicts Finding = "contradicts"
+)
+
+// Examine judges one look-up: held is what the stream said, at the resourceVersion where it stands.
+func Examine(held entry.ObjectRef, at string, got entry.ObjectRef, found bool) Finding {
+	switch {
+	case !found:
+		return Changed
+	case got.UID == held.UID && got.ResourceVersion == held.ResourceVersion:
+		return Agrees
+	case !entry.ComparableRV(got.ResourceVersion):
+		return Agrees // it says nothing
+	case Below(at, got.ResourceVersion):
+		return Changed
+	}
+	return Contradicts
+}

@@ -1,0 +1,62 @@
+package place
+
+import "github.com/larder-dev/larder/entry"
+
+// touchedMax bounds the keys that ListNewest remembers.
+const touchedMax = 10_000
+
+// ListNewest finds the newest objects of a list with folded events. An event for a key is
+// newer than the list's item, whichever comes first; in particular an item whose
+// deletion has been seen must not come back.
+type ListNewest struct {
+	items   Newest
+	events  Newest
+	touched map[string]struct{} // keys of events; nil once there were too many
+}
+
+// NewListNewest returns one of a list that begins.
+func NewListNewest() *ListNewest {
+	return &ListNewest{touched: map[string]struct{}{}}
+}
+
+// Item notes an item of a page.
+func (l *ListNewest) Item(ref entry.ObjectRef) {
+	if _, ok := l.touched[ref.Key]; !ok {
+		l.items.Put(ref)
+	}
+}
+
+// Put notes an event's object.
+func (l *ListNewest) Put(ref entry.ObjectRef) {
+	l.touch(ref.Key)
+	l.events.Put(ref)
+}
+
+// Remove notes a deletion.
+func (l *ListNewest) Remove(key string) {
+	l.touch(key)
+	l.events.Remove(key)
+}
+
+func (l *ListNewest) touch(key string) {
+	l.items.Remove(key)
+	if l.touched == nil {
+		return
+	}
+	l.touched[key] = struct{}{}
+	if len(l.touched) > touchedMax {
+		l.touched = nil
+	}
+}
+
+// Result is the newest of both. If there were too many events to remember, the items are left out.
+func (l *ListNewest) Result() Newest {
+	n := l.events
+	if l.touched == nil {
+		return n
+	}
+	for _, ref := range l.items.Refs {
+		n.Put(ref)
+	}
+	return n
+}

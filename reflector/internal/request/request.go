@@ -1,0 +1,60 @@
+package request
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/internal/guest"
+)
+
+// CallWait is how long a call may go on after its context has ended.
+const CallWait = 5 * time.Second
+
+// Of returns the calls to lw.
+func Of(lw cache.ListerWatcherWithContext) Requests { return Requests{lw} }
+
+// Requests makes the calls to the user's ListerWatcher. Not all of those heed their context (a cache.ListWatch
+// with a ListFunc has none to heed), and some panic; neither may keep a run from ending. A call that heeds neither ctx
+// nor its time-out is told to overdue, and waited for as long as ctx lasts: to make more of them would only pile them
+// up.
+type Requests struct {
+	lw cache.ListerWatcherWithContext
+}
+
+// List makes one list request that has so much time. It may run on any goroutine; overdue is called on it.
+func (l Requests) List(
+	ctx context.Context, within time.Duration, o metav1.ListOptions, overdue func(error),
+) (runtime.Object, metav1.ListInterface, error) {
+	limited, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	var a answers
+	g := guest.Guest[runtime.Object]{What: "list", Wait: CallWait, Overdue: overdue}
+	list, err := g.Call(ctx, a.count(limited), func(ctx context.Context) (runtime.Object, error) {
+		return l.lw.ListWithContext(ctx, o)
+	})
+	if err != nil {
+		return nil, nil, a.explain(err)
+	}
+	m, err := meta.ListAccessor(list)
+	if err != nil {
+		return nil, nil, fmt.Errorf("the answer to a list request is no list: %w", err)
+	}
+	return list, m, nil
+}
+
+// Watch asks for a watch that lives as long as limited.
+func (l Requests) Watch(
+	ctx, limited context.Context, o metav1.ListOptions, overdue func(error),
+) (watch.Interface, error) {
+	g := guest.Guest[watch.Interface]{What: "watch", Wait: CallWait, Overdue: overdue, Drop: watch.Interface.Stop}
+	return g.Call(ctx, limited, func(ctx context.Context) (watch.Interface, error) {
+		return l.lw.WatchWithContext(ctx, o)
+	})
+}
