@@ -29,12 +29,12 @@ func admit(id entry.Identity) func(runtime.Object) error {
 			}
 			return fmt.Errorf(
 				"Options.Identity says namespace %s, and the ListerWatcher lists %s; make one from the other with "+
-					"informer.ListWatch", id.Namespace, where)
+					"requests.ListWatch", id.Namespace, where)
 		}
 		if !selector.Matches(labels.Set(o.GetLabels())) {
 			return fmt.Errorf(
 				"Options.Identity says label selector %s, and the ListerWatcher lists objects that it does not select; make one "+
-					"from the other with informer.ListWatch", id.LabelSelector)
+					"from the other with requests.ListWatch", id.LabelSelector)
 		}
 		return nil
 	}

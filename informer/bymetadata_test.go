@@ -18,6 +18,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/requests"
 	"github.com/larder-dev/larder/internal/fakeapi"
 	"github.com/larder-dev/larder/reflector"
 )
@@ -171,7 +172,7 @@ func TestListMetadataRequest(t *testing.T) {
 	defer client.CoreV1().RESTClient().(*rest.RESTClient).Client.CloseIdleConnections()
 	id := entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("configmaps"), Namespace: "web",
 		LabelSelector: "app=a"}
-	list, err := informer.ListMetadata(client.CoreV1().RESTClient(), id)(t.Context(),
+	list, err := requests.ListMetadata(client.CoreV1().RESTClient(), id)(t.Context(),
 		metav1.ListOptions{Limit: 2, Continue: "c"})
 	if err != nil {
 		t.Fatal(err)
@@ -201,7 +202,7 @@ func TestListMetadataOfAServer(t *testing.T) {
 	}
 	client := kubernetes.NewForConfigOrDie(s.Config())
 	defer client.CoreV1().RESTClient().(*rest.RESTClient).Client.CloseIdleConnections()
-	list, err := informer.ListMetadata(client.CoreV1().RESTClient(),
+	list, err := requests.ListMetadata(client.CoreV1().RESTClient(),
 		entry.Identity{GroupVersionResource: configMaps})(t.Context(), metav1.ListOptions{})
 	if err != nil || len(list.Items) != 1 || list.Items[0].Name != "x" || list.Items[0].UID == "" ||
 		list.ResourceVersion != s.RV() || list.Size() > 1000 {

@@ -7,11 +7,11 @@
 //	st, err := store.Open("larder.db", store.Options{})
 //	client := clientset.CoreV1().RESTClient()
 //	id := entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods"), Namespace: "web"}
-//	inf, err := informer.New(informer.ListWatch(client, id), &corev1.Pod{}, informer.Options{
+//	inf, err := informer.New(requests.ListWatch(client, id), &corev1.Pod{}, informer.Options{
 //		Store:         st,
 //		Identity:      id,
-//		ClusterID:     informer.KubeSystemUID(client),
-//		OpenAPIHash:   informer.OpenAPIHash(client, corev1.SchemeGroupVersion),
+//		ClusterID:     requests.KubeSystemUID(client),
+//		OpenAPIHash:   requests.OpenAPIHash(client, corev1.SchemeGroupVersion),
 //	})
 //	inf.AddEventHandler(handler)
 //	inf.RunWithContext(ctx) // blocks
@@ -20,12 +20,13 @@
 // [Run] does the first and the last of this for a program with any number of informers and factories.
 //
 // Identity must say what the ListerWatcher lists: Namespace, LabelSelector, FieldSelector and ShardSelector must be
-// those of its requests, as they are with [ListWatch]. [ClientListWatch] takes the selectors from it, and the namespace
-// is that of the client, real or fake. A ListerWatcher cannot be asked, and what one has listed would be served as
-// what another lists. Objects outside the namespace, without the labels, or of another type than the example are
-// therefore not stored, counted in Status.Reflector.Skipped, and Status.Err says so until a list has none; until then
-// nothing new can be resumed from, so the next start lists. A list of nothing else is thrown away and tried again: what
-// was stored stays. A wrong field selector cannot be noticed, and a wrong shard selector not always (see Shards).
+// those of its requests, as they are with [requests.ListWatch]. [requests.ClientListWatch] takes the selectors from it,
+// and the namespace is that of the client, real or fake. A ListerWatcher cannot be asked, and what one has listed would
+// be served as what another lists. Objects outside the namespace, without the labels, or of another type than the
+// example are therefore not stored, counted in Status.Reflector.Skipped, and Status.Err says so until a list has none;
+// until then nothing new can be resumed from, so the next start lists. A list of nothing else is thrown away and tried
+// again: what was stored stays. A wrong field selector cannot be noticed, and a wrong shard selector not always (see
+// Shards).
 //
 // ClusterID and OpenAPIHash are what tells another cluster on the same address, and a changed schema; without them such
 // a change is not noticed, nor is a restored server that has overtaken us if the ListerWatcher overwrites the field
@@ -172,9 +173,9 @@
 // The informers of a store, those in memory too if they are given the Store, share the way to the server: while it is
 // away one of them tries, in turn, with one back-off for all; when it is back eight connect and two list at a time. So
 // an outage costs a program what it costs one informer, and what is held of lists is four pages, however many informers
-// there are. [NewSchemas] reads the hashes for OpenAPIHash once for all. A connection takes about ten small requests,
-// and a list a request for each 2,000 objects: a rest.Config with client-go's default of five requests a second makes
-// 300 informers wait for ten minutes; set QPS.
+// there are. [requests.NewSchemas] reads the hashes for OpenAPIHash once for all. A connection takes about ten small
+// requests, and a list a request for each 2,000 objects: a rest.Config with client-go's default of five requests a
+// second makes 300 informers wait for ten minutes; set QPS.
 //
 // A program cannot know how many others there are. That they do not come back as one is left to the back-off, which is
 // random; how long the lists of a fleet may take after a lost history is for the fleet's operator to say, by
@@ -194,12 +195,12 @@
 // cannot follow what is stored shows it: a MODIFIED or DELETED of an object that is not stored, or one about another
 // object under the same key. Then everything is listed, for reflector.ReasonRewound, at most once on a connection; not
 // where that object was left out, or more were than Info.LeftOut names.) Informer.Audit, or Options.AuditEvery,
-// compares the UID and resourceVersion of every object with the server's, by lists of metadata ([ListMetadata]) at a
-// gentle rate, and has the file verified: see package informer/audit. If something differs, everything is listed, and
-// bodies are compared. Handlers are told the difference, a delete with a cache.DeletedFinalStateUnknown.
-// Status.Incidents has the cause, keys and resourceVersions, package metrics counts them, and the log has a line. A
-// body that changes under its resourceVersion (a new default of a CRD) an audit does not see; Options.OpenAPIHash is
-// for that.
+// compares the UID and resourceVersion of every object with the server's, by lists of metadata
+// ([requests.ListMetadata]) at a gentle rate, and has the file verified: see package informer/audit. If something
+// differs, everything is listed, and bodies are compared. Handlers are told the difference, a delete with a
+// cache.DeletedFinalStateUnknown. Status.Incidents has the cause, keys and resourceVersions, package metrics counts
+// them, and the log has a line. A body that changes under its resourceVersion (a new default of a CRD) an audit does
+// not see; Options.OpenAPIHash is for that.
 //
 // # Repair
 //

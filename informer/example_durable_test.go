@@ -14,6 +14,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/informer/durable"
+	"github.com/larder-dev/larder/informer/requests"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -36,7 +37,7 @@ func ExampleInformer_Durable() {
 		defer st.Close()
 		client := clientset.CoreV1().RESTClient()
 		id := entry.Identity{GroupVersionResource: pods}
-		inf, err := informer.New(informer.ListWatch(client, id), &corev1.Pod{}, informer.Options{Store: st, Identity: id})
+		inf, err := informer.New(requests.ListWatch(client, id), &corev1.Pod{}, informer.Options{Store: st, Identity: id})
 		if err != nil {
 			log.Fatal(err)
 		}

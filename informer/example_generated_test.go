@@ -16,6 +16,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/requests"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -39,13 +40,13 @@ func ExampleRefused() {
 	defer f.Shutdown()
 	f.InformerFor(&corev1.Pod{}, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
 		id := entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")}
-		inf, err := informer.New(informer.ClientListWatch(client.CoreV1().Pods(""), id), &corev1.Pod{}, informer.Options{
+		inf, err := informer.New(requests.ClientListWatch(client.CoreV1().Pods(""), id), &corev1.Pod{}, informer.Options{
 			Store:        st,
 			Identity:     id,
 			ResyncPeriod: resync,
 			Indexers:     cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}, // what listers expect
-			ClusterID:    informer.KubeSystemUID(client.Discovery().RESTClient()),
-			OpenAPIHash:  informer.OpenAPIHash(client.Discovery().RESTClient(), id.GroupVersion()),
+			ClusterID:    requests.KubeSystemUID(client.Discovery().RESTClient()),
+			OpenAPIHash:  requests.OpenAPIHash(client.Discovery().RESTClient(), id.GroupVersion()),
 		})
 		if err != nil {
 			return informer.Refused(&corev1.Pod{}, err) // fails with err wherever it can, and never syncs

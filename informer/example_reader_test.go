@@ -15,6 +15,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/requests"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -42,7 +43,7 @@ func ExampleInformer_Reader() {
 	defer st.Close()
 	client := clientset.CoreV1().RESTClient()
 	id := entry.Identity{GroupVersionResource: pods}
-	inf, err := informer.New(informer.ListWatch(client, id), &corev1.Pod{}, informer.Options{
+	inf, err := informer.New(requests.ListWatch(client, id), &corev1.Pod{}, informer.Options{
 		Store: st, Identity: id, Residency: store.None,
 		Indexers: cache.Indexers{"zone": func(obj any) ([]string, error) {
 			return []string{obj.(*corev1.Pod).Labels["zone"]},

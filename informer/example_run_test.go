@@ -16,6 +16,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/requests"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -69,7 +70,7 @@ func ExampleClientListWatch() {
 // podInformer keeps the pods in st, or in memory if st is nil.
 func podInformer(client kubernetes.Interface, st *store.Store) (*informer.Informer, error) {
 	id := entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")}
-	return informer.New(informer.ClientListWatch(client.CoreV1().Pods(""), id), &corev1.Pod{}, informer.Options{
+	return informer.New(requests.ClientListWatch(client.CoreV1().Pods(""), id), &corev1.Pod{}, informer.Options{
 		Store: st, InMemory: st == nil, Identity: id,
 	})
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/requests"
 	"github.com/larder-dev/larder/internal/fakeapi"
 	"github.com/larder-dev/larder/store"
 )
@@ -35,11 +36,11 @@ func ExampleNew() {
 		defer st.Close()
 		client := clientset.CoreV1().RESTClient()
 		id := entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")}
-		inf, err := informer.New(informer.ListWatch(client, id), &corev1.Pod{}, informer.Options{
+		inf, err := informer.New(requests.ListWatch(client, id), &corev1.Pod{}, informer.Options{
 			Store:       st,
 			Identity:    id,
-			ClusterID:   informer.KubeSystemUID(client),                          // notices another cluster
-			OpenAPIHash: informer.OpenAPIHash(client, corev1.SchemeGroupVersion), // and a changed schema
+			ClusterID:   requests.KubeSystemUID(client),                          // notices another cluster
+			OpenAPIHash: requests.OpenAPIHash(client, corev1.SchemeGroupVersion), // and a changed schema
 			SyncPolicy:  informer.Disk,                                           // what is stored will do
 		})
 		if err != nil {

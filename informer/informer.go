@@ -59,10 +59,11 @@ type Informer struct {
 	room         func(ctx context.Context) error // waits while too much of theirs is pending; likewise
 	release      func() error                    // gives the collection back after Run; nil if there is no file
 	// waits until they are in memory, if they are to be; nil if they always are
-	resident  func(ctx context.Context) error
-	claim     claimFunc        // keeps two clusters out of one file; nil if there is none
-	volatile  string           // why they are; empty if they are not
-	attrs     entry.Attributes // what this program would write, as far as it is known without the server
+	resident func(ctx context.Context) error
+	claim    func(id string, exchanged bool) error // keeps two clusters out of one file; nil if there is none
+	volatile string                                // why they are; empty if they are not
+	// attrs is what this program would write, as far as it is known without the server.
+	attrs     entry.Attributes
 	clock     clock.WithTicker
 	queue     *fifo.Queue
 	detector  cache.MutationDetector

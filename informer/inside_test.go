@@ -15,6 +15,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer/audit"
+	"github.com/larder-dev/larder/informer/internal/attributes"
 	"github.com/larder-dev/larder/informer/internal/delivery"
 	"github.com/larder-dev/larder/internal/patient"
 	"github.com/larder-dev/larder/store"
@@ -158,7 +159,7 @@ func TestUnguardedSchema(t *testing.T) {
 		entry.Metadata: false} {
 		o := Options{Identity: pods}
 		o.Identity.Representation = form
-		why, told := unguardedBy(o)[whatSchema]
+		why, told := unguardedBy(o)[attributes.Schema]
 		if told != want || told && !strings.Contains(why, "factory.Options.RESTClient") {
 			t.Errorf("%s: %q", form, why)
 		}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/requests"
 	"github.com/larder-dev/larder/internal/fakeapi"
 	"github.com/larder-dev/larder/internal/testresidency"
 	"github.com/larder-dev/larder/store"
@@ -126,7 +127,7 @@ func runOnNetwork(t *testing.T, api *fakeapi.Server, path string) *networkRun {
 		i, err := informer.New(lw, &corev1.Pod{}, informer.Options{
 			Store: st, Identity: podsIdentity, Logger: &quiet, PageSize: 7, Residency: testresidency.Of(t),
 			Indexers:  cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
-			ClusterID: informer.KubeSystemUID(rc), OpenAPIHash: informer.OpenAPIHash(rc, corev1.SchemeGroupVersion),
+			ClusterID: requests.KubeSystemUID(rc), OpenAPIHash: requests.OpenAPIHash(rc, corev1.SchemeGroupVersion),
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -133,7 +133,8 @@ func TestObserverSeesWhatIsCommitted(t *testing.T) {
 		r.o.Observer, r.o.PageSize = w, 2
 		r.open()
 		r.run()
-		time.Sleep(1500 * time.Millisecond) // the first page is committed after a second; the changes come between two commits
+		// The first page is committed after a second; the changes come between two commits.
+		time.Sleep(1500 * time.Millisecond)
 		r.srv.write("a/0", "y")
 		r.srv.write("a/9", "y")
 		time.Sleep(500 * time.Millisecond)

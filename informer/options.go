@@ -40,8 +40,8 @@ type Options struct {
 	PersistSecrets bool
 
 	// Identity says what the ListerWatcher lists: its Namespace, LabelSelector, FieldSelector and ShardSelector must be
-	// those of the requests, or incomplete data is served; ListWatch makes a ListerWatcher from it. Representation is
-	// derived from the example object and may be left empty.
+	// those of the requests, or incomplete data is served; requests.ListWatch makes a ListerWatcher from it.
+	// Representation is derived from the example object and may be left empty.
 	Identity entry.Identity
 	// Resource is stored for the command line. Default: the kind of the example object, or its Go type's name.
 	Resource entry.ResourceInfo
@@ -67,14 +67,15 @@ type Options struct {
 	// ObjectDescription is for logs. Default: the example object's type.
 	ObjectDescription string
 
-	// ClusterID reads the id of the cluster at every connect; see KubeSystemUID. It has 40 s: if it has not returned then,
-	// or panics (with utilruntime.ReallyCrash off), the connection has failed and is tried again. Default: not checked.
+	// ClusterID reads the id of the cluster at every connect; see requests.KubeSystemUID. It has 40 s: if it has not
+	// returned then, or panics (with utilruntime.ReallyCrash off), the connection has failed and is tried again. Default:
+	// not checked.
 	ClusterID func(ctx context.Context) (string, error)
 	// OpenAPIHash reads the hash of the group-version's schema, at the first connect and then at most once an hour; see
-	// OpenAPIHash. It has 40 s; if it fails otherwise than by an answer of the server, it is tried again at the next
-	// connect, and Status.Unguarded says why. Default: not checked.
+	// requests.OpenAPIHash. It has 40 s; if it fails otherwise than by an answer of the server, it is tried again at the
+	// next connect, and Status.Unguarded says why. Default: not checked.
 	OpenAPIHash func(ctx context.Context) (string, error)
-	// ListMetadata lists by metadata what the ListerWatcher lists, with the same scope; see the function ListMetadata.
+	// ListMetadata lists by metadata what the ListerWatcher lists, with the same scope; see requests.ListMetadata.
 	// Where the stored objects are large (8 KiB, and four times their metadata, by the first 64) a list after lost history
 	// then asks for that first, and fetches only the bodies of those objects that have changed; or page after page, from
 	// where they are more than a quarter. Audits compare by it, look-ups use it, and so does a start with the policy

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/requests"
 	"github.com/larder-dev/larder/internal/fakeapi"
 	"github.com/larder-dev/larder/internal/testresidency"
 	"github.com/larder-dev/larder/reflector"
@@ -160,7 +161,7 @@ func TestPagesHeld(t *testing.T) {
 			for n := range pagesOfList * perPage {
 				must(t)(api.Create(podsResource, pod(n, "old")))
 			}
-			p := newPress(t, informer.ListWatch(client.CoreV1().RESTClient(), podsIdentity))
+			p := newPress(t, requests.ListWatch(client.CoreV1().RESTClient(), podsIdentity))
 			st, err := store.Open(filepath.Join(t.TempDir(), "larder.db"), store.Options{Logger: &discard})
 			if err != nil {
 				t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/fifo"
+	"github.com/larder-dev/larder/informer/internal/attributes"
 	"github.com/larder-dev/larder/informer/internal/delivery"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
@@ -24,7 +25,7 @@ type pump struct {
 	// contradicted and heedsContradiction are those of reflector.Reflector.
 	contradicted, heedsContradiction func() bool
 
-	delayed *delayedRelist
+	attrs *attributes.Tracker
 	// replay are the handlers that wait for the stored objects when the pump starts.
 	replay []*delivery.Listener
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/fifo"
+	"github.com/larder-dev/larder/informer/internal/attributes"
 	"github.com/larder-dev/larder/informer/internal/delivery"
 	"github.com/larder-dev/larder/internal/patient"
 	"github.com/larder-dev/larder/internal/uplink"
@@ -98,7 +99,7 @@ func (i *Informer) end(ctx context.Context, cancel context.CancelCauseFunc, p *p
 	cancel(delivery.ErrStopped)
 	i.queue.Close()
 	wg.Wait()
-	p.delayed.close()
+	p.attrs.Close()
 	await := i.durable.Stop(ctx) // what they have acknowledged goes with the last commit
 	if err := i.giveBackAfter(p.ended); err != nil {
 		runtime.HandleErrorWithContext(ctx, err, "Failed to give back the collection", "type", i.o.ObjectDescription)
@@ -187,30 +188,29 @@ func (i *Informer) start(ctx context.Context) *pump {
 		return nil
 	}
 	i.started, i.running = true, ctx
-	delayed := &delayedRelist{clock: i.clock}
-	attrs := &attributes{
-		clusterID: bounded("Options.ClusterID", i.o.ClusterID), openAPIHash: bounded("Options.OpenAPIHash", i.o.OpenAPIHash),
-		claim: i.claim, clock: i.clock,
-		announce: i.setRewriting, unguarded: i.noteUnguarded, relist: delayed, want: i.attrs,
-	}
+	var r *reflector.Reflector
+	attrs := attributes.New(attributes.Options{
+		ClusterID: i.o.ClusterID, OpenAPIHash: i.o.OpenAPIHash, Claim: i.claim, Want: i.attrs, Clock: i.clock,
+		Announce: i.setRewriting, Unguarded: i.noteUnguarded, Relist: func() { r.Relist(reflector.ReasonOpenAPI) },
+	})
 	s := &sink{
-		store: i.store, queue: i.queue, transform: i.transform, attrs: attrs, skip: i.skip, drains: &i.drainsPushed,
+		store: i.store, queue: i.queue, transform: i.transform, attrs: attrs, announce: i.setRewriting, skip: i.skip,
+		drains: &i.drainsPushed, clock: i.clock,
 	}
 	i.errorSource = errorSource
-	r := reflector.New(lw, s, reflector.Options{
+	r = reflector.New(lw, s, reflector.Options{
 		Name: i.name(), TypeDescription: i.o.ObjectDescription, ExpectedType: i.example, Admit: admit(i.Identity()),
 		PageSize:     i.o.PageSize,
 		Shard:        i.Identity().Shards(),
 		ListMetadata: i.o.ListMetadata, MetadataPays: i.metadataPays,
-		Verify: attrs.verify, Lookup: i.o.Lookup, Same: i.sameness(),
+		Verify: attrs.Verify, Lookup: i.o.Lookup, Same: i.sameness(),
 		OnError: i.reportError, OnContact: i.contact, OnLive: func(bool) { i.reviewSource() }, Clock: i.clock, Link: i.link(),
 		RelistSpread: i.o.RelistSpread,
 	})
 	i.reflector = r
-	delayed.ask = func() { r.Relist(reflector.ReasonOpenAPI) }
 	return &pump{
 		Informer: i, relist: r.Relist, contradicted: r.Contradicted, heedsContradiction: r.HeedsContradiction,
-		delayed: delayed, replay: i.processor.Start(), ended: make(chan struct{}),
+		attrs: attrs, replay: i.processor.Start(), ended: make(chan struct{}),
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/requests"
 	"github.com/larder-dev/larder/internal/fakeapi"
 	"github.com/larder-dev/larder/store"
 )
@@ -132,8 +133,8 @@ func restartOf(t *testing.T, s *fakeapi.Server, file string, id entry.Identity) 
 	defer func() { check(t, st.Close()) }()
 	config := s.Config()
 	client := kubernetes.NewForConfigOrDie(config).CoreV1().RESTClient()
-	inf, err := informer.New(informer.ListWatch(client, id), &corev1.Pod{}, informer.Options{
-		Store: st, Identity: id, ListMetadata: informer.ListMetadata(client, id), Logger: &quiet,
+	inf, err := informer.New(requests.ListWatch(client, id), &corev1.Pod{}, informer.Options{
+		Store: st, Identity: id, ListMetadata: requests.ListMetadata(client, id), Logger: &quiet,
 	})
 	check(t, err)
 	done := make(chan struct{})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/requests"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -35,7 +36,7 @@ func TestRunClosesInOrder(t *testing.T) {
 	err := informer.Run(t.Context(), path, store.Options{}, func(ctx context.Context, s *informer.Session) error {
 		client := fake.NewClientset(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "web-1"}})
 		var err error
-		inf, err = informer.New(informer.ClientListWatch(client.CoreV1().Pods(""), sessionPods), &corev1.Pod{},
+		inf, err = informer.New(requests.ClientListWatch(client.CoreV1().Pods(""), sessionPods), &corev1.Pod{},
 			informer.Options{
 				Store: s.Store, Identity: sessionPods,
 			})

@@ -17,6 +17,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/requests"
 	"github.com/larder-dev/larder/internal/fakeapi"
 	"github.com/larder-dev/larder/internal/testresidency"
 	"github.com/larder-dev/larder/store"
@@ -47,7 +48,7 @@ func (r replica) run(t *testing.T, api *fakeapi.Server) (held map[string]string,
 	}
 	id := podsIdentity
 	id.ShardSelector = r.shard
-	i, err := informer.New(informer.ListWatch(rc, id), &corev1.Pod{},
+	i, err := informer.New(requests.ListWatch(rc, id), &corev1.Pod{},
 		informer.Options{Store: st, Identity: id, Logger: &quiet, PageSize: 10, Residency: testresidency.Of(t)})
 	if err != nil {
 		t.Fatal(err)

@@ -10,10 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/fifo"
 	"github.com/larder-dev/larder/informer/audit"
+	"github.com/larder-dev/larder/informer/internal/attributes"
 	"github.com/larder-dev/larder/internal/patient"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
@@ -41,7 +43,9 @@ type sink struct {
 	store     store.Interface
 	queue     *fifo.Queue
 	transform cache.TransformFunc
-	attrs     *attributes
+	attrs     *attributes.Tracker
+	announce  func(reflector.Reason)
+	clock     clock.WithTicker
 	skip      func(ctx context.Context, key string, err error)
 	drains    *atomic.Int64 // counts the calls of Synced
 }
@@ -57,14 +61,14 @@ func (s *sink) Checkpoint(ctx context.Context) (reflector.Checkpoint, error) {
 	if err != nil {
 		return reflector.Checkpoint{}, err
 	}
-	s.attrs.load(info)
+	s.attrs.Load(info)
 	if !info.Complete {
 		return reflector.Checkpoint{}, nil
 	}
 	c := reflector.Checkpoint{ResourceVersion: info.ResourceVersion, Large: info.Objects > audit.MostCompared}
 	c.Newest = append(c.Newest, info.Newest...)
-	if c.Relist = s.attrs.mismatch(); c.Relist != "" {
-		s.attrs.announce(c.Relist) // whatever the list is for
+	if c.Relist = s.attrs.Mismatch(); c.Relist != "" {
+		s.announce(c.Relist) // whatever the list is for
 	}
 	leftOutIn(info, &c)
 	if info.MustRelist != "" || info.ResourceVersion == "" {
@@ -94,7 +98,7 @@ func (s *sink) info(ctx context.Context) (store.Info, error) {
 			return info, err
 		}
 		utilruntime.HandleErrorWithContext(ctx, err, "Failed to read the state of the store; trying again")
-		if err := patient.Sleep(ctx, s.attrs.clock, delay.Step()); err != nil {
+		if err := patient.Sleep(ctx, s.clock, delay.Step()); err != nil {
 			return info, err
 		}
 	}
@@ -136,7 +140,7 @@ func (s *sink) Bookmark(ctx context.Context, resourceVersion string) error {
 
 // BeginReplace pushes the start of a list, with the attributes that its contents will have.
 func (s *sink) BeginReplace(ctx context.Context, reason reflector.Reason) error {
-	return s.push(ctx, fifo.ReplaceStarted, listStart{reason, s.attrs.forList(reason)})
+	return s.push(ctx, fifo.ReplaceStarted, listStart{reason, s.attrs.ForList(reason)})
 }
 
 // Page pushes a page of the list, and returns when it has been taken in: while the reflector fetches the next, no other
@@ -164,14 +168,14 @@ func (s *sink) Page(ctx context.Context, items []runtime.Object) error {
 func (s *sink) EndReplace(ctx context.Context, resourceVersion string) error {
 	err := s.queue.Push(ctx, fifo.Delta{Delta: cache.Delta{Type: fifo.ReplaceFinished}, ResourceVersion: resourceVersion})
 	if err == nil {
-		s.attrs.listed(true)
+		s.attrs.Listed(true)
 	}
 	return err
 }
 
 // AbortReplace pushes the end of a list that failed.
 func (s *sink) AbortReplace(ctx context.Context) error {
-	s.attrs.listed(false)
+	s.attrs.Listed(false)
 	return s.push(ctx, fifo.ReplaceAborted, nil)
 }
 

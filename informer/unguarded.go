@@ -9,15 +9,11 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/informer/internal/attributes"
 )
 
-// What identifies the contents of a server, as Status.Unguarded and the log call it.
-const (
-	whatCluster = "another cluster on the same address"
-	whatSchema  = "a changed schema of the resource"
-	// This one is a change of the program.
-	whatTransform = "a changed transform"
-)
+// whatTransform is a change of the program that may go unnoticed, as Status.Unguarded and the log call it.
+const whatTransform = "a changed transform"
 
 var errNoTransformVersion = errors.New("Options.TransformVersion is not set")
 
@@ -25,10 +21,10 @@ var errNoTransformVersion = errors.New("Options.TransformVersion is not set")
 func unguardedBy(o Options) map[string]string {
 	why := map[string]string{}
 	if o.ClusterID == nil {
-		why[whatCluster] = "Options.ClusterID is not set"
+		why[attributes.Cluster] = "Options.ClusterID is not set"
 	}
 	if o.OpenAPIHash == nil && o.Identity.Representation != entry.Metadata { // which no schema describes
-		why[whatSchema] = "Options.OpenAPIHash is not set (for the informers of a factory: factory.Options.RESTClient)"
+		why[attributes.Schema] = "Options.OpenAPIHash is not set (for the informers of a factory: factory.Options.RESTClient)"
 	}
 	return why
 }

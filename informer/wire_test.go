@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/requests"
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
@@ -69,7 +69,7 @@ func TestOnTheWire(t *testing.T) {
 		rc := client.CoreV1().RESTClient()
 		id := entry.Identity{GroupVersionResource: podsResource}
 		for name, lw := range map[string]cache.ListerWatcherWithContext{
-			"ListWatch": informer.ListWatch(rc, id),
+			"ListWatch": requests.ListWatch(rc, id),
 			"client-go": cache.NewFilteredListWatchFromClient(rc, "pods", metav1.NamespaceAll, func(*metav1.ListOptions) {}),
 		} {
 			w.seen = nil

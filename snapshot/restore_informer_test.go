@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/requests"
 	"github.com/larder-dev/larder/internal/fakeapi"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
@@ -54,9 +55,9 @@ func runInformer(t *testing.T, srv *fakeapi.Server, path, want string) informer.
 	}
 	s := mustOpen(t, path)
 	rest := client.CoreV1().RESTClient()
-	i, err := informer.New(informer.ListWatch(rest, savedPods), &corev1.Pod{}, informer.Options{
-		Store: s, Identity: savedPods, ClusterID: informer.KubeSystemUID(rest),
-		OpenAPIHash: informer.OpenAPIHash(rest, corev1.SchemeGroupVersion), Logger: &quiet,
+	i, err := informer.New(requests.ListWatch(rest, savedPods), &corev1.Pod{}, informer.Options{
+		Store: s, Identity: savedPods, ClusterID: requests.KubeSystemUID(rest),
+		OpenAPIHash: requests.OpenAPIHash(rest, corev1.SchemeGroupVersion), Logger: &quiet,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/requests"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -110,7 +111,7 @@ func runExample(ts *testscript.TestScript, st *store.Store) {
 	ts.Check(err)
 	client := clientset.CoreV1().RESTClient()
 	id := entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")}
-	inf, err := informer.New(informer.ListWatch(client, id), &corev1.Pod{}, informer.Options{Store: st, Identity: id})
+	inf, err := informer.New(requests.ListWatch(client, id), &corev1.Pod{}, informer.Options{Store: st, Identity: id})
 	ts.Check(err)
 	runUntilSynced(ts, inf)
 }

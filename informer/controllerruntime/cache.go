@@ -16,6 +16,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/informer/mapper"
+	"github.com/larder-dev/larder/informer/requests"
 )
 
 // NewCache returns a function for the NewCache of a manager's or a cluster's options: a cache.New whose informers are
@@ -81,7 +82,7 @@ type adapter struct {
 	base     string // path below which the API server is
 	mapper   meta.RESTMapper
 	client   rest.Interface // for what is about no resource
-	schemas  *informer.Schemas
+	schemas  *requests.Schemas
 
 	mu   sync.Mutex
 	made map[string]*informer.Informer // guarded by mu; the newest that has a collection, by the collection's id
@@ -122,7 +123,7 @@ func adapt(
 	}
 	return config, opts, &adapter{
 		template: template, base: strings.TrimSuffix(path.Clean("/"+base.Path), "/"), mapper: opts.Mapper, client: client,
-		schemas: informer.NewSchemas(client),
+		schemas: requests.NewSchemas(client),
 		made:    map[string]*informer.Informer{},
 	}, nil
 }

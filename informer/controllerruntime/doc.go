@@ -37,7 +37,7 @@
 //
 // All, for every informer of the cache, but Identity, Resource, Codec, Lookup, ListMetadata, ResyncPeriod, Indexers and
 // ObjectDescription, which differ between informers and are derived: to set one is an error ([ErrOptions]). Without
-// ClusterID, informer.KubeSystemUID is used, and without OpenAPIHash, informer.NewSchemas' Hash of the group-version:
+// ClusterID, requests.KubeSystemUID is used, and without OpenAPIHash, requests.NewSchemas' Hash of the group-version:
 // the program needs to get the namespace kube-system (by RBAC; every authenticated user can read the OpenAPI index
 // unless that was taken away). If it is not allowed to, an exchanged cluster on the same address is noticed by its
 // resourceVersions only. IndexVersions name indexes as controller-runtime does, "field:spec.nodeName", for all kinds

@@ -14,6 +14,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/requests"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -43,12 +44,12 @@ func (a *adapter) make(
 	}
 	o.ResyncPeriod, o.Indexers = resync, indexers
 	if o.ClusterID == nil {
-		o.ClusterID = informer.KubeSystemUID(a.client)
+		o.ClusterID = requests.KubeSystemUID(a.client)
 	}
 	if o.OpenAPIHash == nil {
 		o.OpenAPIHash = a.schemas.Hash(id.GroupVersion())
 	}
-	o.ListMetadata = informer.ListMetadata(a.client, id)
+	o.ListMetadata = requests.ListMetadata(a.client, id)
 	if err := a.closeUnrun(id); err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/watchlist"
 
-	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/requests"
 )
 
 var namespaces = corev1.SchemeGroupVersion.WithResource("namespaces")
@@ -34,15 +34,15 @@ func clusterID(
 }
 
 // schemas reads the hashes for all informers of a factory; nil if there is no client.
-func schemas(client rest.Interface) *informer.Schemas {
+func schemas(client rest.Interface) *requests.Schemas {
 	if missing(client) {
 		return nil
 	}
-	return informer.NewSchemas(client)
+	return requests.NewSchemas(client)
 }
 
 // openAPIHash returns a function for informer.Options.OpenAPIHash, or nil if there are no schemas.
-func openAPIHash(s *informer.Schemas, gv schema.GroupVersion) func(context.Context) (string, error) {
+func openAPIHash(s *requests.Schemas, gv schema.GroupVersion) func(context.Context) (string, error) {
 	if s == nil {
 		return nil
 	}

@@ -22,7 +22,7 @@ func NewDynamicSharedInformerFactory(
 	return newUntypedFactory(defaultResync, o, form{
 		client:  client,
 		example: func() runtime.Object { return &unstructured.Unstructured{} },
-		requests: func(gvr schema.GroupVersionResource, namespace string) requests {
+		requests: func(gvr schema.GroupVersionResource, namespace string) calls {
 			return of(client.Resource(gvr).Namespace(namespace))
 		},
 		lister: func(indexer cache.Indexer, gvr schema.GroupVersionResource) cache.GenericLister {

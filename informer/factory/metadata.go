@@ -21,7 +21,7 @@ func NewMetadataSharedInformerFactory(
 	return newUntypedFactory(defaultResync, o, form{
 		client:  client,
 		example: func() runtime.Object { return &metav1.PartialObjectMetadata{} },
-		requests: func(gvr schema.GroupVersionResource, namespace string) requests {
+		requests: func(gvr schema.GroupVersionResource, namespace string) calls {
 			return of(client.Resource(gvr).Namespace(namespace))
 		},
 		lister: func(indexer cache.Indexer, gvr schema.GroupVersionResource) cache.GenericLister {

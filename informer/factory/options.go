@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/requests"
 )
 
 // Options are the options of the factories. Informer.Store (or InMemory) is required; the zero value of everything else
@@ -108,7 +109,7 @@ func (o Options) newInformer(
 		io.ClusterID = each.ClusterID
 	}
 	if !missing(o.RESTClient) {
-		io.ListMetadata = informer.ListMetadata(o.RESTClient, each.Identity)
+		io.ListMetadata = requests.ListMetadata(o.RESTClient, each.Identity)
 	}
 	if io.Indexers[cache.NamespaceIndex] == nil {
 		io.Indexers, io.IndexVersions = maps.Clone(io.Indexers), maps.Clone(io.IndexVersions)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/requests"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -134,7 +135,7 @@ func TestOptionsThatCanNotHold(t *testing.T) {
 		"ResyncPeriod":      func(o *informer.Options) { o.ResyncPeriod = time.Minute },
 		"Codec":             func(o *informer.Options) { o.Codec = codec },
 		"ObjectDescription": func(o *informer.Options) { o.ObjectDescription = "pods" },
-		"OpenAPIHash":       func(o *informer.Options) { o.OpenAPIHash = informer.OpenAPIHash(nil, pods.GroupVersion()) },
+		"OpenAPIHash":       func(o *informer.Options) { o.OpenAPIHash = requests.OpenAPIHash(nil, pods.GroupVersion()) },
 		"Lookup": func(o *informer.Options) {
 			lookup := reflect.ValueOf(&o.Lookup).Elem()
 			lookup.Set(reflect.MakeFunc(lookup.Type(), nil))

@@ -22,7 +22,7 @@ type resource struct {
 	schema.GroupVersionResource
 	example    runtime.Object
 	namespaced bool
-	requests   func(client clientset, namespace string) requests
+	requests   func(client clientset, namespace string) calls
 }
 
 // info is what is known without discovery. The kind is the name of the Go type.

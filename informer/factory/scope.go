@@ -6,7 +6,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/requests"
 )
 
 // scope is which objects of a resource the informers of a factory are on.
@@ -40,8 +40,8 @@ func (s scope) identity(gvr schema.GroupVersionResource) entry.Identity {
 
 // listWatch makes requests of client with the selectors. The reflector's own field selector, which looks up one object,
 // is added.
-func (s scope) listWatch(client any, r requests) cache.ListerWatcher {
-	lw := informer.ClientListWatch(r, entry.Identity{LabelSelector: s.label, FieldSelector: s.field,
+func (s scope) listWatch(client any, r calls) cache.ListerWatcher {
+	lw := requests.ClientListWatch(r, entry.Identity{LabelSelector: s.label, FieldSelector: s.field,
 		ShardSelector: s.shard})
 	// The fakes do not know WatchList.
 	return cache.ToListWatcherWithWatchListSemantics(lw, client)

@@ -73,7 +73,7 @@ func TestScope(t *testing.T) {
 				t.Errorf("asked for %+v, want %+v", got, want)
 			}
 		}
-		lw := cache.ToListerWatcherWithContext(o.scope().listWatch(nil, requests{
+		lw := cache.ToListerWatcherWithContext(o.scope().listWatch(nil, calls{
 			list:  func(_ context.Context, o metav1.ListOptions) (runtime.Object, error) { check(o); return nil, nil },
 			watch: func(_ context.Context, o metav1.ListOptions) (watch.Interface, error) { check(o); return nil, nil },
 		}))

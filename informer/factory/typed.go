@@ -19,6 +19,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/requests"
 )
 
 // NewSharedInformerFactory returns client-go's factory, in which the informers of the listed types are ours. types are
@@ -134,7 +135,7 @@ type typedMaker struct {
 	o         Options
 	scope     scope
 	clusterID func(context.Context) (string, error)
-	schemas   *informer.Schemas // nil without a REST client
+	schemas   *requests.Schemas // nil without a REST client
 }
 
 func (m typedMaker) informer(

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/requests"
 )
 
 var errShutDown = errors.New("the informer factory has been shut down; make another")
@@ -27,7 +28,7 @@ type untypedFactory struct {
 	resync time.Duration
 	form   form
 	// schemas is nil without a REST client.
-	schemas *informer.Schemas
+	schemas *requests.Schemas
 
 	wg sync.WaitGroup // of the informers that run
 
@@ -40,7 +41,7 @@ type untypedFactory struct {
 type form struct {
 	client    any
 	example   func() runtime.Object
-	requests  func(gvr schema.GroupVersionResource, namespace string) requests
+	requests  func(gvr schema.GroupVersionResource, namespace string) calls
 	lister    func(indexer cache.Indexer, gvr schema.GroupVersionResource) cache.GenericLister
 	clusterID func(context.Context) (string, error)
 	// schema says that the objects depend on the server's OpenAPI schema.

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/requests"
 	"github.com/larder-dev/larder/internal/meter"
 )
 
@@ -30,7 +30,7 @@ type connection struct {
 		meta    metadata.Interface
 	}
 	raw      rest.Interface
-	schemas  *informer.Schemas
+	schemas  *requests.Schemas
 	received meter.Received
 	// failed is why the last list of a listing failed; nil if it did not. It belongs to who saves.
 	failed error
@@ -62,7 +62,7 @@ func connect(config *rest.Config) (*connection, error) {
 		return nil, err
 	}
 	c.raw = d.RESTClient()
-	c.schemas = informer.NewSchemas(c.raw)
+	c.schemas = requests.NewSchemas(c.raw)
 	return c, nil
 }
 

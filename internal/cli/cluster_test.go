@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/requests"
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
@@ -111,7 +111,7 @@ func TestLookup(t *testing.T) {
 		{podsOf("", "", ""), "b", false},
 	} {
 		o := metav1.ListOptions{Limit: 1, FieldSelector: "metadata.name=x,metadata.namespace=" + tc.namespace}
-		list, err := informer.ListMetadata(c.raw, tc.id)(t.Context(), o)
+		list, err := requests.ListMetadata(c.raw, tc.id)(t.Context(), o)
 		if err != nil || (len(list.Items) == 1) != tc.found {
 			t.Errorf("%s, %s: %+v, %v", tc.id, tc.namespace, list, err)
 		}

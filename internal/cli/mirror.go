@@ -20,6 +20,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/informer/audit"
+	"github.com/larder-dev/larder/informer/requests"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
 )
@@ -74,8 +75,8 @@ func newMember(ctx context.Context, st *store.Store, p planned, mo memberOptions
 		Residency: p.wanted.residency,
 
 		Store: st, PersistSecrets: mo.persistSecrets, Identity: id, Resource: r.ResourceInfo,
-		ClusterID:    informer.KubeSystemUID(conn.raw),
-		ListMetadata: informer.ListMetadata(conn.raw, id),
+		ClusterID:    requests.KubeSystemUID(conn.raw),
+		ListMetadata: requests.ListMetadata(conn.raw, id),
 		Observer:     mo.observer,
 	}
 	if id.Representation != entry.Metadata { // which do not depend on it

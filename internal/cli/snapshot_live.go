@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/requests"
 	"github.com/larder-dev/larder/snapshot"
 )
 
@@ -31,7 +31,7 @@ func (o *saveOptions) saveLive(
 	if err != nil {
 		return snapshot.Saved{}, err
 	}
-	if so.Header.ClusterID, err = informer.KubeSystemUID(conn.raw)(ctx); ctx.Err() != nil { // which is all that is wrong
+	if so.Header.ClusterID, err = requests.KubeSystemUID(conn.raw)(ctx); ctx.Err() != nil { // which is all that is wrong
 		return snapshot.Saved{}, ctx.Err()
 	} else if err != nil {
 		fmt.Fprintf(s.Err,

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/requests"
 )
 
 // client is a client with connections of its own, whose bytes are counted.
@@ -129,5 +129,5 @@ func (t *clientTransport) RoundTrip(q *http.Request) (*http.Response, error) {
 // listWatch lists and watches the pods of a namespace. traits tells client-go what the client can do.
 func (c *client) listWatch(namespace string, traits any) cache.ListerWatcher {
 	id := entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods"), Namespace: namespace}
-	return cache.ToListWatcherWithWatchListSemantics(informer.ListWatch(c, id), traits)
+	return cache.ToListWatcherWithWatchListSemantics(requests.ListWatch(c, id), traits)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/requests"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -55,8 +56,8 @@ func startLarder(ctx context.Context, o larderStart) (*larder, error) {
 		Identity:    entry.Identity{GroupVersionResource: pods, Namespace: o.namespace},
 		Resource:    entry.ResourceInfo{Kind: "Pod", Singular: "pod", ShortNames: []string{"po"}, Namespaced: true},
 		SyncPolicy:  o.policy,
-		ClusterID:   informer.KubeSystemUID(c),
-		OpenAPIHash: informer.OpenAPIHash(c, corev1.SchemeGroupVersion),
+		ClusterID:   requests.KubeSystemUID(c),
+		OpenAPIHash: requests.OpenAPIHash(c, corev1.SchemeGroupVersion),
 		Logger:      &discard,
 	})
 	if err == nil {

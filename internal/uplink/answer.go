@@ -32,3 +32,17 @@ func statusOf(err error) (code int32, ok bool) {
 	}
 	return s.Status().Code, true
 }
+
+// Final reports an error with which an API server says for good that it will not tell.
+func Final(err error) bool {
+	code, ok := statusOf(err)
+	if !ok {
+		return false
+	}
+	switch code {
+	case http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
+		http.StatusNotAcceptable, http.StatusNotImplemented:
+		return true
+	}
+	return false
+}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/requests"
 	"github.com/larder-dev/larder/internal/storetest/disk"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
@@ -27,7 +28,7 @@ func audited(t *testing.T, cfg *rest.Config, src source) func(*informer.Options)
 		t.Fatal(err)
 	}
 	return func(o *informer.Options) {
-		o.ListMetadata = informer.ListMetadata(client.CoreV1().RESTClient(), src.identity)
+		o.ListMetadata = requests.ListMetadata(client.CoreV1().RESTClient(), src.identity)
 		o.Indexers = cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 	}
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/requests"
 )
 
 // quietKinds are the resources of the quiet collections, one of each in every namespace. All have a watch cache:
@@ -65,7 +66,7 @@ type crowd struct {
 // newCrowd makes the objects: three in each quiet collection, and some busy pods. Nothing runs.
 func newCrowd(t *testing.T, c *cluster, r manyRun) *crowd {
 	t.Helper()
-	w := &crowd{cluster: c, file: newFile(t), id: informer.KubeSystemUID(c.client.CoreV1().RESTClient())}
+	w := &crowd{cluster: c, file: newFile(t), id: requests.KubeSystemUID(c.client.CoreV1().RESTClient())}
 	inParallel(t, names("busy", 0, r.pods), func(ctx context.Context, name string) error {
 		p := pod(c.ns, name)
 		// else the file would not be larger than an empty one

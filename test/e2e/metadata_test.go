@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/requests"
 	"github.com/larder-dev/larder/internal/meter"
 	"github.com/larder-dev/larder/reflector"
 )
@@ -43,7 +44,7 @@ func TestRelistByMetadata(t *testing.T) {
 	}
 	src := typedSource(t, cfg, "configmaps", c.ns, "", &corev1.ConfigMap{})
 	byMetadata := func(o *informer.Options) {
-		o.ListMetadata = informer.ListMetadata(client.CoreV1().RESTClient(), src.identity)
+		o.ListMetadata = requests.ListMetadata(client.CoreV1().RESTClient(), src.identity)
 	}
 	f := newFile(t)
 	_, before := f.run(t, src, byMetadata)

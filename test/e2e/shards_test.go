@@ -22,6 +22,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/requests"
 )
 
 // replica is one of several programs that share a resource: a shard, and a file of its own.
@@ -54,7 +55,7 @@ func shardOfPods(t *testing.T, cfg *rest.Config, ns, selector string) source {
 		GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods"),
 		Namespace:            ns, ShardSelector: selector, Representation: entry.Typed,
 	}
-	return source{identity: id, example: &corev1.Pod{}, lw: informer.ListWatch(client.CoreV1().RESTClient(), id)}
+	return source{identity: id, example: &corev1.Pod{}, lw: requests.ListWatch(client.CoreV1().RESTClient(), id)}
 }
 
 // ofShard is src with the selector in its identity and in each of its requests.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/requests"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -38,12 +39,12 @@ func (r *Running) makeLarder(c *client, o Options, example runtime.Object) (err 
 		Store:         r.Store,
 		Identity:      id,
 		Residency:     residencies[o.Spec.Residency],
-		ListMetadata:  informer.ListMetadata(c.rest, id),
+		ListMetadata:  requests.ListMetadata(c.rest, id),
 		SyncPolicy:    o.Spec.Policy,
 		Indexers:      cache.Indexers{NamespaceIndex: cache.MetaNamespaceIndexFunc},
 		IndexVersions: IndexVersions(),
-		ClusterID:     informer.KubeSystemUID(c.rest),
-		OpenAPIHash:   informer.OpenAPIHash(c.rest, o.Kind.GVR.GroupVersion()),
+		ClusterID:     requests.KubeSystemUID(c.rest),
+		OpenAPIHash:   requests.OpenAPIHash(c.rest, o.Kind.GVR.GroupVersion()),
 		Observer:      r.commits,
 		Logger:        &discard,
 	})

@@ -22,6 +22,7 @@ import (
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/requests"
 	"github.com/larder-dev/larder/internal/fakeapi"
 	"github.com/larder-dev/larder/internal/hook"
 	"github.com/larder-dev/larder/store"
@@ -108,10 +109,10 @@ func (w *World) informer(st *store.Store) (*informer.Informer, error) {
 		return nil, err
 	}
 	rest, id := client.CoreV1().RESTClient(), entry.Identity{GroupVersionResource: pods}
-	inf, err := informer.New(informer.ListWatch(rest, id), &corev1.Pod{}, informer.Options{
+	inf, err := informer.New(requests.ListWatch(rest, id), &corev1.Pod{}, informer.Options{
 		Store: st, Identity: id, Codec: notingCodec{inner, w}, TransformVersion: "1",
 		Indexers:  cache.Indexers{"none": func(any) ([]string, error) { w.note(Index); return nil, nil }},
-		ClusterID: informer.KubeSystemUID(rest),
+		ClusterID: requests.KubeSystemUID(rest),
 	})
 	if err != nil {
 		return nil, err

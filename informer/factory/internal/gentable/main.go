@@ -107,9 +107,9 @@ import ({{range .Imports}}
 func resources() []resource {
 	return []resource{
 		{{range .Rows}}{{"{"}}{{.Alias}}.SchemeGroupVersion.WithResource("{{.Resource}}"), &{{.Alias}}.{{.Type}}{}, {{.Namespaced}}, {{if .Namespaced -}}
-		func(c clientset, ns string) requests { return of(c.{{.Version}}().{{.Method}}(ns)) }},
+		func(c clientset, ns string) calls { return of(c.{{.Version}}().{{.Method}}(ns)) }},
 		{{else -}}
-		func(c clientset, _ string) requests { return of(c.{{.Version}}().{{.Method}}()) }},
+		func(c clientset, _ string) calls { return of(c.{{.Version}}().{{.Method}}()) }},
 		{{end}}{{end}}
 	}
 }

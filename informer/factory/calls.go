@@ -7,29 +7,29 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/requests"
 )
 
-// requests are what a client can ask of one resource in one namespace. They are the client's own methods, and not
+// calls are what a client can ask of one resource in one namespace. They are the client's own methods, and not
 // made with its REST client, which the fakes do not have.
 //
-// It is an informer.Client.
-type requests struct {
+// It is a requests.Client.
+type calls struct {
 	list  func(context.Context, metav1.ListOptions) (runtime.Object, error)
 	watch func(context.Context, metav1.ListOptions) (watch.Interface, error)
 }
 
-func (r requests) List(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+func (r calls) List(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	return r.list(ctx, o)
 }
 
-func (r requests) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+func (r calls) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	return r.watch(ctx, o)
 }
 
 // of takes the methods of a client whose lists are of type L.
-func of[L runtime.Object](client informer.Client[L]) requests {
-	return requests{
+func of[L runtime.Object](client requests.Client[L]) calls {
+	return calls{
 		list:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return client.List(ctx, o) },
 		watch: client.Watch,
 	}

@@ -1,4 +1,4 @@
-package informer
+package requests
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/watchlist"
 
 	"github.com/larder-dev/larder/entry"
 )
@@ -74,18 +73,4 @@ func both(a, b string) string {
 		return a + b
 	}
 	return a + "," + b
-}
-
-// paging is a ListerWatcher that says that it cannot send a list as a watch, as client-go's fakes do.
-type paging struct{ cache.ListerWatcherWithContext }
-
-func (paging) IsWatchListSemanticsUnSupported() bool { return true }
-
-// withSemantics is client-go's conversion, but says what lw cannot do, which the conversion may hide.
-func withSemantics(lw cache.ListerWatcher) cache.ListerWatcherWithContext {
-	converted := cache.ToListerWatcherWithContext(lw)
-	if watchlist.DoesClientNotSupportWatchListSemantics(lw) {
-		return paging{converted}
-	}
-	return converted
 }

@@ -1,4 +1,4 @@
-package informer_test
+package requests_test
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/requests"
 )
 
 // TestSchemasReadOnce: all that ask together, and soon after, are served by one request; each gets the hash of its own
@@ -32,7 +32,7 @@ func testSchemasReadOnce(t *testing.T) {
 		fmt.Fprintf(w,
 			`{"paths":{"api/v1":{"serverRelativeURL":"/openapi/v3/api/v1?hash=CORE%d"},"apis/apps/v1":{"serverRelativeURL":"/openapi/v3/apis/apps/v1?hash=APPS"}}}`, n)
 	})
-	s := informer.NewSchemas(c)
+	s := requests.NewSchemas(c)
 	var wg sync.WaitGroup
 	for i := range 20 {
 		gv, want := schema.GroupVersion{Version: "v1"}, "CORE1"
@@ -67,7 +67,7 @@ func TestSchemasRefused(t *testing.T) {
 	for _, tc := range []struct{ status, want int32 }{{http.StatusForbidden, 1}, {http.StatusInternalServerError, 2}} {
 		status.Store(tc.status)
 		asked.Store(0)
-		s := informer.NewSchemas(c)
+		s := requests.NewSchemas(c)
 		for range 2 {
 			if _, err := s.Hash(schema.GroupVersion{Version: "v1"})(t.Context()); err == nil {
 				t.Error("no error")
@@ -83,7 +83,7 @@ func TestSchemasRefused(t *testing.T) {
 func TestSchemasHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answer, hash := make(chan struct{}), make(chan error, 1)
-		s := informer.NewSchemas(clientOf(t, func(w http.ResponseWriter, _ *http.Request) {
+		s := requests.NewSchemas(clientOf(t, func(w http.ResponseWriter, _ *http.Request) {
 			<-answer
 			fmt.Fprint(w, `{"paths":{}}`)
 		}))

@@ -1,4 +1,4 @@
-package informer_test
+package requests_test
 
 import (
 	"encoding/json"
@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
-	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/requests"
 )
 
 func testClient(t *testing.T, h http.HandlerFunc) rest.Interface {
@@ -48,7 +48,7 @@ func TestKubeSystemUID(t *testing.T) {
 		fmt.Fprint(w,
 			`{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"kube-system","uid":"the-uid"}}`)
 	})
-	if id, err := informer.KubeSystemUID(c)(t.Context()); id != "the-uid" || err != nil {
+	if id, err := requests.KubeSystemUID(c)(t.Context()); id != "the-uid" || err != nil {
 		t.Errorf("%q, %v", id, err)
 	}
 }
@@ -57,7 +57,7 @@ func TestKubeSystemUID(t *testing.T) {
 func TestKubeSystemUIDOffline(t *testing.T) {
 	t.Parallel() // the client tries for ten seconds
 	c := testClient(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
-	_, err := informer.KubeSystemUID(c)(t.Context())
+	_, err := requests.KubeSystemUID(c)(t.Context())
 	if err == nil || strings.Count(err.Error(), "kube-system") != 1 || strings.Contains(err.Error(), ": :") {
 		t.Errorf("%v", err)
 	}
@@ -75,7 +75,7 @@ func TestKubeSystemUIDForbidden(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if _, err := informer.KubeSystemUID(c)(t.Context()); !apierrors.IsForbidden(err) {
+	if _, err := requests.KubeSystemUID(c)(t.Context()); !apierrors.IsForbidden(err) {
 		t.Errorf("%v", err)
 	}
 }
@@ -89,7 +89,7 @@ func TestOpenAPIHashOf(t *testing.T) {
 	for gv, want := range map[schema.GroupVersion]string{
 		{Version: "v1"}: "CORE", {Group: "apps", Version: "v1"}: "APPS", {Group: "none", Version: "v1"}: "",
 	} {
-		if hash, err := informer.OpenAPIHash(c, gv)(t.Context()); hash != want || err != nil {
+		if hash, err := requests.OpenAPIHash(c, gv)(t.Context()); hash != want || err != nil {
 			t.Errorf("%s: %q, %v; want %q", gv, hash, err, want)
 		}
 	}

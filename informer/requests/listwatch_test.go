@@ -1,4 +1,4 @@
-package informer_test
+package requests_test
 
 import (
 	"net/http"
@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/requests"
 )
 
 // TestListWatchRequests: path and query are those of the identity; what a request asks for itself is added. A client of
@@ -61,7 +61,7 @@ func TestListWatchRequests(t *testing.T) {
 				"fieldSelector": {"metadata.name=x"}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			lw := informer.ListWatch(client.CoreV1().RESTClient(), tt.id)
+			lw := requests.ListWatch(client.CoreV1().RESTClient(), tt.id)
 			if tt.watch {
 				w, err := lw.WatchWithContext(t.Context(), tt.o)
 				if err != nil {

@@ -1,0 +1,53 @@
+package attributes
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// delayed asks for a list once a delay is over.
+type delayed struct {
+	clock clock.WithTicker
+	ask   func()
+
+	mu    sync.Mutex
+	timer clock.Timer    // guarded by mu; nil while none is planned
+	stop  chan struct{}  // guarded by mu; ends the wait for timer
+	wg    sync.WaitGroup // of the goroutines that wait
+}
+
+func (d *delayed) after(delay time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.timer != nil {
+		return
+	}
+	timer, stop := d.clock.NewTimer(delay), make(chan struct{})
+	d.timer, d.stop = timer, stop
+	d.wg.Go(func() {
+		select {
+		case <-timer.C():
+			d.ask()
+		case <-stop:
+		}
+	})
+}
+
+// cancel forgets the plan.
+func (d *delayed) cancel() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.timer != nil {
+		d.timer.Stop()
+		close(d.stop)
+		d.timer, d.stop = nil, nil
+	}
+}
+
+// close cancels, and waits until nothing is running.
+func (d *delayed) close() {
+	d.cancel()
+	d.wg.Wait()
+}

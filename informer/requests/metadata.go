@@ -1,0 +1,52 @@
+package requests
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/larder-dev/larder/entry"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+)
+
+// ListMetadata returns an Options.ListMetadata that lists what id says, by client, as ListWatch does.
+func ListMetadata(
+	client cache.Getter, id entry.Identity,
+) func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+	return func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+		// A client's scheme need not know the type, so it does not decode.
+		raw, err := scoped(client, id, o).SetHeader("Accept", acceptMetadata).DoRaw(ctx)
+		if err != nil {
+			return nil, err
+		}
+		list := &metav1.PartialObjectMetadataList{}
+		if err := decodeMetadata(raw, list); err != nil {
+			return nil, fmt.Errorf("the answer to a list by metadata of %s: %w", id.Resource, err)
+		}
+		return list, nil
+	}
+}
+
+// acceptMetadata asks for a list by metadata, in protobuf where the server can: it takes half the time of JSON at
+// either end.
+const acceptMetadata = "application/vnd.kubernetes.protobuf" + asMetadataList + ",application/json" + asMetadataList
+
+const asMetadataList = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+
+// protobufPrefix begins what Kubernetes sends as protobuf; an envelope with the object's type follows.
+var protobufPrefix = []byte("k8s\x00")
+
+func decodeMetadata(raw []byte, into *metav1.PartialObjectMetadataList) error {
+	data, isProtobuf := bytes.CutPrefix(raw, protobufPrefix)
+	if !isProtobuf {
+		return json.Unmarshal(raw, into)
+	}
+	var envelope runtime.Unknown
+	if err := envelope.Unmarshal(data); err != nil {
+		return err
+	}
+	return into.Unmarshal(envelope.Raw)
+}
