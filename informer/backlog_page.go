@@ -9,9 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/client-go/tools/cache"
 
-	"github.com/larder-dev/larder/fifo"
 	"github.com/larder-dev/larder/informer/internal/delivery"
 	"github.com/larder-dev/larder/internal/patient"
 )
@@ -139,21 +137,16 @@ func (i *Informer) leftOut(l *delivery.Listener, lost []delivery.Unreadable) {
 	if len(lost) == 0 || !l.Mends() {
 		return
 	}
-	d := fifo.Delta{Delta: cache.Delta{Type: storeUnreadable, Object: lost[0].Err}}
-	if err := i.queue.Push(l.Ctx, d); err != nil && l.Ctx.Err() == nil && !errors.Is(err, cache.ErrFIFOClosed) {
-		utilruntime.HandleErrorWithContext(l.Ctx, err, "Stored objects that cannot be read are not listed anew", "type",
-			i.o.ObjectDescription)
-	}
+	i.asks.toReplace(lost[0].Err)
 }
 
 // resync begins to send every stored object to the handlers that are resyncing, each with the first page.
-func (p *pump) resync(ctx context.Context) error {
+func (p *pump) resync(ctx context.Context) {
 	for _, l := range p.processor.Resyncing() {
 		if l.StartResync() {
 			p.giveResync(ctx, l)
 		}
 	}
-	return nil
 }
 
 // giveResync reads the next page of l's resync and queues its calls. If the store cannot be read the resync ends.

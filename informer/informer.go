@@ -66,6 +66,7 @@ type Informer struct {
 	attrs     entry.Attributes
 	clock     clock.WithTicker
 	queue     *fifo.Queue
+	asks      asks
 	detector  cache.MutationDetector
 	processor delivery.Handlers
 	durable   *durable.Handlers

@@ -76,9 +76,21 @@ func (p *pump) run(ctx context.Context) error {
 		return err
 	}
 	for {
-		b, err := p.queue.Pop(ctx, fifo.Limits{})
-		if err != nil {
-			return nil //nolint:nilerr // the run ends
+		var b *fifo.Batch
+		var err error
+		if p.asks.wait(ctx, func(ctx context.Context) { b, err = p.queue.Pop(ctx, fifo.Limits{}) }) {
+			if err := p.heed(ctx, p.asks.take()); err != nil {
+				return err
+			}
+			p.mendLosses(ctx)
+			p.reviewSource()
+		}
+		switch {
+		case err == nil:
+		case ctx.Err() != nil || errors.Is(err, cache.ErrFIFOClosed):
+			return nil // the run ends
+		default:
+			continue
 		}
 		if err := p.process(ctx, b.Deltas); err != nil {
 			return err
@@ -102,18 +114,29 @@ func (p *pump) run(ctx context.Context) error {
 	}
 }
 
+// heed does what others have asked.
+func (p *pump) heed(ctx context.Context, a ask) error {
+	if a.looked != nil {
+		if err := p.repairFailure(ctx); err != nil {
+			return err
+		}
+		close(a.looked)
+	}
+	if a.unreadable != nil && p.rewritingNow() == "" { // else the replay has met it too
+		if err := p.replaceUnreadable(ctx, []delivery.Unreadable{{Err: a.unreadable}}); err != nil {
+			return err
+		}
+	}
+	if a.resync {
+		p.resync(ctx)
+	}
+	return nil
+}
+
+// process takes in a batch of what the server said.
 func (p *pump) process(ctx context.Context, deltas []fifo.Delta) error {
 	d := deltas[0]
 	switch {
-	case d.Type == cache.SyncAll:
-		return p.resync(ctx)
-	case d.Type == storeFailed:
-		return p.repairFailure(ctx)
-	case d.Type == storeUnreadable:
-		if p.rewritingNow() != "" {
-			return nil // the replay has met it too
-		}
-		return p.replaceUnreadable(ctx, []delivery.Unreadable{{Err: d.Object.(error)}})
 	case d.Type == mustList:
 		return p.markDue(ctx, d.Object.(reflector.Reason))
 	case d.Type == fifo.ReplaceStarted:

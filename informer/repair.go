@@ -3,14 +3,8 @@ package informer
 import (
 	"context"
 
-	"k8s.io/client-go/tools/cache"
-
-	"github.com/larder-dev/larder/fifo"
 	"github.com/larder-dev/larder/store"
 )
-
-// storeFailed is the type of a delta that asks the pump to look after the store.
-const storeFailed cache.DeltaType = "StoreFailed"
 
 // failure is what an informer wants to know of a *store.Store: see its methods.
 type failure interface {
@@ -31,11 +25,10 @@ func (i *Informer) watchFailure(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if err := i.queue.Push(ctx, fifo.Delta{Delta: cache.Delta{Type: storeFailed}}); err != nil {
-			return
-		}
 		// The pump goes on trying until it is repaired; another failure has another channel.
-		if err := i.queue.WaitIdle(ctx); err != nil {
+		select {
+		case <-i.asks.toLook():
+		case <-ctx.Done():
 			return
 		}
 	}

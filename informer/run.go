@@ -12,7 +12,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/fifo"
 	"github.com/larder-dev/larder/informer/internal/attributes"
 	"github.com/larder-dev/larder/informer/internal/delivery"
 	"github.com/larder-dev/larder/internal/patient"
@@ -260,12 +259,8 @@ func (i *Informer) resyncLoop(ctx context.Context) {
 		return
 	}
 	for patient.Sleep(ctx, i.clock, period) == nil {
-		if !i.processor.ResyncDue(i.clock.Now()) {
-			continue
-		}
-		d := fifo.Delta{Delta: cache.Delta{Type: cache.SyncAll, Object: cache.SyncAllInfo{}}}
-		if err := i.queue.Push(ctx, d); err != nil {
-			return
+		if i.processor.ResyncDue(i.clock.Now()) {
+			i.asks.toResync()
 		}
 	}
 }

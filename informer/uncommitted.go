@@ -5,15 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/client-go/tools/cache"
-
-	"github.com/larder-dev/larder/fifo"
 	"github.com/larder-dev/larder/store"
 )
-
-// storeUnreadable is the type of a delta that asks for a list which writes every body anew. Its object is the error.
-const storeUnreadable cache.DeltaType = "StoreUnreadable"
 
 // commits is what an informer wants of a *store.Store: see its methods. An informer in memory has none.
 type commits interface {
@@ -80,9 +73,5 @@ func (i *Informer) watchResident(ctx context.Context) {
 	if err == nil || ctx.Err() != nil || isClosed(err) || needsRebuild(err) {
 		return
 	}
-	if err := i.queue.Push(ctx, fifo.Delta{Delta: cache.Delta{Type: storeUnreadable, Object: err}}); err != nil &&
-		ctx.Err() == nil {
-		utilruntime.HandleErrorWithContext(ctx, err, "Stored objects that cannot be read are not listed anew", "type",
-			i.o.ObjectDescription)
-	}
+	i.asks.toReplace(err)
 }
