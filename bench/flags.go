@@ -44,9 +44,9 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 		into(&s.Only, func(text string) (*regexp.Regexp, error) { return regexp.Compile("^(" + text + ")$") }))
 	flags.Float64Var(&s.Effort, "effort", 1, "`part` of the full length of what can be cut short")
 	flags.BoolVar(&s.EmbeddedOnly, "embedded", false, "use the embedded API server throughout")
-	flags.StringVar(&s.results, "results", "results", "`directory` for <run>.json and the pictures")
+	flags.StringVar(&s.results, "results", "results", "`directory` for <run>.json")
 	flags.StringVar(&s.docs, "docs", "", "write this Markdown `file`, too")
-	flags.StringVar(&s.render, "render", "", "run nothing: print and draw this <run>.json again")
+	flags.StringVar(&s.render, "render", "", "run nothing: print this <run>.json again")
 	flags.StringVar(&s.into, "into", "",
 		"put what is measured into this <run>.json of the same machine, in place of what it has of the same scenarios")
 	flags.Func("profile", "`directory` for profiles of processor and heap of each case; they slow it down a little",

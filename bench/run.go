@@ -94,7 +94,7 @@ func (s *settings) earlier() (*report.Record, error) {
 	return &record, nil
 }
 
-// publish prints and draws a record, and writes the page of the documentation if there is to be one.
+// publish prints a record, and writes the page of the documentation if there is to be one.
 func (s *settings) publish(path string, stdout, stderr io.Writer) error {
 	record, err := report.Read(path)
 	if err != nil {
@@ -103,18 +103,9 @@ func (s *settings) publish(path string, stdout, stderr io.Writer) error {
 	if err := report.Text(stdout, record); err != nil {
 		return err
 	}
-	pictures, err := report.Pictures(filepath.Join(filepath.Dir(path), record.ID), record.Rows())
-	if err != nil {
-		return err
-	}
 	fmt.Fprintln(stderr, "Wrote", path)
 	if s.docs == "" {
 		return nil
-	}
-	for i, picture := range pictures {
-		if pictures[i], err = linkTo(picture, s.docs); err != nil {
-			return err
-		}
 	}
 	images := filepath.Join(filepath.Dir(s.docs), "img")
 	if err := os.MkdirAll(images, 0o755); err != nil {
@@ -128,20 +119,7 @@ func (s *settings) publish(path string, stdout, stderr io.Writer) error {
 		return err
 	}
 	out := bufio.NewWriter(page)
-	return errors.Join(report.Markdown(out, record, pictures), out.Flush(), page.Close())
-}
-
-// linkTo returns the way from a page to a file, wherever the two are.
-func linkTo(file, page string) (string, error) {
-	file, err := filepath.Abs(file)
-	if err != nil {
-		return "", err
-	}
-	if page, err = filepath.Abs(page); err != nil {
-		return "", err
-	}
-	link, err := filepath.Rel(filepath.Dir(page), file)
-	return filepath.ToSlash(link), err
+	return errors.Join(report.Markdown(out, record), out.Flush(), page.Close())
 }
 
 func machine() string {

@@ -58,8 +58,6 @@ func Text(size vg.Length) text.Style {
 type Item struct {
 	Name  string
 	Color color.Color
-	// Shape is drawn before the name; nil is a box.
-	Shape draw.GlyphDrawer
 }
 
 // LegendHeight is how high a legend is that leaves a margin free at both sides of a picture.
@@ -71,10 +69,7 @@ func LegendHeight(items []Item, margin vg.Length) vg.Length {
 func Legend(c draw.Canvas, items []Item) {
 	layOut(c.Max.X-c.Min.X, items, func(item Item, at vg.Point) {
 		at = at.Add(vg.Point{X: c.Min.X, Y: c.Max.Y})
-		if item.Shape == nil {
-			item.Shape = draw.BoxGlyph{}
-		}
-		glyph := draw.GlyphStyle{Color: item.Color, Radius: 4.5, Shape: item.Shape}
+		glyph := draw.GlyphStyle{Color: item.Color, Radius: 4.5, Shape: draw.BoxGlyph{}}
 		c.DrawGlyph(glyph, at.Add(vg.Point{X: legendMark / 3}))
 		c.FillText(Text(FontSize), at.Add(vg.Point{X: legendMark, Y: -FontSize / 3}), item.Name)
 	})

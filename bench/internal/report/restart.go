@@ -17,6 +17,16 @@ import (
 // restartPicture is the name of the picture that Restart draws.
 const restartPicture = "restart.svg"
 
+// The colours of the subjects tell them apart without red and green.
+var (
+	colorLarder   = color.RGBA{0, 114, 178, 255}
+	colorClientGo = color.RGBA{213, 94, 0, 255}
+	colorList     = color.RGBA{230, 159, 0, 255}
+)
+
+// margin is what is left free at the edges.
+const margin = 10
+
 // panel is a title with a bar for each subject below it.
 type panel struct {
 	title string
@@ -53,19 +63,18 @@ func Restart(dir string, rows []Row) (bool, error) {
 	if resumed == nil || disk == nil || received == nil {
 		return false, nil
 	}
-	larder := series[0].color
 	clients := func(r *Row) []bar {
 		return []bar{
-			{"client-go", r.ClientGo.Median, series[3].color}, {"client-go, LIST", r.ClientGoList.Median, series[4].color},
+			{"client-go", r.ClientGo.Median, colorClientGo}, {"client-go, LIST", r.ClientGoList.Median, colorList},
 		}
 	}
 	panels := []panel{
 		{
 			"Time to HasSynced after a restart, " + count(float64(most)) + " pods", scenario.Seconds,
-			append(clients(resumed), bar{"Larder, Resumed", resumed.Larder.Median, larder},
-				bar{"Larder, Disk", disk.Larder.Median, larder}),
+			append(clients(resumed), bar{"Larder, Resumed", resumed.Larder.Median, colorLarder},
+				bar{"Larder, Disk", disk.Larder.Median, colorLarder}),
 		},
-		{"Bytes received", scenario.Bytes, append(clients(received), bar{"Larder", received.Larder.Median, larder})},
+		{"Bytes received", scenario.Bytes, append(clients(received), bar{"Larder", received.Larder.Median, colorLarder})},
 	}
 	height := vg.Length(2 * margin)
 	for _, p := range panels {

@@ -160,7 +160,7 @@ func TestGoalsAreForPods(t *testing.T) {
 	rows := rowsOf(others)
 	for _, r := range rows {
 		if judged := r.Goal != "" || r.Met != nil; judged != (r.Metric.Key == "synced_resumed") {
-			t.Errorf("%s of %s has the goal %q", r.label(), r.Kind, r.Goal)
+			t.Errorf("%s of %s has the goal %q", r.Title+": "+r.Figure, r.Kind, r.Goal)
 		}
 	}
 	if r := find(t, rows, "restart/synced_resumed", "", 100_000); r.Met == nil || *r.Met {
@@ -188,7 +188,7 @@ func TestGoalsOfMemory(t *testing.T) {
 	}
 	for _, r := range rows {
 		if (r.Met == nil) != (r.Residency == subject.All) || r.Ratio == nil {
-			t.Errorf("%s with %s: %q, %v", r.label(), r.Residency, r.Goal, r.Ratio)
+			t.Errorf("%s with %s: %q, %v", r.Title+": "+r.Figure, r.Residency, r.Goal, r.Ratio)
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path"
 	"strings"
 	"text/tabwriter"
 	"text/template"
@@ -34,18 +33,13 @@ var pageText string
 
 var page = template.Must(template.New("page.md").Parse(pageText))
 
-// Markdown writes the page of the documentation. pictures are links from where the page is.
-func Markdown(out io.Writer, r Record, pictures []string) error {
+// Markdown writes the page of the documentation.
+func Markdown(out io.Writer, r Record) error {
 	rows := r.Rows()
-	type picture struct{ Name, Link string }
 	data := struct {
 		Record
 		Objects, Embedded, Verdict string
-		Pictures                   []picture
-	}{Record: r, Objects: goalsFor(), Embedded: embedded(), Verdict: verdict(rows)}
-	for _, link := range pictures {
-		data.Pictures = append(data.Pictures, picture{strings.TrimSuffix(path.Base(link), ".svg"), link})
-	}
+	}{r, goalsFor(), embedded(), verdict(rows)}
 	return errors.Join(page.Execute(out, data), writeTables(out, rows))
 }
 

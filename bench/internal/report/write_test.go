@@ -17,7 +17,7 @@ var update = flag.Bool("update", false, "write the golden files")
 func TestGolden(t *testing.T) {
 	for name, write := range map[string]func(*bytes.Buffer) error{
 		"page.md": func(out *bytes.Buffer) error {
-			return Markdown(out, testRun(), []string{"../bench/results/r/time.svg"})
+			return Markdown(out, testRun())
 		},
 		"text.txt": func(out *bytes.Buffer) error { return Text(out, testRun()) },
 	} {
@@ -37,26 +37,6 @@ func TestGolden(t *testing.T) {
 		}
 		if !bytes.Equal(got.Bytes(), want) {
 			t.Errorf("%s differs (go test -update writes it):\n%s", path, got.Bytes())
-		}
-	}
-}
-
-func TestPlots(t *testing.T) {
-	dir := t.TempDir()
-	names, err := Pictures(dir, testRun().Rows())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(names) != 6 {
-		t.Errorf("%v, want time, bytes and rates of two numbers", names)
-	}
-	for _, name := range names {
-		data, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !strings.Contains(string(data), "</svg>") || !strings.Contains(string(data), "client-go") {
-			t.Errorf("%s is no picture", name)
 		}
 	}
 }
