@@ -190,10 +190,8 @@ func (c *Collection) claimInFile(ctx context.Context, set *indexSet) (*indexSet,
 				return err
 			}
 			ready = c.claim(&st, set)
-			for name := range st.indexes {
-				if _, err := b.Bucket(format.BucketIndex).CreateBucketIfNotExists([]byte(name)); err != nil {
-					return err
-				}
+			if err := makeBuckets(b, st); err != nil {
+				return err
 			}
 			return putState(b, c.name, st)
 		})
@@ -262,15 +260,34 @@ func (c *Collection) ensureBuckets(tx *bolt.Tx) error {
 	if err != nil {
 		return err
 	}
-	for _, sub := range [][]byte{format.BucketObjects, format.BucketIndex} {
-		if _, err := b.CreateBucket(sub); err != nil {
+	st := state{
+		Info:   Info{Identity: c.id, Resource: c.resource, NextSeq: 1, LastUsed: c.store.wall(), Sealed: c.sealing.Load()},
+		usedAt: c.store.steadyNow(),
+	}
+	if err := makeBuckets(b, st); err != nil {
+		return err
+	}
+	return putState(b, c.name, st)
+}
+
+// makeBuckets makes those of the buckets that a collection of that state has which are not in b yet.
+func makeBuckets(b *bolt.Bucket, st state) error {
+	if _, err := b.CreateBucketIfNotExists(format.BucketObjects); err != nil {
+		return err
+	}
+	indexes, err := b.CreateBucketIfNotExists(format.BucketIndex)
+	if err != nil {
+		return err
+	}
+	for index := range st.indexes {
+		if _, err := indexes.CreateBucketIfNotExists([]byte(index)); err != nil {
 			return err
 		}
 	}
-	return putState(b, c.name, state{
-		Info:   Info{Identity: c.id, Resource: c.resource, NextSeq: 1, LastUsed: c.store.wall(), Sealed: c.sealing.Load()},
-		usedAt: c.store.steadyNow(),
-	})
+	if st.feedSince == 0 {
+		return nil
+	}
+	return createFeed(b)
 }
 
 // Identity returns what the collection holds, in canonical form.

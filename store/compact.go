@@ -7,10 +7,7 @@ import (
 	"os"
 	"time"
 
-	bolt "go.etcd.io/bbolt"
-
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/boltcheck"
 	"github.com/larder-dev/larder/store/seal"
 )
 
@@ -108,108 +105,44 @@ func (s *Store) compact(ctx context.Context, fresh *seal.DataKey) (done Compacte
 	if err := s.Err(); err != nil {
 		return done, fmt.Errorf("nothing is written any more: %w", err)
 	}
-	old, err := s.acquire()
+	total, free, err := s.Size()
 	if err != nil {
 		return done, err
 	}
-	done, err = s.replaceByCopy(ctx, old, fresh)
-	old.release()
-	if err != nil {
-		return done, err
-	}
-	if fresh != nil {
-		for _, c := range s.liveCollections() { // before anybody writes what is marked as sealed now
-			err = errors.Join(err, c.unseal(context.WithoutCancel(ctx)))
+	c := newCopier(s, fresh, false)
+	err = s.exchange(ctx, c, func() error {
+		info, err := c.fresh.file.Stat()
+		if err == nil {
+			done = Compacted{Before: total, After: info.Size()}
+			err = s.takePlace(c)
 		}
-	}
-	s.retire(old, fresh)
-	return done, err
-}
-
-// replaceByCopy does the work. It holds the mark, so that no process that opens the store takes the copy for debris.
-func (s *Store) replaceByCopy(ctx context.Context, old *handle, key *seal.DataKey) (done Compacted, err error) {
-	mark, err := takeMark(ctx, s.real, time.Now().Add(s.o.lockTimeout()))
-	if err != nil {
-		return done, err
-	}
-	defer func() {
-		if released := mark.release(); released != nil {
-			s.logger().Error(released, "The mark beside the store could not be removed; the next process will verify the store")
-		}
-	}()
-	total, used, err := s.used()
-	if err != nil {
-		return done, err
-	}
-	fresh, err := s.compactCopy(ctx, old, key)
+		return err
+	})
 	if errors.Is(err, ErrNoSpace) {
-		return done, fmt.Errorf("there must be room for a second copy, about %d MiB: %w", (used+1<<20-1)>>20, err)
+		err = fmt.Errorf("there must be room for a second copy, about %d MiB: %w", (total-free+1<<20-1)>>20, err)
 	}
 	if err != nil {
-		return done, err
+		return Compacted{}, err
 	}
-	info, err := fresh.file.Stat()
-	restore := s.keys.mark()
-	if err == nil && key != nil {
-		err = s.keys.add(key) // who reads the copy needs it at once, and nobody writes
-	}
-	if err == nil {
-		err = s.takePlace(old, fresh)
-	}
-	if err != nil {
-		restore() // before anybody writes the old file: it would lose the keys that it needs
-		return done, errors.Join(err, fresh.discard())
-	}
-	done = Compacted{Before: total, After: info.Size()}
 	s.logger().V(2).Info("The store has been compacted", "bytesBefore", done.Before, "bytesAfter", done.After)
 	return done, nil
 }
 
-// used returns the file's size and the part of it that holds something.
-func (s *Store) used() (total, used int64, err error) {
-	total, free, err := s.Size()
-	if err != nil {
-		return 0, 0, err
-	}
-	err = s.viewPages(context.Background(), func(_ *handle, pages *boltcheck.File) error {
-		used = int64(pages.HighWater)*int64(pages.PageSize) - free // what is beyond has never been written
-		return nil
-	})
-	return total, used, err
-}
-
-// compactCopy makes the copy, complete and on the disk, not yet under the store's name.
-func (s *Store) compactCopy(ctx context.Context, old *handle, key *seal.DataKey) (*handle, error) {
-	size := int64(0)
-	if info, err := old.file.Stat(); err == nil {
-		size = info.Size()
-	}
-	fresh, err := newFile(s.real, mapSize(size), s.o)
-	if err != nil {
-		return nil, err
-	}
-	if err := keepOwner(old.file, fresh.file); err != nil {
-		return nil, errors.Join(err, fresh.discard())
-	}
-	c := &compaction{s: s, fresh: fresh, key: key}
-	err = old.view(func(tx *bolt.Tx) error { return c.run(ctx, tx) })
-	if c.failed == nil {
-		err = s.settle(old, err)
-	}
-	if err != nil {
-		return nil, classifySpace(errors.Join(err, fresh.discard()))
-	}
-	return fresh, nil
-}
-
-// takePlace gives the copy the name of the old file, and makes it the store's.
-func (s *Store) takePlace(old, fresh *handle) error {
-	if !hasName(old.file, s.real) {
+// takePlace gives a copy the name of the old file.
+func (s *Store) takePlace(c *copier) error {
+	if !hasName(c.old.file, s.real) {
 		return fmt.Errorf("the file has been moved or removed, or another has taken its name: %w", ErrForeign)
 	}
-	if err := os.Rename(fresh.path, s.real); err != nil {
-		return err
+	restore := s.keys.mark()
+	var err error
+	if c.key != nil {
+		err = s.keys.add(c.key) // who reads the copy needs it at once, and nobody writes
 	}
-	s.moveIn(fresh)
-	return nil
+	if err == nil {
+		err = os.Rename(c.fresh.path, s.real)
+	}
+	if err != nil {
+		restore() // before anybody writes the old file: it would lose the keys that it needs
+	}
+	return err
 }

@@ -102,38 +102,3 @@ func (s *Store) checkDocuments(ctx context.Context, r *Report, p *pace) error {
 	}
 	return err
 }
-
-// documents copies those that are good. One that is lost is no loss: whoever keeps it gets it anew.
-func (c *copying) documents(ctx context.Context) error {
-	there := false
-	err := c.old.view(func(tx *bolt.Tx) error {
-		there = tx.Bucket(format.BucketDocuments) != nil
-		return nil
-	})
-	if isDamaged(err) || err == nil && !there || c.unsafe[string(format.BucketDocuments)] {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	_, err = c.salvage(ctx, []string{string(format.BucketDocuments)}, func(entries []pair) error {
-		return c.write(func(tx *bolt.Tx) error { return putDocuments(tx, entries) })
-	})
-	return err
-}
-
-func putDocuments(tx *bolt.Tx, entries []pair) error {
-	b, err := tx.CreateBucketIfNotExists(format.BucketDocuments)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if _, err := parseDocument(string(e.key), e.value); err != nil {
-			continue // Check has reported it, or whoever read it
-		}
-		if err := b.Put(e.key, e.value); err != nil {
-			return err
-		}
-	}
-	return nil
-}

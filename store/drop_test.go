@@ -24,6 +24,7 @@ import (
 	"github.com/larder-dev/larder/internal/hook"
 	"github.com/larder-dev/larder/internal/storetest/disk"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/seal"
 )
 
 // dropAtOnce is how many objects one transaction removes at most.
@@ -291,6 +292,45 @@ func TestRebuildAmidADrop(t *testing.T) {
 		mustEnd(t, other)
 		mustClose(t, s)
 	})
+}
+
+// TestCopiesAmidADrop: what is being removed is not copied. Of a rekeyed file, nobody reads what was dropped.
+func TestCopiesAmidADrop(t *testing.T) {
+	for name, remake := range map[string]func(s *store.Store, ctx context.Context) (store.Compacted, error){
+		"compact": (*store.Store).Compact, "rekey": (*store.Store).Rekey,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o, g := gated(store.AtOnce(store.Options{Logger: &quiet}))
+				o.Encryption = &seal.Encryption{Keys: mustKeys(t, mustKey(t, ""))} // of Secrets only: the pods are plain text
+				s := mustOpen(t, filepath.Join(t.TempDir(), "store"), o)
+				mustFillToDrop(t, s, pods())
+				unlinked := false
+				g.Fail(func() error { // after the first transaction of the Drop, which then waits for a minute
+					if unlinked {
+						return syscall.ENOSPC
+					}
+					unlinked = true
+					return nil
+				})
+				if err := s.Drop(t.Context(), pods()); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				g.Fail(nil)
+				if _, err := remake(s, t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if bytes.Contains(mustRead(t, s.Path()), []byte("p-000001")) {
+					t.Error("the copy has what was dropped")
+				}
+				if wantGoneOrWhole(t, s) {
+					t.Error("it is there still")
+				}
+				mustClose(t, s)
+			})
+		})
+	}
 }
 
 // childDrop fills a collection and drops it, for ever, and says so.

@@ -8,8 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"time"
-
-	"github.com/larder-dev/larder/store/seal"
 )
 
 // keepName verifies that the store's file still has the store's name, by device and inode, before it is written. The
@@ -83,45 +81,16 @@ func (s *Store) writeAnew(ctx context.Context) error {
 	}
 	s.setExchanging(true)
 	defer s.setExchanging(false)
-	old, err := s.acquire()
-	if err != nil {
-		return err
-	}
-	err = s.replaceRemoved(ctx, old)
-	old.release()
-	if err != nil {
-		return err
-	}
-	s.logger().Error(nil,
-		"The store's file was removed while it was open: what it held has been written anew under its name", "to", s.real)
-	s.retire(old, nil)
-	return nil
-}
-
-// replaceRemoved makes the copy and puts it in the place of old, while it holds the mark.
-func (s *Store) replaceRemoved(ctx context.Context, old *handle) error {
-	mark, err := takeMark(ctx, s.real, time.Now().Add(s.o.lockTimeout()))
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if released := mark.release(); released != nil {
-			s.logger().Error(released, "The mark beside the store could not be removed; the next process will verify the store")
-		}
-	}()
-	fresh, err := s.compactCopy(ctx, old, nil)
-	if err == nil {
-		if err = takeName(fresh.path, s.real); err != nil {
-			err = errors.Join(err, fresh.discard())
-		}
-	}
+	c := newCopier(s, nil, false)
+	err := s.exchange(ctx, c, func() error { return takeName(c.fresh.path, s.real) })
 	if err == nil || ctx.Err() == nil { // who gives up says nothing of the next try
 		s.anew.tried(err)
 	}
 	if err != nil {
 		return err
 	}
-	s.moveIn(fresh)
+	s.logger().Error(nil,
+		"The store's file was removed while it was open: what it held has been written anew under its name", "to", s.real)
 	return nil
 }
 
@@ -148,30 +117,4 @@ func (a *anew) tried(err error) {
 	}
 	a.err, a.wait = err, min(max(2*a.wait, anewRetry), anewRetryMax)
 	a.next = time.Now().Add(a.wait)
-}
-
-// moveIn makes fresh, which has got the store's name, the store's file.
-func (s *Store) moveIn(fresh *handle) {
-	if err := syncDir(filepath.Dir(s.real)); err != nil {
-		s.logger().Error(err, "The directory could not be synced: a crash of the machine may undo that the file got its name")
-	}
-	fresh.path = s.real
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.takeIntoUseLocked(fresh)
-}
-
-// retire closes a file that the store uses no more, once those who read it are done. Nobody waits for that but Close.
-// If the file that replaced it is sealed with key alone, the other keys are forgotten then; they stay in memory while
-// another file is being retired.
-func (s *Store) retire(old *handle, key *seal.DataKey) {
-	s.retiring.Add(1)
-	s.goBackground("close the file that has been replaced", func(context.Context) {
-		if err := old.close(); err != nil {
-			s.logger().Error(err, "The file that has been replaced could not be closed")
-		}
-		if s.retiring.Add(-1) == 0 && key != nil {
-			s.keys.forgetOthers(key)
-		}
-	})
 }

@@ -2,13 +2,13 @@ package store
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"time"
 
-	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -129,31 +129,20 @@ func wantNone(path string) error {
 	case err != nil:
 		return err
 	}
-	return fmt.Errorf("%w; move it away or choose another name", ErrExists)
+	return errTaken
 }
 
-// newImportStore makes an empty store under a temporary name, with nothing that works in the background.
+var errTaken = fmt.Errorf("%w; move it away or choose another name", ErrExists)
+
+// newImportStore makes an empty store under a temporary name, which forgets no collection.
 func newImportStore(ctx context.Context, path string, o ImportOptions) (*Store, error) {
 	so := o.Store
 	so.ReadOnly, so.ForgetAfter, so.CommitInterval = false, -1, 0
-	keys := newStore(path, so)
-	if err := keys.fetchKeys(ctx); err != nil {
-		return nil, err
-	}
-	h, err := newFile(path, mapSize(0), so)
+	s, err := OpenContext(ctx, path+format.SuffixNew+rand.Text(), so)
 	if err != nil {
-		return nil, err
+		removeDebris(path)
 	}
-	s := newStore(h.path, so)
-	s.real = h.path
-	s.keys = keys.keys
-	if err := s.keys.unlock(ctx, h, true); err != nil {
-		return nil, errors.Join(err, h.discard())
-	}
-	if err := s.start(h, root{version: format.Version, clean: true}, false); err != nil {
-		return nil, errors.Join(err, os.Remove(h.path))
-	}
-	return s, nil
+	return s, err
 }
 
 // Seals reports whether a collection of the resource will be sealed: by Options.Encryption.
@@ -168,21 +157,12 @@ func (i *Import) Abort() error {
 		return nil
 	}
 	i.done = true
-	name := i.store.Path()
-	err := errors.Join(i.store.Close(), os.Remove(name), i.clean())
-	if err != nil {
+	err := i.store.Close()
+	removeDebris(i.path)
+	if err = errors.Join(err, i.mark.release()); err != nil {
 		return fmt.Errorf("give up making the store %s: %w", i.path, err)
 	}
 	return nil
-}
-
-// clean removes what is beside the file that is being made, and lets others have its name.
-func (i *Import) clean() error {
-	err := os.Remove(i.store.Path() + format.SuffixOpening) // of a disk that failed
-	if isMissing(err) {
-		err = nil
-	}
-	return errors.Join(err, i.mark.release())
 }
 
 // Commit gives the store its name, once everything is on the disk. If it fails nothing is left, with ErrExists if a
@@ -205,9 +185,6 @@ func (i *Import) commit(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := i.count(ctx); err != nil {
-		return err
-	}
 	if err := i.store.Close(); err != nil { // each transaction has been synced
 		return err
 	}
@@ -222,59 +199,27 @@ func (i *Import) commit(ctx context.Context) error {
 		i.store.logger().Error(err,
 			"The directory could not be synced: a crash of the machine may take the new store's name away")
 	}
-	if err := i.clean(); err != nil {
+	if err := i.mark.release(); err != nil {
 		i.store.logger().Error(err, "The mark beside the store could not be removed; the next process will verify the store")
 	}
 	return nil
 }
 
-// count verifies that the collections have as many objects, in order, as were added.
-func (i *Import) count(ctx context.Context) error {
-	states, err := i.store.states(ctx)
-	if err != nil {
-		return err
-	}
-	var found Report
-	for _, st := range states {
-		c := &checker{reader: reader{store: i.store, name: st.Identity.ID()}, report: &found}
-		err := c.view(ctx, func(b *bolt.Bucket) error { return c.checkReferences(b, st) })
-		if err == nil {
-			err = c.countObjects(ctx)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if len(found.Problems) > 0 {
-		return fmt.Errorf("what was written is not what is there, the disk may be failing: %s: %w", found.Problems[0],
-			entry.ErrDamaged)
-	}
-	return nil
-}
-
-// nameTries bounds how often a name is tried that others take and give up meanwhile.
-const nameTries = 10
-
 // takeName gives a file the name to, unless something has that: with a link, which never replaces a file, and where
 // there are none by looking first. The mark is held, so it is no store that comes in between.
-func takeName(from, to string) error { return linkName(from, to, os.Link) }
-
-func linkName(from, to string, link func(from, to string) error) error {
-	for range nameTries {
-		err := link(from, to)
-		if err == nil {
-			_ = os.Remove(from) // else the next open for writing does
-			return nil
-		}
-		if taken := wantNone(to); taken != nil {
-			return taken
-		}
-		if !errors.Is(err, os.ErrExist) {
-			return os.Rename(from, to)
-		}
-		// What was there has gone: the name is nobody's, and not ours yet.
+func takeName(from, to string) error {
+	err := os.Link(from, to)
+	switch {
+	case err == nil:
+		_ = os.Remove(from) // else the next open for writing does
+		return nil
+	case errors.Is(err, os.ErrExist):
+		return errTaken
 	}
-	return fmt.Errorf("%w, now and then: something keeps making and removing it; choose another name", ErrExists)
+	if err := wantNone(to); err != nil {
+		return err
+	}
+	return os.Rename(from, to)
 }
 
 // rawCodec is the codec of a collection whose objects are never encoded or decoded.

@@ -77,7 +77,7 @@ func (i *Import) Add(ctx context.Context, r entry.Entry) error {
 			encoding: r.Encoding,
 		})
 		if i.bytes += importOverhead + len(r.Key) + len(r.UID) + len(r.ResourceVersion) + len(r.Encoding) +
-			len(r.Payload); i.bytes >= salvageBytes {
+			len(r.Payload); i.bytes >= copyBytes {
 			err = i.flush(ctx, nil)
 		}
 	}

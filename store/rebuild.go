@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"time"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -72,26 +70,31 @@ func (s *Store) rebuild(ctx context.Context, before int, why error) ([]*Collecti
 	}
 	s.setExchanging(true)
 	defer s.setExchanging(false)
-	old, err := s.acquire()
+	c := newCopier(s, nil, true)
+	moved := ""
+	err = s.exchange(ctx, c, func() (err error) {
+		moved, err = s.replaceDamaged(c)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	lost, behind, err := s.renew(ctx, old, why)
-	old.release()
-	if err != nil {
-		return nil, err
+	s.tallies.renew()
+	s.logger().Error(why, "The store has been written anew", "movedTo", moved, "collectionsThatLostObjects", len(c.lost))
+	for name, reason := range c.lost {
+		s.logger().Info("A collection has lost what could not be read, and must be listed", "collection", name, "reason",
+			reason.Error())
 	}
 	rebuilt := s.liveCollections()
-	for _, c := range rebuilt { // before anybody else who waits for the rebuild goes on
-		if lost[c.name] != "" {
-			err = errors.Join(err, c.recount(context.WithoutCancel(ctx)))
+	for _, live := range rebuilt { // before anybody else who waits for the rebuild goes on
+		if c.lost[live.name] != nil {
+			err = errors.Join(err, live.recount(context.WithoutCancel(ctx)))
 		}
-		if lost[c.name] != "" || behind[c.name] {
-			err = errors.Join(err, c.beginAnew(context.WithoutCancel(ctx)))
+		if c.behind[live.name] {
+			err = errors.Join(err, live.beginAnew(context.WithoutCancel(ctx)))
 		}
-		c.forgetResidents()
+		live.forgetResidents()
 	}
-	s.retire(old, nil)
 	return rebuilt, err
 }
 
@@ -129,108 +132,25 @@ func (c *Collection) recount(ctx context.Context) error {
 	})
 }
 
-// renew puts a copy in the place of the old file. It takes the mark before it makes the copy, which would be in vain
-// while another process opens the store. It returns which collections have lost something, and why.
-func (s *Store) renew(
-	ctx context.Context, old *handle, why error,
-) (lost map[string]string, behind map[string]bool, err error) {
-	mark, err := takeMark(ctx, s.real, time.Now().Add(s.o.lockTimeout()))
-	if err != nil {
-		return nil, nil, err
-	}
-	c, err := s.copyToNew(ctx, old)
-	if err == nil {
-		err = s.exchange(c, why)
-	}
-	if err != nil {
-		// What the mark was left for is still so.
-		return nil, nil, errors.Join(err, mark.release(), leaveMark(s.real))
-	}
-	if err := mark.release(); err != nil {
-		s.logger().Error(err, "The mark beside the store could not be removed; the next process will verify the store")
-	}
-	return c.lost, c.behind, nil
-}
-
-// copyToNew makes a new file, not yet under the store's name, with all that can be read of the old one.
-func (s *Store) copyToNew(ctx context.Context, old *handle) (*copying, error) {
-	size := int64(0)
-	if info, err := old.file.Stat(); err == nil {
-		size = info.Size()
-	}
-	fresh, err := newFile(s.real, mapSize(size), s.o)
-	if err != nil {
-		return nil, err
-	}
-	c := &copying{s: s, old: old, fresh: fresh, unsafe: map[string]bool{}, lost: map[string]string{},
-		copied: map[string]bool{}, behind: map[string]bool{}}
-	if err = c.run(ctx); err == nil {
-		err = c.write(s.putTimes)
-	}
-	for _, live := range s.liveCollections() {
-		if err != nil {
-			break
-		}
-		if !c.copied[live.name] && c.lost[live.name] == "" {
-			c.lost[live.name] = "it could not be found"
-		}
-		err = c.write(func(tx *bolt.Tx) error { return live.revive(tx, c.lost[live.name] != "" || c.behind[live.name]) })
-	}
-	if err != nil {
-		return nil, classifySpace(errors.Join(err, fresh.discard()))
-	}
-	return c, nil
-}
-
-// exchange gives the new file the store's name and puts it in the old one's
-// place. The caller holds the mark.
-func (s *Store) exchange(c *copying, why error) error {
-	fresh := c.fresh
-	moved, err := s.rename(c.old, fresh)
-	if err != nil {
-		return errors.Join(err, fresh.discard())
-	}
-	fresh.path = s.real
-	s.mu.Lock()
-	s.takeIntoUseLocked(fresh)
-	s.rebuilds++
-	for name := range c.lost {
-		s.losses[name]++
-	}
-	s.mu.Unlock()
-	s.tallies.renew()
-	s.logger().Error(why, "The store has been written anew", "movedTo", moved, "collectionsThatLostObjects", len(c.lost))
-	for name, reason := range c.lost {
-		s.logger().Info("A collection has lost what could not be read, and must be listed", "collection", name, "reason",
-			reason)
-	}
-	return nil
-}
-
-// rename moves the old file aside and gives its name to the new one. At every
-// moment there is one of them at the path, where the file system has hard links. It replaces no file but the old one.
-func (s *Store) rename(old, fresh *handle) (moved string, err error) {
-	if hasName(old.file, s.real) {
+// replaceDamaged moves the old file aside and gives its name to the copy. At every moment there is one of them at the
+// path, where the file system has hard links. It replaces no file but the old one.
+func (s *Store) replaceDamaged(c *copier) (moved string, err error) {
+	old, fresh := c.old.file, c.fresh.path
+	if hasName(old, s.real) {
 		moved, err = setAside(s.real, linkOrRename)
 		if err != nil {
 			return "", fmt.Errorf("move the old file aside: %w", err)
 		}
 	}
-	if moved != "" && hasName(old.file, s.real) { // it has two names now
-		err = os.Rename(fresh.path, s.real)
+	if moved != "" && hasName(old, s.real) { // it has two names now
+		err = os.Rename(fresh, s.real)
 	} else {
-		err = takeName(fresh.path, s.real)
+		err = takeName(fresh, s.real)
 	}
 	if errors.Is(err, ErrExists) {
 		err = fmt.Errorf("another file has taken its name; move that away (%w)", errors.Join(ErrForeign, err))
 	}
-	if err != nil {
-		return "", err
-	}
-	if err := syncDir(filepath.Dir(s.real)); err != nil {
-		s.logger().Error(err, "The directory could not be synced: a crash of the machine may bring the old file back")
-	}
-	return moved, nil
+	return moved, err
 }
 
 // linkOrRename gives the file a second name, or else the new name only.
@@ -239,11 +159,6 @@ func linkOrRename(from, to string) error {
 		return nil
 	}
 	return os.Rename(from, to)
-}
-
-// discard closes and removes a file that has not got the store's name.
-func (h *handle) discard() error {
-	return errors.Join(h.close(), os.Remove(h.path))
 }
 
 // liveCollections returns the collections that are open.
@@ -330,7 +245,7 @@ func (c *Collection) revive(tx *bolt.Tx, lost bool) error {
 		return err
 	}
 	c.claim(&st, c.set.Load())
-	if b, err = ensureCollection(tx, c.name, st); err != nil {
+	if err := makeBuckets(b, st); err != nil {
 		return err
 	}
 	if err := c.reviveFeed(b, &st, lost); err != nil {

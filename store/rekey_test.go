@@ -415,35 +415,3 @@ func TestRekeyKeepsWhatItDoesNotKnow(t *testing.T) {
 	wantDataKeys(t, s, 1)
 	mustClose(t, s)
 }
-
-// TestRekeyOfWhatAnOlderProgramWrote: one that knows of no sealing writes the state without the mark, and its records
-// in plain text.
-func TestRekeyOfWhatAnOlderProgramWrote(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "store")
-	key := mustKey(t, "")
-	writeSealed(t, path, 10, sealing(t, key))
-	s := mustOpen(t, path, store.Options{})
-	err := store.UpdateFile(context.Background(), s, func(tx *bolt.Tx) error {
-		b, err := disk.Collection(tx, pods().ID())
-		if err != nil {
-			return err
-		}
-		return disk.EditInfo(b, pods().ID(), func(info map[string]any) { delete(info, "sealed") })
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	mustClose(t, s)
-	e := &seal.Encryption{Keys: mustKeys(t, mustKey(t, "new"), key)} // of Secrets only
-	if _, err := store.Rekey(t.Context(), path, store.Options{Logger: &quiet, Encryption: e}); err != nil {
-		t.Fatal(err)
-	}
-	s = mustOpen(t, path, store.Options{Encryption: e})
-	c := mustCollection(t, s, pods())
-	wantPods(t, c, 10, nil)
-	wantIndexed(t, c, 10)
-	if info := mustInfo(t, c); !info.Sealed || info.PlainText {
-		t.Errorf("%+v", info)
-	}
-	mustClose(t, s)
-}

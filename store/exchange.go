@@ -1,0 +1,81 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/larder-dev/larder/store/seal"
+)
+
+// exchange has c copy the store's file, take give the copy the store's name, and makes the copy the file that the store
+// uses. At every moment one of the two is there, whole, and if it fails it is the old one, and nothing is left of the
+// copy. The caller has the writer's place.
+//
+// It holds the mark meanwhile, so that no process that opens the store takes the copy for debris, and makes no copy in
+// vain while another opens the store.
+func (s *Store) exchange(ctx context.Context, c *copier, take func() error) (err error) {
+	if c.old, err = s.acquire(); err != nil {
+		return err
+	}
+	defer c.old.release()
+	mark, err := takeMark(ctx, s.real, time.Now().Add(s.o.lockTimeout()))
+	if err != nil {
+		return err
+	}
+	if err = c.copy(ctx); err == nil {
+		if err = take(); err != nil {
+			err = errors.Join(err, c.fresh.discard())
+		} else {
+			s.moveIn(c)
+		}
+	}
+	released := mark.release()
+	switch {
+	case err != nil && (c.salvage || s.Err() != nil):
+		return errors.Join(err, released, leaveMark(s.real)) // what it was left for is still so
+	case released != nil:
+		s.logger().Error(released, "The mark beside the store could not be removed; the next process will verify the store")
+	}
+	return err
+}
+
+// moveIn makes a copy that has got the store's name the file that the store uses, and closes the old one.
+func (s *Store) moveIn(c *copier) {
+	if err := syncDir(filepath.Dir(s.real)); err != nil {
+		s.logger().Error(err, "The directory could not be synced: a crash of the machine may undo that the file got its name")
+	}
+	c.fresh.path = s.real
+	s.mu.Lock()
+	s.takeIntoUseLocked(c.fresh)
+	if c.salvage {
+		s.rebuilds++
+	}
+	for name := range c.lost {
+		s.losses[name]++
+	}
+	s.mu.Unlock()
+	s.retire(c.old, c.key)
+}
+
+// discard closes and removes a file that has not got the store's name.
+func (h *handle) discard() error {
+	return errors.Join(h.close(), os.Remove(h.path))
+}
+
+// retire closes a file that the store uses no more, once those who read it are done. Nobody waits for that but Close.
+// If the file that replaced it is sealed with key alone, the other keys are forgotten then; they stay in memory while
+// another file is being retired.
+func (s *Store) retire(old *handle, key *seal.DataKey) {
+	s.retiring.Add(1)
+	s.goBackground("close the file that has been replaced", func(context.Context) {
+		if err := old.close(); err != nil {
+			s.logger().Error(err, "The file that has been replaced could not be closed")
+		}
+		if s.retiring.Add(-1) == 0 && key != nil {
+			s.keys.forgetOthers(key)
+		}
+	})
+}
