@@ -6,6 +6,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest/disk"
 	"github.com/larder-dev/larder/store"
 )
@@ -96,6 +97,29 @@ func TestRebuildAndTheFeed(t *testing.T) {
 	}
 	if err := s.Flush(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+	wantSound(t, s)
+}
+
+// TestRebuildAndTheFeedOfAClosedCollection: of a collection that nobody has open the handlers are in the file only.
+func TestRebuildAndTheFeedOfAClosedCollection(t *testing.T) {
+	s, many, few := filled(t, store.AtOnce(store.Options{}))
+	for _, c := range []*store.Collection{many, few} {
+		mustFeed(t, c, "h").Close()
+		mustEnd(t, c)
+	}
+	tamper(t, s, flip("namespace-0/pod-0000"))
+	if err := s.Rebuild(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for id, lost := range map[entry.Identity]bool{pods(): true, otherPods(): false} {
+		f, err := mustCollection(t, s, id).Feed(t.Context(), "h")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if place, _, err := f.Place(); err != nil || place.Replaying != lost || lost && place.Why != store.ResetDamage {
+			t.Errorf("the handler of %s is at %+v, %v; lost: %t", id, place, err, lost)
+		}
 	}
 	wantSound(t, s)
 }

@@ -40,12 +40,13 @@ var powerLossMutants = []mutant{
 	{
 		name:   "powerloss/compaction-no-sync",
 		breaks: "What is committed after a compaction survives a power loss.",
-		file:   "store/file_name.go",
+		file:   "store/exchange.go",
 		old: `	if err := syncDir(filepath.Dir(s.real)); err != nil {
 		s.logger().Error(err, "The directory could not be synced: a crash of the machine may undo that the file got its name")
 	}
-	fresh.path`,
-		new:  `	fresh.path`,
+	c.fresh.path`,
+		new: `	_ = filepath.Dir
+	c.fresh.path`,
 		test: "TestPowerLoss", dir: powerLossDir,
 	},
 	{

@@ -321,10 +321,10 @@ var storeDiskMutants = []mutant{
 	{
 		name:   "store/rekey-leaves-plain-text",
 		breaks: "Rekey seals what was stored before there was a key.",
-		file:   "store/rekey_copy.go",
-		old: `	if !st.Sealed && !c.s.Seals(st.Identity.GroupResource()) && !holdsSealed(from) {
+		file:   "store/copier_collection.go",
+		old: `	if c.key != nil && (c.st.Sealed || c.s.Seals(c.st.Identity.GroupResource())) {
 `,
-		new: `	if st.PlainText || !st.Sealed && !c.s.Seals(st.Identity.GroupResource()) && !holdsSealed(from) {
+		new: `	if c.key != nil && !c.st.PlainText && (c.st.Sealed || c.s.Seals(c.st.Identity.GroupResource())) {
 `,
 		test: "TestSealingOverPlainText",
 	},

@@ -168,32 +168,62 @@ var storeFileMutants = []mutant{
 		name:   "store/compact-takes-anothers-place",
 		breaks: "Compact replaces no file but the store's own.",
 		file:   "store/compact.go",
-		old: `	if !hasName(old.file, s.real) {
+		old: `	if !hasName(c.old.file, s.real) {
 `,
-		new: `	if !hasName(old.file, s.real) && s.ReadOnly() {
+		new: `	if !hasName(c.old.file, s.real) && s.ReadOnly() {
 `,
 		test: "TestCompactFails",
 	},
 	{
 		name:   "store/compact-leaves-copy",
 		breaks: "A compaction that fails leaves no copy.",
-		file:   "store/rebuild.go",
+		file:   "store/exchange.go",
 		old: `	return errors.Join(h.close(), os.Remove(h.path))
 `,
-		new: `	return h.close()
+		new: `	_ = os.Remove
+	return h.close()
 `,
 		test: "TestCompactFails",
 	},
 	{
 		name:   "store/rebuild-silent-loss",
 		breaks: "A collection that a rebuild could not copy whole must be listed.",
-		file:   "store/rebuild.go",
+		file:   "store/exchange.go",
 		old: `	for name := range c.lost {
 		s.losses[name]++
 	}
 `,
 		new:  ``,
 		test: "TestRebuildOfDamagedRecords",
+	},
+	{
+		name:   "store/copy-keeps-what-was-dropped",
+		breaks: "Compact and Rekey copy nothing of a collection that was dropped.",
+		file:   "store/copier.go",
+		old: `		case string(name) == string(format.BucketDropped): // is being removed
+`,
+		new:  ``,
+		test: "TestCopiesAmidADrop",
+	},
+	{
+		name:   "store/copy-lost-handlers-go-on",
+		breaks: "A durable handler that may have missed something in a rebuild begins anew.",
+		file:   "store/copier_collection.go",
+		old: `	if err == nil && !c.behind[c.name] {
+`,
+		new: `	if err == nil {
+`,
+		test: "TestRebuildAndTheFeedOfAClosedCollection",
+	},
+	{
+		name:   "store/copy-forwards-only",
+		breaks: "What is behind a damaged page is copied from the end.",
+		file:   "store/copier_read.go",
+		old: `			r.backwards = true
+`,
+		new: `			return false, nil
+`,
+		test: "TestRebuildAfterDamage",
 	},
 	{
 		name:   "store/quarantine-removes-the-new-one",
