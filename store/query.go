@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 
 	"github.com/larder-dev/larder/codec"
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/printable"
 )
 
 // ErrNoField: a Query asks for a field that objects of this type do not have,
@@ -49,6 +51,26 @@ type Query struct {
 // Matches reports whether q selects obj, wherever it comes from. After and Limit do not count, and the namespace is
 // that of its metadata. It fails with ErrNoField if objects of its type have no such field.
 func (q Query) Matches(obj runtime.Object) (bool, error) { return newMatcher(q, false).object(obj) }
+
+// ForEntries returns a function that reports whether q selects an entry whose payload c reads. It decodes only what the
+// bytes do not tell. Keys are taken to be client-go's, and After and Limit do not count. The function must not be called
+// concurrently.
+func (q Query) ForEntries(c codec.Codec) func(entry.Entry) (bool, error) {
+	m := newMatcher(q, true)
+	return func(e entry.Entry) (bool, error) {
+		if !strings.HasPrefix(e.Key, m.prefix) {
+			return false, nil
+		}
+		if match, known := m.payload(c, e.Encoding, e.Payload); known {
+			return match, nil
+		}
+		obj, err := codec.Decode(c, e.Encoding, e.Payload)
+		if err != nil {
+			return false, fmt.Errorf("%s: %w", printable.Key(e.Key), err)
+		}
+		return m.object(obj)
+	}
+}
 
 // matcher is a Query made ready for one read. It is not safe for concurrent use.
 type matcher struct {

@@ -58,6 +58,33 @@ func (s *Store) Records(ctx context.Context, id entry.Identity, after string, fn
 	}
 }
 
+// Record returns the record with that key, and whether there is one. It fails as Records does.
+func (s *Store) Record(ctx context.Context, id entry.Identity, key string) (e entry.Entry, found bool, err error) {
+	if id, err = id.Canonical(); err != nil {
+		return e, false, err
+	}
+	r := &reader{store: s, name: id.ID()}
+	var raw rawStored
+	err = r.view(ctx, func(b *bolt.Bucket) error {
+		objects, err := r.objects(b)
+		if err != nil {
+			return err
+		}
+		if data := objects.Get([]byte(key)); data != nil {
+			raw, found = r.copyStored(objects, []byte(key), data), true
+		}
+		return nil
+	})
+	if err != nil || !found {
+		return e, false, err
+	}
+	one := r.openStored(raw)
+	if one.err != nil {
+		return e, false, fmt.Errorf("read %s: %w", id, one.err)
+	}
+	return one.Entry, true, nil
+}
+
 // storedRecord is a record, or why there is none: then its key is all that there is of it.
 type storedRecord struct {
 	entry.Entry

@@ -94,7 +94,7 @@ func (o *serverCheck) audit(ctx context.Context, s IO, file *fromFlag) ([]source
 		return nil, errors.Join(snapshotOnly(path, "cannot be compared with the server"), src.Close())
 	}
 	announce(ctx, s, src, path)
-	if held, ok := src.(source.Auditor); ok {
+	if held, ok := src.(*source.Client); ok {
 		defer func() { _ = src.Close() }() // nothing is left to say
 		return held.Audit(ctx)
 	}
@@ -160,7 +160,7 @@ func auditFile(
 			return nil, err
 		}
 		p := planned{resource: resource{info.Identity.GroupVersionResource, info.Resource}, identity: info.Identity,
-			conn: conn, wanted: wanted{residency: store.None}}
+			conn: conn}
 		if err := p.reach(ctx); err != nil {
 			return nil, err
 		}
@@ -228,7 +228,7 @@ func (p planned) reach(ctx context.Context) error {
 	return err
 }
 
-// Audit implements source.Auditor.
+// Audit implements source.Holder.
 func (m *mirror) Audit(ctx context.Context) (all []source.Audited, err error) {
 	for _, mb := range m.now() {
 		a := auditedOf(mb.identity, mb.resource, "")

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/source"
 )
 
@@ -158,10 +158,10 @@ func (o *getOptions) names(
 		return nil
 	}
 	var all []string
-	for _, q := range o.queries(answer{choice: c}, true) {
-		q.NameOnly = true
-		_ = src.Objects(ctx, q.Query, func(u *unstructured.Unstructured) error { // what cannot be read cannot be offered
-			if name := u.GetName(); !slices.Contains(but, name) {
+	for _, q := range o.queries(answer{choice: c}) {
+		q.KeysOnly = true
+		_ = src.Entries(ctx, q.Query, func(e entry.Entry) error { // what cannot be read cannot be offered
+			if _, name := splitKey(e.Key); !slices.Contains(but, name) {
 				all = append(all, name)
 			}
 			if len(all) >= mostNames {
@@ -205,17 +205,16 @@ func namespacesOf(ctx context.Context, src source.Source, stored []source.Collec
 			continue
 		}
 		n := 0
-		_ = src.Objects(ctx, source.Query{Collection: c.ID, HeadOnly: true, NameOnly: true},
-			func(u *unstructured.Unstructured) error {
-				if ns := u.GetNamespace(); !seen[ns] {
-					seen[ns] = true
-					all = append(all, ns)
-				}
-				if n++; n >= mostNames {
-					return errEnough
-				}
-				return nil
-			})
+		_ = src.Entries(ctx, source.Query{Collection: c.ID, KeysOnly: true}, func(e entry.Entry) error {
+			if ns, _ := splitKey(e.Key); !seen[ns] {
+				seen[ns] = true
+				all = append(all, ns)
+			}
+			if n++; n >= mostNames {
+				return errEnough
+			}
+			return nil
+		})
 	}
 	return all
 }

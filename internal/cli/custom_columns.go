@@ -126,5 +126,3 @@ func (p *columnsPrinter) finish() error {
 	}
 	return p.w.Flush()
 }
-
-func (*columnsPrinter) headOnly() bool { return false }

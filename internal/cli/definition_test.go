@@ -70,7 +70,7 @@ func runWidgets(t *testing.T, server *fakeapi.Server, path string, want entry.Re
 	}()
 	pl := planner{storePath: path, config: server.Config()}
 	plan, err := pl.plan(t.Context(), nil,
-		[]wanted{{name: "widgets", representation: entry.Unstructured, residency: store.None}})
+		[]wanted{{name: "widgets", representation: entry.Unstructured}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -282,10 +282,7 @@ func (p *diffJSON) change(c snapshot.Change) error {
 	id := c.Collection.Identity
 	one := diffChange{Change: c.Kind, Group: id.Group, Version: id.Version, Resource: id.Resource, Incomplete: p.gaps(id),
 		Patch: patch}
-	var ok bool
-	if one.Namespace, one.Name, ok = strings.Cut(c.Key, "/"); !ok {
-		one.Namespace, one.Name = "", c.Key
-	}
+	one.Namespace, one.Name = splitKey(c.Key)
 	text, err := json.MarshalIndent(one, "        ", "    ")
 	if err != nil {
 		return err

@@ -6,8 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/source"
 )
 
@@ -22,13 +21,13 @@ func (o *getOptions) elsewhere(ctx context.Context, src source.Source, a answer,
 	}
 	var found []string
 	for _, c := range a.collections {
-		q := source.Query{Collection: c.ID, Selector: o.selector, Fields: o.fieldsIn(c), HeadOnly: true, NameOnly: true}
+		q := source.Query{Collection: c.ID, Selector: o.selector, Fields: o.fieldsIn(c), KeysOnly: true}
 		if name != "" {
 			q.Fields = "metadata.name=" + name
 		}
 		n := 0
-		_ = src.Objects(ctx, q, func(u *unstructured.Unstructured) error { // what cannot be read is no hint
-			if ns := u.GetNamespace(); !slices.Contains(found, ns) {
+		_ = src.Entries(ctx, q, func(e entry.Entry) error { // what cannot be read is no hint
+			if ns, _ := splitKey(e.Key); !slices.Contains(found, ns) {
 				found = append(found, ns)
 			}
 			if n++; n >= mostNames || len(found) >= mostElsewhere {
@@ -90,9 +89,9 @@ func (o *watchOptions) noteElsewhere(ctx context.Context, s IO, src source.Sourc
 
 // there reports whether an answer has an object, or one that cannot be read.
 func (o *getOptions) there(ctx context.Context, src source.Source, a answer) bool {
-	return slices.ContainsFunc(o.queries(a, true), func(q collectionQuery) bool {
-		q.NameOnly = true
-		return src.Objects(ctx, q.Query, func(*unstructured.Unstructured) error { return errEnough }) != nil
+	return slices.ContainsFunc(o.queries(a), func(q collectionQuery) bool {
+		q.KeysOnly = true
+		return src.Entries(ctx, q.Query, func(entry.Entry) error { return errEnough }) != nil
 	})
 }
 

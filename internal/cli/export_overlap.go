@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -70,10 +69,7 @@ func (o *overlaps) takesKey(key string) bool {
 	if o.unread[key] {
 		return true
 	}
-	namespace, _, ok := strings.Cut(key, "/")
-	if !ok {
-		namespace = ""
-	}
+	namespace, _ := splitKey(key)
 	return !o.exported[key] && !slices.Contains(o.whole, "") && (namespace == "" || !slices.Contains(o.whole, namespace))
 }
 

@@ -78,10 +78,7 @@ func exportScope(c snapshot.Collection, f snapshot.Filter) yamldir.Scope {
 
 // unknown implements exportTo.
 func (y *yamlExport) unknown(c snapshot.Collection, key string) {
-	namespace, name, ok := strings.Cut(key, "/")
-	if !ok {
-		namespace, name = "", key
-	}
+	namespace, name := splitKey(key)
 	y.files.Keep(yamldir.Path(namespace, c.Identity.GroupResource().String(), name))
 }
 

@@ -11,7 +11,7 @@ import (
 
 // listing is a sync whose first list has come when its status has been asked for a few times.
 type listing struct {
-	source.Source
+	source.Holder
 	calls, until int
 	trouble      string
 }

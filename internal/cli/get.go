@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -215,12 +214,13 @@ func (g *getting) broken(err error) error {
 
 // objects prints those of one answer. What is damaged and what is missing is remembered: all the others are to come.
 func (g *getting) objects(ctx context.Context, a answer) error {
-	for _, q := range g.o.queries(a, g.printer.headOnly()) {
+	for _, q := range g.o.queries(a) {
 		before := g.found
-		_, q.NameOnly = g.printer.(*namePrinter)
-		err := g.src.Objects(ctx, q.Query, func(u *unstructured.Unstructured) error {
+		_, names := g.printer.(*namePrinter)
+		q.KeysOnly = names && q.collection.Kind != "" // else the objects tell it
+		err := source.Objects(ctx, g.src, q.collection, q.Query, func(u *unstructured.Unstructured) error {
 			g.found++
-			return g.printer.object(dress(u, q.collection))
+			return g.printer.object(u)
 		})
 		var unreadable *source.UnreadableError
 		switch {
@@ -250,7 +250,7 @@ type collectionQuery struct {
 	collection source.Collection
 }
 
-func (o *getOptions) queries(a answer, headOnly bool) []collectionQuery {
+func (o *getOptions) queries(a answer) []collectionQuery {
 	names := a.names
 	if len(names) == 0 {
 		names = []string{""}
@@ -258,7 +258,7 @@ func (o *getOptions) queries(a answer, headOnly bool) []collectionQuery {
 	var all []collectionQuery
 	for _, c := range a.collections {
 		for _, name := range names {
-			q := source.Query{Collection: c.ID, Name: name, Selector: o.selector, Fields: o.fieldsIn(c), HeadOnly: headOnly}
+			q := source.Query{Collection: c.ID, Name: name, Selector: o.selector, Fields: o.fieldsIn(c)}
 			if a.resource.Namespaced && !o.all {
 				q.Namespace = o.namespace
 			}
@@ -266,18 +266,6 @@ func (o *getOptions) queries(a answer, headOnly bool) []collectionQuery {
 		}
 	}
 	return all
-}
-
-// dress returns the object with its kind, which a typed collection does not store. It does not change u, which is
-// shared.
-func dress(u *unstructured.Unstructured, c source.Collection) *unstructured.Unstructured {
-	if u.GetKind() != "" {
-		return u
-	}
-	object := maps.Clone(u.Object)
-	object["kind"] = c.Kind
-	object["apiVersion"] = schema.GroupVersion{Group: c.Group, Version: c.Version}.String()
-	return &unstructured.Unstructured{Object: object}
 }
 
 // contactEvery is within what a sync that is in contact hears the server, also if nothing changes: bookmarks come once

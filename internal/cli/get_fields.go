@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/selection"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/source"
 )
 
@@ -57,9 +57,9 @@ func (o *getOptions) absent(
 		if c.Objects == 0 || o.fieldsIn(c) == "" {
 			continue
 		}
-		q := source.Query{Collection: c.ID, Fields: with, HeadOnly: true}
+		q := source.Query{Collection: c.ID, Fields: with, KeysOnly: true}
 		var unreadable *source.UnreadableError
-		switch err := src.Objects(ctx, q, func(*unstructured.Unstructured) error { return errEnough }); {
+		switch err := src.Entries(ctx, q, func(entry.Entry) error { return errEnough }); {
 		case errors.Is(err, errEnough), errors.As(err, &unreadable): // which may have it
 			return false, nil
 		case err != nil:

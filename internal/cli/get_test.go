@@ -6,40 +6,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/larder-dev/larder/internal/source"
 )
-
-func TestDress(t *testing.T) {
-	c := stored(deployments, nil)
-	newObject := func(kind bool) *unstructured.Unstructured {
-		u := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "x"}}}
-		if kind {
-			u.Object["apiVersion"], u.Object["kind"] = "apps/v1beta1", "Deployment"
-		}
-		return u
-	}
-	for _, tc := range []struct {
-		name       string
-		kind       bool
-		apiVersion string
-	}{
-		{"as it is stored", true, "apps/v1beta1"},
-		{"from a typed collection", false, "apps/v1"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			shared := newObject(tc.kind)
-			got := dress(shared, c)
-			if got.GetAPIVersion() != tc.apiVersion || got.GetKind() != "Deployment" || got.GetName() != "x" {
-				t.Errorf("got %v", got.Object)
-			}
-			if d := cmp.Diff(newObject(tc.kind), shared); d != "" {
-				t.Error("the stored object was changed:", d)
-			}
-		})
-	}
-}
 
 func TestFreshness(t *testing.T) {
 	var out bytes.Buffer

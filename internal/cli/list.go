@@ -24,23 +24,13 @@ type eachPrinter struct {
 func (*eachPrinter) begin(choice, bool) error { return nil }
 
 func (p *eachPrinter) object(u *unstructured.Unstructured) error {
-	return p.to.PrintObj(copied(u), p.w)
+	return p.to.PrintObj(u, p.w)
 }
 
 func (*eachPrinter) finish() error { return nil }
 
-func (*eachPrinter) headOnly() bool { return false }
-
 // namePrinter prints names.
 type namePrinter struct{ eachPrinter }
-
-func (*namePrinter) headOnly() bool { return true }
-
-// copied is u for those who change it: cli-runtime's printers take managedFields out of what they are given, which is
-// shared.
-func copied(u *unstructured.Unstructured) *unstructured.Unstructured {
-	return &unstructured.Unstructured{Object: withMetadata(u.Object, func(map[string]any) {})}
-}
 
 // wholePrinter prints a List, as kubectl makes it, of all objects at once: a template may refer to any of them.
 type wholePrinter struct {
@@ -52,7 +42,7 @@ type wholePrinter struct {
 func (*wholePrinter) begin(choice, bool) error { return nil }
 
 func (p *wholePrinter) object(u *unstructured.Unstructured) error {
-	p.list.Items = append(p.list.Items, *copied(u))
+	p.list.Items = append(p.list.Items, *u)
 	return nil
 }
 
@@ -60,8 +50,6 @@ func (p *wholePrinter) finish() error {
 	p.list.Object = map[string]any{"apiVersion": "v1", "kind": "List", "metadata": map[string]any{"resourceVersion": ""}}
 	return p.to.PrintObj(&p.list, p.w)
 }
-
-func (*wholePrinter) headOnly() bool { return false }
 
 // listPrinter prints a v1 List with one item in memory at a time, byte for byte what kubectl prints.
 type listPrinter struct {
@@ -106,11 +94,10 @@ func yamlItem(v any) (string, error) {
 func (*listPrinter) begin(choice, bool) error { return nil }
 
 func (p *listPrinter) object(u *unstructured.Unstructured) error {
-	content := u.Object
 	if !p.keepManagedFields {
-		content = withMetadata(content, func(meta map[string]any) { delete(meta, "managedFields") })
+		unstructured.RemoveNestedField(u.Object, "metadata", "managedFields")
 	}
-	item, err := p.item(content)
+	item, err := p.item(u.Object)
 	if err != nil {
 		return err
 	}
@@ -131,5 +118,3 @@ func (p *listPrinter) finish() error {
 	_, err := io.WriteString(p.w, end)
 	return err
 }
-
-func (*listPrinter) headOnly() bool { return false }

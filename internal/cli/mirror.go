@@ -25,8 +25,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// mirror is the informers of a sync, over one file. It is the Source that the
-// reading commands get while the sync holds the file. Close of the embedded File closes the store.
+// mirror is the informers of a sync, over one file. It is what answers the
+// other commands while the sync holds the file. Close of the embedded File closes the store.
 //
 // members can change while it runs: run owns their goroutines, and replace tells it of those that come and go.
 type mirror struct {
@@ -51,9 +51,7 @@ type member struct {
 	cancel   context.CancelFunc // ends its run; nil before
 	ended    chan struct{}      // closed when it has ended
 	watches  watches
-	// residency: where objects are kept decoded, answers come from there.
-	residency store.Residency
-	keeps     bool // the file keeps what changes
+	keeps    bool // the file keeps what changes
 	// moved is the version that the server was last found to have instead of the identity's.
 	moved atomic.Pointer[string]
 }
@@ -72,9 +70,7 @@ type memberOptions struct {
 func newMember(ctx context.Context, st *store.Store, p planned, mo memberOptions) (*member, error) {
 	r, id, conn := p.resource, p.identity, p.conn
 	o := informer.Options{
-		Residency: p.wanted.residency,
-
-		Store: st, PersistSecrets: mo.persistSecrets, Identity: id, Resource: r.ResourceInfo,
+		Residency: store.None, Store: st, PersistSecrets: mo.persistSecrets, Identity: id, Resource: r.ResourceInfo,
 		ClusterID:    requests.KubeSystemUID(conn.raw),
 		ListMetadata: requests.ListMetadata(conn.raw, id),
 		Observer:     mo.observer,
@@ -86,7 +82,7 @@ func newMember(ctx context.Context, st *store.Store, p planned, mo memberOptions
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", id, err)
 	}
-	mb := &member{resource: r, identity: id, informer: inf, conn: conn, ended: make(chan struct{}), residency: o.Residency}
+	mb := &member{resource: r, identity: id, informer: inf, conn: conn, ended: make(chan struct{})}
 	if err := inf.SetWatchErrorHandlerWithContext(mb.heardOf); err != nil {
 		return nil, fmt.Errorf("%s: %w", id, err)
 	}
@@ -215,17 +211,17 @@ func (m *mirror) mirrored() []source.Collection {
 	return all
 }
 
-// Objects implements source.Source.
-func (m *mirror) Objects(ctx context.Context, q source.Query, fn func(*unstructured.Unstructured) error) error {
+// Entries implements source.Source.
+func (m *mirror) Entries(ctx context.Context, q source.Query, fn func(entry.Entry) error) error {
 	for _, mb := range m.now() {
-		if mb.identity.ID() == q.Collection && (mb.residency != store.None || !mb.informer.Status().Persistent) {
-			return source.Each(ctx, mb.informer.Reader(), q, fn)
+		if mb.identity.ID() == q.Collection && !mb.informer.Status().Persistent {
+			return source.Entries(ctx, mb.informer.Reader(), q, fn)
 		}
 	}
-	return m.File.Objects(ctx, q, fn)
+	return m.File.Entries(ctx, q, fn)
 }
 
-// Save implements source.Saver: what is in memory only is named as left out.
+// Save implements source.Holder: what is in memory only is named as left out.
 func (m *mirror) Save(ctx context.Context, w io.Writer, r source.SaveRequest) error {
 	infos, err := m.store.Collections(ctx)
 	if err != nil {

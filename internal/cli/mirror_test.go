@@ -10,27 +10,17 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/fakeapi"
 	"github.com/larder-dev/larder/internal/holder"
-	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
 )
 
 // mirrorUntil runs a mirror of pods over the file until it is live, hands it to look, and stops it.
 func mirrorUntil(t *testing.T, server *fakeapi.Server, path string, look func(*mirror, *store.Store)) {
-	t.Helper()
-	runMirror(t, server, path, store.None, look)
-}
-
-// runMirror is mirrorUntil with a residency.
-func runMirror(
-	t *testing.T, server *fakeapi.Server, path string, residency store.Residency, look func(*mirror, *store.Store),
-) {
 	t.Helper()
 	st, err := store.Open(path, store.Options{})
 	if err != nil {
@@ -38,7 +28,7 @@ func runMirror(
 	}
 	defer st.Close()
 	mb, err := newMember(t.Context(), st, planned{resource: pods, identity: podsOf("", "", ""),
-		conn: mustConnect(t, server.Config()), wanted: wanted{residency: residency}}, memberOptions{})
+		conn: mustConnect(t, server.Config())}, memberOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,36 +83,6 @@ func TestMirrorIsGuarded(t *testing.T) {
 	}
 }
 
-// What the configuration keeps in memory is answered from there, and as it is; everything else is decoded for each
-// answer.
-func TestMirrorAnswersFromMemory(t *testing.T) {
-	server := startServer(t)
-	createPod(t, server, "a", "x", nil)
-	for _, residency := range []store.Residency{store.None, store.All, store.Bounded(1 << 20)} {
-		t.Run(residency.String(), func(t *testing.T) {
-			runMirror(t, server, filepath.Join(t.TempDir(), "s"), residency, func(m *mirror, _ *store.Store) {
-				var seen []*unstructured.Unstructured
-				for range 3 { // the first may bring it to memory
-					err := m.Objects(t.Context(), source.Query{Collection: m.members[0].identity.ID(), Namespace: "a", Name: "x"},
-						func(u *unstructured.Unstructured) error {
-							seen = append(seen, u)
-							return nil
-						})
-					if err != nil {
-						t.Fatal(err)
-					}
-				}
-				if len(seen) != 3 || seen[2].GetName() != "x" {
-					t.Fatal(seen)
-				}
-				if same := seen[1] == seen[2]; same != (residency != store.None) {
-					t.Errorf("the same object was answered: %t", same)
-				}
-			})
-		})
-	}
-}
-
 // A sync whose store has gone away must end with an error, not stay up with nothing to do.
 func TestMirrorEndsWithItsInformers(t *testing.T) {
 	server := startServer(t)
@@ -134,7 +94,7 @@ func TestMirrorEndsWithItsInformers(t *testing.T) {
 	for _, r := range []resource{pods, deployments} {
 		mb, err := newMember(t.Context(), st, planned{resource: r, identity: entry.Identity{
 			GroupVersionResource: r.GroupVersionResource, Representation: entry.Unstructured,
-		}, conn: mustConnect(t, server.Config()), wanted: wanted{residency: store.None}}, memberOptions{})
+		}, conn: mustConnect(t, server.Config())}, memberOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -52,7 +52,7 @@ func TestMirrorWatch(t *testing.T) {
 							clear(want)
 							for _, u := range server.List(pods.GroupVersionResource) {
 								if selector == "" || u.GetLabels()["n"] == "1" {
-									want[u.GetName()] = u.GetResourceVersion()
+									want[u.GetNamespace()+"/"+u.GetName()] = u.GetResourceVersion()
 								}
 							}
 							if maps.Equal(have, want) {
@@ -60,11 +60,11 @@ func TestMirrorWatch(t *testing.T) {
 							}
 							return nil
 						}
-						seen[e.Object.GetName()] = true
+						seen[e.Entry.Key] = true
 						if e.Type == source.Deleted {
-							delete(have, e.Object.GetName())
+							delete(have, e.Entry.Key)
 						} else {
-							have[e.Object.GetName()] = e.Object.GetResourceVersion()
+							have[e.Entry.Key] = e.Entry.ResourceVersion
 						}
 						return nil
 					})

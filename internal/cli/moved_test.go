@@ -59,8 +59,7 @@ func TestVersionThatIsGone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := planned{resource: old, identity: id, conn: mustConnect(t, tc.server.Config()),
-			wanted: wanted{residency: store.None}}
+		p := planned{resource: old, identity: id, conn: mustConnect(t, tc.server.Config())}
 		mb, err := newMember(t.Context(), st, p, memberOptions{})
 		if err != nil {
 			t.Fatal(err)

@@ -17,9 +17,6 @@ type printer interface {
 	begin(c choice, withKind bool) error
 	object(u *unstructured.Unstructured) error
 	finish() error
-	// headOnly reports whether nothing is printed of an object but what source.Query.HeadOnly promises. It is asked after
-	// begin.
-	headOnly() bool
 }
 
 // printFlags are the flags that say how to print, by the names that kubectl gives them.

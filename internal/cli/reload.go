@@ -119,8 +119,8 @@ func (r *reloader) reload(ctx context.Context) {
 		err = withHint(err, "put the file back, with what is to be mirrored")
 	} else if next, err = config.Parse(r.path, data); err == nil {
 		if needed := r.applied.config.RestartNeeded(next); len(needed) > 0 {
-			err = withHint(fmt.Errorf("%s: %s %w", r.path, strings.Join(needed, ", "), errRestart), "restart it")
-		} else if err = r.apply(ctx, next); err != nil && !errors.Is(err, errRestart) && !errors.Is(err, errNotMirrored) {
+			err = withHint(fmt.Errorf("%s: %s cannot change while sync runs", r.path, strings.Join(needed, ", ")), "restart it")
+		} else if err = r.apply(ctx, next); err != nil && !errors.Is(err, errNotMirrored) {
 			r.again = time.Now().Add(applyAgain)
 			what = "The new configuration cannot be applied now; the old one goes on, and the new one is tried again"
 		}
@@ -169,7 +169,7 @@ func (sv *service) reload(o *syncOptions) func(context.Context, *config.Config) 
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(sv.mirror.sameResidencies(plan), checkSeals(set.seals, plan)); err != nil {
+		if err := checkSeals(set.seals, plan); err != nil {
 			closeIdle(plan)
 			return err
 		}

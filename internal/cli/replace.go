@@ -2,8 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 
 	"k8s.io/klog/v2"
@@ -21,22 +19,6 @@ func (m *mirror) runs(id entry.Identity, o memberOptions) bool {
 		}
 	}
 	return false
-}
-
-// errRestart: a configuration asks for what a sync that runs cannot change.
-var errRestart = errors.New("cannot change while sync runs")
-
-// sameResidencies fails if what goes on is to be kept in memory otherwise, by whatever name it is asked for: an
-// informer cannot change that.
-func (m *mirror) sameResidencies(plan []planned) error {
-	running := m.now()
-	for _, p := range plan {
-		at := slices.IndexFunc(running, func(mb *member) bool { return p.conn == nil && mb.identity == p.identity })
-		if at >= 0 && running[at].residency != p.wanted.residency {
-			return withHint(p.wanted.at(fmt.Errorf("the residency of %s %w", p.identity, errRestart)), "restart it")
-		}
-	}
-	return nil
 }
 
 // change is what replace did.

@@ -34,7 +34,7 @@ func TestReplaceLeavesTheRestAlone(t *testing.T) {
 			}
 			var all []wanted
 			for _, name := range names {
-				all = append(all, wanted{name: name, representation: entry.Unstructured, residency: store.None})
+				all = append(all, wanted{name: name, representation: entry.Unstructured})
 			}
 			plan, err := pl.plan(t.Context(), infos, all)
 			if err != nil {
@@ -100,7 +100,7 @@ func TestReplaceBeforeAndAfterTheRun(t *testing.T) {
 	replace := func(name string) {
 		t.Helper()
 		plan, err := planner{storePath: path, config: server.Config()}.plan(t.Context(), nil,
-			[]wanted{{name: name, representation: entry.Unstructured, residency: store.None}})
+			[]wanted{{name: name, representation: entry.Unstructured}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,6 +22,15 @@ func (r resource) String() string { return r.GroupResource().String() }
 // full is the name that leaves nothing open: pods.v1., deployments.v1.apps.
 func (r resource) full() string { return r.Resource + "." + r.Version + "." + r.Group }
 
+// splitKey returns the namespace, empty if there is none, and the name of an object by its key.
+func splitKey(key string) (namespace, name string) {
+	namespace, name, ok := strings.Cut(key, "/")
+	if !ok {
+		return "", key
+	}
+	return namespace, name
+}
+
 // matchResource returns those that arg names, as kubectl understands it:
 // the plural, the singular, the kind in any case or a short name, alone or with
 // ".group" or ".version.group" ("pods.v1." for the core group). Short names

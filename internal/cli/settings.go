@@ -34,7 +34,6 @@ type wanted struct {
 	namespaces     []string // none is all
 	labels, fields string
 	representation entry.Representation
-	residency      store.Residency // the zero value is All
 	// place is where the configuration asks for it; empty for an argument.
 	place string
 }
@@ -82,7 +81,7 @@ func (o *syncOptions) fromArgs(args []string) (settings, error) {
 	}
 	for _, arg := range names {
 		w := wanted{name: arg, everything: arg == "", but: splitArgs(o.exclude), labels: o.labels, fields: o.fields,
-			representation: entry.Unstructured, residency: store.None}
+			representation: entry.Unstructured}
 		if !o.allNamespaces {
 			w.namespaces = o.namespaces
 		}
@@ -114,7 +113,7 @@ func (o *syncOptions) fromConfig(c *config.Config) (settings, error) {
 	for _, r := range c.Resources {
 		s.wanted = append(s.wanted, wanted{
 			name: r.Name, namespaces: r.Namespaces, labels: r.LabelSelector, fields: r.FieldSelector,
-			representation: r.Representation, residency: r.Residency, place: fmt.Sprintf("%s:%d", c.File, r.Line),
+			representation: r.Representation, place: fmt.Sprintf("%s:%d", c.File, r.Line),
 		})
 	}
 	return s, nil

@@ -191,5 +191,3 @@ func (p *sortingPrinter) finish() error {
 	}
 	return p.to.finish()
 }
-
-func (*sortingPrinter) headOnly() bool { return false }

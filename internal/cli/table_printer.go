@@ -135,10 +135,6 @@ func (p *tablePrinter) end() error {
 
 func (p *tablePrinter) finish() error { return p.end() }
 
-func (p *tablePrinter) headOnly() bool {
-	return p.columns.HeadOnly() && p.by == nil && !p.flags.showLabels && len(p.flags.labels) == 0
-}
-
 // countingWriter puts an empty line before the first byte if it is to separate, and remembers the first error: a table
 // printer ignores it.
 type countingWriter struct {

@@ -133,7 +133,7 @@ func runWatch(ctx context.Context, s IO, o *watchOptions, args []string) error {
 		if err := o.noteFields(ctx, s, src, a.choice, false); err != nil {
 			return err
 		}
-		for _, q := range o.queries(a, false) {
+		for _, q := range o.queries(a) {
 			all = append(all, watched{q, a.choice})
 		}
 	}
@@ -230,6 +230,10 @@ func (w *watching) one(ctx context.Context, s IO, q watched, at *reached) error 
 	if w.since != nil {
 		query.Since = &w.since.seq
 	}
+	decoder, err := source.NewDecoder(q.collection)
+	if err != nil {
+		return err
+	}
 	return w.watcher.Watch(ctx, query, func(e source.Event) error {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -247,7 +251,10 @@ func (w *watching) one(ctx context.Context, s IO, q watched, at *reached) error 
 			at.written = at.printed
 			return nil
 		}
-		object := dress(e.Object, q.collection)
+		object, err := decoder.Decode(e.Entry)
+		if err != nil {
+			return err
+		}
 		if err := w.tell(q, e, object, listed); err != nil {
 			return err
 		}

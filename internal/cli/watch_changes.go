@@ -64,13 +64,12 @@ func (p *changePrinter) note(
 
 func (p *changePrinter) flush() error { return nil }
 
-// compared is an object without what changes with every write.
+// compared takes out of an object what changes with every write.
 func compared(u *unstructured.Unstructured) map[string]any {
-	return withMetadata(u.Object, func(meta map[string]any) {
-		for _, field := range []string{"managedFields", "resourceVersion", "generation"} {
-			delete(meta, field)
-		}
-	})
+	for _, field := range []string{"managedFields", "resourceVersion", "generation"} {
+		unstructured.RemoveNestedField(u.Object, "metadata", field)
+	}
+	return u.Object
 }
 
 // keyOf is the namespace, if there is one, and the name.

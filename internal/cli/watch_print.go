@@ -80,7 +80,7 @@ func (p *eventPrinter) print(of watched, t source.EventType, seq uint64, u *unst
 // document prints an event: JSON on one line, as kubectl does.
 func (p *eventPrinter) document(e event) error {
 	if !p.managed {
-		e.Object = withMetadata(e.Object, func(meta map[string]any) { delete(meta, "managedFields") })
+		unstructured.RemoveNestedField(e.Object, "metadata", "managedFields")
 	}
 	switch p.format {
 	case "json":

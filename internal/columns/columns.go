@@ -15,7 +15,6 @@ import (
 type Columns struct {
 	definitions []metav1.TableColumnDefinition
 	cells       func(o object, now time.Time) []any
-	headOnly    bool
 }
 
 // For returns the columns of a resource. custom are the additionalPrinterColumns of a custom resource, nil if none are
@@ -30,7 +29,7 @@ func For(r schema.GroupResource, custom []entry.Column, metadataOnly bool) *Colu
 	case custom != nil:
 		return customColumns(custom)
 	}
-	return &Columns{definitions: define(nameAndAge.names), cells: nameAndAge.cells, headOnly: true}
+	return &Columns{definitions: define(nameAndAge.names), cells: nameAndAge.cells}
 }
 
 // Definitions are the columns in their order. The caller must not modify them.
@@ -44,9 +43,6 @@ func (c *Columns) Row(u *unstructured.Unstructured, now time.Time) []any {
 	}
 	return cells
 }
-
-// HeadOnly reports whether the rows need no more of an object than its name and its creationTimestamp.
-func (c *Columns) HeadOnly() bool { return c.headOnly }
 
 // kind is what is known of one of Kubernetes' own resources.
 type kind struct {

@@ -118,18 +118,17 @@ func TestFor(t *testing.T) {
 	custom := []entry.Column{{Name: "Size", Type: "integer", JSONPath: ".spec.size"},
 		{Name: "More", Type: "string", JSONPath: ".x", Priority: 1}}
 	for _, tc := range []struct {
-		name     string
-		c        *Columns
-		want     string
-		headOnly bool
+		name string
+		c    *Columns
+		want string
 	}{
-		{"unknown", For(thing, nil, false), "Name Age", true},
-		{"custom", For(thing, custom, false), "Name Size +More", false},
-		{"custom without columns", For(thing, []entry.Column{}, false), "Name", false},
-		{"metadata", For(thing, custom, true), "Name Age", true},
-		{"metadata of pods", For(schema.GroupResource{Resource: "pods"}, nil, true), "Name Age", true},
-		{"one's own pods", For(schema.GroupResource{Group: "example.com", Resource: "pods"}, nil, false), "Name Age", true},
-		{"secrets", For(schema.GroupResource{Resource: "secrets"}, nil, false), "Name Type Data Age", false},
+		{"unknown", For(thing, nil, false), "Name Age"},
+		{"custom", For(thing, custom, false), "Name Size +More"},
+		{"custom without columns", For(thing, []entry.Column{}, false), "Name"},
+		{"metadata", For(thing, custom, true), "Name Age"},
+		{"metadata of pods", For(schema.GroupResource{Resource: "pods"}, nil, true), "Name Age"},
+		{"one's own pods", For(schema.GroupResource{Group: "example.com", Resource: "pods"}, nil, false), "Name Age"},
+		{"secrets", For(schema.GroupResource{Resource: "secrets"}, nil, false), "Name Type Data Age"},
 	} {
 		var names []string
 		for _, d := range tc.c.Definitions() {
@@ -142,8 +141,8 @@ func TestFor(t *testing.T) {
 				t.Errorf("%s: column %s has the format %q", tc.name, d.Name, d.Format)
 			}
 		}
-		if got := strings.Join(names, " "); got != tc.want || tc.c.HeadOnly() != tc.headOnly {
-			t.Errorf("%s: got %q, head only %t", tc.name, got, tc.c.HeadOnly())
+		if got := strings.Join(names, " "); got != tc.want {
+			t.Errorf("%s: got %q", tc.name, got)
 		}
 	}
 }

@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/store"
 )
 
 // What the file calls itself.
@@ -49,8 +47,6 @@ type Resource struct {
 	LabelSelector, FieldSelector string
 	// Representation is entry.Unstructured (full) or entry.Metadata.
 	Representation entry.Representation
-	// Residency is which objects are kept decoded in memory, to answer from. Default store.None.
-	Residency store.Residency
 	// Line is where it begins in the file.
 	Line int
 }
@@ -156,29 +152,7 @@ func (c *Config) RestartNeeded(next *Config) []string {
 			all = append(all, f.name)
 		}
 	}
-	return append(all, c.otherResidencies(next)...)
-}
-
-// otherResidencies names what both mirror and is to be kept in memory otherwise, by its place in next: an informer can
-// not change that.
-func (c *Config) otherResidencies(next *Config) []string {
-	var all []string
-	for _, r := range next.Resources {
-		for _, old := range c.Resources {
-			if old.Residency != r.Residency && old.same(r) {
-				all = append(all, fmt.Sprintf("residency of %s (line %d)", r.Name, r.Line))
-				break
-			}
-		}
-	}
 	return all
-}
-
-// same reports whether two are of the same collections, as far as their names say.
-func (r Resource) same(o Resource) bool {
-	return r.Name == o.Name && slices.Equal(r.Namespaces, o.Namespaces) && r.LabelSelector == o.LabelSelector &&
-		r.FieldSelector == o.FieldSelector &&
-		r.Representation == o.Representation
 }
 
 // beside returns a path of the file, which is relative to the file's directory.

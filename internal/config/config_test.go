@@ -11,13 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/store"
 )
 
 const head = "apiVersion: larder.dev/v1alpha1\nkind: SyncConfig\n"
-
-// residencies are compared as they are.
-var residencies = cmp.Comparer(func(a, b store.Residency) bool { return a == b })
 
 func TestParse(t *testing.T) {
 	t.Setenv("NODE_NAME", "node-7")
@@ -29,11 +25,9 @@ resources:
   namespaces: [web, shop]
   labelSelector: app in (web, db)
   fieldSelector: spec.nodeName=$(NODE_NAME)
-  residency: 64Mi
 - {name: secrets, representation: metadata}
 - name: all
   representation: full
-  residency: all
 persistSecrets: true
 encryption:
   keyFile: key
@@ -53,18 +47,18 @@ context: edge
 		Resources: []Resource{
 			{
 				Name: "pods", Namespaces: []string{"web", "shop"}, LabelSelector: "app in (web, db)",
-				FieldSelector: "spec.nodeName=node-7", Representation: entry.Unstructured, Residency: store.Bounded(64 << 20),
+				FieldSelector: "spec.nodeName=node-7", Representation: entry.Unstructured,
 				Line: 7,
 			},
-			{Name: "secrets", Representation: entry.Metadata, Residency: store.None, Line: 12},
-			{Name: "all", Representation: entry.Unstructured, Residency: store.All, Line: 13},
+			{Name: "secrets", Representation: entry.Metadata, Line: 11},
+			{Name: "all", Representation: entry.Unstructured, Line: 12},
 		},
-		PersistSecrets: true, Encryption: &Encryption{KeyFile: "/etc/larder/key", Resources: []string{"secrets"}, Line: 18},
+		PersistSecrets: true, Encryption: &Encryption{KeyFile: "/etc/larder/key", Resources: []string{"secrets"}, Line: 16},
 		Retention: Retention{ForgetAfter: 7 * 24 * time.Hour, Changes: 36 * time.Hour}, Listen: "127.0.0.1:9470",
 		Ready:      ReadyResumed,
 		Kubeconfig: "/etc/larder/kubeconfig", Context: "edge",
 	}
-	if d := cmp.Diff(want, got, residencies); d != "" {
+	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
 }
@@ -75,8 +69,8 @@ func TestDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &Config{File: "sync.yaml", Ready: ReadyDisk,
-		Resources: []Resource{{Name: "po", Representation: entry.Unstructured, Residency: store.None, Line: 3}}}
-	if d := cmp.Diff(want, got, residencies); d != "" {
+		Resources: []Resource{{Name: "po", Representation: entry.Unstructured, Line: 3}}}
+	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
 }
@@ -166,10 +160,6 @@ func TestErrors(t *testing.T) {
 			[]string{"c:4:10: maxSize: it must be a size such as 512Mi; it is a list"}},
 		{"small size", head + pods + "maxSize: 1Mi\n",
 			[]string{"c:4:10: maxSize: 1Mi is less than a store needs; 5Mi is the least"}},
-		{"bad residency", head + "resources: [{name: pods, residency: some}]\n",
-			[]string{`c:3:37: resources[0].residency: it must be none, all, or a size such as 64Mi; it is text`}},
-		{"no residency", head + "resources: [{name: pods, residency: 0}]\n",
-			[]string{"resources[0].residency: it must be none, all, or a size such as 64Mi"}},
 		{"negative size", head + pods + "maxSize: -1\n", []string{"maxSize: -1 is less than"}},
 		{"bad age", head + pods + "retention: {forgetAfter: soon}\n",
 			[]string{
@@ -286,21 +276,6 @@ func TestRestartNeeded(t *testing.T) {
 		if got := strings.Join(parse("").RestartNeeded(parse(rest)), " "); got != want {
 			t.Errorf("%q: got %q, want %q", rest, got, want)
 		}
-	}
-	with := func(resources string) *Config {
-		c, err := Parse("c", []byte(head+"resources: "+resources))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c
-	}
-	if got := parse("").RestartNeeded(with("[{name: pods, residency: all}, {name: nodes}]")); len(got) != 1 ||
-		got[0] != "residency of pods (line 3)" {
-		t.Error(got)
-	}
-	if got := parse("").RestartNeeded(
-		with("[{name: pods, namespaces: [a], residency: all}, {name: nodes, residency: 1Mi}]")); got != nil {
-		t.Errorf("what is new can have any: %v", got)
 	}
 	same := "encryption: {keyEnv: K}\n"
 	if got := parse(same).RestartNeeded(parse(same)); got != nil {

@@ -12,7 +12,6 @@
 //	  labelSelector: app in (web, db)
 //	  fieldSelector: spec.nodeName=$(NODE_NAME)
 //	  representation: full              # or metadata; default full
-//	  residency: none                   # all, or a size such as 64Mi: what of it is kept decoded in memory, to answer from; default none
 //	persistSecrets: false               # true stores secrets in the file, not encrypted
 //	encryption:
 //	  keyFile: key                      # relative to the file's directory; or keyEnv, the name of an environment variable

@@ -8,13 +8,11 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/store"
 )
 
 // config reads the whole.
@@ -55,7 +53,7 @@ func (r *reader) config(root value, c *Config) {
 
 // resource reads an element of resources.
 func (r *reader) resource(v value) Resource {
-	res := Resource{Representation: entry.Unstructured, Residency: store.None, Line: v.Line}
+	res := Resource{Representation: entry.Unstructured, Line: v.Line}
 	seen := r.mapping(v,
 		field{"name", func(v value) {
 			name, ok := r.text(v)
@@ -78,28 +76,11 @@ func (r *reader) resource(v value) Resource {
 				res.Representation = entry.Metadata
 			}
 		}},
-		field{"residency", func(v value) { res.Residency = r.residency(v) }},
 	)
 	if v.Kind == yaml.MappingNode && !seen["name"] {
 		r.fail(v, "name is required: the resource, as in name: pods")
 	}
 	return res
-}
-
-// residency reads which objects are kept in memory.
-func (r *reader) residency(v value) store.Residency {
-	switch v.Value {
-	case "none":
-		return store.None
-	case "all":
-		return store.All
-	}
-	q, err := resource.ParseQuantity(v.Value)
-	if tag := v.ShortTag(); v.Kind != yaml.ScalarNode || err != nil || tag != "!!str" && tag != "!!int" || q.Sign() <= 0 {
-		r.fail(v, "it must be none, all, or a size such as 64Mi; it is %s", describe(v.Node))
-		return store.None
-	}
-	return store.Bounded(q.Value())
 }
 
 func (r *reader) namespace(v value, all []string) []string {

@@ -1,7 +1,7 @@
 package source
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,11 +9,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
-
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -27,7 +26,7 @@ var ErrNoAnswer = errors.New("no answer")
 // stopped is connected to all the same: the kernel does that.
 const pingFor = 3 * time.Second
 
-// Client is a running sync as a Source.
+// Client is the sync that holds a store, as a Source, and what it does with its store when it is asked.
 type Client struct {
 	http *http.Client
 	// pulseEvery is how often a watch looks whether the sync has said something.
@@ -47,8 +46,8 @@ func dialWithin(ctx context.Context, socket string, atMost time.Duration) (*Clie
 	}}}
 	limited, cancel := context.WithTimeout(ctx, atMost)
 	defer cancel()
-	var s Sync
-	if err := c.getJSON(limited, pathPing, &s); err != nil {
+	s, err := askFor[Sync](limited, c, http.MethodGet, pathPing)
+	if err != nil {
 		_ = c.Close()
 		if limited.Err() != nil && ctx.Err() == nil {
 			err = fmt.Errorf("%w in %s", ErrNoAnswer, atMost)
@@ -60,23 +59,27 @@ func dialWithin(ctx context.Context, socket string, atMost time.Duration) (*Clie
 
 // Status implements Source.
 func (c *Client) Status(ctx context.Context) (Status, error) {
-	var s Status
-	err := c.getJSON(ctx, pathStatus, &s)
-	return s, err
+	return askFor[Status](ctx, c, http.MethodGet, pathStatus)
 }
 
 // Check implements Source.
 func (c *Client) Check(ctx context.Context) (store.Report, error) {
-	var r store.Report
-	err := c.getJSON(ctx, pathCheck, &r)
-	return r, err
+	return askFor[store.Report](ctx, c, http.MethodGet, pathCheck)
 }
 
-// Compact implements Source.
+// Compact has the sync write its file anew without free pages.
 func (c *Client) Compact(ctx context.Context) (store.Compacted, error) {
-	var done store.Compacted
-	err := c.doJSON(ctx, http.MethodPost, pathCompact, &done)
-	return done, err
+	return askFor[store.Compacted](ctx, c, http.MethodPost, pathCompact)
+}
+
+// Rekey has the sync seal its file anew, with its own keys; see File.Rekey.
+func (c *Client) Rekey(ctx context.Context, key string) (store.Compacted, error) {
+	return askFor[store.Compacted](ctx, c, http.MethodPost, pathRekey+"?"+url.Values{paramKey: {key}}.Encode())
+}
+
+// Audit has the sync compare its collections with the server. It takes minutes for a large cluster.
+func (c *Client) Audit(ctx context.Context) ([]Audited, error) {
+	return askFor[[]Audited](ctx, c, http.MethodPost, pathAudit)
 }
 
 // Close implements Source.
@@ -85,69 +88,66 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// Objects implements Source.
-func (c *Client) Objects(ctx context.Context, q Query, fn func(*unstructured.Unstructured) error) error {
-	body, err := c.do(ctx, http.MethodGet, pathObjects+"?"+q.values().Encode())
+// Entries implements Source.
+func (c *Client) Entries(ctx context.Context, q Query, fn func(entry.Entry) error) error {
+	in, err := c.stream(ctx, http.MethodGet, pathEntries+"?"+WatchQuery{Query: q}.values().Encode(), nil)
 	if err != nil {
 		return err
 	}
-	defer body.Close()
-	dec := json.NewDecoder(bufio.NewReaderSize(body, 1<<16))
-	var damage error
-	for got := 0; ; {
-		var l line
-		if err := dec.Decode(&l); err != nil {
-			return broken(ctx, err)
-		}
+	defer func() { _ = in.Close() }() // it was only read
+	for got := 0; ; got++ {
+		f, err := in.next()
 		switch {
-		case l.Error != "":
-			return remoteError(http.StatusInternalServerError, errorBody{Error: l.Error})
-		case l.Unreadable != nil:
-			damage = l.Unreadable
-			continue
-		case l.End != nil && *l.End == got:
-			return damage
-		case l.Object == nil:
+		case err != nil:
+			return err
+		case f.Entry != nil:
+			if err := fn(*f.Entry); err != nil {
+				return err
+			}
+		case f.End == nil || f.End.Entries != got:
 			return errBroken
+		case f.End.Unreadable != nil:
+			return f.End.Unreadable
+		default:
+			return nil
 		}
-		u := &unstructured.Unstructured{}
-		if err := utiljson.Unmarshal(l.Object, &u.Object); err != nil {
-			return err
-		}
-		if err := fn(u); err != nil {
-			return err
-		}
-		got++
 	}
 }
 
-func (c *Client) getJSON(ctx context.Context, path string, into any) error {
-	return c.doJSON(ctx, http.MethodGet, path, into)
-}
-
-func (c *Client) doJSON(ctx context.Context, method, path string, into any) error {
-	body, err := c.do(ctx, method, path)
-	if err != nil {
-		return err
-	}
-	defer body.Close()
-	if err := json.NewDecoder(body).Decode(into); err != nil {
-		return broken(ctx, err)
-	}
-	return nil
-}
-
-// do returns the body of an answer with status 200.
-func (c *Client) do(ctx context.Context, method, path string) (io.ReadCloser, error) {
-	resp, err := c.send(ctx, method, path, nil)
+// Snapshot returns a snapshot of the store as the sync streams it, not encrypted. An error that the sync met is the
+// reader's.
+func (c *Client) Snapshot(ctx context.Context, r SaveRequest) (io.ReadCloser, error) {
+	text, err := json.Marshal(r)
 	if err != nil {
 		return nil, err
 	}
-	return resp.Body, nil
+	return c.stream(ctx, http.MethodPost, pathSnapshot, bytes.NewReader(text))
 }
 
-// send returns an answer with status 200. The host is a filler: the dialer knows where to go.
-func (c *Client) send(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
+// askFor returns what an answer in JSON has.
+func askFor[T any](ctx context.Context, c *Client, method, path string) (answer T, err error) {
+	body, err := c.send(ctx, method, path, nil)
+	if err != nil {
+		return answer, err
+	}
+	defer func() { _ = body.Close() }() // it was only read
+	if err := json.NewDecoder(body).Decode(&answer); err != nil {
+		return answer, broken(ctx, err)
+	}
+	return answer, nil
+}
+
+// stream returns the frames of an answer.
+func (c *Client) stream(ctx context.Context, method, path string, body io.Reader) (*frames, error) {
+	in, err := c.send(ctx, method, path, body)
+	if err != nil {
+		return nil, err
+	}
+	return newFrames(ctx, in), nil
+}
+
+// send returns the body of an answer with status 200. The host is a filler: the dialer knows where to go.
+func (c *Client) send(ctx context.Context, method, path string, body io.Reader) (io.ReadCloser, error) {
 	req, err := http.NewRequestWithContext(ctx, method, "http://larder"+path, body)
 	if err != nil {
 		return nil, err
@@ -157,9 +157,9 @@ func (c *Client) send(ctx context.Context, method, path string, body io.Reader) 
 		return nil, err
 	}
 	if resp.StatusCode == http.StatusOK {
-		return resp, nil
+		return resp.Body, nil
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }() // it was only read
 	var e errorBody
 	_ = json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&e)
 	return nil, remoteError(resp.StatusCode, e)

@@ -2,52 +2,85 @@ package source
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
+	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
-// fakeSource is a Source on fakeReaders.
+// holding is an open store as a Server asks it.
+type holding struct{ *File }
+
+func (holding) Audit(context.Context) ([]Audited, error) { return nil, nil }
+
+// fakeSource is a Holder without a store.
 type fakeSource struct {
 	status      Status
 	report      store.Report
 	err         error
-	collections map[string]*fakeReader
+	collections map[string]*fakeCollection
 	compacted   store.Compacted
-	closed      bool
+	asked       SaveRequest
+	save        func(io.Writer) error
+	watch       func(ctx context.Context, q WatchQuery, fn func(Event) error) error
 }
 
-func (f *fakeSource) Status(context.Context) (Status, error)      { return f.status, f.err }
-func (f *fakeSource) Check(context.Context) (store.Report, error) { return f.report, f.err }
-func (f *fakeSource) Compact(context.Context) (store.Compacted, error) {
+func (f *fakeSource) Status(context.Context) (Status, error)           { return f.status, f.err }
+func (f *fakeSource) Check(context.Context) (store.Report, error)      { return f.report, f.err }
+func (f *fakeSource) Compact(context.Context) (store.Compacted, error) { return f.compacted, f.err }
+func (f *fakeSource) Rekey(context.Context, string) (store.Compacted, error) {
 	return f.compacted, f.err
 }
-func (f *fakeSource) Close() error { f.closed = true; return nil }
+func (f *fakeSource) Audit(context.Context) ([]Audited, error) { return nil, f.err }
+func (f *fakeSource) Close() error                             { return nil }
 
-func (f *fakeSource) Objects(ctx context.Context, q Query, fn func(*unstructured.Unstructured) error) error {
-	r := f.collections[q.Collection]
-	if r == nil {
-		return fmt.Errorf("collection %s: %w", q.Collection, ErrNoCollection)
-	}
-	return Each(ctx, r, q, fn)
+func (f *fakeSource) Save(_ context.Context, w io.Writer, r SaveRequest) error {
+	f.asked = r
+	return f.save(w)
 }
 
-// fakeReader is a Reader on a slice. failAt makes it fail before the object of that number.
-type fakeReader struct {
+func (f *fakeSource) Watch(ctx context.Context, q WatchQuery, fn func(Event) error) error {
+	return f.watch(ctx, q, fn)
+}
+
+func (f *fakeSource) Entries(ctx context.Context, q Query, fn func(entry.Entry) error) error {
+	c := f.collections[q.Collection]
+	if c == nil {
+		return fmt.Errorf("collection %s: %w", q.Collection, ErrNoCollection)
+	}
+	for i, u := range c.objects {
+		if c.fail != nil && i == c.failAt {
+			return c.fail
+		}
+		e, err := encode(keyOf(u), u)
+		if err := errors.Join(err, ctx.Err()); err != nil {
+			return err
+		}
+		if err := fn(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fakeCollection are the objects of a fakeSource; fail comes before the object of number failAt.
+type fakeCollection struct {
 	objects []*unstructured.Unstructured
 	failAt  int
 	fail    error
-	visited int
-	// asked are the queries that Each got.
-	asked []store.Query
-	// damaged are keys that cannot be read.
-	damaged []string
+}
+
+func newFake(objects ...*unstructured.Unstructured) *fakeCollection {
+	slices.SortFunc(objects, func(a, b *unstructured.Unstructured) int { return strings.Compare(keyOf(a), keyOf(b)) })
+	return &fakeCollection{objects: objects}
 }
 
 func keyOf(u *unstructured.Unstructured) string {
@@ -55,63 +88,6 @@ func keyOf(u *unstructured.Unstructured) string {
 		return u.GetName()
 	}
 	return u.GetNamespace() + "/" + u.GetName()
-}
-
-func newFakeReader(objects ...*unstructured.Unstructured) *fakeReader {
-	slices.SortFunc(objects, func(a, b *unstructured.Unstructured) int { return strings.Compare(keyOf(a), keyOf(b)) })
-	return &fakeReader{objects: objects}
-}
-
-func (f *fakeReader) Get(_ context.Context, key string) (runtime.Object, error) {
-	if slices.Contains(f.damaged, key) {
-		return nil, fmt.Errorf("record %q: %w", key, entry.ErrDamaged)
-	}
-	for _, u := range f.objects {
-		if keyOf(u) == key {
-			return u, nil
-		}
-	}
-	return nil, nil
-}
-
-func (f *fakeReader) Keys(context.Context) ([]string, error) {
-	var keys []string
-	for _, u := range f.objects {
-		keys = append(keys, keyOf(u))
-	}
-	return keys, nil
-}
-
-func (f *fakeReader) Iterate(ctx context.Context, after string, fn func(string, runtime.Object) error) error {
-	for i, u := range f.objects {
-		if keyOf(u) <= after {
-			continue
-		}
-		if slices.Contains(f.damaged, keyOf(u)) {
-			return fmt.Errorf("a page: %w", entry.ErrDamaged)
-		}
-		if f.fail != nil && i == f.failAt {
-			return f.fail
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		f.visited++
-		if err := fn(keyOf(u), u); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (f *fakeReader) Each(ctx context.Context, q store.Query, fn func(string, runtime.Object) error) error {
-	f.asked = append(f.asked, q)
-	return f.Iterate(ctx, q.After, func(key string, obj runtime.Object) error {
-		if selected, err := q.Matches(obj); !selected {
-			return err
-		}
-		return fn(key, obj)
-	})
 }
 
 func pod(namespace, name string, labels map[string]string) *unstructured.Unstructured {
@@ -128,11 +104,29 @@ func pod(namespace, name string, labels map[string]string) *unstructured.Unstruc
 	return u
 }
 
+// podsIn returns a store of pods, open for writing, and the id of their collection.
+func podsIn(t *testing.T, path string, pods ...*unstructured.Unstructured) (*store.Store, string) {
+	t.Helper()
+	st, err := store.Open(path, store.Options{})
+	must(t, err)
+	id := entry.Identity{GroupVersionResource: podsGVR, Representation: entry.Unstructured}
+	c, err := st.Collection(t.Context(), id, store.CollectionOptions{Codec: codec.Unstructured(),
+		Resource: entry.ResourceInfo{Kind: "Pod", Namespaced: true}})
+	must(t, err)
+	batch := store.Batch{ResourceVersion: "5"}
+	for _, u := range pods {
+		batch.Ops = append(batch.Ops, store.Op{Object: u})
+	}
+	_, err = c.Apply(t.Context(), batch)
+	must(t, err)
+	return st, id.ID()
+}
+
 // collect returns the keys that a query gives.
 func collect(ctx context.Context, s Source, q Query) ([]string, error) {
 	keys := []string{}
-	err := s.Objects(ctx, q, func(u *unstructured.Unstructured) error {
-		keys = append(keys, keyOf(u))
+	err := s.Entries(ctx, q, func(e entry.Entry) error {
+		keys = append(keys, e.Key)
 		return nil
 	})
 	return keys, err

@@ -4,16 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
-	"github.com/larder-dev/larder/store/seal"
 )
 
 // File is an open store as a Source.
@@ -64,54 +61,96 @@ func (f *File) Status(ctx context.Context) (Status, error) {
 	return s, nil
 }
 
-// Objects implements Source. What is pending is committed first, as far as it can be: a view sees what has been.
-func (f *File) Objects(ctx context.Context, q Query, fn func(*unstructured.Unstructured) error) error {
-	view, info, err := f.open(ctx, q.Collection)
+// Entries implements Source, with what has been committed. What is pending is committed first, as far as it can be.
+func (f *File) Entries(ctx context.Context, q Query, fn func(entry.Entry) error) error {
+	info, err := f.find(ctx, q.Collection)
 	if err != nil {
 		return err
 	}
-	if !q.NameOnly || q.Selector != "" || q.Fields != "" {
-		return undecodable(info, Each(ctx, view, q, fn))
+	r, err := newReading(NewCollection(info), q, fn)
+	if err != nil {
+		return err
 	}
-	last := ""
-	err = Each(ctx, view, q, func(u *unstructured.Unstructured) error {
-		last = cache.MetaObjectToName(u).String()
-		return fn(u)
-	})
-	if errors.Is(err, seal.ErrSealed) {
-		return eachName(ctx, view, q, last, fn)
+	switch {
+	case q.KeysOnly && !q.selective():
+		var keys []string
+		keys, err = f.keys(ctx, info.Identity)
+		if fnErr := r.keys(keys); fnErr != nil {
+			return fnErr
+		}
+	case q.Name != "":
+		var e entry.Entry
+		var found bool
+		if e, found, err = f.store.Record(ctx, info.Identity, q.prefix()); found {
+			err = r.take(e)
+		}
+	default:
+		err = f.records(ctx, info.Identity, r)
 	}
-	return undecodable(info, err)
+	if err := r.unreadable.take(err); err != nil {
+		return NewCollection(info).undecodable(err)
+	}
+	return r.unreadable.errOrNil()
 }
 
-// open returns a view of the collection with that id, after what is pending has been committed, as far as it can be.
-func (f *File) open(ctx context.Context, id string) (*store.View, store.Info, error) {
+// find returns the collection with that id, after what is pending has been committed, as far as it can be.
+func (f *File) find(ctx context.Context, id string) (store.Info, error) {
 	if err := f.store.Flush(ctx); err != nil {
 		klog.FromContext(ctx).V(2).Info("Serving what was committed last", "err", err)
 	}
 	infos, err := f.store.Collections(ctx)
 	if err != nil {
-		return nil, store.Info{}, err
+		return store.Info{}, err
 	}
 	for _, info := range infos {
-		if info.Identity.ID() != id {
-			continue
+		if info.Identity.ID() == id {
+			return info, nil
 		}
-		codec, err := viewCodec(info)
-		if err != nil {
-			return nil, info, err
-		}
-		view, err := f.store.ViewWith(ctx, info.Identity, codec)
-		return view, info, err
 	}
-	return nil, store.Info{}, fmt.Errorf("collection %s: %w", id, ErrNoCollection)
+	return store.Info{}, fmt.Errorf("collection %s: %w", id, ErrNoCollection)
+}
+
+// keys returns all keys of a collection; with an error that wraps entry.ErrDamaged, those that can be read.
+func (f *File) keys(ctx context.Context, id entry.Identity) ([]string, error) {
+	view, err := f.store.View(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return view.Keys(ctx)
+}
+
+// errPast ends a reading behind the last key that is asked for.
+var errPast = errors.New("past what is asked for")
+
+// records reads the records of a namespace, or all, and gets past those that are damaged.
+func (f *File) records(ctx context.Context, id entry.Identity, r *reading) error {
+	for after := r.query.prefix(); ; {
+		err := f.store.Records(ctx, id, after, func(e entry.Entry) error {
+			if !r.query.reaches(e.Key) {
+				return errPast
+			}
+			return r.take(e)
+		})
+		var one *store.RecordError
+		if !errors.As(err, &one) || !errors.Is(err, entry.ErrDamaged) {
+			if errors.Is(err, errPast) {
+				return nil
+			}
+			return err
+		}
+		if after = one.Key; !r.query.reaches(after) {
+			// If a flipped bit has taken the key out of the range, it is out of order.
+			_, err := f.keys(ctx, id)
+			return err
+		}
+		if err := r.unreadable.take(err); err != nil {
+			return err
+		}
+	}
 }
 
 // Check implements Source.
 func (f *File) Check(ctx context.Context) (store.Report, error) { return asProblem(f.store.Check(ctx)) }
-
-// Compact implements Source.
-func (f *File) Compact(ctx context.Context) (store.Compacted, error) { return f.store.Compact(ctx) }
 
 // asProblem makes damage that ended a check a problem of the report: the
 // question was whether there is any.
@@ -123,122 +162,34 @@ func asProblem(report store.Report, err error) (store.Report, error) {
 	return report, err
 }
 
+// Compact writes the file anew without its free pages. It fails if the store is open for reading only.
+func (f *File) Compact(ctx context.Context) (store.Compacted, error) { return f.store.Compact(ctx) }
+
+// Rekey writes the file anew, with all that is to be sealed under the current key. It does nothing, and fails, if that
+// is not the key whose id is given; an empty id is any.
+func (f *File) Rekey(ctx context.Context, key string) (store.Compacted, error) {
+	current, err := f.store.CurrentKey(ctx)
+	if err != nil {
+		return store.Compacted{}, fmt.Errorf("the current key of what holds the store: %w", err)
+	}
+	switch {
+	case current == "":
+		return store.Compacted{}, errors.New("what holds the store has no keys to seal it with; start it with them")
+	case key != "" && key != current:
+		return store.Compacted{}, fmt.Errorf("nothing was sealed anew: what holds the store has the current key %s, not %s; "+
+			"put that key on top of its file of keys, or start it with them", current, key)
+	}
+	return f.store.Rekey(ctx)
+}
+
+// Save writes a snapshot of what is stored at one moment, while the store goes on. What is in memory only is not in it.
+func (f *File) Save(ctx context.Context, w io.Writer, r SaveRequest) error {
+	_, err := snapshot.SaveStoreTo(ctx, f.store, w, r.Options())
+	return err
+}
+
 // Scrub is that of the store.
 func (f *File) Scrub(ctx context.Context) error { return f.store.Scrub(ctx) }
 
 // Close implements Source.
 func (f *File) Close() error { return f.store.Close() }
-
-// Reader is the part of store.Reader that Each needs.
-type Reader interface {
-	Get(ctx context.Context, key string) (runtime.Object, error)
-	// Keys returns every key in order, also with an error that wraps entry.ErrDamaged.
-	Keys(ctx context.Context) ([]string, error)
-	Iterate(ctx context.Context, after string, fn func(key string, obj runtime.Object) error) error
-	Each(ctx context.Context, q store.Query, fn func(key string, obj runtime.Object) error) error
-}
-
-// Each calls fn for each object of r that q selects, in key order. r holds unstructured objects, under client-go's
-// keys. If some are damaged, the others are passed to fn all the same, and the error is an *UnreadableError.
-func Each(ctx context.Context, r Reader, q Query, fn func(*unstructured.Unstructured) error) error {
-	selected, err := q.parse()
-	if err != nil {
-		return err
-	}
-	emit := func(key string, obj runtime.Object) error {
-		u, err := asUnstructured(key, obj)
-		if err != nil {
-			return err
-		}
-		if q.HeadOnly {
-			u = head(u)
-		}
-		return fn(u)
-	}
-	if q.Name != "" {
-		key := namespacePrefix(q.Namespace) + q.Name
-		obj, err := get(ctx, r, key, selected)
-		if err != nil || obj == nil {
-			return damaged(err)
-		}
-		return emit(key, obj)
-	}
-	last := ""
-	read := func(key string, obj runtime.Object) error {
-		last = key
-		return emit(key, obj)
-	}
-	if q.Namespace == "" && q.Selector == "" && q.Fields == "" {
-		err = r.Iterate(ctx, "", read) // which decodes on all cores
-	} else {
-		err = r.Each(ctx, selected, read)
-	}
-	if errors.Is(err, entry.ErrDamaged) {
-		return eachKey(ctx, r, last, selected, emit)
-	}
-	return err
-}
-
-// eachName calls fn with the names of what q selects and whose key follows after. They can be read without a key. What
-// is damaged of the others, which can, is in the error.
-func eachName(ctx context.Context, r Reader, q Query, after string, fn func(*unstructured.Unstructured) error) error {
-	keys, err := r.Keys(ctx)
-	unreadable := &UnreadableError{}
-	if err := unreadable.take(err); err != nil {
-		return err
-	}
-	wanted := selection{query: q}
-	for _, key := range keys {
-		if !wanted.reaches(key) {
-			continue
-		}
-		if key > after {
-			err = fn(nameOnly(key))
-		} else {
-			_, err = r.Get(ctx, key)
-			err = unreadable.take(err)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return unreadable.errOrNil()
-}
-
-// asUnstructured returns an unstructured object as it is, and metadata in that form; nil for none.
-func asUnstructured(key string, obj runtime.Object) (*unstructured.Unstructured, error) {
-	if obj == nil {
-		return nil, nil
-	}
-	if u, ok := obj.(*unstructured.Unstructured); ok {
-		return u, nil
-	}
-	if _, ok := obj.(*metav1.PartialObjectMetadata); !ok {
-		return nil, fmt.Errorf("object %q is a %T, neither unstructured nor metadata", key, obj)
-	}
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
-	if err != nil {
-		return nil, fmt.Errorf("object %q: %w", key, err)
-	}
-	return &unstructured.Unstructured{Object: content}, nil
-}
-
-// get returns the object with that key, or nil if there is none or q does not select it.
-func get(ctx context.Context, r Reader, key string, q store.Query) (runtime.Object, error) {
-	obj, err := r.Get(ctx, key)
-	if err != nil || obj == nil {
-		return nil, err
-	}
-	if selected, err := q.Matches(obj); err != nil || !selected {
-		return nil, err
-	}
-	return obj, nil
-}
-
-// namespacePrefix is what the keys of a namespace's objects begin with.
-func namespacePrefix(namespace string) string {
-	if namespace == "" {
-		return ""
-	}
-	return namespace + "/"
-}

@@ -1,9 +1,9 @@
 package source
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -11,15 +11,27 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
 )
 
-func TestEachSelects(t *testing.T) {
+// everySource returns a store of pods as each of the Sources there are.
+func everySource(t *testing.T, pods ...*unstructured.Unstructured) (all []Source, id string) {
+	t.Helper()
+	st, id := podsIn(t, filepath.Join(t.TempDir(), "s.db"), pods...)
+	file := NewFile(st)
+	t.Cleanup(func() { _ = file.Close() })
+	client, _ := serve(t, holding{file})
+	saved := filepath.Join(t.TempDir(), "s.larder")
+	_, err := snapshot.SaveStore(t.Context(), st, saved, snapshot.SaveOptions{})
+	must(t, err)
+	return []Source{file, client, openSource(t, saved, Options{})}, id
+}
+
+func TestEverySourceSelects(t *testing.T) {
 	web := map[string]string{"app": "web"}
-	newReader := func() *fakeReader {
-		return newFakeReader(pod("a", "x", web), pod("ab", "x", nil), pod("b", "x", nil), pod("b", "y", web),
-			pod("c", "x", web))
-	}
+	all, id := everySource(t, identified(pod("a", "x", web)), identified(pod("ab", "x", nil)),
+		identified(pod("b", "x", nil)), identified(pod("b", "y", web)), identified(pod("c", "x", web)))
 	for _, tc := range []struct {
 		name string
 		q    Query
@@ -40,79 +52,68 @@ func TestEachSelects(t *testing.T) {
 		{"namespace, labels and fields", Query{Namespace: "b", Selector: "app=web", Fields: "spec.ratio=0.5"},
 			[]string{"b/y"}},
 		{"name and fields", Query{Namespace: "b", Name: "x", Fields: "metadata.name=y"}, []string{}},
-		{"head only keeps the labels for selecting", Query{Selector: "app=web", HeadOnly: true},
-			[]string{"a/x", "b/y", "c/x"}},
+		{"keys", Query{KeysOnly: true, Namespace: "b"}, []string{"b/x", "b/y"}},
+		{"keys of what a selector selects", Query{KeysOnly: true, Selector: "app=web"}, []string{"a/x", "b/y", "c/x"}},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			tc.q.Collection = "c"
-			s := &fakeSource{collections: map[string]*fakeReader{"c": newReader()}}
-			got, err := collect(context.Background(), s, tc.q)
-			if err != nil {
-				t.Fatal(err)
+		tc.q.Collection = id
+		for _, src := range all {
+			got := []string{}
+			err := src.Entries(t.Context(), tc.q, func(e entry.Entry) error {
+				if got = append(got, e.Key); tc.q.KeysOnly != (len(e.Payload) == 0) {
+					t.Errorf("%s, %T: %s has %d bytes", tc.name, src, e.Key, len(e.Payload))
+				}
+				return nil
+			})
+			if d := cmp.Diff(tc.want, got); d != "" || err != nil {
+				t.Errorf("%s, %T: %s, %v", tc.name, src, d, err)
 			}
-			if d := cmp.Diff(tc.want, got); d != "" {
-				t.Error(d)
-			}
-		})
-	}
-}
-
-// TestEachLeavesSelectingToTheStore: what is not selected is not to be decoded; where everything is, Iterate decodes on
-// all cores.
-func TestEachLeavesSelectingToTheStore(t *testing.T) {
-	for _, q := range []Query{{}, {Namespace: "b"}, {Selector: "app=web"}, {Fields: "spec.nodeName=n"},
-		{Namespace: "b", Selector: "a,!b", Fields: "c!=d"}} {
-		r := newFakeReader()
-		if err := Each(context.Background(), r, q, nil); err != nil {
-			t.Fatal(err)
-		}
-		if q == (Query{}) {
-			if len(r.asked) > 0 {
-				t.Errorf("asked for %+v", r.asked)
-			}
-			continue
-		}
-		if len(r.asked) != 1 {
-			t.Fatalf("%+v: asked %d times", q, len(r.asked))
-		}
-		got := Query{Namespace: r.asked[0].Namespace}
-		if r.asked[0].Labels != nil {
-			got.Selector = r.asked[0].Labels.String()
-		}
-		if r.asked[0].Fields != nil {
-			got.Fields = r.asked[0].Fields.String()
-		}
-		if got != q {
-			t.Errorf("asked for %+v, want %+v", got, q)
 		}
 	}
-}
-
-func TestEachRefusesABadSelector(t *testing.T) {
 	for want, q := range map[string]Query{"label selector": {Selector: "a in"}, "field selector": {Fields: "a"}} {
-		err := Each(context.Background(), newFakeReader(), q, nil)
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v", err)
+		q.Collection = id
+		for _, src := range all {
+			if _, err := collect(t.Context(), src, q); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%T: %v", src, err)
+			}
 		}
 	}
 }
 
-func TestHeadOnly(t *testing.T) {
-	original := pod("a", "x", map[string]string{"app": "web"})
-	before := original.DeepCopy()
-	var got *unstructured.Unstructured
-	q := Query{Name: "x", Namespace: "a", HeadOnly: true}
-	if err := Each(context.Background(), newFakeReader(original), q,
-		func(u *unstructured.Unstructured) error { got = u; return nil }); err != nil {
-		t.Fatal(err)
+// Objects come in the order of their keys, also where many are decoded at a time, and an error of fn ends them.
+func TestObjects(t *testing.T) {
+	var pods []*unstructured.Unstructured
+	var want []string
+	for i := range 3*batchEntries + 1 {
+		u := identified(pod("a", fmt.Sprintf("p%04d", i), nil))
+		pods, want = append(pods, u), append(want, keyOf(u))
 	}
-	want := map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{
-		"namespace": "a", "name": "x", "creationTimestamp": "2026-01-02T03:04:05Z"}}
-	if d := cmp.Diff(want, got.Object); d != "" {
-		t.Error(d)
-	}
-	if d := cmp.Diff(before, original); d != "" {
-		t.Error("the stored object was changed", d)
+	all, id := everySource(t, pods...)
+	c := Collection{ID: id, Version: "v1", Resource: "pods", Kind: "Pod", Representation: string(entry.Unstructured)}
+	for _, src := range all {
+		var got []string
+		err := Objects(t.Context(), src, c, Query{}, func(u *unstructured.Unstructured) error {
+			if d := cmp.Diff(pods[len(got)], u); d != "" {
+				t.Fatalf("%T: %s", src, d)
+			}
+			got = append(got, keyOf(u))
+			return nil
+		})
+		if d := cmp.Diff(want, got); d != "" || err != nil {
+			t.Errorf("%T: %s, %v", src, d, err)
+		}
+		n, stop := 0, errors.New("no paper")
+		err = Objects(t.Context(), src, c, Query{}, func(*unstructured.Unstructured) error { n++; return stop })
+		if n != 1 || !errors.Is(err, stop) {
+			t.Errorf("%T: %d objects, %v", src, n, err)
+		}
+		err = Objects(t.Context(), src, c, Query{KeysOnly: true, Name: "p0001", Namespace: "a"},
+			func(u *unstructured.Unstructured) error {
+				if keyOf(u) != "a/p0001" || u.GetKind() != "Pod" || u.GetAPIVersion() != "v1" || len(u.Object) != 3 {
+					t.Errorf("%T: of a key alone came %v", src, u)
+				}
+				return nil
+			})
+		must(t, err)
 	}
 }
 

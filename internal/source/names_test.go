@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/larder-dev/larder/entry"
@@ -74,13 +76,20 @@ func TestTypedWithoutNames(t *testing.T) {
 	obj := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "x", UID: "u", ResourceVersion: "5"}}
 	known := writeAs(t, st, entry.Identity{GroupVersionResource: podsGVR, Representation: entry.Typed},
 		entry.ResourceInfo{}, obj)
-	if got, err := collect(ctx, src, Query{Collection: known}); err != nil || len(got) != 1 {
-		t.Errorf("got %v, %v", got, err)
+	objects := func(id string) (n int, err error) {
+		st, err := src.Status(ctx)
+		must(t, err)
+		c := st.Collections[slices.IndexFunc(st.Collections, func(c Collection) bool { return c.ID == id })]
+		err = Objects(ctx, src, c, Query{}, func(*unstructured.Unstructured) error { n++; return nil })
+		return n, err
+	}
+	if n, err := objects(known); err != nil || n != 1 {
+		t.Errorf("got %d, %v", n, err)
 	}
 	other := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
 	unknown := writeAs(t, st, entry.Identity{GroupVersionResource: other, Representation: entry.Typed},
 		entry.ResourceInfo{}, obj)
-	_, err = collect(ctx, src, Query{Collection: unknown})
+	_, err = objects(unknown)
 	if !errors.Is(err, entry.ErrIncompatible) ||
 		!strings.HasPrefix(err.Error(), "the store does not tell the kind of its widgets.example.com, ") {
 		t.Errorf("got %v", err)

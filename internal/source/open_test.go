@@ -14,7 +14,7 @@ import (
 func TestEither(t *testing.T) {
 	locked := fmt.Errorf("file: %w", store.ErrLocked)
 	refused, damaged := errors.New("refused"), errors.New("damaged")
-	file, sock := &fakeSource{}, &fakeSource{}
+	file, sock := Source(&fakeSource{}), Source(&fakeSource{})
 	for _, tc := range []struct {
 		name string
 		// The file and the socket become available after so long; negative is never.

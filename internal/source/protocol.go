@@ -1,13 +1,15 @@
 package source
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/seal"
 )
 
 // The protocol's paths.
@@ -15,7 +17,7 @@ const (
 	pathPing     = "/v1/ping"
 	pathStatus   = "/v1/status"
 	pathCheck    = "/v1/check"
-	pathObjects  = "/v1/objects"
+	pathEntries  = "/v1/entries"
 	pathCompact  = "/v1/compact"
 	pathAudit    = "/v1/audit"
 	pathWatch    = "/v1/watch"
@@ -23,13 +25,24 @@ const (
 	pathRekey    = "/v1/rekey"
 )
 
-// line is one line of an answer to pathObjects; exactly one field is set.
-type line struct {
-	Object     json.RawMessage  `json:"object,omitempty"`
-	Unreadable *UnreadableError `json:"unreadable,omitempty"`
-	Error      string           `json:"error,omitempty"`
-	// End is the number of objects sent.
-	End *int `json:"end,omitempty"`
+// frame is one message of a streamed answer. One field is set, and End or Failure in the last frame.
+type frame struct {
+	Entry *entry.Entry
+	Event *Event
+	// Data is a part of a snapshot.
+	Data []byte
+	// Beat says that the sync is there, when there is nothing else to say.
+	Beat    bool
+	End     *ending
+	Failure *errorBody
+}
+
+// ending is the end of a whole answer.
+type ending struct {
+	// Entries is the number of entries sent.
+	Entries int
+	// Unreadable is what could not be read; nil if all could.
+	Unreadable *UnreadableError
 }
 
 // errorBody is the body of an answer other than 200.
@@ -40,67 +53,94 @@ type errorBody struct {
 	Since *store.SinceError `json:"since,omitempty"`
 }
 
-// Names of Query's fields in the URL.
+// Names of the fields of Query and WatchQuery in the URL.
 const (
 	paramCollection = "collection"
 	paramNamespace  = "namespace"
 	paramName       = "name"
 	paramSelector   = "selector"
 	paramFields     = "fields"
-	paramHead       = "head"
-	paramNames      = "names"
+	paramKeys       = "keys"
+	paramList       = "list"
+	paramSince      = "since"
+	// paramKey is the id of the key to seal with.
+	paramKey = "key"
 )
 
-func (q Query) values() url.Values {
+func (q WatchQuery) values() url.Values {
 	v := url.Values{}
 	for name, value := range map[string]string{
 		paramCollection: q.Collection, paramNamespace: q.Namespace, paramName: q.Name, paramSelector: q.Selector,
-		paramFields: q.Fields,
+		paramFields: q.Fields, paramKeys: strconv.FormatBool(q.KeysOnly), paramList: strconv.FormatBool(q.List),
 	} {
-		if value != "" {
-			v.Set(name, value)
-		}
+		v.Set(name, value)
 	}
-	if q.HeadOnly {
-		v.Set(paramHead, "true")
-	}
-	if q.NameOnly {
-		v.Set(paramNames, "true")
+	if q.Since != nil {
+		v.Set(paramSince, strconv.FormatUint(*q.Since, 10))
 	}
 	return v
 }
 
-func queryOf(v url.Values) Query {
-	return Query{
+func queryOf(v url.Values) (WatchQuery, error) {
+	q := WatchQuery{List: v.Get(paramList) == "true", Query: Query{
 		Collection: v.Get(paramCollection), Namespace: v.Get(paramNamespace), Name: v.Get(paramName),
-		Selector: v.Get(paramSelector), Fields: v.Get(paramFields), HeadOnly: v.Get(paramHead) == "true",
-		NameOnly: v.Get(paramNames) == "true",
+		Selector: v.Get(paramSelector), Fields: v.Get(paramFields), KeysOnly: v.Get(paramKeys) == "true",
+	}}
+	if s := v.Get(paramSince); s != "" {
+		since, err := strconv.ParseUint(s, 10, 64)
+		if err != nil {
+			return q, err
+		}
+		q.Since = &since
 	}
+	return q, nil
 }
 
-// statusOf maps an error to the answer's code, so that the client can map it back.
-func statusOf(err error) int {
-	if errors.Is(err, ErrNoCollection) {
-		return http.StatusNotFound
-	}
-	return http.StatusInternalServerError
+// codes are the errors as they are sent. No error is two of them.
+var codes = map[string]error{
+	"noCollection": ErrNoCollection, "notLive": ErrNotLive, "slow": ErrSlow, "stopping": ErrStopping,
+	"replaced": ErrReplaced, "notKept": store.ErrNotKept, "damaged": entry.ErrDamaged, "sealed": seal.ErrSealed,
+	"noSpace": store.ErrNoSpace, "incompatible": entry.ErrIncompatible,
 }
 
-// remoteError turns an answer other than 200 back into an error.
-func remoteError(code int, body errorBody) error {
-	if body.Error == "" && code == http.StatusNotFound {
+// codeSince is that of a *store.SinceError.
+const codeSince = "since"
+
+// newErrorBody returns an error as it is sent.
+func newErrorBody(err error) *errorBody {
+	b := &errorBody{Error: err.Error()}
+	if errors.As(err, &b.Since) {
+		b.Code = codeSince
+		return b
+	}
+	for code, is := range codes {
+		if errors.Is(err, is) {
+			b.Code = code
+		}
+	}
+	return b
+}
+
+// err returns the error that was sent.
+func (b errorBody) err() error {
+	switch is := codes[b.Code]; {
+	case b.Code == codeSince && b.Since != nil:
+		return &wireError{message: b.Error, is: b.Since}
+	case is != nil:
+		return &wireError{message: b.Error, is: is}
+	}
+	return fmt.Errorf("the running sync answers: %s", b.Error)
+}
+
+// remoteError is the error of an answer other than 200.
+func remoteError(status int, body errorBody) error {
+	switch {
+	case body.Error != "":
+		return body.err()
+	case status == http.StatusNotFound:
 		return errors.New("the running sync does not know the request: it is another version of larder")
 	}
-	if body.Error == "" {
-		body.Error = "HTTP status " + http.StatusText(code)
-	}
-	if err := body.known(); err != nil {
-		return err
-	}
-	if code == http.StatusNotFound {
-		return &wireError{message: body.Error, is: ErrNoCollection}
-	}
-	return fmt.Errorf("the running sync answers: %s", body.Error)
+	return errorBody{Error: "HTTP status " + http.StatusText(status)}.err()
 }
 
 // wireError has a message that already contains the text of is.

@@ -2,12 +2,7 @@ package source
 
 import (
 	"context"
-	"fmt"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/tools/cache"
-
-	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/snapshot"
 )
@@ -34,7 +29,7 @@ func (c Collection) Saved() snapshot.Collection {
 	}
 }
 
-// answers are the objects that a Source answers with, as records of unstructured objects.
+// answers are the entries that a Source answers with.
 type answers struct{ src Source }
 
 // Collections implements snapshot.Source.
@@ -52,19 +47,10 @@ func (a *answers) Collections(ctx context.Context) ([]snapshot.Collection, error
 
 // Records implements snapshot.Source.
 func (a *answers) Records(ctx context.Context, id entry.Identity, after string, fn func(entry.Entry) error) error {
-	codec := codec.Unstructured()
-	return a.src.Objects(ctx, Query{Collection: id.ID()}, func(u *unstructured.Unstructured) error {
-		rec := entry.Entry{
-			Key: cache.MetaObjectToName(u).String(), UID: string(u.GetUID()), ResourceVersion: u.GetResourceVersion(),
-			Encoding: codec.Name(),
-		}
-		if rec.Key <= after {
+	return a.src.Entries(ctx, Query{Collection: id.ID()}, func(e entry.Entry) error {
+		if e.Key <= after {
 			return nil
 		}
-		var err error
-		if rec.Payload, err = codec.Append(nil, u); err != nil {
-			return fmt.Errorf("%q cannot be written as a record: %w", rec.Key, err)
-		}
-		return fn(rec)
+		return fn(e)
 	})
 }

@@ -18,18 +18,6 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// savingSource is a Source whose snapshots are what write writes.
-type savingSource struct {
-	fakeSource
-	asked SaveRequest
-	write func(w io.Writer) error
-}
-
-func (s *savingSource) Save(_ context.Context, w io.Writer, r SaveRequest) error {
-	s.asked = r
-	return s.write(w)
-}
-
 // A snapshot of the store that a sync holds comes through the socket as it is, and the store goes on.
 func TestSnapshotThroughTheSocket(t *testing.T) {
 	ctx := context.Background()
@@ -40,7 +28,7 @@ func TestSnapshotThroughTheSocket(t *testing.T) {
 	writeAs(t, st, entry.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"},
 		Representation: entry.Unstructured},
 		entry.ResourceInfo{Kind: "Secret", Namespaced: true}, identified(pod("a", "hidden", nil)))
-	client, _ := serve(t, NewFile(st))
+	client, _ := serve(t, holding{NewFile(st)})
 	for _, tc := range []struct {
 		req  SaveRequest
 		want int
@@ -72,7 +60,7 @@ func TestSnapshotThroughTheSocketFails(t *testing.T) {
 	w, err := snapshot.NewWriter(whole, snapshot.Header{}, snapshot.WriterOptions{})
 	must(t, err)
 	must(t, w.Close())
-	src := &savingSource{}
+	src := &fakeSource{}
 	client, _ := serve(t, src)
 	for name, write := range map[string]func(io.Writer) error{
 		"at once": func(io.Writer) error { return failure },
@@ -81,7 +69,7 @@ func TestSnapshotThroughTheSocketFails(t *testing.T) {
 			return errors.Join(err, failure)
 		},
 	} {
-		src.write = write
+		src.save = write
 		body, err := client.Snapshot(ctx, SaveRequest{Secrets: true})
 		if err == nil {
 			_, err = io.ReadAll(body)
@@ -105,12 +93,12 @@ func TestSnapshotThroughTheSocketFails(t *testing.T) {
 // Which kind of error it is comes through the socket, and its lines as they are, whether anything has been sent by then
 // or not.
 func TestKindsOfErrorsThroughTheSocket(t *testing.T) {
-	src := &savingSource{}
+	src := &fakeSource{}
 	client, _ := serve(t, src)
 	for _, kind := range []error{entry.ErrDamaged, seal.ErrSealed, store.ErrNoSpace} {
 		for _, sent := range []string{"", "something"} {
 			failure := fmt.Errorf("two objects:\n  a\n  b: %w", kind)
-			src.write = func(w io.Writer) error {
+			src.save = func(w io.Writer) error {
 				_, err := io.WriteString(w, sent)
 				return errors.Join(err, failure)
 			}
@@ -126,18 +114,6 @@ func TestKindsOfErrorsThroughTheSocket(t *testing.T) {
 	}
 }
 
-// An older sync, which knows nothing of snapshots.
-func TestSnapshotOfASourceThatCanNot(t *testing.T) {
-	client, _ := serve(t, &fakeSource{})
-	if _, err := client.Snapshot(context.Background(), SaveRequest{}); err == nil ||
-		!strings.Contains(err.Error(), "cannot take snapshots") {
-		t.Errorf("got %v", err)
-	}
-	if _, err := client.Rekey(context.Background(), ""); err == nil || !strings.Contains(err.Error(), "seal it anew") {
-		t.Errorf("got %v", err)
-	}
-}
-
 // The same objects are no difference, whether they come of a store, of what a running sync answers, or of a snapshot.
 func TestRecordsOfEverySource(t *testing.T) {
 	ctx := context.Background()
@@ -147,7 +123,7 @@ func TestRecordsOfEverySource(t *testing.T) {
 	defer st.Close()
 	write(t, st, entry.Unstructured, identified(pod("a", "x", map[string]string{"app": "web"})))
 	file := NewFile(st)
-	client, _ := serve(t, file)
+	client, _ := serve(t, holding{file})
 	saved := filepath.Join(t.TempDir(), "s.larder")
 	_, err = snapshot.SaveStore(ctx, st, saved, snapshot.SaveOptions{})
 	must(t, err)

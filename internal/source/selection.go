@@ -1,10 +1,9 @@
 package source
 
 import (
-	"strings"
+	"k8s.io/apimachinery/pkg/runtime"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -24,7 +23,7 @@ func newSelection(q Query) (*selection, error) {
 		return nil, err
 	}
 	s := &selection{query: q, parsed: parsed}
-	if q.Selector != "" || q.Fields != "" {
+	if q.selective() {
 		s.known = map[string]struct{}{}
 	}
 	return s, nil
@@ -41,7 +40,7 @@ func (s *selection) learn(key string) {
 type change struct {
 	key string
 	// object is the last state; nil of one that is gone if nobody knows it.
-	object  *unstructured.Unstructured
+	object  runtime.Object
 	deleted bool
 	// created: it was not there before.
 	created bool
@@ -51,7 +50,7 @@ type change struct {
 
 // event returns what to tell of a change, if anything.
 func (s *selection) event(c change) (e Event, ok bool, err error) {
-	if !s.reaches(c.key) {
+	if !s.query.reaches(c.key) {
 		return e, false, nil
 	}
 	_, told := s.known[c.key]
@@ -74,35 +73,9 @@ func (s *selection) event(c change) (e Event, ok bool, err error) {
 		e.Type = Deleted
 		delete(s.known, c.key)
 	}
-	e.Object = c.object
-	if e.Object == nil {
-		e.Object = nameOnly(c.key)
+	e.Entry = entry.Entry{Key: c.key}
+	if c.object != nil {
+		e.Entry, err = encode(c.key, c.object)
 	}
-	if s.query.HeadOnly {
-		e.Object = head(e.Object)
-	}
-	return e, true, nil
-}
-
-// reaches reports whether a key is of the namespace and the name that are asked for.
-func (s *selection) reaches(key string) bool {
-	prefix := namespacePrefix(s.query.Namespace)
-	if s.query.Name != "" {
-		return key == prefix+s.query.Name
-	}
-	return strings.HasPrefix(key, prefix)
-}
-
-// nameOnly is an object of which no more is known.
-func nameOnly(key string) *unstructured.Unstructured {
-	u := &unstructured.Unstructured{Object: map[string]any{}}
-	namespace, name, ok := strings.Cut(key, "/")
-	if !ok {
-		namespace, name = "", key
-	}
-	u.SetName(name)
-	if namespace != "" {
-		u.SetNamespace(namespace)
-	}
-	return u
+	return e, err == nil, err
 }

@@ -4,12 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store"
 )
 
 const (
@@ -17,13 +20,27 @@ const (
 	readHeaderTimeout = 10 * time.Second
 	// drainTimeout is how long Close lets answers that are under way finish.
 	drainTimeout = 2 * time.Second
-	// flushEvery is how many objects go out at a time.
-	flushEvery = 64
+	// beatEvery is how long a watch says nothing at most.
+	beatEvery = 10 * time.Second
 )
 
-// Server answers the reading commands for the process that holds the store.
+// Holder is a process that has a store open for writing, as a Server asks it.
+type Holder interface {
+	Source
+	Watcher
+	// Compact writes the file anew without its free pages.
+	Compact(ctx context.Context) (store.Compacted, error)
+	// Rekey writes the file anew, with all that is to be sealed under the current key; see File.Rekey.
+	Rekey(ctx context.Context, key string) (store.Compacted, error)
+	// Audit compares every collection with the server, and repairs what differs.
+	Audit(ctx context.Context) ([]Audited, error)
+	// Save writes a snapshot of what is stored at one moment.
+	Save(ctx context.Context, w io.Writer, r SaveRequest) error
+}
+
+// Server answers the commands for the process that holds the store.
 type Server struct {
-	source Source
+	holder Holder
 	sync   Sync
 	http   *http.Server
 	cancel context.CancelFunc
@@ -37,19 +54,25 @@ type Server struct {
 	handlers sync.WaitGroup
 }
 
-// NewServer returns a server of src, which must outlive it; sync describes this process. It starts nothing.
-func NewServer(src Source, sync Sync) *Server {
-	s := &Server{source: src, sync: sync, beatEvery: beatEvery}
+// NewServer returns a server of h, which must outlive it; sync describes this process. It starts nothing.
+func NewServer(h Holder, sync Sync) *Server {
+	s := &Server{holder: h, sync: sync, beatEvery: beatEvery}
 	s.ending, s.end = context.WithCancel(context.Background())
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+pathPing, func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.sync) })
-	mux.HandleFunc("GET "+pathStatus, s.status)
-	mux.HandleFunc("GET "+pathCheck, s.check)
-	mux.HandleFunc("GET "+pathObjects, s.objects)
+	answer(mux, "GET "+pathPing, func(*http.Request) (Sync, error) { return sync, nil })
+	answer(mux, "GET "+pathStatus, func(r *http.Request) (Status, error) {
+		status, err := h.Status(r.Context())
+		status.Sync = &sync
+		return status, err
+	})
+	answer(mux, "GET "+pathCheck, func(r *http.Request) (store.Report, error) { return h.Check(r.Context()) })
+	answer(mux, "POST "+pathCompact, func(r *http.Request) (store.Compacted, error) { return h.Compact(r.Context()) })
+	answer(mux, "POST "+pathAudit, func(r *http.Request) ([]Audited, error) { return h.Audit(r.Context()) })
+	answer(mux, "POST "+pathRekey, func(r *http.Request) (store.Compacted, error) {
+		return h.Rekey(r.Context(), r.URL.Query().Get(paramKey))
+	})
+	mux.HandleFunc("GET "+pathEntries, s.entries)
 	mux.HandleFunc("GET "+pathWatch, s.watch)
-	mux.HandleFunc("POST "+pathCompact, s.compact)
-	mux.HandleFunc("POST "+pathAudit, s.audit)
-	mux.HandleFunc("POST "+pathRekey, s.rekey)
 	mux.HandleFunc("POST "+pathSnapshot, s.snapshot)
 	s.http = &http.Server{Handler: s.track(mux), ReadHeaderTimeout: readHeaderTimeout}
 	return s
@@ -64,7 +87,7 @@ func (s *Server) Start(l net.Listener) {
 }
 
 // Close stops listening, ends watches, lets answers under way finish for two seconds, breaks them
-// off after that, and waits until nothing of the server runs. The source is not closed.
+// off after that, and waits until nothing of the server runs. The holder is not closed.
 func (s *Server) Close() error {
 	s.end()
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
@@ -90,73 +113,82 @@ func (s *Server) track(next http.Handler) http.Handler {
 	})
 }
 
-func (s *Server) status(w http.ResponseWriter, r *http.Request) {
-	status, err := s.source.Status(r.Context())
-	if err != nil {
-		writeError(w, err)
-		return
-	}
-	status.Sync = &s.sync
-	writeJSON(w, status)
-}
-
-func (s *Server) check(w http.ResponseWriter, r *http.Request) {
-	report, err := s.source.Check(r.Context())
-	if err != nil {
-		writeError(w, err)
-		return
-	}
-	writeJSON(w, report)
-}
-
-func (s *Server) compact(w http.ResponseWriter, r *http.Request) {
-	done, err := s.source.Compact(r.Context())
-	if err != nil {
-		writeError(w, err)
-		return
-	}
-	writeJSON(w, done)
-}
-
-// objects streams. Once the first line has been written an error can only be
-// told in the stream, so nothing is written before the first object is there.
-func (s *Server) objects(w http.ResponseWriter, r *http.Request) {
-	enc := json.NewEncoder(w)
-	sent := 0
-	err := s.source.Objects(r.Context(), queryOf(r.URL.Query()), func(u *unstructured.Unstructured) error {
-		raw, err := json.Marshal(u.Object)
+// answer has the requests of a pattern answered in JSON.
+func answer[T any](mux *http.ServeMux, pattern string, ask func(*http.Request) (T, error)) {
+	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		var body any
+		body, err := ask(r)
+		w.Header().Set("Content-Type", "application/json")
 		if err != nil {
-			return err
+			body = newErrorBody(err)
+			w.WriteHeader(http.StatusInternalServerError)
 		}
-		if err := enc.Encode(line{Object: raw}); err != nil {
-			return err
-		}
-		if sent++; sent%flushEvery == 0 {
-			return http.NewResponseController(w).Flush()
-		}
-		return nil
+		_ = json.NewEncoder(w).Encode(body) // a client that has gone notices it
 	})
-	var unreadable *UnreadableError
-	switch {
-	case err == nil:
-		_ = enc.Encode(line{End: &sent})
-	case errors.As(err, &unreadable):
-		_ = enc.Encode(line{Unreadable: unreadable})
-		_ = enc.Encode(line{End: &sent})
-	case sent == 0:
-		writeError(w, err)
-	default:
-		_ = enc.Encode(line{Error: err.Error()})
+}
+
+func (s *Server) entries(w http.ResponseWriter, r *http.Request) {
+	st := newStream(w)
+	q, err := queryOf(r.URL.Query())
+	if err != nil {
+		st.end(ending{}, err)
+		return
 	}
+	end := ending{}
+	err = s.holder.Entries(r.Context(), q.Query, func(e entry.Entry) error {
+		end.Entries++
+		return st.send(frame{Entry: &e}, false)
+	})
+	if errors.As(err, &end.Unreadable) {
+		err = nil
+	}
+	st.end(end, err)
 }
 
-func writeJSON(w http.ResponseWriter, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(v) // the client has gone; it will notice
+// watch streams until the client goes, the watch ends, or the server is closed.
+func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
+	st := newStream(w)
+	q, err := queryOf(r.URL.Query())
+	if err != nil {
+		st.end(ending{}, err)
+		return
+	}
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	defer context.AfterFunc(s.ending, func() { cancel(ErrStopping) })()
+	beats := time.NewTicker(s.beatEvery)
+	defer beats.Stop()
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-beats.C:
+				if st.send(frame{Beat: true}, true) != nil {
+					cancel(nil) // the client has gone
+				}
+			}
+		}
+	})
+	err = s.holder.Watch(ctx, q, func(e Event) error { return st.send(frame{Event: &e}, e.Type == Bookmark) })
+	cancel(nil)
+	wg.Wait()
+	if err == nil {
+		err = ErrStopping
+	}
+	st.end(ending{}, err)
 }
 
-func writeError(w http.ResponseWriter, err error) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(statusOf(err))
-	_ = json.NewEncoder(w).Encode(newErrorBody(err))
+func (s *Server) snapshot(w http.ResponseWriter, r *http.Request) {
+	st := newStream(w)
+	var req SaveRequest
+	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20)).Decode(&req)
+	if err != nil {
+		err = fmt.Errorf("the request cannot be read: %w", err)
+	} else {
+		req.Larder = s.sync.Version
+		err = s.holder.Save(r.Context(), st, req)
+	}
+	st.end(ending{}, err)
 }

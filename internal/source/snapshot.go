@@ -1,19 +1,20 @@
 package source
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"filippo.io/age"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
 )
-
-// ErrSnapshot says that a snapshot cannot do what a store can.
-var ErrSnapshot = errors.New("it is a snapshot, which does not change")
 
 // Snapshot is a snapshot's file as a Source. It does not change, and so is no Watcher.
 type Snapshot struct {
@@ -39,7 +40,7 @@ type SnapshotInfo struct {
 }
 
 // OpenSnapshot opens the snapshot at path. It fails with a DamageError if that was cut short, or if its index is
-// damaged; of blocks that are damaged Objects tells.
+// damaged; of blocks that are damaged Entries tells.
 func OpenSnapshot(ctx context.Context, path string, identities []age.Identity) (*Snapshot, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -96,9 +97,51 @@ func (s *Snapshot) Check(ctx context.Context) (store.Report, error) {
 	return store.Report{Collections: r.Collections, Objects: r.Objects, Problems: r.Problems}, err
 }
 
-// Compact implements Source: it fails with ErrSnapshot.
-func (s *Snapshot) Compact(context.Context) (store.Compacted, error) {
-	return store.Compacted{}, ErrSnapshot
+// Entries implements Source. A name or a namespace reads the blocks that it is in. Blocks that are damaged are passed
+// over.
+func (s *Snapshot) Entries(ctx context.Context, q Query, fn func(entry.Entry) error) error {
+	all := s.file.Manifest().Collections
+	at := slices.IndexFunc(all, func(c snapshot.Collection) bool { return c.Identity.ID() == q.Collection })
+	if at < 0 {
+		return fmt.Errorf("collection %s: %w", q.Collection, ErrNoCollection)
+	}
+	id := all[at].Identity
+	r, err := newReading(NewCollection(infoOf(all[at])), q, func(e entry.Entry) error {
+		e.Payload = bytes.Clone(e.Payload) // the block is read into again
+		return fn(e)
+	})
+	if err != nil {
+		return err
+	}
+	switch {
+	case q.Name != "":
+		var e entry.Entry
+		var found bool
+		if e, found, err = s.file.Get(ctx, id, q.prefix()); found {
+			err = r.take(e)
+		}
+	case q.Namespace != "":
+		err = s.file.Namespace(ctx, id, q.Namespace, r.take)
+	default:
+		err = s.file.Records(ctx, id, "", r.take)
+	}
+	var missing *snapshot.MissingError
+	if errors.As(err, &missing) {
+		err = missingIn(missing)
+	}
+	if err := r.unreadable.take(err); err != nil {
+		return err
+	}
+	return r.unreadable.errOrNil()
+}
+
+// missingIn is what a snapshot's file could not read, as an UnreadableError.
+func missingIn(m *snapshot.MissingError) *UnreadableError {
+	e := &UnreadableError{Count: m.Objects, AtLeast: !m.Exact}
+	for _, d := range m.Damage {
+		e.Problems = append(e.Problems, d.Error())
+	}
+	return e
 }
 
 // Close implements Source.

@@ -15,13 +15,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
 var me = Sync{PID: 42, Version: "v1", Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 
 // serve starts a server of src beside a store and returns a client of it.
-func serve(t *testing.T, src Source) (*Client, *Server) {
+func serve(t *testing.T, src Holder) (*Client, *Server) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s.larder")
 	l, err := Listen(path)
@@ -63,7 +64,7 @@ func TestSocketAnswersAsTheSource(t *testing.T) {
 		}}},
 		compacted:   store.Compacted{Before: 9, After: 4},
 		report:      store.Report{Collections: 1, Objects: 2, Problems: []string{"p"}},
-		collections: map[string]*fakeReader{"c": newFakeReader(pod("a", "x", nil), pod("b", "y", nil))},
+		collections: map[string]*fakeCollection{"c": newFake(pod("a", "x", nil), pod("b", "y", nil))},
 	}
 	client, _ := serve(t, src)
 
@@ -87,7 +88,8 @@ func TestSocketAnswersAsTheSource(t *testing.T) {
 		t.Errorf("compact: %+v, %v", done, err)
 	}
 	var got []*unstructured.Unstructured
-	err = client.Objects(ctx, Query{Collection: "c"},
+	c := Collection{ID: "c", Version: "v1", Resource: "pods", Representation: string(entry.Unstructured)}
+	err = Objects(ctx, client, c, Query{},
 		func(u *unstructured.Unstructured) error { got = append(got, u); return nil })
 	if err != nil {
 		t.Fatal(err)
@@ -97,38 +99,14 @@ func TestSocketAnswersAsTheSource(t *testing.T) {
 	}
 }
 
-func TestSocketPassesTheQuery(t *testing.T) {
-	src := &fakeSource{collections: map[string]*fakeReader{"c": newFakeReader(
-		pod("a", "x", map[string]string{"app": "a&b"}), pod("a", "y", nil), pod("b", "x", nil))}}
-	client, _ := serve(t, src)
-	for _, q := range []Query{
-		{}, {Namespace: "a"}, {Namespace: "a", Name: "y"}, {Namespace: "z"}, {Selector: "app notin (z)"}, {Selector: "app"},
-		{HeadOnly: true},
-		{Fields: "metadata.name!=x"}, {Namespace: "a", Selector: "app", Fields: "metadata.name=x"},
-	} {
-		q.Collection = "c"
-		var direct, remote []*unstructured.Unstructured
-		into := func(to *[]*unstructured.Unstructured) func(*unstructured.Unstructured) error {
-			return func(u *unstructured.Unstructured) error { *to = append(*to, u); return nil }
-		}
-		if err := errors.Join(src.Objects(context.Background(), q, into(&direct)),
-			client.Objects(context.Background(), q, into(&remote))); err != nil {
-			t.Fatal(err)
-		}
-		if d := cmp.Diff(direct, remote); d != "" {
-			t.Errorf("%+v: %s", q, d)
-		}
-	}
-}
-
 func TestSocketPassesErrors(t *testing.T) {
 	ctx := context.Background()
 	boom := errors.New("record x is damaged")
-	late := newFakeReader(pod("a", "x", nil), pod("b", "y", nil))
+	late := newFake(pod("a", "x", nil), pod("b", "y", nil))
 	late.fail, late.failAt = boom, 1
-	early := newFakeReader(pod("a", "x", nil))
+	early := newFake(pod("a", "x", nil))
 	early.fail, early.failAt = boom, 0
-	client, _ := serve(t, &fakeSource{err: boom, collections: map[string]*fakeReader{"late": late, "early": early}})
+	client, _ := serve(t, &fakeSource{err: boom, collections: map[string]*fakeCollection{"late": late, "early": early}})
 
 	if _, err := collect(ctx, client, Query{Collection: "none"}); !errors.Is(err, ErrNoCollection) {
 		t.Errorf("no collection: %v", err)
@@ -158,12 +136,12 @@ func TestCloseBreaksOffAStalledReader(t *testing.T) {
 		u.Object["filler"] = strings.Repeat("x", 4096)
 		many = append(many, u)
 	}
-	client, server := serve(t, &fakeSource{collections: map[string]*fakeReader{"c": newFakeReader(many...)}})
+	client, server := serve(t, &fakeSource{collections: map[string]*fakeCollection{"c": newFake(many...)}})
 	first, resume := make(chan struct{}), make(chan struct{})
 	result := make(chan error, 1)
 	go func() {
 		n := 0
-		result <- client.Objects(context.Background(), Query{Collection: "c"}, func(*unstructured.Unstructured) error {
+		result <- client.Entries(context.Background(), Query{Collection: "c"}, func(entry.Entry) error {
 			if n++; n == 1 {
 				close(first)
 				<-resume
@@ -183,10 +161,10 @@ func TestCloseBreaksOffAStalledReader(t *testing.T) {
 
 // An answer that ends early but in good order is not taken for the whole either.
 func TestAnswerWithoutEnd(t *testing.T) {
-	for name, body := range map[string]string{
-		"no end":      `{"object":{"kind":"Pod"}}` + "\n",
-		"wrong count": `{"object":{"kind":"Pod"}}` + "\n" + `{"end":2}` + "\n",
-		"empty":       "",
+	for name, sent := range map[string][]frame{
+		"no end":      {{Entry: &entry.Entry{Key: "a/x"}}},
+		"wrong count": {{Entry: &entry.Entry{Key: "a/x"}}, {End: &ending{Entries: 2}}},
+		"empty":       nil,
 	} {
 		t.Run(name, func(t *testing.T) {
 			socket := filepath.Join(t.TempDir(), "s.sock")
@@ -199,7 +177,10 @@ func TestAnswerWithoutEnd(t *testing.T) {
 					_, _ = w.Write([]byte(`{"pid":1}`))
 					return
 				}
-				_, _ = w.Write([]byte(body))
+				st := newStream(w)
+				for _, f := range sent {
+					_ = st.send(f, true)
+				}
 			})}
 			go func() { _ = server.Serve(l) }()
 			defer server.Close()
@@ -215,14 +196,14 @@ func TestAnswerWithoutEnd(t *testing.T) {
 	}
 }
 
-// lingering is a Source whose Objects takes its time to return after the request has been broken off.
+// lingering is a Holder whose Entries takes its time to return after the request has been broken off.
 type lingering struct {
 	fakeSource
 	started, closed chan struct{}
 	early           bool
 }
 
-func (l *lingering) Objects(ctx context.Context, _ Query, _ func(*unstructured.Unstructured) error) error {
+func (l *lingering) Entries(ctx context.Context, _ Query, _ func(entry.Entry) error) error {
 	close(l.started)
 	<-ctx.Done()
 	select {

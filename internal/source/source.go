@@ -4,29 +4,28 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
 // ErrNoCollection says that the store has no collection of that id.
 var ErrNoCollection = errors.New("no such collection in the store")
 
-// Source is a store as the reading commands see it.
+// Source is a store as the commands read it: its file, the sync that holds the file, or a snapshot.
 type Source interface {
 	// Status describes the file, its collections, and the sync that holds it if one does.
 	Status(ctx context.Context) (Status, error)
-	// Objects calls fn for each object that q selects, in key order, and
-	// returns the first error. Objects are shared and must not be modified.
-	// A missing name is no error: fn is not called. An *UnreadableError comes after everything that can be read.
-	Objects(ctx context.Context, q Query, fn func(*unstructured.Unstructured) error) error
+	// Entries calls fn with each entry that q selects, in key order, and returns the first error. fn may keep the
+	// entries. A name that does not exist is no error: fn is not called. An *UnreadableError comes after all that can be
+	// read. An entry is decoded only if its bytes do not tell whether a selector matches.
+	Entries(ctx context.Context, q Query, fn func(entry.Entry) error) error
 	// Check verifies the whole file.
 	Check(ctx context.Context) (store.Report, error)
-	// Compact writes the file anew without its free pages. A file that is open for reading only cannot do it.
-	Compact(ctx context.Context) (store.Compacted, error)
 	// Close releases the file or the connection.
 	Close() error
 }
@@ -43,11 +42,25 @@ type Query struct {
 	Selector string
 	// Fields is a field selector, of what fields store.Query knows. Empty selects everything.
 	Fields string
-	// HeadOnly asks for no more than apiVersion, kind, name, namespace and creationTimestamp.
-	HeadOnly bool
-	// NameOnly asks for no more than the names: kind and apiVersion may be missing too. What is sealed needs no key for
-	// that, if there is no selector.
-	NameOnly bool
+	// KeysOnly asks for entries with nothing but the key. Without a selector no record is read for that: a damaged one
+	// has a name too, and what is sealed needs no key.
+	KeysOnly bool
+}
+
+// selective reports whether q has a selector.
+func (q Query) selective() bool { return q.Selector != "" || q.Fields != "" }
+
+// prefix is what the keys of q's namespace begin with; the key itself if q has a name.
+func (q Query) prefix() string {
+	if q.Namespace == "" {
+		return q.Name
+	}
+	return q.Namespace + "/" + q.Name
+}
+
+// reaches reports whether a key is of the namespace and the name that q asks for.
+func (q Query) reaches(key string) bool {
+	return key == q.prefix() || q.Name == "" && strings.HasPrefix(key, q.prefix())
 }
 
 // parse returns q, but for the name, as the store understands it.
@@ -67,16 +80,51 @@ func (q Query) parse() (store.Query, error) {
 	return parsed, nil
 }
 
-// head returns a new object with what Query.HeadOnly promises.
-func head(u *unstructured.Unstructured) *unstructured.Unstructured {
-	meta := map[string]any{"name": u.GetName()}
-	if ns := u.GetNamespace(); ns != "" {
-		meta["namespace"] = ns
+// reading passes on those of the entries of a collection that a query selects.
+type reading struct {
+	query   Query
+	selects func(entry.Entry) (bool, error)
+	fn      func(entry.Entry) error
+	// unreadable is what could not be read. It is named even if the query might not have selected it: nobody can tell.
+	unreadable UnreadableError
+}
+
+func newReading(c Collection, q Query, fn func(entry.Entry) error) (*reading, error) {
+	parsed, err := q.parse()
+	if err != nil {
+		return nil, err
 	}
-	if created, ok, _ := unstructured.NestedString(u.Object, "metadata", "creationTimestamp"); ok {
-		meta["creationTimestamp"] = created
+	d, err := NewDecoder(c)
+	if err != nil {
+		return nil, err
 	}
-	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": u.GetAPIVersion(), "kind": u.GetKind(), "metadata": meta,
-	}}
+	return &reading{query: q, selects: parsed.ForEntries(d.codec), fn: fn}, nil
+}
+
+// take passes e on if it is selected.
+func (r *reading) take(e entry.Entry) error {
+	if !r.query.reaches(e.Key) {
+		return nil
+	}
+	selected, err := r.selects(e)
+	if err := r.unreadable.take(err); err != nil || !selected {
+		return err
+	}
+	if r.query.KeysOnly {
+		e = entry.Entry{Key: e.Key}
+	}
+	return r.fn(e)
+}
+
+// keys passes on those of all keys of the collection that are selected.
+func (r *reading) keys(keys []string) error {
+	for _, key := range keys {
+		if !r.query.reaches(key) {
+			continue
+		}
+		if err := r.fn(entry.Entry{Key: key}); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -19,10 +19,14 @@ import (
 
 var podsGVR = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 
+func identityOf(r entry.Representation) entry.Identity {
+	return entry.Identity{GroupVersionResource: podsGVR, Representation: r}
+}
+
 // write stores one object in a collection of its own and returns the collection's id.
 func write(t *testing.T, s *store.Store, r entry.Representation, obj runtime.Object) string {
 	t.Helper()
-	return writeAs(t, s, entry.Identity{GroupVersionResource: podsGVR, Representation: r},
+	return writeAs(t, s, identityOf(r),
 		entry.ResourceInfo{Kind: "Pod", Namespaced: true}, obj)
 }
 
@@ -69,10 +73,14 @@ func TestFileReadsEveryRepresentation(t *testing.T) {
 		t.Helper()
 		for r, id := range ids {
 			n := 0
-			err := src.Objects(ctx, Query{Collection: id, Selector: "app=web"}, func(u *unstructured.Unstructured) error {
+			c := NewCollection(store.Info{Identity: identityOf(r), Resource: entry.ResourceInfo{Kind: "Pod"}})
+			if c.ID != id {
+				t.Fatal(c)
+			}
+			err := Objects(ctx, src, c, Query{Selector: "app=web"}, func(u *unstructured.Unstructured) error {
 				n++
-				if keyOf(u) != "a/x" {
-					t.Errorf("%s: got %s", r, keyOf(u))
+				if keyOf(u) != "a/x" || u.GetKind() != "Pod" || u.GetAPIVersion() != "v1" { // typed clients leave them out
+					t.Errorf("%s: got %v", r, u)
 				}
 				if node, _, _ := unstructured.NestedString(u.Object, "spec", "nodeName"); r == entry.Typed && node != "n" {
 					t.Errorf("spec.nodeName is %q", node)
@@ -131,7 +139,7 @@ func TestOpenHeldByAnother(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := NewServer(NewFile(st), me)
+	server := NewServer(holding{NewFile(st)}, me)
 	server.Start(l)
 	defer server.Close()
 	src, err := Open(context.Background(), path, Options{Wait: -1})

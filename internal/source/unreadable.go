@@ -1,12 +1,9 @@
 package source
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
-
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
@@ -18,12 +15,12 @@ const maxListed = 20
 // UnreadableError says which objects are damaged. All the others have been read.
 type UnreadableError struct {
 	// Count is how many could not be read, or if AtLeast is set, how many are known to be missing.
-	Count   int  `json:"count"`
-	AtLeast bool `json:"atLeast,omitempty"`
+	Count   int
+	AtLeast bool
 	// Problems says which and why: one line for an object, or for a block of a snapshot. More is how many lines were left
 	// out.
-	Problems []string `json:"problems"`
-	More     int      `json:"more,omitempty"`
+	Problems []string
+	More     int
 }
 
 // Error implements error.
@@ -66,50 +63,20 @@ func (e *UnreadableError) errOrNil() error {
 	return e
 }
 
-// damaged turns damage of one object into an UnreadableError and leaves other errors as they are.
-func damaged(err error) error {
-	if !errors.Is(err, entry.ErrDamaged) {
-		return err
-	}
-	return &UnreadableError{Count: 1, Problems: []string{err.Error()}}
-}
-
-// eachKey calls fn for each object that q selects and whose key follows after, one by one: it is slower than a Reader's
-// Each, and gets past what is damaged. That is named even if q might not have selected it: nobody can tell.
-func eachKey(
-	ctx context.Context, r Reader, after string, q store.Query, fn func(key string, obj runtime.Object) error,
-) error {
-	keys, err := r.Keys(ctx)
-	unreadable := &UnreadableError{}
-	if err := unreadable.take(err); err != nil {
-		return err
-	}
-	prefix := namespacePrefix(q.Namespace)
-	for _, key := range keys {
-		if key <= after || !strings.HasPrefix(key, prefix) {
-			continue
-		}
-		obj, err := get(ctx, r, key, q)
-		if err := unreadable.take(err); err != nil {
-			return err
-		}
-		if obj == nil { // damaged, deleted since, or not selected
-			continue
-		}
-		if err := fn(key, obj); err != nil {
-			return err
-		}
-	}
-	return unreadable.errOrNil()
-}
-
 // take notes damage, and returns any other error.
 func (e *UnreadableError) take(err error) error {
-	var one *UnreadableError
-	err = damaged(err)
-	if errors.As(err, &one) {
-		e.Merge(one)
-		return nil
+	var other *UnreadableError
+	switch {
+	case errors.As(err, &other):
+		e.Merge(other)
+	case errors.Is(err, entry.ErrDamaged):
+		var record *store.RecordError
+		if errors.As(err, &record) {
+			err = record
+		}
+		e.Merge(&UnreadableError{Count: 1, Problems: []string{err.Error()}})
+	default:
+		return err
 	}
-	return err
+	return nil
 }

@@ -1,26 +1,33 @@
 package source
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/storetest/disk"
+	"github.com/larder-dev/larder/store"
 )
 
 // What is not damaged is read, also through the socket; what is damaged is named if it was asked for.
-func TestEachGetsPastDamage(t *testing.T) {
-	ctx := context.Background()
+func TestGetsPastDamage(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.db")
 	web := map[string]string{"app": "web"}
-	r := newFakeReader(pod("a", "x", nil), pod("b", "x", nil), pod("b", "y", nil), pod("c", "x", nil), pod("c", "y", web))
-	r.damaged = []string{"b/x", "c/x"}
-	file := &fakeSource{collections: map[string]*fakeReader{"c": r}}
-	client, _ := serve(t, file)
+	st, id := podsIn(t, path, pod("a", "x", nil), pod("b", "x", nil), pod("b", "y", nil), pod("c", "x", nil),
+		pod("c", "y", web))
+	must(t, st.Close())
+	flip(t, path, id, "b/x", "c/x")
+	st, err := store.Open(path, store.Options{ReadOnly: true})
+	must(t, err)
+	file := NewFile(st)
+	defer func() { _ = file.Close() }()
+	client, _ := serve(t, holding{file})
 	for _, src := range []Source{file, client} {
 		for _, tc := range []struct {
 			q        Query
@@ -33,9 +40,10 @@ func TestEachGetsPastDamage(t *testing.T) {
 			{Query{Namespace: "b", Name: "x"}, []string{}, []string{"b/x"}},
 			{Query{Selector: "app=web"}, []string{"c/y"}, []string{"b/x", "c/x"}},
 			{Query{Namespace: "b", Fields: "metadata.name=z"}, []string{}, []string{"b/x"}},
+			{Query{Namespace: "b", KeysOnly: true}, []string{"b/x", "b/y"}, nil},
 		} {
-			tc.q.Collection = "c"
-			got, err := collect(ctx, src, tc.q)
+			tc.q.Collection = id
+			got, err := collect(t.Context(), src, tc.q)
 			if d := cmp.Diff(tc.want, got); d != "" {
 				t.Errorf("%T %+v: %s", src, tc.q, d)
 			}
@@ -50,10 +58,23 @@ func TestEachGetsPastDamage(t *testing.T) {
 			}
 		}
 	}
-	stop := errors.New("no paper")
-	if err := Each(ctx, r, Query{}, func(*unstructured.Unstructured) error { return stop }); !errors.Is(err, stop) {
-		t.Errorf("got %v", err)
-	}
+}
+
+// flip damages the records of a store that is closed.
+func flip(t *testing.T, path, collection string, keys ...string) {
+	t.Helper()
+	db, err := bolt.Open(path, 0o600, nil)
+	must(t, err)
+	err = db.Update(func(tx *bolt.Tx) error {
+		b, err := disk.Collection(tx, collection)
+		for _, key := range keys {
+			if err == nil {
+				err = disk.Flip(b.Bucket(disk.Objects), []byte(key))
+			}
+		}
+		return err
+	})
+	must(t, errors.Join(err, db.Close()))
 }
 
 func TestUnreadableErrorIsBounded(t *testing.T) {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"github.com/larder-dev/larder/entry"
 )
 
 // EventType is what an Event tells. The words are those of the API server's watches.
@@ -16,16 +16,17 @@ const (
 	Added EventType = "ADDED"
 	// Modified: the object has changed. After Since it may also be one that has begun to be selected.
 	Modified EventType = "MODIFIED"
-	// Deleted: the object is gone, or is not selected any more. Object is its last state that is known.
+	// Deleted: the object is gone, or is not selected any more. Entry is its last state that is known; if none is, the
+	// key alone.
 	Deleted EventType = "DELETED"
-	// Bookmark has no object: everything up to Seq has been told, and for now there is no more.
+	// Bookmark has no entry: everything up to Seq has been told, and for now there is no more.
 	Bookmark EventType = "BOOKMARK"
 )
 
 // Event is a change of one object, or a Bookmark.
 type Event struct {
-	Type   EventType
-	Object *unstructured.Unstructured
+	Type  EventType
+	Entry entry.Entry
 	// Seq is the number to go on after (WatchQuery.Since) by who has taken everything up to this event; 0 if changes are
 	// not kept, and for the objects of a list.
 	Seq uint64
@@ -42,12 +43,12 @@ type WatchQuery struct {
 	Since *uint64
 }
 
-// Watcher is a Source that can tell of changes: a store's file, or the sync that holds it. A Source that is no Watcher
+// Watcher is a Source that tells of changes: a store's file, or the sync that holds it. A Source that is no Watcher
 // does not change.
 type Watcher interface {
 	// Watch calls fn for each change of what q selects, in order for each object and at least once: first a Bookmark that
 	// tells where it begins, then the events, and a Bookmark whenever there is no more for now. States that follow each
-	// other quickly may be told as one. Objects are shared and must not be modified.
+	// other quickly may be told as one.
 	//
 	// It returns when ctx ends, with its cause, and with fn's error; with ErrNotLive when all is told and nobody mirrors
 	// into the collection; with store.ErrNotKept and *store.SinceError if Since cannot be served; and with ErrSlow,

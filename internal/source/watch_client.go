@@ -1,16 +1,14 @@
 package source
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// A sync is silent after so many ticks without a line: half a minute, in which it would have said three times that it
+// A sync is silent after so many ticks without a frame: half a minute, in which it would have said three times that it
 // is there. Ticks, since they do not add up while this process is stopped.
 const (
 	pulseEvery = 5 * time.Second
@@ -28,35 +26,35 @@ func (c *Client) Watch(ctx context.Context, q WatchQuery, fn func(Event) error) 
 	wg.Go(func() { p.watch(ctx, c.pulseEvery, cancel) })
 	defer wg.Wait()
 	defer cancel(nil)
-	body, err := c.do(ctx, http.MethodGet, pathWatch+"?"+q.values().Encode())
+	in, err := c.stream(ctx, http.MethodGet, pathWatch+"?"+q.values().Encode(), nil)
 	if err != nil {
 		return causeOr(ctx, err)
 	}
-	defer body.Close()
-	dec := json.NewDecoder(bufio.NewReaderSize(body, 1<<16))
+	defer func() { _ = in.Close() }() // it was only read
 	for {
-		var l watchLine
-		if err := dec.Decode(&l); err != nil {
-			return causeOr(ctx, broken(ctx, err))
+		f, err := in.next()
+		if err != nil {
+			return causeOr(ctx, err)
 		}
 		p.heard()
-		switch {
-		case l.Error != nil:
-			return remoteError(http.StatusInternalServerError, *l.Error)
-		case l.Event == nil:
+		if f.Event == nil {
 			continue
 		}
-		e, err := l.Event.event()
-		if err != nil {
-			return err
-		}
 		p.busy.Store(true) // fn may take its time
-		if err = fn(e); err != nil {
+		if err = fn(*f.Event); err != nil {
 			return err
 		}
 		p.busy.Store(false)
 		p.heard()
 	}
+}
+
+// causeOr is why ctx has ended, or err if it has not.
+func causeOr(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
 }
 
 // pulse notices that nothing comes any more.

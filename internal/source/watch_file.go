@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/tools/cache"
-
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
@@ -29,7 +26,15 @@ func (f *File) watch(ctx context.Context, q WatchQuery, fn func(Event) error) er
 	if err := errors.Join(err, q.check()); err != nil {
 		return err
 	}
-	view, info, err := f.open(ctx, q.Collection)
+	info, err := f.find(ctx, q.Collection)
+	if err != nil {
+		return err
+	}
+	d, err := NewDecoder(NewCollection(info))
+	if err != nil {
+		return err
+	}
+	view, err := f.store.ViewWith(ctx, info.Identity, d.codec)
 	if err != nil {
 		return err
 	}
@@ -37,7 +42,7 @@ func (f *File) watch(ctx context.Context, q WatchQuery, fn func(Event) error) er
 	if err != nil {
 		return err
 	}
-	w := &fileWatch{view: view, info: info, query: q, selection: s, fn: fn, at: kept.Last, keeps: kept.For > 0}
+	w := &fileWatch{file: f, view: view, decoder: d, query: q, selection: s, fn: fn, at: kept.Last, keeps: kept.For > 0}
 	switch live := view.Changed() != nil; {
 	case kept.For > 0:
 	case live || q.Since != nil:
@@ -56,8 +61,9 @@ func (f *File) watch(ctx context.Context, q WatchQuery, fn func(Event) error) er
 
 // fileWatch is one watch of a collection whose changes are kept.
 type fileWatch struct {
+	file      *File
 	view      *store.View
-	info      store.Info
+	decoder   *Decoder
 	query     WatchQuery
 	selection *selection
 	fn        func(Event) error
@@ -94,16 +100,16 @@ func (w *fileWatch) begin(ctx context.Context) error {
 		return nil
 	}
 	q := w.query.Query
-	q.HeadOnly = q.HeadOnly || !w.query.List
-	err := Each(ctx, w.view, q, func(u *unstructured.Unstructured) error {
-		w.selection.learn(cache.MetaObjectToName(u).String())
+	q.KeysOnly = !w.query.List
+	err := w.file.Entries(ctx, q, func(e entry.Entry) error {
+		w.selection.learn(e.Key)
 		if !w.query.List {
 			return nil
 		}
-		return w.fn(Event{Type: Added, Object: u})
+		return w.fn(Event{Type: Added, Entry: e})
 	})
 	if err != nil {
-		return undecodable(w.info, err)
+		return err
 	}
 	if !w.query.List {
 		return w.known(ctx)
@@ -165,8 +171,8 @@ func (w *fileWatch) page(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	if n := len(p.Unreadable); n > 0 {
-		return false, undecodable(w.info, fmt.Errorf("%d changed objects, such as %s, cannot be decoded: %w",
-			n, p.Unreadable[0], entry.ErrIncompatible))
+		return false, w.decoder.collection.undecodable(fmt.Errorf(
+			"%d changed objects, such as %s, cannot be decoded: %w", n, p.Unreadable[0], entry.ErrIncompatible))
 	}
 	for _, c := range p.Changes {
 		if err := w.tell(ctx, c); err != nil {
@@ -182,10 +188,6 @@ func (w *fileWatch) page(ctx context.Context) (more bool, err error) {
 }
 
 func (w *fileWatch) tell(ctx context.Context, c store.FeedChange) error {
-	u, err := asUnstructured(c.Key, c.Object)
-	if err != nil {
-		return err
-	}
 	if w.query.List && c.Type == store.Delete && c.Seq <= w.sure {
 		// The list may have had an object that was created under the name since. That is yet to come, if it is still there.
 		if now, err := w.view.Get(ctx, c.Key); now != nil || err != nil {
@@ -193,7 +195,7 @@ func (w *fileWatch) tell(ctx context.Context, c store.FeedChange) error {
 		}
 	}
 	e, ok, err := w.selection.event(change{
-		key: c.Key, object: u, deleted: c.Type == store.Delete, created: c.Created > w.at, unsure: c.Seq <= w.sure,
+		key: c.Key, object: c.Object, deleted: c.Type == store.Delete, created: c.Created > w.at, unsure: c.Seq <= w.sure,
 	})
 	if err != nil || !ok {
 		return err

@@ -3,10 +3,8 @@ package source
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
@@ -148,9 +146,12 @@ func (h *informerWatch) tell(obj any, c change, silent bool) {
 	if h.ctx.Err() != nil {
 		return
 	}
+	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		c.key, obj = gone.Key, gone.Obj
+	}
 	var err error
-	if c.key, err = cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
-		c.object, err = objectOf(c.key, obj)
+	if c.object, _ = obj.(runtime.Object); c.object != nil {
+		c.key, err = cache.MetaNamespaceKeyFunc(obj)
 	}
 	var e Event
 	var ok bool
@@ -163,19 +164,6 @@ func (h *informerWatch) tell(obj any, c change, silent bool) {
 	case ok && !silent:
 		h.put(e)
 	}
-}
-
-func objectOf(key string, obj any) (*unstructured.Unstructured, error) {
-	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		obj = gone.Obj
-	}
-	switch o := obj.(type) {
-	case nil:
-		return nil, nil
-	case runtime.Object:
-		return asUnstructured(key, o)
-	}
-	return nil, fmt.Errorf("object %q is a %T, neither unstructured nor metadata", key, obj)
 }
 
 // put waits for room, but not for ever.

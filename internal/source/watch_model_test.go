@@ -11,8 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"pgregory.net/rapid"
+
+	"github.com/larder-dev/larder/entry"
 )
 
 // replica is what a reader makes of the events that it is told.
@@ -30,7 +31,7 @@ func (r *replica) take(t failer, e Event) {
 		return
 	}
 	r.events++
-	key, rv := keyOf(e.Object), e.Object.GetResourceVersion()
+	key, rv := e.Entry.Key, e.Entry.ResourceVersion
 	n, err := strconv.Atoi(rv)
 	if err != nil || n < r.newest[key] {
 		t.Fatal(fmt.Sprintf("%s: %s after one of resourceVersion %d, %v", inShort(e), rv, r.newest[key], err))
@@ -66,7 +67,7 @@ func (m *watchModel) source() (src Watcher, closeAll func()) {
 	if err != nil {
 		m.Fatal(err)
 	}
-	server := NewServer(f, me)
+	server := NewServer(holding{f}, me)
 	server.Start(l)
 	socket, err := SocketPath(m.w.path)
 	if err != nil {
@@ -136,8 +137,8 @@ func (m *watchModel) segment() {
 // selected is what the store has of what is watched.
 func (m *watchModel) selected() map[string]string {
 	want := map[string]string{}
-	err := NewFile(m.w.st).Objects(context.Background(), m.query, func(u *unstructured.Unstructured) error {
-		want[keyOf(u)] = u.GetResourceVersion()
+	err := NewFile(m.w.st).Entries(context.Background(), m.query, func(e entry.Entry) error {
+		want[e.Key] = e.ResourceVersion
 		return nil
 	})
 	if err != nil {

@@ -10,26 +10,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
-
-// watchSource is a Source whose Watch is a function.
-type watchSource struct {
-	fakeSource
-	watch func(ctx context.Context, q WatchQuery, fn func(Event) error) error
-}
-
-func (s *watchSource) Watch(ctx context.Context, q WatchQuery, fn func(Event) error) error {
-	return s.watch(ctx, q, fn)
-}
 
 // What a client is told is what the source tells, objects and errors.
 func TestSocketWatches(t *testing.T) {
 	w := newWatched(t)
 	w.write(t, "+a/x app=web", "+a/y", "-a/y")
-	client, _ := serve(t, NewFile(w.st))
+	client, _ := serve(t, holding{NewFile(w.st)})
 	for _, q := range []WatchQuery{{Since: seq(0)}, {Since: seq(1)},
-		{Query: Query{Selector: "app=web", HeadOnly: true}, List: true}} {
+		{Query: Query{Selector: "app=web"}, List: true}} {
 		q.Collection = w.id().ID()
 		last := "BOOKMARK 3"
 		if q.List {
@@ -60,7 +51,7 @@ func TestSocketWatches(t *testing.T) {
 func TestSocketPassesWhyAWatchEnds(t *testing.T) {
 	for _, why := range []error{ErrSlow, ErrNotLive, ErrStopping, ErrReplaced, store.ErrNotKept} {
 		for _, begun := range []bool{false, true} {
-			src := &watchSource{watch: func(_ context.Context, _ WatchQuery, fn func(Event) error) error {
+			src := &fakeSource{watch: func(_ context.Context, _ WatchQuery, fn func(Event) error) error {
 				if begun {
 					return errors.Join(fn(Event{Type: Bookmark, Seq: 3}), why)
 				}
@@ -72,17 +63,13 @@ func TestSocketPassesWhyAWatchEnds(t *testing.T) {
 			}
 		}
 	}
-	client, _ := serve(t, &fakeSource{})
-	if _, err := watchUntil(t.Context(), client, WatchQuery{}, ""); !errors.Is(err, errUnwatchable) {
-		t.Errorf("a source that cannot be watched: %v", err)
-	}
 }
 
 // A reader that does not read holds up nobody, and goes on where it was.
 func TestSlowReaderOfAWatch(t *testing.T) {
 	w := newWatched(t)
 	w.write(t, "+a/x")
-	client, _ := serve(t, NewFile(w.st))
+	client, _ := serve(t, holding{NewFile(w.st)})
 	stalled, resume := make(chan struct{}), make(chan struct{})
 	var got []string
 	var seqs []uint64
@@ -116,10 +103,10 @@ func TestSlowReaderOfAWatch(t *testing.T) {
 // Close of a server whose client has stopped reading ends its watch, and waits for it.
 func TestCloseEndsWatches(t *testing.T) {
 	ended := make(chan struct{})
-	src := &watchSource{watch: func(ctx context.Context, _ WatchQuery, fn func(Event) error) error {
+	src := &fakeSource{watch: func(ctx context.Context, _ WatchQuery, fn func(Event) error) error {
 		defer close(ended)
 		for {
-			if err := fn(Event{Type: Modified, Object: pod("a", "x", nil)}); err != nil {
+			if err := fn(Event{Type: Modified, Entry: entry.Entry{Key: "a/x"}}); err != nil {
 				return err
 			}
 		}
@@ -155,7 +142,7 @@ func TestCloseEndsWatches(t *testing.T) {
 // A client that has gone is noticed although nothing happens, and its watch ends.
 func TestDeadClientOfAWatch(t *testing.T) {
 	ended := make(chan struct{})
-	client, _ := serve(t, &watchSource{watch: func(ctx context.Context, _ WatchQuery, fn func(Event) error) error {
+	client, _ := serve(t, &fakeSource{watch: func(ctx context.Context, _ WatchQuery, fn func(Event) error) error {
 		defer close(ended)
 		_ = fn(Event{Type: Bookmark})
 		<-ctx.Done()
@@ -183,13 +170,13 @@ func TestDeadSyncOfAWatch(t *testing.T) {
 				return
 			}
 			st := newStream(rw)
-			_ = st.event(Event{Type: Bookmark, Seq: 1})
+			_ = st.send(frame{Event: &Event{Type: Bookmark, Seq: 1}}, true)
 			for beats {
 				select {
 				case <-r.Context().Done():
 					return
 				case <-time.After(time.Millisecond):
-					_ = st.beat()
+					_ = st.send(frame{Beat: true}, true)
 				}
 			}
 			<-gone
@@ -224,7 +211,7 @@ func TestWatchBeats(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := NewServer(&watchSource{watch: func(ctx context.Context, _ WatchQuery, fn func(Event) error) error {
+	server := NewServer(&fakeSource{watch: func(ctx context.Context, _ WatchQuery, fn func(Event) error) error {
 		<-ctx.Done()
 		return context.Cause(ctx)
 	}}, me)
@@ -238,15 +225,14 @@ func TestWatchBeats(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	body, err := client.do(t.Context(), http.MethodGet, pathWatch)
+	in, err := client.stream(t.Context(), http.MethodGet, pathWatch, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	line := make([]byte, len(`{"beat":true}`))
-	if _, err := body.Read(line); err != nil || string(line) != `{"beat":true}` {
-		t.Errorf("%q, %v", line, err)
+	if f, err := in.next(); err != nil || !f.Beat {
+		t.Errorf("%+v, %v", f, err)
 	}
-	_ = body.Close()
+	_ = in.Close()
 	_ = client.Close()
 	if err := server.Close(); err != nil {
 		t.Error(err)

@@ -1,11 +1,5 @@
 package source
 
-import (
-	"context"
-	"errors"
-	"net/http"
-)
-
 // Audited is what came of comparing one collection with the server.
 type Audited struct {
 	// Collection is the id; Resource, Scope and Representation say what it holds.
@@ -26,32 +20,3 @@ type Audited struct {
 
 // Repaired is how many objects were not what the server has.
 func (a Audited) Repaired() int { return len(a.Findings) + a.More }
-
-// Auditor is a Source that can compare its collections with the server: that of a running sync.
-type Auditor interface {
-	// Audit compares every collection, and repairs what differs.
-	Audit(ctx context.Context) ([]Audited, error)
-}
-
-var errNoAudit = errors.New("what holds the store cannot compare it with the server")
-
-func (s *Server) audit(w http.ResponseWriter, r *http.Request) {
-	a, ok := s.source.(Auditor)
-	if !ok {
-		writeError(w, errNoAudit)
-		return
-	}
-	all, err := a.Audit(r.Context())
-	if err != nil {
-		writeError(w, err)
-		return
-	}
-	writeJSON(w, all)
-}
-
-// Audit implements Auditor. It takes minutes for a large cluster.
-func (c *Client) Audit(ctx context.Context) ([]Audited, error) {
-	var all []Audited
-	err := c.doJSON(ctx, http.MethodPost, pathAudit, &all)
-	return all, err
-}

@@ -1,0 +1,215 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/larder-dev/larder/codec"
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/printable"
+)
+
+// Decoder makes unstructured objects of the entries of one collection, whatever its representation. It is safe for
+// concurrent use.
+type Decoder struct {
+	collection Collection
+	codec      codec.Codec
+}
+
+// NewDecoder returns the decoder of c. What a program has stored as Kubernetes' own Go types is in protobuf, which
+// cannot be read without the type; of types that are not Kubernetes' own Decode says so.
+func NewDecoder(c Collection) (*Decoder, error) {
+	var typed codec.Codec
+	gvk := c.GVR().GroupVersion().WithKind(c.Kind)
+	if c.Representation == string(entry.Typed) && scheme.Scheme.Recognizes(gvk) {
+		obj, err := scheme.Scheme.New(gvk)
+		if err != nil {
+			return nil, err
+		}
+		if typed, err = codec.For(obj); err != nil {
+			return nil, err
+		}
+	}
+	view, err := codec.View(entry.Representation(c.Representation), typed)
+	return &Decoder{c, view}, err
+}
+
+// Decode returns a new object, with the kind of the collection if the entry has none. Of an entry that is a key alone
+// it has no more than the name.
+func (d *Decoder) Decode(e entry.Entry) (*unstructured.Unstructured, error) {
+	u := nameOnly(e.Key)
+	if len(e.Payload) > 0 {
+		obj, err := codec.Decode(d.codec, e.Encoding, e.Payload)
+		if err == nil {
+			u, err = asUnstructured(e.Key, obj)
+		}
+		if err != nil {
+			return nil, d.collection.undecodable(fmt.Errorf("%s in collection %s: %w", printable.Key(e.Key), d.collection.ID,
+				err))
+		}
+	}
+	if u.GetKind() == "" {
+		u.SetAPIVersion(d.collection.GVR().GroupVersion().String())
+		u.SetKind(d.collection.Kind)
+	}
+	return u, nil
+}
+
+// undecodable says in a sentence why objects cannot be shown, where the error speaks of codecs.
+func (c Collection) undecodable(err error) error {
+	if !errors.Is(err, entry.ErrIncompatible) || c.Representation != string(entry.Typed) {
+		return err
+	}
+	message := fmt.Sprintf("larder cannot decode the %s of a Go program's own type %s; the program that stored them can",
+		c.GVR().GroupResource(), c.Kind)
+	if c.Kind == "" {
+		message = fmt.Sprintf("the store does not tell the kind of its %s, without which larder cannot decode them; the "+
+			"program that stored them can", c.GVR().GroupResource())
+	}
+	return &wireError{message: message, is: entry.ErrIncompatible}
+}
+
+// A batch of entries is decoded by one goroutine. It ends at either bound.
+const (
+	batchEntries = 64
+	batchBytes   = 256 << 10
+)
+
+// batch is some entries, and their objects once done is closed.
+type batch struct {
+	entries []entry.Entry
+	bytes   int
+	objects []*unstructured.Unstructured
+	errs    []error
+	done    chan struct{}
+}
+
+func (b *batch) decode(d *Decoder) {
+	defer close(b.done)
+	b.objects, b.errs = make([]*unstructured.Unstructured, len(b.entries)), make([]error, len(b.entries))
+	for i, e := range b.entries {
+		b.objects[i], b.errs[i] = d.Decode(e)
+	}
+	b.entries = nil
+}
+
+// Objects calls fn with each object of the collection that q selects, in key order; q.Collection is c's. The objects
+// are the caller's. Entries are read ahead, and decoded on all cores. Errors are those of Source.Entries.
+func Objects(
+	ctx context.Context, src Source, c Collection, q Query, fn func(*unstructured.Unstructured) error,
+) error {
+	d, err := NewDecoder(c)
+	if err != nil {
+		return err
+	}
+	q.Collection = c.ID
+	reading, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	ahead := make(chan *batch, runtime.GOMAXPROCS(0))
+	var readErr error // once ahead is closed
+	wg.Go(func() {
+		defer close(ahead)
+		readErr = readBatches(reading, src, q, func(b *batch) error {
+			wg.Go(func() { b.decode(d) })
+			select {
+			case ahead <- b:
+				return nil
+			case <-reading.Done():
+				return reading.Err()
+			}
+		})
+	})
+	var unreadable UnreadableError
+	for b := range ahead {
+		<-b.done
+		for i, u := range b.objects {
+			if err := unreadable.take(b.errs[i]); err != nil {
+				return err
+			}
+			if u == nil {
+				continue
+			}
+			if err := fn(u); err != nil {
+				return err
+			}
+		}
+	}
+	if err := unreadable.take(readErr); err != nil {
+		return err
+	}
+	return unreadable.errOrNil()
+}
+
+// readBatches calls send with what q selects, batch by batch. What can be read is sent before an error.
+func readBatches(ctx context.Context, src Source, q Query, send func(*batch) error) error {
+	newBatch := func() *batch { return &batch{done: make(chan struct{})} }
+	b := newBatch()
+	err := src.Entries(ctx, q, func(e entry.Entry) error {
+		b.entries, b.bytes = append(b.entries, e), b.bytes+len(e.Payload)
+		if len(b.entries) < batchEntries && b.bytes < batchBytes {
+			return nil
+		}
+		full := b
+		b = newBatch()
+		return send(full)
+	})
+	if sendErr := send(b); err == nil {
+		err = sendErr
+	}
+	return err
+}
+
+// encode returns an object that is not stored as an entry.
+func encode(key string, obj k8sruntime.Object) (entry.Entry, error) {
+	u, err := asUnstructured(key, obj)
+	if err != nil {
+		return entry.Entry{}, err
+	}
+	c := codec.Unstructured()
+	payload, err := c.Append(nil, u)
+	if err != nil {
+		return entry.Entry{}, fmt.Errorf("%q cannot be written as an entry: %w", key, err)
+	}
+	return entry.Entry{Key: key, UID: string(u.GetUID()), ResourceVersion: u.GetResourceVersion(), Encoding: c.Name(),
+		Payload: payload}, nil
+}
+
+// asUnstructured returns an unstructured object as it is, and metadata in that form.
+func asUnstructured(key string, obj k8sruntime.Object) (*unstructured.Unstructured, error) {
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		return u, nil
+	}
+	if _, ok := obj.(*metav1.PartialObjectMetadata); !ok {
+		return nil, fmt.Errorf("object %q is a %T, neither unstructured nor metadata", key, obj)
+	}
+	content, err := k8sruntime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		return nil, fmt.Errorf("object %q: %w", key, err)
+	}
+	return &unstructured.Unstructured{Object: content}, nil
+}
+
+// nameOnly is an object of which no more is known.
+func nameOnly(key string) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{}}
+	namespace, name, ok := strings.Cut(key, "/")
+	if !ok {
+		namespace, name = "", key
+	}
+	u.SetName(name)
+	if namespace != "" {
+		u.SetNamespace(namespace)
+	}
+	return u
+}
