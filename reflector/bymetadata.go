@@ -12,6 +12,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/reflector/internal/request"
+	"github.com/larder-dev/larder/reflector/internal/gate"
 )
 
 // lackingShare: if more than one in so many objects of a page by metadata are lacking, all of them are asked for. Each
@@ -29,7 +30,7 @@ func (s *session) byMetadata(ctx context.Context, reason Reason) bool {
 	switch {
 	case s.o.ListMetadata == nil || s.noMetadata || s.noLookups || !entry.ComparableRV(s.cur.RV):
 		return false
-	case s.strays > 0:
+	case s.gate.Strays > 0:
 		return false // whether they are gone only a list of whole objects shows
 	case reason != ReasonExpired && reason != ReasonStore:
 		return false
@@ -100,10 +101,10 @@ func (l *list) takeRefs(ctx context.Context, p page) outcome {
 func (l *list) refsOf(ctx context.Context, items []runtime.Object) ([]entry.ObjectRef, error) {
 	refs := make([]entry.ObjectRef, 0, len(items))
 	for _, obj := range items {
-		if l.s.leaveOutItem(ctx, obj) {
+		if l.s.gate.LeaveOutItem(ctx, obj) {
 			continue
 		}
-		ref, err := identify(obj)
+		ref, err := gate.Identify(obj)
 		if err != nil || ref.UID == "" || !entry.ComparableRV(ref.ResourceVersion) {
 			return nil, fmt.Errorf("the list by metadata has an object without UID or resourceVersion, %s", ref.Key)
 		}
@@ -128,7 +129,7 @@ func (l *list) wholeInstead(ctx context.Context, err error) outcome {
 // tells.
 func (l *list) takeOne(ctx context.Context, p page) outcome {
 	for _, obj := range p.items {
-		if ref, _ := l.s.refOf(obj); ref.Key != l.pages.one {
+		if ref, _ := l.s.gate.RefOf(obj); ref.Key != l.pages.one {
 			l.s.noMetadata = true
 			err := l.s.describe("fetch "+l.pages.one+" of", errOtherObject)
 			l.s.report(ctx, err)

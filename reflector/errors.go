@@ -6,6 +6,7 @@ import (
 
 	"github.com/larder-dev/larder/internal/guest"
 	"github.com/larder-dev/larder/reflector/internal/request"
+	"github.com/larder-dev/larder/reflector/internal/gate"
 )
 
 // Why a connection is down; Status.Err and Options.OnError wrap them.
@@ -34,7 +35,7 @@ var (
 
 // ErrStrays: objects came that are none of those asked for (Status.Stray wraps it); or a list had nothing else, or was
 // of another shard, so it was thrown away.
-var ErrStrays = errors.New("something else is listed than was asked for")
+var ErrStrays = gate.ErrStrays
 
 // isDenied reports an answer that only a change at the server, or of the requests, mends.
 func isDenied(err error) bool { return errors.Is(err, ErrStrays) || request.Denied(err) }

@@ -17,6 +17,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/reflector/internal/pace"
 	"github.com/larder-dev/larder/reflector/internal/place"
+	"github.com/larder-dev/larder/reflector/internal/gate"
 )
 
 // rewound is what the look-ups show, as the log says it.
@@ -154,9 +155,9 @@ func (s *session) giveUpLookups(ctx context.Context, why string) {
 // answer means not found even if the selector was overwritten: then nothing at all is in what we watch.
 func (s *session) pick(list runtime.Object, key string) (ref entry.ObjectRef, found, other bool, err error) {
 	err = meta.EachListItem(list, func(obj runtime.Object) error {
-		got, rerr := s.refOf(obj)
+		got, rerr := s.gate.RefOf(obj)
 		if _, ok := obj.(*metav1.PartialObjectMetadata); ok { // asked for by metadata, whatever the type of the objects is
-			got, rerr = identify(obj)
+			got, rerr = gate.Identify(obj)
 		}
 		if got.Key == key && rerr == nil {
 			ref, found = got, true

@@ -14,6 +14,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/reflector/internal/place"
 	"github.com/larder-dev/larder/reflector/internal/request"
+	"github.com/larder-dev/larder/reflector/internal/gate"
 )
 
 // fetchLeftOut delivers the objects of Checkpoint.LeftOut again, after a Verify that ends with o and before the watch.
@@ -74,10 +75,10 @@ const maxCutLookups = 2
 // deliverAgain delivers an object that is older than the place in the stream.
 func (s *session) deliverAgain(ctx context.Context, obj runtime.Object) error {
 	ev := watch.Event{Type: watch.Modified, Object: obj}
-	if s.leaveOut(ctx, obj) {
+	if s.gate.LeaveOut(ctx, obj) {
 		return nil
 	}
-	if _, ok := s.check(ctx, ev); !ok {
+	if _, ok := s.gate.Check(ctx, ev); !ok {
 		return nil
 	}
 	return s.sink.Event(ctx, ev.Type, obj, "")
@@ -96,7 +97,7 @@ func (s *session) fetch(ctx context.Context, key string) (obj runtime.Object, re
 	}
 	s.heard()
 	err = meta.EachListItem(list, func(item runtime.Object) error {
-		got, err := identify(item)
+		got, err := gate.Identify(item)
 		if err != nil || got.Key != key {
 			return errOthers
 		}

@@ -2,7 +2,6 @@ package reflector
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,6 +12,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/reflector/internal/place"
 	"github.com/larder-dev/larder/reflector/internal/request"
+	"github.com/larder-dev/larder/reflector/internal/gate"
 )
 
 // list is the state Relist at work. Pages and a folded watch go into one Replace:
@@ -26,10 +26,9 @@ type list struct {
 	reason Reason
 	// begun: BeginReplace was called.
 	begun bool
-	// delivered: so was Page or Event, with an object. strays and foreign are those of the session as they were then.
+	// delivered: so was Page or Event, with an object. before is what the gate had passed by then.
 	delivered bool
-	strays    int
-	foreign   foreigners
+	before    gate.PassedBy
 	// fold is how far the folded watch has come: from the first page's resourceVersion on.
 	fold place.Cursor
 	// target is what it must reach: the pages' highest resourceVersion.
@@ -126,19 +125,8 @@ func (l *list) ahead() bool {
 // judge ends the list, unless it had nothing but strays, or is of another shard: it is of something else, and says
 // nothing about what is held.
 func (l *list) judge(ctx context.Context) outcome {
-	strays, foreign := l.s.strays-l.strays, l.s.foreign.since(l.foreign)
-	switch {
-	case strays > 0 && !l.delivered:
-		return l.s.lose(ctx, l.s.describe("list", fmt.Errorf("%w (all %d objects of the list): %w", ErrStrays, strays,
-			l.s.stray)))
-	case !l.delivered && l.s.asksForAnother(foreign):
-		return l.s.lose(ctx, l.s.errAnotherShard(foreign))
-	case strays == 0:
-		l.s.astray = false
-		l.s.r.board.update(func(st *Status) { st.Stray = nil })
-	}
-	if foreign.sent == 0 {
-		l.s.setUnsharded("")
+	if err := l.s.gate.Judge(l.s.gate.Since(l.before), l.delivered); err != nil {
+		return l.s.lose(ctx, l.s.describe("list", err))
 	}
 	return outcome{Kind: listed}
 }
@@ -189,7 +177,7 @@ func (l *list) takeItems(ctx context.Context, p page) outcome {
 	}
 	refs := make([]entry.ObjectRef, 0, len(p.items))
 	for _, obj := range p.items {
-		if ref, err := l.s.refOf(obj); err == nil {
+		if ref, err := l.s.gate.RefOf(obj); err == nil {
 			refs = append(refs, ref)
 		}
 	}
@@ -237,7 +225,7 @@ func (l *list) listForRewound(ctx context.Context, key string) outcome {
 func (l *list) begin(ctx context.Context, rv string) error {
 	klog.FromContext(ctx).Info("Listing", "reason", l.reason, "resourceVersion", rv, "held", l.s.cur.RV)
 	l.fold = place.Cursor{RV: rv}
-	l.strays, l.foreign = l.s.strays, l.s.foreign
+	l.before = l.s.gate.PassedBy
 	l.s.fresh = true
 	if l.reason != ReasonCold {
 		l.s.r.board.update(func(st *Status) {
@@ -257,15 +245,15 @@ func (l *list) begin(ctx context.Context, rv string) error {
 func (l *list) deliver(ctx context.Context, items []runtime.Object) error {
 	good := items[:0]
 	for _, obj := range items {
-		if l.s.leaveOutItem(ctx, obj) {
+		if l.s.gate.LeaveOutItem(ctx, obj) {
 			continue
 		}
-		ref, err := l.s.refOf(obj)
+		ref, err := l.s.gate.RefOf(obj)
 		if err == nil {
-			err = l.s.admit(ref, obj)
+			err = l.s.gate.Admit(ref, obj)
 		}
 		if err != nil {
-			l.s.skip(ctx, ref, err)
+			l.s.gate.Skip(ctx, ref, err)
 			continue
 		}
 		l.newest.Item(ref)
@@ -286,17 +274,17 @@ func (l *list) deliver(ctx context.Context, items []runtime.Object) error {
 // foldIn hands on an event that is newer than any page's item of its key.
 func (l *list) foldIn(ctx context.Context, ev watch.Event) error {
 	s := l.s
-	if s.leaveOut(ctx, ev.Object) {
+	if s.gate.LeaveOut(ctx, ev.Object) {
 		l.fold.Advance(eventRV(ev))
 		return nil
 	}
-	ref, ok := s.check(ctx, ev)
+	ref, ok := s.gate.Check(ctx, ev)
 	if !ok {
 		l.newest.Remove(ref.Key)
 		return nil
 	}
 	defer s.listing.lend()()
-	if err := s.sink.Event(ctx, ev.Type, ev.Object, s.resumable(l.fold.Advance(ref.ResourceVersion))); err != nil {
+	if err := s.sink.Event(ctx, ev.Type, ev.Object, s.gate.Resumable(l.fold.Advance(ref.ResourceVersion))); err != nil {
 		return err
 	}
 	l.delivered = true
@@ -364,7 +352,7 @@ func (l *list) finish(ctx context.Context) outcome {
 		rv = l.fold.RV
 	}
 	defer s.listing.lend()()
-	if err := s.sink.EndReplace(ctx, s.resumable(rv)); err != nil {
+	if err := s.sink.EndReplace(ctx, s.gate.Resumable(rv)); err != nil {
 		return s.sinkClosed(err)
 	}
 	s.moveTo(l.fold)

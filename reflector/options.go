@@ -2,6 +2,7 @@ package reflector
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -100,7 +101,7 @@ func (o Options) withDefaults() Options {
 	if o.TypeDescription == "" {
 		o.TypeDescription = "objects"
 		if o.ExpectedType != nil {
-			o.TypeDescription = typeName(o.ExpectedType)
+			o.TypeDescription = fmt.Sprintf("%T", o.ExpectedType)
 		}
 	}
 	if o.Name == "" {

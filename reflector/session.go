@@ -14,6 +14,7 @@ import (
 	"github.com/larder-dev/larder/reflector/internal/pace"
 	"github.com/larder-dev/larder/reflector/internal/place"
 	"github.com/larder-dev/larder/reflector/internal/request"
+	"github.com/larder-dev/larder/reflector/internal/gate"
 )
 
 // session is one Run: everything that only its goroutine touches. It is the sink's only caller.
@@ -79,19 +80,11 @@ type session struct {
 	// turn to connect, and listing, the slot among those that list; see Options.Link.
 	turn    *uplink.Turn
 	listing slot
-	// strays counts the objects that are none of those asked for. astray: since the last list without any there was one
-	// for another reason than its Go type.
-	strays int
-	astray bool
-	// stray is why the newest of them is one.
-	stray error
-	// skippedCount counts what was skipped since skippedSince, for the log.
-	skippedSince time.Time
-	skippedCount int
-	// foreign are the objects of other shards. unsharded: Status.Unsharded says that there were some. untold: the stream
-	// stands at an event of one, and the sink, which hears of that with the next bookmark or event, has not been told.
-	foreign           foreigners
-	unsharded, untold bool
+	// gate decides what is delivered.
+	gate *gate.Gate
+	// untold: the stream stands at an event of an object of another shard, and the sink, which hears of that with the next
+	// bookmark or event, has not been told.
+	untold bool
 	// lastErr is the error that the next Backoff or Degraded waits for.
 	lastErr error
 	// lastList is when the last list ended.
@@ -132,6 +125,9 @@ const (
 
 func newSession(r *Reflector) *session {
 	s := &session{
+		gate: gate.New(gate.Options{
+			ExpectedType: r.o.ExpectedType, Admit: r.o.Admit, Shard: r.o.Shard, Clock: r.o.Clock, Say: r.board.passedBy,
+		}),
 		r: r, lw: request.Of(r.lw), sink: r.sink, o: r.o, pos: position{State: Restore}, limit: pace.NewLimit(r.o.PageSize),
 		metadataLimit: pace.NewLimit(r.o.PageSize), heavy: map[string]bool{},
 		watchLists: !watchlist.DoesClientNotSupportWatchListSemantics(r.lw),

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"sync"
 	"time"
+	"github.com/larder-dev/larder/reflector/internal/gate"
 )
 
 // Status is a snapshot of a reflector.
@@ -74,4 +75,9 @@ func (b *board) snapshot() Status {
 	s := b.s
 	s.Relists = maps.Clone(b.s.Relists)
 	return s
+}
+
+// passedBy shows what was not delivered.
+func (b *board) passedBy(s gate.Said) {
+	b.update(func(st *Status) { st.Skipped, st.Stray, st.Unsharded = s.Skipped, s.Stray, s.Unsharded })
 }

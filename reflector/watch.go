@@ -11,6 +11,7 @@ import (
 	"github.com/larder-dev/larder/reflector/internal/pace"
 	"github.com/larder-dev/larder/reflector/internal/place"
 	"github.com/larder-dev/larder/reflector/internal/request"
+	"github.com/larder-dev/larder/reflector/internal/gate"
 )
 
 // watch is the states Drain and Watch: it opens a watch, unless one is open already, and delivers
@@ -145,7 +146,7 @@ func (s *session) contradicts(ev watch.Event) bool {
 
 // identityOf is what an event is about, as far as it says.
 func identityOf(ev watch.Event) entry.ObjectRef {
-	ref, _ := identify(ev.Object)
+	ref, _ := gate.Identify(ev.Object)
 	return ref
 }
 

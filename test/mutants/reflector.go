@@ -210,22 +210,24 @@ var reflectorMutants = []mutant{
 	{
 		name:   "reflector/list-of-strays-replaces",
 		breaks: "A list of nothing but strays is thrown away.",
-		file:   "reflector/list.go",
-		old: `	case strays > 0 && !l.delivered:
+		file:   "reflector/internal/gate/gate.go",
+		old: `	case by.Strays > 0 && !delivered:
 `,
-		new: `	case strays > 0 && l.delivered && false:
+		new: `	case by.Strays > 0 && delivered && false:
 `,
 		test: "TestListOfStraysOnly",
+		dir:  "reflector",
 	},
 	{
 		name:   "reflector/list-of-another-shard-replaces",
 		breaks: "A list of another shard's objects is thrown away.",
-		file:   "reflector/list.go",
-		old: `	case !l.delivered && l.s.asksForAnother(foreign):
+		file:   "reflector/internal/gate/gate.go",
+		old: `	case !delivered && g.asksForAnother(by.foreign):
 `,
-		new: `	case !l.delivered && l.s.asksForAnother(foreign) && strays > 0:
+		new: `	case !delivered && g.asksForAnother(by.foreign) && by.Strays > 0:
 `,
 		test: "TestListOfAnotherShard",
+		dir:  "reflector",
 	},
 	{
 		name:   "reflector/opaque-rv-delivered",

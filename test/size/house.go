@@ -18,6 +18,7 @@ var rooms = map[string]string{
 	"informer/durable":           "handlers that keep their place",
 	"informer/mapper":            "discovery in the file",
 	"reflector":                  "lists and watches",
+	"reflector/internal/gate":    "what is delivered",
 	"reflector/internal/pace":    "sizes and times that are learned",
 	"reflector/internal/place":   "where the stream stands",
 	"reflector/internal/request": "calls, and what errors mean",

@@ -101,7 +101,7 @@ func printLines(w io.Writer, packages []*goPackage) {
 	for _, g := range groups {
 		lines, files := 0, 0
 		for _, p := range packages {
-			if g.has(p.dir) {
+			if g.has(p) {
 				lines, files = lines+p.lines, files+len(p.files)
 			}
 		}

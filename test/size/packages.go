@@ -20,14 +20,15 @@ const modulePath = "github.com/larder-dev/larder"
 type group struct {
 	name  string
 	limit int // of lines; 0 if there is none
-	has   func(dir string) bool
+	has   func(p *goPackage) bool
 }
 
 var groups = []group{
-	{"library: what users import", 30_000, isLibrary},
-	{"store, with what is inside it", 14_000, func(dir string) bool { return below(dir, "store") }},
-	{"command line and internal", 18_000, func(dir string) bool { return below(dir, "cmd") || below(dir, "internal") }},
-	{"bench", 4_500, func(dir string) bool { return below(dir, "bench") }},
+	{"library: what users import", 30_000, func(p *goPackage) bool { return p.library() && !p.forTests }},
+	{"store, with what is inside it", 14_000, func(p *goPackage) bool { return below(p.dir, "store") && !p.forTests }},
+	{"command line and internal", 18_000, func(p *goPackage) bool { return p.inside() && !p.forTests }},
+	{"bench", 4_500, func(p *goPackage) bool { return below(p.dir, "bench") && !p.forTests }},
+	{"what only tests import", 0, func(p *goPackage) bool { return p.forTests }},
 }
 
 // trees are what is counted. Examples and tests are not.
@@ -50,7 +51,9 @@ type goPackage struct {
 	fset  *token.FileSet
 	// imports are the packages of the module that it imports, as directories.
 	imports []string
-	types   []goType
+	// forTests: only tests import it.
+	forTests bool
+	types    []goType
 	// exported are the exported names of the package; members the exported methods and fields of its exported types.
 	exported, members int
 }
@@ -62,6 +65,9 @@ type goType struct {
 }
 
 func (p *goPackage) library() bool { return isLibrary(p.dir) }
+
+// inside reports whether the package is of the command line, or internal to the module.
+func (p *goPackage) inside() bool { return below(p.dir, "cmd") || below(p.dir, "internal") }
 
 // public reports whether users can import the package.
 func (p *goPackage) public() bool {
@@ -93,7 +99,34 @@ func readPackages(root string) ([]*goPackage, error) {
 			return nil, err
 		}
 	}
+	markForTests(all)
 	return all, nil
+}
+
+// markForTests finds the internal packages that no program and no package for users needs, however far below.
+func markForTests(all []*goPackage) {
+	needed := map[string]bool{}
+	var need func(dir string)
+	byDir := map[string]*goPackage{}
+	for _, p := range all {
+		byDir[p.dir] = p
+	}
+	need = func(dir string) {
+		if p := byDir[dir]; p != nil && !needed[dir] {
+			needed[dir] = true
+			for _, i := range p.imports {
+				need(i)
+			}
+		}
+	}
+	for _, p := range all {
+		if p.name == "main" || p.public() {
+			need(p.dir)
+		}
+	}
+	for _, p := range all {
+		p.forTests = !needed[p.dir]
+	}
 }
 
 func readPackage(root, path string) (*goPackage, error) {

@@ -52,13 +52,20 @@ func F() {}
 	write("store/a_test.go", "package store\n\nfunc Test() {}\n")
 	write("store/testdata/b.go", "package b\n")
 	write("codec/c.go", "package codec\n\ntype Codec interface{}\n")
+	write("internal/fake/f.go", "package fake\n\nimport _ \"github.com/larder-dev/larder/internal/below\"\n")
+	write("internal/below/b.go", "package below\n")
 	packages, err := readPackages(root)
 	if err != nil {
 		t.Fatal(err)
 	}
 	at := slices.IndexFunc(packages, func(p *goPackage) bool { return p.dir == "store" })
-	if len(packages) != 2 || at < 0 {
+	if len(packages) != 4 || at < 0 {
 		t.Fatalf("packages: %v", packages)
+	}
+	for _, p := range packages {
+		if p.forTests != p.inside() {
+			t.Errorf("%s: only tests import it: %t", p.dir, p.forTests)
+		}
 	}
 	p := packages[at]
 	slices.SortFunc(p.types, func(a, b goType) int { return strings.Compare(a.name, b.name) })

@@ -1,4 +1,4 @@
-package reflector
+package gate
 
 import (
 	"testing"
@@ -9,8 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/sharding"
 )
-
-// Tests of single parts that cannot be seen from outside.
 
 // TestAsksForAnother: where the hashes are not spread, nothing can be told.
 func TestAsksForAnother(t *testing.T) {
@@ -35,7 +33,7 @@ func TestAsksForAnother(t *testing.T) {
 		{sharding.NewSelector(append(half.Requirements(), of(uid, "0x8000000000000000", last).Requirements()...)...), 0,
 			false},
 	} {
-		s := &session{o: Options{Shard: tt.shard}}
+		s := New(Options{Shard: tt.shard})
 		if got := s.asksForAnother(foreigners{sent: 10_000, distinct: tt.distinct}); got != tt.want {
 			t.Errorf("%d objects, none of %s: %v", tt.distinct, tt.shard, got)
 		}

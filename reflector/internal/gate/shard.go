@@ -1,4 +1,4 @@
-package reflector
+package gate
 
 import (
 	"context"
@@ -30,37 +30,34 @@ type foreigners struct {
 	last           types.UID
 }
 
-// leaveOut reports whether obj is of another shard, and notes it then. Such an object is no stray: it shows that
+// LeaveOut reports whether obj is of another shard, and notes it then. Such an object is no stray: it shows that
 // everything comes, and not that something may be missing. An object keeps its UID and its namespace, and so its shard:
 // what is left out now was never delivered, and a DELETED event of it is none of ours either.
-func (s *session) leaveOut(ctx context.Context, obj runtime.Object) bool {
-	if ours, err := s.o.Shard.Matches(obj); ours || err != nil { // what has no metadata is for refOf to refuse
+func (g *Gate) LeaveOut(ctx context.Context, obj runtime.Object) bool {
+	if ours, err := g.o.Shard.Matches(obj); ours || err != nil { // what has no metadata is for refOf to refuse
 		return false
 	}
-	s.foreign.sent++
-	if !s.unsharded {
-		klog.FromContext(ctx).Info("Objects of other shards come too: "+notHeeded, "shard", s.o.Shard.String())
-		s.setUnsharded(notHeeded)
+	g.foreign.sent++
+	if g.said.Unsharded == "" {
+		klog.FromContext(ctx).Info("Objects of other shards come too: "+notHeeded, "shard", g.o.Shard.String())
+		g.setUnsharded(notHeeded)
 	}
 	return true
 }
 
-// leaveOutItem is leaveOut for an item of a list.
-func (s *session) leaveOutItem(ctx context.Context, obj runtime.Object) bool {
-	if !s.leaveOut(ctx, obj) {
+// LeaveOutItem is leaveOut for an item of a list.
+func (g *Gate) LeaveOutItem(ctx context.Context, obj runtime.Object) bool {
+	if !g.LeaveOut(ctx, obj) {
 		return false
 	}
-	if acc, err := meta.Accessor(obj); err == nil && acc.GetUID() != s.foreign.last {
-		s.foreign.distinct++
-		s.foreign.last = acc.GetUID()
+	if acc, err := meta.Accessor(obj); err == nil && acc.GetUID() != g.foreign.last {
+		g.foreign.distinct++
+		g.foreign.last = acc.GetUID()
 	}
 	return true
 }
 
-func (s *session) setUnsharded(why string) {
-	s.unsharded = why != ""
-	s.r.board.update(func(st *Status) { st.Unsharded = why })
-}
+func (g *Gate) setUnsharded(why string) { g.say(func(s *Said) { s.Unsharded = why }) }
 
 // chanceOfNone is ln of the probability, about 1e-13, below which it is no chance that a list of everything has nothing
 // of a shard.
@@ -69,8 +66,8 @@ const chanceOfNone = -30
 // asksForAnother reports that a list with nothing but objects of other shards can be no list of everything: it would
 // have had some of ours. The ListerWatcher then asks for another shard, and its list says nothing about what is held.
 // That can be told only where hashes are spread evenly, as those of UIDs are.
-func (s *session) asksForAnother(sent foreigners) bool {
-	return float64(sent.distinct)*math.Log1p(-shareOfUIDs(s.o.Shard)) < chanceOfNone
+func (g *Gate) asksForAnother(sent foreigners) bool {
+	return float64(sent.distinct)*math.Log1p(-shareOfUIDs(g.o.Shard)) < chanceOfNone
 }
 
 // shareOfUIDs is the part of all UIDs that a selector by UID selects; 0 for others.
@@ -96,11 +93,10 @@ func hashPlace(hash string) (float64, error) {
 }
 
 // errAnotherShard is why a list was thrown away.
-func (s *session) errAnotherShard(sent foreigners) error {
-	return s.describe("list",
-		fmt.Errorf(
-			"%w: all %d objects of the list are of other shards than %s; make the ListerWatcher's requests with that selector",
-			ErrStrays, sent.sent, s.o.Shard))
+func (g *Gate) errAnotherShard(sent foreigners) error {
+	return fmt.Errorf(
+		"%w: all %d objects of the list are of other shards than %s; make the ListerWatcher's requests with that selector",
+		ErrStrays, sent.sent, g.o.Shard)
 }
 
 // since is what came after then.
