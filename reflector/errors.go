@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"github.com/larder-dev/larder/internal/guest"
-	"github.com/larder-dev/larder/reflector/internal/request"
 	"github.com/larder-dev/larder/reflector/internal/gate"
+	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
 // Why a connection is down; Status.Err and Options.OnError wrap them.

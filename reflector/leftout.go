@@ -12,9 +12,9 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/reflector/internal/gate"
 	"github.com/larder-dev/larder/reflector/internal/place"
 	"github.com/larder-dev/larder/reflector/internal/request"
-	"github.com/larder-dev/larder/reflector/internal/gate"
 )
 
 // fetchLeftOut delivers the objects of Checkpoint.LeftOut again, after a Verify that ends with o and before the watch.

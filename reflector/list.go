@@ -10,9 +10,9 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/reflector/internal/gate"
 	"github.com/larder-dev/larder/reflector/internal/place"
 	"github.com/larder-dev/larder/reflector/internal/request"
-	"github.com/larder-dev/larder/reflector/internal/gate"
 )
 
 // list is the state Relist at work. Pages and a folded watch go into one Replace:

@@ -11,10 +11,10 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/guest"
 	"github.com/larder-dev/larder/internal/uplink"
+	"github.com/larder-dev/larder/reflector/internal/gate"
 	"github.com/larder-dev/larder/reflector/internal/pace"
 	"github.com/larder-dev/larder/reflector/internal/place"
 	"github.com/larder-dev/larder/reflector/internal/request"
-	"github.com/larder-dev/larder/reflector/internal/gate"
 )
 
 // session is one Run: everything that only its goroutine touches. It is the sink's only caller.

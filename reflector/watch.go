@@ -8,10 +8,10 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/uplink"
+	"github.com/larder-dev/larder/reflector/internal/gate"
 	"github.com/larder-dev/larder/reflector/internal/pace"
 	"github.com/larder-dev/larder/reflector/internal/place"
 	"github.com/larder-dev/larder/reflector/internal/request"
-	"github.com/larder-dev/larder/reflector/internal/gate"
 )
 
 // watch is the states Drain and Watch: it opens a watch, unless one is open already, and delivers
