@@ -33,19 +33,17 @@ type checkResult struct {
 func newCheck(s IO) *cobra.Command {
 	var file fromFlag
 	var output outputFlag
-	var server serverCheck
+	var againstServer bool
 	cmd := &cobra.Command{
 		Use:   "check [FILE]",
 		Short: "Verify every record and index of a store or snapshot",
 		Long: `Verify a store: every record's checksum, every index entry both ways, counts, and the resourceVersion. Verify
 a snapshot: every block's digest, the index, counts, and every object. Exits with 1 if there is a problem.
 
-With --against-server the UID and resourceVersion of every object are compared with the API server's, by lists of
-metadata at a gentle rate, and what differs is repaired, the file too: an event that a proxy has swallowed, a server
-that was restored from a backup, a record that is gone. A sync that holds the store does it itself, with its own
-connection, whatever is named here. A store that no sync holds first takes in what has changed since, as a sync does
-when it starts: that is no difference, and is said (larder diff compares files as they are). Exits with 1 if something
-differed. What other programs have stored as Go types, or changed by a transform, they compare themselves.`,
+With --against-server the larder sync that holds the store compares the UID and resourceVersion of every object with
+the API server's, by lists of metadata at a gentle rate, and repairs what differs, the file too: an event that a proxy
+has swallowed, a server that was restored from a backup, a record that is gone. Exits with 1 if something differed.
+Go programs compare what they store themselves: Audit of their informers, or AuditEvery.`,
 		Args: maxOneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := onlyFile(&file.path, "from", args); err != nil {
@@ -54,8 +52,8 @@ differed. What other programs have stored as Go types, or changed by a transform
 			if err := errors.Join(file.check(), output.check()); err != nil {
 				return usageError{err}
 			}
-			if server.asked {
-				return ifInterrupted(cmd.Context(), server.run(cmd.Context(), s, &file, output.format),
+			if againstServer {
+				return ifInterrupted(cmd.Context(), runAgainstServer(cmd.Context(), s, &file, output.format),
 					"not everything was compared; what was found to differ until then is repaired")
 			}
 			return ifInterrupted(cmd.Context(), runCheck(cmd.Context(), s, &file, output.format), "not everything was verified")
@@ -64,7 +62,8 @@ differed. What other programs have stored as Go types, or changed by a transform
 	}
 	file.add(cmd)
 	output.add(cmd, "text", "json")
-	server.add(cmd)
+	cmd.Flags().BoolVar(&againstServer, "against-server", false,
+		"have the larder sync that holds the store compare it with the API server, and repair what differs")
 	return cmd
 }
 

@@ -72,8 +72,6 @@ func TestInterrupted(t *testing.T) {
 		{[]string{"snapshot", "export", file("out"), "-o", "jsonl", "--from", file("s.larder")},
 			"interrupted: nothing was written", 1},
 		{[]string{"check", "--from", file("s.db")}, "interrupted: not everything was verified", 1},
-		{[]string{"check", "--against-server", "--from", file("s.db"), host},
-			"interrupted: not everything was compared; what was found to differ until then is repaired", 1},
 		// Of one that is cut in half, nobody knows yet how much of it can be read.
 		{[]string{"check", "--from", file("half.larder")}, "interrupted: not everything was verified", 1},
 		{[]string{"get", "pods", "--from", file("half.larder")}, "interrupted", 1},
@@ -215,7 +213,6 @@ func TestResultsThatCanNotBePrinted(t *testing.T) {
 	for _, args := range [][]string{
 		{"snapshot", "save", file("s.larder"), "pods", host},
 		{"snapshot", "restore", file("s.larder"), "--store", file("s.db")},
-		{"check", "--against-server", "--from", file("s.db"), host},
 	} {
 		var errs bytes.Buffer
 		if code := Run(t.Context(), args, IO{Out: fullDisk{}, Err: &errs}); code != exitFailed ||

@@ -13,9 +13,8 @@ type Audited struct {
 	Findings []string `json:"findings"`
 	More     int      `json:"more,omitempty"`
 	Listed   bool     `json:"listed,omitempty"`
-	// Skipped is why it was not compared; empty if it was. Error is why that was not finished.
-	Skipped string `json:"skipped,omitempty"`
-	Error   string `json:"error,omitempty"`
+	// Error is why that was not finished; empty if it was.
+	Error string `json:"error,omitempty"`
 }
 
 // Repaired is how many objects were not what the server has.
