@@ -79,7 +79,7 @@ func TestHostileTextOnATerminal(t *testing.T) {
 		{"get", "wd", "-A", "-o=jsonpath={.items[*].metadata.name}"}, {"get", "wd", "-A", "-o=jsonpath-as-json={.items[*]}"},
 		{"get", "wd", "-A", "-o=go-template={{range .items}}{{.metadata.name}}{{end}}"},
 		{"get", "wd", "-A", "-o=custom-columns=N:.metadata.name"},
-		{"snapshot", "export", "-", "-o=jsonl"}, {"status"}, {"status", "-o=json"}, {"check"}, {"check", "-o=json"},
+		{"snapshot", "export", "-"}, {"status"}, {"status", "-o=json"}, {"check"}, {"check", "-o=json"},
 	} {
 		checkTerminal(t, append(args, "--from", file), hidden)
 	}

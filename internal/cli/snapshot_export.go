@@ -3,13 +3,8 @@ package cli
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -24,15 +19,12 @@ type exportOptions struct {
 	from    fromFlag
 	selects selectFlags
 	redact  redactFlag
-	output  outputFlag
 	secrets bool
 	raw     bool
 }
 
-const (
-	exportYAML  = "yaml"
-	exportLines = "jsonl"
-)
+// exportLines, in the place of the directory, has lines of JSON go to standard output.
+const exportLines = "-"
 
 func newSnapshotExport(s IO) *cobra.Command {
 	var o exportOptions
@@ -54,13 +46,11 @@ selectors have written; an export that selects nothing is an error. Files are re
 has written them, as DIR/` + yamldir.Marker + ` says,
 and nobody has edited them since: else nothing is changed, and they are named.
 
--o jsonl writes whole objects to one file, or with - to standard output, a line each. What an earlier export has
-written there is replaced once the new file is complete, also if it was edited since: there is no note of that beside
-it. Any other file is left as it is, and named. Secrets, and whatever else the store seals, are left out, unless
---include-secrets is given or the Secrets are redacted.`,
+In the place of DIR, - writes whole objects to standard output, a line of JSON each. Secrets, and whatever else the
+store seals, are left out, unless --include-secrets is given or the Secrets are redacted.`,
 		Example: `  larder snapshot export manifests deploy,svc,cm -n web --from cluster.larder
   larder snapshot export backup --from cluster.db --redact env=*PASSWORD*
-  larder snapshot export - pods --from cluster.larder -o jsonl | jq .status.phase`,
+  larder snapshot export - pods --from cluster.larder | jq .status.phase`,
 		Args: needArgs(1, -1, "a directory, and perhaps resources"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.run(cmd.Context(), s, args[0], args[1:])
@@ -72,7 +62,6 @@ it. Any other file is left as it is, and named. Secrets, and whatever else the s
 	o.from.add(cmd)
 	o.selects.add(cmd)
 	o.redact.add(cmd)
-	o.output.add(cmd, exportYAML, exportLines)
 	cmd.Flags().BoolVar(&o.secrets, "include-secrets", false,
 		"write Secrets, and whatever else the store seals, as they are")
 	cmd.Flags().BoolVar(&o.raw, "raw", false, "write whole objects, with status and what the server sets")
@@ -81,11 +70,8 @@ it. Any other file is left as it is, and named. Secrets, and whatever else the s
 
 func (o *exportOptions) run(ctx context.Context, s IO, to string, args []string) error {
 	redaction, err := o.redact.redaction()
-	if err := errors.Join(err, o.from.check(), o.output.check(), o.selects.check()); err != nil {
+	if err := errors.Join(err, o.from.check(), o.selects.check()); err != nil {
 		return usageError{err}
-	}
-	if to == "-" && o.output.format != exportLines {
-		return usagef("standard output takes -o jsonl only; name a directory for YAML")
 	}
 	src, err := o.from.open(ctx, s)
 	if err != nil {
@@ -100,7 +86,7 @@ func (o *exportOptions) run(ctx context.Context, s IO, to string, args []string)
 	if err != nil {
 		return err
 	}
-	e := &exporting{s: s, secrets: o.secrets, raw: o.raw || o.output.format == exportLines}
+	e := &exporting{s: s, secrets: o.secrets, raw: o.raw || to == exportLines}
 	e.absent = func() {
 		all := slices.DeleteFunc(slices.Clone(st.Collections),
 			func(c source.Collection) bool { return e.superseded[c.Identity()] })
@@ -120,11 +106,8 @@ func (o *exportOptions) run(ctx context.Context, s IO, to string, args []string)
 
 // left is how an export that did not come to its end leaves things.
 func (o *exportOptions) left(to string) string {
-	switch {
-	case to == "-":
+	if to == exportLines {
 		return ""
-	case o.output.format == exportLines:
-		return "nothing was written"
 	}
 	return "some files may be written, and none was removed; export again to go on"
 }
@@ -132,7 +115,7 @@ func (o *exportOptions) left(to string) string {
 func (o *exportOptions) export(
 	ctx context.Context, e *exporting, src snapshot.Source, to string, so snapshot.SelectOptions,
 ) error {
-	counted, done, err := e.s.counted(ctx, "exporting", src, to == "-")
+	counted, done, err := e.s.counted(ctx, "exporting", src, to == exportLines)
 	if err != nil {
 		return err
 	}
@@ -143,8 +126,8 @@ func (o *exportOptions) export(
 		return usageError{err}
 	}
 	e.src = selected
-	if o.output.format == exportLines {
-		return o.lines(ctx, e, to)
+	if to == exportLines {
+		return o.lines(ctx, e)
 	}
 	y, err := newYAMLExport(ctx, src, so.Filter)
 	if err != nil {
@@ -203,99 +186,12 @@ func (e *exporting) rehearse(ctx context.Context, y *yamlExport, d *yamldir.Dir,
 	return nil
 }
 
-// lines writes one file, which appears when it is complete, or standard output.
-func (o *exportOptions) lines(ctx context.Context, e *exporting, path string) error {
-	if path == "-" {
-		if err := e.lines(ctx, e.s.Out); err != nil || e.objects > 0 {
-			return err
-		}
-		return nothingExported(o.from.path)
-	}
-	if err := mayReplaceLines(path); err != nil {
-		return err
-	}
-	temp, err := newLines(path)
-	if err != nil {
-		return withHint(err, "name a file in a directory that you may write to")
-	}
-	replaces := exists(path)
-	err = errors.Join(e.lines(ctx, temp), temp.Sync(), temp.Close())
+// lines writes to standard output.
+func (o *exportOptions) lines(ctx context.Context, e *exporting) error {
+	out := bufio.NewWriterSize(e.s.Out, 1<<16)
+	err := flushed(e.run(ctx, lineExport{out}), out)
 	if err == nil && e.objects == 0 {
 		err = nothingExported(o.from.path)
 	}
-	if err == nil {
-		err = os.Rename(temp.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(temp.Name()))
-	}
-	how := ""
-	if replaces {
-		how = ", in place of what was there"
-	}
-	_, err = fmt.Fprintf(e.s.Out, "%s: %s%s\n", path, countedObjects(e.objects), how)
 	return err
-}
-
-// mayReplaceLines refuses to replace what no export has written: a store above all, which may be the one that is
-// exported.
-func mayReplaceLines(path string) error {
-	info, err := os.Stat(path)
-	switch {
-	case err != nil: // it is not there, or newLines says what is wrong
-		return nil
-	case info.IsDir():
-		return withHint(fmt.Errorf("%s is a directory", path),
-			"name a file in it, as in %s, or leave -o jsonl out for YAML files in the directory",
-			filepath.Join(path, "cluster.jsonl"))
-	case !info.Mode().IsRegular():
-		return withHint(fmt.Errorf("%s is a device or the like, not a file", path),
-			"name a regular file, or - for standard output")
-	case info.Size() == 0:
-		return nil
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = f.Close() }() // it was only read
-	if beginsWithObject(f) {
-		return nil
-	}
-	return withHint(fmt.Errorf("%s is there already, and has no lines of JSON that an export has written", path),
-		"name another file, or remove it if it is of no more use")
-}
-
-// longestLine is more than an API server takes of an object.
-const longestLine = 64 << 20
-
-// beginsWithObject reports whether the first line by itself is an object of Kubernetes. Other files that begin with a
-// brace are none of an export's business.
-func beginsWithObject(r io.Reader) bool {
-	line, err := bufio.NewReader(io.LimitReader(r, longestLine)).ReadBytes('\n')
-	if err != nil { // an export ends each line
-		return false
-	}
-	var object map[string]any
-	if json.Unmarshal(line, &object) != nil {
-		return false
-	}
-	kind, _ := object["kind"].(string)
-	_, hasMeta := object["metadata"].(map[string]any)
-	return kind != "" && hasMeta
-}
-
-// newLines makes the file that gets the name path once it is complete, for nobody else's eyes. Its own name is no one
-// else's: one that is there was left by an export that was killed.
-func newLines(path string) (*os.File, error) {
-	name := path + ".larder-new"
-	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	return os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-}
-
-func (e *exporting) lines(ctx context.Context, w io.Writer) error {
-	out := bufio.NewWriterSize(w, 1<<16)
-	return flushed(e.run(ctx, lineExport{out}), out)
 }
