@@ -24,9 +24,9 @@
 // what was asked for failed, was not found, or has problems; 2 the command was used wrongly. diff: 0 no difference, 1 a
 // difference, 2 used wrongly, 3 not compared. The help of larder has them for users.
 //
-// A running sync is a service (service.go): the mirror (mirror.go, with moved.go for a version that the server has
-// dropped), whose members change when a configuration does (settings.go, reload.go, replace.go), what shows it
-// (live.go), the socket, the health and metrics endpoints (package endpoint), and what systemd is told (notify.go).
+// A running sync is a service (service.go): the mirror (mirror.go), whose members change when a configuration does
+// (settings.go, reload.go, replace.go), what shows it (live.go), the socket, the health and metrics
+// endpoints (package endpoint), and what systemd is told (notify.go).
 //
 // The reading commands need no API server and work while a sync holds the
 // file: see package source.

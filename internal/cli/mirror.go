@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -52,8 +51,6 @@ type member struct {
 	ended    chan struct{}      // closed when it has ended
 	watches  watches
 	keeps    bool // the file keeps what changes
-	// moved is the version that the server was last found to have instead of the identity's.
-	moved atomic.Pointer[string]
 }
 
 // memberOptions are the same for all members.
@@ -83,7 +80,7 @@ func newMember(ctx context.Context, st *store.Store, p planned, mo memberOptions
 		return nil, fmt.Errorf("%s: %w", id, err)
 	}
 	mb := &member{resource: r, identity: id, informer: inf, conn: conn, ended: make(chan struct{})}
-	if err := inf.SetWatchErrorHandlerWithContext(mb.heardOf); err != nil {
+	if err := inf.SetWatchErrorHandlerWithContext(logQuietly); err != nil {
 		return nil, fmt.Errorf("%s: %w", id, err)
 	}
 	kept := keptBefore(ctx, st, id)

@@ -1,0 +1,31 @@
+package cli
+
+import (
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/larder-dev/larder/entry"
+)
+
+// explained adds to an error of a watch what a user can do: about a resource that is not found, perhaps since the server
+// has dropped its version, and about one that is forbidden.
+func (mb *member) explained(err error) error {
+	switch {
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("%w; larder sync needs the verbs list and watch: %s", err, canI(mb.identity))
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("%w; the server may have it in another version than %s: kubectl api-resources tells, and "+
+			"larder sync takes RESOURCE.VERSION.GROUP", err, mb.identity.Version)
+	}
+	return err
+}
+
+// canI is the commands that tell whether a user may do what a sync of a collection does: it lists, and watches.
+func canI(id entry.Identity) string {
+	where := "-A"
+	if id.Namespace != "" {
+		where = "-n " + id.Namespace
+	}
+	return fmt.Sprintf("kubectl auth can-i list %s %s; kubectl auth can-i watch %[1]s %[2]s", id.GroupResource(), where)
+}

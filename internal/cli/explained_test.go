@@ -1,0 +1,24 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/larder-dev/larder/entry"
+)
+
+// Of what the server does not find, or allow, a sync says what to do.
+func TestExplained(t *testing.T) {
+	mb := &member{identity: entry.Identity{GroupVersionResource: widgets.GroupVersionResource}}
+	for want, err := range map[string]error{
+		"in another version than v1beta1: kubectl api-resources tells": apierrors.NewNotFound(widgets.GroupResource(), ""),
+		"kubectl auth can-i watch widgets.example.com -A":         apierrors.NewForbidden(widgets.GroupResource(), "", nil),
+		"too many": apierrors.NewTooManyRequestsError("too many"),
+	} {
+		if got := mb.explained(err).Error(); !strings.Contains(got, want) {
+			t.Errorf("%q does not say %q", got, want)
+		}
+	}
+}
