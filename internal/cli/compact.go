@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -32,7 +31,7 @@ writes the list of it. larder status shows how much is free.
 
 A running sync does it itself when it is asked, and goes on. The store is checked first; a damaged one is left as it is.
 
-What is sealed is copied as it is: no key is needed. One that is given must fit.
+What is sealed is copied as it is, with no key.
 
 With --rekey everything that is to be sealed is sealed anew, under the current key: what was sealed under others, and
 Secrets that were stored in plain text before there was a key. The other keys are needed no more then. A running sync
@@ -49,89 +48,62 @@ compact.`,
 			if err := file.check(); err != nil {
 				return usageError{err}
 			}
-			do, err := compactor(s, &key, rekey)
-			if err != nil {
-				return err
+			c := compaction{path: file.path, rekey: rekey}
+			switch {
+			case rekey:
+				var err error
+				if c.keys, err = key.encryption(); err != nil {
+					return err
+				}
+			case key.file != "":
+				return usagef("--key-file is for --rekey: without it, what is sealed is copied as it is")
 			}
-			return runCompact(cmd.Context(), s, file.path, do)
+			return c.run(cmd.Context(), s)
 		},
 		ValidArgsFunction: completeFile,
 	}
 	file.add(cmd)
 	key.addAs(cmd, "the `FILE` of the keys of the store, the current one first. Default is what "+keyVariable+
-		" holds; only --rekey needs them")
+		" holds; for --rekey")
 	cmd.Flags().BoolVar(&rekey, "rekey", false,
 		"seal everything anew under the current key, of --key-file or "+keyVariable)
 	return cmd
 }
 
-// compaction is how a store is compacted: a file that nobody holds, and by the sync that does.
+// compaction is what is to be done.
 type compaction struct {
-	rekey bool // everything is sealed anew
-	file  func(ctx context.Context, path string) (store.Compacted, error)
-	sync  func(ctx context.Context, path string, sync *source.Client) (store.Compacted, error)
+	path  string
+	rekey bool             // everything is sealed anew
+	keys  *seal.Encryption // to seal it with; nil if none are named
 }
 
-// compactor returns what is done with keys, or without.
-func compactor(s IO, key *keyFlag, rekey bool) (compaction, error) {
-	encryption, err := key.encryption()
-	if err != nil {
-		return compaction{}, err
+// inFile compacts a file that nobody holds.
+func (c compaction) inFile(ctx context.Context) (store.Compacted, error) {
+	switch {
+	case !c.rekey:
+		return store.Compact(ctx, c.path, store.Options{})
+	case c.keys != nil:
+		return store.Rekey(ctx, c.path, store.Options{Encryption: c.keys})
+	case held(c.path): // by a sync, perhaps, which has the keys
+		return store.Compacted{}, store.ErrLocked
 	}
-	o := store.Options{Encryption: encryption}
-	if !rekey {
-		return compaction{
-			file: func(ctx context.Context, path string) (store.Compacted, error) {
-				if err := fits(ctx, path, encryption); err != nil {
-					return store.Compacted{}, err
-				}
-				return store.Compact(ctx, path, o)
-			},
-			sync: func(ctx context.Context, path string, sync *source.Client) (store.Compacted, error) {
-				key.noteUnused(s, path)
-				return sync.Compact(ctx)
-			},
-		}, nil
-	}
-	return compaction{
-		rekey: true,
-		file: func(ctx context.Context, path string) (store.Compacted, error) {
-			if encryption == nil {
-				if held(path) { // by a sync, perhaps, which has the keys
-					return store.Compacted{}, store.ErrLocked
-				}
-				return store.Compacted{},
-					usageError{withHint(fmt.Errorf("%s cannot be sealed without a key", path),
-						"name its file with --key-file; "+makeKey)}
-			}
-			return store.Rekey(ctx, path, o)
-		},
-		sync: func(ctx context.Context, _ string, sync *source.Client) (store.Compacted, error) {
-			id := ""
-			if encryption != nil {
-				if id, err = encryption.Keys.CurrentKey(ctx); err != nil {
-					return store.Compacted{}, err
-				}
-			}
-			return sync.Rekey(ctx, id)
-		},
-	}, nil
+	return store.Compacted{}, usageError{withHint(fmt.Errorf("%s cannot be sealed without a key", c.path),
+		"name its file with --key-file; "+makeKey)}
 }
 
-// fits fails with seal.ErrWrongKey if keys are given that do not open the store. To compact it they are not needed:
-// what is sealed is copied as it is.
-func fits(ctx context.Context, path string, keys *seal.Encryption) error {
-	if keys == nil {
-		return nil
+// bySync has the sync that holds the file do it, with its own keys.
+func (c compaction) bySync(ctx context.Context, sync *source.Client) (store.Compacted, error) {
+	if !c.rekey {
+		return sync.Compact(ctx)
 	}
-	st, err := store.OpenContext(ctx, path, store.Options{ReadOnly: true, LockTimeout: -1, Encryption: keys})
-	if err == nil {
-		return st.Close()
+	id := ""
+	if c.keys != nil {
+		var err error
+		if id, err = c.keys.Keys.CurrentKey(ctx); err != nil {
+			return store.Compacted{}, err
+		}
 	}
-	if errors.Is(err, seal.ErrWrongKey) {
-		return err
-	}
-	return nil // whoever compacts it says what is wrong
+	return sync.Rekey(ctx, id)
 }
 
 // held reports whether another process has the file open for writing.
@@ -143,31 +115,50 @@ func held(path string) bool {
 	return errors.Is(err, store.ErrLocked)
 }
 
-func runCompact(ctx context.Context, s IO, path string, do compaction) error {
+func (c compaction) run(ctx context.Context, s IO) error {
 	idle := s.busy("compacting")
-	done, err := compact(ctx, path, do)
+	done, err := c.do(ctx)
 	idle()
 	if err != nil {
-		return ifInterrupted(ctx, compactError(path, err), "the file is as it was")
+		return ifInterrupted(ctx, compactError(c.path, err), "the file is as it was")
 	}
-	_, err = fmt.Fprintf(s.Out, "%s: %s before, %s after\n", path, size(done.Before), size(done.After))
-	if do.rekey {
-		noteDamagedCopies(ctx, s, path)
+	_, err = fmt.Fprintf(s.Out, "%s: %s before, %s after\n", c.path, size(done.Before), size(done.After))
+	if c.rekey {
+		noteDamagedCopies(s, c.path)
 	}
 	return err
 }
 
-// noteDamagedCopies names the copies of a store that were moved aside when it was damaged, and may hold in plain text
-// what is sealed in the store now.
-func noteDamagedCopies(ctx context.Context, s IO, path string) {
+// do compacts the file, or has the sync that holds it do it.
+func (c compaction) do(ctx context.Context) (store.Compacted, error) {
+	done, err := c.inFile(ctx)
+	if !errors.Is(err, store.ErrLocked) {
+		return done, err
+	}
+	socket, socketErr := source.SocketPath(c.path)
+	if socketErr != nil {
+		return done, err
+	}
+	client, _, dialErr := source.Dial(ctx, socket)
+	if dialErr != nil {
+		return done, err
+	}
+	defer func() { _ = client.Close() }() // nothing is left to say
+	return c.bySync(ctx, client)
+}
+
+// noteDamagedCopies names the copies of a store that were moved aside when it was damaged: they are not sealed anew.
+func noteDamagedCopies(s IO, path string) {
 	file, err := fileAt(path)
+	var entries []os.DirEntry
 	if err == nil {
-		err = eachDamagedCopy(file, func(name string) {
-			if what := plainTextIn(ctx, s, name, path); what != "" {
-				fmt.Fprintf(s.Err, "note: %s, which was moved aside since it was damaged, %s; remove it if it is of no more use\n",
-					name, what)
-			}
-		})
+		entries, err = os.ReadDir(filepath.Dir(file))
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), filepath.Base(file)+".damaged-") {
+			fmt.Fprintf(s.Err, "note: %s, which was moved aside since it was damaged, may hold in plain text what is sealed "+
+				"now; remove it if it is of no more use\n", filepath.Join(filepath.Dir(file), e.Name()))
+		}
 	}
 	if err != nil {
 		fmt.Fprintf(s.Err, "note: %s is sealed now; copies that were moved aside when it was damaged "+
@@ -182,74 +173,6 @@ func fileAt(path string) (string, error) {
 		return path, err
 	}
 	return realpath.Of(path)
-}
-
-// eachDamagedCopy calls fn with the name of each copy of a store's file that was moved aside when it was damaged.
-func eachDamagedCopy(file string, fn func(name string)) error {
-	entries, err := os.ReadDir(filepath.Dir(file))
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), filepath.Base(file)+".damaged-") {
-			fn(filepath.Join(filepath.Dir(file), e.Name()))
-		}
-	}
-	return err
-}
-
-// plainTextIn says what a copy of the store at path has in plain text of what is sealed there; "" if nothing.
-func plainTextIn(ctx context.Context, s IO, copied, path string) string {
-	const may = "may hold in plain text what is sealed now"
-	sealed, err := storedIn(ctx, s, path)
-	if err != nil {
-		return may
-	}
-	all, err := storedIn(ctx, s, copied)
-	if err != nil {
-		return may
-	}
-	var names []string
-	for _, c := range all {
-		now := slices.ContainsFunc(sealed, func(o source.Collection) bool {
-			return o.Sealed &&
-				o.GVR().GroupResource() == c.GVR().GroupResource()
-		})
-		if now && (c.PlainText || !c.Sealed && c.Objects > 0) {
-			names = append(names, label(c))
-		}
-	}
-	if len(names) == 0 {
-		return ""
-	}
-	return "holds in plain text what is sealed now: " + strings.Join(names, ", ")
-}
-
-// storedIn are the collections of a file, or of the sync that holds it.
-func storedIn(ctx context.Context, s IO, path string) ([]source.Collection, error) {
-	file := fromFlag{path: path}
-	src, err := file.open(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = src.Close() }() // it was only read
-	st, err := src.Status(ctx)
-	return st.Collections, err
-}
-
-// compact compacts the file, or has the sync that holds it do it.
-func compact(ctx context.Context, path string, do compaction) (store.Compacted, error) {
-	done, err := do.file(ctx, path)
-	if !errors.Is(err, store.ErrLocked) {
-		return done, err
-	}
-	socket, socketErr := source.SocketPath(path)
-	if socketErr != nil {
-		return done, err
-	}
-	client, _, dialErr := source.Dial(ctx, socket)
-	if dialErr != nil {
-		return done, err
-	}
-	defer func() { _ = client.Close() }() // nothing is left to say
-	return do.sync(ctx, path, client)
 }
 
 // compactError adds what to do.

@@ -14,7 +14,7 @@ func TestExplained(t *testing.T) {
 	mb := &member{identity: entry.Identity{GroupVersionResource: widgets.GroupVersionResource}}
 	for want, err := range map[string]error{
 		"in another version than v1beta1: kubectl api-resources tells": apierrors.NewNotFound(widgets.GroupResource(), ""),
-		"kubectl auth can-i watch widgets.example.com -A":         apierrors.NewForbidden(widgets.GroupResource(), "", nil),
+		"kubectl auth can-i watch widgets.example.com -A":              apierrors.NewForbidden(widgets.GroupResource(), "", nil),
 		"too many": apierrors.NewTooManyRequestsError("too many"),
 	} {
 		if got := mb.explained(err).Error(); !strings.Contains(got, want) {
