@@ -180,20 +180,10 @@ func (c *Collection) claimInFile(ctx context.Context, set *indexSet) (*indexSet,
 	needed, err := c.claimNeedsWrite(ctx, set, &ready)
 	if err == nil && needed && !c.readOnly {
 		err = c.update(ctx, func(tx *bolt.Tx) error {
-			ready = ready[:0]
-			b, err := collectionBucket(tx, c.name)
-			if err != nil {
-				return err
-			}
-			st, err := getState(b, c.name)
-			if err != nil {
-				return err
-			}
-			ready = c.claim(&st, set)
-			if err := makeBuckets(b, st); err != nil {
-				return err
-			}
-			return putState(b, c.name, st)
+			return updateState(tx, c.name, func(b *bolt.Bucket, st *state) error {
+				ready = c.claim(st, set)
+				return makeBuckets(b, *st)
+			})
 		})
 	}
 	if err != nil {

@@ -100,8 +100,8 @@ func (s *Store) compact(ctx context.Context, fresh *seal.DataKey) (done Compacte
 		return done, err
 	}
 	defer release()
-	s.setExchanging(true)
-	defer s.setExchanging(false)
+	s.exchanging.Lock()
+	defer s.exchanging.Unlock()
 	if err := s.Err(); err != nil {
 		return done, fmt.Errorf("nothing is written any more: %w", err)
 	}
@@ -133,16 +133,5 @@ func (s *Store) takePlace(c *copier) error {
 	if !hasName(c.old.file, s.real) {
 		return fmt.Errorf("the file has been moved or removed, or another has taken its name: %w", ErrForeign)
 	}
-	restore := s.keys.mark()
-	var err error
-	if c.key != nil {
-		err = s.keys.add(c.key) // who reads the copy needs it at once, and nobody writes
-	}
-	if err == nil {
-		err = os.Rename(c.fresh.path, s.real)
-	}
-	if err != nil {
-		restore() // before anybody writes the old file: it would lose the keys that it needs
-	}
-	return err
+	return os.Rename(c.fresh.path, s.real)
 }

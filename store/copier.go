@@ -27,6 +27,8 @@ type copier struct {
 	old, fresh *handle
 	// key is the data key that everything is sealed with that is to be sealed; nil copies what is sealed as it is.
 	key *seal.DataKey
+	// keyRecord is the record of the data keys that the copy has; nil for none.
+	keyRecord []byte
 	// salvage makes the copier go on where something is damaged.
 	salvage bool
 	found
@@ -93,22 +95,22 @@ func (c *copier) root(ctx context.Context) error {
 // larder copies the root bucket of the store, with every collection. A file that is salvaged gets an id of its own: who
 // has read changes of the old one cannot go on in it.
 func (c *copier) larder(ctx context.Context, path bucketPath) error {
-	var keys []byte
+	var stored []byte
 	collections, err := c.values(ctx, path, func(e pair) bool {
 		switch string(e.key) {
 		case string(format.KeyClean): // not before it is closed
 			return false
 		case string(format.KeyKeys):
-			keys = e.value
+			stored = e.value
 			return false
 		}
 		return !c.salvage
 	})
 	if err == nil {
-		keys, err = c.keys(keys)
+		c.keyRecord, err = c.keys(stored)
 	}
-	if err == nil && keys != nil {
-		err = c.write(func(tx *bolt.Tx) error { return put(tx, path, pair{format.KeyKeys, keys}) })
+	if err == nil && c.keyRecord != nil {
+		err = c.write(func(tx *bolt.Tx) error { return put(tx, path, pair{format.KeyKeys, c.keyRecord}) })
 	}
 	for _, name := range collections {
 		if err != nil {

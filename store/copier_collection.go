@@ -46,11 +46,8 @@ func (c *copier) collection(ctx context.Context, name string) error {
 
 // begin reads the state of the collection, and finds out whether it is to be sealed.
 func (c *collectionCopy) begin(tx *bolt.Tx) error {
-	b, err := collectionBucket(tx, c.name)
-	if err != nil {
-		return err
-	}
-	if c.st, err = getState(b, c.name); err != nil {
+	var err error
+	if _, c.st, err = findState(tx, c.name); err != nil {
 		return err
 	}
 	if c.keysLost && c.st.Sealed {

@@ -19,11 +19,7 @@ func (s *Store) Describe(ctx context.Context, id entry.Identity, r entry.Resourc
 	}
 	name, known := id.ID(), false
 	err = s.view(ctx, func(tx *bolt.Tx) error {
-		b, err := collectionBucket(tx, name)
-		if err != nil {
-			return err
-		}
-		st, err := getState(b, name)
+		_, st, err := findState(tx, name)
 		known = reflect.DeepEqual(st.Info.Resource, st.Info.Resource.With(r))
 		return err
 	})
@@ -31,15 +27,9 @@ func (s *Store) Describe(ctx context.Context, id entry.Identity, r entry.Resourc
 		return err
 	}
 	return s.updateFor(ctx, "the description of "+id.String(), func(tx *bolt.Tx) error {
-		b, err := collectionBucket(tx, name)
-		if err != nil {
-			return err
-		}
-		st, err := getState(b, name)
-		if err != nil {
-			return err
-		}
-		st.Info.Resource = st.Info.Resource.With(r)
-		return putState(b, name, st)
+		return updateState(tx, name, func(_ *bolt.Bucket, st *state) error {
+			st.Info.Resource = st.Info.Resource.With(r)
+			return nil
+		})
 	})
 }

@@ -66,11 +66,7 @@ func (s *Store) unlink(ctx context.Context, name string, may func(state) error) 
 	}
 	defer s.open.release(name)
 	err = s.updateFor(ctx, dropping, func(tx *bolt.Tx) error {
-		b, err := collectionBucket(tx, name)
-		if err != nil {
-			return err
-		}
-		st, err := getState(b, name)
+		_, st, err := findState(tx, name)
 		if err == nil && may != nil {
 			err = may(st)
 		}

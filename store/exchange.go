@@ -48,6 +48,9 @@ func (s *Store) moveIn(c *copier) {
 		s.logger().Error(err, "The directory could not be synced: a crash of the machine may undo that the file got its name")
 	}
 	c.fresh.path = s.real
+	if c.key != nil { // who reads the copy needs it at once, and nobody writes
+		s.keys.add(c.key, c.keyRecord)
+	}
 	s.mu.Lock()
 	s.takeIntoUseLocked(c.fresh)
 	if c.salvage {

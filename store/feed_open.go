@@ -184,7 +184,10 @@ func (c *Collection) loadPlaces(ctx context.Context) error {
 		return err
 	}
 	if unfit && !c.readOnly {
-		if err := c.update(ctx, func(tx *bolt.Tx) error { return c.renewFeed(tx, all) }); err != nil {
+		err := c.update(ctx, func(tx *bolt.Tx) error {
+			return updateState(tx, c.name, func(b *bolt.Bucket, st *state) error { return c.renewFeed(b, st, all) })
+		})
+		if err != nil {
 			return err
 		}
 	}
@@ -194,16 +197,8 @@ func (c *Collection) loadPlaces(ctx context.Context) error {
 
 // renewFeed drops a feed that nobody reads, and begins anew one that a program did not keep because it knows of none:
 // all of its handlers may have missed something.
-func (c *Collection) renewFeed(tx *bolt.Tx, all map[string]Place) error {
-	b, err := collectionBucket(tx, c.name)
-	if err != nil {
-		return err
-	}
-	st, err := getState(b, c.name)
-	if err == nil {
-		err = c.dropFeed(b)
-	}
-	if err != nil {
+func (c *Collection) renewFeed(b *bolt.Bucket, st *state, all map[string]Place) error {
+	if err := c.dropFeed(b); err != nil {
 		return err
 	}
 	st.tombstones, st.feedSince, st.feedLacks = 0, 0, 0
@@ -220,7 +215,7 @@ func (c *Collection) renewFeed(tx *bolt.Tx, all map[string]Place) error {
 			return err
 		}
 	}
-	return putState(b, c.name, st)
+	return nil
 }
 
 // beginAnew sets back the handlers, after objects or tombstones were lost.

@@ -79,8 +79,8 @@ func (s *Store) writeAnew(ctx context.Context) error {
 	if err := makeDir(filepath.Dir(s.real)); err != nil {
 		return err
 	}
-	s.setExchanging(true)
-	defer s.setExchanging(false)
+	s.exchanging.Lock()
+	defer s.exchanging.Unlock()
 	c := newCopier(s, nil, false)
 	err := s.exchange(ctx, c, func() error { return takeName(c.fresh.path, s.real) })
 	if err == nil || ctx.Err() == nil { // who gives up says nothing of the next try

@@ -125,11 +125,7 @@ func (u *usedNotes) take() map[string]times {
 func (s *Store) noteUsed(ctx context.Context, name string) error {
 	now := s.clocks()
 	return s.view(ctx, func(tx *bolt.Tx) error {
-		b, err := collectionBucket(tx, name)
-		if err != nil {
-			return err
-		}
-		st, err := getState(b, name)
+		_, st, err := findState(tx, name)
 		if err == nil && (now.wall.Sub(st.LastUsed).Abs() >= usedWithin || now.steady.Sub(st.usedAt) >= usedWithin) {
 			// the clock may have been set back
 			s.usedNotes.add(map[string]times{name: now})
@@ -141,19 +137,11 @@ func (s *Store) noteUsed(ctx context.Context, name string) error {
 // writeUsed writes the notes, and what the clocks show.
 func (s *Store) writeUsed(tx *bolt.Tx, notes map[string]times) error {
 	for name, at := range notes {
-		b, err := collectionBucket(tx, name)
-		if errors.Is(err, ErrNoCollection) { // it was dropped
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		st, err := getState(b, name)
-		if err != nil {
-			return err
-		}
-		st.LastUsed, st.usedAt = at.wall, at.steady
-		if err := putState(b, name, st); err != nil {
+		err := updateState(tx, name, func(_ *bolt.Bucket, st *state) error {
+			st.LastUsed, st.usedAt = at.wall, at.steady
+			return nil
+		})
+		if err != nil && !errors.Is(err, ErrNoCollection) { // it may have been dropped
 			return err
 		}
 	}

@@ -79,6 +79,28 @@ func getState(b *bolt.Bucket, name string) (state, error) {
 	return stateOf(&r), nil
 }
 
+// findState returns the bucket and the state of a collection.
+func findState(tx *bolt.Tx, name string) (*bolt.Bucket, state, error) {
+	b, err := collectionBucket(tx, name)
+	if err != nil {
+		return nil, state{}, err
+	}
+	st, err := getState(b, name)
+	return b, st, err
+}
+
+// updateState has fn change the state of a collection, and what else is in its bucket.
+func updateState(tx *bolt.Tx, name string, fn func(b *bolt.Bucket, st *state) error) error {
+	b, st, err := findState(tx, name)
+	if err == nil {
+		err = fn(b, &st)
+	}
+	if err != nil {
+		return err
+	}
+	return putState(b, name, st)
+}
+
 // putState writes what getState reads.
 func putState(b *bolt.Bucket, name string, s state) error {
 	data, err := format.AppendInfo(nil, name, newInfoRecord(s))

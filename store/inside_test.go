@@ -167,15 +167,13 @@ func TestOpenWhileRebuilding(t *testing.T) {
 	}
 	c.builds.stop()
 
-	s.writer <- struct{}{} // as Rebuild does
-	s.setExchanging(true)
+	s.exchanging.Lock() // as Rebuild does
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if enlisted, err := s.enlist(ctx, c, s.rebuildCount()); enlisted || !errors.Is(err, context.Canceled) {
 		t.Errorf("while one is at work: enlisted %t, %v", enlisted, err)
 	}
-	s.setExchanging(false)
-	<-s.writer
+	s.exchanging.Unlock()
 	wantWritten(t, s, mustOpenInside(t, s, id, None))
 }
 

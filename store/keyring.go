@@ -154,12 +154,9 @@ func (k *keyring) hold(all []*seal.DataKey, current *seal.DataKey) error {
 
 // forgetOthers leaves only key, if it is still the current one.
 func (k *keyring) forgetOthers(key *seal.DataKey) {
-	was := k.held()
-	record, err := keysOf([]*seal.DataKey{key})
-	if err != nil || was.current != key {
-		return // the others do no harm
+	if was := k.held(); was.current == key { // else the others do no harm
+		k.now.CompareAndSwap(was, &heldKeys{byID: map[uint64]*seal.DataKey{key.ID: key}, current: key, record: was.record})
 	}
-	k.now.CompareAndSwap(was, &heldKeys{byID: map[uint64]*seal.DataKey{key.ID: key}, current: key, record: record})
 }
 
 // unwrap has the provider decrypt a data key.
@@ -235,25 +232,12 @@ func (k *keyring) ensure(tx *bolt.Tx) error {
 	return b.Put(format.KeyKeys, record)
 }
 
-// add makes one more key current, for a file that has only that. The others are for the reads that go on.
-func (k *keyring) add(key *seal.DataKey) error {
-	record, err := keysOf([]*seal.DataKey{key})
-	if err != nil {
-		return err
-	}
+// add makes one more key current, for a file that has only that, and says so with record. The others are for the reads
+// that go on.
+func (k *keyring) add(key *seal.DataKey, record []byte) {
 	next := &heldKeys{byID: maps.Clone(k.held().byID), current: key, record: record}
 	next.byID[key.ID] = key
 	k.now.Store(next)
-	return nil
-}
-
-// mark returns what makes the keys those of now again.
-func (k *keyring) mark() (restore func()) {
-	if k == nil {
-		return func() {}
-	}
-	held := k.now.Load()
-	return func() { k.now.Store(held) }
 }
 
 // wipe forgets all keys.

@@ -11,6 +11,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/patient"
 	"github.com/larder-dev/larder/internal/realpath"
 	"github.com/larder-dev/larder/internal/uplink"
 )
@@ -54,7 +55,7 @@ func newStore(path string, o Options) *Store {
 	return &Store{
 		path: path, o: o, writer: make(chan struct{}, 1), commits: newCommits(roomOf(o.Hooks)), link: uplink.New(),
 		hooks: hooksOf(o.Hooks), ending: newEnding(),
-		losses: map[string]int{}, live: map[*Collection]struct{}{}, failed: make(chan struct{}),
+		losses: map[string]int{}, live: map[*Collection]struct{}{}, failed: make(chan struct{}), exchanging: patient.New(),
 	}
 }
 

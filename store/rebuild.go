@@ -68,8 +68,8 @@ func (s *Store) rebuild(ctx context.Context, before int, why error) ([]*Collecti
 	if s.rebuildCount() != before {
 		return nil, nil
 	}
-	s.setExchanging(true)
-	defer s.setExchanging(false)
+	s.exchanging.Lock()
+	defer s.exchanging.Unlock()
 	c := newCopier(s, nil, true)
 	moved := ""
 	err = s.exchange(ctx, c, func() (err error) {
@@ -172,42 +172,20 @@ func (s *Store) liveCollections() []*Collection {
 	return live
 }
 
-// enlist makes c one of the live collections, unless there was a Rebuild since before. It
-// waits for one that is at work, and for no other write: the disk may not finish that.
+// enlist makes c one of the live collections, unless there was a Rebuild since before. It waits for one that is at work,
+// and for no other write: the disk may not finish that.
 func (s *Store) enlist(ctx context.Context, c *Collection, before int) (bool, error) {
-	s.mu.Lock()
-	enlisted, exchanging := false, s.exchanging
-	if !exchanging {
-		enlisted = s.enlistLocked(c, before)
+	if err := s.exchanging.LockContext(ctx); err != nil {
+		return false, s.waited(err)
 	}
-	s.mu.Unlock()
-	if !exchanging {
-		return enlisted, nil
-	}
-	release, err := s.takeWriter(ctx, c.writing())
-	if err != nil {
-		return false, err
-	}
-	defer release()
+	defer s.exchanging.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.enlistLocked(c, before), nil
-}
-
-func (s *Store) enlistLocked(c *Collection, before int) bool {
 	if s.rebuilds != before {
-		return false
+		return false, nil
 	}
 	s.live[c] = struct{}{}
-	return true
-}
-
-// setExchanging says whether the file is being replaced by another, which is made for the collections that are open
-// then.
-func (s *Store) setExchanging(on bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.exchanging = on
+	return true, nil
 }
 
 func (s *Store) delist(c *Collection) {
@@ -236,20 +214,11 @@ func (c *Collection) revive(tx *bolt.Tx, lost bool) error {
 	if err := c.ensureBuckets(tx); err != nil {
 		return err
 	}
-	b, err := collectionBucket(tx, c.name)
-	if err != nil {
-		return err
-	}
-	st, err := getState(b, c.name)
-	if err != nil {
-		return err
-	}
-	c.claim(&st, c.set.Load())
-	if err := makeBuckets(b, st); err != nil {
-		return err
-	}
-	if err := c.reviveFeed(b, &st, lost); err != nil {
-		return err
-	}
-	return putState(b, c.name, st)
+	return updateState(tx, c.name, func(b *bolt.Bucket, st *state) error {
+		c.claim(st, c.set.Load())
+		if err := makeBuckets(b, *st); err != nil {
+			return err
+		}
+		return c.reviveFeed(b, st, lost)
+	})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/boltcheck"
 	"github.com/larder-dev/larder/internal/hook"
+	"github.com/larder-dev/larder/internal/patient"
 	"github.com/larder-dev/larder/internal/uplink"
 	"github.com/larder-dev/larder/store/seal"
 )
@@ -159,25 +160,25 @@ type Store struct {
 	plainTold   sync.Map     // names of collections; see Collection.tellPlainText
 
 	// writer has room for the one that writes; see takeWriter.
-	writer  chan struct{}
-	hidden  bool // the file's name could not be looked at; who has the writer's place
-	anew    anew
-	writing atomic.Pointer[writing] // nil while nobody has said what for
+	writer chan struct{}
+	hidden bool // the file's name could not be looked at; who has the writer's place
+	anew   anew
+	// exchanging is held by whoever has another file take the place of the store's; it comes after the writer's place.
+	exchanging patient.Mutex
+	writing    atomic.Pointer[writing] // nil while nobody has said what for
 	// verified is when Check last found nothing wrong; nil is never.
 	verified atomic.Pointer[time.Time]
 
 	mu sync.Mutex
 	// quarantined is where a damaged file went when this one was opened; guarded by mu.
 	quarantined string
-	handle      *handle       // guarded by mu; nil once closed
-	failure     error         // guarded by mu; why nothing is written any more
-	failed      chan struct{} // guarded by mu; closed while failure is not nil
-	written     int64         // guarded by mu; bytes of pages, through the handles before this one
-	rebuilds    int           // guarded by mu; how many Rebuilds there were
-	// exchanging: one is at work, or a compaction; guarded by mu.
-	exchanging bool
-	losses     map[string]int           // guarded by mu; by collection, see Collection.Losses
-	live       map[*Collection]struct{} // guarded by mu; the open collections
+	handle      *handle                  // guarded by mu; nil once closed
+	failure     error                    // guarded by mu; why nothing is written any more
+	failed      chan struct{}            // guarded by mu; closed while failure is not nil
+	written     int64                    // guarded by mu; bytes of pages, through the handles before this one
+	rebuilds    int                      // guarded by mu; how many Rebuilds there were
+	losses      map[string]int           // guarded by mu; by collection, see Collection.Losses
+	live        map[*Collection]struct{} // guarded by mu; the open collections
 }
 
 // Path returns the file's name as it was given to Open.

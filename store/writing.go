@@ -39,10 +39,7 @@ func (s *Store) takeWriter(ctx context.Context, what string) (release func(), er
 	select {
 	case s.writer <- struct{}{}:
 	case <-ctx.Done():
-		if w := s.writing.Load(); w != nil {
-			return nil, fmt.Errorf("%s: %v: %w", s.path, w, ctx.Err())
-		}
-		return nil, ctx.Err()
+		return nil, s.waited(ctx.Err())
 	}
 	w := &writing{what: what, since: time.Now()}
 	s.writing.Store(w)
@@ -55,6 +52,14 @@ func (s *Store) takeWriter(ctx context.Context, what string) (release func(), er
 		watch()
 		<-s.writer
 	}, nil
+}
+
+// waited returns the error of a wait for the writer, with who that is.
+func (s *Store) waited(err error) error {
+	if w := s.writing.Load(); w != nil {
+		return fmt.Errorf("%s: %v: %w", s.path, w, err)
+	}
+	return err
 }
 
 // watchWrite has CommitErr tell when w takes long. The function that it returns ends that.

@@ -157,10 +157,10 @@ var storeFileMutants = []mutant{
 		breaks: "What is committed while Compact copies is in the new file.",
 		file:   "store/compact.go",
 		old: `	defer release()
-	s.setExchanging(true)
+	s.exchanging.Lock()
 `,
 		new: `	release()
-	s.setExchanging(true)
+	s.exchanging.Lock()
 `,
 		test: "TestCompactLosesNoWrite",
 	},
