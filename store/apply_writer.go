@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -211,18 +212,14 @@ func (c *Collection) before(key string, s stored) (runtime.Object, error) {
 
 // put stores x in the place of old.
 func (w *writer) put(x *memtable.Write, old stored) error {
-	return w.putEncoded(x, w.c.codec.Name(), old)
-}
-
-// putEncoded is put for a payload that another codec may have written.
-func (w *writer) putEncoded(x *memtable.Write, encoding string, old stored) error {
 	if old.found && old.UID != x.UID {
 		if err := w.feed.bury(x.Key, old, x); err != nil {
 			return err
 		}
 	}
 	terms := w.c.storedTerms(x.Terms)
-	h := format.Header{UID: x.UID, RV: x.RV, Seq: w.seqOf(x, old), Encoding: encoding, Terms: terms}
+	h := format.Header{UID: x.UID, RV: x.RV, Seq: w.seqOf(x, old), Terms: terms,
+		Encoding: cmp.Or(x.Encoding, w.c.codec.Name())}
 	if old.found && old.UID == x.UID {
 		h.Created = old.FirstSeq()
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/realpath"
 	"github.com/larder-dev/larder/store/internal/format"
+	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
 // Import makes a store of records, such as Store.Records and a snapshot have them: Begin, Add for each record in key
@@ -33,7 +34,7 @@ type Import struct {
 	c           *Collection // between Begin and End; else nil
 	what        ImportCollection
 	last        string // key that was added
-	writes      []*importWrite
+	writes      []*memtable.Write
 	bytes       int // of writes
 	done        bool
 	compression Compression

@@ -14,18 +14,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-const (
-	// maxMark bounds each of what a record of an Import has beside key and payload.
-	maxMark = 1 << 10
-	// importOverhead is about what a record takes in memory besides what it has.
-	importOverhead = 256
-)
-
-// importWrite is a record that waits for its transaction.
-type importWrite struct {
-	memtable.Write
-	encoding string
-}
+// maxMark bounds each of what a record of an Import has beside key and payload.
+const maxMark = 1 << 10
 
 // Begin begins a collection, each once.
 func (i *Import) Begin(ctx context.Context, what ImportCollection) error {
@@ -71,13 +61,10 @@ func (i *Import) begin(ctx context.Context, id entry.Identity, what ImportCollec
 func (i *Import) Add(ctx context.Context, r entry.Entry) error {
 	err := i.refuse(r)
 	if err == nil {
-		i.last = r.Key
-		i.writes = append(i.writes, &importWrite{
-			Write:    memtable.Write{Key: r.Key, UID: r.UID, RV: r.ResourceVersion, Payload: bytes.Clone(r.Payload)},
-			encoding: r.Encoding,
-		})
-		if i.bytes += importOverhead + len(r.Key) + len(r.UID) + len(r.ResourceVersion) + len(r.Encoding) +
-			len(r.Payload); i.bytes >= copyBytes {
+		x := &memtable.Write{Key: r.Key, UID: r.UID, RV: r.ResourceVersion, Payload: bytes.Clone(r.Payload),
+			PayloadSize: len(r.Payload), Encoding: r.Encoding}
+		i.last, i.writes, i.bytes = r.Key, append(i.writes, x), i.bytes+x.Size()
+		if i.bytes >= copyBytes {
 			err = i.flush(ctx, nil)
 		}
 	}
@@ -131,11 +118,7 @@ func (i *Import) End(ctx context.Context, as ImportState) (objects int, err erro
 
 // flush writes the records that wait in one transaction, as a list writes its pages, and at the end the state.
 func (i *Import) flush(ctx context.Context, finish func(*state)) error {
-	writes := make([]*memtable.Write, len(i.writes))
-	for n, x := range i.writes {
-		writes[n] = &x.Write
-	}
-	i.c.pack(writes)
+	i.c.pack(i.writes)
 	if err := i.c.lockWrites(ctx); err != nil {
 		return err
 	}
@@ -143,7 +126,7 @@ func (i *Import) flush(ctx context.Context, finish func(*state)) error {
 	err := i.c.writeLocked(ctx, nil, func(w *writer) error {
 		w.objects.FillPercent = coldFill
 		for _, x := range i.writes {
-			if err := w.putEncoded(&x.Write, x.encoding, stored{}); err != nil {
+			if err := w.put(x, stored{}); err != nil {
 				return err
 			}
 		}

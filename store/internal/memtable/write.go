@@ -20,6 +20,8 @@ type Write struct {
 	// a delete it is that of the last state, and nil if nobody wants that.
 	Payload     []byte
 	PayloadSize int
+	// Encoding is the name of the codec that wrote Payload, if it was not the collection's.
+	Encoding string
 	// Packed is Payload compressed with Dict, as the file gets it; nil if it gets Payload. Only who commits uses them.
 	Packed []byte
 	Dict   *compress.Dictionary
