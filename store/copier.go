@@ -17,7 +17,8 @@ import (
 // It copies in one of three ways. As it is, which keeps what a newer program has added: Compact, and a file that was
 // removed while it was open. With a key, which seals anew every collection that is to be sealed: Rekey. With salvage
 // set, which leaves out and notes what is damaged: Rebuild. In the last two ways index entries are made of the headers
-// of records, which say all that an index holds; those of the old file are not read.
+// of records, which say all that an index holds; those of the old file are not read. What is left of collections that
+// were dropped is never copied.
 //
 // A page of entries is read in one transaction of the old file, and written in one of the fresh file, so neither is
 // held for long. The pages are of one state all the same: the caller has the writer's place. Damage of the old file

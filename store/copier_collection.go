@@ -13,7 +13,9 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// collectionCopy is the copy of one collection.
+// collectionCopy is the copy of one collection. If the collection is copied as it was, so are its buckets, and what is
+// known of the records is verified only. Otherwise the copy is made of its dictionaries, records, tombstones and places
+// of durable handlers: its indexes, its sequence of changes and its state are those of what has been copied.
 type collectionCopy struct {
 	*copier
 	name string
