@@ -102,7 +102,7 @@ func settleMirror() {
 // committed.
 func (m *mirror) asKilled(t *testing.T) (path string) {
 	t.Helper()
-	name, err := m.st.CopyFile(t.Context(), "")
+	name, err := m.st.CopyFile(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,22 +46,21 @@ func TestEncrypted(t *testing.T) {
 		}
 	}
 	ids := []age.Identity{other, identity}
-	got, m, err := readAll(bytes.NewReader(data), snapshot.ReaderOptions{Identities: ids})
+	got, m, err := readAll(data, snapshot.OpenOptions{Identities: ids})
 	if err != nil || !m.Encrypted {
 		t.Fatal(m.Encrypted, err)
 	}
 	want.check(t, got)
 	f, err := snapshot.NewFile(bytes.NewReader(data), int64(len(data)), snapshot.OpenOptions{Identities: ids})
-	if err != nil || !f.Manifest().Encrypted {
+	if err != nil {
 		t.Fatal(err)
 	}
-	want.check(t, readFile(t, f))
 	if _, ok, err := f.Get(t.Context(), identityOf("pods"), "b/2"); !ok || err != nil {
 		t.Error(err)
 	}
 }
 
-// Each way to read says what is missing: an identity, or the right one.
+// The error says what is missing: an identity, or the right one.
 func TestEncryptedWithoutIdentity(t *testing.T) {
 	_, data, _ := sealed(t)
 	other, err := age.GenerateX25519Identity()
@@ -72,12 +71,9 @@ func TestEncryptedWithoutIdentity(t *testing.T) {
 		ids  []age.Identity
 		want error
 	}{{nil, snapshot.ErrEncrypted}, {[]age.Identity{other}, snapshot.ErrIdentity}} {
-		_, readerErr := snapshot.NewReader(bytes.NewReader(data), snapshot.ReaderOptions{Identities: c.ids})
-		_, openErr := snapshot.NewFile(bytes.NewReader(data), int64(len(data)), snapshot.OpenOptions{Identities: c.ids})
-		for _, err := range []error{readerErr, openErr} {
-			if !errors.Is(err, c.want) {
-				t.Errorf("%v, want %v", err, c.want)
-			}
+		_, err := snapshot.NewFile(bytes.NewReader(data), int64(len(data)), snapshot.OpenOptions{Identities: c.ids})
+		if !errors.Is(err, c.want) {
+			t.Errorf("%v, want %v", err, c.want)
 		}
 	}
 }
@@ -98,7 +94,7 @@ func TestPassphrase(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, _, err := readAll(bytes.NewReader(data), snapshot.ReaderOptions{Identities: []age.Identity{id}})
+		got, _, err := readAll(data, snapshot.OpenOptions{Identities: []age.Identity{id}})
 		if !errors.Is(err, c.want) {
 			t.Fatalf("%v, want %v", err, c.want)
 		}
@@ -112,9 +108,8 @@ func TestPassphrase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := snapshot.NewReader(bytes.NewReader(costly),
-		snapshot.ReaderOptions{Identities: []age.Identity{id}}); !typed(err) || !strings.Contains(err.Error(),
-		"work factor") {
+	_, _, err = readAll(costly, snapshot.OpenOptions{Identities: []age.Identity{id}})
+	if !typed(err) || !strings.Contains(err.Error(), "work factor") {
 		t.Error(err)
 	}
 	for _, f := range []func(string) error{
@@ -138,7 +133,7 @@ func TestEncryptedAndAltered(t *testing.T) {
 		t.Fatal(err)
 	}
 	var keys []string
-	err = f.Records(t.Context(), identityOf("pods"), "",
+	err = f.Records(t.Context(), identityOf("pods"),
 		func(r entry.Entry) error { keys = append(keys, r.Key); return nil })
 	var missing *snapshot.MissingError
 	if strings.Join(keys, " ") != "a/1 a/2 c/1" || !errors.As(err, &missing) || missing.Objects != 2 {
@@ -150,11 +145,6 @@ func TestEncryptedAndAltered(t *testing.T) {
 	}
 	if _, err := snapshot.NewFile(bytes.NewReader(data[:len(data)*2/3]), int64(len(data)*2/3), o); !typed(err) {
 		t.Errorf("cut short: %v", err)
-	}
-	for _, data := range [][]byte{altered, data[:len(data)*2/3]} {
-		if _, _, err := readAll(bytes.NewReader(data), snapshot.ReaderOptions{Identities: o.Identities}); !typed(err) {
-			t.Errorf("the stream: %v", err)
-		}
 	}
 }
 
@@ -169,13 +159,9 @@ func TestEncryptedDamage(t *testing.T) {
 	whole := want.bytes(t, snapshot.WithBlocks(snapshot.WriterOptions{Recipients: []age.Recipient{identity.Recipient()}},
 		100))
 	check := func(what string, i int, data []byte) {
-		got, _, err := readAll(bytes.NewReader(data), snapshot.ReaderOptions{Identities: ids})
-		if err == nil || !typed(err) && !errors.Is(err, snapshot.ErrIdentity) || !isPrefix(got, want) {
+		got, _, err := readAll(data, snapshot.OpenOptions{Identities: ids})
+		if err == nil || !typed(err) && !errors.Is(err, snapshot.ErrIdentity) || !isPart(got, want) {
 			t.Fatalf("%s %d: %v", what, i, err)
-		}
-		if _, err := snapshot.NewFile(bytes.NewReader(data), int64(len(data)),
-			snapshot.OpenOptions{Identities: ids}); err == nil || !typed(err) && !errors.Is(err, snapshot.ErrIdentity) {
-			t.Fatalf("%s %d: Open: %v", what, i, err)
 		}
 	}
 	for i := 0; i < len(whole); i += soaked(4, 1) + i/200 {
@@ -222,7 +208,7 @@ func TestKeys(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := readAll(bytes.NewReader(data), snapshot.ReaderOptions{Identities: ids}); err != nil {
+		if _, _, err := readAll(data, snapshot.OpenOptions{Identities: ids}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -253,10 +239,6 @@ func TestKeys(t *testing.T) {
 
 func TestArmorIsNamed(t *testing.T) {
 	data := []byte("-----BEGIN AGE ENCRYPTED FILE-----\nYWdl\n")
-	if _, err := snapshot.NewReader(bytes.NewReader(data), snapshot.ReaderOptions{}); !errors.Is(err,
-		snapshot.ErrNotSnapshot) || !strings.Contains(err.Error(), "armor") {
-		t.Error(err)
-	}
 	if _, err := snapshot.NewFile(bytes.NewReader(data), int64(len(data)), snapshot.OpenOptions{}); !errors.Is(err,
 		snapshot.ErrNotSnapshot) || !strings.Contains(err.Error(), "armor") {
 		t.Error(err)

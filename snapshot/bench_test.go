@@ -97,7 +97,7 @@ func BenchmarkRead(b *testing.B) {
 			b.SetBytes(pods.size())
 			for b.Loop() {
 				n := 0
-				err := f.Records(b.Context(), pods.collection.Identity, "", func(entry.Entry) error { n++; return nil })
+				err := f.Records(b.Context(), pods.collection.Identity, func(entry.Entry) error { n++; return nil })
 				if err != nil || n != benchObjects {
 					b.Fatal(n, err)
 				}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/snapshot/internal/layout"
 )
 
 // Decoder decodes the records of one collection, whatever its representation, to unstructured objects. It is safe for
@@ -121,7 +122,7 @@ func (d *Decoder) decodeExactly(r entry.Entry) (*unstructured.Unstructured, erro
 // open returns the JSON of a typed object, or an unstructured one.
 func (d *Decoder) open(r entry.Entry) (text []byte, u *unstructured.Unstructured, err error) {
 	switch r.Encoding {
-	case encodingMsgpack:
+	case layout.Msgpack:
 		if text, ok := cutBin(r.Payload); ok {
 			return text, nil, nil
 		}
@@ -134,7 +135,7 @@ func (d *Decoder) open(r entry.Entry) (text []byte, u *unstructured.Unstructured
 			return nil, nil, d.damaged(r, "it is no object")
 		}
 		return nil, u, nil
-	case encodingProtobuf:
+	case layout.Protobuf:
 		obj, err := d.openProtobuf(r)
 		if err != nil {
 			return nil, nil, err
@@ -163,7 +164,7 @@ func (d *Decoder) openProtobuf(r entry.Entry) (runtime.Object, error) {
 // metadata returns what a record's object says of itself. It fails as Decode does; one in protobuf is not made an
 // unstructured one for that.
 func (d *Decoder) metadata(r entry.Entry) (metav1.Object, error) {
-	if r.Encoding != encodingProtobuf {
+	if r.Encoding != layout.Protobuf {
 		return d.Decode(r)
 	}
 	obj, err := d.openProtobuf(r)
@@ -176,7 +177,7 @@ func (d *Decoder) metadata(r entry.Entry) (metav1.Object, error) {
 // encode replaces the payload of r by u, in the same encoding. u must come of decodeExactly(r) and may have been
 // changed.
 func (d *Decoder) encode(r *entry.Entry, u *unstructured.Unstructured) error {
-	if _, isText := cutBin(r.Payload); r.Encoding == encodingMsgpack && !isText {
+	if _, isText := cutBin(r.Payload); r.Encoding == layout.Msgpack && !isText {
 		data, err := d.plain.Append(nil, u)
 		if err != nil {
 			return fmt.Errorf("%s: encode %q: %w", d.id, r.Key, err)
@@ -190,7 +191,7 @@ func (d *Decoder) encode(r *entry.Entry, u *unstructured.Unstructured) error {
 	if err := e.Encode(u.Object); err != nil {
 		return fmt.Errorf("%s: encode %q: it cannot be written as JSON", d.id, r.Key)
 	}
-	if r.Encoding == encodingMsgpack {
+	if r.Encoding == layout.Msgpack {
 		r.Payload = appendBin(nil, bytes.TrimSuffix(text.Bytes(), []byte("\n")))
 		return nil
 	}

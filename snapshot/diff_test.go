@@ -147,7 +147,7 @@ func readObjects(t tb, f *snapshot.File) map[string]map[string]any {
 	out := map[string]map[string]any{}
 	for _, c := range f.Manifest().Collections {
 		d := snapshot.NewDecoder(c)
-		err := f.Records(t.Context(), c.Identity, "", func(r entry.Entry) error {
+		err := f.Records(t.Context(), c.Identity, func(r entry.Entry) error {
 			u, err := d.Decode(r)
 			out[r.Key] = u.Object
 			return err

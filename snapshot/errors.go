@@ -32,7 +32,7 @@ var (
 
 // Errors of writing.
 var (
-	// ErrOrder: Add, Begin or End was called out of turn, keys are not in ascending order, or a collection is there twice.
+	// ErrOrder: the keys of a Source are not in ascending order, or a collection is there twice.
 	ErrOrder = errors.New("out of order")
 	// ErrTooLarge: a record or a description is larger than the format allows.
 	ErrTooLarge = errors.New("too large for a snapshot")
@@ -57,11 +57,11 @@ func (e *FormatError) Unwrap() error { return ErrNewerFormat }
 
 // DamageError says where a snapshot is damaged. It wraps ErrDamaged.
 type DamageError struct {
-	// Block is the number of the frame, from 0, or -1 if what is damaged is before or behind all frames; Offset is where
-	// it begins, in bytes (of the decrypted file).
+	// Block is the number of the block in the file, from 0, or -1 if what is damaged is none. Offset is where it begins,
+	// in bytes (of the decrypted file).
 	Block  int
 	Offset int64
-	// Collection, First and Last say what the block holds, as far as is known; else they are empty.
+	// Collection, First and Last say what it holds, as far as is known; else they are empty.
 	Collection  string
 	First, Last string
 	// Reason says what is wrong.
@@ -97,7 +97,7 @@ type MissingError struct {
 	// Damage is a DamageError for each block, in the order of the file.
 	Damage []*DamageError
 	// Objects is how many objects are in them: that many are missing if Exact is set, and at least that many otherwise,
-	// since a page of the index, which names a number of blocks, is damaged too.
+	// since the index of the collection, which names its blocks, is damaged.
 	Objects int
 	Exact   bool
 }
@@ -134,7 +134,7 @@ func (e *MissingError) Unwrap() []error {
 	return all
 }
 
-// add notes a block of that many objects if err is damage, and returns any other error. A page of the index has 0.
+// add notes a block of that many objects if err is damage, and returns any other error. An index has 0.
 func (e *MissingError) add(err error, objects int) error {
 	var d *DamageError
 	if !errors.As(err, &d) {

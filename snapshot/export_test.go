@@ -2,12 +2,20 @@ package snapshot
 
 import (
 	"io"
-	"strings"
 
-	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/snapshot/internal/layout"
 )
 
 // What tests of this package reach of its inside, all of it, each with what needs it.
+
+// Writer and its options make files that no Source has: of one header, one id, small blocks, another version.
+type (
+	Writer        = writer
+	WriterOptions = writerOptions
+)
+
+// NewWriter writes the beginning of a snapshot.
+func NewWriter(w io.Writer, h Header, o WriterOptions) (*Writer, error) { return newWriter(w, h, o) }
 
 // WithBlocks returns o for a Writer that closes a block at so many bytes: files of many blocks, of few objects.
 func WithBlocks(o WriterOptions, bytes int) WriterOptions {
@@ -17,7 +25,7 @@ func WithBlocks(o WriterOptions, bytes int) WriterOptions {
 
 // WithID returns o for a Writer of a file with that id: two files that are equal, byte by byte.
 func WithID(o WriterOptions, id [8]byte) WriterOptions {
-	o.id = id
+	o.id = layout.ID(id)
 	return o
 }
 
@@ -31,26 +39,6 @@ func WithVersion(o WriterOptions, version uint32) WriterOptions {
 func WithPages(o SaveOptions, objects int64) SaveOptions {
 	o.pageSize = objects
 	return o
-}
-
-// NextProgram returns the options of a program whose format is the next one and that reads this one, too. In this one
-// UIDs and why a collection must be listed have an "old:" before them, which must be gone when it is read.
-func NextProgram() (ReaderOptions, OpenOptions) {
-	before := formats()[formatNow]
-	before.collection = func(data []byte) (Collection, error) {
-		c, err := parseCollection(data)
-		c.MustRelist = strings.TrimPrefix(c.MustRelist, "old:")
-		return c, err
-	}
-	before.cutRecord = func(data []byte) (entry.Entry, []byte, bool) {
-		r, rest, ok := cutRecord(data)
-		r.UID = strings.TrimPrefix(r.UID, "old:")
-		return r, rest, ok
-	}
-	known := formats()
-	known[formatNow+1] = known[formatNow]
-	known[formatNow] = before
-	return ReaderOptions{formats: known}, OpenOptions{formats: known}
 }
 
 // SaveAt writes the file at path as every save does: two saves at a time, one of which is held.

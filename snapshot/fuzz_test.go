@@ -2,10 +2,7 @@ package snapshot_test
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
-	"hash"
 	"os"
 	"path/filepath"
 	"testing"
@@ -48,37 +45,29 @@ func seeds(f *testing.F) {
 // fuzzed reads anything in every way there is. Errors tell what is wrong with the file, and the ways agree.
 func fuzzed(t *testing.T, data []byte) {
 	t.Helper()
-	streamed, _, streamErr := readAll(bytes.NewReader(data), snapshot.ReaderOptions{})
-	if streamErr != nil && !typed(streamErr) && !errors.Is(streamErr, snapshot.ErrEncrypted) {
-		t.Fatalf("Reader: %v", streamErr)
-	}
-	if _, err := snapshot.Verify(t.Context(), bytes.NewReader(data), snapshot.ReaderOptions{}); err != nil &&
-		!typed(err) && !errors.Is(err, snapshot.ErrEncrypted) {
-		t.Fatalf("Verify: %v", err)
-	}
-	fuzzedOpen(t, data, streamed, streamErr)
-}
-
-func fuzzedOpen(t *testing.T, data []byte, streamed content, streamErr error) {
-	t.Helper()
 	f, err := snapshot.NewFile(bytes.NewReader(data), int64(len(data)), snapshot.OpenOptions{})
 	if err != nil {
-		if streamErr == nil || !typed(err) && !errors.Is(err, snapshot.ErrEncrypted) {
-			t.Fatalf("Open: %v, the stream %v", err, streamErr)
+		if !typed(err) && !errors.Is(err, snapshot.ErrEncrypted) {
+			t.Fatalf("Open: %v", err)
 		}
 		return
 	}
-	for i, c := range f.Manifest().Collections {
-		n := 0
-		err := f.Records(t.Context(), c.Identity, "", func(r entry.Entry) error {
-			if streamErr == nil && !sameRecord(r, streamed.collections[i].records[n]) {
-				t.Fatalf("record %d of %s differs", n, c.Identity)
+	report, err := f.Verify(t.Context())
+	if err != nil {
+		t.Fatalf("Verify: %v", err)
+	}
+	for _, c := range f.Manifest().Collections {
+		last, n := "", 0
+		err := f.Records(t.Context(), c.Identity, func(r entry.Entry) error {
+			if r.Key <= last {
+				t.Fatalf("%q after %q", r.Key, last)
 			}
+			last = r.Key
 			n++
 			return nil
 		})
-		if err != nil && (streamErr == nil || !typed(err)) {
-			t.Fatalf("Records: %v, the stream %v", err, streamErr)
+		if err != nil && (!typed(err) || len(report.Problems) == 0) || err == nil && n != c.Objects {
+			t.Fatalf("Records: %v, %d objects of %d; Verify: %q", err, n, c.Objects, report.Problems)
 		}
 		for _, key := range []string{"a/1", "a/2", "b/1", "n2", ""} {
 			if _, _, err := f.Get(t.Context(), c.Identity, key); err != nil && !typed(err) {
@@ -88,146 +77,35 @@ func fuzzedOpen(t *testing.T, data []byte, streamed content, streamErr error) {
 	}
 }
 
-func FuzzReader(f *testing.F) {
+func FuzzFile(f *testing.F) {
 	seeds(f)
 	f.Fuzz(fuzzed)
 }
 
-// framesOf makes a snapshot of text: each frame is a kind, flags, and head and body with their lengths before them. All
-// checksums, offsets and numbers are right, so that this comes to what is behind them; so are pages and the tail where
-// their body is empty, and the tail's head likewise. The flags are those of shape.
-func framesOf(text []byte) []byte {
-	f := framer{id: fileID{1}, all: sha256.New()}
-	f.out = prologue{version: formatNow, id: f.id, larder: "x"}.append(nil)
-	f.all.Write(f.out)
-	for len(text) > 1 {
-		kind, flags := frameKind(text[0]), text[1]
-		head, rest, ok := cutSized(text[2:])
-		if !ok {
-			break
+// FuzzParts changes what is behind the checksums: descriptions, an index, a block.
+func FuzzParts(f *testing.F) {
+	good := keysOf("a", "b")
+	f.Add(podsText+podCounts, good.appendIndex(nil), good.stored)
+	f.Add(podsText, []byte(nil), []byte(nil))
+	packed := rawBlock{first: "a", last: "b", count: 2, size: len(good.stored) + 100,
+		stored: encoder().EncodeAll(good.stored, nil)}
+	f.Add(podsText+podCounts, packed.appendIndex(nil), packed.stored)
+	f.Fuzz(func(t *testing.T, text string, index, stored []byte) {
+		if index == nil {
+			index = []byte{}
 		}
-		body, rest, ok := cutSized(rest)
-		if !ok {
-			break
-		}
-		f.frame(kind, flags, head, body)
-		text = rest
-	}
-	return footer{f.at, f.id}.append(f.out)
-}
-
-// framer is what framesOf has made up to now.
-type framer struct {
-	id     fileID
-	out    []byte
-	number uint32
-	at     span // the last frame
-	all    hash.Hash
-	page   []byte // that of the blocks since the last one
-	first  string // the key that it begins with
-	ref    collectionRef
-	tail   []byte
-}
-
-// The flags of a frame in the text that framesOf takes.
-const (
-	flagZstd = 1 // the body is four bytes that say how large it is, and what is stored
-	flagPack = 2 // the body is compressed here
-)
-
-func (f *framer) frame(kind frameKind, flags byte, head, body []byte) {
-	if kind == kindPage && len(body) == 0 {
-		body = f.page
-	}
-	if kind == kindTail && len(body) == 0 {
-		body = f.tail
-	}
-	if kind == kindTail && len(head) == 0 {
-		head = f.all.Sum(nil)
-	}
-	h := frameHead{id: f.id, kind: kind, number: f.number, size: uint32(len(body)), offset: uint64(len(f.out))}
-	switch {
-	case flags&flagZstd != 0 && len(body) >= 4:
-		h.compression, h.size, body = bodyZstd, binary.BigEndian.Uint32(body), body[4:]
-	case flags&flagPack != 0 && len(body) > 0:
-		h.compression, body = bodyZstd, encoder().EncodeAll(body, nil)
-	}
-	f.out = h.append(f.out, head, body)
-	f.at = span{offset: h.offset, length: uint64(len(f.out)) - h.offset}
-	digest := [digestSize]byte(f.out[len(f.out)-digestSize:])
-	f.all.Write(digest[:])
-	f.number++
-	f.note(kind, head, digest)
-}
-
-// note keeps what pages and the tail say of a frame.
-func (f *framer) note(kind frameKind, head []byte, digest [digestSize]byte) {
-	switch kind {
-	case kindManifest:
-		f.tail = f.at.append(nil)
-	case kindBlock:
-		b := parseBlockHead(head)
-		if len(f.page) == 0 {
-			f.first = b.first
-		}
-		f.page = indexEntry{first: b.first, last: b.last, span: f.at, count: b.count, digest: digest}.append(f.page)
-	case kindPage:
-		f.ref.pages = append(f.ref.pages, pageRef{span: f.at, first: f.first})
-		f.page = nil
-	case kindEnd:
-		f.ref.end = f.at
-		f.tail, f.ref = f.ref.append(f.tail), collectionRef{}
-	}
-}
-
-// textOfFrames is the inverse of framesOf for a snapshot that is whole. Where it is made anew, so are the pages and the
-// tail.
-func textOfFrames(data []byte, anew bool) (text []byte) {
-	for _, at := idOf(data); at < len(data)-footerSize; {
-		h := mustFixed(data[at:])
-		head := data[at+fixedSize:][:h.headSize]
-		body := data[at+fixedSize+int(h.headSize):][:h.stored]
-		flags := h.compression
-		switch {
-		case anew && (h.kind == kindPage || h.kind == kindTail):
-			body, flags = nil, flags<<1
-			if h.kind == kindTail {
-				head = nil
-			}
-		case flags != 0:
-			body = append(binary.BigEndian.AppendUint32(nil, h.size), body...)
-		}
-		text = appendSized(appendSized(append(text, byte(h.kind), flags), head), body)
-		at += h.total()
-	}
-	return text
-}
-
-func FuzzFrames(f *testing.F) {
-	for _, c := range []content{
-		small(), {}, {collections: []contentOf{{snapshot.Collection{Identity: identityOf("pods")},
-			[]entry.Entry{rec("a", 5000)}}}},
-	} {
-		data := c.bytes(f, snapshot.WithID(snapshot.WithBlocks(snapshot.WriterOptions{}, 100), fileID{1}))
-		for _, anew := range []bool{false, true} {
-			text := textOfFrames(data, anew)
-			// with it the fuzzer would not come to anything
-			if _, _, err := readAll(bytes.NewReader(framesOf(text)), snapshot.ReaderOptions{}); anew && err != nil {
-				f.Fatal(err)
-			}
-			f.Add(text)
-		}
-	}
-	f.Fuzz(func(t *testing.T, text []byte) { fuzzed(t, framesOf(text)) })
+		fuzzed(t, rawFile{collections: []rawCollection{{text: text, index: index,
+			blocks: []rawBlock{{stored: stored}}}}}.bytes())
+	})
 }
 
 func FuzzDamage(f *testing.F) {
 	data := small().bytes(f, snapshot.WithID(snapshot.WithBlocks(snapshot.WriterOptions{}, 100), fileID{1}))
-	for _, at := range []int{50, 300, 700, len(data) - 40} {
-		f.Add(uint16(at), uint16(10), []byte(marker))
+	for _, at := range []int{50, 300, 500, len(data) - 40} {
+		f.Add(uint16(at), uint16(10), []byte(magic))
 	}
 	f.Add(uint16(0), uint16(0), []byte(nil))
-	f.Add(uint16(200), uint16(900), data[100:900])
+	f.Add(uint16(200), uint16(900), data[100:400])
 	f.Fuzz(func(t *testing.T, at, length uint16, insert []byte) {
 		start := min(int(at), len(data))
 		end := min(start+int(length), len(data))
@@ -273,7 +151,7 @@ func FuzzDecode(f *testing.F) {
 			return err == nil || errors.Is(err, snapshot.ErrDamaged) || errors.Is(err, snapshot.ErrUndecodable)
 		}
 		var out []byte
-		err = redacted.Records(t.Context(), c.Identity, "", func(r entry.Entry) error { out = r.Payload; return nil })
+		err = redacted.Records(t.Context(), c.Identity, func(r entry.Entry) error { out = r.Payload; return nil })
 		if !expected(err) {
 			t.Logf("redact: %v", err) // an object that does not fit its type when it is written again
 		}

@@ -2,15 +2,12 @@ package snapshot
 
 import (
 	"bytes"
-	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/snapshot/internal/layout"
 )
 
 // Tests of single parts that cannot be seen from outside.
@@ -83,34 +80,6 @@ func TestRedactEnvByNameOfAnyKind(t *testing.T) {
 	}
 }
 
-// fullDisk is a store on a disk without room. tried are the places that it was to be copied to.
-type fullDisk struct {
-	tried []string
-}
-
-func (f *fullDisk) CopyFile(_ context.Context, base string) (string, error) {
-	if f.tried = append(f.tried, base); base == "" {
-		return "", store.ErrNoSpace
-	}
-	return base + ".new-x", nil
-}
-
-// TestCopyOfAnEncryptedSaveStaysBesideTheStore: the copy is not encrypted, and what is beside the snapshot may be
-// another medium.
-func TestCopyOfAnEncryptedSaveStaysBesideTheStore(t *testing.T) {
-	plain, encrypted := &fullDisk{}, &fullDisk{}
-	if name, err := copyToSave(t.Context(), plain, "a.larder", false); name != "a.larder.new-x" || err != nil {
-		t.Errorf("not encrypted: %q, %v", name, err)
-	}
-	name, err := copyToSave(t.Context(), encrypted, "a.larder", true)
-	if name != "" || !errors.Is(err, store.ErrNoSpace) || !strings.HasSuffix(err.Error(), "make room beside the store") {
-		t.Errorf("encrypted: %q, %v", name, err)
-	}
-	if want := []string{""}; !slices.Equal(encrypted.tried, want) {
-		t.Errorf("encrypted: it was copied to %q", encrypted.tried)
-	}
-}
-
 // What cannot be opened for writing may be what another save makes, and is left.
 func TestSaveLeavesWhatItCanNotLookAt(t *testing.T) {
 	dir := t.TempDir()
@@ -128,19 +97,31 @@ func TestSaveLeavesWhatItCanNotLookAt(t *testing.T) {
 func TestSpoolIsSealed(t *testing.T) {
 	dir := t.TempDir()
 	const plantedSecret = "planted-secret"
-	s, err := newSpool(filepath.Join(dir, "a.larder"),
-		Collection{Identity: entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("secrets")}})
+	s, err := newSpool(filepath.Join(dir, "a.larder"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.w.Add(entry.Entry{Key: "ns/s", Encoding: "protobuf",
-		Payload: bytes.Repeat([]byte(plantedSecret), 10_000)}); err != nil {
+	id := entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("secrets")}
+	w, err := newWriter(s, Header{}, writerOptions{})
+	if err != nil {
 		t.Fatal(err)
 	}
-	n := 0
-	if err := s.replay(t.Context(), func(r entry.Entry) error { n += len(r.Payload); return nil }); err != nil ||
-		n != 10_000*len(plantedSecret) {
-		t.Errorf("%d bytes, %v", n, err)
+	r := entry.Entry{Key: "ns/s", Encoding: "protobuf", Payload: bytes.Repeat([]byte(plantedSecret), 10_000)}
+	if err := errors.Join(w.Begin(id), w.Add(r)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.End(Collection{Identity: id}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := s.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, ok, err := f.Get(t.Context(), id, "ns/s"); !ok || err != nil || !bytes.Equal(got.Payload, r.Payload) {
+		t.Errorf("%v, %d bytes, %v", ok, len(got.Payload), err)
 	}
 	data, err := os.ReadFile(fmt.Sprintf("/proc/self/fd/%d", s.f.Fd()))
 	if err == nil && (len(data) == 0 || bytes.Contains(data, []byte(plantedSecret))) {
@@ -152,49 +133,44 @@ func TestSpoolIsSealed(t *testing.T) {
 	}
 }
 
-// A stream of records larger than a block does not leave its memory behind.
+// Records larger than a block do not leave their memory behind.
 func TestLargeRecordsAreLetGo(t *testing.T) {
-	large := make([]byte, maxBody-100)
+	large := make([]byte, layout.MaxPart-100)
 	_, _ = rand.Read(large) // never fails; it does not compress
 	var b bytes.Buffer
-	w, err := NewWriter(&b, Header{}, WriterOptions{})
+	w, err := newWriter(&b, Header{}, writerOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Begin(
-		Collection{Identity: entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods"),
-			Representation: entry.Typed}}); err != nil {
+	id := entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")}
+	if err := errors.Join(w.Begin(id), w.Add(entry.Entry{Key: "a", Payload: large}),
+		w.Add(entry.Entry{Key: "bb"})); err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range []entry.Entry{{Key: "a", Payload: large}, {Key: "bb"}} {
-		if err := w.Add(r); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.End(); err != nil {
+	if _, err := w.End(Collection{Identity: id}); err != nil {
 		t.Fatal(err)
 	}
-	for _, n := range []int{cap(w.block), cap(w.out), cap(w.pack.out)} {
-		if n > 4*blockTarget {
-			t.Errorf("the Writer keeps %d bytes", n)
-		}
+	if n := cap(w.block); n > 4*layout.BlockTarget {
+		t.Errorf("the writer keeps %d bytes", n)
 	}
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r, err := NewReader(&b, ReaderOptions{})
+	f, err := NewFile(bytes.NewReader(b.Bytes()), int64(b.Len()), OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.NextCollection(); err != nil {
-		t.Fatal(err)
+	blocks, err := f.index(0)
+	if err != nil || len(blocks) != 2 {
+		t.Fatal(blocks, err)
 	}
-	for range 2 {
-		if _, err := r.Next(); err != nil {
+	buf := &buffer{}
+	for _, block := range blocks {
+		if _, err := f.records(buf, 0, block); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n := cap(r.unpack.out); n > 4*blockTarget {
-		t.Errorf("the Reader keeps %d bytes", n)
+	if n := cap(buf.data); n > 4*layout.BlockTarget {
+		t.Errorf("the File keeps %d bytes", n)
 	}
 }

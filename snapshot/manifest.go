@@ -1,24 +1,21 @@
 package snapshot
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"math"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/snapshot/internal/layout"
 )
 
-// The names of the encodings of payloads, as in codec.Codec.Name.
-const (
-	encodingMsgpack  = "msgpack"
-	encodingProtobuf = "protobuf"
-)
+// FormatVersion is the version of the format of snapshots.
+const FormatVersion = layout.Version
 
-// Header is what a snapshot says about itself at its front.
+// Header is what a snapshot says about itself.
 type Header struct {
 	// ClusterID tells clusters apart, as in entry.Attributes; empty is unknown.
 	ClusterID string `json:"clusterID,omitempty"`
@@ -55,42 +52,11 @@ type Collection struct {
 	Redacted []string
 	// Sealed is set if the store that it is of seals it. Restore writes it in plain text only if it is asked to.
 	Sealed bool
-	// Objects is how many there are, Bytes the sum of their payloads, Blocks the number of blocks that they are in.
-	// Writers take no note of them, and in what a Reader returns they are 0 before the collection has ended.
+	// Objects is how many there are, Bytes the sum of their payloads, Blocks the number of blocks that they are in. Of
+	// what is not a snapshot, or of which objects may be left out, they are 0 where that is not known.
 	Objects int
 	Bytes   int64
 	Blocks  int
-}
-
-// State is what may be known of a collection only at its end.
-type State struct {
-	ResourceVersion string
-	Complete        bool
-	MustRelist      string
-	LastContact     time.Time
-}
-
-// State returns that part of c.
-func (c Collection) State() State {
-	return State{ResourceVersion: c.ResourceVersion, Complete: c.Complete, MustRelist: c.MustRelist,
-		LastContact: c.LastContact}
-}
-
-func (c *Collection) setState(s State) {
-	c.ResourceVersion, c.Complete, c.MustRelist, c.LastContact = s.ResourceVersion, s.Complete, s.MustRelist, s.LastContact
-}
-
-// without is s of which so many objects were skipped, if any were.
-func (s State) without(skipped int) State {
-	if skipped == 0 {
-		return s
-	}
-	s.Complete = false
-	if s.MustRelist != "" {
-		s.MustRelist += ", "
-	}
-	s.MustRelist += fmt.Sprintf("%d objects of unknown types were skipped", skipped)
-	return s
 }
 
 // Manifest is what a snapshot says about itself.
@@ -100,8 +66,8 @@ type Manifest struct {
 	Format uint32
 	// Encrypted is set if the file is.
 	Encrypted bool
-	// Digest is a SHA-256 over the whole contents.
-	Digest [digestSize]byte
+	// Digest is a SHA-256 that stands for the whole contents.
+	Digest [sha256.Size]byte
 	// Collections are in the order of the file.
 	Collections []Collection
 }
@@ -138,33 +104,31 @@ type collectionText struct {
 	Redacted        []string  `json:"redacted,omitempty"`
 	Sealed          bool      `json:"sealed,omitempty"`
 
-	// At the collection's end only:
 	Objects int   `json:"objects,omitempty"`
 	Bytes   int64 `json:"bytes,omitempty"`
 	Blocks  int   `json:"blocks,omitempty"`
+
+	// How many bytes its blocks take in the file, and the index behind them.
+	Stored      int64  `json:"stored,omitempty"`
+	Index       int    `json:"index,omitempty"`
+	IndexDigest []byte `json:"indexDigest"`
+}
+
+// catalog is the last part of a snapshot, in JSON: all that it says about itself.
+type catalog struct {
+	Header      Header            `json:"header"`
+	Collections []json.RawMessage `json:"collections"` // each a collectionText
 }
 
 // errCounts: numbers that no snapshot has. They are not quoted.
 var errCounts = errors.New("its counts of objects, bytes and blocks cannot be")
 
-// counts says whether the counts can be those of a collection: a block has a record at least, and is bounded. So they
-// can be added up.
+// counts says whether the counts can be those of a collection: a block has a record at least, is bounded, and is named
+// in the index. So they can be added up.
 func (t collectionText) counts() bool {
-	const most = math.MaxInt64 / maxCollections / maxBody
-	return t.Blocks >= 0 && int64(t.Blocks) <= most && t.Objects >= t.Blocks &&
-		int64(t.Objects) <= int64(t.Blocks)*maxBody && t.Bytes >= 0 && t.Bytes <= int64(t.Blocks)*maxBody
-}
-
-// marshal returns v in JSON, as the body of a frame.
-func marshal(what string, v any) ([]byte, error) {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return nil, fmt.Errorf("write %s: %w", what, err)
-	}
-	if len(text) > maxText {
-		return nil, fmt.Errorf("write %s: %d bytes, %d are allowed: %w", what, len(text), maxText, ErrTooLarge)
-	}
-	return text, nil
+	return t.Blocks >= 0 && t.Blocks <= t.Index && t.Index <= layout.MaxPart && t.Stored >= 0 &&
+		t.Objects >= t.Blocks && int64(t.Objects) <= int64(t.Blocks)*layout.MaxPart &&
+		t.Bytes >= 0 && t.Bytes <= int64(t.Blocks)*layout.MaxPart
 }
 
 func textOf(c Collection) collectionText {
@@ -181,16 +145,8 @@ func textOf(c Collection) collectionText {
 	}
 }
 
-func parseHeader(data []byte) (h Header, err error) {
-	err = json.Unmarshal(data, &h)
-	return h, err
-}
-
-func parseCollection(data []byte) (Collection, error) {
-	var t collectionText
-	if err := json.Unmarshal(data, &t); err != nil {
-		return Collection{}, err
-	}
+// collection is the inverse of textOf.
+func (t collectionText) collection() (Collection, error) {
 	if !t.counts() {
 		return Collection{}, errCounts
 	}

@@ -21,15 +21,12 @@ func (m memorySource) Collections(context.Context) (out []snapshot.Collection, e
 	return out, nil
 }
 
-func (m memorySource) Records(ctx context.Context, id entry.Identity, after string, fn func(entry.Entry) error) error {
+func (m memorySource) Records(ctx context.Context, id entry.Identity, fn func(entry.Entry) error) error {
 	i := slices.IndexFunc(m, func(c contentOf) bool { return c.collection.Identity.ID() == id.ID() })
 	if i < 0 {
 		return fmt.Errorf("%s: %w", id, snapshot.ErrNoCollection)
 	}
 	for _, r := range m[i].records {
-		if r.Key <= after {
-			continue
-		}
 		if err := fn(r); err != nil {
 			return err
 		}

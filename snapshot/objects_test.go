@@ -68,7 +68,7 @@ func decoded(t testing.TB, src snapshot.Source, c snapshot.Collection) map[strin
 	t.Helper()
 	out := map[string]map[string]any{}
 	d := snapshot.NewDecoder(c)
-	err := src.Records(t.Context(), c.Identity, "", func(r entry.Entry) error {
+	err := src.Records(t.Context(), c.Identity, func(r entry.Entry) error {
 		u, err := d.Decode(r)
 		if err != nil {
 			return err

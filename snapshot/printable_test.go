@@ -1,7 +1,6 @@
 package snapshot_test
 
 import (
-	"bytes"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -33,15 +32,14 @@ func TestTextsOfFilesArePrintable(t *testing.T) {
 	data := content{collections: []contentOf{{secret, nil},
 		{other, []entry.Entry{{Key: "a", Encoding: encodingMsgpack,
 			Payload: []byte("\x80")}}}}}.bytes(t, snapshot.WriterOptions{})
-	report, err := snapshot.Verify(t.Context(), bytes.NewReader(data), snapshot.ReaderOptions{})
+	report, err := fileOfBytes(t, data).Verify(t.Context())
 	if err != nil || len(report.Problems) == 0 {
 		t.Fatal(report, err)
 	}
 	for _, p := range report.Problems {
 		wantPrintable(t, "a problem", p)
 	}
-	restored, err := snapshot.RestoreFrom(t.Context(), bytes.NewReader(data), filepath.Join(t.TempDir(), "a.db"),
-		snapshot.RestoreOptions{})
+	restored, err := restoreBytes(t, data, filepath.Join(t.TempDir(), "a.db"), snapshot.RestoreOptions{})
 	if err != nil || len(restored.LeftOut) != 1 {
 		t.Fatal(restored, err)
 	}

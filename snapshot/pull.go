@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 
@@ -15,7 +16,7 @@ func pull(
 ) (next func() (r entry.Entry, ok bool, err error), stop func()) {
 	seq := func(yield func(entry.Entry, error) bool) {
 		last, stopped := "", false
-		err := src.Records(ctx, id, "", func(r entry.Entry) error {
+		err := src.Records(ctx, id, func(r entry.Entry) error {
 			if r.Key <= last {
 				return fmt.Errorf("%s: key %q after %q: %w", id, r.Key, last, ErrOrder)
 			}
@@ -35,3 +36,5 @@ func pull(
 		return r, ok && err == nil, err
 	}, stop
 }
+
+var errStop = errors.New("stop")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"filippo.io/age"
@@ -31,15 +30,11 @@ type RestoreOptions struct {
 
 // Restored is what Restore has written.
 type Restored struct {
-	// Header is what the snapshot says about itself.
-	Header Header
 	// Collections are as they are in the store; those with MustRelist set will be listed before they are synced.
 	Collections []Collection
 	Objects     int
 	// Bytes is the sum of the payloads.
 	Bytes int64
-	// Skipped is how many objects SelectOptions.SkipUnknown has left out.
-	Skipped int
 	// LeftOut says which collections are in the snapshot and not in the store, and why, one an entry.
 	LeftOut []string
 }
@@ -61,100 +56,17 @@ func Restore(ctx context.Context, path, storePath string, o RestoreOptions) (Res
 	if err != nil {
 		return Restored{}, fmt.Errorf("restore: %w", err)
 	}
-	j := newRestoring(f, o)
-	j.restored.Header = f.Manifest().Header
-	j.counts = func(c Collection) int { return c.Objects }
-	restored, err := j.run(ctx, storePath, j.all)
-	return restored, errors.Join(err, f.Close())
-}
-
-// RestoreFrom is Restore from a stream, which it reads to the end of the snapshot.
-func RestoreFrom(ctx context.Context, in io.Reader, storePath string, o RestoreOptions) (Restored, error) {
-	r, err := NewReader(in, ReaderOptions{Identities: o.Identities})
+	defer func() { _ = f.Close() }() // it was only read
+	src, err := Select(f, o.SelectOptions)
 	if err != nil {
 		return Restored{}, fmt.Errorf("restore: %w", err)
 	}
-	defer r.Close()
-	src := &streamSource{r: r}
-	j := newRestoring(src, o)
-	j.restored.Header = r.Header()
-	return j.run(ctx, storePath, func(ctx context.Context, i *store.Import) error {
-		for {
-			_, err := r.NextCollection()
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			if err == nil {
-				err = j.all(ctx, i)
-			}
-			if err != nil {
-				return err
-			}
-		}
-	})
-}
-
-// streamSource is the collection that a Reader is at, once.
-type streamSource struct{ r *Reader }
-
-// Collections implements Source. How many objects there are is not told at the end either: a filter that takes a
-// collection when it begins shall take it then, too.
-func (s *streamSource) Collections(context.Context) ([]Collection, error) {
-	c := s.r.Collection()
-	c.Objects, c.Bytes, c.Blocks = 0, 0, 0
-	return []Collection{c}, nil
-}
-
-// Records implements Source.
-func (s *streamSource) Records(ctx context.Context, _ entry.Identity, _ string, fn func(entry.Entry) error) error {
-	for {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		r, err := s.r.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err == nil {
-			err = fn(r)
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
-// restoring is one restore at work.
-type restoring struct {
-	o        RestoreOptions
-	src      Source
-	restored Restored
-	// counts is how many objects a collection has, where that is known before.
-	counts func(Collection) int
-	progress
-}
-
-func newRestoring(src Source, o RestoreOptions) *restoring {
-	j := &restoring{o: o, src: src, counts: func(Collection) int { return 0 }, progress: progress{tell: o.Progress}}
-	told := o.Skipped
-	j.o.SelectOptions.Skipped = func(id entry.Identity, key string) {
-		j.restored.Skipped++
-		if told != nil {
-			told(id, key)
-		}
-	}
-	return j
-}
-
-// run makes the store of what read takes in.
-func (j *restoring) run(
-	ctx context.Context, storePath string, read func(ctx context.Context, i *store.Import) error,
-) (Restored, error) {
-	i, err := store.NewImport(ctx, storePath, j.o.Import)
+	i, err := store.NewImport(ctx, storePath, o.Import)
 	if err != nil {
 		return Restored{}, fmt.Errorf("restore: %w", err)
 	}
-	if err = read(ctx, i); err == nil {
+	j := &restoring{o: o, src: src, i: i, progress: progress{tell: o.Progress}}
+	if err = j.all(ctx); err == nil {
 		err = i.Commit(ctx)
 	}
 	if err := errors.Join(err, i.Abort()); err != nil {
@@ -164,27 +76,33 @@ func (j *restoring) run(
 	return j.restored, nil
 }
 
-// all takes in the collections of src as it is now.
-func (j *restoring) all(ctx context.Context, i *store.Import) error {
-	selected, err := Select(j.src, j.o.SelectOptions)
+// restoring is one restore at work.
+type restoring struct {
+	o        RestoreOptions
+	src      Source
+	i        *store.Import
+	restored Restored
+	progress
+}
+
+// all takes in the collections of src.
+func (j *restoring) all(ctx context.Context) error {
+	all, err := j.src.Collections(ctx)
 	if err != nil {
 		return err
 	}
-	all, err := selected.Collections(ctx)
-	if err != nil {
-		return err
-	}
+	keep := all[:0]
 	for _, c := range all {
-		j.now.TotalObjects += j.counts(c)
-	}
-	j.report()
-	for _, c := range all {
-		if why := j.o.leavesOut(c, i); why != "" {
-			j.now.TotalObjects -= j.counts(c)
+		if why := j.leavesOut(c); why != "" {
 			j.restored.LeftOut = append(j.restored.LeftOut, c.Identity.String()+": "+why)
 			continue
 		}
-		if err := j.collection(ctx, i, selected, c); err != nil {
+		keep = append(keep, c)
+		j.now.TotalObjects += c.Objects
+	}
+	j.report()
+	for _, c := range keep {
+		if err := j.collection(ctx, c); err != nil {
 			return err
 		}
 	}
@@ -192,8 +110,8 @@ func (j *restoring) all(ctx context.Context, i *store.Import) error {
 }
 
 // leavesOut returns why a collection is not restored, or "".
-func (o RestoreOptions) leavesOut(c Collection, i *store.Import) string {
-	if o.Secrets || c.Sealed && i.CanSeal() || i.Seals(c.Identity.GroupResource()) {
+func (j *restoring) leavesOut(c Collection) string {
+	if j.o.Secrets || c.Sealed && j.i.CanSeal() || j.i.Seals(c.Identity.GroupResource()) {
 		return ""
 	}
 	if why := c.Confidential(); why != "" {
@@ -202,60 +120,37 @@ func (o RestoreOptions) leavesOut(c Collection, i *store.Import) string {
 	return ""
 }
 
-// collection takes in one.
-func (j *restoring) collection(ctx context.Context, i *store.Import, selected Source, c Collection) error {
+// collection takes in one. One that has a part of the objects, or other bodies than the server, is not complete: an
+// informer that starts from the disk would take them for all, and for what they are.
+func (j *restoring) collection(ctx context.Context, c Collection) error {
 	if len(c.Redacted) > 0 && !strings.HasPrefix(c.Attributes.Transform, redactedTransform) {
 		c.Attributes.Transform = redactedTransform + c.Attributes.Transform
 	}
-	err := i.Begin(ctx, store.ImportCollection{Identity: c.Identity, Attributes: c.Attributes, Resource: c.Resource,
-		Seal: c.Sealed && i.CanSeal()})
+	err := j.i.Begin(ctx, store.ImportCollection{Identity: c.Identity, Attributes: c.Attributes, Resource: c.Resource,
+		Seal: c.Sealed && j.i.CanSeal()})
 	if err != nil {
 		return err
 	}
 	j.now.Collection = c.Identity
-	skipped := j.restored.Skipped
-	err = selected.Records(ctx, c.Identity, "", func(r entry.Entry) error {
+	err = j.src.Records(ctx, c.Identity, func(r entry.Entry) error {
 		j.done(r)
-		return i.Add(ctx, r)
+		return j.i.Add(ctx, r)
 	})
 	if err != nil {
 		return err
 	}
-	as, err := j.state(ctx, selected, c, j.restored.Skipped-skipped)
+	c.Complete = c.Complete && len(c.Filtered) == 0 && !redacted(c)
+	if redacted(c) && c.MustRelist == "" { // of a store that a redacted one was restored to
+		c.MustRelist = "objects were redacted"
+	}
+	c.Objects, err = j.i.End(ctx, store.ImportState{ResourceVersion: c.ResourceVersion, Complete: c.Complete,
+		MustRelist: c.MustRelist, LastContact: c.LastContact})
 	if err != nil {
 		return err
 	}
-	n, err := i.End(ctx, as)
-	if err != nil {
-		return err
-	}
-	if want := j.counts(c); want > 0 && n+j.restored.Skipped-skipped != want {
-		return fmt.Errorf("%s has %d objects, and the snapshot says %d: %w", c.Identity, n, want, ErrDamaged)
-	}
-	c.setState(State(as))
-	c.Objects = n
 	j.restored.Collections = append(j.restored.Collections, c)
 	j.report()
 	return nil
-}
-
-// state is that of a collection whose records have been read: of a stream it is known only then. What has been skipped
-// is missing, and one that has a part of the objects, or other bodies than the server, is not complete: an informer
-// that starts from the disk would take them for all, and for what they are.
-func (j *restoring) state(ctx context.Context, selected Source, c Collection, skipped int) (store.ImportState, error) {
-	if _, ok := j.src.(*streamSource); ok {
-		now, err := selected.Collections(ctx)
-		if err != nil {
-			return store.ImportState{}, err
-		}
-		c.setState(now[0].State())
-	}
-	as := c.State().without(skipped)
-	as.Complete = as.Complete && len(c.Filtered) == 0 && !redacted(c)
-	if redacted(c) && as.MustRelist == "" { // of a store that a redacted one was restored to
-		as.MustRelist = "objects were redacted"
-	}
-	return store.ImportState(as), nil
 }
 
 // redacted reports whether bodies of a collection are not what a server has, now or in the store that it was saved

@@ -96,7 +96,7 @@ func TestRestoredStoreResumes(t *testing.T) {
 	dir := t.TempDir()
 	db, path := filepath.Join(dir, "a.db"), filepath.Join(dir, "a.larder")
 	runInformer(t, srv, db, fmt.Sprintf("%d added, 0 updated, 0 deleted", servedPods))
-	if _, err := snapshot.SaveFile(t.Context(), db, path, snapshot.SaveOptions{}); err != nil {
+	if _, err := saveFile(t, db, path, store.Options{}, snapshot.SaveOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for n := range 3 {

@@ -1,7 +1,6 @@
 package snapshot_test
 
 import (
-	"bytes"
 	"fmt"
 	"path/filepath"
 	"runtime"
@@ -15,22 +14,19 @@ import (
 // longMarks is a snapshot of records whose UIDs, resourceVersions and encodings are as long as they may be.
 func longMarks(blocks, records int) []byte {
 	longest := strings.Repeat("m", maxMark)
-	var parts [][]byte
+	var file rawCollection
 	for b := range blocks {
-		var body []byte
-		key := func(n int) string { return fmt.Sprintf("a/%03d-%03d", b, n) }
+		var all []entry.Entry
 		for n := range records {
-			body = appendRecord(body, entry.Entry{Key: key(n), UID: longest, ResourceVersion: longest, Encoding: longest})
+			all = append(all, entry.Entry{Key: fmt.Sprintf("a/%03d-%03d", b, n), UID: longest, ResourceVersion: longest,
+				Encoding: longest})
 		}
-		parts = append(parts, part(kindBlock, flagPack,
-			string(blockHead{count: uint64(records), first: key(0), last: key(records - 1)}.append(nil)), body))
+		raw := rawOf(all...)
+		raw.stored = encoder().EncodeAll(raw.stored, nil)
+		file.blocks = append(file.blocks, raw)
 	}
-	return framesOf(bytes.Join([][]byte{
-		part(kindManifest, 0, "", "{}"), part(kindCollection, 0, "\x00", podsText+"}"), bytes.Join(parts, nil),
-		part(kindPage, 0, "\x00", ""),
-		part(kindEnd, 0, "\x00", podsText+fmt.Sprintf(`,"objects":%d,"blocks":%d}`, blocks*records, blocks)),
-		part(kindTail, 0, "", ""),
-	}, nil))
+	file.text = podsText + fmt.Sprintf(`,"objects":%d,"blocks":%d`, blocks*records, blocks)
+	return rawFile{collections: []rawCollection{file}}.bytes()
 }
 
 // TestRestoreIsBounded: what takes memory beside the payloads, each as long as it may be, is counted too: it is written
@@ -41,7 +37,7 @@ func TestRestoreIsBounded(t *testing.T) {
 	runtime.GC()
 	p := &peak{start: liveBytes()}
 	path := filepath.Join(t.TempDir(), "a.db")
-	restored, err := snapshot.RestoreFrom(t.Context(), bytes.NewReader(data), path,
+	restored, err := restoreBytes(t, data, path,
 		snapshot.RestoreOptions{Progress: func(now snapshot.Progress) {
 			if now.Objects%(4*progressEvery) == 0 {
 				p.tick()

@@ -1,15 +1,9 @@
 package snapshot_test
 
 import (
-	"errors"
-	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/snapshot"
 )
 
@@ -38,48 +32,5 @@ func TestRestoreOfAPartIsNotComplete(t *testing.T) {
 				t.Errorf("%s: %+v", path, info)
 			}
 		}
-	}
-}
-
-// TestWhatIsSkippedIsMissed: a collection of which objects were skipped is not complete, in a snapshot and in a store.
-func TestWhatIsSkippedIsMissed(t *testing.T) {
-	dir := t.TempDir()
-	c := collectionOf(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, "Widget",
-		entry.Typed)
-	c.Complete, c.ResourceVersion = true, "7"
-	src := memorySource{{c, []entry.Entry{{Key: "a/w", UID: "w", ResourceVersion: "5", Encoding: encodingProtobuf,
-		Payload: []byte("k8s")}}}}
-	skip := snapshot.SelectOptions{Redaction: snapshot.Redaction{Env: []string{"x"}}, SkipUnknown: true}
-	write := func(name string, o snapshot.SelectOptions) string {
-		path := filepath.Join(dir, name)
-		f, err := os.Create(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w := mustWriter(t, f)
-		if _, err := w.Copy(t.Context(), src, o); err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(w.Close(), f.Close()); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	path := filepath.Join(dir, "saved.larder")
-	if n, err := snapshot.SaveSource(t.Context(), src, path, snapshot.SaveOptions{SelectOptions: skip}); err != nil ||
-		n.Skipped != 1 {
-		t.Fatalf("%+v, %v", n, err)
-	}
-	for _, path := range []string{path, write("skipped.larder", skip)} {
-		f := mustOpenFile(t, path, snapshot.OpenOptions{})
-		if got := f.Manifest().Collections[0]; got.Complete || !strings.Contains(got.MustRelist, "skipped") {
-			t.Errorf("in a snapshot: %+v", got)
-		}
-	}
-	_, restored := mustRestore(t, write("whole.larder", snapshot.SelectOptions{}),
-		snapshot.RestoreOptions{SelectOptions: skip})
-	if got := restored.Collections[0]; got.Complete || !strings.Contains(got.MustRelist, "skipped") ||
-		restored.Skipped != 1 {
-		t.Errorf("in a store: %+v", restored)
 	}
 }

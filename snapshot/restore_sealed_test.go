@@ -32,31 +32,20 @@ func TestRestoreOfWhatWasSealed(t *testing.T) {
 	}
 	plain, sealed := store.Options{Logger: &quiet}, store.Options{Logger: &quiet, Encryption: mustEncryption(t)}
 	for name, tc := range map[string]struct {
-		to         store.Options
-		asked      bool
-		want       int
-		legible    bool
-		fromStream bool
+		to      store.Options
+		asked   bool
+		want    int
+		legible bool
 	}{
-		"no keys":           {to: plain},
-		"no keys, asked":    {to: plain, asked: true, want: 1, legible: true},
-		"keys":              {to: sealed, want: 1},
-		"keys, of a stream": {to: sealed, want: 1, fromStream: true},
+		"no keys":        {to: plain},
+		"no keys, asked": {to: plain, asked: true, want: 1, legible: true},
+		"keys":           {to: sealed, want: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := snapshot.RestoreOptions{Identities: []age.Identity{key}, Secrets: tc.asked,
 				Import: store.ImportOptions{Store: tc.to}}
 			to := filepath.Join(t.TempDir(), "b.db")
 			restored, err := snapshot.Restore(t.Context(), path, to, o)
-			if tc.fromStream {
-				in, failed := os.Open(path)
-				if failed != nil {
-					t.Fatal(failed)
-				}
-				defer func() { _ = in.Close() }()
-				_ = os.Remove(to)
-				restored, err = snapshot.RestoreFrom(t.Context(), in, to, o)
-			}
 			if err != nil || restored.Objects != tc.want || len(restored.LeftOut) != 1-tc.want {
 				t.Fatalf("%+v, %v", restored, err)
 			}

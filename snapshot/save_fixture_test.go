@@ -154,7 +154,7 @@ func savedStore(t testing.TB, path string) *store.Store {
 // recordsOf reads a whole collection.
 func recordsOf(t testing.TB, src snapshot.Source, id entry.Identity) (all []entry.Entry) {
 	t.Helper()
-	err := src.Records(t.Context(), id, "", func(r entry.Entry) error {
+	err := src.Records(t.Context(), id, func(r entry.Entry) error {
 		r.Payload = slices.Clone(r.Payload)
 		all = append(all, r)
 		return nil
@@ -185,7 +185,7 @@ func wantSame(t testing.TB, a, b snapshot.Source, without ...entry.Identity) {
 	}
 	for i, x := range as {
 		y := bs[i]
-		if x.Identity != y.Identity || x.Attributes != y.Attributes || !x.State().LastContact.Equal(y.State().LastContact) ||
+		if x.Identity != y.Identity || x.Attributes != y.Attributes || !x.LastContact.Equal(y.LastContact) ||
 			x.ResourceVersion != y.ResourceVersion ||
 			x.Complete != y.Complete || x.MustRelist != y.MustRelist || x.Objects != y.Objects ||
 			x.Resource.Kind != y.Resource.Kind {
@@ -254,4 +254,28 @@ func listPods(t testing.TB, s *store.Store, n int, rv string) *store.Collection 
 	}
 	return listInto(t, s, savedPods, entry.ResourceInfo{Kind: "Pod", Namespaced: true, ShortNames: []string{"po"}}, rv,
 		pods...)
+}
+
+// saveFile saves the store at db, which no process has open.
+func saveFile(
+	t testing.TB, db, path string, so store.Options, o snapshot.SaveOptions,
+) (saved snapshot.Saved, err error) {
+	t.Helper()
+	so.ReadOnly, so.Logger = true, &quiet
+	s, err := store.Open(db, so)
+	if err != nil {
+		return saved, err
+	}
+	saved, err = snapshot.Save(t.Context(), snapshot.StoreSource(s), path, o)
+	return saved, errors.Join(err, s.Close())
+}
+
+// restoreBytes restores a snapshot that is in memory.
+func restoreBytes(t testing.TB, data []byte, to string, o snapshot.RestoreOptions) (snapshot.Restored, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "restored.larder")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return snapshot.Restore(t.Context(), path, to, o)
 }

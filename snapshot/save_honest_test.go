@@ -48,7 +48,7 @@ func TestSaveOfAStoreThatLacksObjects(t *testing.T) {
 	loseRecord(t, db, savedPods, "ns-3/pod-000003")
 	for name, o := range map[string]snapshot.SaveOptions{"all": {},
 		"some": {SelectOptions: snapshot.SelectOptions{Filter: snapshot.Filter{Namespaces: []string{"ns-1"}}}}} {
-		if _, err := snapshot.SaveFile(t.Context(), db, path, o); !errors.Is(err, entry.ErrDamaged) ||
+		if _, err := saveFile(t, db, path, store.Options{}, o); !errors.Is(err, entry.ErrDamaged) ||
 			!strings.Contains(err.Error(), "pods") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -104,8 +104,8 @@ func TestSaveWithoutTheKeys(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	o := snapshot.SaveOptions{Recipients: []age.Recipient{key.Recipient()}, Store: store.Options{Logger: &quiet}}
-	if saved, err := snapshot.SaveFile(t.Context(), db, path, o); !errors.Is(err, seal.ErrSealed) {
+	o := snapshot.SaveOptions{Recipients: []age.Recipient{key.Recipient()}}
+	if saved, err := saveFile(t, db, path, store.Options{}, o); !errors.Is(err, seal.ErrSealed) {
 		t.Errorf("%+v, %v", saved, err)
 	}
 	wantNames(t, dir, "a.db")
@@ -123,8 +123,7 @@ func TestWhatIsToBeSealedIsNotSavedInPlainText(t *testing.T) {
 	}
 	e := mustEncryption(t)
 	e.Resources = []schema.GroupResource{{Resource: "pods"}}
-	saved, err := snapshot.SaveFile(t.Context(), db, path,
-		snapshot.SaveOptions{Store: store.Options{Logger: &quiet, Encryption: e}})
+	saved, err := saveFile(t, db, path, store.Options{Encryption: e}, snapshot.SaveOptions{})
 	if err != nil || saved.Objects != 0 || len(saved.LeftOut) != 1 {
 		t.Errorf("%+v, %v", saved, err)
 	}

@@ -66,8 +66,7 @@ func TestSaveHotIsExact(t *testing.T) {
 	seen := map[string]bool{}
 	for n := range 8 {
 		path := filepath.Join(dir, fmt.Sprintf("%d.larder", n))
-		if _, err := snapshot.SaveStore(t.Context(), s, path,
-			snapshot.SaveOptions{Store: store.Options{Logger: &quiet}}); err != nil {
+		if _, err := snapshot.SaveStore(t.Context(), s, path, snapshot.SaveOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		f := mustOpenFile(t, path, snapshot.OpenOptions{})

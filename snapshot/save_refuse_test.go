@@ -34,8 +34,8 @@ func TestSaveReplacesNoStore(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := snapshot.SaveFile(t.Context(), db, db, snapshot.SaveOptions{}); !errors.Is(err, store.ErrExists) {
-		t.Errorf("SaveFile: %v", err)
+	if _, err := saveFile(t, db, db, store.Options{}, snapshot.SaveOptions{}); !errors.Is(err, store.ErrExists) {
+		t.Errorf("Save: %v", err)
 	}
 	wantNames(t, dir, "a.db", "a.db.new-copy", "b.db", "link.larder")
 	s = mustOpen(t, db)

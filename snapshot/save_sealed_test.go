@@ -76,9 +76,8 @@ func TestSaveAndRestoreSealed(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := snapshot.SaveFile(t.Context(), filepath.Join(dir, "a.db"), path,
-		snapshot.SaveOptions{Recipients: []age.Recipient{key.Recipient()},
-			Store: store.Options{Logger: &quiet}}); !errors.Is(err, seal.ErrSealed) {
+	if _, err := saveFile(t, filepath.Join(dir, "a.db"), path, store.Options{},
+		snapshot.SaveOptions{Recipients: []age.Recipient{key.Recipient()}}); !errors.Is(err, seal.ErrSealed) {
 		t.Errorf("without the keys: %v", err)
 	}
 }
@@ -112,7 +111,7 @@ func TestSaveOfWhatWasSealed(t *testing.T) {
 	}
 	from := mustOpenFile(t, encrypted, snapshot.OpenOptions{Identities: []age.Identity{key}})
 	for _, asked := range []bool{false, true} {
-		saved, err := snapshot.SaveSource(t.Context(), from, plain, snapshot.SaveOptions{Secrets: asked})
+		saved, err := snapshot.Save(t.Context(), from, plain, snapshot.SaveOptions{Secrets: asked})
 		if want := map[bool]int{true: 3}[asked]; err != nil || saved.Objects != want || len(saved.LeftOut) != 1-want/3 {
 			t.Errorf("asked for: %v: %+v, %v", asked, saved, err)
 		}

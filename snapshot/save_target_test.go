@@ -27,7 +27,7 @@ func TestSaveDoesNotReplaceADamagedStore(t *testing.T) {
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := snapshot.SaveSource(t.Context(), memorySource{}, path, snapshot.SaveOptions{}); !errors.Is(err,
+	if _, err := snapshot.Save(t.Context(), memorySource{}, path, snapshot.SaveOptions{}); !errors.Is(err,
 		store.ErrExists) {
 		t.Errorf("%v, want ErrExists", err)
 	}

@@ -2,10 +2,12 @@ package snapshot
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -22,6 +24,7 @@ const progressEvery = 256
 type saving struct {
 	o        SaveOptions
 	src      Source // as it is, for its settler
+	of       Header // what src is of, as far as it says that
 	selected Source
 	saved    Saved
 	progress
@@ -31,11 +34,10 @@ type saving struct {
 func save(ctx context.Context, src Source, w io.Writer, o SaveOptions) (Saved, error) {
 	j := &saving{o: o, src: src, progress: progress{tell: o.Progress}}
 	j.saved.LeftOut = slices.Clone(o.Header.LeftOut)
-	told := o.Skipped
-	o.SelectOptions.Skipped = func(id entry.Identity, key string) {
-		j.saved.Skipped++
-		if told != nil {
-			told(id, key)
+	if d, ok := src.(describer); ok {
+		j.of = d.describe(ctx)
+		if len(o.Filter.Resources) == 0 { // else it need not be of these
+			j.saved.LeftOut = append(j.saved.LeftOut, j.of.LeftOut...)
 		}
 	}
 	if l, ok := src.(*liveSource); ok { // which reads all pages before it has the first record
@@ -45,10 +47,10 @@ func save(ctx context.Context, src Source, w io.Writer, o SaveOptions) (Saved, e
 		}
 	}
 	var err error
-	if j.selected, err = Select(src, o.SelectOptions); err != nil {
-		return Saved{}, fmt.Errorf("save: %w", err)
+	if j.selected, err = Select(src, o.SelectOptions); err == nil {
+		err = j.run(ctx, w)
 	}
-	if err := j.run(ctx, w); err != nil {
+	if err != nil {
 		return Saved{}, fmt.Errorf("save: %w", err)
 	}
 	return j.saved, nil
@@ -70,7 +72,7 @@ func (j *saving) run(ctx context.Context, w io.Writer) error {
 	}
 	counted := &countingWriter{w: w}
 	buffered := bufio.NewWriterSize(counted, writeBuffer)
-	out, err := NewWriter(buffered, j.header(keep), WriterOptions{Recipients: j.o.Recipients})
+	out, err := newWriter(buffered, j.header(keep), writerOptions{Recipients: j.o.Recipients})
 	if err != nil {
 		return err
 	}
@@ -88,13 +90,18 @@ func (j *saving) run(ctx context.Context, w io.Writer) error {
 	return err
 }
 
-// header is that of the snapshot of these collections.
+// header is that of the snapshot of these collections: what was asked for, and what the source is of.
 func (j *saving) header(all []Collection) Header {
 	h := j.o.Header
-	j.o.Describe(&h)
-	h.TakenAt, h.LeftOut = j.o.now(), j.saved.LeftOut
-	if h.ClusterID == "" {
-		h.ClusterID = clusterOf(all)
+	h.LeftOut, h.Filter, h.Redaction = j.saved.LeftOut, j.of.Filter, j.of.Redaction
+	j.o.note(&h)
+	h.Larder = cmp.Or(h.Larder, j.of.Larder)
+	h.ServerVersion = cmp.Or(h.ServerVersion, j.of.ServerVersion)
+	h.ClusterID = cmp.Or(h.ClusterID, j.of.ClusterID, clusterOf(all))
+	for _, at := range []time.Time{j.of.TakenAt, time.Now().UTC().Round(time.Second)} {
+		if h.TakenAt.IsZero() {
+			h.TakenAt = at
+		}
 	}
 	return h
 }
@@ -126,28 +133,31 @@ func (j *saving) leavesOut(c Collection) string {
 	return ""
 }
 
+// settler is a Source that knows the state of a collection once its records have been read.
+type settler interface {
+	settle(c Collection) Collection
+}
+
 // collection writes one.
-func (j *saving) collection(ctx context.Context, out *Writer, c Collection) error {
-	if err := out.Begin(c); err != nil {
+func (j *saving) collection(ctx context.Context, out *writer, c Collection) error {
+	if err := out.Begin(c.Identity); err != nil {
 		return err
 	}
 	j.now.Collection = c.Identity
-	skipped := j.saved.Skipped
-	err := j.selected.Records(ctx, c.Identity, "", func(r entry.Entry) error {
+	err := j.selected.Records(ctx, c.Identity, func(r entry.Entry) error {
 		j.done(r)
 		return out.Add(r)
 	})
 	if err != nil {
 		return err
 	}
-	as := c.State()
 	if s, ok := j.src.(settler); ok {
-		as = s.settle(c)
+		c = s.settle(c)
 	}
-	if err := out.EndWith(as.without(j.saved.Skipped - skipped)); err != nil {
+	if c, err = out.End(c); err != nil {
 		return err
 	}
-	j.saved.Collections = append(j.saved.Collections, out.current)
+	j.saved.Collections = append(j.saved.Collections, c)
 	j.report()
 	return nil
 }

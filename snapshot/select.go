@@ -2,7 +2,6 @@ package snapshot
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -14,16 +13,10 @@ import (
 type SelectOptions struct {
 	Filter    Filter
 	Redaction Redaction
-	// SkipUnknown leaves out the objects that had to be looked into and are of types that this program does not know;
-	// Skipped, if it is set, is told of each, and must be safe for concurrent use if the Source is used so. Else they fail
-	// with ErrUndecodable.
-	SkipUnknown bool
-	Skipped     func(id entry.Identity, key string)
 }
 
-// Describe notes in h what is left out.
-func (o SelectOptions) Describe(h *Header) {
-	h.Filter, h.Redaction = nil, nil
+// note has h say what is left out, besides what it says.
+func (o SelectOptions) note(h *Header) {
 	if !o.Filter.Empty() {
 		h.Filter = &o.Filter
 	}
@@ -34,7 +27,8 @@ func (o SelectOptions) Describe(h *Header) {
 
 // Select returns src without what o leaves out. Collections of which something may be left out have MustRelist set, and
 // say what in Filtered and Redacted; where objects are left out their counts are 0. Objects are decoded only where a
-// selector or the redaction looks into them, and encoded anew only where they change.
+// selector or the redaction looks into them, and encoded anew only where they change; one of a type that this program
+// does not know fails with ErrUndecodable there.
 func Select(src Source, o SelectOptions) (Source, error) {
 	f, err := newFilter(o.Filter)
 	if err != nil {
@@ -97,7 +91,7 @@ func (s *selected) describe(c Collection) (Collection, error) {
 }
 
 // Records implements Source.
-func (s *selected) Records(ctx context.Context, id entry.Identity, after string, fn func(entry.Entry) error) error {
+func (s *selected) Records(ctx context.Context, id entry.Identity, fn func(entry.Entry) error) error {
 	c, err := s.collection(ctx, id)
 	if err != nil {
 		return err
@@ -110,14 +104,8 @@ func (s *selected) Records(ctx context.Context, id entry.Identity, after string,
 	if len(s.filter.Namespaces) > 0 && c.Identity.Namespace == "" {
 		p.byKey = s.filter
 	}
-	return s.src.Records(ctx, id, after, func(r entry.Entry) error {
+	return s.src.Records(ctx, id, func(r entry.Entry) error {
 		ok, err := p.record(&r)
-		if errors.Is(err, ErrUndecodable) && s.options.SkipUnknown {
-			if s.options.Skipped != nil {
-				s.options.Skipped(c.Identity, r.Key)
-			}
-			return nil
-		}
 		if err != nil || !ok {
 			return err
 		}

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -38,7 +39,7 @@ type Refused struct {
 	Err        error
 }
 
-// SaveServer writes a snapshot of what a live server has, with no store, to the file at path, as SaveStore does. Each
+// SaveServer writes a snapshot of what a live server has, with no store, to the file at path, as Save does. Each
 // collection is exactly what it was at its resourceVersion, which may be another one for each: it is listed by pages of
 // one resourceVersion, and from the beginning if the server has forgotten that meanwhile (410), at last in one page.
 // o.Header says which cluster it is (ClusterID, the UID of the namespace kube-system, without which a restored store
@@ -47,38 +48,31 @@ type Refused struct {
 // A collection of several pages is kept in a temporary file until it is whole, beside path, encrypted with a key that
 // is never stored.
 func SaveServer(ctx context.Context, lists []Listing, path string, o SaveOptions) (Saved, error) {
-	return saveAt(path, o, func(w io.Writer, target string) (Saved, error) { return saveLive(ctx, lists, target, w, o) })
-}
-
-// SaveServerTo is SaveServer for a stream; see SaveStoreTo. The temporary file is in the directory for those.
-func SaveServerTo(ctx context.Context, lists []Listing, w io.Writer, o SaveOptions) (Saved, error) {
-	return saveLive(ctx, lists, "", w, o)
-}
-
-func saveLive(ctx context.Context, lists []Listing, target string, w io.Writer, o SaveOptions) (Saved, error) {
-	src := &liveSource{byID: map[string]*liveList{}, target: target, pageSize: o.pageSize}
-	for _, l := range lists {
-		one, err := newLive(l, o.Header.ClusterID)
-		if err != nil {
-			return Saved{}, fmt.Errorf("save: %w", err)
+	return saveAt(path, o, func(w io.Writer, target string) (Saved, error) {
+		src := &liveSource{byID: map[string]*liveList{}, target: target, pageSize: cmp.Or(o.pageSize, listPage)}
+		for _, l := range lists {
+			one, err := newLive(l, o.Header.ClusterID)
+			if err != nil {
+				return Saved{}, fmt.Errorf("save: %w", err)
+			}
+			src.order = append(src.order, one)
+			src.byID[one.c.Identity.ID()] = one
 		}
-		src.order = append(src.order, one)
-		src.byID[one.c.Identity.ID()] = one
-	}
-	saved, err := save(ctx, src, w, o)
-	for _, one := range src.order {
-		if one.refused != nil && err == nil {
-			saved.Refused = append(saved.Refused, Refused{one.c, one.refused})
+		saved, err := save(ctx, src, w, o)
+		for _, one := range src.order {
+			if one.refused != nil && err == nil {
+				saved.Refused = append(saved.Refused, Refused{one.c, one.refused})
+			}
 		}
-	}
-	return saved, err
+		return saved, err
+	})
 }
 
 // liveSource is the collections of a server. Each is read once.
 type liveSource struct {
 	order    []*liveList
 	byID     map[string]*liveList
-	target   string // beside which temporary files are made; empty: in the directory for those
+	target   string // beside which temporary files are made
 	pageSize int64
 	// told is called after each page with how many objects have been listed of the collection, and how many are left as
 	// far as the server says.
@@ -86,9 +80,7 @@ type liveSource struct {
 	listed int
 }
 
-// reset begins to count anew, and tell counts.
-func (s *liveSource) reset() { s.listed = 0 }
-
+// tell counts objects that were listed.
 func (s *liveSource) tell(objects, left int) {
 	if s.listed += objects; s.told != nil {
 		s.told(s.listed, left)
@@ -143,7 +135,7 @@ func (s *liveSource) Collections(context.Context) ([]Collection, error) {
 }
 
 // Records implements Source: it lists the collection.
-func (s *liveSource) Records(ctx context.Context, id entry.Identity, _ string, fn func(entry.Entry) error) error {
+func (s *liveSource) Records(ctx context.Context, id entry.Identity, fn func(entry.Entry) error) error {
 	l := s.byID[id.ID()]
 	if l == nil {
 		return fmt.Errorf("%s: %w", id, ErrNoCollection)
@@ -155,18 +147,16 @@ func (s *liveSource) Records(ctx context.Context, id entry.Identity, _ string, f
 }
 
 // settle implements settler.
-func (s *liveSource) settle(c Collection) State {
+func (s *liveSource) settle(c Collection) Collection {
 	l := s.byID[c.Identity.ID()]
-	as := c.State()
-	as.LastContact = l.at
+	c.LastContact = l.at
 	switch _, err := resourceversion.CompareResourceVersion(l.rv, l.rv); {
 	case l.refused != nil:
-		as.MustRelist = "the server did not list it"
+		c.MustRelist = "the server did not list it"
 	case err != nil:
-		as.Complete, as.MustRelist = true, fmt.Sprintf("the server's resourceVersion %q cannot be compared with others",
-			l.rv)
+		c.Complete, c.MustRelist = true, fmt.Sprintf("the server's resourceVersion %q cannot be compared with others", l.rv)
 	default:
-		as.Complete, as.ResourceVersion = true, l.rv
+		c.Complete, c.ResourceVersion = true, l.rv
 	}
-	return as
+	return c
 }

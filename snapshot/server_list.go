@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -29,32 +30,20 @@ func listSizes() []int64 { return []int64{1, 5, 0} }
 // errExpired: the server has forgotten the resourceVersion of the pages before.
 var errExpired = errors.New("the server has forgotten the resourceVersion of the list while it was read")
 
-// errUnordered: the server's list is not in the order of keys.
-var errUnordered = errors.New("the server's list is not in order")
-
 // list calls fn with all objects of a collection, as they were at one resourceVersion.
 func (s *liveSource) list(ctx context.Context, l *liveList, fn func(entry.Entry) error) error {
-	page := s.pageSize
-	if page == 0 {
-		page = listPage
-	}
-	unordered := false
+	var err error
 	for _, times := range listSizes() {
-		err := s.try(ctx, l, page*times, unordered, fn)
-		if errors.Is(err, errUnordered) && !unordered {
-			unordered = true
-			err = s.try(ctx, l, page*times, unordered, fn)
+		// ErrOrder: the server's list is not in the order of keys. That of one page is put in order.
+		if err = s.try(ctx, l, s.pageSize*times, fn); !errors.Is(err, errExpired) && !errors.Is(err, ErrOrder) {
+			break
 		}
-		switch {
-		case errors.Is(err, errExpired):
-			continue
-		case l.Optional && isRefused(err):
-			l.refused = err
-			return nil
-		}
-		return err
 	}
-	return errExpired
+	if l.Optional && isRefused(err) {
+		l.refused = err
+		return nil
+	}
+	return err
 }
 
 // isRefused reports whether an error says that there is no such list for us.
@@ -63,44 +52,56 @@ func isRefused(err error) bool {
 }
 
 // try lists the collection once. fn is called only once all of it has been read.
-func (s *liveSource) try(
-	ctx context.Context, l *liveList, limit int64, unordered bool, fn func(entry.Entry) error,
-) error {
-	first, next, err := s.page(ctx, l, limit, "")
+func (s *liveSource) try(ctx context.Context, l *liveList, limit int64, fn func(entry.Entry) error) error {
+	records, next, err := s.page(ctx, l, limit, "")
 	if err != nil {
 		return err
 	}
-	if next == "" || unordered {
-		for next != "" && err == nil {
-			var more []entry.Entry
-			more, next, err = s.page(ctx, l, limit, next)
-			first = append(first, more...)
-		}
-		if err != nil {
-			return err
-		}
-		slices.SortFunc(first, func(a, b entry.Entry) int { return strings.Compare(a.Key, b.Key) })
-		return each(first, fn)
+	if next == "" {
+		slices.SortFunc(records, func(a, b entry.Entry) int { return strings.Compare(a.Key, b.Key) })
+		return each(records, fn)
 	}
-	sp, err := newSpool(s.target, l.c)
+	sp, err := newSpool(s.target)
 	if err != nil {
 		return err
 	}
 	defer sp.close()
-	for records := first; ; {
-		if err := each(records, sp.w.Add); err != nil {
-			if errors.Is(err, ErrOrder) {
-				return errUnordered
-			}
+	if err := s.fill(ctx, sp, l, limit, records, next); err != nil {
+		return err
+	}
+	whole, err := sp.open()
+	if err != nil {
+		return err
+	}
+	return whole.Records(ctx, l.Identity, fn)
+}
+
+// fill writes a snapshot of the collection, of which records are the first page.
+func (s *liveSource) fill(
+	ctx context.Context, w io.Writer, l *liveList, limit int64, records []entry.Entry, next string,
+) error {
+	out, err := newWriter(w, Header{}, writerOptions{})
+	if err != nil {
+		return err
+	}
+	if err := out.Begin(l.Identity); err != nil {
+		return err
+	}
+	for {
+		if err := each(records, out.Add); err != nil {
 			return err
 		}
 		if next == "" {
-			return sp.replay(ctx, fn)
+			break
 		}
 		if records, next, err = s.page(ctx, l, limit, next); err != nil {
 			return err
 		}
 	}
+	if _, err := out.End(l.c); err != nil {
+		return err
+	}
+	return out.Close()
 }
 
 func each(records []entry.Entry, fn func(entry.Entry) error) error {
@@ -131,7 +132,7 @@ func (s *liveSource) page(
 	}
 	if token == "" {
 		l.rv, l.at = m.GetResourceVersion(), time.Now()
-		s.reset()
+		s.listed = 0
 	} else if rv := m.GetResourceVersion(); rv != l.rv {
 		return nil, "", fmt.Errorf("%w: it went on at %s after %s", errExpired, rv, l.rv)
 	}

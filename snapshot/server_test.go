@@ -1,7 +1,6 @@
 package snapshot_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -261,17 +260,17 @@ func TestSaveServerWithFaults(t *testing.T) {
 // TestSaveServerRefuses: what cannot be listed.
 func TestSaveServerRefuses(t *testing.T) {
 	list := func(context.Context, metav1.ListOptions) (runtime.Object, error) { return nil, errStopped }
+	path := filepath.Join(t.TempDir(), "a.larder")
 	for name, l := range map[string]snapshot.Listing{
 		"no identity": {List: list},
 		"no list":     {Identity: servedIdentity("pods", entry.Metadata)},
 		"no codec":    {Identity: servedIdentity("pods", entry.Typed), List: list},
 	} {
-		if _, err := snapshot.SaveServerTo(t.Context(), []snapshot.Listing{l}, &bytes.Buffer{},
+		if _, err := snapshot.SaveServer(t.Context(), []snapshot.Listing{l}, path,
 			snapshot.SaveOptions{}); err == nil || errors.Is(err, errStopped) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	path := filepath.Join(t.TempDir(), "a.larder")
 	l := snapshot.Listing{Identity: servedIdentity("pods", entry.Metadata), List: list}
 	if _, err := snapshot.SaveServer(t.Context(), []snapshot.Listing{l}, path, snapshot.SaveOptions{}); !errors.Is(err,
 		errStopped) {

@@ -7,6 +7,8 @@ import (
 	"os"
 
 	"filippo.io/age/armor"
+
+	"github.com/larder-dev/larder/snapshot/internal/layout"
 )
 
 // Is says whether the file at path begins as a snapshot does: as it is, or encrypted by age, in armor too. It does not
@@ -27,7 +29,7 @@ func Is(path string) (bool, error) {
 		return false, err
 	}
 	begin = begin[:n]
-	for _, known := range []string{magic, ageMagic, armor.Header} {
+	for _, known := range []string{layout.Magic, ageMagic, armor.Header} {
 		if bytes.HasPrefix(begin, []byte(known)) {
 			return true, nil
 		}

@@ -3,6 +3,7 @@ package snapshot_test
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -20,13 +21,14 @@ import (
 // This is a reader that was written from README.md alone: it uses nothing of this package.
 
 type specFile struct {
-	manifest    map[string]any
+	header      map[string]any
 	collections []specCollection
 }
 
 type specCollection struct {
-	begin, end map[string]any
-	records    []specRecord
+	description map[string]any
+	blocks      [][]byte // unpacked
+	records     []specRecord
 }
 
 type specRecord struct {
@@ -34,13 +36,7 @@ type specRecord struct {
 	payload                []byte
 }
 
-// spec fails by panicking with what is wrong.
-type spec struct {
-	data []byte
-	id   []byte
-	all  []byte // prologue and digests
-}
-
+// It fails by panicking with what is wrong.
 func must(ok bool, format string, args ...any) {
 	if !ok {
 		panic(fmt.Sprintf(format, args...))
@@ -62,115 +58,76 @@ func specText(b *[]byte) string {
 	return s
 }
 
-func specJSON(b []byte) (m map[string]any) {
-	must(json.Unmarshal(b, &m) == nil, "JSON")
-	return m
-}
-
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// frame takes the frame at an offset apart.
-func (s *spec) frame(at, number int) (kind byte, head, body []byte, next int) {
-	b := s.data[at:]
-	u32 := func(i int) int { return int(binary.BigEndian.Uint32(b[i:])) }
-	must(string(b[:4]) == "\xa7LRD" && bytes.Equal(b[4:12], s.id), "marker, file id at %d", at)
-	must(u32(16) == number && binary.BigEndian.Uint64(b[32:]) == uint64(at), "number, offset at %d", at)
-	h, stored, size := u32(20), u32(24), u32(28)
-	head, body = b[44:44+h], b[44+h:44+h+stored]
-	must(crc32.Checksum(append(bytes.Clone(b[:40]), head...), castagnoli) == uint32(u32(40)), "CRC at %d", at)
-	end := 44 + h + stored
-	digest := sha256.Sum256(b[:end])
-	must(bytes.Equal(digest[:], b[end:end+32]), "digest at %d", at)
-	if b[13] == 1 {
-		must(bytes.ContainsRune([]byte("BXT"), rune(b[12])), "%c is compressed", b[12])
-		z, err := zstd.NewReader(nil)
-		must(err == nil, "zstd")
-		defer z.Close()
-		body, err = z.DecodeAll(body, nil)
-		must(err == nil, "zstd at %d", at)
-	}
-	must(len(body) == size, "size at %d", at)
-	return b[12], head, body, at + end + 32
-}
-
 func readSpec(data []byte) (f specFile) {
-	s := &spec{data: data}
 	must(string(data[:8]) == "\x89LARDER\n" && binary.BigEndian.Uint32(data[8:]) == 1, "magic, version")
-	s.id = data[12:20]
+	id := data[12:20]
 	at := 21 + int(data[20])
 	must(crc32.Checksum(data[:at], castagnoli) == binary.BigEndian.Uint32(data[at:]), "CRC of the prologue")
 	at += 4
-	s.all = append(s.all, data[:at]...)
-	foot := data[len(data)-32:]
-	must(string(foot[24:]) == "\nREDRAL\x89" && bytes.Equal(foot[12:20], s.id) &&
-		crc32.Checksum(foot[:20], castagnoli) == binary.BigEndian.Uint32(foot[20:]), "footer")
-	var tail, entries []byte
-	var last string
-	var bytesIn, blocks, pages int
-	var firstOfPage string
-	var refs []byte
-	for number := 0; ; number++ {
-		kind, head, body, next := s.frame(at, number)
-		span := binary.AppendUvarint(binary.AppendUvarint(nil, uint64(at)), uint64(next-at))
-		digest := data[next-32 : next]
-		switch kind {
-		case 'M':
-			must(number == 0 && len(head) == 0, "M")
-			f.manifest, tail = specJSON(body), span
-		case 'C':
-			must(specUvarint(&head) == len(f.collections), "number of C")
-			f.collections = append(f.collections, specCollection{begin: specJSON(body)})
-			last, bytesIn, blocks, pages, entries, refs = "", 0, 0, 0, nil, nil
-		case 'B':
-			c := &f.collections[len(f.collections)-1]
-			must(specUvarint(&head) == len(f.collections)-1, "number in B")
-			count, first, end := specUvarint(&head), specText(&head), specText(&head)
-			if len(entries) == 0 {
-				firstOfPage = first
-			}
-			entry := binary.AppendUvarint(nil, uint64(len(first)))
-			entry = append(binary.AppendUvarint(append(entry, first...), uint64(len(end))), end...)
-			entry = binary.AppendUvarint(append(entry, span...), uint64(count))
-			entries = append(append(entries, entry...), digest...)
-			for i := range count {
-				r := specRecord{specText(&body), specText(&body), specText(&body), specText(&body), nil}
-				r.payload = []byte(specText(&body))
-				must(r.key > last && (i > 0 || r.key == first), "order of %q", r.key)
-				last, bytesIn = r.key, bytesIn+len(r.payload)
-				c.records = append(c.records, r)
-			}
-			must(last == end && len(body) == 0, "end of B")
-			blocks++
-		case 'X':
-			must(specUvarint(&head) == len(f.collections)-1 && bytes.Equal(body, entries), "X")
-			refs = append(append(binary.AppendUvarint(refs, uint64(len(firstOfPage))), firstOfPage...), span...)
-			pages++
-			entries = nil
-		case 'E':
-			c := &f.collections[len(f.collections)-1]
-			must(specUvarint(&head) == len(f.collections)-1 && len(entries) == 0, "E")
-			c.end = specJSON(body)
-			for name, want := range map[string]int{"objects": len(c.records), "bytes": bytesIn, "blocks": blocks} {
-				n, _ := c.end[name].(float64)
-				must(int(n) == want, "%s: %v, want %d", name, n, want)
-			}
-			for _, name := range []string{"group", "version", "resource", "namespace", "labelSelector", "fieldSelector",
-				"shardSelector", "representation"} {
-				must(c.begin[name] == c.end[name], "%s", name)
-			}
-			tail = append(append(binary.AppendUvarint(tail, uint64(pages)), refs...), span...)
-		case 'T':
-			sum := sha256.Sum256(s.all)
-			must(bytes.Equal(head, sum[:]) && bytes.Equal(body, tail), "T")
-			must(binary.BigEndian.Uint64(foot) == uint64(at) && int(binary.BigEndian.Uint32(foot[8:])) == next-at &&
-				next == len(data)-32, "end")
-			return f
-		default:
-			panic("kind")
-		}
-		s.all = append(s.all, digest...)
-		at = next
+	foot := data[len(data)-64:]
+	must(string(foot[56:]) == "\nREDRAL\x89" && bytes.Equal(foot[12:20], id) &&
+		crc32.Checksum(foot[:52], castagnoli) == binary.BigEndian.Uint32(foot[52:]), "footer")
+	catalog := data[binary.BigEndian.Uint64(foot) : len(data)-64]
+	must(len(catalog) == int(binary.BigEndian.Uint32(foot[8:])), "length of the catalog")
+	digest := sha256.Sum256(catalog)
+	must(bytes.Equal(digest[:], foot[20:52]), "digest of the catalog")
+	var c struct {
+		Header      map[string]any
+		Collections []map[string]any
 	}
+	must(json.Unmarshal(catalog, &c) == nil, "JSON")
+	f.header = c.Header
+	for _, description := range c.Collections {
+		number := func(name string) int { n, _ := description[name].(float64); return int(n) }
+		index := data[at+number("stored"):][:number("index")]
+		digest := sha256.Sum256(index)
+		must(base64.StdEncoding.EncodeToString(digest[:]) == description["indexDigest"], "digest of an index")
+		one := specCollection{description: description}
+		at = one.read(data, at, index) + len(index)
+		sum := 0
+		for _, r := range one.records {
+			sum += len(r.payload)
+		}
+		must(len(one.records) == number("objects") && sum == number("bytes") && len(one.blocks) == number("blocks"),
+			"counts")
+		f.collections = append(f.collections, one)
+	}
+	must(at == int(binary.BigEndian.Uint64(foot)), "the end of the collections")
+	return f
+}
+
+// read reads the blocks of an index, which begin at an offset, and returns where they end.
+func (c *specCollection) read(data []byte, at int, index []byte) int {
+	last := ""
+	for len(index) > 0 {
+		first, end := specText(&index), specText(&index)
+		count, size, stored := specUvarint(&index), specUvarint(&index), specUvarint(&index)
+		body := data[at:][:stored]
+		digest := sha256.Sum256(body)
+		must(bytes.Equal(digest[:], index[:32]), "digest of a block")
+		index = index[32:]
+		at += stored
+		if stored < size {
+			z, err := zstd.NewReader(nil)
+			must(err == nil, "zstd")
+			body, err = z.DecodeAll(body, nil)
+			must(err == nil, "zstd at %d", at)
+			z.Close()
+		}
+		must(len(body) == size, "size at %d", at)
+		c.blocks = append(c.blocks, body)
+		for i := range count {
+			r := specRecord{specText(&body), specText(&body), specText(&body), specText(&body), nil}
+			r.payload = []byte(specText(&body))
+			must(r.key > last && (i > 0 || r.key == first), "order of %q", r.key)
+			last = r.key
+			c.records = append(c.records, r)
+		}
+		must(last == end && len(body) == 0, "end of a block")
+	}
+	return at
 }
 
 // specMsgpack reads a payload in msgpack as JSON has it.
@@ -249,9 +206,9 @@ func TestReaderFromTheSpecification(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	manyPages := contentOf{collection: snapshot.Collection{Identity: identityOf("pods")}}
+	manyBlocks := contentOf{collection: snapshot.Collection{Identity: identityOf("pods")}}
 	for i := range 1500 {
-		manyPages.records = append(manyPages.records, rec(fmt.Sprintf("k%05d", i), 10))
+		manyBlocks.records = append(manyBlocks.records, rec(fmt.Sprintf("k%05d", i), 10))
 	}
 	for _, c := range []struct {
 		data []byte
@@ -260,18 +217,18 @@ func TestReaderFromTheSpecification(t *testing.T) {
 		{golden, goldenContent(t)},
 		{small().bytes(t, smallBlocks), small()},
 		{content{}.bytes(t, snapshot.WriterOptions{}), content{}},
-		{content{collections: []contentOf{manyPages}}.bytes(t, snapshot.WithBlocks(snapshot.WriterOptions{}, 1)),
-			content{collections: []contentOf{manyPages}}},
+		{content{collections: []contentOf{manyBlocks}}.bytes(t, snapshot.WithBlocks(snapshot.WriterOptions{}, 1)),
+			content{collections: []contentOf{manyBlocks}}},
 	} {
 		f := readSpec(c.data)
-		if len(f.collections) != len(c.want.collections) || f.manifest["clusterID"] != nil &&
-			f.manifest["clusterID"] != c.want.header.ClusterID {
-			t.Fatalf("%d collections of %d, manifest %v", len(f.collections), len(c.want.collections), f.manifest)
+		if len(f.collections) != len(c.want.collections) || f.header["clusterID"] != nil &&
+			f.header["clusterID"] != c.want.header.ClusterID {
+			t.Fatalf("%d collections of %d, header %v", len(f.collections), len(c.want.collections), f.header)
 		}
 		for i, want := range c.want.collections {
 			got := f.collections[i]
-			if got.end["resource"] != want.collection.Identity.Resource || len(got.records) != len(want.records) {
-				t.Fatalf("%v, %d records", got.end, len(got.records))
+			if got.description["resource"] != want.collection.Identity.Resource || len(got.records) != len(want.records) {
+				t.Fatalf("%v, %d records", got.description, len(got.records))
 			}
 			for j, r := range want.records {
 				g := got.records[j]

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/larder-dev/larder/entry"
 )
@@ -33,70 +32,42 @@ func (r *Report) problem(format string, args ...any) {
 	}
 }
 
-// Verify reads a whole snapshot and checks all that can be: digests, the order of keys, counts and the index; that
-// every object has a UID, and that it can be decoded if its type is known. Damage ends it and is one of the problems;
-// its error is of the reading.
-func Verify(ctx context.Context, r io.Reader, o ReaderOptions) (Report, error) {
+// Verify reads the whole snapshot and checks all that can be: digests, the order of keys, counts and the indexes; that
+// every object has a UID, and that it can be decoded if its type is known. Damage is one of the problems; the error is
+// of ctx.
+func (f *File) Verify(ctx context.Context) (Report, error) {
 	var report Report
-	s, err := NewReader(r, o)
-	if err == nil {
-		defer s.Close()
-		err = s.verify(ctx, &report)
-	}
-	var d *DamageError
-	if errors.As(err, &d) {
-		report.problem("%v; what follows was not read", d)
-		err = nil
-	}
-	return report, err
-}
-
-func (r *Reader) verify(ctx context.Context, report *Report) error {
-	for {
-		c, err := r.NextCollection()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
+	for _, c := range f.manifest.Collections {
 		report.Collections++
-		if err := r.verifyRecords(ctx, NewDecoder(c), report); err != nil {
-			return err
-		}
-	}
-}
-
-func (r *Reader) verifyRecords(ctx context.Context, d *Decoder, report *Report) error {
-	for {
-		rec, err := r.Next()
-		if errors.Is(err, io.EOF) {
+		d := NewDecoder(c)
+		err := f.Records(ctx, c.Identity, func(r entry.Entry) error {
+			report.Objects++
+			report.Bytes += int64(len(r.Payload))
+			report.verify(d, r)
 			return nil
+		})
+		switch {
+		case ctx.Err() != nil:
+			return report, ctx.Err()
+		case err != nil:
+			report.problem("%v", err)
 		}
-		if err != nil {
-			return err
-		}
-		report.Objects++
-		report.Bytes += int64(len(rec.Payload))
-		if report.Objects%1000 == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if rec.UID == "" {
-			report.problem("%s: %q has no UID", d.id, rec.Key)
-		}
-		verifyObject(d, rec, report)
 	}
+	return report, nil
 }
 
-// verifyObject decodes an object and compares it with what its record says.
-func verifyObject(d *Decoder, rec entry.Entry, report *Report) {
+// verify decodes an object and compares it with what its record says.
+func (r *Report) verify(d *Decoder, rec entry.Entry) {
+	if rec.UID == "" {
+		r.problem("%s: %q has no UID", d.id, rec.Key)
+	}
 	m, err := d.metadata(rec)
 	switch {
 	case errors.Is(err, ErrUndecodable):
-		report.Unknown++
+		r.Unknown++
 	case err != nil:
-		report.problem("%s: %v", d.id, err)
+		r.problem("%s: %v", d.id, err)
 	case string(m.GetUID()) != rec.UID || m.GetResourceVersion() != rec.ResourceVersion:
-		report.problem("%s: %q has another UID or resourceVersion than its record says", d.id, rec.Key)
+		r.problem("%s: %q has another UID or resourceVersion than its record says", d.id, rec.Key)
 	}
 }

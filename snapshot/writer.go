@@ -3,76 +3,70 @@ package snapshot
 import (
 	"cmp"
 	"crypto/sha256"
-	"encoding/binary"
+	"encoding/json"
 	"fmt"
-	"hash"
 	"io"
-	"math"
 	"strings"
 	"unicode/utf8"
 
 	"filippo.io/age"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/snapshot/internal/layout"
 )
 
-// WriterOptions are those of NewWriter. The zero value works.
-type WriterOptions struct {
-	// Recipients are who can read the snapshot; empty does not encrypt it. See ParseRecipients.
+// writerOptions are those of newWriter. The zero value works.
+type writerOptions struct {
+	// Recipients are who can read the snapshot; empty does not encrypt it.
 	Recipients []age.Recipient
 
-	id      fileID // for tests; zero is a random one
-	block   int    // likewise; zero is blockTarget
-	version uint32 // likewise; zero is formatNow
+	id      layout.ID // for tests; zero is a random one
+	block   int       // likewise; zero is layout.BlockTarget
+	version uint32    // likewise; zero is layout.Version
 }
 
-// Writer writes a snapshot to a stream. Begin, Add any number of times and End write one collection; Close ends the
-// snapshot, which is none before. It holds one block and one page of the index. After an error every call returns it. A
-// Writer is used by one goroutine.
-type Writer struct {
+// writer writes a snapshot to a stream. Begin, Add any number of times and End write one collection; Close ends the
+// snapshot, which is none before. It holds one block, the index of the collection that is open, and the descriptions of
+// those before. After an error every call returns it.
+type writer struct {
 	w      io.Writer
 	sealed io.WriteCloser // w, if it encrypts
-	pack   *packer
-	id     fileID
+	pack   *layout.Packer
+	id     layout.ID
 	target int // size of a block
 
-	err    error
-	closed bool
-	offset uint64
-	number uint32
-	// whole is over the prologue and the digests of the frames.
-	whole  hash.Hash
-	digest [digestSize]byte
-	// tail is the body of the tail, for the collections that have ended.
-	tail []byte
-	ids  map[string]bool
-	out  []byte // the frame that is written
+	err     error
+	closed  bool
+	offset  int64
+	catalog catalog
+	size    int // about how long the catalog is
+	ids     map[string]bool
 
 	// Of the collection that is open:
-	open    bool
-	current Collection
-	ref     collectionRef
-	block   []byte
-	first   string
-	last    string
-	count   uint64 // in the block
-	page    []byte
-	pageKey string
+	open  bool
+	now   collectionText // its identity, and counts
+	name  string
+	begun int64
+	index []byte
+	key   string // the first one
+	block []byte
+	next  layout.Block // the block that is open
 }
 
-// NewWriter writes the beginning of a snapshot to w.
-func NewWriter(w io.Writer, h Header, o WriterOptions) (*Writer, error) {
-	if len(h.Larder) > math.MaxUint8 {
-		return nil, fmt.Errorf("the version %.100q… has %d bytes, 255 are allowed: %w", h.Larder, len(h.Larder), ErrTooLarge)
+// newWriter writes the beginning of a snapshot to w.
+func newWriter(w io.Writer, h Header, o writerOptions) (*writer, error) {
+	if len(h.Larder) > layout.MaxLarder {
+		return nil, fmt.Errorf("the version %.100q… has %d bytes, %d are allowed: %w", h.Larder, len(h.Larder),
+			layout.MaxLarder, ErrTooLarge)
 	}
-	pack, err := newPacker()
+	pack, err := layout.NewPacker()
 	if err != nil {
 		return nil, err
 	}
-	s := &Writer{w: w, pack: pack, id: o.id, target: cmp.Or(o.block, blockTarget), whole: sha256.New(),
-		ids: map[string]bool{}}
-	if s.id == (fileID{}) {
-		s.id = newFileID()
+	s := &writer{w: w, pack: pack, id: o.id, target: cmp.Or(o.block, layout.BlockTarget), ids: map[string]bool{}}
+	s.catalog.Header = h
+	if s.id == (layout.ID{}) {
+		s.id = layout.NewID()
 	}
 	if len(o.Recipients) > 0 {
 		if s.sealed, err = age.Encrypt(w, o.Recipients...); err != nil {
@@ -80,21 +74,8 @@ func NewWriter(w io.Writer, h Header, o WriterOptions) (*Writer, error) {
 		}
 		s.w = s.sealed
 	}
-	begin := prologue{version: cmp.Or(o.version, formatNow), id: s.id, larder: h.Larder}.append(nil)
-	s.whole.Write(begin)
-	if err := s.write(begin); err != nil {
-		return nil, err
-	}
-	text, err := marshal("the manifest", h)
-	if err != nil {
-		return nil, err
-	}
-	m, _, err := s.frame(kindManifest, nil, text)
-	if err != nil {
-		return nil, err
-	}
-	s.tail = m.append(nil)
-	return s, nil
+	begin := layout.Prologue{Version: cmp.Or(o.version, layout.Version), ID: s.id, Larder: h.Larder}
+	return s, s.write(begin.Append(nil))
 }
 
 // isText says whether all that an identity consists of can be written.
@@ -103,112 +84,136 @@ func isText(id entry.Identity) bool {
 		id.FieldSelector, id.ShardSelector}, " "))
 }
 
-// Begin begins a collection. Its identity must not have been there yet.
-func (w *Writer) Begin(c Collection) error {
+// Begin begins a collection, which must not have been there yet.
+func (w *writer) Begin(id entry.Identity) error {
 	if err := w.ready(false); err != nil {
 		return err
 	}
-	id, err := c.Identity.Canonical()
+	id, err := id.Canonical()
+	switch {
+	case err != nil:
+	case !isText(id):
+		err = fmt.Errorf("identity %q is not UTF-8", id)
+	case w.ids[id.ID()]:
+		err = fmt.Errorf("the collection %s is there twice: %w", id, ErrOrder)
+	}
 	if err != nil {
 		return w.fail(err)
-	}
-	c.Identity, c.Objects, c.Bytes, c.Blocks = id, 0, 0, 0
-	if !isText(id) {
-		return w.fail(fmt.Errorf("identity %q is not UTF-8", id))
-	}
-	if len(w.ids) == maxCollections {
-		return w.fail(fmt.Errorf("more than %d collections: %w", maxCollections, ErrTooLarge))
-	}
-	if w.ids[id.ID()] {
-		return w.fail(fmt.Errorf("the collection %s is there twice: %w", id, ErrOrder))
-	}
-	text, err := marshal("the description of "+id.String(), textOf(c))
-	if err != nil {
-		return w.fail(err)
-	}
-	if _, _, err := w.frame(kindCollection, w.head(), text); err != nil {
-		return err
 	}
 	w.ids[id.ID()] = true
-	w.current, w.ref, w.open = c, collectionRef{}, true
-	w.last = ""
+	w.open, w.name, w.begun, w.key, w.next = true, id.String(), w.offset, "", layout.Block{}
+	w.now, w.index = collectionText{}, w.index[:0]
 	return nil
 }
 
 // Add appends a record to the collection that was begun. Keys must ascend in the order of their bytes. What r holds may
 // be used again afterwards.
-func (w *Writer) Add(r entry.Entry) error {
+func (w *writer) Add(r entry.Entry) error {
 	if err := w.ready(true); err != nil {
 		return err
 	}
-	if err := checkRecord(r); err != nil {
-		return w.fail(fmt.Errorf("%s: %w", w.current.Identity, err))
+	if err := w.refuse(r); err != nil {
+		return w.fail(fmt.Errorf("%s: %w", w.name, err))
 	}
-	if r.Key <= w.last {
-		return w.fail(fmt.Errorf("%s: key %q after %q: %w", w.current.Identity, r.Key, w.last, ErrOrder))
-	}
-	if len(w.block)+recordSize(r) > maxBody {
+	if len(w.block)+layout.RecordSize(r) > layout.MaxPart {
 		if err := w.flush(); err != nil {
 			return err
 		}
 	}
-	if w.count == 0 {
-		w.first = r.Key
+	if w.key == "" {
+		w.key = r.Key
 	}
-	w.block = appendRecord(w.block, r)
-	w.last = r.Key
-	w.count++
-	w.current.Objects++
-	w.current.Bytes += int64(len(r.Payload))
+	if w.next.Count == 0 {
+		w.next.First = r.Key
+	}
+	w.block = layout.AppendRecord(w.block, r)
+	w.next.Last = r.Key
+	w.next.Count++
+	w.now.Objects++
+	w.now.Bytes += int64(len(r.Payload))
 	if len(w.block) >= w.target {
 		return w.flush()
 	}
 	return nil
 }
 
-// End ends the collection that was begun.
-func (w *Writer) End() error { return w.EndWith(w.current.State()) }
-
-// EndWith ends the collection that was begun, whose state was not what Begin said, or not known then.
-func (w *Writer) EndWith(s State) error {
-	if err := w.ready(true); err != nil {
-		return err
+// refuse says why r cannot be written.
+func (w *writer) refuse(r entry.Entry) error {
+	switch {
+	case r.Key == "":
+		return fmt.Errorf("a record without a key: %w", ErrOrder)
+	case r.Key <= w.next.Last:
+		return fmt.Errorf("key %q after %q: %w", r.Key, w.next.Last, ErrOrder)
+	case len(r.Key) > layout.MaxKey:
+		return fmt.Errorf("record %.100q…: a key of %d bytes, %d are allowed: %w", r.Key, len(r.Key), layout.MaxKey,
+			ErrTooLarge)
+	case layout.LongestMark(r) > layout.MaxMark:
+		return fmt.Errorf("record %.100q: its UID, resourceVersion or encoding has %d bytes, %d are allowed: %w", r.Key,
+			layout.LongestMark(r), layout.MaxMark, ErrTooLarge)
+	case layout.RecordSize(r) > layout.MaxPart:
+		return fmt.Errorf("record %q: %d bytes, %d are allowed: %w", r.Key, layout.RecordSize(r), layout.MaxPart,
+			ErrTooLarge)
 	}
-	if err := w.flush(); err != nil {
-		return err
-	}
-	if err := w.flushPage(); err != nil {
-		return err
-	}
-	w.current.setState(s)
-	text, err := marshal("the description of "+w.current.Identity.String(), textOf(w.current))
-	if err != nil {
-		return w.fail(err)
-	}
-	if w.ref.end, _, err = w.frame(kindEnd, w.head(), text); err != nil {
-		return err
-	}
-	w.tail = w.ref.append(w.tail)
-	if len(w.tail) > maxBody {
-		return w.fail(fmt.Errorf("%d collections: their index takes %d bytes, %d are allowed: %w", len(w.ids), len(w.tail),
-			maxBody, ErrTooLarge))
-	}
-	w.open, w.ref = false, collectionRef{}
 	return nil
 }
 
-// Close ends the snapshot. It does not close the stream below, and does not sync it. A snapshot whose Writer was not
-// closed is damaged.
-func (w *Writer) Close() error {
+// flush writes the block.
+func (w *writer) flush() error {
+	if w.next.Count == 0 {
+		return nil
+	}
+	stored := w.pack.Pack(w.block)
+	w.next.Size, w.next.Stored, w.next.Digest = len(w.block), len(stored), sha256.Sum256(stored)
+	w.index = layout.AppendBlock(w.index, w.next)
+	w.now.Blocks++
+	w.block, w.next.Count = layout.LetGo(w.block), 0
+	return w.write(stored)
+}
+
+// End ends the collection that was begun, which c describes, and returns it with what is known of its objects.
+func (w *writer) End(c Collection) (Collection, error) {
+	if err := w.ready(true); err != nil {
+		return c, err
+	}
+	if err := w.flush(); err != nil {
+		return c, err
+	}
+	stored := w.offset - w.begun
+	if err := w.write(w.index); err != nil {
+		return c, err
+	}
+	c.Objects, c.Bytes, c.Blocks = w.now.Objects, w.now.Bytes, w.now.Blocks
+	c.noteKey(w.key)
+	digest := sha256.Sum256(w.index)
+	text := textOf(c)
+	text.Stored, text.Index, text.IndexDigest = stored, len(w.index), digest[:]
+	data, err := json.Marshal(text)
+	if err != nil {
+		return c, w.fail(fmt.Errorf("describe %s: %w", w.name, err))
+	}
+	w.catalog.Collections = append(w.catalog.Collections, data)
+	if w.size += len(data) + 1; max(w.size, len(w.index)) > layout.MaxPart {
+		return c, w.fail(fmt.Errorf("%s: the catalog or an index takes %d bytes, %d are allowed: %w", w.name,
+			max(w.size, len(w.index)), layout.MaxPart, ErrTooLarge))
+	}
+	w.open = false
+	return c, nil
+}
+
+// Close ends the snapshot. It does not close the stream below, and does not sync it.
+func (w *writer) Close() error {
 	if err := w.ready(false); err != nil {
 		return err
 	}
-	digest := [digestSize]byte(w.whole.Sum(nil))
-	tail, _, err := w.frame(kindTail, digest[:], w.tail)
-	if err != nil {
-		return err
+	text, err := json.Marshal(w.catalog)
+	if err == nil && len(text) > layout.MaxPart {
+		err = fmt.Errorf("the catalog takes %d bytes, %d are allowed: %w", len(text), layout.MaxPart, ErrTooLarge)
 	}
-	if err := w.write(footer{offset: tail.offset, length: uint32(tail.length), id: w.id}.append(nil)); err != nil {
+	if err != nil {
+		return w.fail(err)
+	}
+	foot := layout.Footer{Catalog: uint64(w.offset), Length: uint32(len(text)), ID: w.id, Digest: sha256.Sum256(text)}
+	if err := w.write(foot.Append(text)); err != nil {
 		return err
 	}
 	if w.sealed != nil {
@@ -216,12 +221,12 @@ func (w *Writer) Close() error {
 			return w.fail(fmt.Errorf("write the snapshot: %w", err))
 		}
 	}
-	w.closed, w.digest = true, digest
+	w.closed = true
 	return nil
 }
 
 // ready says whether a call that needs a collection to be open, or none, is in its turn.
-func (w *Writer) ready(open bool) error {
+func (w *writer) ready(open bool) error {
 	switch {
 	case w.err != nil:
 		return w.err
@@ -230,84 +235,19 @@ func (w *Writer) ready(open bool) error {
 	case open && !w.open:
 		return w.fail(fmt.Errorf("no collection was begun: %w", ErrOrder))
 	case !open && w.open:
-		return w.fail(fmt.Errorf("the collection %s has not been ended: %w", w.current.Identity, ErrOrder))
+		return w.fail(fmt.Errorf("the collection %s has not been ended: %w", w.name, ErrOrder))
 	}
 	return nil
 }
 
-func (w *Writer) fail(err error) error {
+func (w *writer) fail(err error) error {
 	w.err = err
 	return err
 }
 
-// head is that of the frames of a collection but its blocks: its number.
-func (w *Writer) head() []byte {
-	n := len(w.ids)
-	if w.open {
-		n--
-	}
-	return binary.AppendUvarint(nil, uint64(n))
-}
-
-// flush writes the block.
-func (w *Writer) flush() error {
-	if w.count == 0 {
-		return nil
-	}
-	head := blockHead{collection: uint64(len(w.ids) - 1), count: w.count, first: w.first, last: w.last}
-	at, digest, err := w.frame(kindBlock, head.append(nil), w.block)
-	if err != nil {
-		return err
-	}
-	if len(w.page) == 0 {
-		w.pageKey = w.first
-	}
-	w.page = indexEntry{
-		first: w.first, last: w.last, offset: at.offset, length: at.length, count: w.count, digest: digest,
-	}.append(w.page)
-	w.current.Blocks++
-	w.block, w.count = letGo(w.block), 0
-	if len(w.page) >= pageTarget {
-		return w.flushPage()
-	}
-	return nil
-}
-
-func (w *Writer) flushPage() error {
-	if len(w.page) == 0 {
-		return nil
-	}
-	at, _, err := w.frame(kindPage, w.head(), w.page)
-	if err != nil {
-		return err
-	}
-	w.ref.pages = append(w.ref.pages, pageRef{span: at, first: w.pageKey})
-	w.page = w.page[:0]
-	return nil
-}
-
-// frame writes a frame and returns where it is and its digest.
-func (w *Writer) frame(kind frameKind, head, body []byte) (span, [digestSize]byte, error) {
-	if w.number == math.MaxUint32 {
-		return span{}, [digestSize]byte{}, w.fail(fmt.Errorf("the snapshot has too many blocks: %w", ErrTooLarge))
-	}
-	stored, compression := body, byte(bodyPlain)
-	if kind.packs() {
-		stored, compression = w.pack.pack(body)
-	}
-	w.out = frameHead{
-		id: w.id, kind: kind, compression: compression, number: w.number, size: uint32(len(body)), offset: w.offset,
-	}.append(letGo(w.out), head, stored)
-	at := span{offset: w.offset, length: uint64(len(w.out))}
-	digest := [digestSize]byte(w.out[len(w.out)-digestSize:])
-	w.number++
-	w.whole.Write(digest[:])
-	return at, digest, w.write(w.out)
-}
-
-func (w *Writer) write(data []byte) error {
+func (w *writer) write(data []byte) error {
 	n, err := w.w.Write(data)
-	w.offset += uint64(n)
+	w.offset += int64(n)
 	if err == nil && n < len(data) {
 		err = io.ErrShortWrite
 	}
@@ -316,6 +256,3 @@ func (w *Writer) write(data []byte) error {
 	}
 	return nil
 }
-
-// Digest returns the SHA-256 over the contents, as Manifest has it, once the snapshot has been closed.
-func (w *Writer) Digest() [digestSize]byte { return w.digest }

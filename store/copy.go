@@ -85,23 +85,19 @@ func (c *copyWriter) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// CopyFile makes a copy of the file, as CopyTo does, for its owner only, and returns its name: that of base and ".new-"
-// and something random. Whoever called it removes it. It is not synced: it is to be read and removed, not to be kept.
+// CopyFile makes a copy of the file, as CopyTo does, for its owner only, and returns its name. Whoever called it
+// removes it. It is not synced: it is to be read and removed, not to be kept.
 //
-// With base empty the copy is beside the store, in a directory that is trusted with the contents and in the same file
-// system, and what a process that died has left is removed by the next open for writing, as all that is called
-// <path>.new-* is. That needs room for the part of the file that has ever been in use (ErrNoSpace, and nothing is
-// left). A directory for temporary files is not used by itself: it may be in memory.
-func (s *Store) CopyFile(ctx context.Context, base string) (name string, err error) {
-	if base == "" {
-		base = s.real
-	}
-	name = base + format.SuffixNew + rand.Text()
+// The copy is beside the store, in a directory that is trusted with the contents and in the same file system, and what
+// a process that died has left is removed by the next open for writing, as all that is called <path>.new-* is. That
+// needs room for the part of the file that has ever been in use (ErrNoSpace, and nothing is left). A directory for
+// temporary files is not used by itself: it may be in memory.
+func (s *Store) CopyFile(ctx context.Context) (name string, err error) {
+	name = s.real + format.SuffixNew + rand.Text()
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return "", fmt.Errorf("copy %s: %w", s.path, classifySpace(err))
 	}
-	_, _ = tryLock(f, true) // who looks for debris of other processes leaves it alone; where there are no locks, so be it
 	_, err = s.CopyTo(ctx, f)
 	if closed := f.Close(); err == nil && closed != nil {
 		err = fmt.Errorf("copy %s: %w", s.path, classifySpace(closed))

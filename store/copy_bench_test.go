@@ -34,7 +34,7 @@ func BenchmarkCopyPauses(b *testing.B) {
 		f.pauses(b, "copying", func(end time.Time) {
 			for time.Now().Before(end) {
 				began := time.Now()
-				name, err := f.s.CopyFile(context.Background(), "")
+				name, err := f.s.CopyFile(context.Background())
 				if err != nil {
 					b.Error(err)
 					return

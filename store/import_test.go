@@ -355,11 +355,16 @@ func TestImportWithoutSpace(t *testing.T) {
 		})
 	}
 	if dir, ok := mountSmall(t); ok {
-		name, err := from.CopyFile(t.Context(), filepath.Join(dir, "copy"))
-		if !errors.Is(err, store.ErrNoSpace) || name != "" || from.Err() != nil {
+		s := mustOpen(t, filepath.Join(dir, "store"), store.AtOnce(store.Options{}))
+		mustList(t, mustCollection(t, s, otherPods()), 200)
+		if err := os.WriteFile(filepath.Join(dir, "ballast"), make([]byte, 8<<20), 0o600); err == nil {
+			t.Fatal("the disk is not full")
+		}
+		name, err := s.CopyFile(t.Context())
+		if !errors.Is(err, store.ErrNoSpace) || name != "" || s.Err() != nil {
 			t.Errorf("a copy: %q, %v", name, err)
 		}
-		wantNames(t, dir)
+		wantNames(t, dir, "ballast", "store")
 	}
 }
 

@@ -131,7 +131,7 @@ type emptySource struct{}
 
 func (emptySource) Collections(context.Context) ([]snapshot.Collection, error) { return nil, nil }
 
-func (emptySource) Records(context.Context, entry.Identity, string, func(entry.Entry) error) error {
+func (emptySource) Records(context.Context, entry.Identity, func(entry.Entry) error) error {
 	return snapshot.ErrNoCollection
 }
 

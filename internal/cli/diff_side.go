@@ -85,9 +85,9 @@ func (d *diffSide) sealedOf(asked snapshot.Filter) []source.Collection {
 }
 
 // Records implements snapshot.Source. An error of fn is not the file's.
-func (d *diffSide) Records(ctx context.Context, id entry.Identity, after string, fn func(entry.Entry) error) error {
+func (d *diffSide) Records(ctx context.Context, id entry.Identity, fn func(entry.Entry) error) error {
 	var failed error
-	err := d.records.Records(ctx, id, after, func(r entry.Entry) error {
+	err := d.records.Records(ctx, id, func(r entry.Entry) error {
 		failed = fn(r)
 		return failed
 	})

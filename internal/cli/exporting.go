@@ -124,7 +124,7 @@ func (e *exporting) leavesOut(c snapshot.Collection) string {
 func (e *exporting) collection(ctx context.Context, c snapshot.Collection, to exportTo, over *overlaps) error {
 	decoder := snapshot.NewDecoder(c)
 	unknown := 0
-	err := e.src.Records(ctx, c.Identity, "", func(r entry.Entry) error {
+	err := e.src.Records(ctx, c.Identity, func(r entry.Entry) error {
 		if !over.takesKey(r.Key) {
 			return nil
 		}

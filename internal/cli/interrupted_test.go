@@ -19,7 +19,6 @@ import (
 	"filippo.io/age"
 
 	"github.com/larder-dev/larder/internal/fakeapi"
-	"github.com/larder-dev/larder/snapshot"
 )
 
 // runs runs a command, and returns its exit code and what it printed.
@@ -276,11 +275,7 @@ func TestInterruptedPassphrase(t *testing.T) {
 		t.Fatal(err)
 	}
 	recipient.SetWorkFactor(10)
-	var b bytes.Buffer
-	w, err := snapshot.NewWriter(&b, snapshot.Header{}, snapshot.WriterOptions{Recipients: []age.Recipient{recipient}})
-	if err := errors.Join(err, w.Close(), os.WriteFile(sealed, b.Bytes(), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	writeSealed(t, sealed, recipient)
 	for _, args := range [][]string{
 		{"get", "pods", "--from", sealed}, {"check", "--from", sealed}, {"status", "--from", sealed},
 		{"snapshot", "restore", sealed, "--store", filepath.Join(dir, "s.db")},

@@ -57,10 +57,8 @@ type countedSource struct {
 }
 
 // Records implements snapshot.Source.
-func (c *countedSource) Records(
-	ctx context.Context, id entry.Identity, after string, fn func(entry.Entry) error,
-) error {
-	return c.Source.Records(ctx, id, after, func(r entry.Entry) error {
+func (c *countedSource) Records(ctx context.Context, id entry.Identity, fn func(entry.Entry) error) error {
+	return c.Source.Records(ctx, id, func(r entry.Entry) error {
 		c.bar.Add(1)
 		return fn(r)
 	})

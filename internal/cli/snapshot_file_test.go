@@ -1,11 +1,12 @@
 package cli
 
 import (
-	"errors"
-	"os"
+	"context"
+	"slices"
 	"strings"
 	"testing"
 
+	"filippo.io/age"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/larder-dev/larder/codec"
@@ -20,28 +21,44 @@ type written struct {
 	keys []string
 }
 
+// collections are a Source of a snapshot that a test writes.
+type collections struct {
+	t   *testing.T
+	all []written
+}
+
+func (s collections) Collections(context.Context) (all []snapshot.Collection, err error) {
+	for _, c := range s.all {
+		all = append(all, c.Collection)
+	}
+	return all, nil
+}
+
+func (s collections) Records(_ context.Context, id entry.Identity, fn func(entry.Entry) error) error {
+	i := slices.IndexFunc(s.all, func(c written) bool { return c.Identity.ID() == id.ID() })
+	for _, key := range s.all[i].keys {
+		if err := fn(recordOf(s.t, s.all[i].Collection, key)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // writeSnapshot writes a snapshot of the collections. Objects of typed collections cannot be decoded, unless
 // Kubernetes has their kind.
 func writeSnapshot(t *testing.T, path string, h snapshot.Header, all ...written) {
 	t.Helper()
-	f, err := os.Create(path)
-	if err != nil {
+	if _, err := snapshot.Save(t.Context(), collections{t, all}, path, snapshot.SaveOptions{Secrets: true,
+		Header: h}); err != nil {
 		t.Fatal(err)
 	}
-	w, err := snapshot.NewWriter(f, h, snapshot.WriterOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range all {
-		err := w.Begin(c.Collection)
-		for _, key := range c.keys {
-			err = errors.Join(err, w.Add(recordOf(t, c.Collection, key)))
-		}
-		if err := errors.Join(err, w.End()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := errors.Join(w.Close(), f.Close()); err != nil {
+}
+
+// writeSealed writes an empty snapshot that is encrypted to the recipient.
+func writeSealed(t *testing.T, path string, recipient age.Recipient) {
+	t.Helper()
+	if _, err := snapshot.Save(t.Context(), collections{}, path,
+		snapshot.SaveOptions{Recipients: []age.Recipient{recipient}}); err != nil {
 		t.Fatal(err)
 	}
 }

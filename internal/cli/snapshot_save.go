@@ -214,7 +214,7 @@ func (o *saveOptions) saveFrom(
 	if err != nil {
 		return snapshot.Saved{}, errors.Join(readError(o.from.path, err), src.Close())
 	}
-	saved, err := o.saveSource(ctx, s, src, path, so)
+	saved, err := o.saveSource(ctx, src, path, so)
 	if err != nil {
 		err = outError(o.from.path, err)
 	}
@@ -234,22 +234,15 @@ func (o *saveOptions) keepInMemory(memory []source.Collection, f snapshot.Filter
 }
 
 func (o *saveOptions) saveSource(
-	ctx context.Context, s IO, src source.Source, path string, so snapshot.SaveOptions,
+	ctx context.Context, src source.Source, path string, so snapshot.SaveOptions,
 ) (snapshot.Saved, error) {
-	switch src := src.(type) {
-	case *source.Client:
-		return o.saveSync(ctx, src, path, so)
-	case *source.Snapshot:
-		return o.saveSnapshot(ctx, s, src, path, so)
+	if sync, ok := src.(*source.Client); ok {
+		return o.saveSync(ctx, sync, path, so)
 	}
-	var err error
-	if so.Store.Encryption, err = o.from.key.encryption(); err != nil {
-		return snapshot.Saved{}, err
+	if file, ok := src.(*source.Snapshot); ok && len(so.Filter.Resources) == 0 {
+		o.known = len(file.File().Manifest().LeftOut)
 	}
-	if err := src.Close(); err != nil { // the file is opened anew, and as it is then
-		return snapshot.Saved{}, err
-	}
-	return snapshot.SaveFile(ctx, o.from.path, path, so)
+	return snapshot.Save(ctx, source.Records(src), path, so)
 }
 
 // saveSync has the sync that holds the store stream a snapshot of it: the file at path is this process's.
@@ -262,25 +255,8 @@ func (o *saveOptions) saveSync(
 	if err != nil {
 		return snapshot.Saved{}, err
 	}
-	defer func() { _ = in.Close() }() // all of it has been verified, or there is an error
-	saved, err := snapshot.SaveStream(ctx, in, path, so)
-	var broken *snapshot.DamageError
-	if errors.As(err, &broken) && broken.Err != nil { // the stream ended, and why is not that it is damaged
-		err = broken.Err
-	}
-	return saved, err
-}
-
-// saveSnapshot makes a snapshot of a snapshot, which is as old as that is.
-func (o *saveOptions) saveSnapshot(
-	ctx context.Context, s IO, src *source.Snapshot, path string, so snapshot.SaveOptions,
-) (snapshot.Saved, error) {
-	m := src.File().Manifest()
-	if len(so.Filter.Resources) == 0 {
-		so.Header.LeftOut, o.known = m.LeftOut, len(m.LeftOut)
-	}
-	so.Header.TakenAt, so.Header.ClusterID, so.Header.ServerVersion = m.TakenAt, m.ClusterID, m.ServerVersion
-	return snapshot.SaveSource(ctx, src.File(), path, so)
+	defer func() { _ = in.Close() }() // all of it has been read, or there is an error
+	return snapshot.SaveStream(ctx, in, path, so)
 }
 
 func noteNotSaved(s IO, leftOut []string) {

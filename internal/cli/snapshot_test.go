@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -210,11 +209,7 @@ func TestPassphraseIsAskedForOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		recipient.SetWorkFactor(10)
-		var b bytes.Buffer
-		w, err := snapshot.NewWriter(&b, snapshot.Header{}, snapshot.WriterOptions{Recipients: []age.Recipient{recipient}})
-		if err := errors.Join(err, w.Close(), os.WriteFile(filepath.Join(dir, name), b.Bytes(), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		writeSealed(t, filepath.Join(dir, name), recipient)
 	}
 	one, two := filepath.Join(dir, "one"), filepath.Join(dir, "two")
 	for _, tc := range []struct {
@@ -264,14 +259,7 @@ func TestEverythingOfAServer(t *testing.T) {
 func TestQuickDiffShowsNothing(t *testing.T) {
 	t.Setenv("TERM", "xterm")
 	path := filepath.Join(t.TempDir(), "s.larder")
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := snapshot.NewWriter(f, snapshot.Header{}, snapshot.WriterOptions{})
-	if err := errors.Join(err, w.Close(), f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	writeSnapshot(t, path, snapshot.Header{})
 	var out, errs bytes.Buffer
 	s := IO{Out: &out, Err: &errs, ErrIsTerminal: true, Now: time.Now}
 	if code := Run(context.Background(), []string{"diff", path, path}, s); code != exitOK || out.Len() > 0 ||

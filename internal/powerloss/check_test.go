@@ -1,7 +1,6 @@
 package powerloss_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -236,22 +235,18 @@ func compare(ctx context.Context, c *store.Collection, st stream) (int, error) {
 }
 
 func checkSnapshot(ctx context.Context, path string, p promise) error {
-	data, err := os.ReadFile(path)
+	f, err := snapshot.Open(path, snapshot.OpenOptions{})
 	if errors.Is(err, fs.ErrNotExist) {
 		return p.holds("snapshot", 0)
 	}
 	if err != nil {
 		return err
 	}
-	report, err := snapshot.Verify(ctx, bytes.NewReader(data), snapshot.ReaderOptions{})
+	defer func() { _ = f.Close() }()
+	report, err := f.Verify(ctx)
 	if err != nil || len(report.Problems) > 0 {
 		return fmt.Errorf("snapshot: %q (%v)", report.Problems, err) //nolint:errorlint // may be nil
 	}
-	f, err := snapshot.Open(path, snapshot.OpenOptions{})
-	if err != nil {
-		return err
-	}
-	defer func() { _ = f.Close() }()
 	all, err := f.Collections(ctx)
 	if err != nil || len(all) != 1 {
 		return fmt.Errorf("%d collections in the snapshot (%v)", len(all), err) //nolint:errorlint // may be nil

@@ -46,11 +46,6 @@ func (a *answers) Collections(ctx context.Context) ([]snapshot.Collection, error
 }
 
 // Records implements snapshot.Source.
-func (a *answers) Records(ctx context.Context, id entry.Identity, after string, fn func(entry.Entry) error) error {
-	return a.src.Entries(ctx, Query{Collection: id.ID()}, func(e entry.Entry) error {
-		if e.Key <= after {
-			return nil
-		}
-		return fn(e)
-	})
+func (a *answers) Records(ctx context.Context, id entry.Identity, fn func(entry.Entry) error) error {
+	return a.src.Entries(ctx, Query{Collection: id.ID()}, fn)
 }

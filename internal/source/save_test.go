@@ -1,7 +1,6 @@
 package source
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -56,16 +55,13 @@ func TestSnapshotThroughTheSocket(t *testing.T) {
 func TestSnapshotThroughTheSocketFails(t *testing.T) {
 	ctx := context.Background()
 	failure := errors.New("the disk is full of sand")
-	whole := new(bytes.Buffer)
-	w, err := snapshot.NewWriter(whole, snapshot.Header{}, snapshot.WriterOptions{})
-	must(t, err)
-	must(t, w.Close())
+	whole := readFile(t, writeSnapshot(t, nil))
 	src := &fakeSource{}
 	client, _ := serve(t, src)
 	for name, write := range map[string]func(io.Writer) error{
 		"at once": func(io.Writer) error { return failure },
 		"later": func(w io.Writer) error {
-			_, err := w.Write(whole.Bytes()[:whole.Len()/2])
+			_, err := w.Write(whole[:len(whole)/2])
 			return errors.Join(err, failure)
 		},
 	} {
@@ -149,8 +145,9 @@ func TestRecordsOfEverySource(t *testing.T) {
 // A damaged snapshot is not taken for a whole one: its records end in what is missing, and those of others do not.
 func TestRecordsOfADamagedSnapshot(t *testing.T) {
 	p, other := bulky(3), podsOf(entry.Metadata, identified(pod("a", "x", nil)))
-	data := readFile(t, writeSnapshot(t, []part{p, other}, snapshot.WriterOptions{}))
-	data[blockAt(data, 1)+100] ^= 1
+	whole := writeSnapshot(t, []part{p, other})
+	data := readFile(t, whole)
+	data[blockAt(t, whole, 1)+100] ^= 1
 	path := filepath.Join(t.TempDir(), "d.larder")
 	writeFile(t, path, data)
 	src := openSource(t, path, Options{})
@@ -160,7 +157,7 @@ func TestRecordsOfADamagedSnapshot(t *testing.T) {
 		incomplete bool
 	}{{p, 2, true}, {other, 1, false}} {
 		got := 0
-		err := Records(src).Records(t.Context(), tc.part.id, "", func(entry.Entry) error { got++; return nil })
+		err := Records(src).Records(t.Context(), tc.part.id, func(entry.Entry) error { got++; return nil })
 		var missing *snapshot.MissingError
 		if got != tc.records || errors.As(err, &missing) != tc.incomplete || tc.incomplete && missing.Objects != 1 {
 			t.Errorf("%s: %d records, %v", tc.part.id, got, err)

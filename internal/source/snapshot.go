@@ -18,10 +18,9 @@ import (
 
 // Snapshot is a snapshot's file as a Source. It does not change, and so is no Watcher.
 type Snapshot struct {
-	path       string
-	identities []age.Identity
-	file       *snapshot.File
-	bytes      int64
+	path  string
+	file  *snapshot.File
+	bytes int64
 }
 
 // SnapshotInfo is what a snapshot says about itself.
@@ -50,7 +49,7 @@ func OpenSnapshot(ctx context.Context, path string, identities []age.Identity) (
 	if err != nil {
 		return nil, causeOr(ctx, err) // what was not read to its end is not known to be unreadable
 	}
-	return &Snapshot{path: path, identities: identities, file: file, bytes: info.Size()}, nil
+	return &Snapshot{path: path, file: file, bytes: info.Size()}, nil
 }
 
 // File returns the snapshot itself, for what a Source does not give. It belongs to s.
@@ -86,14 +85,9 @@ func infoOf(c snapshot.Collection) store.Info {
 	}
 }
 
-// Check implements Source: it verifies the file from its beginning to its end.
+// Check implements Source: it verifies all of the file.
 func (s *Snapshot) Check(ctx context.Context) (store.Report, error) {
-	f, err := os.Open(s.path)
-	if err != nil {
-		return store.Report{}, err
-	}
-	defer func() { _ = f.Close() }() // it was only read
-	r, err := snapshot.Verify(ctx, f, snapshot.ReaderOptions{Identities: s.identities})
+	r, err := s.file.Verify(ctx)
 	return store.Report{Collections: r.Collections, Objects: r.Objects, Problems: r.Problems}, err
 }
 
@@ -123,7 +117,7 @@ func (s *Snapshot) Entries(ctx context.Context, q Query, fn func(entry.Entry) er
 	case q.Namespace != "":
 		err = s.file.Namespace(ctx, id, q.Namespace, r.take)
 	default:
-		err = s.file.Records(ctx, id, "", r.take)
+		err = s.file.Records(ctx, id, r.take)
 	}
 	var missing *snapshot.MissingError
 	if errors.As(err, &missing) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -33,25 +34,38 @@ type part struct {
 	objects []runtime.Object
 }
 
-// writeSnapshot writes a snapshot of the objects, which are in the order of their keys.
-func writeSnapshot(t *testing.T, parts []part, o snapshot.WriterOptions) string {
-	t.Helper()
-	var b bytes.Buffer
-	w, err := snapshot.NewWriter(&b, snapshot.Header{ClusterID: "c", ServerVersion: "v1.36.3", TakenAt: takenAt,
-		Larder: "test"}, o)
-	must(t, err)
-	for _, p := range parts {
-		must(t, w.Begin(snapshot.Collection{
-			Identity: p.id, Resource: p.r, ResourceVersion: "5", Complete: true, LastContact: takenAt.Add(-time.Minute),
-		}))
-		for _, obj := range p.objects {
-			must(t, w.Add(recordOf(t, obj)))
-		}
-		must(t, w.End())
+// parts are a Source of a snapshot that a test writes.
+type parts struct {
+	t   *testing.T
+	all []part
+}
+
+func (p parts) Collections(context.Context) (all []snapshot.Collection, err error) {
+	for _, one := range p.all {
+		all = append(all, snapshot.Collection{
+			Identity: one.id, Resource: one.r, ResourceVersion: "5", Complete: true, LastContact: takenAt.Add(-time.Minute),
+		})
 	}
-	must(t, w.Close())
+	return all, nil
+}
+
+func (p parts) Records(_ context.Context, id entry.Identity, fn func(entry.Entry) error) error {
+	i := slices.IndexFunc(p.all, func(one part) bool { return one.id.ID() == id.ID() })
+	for _, obj := range p.all[i].objects {
+		if err := fn(recordOf(p.t, obj)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeSnapshot writes a snapshot of the objects, which are in the order of their keys.
+func writeSnapshot(t *testing.T, all []part, recipients ...age.Recipient) string {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "s.larder")
-	must(t, os.WriteFile(path, b.Bytes(), 0o600))
+	_, err := snapshot.Save(t.Context(), parts{t, all}, path, snapshot.SaveOptions{Recipients: recipients, Secrets: true,
+		Header: snapshot.Header{ClusterID: "c", ServerVersion: "v1.36.3", TakenAt: takenAt, Larder: "test"}})
+	must(t, err)
 	return path
 }
 
@@ -108,7 +122,7 @@ func TestSnapshotAnswersQueries(t *testing.T) {
 			&corev1.Pod{ObjectMeta: m, Spec: corev1.PodSpec{NodeName: "n-" + k.namespace}})
 		parts[2].objects = append(parts[2].objects, &metav1.PartialObjectMetadata{ObjectMeta: m})
 	}
-	src := openSource(t, writeSnapshot(t, parts, snapshot.WriterOptions{}), Options{})
+	src := openSource(t, writeSnapshot(t, parts), Options{})
 	for _, p := range parts {
 		for _, tc := range []struct {
 			q    Query
@@ -145,7 +159,7 @@ func TestSnapshotAnswersQueries(t *testing.T) {
 
 func TestSnapshotStatusAndCheck(t *testing.T) {
 	ctx := context.Background()
-	path := writeSnapshot(t, []part{podsOf(entry.Unstructured, identified(pod("a", "x", nil)))}, snapshot.WriterOptions{})
+	path := writeSnapshot(t, []part{podsOf(entry.Unstructured, identified(pod("a", "x", nil)))})
 	src := openSource(t, path, Options{})
 	st, err := src.Status(ctx)
 	must(t, err)
@@ -178,7 +192,7 @@ func TestSnapshotOfAnUnknownType(t *testing.T) {
 		Resource: "things"}, Representation: entry.Typed}
 	things := part{id, entry.ResourceInfo{Kind: "Thing", Namespaced: true},
 		[]runtime.Object{&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "x", UID: "u"}}}}
-	src := openSource(t, writeSnapshot(t, []part{things}, snapshot.WriterOptions{}), Options{})
+	src := openSource(t, writeSnapshot(t, []part{things}), Options{})
 	st, err := src.Status(ctx)
 	if err != nil || st.Collections[0].Objects != 1 {
 		t.Fatalf("%+v, %v", st, err)
@@ -211,7 +225,7 @@ func bulky(n int) part {
 func TestSnapshotDamaged(t *testing.T) {
 	ctx := context.Background()
 	p := bulky(4)
-	whole := writeSnapshot(t, []part{p}, snapshot.WriterOptions{})
+	whole := writeSnapshot(t, []part{p})
 	data, err := os.ReadFile(whole)
 	must(t, err)
 	for _, tc := range []struct {
@@ -220,9 +234,9 @@ func TestSnapshotDamaged(t *testing.T) {
 		want   []string
 		names  string
 	}{
-		{"altered", func(b []byte) []byte { b[blockAt(b, 1)+100] ^= 1; return b }, []string{"a/p00", "a/p02", "a/p03"},
+		{"altered", func(b []byte) []byte { b[blockAt(t, whole, 1)+100] ^= 1; return b }, []string{"a/p00", "a/p02", "a/p03"},
 			`keys "a/p01" to "a/p01"`},
-		{"two blocks", func(b []byte) []byte { b[blockAt(b, 1)+100] ^= 1; b[blockAt(b, 2)+100] ^= 1; return b },
+		{"two blocks", func(b []byte) []byte { b[blockAt(t, whole, 1)+100] ^= 1; b[blockAt(t, whole, 2)+100] ^= 1; return b },
 			[]string{"a/p00", "a/p03"}, `keys "a/p02" to "a/p02"`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -255,36 +269,35 @@ func TestSnapshotDamaged(t *testing.T) {
 
 // The end of a snapshot has the index: one that was cut short is not opened, and says so.
 func TestSnapshotCutShort(t *testing.T) {
-	data := readFile(t, writeSnapshot(t, []part{bulky(4)}, snapshot.WriterOptions{}))
+	whole := writeSnapshot(t, []part{bulky(4)})
 	path := filepath.Join(t.TempDir(), "d.larder")
-	writeFile(t, path, data[:blockAt(data, 2)+100])
+	writeFile(t, path, readFile(t, whole)[:blockAt(t, whole, 2)+100])
 	if _, err := Open(t.Context(), path, Options{}); !errors.Is(err, snapshot.ErrDamaged) ||
 		!strings.Contains(err.Error(), "it was cut short") {
 		t.Errorf("%v", err)
 	}
 }
 
-// blockAt returns where the n-th block of records begins.
-func blockAt(data []byte, n int) int {
-	at := 0
-	for {
-		next := bytes.Index(data[at:], []byte("\xa7LRD"))
-		at += next
-		if data[at+12] == 'B' {
-			if n == 0 {
-				return at
-			}
-			n--
-		}
-		at++
+// blockAt returns where the n-th block begins: where it says that it is damaged.
+func blockAt(t *testing.T, path string, n int) int {
+	t.Helper()
+	data := readFile(t, path)
+	clear(data[100 : len(data)*9/10]) // before the index, and in every block
+	f, err := snapshot.NewFile(bytes.NewReader(data), int64(len(data)), snapshot.OpenOptions{})
+	must(t, err)
+	err = f.Records(t.Context(), f.Manifest().Collections[0].Identity, func(entry.Entry) error { return nil })
+	var missing *snapshot.MissingError
+	if !errors.As(err, &missing) || len(missing.Damage) <= n {
+		t.Fatal(err)
 	}
+	return int(missing.Damage[n].Offset)
 }
 
 func TestSnapshotEncrypted(t *testing.T) {
 	key, err := age.GenerateX25519Identity()
 	must(t, err)
 	p := podsOf(entry.Unstructured, identified(pod("a", "x", nil)))
-	path := writeSnapshot(t, []part{p}, snapshot.WriterOptions{Recipients: []age.Recipient{key.Recipient()}})
+	path := writeSnapshot(t, []part{p}, key.Recipient())
 	src := openSource(t, path, Options{Identities: []age.Identity{key}})
 	if got, err := collect(context.Background(), src, Query{Collection: p.id.ID()}); err != nil || len(got) != 1 {
 		t.Errorf("%v, %v", got, err)

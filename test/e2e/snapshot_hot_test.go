@@ -121,7 +121,7 @@ func readSnapshot(t *testing.T, path string, src source, ids ...age.Identity) st
 		t.Fatal(err)
 	}
 	out := stored{Info: store.Info{ResourceVersion: all[n].ResourceVersion, Complete: all[n].Complete}, objects: objects{}}
-	err = f.Records(t.Context(), src.identity, "", func(r entry.Entry) error {
+	err = f.Records(t.Context(), src.identity, func(r entry.Entry) error {
 		obj, err := codec.Decode(r.Payload)
 		if err != nil {
 			return err

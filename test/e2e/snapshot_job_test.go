@@ -147,12 +147,12 @@ func (j job) verify(ctx context.Context, r *jobReport) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.Open(j.Snapshot)
+	f, err := snapshot.Open(j.Snapshot, snapshot.OpenOptions{Identities: []age.Identity{id}})
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	report, err := snapshot.Verify(ctx, f, snapshot.ReaderOptions{Identities: []age.Identity{id}})
+	report, err := f.Verify(ctx)
 	r.Collections, r.Objects, r.Problems = report.Collections, report.Objects, report.Problems
 	return err
 }

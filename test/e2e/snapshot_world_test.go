@@ -339,7 +339,7 @@ func (s scene) diff(t *testing.T, c snapshot.Collection, src snapshot.Source) (p
 	t.Helper()
 	want := s[c.Identity.GroupVersionResource]
 	d := snapshot.NewDecoder(c)
-	err := src.Records(t.Context(), c.Identity, "", func(r entry.Entry) error {
+	err := src.Records(t.Context(), c.Identity, func(r entry.Entry) error {
 		if problem != "" {
 			return nil
 		}

@@ -3,63 +3,51 @@ package main
 var snapshotMutants = []mutant{
 	{
 		name:   "snapshot/count-not-verified",
-		breaks: "A collection has as many objects as its end says.",
-		file:   "snapshot/reader.go",
-		old: `	if c.Objects != r.seen.Objects || c.Bytes != r.seen.Bytes || c.Blocks != r.seen.Blocks {
-`,
-		new: `	if c.Bytes != r.seen.Bytes || c.Blocks != r.seen.Blocks {
-`,
-		test: "TestHostileFiles",
+		breaks: "A collection has as many objects as the catalog says.",
+		file:   "snapshot/file.go",
+		old:    `k == (keyRange{}) && all != seen {`,
+		new:    `k == (keyRange{}) && all < 0 {`,
+		test:   "TestHostileFiles",
 	},
 	{
 		name:   "snapshot/block-count-not-verified",
-		breaks: "A block has the records that its head names.",
-		file:   "snapshot/block.go",
-		old: `	if n == 0 || n != head.count || last != head.last {
+		breaks: "A block has the records that the index names.",
+		file:   "snapshot/internal/layout/record.go",
+		old: `	if n != b.Count || last != b.Last {
 `,
-		new: `	if n == 0 || last != head.last {
+		new: `	if last != b.Last {
 `,
-		test: "TestHostileFiles",
+		test: "TestHostileFiles", dir: "snapshot",
 	},
 	{
-		name:   "snapshot/tail-not-verified",
-		breaks: "A stream whose index is not that of its collections is damaged.",
-		file:   "snapshot/reader.go",
-		old: `	case !bytes.Equal(f.body, r.tail):
-		return r.damage(f.frameHead, "the index is not that of the collections before it")
-`,
-		new:  ``,
-		test: "TestHostileFiles",
-	},
-	{
-		name:   "snapshot/index-block-not-verified",
-		breaks: "A block that is read by the index is the one that the index names.",
+		name:   "snapshot/index-not-verified",
+		breaks: "An index that is not what was written is damaged.",
 		file:   "snapshot/file.go",
-		old: `		if wrong == "" && (b.head != blockHead{uint64(n), e.count, e.first, e.last} || fr.digest != e.digest) {
+		old: `	if digest := sha256.Sum256(data); string(digest[:]) != p.digest {
 `,
-		new: `		if wrong == "" && b.head.collection != uint64(n) {
+		new: `	if digest := sha256.Sum256(data); len(digest) != len(p.digest) {
 `,
-		test: "TestIndexOfOtherBlocks",
+		test: "TestHostileFiles",
+	},
+	{
+		name:   "snapshot/index-of-other-blocks",
+		breaks: "An index names the blocks that are before it, and all of them.",
+		file:   "snapshot/internal/layout/index.go",
+		old: `	if begin != end {
+`,
+		new: `	if begin > end {
+`,
+		test: "TestHostileFiles", dir: "snapshot",
 	},
 	{
 		name:   "snapshot/left-out-is-resumable",
 		breaks: "A snapshot of a store that lacks objects cannot be resumed from.",
-		file:   "snapshot/save_source.go",
+		file:   "snapshot/source.go",
 		old: `	if info.MustRelist == "" && (len(info.LeftOut) > 0 || info.LeftOutMore) {
 `,
 		new: `	if info.MustRelist == "" && info.LeftOutMore && info.Objects < 0 {
 `,
 		test: "TestSaveOfAStoreThatLeftObjectsOut",
-	},
-	{
-		name:   "snapshot/skipped-is-resumable",
-		breaks: "A collection of which objects were skipped has to be listed.",
-		file:   "snapshot/save_write.go",
-		old: `	if err := out.EndWith(as.without(j.saved.Skipped - skipped)); err != nil {
-`,
-		new: `	if err := out.EndWith(as.without(0 * skipped)); err != nil {
-`,
-		test: "TestWhatIsSkippedIsMissed",
 	},
 	{
 		name:   "snapshot/cluster-of-two",
@@ -74,22 +62,22 @@ var snapshotMutants = []mutant{
 	{
 		name:   "snapshot/digest-not-verified",
 		breaks: "Every flipped byte is found before anything wrong is returned.",
-		file:   "snapshot/frame.go",
-		old: `		return f, "it is not what was written (SHA-256)"
+		file:   "snapshot/file.go",
+		old: `	if sha256.Sum256(stored) != b.Digest {
 `,
-		new: `		_ = end
+		new: `	if len(stored) != b.Stored {
 `,
 		test: "TestDamageErrorNamesTheBlock",
 	},
 	{
 		name:   "snapshot/order-not-verified",
 		breaks: "A reader returns keys in order, or an error.",
-		file:   "snapshot/block.go",
-		old: `		if r.Key <= last || n == 0 && r.Key != head.first {
+		file:   "snapshot/internal/layout/record.go",
+		old: `		case r.Key <= last:
+			return "its keys are not in order"
 `,
-		new: `		if n == 0 && r.Key != head.first {
-`,
-		test: "TestHostileFiles",
+		new:  ``,
+		test: "TestHostileFiles", dir: "snapshot",
 	},
 	{
 		name:   "snapshot/secrets-in-plain-text",
@@ -105,7 +93,7 @@ var snapshotMutants = []mutant{
 		name:   "snapshot/restored-unsealed",
 		breaks: "A store with keys seals what the store that was saved sealed.",
 		file:   "snapshot/restore.go",
-		old: `Seal: c.Sealed && i.CanSeal()})
+		old: `Seal: c.Sealed && j.i.CanSeal()})
 `,
 		new: `Seal: false})
 `,
@@ -115,9 +103,9 @@ var snapshotMutants = []mutant{
 		name:   "snapshot/part-is-complete",
 		breaks: "A collection that was filtered is not complete when it is restored.",
 		file:   "snapshot/restore.go",
-		old: `	as.Complete = as.Complete && len(c.Filtered) == 0 && !redacted(c)
+		old: `	c.Complete = c.Complete && len(c.Filtered) == 0 && !redacted(c)
 `,
-		new: `	as.Complete = as.Complete && !redacted(c)
+		new: `	c.Complete = c.Complete && !redacted(c)
 `,
 		test: "TestRestoreOfAPartIsNotComplete",
 	},
@@ -145,10 +133,10 @@ var snapshotMutants = []mutant{
 	{
 		name:   "snapshot/short-store-saved",
 		breaks: "A store that has fewer objects than it counts is not saved.",
-		file:   "snapshot/save_source.go",
-		old: `	if want := s.counts[id.ID()]; err == nil && s.still && after == "" && n != want {
+		file:   "snapshot/source.go",
+		old: `	if want, counted := s.counts[id.ID()]; err == nil && counted && s.st.ReadOnly() && n != want {
 `,
-		new: `	if want := s.counts[id.ID()]; err == nil && s.still && after == "" && n > want {
+		new: `	if want, counted := s.counts[id.ID()]; err == nil && counted && s.st.ReadOnly() && n > want {
 `,
 		test: "TestSaveOfAStoreThatLacksObjects",
 	},
@@ -176,9 +164,15 @@ var snapshotMutants = []mutant{
 	{
 		name:   "snapshot/spool-in-plain-text",
 		breaks: "What is spooled of a live server is encrypted.",
-		file:   "snapshot/server_spool.go",
-		old:    `WriterOptions{Recipients: []age.Recipient{key.Recipient()}})`,
-		new:    `WriterOptions{})`,
-		test:   "TestSpoolIsSealed",
+		file:   "snapshot/spool.go",
+		old: `	if s.sealed, err = age.Encrypt(s.buf, key.Recipient()); err != nil {
+`,
+		new: `	s.sealed = struct {
+		io.Writer
+		io.Closer
+	}{s.buf, io.NopCloser(nil)}
+	if err != nil {
+`,
+		test: "TestSpoolIsSealed",
 	},
 }

@@ -1,0 +1,77 @@
+package layout
+
+import (
+	"encoding/binary"
+	"math"
+)
+
+// Block is a block of records in the index of its collection.
+type Block struct {
+	// First and Last are the keys of its first and last records, Count is how many there are.
+	First, Last string
+	Count       int
+	// Size is how many bytes the records take, Stored how many the block takes in the file. It is compressed if that is
+	// less.
+	Size, Stored int
+	// Digest is that of the Stored bytes.
+	Digest Digest
+	// Offset is where it begins in the file. That is not in the index: blocks lie one behind the other.
+	Offset int64
+}
+
+// AppendBlock appends an entry of the index.
+func AppendBlock(dst []byte, b Block) []byte {
+	dst = appendSized(appendSized(dst, b.First), b.Last)
+	for _, n := range []int{b.Count, b.Size, b.Stored} {
+		dst = binary.AppendUvarint(dst, uint64(n))
+	}
+	return append(dst, b.Digest[:]...)
+}
+
+// ParseIndex reads the index of a collection whose blocks are in the file from begin to end, and says what is wrong
+// with it.
+func ParseIndex(data []byte, begin, end int64) (blocks []Block, wrong string) {
+	last := ""
+	for len(data) > 0 {
+		b, rest, ok := cutBlock(data)
+		switch {
+		case !ok:
+			return nil, "it cannot be read"
+		case b.First <= last || b.Last < b.First:
+			return nil, "the keys in it are not in order"
+		case b.Size > MaxPart || b.Stored > b.Size || b.Count < 1 || b.Count > b.Size || int64(b.Stored) > end-begin:
+			return nil, "it names a block that cannot be"
+		}
+		b.Offset = begin
+		begin += int64(b.Stored)
+		blocks, data, last = append(blocks, b), rest, b.Last
+	}
+	if begin != end {
+		return nil, "its blocks are not those before it"
+	}
+	return blocks, ""
+}
+
+func cutBlock(data []byte) (b Block, rest []byte, ok bool) {
+	first, data, ok := cutSized(data)
+	if !ok {
+		return b, nil, false
+	}
+	last, data, ok := cutSized(data)
+	if !ok {
+		return b, nil, false
+	}
+	b.First, b.Last = string(first), string(last)
+	for _, v := range []*int{&b.Count, &b.Size, &b.Stored} {
+		n, width := binary.Uvarint(data)
+		if width <= 0 || n > math.MaxInt32 {
+			return b, nil, false
+		}
+		*v, data = int(n), data[width:]
+	}
+	if len(data) < DigestSize {
+		return b, nil, false
+	}
+	b.Digest = Digest(data)
+	return b, data[DigestSize:], true
+}

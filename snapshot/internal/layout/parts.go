@@ -1,0 +1,132 @@
+package layout
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+)
+
+// Version is that of the format.
+const Version = 1
+
+// The numbers of the format: snapshot/README.md explains them.
+const (
+	// Magic begins a file.
+	Magic    = "\x89LARDER\n"
+	magicEnd = "\nREDRAL\x89"
+
+	idSize = 8
+	// DigestSize is the size of a SHA-256.
+	DigestSize = 32
+	// FooterSize is the size of a footer.
+	FooterSize = 8 + 4 + idSize + DigestSize + 4 + len(magicEnd)
+	// MaxPrologue bounds the prologue: magic, version, file id, length and text of the Larder version, CRC.
+	MaxPrologue   = prologueFixed + MaxLarder + 4
+	prologueFixed = len(Magic) + 4 + idSize + 1
+	// MaxLarder bounds the text of the Larder version.
+	MaxLarder = 255
+
+	// BlockTarget is the size of the records in a block: it is closed by the record that reaches it.
+	BlockTarget = 256 << 10
+	// MaxPart bounds a block before compression, and so a record, the index of a collection, and the catalog.
+	MaxPart = 16 << 20
+	// MaxKey bounds a key.
+	MaxKey = 32 << 10
+	// MaxMark bounds each of what a record has beside key and payload: UID, resourceVersion and encoding.
+	MaxMark = 1 << 10
+)
+
+var crcTable = crc32.MakeTable(crc32.Castagnoli)
+
+// Digest is a SHA-256.
+type Digest = [DigestSize]byte
+
+// ID is in prologue and footer, so that no snapshot within an object is taken for the end of the file around it.
+type ID [idSize]byte
+
+// NewID returns a random one.
+func NewID() (id ID) {
+	_, _ = rand.Read(id[:]) // never fails
+	return id
+}
+
+// Prologue begins a file. It has the same layout in every version of the format.
+type Prologue struct {
+	Version uint32
+	ID      ID
+	Larder  string
+}
+
+// Append appends the bytes of the prologue.
+func (p Prologue) Append(dst []byte) []byte {
+	start := len(dst)
+	dst = append(dst, Magic...)
+	dst = binary.BigEndian.AppendUint32(dst, p.Version)
+	dst = append(dst, p.ID[:]...)
+	dst = append(dst, byte(len(p.Larder)))
+	dst = append(dst, p.Larder...)
+	return binary.BigEndian.AppendUint32(dst, crc32.Checksum(dst[start:], crcTable))
+}
+
+// Errors of ParsePrologue.
+var (
+	// ErrMagic: it is something else than a snapshot.
+	ErrMagic = errors.New("there is no magic number")
+	// ErrPrologue: it is the beginning of a snapshot, which is damaged.
+	ErrPrologue = errors.New("its first bytes are not what was written (checksum)")
+)
+
+// ParsePrologue reads the prologue at the beginning of data, which has MaxPrologue bytes or is the whole file, and says
+// how long it is.
+func ParsePrologue(data []byte) (p Prologue, size int, err error) {
+	if short := min(len(data), len(Magic)); short == 0 || string(data[:short]) != Magic[:short] {
+		return p, 0, ErrMagic
+	}
+	if len(data) < prologueFixed || len(data) < prologueFixed+int(data[prologueFixed-1])+4 {
+		return p, 0, ErrPrologue
+	}
+	text := prologueFixed + int(data[prologueFixed-1])
+	if crc32.Checksum(data[:text], crcTable) != binary.BigEndian.Uint32(data[text:]) {
+		return p, 0, ErrPrologue
+	}
+	p.Version = binary.BigEndian.Uint32(data[len(Magic):])
+	p.ID = ID(data[len(Magic)+4:])
+	p.Larder = string(data[prologueFixed:text])
+	return p, text + 4, nil
+}
+
+// Footer ends a file.
+type Footer struct {
+	// Catalog is where the catalog begins, Length how long it is.
+	Catalog uint64
+	Length  uint32
+	ID      ID
+	// Digest is that of the catalog, and so of the whole contents.
+	Digest Digest
+}
+
+// Append appends the FooterSize bytes of the footer.
+func (f Footer) Append(dst []byte) []byte {
+	start := len(dst)
+	dst = binary.BigEndian.AppendUint64(dst, f.Catalog)
+	dst = binary.BigEndian.AppendUint32(dst, f.Length)
+	dst = append(dst, f.ID[:]...)
+	dst = append(dst, f.Digest[:]...)
+	dst = binary.BigEndian.AppendUint32(dst, crc32.Checksum(dst[start:], crcTable))
+	return append(dst, magicEnd...)
+}
+
+// ParseFooter reads FooterSize bytes.
+func ParseFooter(data []byte) (f Footer, ok bool) {
+	const sum = FooterSize - 4 - len(magicEnd)
+	if len(data) != FooterSize || !bytes.HasSuffix(data, []byte(magicEnd)) ||
+		crc32.Checksum(data[:sum], crcTable) != binary.BigEndian.Uint32(data[sum:]) {
+		return f, false
+	}
+	return Footer{
+		Catalog: binary.BigEndian.Uint64(data), Length: binary.BigEndian.Uint32(data[8:]), ID: ID(data[12:]),
+		Digest: Digest(data[12+idSize:]),
+	}, true
+}

@@ -1,0 +1,100 @@
+package layout
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/larder-dev/larder/entry"
+)
+
+// The names of the encodings of payloads, as in codec.Codec.Name.
+const (
+	Msgpack  = "msgpack"
+	Protobuf = "protobuf"
+)
+
+// AppendRecord appends r as it is in a block: key, UID, resourceVersion, encoding, payload, each with its length before
+// it.
+func AppendRecord(dst []byte, r entry.Entry) []byte {
+	dst = appendSized(dst, r.Key)
+	dst = appendSized(dst, r.UID)
+	dst = appendSized(dst, r.ResourceVersion)
+	dst = appendSized(dst, r.Encoding)
+	return appendSized(dst, r.Payload)
+}
+
+// RecordSize is at least what AppendRecord appends.
+func RecordSize(r entry.Entry) int {
+	return len(r.Key) + len(r.UID) + len(r.ResourceVersion) + len(r.Encoding) + len(r.Payload) + 5*binary.MaxVarintLen32
+}
+
+// LongestMark is the size of the longest of what r has beside key and payload.
+func LongestMark(r entry.Entry) int {
+	return max(len(r.UID), len(r.ResourceVersion), len(r.Encoding))
+}
+
+// CutRecord takes the first record off a block. Its payload is part of data.
+func CutRecord(data []byte) (r entry.Entry, rest []byte, ok bool) {
+	var key, uid, rv, encoding []byte
+	for _, field := range []*[]byte{&key, &uid, &rv, &encoding, &r.Payload} {
+		if *field, data, ok = cutSized(data); !ok {
+			return entry.Entry{}, nil, false
+		}
+	}
+	r.Key, r.UID, r.ResourceVersion, r.Encoding = string(key), string(uid), string(rv), encodingName(encoding)
+	return r, data, true
+}
+
+// encodingName returns the text of b, without allocating for the encodings that there are.
+func encodingName(b []byte) string {
+	for _, name := range []string{Msgpack, Protobuf} {
+		if string(b) == name {
+			return name
+		}
+	}
+	return string(b)
+}
+
+// Check verifies the records of a block that has been unpacked, so that CutRecord takes them off one by one: they are
+// as many as the index says, from the first key to the last, in order. It says what is wrong.
+func (b Block) Check(data []byte) (wrong string) {
+	last, n := "", 0
+	for len(data) > 0 {
+		r, rest, ok := CutRecord(data)
+		switch {
+		case !ok:
+			return "a record in it cannot be read"
+		case r.Key <= last:
+			return "its keys are not in order"
+		case n == 0 && r.Key != b.First:
+			return notNamed
+		case len(r.Key) > MaxKey:
+			return fmt.Sprintf("a key of %d bytes is longer than the %d that are allowed", len(r.Key), MaxKey)
+		case LongestMark(r) > MaxMark:
+			return fmt.Sprintf("a UID, resourceVersion or encoding of %d bytes is longer than the %d that are allowed",
+				LongestMark(r), MaxMark)
+		}
+		data, last = rest, r.Key
+		n++
+	}
+	if n != b.Count || last != b.Last {
+		return notNamed
+	}
+	return ""
+}
+
+const notNamed = "its records are not those that the index names"
+
+func appendSized[T string | []byte](dst []byte, s T) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
+}
+
+// cutSized is the inverse of appendSized. What it returns is part of data.
+func cutSized(data []byte) (s, rest []byte, ok bool) {
+	size, n := binary.Uvarint(data)
+	if n <= 0 || size > uint64(len(data)-n) {
+		return nil, nil, false
+	}
+	end := n + int(size)
+	return data[n:end:end], data[end:], true
+}

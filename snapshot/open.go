@@ -1,0 +1,108 @@
+package snapshot
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/larder-dev/larder/snapshot/internal/layout"
+)
+
+// open reads prologue, footer and catalog.
+func (f *File) open() error {
+	data := make([]byte, min(f.size, int64(layout.MaxPrologue)))
+	if err := f.read(data, 0, -1); err != nil {
+		return err
+	}
+	begin, size, err := layout.ParsePrologue(data)
+	switch {
+	case errors.Is(err, layout.ErrMagic):
+		return ErrNotSnapshot
+	case err != nil:
+		return f.damage(0, -1, err.Error())
+	case begin.Version != layout.Version:
+		return &FormatError{Format: begin.Version, Newest: layout.Version, Larder: begin.Larder}
+	}
+	f.manifest.Format = begin.Version
+	foot, err := f.footer(begin.ID, int64(size))
+	if err != nil {
+		return err
+	}
+	text := make([]byte, foot.Length)
+	if err := f.read(text, int64(foot.Catalog), -1); err != nil {
+		return err
+	}
+	if f.manifest.Digest = sha256.Sum256(text); f.manifest.Digest != foot.Digest {
+		return f.damage(int64(foot.Catalog), -1, "its catalog is not what was written (SHA-256)")
+	}
+	var c catalog
+	if err := json.Unmarshal(text, &c); err != nil {
+		return f.damage(int64(foot.Catalog), -1, "its catalog cannot be read: "+textError(err))
+	}
+	f.manifest.Header = c.Header
+	if err := f.collections(c.Collections, int64(size), int64(foot.Catalog)); err != nil {
+		return f.damage(int64(foot.Catalog), -1, "its catalog cannot be read: "+err.Error())
+	}
+	return nil
+}
+
+// footer reads the end of a file of that id whose prologue has size bytes.
+func (f *File) footer(id layout.ID, size int64) (layout.Footer, error) {
+	cut := &DamageError{Block: -1, Offset: f.size,
+		Reason: "its end is missing: it was cut short, or is still being written"}
+	at := f.size - int64(layout.FooterSize)
+	if at < size {
+		return layout.Footer{}, cut
+	}
+	data := make([]byte, layout.FooterSize)
+	if err := f.read(data, at, -1); err != nil {
+		return layout.Footer{}, err
+	}
+	foot, ok := layout.ParseFooter(data)
+	if !ok || foot.ID != id || foot.Length > layout.MaxPart || foot.Catalog > uint64(at) ||
+		int64(foot.Catalog) < size || int64(foot.Catalog)+int64(foot.Length) != at {
+		return foot, cut
+	}
+	return foot, nil
+}
+
+// collections notes what the catalog says of the collections, which lie one behind the other from begin to end.
+func (f *File) collections(all []json.RawMessage, begin, end int64) error {
+	blocks := 0
+	for _, data := range all {
+		var t collectionText
+		if err := json.Unmarshal(data, &t); err != nil {
+			return errors.New(textError(err))
+		}
+		c, err := t.collection()
+		if err != nil {
+			return errors.New(textError(err))
+		}
+		p := part{begin: begin, index: begin + t.Stored, end: begin + t.Stored + int64(t.Index),
+			digest: string(t.IndexDigest), number: blocks}
+		id := c.Identity.ID()
+		if _, twice := f.byID[id]; twice {
+			return fmt.Errorf("%s is there twice", c.Identity)
+		}
+		if t.Stored > end-begin || p.end > end {
+			return fmt.Errorf("%s is not within the file", c.Identity)
+		}
+		f.byID[id] = len(f.parts)
+		f.parts = append(f.parts, p)
+		f.manifest.Collections = append(f.manifest.Collections, c)
+		begin, blocks = p.end, blocks+c.Blocks
+	}
+	if begin != end {
+		return errors.New("there is something in the file that it does not name")
+	}
+	return nil
+}
+
+// textError is err without the contents that errors of encoding/json may quote.
+func textError(err error) string {
+	if errors.Is(err, errCounts) {
+		return err.Error()
+	}
+	return fmt.Sprintf("malformed (%T)", err)
+}

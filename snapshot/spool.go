@@ -1,0 +1,64 @@
+package snapshot
+
+import (
+	"bufio"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"filippo.io/age"
+)
+
+// spool is a snapshot in a temporary file that has no name, encrypted with a key that is in memory only: what has to be
+// whole before any of it is used.
+type spool struct {
+	f      *os.File
+	buf    *bufio.Writer
+	sealed io.WriteCloser
+	key    *age.X25519Identity
+	// named: the file could not be removed while it is open.
+	named bool
+}
+
+// newSpool makes one beside target.
+func newSpool(target string) (*spool, error) {
+	key, err := age.GenerateX25519Identity()
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(target+suffixNew+rand.Text(), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("make a temporary file: %w", err)
+	}
+	s := &spool{f: f, buf: bufio.NewWriterSize(f, writeBuffer), key: key}
+	s.named = os.Remove(f.Name()) != nil // not on Windows
+	if s.sealed, err = age.Encrypt(s.buf, key.Recipient()); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Write implements io.Writer.
+func (s *spool) Write(p []byte) (int, error) { return s.sealed.Write(p) }
+
+// open returns the snapshot, once all of it has been written. It is valid until close.
+func (s *spool) open() (*File, error) {
+	if err := errors.Join(s.sealed.Close(), s.buf.Flush()); err != nil {
+		return nil, err
+	}
+	info, err := s.f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	return NewFile(s.f, info.Size(), OpenOptions{Identities: []age.Identity{s.key}})
+}
+
+func (s *spool) close() {
+	_ = s.f.Close()
+	if s.named {
+		_ = os.Remove(s.f.Name())
+	}
+}
