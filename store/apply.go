@@ -18,31 +18,25 @@ import (
 // A delete of a key that is not there yields a Change without Old. An op that
 // is skipped leaves what is stored under its key as it is: a stale object does
 // less harm than one that seems to be gone.
-func (c *Collection) Apply(ctx context.Context, b Batch) (Result, error) {
-	res, err := c.apply(ctx, b)
-	if err == nil && c.store.o.atOnce {
-		err = c.store.Flush(ctx)
-	}
+func (in *intake) Apply(ctx context.Context, b Batch) (Result, error) {
+	res, err := in.apply(ctx, b)
 	if err != nil {
-		return res, fmt.Errorf("apply %d changes to %s: %w", len(b.Ops), c.id, err)
+		return res, fmt.Errorf("apply %d changes to %s: %w", len(b.Ops), in.id, err)
 	}
 	return res, nil
 }
 
-func (c *Collection) apply(ctx context.Context, b Batch) (Result, error) {
-	if c.readOnly {
-		return Result{}, ErrReadOnly
-	}
-	if err := c.waitRoom(ctx, !b.Unpaced); err != nil {
+func (in *intake) apply(ctx context.Context, b Batch) (Result, error) {
+	if err := in.back.waitRoom(ctx, !b.Unpaced); err != nil {
 		return Result{}, err
 	}
 	for {
-		set := c.set.Load()
-		e := c.encoder(set).encode(b.Ops)
-		changes, err := c.applyPending(ctx, set, e, b)
+		set := in.set.Load()
+		e := in.back.encoder(set).encode(b.Ops)
+		changes, err := in.applyEncoded(ctx, set, e, b)
 		switch {
 		case err == nil:
-			c.reported.Store(true)
+			in.reported.Store(true)
 			return Result{Changes: changes, Skipped: e.skipped}, nil
 		case !errors.Is(err, errIndexesChanged):
 			return Result{}, err
@@ -50,8 +44,40 @@ func (c *Collection) apply(ctx context.Context, b Batch) (Result, error) {
 	}
 }
 
-func (c *Collection) encoder(set *indexSet) encoder {
-	return encoder{keyFunc: c.keyFunc, codec: c.codec, set: set, deletes: c.places.any()}
+// applyEncoded takes in a batch, which readers see at once and whole. It reads the old states that are not in memory,
+// and waits for no write.
+func (in *intake) applyEncoded(
+	ctx context.Context, set *indexSet, e encoded, b Batch,
+) (changes []Change, err error) {
+	unlock, err := in.lockFront(ctx, set)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if in.replacing != nil {
+		return nil, ErrReplacing
+	}
+	keys, info, err := in.back.beforeBatch(ctx, e.writes)
+	if err != nil {
+		return nil, err
+	}
+	changes = make([]Change, 0, len(e.writes))
+	for _, x := range e.writes {
+		changes = append(changes, keys[x.Key].change(x))
+	}
+	last := make([]*memtable.Write, 0, len(keys))
+	for _, x := range e.writes {
+		if keys[x.Key].last == x {
+			last = append(last, x)
+			info.take(x, keys[x.Key].found)
+			delete(in.unheard, x.Key)
+		}
+	}
+	info.excuse(changes, e.writes, b)
+	info.noteBatch(last, e)
+	info.advance(b)
+	in.back.put(last, info, nil)
+	return changes, nil
 }
 
 // pending is what a batch makes of one key.

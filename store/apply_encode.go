@@ -10,6 +10,8 @@ import (
 
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/store/internal/compress"
 	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
@@ -17,7 +19,8 @@ import (
 // encoder prepares writes. It calls code of the user: no lock may be held.
 type encoder struct {
 	keyFunc cache.KeyFunc
-	codec   codec.Codec // nil leaves out the payload
+	codec   codec.Codec      // nil leaves out the payload
+	packer  *compress.Packer // compresses payloads later; may be nil
 	set     *indexSet
 	// deletes: what deletes carry is encoded too, since durable handlers will be told of it.
 	deletes bool
@@ -126,6 +129,24 @@ func (e encoder) index(x *memtable.Write) error {
 	}
 	x.Terms = terms
 	return nil
+}
+
+// decode returns the object that the payload has; what has none is as it was given. That the codec cannot read what it
+// has written is no damage of the file.
+func (e encoder) decode(x *memtable.Write) (runtime.Object, error) {
+	if e.codec == nil {
+		return x.Obj, nil
+	}
+	obj, err := codec.Decode(e.codec, e.codec.Name(), x.Payload)
+	switch {
+	case err == nil:
+		return obj, nil
+	case errors.Is(err, entry.ErrDamaged):
+		err = fmt.Errorf("%w: %v", entry.ErrIncompatible, err) //nolint:errorlint // it must not wrap ErrDamaged
+	case !errors.Is(err, entry.ErrIncompatible):
+		err = fmt.Errorf("%w: %w", entry.ErrIncompatible, err)
+	}
+	return nil, fmt.Errorf("object %s: %w", printable.Key(x.Key), err)
 }
 
 // encodeWrite makes the payload.

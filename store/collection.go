@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"sync"
 	"sync/atomic"
 
 	"github.com/larder-dev/larder/store/internal/memtable"
@@ -24,8 +23,7 @@ import (
 // doc.go for its part of the file and the steps of a write.
 type Collection struct {
 	reader
-	id       entry.Identity
-	keyFunc  cache.KeyFunc
+	intake   // set is swapped only by a holder of mu, too, after its transaction has committed
 	resource entry.ResourceInfo
 	readOnly bool
 	mustSeal bool        // CollectionOptions.Seal
@@ -33,37 +31,21 @@ type Collection struct {
 
 	cluster string // guarded by store.mu; see ClaimCluster
 
-	// set is swapped only by a holder of mu, after its transaction has committed.
-	set atomic.Pointer[indexSet]
-
 	// mu is held for each write transaction but those that commit what is pending, and never while code of the user runs.
-	mu patient.Mutex
-	// front is held while a batch is taken into the overlay, which waits for no disk. Who has both took mu first.
-	front sync.Mutex
-	// replacing is the open replacement, or nil; guarded by front. It is set with mu held too, so that it stays nil for as
-	// long as whoever has found it so holds mu.
-	replacing *replacement
-	// unheard are the keys of what an earlier process has stored of a list that did not end: nobody in this process has
-	// been told of them. Only the open replacement uses it.
-	unheard  map[string]struct{}
+	// Who has it and front took it first.
+	mu       patient.Mutex
 	closed   bool        // guarded by front
 	released atomic.Bool // another may open it
 	ending   atomic.Bool // Close was called
 	claimed  *claim      // of its name
 	idled    atomic.Bool // indexes that nobody claims have been marked
-	reported atomic.Bool // changes of objects have been reported in this process
-
-	pause pause // of those who write, taken before any lock
 
 	// resident is nil unless the Residency is All, bounded unless it is Bounded. The former is set with mu or front held.
 	resident atomic.Pointer[allResident]
-	// hot finds the resident objects while reads are to use them, for those who count nanoseconds.
-	hot     atomic.Pointer[resident.KeyMap]
-	bounded *resident.Bounded // set before there is another goroutine
+	bounded  *resident.Bounded // set before there is another goroutine
 
 	builds   builds
 	indexing indexing
-	limits   limits
 	packer   *compress.Packer // nil if Compression is off
 
 	committed func(Commit) // may be nil
@@ -113,14 +95,13 @@ func openCollection(
 		mu: patient.New(),
 		reader: reader{store: s, name: name, codec: o.Codec, overlay: memtable.New[covers](),
 			customKeys: isCustomKeyFunc(o.KeyFunc)},
-		id:        id,
-		keyFunc:   o.KeyFunc,
+		intake:    intake{id: id, keyFunc: o.KeyFunc, limits: limitsOf(o.Residency)},
 		resource:  o.Resource,
 		readOnly:  s.ReadOnly(),
 		committed: o.Committed,
-		limits:    limitsOf(o.Residency),
 		mustSeal:  o.Seal,
 	}
+	c.back = c
 	if o.Compression != NoCompression {
 		c.packer = compress.NewPacker()
 	}
@@ -292,34 +273,10 @@ func (c *Collection) SetMustRelist(ctx context.Context, reason string) error {
 }
 
 func (c *Collection) setMustRelist(ctx context.Context, reason string) error {
-	if c.readOnly {
-		return ErrReadOnly
-	}
 	if err := c.markMustRelist(ctx, reason); err != nil {
 		return err
 	}
 	return c.store.Flush(ctx)
-}
-
-func (c *Collection) markMustRelist(ctx context.Context, reason string) error {
-	c.front.Lock()
-	defer c.front.Unlock()
-	if err := c.store.takesIn(); err != nil {
-		return err
-	}
-	switch {
-	case c.closed:
-		return fmt.Errorf("the collection has been closed: %w", ErrClosed)
-	case c.replacing != nil:
-		return ErrReplacing
-	}
-	_, info, err := c.beforeWrites(ctx, nil)
-	if err != nil {
-		return err
-	}
-	info.MustRelist = reason
-	c.putPending(nil, info, nil)
-	return nil
 }
 
 // Indexer returns the collection as a cache.Indexer of client-go.

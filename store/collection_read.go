@@ -17,7 +17,7 @@ func (c *Collection) Get(ctx context.Context, key string) (runtime.Object, error
 		return m.Object(key), ctx.Err()
 	}
 	if r := c.inMemory(); r != nil { // several keys are being changed
-		return r.get(key), ctx.Err()
+		return r.Get(ctx, key)
 	}
 	if c.bounded == nil {
 		return c.reader.Get(ctx, key)
@@ -58,24 +58,28 @@ func (c *Collection) getBounded(ctx context.Context, key string) (obj runtime.Ob
 	return obj, nil
 }
 
+// source is what objects are read from: memory, if all of them are there, or the file.
+func (c *Collection) source() interface {
+	List(ctx context.Context) ([]runtime.Object, error)
+	Keys(ctx context.Context) ([]string, error)
+	Select(ctx context.Context, q Query) ([]runtime.Object, error)
+	Each(ctx context.Context, q Query, fn func(key string, obj runtime.Object) error) error
+	page(ctx context.Context, after string) page
+} {
+	if r := c.inMemory(); r != nil {
+		return r
+	}
+	return &c.reader
+}
+
 // List returns every object, in key order.
 func (c *Collection) List(ctx context.Context) ([]runtime.Object, error) {
-	if r := c.inMemory(); r != nil {
-		r.mu.RLock()
-		defer r.mu.RUnlock()
-		return r.table.List(), ctx.Err()
-	}
-	return c.reader.List(ctx)
+	return c.source().List(ctx)
 }
 
 // Keys returns every key, in order.
 func (c *Collection) Keys(ctx context.Context) ([]string, error) {
-	if r := c.inMemory(); r != nil {
-		r.mu.RLock()
-		defer r.mu.RUnlock()
-		return r.table.Keys(), ctx.Err()
-	}
-	return c.reader.Keys(ctx)
+	return c.source().Keys(ctx)
 }
 
 // Iterate calls fn for each object whose key is after the given one; see Interface. Where all objects are about to be
@@ -84,15 +88,8 @@ func (c *Collection) Iterate(ctx context.Context, after string, fn func(key stri
 	if err := c.awaitFilled(ctx); err != nil {
 		return err
 	}
-	return iteratePages(ctx, after, c.page, fn)
-}
-
-// page reads the next objects, from memory or from the file.
-func (c *Collection) page(ctx context.Context, after string) page {
-	if r := c.inMemory(); r != nil {
-		return r.page(after)
-	}
-	return c.reader.page(ctx, after)
+	read := func(ctx context.Context, after string) page { return c.source().page(ctx, after) }
+	return iteratePages(ctx, after, read, fn)
 }
 
 // ByIndex returns the objects that the named index files under value, in key order.
@@ -105,12 +102,7 @@ func (c *Collection) byValues(ctx context.Context, index string, values []string
 	if err != nil {
 		return nil, err
 	}
-	if r != nil {
-		r.mu.RLock()
-		defer r.mu.RUnlock()
-		return r.table.ByValues(index, values), ctx.Err()
-	}
-	return c.fileByValues(ctx, index, values)
+	return r.byValues(ctx, index, values)
 }
 
 // IndexKeys returns the keys of ByIndex.
@@ -119,12 +111,7 @@ func (c *Collection) IndexKeys(ctx context.Context, index, value string) ([]stri
 	if err != nil {
 		return nil, err
 	}
-	if r != nil {
-		r.mu.RLock()
-		defer r.mu.RUnlock()
-		return r.table.IndexKeys(index, value), ctx.Err()
-	}
-	return c.fileIndexKeys(ctx, index, value)
+	return r.IndexKeys(ctx, index, value)
 }
 
 // IndexValues returns every value of the named index, in order.
@@ -133,26 +120,15 @@ func (c *Collection) IndexValues(ctx context.Context, index string) ([]string, e
 	if err != nil {
 		return nil, err
 	}
-	if r != nil {
-		r.mu.RLock()
-		defer r.mu.RUnlock()
-		return r.table.IndexValues(index), ctx.Err()
-	}
-	return c.fileIndexValues(ctx, index)
+	return r.IndexValues(ctx, index)
 }
 
 // Select returns the objects that q selects, in key order; see Interface.
 func (c *Collection) Select(ctx context.Context, q Query) ([]runtime.Object, error) {
-	if r := c.inMemory(); r != nil {
-		return selectMemory(ctx, q, !c.customKeys, r.between)
-	}
-	return c.reader.Select(ctx, q)
+	return c.source().Select(ctx, q)
 }
 
 // Each calls fn for each object that q selects, in key order; see Interface.
 func (c *Collection) Each(ctx context.Context, q Query, fn func(key string, obj runtime.Object) error) error {
-	if r := c.inMemory(); r != nil {
-		return eachInMemory(ctx, q, !c.customKeys, r.between, fn)
-	}
-	return c.reader.Each(ctx, q, fn)
+	return c.source().Each(ctx, q, fn)
 }

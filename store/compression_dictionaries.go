@@ -98,7 +98,8 @@ func (c *Collection) loadDictionary(ctx context.Context) error {
 // reviseDictionary looks at the first page of a list that rewrites: everything it has will be written with the
 // dictionary.
 func (r *replacement) reviseDictionary(items map[string]*item, keys []string) {
-	if r.c.packer == nil || r.revised {
+	packer := r.in.back.encoder(nil).packer
+	if packer == nil || r.revised {
 		return
 	}
 	r.revised = true
@@ -108,7 +109,7 @@ func (r *replacement) reviseDictionary(items map[string]*item, keys []string) {
 			payloads = append(payloads, it.Payload)
 		}
 	}
-	r.c.packer.Revise(payloads)
+	packer.Revise(payloads)
 }
 
 // dropDictionaries removes those that no record names any more.

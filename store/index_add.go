@@ -31,23 +31,14 @@ func (c *Collection) addIndexers(ctx context.Context, indexers cache.Indexers, v
 		return err
 	}
 	var terms grownTerms
-	for round := 0; ; round++ {
-		if round == patience {
-			defer c.pause.begin()()
+	return c.untilAdded(func() (bool, error) {
+		terms.pending = c.pendingTerms(added, terms.pending)
+		if r := c.resident.Load(); r != nil {
+			terms.resident = terms.resident.Of(added.workingTerms, r.rows())
 		}
-		terms = grownTerms{
-			pending:  c.pendingTerms(added, terms.pending),
-			resident: terms.resident.Of(added.workingTerms, c.resident.Load().rows()),
-		}
-		done, err := c.addComputed(ctx, added, indexers, versions, terms)
-		if done || err != nil {
-			return err
-		}
-	}
+		return c.addComputed(ctx, added, indexers, versions, terms)
+	})
 }
-
-// patience is how often AddIndexers computes what has changed meanwhile before it has those who write wait.
-const patience = 3
 
 // grownTerms are the terms of what is in memory after functions have been added.
 type grownTerms struct {
@@ -80,7 +71,7 @@ func (c *Collection) addedTerms(added *indexSet, x *memtable.Write) map[string][
 	if terms == nil {
 		terms = map[string][]string{}
 	}
-	obj, undecodable := c.decodePlain(x.Key, body{encoding: c.codec.Name(), payload: x.Payload})
+	obj, undecodable := c.encoder(nil).decode(x)
 	for name, fn := range added.funcs {
 		var values []string
 		err := undecodable
@@ -135,7 +126,10 @@ func (c *Collection) addComputed(
 func (c *Collection) swapSet(set, added *indexSet, terms grownTerms) bool {
 	c.front.Lock()
 	defer c.front.Unlock()
-	if !c.overlay.Covered(terms.pending) || !c.resident.Load().addTerms(added, terms.resident) {
+	if !c.overlay.Covered(terms.pending) {
+		return false
+	}
+	if r := c.resident.Load(); r != nil && !r.addTerms(added, terms.resident) {
 		return false
 	}
 	if grown := c.overlay.Reterm(terms.pending); grown != 0 {

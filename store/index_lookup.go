@@ -12,7 +12,6 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
@@ -20,10 +19,22 @@ import (
 	"github.com/larder-dev/larder/store/internal/resident"
 )
 
-// fileIndexKeys is IndexKeys by the file, whose index is ready.
-func (c *Collection) fileIndexKeys(ctx context.Context, index, value string) ([]string, error) {
+// indexReader answers look-ups in indexes: residents do, and fileIndexes.
+type indexReader interface {
+	byValues(ctx context.Context, index string, values []string) ([]runtime.Object, error)
+	IndexKeys(ctx context.Context, index, value string) ([]string, error)
+	IndexValues(ctx context.Context, index string) ([]string, error)
+}
+
+// fileIndexes are the indexes of a collection in the file. view calls fn with one of them, in a read transaction.
+type fileIndexes struct {
+	view    func(ctx context.Context, want memtable.Lookup, fn func(indexView) error) error
+	decoded *resident.Bounded // may be nil
+}
+
+func (f fileIndexes) IndexKeys(ctx context.Context, index, value string) ([]string, error) {
 	keys := []string{}
-	err := c.lookUp(ctx, memtable.Lookup{Index: index, Values: []string{value}}, func(v indexView) error {
+	err := f.view(ctx, memtable.Lookup{Index: index, Values: []string{value}}, func(v indexView) error {
 		return v.keys(value, func(key string) error {
 			keys = append(keys, key)
 			return nil
@@ -35,10 +46,9 @@ func (c *Collection) fileIndexKeys(ctx context.Context, index, value string) ([]
 	return keys, nil
 }
 
-// fileIndexValues is IndexValues by the file, whose index is ready.
-func (c *Collection) fileIndexValues(ctx context.Context, index string) ([]string, error) {
+func (f fileIndexes) IndexValues(ctx context.Context, index string) ([]string, error) {
 	values := map[string]bool{}
-	err := c.lookUp(ctx, memtable.Lookup{Index: index}, func(v indexView) error {
+	err := f.view(ctx, memtable.Lookup{Index: index}, func(v indexView) error {
 		return v.values(func(value string) { values[value] = true })
 	})
 	if err != nil {
@@ -47,29 +57,19 @@ func (c *Collection) fileIndexValues(ctx context.Context, index string) ([]strin
 	return slices.Sorted(maps.Keys(values)), nil
 }
 
-// Indexers returns the index functions. The map is the caller's.
-func (c *Collection) Indexers() cache.Indexers { return maps.Clone(c.set.Load().funcs) }
-
-func (c *Collection) indexFunc(index string) (cache.IndexFunc, error) {
-	return c.set.Load().find(index)
-}
-
-func (c *Collection) keyOf(obj any) (string, error) { return c.keyFunc(obj) }
-
-// fileByValues is byValues by the file, whose index is ready.
-func (c *Collection) fileByValues(ctx context.Context, index string, values []string) ([]runtime.Object, error) {
+func (f fileIndexes) byValues(ctx context.Context, index string, values []string) ([]runtime.Object, error) {
 	objs, seen := []runtime.Object{}, map[string]bool{}
 	if values == nil {
 		values = []string{} // none, and not every one
 	}
-	err := c.lookUp(ctx, memtable.Lookup{Index: index, Values: values}, func(v indexView) error {
+	err := f.view(ctx, memtable.Lookup{Index: index, Values: values}, func(v indexView) error {
 		for _, value := range values {
 			err := v.keys(value, func(key string) error {
 				if seen[key] {
 					return nil
 				}
 				seen[key] = true
-				obj, err := v.objectIn(c.bounded, key)
+				obj, err := v.objectIn(f.decoded, key)
 				objs = append(objs, obj)
 				return err
 			})

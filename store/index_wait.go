@@ -78,17 +78,20 @@ func (c *Collection) putSet(set *indexSet) {
 	c.indexing.wake()
 }
 
-// awaitIndex waits until look-ups in the index can be answered: by the objects in memory, which it returns, or by the
-// file, in which the index is ready then. An error says why neither will be so soon.
-func (c *Collection) awaitIndex(ctx context.Context, index string) (memory *allResident, err error) {
+// awaitIndex waits until look-ups in the index can be answered, and returns what answers them: the objects in memory,
+// or the file, in which the index is ready then. An error says why neither will do so soon.
+func (c *Collection) awaitIndex(ctx context.Context, index string) (indexReader, error) {
 	var changed, filled <-chan struct{}
 	for waits := false; ; waits = true {
 		set := c.set.Load()
 		if _, err := set.find(index); err != nil { // before the objects: those of a later filling have the index
 			return nil, err
 		}
-		if memory = c.inMemory(); memory != nil || set.ready[index] {
-			return memory, nil
+		if r := c.inMemory(); r != nil {
+			return r, nil
+		}
+		if set.ready[index] {
+			return fileIndexes{view: c.lookUp, decoded: c.bounded}, nil
 		}
 		if waits {
 			if err := c.awaitChange(ctx, index, changed, filled); err != nil {

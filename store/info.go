@@ -10,6 +10,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/format"
+	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
 // Info is the state of a collection as of one transaction.
@@ -184,4 +185,26 @@ func stateOf(r *format.Info) state {
 		s.indexes = map[string]format.IndexState{}
 	}
 	return s
+}
+
+// clone returns the Info with slices of its own.
+func (i Info) clone() Info {
+	i.Newest = append([]entry.ObjectRef(nil), i.Newest...)
+	return i
+}
+
+// take counts what x does to a key that was found, or not.
+func (i *Info) take(x *memtable.Write, found bool) {
+	switch {
+	case x.Del:
+		i.Newest = dropRef(i.Newest, x.Key)
+		if found {
+			i.Objects--
+		}
+	default:
+		i.Newest = offerRef(i.Newest, entry.ObjectRef{Key: x.Key, UID: x.UID, ResourceVersion: x.RV}, newestRefs)
+		if !found {
+			i.Objects++
+		}
+	}
 }

@@ -212,3 +212,31 @@ func TestLeftOutIsNotAmongTheNewest(t *testing.T) {
 		})
 	}
 }
+
+// TestCallerHasReportedIt: what the caller of a list refused, with a key or without, is recorded, not reported again.
+func TestCallerHasReportedIt(t *testing.T) {
+	m, err := store.NewMemory(storetest.Pods, store.CollectionOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]store.Interface{
+		"Collection": openPods(t, storetest.Open(t, store.Options{}), nil), "Memory": m,
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := c.BeginReplace(t.Context(), store.ReplaceOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Abort()
+			res, err := r.Page(t.Context(), podsOf(upsert("a/x", "1")), entry.LeftOut{Reason: entry.LeftOutKey},
+				entry.LeftOut{ObjectRef: entry.ObjectRef{Key: "a/y", ResourceVersion: "2"}, Reason: entry.LeftOutCodec})
+			if err != nil || len(res.Skipped) != 0 {
+				t.Errorf("skipped %+v, %v", res.Skipped, err)
+			}
+			commitAll(t, r, "3")
+			if info := infoOf(t, c); len(info.LeftOut) != 1 || !info.LeftOutMore {
+				t.Errorf("left out %+v, more %t", info.LeftOut, info.LeftOutMore)
+			}
+		})
+	}
+}

@@ -70,15 +70,3 @@ func (r *allResident) doubt(refs []entry.ObjectRef, after string, limit int) []e
 	}
 	return out[:min(len(out), limit)]
 }
-
-// Refs returns the identities of the objects whose keys follow the given one; see Interface.
-func (m *Memory) Refs(ctx context.Context, after string, limit int) (refs []entry.ObjectRef, err error) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	m.table.Each(after, func(e *resident.Row) bool {
-		now := e.Now.Load()
-		refs = append(refs, entry.ObjectRef{Key: e.Key, UID: now.UID, ResourceVersion: now.RV})
-		return len(refs) < limit
-	})
-	return refs, ctx.Err()
-}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/memtable"
@@ -27,7 +26,7 @@ var (
 // Of the keys up to last it is known what becomes of them: they are in puts or deletes, or are what the list has. A
 // list that is not in order costs deletes that are taken back, and nothing else.
 type replacement struct {
-	c    *Collection
+	in   *intake
 	o    ReplaceOptions
 	done bool
 	// losses of the collection when the list was begun. What earlier pages found unchanged may be gone since.
@@ -44,8 +43,8 @@ type replacement struct {
 	end listEnd
 }
 
-// listed is an object of the list, or of an event, that the collection is to hold. It has a payload and no object: that
-// is made when it is put.
+// listed is an object of the list, or of an event, that the collection is to hold. If it has a payload it has no
+// object: that is made when it is put.
 type listed struct {
 	*memtable.Write
 	generation int  // of the index functions that its terms are of
@@ -69,58 +68,56 @@ type gathered struct {
 // What an incomplete collection still holds from an earlier process was told to nobody, or to durable handlers only:
 // the changes are the whole list all the same, and what the list lacks is removed without a word. What this process has
 // stored in it has been reported as changes, so a second try of a cold start is a diff over the first one's pages.
-func (c *Collection) BeginReplace(ctx context.Context, o ReplaceOptions) (Replacement, error) {
+func (in *intake) BeginReplace(ctx context.Context, o ReplaceOptions) (Replacement, error) {
 	r := &replacement{
-		c: c, o: o, losses: c.Losses(),
+		in: in, o: o, losses: in.back.losses(),
 		puts: map[string]*listed{}, deletes: map[string]int{}, events: map[string]watched{},
 	}
-	err := c.setReplacing(r)
+	err := in.setReplacing(r)
 	if err == nil {
-		if r.showing, err = c.beginList(ctx); err != nil {
-			c.endReplacing()
+		if r.showing, err = in.beginList(ctx); err != nil {
+			in.endReplacing()
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("take in a list of %s: %w", c.id, err)
+		return nil, fmt.Errorf("take in a list of %s: %w", in.id, err)
 	}
 	return r, nil
 }
 
 // beginList reports whether the list is to show its differences as they come: there is nobody to hold them back for.
-func (c *Collection) beginList(ctx context.Context) (showing bool, err error) {
-	info, err := c.Info(ctx)
-	if err != nil || info.Complete || c.reported.Load() {
+func (in *intake) beginList(ctx context.Context) (showing bool, err error) {
+	info, err := in.back.Info(ctx)
+	if err != nil || info.Complete || in.reported.Load() {
 		return false, err
 	}
-	keys, err := c.Keys(ctx)
-	c.unheard = make(map[string]struct{}, len(keys))
+	keys, err := in.back.Keys(ctx)
+	in.unheard = make(map[string]struct{}, len(keys))
 	for _, key := range keys {
-		c.unheard[key] = struct{}{}
+		in.unheard[key] = struct{}{}
 	}
 	return true, err
 }
 
 // setReplacing opens r. The other methods that write refuse until endReplacing.
-func (c *Collection) setReplacing(r *replacement) error {
-	c.front.Lock()
-	defer c.front.Unlock()
-	switch {
-	case c.readOnly:
-		return ErrReadOnly
-	case c.closed:
-		return fmt.Errorf("the collection has been closed: %w", ErrClosed)
-	case c.replacing != nil:
+func (in *intake) setReplacing(r *replacement) error {
+	in.front.Lock()
+	defer in.front.Unlock()
+	if err := in.back.takesIn(); err != nil {
+		return err
+	}
+	if in.replacing != nil {
 		return ErrReplacing
 	}
-	c.replacing = r
+	in.replacing = r
 	return nil
 }
 
 // endReplacing closes the open replacement. It waits for no disk.
-func (c *Collection) endReplacing() {
-	c.front.Lock()
-	defer c.front.Unlock()
-	c.replacing = nil
+func (in *intake) endReplacing() {
+	in.front.Lock()
+	defer in.front.Unlock()
+	in.replacing = nil
 }
 
 // usable returns why the list cannot go on.
@@ -128,8 +125,8 @@ func (r *replacement) usable() error {
 	switch {
 	case r.done:
 		return errReplaceDone
-	case r.losses != r.c.Losses():
-		return fmt.Errorf("list of %s: %w", r.c.id, ErrReplaceLost)
+	case r.losses != r.in.back.losses():
+		return fmt.Errorf("list of %s: %w", r.in.id, ErrReplaceLost)
 	}
 	return nil
 }
@@ -141,7 +138,7 @@ func (r *replacement) Page(ctx context.Context, items []runtime.Object, leftOut 
 	}
 	res, err := r.page(ctx, opsOf(items, leftOut))
 	if err != nil {
-		return res, fmt.Errorf("take in %d items of a list of %s: %w", len(items), r.c.id, err)
+		return res, fmt.Errorf("take in %d items of a list of %s: %w", len(items), r.in.id, err)
 	}
 	return res, nil
 }
@@ -153,7 +150,7 @@ func (r *replacement) Event(ctx context.Context, op Op) (Result, error) {
 	}
 	res, err := r.event(ctx, op)
 	if err != nil {
-		return res, fmt.Errorf("take in an event into a list of %s: %w", r.c.id, err)
+		return res, fmt.Errorf("take in an event into a list of %s: %w", r.in.id, err)
 	}
 	return res, nil
 }
@@ -168,11 +165,11 @@ func (r *replacement) Commit(ctx context.Context, b Batch) (Result, error) {
 	}
 	res, err := r.commit(ctx, b)
 	if err != nil {
-		return res, fmt.Errorf("commit a list of %s: %w", r.c.id, err)
+		return res, fmt.Errorf("commit a list of %s: %w", r.in.id, err)
 	}
 	if !res.More {
 		r.close()
-		r.c.refill()
+		r.in.back.listEnded()
 	}
 	return res, nil
 }
@@ -186,7 +183,7 @@ func (r *replacement) Abort() {
 
 func (r *replacement) close() {
 	r.done = true
-	r.c.endReplacing()
+	r.in.endReplacing()
 }
 
 // note keeps track of the newest objects of the list.
@@ -242,15 +239,4 @@ func opsOf(items []runtime.Object, leftOut []entry.LeftOut) []Op {
 		ops = append(ops, Op{Type: LeaveOut, LeftOut: l})
 	}
 	return ops
-}
-
-// changeOf describes one key's difference.
-func changeOf(key string, before, now runtime.Object) Change {
-	switch {
-	case now == nil:
-		return Change{Type: cache.Deleted, Key: key, Old: before}
-	case before == nil:
-		return Change{Type: cache.Added, Key: key, New: now}
-	}
-	return Change{Type: cache.Updated, Key: key, Old: before, New: now}
 }

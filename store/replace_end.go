@@ -3,11 +3,9 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 
-	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -67,8 +65,8 @@ func (r *replacement) rest(ctx context.Context) error {
 	for {
 		var missing map[string]int
 		var last string
-		err := r.c.viewObjects(ctx, func(objects *bolt.Bucket, over *captured) (err error) {
-			missing, last, err = r.missing(objects, over, nil, "\xff\xff\xff\xff", tailPage)
+		err := r.in.back.look(ctx, func(h held) (err error) {
+			missing, last, err = r.missing(h, nil, "\xff\xff\xff\xff", tailPage)
 			return err
 		})
 		if err != nil {
@@ -84,11 +82,11 @@ func (r *replacement) rest(ctx context.Context) error {
 // step returns the keys of the next step, about as many as may be told of at once.
 func (r *replacement) step() (deletes, puts []string, more bool) {
 	size, n := 0, 0
-	for ; n < len(r.end.deletes) && size <= r.c.limits.step; n++ {
+	for ; n < len(r.end.deletes) && size <= r.in.limits.step; n++ {
 		size += r.deletes[r.end.deletes[n]]
 	}
 	deletes = r.end.deletes[:n]
-	for n = 0; len(deletes) == len(r.end.deletes) && n < len(r.end.puts) && size <= r.c.limits.step; n++ {
+	for n = 0; len(deletes) == len(r.end.deletes) && n < len(r.end.puts) && size <= r.in.limits.step; n++ {
 		size += 2 * r.puts[r.end.puts[n]].Size() // and what it takes the place of
 	}
 	puts = r.end.puts[:n]
@@ -100,7 +98,7 @@ func (r *replacement) apply(
 	ctx context.Context, deletes, puts []string, finish func(*Info) (*settled, error),
 ) (changes []Change, skipped []Skipped, err error) {
 	for {
-		set := r.c.set.Load()
+		set := r.in.set.Load()
 		writes := make([]*memtable.Write, 0, len(deletes)+len(puts))
 		for _, key := range deletes {
 			writes = append(writes, &memtable.Write{Key: key, Del: true})
@@ -118,21 +116,18 @@ func (r *replacement) apply(
 		if changes, writes, err = r.differences(ctx, writes); err != nil {
 			return nil, nil, err
 		}
-		err = r.c.takeIn(ctx, r, set, writes, finish)
+		err = r.in.takeIn(ctx, r, set, writes, finish)
 		if !errors.Is(err, errIndexesChanged) {
 			return changes, skipped, err
 		}
 	}
 }
 
-// decoded returns what is held with its object and its terms. That the codec cannot read what it has written is no
-// damage of the file, and must not hold up all other objects.
+// decoded returns what is held back with its object and its terms. One that the codec cannot read must not hold up all
+// others.
 func (r *replacement) decoded(set *indexSet, p *listed) (*memtable.Write, error) {
 	x := *p.Write
-	obj, err := r.c.decodePlain(x.Key, body{encoding: r.c.codec.Name(), payload: x.Payload})
-	if err != nil && !errors.Is(err, entry.ErrIncompatible) {
-		err = fmt.Errorf("%w: %w", entry.ErrIncompatible, err)
-	}
+	obj, err := r.in.back.encoder(set).decode(&x)
 	if x.Obj = obj; err == nil && p.generation != set.generation {
 		// a function that fails does not file it, as after a build
 		x.Terms = set.workingTerms(obj)
@@ -144,10 +139,10 @@ func (r *replacement) decoded(set *indexSet, p *listed) (*memtable.Write, error)
 func (r *replacement) differences(
 	ctx context.Context, writes []*memtable.Write,
 ) (changes []Change, needed []*memtable.Write, err error) {
-	err = r.c.viewObjects(ctx, func(objects *bolt.Bucket, over *captured) error {
+	err = r.in.back.look(ctx, func(h held) error {
 		changes, needed = nil, nil
 		for _, x := range writes {
-			now, err := r.c.current(objects, over, x.Key)
+			now, err := h.get(x.Key)
 			if err != nil {
 				return err
 			}
@@ -179,9 +174,12 @@ func (r *replacement) held(
 			p := r.puts[key]
 			return entry.ObjectRef{Key: key, UID: p.UID, ResourceVersion: p.RV}, true, nil
 		}
-		err = r.c.viewObjects(ctx, func(objects *bolt.Bucket, over *captured) error {
-			now, err := r.c.current(objects, over, key)
-			ref, found = entry.ObjectRef{Key: key, UID: now.uid, ResourceVersion: now.rv}, now.found
+		err = r.in.back.look(ctx, func(h held) error {
+			now, err := h.get(key)
+			if now != nil {
+				uid, rv := now.version()
+				ref, found = entry.ObjectRef{Key: key, UID: uid, ResourceVersion: rv}, true
+			}
 			return err
 		})
 		return ref, found, err

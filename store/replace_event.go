@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 
-	bolt "go.etcd.io/bbolt"
-
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
@@ -13,13 +11,14 @@ import (
 // event folds in an event: over what is held, unless that is a newer listed state.
 func (r *replacement) event(ctx context.Context, op Op) (Result, error) {
 	for {
-		set := r.c.set.Load()
-		x, err := r.c.encoder(set).identify(op)
+		set := r.in.set.Load()
+		enc := r.in.back.encoder(set)
+		x, err := enc.identify(op)
 		it := &item{Write: x, err: err, needed: true}
 		items := map[string]*item{x.Key: it}
 		r.encode(set, items, []string{x.Key})
-		if it.Del && it.err == nil && r.c.places.any() && it.Obj != nil {
-			_ = encodeWrite(it.Write, r.c.codec) // without it the delete is told as the object was stored
+		if it.Del && it.err == nil && enc.deletes && it.Obj != nil {
+			_ = encodeWrite(it.Write, enc.codec) // without it the delete is told as the object was stored
 		}
 		if it.err != nil {
 			r.leaveOut(leftOutOf(x, it.err))
@@ -29,8 +28,8 @@ func (r *replacement) event(ctx context.Context, op Op) (Result, error) {
 			}
 			return res, nil
 		}
-		err = r.c.viewObjects(ctx, func(objects *bolt.Bucket, over *captured) error {
-			now, err := r.c.current(objects, over, x.Key)
+		err = r.in.back.look(ctx, func(h held) error {
+			now, err := h.get(x.Key)
 			if err == nil {
 				err = r.weighEvent(it, now)
 			}
@@ -48,7 +47,7 @@ func (r *replacement) event(ctx context.Context, op Op) (Result, error) {
 			if it.needed {
 				last = []*memtable.Write{x}
 			}
-			err := r.c.takeIn(ctx, r, set, last, nil)
+			err := r.in.takeIn(ctx, r, set, last, nil)
 			if errors.Is(err, errIndexesChanged) {
 				continue
 			}
@@ -65,13 +64,13 @@ func (r *replacement) event(ctx context.Context, op Op) (Result, error) {
 }
 
 // weighEvent finds out what becomes of an event.
-func (r *replacement) weighEvent(it *item, now current) error {
+func (r *replacement) weighEvent(it *item, now heldObject) error {
 	known := r.listedAlready(it.Key, now)
 	listed := ""
 	if p := r.puts[it.Key]; p != nil && !p.event {
 		listed = p.RV
 	} else if _, evented := r.events[it.Key]; known && !evented {
-		listed = now.rv
+		_, listed = now.version()
 	}
 	if entry.NewerRV(listed, it.RV) {
 		it.skip = true

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	bolt "go.etcd.io/bbolt"
-
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
@@ -16,7 +14,7 @@ import (
 // page takes in items: those that differ are held, or shown.
 func (r *replacement) page(ctx context.Context, ops []Op) (Result, error) {
 	for {
-		set := r.c.set.Load()
+		set := r.in.set.Load()
 		items, skipped := r.identify(ops)
 		keys := slices.Sorted(maps.Keys(items))
 		end := r.last
@@ -54,11 +52,14 @@ func (r *replacement) page(ctx context.Context, ops []Op) (Result, error) {
 func (r *replacement) identify(ops []Op) (map[string]*item, []Skipped) {
 	items := make(map[string]*item, len(ops))
 	var skipped []Skipped
+	enc := r.in.back.encoder(nil)
 	for _, op := range ops {
-		x, err := r.c.encoder(nil).identify(op)
+		x, err := enc.identify(op)
 		if l := leftOutOf(x, err); err != nil && l.Key == "" {
 			r.leaveOut(l)
-			skipped = append(skipped, Skipped{Key: x.Key, Err: err})
+			if reportable(err) {
+				skipped = append(skipped, Skipped{Key: x.Key, Err: err})
+			}
 			continue
 		}
 		if other := items[x.Key]; other != nil && entry.NewerRV(other.RV, x.RV) {
@@ -71,14 +72,11 @@ func (r *replacement) identify(ops []Op) (map[string]*item, []Skipped) {
 
 // encode makes the payloads of the items that are needed, and their terms.
 func (r *replacement) encode(set *indexSet, items map[string]*item, keys []string) {
-	enc := r.c.encoder(set)
+	enc := r.in.back.encoder(set)
 	for _, key := range keys {
 		it := items[key]
-		if it.err != nil || it.skip || !it.needed || it.Del {
-			continue
-		}
-		if it.Payload == nil {
-			it.err = enc.fill(it.Write)
+		if it.err == nil && !it.skip && it.needed && !it.Del && !it.filled {
+			it.err, it.filled = enc.fill(it.Write), true
 		}
 	}
 }
@@ -88,12 +86,12 @@ func (r *replacement) encode(set *indexSet, items map[string]*item, keys []strin
 func (r *replacement) compare(
 	ctx context.Context, items map[string]*item, keys []string, end string,
 ) (missing map[string]int, err error) {
-	err = r.c.viewObjects(ctx, func(objects *bolt.Bucket, over *captured) error {
-		if missing, _, err = r.missing(objects, over, items, end, -1); err != nil {
+	err = r.in.back.look(ctx, func(h held) error {
+		if missing, _, err = r.missing(h, items, end, -1); err != nil {
 			return err
 		}
 		for _, key := range keys {
-			now, err := r.c.current(objects, over, key)
+			now, err := h.get(key)
 			if err != nil {
 				return err
 			}
@@ -109,22 +107,20 @@ func (r *replacement) compare(
 // missing returns the keys beyond last and up to end that are neither among the items nor told of by an event, at most
 // limit of them, and the last one that it has looked at.
 func (r *replacement) missing(
-	objects *bolt.Bucket, over *captured, items map[string]*item, end string, limit int,
+	h held, items map[string]*item, end string, limit int,
 ) (missing map[string]int, last string, err error) {
 	missing = map[string]int{}
-	s := scanOver(objects, over, r.last)
-	for key, data, x, ok := s.next(); ok && key <= end && len(missing) != limit; key, data, x, ok = s.next() {
+	err = h.after(r.last, func(key string, size int) bool {
+		if key > end || len(missing) == limit {
+			return false
+		}
 		last = key
-		if _, known := r.events[key]; known || items[key] != nil {
-			continue
+		if _, known := r.events[key]; !known && items[key] == nil {
+			missing[key] = size
 		}
-		size := len(key) + len(data)
-		if x != nil {
-			size += x.PayloadSize
-		}
-		missing[key] = size
-	}
-	return missing, last, s.err()
+		return true
+	})
+	return missing, last, err
 }
 
 // settle notes what becomes of an item, once it was shown if it was to be.
@@ -141,7 +137,7 @@ func (r *replacement) settle(it *item, generation int) (skipped []Skipped) {
 		if e, ok := r.events[it.Key]; !ok || !e.gone {
 			delete(r.deletes, it.Key)
 		}
-		if _, unheard := r.c.unheard[it.Key]; unheard {
+		if _, unheard := r.in.unheard[it.Key]; unheard {
 			r.deletes[it.Key] = len(it.Key)
 		}
 		return skipped
@@ -157,7 +153,9 @@ func (r *replacement) settle(it *item, generation int) (skipped []Skipped) {
 }
 
 func (r *replacement) hold(p *listed) {
-	p.Obj = nil
+	if p.Payload != nil {
+		p.Obj = nil
+	}
 	r.puts[p.Key] = p
 	r.bytes += p.Size()
 }
@@ -182,12 +180,12 @@ func (r *replacement) show(
 			}
 		}
 	}
-	return changes, r.c.takeIn(ctx, r, set, last, nil)
+	return changes, r.in.takeIn(ctx, r, set, last, nil)
 }
 
 // showIfLarge shows what is held once it is too much, and from then on what comes.
 func (r *replacement) showIfLarge(ctx context.Context, res Result) (Result, error) {
-	if r.showing || r.bytes <= r.c.limits.held {
+	if r.showing || r.bytes <= r.in.limits.held {
 		return res, nil
 	}
 	r.showing, res.Staged = true, false
@@ -196,8 +194,6 @@ func (r *replacement) showIfLarge(ctx context.Context, res Result) (Result, erro
 		changes, skipped, err := r.apply(ctx, nil, keys, interrupt)
 		if err != nil {
 			r.showing = false // what is held stays so, and the next page tries again
-			r.c.store.logger().V(2).Info("A list is held back for longer than it should be", "collection", r.c.id.String(),
-				"err", err)
 			res.Staged = true
 			return res, nil //nolint:nilerr // the page has been taken in
 		}

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"errors"
-	"sync"
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -19,11 +18,7 @@ import (
 // Its table is changed by who holds the collection's mu or front, and is ready by one who holds both: so no read
 // from the file is followed by an older one from here.
 type allResident struct {
-	mu    sync.RWMutex
-	table *resident.Table // guarded by mu, but for get while hot has its keys
-	// hot is the collection's; it has the keys of table while shown, but not while several of them change.
-	hot   *atomic.Pointer[resident.KeyMap]
-	shown bool // guarded by mu
+	residents
 	// touched are the keys that were written since the filling began: what the file says of them is old. nil once it is
 	// over. Guarded by mu.
 	touched map[string]struct{}
@@ -39,9 +34,9 @@ type allResident struct {
 	replaced chan struct{}
 }
 
-func newResident(hot *atomic.Pointer[resident.KeyMap]) *allResident {
-	r := &allResident{hot: hot, table: resident.NewTable(), touched: map[string]struct{}{}, read: make(chan struct{}),
-		ended: make(chan struct{}), replaced: make(chan struct{})}
+func newResident(in *intake) *allResident {
+	r := &allResident{residents: residents{in: in, table: resident.NewTable()}, touched: map[string]struct{}{},
+		read: make(chan struct{}), ended: make(chan struct{}), replaced: make(chan struct{})}
 	r.table.ByKey.Fill()
 	return r
 }
@@ -54,8 +49,7 @@ func (c *Collection) inMemory() *allResident {
 	return nil
 }
 
-// apply takes in writes that readers of the file see already, or are about to. All are visible at once: reads by key
-// wait too, if there are several.
+// apply takes in writes that readers of the file see already, or are about to.
 func (r *allResident) apply(last []*memtable.Write) {
 	if r == nil {
 		return
@@ -65,20 +59,12 @@ func (r *allResident) apply(last []*memtable.Write) {
 	if r.failure != nil {
 		return
 	}
-	if r.shown && len(last) > 1 {
-		r.hot.Store(nil)
-		defer r.hot.Store(r.table.ByKey)
-	}
-	for _, x := range last {
-		if r.touched != nil {
+	if r.touched != nil {
+		for _, x := range last {
 			r.touched[x.Key] = struct{}{}
 		}
-		if x.Del {
-			r.table.Remove(x.Key)
-		} else {
-			r.table.Put(x.Key, residentState(x))
-		}
 	}
+	r.applyLocked(last)
 }
 
 // startFilling makes the collection resident anew. It is called when the collection is opened, when a rebuild of the
@@ -89,7 +75,7 @@ func (c *Collection) startFilling() { c.fillInBackground(c.beginFilling()) }
 func (c *Collection) beginFilling() *allResident {
 	c.front.Lock()
 	defer c.front.Unlock()
-	r := newResident(&c.hot)
+	r := newResident(&c.intake)
 	old := c.resident.Load()
 	if old != nil {
 		old.hide()
@@ -127,14 +113,7 @@ func (r *allResident) hide() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.shown = false
-	r.hot.Store(nil)
-}
-
-// get returns the object of key, or nil.
-func (r *allResident) get(key string) runtime.Object {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.table.Get(key)
+	r.in.hot.Store(nil)
 }
 
 // fail lets go of what has been filled in.
@@ -257,8 +236,7 @@ func (c *Collection) open(ctx context.Context, r *allResident) error {
 	r.touched = nil
 	r.table.ByKey.Settle()
 	r.ready.Store(true)
-	r.shown = true
-	r.hot.Store(r.table.ByKey)
+	r.showLocked()
 	return nil
 }
 
@@ -319,38 +297,6 @@ func (c *Collection) WaitResident(ctx context.Context) error {
 	}
 }
 
-// page is a table's page.
-func (r *allResident) page(after string) (p page) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	p.keys, p.objs, p.more = r.table.Page(after, iterateObjects)
-	return p
-}
-
-// rows returns every row there is; none of a nil resident.
-func (r *allResident) rows() (rows []*resident.Row) {
-	if r == nil {
-		return nil
-	}
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	r.table.Each("", func(e *resident.Row) bool {
-		rows = append(rows, e)
-		return true
-	})
-	return rows
-}
-
-// addTerms is table.addTerms; a nil resident has nothing to add to.
-func (r *allResident) addTerms(added *indexSet, terms resident.MoreTerms) bool {
-	if r == nil {
-		return true
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.table.AddTerms(added.names(), terms)
-}
-
 // forgetResidents lets reads go to the file: something that is in memory may have been lost there.
 func (c *Collection) forgetResidents() {
 	if c.resident.Load() != nil {
@@ -372,10 +318,4 @@ func (c *Collection) refill() {
 		c.startFilling()
 	default:
 	}
-}
-
-func (r *allResident) between(after, prefix string) ([]string, []runtime.Object) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.table.Between(after, prefix)
 }

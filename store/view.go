@@ -3,13 +3,13 @@ package store
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/memtable"
 	"github.com/larder-dev/larder/store/seal"
 )
 
@@ -50,50 +50,24 @@ func (s *Store) ViewWith(ctx context.Context, id entry.Identity, codec codec.Cod
 // ByIndex returns the objects that the named index files under value, in key
 // order. It fails with ErrNoIndex if the file has no such index, or has not built it yet.
 func (v *View) ByIndex(ctx context.Context, index, value string) ([]runtime.Object, error) {
-	objs := []runtime.Object{}
-	err := v.lookUp(ctx, index, func(i indexView) error {
-		return i.keys(value, func(key string) error {
-			obj, err := i.objectIn(nil, key)
-			objs = append(objs, obj)
-			return err
-		})
-	})
-	if err != nil {
-		return nil, err
-	}
-	return objs, nil
+	return v.indexes().byValues(ctx, index, []string{value})
 }
 
 // IndexKeys returns the keys of ByIndex.
 func (v *View) IndexKeys(ctx context.Context, index, value string) ([]string, error) {
-	keys := []string{}
-	err := v.lookUp(ctx, index, func(i indexView) error {
-		return i.keys(value, func(key string) error {
-			keys = append(keys, key)
-			return nil
-		})
-	})
-	if err != nil {
-		return nil, err
-	}
-	return keys, nil
+	return v.indexes().IndexKeys(ctx, index, value)
 }
 
 // IndexValues returns every value of the named index, in order.
 func (v *View) IndexValues(ctx context.Context, index string) ([]string, error) {
-	values := []string{}
-	err := v.lookUp(ctx, index, func(i indexView) error {
-		return i.values(func(value string) { values = append(values, value) })
-	})
-	if err != nil {
-		return nil, err
-	}
-	slices.Sort(values)
-	return slices.Compact(values), nil
+	return v.indexes().IndexValues(ctx, index)
 }
 
+func (v *View) indexes() fileIndexes { return fileIndexes{view: v.lookUp} }
+
 // lookUp calls fn with the index if it is ready as of the same transaction.
-func (v *View) lookUp(ctx context.Context, index string, fn func(indexView) error) error {
+func (v *View) lookUp(ctx context.Context, want memtable.Lookup, fn func(indexView) error) error {
+	index := want.Index
 	return v.view(ctx, func(b *bolt.Bucket) error {
 		st, err := getState(b, v.name)
 		if err != nil {

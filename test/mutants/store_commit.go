@@ -352,7 +352,7 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/newest-names-deleted",
 		breaks: "Info.Newest names no object that was deleted.",
-		file:   "store/apply_pending.go",
+		file:   "store/info.go",
 		old: `		i.Newest = dropRef(i.Newest, x.Key)
 		if found {
 `,

@@ -16,9 +16,9 @@ var storeListMutants = []mutant{
 		name:   "store/list-deletes-what-an-event-brought",
 		breaks: "An object that an event brought while the list was paged is not deleted at its end.",
 		file:   "store/replace_page.go",
-		old: `		if _, known := r.events[key]; known || items[key] != nil {
+		old: `		if _, known := r.events[key]; !known && items[key] == nil {
 `,
-		new: `		if items[key] != nil {
+		new: `		if items[key] == nil {
 `,
 		test: "TestEventsDuringARelist",
 	},
@@ -63,9 +63,11 @@ var storeListMutants = []mutant{
 		name:   "store/list-trusts-rv-across-uids",
 		breaks: "A relist tells objects of one key apart by UID.",
 		file:   "store/replace_compare.go",
-		old: `	if !now.found || now.uid != x.UID || now.rv != x.RV {
+		old: `	uid, rv := now.version()
+	return uid == x.UID && rv == x.RV
 `,
-		new: `	if !now.found || now.rv != x.RV {
+		new: `	_, rv := now.version()
+	return rv == x.RV
 `,
 		test: "TestRelistTellsObjectsApartByUID",
 	},
@@ -104,17 +106,17 @@ var storeListMutants = []mutant{
 		name:   "store/list-survives-loss",
 		breaks: "A list into a collection that a rebuild has lost something of ends with ErrReplaceLost.",
 		file:   "store/replace.go",
-		old: `	case r.losses != r.c.Losses():
+		old: `	case r.losses != r.in.back.losses():
 `,
-		new: `	case r.losses > r.c.Losses():
+		new: `	case r.losses > r.in.back.losses():
 `,
 		test: "TestRebuildEndsLists",
 	},
 	{
 		name:   "store/apply-during-list",
 		breaks: "While a list is taken in, other writes are refused.",
-		file:   "store/apply_pending.go",
-		old: `	if c.replacing != nil {
+		file:   "store/apply.go",
+		old: `	if in.replacing != nil {
 		return nil, ErrReplacing
 	}
 `,
@@ -125,7 +127,7 @@ var storeListMutants = []mutant{
 		name:   "store/list-held-without-bound",
 		breaks: "A relist that is too large for memory is shown before it has ended.",
 		file:   "store/replace_page.go",
-		old: `	if r.showing || r.bytes <= r.c.limits.held {
+		old: `	if r.showing || r.bytes <= r.in.limits.held {
 `,
 		new: `	if r.showing || r.bytes >= 0 {
 `,
@@ -135,12 +137,12 @@ var storeListMutants = []mutant{
 		name:   "store/list-puts-before-deletes",
 		breaks: "The changes of a list are told deletes first.",
 		file:   "store/replace_end.go",
-		old: `	for ; n < len(r.end.deletes) && size <= r.c.limits.step; n++ {
+		old: `	for ; n < len(r.end.deletes) && size <= r.in.limits.step; n++ {
 		size += r.deletes[r.end.deletes[n]]
 	}
 	deletes = r.end.deletes[:n]
 	for n = 0; len(deletes) == len(r.end.deletes) && n`,
-		new: `	for ; len(r.end.puts) == 0 && n < len(r.end.deletes) && size <= r.c.limits.step; n++ {
+		new: `	for ; len(r.end.puts) == 0 && n < len(r.end.deletes) && size <= r.in.limits.step; n++ {
 		size += r.deletes[r.end.deletes[n]]
 	}
 	deletes = r.end.deletes[:n]
@@ -222,7 +224,7 @@ var storeListMutants = []mutant{
 		name:   "store/unheard-not-told",
 		breaks: "What nobody was told of an interrupted cold start is in the changes of the next list.",
 		file:   "store/replace.go",
-		old: `		c.unheard[key] = struct{}{}
+		old: `		in.unheard[key] = struct{}{}
 `,
 		new: `		_ = key
 `,

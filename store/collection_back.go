@@ -1,0 +1,131 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/store/internal/memtable"
+)
+
+// Apply takes in the batch; see Interface.
+func (c *Collection) Apply(ctx context.Context, b Batch) (Result, error) {
+	res, err := c.intake.Apply(ctx, b)
+	if err == nil && c.store.o.atOnce {
+		err = c.store.Flush(ctx)
+	}
+	return res, err
+}
+
+// A Collection as the back of its intake: what it holds is in the file, with the overlay over it.
+
+func (c *Collection) encoder(set *indexSet) encoder {
+	return encoder{keyFunc: c.keyFunc, codec: c.codec, packer: c.packer, set: set, deletes: c.places.any()}
+}
+
+func (c *Collection) takesIn() error {
+	switch {
+	case c.readOnly:
+		return ErrReadOnly
+	case c.closed:
+		return fmt.Errorf("the collection has been closed: %w", ErrClosed)
+	}
+	return c.store.takesIn()
+}
+
+func (c *Collection) losses() int { return c.Losses() }
+
+// listEnded tries again to read what could not be read before: the list may have replaced it.
+func (c *Collection) listEnded() { c.refill() }
+
+// put puts writes, and the Info after them, into the overlay, and brings them to the objects that are in memory.
+func (c *Collection) put(last []*memtable.Write, info Info, settles *settled) {
+	c.store.notePending(c, c.overlay.Put(last, func(before covers, _ bool) covers {
+		now := covers{info, settles}
+		if settles == nil {
+			now.settled = before.settled
+		}
+		return now
+	}, func() {
+		c.applyBounded(last)
+		c.resident.Load().apply(last)
+	}))
+}
+
+// beforeBatch looks into the file for no more than is not in memory; see back.
+func (c *Collection) beforeBatch(
+	ctx context.Context, writes []*memtable.Write,
+) (keys map[string]*pending, info Info, err error) {
+	now, unsaved := c.overlay.Current()
+	info = now.Info
+	keys = make(map[string]*pending, len(writes))
+	var missing []string
+	for _, x := range writes {
+		if keys[x.Key] != nil {
+			continue
+		}
+		p := &pending{}
+		keys[x.Key] = p
+		if !c.remembers(x.Key, p) {
+			missing = append(missing, x.Key)
+		}
+	}
+	if len(missing) == 0 && unsaved {
+		return keys, info.clone(), ctx.Err()
+	}
+	err = c.view(ctx, func(b *bolt.Bucket) error {
+		if !unsaved {
+			st, err := getState(b, c.name)
+			if err != nil {
+				return err
+			}
+			info = st.Info
+		}
+		objects, err := c.objects(b)
+		if err != nil {
+			return err
+		}
+		for _, key := range missing {
+			old, err := c.stored(objects, key)
+			if err != nil {
+				return err
+			}
+			keys[key].found, keys[key].uid = old.found, old.UID
+			if keys[key].obj, err = c.before(key, old); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return keys, info.clone(), err
+}
+
+// remembers sets what is in memory of key, if that is known.
+func (c *Collection) remembers(key string, p *pending) bool {
+	if r := c.inMemory(); r != nil {
+		p.obj = r.table.Get(key)
+		p.found = p.obj != nil
+		return true
+	}
+	if over := c.overlay.Get(key); over != nil {
+		p.obj = over.Object()
+		p.found = p.obj != nil
+		return true
+	}
+	if c.bounded != nil {
+		p.obj = c.bounded.Get(key)
+		p.found = p.obj != nil
+	}
+	return p.found
+}
+
+func (c *Collection) look(ctx context.Context, fn func(h held) error) error {
+	return c.viewOver(ctx, nil, func(b *bolt.Bucket, over *captured) error {
+		objects, err := c.objects(b)
+		if err != nil {
+			return err
+		}
+		return fn(fileHeld{c, b, objects, over})
+	})
+}
