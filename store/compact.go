@@ -50,7 +50,7 @@ func openClosed(ctx context.Context, path string, o Options) (*Store, error) {
 	deadline := time.Now().Add(s.o.lockTimeout())
 	err := s.fetchKeys(ctx)
 	if err == nil {
-		err = s.openMarked(ctx, deadline, func(mark *openMark) error { return s.openAsIs(ctx, mark, deadline) })
+		err = s.withMark(ctx, deadline, func(mark *openMark) error { return s.openAsIs(ctx, mark, deadline) })
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: open it: %w", path, err)

@@ -21,25 +21,16 @@ func (s *Store) exchange(ctx context.Context, c *copier, take func() error) (err
 		return err
 	}
 	defer c.old.release()
-	mark, err := takeMark(ctx, s.real, time.Now().Add(s.o.lockTimeout()))
-	if err != nil {
-		return err
-	}
-	if err = c.copy(ctx); err == nil {
-		if err = take(); err != nil {
-			err = errors.Join(err, c.fresh.discard())
-		} else {
-			s.moveIn(c)
+	return s.withMark(ctx, time.Now().Add(s.o.lockTimeout()), func(*openMark) error {
+		if err := c.copy(ctx); err != nil {
+			return err
 		}
-	}
-	released := mark.release()
-	switch {
-	case err != nil && (c.salvage || s.Err() != nil):
-		return errors.Join(err, released, leaveMark(s.real)) // what it was left for is still so
-	case released != nil:
-		s.logger().Error(released, "The mark beside the store could not be removed; the next process will verify the store")
-	}
-	return err
+		if err := take(); err != nil {
+			return errors.Join(err, c.fresh.discard())
+		}
+		s.moveIn(c)
+		return nil
+	})
 }
 
 // moveIn makes a copy that has got the store's name the file that the store uses, and closes the old one.

@@ -189,8 +189,6 @@ func (s *Store) fail(h *handle, reason error) {
 	}
 	s.mu.Unlock()
 	if first && !s.ReadOnly() {
-		if err := leaveMark(s.real); err != nil {
-			s.logger().Error(err, "No mark could be left for the next process that opens the store")
-		}
+		s.leaveMark()
 	}
 }

@@ -69,7 +69,7 @@ func (s *Store) openToWrite(ctx context.Context, deadline time.Time) error {
 	if err := s.resolve(); err != nil {
 		return err
 	}
-	return s.openMarked(ctx, deadline, func(mark *openMark) error {
+	return s.withMark(ctx, deadline, func(mark *openMark) error {
 		for range openTries {
 			if err := s.ensureFile(); err != nil {
 				return err
@@ -93,19 +93,20 @@ func (s *Store) resolve() (err error) {
 	return err
 }
 
-// openMarked calls open while it holds the mark.
-func (s *Store) openMarked(ctx context.Context, deadline time.Time, open func(mark *openMark) error) (err error) {
+// withMark calls fn while it holds the mark, and leaves one if the store has failed by then.
+func (s *Store) withMark(ctx context.Context, deadline time.Time, fn func(mark *openMark) error) error {
 	mark, err := takeMark(ctx, s.real, deadline)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		err = errors.Join(err, mark.release())
-		if err == nil && s.Err() != nil {
-			_ = leaveMark(s.real) // again, for it was ours that went away
-		}
-	}()
-	return open(mark)
+	err = fn(mark)
+	if released := mark.release(); released != nil {
+		s.logger().Error(released, "The mark beside the store could not be removed; the next process will verify the store")
+	}
+	if s.Err() != nil {
+		s.leaveMark() // again, for it was ours that went away
+	}
+	return err
 }
 
 // openAsIs opens the file that is there. If it is damaged that is the error, and it stays where it is.

@@ -93,15 +93,17 @@ func (m *openMark) count() {
 	}
 }
 
-// leaveMark makes the next process that opens the store verify it. Somebody who
-// holds the mark just now may remove it: then a verification is missed, no more.
-func leaveMark(store string) error {
-	f, err := os.OpenFile(store+format.SuffixOpening, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|noFollow, 0o600)
-	if err != nil {
-		return err
+// leaveMark makes the next process that opens the store verify it. Somebody who holds the mark just now may remove it:
+// then a verification is missed, no more.
+func (s *Store) leaveMark() {
+	f, err := os.OpenFile(s.real+format.SuffixOpening, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|noFollow, 0o600)
+	if err == nil {
+		_, err = f.WriteString("1\n")
+		err = errors.Join(err, f.Close())
 	}
-	_, err = f.WriteString("1\n")
-	return errors.Join(err, f.Close())
+	if err != nil {
+		s.logger().Error(err, "No mark could be left for the next process that opens the store")
+	}
 }
 
 // release ends the opening, well or not: this process has survived it.
