@@ -1,5 +1,5 @@
 // Package fifo is the ordered, bounded queue of deltas between the reflector
-// and the informer's pump.
+// and the informer's process loop.
 //
 // Call [New], then [Queue.Push] from the producer and [Queue.Pop] from the consumer:
 //

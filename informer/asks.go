@@ -5,22 +5,22 @@ import (
 	"sync"
 )
 
-// asks is what others want of the pump. The queue carries what the server said, and nothing else: so what is asked
+// asks is what others want of the loop. The queue carries what the server said, and nothing else: so what is asked
 // waits for no room, and has no place in the stream. The zero value is ready.
 type asks struct {
 	mu sync.Mutex
 	ask
-	// interrupt ends the pump's wait for a batch; nil while it does not wait.
+	// interrupt ends the loop's wait for a batch; nil while it does not wait.
 	interrupt func()
 }
 
-// ask is what the pump has been asked and has not taken.
+// ask is what the loop has been asked and has not taken.
 type ask struct {
 	// resync: send the stored objects to the handlers that are resyncing.
 	resync bool
 	// unreadable is why a list has to write every body anew; nil if none has.
 	unreadable error
-	// looked is closed when the pump has looked after the store, which has failed or is being closed; nil if there is no
+	// looked is closed when the loop has looked after the store, which has failed or is being closed; nil if there is no
 	// need.
 	looked chan struct{}
 }

@@ -81,7 +81,7 @@ func (a audited) Verify(ctx context.Context, within time.Duration) error {
 	return file.Scrub(ctx)
 }
 
-// Repaired waits for the pump, which the store tells of damage whoever meets it.
+// Repaired waits for the loop, which the store tells of damage whoever meets it.
 func (a audited) Repaired(ctx context.Context, err error) error {
 	for err != nil {
 		if !needsRebuild(err) || a.i.failure == nil {

@@ -141,7 +141,7 @@ func (i *Informer) leftOut(l *delivery.Listener, lost []delivery.Unreadable) {
 }
 
 // resync begins to send every stored object to the handlers that are resyncing, each with the first page.
-func (p *pump) resync(ctx context.Context) {
+func (p *loop) resync(ctx context.Context) {
 	for _, l := range p.processor.Resyncing() {
 		if l.StartResync() {
 			p.giveResync(ctx, l)

@@ -43,14 +43,14 @@ func (i *Informer) metadataPays(ctx context.Context) bool {
 // refsPage is the object of a fifo.ReplacedByRef delta.
 type refsPage struct {
 	refs []entry.ObjectRef
-	// lacking are those that are not held in that state: the pump's answer, to be read when the queue is idle.
+	// lacking are those that are not held in that state: the loop's answer, to be read when the queue is idle.
 	lacking []entry.ObjectRef
 }
 
 // knownAtOnce is how many objects are read for a page of identities at a time: they are large, or there would be none.
 const knownAtOnce = 64
 
-// Known pushes pages of identities, and returns what the pump does not hold.
+// Known pushes pages of identities, and returns what the loop does not hold.
 func (s *sink) Known(ctx context.Context, refs []entry.ObjectRef) (lacking []entry.ObjectRef, err error) {
 	for chunk := range slices.Chunk(refs, knownAtOnce) {
 		p := &refsPage{refs: chunk}
@@ -68,7 +68,7 @@ func (s *sink) Known(ctx context.Context, refs []entry.ObjectRef) (lacking []ent
 
 // takeRefs takes in a page of identities: what is stored in the listed state stands in for it. Nothing else writes the
 // store while a list is taken in, so what is read here is what the page is held against.
-func (p *pump) takeRefs(ctx context.Context, pg *refsPage) error {
+func (p *loop) takeRefs(ctx context.Context, pg *refsPage) error {
 	return p.take(ctx, func() (store.Result, error) {
 		if pg.lacking = nil; p.cold || p.rewrites {
 			pg.lacking = pg.refs

@@ -24,7 +24,7 @@ func storeBackoff() *wait.Backoff {
 // commit makes attempts until one succeeds, and then tells the handlers what it changed, both under deltasMu. Between
 // attempts it gives deltasMu back, repairs the store if that is what it takes, and waits. It returns an error only if
 // ctx has ended or the store is closed.
-func (p *pump) commit(
+func (p *loop) commit(
 	ctx context.Context, attempt func() (store.Result, error), tell func(changes []store.Change),
 ) error {
 	return p.persist(ctx, func() (store.Result, error) {
@@ -39,7 +39,7 @@ func (p *pump) commit(
 }
 
 // persist makes attempts until one succeeds. Between them it repairs the store if that is what it takes, and waits.
-func (p *pump) persist(ctx context.Context, once func() (store.Result, error)) error {
+func (p *loop) persist(ctx context.Context, once func() (store.Result, error)) error {
 	repaired := false
 	for delay := storeBackoff(); ; {
 		res, err := once()
@@ -70,7 +70,7 @@ func (p *pump) persist(ctx context.Context, once func() (store.Result, error)) e
 
 // giveUpList aborts the list that is being taken in and asks for another. What follows of the stream up to it is
 // dropped.
-func (p *pump) giveUpList(ctx context.Context) {
+func (p *loop) giveUpList(ctx context.Context) {
 	p.abortList()
 	p.void = true
 	p.losses = p.lossesNow()
@@ -80,7 +80,7 @@ func (p *pump) giveUpList(ctx context.Context) {
 // listAgain asks for a list for that reason, since the store lacks objects. The first one since a list was stored is
 // asked for at once, those after it with a pause: a disk that never takes one must not cost the server list after list.
 // If the list that was given up would have compared bodies, this one does.
-func (p *pump) listAgain(ctx context.Context, reason reflector.Reason) {
+func (p *loop) listAgain(ctx context.Context, reason reflector.Reason) {
 	p.lackUntilListed()
 	if p.pause == nil {
 		p.pause = storeBackoff()
@@ -97,10 +97,10 @@ func (p *pump) listAgain(ctx context.Context, reason reflector.Reason) {
 }
 
 // lack notes whether objects that the server has may be missing.
-func (p *pump) lack(something bool) { p.lacking.Store(something) }
+func (p *loop) lack(something bool) { p.lacking.Store(something) }
 
 // lackUntilListed notes that objects may be missing, and which they are a list has to tell.
-func (p *pump) lackUntilListed() {
+func (p *loop) lackUntilListed() {
 	p.listDue = true
 	p.lack(true)
 }
@@ -117,7 +117,7 @@ func (i *Informer) rewritingReason() reflector.Reason {
 }
 
 // mendLosses asks for a list if a rebuild of the file, which another informer on it may have made, has lost objects.
-func (p *pump) mendLosses(ctx context.Context) {
+func (p *loop) mendLosses(ctx context.Context) {
 	n := p.lossesNow()
 	if n == p.losses {
 		return
@@ -127,7 +127,7 @@ func (p *pump) mendLosses(ctx context.Context) {
 	p.listAgain(ctx, reflector.ReasonDamaged)
 }
 
-func (p *pump) lossesNow() int {
+func (p *loop) lossesNow() int {
 	if p.Informer.losses == nil {
 		return 0
 	}
@@ -135,7 +135,7 @@ func (p *pump) lossesNow() int {
 }
 
 // markDue records why a list is due, so that the next process makes it if this one ends before.
-func (p *pump) markDue(ctx context.Context, reason reflector.Reason) error {
+func (p *loop) markDue(ctx context.Context, reason reflector.Reason) error {
 	attempt := func() (store.Result, error) { return store.Result{}, p.store.SetMustRelist(ctx, string(reason)) }
 	return p.commit(ctx, attempt, func([]store.Change) {})
 }
@@ -146,7 +146,7 @@ func needsRebuild(err error) bool {
 
 // repair writes the store anew from what can be read of it. Objects that are lost by it are listed again; those among
 // them that no longer exist are remembered as unseen, so that the handlers hear of the delete.
-func (p *pump) repair(ctx context.Context) error {
+func (p *loop) repair(ctx context.Context) error {
 	if p.rebuild == nil {
 		return errors.New("the objects are in memory only: there is nothing to rebuild")
 	}
@@ -179,7 +179,7 @@ func (p *pump) repair(ctx context.Context) error {
 }
 
 // noteLost adds to unseen what is in before but not in after; both are sorted.
-func (p *pump) noteLost(before, after []string) {
+func (p *loop) noteLost(before, after []string) {
 	if p.unseen == nil {
 		p.unseen = map[string]bool{}
 	}
@@ -195,7 +195,7 @@ func (p *pump) noteLost(before, after []string) {
 
 // unhealthy reports that the store fails: in the status always, in the log and to the watch error handler when it
 // begins to or fails in another way.
-func (p *pump) unhealthy(ctx context.Context, err error) {
+func (p *loop) unhealthy(ctx context.Context, err error) {
 	err = fmt.Errorf("store of %s: %w", p.o.ObjectDescription, err)
 	p.setStoreErr(err)
 	kind := kindOf(err)
@@ -220,7 +220,7 @@ func kindOf(err error) error {
 
 var errOther = errors.New("another failure of the store")
 
-func (p *pump) healthy(ctx context.Context) {
+func (p *loop) healthy(ctx context.Context) {
 	if p.told == nil {
 		return
 	}

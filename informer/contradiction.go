@@ -12,7 +12,7 @@ import (
 
 // ifContradicted is what is stored with an event that shows that the server was rewound, so that the next process lists
 // if this one ends before it has: by then nothing else may show it. It is empty if there is to be no list for that.
-func (p *pump) ifContradicted() string {
+func (p *loop) ifContradicted() string {
 	if p.heedsContradiction() {
 		return string(reflector.ReasonRewound)
 	}
@@ -22,7 +22,7 @@ func (p *pump) ifContradicted() string {
 // heedContradiction asks for a list if one of the changes shows that the server was rewound: its event cannot follow
 // what was stored. Until that list is stored, objects may be missing. due: the store says that one is. The caller holds
 // deltasMu.
-func (p *pump) heedContradiction(ctx context.Context, changes []store.Change, due bool) {
+func (p *loop) heedContradiction(ctx context.Context, changes []store.Change, due bool) {
 	at := slices.IndexFunc(changes, func(c store.Change) bool { return c.Contradicts })
 	if at < 0 || p.listDue {
 		return

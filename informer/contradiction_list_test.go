@@ -34,7 +34,7 @@ func TestContradictionBesideAnExpiredList(t *testing.T) {
 					t.Fatal(err)
 				}
 				r.restoreQuietly()
-				informer.Deltas(r.i).Lock() // the pump is behind
+				informer.Deltas(r.i).Lock() // the loop is behind
 				r.srv.write("a/lost", "y")
 				synctest.Wait()
 				r.srv.setSilent(true)

@@ -241,7 +241,7 @@
 // the informer is running, with one exception: a write that the disk does not finish is waited for no longer than five
 // seconds after the end of Run's context, if it is the informer's own, and ten when the collection is given back. Then
 // it is logged and left to itself, and nobody can open the collection before it has returned. So a run ends within 15 s
-// whatever the disk does, and the store's Close within ten more. It ends in this order: the pump and what feeds it, the
+// whatever the disk does, and the store's Close within ten more. It ends in this order: the loop and what feeds it, the
 // collection, which another informer can have from then on (New waits for it up to half a minute if the context has
 // ended or Close was called, and refuses at once to share it with an informer that goes on), the handlers (each after
 // the call that it is making). Changes that were received but not committed are dropped, as the server will send them

@@ -283,7 +283,7 @@ func TestHungCommitAtTheCap(t *testing.T) {
 	})
 }
 
-// TestHandlersWhileAnApplyIsDue: the pump waits for the commit under way before it takes the lock that handlers need,
+// TestHandlersWhileAnApplyIsDue: the loop waits for the commit under way before it takes the lock that handlers need,
 // and not again with it, although other informers have filled the room meanwhile.
 func TestHandlersWhileAnApplyIsDue(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -309,7 +309,7 @@ func TestHandlersWhileAnApplyIsDue(t *testing.T) {
 		entered, release := g.Hold()
 		informer.Deltas(r.i).Lock()
 		r.srv.write("a/1", "y")
-		synctest.Wait() // the pump has found room, and waits for the lock
+		synctest.Wait() // the loop has found room, and waits for the lock
 		var b store.Batch
 		for n := range 200 {
 			meta := metav1.ObjectMeta{Namespace: "b", Name: fmt.Sprint(n), ResourceVersion: "1"}

@@ -26,10 +26,10 @@ import (
 
 // Informer is a cache.SharedIndexInformer whose cache is a store.
 //
-//	reflector ──► sink ──► fifo ──► pump ──► store
+//	reflector ──► sink ──► fifo ──► loop ──► store
 //	                                  └────► handlers
 //
-// The pump is one goroutine and the only writer. For each batch that it takes from the queue it
+// The process loop is one goroutine and the only writer. For each batch that it takes from the queue it
 //
 //  1. turns the deltas into operations, and waits while the store has much to commit,
 //  2. takes deltasMu,
@@ -39,9 +39,9 @@ import (
 //  5. gives deltasMu back,
 //  6. acknowledges the batch, which may complete the first sync.
 //
-// If 3 fails nothing has changed and nobody has been told: the pump gives deltasMu back, waits, and tries again with
+// If 3 fails nothing has changed and nobody has been told: the loop gives deltasMu back, waits, and tries again with
 // the same batch. A list ends in as many such rounds as the store needs transactions for what it changes, so what is
-// held of it at a time is bounded. A commit that fails is tried again by the store, and told by watchCommits; the pump
+// held of it at a time is bounded. A commit that fails is tried again by the store, and told by watchCommits; the loop
 // goes on until too much is pending. What is read of the stored objects for a handler is queued under deltasMu too, so
 // that it and what is queued after that fit together (see backlog).
 type Informer struct {
@@ -77,10 +77,10 @@ type Informer struct {
 	lastContact atomic.Int64 // Unix nanoseconds; 0 is never in this run
 	skipped     atomic.Int64
 	// drainsPushed counts the fifo.Drained that the reflector has pushed. drainsApplied is the number of the last one that
-	// the pump has come to with nothing missing before it.
+	// the loop has come to with nothing missing before it.
 	drainsPushed, drainsApplied atomic.Int64
 
-	// lacking is set by the pump while objects that the server has may be missing: the first sync waits until they are
+	// lacking is set by the loop while objects that the server has may be missing: the first sync waits until they are
 	// back.
 	lacking atomic.Bool
 
@@ -93,7 +93,7 @@ type Informer struct {
 	mu                sync.Mutex
 	started, stopped  bool                               // guarded by mu
 	closed            bool                               // guarded by mu; Close was called
-	stuck             bool                               // guarded by mu; the run has ended before the pump
+	stuck             bool                               // guarded by mu; the run has ended before the loop
 	running           context.Context                    // guarded by mu; what RunWithContext was called with; nil before
 	resyncCheckPeriod time.Duration                      // guarded by mu until started
 	onWatchError      cache.WatchErrorHandlerWithContext // guarded by mu until started
@@ -209,8 +209,8 @@ func (i *Informer) GetIndexer() cache.Indexer { return i.indexer }
 func (i *Informer) Reader() store.Reader { return i.store }
 
 // AddIndexers adds index functions. Before Run it returns at once; look-ups wait until the index has been built, in the
-// background. Later it waits for that too, for as long as New waits at most. It fails after the informer has stopped, if
-// an index of that name exists, and if the disk does not finish a write in that time.
+// background. Later it waits for that too, for as long as New waits at most. It fails after the informer has stopped,
+// if an index of that name exists, and if the disk does not finish a write in that time.
 func (i *Informer) AddIndexers(indexers cache.Indexers) error {
 	if i.IsStopped() {
 		return errors.New("indexer was not added because it has stopped already") // client-go's words

@@ -122,7 +122,7 @@ func TestRefsOfAList(t *testing.T) {
 		if _, err := m.Apply(t.Context(), store.Batch{Ops: []store.Op{{Type: store.Upsert, Object: pod}}}); err != nil {
 			t.Fatal(err)
 		}
-		p := &pump{Informer: &Informer{store: m, deltasMu: patient.New(), auditor: audit.New(audit.Options{})}, cold: tt.cold,
+		p := &loop{Informer: &Informer{store: m, deltasMu: patient.New(), auditor: audit.New(audit.Options{})}, cold: tt.cold,
 			rewrites: tt.rewrites}
 		if p.list, err = m.BeginReplace(t.Context(), store.ReplaceOptions{}); err != nil {
 			t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 )
 
 // beginList opens a Replacement.
-func (p *pump) beginList(ctx context.Context, s listStart) error {
+func (p *loop) beginList(ctx context.Context, s listStart) error {
 	p.abortList()
 	p.void, p.owesSync = false, false // it brings a mark of its own
 	return p.commit(ctx, func() (store.Result, error) {
@@ -35,14 +35,14 @@ func (p *pump) beginList(ctx context.Context, s listStart) error {
 }
 
 // takePage takes in a page. In a cold start it is stored at once and the handlers hear of it.
-func (p *pump) takePage(ctx context.Context, pg page) error {
+func (p *loop) takePage(ctx context.Context, pg page) error {
 	return p.take(ctx, func() (store.Result, error) {
 		return p.list.Page(ctx, pg.items, pg.leftOut...)
 	})
 }
 
 // foldIn takes in changes that happened while the list was paged. Bookmarks are covered by the end of the list.
-func (p *pump) foldIn(ctx context.Context, deltas []fifo.Delta) error {
+func (p *loop) foldIn(ctx context.Context, deltas []fifo.Delta) error {
 	for _, d := range deltas {
 		op, ok := opOf(d)
 		if !ok {
@@ -56,13 +56,13 @@ func (p *pump) foldIn(ctx context.Context, deltas []fifo.Delta) error {
 	return nil
 }
 
-func (p *pump) take(ctx context.Context, attempt func() (store.Result, error)) error {
+func (p *loop) take(ctx context.Context, attempt func() (store.Result, error)) error {
 	p.waitRoom(ctx)
 	return p.commit(ctx, p.unlessVoid(p.observed(attempt)), p.tellListed)
 }
 
 // unlessVoid does nothing if the list was given up, by a repair after an earlier attempt too.
-func (p *pump) unlessVoid(attempt func() (store.Result, error)) func() (store.Result, error) {
+func (p *loop) unlessVoid(attempt func() (store.Result, error)) func() (store.Result, error) {
 	return func() (store.Result, error) {
 		if p.list == nil {
 			return store.Result{}, nil
@@ -71,7 +71,7 @@ func (p *pump) unlessVoid(attempt func() (store.Result, error)) func() (store.Re
 	}
 }
 
-func (p *pump) tellListed(changes []store.Change) {
+func (p *loop) tellListed(changes []store.Change) {
 	p.auditor.Listed(changes)
 	p.tell(changes, p.rewrites)
 }
@@ -79,7 +79,7 @@ func (p *pump) tellListed(changes []store.Change) {
 // finishList commits the list, and tells the changes of each transaction after it: they need not all fit in memory. In
 // between the lock is free, and the store holds what has been told. The store applies the deletes first, so they are
 // told first, as in client-go.
-func (p *pump) finishList(ctx context.Context, resourceVersion string) error {
+func (p *loop) finishList(ctx context.Context, resourceVersion string) error {
 	for more := true; more && p.list != nil; {
 		attempt := p.unlessVoid(p.observed(func() (store.Result, error) {
 			res, err := p.list.Commit(ctx, store.Batch{ResourceVersion: resourceVersion, LastContact: p.contactTime()})
@@ -110,7 +110,7 @@ func (p *pump) finishList(ctx context.Context, resourceVersion string) error {
 
 // saveList waits until the list is in the file: whoever is told that the informer has synced finds it there after a
 // crash.
-func (p *pump) saveList(ctx context.Context) error {
+func (p *loop) saveList(ctx context.Context) error {
 	if p.commits == nil || p.void {
 		return nil
 	}
@@ -118,7 +118,7 @@ func (p *pump) saveList(ctx context.Context) error {
 }
 
 // endList tells the last changes of a list that has been committed, and what else it has shown.
-func (p *pump) endList(ctx context.Context, changes []store.Change) {
+func (p *loop) endList(ctx context.Context, changes []store.Change) {
 	p.list, p.pause, p.listDue = nil, nil, false
 	p.lack(false)
 	if p.rewrites {
@@ -145,7 +145,7 @@ func split(changes []store.Change) (deleted, rest []store.Change) {
 }
 
 // unseenDeletes returns the deletes of objects that a repair has lost and that the list did not bring back.
-func (p *pump) unseenDeletes(ctx context.Context) (out []store.Change) {
+func (p *loop) unseenDeletes(ctx context.Context) (out []store.Change) {
 	for _, key := range slices.Sorted(maps.Keys(p.unseen)) {
 		if obj, err := p.store.Get(ctx, key); err == nil && obj == nil {
 			out = append(out, store.Change{Type: cache.Deleted, Key: key})
@@ -156,7 +156,7 @@ func (p *pump) unseenDeletes(ctx context.Context) (out []store.Change) {
 }
 
 // abortList forgets the list that is being taken in, if any.
-func (p *pump) abortList() {
+func (p *loop) abortList() {
 	if p.list != nil {
 		p.list.Abort()
 		p.list = nil

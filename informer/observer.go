@@ -34,7 +34,7 @@ type Commit struct {
 }
 
 // observed notes what an attempt writes to memory, for reportWrite. Of a file the store tells what is committed.
-func (p *pump) observed(attempt func() (store.Result, error)) func() (store.Result, error) {
+func (p *loop) observed(attempt func() (store.Result, error)) func() (store.Result, error) {
 	if p.o.Observer == nil || p.commits != nil {
 		return attempt
 	}
@@ -52,7 +52,7 @@ func (p *pump) observed(attempt func() (store.Result, error)) func() (store.Resu
 }
 
 // reportWrite tells the observer what was written. The caller holds no lock.
-func (p *pump) reportWrite(ctx context.Context) {
+func (p *loop) reportWrite(ctx context.Context) {
 	w := p.written
 	p.written = nil
 	if w != nil && (w.Err == nil || ctx.Err() == nil && !isClosed(w.Err)) {

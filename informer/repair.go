@@ -12,7 +12,7 @@ type failure interface {
 	Failed() <-chan struct{}
 }
 
-// watchFailure wakes the pump when the file fails, whoever met it: damage that only readers come upon must be
+// watchFailure wakes the loop when the file fails, whoever met it: damage that only readers come upon must be
 // repaired on a quiet resource too. And when the store is closed, which ends the run, however quiet the resource.
 func (i *Informer) watchFailure(ctx context.Context) {
 	if i.failure == nil {
@@ -25,7 +25,7 @@ func (i *Informer) watchFailure(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		// The pump goes on trying until it is repaired; another failure has another channel.
+		// The loop goes on trying until it is repaired; another failure has another channel.
 		select {
 		case <-i.asks.toLook():
 		case <-ctx.Done():
@@ -36,7 +36,7 @@ func (i *Informer) watchFailure(ctx context.Context) {
 
 // repairFailure repairs the store if it has failed and nobody has repaired it yet. What our readers met is over then,
 // whoever did it.
-func (p *pump) repairFailure(ctx context.Context) error {
+func (p *loop) repairFailure(ctx context.Context) error {
 	attempt := func() (store.Result, error) {
 		select {
 		case <-p.storeClosing:

@@ -306,7 +306,7 @@ func TestReadErrorMendedElsewhere(t *testing.T) {
 		if i.Status().Err == nil {
 			t.Fatal("the reader has met nothing")
 		}
-		file.mu.Lock() // it fails and is repaired before the pump can look
+		file.mu.Lock() // it fails and is repaired before the loop can look
 		close(file.failed)
 		file.failed = make(chan struct{})
 		file.mu.Unlock()

@@ -26,7 +26,7 @@ var detectsMutations = func() bool {
 // stream is touched, the others meanwhile (see backlog). What an interrupted cold start has left is not a state, and
 // nobody is told of it: the first list removes it. Where nobody waits for the objects none is read. A store that can
 // not be read is waited for. restore returns an error only if ctx has ended or the store is closed.
-func (p *pump) restore(ctx context.Context) error {
+func (p *loop) restore(ctx context.Context) error {
 	var info store.Info
 	err := p.readRetry(ctx, func() (err error) {
 		info, err = p.store.Info(ctx)
@@ -47,7 +47,7 @@ func (p *pump) restore(ctx context.Context) error {
 
 // replayStored gives the first page of the stored objects to the handlers, which read the others as they get to them.
 // What cannot be read is listed anew.
-func (p *pump) replayStored(ctx context.Context) error {
+func (p *loop) replayStored(ctx context.Context) error {
 	var lost []delivery.Unreadable
 	for _, l := range p.replay {
 		l.StartReplay(true)
@@ -75,7 +75,7 @@ func (p *pump) replayStored(ctx context.Context) error {
 }
 
 // detectStored gives the stored objects to the mutation detector: readers may have them, too.
-func (p *pump) detectStored(ctx context.Context) error {
+func (p *loop) detectStored(ctx context.Context) error {
 	_, err := p.eachStored(ctx, "", func(_ string, obj runtime.Object) error {
 		p.detector.AddObject(obj)
 		return nil
@@ -84,7 +84,7 @@ func (p *pump) detectStored(ctx context.Context) error {
 }
 
 // readRetry repeats a read until it succeeds.
-func (p *pump) readRetry(ctx context.Context, read func() error) error {
+func (p *loop) readRetry(ctx context.Context, read func() error) error {
 	repaired := false
 	for delay := storeBackoff(); ; {
 		err := read()
@@ -107,7 +107,7 @@ func (p *pump) readRetry(ctx context.Context, read func() error) error {
 }
 
 // replaceUnreadable sees to it that records which could not be read are written anew.
-func (p *pump) replaceUnreadable(ctx context.Context, lost []delivery.Unreadable) error {
+func (p *loop) replaceUnreadable(ctx context.Context, lost []delivery.Unreadable) error {
 	damaged := func(u delivery.Unreadable) bool { return needsRebuild(u.Err) }
 	if slices.ContainsFunc(lost, damaged) && p.rebuild != nil {
 		return p.readRetry(ctx, func() error { return p.repair(ctx) })

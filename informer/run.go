@@ -14,8 +14,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer/internal/attributes"
 	"github.com/larder-dev/larder/informer/internal/delivery"
+	"github.com/larder-dev/larder/internal/limiter"
 	"github.com/larder-dev/larder/internal/patient"
-	"github.com/larder-dev/larder/internal/uplink"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
@@ -51,18 +51,18 @@ func (i *Informer) RunWithContext(ctx context.Context) {
 	i.sources.start(ctx)
 	i.reviewSource()
 	i.auditor.Start(ctx)
-	if err := i.runPump(ctx, p); err != nil && ctx.Err() == nil {
+	if err := i.runLoop(ctx, p); err != nil && ctx.Err() == nil {
 		i.setStoreErr(err)
 		logger.Error(err, "The informer stops", "type", i.o.ObjectDescription)
 	}
 }
 
-// stopWait is how long the pump may take to end: it may have begun a write that the disk does not finish.
+// stopWait is how long the loop may take to end: it may have begun a write that the disk does not finish.
 const stopWait = 5 * time.Second
 
-// runPump runs the pump until ctx ends. If it does not end then it is left to itself: a write cannot be called off,
+// runLoop runs the loop until ctx ends. If it does not end then it is left to itself: a write cannot be called off,
 // and the collection is not given back before it has returned.
-func (i *Informer) runPump(ctx context.Context, p *pump) error {
+func (i *Informer) runLoop(ctx context.Context, p *loop) error {
 	var err error
 	go func() {
 		defer close(p.ended)
@@ -87,10 +87,10 @@ func (i *Informer) runPump(ctx context.Context, p *pump) error {
 	return store.ErrStillWriting
 }
 
-// end stops what RunWithContext has started, in order, and waits: first what feeds the pump, then the
+// end stops what RunWithContext has started, in order, and waits: first what feeds the loop, then the
 // collection's background work, which gives the collection to the informer that replaces this one, and last the
 // handlers, which may take their time. The store stays readable.
-func (i *Informer) end(ctx context.Context, cancel context.CancelCauseFunc, p *pump, wg *sync.WaitGroup) {
+func (i *Informer) end(ctx context.Context, cancel context.CancelCauseFunc, p *loop, wg *sync.WaitGroup) {
 	i.mu.Lock()
 	i.stopped = true
 	i.mu.Unlock()
@@ -144,13 +144,13 @@ func (i *Informer) runningContext() context.Context {
 	return i.running
 }
 
-// giveBackAfter is giveBack once the pump has ended: at once, unless the disk has not finished what the pump has begun.
-func (i *Informer) giveBackAfter(pumped <-chan struct{}) error {
+// giveBackAfter is giveBack once the loop has ended: at once, unless the disk has not finished what the loop has begun.
+func (i *Informer) giveBackAfter(ended <-chan struct{}) error {
 	if !i.isStuck() {
 		return i.giveBack()
 	}
 	go func() {
-		<-pumped
+		<-ended
 		_ = i.giveBack() // nobody is there any more whom an error could be told
 	}()
 	return fmt.Errorf("a write of %s has been left behind, and the collection with it: %w", i.o.ObjectDescription,
@@ -176,7 +176,7 @@ func (i *Informer) giveBack() error {
 
 // start marks the informer as started in ctx, which is the caller's, and builds what runs; it returns nil if it has
 // been started before.
-func (i *Informer) start(ctx context.Context) *pump {
+func (i *Informer) start(ctx context.Context) *loop {
 	// This asks the ListerWatcher what it supports, and may log.
 	errorSource := cache.NewReflectorWithOptions(i.lw, i.example, cache.NewStore(cache.MetaNamespaceKeyFunc),
 		cache.ReflectorOptions{Name: i.name(), TypeDescription: i.o.ObjectDescription})
@@ -203,22 +203,23 @@ func (i *Informer) start(ctx context.Context) *pump {
 		Shard:        i.Identity().Shards(),
 		ListMetadata: i.o.ListMetadata, MetadataPays: i.metadataPays,
 		Verify: attrs.Verify, Lookup: i.o.Lookup, Same: i.sameness(),
-		OnError: i.reportError, OnContact: i.contact, OnLive: func(bool) { i.reviewSource() }, Clock: i.clock, Link: i.link(),
+		OnError: i.reportError, OnContact: i.contact, OnLive: func(bool) { i.reviewSource() }, Clock: i.clock,
+		Limiter:      i.limiter(),
 		RelistSpread: i.o.RelistSpread,
 	})
 	i.reflector = r
-	return &pump{
+	return &loop{
 		Informer: i, relist: r.Relist, contradicted: r.Contradicted, heedsContradiction: r.HeedsContradiction,
 		attrs: attrs, replay: i.processor.Start(), ended: make(chan struct{}),
 	}
 }
 
-// link is shared with the other informers of the store; those without a store have none to share.
-func (i *Informer) link() *uplink.Link {
+// limiter is shared with the other informers of the store; those without a store have none to share.
+func (i *Informer) limiter() *limiter.Limiter {
 	if i.o.Store == nil {
 		return nil
 	}
-	return i.o.Store.Link()
+	return i.o.Store.Limiter()
 }
 
 // name is for logs: informers on one resource in several forms are told apart.
@@ -231,7 +232,7 @@ func (i *Informer) name() string {
 }
 
 func (i *Informer) runReflector(ctx context.Context, cancel context.CancelCauseFunc) {
-	defer cancel(delivery.ErrStopped) // without it the pump has nothing to wait for
+	defer cancel(delivery.ErrStopped) // without it the loop has nothing to wait for
 	defer runtime.HandleCrashWithContext(ctx)
 	err := i.currentReflector().Run(ctx)
 	if err != nil && ctx.Err() == nil && !errors.Is(err, cache.ErrFIFOClosed) {

@@ -120,7 +120,7 @@ func (s *sink) Event(ctx context.Context, t watch.EventType, obj runtime.Object,
 	case err == nil:
 		d.Object, d.Bytes = out, sizeOf(out)
 	case t == watch.Deleted:
-		// What is stored must not stay for ever because its last state cannot be transformed; see also pump.unheardOf.
+		// What is stored must not stay for ever because its last state cannot be transformed; see also loop.unheardOf.
 		s.skip(ctx, keyOf(obj), err)
 		d.Object = cache.DeletedFinalStateUnknown{Key: keyOf(obj)}
 	default:

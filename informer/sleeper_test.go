@@ -144,7 +144,7 @@ func TestSleepingHandler(t *testing.T) {
 		ours := heapBehind(t, i, s, func() {
 			h = i.Status().Handlers[0]
 			if rv := i.Status().ResourceVersion; rv != strconv.Itoa(firstVersion+s.updates) {
-				t.Errorf("stored up to %s: a handler that sleeps has blocked the pump", rv)
+				t.Errorf("stored up to %s: a handler that sleeps has blocked the loop", rv)
 			}
 		})
 		theirs := heapBehind(t, cache.NewSharedIndexInformer(s, &corev1.Pod{}, 0, cache.Indexers{}), s, func() {})

@@ -37,7 +37,7 @@ func (i *Informer) SubscribeSource(fn func(SourceChange)) (cancel func()) {
 type facts struct {
 	complete bool // there is a whole state, in memory or on disk
 	live     bool // the reflector is
-	applied  bool // the pump has come to where the reflector was when it became live
+	applied  bool // the loop has come to where the reflector was when it became live
 	lacking  bool // objects may be missing that the file has lost
 	healthy  bool // the store takes what comes
 	stopped  bool // the run has ended
@@ -64,7 +64,7 @@ func (i *Informer) reviewSource() {
 	r, f := i.reflector, facts{complete: true, healthy: i.storeErr == nil, stopped: i.stopped}
 	i.mu.Unlock()
 	f.live = r != nil && r.Live()
-	// After live, which is said when the mark has been pushed that the pump has to come to.
+	// After live, which is said when the mark has been pushed that the loop has to come to.
 	f.applied, f.lacking = i.drainsPushed.Load() == i.drainsApplied.Load(), i.lacking.Load()
 	was, _, _ := s.status()
 	if was == Live && sourceOf(f) == Live {

@@ -16,7 +16,7 @@ type commits interface {
 }
 
 // watchCommits tells when what is pending in the store cannot be committed, and when it can again. Failures that take
-// a rebuild are the pump's to tell.
+// a rebuild are the loop's to tell.
 func (i *Informer) watchCommits(ctx context.Context) {
 	if i.commits == nil {
 		return
@@ -53,7 +53,7 @@ func (i *Informer) noteCommitErr(ctx context.Context, err error) {
 
 // waitRoom waits while too much is pending in the store, before deltasMu is taken: with it, Apply waits at the hard
 // bound only. What fails then is left to the attempt to apply.
-func (p *pump) waitRoom(ctx context.Context) {
+func (p *loop) waitRoom(ctx context.Context) {
 	if p.room != nil {
 		_ = p.room(ctx) //nolint:errcheck // Apply says the same
 	}

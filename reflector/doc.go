@@ -32,7 +32,7 @@
 //   - An object that is gone, or newer than our resourceVersion: an event for it must come before the watch has reached
 //     the resourceVersion of a second probe; else relist, ReasonRewound.
 //   - An event that cannot follow what is held: about an object with another UID than that under its key, or a MODIFIED
-//     or DELETED for a key without an object. The reflector sees it of the newest objects and of those in doubt, and
+//     or DELETED for a key without an object. The reflector sees it of the newest objects and of those awaited, and
 //     does not deliver it; the sink, which holds them all, says so of the others (Reflector.Contradicted). Either is a
 //     relist, ReasonRewound, once until the connection is lost, and soon after another list only after a wait: a server
 //     that is merely odd is not listed in a circle.
@@ -47,7 +47,7 @@
 // was accepted. A connection that is cut looks like one that the server ends, so only a watch that ended after its own
 // time-out, while we were waiting for an event, counts as ended in order. After that (every five to ten minutes) one is
 // looked up, and after a drain none: a routine reconnect costs two requests of one object, and the watch. What a lost
-// connection left in doubt is looked up first at the next.
+// connection left unexplained is looked up first at the next.
 //
 // A look-up is a list with a field selector on name and namespace, unless Options.Lookup is set. If the answer is
 // another object (a ListerWatcher that overwrites the selector), or the server refuses the selector, look-ups are given
@@ -149,10 +149,10 @@
 //
 // # Many reflectors, one server
 //
-// Those that share an Options.Link connect, eight at a time, and list, two at a time, in the order in which they come.
-// A turn to connect is given back when the server has accepted the watch, or answered the first page; a place to list
+// Those that share an Options.Limiter connect, eight at a time, and list, two at a time, in the order in which they come.
+// A slot to connect is given back when the server has accepted the watch, or answered the first page; a slot to list
 // at the end, while a page waits to be asked for again, and while the sink has not taken in what it was given for ten
-// seconds. Both are given back while a call is overdue. Who waits for a turn while the link is down is not live.
+// seconds. Both are given back while a call is overdue. Who waits for a slot while the link is down is not live.
 //
 // When no answer comes (nothing that is a Status, or a 502, 503 or 504), and none came to the others meanwhile, the
 // link is down. The first wait is each reflector's own; from the second failure on there is one back-off for all, with

@@ -13,7 +13,7 @@ func (s *session) deliver(ctx context.Context, ev watch.Event) error {
 		return s.deliverBookmark(ctx, ev)
 	}
 	if s.gate.LeaveOut(ctx, ev.Object) {
-		// What is held under that key, and doubted, is another object.
+		// What is held under that key, and awaited, is another object.
 		cur := s.cur
 		s.untold = cur.Advance(eventRV(ev)) != "" || s.untold
 		s.moveTo(cur)
@@ -22,7 +22,7 @@ func (s *session) deliver(ctx context.Context, ev watch.Event) error {
 	ref, ok := s.gate.Check(ctx, ev)
 	if !ok {
 		s.newest.Remove(ref.Key)
-		delete(s.doubts, ref.Key)
+		delete(s.awaited, ref.Key)
 		return nil
 	}
 	cur := s.cur
@@ -32,7 +32,7 @@ func (s *session) deliver(ctx context.Context, ev watch.Event) error {
 	}
 	s.moveTo(cur)
 	s.untold = s.untold && rv == ""
-	delete(s.doubts, ref.Key)
+	delete(s.awaited, ref.Key)
 	if ev.Type == watch.Deleted {
 		s.newest.Remove(ref.Key)
 	} else {

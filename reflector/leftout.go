@@ -13,7 +13,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/reflector/internal/gate"
-	"github.com/larder-dev/larder/reflector/internal/place"
+	"github.com/larder-dev/larder/reflector/internal/history"
 	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
@@ -53,16 +53,16 @@ func (s *session) fetchLeftOut(ctx context.Context, o outcome) outcome {
 			return s.lose(ctx, s.describe("look up "+held.Key+" of", err))
 		}
 		s.cutLookups = 0
-		switch place.Examine(held, s.cur.RV, got, obj != nil) {
-		case place.Contradicts:
+		switch history.Check(held, s.cur.RV, got, obj != nil) {
+		case history.Contradicts:
 			klog.FromContext(ctx).Info("An object that was left out is another one at the server: "+rewound, "key", held.Key,
 				"leftOut", held.ResourceVersion, "server", got.ResourceVersion, "resourceVersion", s.cur.RV)
 			return s.listFor(ReasonRewound)
-		case place.Agrees:
+		case history.Agrees:
 			if err := s.deliverAgain(ctx, obj); err != nil {
 				return s.sinkClosed(err)
 			}
-		case place.Changed:
+		case history.Changed:
 		}
 		s.leftOut = s.leftOut[1:]
 	}

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/uplink"
+	"github.com/larder-dev/larder/internal/limiter"
 	"github.com/larder-dev/larder/reflector"
 )
 
@@ -109,10 +109,10 @@ func TestAPlaceIsLentWhileTheSinkIsFull(t *testing.T) {
 				g.fill(30)
 				g.start(reflector.Options{})
 				g.stop()
-				l := uplink.New()
+				l := limiter.New()
 				sink := &fullSink{memory: g.m, where: where, released: make(chan struct{})}
 				g.m.relist = reflector.ReasonStore
-				o := reflector.Options{Link: l, PageSize: 10}
+				o := reflector.Options{Limiter: l, PageSize: 10}
 				if where == "Known" {
 					o.ListMetadata = (&metadata{s: g.s}).list
 				}
@@ -147,7 +147,7 @@ func TestAPlaceIsLentWhileTheSinkIsFull(t *testing.T) {
 }
 
 // wantBothPlaces wants two to be able to list.
-func wantBothPlaces(t *testing.T, l *uplink.Link) {
+func wantBothPlaces(t *testing.T, l *limiter.Limiter) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

@@ -11,7 +11,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/reflector/internal/gate"
-	"github.com/larder-dev/larder/reflector/internal/place"
+	"github.com/larder-dev/larder/reflector/internal/history"
 	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
@@ -30,10 +30,10 @@ type list struct {
 	delivered bool
 	before    gate.PassedBy
 	// fold is how far the folded watch has come: from the first page's resourceVersion on.
-	fold place.Cursor
+	fold history.Progress
 	// target is what it must reach: the pages' highest resourceVersion.
 	target string
-	newest *place.ListNewest
+	newest *history.ListNewest
 	pages  *pager
 	tail   *tail
 }
@@ -66,7 +66,7 @@ func (s *session) relist(ctx context.Context) outcome {
 }
 
 func newList(s *session, reason Reason) *list {
-	return &list{s: s, reason: reason, newest: place.NewListNewest()}
+	return &list{s: s, reason: reason, newest: history.NewListNewest()}
 }
 
 // abort forgets what the sink was given, if anything, and returns what is to come of the list.
@@ -150,14 +150,14 @@ func (l *list) take(ctx context.Context, p page) outcome {
 	l.showErr()
 	l.pages.backoff.Reset()
 	if !l.begun {
-		if l.unsure() && place.Below(p.rv, l.s.cur.RV) {
+		if l.unsure() && history.Below(p.rv, l.s.cur.RV) {
 			return l.s.ahead(ctx, p.rv)
 		}
 		if err := l.begin(ctx, p.rv); err != nil {
 			return l.s.sinkClosed(err)
 		}
 	}
-	l.target = place.Max(l.target, p.rv)
+	l.target = history.Max(l.target, p.rv)
 	switch {
 	case l.pages.one != "":
 		return l.takeOne(ctx, p)
@@ -205,7 +205,7 @@ func (l *list) rewound(items []entry.ObjectRef) string {
 	}
 	for _, got := range items {
 		for _, held := range l.s.newest.Refs {
-			if held.Key == got.Key && place.Examine(held, l.s.cur.RV, got, true) == place.Contradicts {
+			if held.Key == got.Key && history.Check(held, l.s.cur.RV, got, true) == history.Contradicts {
 				return held.Key
 			}
 		}
@@ -224,7 +224,7 @@ func (l *list) listForRewound(ctx context.Context, key string) outcome {
 // begin starts the Replace.
 func (l *list) begin(ctx context.Context, rv string) error {
 	klog.FromContext(ctx).Info("Listing", "reason", l.reason, "resourceVersion", rv, "held", l.s.cur.RV)
-	l.fold = place.Cursor{RV: rv}
+	l.fold = history.Progress{RV: rv}
 	l.before = l.s.gate.PassedBy
 	l.s.fresh = true
 	if l.reason != ReasonCold {
@@ -356,7 +356,7 @@ func (l *list) finish(ctx context.Context) outcome {
 		return s.sinkClosed(err)
 	}
 	s.moveTo(l.fold)
-	s.newest, s.doubts, s.target = l.newest.Result(), nil, ""
+	s.newest, s.awaited, s.target = l.newest.Result(), nil, ""
 	s.last, s.announced, s.unguarded = lost, false, false
 	s.lastList = s.o.Clock.Now()
 	if l.reason.Rewrites() {

@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/larder-dev/larder/internal/uplink"
+	"github.com/larder-dev/larder/internal/limiter"
 	"github.com/larder-dev/larder/reflector"
 )
 
@@ -17,11 +17,11 @@ func (m *model) drawLink() {
 	if !rapid.Bool().Draw(m.t, "link") {
 		return
 	}
-	m.l, m.nobody = uplink.New(), errNobody
-	m.o.Link = m.l
+	m.l, m.nobody = limiter.New(), errNobody
+	m.o.Limiter = m.l
 	m.neighbour = &rig{t: m.t, s: newServer(), m: newMemory()}
 	m.neighbour.s.put("a/x", "1")
-	m.neighbour.start(reflector.Options{Link: m.l})
+	m.neighbour.start(reflector.Options{Limiter: m.l})
 }
 
 func (m *model) cutNeighbour() {
@@ -66,7 +66,7 @@ func (m *model) placesAreFree() {
 	defer cancel()
 	for what, places := range map[string]struct {
 		n    int
-		take func(context.Context, func(error)) (*uplink.Turn, error)
+		take func(context.Context, func(error)) (*limiter.Slot, error)
 	}{"connect": {8, m.l.Connect}, "list": {2, m.l.List}} {
 		for range places.n {
 			turn, err := places.take(ctx, nil)

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"pgregory.net/rapid"
 
-	"github.com/larder-dev/larder/internal/uplink"
+	"github.com/larder-dev/larder/internal/limiter"
 	"github.com/larder-dev/larder/reflector"
 )
 
@@ -38,8 +38,8 @@ type model struct {
 	probed string
 	// muted: at some time there were no bookmarks, so that a drain cannot be exact.
 	muted bool
-	// l is Options.Link, if there is one; nobody is what a request is told while nobody listens.
-	l      *uplink.Link
+	// l is Options.Limiter, if there is one; nobody is what a request is told while nobody listens.
+	l      *limiter.Limiter
 	nobody error
 	// deaf is how many of the next requests return after a time that is their own; deafened: there were some.
 	deaf     int

@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/uplink"
+	"github.com/larder-dev/larder/internal/limiter"
 )
 
 // DefaultPageSize is Options.PageSize if that is 0.
@@ -88,10 +88,10 @@ type Options struct {
 	// once is more than it can serve. It is for fleets; see docs/fleet.md for how long. Status.Err is the 410 until the
 	// list. The back-off after a list less than two minutes ago comes on top. Default 0: at once.
 	RelistSpread time.Duration
-	// Link, if set, is shared by all reflectors of this process that talk to the same server: while it is down one of them
+	// Limiter, if set, is shared by all reflectors of this process that talk to the same server: while it is down one of them
 	// tries, in turn, and never more than a few connect, or list, at a time. Default: this reflector's back-off is its
 	// own.
-	Link *uplink.Link
+	Limiter *limiter.Limiter
 	// Clock is for tests. Default: the real clock. Requests time out by real time.
 	Clock clock.WithTicker
 }

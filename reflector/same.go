@@ -7,7 +7,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/reflector/internal/place"
+	"github.com/larder-dev/larder/reflector/internal/history"
 )
 
 const (
@@ -46,7 +46,7 @@ func (s *session) compare(ctx context.Context) (same bool, o outcome) {
 			"What is held was not compared with the server; a bookmark has to show that nothing was missed",
 			"err", err)
 	}
-	if err != nil || !entry.ComparableRV(a.rv) || place.Below(a.rv, s.cur.RV) {
+	if err != nil || !entry.ComparableRV(a.rv) || history.Below(a.rv, s.cur.RV) {
 		a.same = false
 		if a.rv, err = s.probe(ctx); err != nil {
 			return false, s.lose(ctx, err)

@@ -10,10 +10,10 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/guest"
-	"github.com/larder-dev/larder/internal/uplink"
+	"github.com/larder-dev/larder/internal/limiter"
 	"github.com/larder-dev/larder/reflector/internal/gate"
+	"github.com/larder-dev/larder/reflector/internal/history"
 	"github.com/larder-dev/larder/reflector/internal/pace"
-	"github.com/larder-dev/larder/reflector/internal/place"
 	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
@@ -25,8 +25,8 @@ type session struct {
 	o    Options
 
 	pos    position
-	cur    place.Cursor
-	newest place.Newest
+	cur    history.Progress
+	newest history.Newest
 
 	// stream is the open watch; nil if there is none.
 	stream *stream
@@ -34,9 +34,9 @@ type session struct {
 	opening *opening
 	// target is the resourceVersion to drain to; empty if drained.
 	target string
-	// doubts are objects that the server has changed since our state, as the look-ups say: each needs an event
+	// awaited are objects that the server has changed since our state, as the look-ups say: each needs an event
 	// before target is reached. Those that are left when the connection is lost are looked up again at the next.
-	doubts doubts
+	awaited awaited
 	// leftOut are the objects of Checkpoint.LeftOut that have not been looked up.
 	leftOut []entry.ObjectRef
 	// cutLookups counts how often in a row the look-up of the first of them was cut.
@@ -77,9 +77,9 @@ type session struct {
 	probed string
 
 	backoff pace.Backoff
-	// turn to connect, and listing, the slot among those that list; see Options.Link.
-	turn    *uplink.Turn
-	listing slot
+	// connecting is the slot to connect, nil if there is none, and listing that to list; see Options.Limiter.
+	connecting *limiter.Slot
+	listing    slot
 	// gate decides what is delivered.
 	gate *gate.Gate
 	// untold: the stream stands at an event of an object of another shard, and the sink, which hears of that with the next
@@ -135,7 +135,7 @@ func newSession(r *Reflector) *session {
 		finder:     guest.Guest[found]{What: "Options.Lookup", Wait: request.CallWait},
 		samer:      guest.Guest[comparedWith]{What: "Options.Same", Wait: request.CallWait},
 	}
-	s.listing.l, s.listing.down = r.o.Link, s.showDown
+	s.listing.l, s.listing.down = r.o.Limiter, s.showDown
 	return s
 }
 
@@ -196,7 +196,7 @@ func (s *session) enter(ctx context.Context) outcome {
 	case Drain, Watch:
 		return s.watch(ctx)
 	case Relist:
-		return s.relistInTurn(ctx)
+		return s.relistInSlot(ctx)
 	case Backoff, Degraded:
 		return s.wait(ctx)
 	case Stopped:
@@ -260,7 +260,7 @@ func (s *session) restore(ctx context.Context) outcome {
 		reason = ReasonNotResumable
 	}
 	if cp.ResourceVersion != "" {
-		s.moveTo(place.Cursor{RV: cp.ResourceVersion})
+		s.moveTo(history.Progress{RV: cp.ResourceVersion})
 	}
 	for _, ref := range cp.Newest {
 		s.newest.Put(ref) // a list is held against them, too
@@ -304,7 +304,7 @@ func (s *session) lose(ctx context.Context, err error) outcome {
 		return outcome{Kind: stop}
 	}
 	s.report(ctx, err)
-	s.tellLink(err)
+	s.tellLimiter(err)
 	s.lastErr, s.last, s.endedAt = err, lost, s.o.Clock.Now()
 	s.r.lost()
 	if isDenied(err) {
@@ -340,7 +340,7 @@ func (s *session) healthy() {
 
 // heard notes a sign of life from the server.
 func (s *session) heard() {
-	s.o.Link.Heard()
+	s.o.Limiter.Heard()
 	now := s.o.Clock.Now()
 	s.r.board.update(func(st *Status) { st.LastContact = now })
 	if s.o.OnContact != nil {
@@ -349,7 +349,7 @@ func (s *session) heard() {
 }
 
 // moveTo publishes a new place in the stream.
-func (s *session) moveTo(c place.Cursor) {
+func (s *session) moveTo(c history.Progress) {
 	s.cur = c
 	s.r.board.update(func(st *Status) { st.ResourceVersion = c.RV })
 }

@@ -9,7 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/larder-dev/larder/internal/uplink"
+	"github.com/larder-dev/larder/internal/limiter"
 	"github.com/larder-dev/larder/reflector"
 )
 
@@ -85,7 +85,7 @@ func TestSpreadEnds(t *testing.T) {
 			g.lose()
 			if how == "Relist" {
 				g.r.Relist(reflector.ReasonOpenAPI)
-				g.sleep(uplink.BackoffBase)
+				g.sleep(limiter.BackoffBase)
 				if st := g.r.Status(); st.State != reflector.Watch || st.Relists[reflector.ReasonOpenAPI] != 1 {
 					t.Errorf("status %+v", st)
 				}

@@ -9,7 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/larder-dev/larder/internal/uplink"
+	"github.com/larder-dev/larder/internal/limiter"
 	"github.com/larder-dev/larder/reflector"
 )
 
@@ -102,9 +102,9 @@ func TestSomeDoNotHeedTheirContext(t *testing.T) {
 // about the link.
 func TestASilentWatchIsNoOutage(t *testing.T) {
 	bubble(t, func(g *rig) {
-		l := uplink.New()
+		l := limiter.New()
 		g.s.put("a/x", "1")
-		g.start(reflector.Options{Link: l})
+		g.start(reflector.Options{Limiter: l})
 		g.s.other(1)
 		g.sleep(time.Minute) // a bookmark
 		g.s.mute()

@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/larder-dev/larder/internal/uplink"
+	"github.com/larder-dev/larder/internal/limiter"
 	"github.com/larder-dev/larder/reflector"
 )
 
@@ -29,7 +29,7 @@ var errNobody = &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("co
 // gang is the reflectors of one process, each on a resource of its own.
 type gang struct {
 	t       *testing.T
-	l       *uplink.Link
+	l       *limiter.Limiter
 	members []*ganger
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
@@ -132,7 +132,7 @@ func (m *ganger) endList() {
 
 // newGang makes n reflectors on three objects each; change is for each before it runs.
 func newGang(t *testing.T, n int, change func(i int, m *ganger)) *gang {
-	g := &gang{t: t, l: uplink.New()}
+	g := &gang{t: t, l: limiter.New()}
 	var ctx context.Context
 	ctx, g.cancel = context.WithCancel(t.Context())
 	for i := range n {
@@ -143,7 +143,7 @@ func newGang(t *testing.T, n int, change func(i int, m *ganger)) *gang {
 		if change != nil {
 			change(i, m)
 		}
-		m.r = reflector.New(m, m, reflector.Options{Link: g.l, PageSize: 2})
+		m.r = reflector.New(m, m, reflector.Options{Limiter: g.l, PageSize: 2})
 		g.members = append(g.members, m)
 		g.wg.Go(func() {
 			if err := m.r.Run(ctx); err != nil {

@@ -11,8 +11,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/reflector/internal/history"
 	"github.com/larder-dev/larder/reflector/internal/pace"
-	"github.com/larder-dev/larder/reflector/internal/place"
 	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
@@ -51,7 +51,7 @@ func (s *session) verify(ctx context.Context) outcome {
 func (s *session) lookUpsAfter(e ending, accepted time.Time) int {
 	switch {
 	case e == lost || accepted.Sub(s.endedAt) > swiftly:
-		return place.MaxLookups
+		return history.MaxLookups
 	case e == timedOut:
 		return 1
 	}
@@ -97,9 +97,9 @@ func (s *session) guard(ctx context.Context) outcome {
 		if v.rewound {
 			return s.listFor(ReasonRewound)
 		}
-		s.doubts = v.doubts
+		s.awaited = v.awaited
 	}
-	if n == place.MaxLookups && !v.at || len(s.doubts) > 0 && n > 0 {
+	if n == history.MaxLookups && !v.at || len(s.awaited) > 0 && n > 0 {
 		if o := s.probeAgain(ctx, v.by); o.Kind != "" {
 			return o
 		}
@@ -118,14 +118,14 @@ func (s *session) probeAgain(ctx context.Context, by string) outcome {
 	switch {
 	case err != nil:
 		return s.lose(ctx, err)
-	case place.Below(rv, s.cur.RV):
+	case history.Below(rv, s.cur.RV):
 		return s.ahead(ctx, rv)
-	case len(s.doubts) == 0:
+	case len(s.awaited) == 0:
 		return outcome{}
 	case rv == s.cur.RV:
 		return s.unexplainedAt(ctx, rv)
 	}
-	s.target = place.Max(s.target, place.Max(by, rv))
+	s.target = history.Max(s.target, history.Max(by, rv))
 	if s.pos.State == Watch {
 		s.closeStream() // a watch with a short time-out brings the bookmark sooner
 		return outcome{Kind: behind}
@@ -146,24 +146,24 @@ func (s *session) judge(ctx context.Context, server string) outcome {
 	s.even = entry.ComparableRV(server) && server == s.cur.RV
 	switch {
 	case !entry.ComparableRV(server):
-		s.target, s.doubts = "", nil
+		s.target, s.awaited = "", nil
 		return outcome{Kind: level}
-	case place.Below(server, s.cur.RV):
+	case history.Below(server, s.cur.RV):
 		return s.ahead(ctx, server)
-	case s.last == drainedOut && s.target == "", s.last == timedOut && len(s.doubts) == 0:
+	case s.last == drainedOut && s.target == "", s.last == timedOut && len(s.awaited) == 0:
 		return outcome{Kind: level}
 	case s.last == drainedOut:
 		// The drain goes on with its target, or a busy server would never be reached.
-		if place.Below(server, s.target) {
+		if history.Below(server, s.target) {
 			s.target = server
 		}
 	default:
-		s.target = place.Max(s.target, server)
+		s.target = history.Max(s.target, server)
 	}
 	switch {
 	case server != s.cur.RV:
 		return outcome{Kind: behind}
-	case s.last != lost && len(s.doubts) > 0:
+	case s.last != lost && len(s.awaited) > 0:
 		return s.unexplainedAt(ctx, server)
 	}
 	return outcome{Kind: level}
@@ -172,7 +172,7 @@ func (s *session) judge(ctx context.Context, server string) outcome {
 // unexplainedAt: nothing has happened since. Then nothing can explain a difference either.
 func (s *session) unexplainedAt(ctx context.Context, server string) outcome {
 	klog.FromContext(ctx).Info("Objects that we hold differ at the server although its resourceVersion is ours: "+rewound,
-		"objects", len(s.doubts), "resourceVersion", server)
+		"objects", len(s.awaited), "resourceVersion", server)
 	return s.listFor(ReasonRewound)
 }
 

@@ -7,10 +7,10 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/uplink"
+	"github.com/larder-dev/larder/internal/limiter"
 	"github.com/larder-dev/larder/reflector/internal/gate"
+	"github.com/larder-dev/larder/reflector/internal/history"
 	"github.com/larder-dev/larder/reflector/internal/pace"
-	"github.com/larder-dev/larder/reflector/internal/place"
 	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
@@ -107,21 +107,21 @@ func (s *session) handle(ctx context.Context, ev watch.Event) outcome {
 	if err := s.deliver(ctx, ev); err != nil {
 		return s.sinkClosed(err)
 	}
-	if s.pos.State != Drain || !s.cur.Reached(s.target) || len(s.doubts) > 0 {
+	if s.pos.State != Drain || !s.cur.Reached(s.target) || len(s.awaited) > 0 {
 		return outcome{}
 	}
 	return s.drained(ctx)
 }
 
-// unexplained reports whether ev shows that the watch has passed the target and left doubts. It is not delivered then,
+// unexplained reports whether ev shows that the watch has passed the target although events are awaited. It is not delivered then,
 // so that no place in a history that is not ours gets stored. An event at the target itself proves nothing: another one
 // may have the same resourceVersion.
 func (s *session) unexplained(ev watch.Event) bool {
 	rv := eventRV(ev)
-	if len(s.doubts) == 0 || !entry.ComparableRV(rv) {
+	if len(s.awaited) == 0 || !entry.ComparableRV(rv) {
 		return false
 	}
-	return place.Below(s.target, rv) || ev.Type == watch.Bookmark && rv == s.target
+	return history.Below(s.target, rv) || ev.Type == watch.Bookmark && rv == s.target
 }
 
 // contradicts reports an event that cannot follow what we hold of the newest objects: another object, with another UID,
@@ -131,7 +131,7 @@ func (s *session) contradicts(ev watch.Event) bool {
 		return false
 	}
 	ref := identityOf(ev)
-	held, ok := s.doubts[ref.Key]
+	held, ok := s.awaited[ref.Key]
 	if !ok {
 		held, ok = s.newest.Find(ref.Key)
 	}
@@ -152,8 +152,8 @@ func identityOf(ev watch.Event) entry.ObjectRef {
 
 // drained ends the drain: what the look-ups saw must have been explained by now.
 func (s *session) drained(ctx context.Context) outcome {
-	if len(s.doubts) > 0 {
-		klog.FromContext(ctx).Info("The server has changed objects without an event: "+rewound, "objects", len(s.doubts),
+	if len(s.awaited) > 0 {
+		klog.FromContext(ctx).Info("The server has changed objects without an event: "+rewound, "objects", len(s.awaited),
 			"resourceVersion", s.cur.RV, "server", s.target)
 		return s.listFor(ReasonRewound)
 	}
@@ -203,7 +203,7 @@ func (s *session) streamEnded(ctx context.Context) outcome {
 	}
 	if !full {
 		// Whoever ended it has ended those of a whole fleet. This is no failure, and does not count as one.
-		s.spread, s.lastErr = uplink.BackoffBase, nil
+		s.spread, s.lastErr = limiter.BackoffBase, nil
 		return outcome{Kind: failed}
 	}
 	return outcome{Kind: ended}

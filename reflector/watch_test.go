@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/larder-dev/larder/internal/uplink"
+	"github.com/larder-dev/larder/internal/limiter"
 	"github.com/larder-dev/larder/reflector"
 )
 
@@ -57,7 +57,7 @@ func TestEarlyEndOfAHealthyWatch(t *testing.T) {
 			if st := g.r.Status(); st.State != reflector.Backoff || st.Watches != 1+n || st.Err != nil {
 				t.Errorf("at the end: status %+v", st)
 			}
-			g.sleep(uplink.BackoffBase)
+			g.sleep(limiter.BackoffBase)
 			if st := g.r.Status(); st.State != reflector.Watch || st.Watches != 2+n || st.Lookups != 1+n || st.Err != nil ||
 				len(g.errs) != 0 {
 				t.Errorf("after the wait: status %+v", st)

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/larder-dev/larder/reflector/internal/history"
 	"github.com/larder-dev/larder/reflector/internal/pace"
-	"github.com/larder-dev/larder/reflector/internal/place"
 	"github.com/larder-dev/larder/reflector/internal/request"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -167,7 +167,7 @@ func (l *streamed) handle(ctx context.Context, ev watch.Event) error {
 	case ev.Type == watch.Bookmark:
 		l.s.bookmarks, l.complete = true, true
 		l.st.bookmarks++
-		l.fold = place.Cursor{RV: eventRV(ev)}
+		l.fold = history.Progress{RV: eventRV(ev)}
 	case l.moving:
 		return l.foldIn(ctx, ev)
 	}

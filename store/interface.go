@@ -47,7 +47,7 @@ type Reader interface {
 
 // Interface is one collection of objects with its resourceVersion.
 // *Collection keeps it in a file, *Memory in memory. There is one writer (the
-// informer's pump); readers are as many as like.
+// informer's loop); readers are as many as like.
 type Interface interface {
 	Reader
 

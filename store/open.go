@@ -11,9 +11,9 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/limiter"
 	"github.com/larder-dev/larder/internal/patient"
 	"github.com/larder-dev/larder/internal/realpath"
-	"github.com/larder-dev/larder/internal/uplink"
 )
 
 // Open opens the store at path, and makes it if there is none, with its directory. A symbolic link is followed, once,
@@ -53,7 +53,7 @@ func OpenContext(ctx context.Context, path string, o Options) (*Store, error) {
 // newStore returns one that is not open yet.
 func newStore(path string, o Options) *Store {
 	return &Store{
-		path: path, o: o, writer: make(chan struct{}, 1), commits: newCommits(roomOf(o.Hooks)), link: uplink.New(),
+		path: path, o: o, writer: make(chan struct{}, 1), commits: newCommits(roomOf(o.Hooks)), link: limiter.New(),
 		hooks: hooksOf(o.Hooks), ending: newEnding(),
 		losses: map[string]int{}, live: map[*Collection]struct{}{}, failed: make(chan struct{}), exchanging: patient.New(),
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/boltcheck"
 	"github.com/larder-dev/larder/internal/hook"
+	"github.com/larder-dev/larder/internal/limiter"
 	"github.com/larder-dev/larder/internal/patient"
-	"github.com/larder-dev/larder/internal/uplink"
 	"github.com/larder-dev/larder/store/seal"
 )
 
@@ -148,7 +148,7 @@ type Store struct {
 	background           background
 	hooks                hooks
 	commits              commits
-	link                 *uplink.Link
+	link                 *limiter.Limiter
 	ending               ending
 	usedNotes            usedNotes
 	tallies              tallies

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/larder-dev/larder/internal/uplink"
+	"github.com/larder-dev/larder/internal/limiter"
 )
 
 func quiet(error) {}
@@ -17,25 +17,25 @@ func TestAsksInTurn(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a := newAPI()
 		l := begin(t, a, storePath(t), false)
-		var turns []*uplink.Turn
+		var slots []*limiter.Slot
 		for range 8 {
-			turn, err := l.st.Link().Connect(t.Context(), quiet)
+			slot, err := l.st.Limiter().Connect(t.Context(), quiet)
 			if err != nil {
 				t.Fatal(err)
 			}
-			turns = append(turns, turn)
+			slots = append(slots, slot)
 		}
 		l.run()
 		time.Sleep(time.Minute)
 		if n := a.asked(); n != 0 {
 			t.Errorf("%d requests while there was no turn", n)
 		}
-		turns[0].Done()
+		slots[0].Done()
 		synctest.Wait()
 		if n := a.asked(); n != 2 {
 			t.Errorf("%d requests, want 2", n)
 		}
-		if _, err := l.st.Link().Connect(t.Context(), quiet); err != nil { // the turn is given back
+		if _, err := l.st.Limiter().Connect(t.Context(), quiet); err != nil { // the turn is given back
 			t.Error(err)
 		}
 		l.end()
@@ -48,7 +48,7 @@ func TestMissNeedsNoTurn(t *testing.T) {
 		a := newAPI()
 		l := begin(t, a, storePath(t), false)
 		for range 8 {
-			if _, err := l.st.Link().Connect(t.Context(), quiet); err != nil {
+			if _, err := l.st.Limiter().Connect(t.Context(), quiet); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -76,13 +76,13 @@ func TestOneTries(t *testing.T) {
 		go func() { // an informer, say
 			defer close(ended)
 			for {
-				turn, err := l.st.Link().Connect(ctx, quiet)
+				slot, err := l.st.Limiter().Connect(ctx, quiet)
 				if err != nil {
 					return
 				}
 				others++
-				turn.Failed(errDown)
-				turn.Done()
+				slot.Failed(errDown)
+				slot.Done()
 			}
 		}()
 		time.Sleep(30 * time.Minute)
@@ -94,7 +94,7 @@ func TestOneTries(t *testing.T) {
 			t.Errorf("%d tries, and %d of others", ours, others)
 		}
 		a.change(func(a *api) { a.err, a.requests = nil, 0 })
-		l.st.Link().Heard()
+		l.st.Limiter().Heard()
 		synctest.Wait()
 		if n := a.asked(); n != 2 {
 			t.Errorf("%d requests when the server was heard, want 2", n)
@@ -143,12 +143,12 @@ func TestAnAnswerIsHeard(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Minute)
-		if failures, _, _ := l.st.Link().Down(); failures == 0 {
+		if failures, _, _ := l.st.Limiter().Down(); failures == 0 {
 			t.Error("nobody else knows that the link is down")
 		}
 		a.change(func(a *api) { a.err = nil })
 		time.Sleep(time.Minute)
-		if failures, _, _ := l.st.Link().Down(); failures != 0 {
+		if failures, _, _ := l.st.Limiter().Down(); failures != 0 {
 			t.Errorf("%d failures, and the server has answered", failures)
 		}
 		l.end()

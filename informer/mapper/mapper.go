@@ -16,15 +16,15 @@ import (
 	"k8s.io/client-go/restmapper"
 	"k8s.io/klog/v2"
 
-	"github.com/larder-dev/larder/internal/uplink"
+	"github.com/larder-dev/larder/internal/limiter"
 	"github.com/larder-dev/larder/store"
 )
 
 // Mapper is a meta.RESTMapper. See the package's documentation.
 type Mapper struct {
-	client *discovery.DiscoveryClient
-	store  *store.Store // nil: nothing is kept
-	link   *uplink.Link // what the store's informers know of the way to the server; nil without a store
+	client  *discovery.DiscoveryClient
+	store   *store.Store     // nil: nothing is kept
+	limiter *limiter.Limiter // what the store's informers know of the way to the server; nil without a store
 
 	// known is replaced by the caller that has asked the server, and never changed.
 	known atomic.Pointer[known]
@@ -90,7 +90,7 @@ func New(config *rest.Config, client *http.Client, st *store.Store) (*Mapper, er
 	if st == nil {
 		return m, nil
 	}
-	m.link = st.Link()
+	m.limiter = st.Limiter()
 	if err := m.load(); err != nil {
 		return nil, fmt.Errorf("RESTMapper: %w", err)
 	}

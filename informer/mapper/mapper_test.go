@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
-	"github.com/larder-dev/larder/internal/uplink"
+	"github.com/larder-dev/larder/internal/limiter"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -64,7 +64,7 @@ func TestOffline(t *testing.T) {
 		l.has("", "Pod", podsAre)
 
 		a.change(func(a *api) { a.err = nil })
-		time.Sleep(uplink.BackoffBase + 1)
+		time.Sleep(limiter.BackoffBase + 1)
 		if _, err := l.scope("example.org", "Widget"); !meta.IsNoMatchError(err) {
 			t.Errorf("the server says that there is none: %v", err)
 		}
@@ -94,13 +94,13 @@ func TestNothingKnown(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 		a.change(func(a *api) { a.err, a.junk = nil, "{}" })
-		time.Sleep(uplink.BackoffBase + 1)
+		time.Sleep(limiter.BackoffBase + 1)
 		if _, err := m.KindFor(schema.GroupVersionResource{Resource: "pods"}); !errors.Is(err, ErrUnreachable) ||
 			!strings.Contains(err.Error(), "has no resources") {
 			t.Errorf("an answer that says nothing: %v", err)
 		}
 		a.change(func(a *api) { a.junk = "" })
-		time.Sleep(2*uplink.BackoffBase + 1)
+		time.Sleep(2*limiter.BackoffBase + 1)
 		if gvk, err := m.KindFor(schema.GroupVersionResource{Resource: "pods"}); err != nil || gvk.Kind != "Pod" {
 			t.Errorf("%v, %v", gvk, err)
 		}

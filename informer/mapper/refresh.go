@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 
-	"github.com/larder-dev/larder/internal/uplink"
+	"github.com/larder-dev/larder/internal/limiter"
 )
 
 const (
@@ -131,7 +131,7 @@ func (m *Mapper) fetch(ctx context.Context) ([]group, map[schema.GroupVersion]er
 
 // learned makes what the server has said what is known.
 func (m *Mapper) learned(groups []group, failed map[schema.GroupVersion]error) *known {
-	m.link.Heard()
+	m.limiter.Heard()
 	k := know(keep(groups, m.known.Load().groups, failed), time.Now(), failed)
 	m.known.Store(k)
 	m.mu.Lock()
@@ -146,13 +146,13 @@ func (m *Mapper) learned(groups []group, failed map[schema.GroupVersion]error) *
 
 // missed notes that the server could not be asked.
 func (m *Mapper) missed(cause error) error {
-	if uplink.Answered(cause) {
-		m.link.Heard()
+	if limiter.Answered(cause) {
+		m.limiter.Heard()
 	}
 	err := m.unreachable(cause)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	ceiling := uplink.Ceiling(m.failures)
+	ceiling := limiter.Ceiling(m.failures)
 	m.failures++
 	m.until, m.askErr = time.Now().Add(rand.N(ceiling+1)), err
 	return err

@@ -8,7 +8,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/uplink"
+	"github.com/larder-dev/larder/internal/limiter"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -90,19 +90,19 @@ func (m *Mapper) awaitTurn(ctx context.Context) (answered bool, err error) {
 	if answered || !m.sleep(ctx, wait) {
 		return answered, nil
 	}
-	turn, err := m.link.Connect(ctx, func(error) {})
+	slot, err := m.limiter.Connect(ctx, func(error) {})
 	if err != nil {
 		return false, err
 	}
-	defer turn.Done()
+	defer slot.Done()
 	if wait, answered := m.due(); answered || wait > 0 { // a miss has asked
 		return answered, nil
 	}
 	asking, cancel := context.WithTimeout(ctx, runWait)
 	defer cancel()
 	if _, _, err = m.learn(asking); err != nil {
-		if uplink.Unanswered(err) {
-			turn.Failed(err)
+		if limiter.Unanswered(err) {
+			slot.Failed(err)
 		}
 		return false, err
 	}
@@ -113,7 +113,7 @@ func (m *Mapper) awaitTurn(ctx context.Context) (answered bool, err error) {
 // sleep waits before the server is asked again. If it was heard by somebody while it was out of reach the wait is over.
 // It is false if ctx has ended.
 func (m *Mapper) sleep(ctx context.Context, wait time.Duration) bool {
-	_, _, recovered := m.link.Down()
+	_, _, recovered := m.limiter.Down()
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
@@ -133,7 +133,7 @@ func (m *Mapper) due() (wait time.Duration, answered bool) {
 	defer m.mu.Unlock()
 	wait = time.Until(m.until)
 	if m.flight != nil && m.flight.late != nil {
-		wait = max(wait, uplink.BackoffBase) // it would be refused
+		wait = max(wait, limiter.BackoffBase) // it would be refused
 	}
 	return wait, m.answered
 }

@@ -7,7 +7,7 @@ import (
 	"path"
 	"time"
 
-	"github.com/larder-dev/larder/internal/uplink"
+	"github.com/larder-dev/larder/internal/limiter"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 )
@@ -45,7 +45,7 @@ func (s *Schemas) Hash(gv schema.GroupVersion) func(ctx context.Context) (string
 		}
 		if s.read.IsZero() || time.Since(s.read) >= schemasFor {
 			urls, err := readSchemas(ctx, s.client)
-			if err != nil && !uplink.Final(err) {
+			if err != nil && !limiter.Final(err) {
 				return "", err
 			}
 			s.urls, s.err, s.read = urls, err, time.Now()

@@ -57,7 +57,7 @@ var reflectorMutants = []mutant{
 		name:   "reflector/list-behind-us-trusted",
 		breaks: "A list from a server that is behind us compares bodies.",
 		file:   "reflector/list.go",
-		old: `		if l.unsure() && place.Below(p.rv, l.s.cur.RV) {
+		old: `		if l.unsure() && history.Below(p.rv, l.s.cur.RV) {
 			return l.s.ahead(ctx, p.rv)
 		}
 `,
@@ -176,7 +176,7 @@ var reflectorMutants = []mutant{
 	{
 		name:   "reflector/event-goes-back",
 		breaks: "An event with an older resourceVersion does not move the stream back.",
-		file:   "reflector/internal/place/cursor.go",
+		file:   "reflector/internal/history/progress.go",
 		old: `	c.RV = Max(c.RV, rv)
 `,
 		new: `	c.RV = rv
@@ -190,14 +190,14 @@ var reflectorMutants = []mutant{
 		file:   "reflector/event.go",
 		old: `	if !ok {
 		s.newest.Remove(ref.Key)
-		delete(s.doubts, ref.Key)
+		delete(s.awaited, ref.Key)
 		return nil
 	}
 	cur := s.cur
 `,
 		new: `	if !ok {
 		s.newest.Remove(ref.Key)
-		delete(s.doubts, ref.Key)
+		delete(s.awaited, ref.Key)
 		cur := s.cur
 		cur.Advance(ref.ResourceVersion)
 		s.moveTo(cur)
@@ -232,7 +232,7 @@ var reflectorMutants = []mutant{
 	{
 		name:   "reflector/opaque-rv-delivered",
 		breaks: "resourceVersions that cannot be compared are never delivered.",
-		file:   "reflector/internal/place/cursor.go",
+		file:   "reflector/internal/history/progress.go",
 		old: `	if !entry.ComparableRV(c.RV) || !entry.ComparableRV(rv) {
 		return ""
 	}
@@ -274,7 +274,7 @@ var reflectorMutants = []mutant{
 	{
 		name:   "reflector/newer-object-agrees",
 		breaks: "Guard (c): the event of an object that is newer at the server must come, or the server was rewound.",
-		file:   "reflector/internal/place/examine.go",
+		file:   "reflector/internal/history/check.go",
 		old: `	case Below(at, got.ResourceVersion):
 		return Changed
 	}
@@ -289,7 +289,7 @@ var reflectorMutants = []mutant{
 	{
 		name:   "reflector/rewound-not-noticed",
 		breaks: "Guard (c): an object in another state at a resourceVersion that we have passed leads to a list.",
-		file:   "reflector/internal/place/examine.go",
+		file:   "reflector/internal/history/check.go",
 		old: `		return Changed
 	}
 	return Contradicts
@@ -304,7 +304,7 @@ var reflectorMutants = []mutant{
 	{
 		name:   "reflector/gone-object-agrees",
 		breaks: "Guard (c): the deletion of an object that is gone must come, or the server was rewound.",
-		file:   "reflector/internal/place/examine.go",
+		file:   "reflector/internal/history/check.go",
 		old: `	case !found:
 		return Changed
 `,
@@ -317,8 +317,8 @@ var reflectorMutants = []mutant{
 	{
 		name:   "reflector/doubts-forgotten",
 		breaks: "What a lost connection left in doubt is looked up first at the next.",
-		file:   "reflector/guard.go",
-		old: `	refs := slices.Collect(maps.Values(s.doubts))
+		file:   "reflector/rewind.go",
+		old: `	refs := slices.Collect(maps.Values(s.awaited))
 `,
 		new: `	refs := slices.Collect(maps.Values(doubts(nil)))
 `,
@@ -328,7 +328,7 @@ var reflectorMutants = []mutant{
 		name:   "reflector/doubts-not-awaited",
 		breaks: "A drain does not end before the events of what is in doubt have come.",
 		file:   "reflector/watch.go",
-		old: `	if s.pos.State != Drain || !s.cur.Reached(s.target) || len(s.doubts) > 0 {
+		old: `	if s.pos.State != Drain || !s.cur.Reached(s.target) || len(s.awaited) > 0 {
 `,
 		new: `	if s.pos.State != Drain || !s.cur.Reached(s.target) {
 `,
@@ -350,9 +350,9 @@ var reflectorMutants = []mutant{
 		name:   "reflector/drain-ends-early",
 		breaks: "A drain ends with the event or bookmark that reaches the probe's resourceVersion, not with the first.",
 		file:   "reflector/watch.go",
-		old: `	if s.pos.State != Drain || !s.cur.Reached(s.target) || len(s.doubts) > 0 {
+		old: `	if s.pos.State != Drain || !s.cur.Reached(s.target) || len(s.awaited) > 0 {
 `,
-		new: `	if s.pos.State != Drain || len(s.doubts) > 0 {
+		new: `	if s.pos.State != Drain || len(s.awaited) > 0 {
 `,
 		test: "TestSyncedIsNotEarly",
 	},
@@ -370,7 +370,7 @@ var reflectorMutants = []mutant{
 		name:   "reflector/busy-server-never-drained",
 		breaks: "A drain keeps its first aim: a busy server is reached.",
 		file:   "reflector/verify.go",
-		old: `		if place.Below(server, s.target) {
+		old: `		if history.Below(server, s.target) {
 			s.target = server
 		}
 `,

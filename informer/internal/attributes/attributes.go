@@ -12,7 +12,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/guest"
-	"github.com/larder-dev/larder/internal/uplink"
+	"github.com/larder-dev/larder/internal/limiter"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
@@ -174,7 +174,7 @@ func (a *Tracker) refresh(ctx context.Context) error {
 		switch {
 		case id.err == nil:
 			a.want.ClusterID = id.value
-		case !uplink.Final(id.err):
+		case !limiter.Final(id.err):
 			return id.err
 		default:
 			a.want.ClusterID = ""
@@ -189,7 +189,7 @@ func (a *Tracker) refresh(ctx context.Context) error {
 		a.want.OpenAPI = ""
 		a.o.Unguarded(ctx, Schema, hash.err)
 	}
-	if hash.err == nil || uplink.Final(hash.err) {
+	if hash.err == nil || limiter.Final(hash.err) {
 		a.openAPIRead = a.o.Clock.Now()
 	}
 	return nil
@@ -212,7 +212,7 @@ func (a *Tracker) read(ctx context.Context) (id attribute, hash *attribute) {
 		beside.Go(func() { hash.value, hash.err = a.o.OpenAPIHash(ctx) })
 	}
 	if a.o.ClusterID != nil {
-		if id.value, id.err = a.o.ClusterID(ctx); id.err != nil && !uplink.Final(id.err) {
+		if id.value, id.err = a.o.ClusterID(ctx); id.err != nil && !limiter.Final(id.err) {
 			cancel() // the connection is bad for the other one, too
 		}
 	}

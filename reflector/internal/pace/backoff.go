@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/larder-dev/larder/internal/uplink"
+	"github.com/larder-dev/larder/internal/limiter"
 )
 
 // health is how long a watch must live until the next error is the first again.
@@ -18,7 +18,7 @@ type Backoff struct {
 // Next returns how long to wait: full jitter below an exponential ceiling, on top of
 // what the server asked for (a fleet told "1 s" should not return as one).
 func (b *Backoff) Next(retryAfter time.Duration) time.Duration {
-	d := uplink.Ceiling(b.failures)
+	d := limiter.Ceiling(b.failures)
 	b.failures++
 	return retryAfter + rand.N(d+1)
 }

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/larder-dev/larder/internal/uplink"
+	"github.com/larder-dev/larder/internal/limiter"
 	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
@@ -24,7 +24,7 @@ func TestBackoffCeilings(t *testing.T) {
 	var b Backoff
 	for round := range 2 {
 		for i, w := range want {
-			if got := uplink.Ceiling(b.failures); got != w {
+			if got := limiter.Ceiling(b.failures); got != w {
 				t.Errorf("round %d: ceiling %d is %s, want %s", round, i, got, w)
 			}
 			b.Next(0)

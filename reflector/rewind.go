@@ -16,23 +16,23 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/reflector/internal/gate"
+	"github.com/larder-dev/larder/reflector/internal/history"
 	"github.com/larder-dev/larder/reflector/internal/pace"
-	"github.com/larder-dev/larder/reflector/internal/place"
 )
 
 // rewound is what the look-ups show, as the log says it.
 const rewound = "it was rewound, or what is listed is of another namespace or selector than what is held"
 
-// doubts are held objects by key.
-type doubts map[string]entry.ObjectRef
+// awaited are objects, by key, that the server has changed since our state: an event about each must come.
+type awaited map[string]entry.ObjectRef
 
 // verdict is what all look-ups of a connect say.
 type verdict struct {
 	rewound bool
-	// doubts are the objects whose change an event must explain, and by the resourceVersion by which it must have come
+	// awaited are the objects whose change an event must explain, and by the resourceVersion by which it must have come
 	// (the probe's counts too).
-	doubts doubts
-	by     string
+	awaited awaited
+	by      string
 	// at: an answer has said where the server stands, and that was not behind us.
 	at bool
 }
@@ -40,12 +40,12 @@ type verdict struct {
 // lookUp is the guard against a rewound server that has overtaken us: it reads the newest
 // objects that we hold, n of them.
 func (s *session) lookUp(ctx context.Context, n int) (verdict, error) {
-	v := verdict{doubts: doubts{}}
-	for _, held := range s.suspects(n) {
+	v := verdict{awaited: awaited{}}
+	for _, held := range s.toLookUp(n) {
 		got, found, usable, at, err := s.lookUpOne(ctx, held.Key)
 		if errors.Is(err, errTooLong) {
-			if _, doubted := s.doubts[held.Key]; doubted {
-				v.doubts[held.Key] = held // what was seen of it has still to be explained
+			if _, waits := s.awaited[held.Key]; waits {
+				v.awaited[held.Key] = held // what was seen of it has still to be explained
 			}
 			continue
 		}
@@ -55,27 +55,27 @@ func (s *session) lookUp(ctx context.Context, n int) (verdict, error) {
 		if !usable {
 			return verdict{}, nil
 		}
-		v.at = v.at || entry.ComparableRV(at) && !place.Below(at, s.cur.RV)
-		switch place.Examine(held, s.cur.RV, got, found) {
-		case place.Contradicts:
+		v.at = v.at || entry.ComparableRV(at) && !history.Below(at, s.cur.RV)
+		switch history.Check(held, s.cur.RV, got, found) {
+		case history.Contradicts:
 			klog.FromContext(ctx).Info("An object that we hold is another one at the server: "+rewound, "key", held.Key,
 				"held", held.ResourceVersion, "server", got.ResourceVersion, "resourceVersion", s.cur.RV)
 			return verdict{rewound: true}, nil
-		case place.Changed:
-			v.doubts[held.Key] = held
-			v.by = place.Max(v.by, got.ResourceVersion)
-		case place.Agrees:
+		case history.Changed:
+			v.awaited[held.Key] = held
+			v.by = history.Max(v.by, got.ResourceVersion)
+		case history.Agrees:
 		}
 	}
 	return v, nil
 }
 
-// suspects are what to look up: the newest that we hold, and first of all what the last connection left
-// in doubt, since the events of a history that is not ours may have pushed it out of the newest.
-func (s *session) suspects(n int) []entry.ObjectRef {
-	refs := slices.Collect(maps.Values(s.doubts))
+// toLookUp is what to look up: the newest that we hold, and first of all what the last connection left
+// unexplained, since the events of a history that is not ours may have pushed it out of the newest.
+func (s *session) toLookUp(n int) []entry.ObjectRef {
+	refs := slices.Collect(maps.Values(s.awaited))
 	for _, ref := range s.newest.Refs {
-		if _, ok := s.doubts[ref.Key]; !ok {
+		if _, ok := s.awaited[ref.Key]; !ok {
 			refs = append(refs, ref)
 		}
 	}

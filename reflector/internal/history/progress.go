@@ -1,9 +1,9 @@
-package place
+package history
 
 import "github.com/larder-dev/larder/entry"
 
-// Cursor is how far a stream has been delivered. It never goes back.
-type Cursor struct {
+// Progress is how far a stream has been delivered. It never goes back.
+type Progress struct {
 	// rv is where a watch would go on. If it is not comparable, it is what the
 	// last list said, word for word.
 	RV string
@@ -21,11 +21,11 @@ func Max(a, b string) string {
 }
 
 // Reached reports whether everything up to rv has been delivered.
-func (c *Cursor) Reached(rv string) bool { return entry.ComparableRV(c.RV) && !Below(c.RV, rv) }
+func (c *Progress) Reached(rv string) bool { return entry.ComparableRV(c.RV) && !Below(c.RV, rv) }
 
 // Advance moves on to the resourceVersion of an event or bookmark, and returns what to
 // tell the sink: where the stream stands, or "" if the two cannot be compared.
-func (c *Cursor) Advance(rv string) string {
+func (c *Progress) Advance(rv string) string {
 	if !entry.ComparableRV(c.RV) || !entry.ComparableRV(rv) {
 		return ""
 	}

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/larder-dev/larder/internal/uplink"
+	"github.com/larder-dev/larder/internal/limiter"
 	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
@@ -14,13 +14,13 @@ import (
 // be so for good.
 const lendAfter = 10 * time.Second
 
-// connect waits for this session's turn on Options.Link, unless it has it. It is false if ctx has ended.
+// connect waits for a slot of Options.Limiter, unless it has one. It is false if ctx has ended.
 func (s *session) connect(ctx context.Context) bool {
-	if s.turn != nil {
+	if s.connecting != nil {
 		return true
 	}
 	var err error
-	s.turn, err = s.o.Link.Connect(ctx, func(err error) {
+	s.connecting, err = s.o.Limiter.Connect(ctx, func(err error) {
 		s.showDown(err)
 		// In whatever way our own watch ended: it may be long until there is another one, and of another server.
 		s.last = lost
@@ -34,10 +34,10 @@ func (s *session) showDown(err error) {
 	s.r.board.update(func(st *Status) { st.Err = s.describe("wait to connect for", err) })
 }
 
-// connected gives the turn to the next: the server has answered, or this session waits.
+// connected gives the slot to the next: the server has answered, or this session waits.
 func (s *session) connected() {
-	s.turn.Done()
-	s.turn = nil
+	s.connecting.Done()
+	s.connecting = nil
 }
 
 // yield lets others connect and list while a call is overdue, which may never return.
@@ -46,9 +46,9 @@ func (s *session) yield() {
 	s.listing.give()
 }
 
-// relistInTurn is the state Relist when it is this session's turn. A slot among the lists comes first: who waits for
+// relistInSlot is the state Relist with a slot to list and one to connect. That to list comes first: who waits for
 // one has nothing to connect for.
-func (s *session) relistInTurn(ctx context.Context) outcome {
+func (s *session) relistInSlot(ctx context.Context) outcome {
 	s.connected()
 	defer s.listing.give()
 	if s.listing.take(ctx) != nil || !s.connect(ctx) {
@@ -57,23 +57,23 @@ func (s *session) relistInTurn(ctx context.Context) outcome {
 	return s.relist(ctx)
 }
 
-// tellLink tells the others on Options.Link what err says about it.
-func (s *session) tellLink(err error) {
+// tellLimiter tells the others on Options.Limiter what err says about it.
+func (s *session) tellLimiter(err error) {
 	switch {
-	case uplink.Answered(err), errors.Is(err, ErrPutOff):
-		s.o.Link.Heard()
+	case limiter.Answered(err), errors.Is(err, ErrPutOff):
+		s.o.Limiter.Heard()
 	case !isUnanswered(err):
-	case s.turn != nil:
-		s.turn.Failed(err)
+	case s.connecting != nil:
+		s.connecting.Failed(err)
 	default:
-		s.o.Link.Lost(err)
+		s.o.Limiter.Lost(err)
 	}
 }
 
 // isUnanswered reports that no API server has answered. A silent watch is none of it: if the link is down the next
 // request shows that.
 func isUnanswered(err error) bool {
-	return !errors.Is(err, ErrPutOff) && uplink.Unanswered(err)
+	return !errors.Is(err, ErrPutOff) && limiter.Unanswered(err)
 }
 
 // backOff returns how long to wait after lastErr, and what ends the wait before. While the link is down for everybody
@@ -82,7 +82,7 @@ func isUnanswered(err error) bool {
 func (s *session) backOff() (time.Duration, <-chan struct{}) {
 	asked := request.RetryAfter(s.lastErr)
 	wait := s.backoff.Next(asked)
-	failures, next, recovered := s.o.Link.Down()
+	failures, next, recovered := s.o.Limiter.Down()
 	if s.lastErr == nil || asked > 0 || !isUnanswered(s.lastErr) || failures < 2 {
 		return wait, nil
 	}
@@ -91,26 +91,26 @@ func (s *session) backOff() (time.Duration, <-chan struct{}) {
 
 // slot is the session's among those that list at a time.
 type slot struct {
-	l *uplink.Link
+	l *limiter.Limiter
 	// down is called while it is waited for and the link is down.
 	down func(error)
 
 	mu   sync.Mutex
-	turn *uplink.Turn // guarded by mu; nil while others have it
+	held *limiter.Slot // guarded by mu; nil while others have it
 }
 
 // take waits for it, unless it is there. An error is that of ctx. One goroutine at a time may call it.
 func (p *slot) take(ctx context.Context) error {
 	p.mu.Lock()
-	has := p.turn != nil
+	has := p.held != nil
 	p.mu.Unlock()
 	if has {
 		return nil
 	}
-	turn, err := p.l.List(ctx, p.down)
+	held, err := p.l.List(ctx, p.down)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.turn = turn
+	p.held = held
 	return err
 }
 
@@ -118,8 +118,8 @@ func (p *slot) take(ctx context.Context) error {
 func (p *slot) give() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.turn.Done()
-	p.turn = nil
+	p.held.Done()
+	p.held = nil
 }
 
 // lend gives it if what the sink does until the function returned is called takes long.

@@ -1,4 +1,4 @@
-package uplink
+package limiter
 
 import (
 	"context"
@@ -15,7 +15,7 @@ var errAway = errors.New("nobody answers")
 
 // peers are sessions that share a link to a server which answers or does not.
 type peers struct {
-	l        *Link
+	l        *Limiter
 	up       atomic.Bool
 	attempts atomic.Int32
 	live     atomic.Int32
@@ -26,7 +26,7 @@ type peers struct {
 // run is one session, as package reflector does it: it tries until it is live.
 func (p *peers) run(ctx context.Context, answers func() bool, takes time.Duration) {
 	for {
-		turn, err := p.l.Connect(ctx, func(error) {})
+		slot, err := p.l.Connect(ctx, func(error) {})
 		if err != nil {
 			return
 		}
@@ -38,12 +38,12 @@ func (p *peers) run(ctx context.Context, answers func() bool, takes time.Duratio
 		p.now.Add(-1)
 		if answers() {
 			p.l.Heard()
-			turn.Done()
+			slot.Done()
 			p.live.Add(1)
 			return
 		}
-		turn.Failed(errAway)
-		turn.Done()
+		slot.Failed(errAway)
+		slot.Done()
 		_, next, recovered := p.l.Down()
 		timer := time.NewTimer(time.Until(next))
 		select {
@@ -123,18 +123,18 @@ func TestOneFailure(t *testing.T) {
 			t.Errorf("%d failures, of 300 that broke together", n)
 		}
 		l.Heard()
-		var turns []*Turn
+		var slots []*Slot
 		for range maxConnects {
-			turn, err := l.Connect(t.Context(), nil)
+			slot, err := l.Connect(t.Context(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			turns = append(turns, turn)
+			slots = append(slots, slot)
 		}
-		for _, turn := range turns {
+		for _, slot := range slots {
 			time.Sleep(time.Second)
-			turn.Failed(errAway)
-			turn.Done()
+			slot.Failed(errAway)
+			slot.Done()
 		}
 		if n, _, _ := l.Down(); n != 1 {
 			t.Errorf("%d failures, of %d that were under way together", n, maxConnects)
@@ -146,17 +146,17 @@ func TestOneFailure(t *testing.T) {
 func TestNotTheLink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New()
-		turn, err := l.Connect(t.Context(), nil)
+		slot, err := l.Connect(t.Context(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		l.Heard()
-		turn.Failed(errAway)
+		slot.Failed(errAway)
 		if n, _, _ := l.Down(); n != 0 {
 			t.Errorf("%d failures", n)
 		}
-		turn.Done()
-		turn.Done() // once more does nothing
+		slot.Done()
+		slot.Done() // once more does nothing
 		if l.connects.taken != 0 {
 			t.Errorf("%d places are taken", l.connects.taken)
 		}
@@ -168,13 +168,13 @@ func TestNotTheLink(t *testing.T) {
 func TestLists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New()
-		var turns []*Turn
+		var slots []*Slot
 		for range maxLists {
-			turn, err := l.List(t.Context(), nil)
+			slot, err := l.List(t.Context(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			turns = append(turns, turn)
+			slots = append(slots, slot)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
@@ -186,12 +186,12 @@ func TestLists(t *testing.T) {
 		synctest.Wait()
 		var got atomic.Bool
 		wg.Go(func() {
-			turn, err := l.List(t.Context(), nil)
+			slot, err := l.List(t.Context(), nil)
 			if err != nil {
 				t.Error(err)
 			}
 			got.Store(true)
-			turn.Done()
+			slot.Done()
 		})
 		synctest.Wait()
 		cancel()
@@ -199,12 +199,12 @@ func TestLists(t *testing.T) {
 		if got.Load() {
 			t.Error("a third list")
 		}
-		turns[0].Done()
+		slots[0].Done()
 		synctest.Wait()
 		if !got.Load() {
 			t.Error("the place of who gave up was not given out")
 		}
-		turns[1].Done()
+		slots[1].Done()
 		wg.Wait()
 		if l.lists.taken != 0 || len(l.lists.queue) != 0 {
 			t.Errorf("%d taken, %d wait", l.lists.taken, len(l.lists.queue))
@@ -214,13 +214,13 @@ func TestLists(t *testing.T) {
 
 // TestNil: who shares no link is held up by nobody.
 func TestNil(t *testing.T) {
-	var l *Link
-	turn, err := l.Connect(t.Context(), nil)
+	var l *Limiter
+	slot, err := l.Connect(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	turn.Failed(errAway)
-	turn.Done()
+	slot.Failed(errAway)
+	slot.Done()
 	l.Lost(errAway)
 	l.Heard()
 	if n, _, recovered := l.Down(); n != 0 || recovered != nil {
@@ -252,7 +252,7 @@ func TestAFleetSpreads(t *testing.T) {
 	})
 }
 
-// TestInOrder: who asks first is first, whoever has had a turn before.
+// TestInOrder: who asks first is first, whoever has had a slot before.
 func TestInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New()
@@ -262,15 +262,15 @@ func TestInOrder(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 5 {
 			wg.Go(func() {
-				turn, err := l.Connect(t.Context(), func(error) {})
+				slot, err := l.Connect(t.Context(), func(error) {})
 				if err != nil {
 					t.Error(err)
 				}
 				mu.Lock()
 				order = append(order, i)
 				mu.Unlock()
-				turn.Failed(errAway)
-				turn.Done()
+				slot.Failed(errAway)
+				slot.Done()
 			})
 			synctest.Wait()
 		}
@@ -285,13 +285,13 @@ func TestInOrder(t *testing.T) {
 func TestTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New()
-		var turns []*Turn
+		var slots []*Slot
 		for range maxConnects {
-			turn, err := l.Connect(t.Context(), nil)
+			slot, err := l.Connect(t.Context(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			turns = append(turns, turn)
+			slots = append(slots, slot)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		var told atomic.Int32
@@ -310,7 +310,7 @@ func TestTold(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		turns[0].Failed(errAway)
+		slots[0].Failed(errAway)
 		synctest.Wait()
 		if told.Load() != 2 {
 			t.Errorf("%d of 2 were told", told.Load())

@@ -1,4 +1,4 @@
-package uplink
+package limiter
 
 import (
 	"context"
@@ -18,8 +18,8 @@ const (
 	patience = 10 * time.Second
 )
 
-// Link is the way to one server. Its methods are safe for concurrent use, and for nil.
-type Link struct {
+// Limiter is the way to one server. Its methods are safe for concurrent use, and for nil.
+type Limiter struct {
 	// down mirrors failures > 0, and heard counts, for Heard, which is called with every event.
 	down  atomic.Bool
 	heard atomic.Int64
@@ -51,29 +51,29 @@ type waiter struct {
 }
 
 // New returns a link that is up.
-func New() *Link { return &Link{recovered: make(chan struct{})} }
+func New() *Limiter { return &Limiter{recovered: make(chan struct{})} }
 
-// Turn is a place that Connect or List gave. It is given back by Done.
-type Turn struct {
-	l     *Link
-	of    func(*Link) *places
+// Slot is a place that Connect or List gave. It is given back by Done.
+type Slot struct {
+	l     *Limiter
+	of    func(*Limiter) *places
 	begun time.Time
-	heard int64 // Link.heard then
+	heard int64 // Limiter.heard then
 	once  sync.Once
 }
 
-// Connect waits for a turn to connect; an error is that of ctx. Meanwhile down is called with what others met, each
+// Connect waits for a slot to connect; an error is that of ctx. Meanwhile down is called with what others met, each
 // time that the link is found to be down.
-func (l *Link) Connect(ctx context.Context, down func(error)) (*Turn, error) {
-	return l.wait(ctx, down, func(l *Link) *places { return &l.connects })
+func (l *Limiter) Connect(ctx context.Context, down func(error)) (*Slot, error) {
+	return l.wait(ctx, down, func(l *Limiter) *places { return &l.connects })
 }
 
-// List waits for a turn to list, and is else like Connect.
-func (l *Link) List(ctx context.Context, down func(error)) (*Turn, error) {
-	return l.wait(ctx, down, func(l *Link) *places { return &l.lists })
+// List waits for a slot to list, and is else like Connect.
+func (l *Limiter) List(ctx context.Context, down func(error)) (*Slot, error) {
+	return l.wait(ctx, down, func(l *Limiter) *places { return &l.lists })
 }
 
-func (l *Link) wait(ctx context.Context, down func(error), of func(*Link) *places) (*Turn, error) {
+func (l *Limiter) wait(ctx context.Context, down func(error), of func(*Limiter) *places) (*Slot, error) {
 	if l == nil {
 		return nil, nil
 	}
@@ -81,7 +81,7 @@ func (l *Link) wait(ctx context.Context, down func(error), of func(*Link) *place
 	for waits := true; waits; {
 		select {
 		case <-w.granted:
-			return &Turn{l: l, of: of, begun: time.Now(), heard: l.heard.Load()}, nil
+			return &Slot{l: l, of: of, begun: time.Now(), heard: l.heard.Load()}, nil
 		case err := <-w.told:
 			down(err)
 		case <-ctx.Done():
@@ -101,7 +101,7 @@ func (l *Link) wait(ctx context.Context, down func(error), of func(*Link) *place
 }
 
 // enter takes a place in the queue, if need be.
-func (l *Link) enter(of func(*Link) *places) *waiter {
+func (l *Limiter) enter(of func(*Limiter) *places) *waiter {
 	w := &waiter{granted: make(chan struct{}), told: make(chan error, 1)}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -114,8 +114,8 @@ func (l *Link) enter(of func(*Link) *places) *waiter {
 	return w
 }
 
-// Done gives the turn back. It may be called again, and for nil.
-func (t *Turn) Done() {
+// Done gives the slot back. It may be called again, and for nil.
+func (t *Slot) Done() {
 	if t == nil {
 		return
 	}
@@ -127,10 +127,10 @@ func (t *Turn) Done() {
 	})
 }
 
-// Failed says that what was tried in this turn of Connect came to nothing: there was no answer. Of those that were
-// under way together one counts; none does if the server was heard since the turn began, by whomever: then it is not
+// Failed says that what was tried in this slot of Connect came to nothing: there was no answer. Of those that were
+// under way together one counts; none does if the server was heard since the slot began, by whomever: then it is not
 // the link that fails.
-func (t *Turn) Failed(err error) {
+func (t *Slot) Failed(err error) {
 	if t == nil {
 		return
 	}
@@ -143,7 +143,7 @@ func (t *Turn) Failed(err error) {
 }
 
 // Lost says that a connection that had been made broke. Whatever else breaks then is the same failure.
-func (l *Link) Lost(err error) {
+func (l *Limiter) Lost(err error) {
 	if l == nil {
 		return
 	}
@@ -155,7 +155,7 @@ func (l *Link) Lost(err error) {
 }
 
 // Heard says that the server did: the link is up.
-func (l *Link) Heard() {
+func (l *Limiter) Heard() {
 	if l == nil {
 		return
 	}
@@ -177,7 +177,7 @@ func (l *Link) Heard() {
 
 // Down tells how many attempts have failed in a row, none if the link is up: then the next is made at the time that is
 // returned, and not before, unless the channel is closed, since the server was heard.
-func (l *Link) Down() (failures int, next time.Time, recovered <-chan struct{}) {
+func (l *Limiter) Down() (failures int, next time.Time, recovered <-chan struct{}) {
 	if l == nil {
 		return 0, time.Time{}, nil
 	}
@@ -186,7 +186,7 @@ func (l *Link) Down() (failures int, next time.Time, recovered <-chan struct{}) 
 	return l.failures, l.next, l.recovered
 }
 
-func (l *Link) failLocked(err error) {
+func (l *Limiter) failLocked(err error) {
 	ceiling := Ceiling(l.failures)
 	l.failures++
 	l.down.Store(true)
@@ -202,8 +202,8 @@ func (l *Link) failLocked(err error) {
 	}
 }
 
-// grantLocked gives out the turns that there are.
-func (l *Link) grantLocked() {
+// grantLocked gives out the slots that there are.
+func (l *Limiter) grantLocked() {
 	for len(l.lists.queue) > 0 && l.lists.taken < maxLists {
 		l.lists.grant()
 	}
@@ -217,10 +217,10 @@ func (l *Link) grantLocked() {
 }
 
 // dueLocked reports whether an attempt may begin now, as far as the link is concerned.
-func (l *Link) dueLocked() bool { return l.failures == 0 || !time.Now().Before(l.next) }
+func (l *Limiter) dueLocked() bool { return l.failures == 0 || !time.Now().Before(l.next) }
 
 // planLocked sets the timer, if somebody waits for the time of the next attempt.
-func (l *Link) planLocked() {
+func (l *Limiter) planLocked() {
 	if l.timer != nil {
 		l.timer.Stop()
 		l.timer = nil
@@ -230,7 +230,7 @@ func (l *Link) planLocked() {
 	}
 }
 
-func (l *Link) tick() {
+func (l *Limiter) tick() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.grantLocked()

@@ -1,4 +1,4 @@
-package place
+package history
 
 import (
 	"testing"
@@ -6,7 +6,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-func TestExamine(t *testing.T) {
+func TestCheck(t *testing.T) {
 	held := entry.ObjectRef{Key: "a/x", UID: "u1", ResourceVersion: "90"}
 	tests := []struct {
 		name  string
@@ -26,7 +26,7 @@ func TestExamine(t *testing.T) {
 		{"not comparable", entry.ObjectRef{UID: "u2", ResourceVersion: "x"}, true, Agrees},
 	}
 	for _, tt := range tests {
-		if got := Examine(held, "100", tt.got, tt.found); got != tt.want {
+		if got := Check(held, "100", tt.got, tt.found); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
 		}
 	}

@@ -1,4 +1,4 @@
-package place
+package history
 
 import "github.com/larder-dev/larder/entry"
 

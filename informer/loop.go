@@ -18,18 +18,18 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// pump is the writer: see Informer for the steps. Its methods run in one goroutine.
-type pump struct {
+// loop is the process loop, the writer: see Informer for the steps. Its methods run in one goroutine.
+type loop struct {
 	*Informer
 	relist func(reflector.Reason)
 	// contradicted and heedsContradiction are those of reflector.Reflector.
 	contradicted, heedsContradiction func() bool
 
 	attrs *attributes.Tracker
-	// replay are the handlers that wait for the stored objects when the pump starts.
+	// replay are the handlers that wait for the stored objects when the loop starts.
 	replay []*delivery.Listener
 
-	// ended is closed when the pump does nothing any more.
+	// ended is closed when the loop does nothing any more.
 	ended chan struct{}
 
 	// list is the list that is being taken in; nil if there is none. rewrites is whether it writes every body anew.
@@ -63,8 +63,8 @@ type pump struct {
 	told error
 }
 
-// run pumps until ctx ends or the store is closed; it returns nil or why it cannot go on.
-func (p *pump) run(ctx context.Context) error {
+// run runs until ctx ends or the store is closed; it returns nil or why it cannot go on.
+func (p *loop) run(ctx context.Context) error {
 	defer func() {
 		if p.list != nil {
 			p.list.Abort()
@@ -115,7 +115,7 @@ func (p *pump) run(ctx context.Context) error {
 }
 
 // heed does what others have asked.
-func (p *pump) heed(ctx context.Context, a ask) error {
+func (p *loop) heed(ctx context.Context, a ask) error {
 	if a.looked != nil {
 		if err := p.repairFailure(ctx); err != nil {
 			return err
@@ -134,7 +134,7 @@ func (p *pump) heed(ctx context.Context, a ask) error {
 }
 
 // process takes in a batch of what the server said.
-func (p *pump) process(ctx context.Context, deltas []fifo.Delta) error {
+func (p *loop) process(ctx context.Context, deltas []fifo.Delta) error {
 	d := deltas[0]
 	switch {
 	case d.Type == mustList:
@@ -161,7 +161,7 @@ func (p *pump) process(ctx context.Context, deltas []fifo.Delta) error {
 }
 
 // apply commits a run of changes and bookmarks.
-func (p *pump) apply(ctx context.Context, deltas []fifo.Delta) error {
+func (p *loop) apply(ctx context.Context, deltas []fifo.Delta) error {
 	b := store.Batch{LastContact: p.contactTime(), Unpaced: true}
 	for _, d := range deltas {
 		if d.ResourceVersion != "" {
@@ -184,7 +184,7 @@ func (p *pump) apply(ctx context.Context, deltas []fifo.Delta) error {
 
 // unheardOf reports the delete of an object of which there is nothing to tell: nothing is stored, and the transform has
 // refused the last state too. Handlers know of it only if a repair has lost it.
-func (p *pump) unheardOf(c store.Change) bool {
+func (p *loop) unheardOf(c store.Change) bool {
 	return c.Type == cache.Deleted && c.Old == nil && c.New == nil && !p.unseen[c.Key]
 }
 
@@ -212,7 +212,7 @@ func eventOf(d fifo.Delta) cache.DeltaType {
 
 // tell queues changes for the handlers, in order. The caller holds deltasMu. Updates that keep the resourceVersion
 // reach only handlers that are resyncing, as in client-go, unless all is set: then the body has changed.
-func (p *pump) tell(changes []store.Change, all bool) {
+func (p *loop) tell(changes []store.Change, all bool) {
 	p.pages.tells.Add(1)
 	p.auditor.Changed(changes)
 	for _, c := range changes {
@@ -261,14 +261,14 @@ func sameVersion(a, b runtime.Object) bool {
 }
 
 // left reports the objects that the store left out.
-func (p *pump) left(ctx context.Context, skipped []store.Skipped) {
+func (p *loop) left(ctx context.Context, skipped []store.Skipped) {
 	for _, s := range skipped {
 		p.skip(ctx, s.Key, s.Err)
 	}
 }
 
-// caughtUp notes that the pump has come to where the server stood; whole: with nothing missing.
-func (p *pump) caughtUp(whole bool) {
+// caughtUp notes that the loop has come to where the server stood; whole: with nothing missing.
+func (p *loop) caughtUp(whole bool) {
 	p.drains++
 	if whole {
 		p.drainsApplied.Store(p.drains)
@@ -276,7 +276,7 @@ func (p *pump) caughtUp(whole bool) {
 }
 
 // paySync completes the first sync if its mark came too early.
-func (p *pump) paySync() {
+func (p *loop) paySync() {
 	if p.owesSync {
 		p.owesSync = false
 		p.queue.Sync()
@@ -284,7 +284,7 @@ func (p *pump) paySync() {
 	}
 }
 
-func (p *pump) markSynced() {
+func (p *loop) markSynced() {
 	select {
 	case <-p.synced:
 	default:

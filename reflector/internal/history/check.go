@@ -1,4 +1,4 @@
-package place
+package history
 
 import (
 	"github.com/larder-dev/larder/entry"
@@ -17,8 +17,8 @@ const (
 	Contradicts Finding = "contradicts"
 )
 
-// Examine judges one look-up: held is what the stream said, at the resourceVersion where it stands.
-func Examine(held entry.ObjectRef, at string, got entry.ObjectRef, found bool) Finding {
+// Check judges one look-up: held is what the stream said, at the resourceVersion where it stands.
+func Check(held entry.ObjectRef, at string, got entry.ObjectRef, found bool) Finding {
 	switch {
 	case !found:
 		return Changed
