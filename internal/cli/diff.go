@@ -37,10 +37,8 @@ both have where that is none. Of a file that is incomplete the note says that to
 is compared with the key (--key-file); without it all else is, and that ends with 3.
 
   -o changes  each object that is different, and which of its fields are: what they were (-) and are (+). The default
-  -o table    how many objects of each resource are different
   -o name     a line for each of them: how, resource, namespace/name
-  -o patch    and the JSON merge patch (RFC 7386) that makes of A's object that of B
-  -o json     all that, for programs
+  -o json     for programs, with counts, and the JSON merge patch (RFC 7386) that makes of A's object that of B
 
 Values of Secrets, and of whatever else a store seals, are not shown. Items of lists that have a name are compared by
 it, in whatever order they are.
@@ -48,7 +46,7 @@ it, in whatever order they are.
 Exits with 0 if there is no difference, 1 if there is one, and more than 1 if they could not be compared: 2 used
 wrongly, 3 any other error.`,
 		Example: `  larder diff monday.larder cluster.db
-  larder diff before.larder after.larder deploy,svc -n web -o patch
+  larder diff before.larder after.larder deploy,svc -n web
   larder diff a.larder b.larder --ignore status --ignore 'metadata.annotations["example.com/seen"]'`,
 		Args: needArgs(2, -1, "two files, and perhaps resources"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -58,7 +56,7 @@ wrongly, 3 any other error.`,
 	}
 	o.identity.add(cmd)
 	o.selects.add(cmd)
-	o.output.add(cmd, "changes", "table", "name", "patch", "json")
+	o.output.add(cmd, "changes", "name", "json")
 	cmd.Flags().StringArrayVar(&o.ignore, "ignore", nil,
 		"leave out the field at `PATH`, as status or spec.template.spec.containers[*].image; may be given again")
 	cmd.Flags().BoolVar(&o.strict, "strict", false, "leave out nothing but what --ignore names")
@@ -166,7 +164,7 @@ func (o *diffOptions) compare(
 	for _, c := range slices.Concat(a.sealedOf(filter), b.sealedOf(filter)) {
 		a.skipped, b.skipped = append(a.skipped, c.GVR()), append(b.skipped, c.GVR())
 	}
-	counted, done, err := s.counted(ctx, "comparing", b, o.output.format != "table")
+	counted, done, err := s.counted(ctx, "comparing", b, true)
 	if err != nil {
 		return snapshot.DiffReport{}, err
 	}

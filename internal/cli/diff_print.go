@@ -1,13 +1,9 @@
 package cli
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/cli/terminal"
@@ -27,16 +23,12 @@ type gaps func(entry.Identity) []string
 
 func newDiffPrinter(w io.Writer, format string, colours bool, gaps gaps) diffPrinter {
 	switch format {
-	case "changes":
-		return &diffChanges{w: w, colours: colours}
 	case "name":
 		return &diffLines{w: w}
-	case "patch":
-		return &diffLines{w: w, patches: true}
 	case "json":
 		return &diffJSON{w: w, gaps: gaps}
 	}
-	return &diffTable{w: w, gaps: gaps, rows: map[string]*diffRow{}}
+	return &diffChanges{w: w, colours: colours}
 }
 
 // nameOf is what people call the resource of a collection.
@@ -50,76 +42,6 @@ func scopeOfID(id entry.Identity) string {
 		Namespace: id.Namespace, LabelSelector: id.LabelSelector, FieldSelector: id.FieldSelector,
 		ShardSelector: id.ShardSelector,
 	})
-}
-
-// diffTable counts, and prints nothing where there is no difference.
-type diffTable struct {
-	w    io.Writer
-	gaps gaps
-	rows map[string]*diffRow
-}
-
-type diffRow struct {
-	resource, scope                   string
-	added, removed, changed, replaced int
-	notes                             []string
-}
-
-func (t *diffTable) row(c snapshot.Collection) *diffRow {
-	id := c.Identity.ID()
-	if t.rows[id] == nil {
-		t.rows[id] = &diffRow{resource: nameOf(c), scope: scopeOfID(c.Identity)}
-		if files := t.gaps(c.Identity); len(files) > 0 {
-			t.rows[id].notes = []string{incompleteFiles(files)}
-		}
-	}
-	return t.rows[id]
-}
-
-func (t *diffTable) change(c snapshot.Change) error {
-	row := t.row(c.Collection)
-	switch c.Kind {
-	case snapshot.Added:
-		row.added++
-	case snapshot.Removed:
-		row.removed++
-	case snapshot.Changed:
-		row.changed++
-	case snapshot.Replaced:
-		row.replaced++
-	}
-	return nil
-}
-
-func (t *diffTable) finish(r snapshot.DiffReport) error {
-	for _, only := range onlyIn(r) {
-		row := t.row(only.collection)
-		row.notes = append(row.notes, only.note())
-	}
-	if len(t.rows) == 0 {
-		return nil
-	}
-	var rows []*diffRow
-	for _, row := range t.rows {
-		rows = append(rows, row)
-	}
-	slices.SortFunc(rows, func(a, b *diffRow) int {
-		return cmp.Or(cmp.Compare(a.resource, b.resource), cmp.Compare(a.scope, b.scope))
-	})
-	out := terminal.NewTable(t.w, "RESOURCE", "SCOPE", "ADDED", "REMOVED", "CHANGED", "REPLACED", "NOTE")
-	for _, row := range rows {
-		out.Row(row.resource, row.scope, strconv.Itoa(row.added), strconv.Itoa(row.removed),
-			strconv.Itoa(row.changed), strconv.Itoa(row.replaced), strings.Join(row.notes, "; "))
-	}
-	return out.Flush()
-}
-
-// incompleteFiles says of files, A or B, that they are incomplete.
-func incompleteFiles(files []string) string {
-	if len(files) == 1 {
-		return files[0] + " is incomplete"
-	}
-	return strings.Join(files, " and ") + " are incomplete"
 }
 
 // onlyOne is a collection that one file has alone.
@@ -140,29 +62,11 @@ func onlyIn(r snapshot.DiffReport) (all []onlyOne) {
 
 func (o onlyOne) note() string { return "only " + o.file + " stores it; its objects are not counted" }
 
-// diffLines prints a line for each difference, and the patch if that is asked for.
-type diffLines struct {
-	w       io.Writer
-	patches bool
-}
+// diffLines prints a line for each difference.
+type diffLines struct{ w io.Writer }
 
 func (p *diffLines) change(c snapshot.Change) error {
-	name, key := terminal.OneLine(nameOf(c.Collection)), terminal.OneLine(c.Key)
-	if _, err := fmt.Fprintf(p.w, "%s %s %s\n", c.Kind, name, key); err != nil || !p.patches {
-		return err
-	}
-	patch, err := patchOf(c)
-	switch {
-	case err != nil:
-		return err
-	case patch == nil:
-		return nil
-	}
-	text, err := json.MarshalIndent(patch, "  ", "  ")
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(p.w, "  %s\n", terminal.Visible(string(text)))
+	_, err := fmt.Fprintf(p.w, "%s %s %s\n", c.Kind, terminal.OneLine(nameOf(c.Collection)), terminal.OneLine(c.Key))
 	return err
 }
 

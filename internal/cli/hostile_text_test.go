@@ -34,12 +34,12 @@ func TestHostileText(t *testing.T) {
 		"status": {"status", "--from", file}, "get": {"get", "wd", "-A", "--from", file},
 		"get name":         {"get", "wd", "-A", "-o", "name", "--from", file},
 		"no such resource": {"get", "nope" + evil, "--from", file}, "diff": {"diff", file, other},
-		"diff name":  {"diff", file, other, "-o", "name"},
-		"diff patch": {"diff", other, file, "-o", "patch"}, "nothing in the other": {"diff", file, other, "wd", "-n", "b"},
-		"export":       {"snapshot", "export", filepath.Join(dir, "out"), "--from", file, "--raw"},
-		"no namespace": {"get", "wd", "-n", "nope" + evil, "--from", file},
-		"save":         {"snapshot", "save", filepath.Join(dir, "copy.larder"), "--from", file},
-		"check":        {"check", "--from", file},
+		"diff name":            {"diff", file, other, "-o", "name"},
+		"nothing in the other": {"diff", file, other, "wd", "-n", "b"},
+		"export":               {"snapshot", "export", filepath.Join(dir, "out"), "--from", file, "--raw"},
+		"no namespace":         {"get", "wd", "-n", "nope" + evil, "--from", file},
+		"save":                 {"snapshot", "save", filepath.Join(dir, "copy.larder"), "--from", file},
+		"check":                {"check", "--from", file},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, out, errs := runs(t.Context(), args...)
@@ -83,7 +83,7 @@ func TestHostileTextOnATerminal(t *testing.T) {
 	} {
 		checkTerminal(t, append(args, "--from", file), hidden)
 	}
-	for _, format := range []string{"table", "name", "patch", "json"} {
+	for _, format := range []string{"changes", "name", "json"} {
 		checkTerminal(t, []string{"diff", other, file, "-o", format}, hidden)
 	}
 }
