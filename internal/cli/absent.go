@@ -58,7 +58,7 @@ func noteUnfinished(s IO, path string, all []source.Collection, f snapshot.Filte
 
 // partOf says what part of a collection was saved.
 func partOf(path string, c source.Collection) string {
-	return fmt.Sprintf("%s does not have all %s: %s", path, resource{c.GVR(), c.ResourceInfo()},
+	return fmt.Sprintf("%s does not have all %s: %s", path, resourceOf(c),
 		strings.Join(c.Filtered, "; "))
 }
 
@@ -74,7 +74,7 @@ func noteRedacted(s IO, path string, all []source.Collection, f snapshot.Filter,
 
 // redactedOf says what was replaced in a collection.
 func redactedOf(path string, c source.Collection) string {
-	return fmt.Sprintf("%s has %s redacted: %s", path, resource{c.GVR(), c.ResourceInfo()}, redactionOf(c))
+	return fmt.Sprintf("%s has %s redacted: %s", path, resourceOf(c), redactionOf(c))
 }
 
 // relistRedacted is how the reason begins for which what was restored from a redacted snapshot has to be listed.

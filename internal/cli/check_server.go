@@ -57,15 +57,11 @@ func runAgainstServer(ctx context.Context, s IO, file *fromFlag, format string) 
 }
 
 func compareWithServer(ctx context.Context, s IO, file *fromFlag) ([]source.Audited, error) {
-	src, err := file.open(ctx, s)
+	src, status, err := file.described(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = src.Close() }() // nothing is left to say
-	status, err := src.Status(ctx)
-	if err != nil {
-		return nil, readError(file.path, err)
-	}
 	sync, held := src.(*source.Client)
 	switch {
 	case status.Snapshot != nil:

@@ -178,8 +178,7 @@ func fileAt(path string) (string, error) {
 // compactError adds what to do.
 func compactError(path string, err error) error {
 	switch {
-	case wrongPlace(path) != nil:
-		return wrongPlace(path)
+	case wrongPlace(path) != nil: // which pathError says
 	case errors.Is(err, fs.ErrNotExist) && !exists(path):
 		return withHint(fmt.Errorf("no store at %s", path), "name the file of a store with --store")
 	case missing(path):

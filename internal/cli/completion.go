@@ -103,7 +103,7 @@ func (o *getOptions) complete(
 		}
 		switch {
 		case len(args) == 0:
-			all, directive = completeResources(stored, toComplete)
+			all = completeResources(stored, toComplete)
 		case slashed:
 			for _, r := range callable(stored) {
 				all = append(all, r+"/")
@@ -117,13 +117,13 @@ func (o *getOptions) complete(
 }
 
 // completeResources completes the last of several resources.
-func completeResources(stored []source.Collection, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func completeResources(stored []source.Collection, toComplete string) []cobra.Completion {
 	before := toComplete[:strings.LastIndex(toComplete, ",")+1]
 	var all []cobra.Completion
 	for _, r := range callable(stored) {
 		all = append(all, before+r)
 	}
-	return all, cobra.ShellCompDirectiveNoFileComp
+	return all
 }
 
 // callable are the names by which what is stored can be asked for: the shortest of each resource that is not ambiguous,
@@ -159,16 +159,11 @@ func (o *getOptions) names(
 	}
 	var all []string
 	for _, q := range o.queries(answer{choice: c}) {
-		q.KeysOnly = true
-		_ = src.Entries(ctx, q.Query, func(e entry.Entry) error { // what cannot be read cannot be offered
-			if _, name := splitKey(e.Key); !slices.Contains(but, name) {
+		for _, key := range firstKeys(ctx, src, q.Query) {
+			if _, name := splitKey(key); !slices.Contains(but, name) {
 				all = append(all, name)
 			}
-			if len(all) >= mostNames {
-				return errEnough
-			}
-			return nil
-		})
+		}
 	}
 	return all
 }
@@ -187,34 +182,38 @@ func (o *getOptions) completeNamespaces(
 				all = append(all, o.names(ctx, src, stored, "namespaces", nil)...)
 			}
 		}
-		if len(all) == 0 {
-			all = namespacesOf(ctx, src, stored)
+		if len(all) > 0 {
+			return
+		}
+		for _, c := range stored {
+			if c.Namespaced {
+				all = append(all, namespacesOf(ctx, src, source.Query{Collection: c.ID})...)
+			}
 		}
 	})
 	slices.Sort(all)
 	return beginning(slices.Compact(all), toComplete), cobra.ShellCompDirectiveNoFileComp
 }
 
-// namespacesOf are those that stored objects are in, where the namespaces are not stored themselves: of the first
-// mostNames objects of each collection.
-func namespacesOf(ctx context.Context, src source.Source, stored []source.Collection) []string {
-	seen := map[string]bool{}
-	var all []string
-	for _, c := range stored {
-		if !c.Namespaced {
-			continue
+// firstKeys are the keys of the first objects that a query selects, mostNames at most. It is for hints and completions:
+// what cannot be read is left out.
+func firstKeys(ctx context.Context, src source.Source, q source.Query) (keys []string) {
+	q.KeysOnly = true
+	_ = src.Entries(ctx, q, func(e entry.Entry) error {
+		if keys = append(keys, e.Key); len(keys) >= mostNames {
+			return errEnough
 		}
-		n := 0
-		_ = src.Entries(ctx, source.Query{Collection: c.ID, KeysOnly: true}, func(e entry.Entry) error {
-			if ns, _ := splitKey(e.Key); !seen[ns] {
-				seen[ns] = true
-				all = append(all, ns)
-			}
-			if n++; n >= mostNames {
-				return errEnough
-			}
-			return nil
-		})
+		return nil
+	})
+	return keys
+}
+
+// namespacesOf are those that the first objects are in that a query selects.
+func namespacesOf(ctx context.Context, src source.Source, q source.Query) (all []string) {
+	for _, key := range firstKeys(ctx, src, q) {
+		if ns, _ := splitKey(key); len(all) == 0 || all[len(all)-1] != ns { // keys are in order
+			all = append(all, ns)
+		}
 	}
 	return all
 }
@@ -226,7 +225,7 @@ func (o *getOptions) completeCollections(
 	var all []cobra.Completion
 	o.withStore(cmd.Context(), func(_ context.Context, _ source.Source, stored []source.Collection) {
 		for _, c := range stored {
-			r := resource{c.GVR(), c.ResourceInfo()}
+			r := resourceOf(c)
 			all = append(all, cobra.CompletionWithDesc(c.ID, r.String()+", "+scope(c)+", "+c.Representation))
 		}
 	})

@@ -25,7 +25,7 @@ func completeFiles(files int, from func(args []string) fromFlag) completer {
 		}
 		var all []cobra.Completion
 		o.withStore(cmd.Context(), func(_ context.Context, _ source.Source, stored []source.Collection) {
-			all, _ = completeResources(stored, toComplete)
+			all = completeResources(stored, toComplete)
 		})
 		return beginning(all, toComplete), cobra.ShellCompDirectiveNoFileComp
 	}

@@ -40,13 +40,9 @@ type sideError struct {
 func (e *sideError) Unwrap() error { return e.error }
 
 func (o *diffOptions) open(ctx context.Context, s IO, name, path string) (*diffSide, error) {
-	src, err := o.identity.openPath(ctx, s, path)
+	src, st, err := o.identity.describePath(ctx, s, path)
 	if err != nil {
 		return nil, err
-	}
-	st, err := src.Status(ctx)
-	if err != nil {
-		return nil, errors.Join(readError(path, err), src.Close())
 	}
 	d := &diffSide{name: name, path: path, src: src, records: source.Records(src), status: st}
 	if _, ok := src.(*source.File); ok {
@@ -147,7 +143,7 @@ func (d *diffSide) tellGaps(s IO, asked snapshot.Filter) {
 	for _, c := range d.status.Collections {
 		if missesObjects(c) && asked.Takes(c.Saved()) {
 			why := cmp.Or(c.MustRelist, "the first list has not been finished")
-			fmt.Fprintf(s.Err, "note: %s: %s is incomplete: %s\n", resource{c.GVR(), c.ResourceInfo()}, d.name, why)
+			fmt.Fprintf(s.Err, "note: %s: %s is incomplete: %s\n", resourceOf(c), d.name, why)
 		}
 	}
 }

@@ -25,18 +25,11 @@ func (o *getOptions) elsewhere(ctx context.Context, src source.Source, a answer,
 		if name != "" {
 			q.Fields = "metadata.name=" + name
 		}
-		n := 0
-		_ = src.Entries(ctx, q, func(e entry.Entry) error { // what cannot be read is no hint
-			if ns, _ := splitKey(e.Key); !slices.Contains(found, ns) {
-				found = append(found, ns)
-			}
-			if n++; n >= mostNames || len(found) >= mostElsewhere {
-				return errEnough
-			}
-			return nil
-		})
+		found = append(found, namespacesOf(ctx, src, q)...)
 	}
-	return found
+	slices.Sort(found)
+	found = slices.Compact(found)
+	return found[:min(len(found), mostElsewhere)]
 }
 
 // missing is the error for an object that was asked for by name, with where else there is one of that name.

@@ -36,6 +36,11 @@ func (f *fromFlag) open(ctx context.Context, s IO) (source.Source, error) {
 	return f.openPath(ctx, s, f.path)
 }
 
+// described opens it, with its status.
+func (f *fromFlag) described(ctx context.Context, s IO) (source.Source, source.Status, error) {
+	return f.describePath(ctx, s, f.path)
+}
+
 // identityFlag is --identity, and with it --key-file: what opens what is encrypted. A passphrase is not a flag: others
 // would see it.
 type identityFlag struct {
@@ -89,6 +94,19 @@ func (f *identityFlag) openPath(ctx context.Context, s IO, path string) (source.
 		f.key.noteUnused(s, path)
 	}
 	return src, nil
+}
+
+// describePath opens a store or snapshot for reading, with its status.
+func (f *identityFlag) describePath(ctx context.Context, s IO, path string) (source.Source, source.Status, error) {
+	src, err := f.openPath(ctx, s, path)
+	if err != nil {
+		return nil, source.Status{}, err
+	}
+	status, err := src.Status(ctx)
+	if err != nil {
+		return nil, status, errors.Join(readError(path, err), src.Close())
+	}
+	return src, status, nil
 }
 
 // openError adds to an error of opening a store or snapshot for reading what to do.

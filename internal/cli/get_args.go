@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/larder-dev/larder/internal/source"
 )
@@ -45,16 +43,9 @@ func (o *getOptions) parse(args []string) ([]target, error) {
 	if err != nil {
 		return nil, err
 	}
-	sel, err := labels.Parse(o.selector)
-	if err != nil {
-		return nil, usagef("label selector %q: %w", o.selector, err)
+	if o.selector, o.fields, err = canonicalSelectors(o.selector, o.fields); err != nil {
+		return nil, err
 	}
-	o.selector = sel.String()
-	byField, err := fields.ParseSelector(o.fields)
-	if err != nil {
-		return nil, usagef("field selector %q: %w", o.fields, err)
-	}
-	o.fields = byField.String()
 	named := len(targets[0].names) > 0
 	switch {
 	case named && (o.selector != "" || o.fields != ""):

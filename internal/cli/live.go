@@ -213,7 +213,7 @@ func cut(s string, width int) string {
 
 // label is the resource, with its scope if it has one.
 func label(c source.Collection) string {
-	r := resource{c.GVR(), c.ResourceInfo()}
+	r := resourceOf(c)
 	if sc := scope(c); sc != "all" {
 		return r.String() + " (" + sc + ")"
 	}

@@ -49,8 +49,10 @@ type member struct {
 	conn     *connection
 	cancel   context.CancelFunc // ends its run; nil before
 	ended    chan struct{}      // closed when it has ended
-	watches  watches
-	keeps    bool // the file keeps what changes
+	// watchable ends, with why, before the informer does, which waits for the watches' handlers.
+	watchable  context.Context
+	endWatches context.CancelCauseFunc
+	keeps      bool // the file keeps what changes
 }
 
 // memberOptions are the same for all members.
@@ -80,6 +82,7 @@ func newMember(ctx context.Context, st *store.Store, p planned, mo memberOptions
 		return nil, fmt.Errorf("%s: %w", id, err)
 	}
 	mb := &member{resource: r, identity: id, informer: inf, conn: conn, ended: make(chan struct{})}
+	mb.watchable, mb.endWatches = context.WithCancelCause(context.Background())
 	if err := inf.SetWatchErrorHandlerWithContext(logQuietly); err != nil {
 		return nil, fmt.Errorf("%s: %w", id, err)
 	}
@@ -142,7 +145,7 @@ func (m *mirror) startLocked(mb *member) {
 		defer close(mb.ended)
 		defer describing.Wait()
 		defer cancel()
-		defer context.AfterFunc(ctx, func() { mb.watches.end(source.ErrStopping) })()
+		defer context.AfterFunc(ctx, func() { mb.endWatches(source.ErrStopping) })()
 		mb.informer.RunWithContext(ctx)
 		if ctx.Err() == nil {
 			m.fail(fmt.Errorf("the mirror of %s stopped: %w", mb.identity, errors.Join(mb.informer.Status().Err, errStopped)))

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -20,11 +19,12 @@ func (m *mirror) Watch(ctx context.Context, q source.WatchQuery, fn func(source.
 		if mb.identity.ID() != q.Collection {
 			continue
 		}
-		ctx, leave, err := mb.watches.join(ctx)
-		if err != nil {
-			return err
+		if mb.watchable.Err() != nil {
+			return context.Cause(mb.watchable)
 		}
-		defer leave()
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		defer context.AfterFunc(mb.watchable, func() { cancel(context.Cause(mb.watchable)) })()
 		if !mb.keeps {
 			return source.WatchInformer(ctx, mb.informer, q, fn)
 		}
@@ -64,42 +64,4 @@ func (mb *member) sayFreed(ctx context.Context, st *store.Store, was store.Kept,
 		"What an earlier sync has kept of the changes is freed: larder watch --since cannot go on after them any more",
 		"resource", label(mb.collection()), "keptFor", span(was.For), "changes", was.Last-was.Oldest, "since", was.Oldest,
 		"hint", keep+" keeps what changes from now on")
-}
-
-// watches are those of one member. They end before its informer does, which waits for their handlers.
-type watches struct {
-	mu    sync.Mutex
-	ended bool                                  // guarded by mu
-	all   map[*context.CancelCauseFunc]struct{} // guarded by mu
-}
-
-// join returns a context that ends with the watches.
-func (w *watches) join(ctx context.Context) (_ context.Context, leave func(), err error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.ended {
-		cancel(nil)
-		return nil, nil, source.ErrStopping
-	}
-	if w.all == nil {
-		w.all = map[*context.CancelCauseFunc]struct{}{}
-	}
-	w.all[&cancel] = struct{}{}
-	return ctx, func() {
-		cancel(nil)
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		delete(w.all, &cancel)
-	}, nil
-}
-
-// end ends all of them, and those that come.
-func (w *watches) end(why error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.ended = true
-	for cancel := range w.all {
-		(*cancel)(why)
-	}
 }

@@ -92,7 +92,7 @@ func sayJSON(h slog.Handler) func(time.Time, source.Collection) {
 	logger := slog.New(h)
 	return func(_ time.Time, c source.Collection) {
 		attrs := []slog.Attr{
-			slog.String("resource", resource{c.GVR(), c.ResourceInfo()}.String()), slog.String("scope", scope(c)),
+			slog.String("resource", resourceOf(c).String()), slog.String("scope", scope(c)),
 			slog.String("source", sourceWord(c.Live.Source)), slog.Int("objects", c.Objects),
 			slog.String("resourceVersion", c.ResourceVersion), slog.Time("lastContact", c.LastContact),
 			slog.Int("resumes", c.Live.Resumes), slog.Any("relists", c.Live.Relists),

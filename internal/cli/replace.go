@@ -76,7 +76,7 @@ func (mb *member) end() error {
 	if mb.cancel == nil {
 		return mb.informer.Close()
 	}
-	mb.watches.end(source.ErrReplaced)
+	mb.endWatches(source.ErrReplaced)
 	mb.cancel()
 	<-mb.ended
 	return nil

@@ -16,6 +16,9 @@ type resource struct {
 	entry.ResourceInfo
 }
 
+// resourceOf is that of a collection.
+func resourceOf(c source.Collection) resource { return resource{c.GVR(), c.ResourceInfo()} }
+
 // String is the shortest name that says which: pods, deployments.apps.
 func (r resource) String() string { return r.GroupResource().String() }
 
@@ -68,7 +71,7 @@ func matchResource(arg string, known []resource) []resource {
 func storedResources(collections []source.Collection) []resource {
 	var all []resource
 	for _, c := range collections {
-		r := resource{c.GVR(), c.ResourceInfo()}
+		r := resourceOf(c)
 		at := slices.IndexFunc(all, func(o resource) bool { return o.GroupVersionResource == r.GroupVersionResource })
 		switch {
 		case at < 0:

@@ -28,13 +28,21 @@ func (f *selectFlags) add(cmd *cobra.Command) {
 }
 
 func (f *selectFlags) check() error {
-	if _, err := labels.Parse(f.labels); err != nil {
-		return usagef("label selector %q: %w", f.labels, err)
+	_, _, err := canonicalSelectors(f.labels, f.fields)
+	return err
+}
+
+// canonicalSelectors returns a label and a field selector in canonical form.
+func canonicalSelectors(byLabel, byField string) (string, string, error) {
+	l, err := labels.Parse(byLabel)
+	if err != nil {
+		return "", "", usagef("label selector %q: %w", byLabel, err)
 	}
-	if _, err := fields.ParseSelector(f.fields); err != nil {
-		return usagef("field selector %q: %w", f.fields, err)
+	f, err := fields.ParseSelector(byField)
+	if err != nil {
+		return "", "", usagef("field selector %q: %w", byField, err)
 	}
-	return nil
+	return l.String(), f.String(), nil
 }
 
 // filter is what is taken of the collections; args are resources and categories as the user calls them, none are all.

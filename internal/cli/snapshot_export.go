@@ -73,15 +73,11 @@ func (o *exportOptions) run(ctx context.Context, s IO, to string, args []string)
 	if err := errors.Join(err, o.from.check(), o.selects.check()); err != nil {
 		return usageError{err}
 	}
-	src, err := o.from.open(ctx, s)
+	src, st, err := o.from.described(ctx, s)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = src.Close() }() // it was only read
-	st, err := src.Status(ctx)
-	if err != nil {
-		return readError(o.from.path, err)
-	}
 	filter, err := o.selects.filter(o.from.path, st.Collections, args)
 	if err != nil {
 		return err

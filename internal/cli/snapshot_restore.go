@@ -84,15 +84,11 @@ func (o *restoreOptions) run(ctx context.Context, s IO, path string, args []stri
 }
 
 func (o *restoreOptions) filter(ctx context.Context, s IO, path string, args []string) (snapshot.Filter, error) {
-	src, err := o.identity.openPath(ctx, s, path)
+	src, st, err := o.identity.describePath(ctx, s, path)
 	if err != nil {
 		return snapshot.Filter{}, err
 	}
 	defer func() { _ = src.Close() }() // it was only read
-	st, err := src.Status(ctx)
-	if err != nil {
-		return snapshot.Filter{}, readError(path, err)
-	}
 	return o.selects.filter(path, st.Collections, args)
 }
 

@@ -197,15 +197,11 @@ func sameFile(a, b string) bool {
 func (o *saveOptions) saveFrom(
 	ctx context.Context, s IO, path string, args []string, so snapshot.SaveOptions,
 ) (snapshot.Saved, error) {
-	src, err := o.from.open(ctx, s)
+	src, st, err := o.from.described(ctx, s)
 	if err != nil {
 		return snapshot.Saved{}, err
 	}
-	st, err := src.Status(ctx)
-	if err == nil {
-		err = noResource(path, storedResources(st.Collections))
-	}
-	if err == nil {
+	if err = noResource(path, storedResources(st.Collections)); err == nil {
 		so.Filter, err = o.selects.filter(o.from.path, st.Collections, args)
 	}
 	if err == nil {

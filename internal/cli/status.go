@@ -69,15 +69,11 @@ repaired. Which they were -o json says.
 }
 
 func runStatus(ctx context.Context, s IO, file *fromFlag, format string) error {
-	src, err := file.open(ctx, s)
+	src, status, err := file.described(ctx, s)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = src.Close() }() // it was only read
-	status, err := src.Status(ctx)
-	if err != nil {
-		return readError(file.path, err)
-	}
 	if format == "json" {
 		return printJSON(s, status)
 	}
@@ -102,7 +98,7 @@ func printStatus(s IO, status source.Status) error {
 		t.Paint(5, colourOfState)
 	}
 	for _, c := range status.Collections {
-		r := resource{c.GVR(), c.ResourceInfo()}
+		r := resourceOf(c)
 		t.Row(r.String(), scope(c), strconv.Itoa(c.Objects), orDash(c.ResourceVersion),
 			ageOf(s.Now(), c.LastContact), state(s.Now(), c), c.ID)
 	}
@@ -168,7 +164,7 @@ func printHandlers(s IO, collections []source.Collection) error {
 			if h.Replaying {
 				behind = "everything"
 			}
-			r := resource{c.GVR(), c.ResourceInfo()}
+			r := resourceOf(c)
 			t.Row(h.Name, r.String(), scope(c), behind, strconv.Itoa(h.Failing))
 		}
 	}
@@ -189,7 +185,7 @@ func printIncidents(s IO, collections []source.Collection) error {
 				fmt.Fprintln(s.Out)
 				t = terminal.NewTable(s.Out, "INCIDENT", "RESOURCE", "SCOPE", "AGE", "OBJECTS")
 			}
-			r := resource{c.GVR(), c.ResourceInfo()}
+			r := resourceOf(c)
 			t.Row(inc.Cause, r.String(), scope(c), ageOf(s.Now(), inc.At), strconv.Itoa(inc.Objects))
 		}
 	}
