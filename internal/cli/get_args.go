@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-
 	"github.com/larder-dev/larder/internal/source"
 )
 

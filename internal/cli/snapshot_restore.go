@@ -16,62 +16,49 @@ import (
 type restoreOptions struct {
 	store          storeFlag
 	identity       identityFlag
-	selects        selectFlags
-	redact         redactFlag
 	persistSecrets bool
 }
 
 func newSnapshotRestore(s IO) *cobra.Command {
 	var o restoreOptions
 	cmd := &cobra.Command{
-		Use:   "restore SNAPSHOT [RESOURCE…] --store NEW",
+		Use:   "restore SNAPSHOT --store NEW",
 		Short: "Make a store of a snapshot, from which sync resumes",
 		Long: `Make a new store of a snapshot. larder sync resumes the watch from it with no list, where the server still
 has the changes since the snapshot was taken. Collections of which objects or values were left out, when the snapshot
-was taken or now, are listed first.
+was taken, are listed first. For a part of a snapshot make another one of it: larder snapshot save PART --from SNAPSHOT.
 
 The store appears in one step when it is complete; a file that is there is never replaced. Secrets are stored only
-with keys that seal them (--key-file), with --persist-secrets, as larder sync has it, or redacted.`,
-		Example: `  larder snapshot restore cluster.larder --store node.db
-  larder snapshot restore cluster.larder pods deploy -n web --store web.db`,
-		Args: needArgs(1, -1, "a snapshot, and perhaps resources"),
+with keys that seal them (--key-file), with --persist-secrets, as larder sync has it, or if they were redacted.`,
+		Example: `  larder snapshot restore cluster.larder --store node.db`,
+		Args:    needArgs(1, 1, "a snapshot"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.run(cmd.Context(), s, args[0], args[1:])
+			return o.run(cmd.Context(), s, args[0])
 		},
-		ValidArgsFunction: completeFiles(1, func(args []string) fromFlag { return fromFlag{args[0], o.identity} }),
+		ValidArgsFunction: completeFile,
 	}
 	o.store.add(cmd)
 	cmd.Flags().Lookup("store").Usage = "the `FILE` of the store to make (required, or " + storeVariable + ")"
 	o.identity.add(cmd)
 	cmd.Flags().Lookup("key-file").Usage = sealUsage
-	o.selects.add(cmd)
-	o.redact.add(cmd)
 	cmd.Flags().BoolVar(&o.persistSecrets, "persist-secrets", false,
 		"store Secrets in the file, also without keys that seal them")
 	return cmd
 }
 
-func (o *restoreOptions) run(ctx context.Context, s IO, path string, args []string) error {
-	redaction, err := o.redact.redaction()
-	if err := errors.Join(err, o.store.check(), o.selects.check()); err != nil {
+func (o *restoreOptions) run(ctx context.Context, s IO, path string) (err error) {
+	if err := o.store.check(); err != nil {
 		return usageError{err}
 	}
 	if is, err := snapshot.Is(path); err != nil || !is {
 		return o.noSnapshot(path, err)
 	}
-	ro := snapshot.RestoreOptions{
-		Secrets: o.persistSecrets, SelectOptions: snapshot.SelectOptions{Redaction: redaction},
-	}
+	ro := snapshot.RestoreOptions{Secrets: o.persistSecrets}
 	if ro.Import.Store.Encryption, err = o.identity.key.encryption(); err != nil {
 		return err
 	}
 	if ro.Identities, err = o.identity.identities(s); err != nil {
 		return err
-	}
-	if len(args) > 0 || len(o.selects.namespaces) > 0 || o.selects.labels+o.selects.fields != "" {
-		if ro.Filter, err = o.filter(ctx, s, path, args); err != nil {
-			return ifInterrupted(ctx, err, "no store was made")
-		}
 	}
 	var done func()
 	ro.Progress, done = s.bar("restoring")
@@ -81,15 +68,6 @@ func (o *restoreOptions) run(ctx context.Context, s IO, path string, args []stri
 		return ifInterrupted(ctx, o.restoreError(path, err), "no store was made")
 	}
 	return o.tell(s, restored)
-}
-
-func (o *restoreOptions) filter(ctx context.Context, s IO, path string, args []string) (snapshot.Filter, error) {
-	src, st, err := o.identity.describePath(ctx, s, path)
-	if err != nil {
-		return snapshot.Filter{}, err
-	}
-	defer func() { _ = src.Close() }() // it was only read
-	return o.selects.filter(path, st.Collections, args)
 }
 
 // noSnapshot is the error for another file, or for one of which err says why it cannot be read.
@@ -113,10 +91,9 @@ func (o *restoreOptions) tell(s IO, r snapshot.Restored) error {
 	for _, left := range r.LeftOut {
 		fmt.Fprintln(s.Err, "note: not restored:", left)
 	}
-	if o.hidesSecrets(r) {
-		fmt.Fprintln(s.Err,
-			"hint: --key-file FILE stores Secrets sealed, --persist-secrets as they are, --redact secrets without their "+
-				"values; larder sync lists what is not there")
+	if len(r.LeftOut) > 0 && !o.persistSecrets {
+		fmt.Fprintln(s.Err, "hint: --key-file FILE stores Secrets sealed, --persist-secrets as they are; larder sync lists "+
+			"what is not there")
 	}
 	for _, c := range r.Collections {
 		if c.MustRelist != "" {
@@ -124,11 +101,6 @@ func (o *restoreOptions) tell(s IO, r snapshot.Restored) error {
 		}
 	}
 	return err
-}
-
-// hidesSecrets says whether something was left out that one of the flags would have stored.
-func (o *restoreOptions) hidesSecrets(r snapshot.Restored) bool {
-	return len(r.LeftOut) > 0 && !o.persistSecrets && len(o.redact.what) == 0
 }
 
 // unreadableError is the error for a snapshot that may not be read.

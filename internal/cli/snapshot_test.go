@@ -216,7 +216,7 @@ func TestPassphraseIsAskedForOnce(t *testing.T) {
 		args []string
 		asks []string // what is answered
 	}{
-		{[]string{"snapshot", "restore", one, "-n", "a", "--store", filepath.Join(dir, "a.db")}, []string{"one"}},
+		{[]string{"snapshot", "restore", one, "--store", filepath.Join(dir, "a.db")}, []string{"one"}},
 		{[]string{"diff", one, one}, []string{"one"}},
 		{[]string{"diff", one, two}, []string{"one", "two"}},
 	} {
