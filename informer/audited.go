@@ -84,13 +84,13 @@ func (a audited) Verify(ctx context.Context, within time.Duration) error {
 // Repaired waits for the loop, which the store tells of damage whoever meets it.
 func (a audited) Repaired(ctx context.Context, err error) error {
 	for err != nil {
-		if !needsRebuild(err) || a.i.failure == nil {
+		if !needsRebuild(err) || a.i.file == nil {
 			return err
 		}
 		if err := patient.Sleep(ctx, a.i.clock, time.Second); err != nil {
 			return err
 		}
-		err = a.i.failure.Err()
+		err = a.i.file.Err()
 		for err == nil && a.i.lacking.Load() {
 			if err := patient.Sleep(ctx, a.i.clock, time.Second); err != nil {
 				return err

@@ -128,10 +128,10 @@ func (p *loop) mendLosses(ctx context.Context) {
 }
 
 func (p *loop) lossesNow() int {
-	if p.Informer.losses == nil {
+	if p.collection == nil {
 		return 0
 	}
-	return p.Informer.losses()
+	return p.collection.Losses()
 }
 
 // markDue records why a list is due, so that the next process makes it if this one ends before.
@@ -147,7 +147,7 @@ func needsRebuild(err error) bool {
 // repair writes the store anew from what can be read of it. Objects that are lost by it are listed again; those among
 // them that no longer exist are remembered as unseen, so that the handlers hear of the delete.
 func (p *loop) repair(ctx context.Context) error {
-	if p.rebuild == nil {
+	if p.file == nil {
 		return errors.New("the objects are in memory only: there is nothing to rebuild")
 	}
 	if p.list != nil {
@@ -158,7 +158,7 @@ func (p *loop) repair(ctx context.Context) error {
 		utilruntime.HandleErrorWithContext(ctx, err, "The keys of a damaged store cannot be read; deletes may be missed",
 			"type", p.o.ObjectDescription)
 	}
-	if err := p.rebuild(ctx); err != nil {
+	if err := p.file.Rebuild(ctx); err != nil {
 		p.unhealthy(ctx, fmt.Errorf("rebuild the store: %w", err))
 		return err
 	}

@@ -23,18 +23,43 @@ func Store(i *Informer) store.Interface { return i.store }
 func SetStore(i *Informer, s store.Interface) { i.store = s }
 
 // SetRebuild has i call fn to have the file of such a store written anew.
-func SetRebuild(i *Informer, fn func(ctx context.Context) error) { i.rebuild = fn }
+func SetRebuild(i *Informer, fn func(ctx context.Context) error) { i.file = rebuilt{i.file, fn} }
+
+type rebuilt struct {
+	file
+	fn func(ctx context.Context) error
+}
+
+func (r rebuilt) Rebuild(ctx context.Context) error { return r.fn(ctx) }
 
 // SetLosses has i ask fn how often that has lost something.
-func SetLosses(i *Informer, fn func() int) { i.losses = fn }
+func SetLosses(i *Informer, fn func() int) { i.collection = lossy{i.collection, fn} }
+
+type lossy struct {
+	collection
+	fn func() int
+}
+
+func (l lossy) Losses() int { return l.fn() }
 
 // SetFailure has i watch f for the failure of such a store.
 func SetFailure(i *Informer, f interface {
 	Err() error
 	Failed() <-chan struct{}
 }) {
-	i.failure = f
+	i.file = failing{i.file, f}
 }
+
+type failing struct {
+	file
+	of interface {
+		Err() error
+		Failed() <-chan struct{}
+	}
+}
+
+func (f failing) Err() error              { return f.of.Err() }
+func (f failing) Failed() <-chan struct{} { return f.of.Failed() }
 
 // SetListerWatcher has i, which does not run yet, list and watch with lw: one that comes after a restart.
 func SetListerWatcher(i *Informer, lw cache.ListerWatcher) { i.lw = lw }

@@ -50,18 +50,10 @@ type Informer struct {
 	example runtime.Object
 	store   store.Interface
 	indexer *store.Indexer
-	rebuild func(ctx context.Context) error // nil if the objects are in memory only
-	// how often a rebuild has lost some of them; nil if they are in memory only
-	losses       func() int
-	failure      failure                         // tells when the file fails; nil if they are in memory only
-	storeClosing <-chan struct{}                 // closed when the store is being closed; nil likewise
-	commits      commits                         // tells of what is pending in it; likewise
-	room         func(ctx context.Context) error // waits while too much of theirs is pending; likewise
-	release      func() error                    // gives the collection back after Run; nil if there is no file
-	// waits until they are in memory, if they are to be; nil if they always are
-	resident func(ctx context.Context) error
-	claim    func(id string, exchanged bool) error // keeps two clusters out of one file; nil if there is none
-	volatile string                                // why they are; empty if they are not
+	// file and collection are nil if the objects are in memory only, for the reason memoryOnly.
+	file       file
+	collection collection
+	memoryOnly string
 	// attrs is what this program would write, as far as it is known without the server.
 	attrs     entry.Attributes
 	clock     clock.WithTicker
@@ -191,7 +183,7 @@ func (i *Informer) Identity() entry.Identity {
 
 // File returns the store that the objects are in, or nil if they are in memory only.
 func (i *Informer) File() *store.Store {
-	if i.volatile != "" {
+	if i.memoryOnly != "" {
 		return nil
 	}
 	return i.o.Store

@@ -111,10 +111,10 @@ func (p *loop) finishList(ctx context.Context, resourceVersion string) error {
 // saveList waits until the list is in the file: whoever is told that the informer has synced finds it there after a
 // crash.
 func (p *loop) saveList(ctx context.Context) error {
-	if p.commits == nil || p.void {
+	if p.file == nil || p.void {
 		return nil
 	}
-	return p.persist(ctx, func() (store.Result, error) { return store.Result{}, p.commits.Flush(ctx) })
+	return p.persist(ctx, func() (store.Result, error) { return store.Result{}, p.file.Flush(ctx) })
 }
 
 // endList tells the last changes of a list that has been committed, and what else it has shown.

@@ -51,7 +51,7 @@ type loop struct {
 	owesSync bool
 	// pause spaces the lists that listAgain asks for; nil if one has been stored since.
 	pause *wait.Backoff
-	// losses is how many of Informer.losses have been mended or are about to be.
+	// losses is how many of collection.Losses have been mended or are about to be.
 	losses int
 	// written is the write of the last attempt, if the observer has to be told of it.
 	written *Commit

@@ -35,7 +35,7 @@ type Commit struct {
 
 // observed notes what an attempt writes to memory, for reportWrite. Of a file the store tells what is committed.
 func (p *loop) observed(attempt func() (store.Result, error)) func() (store.Result, error) {
-	if p.o.Observer == nil || p.commits != nil {
+	if p.o.Observer == nil || p.file != nil {
 		return attempt
 	}
 	return func() (store.Result, error) {

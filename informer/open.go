@@ -107,15 +107,15 @@ func (i *Informer) open() error {
 	co.Seal = secret && o.Store != nil && o.Store.Seals(secrets)
 	switch {
 	case o.InMemory:
-		i.volatile = whyInMemory
+		i.memoryOnly = whyInMemory
 	case secret && !co.Seal && !o.PersistSecrets:
-		i.volatile = whySecrets
+		i.memoryOnly = whySecrets
 	case o.Store == nil:
 		return errors.New("no store to keep the objects in; set Options.Store or Options.InMemory")
 	case o.Store.ReadOnly():
 		return fmt.Errorf("keep the objects in %s: %w; open it for writing", o.Store.Path(), store.ErrReadOnly)
 	}
-	if i.volatile != "" {
+	if i.memoryOnly != "" {
 		m, err := store.NewMemory(o.Identity, co)
 		if err != nil {
 			return err
@@ -129,10 +129,7 @@ func (i *Informer) open() error {
 	if err != nil {
 		return err
 	}
-	i.store, i.indexer, i.release = c, c.Indexer(), c.Close
-	i.rebuild, i.losses, i.failure, i.storeClosing, i.claim = o.Store.Rebuild, c.Losses, o.Store, o.Store.Closing(),
-		c.ClaimCluster
-	i.commits, i.room, i.resident = o.Store, c.WaitRoom, c.WaitResident
+	i.store, i.indexer, i.file, i.collection = c, c.Indexer(), o.Store, c
 	return nil
 }
 

@@ -6,22 +6,16 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// failure is what an informer wants to know of a *store.Store: see its methods.
-type failure interface {
-	Err() error
-	Failed() <-chan struct{}
-}
-
 // watchFailure wakes the loop when the file fails, whoever met it: damage that only readers come upon must be
 // repaired on a quiet resource too. And when the store is closed, which ends the run, however quiet the resource.
 func (i *Informer) watchFailure(ctx context.Context) {
-	if i.failure == nil {
+	if i.file == nil {
 		return
 	}
 	for {
 		select {
-		case <-i.failure.Failed():
-		case <-i.storeClosing:
+		case <-i.file.Failed():
+		case <-i.file.Closing():
 		case <-ctx.Done():
 			return
 		}
@@ -39,10 +33,10 @@ func (i *Informer) watchFailure(ctx context.Context) {
 func (p *loop) repairFailure(ctx context.Context) error {
 	attempt := func() (store.Result, error) {
 		select {
-		case <-p.storeClosing:
+		case <-p.file.Closing():
 			return store.Result{}, store.ErrClosed
 		default:
-			return store.Result{}, p.failure.Err()
+			return store.Result{}, p.file.Err()
 		}
 	}
 	err := p.commit(ctx, attempt, func([]store.Change) {})

@@ -109,7 +109,7 @@ func (p *loop) readRetry(ctx context.Context, read func() error) error {
 // replaceUnreadable sees to it that records which could not be read are written anew.
 func (p *loop) replaceUnreadable(ctx context.Context, lost []delivery.Unreadable) error {
 	damaged := func(u delivery.Unreadable) bool { return needsRebuild(u.Err) }
-	if slices.ContainsFunc(lost, damaged) && p.rebuild != nil {
+	if slices.ContainsFunc(lost, damaged) && p.file != nil {
 		return p.readRetry(ctx, func() error { return p.repair(ctx) })
 	}
 	p.setRewriting(reflector.ReasonUnreadable)

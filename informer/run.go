@@ -34,9 +34,9 @@ func (i *Informer) RunWithContext(ctx context.Context) {
 		logger.Info("Warning: the sharedIndexInformer has started, or was closed; run more than once is not allowed")
 		return
 	}
-	if i.volatile != "" {
+	if i.memoryOnly != "" {
 		logger.Info("Objects are kept in memory only: each start lists", "type", i.o.ObjectDescription, "representation",
-			i.o.Identity.Representation, "why", i.volatile)
+			i.o.Identity.Representation, "why", i.memoryOnly)
 	}
 	i.logUnguarded(logger)
 	var wg sync.WaitGroup
@@ -168,10 +168,10 @@ func (i *Informer) giveBack() error {
 	if i.o.Observer != nil {
 		i.o.Observer.InformerEnded(i)
 	}
-	if i.release == nil {
+	if i.collection == nil {
 		return nil
 	}
-	return i.release()
+	return i.collection.Close()
 }
 
 // start marks the informer as started in ctx, which is the caller's, and builds what runs; it returns nil if it has
@@ -189,7 +189,7 @@ func (i *Informer) start(ctx context.Context) *loop {
 	i.started, i.running = true, ctx
 	var r *reflector.Reflector
 	attrs := attributes.New(attributes.Options{
-		ClusterID: i.o.ClusterID, OpenAPIHash: i.o.OpenAPIHash, Claim: i.claim, Want: i.attrs, Clock: i.clock,
+		ClusterID: i.o.ClusterID, OpenAPIHash: i.o.OpenAPIHash, Claim: i.claimCluster(), Want: i.attrs, Clock: i.clock,
 		Announce: i.setRewriting, Unguarded: i.noteUnguarded, Relist: func() { r.Relist(reflector.ReasonOpenAPI) },
 	})
 	s := &sink{

@@ -97,7 +97,7 @@ type HandlerStatus struct {
 func (i *Informer) Status() Status {
 	i.reviewSource()
 	s := Status{
-		NotPersistent: i.volatile,
+		NotPersistent: i.memoryOnly,
 		Synced:        i.HasSynced(),
 		LastContact:   i.contactTime(),
 		Pending:       i.queue.Len(),

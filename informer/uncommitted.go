@@ -8,22 +8,15 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// commits is what an informer wants of a *store.Store: see its methods. An informer in memory has none.
-type commits interface {
-	CommitErr() error
-	Committed() <-chan struct{}
-	Flush(ctx context.Context) error
-}
-
 // watchCommits tells when what is pending in the store cannot be committed, and when it can again. Failures that take
 // a rebuild are the loop's to tell.
 func (i *Informer) watchCommits(ctx context.Context) {
-	if i.commits == nil {
+	if i.file == nil {
 		return
 	}
 	for {
-		next := i.commits.Committed()
-		err := i.commits.CommitErr()
+		next := i.file.Committed()
+		err := i.file.CommitErr()
 		if needsRebuild(err) {
 			err = nil
 		}
@@ -54,8 +47,8 @@ func (i *Informer) noteCommitErr(ctx context.Context, err error) {
 // waitRoom waits while too much is pending in the store, before deltasMu is taken: with it, Apply waits at the hard
 // bound only. What fails then is left to the attempt to apply.
 func (p *loop) waitRoom(ctx context.Context) {
-	if p.room != nil {
-		_ = p.room(ctx) //nolint:errcheck // Apply says the same
+	if p.collection != nil {
+		_ = p.collection.WaitRoom(ctx) //nolint:errcheck // Apply says the same
 	}
 }
 
@@ -66,10 +59,10 @@ func (i *Informer) tellCommit(c store.Commit) {
 
 // watchResident asks for a list if the stored objects cannot be brought to memory because some cannot be read.
 func (i *Informer) watchResident(ctx context.Context) {
-	if i.resident == nil {
+	if i.collection == nil {
 		return
 	}
-	err := i.resident(ctx)
+	err := i.collection.WaitResident(ctx)
 	if err == nil || ctx.Err() != nil || isClosed(err) || needsRebuild(err) {
 		return
 	}

@@ -65,7 +65,7 @@ func (i *Informer) logUnguarded(logger klog.Logger) {
 	if i.transform != nil && i.o.TransformVersion == "" {
 		i.setUnguarded(whatTransform, errNoTransformVersion)
 	}
-	if changes := i.unguardedNow(); i.volatile == "" && len(changes) > 0 {
+	if changes := i.unguardedNow(); i.memoryOnly == "" && len(changes) > 0 {
 		logger.Info("Changes that would not be noticed", "type", i.o.ObjectDescription, "representation",
 			i.o.Identity.Representation, "changes", changes)
 	}
