@@ -80,25 +80,81 @@ func (in *intake) applyEncoded(
 	return changes, nil
 }
 
+// lockFront takes front for writes whose terms were made with set, unless nothing can be taken in.
+func (in *intake) lockFront(ctx context.Context, set *indexSet) (unlock func(), err error) {
+	if err := in.pause.wait(ctx); err != nil {
+		return nil, err
+	}
+	in.front.Lock()
+	switch err = in.back.takesIn(); {
+	case err != nil:
+	case set.generation != in.set.Load().generation:
+		err = errIndexesChanged
+	default:
+		return in.front.Unlock, nil
+	}
+	in.front.Unlock()
+	return nil, err
+}
+
+// takeIn takes in what a list changes, with the Info that finish, which may be nil, makes of the one after it. It waits
+// while too much waits for the disk, and for no write.
+func (in *intake) takeIn(
+	ctx context.Context, r *replacement, set *indexSet, last []*memtable.Write, finish func(*Info) (*settled, error),
+) error {
+	if err := in.back.waitRoom(ctx, false); err != nil {
+		return err
+	}
+	unlock, err := in.lockFront(ctx, set)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	found, info, err := in.beforeWrites(ctx, last)
+	if err != nil {
+		return err
+	}
+	if err := r.usable(); err != nil { // what a rebuild has lost meanwhile, its recount corrects in what is pending now
+		return err
+	}
+	for _, x := range last {
+		info.take(x, found[x.Key])
+	}
+	var settles *settled
+	if finish != nil {
+		if settles, err = finish(&info); err != nil {
+			return err
+		}
+	}
+	in.reported.Store(true)
+	for _, x := range last {
+		delete(in.unheard, x.Key)
+	}
+	in.back.put(last, info, settles)
+	return nil
+}
+
+// beforeWrites returns which of the writes' keys there are, and the Info, as of now.
+func (in *intake) beforeWrites(
+	ctx context.Context, writes []*memtable.Write,
+) (found map[string]bool, info Info, err error) {
+	found = make(map[string]bool, len(writes))
+	err = in.back.look(ctx, func(h held) (err error) {
+		info, err = h.info()
+		for _, x := range writes {
+			found[x.Key] = h.has(x.Key)
+		}
+		return err
+	})
+	return found, info.clone(), err
+}
+
 // pending is what a batch makes of one key.
 type pending struct {
 	found bool           // there is a record, or a state in the overlay
 	uid   string         // of what is in the file, whether it can be decoded or not
 	obj   runtime.Object // after the ops so far; nil if there is none
 	last  *memtable.Write
-}
-
-// replace puts x in the place of what the file has under its key.
-func (w *writer) replace(x *memtable.Write, old stored) (err error) {
-	if x.Del {
-		err = w.remove(x.Key, old, x)
-	} else {
-		err = w.put(x, old)
-	}
-	if err != nil {
-		return fmt.Errorf("object %q: %w", x.Key, err)
-	}
-	return nil
 }
 
 // change says what x does to p, and does it.

@@ -174,6 +174,19 @@ type stored struct {
 	objects *bolt.Bucket
 }
 
+// replace puts x in the place of what the file has under its key.
+func (w *writer) replace(x *memtable.Write, old stored) (err error) {
+	if x.Del {
+		err = w.remove(x.Key, old, x)
+	} else {
+		err = w.put(x, old)
+	}
+	if err != nil {
+		return fmt.Errorf("object %q: %w", x.Key, err)
+	}
+	return nil
+}
+
 func (w *writer) get(key string) (stored, error) {
 	return w.c.stored(w.objects, key)
 }
