@@ -126,6 +126,6 @@ func (c *Collection) look(ctx context.Context, fn func(h held) error) error {
 		if err != nil {
 			return err
 		}
-		return fn(fileHeld{c, b, objects, over})
+		return fn(&fileHeld{c: c, bucket: b, objects: objects, over: over})
 	})
 }

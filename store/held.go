@@ -16,7 +16,7 @@ type held interface {
 	// info returns the Info; its slices are shared.
 	info() (Info, error)
 	has(key string) bool
-	// get returns the object under a key, or nil.
+	// get returns the object under a key, or nil. It ends with the next call.
 	get(key string) (heldObject, error)
 	// after calls fn with the keys that follow the given one, in order, and about how many bytes each object takes, until
 	// fn returns false.
@@ -38,9 +38,10 @@ type fileHeld struct {
 	bucket  *bolt.Bucket
 	objects *bolt.Bucket
 	over    *captured
+	last    storedObject // that get has returned
 }
 
-func (h fileHeld) info() (Info, error) {
+func (h *fileHeld) info() (Info, error) {
 	if h.over.Unsaved {
 		return h.over.Info.Info, nil
 	}
@@ -48,14 +49,14 @@ func (h fileHeld) info() (Info, error) {
 	return st.Info, err
 }
 
-func (h fileHeld) has(key string) bool {
+func (h *fileHeld) has(key string) bool {
 	if x := h.over.Get(key); x != nil {
 		return !x.Del
 	}
 	return h.objects.Get([]byte(key)) != nil
 }
 
-func (h fileHeld) get(key string) (heldObject, error) {
+func (h *fileHeld) get(key string) (heldObject, error) {
 	if x := h.over.Get(key); x != nil {
 		if x.Del {
 			return nil, nil
@@ -66,10 +67,11 @@ func (h fileHeld) get(key string) (heldObject, error) {
 	if err != nil || !s.found {
 		return nil, err
 	}
-	return &storedObject{h.c, key, s}, nil
+	h.last = storedObject{h.c, key, s}
+	return &h.last, nil
 }
 
-func (h fileHeld) after(key string, fn func(key string, size int) bool) error {
+func (h *fileHeld) after(key string, fn func(key string, size int) bool) error {
 	s := scanOver(h.objects, h.over, key)
 	for key, data, x, ok := s.next(); ok; key, data, x, ok = s.next() {
 		size := len(key) + len(data)
