@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -102,19 +103,21 @@ func (c *collectionCopy) copy(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		c.st.Newest = slices.DeleteFunc(c.st.Newest, func(ref entry.ObjectRef) bool {
+			return b.Bucket(format.BucketObjects).Get([]byte(ref.Key)) == nil // it is lost
+		})
 		return putState(b, c.name, c.st)
 	})
 }
 
-// objects copies the records, and counts them.
+// objects copies the records. If any is lost the collection must be listed.
 func (c *collectionCopy) objects(ctx context.Context) error {
 	expected := c.st.Objects
-	c.st.Objects, c.st.Newest = 0, nil
 	copied, whole, err := c.each(ctx, c.path.to(format.BucketObjects), c.object)
 	if err != nil || whole && copied == expected {
 		return err
 	}
-	c.st.MustRelist = MustRelistDamaged
+	c.st.Objects, c.st.MustRelist = copied, MustRelistDamaged
 	return c.lose(c.name, fmt.Errorf("%d of %d objects are left: %w", copied, expected, entry.ErrDamaged))
 }
 
@@ -199,8 +202,6 @@ func (c *collectionCopy) object(tx *bolt.Tx, e pair) error {
 			return err
 		}
 	}
-	c.st.Objects++
-	c.st.Newest = offerRef(c.st.Newest, entry.ObjectRef{Key: key, UID: h.UID, ResourceVersion: h.RV}, newestRefs)
 	if c.st.feedSince == 0 || h.Seq < c.st.feedSince {
 		return nil
 	}

@@ -215,6 +215,16 @@ var storeFileMutants = []mutant{
 		test: "TestRebuildAndTheFeedOfAClosedCollection",
 	},
 	{
+		name:   "store/copy-refs-to-the-lost",
+		breaks: "What a rebuild has lost is not among the newest objects, by which a rewind is noticed.",
+		file:   "store/copier_collection.go",
+		old: `([]byte(ref.Key)) == nil // it is lost
+`,
+		new: `([]byte(ref.Key)) == nil && c.key != nil
+`,
+		test: "TestRebuildOverWhatIsPending",
+	},
+	{
 		name:   "store/copy-forwards-only",
 		breaks: "What is behind a damaged page is copied from the end.",
 		file:   "store/copier_read.go",
