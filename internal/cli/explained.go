@@ -8,8 +8,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// explained adds to an error of a watch what a user can do: about a resource that is not found, perhaps since the server
-// has dropped its version, and about one that is forbidden.
+// explained adds to an error of a watch what a user can do: about a resource that is not found, perhaps since the
+// server has dropped its version, and about one that is forbidden.
 func (mb *member) explained(err error) error {
 	switch {
 	case apierrors.IsForbidden(err):

@@ -12,9 +12,10 @@ import (
 // Of what the server does not find, or allow, a sync says what to do.
 func TestExplained(t *testing.T) {
 	mb := &member{identity: entry.Identity{GroupVersionResource: widgets.GroupVersionResource}}
+	r := widgets.GroupResource()
 	for want, err := range map[string]error{
-		"in another version than v1beta1: kubectl api-resources tells": apierrors.NewNotFound(widgets.GroupResource(), ""),
-		"kubectl auth can-i watch widgets.example.com -A":              apierrors.NewForbidden(widgets.GroupResource(), "", nil),
+		"in another version than v1beta1: kubectl api-resources tells": apierrors.NewNotFound(r, ""),
+		"kubectl auth can-i watch widgets.example.com -A":              apierrors.NewForbidden(r, "", nil),
 		"too many": apierrors.NewTooManyRequestsError("too many"),
 	} {
 		if got := mb.explained(err).Error(); !strings.Contains(got, want) {
