@@ -153,46 +153,44 @@ func printWhat(s IO, status source.Status) {
 }
 
 func printHandlers(s IO, collections []source.Collection) error {
-	var t *terminal.Table
+	var rows [][]string
 	for _, c := range collections {
 		for _, h := range c.Handlers {
-			if t == nil {
-				fmt.Fprintln(s.Out)
-				t = terminal.NewTable(s.Out, "HANDLER", "RESOURCE", "SCOPE", "BEHIND", "FAILING")
-			}
 			behind := strconv.FormatUint(h.Behind, 10)
 			if h.Replaying {
 				behind = "everything"
 			}
-			r := resourceOf(c)
-			t.Row(h.Name, r.String(), scope(c), behind, strconv.Itoa(h.Failing))
+			rows = append(rows, []string{h.Name, resourceOf(c).String(), scope(c), behind, strconv.Itoa(h.Failing)})
 		}
 	}
-	if t == nil {
+	return furtherTable(s, rows, "HANDLER", "RESOURCE", "SCOPE", "BEHIND", "FAILING")
+}
+
+// furtherTable prints a table below others, if it has rows.
+func furtherTable(s IO, rows [][]string, headers ...string) error {
+	if len(rows) == 0 {
 		return nil
+	}
+	fmt.Fprintln(s.Out)
+	t := terminal.NewTable(s.Out, headers...)
+	for _, row := range rows {
+		t.Row(row...)
 	}
 	return t.Flush()
 }
 
 func printIncidents(s IO, collections []source.Collection) error {
-	var t *terminal.Table
+	var rows [][]string
 	for _, c := range collections {
 		if c.Live == nil {
 			continue
 		}
 		for _, inc := range c.Live.Incidents {
-			if t == nil {
-				fmt.Fprintln(s.Out)
-				t = terminal.NewTable(s.Out, "INCIDENT", "RESOURCE", "SCOPE", "AGE", "OBJECTS")
-			}
-			r := resourceOf(c)
-			t.Row(inc.Cause, r.String(), scope(c), ageOf(s.Now(), inc.At), strconv.Itoa(inc.Objects))
+			rows = append(rows, []string{inc.Cause, resourceOf(c).String(), scope(c), ageOf(s.Now(), inc.At),
+				strconv.Itoa(inc.Objects)})
 		}
 	}
-	if t == nil {
-		return nil
-	}
-	return t.Flush()
+	return furtherTable(s, rows, "INCIDENT", "RESOURCE", "SCOPE", "AGE", "OBJECTS")
 }
 
 // state says in a few words what a collection's data is worth.

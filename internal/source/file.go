@@ -75,8 +75,10 @@ func (f *File) Entries(ctx context.Context, q Query, fn func(entry.Entry) error)
 	case q.KeysOnly && !q.selective():
 		var keys []string
 		keys, err = f.keys(ctx, info.Identity)
-		if fnErr := r.keys(keys); fnErr != nil {
-			return fnErr
+		for _, key := range keys {
+			if err := r.take(entry.Entry{Key: key}); err != nil {
+				return err
+			}
 		}
 	case q.Name != "":
 		var e entry.Entry

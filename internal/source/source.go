@@ -115,16 +115,3 @@ func (r *reading) take(e entry.Entry) error {
 	}
 	return r.fn(e)
 }
-
-// keys passes on those of all keys of the collection that are selected.
-func (r *reading) keys(keys []string) error {
-	for _, key := range keys {
-		if !r.query.reaches(key) {
-			continue
-		}
-		if err := r.fn(entry.Entry{Key: key}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
