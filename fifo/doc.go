@@ -27,12 +27,6 @@
 // its context ends, or the queue is closed. A delta larger than
 // a bound passes when the queue is empty.
 //
-// # The first sync
-//
-// The producer pushes a delta of type [Drained] after everything that the
-// server had. The queue has synced ([Queue.HasSynced]) when the first of these has been acknowledged,
-// and so has everything before it.
-//
 // # Shutdown
 //
 // [Queue.Close] fails every Push at once. Pop still hands out what was

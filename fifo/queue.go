@@ -22,8 +22,6 @@ const (
 
 // Options are the options of New. The zero value works.
 type Options struct {
-	// Name is what the DoneChecker of the queue is called. Default "fifo".
-	Name string
 	// MaxCount bounds the objects in the queue. Default DefaultMaxCount.
 	MaxCount int
 	// MaxBytes bounds their size. Default DefaultMaxBytes.
@@ -39,10 +37,9 @@ type Limits struct {
 }
 
 // Queue is an ordered, bounded queue of deltas. Its methods may be called from any goroutine;
-// it is meant for one producer and one consumer. It is a cache.DoneChecker of the first sync.
+// it is meant for one producer and one consumer.
 type Queue struct {
-	o      Options
-	synced chan struct{} // closed when the first Drained has been acknowledged
+	o Options
 
 	mu     sync.Mutex
 	cond   sync.Cond                        // of mu; every change of what follows is broadcast
@@ -54,13 +51,8 @@ type Queue struct {
 	closed bool                             // guarded by mu
 }
 
-var _ cache.DoneChecker = &Queue{}
-
 // New returns an empty queue.
 func New(o Options) *Queue {
-	if o.Name == "" {
-		o.Name = "fifo"
-	}
 	if o.MaxCount <= 0 {
 		o.MaxCount = DefaultMaxCount
 	}
@@ -68,9 +60,8 @@ func New(o Options) *Queue {
 		o.MaxBytes = DefaultMaxBytes
 	}
 	q := &Queue{
-		o:      o,
-		synced: make(chan struct{}),
-		items:  buffer.NewTypedRingGrowing[*Delta](buffer.RingGrowingOptions{InitialSize: 64}),
+		o:     o,
+		items: buffer.NewTypedRingGrowing[*Delta](buffer.RingGrowingOptions{InitialSize: 64}),
 	}
 	q.cond.L = &q.mu
 	return q
@@ -152,26 +143,6 @@ func (q *Queue) Len() int {
 	return q.count
 }
 
-// Sync completes the first sync, for a consumer that had to drop the batch with its mark, and has made up for that.
-func (q *Queue) Sync() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if !q.syncedLocked() {
-		close(q.synced)
-	}
-}
-
-// HasSynced reports whether the first Drained, and so everything before it, has been acknowledged.
-func (q *Queue) HasSynced() bool { return cache.IsDone(q) }
-
-// Done is closed when HasSynced becomes true.
-func (q *Queue) Done() <-chan struct{} { return q.synced }
-
-// Name returns Options.Name.
-func (q *Queue) Name() string { return q.o.Name }
-
-func (q *Queue) syncedLocked() bool { return cache.IsDone(q) }
-
 // waitLocked blocks until ready or the end of ctx. mu is released while it waits.
 func (q *Queue) waitLocked(ctx context.Context, ready func() bool) error {
 	if ctx.Err() != nil {
@@ -223,7 +194,6 @@ func (q *Queue) takeLocked(l Limits) *Batch {
 		b.Deltas = append(b.Deltas, *d)
 		b.count += d.count()
 		b.bytes += d.Bytes
-		b.syncs = b.syncs || d.Type == Drained
 		if !Batchable(d.Type) {
 			break
 		}

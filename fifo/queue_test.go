@@ -224,36 +224,6 @@ func TestClose(t *testing.T) {
 	})
 }
 
-func TestFirstSync(t *testing.T) {
-	q := New(Options{Name: "pods"})
-	push(t, q, delta(Drained, 0))
-	if b, err := q.Pop(t.Context(), Limits{}); err != nil {
-		t.Fatal(err)
-	} else if b.Drop(); q.HasSynced() || q.Len() != 0 {
-		t.Fatalf("dropped, not processed: HasSynced %v, Len %d", q.HasSynced(), q.Len())
-	}
-	push(t, q, delta(ReplaceStarted, 0), delta(cache.Replaced, 0), delta(ReplaceFinished, 7), delta(Drained, 7))
-	for q.Len() > 1 {
-		pop(t, q, Limits{})
-		if q.HasSynced() {
-			t.Fatalf("synced with %d deltas left", q.Len())
-		}
-	}
-	b, err := q.Pop(t.Context(), Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if q.HasSynced() {
-		t.Fatal("synced when Drained was popped, before it was acknowledged")
-	}
-	b.Ack()
-	if !q.HasSynced() || !cache.IsDone(q) || q.Name() != "pods" {
-		t.Fatalf("HasSynced %v, IsDone %v, Name %q", q.HasSynced(), cache.IsDone(q), q.Name())
-	}
-	push(t, q, delta(Drained, 8)) // the next connection's: must not close the channel twice
-	pop(t, q, Limits{})
-}
-
 func TestWaitIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New(Options{})

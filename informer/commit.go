@@ -96,13 +96,10 @@ func (p *loop) listAgain(ctx context.Context, reason reflector.Reason) {
 	p.relist(reason)
 }
 
-// lack notes whether objects that the server has may be missing.
-func (p *loop) lack(something bool) { p.lacking.Store(something) }
-
 // lackUntilListed notes that objects may be missing, and which they are a list has to tell.
 func (p *loop) lackUntilListed() {
 	p.listDue = true
-	p.lack(true)
+	p.sync.lacking.Store(true)
 }
 
 // rewritingReason is the announced reason to write every body anew, or, if that has been withdrawn since, one that has

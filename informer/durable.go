@@ -10,7 +10,7 @@ import (
 func (i *Informer) Durable() *durable.Handlers { return i.durable }
 
 func (i *Informer) durableOptions() durable.Options {
-	o := durable.Options{Description: i.o.ObjectDescription, Synced: i.synced, InMemory: i.memoryOnly, Clock: i.clock}
+	o := durable.Options{Description: i.o.ObjectDescription, Synced: i.sync.done, InMemory: i.memoryOnly, Clock: i.clock}
 	if c, ok := i.store.(*store.Collection); ok {
 		o.Collection, o.Flush = durable.Of(c), i.o.Store.Flush
 	}

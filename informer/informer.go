@@ -65,16 +65,9 @@ type Informer struct {
 	sources   sources
 	auditor   *audit.Auditor
 
-	synced      chan struct{}
 	lastContact atomic.Int64 // Unix nanoseconds; 0 is never in this run
 	skipped     atomic.Int64
-	// drainsPushed counts the fifo.Drained that the reflector has pushed. drainsApplied is the number of the last one that
-	// the loop has come to with nothing missing before it.
-	drainsPushed, drainsApplied atomic.Int64
-
-	// lacking is set by the loop while objects that the server has may be missing: the first sync waits until they are
-	// back.
-	lacking atomic.Bool
+	sync        *syncing
 
 	// deltasMu is held while a batch is committed and queued for the handlers, while a late handler joins, and while a
 	// page is queued that was read for a handler. No code of users runs under it but index functions.
@@ -118,7 +111,7 @@ func New(lw cache.ListerWatcher, exampleObject runtime.Object, o Options) (*Info
 		o:                 o.withDefaults(exampleObject),
 		lw:                lw,
 		example:           exampleObject,
-		synced:            make(chan struct{}),
+		sync:              newSyncing(exampleObject),
 		resyncCheckPeriod: o.ResyncPeriod,
 		onWatchError:      cache.DefaultWatchErrorHandler,
 		detector:          cache.NewCacheMutationDetector(fmt.Sprintf("%T", exampleObject)),
@@ -128,7 +121,7 @@ func New(lw cache.ListerWatcher, exampleObject runtime.Object, o Options) (*Info
 	i.deltasMu = patient.New()
 	i.sources.init(i.clock.Now())
 	i.unguarded = unguardedBy(i.o)
-	i.queue = fifo.New(fifo.Options{Name: fmt.Sprintf("fifo %T", exampleObject)})
+	i.queue = fifo.New(fifo.Options{})
 	err := i.open()
 	if errors.Is(err, store.ErrCollectionOpen) {
 		err = fmt.Errorf("%w: another informer on this store has it; share that one or its factory, or end it first", err)
@@ -152,12 +145,7 @@ func (i *Informer) Run(stopCh <-chan struct{}) { i.RunWithContext(wait.ContextFo
 func (i *Informer) HasSynced() bool { return cache.IsDone(i.HasSyncedChecker()) }
 
 // HasSyncedChecker is done when HasSynced becomes true.
-func (i *Informer) HasSyncedChecker() cache.DoneChecker { return syncedChecker{i} }
-
-type syncedChecker struct{ i *Informer }
-
-func (c syncedChecker) Name() string          { return fmt.Sprintf("SharedIndexInformer %T", c.i.example) }
-func (c syncedChecker) Done() <-chan struct{} { return c.i.synced }
+func (i *Informer) HasSyncedChecker() cache.DoneChecker { return i.sync }
 
 // LastSyncResourceVersion is the newest resourceVersion received from the server, or, before the first in this run, the
 // stored one. It is empty before Run. GetStore().LastStoreSyncResourceVersion is the one that the store has reached.

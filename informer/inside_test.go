@@ -88,7 +88,7 @@ func TestResyncPeriods(t *testing.T) {
 // TestResyncPeriodOfEarlierHandlers: a later handler with a short period lets an earlier one have what it asked for.
 func TestResyncPeriodOfEarlierHandlers(t *testing.T) {
 	i := &Informer{o: Options{ResyncPeriod: 30 * time.Second}, resyncCheckPeriod: 30 * time.Second,
-		clock: clock.RealClock{}, synced: make(chan struct{})}
+		clock: clock.RealClock{}, sync: newSyncing(nil)}
 	regs := []cache.ResourceEventHandlerRegistration{}
 	for _, p := range []time.Duration{45 * time.Second, 20 * time.Second, 40 * time.Second, 5 * time.Second} {
 		reg, err := i.AddEventHandlerWithResyncPeriod(cache.ResourceEventHandlerFuncs{}, p)
@@ -207,6 +207,36 @@ func TestKindOfExample(t *testing.T) {
 	} {
 		if got := kindOfExample(example); got != kind {
 			t.Errorf("%T: %q, want %q", example, got, kind)
+		}
+	}
+}
+
+// TestSyncing: the informer has synced when the process loop has come to a mark with nothing missing; what was dropped
+// does not count, and what was missing counts when it is back.
+func TestSyncing(t *testing.T) {
+	type batch struct{ mark, lacking, dropped, synced, level bool }
+	for name, batches := range map[string][]batch{
+		"a mark":                {{}, {mark: true, synced: true, level: true}},
+		"dropped":               {{mark: true, dropped: true}, {}, {mark: true, synced: true, level: true}},
+		"missing, and back":     {{mark: true, lacking: true}, {lacking: true}, {synced: true, level: true}},
+		"missing, then dropped": {{mark: true, lacking: true}, {dropped: true}, {}},
+		"live, and missing": {
+			{mark: true, synced: true, level: true}, {mark: true, lacking: true, synced: true}, {synced: true, level: true},
+		},
+	} {
+		s := newSyncing(nil)
+		for n, b := range batches {
+			if b.mark {
+				s.pushed.Add(1)
+			}
+			s.lacking.Store(b.lacking)
+			s.processed(b.mark, b.dropped)
+			if got := cache.IsDone(s); got != b.synced {
+				t.Errorf("%s, batch %d: synced %t", name, n, got)
+			}
+			if got := s.level(); got != b.level && s.pushed.Load() > 0 {
+				t.Errorf("%s, batch %d: level %t", name, n, got)
+			}
 		}
 	}
 }

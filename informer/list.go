@@ -15,7 +15,8 @@ import (
 // beginList opens a Replacement.
 func (p *loop) beginList(ctx context.Context, s listStart) error {
 	p.abortList()
-	p.void, p.owesSync = false, false // it brings a mark of its own
+	p.void = false
+	p.sync.listBegun()
 	return p.commit(ctx, func() (store.Result, error) {
 		info, err := p.store.Info(ctx)
 		if err != nil {
@@ -120,7 +121,7 @@ func (p *loop) saveList(ctx context.Context) error {
 // endList tells the last changes of a list that has been committed, and what else it has shown.
 func (p *loop) endList(ctx context.Context, changes []store.Change) {
 	p.list, p.pause, p.listDue = nil, nil, false
-	p.lack(false)
+	p.sync.lacking.Store(false)
 	if p.rewrites {
 		p.setRewriting("")
 		p.indexer.Mended() // bodies that could not be read are gone

@@ -47,8 +47,6 @@ type loop struct {
 	unseen map[string]bool
 	// listDue: objects may be missing of which a list has to tell, that has been asked for and not been stored yet.
 	listDue bool
-	// owesSync: the mark of a first sync came while lacking, and counts once that is over.
-	owesSync bool
 	// pause spaces the lists that listAgain asks for; nil if one has been stored since.
 	pause *wait.Backoff
 	// losses is how many of collection.Losses have been mended or are about to be.
@@ -57,8 +55,6 @@ type loop struct {
 	written *Commit
 	// due is what is to be logged when deltasMu has been given back.
 	due delivery.Lines
-	// drains counts the fifo.Drained that have come.
-	drains int64
 	// told is the kind of failure that has been reported; nil while the store is healthy.
 	told error
 }
@@ -96,20 +92,8 @@ func (p *loop) run(ctx context.Context) error {
 			return err
 		}
 		p.mendLosses(ctx)
-		whole, mark := !p.void && !p.lacking.Load(), b.Deltas[0].Type == fifo.Drained
-		if whole {
-			b.Ack()
-			p.paySync()
-		} else {
-			p.owesSync = !p.void && (p.owesSync || mark)
-			b.Drop()
-		}
-		if p.queue.HasSynced() {
-			p.markSynced()
-		}
-		if mark {
-			p.caughtUp(whole)
-		}
+		b.Ack()
+		p.sync.processed(b.Deltas[0].Type == fifo.Drained, p.void)
 		p.reviewSource()
 	}
 }
@@ -153,7 +137,7 @@ func (p *loop) process(ctx context.Context, deltas []fifo.Delta) error {
 		p.abortList()
 		return nil
 	case d.Type == fifo.Drained:
-		return nil // run notes it
+		return nil // syncing.processed notes it
 	case p.list != nil:
 		return p.foldIn(ctx, deltas)
 	}
@@ -264,31 +248,6 @@ func sameVersion(a, b runtime.Object) bool {
 func (p *loop) left(ctx context.Context, skipped []store.Skipped) {
 	for _, s := range skipped {
 		p.skip(ctx, s.Key, s.Err)
-	}
-}
-
-// caughtUp notes that the loop has come to where the server stood; whole: with nothing missing.
-func (p *loop) caughtUp(whole bool) {
-	p.drains++
-	if whole {
-		p.drainsApplied.Store(p.drains)
-	}
-}
-
-// paySync completes the first sync if its mark came too early.
-func (p *loop) paySync() {
-	if p.owesSync {
-		p.owesSync = false
-		p.queue.Sync()
-		p.drainsApplied.Store(p.drains)
-	}
-}
-
-func (p *loop) markSynced() {
-	select {
-	case <-p.synced:
-	default:
-		close(p.synced)
 	}
 }
 

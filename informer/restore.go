@@ -40,7 +40,7 @@ func (p *loop) restore(ctx context.Context) error {
 	}
 	p.replay = nil
 	if err == nil && info.Complete && p.o.SyncPolicy == Disk {
-		p.markSynced()
+		p.sync.complete()
 	}
 	return err
 }

@@ -194,7 +194,7 @@ func (i *Informer) start(ctx context.Context) *loop {
 	})
 	s := &sink{
 		store: i.store, queue: i.queue, transform: i.transform, attrs: attrs, announce: i.setRewriting, skip: i.skip,
-		drains: &i.drainsPushed, clock: i.clock,
+		sync: i.sync, clock: i.clock,
 	}
 	i.errorSource = errorSource
 	r = reflector.New(lw, s, reflector.Options{
@@ -255,7 +255,7 @@ func (i *Informer) resyncLoop(ctx context.Context) {
 		return
 	}
 	select {
-	case <-i.synced:
+	case <-i.sync.done:
 	case <-ctx.Done():
 		return
 	}

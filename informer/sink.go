@@ -2,7 +2,6 @@ package informer
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -47,7 +46,7 @@ type sink struct {
 	announce  func(reflector.Reason)
 	clock     clock.WithTicker
 	skip      func(ctx context.Context, key string, err error)
-	drains    *atomic.Int64 // counts the calls of Synced
+	sync      *syncing
 }
 
 var _ reflector.Sink = &sink{}
@@ -186,7 +185,7 @@ func (s *sink) MustList(ctx context.Context, reason reflector.Reason) error {
 
 // Synced pushes the mark that everything the server had precedes.
 func (s *sink) Synced(ctx context.Context) error {
-	s.drains.Add(1)
+	s.sync.pushed.Add(1)
 	return s.push(ctx, fifo.Drained, nil)
 }
 

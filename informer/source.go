@@ -65,7 +65,7 @@ func (i *Informer) reviewSource() {
 	i.mu.Unlock()
 	f.live = r != nil && r.Live()
 	// After live, which is said when the mark has been pushed that the loop has to come to.
-	f.applied, f.lacking = i.drainsPushed.Load() == i.drainsApplied.Load(), i.lacking.Load()
+	f.applied, f.lacking = i.sync.level(), i.sync.lacking.Load()
 	was, _, _ := s.status()
 	if was == Live && sourceOf(f) == Live {
 		return // after each batch, so without a look into the store

@@ -93,29 +93,6 @@ var fifoMutants = []mutant{
 		test: "TestBatchesArePrefixes",
 	},
 	{
-		name:   "fifo/synced-when-popped",
-		breaks: "The queue has synced when the mark was acknowledged, not when it was popped.",
-		file:   "fifo/queue.go",
-		old: `	q.out = q.takeLocked(l)
-	return q.out, nil
-`,
-		new: `	q.out = q.takeLocked(l)
-	if q.out.syncs && !q.syncedLocked() {
-		close(q.synced)
-	}
-	return q.out, nil
-`,
-		test: "TestFirstSync",
-	},
-	{
-		name:   "fifo/synced-when-dropped",
-		breaks: "A batch that was not processed does not complete the first sync.",
-		file:   "fifo/batch.go",
-		old:    "	if processed && b.syncs && !q.syncedLocked() {",
-		new:    "	if b.syncs && !q.syncedLocked() {",
-		test:   "TestFirstSync",
-	},
-	{
 		name:   "fifo/close-loses-accepted",
 		breaks: "A closed queue still hands out what it had accepted.",
 		file:   "fifo/queue.go",

@@ -20,4 +20,26 @@ var informerMutants = []mutant{
 `,
 		test: "TestAnotherBodyOfTheSameVersion",
 	},
+	{
+		name:   "informer/synced-when-dropped",
+		breaks: "What was dropped, since what precedes it was lost, does not complete the first sync.",
+		file:   "informer/syncing.go",
+		old: `	case dropped:
+		s.owed = false
+`,
+		new: `	case dropped && !mark:
+		s.owed = false
+`,
+		test: "TestSyncing",
+	},
+	{
+		name:   "informer/synced-while-missing",
+		breaks: "The informer has not synced while objects that the server has may be missing.",
+		file:   "informer/syncing.go",
+		old: `	case s.lacking.Load():
+		s.owed = s.owed || mark
+`,
+		new:  ``,
+		test: "TestSyncing",
+	},
 }
