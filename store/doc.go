@@ -150,7 +150,7 @@
 //   - No code of the user (key functions, index functions, callbacks of
 //     Iterate) runs inside a transaction or under a lock.
 //   - An index is built in the background, together with all that are added meanwhile. Look-ups in it wait for that, as
-//     long as their contexts and the store last; if the build fails, they say why until it is tried again. It holds no
+//     long as their contexts and the store last; if the build fails, or the disk hangs, they say so. A build holds no
 //     more decoded objects than a page, 4 MiB of payloads or 1,000 objects. A store that is open for reading builds
 //     none: look-ups fail with ErrReadOnly unless the file has the index, of a function with the same version. Where
 //     all objects are in memory, so are their indexes, and no look-up waits.

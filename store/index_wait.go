@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 )
 
 // indexing is what is known of the build of a collection's indexes, for look-ups that wait for it. The zero value is
@@ -102,7 +103,8 @@ func (c *Collection) awaitIndex(ctx context.Context, index string) (indexReader,
 	}
 }
 
-// awaitChange waits for one of the two; filled is nil if all objects will not be in memory soon.
+// awaitChange waits for one of the two, and not for a disk that hangs; filled is nil if all objects will not be in memory
+// soon.
 func (c *Collection) awaitChange(ctx context.Context, index string, changed, filled <-chan struct{}) error {
 	if err := c.indexing.err(); err != nil && filled == nil {
 		return fmt.Errorf("index %q of %s is not built: %w", index, c.id, err)
@@ -116,6 +118,11 @@ func (c *Collection) awaitChange(ctx context.Context, index string, changed, fil
 	case <-changed:
 		return nil
 	case <-filled:
+		return nil
+	case <-time.After(slowAfter):
+		if err := c.store.slowErr(); err != nil {
+			return fmt.Errorf("index %q of %s is not built: %w", index, c.id, err)
+		}
 		return nil
 	case <-c.store.Closing():
 		return fmt.Errorf("index %q of %s is not built: %w", index, c.id, ErrClosed)

@@ -154,13 +154,38 @@ func TestLookUpWhileTheBuildFails(t *testing.T) {
 		g.Fail(full)
 		close(h.proceed)
 		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
 		for what, lookUp := range lookUps(c) {
-			if _, err := lookUp(t.Context()); !errors.Is(err, store.ErrNoSpace) || !strings.Contains(err.Error(), `"color"`) {
+			if _, err := lookUp(ctx); !errors.Is(err, store.ErrNoSpace) || !strings.Contains(err.Error(), `"color"`) {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
 		g.Fail(nil)
 		time.Sleep(time.Minute)
+		for what, lookUp := range lookUps(c) {
+			if n, err := lookUp(t.Context()); err != nil || n != 2 {
+				t.Errorf("%s: %d, %v", what, n, err)
+			}
+		}
+	})
+}
+
+// TestLookUpWhileTheDiskHangs: it does not wait for a disk that finishes no write.
+func TestLookUpWhileTheDiskHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.Open(t, byHand())
+		g := store.GateCommits(s)
+		c, h := unbuilt(t, s, 10)
+		entered, release := g.Hold()
+		close(h.proceed)
+		<-entered
+		for what, lookUp := range lookUps(c) {
+			if _, err := lookUp(t.Context()); !errors.Is(err, store.ErrSlowDisk) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		release()
 		for what, lookUp := range lookUps(c) {
 			if n, err := lookUp(t.Context()); err != nil || n != 2 {
 				t.Errorf("%s: %d, %v", what, n, err)

@@ -248,6 +248,21 @@ var storeDiskMutants = []mutant{
 		test: "TestLookUpWaitsForTheBuild",
 	},
 	{
+		name:   "store/look-up-waits-for-a-failed-build",
+		breaks: "A look-up says why an index is not built, and does not wait for the next attempt.",
+		file:   "store/index_wait.go",
+		old: `	i.mu.Unlock()
+	i.wake()
+}
+`,
+		new: `	i.failure = nil
+	i.mu.Unlock()
+	i.wake()
+}
+`,
+		test: "TestLookUpWhileTheBuildFails",
+	},
+	{
 		name:   "store/index-scan-not-verified",
 		breaks: "A scan looks one key past its range: an entry that damage has moved is not missing in silence.",
 		file:   "store/index_lookup.go",

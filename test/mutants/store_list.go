@@ -124,6 +124,16 @@ var storeListMutants = []mutant{
 		test: "TestReplacementExcludesOtherWriters",
 	},
 	{
+		name:   "store/keys-change-one-by-one",
+		breaks: "Reads by key see a batch whole, in a collection in memory too: they wait while several keys change.",
+		file:   "store/residents.go",
+		old: `		r.in.hot.Store(nil)
+		defer r.in.hot.Store(r.table.ByKey)
+`,
+		new:  ``,
+		test: "TestNoKeyedReadAmidABatch",
+	},
+	{
 		name:   "store/list-held-without-bound",
 		breaks: "A relist that is too large for memory is shown before it has ended.",
 		file:   "store/replace_page.go",
