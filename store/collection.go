@@ -117,14 +117,7 @@ func openCollection(
 		return nil, err
 	}
 	defer c.mu.Unlock()
-	if err := c.unseal(ctx); err != nil {
-		return nil, err
-	}
-	left, err := c.needsBuckets(ctx)
-	if err == nil && left && !c.readOnly {
-		err = c.update(ctx, c.ensureBuckets)
-	}
-	if err != nil {
+	if err := c.findOrMake(ctx); err != nil {
 		return nil, err
 	}
 	if !c.readOnly {
@@ -209,13 +202,21 @@ func (c *Collection) claim(st *state, set *indexSet) (ready []string) {
 	return ready
 }
 
-// needsBuckets reports whether ensureBuckets has anything to do.
-func (c *Collection) needsBuckets(ctx context.Context) (needed bool, err error) {
-	err = c.view(ctx, func(*bolt.Bucket) error { return nil })
-	if errors.Is(err, ErrNoCollection) && !c.readOnly {
-		return true, nil
+// findOrMake finds out whether the collection is sealed, and makes its buckets if there are none.
+func (c *Collection) findOrMake(ctx context.Context) error {
+	var st state
+	err := c.store.view(ctx, func(tx *bolt.Tx) (err error) {
+		_, st, err = findState(tx, c.name)
+		return err
+	})
+	missing := errors.Is(err, ErrNoCollection) && !c.readOnly
+	if err == nil || missing {
+		err = c.seal(st)
 	}
-	return false, err
+	if err == nil && missing {
+		err = c.update(ctx, c.ensureBuckets)
+	}
+	return err
 }
 
 // ensureBuckets creates the collection's buckets if there are none.

@@ -13,8 +13,8 @@ import (
 
 // found is what a copier has found of damage.
 type found struct {
-	// unsafe are the collections, and the bucket of documents, in which bbolt might run in circles; with the empty name the
-	// whole file.
+	// unsafe are the collections, and the bucket of documents, in which bbolt might run in circles; with the empty name
+	// the whole file.
 	unsafe map[string]bool
 	// keysLost: nobody has the data keys, whose record is damaged.
 	keysLost bool

@@ -172,8 +172,8 @@ func (s *Store) liveCollections() []*Collection {
 	return live
 }
 
-// enlist makes c one of the live collections, unless there was a Rebuild since before. It waits for one that is at work,
-// and for no other write: the disk may not finish that.
+// enlist makes c one of the live collections, unless there was a Rebuild since before. It waits for one that is at
+// work, and for no other write: the disk may not finish that.
 func (s *Store) enlist(ctx context.Context, c *Collection, before int) (bool, error) {
 	if err := s.exchanging.LockContext(ctx); err != nil {
 		return false, s.waited(err)

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	bolt "go.etcd.io/bbolt"
-
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
 	"github.com/larder-dev/larder/store/internal/format"
@@ -156,19 +154,6 @@ func (c *Collection) markSealed(st *state) {
 	}
 	st.Sealed = true
 	st.PlainText = st.Objects > 0 || st.NextSeq > 1 || st.tombstones > 0
-}
-
-// unseal is seal by what the file says of the collection, if it has it.
-func (c *Collection) unseal(ctx context.Context) error {
-	var st state
-	err := c.view(ctx, func(b *bolt.Bucket) (err error) {
-		st, err = getState(b, c.name)
-		return err
-	})
-	if err != nil && !errors.Is(err, ErrNoCollection) {
-		return err
-	}
-	return c.seal(st)
 }
 
 // tellPlainText logs, once, that the file has plain text of a collection that is sealed now.
