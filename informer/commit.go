@@ -105,10 +105,8 @@ func (p *loop) lackUntilListed() {
 // rewritingReason is the announced reason to write every body anew, or, if that has been withdrawn since, one that has
 // the same effect.
 func (i *Informer) rewritingReason() reflector.Reason {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.rewriting.Rewrites() {
-		return i.rewriting
+	if reason := i.health.rewritingNow(); reason.Rewrites() {
+		return reason
 	}
 	return reflector.ReasonUnreadable
 }
@@ -228,8 +226,6 @@ func (p *loop) healthy(ctx context.Context) {
 }
 
 func (i *Informer) setStoreErr(err error) {
-	i.mu.Lock()
-	i.storeErr = err
-	i.mu.Unlock()
+	i.health.setStoreErr(err)
 	i.reviewSource()
 }

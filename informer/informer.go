@@ -68,6 +68,7 @@ type Informer struct {
 	lastContact atomic.Int64 // Unix nanoseconds; 0 is never in this run
 	skipped     atomic.Int64
 	sync        *syncing
+	health      health
 
 	// deltasMu is held while a batch is committed and queued for the handlers, while a late handler joins, and while a
 	// page is queued that was read for a handler. No code of users runs under it but index functions.
@@ -84,10 +85,6 @@ type Informer struct {
 	onWatchError      cache.WatchErrorHandlerWithContext // guarded by mu until started
 	transform         cache.TransformFunc                // guarded by mu until started
 	reflector         *reflector.Reflector               // guarded by mu; nil before Run
-	storeErr          error                              // guarded by mu; nil while the store is healthy
-	commitErr         error                              // guarded by mu; nil while what is pending can be committed
-	rewriting         reflector.Reason                   // guarded by mu
-	unguarded         map[string]string                  // guarded by mu; why, by change; see Status
 
 	errorSource *cache.Reflector // what watch error handlers get; never runs; set by start
 }
@@ -120,7 +117,7 @@ func New(lw cache.ListerWatcher, exampleObject runtime.Object, o Options) (*Info
 	i.pages.init()
 	i.deltasMu = patient.New()
 	i.sources.init(i.clock.Now())
-	i.unguarded = unguardedBy(i.o)
+	i.health.unguarded = unguardedBy(i.o)
 	i.queue = fifo.New(fifo.Options{})
 	err := i.open()
 	if errors.Is(err, store.ErrCollectionOpen) {

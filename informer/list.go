@@ -123,7 +123,7 @@ func (p *loop) endList(ctx context.Context, changes []store.Change) {
 	p.list, p.pause, p.listDue = nil, nil, false
 	p.sync.lacking.Store(false)
 	if p.rewrites {
-		p.setRewriting("")
+		p.health.setRewriting("")
 		p.indexer.Mended() // bodies that could not be read are gone
 	}
 	deleted, rest := split(changes)

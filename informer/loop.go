@@ -106,7 +106,7 @@ func (p *loop) heed(ctx context.Context, a ask) error {
 		}
 		close(a.looked)
 	}
-	if a.unreadable != nil && p.rewritingNow() == "" { // else the replay has met it too
+	if a.unreadable != nil && p.health.rewritingNow() == "" { // else the replay has met it too
 		if err := p.replaceUnreadable(ctx, []delivery.Unreadable{{Err: a.unreadable}}); err != nil {
 			return err
 		}

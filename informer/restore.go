@@ -112,7 +112,7 @@ func (p *loop) replaceUnreadable(ctx context.Context, lost []delivery.Unreadable
 	if slices.ContainsFunc(lost, damaged) && p.file != nil {
 		return p.readRetry(ctx, func() error { return p.repair(ctx) })
 	}
-	p.setRewriting(reflector.ReasonUnreadable)
+	p.health.setRewriting(reflector.ReasonUnreadable)
 	p.lackUntilListed()
 	p.relist(reflector.ReasonUnreadable)
 	return nil

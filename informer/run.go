@@ -190,10 +190,10 @@ func (i *Informer) start(ctx context.Context) *loop {
 	var r *reflector.Reflector
 	attrs := attributes.New(attributes.Options{
 		ClusterID: i.o.ClusterID, OpenAPIHash: i.o.OpenAPIHash, Claim: i.claimCluster(), Want: i.attrs, Clock: i.clock,
-		Announce: i.setRewriting, Unguarded: i.noteUnguarded, Relist: func() { r.Relist(reflector.ReasonOpenAPI) },
+		Announce: i.health.setRewriting, Unguarded: i.noteUnguarded, Relist: func() { r.Relist(reflector.ReasonOpenAPI) },
 	})
 	s := &sink{
-		store: i.store, queue: i.queue, transform: i.transform, attrs: attrs, announce: i.setRewriting, skip: i.skip,
+		store: i.store, queue: i.queue, transform: i.transform, attrs: attrs, announce: i.health.setRewriting, skip: i.skip,
 		sync: i.sync, clock: i.clock,
 	}
 	i.errorSource = errorSource

@@ -61,8 +61,10 @@ func (i *Informer) reviewSource() {
 	s.review.Lock() // so that an older finding does not follow a newer one
 	defer s.review.Unlock()
 	i.mu.Lock()
-	r, f := i.reflector, facts{complete: true, healthy: i.storeErr == nil, stopped: i.stopped}
+	r, f := i.reflector, facts{complete: true, stopped: i.stopped}
 	i.mu.Unlock()
+	storeErr, _ := i.health.errs()
+	f.healthy = storeErr == nil
 	f.live = r != nil && r.Live()
 	// After live, which is said when the mark has been pushed that the loop has to come to.
 	f.applied, f.lacking = i.sync.level(), i.sync.lacking.Load()
@@ -91,11 +93,9 @@ func (i *Informer) reviewSource() {
 
 // sourceErr is why data are not live.
 func (i *Informer) sourceErr(reading error) error {
-	i.mu.Lock()
-	r, storeErr, commitErr := i.reflector, i.storeErr, i.commitErr
-	i.mu.Unlock()
+	storeErr, commitErr := i.health.errs()
 	var connection error
-	if r != nil {
+	if r := i.currentReflector(); r != nil {
 		connection = r.Status().Err
 	}
 	return firstError(storeErr, commitErr, reading, connection)

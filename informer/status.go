@@ -110,14 +110,12 @@ func (i *Informer) Status() Status {
 	s.Persistent = s.NotPersistent == ""
 	s.Source, s.SourceSince, s.SourceChanges = i.sources.status()
 	s.Incidents, s.IncidentTotals = i.auditor.Incidents()
-	i.mu.Lock()
-	r, storeErr, commitErr := i.reflector, i.storeErr, i.commitErr
-	s.Rewriting = i.rewriting
-	i.mu.Unlock()
-	if r != nil {
+	storeErr, commitErr := i.health.errs()
+	s.Rewriting = i.health.rewritingNow()
+	if r := i.currentReflector(); r != nil {
 		s.Reflector = r.Status()
 	}
-	s.Unguarded = i.unguardedNow()
+	s.Unguarded = i.health.unguardedNow()
 	if why := s.Reflector.NoLookups; why != "" {
 		s.Unguarded = append(s.Unguarded, "a server that was restored and has overtaken us: "+why)
 	}
@@ -143,16 +141,4 @@ func firstError(errs ...error) error {
 		}
 	}
 	return nil
-}
-
-func (i *Informer) rewritingNow() reflector.Reason {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return i.rewriting
-}
-
-func (i *Informer) setRewriting(r reflector.Reason) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.rewriting = r
 }

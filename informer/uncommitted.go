@@ -35,10 +35,7 @@ func (i *Informer) noteCommitErr(ctx context.Context, err error) {
 	if err != nil {
 		err = fmt.Errorf("store of %s: changes are in memory only: %w", i.o.ObjectDescription, err)
 	}
-	i.mu.Lock()
-	before := i.commitErr
-	i.commitErr = err
-	i.mu.Unlock()
+	before := i.health.setCommitErr(err)
 	if err != nil && (before == nil || !errors.Is(before, kindOf(err))) {
 		i.reportError(ctx, err)
 	}

@@ -3,8 +3,6 @@ package informer
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
 
 	"k8s.io/klog/v2"
 
@@ -32,40 +30,17 @@ func unguardedBy(o Options) map[string]string {
 // noteUnguarded notes, and logs if that is new, that a change of the server would not be noticed; if err is nil, that
 // it would be.
 func (i *Informer) noteUnguarded(ctx context.Context, change string, err error) {
-	if i.setUnguarded(change, err) {
+	if i.health.setUnguarded(change, err) {
 		klog.FromContext(ctx).Info("A change of the server would not be noticed", "change", change, "why", err.Error())
 	}
-}
-
-// setUnguarded reports whether it is new that the change would not be noticed.
-func (i *Informer) setUnguarded(change string, err error) bool {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	_, known := i.unguarded[change]
-	if err == nil {
-		delete(i.unguarded, change)
-		return false
-	}
-	i.unguarded[change] = err.Error()
-	return !known
-}
-
-// unguardedNow is Status.Unguarded as far as the options and the server's answers tell.
-func (i *Informer) unguardedNow() (sentences []string) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	for _, change := range slices.Sorted(maps.Keys(i.unguarded)) {
-		sentences = append(sentences, change+": "+i.unguarded[change])
-	}
-	return sentences
 }
 
 // logUnguarded warns at the start of what the options leave unguarded.
 func (i *Informer) logUnguarded(logger klog.Logger) {
 	if i.transform != nil && i.o.TransformVersion == "" {
-		i.setUnguarded(whatTransform, errNoTransformVersion)
+		i.health.setUnguarded(whatTransform, errNoTransformVersion)
 	}
-	if changes := i.unguardedNow(); i.memoryOnly == "" && len(changes) > 0 {
+	if changes := i.health.unguardedNow(); i.memoryOnly == "" && len(changes) > 0 {
 		logger.Info("Changes that would not be noticed", "type", i.o.ObjectDescription, "representation",
 			i.o.Identity.Representation, "changes", changes)
 	}
