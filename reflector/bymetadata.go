@@ -28,7 +28,7 @@ var errOtherObject = errors.New(
 // history and in order: else all bodies are wanted.
 func (s *session) byMetadata(ctx context.Context, reason Reason) bool {
 	switch {
-	case s.o.ListMetadata == nil || s.noMetadata || s.noLookups || !entry.ComparableRV(s.cur.RV):
+	case s.o.ListMetadata == nil || s.noMetadata || s.guards.noLookups || !entry.ComparableRV(s.cur.RV):
 		return false
 	case s.gate.Strays > 0:
 		return false // whether they are gone only a list of whole objects shows

@@ -22,7 +22,7 @@ func (s *session) deliver(ctx context.Context, ev watch.Event) error {
 	ref, ok := s.gate.Check(ctx, ev)
 	if !ok {
 		s.newest.Remove(ref.Key)
-		delete(s.awaited, ref.Key)
+		delete(s.guards.awaited, ref.Key)
 		return nil
 	}
 	cur := s.cur
@@ -32,7 +32,7 @@ func (s *session) deliver(ctx context.Context, ev watch.Event) error {
 	}
 	s.moveTo(cur)
 	s.untold = s.untold && rv == ""
-	delete(s.awaited, ref.Key)
+	delete(s.guards.awaited, ref.Key)
 	if ev.Type == watch.Deleted {
 		s.newest.Remove(ref.Key)
 	} else {

@@ -27,7 +27,7 @@ func (s *session) fetchLeftOut(ctx context.Context, o outcome) outcome {
 	if len(s.leftOut) == 0 || o.Kind != level && o.Kind != behind {
 		return o
 	}
-	if s.noLookups || !entry.ComparableRV(s.cur.RV) {
+	if s.guards.noLookups || !entry.ComparableRV(s.cur.RV) {
 		return s.listFor(ReasonLeftOut)
 	}
 	klog.FromContext(ctx).Info("Getting objects again that were left out", "objects", len(s.leftOut))

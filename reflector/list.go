@@ -40,8 +40,8 @@ type list struct {
 
 // relist is the state Relist.
 func (s *session) relist(ctx context.Context) outcome {
-	s.even = false
-	reason, err := s.verifyHook(ctx)
+	s.guards.even = false
+	reason, err := s.guards.verifyHook(ctx)
 	if err != nil {
 		return s.lose(ctx, err)
 	}
@@ -151,7 +151,7 @@ func (l *list) take(ctx context.Context, p page) outcome {
 	l.pages.backoff.Reset()
 	if !l.begun {
 		if l.unsure() && history.Below(p.rv, l.s.cur.RV) {
-			return l.s.ahead(ctx, p.rv)
+			return l.s.guards.ahead(ctx, p.rv)
 		}
 		if err := l.begin(ctx, p.rv); err != nil {
 			return l.s.sinkClosed(err)
@@ -356,8 +356,8 @@ func (l *list) finish(ctx context.Context) outcome {
 		return s.sinkClosed(err)
 	}
 	s.moveTo(l.fold)
-	s.newest, s.awaited, s.target = l.newest.Result(), nil, ""
-	s.last, s.announced, s.unguarded = lost, false, false
+	s.newest, s.guards.awaited, s.guards.target = l.newest.Result(), nil, ""
+	s.last, s.announced, s.guards.unguarded = lost, false, false
 	s.lastList = s.o.Clock.Now()
 	if l.reason.Rewrites() {
 		s.r.rewritten()

@@ -88,9 +88,9 @@ type Options struct {
 	// once is more than it can serve. It is for fleets; see docs/fleet.md for how long. Status.Err is the 410 until the
 	// list. The back-off after a list less than two minutes ago comes on top. Default 0: at once.
 	RelistSpread time.Duration
-	// Limiter, if set, is shared by all reflectors of this process that talk to the same server: while it is down one of them
-	// tries, in turn, and never more than a few connect, or list, at a time. Default: this reflector's back-off is its
-	// own.
+	// Limiter, if set, is shared by all reflectors of this process that talk to the same server: while it is down one of
+	// them tries, in turn, and never more than a few connect, or list, at a time. Default: this reflector's back-off is
+	// its own.
 	Limiter *limiter.Limiter
 	// Clock is for tests. Default: the real clock. Requests time out by real time.
 	Clock clock.WithTicker

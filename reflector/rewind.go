@@ -39,27 +39,27 @@ type verdict struct {
 
 // lookUp is the guard against a rewound server that has overtaken us: it reads the newest
 // objects that we hold, n of them.
-func (s *session) lookUp(ctx context.Context, n int) (verdict, error) {
+func (g *guards) lookUp(ctx context.Context, n int) (verdict, error) {
 	v := verdict{awaited: awaited{}}
-	for _, held := range s.toLookUp(n) {
-		got, found, usable, at, err := s.lookUpOne(ctx, held.Key)
+	for _, held := range g.toLookUp(n) {
+		got, found, usable, at, err := g.lookUpOne(ctx, held.Key)
 		if errors.Is(err, errTooLong) {
-			if _, waits := s.awaited[held.Key]; waits {
+			if _, waits := g.awaited[held.Key]; waits {
 				v.awaited[held.Key] = held // what was seen of it has still to be explained
 			}
 			continue
 		}
 		if err != nil {
-			return verdict{}, s.describe("look up "+held.Key+" of", err)
+			return verdict{}, g.s.describe("look up "+held.Key+" of", err)
 		}
 		if !usable {
 			return verdict{}, nil
 		}
-		v.at = v.at || entry.ComparableRV(at) && !history.Below(at, s.cur.RV)
-		switch history.Check(held, s.cur.RV, got, found) {
+		v.at = v.at || entry.ComparableRV(at) && !history.Below(at, g.s.cur.RV)
+		switch history.Check(held, g.s.cur.RV, got, found) {
 		case history.Contradicts:
 			klog.FromContext(ctx).Info("An object that we hold is another one at the server: "+rewound, "key", held.Key,
-				"held", held.ResourceVersion, "server", got.ResourceVersion, "resourceVersion", s.cur.RV)
+				"held", held.ResourceVersion, "server", got.ResourceVersion, "resourceVersion", g.s.cur.RV)
 			return verdict{rewound: true}, nil
 		case history.Changed:
 			v.awaited[held.Key] = held
@@ -72,10 +72,10 @@ func (s *session) lookUp(ctx context.Context, n int) (verdict, error) {
 
 // toLookUp is what to look up: the newest that we hold, and first of all what the last connection left
 // unexplained, since the events of a history that is not ours may have pushed it out of the newest.
-func (s *session) toLookUp(n int) []entry.ObjectRef {
-	refs := slices.Collect(maps.Values(s.awaited))
-	for _, ref := range s.newest.Refs {
-		if _, ok := s.awaited[ref.Key]; !ok {
+func (g *guards) toLookUp(n int) []entry.ObjectRef {
+	refs := slices.Collect(maps.Values(g.awaited))
+	for _, ref := range g.s.newest.Refs {
+		if _, ok := g.awaited[ref.Key]; !ok {
 			refs = append(refs, ref)
 		}
 	}
@@ -89,63 +89,63 @@ type found struct {
 }
 
 // lookUpByHook calls Options.Lookup.
-func (s *session) lookUpByHook(ctx context.Context, key string) (entry.ObjectRef, bool, error) {
-	s.r.board.update(func(st *Status) { st.Lookups++ })
+func (g *guards) lookUpByHook(ctx context.Context, key string) (entry.ObjectRef, bool, error) {
+	g.s.r.board.update(func(st *Status) { st.Lookups++ })
 	limited, cancel := context.WithTimeout(ctx, pace.RequestTimeout)
 	defer cancel()
-	f, err := s.finder.Call(ctx, limited, func(ctx context.Context) (f found, err error) {
-		f.ref, f.is, err = s.o.Lookup(ctx, key)
+	f, err := g.finder.Call(ctx, limited, func(ctx context.Context) (f found, err error) {
+		f.ref, f.is, err = g.s.o.Lookup(ctx, key)
 		return f, err
 	})
 	if err == nil {
-		s.heard()
+		g.s.heard()
 	}
 	return f.ref, f.is, err
 }
 
 // lookUpOne reads one identity, and where the server stands, if the answer tells. It is not usable if this
 // ListerWatcher cannot look up.
-func (s *session) lookUpOne(
+func (g *guards) lookUpOne(
 	ctx context.Context, key string,
 ) (ref entry.ObjectRef, found, usable bool, at string, err error) {
-	if s.o.Lookup != nil {
-		ref, found, err = s.lookUpByHook(ctx, key)
+	if g.s.o.Lookup != nil {
+		ref, found, err = g.lookUpByHook(ctx, key)
 		return ref, found, true, "", err
 	}
-	if s.noLookups {
+	if g.noLookups {
 		return entry.ObjectRef{}, false, false, "", nil
 	}
-	if s.heavy[key] {
+	if g.heavy[key] {
 		return entry.ObjectRef{}, false, true, "", errTooLong
 	}
-	s.r.board.update(func(st *Status) { st.Lookups++; st.Probes++ })
-	list, m, err := s.listOne(ctx, metav1.ListOptions{Limit: 1, FieldSelector: keySelector(key)}, "look up "+key+" of")
+	g.s.r.board.update(func(st *Status) { st.Lookups++; st.Probes++ })
+	list, m, err := g.listOne(ctx, metav1.ListOptions{Limit: 1, FieldSelector: keySelector(key)}, "look up "+key+" of")
 	if errors.Is(err, errTooLong) {
 		klog.FromContext(ctx).Info(
 			"An object is too large to be looked up over this link; the guard against a rewound server does without it", "key",
 			key)
-		s.heavy[key] = true
+		g.heavy[key] = true
 	}
 	if apierrors.IsBadRequest(err) {
-		s.giveUpLookups(ctx, "the server does not take the field selector")
+		g.giveUpLookups(ctx, "the server does not take the field selector")
 		return entry.ObjectRef{}, false, false, "", nil
 	}
 	if err != nil {
 		return entry.ObjectRef{}, false, false, "", err
 	}
-	s.heard()
-	ref, found, other, err := s.pick(list, key)
+	g.s.heard()
+	ref, found, other, err := g.pick(list, key)
 	if err == nil && !found && other {
-		s.giveUpLookups(ctx, "the field selector of the requests is overwritten on the way, or the server ignores it")
+		g.giveUpLookups(ctx, "the field selector of the requests is overwritten on the way, or the server ignores it")
 		return entry.ObjectRef{}, false, false, "", nil
 	}
 	return ref, found, true, m.GetResourceVersion(), err
 }
 
 // giveUpLookups turns the guard off for this run.
-func (s *session) giveUpLookups(ctx context.Context, why string) {
-	s.noLookups = true
-	s.r.board.update(func(st *Status) { st.NoLookups = why })
+func (g *guards) giveUpLookups(ctx context.Context, why string) {
+	g.noLookups = true
+	g.s.r.board.update(func(st *Status) { st.NoLookups = why })
 	klog.FromContext(ctx).Info(
 		"Objects cannot be looked up one by one: a server that was rewound and has overtaken us will not be noticed", "why",
 		why)
@@ -153,9 +153,9 @@ func (s *session) giveUpLookups(ctx context.Context, why string) {
 
 // pick finds the object of that key in the answer, and tells whether there were others. An empty
 // answer means not found even if the selector was overwritten: then nothing at all is in what we watch.
-func (s *session) pick(list runtime.Object, key string) (ref entry.ObjectRef, found, other bool, err error) {
+func (g *guards) pick(list runtime.Object, key string) (ref entry.ObjectRef, found, other bool, err error) {
 	err = meta.EachListItem(list, func(obj runtime.Object) error {
-		got, rerr := s.gate.RefOf(obj)
+		got, rerr := g.s.gate.RefOf(obj)
 		if _, ok := obj.(*metav1.PartialObjectMetadata); ok { // asked for by metadata, whatever the type of the objects is
 			got, rerr = gate.Identify(obj)
 		}

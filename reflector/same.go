@@ -27,17 +27,17 @@ type comparedWith struct {
 
 // compares reports whether Options.Same is to be asked of the next watch: once in a run, and only while nothing of this
 // run has been delivered.
-func (s *session) compares() bool {
-	return s.o.Same != nil && !s.compared && s.resumes != "" && s.lastList.IsZero()
+func (g *guards) compares() bool {
+	return g.s.o.Same != nil && !g.compared && g.s.resumes != "" && g.s.lastList.IsZero()
 }
 
 // compare asks Options.Same in the place of the probe, of a watch that has been accepted. As with the look-ups, whoever
 // answers is the server that has accepted the watch, or a later one, and then the watch breaks: so what is the same
 // here is no older than the history that the watch tells, and everything that the look-ups would find it has found.
 // Whatever else the answer is, its resourceVersion, or else a probe's, is what has to be drained to.
-func (s *session) compare(ctx context.Context) (same bool, o outcome) {
-	s.compared, s.comparing = true, false
-	a, err := s.askSame(ctx)
+func (g *guards) compare(ctx context.Context) (same bool, o outcome) {
+	g.compared, g.comparing = true, false
+	a, err := g.askSame(ctx)
 	if ctx.Err() != nil {
 		return false, outcome{Kind: stop}
 	}
@@ -46,40 +46,40 @@ func (s *session) compare(ctx context.Context) (same bool, o outcome) {
 			"What is held was not compared with the server; a bookmark has to show that nothing was missed",
 			"err", err)
 	}
-	if err != nil || !entry.ComparableRV(a.rv) || history.Below(a.rv, s.cur.RV) {
+	if err != nil || !entry.ComparableRV(a.rv) || history.Below(a.rv, g.s.cur.RV) {
 		a.same = false
-		if a.rv, err = s.probe(ctx); err != nil {
-			return false, s.lose(ctx, err)
+		if a.rv, err = g.probe(ctx); err != nil {
+			return false, g.s.lose(ctx, err)
 		}
 	}
-	switch o = s.judge(ctx, a.rv); {
+	switch o = g.judge(ctx, a.rv); {
 	case o.Kind == mustList:
 		return false, o
 	case a.same, o.Kind == level:
-		s.target = ""
-	case s.o.Clock.Since(s.stream.begun) > earlyTime:
-		s.closeStream()
+		g.target = ""
+	case g.s.o.Clock.Since(g.s.stream.begun) > earlyTime:
+		g.s.closeStream()
 		return false, o
 	}
-	if s.even || a.same {
-		s.holds(s.stream)
+	if g.even || a.same {
+		g.s.holds(g.s.stream)
 	}
 	return a.same, outcome{}
 }
 
 // askSame calls Options.Same.
-func (s *session) askSame(ctx context.Context) (comparedWith, error) {
+func (g *guards) askSame(ctx context.Context) (comparedWith, error) {
 	limited, cancel := context.WithTimeout(ctx, compareTime)
 	defer cancel()
-	a, err := s.samer.Call(ctx, limited, func(ctx context.Context) (a comparedWith, err error) {
-		a.rv, a.same, err = s.o.Same(ctx)
+	a, err := g.samer.Call(ctx, limited, func(ctx context.Context) (a comparedWith, err error) {
+		a.rv, a.same, err = g.s.o.Same(ctx)
 		return a, err
 	})
 	if err == nil {
 		err = limited.Err()
 	}
 	if err == nil {
-		s.heard()
+		g.s.heard()
 	}
 	return a, err
 }

@@ -9,7 +9,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/guest"
 	"github.com/larder-dev/larder/internal/limiter"
 	"github.com/larder-dev/larder/reflector/internal/gate"
 	"github.com/larder-dev/larder/reflector/internal/history"
@@ -32,11 +31,6 @@ type session struct {
 	stream *stream
 	// opening is a watch that a list began to open; it goes on as the stream.
 	opening *opening
-	// target is the resourceVersion to drain to; empty if drained.
-	target string
-	// awaited are objects that the server has changed since our state, as the look-ups say: each needs an event
-	// before target is reached. Those that are left when the connection is lost are looked up again at the next.
-	awaited awaited
 	// leftOut are the objects of Checkpoint.LeftOut that have not been looked up.
 	leftOut []entry.ObjectRef
 	// cutLookups counts how often in a row the look-up of the first of them was cut.
@@ -46,13 +40,6 @@ type session struct {
 	endedAt time.Time
 	// slow: the last guards took longer than their watch had.
 	slow bool
-	// unguarded: the next watch that is accepted has yet to be held against what we hold.
-	unguarded bool
-	// compared: Options.Same has been asked in this run, or must not be. comparing: the next watch that is accepted asks
-	// it.
-	compared, comparing bool
-	// even: the last probe found the server at our resourceVersion, so a watch from there needs no history.
-	even bool
 	// fresh: nothing has been watched since the list, so the next watch is not a resume.
 	fresh bool
 	// resumes is where this run began; empty once that has been logged.
@@ -69,17 +56,13 @@ type session struct {
 	bookmarks bool
 	// quiet counts drains in a row that ended in order and silent; see drainedQuietly.
 	quiet int
-	// noLookups: look-ups by list do not work here.
-	noLookups bool
-	// heavy are the objects that cannot be looked up since they are too large for the link.
-	heavy map[string]bool
-	// probed selects what a probe lists. Empty: the first object.
-	probed string
 
 	backoff pace.Backoff
 	// connecting is the slot to connect, nil if there is none, and listing that to list; see Options.Limiter.
 	connecting *limiter.Slot
 	listing    slot
+	// guards hold the server against what we hold.
+	guards *guards
 	// gate decides what is delivered.
 	gate *gate.Gate
 	// untold: the stream stands at an event of an object of another shard, and the sink, which hears of that with the next
@@ -104,11 +87,6 @@ type session struct {
 	hopeless  int
 	// sinkErr is why the sink made us stop.
 	sinkErr error
-
-	// What Options.Verify, Options.Lookup and Options.Same are called through.
-	verifier guest.Guest[Reason]
-	finder   guest.Guest[found]
-	samer    guest.Guest[comparedWith]
 }
 
 // ending is how a watch ended, which says how far the server we reach next can be taken for the one we left.
@@ -129,12 +107,10 @@ func newSession(r *Reflector) *session {
 			ExpectedType: r.o.ExpectedType, Admit: r.o.Admit, Shard: r.o.Shard, Clock: r.o.Clock, Say: r.board.passedBy,
 		}),
 		r: r, lw: request.Of(r.lw), sink: r.sink, o: r.o, pos: position{State: Restore}, limit: pace.NewLimit(r.o.PageSize),
-		metadataLimit: pace.NewLimit(r.o.PageSize), heavy: map[string]bool{},
-		watchLists: !watchlist.DoesClientNotSupportWatchListSemantics(r.lw),
-		verifier:   guest.Guest[Reason]{What: "Options.Verify", Wait: request.CallWait},
-		finder:     guest.Guest[found]{What: "Options.Lookup", Wait: request.CallWait},
-		samer:      guest.Guest[comparedWith]{What: "Options.Same", Wait: request.CallWait},
+		metadataLimit: pace.NewLimit(r.o.PageSize),
+		watchLists:    !watchlist.DoesClientNotSupportWatchListSemantics(r.lw),
 	}
+	s.guards = newGuards(s)
 	s.listing.l, s.listing.down = r.o.Limiter, s.showDown
 	return s
 }
@@ -192,7 +168,7 @@ func (s *session) enter(ctx context.Context) outcome {
 		if !s.connect(ctx) {
 			return outcome{Kind: stop}
 		}
-		return s.fetchLeftOut(ctx, s.verify(ctx))
+		return s.fetchLeftOut(ctx, s.guards.verify(ctx))
 	case Drain, Watch:
 		return s.watch(ctx)
 	case Relist:
@@ -269,7 +245,7 @@ func (s *session) restore(ctx context.Context) outcome {
 		return outcome{Kind: mustList, Reason: reason}
 	}
 	s.resumes, s.leftOut = cp.ResourceVersion, cp.LeftOut
-	s.compared = cp.Large || len(cp.LeftOut) > 0 // what was left out is not held, so nothing can be the same
+	s.guards.compared = cp.Large || len(cp.LeftOut) > 0 // what was left out is not held, so nothing can be the same
 	return outcome{Kind: resumable}
 }
 
@@ -356,7 +332,7 @@ func (s *session) moveTo(c history.Progress) {
 
 // synced tells the sink that everything has been delivered, once per connection.
 func (s *session) synced(ctx context.Context) error {
-	s.target, s.quiet = "", 0
+	s.guards.target, s.quiet = "", 0
 	if s.announced {
 		s.setLive(true) // a request was overdue, or it was a list that ended, and now there is a watch
 		return nil

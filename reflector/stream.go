@@ -78,13 +78,13 @@ func (s *session) openWith(
 // accepted notes that the server took the watch.
 func (s *session) accepted(st *stream) {
 	s.heard()
-	if !s.unguarded { // else the guards are asked in this turn, and whatever they say is said of the connection
+	if !s.guards.unguarded { // else the guards are asked in this turn, and whatever they say is said of the connection
 		s.connected()
 		s.healthy()
 	}
 	st.resume = !s.fresh
 	s.fresh = false
-	if s.even {
+	if s.guards.even {
 		s.holds(st)
 	}
 }

@@ -11,46 +11,85 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/guest"
 	"github.com/larder-dev/larder/reflector/internal/history"
 	"github.com/larder-dev/larder/reflector/internal/pace"
 	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
+// guards ask at every connect whether the server can be the one whose stream we hold, and how far it has gone on. See
+// doc.go, "Verify and the guards".
+type guards struct {
+	s *session
+	// target is the resourceVersion to drain to; empty if drained.
+	target string
+	// awaited are objects that the server has changed since our state, as the look-ups say: each needs an event
+	// before target is reached. Those that are left when the connection is lost are looked up again at the next.
+	awaited awaited
+	// unguarded: the next watch that is accepted has yet to be held against what we hold.
+	unguarded bool
+	// compared: Options.Same has been asked in this run, or must not be. comparing: the next watch that is accepted asks
+	// it.
+	compared, comparing bool
+	// even: the last probe found the server at our resourceVersion, so a watch from there needs no history.
+	even bool
+	// noLookups: look-ups by list do not work here.
+	noLookups bool
+	// heavy are the objects that cannot be looked up since they are too large for the link.
+	heavy map[string]bool
+	// probed selects what a probe lists. Empty: the first object.
+	probed string
+
+	// What Options.Verify, Options.Lookup and Options.Same are called through.
+	verifier guest.Guest[Reason]
+	finder   guest.Guest[found]
+	samer    guest.Guest[comparedWith]
+}
+
+func newGuards(s *session) *guards {
+	return &guards{
+		s: s, heavy: map[string]bool{},
+		verifier: guest.Guest[Reason]{What: "Options.Verify", Wait: request.CallWait},
+		finder:   guest.Guest[found]{What: "Options.Lookup", Wait: request.CallWait},
+		samer:    guest.Guest[comparedWith]{What: "Options.Same", Wait: request.CallWait},
+	}
+}
+
 // verify is the state Verify: it finds out whether the server can be the one whose stream we hold, and how far it has
 // gone on. The look-ups follow once the watch has been accepted (see guard).
-func (s *session) verify(ctx context.Context) outcome {
-	s.even = false
-	if s.comparing = s.compares(); !s.comparing {
-		if reason, err := s.verifyHook(ctx); reason != "" || err != nil {
-			return s.refused(ctx, reason, err)
+func (g *guards) verify(ctx context.Context) outcome {
+	g.even = false
+	if g.comparing = g.compares(); !g.comparing {
+		if reason, err := g.verifyHook(ctx); reason != "" || err != nil {
+			return g.refused(ctx, reason, err)
 		}
 	}
-	if !entry.ComparableRV(s.cur.RV) {
-		return s.verifyOpaque()
+	if !entry.ComparableRV(g.s.cur.RV) {
+		return g.verifyOpaque()
 	}
-	if s.last == lost {
-		s.announced = false
+	if g.s.last == lost {
+		g.s.announced = false
 	}
-	s.unguarded = true
-	if s.last != drainedOut {
-		s.target = ""
+	g.unguarded = true
+	if g.s.last != drainedOut {
+		g.target = ""
 	}
-	if s.comparing {
+	if g.comparing {
 		return outcome{Kind: behind} // as far as is known: guard asks, everything at once
 	}
-	rv, err := s.probe(ctx)
+	rv, err := g.probe(ctx)
 	if err != nil {
-		return s.lose(ctx, err)
+		return g.s.lose(ctx, err)
 	}
-	return s.judge(ctx, rv)
+	return g.judge(ctx, rv)
 }
 
 // lookUpsAfter is how many objects to look up at a connect. After a watch that ended in order at its time-out one will
 // do; after a drain none, since the look-ups were a moment ago. But only if the next watch was accepted at once: else
 // the server may have been another one meanwhile.
-func (s *session) lookUpsAfter(e ending, accepted time.Time) int {
+func (g *guards) lookUpsAfter(e ending, accepted time.Time) int {
 	switch {
-	case e == lost || accepted.Sub(s.endedAt) > swiftly:
+	case e == lost || accepted.Sub(g.s.endedAt) > swiftly:
 		return history.MaxLookups
 	case e == timedOut:
 		return 1
@@ -65,19 +104,19 @@ const swiftly = time.Second
 // hold what the server has? Whoever answers is the server that has accepted the watch, or a later one, and then the
 // watch breaks. So however often the requests were made again, or waited for a connection: what agrees with us is no
 // older than the history that the watch tells.
-func (s *session) guard(ctx context.Context) outcome {
-	if !s.unguarded || !entry.ComparableRV(s.cur.RV) {
-		s.unguarded = false
+func (g *guards) guard(ctx context.Context) outcome {
+	if !g.unguarded || !entry.ComparableRV(g.s.cur.RV) {
+		g.unguarded = false
 		return outcome{}
 	}
-	n := s.lookUpsAfter(s.last, s.stream.heard)
-	if s.comparing {
-		answer := s.verifying(ctx)
-		same, o := s.compare(ctx)
+	n := g.lookUpsAfter(g.s.last, g.s.stream.heard)
+	if g.comparing {
+		answer := g.verifying(ctx)
+		same, o := g.compare(ctx)
 		reason, err := answer()
 		switch {
 		case reason != "", err != nil && (o.Kind == "" || o.Kind == behind):
-			o = s.refused(ctx, reason, err)
+			o = g.refused(ctx, reason, err)
 		case err != nil:
 			klog.FromContext(ctx).V(2).Info("Not verified; the connection is lost, or a list is due anyway", "err", err)
 		}
@@ -91,108 +130,108 @@ func (s *session) guard(ctx context.Context) outcome {
 	var v verdict
 	if n > 0 {
 		var err error
-		if v, err = s.lookUp(ctx, n); err != nil {
-			return s.lose(ctx, err)
+		if v, err = g.lookUp(ctx, n); err != nil {
+			return g.s.lose(ctx, err)
 		}
 		if v.rewound {
-			return s.listFor(ReasonRewound)
+			return g.s.listFor(ReasonRewound)
 		}
-		s.awaited = v.awaited
+		g.awaited = v.awaited
 	}
-	if n == history.MaxLookups && !v.at || len(s.awaited) > 0 && n > 0 {
-		if o := s.probeAgain(ctx, v.by); o.Kind != "" {
+	if n == history.MaxLookups && !v.at || len(g.awaited) > 0 && n > 0 {
+		if o := g.probeAgain(ctx, v.by); o.Kind != "" {
 			return o
 		}
 	}
-	s.unguarded, s.stream.heard = false, s.o.Clock.Now()
-	s.stream.slow = s.slow // over a thin link they would be asked for ever
-	s.slow = !s.stream.heard.Before(s.stream.begun.Add(s.stream.timeout))
-	s.healthy() // a request may have been overdue
+	g.unguarded, g.s.stream.heard = false, g.s.o.Clock.Now()
+	g.s.stream.slow = g.s.slow // over a thin link they would be asked for ever
+	g.s.slow = !g.s.stream.heard.Before(g.s.stream.begun.Add(g.s.stream.timeout))
+	g.s.healthy() // a request may have been overdue
 	return outcome{}
 }
 
 // probeAgain asks where the server stands after the look-ups: whatever they have seen must have come before the watch
 // has reached that.
-func (s *session) probeAgain(ctx context.Context, by string) outcome {
-	rv, err := s.probe(ctx)
+func (g *guards) probeAgain(ctx context.Context, by string) outcome {
+	rv, err := g.probe(ctx)
 	switch {
 	case err != nil:
-		return s.lose(ctx, err)
-	case history.Below(rv, s.cur.RV):
-		return s.ahead(ctx, rv)
-	case len(s.awaited) == 0:
+		return g.s.lose(ctx, err)
+	case history.Below(rv, g.s.cur.RV):
+		return g.ahead(ctx, rv)
+	case len(g.awaited) == 0:
 		return outcome{}
-	case rv == s.cur.RV:
-		return s.unexplainedAt(ctx, rv)
+	case rv == g.s.cur.RV:
+		return g.unexplainedAt(ctx, rv)
 	}
-	s.target = history.Max(s.target, history.Max(by, rv))
-	if s.pos.State == Watch {
-		s.closeStream() // a watch with a short time-out brings the bookmark sooner
+	g.target = history.Max(g.target, history.Max(by, rv))
+	if g.s.pos.State == Watch {
+		g.s.closeStream() // a watch with a short time-out brings the bookmark sooner
 		return outcome{Kind: behind}
 	}
 	return outcome{}
 }
 
 // ahead says that the server is behind us.
-func (s *session) ahead(ctx context.Context, server string) outcome {
+func (g *guards) ahead(ctx context.Context, server string) outcome {
 	klog.FromContext(ctx).Info(
 		"Our resourceVersion is ahead of the server's: another cluster, or one restored from a backup",
-		"resourceVersion", s.cur.RV, "server", server)
-	return s.listFor(ReasonAhead)
+		"resourceVersion", g.s.cur.RV, "server", server)
+	return g.s.listFor(ReasonAhead)
 }
 
 // judge compares our resourceVersion with the server's.
-func (s *session) judge(ctx context.Context, server string) outcome {
-	s.even = entry.ComparableRV(server) && server == s.cur.RV
+func (g *guards) judge(ctx context.Context, server string) outcome {
+	g.even = entry.ComparableRV(server) && server == g.s.cur.RV
 	switch {
 	case !entry.ComparableRV(server):
-		s.target, s.awaited = "", nil
+		g.target, g.awaited = "", nil
 		return outcome{Kind: level}
-	case history.Below(server, s.cur.RV):
-		return s.ahead(ctx, server)
-	case s.last == drainedOut && s.target == "", s.last == timedOut && len(s.awaited) == 0:
+	case history.Below(server, g.s.cur.RV):
+		return g.ahead(ctx, server)
+	case g.s.last == drainedOut && g.target == "", g.s.last == timedOut && len(g.awaited) == 0:
 		return outcome{Kind: level}
-	case s.last == drainedOut:
+	case g.s.last == drainedOut:
 		// The drain goes on with its target, or a busy server would never be reached.
-		if history.Below(server, s.target) {
-			s.target = server
+		if history.Below(server, g.target) {
+			g.target = server
 		}
 	default:
-		s.target = history.Max(s.target, server)
+		g.target = history.Max(g.target, server)
 	}
 	switch {
-	case server != s.cur.RV:
+	case server != g.s.cur.RV:
 		return outcome{Kind: behind}
-	case s.last != lost && len(s.awaited) > 0:
-		return s.unexplainedAt(ctx, server)
+	case g.s.last != lost && len(g.awaited) > 0:
+		return g.unexplainedAt(ctx, server)
 	}
 	return outcome{Kind: level}
 }
 
 // unexplainedAt: nothing has happened since. Then nothing can explain a difference either.
-func (s *session) unexplainedAt(ctx context.Context, server string) outcome {
+func (g *guards) unexplainedAt(ctx context.Context, server string) outcome {
 	klog.FromContext(ctx).Info("Objects that we hold differ at the server although its resourceVersion is ours: "+rewound,
-		"objects", len(s.awaited), "resourceVersion", server)
-	return s.listFor(ReasonRewound)
+		"objects", len(g.awaited), "resourceVersion", server)
+	return g.s.listFor(ReasonRewound)
 }
 
 // verifyOpaque is for servers whose resourceVersions cannot be compared: nothing can be checked. One
 // that is not even there cannot be watched from either: deletions would be lost.
-func (s *session) verifyOpaque() outcome {
-	if s.cur.RV == "" || s.cur.RV == "0" {
-		return s.listFor(ReasonNotResumable)
+func (g *guards) verifyOpaque() outcome {
+	if g.s.cur.RV == "" || g.s.cur.RV == "0" {
+		return g.s.listFor(ReasonNotResumable)
 	}
 	return outcome{Kind: level}
 }
 
 // verifying begins to call Options.Verify. The function that it returns has to be called, and waits for the answer.
-func (s *session) verifying(ctx context.Context) (answer func() (Reason, error)) {
+func (g *guards) verifying(ctx context.Context) (answer func() (Reason, error)) {
 	var reason Reason
 	var err error
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		reason, err = s.verifyHook(ctx)
+		reason, err = g.verifyHook(ctx)
 	}()
 	return func() (Reason, error) {
 		<-done
@@ -201,23 +240,23 @@ func (s *session) verifying(ctx context.Context) (answer func() (Reason, error))
 }
 
 // refused is what comes of an answer of Options.Verify that is not yes.
-func (s *session) refused(ctx context.Context, reason Reason, err error) outcome {
+func (g *guards) refused(ctx context.Context, reason Reason, err error) outcome {
 	if err != nil {
-		return s.lose(ctx, err)
+		return g.s.lose(ctx, err)
 	}
-	return s.listFor(reason)
+	return g.s.listFor(reason)
 }
 
 // verifyHook calls Options.Verify. That it succeeds is no sign of life: it may have asked nobody.
-func (s *session) verifyHook(ctx context.Context) (Reason, error) {
-	if s.o.Verify == nil {
+func (g *guards) verifyHook(ctx context.Context) (Reason, error) {
+	if g.s.o.Verify == nil {
 		return "", nil
 	}
 	limited, cancel := context.WithTimeout(ctx, pace.RequestTimeout)
 	defer cancel()
-	reason, err := s.verifier.Call(ctx, limited, s.o.Verify)
+	reason, err := g.verifier.Call(ctx, limited, g.s.o.Verify)
 	if err != nil {
-		return "", s.describe("verify the server of", err)
+		return "", g.s.describe("verify the server of", err)
 	}
 	return reason, nil
 }
@@ -229,37 +268,37 @@ const nobody = "larder-probe-of-the-resourceversion"
 var errTooLong = errors.New("one object takes longer to come than its request may last")
 
 // probe asks for the server's resourceVersion.
-func (s *session) probe(ctx context.Context) (string, error) {
-	s.r.board.update(func(st *Status) { st.Probes++ })
-	_, m, err := s.listOne(ctx, metav1.ListOptions{Limit: 1, FieldSelector: s.probed}, "probe")
-	if errors.Is(err, errTooLong) && s.probed == "" {
-		s.probed = keySelector(nobody)
-		return s.probe(ctx)
+func (g *guards) probe(ctx context.Context) (string, error) {
+	g.s.r.board.update(func(st *Status) { st.Probes++ })
+	_, m, err := g.listOne(ctx, metav1.ListOptions{Limit: 1, FieldSelector: g.probed}, "probe")
+	if errors.Is(err, errTooLong) && g.probed == "" {
+		g.probed = keySelector(nobody)
+		return g.probe(ctx)
 	}
 	if request.Refused(err) {
-		s.probed = ""
+		g.probed = ""
 	}
 	if err != nil {
-		return "", s.describe("probe", err)
+		return "", g.s.describe("probe", err)
 	}
-	s.heard()
+	g.s.heard()
 	return m.GetResourceVersion(), nil
 }
 
 // listOne makes a list request for the identity of one object, by metadata where that is possible. It has as much time
 // as one object needs over this link. The error is errTooLong if there is no use in trying again.
-func (s *session) listOne(
+func (g *guards) listOne(
 	ctx context.Context, o metav1.ListOptions, what string,
 ) (runtime.Object, metav1.ListInterface, error) {
-	lw, byMetadata := s.metadataLister()
+	lw, byMetadata := g.s.metadataLister()
 	begun := time.Now()
-	list, m, err := lw.List(ctx, s.patience.Time(), o, s.tells(ctx, what))
+	list, m, err := lw.List(ctx, g.s.patience.Time(), o, g.s.tells(ctx, what))
 	if byMetadata && request.RefusesMetadata(err) {
-		lw, s.noMetadata = s.lw, !isDenied(err) // a denial may pass
-		s.r.board.update(func(st *Status) { st.Probes++ })
-		list, m, err = lw.List(ctx, s.patience.Time(), o, s.tells(ctx, what))
+		lw, g.s.noMetadata = g.s.lw, !isDenied(err) // a denial may pass
+		g.s.r.board.update(func(st *Status) { st.Probes++ })
+		list, m, err = lw.List(ctx, g.s.patience.Time(), o, g.s.tells(ctx, what))
 	}
-	if s.patience.Learn(time.Since(begun), err) {
+	if g.s.patience.Learn(time.Since(begun), err) {
 		err = fmt.Errorf("%w: %w", errTooLong, err)
 	}
 	return list, m, err

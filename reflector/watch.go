@@ -24,11 +24,11 @@ func (s *session) watch(ctx context.Context) outcome {
 		}
 		s.stream = st
 		s.accepted(st)
-		if o := s.guard(ctx); o.Kind != "" {
+		if o := s.guards.guard(ctx); o.Kind != "" {
 			return o
 		}
 		s.connected()
-		if s.pos.State == Drain && s.target == "" { // Options.Same has shown that nothing was missed
+		if s.pos.State == Drain && s.guards.target == "" { // Options.Same has shown that nothing was missed
 			return s.drained(ctx)
 		}
 	}
@@ -107,21 +107,21 @@ func (s *session) handle(ctx context.Context, ev watch.Event) outcome {
 	if err := s.deliver(ctx, ev); err != nil {
 		return s.sinkClosed(err)
 	}
-	if s.pos.State != Drain || !s.cur.Reached(s.target) || len(s.awaited) > 0 {
+	if s.pos.State != Drain || !s.cur.Reached(s.guards.target) || len(s.guards.awaited) > 0 {
 		return outcome{}
 	}
 	return s.drained(ctx)
 }
 
-// unexplained reports whether ev shows that the watch has passed the target although events are awaited. It is not delivered then,
-// so that no place in a history that is not ours gets stored. An event at the target itself proves nothing: another one
-// may have the same resourceVersion.
+// unexplained reports whether ev shows that the watch has passed the target although events are awaited. It is not
+// delivered then, so that no place in a history that is not ours gets stored. An event at the target itself proves
+// nothing: another one may have the same resourceVersion.
 func (s *session) unexplained(ev watch.Event) bool {
 	rv := eventRV(ev)
-	if len(s.awaited) == 0 || !entry.ComparableRV(rv) {
+	if len(s.guards.awaited) == 0 || !entry.ComparableRV(rv) {
 		return false
 	}
-	return history.Below(s.target, rv) || ev.Type == watch.Bookmark && rv == s.target
+	return history.Below(s.guards.target, rv) || ev.Type == watch.Bookmark && rv == s.guards.target
 }
 
 // contradicts reports an event that cannot follow what we hold of the newest objects: another object, with another UID,
@@ -131,7 +131,7 @@ func (s *session) contradicts(ev watch.Event) bool {
 		return false
 	}
 	ref := identityOf(ev)
-	held, ok := s.awaited[ref.Key]
+	held, ok := s.guards.awaited[ref.Key]
 	if !ok {
 		held, ok = s.newest.Find(ref.Key)
 	}
@@ -152,9 +152,10 @@ func identityOf(ev watch.Event) entry.ObjectRef {
 
 // drained ends the drain: what the look-ups saw must have been explained by now.
 func (s *session) drained(ctx context.Context) outcome {
-	if len(s.awaited) > 0 {
-		klog.FromContext(ctx).Info("The server has changed objects without an event: "+rewound, "objects", len(s.awaited),
-			"resourceVersion", s.cur.RV, "server", s.target)
+	if len(s.guards.awaited) > 0 {
+		klog.FromContext(ctx).Info("The server has changed objects without an event: "+rewound, "objects",
+			len(s.guards.awaited),
+			"resourceVersion", s.cur.RV, "server", s.guards.target)
 		return s.listFor(ReasonRewound)
 	}
 	if err := s.synced(ctx); err != nil {
@@ -229,7 +230,7 @@ func (s *session) silent(ctx context.Context) outcome {
 	if s.pos.State == Drain {
 		return s.lose(ctx, s.describe("watch", ErrSilent))
 	}
-	rv, err := s.probe(ctx)
+	rv, err := s.guards.probe(ctx)
 	switch {
 	case err != nil:
 		return s.lose(ctx, err)

@@ -5,7 +5,7 @@ var reflectorMutants = []mutant{
 		name:   "reflector/slow-reconnect-trusted",
 		breaks: "A server that took a second to accept the next watch may be another one: five objects are looked up.",
 		file:   "reflector/verify.go",
-		old: `	case e == lost || accepted.Sub(s.endedAt) > swiftly:
+		old: `	case e == lost || accepted.Sub(g.s.endedAt) > swiftly:
 `,
 		new: `	case e == lost:
 `,
@@ -15,7 +15,7 @@ var reflectorMutants = []mutant{
 		name:   "reflector/guard-after-delivery",
 		breaks: "The guards are asked before anything of the watch is delivered.",
 		file:   "reflector/watch.go",
-		old: `		if o := s.guard(ctx); o.Kind != "" {
+		old: `		if o := s.guards.guard(ctx); o.Kind != "" {
 			return o
 		}
 `,
@@ -26,7 +26,7 @@ var reflectorMutants = []mutant{
 			}
 		case <-s.o.Clock.After(1e9):
 		}
-		if o := s.guard(ctx); o.Kind != "" {
+		if o := s.guards.guard(ctx); o.Kind != "" {
 			return o
 		}
 `,
@@ -58,7 +58,7 @@ var reflectorMutants = []mutant{
 		breaks: "A list from a server that is behind us compares bodies.",
 		file:   "reflector/list.go",
 		old: `		if l.unsure() && history.Below(p.rv, l.s.cur.RV) {
-			return l.s.ahead(ctx, p.rv)
+			return l.s.guards.ahead(ctx, p.rv)
 		}
 `,
 		new:  ``,
@@ -190,14 +190,14 @@ var reflectorMutants = []mutant{
 		file:   "reflector/event.go",
 		old: `	if !ok {
 		s.newest.Remove(ref.Key)
-		delete(s.awaited, ref.Key)
+		delete(s.guards.awaited, ref.Key)
 		return nil
 	}
 	cur := s.cur
 `,
 		new: `	if !ok {
 		s.newest.Remove(ref.Key)
-		delete(s.awaited, ref.Key)
+		delete(s.guards.awaited, ref.Key)
 		cur := s.cur
 		cur.Advance(ref.ResourceVersion)
 		s.moveTo(cur)
@@ -261,12 +261,12 @@ var reflectorMutants = []mutant{
 		name:   "reflector/verify-not-asked",
 		breaks: "Guard (b): Options.Verify is asked at every connect.",
 		file:   "reflector/verify.go",
-		old: `		if reason, err := s.verifyHook(ctx); reason != "" || err != nil {
-			return s.refused(ctx, reason, err)
+		old: `		if reason, err := g.verifyHook(ctx); reason != "" || err != nil {
+			return g.refused(ctx, reason, err)
 		}
 	}
 	if !entry.ComparableRV`,
-		new: `		_ = s.refused
+		new: `		_ = g.refused
 	}
 	if !entry.ComparableRV`,
 		test: "TestVerifyHook",
@@ -318,7 +318,7 @@ var reflectorMutants = []mutant{
 		name:   "reflector/doubts-forgotten",
 		breaks: "What a lost connection left in doubt is looked up first at the next.",
 		file:   "reflector/rewind.go",
-		old: `	refs := slices.Collect(maps.Values(s.awaited))
+		old: `	refs := slices.Collect(maps.Values(g.awaited))
 `,
 		new: `	refs := slices.Collect(maps.Values(doubts(nil)))
 `,
@@ -328,9 +328,9 @@ var reflectorMutants = []mutant{
 		name:   "reflector/doubts-not-awaited",
 		breaks: "A drain does not end before the events of what is in doubt have come.",
 		file:   "reflector/watch.go",
-		old: `	if s.pos.State != Drain || !s.cur.Reached(s.target) || len(s.awaited) > 0 {
+		old: `	if s.pos.State != Drain || !s.cur.Reached(s.guards.target) || len(s.guards.awaited) > 0 {
 `,
-		new: `	if s.pos.State != Drain || !s.cur.Reached(s.target) {
+		new: `	if s.pos.State != Drain || !s.cur.Reached(s.guards.target) {
 `,
 		test: "TestSeveralChangesAtOneVersion",
 	},
@@ -338,21 +338,21 @@ var reflectorMutants = []mutant{
 		name:   "reflector/synced-when-watching",
 		breaks: "Synced is called when everything that the server had at the probe was delivered, not before.",
 		file:   "reflector/verify.go",
-		old: `	case server != s.cur.RV:
+		old: `	case server != g.s.cur.RV:
 		return outcome{Kind: behind}
-	case s.last != lost`,
-		new: `	case server != s.cur.RV:
+	case g.s.last != lost`,
+		new: `	case server != g.s.cur.RV:
 		return outcome{Kind: level}
-	case s.last != lost`,
+	case g.s.last != lost`,
 		test: "TestDrainByBookmark",
 	},
 	{
 		name:   "reflector/drain-ends-early",
 		breaks: "A drain ends with the event or bookmark that reaches the probe's resourceVersion, not with the first.",
 		file:   "reflector/watch.go",
-		old: `	if s.pos.State != Drain || !s.cur.Reached(s.target) || len(s.awaited) > 0 {
+		old: `	if s.pos.State != Drain || !s.cur.Reached(s.guards.target) || len(s.guards.awaited) > 0 {
 `,
-		new: `	if s.pos.State != Drain || len(s.awaited) > 0 {
+		new: `	if s.pos.State != Drain || len(s.guards.awaited) > 0 {
 `,
 		test: "TestSyncedIsNotEarly",
 	},
@@ -370,11 +370,11 @@ var reflectorMutants = []mutant{
 		name:   "reflector/busy-server-never-drained",
 		breaks: "A drain keeps its first aim: a busy server is reached.",
 		file:   "reflector/verify.go",
-		old: `		if history.Below(server, s.target) {
-			s.target = server
+		old: `		if history.Below(server, g.target) {
+			g.target = server
 		}
 `,
-		new: `		s.target = server
+		new: `		g.target = server
 `,
 		test: "TestDrainWhileBusy",
 	},
