@@ -12,6 +12,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/seal"
 )
@@ -70,7 +71,7 @@ func (s *Store) checkContent(ctx context.Context, r *Report, p *pace) error {
 // viewChecked runs fn in a read transaction. If that adds to r in a Scrub, which has a pace, the writing of the file in
 // which it was found stops, and not that of another which has replaced it meanwhile.
 func (s *Store) viewChecked(ctx context.Context, r *Report, p *pace, fn func(tx *bolt.Tx) error) error {
-	return s.viewHandle(ctx, func(h *handle, tx *bolt.Tx) error {
+	return s.viewHandle(ctx, func(h *boltfile.Handle, tx *bolt.Tx) error {
 		before := len(r.Problems)
 		err := fn(tx)
 		if p != nil && len(r.Problems) > before {

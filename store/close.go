@@ -105,7 +105,7 @@ func (s *Store) end() error {
 	}
 	if !s.ReadOnly() && failure == nil {
 		used := s.usedNotes.take()
-		err := h.update(func(tx *bolt.Tx) error {
+		err := h.Update(func(tx *bolt.Tx) error {
 			return errors.Join(s.writeUsed(tx, used), s.putTimes(tx),
 				putClean(tx, true))
 		}, (*bolt.Tx).Commit)
@@ -113,8 +113,8 @@ func (s *Store) end() error {
 			s.logger().Error(err, "The store could not be marked as closed cleanly; it will be verified when it is next opened")
 		}
 	}
-	err = h.close()
-	if !h.stuck.Load() {
+	err = h.Close()
+	if !h.Stuck.Load() {
 		s.keys.wipe() // no transaction is left that needs them
 	}
 	if err != nil {

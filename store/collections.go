@@ -10,6 +10,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
@@ -195,10 +196,10 @@ func (s *Store) noteScope(ctx context.Context, info *Info) error {
 		if err != nil {
 			return err
 		}
-		keys := scanAfter(objects, "")
-		first, _ := keys.next()
+		keys := boltfile.ScanAfter(objects, "")
+		first, _ := keys.Next()
 		info.Resource.Namespaced = bytes.Contains(first, []byte("/"))
-		return keys.err
+		return keys.Err
 	})
 	if isDamaged(err) || errors.Is(err, ErrNoCollection) {
 		return nil

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/seal"
 )
 
@@ -50,7 +51,7 @@ func openClosed(ctx context.Context, path string, o Options) (*Store, error) {
 	deadline := time.Now().Add(s.o.lockTimeout())
 	err := s.fetchKeys(ctx)
 	if err == nil {
-		err = s.withMark(ctx, deadline, func(mark *openMark) error { return s.openAsIs(ctx, mark, deadline) })
+		err = s.withMark(ctx, deadline, func(mark *boltfile.Mark) error { return s.openAsIs(ctx, mark, deadline) })
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: open it: %w", path, err)
@@ -85,7 +86,7 @@ func (s *Store) compact(ctx context.Context, fresh *seal.DataKey) (done Compacte
 	switch {
 	case s.ReadOnly():
 		return done, ErrReadOnly
-	case !renamesOpen:
+	case !boltfile.RenamesOpen:
 		return done, errors.New("not possible on this system, where a file that is open cannot be replaced")
 	}
 	report, err := s.Check(ctx)
@@ -111,7 +112,7 @@ func (s *Store) compact(ctx context.Context, fresh *seal.DataKey) (done Compacte
 	}
 	c := newCopier(s, fresh, false)
 	err = s.exchange(ctx, c, func() error {
-		info, err := c.fresh.file.Stat()
+		info, err := c.fresh.File.Stat()
 		if err == nil {
 			done = Compacted{Before: total, After: info.Size()}
 			err = s.takePlace(c)
@@ -130,8 +131,8 @@ func (s *Store) compact(ctx context.Context, fresh *seal.DataKey) (done Compacte
 
 // takePlace gives a copy the name of the old file.
 func (s *Store) takePlace(c *copier) error {
-	if !hasName(c.old.file, s.real) {
+	if !boltfile.HasName(c.old.File, s.real) {
 		return fmt.Errorf("the file has been moved or removed, or another has taken its name: %w", ErrForeign)
 	}
-	return os.Rename(c.fresh.path, s.real)
+	return os.Rename(c.fresh.Path, s.real)
 }

@@ -6,6 +6,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/seal"
 )
@@ -25,7 +26,7 @@ import (
 // fails the store, an error of the fresh file does not.
 type copier struct {
 	s          *Store
-	old, fresh *handle
+	old, fresh *boltfile.Handle
 	// key is the data key that everything is sealed with that is to be sealed; nil copies what is sealed as it is.
 	key *seal.DataKey
 	// keyRecord is the record of the data keys that the copy has; nil for none.
@@ -44,14 +45,14 @@ func newCopier(s *Store, key *seal.DataKey, salvage bool) *copier {
 // copy makes the fresh file, complete and on the disk, but not under the store's name. If it fails nothing is left.
 func (c *copier) copy(ctx context.Context) error {
 	size := int64(0)
-	if info, err := c.old.file.Stat(); err == nil {
+	if info, err := c.old.File.Stat(); err == nil {
 		size = info.Size()
 	}
 	var err error
-	if c.fresh, err = newFile(c.s.real, mapSize(size), c.s.o); err != nil {
+	if c.fresh, err = boltfile.New(c.s.real, c.s.creating(boltfile.MapSize(size))); err != nil {
 		return err
 	}
-	err = keepOwner(c.old.file, c.fresh.file)
+	err = boltfile.KeepOwner(c.old.File, c.fresh.File)
 	if err == nil || c.salvage { // to go on with another owner is better than not to go on
 		err = c.root(ctx)
 	}
@@ -59,7 +60,7 @@ func (c *copier) copy(ctx context.Context) error {
 		err = c.revive()
 	}
 	if err != nil {
-		return classifySpace(errors.Join(err, c.fresh.discard()))
+		return boltfile.ClassifySpace(errors.Join(err, c.fresh.Discard()))
 	}
 	return nil
 }
@@ -207,7 +208,7 @@ func (c *copier) each(
 
 // write runs fn in a transaction of the fresh file.
 func (c *copier) write(fn func(tx *bolt.Tx) error) error {
-	return c.fresh.update(fn, (*bolt.Tx).Commit)
+	return c.fresh.Update(fn, (*bolt.Tx).Commit)
 }
 
 // put makes a bucket, and writes entries that come after those that it has.

@@ -37,7 +37,7 @@ func (c *copier) collection(ctx context.Context, name string) error {
 	}
 	cc := &collectionCopy{copier: c, name: name, path: bucketPath{format.BucketLarder, []byte(name)},
 		r: &reader{store: c.s, name: name}, dicts: map[uint64]uint64{}}
-	err := c.old.view(cc.begin)
+	err := c.old.View(cc.begin)
 	if isDamaged(err) || errors.Is(err, ErrNoCollection) {
 		return c.lose(name, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 
+	"github.com/larder-dev/larder/store/internal/boltfile"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -40,7 +41,7 @@ func (c *copier) pages(ctx context.Context, path bucketPath, each func([]pair) e
 			return false, err
 		}
 		r.page = nil
-		err := c.old.view(r.read)
+		err := c.old.View(r.read)
 		fault := c.salvage && isDamaged(err)
 		if err != nil && !fault {
 			return false, c.s.settle(c.old, err)
@@ -75,7 +76,7 @@ func (r *bucketReader) read(tx *bolt.Tx) error {
 	b := tx.Cursor().Bucket()
 	for _, name := range r.path {
 		if b = b.Bucket(name); b == nil {
-			return &faultError{what: "a bucket is missing"}
+			return &boltfile.FaultError{What: "a bucket is missing"}
 		}
 	}
 	cur := b.Cursor()
@@ -89,7 +90,7 @@ func (r *bucketReader) read(tx *bolt.Tx) error {
 			return nil // that has been read forwards
 		}
 		if !r.isNext(k) {
-			return &faultError{what: "the keys are out of order"}
+			return &boltfile.FaultError{What: "the keys are out of order"}
 		}
 		e := pair{key: bytes.Clone(k), value: bytes.Clone(v)}
 		r.page = append(r.page, e)

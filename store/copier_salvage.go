@@ -8,6 +8,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/boltcheck"
+	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
@@ -40,16 +41,16 @@ func (c *copier) tolerate(why error) error {
 
 // findUnsafe looks at the branches of the old file without the mapping.
 func (c *copier) findUnsafe(ctx context.Context) error {
-	err := c.old.view(func(tx *bolt.Tx) error {
-		info, err := c.old.file.Stat()
+	err := c.old.View(func(tx *bolt.Tx) error {
+		info, err := c.old.File.Stat()
 		if err != nil {
 			return err
 		}
-		pages, err := boltcheck.Salvage(c.old.file, info.Size(), uint64(tx.ID()))
+		pages, err := boltcheck.Salvage(c.old.File, info.Size(), uint64(tx.ID()))
 		if err != nil {
-			return ownErrors(err)
+			return boltfile.OwnErrors(err)
 		}
-		_, err = pages.Walk(ctx, boltcheck.WalkOptions{LeafDepth: branchDepth, Unsafe: func(path []string) {
+		_, err = pages.Walk(ctx, boltcheck.WalkOptions{LeafDepth: boltfile.BranchDepth, Unsafe: func(path []string) {
 			c.unsafe[unsafeName(path)] = true
 		}})
 		return err

@@ -11,6 +11,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
@@ -42,12 +43,12 @@ func (s *Store) CopyTo(ctx context.Context, w io.Writer) (n int64, err error) {
 		case out.err != nil:
 			return nil //nolint:nilerr // the file is not to blame: not for settle
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-			return &faultError{what: "the file is shorter than its pages need"}
+			return &boltfile.FaultError{What: "the file is shorter than its pages need"}
 		}
 		return err
 	})
 	if err = errors.Join(err, out.err); err != nil {
-		return out.n, fmt.Errorf("copy %s: %w", s.path, classifySpace(err))
+		return out.n, fmt.Errorf("copy %s: %w", s.path, boltfile.ClassifySpace(err))
 	}
 	return out.n, nil
 }
@@ -96,11 +97,11 @@ func (s *Store) CopyFile(ctx context.Context) (name string, err error) {
 	name = s.real + format.SuffixNew + rand.Text()
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return "", fmt.Errorf("copy %s: %w", s.path, classifySpace(err))
+		return "", fmt.Errorf("copy %s: %w", s.path, boltfile.ClassifySpace(err))
 	}
 	_, err = s.CopyTo(ctx, f)
 	if closed := f.Close(); err == nil && closed != nil {
-		err = fmt.Errorf("copy %s: %w", s.path, classifySpace(closed))
+		err = fmt.Errorf("copy %s: %w", s.path, boltfile.ClassifySpace(closed))
 	}
 	if err != nil {
 		return "", errors.Join(err, os.Remove(name))

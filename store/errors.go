@@ -1,28 +1,32 @@
 package store
 
+import (
+	"github.com/larder-dev/larder/store/internal/boltfile"
+)
+
 import "errors"
 
 // Errors of opening a file.
 var (
 	// ErrLocked: another process, or another Store of this one, holds the file.
-	ErrLocked = errors.New("the store is in use")
+	ErrLocked = boltfile.ErrLocked
 	// ErrNewerFormat: the file was written by a newer version of Larder.
 	ErrNewerFormat = errors.New("the store's format is newer than this program")
 	// ErrExists: a store was to be made where there is a file already. It is left alone.
 	ErrExists = errors.New("there is a file of that name already")
 	// ErrForeign: the file is something else than a store. It is left alone.
-	ErrForeign = errors.New("the file is not a store of Larder")
+	ErrForeign = boltfile.ErrForeign
 )
 
 // Errors of reading and writing.
 var (
 	// ErrClosed: the store has been closed.
-	ErrClosed = errors.New("the store is closed")
+	ErrClosed = boltfile.ErrClosed
 	// ErrReadOnly: the store was opened for reading.
 	ErrReadOnly = errors.New("the store is open for reading only")
 	// ErrNoSpace: the disk, the quota or Options.MaxSize is full. Nothing was written;
 	// try again later.
-	ErrNoSpace = errors.New("no space left for the store")
+	ErrNoSpace = boltfile.ErrNoSpace
 	// ErrOutcomeUnknown: a write or an fsync failed in a way that leaves open
 	// whether it took effect. The file is not written any more until Rebuild.
 	ErrOutcomeUnknown = errors.New("the store failed to reach the disk")

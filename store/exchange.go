@@ -3,10 +3,10 @@ package store
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"time"
 
+	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/seal"
 )
 
@@ -20,13 +20,13 @@ func (s *Store) exchange(ctx context.Context, c *copier, take func() error) (err
 	if c.old, err = s.acquire(); err != nil {
 		return err
 	}
-	defer c.old.release()
-	return s.withMark(ctx, time.Now().Add(s.o.lockTimeout()), func(*openMark) error {
+	defer c.old.Release()
+	return s.withMark(ctx, time.Now().Add(s.o.lockTimeout()), func(*boltfile.Mark) error {
 		if err := c.copy(ctx); err != nil {
 			return err
 		}
 		if err := take(); err != nil {
-			return errors.Join(err, c.fresh.discard())
+			return errors.Join(err, c.fresh.Discard())
 		}
 		s.moveIn(c)
 		return nil
@@ -35,10 +35,10 @@ func (s *Store) exchange(ctx context.Context, c *copier, take func() error) (err
 
 // moveIn makes a copy that has got the store's name the file that the store uses, and closes the old one.
 func (s *Store) moveIn(c *copier) {
-	if err := syncDir(filepath.Dir(s.real)); err != nil {
+	if err := boltfile.SyncDir(filepath.Dir(s.real)); err != nil {
 		s.logger().Error(err, "The directory could not be synced: a crash of the machine may undo that the file got its name")
 	}
-	c.fresh.path = s.real
+	c.fresh.Path = s.real
 	if c.key != nil { // who reads the copy needs it at once, and nobody writes
 		s.keys.add(c.key, c.keyRecord)
 	}
@@ -54,18 +54,13 @@ func (s *Store) moveIn(c *copier) {
 	s.retire(c.old, c.key)
 }
 
-// discard closes and removes a file that has not got the store's name.
-func (h *handle) discard() error {
-	return errors.Join(h.close(), os.Remove(h.path))
-}
-
 // retire closes a file that the store uses no more, once those who read it are done. Nobody waits for that but Close.
 // If the file that replaced it is sealed with key alone, the other keys are forgotten then; they stay in memory while
 // another file is being retired.
-func (s *Store) retire(old *handle, key *seal.DataKey) {
+func (s *Store) retire(old *boltfile.Handle, key *seal.DataKey) {
 	s.retiring.Add(1)
 	s.goBackground("close the file that has been replaced", func(context.Context) {
-		if err := old.close(); err != nil {
+		if err := old.Close(); err != nil {
 			s.logger().Error(err, "The file that has been replaced could not be closed")
 		}
 		if s.retiring.Add(-1) == 0 && key != nil {

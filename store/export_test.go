@@ -52,15 +52,15 @@ func WaitBackground(s *Store) { s.background.wait() }
 // look and the read. stuck reports whether bbolt has kept a lock for ever then.
 func LookAt(s *Store, f *os.File) (stuck func() bool, restore func()) {
 	h := s.handle
-	own := h.file
-	h.file = f
-	return h.stuck.Load, func() { h.file = own }
+	own := h.File
+	h.File = f
+	return h.Stuck.Load, func() { h.File = own }
 }
 
 // NoSync leaves out the fsyncs, for tests that commit often and never crash.
 func NoSync(s *Store) {
 	s.mu.Lock()
-	db := s.handle.db
+	db := s.handle.DB
 	s.mu.Unlock()
 	tx, err := db.Begin(true) // whoever commits reads it
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
@@ -126,8 +127,8 @@ func (f *Feed) Objects(ctx context.Context, after string, upTo uint64) (p FeedPa
 			return err
 		}
 		size, seen := 0, 0
-		keys := scanAfter(objects, after)
-		for k, data := keys.next(); k != nil; k, data = keys.next() {
+		keys := boltfile.ScanAfter(objects, after)
+		for k, data := keys.Next(); k != nil; k, data = keys.Next() {
 			if seen++; seen > iterateObjects || size > iterateBytes {
 				p.More = true
 				return nil
@@ -141,7 +142,7 @@ func (f *Feed) Objects(ctx context.Context, after string, upTo uint64) (p FeedPa
 				found, size = append(found, e), size+e.body.size
 			}
 		}
-		return keys.err
+		return keys.Err
 	})
 	if err != nil {
 		return FeedPage{}, "", err
@@ -270,9 +271,9 @@ func (r *reader) readFeed(
 	if err != nil {
 		return nil, false, err
 	}
-	live, gone := scanAfter(seqs, string(format.SeqKey(after))), scanAfter(tombstones, string(format.SeqKey(after)))
-	liveKey, key := live.next()
-	goneKey, data := gone.next()
+	live, gone := boltfile.ScanAfter(seqs, string(format.SeqKey(after))), boltfile.ScanAfter(tombstones, string(format.SeqKey(after)))
+	liveKey, key := live.Next()
+	goneKey, data := gone.Next()
 	size := 0
 	for liveKey != nil || goneKey != nil {
 		if len(found) == iterateObjects || size > iterateBytes {
@@ -281,17 +282,17 @@ func (r *reader) readFeed(
 		var e feedEntry
 		if goneKey == nil || liveKey != nil && string(liveKey) < string(goneKey) {
 			e, err = r.filedEntry(objects, liveKey, key, whole)
-			liveKey, key = live.next()
+			liveKey, key = live.Next()
 		} else {
 			e, err = r.goneEntry(goneKey, data, whole)
-			goneKey, data = gone.next()
+			goneKey, data = gone.Next()
 		}
 		if err != nil {
 			return nil, false, err
 		}
 		found, size = append(found, e), size+e.body.size
 	}
-	return found, false, errors.Join(live.err, gone.err)
+	return found, false, errors.Join(live.Err, gone.Err)
 }
 
 // filedEntry returns the object that the feed has under a number.
@@ -337,8 +338,8 @@ func (c *Collection) eachTombstone(b *bolt.Bucket, from uint64, fn func(e feedEn
 	if err != nil || from == 0 {
 		return err
 	}
-	keys := scanAfter(tombstones, string(format.SeqKey(from-1)))
-	for k, data := keys.next(); k != nil; k, data = keys.next() {
+	keys := boltfile.ScanAfter(tombstones, string(format.SeqKey(from-1)))
+	for k, data := keys.Next(); k != nil; k, data = keys.Next() {
 		e, err := c.goneEntry(k, data, false)
 		if err != nil {
 			return err
@@ -347,7 +348,7 @@ func (c *Collection) eachTombstone(b *bolt.Bucket, from uint64, fn func(e feedEn
 			return err
 		}
 	}
-	return keys.err
+	return keys.Err
 }
 
 // decodeFeed adds the changes to the page. It calls the codec, in no transaction.

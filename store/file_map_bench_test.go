@@ -9,13 +9,14 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
 // BenchmarkLongReader is a reader that takes three seconds beside a file that grows from 60 to 160 MB: the longest
 // time that another read has taken, for different sizes of the mapping. It is what mapSize was chosen with.
 func BenchmarkLongReader(b *testing.B) {
-	for _, mapped := range []int{0, 128 << 20, 1 << 30, mapSize(60 << 20)} {
+	for _, mapped := range []int{0, 128 << 20, 1 << 30, boltfile.MapSize(60 << 20)} {
 		b.Run(fmt.Sprintf("map=%dMiB", mapped>>20), func(b *testing.B) {
 			for b.Loop() {
 				b.ReportMetric(float64(longReader(b, mapped).Microseconds()), "longest-read-µs")
@@ -26,14 +27,16 @@ func BenchmarkLongReader(b *testing.B) {
 
 func longReader(b *testing.B, mapped int) (longest time.Duration) {
 	b.Helper()
-	h, err := newFile(filepath.Join(b.TempDir(), "store"), mapped, Options{})
+	h, err := boltfile.New(filepath.Join(b.TempDir(), "store"), boltfile.Creating{
+		Write: func(tx *bolt.Tx) error { return writeRoot(tx, time.Now()) }, PageSize: defaultPageSize, Mapped: mapped,
+	})
 	if err != nil {
 		b.Fatal(err)
 	}
-	h.db.NoSync = true
+	h.DB.NoSync = true
 	n := 0
 	grow := func() error {
-		return h.update(func(tx *bolt.Tx) error {
+		return h.Update(func(tx *bolt.Tx) error {
 			n++
 			return tx.Bucket(format.BucketLarder).Put(fmt.Appendf(nil, "key-%d", n), make([]byte, 4<<20))
 		}, (*bolt.Tx).Commit)
@@ -46,7 +49,7 @@ func longReader(b *testing.B, mapped int) (longest time.Duration) {
 	begun := make(chan struct{})
 	held, wrote := make(chan error, 1), make(chan error, 1)
 	go func() {
-		held <- h.view(func(*bolt.Tx) error {
+		held <- h.View(func(*bolt.Tx) error {
 			close(begun)
 			time.Sleep(3 * time.Second)
 			return nil
@@ -62,7 +65,7 @@ func longReader(b *testing.B, mapped int) (longest time.Duration) {
 	}()
 	for done := false; !done; {
 		began := time.Now()
-		err := h.view(func(tx *bolt.Tx) error {
+		err := h.View(func(tx *bolt.Tx) error {
 			if tx.Bucket(format.BucketLarder).Get([]byte("key-1")) == nil {
 				return entry.ErrDamaged
 			}
@@ -84,7 +87,7 @@ func longReader(b *testing.B, mapped int) (longest time.Duration) {
 	if err := <-held; err != nil {
 		b.Fatal(err)
 	}
-	if err := h.close(); err != nil {
+	if err := h.Close(); err != nil {
 		b.Fatal(err)
 	}
 	return longest

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/larder-dev/larder/store/internal/boltfile"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -20,7 +21,7 @@ import (
 //
 // Who may not look into the directory any more goes on with the open file while that has a name somewhere.
 func (s *Store) keepName(ctx context.Context) error {
-	if !renamesOpen || s.ReadOnly() {
+	if !boltfile.RenamesOpen || s.ReadOnly() {
 		return nil
 	}
 	lost, err := s.lostName()
@@ -43,7 +44,7 @@ func (s *Store) lostName() (lost bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	defer h.release()
+	defer h.Release()
 	named, err := os.Lstat(s.real)
 	hidden := errors.Is(err, fs.ErrPermission)
 	if hidden && !s.hidden {
@@ -53,14 +54,14 @@ func (s *Store) lostName() (lost bool, err error) {
 	s.hidden = hidden
 	switch {
 	case hidden:
-		return nameless(h.file), nil
-	case isMissing(err):
+		return boltfile.Nameless(h.File), nil
+	case boltfile.IsMissing(err):
 		return true, nil
 	case err != nil:
 		return false, fmt.Errorf("%s: %w", s.path, err)
-	case !os.SameFile(h.identity, named):
+	case !os.SameFile(h.Identity, named):
 		return false, fmt.Errorf("%s, %d bytes of %s, is not %s: %w",
-			s.real, named.Size(), named.ModTime().UTC().Format(time.RFC3339), whereabouts(h.file), ErrReplaced)
+			s.real, named.Size(), named.ModTime().UTC().Format(time.RFC3339), whereabouts(h.File), ErrReplaced)
 	}
 	return false, nil
 }
@@ -82,7 +83,7 @@ func (s *Store) writeAnew(ctx context.Context) error {
 	s.exchanging.Lock()
 	defer s.exchanging.Unlock()
 	c := newCopier(s, nil, false)
-	err := s.exchange(ctx, c, func() error { return takeName(c.fresh.path, s.real) })
+	err := s.exchange(ctx, c, func() error { return takeName(c.fresh.Path, s.real) })
 	if err == nil || ctx.Err() == nil { // who gives up says nothing of the next try
 		s.anew.tried(err)
 	}

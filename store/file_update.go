@@ -9,6 +9,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/hook"
+	"github.com/larder-dev/larder/store/internal/boltfile"
 )
 
 // hooks are what tests put in bbolt's way, which takes no file layer of ours.
@@ -29,11 +30,11 @@ func hooksOf(h *hook.Hooks) hooks {
 // view runs fn in one read transaction, which is closed when it returns.
 // What fn gets from tx dies with it. fn must not call view or update.
 func (s *Store) view(ctx context.Context, fn func(tx *bolt.Tx) error) error {
-	return s.viewHandle(ctx, func(_ *handle, tx *bolt.Tx) error { return fn(tx) })
+	return s.viewHandle(ctx, func(_ *boltfile.Handle, tx *bolt.Tx) error { return fn(tx) })
 }
 
 // viewHandle is view for those who need the handle too.
-func (s *Store) viewHandle(ctx context.Context, fn func(h *handle, tx *bolt.Tx) error) error {
+func (s *Store) viewHandle(ctx context.Context, fn func(h *boltfile.Handle, tx *bolt.Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -41,8 +42,8 @@ func (s *Store) viewHandle(ctx context.Context, fn func(h *handle, tx *bolt.Tx) 
 	if err != nil {
 		return err
 	}
-	defer h.release()
-	return s.settle(h, h.view(func(tx *bolt.Tx) error { return fn(h, tx) }))
+	defer h.Release()
+	return s.settle(h, h.View(func(tx *bolt.Tx) error { return fn(h, tx) }))
 }
 
 // update runs fn in one write transaction and commits it. On an error nothing
@@ -99,17 +100,17 @@ func (s *Store) updateOpen(what string, fn func(tx *bolt.Tx) error) error {
 	if err != nil {
 		return err
 	}
-	defer h.release()
+	defer h.Release()
 	if frees(what) { // it takes pages before it has given any free
-		limit := h.db.MaxSize
-		h.db.MaxSize = 0
-		defer func() { h.db.MaxSize = limit }()
+		limit := h.DB.MaxSize
+		h.DB.MaxSize = 0
+		defer func() { h.DB.MaxSize = limit }()
 	}
 	commit := s.hooks.commit
 	if commit == nil {
 		commit = (*bolt.Tx).Commit
 	}
-	err = s.settle(h, h.update(fn, commit))
+	err = s.settle(h, h.Update(fn, commit))
 	if errors.Is(err, ErrOutcomeUnknown) {
 		s.tallies.renew()
 	}
@@ -124,9 +125,9 @@ func frees(what string) bool { return what == dropping || what == forgetting || 
 
 // settle turns an error of a transaction into what the caller is told, and
 // stops the writing if it was one that calls for that.
-func (s *Store) settle(h *handle, err error) error {
-	var fault *faultError
-	var failed *commitError
+func (s *Store) settle(h *boltfile.Handle, err error) error {
+	var fault *boltfile.FaultError
+	var failed *boltfile.CommitError
 	switch {
 	case errors.As(err, &fault):
 		err = fmt.Errorf("%s: %w", s.path, err)
@@ -146,33 +147,33 @@ func (s *Store) settle(h *handle, err error) error {
 // classify finds out what became of a commit that failed. bbolt's readers see
 // a transaction once its meta page is written, which may be before the disk
 // refuses to sync it; such a transaction may be there after a crash or not.
-func (s *Store) classify(h *handle, failed *commitError) error {
+func (s *Store) classify(h *boltfile.Handle, failed *boltfile.CommitError) error {
 	advanced := true
-	err := h.view(func(tx *bolt.Tx) error {
-		advanced = tx.ID() >= failed.txid
+	err := h.View(func(tx *bolt.Tx) error {
+		advanced = tx.ID() >= failed.TxID
 		return nil
 	})
-	if err == nil && !advanced && isNoSpace(failed.err) {
-		return fmt.Errorf("write %s: %w: %w", s.path, ErrNoSpace, failed.err)
+	if err == nil && !advanced && boltfile.IsNoSpace(failed.Err) {
+		return fmt.Errorf("write %s: %w: %w", s.path, ErrNoSpace, failed.Err)
 	}
 	// Even a transaction that did not advance may have lost the sync of a page: the
 	// kernel reports that once, and calls the page clean.
-	err = fmt.Errorf("write %s: %w: %w", s.path, ErrOutcomeUnknown, failed.err)
+	err = fmt.Errorf("write %s: %w: %w", s.path, ErrOutcomeUnknown, failed.Err)
 	s.fail(h, err)
 	return err
 }
 
 // takeIntoUseLocked makes h the store's file; nothing is known against it.
-func (s *Store) takeIntoUseLocked(h *handle) {
+func (s *Store) takeIntoUseLocked(h *boltfile.Handle) {
 	s.replaceHandleLocked(h)
 	if s.failure != nil {
 		s.failure, s.failed = nil, make(chan struct{})
 	}
 }
 
-func (s *Store) replaceHandleLocked(h *handle) {
+func (s *Store) replaceHandleLocked(h *boltfile.Handle) {
 	if s.handle != nil {
-		s.written += s.handle.written.Load()
+		s.written += s.handle.Written.Load()
 	}
 	s.handle = h
 }
@@ -180,7 +181,7 @@ func (s *Store) replaceHandleLocked(h *handle) {
 // fail stops all writing until Rebuild. The first reason stays. It leaves a
 // mark, so that the next process that opens the file looks at every page first,
 // and moves the file aside if it is damaged.
-func (s *Store) fail(h *handle, reason error) {
+func (s *Store) fail(h *boltfile.Handle, reason error) {
 	s.mu.Lock()
 	first := s.handle == h && s.failure == nil
 	if first {
@@ -190,5 +191,23 @@ func (s *Store) fail(h *handle, reason error) {
 	s.mu.Unlock()
 	if first && !s.ReadOnly() {
 		s.leaveMark()
+	}
+}
+
+// acquire returns the handle to use; release it soon.
+func (s *Store) acquire() (*boltfile.Handle, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.handle == nil {
+		return nil, fmt.Errorf("%s: %w", s.path, ErrClosed)
+	}
+	s.handle.Users.Add(1)
+	return s.handle, nil
+}
+
+// leaveMark has the next process that opens the store verify it.
+func (s *Store) leaveMark() {
+	if err := boltfile.LeaveMark(s.real); err != nil {
+		s.logger().Error(err, "No mark could be left for the next process that opens the store")
 	}
 }

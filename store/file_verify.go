@@ -10,6 +10,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/boltcheck"
+	"github.com/larder-dev/larder/store/internal/boltfile"
 )
 
 // stepBytes is about how much of the file one transaction of a check reads, if the list of free pages is short.
@@ -21,14 +22,14 @@ const stepBytes = 1 << 20
 // it ends if that is replaced by another, of which what has been found says nothing.
 func (s *Store) walkPages(ctx context.Context, p *pace) ([]string, error) {
 	var steps boltcheck.Steps
-	var damaged *handle
+	var damaged *boltfile.Handle
 	for !steps.Done() && (damaged == nil || s.isCurrent(damaged)) {
 		read := 0
-		err := s.viewPages(ctx, func(h *handle, pages *boltcheck.File) (err error) {
+		err := s.viewPages(ctx, func(h *boltfile.Handle, pages *boltcheck.File) (err error) {
 			before := len(steps.Problems())
 			if read, err = steps.Next(ctx, pages, stepBytes); len(steps.Problems()) > before {
 				damaged = h
-				s.fail(h, pagesError(s.path, steps.Problems()))
+				s.fail(h, boltfile.PagesError(s.path, steps.Problems()))
 			}
 			return err
 		})
@@ -63,9 +64,9 @@ const branchesAtOnce = 100 * time.Millisecond
 func (s *Store) walkBranches(ctx context.Context) (problems []string, err error) {
 	err = errAgain
 	for most := branchesAtOnce; errors.Is(err, errAgain); most += most / 4 {
-		err = s.viewPages(ctx, func(h *handle, pages *boltcheck.File) error {
+		err = s.viewPages(ctx, func(h *boltfile.Handle, pages *boltcheck.File) error {
 			begun := time.Now()
-			o := boltcheck.WalkOptions{LeafDepth: branchDepth, Pace: func(context.Context, int) error {
+			o := boltcheck.WalkOptions{LeafDepth: boltfile.BranchDepth, Pace: func(context.Context, int) error {
 				if time.Since(begun) > most || !s.isCurrent(h) { // there is no transaction after Close
 					return errAgain
 				}
@@ -73,7 +74,7 @@ func (s *Store) walkBranches(ctx context.Context) (problems []string, err error)
 			}}
 			problems, err = pages.Walk(ctx, o)
 			if len(problems) > 0 {
-				s.fail(h, pagesError(s.path, problems))
+				s.fail(h, boltfile.PagesError(s.path, problems))
 			}
 			return err
 		})
@@ -81,16 +82,16 @@ func (s *Store) walkBranches(ctx context.Context) (problems []string, err error)
 	return foundBefore(problems, err)
 }
 
-func (s *Store) isCurrent(h *handle) bool {
+func (s *Store) isCurrent(h *boltfile.Handle) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.handle == h
 }
 
 // viewPages calls fn with the pages of a read transaction.
-func (s *Store) viewPages(ctx context.Context, fn func(h *handle, pages *boltcheck.File) error) error {
-	return s.viewFile(ctx, func(h *handle, size int64, txid uint64) error {
-		pages, err := boltcheck.OpenTx(h.file, size, txid)
+func (s *Store) viewPages(ctx context.Context, fn func(h *boltfile.Handle, pages *boltcheck.File) error) error {
+	return s.viewFile(ctx, func(h *boltfile.Handle, size int64, txid uint64) error {
+		pages, err := boltcheck.OpenTx(h.File, size, txid)
 		if err != nil {
 			return err
 		}
@@ -100,15 +101,15 @@ func (s *Store) viewPages(ctx context.Context, fn func(h *handle, pages *boltche
 
 // viewFile calls fn in a read transaction, with the file's size and the transaction's id, until no writer has
 // overtaken it. If fn finds the file damaged, all writing stops.
-func (s *Store) viewFile(ctx context.Context, fn func(h *handle, size int64, txid uint64) error) error {
+func (s *Store) viewFile(ctx context.Context, fn func(h *boltfile.Handle, size int64, txid uint64) error) error {
 	err := boltcheck.ErrOvertaken
 	for errors.Is(err, boltcheck.ErrOvertaken) {
-		err = s.viewHandle(ctx, func(h *handle, tx *bolt.Tx) error {
-			info, err := h.file.Stat()
+		err = s.viewHandle(ctx, func(h *boltfile.Handle, tx *bolt.Tx) error {
+			info, err := h.File.Stat()
 			if err != nil {
 				return err
 			}
-			err = ownErrors(fn(h, info.Size(), uint64(tx.ID())))
+			err = boltfile.OwnErrors(fn(h, info.Size(), uint64(tx.ID())))
 			if errors.Is(err, entry.ErrDamaged) {
 				s.fail(h, fmt.Errorf("%s: %w", s.path, err))
 			}
@@ -138,16 +139,11 @@ func (s *Store) verifyInBackground(ctx context.Context, clean bool) {
 	case err != nil:
 		s.logger().Error(err, "The store's pages could not be verified", "closedCleanly", clean)
 	case len(problems) > 0:
-		s.logger().Error(pagesError(s.path, problems), "The store is damaged: it is not written any more", "closedCleanly",
+		s.logger().Error(boltfile.PagesError(s.path, problems), "The store is damaged: it is not written any more", "closedCleanly",
 			clean)
 	default:
 		s.logger().V(2).Info("The store's pages are good", "closedCleanly", clean, "took", time.Since(start))
 	}
-}
-
-// pagesError is what a walk found as an error.
-func pagesError(path string, problems []string) error {
-	return fmt.Errorf("%w: %s has %d problems, the first is: %s", entry.ErrDamaged, path, len(problems), problems[0])
 }
 
 // pace holds a reader to a rate.

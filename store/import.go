@@ -14,6 +14,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/realpath"
+	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
@@ -30,7 +31,7 @@ import (
 type Import struct {
 	path        string
 	store       *Store
-	mark        *openMark
+	mark        *boltfile.Mark
 	c           *Collection // between Begin and End; else nil
 	what        ImportCollection
 	last        string // key that was added
@@ -106,17 +107,17 @@ func newImport(ctx context.Context, path string, o ImportOptions) (*Import, erro
 	if err != nil {
 		return nil, err
 	}
-	mark, err := takeMark(ctx, path, time.Now().Add(o.Store.lockTimeout()))
+	mark, err := boltfile.TakeMark(ctx, path, time.Now().Add(o.Store.lockTimeout()))
 	if err != nil {
 		return nil, err
 	}
 	i := &Import{path: path, mark: mark}
 	if err = wantNone(path); err == nil { // it may have been made while we waited
-		removeDebris(path)
+		boltfile.RemoveDebris(path)
 		i.store, err = newImportStore(ctx, path, o)
 	}
 	if err != nil {
-		return nil, errors.Join(err, mark.release())
+		return nil, errors.Join(err, mark.Release())
 	}
 	i.compression = o.Compression
 	return i, nil
@@ -125,7 +126,7 @@ func newImport(ctx context.Context, path string, o ImportOptions) (*Import, erro
 // wantNone returns ErrExists if there is something at path.
 func wantNone(path string) error {
 	switch _, err := os.Lstat(path); {
-	case isMissing(err):
+	case boltfile.IsMissing(err):
 		return nil
 	case err != nil:
 		return err
@@ -141,7 +142,7 @@ func newImportStore(ctx context.Context, path string, o ImportOptions) (*Store, 
 	so.ReadOnly, so.ForgetAfter, so.CommitInterval = false, -1, 0
 	s, err := OpenContext(ctx, path+format.SuffixNew+rand.Text(), so)
 	if err != nil {
-		removeDebris(path)
+		boltfile.RemoveDebris(path)
 	}
 	return s, err
 }
@@ -159,8 +160,8 @@ func (i *Import) Abort() error {
 	}
 	i.done = true
 	err := i.store.Close()
-	removeDebris(i.path)
-	if err = errors.Join(err, i.mark.release()); err != nil {
+	boltfile.RemoveDebris(i.path)
+	if err = errors.Join(err, i.mark.Release()); err != nil {
 		return fmt.Errorf("give up making the store %s: %w", i.path, err)
 	}
 	return nil
@@ -196,11 +197,11 @@ func (i *Import) commit(ctx context.Context) error {
 		return err
 	}
 	i.done = true
-	if err := syncDir(filepath.Dir(i.path)); err != nil {
+	if err := boltfile.SyncDir(filepath.Dir(i.path)); err != nil {
 		i.store.logger().Error(err,
 			"The directory could not be synced: a crash of the machine may take the new store's name away")
 	}
-	if err := i.mark.release(); err != nil {
+	if err := i.mark.Release(); err != nil {
 		i.store.logger().Error(err, "The mark beside the store could not be removed; the next process will verify the store")
 	}
 	return nil

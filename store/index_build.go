@@ -11,6 +11,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
@@ -176,8 +177,8 @@ func (c *Collection) buildRead(ctx context.Context, from string) (records []buil
 			return err
 		}
 		size := 0
-		s := scanAfter(objects, from)
-		for k, data := s.next(); k != nil; k, data = s.next() {
+		s := boltfile.ScanAfter(objects, from)
+		for k, data := s.Next(); k != nil; k, data = s.Next() {
 			if len(records) == buildRecords || size >= buildBytes {
 				more = true
 				return nil
@@ -194,7 +195,7 @@ func (c *Collection) buildRead(ctx context.Context, from string) (records []buil
 				lacks: lacksEntries(b.Bucket(format.BucketIndex), record.key, stored.Terms)})
 			size += record.body.size
 		}
-		return s.err
+		return s.Err
 	})
 	return records, more, err
 }

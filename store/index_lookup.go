@@ -15,6 +15,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/internal/resident"
 )
@@ -155,20 +156,20 @@ func (v indexView) fileKeys(value string, fn func(key string) error) error {
 // storedKeys is fileKeys for a value as records have it.
 func (v indexView) storedKeys(value string, fn func(key string) error) error {
 	prefix := format.IndexPrefix(value)
-	s := scanAfter(v.index, "")
-	k, _ := s.seek(prefix)
+	s := boltfile.ScanAfter(v.index, "")
+	k, _ := s.Seek(prefix)
 	for k != nil && bytes.HasPrefix(k, prefix) {
 		if err := fn(string(k[len(prefix):])); err != nil {
 			return err
 		}
-		k, _ = s.next()
+		k, _ = s.Next()
 	}
 	if k != nil {
 		// Not of this value. If a flipped bit made it so, the one behind it is out of order: entries
 		// must not be missing in silence.
-		s.next()
+		s.Next()
 	}
-	return s.err
+	return s.Err
 }
 
 // values calls fn with each value, in no order; of a sealed collection it may be more than once.
@@ -195,8 +196,8 @@ var errFound = errors.New("found")
 // fileValues calls fn with each value that the file has, once (of a sealed collection once for each data key), by
 // seeking past the entries of the last one.
 func (v indexView) fileValues(fn func(value string) error) error {
-	s := scanAfter(v.index, "")
-	for k, val := s.next(); k != nil; {
+	s := boltfile.ScanAfter(v.index, "")
+	for k, val := s.Next(); k != nil; {
 		stored, key, err := format.ParseIndexEntry(k, val)
 		if err != nil {
 			return fmt.Errorf("index %q in collection %s: %w", v.name, v.r.name, err)
@@ -210,9 +211,9 @@ func (v indexView) fileValues(fn func(value string) error) error {
 		if err := fn(value); err != nil {
 			return err
 		}
-		k, val = s.seek(after(format.IndexPrefix(stored)))
+		k, val = s.Seek(after(format.IndexPrefix(stored)))
 	}
-	return s.err
+	return s.Err
 }
 
 // after returns the first key that comes after all those with the prefix,

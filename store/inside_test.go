@@ -191,7 +191,7 @@ func TestFileExchangedWhileOpening(t *testing.T) {
 		s.mu.Lock()
 		s.rebuilds++
 		s.mu.Unlock()
-		return s.handle.db.Update(func(tx *bolt.Tx) error {
+		return s.handle.DB.Update(func(tx *bolt.Tx) error {
 			return tx.Bucket(format.BucketLarder).DeleteBucket([]byte(id.ID()))
 		})
 	}

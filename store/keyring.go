@@ -20,6 +20,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/seal"
 )
@@ -69,11 +70,11 @@ func newKeyring(e *seal.Encryption) (*keyring, error) {
 }
 
 // unlock gets the data keys of a file that is opened ready. Without keys it notes which would be needed.
-func (s *Store) unlock(ctx context.Context, h *handle, write bool) error {
+func (s *Store) unlock(ctx context.Context, h *boltfile.Handle, write bool) error {
 	if s.keys != nil {
 		return s.keys.unlock(ctx, h, write)
 	}
-	return h.view(func(tx *bolt.Tx) error {
+	return h.View(func(tx *bolt.Tx) error {
 		stored, _ := getKeys(tx) // what cannot be read is not needed yet
 		for _, r := range stored {
 			if !slices.Contains(s.sealedUnder, r.Key) {
@@ -98,12 +99,12 @@ func (s *Store) errSealed() error {
 
 // unlock gets the data keys of a file ready, and, to write, a current one. It writes nothing. It fails with ErrDamaged
 // if their record is damaged: nothing brings back what is sealed, and without keys the rest can be read.
-func (k *keyring) unlock(ctx context.Context, h *handle, write bool) error {
+func (k *keyring) unlock(ctx context.Context, h *boltfile.Handle, write bool) error {
 	if k == nil {
 		return nil
 	}
 	var data []byte
-	err := h.view(func(tx *bolt.Tx) error {
+	err := h.View(func(tx *bolt.Tx) error {
 		data = bytes.Clone(tx.Bucket(format.BucketLarder).Get(format.KeyKeys))
 		return nil
 	})

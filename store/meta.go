@@ -12,6 +12,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
@@ -53,6 +54,21 @@ func writeRoot(tx *bolt.Tx, now time.Time) error {
 	return putFormat(tx, format.Version)
 }
 
+// creating is how the store makes files.
+func (s *Store) creating(mapped int) boltfile.Creating {
+	return boltfile.Creating{
+		Write:   func(tx *bolt.Tx) error { return writeRoot(tx, time.Now()) },
+		MaxSize: s.o.MaxSize, PageSize: s.o.newPageSize(), Mapped: mapped,
+	}
+}
+
+// creatingUnbounded is how the first file is made: Options.MaxSize bounds what is written to it after that.
+func (s *Store) creatingUnbounded() boltfile.Creating {
+	o := s.creating(0)
+	o.MaxSize = 0
+	return o
+}
+
 // putFormat writes the format with a checksum: a flipped bit must not pass for a newer format.
 func putFormat(tx *bolt.Tx, version uint64) error {
 	v := binary.BigEndian.AppendUint64(nil, version)
@@ -72,6 +88,21 @@ func readRoot(tx *bolt.Tx) (root, error) {
 	}
 	return root{version: binary.BigEndian.Uint64(v), clean: b.Get(format.KeyClean) != nil, times: getTimes(b)}, nil
 }
+
+// accepting returns what opening asks of a file, and notes in rt what its root says.
+func accepting(rt *root) func(tx *bolt.Tx) (clean bool, err error) {
+	return func(tx *bolt.Tx) (bool, error) {
+		var err error
+		if *rt, err = readRoot(tx); err != nil {
+			return false, err
+		}
+		return rt.clean, checkFormat(rt.version)
+	}
+}
+
+// LeastMaxSize is the least Options.MaxSize that a file keeps to: it grows by 4 MiB at a time, the first time too, from
+// some pages on.
+const LeastMaxSize = boltfile.AllocSize + 1<<20
 
 // rootPageIsOurs tells a store of which a bit in the root page has flipped from
 // a bbolt file that some other program made: the name of the root bucket is

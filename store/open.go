@@ -14,6 +14,7 @@ import (
 	"github.com/larder-dev/larder/internal/limiter"
 	"github.com/larder-dev/larder/internal/patient"
 	"github.com/larder-dev/larder/internal/realpath"
+	"github.com/larder-dev/larder/store/internal/boltfile"
 )
 
 // Open opens the store at path, and makes it if there is none, with its directory. A symbolic link is followed, once,
@@ -69,7 +70,7 @@ func (s *Store) openToWrite(ctx context.Context, deadline time.Time) error {
 	if err := s.resolve(); err != nil {
 		return err
 	}
-	return s.withMark(ctx, deadline, func(mark *openMark) error {
+	return s.withMark(ctx, deadline, func(mark *boltfile.Mark) error {
 		for range openTries {
 			if err := s.ensureFile(); err != nil {
 				return err
@@ -94,13 +95,13 @@ func (s *Store) resolve() (err error) {
 }
 
 // withMark calls fn while it holds the mark, and leaves one if the store has failed by then.
-func (s *Store) withMark(ctx context.Context, deadline time.Time, fn func(mark *openMark) error) error {
-	mark, err := takeMark(ctx, s.real, deadline)
+func (s *Store) withMark(ctx context.Context, deadline time.Time, fn func(mark *boltfile.Mark) error) error {
+	mark, err := boltfile.TakeMark(ctx, s.real, deadline)
 	if err != nil {
 		return err
 	}
 	err = fn(mark)
-	if released := mark.release(); released != nil {
+	if released := mark.Release(); released != nil {
 		s.logger().Error(released, "The mark beside the store could not be removed; the next process will verify the store")
 	}
 	if s.Err() != nil {
@@ -110,43 +111,50 @@ func (s *Store) withMark(ctx context.Context, deadline time.Time, fn func(mark *
 }
 
 // openAsIs opens the file that is there. If it is damaged that is the error, and it stays where it is.
-func (s *Store) openAsIs(ctx context.Context, mark *openMark, deadline time.Time) error {
-	f, err := openLocked(ctx, s.real, os.O_RDWR, true, deadline)
+func (s *Store) openAsIs(ctx context.Context, mark *boltfile.Mark, deadline time.Time) error {
+	f, err := boltfile.OpenLocked(ctx, s.real, os.O_RDWR, true, deadline)
 	if err != nil {
 		return err
 	}
-	removeDebris(s.real)
-	mark.count()
-	o := opening{path: s.real, file: f, maxSize: s.o.MaxSize, branchBytes: branchBytes, verify: mark.crashes > 0}
-	h, rt, err := o.open()
+	boltfile.RemoveDebris(s.real)
+	mark.Count()
+	var rt root
+	o := boltfile.Opening{
+		Path: s.real, File: f, MaxSize: s.o.MaxSize, BranchBytes: boltfile.BranchBytes, Verify: mark.Crashes > 0,
+		Accept: accepting(&rt), Ours: rootPageIsOurs,
+	}
+	h, err := o.Open()
 	if err != nil {
 		return err
 	}
 	if err := s.unlock(ctx, h, true); err != nil {
-		return errors.Join(o.judge(err), h.close())
+		return errors.Join(o.Judge(err), h.Close())
 	}
-	return o.judge(s.start(h, rt, o.unseen))
+	return o.Judge(s.start(h, rt, o.Unseen))
 }
 
 func (s *Store) openToRead(ctx context.Context, deadline time.Time) error {
 	var f *os.File
 	err := s.resolve()
 	if err == nil {
-		f, err = openLocked(ctx, s.real, os.O_RDONLY, false, deadline)
+		f, err = boltfile.OpenLocked(ctx, s.real, os.O_RDONLY, false, deadline)
 	}
-	if isMissing(err) {
+	if boltfile.IsMissing(err) {
 		return fmt.Errorf("there is none, and opening for reading makes none: %w", err)
 	}
 	if err != nil {
 		return err
 	}
-	o := opening{path: s.real, file: f, readOnly: true, branchBytes: branchBytes, verify: crashesSaid(s.real) > 0}
-	h, _, err := o.open()
+	o := boltfile.Opening{
+		Path: s.real, File: f, ReadOnly: true, BranchBytes: boltfile.BranchBytes, Verify: boltfile.CrashesSaid(s.real) > 0,
+		Accept: accepting(new(root)), Ours: rootPageIsOurs,
+	}
+	h, err := o.Open()
 	if err != nil {
 		return err
 	}
 	if err := s.unlock(ctx, h, false); err != nil {
-		return errors.Join(o.judge(err), h.close())
+		return errors.Join(o.Judge(err), h.Close())
 	}
 	s.handle = h
 	return nil
@@ -171,7 +179,7 @@ func (s *Store) fetchKeys(ctx context.Context) (err error) {
 // start takes the handle into use for writing: the file is not clean any more.
 // On a disk that is full or fails the store opens all the same, for what it can serve.
 // unseen: there are branch pages that Open has not looked at.
-func (s *Store) start(h *handle, rt root, unseen bool) error {
+func (s *Store) start(h *boltfile.Handle, rt root, unseen bool) error {
 	s.handle = h
 	s.steady.Store(rt.times.resume(s.wall()))
 	begin := func(tx *bolt.Tx) error {
@@ -194,7 +202,7 @@ func (s *Store) start(h *handle, rt root, unseen bool) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.takeIntoUseLocked(nil)
-		return errors.Join(err, h.close())
+		return errors.Join(err, h.Close())
 	}
 	s.unverified, s.wasClean = !rt.clean || unseen, rt.clean
 	return nil
@@ -203,12 +211,12 @@ func (s *Store) start(h *handle, rt root, unseen bool) error {
 // syncLeft syncs what a process that was killed has left in the kernel: the name of the file, and its last commit. This
 // process reads both, and the power may fail before they are on the disk. Then what is committed by that name is lost,
 // or the commit before the last one is back, which needs pages that the next one writes over.
-func (s *Store) syncLeft(h *handle) error {
-	if err := syncDir(filepath.Dir(s.real)); err != nil {
+func (s *Store) syncLeft(h *boltfile.Handle) error {
+	if err := boltfile.SyncDir(filepath.Dir(s.real)); err != nil {
 		s.logger().Error(err, "The directory could not be synced: if another process has just made the file, a crash of "+
 			"the machine may undo that")
 	}
-	if err := h.file.Sync(); err != nil {
+	if err := h.File.Sync(); err != nil {
 		err = fmt.Errorf("sync %s: %w: %w", s.path, ErrOutcomeUnknown, err)
 		s.fail(h, err)
 		return err
@@ -237,7 +245,7 @@ func (s *Store) verifyLater() {
 func (s *Store) ensureFile() error {
 	info, err := os.Lstat(s.real)
 	switch {
-	case isMissing(err):
+	case boltfile.IsMissing(err):
 	case err != nil:
 		return err
 	case !info.Mode().IsRegular():
@@ -247,13 +255,13 @@ func (s *Store) ensureFile() error {
 	default:
 		s.logger().Info("The store is an empty file, as a crash can leave it; it is made anew")
 	}
-	return createFile(s.real, s.o.pageSize)
+	return boltfile.Create(s.real, s.creatingUnbounded())
 }
 
 // makeDir makes the directory, and those above it, for their owner only, if they are not there. Their names are on the
 // disk when it returns, unless the directory that they are in can be written and not read.
 func makeDir(dir string) error {
-	if _, err := os.Stat(dir); !isMissing(err) {
+	if _, err := os.Stat(dir); !boltfile.IsMissing(err) {
 		return err
 	}
 	parent := filepath.Dir(dir)
@@ -263,7 +271,7 @@ func makeDir(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
-	if err := syncDir(parent); err != nil && !errors.Is(err, os.ErrPermission) {
+	if err := boltfile.SyncDir(parent); err != nil && !errors.Is(err, os.ErrPermission) {
 		return fmt.Errorf("sync the directory %s: %w", parent, err)
 	}
 	return nil

@@ -14,6 +14,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/boltcheck"
+	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
@@ -84,7 +85,7 @@ func TestJudge(t *testing.T) {
 			t.Fatal(err)
 		}
 		missing := filepath.Join(t.TempDir(), "missing")
-		fault, panicked := &faultError{what: fault{}}, &faultError{what: "page 7 makes no sense"}
+		fault, panicked := &boltfile.FaultError{What: fault{}}, &boltfile.FaultError{What: "page 7 makes no sense"}
 		for _, c := range []struct {
 			path    string
 			err     error
@@ -99,8 +100,8 @@ func TestJudge(t *testing.T) {
 			{missing, panicked, false},
 			{good, os.ErrPermission, false},
 		} {
-			o := &opening{path: c.path}
-			if err := o.judge(c.err); err == nil || errors.Is(err, entry.ErrDamaged) != c.damaged {
+			o := &boltfile.Opening{Path: c.path}
+			if err := o.Judge(c.err); err == nil || errors.Is(err, entry.ErrDamaged) != c.damaged {
 				t.Errorf("%v of %s: %v", c.err, filepath.Base(c.path), err)
 			}
 		}
@@ -123,9 +124,9 @@ func TestOpenTellsWhatItHasSeen(t *testing.T) {
 		})
 		told, ended := 0, 0
 		for budget := 0; budget <= branches+4; budget++ {
-			o := opening{path: path, branchBytes: budget * pageSize}
-			err := o.walkBranches(pages, true)
-			if o.unseen {
+			o := boltfile.Opening{Path: path, BranchBytes: budget * pageSize}
+			err := o.WalkBranches(pages, true)
+			if o.Unseen {
 				ended++
 			}
 			if errors.Is(err, entry.ErrDamaged) {
@@ -146,9 +147,9 @@ func TestOpenReadsABoundedPart(t *testing.T) {
 		pages, data := mustPages(t, path, nil)
 		for _, clean := range []bool{true, false} {
 			for _, bytes := range []int{0, len(data)} {
-				o := opening{path: path, branchBytes: bytes}
-				if err := o.walkBranches(pages, clean); err != nil || o.unseen != (clean && bytes == 0) {
-					t.Errorf("clean %t, %d bytes: unseen %t, %v", clean, bytes, o.unseen, err)
+				o := boltfile.Opening{Path: path, BranchBytes: bytes}
+				if err := o.WalkBranches(pages, clean); err != nil || o.Unseen != (clean && bytes == 0) {
+					t.Errorf("clean %t, %d bytes: unseen %t, %v", clean, bytes, o.Unseen, err)
 				}
 			}
 		}

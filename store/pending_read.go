@@ -5,6 +5,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
@@ -57,7 +58,7 @@ func (r *reader) viewCaptured(
 // overScan reads the objects of a collection in key order: those of the file, and those that are pending over it
 // in their place.
 type overScan struct {
-	file    *scan
+	file    *boltfile.Scan
 	k, v    []byte // the next of the file
 	over    *captured
 	pending []*memtable.Write // the next of over
@@ -69,16 +70,16 @@ const overChunk = 256
 
 // scanOver begins after the given key.
 func scanOver(objects *bolt.Bucket, over *captured, after string) *overScan {
-	s := &overScan{file: scanAfter(objects, after), over: over}
-	s.k, s.v = s.file.next()
+	s := &overScan{file: boltfile.ScanAfter(objects, after), over: over}
+	s.k, s.v = s.file.Next()
 	s.ahead(after)
 	return s
 }
 
 // scanOverFrom begins with the given key.
 func scanOverFrom(objects *bolt.Bucket, over *captured, from string) *overScan {
-	s := &overScan{file: scanAfter(objects, ""), over: over}
-	s.k, s.v = s.file.seek([]byte(from))
+	s := &overScan{file: boltfile.ScanAfter(objects, ""), over: over}
+	s.k, s.v = s.file.Seek([]byte(from))
 	s.pending = over.From(from, overChunk, func(*memtable.Write) bool { return true })
 	s.all = len(s.pending) < overChunk
 	return s
@@ -98,7 +99,7 @@ func (s *overScan) next() (key string, data []byte, x *memtable.Write, ok bool) 
 			return "", nil, nil, false
 		case len(s.pending) == 0 || s.k != nil && string(s.k) < s.pending[0].Key:
 			key, data = string(s.k), s.v
-			s.k, s.v = s.file.next()
+			s.k, s.v = s.file.Next()
 			return key, data, nil, true
 		}
 		x = s.pending[0]
@@ -106,7 +107,7 @@ func (s *overScan) next() (key string, data []byte, x *memtable.Write, ok bool) 
 			s.ahead(x.Key)
 		}
 		if s.k != nil && string(s.k) == x.Key {
-			s.k, s.v = s.file.next()
+			s.k, s.v = s.file.Next()
 		}
 		if !x.Del {
 			return x.Key, nil, x, true
@@ -114,4 +115,4 @@ func (s *overScan) next() (key string, data []byte, x *memtable.Write, ok bool) 
 	}
 }
 
-func (s *overScan) err() error { return s.file.err }
+func (s *overScan) err() error { return s.file.Err }

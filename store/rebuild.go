@@ -9,6 +9,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/boltfile"
 )
 
 // MustRelistDamaged is Info.MustRelist of a collection that has lost something to damage, until it is listed.
@@ -31,7 +32,7 @@ func (s *Store) Rebuild(ctx context.Context) error {
 	switch {
 	case s.ReadOnly():
 		return fmt.Errorf("rebuild %s: %w", s.path, ErrReadOnly)
-	case !renamesOpen:
+	case !boltfile.RenamesOpen:
 		return fmt.Errorf("rebuild %s: not possible on this system; close the store and open it again", s.path)
 	}
 	s.mu.Lock()
@@ -135,14 +136,14 @@ func (c *Collection) recount(ctx context.Context) error {
 // replaceDamaged moves the old file aside and gives its name to the copy. At every moment there is one of them at the
 // path, where the file system has hard links. It replaces no file but the old one.
 func (s *Store) replaceDamaged(c *copier) (moved string, err error) {
-	old, fresh := c.old.file, c.fresh.path
-	if hasName(old, s.real) {
-		moved, err = setAside(s.real, linkOrRename)
+	old, fresh := c.old.File, c.fresh.Path
+	if boltfile.HasName(old, s.real) {
+		moved, err = boltfile.SetAside(s.real, linkOrRename)
 		if err != nil {
 			return "", fmt.Errorf("move the old file aside: %w", err)
 		}
 	}
-	if moved != "" && hasName(old, s.real) { // it has two names now
+	if moved != "" && boltfile.HasName(old, s.real) { // it has two names now
 		err = os.Rename(fresh, s.real)
 	} else {
 		err = takeName(fresh, s.real)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
@@ -106,9 +107,9 @@ func (r *reader) recordPage(ctx context.Context, key string) (p recordPage) {
 		if err != nil {
 			return err
 		}
-		keys, size := scanAfter(objects, key), 0
-		k, data := keys.next()
-		for ; k != nil; k, data = keys.next() {
+		keys, size := boltfile.ScanAfter(objects, key), 0
+		k, data := keys.Next()
+		for ; k != nil; k, data = keys.Next() {
 			if len(raw) == iterateObjects || size >= iterateBytes {
 				p.more = true
 				return nil
@@ -116,7 +117,7 @@ func (r *reader) recordPage(ctx context.Context, key string) (p recordPage) {
 			one := r.copyStored(objects, k, data)
 			raw, size = append(raw, one), size+one.record.body.size
 		}
-		return keys.err
+		return keys.Err
 	})
 	for _, one := range raw { // under no transaction
 		p.records = append(p.records, r.openStored(one))

@@ -17,6 +17,7 @@ import (
 	"github.com/larder-dev/larder/internal/hook"
 	"github.com/larder-dev/larder/internal/limiter"
 	"github.com/larder-dev/larder/internal/patient"
+	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/seal"
 )
 
@@ -172,7 +173,7 @@ type Store struct {
 	mu sync.Mutex
 	// quarantined is where a damaged file went when this one was opened; guarded by mu.
 	quarantined string
-	handle      *handle                  // guarded by mu; nil once closed
+	handle      *boltfile.Handle         // guarded by mu; nil once closed
 	failure     error                    // guarded by mu; why nothing is written any more
 	failed      chan struct{}            // guarded by mu; closed while failure is not nil
 	written     int64                    // guarded by mu; bytes of pages, through the handles before this one
@@ -280,9 +281,9 @@ func (s *Store) problemError(problem string) error {
 
 // Size returns the file's size and the part of it that is free, in bytes. It reads a few pages, whatever the size.
 func (s *Store) Size() (total, free int64, err error) {
-	err = s.viewFile(context.Background(), func(h *handle, size int64, txid uint64) error {
+	err = s.viewFile(context.Background(), func(h *boltfile.Handle, size int64, txid uint64) error {
 		total = size
-		free, err = boltcheck.FreeBytes(h.file, txid)
+		free, err = boltcheck.FreeBytes(h.File, txid)
 		return err
 	})
 	return total, free, err
@@ -296,7 +297,7 @@ func (s *Store) Written() int64 {
 	if s.handle == nil {
 		return s.written
 	}
-	return s.written + s.handle.written.Load()
+	return s.written + s.handle.Written.Load()
 }
 
 // Report is what Check found.

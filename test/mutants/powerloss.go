@@ -5,11 +5,11 @@ var powerLossMutants = []mutant{
 	{
 		name:   "powerloss/commit-no-sync",
 		breaks: "What has been committed survives a power loss.",
-		file:   "store/open_file.go",
-		old: `	h.db.AllocSize = allocSize
+		file:   "store/internal/boltfile/opening.go",
+		old: `	h.DB.AllocSize = AllocSize
 `,
-		new: `	h.db.AllocSize = allocSize
-	h.db.NoSync = true
+		new: `	h.DB.AllocSize = AllocSize
+	h.DB.NoSync = true
 `,
 		test: "TestPowerLoss", dir: powerLossDir,
 	},
@@ -17,7 +17,7 @@ var powerLossMutants = []mutant{
 		name:   "powerloss/new-directory-no-sync",
 		breaks: "A directory that is made for a store survives a power loss.",
 		file:   "store/open.go",
-		old:    `	if err := syncDir(parent); err != nil && !errors.Is(err, os.ErrPermission) {`,
+		old:    `	if err := boltfile.SyncDir(parent); err != nil && !errors.Is(err, os.ErrPermission) {`,
 		new:    `	if err := error(nil); err != nil {`,
 		test:   "TestPowerLoss", dir: powerLossDir,
 	},
@@ -25,7 +25,7 @@ var powerLossMutants = []mutant{
 		name:   "powerloss/open-no-name-sync",
 		breaks: "The name of a new file survives a power loss, that of one too whose process was killed before it synced it.",
 		file:   "store/open.go",
-		old:    `	if err := syncDir(filepath.Dir(s.real)); err != nil {`,
+		old:    `	if err := boltfile.SyncDir(filepath.Dir(s.real)); err != nil {`,
 		new:    `	if err := error(nil); err != nil {`,
 		test:   "TestPowerLoss", dir: powerLossDir,
 	},
@@ -33,7 +33,7 @@ var powerLossMutants = []mutant{
 		name:   "powerloss/open-no-sync",
 		breaks: "The last commit of a killed process is on the disk before pages that the one before needs are written.",
 		file:   "store/open.go",
-		old:    `	if err := h.file.Sync(); err != nil {`,
+		old:    `	if err := h.File.Sync(); err != nil {`,
 		new:    `	if err := error(nil); err != nil {`,
 		test:   "TestPowerLoss", dir: powerLossDir,
 	},
@@ -41,19 +41,19 @@ var powerLossMutants = []mutant{
 		name:   "powerloss/compaction-no-sync",
 		breaks: "What is committed after a compaction survives a power loss.",
 		file:   "store/exchange.go",
-		old: `	if err := syncDir(filepath.Dir(s.real)); err != nil {
+		old: `	if err := boltfile.SyncDir(filepath.Dir(s.real)); err != nil {
 		s.logger().Error(err, "The directory could not be synced: a crash of the machine may undo that the file got its name")
 	}
-	c.fresh.path`,
+	c.fresh.Path`,
 		new: `	_ = filepath.Dir
-	c.fresh.path`,
+	c.fresh.Path`,
 		test: "TestPowerLoss", dir: powerLossDir,
 	},
 	{
 		name:   "powerloss/import-no-sync",
 		breaks: "A store that was restored survives a power loss.",
 		file:   "store/import.go",
-		old:    `	if err := syncDir(filepath.Dir(i.path)); err != nil {`,
+		old:    `	if err := boltfile.SyncDir(filepath.Dir(i.path)); err != nil {`,
 		new:    `	if err := error(nil); err != nil {`,
 		test:   "TestPowerLoss", dir: powerLossDir,
 	},

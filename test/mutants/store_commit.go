@@ -111,9 +111,9 @@ var storeCommitMutants = []mutant{
 		name:   "store/full-disk-is-fatal",
 		breaks: "A full disk loses nothing, and the write is tried again.",
 		file:   "store/file_update.go",
-		old: `	if err == nil && !advanced && isNoSpace(failed.err) {
+		old: `	if err == nil && !advanced && boltfile.IsNoSpace(failed.Err) {
 `,
-		new: `	if err == nil && !advanced && isNoSpace(failed.err) && s.o.MaxSize < 0 {
+		new: `	if err == nil && !advanced && boltfile.IsNoSpace(failed.Err) && s.o.MaxSize < 0 {
 `,
 		test: "TestFullDisk",
 	},
@@ -165,10 +165,10 @@ var storeCommitMutants = []mutant{
 		name:   "store/commit-outcome-unknown-goes-on",
 		breaks: "After a commit whose outcome is unknown nothing is written to that file.",
 		file:   "store/file_update.go",
-		old: `	err = fmt.Errorf("write %s: %w: %w", s.path, ErrOutcomeUnknown, failed.err)
+		old: `	err = fmt.Errorf("write %s: %w: %w", s.path, ErrOutcomeUnknown, failed.Err)
 	s.fail(h, err)
 `,
-		new: `	err = fmt.Errorf("write %s: %w: %w", s.path, ErrOutcomeUnknown, failed.err)
+		new: `	err = fmt.Errorf("write %s: %w: %w", s.path, ErrOutcomeUnknown, failed.Err)
 `,
 		test: "TestFailedSync",
 	},
@@ -176,9 +176,9 @@ var storeCommitMutants = []mutant{
 		name:   "store/fsync-error-as-full-disk",
 		breaks: "A commit whose sync failed is of unknown outcome, even if the disk was full.",
 		file:   "store/file_update.go",
-		old: `	if err == nil && !advanced && isNoSpace(failed.err) {
+		old: `	if err == nil && !advanced && boltfile.IsNoSpace(failed.Err) {
 `,
-		new: `	if err == nil && (advanced || !advanced) && isNoSpace(failed.err) {
+		new: `	if err == nil && (advanced || !advanced) && boltfile.IsNoSpace(failed.Err) {
 `,
 		test: "TestFailedSync",
 	},

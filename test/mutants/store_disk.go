@@ -266,15 +266,15 @@ var storeDiskMutants = []mutant{
 		name:   "store/index-scan-not-verified",
 		breaks: "A scan looks one key past its range: an entry that damage has moved is not missing in silence.",
 		file:   "store/index_lookup.go",
-		old: `		s.next()
+		old: `		s.Next()
 	}
-	return s.err
+	return s.Err
 }
 
 // values calls`,
 		new: `		_ = k
 	}
-	return s.err
+	return s.Err
 }
 
 // values calls`,

@@ -14,12 +14,13 @@ var storeFileMutants = []mutant{
 	{
 		name:   "store/file-for-everybody",
 		breaks: "The file can be read by its owner only.",
-		file:   "store/open_create.go",
+		file:   "store/internal/boltfile/create.go",
 		old: `	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 `,
 		new: `	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
 `,
 		test: "TestOpenMakesAStore",
+		dir:  "store",
 	},
 	{
 		name:   "store/directory-for-everybody",
@@ -58,12 +59,13 @@ var storeFileMutants = []mutant{
 	{
 		name:   "store/mark-link-followed",
 		breaks: "A mark that is a symbolic link to somebody's file is not written.",
-		file:   "store/lock_unix.go",
+		file:   "store/internal/boltfile/lock_unix.go",
 		old: `	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|noFollow, 0o600)
 `,
 		new: `	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 `,
 		test: "TestMarkThatIsALink",
+		dir:  "store",
 	},
 	{
 		name:   "store/damaged-is-overwritten",
@@ -81,9 +83,9 @@ var storeFileMutants = []mutant{
 		name:   "store/replaced-file-written-on",
 		breaks: "Another file under the store's name is noticed, and left alone.",
 		file:   "store/file_name.go",
-		old: `	case !os.SameFile(h.identity, named):
+		old: `	case !os.SameFile(h.Identity, named):
 `,
-		new: `	case !os.SameFile(h.identity, named) && named.Size() < 0:
+		new: `	case !os.SameFile(h.Identity, named) && named.Size() < 0:
 `,
 		test: "TestReplacedFile",
 	},
@@ -115,20 +117,21 @@ var storeFileMutants = []mutant{
 	{
 		name:   "store/crash-at-open-not-counted",
 		breaks: "A process that died while it opened the file leaves word of it.",
-		file:   "store/open_mark.go",
-		old: `	if _, err := m.f.WriteAt([]byte(strconv.Itoa(m.crashes+1)+"\n"), 0); err != nil {
+		file:   "store/internal/boltfile/mark.go",
+		old: `	if _, err := m.f.WriteAt([]byte(strconv.Itoa(m.Crashes+1)+"\n"), 0); err != nil {
 `,
 		new: `	if _, err := m.f.WriteAt(nil, 0); err != nil {
 `,
 		test: "TestProcessThatDiedInOpen",
+		dir:  "store",
 	},
 	{
 		name:   "store/crash-at-open-not-heeded",
 		breaks: "After a crash at open every page is looked at before the file is mapped.",
 		file:   "store/open.go",
-		old: `branchBytes: branchBytes, verify: mark.crashes > 0}
+		old: `Verify: mark.Crashes > 0,
 `,
-		new: `branchBytes: branchBytes, verify: mark.crashes > 1000}
+		new: `Verify: mark.Crashes > 1000,
 `,
 		test: "TestMarkLeftBehind",
 	},
@@ -167,22 +170,23 @@ var storeFileMutants = []mutant{
 		name:   "store/compact-takes-anothers-place",
 		breaks: "Compact replaces no file but the store's own.",
 		file:   "store/compact.go",
-		old: `	if !hasName(c.old.file, s.real) {
+		old: `	if !boltfile.HasName(c.old.File, s.real) {
 `,
-		new: `	if !hasName(c.old.file, s.real) && s.ReadOnly() {
+		new: `	if !boltfile.HasName(c.old.File, s.real) && s.ReadOnly() {
 `,
 		test: "TestCompactFails",
 	},
 	{
 		name:   "store/compact-leaves-copy",
 		breaks: "A compaction that fails leaves no copy.",
-		file:   "store/exchange.go",
-		old: `	return errors.Join(h.close(), os.Remove(h.path))
+		file:   "store/internal/boltfile/handle.go",
+		old: `	return errors.Join(h.Close(), os.Remove(h.Path))
 `,
 		new: `	_ = os.Remove
-	return h.close()
+	return h.Close()
 `,
 		test: "TestCompactFails",
+		dir:  "store",
 	},
 	{
 		name:   "store/rebuild-silent-loss",
@@ -237,7 +241,7 @@ var storeFileMutants = []mutant{
 	{
 		name:   "store/quarantine-removes-the-new-one",
 		breaks: "The file that was moved aside now is kept whatever the clock says.",
-		file:   "store/quarantine.go",
+		file:   "store/internal/boltfile/aside.go",
 		old: `	old := slices.DeleteFunc(beside(path, format.SuffixDamaged), func(other string) bool { return other == name })
 	slices.Sort(old)
 	for _, extra := range old[:max(len(old)-(keepDamaged-1), 0)] {
@@ -247,5 +251,6 @@ var storeFileMutants = []mutant{
 	for _, extra := range old[:max(len(old)-keepDamaged, 0)] {
 `,
 		test: "TestQuarantineAfterTheClockWasSetBack",
+		dir:  "store",
 	},
 }

@@ -24,6 +24,7 @@ var rooms = map[string]string{
 	"reflector/internal/request": "calls, and what errors mean",
 	"fifo":                       "the ordered, bounded queue",
 	"store":                      "one bbolt file: objects, indexes\nand resourceVersion in one transaction",
+	"store/internal/boltfile":    "one bbolt file",
 	"store/internal/compress":    "dictionaries and zstd",
 	"store/internal/format":      "every byte on disk",
 	"store/internal/resident":    "decoded objects for reading",

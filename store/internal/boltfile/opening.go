@@ -1,4 +1,4 @@
-package store
+package boltfile
 
 import (
 	"context"
@@ -14,120 +14,122 @@ import (
 	"github.com/larder-dev/larder/internal/boltcheck"
 )
 
-// opening is a locked file on its way to a handle.
-type opening struct {
-	path     string
-	file     *os.File
-	readOnly bool
-	maxSize  int64
+// Opening is a locked file on its way to a handle.
+type Opening struct {
+	Path     string
+	File     *os.File
+	ReadOnly bool
+	MaxSize  int64
 	// pageSize of a file that is made; one that is there tells its own.
 	pageSize int
 	// verify looks at every page before bbolt maps the file.
-	verify bool
+	Verify bool
 	// branchBytes is how much of the branch pages is read of a file that was closed cleanly.
-	branchBytes int
+	BranchBytes int
+	// accept looks at what is in the file: an error refuses it (errForeign if it is not ours). clean: the last process
+	// that wrote to it has closed it.
+	Accept func(tx *bolt.Tx) (clean bool, err error)
+	// ours reports whether a root page is of a file of ours that a flipped bit has made unknown to accept.
+	Ours func(page []byte) bool
 	// unseen: there are branch pages that have not been looked at.
-	unseen bool
+	Unseen bool
 }
 
 // branchDepth is the depth below which a walk of the branch pages leaves out
 // the leaves: that of the buckets of a collection, where the objects are.
-const branchDepth = 2
+const BranchDepth = 2
 
 // branchBytes is how much of a file that was closed cleanly is read before it is used: the branch pages of some 25,000
 // objects of 3 KB, in 3 ms. The rest is read in the background.
-const branchBytes = 2 << 20
+const BranchBytes = 2 << 20
 
-// open verifies the file as far as that costs the same for any size, and opens it. That includes the branch pages, or
+// Open verifies the file as far as that costs the same for any size, and opens it. That includes the branch pages, or
 // branchBytes of them; after an unclean close all of them: bbolt runs for ever in a cycle of them, and if the freelist
 // had a page that is in use the first write would make one. The file is closed if there is an error.
-func (o *opening) open() (*handle, root, error) {
+func (o *Opening) Open() (*Handle, error) {
 	pages, err := o.inspect()
 	if err != nil {
-		return nil, root{}, errors.Join(err, o.file.Close())
+		return nil, errors.Join(err, o.File.Close())
 	}
-	h, err := o.openBolt(mapSize(int64(pages.HighWater) * int64(pages.PageSize)))
+	h, err := o.openBolt(MapSize(int64(pages.HighWater) * int64(pages.PageSize)))
 	if err != nil {
-		return nil, root{}, o.judge(err)
+		return nil, o.Judge(err)
 	}
-	var rt root
-	err = h.view(func(tx *bolt.Tx) error {
-		rt, err = readRoot(tx)
+	var clean bool
+	err = h.View(func(tx *bolt.Tx) (err error) {
+		clean, err = o.Accept(tx)
 		return err
 	})
 	if err != nil {
-		err = o.judge(err)
+		err = o.Judge(err)
 	}
 	if errors.Is(err, ErrForeign) {
 		err = o.judgeRoot(pages)
 	}
-	if err == nil {
-		err = checkFormat(rt.version)
-	}
-	if err == nil && !o.verify {
-		err = o.walkBranches(pages, rt.clean)
+	if err == nil && !o.Verify {
+		err = o.WalkBranches(pages, clean)
 	}
 	if err != nil {
-		return nil, root{}, errors.Join(err, h.close())
+		return nil, errors.Join(err, h.Close())
 	}
-	return h, rt, nil
+	return h, nil
 }
 
 // judgeRoot says what a file without our root bucket is.
-func (o *opening) judgeRoot(pages *boltcheck.File) error {
+func (o *Opening) judgeRoot(pages *boltcheck.File) error {
 	page := make([]byte, pages.PageSize)
-	if _, err := o.file.ReadAt(page, int64(pages.Root)*int64(pages.PageSize)); err != nil {
+	if _, err := o.File.ReadAt(page, int64(pages.Root)*int64(pages.PageSize)); err != nil {
 		return err
 	}
-	if rootPageIsOurs(page) {
+	if o.Ours(page) {
 		return fmt.Errorf("%w: its root bucket cannot be found", entry.ErrDamaged)
 	}
 	return ErrForeign
 }
 
 // inspect looks at the file without mapping it.
-func (o *opening) inspect() (*boltcheck.File, error) {
-	info, err := o.file.Stat()
+func (o *Opening) inspect() (*boltcheck.File, error) {
+	info, err := o.File.Stat()
 	if err != nil {
 		return nil, err
 	}
-	pages, err := boltcheck.Open(o.file, info.Size())
-	if err == nil && o.verify {
+	pages, err := boltcheck.Open(o.File, info.Size())
+	if err == nil && o.Verify {
 		err = o.walk(pages, boltcheck.WalkOptions{})
 	}
-	return pages, ownErrors(err)
+	return pages, OwnErrors(err)
 }
 
 // errEnoughSeen ends a walk.
 var errEnoughSeen = errors.New("enough has been read")
 
-// walkBranches looks at the branch pages, branchBytes of them if the file is clean.
-func (o *opening) walkBranches(pages *boltcheck.File, clean bool) error {
-	left := o.branchBytes
-	err := o.walk(pages, boltcheck.WalkOptions{LeafDepth: branchDepth, Pace: func(_ context.Context, bytes int) error {
+// WalkBranches looks at the branch pages, branchBytes of them if the file is clean.
+func (o *Opening) WalkBranches(pages *boltcheck.File, clean bool) error {
+	left := o.BranchBytes
+	err := o.walk(pages, boltcheck.WalkOptions{LeafDepth: BranchDepth, Pace: func(_ context.Context, bytes int) error {
 		if left -= bytes; left < 0 && clean {
 			return errEnoughSeen
 		}
 		return nil
 	}})
 	if errors.Is(err, errEnoughSeen) {
-		o.unseen = true
+		o.Unseen = true
 		return nil
 	}
 	return err
 }
 
 // walk returns what a walk finds as an error.
-func (o *opening) walk(pages *boltcheck.File, how boltcheck.WalkOptions) error {
+func (o *Opening) walk(pages *boltcheck.File, how boltcheck.WalkOptions) error {
 	problems, err := pages.Walk(context.Background(), how)
 	if len(problems) > 0 { // before the walk was ended, too
-		return pagesError(o.path, problems)
+		return PagesError(o.Path, problems)
 	}
-	return ownErrors(err)
+	return OwnErrors(err)
 }
 
-// ownErrors adds our sentinels to those of boltcheck.
-func ownErrors(err error) error {
+// OwnErrors adds our sentinels to those of boltcheck.
+func OwnErrors(err error) error {
 	switch {
 	case errors.Is(err, boltcheck.ErrDamaged):
 		return fmt.Errorf("%w: %w", entry.ErrDamaged, err)
@@ -138,51 +140,47 @@ func ownErrors(err error) error {
 }
 
 // openBolt opens the file with bbolt, which closes it if there is an error.
-func (o *opening) openBolt(mapped int) (*handle, error) {
-	h := &handle{path: o.path, file: o.file}
+func (o *Opening) openBolt(mapped int) (*Handle, error) {
+	h := &Handle{Path: o.Path, File: o.File}
 	var err error
-	if h.identity, err = o.file.Stat(); err != nil {
-		return nil, errors.Join(err, o.file.Close())
+	if h.Identity, err = o.File.Stat(); err != nil {
+		return nil, errors.Join(err, o.File.Close())
 	}
 	err = contain(func() error {
-		db, err := bolt.Open(o.path, 0o600, &bolt.Options{
+		db, err := bolt.Open(o.Path, 0o600, &bolt.Options{
 			Timeout:         1, // the file is locked already; do not wait
-			ReadOnly:        o.readOnly,
+			ReadOnly:        o.ReadOnly,
 			FreelistType:    bolt.FreelistArrayType, // with the map the file grows for ever (docs/adr/0006)
 			InitialMmapSize: mapped,
 			PageSize:        o.pageSize,
-			MaxSize:         clampInt(o.maxSize),
+			MaxSize:         clampInt(o.MaxSize),
 			NoStatistics:    true, // a lock that every reader would take
 			OpenFile:        o.openLockedFile,
 		})
-		h.db = db
+		h.DB = db
 		return err
 	})
 	if err != nil && mapped > 0 && errors.Is(err, syscall.ENOMEM) {
 		// The process may not have that much address space (ulimit -v).
-		if o.file, err = os.OpenFile(o.path, o.flag(), 0); err != nil {
+		if o.File, err = os.OpenFile(o.Path, o.flag(), 0); err != nil {
 			return nil, err
 		}
 		return o.openBolt(0)
 	}
 	if err != nil {
-		_ = closeMapped(o.file) // which bbolt does unless it panicked
+		_ = closeMapped(o.File) // which bbolt does unless it panicked
 		return nil, err
 	}
-	h.db.AllocSize = allocSize
+	h.DB.AllocSize = AllocSize
 	return h, nil
 }
 
 // allocSize is by how much the file grows at a time, in bytes. What is not
 // used yet takes no room on most file systems.
-const allocSize = 4 << 20
+const AllocSize = 4 << 20
 
-// LeastMaxSize is the least Options.MaxSize that a file keeps to: it grows by 4 MiB at a time, the first time too, from
-// some pages on.
-const LeastMaxSize = allocSize + 1<<20
-
-func (o *opening) flag() int {
-	if o.readOnly {
+func (o *Opening) flag() int {
+	if o.ReadOnly {
 		return os.O_RDONLY
 	}
 	return os.O_RDWR
@@ -190,16 +188,16 @@ func (o *opening) flag() int {
 
 // openLockedFile gives bbolt the file that is locked, rather than the one that
 // has the name by now.
-func (o *opening) openLockedFile(string, int, os.FileMode) (*os.File, error) { return o.file, nil }
+func (o *Opening) openLockedFile(string, int, os.FileMode) (*os.File, error) { return o.File, nil }
 
-// judge decides what an error of opening the file means. What bbolt takes for
+// Judge decides what an error of opening the file means. What bbolt takes for
 // damage is looked at once more without bbolt: a disk that could not be read
 // for a moment is no damaged file.
-func (o *opening) judge(err error) error {
-	var fault *faultError
+func (o *Opening) Judge(err error) error {
+	var fault *FaultError
 	switch {
 	case errors.Is(err, berrors.ErrTimeout):
-		return locked(o.path)
+		return locked(o.Path)
 	case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrVersionMismatch),
 		errors.Is(err, berrors.ErrChecksum):
 	case !errors.As(err, &fault):
@@ -215,15 +213,20 @@ func (o *opening) judge(err error) error {
 }
 
 // lookAgain looks at every page of the file that has the name.
-func (o *opening) lookAgain() error {
-	f, err := os.Open(o.path)
+func (o *Opening) lookAgain() error {
+	f, err := os.Open(o.Path)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = f.Close() }()
-	look := &opening{path: o.path, file: f, verify: true}
+	look := &Opening{Path: o.Path, File: f, Verify: true}
 	_, err = look.inspect()
 	return err
 }
 
 func clampInt(n int64) int { return int(min(n, int64(int(^uint(0)>>1)))) }
+
+// PagesError is what a walk found as an error.
+func PagesError(path string, problems []string) error {
+	return fmt.Errorf("%w: %s has %d problems, the first is: %s", entry.ErrDamaged, path, len(problems), problems[0])
+}

@@ -1,4 +1,4 @@
-package store
+package boltfile
 
 import (
 	"errors"
@@ -10,23 +10,23 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// faultError is a panic that contain has caught.
-type faultError struct{ what any }
+// FaultError is a panic that contain has caught.
+type FaultError struct{ What any }
 
 // ofMemory reports whether a page could not be read, rather than made no sense.
-func (e *faultError) ofMemory() bool {
-	_, ok := e.what.(interface{ Addr() uintptr })
+func (e *FaultError) ofMemory() bool {
+	_, ok := e.What.(interface{ Addr() uintptr })
 	return ok
 }
 
-func (e *faultError) Error() string {
-	if fault, ok := e.what.(interface{ Addr() uintptr }); ok {
+func (e *FaultError) Error() string {
+	if fault, ok := e.What.(interface{ Addr() uintptr }); ok {
 		return fmt.Sprintf("%v: a page could not be read (memory fault at %#x)", entry.ErrDamaged, fault.Addr())
 	}
-	return fmt.Sprintf("%v: a page makes no sense (%v)", entry.ErrDamaged, e.what)
+	return fmt.Sprintf("%v: a page makes no sense (%v)", entry.ErrDamaged, e.What)
 }
 
-func (e *faultError) Unwrap() error { return entry.ErrDamaged }
+func (e *FaultError) Unwrap() error { return entry.ErrDamaged }
 
 // contain runs fn. A memory fault in it (the file is mapped, and was cut
 // short or cannot be read) and a panic of bbolt (a page that makes no sense)
@@ -50,7 +50,7 @@ func contain(fn func() error) (err error) {
 		if !fromBolt && !errors.As(cause, &fault) {
 			panic(r)
 		}
-		err = &faultError{what: r}
+		err = &FaultError{What: r}
 	}()
 	err = fn()
 	returned = true

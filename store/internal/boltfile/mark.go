@@ -1,4 +1,4 @@
-package store
+package boltfile
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// openMark is the file <path>.opening. It has two uses.
+// Mark is the file <path>.opening. It has two uses.
 //
 // It is the lock of those who open: whoever holds it may create the store,
 // move it aside or put another in its place. (The lock on the store itself
@@ -25,21 +25,21 @@ import (
 // first, so that a file that kills its reader does so once. The process may
 // just as well have been killed: the file is moved aside only if it is damaged.
 // A process that finds the store failing leaves a count too.
-type openMark struct {
+type Mark struct {
 	f    *os.File
 	path string
 	// crashes is the count that was found.
-	crashes int
+	Crashes int
 }
 
-// takeMark waits until the deadline, or the end of ctx, for the mark. It is an empty mark, and
+// TakeMark waits until the deadline, or the end of ctx, for the mark. It is an empty mark, and
 // crashes is 1, if the disk is too full to leave one.
-func takeMark(ctx context.Context, store string, deadline time.Time) (*openMark, error) {
-	m := &openMark{path: store + format.SuffixOpening}
+func TakeMark(ctx context.Context, store string, deadline time.Time) (*Mark, error) {
+	m := &Mark{path: store + format.SuffixOpening}
 	for {
 		f, err := lockMark(m.path)
-		if isNoSpace(err) {
-			m.crashes = 1
+		if IsNoSpace(err) {
+			m.Crashes = 1
 			return m, nil
 		}
 		if err != nil {
@@ -47,7 +47,7 @@ func takeMark(ctx context.Context, store string, deadline time.Time) (*openMark,
 		}
 		if f != nil {
 			m.f = f
-			m.crashes, err = readCount(f)
+			m.Crashes, err = readCount(f)
 			return m, err
 		}
 		if !waitUntil(ctx, deadline) {
@@ -56,8 +56,8 @@ func takeMark(ctx context.Context, store string, deadline time.Time) (*openMark,
 	}
 }
 
-// crashesSaid returns the count in the mark of a store, for those who do not take it.
-func crashesSaid(store string) int {
+// CrashesSaid returns the count in the mark of a store, for those who do not take it.
+func CrashesSaid(store string) int {
 	f, err := os.OpenFile(store+format.SuffixOpening, os.O_RDONLY|noFollow, 0)
 	if err != nil {
 		return 0
@@ -82,32 +82,30 @@ func readCount(f *os.File) (int, error) {
 	return 1, nil // torn
 }
 
-// count leaves word that the store is about to be opened. It is not synced:
+// Count leaves word that the store is about to be opened. It is not synced:
 // what it is for is a crash of the process, not of the machine.
-func (m *openMark) count() {
+func (m *Mark) Count() {
 	if m.f == nil {
 		return
 	}
-	if _, err := m.f.WriteAt([]byte(strconv.Itoa(m.crashes+1)+"\n"), 0); err != nil {
-		m.crashes = max(m.crashes, 1) // no mark can be left: verify instead
+	if _, err := m.f.WriteAt([]byte(strconv.Itoa(m.Crashes+1)+"\n"), 0); err != nil {
+		m.Crashes = max(m.Crashes, 1) // no mark can be left: verify instead
 	}
 }
 
-// leaveMark makes the next process that opens the store verify it. Somebody who holds the mark just now may remove it:
+// LeaveMark makes the next process that opens the store verify it. Somebody who holds the mark just now may remove it:
 // then a verification is missed, no more.
-func (s *Store) leaveMark() {
-	f, err := os.OpenFile(s.real+format.SuffixOpening, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|noFollow, 0o600)
+func LeaveMark(store string) error {
+	f, err := os.OpenFile(store+format.SuffixOpening, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|noFollow, 0o600)
 	if err == nil {
 		_, err = f.WriteString("1\n")
 		err = errors.Join(err, f.Close())
 	}
-	if err != nil {
-		s.logger().Error(err, "No mark could be left for the next process that opens the store")
-	}
+	return err
 }
 
-// release ends the opening, well or not: this process has survived it.
-func (m *openMark) release() error {
+// Release ends the opening, well or not: this process has survived it.
+func (m *Mark) Release() error {
 	if m.f == nil {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package store
+package boltfile
 
 import (
 	"errors"
@@ -13,49 +13,39 @@ import (
 	"github.com/larder-dev/larder/internal/boltcheck"
 )
 
-// handle is one open bbolt file.
-type handle struct {
-	path string
-	db   *bolt.DB
+// Handle is one open bbolt file.
+type Handle struct {
+	Path string
+	DB   *bolt.DB
 	// file is the one that bbolt has open and locked.
-	file *os.File
+	File *os.File
 	// identity is the file's, by which it is known to have the store's name still.
-	identity os.FileInfo
+	Identity os.FileInfo
 	// users are the transactions that run or are about to.
-	users sync.WaitGroup
+	Users sync.WaitGroup
 	// written is how many bytes of pages were written through it.
-	written atomic.Int64
+	Written atomic.Int64
 	// stuck: a panic left one of bbolt's locks taken. Nothing may wait for them.
-	stuck atomic.Bool
+	Stuck atomic.Bool
 	// unreadable: it left those that every transaction needs.
 	unreadable atomic.Bool
 }
 
-// acquire returns the handle to use; release it soon.
-func (s *Store) acquire() (*handle, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.handle == nil {
-		return nil, fmt.Errorf("%s: %w", s.path, ErrClosed)
-	}
-	s.handle.users.Add(1)
-	return s.handle, nil
-}
+// Release ends the use that Users.Add began.
+func (h *Handle) Release() { h.Users.Done() }
 
-func (h *handle) release() { h.users.Done() }
-
-// close waits for the transactions and closes the file.
-func (h *handle) close() error {
-	if h.stuck.Load() {
+// Close waits for the transactions and closes the file.
+func (h *Handle) Close() error {
+	if h.Stuck.Load() {
 		// bbolt's own Close would wait for ever. The mapping stays, and is not used.
-		return closeMapped(h.file)
+		return closeMapped(h.File)
 	}
-	h.users.Wait()
-	return h.db.Close()
+	h.Users.Wait()
+	return h.DB.Close()
 }
 
-// view runs fn in a read transaction.
-func (h *handle) view(fn func(tx *bolt.Tx) error) error {
+// View runs fn in a read transaction.
+func (h *Handle) View(fn func(tx *bolt.Tx) error) error {
 	return contain(func() error {
 		tx, err := h.begin(false)
 		if err != nil {
@@ -66,18 +56,18 @@ func (h *handle) view(fn func(tx *bolt.Tx) error) error {
 	})
 }
 
-// commitError is an error of Commit, as opposed to one of the function before it.
-type commitError struct {
-	err error
+// CommitError is an error of Commit, as opposed to one of the function before it.
+type CommitError struct {
+	Err error
 	// txid of the transaction.
-	txid int
+	TxID int
 }
 
-func (e *commitError) Error() string { return e.err.Error() }
-func (e *commitError) Unwrap() error { return e.err }
+func (e *CommitError) Error() string { return e.Err.Error() }
+func (e *CommitError) Unwrap() error { return e.Err }
 
-// update runs fn in a write transaction and commits it with commit.
-func (h *handle) update(fn, commit func(tx *bolt.Tx) error) error {
+// Update runs fn in a write transaction and commits it with commit.
+func (h *Handle) Update(fn, commit func(tx *bolt.Tx) error) error {
 	return contain(func() error {
 		tx, err := h.begin(true)
 		if err != nil {
@@ -89,34 +79,34 @@ func (h *handle) update(fn, commit func(tx *bolt.Tx) error) error {
 		}
 		txid := tx.ID()
 		if err := commit(tx); err != nil {
-			return &commitError{err: err, txid: txid}
+			return &CommitError{Err: err, TxID: txid}
 		}
 		stats := tx.Stats()
-		h.written.Add(stats.GetPageAlloc())
+		h.Written.Add(stats.GetPageAlloc())
 		return nil
 	})
 }
 
-func (h *handle) begin(writable bool) (*bolt.Tx, error) {
+func (h *Handle) begin(writable bool) (*bolt.Tx, error) {
 	// bbolt takes its locks and then looks at the meta pages; a panic there would
 	// keep them from everybody.
-	switch err := boltcheck.Readable(h.file); {
+	switch err := boltcheck.Readable(h.File); {
 	case errors.Is(err, boltcheck.ErrDamaged), errors.Is(err, boltcheck.ErrForeign):
-		return nil, &faultError{what: err}
+		return nil, &FaultError{What: err}
 	case err != nil:
-		return nil, fmt.Errorf("read %s: %w", h.path, err)
+		return nil, fmt.Errorf("read %s: %w", h.Path, err)
 	}
 	if h.unreadable.Load() {
-		return nil, &faultError{what: "an earlier fault left it locked"}
+		return nil, &FaultError{What: "an earlier fault left it locked"}
 	}
 	began := false
 	defer func() {
 		if !began { // it panicked with its locks taken
-			h.stuck.Store(true)
+			h.Stuck.Store(true)
 			h.unreadable.Store(!writable || h.unreadable.Load())
 		}
 	}()
-	tx, err := h.db.Begin(writable)
+	tx, err := h.DB.Begin(writable)
 	began = true
 	if errors.Is(err, berrors.ErrDatabaseNotOpen) {
 		err = ErrClosed
@@ -125,16 +115,21 @@ func (h *handle) begin(writable bool) (*bolt.Tx, error) {
 }
 
 // rollback ends a transaction that may have been ended already.
-func (h *handle) rollback(tx *bolt.Tx) {
-	if h.stuck.Load() {
+func (h *Handle) rollback(tx *bolt.Tx) {
+	if h.Stuck.Load() {
 		return
 	}
 	ended := false
 	defer func() {
 		if !ended {
-			h.stuck.Store(true)
+			h.Stuck.Store(true)
 		}
 	}()
 	err := tx.Rollback()
 	ended = err == nil || errors.Is(err, berrors.ErrTxClosed)
+}
+
+// Discard closes and removes a file that has not got the store's name.
+func (h *Handle) Discard() error {
+	return errors.Join(h.Close(), os.Remove(h.Path))
 }

@@ -1,4 +1,4 @@
-package store
+package boltfile
 
 import (
 	"errors"
@@ -7,9 +7,9 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 )
 
-// isNoSpace reports whether err says that there is no room for more: on the
+// IsNoSpace reports whether err says that there is no room for more: on the
 // disk, in the quota, under the limit of a file's size or Options.MaxSize.
-func isNoSpace(err error) bool {
+func IsNoSpace(err error) bool {
 	if err == nil {
 		return false
 	}

@@ -1,4 +1,4 @@
-package store
+package boltfile
 
 import (
 	"context"
@@ -31,10 +31,10 @@ func locked(path string) error {
 		ErrLocked)
 }
 
-// openLocked opens the file and locks it, waiting until the deadline or the end of ctx. The file
+// OpenLocked opens the file and locks it, waiting until the deadline or the end of ctx. The file
 // it returns is the one that has this name: a lock on a file that was moved
 // aside meanwhile protects nothing.
-func openLocked(ctx context.Context, path string, flag int, exclusive bool, deadline time.Time) (*os.File, error) {
+func OpenLocked(ctx context.Context, path string, flag int, exclusive bool, deadline time.Time) (*os.File, error) {
 	for {
 		f, err := os.OpenFile(path, flag|noFollow, 0)
 		if err != nil {
@@ -44,7 +44,7 @@ func openLocked(ctx context.Context, path string, flag int, exclusive bool, dead
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
 		}
-		if ok && hasName(f, path) {
+		if ok && HasName(f, path) {
 			return f, nil
 		}
 		if err := f.Close(); err != nil {
@@ -62,9 +62,9 @@ func closeMapped(f *os.File) error {
 	return errors.Join(unlock(f), f.Close())
 }
 
-// hasName reports whether the open file is the one at path, which is resolved: a symbolic link that has come there
+// HasName reports whether the open file is the one at path, which is resolved: a symbolic link that has come there
 // since leads to the file, and is not it.
-func hasName(f *os.File, path string) bool {
+func HasName(f *os.File, path string) bool {
 	open, err := f.Stat()
 	if err != nil {
 		return false
@@ -97,5 +97,5 @@ func gaveUp(ctx context.Context, path string) error {
 	return fmt.Errorf("%w: %w", context.Cause(ctx), locked(path))
 }
 
-// isMissing reports whether err says that there is no such file.
-func isMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+// IsMissing reports whether err says that there is no such file.
+func IsMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }

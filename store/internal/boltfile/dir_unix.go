@@ -1,6 +1,6 @@
 //go:build unix
 
-package store
+package boltfile
 
 import (
 	"errors"
@@ -9,10 +9,10 @@ import (
 )
 
 // renamesOpen: a file can be renamed while it is open.
-const renamesOpen = true
+const RenamesOpen = true
 
-// nameless reports whether an open file has been removed: no name leads to it any more.
-func nameless(f *os.File) bool {
+// Nameless reports whether an open file has been removed: no name leads to it any more.
+func Nameless(f *os.File) bool {
 	info, err := f.Stat()
 	if err != nil {
 		return false
@@ -21,9 +21,9 @@ func nameless(f *os.File) bool {
 	return ok && st.Nlink == 0
 }
 
-// syncDir makes the names in the directory durable. File systems that cannot
+// SyncDir makes the names in the directory durable. File systems that cannot
 // do it have no use for it.
-func syncDir(dir string) error {
+func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return err

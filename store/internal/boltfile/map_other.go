@@ -1,7 +1,7 @@
 //go:build !unix || !(amd64 || arm64 || loong64 || mips64 || mips64le || ppc64 || ppc64le || riscv64 || s390x)
 
-package store
+package boltfile
 
-// mapSize is 0, bbolt's own choice: address space is scarce on 32 bits, and on
+// MapSize is 0, bbolt's own choice: address space is scarce on 32 bits, and on
 // Windows a mapping makes the file as large.
-func mapSize(int64) int { return 0 }
+func MapSize(int64) int { return 0 }

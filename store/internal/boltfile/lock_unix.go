@@ -1,6 +1,6 @@
 //go:build darwin || dragonfly || freebsd || illumos || linux || netbsd || openbsd
 
-package store
+package boltfile
 
 import (
 	"errors"
@@ -45,7 +45,7 @@ func lockMark(path string) (*os.File, error) {
 		return nil, err
 	}
 	ok, err := tryLock(f, true)
-	if err == nil && ok && hasName(f, path) {
+	if err == nil && ok && HasName(f, path) {
 		return f, nil
 	}
 	return nil, errors.Join(err, f.Close())

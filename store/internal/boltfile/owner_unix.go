@@ -1,6 +1,6 @@
 //go:build unix
 
-package store
+package boltfile
 
 import (
 	"fmt"
@@ -8,10 +8,10 @@ import (
 	"syscall"
 )
 
-// keepOwner gives a file that is to replace another its owner, group and mode. Where nothing differs nothing is called:
+// KeepOwner gives a file that is to replace another its owner, group and mode. Where nothing differs nothing is called:
 // a sandbox may forbid it. A group that cannot be kept gets no access, and neither does the one in its place; an owner
 // that cannot be kept is an error.
-func keepOwner(old, fresh *os.File) error {
+func KeepOwner(old, fresh *os.File) error {
 	was, err := old.Stat()
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package store
+package boltfile
 
 import (
 	"crypto/rand"
@@ -7,23 +7,22 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// createFile makes an empty store at path. It is complete, and on the disk,
+// Create makes an empty store at path. It is complete, and on the disk,
 // before it gets its name: a crash leaves no store or a good one. The name is
 // on the disk when the store is open. The caller holds the mark.
-func createFile(path string, pageSize int) error {
-	h, err := newFile(path, 0, Options{pageSize: pageSize})
+func Create(path string, o Creating) error {
+	h, err := New(path, o)
 	if err != nil {
 		return fmt.Errorf("make it: %w", err)
 	}
-	name := h.path
-	err = h.close()
+	name := h.Path
+	err = h.Close()
 	if err == nil {
 		err = os.Rename(name, path)
 	}
@@ -33,40 +32,49 @@ func createFile(path string, pageSize int) error {
 	return nil
 }
 
-// newFile makes an empty store under a temporary name beside path, and leaves
-// it open and locked.
-func newFile(path string, mapped int, o Options) (*handle, error) {
+// Creating is how a file is made.
+type Creating struct {
+	// write fills it, in one transaction.
+	Write func(tx *bolt.Tx) error
+	// maxSize bounds the file; 0 does not. pageSize is that of its pages; 0 is the system's. mapped is how much address
+	// space is mapped; 0 is bbolt's choice.
+	MaxSize          int64
+	PageSize, Mapped int
+}
+
+// New makes a file under a temporary name beside path, and leaves it open and locked.
+func New(path string, o Creating) (*Handle, error) {
 	name := path + format.SuffixNew + rand.Text()
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return nil, classifySpace(err)
+		return nil, ClassifySpace(err)
 	}
-	making := opening{path: name, file: f, maxSize: o.MaxSize, pageSize: o.newPageSize()}
-	h, err := making.openBolt(mapped)
+	making := Opening{Path: name, File: f, MaxSize: o.MaxSize, pageSize: o.PageSize}
+	h, err := making.openBolt(o.Mapped)
 	if err == nil {
-		err = h.update(func(tx *bolt.Tx) error { return writeRoot(tx, time.Now()) }, (*bolt.Tx).Commit)
+		err = h.Update(o.Write, (*bolt.Tx).Commit)
 		if err != nil {
-			err = errors.Join(err, h.close())
+			err = errors.Join(err, h.Close())
 		}
 	}
 	if err != nil {
-		return nil, classifySpace(errors.Join(err, os.Remove(name)))
+		return nil, ClassifySpace(errors.Join(err, os.Remove(name)))
 	}
 	return h, nil
 }
 
-// classifySpace makes an error that says so wrap ErrNoSpace.
-func classifySpace(err error) error {
-	if isNoSpace(err) && !errors.Is(err, ErrNoSpace) {
+// ClassifySpace makes an error that says so wrap errNoSpace.
+func ClassifySpace(err error) error {
+	if IsNoSpace(err) && !errors.Is(err, ErrNoSpace) {
 		return fmt.Errorf("%w: %w", ErrNoSpace, err)
 	}
 	return err
 }
 
-// removeDebris removes the stores that crashed processes were making. The
+// RemoveDebris removes the stores that crashed processes were making. The
 // caller holds the mark and the lock on the store, so that nobody is making one.
 // What cannot be removed is tried again next time.
-func removeDebris(path string) {
+func RemoveDebris(path string) {
 	for _, name := range beside(path, format.SuffixNew) {
 		_ = os.Remove(name)
 	}

@@ -1,0 +1,11 @@
+package boltfile
+
+import "errors"
+
+// The errors of package store that come from here; it documents them.
+var (
+	ErrLocked  = errors.New("the store is in use")
+	ErrForeign = errors.New("the file is not a store of Larder")
+	ErrClosed  = errors.New("the store is closed")
+	ErrNoSpace = errors.New("no space left for the store")
+)
