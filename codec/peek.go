@@ -8,23 +8,24 @@ import (
 	"github.com/larder-dev/larder/internal/msgpack"
 )
 
-// Peeker is a codec that reads labels and fields of an object from its payload, without decoding it. It says only what
-// decoding would say too: whatever is unusual in a payload, such as a field that occurs twice, it leaves to that.
+// Peeker is a codec that reads labels and fields of an object from its payload without decoding it. The result is the
+// same as after decoding. If a payload is unusual, for example if a field occurs twice, known is false and the caller
+// has to decode it.
 type Peeker interface {
-	// Labels returns the labels of the object, in dst if there is room; of two with one name the last one counts. They
-	// are part of the payload. known is false if only decoding can tell.
+	// Labels returns the labels of the object. It overwrites dst and grows it if needed. If a name occurs twice, the last
+	// one is valid. The labels share memory with payload. known is false if the payload has to be decoded.
 	Labels(dst []Label, encoding string, payload []byte) (labels []Label, known bool)
-	// Field returns the field with that path, whose names are those of JSON; nil if only decoding can tell.
+	// Field returns the field at a path of JSON names; nil if payloads have to be decoded to read it.
 	Field(path []string) Field
 }
 
-// Label is a label as it stands in a payload.
+// Label is the name and value of a label, as slices of the payload.
 type Label struct{ Name, Value []byte }
 
 // Field is a field of the objects of one codec.
 type Field interface {
-	// Is reports whether the field's text is want: that of FieldPath.Text, or of PlainText for an unstructured object.
-	// The text of a field that is absent is "". known is false if only decoding can tell.
+	// Is reports whether the text of the field equals want. The text is that of FieldPath.Text, or of PlainText for an
+	// unstructured object; it is "" if an object lacks the field. known is false if the payload has to be decoded.
 	Is(encoding string, payload []byte, want string) (is, known bool)
 }
 
@@ -82,7 +83,8 @@ func cutField(msg []byte) (f protoField, rest []byte, ok bool) {
 	return f, rest[n:], true
 }
 
-// onlyField returns the one field of that number in a message.
+// onlyField returns the field of that number in a message; present is false if there is none. ok is false if the
+// message is malformed, or if the field occurs twice or has another wire type.
 func onlyField(msg []byte, number uint64, wire byte) (found protoField, present, ok bool) {
 	for len(msg) > 0 {
 		f, rest, ok := cutField(msg)
@@ -97,7 +99,7 @@ func onlyField(msg []byte, number uint64, wire byte) (found protoField, present,
 	return found, present, true
 }
 
-// Labels reads those of the message's metav1.ObjectMeta.
+// Labels implements Peeker. It reads the labels of the metav1.ObjectMeta in the message.
 func (c *protobufCodec) Labels(dst []Label, encoding string, payload []byte) (labels []Label, known bool) {
 	_, _, msg, ok := cutMessage(payload)
 	if encoding != EncodingProtobuf || c.metadata == 0 || !ok {
@@ -153,7 +155,8 @@ func (f protobufField) Is(encoding string, payload []byte, want string) (is, kno
 	return f.path.inMessage(msg, want)
 }
 
-// inMessage reports whether text would return want for the object in a message.
+// inMessage reports whether Text would return want for the object that is encoded in msg. ok is false if the message
+// has to be decoded to tell.
 func (p *FieldPath) inMessage(msg []byte, want string) (equal, ok bool) {
 	last := len(p.steps) - 1
 	for i, s := range p.steps {
@@ -180,7 +183,7 @@ func (p *FieldPath) inMessage(msg []byte, want string) (equal, ok bool) {
 	return false, false
 }
 
-// absent is the text where the message lacks the field of that step.
+// absent returns the text of a path if the message lacks the field of the given step: "" or the zero value.
 func (p *FieldPath) absent(step int) string {
 	for _, s := range p.steps[step:] {
 		if s.optional {
@@ -193,7 +196,7 @@ func (p *FieldPath) absent(step int) string {
 	return p.number(0)
 }
 
-// number is the text of a varint as the generated methods understand it.
+// number returns the text of a varint, converted to the Go type of the field as the generated Unmarshal does.
 func (p *FieldPath) number(n uint64) string {
 	switch p.kind {
 	case reflect.Bool:
@@ -216,7 +219,8 @@ func (p *FieldPath) number(n uint64) string {
 	return strconv.FormatUint(n, 10)
 }
 
-// Labels reads them as Unstructured.GetLabels does: null is "", and a value of another type makes that there are none.
+// Labels implements Peeker. Like Unstructured.GetLabels it reads null as "", and returns no labels at all if a value
+// has another type than string.
 func (c *unstructuredCodec) Labels(dst []Label, encoding string, payload []byte) (labels []Label, known bool) {
 	dst = dst[:0]
 	if encoding != EncodingMsgpack || isTypedPayload(payload) {
@@ -248,10 +252,10 @@ type msgpackField struct {
 	path []string
 }
 
-// Field returns the field, whatever objects have it.
+// Field implements Peeker. It never returns nil: any path is valid for unstructured objects.
 func (c *unstructuredCodec) Field(path []string) Field { return msgpackField{c, path} }
 
-// Is goes down the maps of the payload.
+// Is implements Field. It follows the path through the maps of the payload.
 func (f msgpackField) Is(encoding string, payload []byte, want string) (is, known bool) {
 	if encoding != EncodingMsgpack || isTypedPayload(payload) {
 		return false, false
@@ -275,7 +279,8 @@ func (f msgpackField) Is(encoding string, payload []byte, want string) (is, know
 	return is, r.Err == nil
 }
 
-// Labels are what other objects have in common with their unstructured form; their fields are not.
+// Labels implements Peeker, for payloads of typed objects too: their labels are the same in unstructured form. The text
+// of their fields may differ, so fields are read from msgpack payloads only.
 func (c *viewCodec) Labels(dst []Label, encoding string, payload []byte) (labels []Label, known bool) {
 	if encoding == EncodingMsgpack {
 		return c.unstructuredCodec.Labels(dst, encoding, payload)

@@ -1,35 +1,33 @@
 package entry
 
-// Attributes are what a collection's contents depend on besides its identity.
-// They are stored with the contents and compared at contact with the server:
-// a difference does not hide the data (an offline or upgraded agent still
-// finds it) but is repaired by a relist that writes every body anew.
+// Attributes describe what a collection's contents depend on besides its identity. They are stored with the contents
+// and compared when the server is contacted. If they differ, a relist rewrites every body; until then the stored
+// objects are still served, so a program that is offline or was upgraded finds its data.
 type Attributes struct {
-	// ClusterID tells clusters apart: the UID of the namespace kube-system, or
-	// what the caller gives. Empty is unknown, and matches any.
+	// ClusterID identifies the cluster: the UID of the namespace kube-system, or the value that the caller sets. Empty
+	// means unknown, and matches every value.
 	ClusterID string
-	// Codec and Schema are the Name and the Fingerprint of the codec.
+	// Codec and Schema are the codec's Name and Fingerprint.
 	Codec  string
 	Schema string
 	// Transform is the caller's version of its transform function.
 	Transform string
-	// OpenAPI is the server's hash of the group-version's schema. Empty is
-	// unknown, and matches any.
+	// OpenAPI is the server's hash of the group-version's schema. Empty means unknown, and matches every value.
 	OpenAPI string
 }
 
-// ResourceInfo is how people name the resource of a collection. It is stored
-// so that the command line works without a server.
+// ResourceInfo has the names by which users refer to the resource of a collection. It is stored so that the command
+// line works without a server.
 type ResourceInfo struct {
 	Kind       string
 	Singular   string
 	ShortNames []string
-	// Namespaced: objects are in namespaces. false may also be that it is not known; what a store returns is what the keys
-	// say, if there are any.
+	// Namespaced is true if the resource is namespaced. false also means unknown: a store then derives it from the keys of
+	// the stored objects, if there are any.
 	Namespaced bool
-	// Categories are the groups of resources that it belongs to, such as "all".
+	// Categories are the categories that the resource belongs to, such as "all".
 	Categories []string
-	// Columns are those that kubectl prints of a custom resource (additionalPrinterColumns). Empty for other resources.
+	// Columns are the additionalPrinterColumns of a custom resource. Empty for other resources.
 	Columns []Column
 }
 
@@ -37,17 +35,18 @@ type ResourceInfo struct {
 // Kubernetes.
 type Column struct {
 	Name string `msgpack:"name" json:"name"`
-	// Type is integer, number, string, boolean or date, Format a modifier of it such as int32 or password.
+	// Type is integer, number, string, boolean or date. Format refines it, for example int32 or password.
 	Type   string `msgpack:"type" json:"type"`
 	Format string `msgpack:"format,omitempty" json:"format,omitempty"`
-	// Priority 0 is printed always, others with -o wide.
+	// Priority is 0 for a column that is always printed. Others are printed with -o wide.
 	Priority int32 `msgpack:"priority,omitempty" json:"priority,omitempty"`
-	// JSONPath is where the value is, such as .spec.size.
+	// JSONPath leads to the value in the object, for example .spec.size.
 	JSONPath string `msgpack:"jsonPath" json:"jsonPath"`
 }
 
-// With is i with what newer says; one that knows less of the same kind changes nothing. nil Categories and Columns are
-// unknown, empty ones are none.
+// With returns newer, completed from i: Categories and Columns that are nil (unknown) are taken from i if both have the
+// same Kind. Empty ones that are not nil mean none. With returns i if newer adds nothing: no ShortNames, Namespaced,
+// Categories or Columns, and either the same Kind, or neither Kind nor Singular.
 func (i ResourceInfo) With(newer ResourceInfo) ResourceInfo {
 	less := newer.ShortNames == nil && !newer.Namespaced && newer.Categories == nil && newer.Columns == nil
 	if less && (newer.Kind == i.Kind || newer.Kind == "" && newer.Singular == "") {
@@ -59,7 +58,7 @@ func (i ResourceInfo) With(newer ResourceInfo) ResourceInfo {
 	if newer.Kind == i.Kind && newer.Columns == nil {
 		newer.Columns = i.Columns
 	}
-	if len(newer.Categories) == 0 { // as it is read back
+	if len(newer.Categories) == 0 { // a store reads empty back as nil
 		newer.Categories = nil
 	}
 	if len(newer.Columns) == 0 {

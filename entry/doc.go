@@ -1,6 +1,6 @@
-// Package entry holds the words that every other package of Larder shares: what a collection is of (Identity,
-// Attributes, ResourceInfo), what identifies one state of one object (ObjectRef), an object as bytes (Entry), an object
-// that was refused (LeftOut), and the errors that more than one package returns (ErrDamaged, ErrIncompatible).
+// Package entry defines the types that all packages of Larder share. Identity, Attributes and ResourceInfo describe a
+// collection. ObjectRef identifies one state of one object. Entry is an encoded object, and LeftOut an object that was
+// refused. ErrDamaged and ErrIncompatible are errors that several packages return.
 //
-// The types are plain values: nothing here does input or output, takes a lock or starts a goroutine.
+// The types are plain values: no function of this package does I/O, takes a lock or starts a goroutine.
 package entry

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/sharding"
 )
 
-// The fields that an object's hash may be taken of, and the ends of the space of hashes: the last is exclusive.
+// The fields that a shard selector may hash, and the range of hashes, from firstHash up to but not including hashesEnd.
 const (
 	shardByUID       = "object.metadata.uid"
 	shardByNamespace = "object.metadata.namespace"
@@ -19,14 +19,14 @@ const (
 	hashesEnd        = "0x10000000000000000"
 )
 
-// ShardSelector returns the selector of one of several shards of a resource that are of about one size, for
-// Identity.ShardSelector: the index-th range, from 0 on, of the hashes of UIDs. The one shard of one is everything,
-// which is no selector. An object keeps its UID and so its shard; one that is deleted and created again may move to
-// another.
+// ShardSelector returns a value for Identity.ShardSelector that selects one of several shards of a resource. The hashes
+// of UIDs are divided into equal ranges, so the shards have about the same size; index is from 0 to of-1. If of is 1
+// the selector is empty, which selects everything. An object stays in its shard as long as it exists; if it is deleted
+// and created again it has a new UID and may be in another shard.
 //
-// A selector by namespace (object.metadata.namespace) can be written by hand. Its shards may be of very different
-// sizes, and not only since namespaces are: the hash (FNV-1a, 64 bits) of names that differ in nothing but their last
-// characters begins with the same digits, so that web-1 to web-9 share a shard.
+// A selector by namespace (object.metadata.namespace) can be written by hand. Its shards may differ much in size, not
+// only because namespaces do: the hash (64-bit FNV-1a) of names that differ only in their last characters starts with
+// the same digits, so web-1 to web-9 are in one shard.
 func ShardSelector(index, of int) (string, error) {
 	if of < 1 || index < 0 || index >= of {
 		return "", fmt.Errorf("shard %d of %d: the index must be from 0 to one less than the number of shards", index, of)
@@ -41,13 +41,14 @@ func ShardSelector(index, of int) (string, error) {
 	return sharding.NewSelector(r).String(), nil
 }
 
-// shardStart is the first hash of a shard: index × 2^64 / of, rounded down. index is less than of, and of more than 1.
+// shardStart returns the first hash of a shard: index × 2^64 / of, rounded down. The caller ensures index < of and
+// of > 1.
 func shardStart(index, of int) string {
 	start, _ := bits.Div64(uint64(index), 0, uint64(of))
 	return fmt.Sprintf("0x%016x", start)
 }
 
-// Shards returns what ShardSelector selects: everything if it is empty, or is none.
+// Shards returns the parsed ShardSelector. The result selects everything if ShardSelector is empty or invalid.
 func (id Identity) Shards() sharding.Selector {
 	s, err := parseShards(id.ShardSelector)
 	if err != nil {
@@ -67,9 +68,9 @@ func canonicalShards(s string) (string, error) {
 	return sel.String(), nil
 }
 
-// parseShards reads a selector as the API server does, which knows nothing but ranges and "||" (KEP-5866), and joins
-// the ranges, so that what selects the same is written in one way. The server wants 16 digits, where the API's
-// documentation writes '0x0': fewer are filled up.
+// parseShards parses a selector by the API server's rules: ranges joined by "||" (KEP-5866). It merges the ranges, so
+// that equivalent selectors have one canonical form. The server requires 16 digits but the API's documentation writes
+// '0x0', so shorter numbers are padded with zeros.
 func parseShards(s string) (sharding.Selector, error) {
 	switch {
 	case s == "":
@@ -122,7 +123,7 @@ func fullHash(digits string) string {
 	return "0x" + digits
 }
 
-// joinShardRanges sorts the ranges, and makes one of those that overlap or meet.
+// joinShardRanges sorts the ranges in place and merges those that overlap or adjoin.
 func joinShardRanges(ranges []sharding.ShardRangeRequirement) (joined []sharding.ShardRangeRequirement) {
 	slices.SortFunc(ranges, func(a, b sharding.ShardRangeRequirement) int { return cmp.Compare(a.Start, b.Start) })
 	for _, r := range ranges {

@@ -9,7 +9,7 @@ import (
 	"k8s.io/utils/buffer"
 )
 
-// ErrNotAcked is returned by Pop while the batch before has not been acknowledged.
+// ErrNotAcked is returned by Pop while the previous batch has not been acknowledged.
 var ErrNotAcked = errors.New("fifo: the last batch has not been acknowledged; call Batch.Ack first")
 
 // The defaults of Options and Limits.
@@ -22,17 +22,18 @@ const (
 
 // Options are the options of New. The zero value works.
 type Options struct {
-	// MaxCount bounds the objects in the queue. Default DefaultMaxCount.
+	// MaxCount is the maximum number of objects in the queue. Default DefaultMaxCount.
+	// An empty queue accepts a delta that exceeds MaxCount or MaxBytes.
 	MaxCount int
-	// MaxBytes bounds their size. Default DefaultMaxBytes.
+	// MaxBytes is the maximum sum of Delta.Bytes in the queue. Default DefaultMaxBytes.
 	MaxBytes int64
 }
 
 // Limits bound one batch. The zero value works. A batch has at least one delta, whatever its size.
 type Limits struct {
-	// Count of deltas. Default DefaultBatchCount.
+	// Count is the maximum number of deltas. Default DefaultBatchCount.
 	Count int
-	// Bytes in them. Default DefaultBatchBytes.
+	// Bytes is the maximum sum of Delta.Bytes. Default DefaultBatchBytes.
 	Bytes int64
 }
 
@@ -42,12 +43,12 @@ type Queue struct {
 	o Options
 
 	mu     sync.Mutex
-	cond   sync.Cond                        // of mu; every change of what follows is broadcast
+	cond   sync.Cond                        // on mu; Push, Batch.Ack, Close and a waiter's ctx that ends broadcast
 	items  *buffer.TypedRingGrowing[*Delta] // guarded by mu
 	next   *Delta                           // guarded by mu; taken from items, not yet in a batch
 	out    *Batch                           // guarded by mu; popped, not acknowledged
 	count  int                              // guarded by mu; objects in items, next and out
-	bytes  int64                            // guarded by mu
+	bytes  int64                            // guarded by mu; sum of Delta.Bytes in items, next and out
 	closed bool                             // guarded by mu
 }
 
@@ -67,8 +68,8 @@ func New(o Options) *Queue {
 	return q
 }
 
-// Push appends d. It blocks while the queue is full, and returns the cause of ctx when that ends first,
-// or cache.ErrFIFOClosed. On error d was not taken.
+// Push appends d. It blocks while the queue is full. It returns the cause of ctx if ctx ends first, or
+// cache.ErrFIFOClosed if the queue is closed. If Push returns an error, d is not in the queue.
 func (q *Queue) Push(ctx context.Context, d Delta) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -114,8 +115,8 @@ func (q *Queue) Pop(ctx context.Context, l Limits) (*Batch, error) {
 	return q.out, nil
 }
 
-// WaitIdle blocks until everything pushed has been acknowledged. It returns the cause of ctx when that
-// ends first, or cache.ErrFIFOClosed.
+// WaitIdle blocks until every delta that was pushed has been acknowledged. It returns the cause of ctx if ctx
+// ends first, or cache.ErrFIFOClosed if the queue is closed with deltas that are not acknowledged.
 func (q *Queue) WaitIdle(ctx context.Context) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -128,7 +129,7 @@ func (q *Queue) WaitIdle(ctx context.Context) error {
 	return nil
 }
 
-// Close makes every Push fail, now and later. What was accepted can still be popped.
+// Close makes every Push fail, including those that are blocked. Deltas that are in the queue can still be popped.
 func (q *Queue) Close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -143,7 +144,8 @@ func (q *Queue) Len() int {
 	return q.count
 }
 
-// waitLocked blocks until ready or the end of ctx. mu is released while it waits.
+// waitLocked blocks until ready returns true, and then returns nil, or until ctx ends, and then returns its cause.
+// It calls ready with mu held and releases mu while it waits.
 func (q *Queue) waitLocked(ctx context.Context, ready func() bool) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -152,7 +154,7 @@ func (q *Queue) waitLocked(ctx context.Context, ready func() bool) error {
 		return nil
 	}
 	stop := context.AfterFunc(ctx, func() {
-		q.mu.Lock() // not between the check and the Wait below
+		q.mu.Lock() // else the broadcast could come between the check of ctx and the Wait below, and be missed
 		defer q.mu.Unlock()
 		q.cond.Broadcast()
 	})

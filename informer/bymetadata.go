@@ -13,16 +13,17 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// A list by metadata pays from here on: a body that is to be fetched costs a request.
+// A list by metadata pays off if objects have at least largeBody bytes and largeShare times the size of their metadata:
+// each body that has changed costs a request of its own.
 const (
 	largeBody  = 8 << 10
-	largeShare = 4 // times its metadata
-	// measured objects are enough to tell.
+	largeShare = 4
+	// measured is the number of stored objects that metadataPays measures.
 	measured = 64
 )
 
-// metadataPays reports whether the stored objects are so large that a list by metadata, and the bodies of those that
-// have changed, are less than a list. Of a transform's work both sides are measured after it.
+// metadataPays reports whether the stored objects are so large that listing their metadata and fetching the bodies that
+// have changed transfers less than a full list. It measures objects as they are stored, after the transform.
 func (i *Informer) metadataPays(ctx context.Context) bool {
 	objects, err := i.store.Select(ctx, store.Query{Limit: measured})
 	if err != nil || len(objects) == 0 {
@@ -43,14 +44,14 @@ func (i *Informer) metadataPays(ctx context.Context) bool {
 // refsPage is the object of a fifo.ReplacedByRef delta.
 type refsPage struct {
 	refs []entry.ObjectRef
-	// lacking are those that are not held in that state: the loop's answer, to be read when the queue is idle.
+	// lacking holds the refs whose state is not stored. The loop sets it; the sink reads it once the queue is idle.
 	lacking []entry.ObjectRef
 }
 
-// knownAtOnce is how many objects are read for a page of identities at a time: they are large, or there would be none.
+// knownAtOnce is how many stored objects are read in one step. Lists by metadata are made for large objects only.
 const knownAtOnce = 64
 
-// Known pushes pages of identities, and returns what the loop does not hold.
+// Known implements reflector.Sink. It pushes refs in pages and returns those whose state is not stored.
 func (s *sink) Known(ctx context.Context, refs []entry.ObjectRef) (lacking []entry.ObjectRef, err error) {
 	for chunk := range slices.Chunk(refs, knownAtOnce) {
 		p := &refsPage{refs: chunk}
@@ -66,8 +67,8 @@ func (s *sink) Known(ctx context.Context, refs []entry.ObjectRef) (lacking []ent
 	return lacking, nil
 }
 
-// takeRefs takes in a page of identities: what is stored in the listed state stands in for it. Nothing else writes the
-// store while a list is taken in, so what is read here is what the page is held against.
+// takeRefs handles a page of a list by metadata. An object that is stored in the listed state counts as listed; the
+// others are put into pg.lacking. Only the loop writes the store, so the objects cannot change before list.Page.
 func (p *loop) takeRefs(ctx context.Context, pg *refsPage) error {
 	return p.take(ctx, func() (store.Result, error) {
 		if pg.lacking = nil; p.cold || p.rewrites {
@@ -76,7 +77,7 @@ func (p *loop) takeRefs(ctx context.Context, pg *refsPage) error {
 		}
 		items := make([]runtime.Object, 0, len(pg.refs))
 		for _, ref := range pg.refs {
-			// What cannot be read is lacking.
+			// An object that cannot be read counts as lacking.
 			if obj, err := p.store.Get(ctx, ref.Key); err == nil && isAt(obj, ref) {
 				items = append(items, obj)
 			} else {

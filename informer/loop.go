@@ -18,44 +18,43 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// loop is the process loop, the writer: see Informer for the steps. Its methods run in one goroutine.
+// loop is the process loop, the only writer of the store; Informer lists its steps. Its methods run in one goroutine.
 type loop struct {
 	*Informer
 	relist func(reflector.Reason)
-	// contradicted and heedsContradiction are those of reflector.Reflector.
+	// contradicted and heedsContradiction are Reflector.Contradicted and Reflector.HeedsContradiction.
 	contradicted, heedsContradiction func() bool
 
 	attrs *attributes.Tracker
-	// replay are the handlers that wait for the stored objects when the loop starts.
+	// replay lists the handlers to which the loop sends the stored objects when it starts.
 	replay []*delivery.Listener
 
-	// ended is closed when the loop does nothing any more.
+	// ended is closed when run has returned.
 	ended chan struct{}
 
-	// list is the list that is being taken in; nil if there is none. rewrites is whether it writes every body anew.
+	// list is the list that the loop is receiving; nil if there is none. rewrites says that it rewrites every body.
 	list     store.Replacement
 	rewrites bool
-	// listReason is why that list is made, or the last one was.
+	// listReason is the reason for list, or for the last list if list is nil.
 	listReason reflector.Reason
-	// cold: the pages of list are stored as they come.
+	// cold says that the collection was not complete when list began: its pages are stored as they arrive.
 	cold bool
-	// void is set when a list had to be given up: what follows of the stream has a hole before it,
-	// so it is dropped up to the next list.
+	// void is true after a list was given up. The stream has a gap, so deltas are dropped until the next list begins.
 	void bool
-	// unseen are the keys of objects that handlers know and that a repair of the store has lost. The next list shows which
-	// of them are gone.
+	// unseen holds the keys of objects that handlers know but that a repair of the store has lost. If the next list does
+	// not have them either, the handlers are told of a delete.
 	unseen map[string]bool
-	// listDue: objects may be missing of which a list has to tell, that has been asked for and not been stored yet.
+	// listDue is true while the store may lack objects: a list that will bring them is due and has not been stored yet.
 	listDue bool
-	// pause spaces the lists that listAgain asks for; nil if one has been stored since.
+	// pause is the backoff between lists that listAgain requests; nil if none was requested since a list was last stored.
 	pause *wait.Backoff
-	// losses is how many of collection.Losses have been mended or are about to be.
+	// losses is the value of collection.Losses for which a list has been requested, or need not be.
 	losses int
-	// written is the write of the last attempt, if the observer has to be told of it.
+	// written is the last write to memory, until reportWrite tells the observer; nil if there is nothing to tell.
 	written *Commit
-	// due is what is to be logged when deltasMu has been given back.
+	// due holds the log lines that are written once deltasMu is released.
 	due delivery.Lines
-	// told is the kind of failure that has been reported; nil while the store is healthy.
+	// told is the kind of store failure that was reported last; nil while the store is healthy.
 	told error
 }
 
@@ -98,7 +97,7 @@ func (p *loop) run(ctx context.Context) error {
 	}
 }
 
-// heed does what others have asked.
+// heed handles the requests that other goroutines made through asks.
 func (p *loop) heed(ctx context.Context, a ask) error {
 	if a.looked != nil {
 		if err := p.repairFailure(ctx); err != nil {
@@ -106,7 +105,7 @@ func (p *loop) heed(ctx context.Context, a ask) error {
 		}
 		close(a.looked)
 	}
-	if a.unreadable != nil && p.health.rewritingNow() == "" { // else the replay has met it too
+	if a.unreadable != nil && p.health.rewritingNow() == "" { // else a list that rewrites the bodies is due already
 		if err := p.replaceUnreadable(ctx, []delivery.Unreadable{{Err: a.unreadable}}); err != nil {
 			return err
 		}
@@ -117,7 +116,7 @@ func (p *loop) heed(ctx context.Context, a ask) error {
 	return nil
 }
 
-// process takes in a batch of what the server said.
+// process handles one batch of deltas.
 func (p *loop) process(ctx context.Context, deltas []fifo.Delta) error {
 	d := deltas[0]
 	switch {
@@ -166,13 +165,13 @@ func (p *loop) apply(ctx context.Context, deltas []fifo.Delta) error {
 	})
 }
 
-// unheardOf reports the delete of an object of which there is nothing to tell: nothing is stored, and the transform has
-// refused the last state too. Handlers know of it only if a repair has lost it.
+// unheardOf reports whether c deletes an object that no handler knows: the store has no state of it and the transform
+// refused the last one. An object that a repair of the store has lost is known to handlers, and is in unseen.
 func (p *loop) unheardOf(c store.Change) bool {
 	return c.Type == cache.Deleted && c.Old == nil && c.New == nil && !p.unseen[c.Key]
 }
 
-// opOf returns what a delta does to the store; a bookmark does nothing.
+// opOf returns the store operation of a delta. It returns false for a bookmark, which has none.
 func opOf(d fifo.Delta) (store.Op, bool) {
 	switch d.Type {
 	case cache.Added, cache.Updated:
@@ -185,8 +184,8 @@ func opOf(d fifo.Delta) (store.Op, bool) {
 	return store.Op{}, false
 }
 
-// eventOf is the type of an event of which the stream says where it is in the history; empty for others: those of
-// strays, and what is delivered again.
+// eventOf returns the type of a delta that has a resourceVersion, and so a position in the server's history. It returns
+// "" for other deltas: events after a stray, and objects that are delivered again.
 func eventOf(d fifo.Delta) cache.DeltaType {
 	if d.ResourceVersion == "" {
 		return ""
@@ -208,7 +207,7 @@ func (p *loop) tell(changes []store.Change, all bool) {
 		}
 		resync := false
 		if c.Type == cache.Updated && c.Old == nil {
-			n.Type = cache.Added // the old state could not be read, so no handler was told of it in this run
+			n.Type = cache.Added // the old state cannot be read, so no handler has been told of the object in this run
 		}
 		switch n.Type {
 		case cache.Added:
@@ -226,7 +225,8 @@ func (p *loop) tell(changes []store.Change, all bool) {
 	}
 }
 
-// deletedState is what OnDelete gets: the event's object, or, if nobody saw the event, the last one stored.
+// deletedState returns the argument of OnDelete: the object of the DELETED event, or, if there was no such event, a
+// cache.DeletedFinalStateUnknown with the last stored state.
 func deletedState(c store.Change) any {
 	if c.New != nil {
 		return c.New
@@ -244,7 +244,7 @@ func sameVersion(a, b runtime.Object) bool {
 	return err1 == nil && err2 == nil && oldMeta.GetResourceVersion() == newMeta.GetResourceVersion()
 }
 
-// left reports the objects that the store left out.
+// left reports the objects that the store has skipped.
 func (p *loop) left(ctx context.Context, skipped []store.Skipped) {
 	for _, s := range skipped {
 		p.skip(ctx, s.Key, s.Err)

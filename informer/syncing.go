@@ -8,25 +8,28 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// syncing is whether the informer has synced, and whether the store has what the reflector has delivered. The process
-// loop owns it, and others read it.
+// syncing records whether the informer has synced, and whether the store has everything that the reflector has
+// delivered. The process loop writes it, except for pushed; any goroutine may read it.
 //
-// The reflector says where everything that the server had when it was contacted has been delivered: it pushes a mark
-// (fifo.Drained). The loop comes to the mark when all that precedes it is in the store. The informer has synced when it
-// has come to one and no object is missing; with Options.SyncPolicy Disk before, when it serves what is stored.
+// When the reflector has delivered everything that the server had at the time of contact, the sink pushes a mark
+// (fifo.Drained). The loop reaches a mark when all deltas before it are in the store. The informer has synced when the
+// loop has reached a mark and no object is missing. With Options.SyncPolicy Disk it has synced earlier: as soon as it
+// serves the stored objects.
 type syncing struct {
 	name string
 	once sync.Once
 	done chan struct{} // closed when the informer has synced
-	// pushed counts the marks; applied is the number of the last one that the loop has come to with nothing missing.
+	// pushed counts the marks that the sink has pushed. applied is the number of the last mark that the loop has reached
+	// with no object missing.
 	pushed, applied atomic.Int64
-	// lacking is set while objects that the server has may be missing.
+	// lacking is true while the store may lack objects that the server has.
 	lacking atomic.Bool
 
-	// The loop's alone: marks counts those that it has come to; owed is set if it came to one while objects were missing,
-	// which counts once they are back.
+	// marks counts the marks that the loop has reached. Only the loop uses it.
 	marks int64
-	owed  bool
+	// owed is true if the loop has reached a mark while objects were missing: the mark is applied once the objects are
+	// back. Only the loop uses it.
+	owed bool
 }
 
 var _ cache.DoneChecker = &syncing{}
@@ -35,18 +38,18 @@ func newSyncing(of any) *syncing {
 	return &syncing{name: fmt.Sprintf("SharedIndexInformer %T", of), done: make(chan struct{})}
 }
 
-// Name and Done make it a cache.DoneChecker.
+// Name and Done implement cache.DoneChecker.
 func (s *syncing) Name() string          { return s.name }
 func (s *syncing) Done() <-chan struct{} { return s.done }
 
-// complete notes that the informer has synced.
+// complete closes done: the informer has synced. Later calls do nothing.
 func (s *syncing) complete() { s.once.Do(func() { close(s.done) }) }
 
-// level reports whether the loop has come to the last mark, with nothing missing.
+// level reports whether the loop has reached the last mark that was pushed, with no object missing.
 func (s *syncing) level() bool { return s.pushed.Load() == s.applied.Load() }
 
-// processed notes that a batch has been processed: whether it was a mark, and whether it was dropped because what
-// precedes it in the stream was lost.
+// processed is called after each batch. mark says that the batch was a mark; dropped that the loop dropped the batch
+// because deltas before it in the stream were lost.
 func (s *syncing) processed(mark, dropped bool) {
 	if mark {
 		s.marks++
@@ -63,5 +66,6 @@ func (s *syncing) processed(mark, dropped bool) {
 	}
 }
 
-// listBegun notes that a list has begun, which brings a mark of its own.
+// listBegun is called when a list begins. A mark that was reached while objects were missing no longer counts: another
+// one follows the list.
 func (s *syncing) listBegun() { s.owed = false }

@@ -8,8 +8,8 @@ type State string
 const (
 	// Restore asks the sink what it holds.
 	Restore State = "Restore"
-	// Verify is the contact before a watch: the Verify hook, the look-ups of the newest objects, the
-	// probe of the server's resourceVersion.
+	// Verify is the contact before a watch: the Verify hook, and the probe of the server's resourceVersion. The look-ups
+	// of the newest objects follow once a watch has been accepted; see guards.guard.
 	Verify State = "Verify"
 	// Drain watches with a short time-out until everything the probe had seen has been delivered.
 	Drain State = "Drain"
@@ -33,7 +33,7 @@ type position struct {
 	Reason Reason
 }
 
-// outcomeKind is what came of being in a state.
+// outcomeKind is what came of being in a state. An empty one means that a step has passed and the state goes on.
 type outcomeKind string
 
 const (

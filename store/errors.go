@@ -1,10 +1,10 @@
 package store
 
 import (
+	"errors"
+
 	"github.com/larder-dev/larder/store/internal/boltfile"
 )
-
-import "errors"
 
 // Errors of opening a file.
 var (

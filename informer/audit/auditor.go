@@ -23,14 +23,14 @@ import (
 var (
 	// ErrNotLive: there is no healthy watch. Wait until Status.Source of the informer is Live.
 	ErrNotLive = errors.New("the informer is not live")
-	// ErrNotAuditable: the server's resourceVersions cannot be compared, so nobody can tell what is lost from what is
-	// under way.
+	// ErrNotAuditable: the server's resourceVersions cannot be compared, so a lost event cannot be told from one that has
+	// not arrived yet.
 	ErrNotAuditable = errors.New("the server's resourceVersions cannot be compared")
 )
 
 // Subject is what is audited: the collection of an informer, and the stream that keeps it up to date.
 type Subject interface {
-	// Live reports whether a healthy watch is open, everything it brought is stored, and nothing is known to be missing.
+	// Live reports whether a healthy watch is open, all of its events are stored, and no object is known to be missing.
 	Live() bool
 	// LastSyncResourceVersion is the newest resourceVersion that the stream has delivered.
 	LastSyncResourceVersion() string
@@ -38,15 +38,15 @@ type Subject interface {
 	WaitIdle(ctx context.Context) error
 	// Refs returns the identities of up to limit stored objects whose keys are after the given one, in key order.
 	Refs(ctx context.Context, after string, limit int) ([]entry.ObjectRef, error)
-	// Verify verifies the file, unless that has found nothing wrong within the given time.
+	// Verify verifies the file. It does nothing if the file was verified within the given time.
 	Verify(ctx context.Context, within time.Duration) error
-	// Repaired waits until the damage that err tells of is repaired, and what was lost is back. It returns err if err
-	// does not tell of damage.
+	// Repaired waits until the damage that err reports is repaired and lost objects are back. It returns err if err does
+	// not report damage.
 	Repaired(ctx context.Context, err error) error
-	// Relist asks for a list that compares bodies. rewound: because the server is at an older resourceVersion than the
-	// stream was.
+	// Relist requests a list that compares bodies. rewound says that the server's resourceVersion is older than one that
+	// the stream has delivered.
 	Relist(rewound bool)
-	// Contacted is told that the server has answered.
+	// Contacted is called when the server has answered a request.
 	Contacted()
 }
 
@@ -55,34 +55,36 @@ type Options struct {
 	// Description of the objects, for errors and logs.
 	Description string
 	Subject     Subject
-	// List lists what the informer lists. ListMetadata does so by metadata; nil if that is not possible.
+	// List makes a list request for the informer's collection. ListMetadata does the same but for metadata only; nil if
+	// that is not possible.
 	List         func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error)
 	ListMetadata func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
 	// Stores reports whether a listed object is one that the informer stores.
 	Stores func(obj runtime.Object) bool
-	// Every is the time between two audits of Run; each time a random half to whole of it. 0: Run makes none.
+	// Every is the maximum time between two audits of Run; the actual time is random, from half of Every to all of it.
+	// Default 0: Run does not audit.
 	Every time.Duration
 	Clock clock.WithTicker
 }
 
-// Report is what an audit has done.
+// Report is the result of an audit.
 type Report struct {
-	// Objects is how many the server had; Suspects is how many of them, or of those that are stored, differed although
-	// the stream had come to the server's state.
+	// Objects is the number of objects that the server had. Suspects is the number of objects, of the server or stored,
+	// that still differed when the stream had reached the server's state.
 	Objects, Suspects int
-	// Findings are the first 100 objects that were repaired, More the number of the others. They are in Status.Incidents
-	// of the informer too.
+	// Findings has the first 100 objects that were repaired, and More is the number of further ones. They are also in
+	// Status.Incidents of the informer.
 	Findings []Finding
 	More     int
-	// Listed: everything was listed, since something differed.
+	// Listed is true if the audit requested a list, because objects differed, and that list was stored.
 	Listed bool
 	Took   time.Duration
 }
 
-// Status is the newest audit.
+// Status describes the last audit.
 type Status struct {
 	Running bool
-	// Ended is when the last one ended; zero if none has. Report and Err are what came of it.
+	// Ended is when the last audit ended; zero if none has. Report and Err are its result.
 	Ended  time.Time
 	Report Report
 	Err    error
@@ -91,29 +93,29 @@ type Status struct {
 // Auditor audits one collection. Make one with New.
 type Auditor struct {
 	o    Options
-	turn chan struct{} // has a token while an audit runs
+	turn chan struct{} // capacity 1; holds a token while an audit runs
 
 	mu        sync.Mutex
-	run       context.Context // of the informer; nil before Start; guarded by mu, like all below
+	run       context.Context // context of the informer's run; nil before Start; guarded by mu, like all fields below
 	status    Status
 	noted     noted
 	list      foundByList
 	incidents incidents
-	// due are closed when a list has been stored that has not begun yet, taking those that the present one closes.
+	// due has the channels of awaitList that wait for the next list, and taking those that wait for the current list.
 	due, taking []chan struct{}
 }
 
-// New returns an Auditor that has started nothing.
+// New returns an Auditor. It starts no goroutine.
 func New(o Options) *Auditor { return &Auditor{o: o, turn: make(chan struct{}, 1)} }
 
-// Start says that the informer runs in ctx: audits are possible from now on, and end with it.
+// Start sets the context of the informer's run. Audits are possible from then on, and end when ctx ends.
 func (a *Auditor) Start(ctx context.Context) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.run = ctx
 }
 
-// Run audits every now and then, until ctx ends.
+// Run audits periodically (Options.Every) until ctx ends. It returns at once if Options.Every is 0.
 func (a *Auditor) Run(ctx context.Context) {
 	if a.o.Every <= 0 {
 		return
@@ -152,7 +154,7 @@ func (a *Auditor) Audit(ctx context.Context) (Report, error) {
 	return a.end(s.report, before, err), err
 }
 
-// begin returns how many incidents there were.
+// begin marks the audit as running, and returns the number of incidents so far.
 func (a *Auditor) begin() (incidents int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -161,7 +163,7 @@ func (a *Auditor) begin() (incidents int) {
 	return a.incidents.count()
 }
 
-// end adds what was found since begin to the report.
+// end adds the findings since begin to the report, and stores the result as the Status. before is the result of begin.
 func (a *Auditor) end(r Report, before int, err error) Report {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -179,7 +181,7 @@ func (a *Auditor) Status() Status {
 	return a.status
 }
 
-// Incidents returns the newest ten, the newest first, and how many there were of each cause.
+// Incidents returns the last ten incidents, newest first, and the total number of incidents by cause.
 func (a *Auditor) Incidents() (newest []Incident, totals map[Cause]int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

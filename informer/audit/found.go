@@ -12,16 +12,16 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// noted is what the writer of the store has told, for the audit that runs. The Auditor's mu guards it.
+// noted holds the keys that the running audit has to know about. The Auditor's mu guards it.
 type noted struct {
-	// deleted are the keys of which a delete has been stored since the audit began, suspects those that it has found to
-	// differ; nil while there is none.
+	// deleted has the keys whose delete was stored since the audit began. suspects has the keys of objects that the audit
+	// has found to differ. Both are nil while no audit runs.
 	deleted, suspects map[string]struct{}
-	// skipped are the keys of which the newest state could not be stored.
+	// skipped has the keys of objects whose newest state could not be stored. It is kept between audits.
 	skipped map[string]struct{}
 }
 
-// maxNoted bounds each set of keys. Where a delete, or what could not be stored, is not noted, a list is made in vain.
+// maxNoted bounds deleted and skipped. A key beyond the bound may make an audit request a list that is not needed.
 const maxNoted = 100_000
 
 func (n *noted) begin() { n.deleted, n.suspects = map[string]struct{}{}, map[string]struct{}{} }
@@ -33,7 +33,7 @@ func note(keys map[string]struct{}, key string) {
 	}
 }
 
-// Skipped is told of each object whose newest state could not be stored, so that audits do not miss it.
+// Skipped records that the newest state of an object could not be stored, so that audits do not report it as missing.
 func (a *Auditor) Skipped(key string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -43,7 +43,7 @@ func (a *Auditor) Skipped(key string) {
 	note(a.noted.skipped, key)
 }
 
-// Changed is told of what has been stored.
+// Changed records changes that have been stored.
 func (a *Auditor) Changed(changes []store.Change) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -55,7 +55,7 @@ func (a *Auditor) Changed(changes []store.Change) {
 	}
 }
 
-// suspect notes the keys of objects that differ.
+// suspect adds keys of objects that differ from the server's to the suspects of the running audit.
 func (a *Auditor) suspect(keys []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -78,25 +78,25 @@ func (a *Auditor) isSkipped(key string) bool {
 	return ok
 }
 
-// List is a list that replaces what is stored.
+// List describes a list that replaces the stored objects.
 type List struct {
-	// Reason why it is made, for Incident.
+	// Reason for the list, copied to Incident.Reason.
 	Reason string
-	// Cause says which of the differences that the list shows were wrong, and not only under way. With CauseDamaged it is
-	// all that are no newer than Since. Otherwise it is what an audit suspects, and with CauseAudit, where an audit has
-	// asked for the list, bodies that differ under one resourceVersion.
+	// Cause decides which differences between the list and the stored objects are findings, and not just events that have
+	// not arrived yet. With CauseDamaged: all that are not newer than Since. Otherwise: the suspects of an audit. With
+	// CauseAudit, for a list that an audit requested, also bodies that differ at the same resourceVersion.
 	Cause Cause
-	// Since is the resourceVersion that was stored when the list began.
+	// Since is the stored resourceVersion when the list began.
 	Since string
 }
 
-// foundByList is what the list that is being taken in has found to be wrong.
+// foundByList is the list that is being received, and its findings so far.
 type foundByList struct {
 	List
 	findings
 }
 
-// awaitList returns a channel that is closed when a list has been stored that begins after this.
+// awaitList returns a channel that is closed once a list that begins after this call has been stored.
 func (a *Auditor) awaitList() <-chan struct{} {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -105,7 +105,7 @@ func (a *Auditor) awaitList() <-chan struct{} {
 	return c
 }
 
-// ListBegun is told that a list is being taken in.
+// ListBegun records that a list has begun. Whoever called awaitList before waits for the end of this list.
 func (a *Auditor) ListBegun(l List) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -113,14 +113,14 @@ func (a *Auditor) ListBegun(l List) {
 	a.taking, a.due = append(a.taking, a.due...), nil
 }
 
-// ListGivenUp is told that what the list has not shown yet it will not show.
+// ListGivenUp records that the list was aborted. Whoever waits for it waits for the next list instead.
 func (a *Auditor) ListGivenUp() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.due, a.taking = append(a.due, a.taking...), nil
 }
 
-// Listed is told what the list has changed, before Changed is.
+// Listed records the findings among the changes that a list has made. It is called before Changed with these changes.
 func (a *Auditor) Listed(changes []store.Change) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -146,7 +146,8 @@ func (a *Auditor) Listed(changes []store.Change) {
 	}
 }
 
-// ListEnded is told that the list is stored. What it has found is an incident. The caller holds no lock.
+// ListEnded records that the list is stored. If there are findings it adds an Incident and logs it. The caller holds no
+// lock.
 func (a *Auditor) ListEnded(ctx context.Context) {
 	a.mu.Lock()
 	f := a.list
@@ -174,7 +175,8 @@ func (a *Auditor) ListEnded(ctx context.Context) {
 		"type", a.o.Description, "cause", f.Cause, "list", f.Reason, "objects", len(f.first)+f.more, "findings", lines)
 }
 
-// findingOf says what a change by a list shows to have been wrong. differs is false if only the body has changed.
+// findingOf returns the finding that a change made by a list amounts to. differs is false if UID and resourceVersion
+// are the same, so that only the body has changed.
 func findingOf(c store.Change) (f Finding, differs bool) {
 	f = Finding{Key: c.Key, Kind: Differs, Stored: refOfObject(c.Old), Server: refOfObject(c.New)}
 	switch {

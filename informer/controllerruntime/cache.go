@@ -19,11 +19,11 @@ import (
 	"github.com/larder-dev/larder/informer/requests"
 )
 
-// NewCache returns a function for the NewCache of a manager's or a cluster's options: a cache.New whose informers are
-// Larder's. template is what they have in common; see the package's documentation for which of its fields are taken.
-// The function fails, with ErrOptions, if one is set that it derives itself, if neither Store nor InMemory is set, or
-// if cache.Options.NewInformer is set, and with the errors of cache.New. The store must stay open until the manager has
-// stopped.
+// NewCache returns a function for the field NewCache of a manager's or a cluster's options. It works like cache.New,
+// but the informers are Larder's. template has the options that all informers share; the package's documentation lists
+// the fields that may be set. The function fails with ErrOptions if template sets a field that the cache derives
+// itself, if neither Store nor InMemory is set, or if cache.Options.NewInformer is set. It also returns the errors of
+// cache.New. The store must stay open until the manager has stopped.
 func NewCache(template informer.Options) cache.NewCacheFunc {
 	return func(config *rest.Config, opts cache.Options) (cache.Cache, error) {
 		if err := checkTemplate(template); err != nil {
@@ -49,7 +49,8 @@ func NewCache(template informer.Options) cache.NewCacheFunc {
 	}
 }
 
-// checkTemplate refuses fields that have another value for each informer.
+// checkTemplate returns an error if a field is set whose value differs from informer to informer, or if Store and
+// InMemory are both unset.
 func checkTemplate(t informer.Options) error {
 	resource := t.Resource
 	for _, f := range []struct {
@@ -79,16 +80,16 @@ func checkTemplate(t informer.Options) error {
 // adapter makes the informers of one cache.
 type adapter struct {
 	template informer.Options
-	base     string // path below which the API server is
+	base     string // path prefix of the API server's URL, without a trailing slash
 	mapper   meta.RESTMapper
-	client   rest.Interface // for what is about no resource
+	client   rest.Interface // of no group-version; for the cluster's id, schemas and metadata
 	schemas  *requests.Schemas
 
 	mu   sync.Mutex
-	made map[string]*informer.Informer // guarded by mu; the newest that has a collection, by the collection's id
+	made map[string]*informer.Informer // guarded by mu; the newest informer of each stored collection, by Identity.ID
 }
 
-// adapt returns copies of config and opts with defaults as cache.New sets them and our round tripper, and the adapter.
+// adapt returns the adapter, and copies of config and opts that have the defaults of cache.New and use transport.
 func adapt(
 	config *rest.Config, opts cache.Options, template informer.Options,
 ) (*rest.Config, cache.Options, *adapter, error) {
@@ -128,7 +129,8 @@ func adapt(
 	}, nil
 }
 
-// clientFor returns a copy of the HTTP client, or of config's, with our round tripper outermost.
+// clientFor returns a copy of the given HTTP client whose outermost round tripper is a transport. If given is nil it
+// makes a client from config.
 func clientFor(config *rest.Config, given *http.Client) (*http.Client, error) {
 	if given == nil {
 		made, err := rest.HTTPClientFor(config)

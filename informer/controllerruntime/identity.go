@@ -25,12 +25,13 @@ const (
 	paramShardSelector = "shardSelector"
 )
 
-// indifferent are parameters that do not change what a list says once all of its pages are there.
+// indifferent lists the query parameters that do not change which objects a complete list contains.
 var indifferent = []string{"allowWatchBookmarks", "limit", "resourceVersion", "resourceVersionMatch", "timeout",
 	"timeoutSeconds"}
 
-// identify lets lw make its list request, which is recorded and not sent, and reads from it what lw lists. base is the
-// path below which the API server is, without a slash at its end. Every error wraps ErrIdentity.
+// identify returns the identity of the collection that lw lists. It calls lw to get its list request, which is recorded
+// and not sent, and parses it. base is the path prefix of the API server, without a trailing slash. Every error wraps
+// ErrIdentity.
 func identify(lw cache.ListerWatcher, example runtime.Object, base string) (entry.Identity, error) {
 	request, err := record(lw)
 	if err != nil {
@@ -50,7 +51,7 @@ func record(lw cache.ListerWatcher) (*http.Request, error) {
 		ok = false
 	}
 	if !ok {
-		return nil, fmt.Errorf("its ListerWatcher (%T) takes no context, which would mark the request", lw)
+		return nil, fmt.Errorf("its ListerWatcher (%T) takes no context, so its list request cannot be recorded", lw)
 	}
 	ctx, recording := withRecording(context.Background())
 	_, err := contextual.ListWithContext(ctx, metav1.ListOptions{})
@@ -62,15 +63,15 @@ func record(lw cache.ListerWatcher) (*http.Request, error) {
 	case len(requests) > 1:
 		return nil, fmt.Errorf("its ListerWatcher sent %d requests for one list", len(requests))
 	case err == nil:
-		return nil, errors.New("its ListerWatcher has an answer although its request was not sent, so it has another source")
+		return nil, errors.New("its ListerWatcher returned a list although its request was not sent: it has another source")
 	case !errors.Is(err, errRecorded):
-		return nil, fmt.Errorf("its ListerWatcher went on after its request had failed, or hides the reason: %w", err)
+		return nil, fmt.Errorf("its ListerWatcher ignores the error of its request, or hides the reason: %w", err)
 	default:
 		return requests[0], nil
 	}
 }
 
-// parse reads an identity from a list request for objects of the given form.
+// parse returns the identity that a list request asks for. expected is the representation of the informer's objects.
 func parse(request *http.Request, base string, expected entry.Representation) (entry.Identity, error) {
 	if request.Method != http.MethodGet {
 		return entry.Identity{}, errors.New("a list is a GET")
@@ -95,7 +96,8 @@ func parse(request *http.Request, base string, expected entry.Representation) (e
 	return id.Canonical()
 }
 
-// parsePath takes /api/VERSION/… or /apis/GROUP/VERSION/… apart, where … is RESOURCE or namespaces/NAMESPACE/RESOURCE.
+// parsePath parses /api/VERSION/… or /apis/GROUP/VERSION/… where … is RESOURCE or namespaces/NAMESPACE/RESOURCE. It
+// sets the resource and the namespace of the identity.
 func parsePath(path, base string) (id entry.Identity, err error) {
 	rest, ok := strings.CutPrefix(path, base+"/")
 	if !ok {
@@ -124,7 +126,7 @@ func parsePath(path, base string) (id entry.Identity, err error) {
 	return id, nil
 }
 
-// parseQuery takes the selectors, and refuses whatever else could change the answer.
+// parseQuery sets the selectors of id. It fails if another parameter could change which objects are listed.
 func parseQuery(query url.Values, id *entry.Identity) error {
 	selectors := map[string]*string{
 		paramLabelSelector: &id.LabelSelector,
@@ -144,7 +146,8 @@ func parseQuery(query url.Values, id *entry.Identity) error {
 	return nil
 }
 
-// parseAccept tells whether metadata is asked for, and not the whole objects.
+// parseAccept reports whether Accept headers ask for the objects' metadata. It fails if they ask for any other form
+// than that or whole objects.
 func parseAccept(headers []string) (metadata bool, err error) {
 	for _, header := range headers {
 		for clause := range strings.SplitSeq(header, ",") {

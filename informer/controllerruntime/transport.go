@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 )
 
-// errRecorded is what a request gets that was recorded instead of being sent. No client of client-go repeats it.
+// errRecorded is the error of a request that was recorded instead of sent. Clients of client-go do not retry after it.
 var errRecorded = errors.New("the request was recorded, not sent")
 
 // recording collects the requests made with its context.
@@ -47,22 +47,23 @@ func (r *recording) taken() []*http.Request {
 	return r.requests
 }
 
-// withSelection returns a context whose requests select by a field selector besides what they select by themselves.
+// withSelection returns a context whose list requests get fieldSelector in addition to their own field selector.
 func withSelection(ctx context.Context, fieldSelector string) context.Context {
 	return context.WithValue(ctx, selectionKey{}, fieldSelector)
 }
 
-// transport is the outermost round tripper of the cache's HTTP client. Requests whose context carries nothing of ours
-// pass it untouched.
+// transport is the outermost round tripper of the cache's HTTP client. It changes nothing about a request unless the
+// request's context comes from withRecording or withSelection.
 type transport struct {
 	next http.RoundTripper
 }
 
-// RoundTrip records the request, or narrows it, as its context says, or sends it.
+// RoundTrip records a request whose context is from withRecording, and fails with errRecorded. It sends all others,
+// with the field selector of withSelection added if their context has one.
 func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if r := recordingOf(request.Context()); r != nil {
 		if request.Body != nil {
-			_ = request.Body.Close() // a round tripper must, and nothing was read
+			_ = request.Body.Close() // http.RoundTripper requires it
 		}
 		r.add(request)
 		return nil, errRecorded
@@ -77,17 +78,17 @@ func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	return t.next.RoundTrip(request)
 }
 
-// CloseIdleConnections is http.Client's.
+// CloseIdleConnections passes http.Client.CloseIdleConnections on to the next round tripper.
 func (t transport) CloseIdleConnections() {
 	if c, ok := t.next.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}
 }
 
-// WrappedRoundTripper lets k8s.io/apimachinery/pkg/util/net find what is below.
+// WrappedRoundTripper implements RoundTripperWrapper of k8s.io/apimachinery/pkg/util/net.
 func (t transport) WrappedRoundTripper() http.RoundTripper { return t.next }
 
-// narrow returns a copy of a list request that selects by selector too.
+// narrow returns the request with selector added to its own field selector. It fails if one of the two is invalid.
 func narrow(request *http.Request, selector string) (*http.Request, error) {
 	query := request.URL.Query()
 	own := query.Get(paramFieldSelector)
@@ -112,12 +113,13 @@ func narrow(request *http.Request, selector string) (*http.Request, error) {
 	return narrowed, nil
 }
 
-// limiter lets requests pass that are not sent: a limiter that the user shares between clients may be exhausted.
+// limiter is the rate limiter of the user's config, but a request that is only recorded does not wait for it: a limiter
+// that several clients share may have no tokens left.
 type limiter struct {
 	flowcontrol.RateLimiter
 }
 
-// Wait is flowcontrol.RateLimiter's.
+// Wait implements flowcontrol.RateLimiter.
 func (l limiter) Wait(ctx context.Context) error {
 	if recordingOf(ctx) != nil {
 		return nil

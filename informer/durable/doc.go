@@ -1,33 +1,34 @@
-// Package durable has handlers that keep their place over restarts: each is told of what has changed since what it
-// last acknowledged, deletes too, at least once, and of nothing else.
+// Package durable has event handlers that continue after a restart where they stopped: each is told, at least once, of
+// every change since the last one that it acknowledged, including deletes, and of no older change.
 //
 // Informer.Durable returns the [Handlers] of an informer. [Handlers.Add] registers a [Handler] under a name,
-// [Handlers.AddQueue] feeds a work queue of client-go with the keys, and [Handlers.AddKeys] any other.
-// controllerruntime.NewDurable is a source for controllers.
+// [Handlers.AddQueue] adds the keys of changed objects to a client-go work queue, and [Handlers.AddKeys] to any other
+// queue. controllerruntime.NewDurable returns a source for controllers.
 //
 // # What a handler is told
 //
-// Handlers are fed from what is committed, so they hear of a change up to a second later than ordinary handlers. A new
-// handler is told of every object first. Changes of one key come in order, of a live object the last state only. An
-// object that is deleted and created again under its name comes as a delete and an upsert, with two UIDs; one that
-// came and went within one commit does not come.
+// Durable handlers see a change once it is committed, up to a second later than ordinary handlers. A new handler is
+// told of every object first. Changes of one key arrive in order; of several updates of an object only the last may
+// arrive. An object that is deleted and created again under the same name arrives as a delete and an upsert with
+// different UIDs. An object that is created and deleted within one commit does not arrive.
 //
-// What is acknowledged is in the file after the next commit. A crash, or an error of the handler, has a change told
-// again: a handler must bear that.
+// An acknowledgement is in the file after the next commit. After a crash, or if the handler returns an error, a change
+// is told again, so handlers must be idempotent.
 //
 // # Bounds
 //
-// A handler has a goroutine of its own and holds up nobody. Up to 1,000 keys may fail, or wait to be told again, while
-// others go on, and of one key 100 changes; from there on it stalls, and its Status says so. No objects are held, only
-// keys: objects are read again when they are told.
+// Each handler has its own goroutine and delays nothing else. It goes on while up to 1,000 keys are unacknowledged,
+// because they failed or were not answered yet, with up to 100 changes each. Beyond that the handler stalls, and its
+// Status says so. Only keys are held in memory: objects are read again when a change is told again.
 //
-// The place of a handler that is not registered any more is kept, and with it a tombstone of each object that is
-// deleted, up to 100,000 of them and for a week in which the store is open. A handler that has not passed one which is
-// dropped begins anew (OnReset). [Handlers.Forget] frees what is kept.
+// The position of a handler is kept after it is no longer registered, and so is a tombstone for each deleted object: up
+// to 100,000 tombstones, for up to a week of the time in which the store is open. If a tombstone is dropped that a
+// handler has not acknowledged, the handler starts over (OnReset). [Handlers.Forget] removes the position, and the
+// tombstones that no other handler needs.
 //
 // # Ownership and shutdown
 //
-// New starts nothing. Handlers are told between Start and Stop, and own their goroutines. Stop waits for the calls
-// that are being made, for five seconds: what is acknowledged after that is lost, and comes again. Its result waits
-// for the others. No call is made under a lock.
+// New starts no goroutine. Handlers are called between Start and Stop, each by its own goroutine. Stop waits up to five
+// seconds for calls that are running; a change that is acknowledged later is told again after a restart. The function
+// that Stop returns waits until all calls have returned. No call is made with a lock held.
 package durable

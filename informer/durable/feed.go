@@ -7,15 +7,16 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// Collection is what Handlers need of a collection in a file. Of returns that of a *store.Collection, whose methods
-// say what these do.
+// Collection is the part of a stored collection that Handlers use. Of adapts a *store.Collection to it. The methods are
+// documented there.
 type Collection interface {
 	Feed(ctx context.Context, name string, keysOnly bool) (Feed, error)
 	ForgetHandler(ctx context.Context, name string) error
 	RetainChanges(ctx context.Context, keep time.Duration) error
 }
 
-// Feed is what a handler needs of a *store.Feed.
+// Feed is how one handler reads the changelog of a collection and keeps its position. *store.Feed implements it; the
+// methods are documented there.
 type Feed interface {
 	Place() (place store.Place, resets int, err error)
 	Acknowledge(place store.Place, resets int) error
@@ -27,9 +28,10 @@ type Feed interface {
 	Close()
 }
 
-// Of returns c as Handlers need it.
+// Of returns c as a Collection.
 func Of(c *store.Collection) Collection { return collection{c} }
 
+// collection adapts store.Collection.Feed, which returns a *store.Feed, to Collection.Feed.
 type collection struct{ *store.Collection }
 
 func (c collection) Feed(ctx context.Context, name string, keysOnly bool) (Feed, error) {

@@ -11,23 +11,25 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// offerer is told of changes, and acknowledges them at once or later.
+// offerer receives changes and acknowledges each of them, at once or later.
 type offerer interface {
-	// offer is called with the first and the last change of one key that is not acknowledged. It acknowledges later, by
-	// answer, if it returns that it waits. Else it has acknowledged the first, unless it returns an error. Only the first
-	// has an Object, and none has for one that queues.
+	// offer delivers the oldest and the newest unacknowledged change of one key; they may be the same. If it returns
+	// (false, nil), first is acknowledged. If it returns waits, the offerer acknowledges later, by follower.answer. After
+	// an error the change is offered again. Only first has an Object, and it has none if queues returns true.
 	offer(ctx context.Context, first, last store.FeedChange) (waits bool, err error)
-	// queues says that it answers later, and wants to be offered what comes meanwhile.
+	// queues reports whether the offerer acknowledges later. If so, newer changes of a key are offered while older ones
+	// are unacknowledged.
 	queues() bool
 	reset(ctx context.Context, why store.ResetReason) error
 	replayed(ctx context.Context) error
 }
 
-// maxWorks is how many keys may fail, or not be answered, before a handler stalls: the place in the file names each.
+// maxWorks is how many keys may have unacknowledged changes before the handler stalls. It bounds the handler's position
+// in the file, which lists these keys.
 const maxWorks = 1000
 
-// maxChanges is how many changes of one key may wait for the first of them, before a handler stalls: deletes of
-// objects that were made anew each time.
+// maxChanges is how many unacknowledged changes one key may have before the handler stalls. A key has several if its
+// object is deleted and created again.
 const maxChanges = 100
 
 const (
@@ -39,15 +41,15 @@ const (
 	readRetryMax = 10 * time.Second
 )
 
-// work is what is offered of one key and not acknowledged, in order, without the objects: those are read again.
+// work holds the unacknowledged changes of one key, oldest first. They have no Object: it is read again when needed.
 type work struct {
 	changes []store.FeedChange
-	waiting bool // for an answer
-	tries   int
-	due     time.Time // when it is to be offered again, unless waiting
+	waiting bool      // the handler acknowledges later
+	tries   int       // failed attempts to offer the oldest change
+	due     time.Time // of the next attempt, unless waiting
 }
 
-// add appends a change. It takes the place of the state before of the same object.
+// add appends a change. It replaces the last change if that is an upsert of the same object (same UID).
 func (w *work) add(c store.FeedChange) {
 	if n := len(w.changes); n > 0 && w.changes[n-1].Type == store.Upsert && w.changes[n-1].UID == c.UID {
 		w.changes = w.changes[:n-1]
@@ -56,8 +58,8 @@ func (w *work) add(c store.FeedChange) {
 	w.changes = append(w.changes, c)
 }
 
-// offer offers what is not acknowledged of a key until one change fails, or has to be waited for. read is the first
-// with its object, or nil. It returns an error if a change cannot be read.
+// offer offers the unacknowledged changes of a key, oldest first, until the handler fails or acknowledges later. read
+// is the oldest change with its object, or nil. It returns an error only if a change cannot be read from the file.
 func (f *follower) offer(ctx context.Context, key string, w *work, read *store.FeedChange) error {
 	for ; len(w.changes) > 0; read = nil {
 		first, there, err := f.load(ctx, w.changes[0], read)
@@ -92,8 +94,8 @@ func (f *follower) offer(ctx context.Context, key string, w *work, read *store.F
 	return nil
 }
 
-// load returns a change with its object, if the handler wants it, or read. It is not there if the object has changed
-// since, which comes in its turn, or cannot be decoded.
+// load returns read if it is not nil, and otherwise c with its object, which is read from the file unless the handler
+// queues keys. there is false if the object cannot be decoded, or has changed since: the newer change comes later.
 func (f *follower) load(
 	ctx context.Context, c store.FeedChange, read *store.FeedChange,
 ) (_ store.FeedChange, there bool, err error) {
@@ -114,7 +116,7 @@ func (f *follower) load(
 	return p.Changes[0], true, nil
 }
 
-// finished takes a key out of works.
+// finished removes a key from works: all of its changes are acknowledged.
 func (f *follower) finished(key string) {
 	delete(f.works, key)
 	if _, named := f.place.Failing[key]; named {
@@ -131,8 +133,8 @@ func delay(tries int, first, most time.Duration) time.Duration {
 	return d + time.Duration((rand.Float64()-0.5)*0.2*float64(d))
 }
 
-// call calls the handler. A panic is an error, and so is what is answered after the end: who was told to stop may
-// return nil and have done nothing.
+// call calls the handler and turns a panic into an error. If ctx has ended it returns an error even if the handler
+// returns nil: a handler that was told to stop may return nil without having done its work.
 func (f *follower) call(ctx context.Context, fn func() error) (err error) {
 	defer func() {
 		switch r := recover().(type) {
@@ -142,7 +144,7 @@ func (f *follower) call(ctx context.Context, fn func() error) (err error) {
 			}
 		case runtime.Error:
 			err = &panicError{what: r.Error(), stack: string(debug.Stack())}
-		default: // its text may hold what is in an object
+		default: // only its type, since its text may contain object content
 			err = &panicError{what: fmt.Sprintf("a %T", r), stack: string(debug.Stack())}
 		}
 	}()
@@ -154,7 +156,7 @@ type panicError struct{ what, stack string }
 
 func (e *panicError) Error() string { return "it panicked: " + e.what }
 
-// callHandler offers to a Handler, one change at a time.
+// callHandler is the offerer that calls a Handler, one change at a time.
 type callHandler struct{ handler Handler }
 
 func (h *callHandler) offer(ctx context.Context, first, _ store.FeedChange) (waits bool, err error) {

@@ -19,33 +19,33 @@ import (
 	"github.com/larder-dev/larder/internal/printable"
 )
 
-// Keys are keys from a text. They implement KeyProvider: data keys are wrapped with XChaCha20-Poly1305. Printed, they
-// show ids and names only.
+// Keys is a KeyProvider with keys that were parsed from text. It wraps data keys with XChaCha20-Poly1305. Package fmt
+// prints only the ids and names of the keys.
 type Keys struct {
-	all []namedKey // the first is the current one
-	// exposed is the file that they come from, if others than its owner and group can read it.
+	all []namedKey // the first is the current key
+	// exposed is the path of the key file if users other than its owner and group can read it; otherwise "".
 	exposed string
 }
 
-// readableByAll: what a file's mode says of others means something.
+// readableByAll is true on systems where the permission bits of a file say whether all users can read it.
 const readableByAll = runtime.GOOS != "windows"
 
-// namedKey is one of them. Its id is made of the key itself, so that a name can be given to another one.
+// namedKey is one key of Keys. Its id is a hash of the key, so a name can be reused for another key.
 type namedKey struct {
 	id, name string
 	aead     cipher.AEAD
 }
 
-// KeySize is how long a key is, in bytes: those of ParseKeys, and data keys.
+// KeySize is the length in bytes of data keys and of the keys that ParseKeys reads.
 const KeySize = chacha20poly1305.KeySize
 
-// maxKeys is how long a text with keys may be, in bytes.
+// maxKeys is the maximum size of a key file, in bytes.
 const maxKeys = 1 << 20
 
-// ParseKeys reads keys, one a line: 32 random bytes in base64, as GenerateKey makes them, after a name and a colon if
-// one is wanted. Empty lines and what follows a # are passed over. The first key is the current one, the others are for
-// what was sealed before: to rotate, put a new one on top, open the store with that, Rekey, and remove the old one. No
-// error holds any part of a key.
+// ParseKeys parses one key per line: 32 random bytes in base64, as GenerateKey returns them, optionally preceded by a
+// name and a colon. Empty lines, and text after a #, are ignored. The first key is the current key; the others unwrap
+// data keys that were wrapped before. To rotate, insert a new key before the first, open the store, call Rekey, and
+// remove the old key. No error contains any part of a key.
 func ParseKeys(text []byte) (*Keys, error) {
 	k := &Keys{}
 	for n, line := range bytes.Split(text, []byte("\n")) {
@@ -74,13 +74,13 @@ func parseKey(line []byte) (namedKey, error) {
 	if name, rest, named := bytes.Cut(line, []byte(":")); named {
 		k.name, line = string(bytes.TrimSpace(name)), bytes.TrimSpace(rest)
 	}
-	key := make([]byte, base64.RawStdEncoding.DecodedLen(len(line))) // for either, with padding or without
+	key := make([]byte, base64.RawStdEncoding.DecodedLen(len(line))) // long enough with padding and without
 	defer clear(key)
 	n, err := base64.StdEncoding.Decode(key, line)
 	if err != nil {
 		n, err = base64.RawStdEncoding.Decode(key, line)
 	}
-	if err != nil { // which says where in the key, and is not needed
+	if err != nil { // not wrapped: it names an offset in the key
 		return k, fmt.Errorf("it is not base64; a key is %d random bytes in base64", KeySize)
 	}
 	if n != KeySize {
@@ -91,14 +91,14 @@ func parseKey(line []byte) (namedKey, error) {
 	return k, err
 }
 
-// keyID tells keys apart, and says nothing of them: they are random.
+// keyID returns the id of a key: a hash, which reveals nothing about the key because keys are random.
 func keyID(key []byte) string {
 	sum := sha256.Sum256(append([]byte("larder key id 1\x00"), key...))
 	return hex.EncodeToString(sum[:8])
 }
 
-// KeysFromFile is ParseKeys of a file. That others than its owner and group can read it is no error (Kubernetes mounts
-// Secrets so unless it is told a defaultMode), but Open logs it.
+// KeysFromFile reads a file and parses it by ParseKeys. If users other than the file's owner and group can read it, as
+// is the case for Secrets that Kubernetes mounts without a defaultMode, KeysFromFile succeeds and Open logs it.
 func KeysFromFile(path string) (*Keys, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -127,12 +127,12 @@ func KeysFromFile(path string) (*Keys, error) {
 	return k, nil
 }
 
-// KeysFromEnv is ParseKeys of an environment variable, which other processes of the same user can read as long as this
-// one lasts.
+// KeysFromEnv parses the value of an environment variable by ParseKeys. Other processes of the same user can read the
+// variable as long as this process runs.
 func KeysFromEnv(name string) (*Keys, error) {
 	text := os.Getenv(name)
 	if text == "" {
-		return nil, fmt.Errorf("the environment variable %s, which is to hold the keys, is empty or not set", name)
+		return nil, fmt.Errorf("the environment variable %s is empty or not set; it must hold the keys", name)
 	}
 	k, err := ParseKeys([]byte(text))
 	if err != nil {

@@ -6,9 +6,9 @@ import (
 	"os"
 )
 
-// KeyFile returns the keys of a file as a KeyProvider that reads the file anew whenever a key is needed: a key that is
-// put on top of it is the current one for the next Open or Rekey, that of a store that is open too. It fails as
-// KeysFromFile does, and for what is not a regular file: a pipe can be read once.
+// KeyFile returns a KeyProvider that reads the keys from a file on every use. So a key that is inserted before the
+// first one is the current key of the next Open or Rekey, even of a store that is open already. KeyFile fails where
+// KeysFromFile does, and if path is not a regular file: a pipe, for example, can be read only once.
 func KeyFile(path string) (KeyProvider, error) {
 	f := keyFile{path}
 	if _, err := f.read(); err != nil {
@@ -17,13 +17,13 @@ func KeyFile(path string) (KeyProvider, error) {
 	return f, nil
 }
 
-// keyFile is the file's path.
+// keyFile is the KeyProvider of KeyFile.
 type keyFile struct{ path string }
 
 func (f keyFile) read() (*Keys, error) {
 	if info, err := os.Stat(f.path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
-		// a directory cannot be read, and says so
-		return nil, fmt.Errorf("read the keys: %s is no regular file: it is read again and again, so write them to one",
+		// A directory is left to KeysFromFile, whose error says what it is.
+		return nil, fmt.Errorf("read the keys: %s is no regular file; the keys are read on every use, so a pipe is no use",
 			f.path)
 	}
 	return KeysFromFile(f.path)
@@ -56,7 +56,8 @@ func (f keyFile) Unwrap(ctx context.Context, id string, wrapped []byte) (dataKey
 	return keys.Unwrap(ctx, id, wrapped)
 }
 
-// ExposedFile is the file if others than its owner and group can read it.
+// ExposedFile returns the path of the file if users other than its owner and group can read it, and "" if not or if the
+// keys cannot be read.
 func (f keyFile) ExposedFile() string {
 	keys, err := f.read()
 	if err != nil {
@@ -65,5 +66,6 @@ func (f keyFile) ExposedFile() string {
 	return keys.exposed
 }
 
-// ExposedFile is the file that the keys were read from, if others than its owner and group can read it; else empty.
+// ExposedFile returns the path of the file that the keys were read from if users other than its owner and group can
+// read it, and "" if not.
 func (k *Keys) ExposedFile() string { return k.exposed }

@@ -19,64 +19,65 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// errStrays is reflector.ErrStrays.
+// ErrStrays is exported as reflector.ErrStrays.
 var ErrStrays = errors.New("something else is listed than was asked for")
 
-// Gate decides what of the server's objects is delivered: those of the type, the scope and the shard that were asked
-// for. It counts the others.
+// Gate decides which of the server's objects are delivered: those of the type, scope and shard that were requested. It
+// counts the others.
 type Gate struct {
 	o Options
 	PassedBy
 	said Said
-	// astray: since the last list without strays there was one for another reason than its Go type.
+	// astray is true if there was a stray, for another reason than its Go type, since the last list without strays.
 	astray bool
-	// skippedCount counts what was skipped since skippedSince, for the log.
+	// skippedCount is the number of objects that were skipped since skippedSince; it limits the log.
 	skippedSince time.Time
 	skippedCount int
 }
 
-// Options are what is asked for.
+// Options are the options of New.
 type Options struct {
-	// ExpectedType, Admit and Shard are those of reflector.Options.
+	// ExpectedType, Admit and Shard are the fields of reflector.Options.
 	ExpectedType runtime.Object
 	Admit        func(runtime.Object) error
 	Shard        sharding.Selector
-	// Say is called with what is to be said when it has changed.
+	// Say is called with the new values when Said has changed. Required.
 	Say   func(Said)
 	Clock clock.PassiveClock
 }
 
-// Said is what users are told of the objects that were not delivered: the fields of reflector.Status of that name.
+// Said has the fields of reflector.Status, by the same names, that describe the objects that were not delivered.
 type Said struct {
 	Skipped   int
 	Stray     error
 	Unsharded string
 }
 
-// New returns a gate that has passed nothing by.
+// New returns a Gate.
 func New(o Options) *Gate { return &Gate{o: o} }
 
-// say says what has changed.
+// say applies change to said and passes the result to Options.Say.
 func (g *Gate) say(change func(*Said)) {
 	change(&g.said)
 	g.o.Say(g.said)
 }
 
-// PassedBy are the objects that were not delivered.
+// PassedBy counts the objects that were not delivered.
 type PassedBy struct {
-	// strays are none of those that are asked for.
+	// Strays counts the objects of another type or scope than requested.
 	Strays int
-	// foreign are of other shards.
+	// foreign counts the objects of other shards.
 	foreign foreigners
 }
 
-// Since is what came after then.
+// Since returns the difference between p and an earlier count.
 func (p PassedBy) Since(then PassedBy) PassedBy {
 	return PassedBy{p.Strays - then.Strays, p.foreign.since(then.foreign)}
 }
 
-// Judge says why a list that passed these by, and delivered others or none, is a list of something else and says
-// nothing about what is held; nil if it is not.
+// Judge is called at the end of a list. by counts the objects of the list that were not delivered, and delivered says
+// whether others were. It returns an error if the list is of another collection, so that it must not replace the stored
+// objects.
 func (g *Gate) Judge(by PassedBy, delivered bool) error {
 	switch {
 	case by.Strays > 0 && !delivered:
@@ -93,8 +94,8 @@ func (g *Gate) Judge(by PassedBy, delivered bool) error {
 	return nil
 }
 
-// Check reports whether an event can be delivered, and what it is about. One that cannot is
-// logged and counted; it never moves the stream on.
+// Check returns the object that an event is about, and whether the event can be delivered. An event that cannot is
+// logged and counted; it does not advance the resourceVersion of the stream.
 func (g *Gate) Check(ctx context.Context, ev watch.Event) (entry.ObjectRef, bool) {
 	ref, err := g.RefOf(ev.Object)
 	if err == nil && ev.Type != watch.Deleted {
@@ -114,7 +115,7 @@ func (g *Gate) Check(ctx context.Context, ev watch.Event) (entry.ObjectRef, bool
 	return ref, true
 }
 
-// Skip notes an object that is not delivered.
+// Skip logs and counts an object that is not delivered, because of err.
 func (g *Gate) Skip(ctx context.Context, ref entry.ObjectRef, err error) {
 	g.logSkipped(ctx, ref, err)
 	var st stray
@@ -131,7 +132,8 @@ func (g *Gate) Skip(ctx context.Context, ref entry.ObjectRef, err error) {
 	})
 }
 
-// skippedLogged is how many skipped objects are logged an hour. Where one is of the wrong type all are.
+// skippedLogged is how many skipped objects are logged as errors per hour: if one object has the wrong type, usually
+// all have.
 const skippedLogged = 10
 
 func (g *Gate) logSkipped(ctx context.Context, ref entry.ObjectRef, err error) {
@@ -149,19 +151,20 @@ func (g *Gate) logSkipped(ctx context.Context, ref entry.ObjectRef, err error) {
 	}
 }
 
-// stray is why an object is none of those that are asked for.
+// stray is the error for an object of another type or scope than requested.
 type stray struct {
 	error
-	// goType: because of its Go type. Another program, with that type, does not resume from what this one has written.
+	// goType says that the object has another Go type than expected. Such a stray does not set astray: a program that
+	// expects this Go type does not resume from what this program has stored.
 	goType bool
 }
 
 func (e stray) Unwrap() error { return e.error }
 
-// Is makes a single stray an ErrStrays too, of which a list of nothing else is the worse case.
+// Is makes errors.Is(err, ErrStrays) true for a single stray too, not only for a list that has nothing else.
 func (e stray) Is(target error) bool { return target == ErrStrays }
 
-// Admit asks Options.Admit.
+// Admit returns a stray error if Options.Admit refuses the object.
 func (g *Gate) Admit(ref entry.ObjectRef, obj runtime.Object) error {
 	if g.o.Admit == nil {
 		return nil
@@ -172,8 +175,8 @@ func (g *Gate) Admit(ref entry.ObjectRef, obj runtime.Object) error {
 	return nil
 }
 
-// Resumable is the resourceVersion that the sink may resume from: none while astray, since what should be there may be
-// missing.
+// Resumable returns the resourceVersion to give to the sink: rv, or "" while astray is true. The sink then has nothing
+// to resume from, because objects that should be stored may be missing.
 func (g *Gate) Resumable(rv string) string {
 	if g.astray {
 		return ""
@@ -181,8 +184,8 @@ func (g *Gate) Resumable(rv string) string {
 	return rv
 }
 
-// RefOf identifies an object, and checks that it is what we watch. The
-// reference is as complete as it can be even with an error.
+// RefOf returns the reference to an object. It fails if the object has not the expected type; the reference is then as
+// complete as possible.
 func (g *Gate) RefOf(obj runtime.Object) (entry.ObjectRef, error) {
 	ref, err := Identify(obj)
 	if err != nil {
@@ -203,7 +206,8 @@ func Identify(obj runtime.Object) (entry.ObjectRef, error) {
 	return entry.RefOf(acc), nil
 }
 
-// checkType compares an object with an example of what is expected (nil: anything but a Table, as client-go).
+// checkType returns an error if got has another type than the example want. A nil want allows any type but Table, as in
+// client-go.
 func checkType(want, got runtime.Object) error {
 	gvk := got.GetObjectKind().GroupVersionKind()
 	if gvk.Kind == "Table" && gvk.Group == metav1.GroupName {

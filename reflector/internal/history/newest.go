@@ -6,20 +6,21 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// newestSize is how many references are kept, and MaxLookups how many of them are looked up at a connect. More are
-// kept so that deletions leave some.
+// newestSize is the maximum length of Newest. MaxLookups is how many of its objects are looked up at a connect. Newest
+// holds more than MaxLookups so that enough are left after deletions.
 const (
 	newestSize = 16
 	MaxLookups = 5
 )
 
-// Newest is a small list of the newest objects of the stream, highest resourceVersion first: what
-// the guard against a rewound server asks for. Objects that were deleted leave it.
+// Newest is a short list of the newest objects of the stream, highest resourceVersion first. The reflector looks them
+// up at a connect to find out whether the server was rewound. Deleted objects are removed from it.
 type Newest struct {
 	Refs []entry.ObjectRef
 }
 
-// Put notes a new state of an object.
+// Put adds a new state of an object and removes its older one. It adds nothing if ref has no UID, if its
+// resourceVersion cannot be compared, or if the list is full of newer objects.
 func (n *Newest) Put(ref entry.ObjectRef) {
 	n.Remove(ref.Key)
 	if ref.UID == "" || !entry.ComparableRV(ref.ResourceVersion) {
@@ -40,7 +41,7 @@ func (n *Newest) Put(ref entry.ObjectRef) {
 	}
 }
 
-// Find returns the reference to an object, if it is one of them.
+// Find returns the reference to the object with that key, and whether n contains it.
 func (n *Newest) Find(key string) (entry.ObjectRef, bool) {
 	i := slices.IndexFunc(n.Refs, func(r entry.ObjectRef) bool { return r.Key == key })
 	if i < 0 {
@@ -49,7 +50,7 @@ func (n *Newest) Find(key string) (entry.ObjectRef, bool) {
 	return n.Refs[i], true
 }
 
-// Remove forgets an object.
+// Remove removes the object with that key.
 func (n *Newest) Remove(key string) {
 	n.Refs = slices.DeleteFunc(n.Refs, func(r entry.ObjectRef) bool { return r.Key == key })
 }

@@ -18,18 +18,28 @@ import (
 
 // A record is the value that the objects bucket keeps under an object's key:
 //
-//	byte 0      recordVersion, packedVersion if the payload is compressed, or sealedVersion if it is sealed, compressed or not
+//	byte 0      the version: RecordVersion, packedVersion or SealedVersion
 //	bytes 1-4   CRC-32C, big endian, of: the length and bytes of the collection id,
 //	            the length and bytes of the key, byte 0, and bytes 5 to the end
 //	uvarint     length of the header
-//	header      msgpack array: uid, resourceVersion, seq, encoding, terms; in packedVersion also: dictionary, size; in sealedVersion these (both 0 if it is
-//	            not compressed) and: data key. There terms are tokens (datakey.go). At the end, unless it is seq: created seq
-//	payload     what the codec named by encoding wrote, to the end; in packedVersion a zstd frame that holds that; in sealedVersion a nonce of 24 bytes
-//	            and one of the two, encrypted with XChaCha20-Poly1305 (seal.go)
+//	header      msgpack array; see below
+//	payload     to the end
+//
+// The header, by position, and the payload of each version:
+//
+//	RecordVersion   uid, resourceVersion, seq, encoding, terms [, created]
+//	                payload: what the codec named by encoding wrote
+//	packedVersion   uid, resourceVersion, seq, encoding, terms, dictionary, size [, created]
+//	                payload: a zstd frame of that, made with the dictionary; size is that of what it holds
+//	SealedVersion   uid, resourceVersion, seq, encoding, terms, dictionary, size, data key [, created]
+//	                payload: a nonce of 24 bytes, and either of the two encrypted with XChaCha20-Poly1305;
+//	                dictionary and size are 0 if it is not compressed; the terms are tokens (package seal)
+//
+// created is left out if it is seq. So a field that is added after it needs created to be written always; elements
+// behind it are ignored by builds that do not know them.
 //
 // The checksum covers collection and key because bbolt has none of its own: a
 // record that a damaged page files under another key must not be served.
-// Elements that a later build adds at the end of the header are ignored.
 //
 // The version says how the payload is to be read, and nothing else: checksum, and the header's first elements, are the
 // same in every one. So a build that does not know a version refuses the object (ErrIncompatible), and still finds its
@@ -61,7 +71,7 @@ type Header struct {
 	RV  string
 	// Seq grows with every record that is written to the collection.
 	Seq uint64
-	// Created is the Seq of the object's first record; 0 is Seq itself: see firstSeq.
+	// Created is the Seq of the object's first record; 0 is Seq itself: see FirstSeq.
 	Created uint64
 	// Encoding is the Name of the codec that wrote the payload.
 	Encoding string
@@ -115,7 +125,7 @@ func AppendRecord(dst []byte, collection, key string, h Header, payload []byte) 
 	return AppendParts(dst, collection, key, h.Version(), AppendHeader(nil, h), payload)
 }
 
-// AppendParts is appendRecord for who has encoded the header.
+// AppendParts is AppendRecord with a header that has been encoded.
 func AppendParts(dst []byte, collection, key string, version byte, head, payload []byte) []byte {
 	start := len(dst)
 	dst = append(dst, version, 0, 0, 0, 0)
@@ -139,14 +149,13 @@ func ParseRecord(collection, key string, data []byte) (Header, []byte, error) {
 	return h, payload, nil
 }
 
-// ParseHeader is parseRecord for those who do not need the payload. It
-// verifies the checksum of the whole record all the same.
+// ParseHeader is ParseRecord without the payload. It verifies the checksum of the whole record all the same.
 func ParseHeader(collection, key string, data []byte) (Header, error) {
 	h, _, err := ParseRecord(collection, key, data)
 	return h, err
 }
 
-// ParsePayload is parseRecord for those who need of the header only what it says about the payload.
+// ParsePayload is ParseRecord that decodes of the header only what describes the payload.
 func ParsePayload(collection, key string, data []byte) (h Header, payload []byte, err error) {
 	head, payload, err := cutRecord(collection, key, data)
 	if err == nil {
@@ -196,7 +205,7 @@ func Sum(collection, key string, record []byte) uint32 {
 	return crc32.Update(sum, table, record[RecordFixed:])
 }
 
-// sumSized adds what appendSized would append. It goes byte by byte because
+// sumSized adds the length and the bytes of s to the checksum. It goes byte by byte because
 // crc32.Update makes its argument escape, and every read does this.
 func sumSized(sum uint32, table *crc32.Table, s string) uint32 {
 	n := len(s)
@@ -362,7 +371,7 @@ func decodeHeader(version byte, data []byte) (Header, error) {
 // What is sealed: a record's payload, with its place as associated data, so that none can be put in the place of
 // another:
 //
-//	sealedVersion
+//	SealedVersion
 //	length and bytes of: the bucket ("objects", "tombstones" or "dict"), the collection's id, the key that the checksum covers, the header
 //
 // and the values of its index terms, as tokens.

@@ -21,7 +21,7 @@ type Table struct {
 type Row struct {
 	Key string
 	Now atomic.Pointer[State]
-	// slot is the one in the base of the table's keyMap, if it has the key; guarded by the keyMap's mu.
+	// slot is the row's place in the base of Table.ByKey; nil if it has none. Guarded by the KeyMap's mu.
 	slot *slot
 	Obj  runtime.Object // that of now, for those who have the owner's lock: one step less for each object of a list
 }
@@ -33,7 +33,7 @@ type State struct {
 	Terms   map[string][]string
 }
 
-// Object returns the object, or nil of a nil *rowState.
+// Object returns the object, or nil if s is nil.
 func (s *State) Object() runtime.Object {
 	if s == nil {
 		return nil

@@ -2,17 +2,18 @@ package resident
 
 import "maps"
 
-// MoreTerms are what more index functions say of states of a table's objects. They are computed under no lock.
+// MoreTerms has the index terms of newly added index functions, by object state and index name. They are computed
+// without a lock.
 type MoreTerms map[*State]map[string][]string
 
-// Of returns the terms of the rows as they are now; those that have been computed before it takes from a. A function
-// that fails does not file an object.
+// Of returns the terms of the current states of the rows. It takes the terms of a state from a if a has them, and calls
+// termsOf otherwise. termsOf leaves out an index whose function fails.
 func (a MoreTerms) Of(termsOf func(obj any) map[string][]string, rows []*Row) MoreTerms {
 	terms := make(MoreTerms, len(rows))
 	for _, e := range rows {
 		s := e.Now.Load()
 		switch {
-		case s == nil: // of a key that was removed
+		case s == nil: // the key was removed
 		case a[s] != nil:
 			terms[s] = a[s]
 		default:
@@ -22,8 +23,9 @@ func (a MoreTerms) Of(termsOf func(obj any) map[string][]string, rows []*Row) Mo
 	return terms
 }
 
-// AddTerms gives each object its terms of the named indexes, if there are some for every one of them as it is now.
-// Terms of those names that are there already are of functions that could not be added in the end.
+// AddTerms adds the terms in a to the objects of the table, for the indexes in names. It changes nothing and returns
+// false if a has no terms for the current state of some object. Existing terms of these indexes are replaced: they are
+// left over from an earlier attempt to add the index functions that failed.
 func (t *Table) AddTerms(names []string, a MoreTerms) bool {
 	complete := true
 	t.Each("", func(e *Row) bool {
