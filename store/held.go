@@ -11,15 +11,15 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-// held is what a collection holds at one moment. It ends with the call that it was given to.
+// held is a consistent view of a collection. It is valid until the function that it was passed to returns.
 type held interface {
-	// info returns the Info; its slices are shared.
+	// info returns the Info. Its slices are shared and must not be modified.
 	info() (Info, error)
 	has(key string) bool
-	// get returns the object under a key, or nil. It ends with the next call.
+	// get returns the object with that key, or nil if there is none. The object is valid until the next call of get.
 	get(key string) (heldObject, error)
-	// after calls fn with the keys that follow the given one, in order, and about how many bytes each object takes, until
-	// fn returns false.
+	// after calls fn with each key that follows the given one, in order, and the approximate size of its object in bytes,
+	// until fn returns false.
 	after(key string, fn func(key string, size int) bool) error
 }
 
@@ -28,17 +28,18 @@ type heldObject interface {
 	version() (uid, rv string)
 	// object returns nil if it cannot be decoded.
 	object() (runtime.Object, error)
-	// sameBody reports whether x need not be written: it is what is held, to the byte, and stored as it is to be.
+	// sameBody reports whether x need not be written: the held body has the same bytes, and is compressed and sealed as x
+	// would be.
 	sameBody(x *memtable.Write) (bool, error)
 }
 
-// fileHeld is what a file holds, and what is pending over it, in one transaction.
+// fileHeld implements held for a Collection: the file in one transaction, with the memtable over it.
 type fileHeld struct {
 	c       *Collection
 	bucket  *bolt.Bucket
 	objects *bolt.Bucket
 	over    *captured
-	last    storedObject // that get has returned
+	last    storedObject // the object that get returned last
 }
 
 func (h *fileHeld) info() (Info, error) {
@@ -85,7 +86,7 @@ func (h *fileHeld) after(key string, fn func(key string, size int) bool) error {
 	return s.err()
 }
 
-// pendingObject is an object that is pending.
+// pendingObject is an object in the memtable.
 type pendingObject struct{ *memtable.Write }
 
 func (o pendingObject) version() (uid, rv string) { return o.UID, o.RV }
@@ -96,7 +97,7 @@ func (o pendingObject) sameBody(x *memtable.Write) (bool, error) {
 	return bytes.Equal(o.Payload, x.Payload), nil
 }
 
-// storedObject is an object that the file has.
+// storedObject is an object in the file.
 type storedObject struct {
 	c   *Collection
 	key string
@@ -105,7 +106,7 @@ type storedObject struct {
 
 func (o *storedObject) version() (uid, rv string) { return o.UID, o.RV }
 
-// object decodes what is stored, unless it is in memory.
+// object returns the object from memory if it is there, and else decodes the stored record.
 func (o *storedObject) object() (runtime.Object, error) { return o.c.before(o.key, o.stored) }
 
 // sameBody compares bodies without their compression.
@@ -120,7 +121,7 @@ func (o *storedObject) sameBody(x *memtable.Write) (bool, error) {
 	switch {
 	case errors.Is(err, entry.ErrDamaged):
 		return false, err
-	case err != nil: // what cannot be read is written anew
+	case err != nil: // a body that cannot be read is rewritten
 		return false, nil //nolint:nilerr // see above
 	}
 	return bytes.Equal(b.payload, x.Payload) && o.c.packer.Keeps(o.Header, x.Payload) && o.c.sealsAs(o.Header), nil

@@ -19,22 +19,22 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-// Import makes a store of records, such as Store.Records and a snapshot have them: Begin, Add for each record in key
-// order, and End for each collection, then Commit. It writes about 4 MiB at a time and holds as much.
+// Import makes a store from records, as Store.Records or a snapshot file has them. For each collection call Begin, Add
+// for each record in key order, and End; then call Commit. It writes about 4 MiB at a time and buffers as much.
 //
-// The file gets its name when all is on the disk, in one step. Until then it is <path>.new-*, and nobody else can open
-// a store at path (ErrLocked); if the process dies the next Import or Open for writing removes it. A collection opened
-// in the new store resumes from its resourceVersion, with no list and no relist that rewrites, if its Attributes are
-// what the program has; indexes are built in the background as new ones are.
+// The file gets its name in one step, when all records are on the disk. Until then it is <path>.new-*, and nobody else
+// can open a store at path (ErrLocked). If the process dies, the next Import or Open for writing removes that file. A
+// collection that is opened in the new store resumes from its resourceVersion, without a list, if its Attributes match
+// those of the program. Its indexes are built in the background, like new ones.
 //
-// An Import is used by one goroutine. Once a method has failed only Abort is of use.
+// An Import must be used by one goroutine. After a method has failed only Abort is allowed.
 type Import struct {
 	path        string
 	store       *Store
 	mark        *boltfile.Mark
 	c           *Collection // between Begin and End; else nil
 	what        ImportCollection
-	last        string // key that was added
+	last        string // key of the last record that was added
 	writes      []*memtable.Write
 	bytes       int // of writes
 	done        bool
@@ -43,23 +43,23 @@ type Import struct {
 
 // ImportOptions are the options of NewImport. The zero value works.
 type ImportOptions struct {
-	// Store are those of the store that is made: LockTimeout, MaxSize, Logger, Encryption and Hooks count.
+	// Store has the options of the new store. Only LockTimeout, MaxSize, Logger, Encryption and Hooks are used.
 	Store Options
 	// Compression of the records. Default none.
 	Compression Compression
 }
 
-// ImportCollection is what a collection that an Import makes is of: fields of Info, but for Seal.
+// ImportCollection describes a collection that an Import makes. All fields but Seal are those of Info.
 type ImportCollection struct {
 	Identity   entry.Identity
 	Attributes entry.Attributes
 	Resource   entry.ResourceInfo
-	// Seal has it sealed whatever Options.Encryption says of its resource; see CollectionOptions.Seal.
+	// Seal seals the collection even if Options.Encryption does not name its resource; see CollectionOptions.Seal.
 	Seal bool
 }
 
-// ImportState is the state of a collection that an Import has made: fields of Info. One that is Complete must have a
-// ResourceVersion, or say by MustRelist why it cannot be resumed.
+// ImportState is the state of a collection that an Import has made; its fields are those of Info. If Complete is set,
+// either ResourceVersion must be set, or MustRelist, which says why the collection cannot be resumed.
 type ImportState struct {
 	ResourceVersion string
 	Complete        bool
@@ -67,7 +67,7 @@ type ImportState struct {
 	LastContact     time.Time
 }
 
-// validate returns an error if the state could not be that of a collection.
+// validate returns an error if no collection can be in this state.
 func (st ImportState) validate() error {
 	switch {
 	case st.ResourceVersion != "" && !entry.ComparableRV(st.ResourceVersion):
@@ -79,9 +79,9 @@ func (st ImportState) validate() error {
 	return nil
 }
 
-// NewImport begins a store at path, in a directory that it makes if there is none. It fails with ErrExists if there is
-// anything at path, with ErrLocked while another process opens a store there or makes one, and with ErrNoSpace. ctx
-// bounds the wait for the former, beside LockTimeout.
+// NewImport begins a store at path, and creates the directory if it is missing. It fails with ErrExists if anything is
+// at path, with ErrLocked while another process opens or makes a store there, and with ErrNoSpace. It waits for the
+// other process until ctx ends or LockTimeout has passed.
 func NewImport(ctx context.Context, path string, o ImportOptions) (*Import, error) {
 	i, err := newImport(ctx, path, o)
 	if err != nil {
@@ -100,7 +100,7 @@ func newImport(ctx context.Context, path string, o ImportOptions) (*Import, erro
 	if err := makeDir(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
-	if err := wantNone(path); err != nil { // not even a symbolic link that leads nowhere
+	if err := wantNone(path); err != nil { // a dangling symbolic link is refused too
 		return nil, err
 	}
 	path, err := realpath.Of(path)
@@ -112,7 +112,7 @@ func newImport(ctx context.Context, path string, o ImportOptions) (*Import, erro
 		return nil, err
 	}
 	i := &Import{path: path, mark: mark}
-	if err = wantNone(path); err == nil { // it may have been made while we waited
+	if err = wantNone(path); err == nil { // another process may have made a file during the wait
 		boltfile.RemoveDebris(path)
 		i.store, err = newImportStore(ctx, path, o)
 	}
@@ -136,7 +136,7 @@ func wantNone(path string) error {
 
 var errTaken = fmt.Errorf("%w; move it away or choose another name", ErrExists)
 
-// newImportStore makes an empty store under a temporary name, which forgets no collection.
+// newImportStore makes an empty store under a temporary name. The store never drops an unused collection.
 func newImportStore(ctx context.Context, path string, o ImportOptions) (*Store, error) {
 	so := o.Store
 	so.ReadOnly, so.ForgetAfter, so.CommitInterval = false, -1, 0
@@ -147,13 +147,13 @@ func newImportStore(ctx context.Context, path string, o ImportOptions) (*Store, 
 	return s, err
 }
 
-// Seals reports whether a collection of the resource will be sealed: by Options.Encryption.
+// Seals reports whether Options.Encryption seals a collection of the resource.
 func (i *Import) Seals(r schema.GroupResource) bool { return i.store.Seals(r) }
 
 // CanSeal reports whether the store has keys, so that ImportCollection.Seal can be set.
 func (i *Import) CanSeal() bool { return i.store.keys != nil }
 
-// Abort ends the import and leaves nothing of it. After Commit, or the first time, it does nothing.
+// Abort ends the import and removes its files. After Commit or an earlier Abort it does nothing.
 func (i *Import) Abort() error {
 	if i.done {
 		return nil
@@ -167,8 +167,8 @@ func (i *Import) Abort() error {
 	return nil
 }
 
-// Commit gives the store its name, once everything is on the disk. If it fails nothing is left, with ErrExists if a
-// file of that name has appeared meanwhile: that is left alone.
+// Commit gives the store its name, once everything is on the disk. If it fails it removes the files of the import. It
+// fails with ErrExists if a file of that name has appeared meanwhile, and does not touch that file.
 func (i *Import) Commit(ctx context.Context) error {
 	if i.done {
 		return fmt.Errorf("make the store %s: it has been committed or aborted", i.path)
@@ -207,13 +207,14 @@ func (i *Import) commit(ctx context.Context) error {
 	return nil
 }
 
-// takeName gives a file the name to, unless something has that: with a link, which never replaces a file, and where
-// there are none by looking first. The mark is held, so it is no store that comes in between.
+// takeName renames the file from to the name to, and fails with errTaken if to exists. It uses a hard link, which never
+// replaces a file. Where there are none it looks first, then renames: since the caller holds the mark, no store can
+// appear in between.
 func takeName(from, to string) error {
 	err := os.Link(from, to)
 	switch {
 	case err == nil:
-		_ = os.Remove(from) // else the next open for writing does
+		_ = os.Remove(from) // if this fails, the next open for writing removes it
 		return nil
 	case errors.Is(err, os.ErrExist):
 		return errTaken

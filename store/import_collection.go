@@ -14,10 +14,10 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-// maxMark bounds each of what a record of an Import has beside key and payload.
+// maxMark is the maximum length in bytes of the UID, the resourceVersion and the encoding of an imported record.
 const maxMark = 1 << 10
 
-// Begin begins a collection, each once.
+// Begin begins a collection. It fails if the store already has that collection, or if another one has not been ended.
 func (i *Import) Begin(ctx context.Context, what ImportCollection) error {
 	id, err := what.Identity.Canonical()
 	switch {
@@ -57,7 +57,7 @@ func (i *Import) begin(ctx context.Context, id entry.Identity, what ImportCollec
 	return nil
 }
 
-// Add adds a record. It keeps no part of it.
+// Add adds a record to the collection. The caller may reuse r.Payload afterwards.
 func (i *Import) Add(ctx context.Context, r entry.Entry) error {
 	err := i.refuse(r)
 	if err == nil {
@@ -74,7 +74,7 @@ func (i *Import) Add(ctx context.Context, r entry.Entry) error {
 	return nil
 }
 
-// refuse returns why a record cannot be added.
+// refuse returns an error if the record cannot be added.
 func (i *Import) refuse(r entry.Entry) error {
 	switch {
 	case i.done || i.c == nil:
@@ -94,7 +94,7 @@ func (i *Import) refuse(r entry.Entry) error {
 	return nil
 }
 
-// End ends the collection in a state, and returns how many records it has.
+// End ends the collection with the given state, and returns the number of its records.
 func (i *Import) End(ctx context.Context, as ImportState) (objects int, err error) {
 	if i.done || i.c == nil {
 		return 0, errors.New("import: no collection has been begun")
@@ -116,7 +116,8 @@ func (i *Import) End(ctx context.Context, as ImportState) (objects int, err erro
 	return objects, nil
 }
 
-// flush writes the records that wait in one transaction, as a list writes its pages, and at the end the state.
+// flush writes the buffered records in one transaction, as a list writes its pages. finish, if not nil, then changes
+// the state.
 func (i *Import) flush(ctx context.Context, finish func(*state)) error {
 	i.c.pack(i.writes)
 	if err := i.c.lockWrites(ctx); err != nil {

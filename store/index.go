@@ -15,14 +15,14 @@ import (
 // nearly every lister uses and which must not be rebuilt at each start.
 const namespaceVersion = "client-go MetaNamespaceIndexFunc 1"
 
-// indexSet is the index functions of a collection at one moment. It is never
-// changed: AddIndexers and a finished build put a new one in its place.
+// indexSet holds the index functions of a collection at one moment. It is
+// immutable: AddIndexers and a finished build replace it by a new one.
 type indexSet struct {
 	funcs    cache.Indexers
 	versions map[string]string
-	// ready indexes answer from their entries; the others are being built.
+	// ready has the names of the indexes whose entries in the file are complete; the other indexes are being built.
 	ready map[string]bool
-	// generation grows with every set of other functions.
+	// generation grows whenever the functions change, not when an index becomes ready.
 	generation int
 }
 
@@ -31,7 +31,7 @@ func newIndexSet(funcs cache.Indexers, versions map[string]string) (*indexSet, e
 	return s.with(funcs, versions)
 }
 
-// with returns the set and more functions. A name that is taken is an error, as in client-go.
+// with returns a copy of the set with funcs added. It fails if a name is taken, as client-go does.
 func (s *indexSet) with(funcs cache.Indexers, versions map[string]string) (*indexSet, error) {
 	next := &indexSet{
 		funcs: maps.Clone(s.funcs), versions: maps.Clone(s.versions), ready: maps.Clone(s.ready),
@@ -55,12 +55,12 @@ func (s *indexSet) with(funcs cache.Indexers, versions map[string]string) (*inde
 	return next, nil
 }
 
-// withReady returns the set with the named indexes ready.
+// withReady returns a copy of the set in which the named indexes are ready.
 func (s *indexSet) withReady(names ...string) *indexSet {
 	next := *s
 	next.ready = maps.Clone(s.ready)
 	for _, name := range names {
-		if next.funcs[name] != nil { // the file may have an index that nobody has claimed yet
+		if next.funcs[name] != nil { // the file may have an index whose function this process has not added yet
 			next.ready[name] = true
 		}
 	}
@@ -91,7 +91,8 @@ func (s *indexSet) find(name string) (cache.IndexFunc, error) {
 	return fn, nil
 }
 
-// terms returns what the object is filed under in each index that files it.
+// terms returns the values of the object in each index, by index name. Indexes in which it has none are left out. It
+// fails if an index function does.
 func (s *indexSet) terms(obj any) (map[string][]string, error) {
 	var terms map[string][]string
 	for name, fn := range s.funcs {
@@ -109,8 +110,8 @@ func (s *indexSet) terms(obj any) (map[string][]string, error) {
 	return terms, nil
 }
 
-// workingTerms is terms for an object that is stored already: an index whose
-// function fails does not file it.
+// workingTerms is terms for an object that is already stored: an index whose
+// function fails is left out.
 func (s *indexSet) workingTerms(obj any) map[string][]string {
 	terms := make(map[string][]string, len(s.funcs))
 	for name, fn := range s.funcs {
@@ -121,8 +122,8 @@ func (s *indexSet) workingTerms(obj any) map[string][]string {
 	return terms
 }
 
-// residentTerms is workingTerms for an object that comes from the file, whose record has the terms of indexes that are
-// ready.
+// residentTerms is workingTerms for an object that was read from the file. It takes the terms of ready indexes from
+// stored, the terms of its record, and computes the others.
 func (s *indexSet) residentTerms(stored map[string][]string, obj any) map[string][]string {
 	terms := make(map[string][]string, len(s.funcs))
 	for name, fn := range s.funcs {
@@ -140,8 +141,8 @@ func (s *indexSet) residentTerms(stored map[string][]string, obj any) map[string
 	return terms
 }
 
-// indexValues calls an index function; it survives a panic of it. The values
-// come back in order, each once.
+// indexValues calls an index function and turns a panic into an error. It
+// returns the values sorted, without duplicates.
 func indexValues(name string, fn cache.IndexFunc, obj any) (values []string, err error) {
 	err = guard("the function", func() error {
 		values, err = fn(obj)
@@ -156,14 +157,14 @@ func indexValues(name string, fn cache.IndexFunc, obj any) (values []string, err
 	return values, nil
 }
 
-// guard calls code that is not ours and turns a panic of it into an error.
+// guard calls user code and turns a panic into an error.
 func guard(what string, fn func() error) (err error) {
 	defer func() {
 		switch r := recover().(type) {
 		case nil:
 		case runtime.Error:
 			err = fmt.Errorf("%s panicked: %w", what, r)
-		default: // its text may hold what is in the object
+		default: // the text of the panic may contain contents of the object
 			err = fmt.Errorf("%s panicked with a %T", what, r)
 		}
 	}()

@@ -11,8 +11,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/resident"
 )
 
-// AddIndexers adds index functions; see Interface. It fails, as client-go
-// does, if one of the names is taken, and then adds none.
+// AddIndexers adds index functions; see Interface. As in client-go, it fails
+// and adds none of them if one of the names is taken.
 func (c *Collection) AddIndexers(ctx context.Context, indexers cache.Indexers, versions map[string]string) error {
 	if len(indexers) == 0 {
 		return nil
@@ -24,7 +24,8 @@ func (c *Collection) AddIndexers(ctx context.Context, indexers cache.Indexers, v
 	return nil
 }
 
-// addIndexers computes the terms of what is pending, outside of any lock, until nothing has been added to it meanwhile.
+// addIndexers computes the terms of the objects in memory, under no lock. It repeats that until nothing was written in
+// the meantime.
 func (c *Collection) addIndexers(ctx context.Context, indexers cache.Indexers, versions map[string]string) error {
 	added, err := newIndexSet(indexers, versions)
 	if err != nil {
@@ -40,13 +41,14 @@ func (c *Collection) addIndexers(ctx context.Context, indexers cache.Indexers, v
 	})
 }
 
-// grownTerms are the terms of what is in memory after functions have been added.
+// grownTerms are the terms of the objects in memory, including those of the added functions.
 type grownTerms struct {
-	pending  map[*memtable.Write]map[string][]string // all of them
+	pending  map[*memtable.Write]map[string][]string // of each write in the memtable, but for deletes
 	resident resident.MoreTerms
 }
 
-// pendingTerms returns the terms of all that is pending now; those that have been computed before it takes from known.
+// pendingTerms returns the terms of each write in the memtable. It reuses terms from known, the result of an earlier
+// call.
 func (c *Collection) pendingTerms(
 	added *indexSet, known map[*memtable.Write]map[string][]string,
 ) map[*memtable.Write]map[string][]string {
@@ -64,8 +66,8 @@ func (c *Collection) pendingTerms(
 	return terms
 }
 
-// addedTerms returns the terms of x with those of more functions. One that fails does not file it. They are those of
-// the bytes: handlers have been given obj.
+// addedTerms returns the terms of x with those of the added functions; a function that fails is left out. It decodes
+// the payload for that, because handlers have been given x.Obj and may have changed it.
 func (c *Collection) addedTerms(added *indexSet, x *memtable.Write) map[string][]string {
 	terms := maps.Clone(x.Terms)
 	if terms == nil {
@@ -89,8 +91,8 @@ func (c *Collection) addedTerms(added *indexSet, x *memtable.Write) map[string][
 	return terms
 }
 
-// addComputed puts the functions in place, unless something has become pending since the terms were computed. Batches
-// wait for no disk meanwhile, but nothing is committed: what is pending must have its terms when the file has the
+// addComputed adds the functions, and returns false if something was written since the terms were computed. Meanwhile
+// batches do not wait for the disk, but nothing is committed: the memtable must have the terms before the file has the
 // index.
 func (c *Collection) addComputed(
 	ctx context.Context, added *indexSet, indexers cache.Indexers, versions map[string]string, terms grownTerms,
@@ -116,13 +118,13 @@ func (c *Collection) addComputed(
 		again := *before
 		again.generation = set.generation + 1 // a batch may have been indexed with set
 		c.putSet(&again)
-		c.idled.Store(false) // the file may have the index now, as one that is ready, and who writes next has to know
+		c.idled.Store(false) // the file may say that the index is ready; the next write has to mark it as idle
 		return false, err
 	}
 	return true, nil
 }
 
-// swapSet makes set the one that batches are indexed with, if there are terms for all that is pending.
+// swapSet makes set the index functions for the next batches. It returns false if terms lacks an object in memory.
 func (c *Collection) swapSet(set, added *indexSet, terms grownTerms) bool {
 	c.front.Lock()
 	defer c.front.Unlock()

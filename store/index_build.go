@@ -15,28 +15,28 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// A page of a build, which is read in one transaction and written in another, ends at either bound.
+// A page of a build ends at whichever bound it reaches first. It is read in one transaction and written in another.
 const (
 	buildRecords = 1000
 	buildBytes   = iterateBytes
 )
 
-// A build that fails (no space) is tried again after this, doubled up to the maximum.
+// A build that fails, for lack of space for example, is retried after buildRetry, which doubles up to buildRetryMax.
 const (
 	buildRetry    = time.Second
 	buildRetryMax = time.Minute
 )
 
-// builds is the background work of a collection. The zero value is ready.
+// builds runs the background goroutines of a collection. The zero value is ready to use.
 type builds struct {
 	mu      sync.Mutex
 	stopped bool           // guarded by mu
-	cancels map[int]func() // of those that run; guarded by mu
-	started int            // guarded by mu
+	cancels map[int]func() // cancel functions of the running goroutines; guarded by mu
+	started int            // number of goroutines started, and the next key of cancels; guarded by mu
 	running sync.WaitGroup
 }
 
-// stop ends the builds and waits. It is false if they have been stopped before.
+// stop cancels the goroutines and waits for them. It returns false if it was called before.
 func (b *builds) stop() bool {
 	b.mu.Lock()
 	first := !b.stopped
@@ -49,15 +49,15 @@ func (b *builds) stop() bool {
 	return first
 }
 
-// startBuild has the indexes built that are not ready.
+// startBuild starts a goroutine that builds the indexes that are not ready, unless one is running.
 func (c *Collection) startBuild() {
 	if !c.readOnly && c.indexing.want(c.set.Load().building()) {
 		c.builds.start(c.store, "build indexes of "+c.id.String(), c.buildIndexes)
 	}
 }
 
-// start calls fn in a goroutine that stop and the closing of the store cancel and wait for. After stop fn gets a
-// context that is cancelled already.
+// start calls fn in a goroutine. stop and Store.Close cancel its context and wait for it. After stop it calls fn
+// directly, with a cancelled context.
 func (b *builds) start(s *Store, name string, fn func(ctx context.Context)) {
 	b.mu.Lock()
 	stopped := b.stopped
@@ -96,8 +96,8 @@ func (b *builds) startLocked(s *Store, name string, fn func(ctx context.Context)
 	})
 }
 
-// buildIndexes builds the indexes that are not ready, all in one pass, and those that have been added meanwhile in the
-// next one. It tries again as long as that may help.
+// buildIndexes builds the indexes that are not ready in one pass, and indexes that are added meanwhile in the next. It
+// retries after an error that may be temporary.
 func (c *Collection) buildIndexes(ctx context.Context) {
 	retry := buildRetry
 	for {
@@ -135,9 +135,9 @@ func (c *Collection) buildIndexes(ctx context.Context) {
 	}
 }
 
-// build gives every record its terms in the named indexes and then marks them
-// ready. Records that are written meanwhile get theirs from the writer, so
-// what a build finds changed it leaves alone.
+// build gives every record its terms in the named indexes and then marks the
+// indexes ready. It skips records that are written meanwhile: the writer
+// gives them their terms.
 func (c *Collection) build(ctx context.Context, names []string, report func(key string, err error)) error {
 	for key, more := "", true; more; {
 		var records []buildRecord
@@ -165,11 +165,11 @@ func (c *Collection) build(ctx context.Context, names []string, report func(key 
 // buildRecord is a record as a build found it, and what its terms must be.
 type buildRecord struct {
 	rawRecord
-	lacks bool                // entries that the header's terms promise
-	want  map[string][]string // of the named indexes only
+	lacks bool                // an index lacks an entry for a term in the record's header
+	want  map[string][]string // terms in the named indexes
 }
 
-// buildRead copies the records of the next page. more is set if there may be others.
+// buildRead copies the records of the page that follows the key from. more is true if there may be further records.
 func (c *Collection) buildRead(ctx context.Context, from string) (records []buildRecord, more bool, err error) {
 	err = c.view(ctx, func(b *bolt.Bucket) error {
 		objects, err := c.objects(b)
@@ -200,7 +200,7 @@ func (c *Collection) buildRead(ctx context.Context, from string) (records []buil
 	return records, more, err
 }
 
-// lacksEntries reports whether an entry that the terms promise is not in its index.
+// lacksEntries reports whether an index lacks an entry for one of the terms.
 func lacksEntries(indexes *bolt.Bucket, key string, terms map[string][]string) bool {
 	for name, values := range terms {
 		index := indexes.Bucket([]byte(name))
@@ -219,7 +219,7 @@ func hasEntry(index *bolt.Bucket, value, key string) bool {
 	return k != nil && string(k) == string(want)
 }
 
-// buildTerms decodes the records, calls the index functions and returns those that need a write.
+// buildTerms decodes the records, computes their terms and returns the records that have to be written.
 func (c *Collection) buildTerms(
 	records []buildRecord, names []string, report func(string, error),
 ) ([]buildRecord, error) {
@@ -251,8 +251,8 @@ func (c *Collection) buildTerms(
 	return needed, nil
 }
 
-// buildWrite moves the records to their new terms. Their seq stays: nothing
-// has happened to the objects.
+// buildWrite writes the records and index entries with the new terms. Records
+// keep their seq, since the objects have not changed.
 func (c *Collection) buildWrite(ctx context.Context, names []string, records []buildRecord) error {
 	if err := c.lockWrites(ctx); err != nil {
 		return err
@@ -275,7 +275,7 @@ func (c *Collection) buildWrite(ctx context.Context, names []string, records []b
 	})
 }
 
-// reindex gives a record its terms in the named indexes. One that is to be sealed is sealed anew.
+// reindex gives a record its terms in the named indexes, and seals it anew if the collection is sealed.
 func (w *writer) reindex(r buildRecord, old stored, names []string) error {
 	terms, err := w.c.plainTerms(r.key, old.Header)
 	if err != nil {

@@ -20,17 +20,18 @@ import (
 	"github.com/larder-dev/larder/store/internal/resident"
 )
 
-// indexReader answers look-ups in indexes: residents do, and fileIndexes.
+// indexReader answers look-ups in indexes. residents and fileIndexes implement it.
 type indexReader interface {
 	byValues(ctx context.Context, index string, values []string) ([]runtime.Object, error)
 	IndexKeys(ctx context.Context, index, value string) ([]string, error)
 	IndexValues(ctx context.Context, index string) ([]string, error)
 }
 
-// fileIndexes are the indexes of a collection in the file. view calls fn with one of them, in a read transaction.
+// fileIndexes are the indexes of a collection in the file.
 type fileIndexes struct {
+	// view calls fn with the index want.Index, in a read transaction.
 	view    func(ctx context.Context, want memtable.Lookup, fn func(indexView) error) error
-	decoded *resident.Bounded // may be nil
+	decoded *resident.Bounded // the decoded objects in memory; may be nil
 }
 
 func (f fileIndexes) IndexKeys(ctx context.Context, index, value string) ([]string, error) {
@@ -61,7 +62,7 @@ func (f fileIndexes) IndexValues(ctx context.Context, index string) ([]string, e
 func (f fileIndexes) byValues(ctx context.Context, index string, values []string) ([]runtime.Object, error) {
 	objs, seen := []runtime.Object{}, map[string]bool{}
 	if values == nil {
-		values = []string{} // none, and not every one
+		values = []string{} // no values; nil would mean all of them
 	}
 	err := f.view(ctx, memtable.Lookup{Index: index, Values: values}, func(v indexView) error {
 		for _, value := range values {
@@ -86,7 +87,8 @@ func (f fileIndexes) byValues(ctx context.Context, index string, values []string
 	return objs, nil
 }
 
-// lookUp calls fn in a read transaction, with an index that is ready, and what is pending of what is wanted of it.
+// lookUp calls fn in a read transaction with the index want.Index, which must be ready, and the matching writes of the
+// memtable.
 func (c *Collection) lookUp(ctx context.Context, want memtable.Lookup, fn func(indexView) error) error {
 	return c.viewOver(ctx, &want, func(b *bolt.Bucket, over *captured) error {
 		v, err := c.indexView(b, want.Index)
@@ -98,14 +100,14 @@ func (c *Collection) lookUp(ctx context.Context, want memtable.Lookup, fn func(i
 	})
 }
 
-// indexView is an index and its objects in one read transaction, and what is pending over them.
+// indexView is an index and its objects in one read transaction, with the memtable over them.
 type indexView struct {
 	r       *reader
 	name    string
 	objects *bolt.Bucket
 	index   *bolt.Bucket
 	over    *captured
-	// sealed: records are, though perhaps not all of them.
+	// sealed is true if records of the collection are sealed; older ones may be in plain text.
 	sealed bool
 }
 
@@ -121,8 +123,8 @@ func (r *reader) indexView(b *bolt.Bucket, index string) (indexView, error) {
 	return indexView{r: r, name: index, objects: objects, index: root.Bucket([]byte(index)), over: &captured{}}, nil
 }
 
-// keys calls fn with each key filed under value, in order: those of the file that nothing is pending for, and those
-// that are pending.
+// keys calls fn with each key that has value, in order: from the memtable, and from the file unless the memtable has a
+// write for the key.
 func (v indexView) keys(value string, fn func(key string) error) error {
 	pending := v.over.Filed[value]
 	err := v.fileKeys(value, func(key string) error {
@@ -145,7 +147,7 @@ func (v indexView) keys(value string, fn func(key string) error) error {
 	return err
 }
 
-// fileKeys calls fn with each key that the file files under value, in order.
+// fileKeys calls fn with each key that has value in the file, in order.
 func (v indexView) fileKeys(value string, fn func(key string) error) error {
 	if v.sealed {
 		return v.sealedKeys(value, fn)
@@ -153,7 +155,7 @@ func (v indexView) fileKeys(value string, fn func(key string) error) error {
 	return v.storedKeys(value, fn)
 }
 
-// storedKeys is fileKeys for a value as records have it.
+// storedKeys is fileKeys for a value as it is stored: a token if the record is sealed.
 func (v indexView) storedKeys(value string, fn func(key string) error) error {
 	prefix := format.IndexPrefix(value)
 	s := boltfile.ScanAfter(v.index, "")
@@ -165,14 +167,14 @@ func (v indexView) storedKeys(value string, fn func(key string) error) error {
 		k, _ = s.Next()
 	}
 	if k != nil {
-		// Not of this value. If a flipped bit made it so, the one behind it is out of order: entries
-		// must not be missing in silence.
+		// k has another value. If that is due to a flipped bit, the entry after k is out of order, and Next
+		// sets s.Err: entries must not be missing silently.
 		s.Next()
 	}
 	return s.Err
 }
 
-// values calls fn with each value, in no order; of a sealed collection it may be more than once.
+// values calls fn with each value, in no order. In a sealed collection it may call fn more than once for a value.
 func (v indexView) values(fn func(value string)) error {
 	for value := range v.over.Filed {
 		fn(value)
@@ -190,11 +192,11 @@ func (v indexView) values(fn func(value string)) error {
 	})
 }
 
-// errFound ends a search.
+// errFound is returned by a callback to end a search.
 var errFound = errors.New("found")
 
-// fileValues calls fn with each value that the file has, once (of a sealed collection once for each data key), by
-// seeking past the entries of the last one.
+// fileValues calls fn once with each value in the file; in a sealed collection once for each data key. After each value
+// it seeks past the other entries of that value.
 func (v indexView) fileValues(fn func(value string) error) error {
 	s := boltfile.ScanAfter(v.index, "")
 	for k, val := s.Next(); k != nil; {
@@ -216,8 +218,8 @@ func (v indexView) fileValues(fn func(value string) error) error {
 	return s.Err
 }
 
-// after returns the first key that comes after all those with the prefix,
-// which is not all 0xff: its first byte is a tag.
+// after returns the first key that follows all keys with the prefix. The
+// prefix must not be all 0xff; it is not, since its first byte is a tag.
 func after(prefix []byte) []byte {
 	p := slices.Clone(prefix)
 	for i := len(p) - 1; i >= 0; i-- {
@@ -228,7 +230,8 @@ func after(prefix []byte) []byte {
 	return p
 }
 
-// objectIn returns the object of key, decoded already if it is among those that are in memory; they may be nil.
+// objectIn returns the object of key: from the memtable, from memory if that has the same state, or decoded. memory may
+// be nil.
 func (v indexView) objectIn(memory *resident.Bounded, key string) (runtime.Object, error) {
 	if x := v.over.Get(key); x != nil {
 		return x.Obj, nil

@@ -7,8 +7,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// sealedKeys calls fn with each key that the file files under value, in order: by the tokens that the value has with
-// each data key, and by the value itself, for records of before the collection was sealed.
+// sealedKeys is fileKeys for a sealed collection. It looks up the token of value under each data key, and value itself
+// for records that were stored before the collection was sealed.
 func (v indexView) sealedKeys(value string, fn func(key string) error) error {
 	var keys []string
 	add := func(key string) error {
@@ -21,7 +21,7 @@ func (v indexView) sealedKeys(value string, fn func(key string) error) error {
 		}
 	}
 	err := v.storedKeys(value, func(key string) error {
-		if v.isSealed(key) { // and value is a token of it, not what it is filed under
+		if v.isSealed(key) { // value is only equal to a token of this record
 			return nil
 		}
 		return add(key)
@@ -38,13 +38,13 @@ func (v indexView) sealedKeys(value string, fn func(key string) error) error {
 	return nil
 }
 
-// isSealed reports whether the record of that key is, so that its terms are tokens.
+// isSealed reports whether the record of that key is sealed, so that its terms are tokens.
 func (v indexView) isSealed(key string) bool {
 	data := v.objects.Get([]byte(key))
 	return len(data) > 0 && data[0] == format.SealedVersion
 }
 
-// plainValue returns the value of an entry that files key.
+// plainValue returns the plain value of an index entry for key. stored is the value in the entry.
 func (v indexView) plainValue(stored, key string) (string, error) {
 	if !v.isSealed(key) {
 		return stored, nil

@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// indexing is what is known of the build of a collection's indexes, for look-ups that wait for it. The zero value is
-// ready.
+// indexing is the progress of the build of a collection's indexes, for look-ups that wait for it. The zero value is
+// ready to use.
 type indexing struct {
 	mu      sync.Mutex
 	wanted  []string      // names of the indexes that are to be built; guarded by mu
-	running bool          // a goroutine builds them; guarded by mu
-	failure error         // of the last attempt, until the next one begins; guarded by mu
-	changed chan struct{} // closed when look-ups that wait have to look again; nil if none waits; guarded by mu
+	running bool          // true while a goroutine builds indexes; guarded by mu
+	failure error         // error of the last attempt, until the next attempt begins; guarded by mu
+	changed chan struct{} // closed by wake; nil if no look-up waits; guarded by mu
 }
 
-// want notes which indexes are not ready. It reports whether a goroutine has to be started that builds them.
+// want sets the indexes that are to be built. It returns true if the caller has to start a goroutine that builds them.
 func (i *indexing) want(names []string) (start bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -30,7 +30,7 @@ func (i *indexing) want(names []string) (start bool) {
 	return true
 }
 
-// next returns the indexes that are to be built, as an attempt begins. If there are none, nothing runs any more.
+// next begins an attempt and returns the indexes to build. If there are none, the build has ended.
 func (i *indexing) next(ready map[string]bool) []string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -39,7 +39,7 @@ func (i *indexing) next(ready map[string]bool) []string {
 	return i.wanted
 }
 
-// failed notes why an attempt has failed, and whether there will be another.
+// failed ends an attempt with an error; again says whether there will be another attempt.
 func (i *indexing) failed(err error, again bool) {
 	i.mu.Lock()
 	i.failure, i.running = err, again
@@ -47,7 +47,7 @@ func (i *indexing) failed(err error, again bool) {
 	i.wake()
 }
 
-// wake has look-ups that wait look again.
+// wake makes waiting look-ups check again.
 func (i *indexing) wake() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -73,19 +73,19 @@ func (i *indexing) err() error {
 	return i.failure
 }
 
-// putSet puts a set of index functions in the place of the one before.
+// putSet replaces the index functions and wakes look-ups that wait.
 func (c *Collection) putSet(set *indexSet) {
 	c.set.Store(set)
 	c.indexing.wake()
 }
 
-// awaitIndex waits until look-ups in the index can be answered, and returns what answers them: the objects in memory,
-// or the file, in which the index is ready then. An error says why neither will do so soon.
+// awaitIndex waits until look-ups in the index can be answered. It returns the objects in memory, or else the file, in
+// which the index is then ready. It fails if neither will be ready soon.
 func (c *Collection) awaitIndex(ctx context.Context, index string) (indexReader, error) {
 	var changed, filled <-chan struct{}
 	for waits := false; ; waits = true {
 		set := c.set.Load()
-		if _, err := set.find(index); err != nil { // before the objects: those of a later filling have the index
+		if _, err := set.find(index); err != nil { // before inMemory: objects that are filled in later have the index
 			return nil, err
 		}
 		if r := c.inMemory(); r != nil {
@@ -103,8 +103,8 @@ func (c *Collection) awaitIndex(ctx context.Context, index string) (indexReader,
 	}
 }
 
-// awaitChange waits for one of the two, and not for a disk that hangs; filled is nil if all objects will not be in memory
-// soon.
+// awaitChange waits until changed or filled is closed. It fails if the index will not be built, or the disk hangs.
+// filled is nil if no filling of the memory is under way.
 func (c *Collection) awaitChange(ctx context.Context, index string, changed, filled <-chan struct{}) error {
 	if err := c.indexing.err(); err != nil && filled == nil {
 		return fmt.Errorf("index %q of %s is not built: %w", index, c.id, err)

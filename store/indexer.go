@@ -13,16 +13,16 @@ import (
 	"github.com/larder-dev/larder/store/internal/resident"
 )
 
-// Indexer is a collection as a cache.Indexer of client-go: same results, same
-// errors, objects decoded anew by each call.
+// Indexer is a collection as a cache.Indexer of client-go, with the same results
+// and errors. Objects that are not in memory are decoded anew by each call.
 //
-// Where client-go's methods have no way to say that the disk failed, they
-// return what could be read, and Err keeps the first error. Methods that write go through
-// Apply and BeginReplace; they are for those who drive a store by hand, not for
-// the readers of an informer.
+// Methods without an error result return what could be read if the disk fails,
+// and Err keeps the first error. Methods that write use Apply and BeginReplace;
+// they are for programs that write to a store themselves, not for readers of an
+// informer.
 type Indexer struct {
 	b backend
-	// hot is the objects in memory, if b has them there now.
+	// hot holds the objects in memory; nil while reads must go through b.
 	hot *atomic.Pointer[resident.KeyMap]
 
 	mu     sync.Mutex
@@ -52,14 +52,14 @@ func (i *Indexer) Err() error {
 	return i.err
 }
 
-// Failed returns a channel that is closed once Err is not nil. After Mended there is another.
+// Failed returns a channel that is closed once Err is not nil. Mended replaces it by a new one.
 func (i *Indexer) Failed() <-chan struct{} {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.failed
 }
 
-// Mended forgets the error: what caused it has been repaired.
+// Mended clears the error, after its cause has been repaired.
 func (i *Indexer) Mended() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -77,8 +77,8 @@ func (i *Indexer) fail(method string, err error) {
 	}
 }
 
-// key returns the object's key, or an error as client-go's, but without the
-// object in its text.
+// key returns the object's key, or a cache.KeyError whose text, unlike that of
+// client-go, does not contain the object.
 func (i *Indexer) key(obj any) (string, error) {
 	key, err := i.b.keyOf(obj)
 	if err != nil {
@@ -96,8 +96,8 @@ func (i *Indexer) Update(obj any) error { return i.apply(Upsert, obj) }
 // Delete implements cache.Store.
 func (i *Indexer) Delete(obj any) error { return i.apply(Delete, obj) }
 
-// apply writes one object. As in client-go, the store then stands at the
-// object's resourceVersion, if it has one.
+// apply writes one object. As in client-go, the store then has the object's
+// resourceVersion, if there is one.
 func (i *Indexer) apply(t OpType, obj any) error {
 	if _, err := i.key(obj); err != nil {
 		return err
@@ -242,8 +242,8 @@ func (i *Indexer) IndexKeys(indexName, indexedValue string) ([]string, error) {
 	return i.b.IndexKeys(context.Background(), indexName, indexedValue)
 }
 
-// ListIndexFuncValues implements cache.Indexer. Of an index that does not exist
-// it returns nothing, as client-go does.
+// ListIndexFuncValues implements cache.Indexer. Like client-go it returns
+// nothing if the index does not exist.
 func (i *Indexer) ListIndexFuncValues(indexName string) []string {
 	if _, err := i.b.indexFunc(indexName); err != nil {
 		return []string{}

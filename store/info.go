@@ -19,55 +19,56 @@ type Info struct {
 	Attributes entry.Attributes
 	Resource   entry.ResourceInfo
 	// ResourceVersion covers every object in the collection. Empty means that
-	// nothing can be resumed. A resourceVersion that cannot be compared (see
-	// apimachinery's CompareResourceVersion) is never stored: it is left empty
-	// and MustRelist says why.
+	// a watch cannot be resumed. A resourceVersion that cannot be compared (see
+	// apimachinery's CompareResourceVersion) is never stored: the field is left
+	// empty and MustRelist says why.
 	ResourceVersion string
-	// Complete is set once a whole list has been stored; an empty complete
-	// collection was listed, and there was nothing.
+	// Complete is true once a whole list has been stored. A complete collection
+	// without objects was listed, and the list was empty.
 	Complete bool
-	// MustRelist is why the contents can be served but not resumed; empty if
-	// they can.
+	// MustRelist says why the contents can be served but a watch cannot be
+	// resumed from them; empty if it can.
 	MustRelist string
 	Objects    int
-	// LastContact is when the server was last heard.
+	// LastContact is the time of the last contact with the server.
 	LastContact time.Time
-	// LastUsed is when the collection was last open for writing, to a day, as the clock showed then.
+	// LastUsed is when the collection was last open for writing, by the wall clock and accurate to a day.
 	LastUsed time.Time
 	// NextSeq is the sequence number that the next written record gets.
 	NextSeq uint64
 	// Newest are a few of the stored objects with the highest resourceVersion,
-	// newest first: the reflector compares them with the server to find one that was
-	// rewound. May be empty.
+	// newest first: the rewind check compares them with the server.
+	// May be empty.
 	Newest []entry.ObjectRef
-	// LeftOut are objects that were refused, and that the next start gets again: at most MaxLeftOut, in key order. It
-	// must not be modified. LeftOutMore: there are, or may be, others, of which only a list can tell.
+	// LeftOut names objects that were refused and that the next start fetches again: at most MaxLeftOut, in key order. It
+	// must not be modified. LeftOutMore is true if there may be others; only a list brings those.
 	LeftOut     []entry.LeftOut
 	LeftOutMore bool
-	// Sealed: what is written of the objects is sealed (Options.Encryption). PlainText: what was written before is not,
-	// and remains in the file, in records or in pages that are free, until Rekey.
+	// Sealed is true if new records are sealed (Options.Encryption). PlainText is true if the file still has plain text
+	// from before, in records or in free pages; Rekey removes it.
 	Sealed, PlainText bool
 }
 
-// state is Info and what else is stored with it.
+// state is the stored state of a collection: Info, and fields that only this package uses.
 type state struct {
 	Info
 	indexes map[string]format.IndexState
-	// dictionary is the id of the one that records were last compressed with; 0 if none was.
+	// dictionary is the id of the dictionary that records were last compressed with; 0 if there was none.
 	dictionary uint64
-	// tombstones is how many there are.
+	// tombstones is the number of tombstones.
 	tombstones int
-	// feedSince is the number from which on every record is in the change feed; 0 if there is none.
+	// feedSince is the seq from which on every record is in the changelog; 0 if there is no changelog.
 	feedSince uint64
-	// feedLacks is the highest number of which the change feed may lack a delete: who has not come to it starts over.
+	// feedLacks is the highest seq whose delete may be missing from the changelog. A reader whose cursor is lower starts
+	// over.
 	feedLacks uint64
-	// retain is how long deletes stay in the change feed for readers that nobody knows; 0: only handlers' are kept.
+	// retain is how long deletes are kept for unregistered readers (RetainChanges); 0 keeps them for handlers only.
 	retain time.Duration
-	// usedAt is LastUsed by the store's steady time; zero: a build that did not know it.
+	// usedAt is LastUsed by the store's steady time; zero if a build wrote it that did not have this field.
 	usedAt time.Time
 }
 
-// getState reads the state of the collection in b, whose name is name.
+// getState reads the state of the collection in bucket b. name is for errors.
 func getState(b *bolt.Bucket, name string) (state, error) {
 	data := b.Get(format.KeyInfo)
 	if data == nil {
@@ -90,7 +91,7 @@ func findState(tx *bolt.Tx, name string) (*bolt.Bucket, state, error) {
 	return b, st, err
 }
 
-// updateState has fn change the state of a collection, and what else is in its bucket.
+// updateState calls fn with the bucket and the state of a collection, and stores the state if fn returns nil.
 func updateState(tx *bolt.Tx, name string, fn func(b *bolt.Bucket, st *state) error) error {
 	b, st, err := findState(tx, name)
 	if err == nil {
@@ -102,7 +103,7 @@ func updateState(tx *bolt.Tx, name string, fn func(b *bolt.Bucket, st *state) er
 	return putState(b, name, st)
 }
 
-// putState writes what getState reads.
+// putState writes the state of the collection in bucket b; getState reads it.
 func putState(b *bolt.Bucket, name string, s state) error {
 	data, err := format.AppendInfo(nil, name, newInfoRecord(s))
 	if err != nil {
@@ -178,7 +179,7 @@ func stateOf(r *format.Info) state {
 	for _, ref := range r.Newest {
 		s.Newest = append(s.Newest, entry.ObjectRef{Key: ref.Key, UID: ref.UID, ResourceVersion: ref.RV})
 	}
-	if len(s.Newest) > 0 && !s.Info.Resource.Namespaced { // whoever opened the collection may not have known
+	if len(s.Newest) > 0 && !s.Info.Resource.Namespaced { // CollectionOptions.Resource may have been incomplete
 		s.Info.Resource.Namespaced = strings.Contains(s.Newest[0].Key, "/")
 	}
 	if s.indexes == nil {
@@ -187,13 +188,13 @@ func stateOf(r *format.Info) state {
 	return s
 }
 
-// clone returns the Info with slices of its own.
+// clone returns the Info with its own copy of Newest.
 func (i Info) clone() Info {
 	i.Newest = append([]entry.ObjectRef(nil), i.Newest...)
 	return i
 }
 
-// take counts what x does to a key that was found, or not.
+// take updates Objects and Newest for the write x. found says whether its key was stored before.
 func (i *Info) take(x *memtable.Write, found bool) {
 	switch {
 	case x.Del:

@@ -6,16 +6,16 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// newestRefs is how many references Info.Newest keeps. A list gathers more, so
-// that some are left after those that its events remove.
+// newestRefs is the maximum length of Info.Newest. A list gathers
+// newestRefsGathered, so that some are left after deletes by its events.
 const (
 	newestRefs         = 8
 	newestRefsGathered = 64
 )
 
-// offerRef returns refs, of which there are at most limit, with ref in its
-// place, and without an older reference to the same key. References whose
-// resourceVersion cannot be compared are left out.
+// offerRef inserts ref into refs, newest first, and removes another reference
+// to the same key. The result has at most limit references. ref is not
+// inserted if its resourceVersion cannot be compared. It may change refs.
 func offerRef(refs []entry.ObjectRef, ref entry.ObjectRef, limit int) []entry.ObjectRef {
 	refs = dropRef(refs, ref.Key)
 	if !entry.ComparableRV(ref.ResourceVersion) {
@@ -34,7 +34,7 @@ func offerRef(refs []entry.ObjectRef, ref entry.ObjectRef, limit int) []entry.Ob
 	return refs[:min(len(refs), limit)]
 }
 
-// dropRef returns refs without the one to key. It may change refs.
+// dropRef returns refs without the reference to key. It may change refs.
 func dropRef(refs []entry.ObjectRef, key string) []entry.ObjectRef {
 	return slices.DeleteFunc(refs, func(r entry.ObjectRef) bool { return r.Key == key })
 }

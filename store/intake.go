@@ -13,62 +13,62 @@ import (
 	"github.com/larder-dev/larder/store/internal/resident"
 )
 
-// intake is the half of a collection that takes in batches (Apply) and lists (BeginReplace): it keys, encodes and
-// indexes what it is given, finds out what that changes, and hands it to the back, which holds the objects. It is the
-// same for a Collection and a Memory.
+// intake is the half of a collection that receives batches (Apply) and lists (BeginReplace). It keys, encodes and
+// indexes the objects, finds out what they change, and passes the writes to the back, which holds the objects.
+// Collection and Memory share it.
 type intake struct {
 	id      entry.Identity
 	keyFunc cache.KeyFunc
 	limits  limits
-	back    back // set before there is another goroutine, like the fields above
+	back    back // set before other goroutines use the collection, like the fields above
 
-	// set is the index functions. What was indexed with others is indexed again before it is taken in.
+	// set holds the index functions. Writes that were indexed with another set are indexed again before they are put.
 	set atomic.Pointer[indexSet]
-	// front is held while something is taken in, which waits for no disk.
+	// front is held while writes are put into the back. Nobody waits for the disk while holding it.
 	front sync.Mutex
 	// replacing is the open replacement, or nil; guarded by front.
 	replacing *replacement
-	// unheard are the keys of what an earlier process has stored of a list that did not end: nobody in this process has
-	// been told of them. Only the open replacement uses it.
+	// unheard has the keys of objects that an earlier process stored from a list that did not end: nobody in this process
+	// has been told of them. Only the open replacement uses it.
 	unheard  map[string]struct{}
-	reported atomic.Bool // changes of objects have been reported in this process
+	reported atomic.Bool // true once changes of objects have been reported in this process
 
-	pause pause // of those who write, taken before any lock
+	pause pause // makes writers wait; waited for before any lock is taken
 
-	// hot finds the objects in memory while reads are to use them, for those who count nanoseconds.
+	// hot holds the objects in memory while reads are to use them, else nil: the fast path of reads by key.
 	hot atomic.Pointer[resident.KeyMap]
 }
 
 // back is the other half of a collection, which holds the objects: in a file with a memtable over it (Collection), or
-// in memory alone (Memory). Its methods call no code of the user. Those that do not say otherwise may be
-// called with front held or not.
+// in memory alone (Memory). Its methods do not call user code. front may be held or not unless a method's comment says
+// otherwise.
 type back interface {
 	Info(ctx context.Context) (Info, error)
 	Keys(ctx context.Context) ([]string, error)
-	// encoder returns what prepares writes for the back. Without index functions it can key them.
+	// encoder returns the encoder that prepares writes for the back. If set is nil it can only key them.
 	encoder(set *indexSet) encoder
 
-	// look calls fn with what is held at one moment.
+	// look calls fn with a consistent view of the objects.
 	look(ctx context.Context, fn func(h held) error) error
-	// beforeBatch returns what there is under the keys of the writes, and the Info, as of the last batch.
+	// beforeBatch returns the current objects under the keys of the writes, and the Info, as of the last batch.
 	beforeBatch(ctx context.Context, writes []*memtable.Write) (map[string]*pending, Info, error)
 
-	// waitRoom waits while too much has been put that has not reached the disk; paced, also for a slow disk to follow.
-	// front is not held.
+	// waitRoom applies backpressure: it waits while too many bytes are dirty. If paced is true it also slows the caller
+	// to the pace of the disk. front must not be held.
 	waitRoom(ctx context.Context, paced bool) error
-	// takesIn returns why nothing can be put any more. front is held.
+	// takesIn returns an error if put can no longer be called. front must be held.
 	takesIn() error
-	// put has readers see the writes, the last one of each key, and the Info after them, all at once. settles is set if
-	// with them a list has ended. front is held.
+	// put makes the writes, the last one of each key, and the Info visible to readers in one step. settles is not nil if
+	// they end a list. front must be held.
 	put(last []*memtable.Write, info Info, settles *settled)
 
-	// losses grows when something that was put has been lost; see Collection.Losses.
+	// losses grows whenever something that was put has been lost; see Collection.Losses.
 	losses() int
-	// listEnded is told that all of a list has been put. front is not held.
+	// listEnded is called when all of a list has been put. front must not be held.
 	listEnded()
 }
 
-// markMustRelist notes why what is held cannot be resumed.
+// markMustRelist sets Info.MustRelist to reason. It fails with ErrReplacing while a list is open.
 func (in *intake) markMustRelist(ctx context.Context, reason string) error {
 	in.front.Lock()
 	defer in.front.Unlock()
@@ -94,11 +94,11 @@ func (in *intake) indexFunc(index string) (cache.IndexFunc, error) { return in.s
 
 func (in *intake) keyOf(obj any) (string, error) { return in.keyFunc(obj) }
 
-// patience is how often AddIndexers computes what has changed meanwhile before it has those who write wait.
+// patience is how many times AddIndexers tries to catch up with concurrent writes before it makes writers wait.
 const patience = 3
 
-// untilAdded calls add until it has added index functions. It cannot as long as something has been taken in since it
-// computed their terms, under no lock.
+// untilAdded calls add until it returns true or an error. add computes terms under no lock, and returns false if
+// something was written since. After patience rounds writers have to wait.
 func (in *intake) untilAdded(add func() (done bool, err error)) error {
 	for round := 0; ; round++ {
 		if round == patience {
