@@ -15,30 +15,31 @@ import (
 	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
-// lackingShare: if more than one in so many objects of a page by metadata are lacking, all of them are asked for. Each
-// that is fetched by itself is a request.
+// lackingShare is 4: if the sink lacks more than a quarter of the objects of a page by metadata, the page is requested
+// again whole, because each object that is fetched by itself costs a request.
 const lackingShare = 4
 
-// errOtherObject is why objects cannot be fetched one by one.
+// errOtherObject is the error if the answer for one object has another one.
 var errOtherObject = errors.New(
 	"the field selector of the requests is overwritten on the way, or the server ignores it, so single objects cannot " +
 		"be fetched")
 
-// byMetadata reports whether the list is to come by metadata (Options.ListMetadata). Only where what is held is of this
-// history and in order: else all bodies are wanted.
+// byMetadata reports whether the list is made by metadata (Options.ListMetadata). It is not if the held bodies may be
+// wrong or of another history: then all bodies are needed.
 func (s *session) byMetadata(ctx context.Context, reason Reason) bool {
 	switch {
 	case s.o.ListMetadata == nil || s.noMetadata || s.guards.noLookups || !entry.ComparableRV(s.cur.RV):
 		return false
 	case s.gate.Strays > 0:
-		return false // whether they are gone only a list of whole objects shows
+		return false // only a list of whole objects shows whether the strays are gone
 	case reason != ReasonExpired && reason != ReasonStore:
 		return false
 	}
 	return s.o.MetadataPays == nil || s.o.MetadataPays(ctx)
 }
 
-// metadataLister makes list requests for metadata, if that is possible here.
+// metadataLister returns the requests to use for lists by metadata. If they are not possible, it returns the ordinary
+// requests and false.
 func (s *session) metadataLister() (lw request.Requests, possible bool) {
 	if s.o.ListMetadata == nil || s.noMetadata {
 		return s.lw, false
@@ -46,7 +47,7 @@ func (s *session) metadataLister() (lw request.Requests, possible bool) {
 	return request.Of(metadataList{s.o.ListMetadata, s.r.lw}), true
 }
 
-// metadataList is a ListerWatcher whose lists are of metadata.
+// metadataList is a ListerWatcher that lists metadata.
 type metadataList struct {
 	list func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
 	cache.ListerWatcherWithContext
@@ -60,7 +61,8 @@ func (l metadataList) ListWithContext(ctx context.Context, o metav1.ListOptions)
 	return list, nil
 }
 
-// takeRefs takes a page by metadata: what is held in the listed state stands in for its body, the rest is fetched.
+// takeRefs handles a page by metadata. Objects that the sink holds in the listed state count as listed; the others are
+// fetched.
 func (l *list) takeRefs(ctx context.Context, p page) outcome {
 	refs, err := l.refsOf(ctx, p.items)
 	if err == nil && !entry.ComparableRV(p.rv) {
@@ -78,7 +80,7 @@ func (l *list) takeRefs(ctx context.Context, p page) outcome {
 	if err != nil {
 		return l.s.sinkClosed(err)
 	}
-	// A body may be newer than the list: then the watch has to come there too.
+	// A fetched object may be newer than the list: then the watch has to reach its resourceVersion too.
 	l.tail.ensure(ctx)
 	if len(lacking)*lackingShare > len(refs) {
 		return l.wholeInstead(ctx, nil)
@@ -97,7 +99,8 @@ func (l *list) takeRefs(ctx context.Context, p page) outcome {
 	return l.goOn(ctx)
 }
 
-// refsOf are the identities of objects that have no bodies, but of those of other shards.
+// refsOf returns references to the items of a page by metadata, without objects of other shards. It fails if an object
+// has no UID or no comparable resourceVersion.
 func (l *list) refsOf(ctx context.Context, items []runtime.Object) ([]entry.ObjectRef, error) {
 	refs := make([]entry.ObjectRef, 0, len(items))
 	for _, obj := range items {
@@ -113,10 +116,10 @@ func (l *list) refsOf(ctx context.Context, items []runtime.Object) ([]entry.Obje
 	return refs, nil
 }
 
-// wholeInstead asks for the same page, and those after it, with bodies: too many objects are lacking (err is nil), or
-// metadata do not do here.
+// wholeInstead requests the same page again, and those after it, as whole objects: because too many objects are lacking
+// (err is nil), or because metadata cannot be used (err).
 func (l *list) wholeInstead(ctx context.Context, err error) outcome {
-	if err != nil && !isDenied(err) { // which may pass
+	if err != nil && !isDenied(err) { // a denial may be temporary
 		l.s.noMetadata = true
 	}
 	klog.FromContext(ctx).V(2).Info("The list goes on with whole objects", "err", err)
@@ -125,8 +128,8 @@ func (l *list) wholeInstead(ctx context.Context, err error) outcome {
 	return outcome{}
 }
 
-// takeOne takes an object that was fetched by itself. One that is gone, or has changed, since the page is as the watch
-// tells.
+// takeOne delivers an object that was fetched by itself. If it has changed or was deleted since the page, the folded
+// watch brings the event.
 func (l *list) takeOne(ctx context.Context, p page) outcome {
 	for _, obj := range p.items {
 		if ref, _ := l.s.gate.RefOf(obj); ref.Key != l.pages.one {
@@ -143,7 +146,7 @@ func (l *list) takeOne(ctx context.Context, p page) outcome {
 	return l.goOn(ctx)
 }
 
-// goOn asks for what is next of a list by metadata: an object that is lacking, or the next page.
+// goOn requests the next lacking object, or else the next page by metadata.
 func (l *list) goOn(ctx context.Context) outcome {
 	switch {
 	case len(l.pages.lacking) > 0:

@@ -9,38 +9,39 @@ import (
 	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
-// Why a connection is down; Status.Err and Options.OnError wrap them.
+// The reasons why a connection is down. The errors in Status.Err and of Options.OnError wrap them.
 var (
-	// ErrPanicked: the ListerWatcher, Options.Verify or Options.Lookup panicked, and utilruntime.ReallyCrash is off.
+	// ErrPanicked: the ListerWatcher, Options.Verify, Options.Lookup or Options.Same panicked, and
+	// utilruntime.ReallyCrash is off.
 	ErrPanicked = guest.ErrPanicked
-	// ErrOverdue: a call has not returned although its context has ended. One of the ListerWatcher is still waited for,
-	// one of Options.Verify or Options.Lookup is left to itself.
+	// ErrOverdue: a call has not returned although its context has ended. The reflector still waits for a call of the
+	// ListerWatcher; it abandons a call of Options.Verify, Options.Lookup or Options.Same.
 	ErrOverdue = guest.ErrOverdue
-	// ErrPutOff: the server has answered, and said no more than that it is to be asked later, for as long as the request
-	// had.
+	// ErrPutOff: until the request's time was up, the server only answered that the request should be made later
+	// (Retry-After).
 	ErrPutOff = request.ErrPutOff
 	// ErrShortWatch: the server ended a watch in order, but right after it began.
 	ErrShortWatch = errors.New("the watch ended right after it began")
-	// ErrSilent: neither events nor bookmarks came for minutes, although the server has moved on.
+	// ErrSilent: neither events nor bookmarks came for minutes, although the server's resourceVersion has changed.
 	ErrSilent = errors.New("the watch is silent although the server has moved on: the connection is taken for dead")
 )
 
-// Why a list does not come as a watch for the rest of the run.
+// The reasons why lists are not requested as a watch for the rest of the run.
 var (
-	// ErrNoInitialEvents: the server took the watch, but does not tell where its initial events end.
+	// ErrNoInitialEvents: the server accepted the watch, but does not mark the end of its initial events.
 	ErrNoInitialEvents = errors.New("the server does not mark the end of a watch's initial events")
-	// ErrSlowInitialEvents: the watch's whole time was not enough, or nothing came for minutes.
+	// ErrSlowInitialEvents: the initial events did not end within the watch's time-out, or nothing came for minutes.
 	ErrSlowInitialEvents = errors.New("a watch's initial events did not come to their end in time")
 )
 
-// ErrStrays: objects came that are none of those asked for (Status.Stray wraps it); or a list had nothing else, or was
-// of another shard, so it was thrown away.
+// ErrStrays: the server sent an object that was not requested (Status.Stray wraps it). Or a list had only such objects,
+// or was of another shard, and was thrown away.
 var ErrStrays = gate.ErrStrays
 
-// isDenied reports an answer that only a change at the server, or of the requests, mends.
+// isDenied reports whether err goes away only if the server, or the requests, are changed.
 func isDenied(err error) bool { return errors.Is(err, ErrStrays) || request.Denied(err) }
 
-// describe wraps err with what was tried, keeping it unwrappable.
+// describe wraps err with the operation and the type.
 func (s *session) describe(what string, err error) error {
 	return fmt.Errorf("%s %s: %w", what, s.o.TypeDescription, err)
 }

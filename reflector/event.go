@@ -7,13 +7,13 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// deliver hands an event or bookmark of the open stream to the sink. An error is the sink's.
+// deliver gives an event or bookmark of the open stream to the sink. An error is the sink's.
 func (s *session) deliver(ctx context.Context, ev watch.Event) error {
 	if ev.Type == watch.Bookmark {
 		return s.deliverBookmark(ctx, ev)
 	}
 	if s.gate.LeaveOut(ctx, ev.Object) {
-		// What is held under that key, and awaited, is another object.
+		// newest and awaited are unchanged: an object that is held under this key is another one.
 		cur := s.cur
 		s.untold = cur.Advance(eventRV(ev)) != "" || s.untold
 		s.moveTo(cur)
@@ -41,7 +41,8 @@ func (s *session) deliver(ctx context.Context, ev watch.Event) error {
 	return nil
 }
 
-// deliverBookmark moves on; one that is behind, or whose resourceVersion says nothing, is dropped.
+// deliverBookmark moves the stream to the bookmark's resourceVersion. It drops a bookmark that is behind the stream or
+// whose resourceVersion cannot be compared.
 func (s *session) deliverBookmark(ctx context.Context, ev watch.Event) error {
 	s.bookmarks = true
 	s.stream.bookmarks++
@@ -54,7 +55,7 @@ func (s *session) deliverBookmark(ctx context.Context, ev watch.Event) error {
 	return s.tellPlace(ctx)
 }
 
-// tellPlace tells the sink where the stream stands.
+// tellPlace gives the sink a bookmark at the stream's resourceVersion, unless that is not resumable.
 func (s *session) tellPlace(ctx context.Context) error {
 	s.untold = false
 	if s.gate.Resumable(s.cur.RV) == "" {
@@ -63,7 +64,7 @@ func (s *session) tellPlace(ctx context.Context) error {
 	return s.sink.Bookmark(ctx, s.cur.RV)
 }
 
-// eventRV is the resourceVersion of an event or bookmark; empty if it has none.
+// eventRV returns the resourceVersion of an event or bookmark; "" if it has none.
 func eventRV(ev watch.Event) string {
 	acc, err := meta.Accessor(ev.Object)
 	if err != nil {

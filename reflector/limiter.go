@@ -10,11 +10,11 @@ import (
 	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
-// lendAfter is how long the sink may take something in until another list may begin meanwhile: a sink that is full may
-// be so for good.
+// lendAfter is how long a call of the sink may take before the session gives back its slot to list, since a sink that
+// is full may stay full.
 const lendAfter = 10 * time.Second
 
-// connect waits for a slot of Options.Limiter, unless it has one. It is false if ctx has ended.
+// connect waits for a slot to connect, unless the session has one. It returns false if ctx has ended.
 func (s *session) connect(ctx context.Context) bool {
 	if s.connecting != nil {
 		return true
@@ -22,32 +22,32 @@ func (s *session) connect(ctx context.Context) bool {
 	var err error
 	s.connecting, err = s.o.Limiter.Connect(ctx, func(err error) {
 		s.showDown(err)
-		// In whatever way our own watch ended: it may be long until there is another one, and of another server.
+		// Even if our own watch ended in order: the next one may come much later, and from another server.
 		s.last = lost
 		s.setLive(false)
 	})
 	return err == nil
 }
 
-// showDown says why this session has no connection while others try to make one.
+// showDown sets Status.Err to the error for which this session waits while another one tries to connect.
 func (s *session) showDown(err error) {
 	s.r.board.update(func(st *Status) { st.Err = s.describe("wait to connect for", err) })
 }
 
-// connected gives the slot to the next: the server has answered, or this session waits.
+// connected gives back the slot to connect: the server has answered, or this session backs off.
 func (s *session) connected() {
 	s.connecting.Done()
 	s.connecting = nil
 }
 
-// yield lets others connect and list while a call is overdue, which may never return.
+// yield gives back both slots while a call is overdue, since that call may never return.
 func (s *session) yield() {
 	s.connected()
 	s.listing.give()
 }
 
-// relistInSlot is the state Relist with a slot to list and one to connect. That to list comes first: who waits for
-// one has nothing to connect for.
+// relistInSlot is the state Relist, with a slot to list and one to connect. It takes the slot to list first, so that a
+// session that waits for it does not hold a slot to connect.
 func (s *session) relistInSlot(ctx context.Context) outcome {
 	s.connected()
 	defer s.listing.give()
@@ -57,7 +57,7 @@ func (s *session) relistInSlot(ctx context.Context) outcome {
 	return s.relist(ctx)
 }
 
-// tellLimiter tells the others on Options.Limiter what err says about it.
+// tellLimiter reports err to Options.Limiter: the server has answered, or the connection has failed.
 func (s *session) tellLimiter(err error) {
 	switch {
 	case limiter.Answered(err), errors.Is(err, ErrPutOff):
@@ -70,15 +70,15 @@ func (s *session) tellLimiter(err error) {
 	}
 }
 
-// isUnanswered reports that no API server has answered. A silent watch is none of it: if the link is down the next
-// request shows that.
+// isUnanswered reports whether err says that no API server has answered. A silent watch does not: if the link is down,
+// the next request shows that.
 func isUnanswered(err error) bool {
 	return !errors.Is(err, ErrPutOff) && limiter.Unanswered(err)
 }
 
-// backOff returns how long to wait after lastErr, and what ends the wait before. While the link is down for everybody
-// it is all of them that wait, and one that tries. After its first failure each waits for itself: a fleet should not
-// come back as one, nor a resource that alone does not answer be tried each time that another one is heard.
+// backOff returns how long to wait after lastErr, and a channel that ends the wait early (nil for none). While the link
+// is down, the limiter's back-off applies to all sessions. After a first failure, and if only this resource fails, the
+// session's own applies: then a fleet does not return at once, and another resource's answers do not end the wait.
 func (s *session) backOff() (time.Duration, <-chan struct{}) {
 	asked := request.RetryAfter(s.lastErr)
 	wait := s.backoff.Next(asked)
@@ -89,17 +89,17 @@ func (s *session) backOff() (time.Duration, <-chan struct{}) {
 	return time.Until(next), recovered
 }
 
-// slot is the session's among those that list at a time.
+// slot is the session's slot to list.
 type slot struct {
 	l *limiter.Limiter
-	// down is called while it is waited for and the link is down.
+	// down is called with the error if the link is down while take waits.
 	down func(error)
 
 	mu   sync.Mutex
-	held *limiter.Slot // guarded by mu; nil while others have it
+	held *limiter.Slot // guarded by mu; nil while the session has no slot
 }
 
-// take waits for it, unless it is there. An error is that of ctx. One goroutine at a time may call it.
+// take waits for the slot, unless it is held. An error is that of ctx. One goroutine at a time may call it.
 func (p *slot) take(ctx context.Context) error {
 	p.mu.Lock()
 	has := p.held != nil
@@ -114,7 +114,7 @@ func (p *slot) take(ctx context.Context) error {
 	return err
 }
 
-// give lets another have it.
+// give gives the slot back, if it is held.
 func (p *slot) give() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -122,5 +122,5 @@ func (p *slot) give() {
 	p.held = nil
 }
 
-// lend gives it if what the sink does until the function returned is called takes long.
+// lend gives the slot back after lendAfter, unless the function that it returns is called before.
 func (p *slot) lend() (taken func() bool) { return time.AfterFunc(lendAfter, p.give).Stop }

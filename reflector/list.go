@@ -15,23 +15,23 @@ import (
 	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
-// list is the state Relist at work. Pages and a folded watch go into one Replace:
+// list is one list in the state Relist. Pages and a folded watch go into one Replace:
 //
 //	page 1 (R1) ── page 2 (R1) ── … ── page n (R1, or later if its token had to be exchanged)
 //	     └─ watch from R1 ── events ── bookmarks ──►  ends once it has reached every page's resourceVersion
 //
-// For each key its last event counts, otherwise its item: that is the state where the watch stands.
+// The result has for each key the last event, or else the item: that is the state at the watch's resourceVersion.
 type list struct {
 	s      *session
 	reason Reason
-	// begun: BeginReplace was called.
+	// begun is true if BeginReplace was called.
 	begun bool
-	// delivered: so was Page or Event, with an object. before is what the gate had passed by then.
+	// delivered is true if Page or Event was called with an object. before is the gate's count at BeginReplace.
 	delivered bool
 	before    gate.PassedBy
-	// fold is how far the folded watch has come: from the first page's resourceVersion on.
+	// fold is how far the folded watch has come. It starts at the first page's resourceVersion.
 	fold history.Progress
-	// target is what it must reach: the pages' highest resourceVersion.
+	// target is the resourceVersion that fold must reach: the highest one of the pages.
 	target string
 	newest *history.ListNewest
 	pages  *pager
@@ -69,7 +69,7 @@ func newList(s *session, reason Reason) *list {
 	return &list{s: s, reason: reason, newest: history.NewListNewest()}
 }
 
-// abort forgets what the sink was given, if anything, and returns what is to come of the list.
+// abort calls AbortReplace if the list has begun. It returns o, or stop if the sink fails.
 func (l *list) abort(ctx context.Context, o outcome) outcome {
 	if l.begun {
 		defer l.s.listing.lend()()
@@ -111,19 +111,19 @@ func (l *list) run(ctx context.Context) outcome {
 	}
 }
 
-// complete: the last page has been delivered, and the fold has passed every page. If resourceVersions
-// cannot be compared, nothing is folded, and the pages have to do.
+// complete reports whether the last page has been delivered and the fold has reached the target. If resourceVersions
+// cannot be compared, there is no fold and the pages suffice.
 func (l *list) complete() bool {
 	return l.begun && l.pages.done && !l.ahead()
 }
 
-// ahead reports that the pages are ahead of the fold, so that the list cannot end without the watch.
+// ahead reports whether the fold has not reached the target yet, so that the list cannot end without the watch.
 func (l *list) ahead() bool {
 	return l.begun && entry.ComparableRV(l.fold.RV) && !l.fold.Reached(l.target)
 }
 
-// judge ends the list, unless it had nothing but strays, or is of another shard: it is of something else, and says
-// nothing about what is held.
+// judge returns listed, or an error outcome if the list had only strays or is of another shard. Such a list is of
+// another collection and must not replace the sink's contents.
 func (l *list) judge(ctx context.Context) outcome {
 	if err := l.s.gate.Judge(l.s.gate.Since(l.before), l.delivered); err != nil {
 		return l.s.lose(ctx, l.s.describe("list", err))
@@ -131,7 +131,8 @@ func (l *list) judge(ctx context.Context) outcome {
 	return outcome{Kind: listed}
 }
 
-// take delivers one page. The next one is asked for before, so that the sink and the server work at the same time.
+// take handles one answer of the pager. The next page is requested before this one is delivered, so that the sink and
+// the server work at the same time.
 func (l *list) take(ctx context.Context, p page) outcome {
 	if p.overdue != nil {
 		l.s.report(ctx, p.overdue)
@@ -193,12 +194,12 @@ func (l *list) takeItems(ctx context.Context, p page) outcome {
 	return outcome{}
 }
 
-// unsure reports that the list takes an object of equal UID and resourceVersion for the same. That holds on one
-// timeline only, and nobody has asked this server since the connection was lost whether it is on ours.
+// unsure reports whether the list takes an object of equal UID and resourceVersion for unchanged. That is true only
+// within one history, and the rewind check has not run since the connection was lost.
 func (l *list) unsure() bool { return !l.reason.Rewrites() && entry.ComparableRV(l.s.cur.RV) }
 
-// rewound returns the key of one of the newest objects that we hold which is in another state in the list, at a
-// resourceVersion that we have passed: the server has another history than ours.
+// rewound returns the key of an object of session.newest that the list has in another state, at a resourceVersion that
+// the stream has passed: the server was rewound. It returns "" if there is none.
 func (l *list) rewound(items []entry.ObjectRef) string {
 	if !l.unsure() || len(l.s.newest.Refs) == 0 {
 		return ""
@@ -213,7 +214,7 @@ func (l *list) rewound(items []entry.ObjectRef) string {
 	return ""
 }
 
-// listForRewound gives the list up for one that compares bodies.
+// listForRewound gives up the list and requests one that rewrites the bodies.
 func (l *list) listForRewound(ctx context.Context, key string) outcome {
 	klog.FromContext(ctx).Info("An object of the list is in another state than the one that we hold of it: "+rewound,
 		"key", key,
@@ -221,7 +222,7 @@ func (l *list) listForRewound(ctx context.Context, key string) outcome {
 	return l.s.listFor(ReasonRewound)
 }
 
-// begin starts the Replace.
+// begin calls BeginReplace and counts the list.
 func (l *list) begin(ctx context.Context, rv string) error {
 	klog.FromContext(ctx).Info("Listing", "reason", l.reason, "resourceVersion", rv, "held", l.s.cur.RV)
 	l.fold = history.Progress{RV: rv}
@@ -241,7 +242,7 @@ func (l *list) begin(ctx context.Context, rv string) error {
 	return l.s.sink.BeginReplace(ctx, l.reason)
 }
 
-// deliver hands on the items, in pages of no more than Options.PageSize even if the server ignores the limit.
+// deliver gives the items to the sink, in pages of at most Options.PageSize even if the server ignores the limit.
 func (l *list) deliver(ctx context.Context, items []runtime.Object) error {
 	good := items[:0]
 	for _, obj := range items {
@@ -271,7 +272,7 @@ func (l *list) deliver(ctx context.Context, items []runtime.Object) error {
 	return nil
 }
 
-// foldIn hands on an event that is newer than any page's item of its key.
+// foldIn gives the sink an event that is newer than any page's item of its key. An error is the sink's.
 func (l *list) foldIn(ctx context.Context, ev watch.Event) error {
 	s := l.s
 	if s.gate.LeaveOut(ctx, ev.Object) {
@@ -296,8 +297,8 @@ func (l *list) foldIn(ctx context.Context, ev watch.Event) error {
 	return nil
 }
 
-// pageFailed sorts an error of a page. Until the first page there is nothing to lose; after it the same page is
-// asked for again, or less of it (see limit), unless its token is no good any more.
+// pageFailed handles an error of a page request. If no page has come yet, the list fails. Otherwise the same page is
+// requested again, with the limit that the pager has learned, unless its token has expired or the request is refused.
 func (l *list) pageFailed(ctx context.Context, err error) outcome {
 	if ctx.Err() != nil {
 		return outcome{Kind: stop}
@@ -329,7 +330,7 @@ func (l *list) pageFailed(ctx context.Context, err error) outcome {
 	return outcome{}
 }
 
-// showErr puts into the status what is wrong: the pages count more than the watch.
+// showErr sets Status.Err to the error of the pages, or else to that of the watch.
 func (l *list) showErr() {
 	err := l.pages.err
 	if err == nil {
@@ -338,13 +339,13 @@ func (l *list) showErr() {
 	l.s.r.board.update(func(st *Status) { st.Err = err })
 }
 
-// again gives the list up, to begin another after a wait.
+// again gives up the list; another one begins after a wait.
 func (l *list) again(err error) outcome {
 	l.s.lastErr = err
 	return outcome{Kind: mustList, Reason: l.reason, Wait: true}
 }
 
-// finish commits the list and makes its end the place in the stream.
+// finish calls EndReplace and Synced, and moves the stream to the list's resourceVersion.
 func (l *list) finish(ctx context.Context) outcome {
 	s := l.s
 	rv := ""

@@ -21,33 +21,36 @@ type page struct {
 	rv    string
 	token string // of the next page; empty at the end
 	err   error
-	// meanSize is that of the items, and took how long the request did, also a failed one; for the limit of the next.
+	// meanSize is the mean size of the items. took is how long the request took, also if it failed. Both set the limit of
+	// the next page.
 	meanSize int64
 	took     time.Duration
-	// overdue is set if this is no answer: none has come in time, and it is still waited for.
+	// overdue is set if this is not an answer yet: the request is overdue, and the pager still waits for it.
 	overdue error
 }
 
-// pager fetches one page at a time on a goroutine of its own, and owns it.
+// pager fetches one page at a time, on a goroutine that it owns.
 type pager struct {
 	s *session
-	// token of the page that is asked for, and its limit.
+	// token and limit are those of the page that was requested last.
 	token string
 	limit int64
-	// metadata: pages come by metadata (see takeRefs). Of the last one, lacking are the objects that are to be fetched,
-	// and after is the token of the page that follows. one is the key of the object that is asked for; empty for a page.
+	// metadata is true while pages come by metadata (see takeRefs). lacking lists the objects of the last such page that
+	// are still to be fetched, and after is the token of the page after it. one is the key of the object that is being
+	// fetched; "" for a page.
 	metadata bool
 	lacking  []entry.ObjectRef
 	after    string
 	one      string
-	// answers holds the page once it is there, and that it is overdue before; fetching until it has been taken.
+	// answers receives the page, and before that a note if the request is overdue. fetching is true until the page has
+	// been taken.
 	answers  chan page
 	fetching bool
-	// done: the last page has been taken.
+	// done is true once the last page has been taken.
 	done bool
-	// retry is set while a failed page waits for another try.
+	// retry is the wait before a failed page is requested again; nil if there is none.
 	retry clock.Timer
-	// err is why it failed.
+	// err is the error of the last page; nil if it came.
 	err     error
 	backoff pace.Backoff
 	cancel  context.CancelFunc
@@ -57,19 +60,19 @@ func newPager(s *session) *pager {
 	return &pager{s: s, answers: make(chan page, 2), cancel: func() {}}
 }
 
-// fetch asks for a page. The previous one must have been taken.
+// fetch requests a page. The previous one must have been taken.
 func (p *pager) fetch(ctx context.Context, token string) {
 	p.token, p.one = token, ""
 	p.ask(ctx)
 }
 
-// fetchOne asks for an object. The previous answer must have been taken.
+// fetchOne requests one object. The previous answer must have been taken.
 func (p *pager) fetchOne(ctx context.Context, key string) {
 	p.one = key
 	p.ask(ctx)
 }
 
-// ask makes the request.
+// ask starts the request for the page or object on a goroutine.
 func (p *pager) ask(ctx context.Context) {
 	p.cancel()
 	ctx, p.cancel = context.WithCancel(ctx)
@@ -97,7 +100,7 @@ func (p *pager) ask(ctx context.Context) {
 	}()
 }
 
-// count counts the request.
+// count counts the request in the Status.
 func (p *pager) count(o metav1.ListOptions) {
 	p.s.r.board.update(func(st *Status) {
 		if p.one == "" {
@@ -112,7 +115,7 @@ func (p *pager) count(o metav1.ListOptions) {
 	})
 }
 
-// limits are those of the pages that are asked for.
+// limits returns the limit of pages by metadata or of whole objects, whichever are requested.
 func (p *pager) limits() *pace.Limit {
 	if p.metadata {
 		return &p.s.metadataLimit
@@ -120,10 +123,10 @@ func (p *pager) limits() *pace.Limit {
 	return &p.s.limit
 }
 
-// smallest reports that no less can be asked for than what is asked for.
+// smallest reports whether the request cannot be made for fewer objects.
 func (p *pager) smallest() bool { return p.one != "" || p.limit <= p.limits().Least }
 
-// request makes the request.
+// request makes the request and returns the answer.
 func (p *pager) request(ctx context.Context, lw request.Requests, within time.Duration, o metav1.ListOptions) page {
 	begun := time.Now()
 	list, m, err := lw.List(ctx, within, o, func(err error) {
@@ -133,7 +136,7 @@ func (p *pager) request(ctx context.Context, lw request.Requests, within time.Du
 	if err != nil {
 		return page{err: p.s.describe("list", err), took: took}
 	}
-	// Not a slice of the list: one object that is kept would keep the whole page.
+	// The items are copied from the list: else one object that is kept would keep the whole page in memory.
 	items, err := meta.ExtractListWithAlloc(list)
 	if err != nil {
 		return page{err: p.s.describe("read the list of", err)}
@@ -143,7 +146,7 @@ func (p *pager) request(ctx context.Context, lw request.Requests, within time.Du
 	}
 }
 
-// learn sets the limit of the next page by how this one came. A refusal says nothing about it.
+// learn sets the limit of the next page from the result of this one. A refused request does not change it.
 func (p *pager) learn(ctx context.Context, got page) {
 	if p.smallest() {
 		p.learnSmallest(got)
@@ -159,8 +162,8 @@ func (p *pager) learn(ctx context.Context, got page) {
 	}
 }
 
-// learnSmallest has the list come as a watch if no page can come: a watch is what servers do not cut. A connection that
-// broke by itself looks the same, so it has to have happened twice in a row.
+// learnSmallest requests the next list as a watch, which servers do not cut off, if the smallest page was cut off twice
+// in a row. Once is not enough, since a connection that broke by itself looks the same.
 func (p *pager) learnSmallest(got page) {
 	if !p.s.patience.Learn(got.took, got.err) {
 		p.s.hopeless = 0
@@ -171,14 +174,14 @@ func (p *pager) learnSmallest(got page) {
 	}
 }
 
-// retryLater starts the wait before the same page is asked for again.
+// retryLater starts the wait before the same page is requested again, and gives the slot to list back.
 func (p *pager) retryLater(err error) {
 	p.err = err
 	p.retry = p.s.o.Clock.NewTimer(p.backoff.Next(request.RetryAfter(err)))
-	p.s.listing.give() // nothing is held meanwhile
+	p.s.listing.give()
 }
 
-// retryC fires when the wait is over.
+// retryC returns the channel that fires when the wait is over; nil if there is none.
 func (p *pager) retryC() <-chan time.Time {
 	if p.retry == nil {
 		return nil
@@ -186,13 +189,13 @@ func (p *pager) retryC() <-chan time.Time {
 	return p.retry.C()
 }
 
-// again asks for the same.
+// again makes the same request again.
 func (p *pager) again(ctx context.Context) {
 	p.retry = nil
 	p.ask(ctx)
 }
 
-// close gives up what is under way and waits for it.
+// close cancels the request and waits for its goroutine.
 func (p *pager) close() {
 	p.cancel()
 	for p.fetching {

@@ -17,27 +17,27 @@ type Reflector struct {
 	board board
 
 	mu      sync.Mutex
-	asked   Reason        // guarded by mu; a list that Relist asked for
-	rewound bool          // guarded by mu; a list that Contradicted asked for
+	asked   Reason        // guarded by mu; reason of the list that Relist requested; "" if none
+	rewound bool          // guarded by mu; Contradicted has requested a list
 	spent   bool          // guarded by mu; a contradiction has led to a list since the connection was last lost
 	running bool          // guarded by mu; Run was called
 	wake    chan struct{} // holds one token while asked or rewound is set
 }
 
-// New returns a reflector. It starts nothing.
+// New returns a Reflector. It starts no goroutine.
 func New(lw cache.ListerWatcherWithContext, sink Sink, o Options) *Reflector {
 	return &Reflector{lw: lw, sink: sink, o: o.withDefaults(), wake: make(chan struct{}, 1)}
 }
 
-// MaxStop is how long Run may take to return after its context has ended, if the ListerWatcher does not heed it.
+// MaxStop is how long Run may take to return after its context has ended, if the ListerWatcher ignores the context.
 const MaxStop = 3 * request.CallWait
 
 // ErrRunTwice is returned by Run if it was called before.
 var ErrRunTwice = errors.New("reflector: Run may be called once; make another with New")
 
-// Run lists and watches until ctx ends or the sink is closed, and returns when
-// nothing of it is running any more: nil if ctx ended, the sink's error otherwise. It may be called once.
-// A call of a ListerWatcher that does not heed its context is left to itself after five seconds.
+// Run lists and watches until ctx ends or the sink is closed, and returns when its goroutines have ended: nil if ctx
+// ended, the sink's error otherwise. It may be called once; later calls return ErrRunTwice. It abandons a call of a
+// ListerWatcher that has not returned five seconds after its context has ended.
 func (r *Reflector) Run(ctx context.Context) error {
 	r.mu.Lock()
 	again := r.running
@@ -49,8 +49,8 @@ func (r *Reflector) Run(ctx context.Context) error {
 	return newSession(r).run(ctx)
 }
 
-// Relist asks for a list for the given reason as soon as possible; it does not wait. If one is in progress,
-// another follows it.
+// Relist requests a list for the given reason as soon as possible, and returns at once. If a list is in progress,
+// another one follows it.
 func (r *Reflector) Relist(reason Reason) {
 	if reason == "" {
 		return
@@ -64,12 +64,12 @@ func (r *Reflector) Relist(reason Reason) {
 	}
 }
 
-// Contradicted says that an event cannot follow what the sink held: one about an object with another UID than that
-// under its key, or a MODIFIED or DELETED for a key without an object. No history has both, so the server was rewound.
-// It returns whether a list for ReasonRewound follows, and does not wait. There is one at most until the connection is
-// lost: a server that is merely odd must not be listed in a circle.
+// Contradicted reports an event that cannot follow the sink's contents: its object has another UID than the one held
+// under that key, or it is a MODIFIED or DELETED for a key that is not held. No history has both, so the server was
+// rewound. It returns at once, with whether a list for ReasonRewound follows. At most one such list is made per
+// connection, so that a server that is merely odd does not cause endless lists.
 //
-// The sink calls it only of events that it was given a resourceVersion with, and not of those between BeginReplace and
+// The sink calls it only for events that came with a resourceVersion, and not for events between BeginReplace and
 // EndReplace.
 func (r *Reflector) Contradicted() bool {
 	r.mu.Lock()
@@ -85,15 +85,15 @@ func (r *Reflector) Contradicted() bool {
 	return true
 }
 
-// HeedsContradiction reports whether Contradicted leads to a list at present. A sink asks it before it stores events,
-// to store in the same step that a list is due if one of them cannot follow what it held.
+// HeedsContradiction reports whether Contradicted would lead to a list now. A sink calls it before it stores events:
+// if one of them contradicts the contents, the sink can record in the same transaction that a list is due.
 func (r *Reflector) HeedsContradiction() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return !r.spent || r.rewound
 }
 
-// spend reports that a contradiction leads to a list now, unless another one has since the connection was last lost.
+// spend returns true if a contradiction may lead to a list, once until lost is called.
 func (r *Reflector) spend() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -104,21 +104,23 @@ func (r *Reflector) spend() bool {
 	return true
 }
 
-// lost allows the next contradiction to lead to a list.
+// lost is called when the connection is lost: the next contradiction may lead to a list again.
 func (r *Reflector) lost() {
 	r.mu.Lock()
 	r.spent = false
 	r.mu.Unlock()
 }
 
-// rewritten says that a list has compared bodies: the events before it contradict nothing any more.
+// rewritten is called after a list that rewrites the bodies. It drops the list that Contradicted requested: the events
+// before the list no longer contradict the contents.
 func (r *Reflector) rewritten() {
 	r.mu.Lock()
 	r.rewound = false
 	r.mu.Unlock()
 }
 
-// takeAsked returns the list that Relist or Contradicted asked for, once.
+// takeAsked returns the reason of the list that Relist or Contradicted requested, and clears the request. It returns
+// "" if there is none.
 func (r *Reflector) takeAsked() Reason {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -144,5 +146,5 @@ func (r *Reflector) Live() bool {
 	return r.board.s.Live
 }
 
-// LastSyncResourceVersion is Status.ResourceVersion. Safe at any time.
+// LastSyncResourceVersion returns Status.ResourceVersion. Safe at any time.
 func (r *Reflector) LastSyncResourceVersion() string { return r.board.snapshot().ResourceVersion }

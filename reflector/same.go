@@ -11,30 +11,30 @@ import (
 )
 
 const (
-	// compareTime is how long a watch that has been accepted waits for Options.Same. A bookmark takes about as long to
-	// show the same.
+	// compareTime bounds a call of Options.Same, while the accepted watch waits. The bookmark of a drain takes about as
+	// long.
 	compareTime = time.Second
-	// earlyTime is how old a watch that drains may be when its aim gets known: the bookmark of an older one may have come
-	// before that.
+	// earlyTime is how old a draining watch may be when its target becomes known. An older one may already have received
+	// its bookmark.
 	earlyTime = 300 * time.Millisecond
 )
 
-// comparedWith is an answer of Options.Same.
+// comparedWith is the result of Options.Same.
 type comparedWith struct {
 	rv   string
 	same bool
 }
 
-// compares reports whether Options.Same is to be asked of the next watch: once in a run, and only while nothing of this
-// run has been delivered.
+// compares reports whether Options.Same is to be called after the next watch is accepted: once in a run that resumes,
+// before anything has been delivered.
 func (g *guards) compares() bool {
 	return g.s.o.Same != nil && !g.compared && g.s.resumes != "" && g.s.lastList.IsZero()
 }
 
-// compare asks Options.Same in the place of the probe, of a watch that has been accepted. As with the look-ups, whoever
-// answers is the server that has accepted the watch, or a later one, and then the watch breaks: so what is the same
-// here is no older than the history that the watch tells, and everything that the look-ups would find it has found.
-// Whatever else the answer is, its resourceVersion, or else a probe's, is what has to be drained to.
+// compare calls Options.Same instead of the probe, once the watch has been accepted. As with the look-ups, the answer
+// comes from the server that accepted the watch, or from a later one, and then the watch breaks. So a comparison that
+// finds no difference is as current as the watch, and replaces the look-ups. After any other result the drain's target
+// is the resourceVersion of the result, or else of a probe.
 func (g *guards) compare(ctx context.Context) (same bool, o outcome) {
 	g.compared, g.comparing = true, false
 	a, err := g.askSame(ctx)

@@ -16,7 +16,7 @@ import (
 	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
-// session is one Run: everything that only its goroutine touches. It is the sink's only caller.
+// session is the state of one Run. Only Run's goroutine touches it, and only that goroutine calls the sink.
 type session struct {
 	r    *Reflector
 	lw   request.Requests
@@ -29,75 +29,75 @@ type session struct {
 
 	// stream is the open watch; nil if there is none.
 	stream *stream
-	// opening is a watch that a list began to open; it goes on as the stream.
+	// opening is a watch that a list has begun to open; it becomes the stream. nil if there is none.
 	opening *opening
-	// leftOut are the objects of Checkpoint.LeftOut that have not been looked up.
+	// leftOut lists the objects of Checkpoint.LeftOut that have not been looked up yet.
 	leftOut []entry.ObjectRef
-	// cutLookups counts how often in a row the look-up of the first of them was cut.
+	// cutLookups counts how often in a row the answer about leftOut[0] was cut off.
 	cutLookups int
 	// last is how the last watch ended, and endedAt when.
 	last    ending
 	endedAt time.Time
-	// slow: the last guards took longer than their watch had.
+	// slow is true if the last guards took longer than their watch's time-out.
 	slow bool
-	// fresh: nothing has been watched since the list, so the next watch is not a resume.
+	// fresh is true between a list and the next watch, which is not a resume then.
 	fresh bool
-	// resumes is where this run began; empty once that has been logged.
+	// resumes is the resourceVersion at which this run resumed; "" after the first Synced, which logs it.
 	resumes string
-	// announced: Synced has been called since the last list, or since the connection was lost.
+	// announced is true if Synced has been called since the last list and since the connection was lost.
 	announced bool
-	// served: Synced has been called in this run.
+	// served is true if Synced has been called in this run.
 	served bool
-	// spread is set if the next wait is none for lastErr, but for others to be spread over this time with this one.
+	// spread is the window over which the next wait is spread at random; 0 if the next wait is the back-off for lastErr.
 	spread time.Duration
 	// live is Status.Live.
 	live bool
-	// bookmarks: the server has sent one in this run.
+	// bookmarks is true if the server has sent a bookmark in this run.
 	bookmarks bool
-	// quiet counts drains in a row that ended in order and silent; see drainedQuietly.
+	// quiet counts drains in a row that ended in order and without a message; see drainedQuietly.
 	quiet int
 
 	backoff pace.Backoff
-	// connecting is the slot to connect, nil if there is none, and listing that to list; see Options.Limiter.
+	// connecting is the slot to connect; nil if the session has none. listing is the slot to list. See Options.Limiter.
 	connecting *limiter.Slot
 	listing    slot
-	// guards hold the server against what we hold.
+	// guards compare the server with the sink's contents at every connect.
 	guards *guards
-	// gate decides what is delivered.
+	// gate decides which objects are delivered.
 	gate *gate.Gate
-	// untold: the stream stands at an event of an object of another shard, and the sink, which hears of that with the next
-	// bookmark or event, has not been told.
+	// untold is true if the stream has passed an object of another shard and the sink has not been given that
+	// resourceVersion yet. The next bookmark or event brings it.
 	untold bool
 	// lastErr is the error that the next Backoff or Degraded waits for.
 	lastErr error
 	// lastList is when the last list ended.
 	lastList time.Time
-	// limit is that of the next page, and metadataLimit of one by metadata. noMetadata: lists by metadata do not work
-	// here.
+	// limit is the limit of the next page, metadataLimit that of the next page by metadata. noMetadata is true once the
+	// server has refused lists by metadata.
 	limit, metadataLimit pace.Limit
 	noMetadata           bool
-	// patience and silence are what the link needs where it is thin.
+	// patience and silence adapt time-outs to a thin link.
 	patience pace.Patience
 	silence  pace.Silence
-	// watchLists: the ListerWatcher and the server can send a list as a watch, as far as is known.
+	// watchLists is false once it is known that the ListerWatcher or the server cannot send a list as a watch.
 	watchLists bool
-	// unlimited: the next list is to come as a watch that has hours, since the server cuts the smallest page. hopeless
-	// counts the pages that show it.
+	// unlimited requests the next list as a watch of hours, because the server cuts off the smallest page. hopeless
+	// counts the pages in a row that were cut off so.
 	unlimited bool
 	hopeless  int
-	// sinkErr is why the sink made us stop.
+	// sinkErr is the error with which the sink ended the run.
 	sinkErr error
 }
 
-// ending is how a watch ended, which says how far the server we reach next can be taken for the one we left.
+// ending is how a watch ended. It tells how likely the next server is the same one, with the same history.
 type ending string
 
 const (
-	// lost: with an error, or before its time, or there was none yet. The server may be another one, or restored.
+	// lost: with an error, or before its time-out, or there was no watch yet. The server may be another one, or restored.
 	lost ending = ""
-	// timedOut: in order, at its own time-out.
+	// timedOut: without an error, at its own time-out.
 	timedOut ending = "timedOut"
-	// drainedOut: the same for a watch with the short time-out of a drain.
+	// drainedOut: as timedOut, for a watch with the short time-out of a drain.
 	drainedOut ending = "drainedOut"
 )
 
@@ -115,7 +115,7 @@ func newSession(r *Reflector) *session {
 	return s
 }
 
-// run drives the machine until it has stopped.
+// run drives the state machine until it is Stopped. It returns nil if ctx ended, and else the sink's error.
 func (s *session) run(ctx context.Context) error {
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "reflector", s.o.Name)
 	ctx = klog.NewContext(ctx, logger)
@@ -154,7 +154,7 @@ func (s *session) run(ctx context.Context) error {
 	return s.sinkErr
 }
 
-// enter does what the state is for and returns what came of it.
+// enter runs the current state and returns its outcome.
 func (s *session) enter(ctx context.Context) outcome {
 	if s.pos.State != Restore {
 		if o := s.asked(); o.Kind != "" {
@@ -180,8 +180,8 @@ func (s *session) enter(ctx context.Context) outcome {
 	return outcome{Kind: stop}
 }
 
-// asked takes up the list that Relist or Contradicted asked for; the outcome is empty if neither did. What a server's
-// events show it may show again and again, so a list for that is spaced, unless one is due or waited for already.
+// asked returns the outcome for a list that Relist or Contradicted requested; it is empty if neither did. A server may
+// send contradicting events again and again, so a list for them may have to wait, unless a list or wait is due anyway.
 func (s *session) asked() outcome {
 	reason := s.r.takeAsked()
 	waits := s.pos.Reason != "" || s.pos.State == Backoff || s.pos.State == Degraded
@@ -195,12 +195,12 @@ func (s *session) asked() outcome {
 	return outcome{Kind: mustList, Reason: reason}
 }
 
-// outOfTouch reports whether the state says that something may have been missed. Verify does not: what follows a watch
-// that ended in order begins there.
+// outOfTouch reports whether events may have been missed in this state. Verify is not such a state: it also follows a
+// watch that ended in order.
 func (s *session) outOfTouch() bool {
 	switch s.pos.State {
 	case Backoff:
-		return s.spread == 0 || s.pos.Reason != "" // a moment between two watches, the first of which ended well, is none
+		return s.spread == 0 || s.pos.Reason != "" // else it is the short wait after a watch that ended without an error
 	case Degraded, Relist, Stopped:
 		return true
 	case Drain:
@@ -209,7 +209,7 @@ func (s *session) outOfTouch() bool {
 	return false
 }
 
-// setLive tells everybody whether we are live, if that is news.
+// setLive updates Status.Live and calls Options.OnLive if live has changed.
 func (s *session) setLive(live bool) {
 	if s.live == live {
 		return
@@ -221,7 +221,7 @@ func (s *session) setLive(live bool) {
 	}
 }
 
-// restore asks the sink what it holds.
+// restore is the state Restore: it reads the sink's Checkpoint.
 func (s *session) restore(ctx context.Context) outcome {
 	cp, err := s.sink.Checkpoint(ctx)
 	if err != nil {
@@ -239,7 +239,7 @@ func (s *session) restore(ctx context.Context) outcome {
 		s.moveTo(history.Progress{RV: cp.ResourceVersion})
 	}
 	for _, ref := range cp.Newest {
-		s.newest.Put(ref) // a list is held against them, too
+		s.newest.Put(ref) // a list is compared with them, too
 	}
 	if reason != "" {
 		return outcome{Kind: mustList, Reason: reason}
@@ -249,7 +249,7 @@ func (s *session) restore(ctx context.Context) outcome {
 	return outcome{Kind: resumable}
 }
 
-// wait sits out the back-off of lastErr.
+// wait waits for the back-off of lastErr, or for a random part of spread.
 func (s *session) wait(ctx context.Context) outcome {
 	var d time.Duration
 	var recovered, asked <-chan struct{}
@@ -274,7 +274,7 @@ func (s *session) wait(ctx context.Context) outcome {
 	return outcome{Kind: waited}
 }
 
-// lose notes an error that ended a connection, and returns failed or denied.
+// lose records and reports an error that ended a connection, and returns failed or denied.
 func (s *session) lose(ctx context.Context, err error) outcome {
 	if ctx.Err() != nil {
 		return outcome{Kind: stop}
@@ -289,8 +289,8 @@ func (s *session) lose(ctx context.Context, err error) outcome {
 	return outcome{Kind: failed}
 }
 
-// report tells everybody about an error of the connection. While a request is overdue we are not live either: it may be
-// the one that asks whether the connection is.
+// report sets Status.Err, clears Status.Live and calls Options.OnError. It is called for an overdue request too, which
+// may be the one that checks whether the connection works.
 func (s *session) report(ctx context.Context, err error) {
 	klog.FromContext(ctx).V(2).Info("Connection lost", "err", err, "resourceVersion", s.cur.RV)
 	s.r.board.update(func(st *Status) { st.Err = err })
@@ -300,13 +300,13 @@ func (s *session) report(ctx context.Context, err error) {
 	}
 }
 
-// sinkClosed stops the machine.
+// sinkClosed stops the machine with the sink's error.
 func (s *session) sinkClosed(err error) outcome {
 	s.sinkErr = err
 	return outcome{Kind: stop}
 }
 
-// healthy clears the error: the connection does what it is for.
+// healthy clears Status.Err, because the connection works.
 func (s *session) healthy() {
 	s.r.board.update(func(st *Status) { st.Err = nil })
 	if s.announced && s.pos.State == Watch {
@@ -314,7 +314,7 @@ func (s *session) healthy() {
 	}
 }
 
-// heard notes a sign of life from the server.
+// heard records that the server has answered or sent something.
 func (s *session) heard() {
 	s.o.Limiter.Heard()
 	now := s.o.Clock.Now()
@@ -324,17 +324,17 @@ func (s *session) heard() {
 	}
 }
 
-// moveTo publishes a new place in the stream.
+// moveTo sets how far the stream has been delivered, and publishes it in the Status.
 func (s *session) moveTo(c history.Progress) {
 	s.cur = c
 	s.r.board.update(func(st *Status) { st.ResourceVersion = c.RV })
 }
 
-// synced tells the sink that everything has been delivered, once per connection.
+// synced calls Sink.Synced, once per list or lost connection. An error is the sink's.
 func (s *session) synced(ctx context.Context) error {
 	s.guards.target, s.quiet = "", 0
 	if s.announced {
-		s.setLive(true) // a request was overdue, or it was a list that ended, and now there is a watch
+		s.setLive(true) // it is false after an overdue request, and between a list and its watch
 		return nil
 	}
 	if s.resumes != "" && s.lastList.IsZero() {
@@ -345,14 +345,14 @@ func (s *session) synced(ctx context.Context) error {
 		return err
 	}
 	s.announced, s.served = true, true
-	if s.pos.State != Relist { // else the watch is yet to be opened, or to show that it is good
+	if s.pos.State != Relist { // else the watch is not open yet
 		s.setLive(true)
 	}
 	return nil
 }
 
-// listFor returns mustList, after a wait if there was a list a moment ago: a server whose history is
-// always too short must not be listed in a circle.
+// listFor returns mustList. The list has to wait if the last one was a moment ago, so that a server whose history is
+// always too short does not cause one list after another.
 func (s *session) listFor(reason Reason) outcome {
 	s.lastErr = nil
 	if reason == ReasonExpired && s.served {
@@ -361,13 +361,13 @@ func (s *session) listFor(reason Reason) outcome {
 	return outcome{Kind: mustList, Reason: reason, Wait: s.spread > 0 || s.listedRecently()}
 }
 
-// listedRecently reports that the next list has to wait, whatever for.
+// listedRecently reports whether the last list ended less than pace.Health ago.
 func (s *session) listedRecently() bool {
 	return !s.lastList.IsZero() && s.o.Clock.Since(s.lastList) < pace.Health
 }
 
-// tells returns what to do with the error of a call that is overdue: it is reported, and waited for all the same, but
-// holds up no other reflector. For the calls that the session's own goroutine waits for.
+// tells returns the callback for an overdue call that the session's goroutine waits for. It reports the error and gives
+// back the limiter slots, so that the call does not hold up other reflectors.
 func (s *session) tells(ctx context.Context, what string) func(error) {
 	return func(err error) {
 		s.report(ctx, s.describe(what, err))

@@ -1,47 +1,47 @@
 package reflector
 
-// State is where the state machine stands; doc.go draws the transitions.
+// State is a state of the state machine; doc.go draws the transitions.
 type State string
 
-// The states. Each names what the reflector is doing, not how the contents are: Status.Err tells
-// whether the connection is well.
+// The states. Each names what the reflector is doing, not whether the contents are current. Status.Err tells whether
+// the connection works.
 const (
-	// Restore asks the sink what it holds.
+	// Restore reads the sink's Checkpoint.
 	Restore State = "Restore"
-	// Verify is the contact before a watch: the Verify hook, and the probe of the server's resourceVersion. The look-ups
-	// of the newest objects follow once a watch has been accepted; see guards.guard.
+	// Verify contacts the server before a watch: Options.Verify, and the probe of the server's resourceVersion. The
+	// look-ups of the newest objects follow once a watch has been accepted; see guards.guard.
 	Verify State = "Verify"
-	// Drain watches with a short time-out until everything the probe had seen has been delivered.
+	// Drain watches with a short time-out until everything up to the probe's resourceVersion has been delivered.
 	Drain State = "Drain"
 	// Watch is the healthy state: a watch is being opened or is open, and nothing is known to be missing.
 	Watch State = "Watch"
-	// Relist pages through a list, and folds in a watch if there is more than one page; or takes the list from a watch
-	// that begins with it.
+	// Relist receives a list: in pages, with a watch folded in if there is more than one; or from a watch that begins
+	// with the list.
 	Relist State = "Relist"
-	// Backoff waits after an error, then goes on where it was: Verify, or Relist if a list is due.
+	// Backoff waits after an error. Verify follows, or Relist if a list is due.
 	Backoff State = "Backoff"
-	// Degraded is Backoff for an answer that time alone does not mend: forbidden, not found, no
-	// such verb. It waits no longer: rights, or a CRD, are often applied seconds after a controller.
+	// Degraded is Backoff for an answer that waiting alone does not fix: forbidden, not found, no such verb. Its waits
+	// are the same, since RBAC rules and CRDs are often applied seconds after a controller.
 	Degraded State = "Degraded"
-	// Stopped is the end: the context or the sink.
+	// Stopped is the final state: the context has ended or the sink is closed.
 	Stopped State = "Stopped"
 )
 
-// position is the whole state of the machine: where it stands, and the list that is due (none if empty).
+// position is the whole state of the machine: its State, and the reason of the list that is due ("" if none is).
 type position struct {
 	State  State
 	Reason Reason
 }
 
-// outcomeKind is what came of being in a state. An empty one means that a step has passed and the state goes on.
+// outcomeKind is the result of a state. It is empty while the machine stays in the state.
 type outcomeKind string
 
 const (
-	resumable outcomeKind = "resumable" // Restore, or Relist for want of anything: there is something to watch from
+	resumable outcomeKind = "resumable" // Restore, Relist: the sink has a resourceVersion to watch from
 	level     outcomeKind = "level"     // Verify: nothing to drain
-	behind    outcomeKind = "behind"    // Verify: the server has moved on, or that is yet to be asked; Watch: it had
-	drained   outcomeKind = "drained"   // Drain: everything the probe had seen is delivered
-	ended     outcomeKind = "ended"     // Drain, Watch: the watch ended in order
+	behind    outcomeKind = "behind"    // Verify, Watch: the server has, or may have, a newer resourceVersion: drain
+	drained   outcomeKind = "drained"   // Drain: everything up to the probe's resourceVersion is delivered
+	ended     outcomeKind = "ended"     // Drain, Watch: the watch ended without an error
 	listed    outcomeKind = "listed"    // Relist: the list is delivered
 	failed    outcomeKind = "failed"    // transport or server error
 	denied    outcomeKind = "denied"    // 403, 404, 405
@@ -50,16 +50,16 @@ const (
 	stop      outcomeKind = "stop"      // the context ended or the sink is closed
 )
 
-// outcome is an outcomeKind with what belongs to it.
+// outcome is an outcomeKind with its arguments.
 type outcome struct {
 	Kind outcomeKind
-	// Reason of mustList.
+	// Reason is the reason of the list; set if Kind is mustList.
 	Reason Reason
-	// Wait before the list: there was one a moment ago.
+	// Wait says that a back-off precedes the list, because the last list was a moment ago.
 	Wait bool
 }
 
-// next is the transition function. It is total: an outcome that a state cannot have leaves the position alone.
+// next is the transition function. It is total: an outcome that a state cannot have leaves the position unchanged.
 func next(p position, o outcome) position {
 	switch o.Kind {
 	case stop:
@@ -92,7 +92,7 @@ func next(p position, o outcome) position {
 	return p
 }
 
-// listDue notes the reason for a list, and goes to it unless the machine is waiting anyway or has to.
+// listDue returns the position after mustList: Relist, unless the machine is backing off or has to.
 func listDue(p position, o outcome) position {
 	reason := stronger(p.Reason, o.Reason)
 	switch {
@@ -104,8 +104,8 @@ func listDue(p position, o outcome) position {
 	return position{Relist, reason}
 }
 
-// stronger of two reasons for one list: the older one, unless only the newer one
-// rewrites what is stored. Nothing is stored before the first list, so Cold stays.
+// stronger returns the reason of one list that is due for two reasons: due, unless only also rewrites the stored
+// bodies. ReasonCold stays, since nothing is stored before the first list.
 func stronger(due, also Reason) Reason {
 	switch {
 	case due == "":

@@ -10,52 +10,50 @@ import (
 // Status is a snapshot of a reflector.
 type Status struct {
 	State State
-	// ResourceVersion is the last one delivered to the sink, or of an object of another shard that came after that.
+	// ResourceVersion is that of the last event, bookmark or list: delivered to the sink, or of another shard's object.
 	ResourceVersion string
-	// NotResumable is true while the server's resourceVersions cannot be compared (some aggregated APIs):
-	// they are never delivered, so every start lists.
+	// NotResumable is true if the server's resourceVersions cannot be compared (some aggregated APIs). The sink never gets
+	// them, so every start lists.
 	NotResumable bool
-	// Live: everything that the server had at the last contact has been delivered, a watch was open then, and the
-	// connection has not been lost since. A watch that ends in order at its own time-out, and is followed by another, does
-	// not end it.
+	// Live is true if everything that the server had at the last connect has been delivered, a watch was open then, and
+	// the connection has not been lost since. It stays true when a watch ends at its own time-out and another follows.
 	Live bool
 	// LastContact is when the server last answered with success or sent something; zero if never in this run.
 	LastContact time.Time
-	// Lists counts the lists that were begun in this run, Pages the requests that they took, and Watches those for
-	// watches. Requests with limit=1 are counted apart, as Probes: those for the server's resourceVersion, the Fetches
-	// and, without Options.Lookup, those for identities.
+	// Lists counts the lists that were begun in this run, Pages their page requests, and Watches the watch requests.
+	// Requests with limit=1 are counted as Probes instead: those for the server's resourceVersion, the Fetches and,
+	// without Options.Lookup, the look-ups.
 	Lists   int
 	Pages   int
 	Watches int
 	Probes  int
-	// Fetches counts the objects that a list by metadata has fetched one by one; each is one of Probes too.
+	// Fetches counts the objects that a list by metadata has fetched one by one; Probes counts them too.
 	Fetches int
-	// Lookups counts the identities that were read, by whatever means.
+	// Lookups counts the look-ups of single objects, by Options.Lookup or by a list.
 	Lookups int
-	// Resumes counts watches that the server took up at a resourceVersion we held; the first watch after a list is not one
-	// of them. One is counted once it is known to hold, and never taken back: when the first event or bookmark has come,
-	// when it ended in order, when the server was at that resourceVersion itself, or when Options.Same has said yes. Until
-	// then an accepted watch may still be refused by a 410 in its stream.
+	// Resumes counts watches that the server resumed at a resourceVersion we held, without the first watch after a list.
+	// An accepted watch may still get a 410 as its first event. So it counts only once its first event or bookmark has
+	// come, it has ended in order, the server was at that resourceVersion itself, or Options.Same has returned true.
 	Resumes int
-	// Relists counts lists by reason, ReasonCold apart; one that had to be given up and begun again counts twice.
+	// Relists counts lists by reason, without ReasonCold. A list that was given up and begun again counts twice.
 	Relists map[Reason]int
-	// LastRelist is the reason of the newest one.
+	// LastRelist is the reason of the last of them.
 	LastRelist Reason
-	// NoLookups is why objects cannot be looked up one by one, so that a rewound server which has overtaken us would
-	// not be noticed; empty while they can, as far as it is known.
+	// NoLookups is why objects cannot be looked up one by one: a server that was rewound and has overtaken us would not be
+	// noticed. Empty unless a look-up has shown that.
 	NoLookups string
-	// Skipped counts events and items that were not delivered: strays, and what could not be understood.
+	// Skipped counts events and items that were not delivered: strays, and objects or events that are malformed.
 	Skipped int
-	// Stray is why the newest stray was not delivered; see Options.Admit. It stays until a list had none.
+	// Stray is the error of the newest stray; see Options.Admit. It stays until a list has no strays.
 	Stray error
-	// Unsharded is why objects of other shards than Options.Shard's come, which are left out; empty while none does. It
-	// stays until a list had none.
+	// Unsharded is why the server sends objects of other shards than Options.Shard, which are left out; empty if it sent
+	// none. It stays until a list has none.
 	Unsharded string
 	// Err is why the connection is down or degraded, or which call is overdue (ErrOverdue); nil while it is healthy.
 	Err error
 }
 
-// board is the Status that everybody may read and the session writes.
+// board holds the Status. Any goroutine may read it; the session writes it.
 type board struct {
 	mu sync.Mutex
 	s  Status // guarded by mu
@@ -68,7 +66,7 @@ func (b *board) update(f func(s *Status)) {
 	f(&b.s)
 }
 
-// snapshot returns a copy that shares nothing.
+// snapshot returns a copy that shares no memory with the Status.
 func (b *board) snapshot() Status {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -77,7 +75,7 @@ func (b *board) snapshot() Status {
 	return s
 }
 
-// passedBy shows what was not delivered.
+// passedBy sets the fields that describe the objects that were not delivered.
 func (b *board) passedBy(s gate.Said) {
 	b.update(func(st *Status) { st.Skipped, st.Stray, st.Unsharded = s.Skipped, s.Stray, s.Unsharded })
 }

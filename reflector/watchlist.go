@@ -15,36 +15,36 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// errEarlyEnd is an orderly end in the middle of the initial events.
+// errEarlyEnd is the error of a watch that the server ended in order before the end of the initial events.
 var errEarlyEnd = errors.New("the watch ended before its initial events had")
 
 const (
-	// streamTime is that of a list by a watch: in it 56 kbit/s carry 150 MB.
+	// streamTime is the time-out of a list by a watch: 56 kbit/s carry 150 MB in it.
 	streamTime = 6 * time.Hour
-	// streamPage is a page of it: two of those objects took a minute, so few of them are many bytes.
+	// streamPage is how many objects of such a list make a page: they are large, since two of them took a minute.
 	streamPage = 16
 )
 
-// streamed is the state Relist by a watch that begins with the list (sendInitialEvents, KEP-3157), for servers that cut
-// the smallest page: they do not end a watch so.
+// streamed is a list that comes as a watch (sendInitialEvents, KEP-3157). It is for servers that cut off the smallest
+// page: they do not cut off a watch.
 //
 //	ADDED … ADDED ── (events that happen meanwhile) ── BOOKMARK k8s.io/initial-events-end (R) ── events
 //	└─ pages ───────┘└─ Event ─────────────────────┘   └─ EndReplace(R)                         └─ the live watch
 type streamed struct {
 	*list
 	st *stream
-	// page is how many items the sink is given at a time.
+	// page is how many items Sink.Page gets at a time.
 	page int
-	// items are those of the next page.
+	// items collects the next page.
 	items []runtime.Object
-	// moving: an event has come that is not ADDED. From there on an ADDED may be of an object that was deleted meanwhile,
-	// so that it is newer than that event and no item of a page.
+	// moving is true once an event has come that is not ADDED. A later ADDED may recreate an object that was deleted
+	// meanwhile: then it is newer than the delete, so it is an Event and not an item of a page.
 	moving bool
-	// complete: the bookmark at the end of the initial events has come.
+	// complete is true once the bookmark at the end of the initial events has come.
 	complete bool
 }
 
-// streamList lists by a watch. It is not done if the list has to come in pages.
+// streamList lists by a watch. done is false if the list has to come in pages instead.
 func (s *session) streamList(ctx context.Context, reason Reason) (o outcome, done bool) {
 	s.unlimited = false
 	l := &streamed{list: newList(s, reason), page: min(streamPage, int(s.o.PageSize))}
@@ -72,8 +72,8 @@ func (s *session) streamList(ctx context.Context, reason Reason) (o outcome, don
 	return o, done
 }
 
-// streamFailed sorts an error of the watch. It is not done if the list is to come in pages: if the server refuses the
-// parameters or does not do what they ask for, for the rest of the run; if it does not serve watches, for this list.
+// streamFailed handles an error of the watch. done is false if lists have to come in pages instead: for the rest of the
+// run if the server refuses or ignores the parameters, for this list if it does not serve watches.
 func (s *session) streamFailed(ctx context.Context, err error) (o outcome, done bool) {
 	broken := errors.Is(err, ErrNoInitialEvents) || errors.Is(err, ErrSlowInitialEvents)
 	switch {
@@ -123,7 +123,7 @@ func (l *streamed) run(ctx context.Context) (outcome, error) {
 	}
 }
 
-// take handles events in order; the outcome is empty while more are to come.
+// take handles events in order. The outcome is empty until the initial events are complete.
 func (l *streamed) take(ctx context.Context, events []watch.Event) (outcome, error) {
 	for _, ev := range events {
 		if ev.Type == watch.Error {
@@ -144,7 +144,7 @@ func (l *streamed) take(ctx context.Context, events []watch.Event) (outcome, err
 	return l.judge(ctx), nil
 }
 
-// handle takes one event in. An error is the sink's.
+// handle delivers one event, or collects it for the next page. An error is the sink's.
 func (l *streamed) handle(ctx context.Context, ev watch.Event) error {
 	if !l.begun {
 		if err := l.begin(ctx, ""); err != nil {
@@ -174,7 +174,7 @@ func (l *streamed) handle(ctx context.Context, ev watch.Event) error {
 	return nil
 }
 
-// ended is the error of a watch that ended in order without the bookmark.
+// ended returns the error of a watch that ended in order without the bookmark.
 func (l *streamed) ended() error {
 	full, lively := l.st.end(l.s.o.Clock.Now())
 	switch {
@@ -186,7 +186,7 @@ func (l *streamed) ended() error {
 	return ErrShortWatch
 }
 
-// initialEventsEnd reports the bookmark that ends the initial events. Servers send no other before it.
+// initialEventsEnd reports whether ev is the bookmark that ends the initial events. Servers send no other one before.
 func initialEventsEnd(ev watch.Event) bool {
 	acc, err := meta.Accessor(ev.Object)
 	return ev.Type == watch.Bookmark && err == nil && acc.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true"
