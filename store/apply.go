@@ -11,13 +11,11 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-// Apply takes in the batch; see Interface.
+// Apply applies the batch; see Interface.
 //
-// Ops are applied in order and without regard to resourceVersions, as
-// client-go does. Several ops of one key yield a Change each, and one record.
-// A delete of a key that is not there yields a Change without Old. An op that
-// is skipped leaves what is stored under its key as it is: a stale object does
-// less harm than one that seems to be gone.
+// Ops are applied in order and without regard to resourceVersions, as client-go does. Several ops of one key yield a
+// Change each, and one record. A delete of a key that does not exist yields a Change without Old. A skipped op leaves
+// the object that is stored under its key: a stale object does less harm than one that seems to be deleted.
 func (in *intake) Apply(ctx context.Context, b Batch) (Result, error) {
 	res, err := in.apply(ctx, b)
 	if err != nil {
@@ -44,8 +42,8 @@ func (in *intake) apply(ctx context.Context, b Batch) (Result, error) {
 	}
 }
 
-// applyEncoded takes in a batch, which readers see at once and whole. It reads the old states that are not in memory,
-// and waits for no write.
+// applyEncoded applies a batch atomically: readers see all of it when applyEncoded returns. It reads old states that
+// are not in memory from the file, and waits for no commit. It fails with errIndexesChanged if set is out of date.
 func (in *intake) applyEncoded(
 	ctx context.Context, set *indexSet, e encoded, b Batch,
 ) (changes []Change, err error) {
@@ -80,7 +78,8 @@ func (in *intake) applyEncoded(
 	return changes, nil
 }
 
-// lockFront takes front for writes whose terms were made with set, unless nothing can be taken in.
+// lockFront locks front for writes whose index terms were computed with set. It fails if the collection accepts no
+// writes, or with errIndexesChanged if index functions were added since.
 func (in *intake) lockFront(ctx context.Context, set *indexSet) (unlock func(), err error) {
 	if err := in.pause.wait(ctx); err != nil {
 		return nil, err
@@ -97,8 +96,8 @@ func (in *intake) lockFront(ctx context.Context, set *indexSet) (unlock func(), 
 	return nil, err
 }
 
-// takeIn takes in what a list changes, with the Info that finish, which may be nil, makes of the one after it. It waits
-// while too much waits for the disk, and for no write.
+// takeIn applies last, the writes of a list. If finish is not nil, it edits the Info that is stored with them. takeIn
+// waits while backpressure requires it, but for no commit.
 func (in *intake) takeIn(
 	ctx context.Context, r *replacement, set *indexSet, last []*memtable.Write, finish func(*Info) (*settled, error),
 ) error {
@@ -114,7 +113,7 @@ func (in *intake) takeIn(
 	if err != nil {
 		return err
 	}
-	if err := r.usable(); err != nil { // what a rebuild has lost meanwhile, its recount corrects in what is pending now
+	if err := r.usable(); err != nil { // if a rebuild loses objects after this, it recounts what is dirty by then
 		return err
 	}
 	for _, x := range last {
@@ -134,7 +133,7 @@ func (in *intake) takeIn(
 	return nil
 }
 
-// beforeWrites returns which of the writes' keys there are, and the Info, as of now.
+// beforeWrites returns which keys of the writes exist, and the Info, both of the same moment.
 func (in *intake) beforeWrites(
 	ctx context.Context, writes []*memtable.Write,
 ) (found map[string]bool, info Info, err error) {
@@ -149,15 +148,15 @@ func (in *intake) beforeWrites(
 	return found, info.clone(), err
 }
 
-// pending is what a batch makes of one key.
+// pending is the state of one key while a batch is applied.
 type pending struct {
-	found bool           // there is a record, or a state in the overlay
-	uid   string         // of what is in the file, whether it can be decoded or not
-	obj   runtime.Object // after the ops so far; nil if there is none
-	last  *memtable.Write
+	found bool            // the key existed before the batch, in the file or the memtable
+	uid   string          // UID in the file's record, even if that cannot be decoded; "" if the file was not read
+	obj   runtime.Object  // object after the ops so far; nil if there is none
+	last  *memtable.Write // last write of the key in this batch; nil before the first
 }
 
-// change says what x does to p, and does it.
+// change applies x to p and returns the Change.
 func (p *pending) change(x *memtable.Write) Change {
 	ch := Change{Type: cache.Updated, Key: x.Key, Old: p.obj, New: x.Obj, Contradicts: p.contradicts(x)}
 	if p.last != nil {

@@ -16,26 +16,26 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-// encoder prepares writes. It calls code of the user: no lock may be held.
+// encoder turns ops into writes. It calls user code, so the caller must hold no lock.
 type encoder struct {
 	keyFunc cache.KeyFunc
-	codec   codec.Codec      // nil leaves out the payload
-	packer  *compress.Packer // compresses payloads later; may be nil
+	codec   codec.Codec      // nil makes writes without payloads
+	packer  *compress.Packer // compressor that is used later, at the commit; may be nil
 	set     *indexSet
-	// deletes: what deletes carry is encoded too, since durable handlers will be told of it.
+	// deletes says that the objects of deletes are encoded too, because a durable handler will receive them.
 	deletes bool
 }
 
-// encoded is a batch that is ready for a transaction.
+// encoded is a batch whose ops have been turned into writes.
 type encoded struct {
-	writes  []*memtable.Write // in order, without those that were skipped
+	writes  []*memtable.Write // in the order of the ops, without skipped ones
 	skipped []Skipped
-	// leftOut are, by key, the objects whose last op was skipped: what is stored under their keys is older than what
-	// the server has. Those without a key are under "".
+	// leftOut holds, by key, the objects whose last op was skipped: the store has an older state of them than the
+	// server. Objects without a key are under "".
 	leftOut map[string]entry.LeftOut
 }
 
-// encode prepares the ops.
+// encode turns ops into writes. An op for which that fails is in leftOut, and in skipped if it is reportable.
 func (e encoder) encode(ops []Op) encoded {
 	b := encoded{writes: make([]*memtable.Write, 0, len(ops)), leftOut: map[string]entry.LeftOut{}}
 	for _, op := range ops {
@@ -45,7 +45,7 @@ func (e encoder) encode(ops []Op) encoded {
 		case !x.Del:
 			err = e.fill(x)
 		case e.deletes && x.Obj != nil:
-			_ = encodeWrite(x, e.codec) // without it the delete is told as the object was stored
+			_ = encodeWrite(x, e.codec) // if this fails, durable handlers receive the stored object instead
 		}
 		if err != nil {
 			if reportable(err) {
@@ -64,8 +64,8 @@ func (e encoder) encode(ops []Op) encoded {
 	return b
 }
 
-// identify returns the write with its key, UID and resourceVersion. On an
-// error it holds what is known.
+// identify returns a write with the key, UID and resourceVersion of the op's object. If it fails, the write has those
+// of them that are known.
 func (e encoder) identify(op Op) (*memtable.Write, error) {
 	if l := op.LeftOut; op.Type == LeaveOut {
 		return &memtable.Write{Key: l.Key, UID: l.UID, RV: l.ResourceVersion}, refuse(l.Reason, nil)
@@ -104,7 +104,7 @@ func (e encoder) identify(op Op) (*memtable.Write, error) {
 	return x, nil
 }
 
-// fill adds payload and index terms.
+// fill sets the payload and the index terms of x.
 func (e encoder) fill(x *memtable.Write) error {
 	if err := e.payload(x); err != nil {
 		return err
@@ -131,8 +131,8 @@ func (e encoder) index(x *memtable.Write) error {
 	return nil
 }
 
-// decode returns the object that the payload has; what has none is as it was given. That the codec cannot read what it
-// has written is no damage of the file.
+// decode returns the object that is decoded from the payload of x, or x.Obj if there is no codec. If the codec cannot
+// decode what it has encoded the error wraps ErrIncompatible, never ErrDamaged: the file is not damaged.
 func (e encoder) decode(x *memtable.Write) (runtime.Object, error) {
 	if e.codec == nil {
 		return x.Obj, nil
@@ -149,7 +149,7 @@ func (e encoder) decode(x *memtable.Write) (runtime.Object, error) {
 	return nil, fmt.Errorf("object %s: %w", printable.Key(x.Key), err)
 }
 
-// encodeWrite makes the payload.
+// encodeWrite sets the payload of x and its size. If the codec fails or panics, x has no payload.
 func encodeWrite(x *memtable.Write, codec codec.Codec) error {
 	err := guard("the codec", func() (err error) {
 		x.Payload, err = codec.Append(nil, x.Obj)
@@ -162,7 +162,7 @@ func encodeWrite(x *memtable.Write, codec codec.Codec) error {
 	return err
 }
 
-// identityOf returns an object's UID and resourceVersion.
+// identityOf returns the UID and resourceVersion of an object; both are "" if obj is nil or has no metadata.
 func identityOf(obj runtime.Object) (uid, rv string) {
 	if obj == nil {
 		return "", ""
@@ -174,5 +174,5 @@ func identityOf(obj runtime.Object) (uid, rv string) {
 	return string(m.GetUID()), m.GetResourceVersion()
 }
 
-// errBatchOps: Replacement.Commit was given ops.
+// errBatchOps is returned by Replacement.Commit for a batch that has ops.
 var errBatchOps = errors.New("the batch that commits a list must have no ops; give them to Replacement.Event")

@@ -17,26 +17,26 @@ import (
 	"github.com/larder-dev/larder/store/internal/resident"
 )
 
-// errIndexesChanged: index functions were added after the terms of a write were computed.
+// errIndexesChanged says that index functions were added after the terms of a write were computed.
 var errIndexesChanged = errors.New("the indexes have changed")
 
-// writer is one write transaction of a collection. What it does to objects it
-// does to their index entries, to the count and to Newest too.
+// writer is one write transaction of a collection. Whenever it changes an object, it updates the index entries, the
+// object count and Newest too.
 type writer struct {
 	c       *Collection
 	bucket  *bolt.Bucket
 	objects *bolt.Bucket
-	indexes map[string]*bolt.Bucket // every index of state
-	state   state
-	dict    *compress.Dictionary // that the file has for certain; may be nil
-	feed    *feedWriter          // nil if there is none
-	// places are those of the durable handlers; nil if there are none. They are read in the transaction: what a rebuild,
-	// or another write, has done to them before it is in them.
+	indexes map[string]*bolt.Bucket // bucket of each index in state
+	state   state                   // written at the end of the transaction
+	dict    *compress.Dictionary    // dictionary that this transaction has found or stored in the file; nil if none
+	feed    *feedWriter             // writes the changelog; nil if the collection keeps none
+	// places holds the cursors of the durable handlers; nil if there are none. It is taken inside the transaction, so it
+	// has what a rebuild, or another write, did to the cursors before.
 	places *placesSnapshot
 }
 
-// lockWrites takes mu, which whoever waits for the disk may hold for long, as long as ctx lasts. It comes before the
-// turn to commit, and that before the writer's place.
+// lockWrites locks mu, and fails if ctx ends first: a goroutine that waits for the disk may hold mu for long. Lock
+// order: mu, then Store.takeTurn, then Store.takeWriter.
 func (c *Collection) lockWrites(ctx context.Context) error {
 	if err := c.mu.LockContext(ctx); err != nil {
 		return fmt.Errorf("wait for another write of %s: %w", c.id, err)
@@ -44,8 +44,8 @@ func (c *Collection) lockWrites(ctx context.Context) error {
 	return nil
 }
 
-// applyBounded brings the writes to the objects that are in memory. While there are several, reads go to the overlay,
-// or the file.
+// applyBounded applies the writes to the bounded cache of decoded objects, if the collection has one. If there are
+// several writes, the cache is closed meanwhile: reads go to the memtable or the file.
 func (c *Collection) applyBounded(last []*memtable.Write) {
 	if c.bounded == nil {
 		return
@@ -66,7 +66,8 @@ func (c *Collection) writeLocked(ctx context.Context, set *indexSet, fn func(w *
 	return c.writeLockedFor(ctx, c.writing(), set, fn)
 }
 
-// writeLockedFor is writeLocked for those who say what they write.
+// writeLockedFor runs fn in a write transaction with a writer of the collection. The caller holds mu. If set is not
+// nil and out of date, writeLockedFor fails with errIndexesChanged. what describes the write to those who wait for it.
 func (c *Collection) writeLockedFor(ctx context.Context, what string, set *indexSet, fn func(w *writer) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -102,7 +103,7 @@ func (c *Collection) writeLockedFor(ctx context.Context, what string, set *index
 		}
 		handlers = w.places
 		return putState(b, c.name, w.state)
-	}, func(err error) { // before another write finds places that this one has set back
+	}, func(err error) { // runs before the next writer, which could otherwise see cursors that this one has reset
 		switch {
 		case err == nil:
 			c.idled.Store(idled)
@@ -141,11 +142,10 @@ func newWriter(c *Collection, b *bolt.Bucket) (*writer, error) {
 	return w, err
 }
 
-// idleIndexes marks the stored indexes that this process has no function for:
-// the records it writes will lack their terms. One that was marked by an
-// earlier process is dropped: two in a row have had no use for it. (A program
-// may add an index some time after it opens the collection; dropping it at once
-// would have it built anew at every start.)
+// idleIndexes marks the stored indexes for which this process has no function: the records that it writes will lack
+// their terms. An index that an earlier process has marked is dropped: two processes in a row have not used it. It is
+// not dropped at once because a program may add its function some time after it opens the collection, and would then
+// build the index anew at every start.
 func (w *writer) idleIndexes() error {
 	set := w.c.set.Load()
 	for name, st := range w.state.indexes {
@@ -166,15 +166,15 @@ func (w *writer) idleIndexes() error {
 	return nil
 }
 
-// stored is the record that the file has under a key.
+// stored is the record that the file has under a key. It is valid until the transaction ends.
 type stored struct {
 	format.Header
-	found   bool
-	payload []byte // dies with the transaction
-	objects *bolt.Bucket
+	found   bool         // false if the file has no record; the other fields are zero then
+	payload []byte       // memory of the transaction
+	objects *bolt.Bucket // bucket that the record is in
 }
 
-// replace puts x in the place of what the file has under its key.
+// replace writes x in place of old, the record under its key; if x is a delete, it removes the record.
 func (w *writer) replace(x *memtable.Write, old stored) (err error) {
 	if x.Del {
 		err = w.remove(x.Key, old, x)
@@ -200,8 +200,8 @@ func (r *reader) stored(objects *bolt.Bucket, key string) (stored, error) {
 	return stored{Header: h, found: true, payload: payload, objects: objects}, err
 }
 
-// object decodes what is stored. A record that this program cannot decode
-// counts as none: nobody can have been shown its object. An error is of damage.
+// object decodes a stored record. It returns nil for a record that this program cannot decode: no reader can have seen
+// its object. An error wraps ErrDamaged.
 func (r *reader) object(key string, s stored) (runtime.Object, error) {
 	if !s.found {
 		return nil, nil
@@ -213,7 +213,8 @@ func (r *reader) object(key string, s stored) (runtime.Object, error) {
 	return obj, err
 }
 
-// before returns the object that is stored, decoded already if it is in memory.
+// before returns the object of a stored record: the one in memory if it has the same version, else it decodes the
+// record as object does.
 func (c *Collection) before(key string, s stored) (runtime.Object, error) {
 	if r := c.inMemory(); r != nil && s.found {
 		if now := r.table.State(key); now != nil && now.UID == s.UID && now.RV == s.RV {
@@ -223,7 +224,7 @@ func (c *Collection) before(key string, s stored) (runtime.Object, error) {
 	return c.object(key, s)
 }
 
-// put stores x in the place of old.
+// put stores x in place of old.
 func (w *writer) put(x *memtable.Write, old stored) error {
 	if old.found && old.UID != x.UID {
 		if err := w.feed.bury(x.Key, old, x); err != nil {
@@ -260,12 +261,14 @@ func (w *writer) put(x *memtable.Write, old stored) error {
 	return nil
 }
 
-// tally tells a check that counts the keys of a bucket that there is one more in it, or with -1 one less.
+// tally tells the checks that are counting the keys of the bucket that this transaction adds key (n is 1) or removes it
+// (n is -1).
 func (w *writer) tally(bucket, key []byte, n int) {
 	w.c.store.tallies.put(w.bucket.Tx(), tallied{w.c.name, string(bucket)}, key, n)
 }
 
-// useDictionary makes sure that the file has what a record names, and notes that new ones are packed with it.
+// useDictionary stores d, which a record names, if the file does not have it. If the compressor uses d for new records,
+// it is noted in the state as well.
 func (w *writer) useDictionary(d *compress.Dictionary) error {
 	if w.dict == d {
 		return nil
@@ -284,7 +287,7 @@ func (w *writer) putRecord(key string, h format.Header, payload []byte) error {
 	return w.objects.Put([]byte(key), w.c.appendRecord(nil, format.BucketObjects, key, h, payload))
 }
 
-// remove deletes what is stored under key; x is the delete that was told, or nil.
+// remove deletes old, the record under key. x is the delete as the server reported it, or nil.
 func (w *writer) remove(key string, old stored, x *memtable.Write) error {
 	w.state.Newest = dropRef(w.state.Newest, key)
 	if !old.found {
@@ -301,12 +304,12 @@ func (w *writer) remove(key string, old stored, x *memtable.Write) error {
 	return w.objects.Delete([]byte(key))
 }
 
-// moveTerms makes the index entries of key those of the new terms, both as records have them. The old
-// ones come from the header of the record, so that an object that loses a
-// label stops matching whatever the index function says about it today.
+// moveTerms replaces the index entries of key for the terms old by those for the terms new. Terms are as records have
+// them, sealed if the collection is. old comes from the header of the record, so the entries are removed whatever the
+// index function returns for the old object today.
 func (w *writer) moveTerms(key string, old, new map[string][]string) error {
 	for name, index := range w.indexes {
-		// Entries may be missing for terms of a header that is older than the index.
+		// A record that is older than the index may have terms without entries.
 		complete := w.state.indexes[name].Ready
 		if err := moveEntries(index, key, old[name], new[name], complete); err != nil {
 			return fmt.Errorf("index %q: %w", name, err)
@@ -335,7 +338,8 @@ func moveEntries(index *bolt.Bucket, key string, old, new []string, complete boo
 	return nil
 }
 
-// advance records the resourceVersion and the last contact of a batch.
+// advance records the resourceVersion and the last contact of a batch, if it has them. A resourceVersion that cannot be
+// compared is not recorded: MustRelist is set instead.
 func (i *Info) advance(b Batch) {
 	if !b.LastContact.IsZero() {
 		i.LastContact = b.LastContact

@@ -18,7 +18,7 @@ const (
 	Upsert OpType = iota
 	// Delete removes the object with the key of Op.Object.
 	Delete
-	// LeaveOut records that the caller refused the object of Op.LeftOut. What is stored under its key stays.
+	// LeaveOut records that the caller refused the object of Op.LeftOut. An object stored under its key stays.
 	LeaveOut
 )
 
@@ -35,30 +35,28 @@ func (t OpType) String() string {
 // Op is one event of the watch stream.
 type Op struct {
 	Type OpType
-	// Object is the object as the event carried it (for Delete: its last
-	// state, or a cache.DeletedFinalStateUnknown).
+	// Object is the object of the event. For Delete it is the last state, or a cache.DeletedFinalStateUnknown.
 	Object any
-	// Event is the type of the watch event, cache.Added, cache.Updated or cache.Deleted, if it was sent by a watch from
-	// what the collection holds: then Change.Contradicts says whether it can follow that. Default: not asked.
+	// Event is the type of the watch event, cache.Added, cache.Updated or cache.Deleted, if the watch began at the state
+	// that the collection holds. Change.Contradicts then says whether it contradicts that state. Default: no check.
 	Event cache.DeltaType
-	// LeftOut is the object of a LeaveOut, which has no Object.
+	// LeftOut describes the refused object of a LeaveOut, whose Object is not used.
 	LeftOut entry.LeftOut
 }
 
-// Batch is a run of the event stream, in order, that Apply commits in one
-// transaction.
+// Batch is a sequence of events that Apply applies atomically: one transaction commits all of it.
 type Batch struct {
 	Ops []Op
 	// ResourceVersion covers everything up to and including Ops: that of the
 	// last event or bookmark. Empty leaves the stored one.
 	ResourceVersion string
-	// LastContact is when the server was last heard. Zero leaves the stored time.
+	// LastContact is when the server last sent something. Zero leaves the stored time.
 	LastContact time.Time
-	// IfContradicted is the reason to store, as Info.MustRelist and with Ops, if one of them contradicts what was stored
-	// (Change.Contradicts). Default: none.
+	// IfContradicted is stored as Info.MustRelist, together with Ops, if any Op contradicts the stored state
+	// (Change.Contradicts). Default: MustRelist stays as it is.
 	IfContradicted string
-	// Unpaced has Apply wait at the second bound of Collection.WaitRoom only. It is for those who call WaitRoom first, and
-	// Apply with a lock that others need.
+	// Unpaced makes Apply wait only at the second bound of Collection.WaitRoom. It is for a caller that calls WaitRoom
+	// first, and Apply with a lock held.
 	Unpaced bool
 }
 
@@ -67,34 +65,32 @@ type Change struct {
 	// Type is cache.Added, cache.Updated or cache.Deleted.
 	Type cache.DeltaType
 	Key  string
-	// Old is the object that was stored; nil for Added. For Deleted it is the
-	// last stored state, or nil if there was none, or none that this program can
-	// decode (see ErrIncompatible).
+	// Old is the object that was stored; nil for Added. For Deleted it is the last stored state, or nil if there was none
+	// or this program cannot decode it (see ErrIncompatible).
 	Old runtime.Object
-	// New is the object now stored. For Deleted it is nil when a relist found
-	// the object gone, and else the event's object.
+	// New is the object now stored. For Deleted it is nil if a relist found the object gone, and else the event's object.
 	New runtime.Object
-	// Contradicts: no server whose history leads to what was stored sends Op.Event after it: the key had an object with
-	// another UID, or none that could be modified or deleted. It was applied all the same. It is not set where that
-	// shows nothing: the object was left out, or may have been (Info.LeftOutMore), the collection has to be listed
-	// (Info.Complete, Info.MustRelist), or the event is no newer than Info.ResourceVersion. Only Apply sets it.
+	// Contradicts says that Op.Event cannot follow the stored state in the history of one server: the key had an object
+	// with another UID, or none to modify or delete. The op was applied all the same. Contradicts is false where the
+	// stored state proves nothing: the object was left out, or may have been (Info.LeftOutMore), the collection must be
+	// listed (Info.Complete, Info.MustRelist), or the event is no newer than Info.ResourceVersion. Only Apply sets it.
 	Contradicts bool
 }
 
-// Skipped is an object that was left out of a batch because it cannot be
-// keyed, encoded or indexed. What was stored under its key stays, and Info.LeftOut names it.
+// Skipped is an object that was left out of a batch because it cannot be keyed, encoded or indexed. An object stored
+// under its key stays, and Info.LeftOut names the skipped one.
 type Skipped struct {
-	// Key may be empty if there is none, and is cut short if it is too long to be stored.
+	// Key is empty if the object has no key, and truncated if the key is too long to be stored.
 	Key string
 	Err error
 }
 
-// Result is what a batch or a page did.
+// Result is the outcome of a batch, or of a page of a list.
 type Result struct {
 	Changes []Change
 	Skipped []Skipped
-	// Staged: nothing has been committed. What a Replacement took in waits for a later call, whose result has its changes.
+	// Staged says that a Replacement holds the page back. The result of a later call has its changes.
 	Staged bool
-	// More: Replacement.Commit has more to apply, and is to be called again.
+	// More says that Replacement.Commit has more to apply and must be called again.
 	More bool
 }

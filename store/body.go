@@ -14,16 +14,17 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// body is the payload of a record and how to read it: all reading of objects goes through it. It needs no
-// transaction, but payload may be part of one.
+// body is the payload of a record with what is needed to decode it. Every object that is read from the file is decoded
+// from a body.
 type body struct {
 	encoding string
-	payload  []byte
-	dict     *compress.Dictionary // nil if the payload is as the codec wrote it
-	size     int                  // without compression
+	payload  []byte               // may be memory of a transaction
+	dict     *compress.Dictionary // dictionary the payload is compressed with; nil if it is not compressed
+	size     int                  // bytes of the uncompressed payload
 }
 
-// body returns that of a record in the bucket of objects. What was sealed it opens.
+// body returns the body of a record in the bucket of objects. It opens a sealed payload. It fails with ErrIncompatible
+// if a newer program has written the record.
 func (r *reader) body(objects *bolt.Bucket, key string, h format.Header, payload []byte) (body, error) {
 	b := body{encoding: h.Encoding, payload: payload, size: h.PlainSize(payload)}
 	if h.Unknown != 0 {
@@ -48,21 +49,21 @@ func (r *reader) body(objects *bolt.Bucket, key string, h format.Header, payload
 	return b, nil
 }
 
-// plain returns the body without compression, in buf if there is room.
+// plain returns the body uncompressed. It decompresses into buf if buf is large enough.
 func (r *reader) plain(key string, b body, buf []byte) (body, error) {
 	if b.dict == nil {
 		return b, nil
 	}
 	plain, err := b.dict.Unpack(buf, b.payload, b.size)
 	if err != nil {
-		// The checksums of record and dictionary were right: the file is not to blame.
+		// The checksums of record and dictionary were right, so the file is not damaged.
 		return b, fmt.Errorf("record %s in collection %s cannot be decompressed: %w: %w", printable.Key(key), r.name,
 			entry.ErrIncompatible, err)
 	}
 	return body{encoding: b.encoding, payload: plain, size: b.size}, nil
 }
 
-// decodeBody returns the object.
+// decodeBody decompresses and decodes the object.
 func (r *reader) decodeBody(key string, b body) (runtime.Object, error) {
 	if b.dict == nil {
 		return r.decodePlain(key, b)
@@ -73,7 +74,7 @@ func (r *reader) decodeBody(key string, b body) (runtime.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	obj, err := r.decodePlain(key, plain) // shares no memory with it
+	obj, err := r.decodePlain(key, plain) // obj shares no memory with plain
 	if cap(plain.payload) <= compress.MaxPooled {
 		*buf = plain.payload
 		buffers.Put(buf)
@@ -84,7 +85,7 @@ func (r *reader) decodeBody(key string, b body) (runtime.Object, error) {
 func (r *reader) decodePlain(key string, b body) (runtime.Object, error) {
 	obj, err := codec.Decode(r.codec, b.encoding, b.payload)
 	if errors.Is(err, entry.ErrDamaged) {
-		// The checksum was right: these are the bytes that were written, so the file is not to blame.
+		// The checksum was right: these are the bytes that were written, so the file is not damaged.
 		err = fmt.Errorf("%w: %v", entry.ErrIncompatible, err) //nolint:errorlint // it must not wrap ErrDamaged
 	}
 	if err != nil {
@@ -102,7 +103,7 @@ func (r *reader) decode(objects *bolt.Bucket, key string, data []byte) (runtime.
 	return r.decodeRecord(objects, key, h, payload)
 }
 
-// decodeRecord is decode for those who have taken the record apart.
+// decodeRecord is decode for a record that has been parsed.
 func (r *reader) decodeRecord(
 	objects *bolt.Bucket, key string, h format.Header, payload []byte,
 ) (runtime.Object, error) {

@@ -15,12 +15,12 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// ErrNotKept: the store does not keep the changes of the collection for readers; see Collection.RetainChanges.
+// ErrNotKept is returned if the store does not keep the collection's changes for readers; see Collection.RetainChanges.
 var ErrNotKept = errors.New("the store does not keep changes for readers")
 
-// SinceError says that what has changed since a number cannot be told.
+// SinceError says that the changelog does not have the changes since an offset.
 type SinceError struct {
-	// Since is the number that was asked for; Oldest is the lowest and Last the highest that would do.
+	// Since is the offset that was asked for. Oldest and Last are the lowest and the highest that can be asked for.
 	Since, Oldest, Last uint64
 }
 
@@ -35,19 +35,19 @@ func (e *SinceError) Error() string {
 		e.Since, e.Oldest)
 }
 
-// Kept is what is kept of the changes of a collection for readers.
+// Kept says which changes of a collection the store keeps for readers.
 type Kept struct {
-	// For is how long deletes are kept; 0: no changes are kept.
+	// For is how long deletes are kept; 0 if no changes are kept.
 	For time.Duration
-	// Oldest is the lowest number that View.Changes takes, and Last that of the last change; it grows with each commit
-	// whether changes are kept or not.
+	// Oldest is the lowest offset that View.Changes accepts. Last is the offset of the last change; it grows with each
+	// commit that writes objects, whether changes are kept or not.
 	Oldest, Last uint64
 }
 
-// RetainChanges has the changelog kept for readers that nobody knows: whoever has come to some number asks
-// View.Changes, in whatever process has the file, what has changed since. A delete stays for so long, by the time in
-// which the store is open, and as one of the last 100,000. A store that is full drops deletes before it refuses a
-// write. 0 ends it, and frees what durable handlers do not need. It stays so over restarts, and costs one more entry a
+// RetainChanges keeps the changelog for readers that are not registered: a reader in any process that has the file open
+// passes its offset to View.Changes and gets the changes since. A delete is kept for retain, counted while the store is
+// open, and only as one of the last 100,000. A full store drops deletes before it refuses a write. Zero ends the
+// retention, and frees what durable handlers do not need. The setting is stored in the file. It costs one more entry a
 // write, as a durable handler does.
 func (c *Collection) RetainChanges(ctx context.Context, retain time.Duration) error {
 	if err := c.retainChanges(ctx, retain); err != nil {
@@ -82,7 +82,7 @@ func (c *Collection) retainChanges(ctx context.Context, retain time.Duration) er
 		if w.places == nil || len(w.places.places) == 0 {
 			return w.endFeed()
 		}
-		return nil // the tombstones go with what follows
+		return nil // durable handlers need the changelog; later writes drop the tombstones that all have passed
 	})
 	if err == nil {
 		c.places.setRetained(retain)
@@ -105,7 +105,7 @@ func (p *places) setRetained(retain time.Duration) {
 	p.retain = retain
 }
 
-// Kept returns what is kept of the changes for readers, as of the last commit.
+// Kept returns which changes are kept for readers, as of the last commit.
 func (r *reader) Kept(ctx context.Context) (k Kept, err error) {
 	err = r.view(ctx, func(b *bolt.Bucket) (err error) {
 		k, err = r.kept(b)
@@ -114,7 +114,7 @@ func (r *reader) Kept(ctx context.Context) (k Kept, err error) {
 	return k, err
 }
 
-// Kept returns what is kept of the changes of a collection, opened or not, as Collection.Kept does.
+// Kept returns which changes of a collection are kept, as Collection.Kept does. The collection need not be open.
 func (s *Store) Kept(ctx context.Context, id entry.Identity) (Kept, error) {
 	id, err := id.Canonical()
 	if err != nil {
@@ -124,8 +124,8 @@ func (s *Store) Kept(ctx context.Context, id entry.Identity) (Kept, error) {
 	return r.Kept(ctx)
 }
 
-// FeedID tells the numbers of the changes of a collection from those of other collections and other files: 8 hex
-// digits, which stay the same until the file is made anew. Empty if the file does not tell.
+// FeedID identifies the changelog of a collection: offsets of changelogs with different ids must not be compared. It is
+// 8 hex digits, which stay the same until the file is made anew; "" if the file has no id.
 func (s *Store) FeedID(ctx context.Context, id entry.Identity) (feed string, err error) {
 	if id, err = id.Canonical(); err != nil {
 		return "", err
@@ -154,9 +154,9 @@ func (r *reader) kept(b *bolt.Bucket) (Kept, error) {
 	return k, nil
 }
 
-// Changes returns what has been committed of the collection after a number, in order, a page at a time: of a live
-// object the last state only, and of one that is gone its last known state. It fails with ErrNotKept, and with a
-// *SinceError if the number is not one that Kept allows.
+// Changes returns a page of the changes that were committed after an offset, in order: a live object once, in its last
+// state, and a deleted one in its last known state. It fails with ErrNotKept, or with a *SinceError if after is not
+// between Oldest and Last of Kept.
 func (v *View) Changes(ctx context.Context, after uint64) (p FeedPage, err error) {
 	var found []feedEntry
 	err = v.view(ctx, func(b *bolt.Bucket) error {
@@ -183,12 +183,12 @@ func (v *View) Changes(ctx context.Context, after uint64) (p FeedPage, err error
 	if p.More {
 		p.End = found[len(found)-1].Seq
 	}
-	err = v.decodeFeed(&p, found) // before p is read for the result
+	err = v.decodeFeed(&p, found) // sets fields of p: not in the return statement, which might copy p first
 	return p, err
 }
 
-// Changed returns a channel that is closed after the next commit of something of the collection; nil if no Collection
-// of this process writes to it.
+// Changed returns a channel that is closed after the next commit of the collection; nil if this process does not have
+// the collection open for writing.
 func (v *View) Changed() <-chan struct{} {
 	for _, c := range v.store.liveCollections() {
 		if c.name == v.name && !c.readOnly && !c.places.ended() {

@@ -18,19 +18,18 @@ import (
 )
 
 const (
-	// checkPage is how many records or index entries are verified in one transaction, unless they are stepBytes before.
+	// checkPage is the maximum number of records or index entries verified in one transaction, which stepBytes bounds too.
 	checkPage = 1000
-	// maxProblems is how many problems a Report lists; one more line says that there are others.
+	// maxProblems is the maximum number of problems that a Report lists; if there are more, one more line says so.
 	maxProblems = 1000
 )
 
-// checkContent verifies the record of the data keys, the documents, and what the collections hold: the checksum and the
-// shape of every record, index entries against record headers both ways, counts, and the resourceVersion where a
-// collection is complete. It adds to r what it finds; its error is of the reading, not of the contents.
+// checkContent verifies the record of the data keys, the documents, and the collections: the checksum and the shape of
+// every record, index entries against record headers both ways, counts, and the resourceVersion of a complete
+// collection. It adds the problems that it finds to r. It returns an error only if something cannot be read.
 //
-// All is read by pages, each of which is consistent in itself and a transaction of its own,
-// so that a check of a large file keeps no old pages from being used again while
-// changes stream. Writers keep the number of the keys right that have been counted; see tally.
+// It reads in pages, each in a transaction of its own: bbolt can reuse free pages while a large file is checked. Each
+// page is consistent in itself. While keys are counted, writers correct the count; see tally.
 func (s *Store) checkContent(ctx context.Context, r *Report, p *pace) error {
 	var names []string
 	err := s.view(ctx, func(tx *bolt.Tx) error {
@@ -68,8 +67,8 @@ func (s *Store) checkContent(ctx context.Context, r *Report, p *pace) error {
 	return nil
 }
 
-// viewChecked runs fn in a read transaction. If that adds to r in a Scrub, which has a pace, the writing of the file in
-// which it was found stops, and not that of another which has replaced it meanwhile.
+// viewChecked runs fn in a read transaction. If fn adds a problem to r in a Scrub, that is if p is not nil, viewChecked
+// stops writes to the file that fn has read; a file that has replaced it meanwhile is not affected.
 func (s *Store) viewChecked(ctx context.Context, r *Report, p *pace, fn func(tx *bolt.Tx) error) error {
 	return s.viewHandle(ctx, func(h *boltfile.Handle, tx *bolt.Tx) error {
 		before := len(r.Problems)
@@ -85,9 +84,10 @@ func (s *Store) viewChecked(ctx context.Context, r *Report, p *pace, fn func(tx 
 type checker struct {
 	reader
 	report *Report
-	lacks  map[uint64]bool // dictionaries that were reported
-	// pace holds it to a rate; nil for none. read is how many bytes have been looked at since it was last told.
+	lacks  map[uint64]bool // ids of the dictionaries that have been reported as damaged or missing
+	// pace limits the rate of reading; nil if there is no limit.
 	pace *pace
+	// read is how many bytes have been read since the last call of rest.
 	read int
 }
 
@@ -144,7 +144,8 @@ func (c *checker) check(ctx context.Context) error {
 	return err
 }
 
-// pages calls page, which returns where it ended, until it returns nil.
+// pages calls page, each time in a new transaction, until page returns nil. page returns the last key it has verified,
+// which is passed to the next call as after.
 func (c *checker) pages(ctx context.Context, page func(b *bolt.Bucket, after []byte) ([]byte, error)) error {
 	for after := []byte{}; after != nil; {
 		err := c.view(ctx, func(b *bolt.Bucket) (err error) {
@@ -161,7 +162,7 @@ func (c *checker) pages(ctx context.Context, page func(b *bolt.Bucket, after []b
 	return nil
 }
 
-// rest tells the pace what the last transaction has read.
+// rest waits as long as the pace requires after what was read since the last call.
 func (c *checker) rest(ctx context.Context) error {
 	read := c.read
 	if c.read = 0; c.pace == nil {
@@ -170,7 +171,8 @@ func (c *checker) rest(ctx context.Context) error {
 	return c.pace.wait(ctx, read)
 }
 
-// fills notes what the n-th entry of a page has taken to verify, and reports whether the page ends with it.
+// fills adds bytes, what was read to verify the n-th entry of a page, to read. It reports whether the page ends with
+// that entry.
 func (c *checker) fills(n, bytes int) bool {
 	c.read += bytes
 	return n == checkPage || c.read >= stepBytes
@@ -188,7 +190,7 @@ func (c *checker) checkState(st state) {
 	}
 }
 
-// checkReferences looks at what the info record refers to.
+// checkReferences verifies that the objects and index buckets that the info record names exist.
 func (c *checker) checkReferences(b *bolt.Bucket, st state) error {
 	objects, err := c.objects(b)
 	if err != nil {
@@ -244,7 +246,7 @@ func (c *checker) recordPage(b *bolt.Bucket, after []byte) (end []byte, err erro
 	return nil, nil
 }
 
-// checkDictionaries verifies every dictionary that there is.
+// checkDictionaries verifies every stored dictionary.
 func (c *checker) checkDictionaries(b *bolt.Bucket) error {
 	dicts := b.Bucket(format.BucketDictionaries)
 	if dicts == nil {
@@ -260,7 +262,7 @@ func (c *checker) checkDictionaries(b *bolt.Bucket) error {
 	})
 }
 
-// checkDictionary reports a dictionary that is damaged or not there, once.
+// checkDictionary reports a dictionary that is damaged or missing, once.
 func (c *checker) checkDictionary(b *bolt.Bucket, id uint64) {
 	if c.lacks[id] {
 		return
@@ -303,7 +305,7 @@ func (c *checker) checkRecord(b *bolt.Bucket, st state, key string, data []byte)
 	}
 }
 
-// indexPage verifies that a page of entries are what record headers say.
+// indexPage verifies a page of index entries against the record headers.
 func (c *checker) indexPage(b *bolt.Bucket, name string, after []byte) (end []byte, err error) {
 	objects, err := c.objects(b)
 	if err != nil {
@@ -325,7 +327,7 @@ func (c *checker) indexPage(b *bolt.Bucket, name string, after []byte) (end []by
 	return nil, nil
 }
 
-// checkEntry verifies an entry, and returns how many bytes of a record it has looked at.
+// checkEntry verifies an index entry, and returns the size of the record's payload, which it has read.
 func (c *checker) checkEntry(objects *bolt.Bucket, name string, k, v []byte) int {
 	value, key, err := format.ParseIndexEntry(k, v)
 	if err != nil {
@@ -334,7 +336,7 @@ func (c *checker) checkEntry(objects *bolt.Bucket, name string, k, v []byte) int
 	}
 	have, err := c.stored(objects, key)
 	switch {
-	case err != nil: // the pages of records have it
+	case err != nil: // recordPage reports it
 	case !have.found:
 		c.problem("index %q files %s, which is not there", name, printable.Key(key))
 	case !slices.Contains(have.Terms[name], value):

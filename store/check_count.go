@@ -13,24 +13,24 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// leafBytes is how much of a value is read at most with its key: the rest of a larger one is in pages of its own.
+// leafBytes is how much of a value counts as read along with its key: the rest of a larger value is in overflow pages.
 const leafBytes = 4 << 10
 
-// tally counts the keys of a bucket by steps, each a transaction of its own, while others write: what they add to or
-// take from the part that has been counted they tell it when they commit. All but what it counts belongs to who has the
-// writer's place.
+// tally counts the keys of a bucket in steps, each in a transaction of its own, while other goroutines write. A writer
+// that adds or removes a key in the part that has been counted corrects n when it commits. Its fields, except tallied,
+// may be used only by the holder of the writer's place (Store.takeWriter).
 type tally struct {
 	tallied
-	to []byte // the last key that has been counted
-	n  int    // keys up to it
-	// void: what has been counted says nothing of what there is.
+	to []byte // last key that has been counted; nil if none
+	n  int    // number of keys up to to
+	// void says that n is no longer right and the count must begin again.
 	void bool
 }
 
-// tallied is what a tally counts.
+// tallied names the bucket that a tally counts.
 type tallied struct{ collection, bucket string }
 
-// tallies are those at work. The zero value is ready.
+// tallies holds the tallies of the checks that are running. The zero value is ready to use.
 type tallies struct {
 	mu  sync.Mutex
 	all map[*tally]struct{} // guarded by mu
@@ -53,7 +53,7 @@ func (t *tallies) end(one *tally) {
 	delete(t.all, one)
 }
 
-// of returns those that count a bucket.
+// of returns the tallies that count a bucket.
 func (t *tallies) of(what tallied) (all []*tally) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -65,7 +65,7 @@ func (t *tallies) of(what tallied) (all []*tally) {
 	return all
 }
 
-// put tells that the transaction, if it is committed, has n keys more in a bucket: that one, or with -1 without it.
+// put corrects the tallies of a bucket when tx commits: n is 1 if tx adds the key, -1 if it removes it.
 func (t *tallies) put(tx *bolt.Tx, what tallied, key []byte, n int) {
 	for _, one := range t.of(what) {
 		if bytes.Compare(key, one.to) <= 0 {
@@ -74,14 +74,14 @@ func (t *tallies) put(tx *bolt.Tx, what tallied, key []byte, n int) {
 	}
 }
 
-// drop tells that the transaction, if it is committed, removes a bucket; another may come in its place.
+// drop voids the tallies of a bucket when tx commits, because tx removes the bucket; it may be created again.
 func (t *tallies) drop(tx *bolt.Tx, what tallied) {
 	for _, one := range t.of(what) {
 		tx.OnCommit(func() { one.void = true })
 	}
 }
 
-// renew tells that something has changed in the file of which nothing was told. The caller has the writer's place.
+// renew voids all tallies, because the file has changed without calls of put. The caller has the writer's place.
 func (t *tallies) renew() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -98,7 +98,8 @@ func (c *checker) countTombstones(ctx context.Context) error {
 	return c.count(ctx, format.BucketTombstones, "tombstones", func(st state) int { return st.tombstones })
 }
 
-// count counts the keys of a bucket, and reports if it has others than the info record says, or out of order.
+// count counts the keys of a bucket. It adds a problem if the number is not the one that says returns from the info
+// record, and returns ErrDamaged if keys are out of order.
 func (c *checker) count(ctx context.Context, bucket []byte, of string, says func(state) int) error {
 	t := c.store.tallies.begin(tallied{c.name, string(bucket)})
 	defer c.store.tallies.end(t)
@@ -114,7 +115,7 @@ func (c *checker) count(ctx context.Context, bucket []byte, of string, says func
 	return nil
 }
 
-// countPage counts on. Nobody writes meanwhile, so that everything that has been committed has been told.
+// countPage counts the next page. It has the writer's place meanwhile, so every commit has corrected the tally.
 func (c *checker) countPage(ctx context.Context, t *tally, of string, says func(state) int) (more bool, err error) {
 	release, err := c.store.takeWriter(ctx, checking)
 	if err != nil {
@@ -124,7 +125,7 @@ func (c *checker) countPage(ctx context.Context, t *tally, of string, says func(
 	err = c.view(ctx, func(b *bolt.Bucket) error {
 		st, err := getState(b, c.name)
 		in := b.Bucket([]byte(t.bucket))
-		if err != nil || in == nil { // others report a bucket that should be there
+		if err != nil || in == nil { // recordPage and checkHandlers report a missing bucket
 			return err
 		}
 		if t.void {
@@ -138,7 +139,7 @@ func (c *checker) countPage(ctx context.Context, t *tally, of string, says func(
 	return more, err
 }
 
-// countIn counts a page of a bucket, and reports whether there is another.
+// countIn counts the next page of a bucket, and reports whether another page follows.
 func (c *checker) countIn(in *bolt.Bucket, t *tally) (more bool, err error) {
 	last := t.to
 	cur := in.Cursor()

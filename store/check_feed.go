@@ -10,7 +10,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// checkFeed verifies the change feed: that it names what is stored, its tombstones and the places of the handlers.
+// checkFeed verifies the changelog: that its entries name stored records, its tombstones, and the handlers' cursors.
 func (c *checker) checkFeed(ctx context.Context) error {
 	if err := c.view(ctx, c.checkHandlers); err != nil {
 		return err
@@ -62,8 +62,8 @@ func (c *checker) checkHandlers(b *bolt.Bucket) error {
 	return nil
 }
 
-// feedPage verifies a page of a bucket of the feed with a function that returns how many bytes it has looked at
-// besides.
+// feedPage verifies a page of a bucket of the changelog. It calls check for each entry; check returns how many bytes it
+// has read beside the entry.
 func (c *checker) feedPage(
 	b *bolt.Bucket, bucket string, after []byte, check func(b *bolt.Bucket, k, v []byte) int,
 ) (end []byte, err error) {
@@ -85,14 +85,14 @@ func (c *checker) feedPage(
 func (c *checker) checkSeq(b *bolt.Bucket, k, key []byte) int {
 	objects, err := c.objects(b)
 	if err != nil {
-		return 0 // reported by others
+		return 0 // checkReferences reports it
 	}
 	seq, ok := format.ParseSeqKey(k)
 	have, err := c.stored(objects, string(key))
 	switch {
 	case !ok:
 		c.problem("the change feed has a number of %d bytes", len(k))
-	case err != nil: // the pages of records have it
+	case err != nil: // recordPage reports it
 	case !have.found:
 		c.problem("the change feed names %s, which is not there", printable.Key(string(key)))
 	case have.Seq != seq:
@@ -117,7 +117,7 @@ func (c *checker) checkTombstone(_ *bolt.Bucket, k, v []byte) int {
 	return 0
 }
 
-// checkFiled reports a record that the change feed should name and does not.
+// checkFiled adds a problem if the changelog should have an entry for the record and has none.
 func (c *checker) checkFiled(b *bolt.Bucket, st state, key string, h format.Header) {
 	seqs := b.Bucket(format.BucketSeq)
 	if st.feedSince == 0 || h.Seq < st.feedSince || seqs == nil {

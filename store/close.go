@@ -10,17 +10,17 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// closeWait bounds Close, of a store and of a collection, where the disk does not finish a write: it cannot be called
-// off, and whoever ends a process kills it after a while (Kubernetes after 30 s, in which the informers have to end
-// too).
+// closeWait is how long Close, of a store or a collection, waits for a write that the disk does not finish. The write
+// cannot be canceled. It is well below the 30 s after which Kubernetes kills a process, because informers have to end
+// within that time too.
 const closeWait = 10 * time.Second
 
-// ending is the closing of a store.
+// ending is the state of closing a store.
 type ending struct {
 	begin sync.Once
-	begun chan struct{}
-	done  chan struct{}
-	err   error // set before done is closed
+	begun chan struct{} // closed when Close is called
+	done  chan struct{} // closed when the store is closed
+	err   error         // result of Close; set before done is closed
 }
 
 func newEnding() ending { return ending{begun: make(chan struct{}), done: make(chan struct{})} }
@@ -28,11 +28,12 @@ func newEnding() ending { return ending{begun: make(chan struct{}), done: make(c
 // Closing returns a channel that is closed when Close is called.
 func (s *Store) Closing() <-chan struct{} { return s.ending.begun }
 
-// Close waits for the background work to end, commits what is pending, marks the file as cleanly closed
-// and closes it. Closing twice does nothing. Those who wait for room (Apply, WaitRoom) get ErrClosed at once.
+// Close waits for the background work to end, commits the dirty changes, marks the file as cleanly closed
+// and closes it. Calling it again does nothing. Calls that wait for backpressure (Apply, WaitRoom) fail with ErrClosed
+// at once.
 //
-// It returns after ten seconds, with an error that wraps ErrStillWriting, if the disk has not finished a write by then.
-// The closing goes on: it ends when that write does, and the file stays locked by this process until then.
+// If the disk has not finished a write after ten seconds, Close returns an error that wraps ErrStillWriting. Closing
+// continues in the background until the write ends, and the file stays locked by this process until then.
 func (s *Store) Close() error {
 	first := false
 	s.ending.begin.Do(func() {
@@ -52,7 +53,7 @@ func (s *Store) Close() error {
 	return s.ending.err
 }
 
-// awaitDisk waits for what ends when the disk has finished what it was given, but no longer than closeWait.
+// awaitDisk waits for done, which is closed when the disk has finished. After closeWait it fails with ErrStillWriting.
 func (s *Store) awaitDisk(done <-chan struct{}) error {
 	timer := time.NewTimer(closeWait)
 	defer timer.Stop()
@@ -69,7 +70,7 @@ func (s *Store) awaitDisk(done <-chan struct{}) error {
 	}
 }
 
-// stillWriting says what goes on.
+// stillWriting returns an error that wraps ErrStillWriting and names the current write.
 func (s *Store) stillWriting() error {
 	if w := s.writing.Load(); w != nil {
 		return fmt.Errorf("%v: %w", w, ErrStillWriting)
@@ -77,13 +78,13 @@ func (s *Store) stillWriting() error {
 	return fmt.Errorf("work in the background has not ended: %w", ErrStillWriting)
 }
 
-// end is Close, however long the disk takes.
+// end closes the store, however long the disk takes.
 func (s *Store) end() error {
 	s.closeCommits()
 	s.background.close()
 	flushed := s.flushAtClose()
 	if turn, err := s.takeTurn(context.Background()); err == nil {
-		turn() // whoever has begun a Flush may have gone, and has told of it now
+		turn() // a Flush whose caller did not wait has now ended and called Committed
 	}
 	release, err := s.takeWriter(context.Background(), closing)
 	if err != nil {
@@ -115,7 +116,7 @@ func (s *Store) end() error {
 	}
 	err = h.Close()
 	if !h.Stuck.Load() {
-		s.keys.wipe() // no transaction is left that needs them
+		s.keys.wipe() // no transaction that needs the keys is left
 	}
 	if err != nil {
 		return fmt.Errorf("close the store %s: %w", s.path, err)
@@ -123,8 +124,8 @@ func (s *Store) end() error {
 	return flushed
 }
 
-// flushAtClose commits what is pending. What it cannot write is lost to the file, which is no harm: the server sends
-// it again.
+// flushAtClose commits the dirty changes. If that fails the file lacks them, which does no harm: the server sends them
+// again.
 func (s *Store) flushAtClose() error {
 	if !s.hasPending() {
 		return nil
@@ -150,10 +151,10 @@ func (s *Store) isClosed() bool {
 	return s.handle == nil
 }
 
-// Close commits what is pending, ends the background work of the collection and gives its name free. Reads and writes
-// fail no sooner than the store is closed. An error is of the commit: what the file lacks then the server sends again.
-// If the disk does not finish in ten seconds it wraps ErrStillWriting: then the rest goes on, and nobody can open the
-// collection until it has ended.
+// Close commits the dirty changes, ends the background work of the collection and lets it be opened again. Apply then
+// fails with ErrClosed; reads work until the store is closed. If the commit fails, Close returns its error: the file
+// lacks changes, which the server sends again. If the disk does not finish within ten seconds, Close returns an error
+// that wraps ErrStillWriting and continues in the background; the collection cannot be opened until it has ended.
 func (c *Collection) Close() error {
 	if c.ending.Swap(true) {
 		return nil
@@ -171,9 +172,9 @@ func (c *Collection) Close() error {
 	return lost
 }
 
-// end is Close, however long the disk takes.
+// end closes the collection, however long the disk takes.
 func (c *Collection) end() error {
-	c.indexing.failed(ErrClosed, true) // before what waits for index functions
+	c.indexing.failed(ErrClosed, true) // first, for the calls that wait for index functions
 	c.builds.stop()
 	c.places.close()
 	err := c.flushAtClose()
@@ -183,7 +184,8 @@ func (c *Collection) end() error {
 	return err
 }
 
-// flushAtClose leaves nothing pending: the next who opens the collection goes on from what is in the file.
+// flushAtClose commits the dirty changes, or drops them if that fails: whoever opens the collection next continues from
+// the file.
 func (c *Collection) flushAtClose() error {
 	c.front.Lock()
 	c.closed = true

@@ -5,20 +5,20 @@ import (
 	"fmt"
 )
 
-// ErrOtherCluster: another open collection of the store is connected to another cluster. A
-// store holds one cluster; open another one for the other.
+// ErrOtherCluster is returned if another open collection of the store is connected to another cluster. A store holds
+// objects of one cluster; open a second store for the other.
 var ErrOtherCluster = errors.New("the store is used for another cluster")
 
-// ClaimCluster says which cluster (see Attributes.ClusterID) the collection is connected to, for as long as it is open.
-// It fails with ErrOtherCluster while an open collection of this Store has claimed another, so that two clusters are
-// not mixed in one file. Two things are not refused, since the cluster behind an address may be exchanged, and
+// ClaimCluster records which cluster (see Attributes.ClusterID) the collection is connected to, while it is open. It
+// fails with ErrOtherCluster if an open collection of this Store has claimed another cluster, so that two clusters are
+// not mixed in one file. Two claims always succeed, because the cluster behind an address may be exchanged, and
 // collections notice that one after the other:
 //
-//   - What the collection has claimed already.
-//   - A claim with exchanged set: the contents came from another cluster than is there now.
+//   - A claim of the cluster that the collection has claimed already.
+//   - A claim with exchanged set: the stored objects came from another cluster than the current one.
 //
-// An empty id, where the cluster is not known, gives the claim up, and so does a claim that is refused. Nothing of this
-// is in the file: what is stored of a cluster is not known to be there still.
+// An empty id says that the cluster is not known and removes the claim; a claim that is refused removes it too. Claims
+// are not stored in the file: a cluster whose objects are stored may no longer exist.
 func (c *Collection) ClaimCluster(id string, exchanged bool) error {
 	s := c.store
 	s.mu.Lock()
@@ -36,8 +36,8 @@ func (c *Collection) ClaimCluster(id string, exchanged bool) error {
 	return nil
 }
 
-// otherClusterLocked names the first, in order, of the live collections that have claimed another cluster, or returns
-// an empty string.
+// otherClusterLocked returns the first, in order of names, of the live collections that have claimed another cluster;
+// "" if there is none. The caller holds mu.
 func (s *Store) otherClusterLocked(id string) (first string) {
 	for c := range s.live {
 		if name := c.id.String(); c.cluster != "" && c.cluster != id && (first == "" || name < first) {

@@ -19,55 +19,54 @@ import (
 	"github.com/larder-dev/larder/store/internal/resident"
 )
 
-// Collection is one collection of a Store. It implements Interface. See
-// doc.go for its part of the file and the steps of a write.
+// Collection is one collection of a Store. It implements Interface. doc.go describes its part of the file and the steps
+// of a write.
 type Collection struct {
 	reader
-	intake   // set is swapped only by a holder of mu, too, after its transaction has committed
+	intake   // here intake.set is swapped with mu held, after the transaction has committed
 	resource entry.ResourceInfo
 	readOnly bool
 	mustSeal bool        // CollectionOptions.Seal
-	sealing  atomic.Bool // records are sealed; see seal
+	sealing  atomic.Bool // whether records are sealed; see seal
 
 	cluster string // guarded by store.mu; see ClaimCluster
 
-	// mu is held for each write transaction but those that commit what is pending, and never while code of the user runs.
-	// Who has it and front took it first.
+	// mu is held for each write transaction except a Flush, and never while user code runs. Lock order: mu, then front.
 	mu       patient.Mutex
-	closed   bool        // guarded by front
-	released atomic.Bool // another may open it
-	ending   atomic.Bool // Close was called
-	claimed  *claim      // of its name
-	idled    atomic.Bool // indexes that nobody claims have been marked
+	closed   bool        // whether Apply fails because Close was called; guarded by front
+	released atomic.Bool // whether Close has ended and the collection can be opened again
+	ending   atomic.Bool // whether Close was called
+	claimed  *claim      // claim of the name in store.open; set before the collection is returned
+	idled    atomic.Bool // whether the indexes without a function have been marked; see idleIndexes
 
-	// resident is nil unless the Residency is All, bounded unless it is Bounded. The former is set with mu or front held.
+	// resident is nil unless the Residency is All. It is set with mu or front held.
 	resident atomic.Pointer[allResident]
-	bounded  *resident.Bounded // set before there is another goroutine
+	bounded  *resident.Bounded // nil unless the Residency is Bounded; set before there is another goroutine
 
 	builds   builds
 	indexing indexing
-	packer   *compress.Packer // nil if Compression is off
+	packer   *compress.Packer // compressor of new records; nil if Compression is off
 
-	committed func(Commit) // may be nil
+	committed func(Commit) // CollectionOptions.Committed; may be nil
 
-	places places // of the durable handlers
+	places places // cursors of the durable handlers
 }
 
-// limits bound what a relist holds in memory and in one transaction.
+// limits bound how much a relist holds in memory and in one transaction.
 type limits struct {
-	held int // encoded bytes of differences that a list holds back before it shows them
-	step int // encoded bytes, of old and new objects, that one step of a list's end applies
-	// tombstones is how many are kept that a durable handler has not passed.
+	held int // encoded bytes of differences that a list holds back before it applies them page by page
+	step int // encoded bytes, of old and new objects, that one call of Replacement.Commit applies
+	// tombstones is how many tombstones are kept that a durable handler has not passed.
 	tombstones int
 }
 
 const (
-	// listLimit bounds what a list holds back, and what a step of its end tells of: objects that are decoded then, which
-	// take several times as much. With listLimitAll it is little beside what the collection holds anyway, and readers see
-	// the whole list at once.
+	// listLimit bounds what a list holds back, and the changes that one Replacement.Commit returns, in encoded bytes: the
+	// decoded objects take several times as much. listLimitAll is the bound with the residency All: it is little beside
+	// the objects in memory, and readers see the whole list at once.
 	listLimit    = 16 << 20
 	listLimitAll = 256 << 20
-	// coldFill is how full bbolt packs the pages of objects that come in key order.
+	// coldFill is how full bbolt packs the pages of a bucket that is written in key order.
 	coldFill = 0.95
 )
 
@@ -137,7 +136,8 @@ func openCollection(
 	return c, c.tellPlainText(ctx)
 }
 
-// claimLocked is claimInFile that puts set in place. It writes nothing if the file is as it needs it.
+// claimLocked prepares the indexes in the file for set, puts set in place and starts the builds that it needs. It
+// writes nothing if the file needs no change. The caller holds mu.
 func (c *Collection) claimLocked(ctx context.Context, set *indexSet) error {
 	claimed, err := c.claimInFile(ctx, set)
 	if err != nil {
@@ -148,7 +148,8 @@ func (c *Collection) claimLocked(ctx context.Context, set *indexSet) error {
 	return nil
 }
 
-// claimInFile makes the indexes in the file what set needs, and returns set with those ready that are.
+// claimInFile changes the index states and buckets in the file to those that set needs. It returns set with the indexes
+// marked as ready that the file has complete.
 func (c *Collection) claimInFile(ctx context.Context, set *indexSet) (*indexSet, error) {
 	var ready []string
 	needed, err := c.claimNeedsWrite(ctx, set, &ready)
@@ -166,7 +167,8 @@ func (c *Collection) claimInFile(ctx context.Context, set *indexSet) (*indexSet,
 	return set.withReady(ready...), nil
 }
 
-// claimNeedsWrite finds out whether the file is as set needs it, and if so which indexes are ready.
+// claimNeedsWrite returns whether the file must be written for set. It sets *ready to the names of the indexes that are
+// ready.
 func (c *Collection) claimNeedsWrite(ctx context.Context, set *indexSet, ready *[]string) (needed bool, err error) {
 	err = c.view(ctx, func(b *bolt.Bucket) error {
 		have, err := getState(b, c.name)
@@ -181,7 +183,7 @@ func (c *Collection) claimNeedsWrite(ctx context.Context, set *indexSet, ready *
 	return needed, err
 }
 
-// claim makes st what set needs and returns the indexes that are ready.
+// claim changes st to what set needs and returns the names of the indexes that are ready.
 func (c *Collection) claim(st *state, set *indexSet) (ready []string) {
 	st.Info.Resource = st.Info.Resource.With(c.resource)
 	if !c.readOnly {
@@ -190,9 +192,9 @@ func (c *Collection) claim(st *state, set *indexSet) (ready []string) {
 	for name := range set.funcs {
 		have, known := st.indexes[name]
 		want := format.IndexState{Version: set.versions[name]}
-		// A function without a version may close over anything, so its entries are trusted in this process only.
+		// A function without a version may be another one in each process, so its entries are trusted in this one only.
 		same := known && have.Version == want.Version && (want.Version != "" || set.ready[name])
-		// An index of no objects is ready, if it can be made.
+		// An index of no objects is ready, if its bucket can be created.
 		want.Ready = st.Objects == 0 && !c.readOnly || same && have.Ready
 		st.indexes[name] = want
 		if want.Ready {
@@ -202,7 +204,7 @@ func (c *Collection) claim(st *state, set *indexSet) (ready []string) {
 	return ready
 }
 
-// findOrMake finds out whether the collection is sealed, and makes its buckets if there are none.
+// findOrMake sets up sealing for the collection, and creates its buckets if it is not in the file.
 func (c *Collection) findOrMake(ctx context.Context) error {
 	var st state
 	err := c.store.view(ctx, func(tx *bolt.Tx) (err error) {
@@ -242,7 +244,7 @@ func (c *Collection) ensureBuckets(tx *bolt.Tx) error {
 	return putState(b, c.name, st)
 }
 
-// makeBuckets makes those of the buckets that a collection of that state has which are not in b yet.
+// makeBuckets creates the buckets that a collection with state st has and that are not in b yet.
 func makeBuckets(b *bolt.Bucket, st state) error {
 	if _, err := b.CreateBucketIfNotExists(format.BucketObjects); err != nil {
 		return err
@@ -262,10 +264,10 @@ func makeBuckets(b *bolt.Bucket, st state) error {
 	return createFeed(b)
 }
 
-// Identity returns what the collection holds, in canonical form.
+// Identity returns the identity of the collection, in canonical form.
 func (c *Collection) Identity() entry.Identity { return c.id }
 
-// SetMustRelist makes the contents not resumable, for the given reason; see Interface.
+// SetMustRelist stores the reason why the collection must be listed; see Interface.
 func (c *Collection) SetMustRelist(ctx context.Context, reason string) error {
 	if err := c.setMustRelist(ctx, reason); err != nil {
 		return fmt.Errorf("mark %s for a relist: %w", c.id, err)

@@ -9,7 +9,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-// Apply takes in the batch; see Interface.
+// Apply applies the batch; see Interface.
 func (c *Collection) Apply(ctx context.Context, b Batch) (Result, error) {
 	res, err := c.intake.Apply(ctx, b)
 	if err == nil && c.store.o.atOnce {
@@ -18,7 +18,7 @@ func (c *Collection) Apply(ctx context.Context, b Batch) (Result, error) {
 	return res, err
 }
 
-// A Collection as the back of its intake: what it holds is in the file, with the overlay over it.
+// The methods below make a Collection the back of its intake: it holds objects in the file, with a memtable over it.
 
 func (c *Collection) encoder(set *indexSet) encoder {
 	return encoder{keyFunc: c.keyFunc, codec: c.codec, packer: c.packer, set: set, deletes: c.places.any()}
@@ -36,10 +36,11 @@ func (c *Collection) takesIn() error {
 
 func (c *Collection) losses() int { return c.Losses() }
 
-// listEnded tries again to read what could not be read before: the list may have replaced it.
+// listEnded tries again to load all objects into memory, if that has failed: the list may have replaced the objects
+// that could not be read.
 func (c *Collection) listEnded() { c.refill() }
 
-// put puts writes, and the Info after them, into the overlay, and brings them to the objects that are in memory.
+// put puts the writes, and the Info after them, into the memtable, and applies them to the objects in memory.
 func (c *Collection) put(last []*memtable.Write, info Info, settles *settled) {
 	c.store.notePending(c, c.overlay.Put(last, func(before covers, _ bool) covers {
 		now := covers{info, settles}
@@ -53,7 +54,7 @@ func (c *Collection) put(last []*memtable.Write, info Info, settles *settled) {
 	}))
 }
 
-// beforeBatch looks into the file for no more than is not in memory; see back.
+// beforeBatch returns the old states of the keys; see back. It reads from the file only states that are not in memory.
 func (c *Collection) beforeBatch(
 	ctx context.Context, writes []*memtable.Write,
 ) (keys map[string]*pending, info Info, err error) {
@@ -101,7 +102,7 @@ func (c *Collection) beforeBatch(
 	return keys, info.clone(), err
 }
 
-// remembers sets what is in memory of key, if that is known.
+// remembers sets p to the state of key if that can be told from memory, and reports whether it can.
 func (c *Collection) remembers(key string, p *pending) bool {
 	if r := c.inMemory(); r != nil {
 		p.obj = r.table.Get(key)

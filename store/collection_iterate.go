@@ -13,25 +13,25 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-// A page of Iterate ends at either bound.
+// A page of Iterate has at most iterateObjects objects, and ends with the object that exceeds iterateBytes.
 const (
 	iterateObjects = 500
 	iterateBytes   = 4 << 20
 )
 
-// rawRecord is a record that has been copied out of its transaction and not been decoded, or an object that is pending.
+// rawRecord is a record that has been copied out of its transaction and is not decoded, or an object of the memtable.
 type rawRecord struct {
-	format.Header // with terms in plain text, but for a View, and without head
+	format.Header // without Head; Terms are in plain text, except in a View
 	key           string
-	body          body
-	obj           k8sruntime.Object
+	body          body              // undecoded record; not used if obj is set
+	obj           k8sruntime.Object // object of the memtable; nil for a record of the file
 }
 
-// page is some objects in key order.
+// page is a run of objects in key order.
 type page struct {
 	keys []string
 	objs []k8sruntime.Object
-	more bool // there may be others
+	more bool // whether objects may follow
 	err  error
 }
 
@@ -40,8 +40,8 @@ func (r *reader) Iterate(ctx context.Context, after string, fn func(key string, 
 	return iteratePages(ctx, after, r.page, fn)
 }
 
-// iteratePages calls fn for the objects of each page, under no lock and in no transaction. A page is read when fn has
-// had those before it.
+// iteratePages calls fn for the objects of each page, without a lock or a transaction. It reads a page when fn has
+// returned for all objects of the page before.
 func iteratePages(
 	ctx context.Context, after string, read func(ctx context.Context, after string) page,
 	fn func(key string, obj k8sruntime.Object) error,
@@ -80,7 +80,7 @@ func (r *reader) page(ctx context.Context, after string) (p page) {
 	return p
 }
 
-// rawPage reads the records whose keys follow the given one. more is set if there may be others.
+// rawPage reads a page of the records whose keys follow the given one. It returns whether records may follow the page.
 func (r *reader) rawPage(ctx context.Context, after string) (records []rawRecord, more bool, err error) {
 	err = r.viewObjects(ctx, func(objects *bolt.Bucket, over *captured) error {
 		size := 0
@@ -113,18 +113,17 @@ func (r *reader) copyRecord(objects *bolt.Bucket, key string, data []byte, x *me
 		payload = slices.Clone(payload)
 	}
 	b, err := r.body(objects, key, h, payload)
-	if err == nil && r.overlay != nil { // a View has no use for them
+	if err == nil && r.overlay != nil { // a View does not use the terms
 		h.Terms, err = r.plainTerms(key, h)
 	}
 	h.Head = nil
 	return rawRecord{key: key, Header: h, body: b}, err
 }
 
-// decodeAlone is what one goroutine decodes at least, as decodeCost has it: some dozens of small records, or one that
-// is large.
+// decodeAlone is the minimum decodeCost that is worth a goroutine: some dozens of small records, or a large one.
 const decodeAlone = 256 << 10
 
-// decodeCost is about how much work a record is to decode, as so many bytes of payload.
+// decodeCost estimates the work of decoding a record, in bytes of payload.
 func decodeCost(record rawRecord) int {
 	if record.obj != nil {
 		return 0
@@ -132,7 +131,7 @@ func decodeCost(record rawRecord) int {
 	return 4<<10 + record.body.size
 }
 
-// shares cuts records into runs of about the same cost, one for each goroutine that is worth it.
+// shares cuts records into runs of about the same cost, at most one for each goroutine and each worth a goroutine.
 func shares(records []rawRecord, goroutines int) (runs [][]rawRecord) {
 	left := 0
 	for _, record := range records {
@@ -148,8 +147,8 @@ func shares(records []rawRecord, goroutines int) (runs [][]rawRecord) {
 	return append(runs, records)
 }
 
-// firstShare returns how many of the first records cost about so much, and what they do cost. One that crosses the
-// border belongs to the side that has more of it.
+// firstShare returns how many of the first records cost about as much as share, and their cost. The first record is
+// always included, and the last one if at least half of its cost is within share.
 func firstShare(records []rawRecord, share int) (end, cost int) {
 	for _, record := range records {
 		next := decodeCost(record)
@@ -161,7 +160,7 @@ func firstShare(records []rawRecord, share int) (end, cost int) {
 	return end, cost
 }
 
-// decodeRecords decodes on all cores.
+// decodeRecords decodes the records on all cores, and returns their objects in the same order.
 func (r *reader) decodeRecords(records []rawRecord) ([]k8sruntime.Object, error) {
 	objs := make([]k8sruntime.Object, len(records))
 	runs := shares(records, runtime.GOMAXPROCS(0))

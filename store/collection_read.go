@@ -9,14 +9,14 @@ import (
 	"github.com/larder-dev/larder/store/internal/resident"
 )
 
-// What a Collection reads from memory, if its Residency says so; else see reader.
+// The methods below read from memory if the Residency keeps the objects there, and else through reader.
 
 // Get returns the object with that key, or nil if there is none.
 func (c *Collection) Get(ctx context.Context, key string) (runtime.Object, error) {
 	if m := c.hot.Load(); m != nil {
 		return m.Object(key), ctx.Err()
 	}
-	if r := c.inMemory(); r != nil { // several keys are being changed
+	if r := c.inMemory(); r != nil { // hot is nil while several keys are being changed
 		return r.Get(ctx, key)
 	}
 	if c.bounded == nil {
@@ -25,7 +25,7 @@ func (c *Collection) Get(ctx context.Context, key string) (runtime.Object, error
 	return c.getBounded(ctx, key)
 }
 
-// getBounded looks among the decoded objects, then in the overlay, then in the file.
+// getBounded looks for the object in the cache of decoded objects, then in the memtable, then in the file.
 func (c *Collection) getBounded(ctx context.Context, key string) (obj runtime.Object, err error) {
 	if obj := c.bounded.Get(key); obj != nil {
 		return obj, ctx.Err()
@@ -58,7 +58,7 @@ func (c *Collection) getBounded(ctx context.Context, key string) (obj runtime.Ob
 	return obj, nil
 }
 
-// source is what objects are read from: memory, if all of them are there, or the file.
+// source returns the reader of the objects in memory, if all of them are there, or else the reader of the file.
 func (c *Collection) source() interface {
 	List(ctx context.Context) ([]runtime.Object, error)
 	Keys(ctx context.Context) ([]string, error)
@@ -82,8 +82,8 @@ func (c *Collection) Keys(ctx context.Context) ([]string, error) {
 	return c.source().Keys(ctx)
 }
 
-// Iterate calls fn for each object whose key is after the given one; see Interface. Where all objects are about to be
-// in memory it waits for that: they are decoded once. It does not wait for a write that goes to the disk meanwhile.
+// Iterate calls fn for each object whose key is after the given one; see Interface. While all objects are being loaded
+// into memory it waits for that, so that they are decoded once. It does not wait for a commit.
 func (c *Collection) Iterate(ctx context.Context, after string, fn func(key string, obj runtime.Object) error) error {
 	if err := c.awaitFilled(ctx); err != nil {
 		return err
@@ -92,7 +92,7 @@ func (c *Collection) Iterate(ctx context.Context, after string, fn func(key stri
 	return iteratePages(ctx, after, read, fn)
 }
 
-// ByIndex returns the objects that the named index files under value, in key order.
+// ByIndex returns the objects that the named index has under value, in key order.
 func (c *Collection) ByIndex(ctx context.Context, index, value string) ([]runtime.Object, error) {
 	return c.byValues(ctx, index, []string{value})
 }
@@ -105,7 +105,7 @@ func (c *Collection) byValues(ctx context.Context, index string, values []string
 	return r.byValues(ctx, index, values)
 }
 
-// IndexKeys returns the keys of ByIndex.
+// IndexKeys returns the keys of the objects that ByIndex returns.
 func (c *Collection) IndexKeys(ctx context.Context, index, value string) ([]string, error) {
 	r, err := c.awaitIndex(ctx, index)
 	if err != nil {

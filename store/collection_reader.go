@@ -17,15 +17,14 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-// reader is what a Collection and a View have in common: the methods that need
-// no index function.
+// reader is the part that a Collection and a View have in common: the methods that need no index function.
 type reader struct {
 	store *Store
-	name  string // of the bucket
+	name  string // name of the collection's bucket
 	codec codec.Codec
-	// overlay is over the file; nil for a View, which sees what has been committed.
+	// overlay is the memtable; nil for a View, which sees committed changes only.
 	overlay *memtable.Table[covers]
-	// customKeys says that keys need not be namespace/name.
+	// customKeys says that keys may have another form than namespace/name.
 	customKeys bool
 	dicts      compress.Dictionaries
 }
@@ -41,7 +40,7 @@ func (r *reader) view(ctx context.Context, fn func(b *bolt.Bucket) error) error 
 	})
 }
 
-// viewObjects calls fn with the bucket of objects in a read transaction, and with what is pending over it.
+// viewObjects calls fn with the bucket of objects in a read transaction, and with the state of the memtable over it.
 func (r *reader) viewObjects(ctx context.Context, fn func(objects *bolt.Bucket, over *captured) error) error {
 	return r.viewOver(ctx, nil, func(b *bolt.Bucket, over *captured) error {
 		objects, err := r.objects(b)
@@ -120,7 +119,7 @@ func (r *reader) List(ctx context.Context) (objs []runtime.Object, err error) {
 	return objs, err
 }
 
-// scanned returns the object that an overScan has come to.
+// scanned returns the object at which an overScan is: the object of x, or if x is nil the one decoded from data.
 func (r *reader) scanned(objects *bolt.Bucket, key string, data []byte, x *memtable.Write) (runtime.Object, error) {
 	if x != nil {
 		return x.Obj, nil
@@ -146,8 +145,7 @@ func (r *reader) Keys(ctx context.Context) ([]string, error) {
 	return keys, err
 }
 
-// seekAfter moves the cursor to the first key after the given one. Keys are
-// never empty, so "" is before the first.
+// seekAfter moves the cursor to the first key after the given one. Keys are never empty, so "" is before all of them.
 func seekAfter(c *bolt.Cursor, after string) (k, v []byte) {
 	k, v = c.Seek([]byte(after))
 	if k != nil && bytes.Equal(k, []byte(after)) {

@@ -16,30 +16,30 @@ import (
 
 // Errors of opening and dropping a collection.
 var (
-	// ErrNoCollection: the store has no collection of that identity.
+	// ErrNoCollection is returned if the store has no collection of that identity.
 	ErrNoCollection = errors.New("no such collection in the store")
-	// ErrCollectionOpen: the collection is open already. A collection has one
-	// writer; close the other one first, or share it.
+	// ErrCollectionOpen is returned if the collection is open already. A collection has one writer: share the open
+	// Collection, or close it first.
 	ErrCollectionOpen = errors.New("the collection is open")
 )
 
-// openSet is the collections of a store that are open. The zero value is empty.
+// openSet holds the claims of the collections of a store that are open. The zero value is empty.
 type openSet struct {
 	mu    sync.Mutex
 	names map[string]*claim // guarded by mu
 }
 
-// claim is that of the one who has a name.
+// claim is the right to a name in an openSet, which a Collection has while it is open.
 type claim struct {
-	free    chan struct{} // closed when the name is given free
-	stuck   chan struct{} // closed when that should have happened, and the disk does not let it
-	closing func() bool   // whether that is about to happen
+	free    chan struct{} // closed when the claim is released
+	stuck   chan struct{} // closed when Close gives up waiting for the disk; the claim is released later
+	closing func() bool   // reports whether the holder is about to release the claim
 }
 
 func soon() bool  { return true }
 func later() bool { return false }
 
-// take claims a name, or returns the claim of the one who has it.
+// take claims a name and returns the claim as mine. If the name is claimed already it returns that claim as held.
 func (o *openSet) take(name string, closing func() bool) (mine, held *claim) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -54,7 +54,8 @@ func (o *openSet) take(name string, closing func() bool) (mine, held *claim) {
 	return mine, nil
 }
 
-// await claims a name, and waits for it while the one who has it is about to give it free.
+// await claims a name. If the name is claimed and the holder is about to release it, await waits for that. Else, or if
+// ctx ends or the holder is stuck, it fails with ErrCollectionOpen.
 func (o *openSet) await(ctx context.Context, name string, closing func() bool) (*claim, error) {
 	for {
 		mine, held := o.take(name, closing)
@@ -97,10 +98,10 @@ func (o *openSet) release(name string) {
 	delete(o.names, name)
 }
 
-// Collection opens or creates a collection. Opening one twice at a time fails with ErrCollectionOpen: at once, or, if
-// the one who has it is about to close it (see CollectionOptions.Closing), when ctx ends before that, or the disk has
-// not let Close finish. Collection.Close gives it free. For a rebuild, and where it has to write itself for any writer,
-// it waits as long as ctx lasts; the error names who that is.
+// Collection opens or creates a collection. If the collection is open it fails with ErrCollectionOpen: at once, unless
+// the holder is about to close the collection (see CollectionOptions.Closing). Then it waits for Close, until ctx ends
+// or Close gives up waiting for the disk. Collection also waits for a rebuild, and for any other writer if it has to
+// write. If ctx ends first, the error names the writer.
 //
 // Indexes that the file does not have yet, and those of functions without a version (see
 // CollectionOptions.IndexVersions), are built in the background, by a goroutine that ends with
@@ -143,8 +144,8 @@ func (s *Store) Collection(ctx context.Context, id entry.Identity, o CollectionO
 	return c, nil
 }
 
-// openAndEnlist opens a collection, again if the store was rebuilt, or got its file, meanwhile: the new
-// file need not have it.
+// openAndEnlist opens a collection and adds it to the live ones. It starts again if the store was rebuilt, or got its
+// file, meanwhile: the new file may lack the collection.
 func (s *Store) openAndEnlist(
 	ctx context.Context, name string, id entry.Identity, o CollectionOptions,
 ) (*Collection, error) {
@@ -152,7 +153,7 @@ func (s *Store) openAndEnlist(
 		before := s.rebuildCount()
 		c, err := openCollection(ctx, s, name, id, o)
 		switch {
-		case err != nil && s.rebuildCount() != before: // it may have met both files
+		case err != nil && s.rebuildCount() != before: // it may have used the old file and the new one
 			continue
 		case err != nil:
 			return nil, err
@@ -168,7 +169,7 @@ func (s *Store) openAndEnlist(
 	}
 }
 
-// Collections returns the state of every collection in the file, opened or not.
+// Collections returns the state of every collection in the file, whether it is open or not.
 func (s *Store) Collections(ctx context.Context) ([]Info, error) {
 	states, err := s.states(ctx)
 	if err != nil {
@@ -184,8 +185,8 @@ func (s *Store) Collections(ctx context.Context) ([]Info, error) {
 	return infos, nil
 }
 
-// noteScope looks at the first key of a collection that does not say that its objects are in namespaces, where Newest
-// does not show it. Damage is not its concern.
+// noteScope sets Resource.Namespaced if the first key of the collection has a namespace. It does nothing if Namespaced
+// is set already, or if Newest has refs, which show it. Damage is ignored.
 func (s *Store) noteScope(ctx context.Context, info *Info) error {
 	if info.Resource.Namespaced || info.Objects == 0 || len(info.Newest) > 0 {
 		return nil
