@@ -25,34 +25,34 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// keyring is the data keys of a store. A nil one has none: the store was opened without Options.Encryption.
+// keyring holds the data keys of a store. It is nil if the store was opened without Options.Encryption.
 //
-// In the file they are one record under keyKeys, wrapped: so a copy of the file has them, whoever makes it. The current
-// one is written by the first transaction that seals something with it.
+// The file has the keys, wrapped, in one record under format.KeyKeys, so every copy of the file has them too. The first
+// transaction that seals something with a new current key writes the record.
 type keyring struct {
 	provider seal.KeyProvider
 	now      atomic.Pointer[heldKeys]
 }
 
-// heldKeys are the data keys at one moment. It is never changed.
+// heldKeys holds the data keys at one moment. It is immutable.
 type heldKeys struct {
 	byID map[uint64]*seal.DataKey
-	// current seals what is written; nil in a store that is open for reading.
+	// current is the key that new records are sealed with; nil in a store that is open for reading.
 	current *seal.DataKey
-	// record is what the file says, with current.
+	// record is the record of the data keys as the file must have it, current included.
 	record []byte
 }
 
 // keyRecord is a data key on disk; see keysRecord.
 type keyRecord struct {
 	ID      uint64 `msgpack:"id"`
-	Key     string `msgpack:"key"` // the provider's id of its own
+	Key     string `msgpack:"key"` // id of the provider's key that wrapped it
 	Wrapped []byte `msgpack:"wrapped"`
 	Check   []byte `msgpack:"check"`
 	Created int64  `msgpack:"created"` // Unix seconds
 }
 
-// keysRecord is the payload of the record under keyKeys. Fields that a later build adds are ignored.
+// keysRecord is the payload of the record under format.KeyKeys. Fields that a later build adds are ignored.
 type keysRecord struct {
 	Keys []keyRecord `msgpack:"keys"` // the oldest first
 }
@@ -69,13 +69,13 @@ func newKeyring(e *seal.Encryption) (*keyring, error) {
 	return k, nil
 }
 
-// unlock gets the data keys of a file that is opened ready. Without keys it notes which would be needed.
+// unlock unwraps the data keys of a file that is being opened. Without Options.Encryption it sets sealedUnder.
 func (s *Store) unlock(ctx context.Context, h *boltfile.Handle, write bool) error {
 	if s.keys != nil {
 		return s.keys.unlock(ctx, h, write)
 	}
 	return h.View(func(tx *bolt.Tx) error {
-		stored, _ := getKeys(tx) // what cannot be read is not needed yet
+		stored, _ := getKeys(tx) // a record that cannot be read is reported once it is needed
 		for _, r := range stored {
 			if !slices.Contains(s.sealedUnder, r.Key) {
 				s.sealedUnder = append(s.sealedUnder, r.Key)
@@ -85,7 +85,7 @@ func (s *Store) unlock(ctx context.Context, h *boltfile.Handle, write bool) erro
 	})
 }
 
-// errSealed is ErrSealed with the keys that are needed.
+// errSealed returns ErrSealed with the ids of the keys that are needed.
 func (s *Store) errSealed() error {
 	if len(s.sealedUnder) == 0 {
 		return seal.ErrSealed
@@ -97,8 +97,8 @@ func (s *Store) errSealed() error {
 	return fmt.Errorf("%w: it needs key %s", seal.ErrSealed, strings.Join(ids, ", "))
 }
 
-// unlock gets the data keys of a file ready, and, to write, a current one. It writes nothing. It fails with ErrDamaged
-// if their record is damaged: nothing brings back what is sealed, and without keys the rest can be read.
+// unlock unwraps the data keys of a file and, if write is true, chooses the current key. It writes nothing. It fails
+// with ErrDamaged if their record is damaged: then the sealed contents are lost, and the rest can be read without keys.
 func (k *keyring) unlock(ctx context.Context, h *boltfile.Handle, write bool) error {
 	if k == nil {
 		return nil
@@ -139,7 +139,7 @@ func (k *keyring) unlock(ctx context.Context, h *boltfile.Handle, write bool) er
 	return k.hold(all, current)
 }
 
-// hold makes these the keys, which are all that the file is to have.
+// hold replaces the keys by all, which the file is to have from now on.
 func (k *keyring) hold(all []*seal.DataKey, current *seal.DataKey) error {
 	record, err := keysOf(all)
 	if err != nil {
@@ -153,14 +153,14 @@ func (k *keyring) hold(all []*seal.DataKey, current *seal.DataKey) error {
 	return nil
 }
 
-// forgetOthers leaves only key, if it is still the current one.
+// forgetOthers removes all keys but key, if key is still the current one.
 func (k *keyring) forgetOthers(key *seal.DataKey) {
-	if was := k.held(); was.current == key { // else the others do no harm
+	if was := k.held(); was.current == key { // else keeping the other keys does no harm
 		k.now.CompareAndSwap(was, &heldKeys{byID: map[uint64]*seal.DataKey{key.ID: key}, current: key, record: was.record})
 	}
 }
 
-// unwrap has the provider decrypt a data key.
+// unwrap decrypts a data key through the provider. It fails with ErrWrongKey if the provider lacks the key.
 func (k *keyring) unwrap(ctx context.Context, r keyRecord) (*seal.DataKey, error) {
 	raw, err := k.provider.Unwrap(ctx, r.Key, r.Wrapped)
 	var one *seal.DataKey
@@ -185,7 +185,7 @@ func (k *keyring) unwrap(ctx context.Context, r keyRecord) (*seal.DataKey, error
 	return one, nil
 }
 
-// currentOf returns the newest data key that is wrapped under the provider's current key, or a new one.
+// currentOf returns the newest data key that is wrapped under the provider's current key, or makes a new data key.
 func (k *keyring) currentOf(ctx context.Context, all []*seal.DataKey) (*seal.DataKey, error) {
 	id, err := k.provider.CurrentKey(ctx)
 	if err != nil {
@@ -199,7 +199,7 @@ func (k *keyring) currentOf(ctx context.Context, all []*seal.DataKey) (*seal.Dat
 	return k.make(ctx)
 }
 
-// make returns a new data key.
+// make returns a new data key, wrapped under the provider's current key.
 func (k *keyring) make(ctx context.Context) (*seal.DataKey, error) {
 	raw := make([]byte, seal.KeySize)
 	_, _ = rand.Read(raw) // never fails
@@ -216,7 +216,7 @@ func (k *keyring) make(ctx context.Context) (*seal.DataKey, error) {
 	return one, nil
 }
 
-// held returns the keys, or none.
+// held returns the keys; there are none if k is nil.
 func (k *keyring) held() *heldKeys {
 	if k == nil {
 		return &heldKeys{}
@@ -224,7 +224,7 @@ func (k *keyring) held() *heldKeys {
 	return k.now.Load()
 }
 
-// ensure makes sure that the file of a write transaction has the current key, before anything is sealed with it.
+// ensure writes the record of the data keys if the file does not have it yet, before anything is sealed with a new key.
 func (k *keyring) ensure(tx *bolt.Tx) error {
 	b, record := tx.Bucket(format.BucketLarder), k.held().record
 	if record == nil || bytes.Equal(b.Get(format.KeyKeys), record) {
@@ -233,15 +233,15 @@ func (k *keyring) ensure(tx *bolt.Tx) error {
 	return b.Put(format.KeyKeys, record)
 }
 
-// add makes one more key current, for a file that has only that, and says so with record. The others are for the reads
-// that go on.
+// add adds a key and makes it current. record is the record of a new file, which has only this key. The other keys stay
+// for reads of the old file.
 func (k *keyring) add(key *seal.DataKey, record []byte) {
 	next := &heldKeys{byID: maps.Clone(k.held().byID), current: key, record: record}
 	next.byID[key.ID] = key
 	k.now.Store(next)
 }
 
-// wipe forgets all keys.
+// wipe removes all keys and overwrites them in memory.
 func (k *keyring) wipe() {
 	if k == nil {
 		return
@@ -251,7 +251,7 @@ func (k *keyring) wipe() {
 	}
 }
 
-// keysOf returns the record of the keys.
+// keysOf returns the record of the keys; nil if there are none.
 func keysOf(all []*seal.DataKey) ([]byte, error) {
 	if len(all) == 0 {
 		return nil, nil
@@ -269,7 +269,7 @@ func keysOf(all []*seal.DataKey) ([]byte, error) {
 		payload), nil
 }
 
-// getKeys reads the record, of which there is none in a file that has never held anything sealed.
+// getKeys reads the record of the data keys. It returns nil for a file in which nothing was ever sealed.
 func getKeys(tx *bolt.Tx) ([]keyRecord, error) {
 	return parseKeysRecord(tx.Bucket(format.BucketLarder).Get(format.KeyKeys))
 }
@@ -304,5 +304,5 @@ func (s *Store) CurrentKey(ctx context.Context) (id string, err error) {
 	return s.keys.provider.CurrentKey(ctx)
 }
 
-// Seals reports whether a new collection of the resource is sealed: by Options.Encryption.
+// Seals reports whether Options.Encryption seals a new collection of the resource.
 func (s *Store) Seals(r schema.GroupResource) bool { return s.o.Encryption.Seals(r) }

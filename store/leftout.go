@@ -13,10 +13,10 @@ import (
 // MaxLeftOut is how many objects Info.LeftOut names.
 const MaxLeftOut = 100
 
-// refusal is an error that leaves out an object.
+// refusal is the error for an object that is left out.
 type refusal struct {
 	reason entry.LeftOutReason
-	err    error // nil if the caller refused the object, and has reported that
+	err    error // nil if the caller refused the object and has reported it
 }
 
 func (r *refusal) Error() string {
@@ -30,7 +30,7 @@ func (r *refusal) Unwrap() error { return r.err }
 
 func refuse(reason entry.LeftOutReason, err error) error { return &refusal{reason, err} }
 
-// leftOutOf returns what to record of x, which err refused. Without a key that can be stored there is no Key.
+// leftOutOf returns the record of x, which was refused with err. Its Key is "" if x has no key that can be stored.
 func leftOutOf(x *memtable.Write, err error) entry.LeftOut {
 	l := entry.LeftOut{ObjectRef: entry.ObjectRef{Key: x.Key, UID: x.UID, ResourceVersion: x.RV},
 		Reason: entry.LeftOutCodec}
@@ -43,13 +43,13 @@ func leftOutOf(x *memtable.Write, err error) entry.LeftOut {
 	return l
 }
 
-// reportable reports whether the caller has yet to hear of err.
+// reportable reports whether err must still be reported to the caller.
 func reportable(err error) bool {
 	r := (*refusal)(nil)
 	return !errors.As(err, &r) || r.err != nil
 }
 
-// leaveOut records an object. The slice that was there before stays as it is: readers share it.
+// leaveOut adds an object to LeftOut. It does not modify the old slice, which readers share.
 func (i *Info) leaveOut(l entry.LeftOut) {
 	at, found := i.findLeftOut(l.Key)
 	switch {
@@ -63,7 +63,7 @@ func (i *Info) leaveOut(l entry.LeftOut) {
 	}
 }
 
-// settleLeftOut takes an object off the record: it was stored or deleted.
+// settleLeftOut removes an object that was stored or deleted from LeftOut. It does not modify the old slice.
 func (i *Info) settleLeftOut(key string) {
 	if at, found := i.findLeftOut(key); found {
 		i.LeftOut = slices.Concat(i.LeftOut[:at], i.LeftOut[at+1:])
@@ -75,14 +75,14 @@ func (i *Info) findLeftOut(key string) (at int, found bool) {
 		func(l entry.LeftOut, key string) int { return strings.Compare(l.Key, key) })
 }
 
-// mayLack reports whether the object of that key is, or may be, one that was left out.
+// mayLack reports whether the object of that key was, or may have been, left out.
 func (i *Info) mayLack(key string) bool {
 	_, found := i.findLeftOut(key)
 	return found || i.LeftOutMore
 }
 
-// noteBatch takes what a batch wrote off the record, and adds what it left out. Newest must not name an object that
-// the server has in a newer state: that would look like a server that was rewound.
+// noteBatch removes the objects that a batch wrote from LeftOut, and adds those that it left out. It removes the latter
+// from Newest: since the server has newer states of them, the rewind check would take it for rewound.
 func (i *Info) noteBatch(last []*memtable.Write, e encoded) {
 	for _, x := range last {
 		i.settleLeftOut(x.Key)
@@ -95,11 +95,11 @@ func (i *Info) noteBatch(last []*memtable.Write, e encoded) {
 	}
 }
 
-// refused gathers what a list left out.
+// refused gathers the objects that a list left out.
 type refused struct {
 	objects map[string]entry.LeftOut // by key
-	gone    map[string]string        // resourceVersions of the deletes that came while it was paged
-	unkeyed bool                     // there was one without a key
+	gone    map[string]string        // by key, the resourceVersions of deletes that came while the list was paged
+	unkeyed bool                     // true if an object without a key was left out
 }
 
 func (r *refused) leaveOut(l entry.LeftOut) {
@@ -115,7 +115,7 @@ func (r *refused) leaveOut(l entry.LeftOut) {
 	}
 }
 
-// isLeftOut reports whether that state of the object was refused.
+// isLeftOut reports whether the object was refused at that resourceVersion.
 func (r *refused) isLeftOut(key, rv string) bool {
 	l, ok := r.objects[key]
 	return ok && l.ResourceVersion == rv
@@ -128,9 +128,9 @@ func (r *refused) noteGone(x *memtable.Write) {
 	r.gone[x.Key] = x.RV
 }
 
-// finish makes the record that of a whole list. held returns the state in which the list leaves an object; its error
-// is finish's. A list that takes equal identities as equal has not tried again what is held in the very state that
-// was left out: a body that a rewriting list could not replace.
+// finish sets LeftOut to the objects that a whole list left out. held returns the state in which the list leaves an
+// object; finish returns its error. A list that does not rewrite keeps older entries whose object is still held in the
+// very state that was left out: it has not tried again to store their bodies.
 func (r *refused) finish(
 	info *Info, rewrites bool, held func(key string) (ref entry.ObjectRef, found bool, err error),
 ) error {
@@ -153,7 +153,7 @@ func (r *refused) finish(
 			return err
 		case found && entry.NewerRV(ref.ResourceVersion, l.ResourceVersion), !found && gone &&
 			entry.NewerRV(rv, l.ResourceVersion):
-		case found && !rewrites && ref == l.ObjectRef: // an event brought it
+		case found && !rewrites && ref == l.ObjectRef: // an event has stored this state
 		default:
 			info.leaveOut(l)
 		}

@@ -2,6 +2,6 @@ package store
 
 import "github.com/larder-dev/larder/internal/limiter"
 
-// Limiter is shared by all who talk to the cluster that is in this store, of which there is one (see ErrOtherCluster): the
-// informers of the store connect and list in turn by it.
+// Limiter returns the limiter of the store's cluster, of which there is only one (see ErrOtherCluster). The informers
+// of the store share it to connect and list in turn.
 func (s *Store) Limiter() *limiter.Limiter { return s.link }

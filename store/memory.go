@@ -16,8 +16,8 @@ import (
 // Memory is a collection that is kept in memory only. It implements Interface with the semantics of Collection, but
 // encodes nothing: it hands out the very objects that it was given.
 //
-// It takes in batches and lists as a Collection does (intake), reads objects as one with the residency All does
-// (residents), and has nothing else: no memtable and no file, and so nothing to wait for.
+// It applies batches and lists like a Collection (intake), and reads like a Collection with the residency All
+// (residents). It has no memtable and no file, so no method waits for a disk.
 type Memory struct {
 	intake
 	residents
@@ -85,7 +85,7 @@ func (m *Memory) AddIndexers(_ context.Context, indexers cache.Indexers, version
 // Indexer returns the collection as a cache.Indexer of client-go.
 func (m *Memory) Indexer() *Indexer { return newIndexer(m, &m.hot) }
 
-// A Memory as the back of its intake.
+// The methods of back follow: a Memory is the back of its own intake.
 
 func (m *Memory) encoder(set *indexSet) encoder { return encoder{keyFunc: m.keyFunc, set: set} }
 
@@ -128,7 +128,7 @@ func (m *Memory) losses() int { return 0 }
 
 func (m *Memory) listEnded() {}
 
-// memoryHeld is what a Memory holds while its lock is held.
+// memoryHeld implements held for a Memory whose lock is held.
 type memoryHeld struct{ m *Memory }
 
 func (h memoryHeld) info() (Info, error) { return h.m.info, nil }
@@ -153,5 +153,5 @@ func (o memoryObject) version() (uid, rv string) { return o.UID, o.RV }
 
 func (o memoryObject) object() (runtime.Object, error) { return o.Obj, nil }
 
-// sameBody cannot tell without bytes.
+// sameBody returns false: there are no bytes to compare.
 func (o memoryObject) sameBody(*memtable.Write) (bool, error) { return false, nil }

@@ -16,15 +16,15 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// root is what the root bucket says about the file.
+// root has the fields of the root bucket, which describe the file.
 type root struct {
 	version uint64
-	// clean: the last process that wrote to the file has closed it.
+	// clean is true if the last process that wrote to the file has closed it.
 	clean bool
 	times times
 }
 
-// begin makes the file ours, in the first transaction after opening it.
+// begin removes the mark of a clean close. It is called in the first transaction after opening the file for writing.
 func (root) begin(tx *bolt.Tx) error {
 	return putClean(tx, false)
 }
@@ -54,7 +54,7 @@ func writeRoot(tx *bolt.Tx, now time.Time) error {
 	return putFormat(tx, format.Version)
 }
 
-// creating is how the store makes files.
+// creating returns the settings with which the store makes files.
 func (s *Store) creating(mapped int) boltfile.Creating {
 	return boltfile.Creating{
 		Write:   func(tx *bolt.Tx) error { return writeRoot(tx, time.Now()) },
@@ -62,14 +62,14 @@ func (s *Store) creating(mapped int) boltfile.Creating {
 	}
 }
 
-// creatingUnbounded is how the first file is made: Options.MaxSize bounds what is written to it after that.
+// creatingUnbounded returns the settings for the store's first file. Options.MaxSize applies only to later writes.
 func (s *Store) creatingUnbounded() boltfile.Creating {
 	o := s.creating(0)
 	o.MaxSize = 0
 	return o
 }
 
-// putFormat writes the format with a checksum: a flipped bit must not pass for a newer format.
+// putFormat writes the format version with a checksum, so that a flipped bit is not taken for a newer format.
 func putFormat(tx *bolt.Tx, version uint64) error {
 	v := binary.BigEndian.AppendUint64(nil, version)
 	v = binary.BigEndian.AppendUint32(v, crc32.Checksum(v, crc32.MakeTable(crc32.Castagnoli)))
@@ -89,7 +89,8 @@ func readRoot(tx *bolt.Tx) (root, error) {
 	return root{version: binary.BigEndian.Uint64(v), clean: b.Get(format.KeyClean) != nil, times: getTimes(b)}, nil
 }
 
-// accepting returns what opening asks of a file, and notes in rt what its root says.
+// accepting returns the check of a file that is being opened. It stores the file's root in rt, and fails if the format
+// is not supported.
 func accepting(rt *root) func(tx *bolt.Tx) (clean bool, err error) {
 	return func(tx *bolt.Tx) (bool, error) {
 		var err error
@@ -100,13 +101,13 @@ func accepting(rt *root) func(tx *bolt.Tx) (clean bool, err error) {
 	}
 }
 
-// LeastMaxSize is the least Options.MaxSize that a file keeps to: it grows by 4 MiB at a time, the first time too, from
-// some pages on.
+// LeastMaxSize is the smallest Options.MaxSize that takes effect. A new file has a few pages and grows by 4 MiB at a
+// time.
 const LeastMaxSize = boltfile.AllocSize + 1<<20
 
-// rootPageIsOurs tells a store of which a bit in the root page has flipped from
-// a bbolt file that some other program made: the name of the root bucket is
-// somewhere in the page, but for two bits at most.
+// rootPageIsOurs reports whether page is the root page of a store, perhaps with
+// a flipped bit, and not of a bbolt file of another program: it contains the
+// name of the root bucket with at most two bits changed.
 func rootPageIsOurs(page []byte) bool {
 	for ; len(page) >= len(format.BucketLarder); page = page[1:] {
 		differ := 0
@@ -129,7 +130,7 @@ func putClean(tx *bolt.Tx, clean bool) error {
 	return b.Delete(format.KeyClean)
 }
 
-// checkFormat returns an error unless the file's format is ours.
+// checkFormat returns an error unless version is format.Version.
 func checkFormat(version uint64) error {
 	switch {
 	case version == format.Version:

@@ -17,20 +17,21 @@ import (
 	"github.com/larder-dev/larder/store/internal/boltfile"
 )
 
-// Open opens the store at path, and makes it if there is none, with its directory. A symbolic link is followed, once,
-// and never replaced; one that leads to no file yet has it made where it leads, in a directory that must be there. A
-// damaged file is moved aside (see Quarantined) and a new one made; so is one whose data keys are damaged. It fails
-// with ErrLocked while another process, or this one, has the store open for writing (the error says which), with
-// ErrNewerFormat if a newer program wrote it, with ErrForeign if it is not a store, and with ErrWrongKey if it holds
-// something sealed that Options.Encryption cannot open; it leaves the file alone then.
+// Open opens the store at path. If there is none it makes one, with its directory. A symbolic link is followed once and
+// never replaced; if its target is missing the store is made there, in a directory that must exist. A file that is
+// damaged, or whose data keys are, is moved aside (see Quarantined), and a new one is made.
 //
-// With Options.ReadOnly nothing on the disk is changed; a file that is missing
-// is an error, and a damaged one fails with ErrDamaged.
+// Open fails with ErrLocked while another process, or this one, has the store open for writing (the error says which),
+// with ErrNewerFormat if a newer program wrote the file, with ErrForeign if it is not a store, and with ErrWrongKey if
+// Options.Encryption cannot unwrap its data keys. It does not change the file then.
+//
+// With Options.ReadOnly Open changes nothing on the disk. It fails if the file
+// is missing, and with ErrDamaged if the file is damaged.
 func Open(path string, o Options) (*Store, error) { return OpenContext(context.Background(), path, o) }
 
-// OpenContext is Open for those who wait for another process for long (Options.LockTimeout), such as the one that a
-// rolling update replaces: it gives up, with the cause, when ctx ends before. Once it has the file it takes no notice
-// of ctx, but for giving it to the KeyProvider.
+// OpenContext is Open with a context, for a long Options.LockTimeout: during a rolling update, for example, a process
+// waits for the one that it replaces. It fails with the cause of ctx if ctx ends before it has the file. After that it
+// only passes ctx to the KeyProvider.
 func OpenContext(ctx context.Context, path string, o Options) (*Store, error) {
 	if path == "" {
 		return nil, errors.New("open the store: the path is empty; name the file to open or to make")
@@ -51,7 +52,7 @@ func OpenContext(ctx context.Context, path string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// newStore returns one that is not open yet.
+// newStore returns a Store that is not open yet.
 func newStore(path string, o Options) *Store {
 	return &Store{
 		path: path, o: o, writer: make(chan struct{}, 1), commits: newCommits(roomOf(o.Hooks)), link: limiter.New(),
@@ -94,7 +95,7 @@ func (s *Store) resolve() (err error) {
 	return err
 }
 
-// withMark calls fn while it holds the mark, and leaves one if the store has failed by then.
+// withMark calls fn while it holds the mark. If the store has failed by then it leaves a mark behind.
 func (s *Store) withMark(ctx context.Context, deadline time.Time, fn func(mark *boltfile.Mark) error) error {
 	mark, err := boltfile.TakeMark(ctx, s.real, deadline)
 	if err != nil {
@@ -105,12 +106,12 @@ func (s *Store) withMark(ctx context.Context, deadline time.Time, fn func(mark *
 		s.logger().Error(released, "The mark beside the store could not be removed; the next process will verify the store")
 	}
 	if s.Err() != nil {
-		s.leaveMark() // again, for it was ours that went away
+		s.leaveMark() // again, because Release has removed our mark
 	}
 	return err
 }
 
-// openAsIs opens the file that is there. If it is damaged that is the error, and it stays where it is.
+// openAsIs opens the existing file. It fails with ErrDamaged if the file is damaged, and does not move it.
 func (s *Store) openAsIs(ctx context.Context, mark *boltfile.Mark, deadline time.Time) error {
 	f, err := boltfile.OpenLocked(ctx, s.real, os.O_RDWR, true, deadline)
 	if err != nil {
@@ -160,8 +161,8 @@ func (s *Store) openToRead(ctx context.Context, deadline time.Time) error {
 	return nil
 }
 
-// fetchKeys makes the ring of the data keys, which are unwrapped when the file is open, and finds out whether their
-// provider answers.
+// fetchKeys creates the keyring, whose data keys are unwrapped once the file is open. It fails if the KeyProvider does
+// not answer.
 func (s *Store) fetchKeys(ctx context.Context) (err error) {
 	if s.keys, err = newKeyring(s.o.Encryption); err != nil || s.keys == nil {
 		return err
@@ -176,9 +177,9 @@ func (s *Store) fetchKeys(ctx context.Context) (err error) {
 	return nil
 }
 
-// start takes the handle into use for writing: the file is not clean any more.
-// On a disk that is full or fails the store opens all the same, for what it can serve.
-// unseen: there are branch pages that Open has not looked at.
+// start takes the handle into use for writing and removes the mark of a clean close.
+// If the disk is full or fails, the store is still opened for reading.
+// unseen says that there are branch pages that Open has not checked.
 func (s *Store) start(h *boltfile.Handle, rt root, unseen bool) error {
 	s.handle = h
 	s.steady.Store(rt.times.resume(s.wall()))
@@ -190,7 +191,7 @@ func (s *Store) start(h *boltfile.Handle, rt root, unseen bool) error {
 	}
 	err := s.syncLeft(h)
 	if err == nil {
-		// The first write that comes looks for a file that has lost its name meanwhile: it needs the mark, which is ours now.
+		// updateOpen does not check that the file still has its name: that needs the mark, which we hold. The next write does.
 		err = s.updateOpen(upkeep, begin)
 	}
 	switch {
@@ -208,9 +209,9 @@ func (s *Store) start(h *boltfile.Handle, rt root, unseen bool) error {
 	return nil
 }
 
-// syncLeft syncs what a process that was killed has left in the kernel: the name of the file, and its last commit. This
-// process reads both, and the power may fail before they are on the disk. Then what is committed by that name is lost,
-// or the commit before the last one is back, which needs pages that the next one writes over.
+// syncLeft syncs the name of the file and its last commit, which a killed process may have left in the kernel only.
+// Without it a power failure could lose the name, and all that this process commits. Or it could bring back the commit
+// before the last one, whose pages the next commit overwrites.
 func (s *Store) syncLeft(h *boltfile.Handle) error {
 	if err := boltfile.SyncDir(filepath.Dir(s.real)); err != nil {
 		s.logger().Error(err, "The directory could not be synced: if another process has just made the file, a crash of "+
@@ -224,7 +225,7 @@ func (s *Store) syncLeft(h *boltfile.Handle) error {
 	return nil
 }
 
-// startUpkeep begins what a store that is open for writing does in the background.
+// startUpkeep starts the background work of a store that is open for writing.
 func (s *Store) startUpkeep() {
 	if s.ReadOnly() {
 		return
@@ -234,7 +235,7 @@ func (s *Store) startUpkeep() {
 	s.forgetLater(forgetFirst)
 }
 
-// verifyLater has the pages looked at that Open has not.
+// verifyLater starts a background check of the pages that Open has not checked.
 func (s *Store) verifyLater() {
 	if s.unverified {
 		s.goBackground("verify the pages", func(ctx context.Context) { s.verifyInBackground(ctx, s.wasClean) })
@@ -258,8 +259,8 @@ func (s *Store) ensureFile() error {
 	return boltfile.Create(s.real, s.creatingUnbounded())
 }
 
-// makeDir makes the directory, and those above it, for their owner only, if they are not there. Their names are on the
-// disk when it returns, unless the directory that they are in can be written and not read.
+// makeDir makes the directory and its missing parents, for their owner only. When it returns their names are on the
+// disk, unless the parent directory cannot be opened for reading.
 func makeDir(dir string) error {
 	if _, err := os.Stat(dir); !boltfile.IsMissing(err) {
 		return err

@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// pause has those who write wait, under no lock, while somebody catches up with them. The zero value lets them pass.
+// pause makes writers wait, under no lock, while another goroutine catches up with them. The zero value does not.
 type pause struct {
 	mu  sync.Mutex
-	end chan struct{} // closed when it is over; nil if there is none; guarded by mu
+	end chan struct{} // closed when the pause is over; nil if there is no pause; guarded by mu
 }
 
-// begin has writes wait until resume is called. Those that are under way go on.
+// begin makes new writes wait until resume is called. Writes that are under way go on.
 func (p *pause) begin() (resume func()) {
 	end := make(chan struct{})
 	p.mu.Lock()
@@ -20,14 +20,14 @@ func (p *pause) begin() (resume func()) {
 	return func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if p.end == end { // else another has begun meanwhile
+		if p.end == end { // else another pause has begun meanwhile
 			p.end = nil
 		}
 		close(end)
 	}
 }
 
-// wait returns once there is none, or with the error of ctx. Who calls it holds no lock.
+// wait returns once there is no pause, or with the error of ctx. The caller must hold no lock.
 func (p *pause) wait(ctx context.Context) error {
 	for {
 		p.mu.Lock()

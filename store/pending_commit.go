@@ -10,7 +10,7 @@ import (
 // snapshot is what one commit writes of one collection.
 type snapshot struct {
 	*memtable.Snapshot[covers]
-	// places are those that the transaction has written; nil if there are no durable handlers.
+	// places has the cursors that the transaction has written; nil if there are no durable handlers.
 	places *placesSnapshot
 }
 
@@ -30,7 +30,7 @@ func (c *Collection) writeSnapshot(tx *bolt.Tx, snap *snapshot) error {
 		}
 	}
 	if first, ok := snap.First(); ok {
-		if last, _ := w.objects.Cursor().Last(); string(last) < first { // a list that is new
+		if last, _ := w.objects.Cursor().Last(); string(last) < first { // all keys are appended, as in a cold start
 			w.objects.FillPercent = coldFill
 		}
 	}
@@ -61,8 +61,8 @@ func (c *Collection) writeSnapshot(tx *bolt.Tx, snap *snapshot) error {
 	return putState(b, c.name, w.state)
 }
 
-// stillStored returns those of the refs that are to what is stored. Since a batch took note of them a rebuild may have
-// lost some.
+// stillStored returns the refs whose objects are stored in that state. A rebuild may have lost some since the refs were
+// noted.
 func (w *writer) stillStored(refs []entry.ObjectRef) (have []entry.ObjectRef, err error) {
 	for _, ref := range refs {
 		now, err := w.get(ref.Key)
@@ -76,8 +76,8 @@ func (w *writer) stillStored(refs []entry.ObjectRef) (have []entry.ObjectRef, er
 	return have, nil
 }
 
-// cover makes the state the one that a snapshot says the objects stand at. That the collection must be listed, which a
-// rebuild may have found since, only a list that has ended after it takes back.
+// cover updates the state from the snapshot's Info. If a rebuild has set MustRelist since, cover keeps it, unless the
+// snapshot has a list that ended after the rebuild.
 func (c *Collection) cover(st *state, snap *snapshot) {
 	due := st.MustRelist
 	st.follow(snap.Info.Info)
@@ -86,7 +86,7 @@ func (c *Collection) cover(st *state, snap *snapshot) {
 	}
 }
 
-// follow makes the state the one that info says the objects stand at.
+// follow copies from info the fields that a batch or a list can change, but for Objects and NextSeq.
 func (st *state) follow(info Info) {
 	st.ResourceVersion, st.LastContact, st.Newest = info.ResourceVersion, info.LastContact, info.Newest
 	st.LeftOut, st.LeftOutMore = info.LeftOut, info.LeftOutMore

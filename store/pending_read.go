@@ -9,31 +9,31 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-// covers is what covers the writes that are pending.
+// covers is the state that covers the writes in the memtable.
 type covers struct {
 	Info
-	settled *settled // by the newest list that has ended; nil if none has
+	settled *settled // the last list that has ended; nil if none has
 }
 
-// settled is a list that has ended: from then on the collection need not be listed.
+// settled describes a list that has ended: the collection need not be listed anew.
 type settled struct {
-	losses    int  // of the collection at that moment: what a rebuild has lost since, it does not settle
-	rewritten bool // every body was stored anew, so dictionaries may be needed no more
+	losses    int  // Collection.Losses when the list began; a later loss requires another list
+	rewritten bool // true if every body was rewritten, so that old dictionaries may be unused
 }
 
-// captured is what is pending at one moment.
+// captured is a view of the memtable at one moment.
 type captured = memtable.View[covers]
 
-// viewOver calls fn with the collection's bucket and with what is pending over it, so that the two
-// together are one state: that after some batch.
+// viewOver calls fn with the collection's bucket and a view of the memtable. Together they are the
+// state after some batch. want limits the view to an index look-up; nil is everything.
 func (r *reader) viewOver(
 	ctx context.Context, want *memtable.Lookup, fn func(b *bolt.Bucket, over *captured) error,
 ) error {
 	return r.viewCaptured(ctx, func() *captured { return r.overlay.Capture(want) }, fn)
 }
 
-// viewCaptured captures the overlay before the transaction begins, so what leaves it meanwhile is in the file; and
-// if something later might be in the file already, it is all done again.
+// viewCaptured captures the memtable before the transaction begins, so writes that leave the memtable in between are
+// in the file. It retries if a commit has begun or ended in between, since the file might have later writes.
 func (r *reader) viewCaptured(
 	ctx context.Context, capture func() *captured, fn func(b *bolt.Bucket, over *captured) error,
 ) error {
@@ -55,20 +55,20 @@ func (r *reader) viewCaptured(
 	}
 }
 
-// overScan reads the objects of a collection in key order: those of the file, and those that are pending over it
-// in their place.
+// overScan reads the objects of a collection in key order. A write in the memtable takes the place of the record in the
+// file.
 type overScan struct {
 	file    *boltfile.Scan
-	k, v    []byte // the next of the file
+	k, v    []byte // the next key and record of the file; nil at its end
 	over    *captured
-	pending []*memtable.Write // the next of over
-	all     bool              // pending reaches to the end
+	pending []*memtable.Write // the next writes of over, at most overChunk
+	all     bool              // true if pending reaches to the end of over
 }
 
-// overChunk is how many pending writes are looked at ahead.
+// overChunk is how many writes of the memtable are read ahead.
 const overChunk = 256
 
-// scanOver begins after the given key.
+// scanOver returns a scan that begins after the given key.
 func scanOver(objects *bolt.Bucket, over *captured, after string) *overScan {
 	s := &overScan{file: boltfile.ScanAfter(objects, after), over: over}
 	s.k, s.v = s.file.Next()
@@ -76,7 +76,7 @@ func scanOver(objects *bolt.Bucket, over *captured, after string) *overScan {
 	return s
 }
 
-// scanOverFrom begins with the given key.
+// scanOverFrom returns a scan that begins with the given key.
 func scanOverFrom(objects *bolt.Bucket, over *captured, from string) *overScan {
 	s := &overScan{file: boltfile.ScanAfter(objects, ""), over: over}
 	s.k, s.v = s.file.Seek([]byte(from))
@@ -90,8 +90,8 @@ func (s *overScan) ahead(after string) {
 	s.all = len(s.pending) < overChunk
 }
 
-// next returns the next key with its record, or with the write that is pending. ok is false at the end, and err set
-// if that is because of damage.
+// next returns the next key with its record, or with its write if it is in the memtable. ok is false at the end; err
+// then returns an error if damage has ended the scan.
 func (s *overScan) next() (key string, data []byte, x *memtable.Write, ok bool) {
 	for {
 		switch {

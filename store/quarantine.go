@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// quarantine moves the store's file aside because of reason. The caller holds the mark, so that no
-// process has put another in its place.
+// quarantine moves the store's file aside because of reason. The caller must hold the mark, so that
+// no other process can have replaced the file.
 func (s *Store) quarantine(reason error) error {
 	name, err := boltfile.SetAside(s.real, os.Rename)
 	if err != nil {

@@ -18,43 +18,43 @@ import (
 	"github.com/larder-dev/larder/internal/printable"
 )
 
-// ErrNoField: a Query asks for a field that objects of this type do not have,
-// or that is not a string, a boolean or an integer.
+// ErrNoField is returned if a Query names a field that objects of the type do not
+// have, or that is not a string, a boolean or an integer.
 var ErrNoField = errors.New("objects cannot be selected by this field")
 
 // Query selects objects of a collection. The zero Query selects all of them.
 //
-// Labels and fields are read from the stored bytes where that is possible, so
-// that what is not selected is not decoded: of unstructured objects, and of those stored in
-// protobuf, except for fields read through a codec.View and for apiVersion and kind. Typed objects without
-// protobuf, and codecs that are not of this package, are decoded first.
+// Where possible, labels and fields are read from the stored bytes, so that objects that are not selected are not
+// decoded. That works for unstructured objects and for objects stored in protobuf, except for apiVersion and kind, and
+// for fields read through a codec.View. Typed objects without protobuf, and objects of other codecs than those of
+// package codec, are decoded first.
 //
-// A namespace is a range of keys, and the others are not looked at; with a
-// CollectionOptions.KeyFunc of the caller it is the field metadata.namespace. A View takes keys to be client-go's.
+// A namespace is a range of keys; other keys are not read. With a custom CollectionOptions.KeyFunc the field
+// metadata.namespace is compared instead. A View assumes that keys are those of client-go.
 type Query struct {
-	// Namespace is the one that objects must be in; "" is any, and none.
+	// Namespace of the objects. "" selects all namespaces, and objects without one.
 	Namespace string
-	// Labels must match the object's; nil is everything. Its Requirements are
-	// what counts: a selector of another kind than those of package labels is not called.
+	// Labels selects objects by label; nil selects all. Only its Requirements are
+	// used: Matches of a custom selector is not called.
 	Labels labels.Selector
-	// Fields must match the object's; nil is everything. A field is named as in JSON, with dots
-	// between objects: status.phase. Unlike a server's, any string, boolean or integer can be asked for. One that
-	// is absent equals "". Typed objects know which fields there are, and others fail with ErrNoField.
+	// Fields selects objects by field; nil selects all. A field is named as in JSON, with dots: status.phase.
+	// Unlike on a server it can be any string, boolean or integer. A field that is absent equals "". For typed
+	// objects a field that the type does not have fails with ErrNoField.
 	Fields fields.Selector
-	// After leaves out the keys up to and including this one.
+	// After selects only objects whose keys follow this key.
 	After string
-	// Limit is how many objects are returned at most; 0 is all of them. The
-	// key of the last one is the next Query's After.
+	// Limit is the maximum number of objects; 0 is no limit. To go on, set After
+	// to the key of the last object.
 	Limit int
 }
 
-// Matches reports whether q selects obj, wherever it comes from. After and Limit do not count, and the namespace is
-// that of its metadata. It fails with ErrNoField if objects of its type have no such field.
+// Matches reports whether q selects obj, which need not be stored. It ignores After and Limit, and takes the namespace
+// from the object's metadata. It fails with ErrNoField if objects of its type have no such field.
 func (q Query) Matches(obj runtime.Object) (bool, error) { return newMatcher(q, false).object(obj) }
 
-// ForEntries returns a function that reports whether q selects an entry whose payload c reads. It decodes only what the
-// bytes do not tell. Keys are taken to be client-go's, and After and Limit do not count. The function must not be called
-// concurrently.
+// ForEntries returns a function that reports whether q selects an entry whose payload is encoded with c. The function
+// decodes a payload only if it must. It assumes that keys are those of client-go, ignores After and Limit, and must not
+// be called concurrently.
 func (q Query) ForEntries(c codec.Codec) func(entry.Entry) (bool, error) {
 	m := newMatcher(q, true)
 	return func(e entry.Entry) (bool, error) {
@@ -72,18 +72,18 @@ func (q Query) ForEntries(c codec.Codec) func(entry.Entry) (bool, error) {
 	}
 }
 
-// matcher is a Query made ready for one read. It is not safe for concurrent use.
+// matcher is a Query prepared for one read. It is not safe for concurrent use.
 type matcher struct {
-	prefix string // of the keys
-	none   bool   // nothing matches
+	prefix string // required prefix of keys
+	none   bool   // true if nothing matches
 	labels labels.Requirements
 	fields []fieldMatch
-	pairs  labelPairs // of the object at hand
+	pairs  labelPairs // labels of the current object
 	paths  map[reflect.Type][]*codec.FieldPath
-	peeked []codec.Field // what fields are for the codec of the payloads; one is nil where only decoding can tell
+	peeked []codec.Field // fields, as the codec reads them from payloads; nil for a field that needs decoding
 }
 
-// fieldMatch is what one field must be, or must not be.
+// fieldMatch is the value that one field must have, or must not have.
 type fieldMatch struct {
 	name  string
 	path  []string
@@ -91,7 +91,7 @@ type fieldMatch struct {
 	not   bool
 }
 
-// newMatcher takes selectors apart, so that no code of the user's runs later.
+// newMatcher takes selectors apart, so that no user code runs later.
 // namespaced says that keys are those of cache.MetaNamespaceKeyFunc.
 func newMatcher(q Query, namespaced bool) *matcher {
 	m := &matcher{}
@@ -176,7 +176,7 @@ func (m *matcher) matchLabels(ls labels.Labels) bool {
 	return true
 }
 
-// object reports whether obj matches. It fails if there is no such field in objects of its type.
+// object reports whether obj matches. It fails with ErrNoField if objects of its type have no such field.
 func (m *matcher) object(obj runtime.Object) (bool, error) {
 	if m.none || m.all() {
 		return !m.none, nil
@@ -226,7 +226,7 @@ func (m *matcher) typedFields(obj runtime.Object) (bool, error) {
 	return true, nil
 }
 
-// pathsOf finds the fields in objects of a Go type.
+// pathsOf returns the paths of the fields in the Go type t. It fails with ErrNoField if t lacks one.
 func (m *matcher) pathsOf(t reflect.Type) ([]*codec.FieldPath, error) {
 	if paths := m.paths[t]; paths != nil {
 		return paths, nil
@@ -244,8 +244,8 @@ func (m *matcher) pathsOf(t reflect.Type) ([]*codec.FieldPath, error) {
 	return paths, nil
 }
 
-// labelPairs are labels as they stand in a payload. They implement labels.Labels
-// without a map; of two with the same name the last one counts.
+// labelPairs are the labels of a payload, in its order. They implement labels.Labels
+// without a map. If a name occurs twice the last value counts.
 type labelPairs struct{ pairs []codec.Label }
 
 // Has implements labels.Labels.

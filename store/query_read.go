@@ -14,8 +14,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// eachScan is how many bytes of payloads one page of Each looks at, selected or
-// not: a reader that stays long pins the pages that are being replaced.
+// eachScan is how many bytes of payloads one page of Each reads, selected or
+// not. It keeps transactions short: a long one pins pages that were replaced.
 const eachScan = 32 << 20
 
 // Select returns the objects that q selects, in key order; see Interface.
@@ -28,7 +28,7 @@ func (r *reader) Select(ctx context.Context, q Query) ([]runtime.Object, error) 
 		for q.Limit <= 0 || len(objs) < q.Limit {
 			key, obj, err := s.next()
 			switch {
-			case errors.Is(err, ErrNoField): // so will all others
+			case errors.Is(err, ErrNoField): // every other object would fail too
 				return err
 			case err != nil && bad == nil:
 				bad = err
@@ -76,15 +76,15 @@ func (r *reader) Each(ctx context.Context, q Query, fn func(key string, obj runt
 	}
 }
 
-// selectedPage is a part of what a query selects.
+// selectedPage is one page of the objects that a query selects.
 type selectedPage struct {
 	keys []string
 	objs []runtime.Object
-	last string // the key that was looked at last
-	more bool   // there may be others
+	last string // the last key that was read, selected or not
+	more bool   // true if there may be further objects
 }
 
-// selectPage reads the page after a key, with that many objects at most.
+// selectPage reads the page that follows the key after, with at most most objects.
 func (r *reader) selectPage(ctx context.Context, m *matcher, after string, most int) (p selectedPage, err error) {
 	p.last = after
 	err = r.viewObjects(ctx, func(objects *bolt.Bucket, over *captured) error {
@@ -107,7 +107,7 @@ func (r *reader) selectPage(ctx context.Context, m *matcher, after string, most 
 	return p, err
 }
 
-// selecting goes through the records that a query may select, in one transaction.
+// selecting reads the records that a query may select, in one transaction.
 type selecting struct {
 	r       *reader
 	objects *bolt.Bucket
@@ -128,16 +128,16 @@ func newSelecting(r *reader, objects *bolt.Bucket, over *captured, m *matcher, a
 	return s
 }
 
-// next looks at the next record. obj is nil if it is not selected, key is "" at
-// the end, where scan.err says whether it is one.
+// next reads the next record. obj is nil if the record is not selected. key is
+// "" at the end; scan.err then returns an error if damage has ended the scan.
 func (s *selecting) next() (key string, obj runtime.Object, err error) {
 	key, data, x, ok := s.scan.next()
 	if !ok || s.m.none {
 		return "", nil, nil
 	}
 	if !strings.HasPrefix(key, s.m.prefix) {
-		// The scan has looked at the one behind it: if a flipped bit made this one end the range, that one is out of
-		// order. Objects must not be missing in silence.
+		// This key ends the range. If that is due to a flipped bit, the next key is out of order: the scan has read it
+		// already, and scan.err returns an error. Objects must not be missing silently.
 		return "", nil, nil
 	}
 	if x != nil {
@@ -160,7 +160,7 @@ func (s *selecting) next() (key string, obj runtime.Object, err error) {
 	return s.matched(key, obj)
 }
 
-// body returns the payload as the codec wrote it, until the next call.
+// body returns the payload as the codec wrote it. It is valid until the next call.
 func (s *selecting) body(key string, data []byte) (body, error) {
 	h, payload, err := format.ParsePayload(s.r.name, key, data)
 	if err != nil {

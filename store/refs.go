@@ -11,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/resident"
 )
 
-// Refs returns the identities of the objects whose keys follow the given one, in key order, at most limit of them; see
+// Refs returns the identities of the objects whose keys follow after, in key order, at most limit of them; see
 // Interface.
 func (c *Collection) Refs(ctx context.Context, after string, limit int) ([]entry.ObjectRef, error) {
 	var refs []entry.ObjectRef
@@ -36,7 +36,7 @@ func (c *Collection) Refs(ctx context.Context, after string, limit int) ([]entry
 	return refs, nil
 }
 
-// refOf is what a record, or the write that is pending over it, says. The checksum of the whole record is verified.
+// refOf returns the identity from the write x, or, if x is nil, from the record, whose whole checksum it verifies.
 func (r *reader) refOf(key string, data []byte, x *memtable.Write) (entry.ObjectRef, error) {
 	if x != nil {
 		return entry.ObjectRef{Key: key, UID: x.UID, ResourceVersion: x.RV}, nil
@@ -45,8 +45,8 @@ func (r *reader) refOf(key string, data []byte, x *memtable.Write) (entry.Object
 	return entry.ObjectRef{Key: key, UID: h.UID, ResourceVersion: h.RV}, err
 }
 
-// doubt takes the resourceVersion from the refs of which something else is in memory, and adds those that are there
-// only.
+// doubt clears the UID and resourceVersion of the refs whose object in memory differs or is missing, and adds refs
+// without them for objects that are only in memory.
 func (r *allResident) doubt(refs []entry.ObjectRef, after string, limit int) []entry.ObjectRef {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
