@@ -149,10 +149,10 @@
 //
 // # Many reflectors, one server
 //
-// Those that share an Options.Limiter connect, eight at a time, and list, two at a time, in the order in which they come.
-// A slot to connect is given back when the server has accepted the watch, or answered the first page; a slot to list
-// at the end, while a page waits to be asked for again, and while the sink has not taken in what it was given for ten
-// seconds. Both are given back while a call is overdue. Who waits for a slot while the link is down is not live.
+// Those that share an Options.Limiter connect, eight at a time, and list, two at a time, in the order in which they
+// come. A slot to connect is given back when the server has accepted the watch, or answered the first page; a slot to
+// list at the end, while a page waits to be asked for again, and while the sink has not taken in what it was given for
+// ten seconds. Both are given back while a call is overdue. Who waits for a slot while the link is down is not live.
 //
 // When no answer comes (nothing that is a Status, or a 502, 503 or 504), and none came to the others meanwhile, the
 // link is down. The first wait is each reflector's own; from the second failure on there is one back-off for all, with

@@ -5,8 +5,9 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/larder-dev/larder/reflector/internal/request"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
 // Reflector lists and watches one resource into a Sink.

@@ -1,10 +1,11 @@
 package reflector
 
 import (
-	"github.com/larder-dev/larder/reflector/internal/gate"
 	"maps"
 	"sync"
 	"time"
+
+	"github.com/larder-dev/larder/reflector/internal/gate"
 )
 
 // Status is a snapshot of a reflector.

@@ -5,11 +5,12 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/larder-dev/larder/reflector/internal/pace"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/klog/v2"
+
+	"github.com/larder-dev/larder/reflector/internal/pace"
 )
 
 const (

@@ -4,10 +4,11 @@ import (
 	"context"
 	"time"
 
-	"github.com/larder-dev/larder/reflector/internal/pace"
-	"github.com/larder-dev/larder/reflector/internal/request"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/clock"
+
+	"github.com/larder-dev/larder/reflector/internal/pace"
+	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
 // tail is the watch that is folded into a list while it is paged. It keeps itself open, from where the

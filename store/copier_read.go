@@ -4,8 +4,9 @@ import (
 	"bytes"
 	"context"
 
-	"github.com/larder-dev/larder/store/internal/boltfile"
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/store/internal/boltfile"
 )
 
 // copyBytes is about how much is read in one transaction, and written in one.

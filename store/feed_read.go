@@ -271,7 +271,8 @@ func (r *reader) readFeed(
 	if err != nil {
 		return nil, false, err
 	}
-	live, gone := boltfile.ScanAfter(seqs, string(format.SeqKey(after))), boltfile.ScanAfter(tombstones, string(format.SeqKey(after)))
+	live, gone := boltfile.ScanAfter(seqs, string(format.SeqKey(after))),
+		boltfile.ScanAfter(tombstones, string(format.SeqKey(after)))
 	liveKey, key := live.Next()
 	goneKey, data := gone.Next()
 	size := 0

@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/larder-dev/larder/store/internal/boltfile"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/larder-dev/larder/store/internal/boltfile"
 )
 
 // keepName verifies that the store's file still has the store's name, by device and inode, before it is written. The

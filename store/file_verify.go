@@ -139,7 +139,8 @@ func (s *Store) verifyInBackground(ctx context.Context, clean bool) {
 	case err != nil:
 		s.logger().Error(err, "The store's pages could not be verified", "closedCleanly", clean)
 	case len(problems) > 0:
-		s.logger().Error(boltfile.PagesError(s.path, problems), "The store is damaged: it is not written any more", "closedCleanly",
+		s.logger().Error(boltfile.PagesError(s.path, problems), "The store is damaged: it is not written any more",
+			"closedCleanly",
 			clean)
 	default:
 		s.logger().V(2).Info("The store's pages are good", "closedCleanly", clean, "took", time.Since(start))

@@ -2,8 +2,9 @@ package store
 
 import (
 	"fmt"
-	"github.com/larder-dev/larder/store/internal/boltfile"
 	"os"
+
+	"github.com/larder-dev/larder/store/internal/boltfile"
 )
 
 // quarantine moves the store's file aside because of reason. The caller must hold the mark, so that

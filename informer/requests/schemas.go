@@ -7,9 +7,10 @@ import (
 	"path"
 	"time"
 
-	"github.com/larder-dev/larder/internal/limiter"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+
+	"github.com/larder-dev/larder/internal/limiter"
 )
 
 // schemasFor is how long the hashes that were read are given to others. An informer asks for its own once an hour.

@@ -7,6 +7,6 @@
 // A line is a line of a Go file that is no test: comments, empty lines and generated code count. The limits are
 // questions to a reviewer, and no gates: the exit status does not depend on them.
 //
-// Its tests hold docs/architecture.md against the code: the lists of functions passed (see Walk), by the code and by the
-// stacks of a real event and a real restart, and the picture of the packages.
+// Its tests hold docs/architecture.md against the code: the lists of functions passed (see Walk), by the code and by
+// the stacks of a real event and a real restart, and the picture of the packages.
 package main

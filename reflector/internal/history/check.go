@@ -8,11 +8,11 @@ import (
 type Finding string
 
 const (
-	// agrees: the server has the object as we hold it.
+	// Agrees says that the server has the object as we hold it.
 	Agrees Finding = "agrees"
-	// changed: the server has changed it since our state. An event must come.
+	// Changed says that the server has changed it since our state. An event must come.
 	Changed Finding = "changed"
-	// contradicts: the server had another object, or another state of it, at a resourceVersion that we
+	// Contradicts says that the server had another object, or another state of it, at a resourceVersion that we
 	// have passed. No stream leads from our state to this one.
 	Contradicts Finding = "contradicts"
 )

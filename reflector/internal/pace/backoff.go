@@ -7,7 +7,7 @@ import (
 	"github.com/larder-dev/larder/internal/limiter"
 )
 
-// health is how long a watch must live until the next error is the first again.
+// Health is how long a watch must live until the next error is the first again.
 const Health = 2 * time.Minute
 
 // Backoff counts failures in a row. The zero value is ready.

@@ -16,7 +16,7 @@ const (
 	leastLimit = 2
 	// pageBytes is what a page aims at. 2,000 pods are half of it.
 	pageBytes = 16 << 20
-	// promptPage is how long a page may have taken if the next may have twice as many objects: API servers cut what
+	// PromptPage is how long a page may have taken if the next may have twice as many objects: API servers cut what
 	// takes a minute.
 	PromptPage = 20 * time.Second
 	// maxPenalty bounds the pages that come before a larger one is tried again.

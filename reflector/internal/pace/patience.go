@@ -2,8 +2,9 @@ package pace
 
 import (
 	"errors"
-	"github.com/larder-dev/larder/reflector/internal/request"
 	"time"
+
+	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
 // requestTimeout bounds a request that is not a watch, and the wait for a watch to be accepted. API servers

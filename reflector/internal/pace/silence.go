@@ -5,12 +5,12 @@ import "time"
 const (
 	// silenceLimit is how long a watch may be silent until we ask whether it is alive: bookmarks come once a minute.
 	silenceLimit = 150 * time.Second
-	// drainTimeout is the timeoutSeconds of a watch that drains: the server sends a bookmark about two seconds
+	// DrainTimeout is the timeoutSeconds of a watch that drains: the server sends a bookmark about two seconds
 	// before the time-out, so at once.
 	DrainTimeout = 3 * time.Second
 	// drainGrace is added to drainTimeout for a server that does not heed it.
 	drainGrace = 30 * time.Second
-	// maxSilence bounds how long it may be silent at most.
+	// MaxSilence bounds how long it may be silent at most.
 	MaxSilence = 10 * time.Minute
 )
 

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// renamesOpen: a file can be renamed while it is open.
+// RenamesOpen says that a file can be renamed while it is open.
 const RenamesOpen = true
 
 // Nameless reports whether an open file has been removed: no name leads to it any more.

@@ -35,11 +35,11 @@ type Opening struct {
 	Unseen bool
 }
 
-// branchDepth is the depth below which a walk of the branch pages leaves out
+// BranchDepth is the depth below which a walk of the branch pages leaves out
 // the leaves: that of the buckets of a collection, where the objects are.
 const BranchDepth = 2
 
-// branchBytes is how much of a file that was closed cleanly is read before it is used: the branch pages of some 25,000
+// BranchBytes is how much of a file that was closed cleanly is read before it is used: the branch pages of some 25,000
 // objects of 3 KB, in 3 ms. The rest is read in the background.
 const BranchBytes = 2 << 20
 
@@ -175,7 +175,7 @@ func (o *Opening) openBolt(mapped int) (*Handle, error) {
 	return h, nil
 }
 
-// allocSize is by how much the file grows at a time, in bytes. What is not
+// AllocSize is by how much the file grows at a time, in bytes. What is not
 // used yet takes no room on most file systems.
 const AllocSize = 4 << 20
 
