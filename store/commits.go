@@ -10,28 +10,28 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// A commit that fails is tried again after this, doubled up to the maximum.
+// A failed commit is retried after commitRetry, which doubles with each failure up to commitRetryMax.
 const (
 	commitRetry    = 200 * time.Millisecond
 	commitRetryMax = 10 * time.Second
 )
 
-// commits brings what the collections of a store have pending into the file. There is a goroutine only
-// while something is pending. The zero value needs turn and progress.
+// commits is the state of committing the dirty changes of a store's collections to the file. commitLoop runs only while
+// there are dirty collections. Make it with newCommits.
 type commits struct {
-	// turn has room for the one that commits, or that must not be committed beside.
+	// turn is a semaphore of one, held by a Flush, and by whatever must not run during a Flush.
 	turn chan struct{}
 
 	mu       sync.Mutex
-	pending  map[*Collection]struct{} // guarded by mu
-	bytes    int                      // of their overlays; guarded by mu
-	since    time.Time                // when the first of it came; guarded by mu
-	dueSince time.Time                // since when a commit has been due for its bytes; zero if none is; guarded by mu
-	running  bool                     // the goroutine; guarded by mu
-	full     chan struct{}            // has a token once bytes may have reached the limit
-	err      error                    // of the last commit; guarded by mu
-	limit    int                      // of bytes, see Collection.WaitRoom; set before there is another goroutine
-	closed   bool                     // nothing is taken in any more; guarded by mu
+	pending  map[*Collection]struct{} // dirty collections; guarded by mu
+	bytes    int                      // size of their memtables; guarded by mu
+	since    time.Time                // when the first change since the last snapshot came; guarded by mu
+	dueSince time.Time                // since when a commit is due because of bytes; zero if none is; guarded by mu
+	running  bool                     // whether commitLoop runs; guarded by mu
+	full     chan struct{}            // has a token once bytes may have reached dueBytes
+	err      error                    // error of the last commit; nil if it succeeded; guarded by mu
+	limit    int                      // bound of bytes, see Collection.WaitRoom; set before there is another goroutine
+	closed   bool                     // whether Close has begun and writes are refused; guarded by mu
 	progress chan struct{}            // closed and replaced after each commit; guarded by mu
 }
 
@@ -42,17 +42,17 @@ func newCommits(limit int) commits {
 	}
 }
 
-// Commit is an attempt to bring what one collection has pending into the file, together with what others have.
+// Commit describes an attempt to commit the dirty changes of one collection, in one transaction with those of others.
 type Commit struct {
-	// Objects is how many have been written or removed; 0 if only the resourceVersion has moved, and if it failed.
+	// Objects is how many objects were written or removed; 0 if only the resourceVersion changed, or if it failed.
 	Objects int
-	// Took is how long the attempt has taken, for all of them.
+	// Took is how long the attempt took, for all collections together.
 	Took time.Duration
-	// Err is nil if it succeeded. If not, the same and what has been added is tried again.
+	// Err is nil if the attempt succeeded. If it failed the changes stay dirty, and the next attempt includes them.
 	Err error
 }
 
-// notePending says that c has something pending, and has grown by so many bytes.
+// notePending marks c as dirty. grown is by how many bytes its memtable has grown.
 func (s *Store) notePending(c *Collection, grown int) {
 	k := &s.commits
 	k.mu.Lock()
@@ -69,13 +69,13 @@ func (s *Store) notePending(c *Collection, grown int) {
 		default:
 		}
 	}
-	if !k.running && !k.closed { // Close commits what is there
+	if !k.running && !k.closed { // once closed is set, Close commits
 		k.running = true
 		s.goBackground("commit what is pending", s.commitLoop)
 	}
 }
 
-// commitLoop commits until nothing is pending.
+// commitLoop commits until no collection is dirty.
 func (s *Store) commitLoop(ctx context.Context) {
 	retry := commitRetry
 	for s.awaitCommit(ctx, retry) {
@@ -87,8 +87,8 @@ func (s *Store) commitLoop(ctx context.Context) {
 	}
 }
 
-// awaitCommit waits until the next commit is due: after retry if the last one has failed. It is false if there is
-// nothing to commit, or if the store is being closed.
+// awaitCommit waits until the next commit is due: after retry if the last one has failed. It returns false if no
+// collection is dirty, or if the store is being closed.
 func (s *Store) awaitCommit(ctx context.Context, retry time.Duration) bool {
 	retryAt := time.Now().Add(retry)
 	for {
@@ -103,15 +103,15 @@ func (s *Store) awaitCommit(ctx context.Context, retry time.Duration) bool {
 		case <-full:
 			timer.Stop()
 			return true
-		case <-progress: // somebody else has committed
+		case <-progress: // another Flush has committed
 		case <-ctx.Done():
 		}
 		timer.Stop()
 	}
 }
 
-// nextCommit returns when the next commit is due, and what may change that. If there will be none, more is false and
-// the goroutine has to end.
+// nextCommit returns when the next commit is due, and two channels that signal that this may have changed. If no
+// collection is dirty or ctx has ended, more is false and commitLoop must end.
 func (s *Store) nextCommit(ctx context.Context, retryAt time.Time) (at time.Time, full, progress <-chan struct{},
 	more bool) {
 	k := &s.commits
@@ -126,14 +126,15 @@ func (s *Store) nextCommit(ctx context.Context, retryAt time.Time) (at time.Time
 	case k.bytes >= s.dueBytes():
 		return time.Now(), k.full, k.progress, true
 	}
-	k.drainFullLocked() // a token of while it was being committed
+	k.drainFullLocked() // a token may be left from before the last commit
 	return k.since.Add(s.o.commitInterval()), k.full, k.progress, true
 }
 
-// dueBytes is how much is committed at once: when there is no room for more, somebody waits.
+// dueBytes is the size of dirty memtables at which a commit is due at once: CommitBytes, but at most limit, at which
+// writers wait.
 func (s *Store) dueBytes() int { return min(s.o.commitBytes(), s.commits.limit) }
 
-// noteDueLocked keeps dueSince, once bytes or what is committed has changed.
+// noteDueLocked updates dueSince after bytes has changed. committed says that a commit has just succeeded.
 func (k *commits) noteDueLocked(due int, committed bool) {
 	switch {
 	case k.bytes < due:
@@ -150,9 +151,9 @@ func (k *commits) drainFullLocked() {
 	}
 }
 
-// Flush commits what is pending, in one transaction, and returns once it is in the file. If that fails everything stays
-// pending, and is tried again in the background. A commit that has begun cannot be called off: if ctx ends meanwhile
-// Flush returns, with an error that wraps ErrStillWriting, and the commit goes on.
+// Flush commits the dirty changes of all collections in one transaction, and returns once they are in the file. If the
+// commit fails the changes stay dirty, and the commit is retried in the background. A commit that has begun cannot be
+// canceled: if ctx ends meanwhile Flush returns an error that wraps ErrStillWriting, and the commit goes on.
 func (s *Store) Flush(ctx context.Context) error {
 	turn, err := s.takeTurn(ctx)
 	if err != nil {
@@ -177,10 +178,10 @@ func (s *Store) Flush(ctx context.Context) error {
 		return fmt.Errorf("commit what is pending: %w", err)
 	}
 	done := make(chan error, 1)
-	go func() { // which has turn and place, so Close waits for it
+	go func() { // it holds turn and place, so Close waits for it
 		err := s.commit(snaps)
 		before := s.noteCommit(snaps, err)
-		place() // not before memory knows which handlers the commit has set back: another write would write their old places
+		place() // after noteCommit, which resets cursors as the commit did: the next writer would write the old ones
 		s.logCommit(before, err)
 		tellCommit(snaps, time.Since(begun), err)
 		turn()
@@ -210,7 +211,7 @@ func tellCommit(snaps map[*Collection]*snapshot, took time.Duration, err error) 
 	}
 }
 
-// takeTurn waits until nobody else commits.
+// takeTurn acquires commits.turn. It fails if ctx ends first.
 func (s *Store) takeTurn(ctx context.Context) (release func(), err error) {
 	select {
 	case s.commits.turn <- struct{}{}:
@@ -220,7 +221,7 @@ func (s *Store) takeTurn(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// snapshots returns what each collection has pending.
+// snapshots returns a snapshot of each dirty collection. A collection without changes is no longer dirty.
 func (s *Store) snapshots() map[*Collection]*snapshot {
 	k := &s.commits
 	k.mu.Lock()
@@ -260,7 +261,7 @@ func (s *Store) commit(snaps map[*Collection]*snapshot) error {
 	return nil
 }
 
-// logCommit says that commits have begun to fail, or to succeed again.
+// logCommit logs when commits begin to fail, and when they succeed again.
 func (s *Store) logCommit(before, err error) {
 	switch {
 	case err != nil && before == nil:
@@ -270,8 +271,8 @@ func (s *Store) logCommit(before, err error) {
 	}
 }
 
-// noteCommit takes what is in the file out of the overlays, and tells those who wait. The caller has the writer's
-// place. It returns why the commit before has failed, if it has.
+// noteCommit records the result of a commit. If it succeeded, noteCommit removes the committed changes from the
+// memtables. It wakes all waiters, and returns the error of the commit before. The caller has the writer's place.
 func (s *Store) noteCommit(snaps map[*Collection]*snapshot, err error) (before error) {
 	k := &s.commits
 	k.mu.Lock()
@@ -296,7 +297,7 @@ func (s *Store) noteCommit(snaps map[*Collection]*snapshot, err error) (before e
 	return before
 }
 
-// dropPending forgets what c has pending.
+// dropPending drops the dirty changes of c.
 func (s *Store) dropPending(c *Collection) {
 	k := &s.commits
 	k.mu.Lock()
@@ -315,21 +316,21 @@ func (k *commits) madeProgress() {
 	k.madeProgressLocked()
 }
 
-// madeProgressLocked wakes those who wait for a commit, or for room.
+// madeProgressLocked wakes every goroutine that waits for a commit or for backpressure to end.
 func (k *commits) madeProgressLocked() {
 	close(k.progress)
 	k.progress = make(chan struct{})
 }
 
-// closeCommits makes the collections, and the places of their durable handlers, take in no more, and those who wait for
-// room give up. What has been taken in is pending when it returns.
+// closeCommits makes the collections refuse writes, and their durable handlers refuse acknowledgements. Calls that wait
+// for backpressure fail. When it returns, every change that was accepted is dirty or committed.
 func (s *Store) closeCommits() {
 	s.commits.mu.Lock()
 	s.commits.closed = true
 	s.commits.madeProgressLocked()
 	s.commits.mu.Unlock()
 	for _, c := range s.liveCollections() {
-		c.front.Lock()   // a batch that was let in before is done when we get it
+		c.front.Lock()   // waits for a batch that checked closed before it was set
 		c.front.Unlock() //nolint:staticcheck // see above
 		if c.places.close(); c.places.dirty() {
 			s.notePending(c, 0)
@@ -349,8 +350,8 @@ func (s *Store) takesIn() error {
 
 func (s *Store) closedError() error { return fmt.Errorf("%s: %w", s.path, ErrClosed) }
 
-// CommitErr returns why the last commit of what is pending failed, or, wrapping ErrSlowDisk, that a write has not
-// returned for ten seconds. It is nil once one has succeeded.
+// CommitErr returns the error of the last commit of dirty changes; nil if it succeeded. If a write has not returned for
+// ten seconds, CommitErr returns an error that wraps ErrSlowDisk.
 func (s *Store) CommitErr() error {
 	s.commits.mu.Lock()
 	err := s.commits.err
@@ -361,8 +362,8 @@ func (s *Store) CommitErr() error {
 	return err
 }
 
-// Committed returns a channel that is closed after the next attempt to commit what is pending, whether it succeeds or
-// fails, when CommitErr begins or ceases to tell of a write that takes long, and when Close begins.
+// Committed returns a channel that is closed after the next attempt to commit dirty changes, whether it succeeds or
+// fails, when CommitErr begins or ceases to return ErrSlowDisk, and when Close begins.
 func (s *Store) Committed() <-chan struct{} {
 	s.commits.mu.Lock()
 	defer s.commits.mu.Unlock()
@@ -375,7 +376,7 @@ func (s *Store) hasPending() bool {
 	return len(s.commits.pending) > 0
 }
 
-// Pending returns about how many bytes wait for a commit.
+// Pending returns about how many bytes of changes are dirty.
 func (s *Store) Pending() int {
 	s.commits.mu.Lock()
 	defer s.commits.mu.Unlock()

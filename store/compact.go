@@ -12,19 +12,18 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// Compacted says what Compact has done.
+// Compacted is the result of Compact.
 type Compacted struct {
-	// Before and After are sizes of the file, in bytes.
+	// Before and After are the sizes of the file, in bytes, before and after Compact.
 	Before int64 `json:"before"`
 	After  int64 `json:"after"`
 }
 
-// Compact compacts the store at path, which no process may have open, and closes it. Unlike Open it makes no file and
-// moves none aside: a file that is missing, damaged (ErrDamaged), newer or not a store is an error and left alone. Of
-// the options it takes LockTimeout, MaxSize and Logger. For a store that is open there is Store.Compact, which says the
-// rest.
+// Compact opens the store at path, which no process may have open, compacts it as Store.Compact does, and closes it.
+// Unlike Open it creates no file and moves none aside: if the file is missing, damaged (ErrDamaged), newer or not a
+// store, Compact fails and leaves it alone. Of the options it uses LockTimeout, MaxSize and Logger.
 func Compact(ctx context.Context, path string, o Options) (Compacted, error) {
-	o.Encryption = nil // what is sealed is copied as it is
+	o.Encryption = nil // sealed records are copied as they are
 	s, err := openClosed(ctx, path, o)
 	if err != nil {
 		return Compacted{}, fmt.Errorf("compact: %w", err)
@@ -33,7 +32,7 @@ func Compact(ctx context.Context, path string, o Options) (Compacted, error) {
 	return done, errors.Join(err, s.Close())
 }
 
-// openClosed opens a store, which must be there, for as long as it takes to write it anew.
+// openClosed opens an existing store in order to rewrite it. It fails if there is no regular file at path.
 func openClosed(ctx context.Context, path string, o Options) (*Store, error) {
 	s := newStore(path, Options{
 		LockTimeout: o.LockTimeout, MaxSize: o.MaxSize, Logger: o.Logger, Encryption: o.Encryption, Hooks: o.Hooks,
@@ -60,18 +59,18 @@ func openClosed(ctx context.Context, path string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// Compact writes the store anew without its free pages, and puts the new file in the place of the old one. bbolt uses
-// free pages again and never returns them; after many deletes they are most of a file, and each commit writes the list
-// of them.
+// Compact copies the store to a new file without free pages, and replaces the old file with it. bbolt reuses free pages
+// but never returns them to the file system; after many deletes they are most of a file, and each commit writes their
+// list.
 //
-// The store is checked first: a damaged one is left as it is (ErrDamaged), and Rebuild is what helps. The copy is in
-// the directory and on the disk before it gets the name, in one step: whenever the process dies, one of the two is
-// there, whole; the next Open removes what is left of a copy. It needs room for that copy (ErrNoSpace says how much).
-// The new file has the owner and the mode of the old one, so that root can do it for a service; who may not give it to
-// that owner fails.
+// The store is checked first: if it is damaged, Compact fails with ErrDamaged and leaves it as it is; use Rebuild. The
+// copy is written in the store's directory and synced, then renamed: whenever the process dies, the old file or the new
+// one is there, whole, and the next Open removes an unfinished copy. Compact needs disk space for the copy (ErrNoSpace
+// says how much). The new file has the owner and the mode of the old one, so root can compact a service's store; a
+// process that cannot set them fails.
 //
 // Open collections go on working. Reads do not wait. Commits, lists and the opening of collections wait for the copy;
-// Apply does not, until too much is pending. On Windows, where a file that is open cannot be replaced, it always
+// Apply waits only when backpressure requires it. On Windows, where an open file cannot be replaced, Compact always
 // fails.
 func (s *Store) Compact(ctx context.Context) (Compacted, error) {
 	done, err := s.compact(ctx, nil)
@@ -81,7 +80,7 @@ func (s *Store) Compact(ctx context.Context) (Compacted, error) {
 	return done, nil
 }
 
-// compact is Compact, and Rekey if fresh is the key that everything is to be sealed with.
+// compact is Compact. If fresh is not nil it is Rekey: the copy is sealed with fresh.
 func (s *Store) compact(ctx context.Context, fresh *seal.DataKey) (done Compacted, err error) {
 	switch {
 	case s.ReadOnly():
@@ -129,7 +128,7 @@ func (s *Store) compact(ctx context.Context, fresh *seal.DataKey) (done Compacte
 	return done, nil
 }
 
-// takePlace gives a copy the name of the old file.
+// takePlace renames a copy to the store's name. It fails with ErrForeign if the old file no longer has that name.
 func (s *Store) takePlace(c *copier) error {
 	if !boltfile.HasName(c.old.File, s.real) {
 		return fmt.Errorf("the file has been moved or removed, or another has taken its name: %w", ErrForeign)

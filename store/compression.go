@@ -3,20 +3,20 @@ package store
 import "fmt"
 
 // Compression says how the objects of a collection are compressed in the file. It can be changed whenever a collection
-// is opened: records of every kind are read whatever it is, and each is written anew when its object changes, or by a
-// relist that rewrites (ReplaceOptions.Rewrite).
+// is opened: stored records stay readable, and each is rewritten when its object changes, or by a relist that rewrites
+// (ReplaceOptions.Rewrite).
 type Compression string
 
 // The compressions.
 const (
 	// NoCompression stores objects as the codec encodes them.
 	NoCompression Compression = ""
-	// Zstd compresses each object with a dictionary that is made of some of the collection's, once there are 256 KiB of
-	// them. It is for disks that are small or wear, and for page caches that are short. Of 100,000 pods that differ
-	// (protobuf) the file has a quarter of the size and an update writes two fifths of the bytes; in CPU time a Get costs
-	// 1.3 times as much, Iterate 1.3 to 1.7, a commit 1.2 to 1.5, a first list 1.0 to 1.3. Select costs 5 to 6 times as
-	// much where it has to look at objects that are neither in memory nor selected. Memory: 1.7 MB for a collection that
-	// is written. docs/adr/0007 has the figures and the command that makes them:
+	// Zstd compresses each object with a dictionary made of parts of the collection's objects, once it has 256 KiB of
+	// them. Use it if the disk is small or wears out, or the page cache is small. For 100,000 pods that differ (protobuf)
+	// the file has a quarter of the size and an update writes two fifths of the bytes; in CPU time a Get costs 1.3 times
+	// as much, Iterate 1.3 to 1.7, a commit 1.2 to 1.5, a first list 1.0 to 1.3. Select costs 5 to 6 times as much for
+	// objects that are neither in memory nor selected. It takes 1.7 MB of memory for a collection that is written.
+	// docs/adr/0007 has the figures and the command that makes them:
 	//
 	//	go test -run '^$' -bench 'BenchmarkCompression$' -benchtime 1s ./store
 	Zstd Compression = "zstd"

@@ -14,7 +14,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-// putDictionary stores a dictionary in a collection's bucket, if it is not there.
+// putDictionary stores a dictionary in a collection's bucket, unless it is stored already.
 func (c *Collection) putDictionary(b *bolt.Bucket, d *compress.Dictionary) error {
 	dicts, err := b.CreateBucketIfNotExists(format.BucketDictionaries)
 	if err != nil || dicts.Get(format.DictionaryKey(d.ID)) != nil {
@@ -24,7 +24,7 @@ func (c *Collection) putDictionary(b *bolt.Bucket, d *compress.Dictionary) error
 		c.appendRecord(nil, format.BucketDictionaries, format.DictionaryPlace(d.ID), format.DictionaryHeader, d.Content))
 }
 
-// getDictionary reads what putDictionary has stored.
+// getDictionary reads a dictionary from a collection's bucket. It fails with ErrDamaged if there is none with that id.
 func (r *reader) getDictionary(b *bolt.Bucket, id uint64) (*compress.Dictionary, error) {
 	collection := r.name
 	var data []byte
@@ -37,7 +37,7 @@ func (r *reader) getDictionary(b *bolt.Bucket, id uint64) (*compress.Dictionary,
 	return r.parseDictionary(id, data)
 }
 
-// parseDictionary returns a dictionary that shares no memory with data.
+// parseDictionary returns the dictionary of the record data, with which it shares no memory.
 func (r *reader) parseDictionary(id uint64, data []byte) (*compress.Dictionary, error) {
 	place := format.DictionaryPlace(id)
 	h, content, err := format.ParseRecord(r.name, place, data)
@@ -56,7 +56,7 @@ func (r *reader) parseDictionary(id uint64, data []byte) (*compress.Dictionary, 
 	return compress.New(bytes.Clone(content)), nil
 }
 
-// dictionary returns the one of that id, which is read in the transaction if it has not been used yet.
+// dictionary returns the dictionary with that id. It reads it in the transaction if it is not cached.
 func (r *reader) dictionary(tx *bolt.Tx, id uint64) (*compress.Dictionary, error) {
 	if found := r.dicts.Find(id); found != nil {
 		return found, nil
@@ -72,8 +72,8 @@ func (r *reader) dictionary(tx *bolt.Tx, id uint64) (*compress.Dictionary, error
 	return r.dicts.Add(found), nil
 }
 
-// loadDictionary goes on with the dictionary that was in use last. If it is damaged the store has failed, as it does
-// when a record is read that needs it, and a new one will be made.
+// loadDictionary makes the compressor use the dictionary that was used last. If that is damaged, reading it has failed
+// the store, as it does for a record that names it; loadDictionary returns nil and the compressor makes a new one.
 func (c *Collection) loadDictionary(ctx context.Context) error {
 	if c.packer == nil {
 		return nil
@@ -84,7 +84,7 @@ func (c *Collection) loadDictionary(ctx context.Context) error {
 			return err
 		}
 		dict, err := c.dictionary(b.Tx(), st.dictionary)
-		if err == nil && !(c.packer.IsSealed() && dict.IsHashed()) { // of one that is in plain text no more use is made
+		if err == nil && !(c.packer.IsSealed() && dict.IsHashed()) { // a sealed collection uses no plain text dictionary
 			c.packer.Use(dict)
 		}
 		return err
@@ -95,8 +95,8 @@ func (c *Collection) loadDictionary(ctx context.Context) error {
 	return err
 }
 
-// reviseDictionary looks at the first page of a list that rewrites: everything it has will be written with the
-// dictionary.
+// reviseDictionary lets the compressor make a new dictionary from the first page of a list that rewrites every body,
+// since all of the list will be compressed with the dictionary.
 func (r *replacement) reviseDictionary(items map[string]*item, keys []string) {
 	packer := r.in.back.encoder(nil).packer
 	if packer == nil || r.revised {
@@ -112,7 +112,7 @@ func (r *replacement) reviseDictionary(items map[string]*item, keys []string) {
 	packer.Revise(payloads)
 }
 
-// dropDictionaries removes those that no record names any more.
+// dropDictionaries removes the dictionaries that no record names and the compressor does not use.
 func (c *Collection) dropDictionaries(b *bolt.Bucket, st *state) error {
 	dicts, needed := b.Bucket(format.BucketDictionaries), map[uint64]bool{}
 	if dicts == nil {
@@ -157,7 +157,7 @@ func (c *Collection) dropDictionaries(b *bolt.Bucket, st *state) error {
 	return err
 }
 
-// pack compresses the payloads of the writes, those that get shorter by it and are not compressed yet.
+// pack compresses the payloads of the writes that are not compressed yet. A payload that would not get shorter is left.
 func (c *Collection) pack(writes []*memtable.Write) {
 	if c.packer == nil {
 		return

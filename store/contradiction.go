@@ -7,8 +7,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-// contradicts reports whether x is an event that cannot follow what p is so far. An object without a UID, which some
-// aggregated APIs serve, is taken for the one with the same key.
+// contradicts reports whether x is an event that cannot follow the state p; see Change.Contradicts. Objects of one key
+// count as the same object if either has no UID: some aggregated APIs serve such objects.
 func (p *pending) contradicts(x *memtable.Write) bool {
 	if x.Event == "" {
 		return false
@@ -20,7 +20,7 @@ func (p *pending) contradicts(x *memtable.Write) bool {
 	return uid != "" && x.UID != "" && uid != x.UID
 }
 
-// held reports whether there is an object after the writes so far, and its UID, if that is known.
+// held returns whether the key has an object after the writes so far, and its UID; "" if the UID is not known.
 func (p *pending) held() (held bool, uid string) {
 	switch {
 	case p.last != nil:
@@ -33,8 +33,8 @@ func (p *pending) held() (held bool, uid string) {
 	return p.found, uid
 }
 
-// excuse takes back Contradicts of the changes that show nothing; see there. If that leaves one, the collection is to
-// be listed for the batch's reason. Its state is that before the batch: excuse precedes noteBatch and advance.
+// excuse clears Change.Contradicts where the stored state proves nothing. If it remains set for a change, excuse sets
+// MustRelist to the batch's IfContradicted. Info must be as before the batch: call excuse before noteBatch and advance.
 func (i *Info) excuse(changes []Change, writes []*memtable.Write, b Batch) {
 	due := i.MustRelist
 	for n := range changes {

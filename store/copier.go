@@ -11,38 +11,40 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// copier copies all that the store's file holds to a fresh file: bucket by bucket, each in the order of its keys, so
-// that its pages are filled one after the other. Records, tombstones, dictionaries and documents are verified on the
-// way.
+// copier copies the store's file to a fresh file: bucket by bucket, each in the order of its keys, so that pages are
+// filled one after the other. It verifies records, tombstones, dictionaries and documents.
 //
-// It copies in one of three ways. As it is, which keeps what a newer program has added: Compact, and a file that was
-// removed while it was open. With a key, which seals anew every collection that is to be sealed: Rekey. With salvage
-// set, which leaves out and notes what is damaged: Rebuild. In the last two ways index entries are made of the headers
-// of records, which say all that an index holds; those of the old file are not read. What is left of collections that
-// were dropped is never copied.
+// There are three ways to copy:
 //
-// A page of entries is read in one transaction of the old file, and written in one of the fresh file, so neither is
-// held for long. The pages are of one state all the same: the caller has the writer's place. Damage of the old file
-// fails the store, an error of the fresh file does not.
+//   - Unchanged, with what a newer program has added: Compact, and a file that was removed while it was open.
+//   - With a key, which seals every collection anew that must be sealed: Rekey.
+//   - With salvage set, which leaves out damaged parts and records them in found: Rebuild.
+//
+// The last two ways make index entries from the headers of records, and do not read the old ones. What is left of
+// dropped collections is never copied.
+//
+// A page of entries is read in one transaction of the old file and written in one of the fresh file, so no transaction
+// is long. All pages are of the same state, because the caller has the writer's place. Damage of the old file fails the
+// store; an error of the fresh file does not.
 type copier struct {
 	s          *Store
 	old, fresh *boltfile.Handle
-	// key is the data key that everything is sealed with that is to be sealed; nil copies what is sealed as it is.
+	// key is the data key with which the copy seals collections; nil copies sealed records as they are.
 	key *seal.DataKey
-	// keyRecord is the record of the data keys that the copy has; nil for none.
+	// keyRecord is the record of the data keys in the copy; nil if it has none.
 	keyRecord []byte
-	// salvage makes the copier go on where something is damaged.
+	// salvage makes the copier continue where the old file is damaged.
 	salvage bool
 	found
 }
 
-// newCopier returns a copier of the file that s has open.
+// newCopier returns a copier for the open file of s. exchange sets copier.old.
 func newCopier(s *Store, key *seal.DataKey, salvage bool) *copier {
 	return &copier{s: s, key: key, salvage: salvage,
 		found: found{unsafe: map[string]bool{}, lost: map[string]error{}, behind: map[string]bool{}}}
 }
 
-// copy makes the fresh file, complete and on the disk, but not under the store's name. If it fails nothing is left.
+// copy writes the fresh file, complete and synced, under a temporary name. If it fails, it removes the fresh file.
 func (c *copier) copy(ctx context.Context) error {
 	size := int64(0)
 	if info, err := c.old.File.Stat(); err == nil {
@@ -53,7 +55,7 @@ func (c *copier) copy(ctx context.Context) error {
 		return err
 	}
 	err = boltfile.KeepOwner(c.old.File, c.fresh.File)
-	if err == nil || c.salvage { // to go on with another owner is better than not to go on
+	if err == nil || c.salvage { // a rebuild with another owner is better than none
 		err = c.root(ctx)
 	}
 	if err == nil && c.salvage {
@@ -65,9 +67,9 @@ func (c *copier) copy(ctx context.Context) error {
 	return nil
 }
 
-// root copies everything.
+// root copies all buckets of the root.
 func (c *copier) root(ctx context.Context) error {
-	// New files are clean. If this process dies with this one in place, the next one shall verify it.
+	// New files are marked as clean. If this process dies with the fresh file in use, the next process must verify it.
 	err := c.write(func(tx *bolt.Tx) error { return putClean(tx, false) })
 	if err == nil && c.salvage {
 		err = c.findUnsafe(ctx)
@@ -83,9 +85,9 @@ func (c *copier) root(ctx context.Context) error {
 		switch path := (bucketPath{name}); {
 		case string(name) == string(format.BucketLarder):
 			err = c.larder(ctx, path)
-		case string(name) == string(format.BucketDropped): // is being removed
+		case string(name) == string(format.BucketDropped): // not copied
 		case c.unsafe[string(name)]:
-		case string(name) == string(format.BucketDocuments): // one that is lost is no loss: whoever keeps it gets it anew
+		case string(name) == string(format.BucketDocuments): // a lost document does no harm: its owner can get it anew
 			_, _, err = c.each(ctx, path, c.document)
 		case !c.salvage:
 			err = c.bucket(ctx, path)
@@ -94,13 +96,13 @@ func (c *copier) root(ctx context.Context) error {
 	return err
 }
 
-// larder copies the root bucket of the store, with every collection. A file that is salvaged gets an id of its own: who
-// has read changes of the old one cannot go on in it.
+// larder copies the root bucket of the store, with every collection. A salvaged file gets a new file id: a reader of
+// the old file's changes cannot continue in it.
 func (c *copier) larder(ctx context.Context, path bucketPath) error {
 	var stored []byte
 	collections, err := c.values(ctx, path, func(e pair) bool {
 		switch string(e.key) {
-		case string(format.KeyClean): // not before it is closed
+		case string(format.KeyClean): // Close sets it
 			return false
 		case string(format.KeyKeys):
 			stored = e.value
@@ -123,8 +125,8 @@ func (c *copier) larder(ctx context.Context, path bucketPath) error {
 	return err
 }
 
-// keys returns the record of the data keys that the copy has: the key that it is sealed with, or what the old file has,
-// or, of a file that is damaged, what this process has unwrapped.
+// keys returns the record of the data keys for the copy: of the key that the copy is sealed with, or the record of the
+// old file, or, for a rebuild, the record that this process has unwrapped.
 func (c *copier) keys(stored []byte) ([]byte, error) {
 	switch {
 	case c.key != nil:
@@ -132,7 +134,7 @@ func (c *copier) keys(stored []byte) ([]byte, error) {
 	case c.salvage && c.s.keys != nil:
 		return c.s.keys.held().record, nil
 	case c.salvage:
-		if _, err := parseKeysRecord(stored); isDamaged(err) { // that of a newer program is not
+		if _, err := parseKeysRecord(stored); isDamaged(err) { // a record of a newer program is not damaged
 			c.keysLost = true
 			return nil, nil
 		}
@@ -148,7 +150,7 @@ func (c *copier) document(tx *bolt.Tx, e pair) error {
 	return put(tx, bucketPath{format.BucketDocuments}, e)
 }
 
-// bucket copies a bucket and those in it as they are.
+// bucket copies a bucket and its nested buckets unchanged.
 func (c *copier) bucket(ctx context.Context, path bucketPath) error {
 	nested, err := c.values(ctx, path, func(pair) bool { return true })
 	for _, name := range nested {
@@ -160,8 +162,8 @@ func (c *copier) bucket(ctx context.Context, path bucketPath) error {
 	return err
 }
 
-// values makes a bucket, copies those of its entries that keep wants and that are no buckets, and returns the names of
-// the buckets in it. A nil keep wants none.
+// values creates a bucket in the copy, copies the entries for which keep returns true, and returns the names of the
+// nested buckets, which it does not copy. A nil keep copies no entries.
 func (c *copier) values(
 	ctx context.Context, path bucketPath, keep func(pair) bool,
 ) (nested [][]byte, err error) {
@@ -179,8 +181,8 @@ func (c *copier) values(
 	return nested, err
 }
 
-// each has rewrite write what the copy has of each entry of a bucket. It returns how many it has written, and whether
-// those are all: a copier that salvages leaves out what is damaged.
+// each calls rewrite for each entry of a bucket; rewrite writes the entry to the copy. each returns for how many
+// entries that succeeded, and whether it did for all: a copier that salvages leaves out damaged entries.
 func (c *copier) each(
 	ctx context.Context, path bucketPath, rewrite func(tx *bolt.Tx, e pair) error,
 ) (copied int, whole bool, err error) {
@@ -211,7 +213,7 @@ func (c *copier) write(fn func(tx *bolt.Tx) error) error {
 	return c.fresh.Update(fn, (*bolt.Tx).Commit)
 }
 
-// put makes a bucket, and writes entries that come after those that it has.
+// put creates the bucket if there is none, and writes entries whose keys follow those in the bucket.
 func put(tx *bolt.Tx, path bucketPath, entries ...pair) error {
 	b, err := path.make(tx)
 	if err != nil || len(entries) == 0 {

@@ -14,19 +14,19 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// collectionCopy is the copy of one collection. If the collection is copied as it was, so are its buckets, and what is
-// known of the records is verified only. Otherwise the copy is made of its dictionaries, records, tombstones and places
-// of durable handlers: its indexes, its sequence of changes and its state are those of what has been copied.
+// collectionCopy copies one collection. If the collection is copied as it was, all of its buckets are, and records are
+// only verified. Otherwise its dictionaries, records, tombstones and handlers' cursors are copied, and its indexes,
+// changelog entries and state are made from them.
 type collectionCopy struct {
 	*copier
 	name string
 	path bucketPath
-	r    *reader // of the old file
-	// st is the state that the copy gets, unless it is as it was.
+	r    *reader // reads the old file
+	// st is the state that is written to the copy; not used if the collection is copied as it was.
 	st state
-	// sealing is the key that the collection is sealed with anew; nil if it is not.
+	// sealing is the key with which the collection is sealed anew; nil if it is not sealed anew.
 	sealing *seal.DataKey
-	// dicts are the ids that dictionaries have in the copy, by those that they have in the old file.
+	// dicts maps the ids of dictionaries in the old file to their ids in the copy.
 	dicts map[uint64]uint64
 }
 
@@ -47,7 +47,7 @@ func (c *copier) collection(ctx context.Context, name string) error {
 	return cc.copy(ctx)
 }
 
-// begin reads the state of the collection, and finds out whether it is to be sealed.
+// begin reads the state of the collection, and sets sealing if the collection must be sealed anew.
 func (c *collectionCopy) begin(tx *bolt.Tx) error {
 	var err error
 	if _, c.st, err = findState(tx, c.name); err != nil {
@@ -63,11 +63,11 @@ func (c *collectionCopy) begin(tx *bolt.Tx) error {
 	return nil
 }
 
-// asItWas reports whether the copy is the same as the original, with what this program does not know.
+// asItWas reports whether the collection is copied unchanged, with entries that this program does not know.
 func (c *collectionCopy) asItWas() bool { return c.sealing == nil && !c.salvage }
 
-// copy copies what the collection holds: dictionaries first, whose ids the records need, then what tells of objects,
-// then the rest, and the state of what there is last.
+// copy copies the collection: dictionaries first, because records need their new ids, then records and tombstones, then
+// the other buckets, and last the state, which depends on what was copied.
 func (c *collectionCopy) copy(ctx context.Context) error {
 	buckets, err := c.values(ctx, c.path, func(pair) bool { return !c.salvage })
 	if err != nil {
@@ -110,7 +110,7 @@ func (c *collectionCopy) copy(ctx context.Context) error {
 	})
 }
 
-// objects copies the records. If any is lost the collection must be listed.
+// objects copies the records. If any is lost, the collection must be listed.
 func (c *collectionCopy) objects(ctx context.Context) error {
 	expected := c.st.Objects
 	copied, whole, err := c.each(ctx, c.path.to(format.BucketObjects), c.object)
@@ -121,7 +121,7 @@ func (c *collectionCopy) objects(ctx context.Context) error {
 	return c.lose(c.name, fmt.Errorf("%d of %d objects are left: %w", copied, expected, entry.ErrDamaged))
 }
 
-// tombstones copies those of the changelog. If any is lost, whoever reads it must begin anew.
+// tombstones copies the tombstones of the changelog. If any is lost, readers of the changelog must begin anew.
 func (c *collectionCopy) tombstones(ctx context.Context) error {
 	if c.st.feedSince == 0 {
 		return nil
@@ -148,22 +148,23 @@ func (c *collectionCopy) rest(ctx context.Context, name []byte) (err error) {
 	case string(format.BucketObjects), string(format.BucketTombstones), string(format.BucketDictionaries):
 	case string(format.BucketHandlers):
 		_, _, err = c.each(ctx, path, c.handler)
-	case string(format.BucketIndex), string(format.BucketSeq): // came with the records, or as they are
+	case string(format.BucketIndex), string(format.BucketSeq): // object makes them, unless copied as it was
 		if c.asItWas() {
 			err = c.bucket(ctx, path)
 		}
 	default:
-		if !c.salvage { // whoever knows it could not tell what it lacks
+		if !c.salvage { // the newer program that knows the bucket could not tell what it lacks
 			err = c.bucket(ctx, path)
 		}
 	}
 	return err
 }
 
-// dictionary copies a dictionary, sealed if the collection is. One that was in plain text gets another id then: the old
-// one is a hash of it. One that nobody here can open is copied as it is.
+// dictionary copies a dictionary, and seals it if the collection is sealed anew. A dictionary that was in plain text
+// then gets a new id, because its old id is a hash of its content. A dictionary that cannot be opened without a key is
+// copied as it is.
 func (c *collectionCopy) dictionary(tx *bolt.Tx, e pair) error {
-	id, _ := format.ParseDictionaryKey(e.key) // 0 is that of none
+	id, _ := format.ParseDictionaryKey(e.key) // 0 for a bad key, which is no dictionary's id
 	dict, err := c.r.parseDictionary(id, e.value)
 	if err != nil && (c.sealing != nil || !errors.Is(err, seal.ErrSealed)) {
 		return err
@@ -214,7 +215,7 @@ func (c *collectionCopy) object(tx *bolt.Tx, e pair) error {
 
 // tombstone copies a tombstone.
 func (c *collectionCopy) tombstone(tx *bolt.Tx, e pair) error {
-	seq, _ := format.ParseSeqKey(e.key) // 0 is that of none
+	seq, _ := format.ParseSeqKey(e.key) // 0 for a bad key, which is no tombstone's number
 	t, err := format.ParseTombstone(c.name, seq, e.value)
 	if err == nil {
 		_, e.value, err = c.record(e.value, t.Place(), format.BucketTombstones, t.Place(), t.Header, t.Payload)
@@ -225,8 +226,8 @@ func (c *collectionCopy) tombstone(tx *bolt.Tx, e pair) error {
 	return put(tx, c.path.to(format.BucketTombstones), e)
 }
 
-// record returns the header and the bytes that a record of that bucket has in the copy: as stored, or sealed anew and
-// after prefix. A record that cannot be opened is damaged.
+// record returns the header and the bytes of a record for the copy: unchanged, or prefix followed by the record sealed
+// anew. It fails if the record, or its dictionary, cannot be read.
 func (c *collectionCopy) record(
 	stored []byte, prefix string, bucket []byte, key string, h format.Header, payload []byte,
 ) (format.Header, []byte, error) {
@@ -253,8 +254,8 @@ func (c *collectionCopy) record(
 	return h, c.sealing.AppendSealed([]byte(prefix), bucket, c.name, key, h, plain), nil
 }
 
-// handler copies the place of a durable handler, which begins anew if the place is damaged, or if the handler may have
-// missed something.
+// handler copies the cursor of a durable handler. If a rebuild finds the cursor damaged, or the changelog incomplete,
+// the handler begins anew.
 func (c *collectionCopy) handler(tx *bolt.Tx, e pair) error {
 	path := c.path.to(format.BucketHandlers)
 	_, err := parsePlace(c.name, string(e.key), e.value)

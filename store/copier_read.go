@@ -9,19 +9,20 @@ import (
 	"github.com/larder-dev/larder/store/internal/boltfile"
 )
 
-// copyBytes is about how much is read in one transaction, and written in one.
+// copyBytes is about how many bytes are read in one transaction and written in one.
 const copyBytes = 4 << 20
 
-// pair is a key of a bucket with its value, which is nil for a bucket.
+// pair is an entry of a bucket. value is nil for a nested bucket.
 type pair struct{ key, value []byte }
 
-// bucketPath are the names of a bucket and of those that it is in, the outermost first. The empty path is the root.
+// bucketPath is the path of a bucket: the names of the buckets it is in, the outermost first, then its own. The empty
+// path is the root.
 type bucketPath [][]byte
 
-// to returns the path of a bucket in that of p.
+// to returns the path of the bucket called name inside the bucket p.
 func (p bucketPath) to(name []byte) bucketPath { return append(p[:len(p):len(p)], name) }
 
-// make returns the bucket, which it makes if there is none.
+// make returns the bucket, and creates it if there is none.
 func (p bucketPath) make(tx *bolt.Tx) (b *bolt.Bucket, err error) {
 	b = tx.Cursor().Bucket()
 	for _, name := range p {
@@ -32,9 +33,9 @@ func (p bucketPath) make(tx *bolt.Tx) (b *bolt.Bucket, err error) {
 	return b, nil
 }
 
-// pages calls each with the entries of a bucket of the old file, some at a time, in the order of keys; once with none
-// if the bucket is empty. A copier that salvages goes as far as they can be read: forwards until there is a fault, and
-// then backwards from the end. whole reports whether there was no fault.
+// pages calls each with the entries of a bucket of the old file, a page at a time, in the order of keys; if the bucket
+// is empty, once with no entries. A copier that salvages reads forwards up to the first fault, and then backwards from
+// the end up to a fault or to where it stopped. whole is true if there was no fault.
 func (c *copier) pages(ctx context.Context, path bucketPath, each func([]pair) error) (whole bool, err error) {
 	r := &bucketReader{path: path}
 	for first := true; ; first = false {
@@ -49,7 +50,7 @@ func (c *copier) pages(ctx context.Context, path bucketPath, each func([]pair) e
 		}
 		end := len(r.page) == 0
 		if first || !end {
-			if err := each(r.page); err != nil { // what was read before a fault too
+			if err := each(r.page); err != nil { // includes entries that were read before a fault
 				return false, err
 			}
 		}
@@ -62,17 +63,17 @@ func (c *copier) pages(ctx context.Context, path bucketPath, each func([]pair) e
 	}
 }
 
-// bucketReader reads the entries of a bucket, with an order that it does not trust.
+// bucketReader reads the entries of a bucket in pages. It verifies that the keys are in order.
 type bucketReader struct {
 	path      bucketPath
 	backwards bool
-	// after is the key that was read last forwards, and before backwards; nil for none.
+	// after is the last key that was read forwards, before the last one read backwards; nil if none was.
 	after, before []byte
-	// page is what was read in one transaction, in memory of its own.
+	// page holds copies of the entries that were read in the last transaction.
 	page []pair
 }
 
-// read reads the next page. If it fails, or panics, the page has what was read until then.
+// read reads the next page. If it fails or panics, page has the entries that were read until then.
 func (r *bucketReader) read(tx *bolt.Tx) error {
 	b := tx.Cursor().Bucket()
 	for _, name := range r.path {
@@ -88,7 +89,7 @@ func (r *bucketReader) read(tx *bolt.Tx) error {
 	size := 0
 	for k, v := r.first(cur); k != nil && size < copyBytes; k, v = next() {
 		if r.backwards && bytes.Compare(k, r.after) <= 0 {
-			return nil // that has been read forwards
+			return nil // the rest has been read forwards
 		}
 		if !r.isNext(k) {
 			return &boltfile.FaultError{What: "the keys are out of order"}
@@ -105,7 +106,7 @@ func (r *bucketReader) read(tx *bolt.Tx) error {
 	return nil
 }
 
-// first goes to the first entry that has not been read.
+// first moves cur to the first entry, in the direction of reading, that has not been read, and returns it.
 func (r *bucketReader) first(cur *bolt.Cursor) (k, v []byte) {
 	switch {
 	case !r.backwards:
@@ -117,7 +118,7 @@ func (r *bucketReader) first(cur *bolt.Cursor) (k, v []byte) {
 	return cur.Prev()
 }
 
-// isNext reports whether a key comes, in the direction of the reader, after the one that was read last.
+// isNext reports whether key follows, in the direction of reading, the last key that was read.
 func (r *bucketReader) isNext(key []byte) bool {
 	if r.backwards {
 		return r.before == nil || bytes.Compare(key, r.before) < 0

@@ -12,26 +12,26 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// found is what a copier has found of damage.
+// found is the damage that a copier has found.
 type found struct {
-	// unsafe are the collections, and the bucket of documents, in which bbolt might run in circles; with the empty name
-	// the whole file.
+	// unsafe holds the names of the collections and root buckets with damaged branch pages, in which bbolt might loop for
+	// ever. The empty name stands for the whole file.
 	unsafe map[string]bool
-	// keysLost: nobody has the data keys, whose record is damaged.
+	// keysLost says that the record of the data keys is damaged and this process has no keys.
 	keysLost bool
-	// lost is why, by the name of each collection that is not copied whole.
+	// lost holds the names of the collections that are not copied whole, with the reason.
 	lost map[string]error
-	// behind are the collections whose changelog lacks something: those that have lost anything, or tombstones.
+	// behind holds the names of the collections whose changelog is incomplete: they have lost objects or tombstones.
 	behind map[string]bool
 }
 
-// lose notes that a collection is not copied whole.
+// lose records that a collection is not copied whole. It returns why as an error, unless the copier salvages.
 func (c *copier) lose(name string, why error) error {
 	c.lost[name], c.behind[name] = why, true
 	return c.tolerate(why)
 }
 
-// tolerate returns damage of the old file as the error that it is, unless the copier salvages.
+// tolerate returns nil if the copier salvages. Otherwise it fails the store because of the damage, and returns why.
 func (c *copier) tolerate(why error) error {
 	if c.salvage {
 		return nil
@@ -39,7 +39,7 @@ func (c *copier) tolerate(why error) error {
 	return c.s.settle(c.old, why)
 }
 
-// findUnsafe looks at the branches of the old file without the mapping.
+// findUnsafe sets unsafe. It reads the branch pages of the old file without the mapping.
 func (c *copier) findUnsafe(ctx context.Context) error {
 	err := c.old.View(func(tx *bolt.Tx) error {
 		info, err := c.old.File.Stat()
@@ -56,14 +56,14 @@ func (c *copier) findUnsafe(ctx context.Context) error {
 		return err
 	})
 	if isDamaged(err) {
-		c.unsafe[""] = true // not even the meta pages
+		c.unsafe[""] = true // the meta pages cannot be used either
 		return nil
 	}
 	return err
 }
 
-// unsafeName returns what there is no copying of if a page of that bucket is bad: a collection, the documents, what is
-// being removed, or, empty, anything.
+// unsafeName returns the key for found.unsafe if a page of the bucket at path is damaged: the name of the collection,
+// or of a root bucket other than the store's, or "" for the whole file.
 func unsafeName(path []string) string {
 	switch {
 	case len(path) > 1:
@@ -74,8 +74,8 @@ func unsafeName(path []string) string {
 	return ""
 }
 
-// revive completes a copy with what this process has in memory: collections that are open are there, with their
-// handlers, though nothing of them could be read.
+// revive adds to a copy what this process has in memory: every open collection is in the copy, with its handlers, even
+// if nothing of it could be read.
 func (c *copier) revive() error {
 	err := c.write(c.s.putTimes)
 	for _, live := range c.s.liveCollections() {

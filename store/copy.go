@@ -15,19 +15,19 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// copyBuffer is how much CopyTo gives to its writer at a time, but for the ends.
+// copyBuffer is how many bytes CopyTo writes at a time; the last write may be shorter.
 const copyBuffer = 256 << 10
 
-// CopyTo writes the file to w as it is at one moment, and returns how many bytes that are: the copy is a store of its
-// own, which opens. What is pending is committed before, as far as it can be; what cannot be is not in the copy, whose
-// collections then are at an older resourceVersion.
+// CopyTo writes the file to w as it is at one moment, and returns the number of bytes written. The copy is a store that
+// can be opened. Dirty changes are committed first; if that fails they are not in the copy, whose collections then are
+// at an older resourceVersion.
 //
-// Nobody waits for it, neither those who read nor those who write, but pages that become free meanwhile are not used
-// again: the file grows by what is written. So w should be fast, such as a file; w is called while a transaction is
-// open and must not use the store. ctx is looked at between two writes.
+// Readers and writers do not wait for CopyTo, but pages that become free meanwhile cannot be reused, so the file grows
+// with each write. Therefore w should be fast, such as a file. A transaction is open while w is called: w must not use
+// the store. CopyTo checks ctx before each write.
 //
-// A file that cannot be read, or is shorter than it should be, is an error that wraps ErrDamaged. What a writer can
-// not take is its own error, or ErrNoSpace.
+// If the file cannot be read, or is shorter than it should be, the error wraps ErrDamaged. If w fails, CopyTo returns
+// the error of w, or ErrNoSpace.
 func (s *Store) CopyTo(ctx context.Context, w io.Writer) (n int64, err error) {
 	if err := s.flushForCopy(ctx); err != nil {
 		return 0, fmt.Errorf("copy %s: %w", s.path, err)
@@ -41,7 +41,7 @@ func (s *Store) CopyTo(ctx context.Context, w io.Writer) (n int64, err error) {
 		}
 		switch {
 		case out.err != nil:
-			return nil //nolint:nilerr // the file is not to blame: not for settle
+			return nil //nolint:nilerr // the writer failed, not the file: settle must not see the error
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 			return &boltfile.FaultError{What: "the file is shorter than its pages need"}
 		}
@@ -53,7 +53,7 @@ func (s *Store) CopyTo(ctx context.Context, w io.Writer) (n int64, err error) {
 	return out.n, nil
 }
 
-// flushForCopy commits what is pending if that can be done.
+// flushForCopy commits the dirty changes. It logs a failure, and returns an error only if ctx has ended.
 func (s *Store) flushForCopy(ctx context.Context) error {
 	if s.ReadOnly() || !s.hasPending() {
 		return ctx.Err()
@@ -65,12 +65,12 @@ func (s *Store) flushForCopy(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// copyWriter passes on what is written while ctx lasts, and keeps the error.
+// copyWriter writes to w until ctx ends or a write fails.
 type copyWriter struct {
 	ctx context.Context
 	w   io.Writer
-	n   int64
-	err error
+	n   int64 // number of bytes written
+	err error // error of the last write; nil if it succeeded
 }
 
 func (c *copyWriter) Write(p []byte) (n int, err error) {
@@ -86,13 +86,13 @@ func (c *copyWriter) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// CopyFile makes a copy of the file, as CopyTo does, for its owner only, and returns its name. Whoever called it
-// removes it. It is not synced: it is to be read and removed, not to be kept.
+// CopyFile makes a temporary copy of the file, as CopyTo does, with mode 0600, and returns its name. The caller removes
+// it. The copy is not synced, because it is not meant to be kept.
 //
-// The copy is beside the store, in a directory that is trusted with the contents and in the same file system, and what
-// a process that died has left is removed by the next open for writing, as all that is called <path>.new-* is. That
-// needs room for the part of the file that has ever been in use (ErrNoSpace, and nothing is left). A directory for
-// temporary files is not used by itself: it may be in memory.
+// The copy is in the store's directory, which is trusted with the contents and in the same file system. Its name is
+// <path>.new-*: if the process dies, the next open for writing removes it. It needs disk space for the part of the file
+// that has ever been in use; without it CopyFile fails with ErrNoSpace and leaves nothing. The system's temporary
+// directory is not used, because it may be in memory.
 func (s *Store) CopyFile(ctx context.Context) (name string, err error) {
 	name = s.real + format.SuffixNew + rand.Text()
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -109,7 +109,7 @@ func (s *Store) CopyFile(ctx context.Context) (name string, err error) {
 	return name, nil
 }
 
-// OpenCopy opens what CopyFile has made for reading, with the keys of the store.
+// OpenCopy opens a file that CopyFile has made, for reading, with the keys of the store.
 func (s *Store) OpenCopy(ctx context.Context, name string) (*Store, error) {
 	return OpenContext(ctx, name, Options{ReadOnly: true, Logger: s.o.Logger, Encryption: s.o.Encryption})
 }

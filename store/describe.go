@@ -9,9 +9,10 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// Describe stores how people name the resource of a collection, and what kubectl prints of it, where that has been
-// learned after the collection was opened. What r does not say stays as it was: nil Categories and Columns are unknown,
-// empty ones are none. Nothing is written if it is known. ErrNoCollection if there is no such collection.
+// Describe stores a description of a collection's resource: its names and the columns that kubectl prints. It is for a
+// program that learns them after it has opened the collection. Fields that r does not set stay as they were; nil
+// Categories or Columns are not set, empty ones are. Nothing is written if nothing changes. It fails with
+// ErrNoCollection if there is no such collection.
 func (s *Store) Describe(ctx context.Context, id entry.Identity, r entry.ResourceInfo) error {
 	id, err := id.Canonical()
 	if err != nil {

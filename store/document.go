@@ -11,15 +11,15 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// DocumentServerVersion is the name of a document with the version of the API server that the collections are of, such
-// as v1.36.3, for snapshots of the store. Programs that know it may store it.
+// DocumentServerVersion is the name of a document with the version of the collections' API server, such as v1.36.3. A
+// program that knows the version may store it, for snapshots of the store.
 const DocumentServerVersion = "server-version"
 
-// maxDocument is how long a document may be, in bytes: one is written whole, and read into memory.
+// maxDocument is the maximum size of a document, in bytes: it is written in one piece and read into memory.
 const maxDocument = 16 << 20
 
-// Document returns what PutDocument has stored under that name, and nil if there is nothing. It fails with ErrDamaged
-// if the checksum of that is wrong, which stops nobody else: store it anew.
+// Document returns the document that PutDocument has stored under that name; nil if there is none. If its checksum is
+// wrong, Document fails with ErrDamaged, but the store does not: store the document anew.
 func (s *Store) Document(ctx context.Context, name string) ([]byte, error) {
 	data, err := s.documentRecord(ctx, name)
 	if err != nil || data == nil {
@@ -32,9 +32,10 @@ func (s *Store) Document(ctx context.Context, name string) ([]byte, error) {
 	return payload, nil
 }
 
-// PutDocument stores data under a name, in place of what is there, in a transaction of its own, and writes nothing if
-// that is what is there. It is for what a program keeps beside its collections and could get anew, such as an API
-// server's discovery, and not for anything of objects: it is never sealed. Of 16 MiB at most.
+// PutDocument stores data under a name, in a transaction of its own, and replaces the document of that name. It writes
+// nothing if the same data is stored. Documents are for data that a program keeps beside its collections and could get
+// anew, such as an API server's discovery. Do not store data of objects: documents are never sealed. PutDocument fails
+// if data is larger than 16 MiB.
 func (s *Store) PutDocument(ctx context.Context, name string, data []byte) error {
 	if len(data) > maxDocument {
 		return fmt.Errorf("document %q: %d bytes are more than %d", name, len(data), maxDocument)
@@ -57,8 +58,8 @@ func (s *Store) PutDocument(ctx context.Context, name string, data []byte) error
 	return nil
 }
 
-// documentRecord returns a copy of what is in the file. It is taken apart outside of the transaction, whose damage
-// would stop all writing.
+// documentRecord returns a copy of the stored record; nil if there is none. The caller parses it outside of the
+// transaction: damage that is found inside a transaction stops all writing.
 func (s *Store) documentRecord(ctx context.Context, name string) (data []byte, err error) {
 	err = s.view(ctx, func(tx *bolt.Tx) error {
 		if b := tx.Bucket(format.BucketDocuments); b != nil {
@@ -69,13 +70,13 @@ func (s *Store) documentRecord(ctx context.Context, name string) (data []byte, e
 	return data, err
 }
 
-// parseDocument returns the part of data that was stored.
+// parseDocument returns the document in a record. It fails with ErrDamaged if the checksum is wrong.
 func parseDocument(name string, data []byte) ([]byte, error) {
 	_, payload, err := format.ParseRecord(string(format.BucketDocuments), name, data)
 	return payload, err
 }
 
-// eachBadDocument calls fn with those that are damaged.
+// eachBadDocument calls fn with each damaged document.
 func eachBadDocument(tx *bolt.Tx, fn func(name string, why error)) error {
 	b := tx.Bucket(format.BucketDocuments)
 	if b == nil {

@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// dropAtOnce is how many objects a collection has at most that one transaction removes with all it holds. bbolt looks
-	// at each of its pages, and nobody else can write meanwhile: 100,000 objects that the kernel had to read first took
-	// seconds of a fast disk, and would take minutes of a card.
+	// dropAtOnce is the maximum number of objects and tombstones in a collection that is removed in one transaction.
+	// bbolt reads each page of the collection, and nothing else can write meanwhile: for 100,000 objects that were not in
+	// the page cache that took seconds on a fast disk, and would take minutes on a memory card.
 	dropAtOnce = 2000
-	// dropStep is how many bytes one transaction removes of a larger one: about so many pages are looked at.
+	// dropStep is about how many bytes of a larger collection one transaction reads and removes.
 	dropStep = 16 << 20
-	// dropRetry is when to go on after an error.
+	// dropRetry is how long clearLoop waits after an error.
 	dropRetry = time.Minute
 )
 
@@ -31,14 +31,14 @@ func (o Options) dropBytes() int {
 	return o.dropStep
 }
 
-// Drop removes a collection and all it holds. The file keeps its size, and what comes next goes where the collection
-// was; Compact gives the room back, and until then each commit writes the list of free pages, 8 bytes for each. Drop
-// fails with ErrCollectionOpen while the collection is open, and with ErrNoCollection if there is none. It may take the
-// file past Options.MaxSize, by some pages that are free afterwards: else a full file would stay full.
+// Drop removes a collection with its contents. The file keeps its size, and later writes use the pages of the
+// collection. Compact makes the file smaller; until then each commit writes the list of free pages, 8 bytes for each.
+// Drop fails with ErrCollectionOpen while the collection is open, and with ErrNoCollection if there is none. It may
+// grow the file past Options.MaxSize, by some pages that are free afterwards: otherwise a full file would stay full.
 //
-// The collection is gone in one transaction, whenever the process dies. The pages of a large one become free in further
-// ones, between which others write, and in the background if ctx ends meanwhile; what a crash leaves of it is removed
-// after the next Open.
+// One transaction makes the collection disappear, so a crash never leaves part of it. The pages of a large collection
+// are freed in further transactions, between which other writes run; if ctx ends, this continues in the background, and
+// after a crash it continues after the next Open.
 func (s *Store) Drop(ctx context.Context, id entry.Identity) error {
 	id, err := id.Canonical()
 	if err != nil {
@@ -50,16 +50,16 @@ func (s *Store) Drop(ctx context.Context, id entry.Identity) error {
 	return nil
 }
 
-// drop removes a collection if may, called in the transaction, does not object; it may be nil.
+// drop removes a collection, unless may, which is called in the transaction, returns an error. may may be nil.
 func (s *Store) drop(ctx context.Context, name string, may func(state) error) error {
 	left, err := s.unlink(ctx, name, may)
-	if err == nil && left && s.clear(ctx) != nil { // which is nobody's concern: the collection is gone
+	if err == nil && left && s.clear(ctx) != nil { // the error is not returned: the collection is gone
 		s.goBackground("remove what was dropped", s.clearLoop)
 	}
 	return err
 }
 
-// unlink takes the collection out of the file. left: its pages are yet to be made free.
+// unlink removes the collection in one transaction. left is true if clear has yet to free its pages.
 func (s *Store) unlink(ctx context.Context, name string, may func(state) error) (left bool, err error) {
 	if _, held := s.open.take(name, soon); held != nil {
 		return false, ErrCollectionOpen
@@ -83,7 +83,7 @@ func (s *Store) unlink(ctx context.Context, name string, may func(state) error) 
 	return left, err
 }
 
-// setDropped moves a collection, as it is, to where nobody sees it.
+// setDropped moves the bucket of a collection into BucketDropped, where readers do not find it.
 func setDropped(tx *bolt.Tx, name string) error {
 	all, err := tx.CreateBucketIfNotExists(format.BucketDropped)
 	if err != nil {
@@ -97,7 +97,7 @@ func setDropped(tx *bolt.Tx, name string) error {
 	return tx.Bucket(format.BucketLarder).MoveBucket([]byte(name), to)
 }
 
-// clearLeft goes on with what an earlier process has dropped.
+// clearLeft starts clearLoop if an earlier process has left dropped collections.
 func (s *Store) clearLeft() {
 	left := false
 	err := s.view(context.Background(), func(tx *bolt.Tx) error {
@@ -109,7 +109,7 @@ func (s *Store) clearLeft() {
 	}
 }
 
-// clearLoop is clear until it has succeeded.
+// clearLoop calls clear until it succeeds.
 func (s *Store) clearLoop(ctx context.Context) {
 	for s.clear(ctx) != nil {
 		select {
@@ -120,7 +120,7 @@ func (s *Store) clearLoop(ctx context.Context) {
 	}
 }
 
-// clear removes what is left of collections that were dropped. Several may do so at a time.
+// clear removes what is left of dropped collections. It may be called concurrently.
 func (s *Store) clear(ctx context.Context) error {
 	for {
 		p, err := s.nextDropped(ctx)
@@ -133,16 +133,16 @@ func (s *Store) clear(ctx context.Context) error {
 	}
 }
 
-// droppedPage is what one transaction removes.
+// droppedPage holds the entries that one transaction removes.
 type droppedPage struct {
-	// path is that of a bucket, from bucketDropped on, and keys are entries of it. all: they are all there are, and the
-	// bucket goes too.
+	// path is the path of a bucket, beginning with BucketDropped. keys are keys of entries in it.
 	path, keys [][]byte
-	all        bool
+	// all says that keys are all entries of the bucket, so that the bucket is removed too.
+	all bool
 }
 
-// nextDropped returns what comes next, or nil if nothing is left. It is read here, where nobody waits, so that the
-// transaction which removes it finds it in memory.
+// nextDropped returns the entries to remove next, or nil if none is left. It reads them in a read transaction, for
+// which no writer waits, so that the transaction that removes them finds their pages in memory.
 func (s *Store) nextDropped(ctx context.Context) (p *droppedPage, err error) {
 	err = s.view(ctx, func(tx *bolt.Tx) error {
 		if b := tx.Bucket(format.BucketDropped); b != nil {
@@ -153,7 +153,7 @@ func (s *Store) nextDropped(ctx context.Context) (p *droppedPage, err error) {
 	return p, err
 }
 
-// firstDropped returns the first entries of the first bucket that holds no other.
+// firstDropped returns the first entries of the first bucket, at or below b, that has no nested buckets.
 func (s *Store) firstDropped(b *bolt.Bucket, path [][]byte) *droppedPage {
 	p := &droppedPage{path: path, all: true}
 	left := s.o.dropBytes()
@@ -167,12 +167,12 @@ func (s *Store) firstDropped(b *bolt.Bucket, path [][]byte) *droppedPage {
 			break
 		}
 		p.keys = append(p.keys, bytes.Clone(k))
-		left -= min(len(k)+len(v), page) // of a value that takes many pages one is looked at
+		left -= min(len(k)+len(v), page) // only the first page of a large value is read
 	}
 	return p
 }
 
-// remove does that, as far as it has not been done.
+// remove removes the entries that have not been removed yet.
 func (p *droppedPage) remove(tx *bolt.Tx) error {
 	last := len(p.path) - 1
 	if last == 0 {

@@ -8,45 +8,44 @@ import (
 
 // Errors of opening a file.
 var (
-	// ErrLocked: another process, or another Store of this one, holds the file.
+	// ErrLocked says that another process, or another Store of this process, has locked the file.
 	ErrLocked = boltfile.ErrLocked
-	// ErrNewerFormat: the file was written by a newer version of Larder.
+	// ErrNewerFormat says that the file was written by a newer version of Larder.
 	ErrNewerFormat = errors.New("the store's format is newer than this program")
-	// ErrExists: a store was to be made where there is a file already. It is left alone.
+	// ErrExists says that a file exists where a store was to be created. The file is left alone.
 	ErrExists = errors.New("there is a file of that name already")
-	// ErrForeign: the file is something else than a store. It is left alone.
+	// ErrForeign says that the file is not a store. The file is left alone.
 	ErrForeign = boltfile.ErrForeign
 )
 
 // Errors of reading and writing.
 var (
-	// ErrClosed: the store has been closed.
+	// ErrClosed says that the store has been closed.
 	ErrClosed = boltfile.ErrClosed
-	// ErrReadOnly: the store was opened for reading.
+	// ErrReadOnly says that the store was opened for reading.
 	ErrReadOnly = errors.New("the store is open for reading only")
-	// ErrNoSpace: the disk, the quota or Options.MaxSize is full. Nothing was written;
-	// try again later.
+	// ErrNoSpace says that the disk, the quota or Options.MaxSize is full. Nothing was written; try again later.
 	ErrNoSpace = boltfile.ErrNoSpace
-	// ErrOutcomeUnknown: a write or an fsync failed in a way that leaves open
-	// whether it took effect. The file is not written any more until Rebuild.
+	// ErrOutcomeUnknown says that a write or an fsync failed, and may or may not have taken effect. The store does not
+	// write until Rebuild.
 	ErrOutcomeUnknown = errors.New("the store failed to reach the disk")
-	// ErrReplaced: another file has the store's name now, such as a backup that somebody has copied there. It is left
-	// alone. Nothing is written; what is served is in memory and in the file that was there. Move the other file away, and
-	// what the store holds is written under the name again; or end the process, and the next one opens the other file.
+	// ErrReplaced says that another file has the store's name now, such as a backup that was copied there. It is left
+	// alone. The store writes nothing; reads are served from memory and the old file. If the other file is moved away, the
+	// store writes its contents under the name again; if the process is restarted, it opens the other file.
 	ErrReplaced = errors.New(
 		"another file has taken the place of the store's file and is left alone: move it away to have the " +
 			"store written there again, or end this process and start it again on that file")
-	// ErrStillWriting: what was to be waited for no longer goes on: a write that the disk has not finished, or work behind
-	// it. It ends when the disk lets it, and the file stays locked by this process until then.
+	// ErrStillWriting says that the caller has stopped waiting for a write that the disk has not finished, or for work
+	// that waits for the write. It goes on in the background, and the file stays locked by this process until it ends.
 	ErrStillWriting = errors.New(
 		"the disk has not finished what was begun, and the file stays locked by this process until it has")
-	// ErrSlowDisk: a write has not returned for ten seconds. What changes meanwhile is in memory only.
+	// ErrSlowDisk says that a write has not returned for ten seconds. Changes are only in memory until it does.
 	ErrSlowDisk = errors.New("the disk has not finished a write for long")
-	// ErrNoIndex: there is no index of that name.
+	// ErrNoIndex says that there is no index of that name.
 	ErrNoIndex = errors.New("no such index")
-	// ErrReplaceLost: Rebuild has lost objects of the collection while a list was
-	// taken into it. Abort the list and begin another.
+	// ErrReplaceLost says that Rebuild has lost objects of the collection during a Replacement. Abort it and begin
+	// another one.
 	ErrReplaceLost = errors.New("the store was rebuilt and has lost objects meanwhile; abort the list and begin another")
-	// ErrReplacing: a Replacement is open.
+	// ErrReplacing says that a Replacement is open.
 	ErrReplacing = errors.New("a list is being taken in")
 )

@@ -10,12 +10,11 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// exchange has c copy the store's file, take give the copy the store's name, and makes the copy the file that the store
-// uses. At every moment one of the two is there, whole, and if it fails it is the old one, and nothing is left of the
-// copy. The caller has the writer's place.
+// exchange copies the store's file with c, calls take, which gives the copy the store's name, and makes the store use
+// the copy. At every moment a whole file has the name. If exchange fails, the store still uses the old file, and the
+// copy is removed. The caller has the writer's place.
 //
-// It holds the mark meanwhile, so that no process that opens the store takes the copy for debris, and makes no copy in
-// vain while another opens the store.
+// exchange holds the mark meanwhile: a process that opens the store would otherwise remove the copy as debris.
 func (s *Store) exchange(ctx context.Context, c *copier, take func() error) (err error) {
 	if c.old, err = s.acquire(); err != nil {
 		return err
@@ -33,13 +32,13 @@ func (s *Store) exchange(ctx context.Context, c *copier, take func() error) (err
 	})
 }
 
-// moveIn makes a copy that has got the store's name the file that the store uses, and closes the old one.
+// moveIn makes the store use a copy that has the store's name already, and closes the old file.
 func (s *Store) moveIn(c *copier) {
 	if err := boltfile.SyncDir(filepath.Dir(s.real)); err != nil {
 		s.logger().Error(err, "The directory could not be synced: a crash of the machine may undo that the file got its name")
 	}
 	c.fresh.Path = s.real
-	if c.key != nil { // who reads the copy needs it at once, and nobody writes
+	if c.key != nil { // before readers use the copy; there is no writer now
 		s.keys.add(c.key, c.keyRecord)
 	}
 	s.mu.Lock()
@@ -54,9 +53,8 @@ func (s *Store) moveIn(c *copier) {
 	s.retire(c.old, c.key)
 }
 
-// retire closes a file that the store uses no more, once those who read it are done. Nobody waits for that but Close.
-// If the file that replaced it is sealed with key alone, the other keys are forgotten then; they stay in memory while
-// another file is being retired.
+// retire closes, in the background, a file that the store no longer uses, once its readers are done. If key is not nil,
+// the new file is sealed with key alone, and retire then forgets the other keys, unless another file is being retired.
 func (s *Store) retire(old *boltfile.Handle, key *seal.DataKey) {
 	s.retiring.Add(1)
 	s.goBackground("close the file that has been replaced", func(context.Context) {

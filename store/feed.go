@@ -10,24 +10,23 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-// The change feed is the collection by sequence number: every live key once, at the number of its record, and a
-// tombstone for each object that is gone. Who has come to some number finds what has changed since behind it, and
-// nothing else, however many objects there are. It is kept while something consumes it: a durable handler
-// (feed_places.go), or readers that are promised it (changes.go), from state.feedSince on: records that are older may
-// have no entry, and a new handler reads them by key. A delete that is dropped from it moves state.feedLacks on, in the
-// same transaction, and who has not come that far starts over.
+// The changelog is an index of the collection by sequence number: every live key once, at the number of its record, and
+// a tombstone for each deleted object. A consumer finds the changes since its offset behind that number, however many
+// objects there are. The changelog is kept while it has a consumer: a durable handler (feed_places.go), or readers
+// (changes.go). It begins at state.feedSince: older records may have no entry, and a new handler reads them by key. If
+// a tombstone is dropped, state.feedLacks is raised in the same transaction, and consumers behind it begin anew.
 
-// feedWriter keeps the feed of a collection in one write transaction. All of its methods do nothing on nil: there is no
-// feed.
+// feedWriter updates the changelog of a collection in one write transaction. It is nil if the collection keeps none:
+// then its methods do nothing.
 type feedWriter struct {
 	w          *writer
 	seqs       *bolt.Bucket
 	tombstones *bolt.Bucket
-	// tight: there is no room for what is retained for readers.
+	// tight says that the file is full: settle drops tombstones that are retained for readers.
 	tight bool
 }
 
-// newFeedWriter returns nil if the collection has no feed.
+// newFeedWriter returns nil if the collection keeps no changelog. It fails if a bucket of the changelog is missing.
 func newFeedWriter(w *writer) (f *feedWriter, err error) {
 	if w.state.feedSince == 0 {
 		return nil, nil
@@ -39,11 +38,11 @@ func newFeedWriter(w *writer) (f *feedWriter, err error) {
 	if w.bucket.Bucket(format.BucketHandlers) == nil {
 		return nil, fmt.Errorf("collection %s has no bucket for handlers: %w", w.c.name, entry.ErrDamaged)
 	}
-	f.seqs.FillPercent, f.tombstones.FillPercent = coldFill, coldFill // what is added is at the end
+	f.seqs.FillPercent, f.tombstones.FillPercent = coldFill, coldFill // entries are added at the end
 	return f, nil
 }
 
-// feedBuckets returns what the feed of a collection is read from.
+// feedBuckets returns the buckets of the changelog. It fails with ErrNoHandler if the collection keeps none.
 func (r *reader) feedBuckets(b *bolt.Bucket, st state) (seqs, tombstones *bolt.Bucket, err error) {
 	seqs, tombstones = b.Bucket(format.BucketSeq), b.Bucket(format.BucketTombstones)
 	switch {
@@ -55,7 +54,7 @@ func (r *reader) feedBuckets(b *bolt.Bucket, st state) (seqs, tombstones *bolt.B
 	return seqs, tombstones, nil
 }
 
-// createFeed makes the buckets that a feed needs.
+// createFeed creates the buckets of the changelog.
 func createFeed(b *bolt.Bucket) error {
 	for _, name := range [][]byte{format.BucketSeq, format.BucketTombstones, format.BucketHandlers} {
 		if _, err := b.CreateBucketIfNotExists(name); err != nil {
@@ -65,7 +64,7 @@ func createFeed(b *bolt.Bucket) error {
 	return nil
 }
 
-// beginFeed has the collection keep its feed from now on, if it does not already.
+// beginFeed makes the collection keep a changelog from now on, if it does not already.
 func (w *writer) beginFeed() error {
 	if w.feed == nil {
 		w.state.feedSince = w.state.NextSeq
@@ -73,20 +72,20 @@ func (w *writer) beginFeed() error {
 	return createFeed(w.bucket)
 }
 
-// endFeed drops the feed.
+// endFeed drops the changelog, and the collection keeps none from now on.
 func (w *writer) endFeed() error {
 	w.feed, w.state.tombstones, w.state.feedSince, w.state.feedLacks = nil, 0, 0, 0
 	return w.c.dropFeed(w.bucket)
 }
 
-// breakFeed says that the feed may lack something of before. It leaves a number out, so that who has come to the last
-// one is told so, too.
+// breakFeed records that the changelog may lack changes up to now. It skips a number, so that a consumer at the last
+// number begins anew too.
 func (st *state) breakFeed() {
 	st.feedLacks = st.NextSeq
 	st.NextSeq++
 }
 
-// dropFeed removes them.
+// dropFeed removes the buckets of the changelog.
 func (c *Collection) dropFeed(b *bolt.Bucket) error {
 	c.store.tallies.drop(b.Tx(), tallied{c.name, string(format.BucketTombstones)})
 	for _, name := range [][]byte{format.BucketSeq, format.BucketTombstones, format.BucketHandlers} {
@@ -100,8 +99,8 @@ func (c *Collection) dropFeed(b *bolt.Bucket) error {
 	return nil
 }
 
-// seqOf returns the number that a record of x gets: the next one, unless nothing has changed but how the object is
-// stored.
+// seqOf returns the sequence number for the record of x: the next one, or, if there is a changelog and only the stored
+// form of the object has changed, the number of the old record.
 func (w *writer) seqOf(x *memtable.Write, old stored) uint64 {
 	if w.feed != nil && x.SameObject && old.found {
 		return old.Seq
@@ -115,7 +114,7 @@ func (w *writer) nextSeq() uint64 {
 	return seq
 }
 
-// file makes seq the place of key, whose record was old.
+// file moves the changelog entry of key from the number of its old record to seq.
 func (f *feedWriter) file(key string, seq uint64, old stored) error {
 	if f == nil {
 		return nil
@@ -128,7 +127,8 @@ func (f *feedWriter) file(key string, seq uint64, old stored) error {
 	return f.seqs.Put(format.SeqKey(seq), []byte(key))
 }
 
-// bury puts a tombstone for the object of old, which x removes or replaces by another object; x may be nil.
+// bury adds a tombstone for the object of old. x is the write that deletes it or replaces it by another object; x may
+// be nil.
 func (f *feedWriter) bury(key string, old stored, x *memtable.Write) error {
 	if f == nil {
 		return nil
@@ -141,7 +141,7 @@ func (f *feedWriter) bury(key string, old stored, x *memtable.Write) error {
 		t.Header, t.Payload = format.Header{UID: old.UID, RV: last.RV, Encoding: f.w.c.codec.Name()}, last.Payload
 	} else {
 		t.Header = format.Header{UID: old.UID, RV: old.RV, Encoding: old.Encoding}
-		// Without compression: it must not keep a dictionary.
+		// A tombstone is not compressed, so that it needs no dictionary.
 		b, err := f.w.c.body(old.objects, key, old.Header, old.payload)
 		if err == nil {
 			b, err = f.w.c.plain(key, b, nil)
@@ -152,7 +152,7 @@ func (f *feedWriter) bury(key string, old stored, x *memtable.Write) error {
 		case isDamaged(err):
 			return err
 		default:
-			t.Encoding = "" // nobody can read it
+			t.Encoding = "" // this program cannot read the last state
 		}
 	}
 	t.Seq = f.w.nextSeq()

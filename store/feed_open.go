@@ -10,12 +10,12 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// maxHandlerName is how long the name of a durable handler may be, in bytes.
+// maxHandlerName is the maximum length of a durable handler's name, in bytes.
 const maxHandlerName = 256
 
-// Feed registers a durable handler, or goes on with the one of that name. A name is open once at a time
-// (ErrHandlerOpen), and none after Close (ErrClosed). The first registration in a collection begins its change feed,
-// which costs one more entry per write from then on.
+// Feed registers a durable handler, or continues the one of that name. It fails with ErrHandlerOpen if the handler is
+// open, and with ErrClosed after Close. The first registration in a collection begins its changelog, which costs one
+// more entry per write from then on.
 func (c *Collection) Feed(ctx context.Context, name string) (*Feed, error) {
 	if err := c.openFeed(ctx, name); err != nil {
 		return nil, fmt.Errorf("durable handler %q of %s: %w", name, c.id, err)
@@ -53,13 +53,13 @@ func (c *Collection) openFeed(ctx context.Context, name string) error {
 	return nil
 }
 
-// open takes the name if there is a handler of that name.
+// open opens the handler of that name, and returns whether there is one. It fails with ErrHandlerOpen if it is open.
 func (p *places) open(name string) (known bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	h := p.all[name]
 	switch {
-	case p.closed: // another may have the collection, and its places
+	case p.closed: // the collection may have been opened again, with cursors of its own
 		return false, fmt.Errorf("the collection has been closed: %w", ErrClosed)
 	case h == nil:
 		return false, nil
@@ -79,10 +79,10 @@ func (p *places) add(name string, place Place) {
 	p.all[name] = &placed{place: place, open: true}
 }
 
-// ForgetHandler frees what is kept for a durable handler: its place, and the tombstones that no other one needs. It
-// fails with ErrNoHandler if there is none of that name, with ErrHandlerOpen while it is registered, and with ErrClosed
-// after Close. After the last one the change feed is dropped. As Drop does it may take the file past Options.MaxSize,
-// by some pages that are free afterwards.
+// ForgetHandler removes a durable handler: its cursor, and the tombstones that no other handler needs. It fails with
+// ErrNoHandler if there is none of that name, with ErrHandlerOpen while it is registered, and with ErrClosed after
+// Close. With the last handler the changelog is dropped, unless RetainChanges keeps it. Like Drop, ForgetHandler may
+// grow the file past Options.MaxSize, by some pages that are free afterwards.
 func (c *Collection) ForgetHandler(ctx context.Context, name string) error {
 	if err := c.forgetHandler(ctx, name); err != nil {
 		return fmt.Errorf("forget the durable handler %q of %s: %w", name, c.id, err)
@@ -95,7 +95,7 @@ func (c *Collection) forgetHandler(ctx context.Context, name string) error {
 		return err
 	}
 	defer c.mu.Unlock()
-	// Taken meanwhile, so that nobody registers it.
+	// The handler is open meanwhile, so that it cannot be registered.
 	known, err := c.places.open(name)
 	if err == nil && !known {
 		err = ErrNoHandler
@@ -107,13 +107,13 @@ func (c *Collection) forgetHandler(ctx context.Context, name string) error {
 		if delete(w.places.places, name); len(w.places.places) == 0 && w.state.retain == 0 {
 			return w.endFeed()
 		}
-		return w.bucket.Bucket(format.BucketHandlers).Delete([]byte(name)) // the tombstones go with what follows
+		return w.bucket.Bucket(format.BucketHandlers).Delete([]byte(name)) // later writes drop the tombstones
 	})
 	c.places.forget(name, err == nil)
 	return err
 }
 
-// forget ends what open has begun: the handler is gone, or may be registered again.
+// forget undoes open: it removes the handler if gone is true, and else lets it be opened again.
 func (p *places) forget(name string, gone bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -124,12 +124,12 @@ func (p *places) forget(name string, gone bool) {
 	}
 }
 
-// HandlerInfo is a durable handler as the file has it.
+// HandlerInfo is the state of a durable handler in the file.
 type HandlerInfo struct {
 	Name string
 	Place
-	// Behind is how many numbers it has not acknowledged, at most so many changes; while Replaying the objects come on
-	// top.
+	// Behind is the maximum number of changes that the handler has not acknowledged. While it is Replaying, the objects
+	// that it has yet to receive are not included.
 	Behind uint64
 }
 
@@ -156,7 +156,7 @@ func (r *reader) Handlers(ctx context.Context) (infos []HandlerInfo, err error) 
 	return infos, nil
 }
 
-// Handlers returns the durable handlers of a collection, opened or not, as Collection.Handlers does.
+// Handlers returns the durable handlers of a collection, as Collection.Handlers does. The collection need not be open.
 func (s *Store) Handlers(ctx context.Context, id entry.Identity) ([]HandlerInfo, error) {
 	id, err := id.Canonical()
 	if err != nil {
@@ -166,8 +166,8 @@ func (s *Store) Handlers(ctx context.Context, id entry.Identity) ([]HandlerInfo,
 	return r.Handlers(ctx)
 }
 
-// loadPlaces reads the places of the handlers. If one is damaged the store has failed, as it does when a record is read
-// that is, and the rebuild writes the places that are loaded here.
+// loadPlaces reads the cursors of the handlers. If a cursor is damaged the handler begins anew, and reading it has
+// failed the store, as a damaged record does; loadPlaces returns nil, and a rebuild writes the cursors loaded here.
 func (c *Collection) loadPlaces(ctx context.Context) error {
 	var all map[string]Place
 	var st state
@@ -195,8 +195,8 @@ func (c *Collection) loadPlaces(ctx context.Context) error {
 	return nil //nolint:nilerr // see above
 }
 
-// renewFeed drops a feed that nobody reads, and begins anew one that a program did not keep because it knows of none:
-// all of its handlers may have missed something.
+// renewFeed drops the changelog, and begins a new one if it has consumers. It is for a changelog that has no consumers,
+// or that a program which knows no changelog has not kept: then all handlers may have missed changes, and begin anew.
 func (c *Collection) renewFeed(b *bolt.Bucket, st *state, all map[string]Place) error {
 	if err := c.dropFeed(b); err != nil {
 		return err
@@ -218,9 +218,9 @@ func (c *Collection) renewFeed(b *bolt.Bucket, st *state, all map[string]Place) 
 	return nil
 }
 
-// beginAnew sets back the handlers, after objects or tombstones were lost.
+// beginAnew makes all handlers begin anew, after objects or tombstones were lost.
 func (c *Collection) beginAnew(ctx context.Context) error {
-	info, err := c.reader.Info(ctx) // of the file: Collection.Info may say what was before
+	info, err := c.reader.Info(ctx) // NextSeq of the new file
 	if err == nil {
 		c.places.setAllBack(info.NextSeq)
 		c.store.notePending(c, 0)
@@ -228,8 +228,8 @@ func (c *Collection) beginAnew(ctx context.Context) error {
 	return err
 }
 
-// reviveFeed makes the feed in a new file that of the handlers there are, who go on where they were, or begin anew if
-// objects were lost.
+// reviveFeed writes the registered handlers to the changelog of a new file. They keep their cursors, or begin anew if
+// lost says that objects were lost.
 func (c *Collection) reviveFeed(b *bolt.Bucket, st *state, lost bool) error {
 	s := c.places.snapshot()
 	if s == nil {
