@@ -85,7 +85,7 @@ func (c *copier) root(ctx context.Context) error {
 		switch path := (bucketPath{name}); {
 		case string(name) == string(format.BucketLarder):
 			err = c.larder(ctx, path)
-		case string(name) == string(format.BucketDropped): // not copied
+		case string(name) == string(format.BucketDropped): // is being removed
 		case c.unsafe[string(name)]:
 		case string(name) == string(format.BucketDocuments): // a lost document does no harm: its owner can get it anew
 			_, _, err = c.each(ctx, path, c.document)
