@@ -10,8 +10,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// admit returns a function for reflector.Options.Admit: it refuses what id does not select, as far as an object shows
-// that. id has been canonical since the collection was opened.
+// admit returns a function for reflector.Options.Admit: it refuses objects of another namespace than id's, or that id's
+// label selector does not match. id must be canonical.
 func admit(id entry.Identity) func(runtime.Object) error {
 	selector := labels.Everything()
 	if s, err := labels.Parse(id.LabelSelector); err == nil {

@@ -14,20 +14,20 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// Audit compares the identity, UID and resourceVersion, of every stored object with the server's: a proxy may have
-// swallowed events, the server may have been rewound in a way that no guard sees, the file may have lost something.
-// What differs is compared again once the watch has come to the server's answer, since most of it is only under way.
-// If something still differs, everything is listed, bodies are compared, and handlers are told of the differences:
-// OnAdd, OnUpdate, or OnDelete with a cache.DeletedFinalStateUnknown. What was repaired is an audit.Incident in
-// Status.
+// Audit compares every stored object with the server's, by key, UID and resourceVersion: a proxy may have swallowed
+// events, the server may have been rewound unnoticed by the rewind check, or the file may have lost objects. Objects
+// that differ are compared again once the watch has reached the list's resourceVersion, because most differences are
+// changes whose event has not come yet. If objects still differ, the reflector lists everything and compares bodies,
+// and handlers are told of the differences: OnAdd, OnUpdate, or OnDelete with a cache.DeletedFinalStateUnknown. Each
+// repaired object is an audit.Incident in Status.
 //
-// The server is read by Options.ListMetadata, or else whole objects, 500 identities at a time, at a gentle rate: a
-// twentieth of the time at most, so 100,000 objects take some minutes. The file is verified before, unless that was
-// done within the hour, and repaired if it is damaged.
+// Audit lists by Options.ListMetadata, or else whole objects, 500 at a time. It makes requests for a twentieth of the
+// time at most, so 100,000 objects take some minutes. First it verifies the file, unless that was done within the hour,
+// and repairs it if it is damaged.
 //
-// It can be called while the informer runs and is live (audit.ErrNotLive), and waits for its turn if another audit is
-// under way. Other errors: audit.ErrNotAuditable, those of the requests that went on for an hour, and the end of ctx
-// or of the run. What was found before is repaired all the same.
+// It fails with audit.ErrNotLive unless the informer runs and is live, and waits if another audit is running. Other
+// errors: audit.ErrNotAuditable, those of requests that failed for an hour, and the end of ctx or of the run.
+// Differences that were found before the error are repaired all the same.
 func (i *Informer) Audit(ctx context.Context) (audit.Report, error) { return i.auditor.Audit(ctx) }
 
 func (i *Informer) newAuditor() *audit.Auditor {
@@ -40,13 +40,14 @@ func (i *Informer) newAuditor() *audit.Auditor {
 			return cache.ToListerWatcherWithContext(i.lw).ListWithContext(ctx, o)
 		},
 		Stores: func(obj runtime.Object) bool {
-			ours, err := shards.Matches(obj) // a server may send the objects of other shards
+			ours, err := shards.Matches(obj) // a server may send objects of other shards
 			return admits(obj) == nil && (ours || err != nil)
 		},
 	})
 }
 
-// sameness returns a reflector.Options.Same, or nil if nobody waits for the answer, or it would cost whole objects.
+// sameness returns the reflector.Options.Same. It is nil if the sync policy does not wait for the server, or if a
+// comparison would have to list whole objects.
 func (i *Informer) sameness() func(ctx context.Context) (string, bool, error) {
 	if i.o.SyncPolicy != Resumed || i.o.ListMetadata == nil {
 		return nil
@@ -54,7 +55,7 @@ func (i *Informer) sameness() func(ctx context.Context) (string, bool, error) {
 	return i.auditor.Same
 }
 
-// audited is what an audit sees of an informer.
+// audited implements audit.Subject for an informer.
 type audited struct{ i *Informer }
 
 var _ audit.Subject = audited{}
@@ -81,7 +82,7 @@ func (a audited) Verify(ctx context.Context, within time.Duration) error {
 	return file.Scrub(ctx)
 }
 
-// Repaired waits for the loop, which the store tells of damage whoever meets it.
+// Repaired waits until the loop has repaired the damage that err reports. It returns err if that is not damage.
 func (a audited) Repaired(ctx context.Context, err error) error {
 	for err != nil {
 		if !needsRebuild(err) || a.i.file == nil {
@@ -110,7 +111,7 @@ func (a audited) Relist(rewound bool) {
 
 func (a audited) Contacted() { a.i.contact() }
 
-// auditedList is what an audit has to know of a list that is made for that reason.
+// auditedList describes a list that is made for that reason to the auditor.
 func auditedList(reason reflector.Reason, since string) audit.List {
 	l := audit.List{Reason: string(reason), Since: since}
 	switch reason {

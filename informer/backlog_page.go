@@ -14,22 +14,22 @@ import (
 	"github.com/larder-dev/larder/internal/patient"
 )
 
-// A page of a backlog ends at so many objects, as those of the store do, or at about so many bytes, by the size of its
-// first. That is more than the store's have: what it has decoded behind the end of ours is decoded again.
+// A page of a backlog has up to backlogObjects objects, as a page of the store, or about backlogBytes, by the size of
+// its first object. A page of the store has fewer bytes: else objects beyond the end of ours would be decoded twice.
 const (
 	backlogObjects = 500
 	backlogBytes   = 16 << 20
 )
 
-// pages reads pages for backlogs. Handlers that are equally far, as those from before the start often are, share what
-// has been decoded.
+// pages reads pages for backlogs. Handlers that need the same page, as those registered before the start often do,
+// share the decoded objects.
 type pages struct {
-	limit int // objects of a page
-	// turn has a token while somebody reads: who comes meanwhile may want the same.
+	limit int // maximum number of objects of a page
+	// turn is a lock: it holds a token while a page is read. A handler that waits for it may need the same page.
 	turn chan struct{}
-	last weak.Pointer[delivery.Page] // whoever has the turn
-	told uint64                      // tells as it was when last was begun; likewise
-	// tells counts how often changes have been told.
+	last weak.Pointer[delivery.Page] // the last page that was read; guarded by turn
+	told uint64                      // tells when the read of last began; guarded by turn
+	// tells counts how often changes have been distributed to the handlers.
 	tells atomic.Uint64
 }
 
@@ -37,7 +37,7 @@ func (s *pages) init() {
 	s.limit, s.turn = backlogObjects, make(chan struct{}, 1)
 }
 
-// read returns the page that begins after a key. It has at least what was told before the call.
+// read returns the page that begins after a key. It has all changes that were distributed before the call.
 func (s *pages) read(ctx context.Context, i *Informer, after string) (*delivery.Page, error) {
 	select {
 	case s.turn <- struct{}{}:
@@ -78,7 +78,7 @@ func (i *Informer) readPage(ctx context.Context, after string) (*delivery.Page, 
 	return p, err
 }
 
-// pageSource gives an informer's handlers what is stored.
+// pageSource implements delivery.Source for an informer's handlers.
 type pageSource struct{ i *Informer }
 
 func (s pageSource) NextPage(l *delivery.Listener) { s.i.nextPage(l) }
@@ -91,8 +91,8 @@ func (s pageSource) Called(handler string, took time.Duration) {
 	}
 }
 
-// givePage reads the next page of l's backlog and queues its calls. After an error, when none has been queued, it can
-// be called again. It returns what cannot be read, which is left out.
+// givePage reads the next page of l's backlog and queues its calls. It leaves out and returns the objects that cannot
+// be read. After an error, nothing has been queued, and it can be called again.
 func (i *Informer) givePage(ctx context.Context, l *delivery.Listener) (lost []delivery.Unreadable, err error) {
 	p, err := i.pages.read(ctx, i, l.PageAfter())
 	if err != nil {
@@ -101,7 +101,7 @@ func (i *Informer) givePage(ctx context.Context, l *delivery.Listener) (lost []d
 	for _, obj := range p.Objects {
 		i.detector.AddObject(obj)
 	}
-	if err := i.deltasMu.LockContext(ctx); err != nil { // the disk may have the one who holds it
+	if err := i.deltasMu.LockContext(ctx); err != nil { // its holder may be waiting for the disk
 		return nil, err
 	}
 	defer i.deltasMu.Unlock()
@@ -109,7 +109,7 @@ func (i *Informer) givePage(ctx context.Context, l *delivery.Listener) (lost []d
 	return p.Lost, nil
 }
 
-// nextPage is givePage until that succeeds, or l is stopped.
+// nextPage calls givePage until it succeeds, or l is stopped.
 func (i *Informer) nextPage(l *delivery.Listener) {
 	reported := false
 	for delay := storeBackoff(); ; {
@@ -131,7 +131,7 @@ func (i *Informer) nextPage(l *delivery.Listener) {
 	}
 }
 
-// leftOut reports what a page has left out, and asks for it to be listed anew.
+// leftOut reports the objects that a page has left out, and requests a list that rewrites them.
 func (i *Informer) leftOut(l *delivery.Listener, lost []delivery.Unreadable) {
 	i.reportUnreadable(l.Ctx, lost)
 	if len(lost) == 0 || !l.Mends() {
@@ -140,7 +140,7 @@ func (i *Informer) leftOut(l *delivery.Listener, lost []delivery.Unreadable) {
 	i.asks.toReplace(lost[0].Err)
 }
 
-// resync begins to send every stored object to the handlers that are resyncing, each with the first page.
+// resync starts a resync of the handlers that are due: each gets the first page of the stored objects.
 func (p *loop) resync(ctx context.Context) {
 	for _, l := range p.processor.Resyncing() {
 		if l.StartResync() {
@@ -149,7 +149,7 @@ func (p *loop) resync(ctx context.Context) {
 	}
 }
 
-// giveResync reads the next page of l's resync and queues its calls. If the store cannot be read the resync ends.
+// giveResync reads the next page of l's resync and queues its calls. If the store cannot be read, the resync ends.
 func (i *Informer) giveResync(ctx context.Context, l *delivery.Listener) {
 	p, err := i.pages.read(ctx, i, l.ResyncAfter())
 	if err == nil {

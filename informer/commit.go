@@ -21,9 +21,9 @@ func storeBackoff() *wait.Backoff {
 	return &wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 10, Cap: 10 * time.Second}
 }
 
-// commit makes attempts until one succeeds, and then tells the handlers what it changed, both under deltasMu. Between
-// attempts it gives deltasMu back, repairs the store if that is what it takes, and waits. It returns an error only if
-// ctx has ended or the store is closed.
+// commit calls attempt until it succeeds, and then tell with the changes, both under deltasMu. Between attempts it
+// releases deltasMu, repairs the store if necessary, and waits. It returns an error only if ctx has ended or the store
+// is closed.
 func (p *loop) commit(
 	ctx context.Context, attempt func() (store.Result, error), tell func(changes []store.Change),
 ) error {
@@ -38,14 +38,15 @@ func (p *loop) commit(
 	})
 }
 
-// persist makes attempts until one succeeds. Between them it repairs the store if that is what it takes, and waits.
+// persist calls once until it succeeds. Between attempts it repairs the store if necessary, and waits. It returns an
+// error only if ctx has ended or the store is closed.
 func (p *loop) persist(ctx context.Context, once func() (store.Result, error)) error {
 	repaired := false
 	for delay := storeBackoff(); ; {
 		res, err := once()
 		p.due.Log()
 		p.reportWrite(ctx)
-		p.left(ctx, res.Skipped) // of an attempt that failed: what the next does not report again
+		p.left(ctx, res.Skipped) // after a failed attempt too: the next one does not report these again
 		if err == nil {
 			p.healthy(ctx)
 			return nil
@@ -59,7 +60,7 @@ func (p *loop) persist(ctx context.Context, once func() (store.Result, error)) e
 			continue
 		}
 		if needsRebuild(err) && p.repair(ctx) == nil && !repaired {
-			repaired = true // if that did not help, another has to wait
+			repaired = true // only the first repair is followed by an attempt at once
 			continue
 		}
 		if err := patient.Sleep(ctx, p.clock, delay.Step()); err != nil {
@@ -68,8 +69,7 @@ func (p *loop) persist(ctx context.Context, once func() (store.Result, error)) e
 	}
 }
 
-// giveUpList aborts the list that is being taken in and asks for another. What follows of the stream up to it is
-// dropped.
+// giveUpList aborts the list that is being received and requests another. Deltas are dropped until that begins.
 func (p *loop) giveUpList(ctx context.Context) {
 	p.abortList()
 	p.void = true
@@ -77,9 +77,9 @@ func (p *loop) giveUpList(ctx context.Context) {
 	p.listAgain(ctx, reflector.ReasonDamaged)
 }
 
-// listAgain asks for a list for that reason, since the store lacks objects. The first one since a list was stored is
-// asked for at once, those after it with a pause: a disk that never takes one must not cost the server list after list.
-// If the list that was given up would have compared bodies, this one does.
+// listAgain requests a list for that reason, because the store lacks objects. The first one since a list was stored is
+// requested at once, later ones after a back-off: else a disk that cannot store a list would cost the server one list
+// after another. If the list that was given up rewrites bodies, the new one does too.
 func (p *loop) listAgain(ctx context.Context, reason reflector.Reason) {
 	p.lackUntilListed()
 	if p.pause == nil {
@@ -96,14 +96,14 @@ func (p *loop) listAgain(ctx context.Context, reason reflector.Reason) {
 	p.relist(reason)
 }
 
-// lackUntilListed notes that objects may be missing, and which they are a list has to tell.
+// lackUntilListed records that the store may lack objects until the next list is stored.
 func (p *loop) lackUntilListed() {
 	p.listDue = true
 	p.sync.lacking.Store(true)
 }
 
-// rewritingReason is the announced reason to write every body anew, or, if that has been withdrawn since, one that has
-// the same effect.
+// rewritingReason returns the announced reason to rewrite every body, or, if that has been withdrawn since, another
+// reason that rewrites.
 func (i *Informer) rewritingReason() reflector.Reason {
 	if reason := i.health.rewritingNow(); reason.Rewrites() {
 		return reason
@@ -111,7 +111,8 @@ func (i *Informer) rewritingReason() reflector.Reason {
 	return reflector.ReasonUnreadable
 }
 
-// mendLosses asks for a list if a rebuild of the file, which another informer on it may have made, has lost objects.
+// mendLosses requests a list if a rebuild of the file has lost objects of the collection. Another informer on the file
+// may have made the rebuild.
 func (p *loop) mendLosses(ctx context.Context) {
 	n := p.lossesNow()
 	if n == p.losses {
@@ -129,7 +130,7 @@ func (p *loop) lossesNow() int {
 	return p.collection.Losses()
 }
 
-// markDue records why a list is due, so that the next process makes it if this one ends before.
+// markDue stores the reason why a list is due, so that the next process makes it if this one ends first.
 func (p *loop) markDue(ctx context.Context, reason reflector.Reason) error {
 	attempt := func() (store.Result, error) { return store.Result{}, p.store.SetMustRelist(ctx, string(reason)) }
 	return p.commit(ctx, attempt, func([]store.Change) {})
@@ -139,8 +140,8 @@ func needsRebuild(err error) bool {
 	return errors.Is(err, store.ErrOutcomeUnknown) || errors.Is(err, entry.ErrDamaged)
 }
 
-// repair writes the store anew from what can be read of it. Objects that are lost by it are listed again; those among
-// them that no longer exist are remembered as unseen, so that the handlers hear of the delete.
+// repair rebuilds the store's file from the records that can be read. If objects are lost by that, it requests a list
+// and adds them to unseen: handlers are told of a delete for those that the list does not have.
 func (p *loop) repair(ctx context.Context) error {
 	if p.file == nil {
 		return errors.New("the objects are in memory only: there is nothing to rebuild")
@@ -167,13 +168,13 @@ func (p *loop) repair(ctx context.Context) error {
 		return err
 	}
 	p.losses = p.lossesNow()
-	if !p.void && (info.MustRelist != "" || !info.Complete) { // else it has been asked for
+	if !p.void && (info.MustRelist != "" || !info.Complete) { // if void, the list has been requested
 		p.listAgain(ctx, lackingReason(info))
 	}
 	return nil
 }
 
-// noteLost adds to unseen what is in before but not in after; both are sorted.
+// noteLost adds to unseen the keys that are in before but not in after; both are sorted.
 func (p *loop) noteLost(before, after []string) {
 	if p.unseen == nil {
 		p.unseen = map[string]bool{}
@@ -188,8 +189,8 @@ func (p *loop) noteLost(before, after []string) {
 	}
 }
 
-// unhealthy reports that the store fails: in the status always, in the log and to the watch error handler when it
-// begins to or fails in another way.
+// unhealthy sets Status.Err because the store fails. It also logs and calls the watch error handler, if the store was
+// healthy or the failure is of another kind than the last.
 func (p *loop) unhealthy(ctx context.Context, err error) {
 	err = fmt.Errorf("store of %s: %w", p.o.ObjectDescription, err)
 	p.setStoreErr(err)

@@ -10,8 +10,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// ifContradicted is what is stored with an event that shows that the server was rewound, so that the next process lists
-// if this one ends before it has: by then nothing else may show it. It is empty if there is to be no list for that.
+// ifContradicted returns the reason that the store records if one of the events shows that the server was rewound, so
+// that the next process lists if this one ends first: nothing else may show the rewind by then. It returns "" if no
+// list would follow.
 func (p *loop) ifContradicted() string {
 	if p.heedsContradiction() {
 		return string(reflector.ReasonRewound)
@@ -19,9 +20,9 @@ func (p *loop) ifContradicted() string {
 	return ""
 }
 
-// heedContradiction asks for a list if one of the changes shows that the server was rewound: its event cannot follow
-// what was stored. Until that list is stored, objects may be missing. due: the store says that one is. The caller holds
-// deltasMu.
+// heedContradiction requests a list if one of the changes shows that the server was rewound: its event cannot follow
+// the stored state. Until that list is stored, objects may be missing. due says that the store has recorded the reason
+// of ifContradicted. The caller holds deltasMu.
 func (p *loop) heedContradiction(ctx context.Context, changes []store.Change, due bool) {
 	at := slices.IndexFunc(changes, func(c store.Change) bool { return c.Contradicts })
 	if at < 0 || p.listDue {
@@ -29,7 +30,7 @@ func (p *loop) heedContradiction(ctx context.Context, changes []store.Change, du
 	}
 	c := changes[at]
 	if due {
-		p.contradicted() // if that says no by now, a list is on its way already
+		p.contradicted() // if it returns false, a list has been requested already
 		p.lackUntilListed()
 	}
 	p.due.Add(func() {

@@ -6,7 +6,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// GetController returns a Controller that reports on the informer and cannot run it, as in client-go.
+// GetController returns a Controller that reports the informer's state and cannot run it, as in client-go.
 func (i *Informer) GetController() cache.Controller { return controller{i} }
 
 type controller struct{ i *Informer }

@@ -5,8 +5,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// Durable returns the handlers that keep their place over restarts. They can be added at any time before the end of
-// the run. See package durable.
+// Durable returns the set of durable handlers, which keep their cursor across restarts. Handlers can be added to it
+// until the run ends. See package durable.
 func (i *Informer) Durable() *durable.Handlers { return i.durable }
 
 func (i *Informer) durableOptions() durable.Options {

@@ -2,36 +2,35 @@ package informer
 
 import "context"
 
-// file is what an informer asks of the file that its objects are in. *store.Store has it.
+// file has the methods of *store.Store that an informer uses.
 type file interface {
 	Rebuild(ctx context.Context) error
-	// Err is why the file failed, and Failed is closed when it does.
+	// Err is why the file failed; nil if it has not. Failed is closed when it fails.
 	Err() error
 	Failed() <-chan struct{}
 	// Closing is closed when the store is being closed.
 	Closing() <-chan struct{}
-	// CommitErr is why what is pending cannot be committed, and Committed is closed at the next attempt.
+	// CommitErr is why the dirty changes cannot be committed; nil if they can. Committed is closed at the next attempt.
 	CommitErr() error
 	Committed() <-chan struct{}
 	Flush(ctx context.Context) error
 }
 
-// collection is what an informer asks of its collection in that file, beside a store.Interface. *store.Collection has
-// it.
+// collection has the methods of *store.Collection that an informer uses, beside those of store.Interface.
 type collection interface {
-	// Close gives the collection back.
+	// Close closes the collection, so that another informer can open it.
 	Close() error
-	// Losses is how often a rebuild of the file has lost objects of it.
+	// Losses is how often a rebuild of the file has lost objects of the collection.
 	Losses() int
-	// ClaimCluster keeps two clusters out of one file.
+	// ClaimCluster fails if another collection of the file holds another cluster.
 	ClaimCluster(id string, exchanged bool) error
-	// WaitRoom waits while too much is pending.
+	// WaitRoom waits while too many changes are dirty.
 	WaitRoom(ctx context.Context) error
-	// WaitResident waits until the objects are in memory, if they are to be.
+	// WaitResident waits until the resident objects have been loaded into memory.
 	WaitResident(ctx context.Context) error
 }
 
-// claimCluster is the collection's ClaimCluster; nil if there is none.
+// claimCluster returns the collection's ClaimCluster; nil if there is no collection.
 func (i *Informer) claimCluster() func(id string, exchanged bool) error {
 	if i.collection == nil {
 		return nil

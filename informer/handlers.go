@@ -21,7 +21,7 @@ func (i *Informer) AddEventHandler(handler cache.ResourceEventHandler) (cache.Re
 	return i.AddEventHandlerWithOptions(handler, cache.HandlerOptions{})
 }
 
-// AddEventHandlerWithResyncPeriod registers a handler with a resync period of its own; 0 is no resyncs.
+// AddEventHandlerWithResyncPeriod registers a handler with a resync period of its own; 0 disables resyncs.
 func (i *Informer) AddEventHandlerWithResyncPeriod(
 	handler cache.ResourceEventHandler, resyncPeriod time.Duration,
 ) (cache.ResourceEventHandlerRegistration, error) {
@@ -51,7 +51,8 @@ func (i *Informer) AddEventHandlerWithOptions(
 	return l, nil
 }
 
-// register settles the resync period of l, and adds it unless the informer runs already: then it has to join.
+// register sets the resync period of l and adds l. If the informer has started, it returns late instead of adding l,
+// which then has to join.
 func (i *Informer) register(l *delivery.Listener, resync time.Duration, due *delivery.Lines) (late bool, err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -69,11 +70,11 @@ func (i *Informer) register(l *delivery.Listener, resync time.Duration, due *del
 	return false, i.processor.Add(l)
 }
 
-// warning takes a line that is to be logged once no lock is held.
+// warning queues a line that is logged once no lock is held.
 type warning func(msg string, keysAndValues ...any)
 
-// requestedResyncLocked applies the lower bounds to what a user asked for; before the start, a shorter
-// period than all others shortens the check period instead.
+// requestedResyncLocked applies the lower bounds to the requested period. Before the start, a period that is shorter
+// than the check period becomes the check period.
 func (i *Informer) requestedResyncLocked(warn warning, period time.Duration) time.Duration {
 	if period <= 0 {
 		return period
@@ -99,7 +100,7 @@ func (i *Informer) requestedResyncLocked(warn warning, period time.Duration) tim
 	return period
 }
 
-// effectiveResync is the period that a handler gets when the informer checks every check.
+// effectiveResync returns the resync period of a handler, given the informer's check period.
 func effectiveResync(warn warning, desired, check time.Duration) time.Duration {
 	if desired == 0 {
 		return 0
@@ -117,8 +118,8 @@ func effectiveResync(warn warning, desired, check time.Duration) time.Duration {
 	return desired
 }
 
-// join adds l to a running informer. While it holds deltasMu nothing is distributed: l gets what is stored then, a page
-// at a time, and every change from then on.
+// join adds l to a running informer: l gets the objects that are stored at that moment, a page at a time, and every
+// change after it.
 func (i *Informer) join(l *delivery.Listener, due *delivery.Lines) error {
 	replays, err := i.joinDistribution(l)
 	if err != nil || !replays {
@@ -135,8 +136,8 @@ func (i *Informer) join(l *delivery.Listener, due *delivery.Lines) error {
 	return nil
 }
 
-// joinDistribution adds l to those that changes are distributed to, and reports whether it is to be told of what is
-// stored.
+// joinDistribution adds l to the handlers that get changes, and returns whether l has to get the stored objects. It
+// holds deltasMu, so that no change is distributed meanwhile.
 func (i *Informer) joinDistribution(l *delivery.Listener) (replays bool, err error) {
 	if err := i.deltasMu.LockContext(i.runningContext()); err != nil {
 		return false, delivery.ErrStopped
@@ -151,8 +152,8 @@ func (i *Informer) joinDistribution(l *delivery.Listener) (replays bool, err err
 	return replays, i.processor.Add(l)
 }
 
-// holdsStateLocked reports whether handlers are to be told of what is stored. They are not while it is what a cold
-// start, interrupted in an earlier process, has left: the first list removes that.
+// holdsStateLocked reports whether handlers may be told of the stored objects. It returns false until the first list if
+// a cold start of an earlier process was interrupted: that list removes the incomplete state.
 func (i *Informer) holdsStateLocked() (bool, error) {
 	if i.listBegun {
 		return true, nil
@@ -161,8 +162,8 @@ func (i *Informer) holdsStateLocked() (bool, error) {
 	return info.Complete, err
 }
 
-// RemoveEventHandler removes a handler, durable or not. It does not wait for the call that is being made: see
-// cache.ShutDownEventHandler. What is pending for it is dropped.
+// RemoveEventHandler removes a handler, durable or not, and drops its pending calls. It does not wait for a running
+// call: see cache.ShutDownEventHandler.
 func (i *Informer) RemoveEventHandler(handle cache.ResourceEventHandlerRegistration) error {
 	if i.durable.Remove(handle) {
 		return nil

@@ -8,12 +8,12 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// health is what Status says of the store and of the guards. Any goroutine may read and write it.
+// health holds the parts of Status about the store and the guards. Any goroutine may read and write it.
 type health struct {
 	mu        sync.Mutex
-	storeErr  error             // guarded by mu; why the store cannot be written, nil while it can
-	commitErr error             // guarded by mu; why what is pending cannot be committed, nil while it can
-	rewriting reflector.Reason  // guarded by mu; why every body is to be written anew, empty if it is not
+	storeErr  error             // guarded by mu; why the store cannot be written; nil while it can
+	commitErr error             // guarded by mu; why dirty changes cannot be committed; nil while they can
+	rewriting reflector.Reason  // guarded by mu; Status.Rewriting
 	unguarded map[string]string // guarded by mu; why a change of the server would not be noticed, by change
 }
 
@@ -30,7 +30,7 @@ func (h *health) setStoreErr(err error) {
 	h.storeErr = err
 }
 
-// setCommitErr returns the error before.
+// setCommitErr sets commitErr and returns its old value.
 func (h *health) setCommitErr(err error) (before error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -50,8 +50,8 @@ func (h *health) setRewriting(r reflector.Reason) {
 	h.rewriting = r
 }
 
-// setUnguarded notes that a change would not be noticed, or, without an error, that it would be. It reports whether it
-// is new that it would not.
+// setUnguarded records why a change would not be noticed, or, if err is nil, that it would be. It returns whether the
+// change was not recorded as unguarded before.
 func (h *health) setUnguarded(change string, err error) (isNew bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -64,7 +64,7 @@ func (h *health) setUnguarded(change string, err error) (isNew bool) {
 	return !known
 }
 
-// unguardedNow is Status.Unguarded as far as the options and the server's answers tell.
+// unguardedNow returns Status.Unguarded without the sentences that come from the reflector's status.
 func (h *health) unguardedNow() (sentences []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

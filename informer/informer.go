@@ -31,19 +31,19 @@ import (
 //
 // The process loop is one goroutine and the only writer. For each batch that it takes from the queue it
 //
-//  1. turns the deltas into operations, and waits while the store has much to commit,
+//  1. turns the deltas into operations, and waits while the store has too many dirty changes,
 //  2. takes deltasMu,
 //  3. applies them to the store in one step with the resourceVersion of the last delta; the store commits them later
 //     (store.Options.CommitInterval),
-//  4. queues what that changed for every handler, in order,
-//  5. gives deltasMu back,
+//  4. queues the changes for every handler, in order,
+//  5. releases deltasMu,
 //  6. acknowledges the batch, which may complete the first sync.
 //
-// If 3 fails nothing has changed and nobody has been told: the loop gives deltasMu back, waits, and tries again with
-// the same batch. A list ends in as many such rounds as the store needs transactions for what it changes, so what is
-// held of it at a time is bounded. A commit that fails is tried again by the store, and told by watchCommits; the loop
-// goes on until too much is pending. What is read of the stored objects for a handler is queued under deltasMu too, so
-// that it and what is queued after that fit together (see backlog).
+// If step 3 fails, nothing has changed and no handler has been called: the loop releases deltasMu, waits, and tries
+// again with the same batch. The end of a list takes one such round for each transaction that the store needs, so the
+// memory it needs is bounded. The store retries a commit that fails, and watchCommits reports it; the loop goes on
+// until too many changes are dirty. Stored objects that are read for a handler are queued under deltasMu too, so that
+// they are consistent with the changes that are queued after them (see delivery's backlog).
 type Informer struct {
 	o       Options
 	lw      cache.ListerWatcher
@@ -54,7 +54,7 @@ type Informer struct {
 	file       file
 	collection collection
 	memoryOnly string
-	// attrs is what this program would write, as far as it is known without the server.
+	// attrs are the attributes that this program writes with, without those that come from the server.
 	attrs     entry.Attributes
 	clock     clock.WithTicker
 	queue     *fifo.Queue
@@ -65,22 +65,22 @@ type Informer struct {
 	sources   sources
 	auditor   *audit.Auditor
 
-	lastContact atomic.Int64 // Unix nanoseconds; 0 is never in this run
+	lastContact atomic.Int64 // Unix nanoseconds; 0 if there was no contact in this run
 	skipped     atomic.Int64
 	sync        *syncing
 	health      health
 
-	// deltasMu is held while a batch is committed and queued for the handlers, while a late handler joins, and while a
-	// page is queued that was read for a handler. No code of users runs under it but index functions.
+	// deltasMu is held while a batch is applied and queued for the handlers, while a late handler joins, and while a page
+	// is queued that was read for a handler. Index functions are the only user code that runs under it.
 	deltasMu  patient.Mutex
 	pages     pages
-	listBegun bool // guarded by deltasMu; a list has been taken in, or begun to, in this run
+	listBegun bool // guarded by deltasMu; a list has begun in this run
 
 	mu                sync.Mutex
 	started, stopped  bool                               // guarded by mu
 	closed            bool                               // guarded by mu; Close was called
-	stuck             bool                               // guarded by mu; the run has ended before the loop
-	running           context.Context                    // guarded by mu; what RunWithContext was called with; nil before
+	stuck             bool                               // guarded by mu; the run has ended, but the loop has not
+	running           context.Context                    // guarded by mu; context of RunWithContext; nil before
 	resyncCheckPeriod time.Duration                      // guarded by mu until started
 	onWatchError      cache.WatchErrorHandlerWithContext // guarded by mu until started
 	transform         cache.TransformFunc                // guarded by mu until started
@@ -91,11 +91,11 @@ type Informer struct {
 
 var _ cache.SharedIndexInformer = &Informer{}
 
-// New returns an informer on what lw lists, objects of exampleObject's type. It opens the collection, which Run gives
-// back when it returns, and starts nothing; an informer that is never run holds its collection until Close, or until
-// the store is closed. If the informer that has the collection is about to end (its context has ended, or it was
-// closed), New waits for that, up to half a minute; no longer for the store's writer either. Errors: an option that is
-// missing, or what opening the collection says: store.ErrCollectionOpen if another informer has it.
+// New returns an informer on the objects that lw lists, of exampleObject's type. It opens the collection, which Run
+// closes when it returns, and starts no goroutine. An informer that is never run holds its collection until Close, or
+// until the store is closed. If another informer has the collection and is about to end (its context has ended, or it
+// was closed), New waits for that, and for the store's writer, for up to half a minute. It fails if an option is
+// missing, or if the collection cannot be opened: store.ErrCollectionOpen if another informer has it.
 func New(lw cache.ListerWatcher, exampleObject runtime.Object, o Options) (*Informer, error) {
 	if lw == nil || exampleObject == nil {
 		return nil, errors.New("informer: a ListerWatcher and an example object are required")
@@ -137,8 +137,8 @@ func New(lw cache.ListerWatcher, exampleObject runtime.Object, o Options) (*Info
 // Run is RunWithContext with a channel to stop.
 func (i *Informer) Run(stopCh <-chan struct{}) { i.RunWithContext(wait.ContextForChannel(stopCh)) }
 
-// HasSynced reports whether the store has been brought up to date as Options.SyncPolicy asks, and every change
-// has been queued for the handlers. Whether a handler has seen all objects is told by its registration.
+// HasSynced reports whether the store is up to date as Options.SyncPolicy requires, and every change has been queued
+// for the handlers. The registration of a handler says whether the handler has seen all objects.
 func (i *Informer) HasSynced() bool { return cache.IsDone(i.HasSyncedChecker()) }
 
 // HasSyncedChecker is done when HasSynced becomes true.
@@ -157,7 +157,7 @@ func (i *Informer) LastSyncResourceVersion() string {
 	return i.indexer.LastStoreSyncResourceVersion()
 }
 
-// Identity returns what the informer holds, in canonical form.
+// Identity returns Options.Identity in canonical form.
 func (i *Informer) Identity() entry.Identity {
 	id, err := i.o.Identity.Canonical()
 	if err != nil { // opening the collection would have failed
@@ -180,14 +180,14 @@ func (i *Informer) GetStore() cache.Store { return i.GetIndexer() }
 // GetIndexer returns the store. It can be read at any time, before Run too.
 func (i *Informer) GetIndexer() cache.Indexer { return i.indexer }
 
-// Reader returns what reads the stored objects by more than a cache.Indexer can: by a store.Query (namespace, labels,
-// fields), which decodes only what it selects, page by page with a key to go on from, and with a context and an error.
-// It has what GetStore has, and can be used at any time, before Run too.
+// Reader returns a reader of the same objects as GetStore. It takes a store.Query (namespace, labels, fields), decodes
+// only the selected objects, and reads page by page, with a context and an error. It can be used at any time, before
+// Run too.
 func (i *Informer) Reader() store.Reader { return i.store }
 
-// AddIndexers adds index functions. Before Run it returns at once; look-ups wait until the index has been built, in the
-// background. Later it waits for that too, for as long as New waits at most. It fails after the informer has stopped,
-// if an index of that name exists, and if the disk does not finish a write in that time.
+// AddIndexers adds index functions. Before Run it returns at once; the index is built in the background, and look-ups
+// wait for that. After the start it waits for the build itself, at most as long as New waits. It fails if the informer
+// has stopped, an index of that name exists, or the disk does not finish a write in that time.
 func (i *Informer) AddIndexers(indexers cache.Indexers) error {
 	if i.IsStopped() {
 		return errors.New("indexer was not added because it has stopped already") // client-go's words
@@ -199,7 +199,7 @@ func (i *Informer) AddIndexers(indexers cache.Indexers) error {
 	}
 	if i.hasStarted() {
 		for name := range indexers {
-			// A look-up waits for the build. If that fails, the indexes have been added all the same: look-ups say why.
+			// This look-up waits for the build. If the build fails, the index stays added, and look-ups return the error.
 			_, _ = i.store.IndexKeys(ctx, name, "")
 		}
 	}
@@ -211,10 +211,10 @@ func (i *Informer) SetWatchErrorHandler(handler cache.WatchErrorHandler) error {
 	return i.SetWatchErrorHandlerWithContext(func(_ context.Context, r *cache.Reflector, err error) { handler(r, err) })
 }
 
-// SetWatchErrorHandlerWithContext sets what is called with each error that ended a connection (that of a watch which is
-// opened beside a list too), and when the store begins to fail. Default cache.DefaultWatchErrorHandler. The reflector
-// that it gets has the right name and type and never runs. The handler may be called by two goroutines at a time. It
-// fails once the informer has started.
+// SetWatchErrorHandlerWithContext sets the handler that is called with each error that ended a connection (also that of
+// a watch beside a list), and when the store begins to fail. Default cache.DefaultWatchErrorHandler. The reflector that
+// the handler gets has the right name and type but never runs. Two goroutines may call the handler at a time. The
+// method fails once the informer has started.
 func (i *Informer) SetWatchErrorHandlerWithContext(handler cache.WatchErrorHandlerWithContext) error {
 	if handler == nil {
 		handler = cache.DefaultWatchErrorHandler
@@ -222,8 +222,9 @@ func (i *Informer) SetWatchErrorHandlerWithContext(handler cache.WatchErrorHandl
 	return i.beforeStart(func() { i.onWatchError = handler })
 }
 
-// SetTransform sets what is applied to each object before it is stored: see cache.TransformFunc. It must return an
-// object of the informer's type. Change Options.TransformVersion with it. It fails once the informer has started.
+// SetTransform sets the function that is applied to each object before it is stored: see cache.TransformFunc. The
+// function must return an object of the informer's type. Change Options.TransformVersion whenever it changes.
+// SetTransform fails once the informer has started.
 func (i *Informer) SetTransform(handler cache.TransformFunc) error {
 	return i.beforeStart(func() { i.transform = handler })
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// leftOutIn adds what earlier runs could not take in to the checkpoint. If it is not known what that was, or if a
-// list is due that compares identities, everything is listed and tried again.
+// leftOutIn adds the objects that earlier runs could not store to the checkpoint. If they are not all recorded, it
+// requests a list that delivers everything again.
 func leftOutIn(info store.Info, c *reflector.Checkpoint) {
 	if info.LeftOutMore && c.Relist == "" {
 		c.Relist = reflector.ReasonLeftOut
@@ -20,7 +20,7 @@ func leftOutIn(info store.Info, c *reflector.Checkpoint) {
 	}
 }
 
-// leftOutByTransform is what to record of an object whose transform failed.
+// leftOutByTransform returns the record of an object whose transform failed.
 func leftOutByTransform(obj runtime.Object) entry.LeftOut {
 	l := entry.LeftOut{Reason: entry.LeftOutTransform}
 	if m, err := meta.Accessor(obj); err == nil {

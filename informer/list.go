@@ -23,7 +23,7 @@ func (p *loop) beginList(ctx context.Context, s listStart) error {
 			return store.Result{}, err
 		}
 		if reflector.Reason(info.MustRelist).Lasts() {
-			s.options.Rewrite = true // found out since the list was asked for: what it says clears the mark
+			s.options.Rewrite = true // the mark came after the request for this list, which clears it: so it has to rewrite
 		}
 		list, err := p.store.BeginReplace(ctx, s.options)
 		if err == nil {
@@ -35,14 +35,15 @@ func (p *loop) beginList(ctx context.Context, s listStart) error {
 	}, p.tellListed)
 }
 
-// takePage takes in a page. In a cold start it is stored at once and the handlers hear of it.
+// takePage stores a page. In a cold start the handlers are told of it at once.
 func (p *loop) takePage(ctx context.Context, pg page) error {
 	return p.take(ctx, func() (store.Result, error) {
 		return p.list.Page(ctx, pg.items, pg.leftOut...)
 	})
 }
 
-// foldIn takes in changes that happened while the list was paged. Bookmarks are covered by the end of the list.
+// foldIn stores changes that happened during the list. It skips bookmarks, since the end of the list has a higher
+// resourceVersion.
 func (p *loop) foldIn(ctx context.Context, deltas []fifo.Delta) error {
 	for _, d := range deltas {
 		op, ok := opOf(d)
@@ -62,7 +63,7 @@ func (p *loop) take(ctx context.Context, attempt func() (store.Result, error)) e
 	return p.commit(ctx, p.unlessVoid(p.observed(attempt)), p.tellListed)
 }
 
-// unlessVoid does nothing if the list was given up, by a repair after an earlier attempt too.
+// unlessVoid returns a function that calls attempt unless the list was given up, as a repair between attempts may do.
 func (p *loop) unlessVoid(attempt func() (store.Result, error)) func() (store.Result, error) {
 	return func() (store.Result, error) {
 		if p.list == nil {
@@ -77,9 +78,9 @@ func (p *loop) tellListed(changes []store.Change) {
 	p.tell(changes, p.rewrites)
 }
 
-// finishList commits the list, and tells the changes of each transaction after it: they need not all fit in memory. In
-// between the lock is free, and the store holds what has been told. The store applies the deletes first, so they are
-// told first, as in client-go.
+// finishList commits the list and, after each transaction, tells the handlers its changes, which need not all fit in
+// memory at once. Between transactions deltasMu is free, and the store has what the handlers have been told. The store
+// applies deletes first, so handlers are told of them first, as in client-go.
 func (p *loop) finishList(ctx context.Context, resourceVersion string) error {
 	for more := true; more && p.list != nil; {
 		attempt := p.unlessVoid(p.observed(func() (store.Result, error) {
@@ -109,8 +110,7 @@ func (p *loop) finishList(ctx context.Context, resourceVersion string) error {
 	return nil
 }
 
-// saveList waits until the list is in the file: whoever is told that the informer has synced finds it there after a
-// crash.
+// saveList waits until the list is committed to the file, so that it survives a crash once the informer has synced.
 func (p *loop) saveList(ctx context.Context) error {
 	if p.file == nil || p.void {
 		return nil
@@ -118,13 +118,13 @@ func (p *loop) saveList(ctx context.Context) error {
 	return p.persist(ctx, func() (store.Result, error) { return store.Result{}, p.file.Flush(ctx) })
 }
 
-// endList tells the last changes of a list that has been committed, and what else it has shown.
+// endList tells the handlers the last changes of a list that has been committed, and the deletes of unseen objects.
 func (p *loop) endList(ctx context.Context, changes []store.Change) {
 	p.list, p.pause, p.listDue = nil, nil, false
 	p.sync.lacking.Store(false)
 	if p.rewrites {
 		p.health.setRewriting("")
-		p.indexer.Mended() // bodies that could not be read are gone
+		p.indexer.Mended() // the bodies that could not be read have been replaced
 	}
 	deleted, rest := split(changes)
 	p.tellListed(deleted)
@@ -156,7 +156,7 @@ func (p *loop) unseenDeletes(ctx context.Context) (out []store.Change) {
 	return out
 }
 
-// abortList forgets the list that is being taken in, if any.
+// abortList aborts the list that is being received, if any.
 func (p *loop) abortList() {
 	if p.list != nil {
 		p.list.Abort()

@@ -7,33 +7,34 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// Observer is told what Status cannot say afterwards; package metrics has one. The goroutines that do the work call
-// it, several at a time, and wait for it: its methods must be fast. They may call Status, Identity, File and
-// SubscribeSource, and nothing else of the informer.
+// Observer is called for events that Status does not record; package metrics has an implementation. Several goroutines
+// of the informer may call it at a time, and wait for it, so its methods must be fast. Of the informer they may call
+// only Status, Identity, File and SubscribeSource.
 type Observer interface {
 	// InformerMade is called by New when it succeeds.
 	InformerMade(i *Informer)
-	// InformerEnded is called when the run ends and before another informer can have the collection. A call that a
-	// handler is making then, and so HandlerCalled, may come after it.
+	// InformerEnded is called when the run ends, before another informer can open the collection. HandlerCalled may come
+	// after it, for a handler call that was still running.
 	InformerEnded(i *Informer)
-	// Committed is called after each attempt to write to the store. Those that the end of the run has cut short are left
-	// out.
+	// Committed is called after each attempt to write to the store, except for attempts that the end of the run has cut
+	// short.
 	Committed(i *Informer, c Commit)
 	// HandlerCalled is called when a call of a handler has returned or panicked. handler is HandlerStatus.Name.
 	HandlerCalled(i *Informer, handler string, took time.Duration)
 }
 
-// Commit is an attempt of the store to commit what it was given since the last one: events, or a list or a part of one.
-// Of an informer without a file it is what was given to the store at once.
+// Commit is an attempt to commit the changes since the last one: events, a list, or a part of a list. For an informer
+// without a file it is one write to memory.
 type Commit struct {
-	// Changes is the number of objects that were added, updated or deleted. It is 0 where only the resourceVersion moved.
+	// Changes is the number of objects that were added, updated or deleted. It is 0 if only the resourceVersion changed.
 	Changes int
 	Took    time.Duration
-	// Err is nil if it succeeded. If not, Changes is 0, and the same changes are tried again.
+	// Err is nil if the attempt succeeded. Otherwise Changes is 0, and the same changes are tried again.
 	Err error
 }
 
-// observed notes what an attempt writes to memory, for reportWrite. Of a file the store tells what is committed.
+// observed wraps an attempt so that its write to memory is recorded for reportWrite. With a file it returns attempt,
+// since the store reports commits itself.
 func (p *loop) observed(attempt func() (store.Result, error)) func() (store.Result, error) {
 	if p.o.Observer == nil || p.file != nil {
 		return attempt
@@ -51,7 +52,7 @@ func (p *loop) observed(attempt func() (store.Result, error)) func() (store.Resu
 	}
 }
 
-// reportWrite tells the observer what was written. The caller holds no lock.
+// reportWrite reports the last write to memory to the observer. The caller holds no lock.
 func (p *loop) reportWrite(ctx context.Context) {
 	w := p.written
 	p.written = nil

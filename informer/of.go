@@ -14,7 +14,7 @@ var ErrForeign = errors.New("the informer is not one of Larder's")
 // client-go. From a refused one (see Refused) it returns the reason, and from an informer of another kind ErrForeign.
 func Of(inf cache.SharedIndexInformer) (*Informer, error) {
 	if inf != nil {
-		// Wrappers pass the methods of what they wrap on, and this one tells what that is.
+		// Wrappers forward GetController to the informer that they wrap.
 		switch c := inf.GetController().(type) {
 		case controller:
 			return c.i, nil

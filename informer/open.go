@@ -20,12 +20,12 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// openWait bounds how long New waits, for the informer that it replaces to end: for as long as the reflector of that
-// one may take, and then its last write.
+// openWait bounds how long New waits for the informer that it replaces: its reflector may take reflector.MaxStop to
+// end, and its last write follows.
 const openWait = reflector.MaxStop + 15*time.Second
 
-// Reasons in Status.NotPersistent, which users of programs read, too. That of Secrets ends with
-// store.Options.Encryption, or Options.PersistSecrets.
+// The values of Status.NotPersistent, which end users read too. store.Options.Encryption or Options.PersistSecrets
+// makes Secrets persistent.
 const (
 	whyInMemory = "Options.InMemory is set"
 	whySecrets  = "Secrets are kept in memory only: the store has no keys to seal them with, " +
@@ -48,7 +48,7 @@ func (o Options) withDefaults(example runtime.Object) Options {
 	if o.Resource.Kind == "" {
 		o.Resource.Kind = kindOfExample(example)
 		o.Resource.Singular = strings.ToLower(o.Resource.Kind)
-		o.Resource.Namespaced = o.Identity.Namespace != "" // else it is not known, and the keys will say
+		o.Resource.Namespaced = o.Identity.Namespace != "" // otherwise not known; the keys show it
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -56,7 +56,8 @@ func (o Options) withDefaults(example runtime.Object) Options {
 	return o
 }
 
-// kindOfExample is what the example object says of its kind, else by custom the name of its Go type.
+// kindOfExample returns the kind in the example object's type meta, or else, for a typed object, the name of its Go
+// type, which is the kind by convention.
 func kindOfExample(example runtime.Object) string {
 	if kind := example.GetObjectKind().GroupVersionKind().Kind; kind != "" || representationOf(example) != entry.Typed {
 		return kind
@@ -133,11 +134,11 @@ func (i *Informer) open() error {
 	return nil
 }
 
-// secrets is what a store seals, if it has keys, unless it is told otherwise.
+// secrets is the resource that a store with keys seals by default.
 var secrets = schema.GroupResource{Resource: "secrets"}
 
-// holdsSecrets reports whether these are core Secrets, in whatever form: by what is listed, or by the
-// type of the objects if the identity calls them otherwise.
+// holdsSecrets reports whether the objects are core Secrets, in any representation, by the identity's resource or by
+// the type of the example object.
 func holdsSecrets(id entry.Identity, example runtime.Object) bool {
 	if id.Group == "" && strings.EqualFold(id.Resource, "secrets") {
 		return true

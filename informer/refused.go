@@ -11,11 +11,11 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Refused returns what a place without a way to return an error (a factory's ForResource, controller-runtime's
-// NewInformer) returns when it cannot make an informer. All of its methods that can fail do, with err, those of its
-// indexer too; Of returns err. It is empty and never syncs, so what its indexer has no error for (List, ListKeys,
-// GetIndexers, ListIndexFuncValues) looks like an empty cache: who may have a refused informer in hand asks Of, or a
-// method that can fail, first. Run reports err and waits for its end.
+// Refused returns an informer for functions that cannot return an error (a factory's ForResource, controller-runtime's
+// NewInformer) when they cannot make an informer. All methods of it and its indexer that return an error return err,
+// and so does Of. It is empty and never syncs: List, ListKeys, GetIndexers and ListIndexFuncValues of its indexer look
+// like an empty cache. A caller that may have a refused informer should first call Of, or a method that returns an
+// error. Run reports err and returns when its context ends.
 func Refused(exampleObject runtime.Object, err error) cache.SharedIndexInformer {
 	return &refused{
 		err:  err,
@@ -78,7 +78,7 @@ func (r *refused) RunWithContext(ctx context.Context) {
 	<-ctx.Done()
 }
 
-// refusedIndexer is empty.
+// refusedIndexer is an empty indexer whose methods fail with err.
 type refusedIndexer struct {
 	cache.Indexer
 	err error

@@ -6,8 +6,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// watchFailure wakes the loop when the file fails, whoever met it: damage that only readers come upon must be
-// repaired on a quiet resource too. And when the store is closed, which ends the run, however quiet the resource.
+// watchFailure wakes the loop when the file fails, so that damage which only a reader has met is repaired even if no
+// events come. It also wakes the loop when the store is closed, which ends the run.
 func (i *Informer) watchFailure(ctx context.Context) {
 	if i.file == nil {
 		return
@@ -19,7 +19,7 @@ func (i *Informer) watchFailure(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		// The loop goes on trying until it is repaired; another failure has another channel.
+		// The loop tries until the store is repaired; the next failure has another channel.
 		select {
 		case <-i.asks.toLook():
 		case <-ctx.Done():
@@ -28,8 +28,8 @@ func (i *Informer) watchFailure(ctx context.Context) {
 	}
 }
 
-// repairFailure repairs the store if it has failed and nobody has repaired it yet. What our readers met is over then,
-// whoever did it.
+// repairFailure repairs the store if it has failed and no other informer has repaired it yet. Then it clears the
+// indexer's error.
 func (p *loop) repairFailure(ctx context.Context) error {
 	attempt := func() (store.Result, error) {
 		select {

@@ -16,16 +16,16 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// detectsMutations is whether client-go's mutation detector is on: then it gets every stored object.
+// detectsMutations is true if client-go's mutation detector is on: then it gets every stored object.
 var detectsMutations = func() bool {
 	on, err := strconv.ParseBool(os.Getenv("KUBE_CACHE_MUTATION_DETECTOR"))
 	return err == nil && on
 }()
 
 // restore gives the stored objects to the handlers that were registered before the start: the first page before the
-// stream is touched, the others meanwhile (see backlog). What an interrupted cold start has left is not a state, and
-// nobody is told of it: the first list removes it. Where nobody waits for the objects none is read. A store that can
-// not be read is waited for. restore returns an error only if ctx has ended or the store is closed.
+// first delta is processed, the others later (see delivery's backlog). It skips an incomplete state that an interrupted
+// cold start has left: the first list removes that. It reads nothing if there are no handlers. If the store cannot be
+// read, it tries again; it returns an error only if ctx has ended or the store is closed.
 func (p *loop) restore(ctx context.Context) error {
 	var info store.Info
 	err := p.readRetry(ctx, func() (err error) {
@@ -45,8 +45,8 @@ func (p *loop) restore(ctx context.Context) error {
 	return err
 }
 
-// replayStored gives the first page of the stored objects to the handlers, which read the others as they get to them.
-// What cannot be read is listed anew.
+// replayStored gives the first page of the stored objects to the handlers, which read later pages themselves. It
+// requests a list for objects that cannot be read.
 func (p *loop) replayStored(ctx context.Context) error {
 	var lost []delivery.Unreadable
 	for _, l := range p.replay {
@@ -74,7 +74,7 @@ func (p *loop) replayStored(ctx context.Context) error {
 	return nil
 }
 
-// detectStored gives the stored objects to the mutation detector: readers may have them, too.
+// detectStored gives the stored objects to the mutation detector, since readers may modify them too.
 func (p *loop) detectStored(ctx context.Context) error {
 	_, err := p.eachStored(ctx, "", func(_ string, obj runtime.Object) error {
 		p.detector.AddObject(obj)
@@ -83,7 +83,8 @@ func (p *loop) detectStored(ctx context.Context) error {
 	return err
 }
 
-// readRetry repeats a read until it succeeds.
+// readRetry calls read until it succeeds. Between attempts it repairs the store if necessary, and waits. It returns an
+// error only if ctx has ended or the store is closed.
 func (p *loop) readRetry(ctx context.Context, read func() error) error {
 	repaired := false
 	for delay := storeBackoff(); ; {
@@ -106,7 +107,7 @@ func (p *loop) readRetry(ctx context.Context, read func() error) error {
 	}
 }
 
-// replaceUnreadable sees to it that records which could not be read are written anew.
+// replaceUnreadable repairs the store if records are damaged, and otherwise requests a list that rewrites every body.
 func (p *loop) replaceUnreadable(ctx context.Context, lost []delivery.Unreadable) error {
 	damaged := func(u delivery.Unreadable) bool { return needsRebuild(u.Err) }
 	if slices.ContainsFunc(lost, damaged) && p.file != nil {
@@ -118,7 +119,7 @@ func (p *loop) replaceUnreadable(ctx context.Context, lost []delivery.Unreadable
 	return nil
 }
 
-// reportUnreadable logs what eachStored has left out. The caller holds no lock.
+// reportUnreadable logs the objects that eachStored has left out. The caller holds no lock.
 func (i *Informer) reportUnreadable(ctx context.Context, lost []delivery.Unreadable) {
 	for _, u := range lost {
 		utilruntime.HandleErrorWithContext(ctx, u.Err, "Stored object cannot be read", "type", i.o.ObjectDescription, "key",
@@ -126,8 +127,8 @@ func (i *Informer) reportUnreadable(ctx context.Context, lost []delivery.Unreada
 	}
 }
 
-// eachStored calls fn for each object whose key is after the given one. Records that cannot be read are left out and
-// returned, for the caller to report. err is a failure to read anything at all, or fn's.
+// eachStored calls fn for each object whose key is after the given one. It leaves out and returns objects that cannot
+// be read, which the caller has to report. err is fn's error, or that of a store that cannot be read at all.
 func (i *Informer) eachStored(
 	ctx context.Context, after string, fn func(key string, obj runtime.Object) error,
 ) (lost []delivery.Unreadable, err error) {
@@ -140,7 +141,7 @@ func (i *Informer) eachStored(
 	if err == nil || fnErr != nil || ctx.Err() != nil || isClosed(err) {
 		return nil, err
 	}
-	// Some record is bad: go on one by one.
+	// A record cannot be read: read the rest one by one.
 	keys, err := i.store.Keys(ctx)
 	if err != nil {
 		return nil, err

@@ -20,9 +20,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// RunWithContext runs the informer until ctx ends, or the store is closed. When it returns nothing of the informer is
-// running, but for a write that the disk has not finished five seconds after that. It runs once; a second call logs a
-// warning and returns.
+// RunWithContext runs the informer until ctx ends, or the store is closed. When it returns, the informer's goroutines
+// have ended, except for a write that the disk has not finished five seconds after that. It runs once; a second call
+// logs a warning and returns.
 func (i *Informer) RunWithContext(ctx context.Context) {
 	defer runtime.HandleCrashWithContext(ctx)
 	logger := i.logger(ctx)
@@ -57,11 +57,11 @@ func (i *Informer) RunWithContext(ctx context.Context) {
 	}
 }
 
-// stopWait is how long the loop may take to end: it may have begun a write that the disk does not finish.
+// stopWait is how long RunWithContext waits for the loop to end: the disk may not finish a write.
 const stopWait = 5 * time.Second
 
-// runLoop runs the loop until ctx ends. If it does not end then it is left to itself: a write cannot be called off,
-// and the collection is not given back before it has returned.
+// runLoop runs the loop until ctx ends. If the loop has not ended stopWait after that, runLoop abandons it, since a
+// write cannot be cancelled, and returns store.ErrStillWriting. The collection is closed only once the loop has ended.
 func (i *Informer) runLoop(ctx context.Context, p *loop) error {
 	var err error
 	go func() {
@@ -87,9 +87,9 @@ func (i *Informer) runLoop(ctx context.Context, p *loop) error {
 	return store.ErrStillWriting
 }
 
-// end stops what RunWithContext has started, in order, and waits: first what feeds the loop, then the
-// collection's background work, which gives the collection to the informer that replaces this one, and last the
-// handlers, which may take their time. The store stays readable.
+// end stops what RunWithContext has started, in order, and waits: first the goroutines that feed the loop, then the
+// collection, which another informer can open from then on, and last the handlers, which may be slow. The store stays
+// readable.
 func (i *Informer) end(ctx context.Context, cancel context.CancelCauseFunc, p *loop, wg *sync.WaitGroup) {
 	i.mu.Lock()
 	i.stopped = true
@@ -99,7 +99,7 @@ func (i *Informer) end(ctx context.Context, cancel context.CancelCauseFunc, p *l
 	i.queue.Close()
 	wg.Wait()
 	p.attrs.Close()
-	await := i.durable.Stop(ctx) // what they have acknowledged goes with the last commit
+	await := i.durable.Stop(ctx) // their acknowledgements are part of the last commit
 	if err := i.giveBackAfter(p.ended); err != nil {
 		runtime.HandleErrorWithContext(ctx, err, "Failed to give back the collection", "type", i.o.ObjectDescription)
 	}
@@ -108,10 +108,9 @@ func (i *Informer) end(ctx context.Context, cancel context.CancelCauseFunc, p *l
 	await()
 }
 
-// Close gives back the collection of an informer that is not going to be run. After that it counts as stopped, and can
-// still be read. One that has been started gives its collection back itself when its run ends, and Close does not end
-// it: it says that this is about to happen, so that New waits for it where it would refuse another informer on the
-// collection.
+// Close closes the collection of an informer that will not be run. The informer counts as stopped then, and can still
+// be read. An informer that has been started closes its collection when its run ends. Close does not end that run: it
+// says that the run is about to end, so that New of another informer waits for the collection instead of failing.
 func (i *Informer) Close() error {
 	i.mu.Lock()
 	i.closed = true
@@ -125,8 +124,8 @@ func (i *Informer) Close() error {
 	return i.giveBack()
 }
 
-// closing reports whether the informer is about to give its collection back. It asks the context itself: what learns of
-// its end by a goroutine may not have yet.
+// closing reports whether the informer is about to close its collection. It reads the run's context, since the
+// goroutines that set stopped may not have noticed its end yet.
 func (i *Informer) closing() bool {
 	i.mu.Lock()
 	closing, running, stuck := i.closed || i.stopped, i.running, i.stuck
@@ -134,7 +133,7 @@ func (i *Informer) closing() bool {
 	return !stuck && (closing || running != nil && running.Err() != nil)
 }
 
-// runningContext returns what RunWithContext was called with, or, before that, a context that does not end.
+// runningContext returns the context of RunWithContext, or, before that, context.Background.
 func (i *Informer) runningContext() context.Context {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -144,14 +143,15 @@ func (i *Informer) runningContext() context.Context {
 	return i.running
 }
 
-// giveBackAfter is giveBack once the loop has ended: at once, unless the disk has not finished what the loop has begun.
+// giveBackAfter calls giveBack. If the loop is stuck in a write, it returns an error, and calls giveBack once the loop
+// has ended.
 func (i *Informer) giveBackAfter(ended <-chan struct{}) error {
 	if !i.isStuck() {
 		return i.giveBack()
 	}
 	go func() {
 		<-ended
-		_ = i.giveBack() // nobody is there any more whom an error could be told
+		_ = i.giveBack() // RunWithContext has returned: nobody handles an error
 	}()
 	return fmt.Errorf("a write of %s has been left behind, and the collection with it: %w", i.o.ObjectDescription,
 		store.ErrStillWriting)
@@ -163,7 +163,7 @@ func (i *Informer) isStuck() bool {
 	return i.stuck
 }
 
-// giveBack lets another informer have the collection.
+// giveBack closes the collection, so that another informer can open it.
 func (i *Informer) giveBack() error {
 	if i.o.Observer != nil {
 		i.o.Observer.InformerEnded(i)
@@ -174,10 +174,10 @@ func (i *Informer) giveBack() error {
 	return i.collection.Close()
 }
 
-// start marks the informer as started in ctx, which is the caller's, and builds what runs; it returns nil if it has
-// been started before.
+// start marks the informer as started in ctx, the caller's context, and returns the loop, with the reflector set up. It
+// returns nil if the informer has been started before.
 func (i *Informer) start(ctx context.Context) *loop {
-	// This asks the ListerWatcher what it supports, and may log.
+	// NewReflectorWithOptions calls the ListerWatcher to find out what it supports, and may log: so not under mu.
 	errorSource := cache.NewReflectorWithOptions(i.lw, i.example, cache.NewStore(cache.MetaNamespaceKeyFunc),
 		cache.ReflectorOptions{Name: i.name(), TypeDescription: i.o.ObjectDescription})
 	lw := withSemantics(i.lw)
@@ -214,7 +214,7 @@ func (i *Informer) start(ctx context.Context) *loop {
 	}
 }
 
-// limiter is shared with the other informers of the store; those without a store have none to share.
+// limiter returns the limiter that the informers of the store share; nil without a store.
 func (i *Informer) limiter() *limiter.Limiter {
 	if i.o.Store == nil {
 		return nil
@@ -222,7 +222,7 @@ func (i *Informer) limiter() *limiter.Limiter {
 	return i.o.Store.Limiter()
 }
 
-// name is for logs: informers on one resource in several forms are told apart.
+// name returns the name for logs: the resource, and the representation unless that is Typed.
 func (i *Informer) name() string {
 	name := "larder " + i.o.Identity.GroupResource().String()
 	if form := i.o.Identity.Representation; form != entry.Typed {
@@ -232,7 +232,7 @@ func (i *Informer) name() string {
 }
 
 func (i *Informer) runReflector(ctx context.Context, cancel context.CancelCauseFunc) {
-	defer cancel(delivery.ErrStopped) // without it the loop has nothing to wait for
+	defer cancel(delivery.ErrStopped) // without the reflector the run has to end
 	defer runtime.HandleCrashWithContext(ctx)
 	err := i.currentReflector().Run(ctx)
 	if err != nil && ctx.Err() == nil && !errors.Is(err, cache.ErrFIFOClosed) {
@@ -240,13 +240,13 @@ func (i *Informer) runReflector(ctx context.Context, cancel context.CancelCauseF
 	}
 }
 
-// reportError calls the watch error handler. A panic of it is handled as client-go does.
+// reportError calls the watch error handler. A panic in the handler is handled as client-go does.
 func (i *Informer) reportError(ctx context.Context, err error) {
 	defer runtime.HandleCrashWithContext(ctx)
 	i.onWatchError(ctx, i.errorSource, err)
 }
 
-// resyncLoop asks for a resync whenever one of the handlers is due, once the informer has synced.
+// resyncLoop requests a resync whenever one of the handlers is due, once the informer has synced.
 func (i *Informer) resyncLoop(ctx context.Context) {
 	i.mu.Lock()
 	period := i.resyncCheckPeriod

@@ -14,20 +14,20 @@ type Factory interface {
 	Shutdown()
 }
 
-// A Session is what Run gives a program.
+// A Session is the argument of a program that Run runs: a store, and the informers and factories that use it.
 type Session struct {
-	// Store is for the Options of informers and factories.
+	// Store is the open store, for the Options of informers and factories.
 	Store *store.Store
 
 	ctx       context.Context
 	informers sync.WaitGroup
 	mu        sync.Mutex
-	factories []Factory // guarded by mu; to be shut down
+	factories []Factory // guarded by mu; started, and shut down by wait
 }
 
-// Run opens the store at path, runs the program, and closes everything in the right order when the program returns:
-// it ends the informers and factories that the program started, waits for them, and closes the store. The program
-// returns when ctx ends. Run returns what the program returned, and what went wrong when the store was closed.
+// Run opens the store at path and runs the program. When the program returns, Run stops the informers and factories
+// that the program started, waits for them, and closes the store. The program must return when ctx ends. Run returns
+// the program's error, joined with that of closing the store.
 func Run(
 	ctx context.Context, path string, o store.Options, program func(ctx context.Context, s *Session) error,
 ) (err error) {
@@ -50,28 +50,28 @@ func (s *Session) Start(informers ...*Informer) {
 	}
 }
 
-// StartFactories starts the informers that the factories have by now, until the program has returned.
-// It may be called again for those that they have got since.
+// StartFactories starts the informers that the factories have so far; they run until the program has returned. Call it
+// again to start informers that were added later.
 func (s *Session) StartFactories(factories ...Factory) {
 	s.mu.Lock()
 	s.factories = append(s.factories, factories...)
 	s.mu.Unlock()
 	for _, f := range factories {
 		if f, ok := f.(interface{ StartWithContext(context.Context) }); ok {
-			f.StartWithContext(s.ctx) // which has a logger
+			f.StartWithContext(s.ctx) // ctx has the logger
 			continue
 		}
 		f.Start(s.ctx.Done())
 	}
 }
 
-// wait returns once nothing that was started is running.
+// wait waits until all informers and factories have ended.
 func (s *Session) wait() {
 	s.informers.Wait()
 	s.mu.Lock()
 	factories := s.factories
 	s.mu.Unlock()
 	for _, f := range factories {
-		f.Shutdown() // more than once does nothing more
+		f.Shutdown() // a factory may be in the list twice; the second call does nothing
 	}
 }

@@ -20,13 +20,13 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// mustList is the type of a delta whose object is the reflector.Reason for which what is stored cannot be resumed.
+// mustList is the type of a delta which says that the stored state cannot be resumed. Its object is a reflector.Reason.
 const mustList cache.DeltaType = "MustList"
 
 // page is the object of a cache.Replaced delta.
 type page struct {
 	items []runtime.Object
-	// leftOut are the listed objects whose transform failed: what is stored of them is kept, since they are not gone.
+	// leftOut lists the objects whose transform failed: their stored state is kept, since they have not been deleted.
 	leftOut []entry.LeftOut
 }
 
@@ -36,8 +36,8 @@ type listStart struct {
 	options store.ReplaceOptions
 }
 
-// sink is the reflector.Sink of an informer: it transforms the objects and pushes deltas into the
-// queue. The reflector's goroutine is the only one that calls it.
+// sink is the reflector.Sink of an informer: it transforms the objects and pushes deltas into the queue. Only the
+// reflector's goroutine calls it.
 type sink struct {
 	store     store.Interface
 	queue     *fifo.Queue
@@ -51,7 +51,7 @@ type sink struct {
 
 var _ reflector.Sink = &sink{}
 
-// Checkpoint returns what is stored once everything pushed so far has been.
+// Checkpoint waits until every delta that was pushed has been processed, and describes the stored state.
 func (s *sink) Checkpoint(ctx context.Context) (reflector.Checkpoint, error) {
 	if err := s.queue.WaitIdle(ctx); err != nil {
 		return reflector.Checkpoint{}, err
@@ -67,7 +67,7 @@ func (s *sink) Checkpoint(ctx context.Context) (reflector.Checkpoint, error) {
 	c := reflector.Checkpoint{ResourceVersion: info.ResourceVersion, Large: info.Objects > audit.MostCompared}
 	c.Newest = append(c.Newest, info.Newest...)
 	if c.Relist = s.attrs.Mismatch(); c.Relist != "" {
-		s.announce(c.Relist) // whatever the list is for
+		s.announce(c.Relist) // even if the list gets another reason below
 	}
 	leftOutIn(info, &c)
 	if info.MustRelist != "" || info.ResourceVersion == "" {
@@ -76,7 +76,7 @@ func (s *sink) Checkpoint(ctx context.Context) (reflector.Checkpoint, error) {
 	return c, nil
 }
 
-// lackingReason is why contents that can be served cannot be resumed.
+// lackingReason returns why a stored state that can be served cannot be resumed.
 func lackingReason(info store.Info) reflector.Reason {
 	switch {
 	case info.MustRelist == store.MustRelistDamaged || !info.Complete:
@@ -89,7 +89,8 @@ func lackingReason(info store.Info) reflector.Reason {
 	return reflector.ReasonStore
 }
 
-// info reads the collection's state. A failure to read is reported and repeated: the reflector has no use for it.
+// info reads the collection's state. It reports a failure and tries again. It returns an error only if ctx has ended or
+// the store is closed.
 func (s *sink) info(ctx context.Context) (store.Info, error) {
 	for delay := storeBackoff(); ; {
 		info, err := s.store.Info(ctx)
@@ -119,7 +120,7 @@ func (s *sink) Event(ctx context.Context, t watch.EventType, obj runtime.Object,
 	case err == nil:
 		d.Object, d.Bytes = out, sizeOf(out)
 	case t == watch.Deleted:
-		// What is stored must not stay for ever because its last state cannot be transformed; see also loop.unheardOf.
+		// The object must be deleted even though its last state cannot be transformed; see also loop.unheardOf.
 		s.skip(ctx, keyOf(obj), err)
 		d.Object = cache.DeletedFinalStateUnknown{Key: keyOf(obj)}
 	default:
@@ -142,8 +143,8 @@ func (s *sink) BeginReplace(ctx context.Context, reason reflector.Reason) error 
 	return s.push(ctx, fifo.ReplaceStarted, listStart{reason, s.attrs.ForList(reason)})
 }
 
-// Page pushes a page of the list, and returns when it has been taken in: while the reflector fetches the next, no other
-// is held. That bounds it; nobody counts its bytes.
+// Page pushes a page of the list, and returns when the loop has processed it. So the queue holds one page at most,
+// which bounds its memory: the bytes of a page are not counted.
 func (s *sink) Page(ctx context.Context, items []runtime.Object) error {
 	p := page{items: make([]runtime.Object, 0, len(items))}
 	d := fifo.Delta{Delta: cache.Delta{Type: cache.Replaced}, Count: len(items)}
@@ -183,7 +184,7 @@ func (s *sink) MustList(ctx context.Context, reason reflector.Reason) error {
 	return s.push(ctx, mustList, reason)
 }
 
-// Synced pushes the mark that everything the server had precedes.
+// Synced pushes a mark: everything that the server had at the last contact is in the queue before it.
 func (s *sink) Synced(ctx context.Context) error {
 	s.sync.pushed.Add(1)
 	return s.push(ctx, fifo.Drained, nil)
@@ -193,7 +194,7 @@ func (s *sink) push(ctx context.Context, t cache.DeltaType, obj any) error {
 	return s.queue.Push(ctx, fifo.Delta{Delta: cache.Delta{Type: t, Object: obj}})
 }
 
-// keyOf returns the key of obj, or empty if it has none.
+// keyOf returns the key of obj, or "" if it has none.
 func keyOf(obj any) string {
 	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
 	if err != nil {
@@ -202,7 +203,7 @@ func keyOf(obj any) string {
 	return key
 }
 
-// contact notes that the server was heard.
+// contact records that the server has sent something.
 func (i *Informer) contact() { i.lastContact.Store(i.clock.Now().UnixNano()) }
 
 func (i *Informer) contactTime() time.Time {
@@ -213,7 +214,7 @@ func (i *Informer) contactTime() time.Time {
 	return time.Unix(0, ns)
 }
 
-// skip reports an object that was left out.
+// skip counts and reports an object that was left out.
 func (i *Informer) skip(ctx context.Context, key string, err error) {
 	i.skipped.Add(1)
 	i.auditor.Skipped(key)

@@ -4,7 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// defaultSize is assumed of objects that cannot tell theirs.
+// defaultSize is the size of typed objects without a Size method.
 const defaultSize = 1 << 10
 
 // sizeOf returns roughly how many bytes obj holds, for the bound of the queue.

@@ -10,40 +10,41 @@ import (
 	"k8s.io/apimachinery/pkg/util/runtime"
 )
 
-// SourceChange says that readers' data come from elsewhere than before.
+// SourceChange is a change of Status.Source.
 type SourceChange struct {
-	// From and To; both are the present source in the first call of a subscriber.
+	// From and To are the source before and after the change. In a subscriber's first call both are the current source.
 	From, To Source
-	// At is when.
+	// At is when the source changed.
 	At time.Time
-	// LastContact is when the server had last been heard.
+	// LastContact is when the server had last sent something.
 	LastContact time.Time
 	// Err is Status.Err: why the connection was lost, or the store fails, when To is not Live.
 	Err error
 }
 
-// SubscribeSource has fn called with the present source, and then with each change of Status.Source, in order. cancel
-// ends that; fn may call it. The calls are made by one goroutine of the run, under no lock: none before Run, none after
-// it, and the last is about its end. A subscriber that takes its time delays the other subscribers and nobody else; of
-// a thousand changes that it is behind the oldest are told as one.
+// SubscribeSource calls fn with the current source, and then with each change of Status.Source, in order. cancel ends
+// that; fn may call it. One goroutine of the run makes the calls, without a lock: none before Run, none after it, and
+// the last one is about the end of the run. A slow subscriber delays only other subscribers. Once it is a thousand
+// changes behind, the oldest ones are merged.
 //
-// Live is told when everything that came has been stored and queued for the handlers, which need not have returned.
+// The source becomes Live when everything that was received has been stored and queued for the handlers, which need not
+// have returned.
 func (i *Informer) SubscribeSource(fn func(SourceChange)) (cancel func()) {
 	i.reviewSource()
 	return i.sources.add(fn, i.contactOrStored())
 }
 
-// facts are what the source is told from.
+// facts are the inputs of sourceOf.
 type facts struct {
-	complete bool // there is a whole state, in memory or on disk
-	live     bool // the reflector is
-	applied  bool // the loop has come to where the reflector was when it became live
-	lacking  bool // objects may be missing that the file has lost
-	healthy  bool // the store takes what comes
+	complete bool // the store has a complete state, in memory or on disk
+	live     bool // reflector.Status.Live
+	applied  bool // the loop has reached the last mark that was pushed
+	lacking  bool // the store may lack objects that the file has lost
+	healthy  bool // the store can be written
 	stopped  bool // the run has ended
 }
 
-// sourceOf says where data come from.
+// sourceOf returns the source of the data that readers see.
 func sourceOf(f facts) Source {
 	switch {
 	case !f.complete:
@@ -54,11 +55,11 @@ func sourceOf(f facts) Source {
 	return FromDisk
 }
 
-// reviewSource finds out where data come from, and has it told if it is from elsewhere. It may be called by anybody who
-// holds no lock, after anything that it depends on has changed.
+// reviewSource computes the source anew, and queues a SourceChange if it has changed. Any goroutine that holds no lock
+// may call it; it must be called after each change of the facts.
 func (i *Informer) reviewSource() {
 	s := &i.sources
-	s.review.Lock() // so that an older finding does not follow a newer one
+	s.review.Lock() // so that an older result does not overwrite a newer one
 	defer s.review.Unlock()
 	i.mu.Lock()
 	r, f := i.reflector, facts{complete: true, stopped: i.stopped}
@@ -66,15 +67,15 @@ func (i *Informer) reviewSource() {
 	storeErr, _ := i.health.errs()
 	f.healthy = storeErr == nil
 	f.live = r != nil && r.Live()
-	// After live, which is said when the mark has been pushed that the loop has to come to.
+	// Read after live, which becomes true once the mark that the loop has to reach has been pushed.
 	f.applied, f.lacking = i.sync.level(), i.sync.lacking.Load()
 	was, _, _ := s.status()
 	if was == Live && sourceOf(f) == Live {
-		return // after each batch, so without a look into the store
+		return // this is called after each batch: do not read the store
 	}
 	info, err := i.store.Info(context.Background())
 	if err != nil && was != None {
-		info.Complete = true // it was, and cannot be read at the moment
+		info.Complete = true // it was complete; the store cannot be read at the moment
 	}
 	f.complete = info.Complete
 	now := sourceOf(f)
@@ -91,7 +92,7 @@ func (i *Informer) reviewSource() {
 	s.change(c)
 }
 
-// sourceErr is why data are not live.
+// sourceErr returns why the source is not Live. reading is the error of reading the store.
 func (i *Informer) sourceErr(reading error) error {
 	storeErr, commitErr := i.health.errs()
 	var connection error
@@ -101,36 +102,36 @@ func (i *Informer) sourceErr(reading error) error {
 	return firstError(storeErr, commitErr, reading, connection)
 }
 
-// contactOrStored is Status.LastContact.
+// contactOrStored returns Status.LastContact.
 func (i *Informer) contactOrStored() time.Time {
 	if at := i.contactTime(); !at.IsZero() {
 		return at
 	}
-	info, _ := i.store.Info(context.Background()) // the status tells of the error
+	info, _ := i.store.Info(context.Background()) // the error is in Status.Err
 	return info.LastContact
 }
 
-// maxSourceChanges is how many a subscriber may be behind.
+// maxSourceChanges is how many changes a subscriber may be behind; older ones are merged.
 const maxSourceChanges = 1000
 
-// sources is where data come from, and those who want to know. Its goroutine tells them.
+// sources holds the current source and the subscribers. Its goroutine calls them.
 type sources struct {
-	review sync.Mutex // held while the source is found out; taken before any other
+	review sync.Mutex // held by reviewSource; taken before any other lock
 
 	mu          sync.Mutex
-	now         Source         // guarded by mu, like all below
-	since       time.Time      // when it began to be so
-	changes     map[Source]int // how often it came to be each
+	now         Source         // guarded by mu, like all fields below
+	since       time.Time      // when now became the source
+	changes     map[Source]int // how often each source became the current one
 	subscribers []*sourceSubscriber
-	wake        chan struct{} // has room for word that there is something to tell
+	wake        chan struct{} // capacity 1; holds a token if a subscriber has pending changes
 	stopped     bool
 	done        chan struct{} // closed when the goroutine has ended; nil while there is none
 }
 
-// sourceSubscriber is one who wants to know.
+// sourceSubscriber is one call of SubscribeSource.
 type sourceSubscriber struct {
 	fn func(SourceChange)
-	// pending is what it has not been told; guarded by sources.mu.
+	// pending lists the changes for which fn has not been called yet; guarded by sources.mu.
 	pending []SourceChange
 }
 
@@ -144,7 +145,7 @@ func (s *sources) status() (now Source, since time.Time, changes map[Source]int)
 	return s.now, s.since, maps.Clone(s.changes)
 }
 
-// add adds a subscriber, to be told of the present source first.
+// add adds a subscriber, whose first call is about the current source.
 func (s *sources) add(fn func(SourceChange), contact time.Time) (cancel func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,7 +162,7 @@ func (s *sources) add(fn func(SourceChange), contact time.Time) (cancel func()) 
 	}
 }
 
-// change notes a change for everybody.
+// change sets the source and queues c for each subscriber.
 func (s *sources) change(c SourceChange) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -183,11 +184,11 @@ func (s *sources) wakeLocked() {
 	}
 	select {
 	case s.wake <- struct{}{}:
-	default: // there is word already
+	default: // it has a token
 	}
 }
 
-// start tells the subscribers from now on.
+// start starts the goroutine that calls the subscribers.
 func (s *sources) start(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -200,17 +201,17 @@ func (s *sources) start(ctx context.Context) {
 	}()
 }
 
-// stop has them told of what has been so far, and ends the goroutine.
+// stop returns once the subscribers have been called for all pending changes and the goroutine has ended.
 func (s *sources) stop() {
 	s.mu.Lock()
 	s.stopped = true
-	close(s.wake) // word that is in it is still heard
+	close(s.wake) // the goroutine still receives a token that it holds
 	done := s.done
 	s.mu.Unlock()
 	<-done
 }
 
-// tell makes the calls that are due.
+// tell calls the subscribers until none has pending changes.
 func (s *sources) tell(ctx context.Context) {
 	for {
 		n, c := s.next()
@@ -224,7 +225,7 @@ func (s *sources) tell(ctx context.Context) {
 	}
 }
 
-// next returns a subscriber and what it is to be told; nil if there is nothing.
+// next returns a subscriber and its first pending change, which it removes; nil if there is none.
 func (s *sources) next() (n *sourceSubscriber, c SourceChange) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,66 +17,65 @@ type Source string
 const (
 	// None: nothing has been stored or listed yet.
 	None Source = "none"
-	// FromDisk: the stored state, not confirmed by the server in this run, or out of contact with it.
+	// FromDisk: the stored state. The server has not confirmed it in this run, or the connection is lost.
 	FromDisk Source = "disk"
-	// Live: everything that the server had when it was last heard has been applied, nothing is missing that the file has
-	// lost, and the connection has not been lost since. Watches end in order every five to ten minutes, and others follow;
-	// that changes nothing.
+	// Live: everything that the server had at the last connect has been applied, no object that the file has lost is
+	// missing, and the connection has not been lost since. It stays Live when a watch ends in order after five to ten
+	// minutes and another follows.
 	Live Source = "live"
 )
 
 // Status is a snapshot of an informer.
 type Status struct {
 	Source Source
-	// SourceSince is when Source began to be so, in this process; SourceChanges is how often it came to be each. See
-	// Informer.SubscribeSource.
+	// SourceSince is when Source last changed, in this process. SourceChanges counts how often each source was entered.
+	// See Informer.SubscribeSource.
 	SourceSince   time.Time
 	SourceChanges map[Source]int
 	// Persistent is false if the objects are in memory only, and NotPersistent says why.
 	Persistent    bool
 	NotPersistent string
-	// Sealed: what is persisted is sealed (store.Options.Encryption). PlainText: what was persisted before that is legible
-	// in the file, until store.Store.Rekey.
+	// Sealed is true if new records are sealed (store.Options.Encryption). PlainText is true if the file still has records
+	// from before that, unsealed; store.Store.Rekey removes them.
 	Sealed, PlainText bool
 	Synced            bool
-	// ResourceVersion that the stored objects stand at.
+	// ResourceVersion is the resourceVersion of the stored state.
 	ResourceVersion string
 	Objects         int
-	// StoredContact is when the server had last been heard when ResourceVersion was stored: a restart resumes from
-	// there, and without a server the objects are as old as that.
+	// StoredContact is the LastContact that was stored with ResourceVersion: without a server, that is how old the objects
+	// are after a restart.
 	StoredContact time.Time
-	// LastContact is when the server was last heard, in this run or, if it has not been in this one, in an earlier.
+	// LastContact is when the server last sent something: in this run, or, before that, in an earlier one.
 	LastContact time.Time
-	// Reflector is the connection's side: resumes, relists and why.
+	// Reflector is the reflector's status: the connection, resumes, and relists with their reasons.
 	Reflector reflector.Status
-	// Rewriting is why the stored bodies are being, or are to be, written anew, although they are served
-	// until then; empty if they need not be.
+	// Rewriting is why a list has to rewrite the stored bodies, which are served until then; empty if none has to.
 	Rewriting reflector.Reason
-	// Unguarded says, a sentence each, which changes of the server, and of the transform, would not be noticed, because an
-	// option is not set, the server does not allow to read what it takes, or the ListerWatcher cannot look up single
-	// objects; and that the server does not heed the shard selector (Reflector.Unsharded), so that the shard is made here.
+	// Unguarded lists, in a sentence each, changes of the server or the transform that would not be noticed: because an
+	// option is not set, the server does not permit the request, or the ListerWatcher cannot look up single objects. It
+	// also says if the server ignores the shard selector (Reflector.Unsharded), so that the reflector filters by shard.
 	Unguarded []string
-	// Incidents are the newest objects that were lost or changed without the stream saying so, and have been repaired; the
-	// newest first, 10 at most. IncidentTotals counts them all, of this run.
+	// Incidents lists the last repaired objects that had been lost or changed without an event; newest first, 10 at most.
+	// IncidentTotals counts all of this run.
 	Incidents      []audit.Incident
 	IncidentTotals map[audit.Cause]int
-	// Audit is the newest one; see Informer.Audit.
+	// Audit is the status of the last audit; see Informer.Audit.
 	Audit audit.Status
-	// Pending is what has been received but not stored yet.
+	// Pending is the number of objects that have been received but not stored yet.
 	Pending int
-	// Handlers are the registered handlers, in the order of their registration; none after the run.
+	// Handlers lists the registered handlers in the order of their registration; empty after the run.
 	Handlers []HandlerStatus
-	// Durable are the durable handlers, likewise.
+	// Durable lists the durable handlers.
 	Durable []durable.Status
-	// Skipped counts objects that were delivered and could not be keyed, transformed, encoded or indexed. Those that were
-	// not delivered, because they are of another type, namespace or label than asked for, or no objects at all, are
-	// counted in Reflector.Skipped.
+	// Skipped counts objects that were delivered but could not be keyed, transformed, encoded or indexed.
+	// Reflector.Skipped counts those that were not delivered, because they are malformed or not of the requested type,
+	// namespace or labels.
 	Skipped int
-	// LeftOut are the objects that are missing, or held in an older state, since they were refused: by this run or an
-	// earlier one, of which the next start gets them again. LeftOutMore: there are, or may be, others. See store.Info.
+	// LeftOut lists the objects that are missing, or held in an older state, because this run or an earlier one could not
+	// store them. The next start gets them again. LeftOutMore is true if there may be others. See store.Info.
 	LeftOut     []entry.LeftOut
 	LeftOutMore bool
-	// Err is why the informer is degraded (store, connection, reading, a ListerWatcher that lists something else than
+	// Err is why the informer is degraded (store, connection, reading, a ListerWatcher that does not list what
 	// Options.Identity and the example object say); nil while it is healthy.
 	Err error
 }
@@ -86,10 +85,9 @@ type HandlerStatus struct {
 	// Name is client-go's: the functions of a cache.ResourceEventHandlerFuncs, else the handler's type.
 	// Registrations may share it.
 	Name string
-	// Pending is how many calls wait for the one that is being made to return. Stored objects that are yet to be read for
-	// the handler do not count.
+	// Pending is the number of queued calls. It does not count stored objects that have not been read for the handler yet.
 	Pending int
-	// Merged counts the updates that were told together with an earlier one of their object, since the handler was behind.
+	// Merged counts the updates that were merged with an earlier update of their object, because the handler was behind.
 	Merged int
 }
 
@@ -126,7 +124,7 @@ func (i *Informer) Status() Status {
 	s.ResourceVersion, s.Objects, s.StoredContact = info.ResourceVersion, info.Objects, info.LastContact
 	s.Sealed, s.PlainText = info.Sealed, info.PlainText
 	s.LeftOut, s.LeftOutMore = info.LeftOut, info.LeftOutMore
-	if s.LastContact.IsZero() { // else that is newer, whatever the clock said in an earlier run
+	if s.LastContact.IsZero() { // no contact in this run
 		s.LastContact = info.LastContact
 	}
 	s.Durable = i.durable.Status(info.NextSeq)

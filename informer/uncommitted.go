@@ -8,8 +8,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// watchCommits tells when what is pending in the store cannot be committed, and when it can again. Failures that take
-// a rebuild are the loop's to tell.
+// watchCommits updates Status.Err when dirty changes cannot be committed, and when they can again. The loop reports
+// failures that need a rebuild.
 func (i *Informer) watchCommits(ctx context.Context) {
 	if i.file == nil {
 		return
@@ -29,8 +29,8 @@ func (i *Informer) watchCommits(ctx context.Context) {
 	}
 }
 
-// noteCommitErr puts err into the status, and tells the watch error handler when it is of another kind than before. The
-// store itself logs it.
+// noteCommitErr puts err into the status, and calls the watch error handler if its kind has changed. The store itself
+// logs it.
 func (i *Informer) noteCommitErr(ctx context.Context, err error) {
 	if err != nil {
 		err = fmt.Errorf("store of %s: changes are in memory only: %w", i.o.ObjectDescription, err)
@@ -41,20 +41,20 @@ func (i *Informer) noteCommitErr(ctx context.Context, err error) {
 	}
 }
 
-// waitRoom waits while too much is pending in the store, before deltasMu is taken: with it, Apply waits at the hard
-// bound only. What fails then is left to the attempt to apply.
+// waitRoom is the backpressure of the store: it waits while too many changes are dirty, before deltasMu is taken. Apply
+// itself waits only at a higher bound. It ignores errors: Apply returns them too.
 func (p *loop) waitRoom(ctx context.Context) {
 	if p.collection != nil {
-		_ = p.collection.WaitRoom(ctx) //nolint:errcheck // Apply says the same
+		_ = p.collection.WaitRoom(ctx) //nolint:errcheck // Apply returns the same error
 	}
 }
 
-// tellCommit tells the observer of a commit by the store.
+// tellCommit reports a commit by the store to the observer.
 func (i *Informer) tellCommit(c store.Commit) {
 	i.o.Observer.Committed(i, Commit{Changes: c.Objects, Took: c.Took, Err: c.Err})
 }
 
-// watchResident asks for a list if the stored objects cannot be brought to memory because some cannot be read.
+// watchResident requests a list if stored objects cannot be loaded into memory because they cannot be decoded.
 func (i *Informer) watchResident(ctx context.Context) {
 	if i.collection == nil {
 		return

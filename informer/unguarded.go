@@ -10,32 +10,32 @@ import (
 	"github.com/larder-dev/larder/informer/internal/attributes"
 )
 
-// whatTransform is a change of the program that may go unnoticed, as Status.Unguarded and the log call it.
+// whatTransform is the name of a change that may go unnoticed, in Status.Unguarded and the log.
 const whatTransform = "a changed transform"
 
 var errNoTransformVersion = errors.New("Options.TransformVersion is not set")
 
-// unguardedBy says what o leaves unguarded and why, by change.
+// unguardedBy returns the changes that would not be noticed because options are not set, with the reasons.
 func unguardedBy(o Options) map[string]string {
 	why := map[string]string{}
 	if o.ClusterID == nil {
 		why[attributes.Cluster] = "Options.ClusterID is not set"
 	}
-	if o.OpenAPIHash == nil && o.Identity.Representation != entry.Metadata { // which no schema describes
+	if o.OpenAPIHash == nil && o.Identity.Representation != entry.Metadata { // metadata does not depend on the schema
 		why[attributes.Schema] = "Options.OpenAPIHash is not set (for the informers of a factory: factory.Options.RESTClient)"
 	}
 	return why
 }
 
-// noteUnguarded notes, and logs if that is new, that a change of the server would not be noticed; if err is nil, that
-// it would be.
+// noteUnguarded records that a change of the server would not be noticed, and logs it the first time. If err is nil, it
+// records that the change would be noticed.
 func (i *Informer) noteUnguarded(ctx context.Context, change string, err error) {
 	if i.health.setUnguarded(change, err) {
 		klog.FromContext(ctx).Info("A change of the server would not be noticed", "change", change, "why", err.Error())
 	}
 }
 
-// logUnguarded warns at the start of what the options leave unguarded.
+// logUnguarded logs at the start which changes would not be noticed because of the options.
 func (i *Informer) logUnguarded(logger klog.Logger) {
 	if i.transform != nil && i.o.TransformVersion == "" {
 		i.health.setUnguarded(whatTransform, errNoTransformVersion)

@@ -17,9 +17,9 @@ import (
 	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
-// fetchLeftOut delivers the objects of Checkpoint.LeftOut again, after a Verify that ends with o and before the watch.
-// Those that have changed since, or are gone, the watch will tell of. It lists if the server refuses look-ups, or the
-// ListerWatcher cannot make them.
+// fetchLeftOut delivers the objects of Checkpoint.LeftOut again, after Verify has ended with o and before the watch. It
+// skips objects that have changed or were deleted since: the watch brings their events. It requests a list if the
+// server refuses look-ups or the ListerWatcher cannot make them.
 func (s *session) fetchLeftOut(ctx context.Context, o outcome) outcome {
 	if !s.lastList.IsZero() {
 		s.leftOut = nil // a list has brought them
@@ -41,7 +41,7 @@ func (s *session) fetchLeftOut(ctx context.Context, o outcome) outcome {
 			klog.FromContext(ctx).Info("An object that was left out cannot be looked up; listing", "key", held.Key, "err", err)
 			return s.listFor(ReasonLeftOut)
 		case err != nil && request.Cut(err) && s.cutLookups == maxCutLookups:
-			// It comes in no time that this link gives it. It stays recorded, for the next start; the others go on.
+			// The object is too large for this link. It stays recorded for the next start; the others go on.
 			klog.FromContext(ctx).Info("An object that was left out does not come over the link; going on without it", "key",
 				held.Key, "err", err)
 			s.leftOut, s.cutLookups = s.leftOut[1:], 0
@@ -69,10 +69,10 @@ func (s *session) fetchLeftOut(ctx context.Context, o outcome) outcome {
 	return o
 }
 
-// maxCutLookups is how often an object that was left out is asked for again after an answer that was cut.
+// maxCutLookups is how often the look-up of an object that was left out is repeated after its answer was cut off.
 const maxCutLookups = 2
 
-// deliverAgain delivers an object that is older than the place in the stream.
+// deliverAgain delivers an object without moving the stream, which has passed its resourceVersion.
 func (s *session) deliverAgain(ctx context.Context, obj runtime.Object) error {
 	ev := watch.Event{Type: watch.Modified, Object: obj}
 	if s.gate.LeaveOut(ctx, obj) {
@@ -84,10 +84,10 @@ func (s *session) deliverAgain(ctx context.Context, obj runtime.Object) error {
 	return s.sink.Event(ctx, ev.Type, obj, "")
 }
 
-// errOthers: the field selector of a look-up was overwritten, or ignored.
+// errOthers is the error if the field selector of a look-up was overwritten or ignored.
 var errOthers = errors.New("the server sent other objects than the one that was asked for")
 
-// fetch reads one object; nil if it is not there.
+// fetch reads one object from the server; obj is nil if the server does not have it.
 func (s *session) fetch(ctx context.Context, key string) (obj runtime.Object, ref entry.ObjectRef, err error) {
 	s.r.board.update(func(st *Status) { st.Lookups++; st.Probes++ })
 	o := metav1.ListOptions{Limit: 1, FieldSelector: keySelector(key)}

@@ -9,18 +9,18 @@ import (
 type opened struct {
 	st  *stream
 	err error
-	// overdue is set if this is no answer: none has come in time, and it is still waited for.
+	// overdue is set if this is not an answer yet: the request is overdue, and its goroutine still waits for it.
 	overdue error
 }
 
-// opening is a watch request under way on a goroutine of its own, while the pages of a list go on.
+// opening is a watch request on a goroutine of its own, beside the pages of a list.
 type opening struct {
 	s       *session
 	answers chan opened
 	cancel  context.CancelFunc
 }
 
-// startOpening asks for a watch. One of wait, took and giveUp must follow.
+// startOpening requests a watch. One of wait, took and giveUp must follow.
 func (s *session) startOpening(ctx context.Context, rv string, timeout time.Duration) *opening {
 	o := &opening{s: s, answers: make(chan opened, 2)}
 	ctx, o.cancel = context.WithCancel(ctx)
@@ -31,7 +31,7 @@ func (s *session) startOpening(ctx context.Context, rv string, timeout time.Dura
 	return o
 }
 
-// answer is where the answer comes; never, for nil.
+// answer returns the channel of the answer; a nil channel if o is nil.
 func (o *opening) answer() <-chan opened {
 	if o == nil {
 		return nil
@@ -39,7 +39,7 @@ func (o *opening) answer() <-chan opened {
 	return o.answers
 }
 
-// wait waits for the answer.
+// wait waits for the answer, and returns what took does. It calls overdue while the request is overdue.
 func (o *opening) wait(overdue func(error)) (*stream, error) {
 	for {
 		a := <-o.answers
@@ -50,7 +50,7 @@ func (o *opening) wait(overdue func(error)) (*stream, error) {
 	}
 }
 
-// took makes the stream, if there is one, the owner of the request's context.
+// took returns the stream of an answer, which owns the request's context from then on, or the error.
 func (o *opening) took(a opened) (*stream, error) {
 	if a.err != nil {
 		o.cancel()
@@ -61,7 +61,7 @@ func (o *opening) took(a opened) (*stream, error) {
 	return a.st, nil
 }
 
-// giveUp cancels the request and waits until nothing of it is left.
+// giveUp cancels the request, waits for its goroutine, and closes the stream if it has opened one.
 func (o *opening) giveUp(ctx context.Context) {
 	if o == nil {
 		return

@@ -11,8 +11,8 @@ const (
 	ReasonExpired Reason = "Expired"
 	// ReasonAhead: the stored resourceVersion is above the server's: another cluster, or one restored from a backup.
 	ReasonAhead Reason = "AheadOfServer"
-	// ReasonRewound: an object that we hold is not what the server has at that resourceVersion, or an event cannot follow
-	// what we hold: the server was restored from a backup and has overtaken us.
+	// ReasonRewound: the server has another state of an object that we hold, at a resourceVersion that we have passed, or
+	// an event cannot follow what we hold: the server was restored from a backup and has overtaken us.
 	ReasonRewound Reason = "Rewound"
 	// ReasonCluster: the cluster's id has changed.
 	ReasonCluster Reason = "ClusterChanged"
@@ -24,21 +24,22 @@ const (
 	ReasonTransform Reason = "TransformChanged"
 	// ReasonOpenAPI: the server's schema of the group-version has changed.
 	ReasonOpenAPI Reason = "OpenAPIChanged"
-	// ReasonStore: the stored contents cannot be resumed, since they are of no one resourceVersion (interrupted relist,
-	// an object that could not be stored).
+	// ReasonStore: the stored contents cannot be resumed, because they are not the state at one resourceVersion
+	// (interrupted relist, an object that could not be stored).
 	ReasonStore Reason = "StoreIncomplete"
 	// ReasonDamaged: the store has lost objects: its file was damaged, or a write failed with an unknown outcome, and it
 	// was rebuilt.
 	ReasonDamaged Reason = "StoreDamaged"
-	// ReasonUnreadable: stored bodies cannot be decoded although they are what was written.
+	// ReasonUnreadable: stored bodies cannot be decoded although they are not damaged.
 	ReasonUnreadable Reason = "Unreadable"
-	// ReasonLeftOut: objects that were refused when they came have to be got again, and there are too many to look them
-	// up one by one, or the server refuses that.
+	// ReasonLeftOut: objects that could not be stored when they came have to be delivered again. There are too many to
+	// look them up one by one, or the server refuses look-ups.
 	ReasonLeftOut Reason = "LeftOut"
-	// ReasonAudit: what is held is not what the server has, or may not be, although the stream was not interrupted.
+	// ReasonAudit: an audit found that the contents differ, or may differ, from the server's, although the stream was not
+	// interrupted.
 	ReasonAudit Reason = "AuditMismatch"
-	// ReasonNotResumable: there is no resourceVersion to watch from: the server gives none (some aggregated APIs), so each
-	// reconnect lists, or none that can be compared, so each start does; or the last list had strays.
+	// ReasonNotResumable: there is no resourceVersion to watch from. Either the server gives none (some aggregated APIs),
+	// so each reconnect lists; or none that can be compared, so each start lists; or the last list had strays.
 	ReasonNotResumable Reason = "NotResumable"
 )
 
@@ -50,9 +51,9 @@ func RelistReasons() []Reason {
 	}
 }
 
-// Rewrites reports whether a relist for this reason compares bodies, and writes those that differ: UID and
-// resourceVersion do not tell whether they are the same. Two histories of one cluster give the same resourceVersion
-// to different states, another schema shows the same state differently.
+// Rewrites reports whether a relist for this reason compares bodies and writes those that differ, because equal UID and
+// resourceVersion do not imply equal bodies: two histories of one cluster give the same resourceVersion to different
+// states, and another schema shows the same state differently.
 func (r Reason) Rewrites() bool {
 	switch r {
 	case ReasonAhead, ReasonRewound, ReasonAudit, ReasonDamaged,
@@ -63,6 +64,6 @@ func (r Reason) Rewrites() bool {
 	return false
 }
 
-// Lasts reports whether the reason has to be remembered until the list is stored: the next process could not find it
-// out again, since the server may have gone on meanwhile.
+// Lasts reports whether the reason has to be persisted until the list is stored: the next process may not be able to
+// find it out again, since the server may have changed meanwhile.
 func (r Reason) Lasts() bool { return r == ReasonAhead || r == ReasonRewound || r == ReasonAudit }

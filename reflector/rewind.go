@@ -20,32 +20,32 @@ import (
 	"github.com/larder-dev/larder/reflector/internal/pace"
 )
 
-// rewound is what the look-ups show, as the log says it.
+// rewound is the end of log messages about a server with another history.
 const rewound = "it was rewound, or what is listed is of another namespace or selector than what is held"
 
 // awaited are objects, by key, that the server has changed since our state: an event about each must come.
 type awaited map[string]entry.ObjectRef
 
-// verdict is what all look-ups of a connect say.
+// verdict is the result of all look-ups of a connect.
 type verdict struct {
 	rewound bool
-	// awaited are the objects whose change an event must explain, and by the resourceVersion by which it must have come
-	// (the probe's counts too).
+	// awaited has the objects whose change an event must explain. by is the highest of their resourceVersions: the events
+	// must come before the watch has passed it and the probe's.
 	awaited awaited
 	by      string
-	// at: an answer has said where the server stands, and that was not behind us.
+	// at is true if an answer had the server's resourceVersion and that was not below ours.
 	at bool
 }
 
-// lookUp is the guard against a rewound server that has overtaken us: it reads the newest
-// objects that we hold, n of them.
+// lookUp is the rewind check: it looks up n of the newest objects that we hold, to notice a server that was rewound and
+// has overtaken us.
 func (g *guards) lookUp(ctx context.Context, n int) (verdict, error) {
 	v := verdict{awaited: awaited{}}
 	for _, held := range g.toLookUp(n) {
 		got, found, usable, at, err := g.lookUpOne(ctx, held.Key)
 		if errors.Is(err, errTooLong) {
 			if _, waits := g.awaited[held.Key]; waits {
-				v.awaited[held.Key] = held // what was seen of it has still to be explained
+				v.awaited[held.Key] = held // an event must still explain the earlier look-up
 			}
 			continue
 		}
@@ -70,8 +70,8 @@ func (g *guards) lookUp(ctx context.Context, n int) (verdict, error) {
 	return v, nil
 }
 
-// toLookUp is what to look up: the newest that we hold, and first of all what the last connection left
-// unexplained, since the events of a history that is not ours may have pushed it out of the newest.
+// toLookUp returns up to n objects to look up: first those still awaited from the last connection, which events of
+// another history may have pushed out of the newest; then the newest.
 func (g *guards) toLookUp(n int) []entry.ObjectRef {
 	refs := slices.Collect(maps.Values(g.awaited))
 	for _, ref := range g.s.newest.Refs {
@@ -82,7 +82,7 @@ func (g *guards) toLookUp(n int) []entry.ObjectRef {
 	return refs[:min(n, len(refs))]
 }
 
-// found is the answer of Options.Lookup.
+// found is the result of Options.Lookup.
 type found struct {
 	ref entry.ObjectRef
 	is  bool
@@ -103,8 +103,8 @@ func (g *guards) lookUpByHook(ctx context.Context, key string) (entry.ObjectRef,
 	return f.ref, f.is, err
 }
 
-// lookUpOne reads one identity, and where the server stands, if the answer tells. It is not usable if this
-// ListerWatcher cannot look up.
+// lookUpOne reads the identity of one object. at is the server's resourceVersion, if the answer has it. usable is false
+// if this ListerWatcher cannot look up objects. The error is errTooLong if the object is too large for the link.
 func (g *guards) lookUpOne(
 	ctx context.Context, key string,
 ) (ref entry.ObjectRef, found, usable bool, at string, err error) {
@@ -142,7 +142,7 @@ func (g *guards) lookUpOne(
 	return ref, found, true, m.GetResourceVersion(), err
 }
 
-// giveUpLookups turns the guard off for this run.
+// giveUpLookups turns the rewind check off for this run.
 func (g *guards) giveUpLookups(ctx context.Context, why string) {
 	g.noLookups = true
 	g.s.r.board.update(func(st *Status) { st.NoLookups = why })
@@ -151,12 +151,12 @@ func (g *guards) giveUpLookups(ctx context.Context, why string) {
 		why)
 }
 
-// pick finds the object of that key in the answer, and tells whether there were others. An empty
-// answer means not found even if the selector was overwritten: then nothing at all is in what we watch.
+// pick returns the object of that key in the answer, and whether there were others. An empty answer means not found,
+// even if the selector was overwritten: then there are no objects at all.
 func (g *guards) pick(list runtime.Object, key string) (ref entry.ObjectRef, found, other bool, err error) {
 	err = meta.EachListItem(list, func(obj runtime.Object) error {
 		got, rerr := g.s.gate.RefOf(obj)
-		if _, ok := obj.(*metav1.PartialObjectMetadata); ok { // asked for by metadata, whatever the type of the objects is
+		if _, ok := obj.(*metav1.PartialObjectMetadata); ok { // a list by metadata, whatever the expected type is
 			got, rerr = gate.Identify(obj)
 		}
 		if got.Key == key && rerr == nil {
@@ -169,7 +169,7 @@ func (g *guards) pick(list runtime.Object, key string) (ref entry.ObjectRef, fou
 	return ref, found, other, err
 }
 
-// keySelector selects one object by its key.
+// keySelector returns a field selector for the object with that key.
 func keySelector(key string) string {
 	name, err := cache.ParseObjectName(key)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// livelyWatch is how long a watch must have lived for an early but orderly end to be no error.
+	// livelyWatch is how old a watch must be if it ends before its time-out: a younger one counts as an error.
 	livelyWatch = 10 * time.Second
 	// closeWait bounds the wait for a ListerWatcher's watch to end, its Stop included.
 	closeWait = 5 * time.Second
@@ -25,31 +25,33 @@ type stream struct {
 	w       watch.Interface
 	cancel  context.CancelFunc
 	timeout time.Duration
-	// begun is when the watch was asked for, heard when we last had nothing left to read from it.
+	// begun is when the watch was requested. heard is when the session began to wait for the next event.
 	begun, heard time.Time
-	// messages counts events and bookmarks; bookmarks those alone.
+	// messages counts events and bookmarks; bookmarks counts only bookmarks.
 	messages, bookmarks int
-	// slow: the guards took longer than the watch before had, so this one's end is believed.
+	// slow is true if the guards of the previous watch took longer than its time-out: then an end of this watch after its
+	// time-out counts as in order, whenever it is seen.
 	slow bool
-	// resume: it is one if it holds, and has not been counted in Status.Resumes yet.
+	// resume is true if the watch resumes and has not been counted in Status.Resumes yet.
 	resume bool
 }
 
-// draining reports a watch with the short time-out of a drain.
+// draining reports whether the watch has the short time-out of a drain.
 func (st *stream) draining() bool { return st.timeout == pace.DrainTimeout }
 
-// watchTimeout is that of a watch once drained: random, so that a fleet's watches do not end together.
+// watchTimeout returns the time-out of a watch that does not drain: random, so that a fleet's watches do not end
+// together.
 func watchTimeout() time.Duration {
 	return 5*time.Minute + rand.N(5*time.Minute)
 }
 
-// open asks for a watch at rv and waits until it is accepted. It does not touch the session, so it
-// may run on another goroutine; overdue is called on it.
+// open requests a watch from rv and waits until it is accepted. It does not touch the session, so it may run on another
+// goroutine; that goroutine calls overdue.
 func (s *session) open(ctx context.Context, rv string, timeout time.Duration, overdue func(error)) (*stream, error) {
 	return s.openWith(ctx, metav1.ListOptions{ResourceVersion: rv}, timeout, overdue)
 }
 
-// openWith asks for a watch with these options, and time-out and bookmarks.
+// openWith is open with other options; it sets the time-out and requests bookmarks.
 func (s *session) openWith(
 	ctx context.Context, o metav1.ListOptions, timeout time.Duration, overdue func(error),
 ) (*stream, error) {
@@ -76,10 +78,10 @@ func (s *session) openWith(
 	return st, nil
 }
 
-// accepted notes that the server took the watch.
+// accepted is called when the server has accepted the watch.
 func (s *session) accepted(st *stream) {
 	s.heard()
-	if !s.guards.unguarded { // else the guards are asked in this turn, and whatever they say is said of the connection
+	if !s.guards.unguarded { // else the slot and the status stay until the guards have run
 		s.connected()
 		s.healthy()
 	}
@@ -90,15 +92,15 @@ func (s *session) accepted(st *stream) {
 	}
 }
 
-// message notes that an event or bookmark came.
+// message is called for each event and bookmark.
 func (s *session) message(st *stream) {
 	s.heard()
 	st.messages++
 	s.holds(st)
 }
 
-// holds counts a resume, once. That a watch was accepted does not show it: API servers answer 200 and send 410 as the
-// first event.
+// holds counts st in Status.Resumes, once, if it resumes. An accepted watch need not: API servers answer 200 and send a
+// 410 as the first event.
 func (s *session) holds(st *stream) {
 	if st.resume {
 		st.resume = false
@@ -106,8 +108,8 @@ func (s *session) holds(st *stream) {
 	}
 }
 
-// close ends the watch and waits until its goroutines are gone, which they show by
-// closing the result channel. One that never does, or whose Stop never returns, is left after closeWait.
+// close stops the watch and waits until its result channel is closed and Stop has returned, which means that its
+// goroutines have ended. It gives up after closeWait.
 func (st *stream) close(ctx context.Context, s *session) {
 	defer st.cancel()
 	stopped := make(chan struct{})
@@ -136,7 +138,8 @@ func (st *stream) close(ctx context.Context, s *session) {
 	}
 }
 
-// closeStream closes the session's stream, if it has one or is getting one. A long life makes the next error the first.
+// closeStream closes the session's stream, and the one that is being opened. It resets the back-off if the stream lived
+// for pace.Health.
 func (s *session) closeStream() {
 	s.opening.giveUp(context.Background())
 	s.opening = nil
@@ -151,9 +154,9 @@ func (s *session) closeStream() {
 	st.close(context.Background(), s)
 }
 
-// end tells how an end without an error is to be taken. A connection that is cut looks the same as one that the server
-// ends; only time tells them apart. full means that the server ended the watch at its own time-out: we were waiting for
-// the next event from before that on, and the end came after it.
+// end classifies the end of a watch without an error. A broken connection looks the same as an end by the server; only
+// the time tells them apart. full is true if the server ended the watch at its time-out: the session was waiting for an
+// event at that time, and the end came after it. lively is true if full, or if the watch lived for livelyWatch.
 func (st *stream) end(now time.Time) (full, lively bool) {
 	due := st.begun.Add(st.timeout)
 	full = !now.Before(due) && (!st.heard.After(due) || st.slow)

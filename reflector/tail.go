@@ -11,27 +11,27 @@ import (
 	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
-// tail is the watch that is folded into a list while it is paged. It keeps itself open, from where the
-// fold stands, until it is released or its history is gone.
+// tail is the watch that is folded into a list of several pages. It is opened again from the fold's resourceVersion
+// whenever it ends, until it is released or its history is gone.
 type tail struct {
 	l *list
 	// st is the open watch; nil if there is none.
 	st *stream
-	// opening is under way; nil if none is.
+	// opening is the watch request in progress; nil if there is none.
 	opening *opening
-	// timer is the silence of an open watch, or the wait before the next one.
+	// timer bounds the silence of an open watch, or is the wait before the next watch.
 	timer   clock.Timer
 	backoff pace.Backoff
-	// draining: all pages are there, the fold only has to reach them.
+	// draining is true once all pages have come and the fold only has to reach the target. quiet counts silent drains.
 	draining bool
 	quiet    int
-	// err is why there is no watch at the moment.
+	// err is why there is no watch at the moment; nil if there is one.
 	err error
-	// dead is why there can be no watch any more: the history is gone.
+	// dead is the error after which no watch is possible, because the history is gone; nil before.
 	dead error
 }
 
-// start opens a watch where the fold stands, on a goroutine of its own: the pages go on meanwhile.
+// start requests a watch from the fold's resourceVersion, on a goroutine of its own.
 func (t *tail) start(ctx context.Context) {
 	timeout := watchTimeout()
 	if t.draining {
@@ -40,14 +40,14 @@ func (t *tail) start(ctx context.Context) {
 	t.opening = t.l.s.startOpening(ctx, t.l.fold.RV, timeout)
 }
 
-// ensure starts it unless it has been.
+// ensure starts the watch unless that has been done.
 func (t *tail) ensure(ctx context.Context) {
 	if t.opening == nil && t.st == nil && t.timer == nil && t.dead == nil {
 		t.start(ctx)
 	}
 }
 
-// accept takes the answer of an opening.
+// accept handles the answer of an opening.
 func (t *tail) accept(ctx context.Context, a opened) {
 	if a.overdue != nil {
 		t.l.s.report(ctx, a.overdue)
@@ -69,7 +69,7 @@ func (t *tail) accept(ctx context.Context, a opened) {
 	t.setTimer(t.limit())
 }
 
-// events is the open watch's channel.
+// events returns the open watch's channel; nil if there is none.
 func (t *tail) events() <-chan watch.Event {
 	if t.st == nil {
 		return nil
@@ -77,7 +77,7 @@ func (t *tail) events() <-chan watch.Event {
 	return t.st.w.ResultChan()
 }
 
-// handle takes what came from the watch: an event to fold, or its end.
+// handle handles an event of the watch, or its end (ok is false).
 func (t *tail) handle(ctx context.Context, ev watch.Event, ok bool) outcome {
 	switch {
 	case !ok:
@@ -96,7 +96,7 @@ func (t *tail) handle(ctx context.Context, ev watch.Event, ok bool) outcome {
 	return outcome{}
 }
 
-// fold hands an event to the sink as part of the Replace. Bookmarks only move on.
+// fold gives an event to the sink as part of the Replace. A bookmark only advances the fold.
 func (t *tail) fold(ctx context.Context, ev watch.Event) error {
 	s, l := t.l.s, t.l
 	if ev.Type == watch.Bookmark {
@@ -108,7 +108,7 @@ func (t *tail) fold(ctx context.Context, ev watch.Event) error {
 	return l.foldIn(ctx, ev)
 }
 
-// ended: the server ended the watch in order. Another follows, at once if this one had a healthy life.
+// ended handles the end of the watch without an error. Another watch follows, at once if this one lived long enough.
 func (t *tail) ended(ctx context.Context) {
 	s := t.l.s
 	full, lively := t.st.end(s.o.Clock.Now())
@@ -132,8 +132,8 @@ func (t *tail) ended(ctx context.Context) {
 	t.start(ctx)
 }
 
-// lost: the watch broke, or was not accepted. That is told even if the list does without it, as a watch error handler
-// expects to hear of every watch that fails. Another follows after a wait, unless the history is gone.
+// lost handles a watch that failed or was not accepted. It reports the error even if the list does not need the watch,
+// since watch error handlers expect every failure. Another watch follows after a wait, unless the history is gone.
 func (t *tail) lost(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
@@ -148,7 +148,7 @@ func (t *tail) lost(ctx context.Context, err error) {
 	t.setTimer(t.backoff.Next(request.RetryAfter(err)))
 }
 
-// hurry: all pages are there. A watch with a short time-out brings the bookmark that tells where the server stands.
+// hurry is called once all pages have come. It opens a watch with a short time-out, whose bookmark comes soon.
 func (t *tail) hurry(ctx context.Context) {
 	t.draining = true
 	if t.dead != nil || (t.st == nil && t.opening == nil && t.timer != nil) {
@@ -158,7 +158,7 @@ func (t *tail) hurry(ctx context.Context) {
 	t.start(ctx)
 }
 
-// alarm: the timer has fired. Without a watch it is time for the next; a silent one is replaced.
+// alarm is called when the timer has fired: it opens the next watch, and closes the current one if that is silent.
 func (t *tail) alarm(ctx context.Context) {
 	t.timer = nil
 	if t.st == nil {
@@ -174,7 +174,7 @@ func (t *tail) alarm(ctx context.Context) {
 	t.start(ctx)
 }
 
-// limit is how long the open watch may be silent.
+// limit returns how long the open watch may be silent.
 func (t *tail) limit() time.Duration { return t.l.s.silence.Limit(t.st.draining(), t.l.fold.RV) }
 
 // setTimer replaces the timer.
@@ -190,7 +190,7 @@ func (t *tail) stopTimer() {
 	}
 }
 
-// timerC fires with the timer.
+// timerC returns the timer's channel; nil if there is no timer.
 func (t *tail) timerC() <-chan time.Time {
 	if t.timer == nil {
 		return nil
@@ -211,14 +211,14 @@ func (t *tail) drop(ctx context.Context) {
 	t.st = nil
 }
 
-// close ends what is open or under way, and waits for it.
+// close closes the watch, or cancels its request, and waits for it.
 func (t *tail) close(ctx context.Context) {
 	t.drop(ctx)
 	t.opening.giveUp(ctx)
 	t.opening = nil
 }
 
-// release gives the watch away, the open one or the one that is being opened, and ends everything else.
+// release returns the open watch and the one that is being opened, which the caller owns then, and stops the timer.
 func (t *tail) release() (*stream, *opening) {
 	st, o := t.st, t.opening
 	t.st, t.opening = nil, nil

@@ -17,30 +17,30 @@ import (
 	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
-// guards ask at every connect whether the server can be the one whose stream we hold, and how far it has gone on. See
-// doc.go, "Verify and the guards".
+// guards check at every connect whether the server has the history whose stream we hold, and how far it has advanced.
+// See doc.go, "Verify and the guards".
 type guards struct {
 	s *session
 	// target is the resourceVersion to drain to; empty if drained.
 	target string
-	// awaited are objects that the server has changed since our state, as the look-ups say: each needs an event
-	// before target is reached. Those that are left when the connection is lost are looked up again at the next.
+	// awaited has the objects that the server has changed since our state, by the look-ups: each needs an event before
+	// target is reached. Those that remain when the connection is lost are looked up again at the next connect.
 	awaited awaited
-	// unguarded: the next watch that is accepted has yet to be held against what we hold.
+	// unguarded is true if the guards have to run once the next watch is accepted.
 	unguarded bool
-	// compared: Options.Same has been asked in this run, or must not be. comparing: the next watch that is accepted asks
-	// it.
+	// compared is true if Options.Same was called in this run, or must not be. comparing is true if it will be called once
+	// the next watch is accepted.
 	compared, comparing bool
-	// even: the last probe found the server at our resourceVersion, so a watch from there needs no history.
+	// even is true if the last probe found the server at our resourceVersion: a watch from there needs no history.
 	even bool
-	// noLookups: look-ups by list do not work here.
+	// noLookups is true once it is known that look-ups by list do not work.
 	noLookups bool
-	// heavy are the objects that cannot be looked up since they are too large for the link.
+	// heavy has the keys of objects that are not looked up, because they are too large for the link.
 	heavy map[string]bool
-	// probed selects what a probe lists. Empty: the first object.
+	// probed is the field selector of a probe; "" lists the first object.
 	probed string
 
-	// What Options.Verify, Options.Lookup and Options.Same are called through.
+	// verifier, finder and samer call Options.Verify, Options.Lookup and Options.Same.
 	verifier guest.Guest[Reason]
 	finder   guest.Guest[found]
 	samer    guest.Guest[comparedWith]
@@ -55,8 +55,8 @@ func newGuards(s *session) *guards {
 	}
 }
 
-// verify is the state Verify: it finds out whether the server can be the one whose stream we hold, and how far it has
-// gone on. The look-ups follow once the watch has been accepted (see guard).
+// verify is the state Verify: it calls Options.Verify and compares the server's resourceVersion with ours. The look-ups
+// follow once the watch has been accepted (see guard).
 func (g *guards) verify(ctx context.Context) outcome {
 	g.even = false
 	if g.comparing = g.compares(); !g.comparing {
@@ -75,7 +75,7 @@ func (g *guards) verify(ctx context.Context) outcome {
 		g.target = ""
 	}
 	if g.comparing {
-		return outcome{Kind: behind} // as far as is known: guard asks, everything at once
+		return outcome{Kind: behind} // assumed: guard finds out, once the watch is accepted
 	}
 	rv, err := g.probe(ctx)
 	if err != nil {
@@ -84,9 +84,9 @@ func (g *guards) verify(ctx context.Context) outcome {
 	return g.judge(ctx, rv)
 }
 
-// lookUpsAfter is how many objects to look up at a connect. After a watch that ended in order at its time-out one will
-// do; after a drain none, since the look-ups were a moment ago. But only if the next watch was accepted at once: else
-// the server may have been another one meanwhile.
+// lookUpsAfter returns how many objects to look up at a connect: one after a watch that ended at its time-out, none
+// after a drain, since its look-ups were a moment ago. If the next watch was not accepted at once, the server may have
+// been replaced meanwhile: then it is history.MaxLookups, as after a lost connection.
 func (g *guards) lookUpsAfter(e ending, accepted time.Time) int {
 	switch {
 	case e == lost || accepted.Sub(g.s.endedAt) > swiftly:
@@ -100,10 +100,10 @@ func (g *guards) lookUpsAfter(e ending, accepted time.Time) int {
 // swiftly is less than an API server takes to be stopped, restored and started.
 const swiftly = time.Second
 
-// guard is asked of a watch that has been accepted, before anything of it is delivered: are the newest objects that we
-// hold what the server has? Whoever answers is the server that has accepted the watch, or a later one, and then the
-// watch breaks. So however often the requests were made again, or waited for a connection: what agrees with us is no
-// older than the history that the watch tells.
+// guard runs once a watch has been accepted, before any of its events is delivered: it checks whether the newest
+// objects that we hold are the server's. The answers come from the server that accepted the watch, or from a later one,
+// and then the watch breaks. So an answer that agrees with us is as current as the watch, however often the requests
+// were retried or waited for a connection.
 func (g *guards) guard(ctx context.Context) outcome {
 	if !g.unguarded || !entry.ComparableRV(g.s.cur.RV) {
 		g.unguarded = false
@@ -144,14 +144,14 @@ func (g *guards) guard(ctx context.Context) outcome {
 		}
 	}
 	g.unguarded, g.s.stream.heard = false, g.s.o.Clock.Now()
-	g.s.stream.slow = g.s.slow // over a thin link they would be asked for ever
+	g.s.stream.slow = g.s.slow // else, over a thin link, every watch would seem lost and need all look-ups again
 	g.s.slow = !g.s.stream.heard.Before(g.s.stream.begun.Add(g.s.stream.timeout))
 	g.s.healthy() // a request may have been overdue
 	return outcome{}
 }
 
-// probeAgain asks where the server stands after the look-ups: whatever they have seen must have come before the watch
-// has reached that.
+// probeAgain reads the server's resourceVersion after the look-ups: the events that explain them must come before the
+// watch has reached it. by is the highest resourceVersion that the look-ups saw.
 func (g *guards) probeAgain(ctx context.Context, by string) outcome {
 	rv, err := g.probe(ctx)
 	switch {
@@ -172,7 +172,7 @@ func (g *guards) probeAgain(ctx context.Context, by string) outcome {
 	return outcome{}
 }
 
-// ahead says that the server is behind us.
+// ahead requests a list because the server's resourceVersion is below ours.
 func (g *guards) ahead(ctx context.Context, server string) outcome {
 	klog.FromContext(ctx).Info(
 		"Our resourceVersion is ahead of the server's: another cluster, or one restored from a backup",
@@ -180,7 +180,7 @@ func (g *guards) ahead(ctx context.Context, server string) outcome {
 	return g.s.listFor(ReasonAhead)
 }
 
-// judge compares our resourceVersion with the server's.
+// judge compares our resourceVersion with the server's and sets the target of the drain.
 func (g *guards) judge(ctx context.Context, server string) outcome {
 	g.even = entry.ComparableRV(server) && server == g.s.cur.RV
 	switch {
@@ -208,15 +208,16 @@ func (g *guards) judge(ctx context.Context, server string) outcome {
 	return outcome{Kind: level}
 }
 
-// unexplainedAt: nothing has happened since. Then nothing can explain a difference either.
+// unexplainedAt requests a list: objects differ although the server's resourceVersion is ours, so no event can explain
+// it.
 func (g *guards) unexplainedAt(ctx context.Context, server string) outcome {
 	klog.FromContext(ctx).Info("Objects that we hold differ at the server although its resourceVersion is ours: "+rewound,
 		"objects", len(g.awaited), "resourceVersion", server)
 	return g.s.listFor(ReasonRewound)
 }
 
-// verifyOpaque is for servers whose resourceVersions cannot be compared: nothing can be checked. One
-// that is not even there cannot be watched from either: deletions would be lost.
+// verifyOpaque is for servers whose resourceVersions cannot be compared: nothing can be checked. If there is none, it
+// requests a list, because a watch would miss deletes.
 func (g *guards) verifyOpaque() outcome {
 	if g.s.cur.RV == "" || g.s.cur.RV == "0" {
 		return g.s.listFor(ReasonNotResumable)
@@ -224,7 +225,7 @@ func (g *guards) verifyOpaque() outcome {
 	return outcome{Kind: level}
 }
 
-// verifying begins to call Options.Verify. The function that it returns has to be called, and waits for the answer.
+// verifying calls Options.Verify on a goroutine. The caller must call answer, which waits for the result.
 func (g *guards) verifying(ctx context.Context) (answer func() (Reason, error)) {
 	var reason Reason
 	var err error
@@ -239,7 +240,7 @@ func (g *guards) verifying(ctx context.Context) (answer func() (Reason, error)) 
 	}
 }
 
-// refused is what comes of an answer of Options.Verify that is not yes.
+// refused returns the outcome of a reason or an error of Options.Verify.
 func (g *guards) refused(ctx context.Context, reason Reason, err error) outcome {
 	if err != nil {
 		return g.s.lose(ctx, err)
@@ -247,7 +248,7 @@ func (g *guards) refused(ctx context.Context, reason Reason, err error) outcome 
 	return g.s.listFor(reason)
 }
 
-// verifyHook calls Options.Verify. That it succeeds is no sign of life: it may have asked nobody.
+// verifyHook calls Options.Verify. Success does not count as contact: it need not have called the server.
 func (g *guards) verifyHook(ctx context.Context) (Reason, error) {
 	if g.s.o.Verify == nil {
 		return "", nil
@@ -261,13 +262,14 @@ func (g *guards) verifyHook(ctx context.Context) (Reason, error) {
 	return reason, nil
 }
 
-// nobody is the name of an object that is hardly there. A list of it tells the server's resourceVersion, too.
+// nobody is the name of an object that does not exist. A list with that field selector has the server's resourceVersion
+// too.
 const nobody = "larder-probe-of-the-resourceversion"
 
-// errTooLong is why there is no use in asking for one object again.
+// errTooLong is the error of a request for one object that would time out again.
 var errTooLong = errors.New("one object takes longer to come than its request may last")
 
-// probe asks for the server's resourceVersion.
+// probe returns the server's resourceVersion, by a list with limit=1.
 func (g *guards) probe(ctx context.Context) (string, error) {
 	g.s.r.board.update(func(st *Status) { st.Probes++ })
 	_, m, err := g.listOne(ctx, metav1.ListOptions{Limit: 1, FieldSelector: g.probed}, "probe")
@@ -285,8 +287,8 @@ func (g *guards) probe(ctx context.Context) (string, error) {
 	return m.GetResourceVersion(), nil
 }
 
-// listOne makes a list request for the identity of one object, by metadata where that is possible. It has as much time
-// as one object needs over this link. The error is errTooLong if there is no use in trying again.
+// listOne makes a list request for the identity of one object, by metadata if possible. Its time-out is patience.Time.
+// The error is errTooLong if another try would time out again.
 func (g *guards) listOne(
 	ctx context.Context, o metav1.ListOptions, what string,
 ) (runtime.Object, metav1.ListInterface, error) {

@@ -14,8 +14,8 @@ import (
 	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
-// watch is the states Drain and Watch: it opens a watch, unless one is open already, and delivers
-// what comes until the state is left.
+// watch is the states Drain and Watch: it opens a watch, unless one is open already, and delivers its events until the
+// machine leaves the state.
 func (s *session) watch(ctx context.Context) outcome {
 	if s.stream == nil {
 		st, err := s.openStream(ctx)
@@ -53,7 +53,7 @@ func (s *session) openStream(ctx context.Context) (*stream, error) {
 	return s.open(ctx, s.cur.RV, timeout, s.tells(ctx, "watch"))
 }
 
-// consume reads the stream.
+// consume reads the stream until the machine leaves the state.
 func (s *session) consume(ctx context.Context) outcome {
 	st := s.stream
 	silence := s.o.Clock.NewTimer(s.silence.Limit(st.draining(), s.cur.RV))
@@ -73,7 +73,7 @@ func (s *session) consume(ctx context.Context) outcome {
 			if o := s.handle(ctx, ev); o.Kind != "" {
 				return o
 			}
-			// While the sink was full nothing could be heard: silence begins now.
+			// Nothing was read while the sink was full: the silence begins now.
 			st.heard = s.o.Clock.Now()
 		case <-silence.C():
 			limit := s.silence.Limit(st.draining(), s.cur.RV)
@@ -90,7 +90,7 @@ func (s *session) consume(ctx context.Context) outcome {
 	}
 }
 
-// handle delivers one event; the outcome is empty if the state is not left.
+// handle delivers one event; the outcome is empty if the machine stays in the state.
 func (s *session) handle(ctx context.Context, ev watch.Event) outcome {
 	if ev.Type == watch.Error {
 		return s.watchFailed(ctx, s.describe("watch", request.EventError(ev)))
@@ -113,9 +113,9 @@ func (s *session) handle(ctx context.Context, ev watch.Event) outcome {
 	return s.drained(ctx)
 }
 
-// unexplained reports whether ev shows that the watch has passed the target although events are awaited. It is not
-// delivered then, so that no place in a history that is not ours gets stored. An event at the target itself proves
-// nothing: another one may have the same resourceVersion.
+// unexplained reports whether ev shows that the watch has passed the target although events are still awaited. Then it
+// is not delivered, so that no resourceVersion of another history is stored. An event at the target itself proves
+// nothing, since another event may have the same resourceVersion.
 func (s *session) unexplained(ev watch.Event) bool {
 	rv := eventRV(ev)
 	if len(s.guards.awaited) == 0 || !entry.ComparableRV(rv) {
@@ -124,8 +124,8 @@ func (s *session) unexplained(ev watch.Event) bool {
 	return history.Below(s.guards.target, rv) || ev.Type == watch.Bookmark && rv == s.guards.target
 }
 
-// contradicts reports an event that cannot follow what we hold of the newest objects: another object, with another UID,
-// takes the place of one whose delete has not come. Objects of other shards are not held.
+// contradicts reports whether ev contradicts one of the newest objects that we hold: its object has another UID, but
+// the delete of the held object has not come. Objects of other shards, and strays, are not held, so they do not count.
 func (s *session) contradicts(ev watch.Event) bool {
 	if ev.Type == watch.Bookmark {
 		return false
@@ -144,13 +144,13 @@ func (s *session) contradicts(ev watch.Event) bool {
 	return s.r.spend()
 }
 
-// identityOf is what an event is about, as far as it says.
+// identityOf returns the reference to an event's object, as complete as possible.
 func identityOf(ev watch.Event) entry.ObjectRef {
 	ref, _ := gate.Identify(ev.Object)
 	return ref
 }
 
-// drained ends the drain: what the look-ups saw must have been explained by now.
+// drained ends the drain. If objects are still awaited, the server was rewound.
 func (s *session) drained(ctx context.Context) outcome {
 	if len(s.guards.awaited) > 0 {
 		klog.FromContext(ctx).Info("The server has changed objects without an event: "+rewound, "objects",
@@ -164,7 +164,7 @@ func (s *session) drained(ctx context.Context) outcome {
 	return outcome{Kind: drained}
 }
 
-// watchFailed sorts an error of a watch.
+// watchFailed returns the outcome of an error of a watch: a list if the history is gone or behind, else a back-off.
 func (s *session) watchFailed(ctx context.Context, err error) outcome {
 	reason := Reason("")
 	switch {
@@ -181,7 +181,7 @@ func (s *session) watchFailed(ctx context.Context, err error) outcome {
 	return s.listFor(reason)
 }
 
-// streamEnded is an orderly end of the watch.
+// streamEnded handles the end of the watch without an error.
 func (s *session) streamEnded(ctx context.Context) outcome {
 	s.endedAt = s.o.Clock.Now()
 	full, lively := s.stream.end(s.endedAt)
@@ -203,7 +203,7 @@ func (s *session) streamEnded(ctx context.Context) outcome {
 		}
 	}
 	if !full {
-		// Whoever ended it has ended those of a whole fleet. This is no failure, and does not count as one.
+		// The server may have ended a whole fleet's watches, so the reconnect is spread. The back-off does not count it.
 		s.spread, s.lastErr = limiter.BackoffBase, nil
 		return outcome{Kind: failed}
 	}
@@ -213,8 +213,9 @@ func (s *session) streamEnded(ctx context.Context) outcome {
 // quietDrains is how many drains in a row must end in order and without a message.
 const quietDrains = 4
 
-// drainedQuietly is for servers that send no bookmarks and whose resourceVersion other resources move: nothing can
-// prove that nothing is under way, so several watches that lived their whole time and sent nothing have to do.
+// drainedQuietly is for servers that send no bookmarks and whose resourceVersion changes with other resources: nothing
+// can prove that the target is reached. It returns true after quietDrains watches that lived their whole time and sent
+// nothing.
 func (s *session) drainedQuietly() bool {
 	if s.bookmarks || s.stream.messages > 0 {
 		s.quiet = 0
@@ -224,8 +225,8 @@ func (s *session) drainedQuietly() bool {
 	return s.quiet >= quietDrains
 }
 
-// silent asks the server whether a silent watch can be believed: if the resourceVersion is still ours, nothing has been
-// missed. Otherwise it is taken for dead, or, if it never sent a bookmark, watched anew.
+// silent probes the server because the watch is silent. If the resourceVersion is still ours, nothing has been missed.
+// Otherwise the watch counts as dead, or, if it never sent a bookmark, it is opened again without an error.
 func (s *session) silent(ctx context.Context) outcome {
 	if s.pos.State == Drain {
 		return s.lose(ctx, s.describe("watch", ErrSilent))

@@ -19,22 +19,21 @@ const notHeeded = "the server, or the ListerWatcher, does not heed the shard sel
 	"what comes of other shards is left out here; if everything comes, the contents are right and only the traffic is " +
 	"that of the whole"
 
-// foreigners are the objects of other shards that were sent nevertheless. A server that does not know the selector, or
-// whose feature gate is off, ignores it and sends everything; that a list says nothing of its shard (metav1.ShardInfo)
-// is no sign of that, since the lists of custom resources and of metadata never do, nor do watches. So each object is
-// judged by itself.
+// foreigners counts the objects of other shards that the server sent. A server that does not know the selector, or
+// whose feature gate is off, ignores it and sends everything. A missing metav1.ShardInfo does not show that: watches,
+// and lists of custom resources and of metadata, never have it. So each object is checked.
 type foreigners struct {
-	// sent is how many came. distinct are those of lists, and does not count one with the UID of the one before; what
-	// events bring may be few objects, again and again.
+	// sent counts all of them. distinct counts only items of lists, and an item with the UID of the one before (last)
+	// does not count: events may be about few objects, again and again.
 	sent, distinct int
 	last           types.UID
 }
 
-// LeaveOut reports whether obj is of another shard, and notes it then. Such an object is no stray: it shows that
-// everything comes, and not that something may be missing. An object keeps its UID and its namespace, and so its shard:
-// what is left out now was never delivered, and a DELETED event of it is none of ours either.
+// LeaveOut reports whether obj is of another shard, and counts it if so. Such an object is not a stray: it shows that
+// the server sends everything, not that something may be missing. An object keeps its UID and namespace, and so its
+// shard: it was never delivered before, and its DELETED event is left out too.
 func (g *Gate) LeaveOut(ctx context.Context, obj runtime.Object) bool {
-	if ours, err := g.o.Shard.Matches(obj); ours || err != nil { // what has no metadata is for refOf to refuse
+	if ours, err := g.o.Shard.Matches(obj); ours || err != nil { // RefOf refuses an object without metadata
 		return false
 	}
 	g.foreign.sent++
@@ -45,7 +44,7 @@ func (g *Gate) LeaveOut(ctx context.Context, obj runtime.Object) bool {
 	return true
 }
 
-// LeaveOutItem is leaveOut for an item of a list.
+// LeaveOutItem is LeaveOut for an item of a list.
 func (g *Gate) LeaveOutItem(ctx context.Context, obj runtime.Object) bool {
 	if !g.LeaveOut(ctx, obj) {
 		return false
@@ -59,18 +58,18 @@ func (g *Gate) LeaveOutItem(ctx context.Context, obj runtime.Object) bool {
 
 func (g *Gate) setUnsharded(why string) { g.say(func(s *Said) { s.Unsharded = why }) }
 
-// chanceOfNone is ln of the probability, about 1e-13, below which it is no chance that a list of everything has nothing
-// of a shard.
+// chanceOfNone is the natural logarithm of a probability, about 1e-13. If a list of everything would have no object of
+// the shard only with less than that, the list is of another shard.
 const chanceOfNone = -30
 
-// asksForAnother reports that a list with nothing but objects of other shards can be no list of everything: it would
-// have had some of ours. The ListerWatcher then asks for another shard, and its list says nothing about what is held.
-// That can be told only where hashes are spread evenly, as those of UIDs are.
+// asksForAnother reports whether a list that has only objects of other shards cannot be a list of everything, which
+// would have some of ours. Then the ListerWatcher requests another shard, and the list must not replace the contents.
+// It can be known only if hashes are spread evenly, as those of UIDs are.
 func (g *Gate) asksForAnother(sent foreigners) bool {
 	return float64(sent.distinct)*math.Log1p(-shareOfUIDs(g.o.Shard)) < chanceOfNone
 }
 
-// shareOfUIDs is the part of all UIDs that a selector by UID selects; 0 for others.
+// shareOfUIDs returns the share of all UIDs that a selector by UID selects; 0 for other selectors.
 func shareOfUIDs(s sharding.Selector) (share float64) {
 	for _, r := range s.Requirements() {
 		start, err := hashPlace(r.Start)
@@ -83,7 +82,7 @@ func shareOfUIDs(s sharding.Selector) (share float64) {
 	return min(share, 1)
 }
 
-// hashPlace is where a hash is in the space of hashes, from 0 to 1.
+// hashPlace returns the position of a hash in the space of hashes, from 0 to 1.
 func hashPlace(hash string) (float64, error) {
 	if hash == "0x10000000000000000" {
 		return 1, nil
@@ -92,14 +91,14 @@ func hashPlace(hash string) (float64, error) {
 	return float64(n) / math.MaxUint64, err
 }
 
-// errAnotherShard is why a list was thrown away.
+// errAnotherShard returns the error of a list that is of another shard.
 func (g *Gate) errAnotherShard(sent foreigners) error {
 	return fmt.Errorf(
 		"%w: all %d objects of the list are of other shards than %s; make the ListerWatcher's requests with that selector",
 		ErrStrays, sent.sent, g.o.Shard)
 }
 
-// since is what came after then.
+// since returns the difference between f and an earlier count.
 func (f foreigners) since(then foreigners) foreigners {
 	return foreigners{sent: f.sent - then.sent, distinct: f.distinct - then.distinct}
 }

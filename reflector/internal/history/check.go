@@ -8,16 +8,17 @@ import (
 type Finding string
 
 const (
-	// Agrees says that the server has the object as we hold it.
+	// Agrees: the server has the object in the state that we hold.
 	Agrees Finding = "agrees"
-	// Changed says that the server has changed it since our state. An event must come.
+	// Changed: the server has changed or deleted the object since our state. An event must come.
 	Changed Finding = "changed"
-	// Contradicts says that the server had another object, or another state of it, at a resourceVersion that we
-	// have passed. No stream leads from our state to this one.
+	// Contradicts: the server has another object, or another state of it, at a resourceVersion that we have passed. No
+	// stream leads from our state to the server's.
 	Contradicts Finding = "contradicts"
 )
 
-// Check judges one look-up: held is what the stream said, at the resourceVersion where it stands.
+// Check judges one look-up. held is the object by the stream, which has been delivered up to the resourceVersion at;
+// got is the server's answer, if found.
 func Check(held entry.ObjectRef, at string, got entry.ObjectRef, found bool) Finding {
 	switch {
 	case !found:
@@ -25,7 +26,7 @@ func Check(held entry.ObjectRef, at string, got entry.ObjectRef, found bool) Fin
 	case got.UID == held.UID && got.ResourceVersion == held.ResourceVersion:
 		return Agrees
 	case !entry.ComparableRV(got.ResourceVersion):
-		return Agrees // it says nothing
+		return Agrees // not known
 	case Below(at, got.ResourceVersion):
 		return Changed
 	}

@@ -1,7 +1,7 @@
-// Package history is where a stream of events stands, and what is known of the objects that it has just passed: the
-// resourceVersion (Progress), the newest objects (Newest, and ListNewest while a list is received), and what a look-up
-// of one of these says about the server's history (Check).
+// Package history keeps how far a stream of events has come (Progress) and the newest objects that it has delivered
+// (Newest, and ListNewest while a list is received). Check compares one of these with the server's, to find out whether
+// the server has another history.
 //
 // Nothing here makes a request, and one goroutine owns each value. resourceVersions are compared by
-// entry.ComparableRV's rules: what cannot be compared never moves a Progress.
+// entry.ComparableRV's rules: one that cannot be compared never advances a Progress.
 package history

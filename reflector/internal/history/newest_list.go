@@ -14,25 +14,25 @@ type ListNewest struct {
 	touched map[string]struct{} // keys of events; nil once there were too many
 }
 
-// NewListNewest returns one of a list that begins.
+// NewListNewest returns a ListNewest for a new list.
 func NewListNewest() *ListNewest {
 	return &ListNewest{touched: map[string]struct{}{}}
 }
 
-// Item notes an item of a page.
+// Item adds an item of a page.
 func (l *ListNewest) Item(ref entry.ObjectRef) {
 	if _, ok := l.touched[ref.Key]; !ok {
 		l.items.Put(ref)
 	}
 }
 
-// Put notes an event's object.
+// Put adds the object of an ADDED or MODIFIED event.
 func (l *ListNewest) Put(ref entry.ObjectRef) {
 	l.touch(ref.Key)
 	l.events.Put(ref)
 }
 
-// Remove notes a deletion.
+// Remove removes the object of a DELETED event.
 func (l *ListNewest) Remove(key string) {
 	l.touch(key)
 	l.events.Remove(key)
@@ -49,7 +49,8 @@ func (l *ListNewest) touch(key string) {
 	}
 }
 
-// Result is the newest of both. If there were too many events to remember, the items are left out.
+// Result returns the newest objects of items and events. If there were events for more keys than touchedMax, it returns
+// those of events only.
 func (l *ListNewest) Result() Newest {
 	n := l.events
 	if l.touched == nil {

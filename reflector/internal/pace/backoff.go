@@ -7,7 +7,7 @@ import (
 	"github.com/larder-dev/larder/internal/limiter"
 )
 
-// Health is how long a watch must live until the next error is the first again.
+// Health is how long a watch must live to reset the back-off.
 const Health = 2 * time.Minute
 
 // Backoff counts failures in a row. The zero value is ready.
@@ -23,5 +23,5 @@ func (b *Backoff) Next(retryAfter time.Duration) time.Duration {
 	return retryAfter + rand.N(d+1)
 }
 
-// Reset makes the next failure the first.
+// Reset forgets the failures: the next wait is short again.
 func (b *Backoff) Reset() { b.failures = 0 }

@@ -8,56 +8,58 @@ import (
 )
 
 const (
-	// firstLimit is that of a run's first page, of which nothing is known. A server that is asked for 100,000 pods in
-	// pages of 500 takes 37 ms of its processor for each page more than there are in pages of 2,000, so the two small
-	// pages at the start are 2 % of the list's cost; and 500 objects of 100 KB come over a link where 2,000 do not.
+	// firstLimit is the limit of a run's first page, whose objects may be large: 500 objects of 100 KB come over a link
+	// where 2,000 do not. Each additional page of a list of 100,000 pods costs the server 37 ms of CPU, so the two small
+	// pages at the start are 2 % of the list's cost.
 	firstLimit = 500
-	// leastLimit is not 1, which is a probe to whoever counts requests.
+	// leastLimit is the lowest limit. It is not 1, because requests with limit=1 count as probes.
 	leastLimit = 2
-	// pageBytes is what a page aims at. 2,000 pods are half of it.
+	// pageBytes is the target size of a page. 2,000 pods are half of it.
 	pageBytes = 16 << 20
-	// PromptPage is how long a page may have taken if the next may have twice as many objects: API servers cut what
-	// takes a minute.
+	// PromptPage is the time within which a page must come for the limit to be doubled. API servers cut off answers that
+	// take a minute.
 	PromptPage = 20 * time.Second
-	// maxPenalty bounds the pages that come before a larger one is tried again.
+	// maxPenalty is the maximum number of pages before a larger one is tried again.
 	maxPenalty = 32
 )
 
-// Limit is how many objects are asked for in a page. It is kept for the run: what the link and the objects are like,
-// the next list need not find out again.
+// Limit is the number of objects to request in a page. It is kept for the run, so that the next list need not adapt to
+// the link and the objects again.
 type Limit struct {
+	// Next is the limit of the next page. It is not below Least, nor above most.
 	Next, Least, most int64
-	// cutAt is the last limit whose answer was cut, 0 if a page as large has come since.
+	// cutAt is the last limit whose answer was cut off; 0 if a page as large has come since.
 	cutAt int64
-	// hold is how many pages more are to come before a larger one is tried; penalty what that was set to at the last cut.
-	// It doubles, since a link that cuts every long answer at once would else have each page asked for twice.
+	// hold is how many more pages must come before a larger one is tried. penalty is the value of hold after the last
+	// cut. It doubles: else, on a link that cuts off every long answer, each page would be requested twice.
 	hold, penalty int
-	// settled: a page has come since the last cut. Cuts in a row are one search for what comes, with one penalty.
+	// settled is true if a page has come since the last cut. Cuts in a row raise the penalty only once.
 	settled bool
-	// slow counts those of them that took their time.
+	// slow counts the cuts in a row that took at least PromptPage.
 	slow int
 }
 
-// NewLimit returns the limit of a run that may ask for so many objects at most.
+// NewLimit returns the limit of a run whose pages may have up to most objects.
 func NewLimit(most int64) Limit {
 	return Limit{Next: min(firstLimit, most), Least: min(leastLimit, most), most: most, settled: true}
 }
 
-// Cut notes that the answer to a request of so many did not come in time, or not to its end, after it took so long.
+// Cut lowers the limit after a request for asked objects whose answer did not come in time, or broke off, after took.
 func (l *Limit) Cut(asked int64, took time.Duration) {
 	if l.settled {
 		l.penalty, l.slow = min(max(2*l.penalty, 1), maxPenalty), 0
 	}
 	by := 1
 	if took >= PromptPage {
-		// By halves the way from 500 objects of 100 KB to the six that come over 56 kbit/s would be seven time-outs.
+		// By halves alone it would take seven time-outs from 500 objects of 100 KB to the six that come over 56 kbit/s.
 		l.slow++
 		by = l.slow
 	}
 	l.Next, l.cutAt, l.hold, l.settled = max(asked>>by, l.Least), asked, l.penalty, false
 }
 
-// Came notes a page of n objects, where so many were asked for, of that mean size, or 0 if that is not known.
+// Came sets the limit after a page of n objects, with limit asked, that took so long. meanSize is the mean size of the
+// objects; 0 if that is not known.
 func (l *Limit) Came(asked int64, n int, meanSize int64, took time.Duration) {
 	l.Next, l.settled = asked, true
 	if int64(n) >= l.cutAt {
@@ -76,13 +78,13 @@ func (l *Limit) Came(asked int64, n int, meanSize int64, took time.Duration) {
 }
 
 const (
-	// samples are the objects of a page that are measured: all of them would be 5 % of a cold start.
+	// samples is how many objects of a page MeanSize measures; to measure all would cost 5 % of a cold start.
 	samples = 64
-	// enoughBytes end it before, if there were fewSamples.
+	// MeanSize stops at enoughBytes if it has measured fewSamples.
 	enoughBytes, fewSamples = 1 << 20, 8
 )
 
-// MeanSize estimates how large the encoded objects are, by some that are spread over all.
+// MeanSize estimates the mean size of the encoded objects, from samples that are spread over all; 0 if there are none.
 func MeanSize(items []runtime.Object) int64 {
 	n := min(len(items), samples)
 	var total int64
@@ -99,7 +101,7 @@ func MeanSize(items []runtime.Object) int64 {
 	return total / int64(n)
 }
 
-// encodedSize is about that of obj as it was sent.
+// encodedSize returns about the size of obj as it was sent.
 func encodedSize(obj runtime.Object) int64 {
 	switch o := obj.(type) {
 	case interface{ Size() int }: // generated with the protobuf code
@@ -109,12 +111,12 @@ func encodedSize(obj runtime.Object) int64 {
 	}
 	raw, err := json.Marshal(obj)
 	if err != nil {
-		return 0 // the sink will say what is wrong with it
+		return 0 // the sink reports the error
 	}
 	return int64(len(raw))
 }
 
-// jsonSize is about that of v in JSON, which is not made for it.
+// jsonSize returns about the size of v in JSON, without encoding it.
 func jsonSize(v any) int64 {
 	switch v := v.(type) {
 	case string:

@@ -3,27 +3,28 @@ package pace
 import "time"
 
 const (
-	// silenceLimit is how long a watch may be silent until we ask whether it is alive: bookmarks come once a minute.
+	// silenceLimit is how long a watch may be silent until a probe checks it: bookmarks come once a minute.
 	silenceLimit = 150 * time.Second
-	// DrainTimeout is the timeoutSeconds of a watch that drains: the server sends a bookmark about two seconds
-	// before the time-out, so at once.
+	// DrainTimeout is the timeoutSeconds of a watch that drains. The server sends a bookmark about two seconds before the
+	// time-out, so almost at once.
 	DrainTimeout = 3 * time.Second
-	// drainGrace is added to drainTimeout for a server that does not heed it.
+	// drainGrace is added to DrainTimeout for a server that ignores it.
 	drainGrace = 30 * time.Second
-	// MaxSilence bounds how long it may be silent at most.
+	// MaxSilence is the maximum of Silence.Limit.
 	MaxSilence = 10 * time.Minute
 )
 
-// Silence is how long watches may be silent. A large event on a thin link looks like a dead connection: nothing comes
-// until all of it has. A watch that is closed for that is sent the same event again from its first byte. So the next
-// from the same place may be silent for longer.
+// Silence is how long watches may be silent. A large event on a thin link looks like a dead connection, since an event
+// arrives only as a whole. If the watch is closed, the server sends the event to the next watch from its first byte. So
+// the next watch from the same resourceVersion may be silent for longer.
 type Silence struct {
-	// at is where the last watch stood that was closed for it, and doublings how much longer the next from there may be.
+	// at is the resourceVersion of the last watch that was closed for its silence. doublings is how often the limit of a
+	// watch from there is doubled.
 	at        string
 	doublings int
 }
 
-// Limit is how long a watch that stands at rv may be silent; draining: one with drainTimeout.
+// Limit returns how long a watch at rv may be silent. draining says that its time-out is DrainTimeout.
 func (q *Silence) Limit(draining bool, rv string) time.Duration {
 	switch {
 	case q.doublings > 0 && rv == q.at:
@@ -34,7 +35,7 @@ func (q *Silence) Limit(draining bool, rv string) time.Duration {
 	return silenceLimit
 }
 
-// Closed notes that a watch at rv was closed for its silence.
+// Closed is called when a watch at rv was closed for its silence: the next one from rv may be silent for longer.
 func (q *Silence) Closed(rv string) {
 	if rv != q.at {
 		q.at, q.doublings = rv, 0

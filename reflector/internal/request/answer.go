@@ -13,16 +13,16 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// errPutOff is reflector.ErrPutOff.
+// ErrPutOff is exported as reflector.ErrPutOff.
 var ErrPutOff = errors.New("the server puts the request off")
 
-// Expired reports a 410: the history, or the continue token, is gone.
+// Expired reports whether err is a 410: the history, or the continue token, is gone.
 func Expired(err error) bool {
 	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
 }
 
-// TooLarge reports that the server does not know our resourceVersion yet. Servers
-// before 1.19 tell it by message only (as client-go's reflector takes into account).
+// TooLarge reports whether err says that the server has not reached our resourceVersion. Servers before 1.19 say so
+// only in the message, which client-go's reflector checks too.
 func TooLarge(err error) bool {
 	if apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) {
 		return true
@@ -30,26 +30,26 @@ func TooLarge(err error) bool {
 	return apierrors.IsTimeout(err) && strings.Contains(err.Error(), "Too large resource version")
 }
 
-// Denied reports an answer that only a change at the server mends: rights, or a resource that is not served.
+// Denied reports whether err goes away only if the server changes: no permission, or a resource that is not served.
 func Denied(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
 }
 
-// Refused reports that the server does not take the request's parameters.
+// Refused reports whether the server refuses the request's parameters.
 func Refused(err error) bool { return apierrors.IsBadRequest(err) || apierrors.IsInvalid(err) }
 
-// RefusesMetadata reports an answer to a list by metadata that whole objects may not get.
+// RefusesMetadata reports whether err may come from a list by metadata although a list of whole objects would succeed.
 func RefusesMetadata(err error) bool {
 	return Refused(err) || Denied(err) || apierrors.IsNotAcceptable(err) || apierrors.IsUnsupportedMediaType(err)
 }
 
-// inTheBody is part of what client-go's REST client says of every answer whose body broke off, whatever the transport's
-// error was; it has no error of its own for that.
+// inTheBody is part of client-go's error message for every answer whose body broke off, whatever the transport's error
+// was. There is no error value for that.
 const inTheBody = "reading response body"
 
-// Cut reports that an answer did not come in time, or not to its end: less of it might. A 504 is the server's, or a
-// gateway's, word for the same. A connection that could not be made, or was lost before the answer, says nothing about
-// its size, and neither does a server that puts a request off.
+// Cut reports whether the answer did not come in time or broke off, so that a smaller one might come. A 504 of the
+// server or a gateway means the same. A connection that could not be made, or was lost before the answer, says nothing
+// about its size; nor does a server that puts the request off.
 func Cut(err error) bool {
 	if errors.Is(err, ErrPutOff) {
 		return false
@@ -66,7 +66,7 @@ func Cut(err error) bool {
 		errors.Is(err, io.ErrUnexpectedEOF) || strings.Contains(err.Error(), inTheBody)
 }
 
-// RetryAfter is what the server asked us to wait.
+// RetryAfter returns how long the server asked us to wait; 0 if it did not.
 func RetryAfter(err error) time.Duration {
 	if s, ok := apierrors.SuggestsClientDelay(err); ok {
 		return time.Duration(s) * time.Second
@@ -74,8 +74,8 @@ func RetryAfter(err error) time.Duration {
 	return 0
 }
 
-// Exchanged is the token of an inconsistent continuation, which servers offer
-// in the 410 that says that the old token's history is gone.
+// Exchanged returns the token of an inconsistent continuation, which servers offer in the 410 for an expired continue
+// token; "" if err has none.
 func Exchanged(err error) string {
 	status, ok := apiStatus(err)
 	if !ok || !Expired(err) {
@@ -84,7 +84,7 @@ func Exchanged(err error) string {
 	return status.Continue
 }
 
-// EventError is the error of an ERROR event.
+// EventError returns the error of an ERROR event.
 func EventError(ev watch.Event) error {
 	if ev.Object == nil {
 		return errors.New("the server sent an ERROR event without an object")
@@ -92,7 +92,7 @@ func EventError(ev watch.Event) error {
 	return apierrors.FromObject(ev.Object)
 }
 
-// apiStatus is the Status of an API error.
+// apiStatus returns the Status of an API error; false if err is not one.
 func apiStatus(err error) (metav1.Status, bool) {
 	var s apierrors.APIStatus
 	if !errors.As(err, &s) {

@@ -6,18 +6,17 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// Gathered reads a watch up to the end of its initial events, on a goroutine of its own, so that the next page's are
-// decoded while the sink takes the last page. It holds one page at most.
+// Gathered reads a watch up to the end of its initial events, on a goroutine of its own, so that the next page is
+// decoded while the sink stores the last one. It holds one page at most.
 type Gathered struct {
-	// Batches are pages of events; the last one ends with the end of the initial events, or with an ERROR. Closed after
-	// it.
+	// Batches receives pages of events. The last page ends with a bookmark or an ERROR event; then Batches is closed.
 	Batches chan []watch.Event
-	// Beats holds a token when events have come.
+	// Beats holds a token if an event has come since it was last read.
 	Beats  chan struct{}
 	cancel context.CancelFunc
 }
 
-// Gather begins to read; Close must follow. After the last batch it reads no more.
+// Gather starts to read events in pages of size; Close must follow. It stops after the last page.
 func Gather(ctx context.Context, events <-chan watch.Event, size int) *Gathered {
 	g := &Gathered{Batches: make(chan []watch.Event), Beats: make(chan struct{}, 1)}
 	ctx, g.cancel = context.WithCancel(ctx)
@@ -64,7 +63,7 @@ func (g *Gathered) fill(ctx context.Context, events <-chan watch.Event, size int
 	return batch, false
 }
 
-// Close ends the reading and waits for it.
+// Close stops the goroutine and waits for it.
 func (g *Gathered) Close() {
 	g.cancel()
 	for range g.Batches {

@@ -10,20 +10,19 @@ import (
 	"sync/atomic"
 )
 
-// answers counts what a request is answered with, redirections and refusals included: client-go's REST client makes a
-// request that is refused with Retry-After again, up to ten times, and says nothing of that when its time ends
-// meanwhile.
+// answers counts the responses to a request, redirections and refusals included. client-go's REST client repeats a
+// request that is refused with Retry-After up to ten times, and its error does not say so if the time ends meanwhile.
 type answers struct{ n atomic.Int32 }
 
-// count returns a context for the request.
+// count returns a context for the request that counts its responses.
 func (a *answers) count(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotFirstResponseByte: func() { a.n.Add(1) }})
 }
 
-// explain wraps ErrPutOff around the error of a request that ran out of time while it waited to be made again. Then
-// there has been an answer, and no body of the last request's: net/http says so by a url.Error, which is what a request
-// ends with that is not answered. But while client-go's rate limiter has it the error is that of the context alone, and
-// so it is where a body is read by hand. That there were several answers tells the one from the other.
+// explain wraps ErrPutOff around the error of a request whose time ended while it waited to be repeated. Then there was
+// a response, and the last request had none, for which net/http returns a url.Error. While client-go's rate limiter
+// holds the request, the error is the context's alone; but so it is if the time ends while a body is read. Several
+// responses tell the first case from the second.
 func (a *answers) explain(err error) error {
 	var unanswered *url.Error
 	n := a.n.Load()

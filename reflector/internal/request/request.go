@@ -17,18 +17,17 @@ import (
 // CallWait is how long a call may go on after its context has ended.
 const CallWait = 5 * time.Second
 
-// Of returns the calls to lw.
+// Of returns the Requests to lw.
 func Of(lw cache.ListerWatcherWithContext) Requests { return Requests{lw} }
 
-// Requests makes the calls to the user's ListerWatcher. Not all of those heed their context (a cache.ListWatch
-// with a ListFunc has none to heed), and some panic; neither may keep a run from ending. A call that heeds neither ctx
-// nor its time-out is told to overdue, and waited for as long as ctx lasts: to make more of them would only pile them
-// up.
+// Requests makes the calls to the user's ListerWatcher. Some ignore their context (a cache.ListWatch with a ListFunc
+// does not get it), and some panic; neither may keep a run from ending. A call that goes on after its time-out is
+// reported to overdue and waited for until ctx ends, because further calls would only pile up.
 type Requests struct {
 	lw cache.ListerWatcherWithContext
 }
 
-// List makes one list request that has so much time. It may run on any goroutine; overdue is called on it.
+// List makes one list request with the time-out within. It may run on any goroutine, which also calls overdue.
 func (l Requests) List(
 	ctx context.Context, within time.Duration, o metav1.ListOptions, overdue func(error),
 ) (runtime.Object, metav1.ListInterface, error) {
@@ -49,7 +48,7 @@ func (l Requests) List(
 	return list, m, nil
 }
 
-// Watch asks for a watch that lives as long as limited.
+// Watch requests a watch that lives as long as limited. It waits for an overdue call until ctx ends.
 func (l Requests) Watch(
 	ctx, limited context.Context, o metav1.ListOptions, overdue func(error),
 ) (watch.Interface, error) {
