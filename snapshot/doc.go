@@ -6,7 +6,7 @@
 // writes a snapshot of one; SaveStore of a store that is in use, SaveServer of a live server without a store,
 // SaveStream of what SaveStoreTo has written. Open reads one, through its catalog and indexes, and File.Verify all of
 // it. Restore makes a store of it. Select is a Source without what a Filter and a Redaction leave out, on the way into
-// a snapshot and out of one. Diff compares two Sources.
+// a snapshot and out of one. Package snapshot/diff compares two Sources.
 //
 //	saved, err := snapshot.SaveStore(ctx, st, "monday.larder", snapshot.SaveOptions{})
 //	restored, err := snapshot.Restore(ctx, "monday.larder", "node.db", snapshot.RestoreOptions{})
@@ -27,9 +27,9 @@
 // # Records
 //
 // A record is an entry.Entry: an object as a store has it, not decoded. So a snapshot carries objects of kinds that
-// this program does not know, and they come out as they went in. Only selectors by label and field, redaction, Diff and
-// Decoder look into objects; there an unknown type is ErrUndecodable. Unstructured objects and typed ones in JSON can
-// always be decoded, typed ones in protobuf if client-go's scheme has the kind.
+// this program does not know, and they come out as they went in. Only selectors by label and field, redaction,
+// snapshot/diff and Decoder look into objects; there an unknown type is ErrUndecodable. Unstructured objects and typed
+// ones in JSON can always be decoded, typed ones in protobuf if client-go's scheme has the kind.
 //
 // Keys ascend by bytes within a collection; a save refuses a Source whose keys do not (ErrOrder), and a File returns
 // them so. Collections are in the order of the Source.

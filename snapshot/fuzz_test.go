@@ -15,6 +15,7 @@ import (
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/snapshot"
+	"github.com/larder-dev/larder/snapshot/diff"
 )
 
 // seeds are whole snapshots, and some that were cut.
@@ -160,7 +161,7 @@ func FuzzDecode(f *testing.F) {
 				t.Fatalf("what was redacted cannot be decoded: %v", err)
 			}
 		}
-		_, err = snapshot.Diff(t.Context(), before, after, snapshot.DiffOptions{}, func(snapshot.Change) error { return nil })
+		_, err = diff.Compare(t.Context(), before, after, diff.Options{}, func(diff.Change) error { return nil })
 		if !expected(err) {
 			t.Fatalf("Diff: %v", err)
 		}

@@ -3,7 +3,6 @@ package snapshot
 import (
 	"bytes"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -19,47 +18,6 @@ import (
 )
 
 // Tests of single parts that cannot be seen from outside.
-
-func TestIgnorePaths(t *testing.T) {
-	const object = `{"a":{"b":1,"c.d/e":2},"l":[{"x":1,"y":2},{"x":3}],"s":"t"}`
-	for path, want := range map[string]string{
-		"a":                      `{"l":[{"x":1,"y":2},{"x":3}],"s":"t"}`,
-		".a.b":                   `{"a":{"c.d/e":2},"l":[{"x":1,"y":2},{"x":3}],"s":"t"}`,
-		`a["c.d/e"]`:             `{"a":{"b":1},"l":[{"x":1,"y":2},{"x":3}],"s":"t"}`,
-		"/a/c.d~1e":              `{"a":{"b":1},"l":[{"x":1,"y":2},{"x":3}],"s":"t"}`,
-		"l[*].x":                 `{"a":{"b":1,"c.d/e":2},"l":[{"y":2},{}],"s":"t"}`,
-		"l[*]":                   `{"a":{"b":1,"c.d/e":2},"l":[],"s":"t"}`,
-		"l[0]":                   `{"a":{"b":1,"c.d/e":2},"l":[{"x":3}],"s":"t"}`,
-		"/l/1":                   `{"a":{"b":1,"c.d/e":2},"l":[{"x":1,"y":2}],"s":"t"}`,
-		"/l/2":                   object,
-		"/l/-1":                  object,
-		"/t~01":                  object,
-		"/l/1/x":                 `{"a":{"b":1,"c.d/e":2},"l":[{"x":1,"y":2},{}],"s":"t"}`,
-		"a.*":                    `{"a":{},"l":[{"x":1,"y":2},{"x":3}],"s":"t"}`,
-		"*.b":                    `{"a":{"c.d/e":2},"l":[{"x":1,"y":2},{"x":3}],"s":"t"}`,
-		"s.t.u":                  object,
-		"nothing.of.the.kind[3]": object,
-	} {
-		p, err := parsePaths([]string{path})
-		if err != nil {
-			t.Errorf("%s: %v", path, err)
-			continue
-		}
-		var m map[string]any
-		if err := json.Unmarshal([]byte(object), &m); err != nil {
-			t.Fatal(err)
-		}
-		p.remove(m)
-		if got, _ := json.Marshal(m); string(got) != want {
-			t.Errorf("%s: %s, want %s", path, got, want)
-		}
-	}
-	for _, bad := range []string{"", ".", "a..b", "a.", "a[", "a[]", `a["b]`, `a["b"`, "[\"x\"]y", "/a/~", "/a~2b"} {
-		if p, err := parsePaths([]string{bad}); err == nil {
-			t.Errorf("%q is taken as %q", bad, p)
-		}
-	}
-}
 
 // Variables by name in custom resources may be numbers, or true: they are values all the same. What holds others is
 // none.

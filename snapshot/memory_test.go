@@ -12,6 +12,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/snapshot"
+	"github.com/larder-dev/larder/snapshot/diff"
 )
 
 // live returns the bytes that are in use now.
@@ -91,7 +92,7 @@ func TestMemoryIsOneBlock(t *testing.T) {
 	}
 	check("read")
 	counting := countingSource{f, count}
-	if report, err := snapshot.Diff(t.Context(), counting, f, snapshot.DiffOptions{}, nil); err != nil ||
+	if report, err := diff.Compare(t.Context(), counting, f, diff.Options{}, nil); err != nil ||
 		report.Same != objects {
 		t.Fatalf("%+v, %v", report, err)
 	}

@@ -108,6 +108,12 @@ func readFile(t tb, f *snapshot.File) (c content) {
 	return c
 }
 
+// fileOf makes a snapshot of small blocks.
+func fileOf(t tb, of ...contentOf) *snapshot.File {
+	t.Helper()
+	return fileOfBytes(t, content{collections: of}.bytes(t, snapshot.WithBlocks(snapshot.WriterOptions{}, 300)))
+}
+
 func fileOfBytes(t tb, data []byte) *snapshot.File {
 	t.Helper()
 	f, err := snapshot.NewFile(bytes.NewReader(data), int64(len(data)), snapshot.OpenOptions{})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/snapshot"
+	"github.com/larder-dev/larder/snapshot/diff"
 )
 
 // diffOptions are the flags of diff.
@@ -120,17 +121,7 @@ func sealedError(asked snapshot.Filter, sides ...*diffSide) error {
 
 // checkPaths finds what is wrong with the paths of --ignore, by comparing nothing.
 func checkPaths(paths []string) error {
-	_, err := snapshot.Diff(context.Background(), emptySource{}, emptySource{}, snapshot.DiffOptions{Ignore: paths}, nil)
-	return err
-}
-
-// emptySource has nothing.
-type emptySource struct{}
-
-func (emptySource) Collections(context.Context) ([]snapshot.Collection, error) { return nil, nil }
-
-func (emptySource) Records(context.Context, entry.Identity, func(entry.Entry) error) error {
-	return snapshot.ErrNoCollection
+	return diff.Options{Ignore: paths}.Validate()
 }
 
 // filter is what the command line selects. A resource need not be in both.
@@ -160,26 +151,26 @@ func compareError(err error) error {
 
 func (o *diffOptions) compare(
 	ctx context.Context, s IO, a, b *diffSide, filter snapshot.Filter,
-) (snapshot.DiffReport, error) {
+) (diff.Report, error) {
 	for _, c := range slices.Concat(a.sealedOf(filter), b.sealedOf(filter)) {
 		a.skipped, b.skipped = append(a.skipped, c.GVR()), append(b.skipped, c.GVR())
 	}
 	counted, done, err := s.counted(ctx, "comparing", b, true)
 	if err != nil {
-		return snapshot.DiffReport{}, err
+		return diff.Report{}, err
 	}
 	defer done()
 	ofA, err := selectAll(a, filter, b.covers)
 	if err != nil {
-		return snapshot.DiffReport{}, err
+		return diff.Report{}, err
 	}
 	ofB, err := selectAll(counted, filter, a.covers)
 	if err != nil {
-		return snapshot.DiffReport{}, err
+		return diff.Report{}, err
 	}
 	ignore := append([]string{}, o.ignore...)
 	if !o.strict {
-		ignore = append(ignore, snapshot.DefaultIgnore()...)
+		ignore = append(ignore, diff.DefaultIgnore()...)
 	}
 	to := s.Out
 	if s.Colours && o.output.format == "changes" {
@@ -189,7 +180,7 @@ func (o *diffOptions) compare(
 	p := newDiffPrinter(out, o.output.format, s.Colours, func(id entry.Identity) []string {
 		return slices.Concat(a.gap(id), b.gap(id))
 	})
-	report, err := snapshot.Diff(ctx, ofA, ofB, snapshot.DiffOptions{Ignore: ignore, SkipUnknown: true}, p.change)
+	report, err := diff.Compare(ctx, ofA, ofB, diff.Options{Ignore: ignore, SkipUnknown: true}, p.change)
 	done()
 	if err == nil {
 		err = p.finish(report)
@@ -202,7 +193,7 @@ func (o *diffOptions) compare(
 }
 
 // tellNothing says that nothing was compared, if something was asked for. What is sealed is an error.
-func (o *diffOptions) tellNothing(s IO, r snapshot.DiffReport, asked snapshot.Filter, sealed bool) {
+func (o *diffOptions) tellNothing(s IO, r diff.Report, asked snapshot.Filter, sealed bool) {
 	if !asked.Empty() && r.Equal() && r.Same == 0 && !sealed {
 		fmt.Fprintln(s.Err, "note: no object of A or B is selected: nothing was compared")
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/larder-dev/larder/internal/cli/terminal"
 	"github.com/larder-dev/larder/snapshot"
+	"github.com/larder-dev/larder/snapshot/diff"
 )
 
 // diffChanges names each object that is different, and below it the fields that are, with what they were and are.
@@ -17,24 +18,24 @@ type diffChanges struct {
 }
 
 // colourOfChange is that of what became of an object.
-var colourOfChange = map[snapshot.ChangeKind]terminal.Colour{
-	snapshot.Added: terminal.Green, snapshot.Removed: terminal.Red,
-	snapshot.Changed: terminal.Yellow, snapshot.Replaced: terminal.Yellow,
+var colourOfChange = map[diff.Kind]terminal.Colour{
+	diff.Added: terminal.Green, diff.Removed: terminal.Red,
+	diff.Changed: terminal.Yellow, diff.Replaced: terminal.Yellow,
 }
 
-func (p *diffChanges) change(c snapshot.Change) error {
+func (p *diffChanges) change(c diff.Change) error {
 	what := fmt.Sprintf("%s %s %s", c.Kind, nameOf(c.Collection), c.Key)
 	if err := p.line(colourOfChange[c.Kind], "", what); err != nil {
 		return err
 	}
 	switch {
-	case c.Kind == snapshot.Added, c.Kind == snapshot.Removed:
+	case c.Kind == diff.Added, c.Kind == diff.Removed:
 		return nil
 	case c.Before == nil || c.After == nil:
 		return p.line("", "  ", "of a type that this program does not know: what changed cannot be told")
 	}
 	fields := compareFields(c.Before.Object, c.After.Object, concealedIn(c.Collection))
-	if c.Kind == snapshot.Replaced {
+	if c.Kind == diff.Replaced {
 		fields = slices.DeleteFunc(fields, isNewborn)
 	}
 	return p.fields(fields)
@@ -84,7 +85,7 @@ func (p *diffChanges) line(c terminal.Colour, indent, text string) error {
 	return err
 }
 
-func (p *diffChanges) finish(r snapshot.DiffReport) error { return (&diffLines{w: p.w}).finish(r) }
+func (p *diffChanges) finish(r diff.Report) error { return (&diffLines{w: p.w}).finish(r) }
 
 // concealedIn says where values of a collection's objects are not shown; nil if all are.
 func concealedIn(c snapshot.Collection) func(path []string) bool {

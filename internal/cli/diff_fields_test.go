@@ -11,6 +11,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/snapshot"
+	"github.com/larder-dev/larder/snapshot/diff"
 )
 
 // TestDiffSaysWhichFieldsChanged: paths, and what was and is there.
@@ -116,8 +117,8 @@ func changesOf(t *testing.T, r resource, before, after string, colours bool) str
 		return u
 	}
 	var out bytes.Buffer
-	err := (&diffChanges{w: &out, colours: colours}).change(snapshot.Change{
-		Kind: snapshot.Changed, Key: "a/x", Before: parse(before), After: parse(after),
+	err := (&diffChanges{w: &out, colours: colours}).change(diff.Change{
+		Kind: diff.Changed, Key: "a/x", Before: parse(before), After: parse(after),
 		Collection: snapshot.Collection{Identity: entry.Identity{GroupVersionResource: r.GroupVersionResource},
 			Resource: r.ResourceInfo},
 	})

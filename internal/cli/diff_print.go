@@ -9,12 +9,13 @@ import (
 	"github.com/larder-dev/larder/internal/cli/terminal"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/snapshot"
+	"github.com/larder-dev/larder/snapshot/diff"
 )
 
 // diffPrinter prints differences as they are found, and the report at the end.
 type diffPrinter interface {
-	change(c snapshot.Change) error
-	finish(r snapshot.DiffReport) error
+	change(c diff.Change) error
+	finish(r diff.Report) error
 }
 
 // gaps returns which of A and B have an incomplete collection of a resource: what they do not have of it may be missing
@@ -50,7 +51,7 @@ type onlyOne struct {
 	file       string
 }
 
-func onlyIn(r snapshot.DiffReport) (all []onlyOne) {
+func onlyIn(r diff.Report) (all []onlyOne) {
 	for _, c := range r.OnlyInA {
 		all = append(all, onlyOne{c, "A"})
 	}
@@ -65,16 +66,16 @@ func (o onlyOne) note() string { return "only " + o.file + " stores it; its obje
 // diffLines prints a line for each difference.
 type diffLines struct{ w io.Writer }
 
-func (p *diffLines) change(c snapshot.Change) error {
+func (p *diffLines) change(c diff.Change) error {
 	_, err := fmt.Fprintf(p.w, "%s %s %s\n", c.Kind, terminal.OneLine(nameOf(c.Collection)), terminal.OneLine(c.Key))
 	return err
 }
 
-func (p *diffLines) finish(r snapshot.DiffReport) error {
+func (p *diffLines) finish(r diff.Report) error {
 	for _, only := range onlyIn(r) {
-		kind := snapshot.Removed
+		kind := diff.Removed
 		if only.file == "B" {
-			kind = snapshot.Added
+			kind = diff.Added
 		}
 		name, held := terminal.OneLine(nameOf(only.collection)), terminal.OneLine(scopeOfID(only.collection.Identity))
 		if _, err := fmt.Fprintf(p.w, "%s %s (%s): %s\n", kind, name, held, only.note()); err != nil {
@@ -86,7 +87,7 @@ func (p *diffLines) finish(r snapshot.DiffReport) error {
 
 // patchOf is the patch of a change; nil if there is none. Values of Secrets, and of whatever else a store seals, are
 // left out.
-func patchOf(c snapshot.Change) (any, error) {
+func patchOf(c diff.Change) (any, error) {
 	if c.Patch == nil {
 		return nil, nil
 	}
@@ -153,12 +154,12 @@ type diffJSON struct {
 
 // diffChange is a change in diff -o json.
 type diffChange struct {
-	Change    snapshot.ChangeKind `json:"change"`
-	Group     string              `json:"group"`
-	Version   string              `json:"version"`
-	Resource  string              `json:"resource"`
-	Namespace string              `json:"namespace,omitempty"`
-	Name      string              `json:"name"`
+	Change    diff.Kind `json:"change"`
+	Group     string    `json:"group"`
+	Version   string    `json:"version"`
+	Resource  string    `json:"resource"`
+	Namespace string    `json:"namespace,omitempty"`
+	Name      string    `json:"name"`
 	// Incomplete are A and B, those of them that have an incomplete collection of the resource: what was added or removed
 	// may only be missing there.
 	Incomplete []string `json:"incomplete,omitempty"`
@@ -178,7 +179,7 @@ type diffSummary struct {
 	Overlaps []string `json:"overlaps,omitempty"`
 }
 
-func (p *diffJSON) change(c snapshot.Change) error {
+func (p *diffJSON) change(c diff.Change) error {
 	patch, err := patchOf(c)
 	if err != nil {
 		return err
@@ -200,7 +201,7 @@ func (p *diffJSON) change(c snapshot.Change) error {
 	return err
 }
 
-func (p *diffJSON) finish(r snapshot.DiffReport) error {
+func (p *diffJSON) finish(r diff.Report) error {
 	sum := diffSummary{Added: r.Added, Removed: r.Removed, Changed: r.Changed, Replaced: r.Replaced, Same: r.Same,
 		OnlyInA: []string{}, OnlyInB: []string{}}
 	for _, c := range r.OnlyInA {

@@ -13,6 +13,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/snapshot"
+	"github.com/larder-dev/larder/snapshot/diff"
 )
 
 // diffSide is one of the two files of a diff. It is a snapshot.Source, whose errors say which of them it is.
@@ -94,7 +95,7 @@ func (d *diffSide) Records(ctx context.Context, id entry.Identity, fn func(entry
 }
 
 // tellParts says of which resources no more was compared than what both files cover, unless that is what was asked for.
-func tellParts(s IO, a, b *diffSide, r snapshot.DiffReport, asked snapshot.Filter) {
+func tellParts(s IO, a, b *diffSide, r diff.Report, asked snapshot.Filter) {
 	for _, o := range r.Overlaps {
 		if scopeOfID(o.Scope) == "namespace "+strings.Join(asked.Namespaces, ", ") {
 			continue

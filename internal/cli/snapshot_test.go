@@ -19,6 +19,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/snapshot"
+	"github.com/larder-dev/larder/snapshot/diff"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -120,8 +121,8 @@ func TestFilterNamesOneResource(t *testing.T) {
 
 // What is secret in the patch of a Secret is not printed.
 func TestPatchOfASecret(t *testing.T) {
-	c := snapshot.Change{
-		Kind:       snapshot.Changed,
+	c := diff.Change{
+		Kind:       diff.Changed,
 		Collection: snapshot.Collection{Identity: entry.Identity{GroupVersionResource: secrets.GroupVersionResource}},
 		Patch: []byte(
 			`{"data":{"a":"c2VjcmV0","b":null},"stringData":"c2VjcmV0","metadata":{"annotations":{"x":"c2VjcmV0"},"labels":{"l":"1"}}}`),

@@ -13,6 +13,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/snapshot"
+	"github.com/larder-dev/larder/snapshot/diff"
 	"github.com/larder-dev/larder/store"
 	"github.com/larder-dev/larder/store/seal"
 )
@@ -126,8 +127,8 @@ func TestRecordsOfEverySource(t *testing.T) {
 	all := []Source{file, client, openSource(t, saved, Options{})}
 	for _, a := range all {
 		for _, b := range all {
-			report, err := snapshot.Diff(ctx, Records(a), Records(b), snapshot.DiffOptions{Ignore: []string{}},
-				func(c snapshot.Change) error {
+			report, err := diff.Compare(ctx, Records(a), Records(b), diff.Options{Ignore: []string{}},
+				func(c diff.Change) error {
 					t.Errorf("%T and %T: %s %s", a, b, c.Kind, c.Key)
 					return nil
 				})
@@ -136,7 +137,7 @@ func TestRecordsOfEverySource(t *testing.T) {
 			}
 		}
 	}
-	if report, err := snapshot.Diff(ctx, Records(client), Records(&fakeSource{}), snapshot.DiffOptions{},
+	if report, err := diff.Compare(ctx, Records(client), Records(&fakeSource{}), diff.Options{},
 		nil); err != nil || len(report.OnlyInA) != 1 {
 		t.Errorf("%+v, %v", report, err)
 	}

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/larder-dev/larder/snapshot"
+	"github.com/larder-dev/larder/snapshot/diff"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -159,8 +160,8 @@ func (k *killed) intact(t *testing.T, when string) {
 
 func (k *killed) mustEqual(t *testing.T, when string, src snapshot.Source) {
 	t.Helper()
-	report, err := snapshot.Diff(t.Context(), k.good, src, snapshot.DiffOptions{Ignore: []string{}},
-		func(c snapshot.Change) error {
+	report, err := diff.Compare(t.Context(), k.good, src, diff.Options{Ignore: []string{}},
+		func(c diff.Change) error {
 			t.Errorf("%s: %s of %s: %s", when, c.Kind, c.Key, c.Patch)
 			return nil
 		})

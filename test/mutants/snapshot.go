@@ -143,7 +143,7 @@ var snapshotMutants = []mutant{
 	{
 		name:   "snapshot/diff-by-version-only",
 		breaks: "Diff tells an object that another of the same name has replaced.",
-		file:   "snapshot/diff.go",
+		file:   "snapshot/diff/diff.go",
 		old: `	if l.UID != r.UID {
 		change.Kind = Replaced
 	}

@@ -9,7 +9,9 @@ import (
 // rooms are what the picture says of a package. One that is not named here is drawn all the same.
 var rooms = map[string]string{
 	"cmd/larder":                 "the command line",
-	"snapshot":                   "portable files:\nwrite, read, compare, restore",
+	"snapshot":                   "portable files:\nsave, read, restore",
+	"snapshot/diff":              "compares two sources",
+	"snapshot/internal/layout":   "every byte in a file",
 	"metrics":                    "Prometheus metrics",
 	"informer":                   "cache.SharedIndexInformer:\nhandlers, status, the loop",
 	"informer/factory":           "client-go's factories",

@@ -1,4 +1,4 @@
-package snapshot
+package diff
 
 import (
 	"cmp"
@@ -8,12 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/snapshot"
 )
 
 // Overlap is what two collections of different scopes have in common: one of them has all namespaces or objects, where
 // the other one has some.
 type Overlap struct {
-	A, B Collection
+	A, B snapshot.Collection
 	// Scope is what both cover: the namespace and the selectors of the one that has them.
 	Scope entry.Identity
 }
@@ -51,7 +52,7 @@ func objectsTell(selector string) bool {
 
 // overlapping finds, among the collections that one source has alone, those that cover a part of each other, and takes
 // them out of the report. No object is in two of the pairs, nor in one of those that are matched.
-func overlapping(report *DiffReport, matched []pair) (pairs []pair) {
+func overlapping(report *Report, matched []pair) (pairs []pair) {
 	var done []entry.Identity
 	for _, p := range matched {
 		done = append(done, p.b.Identity)
@@ -68,8 +69,8 @@ func overlapping(report *DiffReport, matched []pair) (pairs []pair) {
 			pairedA[a.Identity], pairedB[b.Identity] = true, true
 		}
 	}
-	report.OnlyInA = slices.DeleteFunc(report.OnlyInA, func(c Collection) bool { return pairedA[c.Identity] })
-	report.OnlyInB = slices.DeleteFunc(report.OnlyInB, func(c Collection) bool { return pairedB[c.Identity] })
+	report.OnlyInA = slices.DeleteFunc(report.OnlyInA, func(c snapshot.Collection) bool { return pairedA[c.Identity] })
+	report.OnlyInB = slices.DeleteFunc(report.OnlyInB, func(c snapshot.Collection) bool { return pairedB[c.Identity] })
 	return pairs
 }
 
@@ -80,8 +81,8 @@ func mayShare(a, b entry.Identity) bool {
 }
 
 // within is a collection of src, and no more of it than is in the scope.
-func within(src Source, c Collection, scope entry.Identity) (Source, error) {
-	var f Filter
+func within(src snapshot.Source, c snapshot.Collection, scope entry.Identity) (snapshot.Source, error) {
+	var f snapshot.Filter
 	if c.Identity.Namespace == "" && scope.Namespace != "" {
 		f.Namespaces = []string{scope.Namespace}
 	}
@@ -91,14 +92,16 @@ func within(src Source, c Collection, scope entry.Identity) (Source, error) {
 	if c.Identity.FieldSelector != scope.FieldSelector {
 		f.Fields = scope.FieldSelector
 	}
-	return Select(&only{src, c}, SelectOptions{Filter: f})
+	return snapshot.Select(&only{src, c}, snapshot.SelectOptions{Filter: f})
 }
 
 // only is one collection of a Source.
 type only struct {
-	Source
-	c Collection
+	snapshot.Source
+	c snapshot.Collection
 }
 
-// Collections implements Source.
-func (o *only) Collections(context.Context) ([]Collection, error) { return []Collection{o.c}, nil }
+// Collections implements snapshot.Source.
+func (o *only) Collections(context.Context) ([]snapshot.Collection, error) {
+	return []snapshot.Collection{o.c}, nil
+}

@@ -1,4 +1,4 @@
-package snapshot_test
+package diff_test
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/snapshot"
+	"github.com/larder-dev/larder/snapshot/diff"
 )
 
 // podsOf is a collection of pods within a scope, with those pods: namespace/name=label.
@@ -67,7 +67,7 @@ func TestDiffOfOverlaps(t *testing.T) {
 			[]string{"added a a/y"}, []string{"a "}, 1, 0, 1},
 	} {
 		var got, scopes []string
-		report, err := snapshot.Diff(t.Context(), tc.a, tc.b, snapshot.DiffOptions{}, func(c snapshot.Change) error {
+		report, err := diff.Compare(t.Context(), tc.a, tc.b, diff.Options{}, func(c diff.Change) error {
 			got = append(got, fmt.Sprintf("%s %s %s", c.Kind, c.Collection.Identity.Namespace, c.Key))
 			return nil
 		})
@@ -103,8 +103,8 @@ func TestOrderOfOverlaps(t *testing.T) {
 		want []string
 	}{{memorySource{all, later}, []string{"a/x", "n"}}, {memorySource{later, all}, []string{"n", "a/x"}}} {
 		var got []string
-		if _, err := snapshot.Diff(t.Context(), memorySource{nodes, part}, tc.b, snapshot.DiffOptions{},
-			func(c snapshot.Change) error {
+		if _, err := diff.Compare(t.Context(), memorySource{nodes, part}, tc.b, diff.Options{},
+			func(c diff.Change) error {
 				got = append(got, c.Key)
 				return nil
 			}); err != nil || !slices.Equal(got, tc.want) {
@@ -123,8 +123,8 @@ func TestOverlapOfAbsentFields(t *testing.T) {
 		"spec.providerID=p": 1} {
 		some := all
 		some.collection.Identity.FieldSelector = selector
-		report, err := snapshot.Diff(t.Context(), memorySource{all}, memorySource{some}, snapshot.DiffOptions{},
-			func(c snapshot.Change) error {
+		report, err := diff.Compare(t.Context(), memorySource{all}, memorySource{some}, diff.Options{},
+			func(c diff.Change) error {
 				t.Errorf("%s: %s %s", selector, c.Kind, c.Key)
 				return nil
 			})

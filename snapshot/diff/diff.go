@@ -1,4 +1,4 @@
-package snapshot
+package diff
 
 import (
 	"bytes"
@@ -12,37 +12,44 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/snapshot"
 )
 
-// DiffOptions are those of Diff. The zero value works.
-type DiffOptions struct {
+// Options are those of Compare. The zero value works.
+type Options struct {
 	// Ignore are the paths that are not compared; nil is DefaultIgnore, and empty ignores nothing. A path is dotted, as
 	// status or metadata.annotations["a.b/c"] or spec.containers[*].image, or a JSON pointer.
 	Ignore []string
 	// SkipUnknown counts objects that differ and are of a type that this program does not know as changed, without a
-	// patch. Else Diff fails with ErrUndecodable.
+	// patch. Else Compare fails with snapshot.ErrUndecodable.
 	SkipUnknown bool
 }
 
-// ChangeKind says what happened to an object.
-type ChangeKind string
+// Validate returns what is wrong with the options.
+func (o Options) Validate() error {
+	_, err := parsePaths(o.Ignore)
+	return err
+}
+
+// Kind says what happened to an object.
+type Kind string
 
 // The kinds of changes.
 const (
-	Added   ChangeKind = "added"
-	Removed ChangeKind = "removed"
+	Added   Kind = "added"
+	Removed Kind = "removed"
 	// Changed: the same object, and something that is not ignored is different.
-	Changed ChangeKind = "changed"
+	Changed Kind = "changed"
 	// Replaced: it was deleted, and another of the same name was created: its UID is another.
-	Replaced ChangeKind = "replaced"
+	Replaced Kind = "replaced"
 )
 
 // Change is one difference between two sources. It is valid until the function that gets it returns.
 type Change struct {
-	Kind ChangeKind
+	Kind Kind
 	// Collection is that of the second source, and of the first for what was Removed. Where only a part of it is compared
 	// its Identity is that of the part: Overlap.Scope. It is Sealed if either of the two is.
-	Collection Collection
+	Collection snapshot.Collection
 	Key        string
 	// Before and After are the objects without what is ignored; nil where there is none, or where the type is not known.
 	// Those of Added and Removed are nil if they cannot be decoded, which is no error.
@@ -52,33 +59,33 @@ type Change struct {
 	Patch []byte
 }
 
-// DiffReport counts what Diff found.
-type DiffReport struct {
+// Report counts what Compare found.
+type Report struct {
 	Added, Removed, Changed, Replaced, Same int
 	// OnlyInA and OnlyInB are the collections that one source has alone. Their objects are not counted.
-	OnlyInA, OnlyInB []Collection
+	OnlyInA, OnlyInB []snapshot.Collection
 	// Overlaps are the collections of which only what both sources cover was compared.
 	Overlaps []Overlap
 }
 
 // Equal says whether there was no difference in what was compared.
-func (r DiffReport) Equal() bool {
+func (r Report) Equal() bool {
 	return r.Added+r.Removed+r.Changed+r.Replaced == 0 && len(r.OnlyInA)+len(r.OnlyInB) == 0
 }
 
-// Diff calls fn with what is different in b, in the order of b's collections and of keys. Collections are matched by
+// Compare calls fn with what is different in b, in the order of b's collections and of keys. Collections are matched by
 // resource, namespace and selectors, and typed ones with unstructured ones, too: then null and empty fields count as
 // absent. Of those that are left, what both sources cover is compared: one of a namespace, or with selectors, with one
 // of all (Overlap). It holds a block of each source. An error of fn ends it and is returned.
-func Diff(ctx context.Context, a, b Source, o DiffOptions, fn func(Change) error) (DiffReport, error) {
+func Compare(ctx context.Context, a, b snapshot.Source, o Options, fn func(Change) error) (Report, error) {
 	if o.Ignore == nil {
 		o.Ignore = DefaultIgnore()
 	}
 	ignore, err := parsePaths(o.Ignore)
 	if err != nil {
-		return DiffReport{}, err
+		return Report{}, err
 	}
-	var report DiffReport
+	var report Report
 	pairs, err := matchCollections(ctx, a, b, &report)
 	if err != nil {
 		return report, err
@@ -87,7 +94,7 @@ func Diff(ctx context.Context, a, b Source, o DiffOptions, fn func(Change) error
 		sealed := p.a.Sealed || p.b.Sealed
 		p.a.Sealed, p.b.Sealed = sealed, sealed
 		d := &differ{
-			a: NewDecoder(p.a), b: NewDecoder(p.b), before: p.a, after: p.b, ignore: ignore, skip: o.SkipUnknown,
+			a: snapshot.NewDecoder(p.a), b: snapshot.NewDecoder(p.b), before: p.a, after: p.b, ignore: ignore, skip: o.SkipUnknown,
 			loose: p.a.Identity.Representation != p.b.Identity.Representation, fn: fn, report: &report,
 		}
 		ofA, ofB := a, b
@@ -110,13 +117,13 @@ func Diff(ctx context.Context, a, b Source, o DiffOptions, fn func(Change) error
 
 // pair is one collection in both sources; scope is set if only that of them is compared.
 type pair struct {
-	a, b  Collection
+	a, b  snapshot.Collection
 	scope *entry.Identity
 }
 
 // matchCollections finds the collections that both have: by identity, then by identity but for the representation,
 // where both have whole objects, then those that overlap.
-func matchCollections(ctx context.Context, a, b Source, report *DiffReport) ([]pair, error) {
+func matchCollections(ctx context.Context, a, b snapshot.Source, report *Report) ([]pair, error) {
 	inA, err := a.Collections(ctx)
 	if err != nil {
 		return nil, err
@@ -125,16 +132,16 @@ func matchCollections(ctx context.Context, a, b Source, report *DiffReport) ([]p
 	if err != nil {
 		return nil, err
 	}
-	exact := func(c Collection) string { return c.Identity.ID() }
-	loose := func(c Collection) string {
+	exact := func(c snapshot.Collection) string { return c.Identity.ID() }
+	loose := func(c snapshot.Collection) string {
 		if c.Identity.Representation == entry.Unstructured {
 			c.Identity.Representation = entry.Typed
 		}
 		return c.Identity.ID()
 	}
-	matched, taken := map[string]Collection{}, map[string]bool{} // b's ID → a's, and a's IDs
-	for _, key := range []func(Collection) string{exact, loose} {
-		free := map[string]Collection{}
+	matched, taken := map[string]snapshot.Collection{}, map[string]bool{} // b's ID → a's, and a's IDs
+	for _, key := range []func(snapshot.Collection) string{exact, loose} {
+		free := map[string]snapshot.Collection{}
 		for _, c := range inA {
 			if !taken[exact(c)] {
 				free[key(c)] = c
@@ -167,22 +174,22 @@ func matchCollections(ctx context.Context, a, b Source, report *DiffReport) ([]p
 }
 
 // at is where a collection is.
-func at(all []Collection, c Collection) int {
-	return slices.IndexFunc(all, func(o Collection) bool { return o.Identity == c.Identity })
+func at(all []snapshot.Collection, c snapshot.Collection) int {
+	return slices.IndexFunc(all, func(o snapshot.Collection) bool { return o.Identity == c.Identity })
 }
 
 // differ compares one collection. before and after are as changes have them.
 type differ struct {
-	a, b          *Decoder
-	before, after Collection
+	a, b          *snapshot.Decoder
+	before, after snapshot.Collection
 	ignore        paths
 	loose, skip   bool
 	fn            func(Change) error
-	report        *DiffReport
+	report        *Report
 }
 
 // run merges the records of both.
-func (d *differ) run(ctx context.Context, p pair, a, b Source) error {
+func (d *differ) run(ctx context.Context, p pair, a, b snapshot.Source) error {
 	left, stopLeft := pull(ctx, a, p.a.Identity)
 	defer stopLeft()
 	right, stopRight := pull(ctx, b, p.b.Identity)
@@ -219,10 +226,10 @@ func (d *differ) run(ctx context.Context, p pair, a, b Source) error {
 }
 
 // one reports an object that only one source has.
-func (d *differ) one(kind ChangeKind, c Collection, decoder *Decoder, r entry.Entry) error {
+func (d *differ) one(kind Kind, c snapshot.Collection, decoder *snapshot.Decoder, r entry.Entry) error {
 	change := Change{Kind: kind, Collection: c, Key: r.Key}
 	u, err := decoder.Decode(r)
-	if err != nil && !errors.Is(err, ErrUndecodable) {
+	if err != nil && !errors.Is(err, snapshot.ErrUndecodable) {
 		return err
 	}
 	if err == nil {
@@ -249,7 +256,7 @@ func (d *differ) both(l, r entry.Entry) error {
 		change.Kind = Replaced
 	}
 	same, err := d.compare(l, r, &change)
-	if errors.Is(err, ErrUndecodable) && d.skip {
+	if errors.Is(err, snapshot.ErrUndecodable) && d.skip {
 		change.Before, change.After, change.Patch = nil, nil, nil
 		same, err = false, nil
 	}

@@ -1,4 +1,4 @@
-package snapshot
+package diff
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// DefaultIgnore are the paths that Diff leaves out if DiffOptions.Ignore is nil: what changes with every write.
+// DefaultIgnore are the paths that Compare leaves out if Options.Ignore is nil: what changes with every write.
 func DefaultIgnore() []string {
 	return []string{"metadata.managedFields", "metadata.resourceVersion", "metadata.generation"}
 }

@@ -1,4 +1,4 @@
-package snapshot
+package diff
 
 import (
 	"context"
@@ -7,18 +7,19 @@ import (
 	"iter"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/snapshot"
 )
 
 // pull reads the records of a collection one at a time. What next returns is valid until its next call. stop must be
 // called in the end.
 func pull(
-	ctx context.Context, src Source, id entry.Identity,
+	ctx context.Context, src snapshot.Source, id entry.Identity,
 ) (next func() (r entry.Entry, ok bool, err error), stop func()) {
 	seq := func(yield func(entry.Entry, error) bool) {
 		last, stopped := "", false
 		err := src.Records(ctx, id, func(r entry.Entry) error {
 			if r.Key <= last {
-				return fmt.Errorf("%s: key %q after %q: %w", id, r.Key, last, ErrOrder)
+				return fmt.Errorf("%s: key %q after %q: %w", id, r.Key, last, snapshot.ErrOrder)
 			}
 			last = r.Key
 			if stopped = !yield(r, nil); stopped {

@@ -1,4 +1,4 @@
-package snapshot_test
+package diff_test
 
 import (
 	"bytes"
@@ -20,6 +20,7 @@ import (
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/snapshot"
+	"github.com/larder-dev/larder/snapshot/diff"
 )
 
 func widgets() snapshot.Collection {
@@ -54,27 +55,20 @@ func drawWidgets(t *rapid.T) contentOf {
 			t.Fatal(err)
 		}
 		of.records = append(of.records, entry.Entry{
-			Key: "a/" + name, UID: string(u.GetUID()), ResourceVersion: u.GetResourceVersion(), Encoding: encodingMsgpack,
+			Key: "a/" + name, UID: string(u.GetUID()), ResourceVersion: u.GetResourceVersion(), Encoding: "msgpack",
 			Payload: data,
 		})
 	}
 	return of
 }
 
-// fileOf makes a snapshot of small blocks.
-func fileOf(t tb, of ...contentOf) *snapshot.File {
-	t.Helper()
-	data := content{collections: of}.bytes(t, snapshot.WithBlocks(snapshot.WriterOptions{}, 300))
-	f, err := snapshot.NewFile(bytes.NewReader(data), int64(len(data)), snapshot.OpenOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
-}
+func memory(of ...contentOf) memorySource { return of }
+
+var errStopped = errors.New("stopped")
 
 // seen is a change in the model.
 type seen struct {
-	kind snapshot.ChangeKind
+	kind diff.Kind
 	key  string
 }
 
@@ -95,13 +89,13 @@ func naive(a, b map[string]map[string]any, ignore ...string) (out []seen) {
 		after, inB := b[key]
 		switch {
 		case !inA:
-			out = append(out, seen{snapshot.Added, key})
+			out = append(out, seen{diff.Added, key})
 		case !inB:
-			out = append(out, seen{snapshot.Removed, key})
+			out = append(out, seen{diff.Removed, key})
 		case before["metadata"].(map[string]any)["uid"] != after["metadata"].(map[string]any)["uid"]:
-			out = append(out, seen{snapshot.Replaced, key})
+			out = append(out, seen{diff.Replaced, key})
 		case !reflect.DeepEqual(strip(before), strip(after)):
-			out = append(out, seen{snapshot.Changed, key})
+			out = append(out, seen{diff.Changed, key})
 		}
 	}
 	return out
@@ -109,14 +103,14 @@ func naive(a, b map[string]map[string]any, ignore ...string) (out []seen) {
 
 func TestDiffAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a, b := fileOf(t, drawWidgets(t)), fileOf(t, drawWidgets(t))
+		a, b := memory(drawWidgets(t)), memory(drawWidgets(t))
 		inA, inB := readObjects(t, a), readObjects(t, b)
 		ignore, fields := []string(nil), []string(nil)
 		if rapid.Bool().Draw(t, "ignore status") {
-			ignore, fields = append(snapshot.DefaultIgnore(), "status"), []string{"status"}
+			ignore, fields = append(diff.DefaultIgnore(), "status"), []string{"status"}
 		}
 		var got []seen
-		report, err := snapshot.Diff(t.Context(), a, b, snapshot.DiffOptions{Ignore: ignore}, func(c snapshot.Change) error {
+		report, err := diff.Compare(t.Context(), a, b, diff.Options{Ignore: ignore}, func(c diff.Change) error {
 			got = append(got, seen{c.Kind, c.Key})
 			checkPatch(t, c)
 			return nil
@@ -128,26 +122,27 @@ func TestDiffAgainstModel(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Fatalf("%v, want %v", got, want)
 		}
-		n := map[snapshot.ChangeKind]int{}
+		n := map[diff.Kind]int{}
 		for _, s := range want {
 			n[s.kind]++
 		}
 		union := maps.Clone(inA)
 		maps.Copy(union, inB)
-		wanted := snapshot.DiffReport{Added: n[snapshot.Added], Removed: n[snapshot.Removed], Changed: n[snapshot.Changed],
-			Replaced: n[snapshot.Replaced], Same: len(union) - len(want)}
+		wanted := diff.Report{Added: n[diff.Added], Removed: n[diff.Removed], Changed: n[diff.Changed],
+			Replaced: n[diff.Replaced], Same: len(union) - len(want)}
 		if !reflect.DeepEqual(report, wanted) || report.Equal() != (len(want) == 0) {
 			t.Fatalf("%+v, want %+v", report, wanted)
 		}
 	})
 }
 
-func readObjects(t tb, f *snapshot.File) map[string]map[string]any {
+func readObjects(t *rapid.T, src memorySource) map[string]map[string]any {
 	t.Helper()
 	out := map[string]map[string]any{}
-	for _, c := range f.Manifest().Collections {
+	for _, one := range src {
+		c := one.collection
 		d := snapshot.NewDecoder(c)
-		err := f.Records(t.Context(), c.Identity, func(r entry.Entry) error {
+		err := src.Records(t.Context(), c.Identity, func(r entry.Entry) error {
 			u, err := d.Decode(r)
 			out[r.Key] = u.Object
 			return err
@@ -160,10 +155,10 @@ func readObjects(t tb, f *snapshot.File) map[string]map[string]any {
 }
 
 // checkPatch applies the patch to what was before: what comes of it is what is after.
-func checkPatch(t *rapid.T, c snapshot.Change) {
-	if c.Kind == snapshot.Added || c.Kind == snapshot.Removed {
-		if c.Patch != nil || (c.Before == nil) != (c.Kind == snapshot.Added) ||
-			(c.After == nil) != (c.Kind == snapshot.Removed) {
+func checkPatch(t *rapid.T, c diff.Change) {
+	if c.Kind == diff.Added || c.Kind == diff.Removed {
+		if c.Patch != nil || (c.Before == nil) != (c.Kind == diff.Added) ||
+			(c.After == nil) != (c.Kind == diff.Removed) {
 			t.Fatalf("%+v", c)
 		}
 		return
@@ -211,20 +206,20 @@ func TestDiffAcrossRepresentations(t *testing.T) {
 		}
 		return out
 	}
-	typed := fileOf(t, of(entry.Typed, texts...))
+	typed := memory(of(entry.Typed, texts...))
 	for _, other := range []contentOf{of(entry.Unstructured, texts...), of(entry.Typed, texts...)} {
-		for _, pair := range [][2]*snapshot.File{{typed, fileOf(t, other)}, {fileOf(t, other), typed}} {
-			report, err := snapshot.Diff(t.Context(), pair[0], pair[1], snapshot.DiffOptions{},
-				func(c snapshot.Change) error { return fmt.Errorf("%s: %s", c.Key, c.Patch) })
+		for _, pair := range [][2]snapshot.Source{{typed, memory(other)}, {memory(other), typed}} {
+			report, err := diff.Compare(t.Context(), pair[0], pair[1], diff.Options{},
+				func(c diff.Change) error { return fmt.Errorf("%s: %s", c.Key, c.Patch) })
 			if err != nil || !report.Equal() || report.Same != 2 {
 				t.Errorf("%+v, %v", report, err)
 			}
 		}
 	}
-	changed := fileOf(t, of(entry.Unstructured, texts[0], strings.Replace(texts[1], "i:1", "i:2", 1)))
+	changed := memory(of(entry.Unstructured, texts[0], strings.Replace(texts[1], "i:1", "i:2", 1)))
 	var patches []string
-	report, err := snapshot.Diff(t.Context(), typed, changed, snapshot.DiffOptions{},
-		func(c snapshot.Change) error { patches = append(patches, string(c.Patch)); return nil })
+	report, err := diff.Compare(t.Context(), typed, changed, diff.Options{},
+		func(c diff.Change) error { patches = append(patches, string(c.Patch)); return nil })
 	if err != nil || report.Changed != 1 || patches[0] != `{"spec":{"containers":[{"image":"i:2","name":"c"}]}}` {
 		t.Errorf("%+v, %v, %q", report, err, patches)
 	}
@@ -236,11 +231,11 @@ func TestDiffMatchesCollections(t *testing.T) {
 		c.Identity.Namespace = namespace
 		return contentOf{c, nil}
 	}
-	a := fileOf(t, col("pods", "", entry.Typed), col("pods", "", entry.Unstructured), col("nodes", "", entry.Typed),
+	a := memory(col("pods", "", entry.Typed), col("pods", "", entry.Unstructured), col("nodes", "", entry.Typed),
 		col("secrets", "x", entry.Typed), col("events", "", entry.Typed))
-	b := fileOf(t, col("nodes", "", entry.Unstructured), col("pods", "", entry.Unstructured),
+	b := memory(col("nodes", "", entry.Unstructured), col("pods", "", entry.Unstructured),
 		col("secrets", "y", entry.Typed), col("events", "", entry.Metadata))
-	report, err := snapshot.Diff(t.Context(), a, b, snapshot.DiffOptions{}, func(snapshot.Change) error { return nil })
+	report, err := diff.Compare(t.Context(), a, b, diff.Options{}, func(diff.Change) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,21 +260,21 @@ func TestDiffOfUnknownTypes(t *testing.T) {
 	c := collectionOf(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, "Widget",
 		entry.Typed)
 	of := func(payload, key string) memorySource {
-		return memorySource{{c, []entry.Entry{{Key: "a", UID: "u", Encoding: encodingProtobuf, Payload: []byte(payload)},
-			{Key: key, UID: "u", Encoding: encodingProtobuf}}}}
+		return memorySource{{c, []entry.Entry{{Key: "a", UID: "u", Encoding: "protobuf", Payload: []byte(payload)},
+			{Key: key, UID: "u", Encoding: "protobuf"}}}}
 	}
-	if report, err := snapshot.Diff(t.Context(), of("x", "b"), of("x", "c"), snapshot.DiffOptions{},
-		func(snapshot.Change) error { return nil }); err != nil || report.Same != 1 || report.Added != 1 ||
+	if report, err := diff.Compare(t.Context(), of("x", "b"), of("x", "c"), diff.Options{},
+		func(diff.Change) error { return nil }); err != nil || report.Same != 1 || report.Added != 1 ||
 		report.Removed != 1 {
 		t.Errorf("what is the same, or only in one, need not be decoded: %+v, %v", report, err)
 	}
-	if _, err := snapshot.Diff(t.Context(), of("x", "b"), of("y", "b"), snapshot.DiffOptions{}, nil); !errors.Is(err,
+	if _, err := diff.Compare(t.Context(), of("x", "b"), of("y", "b"), diff.Options{}, nil); !errors.Is(err,
 		snapshot.ErrUndecodable) {
 		t.Error(err)
 	}
-	report, err := snapshot.Diff(t.Context(), of("x", "b"), of("y", "b"), snapshot.DiffOptions{SkipUnknown: true},
-		func(c snapshot.Change) error {
-			if c.Kind != snapshot.Changed || c.Patch != nil || c.Before != nil || c.After != nil {
+	report, err := diff.Compare(t.Context(), of("x", "b"), of("y", "b"), diff.Options{SkipUnknown: true},
+		func(c diff.Change) error {
+			if c.Kind != diff.Changed || c.Patch != nil || c.Before != nil || c.After != nil {
 				t.Errorf("%+v", c)
 			}
 			return nil
@@ -292,26 +287,26 @@ func TestDiffOfUnknownTypes(t *testing.T) {
 // An error of the function ends it, and so do one of a source and a source that is not in order; goleak sees that
 // nothing is left behind.
 func TestDiffEnds(t *testing.T) {
-	a, b := fileOf(t, contentOf{widgets(), nil}), fileOf(t, contentOf{widgets(), []entry.Entry{
+	a, b := memory(contentOf{widgets(), nil}), memory(contentOf{widgets(), []entry.Entry{
 		recordOf(t, widgets(), `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a"}}`),
 		recordOf(t, widgets(), `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"b"}}`),
 	}})
 	n := 0
-	if _, err := snapshot.Diff(t.Context(), a, b, snapshot.DiffOptions{},
-		func(snapshot.Change) error { n++; return errDisk }); !errors.Is(err, errDisk) || n != 1 {
+	if _, err := diff.Compare(t.Context(), a, b, diff.Options{},
+		func(diff.Change) error { n++; return errStopped }); !errors.Is(err, errStopped) || n != 1 {
 		t.Errorf("%v, %d calls", err, n)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := snapshot.Diff(ctx, a, b, snapshot.DiffOptions{}, nil); !errors.Is(err, context.Canceled) {
+	if _, err := diff.Compare(ctx, a, b, diff.Options{}, nil); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	disorder := memorySource{{widgets(), []entry.Entry{{Key: "b"}, {Key: "a"}}}}
-	if _, err := snapshot.Diff(t.Context(), a, disorder, snapshot.DiffOptions{},
-		func(snapshot.Change) error { return nil }); !errors.Is(err, snapshot.ErrOrder) {
+	if _, err := diff.Compare(t.Context(), a, disorder, diff.Options{},
+		func(diff.Change) error { return nil }); !errors.Is(err, snapshot.ErrOrder) {
 		t.Error(err)
 	}
-	if _, err := snapshot.Diff(t.Context(), a, b, snapshot.DiffOptions{Ignore: []string{""}}, nil); err == nil ||
+	if _, err := diff.Compare(t.Context(), a, b, diff.Options{Ignore: []string{""}}, nil); err == nil ||
 		!strings.Contains(err.Error(), "write it as") {
 		t.Error(err)
 	}
