@@ -11,7 +11,7 @@
 // read by Get, List, Select (a Query by namespace, labels or fields, which decodes
 // only what it selects), ByIndex and the rest of Reader, or through Collection.Indexer by whatever
 // reads a cache.Indexer of client-go. Memory is a collection without a file;
-// View reads the collection of somebody else.
+// View reads a collection without opening it for writing.
 //
 // # The file
 //
@@ -62,13 +62,13 @@
 //  1. Key, encode and index the objects, and compress them where that is asked for, outside of any transaction or lock:
 //     that is where code of the user runs. What fails is Skipped.
 //  2. Find the old states, in memory or in the file; if index functions were added since, go back to 1.
-//  3. Put the new ones into the collection's overlay, with the resourceVersion that covers
+//  3. Put the new states into the collection's memtable, with the resourceVersion that covers
 //     them. Readers see them from now on, and the Result is returned.
 //
-// The store commits what all of its collections have in their overlays together, a second after the first of it came or
-// when it is 4 MiB (Options.CommitInterval, CommitBytes), and at Flush and Close:
+// The store commits the memtables of all its collections together, a second after the first change or at 4 MiB of
+// changes (Options.CommitInterval, CommitBytes), and at Flush and Close:
 //
-//  1. Take the overlay as it is after some batch. Batches that come now are for the next commit.
+//  1. Take the memtable as it is after some batch. Batches that come now are for the next commit.
 //  2. Begin the transaction. For each key, read the old record, whose terms are diffed with the new ones.
 //  3. Write records (each gets the next seq), remove and add index entries.
 //  4. Write info, with the resourceVersion that covers all this.
@@ -90,34 +90,34 @@
 // # A list
 //
 // A Replacement compares each page with what the collection holds, in the order of keys' bytes. What is unchanged (UID
-// and resourceVersion) causes no write. Differences are held until Commit, which puts them into the overlay: readers
+// and resourceVersion) causes no write. Differences are held until Commit, which puts them into the memtable: readers
 // see the old state or the new one.
 //
 // Differences of more than 16 MiB (256 MiB with the residency All: those objects are in memory anyway) are not held.
-// From then on each is put into the overlay as it comes and is in the result of its page, and Info.MustRelist is set
+// From then on each is put into the memtable as it comes and is in the result of its page, and Info.MustRelist is set
 // until the list ends, so that a crash before that, or Abort, leads to another list. Deletes wait for Commit in any
 // case, and come before the other changes, each in key order. A Commit with more than as much to tell of does a part,
 // and its result says that there is More: else whoever is told of its changes would hold all of them decoded.
 //
-// In an incomplete collection (a cold start) there is nobody to hold differences for: they are put into the overlay
-// from the first page, and the collection is complete with Commit. "Listed, and there was nothing" is a state that is
-// stored. What an earlier process has left of a list that it could not end was told to nobody: it is told as added, and
-// removed without a word.
+// In an incomplete collection (a cold start) differences are not held: they are put into the memtable from the first
+// page, and Commit makes the collection complete. A list of no objects makes it complete too. Objects that an earlier
+// process has stored from a list that did not end were never reported: they are reported as added if the new list has
+// them, and removed without a Change if not.
 //
 // A list that is not in the order of keys takes more memory, for the keys that it seemed to lack, and nothing else.
 //
-// # The change feed
+// # The changelog
 //
-// Collection.Feed registers a durable handler, or goes on with one that an earlier process has registered, and from
-// then on the collection keeps what it takes to tell it of changes over restarts: the keys in the order of their last
-// writes, and a tombstone for each object that is gone. Feed.Read returns what has been committed after a place, live
-// objects once, at their last state; Feed.Acknowledge notes the place, which the next commit writes. Tombstones are
-// dropped when all handlers have passed them, and beyond 100,000, or a week in which the store was open, in any case:
-// then a handler behind them is set back, to be told of every object (Place.Replaying, Place.Why). docs/adr/0009 has
-// the reasons.
+// Collection.Feed registers a durable handler, or continues one that an earlier process has registered. From then on
+// the collection keeps a changelog, from which the handler learns of changes over restarts: the keys in the order of
+// their last writes, and a tombstone for each deleted object. Feed.Read returns the changes after an offset, live
+// objects once, in their last state; Feed.Acknowledge sets the handler's cursor, which the next commit writes.
+// Tombstones are dropped when all handlers have passed them. Tombstones beyond 100,000, or older than a week in which
+// the store was open, are dropped in any case: a handler that has not passed them begins anew, and receives every
+// object (Place.Replaying, Place.Why). docs/adr/0009 has the reasons.
 //
-// Collection.RetainChanges keeps the same for readers that nobody knows: for so long, whoever has come to some number
-// can ask View.Changes, in whatever process has the file, what has changed since. docs/adr/0014 has the reasons.
+// Collection.RetainChanges keeps the changelog for readers that are not registered: a reader in any process that has
+// the file open passes its offset to View.Changes and gets the changes since. docs/adr/0014 has the reasons.
 //
 // # While another process has the file
 //

@@ -10,39 +10,39 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// Place is how far a durable handler has come in the change feed of a collection.
+// Place is the cursor of a durable handler in the changelog of a collection.
 type Place struct {
-	// Seq: every change up to it has been acknowledged, but those of Failing and, while Replaying, the objects after
-	// After.
+	// Seq is the number up to which every change has been acknowledged, except those of Failing and, while Replaying, the
+	// objects after After.
 	Seq uint64
-	// Failing are the keys of changes that have not been acknowledged although later ones have, with the number of the
-	// first of them. It is shared: do not modify it.
+	// Failing holds the keys that have changes up to Seq that are not acknowledged, with the number of the first such
+	// change. It is shared: do not modify it.
 	Failing map[string]uint64
-	// Replaying: the handler is being told of every object, in key order, and has acknowledged those up to After. Seq
-	// stays where it was when that began.
+	// Replaying says that the handler receives every object, in key order, and has acknowledged the objects up to After.
+	// Seq does not move meanwhile.
 	Replaying bool
 	After     string
-	// Told: it has been told that it begins anew.
+	// Told says that the handler has been told that it begins anew.
 	Told bool
-	// Why it begins anew, or did last.
+	// Why is the reason why the handler last began anew.
 	Why ResetReason
 }
 
-// ResetReason is why a durable handler is told of every object.
+// ResetReason is the reason why a durable handler receives every object.
 type ResetReason string
 
 // The reasons.
 const (
-	// ResetNew: no handler of that name was registered.
+	// ResetNew says that no handler of that name was registered.
 	ResetNew ResetReason = "new"
-	// ResetBehind: tombstones that it had not acknowledged have been dropped, since there were too many, or they were too
-	// old.
+	// ResetBehind says that tombstones which the handler had not acknowledged were dropped, because there were too many
+	// or they were too old.
 	ResetBehind ResetReason = "behind"
-	// ResetDamage: the file was damaged, and objects of the collection were lost.
+	// ResetDamage says that the file was damaged, and objects or changes of the collection may have been lost.
 	ResetDamage ResetReason = "damage"
 )
 
-// low is the number up to which the handler needs nothing of the feed any more.
+// low returns the number up to which the handler no longer needs the changelog.
 func (p Place) low() uint64 {
 	low := p.Seq
 	for _, seq := range p.Failing {
@@ -51,7 +51,7 @@ func (p Place) low() uint64 {
 	return low
 }
 
-// again returns the place of a handler that begins anew behind the last number that was given.
+// again returns the cursor of a handler that begins anew: it receives every object, then the changes from nextSeq on.
 func again(nextSeq uint64, why ResetReason) Place {
 	return Place{Seq: nextSeq - 1, Replaying: true, Why: why}
 }
@@ -75,7 +75,8 @@ func parsePlace(collection, name string, data []byte) (Place, error) {
 		Why: ResetReason(r.Why)}, nil
 }
 
-// getPlaces returns the places of all handlers. With an error of damage, those that cannot be read begin anew.
+// getPlaces returns the cursors of all handlers. If some are damaged it returns an error too, and cursors with which
+// these handlers begin anew.
 func getPlaces(b *bolt.Bucket, collection string) (map[string]Place, error) {
 	st, err := getState(b, collection)
 	if err != nil {
@@ -98,34 +99,34 @@ func getPlaces(b *bolt.Bucket, collection string) (map[string]Place, error) {
 	return all, errors.Join(err, bad)
 }
 
-// places are those of the handlers of an open collection. What is acknowledged is noted here and written by the next
-// commit.
+// places holds the cursors of the durable handlers of an open collection. Acknowledge changes them here; the next
+// commit writes them to the file.
 type places struct {
 	mu      sync.Mutex
-	all     map[string]*placed // guarded by mu
+	all     map[string]*placed // handlers by name; guarded by mu
 	retain  time.Duration      // see Collection.RetainChanges; guarded by mu
-	changed chan struct{}      // closed by the next write, and then nil; nil too if nobody waits; guarded by mu
-	closed  bool               // the collection is: nothing is acknowledged any more; guarded by mu
+	changed chan struct{}      // closed by the next change, and then nil; nil also if it has no waiter; guarded by mu
+	closed  bool               // whether the collection is closed and acknowledgements are refused; guarded by mu
 }
 
-// placed is one handler.
+// placed is the state of one handler. It is guarded by places.mu.
 type placed struct {
 	place Place
-	// resets is how often it was set back in this process.
+	// resets is how often the handler was made to begin anew in this process.
 	resets int
-	open   bool
-	// version grows with each change of place; the file has that of written.
+	open   bool // whether a Feed has the handler
+	// version grows with each change of place. written is the version that the file has.
 	version, written uint64
 }
 
-// placesSnapshot is what one transaction finds.
+// placesSnapshot is a copy of the cursors that one transaction uses.
 type placesSnapshot struct {
 	places map[string]Place
-	// versions are those of the places that the file does not have.
+	// versions holds the versions of the cursors that the file lacks.
 	versions map[string]uint64
-	// reset are those that the transaction has set back.
+	// reset holds the cursors of the handlers that the transaction makes begin anew.
 	reset map[string]Place
-	// retain is how long changes are retained for readers.
+	// retain is how long changes are kept for readers.
 	retain time.Duration
 }
 
@@ -138,14 +139,14 @@ func (p *places) load(all map[string]Place, retain time.Duration) {
 	}
 }
 
-// any reports whether something consumes the change feed.
+// any reports whether the changelog has a consumer: a durable handler, or readers.
 func (p *places) any() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.all) > 0 || p.retain > 0
 }
 
-// snapshot returns the places, or nil if nothing consumes the change feed.
+// snapshot returns a copy of the cursors, or nil if the changelog has no consumer.
 func (p *places) snapshot() *placesSnapshot {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -163,7 +164,7 @@ func (p *places) snapshot() *placesSnapshot {
 	return s
 }
 
-// dirty reports whether the file lacks something.
+// dirty reports whether the file lacks the current cursor of a handler.
 func (p *places) dirty() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -175,7 +176,8 @@ func (p *places) dirty() bool {
 	return false
 }
 
-// committed notes what the file has now.
+// committed records that the transaction of s has committed: s.versions are in the file, and the handlers in s.reset
+// begin anew. It wakes those who wait for a change.
 func (p *places) committed(s *placesSnapshot) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -191,7 +193,8 @@ func (p *places) committed(s *placesSnapshot) {
 	p.setBackLocked(s)
 }
 
-// unsure notes a write that the file may have or not: handlers whose tombstones it may have dropped begin anew.
+// unsure records that the outcome of the transaction of s is unknown. The handlers in s.reset begin anew, because the
+// transaction may have dropped tombstones that they need.
 func (p *places) unsure(s *placesSnapshot) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -209,7 +212,7 @@ func (p *places) setBackLocked(s *placesSnapshot) {
 	}
 }
 
-// wakeLocked tells those who wait for a change.
+// wakeLocked wakes those who wait for a change.
 func (p *places) wakeLocked() {
 	if p.changed != nil {
 		close(p.changed)
@@ -217,7 +220,7 @@ func (p *places) wakeLocked() {
 	}
 }
 
-// close ends all acknowledging: what came before is in the last commit.
+// close makes acknowledge fail. The last commit writes the acknowledgements that came before.
 func (p *places) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -225,14 +228,14 @@ func (p *places) close() {
 	p.wakeLocked()
 }
 
-// setBack makes the handler begin anew, whatever it has acknowledged meanwhile.
+// setBack makes the handler begin anew at place, even if it has acknowledged changes since place was made.
 func (h *placed) setBack(place Place) {
 	h.place = place
 	h.resets++
 	h.version++
 }
 
-// setAllBack is setBack for every handler, after objects were lost.
+// setAllBack makes every handler begin anew, after objects were lost.
 func (p *places) setAllBack(nextSeq uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -242,13 +245,13 @@ func (p *places) setAllBack(nextSeq uint64) {
 	p.wakeLocked()
 }
 
-// Errors of handlers' places.
+// Errors of durable handlers.
 var (
-	// ErrHandlerOpen: a durable handler of that name is registered in this process.
+	// ErrHandlerOpen says that a durable handler of that name is registered in this process.
 	ErrHandlerOpen = errors.New("a durable handler of that name is registered")
-	// ErrNoHandler: no durable handler of that name has ever been registered, or it was forgotten.
+	// ErrNoHandler says that no durable handler of that name has ever been registered, or that it was forgotten.
 	ErrNoHandler = errors.New("no durable handler of that name")
-	// ErrReset: the handler has been set back since; ask for its place.
+	// ErrReset says that the handler was made to begin anew after Feed.Place was called: call it again.
 	ErrReset = errors.New("the durable handler begins anew")
 )
 

@@ -15,34 +15,34 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// FeedChange is what has become of one object.
+// FeedChange is one change of the changelog.
 type FeedChange struct {
 	// Type is Upsert, or Delete of the object with that UID.
 	Type OpType
 	Key  string
-	// Object is the object as it is stored, or for Delete its last known state; nil if that cannot be decoded.
+	// Object is the stored object, or for Delete its last known state, which is nil if it cannot be decoded.
 	Object          runtime.Object
 	UID             string
 	ResourceVersion string
-	// Seq is the place of the change in the order of all changes of the collection.
+	// Seq is the number of the change in the order of all changes of the collection.
 	Seq uint64
-	// Created is the number at which the object was stored first; 0 for Delete. What a damaged file had lost and was
-	// written again is as if created then.
+	// Created is the number of the change that first stored the object; 0 for Delete. An object that a damaged file had
+	// lost counts as created when it is stored again.
 	Created uint64
 }
 
-// FeedPage is some changes in order.
+// FeedPage is a run of changes in order.
 type FeedPage struct {
 	Changes []FeedChange
-	// End is what to read after next.
+	// End is the offset to read after next.
 	End uint64
-	// More: there are others already.
+	// More says that further changes are in the file.
 	More bool
-	// Unreadable are the keys of stored objects that this program cannot decode. They are left out until they change.
+	// Unreadable holds the keys of stored objects that this program cannot decode. They have no Change until they change.
 	Unreadable []string
 }
 
-// Feed is how a durable handler reads what has been committed of a collection, and keeps its place. Its methods may be
+// Feed reads the committed changes of a collection for a durable handler, and stores its cursor. Its methods may be
 // called concurrently.
 type Feed struct {
 	c        *Collection
@@ -50,14 +50,15 @@ type Feed struct {
 	keysOnly bool
 }
 
-// KeysOnly returns the feed with pages whose changes have no Object: objects are neither copied nor decoded for them.
+// KeysOnly returns a Feed of the same handler whose changes have no Object: objects are neither copied nor decoded.
 func (f *Feed) KeysOnly() *Feed { return &Feed{c: f.c, name: f.name, keysOnly: true} }
 
-// Place returns how far the handler has come, and how often it was set back since Feed.
+// Place returns the cursor of the handler, and how often the handler was made to begin anew in this process.
 func (f *Feed) Place() (place Place, resets int, err error) { return f.c.places.get(f.name) }
 
-// Acknowledge notes the place, which the next commit writes, that of Close at the latest. It fails with ErrReset if the
-// handler has been set back since resets was true, and with ErrClosed once the collection or the store is being closed.
+// Acknowledge sets the cursor. The next commit writes it, at the latest Close. resets is the value that Place returned:
+// if the handler was made to begin anew since, Acknowledge fails with ErrReset. It fails with ErrClosed once the
+// collection or the store is being closed.
 func (f *Feed) Acknowledge(place Place, resets int) error {
 	if err := f.c.places.acknowledge(f.name, resets, place); err != nil {
 		return fmt.Errorf("durable handler %q of %s: %w", f.name, f.c.id, err)
@@ -66,8 +67,8 @@ func (f *Feed) Acknowledge(place Place, resets int) error {
 	return nil
 }
 
-// Changed returns a channel that is closed after the next commit of something of the collection, when handlers are set
-// back, and when the collection or the store is closed.
+// Changed returns a channel that is closed after the next commit of the collection, when handlers begin anew, and when
+// the collection or the store is closed.
 func (f *Feed) Changed() <-chan struct{} { return f.c.places.nextChange() }
 
 func (p *places) nextChange() <-chan struct{} {
@@ -84,7 +85,7 @@ func (p *places) nextChange() <-chan struct{} {
 	return p.changed
 }
 
-// Close gives the name free. The place stays in the file.
+// Close lets the handler be registered again. Its cursor stays in the file.
 func (f *Feed) Close() {
 	p := &f.c.places
 	p.mu.Lock()
@@ -94,8 +95,8 @@ func (f *Feed) Close() {
 	}
 }
 
-// Read returns the changes that follow a number, in order: of a live object the last one only. A tombstone that was
-// dropped is missing; then the handler has been set back.
+// Read returns a page of the changes after an offset, in order: for a live object only the last one. Dropped tombstones
+// are missing; a handler that had not acknowledged them has been made to begin anew.
 func (f *Feed) Read(ctx context.Context, after uint64) (p FeedPage, err error) {
 	var found []feedEntry
 	err = f.c.view(ctx, func(b *bolt.Bucket) error {
@@ -117,8 +118,8 @@ func (f *Feed) Read(ctx context.Context, after uint64) (p FeedPage, err error) {
 	return p, err
 }
 
-// Objects returns the objects whose keys follow the given one, those that have not changed since upTo: for a handler
-// that begins anew. end is the key to go on after.
+// Objects returns a page of the objects whose keys follow the given one and that have not changed after upTo: for a
+// handler that begins anew. end is the key to pass to the next call.
 func (f *Feed) Objects(ctx context.Context, after string, upTo uint64) (p FeedPage, end string, err error) {
 	var found []feedEntry
 	err = f.c.view(ctx, func(b *bolt.Bucket) error {
@@ -151,7 +152,8 @@ func (f *Feed) Objects(ctx context.Context, after string, upTo uint64) (p FeedPa
 	return p, end, err
 }
 
-// Failing returns the changes of the keys from their numbers on, up to one, in order. They have no Object: see Load.
+// Failing returns the changes of the keys, for each key from its number up to upTo, in order. They have no Object; Load
+// returns it.
 func (f *Feed) Failing(ctx context.Context, keys map[string]uint64, upTo uint64) (p FeedPage, err error) {
 	var found []feedEntry
 	err = f.c.view(ctx, func(b *bolt.Bucket) error {
@@ -189,8 +191,8 @@ func (f *Feed) Failing(ctx context.Context, keys map[string]uint64, upTo uint64)
 	return p, err
 }
 
-// Load returns one change, by its Type, Key and Seq, with its Object. The page is empty if the change is not there any
-// more: the object has changed since, and its new state comes with its own number.
+// Load returns a page with the change that has the Type, Key and Seq of c, with its Object. The page is empty if the
+// object has changed since, or the tombstone was dropped.
 func (f *Feed) Load(ctx context.Context, c FeedChange) (p FeedPage, err error) {
 	var found []feedEntry
 	err = f.c.view(ctx, func(b *bolt.Bucket) error {
@@ -232,11 +234,11 @@ func (f *Feed) Load(ctx context.Context, c FeedChange) (p FeedPage, err error) {
 	return p, err
 }
 
-// feedEntry is a change that has been copied out of its transaction and not been decoded.
+// feedEntry is a change that has been copied out of its transaction and is not decoded.
 type feedEntry struct {
 	rawRecord
-	gone bool
-	// keyOnly: the object is not wanted.
+	gone bool // whether it is a tombstone
+	// keyOnly says that the change gets no Object; body is not set.
 	keyOnly bool
 }
 
@@ -259,7 +261,8 @@ func (r *reader) liveEntry(objects *bolt.Bucket, key string, data []byte, whole 
 	return e, err
 }
 
-// readFeed merges live objects and tombstones, which never share a number.
+// readFeed returns the entries of the changelog after an offset, up to a page, and whether more follow. It merges live
+// objects and tombstones, which never share a number. Entries have a body if whole is true.
 func (r *reader) readFeed(
 	b *bolt.Bucket, st state, after uint64, whole bool,
 ) (found []feedEntry, more bool, err error) {
@@ -296,7 +299,8 @@ func (r *reader) readFeed(
 	return found, false, errors.Join(live.Err, gone.Err)
 }
 
-// filedEntry returns the object that the feed has under a number.
+// filedEntry returns the entry of the object that the changelog has under a number. It fails with ErrDamaged if the
+// record does not exist or has another number.
 func (r *reader) filedEntry(objects *bolt.Bucket, seqKey, key []byte, whole bool) (feedEntry, error) {
 	data := objects.Get(key)
 	if data == nil {
@@ -329,7 +333,7 @@ func (r *reader) goneEntry(seqKey, data []byte, whole bool) (feedEntry, error) {
 	}}, err
 }
 
-// eachTombstone calls fn with the tombstones from a number on, until it returns false.
+// eachTombstone calls fn with the tombstones from a number on, until fn returns false.
 func (c *Collection) eachTombstone(b *bolt.Bucket, from uint64, fn func(e feedEntry) (bool, error)) error {
 	st, err := getState(b, c.name)
 	if err != nil {
@@ -352,7 +356,7 @@ func (c *Collection) eachTombstone(b *bolt.Bucket, from uint64, fn func(e feedEn
 	return keys.Err
 }
 
-// decodeFeed adds the changes to the page. It calls the codec, in no transaction.
+// decodeFeed decodes the entries and adds them to the page. It calls the codec, so the caller has no transaction open.
 func (r *reader) decodeFeed(p *FeedPage, found []feedEntry) error {
 	for _, e := range found {
 		change := FeedChange{Type: Upsert, Key: e.key, UID: e.UID, ResourceVersion: e.RV, Seq: e.Seq, Created: e.FirstSeq()}

@@ -12,16 +12,17 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// Tombstones that a handler has not passed are kept up to so many, and so old. A handler behind one that is dropped
-// begins anew.
+// Tombstones that a handler has not passed are kept up to this number and this age. If such a tombstone is dropped, the
+// handler begins anew.
 const (
 	tombstoneCount = 100_000
 	tombstoneAge   = 7 * 24 * time.Hour
-	// trimPage is how many one transaction drops.
+	// trimPage is the maximum number of tombstones that one transaction drops.
 	trimPage = 5_000
 )
 
-// settle writes the places that the file lacks, and drops the tombstones that nobody needs, or may need any more.
+// settle writes the cursors that the file lacks, and drops tombstones as trim does. Handlers that have not passed a
+// dropped tombstone begin anew.
 func (f *feedWriter) settle() error {
 	if f == nil || f.w.places == nil {
 		return nil
@@ -34,7 +35,7 @@ func (f *feedWriter) settle() error {
 	handlers := f.w.bucket.Bucket(format.BucketHandlers)
 	for name, place := range s.places {
 		if handlers.Get([]byte(name)) == nil {
-			continue // it was forgotten this moment
+			continue // this transaction removes the handler
 		}
 		if place.low() < floor {
 			place = again(f.w.state.NextSeq, ResetBehind)
@@ -49,8 +50,8 @@ func (f *feedWriter) settle() error {
 	return nil
 }
 
-// trim drops tombstones that nobody needs, or may need any more, and moves feedLacks on with them. It returns the
-// highest number among those that a handler has not passed; 0 if there is none.
+// trim drops the tombstones that no consumer needs, or that are too many or too old, and raises feedLacks accordingly.
+// It returns the highest number of a dropped tombstone that a handler has not passed; 0 if there is none.
 func (f *feedWriter) trim(s *placesSnapshot) (floor uint64, err error) {
 	passed, kept := uint64(math.MaxUint64), f.w.state.retain
 	for _, place := range s.places {
@@ -89,9 +90,8 @@ func (f *feedWriter) trim(s *placesSnapshot) (floor uint64, err error) {
 	return floor, nil
 }
 
-// makeRoom drops the tombstones that all handlers have passed, those that are retained for readers too, after a write
-// that did not fit: it would have dropped some itself, but their pages are free no sooner than in the next. The caller
-// has the writer's place.
+// makeRoom drops the tombstones that all handlers have passed, even those that are kept for readers. It is called after
+// a write for which there was no space, so that the next write can use their pages. The caller has the writer's place.
 func (s *Store) makeRoom() {
 	for _, c := range s.liveCollections() {
 		for c.places.any() && c.trimPassed() == nil {
@@ -102,7 +102,8 @@ func (s *Store) makeRoom() {
 
 var errNonePassed = errors.New("there is no tombstone that all handlers have passed")
 
-// trimPassed drops some of them in a transaction. The caller has the writer's place.
+// trimPassed drops up to trimPage of these tombstones in a transaction. It fails with errNonePassed if there is none.
+// The caller has the writer's place.
 func (c *Collection) trimPassed() error {
 	var handlers *placesSnapshot
 	err := c.store.updateHeld(context.Background(), trimming, func(tx *bolt.Tx) error {
@@ -136,8 +137,7 @@ func (c *Collection) trimPassed() error {
 	return err
 }
 
-// outdated reports whether a tombstone is too old, at a steady time, to be kept for one who has not passed it and has
-// so long.
+// outdated reports whether a tombstone is older than most. now is a time of the store's steady clock.
 func outdated(tombstone []byte, now time.Time, most time.Duration) bool {
 	at, _ := format.TombstoneTime(tombstone)
 	return now.Sub(at) > most

@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// background owns the goroutines that work for a store. The zero value is ready.
+// background owns the background goroutines of a store. The zero value is ready to use.
 type background struct {
 	mu     sync.Mutex
-	ctx    context.Context    // guarded by mu; nil until the first needs it
+	ctx    context.Context    // context of the goroutines; nil until contextLocked is first called; guarded by mu
 	cancel context.CancelFunc // guarded by mu
-	timer  *time.Timer        // guarded by mu; of goBackgroundAfter
-	// running is how many there are, and idle is closed when there is none any more; nil if nobody waits for that. Guarded
-	// by mu. It is no sync.WaitGroup: one may be started while close waits.
+	timer  *time.Timer        // timer of goBackgroundAfter; nil if it was never called; guarded by mu
+	// running is the number of goroutines. idle is closed when it drops to 0; nil if wait is not waiting. Both are guarded
+	// by mu. A sync.WaitGroup would not do: a goroutine may be started while close waits.
 	running int
 	idle    chan struct{}
 }
 
-// contextLocked returns what ends with close.
+// contextLocked returns the context of the goroutines, which close cancels.
 func (b *background) contextLocked() context.Context {
 	if b.ctx == nil {
 		b.ctx, b.cancel = context.WithCancel(context.Background())
@@ -38,7 +38,7 @@ func (b *background) close() {
 	b.wait()
 }
 
-// wait returns once nothing runs.
+// wait returns once no goroutine runs.
 func (b *background) wait() {
 	b.mu.Lock()
 	if b.running > 0 && b.idle == nil {
@@ -79,8 +79,8 @@ func (s *Store) goBackgroundLocked(name string, fn func(ctx context.Context)) {
 	}()
 }
 
-// goBackgroundAfter is goBackground once d has passed: until then there is no
-// goroutine, and Close ends the wait. One such work can wait at a time.
+// goBackgroundAfter calls goBackground once d has passed. Until then there is no goroutine, and Close cancels the call.
+// Only one call can be waiting at a time.
 func (s *Store) goBackgroundAfter(d time.Duration, name string, fn func(ctx context.Context)) {
 	b := &s.background
 	b.mu.Lock()

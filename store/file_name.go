@@ -15,12 +15,12 @@ import (
 // keepName verifies that the store's file still has the store's name, by device and inode, before it is written. The
 // caller has the writer's place, and no handle.
 //
-// If nothing has the name, the file was removed or moved away, and what the open one holds is written anew under the
-// name. Another file of that name is somebody else's: it is left alone, and the error wraps ErrReplaced. Both are
-// looked at again before each write, so that whoever moves the other file away, or the first one back, need not start
-// the process again. After a copy that has failed, though, writes fail for some seconds without another.
+// If no file has the name, the store's file was removed or moved away, and keepName writes a copy of the open file
+// under the name. If another file has the name, it is left alone, and the error wraps ErrReplaced. The name is checked
+// before each write, so the process need not be restarted after the other file is moved away, or the first one back.
+// After a failed copy, writes fail without another attempt for a while; see anew.
 //
-// Who may not look into the directory any more goes on with the open file while that has a name somewhere.
+// If the process may not read the directory any more, the open file is used as long as it has a name somewhere.
 func (s *Store) keepName(ctx context.Context) error {
 	if !boltfile.RenamesOpen || s.ReadOnly() {
 		return nil
@@ -30,7 +30,7 @@ func (s *Store) keepName(ctx context.Context) error {
 		return err
 	}
 	err = s.anew.err
-	if time.Now().After(s.anew.next) || s.isClosed() { // then it is the last chance
+	if time.Now().After(s.anew.next) || s.isClosed() { // Close has no later attempt
 		err = s.writeAnew(ctx)
 	}
 	if err != nil {
@@ -39,7 +39,7 @@ func (s *Store) keepName(ctx context.Context) error {
 	return nil
 }
 
-// lostName reports whether nothing has the store's name. If another file has it that is the error.
+// lostName reports whether no file has the store's name. If another file has it, lostName fails with ErrReplaced.
 func (s *Store) lostName() (lost bool, err error) {
 	h, err := s.acquire()
 	if err != nil {
@@ -67,7 +67,7 @@ func (s *Store) lostName() (lost bool, err error) {
 	return false, nil
 }
 
-// whereabouts says which file is open; where the system tells, with the name that it has by now.
+// whereabouts describes the open file, with its current name if the system tells it.
 func whereabouts(f *os.File) string {
 	if name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd())); err == nil {
 		return "the file that is open, now " + name
@@ -75,8 +75,8 @@ func whereabouts(f *os.File) string {
 	return "the file that is open"
 }
 
-// writeAnew copies the open file, which has lost its name, to a new one of that name. It is as safe as a compaction:
-// the copy is on the disk before it gets the name, and it never takes the name from another file.
+// writeAnew copies the open file, which has lost its name, to a new file, and makes the store use that. It is as safe
+// as a compaction: the copy is synced before it gets the name, and it never replaces another file.
 func (s *Store) writeAnew(ctx context.Context) error {
 	if err := makeDir(filepath.Dir(s.real)); err != nil {
 		return err
@@ -85,7 +85,7 @@ func (s *Store) writeAnew(ctx context.Context) error {
 	defer s.exchanging.Unlock()
 	c := newCopier(s, nil, false)
 	err := s.exchange(ctx, c, func() error { return takeName(c.fresh.Path, s.real) })
-	if err == nil || ctx.Err() == nil { // who gives up says nothing of the next try
+	if err == nil || ctx.Err() == nil { // a canceled copy does not delay the next attempt
 		s.anew.tried(err)
 	}
 	if err != nil {
@@ -96,22 +96,21 @@ func (s *Store) writeAnew(ctx context.Context) error {
 	return nil
 }
 
-// A copy of a file that was removed, if it fails, is not begun again before the first of these has passed; it doubles
-// up to the other.
+// A failed copy of a file that was removed is retried after anewRetry, which doubles up to anewRetryMax.
 const (
 	anewRetry    = time.Second
 	anewRetryMax = time.Minute
 )
 
-// anew is when a copy of a file that was removed may be begun again, since a large one takes the disk for long. It
-// belongs to who has the writer's place.
+// anew limits how often a file that was removed is copied, since copying a large one keeps the disk busy. Only the
+// holder of the writer's place may use it.
 type anew struct {
-	err  error // of the last copy
-	wait time.Duration
-	next time.Time
+	err  error         // error of the last copy; nil if it succeeded
+	wait time.Duration // backoff after err
+	next time.Time     // when the next copy may begin
 }
 
-// tried notes how a copy has ended.
+// tried records the result of a copy.
 func (a *anew) tried(err error) {
 	if err == nil {
 		*a = anew{}

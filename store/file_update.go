@@ -12,11 +12,11 @@ import (
 	"github.com/larder-dev/larder/store/internal/boltfile"
 )
 
-// hooks are what tests put in bbolt's way, which takes no file layer of ours.
+// hooks lets tests simulate failing writes: bbolt does not accept another file layer.
 type hooks struct {
-	// commit is called in place of tx.Commit if set.
+	// commit is called instead of tx.Commit if it is set.
 	commit func(tx *bolt.Tx) error
-	// release is called before the writer's place is given up, if set.
+	// release is called before the writer's place is released, if it is set.
 	release func()
 }
 
@@ -27,13 +27,13 @@ func hooksOf(h *hook.Hooks) hooks {
 	return hooks{commit: func(tx *bolt.Tx) error { return h.Commit(tx.Commit) }}
 }
 
-// view runs fn in one read transaction, which is closed when it returns.
-// What fn gets from tx dies with it. fn must not call view or update.
+// view runs fn in one read transaction, which is closed when fn returns. Memory that fn gets from tx is valid until
+// then. fn must not call view or update.
 func (s *Store) view(ctx context.Context, fn func(tx *bolt.Tx) error) error {
 	return s.viewHandle(ctx, func(_ *boltfile.Handle, tx *bolt.Tx) error { return fn(tx) })
 }
 
-// viewHandle is view for those who need the handle too.
+// viewHandle is view with a function that gets the handle too.
 func (s *Store) viewHandle(ctx context.Context, fn func(h *boltfile.Handle, tx *bolt.Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -46,26 +46,26 @@ func (s *Store) viewHandle(ctx context.Context, fn func(h *boltfile.Handle, tx *
 	return s.settle(h, h.View(func(tx *bolt.Tx) error { return fn(h, tx) }))
 }
 
-// update runs fn in one write transaction and commits it. On an error nothing
-// was stored, unless the error wraps ErrOutcomeUnknown. fn runs once; who
-// wants to try again calls update again.
+// update runs fn in one write transaction and commits it. If update fails nothing was stored, unless the error wraps
+// ErrOutcomeUnknown. It does not retry: fn runs at most once.
 func (s *Store) update(ctx context.Context, fn func(tx *bolt.Tx) error) error {
 	return s.updateFor(ctx, upkeep, fn)
 }
 
-// update is that of the store, for a write of the collection.
+// update runs fn in one write transaction, as Store.update does; errors of other waiters name the collection.
 func (c *Collection) update(ctx context.Context, fn func(tx *bolt.Tx) error) error {
 	return c.store.updateFor(ctx, c.writing(), fn)
 }
 
 func (c *Collection) writing() string { return "a write of " + c.id.String() }
 
-// updateFor is update for those who say what they write.
+// updateFor is update with a description of the write, which the errors of other waiters contain.
 func (s *Store) updateFor(ctx context.Context, what string, fn func(tx *bolt.Tx) error) error {
 	return s.updateThen(ctx, what, fn, func(error) {})
 }
 
-// updateThen is updateFor for those who have to know of the outcome before anybody else writes.
+// updateThen is updateFor, and calls then with the result before the next writer starts. It does not call then if it
+// fails before it has the writer's place.
 func (s *Store) updateThen(ctx context.Context, what string, fn func(tx *bolt.Tx) error, then func(err error)) error {
 	if s.ReadOnly() {
 		return fmt.Errorf("%s: %w", s.path, ErrReadOnly)
@@ -83,7 +83,7 @@ func (s *Store) updateThen(ctx context.Context, what string, fn func(tx *bolt.Tx
 	return err
 }
 
-// updateHeld is update for those who have the writer's place.
+// updateHeld is updateFor for a caller that has the writer's place.
 func (s *Store) updateHeld(ctx context.Context, what string, fn func(tx *bolt.Tx) error) error {
 	if err := s.Err(); err != nil {
 		return fmt.Errorf("nothing is written any more: %w", err)
@@ -94,14 +94,14 @@ func (s *Store) updateHeld(ctx context.Context, what string, fn func(tx *bolt.Tx
 	return s.updateOpen(what, fn)
 }
 
-// updateOpen is updateHeld for the file that is open, whatever has its name.
+// updateOpen is updateHeld without the check that the open file still has the store's name.
 func (s *Store) updateOpen(what string, fn func(tx *bolt.Tx) error) error {
 	h, err := s.acquire()
 	if err != nil {
 		return err
 	}
 	defer h.Release()
-	if frees(what) { // it takes pages before it has given any free
+	if frees(what) { // the transaction allocates pages before its freed ones can be reused
 		limit := h.DB.MaxSize
 		h.DB.MaxSize = 0
 		defer func() { h.DB.MaxSize = limit }()
@@ -120,11 +120,11 @@ func (s *Store) updateOpen(what string, fn func(tx *bolt.Tx) error) error {
 	return err
 }
 
-// frees reports whether a write is one that may take the file past Options.MaxSize, since it gives pages free.
+// frees reports whether a write may grow the file past Options.MaxSize, because it frees pages.
 func frees(what string) bool { return what == dropping || what == forgetting || what == trimming }
 
-// settle turns an error of a transaction into what the caller is told, and
-// stops the writing if it was one that calls for that.
+// settle turns an error of a transaction into the error for the caller. If the file is damaged, or the outcome of a
+// commit unknown, settle fails the store.
 func (s *Store) settle(h *boltfile.Handle, err error) error {
 	var fault *boltfile.FaultError
 	var failed *boltfile.CommitError
@@ -135,7 +135,7 @@ func (s *Store) settle(h *boltfile.Handle, err error) error {
 	case errors.As(err, &failed):
 		err = s.classify(h, failed)
 	case errors.Is(err, entry.ErrDamaged):
-		// A record or an index entry: what the page it came from has lost besides, nobody knows.
+		// A record or an index entry is damaged: its page may have lost more than that.
 		err = fmt.Errorf("%s: %w", s.path, err)
 		s.fail(h, err)
 	case errors.Is(err, ErrClosed):
@@ -144,9 +144,9 @@ func (s *Store) settle(h *boltfile.Handle, err error) error {
 	return err
 }
 
-// classify finds out what became of a commit that failed. bbolt's readers see
-// a transaction once its meta page is written, which may be before the disk
-// refuses to sync it; such a transaction may be there after a crash or not.
+// classify returns the error for a commit that failed: ErrNoSpace if nothing was written for lack of space, else
+// ErrOutcomeUnknown. Readers see a transaction once its meta page is written, which may be before the sync of that page
+// fails; after a crash such a transaction may be there or not.
 func (s *Store) classify(h *boltfile.Handle, failed *boltfile.CommitError) error {
 	advanced := true
 	err := h.View(func(tx *bolt.Tx) error {
@@ -156,14 +156,14 @@ func (s *Store) classify(h *boltfile.Handle, failed *boltfile.CommitError) error
 	if err == nil && !advanced && boltfile.IsNoSpace(failed.Err) {
 		return fmt.Errorf("write %s: %w: %w", s.path, ErrNoSpace, failed.Err)
 	}
-	// Even a transaction that did not advance may have lost the sync of a page: the
-	// kernel reports that once, and calls the page clean.
+	// Even if readers do not see the transaction, the sync of one of its pages may have failed: the kernel reports that
+	// once, and then takes the page for clean.
 	err = fmt.Errorf("write %s: %w: %w", s.path, ErrOutcomeUnknown, failed.Err)
 	s.fail(h, err)
 	return err
 }
 
-// takeIntoUseLocked makes h the store's file; nothing is known against it.
+// takeIntoUseLocked makes h the store's file, and clears the failure of the old one.
 func (s *Store) takeIntoUseLocked(h *boltfile.Handle) {
 	s.replaceHandleLocked(h)
 	if s.failure != nil {
@@ -178,9 +178,8 @@ func (s *Store) replaceHandleLocked(h *boltfile.Handle) {
 	s.handle = h
 }
 
-// fail stops all writing until Rebuild. The first reason stays. It leaves a
-// mark, so that the next process that opens the file looks at every page first,
-// and moves the file aside if it is damaged.
+// fail stops all writing until Rebuild, if h is the store's current file. The first reason stays. fail leaves a mark:
+// the next process that opens the file verifies every page first, and moves the file aside if it is damaged.
 func (s *Store) fail(h *boltfile.Handle, reason error) {
 	s.mu.Lock()
 	first := s.handle == h && s.failure == nil
@@ -194,7 +193,7 @@ func (s *Store) fail(h *boltfile.Handle, reason error) {
 	}
 }
 
-// acquire returns the handle to use; release it soon.
+// acquire returns the current handle, which the caller releases soon. It fails with ErrClosed once the store is closed.
 func (s *Store) acquire() (*boltfile.Handle, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -205,7 +204,7 @@ func (s *Store) acquire() (*boltfile.Handle, error) {
 	return s.handle, nil
 }
 
-// leaveMark has the next process that opens the store verify it.
+// leaveMark leaves a mark that makes the next process that opens the store verify it.
 func (s *Store) leaveMark() {
 	if err := boltfile.LeaveMark(s.real); err != nil {
 		s.logger().Error(err, "No mark could be left for the next process that opens the store")

@@ -13,13 +13,13 @@ import (
 	"github.com/larder-dev/larder/store/internal/boltfile"
 )
 
-// stepBytes is about how much of the file one transaction of a check reads, if the list of free pages is short.
+// stepBytes is about how many bytes one transaction of a check reads. It reads the list of free pages besides.
 const stepBytes = 1 << 20
 
-// walkPages walks the pages by steps, each a read transaction of its own: one that lasted would keep pages from being
-// used again, and a write that makes the mapping larger would wait for it. It tells p, if that is not nil, what each
-// step has read. It reads the file, not the mapping. If it finds something, the writing of the file that has it stops;
-// it ends if that is replaced by another, of which what has been found says nothing.
+// walkPages verifies all pages, and returns the problems it found. It works in steps, each in a read transaction of its
+// own: a long transaction would keep free pages from being reused, and block a write that must enlarge the mapping. If
+// p is not nil, it limits the rate. walkPages reads the file, not the mapping. If it finds a problem it stops writes to
+// that file, and it ends early if the file is replaced by another one.
 func (s *Store) walkPages(ctx context.Context, p *pace) ([]string, error) {
 	var steps boltcheck.Steps
 	var damaged *boltfile.Handle
@@ -43,7 +43,7 @@ func (s *Store) walkPages(ctx context.Context, p *pace) ([]string, error) {
 	return steps.Problems(), nil
 }
 
-// foundBefore makes damage that ended a walk the last of the problems that it has found.
+// foundBefore appends err to the problems if it is damage, which has ended the walk. It returns any other err.
 func foundBefore(problems []string, err error) ([]string, error) {
 	if errors.Is(err, entry.ErrDamaged) {
 		return append(problems, err.Error()), nil
@@ -51,23 +51,24 @@ func foundBefore(problems []string, err error) ([]string, error) {
 	return problems, err
 }
 
-// errAgain ends a walk of the branches that is to begin again.
+// errAgain ends a walk of the branches that must begin again.
 var errAgain = errors.New("the walk begins again")
 
-// branchesAtOnce is how long the first walk of the branches may take; see walkBranches.
+// branchesAtOnce is the time limit of the first walk of the branches; see walkBranches.
 const branchesAtOnce = 100 * time.Millisecond
 
-// walkBranches walks the branches alone, about a hundredth of the pages, in one transaction: a leaf that is not read is
-// known to be in use once only if no page is used again meanwhile. So that the transaction does not last as long as the
-// disk takes to read them (10 GB have 100 MB of them: 8 s), the walk begins again after some time, which grows: what it
-// has read by then comes from the kernel's memory (0.4 s for all).
+// walkBranches verifies the branch pages only, about a hundredth of all pages, and returns the problems it found. It
+// must finish in one transaction: if pages were reused meanwhile, it could not tell that a leaf is referenced once
+// without reading the leaf. Reading all branches from the disk takes long (8 s for the 100 MB of a 10 GB file), so the
+// walk begins again after a time limit, which grows: the next walk finds what was read in the page cache (0.4 s for
+// all).
 func (s *Store) walkBranches(ctx context.Context) (problems []string, err error) {
 	err = errAgain
 	for most := branchesAtOnce; errors.Is(err, errAgain); most += most / 4 {
 		err = s.viewPages(ctx, func(h *boltfile.Handle, pages *boltcheck.File) error {
 			begun := time.Now()
 			o := boltcheck.WalkOptions{LeafDepth: boltfile.BranchDepth, Pace: func(context.Context, int) error {
-				if time.Since(begun) > most || !s.isCurrent(h) { // there is no transaction after Close
+				if time.Since(begun) > most || !s.isCurrent(h) { // after Close the next viewPages fails
 					return errAgain
 				}
 				return nil
@@ -99,8 +100,8 @@ func (s *Store) viewPages(ctx context.Context, fn func(h *boltfile.Handle, pages
 	})
 }
 
-// viewFile calls fn in a read transaction, with the file's size and the transaction's id, until no writer has
-// overtaken it. If fn finds the file damaged, all writing stops.
+// viewFile calls fn in a read transaction, with the file's size and the transaction's id. It repeats that while fn
+// fails with ErrOvertaken: writers have reused pages. If fn finds the file damaged, all writing stops.
 func (s *Store) viewFile(ctx context.Context, fn func(h *boltfile.Handle, size int64, txid uint64) error) error {
 	err := boltcheck.ErrOvertaken
 	for errors.Is(err, boltcheck.ErrOvertaken) {
@@ -122,16 +123,15 @@ func (s *Store) viewFile(ctx context.Context, fn func(h *boltfile.Handle, size i
 // verifyRate is how many bytes a second a background verification reads.
 const verifyRate = 64 << 20
 
-// verifyInBackground walks the pages slowly, and stops all writing if they are
-// damaged. Of a file that was closed cleanly it walks the branches only, which were too many for Open: in
-// them a bit that flipped on the disk would do the most harm.
+// verifyInBackground verifies the pages slowly, and stops all writing if they are damaged. If the file was closed
+// cleanly it verifies only the branches, of which Open did not read all: there a flipped bit would do the most harm.
 func (s *Store) verifyInBackground(ctx context.Context, clean bool) {
 	start := time.Now()
 	var problems []string
 	var err error
 	if clean {
 		problems, err = s.walkBranches(ctx)
-	} else { // the branches are known
+	} else { // Open has verified all branches
 		problems, err = s.walkPages(ctx, &pace{rate: verifyRate})
 	}
 	switch {
@@ -147,13 +147,13 @@ func (s *Store) verifyInBackground(ctx context.Context, clean bool) {
 	}
 }
 
-// pace holds a reader to a rate.
+// pace limits the rate of a reader.
 type pace struct {
 	rate int // bytes a second
-	read int // since the last wait
+	read int // bytes read since the last pause
 }
 
-// wait is told how many bytes have been read. It waits rarely, for some hundredths of a second.
+// wait is called after bytes have been read. It pauses rarely, for at least 50 ms, and fails if ctx ends meanwhile.
 func (p *pace) wait(ctx context.Context, bytes int) error {
 	p.read += bytes
 	pause := time.Second * time.Duration(p.read) / time.Duration(p.rate)

@@ -14,15 +14,15 @@ import (
 
 const (
 	defaultForgetAfter = 30 * 24 * time.Hour
-	// The program has this long to open the collections that it still wants: it
-	// may itself have been away for longer than they are kept.
+	// forgetFirst is how long after Open the first unused collections are dropped: the program may not have run for longer
+	// than they are kept, and needs time to open those that it still wants.
 	forgetFirst = time.Hour
 	forgetEvery = 24 * time.Hour
-	// usedWithin is how exact Info.LastUsed is.
+	// usedWithin is the precision of Info.LastUsed.
 	usedWithin = 24 * time.Hour
 )
 
-// forgetAfter returns ForgetAfter with its default, and 0 for "never".
+// forgetAfter returns ForgetAfter or its default; 0 means never.
 func (o Options) forgetAfter() time.Duration {
 	if o.ForgetAfter == 0 {
 		return defaultForgetAfter
@@ -30,13 +30,13 @@ func (o Options) forgetAfter() time.Duration {
 	return max(o.ForgetAfter, 0)
 }
 
-// forgetLater drops the collections that nobody uses, after d and from then on daily.
+// forgetLater drops the unused collections after d and from then on daily.
 func (s *Store) forgetLater(d time.Duration) {
 	s.goBackgroundAfter(d, "forget unused collections", func(ctx context.Context) {
 		switch err := s.forget(ctx); {
 		case err == nil, ctx.Err() != nil:
 		case errors.Is(err, ErrNoSpace), errors.Is(err, ErrOutcomeUnknown), errors.Is(err, entry.ErrDamaged):
-			// Who writes objects meets it too, and reports it.
+			// Commits of objects fail with the same error, and report it.
 		default:
 			s.logger().Error(err, "Collections that nobody uses could not be dropped")
 		}
@@ -44,8 +44,8 @@ func (s *Store) forgetLater(d time.Duration) {
 	})
 }
 
-// forget notes which collections are in use, and drops those that were last
-// used longer ago than Options.ForgetAfter, one after the other.
+// forget records which collections are in use, and drops those that were last used longer ago than Options.ForgetAfter,
+// one after the other.
 func (s *Store) forget(ctx context.Context) error {
 	if err := s.flushUsed(ctx); err != nil {
 		return err
@@ -57,23 +57,22 @@ func (s *Store) forget(ctx context.Context) error {
 	for _, st := range states {
 		name := st.Identity.ID()
 		switch {
-		case s.open.holds(name), st.usedAt.IsZero(): // zero: a build that did not note it
+		case s.open.holds(name), st.usedAt.IsZero(): // zero if an old build that did not record it wrote the state
 			err = s.noteUsed(ctx, name)
 		case s.isUnused(st):
 			err = s.forgetOne(ctx, st.Info)
 		}
-		if err != nil && !errors.Is(err, ErrNoCollection) { // it was dropped this moment
+		if err != nil && !errors.Is(err, ErrNoCollection) { // ErrNoCollection: it was dropped meanwhile
 			return err
 		}
 	}
 	return s.flushUsed(ctx)
 }
 
-// isUnused reports whether nobody has used the collection for so long that it is dropped. When it was used is exact to
-// a day.
+// isUnused reports whether the collection was last used longer ago than it is kept. usedAt is precise to usedWithin.
 func (s *Store) isUnused(st state) bool {
 	keep, unused := s.o.forgetAfter(), s.steadyNow().Sub(st.usedAt)
-	return keep > 0 && unused > usedWithin && unused-usedWithin > keep // a sum might be more than there is
+	return keep > 0 && unused > usedWithin && unused-usedWithin > keep // keep+usedWithin might overflow
 }
 
 var errUsed = errors.New("the collection has been used meanwhile")
@@ -96,12 +95,12 @@ func (s *Store) forgetOne(ctx context.Context, info Info) error {
 	return err
 }
 
-// usedNotes are the collections that have been opened and whose Info does not say so for today: by name, when, by both
-// clocks. They are written with the next commit of what is pending, or by Close: a write for each of hundreds that are
-// opened together would take a slow disk seconds. The zero value is ready.
+// usedNotes holds the collections that have been opened and whose last use in the file is older than usedWithin. The
+// next commit, or Close, writes them: a write for each of hundreds of collections that are opened together would take a
+// slow disk seconds. The zero value is ready to use.
 type usedNotes struct {
 	mu sync.Mutex
-	at map[string]times // guarded by mu
+	at map[string]times // time of use, on both clocks, by name of the collection; guarded by mu
 }
 
 func (u *usedNotes) add(at map[string]times) {
@@ -121,7 +120,7 @@ func (u *usedNotes) take() map[string]times {
 	return at
 }
 
-// noteUsed notes that the collection is in use, unless the file says so for today.
+// noteUsed adds the collection to usedNotes, unless its last use in the file is within usedWithin.
 func (s *Store) noteUsed(ctx context.Context, name string) error {
 	now := s.clocks()
 	return s.view(ctx, func(tx *bolt.Tx) error {
@@ -134,14 +133,14 @@ func (s *Store) noteUsed(ctx context.Context, name string) error {
 	})
 }
 
-// writeUsed writes the notes, and what the clocks show.
+// writeUsed writes the notes and the current times of both clocks. It writes nothing if there are no notes.
 func (s *Store) writeUsed(tx *bolt.Tx, notes map[string]times) error {
 	for name, at := range notes {
 		err := updateState(tx, name, func(_ *bolt.Bucket, st *state) error {
 			st.LastUsed, st.usedAt = at.wall, at.steady
 			return nil
 		})
-		if err != nil && !errors.Is(err, ErrNoCollection) { // it may have been dropped
+		if err != nil && !errors.Is(err, ErrNoCollection) { // ErrNoCollection: it was dropped meanwhile
 			return err
 		}
 	}
