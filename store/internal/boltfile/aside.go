@@ -10,12 +10,11 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// keepDamaged is how many files that were moved aside are kept, so that a disk
-// that damages them again and again is not filled with them.
+// keepDamaged is how many damaged files are kept, so that a disk that damages files again and again does not fill up.
 const keepDamaged = 2
 
-// SetAside gives the file at path a name that says that it is damaged, with
-// move, and removes all but the newest, by their names, of those before it.
+// SetAside renames the damaged file at path with move, and returns the new name, <path>.damaged-<UTC>. It keeps that
+// file and the newest, by name, of those set aside before, keepDamaged in all, and removes the others.
 func SetAside(path string, move func(from, to string) error) (string, error) {
 	stamp := path + format.SuffixDamaged + time.Now().UTC().Format("20060102T150405.000000000Z")
 	name := stamp
@@ -28,7 +27,7 @@ func SetAside(path string, move func(from, to string) error) (string, error) {
 	if err := move(path, name); err != nil {
 		return "", err
 	}
-	// The new one stays whatever its name says: the clock may have been set back.
+	// The new file stays even if its name is not the newest: the clock may have been set back.
 	old := slices.DeleteFunc(beside(path, format.SuffixDamaged), func(other string) bool { return other == name })
 	slices.Sort(old)
 	for _, extra := range old[:max(len(old)-(keepDamaged-1), 0)] {

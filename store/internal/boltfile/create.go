@@ -13,9 +13,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// Create makes an empty store at path. It is complete, and on the disk,
-// before it gets its name: a crash leaves no store or a good one. The name is
-// on the disk when the store is open. The caller holds the mark.
+// Create makes an empty store at path. The file is complete and synced before it gets its name: a crash leaves no store
+// or a good one. Create does not sync the directory. The caller holds the mark.
 func Create(path string, o Creating) error {
 	h, err := New(path, o)
 	if err != nil {
@@ -32,17 +31,18 @@ func Create(path string, o Creating) error {
 	return nil
 }
 
-// Creating is how a file is made.
+// Creating holds the parameters of a new file.
 type Creating struct {
-	// write fills it, in one transaction.
+	// Write writes the content, in one transaction.
 	Write func(tx *bolt.Tx) error
-	// maxSize bounds the file; 0 does not. pageSize is that of its pages; 0 is the system's. mapped is how much address
-	// space is mapped; 0 is bbolt's choice.
-	MaxSize          int64
+	// MaxSize is the maximum size of the file; 0 for none.
+	MaxSize int64
+	// PageSize is the size of its pages; 0 for the system's. Mapped is how much address space is mapped; 0 for bbolt's
+	// choice.
 	PageSize, Mapped int
 }
 
-// New makes a file under a temporary name beside path, and leaves it open and locked.
+// New makes a file under a temporary name beside path, and returns it open and locked. If it fails it leaves no file.
 func New(path string, o Creating) (*Handle, error) {
 	name := path + format.SuffixNew + rand.Text()
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
@@ -63,7 +63,7 @@ func New(path string, o Creating) (*Handle, error) {
 	return h, nil
 }
 
-// ClassifySpace makes an error that says so wrap errNoSpace.
+// ClassifySpace returns err, wrapped with ErrNoSpace if IsNoSpace reports so.
 func ClassifySpace(err error) error {
 	if IsNoSpace(err) && !errors.Is(err, ErrNoSpace) {
 		return fmt.Errorf("%w: %w", ErrNoSpace, err)
@@ -71,17 +71,15 @@ func ClassifySpace(err error) error {
 	return err
 }
 
-// RemoveDebris removes the stores that crashed processes were making. The
-// caller holds the mark and the lock on the store, so that nobody is making one.
-// What cannot be removed is tried again next time.
+// RemoveDebris removes the temporary files of crashed processes beside path. The caller holds the mark and the lock on
+// the store, so no process is using such a file. Files that cannot be removed are left for the next call.
 func RemoveDebris(path string) {
 	for _, name := range beside(path, format.SuffixNew) {
 		_ = os.Remove(name)
 	}
 }
 
-// beside returns the files whose names are that of the store and suffix and
-// something more, in order.
+// beside returns the regular files whose names begin with path and suffix, in order of names.
 func beside(path, suffix string) []string {
 	dir, prefix := filepath.Dir(path), filepath.Base(path)+suffix
 	entries, err := os.ReadDir(dir)

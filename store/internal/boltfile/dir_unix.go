@@ -21,8 +21,8 @@ func Nameless(f *os.File) bool {
 	return ok && st.Nlink == 0
 }
 
-// SyncDir makes the names in the directory durable. File systems that cannot
-// do it have no use for it.
+// SyncDir syncs the directory, so that names of files are durable. It returns nil if the file system does not support
+// that.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -2,7 +2,7 @@ package boltfile
 
 import "errors"
 
-// The errors of package store that come from here; it documents them.
+// These errors are exported by package store, which documents them.
 var (
 	ErrLocked  = errors.New("the store is in use")
 	ErrForeign = errors.New("the file is not a store of Larder")

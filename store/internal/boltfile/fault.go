@@ -10,10 +10,11 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// FaultError is a panic that contain has caught.
+// FaultError is damage of the file that was met in a transaction. What is the value of the panic that contain has
+// recovered, or describes the damage. It wraps entry.ErrDamaged.
 type FaultError struct{ What any }
 
-// ofMemory reports whether a page could not be read, rather than made no sense.
+// ofMemory reports whether a page could not be read; if false, it was read and makes no sense.
 func (e *FaultError) ofMemory() bool {
 	_, ok := e.What.(interface{ Addr() uintptr })
 	return ok
@@ -28,10 +29,9 @@ func (e *FaultError) Error() string {
 
 func (e *FaultError) Unwrap() error { return entry.ErrDamaged }
 
-// contain runs fn. A memory fault in it (the file is mapped, and was cut
-// short or cannot be read) and a panic of bbolt (a page that makes no sense)
-// become an error that wraps ErrDamaged. Every other panic goes on: it is a
-// mistake in a program, not in a file.
+// contain runs fn and returns its error. If fn causes a memory fault (the mapped file was truncated or cannot be read)
+// or bbolt panics (a page makes no sense), contain returns a FaultError. Any other panic is passed on: it is a bug in
+// the program, not damage of the file.
 func contain(fn func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	returned := false
@@ -39,7 +39,7 @@ func contain(fn func() error) (err error) {
 		if returned {
 			return
 		}
-		// Asked before recover, while the frames that panicked are on the stack.
+		// This must precede recover: the frames that panicked are still on the stack.
 		fromBolt := panickedInBolt()
 		r := recover()
 		if r == nil {

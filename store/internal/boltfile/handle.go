@@ -17,24 +17,24 @@ import (
 type Handle struct {
 	Path string
 	DB   *bolt.DB
-	// file is the one that bbolt has open and locked.
+	// File is the file that bbolt has open and locked.
 	File *os.File
-	// identity is the file's, by which it is known to have the store's name still.
+	// Identity identifies the file, to check whether it still has the store's name.
 	Identity os.FileInfo
-	// users are the transactions that run or are about to.
+	// Users counts the transactions that run or are about to begin. Close waits for it.
 	Users sync.WaitGroup
-	// written is how many bytes of pages were written through it.
+	// Written is how many bytes of pages were allocated in committed transactions.
 	Written atomic.Int64
-	// stuck: a panic left one of bbolt's locks taken. Nothing may wait for them.
+	// Stuck is true if a panic has left one of bbolt's locks locked. Nothing may wait for these locks.
 	Stuck atomic.Bool
-	// unreadable: it left those that every transaction needs.
+	// unreadable is true if the locks that every transaction needs were left locked.
 	unreadable atomic.Bool
 }
 
-// Release ends the use that Users.Add began.
+// Release undoes a Users.Add(1).
 func (h *Handle) Release() { h.Users.Done() }
 
-// Close waits for the transactions and closes the file.
+// Close waits for the transactions and closes the file. If bbolt is Stuck it does not wait.
 func (h *Handle) Close() error {
 	if h.Stuck.Load() {
 		// bbolt's own Close would wait for ever. The mapping stays, and is not used.
@@ -44,7 +44,7 @@ func (h *Handle) Close() error {
 	return h.DB.Close()
 }
 
-// View runs fn in a read transaction.
+// View runs fn in a read transaction. Damage that fn meets in the file becomes a FaultError.
 func (h *Handle) View(fn func(tx *bolt.Tx) error) error {
 	return contain(func() error {
 		tx, err := h.begin(false)
@@ -56,10 +56,10 @@ func (h *Handle) View(fn func(tx *bolt.Tx) error) error {
 	})
 }
 
-// CommitError is an error of Commit, as opposed to one of the function before it.
+// CommitError is an error of the commit in Update. Errors of fn are returned as they are.
 type CommitError struct {
 	Err error
-	// txid of the transaction.
+	// TxID is the id of the transaction.
 	TxID int
 }
 
@@ -88,8 +88,7 @@ func (h *Handle) Update(fn, commit func(tx *bolt.Tx) error) error {
 }
 
 func (h *Handle) begin(writable bool) (*bolt.Tx, error) {
-	// bbolt takes its locks and then looks at the meta pages; a panic there would
-	// keep them from everybody.
+	// bbolt takes its locks and then reads the meta pages; a panic there would leave the locks locked.
 	switch err := boltcheck.Readable(h.File); {
 	case errors.Is(err, boltcheck.ErrDamaged), errors.Is(err, boltcheck.ErrForeign):
 		return nil, &FaultError{What: err}
@@ -101,7 +100,7 @@ func (h *Handle) begin(writable bool) (*bolt.Tx, error) {
 	}
 	began := false
 	defer func() {
-		if !began { // it panicked with its locks taken
+		if !began { // bbolt panicked while it held its locks
 			h.Stuck.Store(true)
 			h.unreadable.Store(!writable || h.unreadable.Load())
 		}
@@ -129,7 +128,7 @@ func (h *Handle) rollback(tx *bolt.Tx) {
 	ended = err == nil || errors.Is(err, berrors.ErrTxClosed)
 }
 
-// Discard closes and removes a file that has not got the store's name.
+// Discard closes and removes a file that still has its temporary name.
 func (h *Handle) Discard() error {
 	return errors.Join(h.Close(), os.Remove(h.Path))
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/larder-dev/larder/internal/holder"
 )
 
-// lockPoll is how often a lock that another process holds is tried again.
+// lockPoll is the interval between attempts to get a lock that another process holds.
 const lockPoll = 20 * time.Millisecond
 
-// locked is the error of a store that cannot be locked. It names who holds it, as far as that is known.
+// locked returns an error that wraps ErrLocked and names the processes that hold the lock, if they are known.
 func locked(path string) error {
 	switch holders := holder.Of(path); {
 	case len(holders) > 0:
@@ -31,9 +31,9 @@ func locked(path string) error {
 		ErrLocked)
 }
 
-// OpenLocked opens the file and locks it, waiting until the deadline or the end of ctx. The file
-// it returns is the one that has this name: a lock on a file that was moved
-// aside meanwhile protects nothing.
+// OpenLocked opens the file and locks it. It waits for the lock until the deadline or the end of ctx, and then fails
+// with ErrLocked. The file it returns has this name after it was locked: a lock on a file that was moved aside
+// meanwhile would protect nothing.
 func OpenLocked(ctx context.Context, path string, flag int, exclusive bool, deadline time.Time) (*os.File, error) {
 	for {
 		f, err := os.OpenFile(path, flag|noFollow, 0)
@@ -56,14 +56,13 @@ func OpenLocked(ctx context.Context, path string, flag int, exclusive bool, dead
 	}
 }
 
-// closeMapped closes a file of which a mapping may be left. That would keep
-// the lock if it were not given up first.
+// closeMapped unlocks and closes a file that may still be mapped: the mapping would keep the lock.
 func closeMapped(f *os.File) error {
 	return errors.Join(unlock(f), f.Close())
 }
 
-// HasName reports whether the open file is the one at path, which is resolved: a symbolic link that has come there
-// since leads to the file, and is not it.
+// HasName reports whether the open file is the one at path. path has no symbolic links: a link at path that leads to
+// the file does not count.
 func HasName(f *os.File, path string) bool {
 	open, err := f.Stat()
 	if err != nil {
@@ -73,7 +72,7 @@ func HasName(f *os.File, path string) bool {
 	return err == nil && os.SameFile(open, named)
 }
 
-// waitUntil waits for the next try. It is false once the deadline has passed, or ctx has ended.
+// waitUntil waits for the next attempt. It returns false once the deadline has passed or ctx has ended.
 func waitUntil(ctx context.Context, deadline time.Time) bool {
 	left := time.Until(deadline)
 	if left <= 0 {
@@ -89,7 +88,7 @@ func waitUntil(ctx context.Context, deadline time.Time) bool {
 	}
 }
 
-// gaveUp is locked, with the reason if it was ctx that ended the wait.
+// gaveUp returns the error of locked, wrapped with the cause of ctx if that has ended.
 func gaveUp(ctx context.Context, path string) error {
 	if ctx.Err() == nil {
 		return locked(path)

@@ -14,12 +14,11 @@ const noFollow = 0
 // tryLock leaves locking to bbolt, which locks the file when it opens it.
 func tryLock(*os.File, bool) (bool, error) { return true, nil }
 
-// unlock does nothing, as tryLock.
+// unlock does nothing, like tryLock.
 func unlock(*os.File) error { return nil }
 
-// lockMark opens the mark; it is nil if another process has it. Here a file
-// that a process has open cannot be renamed, which is the lock: what a
-// crash has left can be, and is brought back.
+// lockMark opens the mark; it returns nil if another process holds the mark. An open file cannot be renamed here, and
+// that serves as the lock: a mark that can be renamed was left by a crash, and is renamed back and opened.
 func lockMark(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err == nil || !errors.Is(err, fs.ErrExist) {
@@ -35,7 +34,7 @@ func lockMark(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDWR, 0)
 }
 
-// unlockMark gives up the mark and removes it.
+// unlockMark closes the mark and removes it.
 func unlockMark(f *os.File, path string) error {
 	return errors.Join(f.Close(), os.Remove(path))
 }

@@ -12,8 +12,8 @@ import (
 // noFollow keeps an open from following a symbolic link at the end of the path.
 const noFollow = syscall.O_NOFOLLOW
 
-// tryLock locks the file if no other process has it locked. bbolt takes the
-// same kind of lock, and gets it again on the same open file.
+// tryLock locks the file, and returns false if another process has it locked. bbolt takes the same kind of lock, and
+// gets it again on the same open file.
 func tryLock(f *os.File, exclusive bool) (bool, error) {
 	how := syscall.LOCK_NB
 	if exclusive {
@@ -32,10 +32,10 @@ func tryLock(f *os.File, exclusive bool) (bool, error) {
 	}
 }
 
-// unlock gives up the lock of tryLock.
+// unlock releases the lock of tryLock.
 func unlock(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_UN) }
 
-// lockMark opens the mark and locks it; it is nil if another process has it.
+// lockMark opens the mark and locks it; it returns nil if another process holds the mark.
 func lockMark(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|noFollow, 0o600)
 	if errors.Is(err, syscall.ELOOP) {
@@ -51,7 +51,7 @@ func lockMark(path string) (*os.File, error) {
 	return nil, errors.Join(err, f.Close())
 }
 
-// unlockMark removes the mark and gives up its lock, in this order.
+// unlockMark removes the mark and releases its lock, in this order.
 func unlockMark(f *os.File, path string) error {
 	return errors.Join(os.Remove(path), f.Close())
 }

@@ -2,6 +2,6 @@
 
 package boltfile
 
-// MapSize is 0, bbolt's own choice: address space is scarce on 32 bits, and on
-// Windows a mapping makes the file as large.
+// MapSize returns 0, which leaves the choice to bbolt: address space is scarce on 32 bits, and on Windows a mapping
+// makes the file as large as itself.
 func MapSize(int64) int { return 0 }

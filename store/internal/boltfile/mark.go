@@ -15,25 +15,22 @@ import (
 
 // Mark is the file <path>.opening. It has two uses.
 //
-// It is the lock of those who open: whoever holds it may create the store,
-// move it aside or put another in its place. (The lock on the store itself
-// cannot serve for that: it goes away with the file.)
+// It is a lock for opening: its holder may create the store, move it aside or replace it. The lock on the store itself
+// cannot serve for that, because it goes away with the file.
 //
-// It holds the number of processes that died while they opened the store: the
-// count goes up before bbolt maps the file, and the mark goes away when that
-// has ended well. A process that finds a count verifies the file without mapping it
-// first, so that a file that kills its reader does so once. The process may
-// just as well have been killed: the file is moved aside only if it is damaged.
-// A process that finds the store failing leaves a count too.
+// It holds the number of processes that died while they opened the store: the count is raised before bbolt maps the
+// file, and the mark is removed when the opening ends. A process that finds a count verifies the file without mapping
+// it first, so that a file that kills its reader does so once. The process may also have been killed for another
+// reason: the file is moved aside only if it is damaged. A process whose store fails leaves a count too.
 type Mark struct {
-	f    *os.File
+	f    *os.File // locked file; nil if the disk is too full for one, and after Release
 	path string
-	// crashes is the count that was found.
+	// Crashes is the count that was found.
 	Crashes int
 }
 
-// TakeMark waits until the deadline, or the end of ctx, for the mark. It is an empty mark, and
-// crashes is 1, if the disk is too full to leave one.
+// TakeMark takes the mark of a store. It waits until the deadline or the end of ctx, and then fails with ErrLocked. If
+// the disk is too full for the file, TakeMark returns a mark without a lock, whose Crashes is 1.
 func TakeMark(ctx context.Context, store string, deadline time.Time) (*Mark, error) {
 	m := &Mark{path: store + format.SuffixOpening}
 	for {
@@ -56,7 +53,7 @@ func TakeMark(ctx context.Context, store string, deadline time.Time) (*Mark, err
 	}
 }
 
-// CrashesSaid returns the count in the mark of a store, for those who do not take it.
+// CrashesSaid returns the count in the mark of a store without taking the mark; 0 if it cannot be read.
 func CrashesSaid(store string) int {
 	f, err := os.OpenFile(store+format.SuffixOpening, os.O_RDONLY|noFollow, 0)
 	if err != nil {
@@ -74,27 +71,27 @@ func readCount(f *os.File) (int, error) {
 	}
 	text := strings.TrimSpace(string(data))
 	if text == "" {
-		return 0, nil // its process died before it touched the store
+		return 0, nil // the process died before it opened the store
 	}
 	if n, err := strconv.Atoi(text); err == nil && n > 0 {
 		return n, nil
 	}
-	return 1, nil // torn
+	return 1, nil // torn write
 }
 
-// Count leaves word that the store is about to be opened. It is not synced:
-// what it is for is a crash of the process, not of the machine.
+// Count raises the count in the mark, before the store is opened. It does not sync, because the count is for a crash of
+// the process, not of the machine.
 func (m *Mark) Count() {
 	if m.f == nil {
 		return
 	}
 	if _, err := m.f.WriteAt([]byte(strconv.Itoa(m.Crashes+1)+"\n"), 0); err != nil {
-		m.Crashes = max(m.Crashes, 1) // no mark can be left: verify instead
+		m.Crashes = max(m.Crashes, 1) // the count cannot be written: verify now instead
 	}
 }
 
-// LeaveMark makes the next process that opens the store verify it. Somebody who holds the mark just now may remove it:
-// then a verification is missed, no more.
+// LeaveMark writes a mark that makes the next process that opens the store verify it. A process that holds the mark
+// just now may remove it: then only that verification is missed.
 func LeaveMark(store string) error {
 	f, err := os.OpenFile(store+format.SuffixOpening, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|noFollow, 0o600)
 	if err == nil {
@@ -104,7 +101,7 @@ func LeaveMark(store string) error {
 	return err
 }
 
-// Release ends the opening, well or not: this process has survived it.
+// Release removes the mark, whether the store was opened or not: this process has survived the attempt.
 func (m *Mark) Release() error {
 	if m.f == nil {
 		return nil

@@ -75,7 +75,8 @@ func (o *Opening) Open() (*Handle, error) {
 	return h, nil
 }
 
-// judgeRoot says what a file without our root bucket is.
+// judgeRoot returns the error for a file without the store's root bucket: ErrDamaged if the root page is of a store,
+// else ErrForeign.
 func (o *Opening) judgeRoot(pages *boltcheck.File) error {
 	page := make([]byte, pages.PageSize)
 	if _, err := o.File.ReadAt(page, int64(pages.Root)*int64(pages.PageSize)); err != nil {
@@ -87,7 +88,7 @@ func (o *Opening) judgeRoot(pages *boltcheck.File) error {
 	return ErrForeign
 }
 
-// inspect looks at the file without mapping it.
+// inspect verifies the meta pages and the size of the file without mapping it; with Verify every page.
 func (o *Opening) inspect() (*boltcheck.File, error) {
 	info, err := o.File.Stat()
 	if err != nil {
@@ -100,10 +101,11 @@ func (o *Opening) inspect() (*boltcheck.File, error) {
 	return pages, OwnErrors(err)
 }
 
-// errEnoughSeen ends a walk.
+// errEnoughSeen ends a walk when BranchBytes have been read.
 var errEnoughSeen = errors.New("enough has been read")
 
-// WalkBranches looks at the branch pages, branchBytes of them if the file is clean.
+// WalkBranches verifies the branch pages; BranchBytes of them if the file is clean, and then sets Unseen if there are
+// more.
 func (o *Opening) WalkBranches(pages *boltcheck.File, clean bool) error {
 	left := o.BranchBytes
 	err := o.walk(pages, boltcheck.WalkOptions{LeafDepth: BranchDepth, Pace: func(_ context.Context, bytes int) error {
@@ -119,16 +121,16 @@ func (o *Opening) WalkBranches(pages *boltcheck.File, clean bool) error {
 	return err
 }
 
-// walk returns what a walk finds as an error.
+// walk walks the pages and returns the problems that it finds as an error.
 func (o *Opening) walk(pages *boltcheck.File, how boltcheck.WalkOptions) error {
 	problems, err := pages.Walk(context.Background(), how)
-	if len(problems) > 0 { // before the walk was ended, too
+	if len(problems) > 0 { // even if the walk ended early
 		return PagesError(o.Path, problems)
 	}
 	return OwnErrors(err)
 }
 
-// OwnErrors adds our sentinels to those of boltcheck.
+// OwnErrors wraps the errors of boltcheck with entry.ErrDamaged and ErrForeign.
 func OwnErrors(err error) error {
 	switch {
 	case errors.Is(err, boltcheck.ErrDamaged):
@@ -168,7 +170,7 @@ func (o *Opening) openBolt(mapped int) (*Handle, error) {
 		return o.openBolt(0)
 	}
 	if err != nil {
-		_ = closeMapped(o.File) // which bbolt does unless it panicked
+		_ = closeMapped(o.File) // bbolt has closed the file, unless it panicked
 		return nil, err
 	}
 	h.DB.AllocSize = AllocSize
@@ -186,13 +188,11 @@ func (o *Opening) flag() int {
 	return os.O_RDWR
 }
 
-// openLockedFile gives bbolt the file that is locked, rather than the one that
-// has the name by now.
+// openLockedFile gives bbolt the locked file; another file may have the name by now.
 func (o *Opening) openLockedFile(string, int, os.FileMode) (*os.File, error) { return o.File, nil }
 
-// Judge decides what an error of opening the file means. What bbolt takes for
-// damage is looked at once more without bbolt: a disk that could not be read
-// for a moment is no damaged file.
+// Judge returns the error for a failure to open the file. If bbolt reports damage, Judge verifies the file again
+// without bbolt: a disk that could not be read for a moment does not mean that the file is damaged.
 func (o *Opening) Judge(err error) error {
 	var fault *FaultError
 	switch {
@@ -207,12 +207,12 @@ func (o *Opening) Judge(err error) error {
 		return again
 	}
 	if fault != nil && !fault.ofMemory() {
-		return err // the pages are good as far as we know, and bbolt cannot use them
+		return err // no problem was found in the pages, but bbolt cannot use them
 	}
 	return fmt.Errorf("it could not be read, though its pages are good now; try again (%v)", err) //nolint:errorlint
 }
 
-// lookAgain looks at every page of the file that has the name.
+// lookAgain verifies every page of the file that has the name now.
 func (o *Opening) lookAgain() error {
 	f, err := os.Open(o.Path)
 	if err != nil {
@@ -226,7 +226,7 @@ func (o *Opening) lookAgain() error {
 
 func clampInt(n int64) int { return int(min(n, int64(int(^uint(0)>>1)))) }
 
-// PagesError is what a walk found as an error.
+// PagesError returns the problems that a walk found as an error that wraps entry.ErrDamaged.
 func PagesError(path string, problems []string) error {
 	return fmt.Errorf("%w: %s has %d problems, the first is: %s", entry.ErrDamaged, path, len(problems), problems[0])
 }

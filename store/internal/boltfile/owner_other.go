@@ -4,5 +4,5 @@ package boltfile
 
 import "os"
 
-// KeepOwner does nothing: files have no owners and modes here that a file could be given.
+// KeepOwner does nothing: files have no owner or mode to copy here.
 func KeepOwner(_, _ *os.File) error { return nil }

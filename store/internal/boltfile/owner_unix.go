@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// KeepOwner gives a file that is to replace another its owner, group and mode. Where nothing differs nothing is called:
-// a sandbox may forbid it. A group that cannot be kept gets no access, and neither does the one in its place; an owner
-// that cannot be kept is an error.
+// KeepOwner gives fresh the owner, group and mode of old, which it will replace. It makes no system call where they are
+// equal already: a sandbox may forbid it. If the group cannot be set, the mode of fresh gives no group access; if the
+// owner cannot be set, KeepOwner fails.
 func KeepOwner(old, fresh *os.File) error {
 	was, err := old.Stat()
 	if err != nil {
@@ -39,7 +39,7 @@ func KeepOwner(old, fresh *os.File) error {
 	return nil
 }
 
-// newOwner is the user and the group that a file needs to be as another; -1 is the one that it has.
+// newOwner returns the user and the group to set on file is so that they equal those of was; -1 where they do already.
 func newOwner(was, is os.FileInfo) (uid, gid int) {
 	uid, gid = -1, -1
 	from, ok := was.Sys().(*syscall.Stat_t)

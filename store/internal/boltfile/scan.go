@@ -6,18 +6,17 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Scan reads the keys of a bucket in order, and verifies that they are: a branch
-// page that a flipped bit made point back into its own tree would have a cursor
-// go round in it for ever.
+// Scan reads the keys of a bucket and verifies that they are in order: if a flipped bit makes a branch page point back
+// into its own tree, a cursor would loop in it for ever.
 type Scan struct {
 	c     *bolt.Cursor
 	begun bool
-	last  []byte // dies with the transaction
-	// err is set when next has returned nil because of damage.
+	last  []byte // last key that was read; memory of the transaction
+	// Err is set when Next or Seek has returned nil because of damage.
 	Err error
 }
 
-// ScanAfter begins after the given key. Keys are never empty, so "" is before the first.
+// ScanAfter returns a Scan of the keys after the given one. Keys are never empty, so "" is before the first key.
 func ScanAfter(b *bolt.Bucket, after string) *Scan {
 	return &Scan{c: b.Cursor(), last: []byte(after)}
 }
@@ -37,7 +36,7 @@ func (s *Scan) Next() (k, v []byte) {
 	return k, v
 }
 
-// Seek goes to the first key that is the given one or comes after it.
+// Seek moves to the first key that equals or follows the given one, and returns it with its value; nil at the end.
 func (s *Scan) Seek(key []byte) (k, v []byte) {
 	s.begun = true
 	k, v = s.c.Seek(key)

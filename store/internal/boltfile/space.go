@@ -7,8 +7,8 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 )
 
-// IsNoSpace reports whether err says that there is no room for more: on the
-// disk, in the quota, under the limit of a file's size or Options.MaxSize.
+// IsNoSpace reports whether err says that there is no space left: on the disk, in the quota, or below a limit of the
+// file's size, the system's or Options.MaxSize.
 func IsNoSpace(err error) bool {
 	if err == nil {
 		return false
@@ -17,7 +17,7 @@ func IsNoSpace(err error) bool {
 		return true
 	}
 	for _, errno := range noSpaceErrors() {
-		// bbolt keeps no more than the text of an error of growing the file.
+		// bbolt keeps only the text of an error that it gets when it grows the file.
 		if errors.Is(err, errno) || strings.HasSuffix(err.Error(), ": "+errno.Error()) {
 			return true
 		}
