@@ -49,8 +49,8 @@ type follower struct {
 	now     Status             // guarded by mu
 }
 
-// offset is the number of a change, and the epoch in which it was given: how often the handler had been set back.
-// After that the numbers may begin anew, so they are never compared with those of another epoch.
+// offset is the number of a change with its epoch, which counts how often the handler has been reset. After a reset the
+// numbers may start again, so numbers of different epochs are never compared.
 type offset struct {
 	epoch int
 	seq   uint64
@@ -58,8 +58,8 @@ type offset struct {
 
 var _ cache.ResourceEventHandlerRegistration = &follower{}
 
-// HasSynced reports whether the handler has been told, and has answered or is being asked again, everything that the
-// informer had when it synced; of one that queues, at least as much as may wait.
+// HasSynced reports whether the handler has been offered every change that the informer had when it synced. For a
+// handler that queues it is also true once as many keys are due as may be.
 func (f *follower) HasSynced() bool { return isDone(f.synced) }
 
 // HasSyncedChecker is done when HasSynced becomes true.
@@ -109,7 +109,8 @@ func (f *follower) start(ctx context.Context, ended func(*follower)) {
 	}()
 }
 
-// stop ends the goroutine, which closes done. It reports whether there is none.
+// stop cancels the goroutine, which closes done. It returns true if no goroutine was started: then done is closed
+// already.
 func (f *follower) stop() (ended bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -131,7 +132,7 @@ func (f *follower) note(change func(s *Status)) {
 	change(&f.now)
 }
 
-// statusAt is the status of a handler that goes on from a place.
+// statusAt returns the status of a handler that starts at a cursor.
 func statusAt(place store.Place) Status {
 	return Status{Seq: place.Seq, Failing: len(place.Failing), Replaying: place.Replaying, Reset: place.Why}
 }

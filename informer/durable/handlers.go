@@ -23,7 +23,7 @@ var (
 const (
 	// openWait bounds how long Add waits for the store's writer.
 	openWait = 30 * time.Second
-	// stopWait bounds how long Stop waits for calls: the collection is not given back meanwhile.
+	// stopWait bounds how long Stop waits for running calls: the collection stays open meanwhile.
 	stopWait = 5 * time.Second
 )
 
@@ -45,16 +45,16 @@ type Handlers struct {
 	o Options
 
 	mu      sync.Mutex
-	all     []*follower     // in the order of Add; of the removed ones those whose call has not returned; guarded by mu
-	running context.Context // that of Start; nil before; guarded by mu
+	all     []*follower     // in the order of Add; a removed one stays until its call has returned; guarded by mu
+	running context.Context // context of Start; nil before; guarded by mu
 	stopped bool            // guarded by mu
 }
 
-// New returns Handlers that have started nothing.
+// New returns Handlers. It starts no goroutine.
 func New(o Options) *Handlers { return &Handlers{o: o} }
 
-// Add registers a handler under a name, which is that of its place in the file. It is told while the informer runs.
-// Informer.RemoveEventHandler removes it, and leaves its place.
+// Add registers a handler under a name, which identifies its cursor in the file. The handler is called while the
+// informer runs. Informer.RemoveEventHandler removes the handler, but keeps its cursor.
 //
 // It fails with ErrInMemory if the objects are in memory only, with store.ErrHandlerOpen if a handler of that name is
 // registered, and with store.ErrNoSpace if the file is full and the handler is new.
@@ -66,7 +66,7 @@ func (s *Handlers) Add(name string, handler Handler) (cache.ResourceEventHandler
 	return f, nil
 }
 
-// add registers a handler. It calls made with the follower before the handler is told anything.
+// add registers a handler. It calls made with the follower before the first call of the handler.
 func (s *Handlers) add(name string, handler offerer, made func(*follower)) (*follower, error) {
 	f, err := s.open(name, handler)
 	if err == nil {
@@ -115,7 +115,7 @@ func (s *Handlers) admit(f *follower) error {
 	return nil
 }
 
-// Start has the handlers told until ctx ends.
+// Start runs the handlers until ctx ends.
 func (s *Handlers) Start(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,8 +128,8 @@ func (s *Handlers) Start(ctx context.Context) {
 	}
 }
 
-// Stop ends the handlers for good. It returns when their calls have returned, and no later than after five seconds;
-// the function that it returns waits for the others.
+// Stop ends the handlers for good. It returns when their calls have returned, but after five seconds at the latest; the
+// function that it returns waits for the remaining calls.
 func (s *Handlers) Stop(ctx context.Context) (wait func()) {
 	s.mu.Lock()
 	s.stopped = true
@@ -153,8 +153,8 @@ func (s *Handlers) Stop(ctx context.Context) (wait func()) {
 	}
 }
 
-// Remove unregisters what Add, AddKeys or AddQueue has returned, and reports whether handle is such. The call that is
-// being made goes on.
+// Remove unregisters a handler of Add, AddKeys or AddQueue. It returns false if handle is not one. It does not wait for
+// a running call.
 func (s *Handlers) Remove(handle cache.ResourceEventHandlerRegistration) bool {
 	h, ok := handle.(interface{ handle() *follower })
 	if !ok {
@@ -172,7 +172,7 @@ func (s *Handlers) Remove(handle cache.ResourceEventHandlerRegistration) bool {
 	return true
 }
 
-// ended is called at the end of a handler's goroutine. Those that were removed are waited for until then.
+// ended is called at the end of a handler's goroutine. It drops a handler that was removed.
 func (s *Handlers) ended(f *follower) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,7 +185,7 @@ func (s *Handlers) dropLocked(f *follower) {
 	s.all = slices.DeleteFunc(s.all, func(other *follower) bool { return other == f })
 }
 
-// Forget frees what is kept for a handler: its place and the tombstones that only it needs. It fails with
+// Forget deletes the cursor of a handler and the tombstones that only this handler needs. It fails with
 // store.ErrHandlerOpen while the handler is registered, and with store.ErrNoHandler if there is none of that name.
 func (s *Handlers) Forget(ctx context.Context, name string) error {
 	if s.o.Collection == nil {
@@ -194,8 +194,8 @@ func (s *Handlers) Forget(ctx context.Context, name string) error {
 	return s.o.Collection.ForgetHandler(ctx, name)
 }
 
-// RetainChanges keeps what has changed for readers of the file that keep their place themselves, for so long: see
-// store.Collection.RetainChanges and store.View.Changes. 0 ends it. It stays so over restarts. It fails with
+// RetainChanges keeps the changelog for that long, for readers of the file that keep their cursor themselves: see
+// store.Collection.RetainChanges and store.View.Changes. 0 ends it. The setting survives restarts. It fails with
 // ErrInMemory if the objects are in memory only.
 func (s *Handlers) RetainChanges(ctx context.Context, keep time.Duration) error {
 	switch {
@@ -210,15 +210,15 @@ func (s *Handlers) RetainChanges(ctx context.Context, keep time.Duration) error 
 // Status is a snapshot of a handler.
 type Status struct {
 	Name string
-	// Seq is the number up to which it has acknowledged everything, but what fails.
+	// Seq is the number up to which every change has been acknowledged, except those of failing keys.
 	Seq uint64
-	// Behind is how many numbers there are after Seq, at most so many changes.
+	// Behind is the maximum number of changes after Seq.
 	Behind uint64
-	// Failing is how many keys wait to be told again, or have not been answered.
+	// Failing is how many keys will be offered again, or have not been acknowledged.
 	Failing int
-	// Stalled: they, or the changes of one of them, are as many as there may be, and nothing else is told.
+	// Stalled is true if Failing, or the changes of one of these keys, have reached the limit: the handler gets no others.
 	Stalled bool
-	// Replaying: it is being told of every object, for that reason.
+	// Replaying is true while the handler is called for every object, because of Reset.
 	Replaying bool
 	Reset     store.ResetReason
 	// Err is the last error of the handler while a key fails, or why its changes cannot be read; nil if all is well.

@@ -10,8 +10,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// answer acknowledges what was offered of a key up to an offset, unless the run has ended: who was told to stop may
-// say so and have done nothing. Any goroutine may call it.
+// answer acknowledges the changes of a key up to an offset. It does nothing once the run has ended: a worker that was
+// stopped may report success without having done the work. Any goroutine may call it.
 func (f *follower) answer(key string, at offset) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -30,7 +30,7 @@ func (f *follower) answer(key string, at offset) {
 	}
 }
 
-// attend takes the answers that have come, and offers again what is due. It fails if the handler has been set back.
+// attend takes the answers that have come, and offers the due keys again. It fails if the handler has been reset.
 func (f *follower) attend(ctx context.Context) error {
 	f.takeAnswers()
 	if err := f.offerDue(ctx); err != nil {
@@ -42,7 +42,7 @@ func (f *follower) attend(ctx context.Context) error {
 	return nil
 }
 
-// takeAnswers takes the answers that have come. Those of before a reset are void: what they were about comes again.
+// takeAnswers takes the answers that have come. It ignores those from before a reset, whose changes come again.
 func (f *follower) takeAnswers() {
 	f.mu.Lock()
 	answers := f.answers
@@ -63,7 +63,7 @@ func (f *follower) takeAnswers() {
 	}
 }
 
-// offerDue offers again what is due.
+// offerDue offers the keys again that are due.
 func (f *follower) offerDue(ctx context.Context) error {
 	now := f.o.Clock.Now()
 	if f.dueAt.IsZero() || f.dueAt.After(now) {
@@ -84,7 +84,7 @@ func (f *follower) offerDue(ctx context.Context) error {
 	return nil
 }
 
-// earlier returns the earlier of two times, of which zero is never.
+// earlier returns the earlier of two times; the zero time means never.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -92,8 +92,8 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// awaitUntil waits until something has been committed, or answered, or is due, at the latest until at, and attends to
-// it. changed may be nil, and at zero.
+// awaitUntil waits until changed is closed, an answer has come, a key is due, or at, and calls attend. changed may be
+// nil, and at zero for no limit. It fails with store.ErrReset if the handler has been reset.
 func (f *follower) awaitUntil(ctx context.Context, changed <-chan struct{}, at time.Time) error {
 	if at = earlier(at, f.dueAt); f.unnoted {
 		at = earlier(at, f.notedAt.Add(noteWithin))
@@ -122,8 +122,8 @@ func (f *follower) awaitUntil(ctx context.Context, changed <-chan struct{}, at t
 	return f.attend(ctx)
 }
 
-// flush is called when everything has been read that is committed. Once the informer has synced it commits what came
-// before, and reports that there may be more to read; when that has been read the handler has synced too.
+// flush is called when all committed changes have been read. The first time after the informer has synced it flushes
+// the store, and returns true, because there may be more to read. Once that has been read, the handler has synced too.
 func (f *follower) flush(ctx context.Context) (more bool) {
 	switch now := f.o.Clock.Now(); {
 	case f.flushed:
@@ -131,7 +131,7 @@ func (f *follower) flush(ctx context.Context) (more bool) {
 		return false
 	case !isDone(f.o.Synced), now.Before(f.flushAt):
 		return false
-	case f.o.Flush(ctx) != nil: // the store says why, and tries again
+	case f.o.Flush(ctx) != nil: // the store logs the error
 		f.flushAt = now.Add(time.Second)
 		return false
 	}
@@ -139,8 +139,8 @@ func (f *follower) flush(ctx context.Context) (more bool) {
 	return true
 }
 
-// stallLogged is how long a handler may be stalled until that is logged: one that queues is, for moments, whenever
-// much is due.
+// stallLogged is how long a handler may be stalled before that is logged. A handler that queues is stalled for moments
+// whenever many keys are due.
 const stallLogged = time.Minute
 
 func (f *follower) logStalled(ctx context.Context) {

@@ -17,15 +17,15 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// openAPIJitter bounds how long after a change of the schema was noticed the list in the background
-// begins, so that not all clients of a cluster list at once.
+// openAPIJitter is the maximum random delay between a noticed change of the schema and the list in the background, so
+// that not all clients of a cluster list at once.
 const openAPIJitter = 10 * time.Minute
 
-// openAPIEvery is how often the schema's hash is read at most: it comes with those of all other group-versions, some
-// ten kilobytes, and a connection on a bad link is made anew often.
+// openAPIEvery is the minimum time between two reads of the schema's hash: the answer has those of all group-versions,
+// some ten kilobytes, and on a bad link connections are frequent.
 const openAPIEvery = time.Hour
 
-// The changes of a server that may go unnoticed, as Options.Unguarded is told.
+// The changes of a server that may go unnoticed: the values of change in Options.Unguarded.
 const (
 	Cluster = "another cluster on the same address"
 	Schema  = "a changed schema of the resource"
@@ -33,54 +33,54 @@ const (
 
 // Options are the options of New.
 type Options struct {
-	// Want is what a list would be written with now, as far as it is known without the server.
+	// Want has the attributes that a list would be written with now, without those that come from the server.
 	Want entry.Attributes
-	// ClusterID and OpenAPIHash are those of informer.Options; nil asks nothing.
+	// ClusterID and OpenAPIHash are those of informer.Options; may be nil.
 	ClusterID, OpenAPIHash func(ctx context.Context) (string, error)
 	// Claim is store.Collection's ClaimCluster; nil if the objects are in memory only.
 	Claim func(id string, exchanged bool) error
-	// Announce is told why the contents are to be written anew.
+	// Announce is called with the reason why the contents have to be rewritten.
 	Announce func(reflector.Reason)
-	// Unguarded is told which change of the server would not be noticed and why; why is nil once it would be.
+	// Unguarded is called with a change of the server that would not be noticed and why; why is nil once it would be.
 	Unguarded func(ctx context.Context, change string, why error)
-	// Relist asks for a list because the schema has changed.
+	// Relist requests a list because the schema has changed.
 	Relist func()
 	Clock  clock.WithTicker
 }
 
-// Tracker compares what the contents were written with against what they would be written with now. One goroutine, the
-// reflector's, calls it, but for Close.
+// Tracker compares the attributes that the contents were written with to those that a list would be written with now.
+// Only the reflector's goroutine calls its methods, except Close.
 type Tracker struct {
 	o Options
-	// relist asks for a list in the background after a delay. Asking again has no effect until it has begun.
+	// relist requests a list in the background after a delay. Another request before the list begins has no effect.
 	relist delayed
 
-	// want is what a list would be written with now; its fields from the server are as last read.
+	// want has the attributes that a list would be written with now; those from the server are as last read.
 	want entry.Attributes
-	// have is what the contents are written with, those still on their way to the store included; pending is that of the
-	// list that is being received.
+	// have has the attributes of the contents, including deltas that are still in the queue. pending has those of the list
+	// that is being received.
 	have, pending entry.Attributes
-	listing       bool      // between ForList and Listed
-	holds         bool      // there are contents that have describes
+	listing       bool      // true between ForList and Listed
+	holds         bool      // there are contents, which have describes
 	openAPIRead   time.Time // when want.OpenAPI was read; zero if never in this run
 }
 
-// New returns a Tracker. Close ends what it plans.
+// New returns a Tracker. Close must follow.
 func New(o Options) *Tracker {
 	o.ClusterID = bounded("Options.ClusterID", o.ClusterID)
 	o.OpenAPIHash = bounded("Options.OpenAPIHash", o.OpenAPIHash)
 	return &Tracker{o: o, want: o.Want, relist: delayed{clock: o.Clock, ask: o.Relist}}
 }
 
-// Close forgets the list that is planned, and waits until nothing is running.
+// Close cancels the list that is planned, and waits for its goroutine.
 func (a *Tracker) Close() { a.relist.close() }
 
-// Load takes over what is stored.
+// Load sets the attributes of the contents to those that are stored.
 func (a *Tracker) Load(info store.Info) {
 	a.have, a.holds = info.Attributes, info.Complete || info.Objects > 0
 }
 
-// Mismatch returns why the contents need to be written anew, as far as it is known without the server.
+// Mismatch returns why the contents have to be rewritten, as far as it is known without the server; "" if they do not.
 func (a *Tracker) Mismatch() reflector.Reason {
 	switch {
 	case a.have.Codec != a.want.Codec:
@@ -93,9 +93,9 @@ func (a *Tracker) Mismatch() reflector.Reason {
 	return ""
 }
 
-// Verify is reflector.Options.Verify: it reads the cluster's id and the schema's hash. Another cluster is a reason to
-// list now, another schema one to list later. An error, as for a connection that failed, is also that the store is used
-// for another cluster by others. While a list is received it is compared with what that list repairs.
+// Verify is reflector.Options.Verify: it reads the cluster's id and the schema's hash. If the cluster has changed, it
+// returns a reason to list now; if the schema has changed, it plans a list for later. It also fails if other informers
+// use the store's file for another cluster. While a list is received, it compares with the attributes of that list.
 func (a *Tracker) Verify(ctx context.Context) (reflector.Reason, error) {
 	if err := a.refresh(ctx); err != nil {
 		return "", err
@@ -122,8 +122,8 @@ func (a *Tracker) Verify(ctx context.Context) (reflector.Reason, error) {
 	return "", nil
 }
 
-// ForList returns the options of a list that begins now, after Verify. If anything that the contents depend on has
-// changed, the list rewrites them, whatever its reason.
+// ForList returns the options of a list that begins now, after Verify. If an attribute has changed, the list rewrites
+// the contents, whatever its reason.
 func (a *Tracker) ForList(reason reflector.Reason) store.ReplaceOptions {
 	a.relist.cancel()
 	next := a.want
@@ -138,7 +138,7 @@ func (a *Tracker) ForList(reason reflector.Reason) store.ReplaceOptions {
 	return store.ReplaceOptions{Rewrite: reason.Rewrites() || a.holds && changed, Attributes: next}
 }
 
-// Listed says that the list that began last has ended, and whether it is complete.
+// Listed is called at the end of a list; complete is false if it was aborted.
 func (a *Tracker) Listed(complete bool) {
 	a.listing = false
 	if complete {
@@ -146,11 +146,11 @@ func (a *Tracker) Listed(complete bool) {
 	}
 }
 
-// errListedUnknown is why a change is not noticed that could be by now.
+// errListedUnknown is why a change would not be noticed although the attribute can be read now.
 var errListedUnknown = errors.New("what is stored was listed when it could not be read; the next list mends that")
 
-// compareKnown says which changes would be noticed: those of which both what the server has now and what it had are
-// known.
+// compareKnown reports to Options.Unguarded which changes would be noticed: those of attributes that are known both of
+// the server and of the contents.
 func (a *Tracker) compareKnown(ctx context.Context, have entry.Attributes) {
 	for _, c := range []struct{ change, have, want string }{
 		{Cluster, have.ClusterID, a.want.ClusterID},
@@ -166,8 +166,9 @@ func (a *Tracker) compareKnown(ctx context.Context, have entry.Attributes) {
 	}
 }
 
-// refresh reads from the server, both at once. An error is one of the connection; an answer that does not say what was
-// asked is not, since such a server can be watched all the same. The hash is tried again at the next connect.
+// refresh reads both attributes from the server, at once. It fails only if the cluster's id cannot be read because of
+// the connection. A server that refuses the requests can still be watched. A hash that could not be read because of the
+// connection is read again at the next connect.
 func (a *Tracker) refresh(ctx context.Context) error {
 	id, hash := a.read(ctx)
 	if a.o.ClusterID != nil {
@@ -195,13 +196,13 @@ func (a *Tracker) refresh(ctx context.Context) error {
 	return nil
 }
 
-// attribute is what the server said of one.
+// attribute is the result of reading one attribute from the server.
 type attribute struct {
 	value string
 	err   error
 }
 
-// read asks for the cluster's id, and for the schema's hash if it is due; else hash is nil.
+// read reads the cluster's id, and the schema's hash if it is due; else hash is nil.
 func (a *Tracker) read(ctx context.Context) (id attribute, hash *attribute) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -213,21 +214,21 @@ func (a *Tracker) read(ctx context.Context) (id attribute, hash *attribute) {
 	}
 	if a.o.ClusterID != nil {
 		if id.value, id.err = a.o.ClusterID(ctx); id.err != nil && !limiter.Final(id.err) {
-			cancel() // the connection is bad for the other one, too
+			cancel() // the connection does not work for the hash either
 		}
 	}
 	return id, hash
 }
 
 // callTime is how long Options.ClusterID and OpenAPIHash may each take, and callWait how long they may go on after
-// their context has ended. Together that is less than reflector.Options.Verify has, so that Verify itself always
-// returns, and nobody else touches the attributes meanwhile.
+// their context has ended. Together that is less than the time-out of reflector.Options.Verify, so that Verify always
+// returns and is never abandoned while it uses the Tracker.
 const (
 	callTime = 40 * time.Second
 	callWait = 2 * time.Second
 )
 
-// bounded returns fn so that it returns in time and does not panic; nil stays nil.
+// bounded returns a function that calls fn, returns in time and does not panic; nil if fn is nil.
 func bounded(what string, fn func(ctx context.Context) (string, error)) func(ctx context.Context) (string, error) {
 	if fn == nil {
 		return nil
@@ -244,5 +245,5 @@ func bounded(what string, fn func(ctx context.Context) (string, error)) func(ctx
 	}
 }
 
-// differ compares two attributes of which the empty one is unknown and matches any.
+// differ reports whether two attributes differ. An empty attribute is unknown and differs from none.
 func differ(a, b string) bool { return a != "" && b != "" && a != b }

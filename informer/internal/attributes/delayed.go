@@ -7,7 +7,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// delayed asks for a list once a delay is over.
+// delayed calls ask once a delay is over.
 type delayed struct {
 	clock clock.WithTicker
 	ask   func()
@@ -35,7 +35,7 @@ func (d *delayed) after(delay time.Duration) {
 	})
 }
 
-// cancel forgets the plan.
+// cancel cancels the delay, if there is one.
 func (d *delayed) cancel() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -46,7 +46,7 @@ func (d *delayed) cancel() {
 	}
 }
 
-// close cancels, and waits until nothing is running.
+// close cancels the delay, and waits for the goroutines.
 func (d *delayed) close() {
 	d.cancel()
 	d.wg.Wait()

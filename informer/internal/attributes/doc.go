@@ -1,7 +1,7 @@
-// Package attributes compares what an informer's contents were written with, the codec, the types, the transform, the
-// cluster and its schema, with what they would be written with now (entry.Attributes). A difference is a reason to list
-// again, at once or later, and to write every body anew.
+// Package attributes compares the attributes that an informer's contents were written with (entry.Attributes: codec,
+// types, transform, cluster and its schema) with those that a list would be written with now. A difference is a reason
+// to list again, at once or later, and to rewrite every body.
 //
-// The reflector's goroutine asks it at every connect (Verify), at each list (ForList, Listed), and of what is stored
-// (Load, Mismatch). Its calls of the user's functions end in time and do not panic. Close ends what it has planned.
+// The reflector's goroutine calls it at every connect (Verify), at each list (ForList, Listed), and for the stored
+// state (Load, Mismatch). Its calls of the user's functions end in time and do not panic. Close cancels a planned list.
 package attributes

@@ -8,19 +8,19 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Page is stored objects in key order. It is not changed.
+// Page is a page of the stored objects in key order. It is immutable.
 type Page struct {
-	// After is the key that the page begins after, and To the last one that it covers; empty if there are none after it.
+	// After is the key that the page begins after. To is the last key that it covers; "" for the last page.
 	After, To string
 	Keys      []string
 	Objects   []runtime.Object // of Keys
-	// Lost are those that could not be read, and are left out.
+	// Lost lists the objects that could not be read; Keys does not have them.
 	Lost []Unreadable
 }
 
 func (p *Page) covers(key string) bool { return key > p.After && (p.To == "" || key <= p.To) }
 
-// with returns a page that has obj under key, or nothing if obj is nil.
+// with returns a copy of p that has obj under key, or no object if obj is nil.
 func (p *Page) with(key string, obj runtime.Object) *Page {
 	next := *p
 	next.Keys, next.Objects = slices.Clone(p.Keys), slices.Clone(p.Objects)
@@ -40,33 +40,34 @@ type Unreadable struct {
 	Err error
 }
 
-// backlog is what a handler has yet to be told of the stored objects, as they were when it joined. It is told page by
-// page, in key order, before anything that has changed since: the next page is read when the calls of the last one
-// have been made, so a slow handler holds a page and what changes meanwhile, and not the collection.
+// backlog delivers the stored objects to a handler as they were when it joined. They are delivered page by page, in key
+// order, before any later change. The next page is read when the calls of the last page have been made: so a slow
+// handler holds a page and the changes meanwhile in memory, not the collection.
 //
 //	first key            after                last key
 //	   │ have been in a page │ are yet to come    │
 //	   └─ changes are queued ┴─ and the first old ─┘
 //	                            state is kept
 //
-// The listener's mu guards it. It moves on with the informer's deltasMu held, too, so that no change falls between a
-// page and what is kept.
+// The listener's mu guards it. A page is added with the informer's deltasMu held, too, so that no change is lost
+// between the page and kept.
 type backlog struct {
 	active bool
-	after  string // what a page has come to
-	// reading: somebody reads the next page.
+	after  string // last key that a page has covered
+	// reading is true while the next page is being read.
 	reading bool
-	// calls are those of the last page that have not been taken for delivery.
+	// calls lists the calls of the last page that have not been taken for delivery.
 	calls []Call
-	// kept are the states of objects above after that have been written since: nil is of one that was not there.
+	// kept has the first old state of each object above after that has changed since the handler joined; nil if the object
+	// did not exist.
 	kept map[string]runtime.Object
-	// page is the last one, for other handlers that are as far; see pages.
+	// page is the last page; it is kept for other handlers that need the same one.
 	page *Page
-	// mends: what cannot be read is listed anew.
+	// mends is true if a list is requested for objects that cannot be read.
 	mends bool
 }
 
-// keep keeps the state that n ends, if a page is yet to come to it.
+// keep keeps the state before n, if no page has covered its key yet.
 func (b *backlog) keep(n *Call) {
 	if !b.active || n.Key <= b.after {
 		return
@@ -80,7 +81,7 @@ func (b *backlog) keep(n *Call) {
 	b.kept[n.Key] = n.Before
 }
 
-// take removes the first call of the page; it is false if there is none.
+// take removes and returns the first call of the page; ok is false if there is none.
 func (b *backlog) take() (n Call, ok bool) {
 	if len(b.calls) == 0 {
 		return n, false
@@ -90,7 +91,7 @@ func (b *backlog) take() (n Call, ok bool) {
 	return n, true
 }
 
-// move makes the calls of p, with what was kept in the place of what it has.
+// move queues the calls of p. Kept states replace the objects of p.
 func (b *backlog) move(p *Page) {
 	told := p
 	for _, key := range slices.Sorted(maps.Keys(b.kept)) {
@@ -108,10 +109,10 @@ func (b *backlog) move(p *Page) {
 	}
 }
 
-// StartReplay makes the stored objects the first that l is told of, beginning with a page that the caller gives.
-// Nothing has been distributed to l before.
+// StartReplay starts the backlog of l: the stored objects are delivered first. The caller must add the first page, and
+// no change may have been distributed to l before.
 func (l *Listener) StartReplay(mends bool) {
-	l.tracker.Start() // until all of them have been queued
+	l.tracker.Start() // finished when the last page has been queued
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.hasStopped {
@@ -119,7 +120,7 @@ func (l *Listener) StartReplay(mends bool) {
 	}
 }
 
-// claimPage reports whether it is time for the next page, which the caller then has to give.
+// claimPage reports whether the next page is needed. If so, the caller must add it.
 func (l *Listener) claimPage() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -131,7 +132,7 @@ func (l *Listener) claimPage() bool {
 	return true
 }
 
-// PageAfter is where the next page begins.
+// PageAfter returns the key after which the next page begins.
 func (l *Listener) PageAfter() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -155,7 +156,7 @@ func (l *Listener) AddPage(p *Page) {
 	}
 }
 
-// Mends reports whether what cannot be read of the stored objects is to be listed anew.
+// Mends reports whether a list has to be requested for stored objects that cannot be read.
 func (l *Listener) Mends() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

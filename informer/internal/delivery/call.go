@@ -11,16 +11,16 @@ type Call struct {
 	Type     cache.DeltaType
 	Key      string
 	Old, New any
-	// Before is what was stored before it; nil if there was nothing, or if that cannot be read.
+	// Before is the object that was stored before the change; nil if there was none, or if it cannot be read.
 	Before runtime.Object
-	// Firsts is how many notifications this one stands for that belong to the first sync: the registration has not
-	// synced before this call has returned.
+	// Firsts counts the notifications of the first sync that this call stands for: the registration syncs only after this
+	// call has returned.
 	Firsts int32
-	// Initial: OnAdd's isInInitialList.
+	// Initial is OnAdd's isInInitialList.
 	Initial bool
-	// resync: nothing has happened; old and new are one object.
+	// resync is true for an update by a resync: Old and New are the same object.
 	resync bool
-	// latest: pending.latest knew of it when it was queued.
+	// latest is true if pending.latest had this call when it was queued.
 	latest bool
 }
 
@@ -36,8 +36,8 @@ func (n Call) call(h cache.ResourceEventHandler) {
 	}
 }
 
-// merge makes one update of n and the update that follows it. Two resyncs are a resync; a resync and an update are
-// that update.
+// merge merges the update next, which follows n, into n. Two resyncs become a resync; a resync and an update become the
+// update.
 func (n *Call) merge(next *Call) {
 	if n.resync && next.resync {
 		n.Old = next.Old

@@ -19,15 +19,15 @@ type Handlers struct {
 	wg sync.WaitGroup
 
 	mu sync.RWMutex
-	// listeners, and whether they take part in the resync under way; guarded by mu. A new
-	// one does until the next resync check.
+	// listeners has for each listener whether it takes part in the current resync; guarded by mu. A new one does until the
+	// next resync check.
 	listeners map[*Listener]bool
 	added     int  // guarded by mu; how many were added
 	running   bool // guarded by mu
 	stopped   bool // guarded by mu
 }
 
-// Add registers l, and runs it if the others are running. What was added to l before comes first.
+// Add registers l, and runs it if the others are running. It fails with ErrStopped after Stop.
 func (p *Handlers) Add(l *Listener) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -64,7 +64,7 @@ func (p *Handlers) Start() []*Listener {
 	return all
 }
 
-// Stop ends every listener and waits for the calls that are being made.
+// Stop ends every listener and waits for running calls.
 func (p *Handlers) Stop() {
 	p.mu.Lock()
 	p.stopped = true
@@ -76,7 +76,8 @@ func (p *Handlers) Stop() {
 	p.wg.Wait()
 }
 
-// Remove unregisters a handler; it does nothing if it is not registered here. The call that is being made goes on.
+// Remove unregisters a handler; it does nothing if the handler is not registered here. It does not wait for a running
+// call.
 func (p *Handlers) Remove(handle cache.ResourceEventHandlerRegistration) error {
 	l, ok := handle.(*Listener)
 	if !ok {
@@ -95,8 +96,7 @@ func (p *Handlers) Remove(handle cache.ResourceEventHandlerRegistration) error {
 	return nil
 }
 
-// Distribute queues n for every listener, or, for a resync, for those that are resyncing. What is to be logged is
-// added to due.
+// Distribute queues n for every listener, or, for a resync, for those that are resyncing. It adds log lines to due.
 func (p *Handlers) Distribute(n Call, resync bool, due *Lines) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -155,7 +155,7 @@ func (p *Handlers) Each(fn func(*Listener)) {
 // Lock is for tests of package informer: no callback runs under it.
 func (p *Handlers) Lock() *sync.RWMutex { return &p.mu }
 
-// Hide is for tests of package informer: a handler that is hidden is told of no change until it is restored.
+// Hide is for tests of package informer: a hidden handler gets no changes until it is restored.
 func (p *Handlers) Hide(l *Listener) (restore func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -9,12 +9,12 @@ import (
 // lagInterval is the least time between two log lines which say that a handler is behind.
 const lagInterval = 10 * time.Minute
 
-// lag decides what is logged of a handler that is behind: a line when an event is queued at or above the threshold,
-// then one every lagInterval for as long as that goes on, and one when everything has been delivered. Objects that are
-// replayed and resyncs come a page at a time and say nothing about the handler, so they cause no line.
+// lag decides what is logged about a handler that is behind: a line when an event is queued at or above the threshold,
+// then one every lagInterval while that lasts, and one when everything has been delivered. Replays and resyncs cause no
+// line: they come a page at a time, so they do not show that the handler is slow.
 type lag struct {
 	warned time.Time
-	behind bool // a line has said so, and none that it is over
+	behind bool // the last line said that the handler is behind
 }
 
 // lagReport is a line to be logged.

@@ -1,12 +1,12 @@
 package delivery
 
-// Lines are what is to be logged once no lock is held: a logger is code of the user, and may call the informer.
+// Lines are log lines that are written once no lock is held: a logger is user code and may call the informer.
 type Lines []func()
 
 // Add adds a line.
 func (l *Lines) Add(line func()) { *l = append(*l, line) }
 
-// Log writes them, and forgets them before.
+// Log empties l and writes the lines.
 func (l *Lines) Log() {
 	due := *l
 	*l = nil

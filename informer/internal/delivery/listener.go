@@ -42,7 +42,7 @@ type Listener struct {
 	hasStopped bool      // guarded by mu
 
 	resyncMu sync.Mutex
-	// requestedResync is what the user asked for, resyncPeriod what is in force.
+	// requestedResync is the period that the user requested, resyncPeriod the one in force.
 	requestedResync time.Duration // guarded by resyncMu
 	resyncPeriod    time.Duration // guarded by resyncMu
 	nextResync      time.Time     // guarded by resyncMu
@@ -52,10 +52,11 @@ var _ cache.ResourceEventHandlerRegistration = &Listener{}
 
 // Source is where a listener gets pages of stored objects. Its goroutine makes the calls, without a lock.
 type Source interface {
-	// NextPage gives the next page of the backlog by addPage, and NextResync that of a resync by addResync, or ends it.
+	// NextPage reads the next page of the backlog and calls AddPage. NextResync reads the next page of a resync and calls
+	// AddResync, or EndResync.
 	NextPage(l *Listener)
 	NextResync(l *Listener)
-	// Called is told that a call of the handler of that name has returned, or panicked.
+	// Called is called when a call of the handler of that name has returned or panicked.
 	Called(handler string, took time.Duration)
 }
 
@@ -98,8 +99,8 @@ func (l *Listener) HasSyncedChecker() cache.DoneChecker { return l.tracker }
 // returned. See cache.ShutDownEventHandler.
 func (l *Listener) ShutdownChan() <-chan struct{} { return l.done }
 
-// add queues a notification, or merges it into one that is pending (see pending). It never blocks. What is to be
-// logged is added to due, since the caller may hold locks.
+// add queues a notification, or merges it into a pending one (see pending). It never blocks. It adds log lines to due,
+// since the caller may hold locks.
 func (l *Listener) add(n Call, due *Lines) {
 	if report := l.queue(n); report.what != lagNothing {
 		due.Add(func() { l.log(report) })
@@ -139,7 +140,7 @@ func (l *Listener) poke() {
 	}
 }
 
-// stop makes run and watchSynced return after the call that is being made. What is pending is dropped.
+// stop makes run and watchSynced return after a running call, and drops the pending calls.
 func (l *Listener) stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -183,7 +184,7 @@ func (l *Listener) run() {
 	}
 }
 
-// take returns the next notification; it is false if there is none, and then every call has returned.
+// take returns the next notification. If it returns false, there is none, and every call has returned.
 func (l *Listener) take() (Call, bool) {
 	l.mu.Lock()
 	n, ok := l.backlog.take()
@@ -249,21 +250,21 @@ func (l *Listener) resyncDue(now time.Time) bool {
 	return true
 }
 
-// SetResync sets what the user asked for, and what is in force, before the listener is added.
+// SetResync sets the requested resync period and the one in force, before the listener is added.
 func (l *Listener) SetResync(requested, period time.Duration) {
 	l.resyncMu.Lock()
 	defer l.resyncMu.Unlock()
 	l.requestedResync, l.resyncPeriod, l.nextResync = requested, period, l.clock.Now().Add(period)
 }
 
-// LimitResync puts another period in force, which fn makes of what the user asked for.
+// LimitResync sets the resync period in force to fn of the requested one.
 func (l *Listener) LimitResync(fn func(requested time.Duration) time.Duration) {
 	l.resyncMu.Lock()
 	defer l.resyncMu.Unlock()
 	l.resyncPeriod = fn(l.requestedResync)
 }
 
-// InForce is the resync period that is in force.
+// InForce returns the resync period that is in force.
 func (l *Listener) InForce() time.Duration {
 	l.resyncMu.Lock()
 	defer l.resyncMu.Unlock()

@@ -4,10 +4,10 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// mergeThreshold is the number of pending notifications of a handler from which on updates of one key merge.
+// mergeThreshold is how many notifications of a handler may be pending before updates of one key merge.
 const mergeThreshold = 1024
 
-// initialPending is how many notifications a new queue has room for; it is a power of two, as mergeThreshold is.
+// initialPending is the capacity of a new queue; it is a power of two, as mergeThreshold is.
 const initialPending = 16
 
 // pending is the queue of one handler. Below the threshold it keeps every notification. At or above it an update
@@ -30,7 +30,7 @@ type pending struct {
 	// crossed is the number from which on a notification can be merged into.
 	crossed uint64
 	// latest is the number of a key's last notification, if that is an update and was queued at or above the threshold.
-	// Numbers below crossed are of no use any more, and leave with their notifications.
+	// A number below crossed is no longer used, and is removed with its notification.
 	latest map[string]uint64
 	// merged counts the updates that have merged into another.
 	merged int
@@ -57,8 +57,8 @@ func (q *pending) put(n Call) {
 	q.tail++
 }
 
-// absorb merges n into the last notification of its key if it can, and else notes whether a later one can merge into
-// n.
+// absorb merges n into the last notification of its key and returns true, if it can. Otherwise it records in latest
+// whether a later notification can merge into n.
 func (q *pending) absorb(n *Call) bool {
 	if n.Type != cache.Updated {
 		delete(q.latest, n.Key)
@@ -76,7 +76,7 @@ func (q *pending) absorb(n *Call) bool {
 	return false
 }
 
-// take removes the first notification; it is false if there is none.
+// take removes and returns the first notification; ok is false if there is none.
 func (q *pending) take() (n Call, ok bool) {
 	if q.len() == 0 {
 		return n, false
@@ -101,7 +101,7 @@ func (q *pending) forget(key string) {
 		delete(q.latest, key)
 	}
 	if len(q.latest) == 0 {
-		q.latest = nil // an empty map keeps the room of what was in it
+		q.latest = nil // an empty map keeps its memory
 	}
 }
 

@@ -4,29 +4,28 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// resyncing is how far a handler has come in a resync. It goes through the stored objects in key order, a page at a
-// time: the next page is read when the calls of the last one, and what was queued before them, have been taken for
-// delivery. So a slow handler holds a page, and not the collection.
+// resyncing is the progress of a handler's resync. It goes through the stored objects in key order, a page at a time:
+// the next page is read when the calls of the last page, and those queued before them, have been taken for delivery. So
+// a slow handler holds a page in memory, not the collection.
 //
-// An object that changes while its page is read is left out, since the change tells of it; what has been queued is
-// followed by what changes later. So no call has an older state than one before it, and none comes after the object's
-// delete.
+// An object that changes while its page is read is left out, since the handler gets the change. Later changes are
+// queued after the page. So no call has an older state than an earlier call, and none comes after the object's delete.
 //
 // The listener's mu guards it.
 type resyncing struct {
 	active bool
-	// again: another resync was due before this one had ended.
+	// again is true if another resync became due before this one has ended.
 	again bool
-	after string // what a page has come to
-	// reading: somebody reads the next page; changed are the keys that were told of since.
+	after string // last key that a page has covered
+	// reading is true while the next page is being read. changed has the keys of changes queued meanwhile.
 	reading bool
 	changed map[string]struct{}
-	// through is the number in pending that the last page ends before.
+	// through is the number in pending after the last page's calls.
 	through uint64
 }
 
-// StartResync begins a resync. It reports whether the caller has to give the first page now; else run does, once the
-// stored objects of the replay have been told, or the resync that is under way has ended.
+// StartResync starts a resync. It returns whether the caller must add the first page now. Otherwise run reads it, once
+// the backlog has been delivered or the current resync has ended.
 func (l *Listener) StartResync() (give bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -43,7 +42,7 @@ func (l *Listener) StartResync() (give bool) {
 	return give
 }
 
-// claimResync reports whether it is time for the next page of a resync, which the caller then has to give.
+// claimResync reports whether the next page of a resync is needed. If so, the caller must add it.
 func (l *Listener) claimResync() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -55,14 +54,14 @@ func (l *Listener) claimResync() bool {
 	return true
 }
 
-// ResyncAfter is where the next page begins.
+// ResyncAfter returns the key after which the next page begins.
 func (l *Listener) ResyncAfter() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.resync.after
 }
 
-// AddResync queues the calls of a page. The caller holds deltasMu, so that nothing is told meanwhile.
+// AddResync queues the calls of a page. The caller holds deltasMu, so that no change is distributed meanwhile.
 func (l *Listener) AddResync(p *Page) {
 	defer l.poke() // a page may be empty
 	l.mu.Lock()
@@ -82,7 +81,7 @@ func (l *Listener) AddResync(p *Page) {
 	}
 }
 
-// end ends the resync, or begins the next if that is due.
+// end ends the resync, and starts the next one if that is due.
 func (r *resyncing) end() {
 	*r = resyncing{active: r.again, through: r.through}
 }
