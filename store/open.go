@@ -191,7 +191,7 @@ func (s *Store) start(h *boltfile.Handle, rt root, unseen bool) error {
 	}
 	err := s.syncLeft(h)
 	if err == nil {
-		// updateOpen does not check that the file still has its name: that needs the mark, which we hold. The next write does.
+		// updateOpen does not check that the file still has its name: that needs the mark, which we hold. Later writes do.
 		err = s.updateOpen(upkeep, begin)
 	}
 	switch {

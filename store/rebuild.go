@@ -15,19 +15,19 @@ import (
 // MustRelistDamaged is Info.MustRelist of a collection that has lost something to damage, until it is listed.
 const MustRelistDamaged = "damaged"
 
-// Rebuild writes the store anew, after ErrOutcomeUnknown or ErrDamaged. What
-// can be read of the old file goes to a new one, which takes its name and its
-// lock; the old one is moved aside, as a damaged file is when it is opened.
+// Rebuild writes the store anew after ErrOutcomeUnknown or ErrDamaged. It copies
+// everything that can be read to a new file, which takes the name and the lock of
+// the old one. The old file is moved aside, as Open does with a damaged file.
 // Open collections go on working with the new file.
 //
-// A collection that has lost something says so: its Info.MustRelist is
-// MustRelistDamaged and its Losses has grown. One whose state could not be read at all is empty, and
-// gone unless it is open.
+// If a collection has lost something, its Info.MustRelist is MustRelistDamaged and
+// its Losses has grown. A collection whose state could not be read at all is empty
+// if it is open, and else gone.
 //
-// If there is no such error to recover from, Rebuild checks the store, and does nothing
-// if that finds nothing wrong. If it fails (the disk is full, or still failing) reads go
-// on from the old file, and it can be called again. On Windows, where a file that is
-// open cannot be renamed, it always fails: close the store and open it.
+// If there is no such error, Rebuild checks the store, and does nothing if no
+// problem is found. If Rebuild fails (the disk is full, or still failing), reads go
+// on from the old file, and it can be called again. On Windows, where an open file
+// cannot be renamed, it always fails: close the store and open it again.
 func (s *Store) Rebuild(ctx context.Context) error {
 	switch {
 	case s.ReadOnly():
@@ -47,19 +47,19 @@ func (s *Store) Rebuild(ctx context.Context) error {
 	}
 	rebuilt, err := s.rebuild(ctx, before, failure)
 	for _, c := range rebuilt {
-		c.startBuild() // what gave up when the store failed
+		c.startBuild() // builds have ended when the store failed
 	}
 	if err != nil {
 		return fmt.Errorf("rebuild %s: %w", s.path, err)
 	}
-	// What could not be committed since the failure. It is tried again without us, but those who wait for room should
-	// not wait for that too; CommitErr tells if it fails.
+	// Commit the writes that are dirty since the failure. The committer would try too, but writers under backpressure
+	// should not wait for that. CommitErr returns the error if this fails.
 	_ = s.Flush(ctx)
 	return nil
 }
 
-// rebuild does the work, unless another call has done it since before. It returns the collections that have another
-// file now.
+// rebuild does the work of Rebuild, unless another call has: before is the rebuildCount that the caller saw. It returns
+// the open collections, which now use the new file.
 func (s *Store) rebuild(ctx context.Context, before int, why error) ([]*Collection, error) {
 	release, err := s.takeWriter(ctx, rebuilding)
 	if err != nil {
@@ -87,7 +87,7 @@ func (s *Store) rebuild(ctx context.Context, before int, why error) ([]*Collecti
 			reason.Error())
 	}
 	rebuilt := s.liveCollections()
-	for _, live := range rebuilt { // before anybody else who waits for the rebuild goes on
+	for _, live := range rebuilt { // before the locks are released
 		if c.lost[live.name] != nil {
 			err = errors.Join(err, live.recount(context.WithoutCancel(ctx)))
 		}
@@ -99,8 +99,8 @@ func (s *Store) rebuild(ctx context.Context, before int, why error) ([]*Collecti
 	return rebuilt, err
 }
 
-// recount makes the Info of what is pending that of what the file has now, which is less than it had, and of what is
-// pending over it.
+// recount recomputes the Info in the memtable from the rebuilt file, which has lost objects, and the writes in the
+// memtable. It does nothing if the memtable is empty.
 func (c *Collection) recount(ctx context.Context) error {
 	c.front.Lock()
 	defer c.front.Unlock()
@@ -126,15 +126,15 @@ func (c *Collection) recount(ctx context.Context) error {
 		}
 		before.Objects, before.Newest = st.Objects, st.Newest
 		if st.MustRelist != "" {
-			before.MustRelist = st.MustRelist // objects are lost, or a mark of the file's own
+			before.MustRelist = st.MustRelist // the rebuild has set it, or it was in the file before
 		}
 		c.overlay.Correct(func(now covers) covers { return covers{before.Info, now.settled} })
 		return nil
 	})
 }
 
-// replaceDamaged moves the old file aside and gives its name to the copy. At every moment there is one of them at the
-// path, where the file system has hard links. It replaces no file but the old one.
+// replaceDamaged moves the old file aside and gives its name to the copy. If the file system has hard links, one of the
+// two is at the path at every moment. It never replaces any other file.
 func (s *Store) replaceDamaged(c *copier) (moved string, err error) {
 	old, fresh := c.old.File, c.fresh.Path
 	if boltfile.HasName(old, s.real) {
@@ -143,7 +143,7 @@ func (s *Store) replaceDamaged(c *copier) (moved string, err error) {
 			return "", fmt.Errorf("move the old file aside: %w", err)
 		}
 	}
-	if moved != "" && boltfile.HasName(old, s.real) { // it has two names now
+	if moved != "" && boltfile.HasName(old, s.real) { // the old file has two names now
 		err = os.Rename(fresh, s.real)
 	} else {
 		err = takeName(fresh, s.real)
@@ -154,7 +154,7 @@ func (s *Store) replaceDamaged(c *copier) (moved string, err error) {
 	return moved, err
 }
 
-// linkOrRename gives the file a second name, or else the new name only.
+// linkOrRename gives the file the second name to. Where hard links are not possible it renames the file.
 func linkOrRename(from, to string) error {
 	if os.Link(from, to) == nil {
 		return nil
@@ -173,8 +173,8 @@ func (s *Store) liveCollections() []*Collection {
 	return live
 }
 
-// enlist makes c one of the live collections, unless there was a Rebuild since before. It waits for one that is at
-// work, and for no other write: the disk may not finish that.
+// enlist adds c to the live collections. It returns false if there was a Rebuild since rebuildCount was before. It
+// waits for a Rebuild that is running, but for no other write, which a failing disk may never finish.
 func (s *Store) enlist(ctx context.Context, c *Collection, before int) (bool, error) {
 	if err := s.exchanging.LockContext(ctx); err != nil {
 		return false, s.waited(err)
@@ -202,15 +202,16 @@ func (s *Store) rebuildCount() int {
 }
 
 // Losses returns how many times, since the store was opened, Rebuild has lost
-// something of the collection, or of a list that was being taken into it. Who
-// takes in changes must list anew when it grows.
+// objects of the collection, or of a list that was open in it. When it grows,
+// the writer of the collection must list anew.
 func (c *Collection) Losses() int {
 	c.store.mu.Lock()
 	defer c.store.mu.Unlock()
 	return c.store.losses[c.name]
 }
 
-// revive makes the collection's buckets in a new file if they were lost.
+// revive creates the collection's buckets in a new file if they are missing. lost says that the rebuild has lost
+// something of the collection.
 func (c *Collection) revive(tx *bolt.Tx, lost bool) error {
 	if err := c.ensureBuckets(tx); err != nil {
 		return err

@@ -12,8 +12,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// RecordError is that of a record that cannot be read. Key is the record's: with it as after, Records goes on with the
-// one that follows.
+// RecordError is the error for a record that cannot be read. Key is its key: call Records again with that as after to
+// go on with the next record.
 type RecordError struct {
 	Key string
 	Err error
@@ -22,14 +22,14 @@ type RecordError struct {
 func (e *RecordError) Error() string { return e.Err.Error() } // which names the key
 func (e *RecordError) Unwrap() error { return e.Err }
 
-// Records calls fn for each record of a collection whose key is after the given one, in the order of keys' bytes: what
-// has been committed, whoever has the collection open. It reads by pages, and no transaction is open while fn runs.
-// Each page is of one moment; all of them are if nobody writes meanwhile, as to the copy that CopyFile makes. The
-// records are the caller's.
+// Records calls fn for each committed record of a collection whose key follows after, in the byte order of keys. The
+// collection may be open or not. Records reads pages, and no transaction is open while fn runs. Each page is
+// consistent; so are all pages together if nobody writes meanwhile, as in a copy by CopyFile. The caller owns the
+// records.
 //
-// It ends with the error of fn; with ErrNoCollection; with a RecordError at a record that cannot be read, which wraps
-// ErrDamaged, or ErrIncompatible if a newer program wrote it; and with another error that wraps ErrDamaged where a page
-// makes no sense.
+// It returns the error of fn, or ErrNoCollection. At a record that cannot be read it returns a RecordError that wraps
+// ErrDamaged, or ErrIncompatible if a newer program wrote the record. Other damage to a page is an error that wraps
+// ErrDamaged too.
 func (s *Store) Records(ctx context.Context, id entry.Identity, after string, fn func(entry.Entry) error) error {
 	id, err := id.Canonical()
 	if err != nil {
@@ -59,7 +59,7 @@ func (s *Store) Records(ctx context.Context, id entry.Identity, after string, fn
 	}
 }
 
-// Record returns the record with that key, and whether there is one. It fails as Records does.
+// Record returns the record with that key, and whether it exists. It fails as Records does.
 func (s *Store) Record(ctx context.Context, id entry.Identity, key string) (e entry.Entry, found bool, err error) {
 	if id, err = id.Canonical(); err != nil {
 		return e, false, err
@@ -86,20 +86,20 @@ func (s *Store) Record(ctx context.Context, id entry.Identity, key string) (e en
 	return one.Entry, true, nil
 }
 
-// storedRecord is a record, or why there is none: then its key is all that there is of it.
+// storedRecord is a record. If err is not nil, only its Key is set.
 type storedRecord struct {
 	entry.Entry
 	err error
 }
 
-// recordPage is some records in key order, those that were read before an error too.
+// recordPage is a page of records in key order. If err is not nil, records has those that were read before it.
 type recordPage struct {
 	records []storedRecord
-	more    bool // there may be others
+	more    bool // true if there may be further records
 	err     error
 }
 
-// recordPage reads the records whose keys follow the given one.
+// recordPage reads the page of records that follows the given key.
 func (r *reader) recordPage(ctx context.Context, key string) (p recordPage) {
 	var raw []rawStored
 	p.err = r.view(ctx, func(b *bolt.Bucket) error {
@@ -125,7 +125,7 @@ func (r *reader) recordPage(ctx context.Context, key string) (p recordPage) {
 	return p
 }
 
-// rawStored is a record that has been copied out of its transaction, or why that was not possible.
+// rawStored is a record that was copied out of its transaction. If err is not nil, only key is set.
 type rawStored struct {
 	key    string
 	record rawRecord
@@ -142,7 +142,7 @@ func (r *reader) copyStored(objects *bolt.Bucket, k, data []byte) rawStored {
 	return rawStored{key: key, record: record, err: err}
 }
 
-// openStored makes a Record of what has been copied.
+// openStored decrypts and decompresses a copied record.
 func (r *reader) openStored(one rawStored) storedRecord {
 	err := one.err
 	if err == nil {

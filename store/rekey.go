@@ -6,12 +6,12 @@ import (
 	"fmt"
 )
 
-// errNoKeys: Rekey was called for a store that was opened without keys.
+// errNoKeys is returned by Rekey if the store was opened without keys.
 var errNoKeys = errors.New("the store was opened without keys")
 
-// Rekey rekeys the store at path, which no process may have open, and closes it: see Store.Rekey. Of the options it
-// takes Encryption, which must be given, LockTimeout, MaxSize and Logger. As Compact it makes no file and moves none
-// aside.
+// Rekey opens the store at path, calls Store.Rekey and closes the store. No process may have it open. It uses the
+// options Encryption, which is required, LockTimeout, MaxSize and Logger. Like Compact it does not make a missing
+// store, and does not move a damaged file aside.
 func Rekey(ctx context.Context, path string, o Options) (Compacted, error) {
 	if o.Encryption == nil {
 		return Compacted{}, fmt.Errorf("rekey %s: %w", path, errNoKeys)
@@ -24,14 +24,14 @@ func Rekey(ctx context.Context, path string, o Options) (Compacted, error) {
 	return done, errors.Join(err, s.Close())
 }
 
-// Rekey writes the store anew, as Compact does, and seals everything that is to be sealed with a new data key, wrapped
-// under the provider's current key: what was sealed with others, and what was stored in plain text before
-// Options.Encryption was set. The new file has no other data key, so the keys that wrapped them are needed no more, and
-// none of the plain text (Info.PlainText is false).
+// Rekey writes the store anew, as Compact does, and seals all records that are to be sealed with a new data key. That
+// key is wrapped under the provider's current key. Rekey seals records of older data keys, and records that were stored
+// in plain text before Options.Encryption was set. The new file has no other data key, so older keys of the provider
+// are not needed any more, and no such plain text (Info.PlainText is false).
 //
-// It is as safe as Compact is, and open collections go on working as they do then. If a collection holds records of a
-// newer program it fails (ErrIncompatible). What a disk or a backup still has of the old file, nobody can take back,
-// and damaged files that were moved aside before stay as they are.
+// It is as safe as Compact, and open collections go on working. It fails with ErrIncompatible if a collection has
+// records of a newer program. It cannot remove copies of the old file from the disk or from backups, and does not
+// change damaged files that were moved aside before.
 func (s *Store) Rekey(ctx context.Context) (Compacted, error) {
 	done, err := s.rekey(ctx)
 	if err != nil {

@@ -15,59 +15,59 @@ var (
 	errReplaceDone = errors.New("the list has been committed or aborted; begin another")
 )
 
-// replacement makes a collection equal to a list; see Replacement. Its methods must not be called at the same time:
-// there is one writer.
+// replacement makes a collection equal to a list; see Replacement. Its methods must not be called concurrently: there
+// is one writer.
 //
-// An item that differs from what the collection holds is a difference. Differences are held until the list ends, so
-// that readers see the old state or the new one, unless they are too many: then each is put into the collection as it
-// comes (showing), and Info.MustRelist is set until the end. In a collection that is not complete there is nobody to
-// hold them for, and they show from the beginning. Deletes wait for the end: an item may come in any order.
+// An item that differs from the collection is a difference. Differences are held until the list ends, so that readers
+// see either the old state or the new one. If they get too large, each is put into the collection as it comes
+// (showing), and Info.MustRelist is set until the end. In an incomplete collection they are shown from the beginning.
+// Deletes wait for the end, since items may come in any order.
 //
-// Of the keys up to last it is known what becomes of them: they are in puts or deletes, or are what the list has. A
-// list that is not in order costs deletes that are taken back, and nothing else.
+// The fate of every key up to last is known: it is in puts or deletes, or the collection has it as the list does. If a
+// list is not in key order, some deletes are noted and taken back, and that is its only cost.
 type replacement struct {
 	in   *intake
 	o    ReplaceOptions
 	done bool
-	// losses of the collection when the list was begun. What earlier pages found unchanged may be gone since.
+	// losses is Collection.Losses when the list began. Once it grows, objects that pages found unchanged may be gone.
 	losses int
-	// showing: differences are put into the collection as they come.
+	// showing is true if differences are put into the collection as they come.
 	showing bool
-	last    string
-	puts    map[string]*listed
-	deletes map[string]int // keys that the list lacks so far, and about how many bytes their objects take
-	bytes   int            // of puts
-	events  map[string]watched
-	revised bool // whether there is to be another dictionary has been decided
+	last    string             // the highest key that has been compared
+	puts    map[string]*listed // differences that are held, by key
+	deletes map[string]int     // keys that the list lacks so far, with the approximate sizes of their objects in bytes
+	bytes   int                // size of puts
+	events  map[string]watched // events that came while the list was paged, by key
+	revised bool               // true once it is decided whether to make another dictionary
 	gathered
 	end listEnd
 }
 
-// listed is an object of the list, or of an event, that the collection is to hold. If it has a payload it has no
-// object: that is made when it is put.
+// listed is an object of the list, or of an event, that is to be put into the collection. If it has a Payload its Obj
+// is nil, and is decoded when it is put.
 type listed struct {
 	*memtable.Write
-	generation int  // of the index functions that its terms are of
-	event      bool // it came by an event
+	generation int  // generation of the indexSet that its terms were computed with
+	event      bool // true if it came with an event
 }
 
-// watched is an event that came while the list was paged: older states in the list are not taken.
+// watched is an event that came while the list was paged. Older states of its object in the list are ignored.
 type watched struct {
 	rv   string
 	gone bool
 }
 
-// gathered is what Info.Newest and Info.LeftOut will be after a list.
+// gathered collects Info.Newest and Info.LeftOut during a list.
 type gathered struct {
 	newest []entry.ObjectRef
 	refused
 }
 
-// BeginReplace starts to take in a list; see Interface.
+// BeginReplace begins a list; see Interface.
 //
-// What an incomplete collection still holds from an earlier process was told to nobody, or to durable handlers only:
-// the changes are the whole list all the same, and what the list lacks is removed without a word. What this process has
-// stored in it has been reported as changes, so a second try of a cold start is a diff over the first one's pages.
+// Objects of an incomplete collection that an earlier process stored were reported to nobody, or to durable handlers
+// only. So the changes are the whole list all the same, and such objects that the list lacks are removed silently.
+// Objects that this process stored have been reported: a second try of a cold start is a diff against the first one.
 func (in *intake) BeginReplace(ctx context.Context, o ReplaceOptions) (Replacement, error) {
 	r := &replacement{
 		in: in, o: o, losses: in.back.losses(),
@@ -85,7 +85,8 @@ func (in *intake) BeginReplace(ctx context.Context, o ReplaceOptions) (Replaceme
 	return r, nil
 }
 
-// beginList reports whether the list is to show its differences as they come: there is nobody to hold them back for.
+// beginList returns true if the list is to show its differences as they come: the collection is incomplete, and this
+// process has reported no changes of it.
 func (in *intake) beginList(ctx context.Context) (showing bool, err error) {
 	info, err := in.back.Info(ctx)
 	if err != nil || info.Complete || in.reported.Load() {
@@ -99,7 +100,7 @@ func (in *intake) beginList(ctx context.Context) (showing bool, err error) {
 	return true, err
 }
 
-// setReplacing opens r. The other methods that write refuse until endReplacing.
+// setReplacing makes r the open replacement. Other methods that write fail with ErrReplacing until endReplacing.
 func (in *intake) setReplacing(r *replacement) error {
 	in.front.Lock()
 	defer in.front.Unlock()
@@ -120,7 +121,7 @@ func (in *intake) endReplacing() {
 	in.replacing = nil
 }
 
-// usable returns why the list cannot go on.
+// usable returns an error if the list has ended, or must be begun again since Rebuild has lost objects.
 func (r *replacement) usable() error {
 	switch {
 	case r.done:
@@ -131,7 +132,7 @@ func (r *replacement) usable() error {
 	return nil
 }
 
-// Page takes the next items of the list; see Replacement.
+// Page adds the next items of the list; see Replacement.
 func (r *replacement) Page(ctx context.Context, items []runtime.Object, leftOut ...entry.LeftOut) (Result, error) {
 	if err := r.usable(); err != nil {
 		return Result{}, err
@@ -143,7 +144,7 @@ func (r *replacement) Page(ctx context.Context, items []runtime.Object, leftOut 
 	return res, nil
 }
 
-// Event folds in a watched event; see Replacement.
+// Event adds a watched event; see Replacement.
 func (r *replacement) Event(ctx context.Context, op Op) (Result, error) {
 	if err := r.usable(); err != nil {
 		return Result{}, err
@@ -155,7 +156,7 @@ func (r *replacement) Event(ctx context.Context, op Op) (Result, error) {
 	return res, nil
 }
 
-// Commit applies what was taken in, one transaction a call; see Replacement.
+// Commit puts the held differences into the collection, a part of them with each call; see Replacement.
 func (r *replacement) Commit(ctx context.Context, b Batch) (Result, error) {
 	if err := r.usable(); err != nil {
 		return Result{}, err
@@ -174,7 +175,7 @@ func (r *replacement) Commit(ctx context.Context, b Batch) (Result, error) {
 	return res, nil
 }
 
-// Abort forgets what was taken in; see Replacement.
+// Abort drops the held differences; see Replacement.
 func (r *replacement) Abort() {
 	if !r.done {
 		r.close()
@@ -186,7 +187,7 @@ func (r *replacement) close() {
 	r.in.endReplacing()
 }
 
-// note keeps track of the newest objects of the list.
+// note updates the newest objects of the list, and its deletes.
 func (g *gathered) note(x *memtable.Write) {
 	if x.Del {
 		g.newest = dropRef(g.newest, x.Key)
@@ -196,7 +197,7 @@ func (g *gathered) note(x *memtable.Write) {
 	g.newest = offerRef(g.newest, entry.ObjectRef{Key: x.Key, UID: x.UID, ResourceVersion: x.RV}, newestRefsGathered)
 }
 
-// finish makes the state that of a whole list at b.ResourceVersion. For held see refused.finish.
+// finish sets in st the state after a whole list at b.ResourceVersion. For held see refused.finish.
 func (g *gathered) finish(
 	st *Info, o ReplaceOptions, b Batch, held func(key string) (ref entry.ObjectRef, found bool, err error),
 ) error {
@@ -216,7 +217,7 @@ func (g *gathered) finish(
 		}
 		if l, left := g.objects[ref.Key]; left {
 			if entry.NewerRV(l.ResourceVersion, ref.ResourceVersion) {
-				continue // the server has it in a newer state
+				continue // the server has a newer state of the object
 			}
 			if now, found, err := held(ref.Key); err != nil {
 				return err
@@ -229,7 +230,7 @@ func (g *gathered) finish(
 	return nil
 }
 
-// opsOf are the items of a page.
+// opsOf returns the items of a page, and the ones that were left out, as Ops.
 func opsOf(items []runtime.Object, leftOut []entry.LeftOut) []Op {
 	ops := make([]Op, 0, len(items)+len(leftOut))
 	for _, item := range items {

@@ -11,21 +11,21 @@ import (
 // item is an object of a page, or of an event, on its way into the collection.
 type item struct {
 	*memtable.Write
-	err    error   // why it is left out
-	skip   bool    // the collection holds, or will, what is as new
-	filled bool    // it has its payload and terms
-	needed bool    // the collection holds another state, or none
-	change *Change // that it makes; nil if nobody need be told, or if it is held
+	err    error   // why the object is left out; nil if it is not
+	skip   bool    // true if the collection has, or will have, a state that is as new
+	filled bool    // true if the payload and the terms have been computed
+	needed bool    // true if the collection has another state, or none
+	change *Change // the change to report; nil if there is none, or if the item is held
 }
 
-// listedAlready reports whether the list has had the key, and the collection holds what it had.
+// listedAlready reports whether the list or an event has brought the key, and the collection has that state.
 func (r *replacement) listedAlready(key string, now heldObject) bool {
 	_, deleted := r.deletes[key]
 	_, evented := r.events[key]
 	return now != nil && !deleted && r.puts[key] == nil && (key <= r.last || evented)
 }
 
-// weigh finds out what becomes of an item.
+// weigh sets skip, needed and change of an item. now is the state that the collection has; nil if there is none.
 func (r *replacement) weigh(it *item, now heldObject) (err error) {
 	listed := ""
 	if r.listedAlready(it.Key, now) {
@@ -36,7 +36,7 @@ func (r *replacement) weigh(it *item, now heldObject) (err error) {
 		return nil
 	}
 	if p := r.puts[it.Key]; p != nil && entry.NewerRV(p.RV, it.RV) || entry.NewerRV(listed, it.RV) {
-		it.skip = true // the list has it twice
+		it.skip = true // the list has the key twice, and this state is older
 		return nil
 	}
 	if r.showing {
@@ -49,8 +49,8 @@ func (r *replacement) weigh(it *item, now heldObject) (err error) {
 	return err
 }
 
-// difference reports whether x is to be put into the collection, which holds now, and which change that makes: nil if
-// nobody need be told.
+// difference reports whether x has to be put into the collection, whose present state is now, and returns the change to
+// report, or nil.
 func (r *replacement) difference(x *memtable.Write, now heldObject) (change *Change, needed bool, err error) {
 	_, unheard := r.in.unheard[x.Key]
 	heard := now != nil && !unheard
@@ -70,7 +70,7 @@ func (r *replacement) difference(x *memtable.Write, now heldObject) (change *Cha
 	case x.Del && !heard:
 	case x.Del:
 		change = &Change{Type: cache.Deleted, Key: x.Key, Old: before, New: x.Obj}
-	case !heard, before == nil: // what cannot be decoded was told to nobody
+	case !heard, before == nil: // an object that cannot be decoded was reported to nobody
 		change = &Change{Type: cache.Added, Key: x.Key, New: x.Obj}
 	case !x.SameObject:
 		change = &Change{Type: cache.Updated, Key: x.Key, Old: before, New: x.Obj}
@@ -78,7 +78,7 @@ func (r *replacement) difference(x *memtable.Write, now heldObject) (change *Cha
 	return change, now != nil || !x.Del, nil
 }
 
-// same reports whether x need not be written.
+// same reports whether x need not be written, since now is the same state.
 func (r *replacement) same(x *memtable.Write, now heldObject) (bool, error) {
 	switch {
 	case now == nil || !sameVersion(x, now):

@@ -14,21 +14,20 @@ import (
 )
 
 const (
-	// interrupted is why a collection must be listed anew after a crash while a list that was too large to be held was
-	// shown.
+	// interrupted is Info.MustRelist while only a part of a list's changes is visible, and after a crash or Abort then.
 	interrupted = "a relist was interrupted while its changes were being applied"
-	// tailPage is how many missing keys are looked for in one read transaction.
+	// tailPage is how many missing keys are collected in one read transaction.
 	tailPage = 10000
 )
 
-// listEnd is where the end of a list has come to, which may take several steps.
+// listEnd is the progress of the end of a list, which may take several steps.
 type listEnd struct {
 	begun   bool
-	deletes []string // keys, in order
-	puts    []string // likewise
+	deletes []string // keys that are still to be deleted, in order
+	puts    []string // keys that are still to be put, in order
 }
 
-// commit takes the next step: deletes first, then the other differences, each in key order.
+// commit does the next step: deletes first, then the other differences, each in key order.
 func (r *replacement) commit(ctx context.Context, b Batch) (Result, error) {
 	if !r.end.begun {
 		if err := r.rest(ctx); err != nil {
@@ -52,15 +51,15 @@ func (r *replacement) commit(ctx context.Context, b Batch) (Result, error) {
 	return Result{Changes: changes, Skipped: skipped, More: more}, nil
 }
 
-// interrupt says that a list has not ended: from now on until it does the collection must be listed.
+// interrupt sets MustRelist until the list has ended.
 func interrupt(info *Info) (*settled, error) {
-	if info.MustRelist == "" { // else there is a reason that says more
+	if info.MustRelist == "" { // else keep the more specific reason
 		info.MustRelist = interrupted
 	}
 	return nil, nil
 }
 
-// rest notes the keys that the list never reached.
+// rest adds to deletes the keys after the last key of the list.
 func (r *replacement) rest(ctx context.Context) error {
 	for {
 		var missing map[string]int
@@ -79,7 +78,7 @@ func (r *replacement) rest(ctx context.Context) error {
 	}
 }
 
-// step returns the keys of the next step, about as many as may be told of at once.
+// step returns the keys of the next step, whose changes have about limits.step bytes. more is true if others remain.
 func (r *replacement) step() (deletes, puts []string, more bool) {
 	size, n := 0, 0
 	for ; n < len(r.end.deletes) && size <= r.in.limits.step; n++ {
@@ -87,13 +86,13 @@ func (r *replacement) step() (deletes, puts []string, more bool) {
 	}
 	deletes = r.end.deletes[:n]
 	for n = 0; len(deletes) == len(r.end.deletes) && n < len(r.end.puts) && size <= r.in.limits.step; n++ {
-		size += 2 * r.puts[r.end.puts[n]].Size() // and what it takes the place of
+		size += 2 * r.puts[r.end.puts[n]].Size() // the change has the old state too
 	}
 	puts = r.end.puts[:n]
 	return deletes, puts, len(deletes) < len(r.end.deletes) || len(puts) < len(r.end.puts)
 }
 
-// apply puts differences that are held into the collection, and returns what they change.
+// apply puts held differences into the collection, and returns their changes.
 func (r *replacement) apply(
 	ctx context.Context, deletes, puts []string, finish func(*Info) (*settled, error),
 ) (changes []Change, skipped []Skipped, err error) {
@@ -123,19 +122,19 @@ func (r *replacement) apply(
 	}
 }
 
-// decoded returns what is held back with its object and its terms. One that the codec cannot read must not hold up all
-// others.
+// decoded returns a copy of a held write with its object and its terms. It fails if the codec cannot read the payload;
+// the caller then leaves out this object only.
 func (r *replacement) decoded(set *indexSet, p *listed) (*memtable.Write, error) {
 	x := *p.Write
 	obj, err := r.in.back.encoder(set).decode(&x)
 	if x.Obj = obj; err == nil && p.generation != set.generation {
-		// a function that fails does not file it, as after a build
+		// an index whose function fails is left out, as in a build
 		x.Terms = set.workingTerms(obj)
 	}
 	return &x, err
 }
 
-// differences returns the changes that the writes make, and those of them that are needed.
+// differences returns the changes to report, and the writes that are needed.
 func (r *replacement) differences(
 	ctx context.Context, writes []*memtable.Write,
 ) (changes []Change, needed []*memtable.Write, err error) {
@@ -162,7 +161,7 @@ func (r *replacement) differences(
 	return changes, needed, err
 }
 
-// held returns the state in which a step leaves an object.
+// held returns a function that returns the state in which a step with these deletes and puts leaves an object.
 func (r *replacement) held(
 	ctx context.Context, deletes, puts []string,
 ) func(key string) (entry.ObjectRef, bool, error) {
@@ -186,7 +185,7 @@ func (r *replacement) held(
 	}
 }
 
-// semanticallyEqual compares two objects; those that it cannot compare differ.
+// semanticallyEqual compares two objects. It returns false if the comparison panics.
 func semanticallyEqual(a, b runtime.Object) bool {
 	equal := false
 	err := guard("the comparison", func() error {

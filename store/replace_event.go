@@ -8,7 +8,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-// event folds in an event: over what is held, unless that is a newer listed state.
+// event adds an event. It replaces a held difference, unless that is a newer state from the list.
 func (r *replacement) event(ctx context.Context, op Op) (Result, error) {
 	for {
 		set := r.in.set.Load()
@@ -18,7 +18,7 @@ func (r *replacement) event(ctx context.Context, op Op) (Result, error) {
 		items := map[string]*item{x.Key: it}
 		r.encode(set, items, []string{x.Key})
 		if it.Del && it.err == nil && enc.deletes && it.Obj != nil {
-			_ = encodeWrite(it.Write, enc.codec) // without it the delete is told as the object was stored
+			_ = encodeWrite(it.Write, enc.codec) // if it fails the delete is reported with the last stored state
 		}
 		if it.err != nil {
 			r.leaveOut(leftOutOf(x, it.err))
@@ -63,7 +63,7 @@ func (r *replacement) event(ctx context.Context, op Op) (Result, error) {
 	}
 }
 
-// weighEvent finds out what becomes of an event.
+// weighEvent sets skip, needed and change of an event. now is the state that the collection has; nil if there is none.
 func (r *replacement) weighEvent(it *item, now heldObject) error {
 	known := r.listedAlready(it.Key, now)
 	listed := ""
@@ -84,7 +84,7 @@ func (r *replacement) weighEvent(it *item, now heldObject) error {
 	return err
 }
 
-// noteEvent notes an event that was shown, or holds it.
+// noteEvent records an event, and holds it unless it was shown.
 func (r *replacement) noteEvent(x *memtable.Write, generation int) {
 	r.note(x)
 	r.unhold(x.Key)

@@ -11,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-// page takes in items: those that differ are held, or shown.
+// page compares items with the collection, and holds or shows those that differ.
 func (r *replacement) page(ctx context.Context, ops []Op) (Result, error) {
 	for {
 		set := r.in.set.Load()
@@ -21,7 +21,7 @@ func (r *replacement) page(ctx context.Context, ops []Op) (Result, error) {
 		if len(keys) > 0 {
 			end = max(end, keys[len(keys)-1])
 		}
-		if r.o.Rewrite { // bodies are compared, so they are all needed
+		if r.o.Rewrite { // encode all items, since bodies are compared
 			r.encode(set, items, keys)
 			r.reviseDictionary(items, keys)
 		}
@@ -48,7 +48,7 @@ func (r *replacement) page(ctx context.Context, ops []Op) (Result, error) {
 	}
 }
 
-// identify keys the objects. Of several with one key it takes the newest.
+// identify keys the objects. If several have the same key it takes the newest.
 func (r *replacement) identify(ops []Op) (map[string]*item, []Skipped) {
 	items := make(map[string]*item, len(ops))
 	var skipped []Skipped
@@ -70,7 +70,7 @@ func (r *replacement) identify(ops []Op) (map[string]*item, []Skipped) {
 	return items, skipped
 }
 
-// encode makes the payloads of the items that are needed, and their terms.
+// encode computes the payloads and the terms of the items that are needed.
 func (r *replacement) encode(set *indexSet, items map[string]*item, keys []string) {
 	enc := r.in.back.encoder(set)
 	for _, key := range keys {
@@ -81,8 +81,8 @@ func (r *replacement) encode(set *indexSet, items map[string]*item, keys []strin
 	}
 }
 
-// compare finds out, in one transaction, which items differ from what the collection holds, and which keys up to end
-// the list lacks. It returns the latter with about how many bytes their objects take.
+// compare finds out, in one transaction, which items differ from the collection, and which keys up to end the list
+// lacks. It returns those keys with the approximate sizes of their objects in bytes.
 func (r *replacement) compare(
 	ctx context.Context, items map[string]*item, keys []string, end string,
 ) (missing map[string]int, err error) {
@@ -104,8 +104,8 @@ func (r *replacement) compare(
 	return missing, err
 }
 
-// missing returns the keys beyond last and up to end that are neither among the items nor told of by an event, at most
-// limit of them, and the last one that it has looked at.
+// missing returns the keys after r.last, up to end, that neither an item nor an event has, at most limit of them (no
+// limit if it is negative). It also returns the last key that it has looked at.
 func (r *replacement) missing(
 	h held, items map[string]*item, end string, limit int,
 ) (missing map[string]int, last string, err error) {
@@ -123,7 +123,8 @@ func (r *replacement) missing(
 	return missing, last, err
 }
 
-// settle notes what becomes of an item, once it was shown if it was to be.
+// settle records the result of an item, after the item was shown if it had to be. It returns the item as skipped if it
+// was left out and the caller does not know that.
 func (r *replacement) settle(it *item, generation int) (skipped []Skipped) {
 	switch {
 	case it.skip:
@@ -133,7 +134,7 @@ func (r *replacement) settle(it *item, generation int) (skipped []Skipped) {
 		if reportable(it.err) {
 			skipped = []Skipped{{Key: it.Key, Err: it.err}}
 		}
-		// It is in the list, so it must not be deleted, unless it is an old state of which nobody has been told.
+		// The key is in the list, so its object must not be deleted, unless it is an old state that nobody was told of.
 		if e, ok := r.events[it.Key]; !ok || !e.gone {
 			delete(r.deletes, it.Key)
 		}
@@ -145,7 +146,7 @@ func (r *replacement) settle(it *item, generation int) (skipped []Skipped) {
 	r.note(it.Write)
 	delete(r.deletes, it.Key)
 	r.unhold(it.Key)
-	delete(r.events, it.Key) // the list has it in a newer state
+	delete(r.events, it.Key) // the list has a newer state
 	if it.needed && !r.showing {
 		r.hold(&listed{Write: it.Write, generation: generation})
 	}
@@ -167,7 +168,7 @@ func (r *replacement) unhold(key string) {
 	}
 }
 
-// show puts the items that are needed into the collection, and returns the changes.
+// show puts the items that are needed into the collection, and returns the changes to report.
 func (r *replacement) show(
 	ctx context.Context, set *indexSet, items map[string]*item, keys []string,
 ) (changes []Change, err error) {
@@ -183,7 +184,7 @@ func (r *replacement) show(
 	return changes, r.in.takeIn(ctx, r, set, last, nil)
 }
 
-// showIfLarge shows what is held once it is too much, and from then on what comes.
+// showIfLarge shows the held differences once they exceed limits.held, and sets showing for the following ones.
 func (r *replacement) showIfLarge(ctx context.Context, res Result) (Result, error) {
 	if r.showing || r.bytes <= r.in.limits.held {
 		return res, nil
@@ -193,7 +194,7 @@ func (r *replacement) showIfLarge(ctx context.Context, res Result) (Result, erro
 		keys := slices.SortedFunc(maps.Keys(r.puts), strings.Compare)
 		changes, skipped, err := r.apply(ctx, nil, keys, interrupt)
 		if err != nil {
-			r.showing = false // what is held stays so, and the next page tries again
+			r.showing = false // the differences stay held, and the next page tries again
 			res.Staged = true
 			return res, nil //nolint:nilerr // the page has been taken in
 		}

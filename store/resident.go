@@ -12,25 +12,25 @@ import (
 	"github.com/larder-dev/larder/store/internal/resident"
 )
 
-// allResident is the decoded objects of a collection whose Residency is All. Until it is filled from the file, reads go
-// there; what is written meanwhile goes to both.
+// allResident holds the decoded objects of a collection whose Residency is All. Until it is filled from the file, reads
+// use the file, and writes go to both.
 //
-// Its table is changed by who holds the collection's mu or front, and is ready by one who holds both: so no read
-// from the file is followed by an older one from here.
+// A goroutine that changes its table holds the collection's mu or front; the one that sets ready holds both. So no read
+// from the file is followed by a read of an older state from here.
 type allResident struct {
 	residents
-	// touched are the keys that were written since the filling began: what the file says of them is old. nil once it is
-	// over. Guarded by mu.
+	// touched has the keys that were written since the filling began, whose records in the file may be old. nil once the
+	// filling is over. Guarded by mu.
 	touched map[string]struct{}
-	failure error // why nothing is taken in any more; guarded by mu
+	failure error // error of the filling; once it is set no writes are applied; guarded by mu
 
-	ready atomic.Bool
-	// read is closed when all has been read, and a write that goes to the disk keeps reads from using it.
+	ready atomic.Bool // true once reads use the table
+	// read is closed when all records have been read, but ready has to wait for a write that goes to the disk.
 	read chan struct{}
-	// ended is closed when the filling has ended, well or not.
+	// ended is closed when the filling has ended, successfully or not.
 	ended chan struct{}
-	err   error // why not; set before ended is closed
-	// replaced is closed when another takes its place.
+	err   error // error of the filling, nil if it was cancelled; set before ended is closed
+	// replaced is closed when another allResident takes its place.
 	replaced chan struct{}
 }
 
@@ -49,7 +49,7 @@ func (c *Collection) inMemory() *allResident {
 	return nil
 }
 
-// apply takes in writes that readers of the file see already, or are about to.
+// apply applies writes that readers of the file see already, or are about to see. It does nothing if r is nil.
 func (r *allResident) apply(last []*memtable.Write) {
 	if r == nil {
 		return
@@ -67,11 +67,11 @@ func (r *allResident) apply(last []*memtable.Write) {
 	r.applyLocked(last)
 }
 
-// startFilling makes the collection resident anew. It is called when the collection is opened, when a rebuild of the
-// file may have lost objects of it, and when a list has replaced objects that could not be read.
+// startFilling starts to read all objects into memory anew. It is called when the collection is opened, when a rebuild
+// may have lost objects of it, and when a list has replaced objects that could not be read.
 func (c *Collection) startFilling() { c.fillInBackground(c.beginFilling()) }
 
-// beginFilling puts nothing in the place of the objects in memory, so that reads go to the file.
+// beginFilling replaces the objects in memory by an empty allResident, so that reads use the file.
 func (c *Collection) beginFilling() *allResident {
 	c.front.Lock()
 	defer c.front.Unlock()
@@ -108,7 +108,7 @@ func (c *Collection) fillInBackground(r *allResident) {
 	})
 }
 
-// hide has reads by key look where the others do: another is about to take the place of r.
+// hide makes reads by key stop using r, since another allResident is about to take its place.
 func (r *allResident) hide() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -116,14 +116,14 @@ func (r *allResident) hide() {
 	r.in.hot.Store(nil)
 }
 
-// fail lets go of what has been filled in.
+// fail ends the filling with an error and drops the objects.
 func (r *allResident) fail(why error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.failure, r.touched, r.table = why, nil, resident.NewTable()
 }
 
-// fill reads every object that has not been written since.
+// fill reads every object that has not been written since the filling began.
 func (c *Collection) fill(ctx context.Context, r *allResident) error {
 	for after, more := "", true; more; {
 		var records []rawRecord
@@ -149,7 +149,7 @@ func (c *Collection) fill(ctx context.Context, r *allResident) error {
 	return c.open(ctx, r)
 }
 
-// decodeUntouched decodes the records one by one. One that cannot be decoded does no harm if its key has been written
+// decodeUntouched decodes the records one by one. It skips a record that cannot be decoded if its key has been written
 // since.
 func (c *Collection) decodeUntouched(
 	r *allResident, all []rawRecord,
@@ -173,8 +173,8 @@ func (r *allResident) isTouched(key string) bool {
 	return ok
 }
 
-// fillIn puts a page in place. set is as of before it was read: of the indexes that were ready then the records have
-// the terms. If index functions have been added meanwhile, all terms are computed.
+// fillIn adds a page of objects to the table. set is the indexSet from before the page was read: the records have the
+// terms of the indexes that were ready then. If index functions have been added meanwhile it computes all terms.
 func (c *Collection) fillIn(r *allResident, set *indexSet, records []rawRecord, objs []runtime.Object) error {
 	states := make([]*resident.State, len(records))
 	for i, record := range records {
@@ -214,7 +214,7 @@ func (c *Collection) tryFillIn(
 	return true, nil
 }
 
-// open lets reads use r, unless another has taken its place. An error is why they cannot.
+// open makes reads use r, unless another allResident has taken its place. It fails if reads cannot use r.
 func (c *Collection) open(ctx context.Context, r *allResident) error {
 	if !c.mu.TryLock() {
 		close(r.read)
@@ -240,8 +240,8 @@ func (c *Collection) open(ctx context.Context, r *allResident) error {
 	return nil
 }
 
-// awaitFilled waits until the objects are in memory, or cannot be. It waits for no commit: when all has been read,
-// reads of the file will do.
+// awaitFilled waits until all objects have been read, or the filling has ended. It does not wait for a commit that
+// keeps reads from using the memory: reads from the file are fine then. It returns the error of ctx.
 func (c *Collection) awaitFilled(ctx context.Context) error {
 	r := c.resident.Load()
 	if r == nil {
@@ -255,7 +255,7 @@ func (c *Collection) awaitFilled(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// filling returns a channel that is closed when the objects are in memory, or will not be; nil if that is over.
+// filling returns a channel that is closed when the filling ends; nil if none is under way.
 func (c *Collection) filling() <-chan struct{} {
 	r := c.resident.Load()
 	if r == nil {
@@ -269,9 +269,9 @@ func (c *Collection) filling() <-chan struct{} {
 	}
 }
 
-// WaitResident waits until the objects of a collection whose Residency is All are in memory, or ctx ends. An error says
-// why they cannot be: reads decode them from the file then, until a list has replaced what cannot be read. Where the
-// file is damaged it waits for Rebuild. With another Residency it returns at once.
+// WaitResident waits until the objects of a collection whose Residency is All are in memory, or ctx ends. It fails if
+// an object cannot be read: then reads decode from the file, until a list has replaced such objects. If the file is
+// damaged it waits for Rebuild. With another Residency it returns at once.
 func (c *Collection) WaitResident(ctx context.Context) error {
 	for {
 		r := c.resident.Load()
@@ -297,7 +297,7 @@ func (c *Collection) WaitResident(ctx context.Context) error {
 	}
 }
 
-// forgetResidents lets reads go to the file: something that is in memory may have been lost there.
+// forgetResidents drops the objects in memory, so that reads use the file: it may have lost some of them.
 func (c *Collection) forgetResidents() {
 	if c.resident.Load() != nil {
 		c.startFilling()
@@ -307,7 +307,7 @@ func (c *Collection) forgetResidents() {
 	}
 }
 
-// refill tries again to bring all objects to memory, where that has failed.
+// refill starts another filling if the last one has failed.
 func (c *Collection) refill() {
 	r := c.resident.Load()
 	if r == nil || r.ready.Load() {

@@ -11,16 +11,16 @@ import (
 	"github.com/larder-dev/larder/store/internal/resident"
 )
 
-// residents are the decoded objects of a collection in memory, with their indexes. They answer what a Reader is asked,
-// of one moment each; see there.
+// residents holds the decoded objects of a collection in memory, with their indexes. It implements the methods of
+// Reader; each call sees the objects at one moment.
 type residents struct {
-	in    *intake // whose objects they are
+	in    *intake // the intake of the collection
 	mu    sync.RWMutex
-	table *resident.Table // guarded by mu, but for reads by key while in.hot has its keys
-	shown bool            // in.hot has the keys of table, but not while several of them change; guarded by mu
+	table *resident.Table // guarded by mu, except for reads by key through in.hot
+	shown bool            // true if in.hot has the table's KeyMap, except while several keys change; guarded by mu
 }
 
-// applyLocked takes in the last write of each key. All are seen at once: reads by key wait too, if there are several.
+// applyLocked applies the last write of each key. All become visible at once: if there are several, reads by key wait.
 func (r *residents) applyLocked(last []*memtable.Write) {
 	if r.shown && len(last) > 1 {
 		r.in.hot.Store(nil)
@@ -35,13 +35,13 @@ func (r *residents) applyLocked(last []*memtable.Write) {
 	}
 }
 
-// showLocked lets reads by key use the table.
+// showLocked makes reads by key use the table without a lock.
 func (r *residents) showLocked() {
 	r.shown = true
 	r.in.hot.Store(r.table.ByKey)
 }
 
-// rows returns every row there is.
+// rows returns every row of the table.
 func (r *residents) rows() (rows []*resident.Row) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -52,7 +52,7 @@ func (r *residents) rows() (rows []*resident.Row) {
 	return rows
 }
 
-// addTerms is Table.AddTerms.
+// addTerms calls Table.AddTerms under the lock.
 func (r *residents) addTerms(added *indexSet, terms resident.MoreTerms) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,7 +83,7 @@ func (r *residents) List(ctx context.Context) ([]runtime.Object, error) {
 	return r.table.List(), ctx.Err()
 }
 
-// Iterate calls fn for each object whose key is after the given one; see Interface.
+// Iterate calls fn for each object whose key follows after; see Interface.
 func (r *residents) Iterate(ctx context.Context, after string, fn func(key string, obj runtime.Object) error) error {
 	return iteratePages(ctx, after, r.page, fn)
 }
@@ -95,7 +95,7 @@ func (r *residents) page(_ context.Context, after string) (p page) {
 	return p
 }
 
-// Refs returns the identities of the objects whose keys follow the given one; see Interface.
+// Refs returns the identities of the objects whose keys follow after; see Interface.
 func (r *residents) Refs(ctx context.Context, after string, limit int) (refs []entry.ObjectRef, err error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -151,8 +151,8 @@ func (r *residents) Select(ctx context.Context, q Query) ([]runtime.Object, erro
 	return objs, err
 }
 
-// Each calls fn for each object that q selects, in key order; see Interface. They are those of one moment: objects are
-// shared, and so a copy of the list is cheap.
+// Each calls fn for each object that q selects, in key order; see Interface. All objects are of one moment: it copies
+// the list first, which is cheap since objects are shared.
 func (r *residents) Each(ctx context.Context, q Query, fn func(key string, obj runtime.Object) error) error {
 	match := newMatcher(q, !isCustomKeyFunc(r.in.keyFunc))
 	keys, objs := r.between(q.After, match.prefix)

@@ -7,7 +7,7 @@ import (
 	"github.com/larder-dev/larder/internal/hook"
 )
 
-// pendingLimit is how many bytes may wait for a commit before collections that have their share of that wait too.
+// pendingLimit is how many bytes may be dirty in all collections before those with their share of it have to wait.
 const pendingLimit = 64 << 20
 
 func roomOf(h *hook.Hooks) int {
@@ -17,17 +17,17 @@ func roomOf(h *hook.Hooks) int {
 	return h.Room
 }
 
-// commitPatience is how long a commit that is due may take before those who write faster than it no longer wait for it.
+// commitPatience is how long writers that are faster than the disk wait for a commit that is due.
 const commitPatience = 5 * time.Second
 
-// WaitRoom waits while too much is pending for the collection to take in more. Two bounds apply to what all collections
-// of the store have pending together. A collection waits at a bound only if it has its share, an equal part of the
-// bound, so one that is busy does not hold up those that are quiet; at twice the bound all wait.
+// WaitRoom applies backpressure: it waits while too many bytes are dirty. Two bounds apply to the dirty bytes of all
+// collections of the store together. At a bound a collection waits only if it has its share, an equal part of the
+// bound, so a busy collection does not hold up the quiet ones. At twice the bound all collections wait.
 //
 //   - Twice Options.CommitBytes: the collection waits for the commit, so that a writer that is faster than the disk is
-//     slowed to the disk's pace. It waits for 5 seconds at most of each commit, counted from when that was due, and not
-//     if the last one failed: a disk that hangs or fails does not stop it yet.
-//   - 64 MiB: it waits until there is room. If the last commit has failed WaitRoom returns why at once.
+//     slowed to the disk's pace. It waits until 5 seconds after the commit was due at most, and not if the last commit
+//     failed: a disk that hangs or fails does not stop it at this bound.
+//   - 64 MiB: it waits until fewer bytes are dirty. If the last commit has failed, it returns that error at once.
 //
 // Once the store is being closed WaitRoom does not wait, and returns ErrClosed at the second bound.
 func (c *Collection) WaitRoom(ctx context.Context) error { return c.waitRoom(ctx, true) }
@@ -58,13 +58,13 @@ func (c *Collection) waitRoom(ctx context.Context, paced bool) error {
 	}
 }
 
-// fills reports whether c has to wait at the bound, with so many bytes pending of so many collections.
+// fills reports whether c has to wait at the bound if live collections have that many dirty bytes together.
 func (c *Collection) fills(bytes, bound, live int) bool {
 	return bytes >= 2*bound || bytes >= bound && c.overlay.Size() >= max(1, bound/live)
 }
 
-// waitProgress waits for the next progress; unless full, for so long at most. It returns the cause of ctx if that ends
-// first.
+// waitProgress waits until progress is closed or, unless full is true, atMost has passed. It returns the cause of ctx
+// if ctx ends first.
 func waitProgress(ctx context.Context, progress <-chan struct{}, full bool, atMost time.Duration) error {
 	var over <-chan time.Time
 	if !full {

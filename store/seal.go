@@ -11,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// sealsWith returns the key that the collection's records are sealed with, or nil if they are not.
+// sealsWith returns the key that new records of the collection are sealed with; nil if the collection is not sealed.
 func (c *Collection) sealsWith() *seal.DataKey {
 	if !c.sealing.Load() {
 		return nil
@@ -19,8 +19,8 @@ func (c *Collection) sealsWith() *seal.DataKey {
 	return c.store.keys.held().current
 }
 
-// appendRecord appends a record of that bucket, sealed if those of the collection are. The terms are as storedTerms
-// returns them.
+// appendRecord appends a record of the bucket to dst, and seals it if the collection is sealed. h.Terms must be a
+// result of storedTerms.
 func (c *Collection) appendRecord(dst []byte, bucket []byte, key string, h format.Header, payload []byte) []byte {
 	if k := c.sealsWith(); k != nil {
 		return k.AppendSealed(dst, bucket, c.name, key, h, payload)
@@ -28,7 +28,7 @@ func (c *Collection) appendRecord(dst []byte, bucket []byte, key string, h forma
 	return format.AppendRecord(dst, c.name, key, h, payload)
 }
 
-// storedTerms are the terms of an object as a record has them.
+// storedTerms returns the terms as they are stored in a record: tokens if the collection is sealed.
 func (c *Collection) storedTerms(terms map[string][]string) map[string][]string {
 	if k := c.sealsWith(); k != nil {
 		return k.Tokens(c.name, terms)
@@ -36,7 +36,7 @@ func (c *Collection) storedTerms(terms map[string][]string) map[string][]string 
 	return terms
 }
 
-// sealsAs reports whether a record would be sealed today as it is.
+// sealsAs reports whether a record with this header would be sealed with the same key today, or with none.
 func (c *Collection) sealsAs(h format.Header) bool {
 	if k := c.sealsWith(); k != nil {
 		return h.SealedBy == k.ID
@@ -44,7 +44,7 @@ func (c *Collection) sealsAs(h format.Header) bool {
 	return h.SealedBy == 0
 }
 
-// keyOf returns the data key of that id.
+// keyOf returns the data key with that id. It fails with ErrSealed if there are no keys, and else with ErrDamaged.
 func (s *Store) keyOf(id uint64) (*seal.DataKey, error) {
 	if s.keys == nil {
 		return nil, s.errSealed()
@@ -55,8 +55,8 @@ func (s *Store) keyOf(id uint64) (*seal.DataKey, error) {
 	return nil, fmt.Errorf("it is sealed with data key %016x, which the file does not have: %w", id, entry.ErrDamaged)
 }
 
-// opened returns the payload of a record of that bucket, in memory of its own if it was sealed, and still compressed if
-// it was.
+// opened returns the decrypted payload of a record of the bucket, compressed as it was. The result shares the memory of
+// payload if the record is not sealed.
 func (r *reader) opened(bucket []byte, key string, h format.Header, payload []byte) ([]byte, error) {
 	if h.SealedBy == 0 {
 		return payload, nil
@@ -74,7 +74,7 @@ func (r *reader) opened(bucket []byte, key string, h format.Header, payload []by
 	return payload, nil
 }
 
-// plainTerms are the terms of an object whose record has that header.
+// plainTerms returns the terms of the object whose record has header h, decrypted if they are tokens.
 func (r *reader) plainTerms(key string, h format.Header) (map[string][]string, error) {
 	if h.SealedBy == 0 || len(h.Terms) == 0 {
 		return h.Terms, nil
@@ -94,7 +94,7 @@ func (r *reader) plainTerms(key string, h format.Header) (map[string][]string, e
 	return all, nil
 }
 
-// valueOf returns the value of a token in an index.
+// valueOf returns the value that a token stands for in an index.
 func (r *reader) valueOf(index, token string) (string, error) {
 	id, ok := seal.TokenKey(token)
 	if !ok {
@@ -114,8 +114,8 @@ func (r *reader) valueOf(index, token string) (string, error) {
 	return value, nil
 }
 
-// verifySealed reports whether a record of that bucket can be opened. It says yes where there are no keys: then the
-// checksum has to do.
+// verifySealed returns an error if a sealed record of the bucket cannot be decrypted. Without keys it returns nil, and
+// only the checksum is verified.
 func (r *reader) verifySealed(bucket []byte, key string, h format.Header, payload []byte) error {
 	if h.SealedBy == 0 || !r.opens() {
 		return nil
@@ -127,11 +127,11 @@ func (r *reader) verifySealed(bucket []byte, key string, h format.Header, payloa
 	return err
 }
 
-// opens reports whether there are keys.
+// opens reports whether the store has keys.
 func (r *reader) opens() bool { return r.store != nil && r.store.keys != nil }
 
-// seal finds out whether the collection's records are to be sealed, and refuses one that holds such records if there
-// are no keys.
+// seal sets sealing: whether new records are sealed. It fails if the collection is or must be sealed and the store has
+// no keys.
 func (c *Collection) seal(st state) error {
 	switch {
 	case st.Sealed && c.store.keys == nil:
@@ -147,7 +147,7 @@ func (c *Collection) seal(st state) error {
 	return nil
 }
 
-// markSealed notes in the state that records are sealed from now on, and whether others have been stored before.
+// markSealed sets Sealed in the state if the collection is sealed from now on, and PlainText if it has older records.
 func (c *Collection) markSealed(st *state) {
 	if !c.sealing.Load() || st.Sealed {
 		return

@@ -10,26 +10,27 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// steady is the time by which what is in a file grows old: collections that nobody uses, and tombstones. While the
-// store is open it goes on with the monotonic clock, which nobody sets; over the time in which it was closed, as far as
-// the clock on the wall says how long that was: not back, and by awayMost at most. That clock cannot be trusted with
-// what is dropped for good: a device without a battery begins in 1970, or when it was switched off, and a wrong time
-// server sets any year. So 30 days are 30 on which the program was there.
+// steady is the clock that decides when unused collections and tombstones are dropped. While the store is open it
+// follows the monotonic clock. For the time in which the store was closed it advances by the difference of the wall
+// clock, but never backwards and by awayMost at most. The wall clock alone cannot be trusted with data that is dropped
+// for good: a device without a battery starts in 1970, and a wrong time server sets any year. So 30 days are 30 days on
+// which the program ran.
 //
-// It begins with the time on the wall, and falls behind that; nobody is shown it.
+// steady begins with the wall clock and falls behind it. It is not shown to users.
 type steady struct {
-	at    time.Time
-	since time.Time // when it was that, by the monotonic clock
+	at    time.Time // the steady time at since
+	since time.Time // with a monotonic reading
 }
 
+// awayMost is the maximum time that counts while the store was closed.
 const awayMost = 24 * time.Hour
 
-// firstSteady is before this was written: no file begins before.
+// firstSteady is the earliest steady time of a new file: an earlier wall clock is wrong.
 var firstSteady = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 func (t *steady) now() time.Time { return t.at.Add(time.Since(t.since)) }
 
-// wall is the time that the system believes it is.
+// wall returns the time of the wall clock.
 func (s *Store) wall() time.Time {
 	if h := s.o.Hooks; h != nil && h.Wall != nil {
 		return h.Wall()
@@ -37,15 +38,15 @@ func (s *Store) wall() time.Time {
 	return time.Now()
 }
 
-// steadyNow is the steady time of the file that s has now.
+// steadyNow returns the steady time of the store's file.
 func (s *Store) steadyNow() time.Time { return s.steady.Load().now() }
 
 func (s *Store) clocks() times { return times{wall: s.wall(), steady: s.steadyNow()} }
 
-// times are the two clocks at one moment, as the file has them; zero if it has none.
+// times has the two clocks at one moment, as stored in the file; zero if the file has none.
 type times struct{ wall, steady time.Time }
 
-// resume goes on from where the file was left.
+// resume returns the steady clock that goes on from the stored times.
 func (t times) resume(wall time.Time) *steady {
 	at := wall
 	if t.steady.IsZero() {
@@ -60,7 +61,7 @@ func (t times) resume(wall time.Time) *steady {
 
 const timesSize = 8 + 8 + 4
 
-// putTimes notes what the clocks show now.
+// putTimes stores the present times of the two clocks.
 func (s *Store) putTimes(tx *bolt.Tx) error {
 	v := binary.BigEndian.AppendUint64(nil, uint64(s.wall().UnixNano()))
 	v = binary.BigEndian.AppendUint64(v, uint64(s.steadyNow().UnixNano()))
@@ -68,7 +69,7 @@ func (s *Store) putTimes(tx *bolt.Tx) error {
 	return tx.Bucket(format.BucketLarder).Put(format.KeyTimes, v)
 }
 
-// getTimes returns what the last who wrote to the file noted. What is damaged counts as none.
+// getTimes returns the times that putTimes stored last; zero if there are none or they are damaged.
 func getTimes(b *bolt.Bucket) times {
 	v := b.Get(format.KeyTimes)
 	if len(v) != timesSize || crc32.Checksum(v[:16],

@@ -26,42 +26,42 @@ type Options struct {
 	// ReadOnly opens the file for inspection, with a shared lock.
 	ReadOnly bool
 	// LockTimeout is how long to wait while another process holds the file.
-	// Default 1 s; negative does not wait. Who waits for long uses OpenContext.
+	// Default 1 s; negative does not wait. For a long wait use OpenContext.
 	LockTimeout time.Duration
-	// MaxSize bounds the file, in bytes: what does not fit stays in memory (ErrNoSpace). Up to 4 MiB of it stay unused,
-	// since the file grows by as much at a time. A file that is larger already is opened, and written as far as there is
-	// room in it. Default: none.
+	// MaxSize is the maximum size of the file in bytes; writes that do not fit stay in memory (ErrNoSpace). Up to 4 MiB
+	// of it stay unused, since the file grows by 4 MiB at a time. A file that is already larger is opened, and its free
+	// pages are used. Default: no maximum.
 	MaxSize int64
 	// ForgetAfter is how long a collection is kept that nobody opens for writing. It is dropped no sooner than an hour
-	// after Open, and up to two days late, since use is noted to a day. Time while the store is closed counts as a day at
-	// most, whatever the clock says then: neither a program that was away nor a clock that jumps makes a collection
-	// unused. Default 30 days; negative is for ever.
+	// after Open, and up to two days late, since use is recorded to a day. Time while the store is closed counts as one
+	// day at most: neither a program that was away nor a clock that jumps makes a collection unused. Default 30 days; a
+	// negative value keeps collections for ever.
 	ForgetAfter time.Duration
-	// CommitInterval is how long what Apply was given may wait in memory for its commit; a crash loses it, and the server
-	// sends it again. An object that changes often in between is written once. Default 1 s. See Flush for a commit at
-	// once.
+	// CommitInterval is how long changes from Apply may wait in memory for their commit. A crash loses them, and the
+	// server sends them again. An object that changes several times in between is written once. Default 1 s. Flush
+	// commits at once.
 	CommitInterval time.Duration
-	// CommitBytes is how much may wait before it is committed sooner. At twice as much Apply waits for the commit; see
-	// Collection.WaitRoom. Default 4 MiB; more than 64 MiB counts as that.
+	// CommitBytes is how many dirty bytes cause a commit before CommitInterval. At twice as many Apply waits for the
+	// commit; see Collection.WaitRoom. Default 4 MiB, maximum 64 MiB.
 	CommitBytes int
-	// Logger is told of quarantine, rebuilds and skipped objects. Its sink may be called while the store is written: it
-	// may read, and must not wait for anything that writes. Default: klog.Background().
+	// Logger logs quarantine, rebuilds and skipped objects. Its sink may be called during a write to the store: it may
+	// read, but must not wait for anything that writes. Default: klog.Background().
 	Logger *logr.Logger
-	// Encryption seals what is stored of some kinds, Secrets by default. Default: nothing is sealed. A file that holds
-	// something sealed can be opened without it; the collections that do cannot (ErrSealed).
+	// Encryption seals the stored objects of some kinds, Secrets by default. Default: nothing is sealed. A file with
+	// sealed collections can be opened without Encryption, but those collections cannot (ErrSealed).
 	Encryption *seal.Encryption
 	// Hooks are for tests of this module.
 	Hooks *hook.Hooks
 
-	// pageSize of a file that is made, for tests. Default defaultPageSize.
+	// pageSize is the page size of new files, for tests. Default defaultPageSize.
 	pageSize int
-	// atOnce: Apply commits before it returns, for tests.
+	// atOnce makes Apply commit before it returns, for tests.
 	atOnce bool
 	// dropStep is how many bytes of a dropped collection a transaction removes, for tests. Default dropStep.
 	dropStep int
 }
 
-// defaultPageSize is that of a file that is made, on every system; docs/adr/0006 has the figures.
+// defaultPageSize is the page size of new files, on every system; docs/adr/0006 has the figures.
 const defaultPageSize = 4 << 10
 
 func (o Options) newPageSize() int {
@@ -71,7 +71,7 @@ func (o Options) newPageSize() int {
 	return o.pageSize
 }
 
-// defaultLockTimeout is Options.LockTimeout if that is zero.
+// defaultLockTimeout is the default of Options.LockTimeout.
 const defaultLockTimeout = time.Second
 
 // lockTimeout returns LockTimeout with its default, and 0 for "do not wait".
@@ -118,13 +118,14 @@ type CollectionOptions struct {
 	Residency Residency
 	// Compression of the objects in the file. Default none.
 	Compression Compression
-	// Seal has the collection sealed whatever Options.Encryption says of its resource. It fails if the store has no keys.
+	// Seal seals the collection even if Options.Encryption does not name its resource. Opening it fails if the store has
+	// no keys.
 	Seal bool
-	// Committed is called after each attempt to commit what the collection has pending, by the goroutine that made it and
+	// Committed is called after each attempt to commit changes of the collection, by the goroutine that committed and
 	// under no lock. It must not wait for a commit. May be nil.
 	Committed func(Commit)
-	// Closing reports whether the one who opens the collection is about to close it: who opens it next waits for that, and
-	// is refused at once otherwise. It must not block. Default: it is not.
+	// Closing reports whether the holder of the collection is about to close it. If it returns true, another call that
+	// opens the collection waits for the close; else that call fails at once. It must not block. Default: false.
 	Closing func() bool
 }
 
@@ -136,7 +137,7 @@ type CollectionOptions struct {
 //  1. takes the writer's place (one at a time),
 //  2. runs the caller's function in a bbolt transaction, with faults contained,
 //  3. commits, and
-//  4. classifies what went wrong: see errors.go.
+//  4. classifies the error, if any: see errors.go.
 type Store struct {
 	// open holds the names of the collections that are open; see collections.go.
 	open openSet
@@ -144,7 +145,8 @@ type Store struct {
 	path string // as it was given to Open: what messages call the file
 	real string // absolute, symbolic links followed: what every file operation uses; set by resolve
 	o    Options
-	// unverified: there are pages of the file that Open has not looked at; wasClean: it had been closed cleanly.
+	// unverified is true if Open has not checked all pages of the file; wasClean if the file had been closed cleanly. Set
+	// by Open.
 	unverified, wasClean bool
 	background           background
 	hooks                hooks
@@ -155,19 +157,19 @@ type Store struct {
 	tallies              tallies
 	steady               atomic.Pointer[steady] // set by Open
 	keys                 *keyring               // nil without Options.Encryption; set by Open
-	// ids of the keys that open what is sealed; set by Open where there are none
+	// sealedUnder has the ids of the provider's keys that the file needs; set by Open if keys is nil
 	sealedUnder []string
-	retiring    atomic.Int32 // files that were replaced and are still read; see retire
+	retiring    atomic.Int32 // number of files that were replaced and are still read; see retire
 	plainTold   sync.Map     // names of collections; see Collection.tellPlainText
 
-	// writer has room for the one that writes; see takeWriter.
+	// writer is the writer's place: capacity 1, holds a token while somebody writes; see takeWriter.
 	writer chan struct{}
-	hidden bool // the file's name could not be looked at; who has the writer's place
-	anew   anew
-	// exchanging is held by whoever has another file take the place of the store's; it comes after the writer's place.
+	hidden bool // true if the file's name could not be checked (permissions); for the holder of the writer's place
+	anew   anew // for the holder of the writer's place
+	// exchanging is held while another file takes the place of the store's. Take the writer's place first.
 	exchanging patient.Mutex
-	writing    atomic.Pointer[writing] // nil while nobody has said what for
-	// verified is when Check last found nothing wrong; nil is never.
+	writing    atomic.Pointer[writing] // the current write; nil if there is none
+	// verified is the time when Check last found no problem; nil if it never did.
 	verified atomic.Pointer[time.Time]
 
 	mu sync.Mutex
@@ -176,8 +178,8 @@ type Store struct {
 	handle      *boltfile.Handle         // guarded by mu; nil once closed
 	failure     error                    // guarded by mu; why nothing is written any more
 	failed      chan struct{}            // guarded by mu; closed while failure is not nil
-	written     int64                    // guarded by mu; bytes of pages, through the handles before this one
-	rebuilds    int                      // guarded by mu; how many Rebuilds there were
+	written     int64                    // guarded by mu; bytes written through the earlier handles
+	rebuilds    int                      // guarded by mu; number of Rebuilds
 	losses      map[string]int           // guarded by mu; by collection, see Collection.Losses
 	live        map[*Collection]struct{} // guarded by mu; the open collections
 }
@@ -185,8 +187,8 @@ type Store struct {
 // Path returns the file's name as it was given to Open.
 func (s *Store) Path() string { return s.path }
 
-// Quarantined returns the name under which a damaged file was put aside when
-// this store was opened, or "" if nothing was wrong.
+// Quarantined returns the name to which Open has moved a damaged file, or "" if
+// the file was not damaged.
 func (s *Store) Quarantined() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,36 +205,36 @@ func (s *Store) logger() logr.Logger {
 	return klog.Background().WithValues("file", s.path)
 }
 
-// Err returns why the store refuses to write: an error that wraps
-// ErrOutcomeUnknown or ErrDamaged, and nil while all is well. It lasts until
-// Rebuild has succeeded.
+// Err returns the error for which the store refuses to write, until Rebuild has
+// succeeded: it wraps ErrOutcomeUnknown or ErrDamaged. It returns nil while the
+// store works.
 func (s *Store) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.failure
 }
 
-// Failed returns a channel that is closed once Err is not nil: whoever met the
-// damage, a reader too, the one who writes has to call Rebuild. After that there
-// is another channel.
+// Failed returns a channel that is closed once Err is not nil. The writer then
+// has to call Rebuild, even if it was a reader that found the damage. Rebuild
+// replaces the channel by a new one.
 func (s *Store) Failed() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.failed
 }
 
-// Check verifies the whole file: that each page is sound and used once, and
-// what the collections hold. Contents are looked at only if the pages are sound.
-// The error is of reading; what is wrong with the file is in the report.
+// Check verifies the whole file: that each page is sound and used once, and then,
+// if all pages are sound, the contents of the collections. It returns an error if
+// the file cannot be read; problems of the file are in the report.
 //
-// It reads about 1 MiB in a transaction, or four times the list of free pages where that is more; but the branch pages,
-// about a hundredth of the file, it reads in one. What others write meanwhile is no damage to it. While it counts
-// objects it takes turns with those who write.
+// It reads about 1 MiB in a transaction, or four times the list of free pages if that is more. It reads the branch
+// pages, about a hundredth of the file, in one transaction. Concurrent writes are not reported as damage. While Check
+// counts objects it takes turns with writers.
 func (s *Store) Check(ctx context.Context) (Report, error) { return s.check(ctx, nil) }
 
-// check is Check, or Scrub if p, the rate that it is held to, is not nil.
+// check implements Check and Scrub. p limits the rate of reading; nil is no limit.
 func (s *Store) check(ctx context.Context, p *pace) (Report, error) {
-	pages, err := s.walkBranches(ctx) // not held to the rate: it is one transaction
+	pages, err := s.walkBranches(ctx) // without the rate limit, since it is one transaction
 	if err == nil && len(pages) == 0 {
 		pages, err = s.walkPages(ctx, p)
 	}
@@ -253,8 +255,8 @@ func (s *Store) check(ctx context.Context, p *pace) (Report, error) {
 	return r, nil
 }
 
-// Scrubbed returns when Check, or Scrub, last found nothing wrong with the file since it was opened; zero if never. How
-// long ago that is time.Since tells whatever the clock was set to in between.
+// Scrubbed returns when Check or Scrub last found no problem since the store was opened; zero if they never did. The
+// time has a monotonic reading, so time.Since is right even if the clock was set in between.
 func (s *Store) Scrubbed() time.Time {
 	if at := s.verified.Load(); at != nil {
 		return *at
@@ -262,10 +264,9 @@ func (s *Store) Scrubbed() time.Time {
 	return time.Time{}
 }
 
-// Scrub checks the whole file, as Check does. It reads the branch pages as fast as it can, and then 64 MiB a second at
-// most, the list of free pages in each of its transactions among it. Damage that it finds is treated as if a reader had
-// met it: writing stops (Err, Failed) until Rebuild, which the informers on the store call. It is for those who keep a
-// store that is seldom read.
+// Scrub checks the whole file, as Check does, for stores that are seldom read. It reads the branch pages as fast as it
+// can, and then at most 64 MiB a second, including the list of free pages in each transaction. If it finds damage, it
+// stops writing as a reader would that finds it (Err, Failed), until Rebuild, which the store's informers call.
 func (s *Store) Scrub(ctx context.Context) error {
 	report, err := s.check(ctx, &pace{rate: verifyRate})
 	if err != nil || len(report.Problems) == 0 {
@@ -274,12 +275,12 @@ func (s *Store) Scrub(ctx context.Context) error {
 	return s.problemError(report.Problems[0])
 }
 
-// problemError is a problem of a Report as an error.
+// problemError returns a problem of a Report as an error that wraps ErrDamaged.
 func (s *Store) problemError(problem string) error {
 	return fmt.Errorf("%s: %s: %w", s.path, problem, entry.ErrDamaged)
 }
 
-// Size returns the file's size and the part of it that is free, in bytes. It reads a few pages, whatever the size.
+// Size returns the size of the file and of its free pages, in bytes. It reads only a few pages.
 func (s *Store) Size() (total, free int64, err error) {
 	err = s.viewFile(context.Background(), func(h *boltfile.Handle, size int64, txid uint64) error {
 		total = size
@@ -289,8 +290,8 @@ func (s *Store) Size() (total, free int64, err error) {
 	return total, free, err
 }
 
-// Written returns how many bytes this Store has written since it was opened: whole pages, as bbolt
-// writes them, those of a Rebuild and of a Compact too.
+// Written returns how many bytes this Store has written since it was opened, in whole pages, as bbolt
+// writes them. It includes Rebuild and Compact.
 func (s *Store) Written() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -300,19 +301,20 @@ func (s *Store) Written() int64 {
 	return s.written + s.handle.Written.Load()
 }
 
-// Report is what Check found.
+// Report is the result of Check.
 type Report struct {
+	// Collections and Objects are the numbers that were checked.
 	Collections int
 	Objects     int
-	// IndexEntries checked, both ways.
+	// IndexEntries is the number of index entries that were checked against records, and the reverse.
 	IndexEntries int
-	// Sealed is how many of the objects were not opened, since the store has no keys: their checksums have been verified,
-	// not what is in them.
+	// Sealed is the number of objects that were not decrypted, since the store has no keys: only their checksums were
+	// verified.
 	Sealed int
-	// LeftOut is how many objects Info.LeftOut names, and LeftOutMore whether there may be others: the store is sound
-	// without them, and their next informer gets them again.
+	// LeftOut is how many objects Info.LeftOut names, and LeftOutMore whether there may be others. They are no problem of
+	// the store: the next informer fetches them again.
 	LeftOut     int
 	LeftOutMore bool
-	// Problems, one line each, that name collection and key. Empty is good.
+	// Problems has one line for each problem, with collection and key. Empty if the file is sound.
 	Problems []string
 }

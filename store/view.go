@@ -13,18 +13,18 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// View reads one collection of a Store, whoever has it open: what has been committed of it. It has no index functions,
-// but answers from the indexes that are ready in the file. Each method takes one consistent view, as those of Interface
-// do. Of a collection that is sealed, without Options.Encryption, it reads the state and the names (Info, Keys,
-// Handlers); what needs an object, or an index, fails with ErrSealed.
+// View reads the committed state of one collection of a Store, whether the collection is open or not. It has no index
+// functions, but uses the indexes that are ready in the file. Each method reads a consistent state, as those of
+// Interface do. If the collection is sealed and the store has no keys, View reads the state and the names (Info, Keys,
+// Handlers); methods that need an object or an index fail with ErrSealed.
 type View struct {
 	reader
 	id entry.Identity
 }
 
-// View opens a collection for reading, as unstructured objects: those of
-// every collection but one of typed objects in protobuf, for which see
-// ViewWith. It fails with ErrNoCollection if there is no such collection.
+// View opens a collection for reading, with unstructured objects. For a
+// collection of typed objects in protobuf use ViewWith instead. View fails
+// with ErrNoCollection if there is no such collection.
 func (s *Store) View(ctx context.Context, id entry.Identity) (*View, error) {
 	codec, err := codec.View(id.Representation, nil)
 	if err != nil {
@@ -33,8 +33,8 @@ func (s *Store) View(ctx context.Context, id entry.Identity) (*View, error) {
 	return s.ViewWith(ctx, id, codec)
 }
 
-// ViewWith is View with a codec of the caller, such as the one that wrote the
-// collection, or what codec.View makes of it.
+// ViewWith is View with the caller's codec, such as the codec that wrote the
+// collection, or the result of codec.View for it.
 func (s *Store) ViewWith(ctx context.Context, id entry.Identity, codec codec.Codec) (*View, error) {
 	id, err := id.Canonical()
 	if err != nil {
@@ -47,8 +47,8 @@ func (s *Store) ViewWith(ctx context.Context, id entry.Identity, codec codec.Cod
 	return v, nil
 }
 
-// ByIndex returns the objects that the named index files under value, in key
-// order. It fails with ErrNoIndex if the file has no such index, or has not built it yet.
+// ByIndex returns the objects that have value in the named index, in key order.
+// It fails with ErrNoIndex if the file has no such index, or the index is not built yet.
 func (v *View) ByIndex(ctx context.Context, index, value string) ([]runtime.Object, error) {
 	return v.indexes().byValues(ctx, index, []string{value})
 }
@@ -65,7 +65,7 @@ func (v *View) IndexValues(ctx context.Context, index string) ([]string, error) 
 
 func (v *View) indexes() fileIndexes { return fileIndexes{view: v.lookUp} }
 
-// lookUp calls fn with the index if it is ready as of the same transaction.
+// lookUp calls fn with the index. It fails with ErrNoIndex if the index is not ready in that transaction.
 func (v *View) lookUp(ctx context.Context, want memtable.Lookup, fn func(indexView) error) error {
 	index := want.Index
 	return v.view(ctx, func(b *bolt.Bucket) error {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// What has the writer's place, as those who wait for it in vain are told.
+// The values of writing.what: what the writer's place is held for. They are in the errors of calls that wait in vain.
 const (
 	rebuilding = "a rebuild of the file"
 	closing    = "the closing of the store"
@@ -23,18 +23,18 @@ const (
 // slowAfter is how long a write may take before it is reported.
 const slowAfter = 10 * time.Second
 
-// writing is who has the writer's place.
+// writing describes the holder of the writer's place.
 type writing struct {
 	what  string
 	since time.Time
-	slow  atomic.Bool // for longer than slowAfter
+	slow  atomic.Bool // true once the place has been held for slowAfter
 }
 
 func (w *writing) String() string {
 	return fmt.Sprintf("%s has had the writer's place for %v", w.what, time.Since(w.since).Round(time.Millisecond))
 }
 
-// takeWriter takes the writer's place for what it says. If ctx ends before there is room, the error tells who has it.
+// takeWriter takes the writer's place; what says what for. If ctx ends first, the error names the present holder.
 func (s *Store) takeWriter(ctx context.Context, what string) (release func(), err error) {
 	select {
 	case s.writer <- struct{}{}:
@@ -54,7 +54,7 @@ func (s *Store) takeWriter(ctx context.Context, what string) (release func(), er
 	}, nil
 }
 
-// waited returns the error of a wait for the writer, with who that is.
+// waited adds the holder of the writer's place to err, the error of a wait for it.
 func (s *Store) waited(err error) error {
 	if w := s.writing.Load(); w != nil {
 		return fmt.Errorf("%s: %v: %w", s.path, w, err)
@@ -62,10 +62,11 @@ func (s *Store) waited(err error) error {
 	return err
 }
 
-// watchWrite has CommitErr tell when w takes long. The function that it returns ends that.
+// watchWrite makes CommitErr return ErrSlowDisk once w takes longer than slowAfter. The function that it returns ends
+// the watch.
 func (s *Store) watchWrite(w *writing) (end func()) {
 	if w.what == rebuilding || w.what == compacting {
-		return func() {} // which take as long as the file is large
+		return func() {} // these take long if the file is large
 	}
 	timer := time.AfterFunc(slowAfter, func() {
 		w.slow.Store(true)
@@ -80,7 +81,7 @@ func (s *Store) watchWrite(w *writing) (end func()) {
 	}
 }
 
-// slowErr returns the error of a write that takes long, or nil.
+// slowErr returns ErrSlowDisk with the current write if that has taken longer than slowAfter, or nil.
 func (s *Store) slowErr() error {
 	if w := s.writing.Load(); w != nil && w.slow.Load() {
 		return fmt.Errorf("%v: %w", w, ErrSlowDisk)
