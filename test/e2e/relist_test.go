@@ -172,9 +172,12 @@ func TestSIGKILLInRelist(t *testing.T) {
 
 func smallPages(o *informer.Options) { o.PageSize = 50 }
 
-// records is the number of records written so far.
+// records is the number of records written so far, once all that handlers have been told is in the file.
 func (s *subject) records(t *testing.T) uint64 {
 	t.Helper()
+	if err := s.file.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	return s.info(t).NextSeq
 }
 
