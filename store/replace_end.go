@@ -53,7 +53,7 @@ func (r *replacement) commit(ctx context.Context, b Batch) (Result, error) {
 
 // interrupt sets MustRelist until the list has ended.
 func interrupt(info *Info) (*settled, error) {
-	if info.MustRelist == "" { // else keep the more specific reason
+	if info.MustRelist == "" { // else there is a reason that says more
 		info.MustRelist = interrupted
 	}
 	return nil, nil
