@@ -8,12 +8,12 @@ import (
 type Finding string
 
 const (
-	// Agrees: the server has the object in the state that we hold.
+	// Agrees means that the server has the object in the state that we hold.
 	Agrees Finding = "agrees"
-	// Changed: the server has changed or deleted the object since our state. An event must come.
+	// Changed means that the server has changed or deleted the object since our state. An event must come.
 	Changed Finding = "changed"
-	// Contradicts: the server has another object, or another state of it, at a resourceVersion that we have passed. No
-	// stream leads from our state to the server's.
+	// Contradicts means that the server has another object, or another state of it, at a resourceVersion that we have
+	// passed. No stream leads from our state to the server's.
 	Contradicts Finding = "contradicts"
 )
 
