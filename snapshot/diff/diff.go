@@ -95,7 +95,7 @@ func Compare(ctx context.Context, a, b snapshot.Source, o Options, fn func(Chang
 		p.a.Sealed, p.b.Sealed = sealed, sealed
 		d := &differ{
 			a: snapshot.NewDecoder(p.a), b: snapshot.NewDecoder(p.b), before: p.a, after: p.b, ignore: ignore,
-			skip: o.SkipUnknown,
+			skip:  o.SkipUnknown,
 			loose: p.a.Identity.Representation != p.b.Identity.Representation, fn: fn, report: &report,
 		}
 		ofA, ofB := a, b
