@@ -58,9 +58,7 @@ import (
 // resources returns every type that client-go has a typed informer for.
 func resources() []resource {
 	return []resource{
-		{admissionregistrationv1.SchemeGroupVersion.WithResource("mutatingadmissionpolicies"), &admissionregistrationv1.MutatingAdmissionPolicy{}, false, func(c clientset, _ string) calls {
-			return of(c.AdmissionregistrationV1().MutatingAdmissionPolicies())
-		}},
+		{admissionregistrationv1.SchemeGroupVersion.WithResource("mutatingadmissionpolicies"), &admissionregistrationv1.MutatingAdmissionPolicy{}, false, func(c clientset, _ string) calls { return of(c.AdmissionregistrationV1().MutatingAdmissionPolicies()) }},
 		{admissionregistrationv1.SchemeGroupVersion.WithResource("mutatingadmissionpolicybindings"), &admissionregistrationv1.MutatingAdmissionPolicyBinding{}, false, func(c clientset, _ string) calls {
 			return of(c.AdmissionregistrationV1().MutatingAdmissionPolicyBindings())
 		}},
@@ -236,8 +234,6 @@ func resources() []resource {
 		{storagev1beta1.SchemeGroupVersion.WithResource("volumeattachments"), &storagev1beta1.VolumeAttachment{}, false, func(c clientset, _ string) calls { return of(c.StorageV1beta1().VolumeAttachments()) }},
 		{storagev1beta1.SchemeGroupVersion.WithResource("volumeattributesclasses"), &storagev1beta1.VolumeAttributesClass{}, false, func(c clientset, _ string) calls { return of(c.StorageV1beta1().VolumeAttributesClasses()) }},
 		{storagemigrationv1.SchemeGroupVersion.WithResource("storageversionmigrations"), &storagemigrationv1.StorageVersionMigration{}, false, func(c clientset, _ string) calls { return of(c.StoragemigrationV1().StorageVersionMigrations()) }},
-		{storagemigrationv1beta1.SchemeGroupVersion.WithResource("storageversionmigrations"), &storagemigrationv1beta1.StorageVersionMigration{}, false, func(c clientset, _ string) calls {
-			return of(c.StoragemigrationV1beta1().StorageVersionMigrations())
-		}},
+		{storagemigrationv1beta1.SchemeGroupVersion.WithResource("storageversionmigrations"), &storagemigrationv1beta1.StorageVersionMigration{}, false, func(c clientset, _ string) calls { return of(c.StoragemigrationV1beta1().StorageVersionMigrations()) }},
 	}
 }
