@@ -88,7 +88,7 @@ func FuzzParts(f *testing.F) {
 	good := keysOf("a", "b")
 	f.Add(podsText+podCounts, good.appendIndex(nil), good.stored)
 	f.Add(podsText, []byte(nil), []byte(nil))
-	packed := rawBlock{first: "a", last: "b", count: 2, size: len(good.stored) + 100,
+	packed := rawBlock{first: "a", last: "b", count: 2, size: uint64(len(good.stored)) + 100,
 		stored: encoder().EncodeAll(good.stored, nil)}
 	f.Add(podsText+podCounts, packed.appendIndex(nil), packed.stored)
 	f.Fuzz(func(t *testing.T, text string, index, stored []byte) {

@@ -36,7 +36,7 @@ func described(text string) rawFile { return rawFile{collections: []rawCollectio
 func TestHostileFiles(t *testing.T) {
 	zeros := encoder().EncodeAll(make([]byte, maxPart), nil)
 	more := encoder().EncodeAll(make([]byte, 2*maxPart), nil)
-	packed := func(size int, stored []byte) rawFile {
+	packed := func(size uint64, stored []byte) rawFile {
 		return ofBlocks(podCounts, rawBlock{first: "a", last: "b", count: 2, size: size, stored: stored})
 	}
 	changed := func(change func(b *rawBlock, digest *[digestSize]byte)) rawFile {
@@ -114,7 +114,7 @@ func TestHostileFiles(t *testing.T) {
 		"counts that overflow":        {described(podsText + `,"objects":99999999999999999999`), unread},
 		"counts that are no integers": {described(podsText + `,"blocks":1e30`), unread},
 		"a bomb":                      {packed(maxPart, zeros), "its keys are not in order"},
-		"a bomb that lies":            {packed(len(zeros)+1, zeros), "it cannot be unpacked"},
+		"a bomb that lies":            {packed(uint64(len(zeros))+1, zeros), "it cannot be unpacked"},
 		"a bomb that is too large":    {packed(maxPart, more), "it cannot be unpacked"},
 		"gigabytes":                   {packed(math.MaxInt32, zeros), "it names a block that cannot be"},
 		"more than that":              {packed(math.MaxInt32+1, zeros), "its index is wrong: it cannot be read"},

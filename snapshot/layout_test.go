@@ -81,7 +81,8 @@ type rawCollection struct {
 
 type rawBlock struct {
 	first, last string
-	count, size int
+	count       int
+	size        uint64
 	stored      []byte
 	change      func(b *rawBlock, digest *[digestSize]byte) // of what the index says
 }
@@ -92,7 +93,7 @@ func rawOf(records ...entry.Entry) rawBlock {
 	for _, r := range records {
 		b.stored = appendRecord(b.stored, r)
 	}
-	b.size = len(b.stored)
+	b.size = uint64(len(b.stored))
 	return b
 }
 
@@ -102,8 +103,8 @@ func (b rawBlock) appendIndex(dst []byte) []byte {
 		b.change(&b, &digest)
 	}
 	dst = appendSized(appendSized(dst, b.first), b.last)
-	for _, n := range []int{b.count, b.size, len(b.stored)} {
-		dst = binary.AppendUvarint(dst, uint64(n))
+	for _, n := range []uint64{uint64(b.count), b.size, uint64(len(b.stored))} {
+		dst = binary.AppendUvarint(dst, n)
 	}
 	return append(dst, digest[:]...)
 }

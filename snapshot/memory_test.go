@@ -126,7 +126,7 @@ func allocated(f func()) int64 {
 // with it.
 func TestHostileFilesAllocateLittle(t *testing.T) {
 	zeros := encoder().EncodeAll(make([]byte, maxPart), nil)
-	packed := func(size int, stored []byte) rawFile {
+	packed := func(size uint64, stored []byte) rawFile {
 		return ofBlocks(podCounts, rawBlock{first: "a", last: "b", count: 2, size: size, stored: stored})
 	}
 	announced := func(stored, index int64) rawFile {
@@ -136,7 +136,7 @@ func TestHostileFilesAllocateLittle(t *testing.T) {
 	}
 	for name, file := range map[string]rawFile{
 		"a block that unpacks to zeros":       packed(maxPart, zeros),
-		"a block that is larger than it says": packed(len(zeros)+100, zeros),
+		"a block that is larger than it says": packed(uint64(len(zeros))+100, zeros),
 		"a record that is longer than all":    packed(9, binary.AppendUvarint(nil, 1<<62)),
 		"blocks that are not there":           announced(1<<60, 100),
 		"an index that is not there":          announced(0, maxPart),
