@@ -7,12 +7,12 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// Cause says how it was noticed that the stored objects were not what they should be.
+// Cause is how wrong or missing stored objects were noticed.
 type Cause string
 
 // The causes.
 const (
-	// CauseAudit: they were compared with the server's; see informer.Informer.Audit.
+	// CauseAudit: an audit compared them with the server's; see informer.Informer.Audit.
 	CauseAudit Cause = "Audit"
 	// CauseDamaged: the file had lost some of them.
 	CauseDamaged Cause = "Damaged"
@@ -21,38 +21,38 @@ const (
 // Causes returns every cause.
 func Causes() []Cause { return []Cause{CauseAudit, CauseDamaged} }
 
-// Kind says how an object that is stored differed from the server's.
+// Kind is how a stored object differed from the server's.
 type Kind string
 
 // The kinds.
 const (
-	// Missing: the server has it, and it was not stored.
+	// Missing: the server has the object, and it was not stored.
 	Missing Kind = "Missing"
-	// Ghost: it was stored, and the server does not have it.
+	// Ghost: the object was stored, and the server does not have it.
 	Ghost Kind = "Ghost"
-	// Differs: another state of it was stored; if both have the same resourceVersion, another body.
+	// Differs: another state of the object was stored, or, if the resourceVersions are equal, another body.
 	Differs Kind = "Differs"
-	// OtherObject: another object, with another UID, was stored under its key.
+	// OtherObject: another object, with another UID, was stored under the key.
 	OtherObject Kind = "OtherObject"
 )
 
-// Finding is one object that was not what it should be, and has been repaired.
+// Finding is one object that differed from the server's and has been repaired.
 type Finding struct {
 	Key  string
 	Kind Kind
-	// Stored is what there was and Server what the server had. Without a UID there was none, or, of Stored, it is not
-	// known any more. If they are the same the bodies differed.
+	// Stored is the state that was stored, and Server the server's. A reference without a UID means that there was none,
+	// or, in Stored, that it is not known any more. If both are equal, the bodies differed.
 	Stored, Server entry.ObjectRef
 }
 
-// Incident is objects that were lost or changed without the stream saying so, and have been repaired. The handlers
-// have been told of the difference.
+// Incident is a set of objects that were lost or changed without an event and have been repaired by one list. The
+// handlers have been told of the differences.
 type Incident struct {
 	At    time.Time
 	Cause Cause
-	// Reason of the list that has repaired it: a reflector.Reason.
+	// Reason is the reflector.Reason of the list that repaired the objects.
 	Reason string
-	// Findings are the first of them, in the order of the repair; More is how many others there were.
+	// Findings has the first of the objects, in the order of the repair. More is the number of others.
 	Findings []Finding
 	More     int
 }
@@ -62,7 +62,7 @@ const (
 	maxIncidents = 10
 )
 
-// findings are the first of some, and the number of the others.
+// findings holds the first maxFindings findings, and the number of the others.
 type findings struct {
 	first []Finding
 	more  int
@@ -76,7 +76,7 @@ func (f *findings) add(all ...Finding) {
 
 func (f *findings) none() bool { return len(f.first) == 0 }
 
-// incidents are those of a run. The Auditor's mu guards them.
+// incidents holds the incidents of a run. The Auditor's mu guards it.
 type incidents struct {
 	newest []Incident
 	totals map[Cause]int
@@ -90,7 +90,7 @@ func (s *incidents) add(inc Incident) {
 	s.newest = append([]Incident{inc}, s.newest[:min(len(s.newest), maxIncidents-1)]...)
 }
 
-// count is how many there were.
+// count returns the number of incidents.
 func (s *incidents) count() (n int) {
 	for _, of := range s.totals {
 		n += of
@@ -98,7 +98,7 @@ func (s *incidents) count() (n int) {
 	return n
 }
 
-// since returns what was found after the first so many.
+// since returns the findings of the incidents after the first before ones.
 func (s *incidents) since(before int) (f findings) {
 	n := min(s.count()-before, len(s.newest))
 	for _, inc := range slices.Backward(s.newest[:n]) {

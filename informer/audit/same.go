@@ -11,24 +11,22 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// MostCompared is how many objects a collection may have for Same to compare it with the server's. With 10,000 that
-// takes half the time of a list; with more the bookmark that the reflector waits for instead, about a second, costs
-// less.
+// MostCompared is the maximum number of objects of a collection that Same compares. With 10,000 it takes half the time
+// of a list. With more it costs more than what the reflector does instead: to wait about a second for a bookmark.
 const MostCompared = 10_000
 
-// comparedWithin is the time-out that a page asks the server for, in seconds. No other list has one, so it tells this
-// one from the lists of objects in an audit log, which does not say what form was asked for.
+// comparedWithin is the timeoutSeconds of a page's request. No other list request has one, so it identifies these
+// requests in an API server's audit log, which does not record that metadata was requested.
 const comparedWithin = 1
 
-// comparedAtOnce is how many objects a page has at most.
+// comparedAtOnce is the maximum number of objects in a page.
 const comparedAtOnce = 2000
 
-// Same reports whether the server has exactly what is stored, by UID and resourceVersion, from a list of metadata in
-// pages that ends with the first difference. A collection of more than MostCompared objects is not compared. Options
-// must have a ListMetadata.
+// Same reports whether the server has exactly the stored objects, by UID and resourceVersion. It lists metadata in
+// pages, and stops at the first difference. It returns false for a collection of more than MostCompared objects.
+// Options must have a ListMetadata.
 //
-// It sees no more of a server that was rewound than an audit: an object that was written again under its old
-// resourceVersion looks unchanged.
+// As for an audit, an object that a rewound server has written again under its old resourceVersion looks unchanged.
 func (a *Auditor) Same(ctx context.Context) (resourceVersion string, same bool, err error) {
 	held, err := a.o.Subject.Refs(ctx, "", MostCompared+1)
 	if err != nil || len(held) > MostCompared {
@@ -36,7 +34,7 @@ func (a *Auditor) Same(ctx context.Context) (resourceVersion string, same bool, 
 	}
 	within := int64(comparedWithin)
 	c := comparison{Auditor: a, held: held}
-	// One more than are held shows that there are others.
+	// A limit of one more than are held shows whether the server has others.
 	o := metav1.ListOptions{Limit: min(int64(len(held)+1), comparedAtOnce), TimeoutSeconds: &within}
 	for begun := time.Now(); ; {
 		list, err := a.o.ListMetadata(ctx, o)
@@ -59,18 +57,18 @@ func (a *Auditor) Same(ctx context.Context) (resourceVersion string, same bool, 
 	}
 }
 
-// comparison is how far a list of metadata has been compared with what is held.
+// comparison is the progress of comparing a list of metadata with the stored objects.
 type comparison struct {
 	*Auditor
 	held []entry.ObjectRef
-	// listed objects, and how many of those held were equal to what was listed.
+	// listed counts the listed objects, and equal the held ones that were equal to a listed one.
 	listed, equal int
-	// resourceVersion is that of the list: pages of different ones are no state that the server ever had.
+	// resourceVersion is that of the first page: pages of different resourceVersions are not one state of the server.
 	resourceVersion string
 }
 
-// page compares the next page. It is not equal either if the list is longer than what is held, of other shards for
-// example: its pages are not for this start to go through.
+// page compares the next page. It also returns false if the list is longer than the stored objects, because of other
+// shards for example: a start should not read all its pages.
 func (c *comparison) page(list *metav1.PartialObjectMetadataList) (equal bool, err error) {
 	if c.listed == 0 {
 		c.resourceVersion = list.ResourceVersion

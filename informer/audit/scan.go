@@ -11,49 +11,49 @@ import (
 )
 
 const (
-	// pageSize is how many identities are asked for at a time.
+	// pageSize is the limit of a list request.
 	pageSize = 500
-	// Between two pages an audit waits for rest times as long as the last one took: so it takes a twentieth of the
-	// connection and of an API server's core at most. But pause at least, and pauseMax at most.
+	// Between two pages an audit waits for rest times as long as the last one took, so that it uses a twentieth of the
+	// connection and of an API server's core at most. The wait is at least pause and at most pauseMax.
 	rest     = 19
 	pause    = time.Second
 	pauseMax = time.Minute
 	// timeout bounds one request.
 	timeout = 90 * time.Second
-	// retryFor is how long a page that fails is asked for again.
+	// retryFor is how long the request for a page is retried.
 	retryFor = time.Hour
-	// step is how often an audit looks whether the stream has come to a page, and behind how long that may take:
-	// bookmarks come once a minute, but not every server sends them.
+	// step is how often an audit checks whether the stream has reached a page's resourceVersion, and behind how long that
+	// may take: bookmarks come once a minute, but not every server sends them.
 	step   = time.Second / 4
 	behind = 3 * time.Minute
-	// maxSuspects is how many objects may have been found to differ before the audit looks no further.
+	// maxSuspects is how many objects may differ before the audit reads no further pages.
 	maxSuspects = 200
-	// verifyEvery is how often audits have the file verified.
+	// verifyEvery is the minimum time between two verifications of the file by audits.
 	verifyEvery = time.Hour
 )
 
-// MinTime is how long an audit of so many objects takes at least.
+// MinTime returns the minimum duration of an audit of that many objects.
 func MinTime(objects int) time.Duration {
 	return time.Duration(max(0, (objects-1)/pageSize)) * pause
 }
 
-// verdict is what a scan has found.
+// verdict is the result of a scan.
 type verdict int
 
 const (
 	equal   verdict = iota
-	differs         // something differs, or may
-	rewound         // the server is at an older resourceVersion than the stream was
+	differs         // objects differ, or may differ
+	rewound         // the server's resourceVersion is older than the stream's
 )
 
 // scan is one audit.
 type scan struct {
 	*Auditor
 	report Report
-	whole  bool // the server has no metadata, or not such that tell states apart
+	whole  bool // list whole objects: the server does not list metadata with UID and resourceVersion
 }
 
-// run goes through everything, and waits for the list that it asks for. It ends with the run of the informer.
+// run compares all objects. If some differ, it requests a list and waits for it. It ends with the informer's run.
 func (s *scan) run(ctx context.Context) error {
 	running := s.running()
 	if running == nil || !s.o.Subject.Live() {
@@ -62,7 +62,7 @@ func (s *scan) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(klog.NewContext(ctx, klog.FromContext(running)))
 	defer cancel(nil)
 	defer context.AfterFunc(running, func() { cancel(context.Cause(running)) })()
-	// What no read meets is a record that is not there.
+	// Only a verification of the file finds records that are missing: no read meets them.
 	if err := s.repaired(ctx, s.o.Subject.Verify(ctx, verifyEvery)); err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (s *scan) repaired(ctx context.Context, err error) error {
 	return s.o.Subject.Repaired(ctx, err)
 }
 
-// stored returns the stored identities after a key, up to another one; empty is the end.
+// stored returns references to the stored objects after a key, up to another key; "" is the end.
 func (s *scan) stored(ctx context.Context, after, to string) (refs []entry.ObjectRef, err error) {
 	for {
 		page, err := s.o.Subject.Refs(ctx, after, pageSize)
@@ -111,8 +111,8 @@ func (s *scan) stored(ctx context.Context, after, to string) (refs []entry.Objec
 	}
 }
 
-// pages goes through the server's identities page by page. It says whether everything has to be listed, with an error
-// too, if that came after something had been found.
+// pages compares the server's objects page by page, and returns whether a list is due. It may return both a verdict and
+// an error, if the error came after differences were found.
 func (s *scan) pages(ctx context.Context) (due verdict, err error) {
 	after, token := "", ""
 	for {
@@ -127,7 +127,7 @@ func (s *scan) pages(ctx context.Context) (due verdict, err error) {
 		case token == "" && entry.NewerRV(held, p.resourceVersion):
 			return rewound, nil
 		case !inOrder(after, p.refs):
-			return differs, nil // a list copes with a server that does not sort
+			return differs, nil // the server does not sort; a list does not depend on the order
 		}
 		s.report.Objects += len(p.refs)
 		last := ""
@@ -153,7 +153,7 @@ func (s *scan) pages(ctx context.Context) (due verdict, err error) {
 	}
 }
 
-// inOrder reports whether the keys come after the given one, each after the one before.
+// inOrder reports whether the keys are sorted and all greater than after.
 func inOrder(after string, refs []entry.ObjectRef) bool {
 	for _, ref := range refs {
 		if ref.Key <= after {
@@ -164,8 +164,8 @@ func inOrder(after string, refs []entry.ObjectRef) bool {
 	return true
 }
 
-// comparePage compares a page with what is stored behind after, up to last (empty is the end). What differs is
-// compared again when the stream has come to the page.
+// comparePage compares a page with the stored objects after the key after, up to last ("" is the end). If objects
+// differ, it compares again once the stream has reached the page's resourceVersion.
 func (s *scan) comparePage(ctx context.Context, p page, after, last string) error {
 	suspects, err := s.suspects(ctx, p, after, last)
 	if err == nil && len(suspects) > 0 {
@@ -181,8 +181,8 @@ func (s *scan) comparePage(ctx context.Context, p page, after, last string) erro
 	return nil
 }
 
-// catchUp waits until what is stored is as new as the page. A live watch that does not get there has no bookmarks:
-// then it is not waited for any longer.
+// catchUp waits until the stored state has reached the page's resourceVersion. It gives up after a live watch has not
+// reached it for behind, since not every server sends bookmarks.
 func (s *scan) catchUp(ctx context.Context, to string) error {
 	begun := s.o.Clock.Now()
 	for entry.NewerRV(to, s.o.Subject.LastSyncResourceVersion()) && s.o.Clock.Since(begun) < behind {
@@ -202,7 +202,8 @@ func (s *scan) catchUp(ctx context.Context, to string) error {
 	return nil
 }
 
-// suspects returns the keys of which the page has something else than is stored, unless it is known why.
+// suspects returns the keys whose object in the page differs from the stored one, unless the reason is known: the
+// stored object is newer than the page, or the informer has skipped or deleted the object.
 func (s *scan) suspects(ctx context.Context, p page, after, last string) (keys []string, err error) {
 	stored, err := s.stored(ctx, after, last)
 	if err != nil {
@@ -210,7 +211,7 @@ func (s *scan) suspects(ctx context.Context, p page, after, last string) (keys [
 	}
 	for _, server := range p.refs {
 		for len(stored) > 0 && stored[0].Key < server.Key {
-			if !entry.NewerRV(stored[0].ResourceVersion, p.resourceVersion) { // else it came after the page
+			if !entry.NewerRV(stored[0].ResourceVersion, p.resourceVersion) { // else it is newer than the page
 				keys = append(keys, stored[0].Key)
 			}
 			stored = stored[1:]

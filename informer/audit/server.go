@@ -17,10 +17,10 @@ import (
 	"github.com/larder-dev/larder/internal/patient"
 )
 
-// page is one page of a list of identities.
+// page is one page of a list, as references.
 type page struct {
-	refs []entry.ObjectRef // in the order of the answer, which is that of their keys
-	// resourceVersion is that of the list, and next asks for the next page; empty at the end.
+	refs []entry.ObjectRef // in the order of the answer, which should be that of their keys
+	// resourceVersion is that of the list. next is the continue token of the next page; "" at the end.
 	resourceVersion, next string
 }
 
@@ -29,8 +29,8 @@ func backoff() *wait.Backoff {
 	return &wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 10, Cap: 10 * time.Second}
 }
 
-// page asks for a page, again and again if need be. A token whose history is gone is exchanged for the one that the
-// server offers: each page is judged by itself.
+// page requests a page, and retries for up to retryFor. If the token has expired, it uses the one that the server
+// offers, which may be of a newer resourceVersion: each page is compared by itself.
 func (s *scan) page(ctx context.Context, token string) (p page, took time.Duration, err error) {
 	begun := s.o.Clock.Now()
 	for delay := backoff(); ; {
@@ -64,7 +64,7 @@ func (s *scan) page(ctx context.Context, token string) (p page, took time.Durati
 	}
 }
 
-// list asks for a page of identities: by metadata, unless the server has refused that before, or does now.
+// list requests a page by metadata, or, if the server refuses that, whole objects.
 func (s *scan) list(ctx context.Context, o metav1.ListOptions) (page, error) {
 	if s.o.ListMetadata != nil && !s.whole {
 		list, err := s.o.ListMetadata(ctx, o)
@@ -84,7 +84,7 @@ func (s *scan) list(ctx context.Context, o metav1.ListOptions) (page, error) {
 	return s.pageOf(list)
 }
 
-// namesAll reports whether each of them says which object it is, and in which state.
+// namesAll reports whether each item has a UID and a resourceVersion.
 func namesAll(items []metav1.PartialObjectMetadata) bool {
 	for i := range items {
 		if items[i].UID == "" || items[i].ResourceVersion == "" {
@@ -94,7 +94,7 @@ func namesAll(items []metav1.PartialObjectMetadata) bool {
 	return true
 }
 
-// pageOf returns the identities of the listed objects that the informer stores.
+// pageOf returns references to the listed objects that the informer stores.
 func (a *Auditor) pageOf(list runtime.Object) (p page, err error) {
 	m, err := meta.ListAccessor(list)
 	if err != nil {

@@ -6,24 +6,23 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// Handler is told of changes, and keeps its place over restarts: see Handlers.Add. Its methods are called one at a
-// time. Each has to return when ctx ends, which is at the end of the run; what it has not returned nil for by then
-// comes again.
+// Handler is called for changes, and keeps its cursor across restarts: see Handlers.Add. Its methods are called one at
+// a time. Each must return when ctx ends, at the end of the run. A call that has not returned nil by then is repeated.
 type Handler interface {
-	// OnChange is told of a change, and acknowledges it by nil. After an error, or a panic, it is told again with a
-	// back-off, from 0.1 s doubled up to a minute, and of nothing else of that key before that; changes of the key that
-	// follow take the place of a store.Upsert of the same object. The object is shared and must not be modified.
+	// OnChange is called for a change, and acknowledges it by returning nil. After an error or a panic it is called again
+	// after a back-off, from 0.1 s doubled up to a minute, and not for other changes of that key before. Later changes of
+	// the key replace a store.Upsert of the same object. The object is shared and must not be modified.
 	OnChange(ctx context.Context, c store.FeedChange) error
-	// OnReset is told that every object will be told now, because it is new or because it may have missed something,
-	// deletes too: whoever keeps what he was told has to look, at OnReplayed, for what is no longer there. It is called
-	// until it returns nil. A restart in between goes on with the objects, without another OnReset.
+	// OnReset is called before OnChange is called for every object, because the handler is new or may have missed changes,
+	// deletes too. A handler that keeps objects must, at OnReplayed, find those that no longer exist. OnReset is called
+	// until it returns nil. After a restart the objects go on, without another OnReset.
 	OnReset(ctx context.Context, why store.ResetReason) error
-	// OnReplayed is told that every object has been told since OnReset, or was changed and will be. It is called until it
-	// returns nil.
+	// OnReplayed is called when OnChange has been called for every object since OnReset, except those that have changed
+	// since, whose call follows. It is called until it returns nil.
 	OnReplayed(ctx context.Context) error
 }
 
-// HandlerFuncs are a Handler; what is nil does nothing.
+// HandlerFuncs implements Handler; a nil function does nothing.
 type HandlerFuncs struct {
 	ChangeFunc   func(ctx context.Context, c store.FeedChange) error
 	ResetFunc    func(ctx context.Context, why store.ResetReason) error

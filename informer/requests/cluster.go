@@ -34,7 +34,7 @@ func getJSON(ctx context.Context, client rest.Interface, absPath, accept string,
 	return nil
 }
 
-// requestError says what was asked for, unless err does, and the server's reason, if it gave one.
+// requestError wraps err with the request, unless err has it, and with the server's reason, if there is one.
 func requestError(absPath string, err error) error {
 	var sent *url.Error
 	reason := apierrors.ReasonForError(err)

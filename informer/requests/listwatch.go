@@ -48,7 +48,7 @@ func ClientListWatch[L runtime.Object](client Client[L], id entry.Identity) *cac
 	}
 }
 
-// selected is o with the selectors of id added.
+// selected returns o with the selectors of id added.
 func selected(id entry.Identity, o metav1.ListOptions) metav1.ListOptions {
 	o.LabelSelector = both(id.LabelSelector, o.LabelSelector)
 	o.FieldSelector = both(id.FieldSelector, o.FieldSelector)
@@ -56,7 +56,7 @@ func selected(id entry.Identity, o metav1.ListOptions) metav1.ListOptions {
 	return o
 }
 
-// scoped is a request for what id says, with what o asks for besides.
+// scoped returns a request for the objects that id describes, with the options o.
 func scoped(client cache.Getter, id entry.Identity, o metav1.ListOptions) *rest.Request {
 	o = selected(id, o)
 	root := []string{"/apis", id.Group, id.Version}
@@ -67,7 +67,7 @@ func scoped(client cache.Getter, id entry.Identity, o metav1.ListOptions) *rest.
 		metav1.ParameterCodec)
 }
 
-// both returns a selector of what a and b select. An empty one selects everything.
+// both returns a selector of the objects that both a and b select. An empty selector selects everything.
 func both(a, b string) string {
 	if a == "" || b == "" {
 		return a + b

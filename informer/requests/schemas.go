@@ -13,7 +13,7 @@ import (
 	"github.com/larder-dev/larder/internal/limiter"
 )
 
-// schemasFor is how long the hashes that were read are given to others. An informer asks for its own once an hour.
+// schemasFor is how long the hashes are reused. An informer calls Hash's function once an hour.
 const schemasFor = 5 * time.Minute
 
 // Schemas reads the hashes that the server's /openapi/v3 has for its group-versions, for all informers of a program:
@@ -21,9 +21,9 @@ const schemasFor = 5 * time.Minute
 // five minutes. Make one with NewSchemas.
 type Schemas struct {
 	client rest.Interface
-	// turn has room for the one that reads, or looks at what was read.
+	// turn is a lock of capacity 1: its holder reads from the server and uses the fields below.
 	turn chan struct{}
-	// What was read, and when; err is an answer that says no.
+	// urls is the last answer, err the server's refusal if there was one, and read when that was.
 	urls map[string]string
 	err  error
 	read time.Time

@@ -18,24 +18,24 @@ var (
 	ErrOverdue = errors.New("it must return when its context ends")
 )
 
-// Guest is a function of the user. Its fields are set before the first Call.
+// Guest calls one user function. Its fields are set before the first Call.
 type Guest[T any] struct {
 	// What names the function in the log.
 	What string
 	// Wait is how long a call may go on after its context has ended.
 	Wait time.Duration
-	// Overdue, if set, is told once of a call that goes on for longer than that, by the goroutine of Call, with an error
-	// that wraps ErrOverdue; then the call is waited for as long as the caller's own context lasts. Default: it is left to
-	// itself, and the error is Call's; while five are, there is no other.
+	// Overdue, if set, is called once by the goroutine of Call if a call goes on for longer than Wait, with an error that
+	// wraps ErrOverdue. Call then waits until the caller's own context ends. Default: Call abandons the call and returns
+	// that error; while five calls are abandoned, it makes no other.
 	Overdue func(err error)
-	// Drop, if set, is given what was returned at last by a call that had been left to itself.
+	// Drop, if set, is called with the result of an abandoned call once that returns.
 	Drop func(T)
 
-	left atomic.Int32 // calls that were left to themselves and have not returned
+	left atomic.Int32 // number of abandoned calls that have not returned
 }
 
-// maxLeft is how many calls of one function may be left to themselves at a time: a function that never returns must not
-// cost a goroutine with every attempt.
+// maxLeft is how many calls of one function may be abandoned at a time: a function that never returns must not cost a
+// goroutine with every attempt.
 const maxLeft = 5
 
 // answer is what a function returned.
@@ -44,8 +44,8 @@ type answer[T any] struct {
 	err error
 }
 
-// Call calls fn with limited, which has to end when ctx does, or before: its end is that of fn's time. It may be
-// called by several goroutines at a time.
+// Call calls fn with the context limited, which bounds fn's time and must end when ctx ends, or before. Several
+// goroutines may use Call at a time.
 func (g *Guest[T]) Call(ctx, limited context.Context, fn func(ctx context.Context) (T, error)) (T, error) {
 	if n := g.left.Load(); n >= maxLeft {
 		var none T
@@ -86,7 +86,7 @@ func (g *Guest[T]) Call(ctx, limited context.Context, fn func(ctx context.Contex
 	}
 }
 
-// run is the goroutine that fn has.
+// run is the goroutine of a call of fn.
 func (g *Guest[T]) run(ctx, limited context.Context, fn func(context.Context) (T, error), answers chan<- answer[T],
 	left <-chan struct{}) {
 	a := answer[T]{err: ErrPanicked}
@@ -102,7 +102,7 @@ func (g *Guest[T]) run(ctx, limited context.Context, fn func(context.Context) (T
 	a.v, a.err = fn(limited)
 }
 
-// drop gives away what came too late.
+// drop passes the result of an abandoned call to Drop.
 func (g *Guest[T]) drop(ctx context.Context, a answer[T]) {
 	if a.err != nil || g.Drop == nil {
 		return

@@ -9,10 +9,10 @@ const (
 	BackoffCap  = 30 * time.Second
 )
 
-// Ceiling is the most that is waited for after so many failures in a row before the last one; the wait is random below
-// it, so that a fleet does not return as one.
+// Ceiling returns the maximum wait after a failure that follows that many others in a row. The wait is random below it,
+// so that a fleet does not return at once.
 func Ceiling(failures int) time.Duration {
-	if failures >= 6 { // by then it is the cap, whatever comes
+	if failures >= 6 { // the cap is reached
 		return BackoffCap
 	}
 	return min(BackoffBase<<failures, BackoffCap)

@@ -10,65 +10,65 @@ import (
 )
 
 const (
-	// maxConnects and maxLists are how many connect and list at a time. A list holds up to two pages of 16 MiB, and a
-	// connection costs the server about ten small requests.
+	// maxConnects and maxLists bound how many clients connect and list at a time. A list holds up to two pages of 16 MiB,
+	// and a connection costs the server about ten small requests.
 	maxConnects = 8
 	maxLists    = 2
-	// patience is how long one that tries while the link is down has before another is let through.
+	// patience is how long an attempt may take while the link is down before the next client may try.
 	patience = 10 * time.Second
 )
 
-// Limiter is the way to one server. Its methods are safe for concurrent use, and for nil.
+// Limiter is the state of the link to one server. Its methods are safe for concurrent use, and for a nil Limiter.
 type Limiter struct {
 	// down mirrors failures > 0, and heard counts, for Heard, which is called with every event.
 	down  atomic.Bool
 	heard atomic.Int64
 
 	mu sync.Mutex
-	// failures in a row, of the link and not of each that tried; guarded by mu.
+	// failures counts the failures of the link in a row, not those of each client; guarded by mu.
 	failures int
-	// failed is when the last of them was, err what it was, and next when the next attempt may begin; guarded by mu.
+	// failed is when the last failure was, err its error, and next when the next attempt may begin; guarded by mu.
 	failed, next time.Time
 	err          error
 	// recovered is closed when the link is up again; guarded by mu.
 	recovered chan struct{}
 	connects  places // guarded by mu
 	lists     places // guarded by mu
-	// timer grants the next attempt while the link is down; guarded by mu.
+	// timer fires when the next attempt may begin while the link is down; guarded by mu.
 	timer *time.Timer
 }
 
-// places are how many may do something at a time, and who waits for that, the first to ask first.
+// places is a bounded number of slots, with the queue of those who wait for one, in the order of their calls.
 type places struct {
 	taken int
 	queue []*waiter
 }
 
-// waiter is who waits.
+// waiter is a call of Connect or List that waits for a slot.
 type waiter struct {
 	granted chan struct{}
-	told    chan error // why the link is down, for who would else not know what he waits for
+	told    chan error // receives the error when the link goes down, for the down callback
 }
 
-// New returns a link that is up.
+// New returns a Limiter whose link is up.
 func New() *Limiter { return &Limiter{recovered: make(chan struct{})} }
 
-// Slot is a place that Connect or List gave. It is given back by Done.
+// Slot is a slot of Connect or List. Done gives it back.
 type Slot struct {
 	l     *Limiter
 	of    func(*Limiter) *places
 	begun time.Time
-	heard int64 // Limiter.heard then
+	heard int64 // value of Limiter.heard when the slot was granted
 	once  sync.Once
 }
 
-// Connect waits for a slot to connect; an error is that of ctx. Meanwhile down is called with what others met, each
-// time that the link is found to be down.
+// Connect waits for a slot to connect; an error is that of ctx. While it waits, it calls down with the error of another
+// client each time that the link fails.
 func (l *Limiter) Connect(ctx context.Context, down func(error)) (*Slot, error) {
 	return l.wait(ctx, down, func(l *Limiter) *places { return &l.connects })
 }
 
-// List waits for a slot to list, and is else like Connect.
+// List waits for a slot to list; otherwise it is like Connect.
 func (l *Limiter) List(ctx context.Context, down func(error)) (*Slot, error) {
 	return l.wait(ctx, down, func(l *Limiter) *places { return &l.lists })
 }
@@ -94,13 +94,13 @@ func (l *Limiter) wait(ctx context.Context, down func(error), of func(*Limiter) 
 	if i := slices.Index(p.queue, w); i >= 0 {
 		p.queue = slices.Delete(p.queue, i, i+1)
 	} else {
-		p.taken-- // it was granted in the meantime
+		p.taken-- // the slot was granted meanwhile
 	}
 	l.grantLocked()
 	return nil, context.Cause(ctx)
 }
 
-// enter takes a place in the queue, if need be.
+// enter adds the caller to the queue, if it has to wait.
 func (l *Limiter) enter(of func(*Limiter) *places) *waiter {
 	w := &waiter{granted: make(chan struct{}), told: make(chan error, 1)}
 	l.mu.Lock()
@@ -114,7 +114,7 @@ func (l *Limiter) enter(of func(*Limiter) *places) *waiter {
 	return w
 }
 
-// Done gives the slot back. It may be called again, and for nil.
+// Done gives the slot back. Further calls, and calls for a nil Slot, do nothing.
 func (t *Slot) Done() {
 	if t == nil {
 		return
@@ -127,9 +127,8 @@ func (t *Slot) Done() {
 	})
 }
 
-// Failed says that what was tried in this slot of Connect came to nothing: there was no answer. Of those that were
-// under way together one counts; none does if the server was heard since the slot began, by whomever: then it is not
-// the link that fails.
+// Failed reports that the attempt to connect in this slot had no answer. Of attempts at the same time only one counts.
+// None counts if any client has heard from the server since the slot was granted: then the link is not down.
 func (t *Slot) Failed(err error) {
 	if t == nil {
 		return
@@ -142,7 +141,7 @@ func (t *Slot) Failed(err error) {
 	}
 }
 
-// Lost says that a connection that had been made broke. Whatever else breaks then is the same failure.
+// Lost reports that an established connection broke. Several that break while the link is down count as one failure.
 func (l *Limiter) Lost(err error) {
 	if l == nil {
 		return
@@ -154,7 +153,7 @@ func (l *Limiter) Lost(err error) {
 	}
 }
 
-// Heard says that the server did: the link is up.
+// Heard reports that the server has sent something: the link is up.
 func (l *Limiter) Heard() {
 	if l == nil {
 		return
@@ -175,8 +174,8 @@ func (l *Limiter) Heard() {
 	l.grantLocked()
 }
 
-// Down tells how many attempts have failed in a row, none if the link is up: then the next is made at the time that is
-// returned, and not before, unless the channel is closed, since the server was heard.
+// Down returns how many attempts have failed in a row; 0 if the link is up. If it is down, next is when the next
+// attempt may begin, and recovered is closed when the server is heard before that.
 func (l *Limiter) Down() (failures int, next time.Time, recovered <-chan struct{}) {
 	if l == nil {
 		return 0, time.Time{}, nil
@@ -197,12 +196,12 @@ func (l *Limiter) failLocked(err error) {
 	for _, w := range slices.Concat(l.connects.queue, l.lists.queue) {
 		select {
 		case w.told <- err:
-		default: // he has not heard the last one yet
+		default: // the waiter has not received the last error yet
 		}
 	}
 }
 
-// grantLocked gives out the slots that there are.
+// grantLocked grants the free slots to those who wait.
 func (l *Limiter) grantLocked() {
 	for len(l.lists.queue) > 0 && l.lists.taken < maxLists {
 		l.lists.grant()
@@ -219,7 +218,7 @@ func (l *Limiter) grantLocked() {
 // dueLocked reports whether an attempt may begin now, as far as the link is concerned.
 func (l *Limiter) dueLocked() bool { return l.failures == 0 || !time.Now().Before(l.next) }
 
-// planLocked sets the timer, if somebody waits for the time of the next attempt.
+// planLocked sets the timer to the next attempt, if a client waits for it.
 func (l *Limiter) planLocked() {
 	if l.timer != nil {
 		l.timer.Stop()
@@ -236,7 +235,7 @@ func (l *Limiter) tick() {
 	l.grantLocked()
 }
 
-// grant gives a place to the first in the queue.
+// grant gives a slot to the first waiter in the queue.
 func (p *places) grant() {
 	close(p.queue[0].granted)
 	p.queue = p.queue[1:]

@@ -1,19 +1,18 @@
-// Package patient has a mutex for those who may wait no longer than a context lasts: who has it may be waiting for the
-// disk.
+// Package patient has a mutex and a sleep that end with a context. The holder of the mutex may be waiting for the disk.
 package patient
 
 import "context"
 
-// Mutex is a mutex that one can give up waiting for. Make it with New.
+// Mutex is a mutex whose LockContext can be cancelled. Make it with New.
 type Mutex chan struct{}
 
-// New returns a mutex that is free.
+// New returns an unlocked mutex.
 func New() Mutex { return make(Mutex, 1) }
 
-// Lock takes the mutex.
+// Lock locks the mutex.
 func (m Mutex) Lock() { m <- struct{}{} }
 
-// TryLock takes the mutex if it is free.
+// TryLock locks the mutex if it is free, and returns whether it did.
 func (m Mutex) TryLock() bool {
 	select {
 	case m <- struct{}{}:
@@ -23,7 +22,7 @@ func (m Mutex) TryLock() bool {
 	}
 }
 
-// LockContext takes the mutex, or returns the cause if ctx ends before. With a context that has ended it may do either.
+// LockContext locks the mutex, or returns the cause if ctx ends first. If ctx has ended already, it may do either.
 func (m Mutex) LockContext(ctx context.Context) error {
 	select {
 	case m <- struct{}{}:
@@ -33,5 +32,5 @@ func (m Mutex) LockContext(ctx context.Context) error {
 	}
 }
 
-// Unlock gives the mutex free.
+// Unlock unlocks the mutex.
 func (m Mutex) Unlock() { <-m }
