@@ -14,38 +14,38 @@ import (
 	"github.com/larder-dev/larder/internal/boltcheck"
 )
 
-// Opening is a locked file on its way to a handle.
+// Opening holds a locked file and the parameters to open it as a Handle.
 type Opening struct {
 	Path     string
 	File     *os.File
 	ReadOnly bool
 	MaxSize  int64
-	// pageSize of a file that is made; one that is there tells its own.
+	// pageSize is the page size of a file that is made. An existing file has its own.
 	pageSize int
-	// verify looks at every page before bbolt maps the file.
+	// Verify says that every page is verified before bbolt maps the file.
 	Verify bool
-	// branchBytes is how much of the branch pages is read of a file that was closed cleanly.
+	// BranchBytes is how many bytes of branch pages are verified if the file was closed cleanly.
 	BranchBytes int
-	// accept looks at what is in the file: an error refuses it (errForeign if it is not ours). clean: the last process
-	// that wrote to it has closed it.
+	// Accept reads the content of the file and returns an error to refuse it; ErrForeign if it is not a store. clean says
+	// that the last process that wrote to the file has closed it.
 	Accept func(tx *bolt.Tx) (clean bool, err error)
-	// ours reports whether a root page is of a file of ours that a flipped bit has made unknown to accept.
+	// Ours reports whether a root page belongs to a store that Accept does not recognize because of a flipped bit.
 	Ours func(page []byte) bool
-	// unseen: there are branch pages that have not been looked at.
+	// Unseen is set by Open if it has not verified all branch pages.
 	Unseen bool
 }
 
-// BranchDepth is the depth below which a walk of the branch pages leaves out
-// the leaves: that of the buckets of a collection, where the objects are.
+// BranchDepth is the depth of the buckets of a collection, which hold the objects: at that depth and below, a walk of
+// the branch pages leaves out the leaves.
 const BranchDepth = 2
 
-// BranchBytes is how much of a file that was closed cleanly is read before it is used: the branch pages of some 25,000
-// objects of 3 KB, in 3 ms. The rest is read in the background.
+// BranchBytes is how many bytes of branch pages are verified before a file that was closed cleanly is used: enough for
+// some 25,000 objects of 3 KB, in 3 ms. The rest is verified in the background.
 const BranchBytes = 2 << 20
 
-// Open verifies the file as far as that costs the same for any size, and opens it. That includes the branch pages, or
-// branchBytes of them; after an unclean close all of them: bbolt runs for ever in a cycle of them, and if the freelist
-// had a page that is in use the first write would make one. The file is closed if there is an error.
+// Open verifies the file, as far as the cost does not depend on its size, and opens it. If the file was closed cleanly,
+// Open verifies BranchBytes of the branch pages, else all of them: bbolt would loop for ever in a cycle of branches,
+// and if the freelist had a page that is in use, the first write would make one. If Open fails it closes the file.
 func (o *Opening) Open() (*Handle, error) {
 	pages, err := o.inspect()
 	if err != nil {
@@ -177,8 +177,7 @@ func (o *Opening) openBolt(mapped int) (*Handle, error) {
 	return h, nil
 }
 
-// AllocSize is by how much the file grows at a time, in bytes. What is not
-// used yet takes no room on most file systems.
+// AllocSize is by how many bytes the file grows at a time. Unused pages take no space on most file systems.
 const AllocSize = 4 << 20
 
 func (o *Opening) flag() int {
