@@ -75,7 +75,7 @@ func (c *cluster) close() {
 //	server reset                              the counts
 //	server empty RESOURCE                     fails unless there are none
 //	server fault VERB STATUS [RESOURCE]       answers that from now on, as an API server would; verb may be discovery
-//	server swallow RESOURCE                   sends no events on watches that begin from now on, as if a proxy filtered them, but bookmarks
+//	server swallow RESOURCE                   sends only bookmarks on new watches, as if a proxy filtered the events
 //	server heal                               ends that
 //	server counts RESOURCE LISTS              fails unless there were so many lists since reset
 //	server watches RESOURCE WATCHES           likewise

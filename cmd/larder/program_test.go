@@ -23,7 +23,8 @@ import (
 // program stores what a Go program does:
 //
 //	program FILE                     the config map b/y, and no more is known of it than its type
-//	program FILE example             what README's informer of pods in all namespaces has when it has synced, which is not told that they have namespaces
+//	program FILE example             what README's informer of pods in all namespaces has when it has synced; it is not told
+//	                                 that pods have namespaces
 //	program FILE RESOURCE [VERSION]  what an informer by metadata has when it has synced; its transform has that version
 //	program FILE RESOURCE lose KEY   forgets an object again, which nothing in the file tells of
 func program(ts *testscript.TestScript, neg bool, args []string) {
