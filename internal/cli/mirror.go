@@ -139,14 +139,20 @@ func (m *mirror) run(ctx context.Context) error {
 func (m *mirror) startLocked(mb *member) {
 	ctx, cancel := context.WithCancel(m.running)
 	mb.cancel = cancel
+	// The watches end first: to a watch whose informer has ended the collection is one that nobody mirrors.
+	informing, stop := context.WithCancel(context.WithoutCancel(ctx))
+	m.wg.Go(func() {
+		<-ctx.Done()
+		mb.endWatches(source.ErrStopping)
+		stop()
+	})
 	var describing sync.WaitGroup
 	describing.Go(func() { mb.describe(ctx, m.store) })
 	m.wg.Go(func() {
 		defer close(mb.ended)
 		defer describing.Wait()
 		defer cancel()
-		defer context.AfterFunc(ctx, func() { mb.endWatches(source.ErrStopping) })()
-		mb.informer.RunWithContext(ctx)
+		mb.informer.RunWithContext(informing)
 		if ctx.Err() == nil {
 			m.fail(fmt.Errorf("the mirror of %s stopped: %w", mb.identity, errors.Join(mb.informer.Status().Err, errStopped)))
 		}

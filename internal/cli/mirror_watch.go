@@ -28,7 +28,11 @@ func (m *mirror) Watch(ctx context.Context, q source.WatchQuery, fn func(source.
 		if !mb.keeps {
 			return source.WatchInformer(ctx, mb.informer, q, fn)
 		}
-		return m.File.Watch(ctx, q, fn)
+		err := m.File.Watch(ctx, q, fn)
+		if mb.watchable.Err() != nil { // what the informer's end does to the file may be noticed first
+			return context.Cause(mb.watchable)
+		}
+		return err
 	}
 	return m.File.Watch(ctx, q, fn)
 }

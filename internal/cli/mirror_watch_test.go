@@ -77,24 +77,34 @@ func TestMirrorWatch(t *testing.T) {
 	}
 }
 
-// The watches of a mirror end when it does, before the informer waits for their handlers.
+// The watches of a mirror end when it does, before the informer waits for their handlers. Each says so, whether it reads
+// from the informer or, while changes are kept, from the file.
 func TestMirrorEndsItsWatches(t *testing.T) {
-	server := startServer(t)
-	createPod(t, server, "a", "x", nil)
-	var ended <-chan error
-	var m *mirror
-	q := source.WatchQuery{List: true}
-	mirrorUntil(t, server, filepath.Join(t.TempDir(), "s"), func(running *mirror, _ *store.Store) {
-		m = running
-		q.Collection = m.members[0].identity.ID()
-		ended = watchOf(m, q)
-	})
-	if err := <-ended; !errors.Is(err, source.ErrStopping) {
-		t.Errorf("it ended with %v", err)
-	}
-	if err := m.Watch(context.Background(), q, func(source.Event) error { return nil }); !errors.Is(err,
-		source.ErrStopping) {
-		t.Errorf("one that comes afterwards: %v", err)
+	for _, keep := range []time.Duration{0, time.Hour} {
+		t.Run(fmt.Sprint("keep=", keep), func(t *testing.T) {
+			server := startServer(t)
+			createPod(t, server, "a", "x", nil)
+			var ended []<-chan error
+			var m *mirror
+			q := source.WatchQuery{List: true}
+			mirrorUntil(t, server, filepath.Join(t.TempDir(), "s"), func(running *mirror, _ *store.Store) {
+				m = running
+				m.members[0].keepChanges(t.Context(), keep)
+				q.Collection = m.members[0].identity.ID()
+				for range 20 {
+					ended = append(ended, watchOf(m, q))
+				}
+			})
+			for _, end := range ended {
+				if err := <-end; !errors.Is(err, source.ErrStopping) {
+					t.Errorf("it ended with %v", err)
+				}
+			}
+			err := m.Watch(t.Context(), q, func(source.Event) error { return nil })
+			if !errors.Is(err, source.ErrStopping) {
+				t.Errorf("one that comes afterwards: %v", err)
+			}
+		})
 	}
 }
 

@@ -174,7 +174,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 	err = s.holder.Watch(ctx, q, func(e Event) error { return st.send(frame{Event: &e}, e.Type == Bookmark) })
 	cancel(nil)
 	wg.Wait()
-	if err == nil || errors.Is(err, ErrNotLive) && s.ending.Err() != nil { // its informer was faster to end
+	if err == nil {
 		err = ErrStopping
 	}
 	st.end(ending{}, err)
