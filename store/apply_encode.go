@@ -10,6 +10,7 @@ import (
 
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/guest"
 	"github.com/larder-dev/larder/internal/printable"
 	"github.com/larder-dev/larder/store/internal/compress"
 	"github.com/larder-dev/larder/store/internal/format"
@@ -71,7 +72,7 @@ func (e encoder) identify(op Op) (*memtable.Write, error) {
 		return &memtable.Write{Key: l.Key, UID: l.UID, RV: l.ResourceVersion}, refuse(l.Reason, nil)
 	}
 	x := &memtable.Write{Del: op.Type == Delete, Event: op.Event}
-	err := guard("the key function", func() (err error) {
+	err := guest.Try("the key function", func() (err error) {
 		x.Key, err = e.keyFunc(op.Object)
 		return err
 	})
@@ -151,7 +152,7 @@ func (e encoder) decode(x *memtable.Write) (runtime.Object, error) {
 
 // encodeWrite sets the payload of x and its size. If the codec fails or panics, x has no payload.
 func encodeWrite(x *memtable.Write, codec codec.Codec) error {
-	err := guard("the codec", func() (err error) {
+	err := guest.Try("the codec", func() (err error) {
 		x.Payload, err = codec.Append(nil, x.Obj)
 		return err
 	})

@@ -9,6 +9,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/larder-dev/larder/internal/guest"
 	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
@@ -171,7 +172,7 @@ func (r *reader) decodeRecords(records []rawRecord) ([]k8sruntime.Object, error)
 		into := objs[from : from+len(run)]
 		from += len(run)
 		work := func() {
-			errs[i] = guard("the codec", func() error { return r.decodeSome(run, into) })
+			errs[i] = guest.Try("the codec", func() error { return r.decodeSome(run, into) })
 		}
 		if i == len(runs)-1 {
 			work()

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/guest"
 	"github.com/larder-dev/larder/internal/printable"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/format"
@@ -369,7 +370,7 @@ func (r *reader) decodeFeed(p *FeedPage, found []feedEntry) error {
 		}
 		err := entry.ErrIncompatible
 		if e.body.encoding != "" {
-			err = guard("the codec", func() (err error) {
+			err = guest.Try("the codec", func() (err error) {
 				change.Object, err = r.decodeBody(e.key, e.body)
 				return err
 			})

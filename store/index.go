@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"runtime"
 	"slices"
 
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/internal/guest"
 )
 
 // namespaceVersion is the version of client-go's own namespace index, which
@@ -144,7 +145,7 @@ func (s *indexSet) residentTerms(stored map[string][]string, obj any) map[string
 // indexValues calls an index function and turns a panic into an error. It
 // returns the values sorted, without duplicates.
 func indexValues(name string, fn cache.IndexFunc, obj any) (values []string, err error) {
-	err = guard("the function", func() error {
+	err = guest.Try("the function", func() error {
 		values, err = fn(obj)
 		return err
 	})
@@ -155,20 +156,6 @@ func indexValues(name string, fn cache.IndexFunc, obj any) (values []string, err
 		values = slices.Compact(slices.Sorted(slices.Values(values)))
 	}
 	return values, nil
-}
-
-// guard calls user code and turns a panic into an error.
-func guard(what string, fn func() error) (err error) {
-	defer func() {
-		switch r := recover().(type) {
-		case nil:
-		case runtime.Error:
-			err = fmt.Errorf("%s panicked: %w", what, r)
-		default: // the text of the panic may contain contents of the object
-			err = fmt.Errorf("%s panicked with a %T", what, r)
-		}
-	}()
-	return fn()
 }
 
 func isNamespaceFunc(fn cache.IndexFunc) bool {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/guest"
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
@@ -188,7 +189,7 @@ func (r *replacement) held(
 // semanticallyEqual compares two objects. It returns false if the comparison panics.
 func semanticallyEqual(a, b runtime.Object) bool {
 	equal := false
-	err := guard("the comparison", func() error {
+	err := guest.Try("the comparison", func() error {
 		equal = equality.Semantic.DeepEqual(a, b)
 		return nil
 	})
