@@ -11,6 +11,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/fifo"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/query"
 )
 
 // A list by metadata pays off if objects have at least largeBody bytes and largeShare times the size of their metadata:
@@ -25,7 +26,7 @@ const (
 // metadataPays reports whether the stored objects are so large that listing their metadata and fetching the bodies that
 // have changed transfers less than a full list. It measures objects as they are stored, after the transform.
 func (i *Informer) metadataPays(ctx context.Context) bool {
-	objects, err := i.store.Select(ctx, store.Query{Limit: measured})
+	objects, err := i.store.Select(ctx, query.Query{Limit: measured})
 	if err != nil || len(objects) == 0 {
 		return false
 	}

@@ -41,7 +41,7 @@
 // Informer as it is.
 //
 // GetIndexer and listers read as client-go's do: List(selector) gets all objects, and then selects. With a Residency
-// other than All that decodes them all, so ask Informer.Reader there: by namespace, labels and fields (store.Query), or
+// other than All that decodes them all, so ask Informer.Reader there: by namespace, labels and fields (query.Query), or
 // page by page, it decodes only what it returns (package store says for which codecs). [Of] finds the Informer in what
 // a factory returns.
 //

@@ -17,6 +17,7 @@ import (
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/informer/requests"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/query"
 )
 
 // The pods stay on disk (Residency None), and no more of them are decoded than each of the reads returns.
@@ -59,7 +60,7 @@ func ExampleInformer_Reader() {
 	cache.WaitForCacheSync(ctx.Done(), inf.HasSynced)
 
 	r := inf.Reader()
-	err = r.Each(ctx, store.Query{Namespace: "shop", Labels: labels.SelectorFromSet(labels.Set{"app": "web"})},
+	err = r.Each(ctx, query.Query{Namespace: "shop", Labels: labels.SelectorFromSet(labels.Set{"app": "web"})},
 		func(key string, _ runtime.Object) error {
 			fmt.Println("app=web:", key)
 			return nil
@@ -74,7 +75,7 @@ func ExampleInformer_Reader() {
 	for _, obj := range zone {
 		fmt.Println("in eu-west-1:", obj.(*corev1.Pod).Name)
 	}
-	first, err := r.Select(ctx, store.Query{Limit: 2}) // the next page is that after the last one's key
+	first, err := r.Select(ctx, query.Query{Limit: 2}) // the next page is that after the last one's key
 	if err != nil {
 		log.Fatal(err)
 	}

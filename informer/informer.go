@@ -180,7 +180,7 @@ func (i *Informer) GetStore() cache.Store { return i.GetIndexer() }
 // GetIndexer returns the store. It can be read at any time, before Run too.
 func (i *Informer) GetIndexer() cache.Indexer { return i.indexer }
 
-// Reader returns a reader of the same objects as GetStore. It takes a store.Query (namespace, labels, fields), decodes
+// Reader returns a reader of the same objects as GetStore. It takes a query.Query (namespace, labels, fields), decodes
 // only the selected objects, and reads page by page, with a context and an error. It can be used at any time, before
 // Run too.
 func (i *Informer) Reader() store.Reader { return i.store }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/query"
 )
 
 // countedPod is a pod that counts how many of them are decoded.
@@ -109,7 +110,7 @@ func TestReaderDecodesWhatItSelects(t *testing.T) {
 	i := countedInformer(t, informer.Options{Residency: store.None})
 	r := i.Reader()
 	front := labels.SelectorFromSet(labels.Set{"tier": "front"})
-	each := func(q store.Query) func(context.Context) ([]runtime.Object, error) {
+	each := func(q query.Query) func(context.Context) ([]runtime.Object, error) {
 		return func(ctx context.Context) (objs []runtime.Object, err error) {
 			err = r.Each(ctx, q, func(_ string, obj runtime.Object) error {
 				objs = append(objs, obj)
@@ -118,7 +119,7 @@ func TestReaderDecodesWhatItSelects(t *testing.T) {
 			return objs, err
 		}
 	}
-	selected := func(q store.Query) func(context.Context) ([]runtime.Object, error) {
+	selected := func(q query.Query) func(context.Context) ([]runtime.Object, error) {
 		return func(ctx context.Context) ([]runtime.Object, error) { return r.Select(ctx, q) }
 	}
 	onNode1 := fields.OneTermEqualSelector("spec.nodeName", "node-1")
@@ -126,11 +127,11 @@ func TestReaderDecodesWhatItSelects(t *testing.T) {
 		read func(context.Context) ([]runtime.Object, error)
 		want string
 	}{
-		"by label":                   {selected(store.Query{Labels: front, Namespace: "b"}), "b/20 b/25 b/30 b/35"},
-		"by field":                   {selected(store.Query{Fields: onNode1, Namespace: "c"}), "c/40 c/45 c/50 c/55"},
-		"by label, one by one":       {each(store.Query{Labels: front, Namespace: "b"}), "b/20 b/25 b/30 b/35"},
-		"by namespace, page by page": {each(store.Query{Namespace: "b", After: "b/30", Limit: 3}), "b/31 b/32 b/33"},
-		"by label, page by page":     {selected(store.Query{Labels: front, After: "a/15", Limit: 2}), "b/20 b/25"},
+		"by label":                   {selected(query.Query{Labels: front, Namespace: "b"}), "b/20 b/25 b/30 b/35"},
+		"by field":                   {selected(query.Query{Fields: onNode1, Namespace: "c"}), "c/40 c/45 c/50 c/55"},
+		"by label, one by one":       {each(query.Query{Labels: front, Namespace: "b"}), "b/20 b/25 b/30 b/35"},
+		"by namespace, page by page": {each(query.Query{Namespace: "b", After: "b/30", Limit: 3}), "b/31 b/32 b/33"},
+		"by label, page by page":     {selected(query.Query{Labels: front, After: "a/15", Limit: 2}), "b/20 b/25"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := decodedPods.Load()
@@ -147,7 +148,7 @@ func TestReaderDecodesWhatItSelects(t *testing.T) {
 
 // TestReaderOfAnInformer: it is there before Run and after it, with whatever residency, and has what is pending.
 func TestReaderOfAnInformer(t *testing.T) {
-	front := store.Query{Labels: labels.SelectorFromSet(labels.Set{"tier": "front"}), Namespace: "a"}
+	front := query.Query{Labels: labels.SelectorFromSet(labels.Set{"tier": "front"}), Namespace: "a"}
 	for _, o := range []informer.Options{{}, {Residency: store.Bounded(1 << 20)}, {Residency: store.None}} {
 		t.Run(o.Residency.String(), func(t *testing.T) {
 			i := countedInformer(t, o)

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/query"
 )
 
 // Filter says which objects are taken. Its zero value takes all.
@@ -20,7 +20,7 @@ type Filter struct {
 	// Namespaces are those whose objects are taken; empty takes all. Objects that are in no namespace are taken only if
 	// this is empty.
 	Namespaces []string `json:"namespaces,omitempty"`
-	// Labels and Fields are selectors, as kubectl has them; empty selects everything. A field is named as in store.Query.
+	// Labels and Fields are selectors, as kubectl has them; empty selects everything. A field is named as in query.Query.
 	Labels string `json:"labels,omitempty"`
 	Fields string `json:"fields,omitempty"`
 }
@@ -33,7 +33,7 @@ func (f Filter) Empty() bool {
 // filter is a Filter made ready.
 type filter struct {
 	Filter
-	query store.Query
+	query query.Query
 	// decodes is set if objects must be looked into.
 	decodes bool
 }

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/larder-dev/larder/store/internal/resident"
+	"github.com/larder-dev/larder/store/query"
 )
 
 // The methods below read from memory if the Residency keeps the objects there, and else through reader.
@@ -62,8 +63,8 @@ func (c *Collection) getBounded(ctx context.Context, key string) (obj runtime.Ob
 func (c *Collection) source() interface {
 	List(ctx context.Context) ([]runtime.Object, error)
 	Keys(ctx context.Context) ([]string, error)
-	Select(ctx context.Context, q Query) ([]runtime.Object, error)
-	Each(ctx context.Context, q Query, fn func(key string, obj runtime.Object) error) error
+	Select(ctx context.Context, q query.Query) ([]runtime.Object, error)
+	Each(ctx context.Context, q query.Query, fn func(key string, obj runtime.Object) error) error
 	page(ctx context.Context, after string) page
 } {
 	if r := c.inMemory(); r != nil {
@@ -124,11 +125,11 @@ func (c *Collection) IndexValues(ctx context.Context, index string) ([]string, e
 }
 
 // Select returns the objects that q selects, in key order; see Interface.
-func (c *Collection) Select(ctx context.Context, q Query) ([]runtime.Object, error) {
+func (c *Collection) Select(ctx context.Context, q query.Query) ([]runtime.Object, error) {
 	return c.source().Select(ctx, q)
 }
 
 // Each calls fn for each object that q selects, in key order; see Interface.
-func (c *Collection) Each(ctx context.Context, q Query, fn func(key string, obj runtime.Object) error) error {
+func (c *Collection) Each(ctx context.Context, q query.Query, fn func(key string, obj runtime.Object) error) error {
 	return c.source().Each(ctx, q, fn)
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/internal/storetest/disk"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/query"
 )
 
 // cpuTime is what the process has used so far. On a machine that is shared it says more than the time on the wall.
@@ -94,7 +95,7 @@ func benchCompression(b *testing.B, codec codec.Codec, total int) {
 			}
 		}
 	})
-	for what, q := range map[string]store.Query{
+	for what, q := range map[string]query.Query{
 		"SelectLabel": {Labels: labels.SelectorFromSet(labels.Set{"team": "geo"})},
 		"SelectField": {Fields: fields.OneTermEqualSelector("status.hostIP", "192.168.1.7")},
 	} {

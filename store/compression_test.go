@@ -21,6 +21,7 @@ import (
 
 	"github.com/larder-dev/larder/internal/storetest/disk"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/query"
 )
 
 // openPacked opens the collection of pods, with dictionaries that a test's few pods are enough for.
@@ -240,10 +241,10 @@ func TestCompressionOfVariedPods(t *testing.T) {
 			objs = nil
 			err = c.Iterate(t.Context(), "", func(_ string, obj runtime.Object) error { objs = append(objs, obj); return nil })
 			wantSame("Iterate", objs, err)
-			objs, err = c.Select(t.Context(), store.Query{Fields: fields.OneTermEqualSelector("status.phase", "Running")})
+			objs, err = c.Select(t.Context(), query.Query{Fields: fields.OneTermEqualSelector("status.phase", "Running")})
 			wantSame("Select", objs, err)
 			if objs, err := c.Select(t.Context(),
-				store.Query{Labels: labels.SelectorFromSet(labels.Set{"team": "none"})}); err != nil || len(objs) > 0 {
+				query.Query{Labels: labels.SelectorFromSet(labels.Set{"team": "none"})}); err != nil || len(objs) > 0 {
 				t.Errorf("%d objects without the label, %v", len(objs), err)
 			}
 			if err := s.Flush(t.Context()); err != nil {
@@ -325,7 +326,7 @@ func TestCompressionConcurrently(t *testing.T) {
 			return c.Iterate(ctx, "", func(string, runtime.Object) error { return nil })
 		},
 		func() error {
-			_, err := c.Select(ctx, store.Query{Fields: fields.OneTermEqualSelector("spec.nodeName", "node-3")})
+			_, err := c.Select(ctx, query.Query{Fields: fields.OneTermEqualSelector("spec.nodeName", "node-3")})
 			return err
 		},
 	} {

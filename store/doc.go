@@ -8,7 +8,7 @@
 //	c, err := s.Collection(ctx, entry.Identity{GroupVersionResource: pods}, store.CollectionOptions{Codec: codec})
 //
 // A Collection is written by Apply (events) and BeginReplace (a list), and
-// read by Get, List, Select (a Query by namespace, labels or fields, which decodes
+// read by Get, List, Select (a query.Query by namespace, labels or fields, which decodes
 // only what it selects), ByIndex and the rest of Reader, or through Collection.Indexer by whatever
 // reads a cache.Indexer of client-go. Memory is a collection without a file;
 // View reads a collection without opening it for writing.
@@ -142,7 +142,7 @@
 //   - An object that cannot be keyed, encoded or indexed (an index function may panic), or that a list's commit can
 //     not read back, is left out and reported in Result.Skipped; the rest of its batch and the resourceVersion are
 //     committed. What was stored under its key stays: a stale object does less harm than one that seems to be gone.
-//   - A read verifies the checksum of each record that it looks at, selected by a Query or not. Whether a
+//   - A read verifies the checksum of each record that it looks at, selected by a query.Query or not. Whether a
 //     record that is not selected could be decoded, it does not say.
 //   - A read is the state after some batch, or some transaction of a list, never an older one than a read before it, by
 //     key or not. It takes one transaction at most, and holds none when it returns. Do not modify objects: they may be

@@ -7,9 +7,10 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/query"
 )
 
-// Reader reads one collection of objects: by key, by index, and by a Query, at any time and from any number of
+// Reader reads one collection of objects: by key, by index, and by a query.Query, at any time and from any number of
 // goroutines.
 //
 // Each call sees the state after some batch, committed or not; Iterate and Each may see a newer state on each page. No
@@ -29,10 +30,10 @@ type Reader interface {
 	// called. It stops at the first error and returns it.
 	Iterate(ctx context.Context, after string, fn func(key string, obj runtime.Object) error) error
 	// Select returns the objects that q selects, in key order. On an error it also returns the objects that could be
-	// read. It fails with ErrNoField if objects of the type have no such field.
-	Select(ctx context.Context, q Query) ([]runtime.Object, error)
+	// read. It fails with query.ErrNoField if objects of the type have no such field.
+	Select(ctx context.Context, q query.Query) ([]runtime.Object, error)
 	// Each is Iterate for the objects that q selects.
-	Each(ctx context.Context, q Query, fn func(key string, obj runtime.Object) error) error
+	Each(ctx context.Context, q query.Query, fn func(key string, obj runtime.Object) error) error
 
 	// ByIndex returns the objects that have value in the named index. Like IndexKeys and IndexValues it waits while the
 	// index is being built, and fails if the build has failed or will not be tried; see AddIndexers.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/query"
 )
 
 // benchLabelled stores pods, one in a hundred of which has the label team=a.
@@ -66,7 +67,7 @@ func BenchmarkSelect(b *testing.B) {
 	for name, codec := range map[string]codec.Codec{"protobuf": mustCodec(b, &corev1.Pod{}),
 		"unstructured": codec.Unstructured()} {
 		c := benchLabelled(b, codec, total)
-		run := func(what string, want int, q store.Query) {
+		run := func(what string, want int, q query.Query) {
 			b.Run(name+"/"+what, func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
@@ -76,10 +77,10 @@ func BenchmarkSelect(b *testing.B) {
 				}
 			})
 		}
-		run("label", total/100, store.Query{Labels: team})
-		run("field", total/100, store.Query{Fields: fields.OneTermEqualSelector("spec.nodeName", "node-a")})
-		run("namespace", 100, store.Query{Namespace: "ns500"})
-		run("page", 20, store.Query{Labels: team, After: "ns500", Limit: 20})
+		run("label", total/100, query.Query{Labels: team})
+		run("field", total/100, query.Query{Fields: fields.OneTermEqualSelector("spec.nodeName", "node-a")})
+		run("namespace", 100, query.Query{Namespace: "ns500"})
+		run("page", 20, query.Query{Labels: team, After: "ns500", Limit: 20})
 		b.Run(name+"/decoding", func(b *testing.B) { benchDecoding(b, c, team, total/100) })
 	}
 }

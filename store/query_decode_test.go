@@ -8,6 +8,7 @@ import (
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/query"
 )
 
 // decodeCounter is a codec that counts what it decodes.
@@ -32,7 +33,7 @@ func TestEachDecodesNoMoreThanItsLimit(t *testing.T) {
 	}
 	codec.decoded = 0
 	n := 0
-	err := c.Each(t.Context(), store.Query{Namespace: "a", Limit: 2}, func(string, runtime.Object) error {
+	err := c.Each(t.Context(), query.Query{Namespace: "a", Limit: 2}, func(string, runtime.Object) error {
 		n++
 		return nil
 	})

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/store/internal/format"
+	"github.com/larder-dev/larder/store/query"
 )
 
 // eachScan is how many bytes of payloads one page of Each reads, selected or
@@ -19,8 +20,8 @@ import (
 const eachScan = 32 << 20
 
 // Select returns the objects that q selects, in key order; see Interface.
-func (r *reader) Select(ctx context.Context, q Query) ([]runtime.Object, error) {
-	m := newMatcher(q, !r.customKeys)
+func (r *reader) Select(ctx context.Context, q query.Query) ([]runtime.Object, error) {
+	m := q.Matcher(!r.customKeys)
 	objs := []runtime.Object{}
 	var bad error
 	err := r.viewObjects(ctx, func(objects *bolt.Bucket, over *captured) error {
@@ -28,7 +29,7 @@ func (r *reader) Select(ctx context.Context, q Query) ([]runtime.Object, error) 
 		for q.Limit <= 0 || len(objs) < q.Limit {
 			key, obj, err := s.next()
 			switch {
-			case errors.Is(err, ErrNoField): // every other object would fail too
+			case errors.Is(err, query.ErrNoField): // every other object would fail too
 				return err
 			case err != nil && bad == nil:
 				bad = err
@@ -47,8 +48,8 @@ func (r *reader) Select(ctx context.Context, q Query) ([]runtime.Object, error) 
 }
 
 // Each calls fn for each object that q selects, in key order; see Interface.
-func (r *reader) Each(ctx context.Context, q Query, fn func(key string, obj runtime.Object) error) error {
-	m := newMatcher(q, !r.customKeys)
+func (r *reader) Each(ctx context.Context, q query.Query, fn func(key string, obj runtime.Object) error) error {
+	m := q.Matcher(!r.customKeys)
 	for n := 0; ; {
 		most := iterateObjects
 		if q.Limit > 0 {
@@ -85,7 +86,7 @@ type selectedPage struct {
 }
 
 // selectPage reads the page that follows the key after, with at most most objects.
-func (r *reader) selectPage(ctx context.Context, m *matcher, after string, most int) (p selectedPage, err error) {
+func (r *reader) selectPage(ctx context.Context, m *query.Matcher, after string, most int) (p selectedPage, err error) {
 	p.last = after
 	err = r.viewObjects(ctx, func(objects *bolt.Bucket, over *captured) error {
 		s := newSelecting(r, objects, over, m, after)
@@ -111,19 +112,19 @@ func (r *reader) selectPage(ctx context.Context, m *matcher, after string, most 
 type selecting struct {
 	r       *reader
 	objects *bolt.Bucket
-	m       *matcher
+	m       *query.Matcher
 	scan    *overScan
 	scanned int    // bytes of payloads, without compression
 	decoded int    // bytes of the payloads that were selected
 	buf     []byte // for a payload that is compressed
 }
 
-func newSelecting(r *reader, objects *bolt.Bucket, over *captured, m *matcher, after string) *selecting {
+func newSelecting(r *reader, objects *bolt.Bucket, over *captured, m *query.Matcher, after string) *selecting {
 	s := &selecting{r: r, objects: objects, m: m}
-	if after >= m.prefix {
+	if after >= m.Prefix {
 		s.scan = scanOver(objects, over, after)
 	} else {
-		s.scan = scanOverFrom(objects, over, m.prefix)
+		s.scan = scanOverFrom(objects, over, m.Prefix)
 	}
 	return s
 }
@@ -132,10 +133,10 @@ func newSelecting(r *reader, objects *bolt.Bucket, over *captured, m *matcher, a
 // "" at the end; scan.err then returns an error if damage has ended the scan.
 func (s *selecting) next() (key string, obj runtime.Object, err error) {
 	key, data, x, ok := s.scan.next()
-	if !ok || s.m.none {
+	if !ok || s.m.None {
 		return "", nil, nil
 	}
-	if !strings.HasPrefix(key, s.m.prefix) {
+	if !strings.HasPrefix(key, s.m.Prefix) {
 		// This key ends the range. If that is due to a flipped bit, the next key is out of order: the scan has read it
 		// already, and scan.err returns an error. Objects must not be missing silently.
 		return "", nil, nil
@@ -148,7 +149,7 @@ func (s *selecting) next() (key string, obj runtime.Object, err error) {
 		return key, nil, err
 	}
 	s.scanned += b.size
-	match, known := s.m.payload(s.r.codec, b.encoding, b.payload)
+	match, known := s.m.Payload(s.r.codec, b.encoding, b.payload)
 	if known && !match {
 		return key, nil, nil
 	}
@@ -179,7 +180,7 @@ func (s *selecting) body(key string, data []byte) (body, error) {
 
 // matched returns obj if it is selected.
 func (s *selecting) matched(key string, obj runtime.Object) (string, runtime.Object, error) {
-	match, err := s.m.object(obj)
+	match, err := s.m.Object(obj)
 	if err != nil {
 		return key, nil, fmt.Errorf("select from collection %s: %w", s.r.name, err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/query"
 )
 
 // asUnstructured converts QueryPods; asTyped leaves them.
@@ -133,7 +134,7 @@ func TestQueryOfANamespaceWithOtherKeys(t *testing.T) {
 	}
 	storeQueryPods(t, m, asTyped)
 	for _, c := range []store.Interface{m, queryCollection(t, storetest.Open(t, store.Options{}), o, asTyped)} {
-		objs, err := c.Select(t.Context(), store.Query{Namespace: "a"})
+		objs, err := c.Select(t.Context(), query.Query{Namespace: "a"})
 		if err != nil || len(objs) != 3 || objs[0].(*corev1.Pod).Namespace != "a" {
 			t.Errorf("%T: %d objects, %v", c, len(objs), err)
 		}
@@ -153,14 +154,14 @@ func TestQueryByAFieldThatTypedObjectsDoNotHave(t *testing.T) {
 		"metadata.creationTimestamp.Time",
 		"spec.containers.name", "", "metadata.", "spec.nodeName.x",
 	} {
-		q := store.Query{Fields: fields.OneTermEqualSelector(field, "x")}
+		q := query.Query{Fields: fields.OneTermEqualSelector(field, "x")}
 		for _, c := range []store.Interface{m, c} {
 			objs, err := c.Select(t.Context(), q)
-			if !errors.Is(err, store.ErrNoField) || len(objs) > 0 || field != "" && !strings.Contains(err.Error(), field) {
+			if !errors.Is(err, query.ErrNoField) || len(objs) > 0 || field != "" && !strings.Contains(err.Error(), field) {
 				t.Errorf("%T: %q: %d objects, %v", c, field, len(objs), err)
 			}
 			err = c.Each(t.Context(), q, func(string, runtime.Object) error { return nil })
-			if !errors.Is(err, store.ErrNoField) {
+			if !errors.Is(err, query.ErrNoField) {
 				t.Errorf("%T: Each of %q: %v", c, field, err)
 			}
 		}
@@ -175,7 +176,7 @@ func TestQueryMatches(t *testing.T) {
 		t.Fatal(err)
 	}
 	storeQueryPods(t, m, asTyped)
-	for _, q := range []store.Query{
+	for _, q := range []query.Query{
 		{}, {Namespace: "a"}, {Namespace: "none"}, {Labels: labels.SelectorFromSet(labels.Set{"tier": "front"})},
 		{Labels: labels.Nothing()},
 		{Namespace: "a", Fields: fields.ParseSelectorOrDie("status.phase=Running,spec.nodeName!=n1")},
@@ -194,8 +195,8 @@ func TestQueryMatches(t *testing.T) {
 			}
 		}
 	}
-	q := store.Query{Fields: fields.OneTermEqualSelector("status.fase", "x")}
-	if got, err := q.Matches(&corev1.Pod{}); got || !errors.Is(err, store.ErrNoField) {
+	q := query.Query{Fields: fields.OneTermEqualSelector("status.fase", "x")}
+	if got, err := q.Matches(&corev1.Pod{}); got || !errors.Is(err, query.ErrNoField) {
 		t.Errorf("%t, %v", got, err)
 	}
 }
@@ -221,12 +222,12 @@ func TestQueryReportsWhatItCanNotRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if objs, err := v.Select(t.Context(), store.Query{Labels: selector}); !errors.Is(err, entry.ErrIncompatible) ||
+		if objs, err := v.Select(t.Context(), query.Query{Labels: selector}); !errors.Is(err, entry.ErrIncompatible) ||
 			len(objs) > 0 {
 			t.Errorf("%q: %d objects, %v", labels, len(objs), err)
 		}
 	}
-	if objs, err := c.Select(t.Context(), store.Query{}); err != nil || len(objs) != len(storetest.QueryPods()) {
+	if objs, err := c.Select(t.Context(), query.Query{}); err != nil || len(objs) != len(storetest.QueryPods()) {
 		t.Errorf("with the right codec: %d objects, %v", len(objs), err)
 	}
 }
@@ -245,7 +246,7 @@ func TestEachGoesThroughManyPages(t *testing.T) {
 	}
 	for field, want := range map[string]int{"metadata.uid=uid": 1777, "metadata.name=1776": 1, "metadata.name=none": 0} {
 		n, last := 0, ""
-		err := c.Each(t.Context(), store.Query{Fields: fields.ParseSelectorOrDie(field)},
+		err := c.Each(t.Context(), query.Query{Fields: fields.ParseSelectorOrDie(field)},
 			func(key string, _ runtime.Object) error {
 				if key <= last {
 					t.Errorf("%s after %s", key, last)

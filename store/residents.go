@@ -9,6 +9,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/memtable"
 	"github.com/larder-dev/larder/store/internal/resident"
+	"github.com/larder-dev/larder/store/query"
 )
 
 // residents holds the decoded objects of a collection in memory, with their indexes. It implements the methods of
@@ -142,7 +143,7 @@ func (r *residents) IndexValues(ctx context.Context, index string) ([]string, er
 }
 
 // Select returns the objects that q selects, in key order; see Interface.
-func (r *residents) Select(ctx context.Context, q Query) ([]runtime.Object, error) {
+func (r *residents) Select(ctx context.Context, q query.Query) ([]runtime.Object, error) {
 	objs := []runtime.Object{}
 	err := r.Each(ctx, q, func(_ string, obj runtime.Object) error {
 		objs = append(objs, obj)
@@ -153,15 +154,15 @@ func (r *residents) Select(ctx context.Context, q Query) ([]runtime.Object, erro
 
 // Each calls fn for each object that q selects, in key order; see Interface. All objects are of one moment: it copies
 // the list first, which is cheap since objects are shared.
-func (r *residents) Each(ctx context.Context, q Query, fn func(key string, obj runtime.Object) error) error {
-	match := newMatcher(q, !isCustomKeyFunc(r.in.keyFunc))
-	keys, objs := r.between(q.After, match.prefix)
+func (r *residents) Each(ctx context.Context, q query.Query, fn func(key string, obj runtime.Object) error) error {
+	match := q.Matcher(!isCustomKeyFunc(r.in.keyFunc))
+	keys, objs := r.between(q.After, match.Prefix)
 	n := 0
 	for i, key := range keys {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		ok, err := match.object(objs[i])
+		ok, err := match.Object(objs[i])
 		if err != nil {
 			return err
 		}

@@ -24,6 +24,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest/disk"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/query"
 	"github.com/larder-dev/larder/store/seal"
 )
 
@@ -213,7 +214,7 @@ func wantSealedView(t *testing.T, s *store.Store) {
 	for name, read := range map[string]func() (any, error){
 		"Get":         func() (any, error) { return v.Get(ctx, "namespace-0/pod-0000") },
 		"List":        func() (any, error) { return v.List(ctx) },
-		"Select":      func() (any, error) { return v.Select(ctx, store.Query{Namespace: "namespace-0"}) },
+		"Select":      func() (any, error) { return v.Select(ctx, query.Query{Namespace: "namespace-0"}) },
 		"ByIndex":     func() (any, error) { return v.ByIndex(ctx, cache.NamespaceIndex, "namespace-0") },
 		"IndexValues": func() (any, error) { return v.IndexValues(ctx, cache.NamespaceIndex) },
 	} {

@@ -12,7 +12,7 @@
 //
 // The cache's List is controller-runtime's too: it gets all objects of the namespace, or all there are, copies those
 // that the label selector selects, and knows no Continue. Where they are not kept in memory
-// (informer.Options.Residency) all of them are decoded for that. inf.(*informer.Informer).Reader() takes a store.Query,
+// (informer.Options.Residency) all of them are decoded for that. inf.(*informer.Informer).Reader() takes a query.Query,
 // with any field and a key to go on from, and decodes only what it selects; what it returns must not be modified.
 //
 // This is a module of its own, so that Larder does not depend on controller-runtime. It is for controller-runtime

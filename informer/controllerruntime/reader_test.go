@@ -11,6 +11,7 @@ import (
 
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/query"
 )
 
 // TestReaderOfTheCachesInformer: what the cache's List selects after it has read everything, the informer's Reader
@@ -28,7 +29,7 @@ func TestReaderOfTheCachesInformer(t *testing.T) {
 	for _, namespace := range []string{"", "a", "none"} {
 		want := w.keys(&corev1.PodList{}, client.InNamespace(namespace), web)
 		objs, err := inf.(*informer.Informer).Reader().Select(w.ctx,
-			store.Query{Namespace: namespace, Labels: labels.SelectorFromSet(labels.Set(web))})
+			query.Query{Namespace: namespace, Labels: labels.SelectorFromSet(labels.Set(web))})
 		must(t, err)
 		got := []string{}
 		for _, obj := range objs {

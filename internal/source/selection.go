@@ -4,7 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/query"
 )
 
 // selection makes of changes of a collection the events of what one query selects. An object that ceases to be selected
@@ -12,7 +12,7 @@ import (
 // a selector.
 type selection struct {
 	query  Query
-	parsed store.Query
+	parsed query.Query
 	// known are the keys of what is selected; nil if namespace and name, which do not change, are all there is.
 	known map[string]struct{}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/query"
 )
 
 // ErrNoCollection says that the store has no collection of that id.
@@ -40,7 +41,7 @@ type Query struct {
 	Name string
 	// Selector is a label selector. Empty selects everything.
 	Selector string
-	// Fields is a field selector, of what fields store.Query knows. Empty selects everything.
+	// Fields is a field selector, of what fields query.Query knows. Empty selects everything.
 	Fields string
 	// KeysOnly asks for entries with nothing but the key. Without a selector no record is read for that: a damaged one
 	// has a name too, and what is sealed needs no key.
@@ -64,8 +65,8 @@ func (q Query) reaches(key string) bool {
 }
 
 // parse returns q, but for the name, as the store understands it.
-func (q Query) parse() (store.Query, error) {
-	parsed := store.Query{Namespace: q.Namespace}
+func (q Query) parse() (query.Query, error) {
+	parsed := query.Query{Namespace: q.Namespace}
 	var err error
 	if q.Selector != "" {
 		if parsed.Labels, err = labels.Parse(q.Selector); err != nil {

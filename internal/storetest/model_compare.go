@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/query"
 )
 
 // compare holds every way to read the collection against the map.
@@ -86,7 +87,7 @@ func (m *model) compareIndexes(t *rapid.T) {
 
 // compareQuery holds a query against a filter.
 func (m *model) compareQuery(t *rapid.T) {
-	q := store.Query{
+	q := query.Query{
 		Namespace: rapid.SampledFrom([]string{"", "a", "a-b", "b", "none"}).Draw(t, "namespace"),
 		After:     rapid.SampledFrom(append(modelKeys, "")).Draw(t, "after"),
 		Limit:     rapid.IntRange(0, 4).Draw(t, "limit"),

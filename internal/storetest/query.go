@@ -18,12 +18,13 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/query"
 )
 
 // Queried is the part of store.Interface that answers queries. store.View has it too.
 type Queried interface {
-	Select(ctx context.Context, q store.Query) ([]runtime.Object, error)
-	Each(ctx context.Context, q store.Query, fn func(key string, obj runtime.Object) error) error
+	Select(ctx context.Context, q query.Query) ([]runtime.Object, error)
+	Each(ctx context.Context, q query.Query, fn func(key string, obj runtime.Object) error) error
 	ByIndex(ctx context.Context, index, value string) ([]runtime.Object, error)
 	IndexKeys(ctx context.Context, index, value string) ([]string, error)
 	IndexValues(ctx context.Context, index string) ([]string, error)
@@ -104,13 +105,13 @@ func testSelect(t *testing.T, c Queried) {
 		t.Run(q.namespace+"|"+q.labels+"|"+q.fields, func(t *testing.T) {
 			ls, err := labels.Parse(q.labels)
 			must(t, err)
-			objs, err := c.Select(t.Context(), store.Query{
+			objs, err := c.Select(t.Context(), query.Query{
 				Namespace: q.namespace, Labels: ls, Fields: fields.ParseSelectorOrDie(q.fields),
 			})
 			sameOrder(t, objs, err, q.want)
 		})
 	}
-	for _, q := range []store.Query{{Labels: labels.Nothing()}, {Fields: fields.Nothing()}} {
+	for _, q := range []query.Query{{Labels: labels.Nothing()}, {Fields: fields.Nothing()}} {
 		objs, err := c.Select(t.Context(), q)
 		sameOrder(t, objs, err, "")
 	}
@@ -119,21 +120,21 @@ func testSelect(t *testing.T, c Queried) {
 func testPaged(t *testing.T, c Queried) {
 	front := labels.SelectorFromSet(labels.Set{"tier": "front"})
 	for _, q := range []struct {
-		query store.Query
+		query query.Query
 		want  string
 	}{
-		{store.Query{Limit: 2}, "a-b/x a.b/x"},
-		{store.Query{After: "a/w", Limit: 3}, "a/x a/y b/x"},
-		{store.Query{After: "b/z"}, "c"},
-		{store.Query{After: "c"}, ""},
-		{store.Query{After: "a/wz"}, "a/x a/y b/x b/y b/z c"},
-		{store.Query{Namespace: "a", Limit: 2}, "a/w a/x"},
-		{store.Query{Namespace: "a", After: "a/x"}, "a/y"},
-		{store.Query{Namespace: "a", After: "a.b/x"}, "a/w a/x a/y"},
-		{store.Query{Namespace: "a", After: "b/x"}, ""},
-		{store.Query{Labels: front, Limit: 2}, "a.b/x a/w"},
-		{store.Query{Labels: front, After: "a/w", Limit: 2}, "c"},
-		{store.Query{Labels: front, Limit: 100}, "a.b/x a/w c"},
+		{query.Query{Limit: 2}, "a-b/x a.b/x"},
+		{query.Query{After: "a/w", Limit: 3}, "a/x a/y b/x"},
+		{query.Query{After: "b/z"}, "c"},
+		{query.Query{After: "c"}, ""},
+		{query.Query{After: "a/wz"}, "a/x a/y b/x b/y b/z c"},
+		{query.Query{Namespace: "a", Limit: 2}, "a/w a/x"},
+		{query.Query{Namespace: "a", After: "a/x"}, "a/y"},
+		{query.Query{Namespace: "a", After: "a.b/x"}, "a/w a/x a/y"},
+		{query.Query{Namespace: "a", After: "b/x"}, ""},
+		{query.Query{Labels: front, Limit: 2}, "a.b/x a/w"},
+		{query.Query{Labels: front, After: "a/w", Limit: 2}, "c"},
+		{query.Query{Labels: front, Limit: 100}, "a.b/x a/w c"},
 	} {
 		objs, err := c.Select(t.Context(), q.query)
 		sameOrder(t, objs, err, q.want)
@@ -141,7 +142,7 @@ func testPaged(t *testing.T, c Queried) {
 }
 
 func testEach(t *testing.T, c Queried) {
-	q := store.Query{Labels: labels.SelectorFromSet(labels.Set{"tier": "front"}), After: "a.b/x"}
+	q := query.Query{Labels: labels.SelectorFromSet(labels.Set{"tier": "front"}), After: "a.b/x"}
 	var objs []runtime.Object
 	var keys []string
 	err := c.Each(t.Context(), q, func(key string, obj runtime.Object) error {
@@ -153,7 +154,7 @@ func testEach(t *testing.T, c Queried) {
 
 	enough := errors.New("enough")
 	n := 0
-	err = c.Each(t.Context(), store.Query{}, func(string, runtime.Object) error {
+	err = c.Each(t.Context(), query.Query{}, func(string, runtime.Object) error {
 		n++
 		return enough
 	})
@@ -161,7 +162,7 @@ func testEach(t *testing.T, c Queried) {
 		t.Errorf("%d calls, %v; want one that ends it", n, err)
 	}
 	n = 0
-	must(t, c.Each(t.Context(), store.Query{Limit: 4}, func(string, runtime.Object) error {
+	must(t, c.Each(t.Context(), query.Query{Limit: 4}, func(string, runtime.Object) error {
 		n++
 		return nil
 	}))

@@ -31,6 +31,7 @@ var rooms = map[string]string{
 	"store/internal/format":      "every byte on disk",
 	"store/internal/resident":    "decoded objects for reading",
 	"store/internal/memtable":    "what is not committed",
+	"store/query":                "selects by namespace,\nlabels, fields",
 	"store/seal":                 "keys, and what they seal",
 	"codec":                      "objects to bytes and back",
 	"entry":                      "identities, references,\nentries, errors",
