@@ -40,6 +40,22 @@ type Unreadable struct {
 	Err error
 }
 
+// paging is the progress of a handler through the stored objects, page by page in key order.
+type paging struct {
+	active  bool
+	reading bool   // true while the next page is being read
+	after   string // last key that a page has covered
+}
+
+// claim reports whether the next page is needed, if ready is true. If so, the caller must add it.
+func (p *paging) claim(ready bool) bool {
+	if !p.active || p.reading || !ready {
+		return false
+	}
+	p.reading = true
+	return true
+}
+
 // backlog delivers the stored objects to a handler as they were when it joined. They are delivered page by page, in key
 // order, before any later change. The next page is read when the calls of the last page have been made: so a slow
 // handler holds a page and the changes meanwhile in memory, not the collection.
@@ -52,10 +68,7 @@ type Unreadable struct {
 // The listener's mu guards it. A page is added with the informer's deltasMu held, too, so that no change is lost
 // between the page and kept.
 type backlog struct {
-	active bool
-	after  string // last key that a page has covered
-	// reading is true while the next page is being read.
-	reading bool
+	paging
 	// calls lists the calls of the last page that have not been taken for delivery.
 	calls []Call
 	// kept has the first old state of each object above after that has changed since the handler joined; nil if the object
@@ -116,7 +129,7 @@ func (l *Listener) StartReplay(mends bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.hasStopped {
-		l.backlog = backlog{active: true, reading: true, mends: mends}
+		l.backlog = backlog{paging: paging{active: true, reading: true}, mends: mends}
 	}
 }
 
@@ -124,12 +137,7 @@ func (l *Listener) StartReplay(mends bool) {
 func (l *Listener) claimPage() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	b := &l.backlog
-	if !b.active || b.reading || len(b.calls) > 0 {
-		return false
-	}
-	b.reading = true
-	return true
+	return l.backlog.claim(len(l.backlog.calls) == 0)
 }
 
 // PageAfter returns the key after which the next page begins.

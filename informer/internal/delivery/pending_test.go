@@ -241,39 +241,23 @@ func BenchmarkPending(b *testing.B) {
 	key := "namespace/name"
 	n := Call{Type: cache.Updated, Key: key, Old: &key, New: &key}
 	for _, depth := range []int{1, 500} {
-		b.Run(fmt.Sprintf("ring/depth=%d", depth), func(b *testing.B) {
-			q := buffer.NewRing[Call](buffer.RingOptions{InitialSize: 16, NormalSize: 1024})
-			b.ReportAllocs()
-			for b.Loop() {
-				for range depth {
-					q.WriteOne(n)
+		ring := buffer.NewRing[Call](buffer.RingOptions{InitialSize: 16, NormalSize: 1024})
+		merging := newPending(mergeThreshold)
+		for name, q := range map[string]struct{ put, take func() }{
+			"ring":    {func() { ring.WriteOne(n) }, func() { ring.ReadOne() }},
+			"pending": {func() { merging.put(n) }, func() { merging.take() }},
+		} {
+			b.Run(fmt.Sprintf("%s/depth=%d", name, depth), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					for range depth {
+						q.put()
+					}
+					for range depth {
+						q.take()
+					}
 				}
-				for range depth {
-					q.ReadOne()
-				}
-			}
-		})
-		b.Run(fmt.Sprintf("pending/depth=%d", depth), func(b *testing.B) {
-			q := newPending(mergeThreshold)
-			b.ReportAllocs()
-			for b.Loop() {
-				for range depth {
-					q.put(n)
-				}
-				for range depth {
-					q.take()
-				}
-			}
-		})
+			})
+		}
 	}
-	b.Run("pending/merging", func(b *testing.B) {
-		q := newPending(mergeThreshold)
-		for range mergeThreshold {
-			q.put(n)
-		}
-		b.ReportAllocs()
-		for b.Loop() {
-			q.put(n)
-		}
-	})
 }

@@ -13,12 +13,10 @@ import (
 //
 // The listener's mu guards it.
 type resyncing struct {
-	active bool
+	paging
 	// again is true if another resync became due before this one has ended.
 	again bool
-	after string // last key that a page has covered
-	// reading is true while the next page is being read. changed has the keys of changes queued meanwhile.
-	reading bool
+	// changed has the keys of the changes that were queued while the next page was being read.
 	changed map[string]struct{}
 	// through is the number in pending after the last page's calls.
 	through uint64
@@ -38,7 +36,7 @@ func (l *Listener) StartResync() (give bool) {
 		return false
 	}
 	give = !l.backlog.active
-	*r = resyncing{active: true, reading: give}
+	*r = resyncing{paging: paging{active: true, reading: give}}
 	return give
 }
 
@@ -46,12 +44,7 @@ func (l *Listener) StartResync() (give bool) {
 func (l *Listener) claimResync() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r := &l.resync
-	if !r.active || r.reading || l.backlog.active || l.pending.head < r.through {
-		return false
-	}
-	r.reading = true
-	return true
+	return l.resync.claim(!l.backlog.active && l.pending.head >= l.resync.through)
 }
 
 // ResyncAfter returns the key after which the next page begins.
@@ -83,7 +76,7 @@ func (l *Listener) AddResync(p *Page) {
 
 // end ends the resync, and starts the next one if that is due.
 func (r *resyncing) end() {
-	*r = resyncing{active: r.again, through: r.through}
+	*r = resyncing{paging: paging{active: r.again}, through: r.through}
 }
 
 // EndResync ends a resync whose next page cannot be read.

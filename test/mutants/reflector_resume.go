@@ -1,0 +1,211 @@
+package main
+
+var reflectorResumeMutants = []mutant{
+	{
+		name:   "reflector/must-relist-ignored",
+		breaks: "A checkpoint that says why a list is due is not resumed from.",
+		file:   "reflector/session.go",
+		old: `	reason := cp.Relist
+	switch {
+`,
+		new: `	reason := cp.Relist[:0]
+	switch {
+`,
+		test: "TestCheckpointWantsARelist",
+	},
+	{
+		name:   "reflector/verify-not-asked",
+		breaks: "Guard (b): Options.Verify is asked at every connect.",
+		file:   "reflector/verify.go",
+		old: `		if reason, err := g.verifyHook(ctx); reason != "" || err != nil {
+			return g.refused(ctx, reason, err)
+		}
+	}
+	if !entry.ComparableRV`,
+		new: `		_ = g.refused
+	}
+	if !entry.ComparableRV`,
+		test: "TestVerifyHook",
+	},
+	{
+		name:   "reflector/newer-object-agrees",
+		breaks: "Guard (c): the event of an object that is newer at the server must come, or the server was rewound.",
+		file:   "reflector/internal/history/check.go",
+		old: `	case Below(at, got.ResourceVersion):
+		return Changed
+	}
+`,
+		new: `	case Below(at, got.ResourceVersion):
+		return Agrees
+	}
+`,
+		test: "TestLookupAheadOfTheProbe",
+		dir:  "reflector",
+	},
+	{
+		name:   "reflector/rewound-not-noticed",
+		breaks: "Guard (c): an object in another state at a resourceVersion that we have passed leads to a list.",
+		file:   "reflector/internal/history/check.go",
+		old: `		return Changed
+	}
+	return Contradicts
+`,
+		new: `		return Changed
+	}
+	return Agrees
+`,
+		test: "TestRewoundServerHasOvertakenUs",
+		dir:  "reflector",
+	},
+	{
+		name:   "reflector/gone-object-agrees",
+		breaks: "Guard (c): the deletion of an object that is gone must come, or the server was rewound.",
+		file:   "reflector/internal/history/check.go",
+		old: `	case !found:
+		return Changed
+`,
+		new: `	case !found:
+		return Agrees
+`,
+		test: "TestRewoundServerHasOvertakenUs",
+		dir:  "reflector",
+	},
+	{
+		name:   "reflector/doubts-forgotten",
+		breaks: "What a lost connection left in doubt is looked up first at the next.",
+		file:   "reflector/rewind.go",
+		old: `	refs := slices.Collect(maps.Values(g.awaited))
+`,
+		new: `	refs := slices.Collect(maps.Values(doubts(nil)))
+`,
+		test: "TestDoubtsSurviveALostConnection",
+	},
+	{
+		name:   "reflector/doubts-not-awaited",
+		breaks: "A drain does not end before the events of what is in doubt have come.",
+		file:   "reflector/watch.go",
+		old: `	if s.pos.State != Drain || !s.cur.Reached(s.guards.target) || len(s.guards.awaited) > 0 {
+`,
+		new: `	if s.pos.State != Drain || !s.cur.Reached(s.guards.target) {
+`,
+		test: "TestSeveralChangesAtOneVersion",
+	},
+	{
+		name:   "reflector/synced-when-watching",
+		breaks: "Synced is called when everything that the server had at the probe was delivered, not before.",
+		file:   "reflector/verify.go",
+		old: `	case server != g.s.cur.RV:
+		return outcome{Kind: behind}
+	case g.s.last != lost`,
+		new: `	case server != g.s.cur.RV:
+		return outcome{Kind: level}
+	case g.s.last != lost`,
+		test: "TestDrainByBookmark",
+	},
+	{
+		name:   "reflector/drain-ends-early",
+		breaks: "A drain ends with the event or bookmark that reaches the probe's resourceVersion, not with the first.",
+		file:   "reflector/watch.go",
+		old: `	if s.pos.State != Drain || !s.cur.Reached(s.guards.target) || len(s.guards.awaited) > 0 {
+`,
+		new: `	if s.pos.State != Drain || len(s.guards.awaited) > 0 {
+`,
+		test: "TestSyncedIsNotEarly",
+	},
+	{
+		name:   "reflector/drain-never-ends",
+		breaks: "A server without bookmarks has been drained after four silent watches.",
+		file:   "reflector/watch.go",
+		old: `	return s.quiet >= quietDrains
+`,
+		new: `	return s.quiet < 0
+`,
+		test: "TestDrainWithoutBookmarks",
+	},
+	{
+		name:   "reflector/busy-server-never-drained",
+		breaks: "A drain keeps its first aim: a busy server is reached.",
+		file:   "reflector/verify.go",
+		old: `		if history.Below(server, g.target) {
+			g.target = server
+		}
+`,
+		new: `		g.target = server
+`,
+		test: "TestDrainWhileBusy",
+	},
+	{
+		name:   "reflector/backoff-not-doubled",
+		breaks: "The wait doubles up to 30 s.",
+		file:   "reflector/internal/pace/backoff.go",
+		old: `	b.failures++
+`,
+		new:  ``,
+		test: "TestBackoffCeilings",
+	},
+	{
+		name:   "reflector/retry-after-ignored",
+		breaks: "Retry-After is honoured.",
+		file:   "reflector/internal/pace/backoff.go",
+		old: `	return retryAfter + rand.N(d+1)
+`,
+		new: `	return rand.N(d + 1)
+`,
+		test: "TestRetryAfterIsHonoured",
+		dir:  "reflector",
+	},
+	{
+		name:   "reflector/backoff-never-reset",
+		breaks: "After a watch that lived two minutes the wait is short again.",
+		file:   "reflector/stream.go",
+		old: `	if s.o.Clock.Since(st.begun) >= pace.Health {
+		s.backoff.Reset()
+	}
+`,
+		new:  ``,
+		test: "TestBackoffIsResetByHealth",
+	},
+	{
+		name:   "reflector/lists-in-a-circle",
+		breaks: "A server whose history is always too short is not listed in a circle.",
+		file:   "reflector/session.go",
+		old: `	return !s.lastList.IsZero() && s.o.Clock.Since(s.lastList) < pace.Health
+`,
+		new: `	return false
+`,
+		test: "TestListsOfAnOddServerAreSpaced",
+	},
+	{
+		name:   "reflector/continue-dropped",
+		breaks: "A list goes through all pages.",
+		file:   "reflector/list.go",
+		old: `	if l.pages.done = p.token == ""; !l.pages.done {
+`,
+		new: `	if l.pages.done = true; !l.pages.done {
+`,
+		test: "TestPages",
+	},
+	{
+		name:   "reflector/huge-pages",
+		breaks: "Pages of large objects have fewer of them.",
+		file:   "reflector/internal/pace/limit.go",
+		old: `		l.Next = max(min(l.Next, pageBytes/meanSize), l.Least)
+`,
+		new: `		l.Next = max(l.Next, l.Least)
+`,
+		test: "TestPagesOfLargeObjects",
+		dir:  "reflector",
+	},
+	{
+		name:   "reflector/silence-is-death",
+		breaks: "A silent watch whose server has not moved on stays open.",
+		file:   "reflector/watch.go",
+		old: `	case rv == s.cur.RV:
+		s.healthy() // the probe may have been overdue
+`,
+		new: `	case rv == "":
+		s.healthy() // the probe may have been overdue
+`,
+		test: "TestSilenceIsNotDeath",
+	},
+}
