@@ -28,7 +28,7 @@ var errOtherObject = errors.New(
 // wrong or of another history: then all bodies are needed.
 func (s *session) byMetadata(ctx context.Context, reason Reason) bool {
 	switch {
-	case s.o.ListMetadata == nil || s.noMetadata || s.guards.noLookups || !entry.ComparableRV(s.cur.RV):
+	case s.o.ListMetadata == nil || s.lists.noMetadata || s.guards.noLookups || !entry.ComparableRV(s.cur.RV):
 		return false
 	case s.gate.Strays > 0:
 		return false // only a list of whole objects shows whether the strays are gone
@@ -41,8 +41,8 @@ func (s *session) byMetadata(ctx context.Context, reason Reason) bool {
 // metadataLister returns the requests to use for lists by metadata. If they are not possible, it returns the ordinary
 // requests and false.
 func (s *session) metadataLister() (lw request.Requests, possible bool) {
-	if s.o.ListMetadata == nil || s.noMetadata {
-		return s.lw, false
+	if s.o.ListMetadata == nil || s.lists.noMetadata {
+		return s.conn.lw, false
 	}
 	return request.Of(metadataList{s.o.ListMetadata, s.r.lw}), true
 }
@@ -74,7 +74,7 @@ func (l *list) takeRefs(ctx context.Context, p page) outcome {
 	if key := l.rewound(refs); key != "" {
 		return l.listForRewound(ctx, key)
 	}
-	taken := l.s.listing.lend()
+	taken := l.s.conn.listing.lend()
 	lacking, err := l.s.sink.Known(ctx, refs)
 	taken()
 	if err != nil {
@@ -120,7 +120,7 @@ func (l *list) refsOf(ctx context.Context, items []runtime.Object) ([]entry.Obje
 // (err is nil), or because metadata cannot be used (err).
 func (l *list) wholeInstead(ctx context.Context, err error) outcome {
 	if err != nil && !isDenied(err) { // a denial may be temporary
-		l.s.noMetadata = true
+		l.s.lists.noMetadata = true
 	}
 	klog.FromContext(ctx).V(2).Info("The list goes on with whole objects", "err", err)
 	l.pages.metadata = false
@@ -133,9 +133,9 @@ func (l *list) wholeInstead(ctx context.Context, err error) outcome {
 func (l *list) takeOne(ctx context.Context, p page) outcome {
 	for _, obj := range p.items {
 		if ref, _ := l.s.gate.RefOf(obj); ref.Key != l.pages.one {
-			l.s.noMetadata = true
-			err := l.s.describe("fetch "+l.pages.one+" of", errOtherObject)
-			l.s.report(ctx, err)
+			l.s.lists.noMetadata = true
+			err := l.s.conn.describe("fetch "+l.pages.one+" of", errOtherObject)
+			l.s.conn.report(ctx, err)
 			return l.again(err)
 		}
 	}

@@ -2,7 +2,6 @@ package reflector
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/larder-dev/larder/internal/guest"
 	"github.com/larder-dev/larder/reflector/internal/gate"
@@ -40,8 +39,3 @@ var ErrStrays = gate.ErrStrays
 
 // isDenied reports whether err goes away only if the server, or the requests, are changed.
 func isDenied(err error) bool { return errors.Is(err, ErrStrays) || request.Denied(err) }
-
-// describe wraps err with the operation and the type.
-func (s *session) describe(what string, err error) error {
-	return fmt.Errorf("%s %s: %w", what, s.o.TypeDescription, err)
-}

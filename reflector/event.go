@@ -44,8 +44,8 @@ func (s *session) deliver(ctx context.Context, ev watch.Event) error {
 // deliverBookmark moves the stream to the bookmark's resourceVersion. It drops a bookmark that is behind the stream or
 // whose resourceVersion cannot be compared.
 func (s *session) deliverBookmark(ctx context.Context, ev watch.Event) error {
-	s.bookmarks = true
-	s.stream.bookmarks++
+	s.watching.bookmarks = true
+	s.watching.stream.bookmarks++
 	rv := eventRV(ev)
 	cur := s.cur
 	if at := cur.Advance(rv); at == "" || at != rv {

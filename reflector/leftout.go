@@ -17,54 +17,64 @@ import (
 	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
-// fetchLeftOut delivers the objects of Checkpoint.LeftOut again, after Verify has ended with o and before the watch. It
+// leftOut looks up the objects that Checkpoint.LeftOut names.
+type leftOut struct {
+	s *session
+	// refs lists the objects that have not been looked up yet.
+	refs []entry.ObjectRef
+	// cut counts how often in a row the answer about refs[0] was cut off.
+	cut int
+}
+
+// fetchAll delivers the objects of Checkpoint.LeftOut again, after Verify has ended with o and before the watch. It
 // skips objects that have changed or were deleted since: the watch brings their events. It requests a list if the
 // server refuses look-ups or the ListerWatcher cannot make them.
-func (s *session) fetchLeftOut(ctx context.Context, o outcome) outcome {
-	if !s.lastList.IsZero() {
-		s.leftOut = nil // a list has brought them
+func (l *leftOut) fetchAll(ctx context.Context, o outcome) outcome {
+	s := l.s
+	if !s.lists.ended.IsZero() {
+		l.refs = nil // a list has brought them
 	}
-	if len(s.leftOut) == 0 || o.Kind != level && o.Kind != behind {
+	if len(l.refs) == 0 || o.Kind != level && o.Kind != behind {
 		return o
 	}
 	if s.guards.noLookups || !entry.ComparableRV(s.cur.RV) {
 		return s.listFor(ReasonLeftOut)
 	}
-	klog.FromContext(ctx).Info("Getting objects again that were left out", "objects", len(s.leftOut))
-	for len(s.leftOut) > 0 {
-		held := s.leftOut[0]
-		obj, got, err := s.fetch(ctx, held.Key)
+	klog.FromContext(ctx).Info("Getting objects again that were left out", "objects", len(l.refs))
+	for len(l.refs) > 0 {
+		held := l.refs[0]
+		obj, got, err := l.fetch(ctx, held.Key)
 		switch {
 		case ctx.Err() != nil:
 			return outcome{Kind: stop}
 		case isDenied(err), apierrors.IsBadRequest(err), errors.Is(err, errOthers):
 			klog.FromContext(ctx).Info("An object that was left out cannot be looked up; listing", "key", held.Key, "err", err)
 			return s.listFor(ReasonLeftOut)
-		case err != nil && request.Cut(err) && s.cutLookups == maxCutLookups:
+		case err != nil && request.Cut(err) && l.cut == maxCutLookups:
 			// The object is too large for this link. It stays recorded for the next start; the others go on.
 			klog.FromContext(ctx).Info("An object that was left out does not come over the link; going on without it", "key",
 				held.Key, "err", err)
-			s.leftOut, s.cutLookups = s.leftOut[1:], 0
+			l.refs, l.cut = l.refs[1:], 0
 			continue
 		case err != nil:
 			if request.Cut(err) {
-				s.cutLookups++
+				l.cut++
 			}
-			return s.lose(ctx, s.describe("look up "+held.Key+" of", err))
+			return s.lose(ctx, s.conn.describe("look up "+held.Key+" of", err))
 		}
-		s.cutLookups = 0
+		l.cut = 0
 		switch history.Check(held, s.cur.RV, got, obj != nil) {
 		case history.Contradicts:
 			klog.FromContext(ctx).Info("An object that was left out is another one at the server: "+rewound, "key", held.Key,
 				"leftOut", held.ResourceVersion, "server", got.ResourceVersion, "resourceVersion", s.cur.RV)
 			return s.listFor(ReasonRewound)
 		case history.Agrees:
-			if err := s.deliverAgain(ctx, obj); err != nil {
+			if err := l.deliverAgain(ctx, obj); err != nil {
 				return s.sinkClosed(err)
 			}
 		case history.Changed:
 		}
-		s.leftOut = s.leftOut[1:]
+		l.refs = l.refs[1:]
 	}
 	return o
 }
@@ -73,29 +83,29 @@ func (s *session) fetchLeftOut(ctx context.Context, o outcome) outcome {
 const maxCutLookups = 2
 
 // deliverAgain delivers an object without moving the stream, which has passed its resourceVersion.
-func (s *session) deliverAgain(ctx context.Context, obj runtime.Object) error {
+func (l *leftOut) deliverAgain(ctx context.Context, obj runtime.Object) error {
 	ev := watch.Event{Type: watch.Modified, Object: obj}
-	if s.gate.LeaveOut(ctx, obj) {
+	if l.s.gate.LeaveOut(ctx, obj) {
 		return nil
 	}
-	if _, ok := s.gate.Check(ctx, ev); !ok {
+	if _, ok := l.s.gate.Check(ctx, ev); !ok {
 		return nil
 	}
-	return s.sink.Event(ctx, ev.Type, obj, "")
+	return l.s.sink.Event(ctx, ev.Type, obj, "")
 }
 
 // errOthers is the error if the field selector of a look-up was overwritten or ignored.
 var errOthers = errors.New("the server sent other objects than the one that was asked for")
 
 // fetch reads one object from the server; obj is nil if the server does not have it.
-func (s *session) fetch(ctx context.Context, key string) (obj runtime.Object, ref entry.ObjectRef, err error) {
-	s.r.board.update(func(st *Status) { st.Lookups++; st.Probes++ })
+func (l *leftOut) fetch(ctx context.Context, key string) (obj runtime.Object, ref entry.ObjectRef, err error) {
+	l.s.r.board.update(func(st *Status) { st.Lookups++; st.Probes++ })
 	o := metav1.ListOptions{Limit: 1, FieldSelector: keySelector(key)}
-	list, _, err := s.lw.List(ctx, s.patience.Time(), o, s.tells(ctx, "look up "+key+" of"))
+	list, _, err := l.s.conn.lw.List(ctx, l.s.lists.patience.Time(), o, l.s.conn.tells(ctx, "look up "+key+" of"))
 	if err != nil {
 		return nil, ref, err
 	}
-	s.heard()
+	l.s.conn.heard()
 	err = meta.EachListItem(list, func(item runtime.Object) error {
 		got, err := gate.Identify(item)
 		if err != nil || got.Key != key {

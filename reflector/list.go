@@ -3,17 +3,43 @@ package reflector
 import (
 	"context"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/util/watchlist"
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/reflector/internal/gate"
 	"github.com/larder-dev/larder/reflector/internal/history"
+	"github.com/larder-dev/larder/reflector/internal/pace"
 	"github.com/larder-dev/larder/reflector/internal/request"
 )
+
+// lists is what a run has learned of how lists have to be requested.
+type lists struct {
+	// limit is the limit of the next page, metadataLimit that of the next page by metadata.
+	limit, metadataLimit pace.Limit
+	// noMetadata is true once the server has refused lists by metadata.
+	noMetadata bool
+	// watchLists is false once it is known that the ListerWatcher or the server cannot send a list as a watch.
+	watchLists bool
+	// unlimited requests the next list as a watch of hours, because the server cuts off the smallest page. hopeless
+	// counts the pages in a row that were cut off so.
+	unlimited bool
+	hopeless  int
+	// patience adapts the time-out of the smallest request to a thin link.
+	patience pace.Patience
+	// ended is when the last list ended; zero before.
+	ended time.Time
+}
+
+func newLists(r *Reflector) lists {
+	return lists{limit: pace.NewLimit(r.o.PageSize), metadataLimit: pace.NewLimit(r.o.PageSize),
+		watchLists: !watchlist.DoesClientNotSupportWatchListSemantics(r.lw)}
+}
 
 // list is one list in the state Relist. Pages and a folded watch go into one Replace:
 //
@@ -46,7 +72,7 @@ func (s *session) relist(ctx context.Context) outcome {
 		return s.lose(ctx, err)
 	}
 	reason = stronger(s.pos.Reason, reason)
-	if s.watchLists && (s.unlimited || s.o.streams) {
+	if s.lists.watchLists && (s.lists.unlimited || s.o.streams) {
 		if o, ok := s.streamList(ctx, reason); ok {
 			return o
 		}
@@ -58,7 +84,7 @@ func (s *session) relist(ctx context.Context) outcome {
 	o := l.run(ctx)
 	l.pages.close()
 	if o.Kind == listed {
-		s.stream, s.opening = l.tail.release()
+		s.watching.stream, s.watching.opening = l.tail.release()
 		return l.finish(ctx)
 	}
 	l.tail.close(ctx)
@@ -72,7 +98,7 @@ func newList(s *session, reason Reason) *list {
 // abort calls AbortReplace if the list has begun. It returns o, or stop if the sink fails.
 func (l *list) abort(ctx context.Context, o outcome) outcome {
 	if l.begun {
-		defer l.s.listing.lend()()
+		defer l.s.conn.listing.lend()()
 		if err := l.s.sink.AbortReplace(ctx); err != nil && o.Kind != stop {
 			return l.s.sinkClosed(err)
 		}
@@ -126,7 +152,7 @@ func (l *list) ahead() bool {
 // another collection and must not replace the sink's contents.
 func (l *list) judge(ctx context.Context) outcome {
 	if err := l.s.gate.Judge(l.s.gate.Since(l.before), l.delivered); err != nil {
-		return l.s.lose(ctx, l.s.describe("list", err))
+		return l.s.lose(ctx, l.s.conn.describe("list", err))
 	}
 	return outcome{Kind: listed}
 }
@@ -135,8 +161,8 @@ func (l *list) judge(ctx context.Context) outcome {
 // the server work at the same time.
 func (l *list) take(ctx context.Context, p page) outcome {
 	if p.overdue != nil {
-		l.s.report(ctx, p.overdue)
-		l.s.yield()
+		l.s.conn.report(ctx, p.overdue)
+		l.s.conn.yield()
 		l.pages.err = p.overdue
 		return outcome{}
 	}
@@ -145,8 +171,8 @@ func (l *list) take(ctx context.Context, p page) outcome {
 	if p.err != nil {
 		return l.pageFailed(ctx, p.err)
 	}
-	l.s.heard()
-	l.s.connected()
+	l.s.conn.heard()
+	l.s.conn.connected()
 	l.pages.err = nil
 	l.showErr()
 	l.pages.backoff.Reset()
@@ -227,7 +253,7 @@ func (l *list) begin(ctx context.Context, rv string) error {
 	klog.FromContext(ctx).Info("Listing", "reason", l.reason, "resourceVersion", rv, "held", l.s.cur.RV)
 	l.fold = history.Progress{RV: rv}
 	l.before = l.s.gate.PassedBy
-	l.s.fresh = true
+	l.s.watching.fresh = true
 	if l.reason != ReasonCold {
 		l.s.r.board.update(func(st *Status) {
 			if st.Relists == nil {
@@ -238,7 +264,7 @@ func (l *list) begin(ctx context.Context, rv string) error {
 		})
 	}
 	l.begun = true
-	defer l.s.listing.lend()()
+	defer l.s.conn.listing.lend()()
 	return l.s.sink.BeginReplace(ctx, l.reason)
 }
 
@@ -262,7 +288,7 @@ func (l *list) deliver(ctx context.Context, items []runtime.Object) error {
 	}
 	l.delivered = l.delivered || len(good) > 0
 	for chunk := range slices.Chunk(good, int(l.s.o.PageSize)) {
-		taken := l.s.listing.lend()
+		taken := l.s.conn.listing.lend()
 		err := l.s.sink.Page(ctx, chunk)
 		taken()
 		if err != nil {
@@ -284,7 +310,7 @@ func (l *list) foldIn(ctx context.Context, ev watch.Event) error {
 		l.newest.Remove(ref.Key)
 		return nil
 	}
-	defer s.listing.lend()()
+	defer s.conn.listing.lend()()
 	if err := s.sink.Event(ctx, ev.Type, ev.Object, s.gate.Resumable(l.fold.Advance(ref.ResourceVersion))); err != nil {
 		return err
 	}
@@ -305,8 +331,8 @@ func (l *list) pageFailed(ctx context.Context, err error) outcome {
 	}
 	switch {
 	case l.pages.one != "" && request.RefusesMetadata(err):
-		l.s.noMetadata = true
-		l.s.report(ctx, err)
+		l.s.lists.noMetadata = true
+		l.s.conn.report(ctx, err)
 		return l.again(err)
 	case l.pages.one == "" && l.pages.metadata && request.RefusesMetadata(err):
 		return l.wholeInstead(ctx, err)
@@ -319,11 +345,11 @@ func (l *list) pageFailed(ctx context.Context, err error) outcome {
 		return outcome{}
 	}
 	if request.Expired(err) || request.TooLarge(err) || apierrors.IsBadRequest(err) {
-		l.s.report(ctx, err)
+		l.s.conn.report(ctx, err)
 		return l.again(err)
 	}
-	l.s.report(ctx, err)
-	if l.s.unlimited {
+	l.s.conn.report(ctx, err)
+	if l.s.lists.unlimited {
 		return l.again(err)
 	}
 	l.pages.retryLater(err)
@@ -341,7 +367,7 @@ func (l *list) showErr() {
 
 // again gives up the list; another one begins after a wait.
 func (l *list) again(err error) outcome {
-	l.s.lastErr = err
+	l.s.conn.lastErr = err
 	return outcome{Kind: mustList, Reason: l.reason, Wait: true}
 }
 
@@ -352,14 +378,14 @@ func (l *list) finish(ctx context.Context) outcome {
 	if entry.ComparableRV(l.fold.RV) {
 		rv = l.fold.RV
 	}
-	defer s.listing.lend()()
+	defer s.conn.listing.lend()()
 	if err := s.sink.EndReplace(ctx, s.gate.Resumable(rv)); err != nil {
 		return s.sinkClosed(err)
 	}
 	s.moveTo(l.fold)
 	s.newest, s.guards.awaited, s.guards.target = l.newest.Result(), nil, ""
-	s.last, s.announced, s.guards.unguarded = lost, false, false
-	s.lastList = s.o.Clock.Now()
+	s.watching.end, s.announced, s.guards.unguarded = lost, false, false
+	s.lists.ended = s.o.Clock.Now()
 	if l.reason.Rewrites() {
 		s.r.rewritten()
 	}

@@ -2,7 +2,8 @@ package reflector
 
 import (
 	"context"
-	"time"
+
+	"k8s.io/utils/clock"
 )
 
 // opened is the answer to a watch request.
@@ -15,20 +16,9 @@ type opened struct {
 
 // opening is a watch request on a goroutine of its own, beside the pages of a list.
 type opening struct {
-	s       *session
+	clock   clock.Clock
 	answers chan opened
 	cancel  context.CancelFunc
-}
-
-// startOpening requests a watch. One of wait, took and giveUp must follow.
-func (s *session) startOpening(ctx context.Context, rv string, timeout time.Duration) *opening {
-	o := &opening{s: s, answers: make(chan opened, 2)}
-	ctx, o.cancel = context.WithCancel(ctx)
-	go func() {
-		st, err := s.open(ctx, rv, timeout, func(err error) { o.answers <- opened{overdue: s.describe("watch", err)} })
-		o.answers <- opened{st: st, err: err}
-	}()
-	return o
 }
 
 // answer returns the channel of the answer; a nil channel if o is nil.
@@ -68,6 +58,6 @@ func (o *opening) giveUp(ctx context.Context) {
 	}
 	o.cancel()
 	if st, err := o.wait(func(error) {}); err == nil {
-		st.close(ctx, o.s)
+		st.close(ctx, o.clock)
 	}
 }

@@ -84,14 +84,14 @@ func (p *pager) ask(ctx context.Context) {
 	p.limit = o.Limit
 	within := pace.RequestTimeout
 	if p.smallest() {
-		within = p.s.patience.Time()
+		within = p.s.lists.patience.Time()
 	}
-	lw := p.s.lw
+	lw := p.s.conn.lw
 	if p.one == "" && p.metadata {
 		lw, _ = p.s.metadataLister()
 	}
 	go func() {
-		if err := p.s.listing.take(ctx); err != nil {
+		if err := p.s.conn.listing.take(ctx); err != nil {
 			p.answers <- page{err: err}
 			return
 		}
@@ -118,9 +118,9 @@ func (p *pager) count(o metav1.ListOptions) {
 // limits returns the limit of pages by metadata or of whole objects, whichever are requested.
 func (p *pager) limits() *pace.Limit {
 	if p.metadata {
-		return &p.s.metadataLimit
+		return &p.s.lists.metadataLimit
 	}
-	return &p.s.limit
+	return &p.s.lists.limit
 }
 
 // smallest reports whether the request cannot be made for fewer objects.
@@ -130,16 +130,16 @@ func (p *pager) smallest() bool { return p.one != "" || p.limit <= p.limits().Le
 func (p *pager) request(ctx context.Context, lw request.Requests, within time.Duration, o metav1.ListOptions) page {
 	begun := time.Now()
 	list, m, err := lw.List(ctx, within, o, func(err error) {
-		p.answers <- page{overdue: p.s.describe("list", err)}
+		p.answers <- page{overdue: p.s.conn.describe("list", err)}
 	})
 	took := time.Since(begun)
 	if err != nil {
-		return page{err: p.s.describe("list", err), took: took}
+		return page{err: p.s.conn.describe("list", err), took: took}
 	}
 	// The items are copied from the list: else one object that is kept would keep the whole page in memory.
 	items, err := meta.ExtractListWithAlloc(list)
 	if err != nil {
-		return page{err: p.s.describe("read the list of", err)}
+		return page{err: p.s.conn.describe("read the list of", err)}
 	}
 	return page{
 		items: items, rv: m.GetResourceVersion(), token: m.GetContinue(), meanSize: pace.MeanSize(items), took: took,
@@ -165,12 +165,12 @@ func (p *pager) learn(ctx context.Context, got page) {
 // learnSmallest requests the next list as a watch, which servers do not cut off, if the smallest page was cut off twice
 // in a row. Once is not enough, since a connection that broke by itself looks the same.
 func (p *pager) learnSmallest(got page) {
-	if !p.s.patience.Learn(got.took, got.err) {
-		p.s.hopeless = 0
+	if !p.s.lists.patience.Learn(got.took, got.err) {
+		p.s.lists.hopeless = 0
 		return
 	}
-	if p.s.hopeless++; p.s.hopeless == 2 {
-		p.s.hopeless, p.s.unlimited = 0, p.s.watchLists
+	if p.s.lists.hopeless++; p.s.lists.hopeless == 2 {
+		p.s.lists.hopeless, p.s.lists.unlimited = 0, p.s.lists.watchLists
 	}
 }
 
@@ -178,7 +178,7 @@ func (p *pager) learnSmallest(got page) {
 func (p *pager) retryLater(err error) {
 	p.err = err
 	p.retry = p.s.o.Clock.NewTimer(p.backoff.Next(request.RetryAfter(err)))
-	p.s.listing.give()
+	p.s.conn.listing.give()
 }
 
 // retryC returns the channel that fires when the wait is over; nil if there is none.

@@ -50,7 +50,7 @@ func (g *guards) lookUp(ctx context.Context, n int) (verdict, error) {
 			continue
 		}
 		if err != nil {
-			return verdict{}, g.s.describe("look up "+held.Key+" of", err)
+			return verdict{}, g.s.conn.describe("look up "+held.Key+" of", err)
 		}
 		if !usable {
 			return verdict{}, nil
@@ -98,7 +98,7 @@ func (g *guards) lookUpByHook(ctx context.Context, key string) (entry.ObjectRef,
 		return f, err
 	})
 	if err == nil {
-		g.s.heard()
+		g.s.conn.heard()
 	}
 	return f.ref, f.is, err
 }
@@ -133,7 +133,7 @@ func (g *guards) lookUpOne(
 	if err != nil {
 		return entry.ObjectRef{}, false, false, "", err
 	}
-	g.s.heard()
+	g.s.conn.heard()
 	ref, found, other, err := g.pick(list, key)
 	if err == nil && !found && other {
 		g.giveUpLookups(ctx, "the field selector of the requests is overwritten on the way, or the server ignores it")

@@ -28,7 +28,7 @@ type comparedWith struct {
 // compares reports whether Options.Same is to be called after the next watch is accepted: once in a run that resumes,
 // before anything has been delivered.
 func (g *guards) compares() bool {
-	return g.s.o.Same != nil && !g.compared && g.s.resumes != "" && g.s.lastList.IsZero()
+	return g.s.o.Same != nil && !g.compared && g.s.resumes != "" && g.s.lists.ended.IsZero()
 }
 
 // compare calls Options.Same instead of the probe, once the watch has been accepted. As with the look-ups, the answer
@@ -57,12 +57,12 @@ func (g *guards) compare(ctx context.Context) (same bool, o outcome) {
 		return false, o
 	case a.same, o.Kind == level:
 		g.target = ""
-	case g.s.o.Clock.Since(g.s.stream.begun) > earlyTime:
+	case g.s.o.Clock.Since(g.s.watching.stream.begun) > earlyTime:
 		g.s.closeStream()
 		return false, o
 	}
 	if g.even || a.same {
-		g.s.holds(g.s.stream)
+		g.s.watching.stream.holds(&g.s.r.board)
 	}
 	return a.same, outcome{}
 }
@@ -79,7 +79,7 @@ func (g *guards) askSame(ctx context.Context) (comparedWith, error) {
 		err = limited.Err()
 	}
 	if err == nil {
-		g.s.heard()
+		g.s.conn.heard()
 	}
 	return a, err
 }

@@ -5,21 +5,17 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"k8s.io/client-go/util/watchlist"
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/limiter"
 	"github.com/larder-dev/larder/reflector/internal/gate"
 	"github.com/larder-dev/larder/reflector/internal/history"
 	"github.com/larder-dev/larder/reflector/internal/pace"
-	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
 // session is the state of one Run. Only Run's goroutine touches it, and only that goroutine calls the sink.
 type session struct {
 	r    *Reflector
-	lw   request.Requests
 	sink Sink
 	o    Options
 
@@ -27,91 +23,43 @@ type session struct {
 	cur    history.Progress
 	newest history.Newest
 
-	// stream is the open watch; nil if there is none.
-	stream *stream
-	// opening is a watch that a list has begun to open; it becomes the stream. nil if there is none.
-	opening *opening
-	// leftOut lists the objects of Checkpoint.LeftOut that have not been looked up yet.
-	leftOut []entry.ObjectRef
-	// cutLookups counts how often in a row the answer about leftOut[0] was cut off.
-	cutLookups int
-	// last is how the last watch ended, and endedAt when.
-	last    ending
-	endedAt time.Time
-	// slow is true if the last guards took longer than their watch's time-out.
-	slow bool
-	// fresh is true between a list and the next watch, which is not a resume then.
-	fresh bool
+	// conn is the connection with the server.
+	conn *connection
+	// watching is the state of the watch, and of how the last one ended.
+	watching watching
+	// lists is what is known of how lists have to be requested.
+	lists lists
+	// leftOut looks up the objects of Checkpoint.LeftOut.
+	leftOut leftOut
+	// guards compare the server with the sink's contents at every connect.
+	guards *guards
+	// gate decides which objects are delivered.
+	gate *gate.Gate
+
 	// resumes is the resourceVersion at which this run resumed; "" after the first Synced, which logs it.
 	resumes string
 	// announced is true if Synced has been called since the last list and since the connection was lost.
 	announced bool
 	// served is true if Synced has been called in this run.
 	served bool
-	// spread is the window over which the next wait is spread at random; 0 if the next wait is the back-off for lastErr.
+	// spread is the window over which the next wait is spread at random; 0 if the next wait is the back-off for the last
+	// error.
 	spread time.Duration
-	// live is Status.Live.
-	live bool
-	// bookmarks is true if the server has sent a bookmark in this run.
-	bookmarks bool
-	// quiet counts drains in a row that ended in order and without a message; see drainedQuietly.
-	quiet int
-
-	backoff pace.Backoff
-	// connecting is the slot to connect; nil if the session has none. listing is the slot to list. See Options.Limiter.
-	connecting *limiter.Slot
-	listing    slot
-	// guards compare the server with the sink's contents at every connect.
-	guards *guards
-	// gate decides which objects are delivered.
-	gate *gate.Gate
 	// untold is true if the stream has passed an object of another shard and the sink has not been given that
 	// resourceVersion yet. The next bookmark or event brings it.
 	untold bool
-	// lastErr is the error that the next Backoff or Degraded waits for.
-	lastErr error
-	// lastList is when the last list ended.
-	lastList time.Time
-	// limit is the limit of the next page, metadataLimit that of the next page by metadata. noMetadata is true once the
-	// server has refused lists by metadata.
-	limit, metadataLimit pace.Limit
-	noMetadata           bool
-	// patience and silence adapt time-outs to a thin link.
-	patience pace.Patience
-	silence  pace.Silence
-	// watchLists is false once it is known that the ListerWatcher or the server cannot send a list as a watch.
-	watchLists bool
-	// unlimited requests the next list as a watch of hours, because the server cuts off the smallest page. hopeless
-	// counts the pages in a row that were cut off so.
-	unlimited bool
-	hopeless  int
 	// sinkErr is the error with which the sink ended the run.
 	sinkErr error
 }
 
-// ending is how a watch ended. It tells how likely the next server is the same one, with the same history.
-type ending string
-
-const (
-	// lost: with an error, or before its time-out, or there was no watch yet. The server may be another one, or restored.
-	lost ending = ""
-	// timedOut: without an error, at its own time-out.
-	timedOut ending = "timedOut"
-	// drainedOut: as timedOut, for a watch with the short time-out of a drain.
-	drainedOut ending = "drainedOut"
-)
-
 func newSession(r *Reflector) *session {
 	s := &session{
+		r: r, sink: r.sink, o: r.o, pos: position{State: Restore}, conn: newConnection(r), lists: newLists(r),
 		gate: gate.New(gate.Options{
 			ExpectedType: r.o.ExpectedType, Admit: r.o.Admit, Shard: r.o.Shard, Clock: r.o.Clock, Say: r.board.passedBy,
 		}),
-		r: r, lw: request.Of(r.lw), sink: r.sink, o: r.o, pos: position{State: Restore}, limit: pace.NewLimit(r.o.PageSize),
-		metadataLimit: pace.NewLimit(r.o.PageSize),
-		watchLists:    !watchlist.DoesClientNotSupportWatchListSemantics(r.lw),
 	}
-	s.guards = newGuards(s)
-	s.listing.l, s.listing.down = r.o.Limiter, s.showDown
+	s.guards, s.leftOut.s = newGuards(s), s
 	return s
 }
 
@@ -119,7 +67,7 @@ func newSession(r *Reflector) *session {
 func (s *session) run(ctx context.Context) error {
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "reflector", s.o.Name)
 	ctx = klog.NewContext(ctx, logger)
-	defer s.connected()
+	defer s.conn.connected()
 	defer s.closeStream()
 	for s.pos.State != Stopped {
 		s.r.board.update(func(st *Status) { st.State = s.pos.State })
@@ -141,10 +89,10 @@ func (s *session) run(ctx context.Context) error {
 			s.closeStream()
 		}
 		if s.pos.State == Backoff || s.pos.State == Degraded {
-			s.connected()
+			s.conn.connected()
 		}
 		if s.outOfTouch() {
-			s.setLive(false)
+			s.conn.setLive(false)
 		}
 	}
 	s.r.board.update(func(st *Status) { st.State = Stopped })
@@ -168,7 +116,7 @@ func (s *session) enter(ctx context.Context) outcome {
 		if !s.connect(ctx) {
 			return outcome{Kind: stop}
 		}
-		return s.fetchLeftOut(ctx, s.guards.verify(ctx))
+		return s.leftOut.fetchAll(ctx, s.guards.verify(ctx))
 	case Drain, Watch:
 		return s.watch(ctx)
 	case Relist:
@@ -204,21 +152,9 @@ func (s *session) outOfTouch() bool {
 	case Degraded, Relist, Stopped:
 		return true
 	case Drain:
-		return s.last == lost
+		return s.watching.end == lost
 	}
 	return false
-}
-
-// setLive updates Status.Live and calls Options.OnLive if live has changed.
-func (s *session) setLive(live bool) {
-	if s.live == live {
-		return
-	}
-	s.live = live
-	s.r.board.update(func(st *Status) { st.Live = live })
-	if s.o.OnLive != nil {
-		s.o.OnLive(live)
-	}
 }
 
 // restore is the state Restore: it reads the sink's Checkpoint.
@@ -244,7 +180,7 @@ func (s *session) restore(ctx context.Context) outcome {
 	if reason != "" {
 		return outcome{Kind: mustList, Reason: reason}
 	}
-	s.resumes, s.leftOut = cp.ResourceVersion, cp.LeftOut
+	s.resumes, s.leftOut.refs = cp.ResourceVersion, cp.LeftOut
 	s.guards.compared = cp.Large || len(cp.LeftOut) > 0 // what was left out is not held, so nothing can be the same
 	return outcome{Kind: resumable}
 }
@@ -256,10 +192,10 @@ func (s *session) wait(ctx context.Context) outcome {
 	if s.spread > 0 {
 		d, asked, s.spread = rand.N(s.spread), s.r.wake, 0
 		if s.pos.Reason != "" && s.listedRecently() {
-			d += s.backoff.Next(0)
+			d += s.conn.backoff.Next(0)
 		}
 	} else {
-		d, recovered = s.backOff()
+		d, recovered = s.conn.backOff()
 	}
 	timer := s.o.Clock.NewTimer(d)
 	defer timer.Stop()
@@ -279,25 +215,14 @@ func (s *session) lose(ctx context.Context, err error) outcome {
 	if ctx.Err() != nil {
 		return outcome{Kind: stop}
 	}
-	s.report(ctx, err)
-	s.tellLimiter(err)
-	s.lastErr, s.last, s.endedAt = err, lost, s.o.Clock.Now()
+	s.conn.report(ctx, err)
+	s.conn.tellLimiter(err)
+	s.conn.lastErr, s.watching.end, s.watching.endedAt = err, lost, s.o.Clock.Now()
 	s.r.lost()
 	if isDenied(err) {
 		return outcome{Kind: denied}
 	}
 	return outcome{Kind: failed}
-}
-
-// report sets Status.Err, clears Status.Live and calls Options.OnError. It is called for an overdue request too, which
-// may be the one that checks whether the connection works.
-func (s *session) report(ctx context.Context, err error) {
-	klog.FromContext(ctx).V(2).Info("Connection lost", "err", err, "resourceVersion", s.cur.RV)
-	s.r.board.update(func(st *Status) { st.Err = err })
-	s.setLive(false)
-	if s.o.OnError != nil {
-		s.o.OnError(ctx, err)
-	}
 }
 
 // sinkClosed stops the machine with the sink's error.
@@ -310,17 +235,7 @@ func (s *session) sinkClosed(err error) outcome {
 func (s *session) healthy() {
 	s.r.board.update(func(st *Status) { st.Err = nil })
 	if s.announced && s.pos.State == Watch {
-		s.setLive(true)
-	}
-}
-
-// heard records that the server has answered or sent something.
-func (s *session) heard() {
-	s.o.Limiter.Heard()
-	now := s.o.Clock.Now()
-	s.r.board.update(func(st *Status) { st.LastContact = now })
-	if s.o.OnContact != nil {
-		s.o.OnContact()
+		s.conn.setLive(true)
 	}
 }
 
@@ -332,12 +247,12 @@ func (s *session) moveTo(c history.Progress) {
 
 // synced calls Sink.Synced, once per list or lost connection. An error is the sink's.
 func (s *session) synced(ctx context.Context) error {
-	s.guards.target, s.quiet = "", 0
+	s.guards.target, s.watching.quiet = "", 0
 	if s.announced {
-		s.setLive(true) // it is false after an overdue request, and between a list and its watch
+		s.conn.setLive(true) // it is false after an overdue request, and between a list and its watch
 		return nil
 	}
-	if s.resumes != "" && s.lastList.IsZero() {
+	if s.resumes != "" && s.lists.ended.IsZero() {
 		klog.FromContext(ctx).Info("Resumed", "resourceVersion", s.resumes, "now", s.cur.RV)
 	}
 	s.resumes = ""
@@ -346,7 +261,7 @@ func (s *session) synced(ctx context.Context) error {
 	}
 	s.announced, s.served = true, true
 	if s.pos.State != Relist { // else the watch is not open yet
-		s.setLive(true)
+		s.conn.setLive(true)
 	}
 	return nil
 }
@@ -354,7 +269,7 @@ func (s *session) synced(ctx context.Context) error {
 // listFor returns mustList. The list has to wait if the last one was a moment ago, so that a server whose history is
 // always too short does not cause one list after another.
 func (s *session) listFor(reason Reason) outcome {
-	s.lastErr = nil
+	s.conn.lastErr = nil
 	if reason == ReasonExpired && s.served {
 		s.spread = s.o.RelistSpread
 	}
@@ -363,14 +278,31 @@ func (s *session) listFor(reason Reason) outcome {
 
 // listedRecently reports whether the last list ended less than pace.Health ago.
 func (s *session) listedRecently() bool {
-	return !s.lastList.IsZero() && s.o.Clock.Since(s.lastList) < pace.Health
+	return !s.lists.ended.IsZero() && s.o.Clock.Since(s.lists.ended) < pace.Health
 }
 
-// tells returns the callback for an overdue call that the session's goroutine waits for. It reports the error and gives
-// back the limiter slots, so that the call does not hold up other reflectors.
-func (s *session) tells(ctx context.Context, what string) func(error) {
-	return func(err error) {
-		s.report(ctx, s.describe(what, err))
-		s.yield()
+// connect waits for a slot to connect, unless the session has one. It returns false if ctx has ended.
+func (s *session) connect(ctx context.Context) bool {
+	if s.conn.connecting != nil {
+		return true
 	}
+	var err error
+	s.conn.connecting, err = s.o.Limiter.Connect(ctx, func(err error) {
+		s.conn.showDown(err)
+		// Even if our own watch ended in order: the next one may come much later, and from another server.
+		s.watching.end = lost
+		s.conn.setLive(false)
+	})
+	return err == nil
+}
+
+// relistInSlot is the state Relist, with a slot to list and one to connect. It takes the slot to list first, so that a
+// session that waits for it does not hold a slot to connect.
+func (s *session) relistInSlot(ctx context.Context) outcome {
+	s.conn.connected()
+	defer s.conn.listing.give()
+	if s.conn.listing.take(ctx) != nil || !s.connect(ctx) {
+		return outcome{Kind: stop}
+	}
+	return s.relist(ctx)
 }

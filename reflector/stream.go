@@ -5,10 +5,10 @@ import (
 	"math/rand/v2"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	"github.com/larder-dev/larder/reflector/internal/pace"
 )
@@ -45,72 +45,30 @@ func watchTimeout() time.Duration {
 	return 5*time.Minute + rand.N(5*time.Minute)
 }
 
-// open requests a watch from rv and waits until it is accepted. It does not touch the session, so it may run on another
-// goroutine; that goroutine calls overdue.
-func (s *session) open(ctx context.Context, rv string, timeout time.Duration, overdue func(error)) (*stream, error) {
-	return s.openWith(ctx, metav1.ListOptions{ResourceVersion: rv}, timeout, overdue)
-}
-
-// openWith is open with other options; it sets the time-out and requests bookmarks.
-func (s *session) openWith(
-	ctx context.Context, o metav1.ListOptions, timeout time.Duration, overdue func(error),
-) (*stream, error) {
-	seconds := int64(timeout / time.Second)
-	o.TimeoutSeconds, o.AllowWatchBookmarks = &seconds, true
-	st := &stream{timeout: time.Duration(seconds) * time.Second, begun: s.o.Clock.Now()}
-	s.r.board.update(func(b *Status) { b.Watches++ })
-	limited, cancel := context.WithCancel(ctx)
-	st.cancel = cancel
-	late := time.AfterFunc(pace.RequestTimeout, st.cancel)
-	w, err := s.lw.Watch(ctx, limited, o, overdue)
-	if err == nil && !late.Stop() {
-		st.w = w
-		st.close(ctx, s)
-		return nil, s.describe("watch", context.DeadlineExceeded)
-	}
-	late.Stop()
-	if err != nil {
-		st.cancel()
-		return nil, s.describe("watch", err)
-	}
-	st.w = w
-	st.heard = s.o.Clock.Now()
-	return st, nil
-}
-
 // accepted is called when the server has accepted the watch.
 func (s *session) accepted(st *stream) {
-	s.heard()
+	s.conn.heard()
 	if !s.guards.unguarded { // else the slot and the status stay until the guards have run
-		s.connected()
+		s.conn.connected()
 		s.healthy()
 	}
-	st.resume = !s.fresh
-	s.fresh = false
+	st.resume = !s.watching.fresh
+	s.watching.fresh = false
 	if s.guards.even {
-		s.holds(st)
+		st.holds(&s.r.board)
 	}
 }
 
 // message is called for each event and bookmark.
 func (s *session) message(st *stream) {
-	s.heard()
+	s.conn.heard()
 	st.messages++
-	s.holds(st)
-}
-
-// holds counts st in Status.Resumes, once, if it resumes. An accepted watch need not: API servers answer 200 and send a
-// 410 as the first event.
-func (s *session) holds(st *stream) {
-	if st.resume {
-		st.resume = false
-		s.r.board.update(func(b *Status) { b.Resumes++ })
-	}
+	st.holds(&s.r.board)
 }
 
 // close stops the watch and waits until its result channel is closed and Stop has returned, which means that its
 // goroutines have ended. It gives up after closeWait.
-func (st *stream) close(ctx context.Context, s *session) {
+func (st *stream) close(ctx context.Context, clk clock.Clock) {
 	defer st.cancel()
 	stopped := make(chan struct{})
 	go func() {
@@ -119,7 +77,7 @@ func (st *stream) close(ctx context.Context, s *session) {
 		st.w.Stop()
 	}()
 	results, returned := st.w.ResultChan(), (<-chan struct{})(stopped)
-	timer := s.o.Clock.NewTimer(closeWait)
+	timer := clk.NewTimer(closeWait)
 	defer timer.Stop()
 	for results != nil || returned != nil {
 		select {
@@ -141,17 +99,17 @@ func (st *stream) close(ctx context.Context, s *session) {
 // closeStream closes the session's stream, and the one that is being opened. It resets the back-off if the stream lived
 // for pace.Health.
 func (s *session) closeStream() {
-	s.opening.giveUp(context.Background())
-	s.opening = nil
-	if s.stream == nil {
+	s.watching.opening.giveUp(context.Background())
+	s.watching.opening = nil
+	if s.watching.stream == nil {
 		return
 	}
-	st := s.stream
-	s.stream = nil
+	st := s.watching.stream
+	s.watching.stream = nil
 	if s.o.Clock.Since(st.begun) >= pace.Health {
-		s.backoff.Reset()
+		s.conn.backoff.Reset()
 	}
-	st.close(context.Background(), s)
+	st.close(context.Background(), s.o.Clock)
 }
 
 // end classifies the end of a watch without an error. A broken connection looks the same as an end by the server; only
@@ -161,4 +119,13 @@ func (st *stream) end(now time.Time) (full, lively bool) {
 	due := st.begun.Add(st.timeout)
 	full = !now.Before(due) && (!st.heard.After(due) || st.slow)
 	return full, full || now.Sub(st.begun) >= livelyWatch
+}
+
+// holds counts st in Status.Resumes, once, if it resumes. An accepted watch need not: API servers answer 200 and send a
+// 410 as the first event.
+func (st *stream) holds(b *board) {
+	if st.resume {
+		st.resume = false
+		b.update(func(s *Status) { s.Resumes++ })
+	}
 }

@@ -37,7 +37,7 @@ func (t *tail) start(ctx context.Context) {
 	if t.draining {
 		timeout = pace.DrainTimeout
 	}
-	t.opening = t.l.s.startOpening(ctx, t.l.fold.RV, timeout)
+	t.opening = t.l.s.conn.startOpening(ctx, t.l.fold.RV, timeout)
 }
 
 // ensure starts the watch unless that has been done.
@@ -50,8 +50,8 @@ func (t *tail) ensure(ctx context.Context) {
 // accept handles the answer of an opening.
 func (t *tail) accept(ctx context.Context, a opened) {
 	if a.overdue != nil {
-		t.l.s.report(ctx, a.overdue)
-		t.l.s.yield()
+		t.l.s.conn.report(ctx, a.overdue)
+		t.l.s.conn.yield()
 		t.err = a.overdue
 		t.l.showErr()
 		return
@@ -83,7 +83,7 @@ func (t *tail) handle(ctx context.Context, ev watch.Event, ok bool) outcome {
 	case !ok:
 		t.ended(ctx)
 	case ev.Type == watch.Error:
-		err := t.l.s.describe("watch", request.EventError(ev))
+		err := t.l.s.conn.describe("watch", request.EventError(ev))
 		t.drop(ctx)
 		t.lost(ctx, err)
 	default:
@@ -100,7 +100,7 @@ func (t *tail) handle(ctx context.Context, ev watch.Event, ok bool) outcome {
 func (t *tail) fold(ctx context.Context, ev watch.Event) error {
 	s, l := t.l.s, t.l
 	if ev.Type == watch.Bookmark {
-		s.bookmarks = true
+		s.watching.bookmarks = true
 		t.st.bookmarks++
 		l.fold.Advance(eventRV(ev))
 		return nil
@@ -113,12 +113,12 @@ func (t *tail) ended(ctx context.Context) {
 	s := t.l.s
 	full, lively := t.st.end(s.o.Clock.Now())
 	if lively {
-		s.holds(t.st)
+		t.st.holds(&s.r.board)
 	}
-	quiet := t.draining && full && t.st.messages == 0 && !s.bookmarks
+	quiet := t.draining && full && t.st.messages == 0 && !s.watching.bookmarks
 	t.drop(ctx)
 	if !lively {
-		t.lost(ctx, s.describe("watch", ErrShortWatch))
+		t.lost(ctx, s.conn.describe("watch", ErrShortWatch))
 		return
 	}
 	t.quiet++
@@ -138,7 +138,7 @@ func (t *tail) lost(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
 	}
-	t.l.s.report(ctx, err)
+	t.l.s.conn.report(ctx, err)
 	t.err = err
 	t.l.showErr()
 	if request.Expired(err) || request.TooLarge(err) {
@@ -169,13 +169,15 @@ func (t *tail) alarm(ctx context.Context) {
 		t.setTimer(rest)
 		return
 	}
-	t.l.s.silence.Closed(t.l.fold.RV)
+	t.l.s.watching.silence.Closed(t.l.fold.RV)
 	t.drop(ctx)
 	t.start(ctx)
 }
 
 // limit returns how long the open watch may be silent.
-func (t *tail) limit() time.Duration { return t.l.s.silence.Limit(t.st.draining(), t.l.fold.RV) }
+func (t *tail) limit() time.Duration {
+	return t.l.s.watching.silence.Limit(t.st.draining(), t.l.fold.RV)
+}
 
 // setTimer replaces the timer.
 func (t *tail) setTimer(d time.Duration) {
@@ -207,7 +209,7 @@ func (t *tail) drop(ctx context.Context) {
 	if t.l.s.o.Clock.Since(t.st.begun) >= pace.Health {
 		t.backoff.Reset()
 	}
-	t.st.close(ctx, t.l.s)
+	t.st.close(ctx, t.l.s.o.Clock)
 	t.st = nil
 }
 

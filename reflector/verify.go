@@ -35,6 +35,8 @@ type guards struct {
 	even bool
 	// noLookups is true once it is known that look-ups by list do not work.
 	noLookups bool
+	// slow is true if the last guards took longer than their watch's time-out.
+	slow bool
 	// heavy has the keys of objects that are not looked up, because they are too large for the link.
 	heavy map[string]bool
 	// probed is the field selector of a probe; "" lists the first object.
@@ -67,11 +69,11 @@ func (g *guards) verify(ctx context.Context) outcome {
 	if !entry.ComparableRV(g.s.cur.RV) {
 		return g.verifyOpaque()
 	}
-	if g.s.last == lost {
+	if g.s.watching.end == lost {
 		g.s.announced = false
 	}
 	g.unguarded = true
-	if g.s.last != drainedOut {
+	if g.s.watching.end != drainedOut {
 		g.target = ""
 	}
 	if g.comparing {
@@ -89,7 +91,7 @@ func (g *guards) verify(ctx context.Context) outcome {
 // been replaced meanwhile: then it is history.MaxLookups, as after a lost connection.
 func (g *guards) lookUpsAfter(e ending, accepted time.Time) int {
 	switch {
-	case e == lost || accepted.Sub(g.s.endedAt) > swiftly:
+	case e == lost || accepted.Sub(g.s.watching.endedAt) > swiftly:
 		return history.MaxLookups
 	case e == timedOut:
 		return 1
@@ -109,7 +111,7 @@ func (g *guards) guard(ctx context.Context) outcome {
 		g.unguarded = false
 		return outcome{}
 	}
-	n := g.lookUpsAfter(g.s.last, g.s.stream.heard)
+	n := g.lookUpsAfter(g.s.watching.end, g.s.watching.stream.heard)
 	if g.comparing {
 		answer := g.verifying(ctx)
 		same, o := g.compare(ctx)
@@ -143,9 +145,9 @@ func (g *guards) guard(ctx context.Context) outcome {
 			return o
 		}
 	}
-	g.unguarded, g.s.stream.heard = false, g.s.o.Clock.Now()
-	g.s.stream.slow = g.s.slow // else, over a thin link, every watch would seem lost and need all look-ups again
-	g.s.slow = !g.s.stream.heard.Before(g.s.stream.begun.Add(g.s.stream.timeout))
+	g.unguarded, g.s.watching.stream.heard = false, g.s.o.Clock.Now()
+	g.s.watching.stream.slow = g.slow // else, over a thin link, every watch would seem lost and need all look-ups again
+	g.slow = !g.s.watching.stream.heard.Before(g.s.watching.stream.begun.Add(g.s.watching.stream.timeout))
 	g.s.healthy() // a request may have been overdue
 	return outcome{}
 }
@@ -189,9 +191,9 @@ func (g *guards) judge(ctx context.Context, server string) outcome {
 		return outcome{Kind: level}
 	case history.Below(server, g.s.cur.RV):
 		return g.ahead(ctx, server)
-	case g.s.last == drainedOut && g.target == "", g.s.last == timedOut && len(g.awaited) == 0:
+	case g.s.watching.end == drainedOut && g.target == "", g.s.watching.end == timedOut && len(g.awaited) == 0:
 		return outcome{Kind: level}
-	case g.s.last == drainedOut:
+	case g.s.watching.end == drainedOut:
 		// The drain goes on with its target, or a busy server would never be reached.
 		if history.Below(server, g.target) {
 			g.target = server
@@ -202,7 +204,7 @@ func (g *guards) judge(ctx context.Context, server string) outcome {
 	switch {
 	case server != g.s.cur.RV:
 		return outcome{Kind: behind}
-	case g.s.last != lost && len(g.awaited) > 0:
+	case g.s.watching.end != lost && len(g.awaited) > 0:
 		return g.unexplainedAt(ctx, server)
 	}
 	return outcome{Kind: level}
@@ -257,7 +259,7 @@ func (g *guards) verifyHook(ctx context.Context) (Reason, error) {
 	defer cancel()
 	reason, err := g.verifier.Call(ctx, limited, g.s.o.Verify)
 	if err != nil {
-		return "", g.s.describe("verify the server of", err)
+		return "", g.s.conn.describe("verify the server of", err)
 	}
 	return reason, nil
 }
@@ -281,9 +283,9 @@ func (g *guards) probe(ctx context.Context) (string, error) {
 		g.probed = ""
 	}
 	if err != nil {
-		return "", g.s.describe("probe", err)
+		return "", g.s.conn.describe("probe", err)
 	}
-	g.s.heard()
+	g.s.conn.heard()
 	return m.GetResourceVersion(), nil
 }
 
@@ -294,13 +296,13 @@ func (g *guards) listOne(
 ) (runtime.Object, metav1.ListInterface, error) {
 	lw, byMetadata := g.s.metadataLister()
 	begun := time.Now()
-	list, m, err := lw.List(ctx, g.s.patience.Time(), o, g.s.tells(ctx, what))
+	list, m, err := lw.List(ctx, g.s.lists.patience.Time(), o, g.s.conn.tells(ctx, what))
 	if byMetadata && request.RefusesMetadata(err) {
-		lw, g.s.noMetadata = g.s.lw, !isDenied(err) // a denial may pass
+		lw, g.s.lists.noMetadata = g.s.conn.lw, !isDenied(err) // a denial may pass
 		g.s.r.board.update(func(st *Status) { st.Probes++ })
-		list, m, err = lw.List(ctx, g.s.patience.Time(), o, g.s.tells(ctx, what))
+		list, m, err = lw.List(ctx, g.s.lists.patience.Time(), o, g.s.conn.tells(ctx, what))
 	}
-	if g.s.patience.Learn(time.Since(begun), err) {
+	if g.s.lists.patience.Learn(time.Since(begun), err) {
 		err = fmt.Errorf("%w: %w", errTooLong, err)
 	}
 	return list, m, err

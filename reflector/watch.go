@@ -2,6 +2,7 @@ package reflector
 
 import (
 	"context"
+	"time"
 
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/klog/v2"
@@ -14,20 +15,51 @@ import (
 	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
+// watching is the state of the session's watch.
+type watching struct {
+	// stream is the open watch; nil if there is none.
+	stream *stream
+	// opening is a watch that a list has begun to open; it becomes the stream. nil if there is none.
+	opening *opening
+	// fresh is true between a list and the next watch, which is not a resume then.
+	fresh bool
+	// bookmarks is true if the server has sent a bookmark in this run.
+	bookmarks bool
+	// quiet counts drains in a row that ended in order and without a message; see drainedQuietly.
+	quiet int
+	// silence bounds how long a watch may be silent.
+	silence pace.Silence
+	// end is how the last watch ended, and endedAt when.
+	end     ending
+	endedAt time.Time
+}
+
+// ending is how a watch ended. It tells how likely the next server is the same one, with the same history.
+type ending string
+
+const (
+	// lost: with an error, or before its time-out, or there was no watch yet. The server may be another one, or restored.
+	lost ending = ""
+	// timedOut: without an error, at its own time-out.
+	timedOut ending = "timedOut"
+	// drainedOut: as timedOut, for a watch with the short time-out of a drain.
+	drainedOut ending = "drainedOut"
+)
+
 // watch is the states Drain and Watch: it opens a watch, unless one is open already, and delivers its events until the
 // machine leaves the state.
 func (s *session) watch(ctx context.Context) outcome {
-	if s.stream == nil {
+	if s.watching.stream == nil {
 		st, err := s.openStream(ctx)
 		if err != nil {
 			return s.watchFailed(ctx, err)
 		}
-		s.stream = st
+		s.watching.stream = st
 		s.accepted(st)
 		if o := s.guards.guard(ctx); o.Kind != "" {
 			return o
 		}
-		s.connected()
+		s.conn.connected()
 		if s.pos.State == Drain && s.guards.target == "" { // Options.Same has shown that nothing was missed
 			return s.drained(ctx)
 		}
@@ -42,21 +74,21 @@ func (s *session) watch(ctx context.Context) outcome {
 
 // openStream opens a watch, or waits for the one that the list began to open.
 func (s *session) openStream(ctx context.Context) (*stream, error) {
-	if o := s.opening; o != nil {
-		s.opening = nil
-		return o.wait(func(err error) { s.report(ctx, err) })
+	if o := s.watching.opening; o != nil {
+		s.watching.opening = nil
+		return o.wait(func(err error) { s.conn.report(ctx, err) })
 	}
 	timeout := watchTimeout()
 	if s.pos.State == Drain {
 		timeout = pace.DrainTimeout
 	}
-	return s.open(ctx, s.cur.RV, timeout, s.tells(ctx, "watch"))
+	return s.conn.open(ctx, s.cur.RV, timeout, s.conn.tells(ctx, "watch"))
 }
 
 // consume reads the stream until the machine leaves the state.
 func (s *session) consume(ctx context.Context) outcome {
-	st := s.stream
-	silence := s.o.Clock.NewTimer(s.silence.Limit(st.draining(), s.cur.RV))
+	st := s.watching.stream
+	silence := s.o.Clock.NewTimer(s.watching.silence.Limit(st.draining(), s.cur.RV))
 	defer silence.Stop()
 	for {
 		select {
@@ -76,11 +108,11 @@ func (s *session) consume(ctx context.Context) outcome {
 			// Nothing was read while the sink was full: the silence begins now.
 			st.heard = s.o.Clock.Now()
 		case <-silence.C():
-			limit := s.silence.Limit(st.draining(), s.cur.RV)
+			limit := s.watching.silence.Limit(st.draining(), s.cur.RV)
 			rest := limit - s.o.Clock.Since(st.heard)
 			if rest <= 0 {
 				if o := s.silent(ctx); o.Kind != "" {
-					s.silence.Closed(s.cur.RV)
+					s.watching.silence.Closed(s.cur.RV)
 					return o
 				}
 				st.heard, rest = s.o.Clock.Now(), limit
@@ -93,9 +125,9 @@ func (s *session) consume(ctx context.Context) outcome {
 // handle delivers one event; the outcome is empty if the machine stays in the state.
 func (s *session) handle(ctx context.Context, ev watch.Event) outcome {
 	if ev.Type == watch.Error {
-		return s.watchFailed(ctx, s.describe("watch", request.EventError(ev)))
+		return s.watchFailed(ctx, s.conn.describe("watch", request.EventError(ev)))
 	}
-	s.message(s.stream)
+	s.message(s.watching.stream)
 	if s.pos.State == Drain && s.unexplained(ev) {
 		return s.drained(ctx)
 	}
@@ -177,25 +209,25 @@ func (s *session) watchFailed(ctx context.Context, err error) outcome {
 	default:
 		return s.lose(ctx, err)
 	}
-	s.report(ctx, err)
+	s.conn.report(ctx, err)
 	return s.listFor(reason)
 }
 
 // streamEnded handles the end of the watch without an error.
 func (s *session) streamEnded(ctx context.Context) outcome {
-	s.endedAt = s.o.Clock.Now()
-	full, lively := s.stream.end(s.endedAt)
+	s.watching.endedAt = s.o.Clock.Now()
+	full, lively := s.watching.stream.end(s.watching.endedAt)
 	if !lively {
-		return s.lose(ctx, s.describe("watch", ErrShortWatch))
+		return s.lose(ctx, s.conn.describe("watch", ErrShortWatch))
 	}
-	s.holds(s.stream)
+	s.watching.stream.holds(&s.r.board)
 	switch {
 	case !full:
-		s.last = lost
-	case s.stream.timeout == pace.DrainTimeout:
-		s.last = drainedOut
+		s.watching.end = lost
+	case s.watching.stream.timeout == pace.DrainTimeout:
+		s.watching.end = drainedOut
 	default:
-		s.last = timedOut
+		s.watching.end = timedOut
 	}
 	if s.pos.State == Drain && full && s.drainedQuietly() {
 		if o := s.drained(ctx); o.Kind != drained {
@@ -204,7 +236,7 @@ func (s *session) streamEnded(ctx context.Context) outcome {
 	}
 	if !full {
 		// The server may have ended a whole fleet's watches, so the reconnect is spread. The back-off does not count it.
-		s.spread, s.lastErr = limiter.BackoffBase, nil
+		s.spread, s.conn.lastErr = limiter.BackoffBase, nil
 		return outcome{Kind: failed}
 	}
 	return outcome{Kind: ended}
@@ -217,19 +249,19 @@ const quietDrains = 4
 // can prove that the target is reached. It returns true after quietDrains watches that lived their whole time and sent
 // nothing.
 func (s *session) drainedQuietly() bool {
-	if s.bookmarks || s.stream.messages > 0 {
-		s.quiet = 0
+	if s.watching.bookmarks || s.watching.stream.messages > 0 {
+		s.watching.quiet = 0
 		return false
 	}
-	s.quiet++
-	return s.quiet >= quietDrains
+	s.watching.quiet++
+	return s.watching.quiet >= quietDrains
 }
 
 // silent probes the server because the watch is silent. If the resourceVersion is still ours, nothing has been missed.
 // Otherwise the watch counts as dead, or, if it never sent a bookmark, it is opened again without an error.
 func (s *session) silent(ctx context.Context) outcome {
 	if s.pos.State == Drain {
-		return s.lose(ctx, s.describe("watch", ErrSilent))
+		return s.lose(ctx, s.conn.describe("watch", ErrSilent))
 	}
 	rv, err := s.guards.probe(ctx)
 	switch {
@@ -237,11 +269,11 @@ func (s *session) silent(ctx context.Context) outcome {
 		return s.lose(ctx, err)
 	case rv == s.cur.RV:
 		s.healthy() // the probe may have been overdue
-		s.holds(s.stream)
+		s.watching.stream.holds(&s.r.board)
 		return outcome{}
-	case s.stream.bookmarks > 0:
-		return s.lose(ctx, s.describe("watch", ErrSilent))
+	case s.watching.stream.bookmarks > 0:
+		return s.lose(ctx, s.conn.describe("watch", ErrSilent))
 	}
-	s.last = lost
+	s.watching.end = lost
 	return outcome{Kind: ended}
 }

@@ -47,25 +47,25 @@ type streamed struct {
 
 // streamList lists by a watch. done is false if the list has to come in pages instead.
 func (s *session) streamList(ctx context.Context, reason Reason) (o outcome, done bool) {
-	s.unlimited = false
+	s.lists.unlimited = false
 	l := &streamed{list: newList(s, reason), page: min(streamPage, int(s.o.PageSize))}
 	yes := true
-	st, err := s.openWith(ctx, metav1.ListOptions{
+	st, err := s.conn.openWith(ctx, metav1.ListOptions{
 		SendInitialEvents: &yes, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
-	}, streamTime, s.tells(ctx, "watch"))
+	}, streamTime, s.conn.tells(ctx, "watch"))
 	if err != nil {
 		return s.streamFailed(ctx, err)
 	}
 	l.st = st
-	s.heard()
-	s.connected()
+	s.conn.heard()
+	s.conn.connected()
 	if o, err = l.run(ctx); o.Kind == listed {
-		s.stream, s.fresh = st, false
+		s.watching.stream, s.watching.fresh = st, false
 		return l.finish(ctx), true
 	}
-	st.close(ctx, s)
+	st.close(ctx, s.o.Clock)
 	if done = true; err != nil {
-		o, done = s.streamFailed(ctx, s.describe("list by a watch", err))
+		o, done = s.streamFailed(ctx, s.conn.describe("list by a watch", err))
 	}
 	if aborted := l.abort(ctx, o); aborted.Kind != o.Kind {
 		return aborted, true
@@ -81,14 +81,14 @@ func (s *session) streamFailed(ctx context.Context, err error) (o outcome, done 
 	case ctx.Err() != nil:
 		return outcome{Kind: stop}, true
 	case request.Refused(err):
-		s.watchLists = false
+		s.lists.watchLists = false
 	case broken, isDenied(err):
-		s.watchLists = s.watchLists && !broken
-		s.report(ctx, err)
+		s.lists.watchLists = s.lists.watchLists && !broken
+		s.conn.report(ctx, err)
 	default:
 		return s.lose(ctx, err), true
 	}
-	klog.FromContext(ctx).Info("The list does not come as a watch; asking for pages", "err", err, "again", s.watchLists)
+	klog.FromContext(ctx).Info("The list does not come as a watch; asking for pages", "err", err, "again", s.lists.watchLists)
 	return outcome{}, false
 }
 
@@ -104,7 +104,7 @@ func (l *streamed) run(ctx context.Context) (outcome, error) {
 		case <-ctx.Done():
 			return outcome{Kind: stop}, nil
 		case <-g.Beats:
-			s.heard()
+			s.conn.heard()
 			l.st.heard = s.o.Clock.Now()
 		case events, ok := <-g.Batches:
 			if !ok {
@@ -166,7 +166,7 @@ func (l *streamed) handle(ctx context.Context, ev watch.Event) error {
 	}
 	switch {
 	case ev.Type == watch.Bookmark:
-		l.s.bookmarks, l.complete = true, true
+		l.s.watching.bookmarks, l.complete = true, true
 		l.st.bookmarks++
 		l.fold = history.Progress{RV: eventRV(ev)}
 	case l.moving:

@@ -5,7 +5,7 @@ var reflectorMutants = []mutant{
 		name:   "reflector/slow-reconnect-trusted",
 		breaks: "A server that took a second to accept the next watch may be another one: five objects are looked up.",
 		file:   "reflector/verify.go",
-		old: `	case e == lost || accepted.Sub(g.s.endedAt) > swiftly:
+		old: `	case e == lost || accepted.Sub(g.s.watching.endedAt) > swiftly:
 `,
 		new: `	case e == lost:
 `,

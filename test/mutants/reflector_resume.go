@@ -96,10 +96,10 @@ var reflectorResumeMutants = []mutant{
 		file:   "reflector/verify.go",
 		old: `	case server != g.s.cur.RV:
 		return outcome{Kind: behind}
-	case g.s.last != lost`,
+	case g.s.watching.end != lost`,
 		new: `	case server != g.s.cur.RV:
 		return outcome{Kind: level}
-	case g.s.last != lost`,
+	case g.s.watching.end != lost`,
 		test: "TestDrainByBookmark",
 	},
 	{
@@ -116,9 +116,9 @@ var reflectorResumeMutants = []mutant{
 		name:   "reflector/drain-never-ends",
 		breaks: "A server without bookmarks has been drained after four silent watches.",
 		file:   "reflector/watch.go",
-		old: `	return s.quiet >= quietDrains
+		old: `	return s.watching.quiet >= quietDrains
 `,
-		new: `	return s.quiet < 0
+		new: `	return s.watching.quiet < 0
 `,
 		test: "TestDrainWithoutBookmarks",
 	},
@@ -159,7 +159,7 @@ var reflectorResumeMutants = []mutant{
 		breaks: "After a watch that lived two minutes the wait is short again.",
 		file:   "reflector/stream.go",
 		old: `	if s.o.Clock.Since(st.begun) >= pace.Health {
-		s.backoff.Reset()
+		s.conn.backoff.Reset()
 	}
 `,
 		new:  ``,
@@ -169,7 +169,7 @@ var reflectorResumeMutants = []mutant{
 		name:   "reflector/lists-in-a-circle",
 		breaks: "A server whose history is always too short is not listed in a circle.",
 		file:   "reflector/session.go",
-		old: `	return !s.lastList.IsZero() && s.o.Clock.Since(s.lastList) < pace.Health
+		old: `	return !s.lists.ended.IsZero() && s.o.Clock.Since(s.lists.ended) < pace.Health
 `,
 		new: `	return false
 `,

@@ -1,0 +1,179 @@
+package reflector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+
+	"github.com/larder-dev/larder/internal/limiter"
+	"github.com/larder-dev/larder/reflector/internal/pace"
+	"github.com/larder-dev/larder/reflector/internal/request"
+)
+
+// connection is a session's connection with the server: what the Status and the callbacks of Options say of it, its
+// slots of Options.Limiter, and its back-off. Only the session's goroutine uses it, but for describe, open and
+// openWith.
+type connection struct {
+	o     Options
+	board *board
+	lw    request.Requests
+
+	// live is Status.Live.
+	live bool
+	// connecting is the slot to connect; nil if there is none. listing is the slot to list.
+	connecting *limiter.Slot
+	listing    slot
+	backoff    pace.Backoff
+	// lastErr is the error that the next Backoff or Degraded waits for.
+	lastErr error
+}
+
+func newConnection(r *Reflector) *connection {
+	c := &connection{o: r.o, board: &r.board, lw: request.Of(r.lw)}
+	c.listing.l, c.listing.down = r.o.Limiter, c.showDown
+	return c
+}
+
+// setLive updates Status.Live and calls Options.OnLive if live has changed.
+func (c *connection) setLive(live bool) {
+	if c.live == live {
+		return
+	}
+	c.live = live
+	c.board.update(func(st *Status) { st.Live = live })
+	if c.o.OnLive != nil {
+		c.o.OnLive(live)
+	}
+}
+
+// report sets Status.Err, clears Status.Live and calls Options.OnError. It is called for an overdue request too, which
+// may be the one that checks whether the connection works.
+func (c *connection) report(ctx context.Context, err error) {
+	rv := ""
+	c.board.update(func(st *Status) { st.Err, rv = err, st.ResourceVersion })
+	klog.FromContext(ctx).V(2).Info("Connection lost", "err", err, "resourceVersion", rv)
+	c.setLive(false)
+	if c.o.OnError != nil {
+		c.o.OnError(ctx, err)
+	}
+}
+
+// heard records that the server has answered or sent something.
+func (c *connection) heard() {
+	c.o.Limiter.Heard()
+	now := c.o.Clock.Now()
+	c.board.update(func(st *Status) { st.LastContact = now })
+	if c.o.OnContact != nil {
+		c.o.OnContact()
+	}
+}
+
+// tells returns the callback for an overdue call that the session's goroutine waits for. It reports the error and gives
+// back the limiter slots, so that the call does not hold up other reflectors.
+func (c *connection) tells(ctx context.Context, what string) func(error) {
+	return func(err error) {
+		c.report(ctx, c.describe(what, err))
+		c.yield()
+	}
+}
+
+// describe wraps err with the operation and the type.
+func (c *connection) describe(what string, err error) error {
+	return fmt.Errorf("%s %s: %w", what, c.o.TypeDescription, err)
+}
+
+// open requests a watch from rv and waits until it is accepted. It may run on any goroutine, which calls overdue.
+func (c *connection) open(ctx context.Context, rv string, timeout time.Duration, overdue func(error)) (*stream, error) {
+	return c.openWith(ctx, metav1.ListOptions{ResourceVersion: rv}, timeout, overdue)
+}
+
+// openWith is open with other options; it sets the time-out and requests bookmarks.
+func (c *connection) openWith(
+	ctx context.Context, o metav1.ListOptions, timeout time.Duration, overdue func(error),
+) (*stream, error) {
+	seconds := int64(timeout / time.Second)
+	o.TimeoutSeconds, o.AllowWatchBookmarks = &seconds, true
+	st := &stream{timeout: time.Duration(seconds) * time.Second, begun: c.o.Clock.Now()}
+	c.board.update(func(b *Status) { b.Watches++ })
+	limited, cancel := context.WithCancel(ctx)
+	st.cancel = cancel
+	late := time.AfterFunc(pace.RequestTimeout, st.cancel)
+	w, err := c.lw.Watch(ctx, limited, o, overdue)
+	if err == nil && !late.Stop() {
+		st.w = w
+		st.close(ctx, c.o.Clock)
+		return nil, c.describe("watch", context.DeadlineExceeded)
+	}
+	late.Stop()
+	if err != nil {
+		st.cancel()
+		return nil, c.describe("watch", err)
+	}
+	st.w = w
+	st.heard = c.o.Clock.Now()
+	return st, nil
+}
+
+// startOpening requests a watch. One of wait, took and giveUp must follow.
+func (c *connection) startOpening(ctx context.Context, rv string, timeout time.Duration) *opening {
+	o := &opening{clock: c.o.Clock, answers: make(chan opened, 2)}
+	ctx, o.cancel = context.WithCancel(ctx)
+	go func() {
+		st, err := c.open(ctx, rv, timeout, func(err error) { o.answers <- opened{overdue: c.describe("watch", err)} })
+		o.answers <- opened{st: st, err: err}
+	}()
+	return o
+}
+
+// showDown sets Status.Err to the error for which this session waits while another one tries to connect.
+func (c *connection) showDown(err error) {
+	c.board.update(func(st *Status) { st.Err = c.describe("wait to connect for", err) })
+}
+
+// connected gives back the slot to connect: the server has answered, or this session backs off.
+func (c *connection) connected() {
+	c.connecting.Done()
+	c.connecting = nil
+}
+
+// yield gives back both slots while a call is overdue, since that call may never return.
+func (c *connection) yield() {
+	c.connected()
+	c.listing.give()
+}
+
+// tellLimiter reports err to Options.Limiter: the server has answered, or the connection has failed.
+func (c *connection) tellLimiter(err error) {
+	switch {
+	case limiter.Answered(err), errors.Is(err, ErrPutOff):
+		c.o.Limiter.Heard()
+	case !isUnanswered(err):
+	case c.connecting != nil:
+		c.connecting.Failed(err)
+	default:
+		c.o.Limiter.Lost(err)
+	}
+}
+
+// isUnanswered reports whether err says that no API server has answered. A silent watch does not: if the link is down,
+// the next request shows that.
+func isUnanswered(err error) bool {
+	return !errors.Is(err, ErrPutOff) && limiter.Unanswered(err)
+}
+
+// backOff returns how long to wait after lastErr, and a channel that ends the wait early (nil for none). While the link
+// is down, the limiter's back-off applies to all sessions. After a first failure, and if only this resource fails, the
+// session's own applies: then a fleet does not return at once, and another resource's answers do not end the wait.
+func (c *connection) backOff() (time.Duration, <-chan struct{}) {
+	asked := request.RetryAfter(c.lastErr)
+	wait := c.backoff.Next(asked)
+	failures, next, recovered := c.o.Limiter.Down()
+	if c.lastErr == nil || asked > 0 || !isUnanswered(c.lastErr) || failures < 2 {
+		return wait, nil
+	}
+	return time.Until(next), recovered
+}
