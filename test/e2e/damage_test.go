@@ -51,7 +51,7 @@ func TestDamagedFile(t *testing.T) {
 	}
 	flips := 6
 	if soak {
-		flips = 60
+		flips = 250 // a thousand in all
 	}
 	for _, kind := range []string{"meta", "freelist", "branch", "leaf"} {
 		if len(pages[kind]) == 0 {
