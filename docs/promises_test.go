@@ -54,7 +54,7 @@ func TestPromises(t *testing.T) {
 			t.Errorf("promises.md:%d: %q is neither kept, changed nor dropped", line, cells[1])
 		}
 	}
-	if rows < 100 {
+	if rows < 250 {
 		t.Errorf("only %d rows were found", rows)
 	}
 }
