@@ -28,8 +28,8 @@ func (p *loop) commit(
 	ctx context.Context, attempt func() (store.Result, error), tell func(changes []store.Change),
 ) error {
 	return p.persist(ctx, func() (store.Result, error) {
-		p.deltasMu.Lock()
-		defer p.deltasMu.Unlock()
+		p.distribution.deltasMu.Lock()
+		defer p.distribution.deltasMu.Unlock()
 		res, err := attempt()
 		if err == nil {
 			tell(res.Changes)

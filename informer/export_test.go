@@ -20,7 +20,7 @@ func Store(i *Informer) store.Interface { return i.store }
 
 // SetStore has i, which does not run yet, keep its objects in s: a store that refuses a write, loses its outcome, is
 // slow or finds damage, at the call that a test wants.
-func SetStore(i *Informer, s store.Interface) { i.store = s }
+func SetStore(i *Informer, s store.Interface) { i.store, i.distribution.store = s, s }
 
 // SetRebuild has i call fn to have the file of such a store written anew.
 func SetRebuild(i *Informer, fn func(ctx context.Context) error) { i.file = rebuilt{i.file, fn} }
@@ -68,7 +68,7 @@ func SetListerWatcher(i *Informer, lw cache.ListerWatcher) { i.lw = lw }
 func OptionsOf(i *Informer) Options { return i.o }
 
 // SetPages has what is stored read for handlers in pages of so many objects: a replay of several, of few objects.
-func SetPages(i *Informer, objects int) { i.pages.limit = objects }
+func SetPages(i *Informer, objects int) { i.distribution.limit = objects }
 
 // Lock is one that a goroutine may find taken.
 type Lock interface {
@@ -78,11 +78,11 @@ type Lock interface {
 
 // Locks are those of i, by name: no callback runs under one.
 func Locks(i *Informer) map[string]Lock {
-	return map[string]Lock{"mu": &i.mu, "deltasMu": i.deltasMu, "processor.mu": i.processor.Lock()}
+	return map[string]Lock{"mu": &i.mu, "deltasMu": i.distribution.deltasMu, "processor.mu": i.processor.Lock()}
 }
 
 // Deltas is the lock under which i takes in what has arrived: who holds it has it wait.
-func Deltas(i *Informer) patient.Mutex { return i.deltasMu }
+func Deltas(i *Informer) patient.Mutex { return i.distribution.deltasMu }
 
 // Relist has i list anew, as for a reason of the reflector's.
 func Relist(i *Informer, reason reflector.Reason) { i.currentReflector().Relist(reason) }

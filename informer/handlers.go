@@ -35,7 +35,7 @@ func (i *Informer) AddEventHandlerWithOptions(
 	handler cache.ResourceEventHandler, options cache.HandlerOptions,
 ) (cache.ResourceEventHandlerRegistration, error) {
 	logger := ptr.Deref(options.Logger, klog.Background())
-	l := delivery.New(handler, logger, i.clock, i.HasSyncedChecker(), pageSource{i})
+	l := delivery.New(handler, logger, i.clock, i.HasSyncedChecker(), i.distribution)
 	var due delivery.Lines
 	late, err := i.register(l, ptr.Deref(options.ResyncPeriod, i.o.ResyncPeriod), &due)
 	if err == nil && late {
@@ -125,24 +125,24 @@ func (i *Informer) join(l *delivery.Listener, due *delivery.Lines) error {
 	if err != nil || !replays {
 		return err
 	}
-	lost, err := i.givePage(l.Ctx, l)
+	lost, err := i.distribution.give(l.Ctx, l)
 	if l.Ctx.Err() != nil {
 		return delivery.ErrStopped
 	}
 	if err != nil {
 		return errors.Join(err, i.processor.Remove(l))
 	}
-	due.Add(func() { i.reportUnreadable(l.Ctx, lost) })
+	due.Add(func() { i.distribution.report(l.Ctx, lost) })
 	return nil
 }
 
 // joinDistribution adds l to the handlers that get changes, and returns whether l has to get the stored objects. It
 // holds deltasMu, so that no change is distributed meanwhile.
 func (i *Informer) joinDistribution(l *delivery.Listener) (replays bool, err error) {
-	if err := i.deltasMu.LockContext(i.runningContext()); err != nil {
+	if err := i.distribution.deltasMu.LockContext(i.runningContext()); err != nil {
 		return false, delivery.ErrStopped
 	}
-	defer i.deltasMu.Unlock()
+	defer i.distribution.deltasMu.Unlock()
 	if replays, err = i.holdsStateLocked(); err != nil {
 		return false, err
 	}

@@ -19,7 +19,6 @@ import (
 	"github.com/larder-dev/larder/informer/audit"
 	"github.com/larder-dev/larder/informer/durable"
 	"github.com/larder-dev/larder/informer/internal/delivery"
-	"github.com/larder-dev/larder/internal/patient"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
@@ -70,11 +69,8 @@ type Informer struct {
 	sync        *syncing
 	health      health
 
-	// deltasMu is held while a batch is applied and queued for the handlers, while a late handler joins, and while a page
-	// is queued that was read for a handler. Index functions are the only user code that runs under it.
-	deltasMu  patient.Mutex
-	pages     pages
-	listBegun bool // guarded by deltasMu; a list has begun in this run
+	distribution *distribution
+	listBegun    bool // guarded by distribution.deltasMu; a list has begun in this run
 
 	mu                sync.Mutex
 	started, stopped  bool                               // guarded by mu
@@ -114,8 +110,6 @@ func New(lw cache.ListerWatcher, exampleObject runtime.Object, o Options) (*Info
 		detector:          cache.NewCacheMutationDetector(fmt.Sprintf("%T", exampleObject)),
 	}
 	i.clock = i.o.Clock
-	i.pages.init()
-	i.deltasMu = patient.New()
 	i.sources.init(i.clock.Now())
 	i.health.unguarded = unguardedBy(i.o)
 	i.queue = fifo.New(fifo.Options{})
@@ -126,6 +120,7 @@ func New(lw cache.ListerWatcher, exampleObject runtime.Object, o Options) (*Info
 	if err != nil {
 		return nil, fmt.Errorf("informer on %s: %w", i.o.Identity.GroupResource(), err)
 	}
+	i.distribution = newDistribution(i)
 	i.auditor = i.newAuditor()
 	i.durable = durable.New(i.durableOptions())
 	if i.o.Observer != nil {

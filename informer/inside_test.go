@@ -122,8 +122,8 @@ func TestRefsOfAList(t *testing.T) {
 		if _, err := m.Apply(t.Context(), store.Batch{Ops: []store.Op{{Type: store.Upsert, Object: pod}}}); err != nil {
 			t.Fatal(err)
 		}
-		p := &loop{Informer: &Informer{store: m, deltasMu: patient.New(), auditor: audit.New(audit.Options{})}, cold: tt.cold,
-			rewrites: tt.rewrites}
+		i := &Informer{store: m, distribution: &distribution{deltasMu: patient.New()}, auditor: audit.New(audit.Options{})}
+		p := &loop{Informer: i, cold: tt.cold, rewrites: tt.rewrites}
 		if p.list, err = m.BeginReplace(t.Context(), store.ReplaceOptions{}); err != nil {
 			t.Fatal(err)
 		}

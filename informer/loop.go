@@ -116,6 +116,15 @@ func (p *loop) heed(ctx context.Context, a ask) error {
 	return nil
 }
 
+// resync starts a resync of the handlers that are due: each gets the first page of the stored objects.
+func (p *loop) resync(ctx context.Context) {
+	for _, l := range p.processor.Resyncing() {
+		if l.StartResync() {
+			p.distribution.giveResync(ctx, l)
+		}
+	}
+}
+
 // process handles one batch of deltas.
 func (p *loop) process(ctx context.Context, deltas []fifo.Delta) error {
 	d := deltas[0]
@@ -196,7 +205,7 @@ func eventOf(d fifo.Delta) cache.DeltaType {
 // tell queues changes for the handlers, in order. The caller holds deltasMu. Updates that keep the resourceVersion
 // reach only handlers that are resyncing, as in client-go, unless all is set: then the body has changed.
 func (p *loop) tell(changes []store.Change, all bool) {
-	p.pages.tells.Add(1)
+	p.distribution.tells.Add(1)
 	p.auditor.Changed(changes)
 	for _, c := range changes {
 		delete(p.unseen, c.Key)

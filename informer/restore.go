@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/informer/internal/delivery"
@@ -54,8 +53,8 @@ func (p *loop) replayStored(ctx context.Context) error {
 	}
 	for _, l := range p.replay {
 		err := p.readRetry(ctx, func() error {
-			bad, err := p.givePage(ctx, l)
-			p.reportUnreadable(ctx, bad)
+			bad, err := p.distribution.give(ctx, l)
+			p.distribution.report(ctx, bad)
 			lost = append(lost, bad...)
 			return err
 		})
@@ -76,7 +75,7 @@ func (p *loop) replayStored(ctx context.Context) error {
 
 // detectStored gives the stored objects to the mutation detector, since readers may modify them too.
 func (p *loop) detectStored(ctx context.Context) error {
-	_, err := p.eachStored(ctx, "", func(_ string, obj runtime.Object) error {
+	_, err := p.distribution.each(ctx, "", func(_ string, obj runtime.Object) error {
 		p.detector.AddObject(obj)
 		return nil
 	})
@@ -117,50 +116,4 @@ func (p *loop) replaceUnreadable(ctx context.Context, lost []delivery.Unreadable
 	p.lackUntilListed()
 	p.relist(reflector.ReasonUnreadable)
 	return nil
-}
-
-// reportUnreadable logs the objects that eachStored has left out. The caller holds no lock.
-func (i *Informer) reportUnreadable(ctx context.Context, lost []delivery.Unreadable) {
-	for _, u := range lost {
-		utilruntime.HandleErrorWithContext(ctx, u.Err, "Stored object cannot be read", "type", i.o.ObjectDescription, "key",
-			u.Key)
-	}
-}
-
-// eachStored calls fn for each object whose key is after the given one. It leaves out and returns objects that cannot
-// be read, which the caller has to report. err is fn's error, or that of a store that cannot be read at all.
-func (i *Informer) eachStored(
-	ctx context.Context, after string, fn func(key string, obj runtime.Object) error,
-) (lost []delivery.Unreadable, err error) {
-	var fnErr error
-	err = i.store.Iterate(ctx, after, func(key string, obj runtime.Object) error {
-		after = key
-		fnErr = fn(key, obj)
-		return fnErr
-	})
-	if err == nil || fnErr != nil || ctx.Err() != nil || isClosed(err) {
-		return nil, err
-	}
-	// A record cannot be read: read the rest one by one.
-	keys, err := i.store.Keys(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, key := range keys {
-		if key <= after {
-			continue
-		}
-		obj, err := i.store.Get(ctx, key)
-		switch {
-		case ctx.Err() != nil || isClosed(err):
-			return lost, err
-		case err != nil:
-			lost = append(lost, delivery.Unreadable{Key: key, Err: err})
-		case obj != nil:
-			if err := fn(key, obj); err != nil {
-				return lost, err
-			}
-		}
-	}
-	return lost, nil
 }

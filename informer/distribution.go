@@ -1,0 +1,228 @@
+package informer
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+	"weak"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+
+	"github.com/larder-dev/larder/informer/internal/delivery"
+	"github.com/larder-dev/larder/internal/patient"
+	"github.com/larder-dev/larder/store"
+)
+
+// A page of a backlog has up to backlogObjects objects, as a page of the store, or about backlogBytes, by the size of
+// its first object. A page of the store has fewer bytes: else objects beyond the end of ours would be decoded twice.
+const (
+	backlogObjects = 500
+	backlogBytes   = 16 << 20
+)
+
+// distribution gives handlers the stored objects, page by page: their backlogs and resyncs. Its lock keeps them
+// consistent with the changes that the loop distributes. Handlers that need the same page, as those registered before
+// the start often do, share the decoded objects.
+type distribution struct {
+	store    store.Interface
+	detector cache.MutationDetector // gets every object that is read
+	asks     *asks
+	clock    clock.WithTicker
+	// description is Options.ObjectDescription; called is told of each call of a handler, and may be nil.
+	description string
+	called      func(handler string, took time.Duration)
+
+	// deltasMu is held while a batch is applied and queued for the handlers, while a late handler joins, and while a page
+	// is queued that was read for a handler. Index functions are the only user code that runs under it.
+	deltasMu patient.Mutex
+
+	limit int // maximum number of objects of a page
+	// turn is a lock: it holds a token while a page is read. A handler that waits for it may need the same page.
+	turn chan struct{}
+	last weak.Pointer[delivery.Page] // the last page that was read; guarded by turn
+	told uint64                      // tells when the read of last began; guarded by turn
+	// tells counts how often changes have been distributed to the handlers.
+	tells atomic.Uint64
+}
+
+var _ delivery.Source = &distribution{}
+
+func newDistribution(i *Informer) *distribution {
+	d := &distribution{
+		store: i.store, detector: i.detector, deltasMu: patient.New(), asks: &i.asks, clock: i.clock,
+		description: i.o.ObjectDescription, limit: backlogObjects, turn: make(chan struct{}, 1),
+	}
+	if o := i.o.Observer; o != nil {
+		d.called = func(handler string, took time.Duration) { o.HandlerCalled(i, handler, took) }
+	}
+	return d
+}
+
+// read returns the page that begins after a key. It has all changes that were distributed before the call.
+func (d *distribution) read(ctx context.Context, after string) (*delivery.Page, error) {
+	select {
+	case d.turn <- struct{}{}:
+		defer func() { <-d.turn }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	told := d.tells.Load()
+	if p := d.last.Value(); p != nil && p.After == after && d.told == told {
+		return p, nil
+	}
+	p, err := d.readPage(ctx, after)
+	if err != nil {
+		return nil, err
+	}
+	d.last, d.told = weak.Make(p), told
+	return p, nil
+}
+
+var errPageFull = errors.New("the page is full")
+
+func (d *distribution) readPage(ctx context.Context, after string) (*delivery.Page, error) {
+	p, limit := &delivery.Page{After: after}, 0
+	lost, err := d.each(ctx, after, func(key string, obj runtime.Object) error {
+		if limit == 0 {
+			limit = min(d.limit, backlogBytes/max(1, int(sizeOf(obj)))+1)
+		}
+		p.Keys, p.Objects = append(p.Keys, key), append(p.Objects, obj)
+		if len(p.Keys) == limit {
+			p.To = key
+			return errPageFull
+		}
+		return nil
+	})
+	if p.Lost = lost; errors.Is(err, errPageFull) {
+		err = nil
+	}
+	return p, err
+}
+
+// Called implements delivery.Source.
+func (d *distribution) Called(handler string, took time.Duration) {
+	if d.called != nil {
+		d.called(handler, took)
+	}
+}
+
+// give reads the next page of l's backlog and queues its calls. It leaves out and returns the objects that cannot
+// be read. After an error, nothing has been queued, and it can be called again.
+func (d *distribution) give(ctx context.Context, l *delivery.Listener) (lost []delivery.Unreadable, err error) {
+	p, err := d.read(ctx, l.PageAfter())
+	if err != nil {
+		return nil, err
+	}
+	for _, obj := range p.Objects {
+		d.detector.AddObject(obj)
+	}
+	if err := d.deltasMu.LockContext(ctx); err != nil { // its holder may be waiting for the disk
+		return nil, err
+	}
+	defer d.deltasMu.Unlock()
+	l.AddPage(p)
+	return p.Lost, nil
+}
+
+// NextPage calls give until it succeeds, or l is stopped.
+func (d *distribution) NextPage(l *delivery.Listener) {
+	reported := false
+	for delay := storeBackoff(); ; {
+		lost, err := d.give(l.Ctx, l)
+		switch {
+		case err == nil:
+			d.leftOut(l, lost)
+			return
+		case l.Ctx.Err() != nil || isClosed(err):
+			return
+		case !reported:
+			utilruntime.HandleErrorWithContext(l.Ctx, err, "Stored objects cannot be read for an event handler; trying again",
+				"type", d.description, "handler", l.Name)
+			reported = true
+		}
+		if patient.Sleep(l.Ctx, d.clock, delay.Step()) != nil {
+			return
+		}
+	}
+}
+
+// leftOut reports the objects that a page has left out, and requests a list that rewrites them.
+func (d *distribution) leftOut(l *delivery.Listener, lost []delivery.Unreadable) {
+	d.report(l.Ctx, lost)
+	if len(lost) == 0 || !l.Mends() {
+		return
+	}
+	d.asks.toReplace(lost[0].Err)
+}
+
+// NextResync implements delivery.Source.
+func (d *distribution) NextResync(l *delivery.Listener) { d.giveResync(l.Ctx, l) }
+
+// giveResync reads the next page of l's resync and queues its calls. If the store cannot be read, the resync ends.
+func (d *distribution) giveResync(ctx context.Context, l *delivery.Listener) {
+	p, err := d.read(ctx, l.ResyncAfter())
+	if err == nil {
+		d.report(ctx, p.Lost)
+		err = d.deltasMu.LockContext(ctx)
+	}
+	if err != nil {
+		l.EndResync()
+		if ctx.Err() == nil && !isClosed(err) {
+			utilruntime.HandleErrorWithContext(ctx, err, "Resync stopped half-way: the store cannot be read", "type",
+				d.description, "handler", l.Name)
+		}
+		return
+	}
+	defer d.deltasMu.Unlock()
+	l.AddResync(p)
+}
+
+// report logs the objects that each has left out. The caller holds no lock.
+func (d *distribution) report(ctx context.Context, lost []delivery.Unreadable) {
+	for _, u := range lost {
+		utilruntime.HandleErrorWithContext(ctx, u.Err, "Stored object cannot be read", "type", d.description, "key",
+			u.Key)
+	}
+}
+
+// each calls fn for each object whose key is after the given one. It leaves out and returns objects that cannot
+// be read, which the caller has to report. err is fn's error, or that of a store that cannot be read at all.
+func (d *distribution) each(
+	ctx context.Context, after string, fn func(key string, obj runtime.Object) error,
+) (lost []delivery.Unreadable, err error) {
+	var fnErr error
+	err = d.store.Iterate(ctx, after, func(key string, obj runtime.Object) error {
+		after = key
+		fnErr = fn(key, obj)
+		return fnErr
+	})
+	if err == nil || fnErr != nil || ctx.Err() != nil || isClosed(err) {
+		return nil, err
+	}
+	// A record cannot be read: read the rest one by one.
+	keys, err := d.store.Keys(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range keys {
+		if key <= after {
+			continue
+		}
+		obj, err := d.store.Get(ctx, key)
+		switch {
+		case ctx.Err() != nil || isClosed(err):
+			return lost, err
+		case err != nil:
+			lost = append(lost, delivery.Unreadable{Key: key, Err: err})
+		case obj != nil:
+			if err := fn(key, obj); err != nil {
+				return lost, err
+			}
+		}
+	}
+	return lost, nil
+}
