@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/store/internal/index"
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
@@ -45,7 +46,7 @@ func (in *intake) apply(ctx context.Context, b Batch) (Result, error) {
 // applyEncoded applies a batch atomically: readers see all of it when applyEncoded returns. It reads old states that
 // are not in memory from the file, and waits for no commit. It fails with errIndexesChanged if set is out of date.
 func (in *intake) applyEncoded(
-	ctx context.Context, set *indexSet, e encoded, b Batch,
+	ctx context.Context, set *index.Set, e encoded, b Batch,
 ) (changes []Change, err error) {
 	unlock, err := in.lockFront(ctx, set)
 	if err != nil {
@@ -78,16 +79,19 @@ func (in *intake) applyEncoded(
 	return changes, nil
 }
 
+// errIndexesChanged says that index functions were added after the terms of a write were computed.
+var errIndexesChanged = errors.New("the indexes have changed")
+
 // lockFront locks front for writes whose index terms were computed with set. It fails if the collection accepts no
 // writes, or with errIndexesChanged if index functions were added since.
-func (in *intake) lockFront(ctx context.Context, set *indexSet) (unlock func(), err error) {
+func (in *intake) lockFront(ctx context.Context, set *index.Set) (unlock func(), err error) {
 	if err := in.pause.wait(ctx); err != nil {
 		return nil, err
 	}
 	in.front.Lock()
 	switch err = in.back.takesIn(); {
 	case err != nil:
-	case set.generation != in.set.Load().generation:
+	case set.Generation() != in.set.Load().Generation():
 		err = errIndexesChanged
 	default:
 		return in.front.Unlock, nil
@@ -99,7 +103,7 @@ func (in *intake) lockFront(ctx context.Context, set *indexSet) (unlock func(), 
 // takeIn applies last, the writes of a list. If finish is not nil, it edits the Info that is stored with them. takeIn
 // waits while backpressure requires it, but for no commit.
 func (in *intake) takeIn(
-	ctx context.Context, r *replacement, set *indexSet, last []*memtable.Write, finish func(*Info) (*settled, error),
+	ctx context.Context, r *replacement, set *index.Set, last []*memtable.Write, finish func(*Info) (*settled, error),
 ) error {
 	if err := in.back.waitRoom(ctx, false); err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"github.com/larder-dev/larder/internal/printable"
 	"github.com/larder-dev/larder/store/internal/compress"
 	"github.com/larder-dev/larder/store/internal/format"
+	"github.com/larder-dev/larder/store/internal/index"
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
@@ -22,7 +23,7 @@ type encoder struct {
 	keyFunc cache.KeyFunc
 	codec   codec.Codec      // nil makes writes without payloads
 	packer  *compress.Packer // compressor that is used later, at the commit; may be nil
-	set     *indexSet
+	set     *index.Set
 	// deletes says that the objects of deletes are encoded too, because a durable handler will receive them.
 	deletes bool
 }
@@ -124,7 +125,7 @@ func (e encoder) payload(x *memtable.Write) error {
 }
 
 func (e encoder) index(x *memtable.Write) error {
-	terms, err := e.set.terms(x.Obj)
+	terms, err := e.set.Terms(x.Obj)
 	if err != nil {
 		return refuse(entry.LeftOutIndex, fmt.Errorf("object %q: %w", x.Key, err))
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -13,12 +12,10 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/compress"
 	"github.com/larder-dev/larder/store/internal/format"
+	"github.com/larder-dev/larder/store/internal/index"
 	"github.com/larder-dev/larder/store/internal/memtable"
 	"github.com/larder-dev/larder/store/internal/resident"
 )
-
-// errIndexesChanged says that index functions were added after the terms of a write were computed.
-var errIndexesChanged = errors.New("the indexes have changed")
 
 // writer is one write transaction of a collection. Whenever it changes an object, it updates the index entries, the
 // object count and Newest too.
@@ -26,10 +23,10 @@ type writer struct {
 	c       *Collection
 	bucket  *bolt.Bucket
 	objects *bolt.Bucket
-	indexes map[string]*bolt.Bucket // bucket of each index in state
-	state   state                   // written at the end of the transaction
-	dict    *compress.Dictionary    // dictionary that this transaction has found or stored in the file; nil if none
-	feed    *feedWriter             // writes the changelog; nil if the collection keeps none
+	indexes *index.Entries
+	state   state                // written at the end of the transaction
+	dict    *compress.Dictionary // dictionary that this transaction has found or stored in the file; nil if none
+	feed    *feedWriter          // writes the changelog; nil if the collection keeps none
 	// places holds the cursors of the durable handlers; nil if there are none. It is taken inside the transaction, so it
 	// has what a rebuild, or another write, did to the cursors before.
 	places *placesSnapshot
@@ -62,23 +59,19 @@ func (c *Collection) applyBounded(last []*memtable.Write) {
 	}
 }
 
-func (c *Collection) writeLocked(ctx context.Context, set *indexSet, fn func(w *writer) error) error {
-	return c.writeLockedFor(ctx, c.writing(), set, fn)
+func (c *Collection) writeLocked(ctx context.Context, fn func(w *writer) error) error {
+	return c.writeLockedFor(ctx, c.writing(), fn)
 }
 
-// writeLockedFor runs fn in a write transaction with a writer of the collection. The caller holds mu. If set is not
-// nil and out of date, writeLockedFor fails with errIndexesChanged. what describes the write to those who wait for it.
-func (c *Collection) writeLockedFor(ctx context.Context, what string, set *indexSet, fn func(w *writer) error) error {
+// writeLockedFor runs fn in a write transaction with a writer of the collection. The caller holds mu. what describes
+// the write to those who wait for it.
+func (c *Collection) writeLockedFor(ctx context.Context, what string, fn func(w *writer) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	if c.readOnly {
 		return ErrReadOnly
 	}
-	if set != nil && set.generation != c.set.Load().generation {
-		return errIndexesChanged
-	}
-	idled := c.idled.Load()
 	var handlers *placesSnapshot
 	return c.store.updateThen(ctx, what, func(tx *bolt.Tx) error {
 		b, err := collectionBucket(tx, c.name)
@@ -88,12 +81,6 @@ func (c *Collection) writeLockedFor(ctx context.Context, what string, set *index
 		w, err := newWriter(c, b)
 		if err != nil {
 			return err
-		}
-		if set != nil && !idled {
-			if err := w.idleIndexes(); err != nil {
-				return err
-			}
-			idled = true
 		}
 		if err := fn(w); err != nil {
 			return err
@@ -106,7 +93,6 @@ func (c *Collection) writeLockedFor(ctx context.Context, what string, set *index
 	}, func(err error) { // runs before the next writer, which could otherwise see cursors that this one has reset
 		switch {
 		case err == nil:
-			c.idled.Store(idled)
 			c.places.committed(handlers)
 		case errors.Is(err, ErrOutcomeUnknown):
 			c.places.unsure(handlers)
@@ -119,8 +105,7 @@ func newWriter(c *Collection, b *bolt.Bucket) (*writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &writer{c: c, bucket: b, state: st, places: c.places.snapshot(),
-		indexes: make(map[string]*bolt.Bucket, len(st.indexes))}
+	w := &writer{c: c, bucket: b, state: st, places: c.places.snapshot()}
 	if w.objects, err = c.objects(b); err != nil {
 		return nil, err
 	}
@@ -129,41 +114,11 @@ func newWriter(c *Collection, b *bolt.Bucket) (*writer, error) {
 			return nil, err
 		}
 	}
-	root := b.Bucket(format.BucketIndex)
-	if root == nil {
-		return nil, fmt.Errorf("collection %s has no index bucket: %w", c.name, entry.ErrDamaged)
-	}
-	for name := range st.indexes {
-		if w.indexes[name] = root.Bucket([]byte(name)); w.indexes[name] == nil {
-			return nil, fmt.Errorf("collection %s has no bucket for index %q: %w", c.name, name, entry.ErrDamaged)
-		}
+	if w.indexes, err = index.OpenEntries(c.name, b, st.indexes); err != nil {
+		return nil, err
 	}
 	w.feed, err = newFeedWriter(w)
 	return w, err
-}
-
-// idleIndexes marks the stored indexes for which this process has no function: the records that it writes will lack
-// their terms. An index that an earlier process has marked is dropped: two processes in a row have not used it. It is
-// not dropped at once because a program may add its function some time after it opens the collection, and would then
-// build the index anew at every start.
-func (w *writer) idleIndexes() error {
-	set := w.c.set.Load()
-	for name, st := range w.state.indexes {
-		if set.funcs[name] != nil {
-			continue
-		}
-		if !st.Idle {
-			st.Idle, st.Ready = true, false
-			w.state.indexes[name] = st
-			continue
-		}
-		delete(w.state.indexes, name)
-		delete(w.indexes, name)
-		if err := w.bucket.Bucket(format.BucketIndex).DeleteBucket([]byte(name)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // stored is the record that the file has under a key. It is valid until the transaction ends.
@@ -247,7 +202,7 @@ func (w *writer) put(x *memtable.Write, old stored) error {
 	if err := w.putRecord(x.Key, h, payload); err != nil {
 		return err
 	}
-	if err := w.moveTerms(x.Key, old.Terms, terms); err != nil {
+	if err := w.indexes.Move(x.Key, old.Terms, terms); err != nil {
 		return err
 	}
 	if err := w.feed.file(x.Key, h.Seq, old); err != nil {
@@ -296,46 +251,12 @@ func (w *writer) remove(key string, old stored, x *memtable.Write) error {
 	if err := w.feed.bury(key, old, x); err != nil {
 		return err
 	}
-	if err := w.moveTerms(key, old.Terms, nil); err != nil {
+	if err := w.indexes.Move(key, old.Terms, nil); err != nil {
 		return err
 	}
 	w.state.Objects--
 	w.tally(format.BucketObjects, []byte(key), -1)
 	return w.objects.Delete([]byte(key))
-}
-
-// moveTerms replaces the index entries of key for the terms old by those for the terms new. Terms are as records have
-// them, sealed if the collection is. old comes from the header of the record, so the entries are removed whatever the
-// index function returns for the old object today.
-func (w *writer) moveTerms(key string, old, new map[string][]string) error {
-	for name, index := range w.indexes {
-		// A record that is older than the index may have terms without entries.
-		complete := w.state.indexes[name].Ready
-		if err := moveEntries(index, key, old[name], new[name], complete); err != nil {
-			return fmt.Errorf("index %q: %w", name, err)
-		}
-	}
-	return nil
-}
-
-func moveEntries(index *bolt.Bucket, key string, old, new []string, complete bool) error {
-	for _, value := range old {
-		if !slices.Contains(new, value) {
-			if err := index.Delete(format.IndexKey(value, key)); err != nil {
-				return err
-			}
-		}
-	}
-	for _, value := range new {
-		if complete && slices.Contains(old, value) {
-			continue
-		}
-		k, v := format.IndexEntry(value, key)
-		if err := index.Put(k, v); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // advance records the resourceVersion and the last contact of a batch, if it has them. A resourceVersion that cannot be

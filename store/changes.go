@@ -74,7 +74,7 @@ func (c *Collection) retainChanges(ctx context.Context, retain time.Duration) er
 	if retain == 0 {
 		what = forgetting
 	}
-	err := c.writeLockedFor(ctx, what, nil, func(w *writer) error {
+	err := c.writeLockedFor(ctx, what, func(w *writer) error {
 		w.state.retain = retain
 		if retain > 0 {
 			return w.beginFeed()

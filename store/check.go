@@ -14,6 +14,7 @@ import (
 	"github.com/larder-dev/larder/internal/printable"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/format"
+	"github.com/larder-dev/larder/store/internal/index"
 	"github.com/larder-dev/larder/store/seal"
 )
 
@@ -293,12 +294,12 @@ func (c *checker) checkRecord(b *bolt.Bucket, st state, key string, data []byte)
 	}
 	c.checkFiled(b, st, key, h)
 	for name, values := range h.Terms {
-		index := b.Bucket(format.BucketIndex).Bucket([]byte(name))
-		if index == nil || !st.indexes[name].Ready {
+		entries := b.Bucket(format.BucketIndex).Bucket([]byte(name))
+		if entries == nil || !st.indexes[name].Ready {
 			continue
 		}
 		for _, value := range values {
-			if !hasEntry(index, value, key) {
+			if !index.Has(entries, value, key) {
 				c.problem("record %s is not in index %q, which it is filed in", printable.Key(key), name)
 			}
 		}

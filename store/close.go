@@ -174,8 +174,8 @@ func (c *Collection) Close() error {
 
 // end closes the collection, however long the disk takes.
 func (c *Collection) end() error {
-	c.indexing.failed(ErrClosed, true) // first, for the calls that wait for index functions
-	c.builds.stop()
+	c.builder.Fail(ErrClosed, true) // first, for the calls that wait for index functions
+	c.workers.stop()
 	c.places.close()
 	err := c.flushAtClose()
 	c.store.delist(c)

@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"sync/atomic"
-
-	"github.com/larder-dev/larder/store/internal/memtable"
 
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/client-go/tools/cache"
@@ -16,6 +13,8 @@ import (
 	"github.com/larder-dev/larder/internal/patient"
 	"github.com/larder-dev/larder/store/internal/compress"
 	"github.com/larder-dev/larder/store/internal/format"
+	"github.com/larder-dev/larder/store/internal/index"
+	"github.com/larder-dev/larder/store/internal/memtable"
 	"github.com/larder-dev/larder/store/internal/resident"
 )
 
@@ -37,15 +36,15 @@ type Collection struct {
 	released atomic.Bool // whether Close has ended and the collection can be opened again
 	ending   atomic.Bool // whether Close was called
 	claimed  *claim      // claim of the name in store.open; set before the collection is returned
-	idled    atomic.Bool // whether the indexes without a function have been marked; see idleIndexes
+	idled    atomic.Bool // whether the indexes without a function have been marked; see index.Entries.Idle
 
 	// resident is nil unless the Residency is All. It is set with mu or front held.
 	resident atomic.Pointer[allResident]
 	bounded  *resident.Bounded // nil unless the Residency is Bounded; set before there is another goroutine
 
-	builds   builds
-	indexing indexing
-	packer   *compress.Packer // compressor of new records; nil if Compression is off
+	workers workers
+	builder index.Builder    // builds the indexes that are not ready
+	packer  *compress.Packer // compressor of new records; nil if Compression is off
 
 	committed func(Commit) // CollectionOptions.Committed; may be nil
 
@@ -86,7 +85,7 @@ var _ Interface = (*Collection)(nil)
 func openCollection(
 	ctx context.Context, s *Store, name string, id entry.Identity, o CollectionOptions,
 ) (*Collection, error) {
-	set, err := newIndexSet(o.Indexers, o.IndexVersions)
+	set, err := index.NewSet(o.Indexers, o.IndexVersions)
 	if err != nil {
 		return nil, err
 	}
@@ -134,74 +133,6 @@ func openCollection(
 		return nil, err
 	}
 	return c, c.tellPlainText(ctx)
-}
-
-// claimLocked prepares the indexes in the file for set, puts set in place and starts the builds that it needs. It
-// writes nothing if the file needs no change. The caller holds mu.
-func (c *Collection) claimLocked(ctx context.Context, set *indexSet) error {
-	claimed, err := c.claimInFile(ctx, set)
-	if err != nil {
-		return err
-	}
-	c.putSet(claimed)
-	c.startBuild()
-	return nil
-}
-
-// claimInFile changes the index states and buckets in the file to those that set needs. It returns set with the indexes
-// marked as ready that the file has complete.
-func (c *Collection) claimInFile(ctx context.Context, set *indexSet) (*indexSet, error) {
-	var ready []string
-	needed, err := c.claimNeedsWrite(ctx, set, &ready)
-	if err == nil && needed && !c.readOnly {
-		err = c.update(ctx, func(tx *bolt.Tx) error {
-			return updateState(tx, c.name, func(b *bolt.Bucket, st *state) error {
-				ready = c.claim(st, set)
-				return makeBuckets(b, *st)
-			})
-		})
-	}
-	if err != nil {
-		return nil, err
-	}
-	return set.withReady(ready...), nil
-}
-
-// claimNeedsWrite returns whether the file must be written for set. It sets *ready to the names of the indexes that are
-// ready.
-func (c *Collection) claimNeedsWrite(ctx context.Context, set *indexSet, ready *[]string) (needed bool, err error) {
-	err = c.view(ctx, func(b *bolt.Bucket) error {
-		have, err := getState(b, c.name)
-		if err != nil {
-			return err
-		}
-		want, err := getState(b, c.name)
-		*ready = c.claim(&want, set)
-		needed = !reflect.DeepEqual(have, want)
-		return err
-	})
-	return needed, err
-}
-
-// claim changes st to what set needs and returns the names of the indexes that are ready.
-func (c *Collection) claim(st *state, set *indexSet) (ready []string) {
-	st.Info.Resource = st.Info.Resource.With(c.resource)
-	if !c.readOnly {
-		c.markSealed(st)
-	}
-	for name := range set.funcs {
-		have, known := st.indexes[name]
-		want := format.IndexState{Version: set.versions[name]}
-		// A function without a version may be another one in each process, so its entries are trusted in this one only.
-		same := known && have.Version == want.Version && (want.Version != "" || set.ready[name])
-		// An index of no objects is ready, if its bucket can be created.
-		want.Ready = st.Objects == 0 && !c.readOnly || same && have.Ready
-		st.indexes[name] = want
-		if want.Ready {
-			ready = append(ready, name)
-		}
-	}
-	return ready
 }
 
 // findOrMake sets up sealing for the collection, and creates its buckets if it is not in the file.

@@ -6,6 +6,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/larder-dev/larder/store/internal/index"
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
@@ -20,7 +21,7 @@ func (c *Collection) Apply(ctx context.Context, b Batch) (Result, error) {
 
 // The methods below make a Collection the back of its intake: it holds objects in the file, with a memtable over it.
 
-func (c *Collection) encoder(set *indexSet) encoder {
+func (c *Collection) encoder(set *index.Set) encoder {
 	return encoder{keyFunc: c.keyFunc, codec: c.codec, packer: c.packer, set: set, deletes: c.places.any()}
 }
 

@@ -162,7 +162,7 @@ func (s *Store) openAndEnlist(
 		if enlisted {
 			return c, nil
 		}
-		c.builds.stop()
+		c.workers.stop()
 		if err != nil {
 			return nil, err
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
 	"github.com/larder-dev/larder/store/internal/format"
+	"github.com/larder-dev/larder/store/internal/index"
 	"github.com/larder-dev/larder/store/seal"
 )
 
@@ -194,10 +195,10 @@ func (c *collectionCopy) object(tx *bolt.Tx, e pair) error {
 	if err != nil || c.asItWas() {
 		return err
 	}
-	for index := range c.st.indexes {
-		b, err := c.path.to(format.BucketIndex).to([]byte(index)).make(tx)
+	for name := range c.st.indexes {
+		b, err := c.path.to(format.BucketIndex).to([]byte(name)).make(tx)
 		if err == nil {
-			err = moveEntries(b, key, nil, h.Terms[index], true)
+			err = index.Put(b, key, h.Terms[name])
 		}
 		if err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/larder-dev/larder/store/internal/boltfile"
+	"github.com/larder-dev/larder/store/internal/index"
 )
 
 // Errors of opening a file.
@@ -42,7 +43,7 @@ var (
 	// ErrSlowDisk says that a write has not returned for ten seconds. Changes are only in memory until it does.
 	ErrSlowDisk = errors.New("the disk has not finished a write for long")
 	// ErrNoIndex says that there is no index of that name.
-	ErrNoIndex = errors.New("no such index")
+	ErrNoIndex = index.ErrNoIndex
 	// ErrReplaceLost says that Rebuild has lost objects of the collection during a Replacement. Abort it and begin
 	// another one.
 	ErrReplaceLost = errors.New("the store was rebuilt and has lost objects meanwhile; abort the list and begin another")

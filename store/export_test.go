@@ -123,10 +123,10 @@ func SetSampling(c *Collection, dictionary, sample int) {
 }
 
 // WaitBuilds returns once no index of c is being built.
-func WaitBuilds(c *Collection) { c.builds.running.Wait() }
+func WaitBuilds(c *Collection) { c.workers.running.Wait() }
 
 // IndexReady reports whether look-ups in the index need not wait for its build.
-func IndexReady(c *Collection, index string) bool { return c.set.Load().ready[index] }
+func IndexReady(c *Collection, index string) bool { return c.set.Load().Ready(index) }
 
 // CheckContent is the part of Store.Check that looks at the contents: models check after every step.
 func CheckContent(ctx context.Context, s *Store) (r Report, err error) {

@@ -39,7 +39,7 @@ func (c *Collection) openFeed(ctx context.Context, name string) error {
 		return err
 	}
 	var place Place
-	err = c.writeLocked(ctx, nil, func(w *writer) error {
+	err = c.writeLocked(ctx, func(w *writer) error {
 		if err := w.beginFeed(); err != nil {
 			return err
 		}
@@ -103,7 +103,7 @@ func (c *Collection) forgetHandler(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	err = c.writeLockedFor(ctx, forgetting, nil, func(w *writer) error {
+	err = c.writeLockedFor(ctx, forgetting, func(w *writer) error {
 		if delete(w.places.places, name); len(w.places.places) == 0 && w.state.retain == 0 {
 			return w.endFeed()
 		}

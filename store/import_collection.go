@@ -124,7 +124,7 @@ func (i *Import) flush(ctx context.Context, finish func(*state)) error {
 		return err
 	}
 	defer i.c.mu.Unlock()
-	err := i.c.writeLocked(ctx, nil, func(w *writer) error {
+	err := i.c.writeLocked(ctx, func(w *writer) error {
 		w.objects.FillPercent = coldFill
 		for _, x := range i.writes {
 			if err := w.put(x, stored{}); err != nil {

@@ -1,163 +1,220 @@
 package store
 
 import (
-	"errors"
+	"context"
 	"fmt"
-	"maps"
 	"reflect"
-	"slices"
+	"time"
 
-	"k8s.io/client-go/tools/cache"
+	bolt "go.etcd.io/bbolt"
+	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/larder-dev/larder/internal/guest"
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/store/internal/format"
+	"github.com/larder-dev/larder/store/internal/index"
+	"github.com/larder-dev/larder/store/internal/memtable"
+	"github.com/larder-dev/larder/store/internal/resident"
 )
 
-// namespaceVersion is the version of client-go's own namespace index, which
-// nearly every lister uses and which must not be rebuilt at each start.
-const namespaceVersion = "client-go MetaNamespaceIndexFunc 1"
-
-// indexSet holds the index functions of a collection at one moment. It is
-// immutable: AddIndexers and a finished build replace it by a new one.
-type indexSet struct {
-	funcs    cache.Indexers
-	versions map[string]string
-	// ready has the names of the indexes whose entries in the file are complete; the other indexes are being built.
-	ready map[string]bool
-	// generation grows whenever the functions change, not when an index becomes ready.
-	generation int
+// putSet replaces the index functions and wakes look-ups that wait.
+func (c *Collection) putSet(set *index.Set) {
+	c.set.Store(set)
+	c.builder.Wake()
 }
 
-func newIndexSet(funcs cache.Indexers, versions map[string]string) (*indexSet, error) {
-	s := &indexSet{funcs: cache.Indexers{}, versions: map[string]string{}, ready: map[string]bool{}}
-	return s.with(funcs, versions)
-}
-
-// with returns a copy of the set with funcs added. It fails if a name is taken, as client-go does.
-func (s *indexSet) with(funcs cache.Indexers, versions map[string]string) (*indexSet, error) {
-	next := &indexSet{
-		funcs: maps.Clone(s.funcs), versions: maps.Clone(s.versions), ready: maps.Clone(s.ready),
-		generation: s.generation + 1,
+// claimLocked prepares the indexes in the file for set, puts set in place and starts the builds that it needs. It
+// writes nothing if the file needs no change. The caller holds mu.
+func (c *Collection) claimLocked(ctx context.Context, set *index.Set) error {
+	claimed, err := c.claimInFile(ctx, set)
+	if err != nil {
+		return err
 	}
-	for _, name := range slices.Sorted(maps.Keys(funcs)) {
-		switch _, taken := s.funcs[name]; {
-		case taken:
-			return nil, fmt.Errorf("index %q: there is one of that name; choose another name", name)
-		case name == "":
-			return nil, errors.New("an index must have a name")
-		case funcs[name] == nil:
-			return nil, fmt.Errorf("index %q has no function", name)
-		}
-		next.funcs[name] = funcs[name]
-		next.versions[name] = versions[name]
-		if versions[name] == "" && isNamespaceFunc(funcs[name]) {
-			next.versions[name] = namespaceVersion
-		}
-	}
-	return next, nil
+	c.putSet(claimed)
+	c.startBuild()
+	return nil
 }
 
-// withReady returns a copy of the set in which the named indexes are ready.
-func (s *indexSet) withReady(names ...string) *indexSet {
-	next := *s
-	next.ready = maps.Clone(s.ready)
-	for _, name := range names {
-		if next.funcs[name] != nil { // the file may have an index whose function this process has not added yet
-			next.ready[name] = true
-		}
+// claimInFile changes the index states and buckets in the file to those that set needs. It returns set with the indexes
+// marked as ready that the file has complete.
+func (c *Collection) claimInFile(ctx context.Context, set *index.Set) (*index.Set, error) {
+	var ready []string
+	needed, err := c.claimNeedsWrite(ctx, set, &ready)
+	if err == nil && needed && !c.readOnly {
+		err = c.update(ctx, func(tx *bolt.Tx) error {
+			return updateState(tx, c.name, func(b *bolt.Bucket, st *state) error {
+				ready = c.claim(st, set)
+				return makeBuckets(b, *st)
+			})
+		})
 	}
-	return &next
+	if err != nil {
+		return nil, err
+	}
+	return set.WithReady(ready...), nil
 }
 
-// building returns the names of the indexes that are not ready, in order.
-func (s *indexSet) building() []string {
-	var names []string
-	for name := range s.funcs {
-		if !s.ready[name] {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
-}
-
-// names returns the names of the indexes.
-func (s *indexSet) names() []string { return slices.Collect(maps.Keys(s.funcs)) }
-
-// find returns the function of the named index.
-func (s *indexSet) find(name string) (cache.IndexFunc, error) {
-	fn := s.funcs[name]
-	if fn == nil {
-		return nil, fmt.Errorf("index %q: %w", name, ErrNoIndex)
-	}
-	return fn, nil
-}
-
-// terms returns the values of the object in each index, by index name. Indexes in which it has none are left out. It
-// fails if an index function does.
-func (s *indexSet) terms(obj any) (map[string][]string, error) {
-	var terms map[string][]string
-	for name, fn := range s.funcs {
-		values, err := indexValues(name, fn, obj)
+// claimNeedsWrite returns whether the file must be written for set. It sets *ready to the names of the indexes that are
+// ready.
+func (c *Collection) claimNeedsWrite(ctx context.Context, set *index.Set, ready *[]string) (needed bool, err error) {
+	err = c.view(ctx, func(b *bolt.Bucket) error {
+		have, err := getState(b, c.name)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if len(values) > 0 {
-			if terms == nil {
-				terms = make(map[string][]string, len(s.funcs))
-			}
-			terms[name] = values
-		}
-	}
-	return terms, nil
-}
-
-// workingTerms is terms for an object that is already stored: an index whose
-// function fails is left out.
-func (s *indexSet) workingTerms(obj any) map[string][]string {
-	terms := make(map[string][]string, len(s.funcs))
-	for name, fn := range s.funcs {
-		if values, err := indexValues(name, fn, obj); err == nil && len(values) > 0 {
-			terms[name] = values
-		}
-	}
-	return terms
-}
-
-// residentTerms is workingTerms for an object that was read from the file. It takes the terms of ready indexes from
-// stored, the terms of its record, and computes the others.
-func (s *indexSet) residentTerms(stored map[string][]string, obj any) map[string][]string {
-	terms := make(map[string][]string, len(s.funcs))
-	for name, fn := range s.funcs {
-		values := stored[name]
-		if !s.ready[name] {
-			var err error
-			if values, err = indexValues(name, fn, obj); err != nil {
-				continue
-			}
-		}
-		if len(values) > 0 {
-			terms[name] = values
-		}
-	}
-	return terms
-}
-
-// indexValues calls an index function and turns a panic into an error. It
-// returns the values sorted, without duplicates.
-func indexValues(name string, fn cache.IndexFunc, obj any) (values []string, err error) {
-	err = guest.Try("the function", func() error {
-		values, err = fn(obj)
+		want, err := getState(b, c.name)
+		*ready = c.claim(&want, set)
+		needed = !reflect.DeepEqual(have, want)
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("index %q: %w", name, err)
-	}
-	if len(values) > 1 {
-		values = slices.Compact(slices.Sorted(slices.Values(values)))
-	}
-	return values, nil
+	return needed, err
 }
 
-func isNamespaceFunc(fn cache.IndexFunc) bool {
-	return reflect.ValueOf(fn).Pointer() == reflect.ValueOf(cache.MetaNamespaceIndexFunc).Pointer()
+// claim changes st to what set needs and returns the names of the indexes that are ready.
+func (c *Collection) claim(st *state, set *index.Set) (ready []string) {
+	st.Info.Resource = st.Info.Resource.With(c.resource)
+	if !c.readOnly {
+		c.markSealed(st)
+	}
+	return set.Claim(st.indexes, st.Objects == 0 && !c.readOnly)
 }
+
+// indexReader answers look-ups in indexes: from the file (fileIndexes), or from memory (residents).
+type indexReader interface {
+	byValues(ctx context.Context, index string, values []string) ([]runtime.Object, error)
+	IndexKeys(ctx context.Context, index, value string) ([]string, error)
+	IndexValues(ctx context.Context, index string) ([]string, error)
+}
+
+// fileIndexes are the indexes of a collection in the file.
+type fileIndexes struct{ index.Reader }
+
+func (f fileIndexes) byValues(ctx context.Context, index string, values []string) ([]runtime.Object, error) {
+	return f.ByValues(ctx, index, values)
+}
+
+// awaitIndex waits until look-ups in the index can be answered. It returns the objects in memory, or else the file, in
+// which the index is then ready. It fails if neither will be ready soon.
+func (c *Collection) awaitIndex(ctx context.Context, name string) (indexReader, error) {
+	var changed, filled <-chan struct{}
+	for waits := false; ; waits = true {
+		set := c.set.Load()
+		if _, err := set.Find(name); err != nil { // before inMemory: objects that are filled in later have the index
+			return nil, err
+		}
+		if r := c.inMemory(); r != nil {
+			return r, nil
+		}
+		if set.Ready(name) {
+			return fileIndexes{c.lookUp}, nil
+		}
+		if waits {
+			if err := c.awaitChange(ctx, name, changed, filled); err != nil {
+				return nil, err
+			}
+		}
+		changed, filled = c.builder.Changed(), c.filling()
+	}
+}
+
+// awaitChange waits until changed or filled is closed. It fails if the index will not be built, or the disk hangs.
+// filled is nil if no filling of the memory is under way.
+func (c *Collection) awaitChange(ctx context.Context, name string, changed, filled <-chan struct{}) error {
+	notBuilt := func(err error) error { return fmt.Errorf("index %q of %s is not built: %w", name, c.id, err) }
+	if err := c.builder.Err(); err != nil && filled == nil {
+		return notBuilt(err)
+	}
+	if c.readOnly {
+		return fmt.Errorf("index %q of %s is not built, and a store that is open for reading builds none: open it for "+
+			"writing once, with a version of the function (CollectionOptions.IndexVersions), or use Select: %w", name, c.id,
+			ErrReadOnly)
+	}
+	select {
+	case <-changed:
+		return nil
+	case <-filled:
+		return nil
+	case <-time.After(slowAfter):
+		if err := c.store.slowErr(); err != nil {
+			return notBuilt(err)
+		}
+		return nil
+	case <-c.store.Closing():
+		return notBuilt(ErrClosed)
+	case <-ctx.Done():
+		return fmt.Errorf("wait until index %q of %s is built: %w", name, c.id, ctx.Err())
+	}
+}
+
+// lookUp calls fn in a read transaction with the index want.Index, which must be ready, and the matching writes of the
+// memtable.
+func (c *Collection) lookUp(ctx context.Context, want memtable.Lookup, fn func(index.View) error) error {
+	return c.viewOver(ctx, &want, func(b *bolt.Bucket, over *captured) error {
+		v, err := c.indexView(b, want.Index, c.sealing.Load(), over, c.bounded)
+		if err != nil {
+			return err
+		}
+		return fn(v)
+	})
+}
+
+// indexView returns a view of the named index of the collection in bucket b, under the writes of over. sealed says that
+// records of the collection are sealed; older ones may be in plain text. decoded may be nil.
+func (r *reader) indexView(
+	b *bolt.Bucket, name string, sealed bool, over *captured, decoded *resident.Bounded,
+) (index.View, error) {
+	objects, err := r.objects(b)
+	if err != nil {
+		return index.View{}, err
+	}
+	src := index.Source{
+		Object: func(key string) (runtime.Object, error) { return r.filed(objects, name, key, over, decoded) },
+		Dirty:  func(key string) bool { return over.Get(key) != nil },
+		Filed:  over.Filed,
+	}
+	if sealed {
+		src.Sealing = sealedTerms{r, objects}
+	}
+	return index.NewView(r.name, b, name, src)
+}
+
+// filed returns the object of a key that the named index has: from the memtable, from the cache of decoded objects if
+// that has the same state, or decoded.
+func (r *reader) filed(
+	objects *bolt.Bucket, name, key string, over *captured, decoded *resident.Bounded,
+) (runtime.Object, error) {
+	if x := over.Get(key); x != nil {
+		return x.Obj, nil
+	}
+	s, err := r.stored(objects, key)
+	switch {
+	case err != nil:
+		return nil, err
+	case !s.found:
+		return nil, fmt.Errorf("index %q in collection %s files %s, which is not there: %w", name, r.name,
+			printable.Key(key), entry.ErrDamaged)
+	}
+	if decoded != nil {
+		if obj := decoded.State(key, s.UID, s.RV); obj != nil {
+			return obj, nil
+		}
+	}
+	return r.decodeRecord(objects, key, s.Header, s.payload)
+}
+
+// sealedTerms implements index.Sealing for the records in a bucket of objects.
+type sealedTerms struct {
+	r       *reader
+	objects *bolt.Bucket
+}
+
+func (s sealedTerms) Tokens(name, value string) (tokens []string) {
+	for _, k := range s.r.store.keys.held().byID {
+		tokens = append(tokens, k.Token(s.r.name, name, value))
+	}
+	return tokens
+}
+
+func (s sealedTerms) Sealed(key string) bool { return format.IsSealed(s.objects.Get([]byte(key))) }
+
+func (s sealedTerms) Value(name, token string) (string, error) { return s.r.valueOf(name, token) }

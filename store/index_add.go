@@ -3,10 +3,10 @@ package store
 import (
 	"context"
 	"fmt"
-	"maps"
 
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/store/internal/index"
 	"github.com/larder-dev/larder/store/internal/memtable"
 	"github.com/larder-dev/larder/store/internal/resident"
 )
@@ -27,7 +27,7 @@ func (c *Collection) AddIndexers(ctx context.Context, indexers cache.Indexers, v
 // addIndexers computes the terms of the objects in memory, under no lock. It repeats that until nothing was written in
 // the meantime.
 func (c *Collection) addIndexers(ctx context.Context, indexers cache.Indexers, versions map[string]string) error {
-	added, err := newIndexSet(indexers, versions)
+	added, err := index.NewSet(indexers, versions)
 	if err != nil {
 		return err
 	}
@@ -35,7 +35,7 @@ func (c *Collection) addIndexers(ctx context.Context, indexers cache.Indexers, v
 	return c.untilAdded(func() (bool, error) {
 		terms.pending = c.pendingTerms(added, terms.pending)
 		if r := c.resident.Load(); r != nil {
-			terms.resident = terms.resident.Of(added.workingTerms, r.rows())
+			terms.resident = terms.resident.Of(added.WorkingTerms, r.rows())
 		}
 		return c.addComputed(ctx, added, indexers, versions, terms)
 	})
@@ -50,7 +50,7 @@ type grownTerms struct {
 // pendingTerms returns the terms of each write in the memtable. It reuses terms from known, the result of an earlier
 // call.
 func (c *Collection) pendingTerms(
-	added *indexSet, known map[*memtable.Write]map[string][]string,
+	added *index.Set, known map[*memtable.Write]map[string][]string,
 ) map[*memtable.Write]map[string][]string {
 	terms := map[*memtable.Write]map[string][]string{}
 	for _, x := range c.overlay.All() {
@@ -68,34 +68,26 @@ func (c *Collection) pendingTerms(
 
 // addedTerms returns the terms of x with those of the added functions; a function that fails is left out. It decodes
 // the payload for that, because handlers have been given x.Obj and may have changed it.
-func (c *Collection) addedTerms(added *indexSet, x *memtable.Write) map[string][]string {
-	terms := maps.Clone(x.Terms)
-	if terms == nil {
-		terms = map[string][]string{}
+func (c *Collection) addedTerms(added *index.Set, x *memtable.Write) map[string][]string {
+	report := func(err error) {
+		c.store.logger().Error(err, "An object is not in the index: the index function failed", "collection", c.id.String(),
+			"key", x.Key)
 	}
-	obj, undecodable := c.encoder(nil).decode(x)
-	for name, fn := range added.funcs {
-		var values []string
-		err := undecodable
-		if err == nil {
-			values, err = indexValues(name, fn, obj)
-		}
-		if err != nil {
-			c.store.logger().Error(err, "An object is not in the index: the index function failed", "collection", c.id.String(),
-				"key", x.Key)
-		}
-		if delete(terms, name); len(values) > 0 {
-			terms[name] = values
-		}
+	var terms map[string][]string
+	obj, err := c.encoder(nil).decode(x)
+	if err != nil {
+		report(err)
+	} else {
+		terms = added.Compute(added.Names(), obj, report)
 	}
-	return terms
+	return index.Replace(x.Terms, added.Names(), terms)
 }
 
 // addComputed adds the functions, and returns false if something was written since the terms were computed. Meanwhile
 // batches do not wait for the disk, but nothing is committed: the memtable must have the terms before the file has the
 // index.
 func (c *Collection) addComputed(
-	ctx context.Context, added *indexSet, indexers cache.Indexers, versions map[string]string, terms grownTerms,
+	ctx context.Context, added *index.Set, indexers cache.Indexers, versions map[string]string, terms grownTerms,
 ) (bool, error) {
 	if err := c.lockWrites(ctx); err != nil {
 		return false, err
@@ -107,7 +99,7 @@ func (c *Collection) addComputed(
 	}
 	defer release()
 	before := c.set.Load()
-	set, err := before.with(indexers, versions)
+	set, err := before.With(indexers, versions)
 	if err != nil {
 		return false, err
 	}
@@ -115,17 +107,15 @@ func (c *Collection) addComputed(
 		return false, nil
 	}
 	if err := c.claimLocked(ctx, set); err != nil {
-		again := *before
-		again.generation = set.generation + 1 // a batch may have been indexed with set
-		c.putSet(&again)
-		c.idled.Store(false) // the file may say that the index is ready; the next write has to mark it as idle
+		c.putSet(before.Replacing(set)) // a batch may have been indexed with set
+		c.idled.Store(false)            // the file may say that the index is ready; the next write has to mark it as idle
 		return false, err
 	}
 	return true, nil
 }
 
 // swapSet makes set the index functions for the next batches. It returns false if terms lacks an object in memory.
-func (c *Collection) swapSet(set, added *indexSet, terms grownTerms) bool {
+func (c *Collection) swapSet(set, added *index.Set, terms grownTerms) bool {
 	c.front.Lock()
 	defer c.front.Unlock()
 	if !c.overlay.Covered(terms.pending) {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/index"
 	"github.com/larder-dev/larder/store/internal/resident"
 )
 
@@ -226,7 +227,7 @@ func (i *Indexer) Index(indexName string, obj any) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	values, err := indexValues(indexName, fn, obj)
+	values, err := index.Values(indexName, fn, obj)
 	if err != nil {
 		return nil, err
 	}

@@ -144,7 +144,7 @@ func TestBoundedIsThereOnceOpen(t *testing.T) {
 	if c.bounded == nil {
 		t.Error("it keeps nothing in memory yet")
 	}
-	c.builds.stop()
+	c.workers.stop()
 }
 
 // TestOpenWhileRebuilding: a collection of which Rebuild does not know yet is
@@ -165,7 +165,7 @@ func TestOpenWhileRebuilding(t *testing.T) {
 	if enlisted, err := s.enlist(t.Context(), c, before); enlisted || err != nil {
 		t.Errorf("enlisted %t, %v", enlisted, err)
 	}
-	c.builds.stop()
+	c.workers.stop()
 
 	s.exchanging.Lock() // as Rebuild does
 	ctx, cancel := context.WithCancel(t.Context())

@@ -2,13 +2,13 @@ package store
 
 import (
 	"context"
-	"maps"
 	"sync"
 	"sync/atomic"
 
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/index"
 	"github.com/larder-dev/larder/store/internal/memtable"
 	"github.com/larder-dev/larder/store/internal/resident"
 )
@@ -23,7 +23,7 @@ type intake struct {
 	back    back // set before other goroutines use the collection, like the fields above
 
 	// set holds the index functions. Writes that were indexed with another set are indexed again before they are put.
-	set atomic.Pointer[indexSet]
+	set atomic.Pointer[index.Set]
 	// front is held while writes are put into the back. Nobody waits for the disk while holding it.
 	front sync.Mutex
 	// replacing is the open replacement, or nil; guarded by front.
@@ -46,7 +46,7 @@ type back interface {
 	Info(ctx context.Context) (Info, error)
 	Keys(ctx context.Context) ([]string, error)
 	// encoder returns the encoder that prepares writes for the back. If set is nil it can only key them.
-	encoder(set *indexSet) encoder
+	encoder(set *index.Set) encoder
 
 	// look calls fn with a consistent view of the objects.
 	look(ctx context.Context, fn func(h held) error) error
@@ -88,9 +88,9 @@ func (in *intake) markMustRelist(ctx context.Context, reason string) error {
 }
 
 // Indexers returns the index functions. The map is the caller's.
-func (in *intake) Indexers() cache.Indexers { return maps.Clone(in.set.Load().funcs) }
+func (in *intake) Indexers() cache.Indexers { return in.set.Load().Funcs() }
 
-func (in *intake) indexFunc(index string) (cache.IndexFunc, error) { return in.set.Load().find(index) }
+func (in *intake) indexFunc(name string) (cache.IndexFunc, error) { return in.set.Load().Find(name) }
 
 func (in *intake) keyOf(obj any) (string, error) { return in.keyFunc(obj) }
 

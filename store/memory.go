@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/index"
 	"github.com/larder-dev/larder/store/internal/memtable"
 	"github.com/larder-dev/larder/store/internal/resident"
 )
@@ -32,7 +33,7 @@ func NewMemory(id entry.Identity, o CollectionOptions) (*Memory, error) {
 	if err != nil {
 		return nil, err
 	}
-	set, err := newIndexSet(o.Indexers, o.IndexVersions)
+	set, err := index.NewSet(o.Indexers, o.IndexVersions)
 	if err != nil {
 		return nil, fmt.Errorf("collection of %s: %w", id, err)
 	}
@@ -64,16 +65,16 @@ func (m *Memory) SetMustRelist(ctx context.Context, reason string) error {
 // AddIndexers adds index functions; see Interface. It computes them for all
 // objects before it returns, as client-go does.
 func (m *Memory) AddIndexers(_ context.Context, indexers cache.Indexers, versions map[string]string) error {
-	added, err := newIndexSet(indexers, versions)
+	added, err := index.NewSet(indexers, versions)
 	if err != nil {
 		return err
 	}
 	var terms resident.MoreTerms
 	return m.untilAdded(func() (bool, error) {
-		terms = terms.Of(added.workingTerms, m.rows())
+		terms = terms.Of(added.WorkingTerms, m.rows())
 		m.front.Lock()
 		defer m.front.Unlock()
-		set, err := m.set.Load().with(indexers, versions)
+		set, err := m.set.Load().With(indexers, versions)
 		if err != nil || !m.addTerms(added, terms) {
 			return false, err
 		}
@@ -87,7 +88,7 @@ func (m *Memory) Indexer() *Indexer { return newIndexer(m, &m.hot) }
 
 // The methods of back follow: a Memory is the back of its own intake.
 
-func (m *Memory) encoder(set *indexSet) encoder { return encoder{keyFunc: m.keyFunc, set: set} }
+func (m *Memory) encoder(set *index.Set) encoder { return encoder{keyFunc: m.keyFunc, set: set} }
 
 func (m *Memory) waitRoom(ctx context.Context, _ bool) error { return ctx.Err() }
 

@@ -25,7 +25,7 @@ func (c *Collection) writeSnapshot(tx *bolt.Tx, snap *snapshot) error {
 		return err
 	}
 	if !c.idled.Load() {
-		if err := w.idleIndexes(); err != nil {
+		if err := w.indexes.Idle(c.set.Load()); err != nil {
 			return err
 		}
 	}

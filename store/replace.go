@@ -47,7 +47,7 @@ type replacement struct {
 // is nil, and is decoded when it is put.
 type listed struct {
 	*memtable.Write
-	generation int  // generation of the indexSet that its terms were computed with
+	generation int  // generation of the index.Set that its terms were computed with
 	event      bool // true if it came with an event
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/guest"
+	"github.com/larder-dev/larder/store/internal/index"
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
@@ -125,12 +126,12 @@ func (r *replacement) apply(
 
 // decoded returns a copy of a held write with its object and its terms. It fails if the codec cannot read the payload;
 // the caller then leaves out this object only.
-func (r *replacement) decoded(set *indexSet, p *listed) (*memtable.Write, error) {
+func (r *replacement) decoded(set *index.Set, p *listed) (*memtable.Write, error) {
 	x := *p.Write
 	obj, err := r.in.back.encoder(set).decode(&x)
-	if x.Obj = obj; err == nil && p.generation != set.generation {
+	if x.Obj = obj; err == nil && p.generation != set.Generation() {
 		// an index whose function fails is left out, as in a build
-		x.Terms = set.workingTerms(obj)
+		x.Terms = set.WorkingTerms(obj)
 	}
 	return &x, err
 }

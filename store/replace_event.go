@@ -58,7 +58,7 @@ func (r *replacement) event(ctx context.Context, op Op) (Result, error) {
 				res.Changes = []Change{*it.change}
 			}
 		}
-		r.noteEvent(x, set.generation)
+		r.noteEvent(x, set.Generation())
 		return r.showIfLarge(ctx, res)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/index"
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
@@ -41,7 +42,7 @@ func (r *replacement) page(ctx context.Context, ops []Op) (Result, error) {
 		}
 		maps.Copy(r.deletes, missing)
 		for _, key := range keys {
-			res.Skipped = append(res.Skipped, r.settle(items[key], set.generation)...)
+			res.Skipped = append(res.Skipped, r.settle(items[key], set.Generation())...)
 		}
 		r.last = end
 		return r.showIfLarge(ctx, res)
@@ -71,7 +72,7 @@ func (r *replacement) identify(ops []Op) (map[string]*item, []Skipped) {
 }
 
 // encode computes the payloads and the terms of the items that are needed.
-func (r *replacement) encode(set *indexSet, items map[string]*item, keys []string) {
+func (r *replacement) encode(set *index.Set, items map[string]*item, keys []string) {
 	enc := r.in.back.encoder(set)
 	for _, key := range keys {
 		it := items[key]
@@ -170,7 +171,7 @@ func (r *replacement) unhold(key string) {
 
 // show puts the items that are needed into the collection, and returns the changes to report.
 func (r *replacement) show(
-	ctx context.Context, set *indexSet, items map[string]*item, keys []string,
+	ctx context.Context, set *index.Set, items map[string]*item, keys []string,
 ) (changes []Change, err error) {
 	var last []*memtable.Write
 	for _, key := range keys {

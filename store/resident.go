@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/index"
 	"github.com/larder-dev/larder/store/internal/memtable"
 	"github.com/larder-dev/larder/store/internal/resident"
 )
@@ -90,7 +91,7 @@ func (c *Collection) beginFilling() *allResident {
 
 // fillInBackground fills r from the file.
 func (c *Collection) fillInBackground(r *allResident) {
-	c.builds.start(c.store, "read the objects of "+c.id.String(), func(ctx context.Context) {
+	c.workers.start(c.store, "read the objects of "+c.id.String(), func(ctx context.Context) {
 		defer close(r.ended)
 		if ctx.Err() != nil {
 			return
@@ -173,13 +174,13 @@ func (r *allResident) isTouched(key string) bool {
 	return ok
 }
 
-// fillIn adds a page of objects to the table. set is the indexSet from before the page was read: the records have the
+// fillIn adds a page of objects to the table. set is the index.Set from before the page was read: the records have the
 // terms of the indexes that were ready then. If index functions have been added meanwhile it computes all terms.
-func (c *Collection) fillIn(r *allResident, set *indexSet, records []rawRecord, objs []runtime.Object) error {
+func (c *Collection) fillIn(r *allResident, set *index.Set, records []rawRecord, objs []runtime.Object) error {
 	states := make([]*resident.State, len(records))
 	for i, record := range records {
 		states[i] = &resident.State{Obj: objs[i], UID: record.UID, RV: record.RV,
-			Terms: set.residentTerms(record.Terms, objs[i])}
+			Terms: set.TermsOf(record.Terms, objs[i])}
 	}
 	for {
 		done, err := c.tryFillIn(r, set, records, states)
@@ -188,17 +189,17 @@ func (c *Collection) fillIn(r *allResident, set *indexSet, records []rawRecord, 
 		}
 		set = c.set.Load()
 		for _, s := range states {
-			s.Terms = set.workingTerms(s.Obj)
+			s.Terms = set.WorkingTerms(s.Obj)
 		}
 	}
 }
 
 func (c *Collection) tryFillIn(
-	r *allResident, set *indexSet, records []rawRecord, states []*resident.State,
+	r *allResident, set *index.Set, records []rawRecord, states []*resident.State,
 ) (done bool, err error) {
 	c.front.Lock()
 	defer c.front.Unlock()
-	if c.set.Load().generation != set.generation {
+	if c.set.Load().Generation() != set.Generation() {
 		return false, nil
 	}
 	r.mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/index"
 	"github.com/larder-dev/larder/store/internal/memtable"
 	"github.com/larder-dev/larder/store/internal/resident"
 	"github.com/larder-dev/larder/store/query"
@@ -54,10 +55,10 @@ func (r *residents) rows() (rows []*resident.Row) {
 }
 
 // addTerms calls Table.AddTerms under the lock.
-func (r *residents) addTerms(added *indexSet, terms resident.MoreTerms) bool {
+func (r *residents) addTerms(added *index.Set, terms resident.MoreTerms) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.table.AddTerms(added.names(), terms)
+	return r.table.AddTerms(added.Names(), terms)
 }
 
 // Get returns the object with that key, or nil if there is none.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/index"
 	"github.com/larder-dev/larder/store/internal/memtable"
 	"github.com/larder-dev/larder/store/seal"
 )
@@ -50,7 +51,7 @@ func (s *Store) ViewWith(ctx context.Context, id entry.Identity, codec codec.Cod
 // ByIndex returns the objects that have value in the named index, in key order.
 // It fails with ErrNoIndex if the file has no such index, or the index is not built yet.
 func (v *View) ByIndex(ctx context.Context, index, value string) ([]runtime.Object, error) {
-	return v.indexes().byValues(ctx, index, []string{value})
+	return v.indexes().ByValues(ctx, index, []string{value})
 }
 
 // IndexKeys returns the keys of ByIndex.
@@ -63,27 +64,25 @@ func (v *View) IndexValues(ctx context.Context, index string) ([]string, error) 
 	return v.indexes().IndexValues(ctx, index)
 }
 
-func (v *View) indexes() fileIndexes { return fileIndexes{view: v.lookUp} }
+func (v *View) indexes() index.Reader { return v.lookUp }
 
 // lookUp calls fn with the index. It fails with ErrNoIndex if the index is not ready in that transaction.
-func (v *View) lookUp(ctx context.Context, want memtable.Lookup, fn func(indexView) error) error {
-	index := want.Index
+func (v *View) lookUp(ctx context.Context, want memtable.Lookup, fn func(index.View) error) error {
 	return v.view(ctx, func(b *bolt.Bucket) error {
 		st, err := getState(b, v.name)
 		if err != nil {
 			return err
 		}
-		if !st.indexes[index].Ready {
-			return fmt.Errorf("index %q of %s: %w", index, v.id, ErrNoIndex)
+		if !st.indexes[want.Index].Ready {
+			return fmt.Errorf("index %q of %s: %w", want.Index, v.id, ErrNoIndex)
 		}
 		if st.Sealed && v.store.keys == nil {
-			return fmt.Errorf("index %q of %s: %w", index, v.id, seal.ErrSealed)
+			return fmt.Errorf("index %q of %s: %w", want.Index, v.id, seal.ErrSealed)
 		}
-		i, err := v.indexView(b, index)
+		i, err := v.indexView(b, want.Index, st.Sealed, &captured{}, nil)
 		if err != nil {
 			return err
 		}
-		i.sealed = st.Sealed
 		return fn(i)
 	})
 }

@@ -230,18 +230,19 @@ var storeDiskMutants = []mutant{
 	{
 		name:   "store/index-trusted-without-version",
 		breaks: "The next process trusts a stored index only if its function has the same version.",
-		file:   "store/collection.go",
-		old: `		same := known && have.Version == want.Version && (want.Version != "" || set.ready[name])
+		file:   "store/internal/index/set.go",
+		old: `		same := known && have.Version == want.Version && (want.Version != "" || s.ready[name])
 `,
 		new: `		same := known
 `,
 		test: "TestIndexIsTrustedByVersion",
+		dir:  "store",
 	},
 	{
 		name:   "store/look-up-before-the-build",
 		breaks: "A look-up waits until the index has been built: before that the answer would be short.",
-		file:   "store/index_wait.go",
-		old: `		if set.ready[index] {
+		file:   "store/index.go",
+		old: `		if set.Ready(name) {
 `,
 		new: `		if set != nil {
 `,
@@ -250,22 +251,23 @@ var storeDiskMutants = []mutant{
 	{
 		name:   "store/look-up-waits-for-a-failed-build",
 		breaks: "A look-up says why an index is not built, and does not wait for the next attempt.",
-		file:   "store/index_wait.go",
-		old: `	i.mu.Unlock()
-	i.wake()
+		file:   "store/internal/index/builder.go",
+		old: `	b.mu.Unlock()
+	b.Wake()
 }
 `,
-		new: `	i.failure = nil
-	i.mu.Unlock()
-	i.wake()
+		new: `	b.failure = nil
+	b.mu.Unlock()
+	b.Wake()
 }
 `,
 		test: "TestLookUpWhileTheBuildFails",
+		dir:  "store",
 	},
 	{
 		name:   "store/index-scan-not-verified",
 		breaks: "A scan looks one key past its range: an entry that damage has moved is not missing in silence.",
-		file:   "store/index_lookup.go",
+		file:   "store/internal/index/view.go",
 		old: `		s.Next()
 	}
 	return s.Err
@@ -279,6 +281,7 @@ var storeDiskMutants = []mutant{
 
 // values calls`,
 		test: "TestLookUpOfAnEntryThatMoved",
+		dir:  "store",
 	},
 	{
 		name:   "store/view-index-not-ready",
@@ -293,12 +296,13 @@ var storeDiskMutants = []mutant{
 	{
 		name:   "store/index-idle-stays-ready",
 		breaks: "An index that a process wrote past is built anew by the next one.",
-		file:   "store/apply_writer.go",
+		file:   "store/internal/index/entries.go",
 		old: `			st.Idle, st.Ready = true, false
 `,
 		new: `			st.Idle = true
 `,
 		test: "TestIndexThatAProcessWrotePast",
+		dir:  "store",
 	},
 	{
 		name:   "store/index-prefix-of-another-value",

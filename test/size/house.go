@@ -29,6 +29,7 @@ var rooms = map[string]string{
 	"store/internal/boltfile":    "one bbolt file",
 	"store/internal/compress":    "dictionaries and zstd",
 	"store/internal/format":      "every byte on disk",
+	"store/internal/index":       "index functions and entries",
 	"store/internal/resident":    "decoded objects for reading",
 	"store/internal/memtable":    "what is not committed",
 	"store/query":                "selects by namespace,\nlabels, fields",

@@ -138,6 +138,9 @@ func AppendParts(dst []byte, collection, key string, version byte, head, payload
 	return dst
 }
 
+// IsSealed reports whether data is a sealed record, whose terms are tokens.
+func IsSealed(data []byte) bool { return len(data) > 0 && data[0] == SealedVersion }
+
 // ParseRecord takes a record apart and verifies its checksum. The payload is
 // part of data; the header shares no memory with it, but for head.
 func ParseRecord(collection, key string, data []byte) (Header, []byte, error) {

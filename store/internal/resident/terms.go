@@ -12,10 +12,11 @@ func (a MoreTerms) Of(termsOf func(obj any) map[string][]string, rows []*Row) Mo
 	terms := make(MoreTerms, len(rows))
 	for _, e := range rows {
 		s := e.Now.Load()
+		known, ok := a[s]
 		switch {
 		case s == nil: // the key was removed
-		case a[s] != nil:
-			terms[s] = a[s]
+		case ok:
+			terms[s] = known
 		default:
 			terms[s] = termsOf(s.Obj)
 		}
@@ -29,7 +30,7 @@ func (a MoreTerms) Of(termsOf func(obj any) map[string][]string, rows []*Row) Mo
 func (t *Table) AddTerms(names []string, a MoreTerms) bool {
 	complete := true
 	t.Each("", func(e *Row) bool {
-		complete = a[e.Now.Load()] != nil
+		_, complete = a[e.Now.Load()]
 		return complete
 	})
 	if !complete {

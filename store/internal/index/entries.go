@@ -1,0 +1,143 @@
+package index
+
+import (
+	"fmt"
+	"slices"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/format"
+)
+
+// Entries are the entries of all indexes of a collection, in a write transaction.
+//
+// Terms are given as records have them, sealed if the collection is. Those that an object had come from the header of
+// its record, so its entries are removed whatever the index function returns for the old object today.
+type Entries struct {
+	root    *bolt.Bucket
+	buckets map[string]*bolt.Bucket      // of each index in states
+	states  map[string]format.IndexState // what the collection's info says; changed in place
+}
+
+// OpenEntries returns the entries in a collection's bucket. It fails with entry.ErrDamaged if that lacks the bucket of
+// an index in states, which is the caller's own.
+func OpenEntries(
+	collection string, b *bolt.Bucket, states map[string]format.IndexState,
+) (*Entries, error) {
+	e := &Entries{root: b.Bucket(format.BucketIndex), states: states, buckets: make(map[string]*bolt.Bucket, len(states))}
+	if e.root == nil {
+		return nil, fmt.Errorf("collection %s has no index bucket: %w", collection, entry.ErrDamaged)
+	}
+	for name := range states {
+		var err error
+		if e.buckets[name], err = bucketOf(collection, e.root, name); err != nil {
+			return nil, err
+		}
+	}
+	return e, nil
+}
+
+// bucketOf returns the bucket of the named index. root may be nil.
+func bucketOf(collection string, root *bolt.Bucket, name string) (*bolt.Bucket, error) {
+	if root != nil {
+		if b := root.Bucket([]byte(name)); b != nil {
+			return b, nil
+		}
+	}
+	return nil, fmt.Errorf("collection %s has no bucket for index %q: %w", collection, name, entry.ErrDamaged)
+}
+
+// Idle marks the indexes for which set has no function: the records that this process writes will lack their terms. An
+// index that an earlier process has marked is dropped: two processes in a row have not used it. It is not dropped at
+// once because a program may add its function some time after it opens the collection, and would then build the index
+// anew at every start.
+func (e *Entries) Idle(set *Set) error {
+	for name, st := range e.states {
+		if set.funcs[name] != nil {
+			continue
+		}
+		if !st.Idle {
+			st.Idle, st.Ready = true, false
+			e.states[name] = st
+			continue
+		}
+		delete(e.states, name)
+		delete(e.buckets, name)
+		if err := e.root.DeleteBucket([]byte(name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Ready marks the named indexes as ready.
+func (e *Entries) Ready(names []string) {
+	for _, name := range names {
+		if st, ok := e.states[name]; ok {
+			st.Ready = true
+			e.states[name] = st
+		}
+	}
+}
+
+// Move replaces the entries of key for the terms old by those for the terms new.
+func (e *Entries) Move(key string, old, new map[string][]string) error {
+	for name, b := range e.buckets {
+		had := old[name]
+		for _, value := range had {
+			if slices.Contains(new[name], value) {
+				continue
+			}
+			if err := b.Delete(format.IndexKey(value, key)); err != nil {
+				return fmt.Errorf("index %q: %w", name, err)
+			}
+		}
+		if !e.states[name].Ready {
+			had = nil // a record that is older than the index may have terms without entries
+		}
+		if err := put(b, key, had, new[name]); err != nil {
+			return fmt.Errorf("index %q: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// Put adds entries of key to the bucket of one index.
+func Put(b *bolt.Bucket, key string, values []string) error { return put(b, key, nil, values) }
+
+// put adds entries of key, except for the values in had.
+func put(b *bolt.Bucket, key string, had, values []string) error {
+	for _, value := range values {
+		if slices.Contains(had, value) {
+			continue
+		}
+		k, v := format.IndexEntry(value, key)
+		if err := b.Put(k, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Lacks reports whether an index of the collection in b lacks an entry of key for one of the terms. Terms of indexes
+// without a bucket do not count.
+func Lacks(b *bolt.Bucket, key string, terms map[string][]string) bool {
+	root := b.Bucket(format.BucketIndex)
+	for name, values := range terms {
+		index := root.Bucket([]byte(name))
+		for _, value := range values {
+			if index != nil && !Has(index, value, key) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Has reports whether the bucket of an index has an entry of key under value.
+func Has(index *bolt.Bucket, value, key string) bool {
+	want := format.IndexKey(value, key)
+	k, _ := index.Cursor().Seek(want)
+	return k != nil && string(k) == string(want)
+}

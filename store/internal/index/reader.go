@@ -1,0 +1,71 @@
+package index
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/larder-dev/larder/store/internal/memtable"
+)
+
+// Reader answers look-ups in the indexes of a file. The function itself calls fn with the index want.Index, in a read
+// transaction, and returns its error; each method calls it once.
+type Reader func(ctx context.Context, want memtable.Lookup, fn func(View) error) error
+
+// IndexKeys returns the keys that have value in the index, in order.
+func (r Reader) IndexKeys(ctx context.Context, index, value string) ([]string, error) {
+	keys := []string{}
+	err := r(ctx, memtable.Lookup{Index: index, Values: []string{value}}, func(v View) error {
+		return v.keys(value, func(key string) error {
+			keys = append(keys, key)
+			return nil
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return keys, nil
+}
+
+// IndexValues returns every value in the index, in order.
+func (r Reader) IndexValues(ctx context.Context, index string) ([]string, error) {
+	values := map[string]bool{}
+	err := r(ctx, memtable.Lookup{Index: index}, func(v View) error {
+		return v.values(func(value string) { values[value] = true })
+	})
+	if err != nil {
+		return nil, err
+	}
+	return slices.Sorted(maps.Keys(values)), nil
+}
+
+// ByValues returns the objects that have one of the values in the index, each once.
+func (r Reader) ByValues(ctx context.Context, index string, values []string) ([]runtime.Object, error) {
+	objs, seen := []runtime.Object{}, map[string]bool{}
+	if values == nil {
+		values = []string{} // no values; nil would mean all of them
+	}
+	err := r(ctx, memtable.Lookup{Index: index, Values: values}, func(v View) error {
+		for _, value := range values {
+			err := v.keys(value, func(key string) error {
+				if seen[key] {
+					return nil
+				}
+				seen[key] = true
+				obj, err := v.src.Object(key)
+				objs = append(objs, obj)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return objs, nil
+}

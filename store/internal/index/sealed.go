@@ -1,0 +1,59 @@
+package index
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Sealing tells how a sealed collection stores terms. Records from before it was sealed have theirs in plain text.
+type Sealing interface {
+	// Tokens returns what the value may be stored as in the index: a token for each data key.
+	Tokens(index, value string) []string
+	// Sealed reports whether the record of that key is sealed, so that its terms are tokens.
+	Sealed(key string) bool
+	// Value returns the value that a token stands for in the index.
+	Value(index, token string) (string, error)
+}
+
+// sealedKeys is fileKeys for a sealed collection. It looks up the token of value under each data key, and value itself
+// for records that were stored before the collection was sealed.
+func (v View) sealedKeys(value string, fn func(key string) error) error {
+	var keys []string
+	for _, token := range v.src.Sealing.Tokens(v.name, value) {
+		err := v.storedKeys(token, func(key string) error {
+			keys = append(keys, key)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	err := v.storedKeys(value, func(key string) error {
+		if !v.src.Sealing.Sealed(key) { // else value is only equal to a token of this record
+			keys = append(keys, key)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		if err := fn(key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// plain returns the value of an entry for key. stored is the value in the entry.
+func (v View) plain(stored, key string) (string, error) {
+	if v.src.Sealing == nil || !v.src.Sealing.Sealed(key) {
+		return stored, nil
+	}
+	value, err := v.src.Sealing.Value(v.name, stored)
+	if err != nil {
+		return "", fmt.Errorf("collection %s: %w", v.collection, err)
+	}
+	return value, nil
+}

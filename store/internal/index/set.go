@@ -1,0 +1,126 @@
+package index
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/store/internal/format"
+)
+
+// ErrNoIndex says that there is no index of that name.
+var ErrNoIndex = errors.New("no such index")
+
+// namespaceVersion is the version of client-go's own namespace index, which nearly every lister uses and which must not
+// be rebuilt at each start.
+const namespaceVersion = "client-go MetaNamespaceIndexFunc 1"
+
+// Set holds the index functions of a collection at one moment. It is immutable: its methods return changed copies.
+type Set struct {
+	funcs    cache.Indexers
+	versions map[string]string
+	// ready has the names of the indexes whose entries in the file are complete; the other indexes are being built.
+	ready      map[string]bool
+	generation int
+}
+
+// NewSet returns a set of functions with their versions, none of them ready. It fails as With does.
+func NewSet(funcs cache.Indexers, versions map[string]string) (*Set, error) {
+	s := &Set{funcs: cache.Indexers{}, versions: map[string]string{}, ready: map[string]bool{}}
+	return s.With(funcs, versions)
+}
+
+// With returns a copy of the set with funcs added. It fails if a name is taken, as client-go does.
+func (s *Set) With(funcs cache.Indexers, versions map[string]string) (*Set, error) {
+	next := &Set{
+		funcs: maps.Clone(s.funcs), versions: maps.Clone(s.versions), ready: s.ready, generation: s.generation + 1,
+	}
+	for _, name := range slices.Sorted(maps.Keys(funcs)) {
+		switch _, taken := s.funcs[name]; {
+		case taken:
+			return nil, fmt.Errorf("index %q: there is one of that name; choose another name", name)
+		case name == "":
+			return nil, errors.New("an index must have a name")
+		case funcs[name] == nil:
+			return nil, fmt.Errorf("index %q has no function", name)
+		}
+		next.funcs[name] = funcs[name]
+		next.versions[name] = versions[name]
+		if versions[name] == "" && isNamespaceFunc(funcs[name]) {
+			next.versions[name] = namespaceVersion
+		}
+	}
+	return next, nil
+}
+
+// WithReady returns a copy of the set in which the named indexes are ready. It ignores names that the set lacks: the
+// file may have an index whose function this process has not added yet.
+func (s *Set) WithReady(names ...string) *Set {
+	next := *s
+	next.ready = maps.Clone(s.ready)
+	for _, name := range names {
+		if next.funcs[name] != nil {
+			next.ready[name] = true
+		}
+	}
+	return &next
+}
+
+// Replacing returns a copy of the set that takes the place of other: what was indexed with other is out of date.
+func (s *Set) Replacing(other *Set) *Set {
+	next := *s
+	next.generation = other.generation + 1
+	return &next
+}
+
+// Generation grows whenever the functions change, but not when an index becomes ready. Terms that were computed with
+// another generation are out of date.
+func (s *Set) Generation() int { return s.generation }
+
+// Ready reports whether the entries of the named index in the file are complete.
+func (s *Set) Ready(name string) bool { return s.ready[name] }
+
+// Unready returns the names of the indexes that are not ready, in order.
+func (s *Set) Unready() []string {
+	return slices.DeleteFunc(s.Names(), func(name string) bool { return s.ready[name] })
+}
+
+// Names returns the names of the indexes, in order.
+func (s *Set) Names() []string { return slices.Sorted(maps.Keys(s.funcs)) }
+
+// Funcs returns the index functions, in a map that is the caller's.
+func (s *Set) Funcs() cache.Indexers { return maps.Clone(s.funcs) }
+
+// Find returns the function of the named index. It fails with ErrNoIndex if there is none.
+func (s *Set) Find(name string) (cache.IndexFunc, error) {
+	fn := s.funcs[name]
+	if fn == nil {
+		return nil, fmt.Errorf("index %q: %w", name, ErrNoIndex)
+	}
+	return fn, nil
+}
+
+// Claim changes the states of the indexes in the file to what the set needs, and returns the names of those that are
+// ready. An index of no objects is ready; empty says that the file has none, and can be written.
+func (s *Set) Claim(states map[string]format.IndexState, empty bool) (ready []string) {
+	for name := range s.funcs {
+		have, known := states[name]
+		want := format.IndexState{Version: s.versions[name]}
+		// A function without a version may be another one in each process, so its entries are trusted in this one only.
+		same := known && have.Version == want.Version && (want.Version != "" || s.ready[name])
+		want.Ready = empty || same && have.Ready
+		states[name] = want
+		if want.Ready {
+			ready = append(ready, name)
+		}
+	}
+	return ready
+}
+
+func isNamespaceFunc(fn cache.IndexFunc) bool {
+	return reflect.ValueOf(fn).Pointer() == reflect.ValueOf(cache.MetaNamespaceIndexFunc).Pointer()
+}

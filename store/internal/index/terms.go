@@ -1,0 +1,96 @@
+package index
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/internal/guest"
+)
+
+// Values calls the function of the named index. It returns the values sorted, without duplicates. A panic is an error.
+func Values(name string, fn cache.IndexFunc, obj any) (values []string, err error) {
+	err = guest.Try("the function", func() error {
+		values, err = fn(obj)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("index %q: %w", name, err)
+	}
+	if len(values) > 1 {
+		values = slices.Compact(slices.Sorted(slices.Values(values)))
+	}
+	return values, nil
+}
+
+// Terms returns the values of the object in each index, by index name. Indexes in which it has none are left out. So
+// are those whose functions fail; then the error is that of one of them.
+func (s *Set) Terms(obj any) (terms map[string][]string, err error) {
+	for name, fn := range s.funcs {
+		values, failed := Values(name, fn, obj)
+		if failed != nil {
+			err = failed
+		}
+		terms = s.add(terms, name, values)
+	}
+	return terms, err
+}
+
+// WorkingTerms is Terms for an object that is stored already: functions that fail do not matter.
+func (s *Set) WorkingTerms(obj any) map[string][]string {
+	terms, _ := s.Terms(obj)
+	return terms
+}
+
+// TermsOf is WorkingTerms for an object that was read from the file. It takes the terms of ready indexes from stored, the
+// terms of its record, and computes the others.
+func (s *Set) TermsOf(stored map[string][]string, obj any) (terms map[string][]string) {
+	for name, fn := range s.funcs {
+		values := stored[name]
+		if !s.ready[name] {
+			values, _ = Values(name, fn, obj)
+		}
+		terms = s.add(terms, name, values)
+	}
+	return terms
+}
+
+// Compute is Terms for the named indexes only. It calls report with each error of a function.
+func (s *Set) Compute(names []string, obj any, report func(error)) (terms map[string][]string) {
+	for _, name := range names {
+		values, err := Values(name, s.funcs[name], obj)
+		if err != nil {
+			report(err)
+		}
+		terms = s.add(terms, name, values)
+	}
+	return terms
+}
+
+// Replace returns a copy of terms in which those of the named indexes are the ones in by.
+func Replace(terms map[string][]string, names []string, by map[string][]string) map[string][]string {
+	terms = maps.Clone(terms)
+	if terms == nil {
+		terms = make(map[string][]string, len(by))
+	}
+	for _, name := range names {
+		if delete(terms, name); len(by[name]) > 0 {
+			terms[name] = by[name]
+		}
+	}
+	return terms
+}
+
+// add adds the values in the named index to terms, which it makes if it is nil.
+func (s *Set) add(terms map[string][]string, name string, values []string) map[string][]string {
+	if len(values) == 0 {
+		return terms
+	}
+	if terms == nil {
+		terms = make(map[string][]string, len(s.funcs))
+	}
+	terms[name] = values
+	return terms
+}

@@ -1,0 +1,145 @@
+package index
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+
+	bolt "go.etcd.io/bbolt"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/larder-dev/larder/store/internal/boltfile"
+	"github.com/larder-dev/larder/store/internal/format"
+)
+
+// View is one index in a read transaction, with the writes over it that are not committed.
+type View struct {
+	collection, name string
+	entries          *bolt.Bucket
+	src              Source
+}
+
+// Source is what a View needs of the collection: its objects, and its memtable.
+type Source struct {
+	// Object returns the object of a key that the index has: from the memtable if that has the key, or of its record.
+	Object func(key string) (runtime.Object, error)
+	// Sealing is nil if no record of the collection is sealed.
+	Sealing Sealing
+	// Dirty reports whether the memtable has a write of the key. It may be nil: there is no memtable then.
+	Dirty func(key string) bool
+	// Filed has the keys that the memtable's writes have under each of the values that are looked up, in order.
+	Filed map[string][]string
+}
+
+// NewView returns a view of the named index of the collection in bucket b. It fails with entry.ErrDamaged if the index
+// has no bucket.
+func NewView(collection string, b *bolt.Bucket, name string, src Source) (View, error) {
+	entries, err := bucketOf(collection, b.Bucket(format.BucketIndex), name)
+	return View{collection: collection, name: name, entries: entries, src: src}, err
+}
+
+// keys calls fn with each key that has value, in order: from the memtable, and from the file unless the memtable has a
+// write for the key.
+func (v View) keys(value string, fn func(key string) error) error {
+	dirty := v.src.Filed[value]
+	err := v.fileKeys(value, func(key string) error {
+		for len(dirty) > 0 && dirty[0] < key {
+			if err := fn(dirty[0]); err != nil {
+				return err
+			}
+			dirty = dirty[1:]
+		}
+		if v.src.Dirty != nil && v.src.Dirty(key) {
+			return nil
+		}
+		return fn(key)
+	})
+	for _, key := range dirty {
+		if err == nil {
+			err = fn(key)
+		}
+	}
+	return err
+}
+
+// fileKeys calls fn with each key that has value in the file, in order.
+func (v View) fileKeys(value string, fn func(key string) error) error {
+	if v.src.Sealing != nil {
+		return v.sealedKeys(value, fn)
+	}
+	return v.storedKeys(value, fn)
+}
+
+// storedKeys is fileKeys for a value as it is stored: a token if the record is sealed.
+func (v View) storedKeys(value string, fn func(key string) error) error {
+	prefix := format.IndexPrefix(value)
+	s := boltfile.ScanAfter(v.entries, "")
+	k, _ := s.Seek(prefix)
+	for k != nil && bytes.HasPrefix(k, prefix) {
+		if err := fn(string(k[len(prefix):])); err != nil {
+			return err
+		}
+		k, _ = s.Next()
+	}
+	if k != nil {
+		// k has another value. If that is due to a flipped bit, the entry after k is out of order, and Next
+		// sets s.Err: entries must not be missing silently.
+		s.Next()
+	}
+	return s.Err
+}
+
+// values calls fn with each value, in no order. In a sealed collection it may call fn more than once for a value.
+func (v View) values(fn func(value string)) error {
+	for value := range v.src.Filed {
+		fn(value)
+	}
+	return v.fileValues(func(value string) error {
+		if v.src.Filed[value] != nil {
+			return nil
+		}
+		err := v.keys(value, func(string) error { return errFound })
+		if errors.Is(err, errFound) {
+			fn(value)
+			err = nil
+		}
+		return err
+	})
+}
+
+// errFound is returned by a callback to end a search.
+var errFound = errors.New("found")
+
+// fileValues calls fn once with each value in the file; in a sealed collection once for each data key. After each value
+// it seeks past the other entries of that value.
+func (v View) fileValues(fn func(value string) error) error {
+	s := boltfile.ScanAfter(v.entries, "")
+	for k, val := s.Next(); k != nil; {
+		stored, key, err := format.ParseIndexEntry(k, val)
+		if err != nil {
+			return fmt.Errorf("index %q in collection %s: %w", v.name, v.collection, err)
+		}
+		value, err := v.plain(stored, key)
+		if err != nil {
+			return err
+		}
+		if err := fn(value); err != nil {
+			return err
+		}
+		k, val = s.Seek(after(format.IndexPrefix(stored)))
+	}
+	return s.Err
+}
+
+// after returns the first key that follows all keys with the prefix. The
+// prefix must not be all 0xff; it is not, since its first byte is a tag.
+func after(prefix []byte) []byte {
+	p := slices.Clone(prefix)
+	for i := len(p) - 1; i >= 0; i-- {
+		if p[i]++; p[i] != 0 {
+			return p[:i+1]
+		}
+	}
+	return p
+}
