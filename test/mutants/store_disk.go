@@ -287,9 +287,9 @@ var storeDiskMutants = []mutant{
 		name:   "store/view-index-not-ready",
 		breaks: "A View refuses an index that is not built.",
 		file:   "store/view.go",
-		old: `		if !st.indexes[index].Ready {
+		old: `		if !st.indexes[want.Index].Ready {
 `,
-		new: `		if _, known := st.indexes[index]; !known {
+		new: `		if _, known := st.indexes[want.Index]; !known {
 `,
 		test: "TestViewOfAnUnbuiltIndex",
 	},

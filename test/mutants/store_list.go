@@ -182,8 +182,8 @@ var storeListMutants = []mutant{
 		name:   "store/list-terms-of-old-functions",
 		breaks: "An index that is added while a list is taken in has the list's objects.",
 		file:   "store/replace_end.go",
-		old:    `	if x.Obj = obj; err == nil && p.generation != set.generation {`,
-		new:    `	if x.Obj = obj; err == nil && p.generation > set.generation {`,
+		old:    `	if x.Obj = obj; err == nil && p.generation != set.Generation() {`,
+		new:    `	if x.Obj = obj; err == nil && p.generation > set.Generation() {`,
 		test:   "TestIndexThatIsAddedDuringAList",
 	},
 	{
