@@ -2,8 +2,8 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 
 	bolt "go.etcd.io/bbolt"
@@ -97,24 +97,49 @@ func (r *reader) Get(ctx context.Context, key string) (runtime.Object, error) {
 	return obj, nil
 }
 
-// List returns every object, in key order.
-func (r *reader) List(ctx context.Context) (objs []runtime.Object, err error) {
-	err = r.viewObjects(ctx, func(objects *bolt.Bucket, over *captured) error {
-		objs = []runtime.Object{}
+// scanAll calls fn with every record of the file, or write of the memtable in its place, in key order and in one
+// transaction. It goes on after an error of fn, and returns the first one. It fails if the file does not have as many
+// records as its state says: bbolt does not notice a leaf whose number of elements is damaged.
+func (r *reader) scanAll(
+	ctx context.Context, fn func(objects *bolt.Bucket, key string, data []byte, x *memtable.Write) error,
+) error {
+	return r.viewOver(ctx, nil, func(b *bolt.Bucket, over *captured) error {
+		objects, err := r.objects(b)
+		if err != nil {
+			return err
+		}
+		st, err := getState(b, r.name)
+		if err != nil {
+			return err
+		}
 		var bad error
 		s := scanOver(objects, over, "")
 		for key, data, x, ok := s.next(); ok; key, data, x, ok = s.next() {
-			obj, err := r.scanned(objects, key, data, x)
-			if err == nil {
-				objs = append(objs, obj)
-			} else if bad == nil {
+			if err := fn(objects, key, data, x); err != nil && bad == nil {
 				bad = err
 			}
 		}
-		if s.err() != nil {
-			return s.err()
+		return cmp.Or(s.err(), r.counted(s.records, st.Objects), bad)
+	})
+}
+
+// counted returns an error if n is not the number of objects that the collection's state says.
+func (r *reader) counted(n, objects int) error {
+	if n == objects {
+		return nil
+	}
+	return fmt.Errorf("collection %s has %d objects, and %d are found: %w", r.name, objects, n, entry.ErrDamaged)
+}
+
+// List returns every object, in key order.
+func (r *reader) List(ctx context.Context) ([]runtime.Object, error) {
+	objs := []runtime.Object{}
+	err := r.scanAll(ctx, func(objects *bolt.Bucket, key string, data []byte, x *memtable.Write) error {
+		obj, err := r.scanned(objects, key, data, x)
+		if err == nil {
+			objs = append(objs, obj)
 		}
-		return bad
+		return err
 	})
 	return objs, err
 }
@@ -130,17 +155,12 @@ func (r *reader) scanned(objects *bolt.Bucket, key string, data []byte, x *memta
 // Keys returns every key, in order.
 func (r *reader) Keys(ctx context.Context) ([]string, error) {
 	keys := []string{}
-	err := r.viewObjects(ctx, func(objects *bolt.Bucket, over *captured) error {
-		s := scanOver(objects, over, "")
-		var bad error
-		for key, _, _, ok := s.next(); ok; key, _, _, ok = s.next() {
-			if len(key) > format.MaxKeyLen {
-				bad = fmt.Errorf("key %s in collection %s: %w", printable.Key(key), r.name, entry.ErrDamaged)
-				continue
-			}
-			keys = append(keys, key)
+	err := r.scanAll(ctx, func(_ *bolt.Bucket, key string, _ []byte, _ *memtable.Write) error {
+		if len(key) > format.MaxKeyLen {
+			return fmt.Errorf("key %s in collection %s: %w", printable.Key(key), r.name, entry.ErrDamaged)
 		}
-		return errors.Join(s.err(), bad)
+		keys = append(keys, key)
+		return nil
 	})
 	return keys, err
 }

@@ -59,6 +59,7 @@ func (r *reader) viewCaptured(
 // file.
 type overScan struct {
 	file    *boltfile.Scan
+	records int    // number of records of the file that have been passed, replaced by a write or not
 	k, v    []byte // the next key and record of the file; nil at its end
 	over    *captured
 	pending []*memtable.Write // the next writes of over, at most overChunk
@@ -99,7 +100,7 @@ func (s *overScan) next() (key string, data []byte, x *memtable.Write, ok bool) 
 			return "", nil, nil, false
 		case len(s.pending) == 0 || s.k != nil && string(s.k) < s.pending[0].Key:
 			key, data = string(s.k), s.v
-			s.k, s.v = s.file.Next()
+			s.advance()
 			return key, data, nil, true
 		}
 		x = s.pending[0]
@@ -107,12 +108,18 @@ func (s *overScan) next() (key string, data []byte, x *memtable.Write, ok bool) 
 			s.ahead(x.Key)
 		}
 		if s.k != nil && string(s.k) == x.Key {
-			s.k, s.v = s.file.Next()
+			s.advance()
 		}
 		if !x.Del {
 			return x.Key, nil, x, true
 		}
 	}
+}
+
+// advance goes on to the next record of the file.
+func (s *overScan) advance() {
+	s.records++
+	s.k, s.v = s.file.Next()
 }
 
 func (s *overScan) err() error { return s.file.Err }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 
+	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/larder-dev/larder/entry"
@@ -234,11 +235,31 @@ func (c *Collection) open(ctx context.Context, r *allResident) error {
 	if r.failure != nil {
 		return r.failure
 	}
+	if err := c.countFilled(ctx, r); err != nil {
+		return err
+	}
 	r.touched = nil
 	r.table.ByKey.Settle()
 	r.ready.Store(true)
 	r.showLocked()
 	return nil
+}
+
+// countFilled returns an error if r does not have as many objects as the collection's state says. The caller holds front
+// and r.mu.
+func (c *Collection) countFilled(ctx context.Context, r *allResident) error {
+	now, unsaved := c.overlay.Current()
+	return c.view(ctx, func(b *bolt.Bucket) error {
+		objects := now.Objects
+		if !unsaved {
+			st, err := getState(b, c.name)
+			if err != nil {
+				return err
+			}
+			objects = st.Objects
+		}
+		return c.counted(r.table.Len(), objects)
+	})
 }
 
 // awaitFilled waits until all objects have been read, or the filling has ended. It does not wait for a commit that

@@ -12,7 +12,7 @@ import (
 
 // List returns every object, in key order.
 func (t *Table) List() []runtime.Object {
-	objs := make([]runtime.Object, 0, t.len())
+	objs := make([]runtime.Object, 0, t.Len())
 	t.Order.Ascend(func(e *Row) bool {
 		objs = append(objs, e.Obj)
 		return true
@@ -22,7 +22,7 @@ func (t *Table) List() []runtime.Object {
 
 // Keys returns every key, in order.
 func (t *Table) Keys() []string {
-	keys := make([]string, 0, t.len())
+	keys := make([]string, 0, t.Len())
 	t.Each("", func(e *Row) bool {
 		keys = append(keys, e.Key)
 		return true

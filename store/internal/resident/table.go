@@ -106,7 +106,8 @@ func (t *Table) Remove(key string) bool {
 	return true
 }
 
-func (t *Table) len() int { return t.Order.Len() }
+// Len returns the number of objects.
+func (t *Table) Len() int { return t.Order.Len() }
 
 // Each calls fn with the entries whose keys follow the given one, in order, until it returns false.
 func (t *Table) Each(after string, fn func(e *Row) bool) {

@@ -57,7 +57,7 @@ func compareTable(t *rapid.T, table *Table, model map[string]string, keys int) {
 			filed[value]++
 		}
 	}
-	if got := table.Keys(); len(got) != len(model) || len(table.List()) != len(model) || table.len() != len(model) {
+	if got := table.Keys(); len(got) != len(model) || len(table.List()) != len(model) || table.Len() != len(model) {
 		t.Fatalf("%d keys, want %d", len(got), len(model))
 	}
 	if got := table.IndexValues("value"); len(got) != len(filed) {
@@ -149,7 +149,7 @@ func TestTableLoadDuringASettle(t *testing.T) {
 		again.ByKey.Settle()
 	}
 	again.Put("a", tableState("2"))
-	if s := again.State("a"); s.RV != "2" || again.len() != 1 {
-		t.Errorf("%d rows, state %s", again.len(), s.RV)
+	if s := again.State("a"); s.RV != "2" || again.Len() != 1 {
+		t.Errorf("%d rows, state %s", again.Len(), s.RV)
 	}
 }

@@ -1,0 +1,74 @@
+package store_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/storetest"
+	"github.com/larder-dev/larder/store"
+)
+
+// TestShortLeaf: a flipped bit in the number of a leaf's elements takes the last of them away, and bbolt does not
+// notice. Whoever reads all objects counts them: nobody is given fewer for all there are. (A soak of e2e's
+// TestDamagedFile found it.)
+func TestShortLeaf(t *testing.T) {
+	for name, residency := range map[string]store.Residency{"All": store.All, "None": store.None} {
+		for what, read := range map[string]func(*testing.T, *store.Collection) (int, error){
+			"List": func(t *testing.T, c *store.Collection) (int, error) {
+				objs, err := c.List(t.Context())
+				return len(objs), err
+			},
+			"Keys": func(t *testing.T, c *store.Collection) (int, error) {
+				keys, err := c.Keys(t.Context())
+				return len(keys), err
+			},
+		} {
+			t.Run(name+"/"+what, func(t *testing.T) {
+				const objects = 200
+				path := filepath.Join(t.TempDir(), "larder.db")
+				makeShortLeaf(t, path, objects)
+				s := mustOpen(t, path, store.Options{})
+				defer s.Close()
+				c := openPodsWith(t, s, store.CollectionOptions{Residency: residency})
+				if residency == store.All {
+					<-s.Failed()
+				}
+				if n, err := read(t, c); !errors.Is(err, entry.ErrDamaged) {
+					t.Fatalf("%d of %d objects, and the error %v", n, objects, err)
+				}
+				if err := s.Rebuild(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if info := infoOf(t, c); info.MustRelist != store.MustRelistDamaged {
+					t.Errorf("MustRelist is %q after the rebuild", info.MustRelist)
+				}
+				if _, err := read(t, c); err != nil {
+					t.Error("after the rebuild:", err)
+				}
+				if r, err := s.Check(t.Context()); err != nil || len(r.Problems) > 0 {
+					t.Errorf("the new file: %q, %v", r.Problems, err)
+				}
+			})
+		}
+	}
+}
+
+// makeShortLeaf makes a store of so many objects, and takes one element off the leaf of the middle one.
+func makeShortLeaf(t *testing.T, path string, objects int) {
+	t.Helper()
+	s := mustOpen(t, path, store.Options{})
+	c := openPodsWith(t, s, store.CollectionOptions{Compression: store.NoCompression})
+	var items []store.Op
+	for n := range objects {
+		items = append(items, upsert(fmt.Sprintf("a/%04d", n), "1", storetest.ColorLabel, "xxxx"))
+	}
+	relist(t, c, store.ReplaceOptions{}, "5", items...)
+	mustClose(t, s)
+	damageLeaf(t, path, fmt.Sprintf("a/%04d", objects/2), func(leaf []byte, _ int) {
+		binary.NativeEndian.PutUint16(leaf[10:], binary.NativeEndian.Uint16(leaf[10:])-1)
+	})
+}
