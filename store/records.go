@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -36,8 +37,9 @@ func (s *Store) Records(ctx context.Context, id entry.Identity, after string, fn
 		return err
 	}
 	r := &reader{store: s, name: id.ID()}
+	all := count{whole: after == ""}
 	for {
-		p := r.recordPage(ctx, after)
+		p := r.recordPage(ctx, after, &all)
 		for _, record := range p.records {
 			if err := ctx.Err(); err != nil {
 				return err
@@ -57,6 +59,30 @@ func (s *Store) Records(ctx context.Context, id entry.Identity, after string, fn
 			return ctx.Err()
 		}
 	}
+}
+
+// count counts the records that are read page by page.
+type count struct {
+	whole   bool // true if the first record was read, too
+	records int
+	commit  int // id of the transaction that committed what the first page has
+}
+
+// add adds a page of records. If it is the last one it fails if the collection's state says another number, unless
+// something was committed since the first page.
+func (c *count) add(r *reader, b *bolt.Bucket, records int, last bool) error {
+	if c.records == 0 {
+		c.commit = b.Tx().ID()
+	}
+	c.records += records
+	if !last || !c.whole || c.commit != b.Tx().ID() {
+		return nil
+	}
+	st, err := getState(b, r.name)
+	if err != nil {
+		return err
+	}
+	return r.counted(c.records, st.Objects)
 }
 
 // Record returns the record with that key, and whether it exists. It fails as Records does.
@@ -99,8 +125,8 @@ type recordPage struct {
 	err     error
 }
 
-// recordPage reads the page of records that follows the given key.
-func (r *reader) recordPage(ctx context.Context, key string) (p recordPage) {
+// recordPage reads the page of records that follows the given key, and adds it to all.
+func (r *reader) recordPage(ctx context.Context, key string, all *count) (p recordPage) {
 	var raw []rawStored
 	p.err = r.view(ctx, func(b *bolt.Bucket) error {
 		objects, err := r.objects(b)
@@ -112,12 +138,12 @@ func (r *reader) recordPage(ctx context.Context, key string) (p recordPage) {
 		for ; k != nil; k, data = keys.Next() {
 			if len(raw) == iterateObjects || size >= iterateBytes {
 				p.more = true
-				return nil
+				break
 			}
 			one := r.copyStored(objects, k, data)
 			raw, size = append(raw, one), size+one.record.body.size
 		}
-		return keys.Err
+		return cmp.Or(keys.Err, all.add(r, b, len(raw), !p.more))
 	})
 	for _, one := range raw { // under no transaction
 		p.records = append(p.records, r.openStored(one))

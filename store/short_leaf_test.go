@@ -17,14 +17,18 @@ import (
 // TestDamagedFile found it.)
 func TestShortLeaf(t *testing.T) {
 	for name, residency := range map[string]store.Residency{"All": store.All, "None": store.None} {
-		for what, read := range map[string]func(*testing.T, *store.Collection) (int, error){
-			"List": func(t *testing.T, c *store.Collection) (int, error) {
+		for what, read := range map[string]func(*testing.T, *store.Store, *store.Collection) (int, error){
+			"List": func(t *testing.T, _ *store.Store, c *store.Collection) (int, error) {
 				objs, err := c.List(t.Context())
 				return len(objs), err
 			},
-			"Keys": func(t *testing.T, c *store.Collection) (int, error) {
+			"Keys": func(t *testing.T, _ *store.Store, c *store.Collection) (int, error) {
 				keys, err := c.Keys(t.Context())
 				return len(keys), err
+			},
+			"Records": func(t *testing.T, s *store.Store, c *store.Collection) (n int, err error) {
+				err = s.Records(t.Context(), c.Identity(), "", func(entry.Entry) error { n++; return nil })
+				return n, err
 			},
 		} {
 			t.Run(name+"/"+what, func(t *testing.T) {
@@ -37,7 +41,7 @@ func TestShortLeaf(t *testing.T) {
 				if residency == store.All {
 					<-s.Failed()
 				}
-				if n, err := read(t, c); !errors.Is(err, entry.ErrDamaged) {
+				if n, err := read(t, s, c); !errors.Is(err, entry.ErrDamaged) {
 					t.Fatalf("%d of %d objects, and the error %v", n, objects, err)
 				}
 				if err := s.Rebuild(t.Context()); err != nil {
@@ -46,7 +50,7 @@ func TestShortLeaf(t *testing.T) {
 				if info := infoOf(t, c); info.MustRelist != store.MustRelistDamaged {
 					t.Errorf("MustRelist is %q after the rebuild", info.MustRelist)
 				}
-				if _, err := read(t, c); err != nil {
+				if _, err := read(t, s, c); err != nil {
 					t.Error("after the rebuild:", err)
 				}
 				if r, err := s.Check(t.Context()); err != nil || len(r.Problems) > 0 {
