@@ -219,7 +219,7 @@ func (w *writer) put(x *memtable.Write, old stored) error {
 // tally tells the checks that are counting the keys of the bucket that this transaction adds key (n is 1) or removes it
 // (n is -1).
 func (w *writer) tally(bucket, key []byte, n int) {
-	w.c.store.tallies.put(w.bucket.Tx(), tallied{w.c.name, string(bucket)}, key, n)
+	w.c.store.counts.Put(w.bucket.Tx(), w.c.name, bucket, key, n)
 }
 
 // useDictionary stores d, which a record names, if the file does not have it. If the compressor uses d for new records,

@@ -35,7 +35,7 @@ func (r *reader) body(objects *bolt.Bucket, key string, h format.Header, payload
 				printable.Key(key), r.name, h.Unknown, entry.ErrIncompatible)
 	}
 	var err error
-	if b.payload, err = r.opened(format.BucketObjects, key, h, payload); err != nil {
+	if b.payload, err = r.opener().Payload(format.BucketObjects, key, h, payload); err != nil {
 		return b, err
 	}
 	if h.Dictionary == 0 {

@@ -115,7 +115,7 @@ func (r *reader) copyRecord(objects *bolt.Bucket, key string, data []byte, x *me
 	}
 	b, err := r.body(objects, key, h, payload)
 	if err == nil && r.overlay != nil { // a View does not use the terms
-		h.Terms, err = r.plainTerms(key, h)
+		h.Terms, err = r.opener().Terms(key, h)
 	}
 	h.Head = nil
 	return rawRecord{key: key, Header: h, body: b}, err

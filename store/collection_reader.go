@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -163,13 +162,4 @@ func (r *reader) Keys(ctx context.Context) ([]string, error) {
 		return nil
 	})
 	return keys, err
-}
-
-// seekAfter moves the cursor to the first key after the given one. Keys are never empty, so "" is before all of them.
-func seekAfter(c *bolt.Cursor, after string) (k, v []byte) {
-	k, v = c.Seek([]byte(after))
-	if k != nil && bytes.Equal(k, []byte(after)) {
-		return c.Next()
-	}
-	return k, v
 }

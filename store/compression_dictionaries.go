@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -24,38 +23,6 @@ func (c *Collection) putDictionary(b *bolt.Bucket, d *compress.Dictionary) error
 		c.appendRecord(nil, format.BucketDictionaries, format.DictionaryPlace(d.ID), format.DictionaryHeader, d.Content))
 }
 
-// getDictionary reads a dictionary from a collection's bucket. It fails with ErrDamaged if there is none with that id.
-func (r *reader) getDictionary(b *bolt.Bucket, id uint64) (*compress.Dictionary, error) {
-	collection := r.name
-	var data []byte
-	if dicts := b.Bucket(format.BucketDictionaries); dicts != nil {
-		data = dicts.Get(format.DictionaryKey(id))
-	}
-	if data == nil {
-		return nil, fmt.Errorf("dictionary %016x of collection %s is not there: %w", id, collection, entry.ErrDamaged)
-	}
-	return r.parseDictionary(id, data)
-}
-
-// parseDictionary returns the dictionary of the record data, with which it shares no memory.
-func (r *reader) parseDictionary(id uint64, data []byte) (*compress.Dictionary, error) {
-	place := format.DictionaryPlace(id)
-	h, content, err := format.ParseRecord(r.name, place, data)
-	if err != nil {
-		return nil, err
-	}
-	if h.SealedBy != 0 && h.Dictionary == 0 {
-		if content, err = r.opened(format.BucketDictionaries, place, h, content); err != nil {
-			return nil, err
-		}
-		return compress.WithID(id, content), nil
-	}
-	if h.Version() != format.RecordVersion || format.DictionaryID(content) != id {
-		return nil, fmt.Errorf("dictionary %016x of collection %s has another content: %w", id, r.name, entry.ErrDamaged)
-	}
-	return compress.New(bytes.Clone(content)), nil
-}
-
 // dictionary returns the dictionary with that id. It reads it in the transaction if it is not cached.
 func (r *reader) dictionary(tx *bolt.Tx, id uint64) (*compress.Dictionary, error) {
 	if found := r.dicts.Find(id); found != nil {
@@ -65,7 +32,7 @@ func (r *reader) dictionary(tx *bolt.Tx, id uint64) (*compress.Dictionary, error
 	if err != nil {
 		return nil, err
 	}
-	found, err := r.getDictionary(b, id)
+	found, err := compress.Stored(b, r.name, id, r.opener())
 	if err != nil {
 		return nil, err
 	}

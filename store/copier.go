@@ -134,7 +134,7 @@ func (c *copier) keys(stored []byte) ([]byte, error) {
 	case c.salvage && c.s.keys != nil:
 		return c.s.keys.held().record, nil
 	case c.salvage:
-		if _, err := parseKeysRecord(stored); isDamaged(err) { // a record of a newer program is not damaged
+		if _, err := format.ParseKeys(stored); isDamaged(err) { // a record of a newer program is not damaged
 			c.keysLost = true
 			return nil, nil
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/store/internal/compress"
 	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/internal/index"
 	"github.com/larder-dev/larder/store/seal"
@@ -166,7 +167,7 @@ func (c *collectionCopy) rest(ctx context.Context, name []byte) (err error) {
 // copied as it is.
 func (c *collectionCopy) dictionary(tx *bolt.Tx, e pair) error {
 	id, _ := format.ParseDictionaryKey(e.key) // 0 for a bad key, which is no dictionary's id
-	dict, err := c.r.parseDictionary(id, e.value)
+	dict, err := compress.Parse(c.name, id, e.value, c.r.opener())
 	if err != nil && (c.sealing != nil || !errors.Is(err, seal.ErrSealed)) {
 		return err
 	}
@@ -238,16 +239,16 @@ func (c *collectionCopy) record(
 		return h, nil, fmt.Errorf("record %s in collection %s: its dictionary is not there: %w", printable.Key(key), c.name,
 			entry.ErrDamaged)
 	case c.sealing == nil:
-		return h, stored, c.r.verifySealed(bucket, key, h, payload)
+		return h, stored, c.r.opener().Verify(bucket, key, h, payload)
 	case h.Unknown != 0:
 		return h, nil, fmt.Errorf("record %s in collection %s is of version %d, which a newer program has written: %w",
 			printable.Key(key), c.name, h.Unknown, entry.ErrIncompatible)
 	}
-	plain, err := c.r.opened(bucket, key, h, payload)
+	plain, err := c.r.opener().Payload(bucket, key, h, payload)
 	if err != nil {
 		return h, nil, err
 	}
-	terms, err := c.r.plainTerms(key, h)
+	terms, err := c.r.opener().Terms(key, h)
 	if err != nil {
 		return h, nil, err
 	}

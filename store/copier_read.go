@@ -110,7 +110,7 @@ func (r *bucketReader) read(tx *bolt.Tx) error {
 func (r *bucketReader) first(cur *bolt.Cursor) (k, v []byte) {
 	switch {
 	case !r.backwards:
-		return seekAfter(cur, string(r.after))
+		return boltfile.SeekAfter(cur, r.after)
 	case r.before == nil:
 		return cur.Last()
 	}

@@ -7,7 +7,6 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
-	"github.com/larder-dev/larder/internal/printable"
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
@@ -74,32 +73,4 @@ func (s *Store) documentRecord(ctx context.Context, name string) (data []byte, e
 func parseDocument(name string, data []byte) ([]byte, error) {
 	_, payload, err := format.ParseRecord(string(format.BucketDocuments), name, data)
 	return payload, err
-}
-
-// eachBadDocument calls fn with each damaged document.
-func eachBadDocument(tx *bolt.Tx, fn func(name string, why error)) error {
-	b := tx.Bucket(format.BucketDocuments)
-	if b == nil {
-		return nil
-	}
-	return b.ForEach(func(name, data []byte) error {
-		if _, err := parseDocument(string(name), data); err != nil {
-			fn(string(name), err)
-		}
-		return nil
-	})
-}
-
-// checkDocuments verifies every document.
-func (s *Store) checkDocuments(ctx context.Context, r *Report, p *pace) error {
-	err := s.viewChecked(ctx, r, p, func(tx *bolt.Tx) error {
-		return eachBadDocument(tx, func(name string, why error) {
-			r.Problems = append(r.Problems, fmt.Sprintf("document %s: %v", printable.Key(name), why))
-		})
-	})
-	if isDamaged(err) {
-		r.Problems = append(r.Problems, fmt.Sprintf("documents: %v", err))
-		err = nil
-	}
-	return err
 }

@@ -73,8 +73,8 @@ func (s *Store) unlink(ctx context.Context, name string, may func(state) error) 
 		if err != nil && (may != nil || !isDamaged(err)) {
 			return err
 		}
-		s.tallies.drop(tx, tallied{name, string(format.BucketObjects)})
-		s.tallies.drop(tx, tallied{name, string(format.BucketTombstones)})
+		s.counts.Drop(tx, name, format.BucketObjects)
+		s.counts.Drop(tx, name, format.BucketTombstones)
 		if left = err != nil || st.Objects+st.tombstones > dropAtOnce; left {
 			return setDropped(tx, name)
 		}

@@ -8,6 +8,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/internal/hook"
+	"github.com/larder-dev/larder/store/internal/check"
 )
 
 // What tests of this package reach of its inside, all of it. Each line says what needs it; whoever builds the inside
@@ -129,7 +130,7 @@ func WaitBuilds(c *Collection) { c.workers.running.Wait() }
 func IndexReady(c *Collection, index string) bool { return c.set.Load().Ready(index) }
 
 // CheckContent is the part of Store.Check that looks at the contents: models check after every step.
-func CheckContent(ctx context.Context, s *Store) (r Report, err error) {
-	err = s.checkContent(ctx, &r, nil)
-	return r, err
+func CheckContent(ctx context.Context, s *Store) (Report, error) {
+	r, err := check.Content(ctx, s.checked(0))
+	return Report(r), err
 }

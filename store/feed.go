@@ -87,7 +87,7 @@ func (st *state) breakFeed() {
 
 // dropFeed removes the buckets of the changelog.
 func (c *Collection) dropFeed(b *bolt.Bucket) error {
-	c.store.tallies.drop(b.Tx(), tallied{c.name, string(format.BucketTombstones)})
+	c.store.counts.Drop(b.Tx(), c.name, format.BucketTombstones)
 	for _, name := range [][]byte{format.BucketSeq, format.BucketTombstones, format.BucketHandlers} {
 		if b.Bucket(name) == nil {
 			continue

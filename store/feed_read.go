@@ -326,7 +326,7 @@ func (r *reader) goneEntry(seqKey, data []byte, whole bool) (feedEntry, error) {
 		return feedEntry{gone: true, keyOnly: true, rawRecord: rawRecord{key: t.Key, Header: t.Header}}, nil
 	}
 	if err == nil {
-		t.Payload, err = r.opened(format.BucketTombstones, t.Place(), t.Header, t.Payload)
+		t.Payload, err = r.opener().Payload(format.BucketTombstones, t.Place(), t.Header, t.Payload)
 	}
 	return feedEntry{gone: true, rawRecord: rawRecord{
 		key: t.Key, Header: t.Header, body: body{encoding: t.Encoding, payload: slices.Clone(t.Payload),

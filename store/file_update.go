@@ -112,7 +112,7 @@ func (s *Store) updateOpen(what string, fn func(tx *bolt.Tx) error) error {
 	}
 	err = s.settle(h, h.Update(fn, commit))
 	if errors.Is(err, ErrOutcomeUnknown) {
-		s.tallies.renew()
+		s.counts.Renew()
 	}
 	if errors.Is(err, ErrNoSpace) && !frees(what) {
 		s.makeRoom()

@@ -110,13 +110,13 @@ func (r indexedRecords) Update(ctx context.Context, names []string, records []in
 
 // reindex gives a record its renewed terms in the named indexes, and seals it anew if the collection is sealed.
 func (w *writer) reindex(record index.Record, old stored, names []string) error {
-	terms, err := w.c.plainTerms(record.Key, old.Header)
+	terms, err := w.c.opener().Terms(record.Key, old.Header)
 	if err != nil {
 		return err
 	}
 	h := old.Header
 	h.Terms = w.c.storedTerms(index.Replace(terms, names, record.Renewed))
-	payload, err := w.c.opened(format.BucketObjects, record.Key, old.Header, old.payload)
+	payload, err := w.c.opener().Payload(format.BucketObjects, record.Key, old.Header, old.payload)
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/format"
@@ -147,12 +146,7 @@ func newInfoRecord(s state) *format.Info {
 func stateOf(r *format.Info) state {
 	s := state{
 		Info: Info{
-			Identity: entry.Identity{
-				GroupVersionResource: schema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Resource},
-				Namespace:            r.Namespace, LabelSelector: r.LabelSelector,
-				FieldSelector: r.FieldSelector, ShardSelector: r.ShardSelector,
-				Representation: entry.Representation(r.Representation),
-			},
+			Identity: r.Identity(),
 			Attributes: entry.Attributes{
 				ClusterID: r.ClusterID, Codec: r.Codec, Schema: r.Schema, Transform: r.Transform, OpenAPI: r.OpenAPI,
 			},

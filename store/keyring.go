@@ -13,12 +13,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/vmihailenco/msgpack/v5"
-	bolt "go.etcd.io/bbolt"
-
-	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/format"
@@ -43,20 +40,6 @@ type heldKeys struct {
 	record []byte
 }
 
-// keyRecord is a data key on disk; see keysRecord.
-type keyRecord struct {
-	ID      uint64 `msgpack:"id"`
-	Key     string `msgpack:"key"` // id of the provider's key that wrapped it
-	Wrapped []byte `msgpack:"wrapped"`
-	Check   []byte `msgpack:"check"`
-	Created int64  `msgpack:"created"` // Unix seconds
-}
-
-// keysRecord is the payload of the record under format.KeyKeys. Fields that a later build adds are ignored.
-type keysRecord struct {
-	Keys []keyRecord `msgpack:"keys"` // the oldest first
-}
-
 func newKeyring(e *seal.Encryption) (*keyring, error) {
 	switch {
 	case e == nil:
@@ -75,7 +58,8 @@ func (s *Store) unlock(ctx context.Context, h *boltfile.Handle, write bool) erro
 		return s.keys.unlock(ctx, h, write)
 	}
 	return h.View(func(tx *bolt.Tx) error {
-		stored, _ := getKeys(tx) // a record that cannot be read is reported once it is needed
+		// a record that cannot be read is reported once it is needed
+		stored, _ := format.ParseKeys(tx.Bucket(format.BucketLarder).Get(format.KeyKeys))
 		for _, r := range stored {
 			if !slices.Contains(s.sealedUnder, r.Key) {
 				s.sealedUnder = append(s.sealedUnder, r.Key)
@@ -111,7 +95,7 @@ func (k *keyring) unlock(ctx context.Context, h *boltfile.Handle, write bool) er
 	if err != nil {
 		return err
 	}
-	stored, err := parseKeysRecord(data)
+	stored, err := format.ParseKeys(data)
 	if isDamaged(err) {
 		err = fmt.Errorf(
 			"%w; what is sealed cannot be opened any more, whatever keys are given; all else can be read without keys", err)
@@ -161,7 +145,7 @@ func (k *keyring) forgetOthers(key *seal.DataKey) {
 }
 
 // unwrap decrypts a data key through the provider. It fails with ErrWrongKey if the provider lacks the key.
-func (k *keyring) unwrap(ctx context.Context, r keyRecord) (*seal.DataKey, error) {
+func (k *keyring) unwrap(ctx context.Context, r format.DataKey) (*seal.DataKey, error) {
 	raw, err := k.provider.Unwrap(ctx, r.Key, r.Wrapped)
 	var one *seal.DataKey
 	if err == nil {
@@ -256,43 +240,12 @@ func keysOf(all []*seal.DataKey) ([]byte, error) {
 	if len(all) == 0 {
 		return nil, nil
 	}
-	var r keysRecord
+	var keys []format.DataKey
 	for _, one := range all {
-		r.Keys = append(r.Keys, keyRecord{ID: one.ID, Key: one.Wrapper, Wrapped: one.Wrapped, Check: one.Check,
+		keys = append(keys, format.DataKey{ID: one.ID, Key: one.Wrapper, Wrapped: one.Wrapped, Check: one.Check,
 			Created: one.Created.Unix()})
 	}
-	payload, err := msgpack.Marshal(&r)
-	if err != nil {
-		return nil, fmt.Errorf("the record of the data keys: %w", err)
-	}
-	return format.AppendRecord(nil, string(format.BucketLarder), string(format.KeyKeys), format.Header{Encoding: "keys"},
-		payload), nil
-}
-
-// getKeys reads the record of the data keys. It returns nil for a file in which nothing was ever sealed.
-func getKeys(tx *bolt.Tx) ([]keyRecord, error) {
-	return parseKeysRecord(tx.Bucket(format.BucketLarder).Get(format.KeyKeys))
-}
-
-func parseKeysRecord(data []byte) ([]keyRecord, error) {
-	if data == nil {
-		return nil, nil
-	}
-	h, payload, err := format.ParseRecord(string(format.BucketLarder), string(format.KeyKeys), data)
-	if err != nil {
-		return nil, fmt.Errorf("the record of the data keys: %w", err)
-	}
-	if h.Unknown != 0 {
-		return nil,
-			fmt.Errorf(
-				"the record of the data keys is of version %d, which a newer program has written; nothing was changed: use that "+
-					"program: %w", h.Unknown, entry.ErrIncompatible)
-	}
-	var r keysRecord
-	if err := msgpack.Unmarshal(payload, &r); err != nil {
-		return nil, fmt.Errorf("the record of the data keys: %w: %w", err, entry.ErrDamaged)
-	}
-	return r.Keys, nil
+	return format.AppendKeys(nil, keys)
 }
 
 // CurrentKey returns the id of the provider's current key, under which Rekey seals; it is empty for a store without

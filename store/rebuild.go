@@ -80,7 +80,7 @@ func (s *Store) rebuild(ctx context.Context, before int, why error) ([]*Collecti
 	if err != nil {
 		return nil, err
 	}
-	s.tallies.renew()
+	s.counts.Renew()
 	s.logger().Error(why, "The store has been written anew", "movedTo", moved, "collectionsThatLostObjects", len(c.lost))
 	for name, reason := range c.lost {
 		s.logger().Info("A collection has lost what could not be read, and must be listed", "collection", name, "reason",

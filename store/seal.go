@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/printable"
 	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/seal"
 )
@@ -55,80 +54,12 @@ func (s *Store) keyOf(id uint64) (*seal.DataKey, error) {
 	return nil, fmt.Errorf("it is sealed with data key %016x, which the file does not have: %w", id, entry.ErrDamaged)
 }
 
-// opened returns the decrypted payload of a record of the bucket, compressed as it was. The result shares the memory of
-// payload if the record is not sealed.
-func (r *reader) opened(bucket []byte, key string, h format.Header, payload []byte) ([]byte, error) {
-	if h.SealedBy == 0 {
-		return payload, nil
-	}
-	k, err := r.store.keyOf(h.SealedBy)
-	if err == nil {
-		payload, err = seal.OpenWith(k.Records, nil, format.SealContext(bucket, r.name, key, h.Head), payload)
-	}
-	if errors.Is(err, seal.ErrNotSealed) {
-		err = fmt.Errorf("%w: %w", err, entry.ErrDamaged)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("record %s in %s of collection %s: %w", printable.Key(key), bucket, r.name, err)
-	}
-	return payload, nil
+// opener returns what decrypts the records of a collection.
+func (s *Store) opener(collection string) seal.Opener {
+	return seal.Opener{Collection: collection, Key: s.keyOf, Locked: s.keys == nil}
 }
 
-// plainTerms returns the terms of the object whose record has header h, decrypted if they are tokens.
-func (r *reader) plainTerms(key string, h format.Header) (map[string][]string, error) {
-	if h.SealedBy == 0 || len(h.Terms) == 0 {
-		return h.Terms, nil
-	}
-	all := make(map[string][]string, len(h.Terms))
-	for index, tokens := range h.Terms {
-		values := make([]string, len(tokens))
-		for i, token := range tokens {
-			value, err := r.valueOf(index, token)
-			if err != nil {
-				return nil, fmt.Errorf("record %s in collection %s: %w", printable.Key(key), r.name, err)
-			}
-			values[i] = value
-		}
-		all[index] = values
-	}
-	return all, nil
-}
-
-// valueOf returns the value that a token stands for in an index.
-func (r *reader) valueOf(index, token string) (string, error) {
-	id, ok := seal.TokenKey(token)
-	if !ok {
-		return "", fmt.Errorf("a value of index %q: %w: %w", index, seal.ErrNotSealed, entry.ErrDamaged)
-	}
-	k, err := r.store.keyOf(id)
-	var value string
-	if err == nil {
-		value, err = k.Value(r.name, index, token)
-	}
-	if errors.Is(err, seal.ErrNotSealed) {
-		err = fmt.Errorf("%w: %w", err, entry.ErrDamaged)
-	}
-	if err != nil {
-		return "", fmt.Errorf("a value of index %q: %w", index, err)
-	}
-	return value, nil
-}
-
-// verifySealed returns an error if a sealed record of the bucket cannot be decrypted. Without keys it returns nil, and
-// only the checksum is verified.
-func (r *reader) verifySealed(bucket []byte, key string, h format.Header, payload []byte) error {
-	if h.SealedBy == 0 || !r.opens() {
-		return nil
-	}
-	_, err := r.opened(bucket, key, h, payload)
-	if err == nil {
-		_, err = r.plainTerms(key, h)
-	}
-	return err
-}
-
-// opens reports whether the store has keys.
-func (r *reader) opens() bool { return r.store != nil && r.store.keys != nil }
+func (r *reader) opener() seal.Opener { return r.store.opener(r.name) }
 
 // seal sets sealing: whether new records are sealed. It fails if the collection is or must be sealed and the store has
 // no keys.

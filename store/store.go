@@ -13,11 +13,11 @@ import (
 
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/boltcheck"
 	"github.com/larder-dev/larder/internal/hook"
 	"github.com/larder-dev/larder/internal/limiter"
 	"github.com/larder-dev/larder/internal/patient"
 	"github.com/larder-dev/larder/store/internal/boltfile"
+	"github.com/larder-dev/larder/store/internal/check"
 	"github.com/larder-dev/larder/store/seal"
 )
 
@@ -154,7 +154,7 @@ type Store struct {
 	link                 *limiter.Limiter
 	ending               ending
 	usedNotes            usedNotes
-	tallies              tallies
+	counts               check.Counts
 	steady               atomic.Pointer[steady] // set by Open
 	keys                 *keyring               // nil without Options.Encryption; set by Open
 	// sealedUnder has the ids of the provider's keys that the file needs; set by Open if keys is nil
@@ -230,29 +230,29 @@ func (s *Store) Failed() <-chan struct{} {
 // It reads about 1 MiB in a transaction, or four times the list of free pages if that is more. It reads the branch
 // pages, about a hundredth of the file, in one transaction. Concurrent writes are not reported as damage. While Check
 // counts objects it takes turns with writers.
-func (s *Store) Check(ctx context.Context) (Report, error) { return s.check(ctx, nil) }
+func (s *Store) Check(ctx context.Context) (Report, error) { return s.check(ctx, s.checked(0)) }
 
-// check implements Check and Scrub. p limits the rate of reading; nil is no limit.
-func (s *Store) check(ctx context.Context, p *pace) (Report, error) {
-	pages, err := s.walkBranches(ctx) // without the rate limit, since it is one transaction
+// check implements Check and Scrub.
+func (s *Store) check(ctx context.Context, f check.File) (Report, error) {
+	pages, err := check.Branches(ctx, f)
 	if err == nil && len(pages) == 0 {
-		pages, err = s.walkPages(ctx, p)
+		pages, err = check.Pages(ctx, f)
 	}
 	if err != nil {
 		return Report{}, fmt.Errorf("check %s: %w", s.path, err)
 	}
-	r := Report{Problems: pages}
 	if len(pages) > 0 {
-		return r, nil
+		return Report{Problems: pages}, nil
 	}
-	if err := s.checkContent(ctx, &r, p); err != nil {
-		return r, fmt.Errorf("check %s: %w", s.path, err)
+	r, err := check.Content(ctx, f)
+	if err != nil {
+		return Report(r), fmt.Errorf("check %s: %w", s.path, err)
 	}
 	if len(r.Problems) == 0 {
 		now := time.Now()
 		s.verified.Store(&now)
 	}
-	return r, nil
+	return Report(r), nil
 }
 
 // Scrubbed returns when Check or Scrub last found no problem since the store was opened; zero if they never did. The
@@ -268,26 +268,18 @@ func (s *Store) Scrubbed() time.Time {
 // can, and then at most 64 MiB a second, including the list of free pages in each transaction. If it finds damage, it
 // stops writing as a reader would that finds it (Err, Failed), until Rebuild, which the store's informers call.
 func (s *Store) Scrub(ctx context.Context) error {
-	report, err := s.check(ctx, &pace{rate: verifyRate})
+	f := s.checked(verifyRate)
+	report, err := s.check(ctx, f)
 	if err != nil || len(report.Problems) == 0 {
 		return err
 	}
-	return s.problemError(report.Problems[0])
-}
-
-// problemError returns a problem of a Report as an error that wraps ErrDamaged.
-func (s *Store) problemError(problem string) error {
-	return fmt.Errorf("%s: %s: %w", s.path, problem, entry.ErrDamaged)
+	return f.ProblemError(report.Problems[0])
 }
 
 // Size returns the size of the file and of its free pages, in bytes. It reads only a few pages.
 func (s *Store) Size() (total, free int64, err error) {
-	err = s.viewFile(context.Background(), func(h *boltfile.Handle, size int64, txid uint64) error {
-		total = size
-		free, err = boltcheck.FreeBytes(h.File, txid)
-		return err
-	})
-	return total, free, err
+	f := s.checked(0)
+	return f.Size(context.Background())
 }
 
 // Written returns how many bytes this Store has written since it was opened, in whole pages, as bbolt

@@ -411,7 +411,7 @@ var storeDiskMutants = []mutant{
 		old:    "[]string{string(bucket), collection, key, string(head)}",
 		new:    "[]string{collection, key, string(head)}",
 		test:   "TestSealedRecordBelongsWhereItIs",
-		dir:    "store",
+		dir:    "store/seal",
 	},
 	{
 		name:   "store/token-same-in-every-index",

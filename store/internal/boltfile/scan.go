@@ -59,3 +59,13 @@ func (s *Scan) disorder() (k, v []byte) {
 	s.Err = &FaultError{What: "its keys are out of order"}
 	return nil, nil
 }
+
+// SeekAfter moves the cursor to the first key after the given one, and returns it. Keys are never empty, so a nil key
+// is before all of them.
+func SeekAfter(c *bolt.Cursor, after []byte) (k, v []byte) {
+	k, v = c.Seek(after)
+	if k != nil && bytes.Equal(k, after) {
+		return c.Next()
+	}
+	return k, v
+}

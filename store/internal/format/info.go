@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/vmihailenco/msgpack/v5"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/larder-dev/larder/entry"
 )
@@ -78,6 +79,16 @@ type LeftOut struct {
 	UID    string `msgpack:"uid,omitempty"`
 	RV     string `msgpack:"rv,omitempty"`
 	Reason string `msgpack:"reason"`
+}
+
+// Identity returns the identity of the collection.
+func (r *Info) Identity() entry.Identity {
+	return entry.Identity{
+		GroupVersionResource: schema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Resource},
+		Namespace:            r.Namespace, LabelSelector: r.LabelSelector,
+		FieldSelector: r.FieldSelector, ShardSelector: r.ShardSelector,
+		Representation: entry.Representation(r.Representation),
+	}
 }
 
 // AppendInfo appends the info record of the collection to dst.

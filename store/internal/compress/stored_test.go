@@ -1,7 +1,8 @@
-package store
+package compress_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"strings"
 	"testing"
@@ -10,27 +11,43 @@ import (
 	"github.com/larder-dev/larder/internal/sample"
 	"github.com/larder-dev/larder/store/internal/compress"
 	"github.com/larder-dev/larder/store/internal/format"
-	"github.com/larder-dev/larder/store/seal"
 )
 
-// readerOf is one of a store without keys.
-func readerOf(collection string) *reader { return &reader{store: &Store{}, name: collection} }
+// parse is compress.Parse without keys.
+func parse(collection string, id uint64, data []byte) (*compress.Dictionary, error) {
+	return compress.Parse(collection, id, data, locked{})
+}
+
+type locked struct{}
+
+func (locked) Payload([]byte, string, format.Header, []byte) ([]byte, error) { return nil, errSealed }
+
+var errSealed = errors.New("it is sealed")
+
+// resum writes the checksum that makes bytes pass as a record.
+func resum(collection, key string, data []byte) []byte {
+	data = bytes.Clone(data)
+	if len(data) >= format.RecordFixed {
+		binary.BigEndian.PutUint32(data[1:], format.Sum(collection, key, data))
+	}
+	return data
+}
 
 func TestDictionaryIsChecked(t *testing.T) {
 	d := compress.New([]byte(strings.Repeat(sample.PodJSON, 2)))
 	record := format.AppendRecord(nil, "c", format.DictionaryPlace(d.ID), format.Header{Encoding: "dictionary"}, d.Content)
-	got, err := readerOf("c").parseDictionary(d.ID, record)
+	got, err := parse("c", d.ID, record)
 	if err != nil || got.ID != d.ID || !bytes.Equal(got.Content, d.Content) {
 		t.Fatalf("%x, %v", got.ID, err)
 	}
 	for i := 0; i < len(record)*8; i += 7 {
 		record[i/8] ^= 1 << (i % 8)
-		if _, err := readerOf("c").parseDictionary(d.ID, record); !errors.Is(err, entry.ErrDamaged) {
+		if _, err := parse("c", d.ID, record); !errors.Is(err, entry.ErrDamaged) {
 			t.Fatalf("bit %d: %v", i, err)
 		}
 		record[i/8] ^= 1 << (i % 8)
 	}
-	if _, err := readerOf("other").parseDictionary(d.ID, record); !errors.Is(err, entry.ErrDamaged) {
+	if _, err := parse("other", d.ID, record); !errors.Is(err, entry.ErrDamaged) {
 		t.Errorf("of another collection: %v", err)
 	}
 }
@@ -38,11 +55,13 @@ func TestDictionaryIsChecked(t *testing.T) {
 func FuzzParseDictionary(f *testing.F) {
 	d := compress.New([]byte(strings.Repeat(sample.PodJSON, 2)))
 	f.Add(format.AppendRecord(nil, "c", format.DictionaryPlace(d.ID), format.Header{}, d.Content), d.ID)
-	f.Add(someRecord(format.Header{Dictionary: 1 << 60, Size: 70000}), uint64(1))
+	f.Add(format.AppendRecord(nil, "collection", "ns/name",
+		format.Header{UID: "uid", RV: "12", Seq: 7, Encoding: "msgpack", Dictionary: 1 << 60, Size: 70000},
+		[]byte("a payload")), uint64(1))
 	f.Fuzz(func(t *testing.T, data []byte, id uint64) {
 		for _, data := range [][]byte{data, resum("c", format.DictionaryPlace(id), data)} {
-			got, err := readerOf("c").parseDictionary(id, data)
-			if err != nil && !errors.Is(err, entry.ErrDamaged) && !errors.Is(err, seal.ErrSealed) || err == nil &&
+			got, err := parse("c", id, data)
+			if err != nil && !errors.Is(err, entry.ErrDamaged) && !errors.Is(err, errSealed) || err == nil &&
 				format.DictionaryID(got.Content) != id {
 				t.Fatalf("%+v, %v", got, err)
 			}

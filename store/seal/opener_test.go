@@ -1,7 +1,8 @@
-package store
+package seal_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"slices"
 	"testing"
@@ -21,14 +22,28 @@ func sealingKey(t testing.TB, id uint64) *seal.DataKey {
 	return k
 }
 
+// openerOf returns an Opener of a file that has one data key.
+func openerOf(collection string, k *seal.DataKey) seal.Opener {
+	return seal.Opener{Collection: collection, Key: func(id uint64) (*seal.DataKey, error) {
+		if id != k.ID {
+			return nil, entry.ErrDamaged
+		}
+		return k, nil
+	}}
+}
+
+// resum writes the checksum that makes bytes pass as a record.
+func resum(collection, key string, data []byte) []byte {
+	data = bytes.Clone(data)
+	if len(data) >= format.RecordFixed {
+		binary.BigEndian.PutUint32(data[1:], format.Sum(collection, key, data))
+	}
+	return data
+}
+
 // TestSealedRecordBelongsWhereItIs: what is sealed opens in its bucket, collection, key and header, and nowhere else.
 func TestSealedRecordBelongsWhereItIs(t *testing.T) {
 	k := sealingKey(t, 5)
-	ring := &keyring{}
-	if err := ring.hold([]*seal.DataKey{k}, k); err != nil {
-		t.Fatal(err)
-	}
-	s := &Store{keys: ring}
 	h := format.Header{UID: "u", RV: "7", Seq: 3, Encoding: "msgpack",
 		Terms: k.Tokens("c", map[string][]string{"color": {"red"}}), Dictionary: 9, Size: 100}
 	data := k.AppendSealed(nil, format.BucketObjects, "c", "ns/name", h, []byte("the payload"))
@@ -44,8 +59,7 @@ func TestSealedRecordBelongsWhereItIs(t *testing.T) {
 		if err != nil {
 			return "", err
 		}
-		r := reader{store: s, name: collection}
-		payload, err = r.opened(bucket, key, h, payload)
+		payload, err = openerOf(collection, k).Payload(bucket, key, h, payload)
 		return string(payload), err
 	}
 	if payload, err := open(format.BucketObjects, "c", "ns/name", data); payload != "the payload" || err != nil {
@@ -75,26 +89,23 @@ func TestSealedRecordBelongsWhereItIs(t *testing.T) {
 // FuzzOpenSealed: what comes from a file is damage, or what was sealed, and never a panic.
 func FuzzOpenSealed(f *testing.F) {
 	k := sealingKey(f, 5)
-	ring := &keyring{}
-	if err := ring.hold([]*seal.DataKey{k}, k); err != nil {
-		f.Fatal(err)
-	}
-	r := &reader{store: &Store{keys: ring}, name: "c"}
+	o := openerOf("c", k)
 	h := format.Header{UID: "u", Terms: k.Tokens("c", map[string][]string{"color": {"red", ""}})}
 	f.Add(k.AppendSealed(nil, format.BucketObjects, "c", "k", h, []byte("payload")))
 	f.Add(k.AppendSealed(nil, format.BucketObjects, "c", "k", format.Header{}, nil))
-	f.Add(someRecord(format.Header{SealedBy: 1 << 61}))
+	f.Add(format.AppendRecord(nil, "collection", "ns/name",
+		format.Header{UID: "uid", RV: "12", Seq: 7, Encoding: "msgpack", SealedBy: 1 << 61}, []byte("a payload")))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for _, data := range [][]byte{data, resum("c", "k", data)} {
 			h, payload, err := format.ParseRecord("c", "k", data)
 			if err != nil || h.SealedBy == 0 {
 				continue
 			}
-			if plain, err := r.opened(format.BucketObjects, "k", h, payload); err == nil && string(plain) != "payload" &&
-				len(plain) > 0 || err != nil && !isDamaged(err) {
+			if plain, err := o.Payload(format.BucketObjects, "k", h, payload); err == nil && string(plain) != "payload" &&
+				len(plain) > 0 || err != nil && !errors.Is(err, entry.ErrDamaged) {
 				t.Fatalf("%q, %v", plain, err)
 			}
-			if _, err := r.plainTerms("k", h); err != nil && !isDamaged(err) {
+			if _, err := o.Terms("k", h); err != nil && !errors.Is(err, entry.ErrDamaged) {
 				t.Fatal(err)
 			}
 		}

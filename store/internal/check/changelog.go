@@ -1,0 +1,98 @@
+package check
+
+import (
+	"context"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/store/internal/format"
+)
+
+// checkChangelog verifies the changelog: that its entries name stored records, its tombstones, and the handlers'
+// cursors.
+func (c *collection) checkChangelog(ctx context.Context) error {
+	err := c.view(ctx, c.checkHandlers)
+	if err == nil {
+		err = c.count(ctx, format.BucketTombstones, "tombstones", func(s state) int { return s.Tombstones })
+	}
+	if err == nil {
+		err = c.each(ctx, func(s state) *bolt.Bucket { return s.bucket.Bucket(format.BucketSeq) }, c.checkSeq)
+	}
+	if err == nil {
+		err = c.each(ctx, func(s state) *bolt.Bucket { return s.bucket.Bucket(format.BucketTombstones) }, c.checkTombstone)
+	}
+	return err
+}
+
+// checkHandlers verifies that the changelog has its buckets, and that no handler is ahead of it.
+func (c *collection) checkHandlers(s state) error {
+	have := 0
+	for _, name := range [][]byte{format.BucketSeq, format.BucketTombstones, format.BucketHandlers} {
+		if s.bucket.Bucket(name) != nil {
+			have++
+		}
+	}
+	switch {
+	case s.FeedSince == 0 && have > 0:
+		c.problem("it keeps no change feed, but has %d of its buckets", have)
+		return nil
+	case s.FeedSince == 0:
+		return nil
+	case have < 3:
+		c.problem("it keeps a change feed, but has only %d of its 3 buckets", have)
+		return nil
+	}
+	return s.bucket.Bucket(format.BucketHandlers).ForEach(func(name, data []byte) error {
+		cursor, err := format.ParsePlace(c.name, string(name), data)
+		switch {
+		case err != nil:
+			c.problem("%v", err)
+		case cursor.Seq >= s.NextSeq:
+			c.problem("the durable handler %q has acknowledged number %d, and the next is %d", name, cursor.Seq, s.NextSeq)
+		}
+		return nil
+	})
+}
+
+func (c *collection) checkSeq(s state, k, key []byte) int {
+	seq, ok := format.ParseSeqKey(k)
+	h, payload, found, err := c.stored(s, string(key))
+	switch {
+	case !ok:
+		c.problem("the change feed has a number of %d bytes", len(k))
+	case err != nil: // checkRecord reports it
+	case !found:
+		c.problem("the change feed names %s, which is not there", printable.Key(string(key)))
+	case h.Seq != seq:
+		c.problem("the change feed has %s at number %d, and its record says %d", printable.Key(string(key)), seq, h.Seq)
+	}
+	return len(payload)
+}
+
+func (c *collection) checkTombstone(_ state, k, v []byte) int {
+	seq, ok := format.ParseSeqKey(k)
+	if !ok {
+		c.problem("a tombstone has a number of %d bytes", len(k))
+		return 0
+	}
+	t, err := format.ParseTombstone(c.name, seq, v)
+	if err == nil {
+		err = c.opener.Verify(format.BucketTombstones, t.Place(), t.Header, t.Payload)
+	}
+	if err != nil {
+		c.problem("%v", err)
+	}
+	return 0
+}
+
+// checkFiled adds a problem if the changelog should have an entry for the record and has none.
+func (c *collection) checkFiled(s state, key string, h format.Header) {
+	seqs := s.bucket.Bucket(format.BucketSeq)
+	if s.FeedSince == 0 || h.Seq < s.FeedSince || seqs == nil {
+		return
+	}
+	if string(seqs.Get(format.SeqKey(h.Seq))) != key {
+		c.problem("record %s has sequence number %d, where the change feed does not have it", printable.Key(key), h.Seq)
+	}
+}

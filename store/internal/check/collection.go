@@ -1,0 +1,272 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/store/internal/boltfile"
+	"github.com/larder-dev/larder/store/internal/compress"
+	"github.com/larder-dev/larder/store/internal/format"
+	"github.com/larder-dev/larder/store/internal/index"
+	"github.com/larder-dev/larder/store/seal"
+)
+
+// stepEntries is the maximum number of entries verified in one transaction, which stepBytes bounds too.
+const stepEntries = 1000
+
+// errDropped says that a collection has been removed since the check began.
+var errDropped = errors.New("the collection is gone")
+
+// collection verifies one collection.
+type collection struct {
+	*content
+	name   string
+	opener seal.Opener
+	// dictionaries has the ids of the dictionaries that have been verified; false if one is damaged or missing.
+	dictionaries map[uint64]bool
+}
+
+func (c *collection) problem(format string, args ...any) {
+	c.content.problem("collection %s: "+format, append([]any{c.name}, args...)...)
+}
+
+// state is the collection in one transaction.
+type state struct {
+	format.Info
+	bucket, objects, indexes *bolt.Bucket
+}
+
+// view calls fn with the state of the collection in a read transaction.
+func (c *collection) view(ctx context.Context, fn func(s state) error) error {
+	return c.content.view(ctx, func(tx *bolt.Tx) error {
+		root := tx.Bucket(format.BucketLarder)
+		if root == nil || root.Bucket([]byte(c.name)) == nil {
+			return errDropped
+		}
+		s := state{bucket: root.Bucket([]byte(c.name))}
+		s.objects, s.indexes = s.bucket.Bucket(format.BucketObjects), s.bucket.Bucket(format.BucketIndex)
+		data := s.bucket.Get(format.KeyInfo)
+		if data == nil {
+			return fmt.Errorf("collection %s has no info record: %w", c.name, entry.ErrDamaged)
+		}
+		if s.objects == nil {
+			return fmt.Errorf("collection %s has no objects bucket: %w", c.name, entry.ErrDamaged)
+		}
+		var err error
+		if s.Info, err = format.ParseInfo(c.name, data); err != nil {
+			return err
+		}
+		return fn(s)
+	})
+}
+
+func (c *collection) check(ctx context.Context) error {
+	var indexes []string
+	err := c.view(ctx, func(s state) error {
+		indexes = slices.Sorted(maps.Keys(s.Indexes))
+		c.checkInfo(&s.Info)
+		c.LeftOut += len(s.Info.LeftOut)
+		c.LeftOutMore = c.LeftOutMore || s.Info.LeftOutMore
+		if err := c.checkDictionaries(s); err != nil {
+			return err
+		}
+		c.checkNewest(s)
+		return c.checkIndexBuckets(s)
+	})
+	if err == nil {
+		err = c.count(ctx, format.BucketObjects, "objects", func(s state) int { return s.Info.Objects })
+	}
+	if err == nil {
+		err = c.each(ctx, func(s state) *bolt.Bucket { return s.objects }, c.checkRecord)
+	}
+	if err == nil {
+		err = c.checkChangelog(ctx)
+	}
+	for _, name := range indexes {
+		if err == nil {
+			err = c.each(ctx, func(s state) *bolt.Bucket { return s.index(name) },
+				func(s state, k, v []byte) int { return c.checkIndexEntry(s, name, k, v) })
+		}
+	}
+	return err
+}
+
+// index returns the bucket of an index; nil if there is none.
+func (s state) index(name string) *bolt.Bucket {
+	if s.indexes == nil {
+		return nil
+	}
+	return s.indexes.Bucket([]byte(name))
+}
+
+// each calls check for every entry of the bucket that of returns, in pages, each in a transaction of its own. check
+// returns how many bytes it has read beside the entry.
+func (c *collection) each(
+	ctx context.Context, of func(s state) *bolt.Bucket, check func(s state, k, v []byte) int,
+) error {
+	for after, more := "", true; more; {
+		err := c.view(ctx, func(s state) error {
+			more = false
+			b := of(s)
+			if b == nil { // checked before
+				return nil
+			}
+			keys := boltfile.ScanAfter(b, after)
+			n := 0
+			for k, v := keys.Next(); k != nil; k, v = keys.Next() {
+				c.read += len(k) + len(v) + check(s, k, v)
+				if n++; n == stepEntries || c.read >= stepBytes {
+					after, more = string(k), true
+					return nil
+				}
+			}
+			return keys.Err
+		})
+		if err == nil {
+			err = c.rest(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *collection) checkInfo(info *format.Info) {
+	if id := info.Identity().ID(); id != c.name {
+		c.problem("it holds the identity of collection %s", id)
+	}
+	if info.Complete && info.ResourceVersion == "" && info.MustRelist == "" {
+		c.problem("it is complete, but has no resourceVersion")
+	}
+	if info.ResourceVersion != "" && !entry.ComparableRV(info.ResourceVersion) {
+		c.problem("its resourceVersion %q cannot be compared with others", info.ResourceVersion)
+	}
+}
+
+// checkNewest verifies that the newest objects are stored as the info record names them.
+func (c *collection) checkNewest(s state) {
+	for _, ref := range s.Newest {
+		h, _, found, err := c.stored(s, ref.Key)
+		if err == nil && (!found || h.UID != ref.UID || h.RV != ref.RV) {
+			c.problem("the newest objects name %q at resourceVersion %s, which is not what is stored", ref.Key, ref.RV)
+		}
+	}
+}
+
+// stored returns the record of an object. A damaged one is reported by checkRecord, and by nobody else.
+func (c *collection) stored(s state, key string) (h format.Header, payload []byte, found bool, err error) {
+	data := s.objects.Get([]byte(key))
+	if data == nil {
+		return h, nil, false, nil
+	}
+	h, payload, err = format.ParseRecord(c.name, key, data)
+	return h, payload, true, err
+}
+
+// checkRecord verifies a record, and that its terms are in the indexes.
+func (c *collection) checkRecord(s state, k, data []byte) int {
+	c.Objects++
+	key := string(k)
+	h, payload, err := format.ParseRecord(c.name, key, data)
+	if err == nil {
+		if h.SealedBy != 0 && c.opener.Locked {
+			c.Sealed++
+		}
+		err = c.opener.Verify(format.BucketObjects, key, h, payload)
+	}
+	if err != nil {
+		c.problem("%v", err)
+		return 0
+	}
+	if h.Seq == 0 || h.Seq >= s.NextSeq {
+		c.problem("record %s has sequence number %d, and the next is %d", printable.Key(key), h.Seq, s.NextSeq)
+	}
+	if h.Dictionary != 0 {
+		c.checkDictionary(s, h.Dictionary)
+	}
+	c.checkFiled(s, key, h)
+	for name, values := range h.Terms {
+		entries := s.index(name)
+		if entries == nil || !s.Indexes[name].Ready {
+			continue
+		}
+		for _, value := range values {
+			if !index.Has(entries, value, key) {
+				c.problem("record %s is not in index %q, which it is filed in", printable.Key(key), name)
+			}
+		}
+	}
+	return 0
+}
+
+// checkIndexBuckets verifies that the index buckets are those that the info record names.
+func (c *collection) checkIndexBuckets(s state) error {
+	if s.indexes == nil {
+		return fmt.Errorf("collection %s has no index bucket: %w", c.name, entry.ErrDamaged)
+	}
+	for name := range s.Indexes {
+		if s.index(name) == nil {
+			c.problem("index %q has no bucket", name)
+		}
+	}
+	return s.indexes.ForEachBucket(func(name []byte) error {
+		if _, known := s.Indexes[string(name)]; !known {
+			c.problem("there is a bucket of index %q, which the info record does not know", name)
+		}
+		return nil
+	})
+}
+
+// checkIndexEntry verifies an index entry against the record's header, and returns the size of the record's payload.
+func (c *collection) checkIndexEntry(s state, name string, k, v []byte) int {
+	c.IndexEntries++
+	value, key, err := format.ParseIndexEntry(k, v)
+	if err != nil {
+		c.problem("index %q: %v", name, err)
+		return 0
+	}
+	h, payload, found, err := c.stored(s, key)
+	switch {
+	case err != nil: // checkRecord reports it
+	case !found:
+		c.problem("index %q files %s, which is not there", name, printable.Key(key))
+	case !slices.Contains(h.Terms[name], value):
+		c.problem("index %q files %s under a value that its record does not have", name, printable.Key(key))
+	}
+	return len(payload)
+}
+
+// checkDictionaries verifies every stored dictionary.
+func (c *collection) checkDictionaries(s state) error {
+	dicts := s.bucket.Bucket(format.BucketDictionaries)
+	if dicts == nil {
+		return nil
+	}
+	return dicts.ForEach(func(k, _ []byte) error {
+		if id, ok := format.ParseDictionaryKey(k); ok {
+			c.checkDictionary(s, id)
+		} else {
+			c.problem("a dictionary has the key %s", printable.Key(string(k)))
+		}
+		return nil
+	})
+}
+
+// checkDictionary verifies a dictionary, the first time that it is named.
+func (c *collection) checkDictionary(s state, id uint64) {
+	if _, known := c.dictionaries[id]; known {
+		return
+	}
+	_, err := compress.Stored(s.bucket, c.name, id, c.opener)
+	if c.dictionaries[id] = err == nil || errors.Is(err, seal.ErrSealed); !c.dictionaries[id] {
+		c.problem("%v; the objects that are compressed with it cannot be read", err)
+	}
+}

@@ -1,0 +1,132 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/store/internal/boltfile"
+	"github.com/larder-dev/larder/store/internal/format"
+)
+
+// Report is what Content has found; see store.Report, which has the same fields.
+type Report struct {
+	Collections  int
+	Objects      int
+	IndexEntries int
+	Sealed       int
+	LeftOut      int
+	LeftOutMore  bool
+	Problems     []string
+}
+
+// maxProblems is the maximum number of problems that a Report lists; if there are more, one more line says so.
+const maxProblems = 1000
+
+func (r *Report) problem(format string, args ...any) {
+	switch n := len(r.Problems); {
+	case n < maxProblems:
+		r.Problems = append(r.Problems, fmt.Sprintf(format, args...))
+	case n == maxProblems:
+		r.Problems = append(r.Problems, "… and more")
+	}
+}
+
+// content verifies what is in a file.
+type content struct {
+	File
+	*Report
+	*pace
+	// read is how many bytes have been read since the last call of rest.
+	read int
+}
+
+// Content verifies the record of the data keys, the documents and the collections. It returns an error only if
+// something cannot be read; problems are in the report.
+func Content(ctx context.Context, f File) (Report, error) {
+	c := &content{File: f, Report: &Report{}, pace: newPace(f.Rate)}
+	err := c.all(ctx)
+	return *c.Report, err
+}
+
+func (c *content) all(ctx context.Context) error {
+	var names []string
+	err := c.view(ctx, func(tx *bolt.Tx) error {
+		root := tx.Bucket(format.BucketLarder)
+		if root == nil {
+			return nil
+		}
+		if _, err := format.ParseKeys(root.Get(format.KeyKeys)); errors.Is(err, entry.ErrDamaged) {
+			c.problem("%v: what is sealed cannot be opened any more", err)
+		}
+		return root.ForEachBucket(func(name []byte) error {
+			names = append(names, string(name))
+			return nil
+		})
+	})
+	if err != nil {
+		return err
+	}
+	if err := c.documents(ctx); err != nil {
+		return err
+	}
+	for _, name := range names {
+		c.Collections++
+		one := &collection{content: c, name: name, opener: c.Opener(name), dictionaries: map[uint64]bool{}}
+		err := one.check(ctx)
+		switch {
+		case errors.Is(err, errDropped):
+			c.Collections--
+		case errors.Is(err, entry.ErrDamaged):
+			one.problem("%v", err)
+		case err != nil:
+			return err
+		}
+	}
+	return nil
+}
+
+// view runs fn in a read transaction. If fn adds a problem in a scrub, that is with a limited rate, view stops writes
+// to the file that fn has read; a file that has replaced it meanwhile is not affected.
+func (c *content) view(ctx context.Context, fn func(tx *bolt.Tx) error) error {
+	return c.View(ctx, func(h *boltfile.Handle, tx *bolt.Tx) error {
+		before := len(c.Problems)
+		err := fn(tx)
+		if c.Rate > 0 && len(c.Problems) > before {
+			c.Fail(h, c.ProblemError(c.Problems[before]))
+		}
+		return err
+	})
+}
+
+// rest waits as long as the rate requires after what was read since the last call.
+func (c *content) rest(ctx context.Context) error {
+	read := c.read
+	c.read = 0
+	return c.wait(ctx, read)
+}
+
+// documents verifies every document.
+func (c *content) documents(ctx context.Context) error {
+	err := c.view(ctx, func(tx *bolt.Tx) error {
+		b := tx.Bucket(format.BucketDocuments)
+		if b == nil {
+			return nil
+		}
+		return b.ForEach(func(name, data []byte) error {
+			if _, _, err := format.ParseRecord(string(format.BucketDocuments), string(name), data); err != nil {
+				c.problem("document %s: %v", printable.Key(string(name)), err)
+			}
+			return nil
+		})
+	})
+	if errors.Is(err, entry.ErrDamaged) {
+		c.problem("documents: %v", err)
+		err = nil
+	}
+	return err
+}

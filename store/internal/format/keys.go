@@ -1,0 +1,55 @@
+package format
+
+import (
+	"fmt"
+
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/larder-dev/larder/entry"
+)
+
+// DataKey is a data key on disk.
+type DataKey struct {
+	ID      uint64 `msgpack:"id"`
+	Key     string `msgpack:"key"` // id of the provider's key that wrapped it
+	Wrapped []byte `msgpack:"wrapped"`
+	Check   []byte `msgpack:"check"`
+	Created int64  `msgpack:"created"` // Unix seconds
+}
+
+// dataKeys is the payload of the record under KeyKeys. Fields that a later build adds are ignored.
+type dataKeys struct {
+	Keys []DataKey `msgpack:"keys"` // the oldest first
+}
+
+// AppendKeys appends the record of the data keys, the oldest first, to dst.
+func AppendKeys(dst []byte, keys []DataKey) ([]byte, error) {
+	payload, err := msgpack.Marshal(&dataKeys{keys})
+	if err != nil {
+		return nil, fmt.Errorf("the record of the data keys: %w", err)
+	}
+	return AppendRecord(dst, string(BucketLarder), string(KeyKeys), Header{Encoding: "keys"}, payload), nil
+}
+
+// ParseKeys returns the data keys of a file: none if data is nil, because nothing was ever sealed in it. It fails with
+// ErrIncompatible if a newer program has written the record.
+func ParseKeys(data []byte) ([]DataKey, error) {
+	if data == nil {
+		return nil, nil
+	}
+	h, payload, err := ParseRecord(string(BucketLarder), string(KeyKeys), data)
+	if err != nil {
+		return nil, fmt.Errorf("the record of the data keys: %w", err)
+	}
+	if h.Unknown != 0 {
+		return nil,
+			fmt.Errorf(
+				"the record of the data keys is of version %d, which a newer program has written; nothing was changed: use that "+
+					"program: %w", h.Unknown, entry.ErrIncompatible)
+	}
+	var r dataKeys
+	if err := msgpack.Unmarshal(payload, &r); err != nil {
+		return nil, fmt.Errorf("the record of the data keys: %w: %w", err, entry.ErrDamaged)
+	}
+	return r.Keys, nil
+}
