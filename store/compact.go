@@ -9,6 +9,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/boltfile"
+	"github.com/larder-dev/larder/store/internal/copier"
 	"github.com/larder-dev/larder/store/seal"
 )
 
@@ -109,9 +110,9 @@ func (s *Store) compact(ctx context.Context, fresh *seal.DataKey) (done Compacte
 	if err != nil {
 		return done, err
 	}
-	c := newCopier(s, fresh, false)
+	c := s.copier(fresh)
 	err = s.exchange(ctx, c, func() error {
-		info, err := c.fresh.File.Stat()
+		info, err := c.Fresh.File.Stat()
 		if err == nil {
 			done = Compacted{Before: total, After: info.Size()}
 			err = s.takePlace(c)
@@ -129,9 +130,9 @@ func (s *Store) compact(ctx context.Context, fresh *seal.DataKey) (done Compacte
 }
 
 // takePlace renames a copy to the store's name. It fails with ErrForeign if the old file no longer has that name.
-func (s *Store) takePlace(c *copier) error {
-	if !boltfile.HasName(c.old.File, s.real) {
+func (s *Store) takePlace(c *copier.Copier) error {
+	if !boltfile.HasName(c.Old.File, s.real) {
 		return fmt.Errorf("the file has been moved or removed, or another has taken its name: %w", ErrForeign)
 	}
-	return os.Rename(c.fresh.Path, s.real)
+	return os.Rename(c.Fresh.Path, s.real)
 }

@@ -83,8 +83,8 @@ func (s *Store) writeAnew(ctx context.Context) error {
 	}
 	s.exchanging.Lock()
 	defer s.exchanging.Unlock()
-	c := newCopier(s, nil, false)
-	err := s.exchange(ctx, c, func() error { return takeName(c.fresh.Path, s.real) })
+	c := s.copier(nil)
+	err := s.exchange(ctx, c, func() error { return takeName(c.Fresh.Path, s.real) })
 	if err == nil || ctx.Err() == nil { // a canceled copy does not delay the next attempt
 		s.anew.tried(err)
 	}

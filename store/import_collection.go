@@ -14,6 +14,9 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
+// importBytes is about how many bytes are written in one transaction.
+const importBytes = 4 << 20
+
 // maxMark is the maximum length in bytes of the UID, the resourceVersion and the encoding of an imported record.
 const maxMark = 1 << 10
 
@@ -64,7 +67,7 @@ func (i *Import) Add(ctx context.Context, r entry.Entry) error {
 		x := &memtable.Write{Key: r.Key, UID: r.UID, RV: r.ResourceVersion, Payload: bytes.Clone(r.Payload),
 			PayloadSize: len(r.Payload), Encoding: r.Encoding}
 		i.last, i.writes, i.bytes = r.Key, append(i.writes, x), i.bytes+x.Size()
-		if i.bytes >= copyBytes {
+		if i.bytes >= importBytes {
 			err = i.flush(ctx, nil)
 		}
 	}

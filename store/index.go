@@ -217,4 +217,6 @@ func (s sealedTerms) Tokens(name, value string) (tokens []string) {
 
 func (s sealedTerms) Sealed(key string) bool { return format.IsSealed(s.objects.Get([]byte(key))) }
 
-func (s sealedTerms) Value(name, token string) (string, error) { return s.r.opener().Value(name, token) }
+func (s sealedTerms) Value(name, token string) (string, error) {
+	return s.r.opener().Value(name, token)
+}

@@ -125,7 +125,7 @@ func (k *keyring) unlock(ctx context.Context, h *boltfile.Handle, write bool) er
 
 // hold replaces the keys by all, which the file is to have from now on.
 func (k *keyring) hold(all []*seal.DataKey, current *seal.DataKey) error {
-	record, err := keysOf(all)
+	record, err := seal.AppendKeys(nil, all...)
 	if err != nil {
 		return err
 	}
@@ -233,19 +233,6 @@ func (k *keyring) wipe() {
 	for _, one := range k.now.Swap(&heldKeys{}).byID {
 		one.Wipe()
 	}
-}
-
-// keysOf returns the record of the keys; nil if there are none.
-func keysOf(all []*seal.DataKey) ([]byte, error) {
-	if len(all) == 0 {
-		return nil, nil
-	}
-	var keys []format.DataKey
-	for _, one := range all {
-		keys = append(keys, format.DataKey{ID: one.ID, Key: one.Wrapper, Wrapped: one.Wrapped, Check: one.Check,
-			Created: one.Created.Unix()})
-	}
-	return format.AppendKeys(nil, keys)
 }
 
 // CurrentKey returns the id of the provider's current key, under which Rekey seals; it is empty for a store without

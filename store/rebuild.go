@@ -10,10 +10,12 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/boltfile"
+	"github.com/larder-dev/larder/store/internal/copier"
+	"github.com/larder-dev/larder/store/internal/format"
 )
 
 // MustRelistDamaged is Info.MustRelist of a collection that has lost something to damage, until it is listed.
-const MustRelistDamaged = "damaged"
+const MustRelistDamaged = format.MustRelistDamaged
 
 // Rebuild writes the store anew after ErrOutcomeUnknown or ErrDamaged. It copies
 // everything that can be read to a new file, which takes the name and the lock of
@@ -71,7 +73,8 @@ func (s *Store) rebuild(ctx context.Context, before int, why error) ([]*Collecti
 	}
 	s.exchanging.Lock()
 	defer s.exchanging.Unlock()
-	c := newCopier(s, nil, true)
+	c := s.copier(nil)
+	c.Salvage, c.Keys, c.Revive = true, s.keys.held().record, s.revive
 	moved := ""
 	err = s.exchange(ctx, c, func() (err error) {
 		moved, err = s.replaceDamaged(c)
@@ -81,17 +84,17 @@ func (s *Store) rebuild(ctx context.Context, before int, why error) ([]*Collecti
 		return nil, err
 	}
 	s.counts.Renew()
-	s.logger().Error(why, "The store has been written anew", "movedTo", moved, "collectionsThatLostObjects", len(c.lost))
-	for name, reason := range c.lost {
+	s.logger().Error(why, "The store has been written anew", "movedTo", moved, "collectionsThatLostObjects", len(c.Lost))
+	for name, reason := range c.Lost {
 		s.logger().Info("A collection has lost what could not be read, and must be listed", "collection", name, "reason",
 			reason.Error())
 	}
 	rebuilt := s.liveCollections()
 	for _, live := range rebuilt { // before the locks are released
-		if c.lost[live.name] != nil {
+		if c.Lost[live.name] != nil {
 			err = errors.Join(err, live.recount(context.WithoutCancel(ctx)))
 		}
-		if c.behind[live.name] {
+		if c.Behind[live.name] {
 			err = errors.Join(err, live.beginAnew(context.WithoutCancel(ctx)))
 		}
 		live.forgetResidents()
@@ -135,8 +138,8 @@ func (c *Collection) recount(ctx context.Context) error {
 
 // replaceDamaged moves the old file aside and gives its name to the copy. If the file system has hard links, one of the
 // two is at the path at every moment. It never replaces any other file.
-func (s *Store) replaceDamaged(c *copier) (moved string, err error) {
-	old, fresh := c.old.File, c.fresh.Path
+func (s *Store) replaceDamaged(c *copier.Copier) (moved string, err error) {
+	old, fresh := c.Old.File, c.Fresh.Path
 	if boltfile.HasName(old, s.real) {
 		moved, err = boltfile.SetAside(s.real, linkOrRename)
 		if err != nil {
@@ -208,6 +211,24 @@ func (c *Collection) Losses() int {
 	c.store.mu.Lock()
 	defer c.store.mu.Unlock()
 	return c.store.losses[c.name]
+}
+
+// revive adds to a copy what this process has in memory: every open collection is in the copy, with its handlers, even
+// if nothing of it could be read.
+func (s *Store) revive(c *copier.Copier) error {
+	err := c.Write(s.putTimes)
+	for _, live := range s.liveCollections() {
+		if err != nil {
+			return err
+		}
+		err = c.Write(func(tx *bolt.Tx) error {
+			if _, err := collectionBucket(tx, live.name); errors.Is(err, ErrNoCollection) && c.Lost[live.name] == nil {
+				c.Lost[live.name], c.Behind[live.name] = entry.ErrDamaged, true
+			}
+			return live.revive(tx, c.Behind[live.name])
+		})
+	}
+	return err
 }
 
 // revive creates the collection's buckets in a new file if they are missing. lost says that the rebuild has lost

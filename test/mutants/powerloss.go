@@ -44,9 +44,9 @@ var powerLossMutants = []mutant{
 		old: `	if err := boltfile.SyncDir(filepath.Dir(s.real)); err != nil {
 		s.logger().Error(err, "The directory could not be synced: a crash of the machine may undo that the file got its name")
 	}
-	c.fresh.Path`,
+	c.Fresh.Path`,
 		new: `	_ = filepath.Dir
-	c.fresh.Path`,
+	c.Fresh.Path`,
 		test: "TestPowerLoss", dir: powerLossDir,
 	},
 	{

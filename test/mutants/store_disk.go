@@ -340,12 +340,13 @@ var storeDiskMutants = []mutant{
 	{
 		name:   "store/rekey-leaves-plain-text",
 		breaks: "Rekey seals what was stored before there was a key.",
-		file:   "store/copier_collection.go",
-		old: `	if c.key != nil && (c.st.Sealed || c.s.Seals(c.st.Identity.GroupResource())) {
+		file:   "store/internal/copier/collection.go",
+		old: `	if c.Key != nil && (c.info.Sealed || c.Seals(c.info.Identity().GroupResource())) {
 `,
-		new: `	if c.key != nil && !c.st.PlainText && (c.st.Sealed || c.s.Seals(c.st.Identity.GroupResource())) {
+		new: `	if c.Key != nil && !c.info.PlainText && (c.info.Sealed || c.Seals(c.info.Identity().GroupResource())) {
 `,
 		test: "TestSealingOverPlainText",
+		dir:  "store",
 	},
 	{
 		name:   "store/checksum-without-key",

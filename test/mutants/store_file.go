@@ -170,7 +170,7 @@ var storeFileMutants = []mutant{
 		name:   "store/compact-takes-anothers-place",
 		breaks: "Compact replaces no file but the store's own.",
 		file:   "store/compact.go",
-		old: `	if !boltfile.HasName(c.old.File, s.real) {
+		old: `	if !boltfile.HasName(c.Old.File, s.real) {
 `,
 		new: `	if !boltfile.HasName(c.old.File, s.real) && s.ReadOnly() {
 `,
@@ -192,7 +192,7 @@ var storeFileMutants = []mutant{
 		name:   "store/rebuild-silent-loss",
 		breaks: "A collection that a rebuild could not copy whole must be listed.",
 		file:   "store/exchange.go",
-		old: `	for name := range c.lost {
+		old: `	for name := range c.Lost {
 		s.losses[name]++
 	}
 `,
@@ -202,41 +202,45 @@ var storeFileMutants = []mutant{
 	{
 		name:   "store/copy-keeps-what-was-dropped",
 		breaks: "Compact and Rekey copy nothing of a collection that was dropped.",
-		file:   "store/copier.go",
+		file:   "store/internal/copier/copier.go",
 		old: `		case string(name) == string(format.BucketDropped): // is being removed
 `,
 		new:  ``,
 		test: "TestCopiesAmidADrop",
+		dir:  "store",
 	},
 	{
 		name:   "store/copy-lost-handlers-go-on",
 		breaks: "A durable handler that may have missed something in a rebuild begins anew.",
-		file:   "store/copier_collection.go",
-		old: `	if err == nil && !c.behind[c.name] {
+		file:   "store/internal/copier/collection.go",
+		old: `	if err != nil || c.Behind[c.name] {
 `,
-		new: `	if err == nil {
+		new: `	if err != nil {
 `,
 		test: "TestRebuildAndTheFeedOfAClosedCollection",
+		dir:  "store",
 	},
 	{
 		name:   "store/copy-refs-to-the-lost",
 		breaks: "What a rebuild has lost is not among the newest objects, by which a rewind is noticed.",
-		file:   "store/copier_collection.go",
+		file:   "store/internal/copier/collection.go",
 		old: `([]byte(ref.Key)) == nil // it is lost
 `,
-		new: `([]byte(ref.Key)) == nil && c.key != nil
+		new: `([]byte(ref.Key)) == nil && c.Key != nil
 `,
 		test: "TestRebuildOverWhatIsPending",
+		dir:  "store",
 	},
 	{
 		name:   "store/copy-forwards-only",
 		breaks: "What is behind a damaged page is copied from the end.",
-		file:   "store/copier_read.go",
+		file:   "store/internal/copier/read.go",
 		old: `			r.backwards = true
 `,
 		new: `			return false, nil
 `,
 		test: "TestRebuildAfterDamage",
+		dir:  "store",
 	},
 	{
 		name:   "store/quarantine-removes-the-new-one",

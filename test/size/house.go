@@ -29,6 +29,7 @@ var rooms = map[string]string{
 	"store/internal/boltfile":    "one bbolt file",
 	"store/internal/check":       "verifies a file",
 	"store/internal/compress":    "dictionaries and zstd",
+	"store/internal/copier":      "copies a file: compact,\nrekey, rebuild",
 	"store/internal/format":      "every byte on disk",
 	"store/internal/index":       "index functions and entries",
 	"store/internal/resident":    "decoded objects for reading",

@@ -54,6 +54,9 @@ type Info struct {
 	PlainText   bool                  `msgpack:"plainText,omitempty"`
 }
 
+// MustRelistDamaged is Info.MustRelist of a collection that has lost something to damage, until it is listed.
+const MustRelistDamaged = "damaged"
+
 // Ref is one of the newest objects of a collection.
 type Ref struct {
 	Key string `msgpack:"key"`

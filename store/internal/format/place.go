@@ -18,6 +18,9 @@ type Place struct {
 	Why       string            `msgpack:"why,omitempty"`
 }
 
+// ResetDamage is Place.Why of a handler that begins anew because the file was damaged.
+const ResetDamage = "damage"
+
 // handlerPlace is the key that the checksum of a place covers.
 func handlerPlace(name string) string { return string(BucketHandlers) + "/" + name }
 

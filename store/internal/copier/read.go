@@ -1,4 +1,4 @@
-package store
+package copier
 
 import (
 	"bytes"
@@ -9,8 +9,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/boltfile"
 )
 
-// copyBytes is about how many bytes are read in one transaction and written in one.
-const copyBytes = 4 << 20
+// pageBytes is about how many bytes are read in one transaction and written in one.
+const pageBytes = 4 << 20
 
 // pair is an entry of a bucket. value is nil for a nested bucket.
 type pair struct{ key, value []byte }
@@ -36,17 +36,17 @@ func (p bucketPath) make(tx *bolt.Tx) (b *bolt.Bucket, err error) {
 // pages calls each with the entries of a bucket of the old file, a page at a time, in the order of keys; if the bucket
 // is empty, once with no entries. A copier that salvages reads forwards up to the first fault, and then backwards from
 // the end up to a fault or to where it stopped. whole is true if there was no fault.
-func (c *copier) pages(ctx context.Context, path bucketPath, each func([]pair) error) (whole bool, err error) {
+func (c *Copier) pages(ctx context.Context, path bucketPath, each func([]pair) error) (whole bool, err error) {
 	r := &bucketReader{path: path}
 	for first := true; ; first = false {
 		if err := ctx.Err(); err != nil {
 			return false, err
 		}
 		r.page = nil
-		err := c.old.View(r.read)
-		fault := c.salvage && isDamaged(err)
+		err := c.Old.View(r.read)
+		fault := c.Salvage && isDamaged(err)
 		if err != nil && !fault {
-			return false, c.s.settle(c.old, err)
+			return false, c.Settle(c.Old, err)
 		}
 		end := len(r.page) == 0
 		if first || !end {
@@ -87,7 +87,7 @@ func (r *bucketReader) read(tx *bolt.Tx) error {
 		next = cur.Prev
 	}
 	size := 0
-	for k, v := r.first(cur); k != nil && size < copyBytes; k, v = next() {
+	for k, v := r.first(cur); k != nil && size < pageBytes; k, v = next() {
 		if r.backwards && bytes.Compare(k, r.after) <= 0 {
 			return nil // the rest has been read forwards
 		}

@@ -1,77 +1,87 @@
-package store
+package copier
 
 import (
 	"context"
 	"errors"
 
 	bolt "go.etcd.io/bbolt"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// copier copies the store's file to a fresh file: bucket by bucket, each in the order of its keys, so that pages are
-// filled one after the other. It verifies records, tombstones, dictionaries and documents.
-//
-// There are three ways to copy:
-//
-//   - Unchanged, with what a newer program has added: Compact, and a file that was removed while it was open.
-//   - With a key, which seals every collection anew that must be sealed: Rekey.
-//   - With salvage set, which leaves out damaged parts and records them in found: Rebuild.
-//
-// The last two ways make index entries from the headers of records, and do not read the old ones. What is left of
-// dropped collections is never copied.
-//
-// A page of entries is read in one transaction of the old file and written in one of the fresh file, so no transaction
-// is long. All pages are of the same state, because the caller has the writer's place. Damage of the old file fails the
-// store; an error of the fresh file does not.
-type copier struct {
-	s          *Store
-	old, fresh *boltfile.Handle
-	// key is the data key with which the copy seals collections; nil copies sealed records as they are.
-	key *seal.DataKey
-	// keyRecord is the record of the data keys in the copy; nil if it has none.
-	keyRecord []byte
-	// salvage makes the copier continue where the old file is damaged.
-	salvage bool
-	found
+// Copier copies a file once.
+type Copier struct {
+	// Old is the file to copy. Path is its name, beside which Creating makes the fresh file.
+	Old      *boltfile.Handle
+	Path     string
+	Creating boltfile.Creating
+	// Settle returns an error of the old file as the store's callers get it. If the file is damaged, Settle fails the
+	// store.
+	Settle func(old *boltfile.Handle, err error) error
+	// Opener returns what decrypts the records of a collection of the old file.
+	Opener func(collection string) seal.Opener
+
+	// Key is the data key with which the copy seals collections: those that are sealed, and those that Seals names. A nil
+	// Key copies sealed records as they are.
+	Key   *seal.DataKey
+	Seals func(r schema.GroupResource) bool
+	// Salvage makes the copier continue where the old file is damaged. Keys is the record of the data keys that this
+	// process has unwrapped, nil if it has none. Revive is called when all else has been copied.
+	Salvage bool
+	Keys    []byte
+	Revive  func(c *Copier) error
+
+	// Fresh is the copy, complete and synced, once Copy has succeeded.
+	Fresh *boltfile.Handle
+	// KeyRecord is the record of the data keys in the copy; nil if it has none.
+	KeyRecord []byte
+	// Lost holds the names of the collections that are not copied whole, with the reason.
+	Lost map[string]error
+	// Behind holds the names of the collections whose changelog is incomplete: they have lost objects or tombstones.
+	Behind map[string]bool
+
+	// unsafe holds the names of the collections and root buckets with damaged branch pages, in which bbolt might loop for
+	// ever. The empty name stands for the whole file.
+	unsafe map[string]bool
+	// keysLost says that the record of the data keys is damaged and this process has no keys.
+	keysLost bool
 }
 
-// newCopier returns a copier for the open file of s. exchange sets copier.old.
-func newCopier(s *Store, key *seal.DataKey, salvage bool) *copier {
-	return &copier{s: s, key: key, salvage: salvage,
-		found: found{unsafe: map[string]bool{}, lost: map[string]error{}, behind: map[string]bool{}}}
-}
-
-// copy writes the fresh file, complete and synced, under a temporary name. If it fails, it removes the fresh file.
-func (c *copier) copy(ctx context.Context) error {
+// Copy writes the fresh file, complete and synced, under a temporary name. If it fails, it removes the fresh file.
+func (c *Copier) Copy(ctx context.Context) error {
+	c.unsafe, c.Lost, c.Behind = map[string]bool{}, map[string]error{}, map[string]bool{}
 	size := int64(0)
-	if info, err := c.old.File.Stat(); err == nil {
+	if info, err := c.Old.File.Stat(); err == nil {
 		size = info.Size()
 	}
+	creating := c.Creating
+	creating.Mapped = boltfile.MapSize(size)
 	var err error
-	if c.fresh, err = boltfile.New(c.s.real, c.s.creating(boltfile.MapSize(size))); err != nil {
+	if c.Fresh, err = boltfile.New(c.Path, creating); err != nil {
 		return err
 	}
-	err = boltfile.KeepOwner(c.old.File, c.fresh.File)
-	if err == nil || c.salvage { // a rebuild with another owner is better than none
+	err = boltfile.KeepOwner(c.Old.File, c.Fresh.File)
+	if err == nil || c.Salvage { // a rebuild with another owner is better than none
 		err = c.root(ctx)
 	}
-	if err == nil && c.salvage {
-		err = c.revive()
+	if err == nil && c.Salvage {
+		err = c.Revive(c)
 	}
 	if err != nil {
-		return boltfile.ClassifySpace(errors.Join(err, c.fresh.Discard()))
+		return boltfile.ClassifySpace(errors.Join(err, c.Fresh.Discard()))
 	}
 	return nil
 }
 
 // root copies all buckets of the root.
-func (c *copier) root(ctx context.Context) error {
+func (c *Copier) root(ctx context.Context) error {
 	// New files are marked as clean. If this process dies with the fresh file in use, the next process must verify it.
-	err := c.write(func(tx *bolt.Tx) error { return putClean(tx, false) })
-	if err == nil && c.salvage {
+	err := c.Write(func(tx *bolt.Tx) error { return tx.Bucket(format.BucketLarder).Delete(format.KeyClean) })
+	if err == nil && c.Salvage {
 		err = c.findUnsafe(ctx)
 	}
 	if err != nil || c.unsafe[""] {
@@ -89,7 +99,7 @@ func (c *copier) root(ctx context.Context) error {
 		case c.unsafe[string(name)]:
 		case string(name) == string(format.BucketDocuments): // a lost document does no harm: its owner can get it anew
 			_, _, err = c.each(ctx, path, c.document)
-		case !c.salvage:
+		case !c.Salvage:
 			err = c.bucket(ctx, path)
 		}
 	}
@@ -98,7 +108,7 @@ func (c *copier) root(ctx context.Context) error {
 
 // larder copies the root bucket of the store, with every collection. A salvaged file gets a new file id: a reader of
 // the old file's changes cannot continue in it.
-func (c *copier) larder(ctx context.Context, path bucketPath) error {
+func (c *Copier) larder(ctx context.Context, path bucketPath) error {
 	var stored []byte
 	collections, err := c.values(ctx, path, func(e pair) bool {
 		switch string(e.key) {
@@ -108,13 +118,13 @@ func (c *copier) larder(ctx context.Context, path bucketPath) error {
 			stored = e.value
 			return false
 		}
-		return !c.salvage
+		return !c.Salvage
 	})
 	if err == nil {
-		c.keyRecord, err = c.keys(stored)
+		c.KeyRecord, err = c.keys(stored)
 	}
-	if err == nil && c.keyRecord != nil {
-		err = c.write(func(tx *bolt.Tx) error { return put(tx, path, pair{format.KeyKeys, c.keyRecord}) })
+	if err == nil && c.KeyRecord != nil {
+		err = c.Write(func(tx *bolt.Tx) error { return put(tx, path, pair{format.KeyKeys, c.KeyRecord}) })
 	}
 	for _, name := range collections {
 		if err != nil {
@@ -127,13 +137,13 @@ func (c *copier) larder(ctx context.Context, path bucketPath) error {
 
 // keys returns the record of the data keys for the copy: of the key that the copy is sealed with, or the record of the
 // old file, or, for a rebuild, the record that this process has unwrapped.
-func (c *copier) keys(stored []byte) ([]byte, error) {
+func (c *Copier) keys(stored []byte) ([]byte, error) {
 	switch {
-	case c.key != nil:
-		return keysOf([]*seal.DataKey{c.key})
-	case c.salvage && c.s.keys != nil:
-		return c.s.keys.held().record, nil
-	case c.salvage:
+	case c.Key != nil:
+		return seal.AppendKeys(nil, c.Key)
+	case c.Salvage && c.Keys != nil:
+		return c.Keys, nil
+	case c.Salvage:
 		if _, err := format.ParseKeys(stored); isDamaged(err) { // a record of a newer program is not damaged
 			c.keysLost = true
 			return nil, nil
@@ -142,16 +152,18 @@ func (c *copier) keys(stored []byte) ([]byte, error) {
 	return stored, nil
 }
 
+func isDamaged(err error) bool { return errors.Is(err, entry.ErrDamaged) }
+
 // document verifies and copies a document.
-func (c *copier) document(tx *bolt.Tx, e pair) error {
-	if _, err := parseDocument(string(e.key), e.value); err != nil {
+func (c *Copier) document(tx *bolt.Tx, e pair) error {
+	if _, _, err := format.ParseRecord(string(format.BucketDocuments), string(e.key), e.value); err != nil {
 		return err
 	}
 	return put(tx, bucketPath{format.BucketDocuments}, e)
 }
 
 // bucket copies a bucket and its nested buckets unchanged.
-func (c *copier) bucket(ctx context.Context, path bucketPath) error {
+func (c *Copier) bucket(ctx context.Context, path bucketPath) error {
 	nested, err := c.values(ctx, path, func(pair) bool { return true })
 	for _, name := range nested {
 		if err != nil {
@@ -164,7 +176,7 @@ func (c *copier) bucket(ctx context.Context, path bucketPath) error {
 
 // values creates a bucket in the copy, copies the entries for which keep returns true, and returns the names of the
 // nested buckets, which it does not copy. A nil keep copies no entries.
-func (c *copier) values(
+func (c *Copier) values(
 	ctx context.Context, path bucketPath, keep func(pair) bool,
 ) (nested [][]byte, err error) {
 	_, err = c.pages(ctx, path, func(entries []pair) error {
@@ -176,19 +188,19 @@ func (c *copier) values(
 				kept = append(kept, e)
 			}
 		}
-		return c.write(func(tx *bolt.Tx) error { return put(tx, path, kept...) })
+		return c.Write(func(tx *bolt.Tx) error { return put(tx, path, kept...) })
 	})
 	return nested, err
 }
 
 // each calls rewrite for each entry of a bucket; rewrite writes the entry to the copy. each returns for how many
 // entries that succeeded, and whether it did for all: a copier that salvages leaves out damaged entries.
-func (c *copier) each(
+func (c *Copier) each(
 	ctx context.Context, path bucketPath, rewrite func(tx *bolt.Tx, e pair) error,
 ) (copied int, whole bool, err error) {
 	bad := 0
 	whole, err = c.pages(ctx, path, func(entries []pair) error {
-		return c.write(func(tx *bolt.Tx) error {
+		return c.Write(func(tx *bolt.Tx) error {
 			if err := put(tx, path); err != nil {
 				return err
 			}
@@ -196,10 +208,10 @@ func (c *copier) each(
 				switch err := rewrite(tx, e); {
 				case err == nil:
 					copied++
-				case c.salvage && isDamaged(err):
+				case c.Salvage && isDamaged(err):
 					bad++
 				default:
-					return c.s.settle(c.old, err)
+					return c.Settle(c.Old, err)
 				}
 			}
 			return nil
@@ -208,10 +220,13 @@ func (c *copier) each(
 	return copied, whole && bad == 0, err
 }
 
-// write runs fn in a transaction of the fresh file.
-func (c *copier) write(fn func(tx *bolt.Tx) error) error {
-	return c.fresh.Update(fn, (*bolt.Tx).Commit)
+// Write runs fn in a transaction of the fresh file.
+func (c *Copier) Write(fn func(tx *bolt.Tx) error) error {
+	return c.Fresh.Update(fn, (*bolt.Tx).Commit)
 }
+
+// fill is how full bbolt packs the pages of a bucket that is written in key order.
+const fill = 0.95
 
 // put creates the bucket if there is none, and writes entries whose keys follow those in the bucket.
 func put(tx *bolt.Tx, path bucketPath, entries ...pair) error {
@@ -219,7 +234,7 @@ func put(tx *bolt.Tx, path bucketPath, entries ...pair) error {
 	if err != nil || len(entries) == 0 {
 		return err
 	}
-	b.FillPercent = coldFill
+	b.FillPercent = fill
 	for _, e := range entries {
 		if err := b.Put(e.key, e.value); err != nil {
 			return err

@@ -1,4 +1,4 @@
-package store
+package copier
 
 import (
 	"context"
@@ -16,16 +16,16 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// collectionCopy copies one collection. If the collection is copied as it was, all of its buckets are, and records are
-// only verified. Otherwise its dictionaries, records, tombstones and handlers' cursors are copied, and its indexes,
-// changelog entries and state are made from them.
-type collectionCopy struct {
-	*copier
-	name string
-	path bucketPath
-	r    *reader // reads the old file
-	// st is the state that is written to the copy; not used if the collection is copied as it was.
-	st state
+// collection copies one collection. If the collection is copied as it was, all of its buckets are, and records are only
+// verified. Otherwise its dictionaries, records, tombstones and handlers' cursors are copied, and its indexes,
+// changelog entries and info record are made from them.
+type collection struct {
+	*Copier
+	name   string
+	path   bucketPath
+	opener seal.Opener
+	// info is written to the copy; not used if the collection is copied as it was.
+	info format.Info
 	// sealing is the key with which the collection is sealed anew; nil if it is not sealed anew.
 	sealing *seal.DataKey
 	// dicts maps the ids of dictionaries in the old file to their ids in the copy.
@@ -33,45 +33,49 @@ type collectionCopy struct {
 }
 
 // collection copies a collection.
-func (c *copier) collection(ctx context.Context, name string) error {
+func (c *Copier) collection(ctx context.Context, name string) error {
 	if c.unsafe[name] {
 		return c.lose(name, fmt.Errorf("its branch pages: %w", entry.ErrDamaged))
 	}
-	cc := &collectionCopy{copier: c, name: name, path: bucketPath{format.BucketLarder, []byte(name)},
-		r: &reader{store: c.s, name: name}, dicts: map[uint64]uint64{}}
-	err := c.old.View(cc.begin)
-	if isDamaged(err) || errors.Is(err, ErrNoCollection) {
+	one := &collection{Copier: c, name: name, path: bucketPath{format.BucketLarder, []byte(name)},
+		opener: c.Opener(name), dicts: map[uint64]uint64{}}
+	err := c.Old.View(one.begin)
+	if isDamaged(err) {
 		return c.lose(name, err)
 	}
 	if err != nil {
 		return err
 	}
-	return cc.copy(ctx)
+	return one.copy(ctx)
 }
 
-// begin reads the state of the collection, and sets sealing if the collection must be sealed anew.
-func (c *collectionCopy) begin(tx *bolt.Tx) error {
+// begin reads the info record, and sets sealing if the collection must be sealed anew.
+func (c *collection) begin(tx *bolt.Tx) error {
+	b := tx.Bucket(format.BucketLarder).Bucket([]byte(c.name))
+	if b == nil || b.Get(format.KeyInfo) == nil {
+		return fmt.Errorf("collection %s has no info record: %w", c.name, entry.ErrDamaged)
+	}
 	var err error
-	if _, c.st, err = findState(tx, c.name); err != nil {
+	if c.info, err = format.ParseInfo(c.name, b.Get(format.KeyInfo)); err != nil {
 		return err
 	}
-	if c.keysLost && c.st.Sealed {
+	if c.keysLost && c.info.Sealed {
 		return fmt.Errorf("it is sealed, and the data keys: %w", entry.ErrDamaged)
 	}
-	if c.key != nil && (c.st.Sealed || c.s.Seals(c.st.Identity.GroupResource())) {
-		c.sealing = c.key
-		c.st.Sealed, c.st.PlainText = true, false
+	if c.Key != nil && (c.info.Sealed || c.Seals(c.info.Identity().GroupResource())) {
+		c.sealing = c.Key
+		c.info.Sealed, c.info.PlainText = true, false
 	}
 	return nil
 }
 
 // asItWas reports whether the collection is copied unchanged, with entries that this program does not know.
-func (c *collectionCopy) asItWas() bool { return c.sealing == nil && !c.salvage }
+func (c *collection) asItWas() bool { return c.sealing == nil && !c.Salvage }
 
 // copy copies the collection: dictionaries first, because records need their new ids, then records and tombstones, then
 // the other buckets, and last the state, which depends on what was copied.
-func (c *collectionCopy) copy(ctx context.Context) error {
-	buckets, err := c.values(ctx, c.path, func(pair) bool { return !c.salvage })
+func (c *collection) copy(ctx context.Context) error {
+	buckets, err := c.values(ctx, c.path, func(pair) bool { return !c.Salvage })
 	if err != nil {
 		return err
 	}
@@ -82,7 +86,7 @@ func (c *collectionCopy) copy(ctx context.Context) error {
 			}
 		}
 	}
-	c.st.dictionary = c.dicts[c.st.dictionary]
+	c.info.Dictionary = c.dicts[c.info.Dictionary]
 	if err := c.objects(ctx); err != nil {
 		return err
 	}
@@ -97,55 +101,74 @@ func (c *collectionCopy) copy(ctx context.Context) error {
 	if c.asItWas() {
 		return nil
 	}
-	return c.write(func(tx *bolt.Tx) error {
-		b, err := c.path.make(tx)
-		if err == nil {
-			err = makeBuckets(b, c.st)
-		}
-		if err != nil {
+	return c.Write(c.finish)
+}
+
+// finish makes the buckets that are missing because they would be empty, and writes the info record.
+func (c *collection) finish(tx *bolt.Tx) error {
+	needed := []bucketPath{c.path.to(format.BucketObjects), c.path.to(format.BucketIndex)}
+	for index := range c.info.Indexes {
+		needed = append(needed, c.path.to(format.BucketIndex).to([]byte(index)))
+	}
+	if c.info.FeedSince != 0 {
+		needed = append(needed, c.path.to(format.BucketSeq), c.path.to(format.BucketTombstones),
+			c.path.to(format.BucketHandlers))
+	}
+	for _, path := range needed {
+		if _, err := path.make(tx); err != nil {
 			return err
 		}
-		c.st.Newest = slices.DeleteFunc(c.st.Newest, func(ref entry.ObjectRef) bool {
-			return b.Bucket(format.BucketObjects).Get([]byte(ref.Key)) == nil // it is lost
-		})
-		return putState(b, c.name, c.st)
+	}
+	b, err := c.path.make(tx)
+	if err != nil {
+		return err
+	}
+	c.info.Newest = slices.DeleteFunc(c.info.Newest, func(ref format.Ref) bool {
+		return b.Bucket(format.BucketObjects).Get([]byte(ref.Key)) == nil // it is lost
 	})
+	data, err := format.AppendInfo(nil, c.name, &c.info)
+	if err != nil {
+		return err
+	}
+	return b.Put(format.KeyInfo, data)
 }
 
 // objects copies the records. If any is lost, the collection must be listed.
-func (c *collectionCopy) objects(ctx context.Context) error {
-	expected := c.st.Objects
+func (c *collection) objects(ctx context.Context) error {
+	expected := c.info.Objects
 	copied, whole, err := c.each(ctx, c.path.to(format.BucketObjects), c.object)
 	if err != nil || whole && copied == expected {
 		return err
 	}
-	c.st.Objects, c.st.MustRelist = copied, MustRelistDamaged
+	c.info.Objects, c.info.MustRelist = copied, format.MustRelistDamaged
 	return c.lose(c.name, fmt.Errorf("%d of %d objects are left: %w", copied, expected, entry.ErrDamaged))
 }
 
 // tombstones copies the tombstones of the changelog. If any is lost, readers of the changelog must begin anew.
-func (c *collectionCopy) tombstones(ctx context.Context) error {
-	if c.st.feedSince == 0 {
+func (c *collection) tombstones(ctx context.Context) error {
+	if c.info.FeedSince == 0 {
 		return nil
 	}
-	expected := c.st.tombstones
+	expected := c.info.Tombstones
 	copied, whole, err := c.each(ctx, c.path.to(format.BucketTombstones), c.tombstone)
 	if err != nil {
 		return err
 	}
-	c.st.tombstones = copied
+	c.info.Tombstones = copied
 	if !whole || copied < expected {
-		c.behind[c.name] = true
+		c.Behind[c.name] = true
 		err = c.tolerate(fmt.Errorf("collection %s has %d of %d tombstones: %w", c.name, copied, expected, entry.ErrDamaged))
 	}
-	if c.behind[c.name] {
-		c.st.breakFeed()
+	if c.Behind[c.name] {
+		// a reader whose cursor is lower starts over
+		c.info.FeedLacks = c.info.NextSeq
+		c.info.NextSeq++
 	}
 	return err
 }
 
 // rest copies a bucket of the collection that has not been copied yet.
-func (c *collectionCopy) rest(ctx context.Context, name []byte) (err error) {
+func (c *collection) rest(ctx context.Context, name []byte) (err error) {
 	switch path := c.path.to(name); string(name) {
 	case string(format.BucketObjects), string(format.BucketTombstones), string(format.BucketDictionaries):
 	case string(format.BucketHandlers):
@@ -155,7 +178,7 @@ func (c *collectionCopy) rest(ctx context.Context, name []byte) (err error) {
 			err = c.bucket(ctx, path)
 		}
 	default:
-		if !c.salvage { // the newer program that knows the bucket could not tell what it lacks
+		if !c.Salvage { // the newer program that knows the bucket could not tell what it lacks
 			err = c.bucket(ctx, path)
 		}
 	}
@@ -165,9 +188,9 @@ func (c *collectionCopy) rest(ctx context.Context, name []byte) (err error) {
 // dictionary copies a dictionary, and seals it if the collection is sealed anew. A dictionary that was in plain text
 // then gets a new id, because its old id is a hash of its content. A dictionary that cannot be opened without a key is
 // copied as it is.
-func (c *collectionCopy) dictionary(tx *bolt.Tx, e pair) error {
+func (c *collection) dictionary(tx *bolt.Tx, e pair) error {
 	id, _ := format.ParseDictionaryKey(e.key) // 0 for a bad key, which is no dictionary's id
-	dict, err := compress.Parse(c.name, id, e.value, c.r.opener())
+	dict, err := compress.Parse(c.name, id, e.value, c.opener)
 	if err != nil && (c.sealing != nil || !errors.Is(err, seal.ErrSealed)) {
 		return err
 	}
@@ -184,7 +207,7 @@ func (c *collectionCopy) dictionary(tx *bolt.Tx, e pair) error {
 }
 
 // object copies the record of an object, with its entries in the indexes and in the changelog.
-func (c *collectionCopy) object(tx *bolt.Tx, e pair) error {
+func (c *collection) object(tx *bolt.Tx, e pair) error {
 	key := string(e.key)
 	h, payload, err := format.ParseRecord(c.name, key, e.value)
 	if err == nil {
@@ -196,7 +219,7 @@ func (c *collectionCopy) object(tx *bolt.Tx, e pair) error {
 	if err != nil || c.asItWas() {
 		return err
 	}
-	for name := range c.st.indexes {
+	for name := range c.info.Indexes {
 		b, err := c.path.to(format.BucketIndex).to([]byte(name)).make(tx)
 		if err == nil {
 			err = index.Put(b, key, h.Terms[name])
@@ -205,7 +228,7 @@ func (c *collectionCopy) object(tx *bolt.Tx, e pair) error {
 			return err
 		}
 	}
-	if c.st.feedSince == 0 || h.Seq < c.st.feedSince {
+	if c.info.FeedSince == 0 || h.Seq < c.info.FeedSince {
 		return nil
 	}
 	b, err := c.path.to(format.BucketSeq).make(tx)
@@ -216,7 +239,7 @@ func (c *collectionCopy) object(tx *bolt.Tx, e pair) error {
 }
 
 // tombstone copies a tombstone.
-func (c *collectionCopy) tombstone(tx *bolt.Tx, e pair) error {
+func (c *collection) tombstone(tx *bolt.Tx, e pair) error {
 	seq, _ := format.ParseSeqKey(e.key) // 0 for a bad key, which is no tombstone's number
 	t, err := format.ParseTombstone(c.name, seq, e.value)
 	if err == nil {
@@ -230,7 +253,7 @@ func (c *collectionCopy) tombstone(tx *bolt.Tx, e pair) error {
 
 // record returns the header and the bytes of a record for the copy: unchanged, or prefix followed by the record sealed
 // anew. It fails if the record, or its dictionary, cannot be read.
-func (c *collectionCopy) record(
+func (c *collection) record(
 	stored []byte, prefix string, bucket []byte, key string, h format.Header, payload []byte,
 ) (format.Header, []byte, error) {
 	dict, known := c.dicts[h.Dictionary]
@@ -239,16 +262,16 @@ func (c *collectionCopy) record(
 		return h, nil, fmt.Errorf("record %s in collection %s: its dictionary is not there: %w", printable.Key(key), c.name,
 			entry.ErrDamaged)
 	case c.sealing == nil:
-		return h, stored, c.r.opener().Verify(bucket, key, h, payload)
+		return h, stored, c.opener.Verify(bucket, key, h, payload)
 	case h.Unknown != 0:
 		return h, nil, fmt.Errorf("record %s in collection %s is of version %d, which a newer program has written: %w",
 			printable.Key(key), c.name, h.Unknown, entry.ErrIncompatible)
 	}
-	plain, err := c.r.opener().Payload(bucket, key, h, payload)
+	plain, err := c.opener.Payload(bucket, key, h, payload)
 	if err != nil {
 		return h, nil, err
 	}
-	terms, err := c.r.opener().Terms(key, h)
+	terms, err := c.opener.Terms(key, h)
 	if err != nil {
 		return h, nil, err
 	}
@@ -258,18 +281,17 @@ func (c *collectionCopy) record(
 
 // handler copies the cursor of a durable handler. If a rebuild finds the cursor damaged, or the changelog incomplete,
 // the handler begins anew.
-func (c *collectionCopy) handler(tx *bolt.Tx, e pair) error {
+func (c *collection) handler(tx *bolt.Tx, e pair) error {
 	path := c.path.to(format.BucketHandlers)
-	_, err := parsePlace(c.name, string(e.key), e.value)
-	if err == nil && !c.behind[c.name] {
-		return put(tx, path, e)
-	}
-	if !c.salvage {
+	_, err := format.ParsePlace(c.name, string(e.key), e.value)
+	if err != nil && !c.Salvage {
 		return err
 	}
-	b, err := path.make(tx)
-	if err != nil {
-		return err
+	if err != nil || c.Behind[c.name] {
+		anew := format.Place{Seq: c.info.NextSeq - 1, Replaying: true, Why: format.ResetDamage}
+		if e.value, err = format.AppendPlace(nil, c.name, string(e.key), &anew); err != nil {
+			return err
+		}
 	}
-	return putPlace(b, c.name, string(e.key), again(c.st.NextSeq, ResetDamage))
+	return put(tx, path, e)
 }
