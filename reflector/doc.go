@@ -1,7 +1,7 @@
-// Package reflector lists and watches one resource into a Sink. It resumes where the sink stands, and
-// lists only when the server has lost the history since, or is not the server it was.
+// Package reflector lists and watches one resource into a Sink. It resumes the watch at the sink's resourceVersion, and
+// lists only if the server has lost the history since then, or is not the server that was listed.
 //
-// Start with New and Run; implement Sink. A Reflector is for one Run.
+// Implement Sink, call New, and then Run. A Reflector runs once.
 //
 // # States
 //
@@ -10,197 +10,204 @@
 //	   │                    │  └───────────────┴──ended────────────┘ │
 //	   └──mustList──────────┴───────────► Relist ────────listed──────┘
 //
-//	Relist ──resumable──► Verify, if a first list had to wait for the server and the sink holds something by now
+//	Relist ──resumable──► Verify, if a first list had to wait for the server and the sink holds objects by now
 //	any ──failed──► Backoff ──waited──► Verify, or Relist if a list is due
 //	any ──denied──► Degraded ─waited──► the same
-//	any ──mustList─► Relist (after a Backoff if there was a list less than two minutes ago, but for Reflector.Relist with another reason than Rewound; and for Options.RelistSpread)
+//	any ──mustList─► Relist, after a Backoff if the last list was less than two minutes ago (unless Reflector.Relist
+//	                 was called with another reason than Rewound), and after Options.RelistSpread
 //	any ──stop────► Stopped
 //
 // The transitions are the pure function next (state.go); each state is a method of session.
 //
-// # Verify and the guards: what is asked at every connect
+// # Verify and the guards: the requests of every connect
 //
-// In this order: Options.Verify; the server's resourceVersion, by a list with limit=1; the watch; and, once that has
-// been accepted and before anything of it is delivered, the identities of up to five of the newest objects held. Where
-// Options.Same is set, a run that resumes begins with the watch, and then asks Options.Verify and Same at once (see
-// below).
+// In this order: Options.Verify; the server's resourceVersion, by a list with limit=1 (the probe); the watch; and, once
+// the watch is accepted and before any event of it is delivered, the UID and resourceVersion of up to five of the
+// newest objects held. With Options.Same, a run that resumes begins with the watch, and then calls Options.Verify and
+// Same at the same time (see below).
 //
-//   - Our resourceVersion above the server's: relist, ReasonAhead. (A watch from the future is accepted
-//     and silently sends nothing.)
-//   - An object that is another one, or in another state, at a resourceVersion that we have passed: relist,
+//   - The resourceVersion held is above the server's: relist, ReasonAhead. (A watch from the future is accepted, and
+//     sends nothing.)
+//   - An object is another one, or in another state, at a resourceVersion that the stream has passed: relist,
 //     ReasonRewound.
-//   - An object that is gone, or newer than our resourceVersion: an event for it must come before the watch has reached
-//     the resourceVersion of a second probe; else relist, ReasonRewound.
-//   - An event that cannot follow what is held: about an object with another UID than that under its key, or a MODIFIED
-//     or DELETED for a key without an object. The reflector sees it of the newest objects and of those awaited, and
-//     does not deliver it; the sink, which holds them all, says so of the others (Reflector.Contradicted). Either is a
-//     relist, ReasonRewound, once until the connection is lost, and soon after another list only after a wait: a server
-//     that is merely odd is not listed in a circle.
+//   - An object is gone, or newer than the stream: an event for it must come before the watch has reached the
+//     resourceVersion of a second probe; otherwise relist, ReasonRewound.
+//   - An event contradicts the objects held: it is about an object with another UID than the one under its key, or it
+//     is a MODIFIED or DELETED for a key without an object. The reflector checks this for the newest objects and for
+//     those whose event is awaited, and does not deliver the event. The sink, which holds all objects, reports it for
+//     the others (Reflector.Contradicted). Either causes a relist, ReasonRewound, once per connection, and soon after
+//     another list only after a wait: a server that is merely odd is not listed in a circle.
 //
-// The look-ups follow the watch, since then their order proves something: whoever answers them is the server that has
-// accepted the watch, or a later one, and then the watch breaks. So it does not matter that client-go makes requests
-// again, or that they wait for a connection, while the server is replaced. A watch that breaks meanwhile, or an error
-// of a request, begins all of it anew.
+// The look-ups follow the watch because of what their order proves: they are answered by the server that has accepted
+// the watch, or by a later one, and then the watch breaks. So it does no harm if client-go repeats requests, or if they
+// wait for a connection, while the server is replaced. If the watch breaks meanwhile, or a request fails, all of it
+// starts again.
 //
-// Five are looked up at the start and after every watch that ended with an error or before its time (an API server ends
-// its watches so when it is stopped or its storage is replaced), or if more than a second passed before the next one
-// was accepted. A connection that is cut looks like one that the server ends, so only a watch that ended after its own
-// time-out, while we were waiting for an event, counts as ended in order. After that (every five to ten minutes) one is
-// looked up, and after a drain none: a routine reconnect costs two requests of one object, and the watch. What a lost
-// connection left unexplained is looked up first at the next.
+// Five objects are looked up at the start, after every watch that ended with an error or before its time (as a server
+// ends its watches when it is stopped or its storage is replaced), and if more than a second passed before the next
+// watch was accepted. A connection that is cut looks like one that the server ends. So a watch counts as ended in order
+// only if it ended after its own time-out while the reflector was waiting for an event. After such a watch (every five
+// to ten minutes) one object is looked up, and after a drain none: a routine reconnect costs two requests of one
+// object, and the watch. Objects whose event was still awaited when a connection was lost are looked up first at the
+// next.
 //
-// A look-up is a list with a field selector on name and namespace, unless Options.Lookup is set. If the answer is
-// another object (a ListerWatcher that overwrites the selector), or the server refuses the selector, look-ups are given
-// up for this run; if one object is too large to come over the link before the server ends the answer, it is not looked
-// up any more. A probe whose one object is so lists one that is not there.
+// A look-up is a list with a field selector on name and namespace, unless Options.Lookup is set. If another object is
+// returned (by a ListerWatcher that overwrites the selector), or the server refuses the selector, there are no look-ups
+// for the rest of the run. An object that is too large for the link is not looked up any more. If the object of the
+// probe is too large, the probe lists one that does not exist.
 //
-// The look-ups miss a server that was restored from a backup and has overtaken us, if in the lost part of history
-// nothing happened to the objects that are looked up, or each was changed again since; or if the process dies after the
-// new history's events have pushed the proof out of the newest objects, but before the drain is over. Then what was
-// created in the lost part remains, and what was deleted in it is missing, until the first event about one of these
-// objects, which cannot follow what is held. If none comes, and for what was merely changed in the lost part, it takes
-// somebody who compares everything (the informer's audit) and asks Relist. Nor is seen a change without a new
-// resourceVersion (a new default of a CRD).
+// The look-ups miss a server that was restored from a backup and has overtaken the stream, if in the lost part of
+// history nothing happened to the objects that are looked up, or each was changed again since. They also miss it if the
+// process dies after events of the new history have replaced the contradicting objects among the newest, and before the
+// drain is over. Then objects that were created in the lost part remain, and objects that were deleted in it are
+// missing, until the first event about one of them, which contradicts the objects held. If none comes, and for objects
+// that were only changed in the lost part, it takes a comparison of all objects (the informer's audit), which calls
+// Relist. A change without a new resourceVersion (a new default of a CRD) is not seen either.
 //
 // # Drained
 //
-// Sink.Synced is called when everything the server had at the probe has been delivered: at once if the resourceVersions
-// are equal and the watch has been accepted; otherwise when an event or bookmark at or above the probe's has come and
-// the look-ups are explained. For that the first watch asks for a time-out of three seconds, since the server sends a
-// bookmark two seconds before the end; if it ends without, another follows, with a new probe but the old aim (a busy
-// server would never be reached). Only if a server never sends bookmarks, and other resources move its resourceVersion,
-// nothing can prove it: then four such watches in a row that lived their whole time and were silent have to do.
+// Sink.Synced is called when everything that the server had at the probe has been delivered. If the resourceVersions
+// are equal, that is when the watch is accepted. Otherwise it is when an event or bookmark at or above the probe's has
+// come and the look-ups are explained. For that, the first watch asks for a time-out of three seconds, since a server
+// sends a bookmark two seconds before the end. If it ends without, another watch follows, with a new probe but the old
+// aim, since the new one of a busy server would never be reached. If a server never sends bookmarks, and other
+// resources advance its resourceVersion, nothing can prove it. Then four such watches in a row have to do, each silent
+// to the end of its time-out.
 //
-// Where Options.Same is set, the first watch of a run that resumes asks that instead, once it has been accepted, and
-// beside it Options.Verify, so that a start is two round trips: if the server has exactly what is held, by UID and
-// resourceVersion, nothing was missed, and Synced is called without look-ups and without a drain. The watch goes on,
-// and its bookmark moves the sink on. Any other answer is what a probe is: look-ups follow, and its resourceVersion is
-// the aim of the drain. Since the watch comes first, the page is of the server that has accepted it, or of a later one,
-// and then the watch breaks, which starts all the guards again. What left-out objects are at the server nobody holds,
-// so a run that begins with some does not ask. A rewound server that has given an object the same resourceVersion
-// again, with another body, looks the same, as it does to the look-ups and to an audit.
+// With Options.Same, the first watch of a run that resumes asks Same instead, once it is accepted, and Options.Verify
+// beside it, so that a start takes two round trips. If the server has exactly the objects held, by UID and
+// resourceVersion, nothing was missed, and Synced is called without look-ups and without a drain; bookmarks of the
+// watch advance the sink. Any other answer serves as the probe: look-ups follow, and its resourceVersion is the aim of
+// the drain. Since the watch comes first, the answer is from the server that has accepted it, or from a later one, and
+// then the watch breaks and all guards start again. A run that begins with left-out objects does not ask Same, because
+// the sink does not hold them. An object to which a rewound server has given the same resourceVersion again, with
+// another body, looks unchanged, as it does to the look-ups and to an audit.
 //
 // # Watch
 //
-// Every error (closed, reset, refused, DNS, time-out, 401, 429, 5xx, an ERROR event, a watch that ends right after it
-// began) leads to another watch at the newest delivered resourceVersion after a wait; never to a list. 403, 404 and 405
-// show as Degraded. A list is made on 410, on "resource version too large", on a failed guard, on Options.Verify's or
-// Relist's word, and for nothing else. The wait is 800 ms, doubled up to 30 s, with full jitter, on top of what the
-// server asks for (Retry-After), and short again after a watch has lived two minutes. A watch that ends in order at its
-// own time-out is followed by another at once, one that lived and ends before that within 800 ms: whoever ended it has
-// ended others, too.
+// After every error (closed, reset, refused, DNS, time-out, 401, 429, 5xx, an ERROR event, a watch that ends right
+// after it began) the reflector waits, and then watches again from the newest resourceVersion delivered. It never lists
+// for them. 403, 404 and 405 show as Degraded. It lists on 410, on "resource version too large", on a failed guard, and
+// if Options.Verify or Relist asks for it, and for no other reason. The wait is random below 800 ms, doubled with each
+// failure up to 30 s, on top of Retry-After. It is short again after a watch has lived two minutes. A watch that ends
+// in order at its own time-out is followed by another at once. One that has lived and ends before that is followed
+// within 800 ms: the server has probably ended others, too.
 //
-// A watch that is silent for two and a half minutes (bookmarks come once a minute) is checked by a probe: if the
-// resourceVersion is ours, nothing was missed and it stays. Otherwise it is closed and opened again; that is an error
-// if the watch had sent bookmarks. So a quiet resource of a server without bookmarks costs a request every two and a
-// half minutes, and a dead connection is found within that time whether or not the server sends bookmarks.
+// A watch that is silent for two and a half minutes (bookmarks come once a minute) is checked by a probe. If the
+// resourceVersion is the one held, nothing was missed and the watch stays. Otherwise it is closed and opened again,
+// which counts as an error if the watch had sent bookmarks. So a quiet resource of a server without bookmarks costs a
+// request every two and a half minutes, and a dead connection is found within that time on any server.
 //
-// Over a thin link a large event looks like a dead connection, and a watch that is opened again is sent it from its
-// first byte. So after a watch that was closed for its silence the next one from the same resourceVersion may be silent
-// for five minutes, and those after it for ten (a drain too, which otherwise has half a minute).
+// On a thin link a large event looks like a dead connection, and a new watch receives it from its first byte. So after
+// a watch that was closed for its silence, the next one from the same resourceVersion may be silent for five minutes,
+// and later ones for ten. (The same holds for a drain, which otherwise has half a minute.)
 //
 // # Relist
 //
-// Pages at resourceVersion "" go to the sink one by one; one more is fetched meanwhile. If there is more than one, a
-// watch from the first page's resourceVersion is folded in (see list), so that the history cannot run out under a slow
-// list, and it goes on after the list. Transport errors ask for the same page again. An expired continue token is
-// exchanged for the one that the server offers; the list then ends when the folded watch has reached the last page. If
-// that cannot be, the list is aborted and begun again. An error of the folded watch is told like that of any other.
+// Pages at resourceVersion "" go to the sink one by one, and the next one is fetched meanwhile. If there is more than
+// one, a watch from the first page's resourceVersion is folded in (see list), so that the history cannot expire during
+// a slow list; it goes on after the list. After a transport error the same page is requested again. An expired continue
+// token is replaced by the one that the server offers; the list then ends when the folded watch has reached the last
+// page. If that fails, the list is aborted and started again. Errors of the folded watch are reported like those of any
+// watch.
 //
-// A page has as many objects as come over the link in their time and are not too many bytes. The first of a run are
-// 500, since nothing is known of them (500 of 100 KB are 50 MB, 2,000 would be 200 MB); then twice as many as in the
-// last page are asked for, up to Options.PageSize. The two small pages at the start are 2 % of what a list of 100,000
-// pods costs the server, 37 ms of its CPU each; all pages of 500 instead of 2,000 would cost it 2.8 times as much.
-// Otherwise:
+// A page has as many objects as the link carries in time, and a bounded size. The first page of a run has 500 objects,
+// since nothing is known of them (500 of 100 KB are 50 MB, 2,000 would be 200 MB). Each following page has twice as
+// many, up to Options.PageSize. The two small pages at the start are 2 % of what a list of 100,000 pods costs the
+// server, 37 ms of CPU each; all pages of 500 instead of 2,000 would cost it 2.8 times as much. Exceptions, and the
+// next limit:
 //
-//	a page timed out (a 504 too), or its     half as many, down to two, with the same continue token; if that took 20 s or longer and happens again, a fourth,
-//	answer broke off                         then an eighth. Larger ones are tried again after one page; if that is in vain after two, then after four, up to 32
-//	it took 20 s or longer                   the same number: API servers cut what takes a minute
-//	its objects are large                    as many as make 16 MiB, by the mean of up to 64 of them as they are sent, but for compression
-//	it was refused (any other status), or    the same number
-//	put off for all of its time (client-go's
-//	REST client heeds Retry-After meanwhile,
-//	ErrPutOff), or the server could not be
-//	reached
+//	the page timed out (a 504 too),    half as many, down to two, with the same continue token; if that took 20 s
+//	or its answer broke off            or longer and happens again, a fourth, then an eighth. A larger limit is tried
+//	                                   again after one page; if it fails, after two, then four, up to 32
+//	it took 20 s or longer             the same number: API servers cut answers that take a minute
+//	its objects are large              as many as make 16 MiB, by the mean size of up to 64 of them, not compressed
+//	it was refused (any other status), the same number
+//	was put off for all of its time
+//	(client-go's REST client waits for
+//	Retry-After, ErrPutOff), or the
+//	server could not be reached
 //
-// What cannot be asked for in smaller parts (a page of two, a probe, a look-up) and had not come after its 90 s has
-// twice as much time when it is asked for again, up to twelve minutes. But API servers end an answer after a minute. If
-// the smallest page was ended twice in a row after 20 s or longer, and not for want of our patience, or with all of it,
-// the list is begun again as one watch of up to six hours that begins with all objects (sendInitialEvents), since a
-// watch is not ended so; the watch then goes on. Its ADDED events are pages up to the first other event; from there on
-// all are Events. The bookmark annotated k8s.io/initial-events-end ends the list. If that breaks, or is silent for ten
-// minutes, pages are asked for again. For the rest of the run no list is asked for by a watch if the server refuses the
-// parameters (400, 422) or does not heed them (ErrNoInitialEvents, ErrSlowInitialEvents); nor ever, if the
-// ListerWatcher has an IsWatchListSemanticsUnSupported that says so.
+// A request that cannot be made smaller (a page of two, a probe, a look-up) and that has failed after 90 s gets twice
+// as much time when it is repeated, up to twelve minutes. But API servers end an answer after a minute. If they have
+// ended the smallest page twice in a row, each after 20 s or longer and not because the reflector's own time was over,
+// or after its longest time, the list starts again as one watch of up to six hours that begins with all objects
+// (sendInitialEvents): servers do not end a watch in this way. The watch goes on after the list. Its ADDED events are
+// pages, up to the first other event; from there on all are Events. The bookmark annotated k8s.io/initial-events-end
+// ends the list. If the watch breaks, or is silent for ten minutes, pages are requested again. For the rest of the run
+// no list is made by a watch if the server refuses the parameters (400, 422) or ignores them (ErrNoInitialEvents,
+// ErrSlowInitialEvents). None is ever made if the ListerWatcher has an IsWatchListSemanticsUnSupported that returns
+// true.
 //
-// What was found out is kept for the run. So what is held of a list is bounded by 16 MiB, twice, but for a page whose
-// objects are larger than those of the page before.
+// The limits are kept for the run. So at most two pages of 16 MiB are in memory, more only where a page's objects are
+// larger than those of the page before.
 //
 // # Lists by metadata
 //
-// With Options.ListMetadata, and where Options.MetadataPays, a relist for ReasonExpired or ReasonStore takes pages by
-// metadata. What the sink holds in the listed state (Sink.Known) is listed by that. The others are fetched one by one,
-// each by a list with its name as a field selector, before the next page is asked for; where they are more than a
-// quarter of a page, that page is asked for again whole, and so are the pages after it. An object that was fetched may
-// be newer than the list, or gone: so the watch is folded in from the first page on, also if there is no second, and
-// the list ends where it has reached all that was fetched. Failures are those of pages: what could not be fetched is
-// asked for again, and the list does not end without it. Where metadata are refused, or another object comes than was
-// asked for, whole objects are listed for the rest of the run.
+// With Options.ListMetadata, and if Options.MetadataPays, a relist for ReasonExpired or ReasonStore requests pages by
+// metadata. Objects that the sink holds in the listed state (Sink.Known) are not fetched. The others are fetched one by
+// one, each by a list with its name as a field selector, before the next page is requested. If they are more than a
+// quarter of a page, whole objects are requested instead, for that page and those after it. A fetched object may be
+// newer than the list, or gone; so the watch is folded in from the first page on, even if there is no second, and the
+// list ends when it has reached everything that was fetched. A failed fetch is repeated like a page, and the list does
+// not end without it. If the server refuses metadata, or returns another object than was asked for, whole objects are
+// listed for the rest of the run.
 //
 // # Many reflectors, one server
 //
-// Those that share an Options.Limiter connect, eight at a time, and list, two at a time, in the order in which they
-// come. A slot to connect is given back when the server has accepted the watch, or answered the first page; a slot to
-// list at the end, while a page waits to be asked for again, and while the sink has not taken in what it was given for
-// ten seconds. Both are given back while a call is overdue. Who waits for a slot while the link is down is not live.
+// Reflectors that share an Options.Limiter connect, eight at a time, and list, two at a time, in the order in which
+// they ask. A slot to connect is given back when the server has accepted the watch, or answered the first page. A slot
+// to list is given back at the end of the list, while a page waits to be repeated, and while the sink has not accepted
+// a page for ten seconds. Both are given back while a call is overdue. A reflector that waits for a slot while the link
+// is down is not live.
 //
-// When no answer comes (nothing that is a Status, or a 502, 503 or 504), and none came to the others meanwhile, the
-// link is down. The first wait is each reflector's own; from the second failure on there is one back-off for all, with
-// the same terms: one of them tries, in turn, and another after ten seconds if that one hangs. Whatever any of them
-// hears ends it for all. So an outage costs a process what it costs one reflector, and 300 watches that break together
-// are one failure. An answer never concerns the others.
+// The link is down if a request has no answer (no Status, or a 502, 503 or 504), and no other reflector got one
+// meanwhile. The first wait is each reflector's own. From the second failure on there is one back-off for all, with the
+// same bounds: one of them tries, in turn, and another after ten seconds if that one hangs. Any answer to any of them
+// ends it for all. So an outage costs a process what it costs one reflector, and 300 watches that break together are
+// one failure. An error that the server answers concerns only the reflector that gets it.
 //
-// After a 410 a list waits for up to Options.RelistSpread, if there is something to serve.
+// After a 410 a list waits for a random time up to Options.RelistSpread, if the sink holds objects to serve.
 //
 // # Strays
 //
 // An object of another type than the expected, or that Options.Admit refuses, means that the ListerWatcher does not
-// list what the sink holds, and that what it should list may be missing. So from the first stray on, to the end of a
-// list without any, the sink is given no resourceVersion: the next start resumes from before it, or lists. (But for
-// strays by their Go type: who changes that does not resume.) A list of strays only is an error, and is aborted: it
-// says nothing about what is held.
+// list what the sink holds, and that some of that may be missing. So from the first stray on, until a list without
+// strays has ended, the sink is given no resourceVersion: the next start resumes from before it, or lists. (Strays by
+// their Go type are excepted, since a program with another type does not resume.) A list of strays only is an error and
+// is aborted, because it says nothing about the objects held.
 //
 // # Shards
 //
-// With Options.Shard the ListerWatcher asks for one shard of a resource (KEP-5866). A server that does not know the
-// selector, or whose feature gate is off, sends everything, and says nothing. So every object and event is held against
-// the selector here too, deletions as well, and what is of another shard is left out: the sink holds the shard and no
-// more, whatever the server does, and Status.Unsharded says that more comes. Such events move the reflector on, and the
-// sink with the next bookmark, or before it is told of an examination. An object that is deleted and created again has
-// another UID, and may move to another shard: its deletion comes here, and its addition there.
+// With Options.Shard the ListerWatcher requests one shard of a resource (KEP-5866). A server that does not know the
+// selector, or whose feature gate is off, sends everything and does not say so. So the reflector applies the selector
+// to every object and event, deletions included, and leaves out objects of other shards; Status.Unsharded says that
+// they come. Their events advance the reflector, and the sink with the next bookmark. An object that is deleted and
+// created again has another UID and may move to another shard: its deletion comes here, and its addition there.
 //
-// A list with objects of other shards only is that of a shard that is empty, on a server that ignores the selector; but
-// if there are so many that some of ours would be among them, the ListerWatcher asks for another shard. Then the list
-// is aborted, as one of strays (ErrStrays).
+// A list that has only objects of other shards is that of an empty shard, on a server that ignores the selector. But if
+// there are so many that some of them should be of this shard, the ListerWatcher requests another shard. Then the list
+// is aborted like one of strays (ErrStrays).
 //
 // # resourceVersions that cannot be compared
 //
-// Some aggregated APIs use such. They are never delivered: the sink gets "", and every start lists. Within
-// a run the watch is resumed with what the list said, unless it said nothing: then each reconnect lists.
+// Some aggregated APIs have them. They are never delivered: the sink gets "", and every start lists. Within a run the
+// watch is resumed with the resourceVersion of the list, if it has one; otherwise each reconnect lists.
 //
 // # Ownership
 //
-// Run's goroutine is the only one that calls the sink, and events keep their order. It owns the others (one for a page,
-// or for the initial events of a watch, one for a watch that is being opened) and waits for them. If a ListerWatcher
-// panics, it is as in client-go: the process ends, or, with utilruntime.ReallyCrash off, it is tried again.
+// Only Run's goroutine calls the sink, and events keep their order. It owns the other goroutines (one for a page, or
+// for the initial events of a watch, one for a watch that is being opened) and waits for them. A panic of a
+// ListerWatcher is handled as in client-go: the process ends, or, with utilruntime.ReallyCrash off, the call is
+// repeated.
 //
-// A call of a ListerWatcher must return when its context ends, which it does after 90 s if not before (later, over a
-// thin link: see Relist). One that goes on for five seconds after that is overdue: Status.Err and Options.OnError (once
-// for each call) say for how long it has not returned. It is waited for until Run's own context has ended, since more
-// of its kind would only pile up. Five seconds after that it is left to itself, and its result thrown away.
-// Options.Verify and Options.Lookup are bounded likewise, but left to themselves at once when they are overdue, and
-// tried again; while five calls of one have not returned, it is not called. A watch has five seconds to end after its
-// Stop was called, whether or not Stop returns.
+// A call of a ListerWatcher must return when its context ends, which it does after 90 s at the latest (later over a
+// thin link: see Relist). A call that has not returned five seconds after that is overdue: Status.Err and
+// Options.OnError (once for each call) say for how long. The reflector waits for it until Run's own context has ended,
+// because other calls would only pile up. Five seconds after that it abandons the call and drops its result.
+// Options.Verify and Options.Lookup are bounded likewise, but abandoned as soon as they are overdue, and retried; while
+// five calls of one of them have not returned, it is not called. A watch has five seconds to end after its Stop was
+// called, whether or not Stop returns.
 //
 // A method of the sink that blocks stops the reading of the watch: the server waits, and at last closes it.
 package reflector
