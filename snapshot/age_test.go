@@ -2,17 +2,11 @@ package snapshot_test
 
 import (
 	"bytes"
-	"crypto/ed25519"
-	"crypto/rand"
-	"encoding/pem"
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"filippo.io/age"
-	"golang.org/x/crypto/ssh"
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/snapshot"
@@ -79,18 +73,18 @@ func TestEncryptedWithoutIdentity(t *testing.T) {
 }
 
 func TestPassphrase(t *testing.T) {
-	recipient, err := snapshot.PassphraseRecipient("open sesame")
+	recipient, err := age.NewScryptRecipient("open sesame")
 	if err != nil {
 		t.Fatal(err)
 	}
-	recipient.(*age.ScryptRecipient).SetWorkFactor(10) // so that the test is fast
+	recipient.SetWorkFactor(10) // so that the test is fast
 	want := small()
 	data := want.bytes(t, snapshot.WriterOptions{Recipients: []age.Recipient{recipient}})
 	for _, c := range []struct {
 		phrase string
 		want   error
 	}{{"open sesame", nil}, {"open barley", snapshot.ErrIdentity}} {
-		id, err := snapshot.PassphraseIdentity(c.phrase)
+		id, err := age.NewScryptIdentity(c.phrase)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,24 +94,6 @@ func TestPassphrase(t *testing.T) {
 		}
 		if err == nil {
 			want.check(t, got)
-		}
-	}
-	// A file may not ask for gigabytes before it turns out that the passphrase is another.
-	costly := bytes.Replace(data, []byte(" 10\n"), []byte(" 20\n"), 1)
-	id, err := snapshot.PassphraseIdentity("open sesame")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, _, err = readAll(costly, snapshot.OpenOptions{Identities: []age.Identity{id}})
-	if !typed(err) || !strings.Contains(err.Error(), "work factor") {
-		t.Error(err)
-	}
-	for _, f := range []func(string) error{
-		func(s string) error { _, err := snapshot.PassphraseRecipient(s); return err },
-		func(s string) error { _, err := snapshot.PassphraseIdentity(s); return err },
-	} {
-		if f("") == nil {
-			t.Error("an empty passphrase is taken")
 		}
 	}
 }
@@ -169,71 +145,6 @@ func TestEncryptedDamage(t *testing.T) {
 		data := bytes.Clone(whole)
 		data[i] ^= 4
 		check("flipped", i, data)
-	}
-}
-
-func TestKeys(t *testing.T) {
-	identity, err := age.GenerateX25519Identity()
-	if err != nil {
-		t.Fatal(err)
-	}
-	public, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sshPublic, err := ssh.NewPublicKey(public)
-	if err != nil {
-		t.Fatal(err)
-	}
-	block, err := ssh.MarshalPrivateKey(private, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	write := func(name, text string) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	recipients, err := snapshot.ReadRecipients(write("r",
-		"# mine\n\n"+identity.Recipient().String()+"\n"+string(ssh.MarshalAuthorizedKey(sshPublic))))
-	if err != nil || len(recipients) != 2 {
-		t.Fatal(recipients, err)
-	}
-	data := small().bytes(t, snapshot.WriterOptions{Recipients: recipients})
-	for _, text := range []string{"# created\n" + identity.String() + "\n", string(pem.EncodeToMemory(block))} {
-		ids, err := snapshot.ReadIdentities(write("i", text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, _, err := readAll(data, snapshot.OpenOptions{Identities: ids}); err != nil {
-			t.Error(err)
-		}
-	}
-	locked, err := ssh.MarshalPrivateKeyWithPassphrase(private, "", []byte("x"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := snapshot.ParseIdentities(pem.EncodeToMemory(locked)); err == nil ||
-		!strings.Contains(err.Error(), "has a passphrase") {
-		t.Error(err)
-	}
-	for _, bad := range []string{"", "# nothing\n", "hunter2", identity.String(), "ssh-ed25519 AAAA"} {
-		if _, err := snapshot.ParseRecipients(bad); err == nil || strings.Contains(err.Error(), "hunter2") ||
-			strings.Contains(err.Error(), identity.String()) {
-			t.Errorf("recipients %q: %v", bad, err)
-		}
-	}
-	for _, bad := range []string{"", "hunter2", identity.Recipient().String(),
-		"-----BEGIN OPENSSH PRIVATE KEY-----\nhunter2\n"} {
-		if _, err := snapshot.ReadIdentities(write("bad", bad)); err == nil || strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("identities %q: %v", bad, err)
-		}
-	}
-	if _, err := snapshot.ReadIdentities(write("large", strings.Repeat("#\n", maxKeyFile))); err == nil {
-		t.Error("a file of 2 MiB is taken for keys")
 	}
 }
 

@@ -14,9 +14,8 @@ const redactedTransform = "redacted: "
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 const (
-	maxKeyFile    = 1 << 20 // how long a file of identities may be
-	maxProblems   = 1000    // that Verify lists
-	progressEvery = 256     // objects between two reports
+	maxProblems   = 1000 // that Verify lists
+	progressEvery = 256  // objects between two reports
 )
 
 // suffixNew is what the name of a file that is being made has behind that of the snapshot, with something more.

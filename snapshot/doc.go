@@ -53,9 +53,8 @@
 // # Encryption
 //
 // SaveOptions.Recipients wraps the snapshot in an age file, as it is written. Readers see that it is one, and need
-// OpenOptions.Identities: without, ErrEncrypted; with none that fits, or another passphrase, ErrIdentity.
-// ParseRecipients, ReadRecipients, ParseIdentities, ReadIdentities, PassphraseRecipient and PassphraseIdentity make
-// them. It is read at random as any other, 64 KiB at a time.
+// OpenOptions.Identities: without, ErrEncrypted; with none that fits, or another passphrase, ErrIdentity. Package
+// filippo.io/age makes both. It is read at random as any other, 64 KiB at a time.
 //
 // # Concurrency
 //

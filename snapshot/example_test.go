@@ -43,7 +43,7 @@ func Example() {
 	defer st.Close()
 	mirror(ctx, st)
 
-	// or snapshot.ReadIdentities, or PassphraseRecipient and PassphraseIdentity
+	// or age.ParseIdentities, or a passphrase: age.NewScryptRecipient
 	identity, err := age.GenerateX25519Identity()
 	if err != nil {
 		panic(err)

@@ -19,7 +19,7 @@ import (
 
 // OpenOptions are those of Open. The zero value works for what is not encrypted.
 type OpenOptions struct {
-	// Identities are tried in turn if the snapshot is encrypted. See ParseIdentities.
+	// Identities are tried in turn if the snapshot is encrypted.
 	Identities []age.Identity
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -73,7 +74,7 @@ func goldenPath(format int, sealed bool) string {
 
 func goldenIdentities(t testing.TB) []age.Identity {
 	t.Helper()
-	ids, err := snapshot.ParseIdentities([]byte(goldenIdentity))
+	ids, err := age.ParseIdentities(strings.NewReader(goldenIdentity))
 	if err != nil {
 		t.Fatal(err)
 	}

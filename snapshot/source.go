@@ -33,24 +33,18 @@ func (f *File) describe(context.Context) Header { return f.manifest.Header }
 // reading only, as of the copy that SaveStore makes, each is exactly at its ResourceVersion. Of one that is written
 // meanwhile each page of records is of one moment: a collection may have objects of after its ResourceVersion, and lack
 // others, and a watch from there makes up for that. No transaction is open between pages.
-func StoreSource(st *store.Store) Source { return &storeSource{st: st} }
+func StoreSource(st *store.Store) Source { return storeSource{st} }
 
-type storeSource struct {
-	st *store.Store
-	// counts is how many objects the store says that each collection has.
-	counts map[string]int
-}
+type storeSource struct{ st *store.Store }
 
 // Collections implements Source.
-func (s *storeSource) Collections(ctx context.Context) ([]Collection, error) {
+func (s storeSource) Collections(ctx context.Context) ([]Collection, error) {
 	infos, err := s.st.Collections(ctx)
 	if err != nil {
 		return nil, err
 	}
 	all := make([]Collection, len(infos))
-	s.counts = map[string]int{}
 	for i, info := range infos {
-		s.counts[info.Identity.ID()] = info.Objects
 		all[i] = Collection{
 			Identity: info.Identity, Attributes: info.Attributes, Resource: info.Resource, ResourceVersion: info.ResourceVersion,
 			Complete: info.Complete, MustRelist: mustRelist(info), LastContact: info.LastContact, Objects: info.Objects,
@@ -69,16 +63,9 @@ func mustRelist(info store.Info) string {
 	return info.MustRelist
 }
 
-// Records implements Source. A store that nobody writes must have as many objects as it counts.
-func (s *storeSource) Records(ctx context.Context, id entry.Identity, fn func(entry.Entry) error) error {
-	n := 0
-	err := s.st.Records(ctx, id, "", func(r entry.Entry) error {
-		n++
-		return fn(r)
-	})
-	if want, counted := s.counts[id.ID()]; err == nil && counted && s.st.ReadOnly() && n != want {
-		err = fmt.Errorf("%s: the store counts %d objects and has %d: %w", id, want, n, entry.ErrDamaged)
-	}
+// Records implements Source.
+func (s storeSource) Records(ctx context.Context, id entry.Identity, fn func(entry.Entry) error) error {
+	err := s.st.Records(ctx, id, "", fn)
 	if errors.Is(err, store.ErrNoCollection) {
 		return fmt.Errorf("%s: %w", id, ErrNoCollection)
 	}
@@ -86,7 +73,7 @@ func (s *storeSource) Records(ctx context.Context, id entry.Identity, fn func(en
 }
 
 // describe implements describer.
-func (s *storeSource) describe(ctx context.Context) (h Header) {
+func (s storeSource) describe(ctx context.Context) (h Header) {
 	if version, err := s.st.Document(ctx, store.DocumentServerVersion); err == nil { // else it is unknown
 		h.ServerVersion = string(version)
 	}

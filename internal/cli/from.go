@@ -8,6 +8,7 @@ import (
 	"filippo.io/age"
 	"github.com/spf13/cobra"
 
+	"github.com/larder-dev/larder/internal/agekeys"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/snapshot"
 )
@@ -65,7 +66,7 @@ func (f *identityFlag) identities(s IO) ([]age.Identity, error) {
 	}
 	all := []age.Identity{}
 	for _, file := range f.files {
-		ids, err := snapshot.ReadIdentities(file)
+		ids, err := agekeys.ReadIdentities(file)
 		if err != nil {
 			return nil, usageError{withHint(fmt.Errorf("--identity: %w", err),
 				"age-keygen makes such a file; name the one whose public key the snapshot was encrypted to")}

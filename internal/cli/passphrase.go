@@ -10,7 +10,7 @@ import (
 
 	"filippo.io/age"
 
-	"github.com/larder-dev/larder/snapshot"
+	"github.com/larder-dev/larder/internal/agekeys"
 )
 
 // passphraseVariable is where a passphrase is looked for before it is asked for.
@@ -81,7 +81,7 @@ func (p *passphraseIdentity) unwrapLocked(stanzas []*age.Stanza) ([]byte, error)
 }
 
 func unwrapWith(text string, stanzas []*age.Stanza) ([]byte, error) {
-	id, err := snapshot.PassphraseIdentity(text)
+	id, err := agekeys.PassphraseIdentity(text)
 	if err != nil {
 		return nil, passphraseError{err}
 	}

@@ -7,7 +7,7 @@ import (
 	"filippo.io/age"
 	"github.com/spf13/cobra"
 
-	"github.com/larder-dev/larder/snapshot"
+	"github.com/larder-dev/larder/internal/agekeys"
 )
 
 // recipientFlags say who can read a snapshot; none encrypts nothing.
@@ -42,7 +42,7 @@ func (f *recipientFlags) read(s IO) ([]age.Recipient, error) {
 		if err != nil {
 			return nil, err
 		}
-		r, err := snapshot.PassphraseRecipient(text)
+		r, err := agekeys.PassphraseRecipient(text)
 		if err != nil {
 			return nil, usageError{err}
 		}
@@ -53,14 +53,14 @@ func (f *recipientFlags) read(s IO) ([]age.Recipient, error) {
 	}
 	var all []age.Recipient
 	for _, text := range f.recipients {
-		rs, err := snapshot.ParseRecipients(text)
+		rs, err := agekeys.ParseRecipients(text)
 		if err != nil {
 			return nil, usageError{withHint(fmt.Errorf("--recipient: %w", unline(err)), hint)}
 		}
 		all = append(all, rs...)
 	}
 	for _, file := range f.files {
-		rs, err := snapshot.ReadRecipients(file)
+		rs, err := agekeys.ReadRecipients(file)
 		if err != nil {
 			return nil, usageError{withHint(fmt.Errorf("--recipients-file: %w", err), hint)}
 		}

@@ -257,4 +257,14 @@ var storeFileMutants = []mutant{
 		test: "TestQuarantineAfterTheClockWasSetBack",
 		dir:  "store",
 	},
+	{
+		name:   "store/short-collection-read",
+		breaks: "A collection of which fewer objects are found than it counts is damaged.",
+		file:   "store/records.go",
+		old: `	return r.counted(c.records, st.Objects)
+`,
+		new: `	return nil
+`,
+		test: "TestShortLeaf",
+	},
 }

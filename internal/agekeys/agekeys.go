@@ -1,4 +1,6 @@
-package snapshot
+// Package agekeys reads the recipients and identities that users give the command for encrypted snapshots: keys of age
+// and of ssh, and passphrases. Its errors do not quote what they have read.
+package agekeys
 
 import (
 	"bufio"
@@ -75,9 +77,7 @@ func ReadRecipients(path string) ([]age.Recipient, error) {
 	return r, nil
 }
 
-// ParseIdentities reads identities: AGE-SECRET-KEY-1… one a line, as age-keygen writes them, or one ssh private key in
-// PEM that has no passphrase.
-func ParseIdentities(text []byte) ([]age.Identity, error) {
+func parseIdentities(text []byte) ([]age.Identity, error) {
 	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("-----BEGIN")) {
 		id, err := agessh.ParseIdentity(text)
 		var locked *ssh.PassphraseMissingError
@@ -98,13 +98,14 @@ func ParseIdentities(text []byte) ([]age.Identity, error) {
 	return ids, nil
 }
 
-// ReadIdentities reads the file of identities at path, as ParseIdentities does.
+// ReadIdentities reads the file of identities at path: AGE-SECRET-KEY-1… one a line, as age-keygen writes them, or one ssh private key in PEM
+// that has no passphrase.
 func ReadIdentities(path string) ([]age.Identity, error) {
 	text, err := readKeys(path)
 	if err != nil {
 		return nil, err
 	}
-	ids, err := ParseIdentities(text)
+	ids, err := parseIdentities(text)
 	if err != nil {
 		return nil, fmt.Errorf("identities in %s: %w", path, err)
 	}
