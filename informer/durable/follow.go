@@ -12,7 +12,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// run follows the feed until ctx ends or the store is closed.
+// run delivers the changelog until ctx ends or the store is closed.
 func (f *follower) run(ctx context.Context) {
 	for tries := 1; ; tries++ {
 		err := f.follow(ctx)
@@ -31,7 +31,8 @@ func (f *follower) run(ctx context.Context) {
 	}
 }
 
-// follow goes on from the place that is noted, until the handler is set back or the file cannot be read.
+// follow delivers changes from the stored cursor on. It returns when the handler has been reset or the file cannot be
+// read.
 func (f *follower) follow(ctx context.Context) (err error) {
 	if f.place, f.resets, err = f.feed.Place(); err != nil {
 		return err
@@ -74,7 +75,7 @@ func (f *follower) follow(ctx context.Context) (err error) {
 	}
 }
 
-// recall offers again what had not been acknowledged.
+// recall offers the changes again that an earlier run delivered and that were not acknowledged.
 func (f *follower) recall(ctx context.Context) error {
 	if len(f.place.Failing) == 0 {
 		return nil
@@ -100,7 +101,8 @@ func (f *follower) recall(ctx context.Context) error {
 	return f.acknowledge()
 }
 
-// replay tells of every object that has not changed since the handler began anew; the others come behind its place.
+// replay delivers every object that has not changed since the handler was reset. The others come later, as changes
+// behind its cursor.
 func (f *follower) replay(ctx context.Context) error {
 	if !f.place.Told {
 		if err := f.insist(ctx, func() error { return f.handler.reset(ctx, f.place.Why) }); err != nil {
@@ -133,7 +135,7 @@ func (f *follower) replay(ctx context.Context) error {
 	return f.acknowledge()
 }
 
-// insist calls fn until it returns nil, and meanwhile offers again what is due.
+// insist calls fn until it returns nil, and offers due keys again meanwhile.
 func (f *follower) insist(ctx context.Context, fn func() error) error {
 	for tries := 1; ; tries++ {
 		err := f.call(ctx, fn)
@@ -150,12 +152,13 @@ func (f *follower) insist(ctx context.Context, fn func() error) error {
 	}
 }
 
-// take offers a change, unless one of its key is to be answered first, and moves the place past it.
+// take adds a change to works, offers it unless an earlier change of its key is unacknowledged, and moves the cursor
+// past it. It waits while works is full.
 func (f *follower) take(ctx context.Context, c store.FeedChange, pass func()) error {
 	for logAt := f.o.Clock.Now().Add(stallLogged); f.full(c.Key); {
 		f.note(func(s *Status) { s.Stalled = true })
 		if f.handler.queues() {
-			f.markSynced() // who works begins when all sources have synced, and nothing is done before
+			f.markSynced() // a controller's workers start when all sources have synced; before that no key is done
 		}
 		if !logAt.IsZero() && !f.o.Clock.Now().Before(logAt) {
 			logAt = time.Time{}
@@ -190,7 +193,7 @@ func (f *follower) take(ctx context.Context, c store.FeedChange, pass func()) er
 	return f.acknowledge()
 }
 
-// full reports whether no change of the key is taken in now.
+// full reports whether take must wait before it adds a change of the key.
 func (f *follower) full(key string) bool {
 	if w := f.works[key]; w != nil {
 		return len(w.changes) >= maxChanges
@@ -198,14 +201,14 @@ func (f *follower) full(key string) bool {
 	return len(f.works) >= maxWorks
 }
 
-// A handler that queues has many works, and each change and each answer changes them. So many of them are noted
-// together, at these distances.
+// A handler that queues keys may have many unacknowledged ones, and each change and each answer changes the set. Beyond
+// manyWorks keys the cursor is passed to the store once in noteWithin.
 const (
 	manyWorks  = 64
 	noteWithin = 20 * time.Millisecond
 )
 
-// acknowledge notes the place for the next commit, or has it noted a little later.
+// acknowledge passes the cursor to the store, which writes it with the next commit, or sets unnoted to do that later.
 func (f *follower) acknowledge() error {
 	f.unnoted = f.stale && f.handler.queues() && len(f.works) > manyWorks && f.o.Clock.Since(f.notedAt) < noteWithin
 	if f.unnoted {
@@ -214,7 +217,7 @@ func (f *follower) acknowledge() error {
 	return f.notePlace()
 }
 
-// notePlace notes the place for the next commit.
+// notePlace passes the cursor to the store, which writes it with the next commit.
 func (f *follower) notePlace() error {
 	f.unnoted, f.notedAt = false, f.o.Clock.Now()
 	if f.stale {
@@ -235,8 +238,8 @@ func (f *follower) notePlace() error {
 	return err
 }
 
-// noteLast notes the place with the answers that have come since: what was acknowledged before the end is not told
-// again.
+// noteLast takes the last answers and passes the cursor to the store, so that changes that were acknowledged before the
+// end are not delivered again.
 func (f *follower) noteLast() error {
 	f.takeAnswers()
 	if f.stale || f.unnoted {
@@ -245,8 +248,8 @@ func (f *follower) noteLast() error {
 	return nil
 }
 
-// failed says that the handler has returned an error: of a key, or of OnReset and OnReplayed. A key is logged when it
-// begins to fail.
+// failed records an error of the handler in the status: for a key, or, with key "", of OnReset or OnReplayed. It logs
+// only the first error of a key in a row.
 func (f *follower) failed(ctx context.Context, key string, err error) {
 	if ctx.Err() != nil {
 		return

@@ -12,38 +12,37 @@ import (
 )
 
 // follower is one durable handler. Its goroutine reads the changelog in order, offers each change to the handler, and
-// notes the place:
+// keeps the cursor:
 //
-//	works     keys whose changes were offered and have not been acknowledged: they fail, or were not answered yet
-//	place     everything up to its Seq (or After, in a replay) has been acknowledged or is in works
+//	works     keys with changes that were offered and not acknowledged: they failed, or were not answered yet
+//	place     the cursor: every change up to its Seq (or key up to After, in a replay) is acknowledged or in works
 //
-// So a change is acknowledged by leaving works, in any order of keys, and what is stored is the place with the keys of
-// works.
+// A change is acknowledged when it leaves works, in any order of keys. The file has the cursor and the keys of works.
 type follower struct {
 	o       Options
 	name    string
-	removed bool // guarded by Handlers.mu
+	removed bool // whether Remove was called; guarded by Handlers.mu
 	handler offerer
 	feed    Feed
-	synced  chan struct{} // closed when it has been told of everything up to the informer's sync
+	synced  chan struct{} // closed when all changes up to the informer's sync have been offered
 	done    chan struct{} // closed when the goroutine has ended
-	flushed bool          // what came before the informer's sync is committed
-	flushAt time.Time     // when that is to be tried again
-	dueAt   time.Time     // when the first of works is to be offered again, or before; zero: never
+	flushed bool          // whether all changes before the informer's sync are committed
+	flushAt time.Time     // when to try that again
+	dueAt   time.Time     // not later than when the first of works must be offered again; zero if none
 
 	place  store.Place
 	resets int
 	works  map[string]*work
-	stale  bool // place.Failing is not what works are
-	// notedAt is when the place was noted last with all of works; unnoted: it has moved since.
+	stale  bool // whether works has changed since place.Failing was made from it
+	// notedAt is when the cursor was last passed to the store; unnoted is true if it has moved since.
 	notedAt time.Time
 	unnoted bool
 
-	answered chan struct{} // has a token when there is something in answers
+	answered chan struct{} // has a token when answers is not empty
 
 	mu      sync.Mutex
-	answers map[string]offset  // acknowledged by others: of each key up to there; guarded by mu
-	ctx     context.Context    // of the goroutine; guarded by mu; nil before the start
+	answers map[string]offset  // by key, up to where workers have acknowledged; guarded by mu
+	ctx     context.Context    // context of the goroutine; guarded by mu; nil before the start
 	cancel  context.CancelFunc // guarded by mu; nil before the start
 	stopped bool               // guarded by mu
 	now     Status             // guarded by mu
@@ -59,7 +58,7 @@ type offset struct {
 var _ cache.ResourceEventHandlerRegistration = &follower{}
 
 // HasSynced reports whether the handler has been offered every change that the informer had when it synced. For a
-// handler that queues it is also true once as many keys are due as may be.
+// handler that queues keys it is also true once the maximum number of keys is due.
 func (f *follower) HasSynced() bool { return isDone(f.synced) }
 
 // HasSyncedChecker is done when HasSynced becomes true.

@@ -9,8 +9,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// Keys are the keys of what has changed, for a queue of work that survives restarts: a key stays due until its work is
-// done, and a process that starts anew is told of the keys that were due, and no others. See Handlers.AddKeys.
+// Keys passes the keys of changed objects to a work queue, so that the queue survives restarts: a key stays due until
+// its work is done, and after a restart the keys that were due are enqueued again. See Handlers.AddKeys.
 type Keys struct {
 	cache.ResourceEventHandlerRegistration
 	f       *follower
@@ -20,11 +20,11 @@ type Keys struct {
 	offered map[string]offset // the newest change of each key that is due; guarded by mu
 }
 
-// AddKeys registers a durable handler that calls enqueue with the key of each change, which must not block. A key is
-// due from then on until Begin's function is called with true. It is what a Queue is made of, for those who have a
-// queue of their own. Objects are not decoded for it.
+// AddKeys registers a durable handler that calls enqueue, which must not block, with the key of each change. The key is
+// due until Begin's function is called with true. Use it with a queue other than a client-go work queue, for which
+// there is AddQueue. Objects are not decoded.
 //
-// Up to 1,000 keys may be due: no more are told until some are done. It fails as Add does.
+// Up to 1,000 keys may be due; enqueue is not called for others until some are done. AddKeys fails as Add does.
 func (s *Handlers) AddKeys(name string, enqueue func(key cache.ObjectName)) (*Keys, error) {
 	k := &Keys{enqueue: enqueue, offered: map[string]offset{}}
 	_, err := s.add(name, k, func(f *follower) { k.ResourceEventHandlerRegistration, k.f = f, f })
@@ -34,9 +34,9 @@ func (s *Handlers) AddKeys(name string, enqueue func(key cache.ObjectName)) (*Ke
 	return k, nil
 }
 
-// Begin is called when work on a key begins, before the object is read. The function that it returns is to be called
-// at its end: with true if the key is done. If the object has changed in between it stays due, and has been enqueued
-// again. After the end of the informer's run it does nothing.
+// Begin must be called when work on a key begins, before the object is read, and the function that it returns when the
+// work ends: with true if it is done. If the object has changed in between the key stays due, and has been enqueued
+// again. After the end of the informer's run the function does nothing.
 func (k *Keys) Begin(key cache.ObjectName) (end func(done bool)) {
 	text := key.String()
 	k.mu.Lock()

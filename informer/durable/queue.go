@@ -8,13 +8,13 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// Queue is a work queue of client-go that is fed by a durable handler; see Handlers.AddQueue.
+// Queue is a client-go work queue to which a durable handler adds keys; see Handlers.AddQueue.
 type Queue struct {
 	workqueue.TypedRateLimitingInterface[cache.ObjectName]
 	*Keys
 
 	mu   sync.Mutex
-	work map[cache.ObjectName]*queuedWork // guarded by mu; what was got and is not done
+	work map[cache.ObjectName]*queuedWork // guarded by mu; the keys between Get and Done
 }
 
 // queuedWork is a key that is being worked on.
@@ -24,11 +24,11 @@ type queuedWork struct {
 	again  bool
 }
 
-// AddQueue registers a durable handler that adds the key of each change to the queue. Workers use the Queue instead of
-// it, in the way of every controller: Get, then Forget if the work is done or AddRateLimited if it has failed, then
-// Done. A key is done, and will not come again after a restart, when Forget was called between Get and Done, Done
-// before the end of the informer's run, and the key was not added again: one that is to be looked at later (AddAfter)
-// stays due, and comes at once after a restart. Deleted objects come too: their key is not in the indexer. It fails as
+// AddQueue registers a durable handler that adds the key of each change to the queue. Workers use the returned Queue in
+// place of queue, as controllers do: Get, then Forget if the work is done or AddRateLimited if it has failed, then
+// Done. A key is done, and does not come again after a restart, if Forget was called between Get and Done, Done before
+// the end of the informer's run, and the key was not added again. A key that was added with AddAfter stays due, and
+// comes at once after a restart. Keys of deleted objects come too; the indexer does not have them. AddQueue fails as
 // Add does.
 func (s *Handlers) AddQueue(name string, queue workqueue.TypedRateLimitingInterface[cache.ObjectName]) (*Queue, error) {
 	keys, err := s.AddKeys(name, queue.Add)
@@ -51,7 +51,7 @@ func (q *Queue) Get() (key cache.ObjectName, shutdown bool) {
 	return key, false
 }
 
-// Forget says that the work on the key is done, or given up.
+// Forget marks the work on the key as done, or given up; see workqueue.TypedRateLimitingInterface.
 func (q *Queue) Forget(key cache.ObjectName) {
 	q.note(key, func(w *queuedWork) { w.forgot = true })
 	q.TypedRateLimitingInterface.Forget(key)
@@ -75,13 +75,13 @@ func (q *Queue) Add(key cache.ObjectName) {
 	q.TypedRateLimitingInterface.Add(key)
 }
 
-// AddRateLimited adds the key again, later each time.
+// AddRateLimited adds the key again after the rate limiter's delay.
 func (q *Queue) AddRateLimited(key cache.ObjectName) {
 	q.note(key, func(w *queuedWork) { w.again = true })
 	q.TypedRateLimitingInterface.AddRateLimited(key)
 }
 
-// AddAfter adds the key again after a while.
+// AddAfter adds the key again after the duration.
 func (q *Queue) AddAfter(key cache.ObjectName, after time.Duration) {
 	q.note(key, func(w *queuedWork) { w.again = true })
 	q.TypedRateLimitingInterface.AddAfter(key, after)

@@ -10,10 +10,8 @@ import (
 	"github.com/larder-dev/larder/informer/requests"
 )
 
-// calls are what a client can ask of one resource in one namespace. They are the client's own methods, and not
-// made with its REST client, which the fakes do not have.
-//
-// It is a requests.Client.
+// calls has the methods of a client for one resource in one namespace, and implements requests.Client. They are the
+// client's own methods, because client-go's fakes have no REST client.
 type calls struct {
 	list  func(context.Context, metav1.ListOptions) (runtime.Object, error)
 	watch func(context.Context, metav1.ListOptions) (watch.Interface, error)
@@ -27,7 +25,7 @@ func (r calls) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface
 	return r.watch(ctx, o)
 }
 
-// of takes the methods of a client whose lists are of type L.
+// of returns the methods of a client whose lists have the type L.
 func of[L runtime.Object](client requests.Client[L]) calls {
 	return calls{
 		list:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return client.List(ctx, o) },

@@ -15,9 +15,8 @@ import (
 
 var namespaces = corev1.SchemeGroupVersion.WithResource("namespaces")
 
-// clusterID returns a function for informer.Options.ClusterID: the UID of kube-system, which get reads. There is none
-// for client-go's fakes, which are told by what they tell the reflector: no cluster is behind them, and tests
-// compare the requests that they have recorded.
+// clusterID returns a function for informer.Options.ClusterID, which reads the UID of kube-system with get. It returns
+// nil for client-go's fakes, which have no cluster, and whose recorded requests tests compare.
 func clusterID(
 	client any, get func(ctx context.Context, name string) (metav1.Object, error),
 ) func(context.Context) (string, error) {
@@ -33,7 +32,7 @@ func clusterID(
 	}
 }
 
-// schemas reads the hashes for all informers of a factory; nil if there is no client.
+// schemas returns the Schemas for all informers of a factory; nil if there is no client.
 func schemas(client rest.Interface) *requests.Schemas {
 	if missing(client) {
 		return nil

@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// NewDynamicSharedInformerFactory returns a factory like that of dynamicinformer, whose informers are ours. What is
-// wrong with the options is said by what ForResource returns.
+// NewDynamicSharedInformerFactory returns a factory like dynamicinformer's, with Larder's informers. If the options are
+// invalid, everything that ForResource returns fails with the reason.
 func NewDynamicSharedInformerFactory(
 	client dynamic.Interface, defaultResync time.Duration, o Options,
 ) dynamicinformer.DynamicSharedInformerFactory {

@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// NewMetadataSharedInformerFactory returns a factory like that of metadatainformer, whose informers are ours. What is
-// wrong with the options is said by what ForResource returns.
+// NewMetadataSharedInformerFactory returns a factory like metadatainformer's, with Larder's informers. If the options
+// are invalid, everything that ForResource returns fails with the reason.
 func NewMetadataSharedInformerFactory(
 	client metadata.Interface, defaultResync time.Duration, o Options,
 ) metadatainformer.SharedInformerFactory {

@@ -19,9 +19,9 @@ import (
 // Options are the options of the factories. Informer.Store (or InMemory) is required; the zero value of everything else
 // works.
 type Options struct {
-	// Informer is what the informers have in common: the store, PersistSecrets, SyncPolicy, TransformVersion and so on.
-	// What differs from one to the next must be left empty: Identity, Resource, ResyncPeriod, Codec, ObjectDescription,
-	// OpenAPIHash, Lookup, ListMetadata. An index by namespace is added, as client-go's factories do.
+	// Informer has the options that all informers share: the store, PersistSecrets, SyncPolicy, TransformVersion and so
+	// on. Those that differ between informers must be empty: Identity, Resource, ResyncPeriod, Codec, ObjectDescription,
+	// OpenAPIHash, Lookup, ListMetadata. An index by namespace is added, as by client-go's factories.
 	Informer informer.Options
 	// Namespace to list and watch. Default: all.
 	Namespace string
@@ -29,18 +29,18 @@ type Options struct {
 	TweakListOptions func(*metav1.ListOptions)
 	// Transform is applied to every object before it is stored; change Informer.TransformVersion with it.
 	Transform cache.TransformFunc
-	// RESTClient is any REST client of the cluster, to read the hash of its OpenAPI schema with, and lists by metadata.
-	// Default: that of the typed client's discovery; the dynamic and the metadata client have none. Metadata do not depend
-	// on the schema.
+	// RESTClient is any REST client of the cluster. It reads the hash of the OpenAPI schema, and lists by metadata.
+	// Default: that of the typed client's discovery; the dynamic and the metadata client have none. The metadata factory
+	// reads no hash, since metadata do not depend on the schema.
 	RESTClient rest.Interface
 
-	// CustomResync are resync periods of single types in place of the default; of the typed factory only.
+	// CustomResync has resync periods of single types, in place of the default. Only the typed factory accepts it.
 	CustomResync map[metav1.Object]time.Duration
 	// InformerName is client-go's WithInformerName, for its informers in the typed factory.
 	InformerName *cache.InformerName
 }
 
-// stock are the options of client-go's typed factory.
+// stock returns the options of client-go's typed factory.
 func (o Options) stock() []informers.SharedInformerOption {
 	return []informers.SharedInformerOption{
 		informers.WithNamespace(o.Namespace),
@@ -51,7 +51,7 @@ func (o Options) stock() []informers.SharedInformerOption {
 	}
 }
 
-// validate refuses what cannot hold for all informers of a factory, on s.
+// validate returns ErrOptions if an option cannot hold for all informers of a factory on s.
 func (o Options) validate(s scope) error {
 	i := o.Informer
 	for _, field := range []struct {
@@ -86,7 +86,7 @@ func (o Options) validate(s scope) error {
 	return nil
 }
 
-// validateUntyped refuses besides what is by Go type.
+// validateUntyped is validate for the dynamic and metadata factories: it also refuses options by Go type.
 func (o Options) validateUntyped(s scope) error {
 	if len(o.CustomResync) > 0 || o.InformerName != nil {
 		return fmt.Errorf("%w: Options.CustomResync and InformerName are for the typed factory only", ErrOptions)
@@ -94,11 +94,11 @@ func (o Options) validateUntyped(s scope) error {
 	return o.validate(s)
 }
 
-// namespaceIndexVersion stays as long as client-go's function does, so that a new executable need not build the index
-// anew.
+// namespaceIndexVersion is the version of client-go's namespace index function. It stays the same as long as the
+// function does, so that a new build of the program trusts the stored index.
 const namespaceIndexVersion = "client-go"
 
-// newInformer makes one informer; each is what only this one has.
+// newInformer makes one informer. each has the options that only this informer has.
 func (o Options) newInformer(
 	lw cache.ListerWatcher, example runtime.Object, each informer.Options,
 ) (*informer.Informer, error) {

@@ -25,12 +25,12 @@ type resource struct {
 	requests   func(client clientset, namespace string) calls
 }
 
-// info is what is known without discovery. The kind is the name of the Go type.
+// info returns what is known of the resource without discovery. The kind is the name of the Go type.
 func (r resource) info() entry.ResourceInfo {
 	return entry.ResourceInfo{Kind: reflect.TypeOf(r.example).Elem().Name(), Namespaced: r.namespaced}
 }
 
-// resourcesOf finds the resources of the example objects.
+// resourcesOf returns the resources of the example objects.
 func resourcesOf(examples []runtime.Object) ([]resource, error) {
 	if len(examples) == 0 {
 		return nil,

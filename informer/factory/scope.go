@@ -9,14 +9,14 @@ import (
 	"github.com/larder-dev/larder/informer/requests"
 )
 
-// scope is which objects of a resource the informers of a factory are on.
+// scope says which objects of a resource the informers of a factory list.
 type scope struct {
 	namespace           string
 	label, field, shard string // selectors
 }
 
-// scope reads the selectors off TweakListOptions. They are the same for every request, since the identity cannot
-// change.
+// scope returns the namespace and the selectors that TweakListOptions sets. They hold for every request, since the
+// identity cannot change.
 func (o Options) scope() scope {
 	var tweaked metav1.ListOptions
 	if o.TweakListOptions != nil {
@@ -30,7 +30,7 @@ func (o Options) scope() scope {
 	}
 }
 
-// identity is that of the collection. Its representation is left to the example object.
+// identity returns the identity of the collection, without the representation, which the example object tells.
 func (s scope) identity(gvr schema.GroupVersionResource) entry.Identity {
 	return entry.Identity{
 		GroupVersionResource: gvr, Namespace: s.namespace,
@@ -38,8 +38,8 @@ func (s scope) identity(gvr schema.GroupVersionResource) entry.Identity {
 	}
 }
 
-// listWatch makes requests of client with the selectors. The reflector's own field selector, which looks up one object,
-// is added.
+// listWatch returns a ListerWatcher whose requests have the selectors, and the field selector of the reflector's
+// look-ups.
 func (s scope) listWatch(client any, r calls) cache.ListerWatcher {
 	lw := requests.ClientListWatch(r, entry.Identity{LabelSelector: s.label, FieldSelector: s.field,
 		ShardSelector: s.shard})

@@ -22,13 +22,13 @@ import (
 	"github.com/larder-dev/larder/informer/requests"
 )
 
-// NewSharedInformerFactory returns client-go's factory, in which the informers of the listed types are ours. types are
-// example objects such as &corev1.Pod{}; the informers of all other types are client-go's, which is logged once when
-// they start. All options hold for both, but for Informer.
+// NewSharedInformerFactory returns client-go's factory, with Larder's informers for the listed types. types are example
+// objects such as &corev1.Pod{}. The informers of all other types are client-go's, which is logged once when they
+// start. All options but Informer hold for both.
 //
-// Errors: ErrOptions for no type, one that is listed twice or that client-go has no typed informer for, an
-// option that is missing or that cannot be for all informers, or a selector that does not parse; else what opening a
-// collection says. Nothing is left of a factory that could not be made.
+// It fails with ErrOptions if there is no type, a type is listed twice, client-go has no typed informer for it, an
+// option is missing or cannot hold for all informers, or a selector does not parse; or with the error of opening a
+// collection. If it fails, nothing is left open.
 func NewSharedInformerFactory(
 	client kubernetes.Interface, defaultResync time.Duration, o Options, types ...runtime.Object,
 ) (informers.SharedInformerFactory, error) {
@@ -54,7 +54,7 @@ func NewSharedInformerFactory(
 	return f, nil
 }
 
-// sharedInformerFactory is client-go's factory with some informers of ours in it.
+// sharedInformerFactory is client-go's factory with Larder's informers for some types.
 type sharedInformerFactory struct {
 	informers.SharedInformerFactory
 	ours  []*informer.Informer
@@ -66,8 +66,8 @@ type sharedInformerFactory struct {
 	}
 }
 
-// register makes the informer of r, and puts it where the factory looks before it makes one of its own. The factory
-// says which resync period the type has, and sets the transform.
+// register makes the informer of r and registers it by InformerFor, so that the factory makes none of its own. The
+// factory passes the resync period of the type, and sets the transform.
 func (f *sharedInformerFactory) register(maker typedMaker, r resource) error {
 	var failed error
 	f.InformerFor(r.example, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {

@@ -37,14 +37,14 @@ type untypedFactory struct {
 	shuttingDown bool                                             // guarded by mu
 }
 
-// form is in what the two differ.
+// form has the differences between the dynamic and the metadata factory.
 type form struct {
 	client    any
 	example   func() runtime.Object
 	requests  func(gvr schema.GroupVersionResource, namespace string) calls
 	lister    func(indexer cache.Indexer, gvr schema.GroupVersionResource) cache.GenericLister
 	clusterID func(context.Context) (string, error)
-	// schema says that the objects depend on the server's OpenAPI schema.
+	// schema is true if the objects depend on the server's OpenAPI schema.
 	schema bool
 }
 
@@ -56,8 +56,8 @@ func newUntypedFactory(defaultResync time.Duration, o Options, f form) *untypedF
 	}
 }
 
-// ForResource returns the informer for gvr. If there was none, or it was refused, it makes one, which may take half a
-// minute if the collection's informer is ending.
+// ForResource returns the informer for gvr. If there is none, or it was refused, ForResource makes one, which may take
+// half a minute if another informer of the collection is about to end.
 func (f *untypedFactory) ForResource(gvr schema.GroupVersionResource) informers.GenericInformer {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -116,8 +116,8 @@ func (f *untypedFactory) newInformer(gvr schema.GroupVersionResource) (*untypedI
 	return inf, nil
 }
 
-// refuse returns what fails with err. It is started and waited for like an informer, so that WaitForCacheSync does not
-// succeed.
+// refuse returns an informer whose methods fail with err. It is started and waited for like any other, so that
+// WaitForCacheSync does not succeed.
 func (f *untypedFactory) refuse(gvr schema.GroupVersionResource, err error) *untypedInformer {
 	err = fmt.Errorf("informer factory, %s: %w", gvr.GroupResource(), err)
 	return &untypedInformer{informer: informer.Refused(f.form.example(), err), lister: refusedLister{err}, refused: err}
@@ -138,8 +138,7 @@ func (f *untypedFactory) Start(stopCh <-chan struct{}) {
 	}
 }
 
-// WaitForCacheSync waits until the informers that have been started have synced, or stopCh is closed, and tells which
-// have.
+// WaitForCacheSync waits until all started informers have synced, or stopCh is closed, and returns which have synced.
 func (f *untypedFactory) WaitForCacheSync(stopCh <-chan struct{}) map[schema.GroupVersionResource]bool {
 	started := f.started()
 	var checkers []cache.DoneChecker
@@ -166,8 +165,8 @@ func (f *untypedFactory) started() map[schema.GroupVersionResource]cache.SharedI
 	return started
 }
 
-// Shutdown lets nothing start any more, waits until the informers have ended, which their channels make them do, and
-// gives back those that were never started.
+// Shutdown waits until the informers have ended, which their channels or contexts make them do, and closes those that
+// were never started. No informer can be started after it.
 func (f *untypedFactory) Shutdown() {
 	f.mu.Lock()
 	f.shuttingDown = true

@@ -23,10 +23,10 @@ type untypedInformer struct {
 // Informer returns the informer.
 func (i *untypedInformer) Informer() cache.SharedIndexInformer { return i.informer }
 
-// Lister returns a lister of what the informer has.
+// Lister returns a lister of the informer's objects.
 func (i *untypedInformer) Lister() cache.GenericLister { return i.lister }
 
-// refusedLister fails. A lister on the indexer of a refused informer would find nothing, which is something else.
+// refusedLister fails with the reason. A lister on the indexer of a refused informer would return an empty result.
 type refusedLister struct{ err error }
 
 func (l refusedLister) List(labels.Selector) ([]runtime.Object, error)  { return nil, l.err }

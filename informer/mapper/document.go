@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// documentName is that of the document in the store.
+	// documentName is the name of the document in the store.
 	documentName = "discovery"
-	// documentVersion changes with the meaning of what is in it. Another one is not read.
+	// documentVersion changes with the meaning of the document. Documents of another version are not read.
 	documentVersion = 1
 )
 
-// document is what is stored: the part of discovery that a RESTMapping is made of.
+// document is stored as JSON: the part of discovery that RESTMappings are made of.
 type document struct {
 	Version int             `json:"version"`
 	Fetched time.Time       `json:"fetched"`
@@ -63,7 +63,7 @@ func decodeDocument(data []byte) (groups []group, fetched time.Time, err error) 
 	return groups, d.Fetched, err
 }
 
-// groupsOf returns what the server has said. A group-version that failed is not in it.
+// groupsOf returns the groups of the server's answer, without the group-versions that failed.
 func groupsOf(apiGroups []*metav1.APIGroup, lists []*metav1.APIResourceList) (groups []group) {
 	byVersion := map[string][]resource{}
 	for _, list := range lists {
@@ -94,7 +94,7 @@ func resourcesOf(list *metav1.APIResourceList) (resources []resource) {
 	return resources
 }
 
-// keep adds to groups what was known of the group-versions that failed. One that was preferred is again.
+// keep returns groups with the failed group-versions as they were in before; a preferred version stays preferred.
 func keep(groups, before []group, failed map[schema.GroupVersion]error) []group {
 	for _, old := range before {
 		for _, v := range old.Versions {

@@ -23,38 +23,38 @@ import (
 // Mapper is a meta.RESTMapper. See the package's documentation.
 type Mapper struct {
 	client  *discovery.DiscoveryClient
-	store   *store.Store     // nil: nothing is kept
-	limiter *limiter.Limiter // what the store's informers know of the way to the server; nil without a store
+	store   *store.Store     // nil: discovery is not stored
+	limiter *limiter.Limiter // limiter of the store's informers; nil without a store
 
-	// known is replaced by the caller that has asked the server, and never changed.
+	// known is the current discovery. It is immutable; the caller that has asked the server replaces it.
 	known atomic.Pointer[known]
-	// turn has room for the Run that works, and news for word of something to write.
+	// turn holds a token while a Run works; news holds one when known has changed.
 	turn, news chan struct{}
 
 	mu       sync.Mutex
-	flight   *flight   // guarded by mu; nil while nobody asks
-	answered bool      // guarded by mu; the server has, in this process
-	failures int       // guarded by mu; in a row
+	flight   *flight   // guarded by mu; the request in progress; nil if there is none
+	answered bool      // guarded by mu; whether the server has answered in this process
+	failures int       // guarded by mu; number of failed requests in a row
 	until    time.Time // guarded by mu; until then misses fail at once
-	askErr   error     // guarded by mu; why the server could not be asked last; nil if it could
+	askErr   error     // guarded by mu; error of the last request; nil if the server answered
 	kept     kept      // guarded by mu
-	keepErr  error     // guarded by mu; why what is known is not stored; nil if it is
+	keepErr  error     // guarded by mu; why known is not stored; nil if it is
 }
 
 var _ meta.RESTMapper = &Mapper{}
 
-// known is what the server has said.
+// known is the server's discovery at one time.
 type known struct {
 	mapper meta.RESTMapper
 	groups []group
-	// encoded is groups as they are stored, by which they are compared.
+	// encoded is groups as stored, for comparison.
 	encoded string
-	asOf    time.Time // zero if it has not said anything
-	// failed are the group-versions that it could say nothing of.
+	asOf    time.Time // when the server answered; zero if it has not
+	// failed has the group-versions whose own server did not answer.
 	failed map[schema.GroupVersion]error
 }
 
-// kept is what the store has.
+// kept is the document in the store.
 type kept struct {
 	encoded string
 	asOf    time.Time
@@ -62,17 +62,16 @@ type kept struct {
 
 // Status is a snapshot of a Mapper.
 type Status struct {
-	// AsOf is when the server said what is known; zero if nothing is.
+	// AsOf is when the server last answered with its discovery; zero if there is no discovery.
 	AsOf time.Time
-	// Stored: the next process will know it too.
+	// Stored is true if that discovery is in the store.
 	Stored bool
-	// Err is why the server could not be asked the last time that was tried, or why what it said cannot be stored; nil if
-	// there is nothing of the kind.
+	// Err is the error of the last request to the server, or why its answer cannot be stored; nil if there is none.
 	Err error
 }
 
-// New returns a RESTMapper that answers from what st keeps of the server's discovery. It asks nobody. Without a store
-// nothing is kept; without an HTTP client one is made of config. It fails if st is closed, or config is wrong.
+// New returns a RESTMapper that answers from the discovery in st. It sends no request. If st is nil, discovery is not
+// stored; if client is nil, one is made from config. It fails if st is closed, or config is wrong.
 func New(config *rest.Config, client *http.Client, st *store.Store) (*Mapper, error) {
 	if client == nil {
 		made, err := rest.HTTPClientFor(config)
@@ -105,7 +104,7 @@ func know(groups []group, asOf time.Time, failed map[schema.GroupVersion]error) 
 	}
 }
 
-// load takes what the store has. A document that cannot be used is as good as none.
+// load reads the document from the store. A document that cannot be read counts as none.
 func (m *Mapper) load() error {
 	data, err := m.store.Document(context.Background(), documentName)
 	if isClosed(err) {
@@ -124,7 +123,7 @@ func (m *Mapper) load() error {
 	if data != nil {
 		k := know(groups, asOf, nil)
 		if was := m.known.Load(); was.asOf.IsZero() && m.known.CompareAndSwap(was, k) {
-			// else the server has answered meanwhile
+			// otherwise the server has answered meanwhile
 			m.mu.Lock()
 			defer m.mu.Unlock()
 			m.kept = kept{k.encoded, asOf}
@@ -145,11 +144,11 @@ func (m *Mapper) Status() Status {
 	return s
 }
 
-// ask answers a query about a group from what is known, and asks the server if that does not have it.
+// ask answers a query about a group from the known discovery, and asks the server on a miss.
 func ask[T any](m *Mapper, group string, query func(meta.RESTMapper) (T, error)) (T, error) {
 	k := m.known.Load()
 	answer, err := query(k.mapper)
-	// What another caller has asked for may be older than the miss; what is asked for after that is not.
+	// A request that another caller began may be older than the miss; the next one is not.
 	for asked, try := false, 0; !asked && try < 2 && meta.IsNoMatchError(err); try++ {
 		var missed error
 		if k, asked, missed = m.miss(k); missed != nil {
@@ -165,7 +164,7 @@ func ask[T any](m *Mapper, group string, query func(meta.RESTMapper) (T, error))
 	return answer, err
 }
 
-// failure is why something that is not known of the group may be there all the same; nil if it is not.
+// failure returns an error if a group-version of the group is in failed: a miss may then be wrong.
 func (k *known) failure(group string) error {
 	for gv, err := range k.failed {
 		if gv.Group == group {
@@ -221,7 +220,7 @@ func (m *Mapper) RESTMappings(gk schema.GroupKind, versions ...string) ([]*meta.
 func (m *Mapper) ResourceSingularizer(resource string) (singular string, err error) {
 	singular, err = ask(m, "", func(k meta.RESTMapper) (string, error) {
 		singular, err := k.ResourceSingularizer(resource)
-		if singular == "" && err == nil { // what a mapper says that knows nothing at all
+		if singular == "" && err == nil { // the answer of a mapper without any resources
 			err = &meta.NoResourceMatchError{PartialResource: schema.GroupVersionResource{Resource: resource}}
 		}
 		return singular, err

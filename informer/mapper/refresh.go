@@ -14,30 +14,30 @@ import (
 )
 
 const (
-	// missWait is how long a miss waits for the server: callers may hold locks that readers of other kinds want. coldWait
-	// is how long if nothing is known at all, so that nothing can be read either; it is client-go's for a request of
-	// discovery.
+	// missWait is how long a miss waits for the server: callers may hold locks that readers of other kinds need. coldWait
+	// is how long it waits if there is no discovery at all, so that nothing can be read; it is client-go's time-out for a
+	// discovery request.
 	missWait = 10 * time.Second
 	coldWait = 32 * time.Second
-	// runWait is how long Run does, which nobody waits for: a few hundred KB over a modem.
+	// runWait is how long Run waits for an answer: a few hundred KB over a modem. Nobody waits for Run.
 	runWait = 2 * time.Minute
 )
 
-// errCalledOff: whoever asked the server does not want to know any more. The others ask for themselves.
+// errCalledOff: the context of the caller that asked the server has ended. Others that wait ask for themselves.
 var errCalledOff = errors.New("the request was called off")
 
-// flight is one time that the server is asked.
+// flight is one request for the server's discovery, and those who wait for it.
 type flight struct {
-	done chan struct{} // closed when what follows has been set
-	// known is what is known then; err is why the server could not be asked.
+	done chan struct{} // closed when known and err have been set
+	// known is the discovery afterwards; err is the error of the request.
 	known *known
 	err   error
-	// late: somebody has waited for it in vain. Guarded by Mapper.mu.
+	// late is the error of a caller that waited in vain; nil if there was none. Guarded by Mapper.mu.
 	late error
 }
 
-// miss asks the server what is missing from k. asked: it was this caller who asked, so that what is known is not older
-// than the miss.
+// miss asks the server because k lacks a kind or resource. asked is true if this caller sent the request, so that the
+// answer is not older than the miss.
 func (m *Mapper) miss(k *known) (now *known, asked bool, err error) {
 	wait := missWait
 	if k.asOf.IsZero() {
@@ -48,7 +48,7 @@ func (m *Mapper) miss(k *known) (now *known, asked bool, err error) {
 	return m.learn(ctx)
 }
 
-// learn asks the server, or waits for the caller who does, as long as ctx lasts.
+// learn asks the server, or waits for a caller that does, until ctx ends.
 func (m *Mapper) learn(ctx context.Context) (now *known, asked bool, err error) {
 	for {
 		f, leads, err := m.board()
@@ -70,8 +70,8 @@ func (m *Mapper) learn(ctx context.Context) (now *known, asked bool, err error) 
 	}
 }
 
-// board returns the flight that is under way, or a new one, which the caller leads; or an error while there is no use
-// in waiting.
+// board returns the request in progress, or a new one, which the caller must send (leads). It fails during the
+// back-off, and if another caller has waited for the request in vain.
 func (m *Mapper) board() (f *flight, leads bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -85,8 +85,7 @@ func (m *Mapper) board() (f *flight, leads bool, err error) {
 	return m.flight, true, nil
 }
 
-// tooLate notes that the server has not answered in time. Whoever comes while it is still asked need not find that out
-// for himself.
+// tooLate records that the server has not answered in time. Later callers that meet the same request fail at once.
 func (m *Mapper) tooLate(f *flight, cause error) error {
 	err := m.unreachable(fmt.Errorf("it has not answered yet: %w", cause))
 	m.mu.Lock()
@@ -97,9 +96,9 @@ func (m *Mapper) tooLate(f *flight, cause error) error {
 	return err
 }
 
-// fly asks the server for all who wait for f.
+// fly sends the request f.
 func (m *Mapper) fly(ctx context.Context, f *flight) {
-	f.err = errCalledOff // should the transport panic
+	f.err = errCalledOff // if the transport panics
 	defer func() {
 		m.mu.Lock()
 		m.flight = nil
@@ -115,7 +114,7 @@ func (m *Mapper) fly(ctx context.Context, f *flight) {
 	}
 }
 
-// fetch asks for all of discovery.
+// fetch requests all of the server's discovery.
 func (m *Mapper) fetch(ctx context.Context) ([]group, map[schema.GroupVersion]error, error) {
 	apiGroups, lists, err := m.client.ServerGroupsAndResourcesWithContext(ctx)
 	failed, _ := discovery.GroupDiscoveryFailedErrorGroups(err)
@@ -129,7 +128,7 @@ func (m *Mapper) fetch(ctx context.Context) ([]group, map[schema.GroupVersion]er
 	return nil, nil, err
 }
 
-// learned makes what the server has said what is known.
+// learned replaces known by the server's answer.
 func (m *Mapper) learned(groups []group, failed map[schema.GroupVersion]error) *known {
 	m.limiter.Heard()
 	k := know(keep(groups, m.known.Load().groups, failed), time.Now(), failed)
@@ -139,12 +138,12 @@ func (m *Mapper) learned(groups []group, failed map[schema.GroupVersion]error) *
 	m.mu.Unlock()
 	select {
 	case m.news <- struct{}{}:
-	default: // there is word already
+	default: // news has a token already
 	}
 	return k
 }
 
-// missed notes that the server could not be asked.
+// missed records a failed request and sets the back-off.
 func (m *Mapper) missed(cause error) error {
 	if limiter.Answered(cause) {
 		m.limiter.Heard()

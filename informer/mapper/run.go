@@ -13,21 +13,21 @@ import (
 )
 
 const (
-	// rewriteAfter is how old the stored time may be at which the server said what is stored.
+	// rewriteAfter is the age at which an unchanged document is written again, with the time of the last answer.
 	rewriteAfter = 24 * time.Hour
-	// keepAgain is when a write that failed is tried again. The server can be asked anew, so nobody is in a hurry.
+	// keepAgain is when a failed write is retried. There is no hurry: the server can be asked again.
 	keepAgain = 10 * time.Minute
-	// lookEvery is how often it is made sure that the store still has it: a repair of the file removes what is damaged.
+	// lookEvery is how often Run checks that the store still has the document: a rebuild drops damaged ones.
 	lookEvery = time.Hour
 	// lastWait is how long the end of Run waits for the store's writer.
 	lastWait = 5 * time.Second
 )
 
-// Run asks the server as soon as it can be reached, unless a miss has, and keeps in the store what it says, then and
-// later. It returns when ctx has ended and what was learned before is stored.
+// Run asks the server as soon as it can be reached, unless a miss has done so, and stores its discovery, then and after
+// each change. It returns when ctx has ended and the last discovery is stored.
 func (m *Mapper) Run(ctx context.Context) {
 	select {
-	case m.turn <- struct{}{}: // also if ctx has ended: there may be something to keep
+	case m.turn <- struct{}{}: // also if ctx has ended: there may be discovery to store
 	default:
 		select {
 		case m.turn <- struct{}{}:
@@ -55,9 +55,8 @@ func (m *Mapper) Run(ctx context.Context) {
 	}
 }
 
-// contact asks the server until it has answered. It returns false if ctx ended before. It takes its turn to connect
-// among the store's informers, so that a process that finds its server again, or that tries whether it is there, is one
-// that does so.
+// contact asks the server until it has answered. It returns false if ctx ended first. It waits for a slot of the
+// limiter that the store's informers share, so that only one of them tries while the link is down.
 func (m *Mapper) contact(ctx context.Context) bool {
 	for said := false; ; {
 		answered, err := m.awaitTurn(ctx)
@@ -71,7 +70,7 @@ func (m *Mapper) contact(ctx context.Context) bool {
 	}
 }
 
-// logUnreachable says what goes on without the server.
+// logUnreachable logs from what the mapper answers while the server cannot be reached.
 func (m *Mapper) logUnreachable(ctx context.Context, err error) {
 	logger := klog.FromContext(ctx)
 	if asOf := m.known.Load().asOf; !asOf.IsZero() {
@@ -83,8 +82,8 @@ func (m *Mapper) logUnreachable(ctx context.Context, err error) {
 		"err", err)
 }
 
-// awaitTurn asks the server once it is time to, unless somebody else has been answered meanwhile. The error is why the
-// server could not be asked.
+// awaitTurn waits for the time of the next request and asks the server, unless it has answered another caller
+// meanwhile. The error is that of the request.
 func (m *Mapper) awaitTurn(ctx context.Context) (answered bool, err error) {
 	wait, answered := m.due()
 	if answered || !m.sleep(ctx, wait) {
@@ -110,8 +109,8 @@ func (m *Mapper) awaitTurn(ctx context.Context) (answered bool, err error) {
 	return true, nil
 }
 
-// sleep waits before the server is asked again. If it was heard by somebody while it was out of reach the wait is over.
-// It is false if ctx has ended.
+// sleep waits for the duration, or until any client of the limiter has heard from the server again. It returns false if
+// ctx has ended.
 func (m *Mapper) sleep(ctx context.Context, wait time.Duration) bool {
 	_, _, recovered := m.limiter.Down()
 	timer := time.NewTimer(wait)
@@ -127,7 +126,7 @@ func (m *Mapper) sleep(ctx context.Context, wait time.Duration) bool {
 	return ctx.Err() == nil
 }
 
-// due returns how long to wait before the server is asked, and whether it need not be any more.
+// due returns how long to wait before the next request, and whether the server has answered already.
 func (m *Mapper) due() (wait time.Duration, answered bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -138,7 +137,7 @@ func (m *Mapper) due() (wait time.Duration, answered bool) {
 	return wait, m.answered
 }
 
-// keep writes what is known, if the store has something else, or has had it for long.
+// keep writes the known discovery to the store, if the stored document differs or is older than rewriteAfter.
 func (m *Mapper) keep(ctx context.Context) error {
 	k := m.known.Load()
 	m.mu.Lock()
@@ -167,14 +166,14 @@ func (m *Mapper) keep(ctx context.Context) error {
 	return err
 }
 
-// look finds out whether the store still has what was kept. If not it is kept again.
+// look checks whether the store still has the document, and writes it again if not.
 func (m *Mapper) look(ctx context.Context) {
 	if m.store == nil {
 		return
 	}
 	data, err := m.store.Document(ctx, documentName)
 	if err != nil && !errors.Is(err, entry.ErrDamaged) {
-		return // nobody knows
+		return // it cannot be told
 	}
 	if err == nil {
 		_, _, err = decodeDocument(data)
@@ -186,11 +185,11 @@ func (m *Mapper) look(ctx context.Context) {
 	}
 }
 
-// keepLast writes what a process that ends right after its start has learned.
+// keepLast writes the known discovery at the end of Run, for a process that ends right after its start.
 func (m *Mapper) keepLast(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWait)
 	defer cancel()
-	_ = m.keep(ctx) // it has logged what the user can do something about
+	_ = m.keep(ctx) // keep has logged the error
 }
 
 func isClosed(err error) bool { return errors.Is(err, store.ErrClosed) }
