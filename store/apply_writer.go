@@ -14,7 +14,6 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/internal/index"
 	"github.com/larder-dev/larder/store/internal/memtable"
-	"github.com/larder-dev/larder/store/internal/resident"
 )
 
 // writer is one write transaction of a collection. Whenever it changes an object, it updates the index entries, the
@@ -39,24 +38,6 @@ func (c *Collection) lockWrites(ctx context.Context) error {
 		return fmt.Errorf("wait for another write of %s: %w", c.id, err)
 	}
 	return nil
-}
-
-// applyBounded applies the writes to the bounded cache of decoded objects, if the collection has one. If there are
-// several writes, the cache is closed meanwhile: reads go to the memtable or the file.
-func (c *Collection) applyBounded(last []*memtable.Write) {
-	if c.bounded == nil {
-		return
-	}
-	if len(last) > 1 {
-		defer c.bounded.Close()()
-	}
-	for _, x := range last {
-		now := resident.Cached{}
-		if !x.Del {
-			now = resident.Cached{Obj: x.Obj, UID: x.UID, RV: x.RV, Weight: resident.Weigh(c.codec, x.Key, x.PayloadSize)}
-		}
-		c.bounded.Write(x.Key, now)
-	}
 }
 
 func (c *Collection) writeLocked(ctx context.Context, fn func(w *writer) error) error {
@@ -172,7 +153,7 @@ func (r *reader) object(key string, s stored) (runtime.Object, error) {
 // record as object does.
 func (c *Collection) before(key string, s stored) (runtime.Object, error) {
 	if r := c.inMemory(); r != nil && s.found {
-		if now := r.table.State(key); now != nil && now.UID == s.UID && now.RV == s.RV {
+		if now := r.State(key); now != nil && now.UID == s.UID && now.RV == s.RV {
 			return now.Obj, nil
 		}
 	}

@@ -39,7 +39,7 @@ type Collection struct {
 	idled    atomic.Bool // whether the indexes without a function have been marked; see index.Entries.Idle
 
 	// resident is nil unless the Residency is All. It is set with mu or front held.
-	resident atomic.Pointer[allResident]
+	resident atomic.Pointer[resident.All]
 	bounded  *resident.Bounded // nil unless the Residency is Bounded; set before there is another goroutine
 
 	workers workers

@@ -39,7 +39,7 @@ func (c *Collection) losses() int { return c.Losses() }
 
 // listEnded tries again to load all objects into memory, if that has failed: the list may have replaced the objects
 // that could not be read.
-func (c *Collection) listEnded() { c.refill() }
+func (c *Collection) listEnded() { c.reload() }
 
 // put puts the writes, and the Info after them, into the memtable, and applies them to the objects in memory.
 func (c *Collection) put(last []*memtable.Write, info Info, settles *settled) {
@@ -50,8 +50,8 @@ func (c *Collection) put(last []*memtable.Write, info Info, settles *settled) {
 		}
 		return now
 	}, func() {
-		c.applyBounded(last)
-		c.resident.Load().apply(last)
+		c.bounded.Apply(last, c.codec)
+		c.resident.Load().Apply(last)
 	}))
 }
 
@@ -106,7 +106,7 @@ func (c *Collection) beforeBatch(
 // remembers sets p to the state of key if that can be told from memory, and reports whether it can.
 func (c *Collection) remembers(key string, p *pending) bool {
 	if r := c.inMemory(); r != nil {
-		p.obj = r.table.Get(key)
+		p.obj = r.State(key).Object()
 		p.found = p.obj != nil
 		return true
 	}

@@ -18,7 +18,7 @@ func (c *Collection) Get(ctx context.Context, key string) (runtime.Object, error
 		return m.Object(key), ctx.Err()
 	}
 	if r := c.inMemory(); r != nil { // hot is nil while several keys are being changed
-		return r.Get(ctx, key)
+		return r.Get(key), ctx.Err()
 	}
 	if c.bounded == nil {
 		return c.reader.Get(ctx, key)
@@ -68,7 +68,7 @@ func (c *Collection) source() interface {
 	page(ctx context.Context, after string) page
 } {
 	if r := c.inMemory(); r != nil {
-		return r
+		return residents{&c.intake, r.Table}
 	}
 	return &c.reader
 }
@@ -86,8 +86,10 @@ func (c *Collection) Keys(ctx context.Context) ([]string, error) {
 // Iterate calls fn for each object whose key is after the given one; see Interface. While all objects are being loaded
 // into memory it waits for that, so that they are decoded once. It does not wait for a commit.
 func (c *Collection) Iterate(ctx context.Context, after string, fn func(key string, obj runtime.Object) error) error {
-	if err := c.awaitFilled(ctx); err != nil {
-		return err
+	if a := c.resident.Load(); a != nil {
+		if err := a.AwaitRead(ctx); err != nil {
+			return err
+		}
 	}
 	read := func(ctx context.Context, after string) page { return c.source().page(ctx, after) }
 	return iteratePages(ctx, after, read, fn)

@@ -139,7 +139,7 @@ func (s *Store) Collection(ctx context.Context, id entry.Identity, o CollectionO
 	}
 	c.claimed = claimed
 	if o.Residency.kind == residentAll && !c.readOnly {
-		c.startFilling()
+		c.startLoading()
 	}
 	return c, nil
 }

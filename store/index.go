@@ -96,32 +96,32 @@ func (f fileIndexes) byValues(ctx context.Context, index string, values []string
 // awaitIndex waits until look-ups in the index can be answered. It returns the objects in memory, or else the file, in
 // which the index is then ready. It fails if neither will be ready soon.
 func (c *Collection) awaitIndex(ctx context.Context, name string) (indexReader, error) {
-	var changed, filled <-chan struct{}
+	var changed, loaded <-chan struct{}
 	for waits := false; ; waits = true {
 		set := c.set.Load()
-		if _, err := set.Find(name); err != nil { // before inMemory: objects that are filled in later have the index
+		if _, err := set.Find(name); err != nil { // before inMemory: objects that are loaded later have the index
 			return nil, err
 		}
 		if r := c.inMemory(); r != nil {
-			return r, nil
+			return residents{&c.intake, r.Table}, nil
 		}
 		if set.Ready(name) {
 			return fileIndexes{c.lookUp}, nil
 		}
 		if waits {
-			if err := c.awaitChange(ctx, name, changed, filled); err != nil {
+			if err := c.awaitChange(ctx, name, changed, loaded); err != nil {
 				return nil, err
 			}
 		}
-		changed, filled = c.builder.Changed(), c.filling()
+		changed, loaded = c.builder.Changed(), c.resident.Load().Loading()
 	}
 }
 
-// awaitChange waits until changed or filled is closed. It fails if the index will not be built, or the disk hangs.
-// filled is nil if no filling of the memory is under way.
-func (c *Collection) awaitChange(ctx context.Context, name string, changed, filled <-chan struct{}) error {
+// awaitChange waits until changed or loaded is closed. It fails if the index will not be built, or the disk hangs.
+// loaded is nil if the objects are not being loaded into memory.
+func (c *Collection) awaitChange(ctx context.Context, name string, changed, loaded <-chan struct{}) error {
 	notBuilt := func(err error) error { return fmt.Errorf("index %q of %s is not built: %w", name, c.id, err) }
-	if err := c.builder.Err(); err != nil && filled == nil {
+	if err := c.builder.Err(); err != nil && loaded == nil {
 		return notBuilt(err)
 	}
 	if c.readOnly {
@@ -132,7 +132,7 @@ func (c *Collection) awaitChange(ctx context.Context, name string, changed, fill
 	select {
 	case <-changed:
 		return nil
-	case <-filled:
+	case <-loaded:
 		return nil
 	case <-time.After(slowAfter):
 		if err := c.store.slowErr(); err != nil {

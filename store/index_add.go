@@ -35,7 +35,7 @@ func (c *Collection) addIndexers(ctx context.Context, indexers cache.Indexers, v
 	return c.untilAdded(func() (bool, error) {
 		terms.pending = c.pendingTerms(added, terms.pending)
 		if r := c.resident.Load(); r != nil {
-			terms.resident = terms.resident.Of(added.WorkingTerms, r.rows())
+			terms.resident = r.MoreTerms(added.WorkingTerms, terms.resident)
 		}
 		return c.addComputed(ctx, added, indexers, versions, terms)
 	})
@@ -121,7 +121,7 @@ func (c *Collection) swapSet(set, added *index.Set, terms grownTerms) bool {
 	if !c.overlay.Covered(terms.pending) {
 		return false
 	}
-	if r := c.resident.Load(); r != nil && !r.addTerms(added, terms.resident) {
+	if r := c.resident.Load(); r != nil && !r.AddTerms(added.Names(), terms.resident) {
 		return false
 	}
 	if grown := c.overlay.Reterm(terms.pending); grown != 0 {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"sync"
 	"testing"
 
 	bolt "go.etcd.io/bbolt"
@@ -16,7 +14,6 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/format"
-	"github.com/larder-dev/larder/store/internal/resident"
 )
 
 // Tests of whole collections that look at what cannot be seen from outside: an order of steps that no gate reaches.
@@ -73,63 +70,6 @@ func wantWritten(t *testing.T, s *Store, c *Collection) {
 	}
 	if r, err := s.Check(t.Context()); err != nil || len(r.Problems) > 0 || r.Objects != 1 {
 		t.Errorf("%+v, %v", r, err)
-	}
-}
-
-// Nobody reads by key while some of the keys of a batch, or of a list, have been changed.
-func TestNoKeyedReadAmidABatch(t *testing.T) {
-	_, c := openInside(t, All)
-	if err := c.WaitResident(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	m, err := NewMemory(c.id, CollectionOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, test := range map[string]struct {
-		to Interface
-		ix *Indexer
-		in *resident.Table
-		mu *sync.RWMutex
-	}{
-		"All":    {c, c.Indexer(), c.resident.Load().table, &c.resident.Load().mu},
-		"Memory": {m, m.Indexer(), m.table, &m.mu},
-	} {
-		t.Run(name, func(t *testing.T) {
-			apply := func(ops ...Op) {
-				t.Helper()
-				if _, err := test.to.Apply(t.Context(), Batch{Ops: ops}); err != nil {
-					t.Fatal(err)
-				}
-			}
-			for i := range 10 {
-				apply(Op{Object: podAt(i, strconv.Itoa(1000+i))})
-			}
-			test.in.ByKey.Settle()
-			asked := 0
-			test.in.ByKey.Between = func() { // when the new key is looked for, while the lock is held
-				if rvOf(test.in.Get("namespace-0/pod-0000")) != "2001" {
-					return // the batch is still being prepared
-				}
-				asked++
-				locked := !test.mu.TryRLock()
-				if !locked {
-					test.mu.RUnlock()
-				}
-				if test.ix.hot.Load() == nil && locked {
-					return
-				}
-				t.Errorf("who has read pod 0 at 2001 reads pod 1 at %s", rvOf(test.in.Get("namespace-1/pod-0001")))
-			}
-			apply(Op{Object: podAt(0, "2001")}, Op{Object: podAt(11, "2002")}, Op{Object: podAt(1, "2003")})
-			test.in.ByKey.Between = nil
-			if asked == 0 || test.ix.hot.Load() == nil {
-				t.Errorf("asked %d times; reads by key are fast again: %t", asked, test.ix.hot.Load() != nil)
-			}
-			if obj, _, _ := test.ix.GetByKey("namespace-1/pod-0001"); rvOf(obj.(*corev1.Pod)) != "2003" {
-				t.Errorf("pod 1 at %s", rvOf(obj.(*corev1.Pod)))
-			}
-		})
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
@@ -22,7 +23,8 @@ import (
 type Memory struct {
 	intake
 	residents
-	info Info // guarded by residents.mu
+	mu   sync.RWMutex // held while table and info change
+	info Info         // guarded by mu
 }
 
 var _ Interface = (*Memory)(nil)
@@ -44,9 +46,8 @@ func NewMemory(id entry.Identity, o CollectionOptions) (*Memory, error) {
 	if m.keyFunc == nil {
 		m.keyFunc = cache.DeletionHandlingMetaNamespaceKeyFunc
 	}
-	m.back, m.residents.in, m.table = m, &m.intake, resident.NewTable()
+	m.back, m.residents = m, residents{&m.intake, resident.NewTable(&m.hot)}
 	m.set.Store(set)
-	m.showLocked()
 	return m, nil
 }
 
@@ -71,11 +72,11 @@ func (m *Memory) AddIndexers(_ context.Context, indexers cache.Indexers, version
 	}
 	var terms resident.MoreTerms
 	return m.untilAdded(func() (bool, error) {
-		terms = terms.Of(added.WorkingTerms, m.rows())
+		terms = m.table.MoreTerms(added.WorkingTerms, terms)
 		m.front.Lock()
 		defer m.front.Unlock()
 		set, err := m.set.Load().With(indexers, versions)
-		if err != nil || !m.addTerms(added, terms) {
+		if err != nil || !m.table.AddTerms(added.Names(), terms) {
 			return false, err
 		}
 		m.set.Store(set)
@@ -97,7 +98,7 @@ func (m *Memory) takesIn() error { return nil }
 func (m *Memory) beforeBatch(ctx context.Context, writes []*memtable.Write) (map[string]*pending, Info, error) {
 	keys := make(map[string]*pending, len(writes))
 	for _, x := range writes {
-		obj := m.table.Get(x.Key)
+		obj := m.table.State(x.Key).Object()
 		keys[x.Key] = &pending{found: obj != nil, obj: obj}
 	}
 	info, err := m.Info(ctx)
@@ -112,7 +113,7 @@ func (m *Memory) put(last []*memtable.Write, info Info, _ *settled) {
 			info.NextSeq++
 		}
 	}
-	m.applyLocked(last)
+	m.table.Apply(last)
 	m.info = info
 }
 
@@ -144,7 +145,7 @@ func (h memoryHeld) get(key string) (heldObject, error) {
 }
 
 func (h memoryHeld) after(key string, fn func(key string, size int) bool) error {
-	h.m.table.Each(key, func(e *resident.Row) bool { return fn(e.Key, len(e.Key)) })
+	h.m.table.Each(key, func(key string, _ *resident.State) bool { return fn(key, len(key)) })
 	return nil
 }
 

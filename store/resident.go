@@ -3,130 +3,66 @@ package store
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/index"
-	"github.com/larder-dev/larder/store/internal/memtable"
 	"github.com/larder-dev/larder/store/internal/resident"
 )
 
-// allResident holds the decoded objects of a collection whose Residency is All. Until it is filled from the file, reads
-// use the file, and writes go to both.
-//
-// A goroutine that changes its table holds the collection's mu or front; the one that sets ready holds both. So no read
-// from the file is followed by a read of an older state from here.
-type allResident struct {
-	residents
-	// touched has the keys that were written since the filling began, whose records in the file may be old. nil once the
-	// filling is over. Guarded by mu.
-	touched map[string]struct{}
-	failure error // error of the filling; once it is set no writes are applied; guarded by mu
-
-	ready atomic.Bool // true once reads use the table
-	// read is closed when all records have been read, but ready has to wait for a write that goes to the disk.
-	read chan struct{}
-	// ended is closed when the filling has ended, successfully or not.
-	ended chan struct{}
-	err   error // error of the filling, nil if it was cancelled; set before ended is closed
-	// replaced is closed when another allResident takes its place.
-	replaced chan struct{}
-}
-
-func newResident(in *intake) *allResident {
-	r := &allResident{residents: residents{in: in, table: resident.NewTable()}, touched: map[string]struct{}{},
-		read: make(chan struct{}), ended: make(chan struct{}), replaced: make(chan struct{})}
-	r.table.ByKey.Fill()
-	return r
-}
-
-// inMemory returns the resident objects if reads are to use them, or nil.
-func (c *Collection) inMemory() *allResident {
-	if r := c.resident.Load(); r != nil && r.ready.Load() {
-		return r
+// inMemory returns the objects in memory if reads are to use them, or nil.
+func (c *Collection) inMemory() *resident.All {
+	if a := c.resident.Load(); a.IsOpen() {
+		return a
 	}
 	return nil
 }
 
-// apply applies writes that readers of the file see already, or are about to see. It does nothing if r is nil.
-func (r *allResident) apply(last []*memtable.Write) {
-	if r == nil {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.failure != nil {
-		return
-	}
-	if r.touched != nil {
-		for _, x := range last {
-			r.touched[x.Key] = struct{}{}
-		}
-	}
-	r.applyLocked(last)
-}
-
-// startFilling starts to read all objects into memory anew. It is called when the collection is opened, when a rebuild
+// startLoading starts to read all objects into memory anew. It is called when the collection is opened, when a rebuild
 // may have lost objects of it, and when a list has replaced objects that could not be read.
-func (c *Collection) startFilling() { c.fillInBackground(c.beginFilling()) }
+func (c *Collection) startLoading() { c.loadInBackground(c.beginLoading()) }
 
-// beginFilling replaces the objects in memory by an empty allResident, so that reads use the file.
-func (c *Collection) beginFilling() *allResident {
+// beginLoading replaces the objects in memory by none, so that reads use the file.
+func (c *Collection) beginLoading() *resident.All {
 	c.front.Lock()
 	defer c.front.Unlock()
-	r := newResident(&c.intake)
+	a := resident.NewAll(&c.hot)
 	old := c.resident.Load()
 	if old != nil {
-		old.hide()
+		old.Hide()
 	}
-	c.resident.Store(r)
+	c.resident.Store(a)
 	if old != nil {
-		close(old.replaced)
+		old.Replace()
 	}
-	r.apply(c.overlay.All())
-	return r
+	a.Apply(c.overlay.All())
+	return a
 }
 
-// fillInBackground fills r from the file.
-func (c *Collection) fillInBackground(r *allResident) {
+// loadInBackground fills a from the file.
+func (c *Collection) loadInBackground(a *resident.All) {
 	c.workers.start(c.store, "read the objects of "+c.id.String(), func(ctx context.Context) {
-		defer close(r.ended)
-		if ctx.Err() != nil {
-			return
-		}
-		err := c.fill(ctx, r)
+		err := ctx.Err()
 		if err == nil {
-			return
+			if err = c.load(ctx, a); err != nil {
+				a.Fail()
+			}
 		}
-		r.fail(err)
-		if ctx.Err() == nil && !errors.Is(err, ErrClosed) {
-			r.err = err
+		if ctx.Err() != nil || errors.Is(err, ErrClosed) {
+			err = nil
+		}
+		if err != nil {
 			c.store.logger().Error(err, "Objects are not kept in memory until a list has been stored; reads decode them",
 				"collection", c.id.String())
 		}
+		a.End(err)
 	})
 }
 
-// hide makes reads by key stop using r, since another allResident is about to take its place.
-func (r *allResident) hide() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.shown = false
-	r.in.hot.Store(nil)
-}
-
-// fail ends the filling with an error and drops the objects.
-func (r *allResident) fail(why error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.failure, r.touched, r.table = why, nil, resident.NewTable()
-}
-
-// fill reads every object that has not been written since the filling began.
-func (c *Collection) fill(ctx context.Context, r *allResident) error {
+// load reads every object that has not been written since the load began.
+func (c *Collection) load(ctx context.Context, a *resident.All) error {
 	for after, more := "", true; more; {
 		var records []rawRecord
 		var err error
@@ -140,54 +76,41 @@ func (c *Collection) fill(ctx context.Context, r *allResident) error {
 		after = records[len(records)-1].key
 		objs, err := c.decodeRecords(records)
 		if err != nil {
-			if records, objs, err = c.decodeUntouched(r, records); err != nil {
+			if records, objs, err = c.decodeUnwritten(a, records); err != nil {
 				return err
 			}
 		}
-		if err := c.fillIn(r, set, records, objs); err != nil {
-			return err
-		}
+		c.loadPage(a, set, records, objs)
 	}
-	return c.open(ctx, r)
+	return c.openResident(ctx, a)
 }
 
-// decodeUntouched decodes the records one by one. It skips a record that cannot be decoded if its key has been written
-// since.
-func (c *Collection) decodeUntouched(
-	r *allResident, all []rawRecord,
+// decodeUnwritten decodes the records one by one. It skips a record that cannot be decoded if its key has been written
+// since the load began.
+func (c *Collection) decodeUnwritten(
+	a *resident.All, all []rawRecord,
 ) (records []rawRecord, objs []runtime.Object, err error) {
 	for _, record := range all {
 		decoded, err := c.decodeRecords([]rawRecord{record})
 		switch {
 		case err == nil:
 			records, objs = append(records, record), append(objs, decoded[0])
-		case !r.isTouched(record.key):
+		case !a.Written(record.key):
 			return nil, nil, err
 		}
 	}
 	return records, objs, nil
 }
 
-func (r *allResident) isTouched(key string) bool {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	_, ok := r.touched[key]
-	return ok
-}
-
-// fillIn adds a page of objects to the table. set is the index.Set from before the page was read: the records have the
+// loadPage puts a page of objects into a. set is the index.Set from before the page was read: the records have the
 // terms of the indexes that were ready then. If index functions have been added meanwhile it computes all terms.
-func (c *Collection) fillIn(r *allResident, set *index.Set, records []rawRecord, objs []runtime.Object) error {
-	states := make([]*resident.State, len(records))
+func (c *Collection) loadPage(a *resident.All, set *index.Set, records []rawRecord, objs []runtime.Object) {
+	keys, states := make([]string, len(records)), make([]*resident.State, len(records))
 	for i, record := range records {
-		states[i] = &resident.State{Obj: objs[i], UID: record.UID, RV: record.RV,
-			Terms: set.TermsOf(record.Terms, objs[i])}
+		keys[i] = record.key
+		states[i] = &resident.State{Obj: objs[i], UID: record.UID, RV: record.RV, Terms: set.TermsOf(record.Terms, objs[i])}
 	}
-	for {
-		done, err := c.tryFillIn(r, set, records, states)
-		if done || err != nil {
-			return err
-		}
+	for !c.putPage(a, set, keys, states) {
 		set = c.set.Load()
 		for _, s := range states {
 			s.Terms = set.WorkingTerms(s.Obj)
@@ -195,31 +118,21 @@ func (c *Collection) fillIn(r *allResident, set *index.Set, records []rawRecord,
 	}
 }
 
-func (c *Collection) tryFillIn(
-	r *allResident, set *index.Set, records []rawRecord, states []*resident.State,
-) (done bool, err error) {
+// putPage puts objects into a, or returns false if their terms, which are of set, are out of date.
+func (c *Collection) putPage(a *resident.All, set *index.Set, keys []string, states []*resident.State) bool {
 	c.front.Lock()
 	defer c.front.Unlock()
-	if c.set.Load().Generation() != set.Generation() {
-		return false, nil
+	current := c.set.Load().Generation() == set.Generation()
+	if current {
+		a.PutPage(keys, states)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.failure != nil {
-		return false, r.failure
-	}
-	for i, s := range states {
-		if _, newer := r.touched[records[i].key]; !newer {
-			r.table.Put(records[i].key, s)
-		}
-	}
-	return true, nil
+	return current
 }
 
-// open makes reads use r, unless another allResident has taken its place. It fails if reads cannot use r.
-func (c *Collection) open(ctx context.Context, r *allResident) error {
+// openResident makes reads use a, unless another table has taken its place. It fails if reads cannot use a.
+func (c *Collection) openResident(ctx context.Context, a *resident.All) error {
 	if !c.mu.TryLock() {
-		close(r.read)
+		a.Read()
 		if err := c.lockWrites(ctx); err != nil {
 			return err
 		}
@@ -227,27 +140,19 @@ func (c *Collection) open(ctx context.Context, r *allResident) error {
 	defer c.mu.Unlock()
 	c.front.Lock()
 	defer c.front.Unlock()
-	if c.resident.Load() != r {
+	if c.resident.Load() != a {
 		return nil
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.failure != nil {
-		return r.failure
-	}
-	if err := c.countFilled(ctx, r); err != nil {
+	if err := c.countLoaded(ctx, a); err != nil {
 		return err
 	}
-	r.touched = nil
-	r.table.ByKey.Settle()
-	r.ready.Store(true)
-	r.showLocked()
+	a.Open()
 	return nil
 }
 
-// countFilled returns an error if r does not have as many objects as the collection's state says. The caller holds front
-// and r.mu.
-func (c *Collection) countFilled(ctx context.Context, r *allResident) error {
+// countLoaded returns an error if a does not have as many objects as the collection's state says. The caller holds
+// front.
+func (c *Collection) countLoaded(ctx context.Context, a *resident.All) error {
 	now, unsaved := c.overlay.Current()
 	return c.view(ctx, func(b *bolt.Bucket) error {
 		objects := now.Objects
@@ -258,37 +163,8 @@ func (c *Collection) countFilled(ctx context.Context, r *allResident) error {
 			}
 			objects = st.Objects
 		}
-		return c.counted(r.table.Len(), objects)
+		return c.counted(a.Len(), objects)
 	})
-}
-
-// awaitFilled waits until all objects have been read, or the filling has ended. It does not wait for a commit that
-// keeps reads from using the memory: reads from the file are fine then. It returns the error of ctx.
-func (c *Collection) awaitFilled(ctx context.Context) error {
-	r := c.resident.Load()
-	if r == nil {
-		return ctx.Err()
-	}
-	select {
-	case <-r.read:
-	case <-r.ended:
-	case <-ctx.Done():
-	}
-	return ctx.Err()
-}
-
-// filling returns a channel that is closed when the filling ends; nil if none is under way.
-func (c *Collection) filling() <-chan struct{} {
-	r := c.resident.Load()
-	if r == nil {
-		return nil
-	}
-	select {
-	case <-r.ended:
-		return nil
-	default:
-		return r.ended
-	}
 }
 
 // WaitResident waits until the objects of a collection whose Residency is All are in memory, or ctx ends. It fails if
@@ -296,25 +172,25 @@ func (c *Collection) filling() <-chan struct{} {
 // damaged it waits for Rebuild. With another Residency it returns at once.
 func (c *Collection) WaitResident(ctx context.Context) error {
 	for {
-		r := c.resident.Load()
-		if r == nil {
+		a := c.resident.Load()
+		if a == nil {
 			return ctx.Err()
 		}
-		select {
-		case <-r.ended:
-		case <-ctx.Done():
-			return ctx.Err()
+		if loading := a.Loading(); loading != nil {
+			select {
+			case <-loading:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
 		}
-		if c.resident.Load() != r {
+		if c.resident.Load() != a {
 			continue
 		}
-		if !errors.Is(r.err, entry.ErrDamaged) && !errors.Is(r.err, ErrOutcomeUnknown) {
-			return r.err
+		if err := a.Err(); !errors.Is(err, entry.ErrDamaged) && !errors.Is(err, ErrOutcomeUnknown) {
+			return err
 		}
-		select { // a rebuild of the file has to come first
-		case <-r.replaced:
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := a.AwaitReplaced(ctx); err != nil { // by a rebuild of the file
+			return err
 		}
 	}
 }
@@ -322,22 +198,16 @@ func (c *Collection) WaitResident(ctx context.Context) error {
 // forgetResidents drops the objects in memory, so that reads use the file: it may have lost some of them.
 func (c *Collection) forgetResidents() {
 	if c.resident.Load() != nil {
-		c.startFilling()
+		c.startLoading()
 	}
 	if c.bounded != nil {
 		c.bounded.Clear()
 	}
 }
 
-// refill starts another filling if the last one has failed.
-func (c *Collection) refill() {
-	r := c.resident.Load()
-	if r == nil || r.ready.Load() {
-		return
-	}
-	select {
-	case <-r.ended:
-		c.startFilling()
-	default:
+// reload starts another load if the last one has failed.
+func (c *Collection) reload() {
+	if a := c.resident.Load(); a != nil && !a.IsOpen() && a.Loading() == nil {
+		c.startLoading()
 	}
 }

@@ -9,12 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/larder-dev/larder/codec"
+	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
 // Bounded is the objects of a collection whose Residency is Bounded that are decoded: those that are read most.
 //
 // What a read has decoded is put in only if nothing has been written to its stripe of keys since before it looked: else
-// it may be old. A batch of several keys closes the cache while it comes here, with the overlay locked: a read must not
+// it may be old. A batch of several keys closes the cache while it comes here, with the memtable locked: a read must not
 // find a part of it.
 type Bounded struct {
 	cache   *otter.Cache[string, Cached]
@@ -92,9 +93,27 @@ func (b *Bounded) Put(key string, c Cached, seen uint64) {
 	}
 }
 
-// Write takes in a write: of an object, or of none where it is deleted. One to a key that is not here stays out, but
+// Apply applies the last write of each key, which the codec has encoded. If there are several, the cache is closed
+// meanwhile: reads go to the memtable or the file. It does nothing if b is nil.
+func (b *Bounded) Apply(last []*memtable.Write, codec codec.Codec) {
+	if b == nil {
+		return
+	}
+	if len(last) > 1 {
+		defer b.close()()
+	}
+	for _, x := range last {
+		now := Cached{}
+		if !x.Del {
+			now = Cached{Obj: x.Obj, UID: x.UID, RV: x.RV, Weight: Weigh(codec, x.Key, x.PayloadSize)}
+		}
+		b.write(x.Key, now)
+	}
+}
+
+// write takes in a write: of an object, or of none where it is deleted. One to a key that is not here stays out, but
 // for a read.
-func (b *Bounded) Write(key string, c Cached) {
+func (b *Bounded) write(key string, c Cached) {
 	s := b.stripe(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,8 +126,8 @@ func (b *Bounded) Write(key string, c Cached) {
 	}
 }
 
-// Close keeps reads from the cache until open is called.
-func (b *Bounded) Close() (open func()) {
+// close keeps reads from the cache until open is called.
+func (b *Bounded) close() (open func()) {
 	b.closed.Add(1)
 	return func() { b.closed.Add(-1) }
 }

@@ -18,8 +18,8 @@ type KeyMap struct {
 	filling bool         // nobody reads by key yet, so all keys stay fresh; guarded by mu
 
 	mu      sync.RWMutex
-	fresh   map[string]*Row // the keys that base lacks; guarded by mu
-	Between func()          // for tests: called between load's two looks
+	fresh   map[string]*row // the keys that base lacks; guarded by mu
+	between func()          // for tests: called between load's two looks
 	gone    int             // about how many rows of base have no state; guarded by mu
 }
 
@@ -27,7 +27,7 @@ type KeyMap struct {
 const freshFew = 256
 
 func newKeyMap() *KeyMap {
-	k := &KeyMap{fresh: map[string]*Row{}}
+	k := &KeyMap{fresh: map[string]*row{}}
 	k.base.Store(newSlots(0))
 	return k
 }
@@ -52,18 +52,18 @@ func (k *KeyMap) Object(key string) runtime.Object {
 // State returns the state of key, or nil.
 func (k *KeyMap) State(key string) *State {
 	if e := k.load(key); e != nil {
-		return e.Now.Load()
+		return e.now.Load()
 	}
 	return nil
 }
 
 // load returns the row of key, or nil. Its state may be nil: the key has been removed.
-func (k *KeyMap) load(key string) *Row {
+func (k *KeyMap) load(key string) *row {
 	for {
 		base := k.base.Load()
 		e := base.find(key)
-		if e == nil && k.Between != nil {
-			k.Between()
+		if e == nil && k.between != nil {
+			k.between()
 		}
 		switch {
 		case e != nil:
@@ -77,7 +77,7 @@ func (k *KeyMap) load(key string) *Row {
 }
 
 // loadFresh also makes base anew, once so many fresh keys have been read that it would have paid.
-func (k *KeyMap) loadFresh(key string) *Row {
+func (k *KeyMap) loadFresh(key string) *row {
 	k.mu.RLock()
 	e, base := k.fresh[key], k.base.Load() // it may have been moved there before the lock was taken
 	k.mu.RUnlock()
@@ -88,20 +88,20 @@ func (k *KeyMap) loadFresh(key string) *Row {
 		return nil
 	}
 	if k.missed.Add(1) >= int64(base.rows+freshFew) {
-		k.Settle()
+		k.settle()
 	}
 	return e
 }
 
 // add puts in a row whose key load does not find.
-func (k *KeyMap) add(e *Row) {
+func (k *KeyMap) add(e *row) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.addLocked(e)
 }
 
-func (k *KeyMap) addLocked(e *Row) {
-	k.fresh[e.Key] = e
+func (k *KeyMap) addLocked(e *row) {
+	k.fresh[e.key] = e
 	k.amended.Store(true)
 	if n := len(k.fresh); n > freshFew && n > k.base.Load().rows/4 && !k.filling {
 		k.settleLocked()
@@ -109,15 +109,15 @@ func (k *KeyMap) addLocked(e *Row) {
 }
 
 // remove takes the state of a row, and with it its key. It returns nil if there was none.
-func (k *KeyMap) remove(e *Row) *State {
+func (k *KeyMap) remove(e *row) *State {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if e.slot != nil {
 		e.slot.drop()
 	}
-	old := e.Now.Swap(nil)
-	if k.fresh[e.Key] == e {
-		delete(k.fresh, e.Key)
+	old := e.now.Swap(nil)
+	if k.fresh[e.key] == e {
+		delete(k.fresh, e.key)
 	} else if k.gone++; old != nil && k.gone > freshFew && k.gone > k.base.Load().rows/4 {
 		k.settleLocked()
 	}
@@ -125,20 +125,20 @@ func (k *KeyMap) remove(e *Row) *State {
 }
 
 // update gives a row that has a state the next one.
-func (k *KeyMap) update(e *Row, s *State) {
+func (k *KeyMap) update(e *row, s *State) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if e.slot != nil {
 		e.slot.set(s.Obj)
 	}
-	e.Now.Store(s)
+	e.now.Store(s)
 }
 
 // revive gives a row that load has found without a state a new one.
-func (k *KeyMap) revive(e *Row, s *State) {
+func (k *KeyMap) revive(e *row, s *State) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	e.Now.Store(s)
+	e.now.Store(s)
 	if e.slot != nil {
 		k.gone--
 	} else { // a base was made without it meanwhile
@@ -146,15 +146,15 @@ func (k *KeyMap) revive(e *Row, s *State) {
 	}
 }
 
-// Fill keeps all keys that come now fresh, until settle.
-func (k *KeyMap) Fill() {
+// fill keeps all keys that come now fresh, until settle.
+func (k *KeyMap) fill() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.filling = true
 }
 
-// Settle makes a base of all rows that have a state.
-func (k *KeyMap) Settle() {
+// settle makes a base of all rows that have a state.
+func (k *KeyMap) settle() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.filling = false
@@ -162,12 +162,12 @@ func (k *KeyMap) Settle() {
 }
 
 func (k *KeyMap) settleLocked() {
-	var live []*Row
+	var live []*row
 	old := k.base.Load()
 	for i := range old.all {
 		switch e := old.all[i].row; {
 		case e == nil:
-		case e.Now.Load() != nil:
+		case e.now.Load() != nil:
 			live = append(live, e)
 		default:
 			e.slot = nil
@@ -186,7 +186,7 @@ func (k *KeyMap) settleLocked() {
 // setBaseLocked lets nobody find another key in fresh.
 func (k *KeyMap) setBaseLocked(base *slots) {
 	k.base.Store(base) // before amended, for load
-	k.fresh, k.gone = map[string]*Row{}, 0
+	k.fresh, k.gone = map[string]*row{}, 0
 	k.missed.Store(0)
 	k.amended.Store(false)
 }

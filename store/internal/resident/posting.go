@@ -12,11 +12,11 @@ const postingFew = 256
 
 // posting is the entries that an index files under one value, in key order.
 type posting struct {
-	few  []*Row
-	many *btree.BTree[*Row] // in place of few once there are too many
+	few  []*row
+	many *btree.BTree[*row] // in place of few once there are too many
 }
 
-func (p *posting) add(e *Row) {
+func (p *posting) add(e *row) {
 	if p.many != nil {
 		p.many.ReplaceOrInsert(e)
 		return
@@ -36,7 +36,7 @@ func (p *posting) add(e *Row) {
 }
 
 // remove reports whether nothing is left.
-func (p *posting) remove(e *Row) (empty bool) {
+func (p *posting) remove(e *row) (empty bool) {
 	if p.many != nil {
 		p.many.Delete(e)
 		return p.many.Len() == 0
@@ -47,8 +47,8 @@ func (p *posting) remove(e *Row) (empty bool) {
 	return len(p.few) == 0
 }
 
-func (p *posting) find(e *Row) (at int, found bool) {
-	return slices.BinarySearchFunc(p.few, e, func(a, b *Row) int { return strings.Compare(a.Key, b.Key) })
+func (p *posting) find(e *row) (at int, found bool) {
+	return slices.BinarySearchFunc(p.few, e, func(a, b *row) int { return strings.Compare(a.key, b.key) })
 }
 
 func (p *posting) len() int {
@@ -62,11 +62,11 @@ func (p *posting) len() int {
 }
 
 // each calls fn with the entries in key order. A nil posting has none.
-func (p *posting) each(fn func(e *Row)) {
+func (p *posting) each(fn func(e *row)) {
 	switch {
 	case p == nil:
 	case p.many != nil:
-		p.many.Ascend(func(e *Row) bool {
+		p.many.Ascend(func(e *row) bool {
 			fn(e)
 			return true
 		})

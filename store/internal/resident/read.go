@@ -6,15 +6,52 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/larder-dev/larder/entry"
 )
 
-// The methods that read a whole table at a moment; the caller holds its owner's lock, for reading.
+// Get returns the object of key, or nil. Amid a batch of several keys it waits until all of it is there.
+func (t *Table) Get(key string) runtime.Object {
+	if k := t.keyed.Load(); k != nil {
+		return k.Object(key)
+	}
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.byKey.Object(key)
+}
+
+// State returns the state of key, or nil. It takes no lock, and amid a batch may find the state before it or after it;
+// so it is for the goroutine that writes.
+func (t *Table) State(key string) *State { return t.byKey.State(key) }
+
+// Each calls fn with the objects whose keys follow the given one, in order, until it returns false. fn is called with
+// the table locked.
+func (t *Table) Each(after string, fn func(key string, s *State) bool) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	t.eachLocked(after, func(e *row) bool { return fn(e.key, e.now.Load()) })
+}
+
+func (t *Table) eachLocked(after string, fn func(e *row) bool) {
+	t.order.AscendGreaterOrEqual(&row{key: after}, func(e *row) bool {
+		return e.key == after || fn(e)
+	})
+}
+
+// Len returns the number of objects.
+func (t *Table) Len() int {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.order.Len()
+}
 
 // List returns every object, in key order.
 func (t *Table) List() []runtime.Object {
-	objs := make([]runtime.Object, 0, t.Len())
-	t.Order.Ascend(func(e *Row) bool {
-		objs = append(objs, e.Obj)
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	objs := make([]runtime.Object, 0, t.order.Len())
+	t.order.Ascend(func(e *row) bool {
+		objs = append(objs, e.obj)
 		return true
 	})
 	return objs
@@ -22,9 +59,11 @@ func (t *Table) List() []runtime.Object {
 
 // Keys returns every key, in order.
 func (t *Table) Keys() []string {
-	keys := make([]string, 0, t.Len())
-	t.Each("", func(e *Row) bool {
-		keys = append(keys, e.Key)
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	keys := make([]string, 0, t.order.Len())
+	t.order.Ascend(func(e *row) bool {
+		keys = append(keys, e.key)
 		return true
 	})
 	return keys
@@ -32,28 +71,48 @@ func (t *Table) Keys() []string {
 
 // Page returns the objects whose keys follow the given one, up to a limit.
 func (t *Table) Page(after string, limit int) (keys []string, objs []runtime.Object, more bool) {
-	t.Each(after, func(e *Row) bool {
-		keys, objs = append(keys, e.Key), append(objs, e.Obj)
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	t.eachLocked(after, func(e *row) bool {
+		keys, objs = append(keys, e.key), append(objs, e.obj)
 		more = len(keys) == limit
 		return !more
 	})
 	return keys, objs, more
 }
 
+// Between returns the keys with the prefix that are after the given one, and their objects.
+func (t *Table) Between(after, prefix string) (keys []string, objs []runtime.Object) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	t.order.AscendGreaterOrEqual(&row{key: max(after, prefix)}, func(e *row) bool {
+		if !strings.HasPrefix(e.key, prefix) {
+			return false
+		}
+		if e.key != after {
+			keys, objs = append(keys, e.key), append(objs, e.obj)
+		}
+		return true
+	})
+	return keys, objs
+}
+
 // ByValues returns the objects filed under any of the values, each once.
 func (t *Table) ByValues(index string, values []string) []runtime.Object {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
 	if len(values) == 1 {
 		p := t.indexes[index][values[0]]
 		objs := make([]runtime.Object, 0, p.len())
-		p.each(func(e *Row) { objs = append(objs, e.Obj) })
+		p.each(func(e *row) { objs = append(objs, e.obj) })
 		return objs
 	}
-	objs, seen := []runtime.Object{}, map[*Row]bool{}
+	objs, seen := []runtime.Object{}, map[*row]bool{}
 	for _, value := range values {
-		t.indexes[index][value].each(func(e *Row) {
+		t.indexes[index][value].each(func(e *row) {
 			if !seen[e] {
 				seen[e] = true
-				objs = append(objs, e.Obj)
+				objs = append(objs, e.obj)
 			}
 		})
 	}
@@ -62,31 +121,44 @@ func (t *Table) ByValues(index string, values []string) []runtime.Object {
 
 // IndexKeys returns the keys that the index files under value, in order.
 func (t *Table) IndexKeys(index, value string) []string {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
 	p := t.indexes[index][value]
 	keys := make([]string, 0, p.len())
-	p.each(func(e *Row) { keys = append(keys, e.Key) })
+	p.each(func(e *row) { keys = append(keys, e.key) })
 	return keys
 }
 
 // IndexValues returns the values of the index, in order.
 func (t *Table) IndexValues(index string) []string {
-	values := slices.Sorted(maps.Keys(t.indexes[index]))
-	if values == nil {
-		return []string{}
-	}
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	values := slices.AppendSeq([]string{}, maps.Keys(t.indexes[index]))
+	slices.Sort(values)
 	return values
 }
 
-// Between returns the keys with the prefix that are after the given one, and their objects.
-func (t *Table) Between(after, prefix string) (keys []string, objs []runtime.Object) {
-	t.Order.AscendGreaterOrEqual(&Row{Key: max(after, prefix)}, func(e *Row) bool {
-		if !strings.HasPrefix(e.Key, prefix) {
-			return false
+// Doubt returns refs, which the file has, without the UID and resourceVersion of those whose object here differs or is
+// missing, and adds refs without them for objects that are only here. refs are those that follow after, in key order,
+// at most limit; so is the result.
+func (t *Table) Doubt(refs []entry.ObjectRef, after string, limit int) []entry.ObjectRef {
+	var out []entry.ObjectRef
+	t.Each(after, func(key string, s *State) bool {
+		for len(refs) > 0 && refs[0].Key < key {
+			out, refs = append(out, entry.ObjectRef{Key: refs[0].Key}), refs[1:]
 		}
-		if e.Key != after {
-			keys, objs = append(keys, e.Key), append(objs, e.Obj)
+		ref := entry.ObjectRef{Key: key}
+		if len(refs) > 0 && refs[0].Key == key {
+			if s.is(refs[0]) {
+				ref = refs[0]
+			}
+			refs = refs[1:]
 		}
-		return true
+		out = append(out, ref)
+		return len(out) < limit
 	})
-	return keys, objs
+	for _, ref := range refs {
+		out = append(out, entry.ObjectRef{Key: ref.Key})
+	}
+	return out[:min(len(out), limit)]
 }

@@ -21,7 +21,7 @@ type slots struct {
 // slot is one key. The zero value is free.
 type slot struct {
 	key string
-	row *Row
+	row *row
 	// obj is the object of the row's state. All that it is ever given have one type.
 	obj atomic.Value
 	tag uint32 // of the key's hash, so that other keys need not be looked at
@@ -60,18 +60,18 @@ func (s *slots) find(key string) *slot {
 }
 
 // add puts in a row that has a state, and whose key is not there, before there are readers.
-func (s *slots) add(r *Row) {
-	at, tag := s.place(r.Key)
+func (s *slots) add(r *row) {
+	at, tag := s.place(r.key)
 	for s.all[at].row != nil {
 		if at++; at == len(s.all) {
 			at = 0
 		}
 	}
 	e := &s.all[at]
-	e.key, e.row, e.tag = r.Key, r, tag
+	e.key, e.row, e.tag = r.key, r, tag
 	s.rows++
 	r.slot = e
-	e.set(r.Now.Load().Obj)
+	e.set(r.now.Load().Obj)
 }
 
 // set gives the slot another object. One writer at a time.

@@ -12,18 +12,18 @@ import (
 
 // settled is a table with some keys that readers find without a lock.
 func settledMap(keys int) *Table {
-	t := NewTable()
+	t := newTable()
 	for i := range keys {
-		t.Put(fmt.Sprintf("%05d", i), tableState("x"))
+		t.put(fmt.Sprintf("%05d", i), tableState("x"))
 	}
-	t.ByKey.Settle()
+	t.byKey.settle()
 	return t
 }
 
 func TestSlotsFindEveryKey(t *testing.T) {
 	for _, keys := range []int{0, 1, 2, 3, 1000} {
 		table := settledMap(keys)
-		base := table.ByKey.base.Load()
+		base := table.byKey.base.Load()
 		for i := range keys {
 			key := fmt.Sprintf("%05d", i)
 			if e := base.find(key); e == nil || e.key != key || e.object() == nil {
@@ -40,26 +40,26 @@ func TestSlotsFindEveryKey(t *testing.T) {
 func TestSlotsOfSeveralTypes(t *testing.T) {
 	table := settledMap(10)
 	other := &corev1.ConfigMap{}
-	table.Put("00003", &State{RV: "2", Obj: other})
+	table.put("00003", &State{RV: "2", Obj: other})
 	if got := table.Get("00003"); got != other {
 		t.Errorf("after a change of the type: %T", got)
 	}
 	pod := tableState("y")
-	table.Put("00003", pod)
+	table.put("00003", pod)
 	if got := table.Get("00003"); got != pod.Obj {
 		t.Errorf("after another: %T", got)
 	}
-	table.Remove("00004")
+	table.remove("00004")
 	if got := table.Get("00004"); got != nil {
 		t.Errorf("after a remove: %v", got)
 	}
-	table.Put("00004", pod)
+	table.put("00004", pod)
 	if got := table.Get("00004"); got != pod.Obj {
 		t.Errorf("when it is back: %v", got)
 	}
-	table.ByKey.Settle()
+	table.byKey.settle()
 	for _, key := range []string{"00003", "00004"} {
-		if e := table.ByKey.base.Load().find(key); e == nil || e.object() != any(pod.Obj) {
+		if e := table.byKey.base.Load().find(key); e == nil || e.object() != any(pod.Obj) {
 			t.Errorf("%s is not in the new base", key)
 		}
 	}
@@ -71,12 +71,12 @@ func TestSlotsKeepNoOldObject(t *testing.T) {
 	var old []weak.Pointer[corev1.Pod]
 	for i := range 3 {
 		s := &State{RV: "2", Obj: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "old"}}}
-		table.Put(fmt.Sprintf("%05d", i), s)
+		table.put(fmt.Sprintf("%05d", i), s)
 		old = append(old, weak.Make(s.Obj.(*corev1.Pod)))
 	}
-	table.Put("00000", tableState("new"))
-	table.Remove("00001")
-	table.Put("00002", &State{Obj: &corev1.ConfigMap{}})
+	table.put("00000", tableState("new"))
+	table.remove("00001")
+	table.put("00002", &State{Obj: &corev1.ConfigMap{}})
 	runtime.GC()
 	for i, p := range old {
 		if p.Value() != nil {

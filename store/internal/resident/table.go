@@ -1,29 +1,38 @@
 package resident
 
 import (
+	"maps"
+	"slices"
+	"sync"
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/third_party/forked/golang/btree"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-// Table is objects in memory with their indexes. Its owner guards it with a lock, but for get, which needs none: it
-// finds each state once it has been put, and a List under the lock that comes later has that state or a newer one.
+// Table is objects in memory with their indexes. One goroutine writes at a time, and any number read: each method that
+// reads more than one key sees the table before a batch or after it.
 type Table struct {
-	ByKey   *KeyMap
-	Order   *btree.BTree[*Row]             // by key
-	indexes map[string]map[string]*posting // name, value
+	byKey *KeyMap
+	// keyed has byKey for reads by key that take no lock, while shown is true and no batch of several keys is applied.
+	keyed *atomic.Pointer[KeyMap]
+
+	mu      sync.RWMutex
+	shown   bool                           // guarded by mu
+	order   *btree.BTree[*row]             // by key; guarded by mu
+	indexes map[string]map[string]*posting // name, value; guarded by mu
 }
 
-// Row is one key. Its states follow each other in place, so that an update which keeps the terms touches no index.
-type Row struct {
-	Key string
-	Now atomic.Pointer[State]
-	// slot is the row's place in the base of Table.ByKey; nil if it has none. Guarded by the KeyMap's mu.
+// row is one key. Its states follow each other in place, so that an update which keeps the terms touches no index.
+type row struct {
+	key string
+	now atomic.Pointer[State]
+	// slot is the row's place in the base of Table.byKey; nil if it has none. Guarded by the KeyMap's mu.
 	slot *slot
-	Obj  runtime.Object // that of now, for those who have the owner's lock: one step less for each object of a list
+	obj  runtime.Object // that of now, for those who have the table's lock: one step less for each object of a list
 }
 
 // State is one state of an object. It is never changed.
@@ -41,82 +50,99 @@ func (s *State) Object() runtime.Object {
 	return s.Obj
 }
 
-// Is reports whether it is the state that ref names.
-func (s *State) Is(ref entry.ObjectRef) bool { return s.UID == ref.UID && s.RV == ref.ResourceVersion }
+func (s *State) is(ref entry.ObjectRef) bool { return s.UID == ref.UID && s.RV == ref.ResourceVersion }
 
 const tableDegree = 32
 
-// NewTable returns an empty table.
-func NewTable() *Table {
-	return &Table{
-		ByKey:   newKeyMap(),
-		Order:   btree.New(tableDegree, byKey),
-		indexes: map[string]map[string]*posting{},
+// NewTable returns an empty table, which readers by key find in keyed from now on.
+func NewTable(keyed *atomic.Pointer[KeyMap]) *Table {
+	t := hiddenTable(keyed)
+	t.showLocked()
+	return t
+}
+
+func hiddenTable(keyed *atomic.Pointer[KeyMap]) *Table {
+	t := &Table{keyed: keyed}
+	t.clearLocked()
+	return t
+}
+
+// clearLocked forgets all objects.
+func (t *Table) clearLocked() {
+	t.byKey, t.order, t.indexes = newKeyMap(), btree.New(tableDegree, byKey), map[string]map[string]*posting{}
+}
+
+func byKey(a, b *row) bool { return a.key < b.key }
+
+// showLocked makes reads by key use the table without a lock.
+func (t *Table) showLocked() {
+	t.shown = true
+	t.keyed.Store(t.byKey)
+}
+
+// Apply applies the last write of each key. All become visible at once: if there are several, reads by key wait.
+func (t *Table) Apply(last []*memtable.Write) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.applyLocked(last)
+}
+
+func (t *Table) applyLocked(last []*memtable.Write) {
+	if t.shown && len(last) > 1 {
+		t.keyed.Store(nil)
+		defer t.keyed.Store(t.byKey)
+	}
+	for _, x := range last {
+		if x.Del {
+			t.remove(x.Key)
+		} else {
+			t.put(x.Key, &State{Obj: x.Obj, UID: x.UID, RV: x.RV, Terms: x.Terms})
+		}
 	}
 }
 
-func byKey(a, b *Row) bool { return a.Key < b.Key }
-
-// Get returns the object of key, or nil. It takes no lock.
-func (t *Table) Get(key string) runtime.Object { return t.ByKey.Object(key) }
-
-// State returns the state of key, or nil.
-func (t *Table) State(key string) *State {
-	return t.ByKey.State(key)
-}
-
-// Put makes s the state of key and reports whether the key is new.
-func (t *Table) Put(key string, s *State) (added bool) {
-	e := t.ByKey.load(key)
+// put makes s the state of key and reports whether the key is new.
+func (t *Table) put(key string, s *State) (added bool) {
+	e := t.byKey.load(key)
 	if e != nil {
-		if old := e.Now.Load(); old != nil {
-			t.ByKey.update(e, s)
-			e.Obj = s.Obj
+		if old := e.now.Load(); old != nil {
+			t.byKey.update(e, s)
+			e.obj = s.Obj
 			if !sameTerms(old.Terms, s.Terms) {
 				t.unfile(e, old.Terms)
 				t.file(e, s.Terms)
 			}
 			return false
 		}
-		t.ByKey.revive(e, s)
+		t.byKey.revive(e, s)
 	} else {
-		e = &Row{Key: key}
-		e.Now.Store(s)
-		t.ByKey.add(e)
+		e = &row{key: key}
+		e.now.Store(s)
+		t.byKey.add(e)
 	}
-	e.Obj = s.Obj
-	t.Order.ReplaceOrInsert(e)
+	e.obj = s.Obj
+	t.order.ReplaceOrInsert(e)
 	t.file(e, s.Terms)
 	return true
 }
 
-// Remove forgets key and reports whether it was there.
-func (t *Table) Remove(key string) bool {
-	e := t.ByKey.load(key)
+// remove forgets key and reports whether it was there.
+func (t *Table) remove(key string) bool {
+	e := t.byKey.load(key)
 	if e == nil {
 		return false
 	}
-	old := t.ByKey.remove(e)
+	old := t.byKey.remove(e)
 	if old == nil {
 		return false
 	}
-	e.Obj = nil
-	t.Order.Delete(e)
+	e.obj = nil
+	t.order.Delete(e)
 	t.unfile(e, old.Terms)
 	return true
 }
 
-// Len returns the number of objects.
-func (t *Table) Len() int { return t.Order.Len() }
-
-// Each calls fn with the entries whose keys follow the given one, in order, until it returns false.
-func (t *Table) Each(after string, fn func(e *Row) bool) {
-	t.Order.AscendGreaterOrEqual(&Row{Key: after}, func(e *Row) bool {
-		return e.Key == after || fn(e)
-	})
-}
-
-func (t *Table) file(e *Row, terms map[string][]string) {
+func (t *Table) file(e *row, terms map[string][]string) {
 	for name, values := range terms {
 		index := t.indexes[name]
 		if index == nil {
@@ -132,7 +158,7 @@ func (t *Table) file(e *Row, terms map[string][]string) {
 	}
 }
 
-func (t *Table) unfile(e *Row, terms map[string][]string) {
+func (t *Table) unfile(e *row, terms map[string][]string) {
 	for name, values := range terms {
 		index := t.indexes[name]
 		for _, value := range values {
@@ -143,21 +169,7 @@ func (t *Table) unfile(e *Row, terms map[string][]string) {
 	}
 }
 
-// sameTerms compares what indexValues returns: values in order, each once.
+// sameTerms compares terms, whose values are in order, each once.
 func sameTerms(a, b map[string][]string) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for name, values := range a {
-		others := b[name]
-		if len(values) != len(others) {
-			return false
-		}
-		for i, value := range values {
-			if value != others[i] {
-				return false
-			}
-		}
-	}
-	return true
+	return maps.EqualFunc(a, b, slices.Equal[[]string])
 }

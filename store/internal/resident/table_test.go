@@ -3,11 +3,14 @@ package resident
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
+
+	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
 // TestTableModel: a table is a map, in order, whatever comes and goes, with few keys and with so many that the base is
@@ -16,7 +19,7 @@ func TestTableModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		keys := rapid.SampledFrom([]int{5, 3000}).Draw(t, "keys")
-		table, model := NewTable(), map[string]string{}
+		table, model := newTable(), map[string]string{}
 		for step := range rapid.IntRange(1, 40).Draw(t, "steps") {
 			at, n := rapid.IntRange(0, keys-1).Draw(t, "at"), rapid.IntRange(1, keys).Draw(t, "n")
 			remove := rapid.IntRange(0, 2).Draw(t, "remove") == 0
@@ -24,13 +27,13 @@ func TestTableModel(t *testing.T) {
 				key, value := fmt.Sprintf("%05d", (at+i)%keys), fmt.Sprint(step)
 				_, had := model[key]
 				if remove {
-					if table.Remove(key) != had {
+					if table.remove(key) != had {
 						t.Fatalf("remove %s: it was there: %v", key, had)
 					}
 					delete(model, key)
 					continue
 				}
-				if table.Put(key, tableState(value)) == had {
+				if table.put(key, tableState(value)) == had {
 					t.Fatalf("put %s: it was there: %v", key, had)
 				}
 				model[key] = value
@@ -39,6 +42,8 @@ func TestTableModel(t *testing.T) {
 		}
 	})
 }
+
+func newTable() *Table { return NewTable(new(atomic.Pointer[KeyMap])) }
 
 func tableState(value string) *State {
 	return &State{RV: value, Obj: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: value}},
@@ -73,8 +78,8 @@ func compareTable(t *rapid.T, table *Table, model map[string]string, keys int) {
 // TestTableReadersWithoutALock read while keys come, change and go: a key that is never removed is always found, and
 // never in an older state.
 func TestTableReadersWithoutALock(t *testing.T) {
-	table := NewTable()
-	table.Put("stays", tableState("000000"))
+	table := newTable()
+	table.put("stays", tableState("000000"))
 	stop := make(chan struct{})
 	var readers sync.WaitGroup
 	for range 2 {
@@ -99,11 +104,11 @@ func TestTableReadersWithoutALock(t *testing.T) {
 	for i := range 6000 {
 		key := fmt.Sprintf("key%05d", i%1500)
 		if i/1500%3 == 2 {
-			table.Remove(key)
+			table.remove(key)
 		} else {
-			table.Put(key, tableState("x"))
+			table.put(key, tableState("x"))
 		}
-		table.Put("stays", tableState(fmt.Sprintf("%06d", i)))
+		table.put("stays", tableState(fmt.Sprintf("%06d", i)))
 	}
 	close(stop)
 	readers.Wait()
@@ -112,19 +117,12 @@ func TestTableReadersWithoutALock(t *testing.T) {
 // What is computed of a table is kept for the states that it has now.
 func TestMoreTermsForgetOldStates(t *testing.T) {
 	termsOf := func(any) map[string][]string { return map[string][]string{"x": {"v"}} }
-	table := NewTable()
-	rows := func() (rows []*Row) {
-		table.Each("", func(e *Row) bool {
-			rows = append(rows, e)
-			return true
-		})
-		return rows
-	}
+	table := newTable()
 	var terms MoreTerms
 	for i := range 10 {
-		table.Put("a", tableState(fmt.Sprint(i)))
-		table.Put("b", tableState("1"))
-		terms = terms.Of(termsOf, rows())
+		table.put("a", tableState(fmt.Sprint(i)))
+		table.put("b", tableState("1"))
+		terms = table.MoreTerms(termsOf, terms)
 	}
 	if len(terms) != 2 || !table.AddTerms([]string{"x"}, terms) {
 		t.Errorf("terms of %d states", len(terms))
@@ -133,23 +131,69 @@ func TestMoreTermsForgetOldStates(t *testing.T) {
 
 // A look-up that has looked into the old base must look into the new one.
 func TestTableLoadDuringASettle(t *testing.T) {
-	k := NewTable()
-	k.ByKey.Between = func() {
-		k.ByKey.Between = nil
-		k.ByKey.Settle()
+	k := newTable()
+	k.byKey.between = func() {
+		k.byKey.between = nil
+		k.byKey.settle()
 	}
-	k.Put("a", tableState("1"))
+	k.put("a", tableState("1"))
 	if k.Get("a") == nil {
 		t.Error("a key that is there is not found")
 	}
-	again := NewTable()
-	again.Put("a", tableState("1"))
-	again.ByKey.Between = func() {
-		again.ByKey.Between = nil
-		again.ByKey.Settle()
+	again := newTable()
+	again.put("a", tableState("1"))
+	again.byKey.between = func() {
+		again.byKey.between = nil
+		again.byKey.settle()
 	}
-	again.Put("a", tableState("2"))
+	again.put("a", tableState("2"))
 	if s := again.State("a"); s.RV != "2" || again.Len() != 1 {
 		t.Errorf("%d rows, state %s", again.Len(), s.RV)
+	}
+}
+
+// Nobody reads by key while some of the keys of a batch have been changed.
+func TestNoKeyedReadAmidABatch(t *testing.T) {
+	var keyed atomic.Pointer[KeyMap]
+	all := NewAll(&keyed)
+	all.Open()
+	for name, test := range map[string]struct {
+		table *Table
+		apply func([]*memtable.Write)
+	}{
+		"All":   {all.Table, all.Apply},
+		"Table": {newTable(), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			table, apply := test.table, test.apply
+			if apply == nil {
+				apply = table.Apply
+			}
+			write := func(key, rv string) *memtable.Write {
+				return &memtable.Write{Key: key, RV: rv, Obj: tableState(rv).Obj}
+			}
+			apply([]*memtable.Write{write("a", "1"), write("b", "1")})
+			table.byKey.settle()
+			asked := 0
+			table.byKey.between = func() { // when the new key is looked for, while the lock is held
+				asked++
+				locked := !table.mu.TryRLock()
+				if !locked {
+					table.mu.RUnlock()
+				}
+				if table.State("a").RV != "2" || table.State("b").RV != "1" || table.keyed.Load() != nil || !locked {
+					t.Errorf("a at %s, b at %s, by key: %v, locked: %t", table.State("a").RV, table.State("b").RV,
+						table.keyed.Load(), locked)
+				}
+			}
+			apply([]*memtable.Write{write("a", "2"), write("new", "2"), write("b", "2")})
+			table.byKey.between = nil
+			if asked == 0 || table.keyed.Load() == nil {
+				t.Errorf("asked %d times; reads by key are fast again: %t", asked, table.keyed.Load() != nil)
+			}
+			if table.State("b").RV != "2" {
+				t.Errorf("b at %s", table.State("b").RV)
+			}
+		})
 	}
 }

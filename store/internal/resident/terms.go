@@ -6,20 +6,21 @@ import "maps"
 // without a lock.
 type MoreTerms map[*State]map[string][]string
 
-// Of returns the terms of the current states of the rows. It takes the terms of a state from a if a has them, and calls
-// termsOf otherwise. termsOf leaves out an index whose function fails.
-func (a MoreTerms) Of(termsOf func(obj any) map[string][]string, rows []*Row) MoreTerms {
-	terms := make(MoreTerms, len(rows))
-	for _, e := range rows {
-		s := e.Now.Load()
-		known, ok := a[s]
-		switch {
-		case s == nil: // the key was removed
-		case ok:
-			terms[s] = known
-		default:
-			terms[s] = termsOf(s.Obj)
+// MoreTerms returns the terms of all objects. It takes those that known has, and calls termsOf for the others, under no
+// lock. termsOf leaves out an index whose function fails.
+func (t *Table) MoreTerms(termsOf func(obj any) map[string][]string, known MoreTerms) MoreTerms {
+	var states []*State
+	t.Each("", func(_ string, s *State) bool {
+		states = append(states, s)
+		return true
+	})
+	terms := make(MoreTerms, len(states))
+	for _, s := range states {
+		have, ok := known[s]
+		if !ok {
+			have = termsOf(s.Obj)
 		}
+		terms[s] = have
 	}
 	return terms
 }
@@ -28,9 +29,11 @@ func (a MoreTerms) Of(termsOf func(obj any) map[string][]string, rows []*Row) Mo
 // false if a has no terms for the current state of some object. Existing terms of these indexes are replaced: they are
 // left over from an earlier attempt to add the index functions that failed.
 func (t *Table) AddTerms(names []string, a MoreTerms) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	complete := true
-	t.Each("", func(e *Row) bool {
-		_, complete = a[e.Now.Load()]
+	t.eachLocked("", func(e *row) bool {
+		_, complete = a[e.now.Load()]
 		return complete
 	})
 	if !complete {
@@ -39,9 +42,9 @@ func (t *Table) AddTerms(names []string, a MoreTerms) bool {
 	for _, name := range names {
 		delete(t.indexes, name)
 	}
-	t.Each("", func(e *Row) bool {
-		next := *e.Now.Load()
-		more := a[e.Now.Load()]
+	t.eachLocked("", func(e *row) bool {
+		next := *e.now.Load()
+		more := a[e.now.Load()]
 		next.Terms = maps.Clone(next.Terms)
 		if next.Terms == nil {
 			next.Terms = make(map[string][]string, len(more))
@@ -50,7 +53,7 @@ func (t *Table) AddTerms(names []string, a MoreTerms) bool {
 			delete(next.Terms, name)
 		}
 		maps.Copy(next.Terms, more)
-		e.Now.Store(&next)
+		e.now.Store(&next)
 		t.file(e, more)
 		return true
 	})
