@@ -26,20 +26,18 @@ func (c *Collection) putSet(set *index.Set) {
 // claimLocked prepares the indexes in the file for set, puts set in place and starts the builds that it needs. It
 // writes nothing if the file needs no change. The caller holds mu.
 func (c *Collection) claimLocked(ctx context.Context, set *index.Set) error {
-	claimed, err := c.claimInFile(ctx, set)
-	if err != nil {
-		return err
-	}
-	c.putSet(claimed)
-	c.startBuild()
-	return nil
-}
-
-// claimInFile changes the index states and buckets in the file to those that set needs. It returns set with the indexes
-// marked as ready that the file has complete.
-func (c *Collection) claimInFile(ctx context.Context, set *index.Set) (*index.Set, error) {
 	var ready []string
-	needed, err := c.claimNeedsWrite(ctx, set, &ready)
+	needed := false
+	err := c.view(ctx, func(b *bolt.Bucket) error {
+		have, err := getState(b, c.name)
+		if err != nil {
+			return err
+		}
+		want, err := getState(b, c.name)
+		ready = c.claim(&want, set)
+		needed = !reflect.DeepEqual(have, want)
+		return err
+	})
 	if err == nil && needed && !c.readOnly {
 		err = c.update(ctx, func(tx *bolt.Tx) error {
 			return updateState(tx, c.name, func(b *bolt.Bucket, st *state) error {
@@ -49,25 +47,11 @@ func (c *Collection) claimInFile(ctx context.Context, set *index.Set) (*index.Se
 		})
 	}
 	if err != nil {
-		return nil, err
-	}
-	return set.WithReady(ready...), nil
-}
-
-// claimNeedsWrite returns whether the file must be written for set. It sets *ready to the names of the indexes that are
-// ready.
-func (c *Collection) claimNeedsWrite(ctx context.Context, set *index.Set, ready *[]string) (needed bool, err error) {
-	err = c.view(ctx, func(b *bolt.Bucket) error {
-		have, err := getState(b, c.name)
-		if err != nil {
-			return err
-		}
-		want, err := getState(b, c.name)
-		*ready = c.claim(&want, set)
-		needed = !reflect.DeepEqual(have, want)
 		return err
-	})
-	return needed, err
+	}
+	c.putSet(set.WithReady(ready...))
+	c.startBuild()
+	return nil
 }
 
 // claim changes st to what set needs and returns the names of the indexes that are ready.

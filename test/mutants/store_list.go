@@ -126,9 +126,9 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/keys-change-one-by-one",
 		breaks: "Reads by key see a batch whole, in a collection in memory too: they wait while several keys change.",
-		file:   "store/residents.go",
-		old: `		r.in.hot.Store(nil)
-		defer r.in.hot.Store(r.table.ByKey)
+		file:   "store/internal/resident/table.go",
+		old: `		t.keyed.Store(nil)
+		defer t.keyed.Store(t.byKey)
 `,
 		new:  ``,
 		test: "TestNoKeyedReadAmidABatch",

@@ -20,7 +20,7 @@ type All struct {
 	// written has the keys that were written since the load began, whose records in the file may be old. nil once the
 	// load is over. Guarded by Table.mu.
 	written map[string]struct{}
-	failed bool // the load has failed: no writes are applied; guarded by Table.mu
+	failed  bool // the load has failed: no writes are applied; guarded by Table.mu
 
 	open     atomic.Bool
 	read     chan struct{} // closed when all records have been read, but Open has to wait for a write to the disk
