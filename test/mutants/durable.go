@@ -84,12 +84,12 @@ var durableMutants = []mutant{
 	return f.acknowledge()
 }
 
-// replay tells`,
+// replay delivers`,
 		new: `	clear(f.works)
 	return f.acknowledge()
 }
 
-// replay tells`,
+// replay delivers`,
 		test: "TestDurableHandlerFailsOverARestart",
 		dir:  "informer",
 	},
