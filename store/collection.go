@@ -139,7 +139,10 @@ func openCollection(
 func (c *Collection) findOrMake(ctx context.Context) error {
 	var st state
 	err := c.store.view(ctx, func(tx *bolt.Tx) (err error) {
-		_, st, err = findState(tx, c.name)
+		var b *bolt.Bucket
+		if b, st, err = findState(tx, c.name); err == nil {
+			err = c.hasBuckets(b, st)
+		}
 		return err
 	})
 	missing := errors.Is(err, ErrNoCollection) && !c.readOnly
@@ -150,6 +153,19 @@ func (c *Collection) findOrMake(ctx context.Context) error {
 		err = c.update(ctx, c.ensureBuckets)
 	}
 	return err
+}
+
+// hasBuckets returns an error if a bucket is missing that a collection with state st has.
+func (c *Collection) hasBuckets(b *bolt.Bucket, st state) error {
+	if _, err := c.objects(b); err != nil {
+		return err
+	}
+	for name := range st.indexes {
+		if indexes := b.Bucket(format.BucketIndex); indexes == nil || indexes.Bucket([]byte(name)) == nil {
+			return fmt.Errorf("collection %s has no bucket of index %q: %w", c.name, name, entry.ErrDamaged)
+		}
+	}
+	return nil
 }
 
 // ensureBuckets creates the collection's buckets if there are none.

@@ -106,6 +106,8 @@ func (o *openSet) release(name string) {
 // Indexes that the file does not have yet, and those of functions without a version (see
 // CollectionOptions.IndexVersions), are built in the background, by a goroutine that ends with
 // Collection.Close or Store.Close.
+//
+// If what it reads is damaged it calls Rebuild: the collection is empty then if its state could not be read.
 func (s *Store) Collection(ctx context.Context, id entry.Identity, o CollectionOptions) (*Collection, error) {
 	id, err := id.Canonical()
 	if err != nil {
@@ -145,15 +147,19 @@ func (s *Store) Collection(ctx context.Context, id entry.Identity, o CollectionO
 }
 
 // openAndEnlist opens a collection and adds it to the live ones. It starts again if the store was rebuilt, or got its
-// file, meanwhile: the new file may lack the collection.
+// file, meanwhile: the new file may lack the collection. If the collection is damaged it has the store rebuilt, once:
+// nobody else would, and a program would fail at every start.
 func (s *Store) openAndEnlist(
 	ctx context.Context, name string, id entry.Identity, o CollectionOptions,
 ) (*Collection, error) {
-	for {
+	for repaired := false; ; {
 		before := s.rebuildCount()
 		c, err := openCollection(ctx, s, name, id, o)
 		switch {
 		case err != nil && s.rebuildCount() != before: // it may have used the old file and the new one
+			continue
+		case errors.Is(err, entry.ErrDamaged) && !repaired && !s.ReadOnly() && s.Rebuild(ctx) == nil:
+			repaired = true
 			continue
 		case err != nil:
 			return nil, err
