@@ -14,10 +14,9 @@ import (
 
 // Codec turns objects into payloads and back. It is safe for concurrent use.
 //
-// For chooses one of those that the package has. They keep unstructured
-// objects exactly, and typed ones as far as apiequality.Semantic compares:
-// what protobuf or JSON do not carry, such as the difference between a nil
-// and an empty slice, may be lost there.
+// For returns one of the codecs of this package. They keep unstructured objects exactly. Typed objects are equal by
+// apiequality.Semantic afterwards: what protobuf or JSON do not carry, such as the difference between a nil and an
+// empty slice, may be lost.
 type Codec interface {
 	// Name names the encoding: "protobuf" or "msgpack".
 	Name() string
@@ -116,9 +115,8 @@ type encodingDecoder interface {
 	decodeEncoding(encoding string, data []byte) (runtime.Object, error)
 }
 
-// Decode decodes a payload that may have been written under another
-// codec of the same representation: a type gains or loses generated protobuf
-// from one build to the next. encoding is that of the record's header.
+// Decode decodes a payload with c, even if another codec of the same representation wrote it: a type may gain or lose
+// generated protobuf from one build to the next. encoding is the encoding in the record's header.
 func Decode(c Codec, encoding string, data []byte) (runtime.Object, error) {
 	if encoding == c.Name() {
 		return c.Decode(data)

@@ -11,10 +11,9 @@ import (
 	"strings"
 )
 
-// typeFingerprint hashes what decides which fields survive in a payload of
-// type t: names, json and protobuf tags and types of all exported fields, all
-// the way down, but not the order of the fields nor where a type is declared.
-// Types with JSON methods of their own count by name, besides their fields.
+// typeFingerprint returns a hash of everything that decides which fields a payload of type t keeps: names, json and
+// protobuf tags and types of all exported fields, recursively. The order of the fields, and where a type is declared,
+// do not count. The names of types with JSON methods of their own do.
 func typeFingerprint(encoding string, version int, t reflect.Type) string {
 	d := typeDescriber{seen: map[reflect.Type]int{}}
 	fmt.Fprintf(&d.out, "%s %d ", encoding, version)

@@ -21,13 +21,10 @@ const msgpackVersion = 1
 // msgpackCodec keeps typed objects that have no generated protobuf. The
 // payload is one msgpack bin value: the object's JSON.
 //
-// It is not a msgpack map, as that of unstructured objects is, because only
-// the type's own JSON methods know what is inside. A detour through
-// runtime.DefaultUnstructuredConverter reorders the fields of a managedFields
-// entry and of a RawExtension, which apiequality.Semantic tells apart, makes
-// floats of large numbers, panics on unexported fields and turns nil embedded
-// pointers into empty ones. The wire format of these objects is JSON: what it
-// carries is what the server sent.
+// It is not a msgpack map, as the payload of unstructured objects is, because only the type's own JSON methods know how
+// to convert it. runtime.DefaultUnstructuredConverter reorders the fields of a managedFields entry and of a
+// RawExtension, which apiequality.Semantic distinguishes; it makes floats of large numbers, panics on unexported fields
+// and turns nil embedded pointers into empty ones. The server sends these objects as JSON, which keeps everything.
 type msgpackCodec struct {
 	typ         reflect.Type
 	fingerprint string
@@ -47,7 +44,7 @@ func (c *msgpackCodec) Append(dst []byte, obj runtime.Object) ([]byte, error) {
 	}
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
-	enc.SetEscapeHTML(false) // or raw JSON inside the object would change
+	enc.SetEscapeHTML(false) // otherwise raw JSON in the object would change
 	if err := enc.Encode(obj); err != nil {
 		// The reason may quote what is in the object.
 		return dst, fmt.Errorf("encode %T: it cannot be marshalled as JSON", obj)
@@ -59,8 +56,8 @@ func (c *msgpackCodec) Decode(data []byte) (runtime.Object, error) {
 	return decodeTyped(c.typ, data)
 }
 
-// decodeEncoding reads what was written while the type had generated protobuf.
-// It must still have the methods, under whatever tags.
+// decodeEncoding decodes a payload that was written while the type had generated protobuf. The type must still have the
+// generated methods.
 func (c *msgpackCodec) decodeEncoding(encoding string, data []byte) (runtime.Object, error) {
 	if encoding == EncodingMsgpack {
 		return c.Decode(data)

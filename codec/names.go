@@ -9,28 +9,27 @@ import (
 const (
 	textSlots  = 1024 // even, and a power of two
 	maxNameLen = 64
-	// maxValueLen leaves out what is nearly always another one: uids, and the names of generated objects.
+	// maxValueLen excludes values that differ in nearly every object: UIDs, and the names of generated objects.
 	maxValueLen = 24
-	// textChance is how many strings that are not in a full table there are for each one that gets in.
+	// textChance: if both slots of a string are taken, it replaces one of them in one of textChance cases.
 	textChance = 16
 )
 
-// textTables keep what the objects of a collection have in common.
+// textTables keeps the strings that many objects of a collection have in common.
 type textTables struct {
 	names  textTable // of fields
 	values textTable // short strings, such as kinds, phases and images' pull policies
 }
 
-// textTable keeps one copy of strings that come again and again, so that decoding does
-// not allocate them anew each time. It is bounded: a string has two slots, and where both are taken it replaces
-// one by chance. So what is in every object stays, though labels and names pass by,
-// and goroutines that decode at the same time mostly read. Safe for
-// concurrent use; the zero value is empty.
+// textTable keeps one copy of frequent strings, so that decoding does not allocate them each time. It is bounded: a
+// string has two slots, and if both are taken it replaces one by chance. So strings of every object stay, although rare
+// ones come, and goroutines that decode at the same time mostly read. It is safe for concurrent use; the zero value is
+// empty.
 type textTable struct {
 	slots [textSlots]atomic.Pointer[text]
 }
 
-// text is a string, and the same as an interface, which would be an allocation too.
+// text is a string, and the same string in an interface, which would cost an allocation too.
 type text struct {
 	s     string
 	boxed any
@@ -69,7 +68,7 @@ func (t *textTable) value(b []byte) any {
 	return boxed
 }
 
-// find returns what there is of b or, if it is to be kept from now on, the slot for it.
+// find returns the text of b if the table has it, or the slot to put it into, or neither.
 func (t *textTable) find(b []byte) (*text, *atomic.Pointer[text]) {
 	at := hashText(b) % textSlots
 	first, second := &t.slots[at], &t.slots[at^1]
@@ -96,7 +95,7 @@ func (t *textTable) find(b []byte) (*text, *atomic.Pointer[text]) {
 	return nil, nil
 }
 
-// hashText takes eight bytes at a time; that of the runtime is as fast, but needs a seed.
+// hashText hashes eight bytes at a time. The runtime's hash is as fast, but needs a seed.
 func hashText(b []byte) uint64 {
 	const prime = 0x9e3779b97f4a7c15
 	h := uint64(len(b)) * prime

@@ -19,7 +19,7 @@ type fieldStep struct {
 	optional bool   // it is a pointer, which may be nil
 }
 
-// NewFieldPath follows the names that JSON has for t's fields; nil if there is no such plain value.
+// NewFieldPath returns the path of JSON names in type t; nil if it does not lead to a string, a boolean or an integer.
 func NewFieldPath(t reflect.Type, names []string) *FieldPath {
 	p := &FieldPath{}
 	for _, name := range names {
@@ -75,8 +75,8 @@ func (p *FieldPath) step(f reflect.StructField) reflect.Type {
 	return t
 }
 
-// protobufNumber returns the number of a field in its message, or 0. That the
-// tag says rep means nothing: it does for corev1.PodStatus.QOSClass, a string.
+// protobufNumber returns the number of a field in its message, or 0. It ignores "rep" in the tag, which even
+// corev1.PodStatus.QOSClass has, a string.
 func protobufNumber(f reflect.StructField) uint64 {
 	tag := strings.Split(f.Tag.Get("protobuf"), ",")
 	if len(tag) < 2 {
@@ -89,7 +89,7 @@ func protobufNumber(f reflect.StructField) uint64 {
 	return n
 }
 
-// marshalsItself reports whether the JSON of t is not what its fields say.
+// marshalsItself reports whether t has a JSON method of its own, so that its JSON does not follow from its fields.
 func marshalsItself(t reflect.Type) bool {
 	return reflect.PointerTo(t).Implements(reflect.TypeFor[json.Marshaler]())
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// class is a kind of error that somebody can be called for; doc.go has the list.
+// class is a kind of error to alert on; doc.go has the list.
 type class string
 
 const (
@@ -39,7 +39,7 @@ var classes = []class{
 	strays, other,
 }
 
-// ours are the classes of Larder's own errors.
+// ours has the classes of Larder's own errors.
 var ours = []struct {
 	err   error
 	class class

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// informerLabels are those of every metric of an informer.
+// informerLabels are the labels of every metric of an informer.
 var informerLabels = []string{"group", "version", "resource", "namespace", "collection"}
 
 // The metrics that are made when they are gathered; the histograms describe themselves.
@@ -83,7 +83,7 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(name, help, labels, nil)
 }
 
-// histograms are what is counted as it happens.
+// histograms has the metrics that are updated when commits and calls happen.
 type histograms struct {
 	durations, changes, calls *prometheus.HistogramVec
 }

@@ -5,15 +5,14 @@
 //	prometheus.MustRegister(m)
 //	inf, err := informer.New(lw, &corev1.Pod{}, informer.Options{Observer: m, …})
 //
-// Everything that an informer's Status or its store can say is read when the metrics are gathered; only what passes
-// (commits, calls of handlers) is counted as it happens. A gathering reads the state of each collection in one short
-// transaction, and of each file a few pages. The package starts no goroutine, and Metrics is safe for concurrent use.
+// State is read from the informers' Status and from their stores when the metrics are gathered; only commits and calls
+// of handlers are counted as they happen. A gathering reads the state of each collection in one short transaction, and
+// a few pages of each file. The package starts no goroutine, and Metrics is safe for concurrent use.
 //
 // # Metrics
 //
 // Each metric of an informer has the labels group, version, resource, namespace (empty: all) and collection, which is
-// entry.Identity.ID and tells apart what the others do not: selectors and representations. No label holds the name of
-// an object.
+// entry.Identity.ID: it distinguishes selectors and representations. No label has the name of an object.
 //
 //	name                                      type       further labels
 //	informer_queued_items                     gauge                What was received but is not stored yet; no more than 8,192.
@@ -49,36 +48,36 @@
 //	larder_store_written_bytes_total          counter    file      Pages written to it since it was opened, rebuilding and compaction included.
 //	larder_received_bytes_total               counter              Bytes from API servers, once Metrics.CountReceived is used. No labels.
 //
-// The age of the resourceVersion is kept across restarts. On a quiet resource it goes up to a minute, when the server
-// sends a bookmark; beyond that the informer is behind or without contact, and a restart would have to resume from that
-// far back.
+// The age of the resourceVersion is kept across restarts. On a quiet resource it grows up to a minute, until the server
+// sends a bookmark. If it is older, the informer is behind or has no contact, and a restart would resume from there.
 //
 // The class is none while the informer is healthy. NoSpace, Replaced (another file has the store's name),
-// OutcomeUnknown, Damaged, SlowDisk (a write has not returned for ten seconds) and Closed are the store's; Denied (401,
-// 403), NotServed (404, 405) and Server are answers of the API server; Connection is no answer; OtherCluster is a store
-// that others use for another cluster; Strays are objects that are none of those asked for; Other is the rest.
+// OutcomeUnknown, Damaged, SlowDisk (a write has not returned for ten seconds) and Closed are errors of the store.
+// Denied (401, 403), NotServed (404, 405) and Server are answers of the API server; Connection means no answer.
+// OtherCluster means that other informers use the store for another cluster. Strays are objects that the ListerWatcher
+// should not have listed. Other is any other error.
 //
-// Each guard against a server that is not the one that was listed, and each thing that the stored objects depend on,
-// has a reason of its own in larder_relists_total: AheadOfServer, Rewound and ClusterChanged; CodecChanged,
-// SchemaChanged (Go types), TransformChanged and OpenAPIChanged. Expired is a 410; StoreDamaged, StoreIncomplete and
-// Unreadable are the file's; LeftOut is for objects that an earlier run refused; AuditMismatch is an audit's;
-// NotResumable is a server without comparable resourceVersions.
+// The reasons of larder_relists_total are: for another or a restored server AheadOfServer, Rewound and ClusterChanged;
+// for other attributes of the stored objects CodecChanged, SchemaChanged (Go types), TransformChanged and
+// OpenAPIChanged; Expired for a 410; StoreDamaged, StoreIncomplete and Unreadable for the file; LeftOut for objects
+// that an earlier run refused; AuditMismatch for an audit's findings; NotResumable for a server without comparable
+// resourceVersions.
 //
-// Handlers that share a name share its metrics: their pending calls and merged updates are added up. Counters of an
-// informer begin at 0 with it. larder_handler_merged_updates_total goes back when a handler is removed.
+// The pending calls and merged updates of handlers with the same name are added up. The counters of an informer start
+// at 0. larder_handler_merged_updates_total decreases when a handler is removed.
 //
 // # Names of client-go
 //
-// The metrics named informer_ are those that client-go has for its own informers and that mean the same here; its label
-// "name" tells apart factories and is not set. client-go's informer_processing_latency_seconds is the time of one
-// event, which is not stored by itself here: larder_commit_duration_seconds is that of a batch. If one registry is to
-// hold both, as k8s.io/component-base registers client-go's, register through prometheus.WrapRegistererWithPrefix.
+// The metrics named informer_ are client-go's, where they mean the same here. Its label "name", which distinguishes
+// factories, is not set. client-go's informer_processing_latency_seconds is the time for one event; here events are
+// stored in batches, whose time is larder_commit_duration_seconds. If a registry has client-go's metrics too, as
+// k8s.io/component-base registers them, register these through prometheus.WrapRegistererWithPrefix.
 //
 // # Informers that come and go
 //
-// The metrics of an informer are there from informer.New until its run ends. One that is never run has no end but
-// Close; if its store was closed instead, it is shown until another is made on the same collection. Of two informers on
-// one collection at a time (of different files, or in memory) the older whose store is open is shown, as in client-go.
-// A program with informers on several clusters has a Metrics for each, registered through prometheus.WrapRegistererWith
-// and a label of its own.
+// The metrics of an informer exist from informer.New until its run ends, or until Close if it is never run. If its
+// store was closed instead, they exist until another informer is made on the same collection. If two informers have the
+// same collection (of different files, or in memory), the older one whose store is open is shown, as in client-go. A
+// program with informers for several clusters uses a Metrics for each, registered through prometheus.WrapRegistererWith
+// with a label for the cluster.
 package metrics

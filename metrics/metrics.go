@@ -32,9 +32,9 @@ var (
 // New returns metrics without informers. The caller registers them.
 func New() *Metrics { return &Metrics{byPointer: map[*informer.Informer]*observed{}} }
 
-// CountReceived returns a copy of config for clients whose received bytes are to be counted: what the network carries,
-// with headers, TLS and compression as they are. Clients made of the copy have connections of their own. A config with
-// a Transport of its own does not dial, so its bytes are not counted.
+// CountReceived returns a copy of config whose clients count the bytes that they receive, as the network carries them:
+// compressed, with headers and TLS. The clients have connections of their own. If config has a Transport, it does not
+// dial, and its bytes are not counted.
 func (m *Metrics) CountReceived(config *rest.Config) *rest.Config {
 	m.counts.Store(true)
 	return m.received.Count(config)
@@ -78,7 +78,7 @@ func (m *Metrics) HandlerCalled(i *informer.Informer, handler string, took time.
 	}
 }
 
-// observed returns what is counted of i, or nil if it has ended.
+// observed returns the counters of i, or nil if its run has ended.
 func (m *Metrics) observed(i *informer.Informer) *observed {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -113,7 +113,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// shown picks one informer for each collection: the oldest whose store is open, else the oldest.
+// shown returns one informer for each collection: the oldest whose store is open, or otherwise the oldest.
 func shown(all []*observed) (some []*observed) {
 	at := map[string]int{}
 	for _, o := range all {

@@ -20,7 +20,7 @@ import (
 // sources are the values of the label source.
 var sources = []informer.Source{informer.Live, informer.FromDisk, informer.None}
 
-// observed is an informer and what was counted of it.
+// observed is an informer with its counters.
 type observed struct {
 	informer   *informer.Informer
 	collection string
@@ -140,7 +140,8 @@ func (o *observed) send(
 	ch <- prometheus.MustNewConstMetric(d, t, v, append(o.labels, more...)...)
 }
 
-// collectFile sends the metrics of a file, or nothing if it is closed or cannot be read: the informers' say why.
+// collectFile sends the metrics of a file. It sends nothing if the file is closed or cannot be read: then the metrics
+// of its informers say why.
 func collectFile(ch chan<- prometheus.Metric, f *store.Store) {
 	size, free, err := f.Size()
 	if err != nil {
@@ -152,7 +153,7 @@ func collectFile(ch chan<- prometheus.Metric, f *store.Store) {
 	ch <- prometheus.MustNewConstMetric(storeWritten, prometheus.CounterValue, float64(f.Written()), path)
 }
 
-// lastDigits is what client-go shows of a resourceVersion: as many digits as a float64 holds exactly.
+// lastDigits returns the last 15 digits of a resourceVersion, as client-go shows it: a float64 holds them exactly.
 func lastDigits(rv string) (float64, bool) {
 	if len(rv) > 15 {
 		rv = rv[len(rv)-15:]

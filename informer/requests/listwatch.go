@@ -12,9 +12,10 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// ListWatch returns a ListerWatcher for New that lists what id says: resource, namespace and selectors have one source.
-// client is any REST client of the cluster whose scheme knows the objects, such as clientset.CoreV1().RESTClient() for
-// the types of client-go. Selectors of a request's own are added to those of id, so single objects can be looked up.
+// ListWatch returns a ListerWatcher for informer.New that lists the resource, namespace and selectors of id. client is
+// any REST client of the cluster whose scheme knows the objects, such as clientset.CoreV1().RESTClient() for the types
+// of client-go. Selectors in the options of a request are added to those of id, so that single objects can be looked
+// up.
 func ListWatch(client cache.Getter, id entry.Identity) *cache.ListWatch {
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -27,16 +28,16 @@ func ListWatch(client cache.Getter, id entry.Identity) *cache.ListWatch {
 	}
 }
 
-// Client is what the clients of one type have in a generated clientset and in its fake, and those of a resource in
-// client-go's dynamic and metadata clients. L is its type of lists.
+// Client has the methods that the client of one type has in a generated clientset and in its fake, and the client of a
+// resource in client-go's dynamic and metadata clients. L is the type of its lists.
 type Client[L runtime.Object] interface {
 	List(ctx context.Context, o metav1.ListOptions) (L, error)
 	Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error)
 }
 
-// ClientListWatch returns a ListerWatcher for New that asks client, such as clientset.CoreV1().Pods("shop"): with a
-// fake clientset the same code runs in unit tests. client must be of the resource and the namespace of id; the
-// selectors are taken from id.
+// ClientListWatch returns a ListerWatcher for informer.New that uses client, such as clientset.CoreV1().Pods("shop"),
+// so that the same code runs in unit tests with a fake clientset. client must be for the resource and the namespace of
+// id; the selectors are taken from id.
 func ClientListWatch[L runtime.Object](client Client[L], id entry.Identity) *cache.ListWatch {
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {

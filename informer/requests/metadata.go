@@ -13,7 +13,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// ListMetadata returns an Options.ListMetadata that lists what id says, by client, as ListWatch does.
+// ListMetadata returns a function for Options.ListMetadata that lists metadata of the objects that ListWatch lists.
 func ListMetadata(
 	client cache.Getter, id entry.Identity,
 ) func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
@@ -31,13 +31,13 @@ func ListMetadata(
 	}
 }
 
-// acceptMetadata asks for a list by metadata, in protobuf where the server can: it takes half the time of JSON at
-// either end.
+// acceptMetadata requests a list by metadata, in protobuf if the server supports it, which takes both sides half the
+// time of JSON.
 const acceptMetadata = "application/vnd.kubernetes.protobuf" + asMetadataList + ",application/json" + asMetadataList
 
 const asMetadataList = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
-// protobufPrefix begins what Kubernetes sends as protobuf; an envelope with the object's type follows.
+// protobufPrefix is the start of an object in protobuf as Kubernetes sends it. An envelope with its type follows.
 var protobufPrefix = []byte("k8s\x00")
 
 func decodeMetadata(raw []byte, into *metav1.PartialObjectMetadataList) error {
