@@ -42,7 +42,7 @@ type Collection struct {
 	resident atomic.Pointer[resident.All]
 	bounded  *resident.Bounded // nil unless the Residency is Bounded; set before there is another goroutine
 
-	workers workers
+	workers *workers
 	builder index.Builder    // builds the indexes that are not ready
 	packer  *compress.Packer // compressor of new records; nil if Compression is off
 
@@ -97,6 +97,7 @@ func openCollection(
 		resource:  o.Resource,
 		readOnly:  s.ReadOnly(),
 		committed: o.Committed,
+		workers:   newWorkers(),
 		mustSeal:  o.Seal,
 	}
 	c.back = c

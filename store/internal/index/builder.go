@@ -1,9 +1,47 @@
 package index
 
 import (
+	"context"
 	"slices"
 	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/larder-dev/larder/store/internal/boltfile"
 )
+
+// A build that fails, for lack of space for example, is retried after retryMin, which doubles up to retryMax.
+const (
+	retryMin = time.Second
+	retryMax = time.Minute
+)
+
+// Records is the collection whose indexes are built. No method is called in a transaction or under a lock.
+type Records interface {
+	// Set returns the index functions as they are now.
+	Set() *Set
+	// Page returns a page of the records that follow the key after, in order, and whether further ones may follow.
+	Page(ctx context.Context, after string) (records []Record, more bool, err error)
+	// Update replaces the terms of the records in the named indexes by the Renewed ones, with their entries, in one
+	// transaction. It skips records that were written since Page: their writer has given them their terms.
+	Update(ctx context.Context, names []string, records []Record) error
+	// SetReady marks the named indexes as ready, in the file and then for look-ups.
+	SetReady(ctx context.Context, names []string) error
+	// Final reports whether no attempt after one that failed with err would succeed.
+	Final(err error) bool
+}
+
+// Record is a record as a build found it.
+type Record struct {
+	Key     string
+	Seq     uint64 // says whether the record has been written since
+	Object  runtime.Object
+	Terms   map[string][]string // the terms in its header, in plain text
+	Lacks   bool                // an index lacks an entry for one of them; see Lacks
+	Renewed map[string][]string // what the terms in the indexes that are built have to be
+}
 
 // Builder builds the indexes of a collection, and tells look-ups that wait for an index how that goes. The zero value
 // is ready to use.
@@ -69,4 +107,76 @@ func (b *Builder) Changed() <-chan struct{} {
 		b.changed = make(chan struct{})
 	}
 	return b.changed
+}
+
+// Run builds the indexes that are wanted in one pass, and indexes that are added meanwhile in the next, until none is
+// left, an attempt has failed for good, or ctx ends. Call it in a goroutine of its own whenever Want says so.
+func (b *Builder) Run(ctx context.Context, r Records, log logr.Logger) {
+	retry := retryMin
+	for {
+		names := b.next(r.Set())
+		if len(names) == 0 {
+			return
+		}
+		log := log.WithValues("indexes", names)
+		err := ctx.Err()
+		if err == nil {
+			err = build(ctx, r, names, log)
+		}
+		switch {
+		case err == nil:
+			retry = retryMin
+			continue
+		case ctx.Err() != nil:
+			b.Fail(boltfile.ErrClosed, false)
+			return
+		case r.Final(err):
+			log.Error(err, "Indexes are not built; look-ups in them fail")
+			b.Fail(err, false)
+			return
+		}
+		log.Error(err, "Building indexes failed, will try again", "after", retry)
+		b.Fail(err, true)
+		select {
+		case <-time.After(retry):
+		case <-ctx.Done():
+		}
+		retry = min(2*retry, retryMax)
+	}
+}
+
+// build gives every record its terms in the named indexes, page by page, and then marks the indexes ready.
+func build(ctx context.Context, r Records, names []string, log logr.Logger) error {
+	for after, more := "", true; more; {
+		var records []Record
+		var err error
+		if records, more, err = r.Page(ctx, after); err != nil {
+			return err
+		}
+		if len(records) == 0 {
+			break
+		}
+		after = records[len(records)-1].Key
+		if records = outdated(r.Set(), names, records, log); len(records) == 0 {
+			continue
+		}
+		if err := r.Update(ctx, names, records); err != nil {
+			return err
+		}
+	}
+	return r.SetReady(ctx, names)
+}
+
+// outdated computes the terms of the records in the named indexes, and returns those that have to be written.
+func outdated(set *Set, names []string, records []Record, log logr.Logger) (old []Record) {
+	for _, record := range records {
+		record.Renewed = set.Compute(names, record.Object, func(err error) {
+			log.Error(err, "An object is not in the index: the index function failed", "key", record.Key)
+		})
+		changed := func(name string) bool { return !slices.Equal(record.Renewed[name], record.Terms[name]) }
+		if record.Lacks || slices.ContainsFunc(names, changed) {
+			old = append(old, record)
+		}
+	}
+	return old
 }

@@ -44,8 +44,8 @@ func (s *Set) WorkingTerms(obj any) map[string][]string {
 	return terms
 }
 
-// TermsOf is WorkingTerms for an object that was read from the file. It takes the terms of ready indexes from stored, the
-// terms of its record, and computes the others.
+// TermsOf is WorkingTerms for an object that was read from the file. It takes the terms of ready indexes from stored,
+// the terms of its record, and computes the others.
 func (s *Set) TermsOf(stored map[string][]string, obj any) (terms map[string][]string) {
 	for name, fn := range s.funcs {
 		values := stored[name]

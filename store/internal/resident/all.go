@@ -13,8 +13,8 @@ import (
 // Apply is called with what readers of the file see already, or are about to see. Whoever calls Open keeps all writers
 // away meanwhile, so no read from the file is followed by a read of an older state from here.
 //
-// A load calls PutPage for each page of the file, then Open, and in any case End. If it has failed, or the file has lost
-// objects, another All takes its place (Replace).
+// A load calls PutPage for each page of the file, then Open, and in any case End. If it has failed, or the file has
+// lost objects, another All takes its place (Replace).
 type All struct {
 	*Table
 	// written has the keys that were written since the load began, whose records in the file may be old. nil once the

@@ -15,8 +15,8 @@ import (
 // Bounded is the objects of a collection whose Residency is Bounded that are decoded: those that are read most.
 //
 // What a read has decoded is put in only if nothing has been written to its stripe of keys since before it looked: else
-// it may be old. A batch of several keys closes the cache while it comes here, with the memtable locked: a read must not
-// find a part of it.
+// it may be old. A batch of several keys closes the cache while it comes here, with the memtable locked: a read must
+// not find a part of it.
 type Bounded struct {
 	cache   *otter.Cache[string, Cached]
 	closed  atomic.Int32 // batches of several keys that come here

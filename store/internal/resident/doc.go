@@ -1,6 +1,6 @@
 // Package resident keeps decoded objects for reading: all objects of a collection in a Table, with hash slots and
-// postings, or those that are read most, up to a number of bytes, in a Bounded. An All is a Table with a file behind it,
-// from which its objects are loaded before reads use it.
+// postings, or those that are read most, up to a number of bytes, in a Bounded. An All is a Table with a file behind
+// it, from which its objects are loaded before reads use it.
 //
 // One goroutine at a time writes (Apply); any number read. A Table has a lock of its own. Reads by key take none: they
 // go by a KeyMap, which the table puts where its readers look, and takes away while it applies a batch of several keys,
