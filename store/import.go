@@ -16,11 +16,11 @@ import (
 	"github.com/larder-dev/larder/internal/realpath"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/format"
-	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
 // Import makes a store from records, as Store.Records or a snapshot file has them. For each collection call Begin, Add
-// for each record in key order, and End; then call Commit. It writes about 4 MiB at a time and buffers as much.
+// for each record in key order, and End; then call Commit. A collection is taken in as a list is, and committed about
+// 4 MiB at a time; Import buffers as much.
 //
 // The file gets its name in one step, when all records are on the disk. Until then it is <path>.new-*, and nobody else
 // can open a store at path (ErrLocked). If the process dies, the next Import or Open for writing removes that file. A
@@ -32,11 +32,12 @@ type Import struct {
 	path        string
 	store       *Store
 	mark        *boltfile.Mark
-	c           *Collection // between Begin and End; else nil
+	c           *Collection  // between Begin and End; else nil
+	list        *replacement // of c
 	what        ImportCollection
 	last        string // key of the last record that was added
-	writes      []*memtable.Write
-	bytes       int // of writes
+	page        []entry.Entry
+	bytes       int // of page
 	done        bool
 	compression Compression
 }
@@ -159,6 +160,9 @@ func (i *Import) Abort() error {
 		return nil
 	}
 	i.done = true
+	if i.c != nil {
+		i.store.dropPending(i.c)
+	}
 	err := i.store.Close()
 	boltfile.RemoveDebris(i.path)
 	if err = errors.Join(err, i.mark.Release()); err != nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
 	"github.com/larder-dev/larder/store/internal/format"
-	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
 // importBytes is about how many bytes are written in one transaction.
@@ -57,18 +56,18 @@ func (i *Import) begin(ctx context.Context, id entry.Identity, what ImportCollec
 	}
 	what.Identity = id
 	i.c, i.what, i.last = c, what, ""
-	return nil
+	i.list, err = c.beginReplace(ctx, ReplaceOptions{Attributes: what.Attributes})
+	return err
 }
 
 // Add adds a record to the collection. The caller may reuse r.Payload afterwards.
 func (i *Import) Add(ctx context.Context, r entry.Entry) error {
 	err := i.refuse(r)
 	if err == nil {
-		x := &memtable.Write{Key: r.Key, UID: r.UID, RV: r.ResourceVersion, Payload: bytes.Clone(r.Payload),
-			PayloadSize: len(r.Payload), Encoding: r.Encoding}
-		i.last, i.writes, i.bytes = r.Key, append(i.writes, x), i.bytes+x.Size()
+		r.Payload = bytes.Clone(r.Payload)
+		i.last, i.page, i.bytes = r.Key, append(i.page, r), i.bytes+len(r.Key)+len(r.Payload)
 		if i.bytes >= importBytes {
-			err = i.flush(ctx, nil)
+			err = i.flush(ctx)
 		}
 	}
 	if err != nil {
@@ -103,11 +102,7 @@ func (i *Import) End(ctx context.Context, as ImportState) (objects int, err erro
 		return 0, errors.New("import: no collection has been begun")
 	}
 	if err = as.validate(); err == nil {
-		err = i.flush(ctx, func(st *state) {
-			st.Attributes, st.Complete, st.MustRelist = i.what.Attributes, as.Complete, as.MustRelist
-			st.ResourceVersion, st.LastContact = as.ResourceVersion, as.LastContact
-			objects = st.Objects
-		})
+		objects, err = i.end(ctx, as)
 	}
 	if err == nil {
 		err = i.c.Close()
@@ -119,26 +114,26 @@ func (i *Import) End(ctx context.Context, as ImportState) (objects int, err erro
 	return objects, nil
 }
 
-// flush writes the buffered records in one transaction, as a list writes its pages. finish, if not nil, then changes
-// the state.
-func (i *Import) flush(ctx context.Context, finish func(*state)) error {
-	i.c.pack(i.writes)
-	if err := i.c.lockWrites(ctx); err != nil {
+func (i *Import) end(ctx context.Context, as ImportState) (objects int, err error) {
+	if err := i.flush(ctx); err != nil {
+		return 0, err
+	}
+	i.list.as = &as
+	if _, err := i.list.Commit(ctx, Batch{ResourceVersion: as.ResourceVersion, LastContact: as.LastContact}); err != nil {
+		return 0, err
+	}
+	if err := i.store.Flush(ctx); err != nil {
+		return 0, err
+	}
+	info, err := i.c.Info(ctx)
+	return info.Objects, err
+}
+
+// flush takes in the buffered records and commits them.
+func (i *Import) flush(ctx context.Context) error {
+	if err := i.list.entries(ctx, i.page); err != nil {
 		return err
 	}
-	defer i.c.mu.Unlock()
-	err := i.c.writeLocked(ctx, func(w *writer) error {
-		w.objects.FillPercent = coldFill
-		for _, x := range i.writes {
-			if err := w.put(x, stored{}); err != nil {
-				return err
-			}
-		}
-		if finish != nil {
-			finish(&w.state)
-		}
-		return nil
-	})
-	i.writes, i.bytes = i.writes[:0], 0
-	return err
+	i.page, i.bytes = i.page[:0], 0
+	return i.store.Flush(ctx)
 }

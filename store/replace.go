@@ -41,6 +41,9 @@ type replacement struct {
 	revised bool               // true once it is decided whether to make another dictionary
 	gathered
 	end listEnd
+	// as is the state that the collection gets at the end, if it is imported: that of the collection it comes from. It is
+	// nil otherwise, and the collection then is complete.
+	as *ImportState
 }
 
 // listed is an object of the list, or of an event, that is to be put into the collection. If it has a Payload its Obj
@@ -69,6 +72,14 @@ type gathered struct {
 // only. So the changes are the whole list all the same, and such objects that the list lacks are removed silently.
 // Objects that this process stored have been reported: a second try of a cold start is a diff against the first one.
 func (in *intake) BeginReplace(ctx context.Context, o ReplaceOptions) (Replacement, error) {
+	r, err := in.beginReplace(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func (in *intake) beginReplace(ctx context.Context, o ReplaceOptions) (*replacement, error) {
 	r := &replacement{
 		in: in, o: o, losses: in.back.losses(),
 		puts: map[string]*listed{}, deletes: map[string]int{}, events: map[string]watched{},
@@ -137,11 +148,29 @@ func (r *replacement) Page(ctx context.Context, items []runtime.Object, leftOut 
 	if err := r.usable(); err != nil {
 		return Result{}, err
 	}
-	res, err := r.page(ctx, opsOf(items, leftOut))
+	ops := opsOf(items, leftOut)
+	res, err := r.page(ctx, func() (map[string]*item, []Skipped) { return r.identify(ops) })
 	if err != nil {
 		return res, fmt.Errorf("take in %d items of a list of %s: %w", len(items), r.in.id, err)
 	}
 	return res, nil
+}
+
+// entries is Page for objects that are encoded, each with another key. They are neither decoded nor indexed: until all
+// are committed the collection must have no reader, and never an index function. Their payloads belong to r.
+func (r *replacement) entries(ctx context.Context, all []entry.Entry) error {
+	if err := r.usable(); err != nil {
+		return err
+	}
+	_, err := r.page(ctx, func() (map[string]*item, []Skipped) {
+		items := make(map[string]*item, len(all))
+		for _, e := range all {
+			items[e.Key] = &item{filled: true, Write: &memtable.Write{Key: e.Key, UID: e.UID, RV: e.ResourceVersion,
+				Payload: e.Payload, PayloadSize: len(e.Payload), Encoding: e.Encoding}}
+		}
+		return items, nil
+	})
+	return err
 }
 
 // Event adds a watched event; see Replacement.

@@ -42,6 +42,9 @@ func (r *replacement) commit(ctx context.Context, b Batch) (Result, error) {
 	if !more {
 		finish = func(info *Info) (*settled, error) {
 			err := r.finish(info, r.o, b, r.held(ctx, deletes, puts))
+			if r.as != nil {
+				info.Complete, info.MustRelist = r.as.Complete, r.as.MustRelist
+			}
 			return &settled{losses: r.losses, rewritten: r.o.Rewrite}, err
 		}
 	}

@@ -12,11 +12,13 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-// page compares items with the collection, and holds or shows those that differ.
-func (r *replacement) page(ctx context.Context, ops []Op) (Result, error) {
+// page compares the items that identify returns with the collection, and holds or shows those that differ.
+func (r *replacement) page(
+	ctx context.Context, identify func() (items map[string]*item, skipped []Skipped),
+) (Result, error) {
 	for {
 		set := r.in.set.Load()
-		items, skipped := r.identify(ops)
+		items, skipped := identify()
 		keys := slices.Sorted(maps.Keys(items))
 		end := r.last
 		if len(keys) > 0 {

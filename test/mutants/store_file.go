@@ -107,10 +107,10 @@ var storeFileMutants = []mutant{
 	{
 		name:   "store/import-without-state",
 		breaks: "Import keeps why a collection must be listed.",
-		file:   "store/import_collection.go",
-		old: `			st.Attributes, st.Complete, st.MustRelist = i.what.Attributes, as.Complete, as.MustRelist
+		file:   "store/replace_end.go",
+		old: `				info.Complete, info.MustRelist = r.as.Complete, r.as.MustRelist
 `,
-		new: `			st.Attributes, st.Complete = i.what.Attributes, as.Complete
+		new: `				info.Complete = r.as.Complete
 `,
 		test: "TestImport",
 	},
