@@ -65,7 +65,8 @@ func (i *Import) Add(ctx context.Context, r entry.Entry) error {
 	err := i.refuse(r)
 	if err == nil {
 		r.Payload = bytes.Clone(r.Payload)
-		i.last, i.page, i.bytes = r.Key, append(i.page, r), i.bytes+len(r.Key)+len(r.Payload)
+		i.last, i.page = r.Key, append(i.page, r)
+		i.bytes += 128 + len(r.Key) + len(r.UID) + len(r.ResourceVersion) + len(r.Encoding) + len(r.Payload)
 		if i.bytes >= importBytes {
 			err = i.flush(ctx)
 		}

@@ -45,7 +45,7 @@ func (x *Write) Object() runtime.Object {
 
 // Size is roughly what x takes in memory, and in a transaction.
 func (x *Write) Size() int {
-	n := 128 + len(x.Key) + len(x.UID) + len(x.RV) + x.PayloadSize
+	n := 128 + len(x.Key) + len(x.UID) + len(x.RV) + len(x.Encoding) + x.PayloadSize
 	if x.gone != nil {
 		n += x.gone.PayloadSize
 	}
