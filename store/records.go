@@ -39,23 +39,24 @@ func (s *Store) Records(ctx context.Context, id entry.Identity, after string, fn
 	r := &reader{store: s, name: id.ID()}
 	all := count{whole: after == ""}
 	for {
-		p := r.recordPage(ctx, after, &all)
-		for _, record := range p.records {
+		page, more, err := r.recordPage(ctx, after, &all)
+		for _, one := range page {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if record.err != nil {
-				return fmt.Errorf("read %s: %w", id, record.err)
+			e, err := r.entry(one)
+			if err != nil {
+				return fmt.Errorf("read %s: %w", id, err)
 			}
-			if err := fn(record.Entry); err != nil {
+			if err := fn(e); err != nil {
 				return err
 			}
-			after = record.Key
+			after = one.key
 		}
-		if p.err != nil {
-			return fmt.Errorf("read %s: %w", id, p.err)
+		if err != nil {
+			return fmt.Errorf("read %s: %w", id, err)
 		}
-		if !p.more {
+		if !more {
 			return ctx.Err()
 		}
 	}
@@ -91,95 +92,71 @@ func (s *Store) Record(ctx context.Context, id entry.Identity, key string) (e en
 		return e, false, err
 	}
 	r := &reader{store: s, name: id.ID()}
-	var raw rawStored
+	var one rawStored
 	err = r.view(ctx, func(b *bolt.Bucket) error {
 		objects, err := r.objects(b)
 		if err != nil {
 			return err
 		}
 		if data := objects.Get([]byte(key)); data != nil {
-			raw, found = r.copyStored(objects, []byte(key), data), true
+			one, found = r.copyStored(objects, []byte(key), data), true
 		}
 		return nil
 	})
 	if err != nil || !found {
 		return e, false, err
 	}
-	one := r.openStored(raw)
-	if one.err != nil {
-		return e, false, fmt.Errorf("read %s: %w", id, one.err)
+	if e, err = r.entry(one); err != nil {
+		return e, false, fmt.Errorf("read %s: %w", id, err)
 	}
-	return one.Entry, true, nil
-}
-
-// storedRecord is a record. If err is not nil, only its Key is set.
-type storedRecord struct {
-	entry.Entry
-	err error
-}
-
-// recordPage is a page of records in key order. If err is not nil, records has those that were read before it.
-type recordPage struct {
-	records []storedRecord
-	more    bool // true if there may be further records
-	err     error
-}
-
-// recordPage reads the page of records that follows the given key, and adds it to all.
-func (r *reader) recordPage(ctx context.Context, key string, all *count) (p recordPage) {
-	var raw []rawStored
-	p.err = r.view(ctx, func(b *bolt.Bucket) error {
-		objects, err := r.objects(b)
-		if err != nil {
-			return err
-		}
-		keys, size := boltfile.ScanAfter(objects, key), 0
-		k, data := keys.Next()
-		for ; k != nil; k, data = keys.Next() {
-			if len(raw) == iterateObjects || size >= iterateBytes {
-				p.more = true
-				break
-			}
-			one := r.copyStored(objects, k, data)
-			raw, size = append(raw, one), size+one.record.body.size
-		}
-		return cmp.Or(keys.Err, all.add(r, b, len(raw), !p.more))
-	})
-	for _, one := range raw { // under no transaction
-		p.records = append(p.records, r.openStored(one))
-	}
-	return p
+	return e, true, nil
 }
 
 // rawStored is a record that was copied out of its transaction. If err is not nil, only key is set.
 type rawStored struct {
-	key    string
-	record rawRecord
-	err    error
+	rawRecord
+	err error
 }
 
-func (r *reader) copyStored(objects *bolt.Bucket, k, data []byte) rawStored {
-	if len(k) > format.MaxKeyLen {
-		return rawStored{key: string(k), err: fmt.Errorf("key %s in collection %s: %w", printable.Key(string(k)), r.name,
-			entry.ErrDamaged)}
-	}
+// recordPage reads the page of records that follows the given key, adds it to all, and returns whether records may
+// follow it. If it fails it returns the records that were read before.
+func (r *reader) recordPage(ctx context.Context, after string, all *count) (page []rawStored, more bool, err error) {
+	err = r.view(ctx, func(b *bolt.Bucket) error {
+		objects, err := r.objects(b)
+		if err != nil {
+			return err
+		}
+		keys, size := boltfile.ScanAfter(objects, after), 0
+		for k, data := keys.Next(); k != nil && !more; k, data = keys.Next() {
+			one := r.copyStored(objects, k, data)
+			page, size = append(page, one), size+one.body.size
+			more = len(page) == iterateObjects || size >= iterateBytes
+		}
+		return cmp.Or(keys.Err, all.add(r, b, len(page), !more))
+	})
+	return page, more, err
+}
+
+func (r *reader) copyStored(objects *bolt.Bucket, k, data []byte) (one rawStored) {
 	key := string(k)
-	record, err := r.copyRecord(objects, key, data, nil)
-	return rawStored{key: key, record: record, err: err}
+	if len(k) > format.MaxKeyLen {
+		one.err = fmt.Errorf("key %s in collection %s: %w", printable.Key(key), r.name, entry.ErrDamaged)
+	} else {
+		one.rawRecord, one.err = r.copyRecord(objects, key, data, nil)
+	}
+	one.key = key
+	return one
 }
 
-// openStored decrypts and decompresses a copied record.
-func (r *reader) openStored(one rawStored) storedRecord {
-	err := one.err
+// entry decompresses a copied record. No transaction should be open.
+func (r *reader) entry(one rawStored) (entry.Entry, error) {
+	b, err := one.body, one.err
 	if err == nil {
-		var b body
-		b, err = r.plain(one.key, one.record.body, nil)
-		one.record.body = b
+		b, err = r.plain(one.key, b, nil)
 	}
 	if err != nil {
-		return storedRecord{Entry: entry.Entry{Key: one.key}, err: &RecordError{Key: one.key, Err: err}}
+		return entry.Entry{}, &RecordError{Key: one.key, Err: err}
 	}
-	h := one.record.Header
-	return storedRecord{Entry: entry.Entry{Key: one.key, UID: h.UID, ResourceVersion: h.RV, Encoding: h.Encoding,
-		Payload: one.record.body.payload}}
+	return entry.Entry{Key: one.key, UID: one.UID, ResourceVersion: one.RV, Encoding: one.Encoding, Payload: b.payload},
+		nil
 }
