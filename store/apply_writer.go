@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/compress"
 	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/internal/index"
@@ -40,13 +41,23 @@ func (c *Collection) lockWrites(ctx context.Context) error {
 	return nil
 }
 
+// update runs fn in one write transaction.
+func (c *Collection) update(ctx context.Context, fn func(tx *bolt.Tx) error) error {
+	return c.store.file.Update(ctx, c.writing(), fn)
+}
+
+// writing describes a write of the collection.
+func (c *Collection) writing() boltfile.Work {
+	return boltfile.Work{What: "a write of " + c.id.String()}
+}
+
 func (c *Collection) writeLocked(ctx context.Context, fn func(w *writer) error) error {
 	return c.writeLockedFor(ctx, c.writing(), fn)
 }
 
 // writeLockedFor runs fn in a write transaction with a writer of the collection. The caller holds mu. what describes
 // the write to those who wait for it.
-func (c *Collection) writeLockedFor(ctx context.Context, what string, fn func(w *writer) error) error {
+func (c *Collection) writeLockedFor(ctx context.Context, what boltfile.Work, fn func(w *writer) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -54,7 +65,7 @@ func (c *Collection) writeLockedFor(ctx context.Context, what string, fn func(w 
 		return ErrReadOnly
 	}
 	var handlers *placesSnapshot
-	return c.store.updateThen(ctx, what, func(tx *bolt.Tx) error {
+	return c.store.file.UpdateThen(ctx, what, func(tx *bolt.Tx) error {
 		b, err := collectionBucket(tx, c.name)
 		if err != nil {
 			return err

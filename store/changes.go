@@ -130,7 +130,7 @@ func (s *Store) FeedID(ctx context.Context, id entry.Identity) (feed string, err
 	if id, err = id.Canonical(); err != nil {
 		return "", err
 	}
-	err = s.view(ctx, func(tx *bolt.Tx) error {
+	err = s.file.View(ctx, func(tx *bolt.Tx) error {
 		root := tx.Bucket(format.BucketLarder)
 		if root == nil || root.Get(format.KeyFileID) == nil {
 			return nil
@@ -190,7 +190,7 @@ func (v *View) Changes(ctx context.Context, after uint64) (p FeedPage, err error
 // Changed returns a channel that is closed after the next commit of the collection; nil if this process does not have
 // the collection open for writing.
 func (v *View) Changed() <-chan struct{} {
-	for _, c := range v.store.liveCollections() {
+	for _, c := range v.store.live.list() {
 		if c.name == v.name && !c.readOnly && !c.places.ended() {
 			return c.places.nextChange()
 		}

@@ -5,15 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	bolt "go.etcd.io/bbolt"
-)
 
-// closeWait is how long Close, of a store or a collection, waits for a write that the disk does not finish. The write
-// cannot be canceled. It is well below the 30 s after which Kubernetes kills a process, because informers have to end
-// within that time too.
-const closeWait = 10 * time.Second
+	"github.com/larder-dev/larder/store/internal/boltfile"
+)
 
 // ending is the state of closing a store.
 type ending struct {
@@ -44,8 +40,8 @@ func (s *Store) Close() error {
 			s.ending.err = s.end()
 		}()
 	})
-	if err := s.awaitDisk(s.ending.done); err != nil {
-		return fmt.Errorf("close the store %s: %w", s.path, err)
+	if err := s.file.Await(s.ending.done); err != nil {
+		return fmt.Errorf("close the store %s: %w", s.file.Path, err)
 	}
 	if !first {
 		return nil
@@ -53,73 +49,30 @@ func (s *Store) Close() error {
 	return s.ending.err
 }
 
-// awaitDisk waits for done, which is closed when the disk has finished. After closeWait it fails with ErrStillWriting.
-func (s *Store) awaitDisk(done <-chan struct{}) error {
-	timer := time.NewTimer(closeWait)
-	defer timer.Stop()
-	select {
-	case <-done:
-		return nil
-	case <-timer.C:
-	}
-	select {
-	case <-done:
-		return nil
-	default:
-		return s.stillWriting()
-	}
-}
-
-// stillWriting returns an error that wraps ErrStillWriting and names the current write.
-func (s *Store) stillWriting() error {
-	if w := s.writing.Load(); w != nil {
-		return fmt.Errorf("%v: %w", w, ErrStillWriting)
-	}
-	return fmt.Errorf("work in the background has not ended: %w", ErrStillWriting)
-}
-
 // end closes the store, however long the disk takes.
 func (s *Store) end() error {
 	s.closeCommits()
-	s.background.close()
+	s.file.CloseBackground()
 	flushed := s.flushAtClose()
 	if turn, err := s.takeTurn(context.Background()); err == nil {
 		turn() // a Flush whose caller did not wait has now ended and called Committed
 	}
-	release, err := s.takeWriter(context.Background(), closing)
+	release, err := s.file.TakeWriter(context.Background(), boltfile.Closing)
 	if err != nil {
 		return err
 	}
 	defer release()
 	if flushed == nil && s.Err() == nil {
-		if err := s.keepName(context.Background()); err != nil && !errors.Is(err, ErrClosed) {
-			flushed = fmt.Errorf("close the store %s: %w", s.path, err)
+		if err := s.file.KeepName(context.Background()); err != nil && !errors.Is(err, ErrClosed) {
+			flushed = fmt.Errorf("close the store %s: %w", s.file.Path, err)
 		}
 	}
-	s.background.wait()
-	s.mu.Lock()
-	h, failure := s.handle, s.failure
-	s.replaceHandleLocked(nil)
-	s.mu.Unlock()
-	if h == nil {
-		return nil
-	}
-	if !s.ReadOnly() && failure == nil {
-		used := s.usedNotes.take()
-		err := h.Update(func(tx *bolt.Tx) error {
-			return errors.Join(s.writeUsed(tx, used), s.putTimes(tx),
-				putClean(tx, true))
-		}, (*bolt.Tx).Commit)
-		if err != nil {
-			s.logger().Error(err, "The store could not be marked as closed cleanly; it will be verified when it is next opened")
-		}
-	}
-	err = h.Close()
-	if !h.Stuck.Load() {
+	stuck, err := s.file.Close(func(tx *bolt.Tx) error { return s.writeUsed(tx, s.usedNotes.take()) })
+	if !stuck {
 		s.keys.wipe() // no transaction that needs the keys is left
 	}
 	if err != nil {
-		return fmt.Errorf("close the store %s: %w", s.path, err)
+		return fmt.Errorf("close the store %s: %w", s.file.Path, err)
 	}
 	return flushed
 }
@@ -133,22 +86,9 @@ func (s *Store) flushAtClose() error {
 	if err := s.Flush(context.Background()); err != nil {
 		return fmt.Errorf(
 			"close the store %s: its latest changes are not in the file, and the next start will ask the server for them: %w",
-			s.path, err)
+			s.file.Path, err)
 	}
 	return nil
-}
-
-// isClosed reports whether Close has been called.
-func (s *Store) isClosed() bool {
-	s.commits.mu.Lock()
-	closed := s.commits.closed
-	s.commits.mu.Unlock()
-	if closed {
-		return true
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.handle == nil
 }
 
 // Close commits the dirty changes, ends the background work of the collection and lets it be opened again. Apply then
@@ -165,7 +105,7 @@ func (c *Collection) Close() error {
 		defer close(done)
 		lost = c.end()
 	}()
-	if err := c.store.awaitDisk(done); err != nil {
+	if err := c.store.file.Await(done); err != nil {
 		close(c.claimed.stuck)
 		return fmt.Errorf("close %s: %w", c.id, err)
 	}
@@ -178,7 +118,7 @@ func (c *Collection) end() error {
 	c.workers.stop()
 	c.places.close()
 	err := c.flushAtClose()
-	c.store.delist(c)
+	c.store.live.remove(c)
 	c.released.Store(true)
 	c.store.open.release(c.name)
 	return err

@@ -20,15 +20,15 @@ var ErrOtherCluster = errors.New("the store is used for another cluster")
 // An empty id says that the cluster is not known and removes the claim; a claim that is refused removes it too. Claims
 // are not stored in the file: a cluster whose objects are stored may no longer exist.
 func (c *Collection) ClaimCluster(id string, exchanged bool) error {
-	s := c.store
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	l := &c.store.live
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if id == c.cluster {
 		return nil
 	}
 	c.cluster = ""
 	if !exchanged && id != "" {
-		if other := s.otherClusterLocked(id); other != "" {
+		if other := l.otherClusterLocked(id); other != "" {
 			return fmt.Errorf("%w: %s has objects of another one; each cluster needs a store of its own", ErrOtherCluster, other)
 		}
 	}
@@ -38,8 +38,8 @@ func (c *Collection) ClaimCluster(id string, exchanged bool) error {
 
 // otherClusterLocked returns the first, in order of names, of the live collections that have claimed another cluster;
 // "" if there is none. The caller holds mu.
-func (s *Store) otherClusterLocked(id string) (first string) {
-	for c := range s.live {
+func (l *liveSet) otherClusterLocked(id string) (first string) {
+	for c := range l.all {
 		if name := c.id.String(); c.cluster != "" && c.cluster != id && (first == "" || name < first) {
 			first = name
 		}

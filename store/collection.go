@@ -28,7 +28,7 @@ type Collection struct {
 	mustSeal bool        // CollectionOptions.Seal
 	sealing  atomic.Bool // whether records are sealed; see seal
 
-	cluster string // guarded by store.mu; see ClaimCluster
+	cluster string // guarded by store.live.mu; see ClaimCluster
 
 	// mu is held for each write transaction except a Flush, and never while user code runs. Lock order: mu, then front.
 	mu       patient.Mutex
@@ -139,7 +139,7 @@ func openCollection(
 // findOrMake sets up sealing for the collection, and creates its buckets if it is not in the file.
 func (c *Collection) findOrMake(ctx context.Context) error {
 	var st state
-	err := c.store.view(ctx, func(tx *bolt.Tx) (err error) {
+	err := c.store.file.View(ctx, func(tx *bolt.Tx) (err error) {
 		var b *bolt.Bucket
 		if b, st, err = findState(tx, c.name); err == nil {
 			err = c.hasBuckets(b, st)
@@ -183,8 +183,10 @@ func (c *Collection) ensureBuckets(tx *bolt.Tx) error {
 		return err
 	}
 	st := state{
-		Info:   Info{Identity: c.id, Resource: c.resource, NextSeq: 1, LastUsed: c.store.wall(), Sealed: c.sealing.Load()},
-		usedAt: c.store.steadyNow(),
+		Info: Info{
+			Identity: c.id, Resource: c.resource, NextSeq: 1, LastUsed: c.store.file.Wall(), Sealed: c.sealing.Load(),
+		},
+		usedAt: c.store.file.Steady(),
 	}
 	if err := makeBuckets(b, st); err != nil {
 		return err

@@ -30,7 +30,7 @@ type reader struct {
 
 // view calls fn with the collection's bucket in a read transaction.
 func (r *reader) view(ctx context.Context, fn func(b *bolt.Bucket) error) error {
-	return r.store.view(ctx, func(tx *bolt.Tx) error {
+	return r.store.file.View(ctx, func(tx *bolt.Tx) error {
 		b, err := collectionBucket(tx, r.name)
 		if err != nil {
 			return err

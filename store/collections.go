@@ -122,7 +122,7 @@ func (s *Store) Collection(ctx context.Context, id entry.Identity, o CollectionO
 	if err := o.Compression.validate(); err != nil {
 		return nil, fmt.Errorf("collection of %s: %w", id, err)
 	}
-	if s.isClosed() {
+	if s.takesIn() != nil {
 		return nil, fmt.Errorf("collection of %s: %w", id, ErrClosed)
 	}
 	name := id.ID()
@@ -153,10 +153,10 @@ func (s *Store) openAndEnlist(
 	ctx context.Context, name string, id entry.Identity, o CollectionOptions,
 ) (*Collection, error) {
 	for repaired := false; ; {
-		before := s.rebuildCount()
+		before := s.live.rebuildCount()
 		c, err := openCollection(ctx, s, name, id, o)
 		switch {
-		case err != nil && s.rebuildCount() != before: // it may have used the old file and the new one
+		case err != nil && s.live.rebuildCount() != before: // it may have used the old file and the new one
 			continue
 		case errors.Is(err, entry.ErrDamaged) && !repaired && !s.ReadOnly() && s.Rebuild(ctx) == nil:
 			repaired = true
@@ -215,7 +215,7 @@ func (s *Store) noteScope(ctx context.Context, info *Info) error {
 }
 
 func (s *Store) states(ctx context.Context) (states []state, err error) {
-	err = s.view(ctx, func(tx *bolt.Tx) error {
+	err = s.file.View(ctx, func(tx *bolt.Tx) error {
 		root := tx.Bucket(format.BucketLarder)
 		if root == nil {
 			return nil

@@ -71,7 +71,7 @@ func (s *Store) notePending(c *Collection, grown int) {
 	}
 	if !k.running && !k.closed { // once closed is set, Close commits
 		k.running = true
-		s.goBackground("commit what is pending", s.commitLoop)
+		s.file.Go("commit what is pending", s.commitLoop)
 	}
 }
 
@@ -172,7 +172,7 @@ func (s *Store) Flush(ctx context.Context) error {
 	for c, snap := range snaps {
 		c.pack(snap.Writes())
 	}
-	place, err := s.takeWriter(ctx, committing)
+	place, err := s.file.TakeWriter(ctx, committing)
 	if err != nil {
 		turn()
 		return fmt.Errorf("commit what is pending: %w", err)
@@ -190,7 +190,7 @@ func (s *Store) Flush(ctx context.Context) error {
 	select {
 	case err = <-done:
 	case <-ctx.Done():
-		err = fmt.Errorf("%w: %w", s.stillWriting(), context.Cause(ctx))
+		err = fmt.Errorf("%w: %w", s.file.StillWriting(), context.Cause(ctx))
 	}
 	if err != nil {
 		return fmt.Errorf("commit what is pending: %w", err)
@@ -217,7 +217,7 @@ func (s *Store) takeTurn(ctx context.Context) (release func(), err error) {
 	case s.commits.turn <- struct{}{}:
 		return func() { <-s.commits.turn }, nil
 	case <-ctx.Done():
-		return nil, fmt.Errorf("%s: waiting for a commit: %w", s.path, context.Cause(ctx))
+		return nil, fmt.Errorf("%s: waiting for a commit: %w", s.file.Path, context.Cause(ctx))
 	}
 }
 
@@ -243,7 +243,7 @@ func (s *Store) snapshots() map[*Collection]*snapshot {
 // commit writes the snapshots in one transaction. The caller has the writer's place.
 func (s *Store) commit(snaps map[*Collection]*snapshot) error {
 	used := s.usedNotes.take()
-	err := s.updateHeld(context.Background(), committing, func(tx *bolt.Tx) error {
+	err := s.file.UpdateHeld(context.Background(), committing, func(tx *bolt.Tx) error {
 		for c, snap := range snaps {
 			if err := c.writeSnapshot(tx, snap); err != nil {
 				return fmt.Errorf("%s: %w", c.id, err)
@@ -329,7 +329,7 @@ func (s *Store) closeCommits() {
 	s.commits.closed = true
 	s.commits.madeProgressLocked()
 	s.commits.mu.Unlock()
-	for _, c := range s.liveCollections() {
+	for _, c := range s.live.list() {
 		c.front.Lock()   // waits for a batch that checked closed before it was set
 		c.front.Unlock() //nolint:staticcheck // see above
 		if c.places.close(); c.places.dirty() {
@@ -348,7 +348,7 @@ func (s *Store) takesIn() error {
 	return nil
 }
 
-func (s *Store) closedError() error { return fmt.Errorf("%s: %w", s.path, ErrClosed) }
+func (s *Store) closedError() error { return fmt.Errorf("%s: %w", s.file.Path, ErrClosed) }
 
 // CommitErr returns the error of the last commit of dirty changes; nil if it succeeded. If a write has not returned for
 // ten seconds, CommitErr returns an error that wraps ErrSlowDisk.
@@ -357,7 +357,7 @@ func (s *Store) CommitErr() error {
 	err := s.commits.err
 	s.commits.mu.Unlock()
 	if err == nil {
-		err = s.slowErr()
+		err = s.file.SlowErr()
 	}
 	return err
 }

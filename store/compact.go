@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"time"
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/boltfile"
@@ -39,25 +37,19 @@ func openClosed(ctx context.Context, path string, o Options) (*Store, error) {
 		LockTimeout: o.LockTimeout, MaxSize: o.MaxSize, Logger: o.Logger, Encryption: o.Encryption, Hooks: o.Hooks,
 		ForgetAfter: -1, pageSize: o.pageSize,
 	})
-	if err := s.resolve(); err != nil {
-		return nil, err
-	}
-	switch info, err := os.Lstat(s.real); {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s: it is no regular file: %w", path, ErrForeign)
-	}
-	deadline := time.Now().Add(s.o.lockTimeout())
-	err := s.fetchKeys(ctx)
-	if err == nil {
-		err = s.withMark(ctx, deadline, func(mark *boltfile.Mark) error { return s.openAsIs(ctx, mark, deadline) })
-	}
-	if err != nil {
+	if err := s.fetchKeys(ctx); err != nil {
 		return nil, fmt.Errorf("%s: open it: %w", path, err)
+	}
+	if err := s.file.OpenExisting(ctx); err != nil {
+		return nil, err
 	}
 	s.startUpkeep()
 	return s, nil
+}
+
+// copier returns a copier of the file. It copies the file as it is, or sealed with key if that is not nil.
+func (s *Store) copier(key *seal.DataKey) *copier.Copier {
+	return &copier.Copier{File: s.file, Opener: s.opener, Key: key, Seals: s.Seals}
 }
 
 // Compact copies the store to a new file without free pages, and replaces the old file with it. bbolt reuses free pages
@@ -76,7 +68,7 @@ func openClosed(ctx context.Context, path string, o Options) (*Store, error) {
 func (s *Store) Compact(ctx context.Context) (Compacted, error) {
 	done, err := s.compact(ctx, nil)
 	if err != nil {
-		return Compacted{}, fmt.Errorf("compact %s: %w", s.path, err)
+		return Compacted{}, fmt.Errorf("compact %s: %w", s.file.Path, err)
 	}
 	return done, nil
 }
@@ -96,13 +88,11 @@ func (s *Store) compact(ctx context.Context, fresh *seal.DataKey) (done Compacte
 	if len(report.Problems) > 0 {
 		return done, fmt.Errorf("%w: %s", entry.ErrDamaged, report.Problems[0])
 	}
-	release, err := s.takeWriter(ctx, compacting)
+	end, err := s.file.BeginExchange(ctx, compacting)
 	if err != nil {
 		return done, err
 	}
-	defer release()
-	s.exchanging.Lock()
-	defer s.exchanging.Unlock()
+	defer end()
 	if err := s.Err(); err != nil {
 		return done, fmt.Errorf("nothing is written any more: %w", err)
 	}
@@ -111,28 +101,22 @@ func (s *Store) compact(ctx context.Context, fresh *seal.DataKey) (done Compacte
 		return done, err
 	}
 	c := s.copier(fresh)
-	err = s.exchange(ctx, c, func() error {
-		info, err := c.Fresh.File.Stat()
-		if err == nil {
-			done = Compacted{Before: total, After: info.Size()}
-			err = s.takePlace(c)
-		}
-		return err
-	})
+	x := boltfile.Exchange{Copy: c.Copy}
+	if fresh != nil {
+		x.InUse = func() { s.keys.add(fresh, c.KeyRecord) }
+		x.Retired = func() { s.keys.forgetOthers(fresh) }
+	}
+	_, err = s.file.Exchange(ctx, x)
 	if errors.Is(err, ErrNoSpace) {
 		err = fmt.Errorf("there must be room for a second copy, about %d MiB: %w", (total-free+1<<20-1)>>20, err)
 	}
 	if err != nil {
-		return Compacted{}, err
+		return done, err
 	}
-	s.logger().V(2).Info("The store has been compacted", "bytesBefore", done.Before, "bytesAfter", done.After)
-	return done, nil
-}
-
-// takePlace renames a copy to the store's name. It fails with ErrForeign if the old file no longer has that name.
-func (s *Store) takePlace(c *copier.Copier) error {
-	if !boltfile.HasName(c.Old.File, s.real) {
-		return fmt.Errorf("the file has been moved or removed, or another has taken its name: %w", ErrForeign)
+	after, _, err := s.Size()
+	if err != nil {
+		return done, err
 	}
-	return os.Rename(c.Fresh.Path, s.real)
+	s.logger().V(2).Info("The store has been compacted", "bytesBefore", total, "bytesAfter", after)
+	return Compacted{Before: total, After: after}, nil
 }

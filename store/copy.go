@@ -3,7 +3,6 @@ package store
 import (
 	"bufio"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +11,6 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/store/internal/boltfile"
-	"github.com/larder-dev/larder/store/internal/format"
 )
 
 // copyBuffer is how many bytes CopyTo writes at a time; the last write may be shorter.
@@ -30,10 +28,10 @@ const copyBuffer = 256 << 10
 // the error of w, or ErrNoSpace.
 func (s *Store) CopyTo(ctx context.Context, w io.Writer) (n int64, err error) {
 	if err := s.flushForCopy(ctx); err != nil {
-		return 0, fmt.Errorf("copy %s: %w", s.path, err)
+		return 0, fmt.Errorf("copy %s: %w", s.file.Path, err)
 	}
 	out := &copyWriter{ctx: ctx, w: w}
-	err = s.view(ctx, func(tx *bolt.Tx) error {
+	err = s.file.View(ctx, func(tx *bolt.Tx) error {
 		buffered := bufio.NewWriterSize(out, copyBuffer)
 		_, err := tx.WriteTo(buffered)
 		if err == nil {
@@ -48,7 +46,7 @@ func (s *Store) CopyTo(ctx context.Context, w io.Writer) (n int64, err error) {
 		return err
 	})
 	if err = errors.Join(err, out.err); err != nil {
-		return out.n, fmt.Errorf("copy %s: %w", s.path, boltfile.ClassifySpace(err))
+		return out.n, fmt.Errorf("copy %s: %w", s.file.Path, boltfile.ClassifySpace(err))
 	}
 	return out.n, nil
 }
@@ -94,14 +92,14 @@ func (c *copyWriter) Write(p []byte) (n int, err error) {
 // that has ever been in use; without it CopyFile fails with ErrNoSpace and leaves nothing. The system's temporary
 // directory is not used, because it may be in memory.
 func (s *Store) CopyFile(ctx context.Context) (name string, err error) {
-	name = s.real + format.SuffixNew + rand.Text()
+	name = s.file.Beside()
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return "", fmt.Errorf("copy %s: %w", s.path, boltfile.ClassifySpace(err))
+		return "", fmt.Errorf("copy %s: %w", s.file.Path, boltfile.ClassifySpace(err))
 	}
 	_, err = s.CopyTo(ctx, f)
 	if closed := f.Close(); err == nil && closed != nil {
-		err = fmt.Errorf("copy %s: %w", s.path, boltfile.ClassifySpace(closed))
+		err = fmt.Errorf("copy %s: %w", s.file.Path, boltfile.ClassifySpace(closed))
 	}
 	if err != nil {
 		return "", errors.Join(err, os.Remove(name))

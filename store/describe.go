@@ -7,6 +7,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/boltfile"
 )
 
 // Describe stores a description of a collection's resource: its names and the columns that kubectl prints. It is for a
@@ -19,7 +20,7 @@ func (s *Store) Describe(ctx context.Context, id entry.Identity, r entry.Resourc
 		return err
 	}
 	name, known := id.ID(), false
-	err = s.view(ctx, func(tx *bolt.Tx) error {
+	err = s.file.View(ctx, func(tx *bolt.Tx) error {
 		_, st, err := findState(tx, name)
 		known = reflect.DeepEqual(st.Info.Resource, st.Info.Resource.With(r))
 		return err
@@ -27,7 +28,7 @@ func (s *Store) Describe(ctx context.Context, id entry.Identity, r entry.Resourc
 	if err != nil || known {
 		return err
 	}
-	return s.updateFor(ctx, "the description of "+id.String(), func(tx *bolt.Tx) error {
+	return s.file.Update(ctx, boltfile.Work{What: "the description of " + id.String()}, func(tx *bolt.Tx) error {
 		return updateState(tx, name, func(_ *bolt.Bucket, st *state) error {
 			st.Info.Resource = st.Info.Resource.With(r)
 			return nil

@@ -7,6 +7,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
@@ -26,7 +27,7 @@ func (s *Store) Document(ctx context.Context, name string) ([]byte, error) {
 	}
 	payload, err := parseDocument(name, data)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", s.path, err)
+		return nil, fmt.Errorf("%s: %w", s.file.Path, err)
 	}
 	return payload, nil
 }
@@ -44,7 +45,7 @@ func (s *Store) PutDocument(ctx context.Context, name string, data []byte) error
 	if err == nil && bytes.Equal(stored, record) {
 		return nil
 	}
-	err = s.update(ctx, func(tx *bolt.Tx) error {
+	err = s.file.Update(ctx, boltfile.Upkeep, func(tx *bolt.Tx) error {
 		b, err := tx.CreateBucketIfNotExists(format.BucketDocuments)
 		if err != nil {
 			return err
@@ -60,7 +61,7 @@ func (s *Store) PutDocument(ctx context.Context, name string, data []byte) error
 // documentRecord returns a copy of the stored record; nil if there is none. The caller parses it outside of the
 // transaction: damage that is found inside a transaction stops all writing.
 func (s *Store) documentRecord(ctx context.Context, name string) (data []byte, err error) {
-	err = s.view(ctx, func(tx *bolt.Tx) error {
+	err = s.file.View(ctx, func(tx *bolt.Tx) error {
 		if b := tx.Bucket(format.BucketDocuments); b != nil {
 			data = bytes.Clone(b.Get([]byte(name)))
 		}

@@ -12,9 +12,9 @@ var (
 	// ErrLocked says that another process, or another Store of this process, has locked the file.
 	ErrLocked = boltfile.ErrLocked
 	// ErrNewerFormat says that the file was written by a newer version of Larder.
-	ErrNewerFormat = errors.New("the store's format is newer than this program")
+	ErrNewerFormat = boltfile.ErrNewerFormat
 	// ErrExists says that a file exists where a store was to be created. The file is left alone.
-	ErrExists = errors.New("there is a file of that name already")
+	ErrExists = boltfile.ErrExists
 	// ErrForeign says that the file is not a store. The file is left alone.
 	ErrForeign = boltfile.ErrForeign
 )
@@ -24,24 +24,21 @@ var (
 	// ErrClosed says that the store has been closed.
 	ErrClosed = boltfile.ErrClosed
 	// ErrReadOnly says that the store was opened for reading.
-	ErrReadOnly = errors.New("the store is open for reading only")
+	ErrReadOnly = boltfile.ErrReadOnly
 	// ErrNoSpace says that the disk, the quota or Options.MaxSize is full. Nothing was written; try again later.
 	ErrNoSpace = boltfile.ErrNoSpace
 	// ErrOutcomeUnknown says that a write or an fsync failed, and may or may not have taken effect. The store does not
 	// write until Rebuild.
-	ErrOutcomeUnknown = errors.New("the store failed to reach the disk")
+	ErrOutcomeUnknown = boltfile.ErrOutcomeUnknown
 	// ErrReplaced says that another file has the store's name now, such as a backup that was copied there. It is left
 	// alone. The store writes nothing; reads are served from memory and the old file. If the other file is moved away, the
 	// store writes its contents under the name again; if the process is restarted, it opens the other file.
-	ErrReplaced = errors.New(
-		"another file has taken the place of the store's file and is left alone: move it away to have the " +
-			"store written there again, or end this process and start it again on that file")
+	ErrReplaced = boltfile.ErrReplaced
 	// ErrStillWriting says that the caller has stopped waiting for a write that the disk has not finished, or for work
 	// that waits for the write. It goes on in the background, and the file stays locked by this process until it ends.
-	ErrStillWriting = errors.New(
-		"the disk has not finished what was begun, and the file stays locked by this process until it has")
+	ErrStillWriting = boltfile.ErrStillWriting
 	// ErrSlowDisk says that a write has not returned for ten seconds. Changes are only in memory until it does.
-	ErrSlowDisk = errors.New("the disk has not finished a write for long")
+	ErrSlowDisk = boltfile.ErrSlowDisk
 	// ErrNoIndex says that there is no index of that name.
 	ErrNoIndex = index.ErrNoIndex
 	// ErrReplaceLost says that Rebuild has lost objects of the collection during a Replacement. Abort it and begin

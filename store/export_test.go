@@ -8,6 +8,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/internal/hook"
+	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/check"
 )
 
@@ -17,13 +18,13 @@ import (
 // ViewFile runs fn in a read transaction of the file that s has open: what the file holds, a record, an index entry, a
 // key, is looked at there (internal/storetest/disk knows where), while the store is in use.
 func ViewFile(ctx context.Context, s *Store, fn func(tx *bolt.Tx) error) error {
-	return s.view(ctx, fn)
+	return s.file.View(ctx, fn)
 }
 
 // UpdateFile is ViewFile for a write, which goes the way of the store's own: damage that is found while the file is in
 // use, and how a write of the store ends whatever it writes.
 func UpdateFile(ctx context.Context, s *Store, fn func(tx *bolt.Tx) error) error {
-	return s.update(ctx, fn)
+	return s.file.Update(ctx, boltfile.Upkeep, fn)
 }
 
 // StoreOf returns the store of a collection, for helpers that are given collections.
@@ -33,26 +34,38 @@ func StoreOf(c *Collection) *Store { return c.store }
 // Options.Hooks.Commit for a store that is open.
 func GateCommits(s *Store) *hook.Gate {
 	g := &hook.Gate{}
-	s.hooks.commit = func(tx *bolt.Tx) error { return g.Commit(tx.Commit) }
+	s.file.Hooks.Commit = func(tx *bolt.Tx) error { return g.Commit(tx.Commit) }
 	return g
 }
 
 // TakeWriter keeps everybody else from writing until release is called: what must not wait for a write, and who comes
 // first of those that wait.
 func TakeWriter(s *Store) (release func(), err error) {
-	return s.takeWriter(context.Background(), "a test")
+	return s.file.TakeWriter(context.Background(), boltfile.Work{What: "a test"})
 }
 
 // OnRelease has fn called whenever a writer has done its part and is about to let the next one write; nil ends that.
-func OnRelease(s *Store, fn func()) { s.hooks.release = fn }
+func OnRelease(s *Store, fn func()) { s.file.Hooks.Release = fn }
 
 // WaitBackground waits until s verifies no pages any more, and does nothing else in the background.
-func WaitBackground(s *Store) { s.background.wait() }
+func WaitBackground(s *Store) { s.file.WaitBackground() }
+
+// handleOf returns the file that s has open now.
+func handleOf(s *Store) (h *boltfile.Handle) {
+	err := s.file.ViewHandle(context.Background(), func(now *boltfile.Handle, _ *bolt.Tx) error {
+		h = now
+		return nil
+	})
+	if err != nil {
+		panic(err)
+	}
+	return h
+}
 
 // LookAt makes s look at f, in place of its own file, before it goes to the mapping: its file is cut short between the
 // look and the read. stuck reports whether bbolt has kept a lock for ever then.
 func LookAt(s *Store, f *os.File) (stuck func() bool, restore func()) {
-	h := s.handle
+	h := handleOf(s)
 	own := h.File
 	h.File = f
 	return h.Stuck.Load, func() { h.File = own }
@@ -60,9 +73,7 @@ func LookAt(s *Store, f *os.File) (stuck func() bool, restore func()) {
 
 // NoSync leaves out the fsyncs, for tests that commit often and never crash.
 func NoSync(s *Store) {
-	s.mu.Lock()
-	db := s.handle.DB
-	s.mu.Unlock()
+	db := handleOf(s).DB
 	tx, err := db.Begin(true) // whoever commits reads it
 	if err != nil {
 		panic(err)
@@ -100,7 +111,7 @@ func WithDropStep(o Options, bytes int) Options {
 }
 
 // SetMaxSize changes Options.MaxSize of an open store: a disk that is full, and then is not.
-func SetMaxSize(s *Store, bytes int64) { s.o.MaxSize = bytes }
+func SetMaxSize(s *Store, bytes int64) { s.file.MaxSize = bytes }
 
 // SetPendingLimit makes those who write wait once so many bytes are pending.
 func SetPendingLimit(s *Store, bytes int) { s.commits.limit = bytes }

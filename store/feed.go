@@ -136,7 +136,7 @@ func (f *feedWriter) bury(key string, old stored, x *memtable.Write) error {
 	if err := f.seqs.Delete(format.SeqKey(old.Seq)); err != nil {
 		return err
 	}
-	t := format.Tombstone{At: f.w.c.store.steadyNow(), Key: key}
+	t := format.Tombstone{At: f.w.c.store.file.Steady(), Key: key}
 	if last := x.LastOf(old.UID); last != nil {
 		t.Header, t.Payload = format.Header{UID: old.UID, RV: last.RV, Encoding: f.w.c.codec.Name()}, last.Payload
 	} else {

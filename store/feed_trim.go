@@ -60,7 +60,7 @@ func (f *feedWriter) trim(s *placesSnapshot) (floor uint64, err error) {
 	if f.tight {
 		kept = 0
 	}
-	now := f.w.c.store.steadyNow()
+	now := f.w.c.store.file.Steady()
 	var drop [][]byte
 	left := f.w.state.tombstones
 	for k, data := range ascending(f.tombstones) {
@@ -93,7 +93,7 @@ func (f *feedWriter) trim(s *placesSnapshot) (floor uint64, err error) {
 // makeRoom drops the tombstones that all handlers have passed, even those that are kept for readers. It is called after
 // a write for which there was no space, so that the next write can use their pages. The caller has the writer's place.
 func (s *Store) makeRoom() {
-	for _, c := range s.liveCollections() {
+	for _, c := range s.live.list() {
 		for c.places.any() && c.trimPassed() == nil {
 			s.logger().V(2).Info("Tombstones have been dropped to make room", "collection", c.id.String())
 		}
@@ -106,7 +106,7 @@ var errNonePassed = errors.New("there is no tombstone that all handlers have pas
 // The caller has the writer's place.
 func (c *Collection) trimPassed() error {
 	var handlers *placesSnapshot
-	err := c.store.updateHeld(context.Background(), trimming, func(tx *bolt.Tx) error {
+	err := c.store.file.UpdateHeld(context.Background(), trimming, func(tx *bolt.Tx) error {
 		b, err := collectionBucket(tx, c.name)
 		if err != nil {
 			return err

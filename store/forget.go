@@ -10,6 +10,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/boltfile"
 )
 
 const (
@@ -32,7 +33,7 @@ func (o Options) forgetAfter() time.Duration {
 
 // forgetLater drops the unused collections after d and from then on daily.
 func (s *Store) forgetLater(d time.Duration) {
-	s.goBackgroundAfter(d, "forget unused collections", func(ctx context.Context) {
+	s.file.GoAfter(d, "forget unused collections", func(ctx context.Context) {
 		switch err := s.forget(ctx); {
 		case err == nil, ctx.Err() != nil:
 		case errors.Is(err, ErrNoSpace), errors.Is(err, ErrOutcomeUnknown), errors.Is(err, entry.ErrDamaged):
@@ -71,7 +72,7 @@ func (s *Store) forget(ctx context.Context) error {
 
 // isUnused reports whether the collection was last used longer ago than it is kept. usedAt is precise to usedWithin.
 func (s *Store) isUnused(st state) bool {
-	keep, unused := s.o.forgetAfter(), s.steadyNow().Sub(st.usedAt)
+	keep, unused := s.o.forgetAfter(), s.file.Steady().Sub(st.usedAt)
 	return keep > 0 && unused > usedWithin && unused-usedWithin > keep // keep+usedWithin might overflow
 }
 
@@ -100,19 +101,19 @@ func (s *Store) forgetOne(ctx context.Context, info Info) error {
 // slow disk seconds. The zero value is ready to use.
 type usedNotes struct {
 	mu sync.Mutex
-	at map[string]times // time of use, on both clocks, by name of the collection; guarded by mu
+	at map[string]boltfile.Times // time of use, on both clocks, by name of the collection; guarded by mu
 }
 
-func (u *usedNotes) add(at map[string]times) {
+func (u *usedNotes) add(at map[string]boltfile.Times) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.at == nil {
-		u.at = map[string]times{}
+		u.at = map[string]boltfile.Times{}
 	}
 	maps.Copy(u.at, at)
 }
 
-func (u *usedNotes) take() map[string]times {
+func (u *usedNotes) take() map[string]boltfile.Times {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	at := u.at
@@ -122,22 +123,22 @@ func (u *usedNotes) take() map[string]times {
 
 // noteUsed adds the collection to usedNotes, unless its last use in the file is within usedWithin.
 func (s *Store) noteUsed(ctx context.Context, name string) error {
-	now := s.clocks()
-	return s.view(ctx, func(tx *bolt.Tx) error {
+	now := s.file.Times()
+	return s.file.View(ctx, func(tx *bolt.Tx) error {
 		_, st, err := findState(tx, name)
-		if err == nil && (now.wall.Sub(st.LastUsed).Abs() >= usedWithin || now.steady.Sub(st.usedAt) >= usedWithin) {
+		if err == nil && (now.Wall.Sub(st.LastUsed).Abs() >= usedWithin || now.Steady.Sub(st.usedAt) >= usedWithin) {
 			// the clock may have been set back
-			s.usedNotes.add(map[string]times{name: now})
+			s.usedNotes.add(map[string]boltfile.Times{name: now})
 		}
 		return err
 	})
 }
 
 // writeUsed writes the notes and the current times of both clocks. It writes nothing if there are no notes.
-func (s *Store) writeUsed(tx *bolt.Tx, notes map[string]times) error {
+func (s *Store) writeUsed(tx *bolt.Tx, notes map[string]boltfile.Times) error {
 	for name, at := range notes {
 		err := updateState(tx, name, func(_ *bolt.Bucket, st *state) error {
-			st.LastUsed, st.usedAt = at.wall, at.steady
+			st.LastUsed, st.usedAt = at.Wall, at.Steady
 			return nil
 		})
 		if err != nil && !errors.Is(err, ErrNoCollection) { // ErrNoCollection: it was dropped meanwhile
@@ -147,7 +148,7 @@ func (s *Store) writeUsed(tx *bolt.Tx, notes map[string]times) error {
 	if len(notes) == 0 {
 		return nil
 	}
-	return s.putTimes(tx)
+	return s.file.PutTimes(tx)
 }
 
 // flushUsed writes the notes at once.
@@ -156,7 +157,7 @@ func (s *Store) flushUsed(ctx context.Context) error {
 	if len(notes) == 0 {
 		return nil
 	}
-	err := s.update(ctx, func(tx *bolt.Tx) error { return s.writeUsed(tx, notes) })
+	err := s.file.Update(ctx, boltfile.Upkeep, func(tx *bolt.Tx) error { return s.writeUsed(tx, notes) })
 	if err != nil {
 		s.usedNotes.add(notes)
 	}

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -98,10 +97,10 @@ func newImport(ctx context.Context, path string, o ImportOptions) (*Import, erro
 	if err := o.Compression.validate(); err != nil {
 		return nil, err
 	}
-	if err := makeDir(filepath.Dir(path)); err != nil {
+	if err := boltfile.MakeDir(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
-	if err := wantNone(path); err != nil { // a dangling symbolic link is refused too
+	if err := boltfile.WantNone(path); err != nil { // a dangling symbolic link is refused too
 		return nil, err
 	}
 	path, err := realpath.Of(path)
@@ -113,7 +112,7 @@ func newImport(ctx context.Context, path string, o ImportOptions) (*Import, erro
 		return nil, err
 	}
 	i := &Import{path: path, mark: mark}
-	if err = wantNone(path); err == nil { // another process may have made a file during the wait
+	if err = boltfile.WantNone(path); err == nil { // another process may have made a file during the wait
 		boltfile.RemoveDebris(path)
 		i.store, err = newImportStore(ctx, path, o)
 	}
@@ -123,19 +122,6 @@ func newImport(ctx context.Context, path string, o ImportOptions) (*Import, erro
 	i.compression = o.Compression
 	return i, nil
 }
-
-// wantNone returns ErrExists if there is something at path.
-func wantNone(path string) error {
-	switch _, err := os.Lstat(path); {
-	case boltfile.IsMissing(err):
-		return nil
-	case err != nil:
-		return err
-	}
-	return errTaken
-}
-
-var errTaken = fmt.Errorf("%w; move it away or choose another name", ErrExists)
 
 // newImportStore makes an empty store under a temporary name. The store never drops an unused collection.
 func newImportStore(ctx context.Context, path string, o ImportOptions) (*Store, error) {
@@ -197,7 +183,7 @@ func (i *Import) commit(ctx context.Context) error {
 	if err := i.store.Err(); err != nil {
 		return err
 	}
-	if err := takeName(i.store.Path(), i.path); err != nil {
+	if err := boltfile.TakeName(i.store.Path(), i.path); err != nil {
 		return err
 	}
 	i.done = true
@@ -209,24 +195,6 @@ func (i *Import) commit(ctx context.Context) error {
 		i.store.logger().Error(err, "The mark beside the store could not be removed; the next process will verify the store")
 	}
 	return nil
-}
-
-// takeName renames the file from to the name to, and fails with errTaken if to exists. It uses a hard link, which never
-// replaces a file. Where there are none it looks first, then renames: since the caller holds the mark, no store can
-// appear in between.
-func takeName(from, to string) error {
-	err := os.Link(from, to)
-	switch {
-	case err == nil:
-		_ = os.Remove(from) // if this fails, the next open for writing removes it
-		return nil
-	case errors.Is(err, os.ErrExist):
-		return errTaken
-	}
-	if err := wantNone(to); err != nil {
-		return err
-	}
-	return os.Rename(from, to)
 }
 
 // rawCodec is the codec of a collection whose objects are never encoded or decoded.

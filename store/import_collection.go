@@ -38,7 +38,7 @@ func (i *Import) Begin(ctx context.Context, what ImportCollection) error {
 }
 
 func (i *Import) begin(ctx context.Context, id entry.Identity, what ImportCollection) error {
-	err := i.store.view(ctx, func(tx *bolt.Tx) error {
+	err := i.store.file.View(ctx, func(tx *bolt.Tx) error {
 		if _, err := collectionBucket(tx, id.ID()); err == nil {
 			return errors.New("it is there already: each collection is imported once")
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/internal/index"
 	"github.com/larder-dev/larder/store/internal/memtable"
@@ -118,8 +119,8 @@ func (c *Collection) awaitChange(ctx context.Context, name string, changed, load
 		return nil
 	case <-loaded:
 		return nil
-	case <-time.After(slowAfter):
-		if err := c.store.slowErr(); err != nil {
+	case <-time.After(boltfile.SlowAfter):
+		if err := c.store.file.SlowErr(); err != nil {
 			return notBuilt(err)
 		}
 		return nil

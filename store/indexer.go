@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/index"
 	"github.com/larder-dev/larder/store/internal/resident"
 )
@@ -271,7 +272,7 @@ func (i *Indexer) GetIndexers() cache.Indexers { return i.b.Indexers() }
 
 // AddIndexers implements cache.Indexer. It fails if the disk does not finish a write in ten seconds.
 func (i *Indexer) AddIndexers(newIndexers cache.Indexers) error {
-	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
+	ctx, cancel := context.WithTimeout(context.Background(), boltfile.CloseWait)
 	defer cancel()
 	return i.b.AddIndexers(ctx, newIndexers, nil)
 }

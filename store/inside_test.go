@@ -91,14 +91,14 @@ func TestBoundedIsThereOnceOpen(t *testing.T) {
 // opened once more, since the new file need not have it.
 func TestOpenWhileRebuilding(t *testing.T) {
 	s, _ := openInside(t, None)
-	before := s.rebuildCount()
+	before := s.live.rebuildCount()
 	id := late()
 	c, err := openCollection(t.Context(), s, id.ID(), id,
 		CollectionOptions{Residency: None, Codec: mustCodec(t, &corev1.Pod{})})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.fail(s.handle, ErrOutcomeUnknown)
+	s.file.Fail(handleOf(s), ErrOutcomeUnknown)
 	if err := s.Rebuild(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -107,13 +107,16 @@ func TestOpenWhileRebuilding(t *testing.T) {
 	}
 	c.workers.stop()
 
-	s.exchanging.Lock() // as Rebuild does
+	resume, err := s.file.PauseExchanges(t.Context()) // as Rebuild does
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if enlisted, err := s.enlist(ctx, c, s.rebuildCount()); enlisted || !errors.Is(err, context.Canceled) {
+	if enlisted, err := s.enlist(ctx, c, s.live.rebuildCount()); enlisted || !errors.Is(err, context.Canceled) {
 		t.Errorf("while one is at work: enlisted %t, %v", enlisted, err)
 	}
-	s.exchanging.Unlock()
+	resume()
 	wantWritten(t, s, mustOpenInside(t, s, id, None))
 }
 
@@ -123,15 +126,13 @@ func TestFileExchangedWhileOpening(t *testing.T) {
 	s, _ := openInside(t, None)
 	id := late()
 	exchanged := false
-	s.hooks.commit = func(tx *bolt.Tx) error {
+	s.file.Hooks.Commit = func(tx *bolt.Tx) error {
 		if err := tx.Commit(); err != nil || exchanged {
 			return err
 		}
 		exchanged = true
-		s.mu.Lock()
-		s.rebuilds++
-		s.mu.Unlock()
-		return s.handle.DB.Update(func(tx *bolt.Tx) error {
+		s.live.rebuilt(nil)
+		return handleOf(s).DB.Update(func(tx *bolt.Tx) error {
 			return tx.Bucket(format.BucketLarder).DeleteBucket([]byte(id.ID()))
 		})
 	}

@@ -53,9 +53,9 @@ func newKeyring(e *seal.Encryption) (*keyring, error) {
 }
 
 // unlock unwraps the data keys of a file that is being opened. Without Options.Encryption it sets sealedUnder.
-func (s *Store) unlock(ctx context.Context, h *boltfile.Handle, write bool) error {
+func (s *Store) unlock(ctx context.Context, h *boltfile.Handle) error {
 	if s.keys != nil {
-		return s.keys.unlock(ctx, h, write)
+		return s.keys.unlock(ctx, h, !s.o.ReadOnly)
 	}
 	return h.View(func(tx *bolt.Tx) error {
 		// a record that cannot be read is reported once it is needed

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -33,13 +32,11 @@ const MustRelistDamaged = format.MustRelistDamaged
 func (s *Store) Rebuild(ctx context.Context) error {
 	switch {
 	case s.ReadOnly():
-		return fmt.Errorf("rebuild %s: %w", s.path, ErrReadOnly)
+		return fmt.Errorf("rebuild %s: %w", s.file.Path, ErrReadOnly)
 	case !boltfile.RenamesOpen:
-		return fmt.Errorf("rebuild %s: not possible on this system; close the store and open it again", s.path)
+		return fmt.Errorf("rebuild %s: not possible on this system; close the store and open it again", s.file.Path)
 	}
-	s.mu.Lock()
-	before, failure := s.rebuilds, s.failure
-	s.mu.Unlock()
+	before, failure := s.failureNow()
 	if failure == nil {
 		report, err := s.Check(ctx)
 		if err != nil || len(report.Problems) == 0 {
@@ -52,7 +49,7 @@ func (s *Store) Rebuild(ctx context.Context) error {
 		c.startBuild() // builds have ended when the store failed
 	}
 	if err != nil {
-		return fmt.Errorf("rebuild %s: %w", s.path, err)
+		return fmt.Errorf("rebuild %s: %w", s.file.Path, err)
 	}
 	// Commit the writes that are dirty since the failure. The committer would try too, but writers under backpressure
 	// should not wait for that. CommitErr returns the error if this fails.
@@ -60,25 +57,31 @@ func (s *Store) Rebuild(ctx context.Context) error {
 	return nil
 }
 
+// failureNow returns the failure of the file and the rebuildCount of the same moment.
+func (s *Store) failureNow() (rebuilds int, failure error) {
+	for {
+		rebuilds, failure = s.live.rebuildCount(), s.Err()
+		if s.live.rebuildCount() == rebuilds { // a rebuild counts in the moment in which it clears the failure
+			return rebuilds, failure
+		}
+	}
+}
+
 // rebuild does the work of Rebuild, unless another call has: before is the rebuildCount that the caller saw. It returns
 // the open collections, which now use the new file.
 func (s *Store) rebuild(ctx context.Context, before int, why error) ([]*Collection, error) {
-	release, err := s.takeWriter(ctx, rebuilding)
+	end, err := s.file.BeginExchange(ctx, rebuilding)
 	if err != nil {
 		return nil, err
 	}
-	defer release()
-	if s.rebuildCount() != before {
+	defer end()
+	if s.live.rebuildCount() != before {
 		return nil, nil
 	}
-	s.exchanging.Lock()
-	defer s.exchanging.Unlock()
 	c := s.copier(nil)
 	c.Salvage, c.Keys, c.Revive = true, s.keys.held().record, s.revive
-	moved := ""
-	err = s.exchange(ctx, c, func() (err error) {
-		moved, err = s.replaceDamaged(c)
-		return err
+	moved, err := s.file.Exchange(ctx, boltfile.Exchange{
+		Copy: c.Copy, Aside: true, InUse: func() { s.live.rebuilt(c.Lost) },
 	})
 	if err != nil {
 		return nil, err
@@ -89,7 +92,7 @@ func (s *Store) rebuild(ctx context.Context, before int, why error) ([]*Collecti
 		s.logger().Info("A collection has lost what could not be read, and must be listed", "collection", name, "reason",
 			reason.Error())
 	}
-	rebuilt := s.liveCollections()
+	rebuilt := s.live.list()
 	for _, live := range rebuilt { // before the locks are released
 		if c.Lost[live.name] != nil {
 			err = errors.Join(err, live.recount(context.WithoutCancel(ctx)))
@@ -136,88 +139,11 @@ func (c *Collection) recount(ctx context.Context) error {
 	})
 }
 
-// replaceDamaged moves the old file aside and gives its name to the copy. If the file system has hard links, one of the
-// two is at the path at every moment. It never replaces any other file.
-func (s *Store) replaceDamaged(c *copier.Copier) (moved string, err error) {
-	old, fresh := c.Old.File, c.Fresh.Path
-	if boltfile.HasName(old, s.real) {
-		moved, err = boltfile.SetAside(s.real, linkOrRename)
-		if err != nil {
-			return "", fmt.Errorf("move the old file aside: %w", err)
-		}
-	}
-	if moved != "" && boltfile.HasName(old, s.real) { // the old file has two names now
-		err = os.Rename(fresh, s.real)
-	} else {
-		err = takeName(fresh, s.real)
-	}
-	if errors.Is(err, ErrExists) {
-		err = fmt.Errorf("another file has taken its name; move that away (%w)", errors.Join(ErrForeign, err))
-	}
-	return moved, err
-}
-
-// linkOrRename gives the file the second name to. Where hard links are not possible it renames the file.
-func linkOrRename(from, to string) error {
-	if os.Link(from, to) == nil {
-		return nil
-	}
-	return os.Rename(from, to)
-}
-
-// liveCollections returns the collections that are open.
-func (s *Store) liveCollections() []*Collection {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	live := make([]*Collection, 0, len(s.live))
-	for c := range s.live {
-		live = append(live, c)
-	}
-	return live
-}
-
-// enlist adds c to the live collections. It returns false if there was a Rebuild since rebuildCount was before. It
-// waits for a Rebuild that is running, but for no other write, which a failing disk may never finish.
-func (s *Store) enlist(ctx context.Context, c *Collection, before int) (bool, error) {
-	if err := s.exchanging.LockContext(ctx); err != nil {
-		return false, s.waited(err)
-	}
-	defer s.exchanging.Unlock()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.rebuilds != before {
-		return false, nil
-	}
-	s.live[c] = struct{}{}
-	return true, nil
-}
-
-func (s *Store) delist(c *Collection) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.live, c)
-}
-
-func (s *Store) rebuildCount() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.rebuilds
-}
-
-// Losses returns how many times, since the store was opened, Rebuild has lost
-// objects of the collection, or of a list that was open in it. When it grows,
-// the writer of the collection must list anew.
-func (c *Collection) Losses() int {
-	c.store.mu.Lock()
-	defer c.store.mu.Unlock()
-	return c.store.losses[c.name]
-}
-
 // revive adds to a copy what this process has in memory: every open collection is in the copy, with its handlers, even
 // if nothing of it could be read.
 func (s *Store) revive(c *copier.Copier) error {
-	err := c.Write(s.putTimes)
-	for _, live := range s.liveCollections() {
+	err := c.Write(s.file.PutTimes)
+	for _, live := range s.live.list() {
 		if err != nil {
 			return err
 		}

@@ -35,7 +35,7 @@ func Rekey(ctx context.Context, path string, o Options) (Compacted, error) {
 func (s *Store) Rekey(ctx context.Context) (Compacted, error) {
 	done, err := s.rekey(ctx)
 	if err != nil {
-		return Compacted{}, fmt.Errorf("rekey %s: %w", s.path, err)
+		return Compacted{}, fmt.Errorf("rekey %s: %w", s.file.Path, err)
 	}
 	return done, nil
 }

@@ -36,7 +36,7 @@ func (c *Collection) WaitRoom(ctx context.Context) error { return c.waitRoom(ctx
 func (c *Collection) waitRoom(ctx context.Context, paced bool) error {
 	k := &c.store.commits
 	for {
-		live, due := max(1, c.store.countLive()), c.store.dueBytes()
+		live, due := max(1, c.store.live.count()), c.store.dueBytes()
 		k.mu.Lock()
 		full, pace := c.fills(k.bytes, k.limit, live), time.Duration(0)
 		if paced && !k.closed && k.err == nil && c.fills(k.bytes, 2*due, live) {
@@ -79,10 +79,4 @@ func waitProgress(ctx context.Context, progress <-chan struct{}, full bool, atMo
 		return context.Cause(ctx)
 	}
 	return nil
-}
-
-func (s *Store) countLive() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.live)
 }

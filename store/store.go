@@ -9,13 +9,11 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/hook"
 	"github.com/larder-dev/larder/internal/limiter"
-	"github.com/larder-dev/larder/internal/patient"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/check"
 	"github.com/larder-dev/larder/store/seal"
@@ -57,7 +55,7 @@ type Options struct {
 	pageSize int
 	// atOnce makes Apply commit before it returns, for tests.
 	atOnce bool
-	// dropStep is how many bytes of a dropped collection a transaction removes, for tests. Default dropStep.
+	// dropStep is how many bytes of a dropped collection a transaction removes, for tests. Default 16 MiB.
 	dropStep int
 }
 
@@ -130,98 +128,47 @@ type CollectionOptions struct {
 }
 
 // Store is one file of collections.
-//
-// The open bbolt file is a handle, which Rebuild can exchange while
-// collections are open: they reach it through view and update only. A write
-//
-//  1. takes the writer's place (one at a time),
-//  2. runs the caller's function in a bbolt transaction, with faults contained,
-//  3. commits, and
-//  4. classifies the error, if any: see errors.go.
 type Store struct {
-	// open holds the names of the collections that are open; see collections.go.
+	// open holds the names of the collections that are open, and live the collections; see collections.go and live.go.
 	open openSet
+	live liveSet
 
-	path string // as it was given to Open: what messages call the file
-	real string // absolute, symbolic links followed: what every file operation uses; set by resolve
-	o    Options
-	// unverified is true if Open has not checked all pages of the file; wasClean if the file had been closed cleanly. Set
-	// by Open.
-	unverified, wasClean bool
-	background           background
-	hooks                hooks
-	commits              commits
-	link                 *limiter.Limiter
-	ending               ending
-	usedNotes            usedNotes
-	counts               check.Counts
-	steady               atomic.Pointer[steady] // set by Open
-	keys                 *keyring               // nil without Options.Encryption; set by Open
+	o         Options
+	file      *boltfile.File // collections reach what is stored through its View and Update only
+	commits   commits
+	link      *limiter.Limiter
+	ending    ending
+	usedNotes usedNotes
+	counts    check.Counts
+	keys      *keyring // nil without Options.Encryption; set by Open
 	// sealedUnder has the ids of the provider's keys that the file needs; set by Open if keys is nil
 	sealedUnder []string
-	retiring    atomic.Int32 // number of files that were replaced and are still read; see retire
-	plainTold   sync.Map     // names of collections; see Collection.tellPlainText
-
-	// writer is the writer's place: capacity 1, holds a token while somebody writes; see takeWriter.
-	writer chan struct{}
-	hidden bool // true if the file's name could not be checked (permissions); for the holder of the writer's place
-	anew   anew // for the holder of the writer's place
-	// exchanging is held while another file takes the place of the store's. Take the writer's place first.
-	exchanging patient.Mutex
-	writing    atomic.Pointer[writing] // the current write; nil if there is none
+	plainTold   sync.Map // names of collections; see Collection.tellPlainText
 	// verified is the time when Check last found no problem; nil if it never did.
 	verified atomic.Pointer[time.Time]
-
-	mu sync.Mutex
-	// quarantined is where a damaged file went when this one was opened; guarded by mu.
-	quarantined string
-	handle      *boltfile.Handle         // guarded by mu; nil once closed
-	failure     error                    // guarded by mu; why nothing is written any more
-	failed      chan struct{}            // guarded by mu; closed while failure is not nil
-	written     int64                    // guarded by mu; bytes written through the earlier handles
-	rebuilds    int                      // guarded by mu; number of Rebuilds
-	losses      map[string]int           // guarded by mu; by collection, see Collection.Losses
-	live        map[*Collection]struct{} // guarded by mu; the open collections
 }
 
 // Path returns the file's name as it was given to Open.
-func (s *Store) Path() string { return s.path }
+func (s *Store) Path() string { return s.file.Path }
 
 // Quarantined returns the name to which Open has moved a damaged file, or "" if
 // the file was not damaged.
-func (s *Store) Quarantined() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.quarantined
-}
+func (s *Store) Quarantined() string { return s.file.Quarantined() }
 
 // ReadOnly reports whether the store was opened for reading only: every write fails with ErrReadOnly.
 func (s *Store) ReadOnly() bool { return s.o.ReadOnly }
 
-func (s *Store) logger() logr.Logger {
-	if s.o.Logger != nil {
-		return s.o.Logger.WithValues("file", s.path)
-	}
-	return klog.Background().WithValues("file", s.path)
-}
+func (s *Store) logger() logr.Logger { return s.file.Logger() }
 
 // Err returns the error for which the store refuses to write, until Rebuild has
 // succeeded: it wraps ErrOutcomeUnknown or ErrDamaged. It returns nil while the
 // store works.
-func (s *Store) Err() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.failure
-}
+func (s *Store) Err() error { return s.file.Err() }
 
 // Failed returns a channel that is closed once Err is not nil. The writer then
 // has to call Rebuild, even if it was a reader that found the damage. Rebuild
 // replaces the channel by a new one.
-func (s *Store) Failed() <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.failed
-}
+func (s *Store) Failed() <-chan struct{} { return s.file.Failed() }
 
 // Check verifies the whole file: that each page is sound and used once, and then,
 // if all pages are sound, the contents of the collections. It returns an error if
@@ -232,6 +179,11 @@ func (s *Store) Failed() <-chan struct{} {
 // counts objects it takes turns with writers.
 func (s *Store) Check(ctx context.Context) (Report, error) { return s.check(ctx, s.checked(0)) }
 
+// checked returns the store's file for a check that reads at most rate bytes a second; 0 is no limit.
+func (s *Store) checked(rate int) check.File {
+	return check.File{File: s.file, Opener: s.opener, Counts: &s.counts, Rate: rate}
+}
+
 // check implements Check and Scrub.
 func (s *Store) check(ctx context.Context, f check.File) (Report, error) {
 	pages, err := check.Branches(ctx, f)
@@ -239,14 +191,14 @@ func (s *Store) check(ctx context.Context, f check.File) (Report, error) {
 		pages, err = check.Pages(ctx, f)
 	}
 	if err != nil {
-		return Report{}, fmt.Errorf("check %s: %w", s.path, err)
+		return Report{}, fmt.Errorf("check %s: %w", s.file.Path, err)
 	}
 	if len(pages) > 0 {
 		return Report{Problems: pages}, nil
 	}
 	r, err := check.Content(ctx, f)
 	if err != nil {
-		return Report(r), fmt.Errorf("check %s: %w", s.path, err)
+		return Report(r), fmt.Errorf("check %s: %w", s.file.Path, err)
 	}
 	if len(r.Problems) == 0 {
 		now := time.Now()
@@ -268,7 +220,7 @@ func (s *Store) Scrubbed() time.Time {
 // can, and then at most 64 MiB a second, including the list of free pages in each transaction. If it finds damage, it
 // stops writing as a reader would that finds it (Err, Failed), until Rebuild, which the store's informers call.
 func (s *Store) Scrub(ctx context.Context) error {
-	f := s.checked(verifyRate)
+	f := s.checked(check.BackgroundRate)
 	report, err := s.check(ctx, f)
 	if err != nil || len(report.Problems) == 0 {
 		return err
@@ -277,21 +229,11 @@ func (s *Store) Scrub(ctx context.Context) error {
 }
 
 // Size returns the size of the file and of its free pages, in bytes. It reads only a few pages.
-func (s *Store) Size() (total, free int64, err error) {
-	f := s.checked(0)
-	return f.Size(context.Background())
-}
+func (s *Store) Size() (total, free int64, err error) { return s.file.Size() }
 
 // Written returns how many bytes this Store has written since it was opened, in whole pages, as bbolt
 // writes them. It includes Rebuild and Compact.
-func (s *Store) Written() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.handle == nil {
-		return s.written
-	}
-	return s.written + s.handle.Written.Load()
-}
+func (s *Store) Written() int64 { return s.file.Written() }
 
 // Report is the result of Check.
 type Report struct {

@@ -32,7 +32,7 @@ func (w *workers) start(s *Store, name string, fn func(ctx context.Context)) {
 		fn(w.ctx)
 		return
 	}
-	s.goBackground(name, func(storeCtx context.Context) {
+	s.file.Go(name, func(storeCtx context.Context) {
 		defer w.running.Done()
 		ctx, cancel := context.WithCancel(w.ctx)
 		defer cancel()

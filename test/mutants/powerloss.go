@@ -16,23 +16,23 @@ var powerLossMutants = []mutant{
 	{
 		name:   "powerloss/new-directory-no-sync",
 		breaks: "A directory that is made for a store survives a power loss.",
-		file:   "store/open.go",
-		old:    `	if err := boltfile.SyncDir(parent); err != nil && !errors.Is(err, os.ErrPermission) {`,
+		file:   "store/internal/boltfile/open.go",
+		old:    `	if err := SyncDir(parent); err != nil && !errors.Is(err, os.ErrPermission) {`,
 		new:    `	if err := error(nil); err != nil {`,
 		test:   "TestPowerLoss", dir: powerLossDir,
 	},
 	{
 		name:   "powerloss/open-no-name-sync",
 		breaks: "The name of a new file survives a power loss, that of one too whose process was killed before it synced it.",
-		file:   "store/open.go",
-		old:    `	if err := boltfile.SyncDir(filepath.Dir(s.real)); err != nil {`,
+		file:   "store/internal/boltfile/open.go",
+		old:    `	if err := SyncDir(filepath.Dir(f.real)); err != nil {`,
 		new:    `	if err := error(nil); err != nil {`,
 		test:   "TestPowerLoss", dir: powerLossDir,
 	},
 	{
 		name:   "powerloss/open-no-sync",
 		breaks: "The last commit of a killed process is on the disk before pages that the one before needs are written.",
-		file:   "store/open.go",
+		file:   "store/internal/boltfile/open.go",
 		old:    `	if err := h.File.Sync(); err != nil {`,
 		new:    `	if err := error(nil); err != nil {`,
 		test:   "TestPowerLoss", dir: powerLossDir,
@@ -40,13 +40,13 @@ var powerLossMutants = []mutant{
 	{
 		name:   "powerloss/compaction-no-sync",
 		breaks: "What is committed after a compaction survives a power loss.",
-		file:   "store/exchange.go",
-		old: `	if err := boltfile.SyncDir(filepath.Dir(s.real)); err != nil {
-		s.logger().Error(err, "The directory could not be synced: a crash of the machine may undo that the file got its name")
+		file:   "store/internal/boltfile/exchange.go",
+		old: `	if err := SyncDir(filepath.Dir(f.real)); err != nil {
+		f.Logger().Error(err, "The directory could not be synced: a crash of the machine may undo that the file got its name")
 	}
-	c.Fresh.Path`,
+	fresh.Path`,
 		new: `	_ = filepath.Dir
-	c.Fresh.Path`,
+	fresh.Path`,
 		test: "TestPowerLoss", dir: powerLossDir,
 	},
 	{

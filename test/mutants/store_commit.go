@@ -28,10 +28,10 @@ var storeCommitMutants = []mutant{
 		name:   "store/commit-rv-first",
 		breaks: "Objects and the resourceVersion that covers them commit in one transaction, not the latter before.",
 		file:   "store/commits.go",
-		old: `	err := s.updateHeld(context.Background(), committing, func(tx *bolt.Tx) error {
+		old: `	err := s.file.UpdateHeld(context.Background(), committing, func(tx *bolt.Tx) error {
 		for c, snap := range snaps {
 `,
-		new: `	err := s.updateHeld(context.Background(), committing, func(tx *bolt.Tx) error {
+		new: `	err := s.file.UpdateHeld(context.Background(), committing, func(tx *bolt.Tx) error {
 		for c, snap := range snaps {
 			b, err := collectionBucket(tx, c.name)
 			if err != nil {
@@ -51,7 +51,7 @@ var storeCommitMutants = []mutant{
 	if err != nil {
 		return err
 	}
-	err = s.updateHeld(context.Background(), committing, func(tx *bolt.Tx) error {
+	err = s.file.UpdateHeld(context.Background(), committing, func(tx *bolt.Tx) error {
 		for c, snap := range snaps {
 `,
 		test: "TestEveryTransactionLeavesAState",
@@ -60,10 +60,10 @@ var storeCommitMutants = []mutant{
 		name:   "store/commit-objects-first",
 		breaks: "Objects and the resourceVersion that covers them commit in one transaction, not the former before.",
 		file:   "store/commits.go",
-		old: `	err := s.updateHeld(context.Background(), committing, func(tx *bolt.Tx) error {
+		old: `	err := s.file.UpdateHeld(context.Background(), committing, func(tx *bolt.Tx) error {
 		for c, snap := range snaps {
 `,
-		new: `	err := s.updateHeld(context.Background(), committing, func(tx *bolt.Tx) error {
+		new: `	err := s.file.UpdateHeld(context.Background(), committing, func(tx *bolt.Tx) error {
 		for c, snap := range snaps {
 			only := *snap.Snapshot
 			only.Idle = true
@@ -76,7 +76,7 @@ var storeCommitMutants = []mutant{
 	if err != nil {
 		return err
 	}
-	err = s.updateHeld(context.Background(), committing, func(tx *bolt.Tx) error {
+	err = s.file.UpdateHeld(context.Background(), committing, func(tx *bolt.Tx) error {
 		for c, snap := range snaps {
 `,
 		test: "TestEveryTransactionLeavesAState",
@@ -110,12 +110,13 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/full-disk-is-fatal",
 		breaks: "A full disk loses nothing, and the write is tried again.",
-		file:   "store/file_update.go",
-		old: `	if err == nil && !advanced && boltfile.IsNoSpace(failed.Err) {
+		file:   "store/internal/boltfile/failure.go",
+		old: `	if err == nil && !advanced && IsNoSpace(failed.Err) {
 `,
-		new: `	if err == nil && !advanced && boltfile.IsNoSpace(failed.Err) && s.o.MaxSize < 0 {
+		new: `	if err == nil && !advanced && IsNoSpace(failed.Err) && f.MaxSize < 0 {
 `,
 		test: "TestFullDisk",
+		dir:  "store",
 	},
 	{
 		name:   "store/commit-forgets-later-batches",
@@ -164,23 +165,25 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/commit-outcome-unknown-goes-on",
 		breaks: "After a commit whose outcome is unknown nothing is written to that file.",
-		file:   "store/file_update.go",
-		old: `	err = fmt.Errorf("write %s: %w: %w", s.path, ErrOutcomeUnknown, failed.Err)
-	s.fail(h, err)
+		file:   "store/internal/boltfile/failure.go",
+		old: `	err = fmt.Errorf("write %s: %w: %w", f.Path, ErrOutcomeUnknown, failed.Err)
+	f.Fail(h, err)
 `,
-		new: `	err = fmt.Errorf("write %s: %w: %w", s.path, ErrOutcomeUnknown, failed.Err)
+		new: `	err = fmt.Errorf("write %s: %w: %w", f.Path, ErrOutcomeUnknown, failed.Err)
 `,
 		test: "TestFailedSync",
+		dir:  "store",
 	},
 	{
 		name:   "store/fsync-error-as-full-disk",
 		breaks: "A commit whose sync failed is of unknown outcome, even if the disk was full.",
-		file:   "store/file_update.go",
-		old: `	if err == nil && !advanced && boltfile.IsNoSpace(failed.Err) {
+		file:   "store/internal/boltfile/failure.go",
+		old: `	if err == nil && !advanced && IsNoSpace(failed.Err) {
 `,
-		new: `	if err == nil && (advanced || !advanced) && boltfile.IsNoSpace(failed.Err) {
+		new: `	if err == nil && (advanced || !advanced) && IsNoSpace(failed.Err) {
 `,
 		test: "TestFailedSync",
+		dir:  "store",
 	},
 	{
 		name:   "store/flush-waits-for-ever",
@@ -188,11 +191,11 @@ var storeCommitMutants = []mutant{
 		file:   "store/commits.go",
 		old: `	case err = <-done:
 	case <-ctx.Done():
-		err = fmt.Errorf("%w: %w", s.stillWriting(), context.Cause(ctx))
+		err = fmt.Errorf("%w: %w", s.file.StillWriting(), context.Cause(ctx))
 `,
 		new: `	case err = <-done:
 	case <-context.Background().Done():
-		err = fmt.Errorf("%w: %w", s.stillWriting(), context.Cause(ctx))
+		err = fmt.Errorf("%w: %w", s.file.StillWriting(), context.Cause(ctx))
 `,
 		test: "TestFlushEndsWithItsContext",
 	},
@@ -200,7 +203,7 @@ var storeCommitMutants = []mutant{
 		name:   "store/flush-abandoned-is-no-error",
 		breaks: "Flush that is given up returns an error that wraps ErrStillWriting.",
 		file:   "store/commits.go",
-		old: `		err = fmt.Errorf("%w: %w", s.stillWriting(), context.Cause(ctx))
+		old: `		err = fmt.Errorf("%w: %w", s.file.StillWriting(), context.Cause(ctx))
 `,
 		new: `		err = nil
 `,

@@ -25,10 +25,11 @@ var storeFileMutants = []mutant{
 	{
 		name:   "store/directory-for-everybody",
 		breaks: "A directory that Open makes is for its owner only.",
-		file:   "store/open.go",
+		file:   "store/internal/boltfile/open.go",
 		old:    "os.Mkdir(dir, 0o700)",
 		new:    "os.Mkdir(dir, 0o755)",
 		test:   "TestOpenMakesAStore",
+		dir:    "store",
 	},
 	{
 		name:   "store/copy-for-everybody",
@@ -46,12 +47,12 @@ var storeFileMutants = []mutant{
 		file:   "store/document.go",
 		old: `	payload, err := parseDocument(name, data)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", s.path, err)
+		return nil, fmt.Errorf("%s: %w", s.file.Path, err)
 	}
 `,
 		new: `	payload, err := parseDocument(name, data)
 	if err != nil && len(data) == 0 {
-		return nil, fmt.Errorf("%s: %w", s.path, err)
+		return nil, fmt.Errorf("%s: %w", s.file.Path, err)
 	}
 `,
 		test: "TestDamagedDocument",
@@ -70,24 +71,26 @@ var storeFileMutants = []mutant{
 	{
 		name:   "store/damaged-is-overwritten",
 		breaks: "A damaged file is moved aside, not removed.",
-		file:   "store/open.go",
-		old: `			if err := s.quarantine(err); err != nil {
+		file:   "store/internal/boltfile/open.go",
+		old: `			if err := f.quarantine(err); err != nil {
 				return err
 			}
 `,
-		new: `			_ = os.Remove(s.real)
+		new: `			_ = os.Remove(f.real)
 `,
 		test: "TestWrecked",
+		dir:  "store",
 	},
 	{
 		name:   "store/replaced-file-written-on",
 		breaks: "Another file under the store's name is noticed, and left alone.",
-		file:   "store/file_name.go",
+		file:   "store/internal/boltfile/name.go",
 		old: `	case !os.SameFile(h.Identity, named):
 `,
 		new: `	case !os.SameFile(h.Identity, named) && named.Size() < 0:
 `,
 		test: "TestReplacedFile",
+		dir:  "store",
 	},
 	{
 		name:   "store/iterate-one-page",
@@ -128,53 +131,56 @@ var storeFileMutants = []mutant{
 	{
 		name:   "store/crash-at-open-not-heeded",
 		breaks: "After a crash at open every page is looked at before the file is mapped.",
-		file:   "store/open.go",
+		file:   "store/internal/boltfile/open.go",
 		old: `Verify: mark.Crashes > 0,
 `,
 		new: `Verify: mark.Crashes > 1000,
 `,
 		test: "TestMarkLeftBehind",
+		dir:  "store",
 	},
 	{
 		name:   "store/failure-leaves-no-mark",
 		breaks: "After damage the next process looks at every page first.",
-		file:   "store/file_update.go",
-		old: `		s.leaveMark()
+		file:   "store/internal/boltfile/failure.go",
+		old: `		f.leaveMark()
 `,
 		new:  ``,
 		test: "TestVerifyAfterUncleanClose",
+		dir:  "store",
 	},
 	{
 		name:   "store/unclean-not-noticed",
 		breaks: "A file that was not closed is looked at as a whole.",
-		file:   "store/meta.go",
-		old: `	return putClean(tx, false)
+		file:   "store/internal/boltfile/open.go",
+		old: `			if err := PutClean(tx, false); err != nil {
+				return err
+			}
 `,
-		new: `	return nil
-`,
+		new:  ``,
 		test: "TestVerifyAfterUncleanClose",
+		dir:  "store",
 	},
 	{
 		name:   "store/compact-loses-writes",
 		breaks: "What is committed while Compact copies is in the new file.",
 		file:   "store/compact.go",
-		old: `	defer release()
-	s.exchanging.Lock()
+		old: `	defer end()
 `,
-		new: `	release()
-	s.exchanging.Lock()
+		new: `	end()
 `,
 		test: "TestCompactLosesNoWrite",
 	},
 	{
 		name:   "store/compact-takes-anothers-place",
 		breaks: "Compact replaces no file but the store's own.",
-		file:   "store/compact.go",
-		old: `	if !boltfile.HasName(c.Old.File, s.real) {
+		file:   "store/internal/boltfile/exchange.go",
+		old: `	case !HasName(old.File, f.real):
 `,
-		new: `	if !boltfile.HasName(c.old.File, s.real) && s.ReadOnly() {
+		new: `	case f.o.ReadOnly && !HasName(old.File, f.real):
 `,
 		test: "TestCompactFails",
+		dir:  "store",
 	},
 	{
 		name:   "store/compact-leaves-copy",
@@ -191,9 +197,9 @@ var storeFileMutants = []mutant{
 	{
 		name:   "store/rebuild-silent-loss",
 		breaks: "A collection that a rebuild could not copy whole must be listed.",
-		file:   "store/exchange.go",
-		old: `	for name := range c.Lost {
-		s.losses[name]++
+		file:   "store/live.go",
+		old: `	for name := range lost {
+		l.losses[name]++
 	}
 `,
 		new:  ``,

@@ -101,7 +101,7 @@ func (s *stacks) take() map[string][]string {
 }
 
 // givenToLarder are functions that call what the world has given them.
-var givenToLarder = []string{"store.hooksOf", "requests.ListWatch"}
+var givenToLarder = []string{"store.commitHook", "requests.ListWatch"}
 
 // note notes the functions of the library that have led to a call of what is named.
 func (s *stacks) note(name string) {

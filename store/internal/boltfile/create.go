@@ -7,16 +7,17 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// Create makes an empty store at path. The file is complete and synced before it gets its name: a crash leaves no store
-// or a good one. Create does not sync the directory. The caller holds the mark.
-func Create(path string, o Creating) error {
-	h, err := New(path, o)
+// create makes an empty store at path. The file is complete and synced before it gets its name: a crash leaves no store
+// or a good one. create does not sync the directory. The caller holds the mark.
+func create(path string, o creating) error {
+	h, err := createTemporary(path, o)
 	if err != nil {
 		return fmt.Errorf("make it: %w", err)
 	}
@@ -31,28 +32,30 @@ func Create(path string, o Creating) error {
 	return nil
 }
 
-// Creating holds the parameters of a new file.
-type Creating struct {
-	// Write writes the content, in one transaction.
-	Write func(tx *bolt.Tx) error
-	// MaxSize is the maximum size of the file; 0 for none.
-	MaxSize int64
-	// PageSize is the size of its pages; 0 for the system's. Mapped is how much address space is mapped; 0 for bbolt's
+// creating holds the parameters of a new file.
+type creating struct {
+	// maxSize is the maximum size of the file; 0 for none.
+	maxSize int64
+	// pageSize is the size of its pages; 0 for the system's. mapped is how much address space is mapped; 0 for bbolt's
 	// choice.
-	PageSize, Mapped int
+	pageSize, mapped int
 }
 
-// New makes a file under a temporary name beside path, and returns it open and locked. If it fails it leaves no file.
-func New(path string, o Creating) (*Handle, error) {
-	name := path + format.SuffixNew + rand.Text()
+// temporaryName returns the name of a temporary file beside path; see RemoveDebris.
+func temporaryName(path string) string { return path + format.SuffixNew + rand.Text() }
+
+// createTemporary makes an empty store under a temporary name beside path, and returns it open and locked. If it fails
+// it leaves no file.
+func createTemporary(path string, o creating) (*Handle, error) {
+	name := temporaryName(path)
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, ClassifySpace(err)
 	}
-	making := Opening{Path: name, File: f, MaxSize: o.MaxSize, pageSize: o.PageSize}
-	h, err := making.openBolt(o.Mapped)
+	making := Opening{Path: name, File: f, MaxSize: o.maxSize, pageSize: o.pageSize}
+	h, err := making.openBolt(o.mapped)
 	if err == nil {
-		err = h.Update(o.Write, (*bolt.Tx).Commit)
+		err = h.Update(func(tx *bolt.Tx) error { return writeRoot(tx, time.Now()) }, (*bolt.Tx).Commit)
 		if err != nil {
 			err = errors.Join(err, h.Close())
 		}

@@ -1,13 +1,22 @@
-// Package boltfile handles one bbolt file: it creates, locks, verifies and opens the file, runs transactions on it, and
-// moves it aside if it is damaged. It knows no collections: the caller interprets the content (Opening.Accept).
+// Package boltfile keeps one bbolt file open under its name. It creates, locks and verifies the file, runs transactions
+// on it, exchanges it for a copy, and moves it aside if it is damaged. It knows no collections: of the content it reads
+// and writes only what describes the file (root.go: format, clean close, clocks).
 //
-// A file is made under a temporary name and gets its own name when it is synced (New, Create). To open a file, take its
-// Mark, which counts the processes that died while they opened it, and then the lock on the file (OpenLocked, Opening).
-// A Handle is the open file. Its View and Update run transactions with faults contained: a page that makes no sense or
+// A File is what the rest of the store uses: New, then Open or OpenExisting, which block. View and Update run
+// transactions. There is one writer at a time, in the order in which TakeWriter is called; every wait for the writer's
+// place ends with its context, and names the holder. A commit that fails is either ErrNoSpace, and nothing was written,
+// or ErrOutcomeUnknown. After that, and after damage, the File has failed (Err, Failed): it is read, and not written,
+// until an Exchange. Before each write KeepName verifies that the open file still has its name. Go runs background work
+// that belongs to the File. To close it, call CloseBackground, take the writer's place and call Close.
+//
+// Locks are taken in this order: the writer's place, the right to exchange (BeginExchange, PauseExchanges), File.mu,
+// under which only Exchange.InUse is called.
+//
+// A Handle is one open file. Its View and Update run transactions with faults contained: a page that makes no sense or
 // cannot be read causes an error that wraps entry.ErrDamaged (FaultError), not a panic. A failed commit is a
 // CommitError. Scan reads a bucket in order, and fails if keys are out of order. Memory from bbolt is valid until its
 // transaction ends.
 //
-// A Handle may be used by any number of goroutines; the caller ensures that only one writes at a time. This package
-// starts no goroutines. Waits for a lock end with their context or deadline.
+// A file is made under a temporary name and gets its own name when it is synced. To open a file, a File takes its Mark,
+// which counts the processes that died while they opened it, and then the lock on the file (OpenLocked, Opening).
 package boltfile

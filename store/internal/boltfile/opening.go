@@ -26,13 +26,10 @@ type Opening struct {
 	Verify bool
 	// BranchBytes is how many bytes of branch pages are verified if the file was closed cleanly.
 	BranchBytes int
-	// Accept reads the content of the file and returns an error to refuse it; ErrForeign if it is not a store. clean says
-	// that the last process that wrote to the file has closed it.
-	Accept func(tx *bolt.Tx) (clean bool, err error)
-	// Ours reports whether a root page belongs to a store that Accept does not recognize because of a flipped bit.
-	Ours func(page []byte) bool
 	// Unseen is set by Open if it has not verified all branch pages.
 	Unseen bool
+
+	root root // what Open has read
 }
 
 // BranchDepth is the depth of the buckets of a collection, which hold the objects: at that depth and below, a walk of
@@ -55,9 +52,8 @@ func (o *Opening) Open() (*Handle, error) {
 	if err != nil {
 		return nil, o.Judge(err)
 	}
-	var clean bool
 	err = h.View(func(tx *bolt.Tx) (err error) {
-		clean, err = o.Accept(tx)
+		o.root, err = readRoot(tx)
 		return err
 	})
 	if err != nil {
@@ -67,7 +63,7 @@ func (o *Opening) Open() (*Handle, error) {
 		err = o.judgeRoot(pages)
 	}
 	if err == nil && !o.Verify {
-		err = o.WalkBranches(pages, clean)
+		err = o.WalkBranches(pages, o.root.clean)
 	}
 	if err != nil {
 		return nil, errors.Join(err, h.Close())
@@ -82,7 +78,7 @@ func (o *Opening) judgeRoot(pages *boltcheck.File) error {
 	if _, err := o.File.ReadAt(page, int64(pages.Root)*int64(pages.PageSize)); err != nil {
 		return err
 	}
-	if o.Ours(page) {
+	if rootPageIsOurs(page) {
 		return fmt.Errorf("%w: its root bucket cannot be found", entry.ErrDamaged)
 	}
 	return ErrForeign

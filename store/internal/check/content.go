@@ -93,7 +93,7 @@ func (c *content) all(ctx context.Context) error {
 // view runs fn in a read transaction. If fn adds a problem in a scrub, that is with a limited rate, view stops writes
 // to the file that fn has read; a file that has replaced it meanwhile is not affected.
 func (c *content) view(ctx context.Context, fn func(tx *bolt.Tx) error) error {
-	return c.View(ctx, func(h *boltfile.Handle, tx *bolt.Tx) error {
+	return c.ViewHandle(ctx, func(h *boltfile.Handle, tx *bolt.Tx) error {
 		before := len(c.Problems)
 		err := fn(tx)
 		if c.Rate > 0 && len(c.Problems) > before {

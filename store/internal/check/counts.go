@@ -21,7 +21,7 @@ type Counts struct {
 
 // count counts the keys of a bucket in steps, each in a transaction of its own, while others write. A writer that adds
 // or removes a key in the part that has been counted corrects n when it commits. Its fields, except the names, may be
-// used only by the holder of the writer's place (File.Writer).
+// used only by the holder of the writer's place (boltfile.File.TakeWriter).
 type count struct {
 	collection, bucket string
 	to                 []byte // last key that has been counted; nil if none
@@ -29,6 +29,9 @@ type count struct {
 	// void says that n is no longer right and the count must begin again.
 	void bool
 }
+
+// counting is what the writer's place is taken for while keys are counted.
+var counting = boltfile.Work{What: "a check of the file"}
 
 // Put corrects the counts of a bucket when tx commits: n is 1 if tx adds the key, -1 if it removes it.
 func (c *Counts) Put(tx *bolt.Tx, collection string, bucket, key []byte, n int) {
@@ -105,7 +108,7 @@ func (c *collection) count(ctx context.Context, bucket []byte, of string, says f
 func (c *collection) countStep(
 	ctx context.Context, one *count, of string, says func(s state) int,
 ) (more bool, err error) {
-	release, err := c.Writer(ctx)
+	release, err := c.TakeWriter(ctx, counting)
 	if err != nil {
 		return false, err
 	}

@@ -80,3 +80,32 @@ func Branches(ctx context.Context, f File) (problems []string, err error) {
 	}
 	return foundBefore(problems, err)
 }
+
+// BackgroundRate is how many bytes a second a verification in the background reads.
+const BackgroundRate = 64 << 20
+
+// Unverified verifies, in the background, the pages that boltfile.File.Open has not verified, and stops all writing if
+// they are damaged. If the file was closed cleanly these are branches: there a flipped bit would do the most harm.
+func Unverified(f File) {
+	unverified, clean := f.Unverified()
+	if !unverified {
+		return
+	}
+	f.Go("verify the pages", func(ctx context.Context) {
+		verify := Pages
+		if clean {
+			verify = Branches
+		}
+		start := time.Now()
+		switch problems, err := verify(ctx, f); {
+		case ctx.Err() != nil || errors.Is(err, boltfile.ErrClosed):
+		case err != nil:
+			f.Logger().Error(err, "The store's pages could not be verified", "closedCleanly", clean)
+		case len(problems) > 0:
+			f.Logger().Error(boltfile.PagesError(f.Path, problems), "The store is damaged: it is not written any more",
+				"closedCleanly", clean)
+		default:
+			f.Logger().V(2).Info("The store's pages are good", "closedCleanly", clean, "took", time.Since(start))
+		}
+	})
+}

@@ -39,7 +39,7 @@ func (c *Copier) collection(ctx context.Context, name string) error {
 	}
 	one := &collection{Copier: c, name: name, path: bucketPath{format.BucketLarder, []byte(name)},
 		opener: c.Opener(name), dicts: map[uint64]uint64{}}
-	err := c.Old.View(one.begin)
+	err := c.old.View(one.begin)
 	if isDamaged(err) {
 		return c.lose(name, err)
 	}

@@ -15,13 +15,8 @@ import (
 
 // Copier copies a file once.
 type Copier struct {
-	// Old is the file to copy. Path is its name, beside which Creating makes the fresh file.
-	Old      *boltfile.Handle
-	Path     string
-	Creating boltfile.Creating
-	// Settle returns an error of the old file as the store's callers get it. If the file is damaged, Settle fails the
-	// store.
-	Settle func(old *boltfile.Handle, err error) error
+	// File is the file to copy. It fails if damage is found, unless the copier salvages.
+	File *boltfile.File
 	// Opener returns what decrypts the records of a collection of the old file.
 	Opener func(collection string) seal.Opener
 
@@ -35,8 +30,6 @@ type Copier struct {
 	Keys    []byte
 	Revive  func(c *Copier) error
 
-	// Fresh is the copy, complete and synced, once Copy has succeeded.
-	Fresh *boltfile.Handle
 	// KeyRecord is the record of the data keys in the copy; nil if it has none.
 	KeyRecord []byte
 	// Lost holds the names of the collections that are not copied whole, with the reason.
@@ -44,6 +37,7 @@ type Copier struct {
 	// Behind holds the names of the collections whose changelog is incomplete: they have lost objects or tombstones.
 	Behind map[string]bool
 
+	old, fresh *boltfile.Handle
 	// unsafe holds the names of the collections and root buckets with damaged branch pages, in which bbolt might loop for
 	// ever. The empty name stands for the whole file.
 	unsafe map[string]bool
@@ -51,20 +45,16 @@ type Copier struct {
 	keysLost bool
 }
 
-// Copy writes the fresh file, complete and synced, under a temporary name. If it fails, it removes the fresh file.
-func (c *Copier) Copy(ctx context.Context) error {
+// Copy copies old, the current handle of the file, to a fresh file, complete and synced, under a temporary name. If it
+// fails, it removes the fresh file.
+func (c *Copier) Copy(ctx context.Context, old *boltfile.Handle) (*boltfile.Handle, error) {
 	c.unsafe, c.Lost, c.Behind = map[string]bool{}, map[string]error{}, map[string]bool{}
-	size := int64(0)
-	if info, err := c.Old.File.Stat(); err == nil {
-		size = info.Size()
+	fresh, err := c.File.Fresh(old)
+	if err != nil {
+		return nil, err
 	}
-	creating := c.Creating
-	creating.Mapped = boltfile.MapSize(size)
-	var err error
-	if c.Fresh, err = boltfile.New(c.Path, creating); err != nil {
-		return err
-	}
-	err = boltfile.KeepOwner(c.Old.File, c.Fresh.File)
+	c.old, c.fresh = old, fresh
+	err = boltfile.KeepOwner(old.File, fresh.File)
 	if err == nil || c.Salvage { // a rebuild with another owner is better than none
 		err = c.root(ctx)
 	}
@@ -72,15 +62,15 @@ func (c *Copier) Copy(ctx context.Context) error {
 		err = c.Revive(c)
 	}
 	if err != nil {
-		return boltfile.ClassifySpace(errors.Join(err, c.Fresh.Discard()))
+		return nil, boltfile.ClassifySpace(errors.Join(err, fresh.Discard()))
 	}
-	return nil
+	return fresh, nil
 }
 
 // root copies all buckets of the root.
 func (c *Copier) root(ctx context.Context) error {
 	// New files are marked as clean. If this process dies with the fresh file in use, the next process must verify it.
-	err := c.Write(func(tx *bolt.Tx) error { return tx.Bucket(format.BucketLarder).Delete(format.KeyClean) })
+	err := c.Write(func(tx *bolt.Tx) error { return boltfile.PutClean(tx, false) })
 	if err == nil && c.Salvage {
 		err = c.findUnsafe(ctx)
 	}
@@ -211,7 +201,7 @@ func (c *Copier) each(
 				case c.Salvage && isDamaged(err):
 					bad++
 				default:
-					return c.Settle(c.Old, err)
+					return c.File.Settle(c.old, err)
 				}
 			}
 			return nil
@@ -222,7 +212,7 @@ func (c *Copier) each(
 
 // Write runs fn in a transaction of the fresh file.
 func (c *Copier) Write(fn func(tx *bolt.Tx) error) error {
-	return c.Fresh.Update(fn, (*bolt.Tx).Commit)
+	return c.fresh.Update(fn, (*bolt.Tx).Commit)
 }
 
 // fill is how full bbolt packs the pages of a bucket that is written in key order.

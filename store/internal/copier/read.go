@@ -43,10 +43,10 @@ func (c *Copier) pages(ctx context.Context, path bucketPath, each func([]pair) e
 			return false, err
 		}
 		r.page = nil
-		err := c.Old.View(r.read)
+		err := c.old.View(r.read)
 		fault := c.Salvage && isDamaged(err)
 		if err != nil && !fault {
-			return false, c.Settle(c.Old, err)
+			return false, c.File.Settle(c.old, err)
 		}
 		end := len(r.page) == 0
 		if first || !end {

@@ -21,17 +21,17 @@ func (c *Copier) tolerate(why error) error {
 	if c.Salvage {
 		return nil
 	}
-	return c.Settle(c.Old, why)
+	return c.File.Settle(c.old, why)
 }
 
 // findUnsafe sets unsafe. It reads the branch pages of the old file without the mapping.
 func (c *Copier) findUnsafe(ctx context.Context) error {
-	err := c.Old.View(func(tx *bolt.Tx) error {
-		info, err := c.Old.File.Stat()
+	err := c.old.View(func(tx *bolt.Tx) error {
+		info, err := c.old.File.Stat()
 		if err != nil {
 			return err
 		}
-		pages, err := boltcheck.Salvage(c.Old.File, info.Size(), uint64(tx.ID()))
+		pages, err := boltcheck.Salvage(c.old.File, info.Size(), uint64(tx.ID()))
 		if err != nil {
 			return boltfile.OwnErrors(err)
 		}

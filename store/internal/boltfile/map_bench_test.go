@@ -1,4 +1,4 @@
-package store
+package boltfile
 
 import (
 	"fmt"
@@ -9,14 +9,13 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
 // BenchmarkLongReader is a reader that takes three seconds beside a file that grows from 60 to 160 MB: the longest
 // time that another read has taken, for different sizes of the mapping. It is what mapSize was chosen with.
 func BenchmarkLongReader(b *testing.B) {
-	for _, mapped := range []int{0, 128 << 20, 1 << 30, boltfile.MapSize(60 << 20)} {
+	for _, mapped := range []int{0, 128 << 20, 1 << 30, MapSize(60 << 20)} {
 		b.Run(fmt.Sprintf("map=%dMiB", mapped>>20), func(b *testing.B) {
 			for b.Loop() {
 				b.ReportMetric(float64(longReader(b, mapped).Microseconds()), "longest-read-µs")
@@ -27,9 +26,7 @@ func BenchmarkLongReader(b *testing.B) {
 
 func longReader(b *testing.B, mapped int) (longest time.Duration) {
 	b.Helper()
-	h, err := boltfile.New(filepath.Join(b.TempDir(), "store"), boltfile.Creating{
-		Write: func(tx *bolt.Tx) error { return writeRoot(tx, time.Now()) }, PageSize: defaultPageSize, Mapped: mapped,
-	})
+	h, err := createTemporary(filepath.Join(b.TempDir(), "store"), creating{pageSize: 4 << 10, mapped: mapped})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package store
+package boltfile
 
 import (
 	"context"
@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// background owns the background goroutines of a store. The zero value is ready to use.
+// background owns the background goroutines of a File. The zero value is ready to use.
 type background struct {
 	mu     sync.Mutex
 	ctx    context.Context    // context of the goroutines; nil until contextLocked is first called; guarded by mu
 	cancel context.CancelFunc // guarded by mu
-	timer  *time.Timer        // timer of goBackgroundAfter; nil if it was never called; guarded by mu
+	timer  *time.Timer        // timer of GoAfter; nil if it was never called; guarded by mu
 	// running is the number of goroutines. idle is closed when it drops to 0; nil if wait is not waiting. Both are guarded
 	// by mu. A sync.WaitGroup would not do: a goroutine may be started while close waits.
 	running int
@@ -60,29 +60,42 @@ func (b *background) ended() {
 	}
 }
 
-// goBackground runs fn in a goroutine that Close cancels and waits for. Once
-// Close has begun, fn gets a context that is cancelled already.
-func (s *Store) goBackground(name string, fn func(ctx context.Context)) {
-	s.background.mu.Lock()
-	defer s.background.mu.Unlock()
-	s.goBackgroundLocked(name, fn)
+// closed reports whether close has been called.
+func (b *background) closed() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.contextLocked().Err() != nil
 }
 
-func (s *Store) goBackgroundLocked(name string, fn func(ctx context.Context)) {
-	ctx := s.background.contextLocked()
-	s.background.running++
+// CloseBackground cancels the background work and waits until it has ended.
+func (f *File) CloseBackground() { f.background.close() }
+
+// WaitBackground waits until there is no background work.
+func (f *File) WaitBackground() { f.background.wait() }
+
+// Go runs fn in a goroutine that CloseBackground cancels and waits for. After CloseBackground, fn gets a context that
+// is canceled already, and Close waits for it.
+func (f *File) Go(name string, fn func(ctx context.Context)) {
+	f.background.mu.Lock()
+	defer f.background.mu.Unlock()
+	f.goLocked(name, fn)
+}
+
+func (f *File) goLocked(name string, fn func(ctx context.Context)) {
+	ctx := f.background.contextLocked()
+	f.background.running++
 	go func() {
-		defer s.background.ended()
-		s.logger().V(4).Info("Background work starts", "work", name)
+		defer f.background.ended()
+		f.Logger().V(4).Info("Background work starts", "work", name)
 		fn(ctx)
-		s.logger().V(4).Info("Background work ended", "work", name)
+		f.Logger().V(4).Info("Background work ended", "work", name)
 	}()
 }
 
-// goBackgroundAfter calls goBackground once d has passed. Until then there is no goroutine, and Close cancels the call.
-// Only one call can be waiting at a time.
-func (s *Store) goBackgroundAfter(d time.Duration, name string, fn func(ctx context.Context)) {
-	b := &s.background
+// GoAfter calls Go once d has passed. Until then there is no goroutine, and CloseBackground cancels the call. Only one
+// call can be waiting at a time.
+func (f *File) GoAfter(d time.Duration, name string, fn func(ctx context.Context)) {
+	b := &f.background
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.contextLocked().Err() != nil {
@@ -92,7 +105,7 @@ func (s *Store) goBackgroundAfter(d time.Duration, name string, fn func(ctx cont
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if b.contextLocked().Err() == nil {
-			s.goBackgroundLocked(name, fn)
+			f.goLocked(name, fn)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package store
+package boltfile
 
 import (
 	"bytes"
@@ -14,13 +14,12 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/boltcheck"
-	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
 // eachPageSize runs test on a file with two levels of branches, of the page size that the program makes and of another.
 func eachPageSize(t *testing.T, test func(t *testing.T, path string, pageSize int)) {
-	for _, size := range []int{defaultPageSize, 16 << 10} {
+	for _, size := range []int{4 << 10, 16 << 10} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) { test(t, fileWithBranches(t, size), size) })
 	}
 }
@@ -29,11 +28,11 @@ func eachPageSize(t *testing.T, test func(t *testing.T, path string, pageSize in
 func fileWithBranches(t *testing.T, pageSize int) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "store")
-	s, err := Open(path, Options{pageSize: pageSize})
-	if err != nil {
+	f := New(path, Options{PageSize: pageSize})
+	if err := f.Open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	err = s.update(t.Context(), func(tx *bolt.Tx) error {
+	err := f.Update(t.Context(), Upkeep, func(tx *bolt.Tx) error {
 		b, err := tx.Bucket(format.BucketLarder).CreateBucket([]byte("test"))
 		if err != nil {
 			return err
@@ -48,7 +47,9 @@ func fileWithBranches(t *testing.T, pageSize int) string {
 		}
 		return nil
 	})
-	if err := errors.Join(err, s.Close()); err != nil {
+	f.CloseBackground()
+	_, closed := f.Close(func(*bolt.Tx) error { return nil })
+	if err := errors.Join(err, closed); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -85,7 +86,7 @@ func TestJudge(t *testing.T) {
 			t.Fatal(err)
 		}
 		missing := filepath.Join(t.TempDir(), "missing")
-		fault, panicked := &boltfile.FaultError{What: fault{}}, &boltfile.FaultError{What: "page 7 makes no sense"}
+		fault, panicked := &FaultError{What: fault{}}, &FaultError{What: "page 7 makes no sense"}
 		for _, c := range []struct {
 			path    string
 			err     error
@@ -100,7 +101,7 @@ func TestJudge(t *testing.T) {
 			{missing, panicked, false},
 			{good, os.ErrPermission, false},
 		} {
-			o := &boltfile.Opening{Path: c.path}
+			o := &Opening{Path: c.path}
 			if err := o.Judge(c.err); err == nil || errors.Is(err, entry.ErrDamaged) != c.damaged {
 				t.Errorf("%v of %s: %v", c.err, filepath.Base(c.path), err)
 			}
@@ -124,7 +125,7 @@ func TestOpenTellsWhatItHasSeen(t *testing.T) {
 		})
 		told, ended := 0, 0
 		for budget := 0; budget <= branches+4; budget++ {
-			o := boltfile.Opening{Path: path, BranchBytes: budget * pageSize}
+			o := Opening{Path: path, BranchBytes: budget * pageSize}
 			err := o.WalkBranches(pages, true)
 			if o.Unseen {
 				ended++
@@ -147,7 +148,7 @@ func TestOpenReadsABoundedPart(t *testing.T) {
 		pages, data := mustPages(t, path, nil)
 		for _, clean := range []bool{true, false} {
 			for _, bytes := range []int{0, len(data)} {
-				o := boltfile.Opening{Path: path, BranchBytes: bytes}
+				o := Opening{Path: path, BranchBytes: bytes}
 				if err := o.WalkBranches(pages, clean); err != nil || o.Unseen != (clean && bytes == 0) {
 					t.Errorf("clean %t, %d bytes: unseen %t, %v", clean, bytes, o.Unseen, err)
 				}

@@ -1,4 +1,4 @@
-package store
+package boltfile
 
 import (
 	"crypto/rand"
@@ -12,25 +12,15 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
 // root has the fields of the root bucket, which describe the file.
 type root struct {
-	version uint64
 	// clean is true if the last process that wrote to the file has closed it.
 	clean bool
-	times times
+	times Times
 }
-
-// begin removes the mark of a clean close. It is called in the first transaction after opening the file for writing.
-func (root) begin(tx *bolt.Tx) error {
-	return putClean(tx, false)
-}
-
-// FormatVersion is the version of the format of the files that this package writes.
-const FormatVersion = format.Version
 
 const formatSize = 8 + 4
 
@@ -48,25 +38,10 @@ func writeRoot(tx *bolt.Tx, now time.Time) error {
 	if err := b.Put(format.KeyFileID, []byte(hex.EncodeToString(id))); err != nil {
 		return err
 	}
-	if err := putClean(tx, true); err != nil {
+	if err := PutClean(tx, true); err != nil {
 		return err
 	}
 	return putFormat(tx, format.Version)
-}
-
-// creating returns the settings with which the store makes files.
-func (s *Store) creating(mapped int) boltfile.Creating {
-	return boltfile.Creating{
-		Write:   func(tx *bolt.Tx) error { return writeRoot(tx, time.Now()) },
-		MaxSize: s.o.MaxSize, PageSize: s.o.newPageSize(), Mapped: mapped,
-	}
-}
-
-// creatingUnbounded returns the settings for the store's first file. Options.MaxSize applies only to later writes.
-func (s *Store) creatingUnbounded() boltfile.Creating {
-	o := s.creating(0)
-	o.MaxSize = 0
-	return o
 }
 
 // putFormat writes the format version with a checksum, so that a flipped bit is not taken for a newer format.
@@ -76,7 +51,7 @@ func putFormat(tx *bolt.Tx, version uint64) error {
 	return tx.Bucket(format.BucketLarder).Put(format.KeyFormat, v)
 }
 
-// readRoot reads the root bucket.
+// readRoot reads the root bucket. It fails if the format is not supported.
 func readRoot(tx *bolt.Tx) (root, error) {
 	b := tx.Bucket(format.BucketLarder)
 	if b == nil {
@@ -86,24 +61,9 @@ func readRoot(tx *bolt.Tx) (root, error) {
 	if len(v) != formatSize || crc32.Checksum(v[:8], crc32.MakeTable(crc32.Castagnoli)) != binary.BigEndian.Uint32(v[8:]) {
 		return root{}, fmt.Errorf("its format version is missing or wrong: %w", entry.ErrDamaged)
 	}
-	return root{version: binary.BigEndian.Uint64(v), clean: b.Get(format.KeyClean) != nil, times: getTimes(b)}, nil
+	rt := root{clean: b.Get(format.KeyClean) != nil, times: getTimes(b)}
+	return rt, checkFormat(binary.BigEndian.Uint64(v))
 }
-
-// accepting returns the check of a file that is being opened. It stores the file's root in rt, and fails if the format
-// is not supported.
-func accepting(rt *root) func(tx *bolt.Tx) (clean bool, err error) {
-	return func(tx *bolt.Tx) (bool, error) {
-		var err error
-		if *rt, err = readRoot(tx); err != nil {
-			return false, err
-		}
-		return rt.clean, checkFormat(rt.version)
-	}
-}
-
-// LeastMaxSize is the smallest Options.MaxSize that takes effect. A new file has a few pages and grows by 4 MiB at a
-// time.
-const LeastMaxSize = boltfile.AllocSize + 1<<20
 
 // rootPageIsOurs reports whether page is the root page of a store, perhaps with
 // a flipped bit, and not of a bbolt file of another program: it contains the
@@ -121,8 +81,8 @@ func rootPageIsOurs(page []byte) bool {
 	return false
 }
 
-// putClean sets or removes the mark of a clean close.
-func putClean(tx *bolt.Tx, clean bool) error {
+// PutClean sets or removes the mark of a clean close.
+func PutClean(tx *bolt.Tx, clean bool) error {
 	b := tx.Bucket(format.BucketLarder)
 	if clean {
 		return b.Put(format.KeyClean, []byte{1})

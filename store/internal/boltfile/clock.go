@@ -1,0 +1,77 @@
+package boltfile
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/store/internal/format"
+)
+
+// clock is the steady clock, which decides when unused collections and tombstones are dropped. While the file is open
+// it follows the monotonic clock. For the time in which the file was closed it advances by the difference of the wall
+// clock, but never backwards and by awayMost at most. The wall clock alone cannot be trusted with data that is dropped
+// for good: a device without a battery starts in 1970, and a wrong time server sets any year. So 30 days are 30 days on
+// which the program ran.
+//
+// It begins with the wall clock and falls behind it. It is not shown to users.
+type clock struct {
+	at    time.Time // the steady time at since
+	since time.Time // with a monotonic reading
+}
+
+// awayMost is the maximum time that counts while the store was closed.
+const awayMost = 24 * time.Hour
+
+// firstSteady is the earliest steady time of a new file: an earlier wall clock is wrong.
+var firstSteady = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
+
+func (c *clock) now() time.Time { return c.at.Add(time.Since(c.since)) }
+
+// Wall returns the time of the wall clock.
+func (f *File) Wall() time.Time { return f.o.Wall() }
+
+// Steady returns the steady time, of a file that is open for writing.
+func (f *File) Steady() time.Time { return f.clock.Load().now() }
+
+// Times returns the times of the two clocks.
+func (f *File) Times() Times { return Times{Wall: f.Wall(), Steady: f.Steady()} }
+
+// Times has the two clocks at one moment, as stored in the file; zero if the file has none.
+type Times struct{ Wall, Steady time.Time }
+
+// resume returns the steady clock that goes on from the stored times.
+func (t Times) resume(wall time.Time) *clock {
+	at := wall
+	if t.Steady.IsZero() {
+		if at.Before(firstSteady) {
+			at = firstSteady
+		}
+	} else {
+		at = t.Steady.Add(min(max(wall.Round(0).Sub(t.Wall), 0), awayMost))
+	}
+	return &clock{at: at.Round(0), since: time.Now()}
+}
+
+const timesSize = 8 + 8 + 4
+
+// PutTimes stores the present times of the two clocks.
+func (f *File) PutTimes(tx *bolt.Tx) error {
+	v := binary.BigEndian.AppendUint64(nil, uint64(f.Wall().UnixNano()))
+	v = binary.BigEndian.AppendUint64(v, uint64(f.Steady().UnixNano()))
+	v = binary.BigEndian.AppendUint32(v, crc32.Checksum(v, crc32.MakeTable(crc32.Castagnoli)))
+	return tx.Bucket(format.BucketLarder).Put(format.KeyTimes, v)
+}
+
+// getTimes returns the times that PutTimes stored last; zero if there are none or they are damaged.
+func getTimes(b *bolt.Bucket) Times {
+	v := b.Get(format.KeyTimes)
+	if len(v) != timesSize || crc32.Checksum(v[:16],
+		crc32.MakeTable(crc32.Castagnoli)) != binary.BigEndian.Uint32(v[16:]) {
+		return Times{}
+	}
+	at := func(v []byte) time.Time { return time.Unix(0, int64(binary.BigEndian.Uint64(v))) }
+	return Times{Wall: at(v), Steady: at(v[8:])}
+}

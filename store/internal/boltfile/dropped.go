@@ -1,0 +1,151 @@
+package boltfile
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/store/internal/format"
+)
+
+const (
+	// dropStep is about how many bytes of a dropped bucket one transaction reads and removes.
+	dropStep = 16 << 20
+	// dropRetry is how long clearLoop waits after an error.
+	dropRetry = time.Minute
+)
+
+// Dropping is the work of removing a bucket.
+var Dropping = Work{What: "the removal of a collection", Frees: true}
+
+// Drop moves a bucket of the root bucket to where readers do not find it. Call ClearDropped after the transaction.
+func Drop(tx *bolt.Tx, name []byte) error {
+	all, err := tx.CreateBucketIfNotExists(format.BucketDropped)
+	if err != nil {
+		return err
+	}
+	// A bucket of the same name may have been dropped before.
+	to, err := all.CreateBucketIfNotExists(binary.BigEndian.AppendUint64(nil, uint64(tx.ID())))
+	if err != nil {
+		return err
+	}
+	return tx.Bucket(format.BucketLarder).MoveBucket(name, to)
+}
+
+// ClearDropped frees the pages of dropped buckets, in transactions of about 16 MiB between which other writes run. If it
+// fails, or ctx ends, it continues in the background. What a process leaves, the next one frees after Open.
+func (f *File) ClearDropped(ctx context.Context) {
+	if f.clear(ctx) != nil {
+		f.Go("remove what was dropped", f.clearLoop)
+	}
+}
+
+// clearLeft starts clearLoop if an earlier process has left dropped buckets.
+func (f *File) clearLeft() {
+	left := false
+	err := f.View(context.Background(), func(tx *bolt.Tx) error {
+		left = tx.Bucket(format.BucketDropped) != nil
+		return nil
+	})
+	if err == nil && left {
+		f.Go("remove what was dropped", f.clearLoop)
+	}
+}
+
+// clearLoop calls clear until it succeeds.
+func (f *File) clearLoop(ctx context.Context) {
+	for f.clear(ctx) != nil {
+		select {
+		case <-time.After(dropRetry):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// clear removes what is left of dropped buckets. It may be called concurrently.
+func (f *File) clear(ctx context.Context) error {
+	for {
+		p, err := f.nextDropped(ctx)
+		if err != nil || p == nil {
+			return err
+		}
+		if err := f.Update(ctx, Dropping, p.remove); err != nil {
+			return err
+		}
+	}
+}
+
+// droppedPage holds the entries that one transaction removes.
+type droppedPage struct {
+	// path is the path of a bucket, beginning with BucketDropped. keys are keys of entries in it.
+	path, keys [][]byte
+	// all says that keys are all entries of the bucket, so that the bucket is removed too.
+	all bool
+}
+
+// nextDropped returns the entries to remove next, or nil if none is left. It reads them in a read transaction, for
+// which no writer waits, so that the transaction that removes them finds their pages in memory.
+func (f *File) nextDropped(ctx context.Context) (p *droppedPage, err error) {
+	err = f.View(ctx, func(tx *bolt.Tx) error {
+		if b := tx.Bucket(format.BucketDropped); b != nil {
+			p = firstDropped(b, [][]byte{format.BucketDropped}, f.o.DropStep)
+		}
+		return nil
+	})
+	return p, err
+}
+
+// firstDropped returns the first entries of the first bucket, at or below b, that has no nested buckets: about as many
+// as are left bytes.
+func firstDropped(b *bolt.Bucket, path [][]byte, left int) *droppedPage {
+	p := &droppedPage{path: path, all: true}
+	page := b.Tx().DB().Info().PageSize
+	cur := b.Cursor()
+	for k, v := cur.First(); k != nil; k, v = cur.Next() {
+		if v == nil {
+			return firstDropped(b.Bucket(k), append(path, bytes.Clone(k)), left)
+		}
+		if left <= 0 {
+			p.all = false
+			break
+		}
+		p.keys = append(p.keys, bytes.Clone(k))
+		left -= min(len(k)+len(v), page) // only the first page of a large value is read
+	}
+	return p
+}
+
+// remove removes the entries that have not been removed yet.
+func (p *droppedPage) remove(tx *bolt.Tx) error {
+	last := len(p.path) - 1
+	if last == 0 {
+		if tx.Bucket(p.path[0]) == nil {
+			return nil
+		}
+		return tx.DeleteBucket(p.path[0])
+	}
+	in := tx.Bucket(p.path[0])
+	for _, name := range p.path[1:last] {
+		if in == nil {
+			return nil
+		}
+		in = in.Bucket(name)
+	}
+	if in == nil || in.Bucket(p.path[last]) == nil {
+		return nil
+	}
+	if p.all {
+		return in.DeleteBucket(p.path[last])
+	}
+	b := in.Bucket(p.path[last])
+	for _, k := range p.keys {
+		if err := b.Delete(k); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,155 @@
+package boltfile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Exchange describes how a copy of the file takes its place.
+type Exchange struct {
+	// Copy copies old to a file that Fresh has made, complete and synced. If it fails it leaves no file.
+	Copy func(ctx context.Context, old *Handle) (fresh *Handle, err error)
+	// Aside says that the old file is damaged: it is moved aside, not removed.
+	Aside bool
+	// InUse is called in the moment in which the copy comes into use: nobody has read it yet. It must not use the File.
+	// May be nil.
+	InUse func()
+	// Retired is called when the old file is closed, unless another exchanged file is still being read. May be nil.
+	Retired func()
+
+	// removed says that no file has the name any more.
+	removed bool
+}
+
+// BeginExchange takes the writer's place for w and keeps others from PauseExchanges, until end is called.
+func (f *File) BeginExchange(ctx context.Context, w Work) (end func(), err error) {
+	release, err := f.TakeWriter(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	f.exchanging.Lock()
+	return func() {
+		f.exchanging.Unlock()
+		release()
+	}, nil
+}
+
+// PauseExchanges waits for an exchange that is under way, but for no other write, which a failing disk may never
+// finish. No exchange begins until resume is called.
+func (f *File) PauseExchanges(ctx context.Context) (resume func(), err error) {
+	if err := f.exchanging.LockContext(ctx); err != nil {
+		return nil, f.waited(err)
+	}
+	return f.exchanging.Unlock, nil
+}
+
+// Exchange copies the file, gives the copy its name, and makes the File use the copy. At every moment a whole file has
+// the name. If Exchange fails, the File still uses the old file, and the copy is removed. The caller has called
+// BeginExchange. movedTo is where the old file has been moved if Aside is set.
+//
+// Exchange holds the mark meanwhile: a process that opens the file would otherwise remove the copy as debris.
+func (f *File) Exchange(ctx context.Context, x Exchange) (movedTo string, err error) {
+	old, err := f.acquire()
+	if err != nil {
+		return "", err
+	}
+	defer old.Release()
+	err = f.withMark(ctx, time.Now().Add(f.o.LockTimeout), func(*Mark) error {
+		fresh, err := x.Copy(ctx, old)
+		if err != nil {
+			return err
+		}
+		if movedTo, err = f.giveName(x, old, fresh); err != nil {
+			return errors.Join(err, fresh.Discard())
+		}
+		f.moveIn(x, old, fresh)
+		return nil
+	})
+	return movedTo, err
+}
+
+// Fresh makes an empty file under a temporary name, for a copy of old.
+func (f *File) Fresh(old *Handle) (*Handle, error) {
+	size := int64(0)
+	if info, err := old.File.Stat(); err == nil {
+		size = info.Size()
+	}
+	return createTemporary(f.real, creating{maxSize: f.MaxSize, pageSize: f.o.PageSize, mapped: MapSize(size)})
+}
+
+// Beside returns the name of a temporary file in the directory of the file. If the process dies, the next Open for
+// writing removes the temporary file.
+func (f *File) Beside() string { return temporaryName(f.real) }
+
+// giveName gives the copy the name of the file.
+func (f *File) giveName(x Exchange, old, fresh *Handle) (movedTo string, err error) {
+	switch {
+	case x.Aside:
+		return f.replaceDamaged(old, fresh)
+	case x.removed:
+		return "", TakeName(fresh.Path, f.real)
+	case !HasName(old.File, f.real):
+		return "", fmt.Errorf("the file has been moved or removed, or another has taken its name: %w", ErrForeign)
+	}
+	return "", os.Rename(fresh.Path, f.real)
+}
+
+// replaceDamaged moves the old file aside and gives its name to the copy. If the file system has hard links, one of the
+// two is at the path at every moment. It never replaces any other file.
+func (f *File) replaceDamaged(old, fresh *Handle) (movedTo string, err error) {
+	if HasName(old.File, f.real) {
+		movedTo, err = SetAside(f.real, linkOrRename)
+		if err != nil {
+			return "", fmt.Errorf("move the old file aside: %w", err)
+		}
+	}
+	if movedTo != "" && HasName(old.File, f.real) { // the old file has two names now
+		err = os.Rename(fresh.Path, f.real)
+	} else {
+		err = TakeName(fresh.Path, f.real)
+	}
+	if errors.Is(err, ErrExists) {
+		err = fmt.Errorf("another file has taken its name; move that away (%w)", errors.Join(ErrForeign, err))
+	}
+	return movedTo, err
+}
+
+// linkOrRename gives the file the second name to. Where hard links are not possible it renames the file.
+func linkOrRename(from, to string) error {
+	if os.Link(from, to) == nil {
+		return nil
+	}
+	return os.Rename(from, to)
+}
+
+// moveIn takes a copy into use that has the name already, and closes the old file.
+func (f *File) moveIn(x Exchange, old, fresh *Handle) {
+	if err := SyncDir(filepath.Dir(f.real)); err != nil {
+		f.Logger().Error(err, "The directory could not be synced: a crash of the machine may undo that the file got its name")
+	}
+	fresh.Path = f.real
+	f.mu.Lock()
+	f.takeIntoUseLocked(fresh)
+	if x.InUse != nil {
+		x.InUse()
+	}
+	f.mu.Unlock()
+	f.retire(old, x.Retired)
+}
+
+// retire closes, in the background, a file that is no longer used, once its readers are done.
+func (f *File) retire(old *Handle, retired func()) {
+	f.retiring.Add(1)
+	f.Go("close the file that has been replaced", func(context.Context) {
+		if err := old.Close(); err != nil {
+			f.Logger().Error(err, "The file that has been replaced could not be closed")
+		}
+		if f.retiring.Add(-1) == 0 && retired != nil {
+			retired()
+		}
+	})
+}

@@ -1,0 +1,160 @@
+package boltfile
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	bolt "go.etcd.io/bbolt"
+	"k8s.io/klog/v2"
+
+	"github.com/larder-dev/larder/internal/boltcheck"
+	"github.com/larder-dev/larder/internal/patient"
+)
+
+// File is a bbolt file that is kept open under its name.
+//
+// The open file is a Handle, which Exchange can replace while the File is in use: callers reach it through View and
+// Update only. A write
+//
+//  1. takes the writer's place (one at a time),
+//  2. runs the caller's function in a bbolt transaction, with faults contained,
+//  3. commits, and
+//  4. classifies the error, if any: see Settle.
+type File struct {
+	// Path is the name as it was given to New: what messages call the file.
+	Path string
+	// MaxSize is Options.MaxSize. It applies to files that are opened or made from now on.
+	MaxSize int64
+	// Hooks are for tests; set them while nothing is written.
+	Hooks Hooks
+
+	o    Options
+	real string // absolute, symbolic links followed: what every file operation uses; set by resolve
+	// unverified is true if Open has not verified all pages; wasClean if the file had been closed cleanly. Set by Open.
+	unverified, wasClean bool
+
+	background background
+	clock      atomic.Pointer[clock] // set by Open; nil if the file is open for reading
+	retiring   atomic.Int32          // number of files that were replaced and are still read; see retire
+
+	// writer is the writer's place: capacity 1, holds a token while somebody writes; see TakeWriter.
+	writer  chan struct{}
+	writing atomic.Pointer[writing] // the current write; nil if there is none
+	// hidden is true if the name could not be checked, for lack of permissions. Only the holder of the writer's place uses
+	// hidden and anew.
+	hidden bool
+	anew   anew
+	// exchanging is held while another file takes the place of this one. Take the writer's place first.
+	exchanging patient.Mutex
+
+	mu          sync.Mutex
+	quarantined string        // guarded by mu; where a damaged file went when this one was opened
+	handle      *Handle       // guarded by mu; nil until Open, and once closed
+	failure     error         // guarded by mu; why nothing is written any more
+	failed      chan struct{} // guarded by mu; closed while failure is not nil
+	written     int64         // guarded by mu; bytes written through the earlier handles
+}
+
+// Options are the options of New. Functions may be nil, but Copy.
+type Options struct {
+	// ReadOnly opens the file for inspection, with a shared lock.
+	ReadOnly bool
+	// LockTimeout is how long to wait while another process holds the file.
+	LockTimeout time.Duration
+	// MaxSize is the maximum size of the file in bytes; 0 for none. A new file is made even if it is larger.
+	MaxSize int64
+	// PageSize is the page size of new files; 0 for the system's.
+	PageSize int
+	// DropStep is about how many bytes of a dropped bucket one transaction removes. Default 16 MiB.
+	DropStep int
+	// Logger is the logger; nil for klog's.
+	Logger *logr.Logger
+	// Wall returns the time of the wall clock. Default time.Now.
+	Wall func() time.Time
+	// Commit is called instead of tx.Commit, by tests.
+	Commit func(tx *bolt.Tx) error
+	// Unlock reads from the file what is needed to use it, while it is being opened. If it fails with ErrDamaged, the file
+	// is moved aside.
+	Unlock func(ctx context.Context, h *Handle) error
+	// Copy copies old unchanged to a file that Fresh has made. It is called by the holder of the writer's place if the
+	// file was removed while it was open. Required unless ReadOnly is set.
+	Copy func(ctx context.Context, old *Handle) (fresh *Handle, err error)
+	// WriteFailed is called after a write that has failed, by the holder of the writer's place.
+	WriteFailed func(w Work, err error)
+	// Slow is called when SlowErr begins or ceases to return an error.
+	Slow func()
+}
+
+// Hooks let tests interfere with writes.
+type Hooks struct {
+	// Commit is called instead of tx.Commit if it is set.
+	Commit func(tx *bolt.Tx) error
+	// Release is called before the writer's place is released, if it is set.
+	Release func()
+}
+
+// New returns a File that is not open yet; call Open or OpenExisting.
+func New(path string, o Options) *File {
+	if o.DropStep == 0 {
+		o.DropStep = dropStep
+	}
+	if o.Wall == nil {
+		o.Wall = time.Now
+	}
+	if o.Unlock == nil {
+		o.Unlock = func(context.Context, *Handle) error { return nil }
+	}
+	if o.WriteFailed == nil {
+		o.WriteFailed = func(Work, error) {}
+	}
+	if o.Slow == nil {
+		o.Slow = func() {}
+	}
+	return &File{
+		Path: path, MaxSize: o.MaxSize, Hooks: Hooks{Commit: o.Commit}, o: o,
+		writer: make(chan struct{}, 1), exchanging: patient.New(), failed: make(chan struct{}),
+	}
+}
+
+// Logger returns the logger of messages about the file.
+func (f *File) Logger() logr.Logger {
+	if f.o.Logger != nil {
+		return f.o.Logger.WithValues("file", f.Path)
+	}
+	return klog.Background().WithValues("file", f.Path)
+}
+
+// Quarantined returns the name to which Open has moved a damaged file, or "" if the file was not damaged.
+func (f *File) Quarantined() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.quarantined
+}
+
+// Size returns the size of the file and of its free pages, in bytes. It reads only a few pages.
+func (f *File) Size() (total, free int64, err error) {
+	err = f.ViewFile(context.Background(), func(h *Handle, size int64, txid uint64) error {
+		total = size
+		free, err = boltcheck.FreeBytes(h.File, txid)
+		return err
+	})
+	return total, free, err
+}
+
+// Written returns how many bytes were written since the file was opened, in whole pages, as bbolt writes them. It
+// includes what exchanges have written.
+func (f *File) Written() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.handle == nil {
+		return f.written
+	}
+	return f.written + f.handle.Written.Load()
+}
+
+// Unverified reports whether Open has left pages for a verification in the background: some of the branch pages if the
+// file had been closed cleanly, and else the leaves.
+func (f *File) Unverified() (unverified, wasClean bool) { return f.unverified, f.wasClean }

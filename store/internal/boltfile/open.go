@@ -1,0 +1,243 @@
+package boltfile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/realpath"
+)
+
+// openTries bounds how often a damaged file is moved aside in one Open.
+const openTries = 3
+
+// Open opens the file. If there is none it makes one, with its directory. A symbolic link is followed once and never
+// replaced; if its target is missing the file is made there, in a directory that must exist. A file that is damaged is
+// moved aside (see Quarantined), and a new one is made. See Unverified for the pages that Open has not verified.
+//
+// Open fails with ErrLocked while another File is open for writing (the error says by whom), with ErrNewerFormat if a
+// newer program wrote the file, and with ErrForeign if it is not a store. It does not change the file then.
+//
+// With Options.ReadOnly Open changes nothing on the disk. It fails if the file is missing, and with ErrDamaged if the
+// file is damaged.
+func (f *File) Open(ctx context.Context) error {
+	deadline := time.Now().Add(f.o.LockTimeout)
+	if f.o.ReadOnly {
+		return f.openToRead(ctx, deadline)
+	}
+	if err := MakeDir(filepath.Dir(f.Path)); err != nil {
+		return err
+	}
+	if err := f.resolve(); err != nil {
+		return err
+	}
+	return f.withMark(ctx, deadline, func(mark *Mark) error {
+		for range openTries {
+			if err := f.ensure(); err != nil {
+				return err
+			}
+			err := f.openAsIs(ctx, mark, deadline)
+			if !errors.Is(err, entry.ErrDamaged) {
+				return err
+			}
+			if err := f.quarantine(err); err != nil {
+				return err
+			}
+		}
+		return fmt.Errorf("it was damaged each time it was made anew: %w", entry.ErrDamaged)
+	})
+}
+
+// OpenExisting opens the file as Open does, but fails if there is no regular file, or if it is damaged.
+func (f *File) OpenExisting(ctx context.Context) error {
+	if err := f.resolve(); err != nil {
+		return err
+	}
+	switch info, err := os.Lstat(f.real); {
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s: it is no regular file: %w", f.Path, ErrForeign)
+	}
+	deadline := time.Now().Add(f.o.LockTimeout)
+	err := f.withMark(ctx, deadline, func(mark *Mark) error { return f.openAsIs(ctx, mark, deadline) })
+	if err != nil {
+		return fmt.Errorf("%s: open it: %w", f.Path, err)
+	}
+	return nil
+}
+
+// resolve follows the symbolic links of the path, once: a link that is put in place of the file later is never
+// followed.
+func (f *File) resolve() (err error) {
+	f.real, err = realpath.Of(f.Path)
+	return err
+}
+
+// withMark calls fn while it holds the mark. If the file has failed by then it leaves a mark behind.
+func (f *File) withMark(ctx context.Context, deadline time.Time, fn func(mark *Mark) error) error {
+	mark, err := TakeMark(ctx, f.real, deadline)
+	if err != nil {
+		return err
+	}
+	err = fn(mark)
+	if released := mark.Release(); released != nil {
+		f.Logger().Error(released, "The mark beside the store could not be removed; the next process will verify the store")
+	}
+	if f.Err() != nil {
+		f.leaveMark() // again, because Release has removed our mark
+	}
+	return err
+}
+
+// openAsIs opens the existing file. It fails with ErrDamaged if the file is damaged, and does not move it.
+func (f *File) openAsIs(ctx context.Context, mark *Mark, deadline time.Time) error {
+	locked, err := OpenLocked(ctx, f.real, os.O_RDWR, true, deadline)
+	if err != nil {
+		return err
+	}
+	RemoveDebris(f.real)
+	mark.Count()
+	o := Opening{
+		Path: f.real, File: locked, MaxSize: f.MaxSize, BranchBytes: BranchBytes, Verify: mark.Crashes > 0,
+	}
+	h, err := f.openUnlocked(ctx, &o)
+	if err != nil {
+		return err
+	}
+	return o.Judge(f.start(h, &o))
+}
+
+func (f *File) openToRead(ctx context.Context, deadline time.Time) error {
+	var locked *os.File
+	err := f.resolve()
+	if err == nil {
+		locked, err = OpenLocked(ctx, f.real, os.O_RDONLY, false, deadline)
+	}
+	if IsMissing(err) {
+		return fmt.Errorf("there is none, and opening for reading makes none: %w", err)
+	}
+	if err != nil {
+		return err
+	}
+	o := Opening{
+		Path: f.real, File: locked, ReadOnly: true, BranchBytes: BranchBytes, Verify: CrashesSaid(f.real) > 0,
+	}
+	f.handle, err = f.openUnlocked(ctx, &o)
+	return err
+}
+
+// openUnlocked opens a handle and calls Options.Unlock.
+func (f *File) openUnlocked(ctx context.Context, o *Opening) (*Handle, error) {
+	h, err := o.Open()
+	if err != nil {
+		return nil, err
+	}
+	if err := f.o.Unlock(ctx, h); err != nil {
+		return nil, errors.Join(o.Judge(err), h.Close())
+	}
+	return h, nil
+}
+
+// start takes the handle into use for writing and removes the mark of a clean close. If the disk is full or fails, the
+// file is still opened for reading.
+func (f *File) start(h *Handle, o *Opening) error {
+	f.handle = h
+	f.clock.Store(o.root.times.resume(f.Wall()))
+	err := f.syncLeft(h)
+	if err == nil {
+		// updateOpen does not check that the file still has its name: that needs the mark, which we hold. Later writes do.
+		err = f.updateOpen(Upkeep, func(tx *bolt.Tx) error {
+			if err := PutClean(tx, false); err != nil {
+				return err
+			}
+			return f.PutTimes(tx)
+		})
+	}
+	switch {
+	case errors.Is(err, ErrNoSpace):
+		f.Logger().Error(err, "The disk is full: the store can be read, and not be written")
+	case errors.Is(err, ErrOutcomeUnknown):
+		f.Logger().Error(err, "The disk fails: the store can be read, and not be written")
+	case err != nil:
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.takeIntoUseLocked(nil)
+		return errors.Join(err, h.Close())
+	}
+	f.clearLeft()
+	f.unverified, f.wasClean = !o.root.clean || o.Unseen, o.root.clean
+	return nil
+}
+
+// syncLeft syncs the name of the file and its last commit, which a killed process may have left in the kernel only.
+// Without it a power failure could lose the name, and all that this process commits. Or it could bring back the commit
+// before the last one, whose pages the next commit overwrites.
+func (f *File) syncLeft(h *Handle) error {
+	if err := SyncDir(filepath.Dir(f.real)); err != nil {
+		f.Logger().Error(err, "The directory could not be synced: if another process has just made the file, a crash of "+
+			"the machine may undo that")
+	}
+	if err := h.File.Sync(); err != nil {
+		err = fmt.Errorf("sync %s: %w: %w", f.Path, ErrOutcomeUnknown, err)
+		f.Fail(h, err)
+		return err
+	}
+	return nil
+}
+
+// ensure makes the file if there is none, or an empty one.
+func (f *File) ensure() error {
+	info, err := os.Lstat(f.real)
+	switch {
+	case IsMissing(err):
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%w: it is no regular file", ErrForeign)
+	case info.Size() > 0:
+		return nil
+	default:
+		f.Logger().Info("The store is an empty file, as a crash can leave it; it is made anew")
+	}
+	return create(f.real, creating{pageSize: f.o.PageSize}) // MaxSize applies only to later writes
+}
+
+// quarantine moves the file aside because of reason. The caller holds the mark, so that no other process can have
+// replaced the file.
+func (f *File) quarantine(reason error) error {
+	name, err := SetAside(f.real, os.Rename)
+	if err != nil {
+		return fmt.Errorf("it is damaged (%w) and cannot be moved aside: %w", reason, err)
+	}
+	f.mu.Lock()
+	f.quarantined = name
+	f.mu.Unlock()
+	f.Logger().Error(reason, "The store was damaged: it has been moved aside and is made anew", "movedTo", name)
+	return nil
+}
+
+// MakeDir makes the directory and its missing parents, for their owner only. When it returns their names are on the
+// disk, unless the parent directory cannot be opened for reading.
+func MakeDir(dir string) error {
+	if _, err := os.Stat(dir); !IsMissing(err) {
+		return err
+	}
+	parent := filepath.Dir(dir)
+	if err := MakeDir(parent); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	if err := SyncDir(parent); err != nil && !errors.Is(err, os.ErrPermission) {
+		return fmt.Errorf("sync the directory %s: %w", parent, err)
+	}
+	return nil
+}

@@ -1,0 +1,145 @@
+package boltfile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/boltcheck"
+)
+
+// View runs fn in one read transaction, which is closed when fn returns. Memory that fn gets from tx is valid until
+// then. fn must not call View or Update.
+func (f *File) View(ctx context.Context, fn func(tx *bolt.Tx) error) error {
+	return f.ViewHandle(ctx, func(_ *Handle, tx *bolt.Tx) error { return fn(tx) })
+}
+
+// ViewHandle is View with a function that gets the handle too.
+func (f *File) ViewHandle(ctx context.Context, fn func(h *Handle, tx *bolt.Tx) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	h, err := f.acquire()
+	if err != nil {
+		return err
+	}
+	defer h.Release()
+	return f.Settle(h, h.View(func(tx *bolt.Tx) error { return fn(h, tx) }))
+}
+
+// ViewFile calls fn in a read transaction, with the file's size and the transaction's id, to read pages of h.File. It
+// repeats that while fn fails with ErrOvertaken: writers have reused pages. If fn finds the file damaged, it fails.
+func (f *File) ViewFile(ctx context.Context, fn func(h *Handle, size int64, txid uint64) error) error {
+	err := boltcheck.ErrOvertaken
+	for errors.Is(err, boltcheck.ErrOvertaken) {
+		err = f.ViewHandle(ctx, func(h *Handle, tx *bolt.Tx) error {
+			info, err := h.File.Stat()
+			if err != nil {
+				return err
+			}
+			err = OwnErrors(fn(h, info.Size(), uint64(tx.ID())))
+			if errors.Is(err, entry.ErrDamaged) {
+				f.Fail(h, fmt.Errorf("%s: %w", f.Path, err))
+			}
+			return err
+		})
+	}
+	return err
+}
+
+// Update runs fn in one write transaction and commits it. If Update fails nothing was stored, unless the error wraps
+// ErrOutcomeUnknown. It does not retry: fn runs at most once.
+func (f *File) Update(ctx context.Context, w Work, fn func(tx *bolt.Tx) error) error {
+	return f.UpdateThen(ctx, w, fn, func(error) {})
+}
+
+// UpdateThen is Update, and calls then with the result before the next writer starts. It does not call then if it fails
+// before it has the writer's place.
+func (f *File) UpdateThen(ctx context.Context, w Work, fn func(tx *bolt.Tx) error, then func(err error)) error {
+	if f.o.ReadOnly {
+		return fmt.Errorf("%s: %w", f.Path, ErrReadOnly)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	release, err := f.TakeWriter(ctx, w)
+	if err != nil {
+		return err
+	}
+	defer release()
+	err = f.UpdateHeld(ctx, w, fn)
+	then(err)
+	return err
+}
+
+// UpdateHeld is Update for a caller that has the writer's place.
+func (f *File) UpdateHeld(ctx context.Context, w Work, fn func(tx *bolt.Tx) error) error {
+	if err := f.Err(); err != nil {
+		return fmt.Errorf("nothing is written any more: %w", err)
+	}
+	if err := f.KeepName(ctx); err != nil {
+		return err
+	}
+	return f.updateOpen(w, fn)
+}
+
+// updateOpen is UpdateHeld without the check that the open file still has its name.
+func (f *File) updateOpen(w Work, fn func(tx *bolt.Tx) error) error {
+	h, err := f.acquire()
+	if err != nil {
+		return err
+	}
+	defer h.Release()
+	if w.Frees {
+		limit := h.DB.MaxSize
+		h.DB.MaxSize = 0
+		defer func() { h.DB.MaxSize = limit }()
+	}
+	commit := f.Hooks.Commit
+	if commit == nil {
+		commit = (*bolt.Tx).Commit
+	}
+	err = f.Settle(h, h.Update(fn, commit))
+	if err != nil {
+		f.o.WriteFailed(w, err)
+	}
+	return err
+}
+
+// acquire returns the current handle, which the caller releases soon. It fails with ErrClosed if the file is not open.
+func (f *File) acquire() (*Handle, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.handle == nil {
+		return nil, fmt.Errorf("%s: %w", f.Path, ErrClosed)
+	}
+	f.handle.Users.Add(1)
+	return f.handle, nil
+}
+
+// Close closes the file, after last has run in a last transaction, which marks the file as cleanly closed. There is no
+// last transaction if the file has failed or is open for reading. The caller has the writer's place, and has ended the
+// background work with CloseBackground. stuck says that bbolt could not end a transaction.
+func (f *File) Close(last func(tx *bolt.Tx) error) (stuck bool, err error) {
+	f.background.wait()
+	f.mu.Lock()
+	h, failure := f.handle, f.failure
+	f.replaceHandleLocked(nil)
+	f.mu.Unlock()
+	if h == nil {
+		return false, nil
+	}
+	if !f.o.ReadOnly && failure == nil {
+		err := h.Update(func(tx *bolt.Tx) error {
+			return errors.Join(last(tx), f.PutTimes(tx), PutClean(tx, true))
+		}, (*bolt.Tx).Commit)
+		if err != nil {
+			f.Logger().Error(err, "The store could not be marked as closed cleanly; it will be verified when it is next opened")
+		}
+	}
+	err = h.Close()
+	return h.Stuck.Load(), err
+}

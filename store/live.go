@@ -1,0 +1,88 @@
+package store
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+)
+
+// liveSet holds the open collections of a store, and what rebuilds of the file have done to its collections. Make it
+// with newLiveSet.
+type liveSet struct {
+	mu       sync.Mutex
+	all      map[*Collection]struct{} // guarded by mu
+	rebuilds int                      // guarded by mu; number of rebuilds
+	losses   map[string]int           // guarded by mu; by name of the collection, see Collection.Losses
+}
+
+func newLiveSet() liveSet {
+	return liveSet{all: map[*Collection]struct{}{}, losses: map[string]int{}}
+}
+
+// list returns the collections that are open.
+func (l *liveSet) list() []*Collection {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Collect(maps.Keys(l.all))
+}
+
+func (l *liveSet) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.all)
+}
+
+// add adds c, unless there was a rebuild since rebuildCount was before.
+func (l *liveSet) add(c *Collection, before int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.rebuilds != before {
+		return false
+	}
+	l.all[c] = struct{}{}
+	return true
+}
+
+func (l *liveSet) remove(c *Collection) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.all, c)
+}
+
+// rebuilt records a rebuild, which has lost something of the collections of those names.
+func (l *liveSet) rebuilt(lost map[string]error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rebuilds++
+	for name := range lost {
+		l.losses[name]++
+	}
+}
+
+func (l *liveSet) rebuildCount() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.rebuilds
+}
+
+// enlist adds c to the live collections. It returns false if there was a rebuild since rebuildCount was before. It
+// waits for an exchange of the file that is under way, but for no other write, which a failing disk may never finish.
+func (s *Store) enlist(ctx context.Context, c *Collection, before int) (bool, error) {
+	resume, err := s.file.PauseExchanges(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer resume()
+	return s.live.add(c, before), nil
+}
+
+// Losses returns how many times, since the store was opened, Rebuild has lost
+// objects of the collection, or of a list that was open in it. When it grows,
+// the writer of the collection must list anew.
+func (c *Collection) Losses() int {
+	l := &c.store.live
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.losses[c.name]
+}
