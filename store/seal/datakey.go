@@ -17,24 +17,24 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// DataKey seals what one file holds. The key itself, of 32 random bytes, is not kept: these are made of it by
-// HKDF-Expand with SHA-256.
+// DataKey seals the contents of one file. It does not keep the raw key of 32 random bytes, but keys that are derived
+// from it by HKDF-Expand with SHA-256.
 type DataKey struct {
 	ID uint64
-	// wrapper is the id of the provider's key, and wrapped what that has made of this one.
+	// Wrapper is the id of the provider's key, and Wrapped this key as wrapped by it.
 	Wrapper string
 	Wrapped []byte
-	Created time.Time // to a second
-	// check tells whether an unwrapped key is the one that was wrapped.
+	Created time.Time // in whole seconds
+	// Check is a hash of the key, to verify that an unwrapped key is the one that was wrapped.
 	Check []byte
-	// records seals payloads, under random nonces: of 24 bytes there are enough for as long as anybody writes.
+	// Records seals payloads under random nonces. With 24 bytes these do not repeat, however much is written.
 	Records cipher.AEAD
-	// values seals index values and mac hashes them; see token.
+	// values seals index values, and mac is the key of their hashes; see Token.
 	values cipher.AEAD
 	mac    []byte
 }
 
-// What is derived of a data key, and for what; part of the file's format.
+// The labels of the keys that are derived from a data key. They are part of the file's format.
 const (
 	deriveRecords = "larder 1 records"
 	deriveValues  = "larder 1 index values"
@@ -42,10 +42,10 @@ const (
 	deriveCheck   = "larder 1 check"
 )
 
-// ErrNotSealed: what is read is not what was sealed under its key, in its place.
+// ErrNotSealed: the data was not sealed with this key, or not for this place.
 var ErrNotSealed = errors.New("it cannot be opened: it is not what was sealed there")
 
-// NewDataKey derives what is needed of the raw key, which it overwrites.
+// NewDataKey returns the DataKey of a raw key of 32 bytes, which it overwrites.
 func NewDataKey(id uint64, raw []byte) (*DataKey, error) {
 	defer clear(raw)
 	if len(raw) != KeySize {
@@ -69,17 +69,17 @@ func NewDataKey(id uint64, raw []byte) (*DataKey, error) {
 	return k, errors.Join(err[:]...)
 }
 
-// Wipe overwrites what Go lets it: what is in the ciphers stays until the memory is used again.
+// Wipe overwrites the key of the hashes. The keys in the ciphers cannot be overwritten.
 func (k *DataKey) Wipe() { clear(k.mac) }
 
-// sealWith encrypts plain under a random nonce, which the result begins with, and appends it to dst.
+// sealWith encrypts plain under a random nonce, and appends the nonce and the ciphertext to dst.
 func sealWith(aead cipher.AEAD, dst, context, plain []byte) []byte {
 	nonce := make([]byte, chacha20poly1305.NonceSizeX, format.SealOverhead+len(plain))
 	_, _ = rand.Read(nonce) // never fails
 	return append(dst, aead.Seal(nonce, nonce, plain, context)...)
 }
 
-// OpenWith is the reverse of sealWith. The result is appended to dst.
+// OpenWith decrypts what sealWith has sealed, and appends the result to dst. It fails with ErrNotSealed.
 func OpenWith(aead cipher.AEAD, dst, context, sealed []byte) ([]byte, error) {
 	if len(sealed) < format.SealOverhead {
 		return nil, ErrNotSealed
@@ -92,20 +92,21 @@ func OpenWith(aead cipher.AEAD, dst, context, sealed []byte) ([]byte, error) {
 	return plain, nil
 }
 
-// A token is what stands for a value of a sealed index, in the headers of records and in index entries:
+// A token replaces a value of a sealed index, in the headers of records and in index entries:
 //
 //	bytes 0-7    id of the data key, big endian
 //	bytes 8-39   HMAC-SHA256 of the collection's id, the index's name and the value: the keyed hash that look-ups are by
-//	the rest     the value, sealed with XChaCha20-Poly1305: the first 24 bytes of the hash are its nonce, and all that comes before it is its associated data
+//	the rest     the value, sealed with XChaCha20-Poly1305: its nonce is the first 24 bytes of the hash, its associated
+//	             data are bytes 0 to 39
 //
-// So the same value has the same token in an index, as long as the data key is the same, and entries of a value lie
-// together. The nonce repeats only where all of it does (a synthetic IV, as in RFC 5297).
+// So equal values of an index have equal tokens under one data key, and their entries lie together. A nonce repeats
+// only if the whole token does (a synthetic IV, as in RFC 5297).
 const (
 	tokenFixed = 8 + sha256.Size
 	tokenLeast = tokenFixed + chacha20poly1305.Overhead
 )
 
-// Token returns that of a value.
+// Token returns the token of a value of an index of a collection.
 func (k *DataKey) Token(collection, index, value string) string {
 	t := binary.BigEndian.AppendUint64(make([]byte, 0, tokenLeast+len(value)), k.ID)
 	t = append(t, k.hash(collection, index, value)...)
@@ -113,7 +114,7 @@ func (k *DataKey) Token(collection, index, value string) string {
 	return string(k.values.Seal(t, head[8:8+chacha20poly1305.NonceSizeX], []byte(value), head))
 }
 
-// hash is the keyed hash of a value.
+// hash returns the keyed hash of a value.
 func (k *DataKey) hash(collection, index, value string) []byte {
 	mac := hmac.New(sha256.New, k.mac)
 	_, _ = mac.Write(format.AppendSized(format.AppendSized(nil, collection), index)) // never fails
@@ -121,7 +122,7 @@ func (k *DataKey) hash(collection, index, value string) []byte {
 	return mac.Sum(nil)
 }
 
-// TokenKey is the id of the data key of a token.
+// TokenKey returns the id of a token's data key; ok is false if it is no token.
 func TokenKey(token string) (id uint64, ok bool) {
 	if len(token) < tokenLeast {
 		return 0, false
@@ -129,7 +130,7 @@ func TokenKey(token string) (id uint64, ok bool) {
 	return binary.BigEndian.Uint64([]byte(token[:8])), true
 }
 
-// Value is the reverse of token.
+// Value returns the value of a token. It fails with ErrNotSealed, also for a token of another index or collection.
 func (k *DataKey) Value(collection, index, token string) (string, error) {
 	if len(token) < tokenLeast {
 		return "", ErrNotSealed
@@ -137,13 +138,13 @@ func (k *DataKey) Value(collection, index, token string) (string, error) {
 	head := []byte(token[:tokenFixed])
 	plain, err := k.values.Open(nil, head[8:8+chacha20poly1305.NonceSizeX], []byte(token[tokenFixed:]), head)
 	if err != nil || subtle.ConstantTimeCompare(k.hash(collection, index, string(plain)), head[8:]) != 1 {
-		// of another index, or collection
+		// the token is of another index or collection
 		return "", ErrNotSealed
 	}
 	return string(plain), nil
 }
 
-// AppendSealed appends a record of that bucket which is sealed. The terms are tokens already.
+// AppendSealed appends a sealed record of the bucket. The terms in h must be tokens.
 func (k *DataKey) AppendSealed(
 	dst []byte, bucket []byte, collection, key string, h format.Header, payload []byte,
 ) []byte {
@@ -153,7 +154,7 @@ func (k *DataKey) AppendSealed(
 	return format.AppendParts(dst, collection, key, h.Version(), head, sealed)
 }
 
-// Tokens are what stands for the terms of an object.
+// Tokens returns the terms of an object with tokens in place of the values.
 func (k *DataKey) Tokens(collection string, terms map[string][]string) map[string][]string {
 	if len(terms) == 0 {
 		return nil

@@ -1,7 +1,8 @@
-// Package seal has the keys that a store seals Secrets, or other kinds, with: those that wrap (ParseKeys for keys from
-// a text, KeysFromFile, KeysFromEnv, KeyProvider for a KMS), and the DataKey that one file is sealed with.
+// Package seal has the keys with which a store seals Secrets, or other kinds. A KeyProvider wraps data keys: Keys does
+// it with keys from a text, a file or a variable (ParseKeys, KeysFromFile, KeysFromEnv), or implement one for a KMS.
+// Pass it to store.Options.Encryption. A DataKey seals the contents of one file.
 //
-// A DataKey seals records with XChaCha20-Poly1305 under random nonces, bound to bucket, collection, key and header,
-// so that none can take another's place; values of an index become tokens, by which they can be looked up and not read.
-// docs/adr/0012 has the reasons, and what this does not protect from.
+// A DataKey seals records with XChaCha20-Poly1305 under random nonces, bound to bucket, collection, key and header, so
+// that no record can take another's place. Index values become tokens, which can be looked up but not read.
+// docs/adr/0012 has the reasons, and what sealing does not protect from.
 package seal

@@ -7,46 +7,46 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Encryption is how a store seals what it keeps of some kinds of objects: payloads, tombstones, index terms and
-// dictionaries. The names of objects, their namespaces, UIDs and resourceVersions, how large they are and when they
-// change stay readable, as do those who are in memory. docs/adr/0012 has the reasons.
+// Encryption makes a store seal objects of some kinds: their payloads, tombstones, index terms and dictionaries. Names,
+// namespaces, UIDs, resourceVersions, sizes and times stay readable, and in memory nothing is sealed. docs/adr/0012 has
+// the reasons.
 type Encryption struct {
-	// Keys wrap the data keys, which are random and of one file. Required. See ParseKeys for keys from a text, and
-	// KeyProvider for a KMS.
+	// Keys wraps the data keys, which are random, and different in each file. Required. See ParseKeys for keys from a
+	// text, and KeyProvider for a KMS.
 	Keys KeyProvider
-	// Resources whose collections are sealed, in whatever scope, version and representation. Default (nil): core Secrets.
-	// A collection that has been sealed stays so, whatever this says later; Drop it to have it otherwise.
+	// Resources whose collections are sealed, in any scope, version and representation. Default (nil): core Secrets.
+	// A collection that has been sealed stays sealed, even if Resources no longer has it, until it is dropped.
 	Resources []schema.GroupResource
 }
 
-// KeyProvider wraps and unwraps data keys under keys that it does not give away (envelope encryption), as a KMS does.
-// Its methods are called by Open, and by Rekey, never while a transaction is open; they may be called concurrently.
-// They should return when ctx ends. Their errors are shown to users, and must hold no key.
+// KeyProvider wraps and unwraps data keys with keys that it does not reveal (envelope encryption), as a KMS does. Open
+// and Rekey call its methods, perhaps concurrently, and never while a transaction is open. The methods should return
+// when ctx ends. Their errors are shown to users, and must contain no key.
 //
-// Ids must be stable: an id names the same key for ever, and CurrentKey and Wrap call it by the same one. Of a KMS take
-// the ARN or resource name of a key (of its version, where Unwrap needs that), not an alias, which can be pointed at
-// another key and which the KMS answers with the key's own name. If Wrap returns another id than CurrentKey (the ARN
-// for the alias), no data key ever is of the current key: each Open to write makes one more, which is stored when
-// something is sealed with it, so the file collects them until Rekey. If an id is given to another key, that rotation
-// is not noticed: data keys that were wrapped before stay in use, and Unwrap is asked for them under an id whose key
-// does not fit, so that Open fails with ErrWrongKey, unless the provider finds the key by what is wrapped.
+// Ids must be stable: an id names the same key for ever, and CurrentKey and Wrap return the same id for a key. With a
+// KMS use the ARN or resource name of the key (of its version, if Unwrap needs that). Do not use an alias: it can be
+// moved to another key, and the KMS answers with the key's own name. If Wrap returns another id than CurrentKey (the
+// ARN for the alias), no data key seems to be wrapped by the current key. Then each Open for writing makes another data
+// key, which is stored when it first seals an object, and the file collects them until Rekey. If an id is moved to
+// another key, that rotation is not noticed: earlier data keys stay in use, and Unwrap is called for them with an id
+// whose key does not fit. Then Open fails with ErrWrongKey, unless the provider finds the key by the wrapped data.
 type KeyProvider interface {
-	// CurrentKey returns the id of the key that Wrap uses. If no data key of the file has been wrapped under it, Open
-	// makes a new one. An id is stored in the file, readable.
+	// CurrentKey returns the id of the key that Wrap uses. If it has wrapped no data key of the file, Open makes a new
+	// data key. Ids are stored in the file in plain text.
 	CurrentKey(ctx context.Context) (id string, err error)
-	// Wrap encrypts a data key of 32 bytes, which it must not keep, under the current key, and returns the id of that: the
-	// one that CurrentKey returns.
+	// Wrap encrypts a data key of 32 bytes with the current key, and returns that key's id, as CurrentKey does. It must
+	// not keep dataKey.
 	Wrap(ctx context.Context, dataKey []byte) (id string, wrapped []byte, err error)
-	// Unwrap is the reverse. The result is the caller's, who overwrites it. If the provider has no key of that id, or what
-	// is wrapped does not fit it, the error wraps ErrWrongKey; any other one is taken for a provider that cannot be
+	// Unwrap decrypts a wrapped data key. The caller owns the result, and overwrites it. If the provider has no key of
+	// that id, or the key does not fit, the error must wrap ErrWrongKey. Any other error means that the provider cannot be
 	// reached.
 	Unwrap(ctx context.Context, id string, wrapped []byte) (dataKey []byte, err error)
 }
 
-// secrets are sealed if nothing else is said.
+// secrets is the default of Encryption.Resources.
 var secrets = schema.GroupResource{Resource: "secrets"}
 
-// Seals reports whether new collections of the resource are sealed. Nil seals nothing.
+// Seals reports whether new collections of the resource are sealed. A nil Encryption seals nothing.
 func (e *Encryption) Seals(r schema.GroupResource) bool {
 	if e == nil {
 		return false
