@@ -1,7 +1,7 @@
 package snapshot
 
-// Confidential returns why nothing writes c in plain text unless that is asked for, or "" if it may be. It decides for
-// every way out of a store: save, export, restore, diff, and a program that serves objects.
+// Confidential returns why c must not be written in plain text unless the user asks for it; "" if it may be. Every way
+// out of a store asks it: save, export, restore, diff, and programs that serve objects.
 func (c Collection) Confidential() string {
 	switch {
 	case c.SecretsRedacted(): // now, or when what is read was written

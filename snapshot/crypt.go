@@ -10,10 +10,10 @@ import (
 	"filippo.io/age/armor"
 )
 
-// ageMagic begins every age file.
+// ageMagic is the start of every age file.
 const ageMagic = "age-encryption.org/"
 
-// decryptAt looks at the first bytes of r and, where they are those of an age file, returns what is in it.
+// decryptAt returns the decrypted contents of r if its first bytes are those of an age file.
 func decryptAt(
 	r io.ReaderAt, size int64, identities []age.Identity,
 ) (plain io.ReaderAt, plainSize int64, encrypted bool, err error) {

@@ -24,8 +24,8 @@ import (
 // Decoder decodes the records of one collection, whatever its representation, to unstructured objects. It is safe for
 // concurrent use.
 //
-// Payloads in msgpack need no type: a map is an unstructured object, a bin value the JSON of a typed one. Those in
-// protobuf need the Go type: of PartialObjectMetadata, or of what client-go's scheme has for the collection's kind.
+// Payloads in msgpack need no Go type: a map is an unstructured object, a bin value the JSON of a typed one. Payloads
+// in protobuf need PartialObjectMetadata, or the type that client-go's scheme has for the collection's kind.
 type Decoder struct {
 	id      entry.Identity
 	kind    string
@@ -57,7 +57,7 @@ func newOf(gvk schema.GroupVersionKind) runtime.Object {
 	return obj
 }
 
-// typedCodecs has the codec of each kind that was met: to make one takes milliseconds.
+// typedCodecs caches the codec of each kind: to make one takes milliseconds.
 var typedCodecs sync.Map // schema.GroupVersionKind → codec.Codec
 
 // typedCodec returns the protobuf codec of a kind, or nil if it has none.
@@ -81,9 +81,9 @@ var metadataCodec = sync.OnceValue(func() codec.Codec {
 	return c
 })
 
-// Decode returns the object of a record. One without apiVersion and kind, as typed clients leave them, gets those of
-// the collection, where they are known. It fails with ErrUndecodable where the type is not known, and with ErrDamaged
-// where the payload is not what its encoding says.
+// Decode returns the object of a record. If it lacks apiVersion and kind, which typed clients leave empty, it gets
+// those of the collection, if they are known. Decode fails with ErrUndecodable if the type is unknown, and with
+// ErrDamaged if the payload does not fit its encoding.
 func (d *Decoder) Decode(r entry.Entry) (*unstructured.Unstructured, error) {
 	text, u, err := d.open(r)
 	if err != nil || u != nil {
@@ -100,8 +100,8 @@ func (d *Decoder) Decode(r entry.Entry) (*unstructured.Unstructured, error) {
 	return u, nil
 }
 
-// decodeExactly is Decode that adds nothing, with the numbers of typed objects as json.Number, so that encode loses
-// nothing.
+// decodeExactly is Decode without the added apiVersion and kind. Numbers of typed objects are json.Number, so that
+// encode loses nothing.
 func (d *Decoder) decodeExactly(r entry.Entry) (*unstructured.Unstructured, error) {
 	text, u, err := d.open(r)
 	if err != nil || u != nil {
@@ -161,8 +161,8 @@ func (d *Decoder) openProtobuf(r entry.Entry) (runtime.Object, error) {
 	return obj, nil
 }
 
-// metadata returns what a record's object says of itself. It fails as Decode does; one in protobuf is not made an
-// unstructured one for that.
+// metadata returns the metadata of a record's object, without converting objects in protobuf to unstructured ones. It
+// fails as Decode does.
 func (d *Decoder) metadata(r entry.Entry) (metav1.Object, error) {
 	if r.Encoding != layout.Protobuf {
 		return d.Decode(r)
@@ -174,7 +174,7 @@ func (d *Decoder) metadata(r entry.Entry) (metav1.Object, error) {
 	return meta.Accessor(obj)
 }
 
-// encode replaces the payload of r by u, in the same encoding. u must come of decodeExactly(r) and may have been
+// encode replaces the payload of r by u, in the same encoding. u must be the result of decodeExactly(r), perhaps
 // changed.
 func (d *Decoder) encode(r *entry.Entry, u *unstructured.Unstructured) error {
 	if _, isText := cutBin(r.Payload); r.Encoding == layout.Msgpack && !isText {
@@ -207,7 +207,7 @@ func (d *Decoder) encode(r *entry.Entry, u *unstructured.Unstructured) error {
 	return nil
 }
 
-// codec returns that of protobuf, or nil.
+// codec returns the protobuf codec of the collection's type, or nil.
 func (d *Decoder) codec() codec.Codec {
 	if d.typed == nil {
 		return nil

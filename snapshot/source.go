@@ -11,17 +11,17 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// Source is what collections can be read from: a File, a store (StoreSource), what Select leaves of another one.
+// Source is something to read collections from: a File, a store (StoreSource), the result of Select.
 type Source interface {
-	// Collections returns what there is, in any order. Resource.Namespaced of those that have Objects must be as their
-	// keys are: what has stored them may not have known.
+	// Collections returns the collections, in any order. If a collection has Objects, its Resource.Namespaced must agree
+	// with their keys: the program that stored them may not have known it.
 	Collections(ctx context.Context) ([]Collection, error)
 	// Records calls fn with the records of a collection in the byte order of their keys. A payload is valid until fn
-	// returns. An error of fn ends it and is returned. An identity that is not there fails with ErrNoCollection.
+	// returns. If fn returns an error, Records returns it. If there is no such collection, it fails with ErrNoCollection.
 	Records(ctx context.Context, id entry.Identity, fn func(entry.Entry) error) error
 }
 
-// describer is a Source that knows more of what it is of than its collections.
+// describer is a Source that also has a Header.
 type describer interface {
 	describe(ctx context.Context) Header
 }
@@ -29,10 +29,10 @@ type describer interface {
 // describe implements describer.
 func (f *File) describe(context.Context) Header { return f.manifest.Header }
 
-// StoreSource returns the collections of a store as a Source: what has been committed. Of a store that is open for
-// reading only, as of the copy that SaveStore makes, each is exactly at its ResourceVersion. Of one that is written
-// meanwhile each page of records is of one moment: a collection may have objects of after its ResourceVersion, and lack
-// others, and a watch from there makes up for that. No transaction is open between pages.
+// StoreSource returns the committed collections of a store as a Source. If the store is open for reading only, as the
+// copy that SaveStore makes, each collection is exactly at its ResourceVersion. If the store is written meanwhile, each
+// page of records is of one moment: a collection may have newer objects than its ResourceVersion, and lack others,
+// which a watch from there brings. No transaction is open between pages.
 func StoreSource(st *store.Store) Source { return storeSource{st} }
 
 type storeSource struct{ st *store.Store }
@@ -55,7 +55,8 @@ func (s storeSource) Collections(ctx context.Context) ([]Collection, error) {
 	return all, nil
 }
 
-// mustRelist is why a copy of the collection cannot be resumed: the record of what was left out stays with the store.
+// mustRelist returns why a copy of the collection cannot be resumed; "" if it can. A copy has no list of the objects
+// that were left out.
 func mustRelist(info store.Info) string {
 	if info.MustRelist == "" && (len(info.LeftOut) > 0 || info.LeftOutMore) {
 		return "objects were left out of the store"

@@ -11,18 +11,18 @@ import (
 	"filippo.io/age"
 )
 
-// spool is a snapshot in a temporary file that has no name, encrypted with a key that is in memory only: what has to be
-// whole before any of it is used.
+// spool is a snapshot that must be whole before any of it is used. It is in a temporary file without a name, encrypted
+// with a key that is in memory only.
 type spool struct {
 	f      *os.File
 	buf    *bufio.Writer
 	sealed io.WriteCloser
 	key    *age.X25519Identity
-	// named: the file could not be removed while it is open.
+	// named is true if the file still has its name, because the system cannot remove open files.
 	named bool
 }
 
-// newSpool makes one beside target.
+// newSpool makes a spool in the directory of target.
 func newSpool(target string) (*spool, error) {
 	key, err := age.GenerateX25519Identity()
 	if err != nil {

@@ -11,15 +11,15 @@ import (
 // maxProblems is how many problems a Report lists; one more line says that there are others.
 const maxProblems = 1000
 
-// Report is what Verify found.
+// Report is the result of Verify.
 type Report struct {
-	// Collections, Objects and Bytes are how much was read; Bytes is the sum of the payloads.
+	// Collections and Objects are the numbers that were read, and Bytes is the sum of the payloads.
 	Collections int
 	Objects     int
 	Bytes       int64
-	// Unknown is how many objects are of types that this program does not know: their payloads were not decoded.
+	// Unknown is the number of objects of unknown types, whose payloads were not decoded.
 	Unknown int
-	// Problems are empty if the snapshot is whole and every object in it is good.
+	// Problems has one line for each problem. It is empty if the snapshot is whole and every object is sound.
 	Problems []string
 }
 
@@ -32,9 +32,8 @@ func (r *Report) problem(format string, args ...any) {
 	}
 }
 
-// Verify reads the whole snapshot and checks all that can be: digests, the order of keys, counts and the indexes; that
-// every object has a UID, and that it can be decoded if its type is known. Damage is one of the problems; the error is
-// of ctx.
+// Verify reads the whole snapshot. It checks digests, the order of keys, counts and indexes, that every object has a
+// UID, and that objects of known types can be decoded. Damage is in Report.Problems. Verify fails only if ctx ends.
 func (f *File) Verify(ctx context.Context) (Report, error) {
 	var report Report
 	for _, c := range f.manifest.Collections {
@@ -56,7 +55,7 @@ func (f *File) Verify(ctx context.Context) (Report, error) {
 	return report, nil
 }
 
-// verify decodes an object and compares it with what its record says.
+// verify decodes an object and compares it with its record.
 func (r *Report) verify(d *Decoder, rec entry.Entry) {
 	if rec.UID == "" {
 		r.problem("%s: %q has no UID", d.id, rec.Key)

@@ -17,66 +17,67 @@ import (
 
 // Options are those of Compare. The zero value works.
 type Options struct {
-	// Ignore are the paths that are not compared; nil is DefaultIgnore, and empty ignores nothing. A path is dotted, as
-	// status or metadata.annotations["a.b/c"] or spec.containers[*].image, or a JSON pointer.
+	// Ignore has the paths that are not compared; nil is DefaultIgnore, and empty ignores nothing. A path is dotted, such
+	// as status, metadata.annotations["a.b/c"] or spec.containers[*].image, or a JSON pointer.
 	Ignore []string
-	// SkipUnknown counts objects that differ and are of a type that this program does not know as changed, without a
-	// patch. Else Compare fails with snapshot.ErrUndecodable.
+	// SkipUnknown reports objects that differ and have an unknown type as Changed, without a patch. Default: Compare fails
+	// with snapshot.ErrUndecodable.
 	SkipUnknown bool
 }
 
-// Validate returns what is wrong with the options.
+// Validate returns an error if a path cannot be parsed.
 func (o Options) Validate() error {
 	_, err := parsePaths(o.Ignore)
 	return err
 }
 
-// Kind says what happened to an object.
+// Kind is the kind of a change.
 type Kind string
 
 // The kinds of changes.
 const (
 	Added   Kind = "added"
 	Removed Kind = "removed"
-	// Changed: the same object, and something that is not ignored is different.
+	// Changed: it is the same object, and a field that is not ignored differs.
 	Changed Kind = "changed"
-	// Replaced: it was deleted, and another of the same name was created: its UID is another.
+	// Replaced: the object was deleted, and another one was created under its name, with another UID.
 	Replaced Kind = "replaced"
 )
 
 // Change is one difference between two sources. It is valid until the function that gets it returns.
 type Change struct {
 	Kind Kind
-	// Collection is that of the second source, and of the first for what was Removed. Where only a part of it is compared
-	// its Identity is that of the part: Overlap.Scope. It is Sealed if either of the two is.
+	// Collection is that of the second source, or of the first if the object was Removed. If only a part of it is
+	// compared, its Identity is that of the part: Overlap.Scope. It is Sealed if either of the two is.
 	Collection snapshot.Collection
 	Key        string
-	// Before and After are the objects without what is ignored; nil where there is none, or where the type is not known.
-	// Those of Added and Removed are nil if they cannot be decoded, which is no error.
+	// Before and After are the objects without the ignored fields; nil if there is no such object or its type is unknown.
+	// For Added and Removed they are also nil if the object cannot be decoded, which is no error.
 	Before, After *unstructured.Unstructured
-	// Patch is the JSON merge patch (RFC 7386) from Before to After; {} where they are the same, or differ in what such a
-	// patch cannot say (a field that is null). nil for Added, Removed, and where a type is not known.
+	// Patch is the JSON merge patch (RFC 7386) from Before to After. It is {} if they are the same, or differ in a way
+	// that such a patch cannot express (a field that is null), and nil for Added, Removed and unknown types.
 	Patch []byte
 }
 
 // Report counts what Compare found.
 type Report struct {
 	Added, Removed, Changed, Replaced, Same int
-	// OnlyInA and OnlyInB are the collections that one source has alone. Their objects are not counted.
+	// OnlyInA and OnlyInB have the collections that only one source has. Their objects are not counted.
 	OnlyInA, OnlyInB []snapshot.Collection
-	// Overlaps are the collections of which only what both sources cover was compared.
+	// Overlaps has the collections of different scopes of which the common part was compared.
 	Overlaps []Overlap
 }
 
-// Equal says whether there was no difference in what was compared.
+// Equal reports whether no difference was found.
 func (r Report) Equal() bool {
 	return r.Added+r.Removed+r.Changed+r.Replaced == 0 && len(r.OnlyInA)+len(r.OnlyInB) == 0
 }
 
-// Compare calls fn with what is different in b, in the order of b's collections and of keys. Collections are matched by
-// resource, namespace and selectors, and typed ones with unstructured ones, too: then null and empty fields count as
-// absent. Of those that are left, what both sources cover is compared: one of a namespace, or with selectors, with one
-// of all (Overlap). It holds a block of each source. An error of fn ends it and is returned.
+// Compare calls fn with each difference of b from a, in the order of b's collections and of keys. Collections are
+// matched by resource, namespace and selectors. A typed collection also matches an unstructured one: then null and
+// empty fields count as absent. Of the remaining collections the part that both cover is compared: one of a namespace,
+// or with selectors, with one of all objects (Overlap). Compare holds a block of each source in memory. If fn returns
+// an error, Compare returns it.
 func Compare(ctx context.Context, a, b snapshot.Source, o Options, fn func(Change) error) (Report, error) {
 	if o.Ignore == nil {
 		o.Ignore = DefaultIgnore()
@@ -116,14 +117,14 @@ func Compare(ctx context.Context, a, b snapshot.Source, o Options, fn func(Chang
 	return report, nil
 }
 
-// pair is one collection in both sources; scope is set if only that of them is compared.
+// pair is one collection in both sources. If scope is set, only the objects in it are compared.
 type pair struct {
 	a, b  snapshot.Collection
 	scope *entry.Identity
 }
 
-// matchCollections finds the collections that both have: by identity, then by identity but for the representation,
-// where both have whole objects, then those that overlap.
+// matchCollections returns the collections that both sources have: first those with equal identities, then those that
+// differ only in the representation and have whole objects, then those that overlap.
 func matchCollections(ctx context.Context, a, b snapshot.Source, report *Report) ([]pair, error) {
 	inA, err := a.Collections(ctx)
 	if err != nil {
@@ -174,12 +175,12 @@ func matchCollections(ctx context.Context, a, b snapshot.Source, report *Report)
 	return pairs, nil
 }
 
-// at is where a collection is.
+// at returns the index of a collection, or -1.
 func at(all []snapshot.Collection, c snapshot.Collection) int {
 	return slices.IndexFunc(all, func(o snapshot.Collection) bool { return o.Identity == c.Identity })
 }
 
-// differ compares one collection. before and after are as changes have them.
+// differ compares one collection.
 type differ struct {
 	a, b          *snapshot.Decoder
 	before, after snapshot.Collection

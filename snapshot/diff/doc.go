@@ -1,12 +1,12 @@
-// Package diff compares two sources of collections, such as snapshots and stores: which objects one of them has alone,
-// and what is different in the others, as a merge patch.
+// Package diff compares two sources of collections, such as snapshots and stores. It reports the objects that only one
+// of them has, and the differences of the others as merge patches.
 //
 //	report, err := diff.Compare(ctx, monday, tuesday, diff.Options{}, func(c diff.Change) error {
 //		fmt.Println(c.Kind, c.Collection.Identity, c.Key, string(c.Patch))
 //		return nil
 //	})
 //
-// It reads both once, in key order, and holds a block of each. Objects whose payloads are equal are not decoded. It
-// writes nothing, starts no goroutine that outlives it, and asks nobody whether what it reads may be shown: that is
-// snapshot.Collection.Confidential of Change.Collection.
+// It reads both once, in key order, and holds a block of each. Objects with equal payloads are not decoded. It writes
+// nothing, and starts no goroutine that outlives the call. Whether a difference may be shown in plain text is for the
+// caller to check, by snapshot.Collection.Confidential of Change.Collection.
 package diff

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// DefaultIgnore are the paths that Compare leaves out if Options.Ignore is nil: what changes with every write.
+// DefaultIgnore returns the paths that Compare ignores if Options.Ignore is nil: fields that change with every write.
 func DefaultIgnore() []string {
 	return []string{"metadata.managedFields", "metadata.resourceVersion", "metadata.generation"}
 }
 
-// paths are fields that are left out, each as its segments.
+// paths has the ignored fields, each as its segments.
 type paths [][]string
 
 // parsePaths reads paths: dotted (metadata.managedFields), where a name that has dots is in brackets and quotes
@@ -88,8 +88,8 @@ func (p paths) remove(object map[string]any) {
 	}
 }
 
-// removePath removes from v what is at path, which has a segment at least, and returns v: a list that has lost items is
-// another one.
+// removePath removes the value at path, which must have at least one segment, from v. It returns v, or a new list if
+// items of the list v were removed.
 func removePath(v any, path []string) any {
 	switch v := v.(type) {
 	case map[string]any:

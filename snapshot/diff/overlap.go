@@ -11,17 +11,17 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// Overlap is what two collections of different scopes have in common: one of them has all namespaces or objects, where
-// the other one has some.
+// Overlap is the common part of two collections of different scopes: one of them has all namespaces or objects, the
+// other some of them.
 type Overlap struct {
 	A, B snapshot.Collection
-	// Scope is what both cover: the namespace and the selectors of the one that has them.
+	// Scope is the common part: the namespace and the selectors of the narrower collection.
 	Scope entry.Identity
 }
 
-// overlapOf returns what both cover. ok is false if that is nothing, or cannot be told: of different shards, of
-// metadata and whole objects, of two different selectors, which may have nothing in common, and where objects do not
-// say whether the field selector takes them.
+// overlapOf returns the scope that both cover. ok is false if there is none, or it cannot be told: for different
+// shards, for metadata and whole objects, for two different selectors, and if the objects do not tell whether a field
+// selector selects them.
 func overlapOf(a, b entry.Identity) (scope entry.Identity, ok bool) {
 	sameForm := a.Representation == b.Representation || a.Representation != entry.Metadata &&
 		b.Representation != entry.Metadata
@@ -42,16 +42,16 @@ func overlapOf(a, b entry.Identity) (scope entry.Identity, ok bool) {
 	return scope, sameLabels && sameFields
 }
 
-// objectsTell says whether objects have what a field selector asks for. A server takes a field that JSON leaves out for
-// false or 0, if that is its type.
+// objectsTell reports whether objects have the fields of a selector. For a server, a field that JSON omits is false or
+// 0 if that is its type.
 func objectsTell(selector string) bool {
 	parsed, err := fields.ParseSelector(selector)
 	return err == nil && !slices.ContainsFunc(parsed.Requirements(),
 		func(r fields.Requirement) bool { return r.Value == "false" || r.Value == "0" })
 }
 
-// overlapping finds, among the collections that one source has alone, those that cover a part of each other, and takes
-// them out of the report. No object is in two of the pairs, nor in one of those that are matched.
+// overlapping pairs collections of report.OnlyInA and OnlyInB that overlap, and removes them from the report. No object
+// is in two of the pairs, nor in a matched one.
 func overlapping(report *Report, matched []pair) (pairs []pair) {
 	var done []entry.Identity
 	for _, p := range matched {
@@ -74,13 +74,13 @@ func overlapping(report *Report, matched []pair) (pairs []pair) {
 	return pairs
 }
 
-// mayShare says whether an object can be in both scopes: selectors may select the same.
+// mayShare reports whether an object can be in both scopes. Different selectors may select the same object.
 func mayShare(a, b entry.Identity) bool {
 	return a.GroupVersionResource == b.GroupVersionResource &&
 		(a.Namespace == "" || b.Namespace == "" || a.Namespace == b.Namespace)
 }
 
-// within is a collection of src, and no more of it than is in the scope.
+// within returns a Source with one collection of src, without the objects outside the scope.
 func within(src snapshot.Source, c snapshot.Collection, scope entry.Identity) (snapshot.Source, error) {
 	var f snapshot.Filter
 	if c.Identity.Namespace == "" && scope.Namespace != "" {
@@ -95,7 +95,7 @@ func within(src snapshot.Source, c snapshot.Collection, scope entry.Identity) (s
 	return snapshot.Select(&only{src, c}, snapshot.SelectOptions{Filter: f})
 }
 
-// only is one collection of a Source.
+// only is a Source with one collection of another Source.
 type only struct {
 	snapshot.Source
 	c snapshot.Collection
