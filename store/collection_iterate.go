@@ -32,7 +32,8 @@ type rawRecord struct {
 type page struct {
 	keys []string
 	objs []k8sruntime.Object
-	more bool // whether objects may follow
+	last string // last key that was looked at, even if its object is not in the page
+	more bool   // whether objects may follow
 	err  error
 }
 
@@ -63,7 +64,7 @@ func iteratePages(
 		if !p.more {
 			return ctx.Err()
 		}
-		after = p.keys[len(p.keys)-1]
+		after = p.last
 	}
 }
 
@@ -76,7 +77,7 @@ func (r *reader) page(ctx context.Context, after string) (p page) {
 	p.more = more
 	p.objs, p.err = r.decodeRecords(records)
 	for _, record := range records {
-		p.keys = append(p.keys, record.key)
+		p.keys, p.last = append(p.keys, record.key), record.key
 	}
 	return p
 }

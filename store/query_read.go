@@ -49,46 +49,23 @@ func (r *reader) Select(ctx context.Context, q query.Query) ([]runtime.Object, e
 
 // Each calls fn for each object that q selects, in key order; see Interface.
 func (r *reader) Each(ctx context.Context, q query.Query, fn func(key string, obj runtime.Object) error) error {
-	m := q.Matcher(!r.customKeys)
-	for n := 0; ; {
+	m, n := q.Matcher(!r.customKeys), 0
+	return iteratePages(ctx, q.After, func(ctx context.Context, after string) page {
 		most := iterateObjects
 		if q.Limit > 0 {
 			most = min(most, q.Limit-n)
 		}
-		p, err := r.selectPage(ctx, m, q.After, most)
-		if err != nil {
-			return err
-		}
-		for i, key := range p.keys {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			if err := fn(key, p.objs[i]); err != nil {
-				return err
-			}
-			if n++; n == q.Limit {
-				return nil
-			}
-		}
-		if !p.more {
-			return nil
-		}
-		q.After = p.last
-	}
-}
-
-// selectedPage is one page of the objects that a query selects.
-type selectedPage struct {
-	keys []string
-	objs []runtime.Object
-	last string // the last key that was read, selected or not
-	more bool   // true if there may be further objects
+		p := r.selectPage(ctx, m, after, most)
+		n += len(p.keys)
+		p.more = p.more && (q.Limit <= 0 || n < q.Limit)
+		return p
+	}, fn)
 }
 
 // selectPage reads the page that follows the key after, with at most most objects.
-func (r *reader) selectPage(ctx context.Context, m *query.Matcher, after string, most int) (p selectedPage, err error) {
+func (r *reader) selectPage(ctx context.Context, m *query.Matcher, after string, most int) (p page) {
 	p.last = after
-	err = r.viewObjects(ctx, func(objects *bolt.Bucket, over *captured) error {
+	p.err = r.viewObjects(ctx, func(objects *bolt.Bucket, over *captured) error {
 		s := newSelecting(r, objects, over, m, after)
 		for len(p.keys) < most && s.decoded < iterateBytes && s.scanned < eachScan {
 			key, obj, err := s.next()
@@ -105,7 +82,7 @@ func (r *reader) selectPage(ctx context.Context, m *query.Matcher, after string,
 		p.more = true
 		return nil
 	})
-	return p, err
+	return p
 }
 
 // selecting reads the records that a query may select, in one transaction.

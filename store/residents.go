@@ -37,6 +37,9 @@ func (r residents) Iterate(ctx context.Context, after string, fn func(key string
 
 func (r residents) page(_ context.Context, after string) (p page) {
 	p.keys, p.objs, p.more = r.table.Page(after, iterateObjects)
+	if p.more {
+		p.last = p.keys[len(p.keys)-1]
+	}
 	return p
 }
 
