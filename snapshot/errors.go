@@ -16,7 +16,7 @@ var (
 	ErrNewerFormat = errors.New("the snapshot's format is newer than this program")
 	// ErrEncrypted: the file is encrypted, and no identity was given.
 	ErrEncrypted = errors.New("the snapshot is encrypted")
-	// ErrIdentity: none of the identities, or not this passphrase, decrypts the file.
+	// ErrIdentity: none of the identities decrypts the file, or the passphrase is wrong.
 	ErrIdentity = errors.New("the snapshot cannot be decrypted with what was given")
 )
 
@@ -40,7 +40,7 @@ var (
 
 // FormatError says that a snapshot is in a format that this program does not read. It wraps ErrNewerFormat.
 type FormatError struct {
-	// Format is that of the file, Newest the newest one that this program reads.
+	// Format is the version of the file's format, Newest the newest one that this program reads.
 	Format, Newest uint32
 	// Larder is the version that wrote the file.
 	Larder string
@@ -57,16 +57,16 @@ func (e *FormatError) Unwrap() error { return ErrNewerFormat }
 
 // DamageError says where a snapshot is damaged. It wraps ErrDamaged.
 type DamageError struct {
-	// Block is the number of the block in the file, from 0, or -1 if what is damaged is none. Offset is where it begins,
-	// in bytes (of the decrypted file).
+	// Block is the number of the block in the file, from 0, or -1 if the damage is not in a block. Offset is where the
+	// damaged part begins, in bytes of the decrypted file.
 	Block  int
 	Offset int64
-	// Collection, First and Last say what it holds, as far as is known; else they are empty.
+	// Collection, First and Last name the collection and the first and last keys of the block; empty if unknown.
 	Collection  string
 	First, Last string
 	// Reason says what is wrong.
 	Reason string
-	// Err is why reading stopped, where that was no damage in itself; may be nil.
+	// Err is the error that stopped reading, if that was no damage itself; may be nil.
 	Err error
 }
 
@@ -96,8 +96,8 @@ type MissingError struct {
 	Collection string
 	// Damage is a DamageError for each block, in the order of the file.
 	Damage []*DamageError
-	// Objects is how many objects are in them: that many are missing if Exact is set, and at least that many otherwise,
-	// since the index of the collection, which names its blocks, is damaged.
+	// Objects is how many objects are missing. If Exact is false it is a lower bound, because the index of the collection,
+	// which names its blocks, is damaged.
 	Objects int
 	Exact   bool
 }
@@ -134,7 +134,8 @@ func (e *MissingError) Unwrap() []error {
 	return all
 }
 
-// add notes a block of that many objects if err is damage, and returns any other error. An index has 0.
+// add records the loss of a block with that many objects (0 for an index) if err is damage, and returns any other
+// error.
 func (e *MissingError) add(err error, objects int) error {
 	var d *DamageError
 	if !errors.As(err, &d) {
@@ -145,7 +146,7 @@ func (e *MissingError) add(err error, objects int) error {
 	return nil
 }
 
-// errOrNil is e if something is missing.
+// errOrNil returns e if blocks are missing, and otherwise nil.
 func (e *MissingError) errOrNil() error {
 	if len(e.Damage) == 0 {
 		return nil

@@ -17,7 +17,7 @@ import (
 	"github.com/larder-dev/larder/snapshot/internal/layout"
 )
 
-// OpenOptions are those of Open. The zero value works for what is not encrypted.
+// OpenOptions are the options of Open. The zero value works if the snapshot is not encrypted.
 type OpenOptions struct {
 	// Identities are tried in turn if the snapshot is encrypted.
 	Identities []age.Identity
@@ -38,23 +38,22 @@ type File struct {
 
 var _ Source = (*File)(nil)
 
-// part is where a collection is: its blocks, then its index.
+// part is where a collection is in the file: its blocks, then its index.
 type part struct {
 	begin, index, end int64
 	digest            string // of the index
 	number            int    // of its first block in the file
 }
 
-// buffer is what one read needs.
+// buffer has the memory for one read.
 type buffer struct {
 	data   []byte
 	unpack *layout.Unpacker
 }
 
-// Open opens the snapshot at path. It reads what is at its front and its end, and no blocks: Verify reads all. It fails
-// with ErrNotSnapshot, a FormatError, ErrEncrypted or ErrIdentity where the snapshot cannot be read, and with a
-// DamageError if it was cut short, or its catalog is damaged. Blocks that are damaged do not keep it from opening: see
-// Records.
+// Open opens the snapshot at path. It reads the start and the end of the file, and no blocks; Verify reads all. It
+// fails with ErrNotSnapshot, a FormatError, ErrEncrypted or ErrIdentity if the snapshot cannot be read, and with a
+// DamageError if it was cut short or its catalog is damaged. Open does not fail because of damaged blocks: see Records.
 func Open(path string, o OpenOptions) (*File, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -99,7 +98,7 @@ func (f *File) Close() error {
 	return f.closer.Close()
 }
 
-// Manifest returns what the snapshot says about itself. Do not modify it.
+// Manifest returns the description of the snapshot. Do not modify it.
 func (f *File) Manifest() Manifest { return f.manifest }
 
 // Collections implements Source.
@@ -107,19 +106,19 @@ func (f *File) Collections(context.Context) ([]Collection, error) {
 	return append([]Collection(nil), f.manifest.Collections...), nil
 }
 
-// Records implements Source. Blocks that are damaged are passed over, and what is in all others is passed to fn; the
-// error at the end is a *MissingError then, which names them and says how many objects were in them.
+// Records implements Source. It passes over damaged blocks, and calls fn with the records of all others. Then it
+// returns a *MissingError, which names the damaged blocks and the number of objects in them.
 func (f *File) Records(ctx context.Context, id entry.Identity, fn func(entry.Entry) error) error {
 	return f.scan(ctx, id, keyRange{}, fn)
 }
 
-// Namespace calls fn with the records of a namespace, as Records does. It reads only the blocks that they are in.
+// Namespace is Records for the objects of one namespace. It reads only the blocks that may have them.
 func (f *File) Namespace(ctx context.Context, id entry.Identity, namespace string, fn func(entry.Entry) error) error {
 	return f.scan(ctx, id, keyRange{prefix: namespace + "/"}, fn)
 }
 
-// Get returns the record of an object, and whether it is there. The payload belongs to the caller. If the block that
-// the object would be in is damaged the error is a *MissingError.
+// Get returns the record of an object, and whether the snapshot has it. The payload belongs to the caller. If the block
+// with that key is damaged the error is a *MissingError.
 func (f *File) Get(ctx context.Context, id entry.Identity, key string) (rec entry.Entry, ok bool, err error) {
 	err = f.scan(ctx, id, keyRange{prefix: key, one: true}, func(r entry.Entry) error {
 		rec, ok = r, true
@@ -129,7 +128,7 @@ func (f *File) Get(ctx context.Context, id entry.Identity, key string) (rec entr
 	return rec, ok, err
 }
 
-// keyRange is which keys are read: those with the prefix, or that one.
+// keyRange is a range of keys: one key, or all keys with a prefix.
 type keyRange struct {
 	prefix string
 	one    bool
@@ -139,10 +138,10 @@ func (k keyRange) has(key string) bool {
 	return strings.HasPrefix(key, k.prefix) && (!k.one || key == k.prefix)
 }
 
-// past says whether key and all behind it are out of the range.
+// past reports whether key and all greater ones are out of the range.
 func (k keyRange) past(key string) bool { return key > k.prefix && !k.has(key) }
 
-// scan calls fn with the records in a range, and passes over blocks that are damaged.
+// scan calls fn with the records in a range, and passes over damaged blocks.
 func (f *File) scan(ctx context.Context, id entry.Identity, k keyRange, fn func(entry.Entry) error) error {
 	n, ok := f.byID[id.ID()]
 	if !ok {
@@ -182,7 +181,7 @@ func (f *File) scan(ctx context.Context, id entry.Identity, k keyRange, fn func(
 	return missing.errOrNil()
 }
 
-// index reads where the blocks of a collection are.
+// index reads the index of the n-th collection.
 func (f *File) index(n int) ([]layout.Block, error) {
 	p := f.parts[n]
 	data := make([]byte, p.end-p.index)
@@ -202,14 +201,14 @@ func (f *File) index(n int) ([]layout.Block, error) {
 	return blocks, nil
 }
 
-// block is one that was read and verified, or why that could not be done. Its records are part of the buffer.
+// block is a block that was read and verified, or the error. Its records are part of the buffer.
 type block struct {
 	*buffer
 	records []byte
 	err     error
 }
 
-// block reads and verifies a block. If there is no error its buffer is put back by who has used it.
+// block reads and verifies a block. If it succeeds, the caller puts the buffer back.
 func (f *File) block(n, i int, b layout.Block) block {
 	buf := f.buffers.Get().(*buffer)
 	records, err := f.records(buf, n, b)
@@ -263,7 +262,7 @@ func (b block) each(k keyRange, fn func(entry.Entry) error) error {
 	return nil
 }
 
-// read reads a part of the file, of a collection, or of none: -1.
+// read reads a part of the file; n is the number of its collection, or -1.
 func (f *File) read(data []byte, at int64, n int) error {
 	if got, err := f.in.ReadAt(data, at); got < len(data) {
 		if errors.Is(err, io.EOF) {

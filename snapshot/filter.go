@@ -11,30 +11,30 @@ import (
 	"github.com/larder-dev/larder/store/query"
 )
 
-// Filter says which objects are taken. Its zero value takes all.
+// Filter selects objects. Its zero value selects all.
 type Filter struct {
-	// Resources are the resources that are taken, as plural names, kinds, singular or short names, each with or without
-	// its group (pods, deployments.apps, Widget.example.com) or version and group (deployments.v1.apps); case does not
-	// count. Empty takes all.
+	// Resources to select, as plural names, kinds, singular or short names, each with or without its group (pods,
+	// deployments.apps, Widget.example.com) or version and group (deployments.v1.apps); case does not count. Empty
+	// selects all.
 	Resources []string `json:"resources,omitempty"`
-	// Namespaces are those whose objects are taken; empty takes all. Objects that are in no namespace are taken only if
-	// this is empty.
+	// Namespaces whose objects are selected; empty selects all. Objects without a namespace are selected only if this is
+	// empty.
 	Namespaces []string `json:"namespaces,omitempty"`
-	// Labels and Fields are selectors, as kubectl has them; empty selects everything. A field is named as in query.Query.
+	// Labels and Fields are selectors as in kubectl; empty selects everything. Fields are named as in query.Query.
 	Labels string `json:"labels,omitempty"`
 	Fields string `json:"fields,omitempty"`
 }
 
-// Empty says whether f takes all.
+// Empty reports whether f selects all objects.
 func (f Filter) Empty() bool {
 	return len(f.Resources) == 0 && len(f.Namespaces) == 0 && f.Labels == "" && f.Fields == ""
 }
 
-// filter is a Filter made ready.
+// filter is a parsed Filter.
 type filter struct {
 	Filter
 	query query.Query
-	// decodes is set if objects must be looked into.
+	// decodes is true if the filter looks into objects.
 	decodes bool
 }
 
@@ -54,8 +54,8 @@ func newFilter(f Filter) (*filter, error) {
 	return out, nil
 }
 
-// Takes says whether any object of c can be taken. With Namespaces, a collection that has Objects and is not Namespaced
-// has none that can; of one without objects it may have to be seen.
+// Takes reports whether any object of c can be selected. With Namespaces, no object of a collection that is not
+// Namespaced can; if the collection has no Objects, that may be unknown, and Takes may return true.
 func (f Filter) Takes(c Collection) bool {
 	if len(f.Resources) > 0 && !slices.ContainsFunc(f.Resources, func(name string) bool { return isNamed(c, name) }) {
 		return false
@@ -69,7 +69,7 @@ func (f Filter) Takes(c Collection) bool {
 	return mayBeNamespaced(c)
 }
 
-// describe says to people what of c may be left out.
+// describe returns, for people, what the filter may leave out of c.
 func (f *filter) describe(c Collection) (out []string) {
 	if len(f.Namespaces) > 0 && c.Identity.Namespace == "" {
 		out = append(out, "only namespaces "+strings.Join(f.Namespaces, ", "))
@@ -83,7 +83,7 @@ func (f *filter) describe(c Collection) (out []string) {
 	return out
 }
 
-// takesKey says whether an object of that key can be taken.
+// takesKey reports whether an object with that key can be selected.
 func (f *filter) takesKey(key string) bool {
 	if len(f.Namespaces) == 0 {
 		return true
@@ -92,7 +92,7 @@ func (f *filter) takesKey(key string) bool {
 	return ok && slices.Contains(f.Namespaces, namespace)
 }
 
-// isNamed says whether name names the resource of c.
+// isNamed reports whether name names the resource of c.
 func isNamed(c Collection, name string) bool {
 	id, r := c.Identity, c.Resource
 	first, rest, qualified := strings.Cut(name, ".")

@@ -15,58 +15,56 @@ import (
 // FormatVersion is the version of the format of snapshots.
 const FormatVersion = layout.Version
 
-// Header is what a snapshot says about itself.
+// Header describes a snapshot.
 type Header struct {
-	// ClusterID tells clusters apart, as in entry.Attributes; empty is unknown.
+	// ClusterID identifies the cluster, as in entry.Attributes; empty means unknown.
 	ClusterID string `json:"clusterID,omitempty"`
-	// ServerVersion is that of the API server, such as v1.36.3; empty is unknown.
+	// ServerVersion is the version of the API server, such as v1.36.3; empty means unknown.
 	ServerVersion string `json:"serverVersion,omitempty"`
-	// TakenAt is when the snapshot was taken. Zero is unknown.
+	// TakenAt is when the snapshot was taken; zero means unknown.
 	TakenAt time.Time `json:"takenAt,omitzero"`
-	// Larder is the version of the program that writes the snapshot. At most 255 bytes.
+	// Larder is the version of the program that wrote the snapshot; at most 255 bytes.
 	Larder string `json:"larder,omitempty"`
-	// Filter and Redaction are what was asked for when the snapshot was taken; nil for none. Collections say what they
-	// met.
+	// Filter and Redaction are those of the save; nil for none. Each Collection says what they have left out of it.
 	Filter    *Filter    `json:"filter,omitempty"`
 	Redaction *Redaction `json:"redaction,omitempty"`
-	// LeftOut says to people which collections were there and are not in the snapshot, and why, one an entry.
+	// LeftOut has, for people, an entry for each collection that is not in the snapshot, with the reason.
 	LeftOut []string `json:"leftOut,omitempty"`
 }
 
-// Collection is what a snapshot says about one of its collections.
+// Collection describes a collection of a snapshot.
 type Collection struct {
 	Identity   entry.Identity
 	Attributes entry.Attributes
 	Resource   entry.ResourceInfo
 	// ResourceVersion covers every object. Empty means that nothing can be resumed.
 	ResourceVersion string
-	// Complete is set if a whole list was taken.
+	// Complete is true if the collection is a whole list.
 	Complete bool
-	// MustRelist is why the contents cannot be resumed; empty if they can. It is set where objects or parts of them were
-	// left out.
+	// MustRelist is why the contents cannot be resumed; empty if they can. It is set if objects or values were left out.
 	MustRelist string
-	// LastContact is when the server was last heard; zero is unknown.
+	// LastContact is when the server was last heard; zero means unknown.
 	LastContact time.Time
-	// Filtered and Redacted say to people what was left out, one thing an entry; empty if nothing was.
+	// Filtered and Redacted have, for people, an entry for each kind of thing that was left out; empty if none was.
 	Filtered []string
 	Redacted []string
-	// Sealed is set if the store that it is of seals it. Restore writes it in plain text only if it is asked to.
+	// Sealed is true if the store seals the collection. Restore writes it in plain text only if it is asked to.
 	Sealed bool
-	// Objects is how many there are, Bytes the sum of their payloads, Blocks the number of blocks that they are in. Of
-	// what is not a snapshot, or of which objects may be left out, they are 0 where that is not known.
+	// Objects is the number of objects, Bytes the sum of their payloads, Blocks the number of their blocks. They are 0 if
+	// unknown: in Sources that are no snapshots, or if objects may be left out.
 	Objects int
 	Bytes   int64
 	Blocks  int
 }
 
-// Manifest is what a snapshot says about itself.
+// Manifest describes a snapshot and its collections.
 type Manifest struct {
 	Header
 	// Format is the version of the file's format.
 	Format uint32
-	// Encrypted is set if the file is.
+	// Encrypted is true if the file is encrypted.
 	Encrypted bool
-	// Digest is a SHA-256 that stands for the whole contents.
+	// Digest is a SHA-256 that covers the whole contents.
 	Digest [sha256.Size]byte
 	// Collections are in the order of the file.
 	Collections []Collection
@@ -108,23 +106,23 @@ type collectionText struct {
 	Bytes   int64 `json:"bytes,omitempty"`
 	Blocks  int   `json:"blocks,omitempty"`
 
-	// How many bytes its blocks take in the file, and the index behind them.
+	// Stored is how many bytes the blocks take in the file, and Index the index behind them.
 	Stored      int64  `json:"stored,omitempty"`
 	Index       int    `json:"index,omitempty"`
 	IndexDigest []byte `json:"indexDigest"`
 }
 
-// catalog is the last part of a snapshot, in JSON: all that it says about itself.
+// catalog is the description of a snapshot in JSON, the last part but the footer.
 type catalog struct {
 	Header      Header            `json:"header"`
 	Collections []json.RawMessage `json:"collections"` // each a collectionText
 }
 
-// errCounts: numbers that no snapshot has. They are not quoted.
+// errCounts: the counts in a catalog are impossible. It does not quote them.
 var errCounts = errors.New("its counts of objects, bytes and blocks cannot be")
 
-// counts says whether the counts can be those of a collection: a block has a record at least, is bounded, and is named
-// in the index. So they can be added up.
+// counts reports whether the counts are possible, so that they can be added up: a block has at least one record and a
+// bounded size, and the index has an entry for it.
 func (t collectionText) counts() bool {
 	return t.Blocks >= 0 && t.Blocks <= t.Index && t.Index <= layout.MaxPart && t.Stored >= 0 &&
 		t.Objects >= t.Blocks && int64(t.Objects) <= int64(t.Blocks)*layout.MaxPart &&

@@ -47,7 +47,7 @@ func (f *File) open() error {
 	return nil
 }
 
-// footer reads the end of a file of that id whose prologue has size bytes.
+// footer reads the footer of a file with that id, whose prologue has size bytes.
 func (f *File) footer(id layout.ID, size int64) (layout.Footer, error) {
 	cut := &DamageError{Block: -1, Offset: f.size,
 		Reason: "its end is missing: it was cut short, or is still being written"}
@@ -67,7 +67,7 @@ func (f *File) footer(id layout.ID, size int64) (layout.Footer, error) {
 	return foot, nil
 }
 
-// collections notes what the catalog says of the collections, which lie one behind the other from begin to end.
+// collections parses the collections of the catalog, which lie one after the other from begin to end.
 func (f *File) collections(all []json.RawMessage, begin, end int64) error {
 	blocks := 0
 	for _, data := range all {
@@ -99,7 +99,7 @@ func (f *File) collections(all []json.RawMessage, begin, end int64) error {
 	return nil
 }
 
-// textError is err without the contents that errors of encoding/json may quote.
+// textError returns the text of err without the contents that errors of encoding/json may quote.
 func textError(err error) string {
 	if errors.Is(err, errCounts) {
 		return err.Error()

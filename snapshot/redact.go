@@ -11,58 +11,57 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// redactedText is what stands for what was replaced, and redactedData in fields that hold base64.
+// redactedText replaces a redacted value, and redactedData one in a field that has base64.
 const redactedText = "REDACTED"
 
 var redactedData = base64.StdEncoding.EncodeToString([]byte(redactedText))
 
-// redactedValues is what Collection.Redacted says of Secrets and ConfigMaps whose values were replaced.
+// redactedValues is the entry in Collection.Redacted for Secrets and ConfigMaps whose values were replaced.
 const redactedValues = "values of data"
 
-// SecretsRedacted reports whether c is of Secrets whose values were replaced, by Redaction.Secrets: nothing of them is
-// to be kept out of a file in plain text.
+// SecretsRedacted reports whether c has Secrets whose values Redaction.Secrets has replaced, so that they may be
+// written in plain text.
 func (c Collection) SecretsRedacted() bool {
 	return c.Identity.GroupResource() == secrets && slices.Contains(c.Redacted, redactedValues)
 }
 
-// lastApplied is the annotation that holds a whole object.
+// lastApplied is the annotation that has a copy of the object.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// Redaction says which parts of objects are replaced by REDACTED. Its zero value replaces nothing.
+// Redaction says which values in objects are replaced by REDACTED. Its zero value replaces none.
 //
-// In patterns * stands for any text and ? for one character; case does not count. The annotation
-// kubectl.kubernetes.io/last-applied-configuration, which holds the object once more, is redacted wherever Secrets or
-// ConfigMaps apply, or anything else in the object is, and where it has an environment variable or an annotation that a
-// pattern names; so is that of an object within.
+// In patterns * matches any text and ? one character; case does not count. The annotation
+// kubectl.kubernetes.io/last-applied-configuration, which has a copy of the object, is redacted if Secrets or
+// ConfigMaps apply, if anything else in the object is redacted, or if it has an environment variable or an annotation
+// that matches a pattern. The same holds for objects within the object.
 type Redaction struct {
-	// Secrets and ConfigMaps redact the values of data, stringData and binaryData of those objects. The names of the
-	// values stay.
+	// Secrets and ConfigMaps redact the values in data, stringData and binaryData of these kinds. Their names stay.
 	Secrets    bool `json:"secrets,omitempty"`
 	ConfigMaps bool `json:"configMaps,omitempty"`
-	// Annotations are patterns of annotations whose values are redacted, those of pod templates and the like too.
+	// Annotations has patterns of the annotations whose values are redacted, also in pod templates and the like.
 	Annotations []string `json:"annotations,omitempty"`
-	// Env are patterns of environment variables whose values are redacted, wherever a field env has names and values, or
-	// texts NAME=value: in pods, in any pod template, in custom resources.
+	// Env has patterns of the environment variables whose values are redacted, in any field env that has names and values,
+	// or texts NAME=value: in pods, pod templates, and custom resources.
 	Env []string `json:"env,omitempty"`
 	// ManagedFields removes metadata.managedFields.
 	ManagedFields bool `json:"managedFields,omitempty"`
 }
 
-// Empty says whether r replaces nothing.
+// Empty reports whether r replaces nothing.
 func (r Redaction) Empty() bool {
 	return !r.Secrets && !r.ConfigMaps && len(r.Annotations) == 0 && len(r.Env) == 0 && !r.ManagedFields
 }
 
-// redaction is a Redaction made ready for one resource.
+// redaction is a parsed Redaction for one resource.
 type redaction struct {
-	data          map[string]string // fields whose values are replaced, and by what; nil is none
+	data          map[string]string // fields whose values are replaced, with the replacement; nil for none
 	managedFields bool
-	annotations   *regexp.Regexp // nil is none
-	env           *regexp.Regexp // nil is none
+	annotations   *regexp.Regexp // nil for none
+	env           *regexp.Regexp // nil for none
 	described     []string
 }
 
-// newRedaction returns nil if nothing of the resource can be concerned.
+// newRedaction returns nil if r redacts nothing of the resource.
 func newRedaction(r Redaction, resource schema.GroupResource) (*redaction, error) {
 	out := &redaction{managedFields: r.ManagedFields}
 	var err error
@@ -96,7 +95,7 @@ func newRedaction(r Redaction, resource schema.GroupResource) (*redaction, error
 	return out, nil
 }
 
-// compilePatterns returns what matches any of the patterns, or nil for none.
+// compilePatterns returns an expression that matches any of the patterns, or nil if there are none.
 func compilePatterns(patterns []string) (*regexp.Regexp, error) {
 	if len(patterns) == 0 {
 		return nil, nil
@@ -113,7 +112,7 @@ func compilePatterns(patterns []string) (*regexp.Regexp, error) {
 	return regexp.Compile("(?is)^(?:" + strings.Join(parts, "|") + ")$")
 }
 
-// apply redacts an object in place and says whether anything has changed.
+// apply redacts an object in place, and returns whether it has changed.
 func (r *redaction) apply(object map[string]any) (changed bool) {
 	metadata, _ := object["metadata"].(map[string]any)
 	changed = r.walk(object)
@@ -132,7 +131,7 @@ func (r *redaction) apply(object map[string]any) (changed bool) {
 	return changed
 }
 
-// concerns says whether the object in the annotation lastApplied has anything to redact, or cannot be read.
+// concerns reports whether the object in the annotation lastApplied has anything to redact, or cannot be read.
 func (r *redaction) concerns(text any) bool {
 	if r.annotations == nil && r.env == nil {
 		return false
@@ -231,7 +230,7 @@ func redactValues(object map[string]any, field, replacement string) (changed boo
 	return changed
 }
 
-// redactAt replaces a value unless it is absent, or that already.
+// redactAt replaces a value, unless it is absent or equal to the replacement, and returns whether it did.
 func redactAt(m map[string]any, name, replacement string) bool {
 	v, ok := m[name]
 	if !ok || v == any(replacement) || v == nil {

@@ -12,51 +12,50 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// RestoreOptions are those of Restore. The zero value works for what is not encrypted.
+// RestoreOptions are the options of Restore. The zero value works if the snapshot is not encrypted.
 type RestoreOptions struct {
 	// Identities are tried in turn if the snapshot is encrypted.
 	Identities []age.Identity
-	// Secrets has the Secrets of the snapshot, and whatever else the store that it was saved from seals, written to a
-	// store that does not seal them. Default: they are left out of it, but for Secrets that Redaction.Secrets redacts. A
-	// store with keys seals what the other one did.
+	// Secrets writes Secrets, and whatever else the saved store sealed, even to a store that does not seal them. Default:
+	// such a store gets none of them, except Secrets that Redaction.Secrets redacts. A store with keys seals the kinds
+	// that the saved one sealed.
 	Secrets bool
-	// SelectOptions say what is left out besides.
+	// SelectOptions leaves out more.
 	SelectOptions
-	// Import are the options of the store that is made.
+	// Import has the options of the new store.
 	Import store.ImportOptions
-	// Progress is told how far it is. May be nil.
+	// Progress is called with the progress. May be nil.
 	Progress func(Progress)
 }
 
-// Restored is what Restore has written.
+// Restored is the result of Restore.
 type Restored struct {
-	// Collections are as they are in the store; those with MustRelist set will be listed before they are synced.
+	// Collections are as in the store. Those with MustRelist set will be listed before they are synced.
 	Collections []Collection
 	Objects     int
 	// Bytes is the sum of the payloads.
 	Bytes int64
-	// LeftOut says which collections are in the snapshot and not in the store, and why, one an entry.
+	// LeftOut has an entry for each collection of the snapshot that is not in the store, with the reason.
 	LeftOut []string
 }
 
-// redactedTransform is what Attributes.Transform of a collection begins with that has been redacted. No program has
-// such a transform, so the list that has to come writes every object anew, those too whose UID and resourceVersion are
-// the server's.
+// redactedTransform is the prefix of Attributes.Transform of a redacted collection. No program has such a transform, so
+// the next list writes every object again, also those with the server's UID and resourceVersion.
 const redactedTransform = "redacted: "
 
-// Restore makes a store at storePath of the snapshot at path. Each collection resumes its watch from the
-// resourceVersion of the snapshot, with no list, where the server still has the history; those of which objects or
-// parts are missing, or redacted, are listed first (MustRelist), and are not Complete: no informer serves them before.
+// Restore makes a store at storePath of the snapshot at path. Each collection resumes its watch from the snapshot's
+// resourceVersion, without a list, if the server still has the history. Collections that lack objects or fields, or are
+// redacted, are not Complete, and are listed first (MustRelist): no informer serves them before.
 //
-// It refuses to replace anything (store.ErrExists), and holds storePath until it ends: who opens a store there
-// meanwhile gets store.ErrLocked. A snapshot that is damaged (ErrDamaged), or is none, leaves nothing. If the process
-// dies the next restore to storePath, or open for writing, removes what is left.
+// Restore replaces no file (store.ErrExists). It holds storePath until it ends: an Open of it fails with
+// store.ErrLocked meanwhile. If the snapshot is damaged (ErrDamaged), or the file is none, nothing is left. If the
+// process dies, the next restore to storePath, or open for writing, removes the unfinished file.
 func Restore(ctx context.Context, path, storePath string, o RestoreOptions) (Restored, error) {
 	f, err := Open(path, OpenOptions{Identities: o.Identities})
 	if err != nil {
 		return Restored{}, fmt.Errorf("restore: %w", err)
 	}
-	defer func() { _ = f.Close() }() // it was only read
+	defer func() { _ = f.Close() }() // only read
 	src, err := Select(f, o.SelectOptions)
 	if err != nil {
 		return Restored{}, fmt.Errorf("restore: %w", err)
@@ -76,7 +75,7 @@ func Restore(ctx context.Context, path, storePath string, o RestoreOptions) (Res
 	return j.restored, nil
 }
 
-// restoring is one restore at work.
+// restoring is the state of one restore.
 type restoring struct {
 	o        RestoreOptions
 	src      Source
@@ -85,7 +84,7 @@ type restoring struct {
 	progress
 }
 
-// all takes in the collections of src.
+// all imports the collections of src.
 func (j *restoring) all(ctx context.Context) error {
 	all, err := j.src.Collections(ctx)
 	if err != nil {
@@ -120,8 +119,8 @@ func (j *restoring) leavesOut(c Collection) string {
 	return ""
 }
 
-// collection takes in one. One that has a part of the objects, or other bodies than the server, is not complete: an
-// informer that starts from the disk would take them for all, and for what they are.
+// collection imports one collection. It is not complete if it lacks objects, or has other bodies than the server: an
+// informer that starts from disk would serve them as they are.
 func (j *restoring) collection(ctx context.Context, c Collection) error {
 	if len(c.Redacted) > 0 && !strings.HasPrefix(c.Attributes.Transform, redactedTransform) {
 		c.Attributes.Transform = redactedTransform + c.Attributes.Transform
@@ -153,8 +152,8 @@ func (j *restoring) collection(ctx context.Context, c Collection) error {
 	return nil
 }
 
-// redacted reports whether bodies of a collection are not what a server has, now or in the store that it was saved
-// from.
+// redacted reports whether bodies of a collection differ from the server's because of a redaction, now or before it was
+// saved.
 func redacted(c Collection) bool {
 	return len(c.Redacted) > 0 || strings.HasPrefix(c.Attributes.Transform, redactedTransform)
 }

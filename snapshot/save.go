@@ -15,84 +15,83 @@ import (
 
 // SaveOptions are those of Save, SaveStore and SaveServer. The zero value works.
 type SaveOptions struct {
-	// Recipients are who can read the snapshot; empty does not encrypt it.
+	// Recipients can read the snapshot, which is encrypted for them. Empty: it is not encrypted.
 	Recipients []age.Recipient
-	// Secrets has Secrets, and whatever else the store seals, or the one that a snapshot was taken from, written to a
-	// snapshot that is not encrypted. Default: they are left out of it, but for Secrets that Redaction.Secrets redacts.
+	// Secrets writes Secrets, and whatever else the store seals or sealed, even to a snapshot that is not encrypted.
+	// Default: such a snapshot has none of them, except Secrets that Redaction.Secrets redacts.
 	Secrets bool
-	// SelectOptions say what is left out besides.
+	// SelectOptions leaves out more.
 	SelectOptions
-	// Header is what the snapshot says about itself. What is not given is that of another snapshot that is saved, and the
-	// ServerVersion that a store knows; else TakenAt is now, and ClusterID that of all collections if they are of one
-	// cluster. Filter and Redaction are set by what is saved, and LeftOut begins with what is given.
+	// Header of the snapshot. Empty fields are taken from the Header of a snapshot that is saved, and the ServerVersion
+	// from a store. Otherwise TakenAt is now, and ClusterID that of all collections if they are of one cluster. Filter and
+	// Redaction are set by the save; LeftOut begins with the given entries.
 	Header Header
-	// KeepExisting has a save to a path fail with fs.ErrExist, at its end too, if another program has made a file there.
-	// Default: it is replaced.
+	// KeepExisting makes a save to a path fail with fs.ErrExist if there is a file, even one that appears before the end.
+	// Default: the file is replaced.
 	KeepExisting bool
-	// Accept is asked of what a save to a path has written, before the file gets its name: its error ends the save, and
-	// nothing is left of it. May be nil.
+	// Accept is called with the result of a save to a path before the file gets its name. If it returns an error, the save
+	// fails and leaves nothing. May be nil.
 	Accept func(Saved) error
-	// Progress is told how far it is. May be nil.
+	// Progress is called with the progress. May be nil.
 	Progress func(Progress)
 
 	pageSize int64 // of a live server's lists, for tests; 0 is listPage
 }
 
-// Progress is how far a save or a restore is. Who is told of it is called by the goroutine that works, every 256
-// objects and at each collection's end.
+// Progress is the progress of a save or a restore. It is reported every 256 objects and at the end of each collection,
+// by the goroutine that works.
 type Progress struct {
-	// Collection is what is at work; the zero value before the first, and after the last.
+	// Collection is the current collection; the zero value before the first and after the last.
 	Collection entry.Identity
-	// Objects and Bytes of payloads are done. TotalObjects and TotalBytes are how many there will be, as far as that is
-	// known: 0 is not known.
+	// Objects and Bytes (of payloads) are done. TotalObjects and TotalBytes are the expected totals; 0 if unknown.
 	Objects, TotalObjects int
 	Bytes, TotalBytes     int64
 }
 
-// Saved is what a save has written.
+// Saved is the result of a save.
 type Saved struct {
-	// Collections are as they are in the snapshot.
+	// Collections are as in the snapshot.
 	Collections []Collection
 	Objects     int
-	// Bytes is the sum of the payloads, Size how long the snapshot is.
+	// Bytes is the sum of the payloads, Size the size of the snapshot.
 	Bytes int64
 	Size  int64
-	// Refused are the collections that a live server did not list (Listing.Optional): in the snapshot they are not
+	// Refused has the collections that a live server did not list (Listing.Optional). In the snapshot they are not
 	// Complete.
 	Refused []Refused
-	// LeftOut says which collections are not in the snapshot, and why, one an entry: those of Header.LeftOut, and Secrets,
-	// if it is not encrypted.
+	// LeftOut has an entry for each collection that is not in the snapshot, with the reason: those of Header.LeftOut, and
+	// Secrets if the snapshot is not encrypted.
 	LeftOut []string
 }
 
-// Save writes a snapshot of a Source that nobody changes to the file at path: of another snapshot, or of a store that
-// is open for reading only (StoreSource).
+// Save writes a snapshot of a Source to the file at path. The Source must not change meanwhile: use it for another
+// snapshot, or a store that is open for reading only (StoreSource).
 //
-// The file at path is replaced in one step, once the new one is on the disk, unless it is a store (store.ErrExists);
-// its mode is 0600. What a save that was killed has left beside it (path.new-*) the next one removes.
+// The file at path is replaced in one step, once the new one is on the disk, unless it is a store (store.ErrExists).
+// Its mode is 0600. The next save to path removes the unfinished files of killed ones (path.new-*).
 func Save(ctx context.Context, src Source, path string, o SaveOptions) (Saved, error) {
 	return saveAt(path, o, func(w io.Writer, _ string) (Saved, error) { return save(ctx, src, w, o) })
 }
 
-// SaveStore is Save of a store that is open, in this process. It is taken hot: the store's file is copied as it is at
-// one moment, and the snapshot is made of the copy, so each collection is exactly at its resourceVersion, and nobody
-// who reads or writes waits. What is pending is committed before, as far as it can be.
+// SaveStore is Save for a store that this process has open. It commits dirty changes, as far as possible, copies the
+// store's file as it is at one moment, and makes the snapshot of the copy. So each collection is exactly at its
+// resourceVersion, and readers and writers do not wait.
 //
-// The copy is beside the store (store.ErrNoSpace if there is no room for it) and has no name while it is read. Of a
-// process that is killed while it is made the next open of the store for writing removes it.
+// The copy is beside the store (store.ErrNoSpace if there is no room for it), and has no name while it is read. If the
+// process is killed while it is made, the next open of the store for writing removes it.
 func SaveStore(ctx context.Context, st *store.Store, path string, o SaveOptions) (Saved, error) {
 	return saveAt(path, o, func(w io.Writer, _ string) (Saved, error) { return SaveStoreTo(ctx, st, w, o) })
 }
 
-// SaveStoreTo is SaveStore for a stream, which is neither closed nor synced. What was written is no snapshot if there
-// is an error. SaveStream makes a file of it.
+// SaveStoreTo is SaveStore to a stream, which it neither closes nor syncs. If it fails, the stream is not a snapshot.
+// SaveStream makes a file of the stream.
 func SaveStoreTo(ctx context.Context, st *store.Store, w io.Writer, o SaveOptions) (Saved, error) {
 	name, err := st.CopyFile(ctx)
 	if err != nil {
 		return Saved{}, fmt.Errorf("save: the copy to save from: %w", err)
 	}
 	copied, err := st.OpenCopy(ctx, name)
-	// where a file can be removed that is open: then nothing is left, whenever this process dies
+	// If the system can remove an open file, nothing is left whenever this process dies.
 	removed := os.Remove(name)
 	if err != nil {
 		return Saved{}, errors.Join(fmt.Errorf("save: the copy to save from: %w", err), removed)
@@ -105,9 +104,9 @@ func SaveStoreTo(ctx context.Context, st *store.Store, w io.Writer, o SaveOption
 	return saved, err
 }
 
-// SaveStream is Save of the snapshot that comes from a stream, which is not encrypted: what SaveStoreTo has written. It
-// is kept in a temporary file until all of it is there, beside path, encrypted with a key that is never stored. All
-// that the stream has is saved: Secrets and SelectOptions are for who writes it.
+// SaveStream is Save for a stream that SaveStoreTo has written without encryption. Until all of it has come it is kept
+// in a temporary file beside path, encrypted with a key that is never stored. Everything in the stream is saved:
+// Secrets and SelectOptions are for SaveStoreTo.
 func SaveStream(ctx context.Context, in io.Reader, path string, o SaveOptions) (Saved, error) {
 	return saveAt(path, o, func(w io.Writer, target string) (Saved, error) {
 		sp, err := newSpool(target)

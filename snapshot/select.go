@@ -8,14 +8,13 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// SelectOptions say what is left out of a Source, on the way into a snapshot or out of one. The zero value leaves out
-// nothing.
+// SelectOptions says what is left out of a Source, for saving or for reading. The zero value leaves out nothing.
 type SelectOptions struct {
 	Filter    Filter
 	Redaction Redaction
 }
 
-// note has h say what is left out, besides what it says.
+// note adds to h what o leaves out.
 func (o SelectOptions) note(h *Header) {
 	if !o.Filter.Empty() {
 		h.Filter = &o.Filter
@@ -25,10 +24,10 @@ func (o SelectOptions) note(h *Header) {
 	}
 }
 
-// Select returns src without what o leaves out. Collections of which something may be left out have MustRelist set, and
-// say what in Filtered and Redacted; where objects are left out their counts are 0. Objects are decoded only where a
-// selector or the redaction looks into them, and encoded anew only where they change; one of a type that this program
-// does not know fails with ErrUndecodable there.
+// Select returns src without the objects and values that o leaves out. If a collection may lack some, its MustRelist is
+// set, Filtered and Redacted say what, and, if it may lack objects, its counts are 0. Objects are decoded only if a
+// selector or the redaction looks into them, which fails with ErrUndecodable for an unknown type. They are encoded
+// again only if they change.
 func Select(src Source, o SelectOptions) (Source, error) {
 	f, err := newFilter(o.Filter)
 	if err != nil {
@@ -68,7 +67,7 @@ func (s *selected) Collections(ctx context.Context) ([]Collection, error) {
 	return out, nil
 }
 
-// describe is c as it is when s has been applied.
+// describe returns c as it is after s has been applied.
 func (s *selected) describe(c Collection) (Collection, error) {
 	redact, err := newRedaction(s.options.Redaction, c.Identity.GroupResource())
 	if err != nil {
@@ -113,7 +112,7 @@ func (s *selected) Records(ctx context.Context, id entry.Identity, fn func(entry
 	})
 }
 
-// collection returns the collection of id as src has it.
+// collection returns the collection with that identity in src.
 func (s *selected) collection(ctx context.Context, id entry.Identity) (Collection, error) {
 	all, err := s.src.Collections(ctx)
 	if err != nil {
@@ -127,15 +126,15 @@ func (s *selected) collection(ctx context.Context, id entry.Identity) (Collectio
 	return Collection{}, fmt.Errorf("%s: %w", id, ErrNoCollection)
 }
 
-// pass is a selection at work on one collection.
+// pass applies a selection to one collection.
 type pass struct {
 	*selected
 	decoder *Decoder
-	redact  *redaction // nil if nothing of the collection is concerned
+	redact  *redaction // nil if nothing of the collection is redacted
 	byKey   *filter    // nil if every key is taken
 }
 
-// record says whether r is taken, and redacts it.
+// record reports whether r is selected, and redacts it.
 func (p *pass) record(r *entry.Entry) (bool, error) {
 	if p.byKey != nil && !p.byKey.takesKey(r.Key) {
 		return false, nil

@@ -15,21 +15,21 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// Listing is one collection of a live server, and how it is listed.
+// Listing is one collection of a live server, with the function that lists it.
 type Listing struct {
 	Identity entry.Identity
 	Resource entry.ResourceInfo
-	// OpenAPI is Attributes.OpenAPI, the server's hash of the schema. Empty is unknown.
+	// OpenAPI is the server's hash of the schema, for Attributes.OpenAPI. Empty means unknown.
 	OpenAPI string
 	// Codec of the objects. Default by the representation: codec.Unstructured, or that of PartialObjectMetadata; a
 	// collection of Typed objects needs one.
 	Codec codec.Codec
-	// List returns a page of the collection, in the identity's namespace: a list whose items are of the codec's type, with
-	// the list's resourceVersion and continue token. It passes the options on, in which the selectors of the identity are,
-	// as a ListFunc of client-go does.
+	// List returns a page of the collection in the identity's namespace, as a ListFunc of client-go does: a list whose
+	// items have the codec's type, with resourceVersion and continue token. It must pass the options to the server; they
+	// have the selectors of the identity.
 	List func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error)
-	// Optional has a collection that the server refuses to list (forbidden, not found, no such method) written as one that
-	// is not Complete, and named in Saved.Refused. Default: that is an error.
+	// Optional: if the server refuses to list the collection (forbidden, not found, no such method), it is written as not
+	// Complete and named in Saved.Refused. Default: SaveServer fails.
 	Optional bool
 }
 
@@ -39,14 +39,14 @@ type Refused struct {
 	Err        error
 }
 
-// SaveServer writes a snapshot of what a live server has, with no store, to the file at path, as Save does. Each
-// collection is exactly what it was at its resourceVersion, which may be another one for each: it is listed by pages of
-// one resourceVersion, and from the beginning if the server has forgotten that meanwhile (410), at last in one page.
-// o.Header says which cluster it is (ClusterID, the UID of the namespace kube-system, without which a restored store
-// cannot tell) and ServerVersion.
+// SaveServer writes a snapshot of a live server to the file at path, as Save does, without a store. Each collection is
+// exactly what it was at its resourceVersion, which may differ between collections. It is listed in pages of one
+// resourceVersion. If that expires meanwhile (410), it is listed again, in larger pages and at last in one. Set
+// ClusterID in o.Header to the UID of the namespace kube-system, so that a restored store knows its cluster, and
+// ServerVersion.
 //
-// A collection of several pages is kept in a temporary file until it is whole, beside path, encrypted with a key that
-// is never stored.
+// A collection of several pages is kept in a temporary file beside path until it is whole, encrypted with a key that is
+// never stored.
 func SaveServer(ctx context.Context, lists []Listing, path string, o SaveOptions) (Saved, error) {
 	return saveAt(path, o, func(w io.Writer, target string) (Saved, error) {
 		src := &liveSource{byID: map[string]*liveList{}, target: target, pageSize: cmp.Or(o.pageSize, listPage)}
@@ -68,14 +68,13 @@ func SaveServer(ctx context.Context, lists []Listing, path string, o SaveOptions
 	})
 }
 
-// liveSource is the collections of a server. Each is read once.
+// liveSource is a Source of the collections of a server. Each is read once.
 type liveSource struct {
 	order    []*liveList
 	byID     map[string]*liveList
 	target   string // beside which temporary files are made
 	pageSize int64
-	// told is called after each page with how many objects have been listed of the collection, and how many are left as
-	// far as the server says.
+	// told is called after each page with the number of objects listed, and the number left as far as the server tells it.
 	told   func(listed, left int)
 	listed int
 }

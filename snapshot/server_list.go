@@ -20,11 +20,11 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// listPage is how many objects a page has, as a relist's.
+// listPage is the number of objects of a page, as in a relist.
 const listPage = 2000
 
-// listSizes are how many objects a page has in one try after the other, as multiples of the first; 0 is all in one
-// page, which cannot expire.
+// listSizes returns the page size of each try, as a multiple of the first; 0 means all in one page, which cannot
+// expire.
 func listSizes() []int64 { return []int64{1, 5, 0} }
 
 // errExpired: the server has forgotten the resourceVersion of the pages before.
@@ -34,7 +34,7 @@ var errExpired = errors.New("the server has forgotten the resourceVersion of the
 func (s *liveSource) list(ctx context.Context, l *liveList, fn func(entry.Entry) error) error {
 	var err error
 	for _, times := range listSizes() {
-		// ErrOrder: the server's list is not in the order of keys. That of one page is put in order.
+		// ErrOrder: the server's list is not in the order of keys. A list of one page is sorted.
 		if err = s.try(ctx, l, s.pageSize*times, fn); !errors.Is(err, errExpired) && !errors.Is(err, ErrOrder) {
 			break
 		}
@@ -46,7 +46,7 @@ func (s *liveSource) list(ctx context.Context, l *liveList, fn func(entry.Entry)
 	return err
 }
 
-// isRefused reports whether an error says that there is no such list for us.
+// isRefused reports whether err is a server's refusal to list the collection.
 func isRefused(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
 }
@@ -76,7 +76,7 @@ func (s *liveSource) try(ctx context.Context, l *liveList, limit int64, fn func(
 	return whole.Records(ctx, l.Identity, fn)
 }
 
-// fill writes a snapshot of the collection, of which records are the first page.
+// fill writes a snapshot of the collection to a spool. records is its first page.
 func (s *liveSource) fill(
 	ctx context.Context, w io.Writer, l *liveList, limit int64, records []entry.Entry, next string,
 ) error {
@@ -113,7 +113,7 @@ func each(records []entry.Entry, fn func(entry.Entry) error) error {
 	return nil
 }
 
-// page reads the page of that token, which must be of the resourceVersion of the first one.
+// page requests the page with that token, which must have the resourceVersion of the first one.
 func (s *liveSource) page(
 	ctx context.Context, l *liveList, limit int64, token string,
 ) (records []entry.Entry, next string, err error) {
@@ -147,7 +147,7 @@ func (s *liveSource) page(
 	return records, m.GetContinue(), nil
 }
 
-// listRetried asks again where it may help: with the same token the server goes on at the same place.
+// listRetried requests a page, and retries if the error may pass: with the same token the server returns the same page.
 func (l *liveList) listRetried(ctx context.Context, o metav1.ListOptions) (list runtime.Object, err error) {
 	backoff := wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 5}
 	ended := wait.ExponentialBackoffWithContext(ctx, backoff, func(ctx context.Context) (bool, error) {
@@ -167,7 +167,7 @@ func isPassing(err error) bool {
 		apierrors.IsInternalError(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err)
 }
 
-// encode makes records of the items.
+// encode returns the items as records.
 func (l *liveList) encode(list runtime.Object) (records []entry.Entry, err error) {
 	err = meta.EachListItem(list, func(obj runtime.Object) error {
 		key, err := cache.MetaNamespaceKeyFunc(obj)

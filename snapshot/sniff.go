@@ -11,8 +11,8 @@ import (
 	"github.com/larder-dev/larder/snapshot/internal/layout"
 )
 
-// Is says whether the file at path begins as a snapshot does: as it is, or encrypted by age, in armor too. It does not
-// say that Open can read it. What is not a regular file is none.
+// Is reports whether the file at path begins like a snapshot, or like an age file, also an armored one. That does not
+// mean that Open can read it. It returns false for anything but a regular file.
 func Is(path string) (bool, error) {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() { // opening a pipe might wait for ever
