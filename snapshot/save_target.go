@@ -16,12 +16,11 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// suffixNew is what the names of files that are being made have behind that of their target, and something random after
-// it.
+// suffixNew follows the target's name in the names of unfinished files; random characters follow it.
 const suffixNew = ".new-"
 
-// saveAt has write make the snapshot at path: under another name beside it, which it gets in one step when all is on
-// the disk. Of several saves at a time the last one stays, or with KeepExisting the first.
+// saveAt calls write with a new file beside path, syncs it, and renames it to path. If several processes save to path
+// at the same time the last one stays, or with KeepExisting the first.
 func saveAt(path string, o SaveOptions, write func(w io.Writer, target string) (Saved, error)) (Saved, error) {
 	target, err := targetOf(path)
 	if err != nil {
@@ -61,8 +60,8 @@ func saveAt(path string, o SaveOptions, write func(w io.Writer, target string) (
 	return saved, nil
 }
 
-// nameNew gives a new file its name: in place of what has it, unless keep is set, or a store has been made there
-// meanwhile. Then it is by a link, which replaces nothing, and where there are none by looking first.
+// nameNew renames a new file to target. It replaces a file there, unless keep is true or a store has been made there
+// meanwhile. To replace nothing it uses a hard link or, if the file system has none, looks first.
 func nameNew(name, target string, keep bool) error {
 	if !keep {
 		if err := noStore(target); err != nil {
@@ -72,7 +71,7 @@ func nameNew(name, target string, keep bool) error {
 	}
 	err := os.Link(name, target)
 	if err == nil {
-		_ = os.Remove(name) // else the next save to this path does
+		_ = os.Remove(name) // if this fails, the next save to this path does it
 		return nil
 	}
 	if _, there := os.Lstat(target); there == nil || errors.Is(err, fs.ErrExist) {
@@ -81,8 +80,8 @@ func nameNew(name, target string, keep bool) error {
 	return os.Rename(name, target)
 }
 
-// targetOf follows links to the file that is made or replaced. That must not be anything else than a file, and no
-// store.
+// targetOf follows symbolic links to the file that is to be made or replaced. It fails if that is a store, or anything
+// else but a regular file.
 func targetOf(path string) (string, error) {
 	if path == "" {
 		return "", errors.New("the path is empty; name the file to make")
@@ -90,7 +89,7 @@ func targetOf(path string) (string, error) {
 	real, err := filepath.EvalSymlinks(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return path, nil // a link that leads nowhere is replaced
+		return path, nil // a dangling link is replaced
 	case err != nil:
 		return "", err
 	}
@@ -104,7 +103,7 @@ func targetOf(path string) (string, error) {
 	return real, noStore(real)
 }
 
-// noStore is an error if what is at path is a store, or might be.
+// noStore returns an error if the file at path is a store, or may be one.
 func noStore(path string) error {
 	isStore, err := isStore(path)
 	switch {
@@ -116,8 +115,8 @@ func noStore(path string) error {
 	return err
 }
 
-// The two meta pages of a bbolt file, its first, have this behind their heads of 16 bytes, in the byte order of the
-// machine that made it. Either is enough for a store to be opened, or rebuilt.
+// The first two pages of a bbolt file, its meta pages, have this number after a header of 16 bytes, in the byte order
+// of the machine that made the file. One valid meta page is enough to open or rebuild a store.
 const (
 	boltMagic       = 0xED0CDAED
 	boltMagicAt     = 16
@@ -149,7 +148,7 @@ func isStore(path string) (bool, error) {
 	return false, nil
 }
 
-// createNew makes a file beside the target and locks it, by which other saves see that it is no debris.
+// createNew makes a file beside the target and locks it, so that other saves do not remove it as debris.
 func createNew(target string) (*os.File, error) {
 	for {
 		name := target + suffixNew + rand.Text()
@@ -160,14 +159,14 @@ func createNew(target string) (*os.File, error) {
 		if isFree(f) && hasName(f, name) {
 			return f, nil
 		}
-		// Another save has taken it for debris, before it was locked.
+		// Another save has removed it as debris before it was locked.
 		if err := errors.Join(f.Close(), removeIfThere(name)); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// hasName says whether the name still is that of the open file.
+// hasName reports whether the open file still has the name.
 func hasName(f *os.File, name string) bool {
 	named, err := os.Lstat(name)
 	if err != nil {
@@ -177,8 +176,8 @@ func hasName(f *os.File, name string) bool {
 	return err == nil && os.SameFile(named, opened)
 }
 
-// removeDebris removes what saves that were killed have left beside their target, and nothing that another one has
-// locked. What cannot be removed is tried again next time.
+// removeDebris removes the unfinished files of killed saves beside the target, but none that another save has locked.
+// It ignores errors; the next save tries again.
 func removeDebris(target string) {
 	dir, prefix := filepath.Dir(target), filepath.Base(target)+suffixNew
 	entries, err := os.ReadDir(dir)
@@ -192,8 +191,8 @@ func removeDebris(target string) {
 	}
 }
 
-// removeDead removes a file unless a process makes it. What cannot be opened is not told from that, be it for want of
-// file descriptors. It is opened for writing: else NFS does not lock it.
+// removeDead removes a file unless a process has locked it. It leaves a file that it cannot open, for whatever reason.
+// It opens the file for writing, because otherwise NFS does not lock it.
 func removeDead(name string) {
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
 	if err != nil {
@@ -203,7 +202,7 @@ func removeDead(name string) {
 	if dead && runtime.GOOS != "windows" { // while it is locked
 		_ = os.Remove(name)
 	}
-	_ = f.Close() // it was only looked at
+	_ = f.Close() // nothing was written
 	if dead && runtime.GOOS == "windows" {
 		_ = os.Remove(name)
 	}
@@ -217,7 +216,7 @@ func removeIfThere(name string) error {
 	return err
 }
 
-// syncDir makes the names in a directory durable, where that can be done.
+// syncDir syncs a directory, so that the names in it survive a power loss. It does nothing where that is not possible.
 func syncDir(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil
@@ -228,7 +227,7 @@ func syncDir(dir string) error {
 	}
 	err = d.Sync()
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
-		err = nil // file systems that cannot do it have no use for it
+		err = nil // the file system does not support it
 	}
 	return errors.Join(err, d.Close())
 }

@@ -14,17 +14,17 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// writeBuffer is how much is written to a snapshot's file at a time.
+// writeBuffer is the size of the writes to a snapshot's file.
 const writeBuffer = 256 << 10
 
-// progressEvery is after how many objects Progress is told.
+// progressEvery is the number of objects between two calls of SaveOptions.Progress.
 const progressEvery = 256
 
-// saving is one save at work.
+// saving is the state of one save.
 type saving struct {
 	o        SaveOptions
-	src      Source // as it is, for its settler
-	of       Header // what src is of, as far as it says that
+	src      Source // the source itself, for settler
+	of       Header // description of src; zero if it is no describer
 	selected Source
 	saved    Saved
 	progress
@@ -90,7 +90,7 @@ func (j *saving) run(ctx context.Context, w io.Writer) error {
 	return err
 }
 
-// header is that of the snapshot of these collections: what was asked for, and what the source is of.
+// header returns the Header of the snapshot: that of the options, completed from the source and these collections.
 func (j *saving) header(all []Collection) Header {
 	h := j.o.Header
 	h.LeftOut, h.Filter, h.Redaction = j.saved.LeftOut, j.of.Filter, j.of.Redaction
@@ -106,7 +106,7 @@ func (j *saving) header(all []Collection) Header {
 	return h
 }
 
-// clusterOf returns the id of the cluster that all are of, as far as it is known.
+// clusterOf returns the cluster id that all collections with a known one share; "" if there is none.
 func clusterOf(all []Collection) (id string) {
 	for _, c := range all {
 		switch one := c.Attributes.ClusterID; {
@@ -133,12 +133,12 @@ func (j *saving) leavesOut(c Collection) string {
 	return ""
 }
 
-// settler is a Source that knows the state of a collection once its records have been read.
+// settler is a Source that knows the state of a collection only after its records have been read.
 type settler interface {
 	settle(c Collection) Collection
 }
 
-// collection writes one.
+// collection writes one collection.
 func (j *saving) collection(ctx context.Context, out *writer, c Collection) error {
 	if err := out.Begin(c.Identity); err != nil {
 		return err
@@ -162,11 +162,11 @@ func (j *saving) collection(ctx context.Context, out *writer, c Collection) erro
 	return nil
 }
 
-// progress counts what is done, and tells.
+// progress counts objects and bytes, and reports them.
 type progress struct {
 	tell func(Progress)
 	now  Progress
-	// ahead is how many objects have been read, if that is more than those that are done.
+	// ahead is how many objects have been read, if that is more than have been written.
 	ahead int
 }
 

@@ -15,9 +15,9 @@ import (
 	"github.com/larder-dev/larder/snapshot/internal/layout"
 )
 
-// writerOptions are those of newWriter. The zero value works.
+// writerOptions are the options of newWriter. The zero value works.
 type writerOptions struct {
-	// Recipients are who can read the snapshot; empty does not encrypt it.
+	// Recipients can read the snapshot, which is encrypted for them. Empty: it is not encrypted.
 	Recipients []age.Recipient
 
 	id      layout.ID // for tests; zero is a random one
@@ -25,12 +25,12 @@ type writerOptions struct {
 	version uint32    // likewise; zero is layout.Version
 }
 
-// writer writes a snapshot to a stream. Begin, Add any number of times and End write one collection; Close ends the
-// snapshot, which is none before. It holds one block, the index of the collection that is open, and the descriptions of
-// those before. After an error every call returns it.
+// writer writes a snapshot to a stream. Begin, any number of Adds, and End write one collection; Close completes the
+// snapshot. It holds one block, the index of the open collection, and the descriptions of the earlier ones. After an
+// error every call returns that error.
 type writer struct {
 	w      io.Writer
-	sealed io.WriteCloser // w, if it encrypts
+	sealed io.WriteCloser // the encrypting part of w; nil without encryption
 	pack   *layout.Packer
 	id     layout.ID
 	target int // size of a block
@@ -39,21 +39,21 @@ type writer struct {
 	closed  bool
 	offset  int64
 	catalog catalog
-	size    int // about how long the catalog is
+	size    int // approximate size of the catalog
 	ids     map[string]bool
 
-	// Of the collection that is open:
+	// The open collection:
 	open  bool
-	now   collectionText // its identity, and counts
+	now   collectionText // identity and counts
 	name  string
 	begun int64
 	index []byte
-	key   string // the first one
+	key   string // first key
 	block []byte
-	next  layout.Block // the block that is open
+	next  layout.Block // the open block
 }
 
-// newWriter writes the beginning of a snapshot to w.
+// newWriter writes the prologue of a snapshot to w.
 func newWriter(w io.Writer, h Header, o writerOptions) (*writer, error) {
 	if len(h.Larder) > layout.MaxLarder {
 		return nil, fmt.Errorf("the version %.100q… has %d bytes, %d are allowed: %w", h.Larder, len(h.Larder),
@@ -78,13 +78,13 @@ func newWriter(w io.Writer, h Header, o writerOptions) (*writer, error) {
 	return s, s.write(begin.Append(nil))
 }
 
-// isText says whether all that an identity consists of can be written.
+// isText reports whether all fields of the identity are valid UTF-8, as the catalog needs them.
 func isText(id entry.Identity) bool {
 	return utf8.ValidString(strings.Join([]string{id.Group, id.Version, id.Resource, id.Namespace, id.LabelSelector,
 		id.FieldSelector, id.ShardSelector}, " "))
 }
 
-// Begin begins a collection, which must not have been there yet.
+// Begin starts a collection. It fails with ErrOrder if the snapshot has it already.
 func (w *writer) Begin(id entry.Identity) error {
 	if err := w.ready(false); err != nil {
 		return err
@@ -106,8 +106,7 @@ func (w *writer) Begin(id entry.Identity) error {
 	return nil
 }
 
-// Add appends a record to the collection that was begun. Keys must ascend in the order of their bytes. What r holds may
-// be used again afterwards.
+// Add appends a record to the open collection. Keys must ascend by bytes. The caller may reuse the memory of r.
 func (w *writer) Add(r entry.Entry) error {
 	if err := w.ready(true); err != nil {
 		return err
@@ -137,7 +136,7 @@ func (w *writer) Add(r entry.Entry) error {
 	return nil
 }
 
-// refuse says why r cannot be written.
+// refuse returns an error if r cannot be written.
 func (w *writer) refuse(r entry.Entry) error {
 	switch {
 	case r.Key == "":
@@ -157,7 +156,7 @@ func (w *writer) refuse(r entry.Entry) error {
 	return nil
 }
 
-// flush writes the block.
+// flush writes the open block.
 func (w *writer) flush() error {
 	if w.next.Count == 0 {
 		return nil
@@ -170,7 +169,7 @@ func (w *writer) flush() error {
 	return w.write(stored)
 }
 
-// End ends the collection that was begun, which c describes, and returns it with what is known of its objects.
+// End completes the open collection, which c describes, and returns c with its counts.
 func (w *writer) End(c Collection) (Collection, error) {
 	if err := w.ready(true); err != nil {
 		return c, err
@@ -200,7 +199,7 @@ func (w *writer) End(c Collection) (Collection, error) {
 	return c, nil
 }
 
-// Close ends the snapshot. It does not close the stream below, and does not sync it.
+// Close completes the snapshot. It neither closes nor syncs the stream below.
 func (w *writer) Close() error {
 	if err := w.ready(false); err != nil {
 		return err
@@ -225,7 +224,7 @@ func (w *writer) Close() error {
 	return nil
 }
 
-// ready says whether a call that needs a collection to be open, or none, is in its turn.
+// ready returns an error if a collection is not open but should be, or the reverse, or after an earlier error.
 func (w *writer) ready(open bool) error {
 	switch {
 	case w.err != nil:

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	elementSize = 16 // of a branch's and of a leaf's
+	elementSize = 16 // of an element of a branch page, and of a leaf page
 	// maxKey is bbolt's bound on the length of a key.
 	maxKey = 32768
 )

@@ -13,14 +13,13 @@ type File struct {
 	// Size of the file in bytes.
 	Size int64
 	r    io.ReaderAt
-	// free has a bit for each page that the freelist names, and listed is how many bytes of that were read.
+	// free has a bit for each page that the freelist names, and listed is how many bytes of the freelist were read.
 	free   bitmap
 	listed int
 }
 
-// Open finds the newest state in the file of the given size, and verifies
-// what it takes to open it: that the file is long enough, the heads of the root
-// and freelist pages, and the freelist. It reads a few pages, whatever the size.
+// Open returns the newest committed state of a file with that size. It verifies that the file is long enough, the
+// headers of the root and freelist pages, and the freelist. It reads a few pages, whatever the size.
 func Open(r io.ReaderAt, size int64) (*File, error) {
 	metas, err := readMetas(r)
 	if err != nil {
@@ -29,8 +28,7 @@ func Open(r io.ReaderAt, size int64) (*File, error) {
 	return open(r, size, newest(metas))
 }
 
-// OpenTx is Open for the state of the transaction with that id, which the
-// caller has just begun.
+// OpenTx is Open for the state of the transaction with that id, which the caller must have just begun.
 func OpenTx(r io.ReaderAt, size int64, txid uint64) (*File, error) {
 	metas, err := readMetas(r)
 	if err != nil {
@@ -44,8 +42,8 @@ func OpenTx(r io.ReaderAt, size int64, txid uint64) (*File, error) {
 	return nil, fmt.Errorf("transaction %d: %w", txid, ErrOvertaken)
 }
 
-// Salvage is OpenTx for a file that is damaged or too short: nothing but the
-// meta page has to be right. The freelist is not looked at.
+// Salvage is OpenTx for a file that is damaged or too short: only the meta page must be valid. It does not read the
+// freelist.
 func Salvage(r io.ReaderAt, size int64, txid uint64) (*File, error) {
 	metas, err := readMetas(r)
 	if err != nil {
@@ -60,15 +58,14 @@ func Salvage(r io.ReaderAt, size int64, txid uint64) (*File, error) {
 	return nil, fmt.Errorf("transaction %d: %w", txid, ErrOvertaken)
 }
 
-// ErrOvertaken: two transactions were committed since the one that was to be
-// looked at began. Begin another.
+// ErrOvertaken: two transactions were committed since the given one began, so its meta page is gone. Begin another.
 var ErrOvertaken = errors.New("its meta page has been written over")
 
 // IsFree reports whether the freelist names the page.
 func (f *File) IsFree(id uint64) bool { return id < f.HighWater && f.free.has(id) }
 
-// FreeBytes returns how much of the file its freelist names, as of the transaction with that id, which the caller has
-// just begun. It reads the meta pages and the head of the freelist, whatever the size.
+// FreeBytes returns the size of the free pages, as of the transaction with that id, which the caller must have just
+// begun. It reads the meta pages and the header of the freelist, whatever the size.
 func FreeBytes(r io.ReaderAt, txid uint64) (int64, error) {
 	metas, err := readMetas(r)
 	if err != nil {
@@ -84,8 +81,8 @@ func FreeBytes(r io.ReaderAt, txid uint64) (int64, error) {
 	return 0, fmt.Errorf("transaction %d: %w", txid, ErrOvertaken)
 }
 
-// Readable reports whether r still has both meta pages, and one that is valid: a
-// cheap look before bbolt begins a transaction, which does not survive it if not.
+// Readable returns an error unless r still has both meta pages, and one of them is valid. It is a cheap check before
+// bbolt begins a transaction, which would crash.
 func Readable(r io.ReaderAt) error {
 	metas, err := readMetas(r)
 	if err != nil || len(metas) == 2 {
@@ -133,11 +130,11 @@ type page struct {
 	r    io.ReaderAt
 }
 
-// window is how much of a page is read at once: all of an ordinary page, and
-// the part of a larger one that has its elements and most of its keys.
+// window is how much of a page is read at once: all of an ordinary page, or the part of a larger page that has its
+// elements and most of its keys.
 const window = 64 << 10
 
-// readPage reads a page and verifies that it is the one it should be. It uses buf if that is large enough.
+// readPage reads a page and verifies its header. It uses buf if that is large enough.
 func (f *File) readPage(id uint64, buf []byte) (page, error) {
 	p, first, err := f.readHead(id, int64(f.PageSize), buf)
 	if err != nil {
@@ -150,7 +147,7 @@ func (f *File) readPage(id uint64, buf []byte) (page, error) {
 	return p, err
 }
 
-// readHead reads the first n bytes of a page, its head at least, and verifies that.
+// readHead reads the first n bytes of a page, or its header if n is less, and verifies the header.
 func (f *File) readHead(id uint64, n int64, buf []byte) (p page, first []byte, err error) {
 	if id < 2 || id >= f.HighWater {
 		return page{}, nil, fmt.Errorf("page %d is not between 2 and %d: %w", id, f.HighWater, ErrDamaged)
@@ -189,10 +186,10 @@ func (p *page) read(off, n int64, buf []byte) ([]byte, error) {
 	return buf, err
 }
 
-// freelistHead reads the head of the freelist: how many ids there are, and where in the page they begin.
+// freelistHead reads the header of the freelist: the number of page ids, and where in the page they begin.
 func (f *File) freelistHead() (p page, at, count int64, err error) {
 	if f.Freelist == noFreelist {
-		// The meta page has a checksum, so this is no damage: another program has chosen it, as etcd does.
+		// The meta page has a checksum, so this is no damage: another program, such as etcd, has chosen it.
 		return p, 0, 0, fmt.Errorf("the file has no freelist, which Larder always writes: %w", ErrForeign)
 	}
 	if p, p.data, err = f.readHead(f.Freelist, headerSize+8, nil); err != nil {

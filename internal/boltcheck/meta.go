@@ -12,11 +12,11 @@ import (
 // ErrDamaged: the file is not what bbolt wrote.
 var ErrDamaged = errors.New("damaged bbolt file")
 
-// ErrForeign: nothing in the file's head looks like bbolt, or it was written
-// with options that Larder does not use.
+// ErrForeign: the start of the file does not look like bbolt, or the file was written with options that Larder does not
+// use.
 var ErrForeign = errors.New("not a bbolt file")
 
-// What bbolt writes; see its internal/common.
+// Constants of bbolt's format; see its internal/common.
 const (
 	magic      = 0xED0CDAED
 	version    = 2
@@ -76,8 +76,7 @@ func parseMeta(data []byte) (Meta, error) {
 	return m, nil
 }
 
-// readMetas returns the meta pages that are valid. One of the two may well be
-// torn: by a crash while it was written.
+// readMetas returns the valid meta pages. One of the two may be torn, by a crash while it was written.
 func readMetas(r io.ReaderAt) ([]Meta, error) {
 	var metas []Meta
 	first, why, err := readMeta(r, 0)
@@ -95,7 +94,7 @@ func readMetas(r io.ReaderAt) ([]Meta, error) {
 		}
 		return metas, nil
 	}
-	// Without the first the page size is not known: try each.
+	// If the first is invalid the page size is unknown: try each.
 	for size := int64(minPageSize); size <= maxPageSize; size *= 2 {
 		second, no, err := readMeta(r, size)
 		if err != nil {
@@ -108,7 +107,7 @@ func readMetas(r io.ReaderAt) ([]Meta, error) {
 	return nil, judgeHead(r, why)
 }
 
-// readMeta returns the meta page at off, or why it is none, or an error of reading.
+// readMeta returns the meta page at off. why says why it is invalid, if it is; err is an error of reading.
 func readMeta(r io.ReaderAt, off int64) (m Meta, why, err error) {
 	data := make([]byte, headerSize+metaSize)
 	n, err := r.ReadAt(data, off)
@@ -119,8 +118,8 @@ func readMeta(r io.ReaderAt, off int64) (m Meta, why, err error) {
 	return m, why, nil
 }
 
-// judgeHead says what a file without a valid meta page is: a damaged bbolt file
-// begins with the header of page 0, or with what a lost block is filled with.
+// judgeHead returns ErrDamaged or ErrForeign for a file without a valid meta page: a damaged bbolt file begins with the
+// header of page 0, or with the filling of a lost block.
 func judgeHead(r io.ReaderAt, why error) error {
 	if errors.Is(why, ErrForeign) {
 		return why
@@ -143,7 +142,7 @@ func judgeHead(r io.ReaderAt, why error) error {
 	return fmt.Errorf("no valid meta page (%w): %w", why, ErrForeign)
 }
 
-// newest is the meta page with the highest transaction.
+// newest returns the meta page with the highest transaction id.
 func newest(metas []Meta) Meta {
 	best := metas[0]
 	for _, m := range metas[1:] {

@@ -10,16 +10,16 @@ import (
 
 // Steps is a Walk in parts, each of which may be of another transaction. The zero value begins at the root.
 //
-// A page that is reached twice is noticed if both are in one step, or in steps of one transaction: a page that another
-// transaction wrote may have been free meanwhile. What is left then are the keys, which cannot be in the ranges of two
-// parents in one bucket. The overflow pages of a large value have no keys: that one is used twice in a file that is
-// being written shows only in the checksums of the records.
+// It notices a page that is reached twice if both times are in one step, or in steps of one transaction. In steps of
+// different transactions it cannot, because the page may have been free in between. Then only the keys tell, which
+// cannot be in the ranges of two parents in one bucket. The overflow pages of a large value have no keys: that one is
+// used twice, in a file that is being written, shows only in the checksums of the records.
 type Steps struct {
 	// from is where the next step begins: the names of the buckets on the way, and a key in the last of them.
 	from     [][]byte
 	done     bool
 	problems []string
-	// seen are the pages that the steps before have reached in the transaction with that id, of that file.
+	// seen has the pages that earlier steps have reached in the transaction with id txid of the file.
 	seen bitmap
 	of   io.ReaderAt
 	tx   uint64
@@ -28,11 +28,11 @@ type Steps struct {
 // errStepEnds ends a step.
 var errStepEnds = errors.New("the step ends")
 
-// listShare is how much of what a step reads may be the list of free pages: one part of so many.
+// listShare bounds the share of the freelist in the bytes that a step reads: one part in listShare.
 const listShare = 4
 
-// Next walks on and ends after about so many bytes, or more if f has so many free pages that most of them would be the
-// list of those. It returns how many have been read, that list among them. The error is of reading, or the context's.
+// Next continues the walk for about size bytes, or for more if most of them would be the freelist. It returns the
+// number of bytes read, the freelist included. It fails if the file cannot be read, or ctx ends.
 func (s *Steps) Next(ctx context.Context, f *File, size int) (read int, err error) {
 	if s.seen == nil || s.of != f.r || s.tx != f.TxID {
 		s.seen, s.of, s.tx = newBitmap(f.HighWater), f.r, f.TxID
@@ -49,17 +49,17 @@ func (s *Steps) Next(ctx context.Context, f *File, size int) (read int, err erro
 // Done reports whether there is no further step.
 func (s *Steps) Done() bool { return s.done }
 
-// Problems returns what the steps have found, as Walk does.
+// Problems returns the problems that the steps have found, as Walk does.
 func (s *Steps) Problems() []string { return s.problems }
 
-// step is the part of a walk that Next makes.
+// step is one part of a walk.
 type step struct {
 	from       [][]byte
 	size, read int // bytes
 	next       [][]byte
 }
 
-// start returns the key of the bucket at which the step begins, or nil if it is all of the bucket.
+// start returns the key of the bucket at which the step begins; nil if the step covers the bucket from its start.
 func (s *step) start(t tree) []byte {
 	if s == nil || len(s.from) <= len(t.path) {
 		return nil
@@ -72,8 +72,8 @@ func (s *step) start(t tree) []byte {
 	return s.from[len(t.path)]
 }
 
-// ends reports whether the step ends before a page with keys from low on: it has read enough, and the next begins
-// later.
+// ends reports whether the step ends before a page with keys from low on, because it has read enough and the page is
+// behind the step's start.
 func (s *step) ends(t tree, low []byte) bool {
 	if s == nil || s.read < s.size {
 		return false
@@ -84,23 +84,23 @@ func (s *step) ends(t tree, low []byte) bool {
 	for _, name := range t.path {
 		s.next = append(s.next, []byte(name))
 	}
-	s.next = append(s.next, append([]byte{}, low...)) // never nil, which start would take for all of the bucket
+	s.next = append(s.next, append([]byte{}, low...)) // never nil, which would mean the start of the bucket
 	return true
 }
 
-// passes reports whether the keys below high came in an earlier step.
+// passes reports whether an earlier step has covered the keys below high.
 func (s *step) passes(t tree, high []byte) bool {
 	start := s.start(t)
 	return start != nil && bytes.Compare(high, start) <= 0
 }
 
-// passed reports whether the bucket of that name came in an earlier step.
+// passed reports whether an earlier step has covered the bucket with that name.
 func (s *step) passed(t tree, name []byte) bool {
 	start := s.start(t)
 	return start != nil && bytes.Compare(name, start) < 0
 }
 
-// again gives up the claim on a page on the way to where a step has ended: the next one claims it.
+// again releases a claimed page on the path to the end of the step: the next step claims it again.
 func (w *walker) again(p page, err error) error {
 	if errors.Is(err, errStepEnds) {
 		for id := p.id; id <= p.id+p.overflow; id++ {
@@ -110,7 +110,7 @@ func (w *walker) again(p page, err error) error {
 	return err
 }
 
-// known reports whether an earlier step has found the problem, on the way.
+// known reports whether an earlier step has found the problem, on the path that both walked.
 func (w *walker) known(problem string) bool {
 	return w.step != nil && slices.Contains(w.problems, problem)
 }

@@ -1,7 +1,6 @@
-// Package layout is every byte of a snapshot's file but for the text of its catalog: prologue and footer, blocks of
-// records, the index of a collection's blocks. snapshot/README.md is the specification.
+// Package layout encodes and parses the parts of a snapshot's file, except the JSON of the catalog: prologue and
+// footer, blocks of records, the index of a collection's blocks. snapshot/README.md is the specification.
 //
-// Its functions parse what anybody may have written: they bound what they take before they allocate it, and say in
-// words what is wrong with it. They know no file: package snapshot reads and writes, and makes errors of the words.
-// What they return may be part of what they were given.
+// Its functions trust no input: they check every size before they allocate, and return in words what is wrong. They do
+// no I/O: package snapshot reads and writes, and makes errors of the words. Results may share memory with the input.
 package layout

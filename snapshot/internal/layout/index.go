@@ -7,15 +7,15 @@ import (
 
 // Block is a block of records in the index of its collection.
 type Block struct {
-	// First and Last are the keys of its first and last records, Count is how many there are.
+	// First and Last are the keys of its first and last records, Count is the number of records.
 	First, Last string
 	Count       int
-	// Size is how many bytes the records take, Stored how many the block takes in the file. It is compressed if that is
-	// less.
+	// Size is the size of the records, Stored the size of the block in the file. If Stored is smaller the block is
+	// compressed.
 	Size, Stored int
-	// Digest is that of the Stored bytes.
+	// Digest is the SHA-256 of the Stored bytes.
 	Digest Digest
-	// Offset is where it begins in the file. That is not in the index: blocks lie one behind the other.
+	// Offset is where the block begins in the file. The index does not have it: blocks lie one after the other.
 	Offset int64
 }
 
@@ -28,8 +28,8 @@ func AppendBlock(dst []byte, b Block) []byte {
 	return append(dst, b.Digest[:]...)
 }
 
-// ParseIndex reads the index of a collection whose blocks are in the file from begin to end, and says what is wrong
-// with it.
+// ParseIndex parses the index of a collection whose blocks are in the file from begin to end. wrong is "", or says what
+// is wrong with the index.
 func ParseIndex(data []byte, begin, end int64) (blocks []Block, wrong string) {
 	last := ""
 	for len(data) > 0 {

@@ -8,12 +8,12 @@ import (
 	"hash/crc32"
 )
 
-// Version is that of the format.
+// Version is the version of the format.
 const Version = 1
 
 // The numbers of the format: snapshot/README.md explains them.
 const (
-	// Magic begins a file.
+	// Magic is the start of a file.
 	Magic    = "\x89LARDER\n"
 	magicEnd = "\nREDRAL\x89"
 
@@ -34,7 +34,7 @@ const (
 	MaxPart = 16 << 20
 	// MaxKey bounds a key.
 	MaxKey = 32 << 10
-	// MaxMark bounds each of what a record has beside key and payload: UID, resourceVersion and encoding.
+	// MaxMark bounds each of UID, resourceVersion and encoding of a record.
 	MaxMark = 1 << 10
 )
 
@@ -43,16 +43,16 @@ var crcTable = crc32.MakeTable(crc32.Castagnoli)
 // Digest is a SHA-256.
 type Digest = [DigestSize]byte
 
-// ID is in prologue and footer, so that no snapshot within an object is taken for the end of the file around it.
+// ID is in prologue and footer, so that a snapshot in an object is not taken for the end of the file around it.
 type ID [idSize]byte
 
-// NewID returns a random one.
+// NewID returns a random ID.
 func NewID() (id ID) {
 	_, _ = rand.Read(id[:]) // never fails
 	return id
 }
 
-// Prologue begins a file. It has the same layout in every version of the format.
+// Prologue is the start of a file. It has the same layout in every version of the format.
 type Prologue struct {
 	Version uint32
 	ID      ID
@@ -72,14 +72,14 @@ func (p Prologue) Append(dst []byte) []byte {
 
 // Errors of ParsePrologue.
 var (
-	// ErrMagic: it is something else than a snapshot.
+	// ErrMagic: the data is not a snapshot.
 	ErrMagic = errors.New("there is no magic number")
-	// ErrPrologue: it is the beginning of a snapshot, which is damaged.
+	// ErrPrologue: the data is a snapshot whose prologue is damaged.
 	ErrPrologue = errors.New("its first bytes are not what was written (checksum)")
 )
 
-// ParsePrologue reads the prologue at the beginning of data, which has MaxPrologue bytes or is the whole file, and says
-// how long it is.
+// ParsePrologue parses the prologue at the start of data, which must have MaxPrologue bytes or be the whole file. size
+// is the size of the prologue.
 func ParsePrologue(data []byte) (p Prologue, size int, err error) {
 	if short := min(len(data), len(Magic)); short == 0 || string(data[:short]) != Magic[:short] {
 		return p, 0, ErrMagic
@@ -97,13 +97,13 @@ func ParsePrologue(data []byte) (p Prologue, size int, err error) {
 	return p, text + 4, nil
 }
 
-// Footer ends a file.
+// Footer is the end of a file.
 type Footer struct {
-	// Catalog is where the catalog begins, Length how long it is.
+	// Catalog is where the catalog begins, Length its size.
 	Catalog uint64
 	Length  uint32
 	ID      ID
-	// Digest is that of the catalog, and so of the whole contents.
+	// Digest is the SHA-256 of the catalog, and so of the whole contents.
 	Digest Digest
 }
 
@@ -118,7 +118,7 @@ func (f Footer) Append(dst []byte) []byte {
 	return append(dst, magicEnd...)
 }
 
-// ParseFooter reads FooterSize bytes.
+// ParseFooter parses FooterSize bytes. ok is false if they are no footer.
 func ParseFooter(data []byte) (f Footer, ok bool) {
 	const sum = FooterSize - 4 - len(magicEnd)
 	if len(data) != FooterSize || !bytes.HasSuffix(data, []byte(magicEnd)) ||

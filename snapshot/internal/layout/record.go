@@ -23,12 +23,12 @@ func AppendRecord(dst []byte, r entry.Entry) []byte {
 	return appendSized(dst, r.Payload)
 }
 
-// RecordSize is at least what AppendRecord appends.
+// RecordSize returns an upper bound of the size that AppendRecord appends.
 func RecordSize(r entry.Entry) int {
 	return len(r.Key) + len(r.UID) + len(r.ResourceVersion) + len(r.Encoding) + len(r.Payload) + 5*binary.MaxVarintLen32
 }
 
-// LongestMark is the size of the longest of what r has beside key and payload.
+// LongestMark returns the length of the longest of UID, resourceVersion and encoding of r.
 func LongestMark(r entry.Entry) int {
 	return max(len(r.UID), len(r.ResourceVersion), len(r.Encoding))
 }
@@ -55,8 +55,8 @@ func encodingName(b []byte) string {
 	return string(b)
 }
 
-// Check verifies the records of a block that has been unpacked, so that CutRecord takes them off one by one: they are
-// as many as the index says, from the first key to the last, in order. It says what is wrong.
+// Check verifies the records of an uncompressed block, so that CutRecord can take them off one by one: their number is
+// that of the index, and their keys go from its first to its last, in order. wrong is "", or says what is wrong.
 func (b Block) Check(data []byte) (wrong string) {
 	last, n := "", 0
 	for len(data) > 0 {

@@ -6,7 +6,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// encoderWindow is how far back the encoder looks: a block, but for those of large records.
+// encoderWindow is how far back the encoder looks: it covers all blocks except those of large records.
 const encoderWindow = 512 << 10
 
 // Packer compresses blocks. It is used by one goroutine at a time.
@@ -26,7 +26,7 @@ func NewPacker() (*Packer, error) {
 	return &Packer{encoder: e}, nil
 }
 
-// Pack returns body compressed, or as it is where that is not smaller. It is valid until the next call.
+// Pack returns body compressed, or body itself if that is not smaller. The result is valid until the next call.
 func (p *Packer) Pack(body []byte) []byte {
 	p.out = p.encoder.EncodeAll(body, LetGo(p.out))
 	if len(p.out) >= len(body) {
@@ -35,7 +35,7 @@ func (p *Packer) Pack(body []byte) []byte {
 	return p.out
 }
 
-// LetGo returns b empty, or nil where it has become large: a large record is past.
+// LetGo returns b with length 0, or nil if a large record has made it large.
 func LetGo(b []byte) []byte {
 	if cap(b) > 4*BlockTarget {
 		return nil
@@ -43,7 +43,7 @@ func LetGo(b []byte) []byte {
 	return b[:0]
 }
 
-// Unpacker is the inverse. It is used by one goroutine at a time.
+// Unpacker decompresses blocks. It is used by one goroutine at a time.
 type Unpacker struct {
 	decoder *zstd.Decoder
 	out     []byte
@@ -59,7 +59,7 @@ func NewUnpacker() (*Unpacker, error) {
 	return &Unpacker{decoder: d}, nil
 }
 
-// Unpack returns what stored holds, which must be size bytes. It is valid until the next call.
+// Unpack decompresses stored to exactly size bytes. The result is valid until the next call.
 func (u *Unpacker) Unpack(stored []byte, size int) ([]byte, error) {
 	if size == len(stored) {
 		return stored, nil
