@@ -33,7 +33,7 @@ type writer struct {
 }
 
 // lockWrites locks mu, and fails if ctx ends first: a goroutine that waits for the disk may hold mu for long. Lock
-// order: mu, then Store.takeTurn, then Store.takeWriter.
+// order: mu, then commits.takeTurn, then boltfile.File.TakeWriter.
 func (c *Collection) lockWrites(ctx context.Context) error {
 	if err := c.mu.LockContext(ctx); err != nil {
 		return fmt.Errorf("wait for another write of %s: %w", c.id, err)

@@ -51,10 +51,10 @@ func (s *Store) Close() error {
 
 // end closes the store, however long the disk takes.
 func (s *Store) end() error {
-	s.closeCommits()
+	s.commits.close(s.live.list())
 	s.file.CloseBackground()
 	flushed := s.flushAtClose()
-	if turn, err := s.takeTurn(context.Background()); err == nil {
+	if turn, err := s.commits.takeTurn(context.Background()); err == nil {
 		turn() // a Flush whose caller did not wait has now ended and called Committed
 	}
 	release, err := s.file.TakeWriter(context.Background(), boltfile.Closing)
@@ -67,7 +67,7 @@ func (s *Store) end() error {
 			flushed = fmt.Errorf("close the store %s: %w", s.file.Path, err)
 		}
 	}
-	stuck, err := s.file.Close(func(tx *bolt.Tx) error { return s.writeUsed(tx, s.usedNotes.take()) })
+	stuck, err := s.file.Close(func(tx *bolt.Tx) error { return s.used.write(tx, s.used.take()) })
 	if !stuck {
 		s.keys.wipe() // no transaction that needs the keys is left
 	}
@@ -80,7 +80,7 @@ func (s *Store) end() error {
 // flushAtClose commits the dirty changes. If that fails the file lacks them, which does no harm: the server sends them
 // again.
 func (s *Store) flushAtClose() error {
-	if !s.hasPending() {
+	if !s.commits.dirty() {
 		return nil
 	}
 	if err := s.Flush(context.Background()); err != nil {
@@ -134,7 +134,7 @@ func (c *Collection) flushAtClose() error {
 		return nil
 	}
 	err := c.store.Flush(context.Background())
-	c.store.dropPending(c)
+	c.store.commits.drop(c)
 	if err != nil {
 		return fmt.Errorf(
 			"close %s: its latest changes are not in the file, and the next start will ask the server for them: %w", c.id, err)

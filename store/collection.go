@@ -120,7 +120,7 @@ func openCollection(
 		return nil, err
 	}
 	if !c.readOnly {
-		if err := s.noteUsed(ctx, name); err != nil {
+		if err := s.used.note(ctx, name); err != nil {
 			return nil, err
 		}
 	}

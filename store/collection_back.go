@@ -32,7 +32,7 @@ func (c *Collection) takesIn() error {
 	case c.closed:
 		return fmt.Errorf("the collection has been closed: %w", ErrClosed)
 	}
-	return c.store.takesIn()
+	return c.store.commits.takesIn()
 }
 
 func (c *Collection) losses() int { return c.Losses() }
@@ -43,7 +43,7 @@ func (c *Collection) listEnded() { c.reload() }
 
 // put puts the writes, and the Info after them, into the memtable, and applies them to the objects in memory.
 func (c *Collection) put(last []*memtable.Write, info Info, settles *settled) {
-	c.store.notePending(c, c.overlay.Put(last, func(before covers, _ bool) covers {
+	c.store.commits.add(c, c.overlay.Put(last, func(before covers, _ bool) covers {
 		now := covers{info, settles}
 		if settles == nil {
 			now.settled = before.settled

@@ -122,7 +122,7 @@ func (s *Store) Collection(ctx context.Context, id entry.Identity, o CollectionO
 	if err := o.Compression.validate(); err != nil {
 		return nil, fmt.Errorf("collection of %s: %w", id, err)
 	}
-	if s.takesIn() != nil {
+	if s.commits.takesIn() != nil {
 		return nil, fmt.Errorf("collection of %s: %w", id, ErrClosed)
 	}
 	name := id.ID()
@@ -177,7 +177,7 @@ func (s *Store) openAndEnlist(
 
 // Collections returns the state of every collection in the file, whether it is open or not.
 func (s *Store) Collections(ctx context.Context) ([]Info, error) {
-	states, err := s.states(ctx)
+	states, err := readStates(ctx, s.file)
 	if err != nil {
 		return nil, err
 	}
@@ -214,8 +214,9 @@ func (s *Store) noteScope(ctx context.Context, info *Info) error {
 	return err
 }
 
-func (s *Store) states(ctx context.Context) (states []state, err error) {
-	err = s.file.View(ctx, func(tx *bolt.Tx) error {
+// readStates returns the state of every collection in the file.
+func readStates(ctx context.Context, f *boltfile.File) (states []state, err error) {
+	err = f.View(ctx, func(tx *bolt.Tx) error {
 		root := tx.Bucket(format.BucketLarder)
 		if root == nil {
 			return nil

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/store/internal/boltfile"
 )
 
 // A failed commit is retried after commitRetry, which doubles with each failure up to commitRetryMax.
@@ -16,9 +18,14 @@ const (
 	commitRetryMax = 10 * time.Second
 )
 
-// commits is the state of committing the dirty changes of a store's collections to the file. commitLoop runs only while
-// there are dirty collections. Make it with newCommits.
+// commits commits the dirty changes of a store's collections to the file. Its loop runs only while there are dirty
+// collections. Make it with newCommits.
 type commits struct {
+	file     *boltfile.File
+	used     *usage
+	interval time.Duration // how long changes wait for their commit
+	enough   int           // number of dirty bytes that cause a commit at once
+
 	// turn is a semaphore of one, held by a Flush, and by whatever must not run during a Flush.
 	turn chan struct{}
 
@@ -27,18 +34,19 @@ type commits struct {
 	bytes    int                      // size of their memtables; guarded by mu
 	since    time.Time                // when the first change since the last snapshot came; guarded by mu
 	dueSince time.Time                // since when a commit is due because of bytes; zero if none is; guarded by mu
-	running  bool                     // whether commitLoop runs; guarded by mu
-	full     chan struct{}            // has a token once bytes may have reached dueBytes
+	running  bool                     // whether loop runs; guarded by mu
+	full     chan struct{}            // has a token once bytes may have reached due
 	err      error                    // error of the last commit; nil if it succeeded; guarded by mu
 	limit    int                      // bound of bytes, see Collection.WaitRoom; set before there is another goroutine
 	closed   bool                     // whether Close has begun and writes are refused; guarded by mu
 	progress chan struct{}            // closed and replaced after each commit; guarded by mu
 }
 
-func newCommits(limit int) commits {
+func newCommits(o Options) commits {
 	return commits{
+		interval: o.commitInterval(), enough: o.commitBytes(), limit: roomOf(o.Hooks),
 		turn: make(chan struct{}, 1), pending: map[*Collection]struct{}{},
-		full: make(chan struct{}, 1), progress: make(chan struct{}), limit: limit,
+		full: make(chan struct{}, 1), progress: make(chan struct{}),
 	}
 }
 
@@ -52,9 +60,8 @@ type Commit struct {
 	Err error
 }
 
-// notePending marks c as dirty. grown is by how many bytes its memtable has grown.
-func (s *Store) notePending(c *Collection, grown int) {
-	k := &s.commits
+// add marks c as dirty. grown is by how many bytes its memtable has grown.
+func (k *commits) add(c *Collection, grown int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if len(k.pending) == 0 {
@@ -62,8 +69,8 @@ func (s *Store) notePending(c *Collection, grown int) {
 	}
 	k.pending[c] = struct{}{}
 	k.bytes += grown
-	k.noteDueLocked(s.dueBytes(), false)
-	if k.bytes >= s.dueBytes() {
+	k.noteDueLocked(k.due(), false)
+	if k.bytes >= k.due() {
 		select {
 		case k.full <- struct{}{}:
 		default:
@@ -71,15 +78,15 @@ func (s *Store) notePending(c *Collection, grown int) {
 	}
 	if !k.running && !k.closed { // once closed is set, Close commits
 		k.running = true
-		s.file.Go("commit what is pending", s.commitLoop)
+		k.file.Go("commit what is pending", k.loop)
 	}
 }
 
-// commitLoop commits until no collection is dirty.
-func (s *Store) commitLoop(ctx context.Context) {
+// loop commits until no collection is dirty.
+func (k *commits) loop(ctx context.Context) {
 	retry := commitRetry
-	for s.awaitCommit(ctx, retry) {
-		if err := s.Flush(ctx); err == nil {
+	for k.await(ctx, retry) {
+		if err := k.flush(ctx); err == nil {
 			retry = commitRetry
 		} else {
 			retry = min(2*retry, commitRetryMax)
@@ -87,12 +94,12 @@ func (s *Store) commitLoop(ctx context.Context) {
 	}
 }
 
-// awaitCommit waits until the next commit is due: after retry if the last one has failed. It returns false if no
+// await waits until the next commit is due: after retry if the last one has failed. It returns false if no
 // collection is dirty, or if the store is being closed.
-func (s *Store) awaitCommit(ctx context.Context, retry time.Duration) bool {
+func (k *commits) await(ctx context.Context, retry time.Duration) bool {
 	retryAt := time.Now().Add(retry)
 	for {
-		at, full, progress, more := s.nextCommit(ctx, retryAt)
+		at, full, progress, more := k.next(ctx, retryAt)
 		if !more {
 			return false
 		}
@@ -110,11 +117,10 @@ func (s *Store) awaitCommit(ctx context.Context, retry time.Duration) bool {
 	}
 }
 
-// nextCommit returns when the next commit is due, and two channels that signal that this may have changed. If no
-// collection is dirty or ctx has ended, more is false and commitLoop must end.
-func (s *Store) nextCommit(ctx context.Context, retryAt time.Time) (at time.Time, full, progress <-chan struct{},
+// next returns when the next commit is due, and two channels that signal that this may have changed. If no
+// collection is dirty or ctx has ended, more is false and loop must end.
+func (k *commits) next(ctx context.Context, retryAt time.Time) (at time.Time, full, progress <-chan struct{},
 	more bool) {
-	k := &s.commits
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {
@@ -123,16 +129,16 @@ func (s *Store) nextCommit(ctx context.Context, retryAt time.Time) (at time.Time
 		return at, nil, nil, false
 	case k.err != nil:
 		return retryAt, nil, k.progress, true
-	case k.bytes >= s.dueBytes():
+	case k.bytes >= k.due():
 		return time.Now(), k.full, k.progress, true
 	}
 	k.drainFullLocked() // a token may be left from before the last commit
-	return k.since.Add(s.o.commitInterval()), k.full, k.progress, true
+	return k.since.Add(k.interval), k.full, k.progress, true
 }
 
-// dueBytes is the size of dirty memtables at which a commit is due at once: CommitBytes, but at most limit, at which
+// due is the size of dirty memtables at which a commit is due at once: CommitBytes, but at most limit, at which
 // writers wait.
-func (s *Store) dueBytes() int { return min(s.o.commitBytes(), s.commits.limit) }
+func (k *commits) due() int { return min(k.enough, k.limit) }
 
 // noteDueLocked updates dueSince after bytes has changed. committed says that a commit has just succeeded.
 func (k *commits) noteDueLocked(due int, committed bool) {
@@ -152,14 +158,16 @@ func (k *commits) drainFullLocked() {
 }
 
 // Flush commits the dirty changes of all collections in one transaction, and returns once they are in the file. If the
-// commit fails the changes stay dirty, and the commit is retried in the background. A commit that has begun cannot be
+// write fails the changes stay dirty, and the commit is retried in the background. A commit that has begun cannot be
 // canceled: if ctx ends meanwhile Flush returns an error that wraps ErrStillWriting, and the commit goes on.
-func (s *Store) Flush(ctx context.Context) error {
-	turn, err := s.takeTurn(ctx)
+func (s *Store) Flush(ctx context.Context) error { return s.commits.flush(ctx) }
+
+func (k *commits) flush(ctx context.Context) error {
+	turn, err := k.takeTurn(ctx)
 	if err != nil {
 		return err
 	}
-	snaps := s.snapshots()
+	snaps := k.snapshots()
 	if len(snaps) == 0 {
 		turn()
 		return nil
@@ -172,17 +180,17 @@ func (s *Store) Flush(ctx context.Context) error {
 	for c, snap := range snaps {
 		c.pack(snap.Writes())
 	}
-	place, err := s.file.TakeWriter(ctx, committing)
+	place, err := k.file.TakeWriter(ctx, committing)
 	if err != nil {
 		turn()
 		return fmt.Errorf("commit what is pending: %w", err)
 	}
 	done := make(chan error, 1)
 	go func() { // it holds turn and place, so Close waits for it
-		err := s.commit(snaps)
-		before := s.noteCommit(snaps, err)
-		place() // after noteCommit, which resets cursors as the commit did: the next writer would write the old ones
-		s.logCommit(before, err)
+		err := k.write(snaps)
+		before := k.note(snaps, err)
+		place() // after note, which resets cursors as the commit did: the next writer would write the old ones
+		k.log(before, err)
 		tellCommit(snaps, time.Since(begun), err)
 		turn()
 		done <- err
@@ -190,7 +198,7 @@ func (s *Store) Flush(ctx context.Context) error {
 	select {
 	case err = <-done:
 	case <-ctx.Done():
-		err = fmt.Errorf("%w: %w", s.file.StillWriting(), context.Cause(ctx))
+		err = fmt.Errorf("%w: %w", k.file.StillWriting(), context.Cause(ctx))
 	}
 	if err != nil {
 		return fmt.Errorf("commit what is pending: %w", err)
@@ -211,19 +219,18 @@ func tellCommit(snaps map[*Collection]*snapshot, took time.Duration, err error) 
 	}
 }
 
-// takeTurn acquires commits.turn. It fails if ctx ends first.
-func (s *Store) takeTurn(ctx context.Context) (release func(), err error) {
+// takeTurn acquires turn. It fails if ctx ends first.
+func (k *commits) takeTurn(ctx context.Context) (release func(), err error) {
 	select {
-	case s.commits.turn <- struct{}{}:
-		return func() { <-s.commits.turn }, nil
+	case k.turn <- struct{}{}:
+		return func() { <-k.turn }, nil
 	case <-ctx.Done():
-		return nil, fmt.Errorf("%s: waiting for a commit: %w", s.file.Path, context.Cause(ctx))
+		return nil, fmt.Errorf("%s: waiting for a commit: %w", k.file.Path, context.Cause(ctx))
 	}
 }
 
 // snapshots returns a snapshot of each dirty collection. A collection without changes is no longer dirty.
-func (s *Store) snapshots() map[*Collection]*snapshot {
-	k := &s.commits
+func (k *commits) snapshots() map[*Collection]*snapshot {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.drainFullLocked()
@@ -240,19 +247,19 @@ func (s *Store) snapshots() map[*Collection]*snapshot {
 	return snaps
 }
 
-// commit writes the snapshots in one transaction. The caller has the writer's place.
-func (s *Store) commit(snaps map[*Collection]*snapshot) error {
-	used := s.usedNotes.take()
-	err := s.file.UpdateHeld(context.Background(), committing, func(tx *bolt.Tx) error {
+// write writes the snapshots in one transaction. The caller has the writer's place.
+func (k *commits) write(snaps map[*Collection]*snapshot) error {
+	used := k.used.take()
+	err := k.file.UpdateHeld(context.Background(), committing, func(tx *bolt.Tx) error {
 		for c, snap := range snaps {
 			if err := c.writeSnapshot(tx, snap); err != nil {
 				return fmt.Errorf("%s: %w", c.id, err)
 			}
 		}
-		return s.writeUsed(tx, used)
+		return k.used.write(tx, used)
 	})
 	if err != nil {
-		s.usedNotes.add(used)
+		k.used.add(used)
 		return err
 	}
 	for c := range snaps {
@@ -261,20 +268,19 @@ func (s *Store) commit(snaps map[*Collection]*snapshot) error {
 	return nil
 }
 
-// logCommit logs when commits begin to fail, and when they succeed again.
-func (s *Store) logCommit(before, err error) {
+// log logs when commits begin to fail, and when they succeed again.
+func (k *commits) log(before, err error) {
 	switch {
 	case err != nil && before == nil:
-		s.logger().Error(err, "What is pending cannot be committed; it stays in memory and will be tried again")
+		k.file.Logger().Error(err, "What is pending cannot be committed; it stays in memory and will be tried again")
 	case err == nil && before != nil:
-		s.logger().Info("What was pending has been committed")
+		k.file.Logger().Info("What was pending has been committed")
 	}
 }
 
-// noteCommit records the result of a commit. If it succeeded, noteCommit removes the committed changes from the
+// note records the result of a commit. If it succeeded, note removes the committed changes from the
 // memtables. It wakes all waiters, and returns the error of the commit before. The caller has the writer's place.
-func (s *Store) noteCommit(snaps map[*Collection]*snapshot, err error) (before error) {
-	k := &s.commits
+func (k *commits) note(snaps map[*Collection]*snapshot, err error) (before error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for c, snap := range snaps {
@@ -292,18 +298,17 @@ func (s *Store) noteCommit(snaps map[*Collection]*snapshot, err error) (before e
 		}
 	}
 	before, k.err = k.err, err
-	k.noteDueLocked(s.dueBytes(), err == nil)
+	k.noteDueLocked(k.due(), err == nil)
 	k.madeProgressLocked()
 	return before
 }
 
-// dropPending drops the dirty changes of c.
-func (s *Store) dropPending(c *Collection) {
-	k := &s.commits
+// drop drops the dirty changes of c.
+func (k *commits) drop(c *Collection) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.bytes -= c.overlay.Drop()
-	k.noteDueLocked(s.dueBytes(), false)
+	k.noteDueLocked(k.due(), false)
 	if delete(k.pending, c); len(k.pending) == 0 {
 		k.err = nil
 	}
@@ -322,42 +327,43 @@ func (k *commits) madeProgressLocked() {
 	k.progress = make(chan struct{})
 }
 
-// closeCommits makes the collections refuse writes, and their durable handlers refuse acknowledgements. Calls that wait
+// close makes the live collections refuse writes, and their durable handlers refuse acknowledgements. Calls that wait
 // for backpressure fail. When it returns, every change that was accepted is dirty or committed.
-func (s *Store) closeCommits() {
-	s.commits.mu.Lock()
-	s.commits.closed = true
-	s.commits.madeProgressLocked()
-	s.commits.mu.Unlock()
-	for _, c := range s.live.list() {
+func (k *commits) close(live []*Collection) {
+	k.mu.Lock()
+	k.closed = true
+	k.madeProgressLocked()
+	k.mu.Unlock()
+	for _, c := range live {
 		c.front.Lock()   // waits for a batch that checked closed before it was set
 		c.front.Unlock() //nolint:staticcheck // see above
 		if c.places.close(); c.places.dirty() {
-			s.notePending(c, 0)
+			k.add(c, 0)
 		}
 	}
 }
 
 // takesIn returns an error once the store is being closed.
-func (s *Store) takesIn() error {
-	s.commits.mu.Lock()
-	defer s.commits.mu.Unlock()
-	if s.commits.closed {
-		return s.closedError()
+func (k *commits) takesIn() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closed {
+		return k.closedError()
 	}
 	return nil
 }
 
-func (s *Store) closedError() error { return fmt.Errorf("%s: %w", s.file.Path, ErrClosed) }
+func (k *commits) closedError() error { return fmt.Errorf("%s: %w", k.file.Path, ErrClosed) }
 
 // CommitErr returns the error of the last commit of dirty changes; nil if it succeeded. If a write has not returned for
 // ten seconds, CommitErr returns an error that wraps ErrSlowDisk.
 func (s *Store) CommitErr() error {
-	s.commits.mu.Lock()
-	err := s.commits.err
-	s.commits.mu.Unlock()
+	k := &s.commits
+	k.mu.Lock()
+	err := k.err
+	k.mu.Unlock()
 	if err == nil {
-		err = s.file.SlowErr()
+		err = k.file.SlowErr()
 	}
 	return err
 }
@@ -365,20 +371,23 @@ func (s *Store) CommitErr() error {
 // Committed returns a channel that is closed after the next attempt to commit dirty changes, whether it succeeds or
 // fails, when CommitErr begins or ceases to return ErrSlowDisk, and when Close begins.
 func (s *Store) Committed() <-chan struct{} {
-	s.commits.mu.Lock()
-	defer s.commits.mu.Unlock()
-	return s.commits.progress
+	k := &s.commits
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.progress
 }
 
-func (s *Store) hasPending() bool {
-	s.commits.mu.Lock()
-	defer s.commits.mu.Unlock()
-	return len(s.commits.pending) > 0
+// dirty reports whether any collection is.
+func (k *commits) dirty() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.pending) > 0
 }
 
 // Pending returns about how many bytes of changes are dirty.
 func (s *Store) Pending() int {
-	s.commits.mu.Lock()
-	defer s.commits.mu.Unlock()
-	return s.commits.bytes
+	k := &s.commits
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.bytes
 }

@@ -37,7 +37,7 @@ func openClosed(ctx context.Context, path string, o Options) (*Store, error) {
 		LockTimeout: o.LockTimeout, MaxSize: o.MaxSize, Logger: o.Logger, Encryption: o.Encryption, Hooks: o.Hooks,
 		ForgetAfter: -1, pageSize: o.pageSize,
 	})
-	if err := s.fetchKeys(ctx); err != nil {
+	if err := s.keys.fetch(ctx, s.o.Encryption, s.logger()); err != nil {
 		return nil, fmt.Errorf("%s: open it: %w", path, err)
 	}
 	if err := s.file.OpenExisting(ctx); err != nil {
@@ -49,7 +49,7 @@ func openClosed(ctx context.Context, path string, o Options) (*Store, error) {
 
 // copier returns a copier of the file. It copies the file as it is, or sealed with key if that is not nil.
 func (s *Store) copier(key *seal.DataKey) *copier.Copier {
-	return &copier.Copier{File: s.file, Opener: s.opener, Key: key, Seals: s.Seals}
+	return &copier.Copier{File: s.file, Opener: s.keys.opener, Key: key, Seals: s.Seals}
 }
 
 // Compact copies the store to a new file without free pages, and replaces the old file with it. bbolt reuses free pages

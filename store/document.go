@@ -21,7 +21,7 @@ const maxDocument = 16 << 20
 // Document returns the document that PutDocument has stored under that name; nil if there is none. If its checksum is
 // wrong, Document fails with ErrDamaged, but the store does not: store the document anew.
 func (s *Store) Document(ctx context.Context, name string) ([]byte, error) {
-	data, err := s.documentRecord(ctx, name)
+	data, err := documentRecord(ctx, s.file, name)
 	if err != nil || data == nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func (s *Store) PutDocument(ctx context.Context, name string, data []byte) error
 		return fmt.Errorf("document %q: %d bytes are more than %d", name, len(data), maxDocument)
 	}
 	record := format.AppendRecord(nil, string(format.BucketDocuments), name, format.Header{Encoding: "document"}, data)
-	stored, err := s.documentRecord(ctx, name)
+	stored, err := documentRecord(ctx, s.file, name)
 	if err == nil && bytes.Equal(stored, record) {
 		return nil
 	}
@@ -60,8 +60,8 @@ func (s *Store) PutDocument(ctx context.Context, name string, data []byte) error
 
 // documentRecord returns a copy of the stored record; nil if there is none. The caller parses it outside of the
 // transaction: damage that is found inside a transaction stops all writing.
-func (s *Store) documentRecord(ctx context.Context, name string) (data []byte, err error) {
-	err = s.file.View(ctx, func(tx *bolt.Tx) error {
+func documentRecord(ctx context.Context, f *boltfile.File, name string) (data []byte, err error) {
+	err = f.View(ctx, func(tx *bolt.Tx) error {
 		if b := tx.Bucket(format.BucketDocuments); b != nil {
 			data = bytes.Clone(b.Get([]byte(name)))
 		}

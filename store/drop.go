@@ -12,8 +12,8 @@ import (
 )
 
 // dropAtOnce is the maximum number of objects and tombstones in a collection that is removed in one transaction. bbolt
-// reads each page of the collection, and nothing else can write meanwhile: for 100,000 objects that were not in the page
-// cache that took seconds on a fast disk, and would take minutes on a memory card.
+// reads each page of the collection, and nothing else can write meanwhile: for 100,000 objects that were not in the
+// page cache that took seconds on a fast disk, and would take minutes on a memory card.
 const dropAtOnce = 2000
 
 // Drop removes a collection with its contents. The file keeps its size, and later writes use the pages of the

@@ -223,7 +223,7 @@ func (c *Collection) beginAnew(ctx context.Context) error {
 	info, err := c.reader.Info(ctx) // NextSeq of the new file
 	if err == nil {
 		c.places.setAllBack(info.NextSeq)
-		c.store.notePending(c, 0)
+		c.store.commits.add(c, 0)
 	}
 	return err
 }

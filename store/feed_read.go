@@ -64,7 +64,7 @@ func (f *Feed) Acknowledge(place Place, resets int) error {
 	if err := f.c.places.acknowledge(f.name, resets, place); err != nil {
 		return fmt.Errorf("durable handler %q of %s: %w", f.name, f.c.id, err)
 	}
-	f.c.store.notePending(f.c, 0)
+	f.c.store.commits.add(f.c, 0)
 	return nil
 }
 

@@ -3,14 +3,9 @@ package store
 import (
 	"context"
 	"errors"
-	"maps"
-	"sync"
 	"time"
 
-	bolt "go.etcd.io/bbolt"
-
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/store/internal/boltfile"
 )
 
 const (
@@ -19,8 +14,6 @@ const (
 	// than they are kept, and needs time to open those that it still wants.
 	forgetFirst = time.Hour
 	forgetEvery = 24 * time.Hour
-	// usedWithin is the precision of Info.LastUsed.
-	usedWithin = 24 * time.Hour
 )
 
 // forgetAfter returns ForgetAfter or its default; 0 means never.
@@ -48,10 +41,10 @@ func (s *Store) forgetLater(d time.Duration) {
 // forget records which collections are in use, and drops those that were last used longer ago than Options.ForgetAfter,
 // one after the other.
 func (s *Store) forget(ctx context.Context) error {
-	if err := s.flushUsed(ctx); err != nil {
+	if err := s.used.flush(ctx); err != nil {
 		return err
 	}
-	states, err := s.states(ctx)
+	states, err := readStates(ctx, s.file)
 	if err != nil {
 		return err
 	}
@@ -59,21 +52,15 @@ func (s *Store) forget(ctx context.Context) error {
 		name := st.Identity.ID()
 		switch {
 		case s.open.holds(name), st.usedAt.IsZero(): // zero if an old build that did not record it wrote the state
-			err = s.noteUsed(ctx, name)
-		case s.isUnused(st):
+			err = s.used.note(ctx, name)
+		case s.used.isUnused(st, s.o.forgetAfter()):
 			err = s.forgetOne(ctx, st.Info)
 		}
 		if err != nil && !errors.Is(err, ErrNoCollection) { // ErrNoCollection: it was dropped meanwhile
 			return err
 		}
 	}
-	return s.flushUsed(ctx)
-}
-
-// isUnused reports whether the collection was last used longer ago than it is kept. usedAt is precise to usedWithin.
-func (s *Store) isUnused(st state) bool {
-	keep, unused := s.o.forgetAfter(), s.file.Steady().Sub(st.usedAt)
-	return keep > 0 && unused > usedWithin && unused-usedWithin > keep // keep+usedWithin might overflow
+	return s.used.flush(ctx)
 }
 
 var errUsed = errors.New("the collection has been used meanwhile")
@@ -81,7 +68,7 @@ var errUsed = errors.New("the collection has been used meanwhile")
 // forgetOne drops a collection, unless it has been used since info was read.
 func (s *Store) forgetOne(ctx context.Context, info Info) error {
 	err := s.drop(ctx, info.Identity.ID(), func(st state) error {
-		if !s.isUnused(st) {
+		if !s.used.isUnused(st, s.o.forgetAfter()) {
 			return errUsed
 		}
 		return nil
@@ -92,74 +79,6 @@ func (s *Store) forgetOne(ctx context.Context, info Info) error {
 	if err == nil {
 		s.logger().Info("A collection that nobody used was dropped",
 			"collection", info.Identity.String(), "lastUsed", info.LastUsed, "objects", info.Objects)
-	}
-	return err
-}
-
-// usedNotes holds the collections that have been opened and whose last use in the file is older than usedWithin. The
-// next commit, or Close, writes them: a write for each of hundreds of collections that are opened together would take a
-// slow disk seconds. The zero value is ready to use.
-type usedNotes struct {
-	mu sync.Mutex
-	at map[string]boltfile.Times // time of use, on both clocks, by name of the collection; guarded by mu
-}
-
-func (u *usedNotes) add(at map[string]boltfile.Times) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.at == nil {
-		u.at = map[string]boltfile.Times{}
-	}
-	maps.Copy(u.at, at)
-}
-
-func (u *usedNotes) take() map[string]boltfile.Times {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	at := u.at
-	u.at = nil
-	return at
-}
-
-// noteUsed adds the collection to usedNotes, unless its last use in the file is within usedWithin.
-func (s *Store) noteUsed(ctx context.Context, name string) error {
-	now := s.file.Times()
-	return s.file.View(ctx, func(tx *bolt.Tx) error {
-		_, st, err := findState(tx, name)
-		if err == nil && (now.Wall.Sub(st.LastUsed).Abs() >= usedWithin || now.Steady.Sub(st.usedAt) >= usedWithin) {
-			// the clock may have been set back
-			s.usedNotes.add(map[string]boltfile.Times{name: now})
-		}
-		return err
-	})
-}
-
-// writeUsed writes the notes and the current times of both clocks. It writes nothing if there are no notes.
-func (s *Store) writeUsed(tx *bolt.Tx, notes map[string]boltfile.Times) error {
-	for name, at := range notes {
-		err := updateState(tx, name, func(_ *bolt.Bucket, st *state) error {
-			st.LastUsed, st.usedAt = at.Wall, at.Steady
-			return nil
-		})
-		if err != nil && !errors.Is(err, ErrNoCollection) { // ErrNoCollection: it was dropped meanwhile
-			return err
-		}
-	}
-	if len(notes) == 0 {
-		return nil
-	}
-	return s.file.PutTimes(tx)
-}
-
-// flushUsed writes the notes at once.
-func (s *Store) flushUsed(ctx context.Context) error {
-	notes := s.usedNotes.take()
-	if len(notes) == 0 {
-		return nil
-	}
-	err := s.file.Update(ctx, boltfile.Upkeep, func(tx *bolt.Tx) error { return s.writeUsed(tx, notes) })
-	if err != nil {
-		s.usedNotes.add(notes)
 	}
 	return err
 }

@@ -138,7 +138,7 @@ func newImportStore(ctx context.Context, path string, o ImportOptions) (*Store, 
 func (i *Import) Seals(r schema.GroupResource) bool { return i.store.Seals(r) }
 
 // CanSeal reports whether the store has keys, so that ImportCollection.Seal can be set.
-func (i *Import) CanSeal() bool { return i.store.keys != nil }
+func (i *Import) CanSeal() bool { return !i.store.keys.locked() }
 
 // Abort ends the import and removes its files. After Commit or an earlier Abort it does nothing.
 func (i *Import) Abort() error {
@@ -147,7 +147,7 @@ func (i *Import) Abort() error {
 	}
 	i.done = true
 	if i.c != nil {
-		i.store.dropPending(i.c)
+		i.store.commits.drop(i.c)
 	}
 	err := i.store.Close()
 	boltfile.RemoveDebris(i.path)

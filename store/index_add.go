@@ -93,7 +93,7 @@ func (c *Collection) addComputed(
 		return false, err
 	}
 	defer c.mu.Unlock()
-	release, err := c.store.takeTurn(ctx)
+	release, err := c.store.commits.takeTurn(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -125,7 +125,7 @@ func (c *Collection) swapSet(set, added *index.Set, terms grownTerms) bool {
 		return false
 	}
 	if grown := c.overlay.Reterm(terms.pending); grown != 0 {
-		c.store.notePending(c, grown)
+		c.store.commits.add(c, grown)
 	}
 	c.set.Store(set)
 	return true

@@ -13,22 +13,26 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-logr/logr"
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// keyring holds the data keys of a store. It is nil if the store was opened without Options.Encryption.
+// keyring holds the data keys of a store. The zero value is locked: it is that of a store without Options.Encryption.
 //
 // The file has the keys, wrapped, in one record under format.KeyKeys, so every copy of the file has them too. The first
 // transaction that seals something with a new current key writes the record.
 type keyring struct {
-	provider seal.KeyProvider
+	provider seal.KeyProvider // nil if the keyring is locked
 	now      atomic.Pointer[heldKeys]
+	// sealedUnder has the ids of the provider's keys that the file needs, if the keyring is locked; set by unlock.
+	sealedUnder []string
 }
 
 // heldKeys holds the data keys at one moment. It is immutable.
@@ -40,53 +44,59 @@ type heldKeys struct {
 	record []byte
 }
 
-func newKeyring(e *seal.Encryption) (*keyring, error) {
+// fetch sets the provider. The data keys are unwrapped once the file is open. It fails if the provider does not answer.
+func (k *keyring) fetch(ctx context.Context, e *seal.Encryption, log logr.Logger) error {
 	switch {
 	case e == nil:
-		return nil, nil
+		return nil
 	case e.Keys == nil:
-		return nil, errors.New("Options.Encryption.Keys must be set; see ParseKeys")
+		return errors.New("Options.Encryption.Keys must be set; see ParseKeys")
 	}
-	k := &keyring{provider: e.Keys}
-	k.now.Store(&heldKeys{})
-	return k, nil
+	k.provider = e.Keys
+	if keys, ok := e.Keys.(interface{ ExposedFile() string }); ok && keys.ExposedFile() != "" {
+		log.Info("Everybody on this machine can read the keys of the store; give the file mode 0400", "keys",
+			keys.ExposedFile())
+	}
+	if _, err := k.provider.CurrentKey(ctx); err != nil {
+		return fmt.Errorf("ask for the current key: %w", err)
+	}
+	return nil
 }
 
-// unlock unwraps the data keys of a file that is being opened. Without Options.Encryption it sets sealedUnder.
-func (s *Store) unlock(ctx context.Context, h *boltfile.Handle) error {
-	if s.keys != nil {
-		return s.keys.unlock(ctx, h, !s.o.ReadOnly)
-	}
-	return h.View(func(tx *bolt.Tx) error {
-		// a record that cannot be read is reported once it is needed
-		stored, _ := format.ParseKeys(tx.Bucket(format.BucketLarder).Get(format.KeyKeys))
-		for _, r := range stored {
-			if !slices.Contains(s.sealedUnder, r.Key) {
-				s.sealedUnder = append(s.sealedUnder, r.Key)
-			}
-		}
-		return nil
-	})
-}
+// locked reports whether there are no keys, since the store was opened without Options.Encryption.
+func (k *keyring) locked() bool { return k.provider == nil }
 
 // errSealed returns ErrSealed with the ids of the keys that are needed.
-func (s *Store) errSealed() error {
-	if len(s.sealedUnder) == 0 {
+func (k *keyring) errSealed() error {
+	if len(k.sealedUnder) == 0 {
 		return seal.ErrSealed
 	}
-	ids := make([]string, len(s.sealedUnder))
-	for i, id := range s.sealedUnder {
+	ids := make([]string, len(k.sealedUnder))
+	for i, id := range k.sealedUnder {
 		ids[i] = printable.Key(id)
 	}
 	return fmt.Errorf("%w: it needs key %s", seal.ErrSealed, strings.Join(ids, ", "))
 }
 
+// of returns the data key with that id. It fails with ErrSealed if there are no keys, and else with ErrDamaged.
+func (k *keyring) of(id uint64) (*seal.DataKey, error) {
+	if k.locked() {
+		return nil, k.errSealed()
+	}
+	if key := k.held().byID[id]; key != nil {
+		return key, nil
+	}
+	return nil, fmt.Errorf("it is sealed with data key %016x, which the file does not have: %w", id, entry.ErrDamaged)
+}
+
+// opener returns what decrypts the records of a collection.
+func (k *keyring) opener(collection string) seal.Opener {
+	return seal.Opener{Collection: collection, Key: k.of, Locked: k.locked()}
+}
+
 // unlock unwraps the data keys of a file and, if write is true, chooses the current key. It writes nothing. It fails
 // with ErrDamaged if their record is damaged: then the sealed contents are lost, and the rest can be read without keys.
 func (k *keyring) unlock(ctx context.Context, h *boltfile.Handle, write bool) error {
-	if k == nil {
-		return nil
-	}
 	var data []byte
 	err := h.View(func(tx *bolt.Tx) error {
 		data = bytes.Clone(tx.Bucket(format.BucketLarder).Get(format.KeyKeys))
@@ -96,6 +106,10 @@ func (k *keyring) unlock(ctx context.Context, h *boltfile.Handle, write bool) er
 		return err
 	}
 	stored, err := format.ParseKeys(data)
+	if k.locked() { // a record that cannot be read is reported once it is needed
+		k.needs(stored)
+		return nil
+	}
 	if isDamaged(err) {
 		err = fmt.Errorf(
 			"%w; what is sealed cannot be opened any more, whatever keys are given; all else can be read without keys", err)
@@ -121,6 +135,15 @@ func (k *keyring) unlock(ctx context.Context, h *boltfile.Handle, write bool) er
 		}
 	}
 	return k.hold(all, current)
+}
+
+// needs sets sealedUnder.
+func (k *keyring) needs(stored []format.DataKey) {
+	for _, r := range stored {
+		if !slices.Contains(k.sealedUnder, r.Key) {
+			k.sealedUnder = append(k.sealedUnder, r.Key)
+		}
+	}
 }
 
 // hold replaces the keys by all, which the file is to have from now on.
@@ -200,12 +223,12 @@ func (k *keyring) make(ctx context.Context) (*seal.DataKey, error) {
 	return one, nil
 }
 
-// held returns the keys; there are none if k is nil.
+// held returns the keys; there are none if k is locked.
 func (k *keyring) held() *heldKeys {
-	if k == nil {
-		return &heldKeys{}
+	if held := k.now.Load(); held != nil {
+		return held
 	}
-	return k.now.Load()
+	return &heldKeys{}
 }
 
 // ensure writes the record of the data keys if the file does not have it yet, before anything is sealed with a new key.
@@ -227,18 +250,17 @@ func (k *keyring) add(key *seal.DataKey, record []byte) {
 
 // wipe removes all keys and overwrites them in memory.
 func (k *keyring) wipe() {
-	if k == nil {
-		return
-	}
-	for _, one := range k.now.Swap(&heldKeys{}).byID {
-		one.Wipe()
+	if held := k.now.Swap(&heldKeys{}); held != nil {
+		for _, one := range held.byID {
+			one.Wipe()
+		}
 	}
 }
 
 // CurrentKey returns the id of the provider's current key, under which Rekey seals; it is empty for a store without
 // Options.Encryption.
 func (s *Store) CurrentKey(ctx context.Context) (id string, err error) {
-	if s.keys == nil {
+	if s.keys.locked() {
 		return "", nil
 	}
 	return s.keys.provider.CurrentKey(ctx)

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"sync"
+
+	"github.com/larder-dev/larder/store/internal/boltfile"
 )
 
 // liveSet holds the open collections of a store, and what rebuilds of the file have done to its collections. Make it
@@ -64,6 +66,16 @@ func (l *liveSet) rebuildCount() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.rebuilds
+}
+
+// failure returns the failure of the file and the rebuildCount of the same moment.
+func (l *liveSet) failure(f *boltfile.File) (rebuilds int, failure error) {
+	for {
+		rebuilds, failure = l.rebuildCount(), f.Err()
+		if l.rebuildCount() == rebuilds { // a rebuild counts in the moment in which it clears the failure
+			return rebuilds, failure
+		}
+	}
 }
 
 // enlist adds c to the live collections. It returns false if there was a rebuild since rebuildCount was before. It

@@ -41,7 +41,7 @@ func OpenContext(ctx context.Context, path string, o Options) (*Store, error) {
 		return nil, errors.New("open the store: the path is empty; name the file to open or to make")
 	}
 	s := newStore(path, o)
-	if err := s.fetchKeys(ctx); err != nil {
+	if err := s.keys.fetch(ctx, o.Encryption, s.logger()); err != nil {
 		return nil, fmt.Errorf("open the store %s: %w", path, err)
 	}
 	if err := s.file.Open(ctx); err != nil {
@@ -53,10 +53,11 @@ func OpenContext(ctx context.Context, path string, o Options) (*Store, error) {
 
 // newStore returns a Store whose file is not open yet.
 func newStore(path string, o Options) *Store {
-	s := &Store{o: o, commits: newCommits(roomOf(o.Hooks)), link: limiter.New(), ending: newEnding(), live: newLiveSet()}
+	s := &Store{o: o, commits: newCommits(o), link: limiter.New(), ending: newEnding(), live: newLiveSet()}
 	of := boltfile.Options{
 		ReadOnly: o.ReadOnly, LockTimeout: o.lockTimeout(), MaxSize: o.MaxSize, PageSize: o.newPageSize(), Logger: o.Logger,
-		DropStep: o.dropStep, Unlock: s.unlock, WriteFailed: s.writeFailed, Slow: s.commits.madeProgress,
+		DropStep: o.dropStep, WriteFailed: s.writeFailed, Slow: s.commits.madeProgress,
+		Unlock: func(ctx context.Context, h *boltfile.Handle) error { return s.keys.unlock(ctx, h, !o.ReadOnly) },
 		Copy: func(ctx context.Context, old *boltfile.Handle) (*boltfile.Handle, error) {
 			return s.copier(nil).Copy(ctx, old)
 		},
@@ -65,6 +66,7 @@ func newStore(path string, o Options) *Store {
 		of.Wall, of.Commit = h.Wall, commitHook(h)
 	}
 	s.file = boltfile.New(path, of)
+	s.used.file, s.commits.file, s.commits.used = s.file, s.file, &s.used
 	return s
 }
 
@@ -84,22 +86,6 @@ func (s *Store) writeFailed(w boltfile.Work, err error) {
 	if errors.Is(err, ErrNoSpace) && !w.Frees {
 		s.makeRoom()
 	}
-}
-
-// fetchKeys creates the keyring, whose data keys are unwrapped once the file is open. It fails if the KeyProvider does
-// not answer.
-func (s *Store) fetchKeys(ctx context.Context) (err error) {
-	if s.keys, err = newKeyring(s.o.Encryption); err != nil || s.keys == nil {
-		return err
-	}
-	if keys, ok := s.o.Encryption.Keys.(interface{ ExposedFile() string }); ok && keys.ExposedFile() != "" {
-		s.logger().Info("Everybody on this machine can read the keys of the store; give the file mode 0400", "keys",
-			keys.ExposedFile())
-	}
-	if _, err := s.keys.provider.CurrentKey(ctx); err != nil {
-		return fmt.Errorf("ask for the current key: %w", err)
-	}
-	return nil
 }
 
 // startUpkeep starts the background work of a store that is open for writing.

@@ -36,7 +36,7 @@ func (s *Store) Rebuild(ctx context.Context) error {
 	case !boltfile.RenamesOpen:
 		return fmt.Errorf("rebuild %s: not possible on this system; close the store and open it again", s.file.Path)
 	}
-	before, failure := s.failureNow()
+	before, failure := s.live.failure(s.file)
 	if failure == nil {
 		report, err := s.Check(ctx)
 		if err != nil || len(report.Problems) == 0 {
@@ -55,16 +55,6 @@ func (s *Store) Rebuild(ctx context.Context) error {
 	// should not wait for that. CommitErr returns the error if this fails.
 	_ = s.Flush(ctx)
 	return nil
-}
-
-// failureNow returns the failure of the file and the rebuildCount of the same moment.
-func (s *Store) failureNow() (rebuilds int, failure error) {
-	for {
-		rebuilds, failure = s.live.rebuildCount(), s.Err()
-		if s.live.rebuildCount() == rebuilds { // a rebuild counts in the moment in which it clears the failure
-			return rebuilds, failure
-		}
-	}
 }
 
 // rebuild does the work of Rebuild, unless another call has: before is the rebuildCount that the caller saw. It returns

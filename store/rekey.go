@@ -42,7 +42,7 @@ func (s *Store) Rekey(ctx context.Context) (Compacted, error) {
 
 func (s *Store) rekey(ctx context.Context) (Compacted, error) {
 	switch {
-	case s.keys == nil:
+	case s.keys.locked():
 		return Compacted{}, errNoKeys
 	case s.ReadOnly():
 		return Compacted{}, ErrReadOnly

@@ -36,7 +36,7 @@ func (c *Collection) WaitRoom(ctx context.Context) error { return c.waitRoom(ctx
 func (c *Collection) waitRoom(ctx context.Context, paced bool) error {
 	k := &c.store.commits
 	for {
-		live, due := max(1, c.store.live.count()), c.store.dueBytes()
+		live, due := max(1, c.store.live.count()), k.due()
 		k.mu.Lock()
 		full, pace := c.fills(k.bytes, k.limit, live), time.Duration(0)
 		if paced && !k.closed && k.err == nil && c.fills(k.bytes, 2*due, live) {
@@ -48,7 +48,7 @@ func (c *Collection) waitRoom(ctx context.Context, paced bool) error {
 		case !full && pace <= 0:
 			return nil
 		case closed:
-			return c.store.closedError()
+			return k.closedError()
 		case err != nil:
 			return err
 		}

@@ -3,9 +3,7 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
 
-	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/seal"
 )
@@ -43,34 +41,18 @@ func (c *Collection) sealsAs(h format.Header) bool {
 	return h.SealedBy == 0
 }
 
-// keyOf returns the data key with that id. It fails with ErrSealed if there are no keys, and else with ErrDamaged.
-func (s *Store) keyOf(id uint64) (*seal.DataKey, error) {
-	if s.keys == nil {
-		return nil, s.errSealed()
-	}
-	if k := s.keys.held().byID[id]; k != nil {
-		return k, nil
-	}
-	return nil, fmt.Errorf("it is sealed with data key %016x, which the file does not have: %w", id, entry.ErrDamaged)
-}
-
-// opener returns what decrypts the records of a collection.
-func (s *Store) opener(collection string) seal.Opener {
-	return seal.Opener{Collection: collection, Key: s.keyOf, Locked: s.keys == nil}
-}
-
-func (r *reader) opener() seal.Opener { return r.store.opener(r.name) }
+func (r *reader) opener() seal.Opener { return r.store.keys.opener(r.name) }
 
 // seal sets sealing: whether new records are sealed. It fails if the collection is or must be sealed and the store has
 // no keys.
 func (c *Collection) seal(st state) error {
 	switch {
-	case st.Sealed && c.store.keys == nil:
-		return c.store.errSealed()
-	case c.mustSeal && c.store.keys == nil:
+	case st.Sealed && c.store.keys.locked():
+		return c.store.keys.errSealed()
+	case c.mustSeal && c.store.keys.locked():
 		return errors.New("it is to be sealed (CollectionOptions.Seal), and the store has no keys (Options.Encryption)")
 	}
-	sealing := c.store.keys != nil && (st.Sealed || c.mustSeal || c.store.Seals(c.id.GroupResource()))
+	sealing := !c.store.keys.locked() && (st.Sealed || c.mustSeal || c.store.Seals(c.id.GroupResource()))
 	if sealing {
 		c.packer.Seal()
 	}

@@ -138,12 +138,10 @@ type Store struct {
 	commits   commits
 	link      *limiter.Limiter
 	ending    ending
-	usedNotes usedNotes
+	used      usage
 	counts    check.Counts
-	keys      *keyring // nil without Options.Encryption; set by Open
-	// sealedUnder has the ids of the provider's keys that the file needs; set by Open if keys is nil
-	sealedUnder []string
-	plainTold   sync.Map // names of collections; see Collection.tellPlainText
+	keys      keyring
+	plainTold sync.Map // names of collections; see Collection.tellPlainText
 	// verified is the time when Check last found no problem; nil if it never did.
 	verified atomic.Pointer[time.Time]
 }
@@ -181,7 +179,7 @@ func (s *Store) Check(ctx context.Context) (Report, error) { return s.check(ctx,
 
 // checked returns the store's file for a check that reads at most rate bytes a second; 0 is no limit.
 func (s *Store) checked(rate int) check.File {
-	return check.File{File: s.file, Opener: s.opener, Counts: &s.counts, Rate: rate}
+	return check.File{File: s.file, Opener: s.keys.opener, Counts: &s.counts, Rate: rate}
 }
 
 // check implements Check and Scrub.

@@ -76,7 +76,7 @@ func (v *View) lookUp(ctx context.Context, want memtable.Lookup, fn func(index.V
 		if !st.indexes[want.Index].Ready {
 			return fmt.Errorf("index %q of %s: %w", want.Index, v.id, ErrNoIndex)
 		}
-		if st.Sealed && v.store.keys == nil {
+		if st.Sealed && v.store.keys.locked() {
 			return fmt.Errorf("index %q of %s: %w", want.Index, v.id, seal.ErrSealed)
 		}
 		i, err := v.indexView(b, want.Index, st.Sealed, &captured{}, nil)

@@ -28,10 +28,10 @@ var storeCommitMutants = []mutant{
 		name:   "store/commit-rv-first",
 		breaks: "Objects and the resourceVersion that covers them commit in one transaction, not the latter before.",
 		file:   "store/commits.go",
-		old: `	err := s.file.UpdateHeld(context.Background(), committing, func(tx *bolt.Tx) error {
+		old: `	err := k.file.UpdateHeld(context.Background(), committing, func(tx *bolt.Tx) error {
 		for c, snap := range snaps {
 `,
-		new: `	err := s.file.UpdateHeld(context.Background(), committing, func(tx *bolt.Tx) error {
+		new: `	err := k.file.UpdateHeld(context.Background(), committing, func(tx *bolt.Tx) error {
 		for c, snap := range snaps {
 			b, err := collectionBucket(tx, c.name)
 			if err != nil {
@@ -51,7 +51,7 @@ var storeCommitMutants = []mutant{
 	if err != nil {
 		return err
 	}
-	err = s.file.UpdateHeld(context.Background(), committing, func(tx *bolt.Tx) error {
+	err = k.file.UpdateHeld(context.Background(), committing, func(tx *bolt.Tx) error {
 		for c, snap := range snaps {
 `,
 		test: "TestEveryTransactionLeavesAState",
@@ -60,10 +60,10 @@ var storeCommitMutants = []mutant{
 		name:   "store/commit-objects-first",
 		breaks: "Objects and the resourceVersion that covers them commit in one transaction, not the former before.",
 		file:   "store/commits.go",
-		old: `	err := s.file.UpdateHeld(context.Background(), committing, func(tx *bolt.Tx) error {
+		old: `	err := k.file.UpdateHeld(context.Background(), committing, func(tx *bolt.Tx) error {
 		for c, snap := range snaps {
 `,
-		new: `	err := s.file.UpdateHeld(context.Background(), committing, func(tx *bolt.Tx) error {
+		new: `	err := k.file.UpdateHeld(context.Background(), committing, func(tx *bolt.Tx) error {
 		for c, snap := range snaps {
 			only := *snap.Snapshot
 			only.Idle = true
@@ -76,7 +76,7 @@ var storeCommitMutants = []mutant{
 	if err != nil {
 		return err
 	}
-	err = s.file.UpdateHeld(context.Background(), committing, func(tx *bolt.Tx) error {
+	err = k.file.UpdateHeld(context.Background(), committing, func(tx *bolt.Tx) error {
 		for c, snap := range snaps {
 `,
 		test: "TestEveryTransactionLeavesAState",
@@ -191,11 +191,11 @@ var storeCommitMutants = []mutant{
 		file:   "store/commits.go",
 		old: `	case err = <-done:
 	case <-ctx.Done():
-		err = fmt.Errorf("%w: %w", s.file.StillWriting(), context.Cause(ctx))
+		err = fmt.Errorf("%w: %w", k.file.StillWriting(), context.Cause(ctx))
 `,
 		new: `	case err = <-done:
 	case <-context.Background().Done():
-		err = fmt.Errorf("%w: %w", s.file.StillWriting(), context.Cause(ctx))
+		err = fmt.Errorf("%w: %w", k.file.StillWriting(), context.Cause(ctx))
 `,
 		test: "TestFlushEndsWithItsContext",
 	},
@@ -203,7 +203,7 @@ var storeCommitMutants = []mutant{
 		name:   "store/flush-abandoned-is-no-error",
 		breaks: "Flush that is given up returns an error that wraps ErrStillWriting.",
 		file:   "store/commits.go",
-		old: `		err = fmt.Errorf("%w: %w", s.file.StillWriting(), context.Cause(ctx))
+		old: `		err = fmt.Errorf("%w: %w", k.file.StillWriting(), context.Cause(ctx))
 `,
 		new: `		err = nil
 `,
@@ -213,11 +213,11 @@ var storeCommitMutants = []mutant{
 		name:   "store/close-commits-nothing",
 		breaks: "After Close the file has the last state.",
 		file:   "store/close.go",
-		old: `	if !s.hasPending() {
+		old: `	if !s.commits.dirty() {
 		return nil
 	}
 `,
-		new: `	if s.hasPending() {
+		new: `	if s.commits.dirty() {
 		return nil
 	}
 `,
@@ -367,16 +367,16 @@ var storeCommitMutants = []mutant{
 		name:   "store/no-retry",
 		breaks: "A commit that failed is tried again.",
 		file:   "store/commits.go",
-		old: `		if err := s.Flush(ctx); err == nil {
+		old: `		if err := k.flush(ctx); err == nil {
 			retry = commitRetry
 		} else {
 			retry = min(2*retry, commitRetryMax)
 		}
 `,
-		new: `		if err := s.Flush(ctx); err != nil {
-			s.commits.mu.Lock()
-			s.commits.running = false
-			s.commits.mu.Unlock()
+		new: `		if err := k.flush(ctx); err != nil {
+			k.mu.Lock()
+			k.running = false
+			k.mu.Unlock()
 			return
 		}
 `,

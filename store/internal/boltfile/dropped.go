@@ -35,8 +35,8 @@ func Drop(tx *bolt.Tx, name []byte) error {
 	return tx.Bucket(format.BucketLarder).MoveBucket(name, to)
 }
 
-// ClearDropped frees the pages of dropped buckets, in transactions of about 16 MiB between which other writes run. If it
-// fails, or ctx ends, it continues in the background. What a process leaves, the next one frees after Open.
+// ClearDropped frees the pages of dropped buckets, in transactions of about 16 MiB between which other writes run. If
+// it fails, or ctx ends, it continues in the background. What a process leaves, the next one frees after Open.
 func (f *File) ClearDropped(ctx context.Context) {
 	if f.clear(ctx) != nil {
 		f.Go("remove what was dropped", f.clearLoop)
