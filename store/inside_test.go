@@ -9,7 +9,6 @@ import (
 	bolt "go.etcd.io/bbolt"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/larder-dev/larder/entry"
@@ -23,13 +22,6 @@ func podAt(i int, rv string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: fmt.Sprintf("namespace-%d", i%5), Name: fmt.Sprintf("pod-%04d", i), ResourceVersion: rv,
 	}}
-}
-
-func rvOf(obj runtime.Object) string {
-	if obj == nil {
-		return "none"
-	}
-	return obj.(*corev1.Pod).ResourceVersion
 }
 
 // openInside opens a store and its collection of pods.
