@@ -34,7 +34,7 @@ func StoreOf(c *Collection) *Store { return c.store }
 // Options.Hooks.Commit for a store that is open.
 func GateCommits(s *Store) *hook.Gate {
 	g := &hook.Gate{}
-	s.file.Hooks.Commit = func(tx *bolt.Tx) error { return g.Commit(tx.Commit) }
+	s.file.Commit = func(tx *bolt.Tx) error { return g.Commit(tx.Commit) }
 	return g
 }
 
@@ -45,7 +45,7 @@ func TakeWriter(s *Store) (release func(), err error) {
 }
 
 // OnRelease has fn called whenever a writer has done its part and is about to let the next one write; nil ends that.
-func OnRelease(s *Store, fn func()) { s.file.Hooks.Release = fn }
+func OnRelease(s *Store, fn func()) { s.file.OnRelease = fn }
 
 // WaitBackground waits until s verifies no pages any more, and does nothing else in the background.
 func WaitBackground(s *Store) { s.file.WaitBackground() }

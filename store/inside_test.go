@@ -118,7 +118,7 @@ func TestFileExchangedWhileOpening(t *testing.T) {
 	s, _ := openInside(t, None)
 	id := late()
 	exchanged := false
-	s.file.Hooks.Commit = func(tx *bolt.Tx) error {
+	s.file.Commit = func(tx *bolt.Tx) error {
 		if err := tx.Commit(); err != nil || exchanged {
 			return err
 		}

@@ -111,9 +111,9 @@ var storeCommitMutants = []mutant{
 		name:   "store/full-disk-is-fatal",
 		breaks: "A full disk loses nothing, and the write is tried again.",
 		file:   "store/internal/boltfile/failure.go",
-		old: `	if err == nil && !advanced && IsNoSpace(failed.Err) {
+		old: `	if err == nil && !advanced && isNoSpace(failed.Err) {
 `,
-		new: `	if err == nil && !advanced && IsNoSpace(failed.Err) && f.MaxSize < 0 {
+		new: `	if err == nil && !advanced && isNoSpace(failed.Err) && f.MaxSize < 0 {
 `,
 		test: "TestFullDisk",
 		dir:  "store",
@@ -178,9 +178,9 @@ var storeCommitMutants = []mutant{
 		name:   "store/fsync-error-as-full-disk",
 		breaks: "A commit whose sync failed is of unknown outcome, even if the disk was full.",
 		file:   "store/internal/boltfile/failure.go",
-		old: `	if err == nil && !advanced && IsNoSpace(failed.Err) {
+		old: `	if err == nil && !advanced && isNoSpace(failed.Err) {
 `,
-		new: `	if err == nil && (advanced || !advanced) && IsNoSpace(failed.Err) {
+		new: `	if err == nil && (advanced || !advanced) && isNoSpace(failed.Err) {
 `,
 		test: "TestFailedSync",
 		dir:  "store",

@@ -175,9 +175,9 @@ var storeFileMutants = []mutant{
 		name:   "store/compact-takes-anothers-place",
 		breaks: "Compact replaces no file but the store's own.",
 		file:   "store/internal/boltfile/exchange.go",
-		old: `	case !HasName(old.File, f.real):
+		old: `	case !hasName(old.File, f.real):
 `,
-		new: `	case f.o.ReadOnly && !HasName(old.File, f.real):
+		new: `	case f.o.ReadOnly && !hasName(old.File, f.real):
 `,
 		test: "TestCompactFails",
 		dir:  "store",

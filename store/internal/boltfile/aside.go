@@ -13,13 +13,13 @@ import (
 // keepDamaged is how many damaged files are kept, so that a disk that damages files again and again does not fill up.
 const keepDamaged = 2
 
-// SetAside renames the damaged file at path with move, and returns the new name, <path>.damaged-<UTC>. It keeps that
+// setAside renames the damaged file at path with move, and returns the new name, <path>.damaged-<UTC>. It keeps that
 // file and the newest, by name, of those set aside before, keepDamaged in all, and removes the others.
-func SetAside(path string, move func(from, to string) error) (string, error) {
+func setAside(path string, move func(from, to string) error) (string, error) {
 	stamp := path + format.SuffixDamaged + time.Now().UTC().Format("20060102T150405.000000000Z")
 	name := stamp
 	for n := 2; ; n++ {
-		if _, err := os.Lstat(name); IsMissing(err) {
+		if _, err := os.Lstat(name); isMissing(err) {
 			break
 		}
 		name = fmt.Sprintf("%s-%d", stamp, n)

@@ -3,6 +3,7 @@ package boltfile
 import (
 	"encoding/binary"
 	"hash/crc32"
+	"sync/atomic"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -30,14 +31,20 @@ var firstSteady = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 func (c *clock) now() time.Time { return c.at.Add(time.Since(c.since)) }
 
+// clocks are the wall clock and the steady clock of a File.
+type clocks struct {
+	wall   func() time.Time
+	steady atomic.Pointer[clock] // set by File.Open; nil if the file is open for reading
+}
+
 // Wall returns the time of the wall clock.
-func (f *File) Wall() time.Time { return f.o.Wall() }
+func (c *clocks) Wall() time.Time { return c.wall() }
 
 // Steady returns the steady time, of a file that is open for writing.
-func (f *File) Steady() time.Time { return f.clock.Load().now() }
+func (c *clocks) Steady() time.Time { return c.steady.Load().now() }
 
 // Times returns the times of the two clocks.
-func (f *File) Times() Times { return Times{Wall: f.Wall(), Steady: f.Steady()} }
+func (c *clocks) Times() Times { return Times{Wall: c.Wall(), Steady: c.Steady()} }
 
 // Times has the two clocks at one moment, as stored in the file; zero if the file has none.
 type Times struct{ Wall, Steady time.Time }
@@ -58,9 +65,9 @@ func (t Times) resume(wall time.Time) *clock {
 const timesSize = 8 + 8 + 4
 
 // PutTimes stores the present times of the two clocks.
-func (f *File) PutTimes(tx *bolt.Tx) error {
-	v := binary.BigEndian.AppendUint64(nil, uint64(f.Wall().UnixNano()))
-	v = binary.BigEndian.AppendUint64(v, uint64(f.Steady().UnixNano()))
+func (c *clocks) PutTimes(tx *bolt.Tx) error {
+	v := binary.BigEndian.AppendUint64(nil, uint64(c.Wall().UnixNano()))
+	v = binary.BigEndian.AppendUint64(v, uint64(c.Steady().UnixNano()))
 	v = binary.BigEndian.AppendUint32(v, crc32.Checksum(v, crc32.MakeTable(crc32.Castagnoli)))
 	return tx.Bucket(format.BucketLarder).Put(format.KeyTimes, v)
 }

@@ -52,7 +52,7 @@ func createTemporary(path string, o creating) (*Handle, error) {
 	if err != nil {
 		return nil, ClassifySpace(err)
 	}
-	making := Opening{Path: name, File: f, MaxSize: o.maxSize, pageSize: o.pageSize}
+	making := opening{Path: name, File: f, MaxSize: o.maxSize, pageSize: o.pageSize}
 	h, err := making.openBolt(o.mapped)
 	if err == nil {
 		err = h.Update(func(tx *bolt.Tx) error { return writeRoot(tx, time.Now()) }, (*bolt.Tx).Commit)
@@ -66,9 +66,9 @@ func createTemporary(path string, o creating) (*Handle, error) {
 	return h, nil
 }
 
-// ClassifySpace returns err, wrapped with ErrNoSpace if IsNoSpace reports so.
+// ClassifySpace returns err, wrapped with ErrNoSpace if isNoSpace reports so.
 func ClassifySpace(err error) error {
-	if IsNoSpace(err) && !errors.Is(err, ErrNoSpace) {
+	if isNoSpace(err) && !errors.Is(err, ErrNoSpace) {
 		return fmt.Errorf("%w: %w", ErrNoSpace, err)
 	}
 	return err

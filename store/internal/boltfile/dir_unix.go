@@ -11,8 +11,8 @@ import (
 // RenamesOpen says that a file can be renamed while it is open.
 const RenamesOpen = true
 
-// Nameless reports whether an open file has been removed: no name leads to it any more.
-func Nameless(f *os.File) bool {
+// nameless reports whether an open file has been removed: no name leads to it any more.
+func nameless(f *os.File) bool {
 	info, err := f.Stat()
 	if err != nil {
 		return false

@@ -9,14 +9,14 @@
 // until an Exchange. Before each write KeepName verifies that the open file still has its name. Go runs background work
 // that belongs to the File. To close it, call CloseBackground, take the writer's place and call Close.
 //
-// Locks are taken in this order: the writer's place, the right to exchange (BeginExchange, PauseExchanges), File.mu,
-// under which only Exchange.InUse is called.
+// Locks are taken in this order: the writer's place, the right to exchange (BeginExchange, PauseExchanges), the lock of
+// the current handle, under which nothing is called but Exchange.InUse.
 //
 // A Handle is one open file. Its View and Update run transactions with faults contained: a page that makes no sense or
 // cannot be read causes an error that wraps entry.ErrDamaged (FaultError), not a panic. A failed commit is a
-// CommitError. Scan reads a bucket in order, and fails if keys are out of order. Memory from bbolt is valid until its
+// commitError. Scan reads a bucket in order, and fails if keys are out of order. Memory from bbolt is valid until its
 // transaction ends.
 //
 // A file is made under a temporary name and gets its own name when it is synced. To open a file, a File takes its Mark,
-// which counts the processes that died while they opened it, and then the lock on the file (OpenLocked, Opening).
+// which counts the processes that died while they opened it, and then the lock on the file (openLocked, opening).
 package boltfile

@@ -78,7 +78,7 @@ func (f *File) Fresh(old *Handle) (*Handle, error) {
 	if info, err := old.File.Stat(); err == nil {
 		size = info.Size()
 	}
-	return createTemporary(f.real, creating{maxSize: f.MaxSize, pageSize: f.o.PageSize, mapped: MapSize(size)})
+	return createTemporary(f.real, creating{maxSize: f.MaxSize, pageSize: f.o.PageSize, mapped: mapSize(size)})
 }
 
 // Beside returns the name of a temporary file in the directory of the file. If the process dies, the next Open for
@@ -92,7 +92,7 @@ func (f *File) giveName(x Exchange, old, fresh *Handle) (movedTo string, err err
 		return f.replaceDamaged(old, fresh)
 	case x.removed:
 		return "", TakeName(fresh.Path, f.real)
-	case !HasName(old.File, f.real):
+	case !hasName(old.File, f.real):
 		return "", fmt.Errorf("the file has been moved or removed, or another has taken its name: %w", ErrForeign)
 	}
 	return "", os.Rename(fresh.Path, f.real)
@@ -101,13 +101,13 @@ func (f *File) giveName(x Exchange, old, fresh *Handle) (movedTo string, err err
 // replaceDamaged moves the old file aside and gives its name to the copy. If the file system has hard links, one of the
 // two is at the path at every moment. It never replaces any other file.
 func (f *File) replaceDamaged(old, fresh *Handle) (movedTo string, err error) {
-	if HasName(old.File, f.real) {
-		movedTo, err = SetAside(f.real, linkOrRename)
+	if hasName(old.File, f.real) {
+		movedTo, err = setAside(f.real, linkOrRename)
 		if err != nil {
 			return "", fmt.Errorf("move the old file aside: %w", err)
 		}
 	}
-	if movedTo != "" && HasName(old.File, f.real) { // the old file has two names now
+	if movedTo != "" && hasName(old.File, f.real) { // the old file has two names now
 		err = os.Rename(fresh.Path, f.real)
 	} else {
 		err = TakeName(fresh.Path, f.real)
@@ -132,12 +132,11 @@ func (f *File) moveIn(x Exchange, old, fresh *Handle) {
 		f.Logger().Error(err, "The directory could not be synced: a crash of the machine may undo that the file got its name")
 	}
 	fresh.Path = f.real
-	f.mu.Lock()
-	f.takeIntoUseLocked(fresh)
-	if x.InUse != nil {
-		x.InUse()
+	inUse := x.InUse
+	if inUse == nil {
+		inUse = func() {}
 	}
-	f.mu.Unlock()
+	f.use(fresh, inUse)
 	f.retire(old, x.Retired)
 }
 

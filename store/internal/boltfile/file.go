@@ -2,7 +2,6 @@ package boltfile
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,34 +27,27 @@ type File struct {
 	Path string
 	// MaxSize is Options.MaxSize. It applies to files that are opened or made from now on.
 	MaxSize int64
-	// Hooks are for tests; set them while nothing is written.
-	Hooks Hooks
+	// Commit is called instead of tx.Commit if it is set. It is for tests; set it while nothing is written.
+	Commit func(tx *bolt.Tx) error
+
+	background  // Go, GoAfter, CloseBackground, WaitBackground
+	clocks      // Wall, Steady, Times, PutTimes
+	current     // Err, Failed, IsCurrent, Written
+	writerPlace // TakeWriter, SlowErr, StillWriting, Await
 
 	o    Options
 	real string // absolute, symbolic links followed: what every file operation uses; set by resolve
-	// unverified is true if Open has not verified all pages; wasClean if the file had been closed cleanly. Set by Open.
-	unverified, wasClean bool
-
-	background background
-	clock      atomic.Pointer[clock] // set by Open; nil if the file is open for reading
-	retiring   atomic.Int32          // number of files that were replaced and are still read; see retire
-
-	// writer is the writer's place: capacity 1, holds a token while somebody writes; see TakeWriter.
-	writer  chan struct{}
-	writing atomic.Pointer[writing] // the current write; nil if there is none
-	// hidden is true if the name could not be checked, for lack of permissions. Only the holder of the writer's place uses
-	// hidden and anew.
+	anew anew   // for the holder of the writer's place
+	// hidden is true if the name could not be checked, for lack of permissions; for the holder of the writer's place.
 	hidden bool
-	anew   anew
 	// exchanging is held while another file takes the place of this one. Take the writer's place first.
 	exchanging patient.Mutex
+	retiring   atomic.Int32 // number of files that were replaced and are still read; see retire
 
-	mu          sync.Mutex
-	quarantined string        // guarded by mu; where a damaged file went when this one was opened
-	handle      *Handle       // guarded by mu; nil until Open, and once closed
-	failure     error         // guarded by mu; why nothing is written any more
-	failed      chan struct{} // guarded by mu; closed while failure is not nil
-	written     int64         // guarded by mu; bytes written through the earlier handles
+	// quarantined is where a damaged file went when this one was opened; unverified is true if Open has not verified all
+	// pages, and wasClean if the file had been closed cleanly. Set by Open.
+	quarantined          string
+	unverified, wasClean bool
 }
 
 // Options are the options of New. Functions may be nil, but Copy.
@@ -88,14 +80,6 @@ type Options struct {
 	Slow func()
 }
 
-// Hooks let tests interfere with writes.
-type Hooks struct {
-	// Commit is called instead of tx.Commit if it is set.
-	Commit func(tx *bolt.Tx) error
-	// Release is called before the writer's place is released, if it is set.
-	Release func()
-}
-
 // New returns a File that is not open yet; call Open or OpenExisting.
 func New(path string, o Options) *File {
 	if o.DropStep == 0 {
@@ -113,10 +97,12 @@ func New(path string, o Options) *File {
 	if o.Slow == nil {
 		o.Slow = func() {}
 	}
-	return &File{
-		Path: path, MaxSize: o.MaxSize, Hooks: Hooks{Commit: o.Commit}, o: o,
-		writer: make(chan struct{}, 1), exchanging: patient.New(), failed: make(chan struct{}),
-	}
+	f := &File{Path: path, MaxSize: o.MaxSize, Commit: o.Commit, o: o, exchanging: patient.New()}
+	f.background = background{log: f.Logger}
+	f.clocks = clocks{wall: o.Wall}
+	f.current = current{path: path, failed: make(chan struct{})}
+	f.writerPlace = writerPlace{path: path, log: f.Logger, onSlow: o.Slow, token: make(chan struct{}, 1)}
+	return f
 }
 
 // Logger returns the logger of messages about the file.
@@ -128,11 +114,7 @@ func (f *File) Logger() logr.Logger {
 }
 
 // Quarantined returns the name to which Open has moved a damaged file, or "" if the file was not damaged.
-func (f *File) Quarantined() string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.quarantined
-}
+func (f *File) Quarantined() string { return f.quarantined }
 
 // Size returns the size of the file and of its free pages, in bytes. It reads only a few pages.
 func (f *File) Size() (total, free int64, err error) {
@@ -142,17 +124,6 @@ func (f *File) Size() (total, free int64, err error) {
 		return err
 	})
 	return total, free, err
-}
-
-// Written returns how many bytes were written since the file was opened, in whole pages, as bbolt writes them. It
-// includes what exchanges have written.
-func (f *File) Written() int64 {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.handle == nil {
-		return f.written
-	}
-	return f.written + f.handle.Written.Load()
 }
 
 // Unverified reports whether Open has left pages for a verification in the background: some of the branch pages if the

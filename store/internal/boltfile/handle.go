@@ -56,15 +56,15 @@ func (h *Handle) View(fn func(tx *bolt.Tx) error) error {
 	})
 }
 
-// CommitError is an error of the commit in Update. Errors of fn are returned as they are.
-type CommitError struct {
+// commitError is an error of the commit in Update. Errors of fn are returned as they are.
+type commitError struct {
 	Err error
 	// TxID is the id of the transaction.
 	TxID int
 }
 
-func (e *CommitError) Error() string { return e.Err.Error() }
-func (e *CommitError) Unwrap() error { return e.Err }
+func (e *commitError) Error() string { return e.Err.Error() }
+func (e *commitError) Unwrap() error { return e.Err }
 
 // Update runs fn in a write transaction and commits it with commit.
 func (h *Handle) Update(fn, commit func(tx *bolt.Tx) error) error {
@@ -79,7 +79,7 @@ func (h *Handle) Update(fn, commit func(tx *bolt.Tx) error) error {
 		}
 		txid := tx.ID()
 		if err := commit(tx); err != nil {
-			return &CommitError{Err: err, TxID: txid}
+			return &commitError{Err: err, TxID: txid}
 		}
 		stats := tx.Stats()
 		h.Written.Add(stats.GetPageAlloc())

@@ -31,10 +31,10 @@ func locked(path string) error {
 		ErrLocked)
 }
 
-// OpenLocked opens the file and locks it. It waits for the lock until the deadline or the end of ctx, and then fails
+// openLocked opens the file and locks it. It waits for the lock until the deadline or the end of ctx, and then fails
 // with ErrLocked. The file it returns has this name after it was locked: a lock on a file that was moved aside
 // meanwhile would protect nothing.
-func OpenLocked(ctx context.Context, path string, flag int, exclusive bool, deadline time.Time) (*os.File, error) {
+func openLocked(ctx context.Context, path string, flag int, exclusive bool, deadline time.Time) (*os.File, error) {
 	for {
 		f, err := os.OpenFile(path, flag|noFollow, 0)
 		if err != nil {
@@ -44,7 +44,7 @@ func OpenLocked(ctx context.Context, path string, flag int, exclusive bool, dead
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
 		}
-		if ok && HasName(f, path) {
+		if ok && hasName(f, path) {
 			return f, nil
 		}
 		if err := f.Close(); err != nil {
@@ -61,9 +61,9 @@ func closeMapped(f *os.File) error {
 	return errors.Join(unlock(f), f.Close())
 }
 
-// HasName reports whether the open file is the one at path. path has no symbolic links: a link at path that leads to
+// hasName reports whether the open file is the one at path. path has no symbolic links: a link at path that leads to
 // the file does not count.
-func HasName(f *os.File, path string) bool {
+func hasName(f *os.File, path string) bool {
 	open, err := f.Stat()
 	if err != nil {
 		return false
@@ -96,5 +96,5 @@ func gaveUp(ctx context.Context, path string) error {
 	return fmt.Errorf("%w: %w", context.Cause(ctx), locked(path))
 }
 
-// IsMissing reports whether err says that there is no such file.
-func IsMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+// isMissing reports whether err says that there is no such file.
+func isMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -45,7 +45,7 @@ func lockMark(path string) (*os.File, error) {
 		return nil, err
 	}
 	ok, err := tryLock(f, true)
-	if err == nil && ok && HasName(f, path) {
+	if err == nil && ok && hasName(f, path) {
 		return f, nil
 	}
 	return nil, errors.Join(err, f.Close())

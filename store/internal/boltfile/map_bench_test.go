@@ -15,7 +15,7 @@ import (
 // BenchmarkLongReader is a reader that takes three seconds beside a file that grows from 60 to 160 MB: the longest
 // time that another read has taken, for different sizes of the mapping. It is what mapSize was chosen with.
 func BenchmarkLongReader(b *testing.B) {
-	for _, mapped := range []int{0, 128 << 20, 1 << 30, MapSize(60 << 20)} {
+	for _, mapped := range []int{0, 128 << 20, 1 << 30, mapSize(60 << 20)} {
 		b.Run(fmt.Sprintf("map=%dMiB", mapped>>20), func(b *testing.B) {
 			for b.Loop() {
 				b.ReportMetric(float64(longReader(b, mapped).Microseconds()), "longest-read-µs")

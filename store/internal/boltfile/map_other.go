@@ -2,6 +2,6 @@
 
 package boltfile
 
-// MapSize returns 0, which leaves the choice to bbolt: address space is scarce on 32 bits, and on Windows a mapping
+// mapSize returns 0, which leaves the choice to bbolt: address space is scarce on 32 bits, and on Windows a mapping
 // makes the file as large as itself.
-func MapSize(int64) int { return 0 }
+func mapSize(int64) int { return 0 }

@@ -2,6 +2,6 @@
 
 package boltfile
 
-// MapSize returns how much address space to map for a file of the given size. To enlarge a mapping, bbolt waits for
+// mapSize returns how much address space to map for a file of the given size. To enlarge a mapping, bbolt waits for
 // every reader and blocks new ones; a mapping beyond the end of the file costs nothing but address space.
-func MapSize(size int64) int { return int(max(4<<30, 2*size)) }
+func mapSize(size int64) int { return int(max(4<<30, 2*size)) }

@@ -35,7 +35,7 @@ func TakeMark(ctx context.Context, store string, deadline time.Time) (*Mark, err
 	m := &Mark{path: store + format.SuffixOpening}
 	for {
 		f, err := lockMark(m.path)
-		if IsNoSpace(err) {
+		if isNoSpace(err) {
 			m.Crashes = 1
 			return m, nil
 		}
@@ -53,8 +53,8 @@ func TakeMark(ctx context.Context, store string, deadline time.Time) (*Mark, err
 	}
 }
 
-// CrashesSaid returns the count in the mark of a store without taking the mark; 0 if it cannot be read.
-func CrashesSaid(store string) int {
+// crashesSaid returns the count in the mark of a store without taking the mark; 0 if it cannot be read.
+func crashesSaid(store string) int {
 	f, err := os.OpenFile(store+format.SuffixOpening, os.O_RDONLY|noFollow, 0)
 	if err != nil {
 		return 0
@@ -90,9 +90,9 @@ func (m *Mark) Count() {
 	}
 }
 
-// LeaveMark writes a mark that makes the next process that opens the store verify it. A process that holds the mark
+// leaveMark writes a mark that makes the next process that opens the store verify it. A process that holds the mark
 // just now may remove it: then only that verification is missed.
-func LeaveMark(store string) error {
+func leaveMark(store string) error {
 	f, err := os.OpenFile(store+format.SuffixOpening, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|noFollow, 0o600)
 	if err == nil {
 		_, err = f.WriteString("1\n")

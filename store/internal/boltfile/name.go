@@ -28,7 +28,7 @@ func (f *File) KeepName(ctx context.Context) error {
 		return err
 	}
 	err = f.anew.err
-	if time.Now().After(f.anew.next) || f.background.closed() { // Close has no later attempt
+	if time.Now().After(f.anew.next) || f.ending() { // Close has no later attempt
 		err = f.writeAnew(ctx)
 	}
 	if err != nil {
@@ -54,8 +54,8 @@ func (f *File) lostName() (lost bool, err error) {
 	f.hidden = hidden
 	switch {
 	case hidden:
-		return Nameless(h.File), nil
-	case IsMissing(err):
+		return nameless(h.File), nil
+	case isMissing(err):
 		return true, nil
 	case err != nil:
 		return false, fmt.Errorf("%s: %w", f.Path, err)
@@ -121,7 +121,7 @@ func (a *anew) tried(err error) {
 // WantNone returns ErrExists if there is something at path.
 func WantNone(path string) error {
 	switch _, err := os.Lstat(path); {
-	case IsMissing(err):
+	case isMissing(err):
 		return nil
 	case err != nil:
 		return err

@@ -98,58 +98,62 @@ func (f *File) withMark(ctx context.Context, deadline time.Time, fn func(mark *M
 
 // openAsIs opens the existing file. It fails with ErrDamaged if the file is damaged, and does not move it.
 func (f *File) openAsIs(ctx context.Context, mark *Mark, deadline time.Time) error {
-	locked, err := OpenLocked(ctx, f.real, os.O_RDWR, true, deadline)
+	locked, err := openLocked(ctx, f.real, os.O_RDWR, true, deadline)
 	if err != nil {
 		return err
 	}
 	RemoveDebris(f.real)
 	mark.Count()
-	o := Opening{
-		Path: f.real, File: locked, MaxSize: f.MaxSize, BranchBytes: BranchBytes, Verify: mark.Crashes > 0,
+	o := opening{
+		Path: f.real, File: locked, MaxSize: f.MaxSize, branchBytes: branchBytes, Verify: mark.Crashes > 0,
 	}
 	h, err := f.openUnlocked(ctx, &o)
 	if err != nil {
 		return err
 	}
-	return o.Judge(f.start(h, &o))
+	return o.judge(f.start(h, &o))
 }
 
 func (f *File) openToRead(ctx context.Context, deadline time.Time) error {
 	var locked *os.File
 	err := f.resolve()
 	if err == nil {
-		locked, err = OpenLocked(ctx, f.real, os.O_RDONLY, false, deadline)
+		locked, err = openLocked(ctx, f.real, os.O_RDONLY, false, deadline)
 	}
-	if IsMissing(err) {
+	if isMissing(err) {
 		return fmt.Errorf("there is none, and opening for reading makes none: %w", err)
 	}
 	if err != nil {
 		return err
 	}
-	o := Opening{
-		Path: f.real, File: locked, ReadOnly: true, BranchBytes: BranchBytes, Verify: CrashesSaid(f.real) > 0,
+	o := opening{
+		Path: f.real, File: locked, ReadOnly: true, branchBytes: branchBytes, Verify: crashesSaid(f.real) > 0,
 	}
-	f.handle, err = f.openUnlocked(ctx, &o)
-	return err
+	h, err := f.openUnlocked(ctx, &o)
+	if err != nil {
+		return err
+	}
+	f.use(h, func() {})
+	return nil
 }
 
 // openUnlocked opens a handle and calls Options.Unlock.
-func (f *File) openUnlocked(ctx context.Context, o *Opening) (*Handle, error) {
+func (f *File) openUnlocked(ctx context.Context, o *opening) (*Handle, error) {
 	h, err := o.Open()
 	if err != nil {
 		return nil, err
 	}
 	if err := f.o.Unlock(ctx, h); err != nil {
-		return nil, errors.Join(o.Judge(err), h.Close())
+		return nil, errors.Join(o.judge(err), h.Close())
 	}
 	return h, nil
 }
 
 // start takes the handle into use for writing and removes the mark of a clean close. If the disk is full or fails, the
 // file is still opened for reading.
-func (f *File) start(h *Handle, o *Opening) error {
-	f.handle = h
-	f.clock.Store(o.root.times.resume(f.Wall()))
+func (f *File) start(h *Handle, o *opening) error {
+	f.use(h, func() {})
+	f.steady.Store(o.root.times.resume(f.Wall()))
 	err := f.syncLeft(h)
 	if err == nil {
 		// updateOpen does not check that the file still has its name: that needs the mark, which we hold. Later writes do.
@@ -166,9 +170,7 @@ func (f *File) start(h *Handle, o *Opening) error {
 	case errors.Is(err, ErrOutcomeUnknown):
 		f.Logger().Error(err, "The disk fails: the store can be read, and not be written")
 	case err != nil:
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.takeIntoUseLocked(nil)
+		f.use(nil, func() {})
 		return errors.Join(err, h.Close())
 	}
 	f.clearLeft()
@@ -196,7 +198,7 @@ func (f *File) syncLeft(h *Handle) error {
 func (f *File) ensure() error {
 	info, err := os.Lstat(f.real)
 	switch {
-	case IsMissing(err):
+	case isMissing(err):
 	case err != nil:
 		return err
 	case !info.Mode().IsRegular():
@@ -212,13 +214,11 @@ func (f *File) ensure() error {
 // quarantine moves the file aside because of reason. The caller holds the mark, so that no other process can have
 // replaced the file.
 func (f *File) quarantine(reason error) error {
-	name, err := SetAside(f.real, os.Rename)
+	name, err := setAside(f.real, os.Rename)
 	if err != nil {
 		return fmt.Errorf("it is damaged (%w) and cannot be moved aside: %w", reason, err)
 	}
-	f.mu.Lock()
 	f.quarantined = name
-	f.mu.Unlock()
 	f.Logger().Error(reason, "The store was damaged: it has been moved aside and is made anew", "movedTo", name)
 	return nil
 }
@@ -226,7 +226,7 @@ func (f *File) quarantine(reason error) error {
 // MakeDir makes the directory and its missing parents, for their owner only. When it returns their names are on the
 // disk, unless the parent directory cannot be opened for reading.
 func MakeDir(dir string) error {
-	if _, err := os.Stat(dir); !IsMissing(err) {
+	if _, err := os.Stat(dir); !isMissing(err) {
 		return err
 	}
 	parent := filepath.Dir(dir)

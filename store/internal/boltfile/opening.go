@@ -14,8 +14,8 @@ import (
 	"github.com/larder-dev/larder/internal/boltcheck"
 )
 
-// Opening holds a locked file and the parameters to open it as a Handle.
-type Opening struct {
+// opening holds a locked file and the parameters to open it as a Handle.
+type opening struct {
 	Path     string
 	File     *os.File
 	ReadOnly bool
@@ -24,8 +24,8 @@ type Opening struct {
 	pageSize int
 	// Verify says that every page is verified before bbolt maps the file.
 	Verify bool
-	// BranchBytes is how many bytes of branch pages are verified if the file was closed cleanly.
-	BranchBytes int
+	// branchBytes is how many bytes of branch pages are verified if the file was closed cleanly.
+	branchBytes int
 	// Unseen is set by Open if it has not verified all branch pages.
 	Unseen bool
 
@@ -36,34 +36,34 @@ type Opening struct {
 // the branch pages leaves out the leaves.
 const BranchDepth = 2
 
-// BranchBytes is how many bytes of branch pages are verified before a file that was closed cleanly is used: enough for
+// branchBytes is how many bytes of branch pages are verified before a file that was closed cleanly is used: enough for
 // some 25,000 objects of 3 KB, in 3 ms. The rest is verified in the background.
-const BranchBytes = 2 << 20
+const branchBytes = 2 << 20
 
 // Open verifies the file, as far as the cost does not depend on its size, and opens it. If the file was closed cleanly,
-// Open verifies BranchBytes of the branch pages, else all of them: bbolt would loop for ever in a cycle of branches,
+// Open verifies branchBytes of the branch pages, else all of them: bbolt would loop for ever in a cycle of branches,
 // and if the freelist had a page that is in use, the first write would make one. If Open fails it closes the file.
-func (o *Opening) Open() (*Handle, error) {
+func (o *opening) Open() (*Handle, error) {
 	pages, err := o.inspect()
 	if err != nil {
 		return nil, errors.Join(err, o.File.Close())
 	}
-	h, err := o.openBolt(MapSize(int64(pages.HighWater) * int64(pages.PageSize)))
+	h, err := o.openBolt(mapSize(int64(pages.HighWater) * int64(pages.PageSize)))
 	if err != nil {
-		return nil, o.Judge(err)
+		return nil, o.judge(err)
 	}
 	err = h.View(func(tx *bolt.Tx) (err error) {
 		o.root, err = readRoot(tx)
 		return err
 	})
 	if err != nil {
-		err = o.Judge(err)
+		err = o.judge(err)
 	}
 	if errors.Is(err, ErrForeign) {
 		err = o.judgeRoot(pages)
 	}
 	if err == nil && !o.Verify {
-		err = o.WalkBranches(pages, o.root.clean)
+		err = o.walkBranches(pages, o.root.clean)
 	}
 	if err != nil {
 		return nil, errors.Join(err, h.Close())
@@ -73,7 +73,7 @@ func (o *Opening) Open() (*Handle, error) {
 
 // judgeRoot returns the error for a file without the store's root bucket: ErrDamaged if the root page is of a store,
 // else ErrForeign.
-func (o *Opening) judgeRoot(pages *boltcheck.File) error {
+func (o *opening) judgeRoot(pages *boltcheck.File) error {
 	page := make([]byte, pages.PageSize)
 	if _, err := o.File.ReadAt(page, int64(pages.Root)*int64(pages.PageSize)); err != nil {
 		return err
@@ -85,7 +85,7 @@ func (o *Opening) judgeRoot(pages *boltcheck.File) error {
 }
 
 // inspect verifies the meta pages and the size of the file without mapping it; with Verify every page.
-func (o *Opening) inspect() (*boltcheck.File, error) {
+func (o *opening) inspect() (*boltcheck.File, error) {
 	info, err := o.File.Stat()
 	if err != nil {
 		return nil, err
@@ -97,13 +97,13 @@ func (o *Opening) inspect() (*boltcheck.File, error) {
 	return pages, OwnErrors(err)
 }
 
-// errEnoughSeen ends a walk when BranchBytes have been read.
+// errEnoughSeen ends a walk when branchBytes have been read.
 var errEnoughSeen = errors.New("enough has been read")
 
-// WalkBranches verifies the branch pages; BranchBytes of them if the file is clean, and then sets Unseen if there are
+// walkBranches verifies the branch pages; branchBytes of them if the file is clean, and then sets Unseen if there are
 // more.
-func (o *Opening) WalkBranches(pages *boltcheck.File, clean bool) error {
-	left := o.BranchBytes
+func (o *opening) walkBranches(pages *boltcheck.File, clean bool) error {
+	left := o.branchBytes
 	err := o.walk(pages, boltcheck.WalkOptions{LeafDepth: BranchDepth, Pace: func(_ context.Context, bytes int) error {
 		if left -= bytes; left < 0 && clean {
 			return errEnoughSeen
@@ -118,7 +118,7 @@ func (o *Opening) WalkBranches(pages *boltcheck.File, clean bool) error {
 }
 
 // walk walks the pages and returns the problems that it finds as an error.
-func (o *Opening) walk(pages *boltcheck.File, how boltcheck.WalkOptions) error {
+func (o *opening) walk(pages *boltcheck.File, how boltcheck.WalkOptions) error {
 	problems, err := pages.Walk(context.Background(), how)
 	if len(problems) > 0 { // even if the walk ended early
 		return PagesError(o.Path, problems)
@@ -138,7 +138,7 @@ func OwnErrors(err error) error {
 }
 
 // openBolt opens the file with bbolt, which closes it if there is an error.
-func (o *Opening) openBolt(mapped int) (*Handle, error) {
+func (o *opening) openBolt(mapped int) (*Handle, error) {
 	h := &Handle{Path: o.Path, File: o.File}
 	var err error
 	if h.Identity, err = o.File.Stat(); err != nil {
@@ -176,7 +176,7 @@ func (o *Opening) openBolt(mapped int) (*Handle, error) {
 // AllocSize is by how many bytes the file grows at a time. Unused pages take no space on most file systems.
 const AllocSize = 4 << 20
 
-func (o *Opening) flag() int {
+func (o *opening) flag() int {
 	if o.ReadOnly {
 		return os.O_RDONLY
 	}
@@ -184,11 +184,11 @@ func (o *Opening) flag() int {
 }
 
 // openLockedFile gives bbolt the locked file; another file may have the name by now.
-func (o *Opening) openLockedFile(string, int, os.FileMode) (*os.File, error) { return o.File, nil }
+func (o *opening) openLockedFile(string, int, os.FileMode) (*os.File, error) { return o.File, nil }
 
-// Judge returns the error for a failure to open the file. If bbolt reports damage, Judge verifies the file again
+// judge returns the error for a failure to open the file. If bbolt reports damage, judge verifies the file again
 // without bbolt: a disk that could not be read for a moment does not mean that the file is damaged.
-func (o *Opening) Judge(err error) error {
+func (o *opening) judge(err error) error {
 	var fault *FaultError
 	switch {
 	case errors.Is(err, berrors.ErrTimeout):
@@ -208,13 +208,13 @@ func (o *Opening) Judge(err error) error {
 }
 
 // lookAgain verifies every page of the file that has the name now.
-func (o *Opening) lookAgain() error {
+func (o *opening) lookAgain() error {
 	f, err := os.Open(o.Path)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = f.Close() }()
-	look := &Opening{Path: o.Path, File: f, Verify: true}
+	look := &opening{Path: o.Path, File: f, Verify: true}
 	_, err = look.inspect()
 	return err
 }

@@ -101,8 +101,8 @@ func TestJudge(t *testing.T) {
 			{missing, panicked, false},
 			{good, os.ErrPermission, false},
 		} {
-			o := &Opening{Path: c.path}
-			if err := o.Judge(c.err); err == nil || errors.Is(err, entry.ErrDamaged) != c.damaged {
+			o := &opening{Path: c.path}
+			if err := o.judge(c.err); err == nil || errors.Is(err, entry.ErrDamaged) != c.damaged {
 				t.Errorf("%v of %s: %v", c.err, filepath.Base(c.path), err)
 			}
 		}
@@ -125,8 +125,8 @@ func TestOpenTellsWhatItHasSeen(t *testing.T) {
 		})
 		told, ended := 0, 0
 		for budget := 0; budget <= branches+4; budget++ {
-			o := Opening{Path: path, BranchBytes: budget * pageSize}
-			err := o.WalkBranches(pages, true)
+			o := opening{Path: path, branchBytes: budget * pageSize}
+			err := o.walkBranches(pages, true)
 			if o.Unseen {
 				ended++
 			}
@@ -148,8 +148,8 @@ func TestOpenReadsABoundedPart(t *testing.T) {
 		pages, data := mustPages(t, path, nil)
 		for _, clean := range []bool{true, false} {
 			for _, bytes := range []int{0, len(data)} {
-				o := Opening{Path: path, BranchBytes: bytes}
-				if err := o.WalkBranches(pages, clean); err != nil || o.Unseen != (clean && bytes == 0) {
+				o := opening{Path: path, branchBytes: bytes}
+				if err := o.walkBranches(pages, clean); err != nil || o.Unseen != (clean && bytes == 0) {
 					t.Errorf("clean %t, %d bytes: unseen %t, %v", clean, bytes, o.Unseen, err)
 				}
 			}

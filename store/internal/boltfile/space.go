@@ -7,9 +7,9 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 )
 
-// IsNoSpace reports whether err says that there is no space left: on the disk, in the quota, or below a limit of the
+// isNoSpace reports whether err says that there is no space left: on the disk, in the quota, or below a limit of the
 // file's size, the system's or Options.MaxSize.
-func IsNoSpace(err error) bool {
+func isNoSpace(err error) bool {
 	if err == nil {
 		return false
 	}

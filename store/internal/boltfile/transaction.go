@@ -98,7 +98,7 @@ func (f *File) updateOpen(w Work, fn func(tx *bolt.Tx) error) error {
 		h.DB.MaxSize = 0
 		defer func() { h.DB.MaxSize = limit }()
 	}
-	commit := f.Hooks.Commit
+	commit := f.Commit
 	if commit == nil {
 		commit = (*bolt.Tx).Commit
 	}
@@ -109,26 +109,12 @@ func (f *File) updateOpen(w Work, fn func(tx *bolt.Tx) error) error {
 	return err
 }
 
-// acquire returns the current handle, which the caller releases soon. It fails with ErrClosed if the file is not open.
-func (f *File) acquire() (*Handle, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.handle == nil {
-		return nil, fmt.Errorf("%s: %w", f.Path, ErrClosed)
-	}
-	f.handle.Users.Add(1)
-	return f.handle, nil
-}
-
 // Close closes the file, after last has run in a last transaction, which marks the file as cleanly closed. There is no
 // last transaction if the file has failed or is open for reading. The caller has the writer's place, and has ended the
 // background work with CloseBackground. stuck says that bbolt could not end a transaction.
 func (f *File) Close(last func(tx *bolt.Tx) error) (stuck bool, err error) {
-	f.background.wait()
-	f.mu.Lock()
-	h, failure := f.handle, f.failure
-	f.replaceHandleLocked(nil)
-	f.mu.Unlock()
+	f.WaitBackground()
+	h, failure := f.remove()
 	if h == nil {
 		return false, nil
 	}

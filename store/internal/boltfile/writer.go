@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"github.com/go-logr/logr"
 )
 
 // Work describes what the writer's place is taken for.
@@ -43,71 +45,84 @@ func (w *writing) String() string {
 	return fmt.Sprintf("%s has had the writer's place for %v", w.What, time.Since(w.since).Round(time.Millisecond))
 }
 
+// writerPlace is the right to write, which one caller has at a time.
+type writerPlace struct {
+	// OnRelease is called before the place is released, if it is set. It is for tests; set it while nothing is written.
+	OnRelease func()
+
+	path   string // what errors call the file
+	log    func() logr.Logger
+	onSlow func() // see Options.Slow
+
+	token chan struct{}           // capacity 1, holds a token while somebody writes
+	now   atomic.Pointer[writing] // the current write; nil if there is none
+}
+
 // TakeWriter takes the writer's place for w. If ctx ends first, the error names the present holder.
-func (f *File) TakeWriter(ctx context.Context, w Work) (release func(), err error) {
+func (p *writerPlace) TakeWriter(ctx context.Context, w Work) (release func(), err error) {
 	select {
-	case f.writer <- struct{}{}:
+	case p.token <- struct{}{}:
 	case <-ctx.Done():
-		return nil, f.waited(ctx.Err())
+		return nil, p.waited(ctx.Err())
 	}
 	now := &writing{Work: w, since: time.Now()}
-	f.writing.Store(now)
-	endWatch := f.watchWrite(now)
+	p.now.Store(now)
+	endWatch := p.watch(now)
 	return func() {
-		if f.Hooks.Release != nil {
-			f.Hooks.Release()
+		if p.OnRelease != nil {
+			p.OnRelease()
 		}
-		f.writing.Store(nil)
+		p.now.Store(nil)
 		endWatch()
-		<-f.writer
+		<-p.token
 	}, nil
 }
 
 // waited adds the holder of the writer's place to err, the error of a wait for it.
-func (f *File) waited(err error) error {
-	if w := f.writing.Load(); w != nil {
-		return fmt.Errorf("%s: %v: %w", f.Path, w, err)
+func (p *writerPlace) waited(err error) error {
+	if w := p.now.Load(); w != nil {
+		return fmt.Errorf("%s: %v: %w", p.path, w, err)
 	}
 	return err
 }
 
-// watchWrite makes SlowErr return ErrSlowDisk once w takes longer than SlowAfter. The function that it returns ends the
+// watch makes SlowErr return ErrSlowDisk once w takes longer than SlowAfter. The function that it returns ends the
 // watch.
-func (f *File) watchWrite(w *writing) (end func()) {
+func (p *writerPlace) watch(w *writing) (end func()) {
 	if w.Long {
 		return func() {}
 	}
 	timer := time.AfterFunc(SlowAfter, func() {
 		w.slow.Store(true)
-		f.o.Slow()
-		f.Logger().Info("The disk has not finished a write; what changes meanwhile is in memory only", "write", w.What,
+		p.onSlow()
+		p.log().Info("The disk has not finished a write; what changes meanwhile is in memory only", "write", w.What,
 			"after", SlowAfter)
 	})
 	return func() {
 		if !timer.Stop() {
-			f.o.Slow()
+			p.onSlow()
 		}
 	}
 }
 
 // SlowErr returns ErrSlowDisk with the current write if that has taken longer than ten seconds, or nil.
-func (f *File) SlowErr() error {
-	if w := f.writing.Load(); w != nil && w.slow.Load() {
+func (p *writerPlace) SlowErr() error {
+	if w := p.now.Load(); w != nil && w.slow.Load() {
 		return fmt.Errorf("%v: %w", w, ErrSlowDisk)
 	}
 	return nil
 }
 
 // StillWriting returns an error that wraps ErrStillWriting and names the current write.
-func (f *File) StillWriting() error {
-	if w := f.writing.Load(); w != nil {
+func (p *writerPlace) StillWriting() error {
+	if w := p.now.Load(); w != nil {
 		return fmt.Errorf("%v: %w", w, ErrStillWriting)
 	}
 	return fmt.Errorf("work in the background has not ended: %w", ErrStillWriting)
 }
 
 // Await waits for done, which is closed when the disk has finished. After ten seconds it fails with ErrStillWriting.
-func (f *File) Await(done <-chan struct{}) error {
+func (p *writerPlace) Await(done <-chan struct{}) error {
 	timer := time.NewTimer(CloseWait)
 	defer timer.Stop()
 	select {
@@ -119,6 +134,6 @@ func (f *File) Await(done <-chan struct{}) error {
 	case <-done:
 		return nil
 	default:
-		return f.StillWriting()
+		return p.StillWriting()
 	}
 }

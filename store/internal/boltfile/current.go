@@ -1,0 +1,100 @@
+package boltfile
+
+import (
+	"fmt"
+	"sync"
+)
+
+// current is the handle that a File uses now, and its failure.
+type current struct {
+	path string // what errors call the file
+
+	mu      sync.Mutex
+	handle  *Handle       // guarded by mu; nil until the file is open, and once it is closed
+	failure error         // guarded by mu; why nothing is written any more
+	failed  chan struct{} // guarded by mu; closed while failure is not nil
+	written int64         // guarded by mu; bytes written through the earlier handles
+}
+
+// acquire returns the current handle, which the caller releases soon. It fails with ErrClosed if the file is not open.
+func (c *current) acquire() (*Handle, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.handle == nil {
+		return nil, fmt.Errorf("%s: %w", c.path, ErrClosed)
+	}
+	c.handle.Users.Add(1)
+	return c.handle, nil
+}
+
+// Err returns the error for which the file is not written, until an exchange: it wraps ErrOutcomeUnknown or ErrDamaged.
+// It returns nil while the file works.
+func (c *current) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.failure
+}
+
+// Failed returns a channel that is closed once Err is not nil. An exchange replaces the channel by a new one.
+func (c *current) Failed() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.failed
+}
+
+// fail sets the failure if h is the current handle. It returns false if h is not, or if there is a failure already.
+func (c *current) fail(h *Handle, reason error) (first bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.handle != h || c.failure != nil {
+		return false
+	}
+	c.failure = reason
+	close(c.failed)
+	return true
+}
+
+// IsCurrent reports whether h is the current handle: an exchange replaces it, and Close.
+func (c *current) IsCurrent(h *Handle) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.handle == h
+}
+
+// use makes h the current handle, and clears the failure of the old one. It calls then before anybody can use h.
+func (c *current) use(h *Handle, then func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.replaceLocked(h)
+	if c.failure != nil {
+		c.failure, c.failed = nil, make(chan struct{})
+	}
+	then()
+}
+
+// remove removes the current handle and returns it, with its failure; nil if there is none.
+func (c *current) remove() (h *Handle, failure error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h = c.handle
+	c.replaceLocked(nil)
+	return h, c.failure
+}
+
+func (c *current) replaceLocked(h *Handle) {
+	if c.handle != nil {
+		c.written += c.handle.Written.Load()
+	}
+	c.handle = h
+}
+
+// Written returns how many bytes were written since the file was opened, in whole pages, as bbolt writes them. It
+// includes what exchanges have written.
+func (c *current) Written() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.handle == nil {
+		return c.written
+	}
+	return c.written + c.handle.Written.Load()
+}
