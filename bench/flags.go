@@ -21,11 +21,11 @@ type settings struct {
 	starts        []int
 	results, docs string
 	render, into  string
-	// command is what was asked for, as a shell takes it.
+	// command is the command line, quoted for a shell.
 	command string
 }
 
-// quickDefaults are those of the flags of a run that is to take less than a quarter of an hour.
+// quickDefaults are the defaults of flags with -quick, for a run of less than a quarter of an hour.
 var quickDefaults = map[string]string{"pods": "10000", "configmaps": "0", "widgets": "0", "runs": "3", "effort": "0.1"}
 
 func parse(args []string, stderr io.Writer) (*settings, error) {
@@ -73,7 +73,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	return s, nil
 }
 
-// into returns what reads a flag into a variable.
+// into returns a function that parses a flag into a variable.
 func into[T any](value *T, read func(string) (T, error)) func(string) error {
 	return func(text string) (err error) {
 		*value, err = read(text)
@@ -81,7 +81,7 @@ func into[T any](value *T, read func(string) (T, error)) func(string) error {
 	}
 }
 
-// numbers reads numbers with commas between them, and returns them in ascending order.
+// numbers parses numbers with commas between them, and returns them in ascending order.
 func numbers(text string) (all []int, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(part))
@@ -94,7 +94,7 @@ func numbers(text string) (all []int, err error) {
 	return all, nil
 }
 
-// quoted returns the arguments as a shell takes them.
+// quoted returns the arguments quoted for a shell.
 func quoted(args []string) []string {
 	out := slices.Clone(args)
 	for i, arg := range out {

@@ -1,11 +1,11 @@
-// Command bench compares Larder with client-go's informer, side by side, and says which of its goals Larder reaches.
+// Command bench compares Larder with client-go's informer, side by side, and reports which of its goals Larder reaches.
 //
 //	go -C bench run . -quick     10,000 pods: less than a quarter of an hour, once the programs of the server are built
 //	go -C bench run .            100,000 pods and more: hours, 16 GB of memory
 //	go -C bench run . -help      the flags
 //
-// -only runs some of the scenarios, and -into puts them into an earlier record, so that the whole can be measured in
-// parts; -profile says where their time goes, and -render prints an earlier run again, by the goals of today.
+// -only runs some of the scenarios, and -into adds them to an earlier record, so that a benchmark can be run in parts.
+// -profile writes profiles, and -render prints an earlier record with today's goals.
 package main
 
 import (

@@ -77,7 +77,7 @@ func (s *settings) measure(ctx context.Context, stdout io.Writer) error {
 	return errors.Join(failed, err)
 }
 
-// earlier is the record to put the figures into, if there is one.
+// earlier returns the record to add the figures to, or nil.
 func (s *settings) earlier() (*report.Record, error) {
 	if s.into == "" {
 		return nil, nil
@@ -94,7 +94,7 @@ func (s *settings) earlier() (*report.Record, error) {
 	return &record, nil
 }
 
-// publish prints a record, and writes the page of the documentation if there is to be one.
+// publish prints a record, and writes the page of the documentation if a flag asks for it.
 func (s *settings) publish(path string, stdout, stderr io.Writer) error {
 	record, err := report.Read(path)
 	if err != nil {
@@ -126,7 +126,7 @@ func machine() string {
 	return fmt.Sprintf("%s/%s, %d cores, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version())
 }
 
-// commit is what git calls the source; "unknown" outside of a repository.
+// commit returns git's description of the source; "unknown" outside of a repository.
 func commit(ctx context.Context) string {
 	out, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty").Output()
 	if err != nil {

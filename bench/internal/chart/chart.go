@@ -1,7 +1,7 @@
-// Package chart holds what the pictures of the documentation have in common: their size, their font and their legend.
+// Package chart has the common style of the documentation's pictures: size, font and legend.
 //
-// A picture is as wide as a page of GitHub shows it without scaling, and still legible at half of that, on a phone. Its
-// background is white, so that it reads the same on a dark page. Text is in the reader's own sans-serif font.
+// A picture is as wide as GitHub shows it without scaling, and legible at half that width, on a phone. Its background
+// is white, so that it looks the same on a dark page. Text is in the reader's own sans-serif font.
 package chart
 
 import (
@@ -19,21 +19,21 @@ import (
 )
 
 const (
-	// Width is that of every picture.
+	// Width of every picture.
 	Width = 560 * vg.Length(1)
-	// FontSize is that of all text but titles.
+	// FontSize of all text but titles.
 	FontSize = 12 * vg.Length(1)
-	// TitleSize is that of titles.
+	// TitleSize is the font size of titles.
 	TitleSize = 14 * vg.Length(1)
 
 	// legendLine is the height of a line of a legend.
 	legendLine = 24 * vg.Length(1)
 )
 
-// fontFamily is what gonum writes, which is a font that few readers have.
+// fontFamily matches the font that gonum writes, which few readers have.
 var fontFamily = regexp.MustCompile(`font-family:[^;"]*`)
 
-// sans has the metrics of Helvetica and Arial, in one of which, or in a font like them, readers see the text.
+// sans returns a font with the metrics of Helvetica and Arial, because readers see the text in a font like these.
 func sans(size vg.Length) font.Font {
 	return font.Font{Typeface: "Liberation", Variant: "Sans", Size: size}
 }
@@ -60,12 +60,12 @@ type Item struct {
 	Color color.Color
 }
 
-// LegendHeight is how high a legend is that leaves a margin free at both sides of a picture.
+// LegendHeight returns the height of a legend with a margin at both sides of a picture.
 func LegendHeight(items []Item, margin vg.Length) vg.Length {
 	return layOut(Width-2*margin, items, func(Item, vg.Point) {})
 }
 
-// Legend draws the items side by side into c, from its upper left edge, and begins another line where one is full.
+// Legend draws the items side by side into c, from its upper left corner, in as many lines as needed.
 func Legend(c draw.Canvas, items []Item) {
 	layOut(c.Max.X-c.Min.X, items, func(item Item, at vg.Point) {
 		at = at.Add(vg.Point{X: c.Min.X, Y: c.Max.Y})
@@ -78,7 +78,7 @@ func Legend(c draw.Canvas, items []Item) {
 // legendMark is the room for a glyph.
 const legendMark = 16
 
-// layOut calls place with where each item is, from the upper left edge of a legend, and returns how high that is.
+// layOut calls place with the position of each item, from the upper left corner of a legend, and returns its height.
 func layOut(width vg.Length, items []Item, place func(Item, vg.Point)) vg.Length {
 	const gap = 16
 	at := vg.Point{Y: -legendLine / 2}

@@ -9,7 +9,7 @@ import (
 	"github.com/larder-dev/larder/bench/internal/load"
 )
 
-// Access is what a client needs, in a form that another process can be given.
+// Access is what a client needs to connect, in a form that can be passed to another process.
 type Access struct {
 	Host  string
 	Token string `json:",omitempty"`
@@ -18,7 +18,7 @@ type Access struct {
 
 func accessOf(c *rest.Config) Access { return Access{Host: c.Host, Token: c.BearerToken, CA: c.CAData} }
 
-// Config returns the configuration of a client without a limit of its own.
+// Config returns the configuration of a client without a client-side rate limit.
 func (a Access) Config() *rest.Config {
 	return &rest.Config{
 		Host: a.Host, BearerToken: a.Token, TLSClientConfig: rest.TLSClientConfig{CAData: a.CA},
@@ -28,19 +28,19 @@ func (a Access) Config() *rest.Config {
 
 // Cluster is one API server. Its methods are called by one goroutine.
 type Cluster interface {
-	// Access of its only user, who may do everything.
+	// Access returns the credentials of the only user, who may do everything.
 	Access() Access
-	// Load creates the objects 0 to n-1 of a kind, those that are there already aside.
+	// Load creates the objects 0 to n-1 of a kind, except those that exist already.
 	Load(ctx context.Context, kind load.Kind, n int) error
-	// Change makes objects say that they are of that revision: the last of the numbers last, and where the server is
-	// embedded the others in order, too.
+	// Change sets the revision of the objects with these numbers: the last number last, and on the embedded server the
+	// others in order too.
 	Change(ctx context.Context, kind load.Kind, numbers []int, revision int) error
 	// LoseHistory restarts the server: it answers watches from before with 410.
 	LoseHistory(ctx context.Context) error
-	// CPU is the processor time of the server. It is false if the server has no process of its own.
+	// CPU returns the processor time of the server. It returns false if the server has no process of its own.
 	CPU() (time.Duration, bool)
-	// Version is for the results.
+	// Version returns the version of the server, for the results.
 	Version() string
-	// Close stops it.
+	// Close stops the server.
 	Close() error
 }

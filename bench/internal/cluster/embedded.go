@@ -13,14 +13,14 @@ import (
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
-// minHistory is how many events a watch may be behind, besides two for each object: a case changes each once, or as
-// much as that.
+// minHistory is how many events a watch may be behind, in addition to two for each object: a case makes about as many
+// changes as there are objects.
 const minHistory = 10_000
 
 // embedded is the API server that runs in this process.
 type embedded struct{ *fakeapi.Server }
 
-// StartEmbedded starts one on a free loopback port, for n objects.
+// StartEmbedded starts an embedded server on a free loopback port, for n objects.
 func StartEmbedded(n int) (Cluster, error) {
 	e := embedded{fakeapi.New(fakeapi.Options{
 		History: 2*n + minHistory,
@@ -28,7 +28,7 @@ func StartEmbedded(n int) (Cluster, error) {
 			GroupVersionResource: load.KindOf("widgets").GVR, Kind: "Widget", Singular: "widget", Namespaced: true,
 		}},
 	})}
-	// What a real server makes for itself: the benchmark is not alone here, either.
+	// A real server makes such an object itself: the benchmark must not expect to be alone here, either.
 	foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		Namespace: metav1.NamespaceSystem, Name: "extension-apiserver-authentication",
 	}}
@@ -67,7 +67,7 @@ func (e embedded) Load(ctx context.Context, kind load.Kind, n int) error {
 	return nil
 }
 
-// Change makes the objects say when they were changed, too.
+// Change also sets the time of the change in the objects.
 func (e embedded) Change(ctx context.Context, kind load.Kind, numbers []int, revision int) error {
 	for _, i := range numbers {
 		if err := ctx.Err(); err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// writers is how many requests are made at a time.
+// writers is the number of concurrent requests.
 const writers = 32
 
 type real struct {
@@ -28,7 +28,7 @@ type real struct {
 	version string
 }
 
-// StartReal builds kube-apiserver and etcd where they are missing, and starts them with data and logs in dir.
+// StartReal builds kube-apiserver and etcd if they are missing, and starts them with data and logs in dir.
 func StartReal(ctx context.Context, dir string) (Cluster, error) {
 	cp, err := controlplane.Start(ctx, controlplane.Options{Dir: dir})
 	if err != nil {
@@ -75,7 +75,7 @@ func (r *real) Load(ctx context.Context, kind load.Kind, n int) error {
 		err := r.client.CoreV1().RESTClient().Post().Namespace(load.Namespace(i)).Resource(kind.Name).
 			Body(kind.New(i, 0)).Do(ctx).Error()
 		if apierrors.IsAlreadyExists(err) {
-			return nil // of an earlier Load of fewer
+			return nil // from an earlier Load
 		}
 		return err
 	})

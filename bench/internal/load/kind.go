@@ -26,25 +26,25 @@ const (
 
 // Kind is one resource of the benchmark.
 type Kind struct {
-	// Name is the plural, and what the results call it.
+	// Name is the plural; results use it.
 	Name string
 	GVR  schema.GroupVersionResource
 	// Example is an empty object; nil if there is no Go type for it.
 	Example runtime.Object
-	// New returns object i after so many changes.
+	// New returns object i after revision changes.
 	New func(i, revision int) runtime.Object
 }
 
 var widgetVersion = schema.GroupVersion{Group: "bench.larder.dev", Version: "v1"}
 
-// Kinds are all of them, in the order in which they are reported.
+// Kinds has all kinds, in the order of the reports.
 var Kinds = []Kind{
 	{"pods", corev1.SchemeGroupVersion.WithResource("pods"), &corev1.Pod{}, newPod},
 	{"configmaps", corev1.SchemeGroupVersion.WithResource("configmaps"), &corev1.ConfigMap{}, newConfigMap},
 	{"widgets", widgetVersion.WithResource("widgets"), nil, newWidget},
 }
 
-// KindOf returns the kind of that name, which is one of Kinds.
+// KindOf returns the kind with that name, which must be in Kinds.
 func KindOf(name string) Kind {
 	for _, k := range Kinds {
 		if k.Name == name {
@@ -62,14 +62,14 @@ func (k Kind) ObjectName(i int) string { return objectName(k.Name, i) }
 
 func objectName(kind string, i int) string { return fmt.Sprintf("%s-%07d", kind, i) }
 
-// Made reports whether that is the name of an object that the benchmark has made. A cluster has some of its own: the
-// API server itself makes a ConfigMap in kube-system.
+// Made reports whether the benchmark has made the object with that name. A cluster has others: the API server itself
+// makes a ConfigMap in kube-system.
 func (k Kind) Made(name string) bool { return strings.HasPrefix(name, k.Name+"-") }
 
 // Namespace returns the namespace of object i.
 func Namespace(i int) string { return fmt.Sprintf("bench-%04d", i/PerNamespace) }
 
-// Revision returns how often an object has been changed, and when that was; zero if it does not say.
+// Revision returns how often an object has been changed, and when; zero if the object does not say.
 func Revision(obj any) (revision int, made int64) {
 	m, err := meta.Accessor(obj)
 	if err != nil {
@@ -96,7 +96,7 @@ func newConfigMap(i, revision int) runtime.Object {
 	return cm
 }
 
-// newWidget is a custom resource of about 400 bytes of JSON.
+// newWidget returns a custom resource of about 400 bytes of JSON.
 func newWidget(i, revision int) runtime.Object {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": widgetVersion.String(), "kind": "Widget",

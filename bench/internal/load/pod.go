@@ -14,11 +14,11 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// podStart is a fixed moment, so that an object is the same whenever it is made.
+// podStart is a fixed time, so that an object is always the same.
 var podStart = metav1.NewTime(time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC))
 
 func newPod(i, revision int) runtime.Object {
-	// A hundred pods that follow each other are of one deployment, and differ as little as such pods do.
+	// A hundred successive pods belong to one deployment, and differ as little as such pods do.
 	app, hash := fmt.Sprintf("service-%05d", i/100), fmt.Sprintf("%010x", i/100*7919)
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -99,8 +99,8 @@ func newContainer(app string, i int) corev1.Container {
 	}
 }
 
-// WithManagedFields adds to a pod what a real server would: an entry of its one manager that names every field. Other
-// kinds are left as they are.
+// WithManagedFields adds to a pod, as a real server does, a managedFields entry of its one manager with every field. It
+// leaves other kinds as they are.
 func WithManagedFields(obj runtime.Object) runtime.Object {
 	if pod, ok := obj.(*corev1.Pod); ok {
 		pod.ManagedFields = []metav1.ManagedFieldsEntry{{

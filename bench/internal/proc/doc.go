@@ -1,3 +1,3 @@
-// Package proc reads what the kernel knows about a process from /proc: anonymous and mapped memory, bytes that it
-// caused to be written, processor time. Elsewhere than on Linux every function returns an error.
+// Package proc reads a process's anonymous and mapped memory, the bytes that it caused to be written, and its processor
+// time from /proc. On systems other than Linux every function returns an error.
 package proc

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// sampleEvery is how often Sampler looks: a decoded page of a list lives longer than that.
+// sampleEvery is the interval of Sampler: a decoded page of a list lives longer.
 const sampleEvery = 10 * time.Millisecond
 
 // Memory is resident memory, in bytes.
@@ -19,7 +19,7 @@ type Memory struct {
 	File int64
 }
 
-// Sampler keeps the peaks of this process's memory. Stop it.
+// Sampler keeps the peaks of this process's memory. The caller must stop it.
 type Sampler struct {
 	stop chan struct{}
 	done sync.WaitGroup
@@ -28,7 +28,7 @@ type Sampler struct {
 	peak Memory
 }
 
-// StartSampler samples from now on.
+// StartSampler starts a Sampler.
 func StartSampler() (*Sampler, error) {
 	if _, err := ownMemory(); err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func StartSampler() (*Sampler, error) {
 	return s, nil
 }
 
-// Peak returns the highest values so far, this moment's included.
+// Peak returns the highest values so far, the current ones included.
 func (s *Sampler) Peak() Memory {
 	s.mu.Lock()
 	defer s.mu.Unlock()

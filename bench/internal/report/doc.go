@@ -1,6 +1,5 @@
-// Package report makes rows of what was measured, compares them with the goals, and writes them.
+// Package report makes rows of the measurements, compares them with the goals, and writes them.
 //
-// A Record is what the runs of a benchmark came to: the JSON that is kept. Its Rows are made by today's table of
-// scenarios, with their goals. Markdown, Text and Restart, a picture, show them. A missed goal is a row that says so,
-// and nothing else.
+// A Record has the results of a benchmark, and is stored as JSON. Its Rows are made from today's table of scenarios and
+// goals. Markdown and Text write them, and Restart draws a picture. A missed goal only shows in its row.
 package report

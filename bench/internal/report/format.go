@@ -11,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/bench/internal/scenario"
 )
 
-// Figure writes a value with its unit, to three digits.
+// Figure returns a value with its unit, to three digits.
 func Figure(value float64, unit scenario.Unit) string {
 	switch unit {
 	case scenario.Seconds:
@@ -41,7 +41,7 @@ func Figure(value float64, unit scenario.Unit) string {
 // english writes commas between thousands.
 var english = message.NewPrinter(language.English)
 
-// digits writes three digits at least.
+// digits returns a value with at least three digits.
 func digits(value float64) string {
 	if value == 0 {
 		return "0"
@@ -49,10 +49,10 @@ func digits(value float64) string {
 	return english.Sprintf("%.*f", max(2-int(math.Floor(math.Log10(math.Abs(value)))), 0), value)
 }
 
-// count writes a whole number.
+// count returns a whole number with commas.
 func count(value float64) string { return english.Sprintf("%.0f", value) }
 
-// ratioText writes a ratio as a fraction where it is small.
+// ratioText returns a ratio, as a fraction if it is small.
 func ratioText(ratio *float64) string {
 	switch {
 	case ratio == nil:
@@ -63,7 +63,7 @@ func ratioText(ratio *float64) string {
 	return digits(*ratio) + "×"
 }
 
-// Line writes the figures of one case.
+// Line returns the figures of one case in a line.
 func Line(s scenario.Scenario, result scenario.Result) string {
 	var parts []string
 	for _, m := range s.Metrics {

@@ -12,7 +12,7 @@ import (
 	"github.com/larder-dev/larder/bench/internal/subject"
 )
 
-// Sample is what one case said.
+// Sample is the result of one case.
 type Sample struct {
 	Scenario, Kind string
 	N              int
@@ -20,11 +20,11 @@ type Sample struct {
 	Result         scenario.Result
 }
 
-// Record is what a run has measured.
+// Record has the measurements of a run.
 type Record struct {
 	// ID is the name of the file.
 	ID string `json:"run"`
-	// Command that made it, and Machine and Server that it was made on.
+	// Command made the record, on Machine and Server.
 	Command string `json:"command"`
 	Machine string `json:"machine"`
 	Server  string `json:"server"`
@@ -32,19 +32,18 @@ type Record struct {
 	Cases   []Case `json:"cases"`
 }
 
-// Case is what all runs of one subject in one place came to, whatever its policy and its interval of commits: those
-// have keys of their own.
+// Case sums up all runs of one subject in one place. Policies and commit intervals have keys of their own in Figures.
 type Case struct {
 	Place
 	Library string `json:"library"`
-	// Residency is Larder's.
+	// Residency of Larder; empty for others.
 	Residency string `json:"residency,omitempty"`
 	Asked
-	// Figures by the keys of metrics.
+	// Figures has the results by the keys of metrics.
 	Figures map[string]Summary `json:"figures"`
 }
 
-// Place is where subjects can be compared.
+// Place is a scenario with a kind and number of objects, in which subjects are compared.
 type Place struct {
 	Scenario string `json:"scenario"`
 	Kind     string `json:"kind"`
@@ -52,14 +51,14 @@ type Place struct {
 	Dynamic  bool   `json:"dynamic,omitempty"`
 }
 
-// Asked is how a case was asked for.
+// Asked has the flags with which a case was run.
 type Asked struct {
 	Runs int `json:"runs"`
-	// Flags are further ones of the command.
+	// Flags has the other flags of the command.
 	Flags string `json:"flags,omitempty"`
 }
 
-// Command returns what measures a scenario again, with those numbers of objects of a kind.
+// Command returns the command that measures a scenario again, with these numbers of objects of a kind.
 func (a Asked) Command(name, kind string, numbers ...int) string {
 	counts := map[string]string{"pods": "0", "configmaps": "0", "widgets": "0"}
 	counts[kind] = strings.ReplaceAll(strings.Trim(fmt.Sprint(numbers), "[]"), " ", ",")
@@ -99,13 +98,12 @@ func caseOf(s Sample) Case {
 	}
 }
 
-// same reports whether both are of the same subject in the same place.
+// same reports whether both cases have the same subject and place.
 func (c Case) same(other Case) bool {
 	return c.Place == other.Place && c.Library == other.Library && c.Residency == other.Residency
 }
 
-// Merge returns the record with what newer has measured in place of what it had of the same scenarios, kinds and
-// numbers.
+// Merge returns the record with the cases of newer in place of its own for the same scenarios, kinds and numbers.
 func (r Record) Merge(newer Record) Record {
 	again := func(c Case) bool {
 		return slices.ContainsFunc(newer.Cases, func(n Case) bool {
@@ -119,7 +117,7 @@ func (r Record) Merge(newer Record) Record {
 	return r
 }
 
-// both names what two records say, once where it is the same.
+// both joins the texts of two records, or returns one of them if they are equal.
 func both(a, b, sep string) string {
 	if slices.Contains(strings.Split(a, sep), b) {
 		return a
@@ -140,7 +138,7 @@ func (r Record) Write(dir string) (string, error) {
 	return path, os.WriteFile(path, append(data, '\n'), 0o644)
 }
 
-// Read reads what Write has written.
+// Read reads a record that Write has written.
 func Read(path string) (Record, error) {
 	var r Record
 	data, err := os.ReadFile(path)

@@ -17,14 +17,14 @@ import (
 // restartPicture is the name of the picture that Restart draws.
 const restartPicture = "restart.svg"
 
-// The colours of the subjects tell them apart without red and green.
+// The colours of the subjects differ without red and green.
 var (
 	colorLarder   = color.RGBA{0, 114, 178, 255}
 	colorClientGo = color.RGBA{213, 94, 0, 255}
 	colorList     = color.RGBA{230, 159, 0, 255}
 )
 
-// margin is what is left free at the edges.
+// margin is the free space at the edges.
 const margin = 10
 
 // panel is a title with a bar for each subject below it.
@@ -40,8 +40,8 @@ type bar struct {
 	color color.Color
 }
 
-// Restart draws into dir what a restart costs with the most pods that were measured, beside client-go: the time to
-// HasSynced with both policies, and the bytes received. It draws nothing, and returns false, if there are no such rows.
+// Restart draws a picture into dir that compares a restart with client-go's, with the largest number of pods: the time
+// to HasSynced with both policies, and the bytes received. If there are no such rows it returns false.
 func Restart(dir string, rows []Row) (bool, error) {
 	most := 0
 	for _, r := range rows {

@@ -10,30 +10,29 @@ import (
 	"github.com/larder-dev/larder/bench/internal/subject"
 )
 
-// Row is one figure of Larder's, with one residency, beside what it is compared with.
+// Row is one figure of Larder with one residency, and the figures that it is compared with.
 type Row struct {
 	Place
-	// Title is that of the scenario, and Figure that of the metric.
+	// Title is the title of the scenario, and Figure that of the metric.
 	Title, Figure string
 	Metric        scenario.Metric
 	Residency     string
 	Larder        Summary
-	// ClientGo and ClientGoList (without WatchList), or Reference, which is named by Metric.Against; nil if it was not
-	// measured.
+	// ClientGo and ClientGoList (without WatchList), or Reference, which Metric.Against names; nil if not measured.
 	ClientGo, ClientGoList, Reference *Summary
-	// Ratio is Larder to what it is compared with; nil if that was not measured.
+	// Ratio is Larder's figure divided by the one that it is compared with; nil if that was not measured.
 	Ratio *float64
-	// Goal is empty if there is none, and Met nil.
+	// Goal is the text of the goal. If there is none, it is empty and Met is nil.
 	Goal string
 	Met  *bool
 	// Missed says by how much a goal was missed.
 	Missed string
-	// Command measures the row again.
+	// Command is the command that measures the row again.
 	Command string
 	asked   int
 }
 
-// Rows are in the order of the scenarios, of one by kind and number, and then as they were measured: typed first.
+// Rows returns the rows in the order of the scenarios, kinds and numbers, and then as they were measured: typed first.
 func (r Record) Rows() []Row {
 	var rows []Row
 	for _, s := range scenario.All() {
@@ -50,7 +49,7 @@ func (r Record) Rows() []Row {
 	return rows
 }
 
-// places returns those where Larder was measured.
+// places returns the places of a scenario in which Larder was measured.
 func (r Record) places(name string) []Place {
 	var places []Place
 	for _, c := range r.Cases {
@@ -64,8 +63,8 @@ func (r Record) places(name string) []Place {
 	return places
 }
 
-// row compares one figure; false if Larder's was not measured, or not with fewer objects, where it is compared with
-// that.
+// row returns the row of one figure. It returns false if Larder was not measured, or not with fewer objects if the
+// figure is compared with that.
 func (r Record) row(s scenario.Scenario, p Place, m scenario.Metric, residency string) (Row, bool) {
 	larder := r.figure(p, subject.Larder, residency, m.Key)
 	if larder == nil {
@@ -108,7 +107,7 @@ func (r Record) of(p Place, library, residency string) *Case {
 	return nil
 }
 
-// figure returns what a subject came to; nil if it was not measured.
+// figure returns a figure of a subject; nil if it was not measured.
 func (r Record) figure(p Place, library, residency, key string) *Summary {
 	c := r.of(p, library, residency)
 	if c == nil {
@@ -120,7 +119,7 @@ func (r Record) figure(p Place, library, residency, key string) *Summary {
 	return nil
 }
 
-// judge sets the ratio, and what became of the goal.
+// judge sets the ratio, and whether the goal is met.
 func (r *Row) judge() {
 	ratio := 0.0
 	if base := cmp.Or(r.Reference, r.ClientGo); base != nil && base.Median != 0 {
@@ -144,7 +143,7 @@ func (r *Row) judge() {
 	}
 }
 
-// times writes a factor. A goal that is missed by little is not missed by "1.0×".
+// times returns a factor with enough digits, so that a goal is never missed by "1.0×".
 func times(factor float64) string {
 	if factor >= 10 {
 		return count(factor) + "×"

@@ -2,10 +2,10 @@ package report
 
 import "slices"
 
-// Summary is what several runs said: the median, since a run that the machine disturbed must not move it, and the
-// spread beside it, since a reader must see that it was.
+// Summary sums up several runs: the median, which a disturbed run does not move, and the spread, which shows that there
+// was one.
 type Summary struct {
-	// Runs is how many there were; the rest is zero if there were none.
+	// Runs is the number of runs; if it is 0 the other fields are zero too.
 	Runs int `json:"runs"`
 	// Median is the middle value, or the mean of the two in the middle.
 	Median float64 `json:"median"`

@@ -8,9 +8,9 @@ import (
 	"github.com/larder-dev/larder/bench/internal/scenario"
 )
 
-// tally is what became of the goals, with the largest number of objects of their kind. A goal has a row for each
-// residency that it is for. It is missed if one of them misses it, met if all meet it, and else not measured, or not
-// with every residency.
+// tally counts the goals that are met, missed and not measured, with the largest number of objects of their kind. A
+// goal has a row for each of its residencies. It is missed if one row misses it, met if all rows meet it, and otherwise
+// not measured.
 type tally struct{ met, missed, notMeasured int }
 
 func tallyOf(rows []Row, scenarios []scenario.Scenario) tally {
@@ -48,13 +48,13 @@ func verdicts(rows []Row, name string, m scenario.Metric, g scenario.Goal) (met,
 	return met, missed
 }
 
-// String begins a sentence.
+// String returns the start of a sentence.
 func (t tally) String() string {
 	return fmt.Sprintf("Of %d goals %d are met, %d missed, %d not measured",
 		t.met+t.missed+t.notMeasured, t.met, t.missed, t.notMeasured)
 }
 
-// mostObjects is the largest number of objects of a kind that has a goal.
+// mostObjects returns the largest number of objects of a kind in the rows that have a goal.
 func mostObjects(rows []Row, kind string) int {
 	most := 0
 	for _, r := range rows {
@@ -65,7 +65,7 @@ func mostObjects(rows []Row, kind string) int {
 	return most
 }
 
-// judged names the objects that a tally is of.
+// judged returns the kinds and numbers of objects that a tally covers.
 func judged(rows []Row) string {
 	var parts []string
 	for _, k := range load.Kinds {

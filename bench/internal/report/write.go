@@ -12,7 +12,7 @@ import (
 	"github.com/larder-dev/larder/bench/internal/scenario"
 )
 
-// Text writes the rows as tables, with the commands that measure them again, and what became of the goals below them.
+// Text writes the rows as tables, with the commands that measure them again, and then the tally of the goals.
 func Text(out io.Writer, r Record) error {
 	rows := r.Rows()
 	fmt.Fprintf(out, "%s\n%s; %s; commit %s\n", r.Command, r.Machine, r.Server, r.Commit)
@@ -49,7 +49,7 @@ func verdict(rows []Row) string {
 	return fmt.Sprintf("%s (%s)", tallyOf(rows, scenario.All()), judged(rows))
 }
 
-// embedded names the scenarios of the embedded server.
+// embedded returns the names of the scenarios of the embedded server.
 func embedded() string {
 	var names []string
 	for _, s := range scenario.All() {
@@ -103,7 +103,7 @@ func (r Row) other() string {
 	return text
 }
 
-// spread writes a median with what it is of.
+// spread returns a median with its spread.
 func (r Row) spread(s *Summary) string {
 	if s == nil {
 		return ""
@@ -122,7 +122,7 @@ func (r Row) spread(s *Summary) string {
 	return fmt.Sprintf("%s (%s)", Figure(s.Median, unit), strings.Join(of, ", "))
 }
 
-// ofRuns says how many runs a median is of, where that is not what the row's command asks for: some have failed.
+// ofRuns returns the number of runs of a median if it differs from that of the row's command, because some have failed.
 func (r Row) ofRuns(s *Summary) string {
 	switch s.Runs {
 	case r.asked:

@@ -16,29 +16,29 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// caseTimeout is for a case that hangs: the slowest takes a few minutes.
+// caseTimeout ends a case that hangs: the slowest takes a few minutes.
 const caseTimeout = 15 * time.Minute
 
-// A server that has just answered a list of everything is still busy with its garbage. It is quiet when it uses less
-// than a tenth of a core, and is not waited for for ever.
+// A server that has just answered a list of everything is still collecting garbage. It is quiet when it uses less than
+// a tenth of a core. The wait for that is bounded.
 const (
 	quietWindow = 300 * time.Millisecond
 	quietShare  = 0.1
 	quietAfter  = 15 * time.Second
 )
 
-// host is the server of a group of cases, and the files that were made from it.
+// host has the server of a group of cases, and the files with its objects.
 type host struct {
 	cluster cluster.Cluster
 	kind    load.Kind
 	dir     string
-	// revision is the last one that an object was given.
+	// revision is the last revision of an object.
 	revision int
-	// stored are the files that hold what the server has.
+	// stored has the files that are up to date with the server.
 	stored map[string]bool
 }
 
-// run runs one case, with everything that it takes.
+// run runs one case, with its file and its changes.
 func (h *host) run(ctx context.Context, s scenario.Scenario, c scenario.Case) (scenario.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, caseTimeout)
 	defer cancel()
@@ -75,7 +75,7 @@ func (h *host) run(ctx context.Context, s scenario.Scenario, c scenario.Case) (s
 	return result, nil
 }
 
-// reserve returns the changes of a case, if it has some, and tells it what they are. The files are behind them.
+// reserve returns the changes of a case, if any, and sets them in the case. The files are then no longer up to date.
 func (h *host) reserve(s scenario.Scenario, c *scenario.Case) (changes scenario.Changes) {
 	if s.Changes == nil {
 		return changes
@@ -88,7 +88,7 @@ func (h *host) reserve(s scenario.Scenario, c *scenario.Case) (changes scenario.
 	return changes
 }
 
-// change makes the changes of a case. Where they have a rate, it catches up if it falls behind.
+// change makes the changes of a case. If they have a rate, it catches up when it falls behind.
 func (h *host) change(ctx context.Context, c scenario.Case, changes scenario.Changes) error {
 	start, each := time.Now(), len(changes.Numbers)
 	ticker := time.NewTicker(time.Millisecond)
@@ -119,7 +119,7 @@ func (h *host) change(ctx context.Context, c scenario.Case, changes scenario.Cha
 	return nil
 }
 
-// provideFile says where the file of the case is, and brings it up to what the server has, or removes it.
+// provideFile sets the file of the case. It brings the file up to date with the server, or removes it.
 func (h *host) provideFile(ctx context.Context, s scenario.Scenario, c *scenario.Case) error {
 	if !s.Stored {
 		c.File = filepath.Join(h.dir, "cold.db")
@@ -146,7 +146,7 @@ func (h *host) provideFile(ctx context.Context, s scenario.Scenario, c *scenario
 	return copyFile(c.File, from)
 }
 
-// prepare makes a file hold what the server has.
+// prepare brings a file up to date with the server.
 func (h *host) prepare(ctx context.Context, file string, dynamic bool) error {
 	if h.stored[file] {
 		return nil
@@ -164,8 +164,8 @@ func (h *host) prepare(ctx context.Context, file string, dynamic bool) error {
 	return err
 }
 
-// settle waits until the server is quiet, so that a case does not pay for the one before. The embedded one is in this
-// process, and is quiet when its garbage has been collected.
+// settle waits until the server is quiet, so that a case does not pay for the one before. The embedded server is in
+// this process; it is quiet after a garbage collection.
 func (h *host) settle(ctx context.Context) {
 	runtime.GC()
 	deadline := time.Now().Add(quietAfter)
@@ -184,12 +184,12 @@ func (h *host) settle(ctx context.Context) {
 	}
 }
 
-// copyPage is how much copyFile writes at a time. The kernel's account is of whole folios of its cache, which are as
-// large as the write that made them: after a copy in one piece, a changed page would be counted as megabytes.
+// copyPage is the size of copyFile's writes. The kernel counts whole folios of its cache, which are as large as the
+// write that made them: after a copy in one piece, a changed page would count as megabytes.
 const copyPage = 4096
 
-// copyFile makes a copy that is on the disk: a case is not to write it, nor to find pages that are dirty already, which
-// the kernel would not count.
+// copyFile makes a copy and syncs it, so that a case neither writes it nor finds dirty pages, which the kernel would
+// not count.
 func copyFile(to, from string) (err error) {
 	in, err := os.Open(from)
 	if err != nil {

@@ -17,19 +17,20 @@ import (
 	"github.com/larder-dev/larder/bench/internal/scenario"
 )
 
-// ChildArgument is the first argument of a process that is a case; scenario and subject follow it, for those who look
-// at the processes.
+// ChildArgument is the first argument of the process of a case. Scenario and subject follow, to be seen in a list of
+// processes.
 const ChildArgument = "child"
 
-// message is what a child says. It is sent the case, and the case again whenever the driver has acted.
+// message is a message of a child. The driver sends it the case, and the case again whenever it has made the changes.
 type message struct {
-	// Ready is set if the driver is to act; else the message is the last.
+	// Ready is true if the driver must make the changes; otherwise the message is the last one.
 	Ready  bool            `json:"ready,omitempty"`
 	Result scenario.Result `json:"result,omitempty"`
 	Error  string          `json:"error,omitempty"`
 }
 
-// runProcess runs a case in a process of its own. act is called whenever that is ready, and ends its wait by proceed.
+// runProcess runs a case in a process of its own. It calls act whenever the process is ready, which waits until act
+// calls proceed.
 func runProcess(
 	ctx context.Context, c scenario.Case, act func(proceed func() error) error,
 ) (_ scenario.Result, err error) {
@@ -76,13 +77,13 @@ func runProcess(
 			return m.Result, nil
 		}
 		if err := act(proceed); err != nil {
-			kill() // or it would wait for what does not come
+			kill() // otherwise it would wait for ever
 			return nil, err
 		}
 	}
 }
 
-// Child runs one case. It ends in time also if its driver has gone.
+// Child runs one case. It ends in bounded time even if its driver has died.
 func Child(ctx context.Context, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, caseTimeout)
 	defer cancel()

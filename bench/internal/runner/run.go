@@ -18,29 +18,29 @@ import (
 
 // Options say what to run.
 type Options struct {
-	// Pods are the numbers of pods; ConfigMaps and Widgets how many of those there are, 0 for none.
+	// Pods has the numbers of pods to measure. ConfigMaps and Widgets are their numbers, 0 for none.
 	Pods                []int
 	ConfigMaps, Widgets int
 	// Runs is how often each case is run.
 	Runs int
 	// Effort is 1 in a full run, less in a quick one.
 	Effort float64
-	// Only are the names of the scenarios to run. Default: all.
+	// Only matches the names of the scenarios to run. Default: all.
 	Only *regexp.Regexp
-	// EmbeddedOnly runs what would take a real server on the embedded one.
+	// EmbeddedOnly runs all scenarios on the embedded server.
 	EmbeddedOnly bool
-	// Profile is an absolute directory for a profile of each case. Default: none are made.
+	// Profile is an absolute directory for a profile of each case. Default: no profiles.
 	Profile string
-	// Dir holds the files of the run, and is left behind empty. Required.
+	// Dir is a directory for the files of the run, which is empty afterwards. Required.
 	Dir string
-	// Progress is told of each case.
+	// Progress gets a line for each case.
 	Progress io.Writer
 }
 
-// Outcome is what a run has measured.
+// Outcome is the result of a run.
 type Outcome struct {
 	Samples []report.Sample
-	// Server is the version of the last real server; of the embedded one if there was none.
+	// Server is the version of the last real server, or of the embedded one if there was none.
 	Server string
 }
 
@@ -67,7 +67,7 @@ func Run(ctx context.Context, o Options) (Outcome, error) {
 	return r.outcome, errors.Join(errs...)
 }
 
-// group is what is measured on one server.
+// group has the measurements on one server.
 type group struct {
 	real      bool
 	kind      load.Kind
@@ -75,13 +75,13 @@ type group struct {
 	scenarios []scenario.Scenario
 }
 
-// groups returns the servers to be started, in order, with what is measured on them.
+// groups returns the groups in order; each needs a server.
 func (o Options) groups() []group {
 	var all []group
 	add := func(real bool, kind string, n int) {
 		g := group{real: real && !o.EmbeddedOnly, kind: load.KindOf(kind), n: n}
 		for _, s := range scenario.All() {
-			fits := s.Embedded != real || kind == "widgets" // of which there are too many for a real server
+			fits := s.Embedded != real || kind == "widgets" // there are too many widgets for a real server
 			if slices.Contains(s.Kinds, kind) && fits && (o.Only == nil || o.Only.MatchString(s.Name)) {
 				g.scenarios = append(g.scenarios, s)
 			}
@@ -101,7 +101,7 @@ func (o Options) groups() []group {
 	return all
 }
 
-// run is a run that is under way.
+// run is the state of a run.
 type run struct {
 	Options
 	started     time.Time
@@ -109,7 +109,7 @@ type run struct {
 	outcome     Outcome
 }
 
-// group starts a server, loads it and runs what is measured on it.
+// group starts a server, loads it and runs the scenarios of the group.
 func (r *run) group(ctx context.Context, g group) (err error) {
 	dir, err := os.MkdirTemp(r.Dir, "group-")
 	if err != nil {
@@ -140,7 +140,7 @@ func (r *run) group(ctx context.Context, g group) (err error) {
 	return errors.Join(errs...)
 }
 
-// scenario runs the subjects in turn, so that what changes on the machine meanwhile meets all of them.
+// scenario runs the subjects in turn, so that changes on the machine affect all of them.
 func (r *run) scenario(ctx context.Context, h *host, g group, s scenario.Scenario) error {
 	var errs []error
 	for n := range r.Runs {
