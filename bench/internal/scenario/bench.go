@@ -16,13 +16,13 @@ import (
 type Bench struct {
 	Case Case
 	Kind load.Kind
-	// Memory is sampled since the process began.
+	// Memory has sampled the process since its start.
 	Memory *proc.Sampler
-	// Ready tells the driver to make the Changes, and waits until it has.
+	// Ready asks the driver to make the Changes, and waits until it has.
 	Ready func() error
 }
 
-// run starts the subject of the case, with a handler if there is one, measures and stops it.
+// run starts the subject of the case, with a handler if one is given, measures it, and stops it.
 func (b *Bench) run(
 	ctx context.Context, w *subject.Witness, measure func(r *subject.Running) (Result, error),
 ) (Result, error) {
@@ -43,10 +43,10 @@ func (b *Bench) witness() *subject.Witness {
 	return subject.NewWitness(b.Kind, 0, b.markerKey(), b.Case.Revision)
 }
 
-// markerKey is the key of the object that is changed last.
+// markerKey returns the key of the object that is changed last.
 func (b *Bench) markerKey() string { return b.Kind.Key(b.Case.Marker) }
 
-// await waits for something that a handler notices.
+// await waits until told is closed. what names the wait in errors.
 func await(ctx context.Context, what string, told <-chan struct{}) error {
 	select {
 	case <-told:
@@ -77,7 +77,7 @@ func (b *Bench) complete(r *subject.Running) error {
 	return nil
 }
 
-// resumed returns an error if Larder has listed: then what was measured is no restart.
+// resumed returns an error if Larder has listed, because then the case has not measured a restart.
 func (b *Bench) resumed(r *subject.Running) error {
 	if r.Larder == nil {
 		return nil

@@ -15,8 +15,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// writes are the bytes written so far: by the store's own account, and by the kernel's, which knows of everything that
-// the process writes, and of nothing on a file system in memory.
+// writes has the bytes written so far: as the store counts them, and as the kernel does, which counts all writes of the
+// process, except those to a file system in memory.
 type writes struct{ store, io int64 }
 
 func writesOf(s *store.Store) (w writes, err error) {
@@ -27,17 +27,17 @@ func writesOf(s *store.Store) (w writes, err error) {
 	return w, err
 }
 
-// addTo adds what was written since earlier for each of a number of events, under keys with a suffix.
+// addTo adds the bytes written since earlier per event, under keys with a suffix.
 func (w writes) addTo(result Result, earlier writes, suffix string, events int) {
 	result["written"+suffix] = float64(w.store-earlier.store) / float64(events)
 	result["io"+suffix] = float64(w.io-earlier.io) / float64(events)
 }
 
-// tally is what became of the updates of a handler. One that is far behind is told of several updates of an object by
-// one call of Larder: a rate counts calls, so that what was merged is no work that was done.
+// tally counts the updates of a handler. If the handler is far behind, Larder merges several updates of an object into
+// one call. A rate counts calls only, because merged updates are no work.
 type tally struct{ told, merged int }
 
-// tallyOf returns the tally so far. An informer that has ended has forgotten what it merged.
+// tallyOf returns the tally so far. The informer must be running: after its end the merged updates are unknown.
 func tallyOf(r *subject.Running, w *subject.Witness) tally {
 	t := tally{told: w.Updates()}
 	if r.Larder != nil {
@@ -48,13 +48,12 @@ func tallyOf(r *subject.Running, w *subject.Witness) tally {
 	return t
 }
 
-// since returns what was added to an earlier tally.
+// since returns the difference to an earlier tally.
 func (t tally) since(earlier tally) tally {
 	return tally{told: t.told - earlier.told, merged: t.merged - earlier.merged}
 }
 
-// check returns an error unless each of the updates that were made was told, alone or merged into another: else they
-// were not what was measured.
+// check returns an error unless the handler got each of the made updates, alone or merged.
 func (t tally) check(made int) error {
 	if t.told+t.merged != made {
 		return fmt.Errorf("%d updates were made, but the handler was told of %d, and %d were merged into those",
@@ -63,24 +62,24 @@ func (t tally) check(made int) error {
 	return nil
 }
 
-// rate returns the figures of updates that took so long.
+// rate returns the figures for updates that took that long.
 func (t tally) rate(took time.Duration) Result {
 	return Result{
 		"rate": float64(t.told) / took.Seconds(), "told": float64(t.told), "told" + Reference: float64(t.told + t.merged),
 	}
 }
 
-// followed is what happened between the first of the changes and the last.
+// followed is the result of follow.
 type followed struct {
 	tally
 	took     time.Duration
 	received int64
-	// before is what had been written until then.
+	// before has the bytes written before the changes.
 	before writes
 }
 
-// follow lets the driver make the changes once the handler has been told the state, and waits until it has seen the
-// last of them. Until they are made, or begin if they have a rate, the network is held, or cut, as hold says.
+// follow has the driver make the changes once the handler has got all objects, and waits until the handler has got the
+// last change. hold holds or cuts the network until the changes are made, or, if they have a rate, begin.
 func (b *Bench) follow(
 	ctx context.Context, r *subject.Running, w *subject.Witness, hold func(*subject.Network),
 ) (f followed, err error) {
@@ -101,8 +100,8 @@ func (b *Bench) follow(
 	return f, err
 }
 
-// runUpdates holds the network until the driver has made the changes, so that the pipeline is never waiting for the
-// server: what is measured is how fast it can go.
+// runUpdates holds the network until the driver has made the changes, so that the pipeline never waits for the server:
+// it measures the highest rate of the pipeline.
 func runUpdates(ctx context.Context, b *Bench) (Result, error) {
 	w := b.witness()
 	return b.run(ctx, w, func(r *subject.Running) (Result, error) {
@@ -118,7 +117,7 @@ func runUpdates(ctx context.Context, b *Bench) (Result, error) {
 // commitInterval is the default of store.Options.
 const commitInterval = time.Second
 
-// addDurable adds how long it takes until the marker, which the handler has just been told of, is in the file.
+// addDurable adds the time until the marker, which the handler has just got, is in the file.
 func (b *Bench) addDurable(ctx context.Context, r *subject.Running, result Result) error {
 	if r.Larder == nil {
 		return nil
@@ -145,7 +144,7 @@ func (b *Bench) addDurable(ctx context.Context, r *subject.Running, result Resul
 	return err
 }
 
-// runLatency measures from the moment of each update at the server to the handler.
+// runLatency measures the time from each update at the server to the handler's call.
 func runLatency(ctx context.Context, b *Bench) (Result, error) {
 	var took []float64
 	w := b.witness()
@@ -165,7 +164,7 @@ func runLatency(ctx context.Context, b *Bench) (Result, error) {
 	return quantiles(took, b.Case.Made)
 }
 
-// quantiles returns the figures of latencies, of which there has to be one for each update.
+// quantiles returns the figures of latencies. It fails unless there is one for each update.
 func quantiles(took []float64, made int) (Result, error) {
 	if len(took) != made {
 		return nil, fmt.Errorf("%d updates were made, but the handler was told of %d", made, len(took))
@@ -176,7 +175,7 @@ func quantiles(took []float64, made int) (Result, error) {
 	return Result{"p50": quantile(50), "p99": quantile(99)}, nil
 }
 
-// runFlash measures what a few busy objects cost the disk.
+// runFlash measures the bytes that a few busy objects write to the disk.
 func runFlash(ctx context.Context, b *Bench) (Result, error) {
 	w := b.witness()
 	return b.run(ctx, w, func(r *subject.Running) (Result, error) {
@@ -184,7 +183,7 @@ func runFlash(ctx context.Context, b *Bench) (Result, error) {
 		if err != nil {
 			return nil, err
 		}
-		// A list would have written objects that were not updated, and left out updates.
+		// A list would write objects that were not updated, and skip updates.
 		err = errors.Join(updates.check(b.Case.Made), b.resumed(r))
 		suffix := ""
 		if b.Case.Subject.CommitInterval != 0 {
@@ -219,8 +218,7 @@ func runRelist(ctx context.Context, b *Bench) (Result, error) {
 	})
 }
 
-// addWritten stops the informer, which writes what is pending: it belongs to the changes. It adds what has been written
-// since before.
+// addWritten stops the informer, which commits its dirty changes, and adds the bytes written since before.
 func addWritten(result Result, r *subject.Running, before writes, suffix string, events int) error {
 	err := r.Stop()
 	after, countErr := writesOf(r.Store)

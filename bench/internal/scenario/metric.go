@@ -9,23 +9,23 @@ import (
 
 // Metric is one figure of a scenario.
 type Metric struct {
-	// Key in the Result.
+	// Key of the figure in the Result.
 	Key string
-	// Title ends the row's name.
+	// Title is the end of the row's name.
 	Title string
 	Unit  Unit
-	// Against names what Larder is compared with, if that is not client-go: the Result of Raw has the same Key, or that
-	// of Larder itself has Key with the suffix Reference.
+	// Against names what Larder is compared with, if that is not client-go: the figure with the same Key in the Result of
+	// Raw, or the one with Key and the suffix Reference in Larder's own.
 	Against string
-	// Goals are what the project has set itself.
+	// Goals are the goals of the project for the figure.
 	Goals []Goal
 }
 
-// What a metric is compared with in a way of its own.
+// Special values of Metric.Against.
 const (
-	// Fewer is Larder with a tenth of the objects.
+	// Fewer compares with Larder with a tenth of the objects.
 	Fewer = "Larder with fewer objects"
-	// Nothing is for a figure that has to reach a value. The row shows client-go's, too.
+	// Nothing: the goal is a value. The row shows client-go's figure, too.
 	Nothing = "nothing"
 )
 
@@ -55,27 +55,27 @@ const (
 	Count        Unit = ""
 )
 
-// GoalsFor is the kind that goals are for unless they say another, and GoalsN how many there are to be: with fewer, a
-// goal is a hint.
+// GoalsFor is the default kind of goals, and GoalsN the number of objects that they are for. With fewer objects a goal
+// is only a hint.
 const (
 	GoalsFor = "pods"
 	GoalsN   = 100_000
 )
 
-// Goal is what a figure is to reach.
+// Goal is a limit for a figure.
 type Goal struct {
 	// Kind of the objects. Default: GoalsFor.
 	Kind string
-	// Dynamic is for unstructured objects.
+	// Dynamic is true if the goal is for unstructured objects.
 	Dynamic bool
-	// Residencies that it is for, and each of which has to reach it. Default: all.
+	// Residencies that must each meet the goal. Default: all.
 	Residencies []string
-	// AtLeast is for what is better the larger it is; else the limit is the most that it may be.
+	// AtLeast is true if the limit is a minimum; otherwise it is a maximum.
 	AtLeast bool
-	// Value compares the figure itself; else its ratio to what it is compared with.
+	// Value is true if the limit is for the figure itself; otherwise it is for the ratio.
 	Value bool
 	Limit float64
-	// Text is how the goal is written.
+	// Text is the goal as results show it.
 	Text string
 }
 
@@ -102,12 +102,12 @@ func (g Goal) of(kind string) Goal {
 	return g
 }
 
-// For reports whether the goal is that of a row of its metric.
+// For reports whether the goal applies to a row of its metric.
 func (g Goal) For(kind string, dynamic bool, residency string) bool {
 	return cmp.Or(g.Kind, GoalsFor) == kind && g.Dynamic == dynamic && slices.Contains(g.Each(), residency)
 }
 
-// Each returns the residencies that have to reach the goal.
+// Each returns the residencies that must meet the goal.
 func (g Goal) Each() []string {
 	if g.Residencies == nil {
 		return subject.Residencies
@@ -115,7 +115,7 @@ func (g Goal) Each() []string {
 	return g.Residencies
 }
 
-// Excess is how many times too much a figure is, or too little; the goal is met if it is not above 1.
+// Excess returns by which factor a figure is too large, or too small. The goal is met if the factor is at most 1.
 func (g Goal) Excess(larder, ratio float64) float64 {
 	figure := ratio
 	if g.Value {

@@ -22,18 +22,18 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// rawTransaction is how many bytes of values a raw transaction writes: as much as Larder's commits are to hold.
+// rawTransaction is how many bytes of values a raw transaction writes: as many as Larder's commits by default.
 const rawTransaction = 4 << 20
 
 var rawBucket = []byte("objects")
 
-// rawFile is a bbolt file with the objects of a case: the least that can be done on disk.
+// rawFile is a bbolt file with the objects of a case and nothing else: the minimum of work on disk.
 type rawFile struct {
 	*bolt.DB
 	values [][]byte
 }
 
-// newRaw makes the file. Remove it.
+// newRaw makes the file. The caller must remove it.
 func newRaw(b *Bench) (_ *rawFile, err error) {
 	raw, format := &rawFile{}, formatOf(b.Case)
 	path := filepath.Join(filepath.Dir(b.Case.File), "raw.db")
@@ -56,7 +56,7 @@ func newRaw(b *Bench) (_ *rawFile, err error) {
 	return raw, nil
 }
 
-// put writes values under the keys of those numbers, in transactions of 4 MiB.
+// put writes values under the keys of the objects with these numbers, in transactions of 4 MiB.
 func (r *rawFile) put(b *Bench, numbers []int) error {
 	for len(numbers) > 0 {
 		count, size := 0, 0
@@ -89,7 +89,7 @@ func rawReads(ctx context.Context, b *Bench) (Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw.values = nil // or they would spare the collector of this process most of its runs, which Larder's reads pay for
+	raw.values = nil // with a large heap there would be few garbage collections, for which Larder's reads have to pay
 	_, all := keysOf(b)
 	format := formatOf(b.Case)
 	perSecond, err := rate(ctx, b, 1, func(random *rand.Rand) error {
@@ -105,7 +105,7 @@ func rawReads(ctx context.Context, b *Bench) (Result, error) {
 	return Result{"cold": 1e6 / perSecond}, errors.Join(err, raw.remove())
 }
 
-// rawWrites writes every object once, in no order: an update of a key is a write of its page.
+// rawWrites writes every object once, in random order, so that each update of a key writes its page.
 func rawWrites(_ context.Context, b *Bench) (Result, error) {
 	raw, err := newRaw(b)
 	if err != nil {
@@ -117,14 +117,14 @@ func rawWrites(_ context.Context, b *Bench) (Result, error) {
 	return Result{"rate": float64(b.Case.N) / took.Seconds()}, errors.Join(err, raw.remove())
 }
 
-// rawFormat is how a raw file holds pods: as those who read it want them.
+// rawFormat is the encoding of pods in a raw file.
 type rawFormat struct {
 	encode func(pod *corev1.Pod) ([]byte, error)
 	decode func(value []byte) error
 }
 
-// formatOf returns the format of a case. For typed objects it is the protobuf that their type generates. Unstructured
-// ones have Larder's encoding, since there is no other that is as fast: JSON would make the limit too easy to reach.
+// formatOf returns the format of a case. Typed objects have the protobuf of their type. Unstructured objects have
+// Larder's encoding, since no other is as fast: with JSON the limit would be too easy to reach.
 func formatOf(c Case) rawFormat {
 	if !c.Subject.Dynamic {
 		return rawFormat{
@@ -150,10 +150,11 @@ func formatOf(c Case) rawFormat {
 	}
 }
 
-// committedEvents is how many events are committed one by one, to know what that costs; leastCommitted in a short run.
+// committedEvents is how many events are committed one by one, to measure the cost of that; leastCommitted is the
+// number in a short run.
 const committedEvents, leastCommitted = 1000, 100
 
-// commitEachEvent commits one change after the other to a file like that of Larder.
+// commitEachEvent commits each change by itself to a file like Larder's.
 func commitEachEvent(ctx context.Context, b *Bench) (_ Result, err error) {
 	s, err := store.Open(b.Case.File, store.Options{})
 	if err != nil {

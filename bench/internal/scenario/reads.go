@@ -17,7 +17,7 @@ import (
 	"github.com/larder-dev/larder/bench/internal/subject"
 )
 
-// hotKeys is how many objects the hot reads go to, and readers how many goroutines do the parallel ones.
+// hotKeys is the number of objects of the hot reads, and readers the number of goroutines of the parallel ones.
 const hotKeys, readers = 1000, 8
 
 func runReads(ctx context.Context, b *Bench) (Result, error) {
@@ -28,7 +28,7 @@ func runReads(ctx context.Context, b *Bench) (Result, error) {
 		indexer := r.Informer.GetIndexer()
 		hot, all := keysOf(b)
 		if b.Case.Subject.Residency == subject.Bounded {
-			// Nothing has been read into its cache yet. The heaps of the others do not depend on what is read.
+			// The bounded cache is still empty. The heaps of the other residencies do not depend on reads.
 			for _, key := range all {
 				if err := getOne(indexer, key); err != nil {
 					return nil, err
@@ -55,7 +55,7 @@ func runReads(ctx context.Context, b *Bench) (Result, error) {
 	})
 }
 
-// keysOf returns the keys of the hot objects, spread over all, and of all.
+// keysOf returns the keys of the hot objects, which are spread over all, and the keys of all objects.
 func keysOf(b *Bench) (hot, all []string) {
 	for i := range b.Case.N {
 		all = append(all, b.Kind.Key(i))
@@ -74,13 +74,13 @@ func getOne(indexer cache.Indexer, key string) error {
 	return err
 }
 
-// A heap is steady when it has changed by less than that part in that time.
+// A heap is steady when it has changed by less than this part in this time.
 const (
 	steadyPart  = 0.01
 	steadyAfter = 100 * time.Millisecond
 )
 
-// steadyHeap returns the live heap once it no longer changes: what fills in the background has been filled then.
+// steadyHeap returns the live heap once it no longer changes, after tables that fill in the background are full.
 func steadyHeap(ctx context.Context) (float64, error) {
 	last := liveHeap()
 	for {
@@ -97,7 +97,7 @@ func steadyHeap(ctx context.Context) (float64, error) {
 	}
 }
 
-// liveHeap is what is still in use after the garbage has been collected, and what its finalizers held.
+// liveHeap returns the live heap after a garbage collection, and a second one for the objects of finalizers.
 func liveHeap() float64 {
 	var stats runtime.MemStats
 	runtime.GC()
@@ -106,7 +106,7 @@ func liveHeap() float64 {
 	return float64(stats.HeapAlloc)
 }
 
-// rate returns how often a second do can be done by so many goroutines: for a second in a full run, after a tenth of
+// rate returns how often a second the goroutines can call do. It measures for a second in a full run, after a tenth of
 // that to warm up.
 func rate(ctx context.Context, b *Bench, goroutines int, do func(*rand.Rand) error) (perSecond float64, err error) {
 	d := time.Duration(b.Case.Effort * float64(time.Second))
@@ -127,7 +127,7 @@ func repeat(
 		wg.Go(func() {
 			random := rand.New(rand.NewPCG(1, uint64(g)))
 			for time.Since(start) < d && ctx.Err() == nil {
-				// The clock is read now and then only: it costs as much as a read from memory.
+				// Reading the clock costs as much as a read from memory, so it is read only now and then.
 				for range 16 {
 					if errs[g] = do(random); errs[g] != nil {
 						return

@@ -11,27 +11,27 @@ import (
 	"github.com/larder-dev/larder/bench/internal/subject"
 )
 
-// Scenario is one thing that is done with every subject.
+// Scenario is a measurement that is made with several subjects.
 type Scenario struct {
-	// Name is what -only matches, and what results call it.
+	// Name of the scenario, in results and for -only.
 	Name string
-	// Title begins the rows of its metrics.
+	// Title is the start of the rows of its metrics.
 	Title string
-	// Kinds that it is done with.
+	// Kinds of objects to measure with.
 	Kinds []string
-	// Embedded scenarios run on the embedded server, since they ask for more than a real one can give.
+	// Embedded scenarios run on the embedded server, since a real one is too slow.
 	Embedded bool
-	// Stored gives Larder a file that holds what the server has; else it has none.
+	// Stored gives Larder a file that is up to date with the server; otherwise it has no file.
 	Stored bool
 	// Compacted gives Larder, and Raw, a copy of that file without free pages, for this case alone.
 	Compacted bool
-	// Subjects to be compared, for one kind, but for that of Raw.
+	// Subjects returns the subjects to compare for one kind, without Raw.
 	Subjects func(kind load.Kind) []subject.Spec
-	// Changes are what happens to the objects. Default: nothing.
+	// Changes returns the changes of the objects. Default: none.
 	Changes func(c Case) Changes
 	// Run measures, in the process of the case.
 	Run func(ctx context.Context, b *Bench) (Result, error)
-	// Raw measures, in place of Run, what an informer cannot do better than. Default: there is no such limit.
+	// Raw measures the limit of what an informer can reach, in place of Run. Default: there is no such limit.
 	Raw func(ctx context.Context, b *Bench) (Result, error)
 	// Metrics in the order of the rows.
 	Metrics []Metric
@@ -44,13 +44,13 @@ type Case struct {
 	N        int
 	Subject  subject.Spec
 	Access   cluster.Access
-	// File is where Larder's store is, or may be.
+	// File is the path of Larder's store, which may not exist.
 	File string
-	// Profile is the directory for profiles of the processor and of the heap. Default: none are made.
+	// Profile is the directory for profiles of the processor and of the heap. Default: no profiles.
 	Profile string `json:",omitempty"`
-	// Effort is 1 in a full run, less in a quick one: how long, or how often, what can be cut short is done.
+	// Effort is 1 in a full run, and less in a quick one: it scales durations and numbers of repetitions.
 	Effort float64
-	// Made is how many changes the driver makes. The last is of the object Marker, which then says Revision.
+	// Made is the number of changes that the driver makes. The last one gives the object Marker the Revision.
 	Made, Marker, Revision int
 }
 
@@ -58,26 +58,26 @@ type Case struct {
 type Changes struct {
 	// Numbers of the objects, in the order in which they are changed.
 	Numbers []int
-	// Rounds is how often all of them are changed, one round after the other.
+	// Rounds is how often all objects are changed, one round after the other.
 	Rounds int
-	// PerSecond is the rate of changes that begin when the wait ends. Default: it ends when all have been made.
+	// PerSecond is the rate of changes that begin when Bench.Ready returns. Default: Ready returns after all changes.
 	PerSecond float64
-	// BeforeStart makes them before the process starts.
+	// BeforeStart makes the changes before the process starts.
 	BeforeStart bool
-	// LoseHistory restarts the server after them, so that it answers watches with 410.
+	// LoseHistory restarts the server after the changes, so that it answers watches with 410.
 	LoseHistory bool
 }
 
-// Result is what one case said, by the keys of metrics.
+// Result has the figures of one case, by the keys of metrics.
 type Result map[string]float64
 
-// ServerCPU is the key under which the driver fills in the processor time of the server, if the process has set it.
+// ServerCPU is the key of the server's processor time. The driver fills it in if the process has set it.
 const ServerCPU = "server_cpu"
 
-// Reference is the suffix of what a process says of the limit that it has to be compared with.
+// Reference is the suffix of the key of a limit that the process itself has measured.
 const Reference = "_reference"
 
-// Measure returns what measures a case: Run or Raw of its scenario.
+// Measure returns the function that measures a case: Run or Raw of its scenario.
 func Measure(c Case) (func(ctx context.Context, b *Bench) (Result, error), error) {
 	for _, s := range All() {
 		switch {
@@ -103,8 +103,8 @@ func (s Scenario) Cases(kind load.Kind) []subject.Spec {
 	return specs
 }
 
-// every returns each step-th of the numbers below n, from the first one on. Objects that are busy lie among those that
-// are not: if they were neighbours in the file, a commit of many would write few pages.
+// every returns every step-th number below n, from 0 on. It spreads the busy objects over the file: if they were
+// neighbours, a commit of many objects would write few pages.
 func every(step, n int) []int {
 	numbers := make([]int, 0, (n+step-1)/step)
 	for i := 0; i < n; i += step {
@@ -116,13 +116,13 @@ func every(step, n int) []int {
 // shuffled returns the numbers below n in an order that is always the same.
 func shuffled(n int) []int { return rand.New(rand.NewPCG(2, 3)).Perm(n) }
 
-// informers are Larder in every residency, client-go as it comes and client-go without WatchList.
+// informers returns Larder with every residency, client-go by default, and client-go without WatchList.
 func informers(dynamic bool) []subject.Spec {
 	return append(larders(subject.Spec{Dynamic: dynamic}), subject.Spec{Library: subject.ClientGo, Dynamic: dynamic},
 		subject.Spec{Library: subject.ClientGoList, Dynamic: dynamic})
 }
 
-// larders are Larder in every residency.
+// larders returns Larder with every residency.
 func larders(like subject.Spec) []subject.Spec {
 	var specs []subject.Spec
 	for _, residency := range subject.Residencies {
@@ -133,7 +133,7 @@ func larders(like subject.Spec) []subject.Spec {
 	return specs
 }
 
-// typedAndDynamic are the informers on typed objects, where the kind has a Go type, and on unstructured ones.
+// typedAndDynamic returns the informers on typed objects, if the kind has a Go type, and on unstructured ones.
 func typedAndDynamic(kind load.Kind) []subject.Spec {
 	if kind.Example == nil {
 		return informers(true)
@@ -141,10 +141,10 @@ func typedAndDynamic(kind load.Kind) []subject.Spec {
 	return append(informers(false), informers(true)...)
 }
 
-// typed are the informers on typed objects, or on unstructured ones where the kind has no Go type.
+// typed returns the informers on typed objects, or on unstructured ones if the kind has no Go type.
 func typed(kind load.Kind) []subject.Spec { return informers(kind.Example == nil) }
 
-// updated are the informers whose pipeline is measured.
+// updated returns the informers whose pipeline is measured.
 func updated(load.Kind) []subject.Spec {
 	return append(larders(subject.Spec{}), subject.Spec{Library: subject.ClientGo})
 }

@@ -20,7 +20,7 @@ func runCold(ctx context.Context, b *Bench) (Result, error) {
 	})
 }
 
-// runRestart reports for Larder with the policy Disk nothing but the time.
+// runRestart measures a restart. For Larder with the policy Disk it reports only the time.
 func runRestart(ctx context.Context, b *Bench) (Result, error) {
 	return b.run(ctx, nil, func(r *subject.Running) (Result, error) {
 		took, err := r.AwaitSync(ctx)

@@ -14,14 +14,14 @@ import (
 	"github.com/larder-dev/larder/bench/internal/load"
 )
 
-// client is what an informer needs of a client.
+// client has the clients that an informer needs.
 type client struct {
 	// rest reads the cluster's id and the schema's hash.
 	rest rest.Interface
 	lw   cache.ListerWatcher
 }
 
-// newClient returns a client with connections of its own: protobuf for typed objects, else JSON.
+// newClient returns a client with connections of its own. It uses protobuf for typed objects, and otherwise JSON.
 func newClient(config *rest.Config, kind load.Kind, dynamicObjects bool) (*client, error) {
 	if !dynamicObjects {
 		config.ContentType = runtime.ContentTypeProtobuf

@@ -16,13 +16,13 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// NamespaceIndex is the index that every informer has, as factories give it to theirs.
+// NamespaceIndex is the index that every informer of a factory has.
 const NamespaceIndex = cache.NamespaceIndex
 
-// IndexVersions say that the index is the same in every process, so that a restart need not build it.
+// IndexVersions gives the index a version, so that a restart need not build it.
 func IndexVersions() map[string]string { return map[string]string{NamespaceIndex: "1"} }
 
-// seldomBytes is store.Options.CommitBytes where a Spec has a CommitInterval: so much that the interval decides.
+// seldomBytes is store.Options.CommitBytes if a Spec has a CommitInterval: it is large, so that the interval decides.
 const seldomBytes = 32 << 20
 
 func (r *Running) makeLarder(c *client, o Options, example runtime.Object) (err error) {
@@ -54,10 +54,10 @@ func (r *Running) makeLarder(c *client, o Options, example runtime.Object) (err 
 	return err
 }
 
-// commits is an informer.Observer that knows how long the last commit took.
+// commits is an informer.Observer that records how long the last commit took.
 type commits struct {
 	took atomic.Int64
-	// made has a token once there has been another.
+	// made has a token after a commit.
 	made chan struct{}
 }
 
@@ -77,8 +77,8 @@ func (*commits) InformerMade(*informer.Informer)                         {}
 func (*commits) InformerEnded(*informer.Informer)                        {}
 func (*commits) HandlerCalled(*informer.Informer, string, time.Duration) {}
 
-// AwaitCommit waits until Larder has nothing pending, and returns how long the last commit took. It does not ask for
-// one.
+// AwaitCommit waits until Larder has nothing dirty, and returns how long the last commit took. It does not cause a
+// commit.
 func (r *Running) AwaitCommit(ctx context.Context) (took time.Duration, err error) {
 	for r.Store.Pending() > 0 {
 		select {

@@ -11,8 +11,8 @@ import (
 	"github.com/larder-dev/larder/internal/meter"
 )
 
-// Network is the way to the server. It counts what is received. It can be held, so that what the server sends piles up
-// there, and it can be cut.
+// Network is the connection to the server. It counts the received bytes. It can be held, so that the server's data pile
+// up there, and it can be cut.
 type Network struct {
 	received meter.Received
 	dialer   *connrotation.Dialer
@@ -21,38 +21,38 @@ type Network struct {
 	held chan struct{} // closed by Release; nil while everything passes
 }
 
-// NewNetwork returns one that lets everything pass.
+// NewNetwork returns a Network that lets everything pass.
 func NewNetwork() *Network {
 	n := &Network{}
 	n.dialer = connrotation.NewDialer(n.dial)
 	return n
 }
 
-// Received is how many bytes have come so far.
+// Received returns the number of bytes received so far.
 func (n *Network) Received() int64 { return n.received.Bytes() }
 
-// Wrap returns a copy of config whose connections are this network's.
+// Wrap returns a copy of config whose connections go through the network.
 func (n *Network) Wrap(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Dial = n.dialer.DialContext
 	return n.received.Count(config)
 }
 
-// Hold makes reads wait, and new connections. What the server has sent stays with it, and with the kernel.
+// Hold makes reads and new connections wait. The server's data stay in its buffers and the kernel's.
 func (n *Network) Hold() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.held = make(chan struct{})
 }
 
-// Cut is Hold, and ends every connection. New ones are not refused, so that nobody backs off for longer than the server
-// was away.
+// Cut is Hold that also ends every connection. New connections wait and are not refused, so that no client backs off
+// for longer than the cut lasts.
 func (n *Network) Cut() {
 	n.Hold()
 	n.dialer.CloseAll()
 }
 
-// Release ends Hold and Cut, if there was one of them.
+// Release ends a Hold or Cut, if there is one.
 func (n *Network) Release() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -62,7 +62,7 @@ func (n *Network) Release() {
 	}
 }
 
-// wait returns when the network is not held, or closed is.
+// wait returns when the network is not held, or when closed is closed.
 func (n *Network) wait(closed <-chan struct{}) {
 	n.mu.Lock()
 	held := n.held

@@ -11,9 +11,9 @@ import (
 // The libraries.
 const (
 	Larder = "larder"
-	// ClientGo is client-go's informer as it comes: it asks for the state by a watch (WatchList).
+	// ClientGo is client-go's informer by default: it lists by a watch (WatchList).
 	ClientGo = "client-go"
-	// ClientGoList is the same with KUBE_FEATURE_WatchListClient=false: it lists.
+	// ClientGoList is client-go's informer with KUBE_FEATURE_WatchListClient=false: it lists by LIST requests.
 	ClientGoList = "client-go-list"
 	// Raw is no informer: bbolt, or Larder's store, used directly, as the limit of what an informer can reach.
 	Raw = "raw"
@@ -26,22 +26,22 @@ const (
 	None    = "None"
 )
 
-// Residencies are their names, in the order of the rows.
+// Residencies has the names of the residencies, in the order of the rows.
 var Residencies = []string{All, Bounded, None}
 
-// residencies are what they stand for. Bounded holds what the goals say: 64 MB.
+// residencies has the residencies by name. Bounded is 64 MiB, as in the goals.
 var residencies = map[string]store.Residency{All: store.All, Bounded: store.Bounded(64 << 20), None: store.None}
 
 // Spec says what is measured.
 type Spec struct {
 	Library string `json:"library"`
-	// Residency is Larder's.
+	// Residency of Larder; empty for others.
 	Residency string `json:"residency,omitempty"`
-	// Policy is Larder's, where a scenario asks for both; Resumed where it is empty.
+	// Policy of Larder. Default: Resumed.
 	Policy informer.SyncPolicy `json:"policy,omitempty"`
-	// CommitInterval is Larder's, where a scenario asks for another; its default where it is 0.
+	// CommitInterval of Larder. Default: Larder's.
 	CommitInterval time.Duration `json:"commitInterval,omitempty"`
-	// Dynamic is for unstructured objects.
+	// Dynamic is true for unstructured objects.
 	Dynamic bool `json:"dynamic,omitempty"`
 }
 
@@ -63,7 +63,7 @@ func (s Spec) String() string {
 	return strings.Join(parts, " ")
 }
 
-// Env is what the process of the subject needs in its environment.
+// Env returns the environment variables for the process of the subject.
 func (s Spec) Env() []string {
 	if s.Library == ClientGoList {
 		return []string{"KUBE_FEATURE_WatchListClient=false"}

@@ -22,21 +22,21 @@ type Options struct {
 	Spec   Spec
 	Kind   load.Kind
 	Config *rest.Config
-	// File is Larder's.
+	// File is the path of Larder's store.
 	File string
 	// Handler is registered before the start. Default: none.
 	Handler cache.ResourceEventHandler
 }
 
-// Running is an informer that runs. Stop it.
+// Running is a running informer. The caller must stop it.
 type Running struct {
 	Informer cache.SharedIndexInformer
 	// Larder and Store are nil for client-go.
 	Larder *informer.Informer
 	Store  *store.Store
-	// Network is the way to the server.
+	// Network is the connection to the server.
 	Network *Network
-	// Started is when the first thing was done.
+	// Started is when Start began.
 	Started time.Time
 
 	handler cache.ResourceEventHandlerRegistration // nil without one
@@ -94,7 +94,7 @@ func (r *Running) AwaitSync(ctx context.Context) (time.Duration, error) {
 	return time.Since(r.Started), err
 }
 
-// AwaitTold waits until the handler has been told the state.
+// AwaitTold waits until the handler has got all objects.
 func (r *Running) AwaitTold(ctx context.Context) error {
 	return r.await(ctx, r.handler.HasSyncedChecker())
 }
@@ -112,7 +112,7 @@ func (r *Running) await(ctx context.Context, checker cache.DoneChecker) error {
 	}
 }
 
-// Stop ends the run, waits for it and closes the store, which writes what is pending. Another call does nothing.
+// Stop ends the run, waits for it and closes the store, which commits dirty changes. Further calls do nothing.
 func (r *Running) Stop() error {
 	r.cancel()
 	<-r.done

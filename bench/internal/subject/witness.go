@@ -10,17 +10,17 @@ import (
 	"github.com/larder-dev/larder/bench/internal/load"
 )
 
-// Witness is a handler that does as little as possible: it counts, and notices one object. What the benchmark has not
-// made is no concern of its.
+// Witness is a handler that does as little as possible: it counts, and notices one object. It ignores objects that the
+// benchmark has not made.
 type Witness struct {
-	// Kind tells what the benchmark has made.
+	// Kind of the objects.
 	Kind load.Kind
 	// OnUpdated is called for every update, if set.
 	OnUpdated func(obj any)
 
-	// Seen is closed when the object has been told with that revision or a later one.
+	// Seen is closed when the handler has got the awaited object with its revision or a later one.
 	Seen chan struct{}
-	// Added is closed when so many additions have been told; AddedAt is when that was.
+	// Added is closed when the handler has got the awaited number of additions; AddedAt is when that was.
 	Added   chan struct{}
 	AddedAt time.Time
 
@@ -33,14 +33,14 @@ type Witness struct {
 
 var _ cache.ResourceEventHandler = (*Witness)(nil)
 
-// NewWitness waits for want additions of a kind, and for an object of that key and revision.
+// NewWitness returns a Witness that awaits want additions of a kind, and the object with that key and revision.
 func NewWitness(kind load.Kind, want int, key string, revision int) *Witness {
 	w := &Witness{Kind: kind, Seen: make(chan struct{}), Added: make(chan struct{}), want: int64(want), revision: revision}
 	w.namespace, w.name, _ = cache.SplitMetaNamespaceKey(key)
 	return w
 }
 
-// Updates is how many updates have been told.
+// Updates returns the number of updates so far.
 func (w *Witness) Updates() int { return int(w.updates.Load()) }
 
 // OnAdd implements cache.ResourceEventHandler.
@@ -72,19 +72,19 @@ func (w *Witness) OnUpdate(_, obj any) {
 // OnDelete implements cache.ResourceEventHandler.
 func (w *Witness) OnDelete(any) {}
 
-// named is what every object is.
+// named is implemented by every object.
 type named interface {
 	GetName() string
 	GetNamespace() string
 }
 
-// made returns what an object is called, and whether the benchmark has made it.
+// made returns the object as named, and whether the benchmark has made it.
 func (w *Witness) made(obj any) (named, bool) {
 	m, ok := obj.(named)
 	return m, ok && w.Kind.Made(m.GetName())
 }
 
-// notice closes Seen if that is what is waited for. What the witness counts has been counted then.
+// notice closes Seen if obj is the awaited object. Call it after counting.
 func (w *Witness) notice(m named, obj any) {
 	if m.GetName() != w.name || m.GetNamespace() != w.namespace {
 		return
