@@ -52,8 +52,8 @@ larder:
 	@$(STEP) "building larder" $(GO) build -o bin/larder ./cmd/larder
 
 .PHONY: demo
-demo: larder ## the whole story on an embedded API server, in under a minute; needs only Go
-	@bin/larder demo
+demo: ## the whole story on an embedded API server, in under a minute; needs only Go
+	@$(GO) run ./test/demo/tell
 
 .PHONY: demo-real
 demo-real: ## the same story on a real kube-apiserver

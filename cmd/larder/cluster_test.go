@@ -73,7 +73,6 @@ func (c *cluster) close() {
 //	server fill N                             pods many/p00000 and so on
 //	server bookmark
 //	server reset                              the counts
-//	server empty RESOURCE                     fails unless there are none
 //	server fault VERB STATUS [RESOURCE]       answers that from now on, as an API server would; verb may be discovery
 //	server swallow RESOURCE                   sends only bookmarks on new watches, as if a proxy filtered the events
 //	server heal                               ends that
@@ -127,10 +126,6 @@ func server(ts *testscript.TestScript, neg bool, args []string) {
 		got := c.server.Counts(gvr(args[1])).Watches
 		if strconv.Itoa(got) != args[2] {
 			ts.Fatalf("%d watches of %s, want %s\n%s", got, args[1], args[2], strings.Join(c.server.Requests(), "\n"))
-		}
-	case "empty":
-		if n := len(c.server.List(gvr(args[1]))); n != 0 {
-			ts.Fatalf("%d %s are left", n, args[1])
 		}
 	default:
 		ts.Fatalf("server %s: no such command", verb)

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -53,4 +54,13 @@ func (f *clusterFlags) AddFlags(flags *pflag.FlagSet) {
 	names.AuthOverrideFlags.Username, names.AuthOverrideFlags.Password = clientcmd.FlagInfo{}, clientcmd.FlagInfo{}
 	names.ClusterOverrideFlags.APIServer.ShortName = "s"
 	clientcmd.BindOverrideFlags(&f.overrides, flags, names)
+}
+
+// flagsNameCluster reports whether the user has set one of the connection flags. KUBECONFIG alone does not count.
+func flagsNameCluster(cmd *cobra.Command) bool {
+	connection := pflag.NewFlagSet("", pflag.ContinueOnError)
+	newConfigFlags().AddFlags(connection)
+	named := false
+	connection.VisitAll(func(f *pflag.Flag) { named = named || cmd.Flags().Changed(f.Name) })
+	return named
 }

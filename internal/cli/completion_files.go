@@ -58,7 +58,7 @@ func forCompletion(cmd *cobra.Command) {
 
 // ourCommand is a command of larder in a text.
 var ourCommand = regexp.MustCompile(
-	`(kubectl )?\blarder (--help|sync|get|watch|status|check|diff|snapshot|compact|keygen|demo|version|completion)\b`)
+	`(kubectl )?\blarder (--help|sync|get|watch|status|check|diff|snapshot|compact|keygen|version|completion)\b`)
 
 // asNamed has the help of all commands call the program by the name that it was started by.
 func asNamed(cmd *cobra.Command, name string) {

@@ -18,7 +18,6 @@ watch from the file instead of listing again, and the file can be read with no A
   larder sync pods deployments --store cluster.db         mirror until stopped
   larder get pods -A --from cluster.db                    read, also offline or while sync runs
   larder snapshot save cluster.larder --from cluster.db   keep it in a file that every command reads
-  larder demo                                             see it happen
 
 LARDER_STORE names the store where no flag does, and a file may stand before the resources: larder get cluster.db pods
 -A.
@@ -44,7 +43,7 @@ larder diff: 0 no difference; 1 a difference; 2 used wrongly; 3 not compared.`,
 	root.SetErr(s.Err)
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(newSync(s), newGet(s), newWatch(s), newStatus(s), newCheck(s), newDiff(s), newSnapshot(s),
-		newCompact(s), newKeygen(s), newDemo(s), newChown(), newVersion(s), newCompletion(s))
+		newCompact(s), newKeygen(s), newChown(), newVersion(s), newCompletion(s))
 	for _, sub := range root.Commands() {
 		if sub.ValidArgsFunction == nil && len(sub.ValidArgs) == 0 {
 			sub.ValidArgsFunction = cobra.NoFileCompletions

@@ -87,7 +87,7 @@ first.`,
 
 // orVariable saves the store that the environment names, where no flag names a file or a cluster.
 func (o *saveOptions) orVariable(cmd *cobra.Command) {
-	if o.from.path == "" && remoteFlags(cmd, o.cluster) == nil {
+	if o.from.path == "" && !flagsNameCluster(cmd) {
 		o.from.path = orVariable("")
 		o.byVariable = o.from.path != ""
 	}

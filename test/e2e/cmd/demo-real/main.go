@@ -1,4 +1,4 @@
-// Command demo-real tells the story of "larder demo" on a real kube-apiserver and
+// Command demo-real tells the story of "make demo" on a real kube-apiserver and
 // etcd, which it builds on the first run and starts on free loopback ports.
 package main
 
@@ -11,7 +11,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/larder-dev/larder/internal/demo"
+	"github.com/larder-dev/larder/test/demo"
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 

@@ -9,9 +9,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/rest"
-
-	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
 const testPods = 200
@@ -29,46 +26,6 @@ func TestStoryOnTheEmbeddedServer(t *testing.T) {
 	if left := cluster.server.List(corev1.SchemeGroupVersion.WithResource("pods")); len(left) > 0 {
 		t.Errorf("%d pods were left behind", len(left))
 	}
-}
-
-// The same story where the demo cannot touch the server: the history is still there, so the 410 is the demo's.
-func TestStoryOnSomebodysCluster(t *testing.T) {
-	server := fakeapi.New(fakeapi.Options{})
-	must(t, server.Start())
-	defer server.Stop()
-	must(t, server.Load(corev1.SchemeGroupVersion.WithResource("pods"), newPodIn("default", "not-ours")))
-	var out bytes.Buffer
-	report, err := Run(t.Context(), NewRemote(server.Config()), Options{Pods: testPods, Out: &out})
-	t.Logf("\n%s", out.String())
-	must(t, err)
-	checkReport(t, report)
-	if !strings.Contains(out.String(), "given by the demo's own transport") {
-		t.Error("the output does not say where the 410 comes from")
-	}
-	if left := server.List(corev1.SchemeGroupVersion.WithResource("pods")); len(left) != 1 {
-		t.Errorf("%d pods are left, not the one that was there before", len(left))
-	}
-	if left := server.List(corev1.SchemeGroupVersion.WithResource("namespaces")); len(left) != 2 {
-		t.Errorf("%d namespaces are left, not the two that were there before", len(left))
-	}
-}
-
-// Where there is no server nothing is told, and nobody is asked to remove what was never made.
-func TestStoryWithoutAServer(t *testing.T) {
-	var out bytes.Buffer
-	_, err := Run(t.Context(), NewRemote(&rest.Config{Host: "http://127.0.0.1:1"}), Options{Pods: testPods, Out: &out})
-	if err == nil || !strings.Contains(err.Error(), "refused") || strings.Contains(err.Error(), "remove") {
-		t.Errorf("got %v", err)
-	}
-	if out.Len() > 0 {
-		t.Errorf("told %s", out.String())
-	}
-}
-
-func newPodIn(namespace, name string) *corev1.Pod {
-	pod := newPod(name)
-	pod.Namespace = namespace
-	return pod
 }
 
 // checkReport holds the story to what it is about.
@@ -192,7 +149,7 @@ func TestStoryCleansUp(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	if _, err := Run(t.Context(), NewRemote(&rest.Config{}), Options{Pods: 3}); err == nil {
+	if _, err := Run(t.Context(), &Embedded{}, Options{Pods: 3}); err == nil {
 		t.Error("three pods are too few")
 	}
 }

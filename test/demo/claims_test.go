@@ -13,7 +13,8 @@ import (
 )
 
 func at(name, rv string) *corev1.Pod {
-	pod := newPodIn("ns", name)
+	pod := newPod(name)
+	pod.Namespace = "ns"
 	pod.ResourceVersion = rv
 	return pod
 }

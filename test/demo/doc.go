@@ -3,9 +3,8 @@
 // meanwhile, a start without the API server, and the list after the server has
 // lost its history; and the same steps with client-go's own informer.
 //
-// Run is the story. It needs a Cluster: Embedded (an API server in this
-// process), Remote (somebody's cluster, in a namespace of its own), or another
-// implementation, such as a kube-apiserver that a test has started.
+// Run is the story. It needs a Cluster: Embedded (an API server in this process), or another implementation, such as a
+// kube-apiserver that was started for it (test/e2e/cmd/demo-real). `make demo` and `make demo-real` tell it.
 //
 // Every figure is measured: bytes by a dialer that counts, requests by the server's
 // own log where the cluster has one. Every claim is checked against a fresh LIST, or against what
