@@ -27,8 +27,8 @@ var groups = []group{
 	{"library: what users import", 30_000, func(p *goPackage) bool { return p.library() && !p.forTests }},
 	{"store, with what is inside it", 14_000, func(p *goPackage) bool { return below(p.dir, "store") && !p.forTests }},
 	{"command line and internal", 18_000, func(p *goPackage) bool { return p.inside() && !p.forTests }},
-	{"bench", 4_500, func(p *goPackage) bool { return below(p.dir, "bench") && !p.forTests }},
-	{"what only tests import", 0, func(p *goPackage) bool { return p.forTests }},
+	{"bench", 4_500, func(p *goPackage) bool { return below(p.dir, "bench") }},
+	{"what only tests and bench import", 0, func(p *goPackage) bool { return p.forTests && !below(p.dir, "bench") }},
 }
 
 // trees are what is counted. Examples and tests are not.
@@ -51,7 +51,7 @@ type goPackage struct {
 	fset  *token.FileSet
 	// imports are the packages of the module that it imports, as directories.
 	imports []string
-	// forTests: only tests import it.
+	// forTests: only tests and bench import it.
 	forTests bool
 	types    []goType
 	// exported are the exported names of the package; members the exported methods and fields of its exported types.
@@ -103,7 +103,8 @@ func readPackages(root string) ([]*goPackage, error) {
 	return all, nil
 }
 
-// markForTests finds the internal packages that no program and no package for users needs, however far below.
+// markForTests finds the packages that neither a program for users nor a package for users needs, however far below:
+// those of bench, too.
 func markForTests(all []*goPackage) {
 	needed := map[string]bool{}
 	var need func(dir string)
@@ -120,7 +121,7 @@ func markForTests(all []*goPackage) {
 		}
 	}
 	for _, p := range all {
-		if p.name == "main" || p.public() {
+		if p.name == "main" && !below(p.dir, "bench") || p.public() {
 			need(p.dir)
 		}
 	}
