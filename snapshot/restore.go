@@ -17,11 +17,9 @@ type RestoreOptions struct {
 	// Identities are tried in turn if the snapshot is encrypted.
 	Identities []age.Identity
 	// Secrets writes Secrets, and whatever else the saved store sealed, even to a store that does not seal them. Default:
-	// such a store gets none of them, except Secrets that Redaction.Secrets redacts. A store with keys seals the kinds
-	// that the saved one sealed.
+	// such a store gets none of them, except Secrets that are redacted in the snapshot. A store with keys seals the
+	// kinds that the saved one sealed.
 	Secrets bool
-	// SelectOptions leaves out more.
-	SelectOptions
 	// Import has the options of the new store.
 	Import store.ImportOptions
 	// Progress is called with the progress. May be nil.
@@ -49,22 +47,19 @@ const redactedTransform = "redacted: "
 //
 // Restore replaces no file (store.ErrExists). It holds storePath until it ends: an Open of it fails with
 // store.ErrLocked meanwhile. If the snapshot is damaged (ErrDamaged), or the file is none, nothing is left. If the
-// process dies, the next restore to storePath, or open for writing, removes the unfinished file.
+// process dies, the next restore to storePath, or open for writing, removes the unfinished file. To restore a part of a
+// snapshot, Save that part of its File and restore the result.
 func Restore(ctx context.Context, path, storePath string, o RestoreOptions) (Restored, error) {
 	f, err := Open(path, OpenOptions{Identities: o.Identities})
 	if err != nil {
 		return Restored{}, fmt.Errorf("restore: %w", err)
 	}
 	defer func() { _ = f.Close() }() // only read
-	src, err := Select(f, o.SelectOptions)
-	if err != nil {
-		return Restored{}, fmt.Errorf("restore: %w", err)
-	}
 	i, err := store.NewImport(ctx, storePath, o.Import)
 	if err != nil {
 		return Restored{}, fmt.Errorf("restore: %w", err)
 	}
-	j := &restoring{o: o, src: src, i: i, progress: progress{tell: o.Progress}}
+	j := &restoring{o: o, src: f, i: i, progress: progress{tell: o.Progress}}
 	if err = j.all(ctx); err == nil {
 		err = i.Commit(ctx)
 	}

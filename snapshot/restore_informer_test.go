@@ -118,8 +118,8 @@ func TestRestoredStoreResumes(t *testing.T) {
 	}
 
 	redacted := filepath.Join(dir, "c.db")
-	o.Redaction.Annotations = []string{"note"}
-	if _, err := snapshot.Restore(t.Context(), path, redacted, o); err != nil {
+	part := mustPart(t, path, snapshot.SelectOptions{Redaction: snapshot.Redaction{Annotations: []string{"note"}}})
+	if _, err := snapshot.Restore(t.Context(), part, redacted, o); err != nil {
 		t.Fatal(err)
 	}
 	srv.ResetCounts()
@@ -152,7 +152,7 @@ func TestRestoredPartIsNoSync(t *testing.T) {
 	}
 	redact := snapshot.SelectOptions{Redaction: snapshot.Redaction{Annotations: []string{"note"}}}
 	before, twice := filepath.Join(dir, "redacted.larder"), filepath.Join(dir, "twice.larder")
-	s, _ := mustRestore(t, whole, snapshot.RestoreOptions{SelectOptions: redact})
+	s, _ := mustRestore(t, mustPart(t, whole, redact), snapshot.RestoreOptions{})
 	if _, err := snapshot.SaveStore(t.Context(), s, twice, snapshot.SaveOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -162,19 +162,17 @@ func TestRestoredPartIsNoSync(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		path   string
-		o      snapshot.RestoreOptions
 		synced bool
 	}{
-		"whole":               {whole, snapshot.RestoreOptions{}, true},
-		"redacted on the way": {whole, snapshot.RestoreOptions{SelectOptions: redact}, false},
-		"redacted before":     {before, snapshot.RestoreOptions{}, false},
-		"redacted twice ago":  {twice, snapshot.RestoreOptions{}, false},
-		"filtered": {whole,
-			snapshot.RestoreOptions{SelectOptions: snapshot.SelectOptions{
-				Filter: snapshot.Filter{Namespaces: []string{"ns-1"}}}}, false},
+		"whole":              {whole, true},
+		"redacted after":     {mustPart(t, whole, redact), false},
+		"redacted before":    {before, false},
+		"redacted twice ago": {twice, false},
+		"filtered": {
+			mustPart(t, whole, snapshot.SelectOptions{Filter: snapshot.Filter{Namespaces: []string{"ns-1"}}}), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, _ := mustRestore(t, tc.path, tc.o)
+			s, _ := mustRestore(t, tc.path, snapshot.RestoreOptions{})
 			path := s.Path()
 			if err := s.Close(); err != nil {
 				t.Fatal(err)

@@ -21,8 +21,8 @@ func TestRestoreOfAPartIsNotComplete(t *testing.T) {
 	if _, err := snapshot.SaveStore(t.Context(), s, part, snapshot.SaveOptions{SelectOptions: some}); err != nil {
 		t.Fatal(err)
 	}
-	for path, o := range map[string]snapshot.RestoreOptions{whole: {SelectOptions: some}, part: {}} {
-		got, restored := mustRestore(t, path, o)
+	for _, path := range []string{mustPart(t, whole, some), part} {
+		got, restored := mustRestore(t, path, snapshot.RestoreOptions{})
 		infos, err := got.Collections(t.Context())
 		if err != nil {
 			t.Fatal(err)

@@ -279,3 +279,14 @@ func restoreBytes(t testing.TB, data []byte, to string, o snapshot.RestoreOption
 	}
 	return snapshot.Restore(t.Context(), path, to, o)
 }
+
+// mustPart saves a part of a snapshot, and returns its path.
+func mustPart(t testing.TB, whole string, o snapshot.SelectOptions) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "part.larder")
+	f := mustOpenFile(t, whole, snapshot.OpenOptions{})
+	if _, err := snapshot.Save(t.Context(), f, path, snapshot.SaveOptions{Secrets: true, SelectOptions: o}); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

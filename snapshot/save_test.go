@@ -166,7 +166,7 @@ func TestRestoreWhatIsMissingIsListed(t *testing.T) {
 	if _, err := snapshot.SaveStore(t.Context(), s, path, snapshot.SaveOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	check(mustRestore(t, path, snapshot.RestoreOptions{SelectOptions: selection}))
+	check(mustRestore(t, mustPart(t, path, selection), snapshot.RestoreOptions{}))
 }
 
 // TestSaveKeepsTheOldFile: until the new one is whole, and what a save that was killed has left goes away.

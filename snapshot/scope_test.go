@@ -51,7 +51,7 @@ func TestFilterOfWhatAnInformerHasStored(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantOneNamespace(t, "saved", mustOpenFile(t, part, snapshot.OpenOptions{}))
-	st, _ := mustRestore(t, whole, snapshot.RestoreOptions{SelectOptions: inOneNamespace()})
+	st, _ := mustRestore(t, mustPart(t, whole, inOneNamespace()), snapshot.RestoreOptions{})
 	wantOneNamespace(t, "restored", snapshot.StoreSource(st))
 }
 
@@ -85,7 +85,7 @@ func TestScopeOfSnapshotsThatDoNotTell(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "a.db")
 	in := snapshot.SelectOptions{Filter: snapshot.Filter{Namespaces: []string{"b"}}}
-	if _, err := restoreBytes(t, data, path, snapshot.RestoreOptions{SelectOptions: in}); err != nil {
+	if _, err := restoreBytes(t, data, path, snapshot.RestoreOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for what, src := range map[string]snapshot.Source{"at random": whole,
