@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/larder-dev/larder/codec"
@@ -32,6 +31,7 @@ type Decoder struct {
 	plain   codec.Codec
 	typed   func() codec.Codec // of protobuf, or nil if there is none; nil if the type is not known
 	newType func() runtime.Object
+	view    codec.Codec
 }
 
 // NewDecoder returns the decoder of c.
@@ -39,14 +39,17 @@ func NewDecoder(c Collection) *Decoder {
 	d := &Decoder{id: c.Identity, kind: c.Resource.Kind, plain: codec.Unstructured()}
 	if c.Identity.Representation == entry.Metadata {
 		d.typed, d.newType = metadataCodec, func() runtime.Object { return &metav1.PartialObjectMetadata{} }
-		return d
 	}
 	gvk := c.Identity.GroupVersion().WithKind(c.Resource.Kind)
-	if c.Resource.Kind != "" && scheme.Scheme.Recognizes(gvk) {
+	if d.typed == nil && c.Resource.Kind != "" && scheme.Scheme.Recognizes(gvk) {
 		d.typed, d.newType = func() codec.Codec { return typedCodec(gvk) }, func() runtime.Object { return newOf(gvk) }
 	}
+	d.view, _ = codec.View(c.Identity.Representation, d.codec()) // metadata has a codec
 	return d
 }
+
+// Codec returns a codec that reads the collection's payloads as unstructured objects, as [codec.View] does.
+func (d *Decoder) Codec() codec.Codec { return d.view }
 
 // newOf returns a new object of a kind that client-go's scheme has.
 func newOf(gvk schema.GroupVersionKind) runtime.Object {
@@ -85,15 +88,17 @@ var metadataCodec = sync.OnceValue(func() codec.Codec {
 // those of the collection, if they are known. Decode fails with ErrUndecodable if the type is unknown, and with
 // ErrDamaged if the payload does not fit its encoding.
 func (d *Decoder) Decode(r entry.Entry) (*unstructured.Unstructured, error) {
-	text, u, err := d.open(r)
-	if err != nil || u != nil {
-		return u, err
+	obj, err := codec.Decode(d.view, r.Encoding, r.Payload)
+	switch {
+	case errors.Is(err, entry.ErrIncompatible):
+		return nil, d.undecodable(r)
+	case err != nil:
+		return nil, d.damaged(r, "malformed "+r.Encoding)
 	}
-	var m map[string]any
-	if err := utiljson.Unmarshal(text, &m); err != nil || m == nil {
-		return nil, d.damaged(r, "malformed JSON")
+	u := obj.(*unstructured.Unstructured)
+	if u.Object == nil {
+		return nil, d.damaged(r, "it is no object")
 	}
-	u = &unstructured.Unstructured{Object: m}
 	if u.GetKind() == "" && u.GetAPIVersion() == "" && d.kind != "" && d.id.Representation != entry.Metadata {
 		u.SetGroupVersionKind(d.id.GroupVersion().WithKind(d.kind))
 	}

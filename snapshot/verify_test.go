@@ -41,7 +41,7 @@ func TestVerify(t *testing.T) {
 		`pods.v1: "b" has another UID or resourceVersion than its record says`,
 		`pods.v1: "c" has another UID or resourceVersion than its record says`,
 		`pods.v1: "d" cannot be decoded: malformed protobuf: the snapshot is damaged`,
-		`pods.v1: "f" cannot be decoded: malformed JSON: the snapshot is damaged`,
+		`pods.v1: "f" cannot be decoded: malformed msgpack: the snapshot is damaged`,
 	}
 	if !slices.Equal(report.Problems, problems) || report.Objects != 6 || report.Collections != 2 || report.Unknown != 1 ||
 		report.Bytes == 0 {

@@ -230,10 +230,7 @@ func (w *watching) one(ctx context.Context, s IO, q watched, at *reached) error 
 	if w.since != nil {
 		query.Since = &w.since.seq
 	}
-	decoder, err := source.NewDecoder(q.collection)
-	if err != nil {
-		return err
-	}
+	decoder := source.NewDecoder(q.collection)
 	return w.watcher.Watch(ctx, query, func(e source.Event) error {
 		w.mu.Lock()
 		defer w.mu.Unlock()

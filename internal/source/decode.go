@@ -11,11 +11,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/snapshot"
 )
 
 // Decoder makes unstructured objects of the entries of one collection, whatever its representation. It is safe for
@@ -25,23 +25,8 @@ type Decoder struct {
 	codec      codec.Codec
 }
 
-// NewDecoder returns the decoder of c. What a program has stored as Kubernetes' own Go types is in protobuf, which
-// cannot be read without the type; of types that are not Kubernetes' own Decode says so.
-func NewDecoder(c Collection) (*Decoder, error) {
-	var typed codec.Codec
-	gvk := c.GVR().GroupVersion().WithKind(c.Kind)
-	if c.Representation == string(entry.Typed) && scheme.Scheme.Recognizes(gvk) {
-		obj, err := scheme.Scheme.New(gvk)
-		if err != nil {
-			return nil, err
-		}
-		if typed, err = codec.For(obj); err != nil {
-			return nil, err
-		}
-	}
-	view, err := codec.View(entry.Representation(c.Representation), typed)
-	return &Decoder{c, view}, err
-}
+// NewDecoder returns the decoder of c, which reads what a snapshot.Decoder of it does.
+func NewDecoder(c Collection) *Decoder { return &Decoder{c, snapshot.NewDecoder(c.Saved()).Codec()} }
 
 // Decode returns a new object, with the kind of the collection if the entry has none. Of an entry that is a key alone
 // it has no more than the name.
@@ -49,13 +34,11 @@ func (d *Decoder) Decode(e entry.Entry) (*unstructured.Unstructured, error) {
 	u := nameOnly(e.Key)
 	if len(e.Payload) > 0 {
 		obj, err := codec.Decode(d.codec, e.Encoding, e.Payload)
-		if err == nil {
-			u, err = asUnstructured(e.Key, obj)
-		}
 		if err != nil {
 			return nil, d.collection.undecodable(fmt.Errorf("%s in collection %s: %w", printable.Key(e.Key), d.collection.ID,
 				err))
 		}
+		u = obj.(*unstructured.Unstructured)
 	}
 	if u.GetKind() == "" {
 		u.SetAPIVersion(d.collection.GVR().GroupVersion().String())
@@ -107,10 +90,7 @@ func (b *batch) decode(d *Decoder) {
 func Objects(
 	ctx context.Context, src Source, c Collection, q Query, fn func(*unstructured.Unstructured) error,
 ) error {
-	d, err := NewDecoder(c)
-	if err != nil {
-		return err
-	}
+	d := NewDecoder(c)
 	q.Collection = c.ID
 	reading, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup

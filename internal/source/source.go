@@ -95,10 +95,7 @@ func newReading(c Collection, q Query, fn func(entry.Entry) error) (*reading, er
 	if err != nil {
 		return nil, err
 	}
-	d, err := NewDecoder(c)
-	if err != nil {
-		return nil, err
-	}
+	d := NewDecoder(c)
 	return &reading{query: q, selects: parsed.ForEntries(d.codec), fn: fn}, nil
 }
 

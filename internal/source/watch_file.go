@@ -30,10 +30,7 @@ func (f *File) watch(ctx context.Context, q WatchQuery, fn func(Event) error) er
 	if err != nil {
 		return err
 	}
-	d, err := NewDecoder(NewCollection(info))
-	if err != nil {
-		return err
-	}
+	d := NewDecoder(NewCollection(info))
 	view, err := f.store.ViewWith(ctx, info.Identity, d.codec)
 	if err != nil {
 		return err
