@@ -14,7 +14,7 @@
 // A sync plans first (plan.go: names are resolved, and the server is asked whether it lists what is not stored yet) and
 // opens the store after that (open.go), so that one that cannot begin leaves nothing behind. While the server is out
 // of reach, what is stored needs no plan. It is a service then (service.go): the mirror (mirror.go), whose members
-// change when a configuration does (settings.go, reload.go, replace.go), what shows it (live.go, plain_log.go), the
+// change when a configuration does (settings.go, reload.go, replace.go), what tells of it (live.go, plain_log.go), the
 // socket, the health and metrics endpoints (package endpoint), and what systemd is told (notify.go).
 //
 // Data goes to standard output; everything else (ages, hints, errors, logs) to standard error. Exit codes: 0 done; 1

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -37,7 +36,7 @@ type logFlags struct {
 
 func (f *logFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.format, "log-format", logText,
-		"`FORMAT` of the log: text or json; with json there is no table")
+		"`FORMAT` of the log: text or json")
 	completeFlag(cmd, "log-format", cobra.FixedCompletions(
 		[]cobra.Completion{logText, logJSON}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "tell nothing but what goes wrong")
@@ -59,41 +58,30 @@ func (f *logFlags) level() slog.Level {
 	return slog.Level(-min(f.verbosity, mostVerbose))
 }
 
-// display chooses between a live table, lines and nothing, and returns the logger that goes with it.
-func (f *logFlags) display(s IO) (display, logr.Logger) {
-	d, logger := f.choose(s)
+// log returns what tells of the collections, and the logger that goes with it.
+func (f *logFlags) log(s IO) (*plainLog, logr.Logger) {
+	l, logger := f.choose(s)
+	if f.quiet {
+		l = &plainLog{say: func(time.Time, source.Collection) {}, note: func(string) {}}
+	}
 	logger = withoutGivenUp(logger)
 	if s.SetLogger != nil {
 		s.SetLogger(logger) // what libraries log by themselves
 	}
-	return d, logger
+	return l, logger
 }
 
-func (f *logFlags) choose(s IO) (display, logr.Logger) {
+func (f *logFlags) choose(s IO) (*plainLog, logr.Logger) {
 	if f.format == logJSON {
 		h := f.json(s.Err)
-		return f.unlessQuiet(&plainLog{say: sayJSON(h), notes: noteJSON(h)}), logr.FromSlogHandler(h)
+		return &plainLog{say: sayJSON(h), note: noteJSON(h)}, logr.FromSlogHandler(h)
 	}
-	klogs := textlogger.NewLogger(textlogger.NewConfig(
+	text := &plainLog{say: sayText(s.Err), note: noteTo(s.Err)}
+	if f.quiet || s.ErrIsTerminal {
+		return text, logr.FromSlogHandler(&sentences{w: s.Err, level: f.level()})
+	}
+	return text, textlogger.NewLogger(textlogger.NewConfig(
 		textlogger.Output(s.Err), textlogger.Verbosity(min(f.verbosity, mostVerbose))))
-	width, _ := s.TerminalSize()
-	switch {
-	case f.quiet:
-		return noDisplay{}, logr.FromSlogHandler(&sentences{w: s.Err, level: f.level()})
-	case width == 0 || runtime.GOOS == "windows": // older consoles there know no escape sequences
-		return &plainLog{say: sayText(s.Err), notes: noteTo(s.Err)}, klogs
-	}
-	table := &screen{out: s.terminal(), size: s.TerminalSize, colours: s.Colours, notes: noteTo(s.Err)}
-	if !s.ErrIsTerminal {
-		return table, klogs
-	}
-	table.notes = noteTo(terminal.NewVisibleWriter(table))
-	level := &slog.LevelVar{}
-	level.Set(f.level())
-	if f.verbosity == 0 {
-		table.level = level
-	}
-	return table, logr.FromSlogHandler(&sentences{w: terminal.NewVisibleWriter(table), level: level})
 }
 
 func (f *logFlags) json(w io.Writer) slog.Handler {
@@ -109,20 +97,6 @@ func (f *logFlags) told(s IO, err error) error {
 	logr.FromSlogHandler(f.json(s.Err)).Error(err, "Sync has failed", hintOf(err)...)
 	return codedError{errSilent, exitCode(err)}
 }
-
-func (f *logFlags) unlessQuiet(d display) display {
-	if f.quiet {
-		return noDisplay{}
-	}
-	return d
-}
-
-// noDisplay shows nothing.
-type noDisplay struct{}
-
-func (noDisplay) update(time.Time, []source.Collection) {}
-func (noDisplay) finish(time.Time, []source.Collection) {}
-func (noDisplay) note(string)                           {}
 
 // lockedWriter is one that several may write to.
 type lockedWriter struct {

@@ -4,13 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"regexp"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/go-logr/logr"
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/larder-dev/larder/internal/cli/terminal"
 	"github.com/larder-dev/larder/internal/source"
@@ -25,44 +22,34 @@ func onTerminal(out, errs *bytes.Buffer, colours bool) IO {
 	return s
 }
 
-// TestLogAboveTheTable: what is well is not told beside the table, and what is not in words, with nothing of klog's.
-// What is told before there is a table is all that there is to see.
-func TestLogAboveTheTable(t *testing.T) {
+// TestLogOnATerminal: what is logged is told in words, with nothing of klog's.
+func TestLogOnATerminal(t *testing.T) {
 	var out, errs bytes.Buffer
 	var libraries logr.Logger
 	s := onTerminal(&out, &errs, true)
 	s.SetLogger = func(l logr.Logger) { libraries = l }
-	d, logger := (&logFlags{format: logText}).display(s)
+	l, logger := (&logFlags{format: logText}).log(s)
 	logger.Info("Waiting for a process", "store", "s.db")
-	d.update(now, mirrored(nil))
-	logger.Info("Listing", "reason", "Cold")
-	libraries.V(0).Info("Something of a library")
+	l.update(now, mirrored(nil))
 	libraries.Error(errors.New("no\x1b[2J"), "It went wrong", "resource", "pods")
-	d.note("of\x1b[2J a secret")
-	d.finish(now, mirrored(nil))
-	text := out.String()
+	l.note("of\x1b[2J a secret")
+	text := errs.String()
 	for _, want := range []string{"Waiting for a process, store s.db\n", "error: It went wrong, resource pods: no^[[2J\n",
-		"note: of^[[2J a secret\n",
-		"\x1b[32mlive\x1b[0m"} {
+		"note: of^[[2J a secret\n", "pods: live, 3 objects"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in %q", want, text)
 		}
 	}
-	for _, not := range []string{"Listing", "library", ".go:"} {
-		if strings.Contains(text, not) {
-			t.Errorf("%q is in %q", not, text)
-		}
-	}
-	if errs.Len() > 0 {
-		t.Errorf("beside the terminal: %q", errs.String())
+	if strings.Contains(text, ".go:") || out.Len() > 0 {
+		t.Errorf("%q, and on standard output %q", text, out.String())
 	}
 }
 
-// TestLogIsJSON: every line is a record, on standard error, and there is no table.
+// TestLogIsJSON: every line is a record, on standard error, and nothing else.
 func TestLogIsJSON(t *testing.T) {
 	var out, errs bytes.Buffer
 	s := onTerminal(&out, &errs, true)
-	d, logger := (&logFlags{format: logJSON}).display(s)
+	d, logger := (&logFlags{format: logJSON}).log(s)
 	logger.Info("Listing", "reason", "Cold")
 	logger.V(1).Info("more")
 	d.update(now, mirrored(func(c *source.Collection) { c.Live.Error = "refused" }))
@@ -88,7 +75,7 @@ func TestLogIsJSON(t *testing.T) {
 func TestQuiet(t *testing.T) {
 	for _, format := range []string{logText, logJSON} {
 		var out, errs bytes.Buffer
-		d, logger := (&logFlags{format: format, quiet: true}).display(onTerminal(&out, &errs, true))
+		d, logger := (&logFlags{format: format, quiet: true}).log(onTerminal(&out, &errs, true))
 		logger.Info("Listing")
 		d.update(now, mirrored(nil))
 		d.note("what is well")
@@ -100,46 +87,6 @@ func TestQuiet(t *testing.T) {
 		if !strings.Contains(errs.String(), "It went wrong") {
 			t.Errorf("%s: %q", format, errs.String())
 		}
-	}
-}
-
-// TestLiveTableFits: columns are left out before lines are cut, in colour too.
-func TestLiveTableFits(t *testing.T) {
-	all := mirrored(func(c *source.Collection) { c.ResourceVersion = strings.Repeat("7", 20) })
-	escapes := regexp.MustCompile("\x1b\\[[0-9]*m")
-	for width, want := range map[int]string{
-		100: "RESOURCE SOURCE OBJECTS RV AGE RESUMES RELISTS RECEIVED", 79: "RESOURCE SOURCE OBJECTS RV AGE RESUMES RELISTS",
-		70: "RESOURCE SOURCE OBJECTS AGE RESUMES RELISTS", 30: "RESOURCE SOURCE OBJECTS",
-	} {
-		for _, colours := range []bool{false, true} {
-			lines := fit(liveTable(now, all, width, colours), func() (int, int) { return width, 24 })
-			if got := strings.Join(strings.Fields(lines[0]), " "); got != want {
-				t.Errorf("%d columns: %s", width, got)
-			}
-			for _, line := range lines {
-				if n := utf8.RuneCountInString(escapes.ReplaceAllString(line, "")); n > width {
-					t.Errorf("a line of %d in %d columns: %s", n, width, line)
-				}
-			}
-			if got := strings.Contains(lines[1], "\x1b[32mlive\x1b[0m"); got != colours {
-				t.Errorf("%d columns, colours %t: %q", width, colours, lines[1])
-			}
-		}
-	}
-}
-
-// TestLongNamesInTheLiveTable: they leave room for what counts.
-func TestLongNamesInTheLiveTable(t *testing.T) {
-	all := mirrored(func(c *source.Collection) {
-		c.Group, c.Resource = "admissionregistration.k8s.io", "validatingadmissionpolicybindings"
-	})
-	lines := fit(liveTable(now, all, 80, false), func() (int, int) { return 80, 24 })
-	want := []string{
-		"RESOURCE                                   SOURCE   OBJECTS   AGE   RELISTS",
-		"validatingadmissionpolicybindings.admis…   live     3         5s    0",
-	}
-	if d := cmp.Diff(want, lines); d != "" {
-		t.Error(d)
 	}
 }
 

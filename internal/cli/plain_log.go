@@ -19,8 +19,8 @@ const quietFor = time.Minute
 type plainLog struct {
 	// say writes what a collection is now.
 	say func(now time.Time, c source.Collection)
-	// notes writes a note.
-	notes func(text string)
+	// note tells what people should know and what is no error.
+	note func(text string)
 
 	mu sync.Mutex
 	// said is what was last written about each collection; guarded by mu.
@@ -33,7 +33,7 @@ type saying struct {
 	what string
 }
 
-// update implements display.
+// update tells of the collections of which there is news.
 func (p *plainLog) update(now time.Time, all []source.Collection) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -51,16 +51,13 @@ func (p *plainLog) update(now time.Time, all []source.Collection) {
 	}
 }
 
-// finish implements display.
+// finish tells of all of them, for the last time.
 func (p *plainLog) finish(now time.Time, all []source.Collection) {
 	p.mu.Lock()
 	p.said = nil
 	p.mu.Unlock()
 	p.update(now, all)
 }
-
-// note implements display.
-func (p *plainLog) note(text string) { p.notes(text) }
 
 func gist(c source.Collection) string {
 	return fmt.Sprint(c.Live.Source, c.Live.Synced, c.Live.Resumes, c.Live.Relists, trouble(*c.Live))

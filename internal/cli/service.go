@@ -22,7 +22,7 @@ import (
 // service is a sync that runs: the mirror, what shows it, and what answers questions about it.
 type service struct {
 	io       IO
-	display  display
+	log      *plainLog
 	planner  planner
 	settings settings // what can change is in ready
 	// configured: they come from a file.
@@ -38,8 +38,8 @@ type service struct {
 	ready  config.Ready // guarded by mu
 }
 
-func newService(s IO, d display, pl planner, set settings) *service {
-	sv := &service{io: s, display: d, planner: pl, settings: set, ready: set.ready, metrics: metrics.New(),
+func newService(s IO, l *plainLog, pl planner, set settings) *service {
+	sv := &service{io: s, log: l, planner: pl, settings: set, ready: set.ready, metrics: metrics.New(),
 		notify: newNotifier()}
 	sv.endpoint = endpoint.New(endpoint.Options{Ready: sv.readiness, Metrics: sv.metrics})
 	return sv
@@ -86,7 +86,7 @@ func (sv *service) run(ctx context.Context, follow func(context.Context)) (err e
 	m := sv.mirror
 	running, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
-	wg.Go(func() { show(running, sv.io, sv.display, m.mirrored) })
+	wg.Go(func() { show(running, sv.io, sv.log, m.mirrored) })
 	wg.Go(func() { m.scrub(running) })
 	if follow != nil {
 		wg.Go(func() { follow(running) })
@@ -97,7 +97,7 @@ func (sv *service) run(ctx context.Context, follow func(context.Context)) (err e
 	stop()
 	wg.Wait()
 	left := m.mirrored()
-	sv.display.finish(sv.io.Now(), stopped(left))
+	sv.log.finish(sv.io.Now(), stopped(left))
 	sv.noteUnlisted(left)
 	return err
 }
@@ -120,7 +120,7 @@ func (sv *service) noteUnlisted(left []source.Collection) {
 	if more := len(unlisted) - mostNamed; more > 0 {
 		unlisted = append(unlisted[:mostNamed], fmt.Sprintf("%d more", more))
 	}
-	sv.display.note(fmt.Sprintf(
+	sv.log.note(fmt.Sprintf(
 		"stopped before the first list of %s had ended: %s has %s of it; the next start lists again",
 		strings.Join(unlisted, ", "), sv.settings.store, countedObjects(objects)))
 }
@@ -131,7 +131,7 @@ func (sv *service) noteNothingMirrored() {
 	if missing(sv.settings.store) {
 		left = "no store was made at " + sv.settings.store
 	}
-	sv.display.note("stopped before anything was mirrored: " + left)
+	sv.log.note("stopped before anything was mirrored: " + left)
 }
 
 // serve answers the reading commands. A sync that cannot is still a sync.
@@ -177,14 +177,14 @@ func (sv *service) warnOfSecrets(ctx context.Context, members []*member) {
 		if mb.informer.Status().Persistent {
 			continue
 		}
-		sv.display.note(fmt.Sprintf("%s: kept in memory only, nothing of them is stored; %s", mb.resource, stores))
+		sv.log.note(fmt.Sprintf("%s: kept in memory only, nothing of them is stored; %s", mb.resource, stores))
 		status, err := sv.mirror.File.Status(ctx)
 		if err != nil {
 			continue
 		}
 		for _, c := range status.Collections {
 			if c.GVR() == mb.identity.GroupVersionResource {
-				sv.display.note(fmt.Sprintf(
+				sv.log.note(fmt.Sprintf(
 					"%s: %s still holds %d that an earlier sync has stored; remove the file to be rid of them",
 					mb.resource, sv.settings.store, c.Objects))
 			}

@@ -59,14 +59,15 @@ SIGHUP, and when it has changed: what is new in it begins, what is gone stops an
 goes on. One that is wrong is refused, and the old one goes on. Secrets are sealed if it says encryption: LARDER_KEY
 counts if that names it. Without --config SIGHUP ends it in good order, as SIGINT and SIGTERM do.
 
-It shows a table on a terminal, and lines elsewhere, on standard error as its log (--log-format json, --quiet):
+It tells of each resource on standard error, when something happens and once a minute, as its log (--log-format json,
+--quiet). larder status shows a table of them.
 
-  SOURCE    live: in contact with the server; offline: served from the store; waiting: for the first list
+  live, offline, waiting  in contact with the server; served from the store; waiting for the first list
   RV        the resourceVersion of the objects, from which a restart resumes
-  AGE       how long ago the server was last heard
-  RESUMES   watches that went on from the resourceVersion, with no list
-  RELISTS   lists of the whole resource but for the first one, and why they were needed
-  RECEIVED  bytes from the network for this resource since sync started: compressed as they come, with headers, TLS and
+  age       how long ago the server was last heard
+  resumes   watches that went on from the resourceVersion, with no list
+  relists   lists of the whole resource but for the first one, and why they were needed
+  received  bytes from the network for this resource since sync started: compressed as they come, with headers, TLS and
             the small requests that guard a resume. What finds out the resources' names at the start is not in it.`,
 		Example: `  larder sync pods deploy widgets.example.com --store cluster.db
   larder sync --all --exclude leases,endpointslices --store cluster.db
@@ -191,7 +192,7 @@ func (o *syncOptions) settings(args []string) (settings, *configured, error) {
 func runSync(ctx context.Context, s IO, o *syncOptions, args []string) (err error) {
 	ctx, hangups, release := o.hangups(ctx)
 	defer release()
-	d, logger := o.logs.display(s)
+	l, logger := o.logs.log(s)
 	ctx = klog.NewContext(ctx, logger)
 	set, c, err := o.settings(args)
 	if err != nil {
@@ -201,7 +202,7 @@ func runSync(ctx context.Context, s IO, o *syncOptions, args []string) (err erro
 	if err != nil {
 		return err
 	}
-	sv := newService(s, d, planner{storePath: set.store, config: restConfig}, set)
+	sv := newService(s, l, planner{storePath: set.store, config: restConfig}, set)
 	sv.configured = c != nil
 	if err := sv.listen(ctx); err != nil {
 		return err

@@ -44,8 +44,28 @@ func (t *Table) Paint(column int, f func(cell string) Colour) {
 	t.colours[column] = f
 }
 
-// Lines lays the table out. width is that of the widest line, without what paints it.
-func (t *Table) Lines() (lines []string, width int) {
+func (t *Table) line(row []string, widths []int, painted bool) string {
+	for len(row) > 0 && strings.TrimSpace(row[len(row)-1]) == "" {
+		row = row[:len(row)-1]
+	}
+	var b strings.Builder
+	for i, cell := range row {
+		blanks := ""
+		if i == len(row)-1 {
+			cell = strings.TrimRight(cell, " ")
+		} else {
+			blanks = strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
+		}
+		if f := t.colours[i]; painted && f != nil {
+			cell = f(cell).Paint(cell)
+		}
+		b.WriteString(cell + blanks)
+	}
+	return b.String() + "\n"
+}
+
+// Flush prints the table.
+func (t *Table) Flush() error {
 	var widths []int
 	for _, row := range t.rows {
 		for i, cell := range row {
@@ -56,39 +76,9 @@ func (t *Table) Lines() (lines []string, width int) {
 		}
 	}
 	for i, row := range t.rows {
-		line, n := t.line(row, widths, i > 0)
-		lines, width = append(lines, line), max(width, n)
-	}
-	return lines, width
-}
-
-func (t *Table) line(row []string, widths []int, painted bool) (line string, width int) {
-	last := len(row)
-	for last > 0 && strings.TrimSpace(row[last-1]) == "" {
-		last--
-	}
-	var b strings.Builder
-	for i, cell := range row[:last] {
-		if i == last-1 {
-			cell = strings.TrimRight(cell, " ")
-		}
-		n := utf8.RuneCountInString(cell)
-		if f := t.colours[i]; painted && f != nil {
-			cell = f(cell).Paint(cell)
-		}
-		b.WriteString(cell)
-		width += n
-		if i < last-1 {
-			b.WriteString(strings.Repeat(" ", widths[i]-n))
-			width += widths[i] - n
+		if _, err := io.WriteString(t.to, t.line(row, widths, i > 0)); err != nil {
+			return err
 		}
 	}
-	return b.String(), width
-}
-
-// Flush prints the table.
-func (t *Table) Flush() error {
-	lines, _ := t.Lines()
-	_, err := io.WriteString(t.to, strings.Join(lines, "\n")+"\n")
-	return err
+	return nil
 }
