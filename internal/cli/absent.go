@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/terminal"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/snapshot"
@@ -28,7 +29,7 @@ func inMemory(all []source.Collection, f snapshot.Filter) []source.Collection {
 }
 
 // noteLeftOut says which collections were there when a snapshot was taken, and are not in it.
-func noteLeftOut(s IO, path string, status source.Status) {
+func noteLeftOut(s command.IO, path string, status source.Status) {
 	if status.Snapshot == nil {
 		return
 	}
@@ -38,7 +39,7 @@ func noteLeftOut(s IO, path string, status source.Status) {
 }
 
 // notePart says of which of the collections that f takes a snapshot has a part only.
-func notePart(s IO, path string, all []source.Collection, f snapshot.Filter) {
+func notePart(s command.IO, path string, all []source.Collection, f snapshot.Filter) {
 	for _, c := range all {
 		if len(c.Filtered) > 0 && f.Takes(c.Saved()) {
 			fmt.Fprintln(s.Err, "note:", partOf(path, c))
@@ -48,7 +49,7 @@ func notePart(s IO, path string, all []source.Collection, f snapshot.Filter) {
 
 // noteUnfinished says which of the collections that f takes are not all that the server had: what they do not have need
 // not be gone.
-func noteUnfinished(s IO, path string, all []source.Collection, f snapshot.Filter) {
+func noteUnfinished(s command.IO, path string, all []source.Collection, f snapshot.Filter) {
 	for _, c := range all {
 		if why := unfinished(c); missesObjects(c) && f.Takes(c.Saved()) {
 			fmt.Fprintf(s.Err, "note: %s, %s: %s\n", path, label(c), why)
@@ -64,7 +65,7 @@ func partOf(path string, c source.Collection) string {
 
 // noteRedacted says of which of the collections that f takes values were redacted when they were saved. remark, if
 // there is one, says what that means for the command.
-func noteRedacted(s IO, path string, all []source.Collection, f snapshot.Filter, remark string) {
+func noteRedacted(s command.IO, path string, all []source.Collection, f snapshot.Filter, remark string) {
 	for _, c := range all {
 		if redactionOf(c) != "" && f.Takes(c.Saved()) {
 			fmt.Fprintln(s.Err, "note:", redactedOf(path, c)+remark)
@@ -91,4 +92,10 @@ func redactionOf(c source.Collection) string {
 		return "some of their values"
 	}
 	return what
+}
+
+// missesObjects says whether a collection is incomplete. One that is to be listed for what was redacted alone has all
+// objects.
+func missesObjects(c source.Collection) bool {
+	return !c.Complete && !strings.HasPrefix(c.MustRelist, relistRedacted)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/terminal"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/snapshot"
@@ -30,9 +31,9 @@ type checkResult struct {
 	Problems    []string `json:"problems"`
 }
 
-func newCheck(s IO) *cobra.Command {
+func newCheck(s command.IO) *cobra.Command {
 	var file fromFlag
-	var output outputFlag
+	var output command.OutputFlag
 	var againstServer bool
 	cmd := &cobra.Command{
 		Use:   "check [FILE]",
@@ -44,30 +45,30 @@ With --against-server the larder sync that holds the store compares the UID and 
 the API server's, by lists of metadata at a gentle rate, and repairs what differs, the file too: an event that a proxy
 has swallowed, a server that was restored from a backup, a record that is gone. Exits with 1 if something differed.
 Go programs compare what they store themselves: Audit of their informers, or AuditEvery.`,
-		Args: maxOneFile,
+		Args: command.MaxOneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := onlyFile(&file.path, "from", args); err != nil {
+			if err := command.OnlyFile(&file.path, "from", args); err != nil {
 				return err
 			}
-			if err := errors.Join(file.check(), output.check()); err != nil {
-				return usageError{err}
+			if err := errors.Join(file.check(), output.Check()); err != nil {
+				return command.Usage(err)
 			}
 			if againstServer {
-				return ifInterrupted(cmd.Context(), runAgainstServer(cmd.Context(), s, &file, output.format),
+				return command.IfInterrupted(cmd.Context(), runAgainstServer(cmd.Context(), s, &file, output.Format),
 					"not everything was compared; what was found to differ until then is repaired")
 			}
-			return ifInterrupted(cmd.Context(), runCheck(cmd.Context(), s, &file, output.format), "not everything was verified")
+			return command.IfInterrupted(cmd.Context(), runCheck(cmd.Context(), s, &file, output.Format), "not everything was verified")
 		},
-		ValidArgsFunction: completeFile,
+		ValidArgsFunction: command.CompleteFile,
 	}
 	file.add(cmd)
-	output.add(cmd, "text", "json")
+	output.Add(cmd, "text", "json")
 	cmd.Flags().BoolVar(&againstServer, "against-server", false,
 		"have the larder sync that holds the store compare it with the API server, and repair what differs")
 	return cmd
 }
 
-func runCheck(ctx context.Context, s IO, file *fromFlag, format string) error {
+func runCheck(ctx context.Context, s command.IO, file *fromFlag, format string) error {
 	path := file.path
 	report, stored, isSnapshot, err := check(ctx, s, file)
 	hint := "the next larder sync repairs " + path + " itself: it keeps what is good and asks the server for the rest"
@@ -89,7 +90,7 @@ func runCheck(ctx context.Context, s IO, file *fromFlag, format string) error {
 		if r.Problems == nil {
 			r.Problems = []string{}
 		}
-		if err := printJSON(s, r); err != nil {
+		if err := command.PrintJSON(s, r); err != nil {
 			return err
 		}
 	} else if err := printReport(s, path, report); err != nil {
@@ -97,19 +98,19 @@ func runCheck(ctx context.Context, s IO, file *fromFlag, format string) error {
 	}
 	if report.Sealed > 0 {
 		fmt.Fprintf(s.Err, "note: without a key no more than the checksum of %s could be verified\nhint: %s\n",
-			countedAs(report.Sealed, "sealed object", "sealed objects"), nameKey(path, byFlag))
+			command.CountedAs(report.Sealed, "sealed object", "sealed objects"), nameKey(path, byFlag))
 	}
 	notePlainText(s, path, stored)
 	noteRefused(s, path, report)
 	if len(report.Problems) > 0 {
 		fmt.Fprintln(s.Err, "hint:", hint)
-		return errSilent
+		return command.ErrSilent
 	}
 	return nil
 }
 
 // notePlainText says what of a store that is sealed is legible in the file.
-func notePlainText(s IO, path string, all []source.Collection) {
+func notePlainText(s command.IO, path string, all []source.Collection) {
 	for _, c := range all {
 		if c.PlainText {
 			fmt.Fprintf(s.Err, "note: %s: what was stored before there was a key is legible in the file\n", label(c))
@@ -119,7 +120,7 @@ func notePlainText(s IO, path string, all []source.Collection) {
 }
 
 func check(
-	ctx context.Context, s IO, file *fromFlag,
+	ctx context.Context, s command.IO, file *fromFlag,
 ) (report store.Report, stored []source.Collection, isSnapshot bool, err error) {
 	src, err := file.open(ctx, s)
 	if err != nil {
@@ -127,7 +128,7 @@ func check(
 	}
 	defer func() { _ = src.Close() }() // it was only read
 	_, isSnapshot = src.(*source.Snapshot)
-	done := s.busy("checking")
+	done := s.Busy("checking")
 	report, err = src.Check(ctx)
 	done()
 	if st, statusErr := src.Status(ctx); statusErr == nil { // else the report says what is wrong
@@ -136,18 +137,18 @@ func check(
 	return report, stored, isSnapshot, err
 }
 
-func printReport(s IO, path string, r store.Report) error {
+func printReport(s command.IO, path string, r store.Report) error {
 	var b strings.Builder
 	for _, p := range r.Problems {
 		fmt.Fprintln(&b, terminal.OneLine(fmt.Sprint(p)))
 	}
 	verdict := "ok"
 	if n := len(r.Problems); n > 0 {
-		verdict = counted(n, "problem")
+		verdict = command.Counted(n, "problem")
 	}
-	fmt.Fprintf(&b, "%s: %s: %s, %s", path, verdict, counted(r.Collections, "collection"), counted(r.Objects, "object"))
+	fmt.Fprintf(&b, "%s: %s: %s, %s", path, verdict, command.Counted(r.Collections, "collection"), command.Counted(r.Objects, "object"))
 	if !isSnapshot(path) { // which has no indexes
-		fmt.Fprintf(&b, ", %s", countedAs(r.IndexEntries, "index entry", "index entries"))
+		fmt.Fprintf(&b, ", %s", command.CountedAs(r.IndexEntries, "index entry", "index entries"))
 	}
 	fmt.Fprintln(&b)
 	_, err := io.WriteString(s.Out, b.String())
@@ -155,7 +156,7 @@ func printReport(s IO, path string, r store.Report) error {
 }
 
 // noteRefused says that objects were left out: the store is sound without them.
-func noteRefused(s IO, path string, r store.Report) {
+func noteRefused(s command.IO, path string, r store.Report) {
 	if r.LeftOut == 0 && !r.LeftOutMore {
 		return
 	}
@@ -168,17 +169,7 @@ func noteRefused(s IO, path string, r store.Report) {
 // leftOut says how many objects were left out.
 func leftOut(n int, more bool) string {
 	if !more {
-		return counted(n, "object")
+		return command.Counted(n, "object")
 	}
-	return fmt.Sprintf("more than %s", counted(n, "object"))
-}
-
-// counted is a number with its noun.
-func counted(n int, noun string) string { return countedAs(n, noun, noun+"s") }
-
-func countedAs(n int, one, more string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, more)
+	return fmt.Sprintf("more than %s", command.Counted(n, "object"))
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/source"
 )
 
@@ -66,7 +67,7 @@ func choose(storePath string, all []source.Collection, r request) (choice, error
 		slices.SortFunc(reach, func(a, b source.Collection) int { return cmp.Compare(a.Namespace, b.Namespace) })
 		return choice{res, reach, partial(storePath, res, reach)}, nil
 	}
-	return choice{}, withHint(
+	return choice{}, command.WithHint(
 		fmt.Errorf("%s stores %s %d times, none of them all that you ask for:\n%s", storePath, res, len(reach), list(reach)),
 		"choose one with --collection ID")
 }
@@ -84,7 +85,7 @@ func chooseResource(storePath string, all []source.Collection, r request) (resou
 	case 0:
 		return resource{}, notStored(storePath, all, r)
 	default:
-		return resource{}, withHint(
+		return resource{}, command.WithHint(
 			fmt.Errorf("%q is ambiguous: %s stores %s", r.resource, storePath, names(found, resource.full)),
 			"say which, as in: larder get %s", found[0].full())
 	}
@@ -93,7 +94,7 @@ func chooseResource(storePath string, all []source.Collection, r request) (resou
 // notStored is the error for a resource that the store does not have.
 func notStored(storePath string, all []source.Collection, r request) error {
 	if r.collection != "" {
-		return withHint(fmt.Errorf("%s has no collection %s of %q", storePath, r.collection, r.resource),
+		return command.WithHint(fmt.Errorf("%s has no collection %s of %q", storePath, r.collection, r.resource),
 			"larder status --from %s lists them", storePath)
 	}
 	known := storedResources(all)
@@ -102,29 +103,29 @@ func notStored(storePath string, all []source.Collection, r request) error {
 		holds = "it has " + names(known, resource.String)
 	}
 	if meant := didYouMean(r.resource, known); meant != "" {
-		return withHint(fmt.Errorf("%s has no resource %q: %s", storePath, r.resource, holds), "%s", meant)
+		return command.WithHint(fmt.Errorf("%s has no resource %q: %s", storePath, r.resource, holds), "%s", meant)
 	}
 	if isSnapshot(storePath) {
-		return withHint(fmt.Errorf("%s has no resource %q: %s", storePath, r.resource, holds),
+		return command.WithHint(fmt.Errorf("%s has no resource %q: %s", storePath, r.resource, holds),
 			"a snapshot has what larder snapshot save was given, and secrets only if it is encrypted or they were asked for")
 	}
 	if members := source.Members(r.resource); len(members) > 0 {
-		return withHint(fmt.Errorf("%s has no resource of the category %q: %s", storePath, r.resource, holds),
+		return command.WithHint(fmt.Errorf("%s has no resource of the category %q: %s", storePath, r.resource, holds),
 			"mirror it with: %s", syncCommand(storePath, all, r.resource))
 	}
 	err := fmt.Errorf("%s has no resource %q: %s", storePath, r.resource, holds)
 	others := storedResources(source.WellKnownNames())
 	name, _, _ := strings.Cut(r.resource, ".") // what is spelled right may be of a group that is not known
 	if meant := nearest(r.resource, others); len(meant) > 0 && len(matchResource(name, others)) == 0 {
-		return withHint(err, "did you mean %s? That is not stored either; larder sync stores it", strings.Join(meant, " or "))
+		return command.WithHint(err, "did you mean %s? That is not stored either; larder sync stores it", strings.Join(meant, " or "))
 	}
 	switch {
 	case len(matchResource(r.resource, []resource{secrets})) > 0:
-		return withHint(err, storeSecrets)
+		return command.WithHint(err, storeSecrets)
 	case len(all) == 0:
-		return withHint(err, "mirror it with: %s", syncCommand(storePath, all, r.resource))
+		return command.WithHint(err, "mirror it with: %s", syncCommand(storePath, all, r.resource))
 	}
-	return withHint(err, "add it to the resources of your larder sync%s", exampleSync(storePath, all, r.resource))
+	return command.WithHint(err, "add it to the resources of your larder sync%s", exampleSync(storePath, all, r.resource))
 }
 
 // exampleSync is the command that goes on with everything the store has and adds a resource to it; empty if
@@ -142,7 +143,7 @@ func exampleSync(storePath string, all []source.Collection, added string) string
 // outOfScope is the error for a namespace that was not mirrored.
 func outOfScope(storePath string, res resource, same []source.Collection, r request) error {
 	hint := "ask for one of these with -n, or for all with -A"
-	return withHint(fmt.Errorf("%s has no %s of namespace %q, only:\n%s", storePath, res, r.namespace, list(same)), "%s",
+	return command.WithHint(fmt.Errorf("%s has no %s of namespace %q, only:\n%s", storePath, res, r.namespace, list(same)), "%s",
 		hint)
 }
 
@@ -276,7 +277,7 @@ func list(all []source.Collection) string {
 		if len(c.Namespaces) > 0 {
 			held = strings.Join(c.Filtered, "; ")
 		}
-		lines = append(lines, fmt.Sprintf("  %s  %s (%s, %s)", c.ID, held, c.Representation, countedObjects(c.Objects)))
+		lines = append(lines, fmt.Sprintf("  %s  %s (%s, %s)", c.ID, held, c.Representation, command.CountedObjects(c.Objects)))
 	}
 	return strings.Join(lines, "\n")
 }

@@ -7,6 +7,8 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+
+	"github.com/larder-dev/larder/internal/cli/command"
 )
 
 // newChown is for the init container of the DaemonSet in deploy/: the image has no other program.
@@ -15,11 +17,11 @@ func newChown() *cobra.Command {
 		Use:    "chown UID:GID DIRECTORY",
 		Short:  "Give a directory and all that is in it to a user and a group",
 		Hidden: true,
-		Args:   needArgs(2, 2, "UID:GID and a directory"),
+		Args:   command.NeedArgs(2, 2, "UID:GID and a directory"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			var uid, gid int
 			if n, err := fmt.Sscanf(args[0]+" ", "%d:%d ", &uid, &gid); n != 2 || err != nil || uid < 0 || gid < 0 {
-				return usagef("%q is not UID:GID, as in 65532:65532", args[0])
+				return command.Usagef("%q is not UID:GID, as in 65532:65532", args[0])
 			}
 			return chown(args[1], uid, gid)
 		},

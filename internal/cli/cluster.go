@@ -16,6 +16,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer/requests"
 	"github.com/larder-dev/larder/internal/meter"
+	"github.com/larder-dev/larder/snapshot"
 )
 
 // connection is the way to the server of one resource. It shares no network connection with another, which is what
@@ -103,4 +104,32 @@ func selected(id entry.Identity, o metav1.ListOptions) metav1.ListOptions {
 		o.FieldSelector += "," + id.FieldSelector
 	}
 	return o
+}
+
+// described is a resource with the columns of its definition, if it has one that can be read: discovery does not tell
+// them.
+func (c *connection) described(ctx context.Context, r resource) resource {
+	if !isCustom(r.GroupVersionResource) {
+		return r
+	}
+	limited, cancel := context.WithTimeout(ctx, definitionWait)
+	defer cancel()
+	if info, err := c.define(limited, r.GroupVersionResource); err == nil {
+		r.ResourceInfo = info
+	}
+	return r
+}
+
+// listing lists one collection.
+func (c *connection) listing(ctx context.Context, id entry.Identity, r resource, optional bool) snapshot.Listing {
+	objects := c.dynamic.Resource(id.GroupVersionResource).Namespace(id.Namespace)
+	schema, _ := c.schemas.Hash(r.GroupVersion())(ctx) // unknown is no error: the server tells it later
+	return snapshot.Listing{
+		Identity: id, Resource: r.ResourceInfo, OpenAPI: schema, Optional: optional,
+		List: func(ctx context.Context, o metav1.ListOptions) (_ runtime.Object, err error) {
+			list, err := objects.List(ctx, o)
+			c.failed = err
+			return list, err
+		},
+	}
 }

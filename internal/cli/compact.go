@@ -13,14 +13,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/realpath"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
 	"github.com/larder-dev/larder/store/seal"
 )
 
-func newCompact(s IO) *cobra.Command {
-	var file storeFlag
+func newCompact(s command.IO) *cobra.Command {
+	var file command.StoreFlag
 	var key keyFlag
 	var rekey bool
 	cmd := &cobra.Command{
@@ -40,15 +41,15 @@ given here.
 
 There must be room for a second copy beside the file until it is done. If it is killed the file is as it was, or
 compact.`,
-		Args: maxOneFile,
+		Args: command.MaxOneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := onlyFile(&file.path, "store", args); err != nil {
+			if err := command.OnlyFile(&file.Path, "store", args); err != nil {
 				return err
 			}
-			if err := file.check(); err != nil {
-				return usageError{err}
+			if err := file.Check(); err != nil {
+				return command.Usage(err)
 			}
-			c := compaction{path: file.path, rekey: rekey}
+			c := compaction{path: file.Path, rekey: rekey}
 			switch {
 			case rekey:
 				var err error
@@ -56,13 +57,13 @@ compact.`,
 					return err
 				}
 			case key.file != "":
-				return usagef("--key-file is for --rekey: without it, what is sealed is copied as it is")
+				return command.Usagef("--key-file is for --rekey: without it, what is sealed is copied as it is")
 			}
 			return c.run(cmd.Context(), s)
 		},
-		ValidArgsFunction: completeFile,
+		ValidArgsFunction: command.CompleteFile,
 	}
-	file.add(cmd)
+	file.Add(cmd)
 	key.addAs(cmd, "the `FILE` of the keys of the store, the current one first. Default is what "+keyVariable+
 		" holds; for --rekey")
 	cmd.Flags().BoolVar(&rekey, "rekey", false,
@@ -87,8 +88,8 @@ func (c compaction) inFile(ctx context.Context) (store.Compacted, error) {
 	case held(c.path): // by a sync, perhaps, which has the keys
 		return store.Compacted{}, store.ErrLocked
 	}
-	return store.Compacted{}, usageError{withHint(fmt.Errorf("%s cannot be sealed without a key", c.path),
-		"name its file with --key-file; "+makeKey)}
+	return store.Compacted{}, command.Usage(command.WithHint(fmt.Errorf("%s cannot be sealed without a key", c.path),
+		"name its file with --key-file; "+makeKey))
 }
 
 // bySync has the sync that holds the file do it, with its own keys.
@@ -115,14 +116,14 @@ func held(path string) bool {
 	return errors.Is(err, store.ErrLocked)
 }
 
-func (c compaction) run(ctx context.Context, s IO) error {
-	idle := s.busy("compacting")
+func (c compaction) run(ctx context.Context, s command.IO) error {
+	idle := s.Busy("compacting")
 	done, err := c.do(ctx)
 	idle()
 	if err != nil {
-		return ifInterrupted(ctx, compactError(c.path, err), "the file is as it was")
+		return command.IfInterrupted(ctx, compactError(c.path, err), "the file is as it was")
 	}
-	_, err = fmt.Fprintf(s.Out, "%s: %s before, %s after\n", c.path, size(done.Before), size(done.After))
+	_, err = fmt.Fprintf(s.Out, "%s: %s before, %s after\n", c.path, command.Size(done.Before), command.Size(done.After))
 	if c.rekey {
 		noteDamagedCopies(s, c.path)
 	}
@@ -148,7 +149,7 @@ func (c compaction) do(ctx context.Context) (store.Compacted, error) {
 }
 
 // noteDamagedCopies names the copies of a store that were moved aside when it was damaged: they are not sealed anew.
-func noteDamagedCopies(s IO, path string) {
+func noteDamagedCopies(s command.IO, path string) {
 	file, err := fileAt(path)
 	var entries []os.DirEntry
 	if err == nil {
@@ -180,23 +181,23 @@ func compactError(path string, err error) error {
 	switch {
 	case wrongPlace(path) != nil: // which pathError says
 	case errors.Is(err, fs.ErrNotExist) && !exists(path):
-		return withHint(fmt.Errorf("no store at %s", path), "name the file of a store with --store")
+		return command.WithHint(fmt.Errorf("no store at %s", path), "name the file of a store with --store")
 	case missing(path):
 		return emptyError(path)
 	case errors.Is(err, store.ErrLocked):
-		return withHint(fmt.Errorf("%s is held by %s", path, holding(path)),
+		return command.WithHint(fmt.Errorf("%s is held by %s", path, holding(path)),
 			"wait until it is done or stop it; only a larder sync compacts its file while it runs")
 	case errors.Is(err, store.ErrNoSpace):
-		return withHint(err, "make room on that disk; the file is as it was")
+		return command.WithHint(err, "make room on that disk; the file is as it was")
 	case errors.Is(err, entry.ErrDamaged):
-		return withHint(err,
+		return command.WithHint(err,
 			"the file is as it was; larder check --from %s lists what is damaged, and the next larder sync repairs it", path)
 	case errors.Is(err, syscall.EROFS):
-		return withHint(err,
+		return command.WithHint(err,
 			"the copy is made beside the file, and that file system is read-only: mount it for writing, or copy the file to "+
 				"another one")
 	case errors.Is(err, fs.ErrPermission) && exists(path):
-		return withHint(err, "the copy is made beside the file: run as the user who may write to it and to its directory")
+		return command.WithHint(err, "the copy is made beside the file: run as the user who may write to it and to its directory")
 	}
 	return pathError(path, err)
 }

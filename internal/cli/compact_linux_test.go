@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -61,14 +62,14 @@ func TestReadOnlyAndFullDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 		var stderr strings.Builder
-		code := Run(t.Context(), []string{"compact", "--store", path}, IO{Out: &stderr, Err: &stderr})
-		if code != exitFailed || !regexp.MustCompile(test.want).MatchString(stderr.String()) {
+		code := Run(t.Context(), []string{"compact", "--store", path}, command.IO{Out: &stderr, Err: &stderr})
+		if code != command.Failed || !regexp.MustCompile(test.want).MatchString(stderr.String()) {
 			t.Errorf("exit code %d, %s", code, stderr.String())
 		}
 		stderr.Reset()
 		code = Run(t.Context(), []string{"sync", "pods", "--server", server.Config().Host, "--store",
-			filepath.Join(dir, "new.db")}, IO{Out: &stderr, Err: &stderr})
-		if code != exitFailed || !strings.Contains(stderr.String(), test.sync) {
+			filepath.Join(dir, "new.db")}, command.IO{Out: &stderr, Err: &stderr})
+		if code != command.Failed || !strings.Contains(stderr.String(), test.sync) {
 			t.Errorf("exit code %d, %s", code, stderr.String())
 		}
 		if entries, err := os.ReadDir(dir); err != nil || len(entries) != 2 {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -28,9 +29,8 @@ func TestCompactErrors(t *testing.T) {
 		{fs.ErrPermission, "run as the user who may write to it and to its directory"},
 	} {
 		err := compactError(path, fmt.Errorf("compact: %w", test.err))
-		var h hinted
-		if !errors.As(err, &h) || !strings.Contains(h.hint, test.hint) || !errors.Is(err, test.err) {
-			t.Errorf("%v: %v, hint %q", test.err, err, h.hint)
+		if !strings.Contains(command.HintOf(err), test.hint) || !errors.Is(err, test.err) {
+			t.Errorf("%v: %v, hint %q", test.err, err, command.HintOf(err))
 		}
 	}
 }

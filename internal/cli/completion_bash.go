@@ -1,5 +1,13 @@
 package cli
 
+import (
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
 // withoutBashCompletion gives bash what cobra's script takes from the package bash-completion, where that is not
 // installed. Words are split at blanks: larder has no argument that needs one.
 const withoutBashCompletion = `
@@ -31,3 +39,28 @@ if ! declare -F __ltrim_colon_completions >/dev/null 2>&1; then
     }
 fi
 `
+
+// forCompletion makes the descriptions of flags what shells show beside them: the quotes that name a value are for
+// help.
+func forCompletion(cmd *cobra.Command) {
+	plain := func(f *pflag.Flag) { f.Usage = strings.ReplaceAll(f.Usage, "`", "") }
+	cmd.Flags().VisitAll(plain)
+	cmd.PersistentFlags().VisitAll(plain)
+	for _, sub := range cmd.Commands() {
+		forCompletion(sub)
+	}
+}
+
+// ourCommand is a command of larder in a text.
+var ourCommand = regexp.MustCompile(`(kubectl )?\blarder ` +
+	`(--help|sync|get|watch|status|check|diff|snapshot|compact|keygen|version|completion)\b`)
+
+// asNamed has the help of all commands call the program by the name that it was started by.
+func asNamed(cmd *cobra.Command, name string) {
+	for _, text := range []*string{&cmd.Long, &cmd.Example} {
+		*text = ourCommand.ReplaceAllString(*text, name+" $2")
+	}
+	for _, sub := range cmd.Commands() {
+		asNamed(sub, name)
+	}
+}

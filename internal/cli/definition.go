@@ -9,10 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/store"
 )
 
 // definitionWait is how long a definition may take: with its schema it has hundreds of KB, over whatever link.
@@ -33,32 +31,6 @@ type definition struct {
 			Columns []entry.Column `json:"additionalPrinterColumns"`
 		} `json:"versions"`
 	} `json:"spec"`
-}
-
-// describe stores what the server's definition of a custom resource says of its names and columns, once the informer
-// has found the server in this run. Without a definition, or the right to read it, there is nothing to store.
-func (mb *member) describe(ctx context.Context, st *store.Store) {
-	if !isCustom(mb.resource.GroupVersionResource) {
-		return
-	}
-	select {
-	case <-mb.informer.HasSyncedChecker().Done():
-	case <-ctx.Done():
-		return
-	}
-	if !mb.informer.Status().Persistent {
-		return
-	}
-	limited, cancel := context.WithTimeout(ctx, definitionWait)
-	defer cancel()
-	info, err := mb.conn.define(limited, mb.resource.GroupVersionResource)
-	if err == nil {
-		err = st.Describe(limited, mb.identity, info)
-	}
-	if err != nil && ctx.Err() == nil {
-		klog.FromContext(ctx).V(2).Info("No columns of its definition are stored", "resource", mb.resource.String(), "err",
-			err)
-	}
 }
 
 // isCustom: a definition may be there. Kubernetes' own resources, and those that have no group with a domain, have

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/fakeapi"
 	"github.com/larder-dev/larder/store"
 )
@@ -140,7 +141,7 @@ func TestLiveSaveHasColumns(t *testing.T) {
 	for _, resources := range [][]string{nil, {"widgets"}} {
 		path := filepath.Join(t.TempDir(), "s.larder")
 		if code, _, errs := runs(t.Context(), append([]string{"snapshot", "save", path, "--server=" + server.Config().Host},
-			resources...)...); code != exitOK {
+			resources...)...); code != command.OK {
 			t.Fatal(errs)
 		}
 		_, out, errs := runs(t.Context(), "get", "widgets", "-A", "-o", "wide", "--from", path)

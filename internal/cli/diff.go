@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/snapshot/diff"
 )
@@ -18,12 +19,12 @@ import (
 type diffOptions struct {
 	identity identityFlag
 	selects  selectFlags
-	output   outputFlag
+	output   command.OutputFlag
 	ignore   []string
 	strict   bool
 }
 
-func newDiff(s IO) *cobra.Command {
+func newDiff(s command.IO) *cobra.Command {
 	var o diffOptions
 	cmd := &cobra.Command{
 		Use:   "diff A B [RESOURCE…]",
@@ -49,7 +50,7 @@ wrongly, 3 any other error.`,
 		Example: `  larder diff monday.larder cluster.db
   larder diff before.larder after.larder deploy,svc -n web
   larder diff a.larder b.larder --ignore status --ignore 'metadata.annotations["example.com/seen"]'`,
-		Args: needArgs(2, -1, "two files, and perhaps resources"),
+		Args: command.NeedArgs(2, -1, "two files, and perhaps resources"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return diffError(runDiff(cmd.Context(), s, &o, args))
 		},
@@ -57,7 +58,7 @@ wrongly, 3 any other error.`,
 	}
 	o.identity.add(cmd)
 	o.selects.add(cmd)
-	o.output.add(cmd, "changes", "name", "json")
+	o.output.Add(cmd, "changes", "name", "json")
 	cmd.Flags().StringArrayVar(&o.ignore, "ignore", nil,
 		"leave out the field at `PATH`, as status or spec.template.spec.containers[*].image; may be given again")
 	cmd.Flags().BoolVar(&o.strict, "strict", false, "leave out nothing but what --ignore names")
@@ -66,18 +67,18 @@ wrongly, 3 any other error.`,
 
 // diffError has an error that is not of the command line exit with more than 1.
 func diffError(err error) error {
-	if err == nil || errors.Is(err, errDiffer) || exitCode(err) == exitUsage {
+	if err == nil || errors.Is(err, errDiffer) || command.ExitCode(err) == command.UsedWrongly {
 		return err
 	}
-	return codedError{err, exitNotCompared}
+	return command.Coded(err, command.NotCompared)
 }
 
 // errDiffer: there is a difference, which has been told.
-var errDiffer = codedError{errSilent, exitFailed}
+var errDiffer = command.Coded(command.ErrSilent, command.Failed)
 
-func runDiff(ctx context.Context, s IO, o *diffOptions, args []string) error {
-	if err := errors.Join(o.output.check(), o.selects.check(), checkPaths(o.ignore)); err != nil {
-		return usageError{err}
+func runDiff(ctx context.Context, s command.IO, o *diffOptions, args []string) error {
+	if err := errors.Join(o.output.Check(), o.selects.check(), checkPaths(o.ignore)); err != nil {
+		return command.Usage(err)
 	}
 	a, err := o.open(ctx, s, "A", args[0])
 	if err != nil {
@@ -112,7 +113,7 @@ func sealedError(asked snapshot.Filter, sides ...*diffSide) error {
 	for _, side := range sides {
 		if sealed := side.sealedOf(asked); len(sealed) > 0 {
 			what := names(storedResources(sealed), resource.String)
-			return withHint(fmt.Errorf("%s of %s are sealed, and were not compared: no key was given", what, side.path), "%s",
+			return command.WithHint(fmt.Errorf("%s of %s are sealed, and were not compared: no key was given", what, side.path), "%s",
 				nameKey(side.path, byFlag))
 		}
 	}
@@ -150,12 +151,12 @@ func compareError(err error) error {
 }
 
 func (o *diffOptions) compare(
-	ctx context.Context, s IO, a, b *diffSide, filter snapshot.Filter,
+	ctx context.Context, s command.IO, a, b *diffSide, filter snapshot.Filter,
 ) (diff.Report, error) {
 	for _, c := range slices.Concat(a.sealedOf(filter), b.sealedOf(filter)) {
 		a.skipped, b.skipped = append(a.skipped, c.GVR()), append(b.skipped, c.GVR())
 	}
-	counted, done, err := s.counted(ctx, "comparing", b, true)
+	counted, done, err := s.Counted(ctx, "comparing", b, true)
 	if err != nil {
 		return diff.Report{}, err
 	}
@@ -173,11 +174,11 @@ func (o *diffOptions) compare(
 		ignore = append(ignore, diff.DefaultIgnore()...)
 	}
 	to := s.Out
-	if s.Colours && o.output.format == "changes" {
-		to = s.terminal()
+	if s.Colours && o.output.Format == "changes" {
+		to = s.Terminal()
 	}
 	out := bufio.NewWriterSize(to, 1<<16)
-	p := newDiffPrinter(out, o.output.format, s.Colours, func(id entry.Identity) []string {
+	p := newDiffPrinter(out, o.output.Format, s.Colours, func(id entry.Identity) []string {
 		return slices.Concat(a.gap(id), b.gap(id))
 	})
 	report, err := diff.Compare(ctx, ofA, ofB, diff.Options{Ignore: ignore, SkipUnknown: true}, p.change)
@@ -185,7 +186,7 @@ func (o *diffOptions) compare(
 	if err == nil {
 		err = p.finish(report)
 	}
-	if err = flushed(err, out); err == nil {
+	if err = command.Flushed(err, out); err == nil {
 		tellParts(s, a, b, report, filter)
 		o.tellNothing(s, report, filter, sealedError(filter, a, b) != nil)
 	}
@@ -193,7 +194,7 @@ func (o *diffOptions) compare(
 }
 
 // tellNothing says that nothing was compared, if something was asked for. What is sealed is an error.
-func (o *diffOptions) tellNothing(s IO, r diff.Report, asked snapshot.Filter, sealed bool) {
+func (o *diffOptions) tellNothing(s command.IO, r diff.Report, asked snapshot.Filter, sealed bool) {
 	if !asked.Empty() && r.Equal() && r.Same == 0 && !sealed {
 		fmt.Fprintln(s.Err, "note: no object of A or B is selected: nothing was compared")
 	}
@@ -207,16 +208,8 @@ func selectAll(src snapshot.Source, filters ...snapshot.Filter) (snapshot.Source
 		}
 		var err error
 		if src, err = snapshot.Select(src, snapshot.SelectOptions{Filter: f}); err != nil {
-			return nil, usageError{err}
+			return nil, command.Usage(err)
 		}
 	}
 	return src, nil
-}
-
-// flushed flushes after what returned err. An error that both have is told once.
-func flushed(err error, out *bufio.Writer) error {
-	if last := out.Flush(); last != nil && !errors.Is(err, last) {
-		return errors.Join(err, last)
-	}
-	return err
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/larder-dev/larder/internal/cli/command"
 )
 
 // fieldChange is what is different of two states of an object at one place.
@@ -184,7 +186,7 @@ func (d *fieldDiff) yaml(path []string, value any, name string) []string {
 	if list, ok := value.([]any); ok && len(list) == 0 {
 		return nil
 	}
-	text, err := toYAML(value)
+	text, err := command.ToYAML(value)
 	if err != nil {
 		return []string{fmt.Sprint(value)}
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/cli/terminal"
-	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/snapshot/diff"
 )
@@ -30,19 +29,6 @@ func newDiffPrinter(w io.Writer, format string, colours bool, gaps gaps) diffPri
 		return &diffJSON{w: w, gaps: gaps}
 	}
 	return &diffChanges{w: w, colours: colours}
-}
-
-// nameOf is what people call the resource of a collection.
-func nameOf(c snapshot.Collection) string {
-	return resource{c.Identity.GroupVersionResource, c.Resource}.String()
-}
-
-// scopeOfID is the scope of a collection.
-func scopeOfID(id entry.Identity) string {
-	return scope(source.Collection{
-		Namespace: id.Namespace, LabelSelector: id.LabelSelector, FieldSelector: id.FieldSelector,
-		ShardSelector: id.ShardSelector,
-	})
 }
 
 // onlyOne is a collection that one file has alone.

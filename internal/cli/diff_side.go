@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/snapshot/diff"
@@ -40,7 +41,7 @@ type sideError struct {
 
 func (e *sideError) Unwrap() error { return e.error }
 
-func (o *diffOptions) open(ctx context.Context, s IO, name, path string) (*diffSide, error) {
+func (o *diffOptions) open(ctx context.Context, s command.IO, name, path string) (*diffSide, error) {
 	src, st, err := o.identity.describePath(ctx, s, path)
 	if err != nil {
 		return nil, err
@@ -95,7 +96,7 @@ func (d *diffSide) Records(ctx context.Context, id entry.Identity, fn func(entry
 }
 
 // tellParts says of which resources no more was compared than what both files cover, unless that is what was asked for.
-func tellParts(s IO, a, b *diffSide, r diff.Report, asked snapshot.Filter) {
+func tellParts(s command.IO, a, b *diffSide, r diff.Report, asked snapshot.Filter) {
 	for _, o := range r.Overlaps {
 		if scopeOfID(o.Scope) == "namespace "+strings.Join(asked.Namespaces, ", ") {
 			continue
@@ -108,7 +109,7 @@ func tellParts(s IO, a, b *diffSide, r diff.Report, asked snapshot.Filter) {
 }
 
 // tellPart says what the snapshot was saved with, where that limits what is compared, and what it does not have.
-func (d *diffSide) tellPart(s IO, other *diffSide, asked snapshot.Filter) {
+func (d *diffSide) tellPart(s command.IO, other *diffSide, asked snapshot.Filter) {
 	if len(asked.Resources) == 0 {
 		noteLeftOut(s, d.path, d.status)
 	}
@@ -133,14 +134,8 @@ func (d *diffSide) gap(id entry.Identity) []string {
 	return nil
 }
 
-// missesObjects says whether a collection is incomplete. One that is to be listed for what was redacted alone has all
-// objects.
-func missesObjects(c source.Collection) bool {
-	return !c.Complete && !strings.HasPrefix(c.MustRelist, relistRedacted)
-}
-
 // tellGaps says which collections are incomplete.
-func (d *diffSide) tellGaps(s IO, asked snapshot.Filter) {
+func (d *diffSide) tellGaps(s command.IO, asked snapshot.Filter) {
 	for _, c := range d.status.Collections {
 		if missesObjects(c) && asked.Takes(c.Saved()) {
 			why := cmp.Or(c.MustRelist, "the first list has not been finished")

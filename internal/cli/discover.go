@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
 )
@@ -142,7 +143,7 @@ func (r *resolver) resolve(ctx context.Context, arg string) ([]resource, error) 
 		if meant := didYouMean(arg, r.offers.watchable()); meant != "" {
 			err = fmt.Errorf("%w; %s", err, meant)
 		}
-		return nil, withHint(err, "kubectl api-resources lists what it has")
+		return nil, command.WithHint(err, "kubectl api-resources lists what it has")
 	case r.offers.unwatchable[found[0].GroupVersionResource]:
 		return nil, fmt.Errorf("%s cannot be mirrored: the server does not let it be listed and watched", found[0])
 	}
@@ -157,7 +158,7 @@ func (r *resolver) wanted(ctx context.Context, w wanted) ([]resource, error) {
 	all := slices.DeleteFunc(slices.Clone(r.stored), func(s resource) bool { return s.Kind == "" })
 	switch err := r.ask(ctx); {
 	case err == nil && r.offers.failed != nil:
-		return nil, withHint(fmt.Errorf("the server does not list all of its resources: %w", r.offers.failed),
+		return nil, command.WithHint(fmt.Errorf("the server does not list all of its resources: %w", r.offers.failed),
 			"name those that you want in the place of --all")
 	case err == nil:
 		all = r.offers.everything(len(w.namespaces) > 0)
@@ -167,7 +168,7 @@ func (r *resolver) wanted(ctx context.Context, w wanted) ([]resource, error) {
 	for _, name := range w.but {
 		matched := append(matchResource(name, all), inCategory(name, all)...)
 		if len(matched) == 0 && r.offers != nil && len(matchResource(name, r.offers.all)) == 0 {
-			return nil, withHint(fmt.Errorf("--exclude: the server has no resource %q", name),
+			return nil, command.WithHint(fmt.Errorf("--exclude: the server has no resource %q", name),
 				"kubectl api-resources lists what it has")
 		}
 		all = slices.DeleteFunc(all, func(a resource) bool {
@@ -222,17 +223,6 @@ func (r *resolver) offline(arg string, known, stored []resource, err error) ([]r
 	return nil, r.unreachable(arg, stored, err)
 }
 
-// inCategory returns those of a category, such as all.
-func inCategory(name string, known []resource) []resource {
-	var members []resource
-	for _, r := range known {
-		if slices.Contains(r.Categories, strings.ToLower(name)) {
-			members = append(members, r)
-		}
-	}
-	return members
-}
-
 // watchable are the resources that can be mirrored.
 func (o *offers) watchable() []resource {
 	return slices.DeleteFunc(slices.Clone(o.all), func(r resource) bool { return o.unwatchable[r.GroupVersionResource] })
@@ -252,10 +242,92 @@ func (o *offers) inCategory(name string) []resource {
 
 func (r *resolver) unreachable(arg string, stored []resource, err error) error {
 	if len(stored) > 1 {
-		return withHint(
+		return command.WithHint(
 			fmt.Errorf("%q is ambiguous: %s stores %s, and the API server could not be asked: %w", arg, r.storePath,
 				names(stored, resource.full), err),
 			"say which, as in: larder sync %s", stored[0].full())
 	}
 	return serverError(err, fmt.Sprintf(", and nothing is stored of %q in %s yet", arg, r.storePath))
 }
+
+// wanted is a resource, or a category, that is to be mirrored.
+type wanted struct {
+	name string
+	// everything asks for all resources that the server has, but for some, in the place of the name.
+	everything     bool
+	but            []string
+	namespaces     []string // none is all
+	labels, fields string
+	representation entry.Representation
+	// place is where the configuration asks for it; empty for an argument.
+	place string
+}
+
+// identities are the collections of r that w asks for. The namespaces mean nothing to a resource that has none.
+func (w wanted) identities(r resource) ([]entry.Identity, error) {
+	id := entry.Identity{
+		GroupVersionResource: r.GroupVersionResource, LabelSelector: w.labels, FieldSelector: w.fields,
+		Representation: w.representation,
+	}
+	namespaces := []string{""}
+	if r.Namespaced && len(w.namespaces) > 0 {
+		namespaces = w.namespaces
+	}
+	var all []entry.Identity
+	for _, id.Namespace = range namespaces {
+		canonical, err := id.Canonical()
+		if err != nil {
+			return nil, w.at(err)
+		}
+		all = append(all, canonical)
+	}
+	return all, nil
+}
+
+// at adds where the configuration asks for it.
+func (w wanted) at(err error) error {
+	if w.place == "" || err == nil {
+		return err
+	}
+	return fmt.Errorf("%s: %w", w.place, err)
+}
+
+// everything returns each resource that can be listed and watched once, in its preferred version, but events: they come
+// to an end by themselves, and there are more of them than of all else. namespaced leaves out what is in no namespace.
+func (o *offers) everything(namespaced bool) []resource {
+	var all []resource
+	seen := map[string]bool{}
+	for _, r := range o.all {
+		name := r.GroupResource().String()
+		if seen[name] || r.Resource == "events" || o.unwatchable[r.GroupVersionResource] || namespaced && !r.Namespaced {
+			continue
+		}
+		seen[name] = true
+		all = append(all, r)
+	}
+	return all
+}
+
+// named returns the resources that the names are of, each once.
+func (o *offers) named(ctx context.Context, names []string) ([]resource, error) {
+	r := newResolver("", nil, func(context.Context) (offers, error) { return *o, nil })
+	var all []resource
+	seen := map[string]bool{}
+	var failed []error
+	for _, name := range names {
+		found, err := r.resolve(ctx, name)
+		if err != nil {
+			failed = append(failed, err)
+		}
+		for _, one := range found {
+			if !seen[one.full()] {
+				seen[one.full()] = true
+				all = append(all, one)
+			}
+		}
+	}
+	return all, errors.Join(failed...)
+}
+
+// askFor is how long the server may take to say whether a list makes sense to it.
+const askFor = 10 * time.Second

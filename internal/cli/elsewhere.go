@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/source"
 )
 
@@ -36,7 +37,7 @@ func (o *getOptions) elsewhere(ctx context.Context, src source.Source, a answer,
 func (o *getOptions) missing(ctx context.Context, src source.Source, a answer, name string) error {
 	err := fmt.Errorf("%s %q not found", a.resource, name)
 	if found := o.elsewhere(ctx, src, a, name); len(found) > 0 {
-		return withHint(err, "%s", namedIn(found))
+		return command.WithHint(err, "%s", namedIn(found))
 	}
 	return err
 }
@@ -70,7 +71,7 @@ func (o *getOptions) nothingIn() string {
 }
 
 // noteElsewhere says where there are objects, if there are none where a watch looks: it might be silent for ever.
-func (o *watchOptions) noteElsewhere(ctx context.Context, s IO, src source.Source, answers []answer) {
+func (o *watchOptions) noteElsewhere(ctx context.Context, s command.IO, src source.Source, answers []answer) {
 	there := func(a answer) bool { return o.there(ctx, src, a) }
 	if !o.print.table() || o.ignoreNotFound || !o.inOneNamespace(answers) || slices.ContainsFunc(answers, there) {
 		return

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/snapshot"
 )
 
@@ -96,14 +97,14 @@ func TestExportOfOverlappingCollections(t *testing.T) {
 				}
 				n := len(strings.Split(tc.want, "/")) - 1
 				code, out, errs := runs(t.Context(), "snapshot", "export", "-", "--from", file)
-				if code != exitOK || !sameNote(errs, note) {
+				if code != command.OK || !sameNote(errs, note) {
 					t.Errorf("lines: %d %q %q", code, out, errs)
 				}
 				if got := exportedLines(t, out); got != tc.want {
 					t.Errorf("lines: got %s, want %s", got, tc.want)
 				}
 				code, out, errs = runs(t.Context(), "snapshot", "export", filepath.Join(dir, "out"), "--from", file)
-				if code != exitOK || !strings.Contains(out, fmt.Sprintf(": %s: %d written,", counted(n, "file"), n)) ||
+				if code != command.OK || !strings.Contains(out, fmt.Sprintf(": %s: %d written,", command.Counted(n, "file"), n)) ||
 					!sameNote(errs, note) {
 					t.Errorf("files: %d %q %q", code, out, errs)
 				}

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/yamldir"
 	"github.com/larder-dev/larder/snapshot"
 )
@@ -89,7 +90,7 @@ func (y *yamlExport) object(c snapshot.Collection, object map[string]any) error 
 	if y.files.Has(path) {
 		return nil
 	}
-	text, err := toYAML(object)
+	text, err := command.ToYAML(object)
 	if err != nil {
 		return fmt.Errorf("%s cannot be written as YAML", path) // the reason may quote it
 	}
@@ -101,13 +102,13 @@ func (y *yamlExport) object(c snapshot.Collection, object map[string]any) error 
 
 // nothingExported is the error of an export that would be empty.
 func nothingExported(from string) error {
-	return withHint(fmt.Errorf("nothing of %s is selected for the export, and nothing was changed", from),
+	return command.WithHint(fmt.Errorf("nothing of %s is selected for the export, and nothing was changed", from),
 		"check the resources, -n, -l and --field-selector; larder status --from %s lists what there is", from)
 }
 
 // unusableDir is the error of a directory that nothing can be written to.
 func unusableDir(dir string, err error) error {
-	return withHint(fmt.Errorf("no export can be made in %s: %w", dir, err),
+	return command.WithHint(fmt.Errorf("no export can be made in %s: %w", dir, err),
 		"name a directory that you may write to, or one that is not there yet")
 }
 
@@ -120,7 +121,7 @@ func editedFiles(dir string, files []string) error {
 	if more := len(files) - mostConflicts; more > 0 {
 		named += fmt.Sprintf(" and %d more", more)
 	}
-	return withHint(fmt.Errorf("%s: edited since the last export, which this one would undo: %s", dir, named),
+	return command.WithHint(fmt.Errorf("%s: edited since the last export, which this one would undo: %s", dir, named),
 		"nothing was changed: move the edited files away, or remove them, and export again")
 }
 
@@ -128,9 +129,9 @@ func editedFiles(dir string, files []string) error {
 func dirError(dir string, err error) error {
 	switch {
 	case errors.Is(err, yamldir.ErrForeign):
-		return withHint(fmt.Errorf("%s: %w", dir, err), "move it away, or name another directory")
+		return command.WithHint(fmt.Errorf("%s: %w", dir, err), "move it away, or name another directory")
 	case errors.Is(err, yamldir.ErrEdited):
-		return withHint(fmt.Errorf("%s: %w", dir, err), "move it away, or remove it, and export again")
+		return command.WithHint(fmt.Errorf("%s: %w", dir, err), "move it away, or remove it, and export again")
 	}
 	return err
 }

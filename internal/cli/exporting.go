@@ -11,12 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/snapshot"
 )
 
 // exporting is one export at work.
 type exporting struct {
-	s       IO
+	s       command.IO
 	src     snapshot.Source
 	secrets bool
 	raw     bool
@@ -101,11 +102,11 @@ func (e *exporting) tell() {
 	if e.parted > 0 {
 		fmt.Fprintf(e.s.Err,
 			"note: left as they are: %s of earlier exports, of what is incomplete where this one comes from\n",
-			counted(e.parted, "file"))
+			command.Counted(e.parted, "file"))
 	}
 	if e.left > 0 {
 		fmt.Fprintf(e.s.Err, "note: left as they are: %s of earlier exports, of what this one does not select\n",
-			counted(e.left, "file"))
+			command.Counted(e.left, "file"))
 	}
 }
 
@@ -145,7 +146,7 @@ func (e *exporting) collection(ctx context.Context, c snapshot.Collection, to ex
 	})
 	if err == nil && unknown > 0 {
 		e.notes = append(e.notes, fmt.Sprintf("%s of %s, of a Go program's own type that larder cannot decode",
-			countedObjects(unknown), nameOf(c)))
+			command.CountedObjects(unknown), nameOf(c)))
 	}
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/source"
 )
 
@@ -18,7 +19,7 @@ const (
 
 // afterFirstList returns the status of a store, of which a resource that is asked for may be in its first list: a sync
 // that has just been started is waited for, as long as it is getting on.
-func afterFirstList(ctx context.Context, s IO, src source.Source, targets []target) (source.Status, error) {
+func afterFirstList(ctx context.Context, s command.IO, src source.Source, targets []target) (source.Status, error) {
 	status, err := src.Status(ctx)
 	if _, running := src.(*source.Client); !running || err != nil {
 		return status, err

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"strings"
 
 	"filippo.io/age"
 	"github.com/spf13/cobra"
 
 	"github.com/larder-dev/larder/internal/agekeys"
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/snapshot"
 )
@@ -21,24 +24,24 @@ type fromFlag struct {
 
 func (f *fromFlag) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.path, "from", "",
-		"the `FILE` to read: a store, also while larder sync holds it, or a snapshot (required, or "+storeVariable+")")
+		"the `FILE` to read: a store, also while larder sync holds it, or a snapshot (required, or "+command.StoreVariable+")")
 	f.identityFlag.add(cmd)
 }
 
 func (f *fromFlag) check() error {
-	if f.path = orVariable(f.path); f.path == "" {
-		return required("from")
+	if f.path = command.OrVariable(f.path); f.path == "" {
+		return command.Required("from")
 	}
 	return nil
 }
 
 // open opens what --from names for reading.
-func (f *fromFlag) open(ctx context.Context, s IO) (source.Source, error) {
+func (f *fromFlag) open(ctx context.Context, s command.IO) (source.Source, error) {
 	return f.openPath(ctx, s, f.path)
 }
 
 // described opens it, with its status.
-func (f *fromFlag) described(ctx context.Context, s IO) (source.Source, source.Status, error) {
+func (f *fromFlag) described(ctx context.Context, s command.IO) (source.Source, source.Status, error) {
 	return f.describePath(ctx, s, f.path)
 }
 
@@ -60,7 +63,7 @@ func (f *identityFlag) add(cmd *cobra.Command) {
 }
 
 // identities reads the files. A passphrase is asked for when a snapshot needs it, not before.
-func (f *identityFlag) identities(s IO) ([]age.Identity, error) {
+func (f *identityFlag) identities(s command.IO) ([]age.Identity, error) {
 	if f.made != nil {
 		return f.made, nil
 	}
@@ -68,17 +71,17 @@ func (f *identityFlag) identities(s IO) ([]age.Identity, error) {
 	for _, file := range f.files {
 		ids, err := agekeys.ReadIdentities(file)
 		if err != nil {
-			return nil, usageError{withHint(fmt.Errorf("--identity: %w", err),
-				"age-keygen makes such a file; name the one whose public key the snapshot was encrypted to")}
+			return nil, command.Usage(command.WithHint(fmt.Errorf("--identity: %w", err),
+				"age-keygen makes such a file; name the one whose public key the snapshot was encrypted to"))
 		}
 		all = append(all, ids...)
 	}
-	f.made = append(all, &passphraseIdentity{ask: s.passphrase})
+	f.made = append(all, &passphraseIdentity{ask: func(prompt string) (string, error) { return passphrase(s, prompt) }})
 	return f.made, nil
 }
 
 // openPath opens a store or snapshot for reading; its error says what to do.
-func (f *identityFlag) openPath(ctx context.Context, s IO, path string) (source.Source, error) {
+func (f *identityFlag) openPath(ctx context.Context, s command.IO, path string) (source.Source, error) {
 	identities, err := f.identities(s)
 	if err != nil {
 		return nil, err
@@ -98,7 +101,7 @@ func (f *identityFlag) openPath(ctx context.Context, s IO, path string) (source.
 }
 
 // describePath opens a store or snapshot for reading, with its status.
-func (f *identityFlag) describePath(ctx context.Context, s IO, path string) (source.Source, source.Status, error) {
+func (f *identityFlag) describePath(ctx context.Context, s command.IO, path string) (source.Source, source.Status, error) {
 	src, err := f.openPath(ctx, s, path)
 	if err != nil {
 		return nil, source.Status{}, err
@@ -117,13 +120,13 @@ func (f *identityFlag) openError(path string, err error) error {
 	case errors.As(err, &passphrase):
 		return passphrase.error
 	case errors.Is(err, snapshot.ErrIdentity) && len(f.files) == 0:
-		return withHint(fmt.Errorf("%s is encrypted to public keys, and no identity was given", path),
+		return command.WithHint(fmt.Errorf("%s is encrypted to public keys, and no identity was given", path),
 			"name the file of a secret key with --identity")
 	case errors.Is(err, snapshot.ErrIdentity):
-		return withHint(fmt.Errorf("%s cannot be decrypted with the identities that were given", path),
+		return command.WithHint(fmt.Errorf("%s cannot be decrypted with the identities that were given", path),
 			"name the file of the secret key that it was encrypted to with --identity")
 	case errors.Is(err, snapshot.ErrDamaged):
-		return hinted{err, damagedHint(path)}
+		return command.WithHint(err, "%s", damagedHint(path))
 	case errors.Is(err, snapshot.ErrNewerFormat), errors.Is(err, snapshot.ErrNotSnapshot): // which say it all
 		return err
 	}
@@ -132,6 +135,28 @@ func (f *identityFlag) openError(path string, err error) error {
 
 // snapshotOnly is the error for a snapshot where a store is needed.
 func snapshotOnly(path, what string) error {
-	return withHint(fmt.Errorf("%s is a snapshot, and %s", path, what),
+	return command.WithHint(fmt.Errorf("%s is a snapshot, and %s", path, what),
 		"make a store of it with: larder snapshot restore %s --store NEW.db", path)
+}
+
+// leadingFile takes a file that stands before the resources, and returns those. It is taken where --from names none and
+// the argument can be no resource: it is a path, or a file that is called as stores and snapshots are.
+func (f *fromFlag) leadingFile(args []string) []string {
+	if f.path != "" || len(args) == 0 || !looksLikeFile(args[0]) {
+		return args
+	}
+	if info, err := os.Stat(args[0]); os.Getenv(command.StoreVariable) != "" && (err != nil || !info.Mode().IsRegular()) {
+		return args // a resource of a group that is called so
+	}
+	f.path = args[0]
+	return args[1:]
+}
+
+func looksLikeFile(arg string) bool {
+	for _, prefix := range []string{"/", "./", "../"} {
+		if strings.HasPrefix(arg, prefix) {
+			return true
+		}
+	}
+	return strings.HasSuffix(arg, ".db") || strings.HasSuffix(arg, snapshotSuffix)
 }

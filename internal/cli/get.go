@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/source"
 )
 
@@ -32,7 +33,7 @@ type getOptions struct {
 	eventsAsked    bool // templates and columns get events too
 }
 
-func newGet(s IO) *cobra.Command {
+func newGet(s command.IO) *cobra.Command {
 	o := getOptions{print: newPrintFlags()}
 	cmd := &cobra.Command{
 		Use:   "get [FILE] (RESOURCE[,RESOURCE…] [NAME…] | RESOURCE/NAME…)",
@@ -49,7 +50,7 @@ Nothing is coloured, so NO_COLOR changes nothing.`,
   larder get pods -A --from cluster.db --sort-by .metadata.creationTimestamp \
     -o custom-columns=NAME:.metadata.name,NODE:.spec.nodeName
   larder get cluster.db node/worker-1 svc/web -o yaml`,
-		Args: needArgs(1, -1, "a resource, and perhaps names"),
+		Args: command.NeedArgs(1, -1, "a resource, and perhaps names"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runGet(cmd.Context(), s, &o, args)
 		},
@@ -81,25 +82,25 @@ func (o *getOptions) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.fields, "field-selector", "", "field `SELECTOR`, as in status.phase=Running,spec.nodeName!=a")
 	cmd.Flags().StringVar(&o.collection, "collection", "",
 		"the `ID` of the collection to read, as larder status prints it, or its beginning")
-	completeFlag(cmd, "namespace", o.completeNamespaces)
-	completeFlag(cmd, "collection", o.completeCollections)
-	completeFlag(cmd, "output", o.completeFormats)
+	command.CompleteFlag(cmd, "namespace", o.completeNamespaces)
+	command.CompleteFlag(cmd, "collection", o.completeCollections)
+	command.CompleteFlag(cmd, "output", o.completeFormats)
 }
 
-func runGet(ctx context.Context, s IO, o *getOptions, args []string) error {
+func runGet(ctx context.Context, s command.IO, o *getOptions, args []string) error {
 	switch {
 	case o.watch:
 		o.eventsAsked, o.print.watched = o.events, true
 		return runWatch(ctx, s, &watchOptions{getOptions: *o, list: true}, args)
 	case o.events:
-		return usagef("--output-watch-events needs -w")
+		return command.Usagef("--output-watch-events needs -w")
 	}
 	targets, err := o.parse(args)
 	if err != nil {
 		return err
 	}
 	out := bufio.NewWriterSize(s.Out, 1<<16)
-	p, err := o.print.printer(IO{Out: out, Err: s.Err, Now: s.Now}, one(targets), o.all)
+	p, err := o.print.printer(command.IO{Out: out, Err: s.Err, Now: s.Now}, one(targets), o.all)
 	if err != nil {
 		return err
 	}
@@ -115,7 +116,7 @@ func runGet(ctx context.Context, s IO, o *getOptions, args []string) error {
 
 // open opens what is to be read, and finds out what of it is asked for. With an error there may be answers to some
 // of the targets; the source is nil if there are none.
-func (o *getOptions) open(ctx context.Context, s IO, targets []target) (source.Source, []answer, error) {
+func (o *getOptions) open(ctx context.Context, s command.IO, targets []target) (source.Source, []answer, error) {
 	src, err := o.from.open(ctx, s)
 	if err != nil {
 		return nil, nil, err
@@ -137,7 +138,7 @@ func (o *getOptions) open(ctx context.Context, s IO, targets []target) (source.S
 }
 
 // tellAll says how old the answers are, and what they leave out.
-func tellAll(s IO, answers []answer) {
+func tellAll(s command.IO, answers []answer) {
 	for _, a := range answers {
 		a.tell(s)
 	}
@@ -149,7 +150,7 @@ func one(targets []target) bool {
 }
 
 // tell says on standard error how old the answer is, and what it leaves out.
-func (a answer) tell(s IO) {
+func (a answer) tell(s command.IO) {
 	for _, c := range a.collections {
 		fmt.Fprintln(s.Err, freshness(s, a.resource, c, len(a.collections) > 1))
 	}
@@ -161,7 +162,7 @@ func (a answer) tell(s IO) {
 // getting prints the answers to a command line.
 type getting struct {
 	o       *getOptions
-	s       IO
+	s       command.IO
 	src     source.Source
 	printer printer
 	flush   func() error
@@ -273,14 +274,14 @@ func (o *getOptions) queries(a answer) []collectionQuery {
 const contactEvery = 2 * time.Minute
 
 // freshness is the line that says how old the data is.
-func freshness(s IO, r resource, c source.Collection, withScope bool) string {
+func freshness(s command.IO, r resource, c source.Collection, withScope bool) string {
 	what := r.String()
 	if withScope {
 		what += " (" + scope(c) + ")"
 	}
 	heard := "the server has never been heard"
 	if !c.LastContact.IsZero() {
-		heard = "as of " + ageOf(s.Now(), c.LastContact) + " ago"
+		heard = "as of " + command.AgeOf(s.Now(), c.LastContact) + " ago"
 	}
 	rv := c.ResourceVersion
 	if rv == "" {
@@ -289,13 +290,13 @@ func freshness(s IO, r resource, c source.Collection, withScope bool) string {
 	from := "from disk"
 	switch {
 	case !c.TakenAt.IsZero():
-		from = "from a snapshot, taken " + ageOf(s.Now(), c.TakenAt) + " ago"
+		from = "from a snapshot, taken " + command.AgeOf(s.Now(), c.TakenAt) + " ago"
 		if c.LastContact.IsZero() || c.TakenAt.Sub(c.LastContact) <= contactEvery {
 			heard = ""
 		}
 	case c.Live == nil:
 	case c.Live.Source == string(informer.Live) && !c.LastContact.IsZero(): // nothing has changed since
-		from, heard = "live from the running sync", "which last heard the server "+ageOf(s.Now(), c.LastContact)+" ago"
+		from, heard = "live from the running sync", "which last heard the server "+command.AgeOf(s.Now(), c.LastContact)+" ago"
 	case c.Live.Source == string(informer.Live):
 		from = "live from the running sync"
 	case !c.Persistent:

@@ -1,12 +1,11 @@
 package cli
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/source"
 )
 
@@ -30,10 +29,10 @@ type answer struct {
 func (o *getOptions) parse(args []string) ([]target, error) {
 	args = o.from.leadingFile(args)
 	if err := errors.Join(o.from.check(), o.print.check()); err != nil {
-		return nil, usageError{err}
+		return nil, command.Usage(err)
 	}
 	if len(args) == 0 {
-		return nil, usagef("%s is a file: name what is to be read of it, too, as in: larder get %[1]s pods -A", o.from.path)
+		return nil, command.Usagef("%s is a file: name what is to be read of it, too, as in: larder get %[1]s pods -A", o.from.path)
 	}
 	if o.namespace == "" { // as with kubectl, that is none given
 		o.namespace = defaultNamespace
@@ -48,11 +47,11 @@ func (o *getOptions) parse(args []string) ([]target, error) {
 	named := len(targets[0].names) > 0
 	switch {
 	case named && (o.selector != "" || o.fields != ""):
-		return nil, usagef("give either names or a selector")
+		return nil, command.Usagef("give either names or a selector")
 	case named && o.all:
-		return nil, usagef("an object cannot be asked for by name across all namespaces; use -n")
+		return nil, command.Usagef("an object cannot be asked for by name across all namespaces; use -n")
 	case o.collection != "" && len(targets) > 1:
-		return nil, usagef("--collection is one resource's; ask for one resource at a time")
+		return nil, command.Usagef("--collection is one resource's; ask for one resource at a time")
 	}
 	return targets, nil
 }
@@ -65,11 +64,11 @@ func targetsOf(args []string) ([]target, error) {
 	var all []target
 	for _, r := range strings.Split(args[0], ",") {
 		if r == "" {
-			return nil, usagef("%q names no resource before or after a comma", args[0])
+			return nil, command.Usagef("%q names no resource before or after a comma", args[0])
 		}
 		for _, name := range args[1:] {
 			if strings.Contains(name, "/") {
-				return nil, usagef("write either RESOURCE NAME… or RESOURCE/NAME…, not %q", strings.Join(args, " "))
+				return nil, command.Usagef("write either RESOURCE NAME… or RESOURCE/NAME…, not %q", strings.Join(args, " "))
 			}
 		}
 		all = append(all, target{resource: r, names: args[1:]})
@@ -83,7 +82,7 @@ func namedTargets(args []string) ([]target, error) {
 	for _, arg := range args {
 		r, name, ok := strings.Cut(arg, "/")
 		if !ok || r == "" || name == "" || strings.ContainsAny(r, ",") || strings.Contains(name, "/") {
-			return nil, usagef("write either RESOURCE NAME… or RESOURCE/NAME…, not %q", strings.Join(args, " "))
+			return nil, command.Usagef("write either RESOURCE NAME… or RESOURCE/NAME…, not %q", strings.Join(args, " "))
 		}
 		if n := len(all); n > 0 && all[n-1].resource == r {
 			all[n-1].names = append(all[n-1].names, name)
@@ -130,50 +129,4 @@ func (o *getOptions) choose(stored []source.Collection, targets []target) ([]ans
 		}
 	}
 	return all, errors.Join(failed...)
-}
-
-// membersOf returns the full names of the stored resources of a category, in the order in which a server lists its
-// groups; none if it is not one.
-func membersOf(category string, stored []source.Collection) []string {
-	var members []resource
-	known := storedResources(stored)
-	if len(matchResource(category, known)) > 0 {
-		return nil
-	}
-	for _, r := range known {
-		if slices.Contains(r.Categories, strings.ToLower(category)) {
-			members = append(members, r)
-		}
-	}
-	slices.SortStableFunc(members, func(a, b resource) int {
-		return cmp.Or(cmp.Compare(rank(a.Group), rank(b.Group)), cmp.Compare(a.Group, b.Group),
-			cmp.Compare(a.Resource, b.Resource))
-	})
-	var all []string
-	for _, r := range members {
-		all = append(all, r.full())
-	}
-	return all
-}
-
-// rank puts the core group first, Kubernetes' other old groups next, and those of domains last.
-func rank(group string) int {
-	switch {
-	case group == "":
-		return 0
-	case !strings.Contains(group, "."):
-		return 1
-	}
-	return 2
-}
-
-// absentMembers are those of Kubernetes' own resources in a category that are not stored.
-func absentMembers(category string, stored []source.Collection) string {
-	var absent []string
-	for _, gr := range source.Members(category) {
-		if !slices.ContainsFunc(stored, func(c source.Collection) bool { return c.GVR().GroupResource() == gr }) {
-			absent = append(absent, gr.String())
-		}
-	}
-	return strings.Join(absent, ", ")
 }

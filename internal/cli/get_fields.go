@@ -9,11 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/source"
 )
-
-// errEnough ends a reading that has seen all it wants.
-var errEnough = errors.New("enough")
 
 // fieldsIn is what is left to select by fields in c. What the server has selected stays selected: it knows of defaults
 // that are not in the objects, as spec.unschedulable=false of nodes.
@@ -26,7 +24,7 @@ func (o *getOptions) fieldsIn(c source.Collection) string {
 
 // noteFields says which fields none of the stored objects has. A store knows no schema, so a misspelled field cannot
 // be refused as a server does: it is empty everywhere, and selects nothing, or with != everything.
-func (o *getOptions) noteFields(ctx context.Context, s IO, src source.Source, chosen choice, found bool) error {
+func (o *getOptions) noteFields(ctx context.Context, s command.IO, src source.Source, chosen choice, found bool) error {
 	selector, err := fields.ParseSelector(o.fields)
 	if err != nil {
 		return err

@@ -9,13 +9,15 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+
+	"github.com/larder-dev/larder/internal/cli/command"
 )
 
 // leastHelp is the narrowest terminal that help is fitted to.
 const leastHelp = 40
 
 // fitHelp has the help of all commands fit the terminal. Elsewhere it stays as it is written.
-func fitHelp(root *cobra.Command, s IO) {
+func fitHelp(root *cobra.Command, s command.IO) {
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 		width, _ := s.TerminalSize()

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/terminal"
 	"github.com/larder-dev/larder/snapshot"
 )
@@ -92,7 +93,7 @@ func TestHostileTextOnATerminal(t *testing.T) {
 func checkTerminal(t *testing.T, args []string, hidden func(rune) bool) {
 	t.Helper()
 	var out, errs strings.Builder
-	Run(t.Context(), args, IO{Out: &out, Err: &errs, OutIsTerminal: true})
+	Run(t.Context(), args, command.IO{Out: &out, Err: &errs, OutIsTerminal: true})
 	if out.Len() == 0 || strings.ContainsFunc(out.String(), hidden) || strings.ContainsFunc(errs.String(), hidden) {
 		t.Errorf("%q: %.200q %.200q", args, out.String(), errs.String())
 	}

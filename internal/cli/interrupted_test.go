@@ -18,13 +18,14 @@ import (
 
 	"filippo.io/age"
 
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
 // runs runs a command, and returns its exit code and what it printed.
 func runs(ctx context.Context, args ...string) (code int, out, errs string) {
 	var o, e bytes.Buffer
-	code = Run(ctx, args, IO{Out: &o, Err: &e, Now: time.Now})
+	code = Run(ctx, args, command.IO{Out: &o, Err: &e, Now: time.Now})
 	return code, o.String(), e.String()
 }
 
@@ -44,7 +45,7 @@ func TestInterrupted(t *testing.T) {
 		{"snapshot", "save", file("s.larder"), "pods", host},
 		{"snapshot", "restore", file("s.larder"), "--store", file("s.db")},
 	} {
-		if code, _, errs := runs(t.Context(), args...); code != exitOK {
+		if code, _, errs := runs(t.Context(), args...); code != command.OK {
 			t.Fatalf("%v: %s", args, errs)
 		}
 	}
@@ -107,7 +108,7 @@ func TestInterruptedWhileAskingForTheCluster(t *testing.T) {
 	}))
 	defer proxy.Close()
 	code, out, errs := runs(ctx, "snapshot", "save", file("n.larder"), "pods", "--server="+proxy.URL)
-	if want := "error: interrupted: nothing was written\n"; code != exitFailed || out != "" || errs != want {
+	if want := "error: interrupted: nothing was written\n"; code != command.Failed || out != "" || errs != want {
 		t.Errorf("%d %q %q, want %q", code, out, errs, want)
 	}
 }
@@ -130,11 +131,11 @@ func hungBody(t *testing.T, reading func()) (host string) {
 // is no error, and it says what it leaves. A sync ends well, as whenever it is asked to.
 func TestInterruptedWhileReadingTheResources(t *testing.T) {
 	known, file := aPod(t)
-	if code, _, errs := runs(t.Context(), "snapshot", "save", file("s.larder"), "pods", known); code != exitOK {
+	if code, _, errs := runs(t.Context(), "snapshot", "save", file("s.larder"), "pods", known); code != command.OK {
 		t.Fatal(errs)
 	}
 	restored, _, errs := runs(t.Context(), "snapshot", "restore", file("s.larder"), "--store", file("s.db"))
-	if restored != exitOK {
+	if restored != command.OK {
 		t.Fatal(errs)
 	}
 	before := filesIn(t, file(""))
@@ -145,11 +146,11 @@ func TestInterruptedWhileReadingTheResources(t *testing.T) {
 		code int
 		want string
 	}{
-		"sync":      {[]string{"sync", "pods", "--store", file("n.db")}, exitOK, "note: " + none + "\n"},
-		"sync more": {[]string{"sync", "nodes", "--store", file("s.db")}, exitOK, "note: " + more + "\n"},
-		"quiet":     {[]string{"sync", "pods", "--store", file("n.db"), "--quiet"}, exitOK, ""},
+		"sync":      {[]string{"sync", "pods", "--store", file("n.db")}, command.OK, "note: " + none + "\n"},
+		"sync more": {[]string{"sync", "nodes", "--store", file("s.db")}, command.OK, "note: " + more + "\n"},
+		"quiet":     {[]string{"sync", "pods", "--store", file("n.db"), "--quiet"}, command.OK, ""},
 		"save": {
-			[]string{"snapshot", "save", file("n.larder"), "pods"}, exitFailed, "error: interrupted: nothing was written\n",
+			[]string{"snapshot", "save", file("n.larder"), "pods"}, command.Failed, "error: interrupted: nothing was written\n",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -169,7 +170,7 @@ func TestInterruptedWhileReadingTheResources(t *testing.T) {
 		defer end()
 		code, _, errs := runs(ctx, "sync", "pods", "--store", file("n.db"), "--log-format", "json", hungBody(t, end))
 		want := `"level":"INFO","msg":"` + none + `"}`
-		if code != exitOK || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, want) {
+		if code != command.OK || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, want) {
 			t.Errorf("%d %q, want %q", code, errs, want)
 		}
 	})
@@ -185,7 +186,7 @@ func TestErrorsAreToldOnce(t *testing.T) {
 			createPod(t, server, name, strings.Repeat("long-name-", 10)+fmt.Sprint(i), nil)
 		}
 		if code, _, errs := runs(t.Context(), "snapshot", "save", filepath.Join(dir, name+".larder"), "pods",
-			host); code != exitOK {
+			host); code != command.OK {
 			t.Fatal(errs)
 		}
 	}
@@ -195,7 +196,7 @@ func TestErrorsAreToldOnce(t *testing.T) {
 		{"check", "--from", filepath.Join(dir, "a.larder")},
 	} {
 		var errs bytes.Buffer
-		if code := Run(t.Context(), args, IO{Out: fullDisk{}, Err: &errs}); code == exitOK ||
+		if code := Run(t.Context(), args, command.IO{Out: fullDisk{}, Err: &errs}); code == command.OK ||
 			strings.Count(errs.String(), "full") != 1 {
 			t.Errorf("%s: %d %q", args[0], code, errs.String())
 		}
@@ -210,7 +211,7 @@ func TestResultsThatCanNotBePrinted(t *testing.T) {
 		{"snapshot", "restore", file("s.larder"), "--store", file("s.db")},
 	} {
 		var errs bytes.Buffer
-		if code := Run(t.Context(), args, IO{Out: fullDisk{}, Err: &errs}); code != exitFailed ||
+		if code := Run(t.Context(), args, command.IO{Out: fullDisk{}, Err: &errs}); code != command.Failed ||
 			!strings.Contains(errs.String(), "error: the disk is full\n") {
 			t.Errorf("%v: %d %q", args[:2], code, errs.String())
 		}
@@ -254,7 +255,7 @@ func TestInterruptedLiveSave(t *testing.T) {
 		}()
 		code, out, errs := runs(ctx, "snapshot", "save", filepath.Join(dir, "s.larder"), "pods",
 			"--server="+server.Config().Host)
-		if code != exitFailed || out != "" || errs != "error: interrupted: nothing was written\n" {
+		if code != command.Failed || out != "" || errs != "error: interrupted: nothing was written\n" {
 			t.Errorf("%s: %d %q %q", verb, code, out, errs)
 		}
 		if left := filesIn(t, dir); len(left) > 0 {
@@ -281,11 +282,11 @@ func TestInterruptedPassphrase(t *testing.T) {
 	} {
 		ctx, interrupt := context.WithCancel(t.Context())
 		var out, errs bytes.Buffer
-		code := Run(ctx, args, IO{Out: &out, Err: &errs, AskSecret: func(string) (string, error) {
+		code := Run(ctx, args, command.IO{Out: &out, Err: &errs, AskSecret: func(string) (string, error) {
 			interrupt()
 			return "", ctx.Err()
 		}})
-		if code != exitFailed || out.String() != "" || !strings.HasPrefix(errs.String(), "error: interrupted") ||
+		if code != command.Failed || out.String() != "" || !strings.HasPrefix(errs.String(), "error: interrupted") ||
 			strings.Count(errs.String(), "\n") != 1 {
 			t.Errorf("%s: %d %q %q", args[0], code, out.String(), errs.String())
 		}

@@ -9,12 +9,14 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+
+	"github.com/larder-dev/larder/internal/cli/command"
 )
 
 // keyBytes is how long a key is.
 const keyBytes = 32
 
-func newKeygen(s IO) *cobra.Command {
+func newKeygen(s command.IO) *cobra.Command {
 	return &cobra.Command{
 		Use:   "keygen [FILE]",
 		Short: "Make a key that seals Secrets in a store",
@@ -23,7 +25,7 @@ you can read, or to standard output. Who loses it loses what is sealed with it: 
 that anew.`,
 		Example: `  larder keygen store.key
   larder sync pods secrets --key-file store.key --store cluster.db`,
-		Args: needArgs(0, 1, "the file to make, or none"),
+		Args: command.NeedArgs(0, 1, "the file to make, or none"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			key := make([]byte, keyBytes)
 			_, _ = rand.Read(key) // which does not fail
@@ -34,7 +36,7 @@ that anew.`,
 			}
 			return writeKey(args[0], line)
 		},
-		ValidArgsFunction: completeFile,
+		ValidArgsFunction: command.CompleteFile,
 	}
 }
 
@@ -42,7 +44,7 @@ that anew.`,
 func writeKey(path, line string) (err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return withHint(fmt.Errorf("%s is there already, and is left as it is", path),
+		return command.WithHint(fmt.Errorf("%s is there already, and is left as it is", path),
 			"what is sealed with the keys in it needs them: name another file")
 	}
 	if err != nil {

@@ -6,9 +6,8 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/larder-dev/larder/internal/config"
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/store/seal"
 )
 
@@ -50,39 +49,18 @@ func (f *keyFlag) keys() (keys seal.KeyProvider, err error) {
 		keys, err = seal.KeysFromEnv(keyVariable)
 	}
 	if err != nil {
-		return nil, usageError{withHint(err, makeKey)}
+		return nil, command.Usage(command.WithHint(err, makeKey))
 	}
 	return keys, nil
 }
 
 // noteUnused says of a key that was named on the command line that the sync which holds the store has opened it with
 // its own. The variable is not an answer to this command, and may always be set.
-func (f *keyFlag) noteUnused(s IO, path string) {
+func (f *keyFlag) noteUnused(s command.IO, path string) {
 	if f.file != "" {
 		fmt.Fprintf(s.Err, "note: the larder sync that holds %s has its own key; that of --key-file %s was not tried\n", path,
 			f.file)
 	}
-}
-
-// sealing is the encryption that a configuration asks for; nil if it asks for none, whatever the variable holds.
-func sealing(c *config.Encryption) (*seal.Encryption, error) {
-	if c == nil {
-		return nil, nil
-	}
-	e := &seal.Encryption{}
-	for _, name := range c.Resources {
-		e.Resources = append(e.Resources, schema.ParseGroupResource(name))
-	}
-	keys, err := keysOf(c)
-	e.Keys = keys
-	return e, err
-}
-
-func keysOf(c *config.Encryption) (seal.KeyProvider, error) {
-	if c.KeyFile != "" {
-		return seal.KeyFile(c.KeyFile)
-	}
-	return seal.KeysFromEnv(c.KeyEnv)
 }
 
 // byFlag is where a key is named on the command line.
@@ -92,11 +70,11 @@ const byFlag = "--key-file or " + keyVariable
 func keyError(path string, err error, by string) error {
 	switch {
 	case errors.Is(err, seal.ErrWrongKey):
-		return withHint(fmt.Errorf("%s: %w", path, misfit(err)),
+		return command.WithHint(fmt.Errorf("%s: %w", path, misfit(err)),
 			"%s, behind the new one if that is to follow it; with no key at all, what is not sealed can be read. "+
 				"If the key is lost, a larder sync into another file lists everything anew", nameKey(path, by))
 	case errors.Is(err, seal.ErrSealed):
-		return withHint(fmt.Errorf("%s: %w", path, misfit(err)), "%s", nameKey(path, by))
+		return command.WithHint(fmt.Errorf("%s: %w", path, misfit(err)), "%s", nameKey(path, by))
 	}
 	return err
 }

@@ -11,6 +11,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/larder-dev/larder/internal/cli/command"
 )
 
 // Limits of requests to the server, per resource. A mirror makes few; the
@@ -42,7 +44,7 @@ func clientConfig(flags *clusterFlags) (*rest.Config, error) {
 		return nil, noCluster(raw, files)
 	}
 	config = rest.CopyConfig(config)
-	config.UserAgent = "larder/" + version()
+	config.UserAgent = "larder/" + command.Version()
 	config.WarningHandler = rest.NoWarnings{} // of deprecated resources, which nobody here can do anything about
 	config.QPS, config.Burst = clientQPS, clientBurst
 	config.ContentType, config.AcceptContentTypes = "application/json", "application/json"
@@ -51,7 +53,7 @@ func clientConfig(flags *clusterFlags) (*rest.Config, error) {
 
 // unusable is the error for a kubeconfig that cannot be read, or does not hold together.
 func unusable(err error) error {
-	return usageError{withHint(err, "name a kubeconfig with --kubeconfig or KUBECONFIG")}
+	return command.Usage(command.WithHint(err, "name a kubeconfig with --kubeconfig or KUBECONFIG"))
 }
 
 // checkContext fails if the context that is asked for is not in the kubeconfig.
@@ -68,8 +70,8 @@ func checkContext(raw clientcmdapi.Config, asked string, files string) error {
 	if name == "" || raw.Contexts[name] != nil {
 		return nil
 	}
-	return usageError{withHint(fmt.Errorf("the %s %q does not exist in the kubeconfig %s", why, name, files),
-		"name another with --context; it has %s", contextNames(raw))}
+	return command.Usage(command.WithHint(fmt.Errorf("the %s %q does not exist in the kubeconfig %s", why, name, files),
+		"name another with --context; it has %s", contextNames(raw)))
 }
 
 func contextNames(raw clientcmdapi.Config) string {
@@ -104,15 +106,15 @@ func isFallback(config *rest.Config) bool {
 // noCluster is the error for a command line that leads to no server.
 func noCluster(raw clientcmdapi.Config, files string) error {
 	if len(raw.Contexts) > 0 {
-		return usageError{withHint(fmt.Errorf("the kubeconfig %s has no current context", files),
-			"name one with --context; it has %s", contextNames(raw))}
+		return command.Usage(command.WithHint(fmt.Errorf("the kubeconfig %s has no current context", files),
+			"name one with --context; it has %s", contextNames(raw)))
 	}
 	err := errors.New("no kubeconfig was found, and this is no pod of a cluster")
 	if files != "" {
 		err = fmt.Errorf("no kubeconfig was found at %s, and this is no pod of a cluster", files)
 	}
-	return usageError{withHint(err,
-		"name the cluster with --kubeconfig FILE, the environment variable KUBECONFIG, or --server URL")}
+	return command.Usage(command.WithHint(err,
+		"name the cluster with --kubeconfig FILE, the environment variable KUBECONFIG, or --server URL"))
 }
 
 // kubeconfigFiles is where the kubeconfig is looked for.

@@ -3,17 +3,12 @@ package cli
 import (
 	"encoding/json"
 	"io"
-	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/printers"
 
-	"github.com/larder-dev/larder/internal/columns"
+	"github.com/larder-dev/larder/internal/cli/command"
 )
-
-// ageOf is how long ago t was, as kubectl writes it. What is in the future, since the clock has been set back, was just
-// now.
-func ageOf(now, t time.Time) string { return columns.Age(now, t) }
 
 // eachPrinter prints each object by itself.
 type eachPrinter struct {
@@ -87,7 +82,7 @@ func jsonItem(v any) (string, error) {
 }
 
 func yamlItem(v any) (string, error) {
-	data, err := toYAML([]any{v})
+	data, err := command.ToYAML([]any{v})
 	return string(data), err
 }
 

@@ -14,12 +14,13 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/command"
 )
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-func testIO(out *bytes.Buffer) IO {
-	return IO{Out: out, Err: out, Now: func() time.Time { return now }}
+func testIO(out *bytes.Buffer) command.IO {
+	return command.IO{Out: out, Err: out, Now: func() time.Time { return now }}
 }
 
 func widget(namespace, name string, age time.Duration) *unstructured.Unstructured {
@@ -256,7 +257,7 @@ func TestTableHoldsBackLittle(t *testing.T) {
 func TestTableOfFailingWriter(t *testing.T) {
 	full := errors.New("no space")
 	f := newPrintFlags()
-	p := &tablePrinter{s: IO{Out: writerFunc(func([]byte) (int, error) { return 0, full }), Now: time.Now}, flags: &f}
+	p := &tablePrinter{s: command.IO{Out: writerFunc(func([]byte) (int, error) { return 0, full }), Now: time.Now}, flags: &f}
 	err := errors.Join(p.begin(choice{resource: widgets}, false), p.object(widget("a", "x", time.Hour)), p.finish())
 	if !errors.Is(err, full) {
 		t.Errorf("got %v", err)
@@ -272,7 +273,7 @@ func TestSize(t *testing.T) {
 		0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1536: "1.5 KiB", 999 << 10: "999.0 KiB", 1 << 20: "1.0 MiB",
 		1 << 30: "1.0 GiB", 5 << 40: "5.0 TiB", 5000 << 40: "5000.0 TiB",
 	} {
-		if got := size(n); got != want {
+		if got := command.Size(n); got != want {
 			t.Errorf("%d: got %s, want %s", n, got, want)
 		}
 	}

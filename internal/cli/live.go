@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/terminal"
 	"github.com/larder-dev/larder/internal/source"
 )
@@ -26,7 +26,7 @@ func noteTo(w io.Writer) func(text string) {
 }
 
 // show has l tell the state until ctx ends.
-func show(ctx context.Context, s IO, l *plainLog, state func() []source.Collection) {
+func show(ctx context.Context, s command.IO, l *plainLog, state func() []source.Collection) {
 	tick := time.NewTicker(liveEvery)
 	defer tick.Stop()
 	for {
@@ -39,26 +39,12 @@ func show(ctx context.Context, s IO, l *plainLog, state func() []source.Collecti
 	}
 }
 
-// label is the resource, with its scope if it has one.
-func label(c source.Collection) string {
-	r := resourceOf(c)
-	if sc := scope(c); sc != "all" {
-		return r.String() + " (" + sc + ")"
-	}
-	return r.String()
-}
-
 // relists is the number of relists and why the objects were listed anew.
 func relists(l source.Live) string {
 	if len(l.Relists) == 0 {
 		return "0"
 	}
 	return fmt.Sprintf("%d (%s)", l.RelistCount(), strings.Join(slices.Sorted(maps.Keys(l.Relists)), ", "))
-}
-
-// trouble is one line, whatever the error.
-func trouble(l source.Live) string {
-	return strings.Join(strings.Fields(cmp.Or(l.Trouble, l.Error)), " ")
 }
 
 // troubleOf says of a server that does not answer no more than that, and why. While it is away one resource tries and

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2/textlogger"
 
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/terminal"
 	"github.com/larder-dev/larder/internal/source"
 )
@@ -37,7 +38,7 @@ type logFlags struct {
 func (f *logFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.format, "log-format", logText,
 		"`FORMAT` of the log: text or json")
-	completeFlag(cmd, "log-format", cobra.FixedCompletions(
+	command.CompleteFlag(cmd, "log-format", cobra.FixedCompletions(
 		[]cobra.Completion{logText, logJSON}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "tell nothing but what goes wrong")
 	cmd.Flags().IntVarP(&f.verbosity, "v", "v", 0, "log `LEVEL`, up to 7: above it client-go would log what is in objects")
@@ -45,7 +46,7 @@ func (f *logFlags) add(cmd *cobra.Command) {
 
 func (f *logFlags) check() error {
 	if f.format != logText && f.format != logJSON {
-		return usagef("--log-format is %q; it can be %s or %s", f.format, logText, logJSON)
+		return command.Usagef("--log-format is %q; it can be %s or %s", f.format, logText, logJSON)
 	}
 	return nil
 }
@@ -59,19 +60,19 @@ func (f *logFlags) level() slog.Level {
 }
 
 // log returns what tells of the collections, and the logger that goes with it.
-func (f *logFlags) log(s IO) (*plainLog, logr.Logger) {
+func (f *logFlags) log(s command.IO) (*plainLog, logr.Logger) {
 	l, logger := f.choose(s)
 	if f.quiet {
 		l = &plainLog{say: func(time.Time, source.Collection) {}, note: func(string) {}}
 	}
-	logger = withoutGivenUp(logger)
+	logger = command.WithoutGivenUp(logger)
 	if s.SetLogger != nil {
 		s.SetLogger(logger) // what libraries log by themselves
 	}
 	return l, logger
 }
 
-func (f *logFlags) choose(s IO) (*plainLog, logr.Logger) {
+func (f *logFlags) choose(s command.IO) (*plainLog, logr.Logger) {
 	if f.format == logJSON {
 		h := f.json(s.Err)
 		return &plainLog{say: sayJSON(h), note: noteJSON(h)}, logr.FromSlogHandler(h)
@@ -90,12 +91,12 @@ func (f *logFlags) json(w io.Writer) slog.Handler {
 
 // told returns the error that a command ends with. In a log in JSON it is the last record, with its hint, and not
 // printed again.
-func (f *logFlags) told(s IO, err error) error {
-	if f.format != logJSON || err == nil || errors.Is(err, errSilent) {
+func (f *logFlags) told(s command.IO, err error) error {
+	if f.format != logJSON || err == nil || errors.Is(err, command.ErrSilent) {
 		return err
 	}
-	logr.FromSlogHandler(f.json(s.Err)).Error(err, "Sync has failed", hintOf(err)...)
-	return codedError{errSilent, exitCode(err)}
+	logr.FromSlogHandler(f.json(s.Err)).Error(err, "Sync has failed", hintFor(err)...)
+	return command.Coded(command.ErrSilent, command.ExitCode(err))
 }
 
 // lockedWriter is one that several may write to.
@@ -160,3 +161,11 @@ func (h *sentences) WithAttrs(attrs []slog.Attr) slog.Handler {
 
 // WithGroup implements slog.Handler: groups are not told apart.
 func (h *sentences) WithGroup(string) slog.Handler { return h }
+
+// hintFor is the hint of an error for a log.
+func hintFor(err error) []any {
+	if hint := command.HintOf(err); hint != "" {
+		return []any{"hint", hint}
+	}
+	return nil
+}

@@ -9,12 +9,13 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/terminal"
 	"github.com/larder-dev/larder/internal/source"
 )
 
 // onTerminal is an IO whose streams are terminals.
-func onTerminal(out, errs *bytes.Buffer, colours bool) IO {
+func onTerminal(out, errs *bytes.Buffer, colours bool) command.IO {
 	s := testIO(out)
 	s.Err = terminal.NewVisibleWriter(errs)
 	s.TerminalSize = func() (int, int) { return 80, 24 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/fakeapi"
 	"github.com/larder-dev/larder/internal/holder"
 	"github.com/larder-dev/larder/store"
@@ -183,9 +184,9 @@ func TestSyncEndsBeforeItBegins(t *testing.T) {
 		cancel()
 		var out, problems bytes.Buffer
 		code := Run(ctx, []string{"sync", "pods", "--store", path, "--server", "http://127.0.0.1:1"},
-			IO{Out: &out, Err: &problems})
+			command.IO{Out: &out, Err: &problems})
 		want := "note: stopped before anything was mirrored: " + left + "\n"
-		if code != exitOK || problems.String() != want {
+		if code != command.OK || problems.String() != want {
 			t.Errorf("exit code %d: %s", code, problems.String())
 		}
 		st, err := store.Open(path, store.Options{})

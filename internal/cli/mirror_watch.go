@@ -9,6 +9,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer/durable"
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
 )
@@ -60,12 +61,12 @@ func (mb *member) sayFreed(ctx context.Context, st *store.Store, was store.Kept,
 	if was.For == 0 || keptBefore(ctx, st, mb.identity).For > 0 {
 		return
 	}
-	keep := "--keep-changes " + span(was.For)
+	keep := "--keep-changes " + command.Span(was.For)
 	if configured {
-		keep = "retention.changes: " + span(was.For) + " in the configuration"
+		keep = "retention.changes: " + command.Span(was.For) + " in the configuration"
 	}
 	klog.FromContext(ctx).Info(
 		"What an earlier sync has kept of the changes is freed: larder watch --since cannot go on after them any more",
-		"resource", label(mb.collection()), "keptFor", span(was.For), "changes", was.Last-was.Oldest, "since", was.Oldest,
+		"resource", label(mb.collection()), "keptFor", command.Span(was.For), "changes", was.Last-was.Oldest, "since", was.Oldest,
 		"hint", keep+" keeps what changes from now on")
 }

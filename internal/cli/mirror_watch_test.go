@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
 )
@@ -142,7 +143,7 @@ func TestWatchOnAFullDisk(t *testing.T) {
 	for _, format := range []string{"table", "name", "json", "custom-columns=N:.metadata.name"} {
 		var errs bytes.Buffer
 		Run(t.Context(), []string{"watch", "pods", "-A", "--since", "1", "--from", path, "-o", format},
-			IO{Out: fullDisk{}, Err: &errs})
+			command.IO{Out: fullDisk{}, Err: &errs})
 		if got := errs.String(); strings.Count(got, "full") != 1 || strings.Contains(got, "go on with") &&
 			!strings.Contains(got, "--since 1@") {
 			t.Errorf("%s: %s", format, got)

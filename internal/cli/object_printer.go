@@ -9,6 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/printers"
+
+	"github.com/larder-dev/larder/internal/cli/command"
 )
 
 // objectFormats are the formats for whole objects, in which cli-runtime prints.
@@ -28,7 +30,7 @@ func (f *printFlags) objectPrinter(format string) (printers.ResourcePrinter, err
 	case "yaml":
 		p = yamlPrinter()
 	case "kyaml":
-		p = printers.ResourcePrinterFunc(func(obj runtime.Object, w io.Writer) error { return toKYAML(obj, w) })
+		p = printers.ResourcePrinterFunc(func(obj runtime.Object, w io.Writer) error { return command.ToKYAML(obj, w) })
 	default:
 		return f.templatePrinter(format)
 	}

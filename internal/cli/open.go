@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 
-	"github.com/larder-dev/larder/internal/holder"
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
 )
@@ -76,7 +75,7 @@ func openForSync(ctx context.Context, path string, wait time.Duration, options s
 	if socket, pathErr := source.SocketPath(path); pathErr == nil {
 		if client, who, dialErr := source.Dial(ctx, socket); dialErr == nil {
 			_ = client.Close()
-			return nil, withHint(fmt.Errorf("process %d, another larder sync, holds %s", who.PID, path),
+			return nil, command.WithHint(fmt.Errorf("process %d, another larder sync, holds %s", who.PID, path),
 				"stop it, or mirror into another file")
 		}
 	}
@@ -85,36 +84,8 @@ func openForSync(ctx context.Context, path string, wait time.Duration, options s
 	options.LockTimeout = wait
 	st, err = store.OpenContext(ctx, path, options)
 	if errors.Is(err, store.ErrLocked) && ctx.Err() == nil {
-		return nil, withHint(fmt.Errorf("%s is held by %s", path, holding(path)),
+		return nil, command.WithHint(fmt.Errorf("%s is held by %s", path, holding(path)),
 			"wait until it is done or stop it, or mirror into another file")
 	}
 	return st, pathError(path, err)
-}
-
-// holding says who has a store that could not be opened for writing, and what for. It may be done by now.
-func holding(path string) string {
-	// A reader's lock is shared: another reader gets it too.
-	st, err := store.Open(path, store.Options{ReadOnly: true, LockTimeout: -1})
-	if err == nil {
-		_ = st.Close() // it was only read
-	}
-	return holdingAs(!errors.Is(err, store.ErrLocked), holder.Of(path))
-}
-
-func holdingAs(reading bool, holders []holder.Holder) string {
-	verb := "write"
-	if reading {
-		verb = "read"
-	}
-	if len(holders) == 0 {
-		return "a process, which " + verb + "s it"
-	}
-	var who []string
-	for _, h := range holders {
-		who = append(who, h.String())
-	}
-	if len(who) == 1 {
-		verb += "s"
-	}
-	return strings.Join(who, " and ") + ", which " + verb + " it"
 }

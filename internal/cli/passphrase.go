@@ -11,6 +11,7 @@ import (
 	"filippo.io/age"
 
 	"github.com/larder-dev/larder/internal/agekeys"
+	"github.com/larder-dev/larder/internal/cli/command"
 )
 
 // passphraseVariable is where a passphrase is looked for before it is asked for.
@@ -74,7 +75,7 @@ func (p *passphraseIdentity) unwrapLocked(stanzas []*age.Stanza) ([]byte, error)
 		p.fits = text
 	}
 	if errors.Is(err, age.ErrIncorrectIdentity) {
-		return nil, passphraseError{withHint(errors.New("the snapshot cannot be decrypted with that passphrase"),
+		return nil, passphraseError{command.WithHint(errors.New("the snapshot cannot be decrypted with that passphrase"),
 			"it is that of "+passphraseVariable+" if this is set, else it is asked for")}
 	}
 	return key, err
@@ -97,12 +98,12 @@ func (e passphraseError) Unwrap() []error {
 }
 
 // passphrase returns that of the environment, or asks for it.
-func (s IO) passphrase(prompt string) (string, error) {
+func passphrase(s command.IO, prompt string) (string, error) {
 	if text := os.Getenv(passphraseVariable); text != "" {
 		return text, nil
 	}
 	if s.AskSecret == nil {
-		return "", passphraseError{withHint(errors.New("a passphrase is needed, and there is no terminal to ask for it"),
+		return "", passphraseError{command.WithHint(errors.New("a passphrase is needed, and there is no terminal to ask for it"),
 			"set %s", passphraseVariable)}
 	}
 	text, err := s.AskSecret(prompt)
@@ -116,14 +117,14 @@ func (s IO) passphrase(prompt string) (string, error) {
 }
 
 // newPassphrase asks for one twice.
-func (s IO) newPassphrase() (string, error) {
-	text, err := s.passphrase("Passphrase: ")
+func newPassphrase(s command.IO) (string, error) {
+	text, err := passphrase(s, "Passphrase: ")
 	if err != nil || os.Getenv(passphraseVariable) != "" {
 		return text, err
 	}
-	again, err := s.passphrase("Passphrase again: ")
+	again, err := passphrase(s, "Passphrase again: ")
 	if err == nil && again != text {
-		err = usageError{passphraseError{errors.New("the two passphrases differ")}}
+		err = command.Usage(passphraseError{errors.New("the two passphrases differ")})
 	}
 	return text, err
 }

@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/holder"
 	"github.com/larder-dev/larder/internal/realpath"
 	"github.com/larder-dev/larder/internal/source"
@@ -25,16 +26,16 @@ func storeError(path string, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, source.ErrNoAnswer):
-		return withHint(err,
+		return command.WithHint(err,
 			"%s is stopped or stuck: let it go on (kill -CONT), or end it (kill -KILL), after which the file can be read",
 			orTheSync(holder.Of(path)))
 	case errors.As(err, &held):
 		if holders := holder.Of(path); len(holders) > 0 {
-			return withHint(err,
+			return command.WithHint(err,
 				"a program other than larder sync holds the file, %s: stop it, since only a larder sync answers while it runs",
 				holdingAs(false, holders))
 		}
-		return withHint(err,
+		return command.WithHint(err,
 			"a program other than larder sync holds the file: stop it, since only a larder sync answers while it runs")
 	case isDirectory(path):
 		return directoryError(path)
@@ -45,7 +46,7 @@ func storeError(path string, err error) error {
 	case missing(path):
 		return emptyError(path)
 	case errors.Is(err, store.ErrForeign):
-		return withHint(fmt.Errorf("%s is no store and no snapshot: another program has written it", path),
+		return command.WithHint(fmt.Errorf("%s is no store and no snapshot: another program has written it", path),
 			"name a store or a snapshot")
 	}
 	return pathError(path, err)
@@ -71,10 +72,10 @@ func makeSnapshot(path string) string {
 // absentError is the error for a file to read that is not there.
 func absentError(path string) error {
 	if strings.HasSuffix(path, snapshotSuffix) {
-		return withHint(fmt.Errorf("no snapshot and no store at %s", path), "there is no such file: check the name; %s",
+		return command.WithHint(fmt.Errorf("no snapshot and no store at %s", path), "there is no such file: check the name; %s",
 			makeSnapshot(path))
 	}
-	return withHint(fmt.Errorf("no store at %s", path),
+	return command.WithHint(fmt.Errorf("no store at %s", path),
 		"there is no such file: check the name, or make one with: larder sync RESOURCE… --store %s. "+
 			"One that has just been started makes it when the server has answered: try again then", path)
 }
@@ -83,9 +84,9 @@ func absentError(path string) error {
 func emptyError(path string) error {
 	err := fmt.Errorf("%s is empty: it is no store and no snapshot", path)
 	if strings.HasSuffix(path, snapshotSuffix) {
-		return withHint(err, "remove it; %s", makeSnapshot(path))
+		return command.WithHint(err, "remove it; %s", makeSnapshot(path))
 	}
-	return withHint(err, "fill it with: larder sync RESOURCE… --store %s", path)
+	return command.WithHint(err, "fill it with: larder sync RESOURCE… --store %s", path)
 }
 
 // directoryError is the error for a directory where a file is to be read.
@@ -97,9 +98,9 @@ func directoryError(path string) error {
 		there = append(there, found...)
 	}
 	if len(there) == 0 {
-		return withHint(err, "name a file; there is no store (*.db) and no snapshot (*%s) in it", snapshotSuffix)
+		return command.WithHint(err, "name a file; there is no store (*.db) and no snapshot (*%s) in it", snapshotSuffix)
 	}
-	return withHint(err, "name a file in it, such as %s", there[0])
+	return command.WithHint(err, "name a file in it, such as %s", there[0])
 }
 
 func isDirectory(path string) bool {
@@ -120,25 +121,25 @@ func pathError(path string, err error) error {
 	case errors.Is(err, store.ErrForeign) && isSnapshot(path):
 		return snapshotOnly(path, "no store")
 	case errors.Is(err, store.ErrForeign):
-		return withHint(fmt.Errorf("%s is no store: another program has written it", path),
+		return command.WithHint(fmt.Errorf("%s is no store: another program has written it", path),
 			"it is left as it is; name another file")
 	case errors.Is(err, store.ErrNewerFormat):
-		return withHint(err, "use a newer larder, or remove %s and let larder sync build it anew", path)
+		return command.WithHint(err, "use a newer larder, or remove %s and let larder sync build it anew", path)
 	case errors.Is(err, entry.ErrDamaged):
-		return withHint(err, "the next larder sync moves %s aside and builds it anew", path)
+		return command.WithHint(err, "the next larder sync moves %s aside and builds it anew", path)
 	case errors.Is(err, syscall.EROFS):
-		return withHint(err, "that file system is read-only: mount it for writing, or name a file on another one")
+		return command.WithHint(err, "that file system is read-only: mount it for writing, or name a file on another one")
 	case errors.Is(err, store.ErrNoSpace):
-		return withHint(err, "make room on that disk, or name a file on another one")
+		return command.WithHint(err, "make room on that disk, or name a file on another one")
 	case errors.Is(err, fs.ErrPermission) && !exists(path):
-		return withHint(fmt.Errorf("no store can be made at %s: %w", path, err),
+		return command.WithHint(fmt.Errorf("no store can be made at %s: %w", path, err),
 			"name a file in a directory that you may write to")
 	case errors.Is(err, fs.ErrPermission) && isBeside(path, err):
-		return withHint(err, "files are made beside the store: run as a user who may write to its directory, too")
+		return command.WithHint(err, "files are made beside the store: run as a user who may write to its directory, too")
 	case errors.Is(err, fs.ErrPermission):
-		return withHint(err, "the store belongs to the user who ran larder sync; run as that user")
+		return command.WithHint(err, "the store belongs to the user who ran larder sync; run as that user")
 	case errors.Is(err, fs.ErrNotExist):
-		return withHint(fmt.Errorf("no store can be made at %s: %w", path, err),
+		return command.WithHint(fmt.Errorf("no store can be made at %s: %w", path, err),
 			"name a file in another directory: this one takes no files")
 	}
 	return err
@@ -149,10 +150,10 @@ func wrongPlace(path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case err == nil && info.IsDir():
-		return withHint(fmt.Errorf("%s is a directory, not a store", path), "name a file in it, as in %s",
+		return command.WithHint(fmt.Errorf("%s is a directory, not a store", path), "name a file in it, as in %s",
 			filepath.Join(path, "cluster.db"))
 	case err == nil && !info.Mode().IsRegular():
-		return withHint(fmt.Errorf("%s is a device or the like, not a store", path),
+		return command.WithHint(fmt.Errorf("%s is a device or the like, not a store", path),
 			"name a regular file, or one that is not there yet")
 	case err == nil:
 		return nil
@@ -161,7 +162,7 @@ func wrongPlace(path string) error {
 		info, err := os.Stat(dir)
 		switch {
 		case err == nil && !info.IsDir():
-			return withHint(fmt.Errorf("there can be no store at %s: %s is a file, not a directory", path, dir),
+			return command.WithHint(fmt.Errorf("there can be no store at %s: %s is a file, not a directory", path, dir),
 				"name another file")
 		case err == nil, dir == filepath.Dir(dir):
 			return nil
@@ -195,4 +196,61 @@ func isSame(a, b string) bool {
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
+}
+
+// readError adds to an error of reading an open store or snapshot what to do.
+func readError(path string, err error) error {
+	if errors.Is(err, seal.ErrSealed) || errors.Is(err, seal.ErrWrongKey) {
+		by := byFlag
+		if source.OfSync(err) {
+			by += " to the larder sync that holds it"
+		}
+		return keyError(path, err, by)
+	}
+	if errors.Is(err, entry.ErrDamaged) || errors.Is(err, snapshot.ErrDamaged) {
+		if isSnapshot(path) {
+			return command.WithHint(err, "%s", damagedHint(path))
+		}
+		return command.WithHint(err, "larder check --from %s lists what is damaged", path)
+	}
+	return err
+}
+
+// damagedHint says what to do about a snapshot that is damaged.
+func damagedHint(path string) string {
+	return fmt.Sprintf("use another copy of %s, or take a new snapshot", path)
+}
+
+// missing reports whether there is no store at path, or an empty file in its place.
+func missing(path string) bool {
+	info, err := os.Stat(path)
+	return errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().IsRegular() && info.Size() == 0
+}
+
+// holding says who has a store that could not be opened for writing, and what for. It may be done by now.
+func holding(path string) string {
+	// A reader's lock is shared: another reader gets it too.
+	st, err := store.Open(path, store.Options{ReadOnly: true, LockTimeout: -1})
+	if err == nil {
+		_ = st.Close() // it was only read
+	}
+	return holdingAs(!errors.Is(err, store.ErrLocked), holder.Of(path))
+}
+
+func holdingAs(reading bool, holders []holder.Holder) string {
+	verb := "write"
+	if reading {
+		verb = "read"
+	}
+	if len(holders) == 0 {
+		return "a process, which " + verb + "s it"
+	}
+	var who []string
+	for _, h := range holders {
+		who = append(who, h.String())
+	}
+	if len(who) == 1 {
+		verb += "s"
+	}
+	return strings.Join(who, " and ") + ", which " + verb + " it"
 }

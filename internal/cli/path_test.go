@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
 )
@@ -38,9 +39,8 @@ func TestPathErrors(t *testing.T) {
 			Err: syscall.EACCES}, "in a directory that you may write to"},
 	} {
 		err := pathError(test.path, fmt.Errorf("open: %w", test.err))
-		var h hinted
-		if !errors.As(err, &h) || !strings.Contains(h.hint, test.hint) || !errors.Is(err, test.err) {
-			t.Errorf("%v: %v, hint %q", test.err, err, h.hint)
+		if !strings.Contains(command.HintOf(err), test.hint) || !errors.Is(err, test.err) {
+			t.Errorf("%v: %v, hint %q", test.err, err, command.HintOf(err))
 		}
 	}
 }
@@ -50,9 +50,8 @@ func TestStoppedSyncHint(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
 	err := storeError(path, &source.HeldError{Path: path, Socket: path + ".sock",
 		Err: fmt.Errorf("%w in 3s", source.ErrNoAnswer)})
-	var h hinted
-	if !errors.As(err, &h) || !strings.Contains(h.hint,
+	if !strings.Contains(command.HintOf(err),
 		"the sync that holds it is stopped or stuck: let it go on (kill -CONT)") || !errors.Is(err, store.ErrLocked) {
-		t.Errorf("%v, hint %q", err, h.hint)
+		t.Errorf("%v, hint %q", err, command.HintOf(err))
 	}
 }

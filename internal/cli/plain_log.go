@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/terminal"
 	"github.com/larder-dev/larder/internal/source"
 )
@@ -70,8 +71,8 @@ func sayText(w io.Writer) func(time.Time, source.Collection) {
 
 func plainLine(now time.Time, c source.Collection) string {
 	line := fmt.Sprintf("%s %s: %s, %s, RV %s, age %s, resumes %d, relists %s, received %s",
-		now.UTC().Format(time.RFC3339), label(c), sourceWord(c.Live.Source), countedObjects(c.Objects),
-		orDash(c.ResourceVersion), ageOf(now, c.LastContact), c.Live.Resumes, relists(*c.Live), size(c.Live.BytesReceived))
+		now.UTC().Format(time.RFC3339), label(c), sourceWord(c.Live.Source), command.CountedObjects(c.Objects),
+		command.OrDash(c.ResourceVersion), command.AgeOf(now, c.LastContact), c.Live.Resumes, relists(*c.Live), command.Size(c.Live.BytesReceived))
 	if t := trouble(*c.Live); t != "" {
 		line += ", error: " + t
 	}

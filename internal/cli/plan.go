@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"slices"
 	"time"
 
@@ -15,12 +13,10 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
 )
-
-// askFor is how long the server may take to say whether a list makes sense to it.
-const askFor = 10 * time.Second
 
 // planned is one resource that is about to be mirrored. Nothing has been stored for it yet.
 type planned struct {
@@ -135,20 +131,14 @@ func (p planned) ask(ctx context.Context) (reached bool, err error) {
 	case apierrors.IsUnauthorized(err):
 		return true, serverError(err, "")
 	case apierrors.IsBadRequest(err):
-		return true, withHint(fmt.Errorf("the API server refuses to list %s: %w", what, err),
+		return true, command.WithHint(fmt.Errorf("the API server refuses to list %s: %w", what, err),
 			"check -l and --field-selector: many resources can be selected by the fields metadata.name and "+
 				"metadata.namespace only")
 	case apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err):
-		return true, withHint(fmt.Errorf("the API server does not list %s: %w", what, err),
+		return true, command.WithHint(fmt.Errorf("the API server does not list %s: %w", what, err),
 			"kubectl api-resources lists what it has")
 	}
 	// Out of reach, busy, or not allowed yet: the informer waits for better times.
 	var status apierrors.APIStatus
 	return err == nil || errors.As(err, &status), nil
-}
-
-// missing reports whether there is no store at path, or an empty file in its place.
-func missing(path string) bool {
-	info, err := os.Stat(path)
-	return errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().IsRegular() && info.Size() == 0
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/terminal"
 )
 
@@ -93,18 +94,18 @@ func (f *printFlags) check() error {
 	name, _, _ := strings.Cut(f.format(), "=")
 	switch {
 	case name == formatChanges && !f.watched:
-		return usagef("-o %s needs -w", formatChanges)
+		return command.Usagef("-o %s needs -w", formatChanges)
 	case !slices.Contains(f.formats(), strings.ToLower(name)):
-		return usagef("unknown output format %q; known are %s", f.output, strings.Join(f.formats(), ", "))
+		return command.Usagef("unknown output format %q; known are %s", f.output, strings.Join(f.formats(), ", "))
 	case f.showLabels && !f.table():
-		return usagef("--show-labels is for tables, not for -o %s", name)
+		return command.Usagef("--show-labels is for tables, not for -o %s", name)
 	}
 	return nil
 }
 
 // printer returns the printer that the flags ask for. single is for one object that was asked for by name:
 // JSON, YAML and templates get it alone, not in a List.
-func (f *printFlags) printer(s IO, single, allNamespaces bool) (printer, error) {
+func (f *printFlags) printer(s command.IO, single, allNamespaces bool) (printer, error) {
 	by, err := newSortField(f.sortBy)
 	if err != nil {
 		return nil, err
@@ -114,7 +115,7 @@ func (f *printFlags) printer(s IO, single, allNamespaces bool) (printer, error) 
 	}
 	p, err := f.plain(s, single)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, command.Usage(err)
 	}
 	if by != nil {
 		return &sortingPrinter{to: p, by: by}, nil
@@ -123,7 +124,7 @@ func (f *printFlags) printer(s IO, single, allNamespaces bool) (printer, error) 
 }
 
 // plain returns the printer of a format that is no table.
-func (f *printFlags) plain(s IO, single bool) (printer, error) {
+func (f *printFlags) plain(s command.IO, single bool) (printer, error) {
 	name, value, _ := strings.Cut(f.format(), "=")
 	if value == "" {
 		value = f.template

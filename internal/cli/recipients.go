@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/larder-dev/larder/internal/agekeys"
+	"github.com/larder-dev/larder/internal/cli/command"
 )
 
 // recipientFlags say who can read a snapshot; none encrypts nothing.
@@ -32,19 +33,19 @@ func (f *recipientFlags) add(cmd *cobra.Command) {
 func (f *recipientFlags) asked() bool { return f.passphrase || len(f.recipients)+len(f.files) > 0 }
 
 // read returns the recipients. It asks for the passphrase.
-func (f *recipientFlags) read(s IO) ([]age.Recipient, error) {
+func (f *recipientFlags) read(s command.IO) ([]age.Recipient, error) {
 	const hint = "age-keygen makes a key and prints its public key, which begins with age1"
 	if f.passphrase && len(f.recipients)+len(f.files) > 0 {
-		return nil, usagef("a snapshot is encrypted with a passphrase or to public keys, not with both")
+		return nil, command.Usagef("a snapshot is encrypted with a passphrase or to public keys, not with both")
 	}
 	if f.passphrase {
-		text, err := s.newPassphrase()
+		text, err := newPassphrase(s)
 		if err != nil {
 			return nil, err
 		}
 		r, err := agekeys.PassphraseRecipient(text)
 		if err != nil {
-			return nil, usageError{err}
+			return nil, command.Usage(err)
 		}
 		if scrypt, ok := r.(*age.ScryptRecipient); ok && s.PassphraseWork > 0 {
 			scrypt.SetWorkFactor(s.PassphraseWork)
@@ -55,14 +56,14 @@ func (f *recipientFlags) read(s IO) ([]age.Recipient, error) {
 	for _, text := range f.recipients {
 		rs, err := agekeys.ParseRecipients(text)
 		if err != nil {
-			return nil, usageError{withHint(fmt.Errorf("--recipient: %w", unline(err)), hint)}
+			return nil, command.Usage(command.WithHint(fmt.Errorf("--recipient: %w", unline(err)), hint))
 		}
 		all = append(all, rs...)
 	}
 	for _, file := range f.files {
 		rs, err := agekeys.ReadRecipients(file)
 		if err != nil {
-			return nil, usageError{withHint(fmt.Errorf("--recipients-file: %w", err), hint)}
+			return nil, command.Usage(command.WithHint(fmt.Errorf("--recipients-file: %w", err), hint))
 		}
 		all = append(all, rs...)
 	}

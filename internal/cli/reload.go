@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/config"
 )
 
@@ -116,10 +117,10 @@ func (r *reloader) reload(ctx context.Context) {
 	var next *config.Config
 	if err != nil {
 		what = "The configuration cannot be read; the old one goes on"
-		err = withHint(err, "put the file back, with what is to be mirrored")
+		err = command.WithHint(err, "put the file back, with what is to be mirrored")
 	} else if next, err = config.Parse(r.path, data); err == nil {
 		if needed := r.applied.config.RestartNeeded(next); len(needed) > 0 {
-			err = withHint(fmt.Errorf("%s: %s cannot change while sync runs", r.path, strings.Join(needed, ", ")), "restart it")
+			err = command.WithHint(fmt.Errorf("%s: %s cannot change while sync runs", r.path, strings.Join(needed, ", ")), "restart it")
 		} else if err = r.apply(ctx, next); err != nil && !errors.Is(err, errNotMirrored) {
 			r.again = time.Now().Add(applyAgain)
 			what = "The new configuration cannot be applied now; the old one goes on, and the new one is tried again"
@@ -136,17 +137,8 @@ func (r *reloader) reload(ctx context.Context) {
 	}
 	if text := err.Error(); text != r.said {
 		r.said = text
-		klog.FromContext(ctx).Error(err, what, hintOf(err)...)
+		klog.FromContext(ctx).Error(err, what, hintFor(err)...)
 	}
-}
-
-// hintOf is the hint of an error for a log.
-func hintOf(err error) []any {
-	var h hinted
-	if errors.As(err, &h) {
-		return []any{"hint", h.hint}
-	}
-	return nil
 }
 
 // reload returns what makes a configuration count.

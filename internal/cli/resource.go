@@ -1,13 +1,17 @@
 package cli
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/source"
+	"github.com/larder-dev/larder/snapshot"
 )
 
 // resource is what people call a resource, and what it is.
@@ -92,4 +96,122 @@ func names(all []resource, name func(resource) string) string {
 		}
 	}
 	return strings.Join(s, ", ")
+}
+
+// nameOf is what people call the resource of a collection.
+func nameOf(c snapshot.Collection) string {
+	return resource{c.Identity.GroupVersionResource, c.Resource}.String()
+}
+
+// scopeOfID is the scope of a collection.
+func scopeOfID(id entry.Identity) string {
+	return scope(source.Collection{
+		Namespace: id.Namespace, LabelSelector: id.LabelSelector, FieldSelector: id.FieldSelector,
+		ShardSelector: id.ShardSelector,
+	})
+}
+
+// label is the resource, with its scope if it has one.
+func label(c source.Collection) string {
+	r := resourceOf(c)
+	if sc := scope(c); sc != "all" {
+		return r.String() + " (" + sc + ")"
+	}
+	return r.String()
+}
+
+// trouble is one line, whatever the error.
+func trouble(l source.Live) string {
+	return strings.Join(strings.Fields(cmp.Or(l.Trouble, l.Error)), " ")
+}
+
+// sourceWord is what the tables call the source of what is mirrored now.
+func sourceWord(source string) string {
+	switch source {
+	case string(informer.FromDisk):
+		return "offline"
+	case string(informer.None):
+		return "waiting"
+	}
+	return source
+}
+
+// inCategory returns those of a category, such as all.
+func inCategory(name string, known []resource) []resource {
+	var members []resource
+	for _, r := range known {
+		if slices.Contains(r.Categories, strings.ToLower(name)) {
+			members = append(members, r)
+		}
+	}
+	return members
+}
+
+// secrets is the resource that is not stored unless the user asks for it.
+var secrets = resource{
+	schema.GroupVersionResource{Version: "v1", Resource: "secrets"},
+	entry.ResourceInfo{Kind: "Secret", Singular: "secret", Namespaced: true},
+}
+
+// splitArgs takes "pods,nodes" apart, as kubectl does.
+func splitArgs(args []string) []string {
+	return strings.FieldsFunc(strings.Join(args, ","), func(r rune) bool { return r == ',' })
+}
+
+// onlyResources refuses what names an object.
+func onlyResources(args []string) error {
+	for _, arg := range splitArgs(args) {
+		if r, name, ok := strings.Cut(arg, "/"); ok {
+			return command.Usagef(
+				"%q names an object, and resources are wanted; of one object write: %s --field-selector metadata.name=%s", arg, r,
+				name)
+		}
+	}
+	return nil
+}
+
+// membersOf returns the full names of the stored resources of a category, in the order in which a server lists its
+// groups; none if it is not one.
+func membersOf(category string, stored []source.Collection) []string {
+	var members []resource
+	known := storedResources(stored)
+	if len(matchResource(category, known)) > 0 {
+		return nil
+	}
+	for _, r := range known {
+		if slices.Contains(r.Categories, strings.ToLower(category)) {
+			members = append(members, r)
+		}
+	}
+	slices.SortStableFunc(members, func(a, b resource) int {
+		return cmp.Or(cmp.Compare(rank(a.Group), rank(b.Group)), cmp.Compare(a.Group, b.Group),
+			cmp.Compare(a.Resource, b.Resource))
+	})
+	var all []string
+	for _, r := range members {
+		all = append(all, r.full())
+	}
+	return all
+}
+
+// rank puts the core group first, Kubernetes' other old groups next, and those of domains last.
+func rank(group string) int {
+	switch {
+	case group == "":
+		return 0
+	case !strings.Contains(group, "."):
+		return 1
+	}
+	return 2
+}
+
+// absentMembers are those of Kubernetes' own resources in a category that are not stored.
+func absentMembers(category string, stored []source.Collection) string {
+	var absent []string
+	for _, gr := range source.Members(category) {
+		if !slices.ContainsFunc(stored, func(c source.Collection) bool { return c.GVR().GroupResource() == gr }) {
+			absent = append(absent, gr.String())
+		}
+	}
+	return strings.Join(absent, ", ")
 }

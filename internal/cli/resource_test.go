@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/command"
 )
 
 func res(group, version, plural, kind string, short ...string) resource {
@@ -149,8 +150,7 @@ func wantError(t *testing.T, err error, text, hint string) {
 	if err == nil || !strings.Contains(err.Error(), text) {
 		t.Errorf("got error %v, want one with %q", err, text)
 	}
-	var h hinted
-	if errors.As(err, &h); !strings.Contains(h.hint, hint) {
-		t.Errorf("got hint %q, want one with %q", h.hint, hint)
+	if !strings.Contains(command.HintOf(err), hint) {
+		t.Errorf("got hint %q, want one with %q", command.HintOf(err), hint)
 	}
 }

@@ -1,14 +1,18 @@
 package cli
 
 import (
+	"errors"
 	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/larder-dev/larder/internal/cli/command"
 )
 
 // newRoot returns the command tree.
-func newRoot(s IO) *cobra.Command {
+func newRoot(s command.IO) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "larder",
 		Short: "A persistent mirror of Kubernetes resources",
@@ -31,7 +35,7 @@ larder diff: 0 no difference; 1 a difference; 2 used wrongly; 3 not compared.`,
 			if len(args) == 0 {
 				return nil
 			}
-			return unknownCommand(cmd, args[0])
+			return command.UnknownCommand(cmd, args[0])
 		},
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		Annotations:       map[string]string{cobra.CommandDisplayNameAnnotation: displayName(s.Program)},
@@ -65,54 +69,18 @@ func displayName(program string) string {
 	return "larder"
 }
 
-// needArgs checks the number of arguments; most below 0 is no limit.
-func needArgs(least, most int, what string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) < least || (most >= 0 && len(args) > most) {
-			return usagef("%s needs %s; see %[1]s --help", cmd.CommandPath(), what)
-		}
-		return nil
+// flagError is what is wrong with a command's flags. A command that there is not has none: then it is the command that
+// is wrong.
+func flagError(cmd *cobra.Command, err error) error {
+	if args := cmd.Flags().Args(); cmd.HasAvailableSubCommands() && len(args) > 0 {
+		return command.UnknownCommand(cmd, args[0])
 	}
-}
-
-// noArgs is for commands without arguments.
-func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usagef("%s takes no argument, but was given %q; see %[1]s --help", cmd.CommandPath(), args[0])
-	}
-	return nil
-}
-
-// storeFlag is --store, which every command that writes a store needs.
-type storeFlag struct{ path string }
-
-func (f *storeFlag) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.path, "store", "", "the store's `FILE` (required, or "+storeVariable+")")
-}
-
-func (f *storeFlag) check() error {
-	if f.path = orVariable(f.path); f.path == "" {
-		return required("store")
-	}
-	return nil
-}
-
-// outputFlag is -o with the formats that a command knows.
-type outputFlag struct {
-	format  string
-	formats []string
-}
-
-func (f *outputFlag) add(cmd *cobra.Command, formats ...string) {
-	f.formats = formats
-	cmd.Flags().StringVarP(&f.format, "output", "o", formats[0], "output `FORMAT`: "+strings.Join(formats, ", "))
-}
-
-func (f *outputFlag) check() error {
-	for _, known := range f.formats {
-		if f.format == known {
-			return nil
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) {
+		switch invalid.GetFlag().Value.(type) {
+		case *command.SizeValue, *command.AgeValue: // their errors say it all
+			return command.Usagef("--%s %w", invalid.GetFlag().Name, invalid.Unwrap())
 		}
 	}
-	return usagef("unknown output format %q; known are %s", f.format, strings.Join(f.formats, ", "))
+	return command.Usagef("%w; see %s --help", err, cmd.CommandPath())
 }

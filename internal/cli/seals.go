@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/config"
 )
 
@@ -53,7 +54,7 @@ func checkSeals(all []toSeal, plan []planned) error {
 	if len(wrong) == 0 {
 		return nil
 	}
-	return usageError{errors.Join(wrong...)}
+	return command.Usage(errors.Join(wrong...))
 }
 
 // meant says what would fit.

@@ -2,14 +2,13 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/snapshot"
 )
@@ -36,11 +35,11 @@ func (f *selectFlags) check() error {
 func canonicalSelectors(byLabel, byField string) (string, string, error) {
 	l, err := labels.Parse(byLabel)
 	if err != nil {
-		return "", "", usagef("label selector %q: %w", byLabel, err)
+		return "", "", command.Usagef("label selector %q: %w", byLabel, err)
 	}
 	f, err := fields.ParseSelector(byField)
 	if err != nil {
-		return "", "", usagef("field selector %q: %w", byField, err)
+		return "", "", command.Usagef("field selector %q: %w", byField, err)
 	}
 	return l.String(), f.String(), nil
 }
@@ -91,62 +90,11 @@ func filterName(r resource, known []resource) string {
 	return r.full()
 }
 
-// redactFlag is --redact.
-type redactFlag struct{ what []string }
-
-func (f *redactFlag) add(cmd *cobra.Command) {
-	cmd.Flags().StringSliceVar(&f.what, "redact", nil,
-		"replace values by REDACTED. `WHAT` is secrets, configmaps (their data), annotations=PATTERN, env=PATTERN (* is "+
-			"any text), or managedfields, "+
-			"which are removed; several with commas")
-}
-
-// redaction is what --redact asks for.
-func (f *redactFlag) redaction() (snapshot.Redaction, error) {
-	var r snapshot.Redaction
-	for _, what := range f.what {
-		name, pattern, hasPattern := strings.Cut(what, "=")
-		wants := name == "annotations" || name == "env"
-		switch {
-		case wants && pattern == "":
-			return r, usagef("--redact %s needs a pattern, as in %[1]s=*token*; %[1]s=* is all of them", name)
-		case hasPattern && !wants:
-			return r, usagef("--redact %s takes no pattern", name)
-		}
-		switch strings.ToLower(name) {
-		case "secrets":
-			r.Secrets = true
-		case "configmaps":
-			r.ConfigMaps = true
-		case "managedfields":
-			r.ManagedFields = true
-		case "annotations":
-			r.Annotations = append(r.Annotations, pattern)
-		case "env":
-			r.Env = append(r.Env, pattern)
-		default:
-			return r,
-				usagef(
-					"--redact does not know %q; it takes secrets, configmaps, annotations=PATTERN, env=PATTERN and managedfields",
-					name)
-		}
-	}
-	return r, nil
-}
-
 // outError is the error of an object that had to be looked into and cannot be.
 func outError(path string, err error) error {
 	if errors.Is(err, snapshot.ErrUndecodable) {
-		return withHint(err,
+		return command.WithHint(err,
 			"larder knows the Go types of Kubernetes only; name other resources, or take it without selectors and redaction")
 	}
 	return readError(path, err)
-}
-
-// countedObjects is a number of objects with its noun.
-func countedObjects(n int) string { return counted(n, "object") }
-
-// within says what of how many collections: "12 objects in 3 collections".
-func within(objects, collections int) string {
-	return fmt.Sprintf("%s in %s", countedObjects(objects), counted(collections, "collection"))
 }

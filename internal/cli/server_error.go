@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/larder-dev/larder/internal/cli/command"
 )
 
 // serverError says what a failed request means: whether the API server was reached, and what to do.
@@ -15,20 +17,20 @@ func serverError(err error, after string) error {
 	var certificate *tls.CertificateVerificationError
 	switch {
 	case apierrors.IsUnauthorized(err):
-		return withHint(fmt.Errorf("the API server did not accept the credentials%s: %w", after, err),
+		return command.WithHint(fmt.Errorf("the API server did not accept the credentials%s: %w", after, err),
 			"they may have expired: log in again, or check --token, --client-certificate, --user and the kubeconfig; kubectl "+
 				"auth whoami tells the same")
 	case apierrors.IsForbidden(err):
-		return withHint(fmt.Errorf("the API server does not allow this to the user of the credentials%s: %w", after, err),
+		return command.WithHint(fmt.Errorf("the API server does not allow this to the user of the credentials%s: %w", after, err),
 			"ask for the verbs list and watch, or use other credentials: --user, --context, --token; kubectl auth can-i "+
 				"--list shows what you may do")
 	case errors.As(err, &status):
-		return withHint(fmt.Errorf("the API server answered with an error%s: %w", after, err),
+		return command.WithHint(fmt.Errorf("the API server answered with an error%s: %w", after, err),
 			"it was reached; try again, or look at its log")
 	case errors.As(err, &certificate):
-		return withHint(fmt.Errorf("the API server's certificate was not accepted%s: %w", after, err),
+		return command.WithHint(fmt.Errorf("the API server's certificate was not accepted%s: %w", after, err),
 			"check --certificate-authority, --tls-server-name and the kubeconfig")
 	}
-	return withHint(fmt.Errorf("the API server could not be reached%s: %w", after, err),
+	return command.WithHint(fmt.Errorf("the API server could not be reached%s: %w", after, err),
 		"check --server, --kubeconfig and the network")
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/config"
 	"github.com/larder-dev/larder/internal/endpoint"
 	"github.com/larder-dev/larder/internal/source"
@@ -21,7 +22,7 @@ import (
 
 // service is a sync that runs: the mirror, what shows it, and what answers questions about it.
 type service struct {
-	io       IO
+	io       command.IO
 	log      *plainLog
 	planner  planner
 	settings settings // what can change is in ready
@@ -38,7 +39,7 @@ type service struct {
 	ready  config.Ready // guarded by mu
 }
 
-func newService(s IO, l *plainLog, pl planner, set settings) *service {
+func newService(s command.IO, l *plainLog, pl planner, set settings) *service {
 	sv := &service{io: s, log: l, planner: pl, settings: set, ready: set.ready, metrics: metrics.New(),
 		notify: newNotifier()}
 	sv.endpoint = endpoint.New(endpoint.Options{Ready: sv.readiness, Metrics: sv.metrics})
@@ -52,7 +53,7 @@ func (sv *service) listen(ctx context.Context) error {
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", sv.settings.listen)
 	if err != nil {
-		return withHint(fmt.Errorf("health and metrics cannot be served at %s: %w", sv.settings.listen, err),
+		return command.WithHint(fmt.Errorf("health and metrics cannot be served at %s: %w", sv.settings.listen, err),
 			"name another address, or end what has this one")
 	}
 	sv.listener = l
@@ -122,7 +123,7 @@ func (sv *service) noteUnlisted(left []source.Collection) {
 	}
 	sv.log.note(fmt.Sprintf(
 		"stopped before the first list of %s had ended: %s has %s of it; the next start lists again",
-		strings.Join(unlisted, ", "), sv.settings.store, countedObjects(objects)))
+		strings.Join(unlisted, ", "), sv.settings.store, command.CountedObjects(objects)))
 }
 
 // noteNothingMirrored says what a sync that was stopped before it could begin leaves.
@@ -143,7 +144,7 @@ func (sv *service) serve(logger logr.Logger) (stop func() error) {
 			path)
 		return func() error { return nil }
 	}
-	who := source.Sync{PID: os.Getpid(), Version: version(), Started: time.Now().UTC().Truncate(time.Second)}
+	who := source.Sync{PID: os.Getpid(), Version: command.Version(), Started: time.Now().UTC().Truncate(time.Second)}
 	if sv.listener != nil {
 		who.Listen = sv.listener.Addr().String()
 	}

@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/config"
 	"github.com/larder-dev/larder/store"
 	"github.com/larder-dev/larder/store/seal"
@@ -25,51 +28,9 @@ type settings struct {
 	ready          config.Ready
 }
 
-// wanted is a resource, or a category, that is to be mirrored.
-type wanted struct {
-	name string
-	// everything asks for all resources that the server has, but for some, in the place of the name.
-	everything     bool
-	but            []string
-	namespaces     []string // none is all
-	labels, fields string
-	representation entry.Representation
-	// place is where the configuration asks for it; empty for an argument.
-	place string
-}
-
-// identities are the collections of r that w asks for. The namespaces mean nothing to a resource that has none.
-func (w wanted) identities(r resource) ([]entry.Identity, error) {
-	id := entry.Identity{
-		GroupVersionResource: r.GroupVersionResource, LabelSelector: w.labels, FieldSelector: w.fields,
-		Representation: w.representation,
-	}
-	namespaces := []string{""}
-	if r.Namespaced && len(w.namespaces) > 0 {
-		namespaces = w.namespaces
-	}
-	var all []entry.Identity
-	for _, id.Namespace = range namespaces {
-		canonical, err := id.Canonical()
-		if err != nil {
-			return nil, w.at(err)
-		}
-		all = append(all, canonical)
-	}
-	return all, nil
-}
-
-// at adds where the configuration asks for it.
-func (w wanted) at(err error) error {
-	if w.place == "" || err == nil {
-		return err
-	}
-	return fmt.Errorf("%s: %w", w.place, err)
-}
-
 // fromArgs are the settings of the command line.
 func (o *syncOptions) fromArgs(args []string) (settings, error) {
-	s := settings{store: o.store.path, persistSecrets: o.persistSecrets, keepChanges: time.Duration(o.keepChanges),
+	s := settings{store: o.store.Path, persistSecrets: o.persistSecrets, keepChanges: time.Duration(o.keepChanges),
 		maxSize: int64(o.maxSize), ready: config.ReadyDisk, keyBy: byFlag}
 	var err error
 	if s.encryption, err = o.key.encryption(); err != nil {
@@ -89,7 +50,7 @@ func (o *syncOptions) fromArgs(args []string) (settings, error) {
 	}
 	if o.listen != "" {
 		if s.listen, err = config.Address(o.listen); err != nil {
-			return s, usagef("--listen %w", err)
+			return s, command.Usagef("--listen %w", err)
 		}
 	}
 	return s, nil
@@ -104,11 +65,11 @@ func (o *syncOptions) fromConfig(c *config.Config) (settings, error) {
 	}
 	var err error
 	if s.encryption, err = sealing(c.Encryption); err != nil {
-		return s, usageError{withHint(fmt.Errorf("%s:%d: encryption: %w", c.File, c.Encryption.Line, err), makeKey)}
+		return s, command.Usage(command.WithHint(fmt.Errorf("%s:%d: encryption: %w", c.File, c.Encryption.Line, err), makeKey))
 	}
 	s.seals = sealsOf(c)
-	if o.store.path != "" {
-		s.store = o.store.path
+	if o.store.Path != "" {
+		s.store = o.store.Path
 	}
 	for _, r := range c.Resources {
 		s.wanted = append(s.wanted, wanted{
@@ -136,4 +97,25 @@ func (o *syncOptions) connection(c *configured) *clusterFlags {
 // storeOptions are those of the store.
 func (s settings) storeOptions() store.Options {
 	return store.Options{MaxSize: s.maxSize, ForgetAfter: s.forgetAfter, Encryption: s.encryption}
+}
+
+// sealing is the encryption that a configuration asks for; nil if it asks for none, whatever the variable holds.
+func sealing(c *config.Encryption) (*seal.Encryption, error) {
+	if c == nil {
+		return nil, nil
+	}
+	e := &seal.Encryption{}
+	for _, name := range c.Resources {
+		e.Resources = append(e.Resources, schema.ParseGroupResource(name))
+	}
+	keys, err := keysOf(c)
+	e.Keys = keys
+	return e, err
+}
+
+func keysOf(c *config.Encryption) (seal.KeyProvider, error) {
+	if c.KeyFile != "" {
+		return seal.KeyFile(c.KeyFile)
+	}
+	return seal.KeysFromEnv(c.KeyEnv)
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/source"
 )
 
@@ -27,7 +28,7 @@ func parseSince(text string) (*since, error) {
 	seq, err := strconv.ParseUint(number, 10, 64)
 	if err != nil || ofFeed && feed == "" {
 		return nil,
-			usagef(
+			command.Usagef(
 				"--since %q: it must be a number, as larder watch and larder get print it, or what larder watch says to go on with",
 				text)
 	}
@@ -39,7 +40,7 @@ func (s *since) of(path string, r resource, c source.Collection) error {
 	if s.feed == "" || c.Changes == nil || c.Changes.Feed == s.feed {
 		return nil
 	}
-	return withHint(
+	return command.WithHint(
 		fmt.Errorf(
 			"--since %s is not of the %s of %s: it was printed for another resource or store, or before this one was made anew",
 			s.text, r, path),

@@ -2,9 +2,11 @@ package cli
 
 import (
 	"github.com/spf13/cobra"
+
+	"github.com/larder-dev/larder/internal/cli/command"
 )
 
-func newSnapshot(s IO) *cobra.Command {
+func newSnapshot(s command.IO) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "snapshot",
 		Short: "Save stores or a live cluster to a file, and make stores or YAML of it",
@@ -15,7 +17,7 @@ too: larder get pods -A --from cluster.larder.`,
 			if len(args) == 0 {
 				return nil
 			}
-			return unknownCommand(cmd, args[0])
+			return command.UnknownCommand(cmd, args[0])
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

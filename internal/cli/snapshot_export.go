@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/internal/yamldir"
 	"github.com/larder-dev/larder/snapshot"
@@ -26,7 +27,7 @@ type exportOptions struct {
 // exportLines, in the place of the directory, has lines of JSON go to standard output.
 const exportLines = "-"
 
-func newSnapshotExport(s IO) *cobra.Command {
+func newSnapshotExport(s command.IO) *cobra.Command {
 	var o exportOptions
 	cmd := &cobra.Command{
 		Use:   "export DIR [RESOURCE…] --from FILE",
@@ -51,12 +52,12 @@ store seals, are left out, unless --include-secrets is given or the Secrets are 
 		Example: `  larder snapshot export manifests deploy,svc,cm -n web --from cluster.larder
   larder snapshot export backup --from cluster.db --redact env=*PASSWORD*
   larder snapshot export - pods --from cluster.larder | jq .status.phase`,
-		Args: needArgs(1, -1, "a directory, and perhaps resources"),
+		Args: command.NeedArgs(1, -1, "a directory, and perhaps resources"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.run(cmd.Context(), s, args[0], args[1:])
 		},
 		ValidArgsFunction: completeFiles(1, func([]string) fromFlag {
-			return fromFlag{orVariable(o.from.path), o.from.identityFlag}
+			return fromFlag{command.OrVariable(o.from.path), o.from.identityFlag}
 		}),
 	}
 	o.from.add(cmd)
@@ -68,10 +69,10 @@ store seals, are left out, unless --include-secrets is given or the Secrets are 
 	return cmd
 }
 
-func (o *exportOptions) run(ctx context.Context, s IO, to string, args []string) error {
+func (o *exportOptions) run(ctx context.Context, s command.IO, to string, args []string) error {
 	redaction, err := o.redact.redaction()
 	if err := errors.Join(err, o.from.check(), o.selects.check()); err != nil {
-		return usageError{err}
+		return command.Usage(err)
 	}
 	src, st, err := o.from.described(ctx, s)
 	if err != nil {
@@ -95,7 +96,7 @@ func (o *exportOptions) run(ctx context.Context, s IO, to string, args []string)
 	}
 	err = o.export(ctx, e, source.Records(src), to, snapshot.SelectOptions{Filter: filter, Redaction: redaction})
 	if err != nil {
-		return ifInterrupted(ctx, outError(o.from.path, err), o.left(to))
+		return command.IfInterrupted(ctx, outError(o.from.path, err), o.left(to))
 	}
 	return nil
 }
@@ -111,7 +112,7 @@ func (o *exportOptions) left(to string) string {
 func (o *exportOptions) export(
 	ctx context.Context, e *exporting, src snapshot.Source, to string, so snapshot.SelectOptions,
 ) error {
-	counted, done, err := e.s.counted(ctx, "exporting", src, to == exportLines)
+	counted, done, err := e.s.Counted(ctx, "exporting", src, to == exportLines)
 	if err != nil {
 		return err
 	}
@@ -119,7 +120,7 @@ func (o *exportOptions) export(
 	defer e.tell()
 	selected, err := snapshot.Select(counted, so)
 	if err != nil {
-		return usageError{err}
+		return command.Usage(err)
 	}
 	e.src = selected
 	if to == exportLines {
@@ -159,7 +160,7 @@ func (o *exportOptions) files(ctx context.Context, e *exporting, y *yamlExport, 
 		return dirError(dir, err)
 	}
 	e.left, e.parted = done.Left, done.Parted
-	_, err = fmt.Fprintf(e.s.Out, "%s: %s: %d written, %d unchanged, %d removed\n", dir, counted(done.Files(), "file"),
+	_, err = fmt.Fprintf(e.s.Out, "%s: %s: %d written, %d unchanged, %d removed\n", dir, command.Counted(done.Files(), "file"),
 		done.Written, done.Unchanged, done.Removed)
 	return err
 }
@@ -185,7 +186,7 @@ func (e *exporting) rehearse(ctx context.Context, y *yamlExport, d *yamldir.Dir,
 // lines writes to standard output.
 func (o *exportOptions) lines(ctx context.Context, e *exporting) error {
 	out := bufio.NewWriterSize(e.s.Out, 1<<16)
-	err := flushed(e.run(ctx, lineExport{out}), out)
+	err := command.Flushed(e.run(ctx, lineExport{out}), out)
 	if err == nil && e.objects == 0 {
 		err = nothingExported(o.from.path)
 	}

@@ -5,18 +5,17 @@ import (
 	"errors"
 	"fmt"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer/requests"
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/snapshot"
 )
 
 // saveLive saves what a live cluster has.
 func (o *saveOptions) saveLive(
-	ctx context.Context, s IO, path string, args []string, so snapshot.SaveOptions,
+	ctx context.Context, s command.IO, path string, args []string, so snapshot.SaveOptions,
 ) (snapshot.Saved, error) {
 	config, err := clientConfig(o.cluster)
 	if err != nil {
@@ -72,7 +71,7 @@ func (o *saveOptions) listings(
 		r = conn.described(ctx, r)
 		ids, err := w.identities(r)
 		if err != nil {
-			return nil, usageError{err}
+			return nil, command.Usage(err)
 		}
 		for _, id := range ids {
 			all = append(all, conn.listing(ctx, id, r, optional))
@@ -84,69 +83,4 @@ func (o *saveOptions) listings(
 				found.failed)
 	}
 	return all, nil
-}
-
-// described is a resource with the columns of its definition, if it has one that can be read: discovery does not tell
-// them.
-func (c *connection) described(ctx context.Context, r resource) resource {
-	if !isCustom(r.GroupVersionResource) {
-		return r
-	}
-	limited, cancel := context.WithTimeout(ctx, definitionWait)
-	defer cancel()
-	if info, err := c.define(limited, r.GroupVersionResource); err == nil {
-		r.ResourceInfo = info
-	}
-	return r
-}
-
-// listing lists one collection.
-func (c *connection) listing(ctx context.Context, id entry.Identity, r resource, optional bool) snapshot.Listing {
-	objects := c.dynamic.Resource(id.GroupVersionResource).Namespace(id.Namespace)
-	schema, _ := c.schemas.Hash(r.GroupVersion())(ctx) // unknown is no error: the server tells it later
-	return snapshot.Listing{
-		Identity: id, Resource: r.ResourceInfo, OpenAPI: schema, Optional: optional,
-		List: func(ctx context.Context, o metav1.ListOptions) (_ runtime.Object, err error) {
-			list, err := objects.List(ctx, o)
-			c.failed = err
-			return list, err
-		},
-	}
-}
-
-// everything returns each resource that can be listed and watched once, in its preferred version, but events: they come
-// to an end by themselves, and there are more of them than of all else. namespaced leaves out what is in no namespace.
-func (o *offers) everything(namespaced bool) []resource {
-	var all []resource
-	seen := map[string]bool{}
-	for _, r := range o.all {
-		name := r.GroupResource().String()
-		if seen[name] || r.Resource == "events" || o.unwatchable[r.GroupVersionResource] || namespaced && !r.Namespaced {
-			continue
-		}
-		seen[name] = true
-		all = append(all, r)
-	}
-	return all
-}
-
-// named returns the resources that the names are of, each once.
-func (o *offers) named(ctx context.Context, names []string) ([]resource, error) {
-	r := newResolver("", nil, func(context.Context) (offers, error) { return *o, nil })
-	var all []resource
-	seen := map[string]bool{}
-	var failed []error
-	for _, name := range names {
-		found, err := r.resolve(ctx, name)
-		if err != nil {
-			failed = append(failed, err)
-		}
-		for _, one := range found {
-			if !seen[one.full()] {
-				seen[one.full()] = true
-				all = append(all, one)
-			}
-		}
-	}
-	return all, errors.Join(failed...)
 }

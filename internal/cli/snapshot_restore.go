@@ -8,18 +8,19 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
 )
 
 // restoreOptions are the flags of snapshot restore.
 type restoreOptions struct {
-	store          storeFlag
+	store          command.StoreFlag
 	identity       identityFlag
 	persistSecrets bool
 }
 
-func newSnapshotRestore(s IO) *cobra.Command {
+func newSnapshotRestore(s command.IO) *cobra.Command {
 	var o restoreOptions
 	cmd := &cobra.Command{
 		Use:   "restore SNAPSHOT --store NEW",
@@ -31,14 +32,14 @@ was taken, are listed first. For a part of a snapshot make another one of it: la
 The store appears in one step when it is complete; a file that is there is never replaced. Secrets are stored only
 with keys that seal them (--key-file), with --persist-secrets, as larder sync has it, or if they were redacted.`,
 		Example: `  larder snapshot restore cluster.larder --store node.db`,
-		Args:    needArgs(1, 1, "a snapshot"),
+		Args:    command.NeedArgs(1, 1, "a snapshot"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.run(cmd.Context(), s, args[0])
 		},
-		ValidArgsFunction: completeFile,
+		ValidArgsFunction: command.CompleteFile,
 	}
-	o.store.add(cmd)
-	cmd.Flags().Lookup("store").Usage = "the `FILE` of the store to make (required, or " + storeVariable + ")"
+	o.store.Add(cmd)
+	cmd.Flags().Lookup("store").Usage = "the `FILE` of the store to make (required, or " + command.StoreVariable + ")"
 	o.identity.add(cmd)
 	cmd.Flags().Lookup("key-file").Usage = sealUsage
 	cmd.Flags().BoolVar(&o.persistSecrets, "persist-secrets", false,
@@ -46,9 +47,9 @@ with keys that seal them (--key-file), with --persist-secrets, as larder sync ha
 	return cmd
 }
 
-func (o *restoreOptions) run(ctx context.Context, s IO, path string) (err error) {
-	if err := o.store.check(); err != nil {
-		return usageError{err}
+func (o *restoreOptions) run(ctx context.Context, s command.IO, path string) (err error) {
+	if err := o.store.Check(); err != nil {
+		return command.Usage(err)
 	}
 	if is, err := snapshot.Is(path); err != nil || !is {
 		return o.noSnapshot(path, err)
@@ -61,11 +62,11 @@ func (o *restoreOptions) run(ctx context.Context, s IO, path string) (err error)
 		return err
 	}
 	var done func()
-	ro.Progress, done = s.bar("restoring")
-	restored, err := snapshot.Restore(ctx, path, o.store.path, ro)
+	ro.Progress, done = s.Bar("restoring")
+	restored, err := snapshot.Restore(ctx, path, o.store.Path, ro)
 	done()
 	if err != nil {
-		return ifInterrupted(ctx, o.restoreError(path, err), "no store was made")
+		return command.IfInterrupted(ctx, o.restoreError(path, err), "no store was made")
 	}
 	return o.tell(s, restored)
 }
@@ -76,18 +77,18 @@ func (o *restoreOptions) noSnapshot(path string, err error) error {
 	case errors.Is(err, fs.ErrPermission):
 		return unreadableError(path, err)
 	case !exists(path):
-		return withHint(fmt.Errorf("no snapshot at %s", path), "%s", makeSnapshot(path))
+		return command.WithHint(fmt.Errorf("no snapshot at %s", path), "%s", makeSnapshot(path))
 	case isDirectory(path):
 		return directoryError(path)
 	case missing(path):
 		return emptyError(path)
 	}
-	return withHint(fmt.Errorf("%s is no snapshot", path), "larder snapshot save FILE --from %s makes one of a store",
+	return command.WithHint(fmt.Errorf("%s is no snapshot", path), "larder snapshot save FILE --from %s makes one of a store",
 		path)
 }
 
-func (o *restoreOptions) tell(s IO, r snapshot.Restored) error {
-	_, err := fmt.Fprintf(s.Out, "%s: %s, %s\n", o.store.path, within(r.Objects, len(r.Collections)), size(r.Bytes))
+func (o *restoreOptions) tell(s command.IO, r snapshot.Restored) error {
+	_, err := fmt.Fprintf(s.Out, "%s: %s, %s\n", o.store.Path, command.Within(r.Objects, len(r.Collections)), command.Size(r.Bytes))
 	for _, left := range r.LeftOut {
 		fmt.Fprintln(s.Err, "note: not restored:", left)
 	}
@@ -105,24 +106,24 @@ func (o *restoreOptions) tell(s IO, r snapshot.Restored) error {
 
 // unreadableError is the error for a snapshot that may not be read.
 func unreadableError(path string, err error) error {
-	return withHint(fmt.Errorf("%s cannot be read: %w", path, err),
+	return command.WithHint(fmt.Errorf("%s cannot be read: %w", path, err),
 		"run as a user who may read it, or have its owner allow it")
 }
 
 // restoreError adds what to do.
 func (o *restoreOptions) restoreError(path string, err error) error {
-	to := o.store.path
+	to := o.store.Path
 	switch {
 	case errors.Is(err, store.ErrExists):
-		return withHint(fmt.Errorf("%s is there already", to),
+		return command.WithHint(fmt.Errorf("%s is there already", to),
 			"name another file with --store, or remove it if it is of no more use: a restore replaces nothing")
 	case errors.Is(err, store.ErrLocked):
-		return withHint(fmt.Errorf("another process makes or opens a store at %s", to),
+		return command.WithHint(fmt.Errorf("another process makes or opens a store at %s", to),
 			"wait until it is done, or name another file with --store")
 	case errors.Is(err, store.ErrNoSpace):
-		return withHint(err, "make room on that disk; nothing was made")
+		return command.WithHint(err, "make room on that disk; nothing was made")
 	case errors.Is(err, snapshot.ErrDamaged):
-		return withHint(err, "nothing was made: %s", damagedHint(path))
+		return command.WithHint(err, "nothing was made: %s", damagedHint(path))
 	case errors.Is(err, snapshot.ErrUndecodable):
 		return outError(path, err)
 	case wrongPlace(to) != nil:
@@ -130,7 +131,7 @@ func (o *restoreOptions) restoreError(path string, err error) error {
 	case errors.Is(err, fs.ErrPermission) && isOf(path, err):
 		return unreadableError(path, err)
 	case errors.Is(err, fs.ErrPermission):
-		return withHint(fmt.Errorf("no store can be made at %s: %w", to, err), writeElsewhere)
+		return command.WithHint(fmt.Errorf("no store can be made at %s: %w", to, err), writeElsewhere)
 	}
 	return o.identity.openError(path, err)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
@@ -38,7 +39,7 @@ type saveOptions struct {
 	leftOut []string
 }
 
-func newSnapshotSave(s IO) *cobra.Command {
+func newSnapshotSave(s command.IO) *cobra.Command {
 	o := saveOptions{cluster: newConfigFlags()}
 	cmd := &cobra.Command{
 		Use:   "save FILE [RESOURCE…] [--from STORE]",
@@ -62,7 +63,7 @@ first.`,
   larder snapshot save monday.larder                               # all that the server lists, but events
   larder snapshot save web.larder pods deploy -n web --passphrase
   larder snapshot save public.larder --from all.larder --redact secrets,configmaps,env=*TOKEN*`,
-		Args: needArgs(1, -1, "the file to make, and perhaps resources"),
+		Args: command.NeedArgs(1, -1, "the file to make, and perhaps resources"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.orVariable(cmd)
 			return o.run(cmd.Context(), s, args[0], args[1:])
@@ -75,7 +76,7 @@ first.`,
 	f := cmd.Flags()
 	o.from.add(cmd)
 	f.Lookup("from").Usage = "the `FILE` to save: a store, also while larder sync holds it, or a snapshot. " +
-		"Default is what " + storeVariable + " names, or else the live cluster"
+		"Default is what " + command.StoreVariable + " names, or else the live cluster"
 	o.selects.add(cmd)
 	o.redact.add(cmd)
 	o.recipients.add(cmd)
@@ -88,18 +89,18 @@ first.`,
 // orVariable saves the store that the environment names, where no flag names a file or a cluster.
 func (o *saveOptions) orVariable(cmd *cobra.Command) {
 	if o.from.path == "" && !flagsNameCluster(cmd) {
-		o.from.path = orVariable("")
+		o.from.path = command.OrVariable("")
 		o.byVariable = o.from.path != ""
 	}
 }
 
-func (o *saveOptions) run(ctx context.Context, s IO, path string, args []string) error {
+func (o *saveOptions) run(ctx context.Context, s command.IO, path string, args []string) error {
 	redaction, err := o.redact.redaction()
 	if err := errors.Join(err, o.selects.check(), onlyResources(args)); err != nil {
-		return usageError{err}
+		return command.Usage(err)
 	}
 	if path == "-" {
-		return usagef("a snapshot is written to a file, not to standard output: it gets its name when it is complete")
+		return command.Usagef("a snapshot is written to a file, not to standard output: it gets its name when it is complete")
 	}
 	if err := o.mayWrite(path); err != nil {
 		return err
@@ -110,26 +111,26 @@ func (o *saveOptions) run(ctx context.Context, s IO, path string, args []string)
 	}
 	so := snapshot.SaveOptions{
 		Recipients: recipients, Secrets: o.secrets,
-		SelectOptions: snapshot.SelectOptions{Redaction: redaction}, Header: snapshot.Header{Larder: version()},
+		SelectOptions: snapshot.SelectOptions{Redaction: redaction}, Header: snapshot.Header{Larder: command.Version()},
 	}
 	so.KeepExisting = !o.force
 	so.Accept = func(saved snapshot.Saved) error { return o.accept(saved, args) }
 	if o.byVariable {
 		fmt.Fprintf(s.Err,
 			"note: saving %s, which %s names; a flag of the connection, such as --context, saves the live cluster\n",
-			o.from.path, storeVariable)
+			o.from.path, command.StoreVariable)
 	}
 	save := o.saveFrom
 	if o.from.path == "" {
 		save = o.saveLive
 	}
 	var done func()
-	so.Progress, done = s.bar("saving")
+	so.Progress, done = s.Bar("saving")
 	saved, err := save(ctx, s, path, args, so)
 	done()
 	if err != nil {
 		noteNotSaved(s, o.leftOut)
-		return ifInterrupted(ctx, o.saveError(path, err), "nothing was written")
+		return command.IfInterrupted(ctx, o.saveError(path, err), "nothing was written")
 	}
 	return o.tell(s, path, saved)
 }
@@ -144,15 +145,15 @@ func (o *saveOptions) mayWrite(path string) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return noDirectory(path)
 	case err != nil:
-		return withHint(fmt.Errorf("there can be no snapshot at %s: %w", path, err), writeElsewhere)
+		return command.WithHint(fmt.Errorf("there can be no snapshot at %s: %w", path, err), writeElsewhere)
 	case info.IsDir():
-		return withHint(fmt.Errorf("%s is a directory", path), "name a file in it, as in %s/cluster.larder", path)
+		return command.WithHint(fmt.Errorf("%s is a directory", path), "name a file in it, as in %s/cluster.larder", path)
 	case !o.force:
 		return isThere(path)
 	case o.from.path != "" && sameFile(path, o.from.path) && !isSnapshot(path):
-		return usagef("%s is the store that is to be saved, and would be replaced", path)
+		return command.Usagef("%s is the store that is to be saved, and would be replaced", path)
 	case info.Mode().IsRegular() && info.Size() > 0 && !isSnapshot(path):
-		return withHint(fmt.Errorf("%s is no snapshot: --force replaces nothing else", path),
+		return command.WithHint(fmt.Errorf("%s is no snapshot: --force replaces nothing else", path),
 			"name another file, or remove it if it is of no more use")
 	}
 	return nil
@@ -165,7 +166,7 @@ const writeElsewhere = "name a file in a directory that you may write to"
 func noDirectory(path string) error {
 	dir := filepath.Dir(path)
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return withHint(fmt.Errorf("there can be no snapshot at %s: there is no directory %s", path, dir),
+		return command.WithHint(fmt.Errorf("there can be no snapshot at %s: there is no directory %s", path, dir),
 			"make it, or "+writeElsewhere)
 	}
 	return nil
@@ -183,8 +184,8 @@ func noResource(path string, known []resource) error {
 			return nil
 		}
 	}
-	return usageError{withHint(fmt.Errorf("the file to make comes first, and %s is a resource", path),
-		"larder snapshot save FILE.larder %s; a file of that name would be .%c%[1]s", path, filepath.Separator)}
+	return command.Usage(command.WithHint(fmt.Errorf("the file to make comes first, and %s is a resource", path),
+		"larder snapshot save FILE.larder %s; a file of that name would be .%c%[1]s", path, filepath.Separator))
 }
 
 func sameFile(a, b string) bool {
@@ -195,7 +196,7 @@ func sameFile(a, b string) bool {
 
 // saveFrom saves what --from names.
 func (o *saveOptions) saveFrom(
-	ctx context.Context, s IO, path string, args []string, so snapshot.SaveOptions,
+	ctx context.Context, s command.IO, path string, args []string, so snapshot.SaveOptions,
 ) (snapshot.Saved, error) {
 	src, st, err := o.from.described(ctx, s)
 	if err != nil {
@@ -225,7 +226,7 @@ func (o *saveOptions) keepInMemory(memory []source.Collection, f snapshot.Filter
 		return nil
 	}
 	what := names(storedResources(memory), resource.String)
-	return withHint(fmt.Errorf("%s of %s cannot be saved: the larder sync that holds it has them in memory only", what,
+	return command.WithHint(fmt.Errorf("%s of %s cannot be saved: the larder sync that holds it has them in memory only", what,
 		o.from.path), saveElsewhere, what)
 }
 
@@ -255,7 +256,7 @@ func (o *saveOptions) saveSync(
 	return snapshot.SaveStream(ctx, in, path, so)
 }
 
-func noteNotSaved(s IO, leftOut []string) {
+func noteNotSaved(s command.IO, leftOut []string) {
 	for _, left := range leftOut {
 		fmt.Fprintln(s.Err, "note: not saved:", left)
 	}
@@ -266,13 +267,13 @@ const encryptHint = "--recipient KEY or --passphrase encrypts the snapshot, with
 	"--include-secrets saves them as they are"
 
 // tell says what was saved.
-func (o *saveOptions) tell(s IO, path string, saved snapshot.Saved) error {
+func (o *saveOptions) tell(s command.IO, path string, saved snapshot.Saved) error {
 	how := ""
 	if o.recipients.asked() {
 		how = ", encrypted"
 	}
-	_, err := fmt.Fprintf(s.Out, "%s: %s, %s%s\n", path, within(saved.Objects, len(saved.Collections)-len(saved.Refused)),
-		size(saved.Size), how)
+	_, err := fmt.Fprintf(s.Out, "%s: %s, %s%s\n", path, command.Within(saved.Objects, len(saved.Collections)-len(saved.Refused)),
+		command.Size(saved.Size), how)
 	noteNotSaved(s, saved.LeftOut)
 	if len(saved.Refused) > 0 {
 		fmt.Fprintf(s.Err,
@@ -315,7 +316,7 @@ func refusedText(all []snapshot.Refused) string {
 // accept refuses a snapshot of nothing, if something was asked for, or if the server listed nothing at all.
 func (o *saveOptions) accept(saved snapshot.Saved, args []string) error {
 	if n := len(saved.Refused); n > 0 && n == len(saved.Collections) {
-		return nothingSaved{withHint(fmt.Errorf("the API server lists nothing for you, and nothing was written: %s",
+		return nothingSaved{command.WithHint(fmt.Errorf("the API server lists nothing for you, and nothing was written: %s",
 			refusedText(saved.Refused)),
 			"kubectl auth can-i --list shows what you may do; name a namespace that you may read with -n, or use other "+
 				"credentials: --user, --context, --token")}
@@ -330,17 +331,17 @@ func (o *saveOptions) accept(saved snapshot.Saved, args []string) error {
 		of = o.from.path
 	}
 	if len(args) > 0 && len(saved.Collections) == 0 && len(saved.LeftOut) > 0 {
-		return nothingSaved{withHint(fmt.Errorf("nothing of %s can be saved, and nothing was written: %s", of,
+		return nothingSaved{command.WithHint(fmt.Errorf("nothing of %s can be saved, and nothing was written: %s", of,
 			strings.Join(saved.LeftOut, "; ")), encryptHint)}
 	}
 	o.leftOut = saved.LeftOut
-	return nothingSaved{withHint(fmt.Errorf("nothing of %s is selected for the snapshot, and nothing was written", of),
+	return nothingSaved{command.WithHint(fmt.Errorf("nothing of %s is selected for the snapshot, and nothing was written", of),
 		"check the resources, -n, -l and --field-selector")}
 }
 
 // isThere is the error of a file that nobody said is to be replaced.
 func isThere(path string) error {
-	return withHint(fmt.Errorf("%s is there already", path), "name another file, or replace it with --force")
+	return command.WithHint(fmt.Errorf("%s is there already", path), "name another file, or replace it with --force")
 }
 
 // saveError adds to an error of writing the snapshot what to do.
@@ -352,16 +353,16 @@ func (o *saveOptions) saveError(path string, err error) error {
 	case !o.force && errors.Is(err, fs.ErrExist):
 		return isThere(path)
 	case errors.Is(err, store.ErrNoSpace), errors.Is(err, syscall.ENOSPC):
-		return withHint(err, "make room on that disk, or save to another one; nothing was replaced")
+		return command.WithHint(err, "make room on that disk, or save to another one; nothing was replaced")
 	case errors.Is(err, source.ErrNoAnswer), errors.As(err, new(*source.HeldError)): // storeError has said what to do
 		return err
 	case errors.Is(err, store.ErrLocked): // since it was opened for reading
-		return withHint(err,
+		return command.WithHint(err,
 			"a program other than larder sync holds the store: stop it, since only a larder sync can be saved while it runs")
 	case errors.Is(err, snapshot.ErrTooLarge):
 		return err
 	case isMade(path, err):
-		return withHint(err, writeElsewhere)
+		return command.WithHint(err, writeElsewhere)
 	}
 	return err
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/snapshot/diff"
@@ -41,7 +42,7 @@ func TestRedaction(t *testing.T) {
 	} {
 		got, err := (&redactFlag{what: tc.what}).redaction()
 		if tc.err != "" {
-			if exitCode(err) != exitUsage || !strings.Contains(err.Error(), tc.err) {
+			if command.ExitCode(err) != command.UsedWrongly || !strings.Contains(err.Error(), tc.err) {
 				t.Errorf("%q: got %v", tc.what, err)
 			}
 			continue
@@ -58,7 +59,7 @@ func TestSnapshotsWithoutPermission(t *testing.T) {
 	denied := func(path string) error {
 		return fmt.Errorf("restore: %w", &fs.PathError{Op: "open", Path: path, Err: syscall.EACCES})
 	}
-	o := restoreOptions{store: storeFlag{path: filepath.Join(t.TempDir(), "new.db")}}
+	o := restoreOptions{store: command.StoreFlag{Path: filepath.Join(t.TempDir(), "new.db")}}
 	target := filepath.Join(t.TempDir(), "s.larder")
 	for name, tc := range map[string]struct {
 		err        error
@@ -68,16 +69,15 @@ func TestSnapshotsWithoutPermission(t *testing.T) {
 			"run as a user who may read it"},
 		"read": {o.restoreError("s.larder", denied("s.larder")), "s.larder cannot be read: ",
 			"run as a user who may read it"},
-		"restore": {o.restoreError("s.larder", denied(o.store.path+".new-1")), "no store can be made at " + o.store.path,
+		"restore": {o.restoreError("s.larder", denied(o.store.Path+".new-1")), "no store can be made at " + o.store.Path,
 			writeElsewhere},
 		"save": {new(saveOptions).saveError(target, denied(target+".new-1")), "permission denied", writeElsewhere},
 	} {
-		var h hinted
-		if !errors.As(tc.err, &h) || !strings.Contains(tc.err.Error(), tc.want) || !strings.HasPrefix(h.hint, tc.hint) {
-			t.Errorf("%s: %v, %q", name, tc.err, h.hint)
+		if !strings.Contains(tc.err.Error(), tc.want) || !strings.HasPrefix(command.HintOf(tc.err), tc.hint) {
+			t.Errorf("%s: %v, %q", name, tc.err, command.HintOf(tc.err))
 		}
 	}
-	if err := new(saveOptions).saveError(target, denied("s.db")); errors.As(err, new(hinted)) { // what is read
+	if err := new(saveOptions).saveError(target, denied("s.db")); command.HintOf(err) != "" { // what is read
 		t.Errorf("%v has a hint", err)
 	}
 }
@@ -145,7 +145,7 @@ func TestPatchOfASecret(t *testing.T) {
 func TestPassphraseOnATerminal(t *testing.T) {
 	t.Setenv(passphraseVariable, "")
 	var answers, asked []string
-	s := IO{AskSecret: func(prompt string) (string, error) {
+	s := command.IO{AskSecret: func(prompt string) (string, error) {
 		asked = append(asked, prompt)
 		if len(answers) == 0 {
 			return "", errors.New("end of file")
@@ -155,7 +155,7 @@ func TestPassphraseOnATerminal(t *testing.T) {
 		return text, nil
 	}}
 	answers = []string{"one", "two"}
-	if _, err := (&recipientFlags{passphrase: true}).read(s); exitCode(err) != exitUsage ||
+	if _, err := (&recipientFlags{passphrase: true}).read(s); command.ExitCode(err) != command.UsedWrongly ||
 		!strings.Contains(err.Error(), "differ") {
 		t.Errorf("got %v", err)
 	}
@@ -168,7 +168,7 @@ func TestPassphraseOnATerminal(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	asked = nil
-	id := &passphraseIdentity{ask: s.passphrase}
+	id := &passphraseIdentity{ask: func(prompt string) (string, error) { return passphrase(s, prompt) }}
 	if _, err := id.Unwrap([]*age.Stanza{{Type: "X25519"}}); !errors.Is(err, age.ErrIncorrectIdentity) || len(asked) > 0 {
 		t.Errorf("%v, %q", err, asked)
 	}
@@ -223,7 +223,7 @@ func TestPassphraseIsAskedForOnce(t *testing.T) {
 	} {
 		asks := tc.asks
 		var out, errs bytes.Buffer
-		s := IO{Out: &out, Err: &errs, Now: time.Now, AskSecret: func(string) (string, error) {
+		s := command.IO{Out: &out, Err: &errs, Now: time.Now, AskSecret: func(string) (string, error) {
 			if len(asks) == 0 {
 				return "", errors.New("asked once too often")
 			}
@@ -231,7 +231,7 @@ func TestPassphraseIsAskedForOnce(t *testing.T) {
 			asks = asks[1:]
 			return text, nil
 		}}
-		if code := Run(context.Background(), tc.args, s); code != exitOK || len(asks) > 0 {
+		if code := Run(context.Background(), tc.args, s); code != command.OK || len(asks) > 0 {
 			t.Errorf("%q: %d %q, %d not asked for", tc.args, code, errs.String(), len(asks))
 		}
 	}
@@ -262,8 +262,8 @@ func TestQuickDiffShowsNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.larder")
 	writeSnapshot(t, path, snapshot.Header{})
 	var out, errs bytes.Buffer
-	s := IO{Out: &out, Err: &errs, ErrIsTerminal: true, Now: time.Now}
-	if code := Run(context.Background(), []string{"diff", path, path}, s); code != exitOK || out.Len() > 0 ||
+	s := command.IO{Out: &out, Err: &errs, ErrIsTerminal: true, Now: time.Now}
+	if code := Run(context.Background(), []string{"diff", path, path}, s); code != command.OK || out.Len() > 0 ||
 		errs.Len() > 0 {
 		t.Errorf("%d %q %q", code, out.String(), errs.String())
 	}

@@ -11,6 +11,8 @@ import (
 	quantity "k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/util/jsonpath"
+
+	"github.com/larder-dev/larder/internal/cli/command"
 )
 
 // bracesAndDot matches the ways in which people write a path: a.b, .a.b, {a.b} and {.a.b}.
@@ -50,7 +52,7 @@ func newSortField(field string) (*sortField, error) {
 	}
 	path, err := parsePath(field)
 	if err != nil {
-		return nil, usagef("--sort-by: %w", err)
+		return nil, command.Usagef("--sort-by: %w", err)
 	}
 	return &sortField{field, path}, nil
 }
@@ -81,7 +83,7 @@ func (k *sortKeys) order(by *sortField) ([]int, error) {
 		found = found || key != nil
 	}
 	if !found && len(order) > 0 {
-		return nil, withHint(fmt.Errorf("--sort-by %s: none of the objects has that field", by.name),
+		return nil, command.WithHint(fmt.Errorf("--sort-by %s: none of the objects has that field", by.name),
 			"see the fields with -o yaml")
 	}
 	var failed error

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,13 +13,14 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/terminal"
 	"github.com/larder-dev/larder/internal/source"
 )
 
-func newStatus(s IO) *cobra.Command {
+func newStatus(s command.IO) *cobra.Command {
 	var file fromFlag
-	var output outputFlag
+	var output command.OutputFlag
 	cmd := &cobra.Command{
 		Use:   "status [FILE]",
 		Short: "Print what a store or snapshot holds, and how old it is",
@@ -51,56 +51,50 @@ repaired. Which they were -o json says.
             Damaged  the file had lost them
   AGE       how long ago that was
   OBJECTS   how many they were`,
-		Args: maxOneFile,
+		Args: command.MaxOneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := onlyFile(&file.path, "from", args); err != nil {
+			if err := command.OnlyFile(&file.path, "from", args); err != nil {
 				return err
 			}
-			if err := errors.Join(file.check(), output.check()); err != nil {
-				return usageError{err}
+			if err := errors.Join(file.check(), output.Check()); err != nil {
+				return command.Usage(err)
 			}
-			return runStatus(cmd.Context(), s, &file, output.format)
+			return runStatus(cmd.Context(), s, &file, output.Format)
 		},
-		ValidArgsFunction: completeFile,
+		ValidArgsFunction: command.CompleteFile,
 	}
 	file.add(cmd)
-	output.add(cmd, "table", "json")
+	output.Add(cmd, "table", "json")
 	return cmd
 }
 
-func runStatus(ctx context.Context, s IO, file *fromFlag, format string) error {
+func runStatus(ctx context.Context, s command.IO, file *fromFlag, format string) error {
 	src, status, err := file.described(ctx, s)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = src.Close() }() // it was only read
 	if format == "json" {
-		return printJSON(s, status)
+		return command.PrintJSON(s, status)
 	}
 	return printStatus(s, status)
 }
 
-func printJSON(s IO, v any) error {
-	enc := json.NewEncoder(s.Out)
-	enc.SetIndent("", "    ")
-	return enc.Encode(v)
-}
-
-func printStatus(s IO, status source.Status) error {
+func printStatus(s command.IO, status source.Status) error {
 	printWhat(s, status)
 	if len(status.Collections) == 0 {
 		_, err := fmt.Fprintln(s.Out, "\nNo collections.")
 		return err
 	}
 	fmt.Fprintln(s.Out)
-	t := terminal.NewTable(s.terminal(), "RESOURCE", "SCOPE", "OBJECTS", "RV", "AGE", "STATE", "ID")
+	t := terminal.NewTable(s.Terminal(), "RESOURCE", "SCOPE", "OBJECTS", "RV", "AGE", "STATE", "ID")
 	if s.Colours {
 		t.Paint(5, colourOfState)
 	}
 	for _, c := range status.Collections {
 		r := resourceOf(c)
-		t.Row(r.String(), scope(c), strconv.Itoa(c.Objects), orDash(c.ResourceVersion),
-			ageOf(s.Now(), c.LastContact), state(s.Now(), c), c.ID)
+		t.Row(r.String(), scope(c), strconv.Itoa(c.Objects), command.OrDash(c.ResourceVersion),
+			command.AgeOf(s.Now(), c.LastContact), state(s.Now(), c), c.ID)
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -114,7 +108,7 @@ func printStatus(s IO, status source.Status) error {
 }
 
 // hintForbidden says of the first collection that the server does not let a sync mirror which verbs that needs.
-func hintForbidden(s IO, all []source.Collection) {
+func hintForbidden(s command.IO, all []source.Collection) {
 	for _, c := range all {
 		if c.Live != nil && c.Live.Forbidden != "" {
 			fmt.Fprintf(s.Err, "hint: larder sync needs the verbs list and watch: %s\n", c.Live.Forbidden)
@@ -124,7 +118,7 @@ func hintForbidden(s IO, all []source.Collection) {
 }
 
 // hintPlainText says how what is legible in a file is sealed.
-func hintPlainText(s IO, path string, all []source.Collection) {
+func hintPlainText(s command.IO, path string, all []source.Collection) {
 	if slices.ContainsFunc(all, func(c source.Collection) bool { return c.PlainText }) {
 		fmt.Fprintf(s.Err,
 			"hint: larder compact --rekey --store %s --key-file FILE seals what was stored before there was a key\n", path)
@@ -132,18 +126,18 @@ func hintPlainText(s IO, path string, all []source.Collection) {
 }
 
 // printWhat says what the file is.
-func printWhat(s IO, status source.Status) {
+func printWhat(s command.IO, status source.Status) {
 	if status.Snapshot != nil {
 		printSnapshot(s, status)
 		return
 	}
-	fmt.Fprintf(s.Out, "Store:  %s, %s, %s of it free\n", status.Store, size(status.Bytes), size(status.FreeBytes))
+	fmt.Fprintf(s.Out, "Store:  %s, %s, %s of it free\n", status.Store, command.Size(status.Bytes), command.Size(status.FreeBytes))
 	if status.Sync == nil {
 		fmt.Fprintln(s.Out, "Sync:   none is running")
 		return
 	}
 	fmt.Fprintf(s.Out, "Sync:   process %d, larder %s, running for %s, %s written to the file\n",
-		status.Sync.PID, status.Sync.Version, ageOf(s.Now(), status.Sync.Started), size(status.WrittenBytes))
+		status.Sync.PID, status.Sync.Version, command.AgeOf(s.Now(), status.Sync.Started), command.Size(status.WrittenBytes))
 	if status.Error != "" {
 		fmt.Fprintf(s.Out, "Error:  %s\n", status.Error)
 	}
@@ -152,7 +146,7 @@ func printWhat(s IO, status source.Status) {
 	}
 }
 
-func printHandlers(s IO, collections []source.Collection) error {
+func printHandlers(s command.IO, collections []source.Collection) error {
 	var rows [][]string
 	for _, c := range collections {
 		for _, h := range c.Handlers {
@@ -167,7 +161,7 @@ func printHandlers(s IO, collections []source.Collection) error {
 }
 
 // furtherTable prints a table below others, if it has rows.
-func furtherTable(s IO, rows [][]string, headers ...string) error {
+func furtherTable(s command.IO, rows [][]string, headers ...string) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -179,14 +173,14 @@ func furtherTable(s IO, rows [][]string, headers ...string) error {
 	return t.Flush()
 }
 
-func printIncidents(s IO, collections []source.Collection) error {
+func printIncidents(s command.IO, collections []source.Collection) error {
 	var rows [][]string
 	for _, c := range collections {
 		if c.Live == nil {
 			continue
 		}
 		for _, inc := range c.Live.Incidents {
-			rows = append(rows, []string{inc.Cause, resourceOf(c).String(), scope(c), ageOf(s.Now(), inc.At),
+			rows = append(rows, []string{inc.Cause, resourceOf(c).String(), scope(c), command.AgeOf(s.Now(), inc.At),
 				strconv.Itoa(inc.Objects)})
 		}
 	}
@@ -202,7 +196,7 @@ func state(now time.Time, c source.Collection) string {
 	if c.Live != nil {
 		st = sourceWord(c.Live.Source)
 		if c.Live.Source == string(informer.FromDisk) && !c.Live.Since.IsZero() {
-			st += " " + ageOf(now, c.Live.Since)
+			st += " " + command.AgeOf(now, c.Live.Since)
 		}
 		if c.Live.Forbidden != "" {
 			st += ", forbidden"
@@ -252,35 +246,4 @@ func colourOfState(state string) terminal.Colour {
 		return terminal.Yellow
 	}
 	return ""
-}
-
-// sourceWord is what the tables call the source of what is mirrored now.
-func sourceWord(source string) string {
-	switch source {
-	case string(informer.FromDisk):
-		return "offline"
-	case string(informer.None):
-		return "waiting"
-	}
-	return source
-}
-
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
-
-// size writes a number of bytes for people.
-func size(n int64) string {
-	if n < 1<<10 {
-		return fmt.Sprintf("%d B", n)
-	}
-	v, unit := float64(n)/(1<<10), 0
-	for v >= 1000 && unit < 3 {
-		v /= 1 << 10
-		unit++
-	}
-	return fmt.Sprintf("%.1f %ciB", v, "KMGT"[unit])
 }

@@ -5,21 +5,22 @@ import (
 	"strings"
 	"time"
 
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/terminal"
 	"github.com/larder-dev/larder/internal/source"
 )
 
 // printSnapshot says what a snapshot says about itself.
-func printSnapshot(s IO, status source.Status) {
+func printSnapshot(s command.IO, status source.Status) {
 	about := status.Snapshot
 	what := "a snapshot"
 	if about.Encrypted {
 		what = "an encrypted snapshot"
 	}
-	fmt.Fprintf(s.Out, "Snapshot:  %s, %s in format %d, %s\n", status.Store, what, about.Format, size(status.Bytes))
+	fmt.Fprintf(s.Out, "Snapshot:  %s, %s in format %d, %s\n", status.Store, what, about.Format, command.Size(status.Bytes))
 	taken := "at an unknown time"
 	if !about.TakenAt.IsZero() {
-		taken = about.TakenAt.UTC().Format(time.RFC3339) + ", " + ageOf(s.Now(), about.TakenAt) + " ago"
+		taken = about.TakenAt.UTC().Format(time.RFC3339) + ", " + command.AgeOf(s.Now(), about.TakenAt) + " ago"
 	}
 	if about.Larder != "" {
 		taken += ", by larder " + terminal.OneLine(about.Larder)

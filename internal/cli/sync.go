@@ -10,22 +10,16 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// secrets is the resource that is not stored unless the user asks for it.
-var secrets = resource{
-	schema.GroupVersionResource{Version: "v1", Resource: "secrets"},
-	entry.ResourceInfo{Kind: "Secret", Singular: "secret", Namespaced: true},
-}
-
 // syncOptions are the flags of sync.
 type syncOptions struct {
-	store          storeFlag
+	store          command.StoreFlag
 	config         string
 	cluster        *clusterFlags
 	namespaces     []string
@@ -33,8 +27,8 @@ type syncOptions struct {
 	labels, fields string
 	persistSecrets bool
 	key            keyFlag
-	maxSize        sizeValue
-	keepChanges    ageValue
+	maxSize        command.SizeValue
+	keepChanges    command.AgeValue
 	listen         string
 	logs           logFlags
 	// all mirrors everything but what exclude names.
@@ -42,7 +36,7 @@ type syncOptions struct {
 	exclude []string
 }
 
-func newSync(s IO) *cobra.Command {
+func newSync(s command.IO) *cobra.Command {
 	o := syncOptions{cluster: newConfigFlags()}
 	cmd := &cobra.Command{
 		Use:   "sync RESOURCE… | sync --all | sync --config FILE",
@@ -83,8 +77,8 @@ It tells of each resource on standard error, when something happens and once a m
 		ValidArgsFunction: completeKnown,
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.store.path, "store", "", "the store's `FILE` (required: here, in the configuration, or in "+
-		storeVariable+")")
+	f.StringVar(&o.store.Path, "store", "", "the store's `FILE` (required: here, in the configuration, or in "+
+		command.StoreVariable+")")
 	f.BoolVar(&o.all, "all", false,
 		"mirror every resource that the server lets you list and watch, but events, which are mirrored if they are named, "+
 			"too; "+
@@ -93,7 +87,7 @@ It tells of each resource on standard error, when something happens and once a m
 	f.StringVar(&o.config, "config", "", "read what to mirror from a `FILE`, and follow its changes")
 	f.StringSliceVarP(&o.namespaces, "namespace", "n", nil,
 		"mirror this `NAMESPACE` only; may be given again. Default is all")
-	completeFlag(cmd, "namespace", cobra.NoFileCompletions)
+	command.CompleteFlag(cmd, "namespace", cobra.NoFileCompletions)
 	f.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "mirror all namespaces, also with -n; the default")
 	f.StringVarP(&o.labels, "selector", "l", "", "label `SELECTOR`: mirror what matches only")
 	f.StringVar(&o.fields, "field-selector", "", "field `SELECTOR`: mirror what matches only")
@@ -127,15 +121,15 @@ func (o *syncOptions) check(cmd *cobra.Command, args []string) error {
 	}
 	switch {
 	case len(args) == 0 && !o.all:
-		return usagef("%s needs at least one resource, --all, or --config FILE; see %[1]s --help", cmd.CommandPath())
+		return command.Usagef("%s needs at least one resource, --all, or --config FILE; see %[1]s --help", cmd.CommandPath())
 	case len(o.exclude) > 0 && !o.all:
-		return usagef("--exclude needs --all")
+		return command.Usagef("--exclude needs --all")
 	}
-	if err := o.store.check(); err != nil {
+	if err := o.store.Check(); err != nil {
 		return err
 	}
 	if len(splitArgs(args)) == 0 && !o.all {
-		return usagef("no resource is named")
+		return command.Usagef("no resource is named")
 	}
 	if err := onlyResources(args); err != nil {
 		return err
@@ -144,12 +138,12 @@ func (o *syncOptions) check(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if slices.Contains(o.namespaces, "") {
-		return usagef("--namespace %q has a name that is empty", strings.Join(o.namespaces, ","))
+		return command.Usagef("--namespace %q has a name that is empty", strings.Join(o.namespaces, ","))
 	}
 	id := entry.Identity{GroupVersionResource: secrets.GroupVersionResource, LabelSelector: o.labels,
 		FieldSelector: o.fields}
 	if _, err := id.Canonical(); err != nil {
-		return usageError{errors.Unwrap(err)}
+		return command.Usage(errors.Unwrap(err))
 	}
 	return nil
 }
@@ -157,13 +151,13 @@ func (o *syncOptions) check(cmd *cobra.Command, args []string) error {
 func (o *syncOptions) checkConfig(cmd *cobra.Command, args []string) error {
 	switch {
 	case o.config == "":
-		return usagef("--config needs a file")
+		return command.Usagef("--config needs a file")
 	case len(args) > 0:
-		return usagef("either resources or --config, which names them: %q is given too", args[0])
+		return command.Usagef("either resources or --config, which names them: %q is given too", args[0])
 	}
 	for _, name := range configRefuses {
 		if cmd.Flags().Changed(name) {
-			return usagef("--%s and --config exclude each other: the configuration says it", name)
+			return command.Usagef("--%s and --config exclude each other: the configuration says it", name)
 		}
 	}
 	return nil
@@ -177,19 +171,19 @@ func (o *syncOptions) settings(args []string) (settings, *configured, error) {
 	}
 	c, err := readConfigured(o.config)
 	if err != nil {
-		return settings{}, nil, usageError{err}
+		return settings{}, nil, command.Usage(err)
 	}
 	set, err := o.fromConfig(c.config)
 	if err != nil {
 		return set, nil, err
 	}
-	if set.store = orVariable(set.store); set.store == "" {
-		return set, nil, usagef("%s names no store, and neither --store nor %s does", o.config, storeVariable)
+	if set.store = command.OrVariable(set.store); set.store == "" {
+		return set, nil, command.Usagef("%s names no store, and neither --store nor %s does", o.config, command.StoreVariable)
 	}
 	return set, c, nil
 }
 
-func runSync(ctx context.Context, s IO, o *syncOptions, args []string) (err error) {
+func runSync(ctx context.Context, s command.IO, o *syncOptions, args []string) (err error) {
 	ctx, hangups, release := o.hangups(ctx)
 	defer release()
 	l, logger := o.logs.log(s)
@@ -238,23 +232,6 @@ func (o *syncOptions) hangups(ctx context.Context) (_ context.Context, hangups c
 	// a second one does no more: a shell and the kernel may both send it
 	ctx, release = signal.NotifyContext(ctx, syscall.SIGHUP)
 	return ctx, hangups, release
-}
-
-// splitArgs takes "pods,nodes" apart, as kubectl does.
-func splitArgs(args []string) []string {
-	return strings.FieldsFunc(strings.Join(args, ","), func(r rune) bool { return r == ',' })
-}
-
-// onlyResources refuses what names an object.
-func onlyResources(args []string) error {
-	for _, arg := range splitArgs(args) {
-		if r, name, ok := strings.Cut(arg, "/"); ok {
-			return usagef(
-				"%q names an object, and resources are wanted; of one object write: %s --field-selector metadata.name=%s", arg, r,
-				name)
-		}
-	}
-	return nil
 }
 
 // stopped is the collections as they are left: neither live nor out of contact.

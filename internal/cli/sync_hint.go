@@ -3,13 +3,14 @@ package cli
 import (
 	"time"
 
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/source"
 )
 
 // syncCommand is a larder sync for a hint, of resources into a store that has these collections. If changes are kept of
 // one, it goes on keeping them: a sync that is not told to frees what was kept.
 func syncCommand(storePath string, stored []source.Collection, resources string) string {
-	command := "larder sync " + resources + " --store " + storePath
+	line := "larder sync " + resources + " --store " + storePath
 	var keep time.Duration
 	for _, c := range stored {
 		if c.Changes == nil {
@@ -20,7 +21,7 @@ func syncCommand(storePath string, stored []source.Collection, resources string)
 		}
 	}
 	if keep > 0 {
-		command += " --keep-changes " + span(keep)
+		line += " --keep-changes " + command.Span(keep)
 	}
-	return command
+	return line
 }

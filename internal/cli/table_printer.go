@@ -14,6 +14,7 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/terminal"
 	"github.com/larder-dev/larder/internal/columns"
 	"github.com/larder-dev/larder/internal/source"
@@ -26,7 +27,7 @@ const tableSample = 1000
 // tablePrinter prints a table for each resource, with an empty line between them, and nothing at all for no objects.
 // It holds tableSample rows; all of them, but not their objects, where they are to be sorted.
 type tablePrinter struct {
-	s             IO
+	s             command.IO
 	flags         *printFlags
 	by            *sortField
 	allNamespaces bool

@@ -7,15 +7,16 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
 )
 
-func newVersion(s IO) *cobra.Command {
+func newVersion(s command.IO) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version, the commit and the formats of files",
-		Args:  noArgs,
+		Args:  command.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintln(s.Out, versionText())
 			return err
@@ -26,7 +27,7 @@ func newVersion(s IO) *cobra.Command {
 // versionText is the version with what it was built by and for, from which commit, and the formats that it writes.
 func versionText() string {
 	return fmt.Sprintf("larder %s (%s, %s/%s)\ncommit %s\nstore format %d, snapshot format %d",
-		version(), runtime.Version(), runtime.GOOS, runtime.GOARCH, commit(), store.FormatVersion, snapshot.FormatVersion)
+		command.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH, commit(), store.FormatVersion, snapshot.FormatVersion)
 }
 
 // commit is what was built, with the time of the commit, as far as go build has recorded it: what is installed as
@@ -48,30 +49,4 @@ func commit() string {
 		text += ", with changes"
 	}
 	return text
-}
-
-// version returns the module's version, or what is known of the commit that was built.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "(unknown)"
-	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
-	revision, dirty := "", ""
-	for _, s := range info.Settings {
-		switch s.Key {
-		case "vcs.revision":
-			revision = s.Value[:min(12, len(s.Value))]
-		case "vcs.modified":
-			if s.Value == "true" {
-				dirty = "+changes"
-			}
-		}
-	}
-	if revision == "" {
-		return "(devel)"
-	}
-	return "devel-" + revision + dirty
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
 )
@@ -25,7 +26,7 @@ type watchOptions struct {
 	changes bool
 }
 
-func newWatch(s IO) *cobra.Command {
+func newWatch(s command.IO) *cobra.Command {
 	o := watchOptions{getOptions: getOptions{print: newPrintFlags()}}
 	o.print.watched = true
 	cmd := &cobra.Command{
@@ -56,7 +57,7 @@ larder get -w.`,
   larder watch pods -n web -l app=shop --from cluster.db
   larder watch pods,deploy,cm -A -o changes --from cluster.db
   larder watch deploy -A --since 1234 -o json --from cluster.db`,
-		Args: needArgs(1, -1, "a resource, and perhaps a name"),
+		Args: command.NeedArgs(1, -1, "a resource, and perhaps a name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.eventsAsked = o.events && cmd.Flags().Changed(eventsFlag)
 			return runWatch(cmd.Context(), s, &o, args)
@@ -65,7 +66,7 @@ larder get -w.`,
 	}
 	o.addFlags(cmd)
 	cmd.Flags().Lookup("from").Usage = "the `FILE` of the store to watch, also while larder sync holds it (required, or " +
-		storeVariable + ")"
+		command.StoreVariable + ")"
 	cmd.Flags().StringVar(&o.since, "since", "", "print what has changed after this `SEQ` first")
 	_ = cmd.Flags().MarkHidden("sort-by") // which is there to say that it cannot be used
 	cmd.Flags().BoolVar(&o.events, eventsFlag, true,
@@ -74,7 +75,7 @@ larder get -w.`,
 	return cmd
 }
 
-func runWatch(ctx context.Context, s IO, o *watchOptions, args []string) error {
+func runWatch(ctx context.Context, s command.IO, o *watchOptions, args []string) error {
 	if strings.EqualFold(o.print.output, formatChanges) {
 		o.changes, o.print.output = true, formatTable
 	}
@@ -84,11 +85,11 @@ func runWatch(ctx context.Context, s IO, o *watchOptions, args []string) error {
 	}
 	for _, t := range targets {
 		if n := len(t.names); n > 1 {
-			return usagef("one object can be watched, or all of a resource, not %d", n)
+			return command.Usagef("one object can be watched, or all of a resource, not %d", n)
 		}
 	}
 	if o.print.sortBy != "" {
-		return usagef("--sort-by needs all objects at once: it cannot be used while changes are printed as they come")
+		return command.Usagef("--sort-by needs all objects at once: it cannot be used while changes are printed as they come")
 	}
 	since, err := parseSince(o.since)
 	if err != nil {
@@ -103,7 +104,7 @@ func runWatch(ctx context.Context, s IO, o *watchOptions, args []string) error {
 	case err != nil:
 		return err
 	case since != nil && len(answers) > 1:
-		return usagef("--since goes on with one resource, and not with %d: each has numbers of its own", len(answers))
+		return command.Usagef("--since goes on with one resource, and not with %d: each has numbers of its own", len(answers))
 	}
 	chosen := answers[0]
 	watcher, ok := src.(source.Watcher)
@@ -111,7 +112,7 @@ func runWatch(ctx context.Context, s IO, o *watchOptions, args []string) error {
 		return fmt.Errorf("%s is a snapshot: it does not change", o.from.path)
 	}
 	if since != nil && len(chosen.collections) > 1 {
-		return withHint(fmt.Errorf("%s stores %s in several parts, and each has a seq of its own:\n%s", o.from.path,
+		return command.WithHint(fmt.Errorf("%s stores %s in several parts, and each has a seq of its own:\n%s", o.from.path,
 			chosen.resource, list(chosen.collections)),
 			"choose one with --collection ID")
 	}
@@ -148,10 +149,10 @@ type watched struct {
 }
 
 // printTo makes what prints.
-func (w *watching) printTo(s IO, answers []answer) (err error) {
+func (w *watching) printTo(s command.IO, answers []answer) (err error) {
 	to := s.Out
 	if w.o.changes && s.Colours {
-		to = s.terminal()
+		to = s.Terminal()
 	}
 	w.out = bufio.NewWriterSize(to, 1<<16)
 	if w.o.changes {
@@ -187,7 +188,7 @@ type watching struct {
 type reached struct{ printed, written uint64 }
 
 // run watches until ctx ends, which is no error, or something fails.
-func (w *watching) run(ctx context.Context, s IO, queries []watched) error {
+func (w *watching) run(ctx context.Context, s command.IO, queries []watched) error {
 	running, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var wg sync.WaitGroup
@@ -222,7 +223,7 @@ func (w *watching) run(ctx context.Context, s IO, queries []watched) error {
 }
 
 // one watches one collection, and notes how far it has come.
-func (w *watching) one(ctx context.Context, s IO, q watched, at *reached) error {
+func (w *watching) one(ctx context.Context, s command.IO, q watched, at *reached) error {
 	begun := false
 	list := w.o.list || w.o.changes && w.since == nil
 	listed := !list
@@ -286,7 +287,7 @@ func watchingFrom(r resource, seq uint64) string {
 }
 
 // sayWhere says after which number another watch can go on.
-func (w *watching) sayWhere(s IO, q watched, reached uint64) {
+func (w *watching) sayWhere(s command.IO, q watched, reached uint64) {
 	c := q.collection
 	switch {
 	case reached == 0:
@@ -304,19 +305,19 @@ func (w *watching) explain(err error, q watched, reached uint64) error {
 	var gone *store.SinceError
 	switch {
 	case errors.Is(err, source.ErrNotLive):
-		return withHint(fmt.Errorf("%s does not change: no larder sync mirrors %s into it", path, q.resource),
+		return command.WithHint(fmt.Errorf("%s does not change: no larder sync mirrors %s into it", path, q.resource),
 			"start one with: %s", syncCommand(path, []source.Collection{c}, q.resource.String()))
 	case errors.Is(err, store.ErrNotKept):
-		return withHint(fmt.Errorf("%s does not keep what changes of %s, so --since has nothing to begin with", path,
+		return command.WithHint(fmt.Errorf("%s does not keep what changes of %s, so --since has nothing to begin with", path,
 			q.resource),
 			"larder sync --keep-changes 24h keeps it from then on; secrets that are in memory only have none")
 	case errors.As(err, &gone):
-		return withHint(fmt.Errorf("%s: %w", q.resource, gone), startOver, q.resource, path)
+		return command.WithHint(fmt.Errorf("%s: %w", q.resource, gone), startOver, q.resource, path)
 	case reached > 0:
-		return withHint(err, "go on with --since %s once a larder sync mirrors it", placeOf(c, reached))
+		return command.WithHint(err, "go on with --since %s once a larder sync mirrors it", placeOf(c, reached))
 	case errors.Is(err, source.ErrSlow), errors.Is(err, source.ErrStopping), errors.Is(err, source.ErrReplaced),
 		errors.Is(err, source.ErrSilent):
-		return withHint(err, "start over; larder sync --keep-changes 24h keeps what changes meanwhile")
+		return command.WithHint(err, "start over; larder sync --keep-changes 24h keeps what changes meanwhile")
 	}
 	return readError(path, err)
 }

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/source"
 )
 
@@ -28,8 +29,8 @@ type eventPrinter struct {
 	several bool
 }
 
-func newEventPrinter(w io.Writer, s IO, o *getOptions, answers []answer) (*eventPrinter, error) {
-	to, err := o.print.printer(IO{Out: w, Err: s.Err, Now: s.Now}, true, o.all)
+func newEventPrinter(w io.Writer, s command.IO, o *getOptions, answers []answer) (*eventPrinter, error) {
+	to, err := o.print.printer(command.IO{Out: w, Err: s.Err, Now: s.Now}, true, o.all)
 	if err != nil {
 		return nil, err
 	}
@@ -88,9 +89,9 @@ func (p *eventPrinter) document(e event) error {
 		enc.SetEscapeHTML(false)
 		return enc.Encode(e)
 	case "kyaml":
-		return toKYAML(e, p.w)
+		return command.ToKYAML(e, p.w)
 	}
-	data, err := toYAML(e)
+	data, err := command.ToYAML(e)
 	if err != nil {
 		return err
 	}

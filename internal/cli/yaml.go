@@ -1,42 +1,19 @@
 package cli
 
 import (
-	"bytes"
-	"encoding/json"
-	"fmt"
 	"io"
-	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/printers"
-	"sigs.k8s.io/yaml"
-	"sigs.k8s.io/yaml/kyaml"
+
+	"github.com/larder-dev/larder/internal/cli/command"
 )
-
-// toYAML writes v as YAML that reads back as v, whatever its texts hold. yaml.Marshal reads JSON as YAML on its way: it
-// fails on characters that YAML allows as escapes alone (DEL, C1), and takes U+0085 for the end of a line, a space.
-func toYAML(v any) ([]byte, error) {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return nil, err
-	}
-	return yaml.JSONToYAML(escapeForYAML(text))
-}
-
-// toKYAML writes v as KYAML, with the care of toYAML.
-func toKYAML(v any, w io.Writer) error {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	return new(kyaml.Encoder).FromYAML(bytes.NewReader(escapeForYAML(text)), w)
-}
 
 // yamlPrinter prints one document an object, with a line between them.
 func yamlPrinter() printers.ResourcePrinter {
 	printed := false
 	return printers.ResourcePrinterFunc(func(obj runtime.Object, w io.Writer) error {
-		text, err := toYAML(obj)
+		text, err := command.ToYAML(obj)
 		if err == nil && printed {
 			_, err = io.WriteString(w, "---\n")
 		}
@@ -46,21 +23,4 @@ func yamlPrinter() printers.ResourcePrinter {
 		printed = true
 		return err
 	})
-}
-
-// escapeForYAML escapes in JSON what YAML does not allow as it is, or takes for the end of a line.
-func escapeForYAML(text []byte) []byte {
-	special := func(r rune) bool { return r >= 0x7f && r < 0xa0 || r == 0xfeff || r == 0xfffe || r == 0xffff }
-	if !bytes.ContainsFunc(text, special) {
-		return text
-	}
-	out := make([]byte, 0, len(text)+64)
-	for _, r := range string(text) { // json.Marshal has made it valid UTF-8
-		if special(r) {
-			out = fmt.Appendf(out, `\u%04x`, r)
-		} else {
-			out = utf8.AppendRune(out, r)
-		}
-	}
-	return out
 }

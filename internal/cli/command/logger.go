@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"context"
@@ -7,9 +7,9 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// withoutGivenUp returns logger without the errors of requests that were given up: client-go logs each request whose
+// WithoutGivenUp returns logger without the errors of requests that were given up: client-go logs each request whose
 // answer was being read when the command was asked to end.
-func withoutGivenUp(logger logr.Logger) logr.Logger { return logr.New(&givenUpSink{logger.GetSink()}) }
+func WithoutGivenUp(logger logr.Logger) logr.Logger { return logr.New(&givenUpSink{logger.GetSink()}) }
 
 // givenUpSink is a logr.LogSink that logs no context.Canceled.
 type givenUpSink struct{ to logr.LogSink }

@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"testing"
@@ -12,8 +12,8 @@ func TestSpan(t *testing.T) {
 		30 * 24 * time.Hour: "30d",
 		49 * time.Hour:      "49h", time.Hour + time.Second: "1h0m1s", 10 * time.Minute: "10m", 100 * time.Hour: "100h",
 	} {
-		var back ageValue
-		if got := span(d); got != want || back.Set(got) != nil || time.Duration(back) != d || back.String() != want {
+		var back AgeValue
+		if got := Span(d); got != want || back.Set(got) != nil || time.Duration(back) != d || back.String() != want {
 			t.Errorf("%v: got %s, and back %v; want %s", d, got, time.Duration(back), want)
 		}
 	}
@@ -21,7 +21,7 @@ func TestSpan(t *testing.T) {
 
 func TestAgeValue(t *testing.T) {
 	for s, want := range map[string]time.Duration{"never": 0, "0": 0, "7d": 7 * 24 * time.Hour, "36h": 36 * time.Hour} {
-		v := ageValue(1)
+		v := AgeValue(1)
 		if err := v.Set(s); err != nil || time.Duration(v) != want {
 			t.Errorf("%s: got %v, %v", s, time.Duration(v), err)
 		}

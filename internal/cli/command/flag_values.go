@@ -1,0 +1,71 @@
+package command
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/larder-dev/larder/internal/config"
+)
+
+// SizeValue is a flag that is read as the configuration's maxSize is; 0 is none.
+type SizeValue int64
+
+// Set implements pflag.Value.
+func (v *SizeValue) Set(s string) error {
+	n, err := config.Size(s)
+	*v = SizeValue(n)
+	return err
+}
+
+// String implements pflag.Value.
+func (v *SizeValue) String() string {
+	if *v == 0 {
+		return ""
+	}
+	return strconv.FormatInt(int64(*v), 10)
+}
+
+// Type implements pflag.Value.
+func (v *SizeValue) Type() string { return "size" }
+
+// AgeValue is a flag that is read as the configuration's retention.changes is: 0 is not at all, and so is never.
+type AgeValue time.Duration
+
+// Set implements pflag.Value.
+func (v *AgeValue) Set(s string) error {
+	if s == "0" {
+		*v = 0
+		return nil
+	}
+	d, err := config.Age(s)
+	*v = AgeValue(max(0, d))
+	return err
+}
+
+// String implements pflag.Value.
+func (v *AgeValue) String() string {
+	if *v == 0 {
+		return ""
+	}
+	return Span(time.Duration(*v))
+}
+
+// Type implements pflag.Value.
+func (v *AgeValue) Type() string { return "duration" }
+
+// Span writes a time span as people do, and as ageValue reads it: 7d, 24h, 1h30m.
+func Span(d time.Duration) string {
+	const day = 24 * time.Hour
+	if d >= 2*day && d%day == 0 {
+		return strconv.Itoa(int(d/day)) + "d"
+	}
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}

@@ -1,0 +1,67 @@
+package command
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/larder-dev/larder/internal/columns"
+)
+
+// Counted is a number with its noun.
+func Counted(n int, noun string) string { return CountedAs(n, noun, noun+"s") }
+
+func CountedAs(n int, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, more)
+}
+
+// CountedObjects is a number of objects with its noun.
+func CountedObjects(n int) string { return Counted(n, "object") }
+
+// Within says what of how many collections: "12 objects in 3 collections".
+func Within(objects, collections int) string {
+	return fmt.Sprintf("%s in %s", CountedObjects(objects), Counted(collections, "collection"))
+}
+
+func PrintJSON(s IO, v any) error {
+	enc := json.NewEncoder(s.Out)
+	enc.SetIndent("", "    ")
+	return enc.Encode(v)
+}
+
+func OrDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// Size writes a number of bytes for people.
+func Size(n int64) string {
+	if n < 1<<10 {
+		return fmt.Sprintf("%d B", n)
+	}
+	v, unit := float64(n)/(1<<10), 0
+	for v >= 1000 && unit < 3 {
+		v /= 1 << 10
+		unit++
+	}
+	return fmt.Sprintf("%.1f %ciB", v, "KMGT"[unit])
+}
+
+// AgeOf is how long ago t was, as kubectl writes it. What is in the future, since the clock has been set back, was just
+// now.
+func AgeOf(now, t time.Time) string { return columns.Age(now, t) }
+
+// Flushed flushes after what returned err. An error that both have is told once.
+func Flushed(err error, out *bufio.Writer) error {
+	if last := out.Flush(); last != nil && !errors.Is(err, last) {
+		return errors.Join(err, last)
+	}
+	return err
+}

@@ -1,0 +1,31 @@
+package command
+
+import (
+	"runtime/debug"
+)
+
+// Version returns the module's version, or what is known of the commit that was built.
+func Version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "(unknown)"
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	revision, dirty := "", ""
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			revision = s.Value[:min(12, len(s.Value))]
+		case "vcs.modified":
+			if s.Value == "true" {
+				dirty = "+changes"
+			}
+		}
+	}
+	if revision == "" {
+		return "(devel)"
+	}
+	return "devel-" + revision + dirty
+}

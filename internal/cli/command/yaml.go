@@ -1,0 +1,48 @@
+package command
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"unicode/utf8"
+
+	"sigs.k8s.io/yaml"
+	"sigs.k8s.io/yaml/kyaml"
+)
+
+// ToYAML writes v as YAML that reads back as v, whatever its texts hold. yaml.Marshal reads JSON as YAML on its way: it
+// fails on characters that YAML allows as escapes alone (DEL, C1), and takes U+0085 for the end of a line, a space.
+func ToYAML(v any) ([]byte, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	return yaml.JSONToYAML(escapeForYAML(text))
+}
+
+// ToKYAML writes v as KYAML, with the care of toYAML.
+func ToKYAML(v any, w io.Writer) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return new(kyaml.Encoder).FromYAML(bytes.NewReader(escapeForYAML(text)), w)
+}
+
+// escapeForYAML escapes in JSON what YAML does not allow as it is, or takes for the end of a line.
+func escapeForYAML(text []byte) []byte {
+	special := func(r rune) bool { return r >= 0x7f && r < 0xa0 || r == 0xfeff || r == 0xfffe || r == 0xffff }
+	if !bytes.ContainsFunc(text, special) {
+		return text
+	}
+	out := make([]byte, 0, len(text)+64)
+	for _, r := range string(text) { // json.Marshal has made it valid UTF-8
+		if special(r) {
+			out = fmt.Appendf(out, `\u%04x`, r)
+		} else {
+			out = utf8.AppendRune(out, r)
+		}
+	}
+	return out
+}

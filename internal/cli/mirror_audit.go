@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/audit"
+	"github.com/larder-dev/larder/internal/source"
+	"github.com/larder-dev/larder/store"
+)
+
+// auditWait is how long an informer may take until it is in contact with the server, and has caught up.
+const auditWait = 2 * time.Minute
+
+// auditPatience is how long it may be without: nobody wants to watch a sync that is offline.
+const auditPatience = 10 * time.Second
+
+// Audit implements source.Holder.
+func (m *mirror) Audit(ctx context.Context) (all []source.Audited, err error) {
+	for _, mb := range m.now() {
+		a := source.Audited{Collection: mb.identity.ID(), Resource: mb.resource.String(),
+			Representation: string(mb.identity.Representation), Findings: []string{}}
+		if sc := scope(source.NewCollection(store.Info{Identity: mb.identity})); sc != "all" {
+			a.Scope = sc
+		}
+		report, err := mb.audit(ctx)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		a.Objects, a.Listed, a.More = report.Objects, report.Listed, report.More
+		for _, f := range report.Findings {
+			a.Findings = append(a.Findings, f.String())
+		}
+		if err != nil {
+			a.Error = err.Error()
+		}
+		all = append(all, a)
+	}
+	return all, nil
+}
+
+// audit waits until the informer is live, and audits.
+func (mb *member) audit(ctx context.Context) (audit.Report, error) {
+	limited, cancel := context.WithTimeout(ctx, auditWait)
+	defer cancel()
+	for failing := time.Now(); ; {
+		st := mb.informer.Status()
+		if st.Source == informer.Live {
+			return mb.informer.Audit(ctx)
+		}
+		if st.Err == nil {
+			failing = time.Now()
+		}
+		if limited.Err() != nil || time.Since(failing) > auditPatience {
+			return audit.Report{}, errors.Join(audit.ErrNotLive, st.Err)
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-limited.Done():
+		}
+	}
+}

@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"context"
+
+	"k8s.io/klog/v2"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// describe stores what the server's definition of a custom resource says of its names and columns, once the informer
+// has found the server in this run. Without a definition, or the right to read it, there is nothing to store.
+func (mb *member) describe(ctx context.Context, st *store.Store) {
+	if !isCustom(mb.resource.GroupVersionResource) {
+		return
+	}
+	select {
+	case <-mb.informer.HasSyncedChecker().Done():
+	case <-ctx.Done():
+		return
+	}
+	if !mb.informer.Status().Persistent {
+		return
+	}
+	limited, cancel := context.WithTimeout(ctx, definitionWait)
+	defer cancel()
+	info, err := mb.conn.define(limited, mb.resource.GroupVersionResource)
+	if err == nil {
+		err = st.Describe(limited, mb.identity, info)
+	}
+	if err != nil && ctx.Err() == nil {
+		klog.FromContext(ctx).V(2).Info("No columns of its definition are stored", "resource", mb.resource.String(), "err",
+			err)
+	}
+}
+
+// noteVersion has the store keep the server's version, for snapshots. It asks once in a run: an upgraded API server
+// ends its watches, but not this program.
+func (mb *member) noteVersion(ctx context.Context, st *store.Store) {
+	select {
+	case <-mb.informer.HasSyncedChecker().Done():
+	case <-ctx.Done():
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, askFor)
+	defer cancel()
+	v, err := serverVersion(ctx, mb.conn.raw)
+	if err == nil {
+		err = st.PutDocument(ctx, store.DocumentServerVersion, []byte(v))
+	}
+	if err != nil {
+		klog.FromContext(ctx).V(2).Info("The server's version is not stored", "err", err)
+	}
+}
