@@ -11,6 +11,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/cli/terminal"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/snapshot"
@@ -32,7 +33,7 @@ type checkResult struct {
 }
 
 func newCheck(s command.IO) *cobra.Command {
-	var file fromFlag
+	var file input.FromFlag
 	var output command.OutputFlag
 	var againstServer bool
 	cmd := &cobra.Command{
@@ -47,10 +48,10 @@ has swallowed, a server that was restored from a backup, a record that is gone. 
 Go programs compare what they store themselves: Audit of their informers, or AuditEvery.`,
 		Args: command.MaxOneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := command.OnlyFile(&file.path, "from", args); err != nil {
+			if err := command.OnlyFile(&file.Path, "from", args); err != nil {
 				return err
 			}
-			if err := errors.Join(file.check(), output.Check()); err != nil {
+			if err := errors.Join(file.Check(), output.Check()); err != nil {
 				return command.Usage(err)
 			}
 			if againstServer {
@@ -61,15 +62,15 @@ Go programs compare what they store themselves: Audit of their informers, or Aud
 		},
 		ValidArgsFunction: command.CompleteFile,
 	}
-	file.add(cmd)
+	file.Add(cmd)
 	output.Add(cmd, "text", "json")
 	cmd.Flags().BoolVar(&againstServer, "against-server", false,
 		"have the larder sync that holds the store compare it with the API server, and repair what differs")
 	return cmd
 }
 
-func runCheck(ctx context.Context, s command.IO, file *fromFlag, format string) error {
-	path := file.path
+func runCheck(ctx context.Context, s command.IO, file *input.FromFlag, format string) error {
+	path := file.Path
 	report, stored, isSnapshot, err := check(ctx, s, file)
 	hint := "the next larder sync repairs " + path + " itself: it keeps what is good and asks the server for the rest"
 	switch {
@@ -78,11 +79,11 @@ func runCheck(ctx context.Context, s command.IO, file *fromFlag, format string) 
 		hint = "the next larder sync moves " + path + " aside and builds it anew"
 	case errors.Is(err, snapshot.ErrDamaged):
 		report.Problems = append(report.Problems, err.Error())
-		hint = damagedHint(path)
+		hint = input.DamagedHint(path)
 	case err != nil:
 		return err
 	case isSnapshot:
-		hint = damagedHint(path) + "; larder get and larder snapshot export read what is whole, and say what is not"
+		hint = input.DamagedHint(path) + "; larder get and larder snapshot export read what is whole, and say what is not"
 	}
 	if format == "json" {
 		r := checkResult{path, report.Collections, report.Objects, report.IndexEntries, report.Sealed, report.LeftOut,
@@ -98,7 +99,7 @@ func runCheck(ctx context.Context, s command.IO, file *fromFlag, format string) 
 	}
 	if report.Sealed > 0 {
 		fmt.Fprintf(s.Err, "note: without a key no more than the checksum of %s could be verified\nhint: %s\n",
-			command.CountedAs(report.Sealed, "sealed object", "sealed objects"), nameKey(path, byFlag))
+			command.CountedAs(report.Sealed, "sealed object", "sealed objects"), input.NameKey(path, input.ByFlag))
 	}
 	notePlainText(s, path, stored)
 	noteRefused(s, path, report)
@@ -113,16 +114,16 @@ func runCheck(ctx context.Context, s command.IO, file *fromFlag, format string) 
 func notePlainText(s command.IO, path string, all []source.Collection) {
 	for _, c := range all {
 		if c.PlainText {
-			fmt.Fprintf(s.Err, "note: %s: what was stored before there was a key is legible in the file\n", label(c))
+			fmt.Fprintf(s.Err, "note: %s: what was stored before there was a key is legible in the file\n", input.Label(c))
 		}
 	}
 	hintPlainText(s, path, all)
 }
 
 func check(
-	ctx context.Context, s command.IO, file *fromFlag,
+	ctx context.Context, s command.IO, file *input.FromFlag,
 ) (report store.Report, stored []source.Collection, isSnapshot bool, err error) {
-	src, err := file.open(ctx, s)
+	src, err := file.Open(ctx, s)
 	if err != nil {
 		return report, nil, false, err
 	}
@@ -147,7 +148,7 @@ func printReport(s command.IO, path string, r store.Report) error {
 		verdict = command.Counted(n, "problem")
 	}
 	fmt.Fprintf(&b, "%s: %s: %s, %s", path, verdict, command.Counted(r.Collections, "collection"), command.Counted(r.Objects, "object"))
-	if !isSnapshot(path) { // which has no indexes
+	if !input.IsSnapshot(path) { // which has no indexes
 		fmt.Fprintf(&b, ", %s", command.CountedAs(r.IndexEntries, "index entry", "index entries"))
 	}
 	fmt.Fprintln(&b)

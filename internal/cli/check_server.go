@@ -10,6 +10,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer/audit"
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/cli/terminal"
 	"github.com/larder-dev/larder/internal/source"
 )
@@ -21,13 +22,13 @@ type serverResult struct {
 }
 
 // runAgainstServer has the sync that holds the file compare every collection with the server.
-func runAgainstServer(ctx context.Context, s command.IO, file *fromFlag, format string) error {
+func runAgainstServer(ctx context.Context, s command.IO, file *input.FromFlag, format string) error {
 	all, err := compareWithServer(ctx, s, file)
 	if err != nil {
 		return err
 	}
 	if format == "json" {
-		if err := command.PrintJSON(s, serverResult{file.path, all}); err != nil {
+		if err := command.PrintJSON(s, serverResult{file.Path, all}); err != nil {
 			return err
 		}
 	} else if err := printAudits(s, all); err != nil {
@@ -48,8 +49,8 @@ func runAgainstServer(ctx context.Context, s command.IO, file *fromFlag, format 
 	return nil
 }
 
-func compareWithServer(ctx context.Context, s command.IO, file *fromFlag) ([]source.Audited, error) {
-	src, status, err := file.described(ctx, s)
+func compareWithServer(ctx context.Context, s command.IO, file *input.FromFlag) ([]source.Audited, error) {
+	src, status, err := file.Described(ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -57,11 +58,11 @@ func compareWithServer(ctx context.Context, s command.IO, file *fromFlag) ([]sou
 	sync, held := src.(*source.Client)
 	switch {
 	case status.Snapshot != nil:
-		return nil, snapshotOnly(file.path, "cannot be compared with the server")
+		return nil, input.SnapshotOnly(file.Path, "cannot be compared with the server")
 	case !held:
-		return nil, command.WithHint(fmt.Errorf("no larder sync holds %s, and a sync compares it with the server", file.path),
+		return nil, command.WithHint(fmt.Errorf("no larder sync holds %s, and a sync compares it with the server", file.Path),
 			"start one, which takes in what has changed since, and ask again: %s",
-			syncCommand(file.path, status.Collections, names(storedResources(status.Collections), resource.String)))
+			input.SyncCommand(file.Path, status.Collections, input.Names(input.StoredResources(status.Collections), input.Resource.String)))
 	}
 	objects, least := 0, time.Duration(0)
 	for _, c := range status.Collections {

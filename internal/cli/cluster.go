@@ -15,6 +15,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer/requests"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/meter"
 	"github.com/larder-dev/larder/snapshot"
 )
@@ -108,7 +109,7 @@ func selected(id entry.Identity, o metav1.ListOptions) metav1.ListOptions {
 
 // described is a resource with the columns of its definition, if it has one that can be read: discovery does not tell
 // them.
-func (c *connection) described(ctx context.Context, r resource) resource {
+func (c *connection) described(ctx context.Context, r input.Resource) input.Resource {
 	if !isCustom(r.GroupVersionResource) {
 		return r
 	}
@@ -121,7 +122,7 @@ func (c *connection) described(ctx context.Context, r resource) resource {
 }
 
 // listing lists one collection.
-func (c *connection) listing(ctx context.Context, id entry.Identity, r resource, optional bool) snapshot.Listing {
+func (c *connection) listing(ctx context.Context, id entry.Identity, r input.Resource, optional bool) snapshot.Listing {
 	objects := c.dynamic.Resource(id.GroupVersionResource).Namespace(id.Namespace)
 	schema, _ := c.schemas.Hash(r.GroupVersion())(ctx) // unknown is no error: the server tells it later
 	return snapshot.Listing{

@@ -13,6 +13,8 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer/requests"
+	"github.com/larder-dev/larder/internal/cli/clitest"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
@@ -34,7 +36,7 @@ func createPod(
 	u.SetNamespace(namespace)
 	u.SetName(name)
 	u.SetLabels(labels)
-	created, err := server.Create(pods.GroupVersionResource, u)
+	created, err := server.Create(clitest.Pods.GroupVersionResource, u)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +55,7 @@ func mustConnect(t *testing.T, config *rest.Config) *connection {
 
 func podsOf(namespace, labels, fields string) entry.Identity {
 	return entry.Identity{
-		GroupVersionResource: pods.GroupVersionResource, Namespace: namespace, LabelSelector: labels, FieldSelector: fields,
+		GroupVersionResource: clitest.Pods.GroupVersionResource, Namespace: namespace, LabelSelector: labels, FieldSelector: fields,
 		Representation: entry.Unstructured,
 	}
 }
@@ -139,7 +141,7 @@ func TestBytesReceived(t *testing.T) {
 	_ = resp.Body.Close()
 	mine.http.CloseIdleConnections()
 	server.Stop() // only then has everything been counted
-	sent, received := server.Counts(pods.GroupVersionResource).BytesSent, mine.received.Bytes()
+	sent, received := server.Counts(clitest.Pods.GroupVersionResource).BytesSent, mine.received.Bytes()
 	if sent == 0 || received != sent {
 		t.Errorf("the server sent %d bytes, %d were counted", sent, received)
 	}
@@ -163,12 +165,12 @@ func TestDiscover(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := matchResource("po", found.all)
-	if len(got) != 1 || got[0].full() != pods.full() || got[0].Kind != "Pod" || got[0].Singular != "pod" ||
+	got := input.MatchResource("po", found.all)
+	if len(got) != 1 || got[0].Full() != clitest.Pods.Full() || got[0].Kind != "Pod" || got[0].Singular != "pod" ||
 		!got[0].Namespaced {
 		t.Errorf("got %+v", got)
 	}
-	if got := matchResource("deploy", found.all); len(got) != 1 || got[0].full() != deployments.full() {
+	if got := input.MatchResource("deploy", found.all); len(got) != 1 || got[0].Full() != clitest.Deployments.Full() {
 		t.Errorf("got %+v", got)
 	}
 	server.Stop()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/realpath"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
@@ -22,7 +23,7 @@ import (
 
 func newCompact(s command.IO) *cobra.Command {
 	var file command.StoreFlag
-	var key keyFlag
+	var key input.KeyFlag
 	var rekey bool
 	cmd := &cobra.Command{
 		Use:   "compact [FILE] [--rekey]",
@@ -53,10 +54,10 @@ compact.`,
 			switch {
 			case rekey:
 				var err error
-				if c.keys, err = key.encryption(); err != nil {
+				if c.keys, err = key.Encryption(); err != nil {
 					return err
 				}
-			case key.file != "":
+			case key.File != "":
 				return command.Usagef("--key-file is for --rekey: without it, what is sealed is copied as it is")
 			}
 			return c.run(cmd.Context(), s)
@@ -64,10 +65,10 @@ compact.`,
 		ValidArgsFunction: command.CompleteFile,
 	}
 	file.Add(cmd)
-	key.addAs(cmd, "the `FILE` of the keys of the store, the current one first. Default is what "+keyVariable+
+	key.AddAs(cmd, "the `FILE` of the keys of the store, the current one first. Default is what "+input.KeyVariable+
 		" holds; for --rekey")
 	cmd.Flags().BoolVar(&rekey, "rekey", false,
-		"seal everything anew under the current key, of --key-file or "+keyVariable)
+		"seal everything anew under the current key, of --key-file or "+input.KeyVariable)
 	return cmd
 }
 
@@ -89,7 +90,7 @@ func (c compaction) inFile(ctx context.Context) (store.Compacted, error) {
 		return store.Compacted{}, store.ErrLocked
 	}
 	return store.Compacted{}, command.Usage(command.WithHint(fmt.Errorf("%s cannot be sealed without a key", c.path),
-		"name its file with --key-file; "+makeKey))
+		"name its file with --key-file; "+input.MakeKey))
 }
 
 // bySync has the sync that holds the file do it, with its own keys.
@@ -179,13 +180,13 @@ func fileAt(path string) (string, error) {
 // compactError adds what to do.
 func compactError(path string, err error) error {
 	switch {
-	case wrongPlace(path) != nil: // which pathError says
-	case errors.Is(err, fs.ErrNotExist) && !exists(path):
+	case input.WrongPlace(path) != nil: // which pathError says
+	case errors.Is(err, fs.ErrNotExist) && !input.Exists(path):
 		return command.WithHint(fmt.Errorf("no store at %s", path), "name the file of a store with --store")
-	case missing(path):
-		return emptyError(path)
+	case input.Missing(path):
+		return input.EmptyError(path)
 	case errors.Is(err, store.ErrLocked):
-		return command.WithHint(fmt.Errorf("%s is held by %s", path, holding(path)),
+		return command.WithHint(fmt.Errorf("%s is held by %s", path, input.Holding(path)),
 			"wait until it is done or stop it; only a larder sync compacts its file while it runs")
 	case errors.Is(err, store.ErrNoSpace):
 		return command.WithHint(err, "make room on that disk; the file is as it was")
@@ -196,8 +197,8 @@ func compactError(path string, err error) error {
 		return command.WithHint(err,
 			"the copy is made beside the file, and that file system is read-only: mount it for writing, or copy the file to "+
 				"another one")
-	case errors.Is(err, fs.ErrPermission) && exists(path):
+	case errors.Is(err, fs.ErrPermission) && input.Exists(path):
 		return command.WithHint(err, "the copy is made beside the file: run as the user who may write to it and to its directory")
 	}
-	return pathError(path, err)
+	return input.PathError(path, err)
 }

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/printers"
 	"k8s.io/client-go/util/jsonpath"
+
+	"github.com/larder-dev/larder/internal/cli/input"
 )
 
 // columnsPrinter prints the columns that the user has chosen. kubectl's own lives in a package with all of kubectl's
@@ -79,7 +81,7 @@ func pairsIn(file string) (names, paths []string, err error) {
 	return names, paths, nil
 }
 
-func (*columnsPrinter) begin(choice, bool) error { return nil }
+func (*columnsPrinter) begin(input.Choice, bool) error { return nil }
 
 func (p *columnsPrinter) object(u *unstructured.Unstructured) error {
 	if err := p.header(); err != nil {

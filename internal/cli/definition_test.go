@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/clitest"
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/fakeapi"
 	"github.com/larder-dev/larder/store"
@@ -25,7 +26,7 @@ var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Ver
 func startWithWidgets(t *testing.T) *fakeapi.Server {
 	t.Helper()
 	server := fakeapi.New(fakeapi.Options{Resources: []fakeapi.Resource{
-		{GroupVersionResource: widgets.GroupVersionResource, Kind: "Widget", Singular: "widget", ShortNames: []string{"wd"},
+		{GroupVersionResource: clitest.Widgets.GroupVersionResource, Kind: "Widget", Singular: "widget", ShortNames: []string{"wd"},
 			Namespaced: true},
 		{GroupVersionResource: definitions, Kind: "CustomResourceDefinition", Singular: "customresourcedefinition"},
 	}})
@@ -134,8 +135,8 @@ func TestLiveSaveHasColumns(t *testing.T) {
 	}
 	w := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"namespace": "a", "name": "w"},
 		"spec": map[string]any{"size": "enormous"}}}
-	w.SetGroupVersionKind(widgets.GroupVersion().WithKind("Widget"))
-	if _, err := server.Create(widgets.GroupVersionResource, w); err != nil {
+	w.SetGroupVersionKind(clitest.Widgets.GroupVersion().WithKind("Widget"))
+	if _, err := server.Create(clitest.Widgets.GroupVersionResource, w); err != nil {
 		t.Fatal(err)
 	}
 	for _, resources := range [][]string{nil, {"widgets"}} {
@@ -153,8 +154,8 @@ func TestLiveSaveHasColumns(t *testing.T) {
 
 func TestIsCustom(t *testing.T) {
 	for gvr, want := range map[schema.GroupVersionResource]bool{
-		pods.GroupVersionResource: false, deployments.GroupVersionResource: false, newEvents.GroupVersionResource: false,
-		widgets.GroupVersionResource: true, {Group: "gateway.networking.k8s.io", Version: "v1", Resource: "gateways"}: true,
+		clitest.Pods.GroupVersionResource: false, clitest.Deployments.GroupVersionResource: false, clitest.NewEvents.GroupVersionResource: false,
+		clitest.Widgets.GroupVersionResource: true, {Group: "gateway.networking.k8s.io", Version: "v1", Resource: "gateways"}: true,
 	} {
 		if isCustom(gvr) != want {
 			t.Errorf("%s: %t", gvr, !want)

@@ -11,14 +11,15 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/snapshot/diff"
 )
 
 // diffOptions are the flags of diff.
 type diffOptions struct {
-	identity identityFlag
-	selects  selectFlags
+	identity input.IdentityFlag
+	selects  input.SelectFlags
 	output   command.OutputFlag
 	ignore   []string
 	strict   bool
@@ -54,10 +55,10 @@ wrongly, 3 any other error.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return diffError(runDiff(cmd.Context(), s, &o, args))
 		},
-		ValidArgsFunction: completeFiles(2, func(args []string) fromFlag { return fromFlag{args[0], o.identity} }),
+		ValidArgsFunction: input.CompleteFiles(2, func(args []string) input.FromFlag { return input.FromFlag{Path: args[0], IdentityFlag: o.identity} }),
 	}
-	o.identity.add(cmd)
-	o.selects.add(cmd)
+	o.identity.Add(cmd)
+	o.selects.Add(cmd)
 	o.output.Add(cmd, "changes", "name", "json")
 	cmd.Flags().StringArrayVar(&o.ignore, "ignore", nil,
 		"leave out the field at `PATH`, as status or spec.template.spec.containers[*].image; may be given again")
@@ -77,7 +78,7 @@ func diffError(err error) error {
 var errDiffer = command.Coded(command.ErrSilent, command.Failed)
 
 func runDiff(ctx context.Context, s command.IO, o *diffOptions, args []string) error {
-	if err := errors.Join(o.output.Check(), o.selects.check(), checkPaths(o.ignore)); err != nil {
+	if err := errors.Join(o.output.Check(), o.selects.Check(), checkPaths(o.ignore)); err != nil {
 		return command.Usage(err)
 	}
 	a, err := o.open(ctx, s, "A", args[0])
@@ -112,9 +113,9 @@ func runDiff(ctx context.Context, s command.IO, o *diffOptions, args []string) e
 func sealedError(asked snapshot.Filter, sides ...*diffSide) error {
 	for _, side := range sides {
 		if sealed := side.sealedOf(asked); len(sealed) > 0 {
-			what := names(storedResources(sealed), resource.String)
+			what := input.Names(input.StoredResources(sealed), input.Resource.String)
 			return command.WithHint(fmt.Errorf("%s of %s are sealed, and were not compared: no key was given", what, side.path), "%s",
-				nameKey(side.path, byFlag))
+				input.NameKey(side.path, input.ByFlag))
 		}
 	}
 	return nil
@@ -128,24 +129,24 @@ func checkPaths(paths []string) error {
 // filter is what the command line selects. A resource need not be in both.
 func (o *diffOptions) filter(a, b *diffSide, args []string) (snapshot.Filter, error) {
 	stored := slices.Concat(a.status.Collections, b.status.Collections)
-	for _, arg := range splitArgs(args) {
-		if len(namedBy(arg, stored)) > 0 {
+	for _, arg := range input.SplitArgs(args) {
+		if len(input.NamedBy(arg, stored)) > 0 {
 			continue
 		}
 		holds := "both are empty"
-		if known := storedResources(stored); len(known) > 0 {
-			holds = "they have " + names(known, resource.String)
+		if known := input.StoredResources(stored); len(known) > 0 {
+			holds = "they have " + input.Names(known, input.Resource.String)
 		}
 		return snapshot.Filter{}, fmt.Errorf("neither %s nor %s has a resource %q: %s", a.path, b.path, arg, holds)
 	}
-	return o.selects.filter(a.path, stored, args)
+	return o.selects.Filter(a.path, stored, args)
 }
 
 // compareError adds what to do, of the file that it is about.
 func compareError(err error) error {
 	var of *sideError
 	if errors.As(err, &of) {
-		return outError(of.path, err)
+		return input.OutError(of.path, err)
 	}
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/cli/terminal"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/snapshot/diff"
@@ -24,7 +25,7 @@ var colourOfChange = map[diff.Kind]terminal.Colour{
 }
 
 func (p *diffChanges) change(c diff.Change) error {
-	what := fmt.Sprintf("%s %s %s", c.Kind, nameOf(c.Collection), c.Key)
+	what := fmt.Sprintf("%s %s %s", c.Kind, input.NameOf(c.Collection), c.Key)
 	if err := p.line(colourOfChange[c.Kind], "", what); err != nil {
 		return err
 	}
@@ -92,7 +93,7 @@ func concealedIn(c snapshot.Collection) func(path []string) bool {
 	switch {
 	case c.Confidential() == "":
 		return nil
-	case c.Identity.GroupResource() != secrets.GroupResource(): // which a store seals
+	case c.Identity.GroupResource() != input.Secrets.GroupResource(): // which a store seals
 		return func([]string) bool { return true }
 	}
 	return func(path []string) bool {

@@ -10,6 +10,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/clitest"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/snapshot/diff"
 )
@@ -57,7 +59,7 @@ func TestDiffSaysWhichFieldsChanged(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := changesOf(t, pods, tc.before, tc.after, false)
+			got := changesOf(t, clitest.Pods, tc.before, tc.after, false)
 			if d := cmp.Diff("changed pods a/x\n"+tc.want, got); d != "" {
 				t.Error(d)
 			}
@@ -68,14 +70,14 @@ func TestDiffSaysWhichFieldsChanged(t *testing.T) {
 // TestDiffInColour: what was is red, what is is green.
 func TestDiffInColour(t *testing.T) {
 	want := "\x1b[33mchanged pods a/x\x1b[0m\n  \x1b[31m- a: 1\x1b[0m\n  \x1b[32m+ a: 2\x1b[0m\n"
-	if got := changesOf(t, pods, "a: 1", "a: 2", true); got != want {
+	if got := changesOf(t, clitest.Pods, "a: 1", "a: 2", true); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
 
 // TestDiffConcealsSecrets: that a value has changed is said, and which, but not what it was or is.
 func TestDiffConcealsSecrets(t *testing.T) {
-	got := changesOf(t, secrets,
+	got := changesOf(t, input.Secrets,
 		"{data: {password: b2xk, same: eA==}, metadata: {annotations: {last: old}, labels: {l: a}}}",
 		"{data: {password: bmV3, same: eA==, more: bmV3}, metadata: {annotations: {last: new}, labels: {l: b}}, "+
 			"stringData: {t: new}}", false)
@@ -90,7 +92,7 @@ func TestDiffConcealsSecrets(t *testing.T) {
 // TestDiffConcealsWhatIsSealed: the fields are named, and nothing of what they hold is shown.
 func TestDiffConcealsWhatIsSealed(t *testing.T) {
 	for _, sealed := range []bool{false, true} {
-		conceals := concealedIn(snapshot.Collection{Identity: entry.Identity{GroupVersionResource: pods.GroupVersionResource},
+		conceals := concealedIn(snapshot.Collection{Identity: entry.Identity{GroupVersionResource: clitest.Pods.GroupVersionResource},
 			Sealed: sealed})
 		got := compareFields(map[string]any{"spec": map[string]any{"a": "old", "l": []any{"old"}}},
 			map[string]any{"spec": map[string]any{"a": "new", "l": []any{"new"}}}, conceals)
@@ -107,7 +109,7 @@ func TestDiffConcealsWhatIsSealed(t *testing.T) {
 }
 
 // changesOf prints the change of an object.
-func changesOf(t *testing.T, r resource, before, after string, colours bool) string {
+func changesOf(t *testing.T, r input.Resource, before, after string, colours bool) string {
 	t.Helper()
 	parse := func(text string) *unstructured.Unstructured {
 		u := &unstructured.Unstructured{}

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/cli/terminal"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/snapshot/diff"
@@ -53,7 +54,7 @@ func (o onlyOne) note() string { return "only " + o.file + " stores it; its obje
 type diffLines struct{ w io.Writer }
 
 func (p *diffLines) change(c diff.Change) error {
-	_, err := fmt.Fprintf(p.w, "%s %s %s\n", c.Kind, terminal.OneLine(nameOf(c.Collection)), terminal.OneLine(c.Key))
+	_, err := fmt.Fprintf(p.w, "%s %s %s\n", c.Kind, terminal.OneLine(input.NameOf(c.Collection)), terminal.OneLine(c.Key))
 	return err
 }
 
@@ -63,7 +64,7 @@ func (p *diffLines) finish(r diff.Report) error {
 		if only.file == "B" {
 			kind = diff.Added
 		}
-		name, held := terminal.OneLine(nameOf(only.collection)), terminal.OneLine(scopeOfID(only.collection.Identity))
+		name, held := terminal.OneLine(input.NameOf(only.collection)), terminal.OneLine(input.ScopeOfID(only.collection.Identity))
 		if _, err := fmt.Fprintf(p.w, "%s %s (%s): %s\n", kind, name, held, only.note()); err != nil {
 			return err
 		}
@@ -83,7 +84,7 @@ func patchOf(c diff.Change) (any, error) {
 	}
 	switch {
 	case c.Collection.Confidential() == "":
-	case c.Collection.Identity.GroupResource() == secrets.GroupResource():
+	case c.Collection.Identity.GroupResource() == input.Secrets.GroupResource():
 		hide(patch)
 	default:
 		hideAll(patch)
@@ -173,7 +174,7 @@ func (p *diffJSON) change(c diff.Change) error {
 	id := c.Collection.Identity
 	one := diffChange{Change: c.Kind, Group: id.Group, Version: id.Version, Resource: id.Resource, Incomplete: p.gaps(id),
 		Patch: patch}
-	one.Namespace, one.Name = splitKey(c.Key)
+	one.Namespace, one.Name = input.SplitKey(c.Key)
 	text, err := json.MarshalIndent(one, "        ", "    ")
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/snapshot/diff"
@@ -42,13 +43,13 @@ type sideError struct {
 func (e *sideError) Unwrap() error { return e.error }
 
 func (o *diffOptions) open(ctx context.Context, s command.IO, name, path string) (*diffSide, error) {
-	src, st, err := o.identity.describePath(ctx, s, path)
+	src, st, err := o.identity.DescribePath(ctx, s, path)
 	if err != nil {
 		return nil, err
 	}
 	d := &diffSide{name: name, path: path, src: src, records: source.Records(src), status: st}
 	if _, ok := src.(*source.File); ok {
-		key, err := o.identity.key.encryption()
+		key, err := o.identity.Key.Encryption()
 		if err != nil {
 			return nil, errors.Join(err, src.Close())
 		}
@@ -98,11 +99,11 @@ func (d *diffSide) Records(ctx context.Context, id entry.Identity, fn func(entry
 // tellParts says of which resources no more was compared than what both files cover, unless that is what was asked for.
 func tellParts(s command.IO, a, b *diffSide, r diff.Report, asked snapshot.Filter) {
 	for _, o := range r.Overlaps {
-		if scopeOfID(o.Scope) == "namespace "+strings.Join(asked.Namespaces, ", ") {
+		if input.ScopeOfID(o.Scope) == "namespace "+strings.Join(asked.Namespaces, ", ") {
 			continue
 		}
-		fmt.Fprintf(s.Err, "note: %s: compared is what both have: %s (A has %s, B %s)\n", nameOf(o.B), scopeOfID(o.Scope),
-			scopeOfID(o.A.Identity), scopeOfID(o.B.Identity))
+		fmt.Fprintf(s.Err, "note: %s: compared is what both have: %s (A has %s, B %s)\n", input.NameOf(o.B), input.ScopeOfID(o.Scope),
+			input.ScopeOfID(o.A.Identity), input.ScopeOfID(o.B.Identity))
 	}
 	a.tellPart(s, b, asked)
 	b.tellPart(s, a, asked)
@@ -111,13 +112,13 @@ func tellParts(s command.IO, a, b *diffSide, r diff.Report, asked snapshot.Filte
 // tellPart says what the snapshot was saved with, where that limits what is compared, and what it does not have.
 func (d *diffSide) tellPart(s command.IO, other *diffSide, asked snapshot.Filter) {
 	if len(asked.Resources) == 0 {
-		noteLeftOut(s, d.path, d.status)
+		input.NoteLeftOut(s, d.path, d.status)
 	}
 	if d.cutTwice() {
-		notePart(s, d.path, d.status.Collections, asked)
+		input.NotePart(s, d.path, d.status.Collections, asked)
 	}
 	d.tellGaps(s, asked)
-	noteRedacted(s, d.path, d.status.Collections, asked, "")
+	input.NoteRedacted(s, d.path, d.status.Collections, asked, "")
 	if text := filterText(d.covers); text != "" && text != filterText(other.covers) && text != filterText(asked) {
 		fmt.Fprintf(s.Err, "note: %s was saved with %s: compared is no more than that\n", d.name, text)
 	}
@@ -127,7 +128,7 @@ func (d *diffSide) tellPart(s command.IO, other *diffSide, asked snapshot.Filter
 func (d *diffSide) gap(id entry.Identity) []string {
 	for _, c := range d.status.Collections {
 		if c.GVR() == id.GroupVersionResource && (id.Namespace == "" || c.Namespace == "" || c.Namespace == id.Namespace) &&
-			missesObjects(c) {
+			input.MissesObjects(c) {
 			return []string{d.name}
 		}
 	}
@@ -137,9 +138,9 @@ func (d *diffSide) gap(id entry.Identity) []string {
 // tellGaps says which collections are incomplete.
 func (d *diffSide) tellGaps(s command.IO, asked snapshot.Filter) {
 	for _, c := range d.status.Collections {
-		if missesObjects(c) && asked.Takes(c.Saved()) {
+		if input.MissesObjects(c) && asked.Takes(c.Saved()) {
 			why := cmp.Or(c.MustRelist, "the first list has not been finished")
-			fmt.Fprintf(s.Err, "note: %s: %s is incomplete: %s\n", resourceOf(c), d.name, why)
+			fmt.Fprintf(s.Err, "note: %s: %s is incomplete: %s\n", input.ResourceOf(c), d.name, why)
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
 )
@@ -25,7 +26,7 @@ import (
 type offers struct {
 	// all resources, in the order in which an ambiguous name is decided: as the server
 	// orders its groups, the preferred version of each first.
-	all []resource
+	all []input.Resource
 	// unwatchable ones cannot be mirrored.
 	unwatchable map[schema.GroupVersionResource]bool
 	// failed is why some groups are missing; nil if none is.
@@ -83,7 +84,7 @@ func (o *offers) add(gv schema.GroupVersion, lists map[string]*metav1.APIResourc
 			continue
 		}
 		gvr := gv.WithResource(r.Name)
-		o.all = append(o.all, resource{gvr, entry.ResourceInfo{
+		o.all = append(o.all, input.Resource{GroupVersionResource: gvr, ResourceInfo: entry.ResourceInfo{
 			Kind: r.Kind, Singular: r.SingularName, ShortNames: r.ShortNames, Namespaced: r.Namespaced, Categories: r.Categories,
 		}})
 		if !slices.Contains(r.Verbs, "list") || !slices.Contains(r.Verbs, "watch") {
@@ -96,9 +97,9 @@ func (o *offers) add(gv schema.GroupVersion, lists map[string]*metav1.APIResourc
 // store knows needs no server, so that a sync starts offline.
 type resolver struct {
 	storePath string
-	stored    []resource
+	stored    []input.Resource
 	// guessed are resources whose scope the store does not tell: the server is asked first.
-	guessed []resource
+	guessed []input.Resource
 	// patience is how long the server may take, if something is stored: then there is what to go on with. 0 is askFor.
 	patience time.Duration
 	// discover asks the server; it is called once, if at all.
@@ -117,21 +118,21 @@ func newResolver(storePath string, infos []store.Info, discover func(context.Con
 			stored = append(stored, c)
 		}
 	}
-	return &resolver{storePath: storePath, stored: storedResources(stored), guessed: storedResources(guessed),
+	return &resolver{storePath: storePath, stored: input.StoredResources(stored), guessed: input.StoredResources(guessed),
 		discover: discover}
 }
 
 // resolve returns the resource that arg names, or those of the category that it names.
-func (r *resolver) resolve(ctx context.Context, arg string) ([]resource, error) {
-	known := slices.DeleteFunc(slices.Clone(r.stored), func(s resource) bool { return s.Kind == "" })
-	stored := matchResource(arg, known)
+func (r *resolver) resolve(ctx context.Context, arg string) ([]input.Resource, error) {
+	known := slices.DeleteFunc(slices.Clone(r.stored), func(s input.Resource) bool { return s.Kind == "" })
+	stored := input.MatchResource(arg, known)
 	if len(stored) == 1 {
 		return stored, nil
 	}
 	if err := r.ask(ctx); err != nil {
 		return r.offline(arg, known, stored, err)
 	}
-	found := matchResource(arg, r.offers.all)
+	found := input.MatchResource(arg, r.offers.all)
 	members := r.offers.inCategory(arg)
 	switch {
 	case len(found) == 0 && len(members) > 0:
@@ -140,7 +141,7 @@ func (r *resolver) resolve(ctx context.Context, arg string) ([]resource, error) 
 		return nil, fmt.Errorf("the server has no resource %q in the groups that it could list: %w", arg, r.offers.failed)
 	case len(found) == 0:
 		err := fmt.Errorf("the server has no resource %q", arg)
-		if meant := didYouMean(arg, r.offers.watchable()); meant != "" {
+		if meant := input.DidYouMean(arg, r.offers.watchable()); meant != "" {
 			err = fmt.Errorf("%w; %s", err, meant)
 		}
 		return nil, command.WithHint(err, "kubectl api-resources lists what it has")
@@ -151,11 +152,11 @@ func (r *resolver) resolve(ctx context.Context, arg string) ([]resource, error) 
 }
 
 // wanted returns the resources that w is about.
-func (r *resolver) wanted(ctx context.Context, w wanted) ([]resource, error) {
+func (r *resolver) wanted(ctx context.Context, w wanted) ([]input.Resource, error) {
 	if !w.everything {
 		return r.resolve(ctx, w.name)
 	}
-	all := slices.DeleteFunc(slices.Clone(r.stored), func(s resource) bool { return s.Kind == "" })
+	all := slices.DeleteFunc(slices.Clone(r.stored), func(s input.Resource) bool { return s.Kind == "" })
 	switch err := r.ask(ctx); {
 	case err == nil && r.offers.failed != nil:
 		return nil, command.WithHint(fmt.Errorf("the server does not list all of its resources: %w", r.offers.failed),
@@ -166,14 +167,14 @@ func (r *resolver) wanted(ctx context.Context, w wanted) ([]resource, error) {
 		return nil, serverError(err, fmt.Sprintf(", and nothing is stored in %s yet", r.storePath))
 	}
 	for _, name := range w.but {
-		matched := append(matchResource(name, all), inCategory(name, all)...)
-		if len(matched) == 0 && r.offers != nil && len(matchResource(name, r.offers.all)) == 0 {
+		matched := append(input.MatchResource(name, all), input.InCategory(name, all)...)
+		if len(matched) == 0 && r.offers != nil && len(input.MatchResource(name, r.offers.all)) == 0 {
 			return nil, command.WithHint(fmt.Errorf("--exclude: the server has no resource %q", name),
 				"kubectl api-resources lists what it has")
 		}
-		all = slices.DeleteFunc(all, func(a resource) bool {
+		all = slices.DeleteFunc(all, func(a input.Resource) bool {
 			return slices.ContainsFunc(matched,
-				func(m resource) bool { return m.GroupVersionResource == a.GroupVersionResource })
+				func(m input.Resource) bool { return m.GroupVersionResource == a.GroupVersionResource })
 		})
 	}
 	return all, nil
@@ -209,30 +210,30 @@ func (r *resolver) unreached() bool {
 }
 
 // offline is what can be said without the server: err is why it could not be asked.
-func (r *resolver) offline(arg string, known, stored []resource, err error) ([]resource, error) {
-	if guessed := matchResource(arg, r.guessed); len(guessed) == 1 {
+func (r *resolver) offline(arg string, known, stored []input.Resource, err error) ([]input.Resource, error) {
+	if guessed := input.MatchResource(arg, r.guessed); len(guessed) == 1 {
 		return guessed, nil
 	}
-	if members := inCategory(arg, known); len(stored) == 0 && len(members) > 0 {
+	if members := input.InCategory(arg, known); len(stored) == 0 && len(members) > 0 {
 		return members, nil
 	}
-	if len(stored) == 0 && len(matchResource(arg, []resource{secrets})) > 0 {
+	if len(stored) == 0 && len(input.MatchResource(arg, []input.Resource{input.Secrets})) > 0 {
 		// of which nothing is ever stored, unless it is asked for
-		return []resource{secrets}, nil
+		return []input.Resource{input.Secrets}, nil
 	}
 	return nil, r.unreachable(arg, stored, err)
 }
 
 // watchable are the resources that can be mirrored.
-func (o *offers) watchable() []resource {
-	return slices.DeleteFunc(slices.Clone(o.all), func(r resource) bool { return o.unwatchable[r.GroupVersionResource] })
+func (o *offers) watchable() []input.Resource {
+	return slices.DeleteFunc(slices.Clone(o.all), func(r input.Resource) bool { return o.unwatchable[r.GroupVersionResource] })
 }
 
 // inCategory returns each resource of the category that can be mirrored once, in its preferred version.
-func (o *offers) inCategory(name string) []resource {
-	var members []resource
-	for _, r := range inCategory(name, o.all) {
-		same := func(m resource) bool { return m.GroupResource() == r.GroupResource() }
+func (o *offers) inCategory(name string) []input.Resource {
+	var members []input.Resource
+	for _, r := range input.InCategory(name, o.all) {
+		same := func(m input.Resource) bool { return m.GroupResource() == r.GroupResource() }
 		if !o.unwatchable[r.GroupVersionResource] && !slices.ContainsFunc(members, same) {
 			members = append(members, r)
 		}
@@ -240,12 +241,12 @@ func (o *offers) inCategory(name string) []resource {
 	return members
 }
 
-func (r *resolver) unreachable(arg string, stored []resource, err error) error {
+func (r *resolver) unreachable(arg string, stored []input.Resource, err error) error {
 	if len(stored) > 1 {
 		return command.WithHint(
 			fmt.Errorf("%q is ambiguous: %s stores %s, and the API server could not be asked: %w", arg, r.storePath,
-				names(stored, resource.full), err),
-			"say which, as in: larder sync %s", stored[0].full())
+				input.Names(stored, input.Resource.Full), err),
+			"say which, as in: larder sync %s", stored[0].Full())
 	}
 	return serverError(err, fmt.Sprintf(", and nothing is stored of %q in %s yet", arg, r.storePath))
 }
@@ -264,7 +265,7 @@ type wanted struct {
 }
 
 // identities are the collections of r that w asks for. The namespaces mean nothing to a resource that has none.
-func (w wanted) identities(r resource) ([]entry.Identity, error) {
+func (w wanted) identities(r input.Resource) ([]entry.Identity, error) {
 	id := entry.Identity{
 		GroupVersionResource: r.GroupVersionResource, LabelSelector: w.labels, FieldSelector: w.fields,
 		Representation: w.representation,
@@ -294,8 +295,8 @@ func (w wanted) at(err error) error {
 
 // everything returns each resource that can be listed and watched once, in its preferred version, but events: they come
 // to an end by themselves, and there are more of them than of all else. namespaced leaves out what is in no namespace.
-func (o *offers) everything(namespaced bool) []resource {
-	var all []resource
+func (o *offers) everything(namespaced bool) []input.Resource {
+	var all []input.Resource
 	seen := map[string]bool{}
 	for _, r := range o.all {
 		name := r.GroupResource().String()
@@ -309,9 +310,9 @@ func (o *offers) everything(namespaced bool) []resource {
 }
 
 // named returns the resources that the names are of, each once.
-func (o *offers) named(ctx context.Context, names []string) ([]resource, error) {
+func (o *offers) named(ctx context.Context, names []string) ([]input.Resource, error) {
 	r := newResolver("", nil, func(context.Context) (offers, error) { return *o, nil })
-	var all []resource
+	var all []input.Resource
 	seen := map[string]bool{}
 	var failed []error
 	for _, name := range names {
@@ -320,8 +321,8 @@ func (o *offers) named(ctx context.Context, names []string) ([]resource, error) 
 			failed = append(failed, err)
 		}
 		for _, one := range found {
-			if !seen[one.full()] {
-				seen[one.full()] = true
+			if !seen[one.Full()] {
+				seen[one.Full()] = true
 				all = append(all, one)
 			}
 		}

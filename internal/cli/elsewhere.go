@@ -8,6 +8,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/source"
 )
 
@@ -17,16 +18,16 @@ const mostElsewhere = 3
 // elsewhere returns a few of the namespaces, other than the one that was asked for, in which an answer has objects;
 // with a name, objects of that name. It looks at no more than mostNames objects of each collection: it is for a hint.
 func (o *getOptions) elsewhere(ctx context.Context, src source.Source, a answer, name string) []string {
-	if !a.resource.Namespaced || o.all {
+	if !a.Resource.Namespaced || o.all {
 		return nil
 	}
 	var found []string
-	for _, c := range a.collections {
+	for _, c := range a.Collections {
 		q := source.Query{Collection: c.ID, Selector: o.selector, Fields: o.fieldsIn(c), KeysOnly: true}
 		if name != "" {
 			q.Fields = "metadata.name=" + name
 		}
-		found = append(found, namespacesOf(ctx, src, q)...)
+		found = append(found, input.NamespacesOf(ctx, src, q)...)
 	}
 	slices.Sort(found)
 	found = slices.Compact(found)
@@ -35,7 +36,7 @@ func (o *getOptions) elsewhere(ctx context.Context, src source.Source, a answer,
 
 // missing is the error for an object that was asked for by name, with where else there is one of that name.
 func (o *getOptions) missing(ctx context.Context, src source.Source, a answer, name string) error {
-	err := fmt.Errorf("%s %q not found", a.resource, name)
+	err := fmt.Errorf("%s %q not found", a.Resource, name)
 	if found := o.elsewhere(ctx, src, a, name); len(found) > 0 {
 		return command.WithHint(err, "%s", namedIn(found))
 	}
@@ -44,7 +45,7 @@ func (o *getOptions) missing(ctx context.Context, src source.Source, a answer, n
 
 // inOneNamespace reports whether all that the answers can have is in the namespace that was asked for.
 func (o *getOptions) inOneNamespace(answers []answer) bool {
-	return !o.all && !slices.ContainsFunc(answers, func(a answer) bool { return !a.resource.Namespaced })
+	return !o.all && !slices.ContainsFunc(answers, func(a answer) bool { return !a.Resource.Namespaced })
 }
 
 // hintElsewhere says how to ask for what other namespaces have of the answers; it is empty if they have nothing.
@@ -85,7 +86,7 @@ func (o *watchOptions) noteElsewhere(ctx context.Context, s command.IO, src sour
 func (o *getOptions) there(ctx context.Context, src source.Source, a answer) bool {
 	return slices.ContainsFunc(o.queries(a), func(q collectionQuery) bool {
 		q.KeysOnly = true
-		return src.Entries(ctx, q.Query, func(entry.Entry) error { return errEnough }) != nil
+		return src.Entries(ctx, q.Query, func(entry.Entry) error { return input.ErrEnough }) != nil
 	})
 }
 

@@ -7,12 +7,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/clitest"
 )
 
 // Of what the server does not find, or allow, a sync says what to do.
 func TestExplained(t *testing.T) {
-	mb := &member{identity: entry.Identity{GroupVersionResource: widgets.GroupVersionResource}}
-	r := widgets.GroupResource()
+	mb := &member{identity: entry.Identity{GroupVersionResource: clitest.Widgets.GroupVersionResource}}
+	r := clitest.Widgets.GroupResource()
 	for want, err := range map[string]error{
 		"in another version than v1beta1: kubectl api-resources tells": apierrors.NewNotFound(r, ""),
 		"kubectl auth can-i watch widgets.example.com -A":              apierrors.NewForbidden(r, "", nil),

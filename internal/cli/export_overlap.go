@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/snapshot"
 )
 
@@ -44,7 +45,7 @@ func exportedFirst(a, b snapshot.Collection) int {
 		}
 		return 1
 	}
-	return cmp.Or(cmp.Compare(nameOf(a), nameOf(b)), cmp.Compare(rank(a), rank(b)), b.LastContact.Compare(a.LastContact),
+	return cmp.Or(cmp.Compare(input.NameOf(a), input.NameOf(b)), cmp.Compare(rank(a), rank(b)), b.LastContact.Compare(a.LastContact),
 		cmp.Compare(a.Identity.String(), b.Identity.String()))
 }
 
@@ -69,7 +70,7 @@ func (o *overlaps) takesKey(key string) bool {
 	if o.unread[key] {
 		return true
 	}
-	namespace, _ := splitKey(key)
+	namespace, _ := input.SplitKey(key)
 	return !o.exported[key] && !slices.Contains(o.whole, "") && (namespace == "" || !slices.Contains(o.whole, namespace))
 }
 

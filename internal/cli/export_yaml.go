@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/yamldir"
 	"github.com/larder-dev/larder/snapshot"
 )
@@ -65,7 +66,7 @@ func exportScope(c snapshot.Collection, f snapshot.Filter) yamldir.Scope {
 	within := c.Identity
 	within.Namespace = ""
 	parts := slices.Clone(c.Filtered)
-	if text := scopeOfID(within); text != "all" {
+	if text := input.ScopeOfID(within); text != "all" {
 		parts = append(parts, text)
 	}
 	for _, asked := range []struct{ name, value string }{{"-l ", f.Labels}, {"--field-selector ", f.Fields}} {
@@ -79,7 +80,7 @@ func exportScope(c snapshot.Collection, f snapshot.Filter) yamldir.Scope {
 
 // unknown implements exportTo.
 func (y *yamlExport) unknown(c snapshot.Collection, key string) {
-	namespace, name := splitKey(key)
+	namespace, name := input.SplitKey(key)
 	y.files.Keep(yamldir.Path(namespace, c.Identity.GroupResource().String(), name))
 }
 

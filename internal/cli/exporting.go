@@ -12,6 +12,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/snapshot"
 )
 
@@ -56,11 +57,11 @@ func (e *exporting) run(ctx context.Context, to exportTo) error {
 			continue
 		}
 		if why := e.leavesOut(c); why != "" {
-			e.notes = append(e.notes, fmt.Sprintf("%s: %s", nameOf(c), why))
+			e.notes = append(e.notes, fmt.Sprintf("%s: %s", input.NameOf(c), why))
 			continue
 		}
 		to.begin(c)
-		over.last = i+1 == len(all) || nameOf(all[i+1]) != nameOf(c)
+		over.last = i+1 == len(all) || input.NameOf(all[i+1]) != input.NameOf(c)
 		err := e.collection(ctx, c, to, &over)
 		if isMissing(err) {
 			missing = append(missing, err)
@@ -87,8 +88,8 @@ func (e *exporting) noteNewer(c snapshot.Collection, all []snapshot.Collection) 
 			!o.LastContact.Before(c.LastContact)
 	}
 	if !slices.ContainsFunc(all, newer) {
-		e.notes = append(e.notes, fmt.Sprintf("%s (%s): newer, but a part of what is exported", nameOf(c),
-			scopeOfID(c.Identity)))
+		e.notes = append(e.notes, fmt.Sprintf("%s (%s): newer, but a part of what is exported", input.NameOf(c),
+			input.ScopeOfID(c.Identity)))
 	}
 }
 
@@ -112,7 +113,7 @@ func (e *exporting) tell() {
 
 func (e *exporting) leavesOut(c snapshot.Collection) string {
 	switch {
-	case !e.secrets && c.Confidential() != "" && c.Identity.GroupResource() == secrets.GroupResource():
+	case !e.secrets && c.Confidential() != "" && c.Identity.GroupResource() == input.Secrets.GroupResource():
 		return "--include-secrets writes them as they are, --redact secrets without their values"
 	case !e.secrets && c.Confidential() != "":
 		return c.Confidential() + "; --include-secrets writes them as they are"
@@ -146,7 +147,7 @@ func (e *exporting) collection(ctx context.Context, c snapshot.Collection, to ex
 	})
 	if err == nil && unknown > 0 {
 		e.notes = append(e.notes, fmt.Sprintf("%s of %s, of a Go program's own type that larder cannot decode",
-			command.CountedObjects(unknown), nameOf(c)))
+			command.CountedObjects(unknown), input.NameOf(c)))
 	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/source"
 )
 
@@ -31,7 +32,7 @@ func afterFirstList(ctx context.Context, s command.IO, src source.Source, target
 			return status, nil
 		}
 		if !told {
-			fmt.Fprintf(s.Err, "note: waiting for the first list of %s\n", names(waiting, resource.String))
+			fmt.Fprintf(s.Err, "note: waiting for the first list of %s\n", input.Names(waiting, input.Resource.String))
 			told = true
 		}
 		select {
@@ -46,20 +47,20 @@ func afterFirstList(ctx context.Context, s command.IO, src source.Source, target
 }
 
 // firstLists are the resources that are asked for and are being listed for the first time, with nothing in the way.
-func firstLists(stored []source.Collection, targets []target) []resource {
+func firstLists(stored []source.Collection, targets []target) []input.Resource {
 	var waiting []source.Collection
 	for _, c := range stored {
-		if c.Complete || c.Live == nil || trouble(*c.Live) != "" || !asked(c, stored, targets) {
+		if c.Complete || c.Live == nil || input.Trouble(*c.Live) != "" || !asked(c, stored, targets) {
 			continue
 		}
 		waiting = append(waiting, c)
 	}
-	return storedResources(waiting)
+	return input.StoredResources(waiting)
 }
 
 func asked(c source.Collection, stored []source.Collection, targets []target) bool {
 	return slices.ContainsFunc(targets, func(t target) bool {
-		return slices.ContainsFunc(namedBy(t.resource, stored), func(r resource) bool {
+		return slices.ContainsFunc(input.NamedBy(t.resource, stored), func(r input.Resource) bool {
 			return r.GroupVersionResource == c.GVR()
 		})
 	})

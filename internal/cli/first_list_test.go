@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/larder-dev/larder/internal/cli/clitest"
 	"github.com/larder-dev/larder/internal/source"
 )
 
@@ -19,11 +20,11 @@ type listing struct {
 func (l *listing) Status(context.Context) (source.Status, error) {
 	l.calls++
 	return source.Status{Collections: []source.Collection{
-		stored(pods, func(c *source.Collection) {
+		clitest.Stored(clitest.Pods, func(c *source.Collection) {
 			c.Complete = l.calls > l.until
 			c.Live = &source.Live{Source: "none", Error: l.trouble}
 		}),
-		stored(deployments, func(c *source.Collection) { c.Complete, c.Live = false, &source.Live{Source: "none"} }),
+		clitest.Stored(clitest.Deployments, func(c *source.Collection) { c.Complete, c.Live = false, &source.Live{Source: "none"} }),
 	}}, nil
 }
 
@@ -60,7 +61,7 @@ func TestWaitsForTheFirstList(t *testing.T) {
 			}
 			defer func() { _ = client.Close() }()
 			var out bytes.Buffer
-			status, err := afterFirstList(t.Context(), testIO(&out), client, tc.targets)
+			status, err := afterFirstList(t.Context(), clitest.IO(&out), client, tc.targets)
 			if err != nil || len(status.Collections) != 2 || tc.sync.calls != tc.calls || out.String() != tc.says {
 				t.Errorf("%d collections after %d calls, %v: %q", len(status.Collections), tc.sync.calls, err, out.String())
 			}

@@ -15,12 +15,13 @@ import (
 
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/source"
 )
 
 // getOptions are the flags of get.
 type getOptions struct {
-	from           fromFlag
+	from           input.FromFlag
 	print          printFlags
 	namespace      string
 	all            bool
@@ -74,7 +75,7 @@ const defaultNamespace = "default"
 
 // addFlags adds those that watch has too.
 func (o *getOptions) addFlags(cmd *cobra.Command) {
-	o.from.add(cmd)
+	o.from.Add(cmd)
 	o.print.add(cmd)
 	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", defaultNamespace, "the objects' `NAMESPACE`")
 	cmd.Flags().BoolVarP(&o.all, "all-namespaces", "A", false, "objects of all namespaces")
@@ -117,18 +118,18 @@ func runGet(ctx context.Context, s command.IO, o *getOptions, args []string) err
 // open opens what is to be read, and finds out what of it is asked for. With an error there may be answers to some
 // of the targets; the source is nil if there are none.
 func (o *getOptions) open(ctx context.Context, s command.IO, targets []target) (source.Source, []answer, error) {
-	src, err := o.from.open(ctx, s)
+	src, err := o.from.Open(ctx, s)
 	if err != nil {
 		return nil, nil, err
 	}
 	status, err := afterFirstList(ctx, s, src, targets)
 	if err != nil {
 		_ = src.Close() // it was only read
-		return nil, nil, readError(o.from.path, err)
+		return nil, nil, input.ReadError(o.from.Path, err)
 	}
 	answers, err := o.choose(status.Collections, targets)
 	if err != nil {
-		noteLeftOut(s, o.from.path, status)
+		input.NoteLeftOut(s, o.from.Path, status)
 	}
 	if len(answers) == 0 && err != nil {
 		_ = src.Close()
@@ -151,10 +152,10 @@ func one(targets []target) bool {
 
 // tell says on standard error how old the answer is, and what it leaves out.
 func (a answer) tell(s command.IO) {
-	for _, c := range a.collections {
-		fmt.Fprintln(s.Err, freshness(s, a.resource, c, len(a.collections) > 1))
+	for _, c := range a.Collections {
+		fmt.Fprintln(s.Err, freshness(s, a.Resource, c, len(a.Collections) > 1))
 	}
-	for _, note := range a.notes {
+	for _, note := range a.Notes {
 		fmt.Fprintln(s.Err, "note:", note)
 	}
 }
@@ -177,14 +178,14 @@ type getting struct {
 func (g *getting) run(ctx context.Context, answers []answer) error {
 	kinds := map[schema.GroupVersionResource]bool{}
 	for _, a := range answers {
-		kinds[a.resource.GroupVersionResource] = true
+		kinds[a.Resource.GroupVersionResource] = true
 	}
 	for _, a := range answers {
 		before := g.found
-		if err := errors.Join(g.printer.begin(a.choice, len(kinds) > 1), g.objects(ctx, a)); err != nil {
+		if err := errors.Join(g.printer.begin(a.Choice, len(kinds) > 1), g.objects(ctx, a)); err != nil {
 			return g.broken(err)
 		}
-		if err := g.o.noteFields(ctx, g.s, g.src, a.choice, g.found > before); err != nil {
+		if err := g.o.noteFields(ctx, g.s, g.src, a.Choice, g.found > before); err != nil {
 			return g.broken(err)
 		}
 	}
@@ -196,7 +197,7 @@ func (g *getting) run(ctx context.Context, answers []answer) error {
 		return err
 	}
 	if g.damaged.Count > 0 {
-		return readError(g.o.from.path, errors.Join(append([]error{&g.damaged}, g.missing...)...))
+		return input.ReadError(g.o.from.Path, errors.Join(append([]error{&g.damaged}, g.missing...)...))
 	}
 	if g.found == 0 && len(g.missing) == 0 && g.o.print.table() && !g.o.ignoreNotFound {
 		g.nothing(ctx, answers)
@@ -210,7 +211,7 @@ func (g *getting) broken(err error) error {
 	if g.o.print.table() {
 		err = errors.Join(err, g.printer.finish())
 	}
-	return errors.Join(readError(g.o.from.path, err), g.flush())
+	return errors.Join(input.ReadError(g.o.from.Path, err), g.flush())
 }
 
 // objects prints those of one answer. What is damaged and what is missing is remembered: all the others are to come.
@@ -257,10 +258,10 @@ func (o *getOptions) queries(a answer) []collectionQuery {
 		names = []string{""}
 	}
 	var all []collectionQuery
-	for _, c := range a.collections {
+	for _, c := range a.Collections {
 		for _, name := range names {
 			q := source.Query{Collection: c.ID, Name: name, Selector: o.selector, Fields: o.fieldsIn(c)}
-			if a.resource.Namespaced && !o.all {
+			if a.Resource.Namespaced && !o.all {
 				q.Namespace = o.namespace
 			}
 			all = append(all, collectionQuery{q, c})
@@ -274,10 +275,10 @@ func (o *getOptions) queries(a answer) []collectionQuery {
 const contactEvery = 2 * time.Minute
 
 // freshness is the line that says how old the data is.
-func freshness(s command.IO, r resource, c source.Collection, withScope bool) string {
+func freshness(s command.IO, r input.Resource, c source.Collection, withScope bool) string {
 	what := r.String()
 	if withScope {
-		what += " (" + scope(c) + ")"
+		what += " (" + input.Scope(c) + ")"
 	}
 	heard := "the server has never been heard"
 	if !c.LastContact.IsZero() {

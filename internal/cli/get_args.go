@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/source"
 )
 
@@ -20,19 +21,19 @@ type target struct {
 
 // answer is what answers a target, or a part of it if that is a category.
 type answer struct {
-	choice
+	input.Choice
 	names []string
 }
 
 // parse checks the flags and takes the arguments apart, as kubectl does: resources, separated by commas, and names of
 // objects of each of them; or RESOURCE/NAME, any number of them.
 func (o *getOptions) parse(args []string) ([]target, error) {
-	args = o.from.leadingFile(args)
-	if err := errors.Join(o.from.check(), o.print.check()); err != nil {
+	args = o.from.LeadingFile(args)
+	if err := errors.Join(o.from.Check(), o.print.check()); err != nil {
 		return nil, command.Usage(err)
 	}
 	if len(args) == 0 {
-		return nil, command.Usagef("%s is a file: name what is to be read of it, too, as in: larder get %[1]s pods -A", o.from.path)
+		return nil, command.Usagef("%s is a file: name what is to be read of it, too, as in: larder get %[1]s pods -A", o.from.Path)
 	}
 	if o.namespace == "" { // as with kubectl, that is none given
 		o.namespace = defaultNamespace
@@ -41,7 +42,7 @@ func (o *getOptions) parse(args []string) ([]target, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.selector, o.fields, err = canonicalSelectors(o.selector, o.fields); err != nil {
+	if o.selector, o.fields, err = input.CanonicalSelectors(o.selector, o.fields); err != nil {
 		return nil, err
 	}
 	named := len(targets[0].names) > 0
@@ -106,14 +107,14 @@ func (o *getOptions) choose(stored []source.Collection, targets []target) ([]ans
 	var failed []error
 	for _, t := range targets {
 		names := []string{t.resource}
-		members := membersOf(t.resource, stored)
+		members := input.MembersOf(t.resource, stored)
 		if len(members) > 0 {
 			names = members
 		}
 		for _, name := range names {
-			c, err := choose(o.from.path, stored, request{
-				resource: name, namespace: o.namespace, all: o.all, selector: o.selector, fields: o.fields,
-				collection: o.collection,
+			c, err := input.Choose(o.from.Path, stored, input.Request{
+				Resource: name, Namespace: o.namespace, All: o.all, Selector: o.selector, Fields: o.fields,
+				Collection: o.collection,
 			})
 			if err != nil {
 				failed = append(failed, err)
@@ -122,9 +123,9 @@ func (o *getOptions) choose(stored []source.Collection, targets []target) ([]ans
 			all = append(all, answer{c, t.names})
 		}
 		if len(members) > 0 {
-			if absent := absentMembers(t.resource, stored); absent != "" && len(all) > 0 {
+			if absent := input.AbsentMembers(t.resource, stored); absent != "" && len(all) > 0 {
 				last := &all[len(all)-1]
-				last.notes = append(last.notes, fmt.Sprintf("of the category %s these are not stored: %s", t.resource, absent))
+				last.Notes = append(last.Notes, fmt.Sprintf("of the category %s these are not stored: %s", t.resource, absent))
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/source"
 )
 
@@ -25,13 +26,13 @@ func (o *getOptions) completeFormats(
 func (o *getOptions) complete(
 	cmd *cobra.Command, args []string, toComplete string,
 ) ([]cobra.Completion, cobra.ShellCompDirective) {
-	args = o.from.leadingFile(args)
-	if o.from.path = command.OrVariable(o.from.path); o.from.path == "" && len(args) == 0 {
+	args = o.from.LeadingFile(args)
+	if o.from.Path = command.OrVariable(o.from.Path); o.from.Path == "" && len(args) == 0 {
 		return command.Beginning(source.WellKnown(), toComplete), cobra.ShellCompDirectiveNoFileComp
 	}
 	var all []cobra.Completion
 	directive := cobra.ShellCompDirectiveNoFileComp
-	o.from.withStore(cmd.Context(), func(ctx context.Context, src source.Source, stored []source.Collection) {
+	o.from.WithStore(cmd.Context(), func(ctx context.Context, src source.Source, stored []source.Collection) {
 		slashed := len(args) == 0 || strings.Contains(args[0], "/")
 		if name, _, ok := strings.Cut(toComplete, "/"); ok && slashed {
 			for _, object := range o.names(ctx, src, stored, name, nil) {
@@ -41,9 +42,9 @@ func (o *getOptions) complete(
 		}
 		switch {
 		case len(args) == 0:
-			all = completeResources(stored, toComplete)
+			all = input.CompleteResources(stored, toComplete)
 		case slashed:
-			for _, r := range callable(stored) {
+			for _, r := range input.Callable(stored) {
 				all = append(all, r+"/")
 			}
 			directive |= cobra.ShellCompDirectiveNoSpace
@@ -59,15 +60,15 @@ func (o *getOptions) complete(
 func (o *getOptions) names(
 	ctx context.Context, src source.Source, stored []source.Collection, resource string, but []string,
 ) []string {
-	c, err := choose(o.from.path, stored, request{resource: resource, namespace: o.namespace, all: o.all,
-		collection: o.collection})
+	c, err := input.Choose(o.from.Path, stored, input.Request{Resource: resource, Namespace: o.namespace, All: o.all,
+		Collection: o.collection})
 	if err != nil {
 		return nil
 	}
 	var all []string
-	for _, q := range o.queries(answer{choice: c}) {
-		for _, key := range firstKeys(ctx, src, q.Query) {
-			if _, name := splitKey(key); !slices.Contains(but, name) {
+	for _, q := range o.queries(answer{Choice: c}) {
+		for _, key := range input.FirstKeys(ctx, src, q.Query) {
+			if _, name := input.SplitKey(key); !slices.Contains(but, name) {
 				all = append(all, name)
 			}
 		}
@@ -78,9 +79,9 @@ func (o *getOptions) names(
 func (o *getOptions) completeNamespaces(
 	cmd *cobra.Command, args []string, toComplete string,
 ) ([]cobra.Completion, cobra.ShellCompDirective) {
-	o.from.leadingFile(args)
+	o.from.LeadingFile(args)
 	var all []cobra.Completion
-	o.from.withStore(cmd.Context(), func(ctx context.Context, src source.Source, stored []source.Collection) {
+	o.from.WithStore(cmd.Context(), func(ctx context.Context, src source.Source, stored []source.Collection) {
 		for _, c := range stored {
 			switch {
 			case c.Namespace != "":
@@ -94,7 +95,7 @@ func (o *getOptions) completeNamespaces(
 		}
 		for _, c := range stored {
 			if c.Namespaced {
-				all = append(all, namespacesOf(ctx, src, source.Query{Collection: c.ID})...)
+				all = append(all, input.NamespacesOf(ctx, src, source.Query{Collection: c.ID})...)
 			}
 		}
 	})
@@ -105,12 +106,12 @@ func (o *getOptions) completeNamespaces(
 func (o *getOptions) completeCollections(
 	cmd *cobra.Command, args []string, toComplete string,
 ) ([]cobra.Completion, cobra.ShellCompDirective) {
-	o.from.leadingFile(args)
+	o.from.LeadingFile(args)
 	var all []cobra.Completion
-	o.from.withStore(cmd.Context(), func(_ context.Context, _ source.Source, stored []source.Collection) {
+	o.from.WithStore(cmd.Context(), func(_ context.Context, _ source.Source, stored []source.Collection) {
 		for _, c := range stored {
-			r := resourceOf(c)
-			all = append(all, cobra.CompletionWithDesc(c.ID, r.String()+", "+scope(c)+", "+c.Representation))
+			r := input.ResourceOf(c)
+			all = append(all, cobra.CompletionWithDesc(c.ID, r.String()+", "+input.Scope(c)+", "+c.Representation))
 		}
 	})
 	return command.Beginning(all, toComplete), cobra.ShellCompDirectiveNoFileComp

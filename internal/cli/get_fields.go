@@ -10,6 +10,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/source"
 )
 
@@ -24,7 +25,7 @@ func (o *getOptions) fieldsIn(c source.Collection) string {
 
 // noteFields says which fields none of the stored objects has. A store knows no schema, so a misspelled field cannot
 // be refused as a server does: it is empty everywhere, and selects nothing, or with != everything.
-func (o *getOptions) noteFields(ctx context.Context, s command.IO, src source.Source, chosen choice, found bool) error {
+func (o *getOptions) noteFields(ctx context.Context, s command.IO, src source.Source, chosen input.Choice, found bool) error {
 	selector, err := fields.ParseSelector(o.fields)
 	if err != nil {
 		return err
@@ -33,13 +34,13 @@ func (o *getOptions) noteFields(ctx context.Context, s command.IO, src source.So
 		if found && r.Operator != selection.NotEquals && r.Value != "" { // an object that was found has it
 			continue
 		}
-		absent, err := o.absent(ctx, src, chosen.collections, r.Field)
+		absent, err := o.absent(ctx, src, chosen.Collections, r.Field)
 		if err != nil {
-			return readError(o.from.path, err)
+			return input.ReadError(o.from.Path, err)
 		}
 		if absent {
 			fmt.Fprintf(s.Err, "note: none of the stored %s has a text, number or boolean at %q; it was taken for empty\n",
-				chosen.resource, r.Field)
+				chosen.Resource, r.Field)
 		}
 	}
 	return nil
@@ -57,8 +58,8 @@ func (o *getOptions) absent(
 		}
 		q := source.Query{Collection: c.ID, Fields: with, KeysOnly: true}
 		var unreadable *source.UnreadableError
-		switch err := src.Entries(ctx, q, func(entry.Entry) error { return errEnough }); {
-		case errors.Is(err, errEnough), errors.As(err, &unreadable): // which may have it
+		switch err := src.Entries(ctx, q, func(entry.Entry) error { return input.ErrEnough }); {
+		case errors.Is(err, input.ErrEnough), errors.As(err, &unreadable): // which may have it
 			return false, nil
 		case err != nil:
 			return false, err

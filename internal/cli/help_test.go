@@ -8,13 +8,15 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+
+	"github.com/larder-dev/larder/internal/cli/clitest"
 )
 
 // TestHelpFitsTheTerminal: of every command, no line is wider, and no word is lost.
 func TestHelpFitsTheTerminal(t *testing.T) {
 	help := func(width int, path []string) string {
 		var out bytes.Buffer
-		s := testIO(&out)
+		s := clitest.IO(&out)
 		s.TerminalSize = func() (int, int) { return width, 24 }
 		if code := Run(t.Context(), append(path, "--help"), s); code != 0 {
 			t.Fatalf("%q: exit code %d", path, code)
@@ -39,7 +41,7 @@ func TestHelpFitsTheTerminal(t *testing.T) {
 			check(sub, append(path[:len(path):len(path)], sub.Name()))
 		}
 	}
-	check(newRoot(testIO(&bytes.Buffer{})), nil)
+	check(newRoot(clitest.IO(&bytes.Buffer{})), nil)
 }
 
 func TestFitted(t *testing.T) {

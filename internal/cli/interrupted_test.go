@@ -19,6 +19,7 @@ import (
 	"filippo.io/age"
 
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
@@ -266,7 +267,7 @@ func TestInterruptedLiveSave(t *testing.T) {
 
 // A command that is asked to end while it asks for a passphrase says no more than that.
 func TestInterruptedPassphrase(t *testing.T) {
-	t.Setenv(passphraseVariable, "")
+	t.Setenv(input.PassphraseVariable, "")
 	dir := t.TempDir()
 	sealed := filepath.Join(dir, "sealed.larder")
 	recipient, err := age.NewScryptRecipient("right")

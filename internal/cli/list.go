@@ -8,6 +8,7 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
 )
 
 // eachPrinter prints each object by itself.
@@ -16,7 +17,7 @@ type eachPrinter struct {
 	to printers.ResourcePrinter
 }
 
-func (*eachPrinter) begin(choice, bool) error { return nil }
+func (*eachPrinter) begin(input.Choice, bool) error { return nil }
 
 func (p *eachPrinter) object(u *unstructured.Unstructured) error {
 	return p.to.PrintObj(u, p.w)
@@ -34,7 +35,7 @@ type wholePrinter struct {
 	list unstructured.UnstructuredList
 }
 
-func (*wholePrinter) begin(choice, bool) error { return nil }
+func (*wholePrinter) begin(input.Choice, bool) error { return nil }
 
 func (p *wholePrinter) object(u *unstructured.Unstructured) error {
 	p.list.Items = append(p.list.Items, *u)
@@ -86,7 +87,7 @@ func yamlItem(v any) (string, error) {
 	return string(data), err
 }
 
-func (*listPrinter) begin(choice, bool) error { return nil }
+func (*listPrinter) begin(input.Choice, bool) error { return nil }
 
 func (p *listPrinter) object(u *unstructured.Unstructured) error {
 	if !p.keepManagedFields {

@@ -14,19 +14,15 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/clitest"
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
 )
-
-var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-
-func testIO(out *bytes.Buffer) command.IO {
-	return command.IO{Out: out, Err: out, Now: func() time.Time { return now }}
-}
 
 func widget(namespace, name string, age time.Duration) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "example.com/v1beta1", "kind": "Widget",
-		"metadata": map[string]any{"name": name, "creationTimestamp": now.Add(-age).Format(time.RFC3339)},
+		"metadata": map[string]any{"name": name, "creationTimestamp": clitest.Now.Add(-age).Format(time.RFC3339)},
 		"spec": map[string]any{
 			"text": "several\n\nlines\n  with <b>&</b> \"quotes\"\n", "trailing": "x\n\n", "n": int64(1), "f": 1.5, "nil": nil,
 			"e":    []any{},
@@ -39,14 +35,14 @@ func widget(namespace, name string, age time.Duration) *unstructured.Unstructure
 	return u
 }
 
-func printAll(t *testing.T, f printFlags, single, all bool, of resource, objects ...*unstructured.Unstructured) string {
+func printAll(t *testing.T, f printFlags, single, all bool, of input.Resource, objects ...*unstructured.Unstructured) string {
 	t.Helper()
 	var out bytes.Buffer
-	p, err := f.printer(testIO(&out), single, all)
+	p, err := f.printer(clitest.IO(&out), single, all)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.begin(choice{resource: of}, false); err != nil {
+	if err := p.begin(input.Choice{Resource: of}, false); err != nil {
 		t.Fatal(err)
 	}
 	for _, u := range objects {
@@ -92,7 +88,7 @@ func TestListsAreKubectls(t *testing.T) {
 				if err := kubectlPrinter(format).PrintObj(whole, &want); err != nil {
 					t.Fatal(err)
 				}
-				if d := cmp.Diff(want.String(), printAll(t, withOutput(format), false, false, widgets, objects...)); d != "" {
+				if d := cmp.Diff(want.String(), printAll(t, withOutput(format), false, false, clitest.Widgets, objects...)); d != "" {
 					t.Error(d)
 				}
 			})
@@ -107,7 +103,7 @@ func TestSingleIsKubectls(t *testing.T) {
 		if err := kubectlPrinter(format).PrintObj(u, &want); err != nil {
 			t.Fatal(err)
 		}
-		if d := cmp.Diff(want.String(), printAll(t, withOutput(format), true, false, widgets, u)); d != "" {
+		if d := cmp.Diff(want.String(), printAll(t, withOutput(format), true, false, clitest.Widgets, u)); d != "" {
 			t.Error(format, d)
 		}
 	}
@@ -120,13 +116,13 @@ func TestManagedFields(t *testing.T) {
 			u.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "somebody"}})
 			// As with kubectl, templates and custom columns see everything.
 			want := strings.Contains(format, "=")
-			text := printAll(t, withOutput(format), single, false, widgets, u.DeepCopy())
+			text := printAll(t, withOutput(format), single, false, clitest.Widgets, u.DeepCopy())
 			if got := strings.Contains(text, "somebody"); got != want {
 				t.Errorf("%s, single %t: managedFields %t, want %t", format, single, got, want)
 			}
 			f := withOutput(format)
 			f.managedFields = true
-			if !strings.Contains(printAll(t, f, single, false, widgets, u), "somebody") {
+			if !strings.Contains(printAll(t, f, single, false, clitest.Widgets, u), "somebody") {
 				t.Errorf("%s, single %t: no managedFields", format, single)
 			}
 		}
@@ -138,7 +134,7 @@ func TestNamesAndTables(t *testing.T) {
 		"metadata": map[string]any{"name": "n"}}}
 	a, b := widget("a", "x", 90*time.Second), widget("bbbbbbbbbbb", "long-name", 50*time.Hour)
 	a.SetLabels(map[string]string{"app": "web", "example.com/tier": "1"})
-	custom := widgets
+	custom := clitest.Widgets
 	custom.Columns = []entry.Column{{Name: "Number", Type: "integer", JSONPath: ".spec.n"},
 		{Name: "Float", Type: "number", JSONPath: ".spec.f", Priority: 1}}
 	with := func(format string, change func(*printFlags)) printFlags {
@@ -149,38 +145,38 @@ func TestNamesAndTables(t *testing.T) {
 	for _, tc := range []struct {
 		name, got, want string
 	}{
-		{"names", printAll(t, withOutput("name"), false, false, widgets, bare, a), "thing/n\nwidget.example.com/x\n"},
-		{"one namespace", printAll(t, withOutput("table"), false, false, widgets, a, b),
+		{"names", printAll(t, withOutput("name"), false, false, clitest.Widgets, bare, a), "thing/n\nwidget.example.com/x\n"},
+		{"one namespace", printAll(t, withOutput("table"), false, false, clitest.Widgets, a, b),
 			"NAME        AGE\nx           90s\nlong-name   2d2h\n"},
-		{"all namespaces", printAll(t, withOutput(""), false, true, widgets, a, b),
+		{"all namespaces", printAll(t, withOutput(""), false, true, clitest.Widgets, a, b),
 			"NAMESPACE     NAME        AGE\na             x           90s\nbbbbbbbbbbb   long-name   2d2h\n"},
-		{"no age", printAll(t, withOutput("table"), false, false, widgets, bare), "NAME   AGE\nn      <unknown>\n"},
-		{"none", printAll(t, withOutput("table"), false, true, widgets), ""},
+		{"no age", printAll(t, withOutput("table"), false, false, clitest.Widgets, bare), "NAME   AGE\nn      <unknown>\n"},
+		{"none", printAll(t, withOutput("table"), false, true, clitest.Widgets), ""},
 		{"wide", printAll(t, withOutput("wide"), false, false, custom, a), "NAME   NUMBER   FLOAT\nx      1        1.5\n"},
 		{"not wide", printAll(t, withOutput("table"), false, false, custom, a), "NAME   NUMBER\nx      1\n"},
 		{"labels",
 			printAll(t, with("", func(f *printFlags) { f.showLabels, f.labels = true, []string{"app", "example.com/tier"} }),
-				false, false, widgets, a, b),
+				false, false, clitest.Widgets, a, b),
 			"NAME        AGE    APP   TIER   LABELS\nx           90s    web   1      app=web,example.com/tier=1\nlong-name   " +
 				"2d2h                <none>\n"},
 		{"kind, no headers", printAll(t, with("", func(f *printFlags) { f.showKind, f.noHeaders = true, true }), false, false,
-			widgets, a, b),
+			clitest.Widgets, a, b),
 			"widget.example.com/x           90s\nwidget.example.com/long-name   2d2h\n"},
-		{"sorted", printAll(t, with("", func(f *printFlags) { f.sortBy = "metadata.namespace" }), false, true, widgets, b,
+		{"sorted", printAll(t, with("", func(f *printFlags) { f.sortBy = "metadata.namespace" }), false, true, clitest.Widgets, b,
 			a, bare),
 			"NAMESPACE     NAME        AGE\n              n           <unknown>\na             x           90s\nbbbbbbbbbbb  " +
 				" long-name   2d2h\n"},
 		{"sorted names", printAll(t, with("name", func(f *printFlags) { f.sortBy = "{.metadata.name}" }), false, true,
-			widgets, a, bare, b),
+			clitest.Widgets, a, bare, b),
 			"widget.example.com/long-name\nthing/n\nwidget.example.com/x\n"},
 		{"custom columns", printAll(t, withOutput("custom-columns=N:.metadata.name,L:{.spec.list[*].a},E:.spec.none"), false,
-			false, widgets, a, bare),
+			false, clitest.Widgets, a, bare),
 			"N     L               E\nx     - not an item   <none>\nn     <none>          <none>\n"},
-		{"no custom columns", printAll(t, withOutput("custom-columns=N:.metadata.name"), false, false, widgets), "N\n"},
-		{"jsonpath of a list", printAll(t, withOutput("jsonpath={.items[*].metadata.name}"), false, false, widgets, a, b),
+		{"no custom columns", printAll(t, withOutput("custom-columns=N:.metadata.name"), false, false, clitest.Widgets), "N\n"},
+		{"jsonpath of a list", printAll(t, withOutput("jsonpath={.items[*].metadata.name}"), false, false, clitest.Widgets, a, b),
 			"x long-name"},
-		{"jsonpath of one", printAll(t, withOutput("jsonpath={.metadata.name}"), true, false, widgets, a), "x"},
-		{"go-template", printAll(t, withOutput("go-template={{len .items}}{{.missing}}"), false, false, widgets, a, b),
+		{"jsonpath of one", printAll(t, withOutput("jsonpath={.metadata.name}"), true, false, clitest.Widgets, a), "x"},
+		{"go-template", printAll(t, withOutput("go-template={{len .items}}{{.missing}}"), false, false, clitest.Widgets, a, b),
 			"2<no value>"},
 	} {
 		if d := cmp.Diff(tc.want, tc.got); d != "" {
@@ -193,18 +189,18 @@ func TestNamesAndTables(t *testing.T) {
 func TestSeveralTables(t *testing.T) {
 	var out bytes.Buffer
 	f := newPrintFlags()
-	p, err := f.printer(testIO(&out), false, false)
+	p, err := f.printer(clitest.IO(&out), false, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		of      resource
+		of      input.Resource
 		objects []*unstructured.Unstructured
 	}{
-		{pods, nil}, {widgets, []*unstructured.Unstructured{widget("a", "x", time.Hour)}}, {deployments, nil}, {events, nil},
-		{widgets, []*unstructured.Unstructured{widget("a", "longer", time.Hour), widget("a", "y", time.Hour)}},
+		{clitest.Pods, nil}, {clitest.Widgets, []*unstructured.Unstructured{widget("a", "x", time.Hour)}}, {clitest.Deployments, nil}, {clitest.Events, nil},
+		{clitest.Widgets, []*unstructured.Unstructured{widget("a", "longer", time.Hour), widget("a", "y", time.Hour)}},
 	} {
-		if err := p.begin(choice{resource: c.of}, true); err != nil {
+		if err := p.begin(input.Choice{Resource: c.of}, true); err != nil {
 			t.Fatal(err)
 		}
 		for _, u := range c.objects {
@@ -227,8 +223,8 @@ func TestSeveralTables(t *testing.T) {
 func TestTableHoldsBackLittle(t *testing.T) {
 	var out bytes.Buffer
 	f := newPrintFlags()
-	p := &tablePrinter{s: testIO(&out), flags: &f}
-	if err := p.begin(choice{resource: widgets}, false); err != nil {
+	p := &tablePrinter{s: clitest.IO(&out), flags: &f}
+	if err := p.begin(input.Choice{Resource: clitest.Widgets}, false); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 3 * tableSample {
@@ -258,7 +254,7 @@ func TestTableOfFailingWriter(t *testing.T) {
 	full := errors.New("no space")
 	f := newPrintFlags()
 	p := &tablePrinter{s: command.IO{Out: writerFunc(func([]byte) (int, error) { return 0, full }), Now: time.Now}, flags: &f}
-	err := errors.Join(p.begin(choice{resource: widgets}, false), p.object(widget("a", "x", time.Hour)), p.finish())
+	err := errors.Join(p.begin(input.Choice{Resource: clitest.Widgets}, false), p.object(widget("a", "x", time.Hour)), p.finish())
 	if !errors.Is(err, full) {
 		t.Errorf("got %v", err)
 	}

@@ -13,12 +13,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/larder-dev/larder/internal/cli/clitest"
 	"github.com/larder-dev/larder/internal/source"
 )
 
 func mirrored(change func(*source.Collection)) []source.Collection {
-	return []source.Collection{stored(pods, func(c *source.Collection) {
-		c.LastContact = now.Add(-5 * time.Second)
+	return []source.Collection{clitest.Stored(clitest.Pods, func(c *source.Collection) {
+		c.LastContact = clitest.Now.Add(-5 * time.Second)
 		c.Live = &source.Live{Source: "live", Synced: true, Resumes: 1, BytesReceived: 2048, Relists: map[string]int{}}
 		if change != nil {
 			change(c)
@@ -31,7 +32,7 @@ func TestPlainLogSaysWhatChanges(t *testing.T) {
 	p := &plainLog{say: sayText(&out)}
 	lines := func(after time.Duration, change func(*source.Collection)) int {
 		out.Reset()
-		p.update(now.Add(after), mirrored(change))
+		p.update(clitest.Now.Add(after), mirrored(change))
 		return strings.Count(out.String(), "\n")
 	}
 	grown := func(c *source.Collection) { c.Objects, c.ResourceVersion, c.Live.BytesReceived = 9, "99", 1<<20 }
@@ -63,7 +64,7 @@ func TestPlainLine(t *testing.T) {
 	})[0]
 	want := "2026-01-02T03:04:05Z pods (namespace a): live, 3 objects, RV 7, age 5s, resumes 1, " +
 		"relists 3 (AheadOfServer, Expired), received 2.0 KiB, error: connection refused"
-	if d := cmp.Diff(want, plainLine(now, c)); d != "" {
+	if d := cmp.Diff(want, plainLine(clitest.Now, c)); d != "" {
 		t.Error(d)
 	}
 }
@@ -85,7 +86,7 @@ func TestTroubleIsStable(t *testing.T) {
 		fmt.Errorf("wait to connect for /v1, Kind=Pod: verify the server of apps/v1, Kind=Deployment: %w", refused(2)),
 		fmt.Errorf("verify the server of /v1, Kind=Pod: %w", refused(3)),
 	} {
-		p.update(now.Add(time.Duration(i)*time.Second), mirrored(func(c *source.Collection) {
+		p.update(clitest.Now.Add(time.Duration(i)*time.Second), mirrored(func(c *source.Collection) {
 			c.Live.Error, c.Live.Trouble = err.Error(), troubleOf(err)
 		}))
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/larder-dev/larder/internal/cli/clitest"
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/terminal"
 	"github.com/larder-dev/larder/internal/source"
@@ -16,7 +17,7 @@ import (
 
 // onTerminal is an IO whose streams are terminals.
 func onTerminal(out, errs *bytes.Buffer, colours bool) command.IO {
-	s := testIO(out)
+	s := clitest.IO(out)
 	s.Err = terminal.NewVisibleWriter(errs)
 	s.TerminalSize = func() (int, int) { return 80, 24 }
 	s.ErrIsTerminal, s.Colours = true, colours
@@ -31,7 +32,7 @@ func TestLogOnATerminal(t *testing.T) {
 	s.SetLogger = func(l logr.Logger) { libraries = l }
 	l, logger := (&logFlags{format: logText}).log(s)
 	logger.Info("Waiting for a process", "store", "s.db")
-	l.update(now, mirrored(nil))
+	l.update(clitest.Now, mirrored(nil))
 	libraries.Error(errors.New("no\x1b[2J"), "It went wrong", "resource", "pods")
 	l.note("of\x1b[2J a secret")
 	text := errs.String()
@@ -53,7 +54,7 @@ func TestLogIsJSON(t *testing.T) {
 	d, logger := (&logFlags{format: logJSON}).log(s)
 	logger.Info("Listing", "reason", "Cold")
 	logger.V(1).Info("more")
-	d.update(now, mirrored(func(c *source.Collection) { c.Live.Error = "refused" }))
+	d.update(clitest.Now, mirrored(func(c *source.Collection) { c.Live.Error = "refused" }))
 	var records []map[string]any
 	for line := range strings.Lines(errs.String()) {
 		var r map[string]any
@@ -78,9 +79,9 @@ func TestQuiet(t *testing.T) {
 		var out, errs bytes.Buffer
 		d, logger := (&logFlags{format: format, quiet: true}).log(onTerminal(&out, &errs, true))
 		logger.Info("Listing")
-		d.update(now, mirrored(nil))
+		d.update(clitest.Now, mirrored(nil))
 		d.note("what is well")
-		d.finish(now, mirrored(nil))
+		d.finish(clitest.Now, mirrored(nil))
 		if out.Len()+errs.Len() > 0 {
 			t.Errorf("%s: %q, %q", format, out.String(), errs.String())
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/informer/audit"
 	"github.com/larder-dev/larder/informer/requests"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
 )
@@ -43,7 +44,7 @@ type mirror struct {
 
 // member is one resource that is mirrored.
 type member struct {
-	resource resource
+	resource input.Resource
 	identity entry.Identity
 	informer *informer.Informer
 	conn     *connection
@@ -233,7 +234,7 @@ func (m *mirror) Save(ctx context.Context, w io.Writer, r source.SaveRequest) er
 	if err != nil {
 		return err
 	}
-	for _, c := range inMemory(m.mirrored(), r.Filter) {
+	for _, c := range input.InMemory(m.mirrored(), r.Filter) {
 		why := "larder sync had them in memory only"
 		if slices.ContainsFunc(infos, func(i store.Info) bool { return i.Identity == c.Identity() && i.Complete }) {
 			why += "; those that an earlier one has stored are older"

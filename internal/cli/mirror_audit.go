@@ -7,6 +7,7 @@ import (
 
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/informer/audit"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
 )
@@ -22,7 +23,7 @@ func (m *mirror) Audit(ctx context.Context) (all []source.Audited, err error) {
 	for _, mb := range m.now() {
 		a := source.Audited{Collection: mb.identity.ID(), Resource: mb.resource.String(),
 			Representation: string(mb.identity.Representation), Findings: []string{}}
-		if sc := scope(source.NewCollection(store.Info{Identity: mb.identity})); sc != "all" {
+		if sc := input.Scope(source.NewCollection(store.Info{Identity: mb.identity})); sc != "all" {
 			a.Scope = sc
 		}
 		report, err := mb.audit(ctx)

@@ -14,7 +14,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/clitest"
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/fakeapi"
 	"github.com/larder-dev/larder/internal/holder"
 	"github.com/larder-dev/larder/store"
@@ -28,7 +30,7 @@ func mirrorUntil(t *testing.T, server *fakeapi.Server, path string, look func(*m
 		t.Fatal(err)
 	}
 	defer st.Close()
-	mb, err := newMember(t.Context(), st, planned{resource: pods, identity: podsOf("", "", ""),
+	mb, err := newMember(t.Context(), st, planned{resource: clitest.Pods, identity: podsOf("", "", ""),
 		conn: mustConnect(t, server.Config())}, memberOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +94,7 @@ func TestMirrorEndsWithItsInformers(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := newMirror(st)
-	for _, r := range []resource{pods, deployments} {
+	for _, r := range []input.Resource{clitest.Pods, clitest.Deployments} {
 		mb, err := newMember(t.Context(), st, planned{resource: r, identity: entry.Identity{
 			GroupVersionResource: r.GroupVersionResource, Representation: entry.Unstructured,
 		}, conn: mustConnect(t, server.Config())}, memberOptions{})
@@ -125,7 +127,7 @@ func TestSyncWaitsForAReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = openForSync(context.Background(), path, -time.Second, store.Options{Logger: &silent})
-	wantError(t, err, "s is held by a process, which reads it", "wait until it is done or stop it")
+	clitest.WantError(t, err, "s is held by a process, which reads it", "wait until it is done or stop it")
 	waiting := make(chan struct{})
 	logger := logr.New(&signalSink{LogSink: logr.Discard().GetSink(), said: waiting})
 	go func() {
@@ -149,10 +151,10 @@ func TestSyncNamesWhoHoldsTheStore(t *testing.T) {
 	}
 	defer writer.Close()
 	_, err = openForSync(context.Background(), path, -time.Second, store.Options{Logger: &silent})
-	wantError(t, err, "s is held by a process, which writes it", "or mirror into another file")
+	clitest.WantError(t, err, "s is held by a process, which writes it", "or mirror into another file")
 
 	agents := []holder.Holder{{PID: 17, Name: "agent"}, {PID: 4, Name: "larder"}}
-	if got, want := holdingAs(true, agents), "process 17 (agent) and process 4 (larder), which read it"; got != want {
+	if got, want := input.HoldingAs(true, agents), "process 17 (agent) and process 4 (larder), which read it"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer/durable"
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
 )
@@ -67,6 +68,6 @@ func (mb *member) sayFreed(ctx context.Context, st *store.Store, was store.Kept,
 	}
 	klog.FromContext(ctx).Info(
 		"What an earlier sync has kept of the changes is freed: larder watch --since cannot go on after them any more",
-		"resource", label(mb.collection()), "keptFor", command.Span(was.For), "changes", was.Last-was.Oldest, "since", was.Oldest,
+		"resource", input.Label(mb.collection()), "keptFor", command.Span(was.For), "changes", was.Last-was.Oldest, "since", was.Oldest,
 		"hint", keep+" keeps what changes from now on")
 }

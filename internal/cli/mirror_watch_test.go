@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/larder-dev/larder/internal/cli/clitest"
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
@@ -34,7 +35,7 @@ func TestMirrorWatch(t *testing.T) {
 						for n := range 100 {
 							createPod(t, server, "a", fmt.Sprint("new-", n), map[string]string{"n": fmt.Sprint(n % 2)})
 							if n%3 == 0 {
-								if err := server.Delete(pods.GroupVersionResource, "a", fmt.Sprint("new-", n)); err != nil {
+								if err := server.Delete(clitest.Pods.GroupVersionResource, "a", fmt.Sprint("new-", n)); err != nil {
 									t.Error(err)
 								}
 							}
@@ -51,7 +52,7 @@ func TestMirrorWatch(t *testing.T) {
 								return nil
 							}
 							clear(want)
-							for _, u := range server.List(pods.GroupVersionResource) {
+							for _, u := range server.List(clitest.Pods.GroupVersionResource) {
 								if selector == "" || u.GetLabels()["n"] == "1" {
 									want[u.GetNamespace()+"/"+u.GetName()] = u.GetResourceVersion()
 								}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
 )
@@ -31,7 +32,7 @@ func openMirror(
 			err = errors.Join(err, st.Close())
 		}
 	}()
-	if !missing(set.store) {
+	if !input.Missing(set.store) {
 		if st, err = openForSync(ctx, set.store, lockWait, options); err != nil {
 			return nil, err
 		}
@@ -70,7 +71,7 @@ func newMirror(st *store.Store) *mirror { return &mirror{File: source.NewFile(st
 func openForSync(ctx context.Context, path string, wait time.Duration, options store.Options) (*store.Store, error) {
 	st, err := store.OpenContext(ctx, path, options)
 	if !errors.Is(err, store.ErrLocked) {
-		return st, pathError(path, err)
+		return st, input.PathError(path, err)
 	}
 	if socket, pathErr := source.SocketPath(path); pathErr == nil {
 		if client, who, dialErr := source.Dial(ctx, socket); dialErr == nil {
@@ -79,13 +80,13 @@ func openForSync(ctx context.Context, path string, wait time.Duration, options s
 				"stop it, or mirror into another file")
 		}
 	}
-	held := holding(path)
+	held := input.Holding(path)
 	options.Logger.Info("Waiting for "+held, "store", path, "atMost", wait)
 	options.LockTimeout = wait
 	st, err = store.OpenContext(ctx, path, options)
 	if errors.Is(err, store.ErrLocked) && ctx.Err() == nil {
-		return nil, command.WithHint(fmt.Errorf("%s is held by %s", path, holding(path)),
+		return nil, command.WithHint(fmt.Errorf("%s is held by %s", path, input.Holding(path)),
 			"wait until it is done or stop it, or mirror into another file")
 	}
-	return st, pathError(path, err)
+	return st, input.PathError(path, err)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/cli/terminal"
 	"github.com/larder-dev/larder/internal/source"
 )
@@ -61,7 +62,7 @@ func (p *plainLog) finish(now time.Time, all []source.Collection) {
 }
 
 func gist(c source.Collection) string {
-	return fmt.Sprint(c.Live.Source, c.Live.Synced, c.Live.Resumes, c.Live.Relists, trouble(*c.Live))
+	return fmt.Sprint(c.Live.Source, c.Live.Synced, c.Live.Resumes, c.Live.Relists, input.Trouble(*c.Live))
 }
 
 // sayText says it in a line for people.
@@ -71,9 +72,9 @@ func sayText(w io.Writer) func(time.Time, source.Collection) {
 
 func plainLine(now time.Time, c source.Collection) string {
 	line := fmt.Sprintf("%s %s: %s, %s, RV %s, age %s, resumes %d, relists %s, received %s",
-		now.UTC().Format(time.RFC3339), label(c), sourceWord(c.Live.Source), command.CountedObjects(c.Objects),
+		now.UTC().Format(time.RFC3339), input.Label(c), input.SourceWord(c.Live.Source), command.CountedObjects(c.Objects),
 		command.OrDash(c.ResourceVersion), command.AgeOf(now, c.LastContact), c.Live.Resumes, relists(*c.Live), command.Size(c.Live.BytesReceived))
-	if t := trouble(*c.Live); t != "" {
+	if t := input.Trouble(*c.Live); t != "" {
 		line += ", error: " + t
 	}
 	return line
@@ -90,13 +91,13 @@ func sayJSON(h slog.Handler) func(time.Time, source.Collection) {
 	logger := slog.New(h)
 	return func(_ time.Time, c source.Collection) {
 		attrs := []slog.Attr{
-			slog.String("resource", resourceOf(c).String()), slog.String("scope", scope(c)),
-			slog.String("source", sourceWord(c.Live.Source)), slog.Int("objects", c.Objects),
+			slog.String("resource", input.ResourceOf(c).String()), slog.String("scope", input.Scope(c)),
+			slog.String("source", input.SourceWord(c.Live.Source)), slog.Int("objects", c.Objects),
 			slog.String("resourceVersion", c.ResourceVersion), slog.Time("lastContact", c.LastContact),
 			slog.Int("resumes", c.Live.Resumes), slog.Any("relists", c.Live.Relists),
 			slog.Int64("bytesReceived", c.Live.BytesReceived),
 		}
-		if t := trouble(*c.Live); t != "" {
+		if t := input.Trouble(*c.Live); t != "" {
 			attrs = append(attrs, slog.String("err", t))
 		}
 		logger.LogAttrs(context.Background(), slog.LevelInfo, "Mirroring", attrs...)

@@ -14,13 +14,14 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
 )
 
 // planned is one resource that is about to be mirrored. Nothing has been stored for it yet.
 type planned struct {
-	resource resource
+	resource input.Resource
 	identity entry.Identity
 	// conn is nil for what is mirrored already.
 	conn   *connection
@@ -124,7 +125,7 @@ func (p planned) ask(ctx context.Context) (reached bool, err error) {
 	defer cancel()
 	_, err = p.conn.listWatch(p.identity).ListWithContext(ctx, metav1.ListOptions{Limit: 1})
 	what := p.resource.String()
-	if sc := scope(source.NewCollection(store.Info{Identity: p.identity})); sc != "all" {
+	if sc := input.Scope(source.NewCollection(store.Info{Identity: p.identity})); sc != "all" {
 		what += " (" + sc + ")"
 	}
 	switch {

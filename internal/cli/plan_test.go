@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/clitest"
 	"github.com/larder-dev/larder/internal/fakeapi"
 	"github.com/larder-dev/larder/store"
 )
@@ -16,7 +17,7 @@ import (
 func TestPlanOfASilentServer(t *testing.T) {
 	server := startServer(t)
 	server.InjectFault(fakeapi.Fault{Hang: true})
-	infos := []store.Info{{Identity: podsOf("", "", ""), Resource: pods.ResourceInfo, Complete: true}}
+	infos := []store.Info{{Identity: podsOf("", "", ""), Resource: clitest.Pods.ResourceInfo, Complete: true}}
 	for _, name := range []string{"configmaps", "services"} { // of which nobody has told the scope: the server is asked
 		id := podsOf("", "", "")
 		id.GroupVersionResource = schema.GroupVersionResource{Version: "v1", Resource: name}

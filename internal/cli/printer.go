@@ -9,13 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/cli/terminal"
 )
 
 // printer prints objects one after the other; finish ends the output.
 type printer interface {
 	// begin is told of the resource of the objects that come next. withKind: names say of what kind they are.
-	begin(c choice, withKind bool) error
+	begin(c input.Choice, withKind bool) error
 	object(u *unstructured.Unstructured) error
 	finish() error
 }

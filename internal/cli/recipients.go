@@ -9,6 +9,7 @@ import (
 
 	"github.com/larder-dev/larder/internal/agekeys"
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
 )
 
 // recipientFlags say who can read a snapshot; none encrypts nothing.
@@ -24,7 +25,7 @@ func (f *recipientFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.files, "recipients-file", nil,
 		"encrypt the snapshot to the public keys in `FILE`, one a line; may be given again")
 	cmd.Flags().BoolVar(&f.passphrase, "passphrase", false,
-		"encrypt the snapshot with a passphrase, which is asked for, or taken from "+passphraseVariable+
+		"encrypt the snapshot with a passphrase, which is asked for, or taken from "+input.PassphraseVariable+
 			". To make guesses dear it costs a second or so of CPU and 256 MiB of memory, once at each save, and once "+
 			"whenever the snapshot is opened")
 }
@@ -39,7 +40,7 @@ func (f *recipientFlags) read(s command.IO) ([]age.Recipient, error) {
 		return nil, command.Usagef("a snapshot is encrypted with a passphrase or to public keys, not with both")
 	}
 	if f.passphrase {
-		text, err := newPassphrase(s)
+		text, err := input.NewPassphrase(s)
 		if err != nil {
 			return nil, err
 		}

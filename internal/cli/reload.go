@@ -13,6 +13,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/config"
 )
 
@@ -187,7 +188,7 @@ func tell(ctx context.Context, file string, c change) {
 			continue
 		}
 		logger.Info("No longer mirrored; what is stored of it stays in the file until retention.forgetAfter has passed",
-			"resource", label(mb.collection()))
+			"resource", input.Label(mb.collection()))
 	}
 	logger.Info("The configuration counts", "file", file, "begun", labelsOf(c.begun), "stopped", labelsOf(c.stopped),
 		"unchanged", c.kept)
@@ -196,7 +197,7 @@ func tell(ctx context.Context, file string, c change) {
 func labelsOf(members []*member) []string {
 	all := []string{}
 	for _, mb := range members {
-		all = append(all, label(mb.collection()))
+		all = append(all, input.Label(mb.collection()))
 	}
 	return all
 }

@@ -7,6 +7,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/source"
 )
 
@@ -14,7 +15,7 @@ import (
 func (m *mirror) runs(id entry.Identity, o memberOptions) bool {
 	for _, mb := range m.now() {
 		if mb.identity == id {
-			secret := secrets.GroupResource() == id.GroupResource()
+			secret := input.Secrets.GroupResource() == id.GroupResource()
 			return !secret || mb.informer.Status().Persistent == (o.persistSecrets || m.store.Seals(id.GroupResource()))
 		}
 	}

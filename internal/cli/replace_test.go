@@ -11,6 +11,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/clitest"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/fakeapi"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
@@ -51,15 +53,15 @@ func TestReplaceLeavesTheRestAlone(t *testing.T) {
 			}
 			return c
 		}
-		counts := func(r resource) fakeapi.Counts { return server.Counts(r.GroupVersionResource) }
+		counts := func(r input.Resource) fakeapi.Counts { return server.Counts(r.GroupVersionResource) }
 
 		if c := change("deployments", "pods"); c.kept != 1 || len(c.begun) != 1 || len(c.stopped) != 0 {
 			t.Errorf("%+v", c)
 		}
-		if c := counts(pods); c != (fakeapi.Counts{}) {
+		if c := counts(clitest.Pods); c != (fakeapi.Counts{}) {
 			t.Errorf("pods: %+v", c)
 		}
-		if c := counts(deployments); c.Lists != 1 || c.Watches != 1 {
+		if c := counts(clitest.Deployments); c.Lists != 1 || c.Watches != 1 {
 			t.Errorf("deployments: %+v", c)
 		}
 		server.ResetCounts()
@@ -73,10 +75,10 @@ func TestReplaceLeavesTheRestAlone(t *testing.T) {
 		if c := change("pods", "deployments"); c.kept != 1 || len(c.begun) != 1 || len(c.stopped) != 0 {
 			t.Errorf("%+v", c)
 		}
-		if c := counts(deployments); c.Lists != 0 || c.Watches == 0 {
+		if c := counts(clitest.Deployments); c.Lists != 0 || c.Watches == 0 {
 			t.Errorf("deployments that came back: %+v", c)
 		}
-		if c := counts(pods); c.Lists+c.Probes+c.Watches != 0 {
+		if c := counts(clitest.Pods); c.Lists+c.Probes+c.Watches != 0 {
 			t.Errorf("pods: %+v", c)
 		}
 	})

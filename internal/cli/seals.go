@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/config"
 )
 
@@ -36,17 +37,17 @@ func sealsOf(c *config.Config) []toSeal {
 // checkSeals fails if a name fits nothing of the plan, as the store compares them: it says all of them. Secrets, by
 // their full name, need not be mirrored: they are the default.
 func checkSeals(all []toSeal, plan []planned) error {
-	var mirrored []resource
+	var mirrored []input.Resource
 	for _, p := range plan {
 		mirrored = append(mirrored, p.resource)
 	}
 	var wrong []error
 	for _, s := range all {
-		fits := func(r resource) bool {
+		fits := func(r input.Resource) bool {
 			g := schema.ParseGroupResource(s.name)
 			return strings.EqualFold(g.Group, r.Group) && strings.EqualFold(g.Resource, r.Resource)
 		}
-		if !fits(secrets) && !slices.ContainsFunc(mirrored, fits) {
+		if !fits(input.Secrets) && !slices.ContainsFunc(mirrored, fits) {
 			wrong = append(wrong, fmt.Errorf("%s: encryption.resources: %q %w, and would seal nothing; %s", s.place, s.name,
 				errNotMirrored, s.meant(mirrored)))
 		}
@@ -58,12 +59,12 @@ func checkSeals(all []toSeal, plan []planned) error {
 }
 
 // meant says what would fit.
-func (s toSeal) meant(mirrored []resource) string {
-	if like := matchResource(s.name, mirrored); len(like) > 0 {
-		return "write " + names(like, resource.String)
+func (s toSeal) meant(mirrored []input.Resource) string {
+	if like := input.MatchResource(s.name, mirrored); len(like) > 0 {
+		return "write " + input.Names(like, input.Resource.String)
 	}
-	if meant := didYouMean(s.name, mirrored); meant != "" {
+	if meant := input.DidYouMean(s.name, mirrored); meant != "" {
 		return meant
 	}
-	return "mirrored are " + names(mirrored, resource.String)
+	return "mirrored are " + input.Names(mirrored, input.Resource.String)
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/config"
 	"github.com/larder-dev/larder/internal/endpoint"
 	"github.com/larder-dev/larder/internal/source"
@@ -66,7 +67,7 @@ func (sv *service) listen(ctx context.Context) error {
 func (sv *service) open(ctx context.Context, logger logr.Logger) error {
 	m, err := openMirror(ctx, sv.planner, sv.settings, sv.memberOptions(sv.settings), logger)
 	if err != nil {
-		return keyError(sv.settings.store, err, sv.settings.keyBy)
+		return input.KeyError(sv.settings.store, err, sv.settings.keyBy)
 	}
 	sv.mu.Lock()
 	sv.mirror = m
@@ -112,7 +113,7 @@ func (sv *service) noteUnlisted(left []source.Collection) {
 	objects := 0
 	for _, c := range left {
 		if !c.Complete {
-			unlisted, objects = append(unlisted, label(c)), objects+c.Objects
+			unlisted, objects = append(unlisted, input.Label(c)), objects+c.Objects
 		}
 	}
 	if len(unlisted) == 0 {
@@ -129,7 +130,7 @@ func (sv *service) noteUnlisted(left []source.Collection) {
 // noteNothingMirrored says what a sync that was stopped before it could begin leaves.
 func (sv *service) noteNothingMirrored() {
 	left := sv.settings.store + " holds what it held"
-	if missing(sv.settings.store) {
+	if input.Missing(sv.settings.store) {
 		left = "no store was made at " + sv.settings.store
 	}
 	sv.log.note("stopped before anything was mirrored: " + left)
@@ -203,7 +204,7 @@ func (sv *service) readiness() []endpoint.Check {
 	}
 	var all []endpoint.Check
 	for _, c := range m.mirrored() {
-		all = append(all, endpoint.Check{Name: label(c), Problem: notReady(c, ready)})
+		all = append(all, endpoint.Check{Name: input.Label(c), Problem: notReady(c, ready)})
 	}
 	return all
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/config"
 	"github.com/larder-dev/larder/store"
 	"github.com/larder-dev/larder/store/seal"
@@ -31,17 +32,17 @@ type settings struct {
 // fromArgs are the settings of the command line.
 func (o *syncOptions) fromArgs(args []string) (settings, error) {
 	s := settings{store: o.store.Path, persistSecrets: o.persistSecrets, keepChanges: time.Duration(o.keepChanges),
-		maxSize: int64(o.maxSize), ready: config.ReadyDisk, keyBy: byFlag}
+		maxSize: int64(o.maxSize), ready: config.ReadyDisk, keyBy: input.ByFlag}
 	var err error
-	if s.encryption, err = o.key.encryption(); err != nil {
+	if s.encryption, err = o.key.Encryption(); err != nil {
 		return s, err
 	}
-	names := splitArgs(args)
+	names := input.SplitArgs(args)
 	if o.all {
 		names = append(names, "")
 	}
 	for _, arg := range names {
-		w := wanted{name: arg, everything: arg == "", but: splitArgs(o.exclude), labels: o.labels, fields: o.fields,
+		w := wanted{name: arg, everything: arg == "", but: input.SplitArgs(o.exclude), labels: o.labels, fields: o.fields,
 			representation: entry.Unstructured}
 		if !o.allNamespaces {
 			w.namespaces = o.namespaces
@@ -65,7 +66,7 @@ func (o *syncOptions) fromConfig(c *config.Config) (settings, error) {
 	}
 	var err error
 	if s.encryption, err = sealing(c.Encryption); err != nil {
-		return s, command.Usage(command.WithHint(fmt.Errorf("%s:%d: encryption: %w", c.File, c.Encryption.Line, err), makeKey))
+		return s, command.Usage(command.WithHint(fmt.Errorf("%s:%d: encryption: %w", c.File, c.Encryption.Line, err), input.MakeKey))
 	}
 	s.seals = sealsOf(c)
 	if o.store.Path != "" {

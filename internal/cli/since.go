@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/source"
 )
 
@@ -36,7 +37,7 @@ func parseSince(text string) (*since, error) {
 }
 
 // of refuses a number that is of another feed. One that does not say of which is taken.
-func (s *since) of(path string, r resource, c source.Collection) error {
+func (s *since) of(path string, r input.Resource, c source.Collection) error {
 	if s.feed == "" || c.Changes == nil || c.Changes.Feed == s.feed {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/internal/yamldir"
 	"github.com/larder-dev/larder/snapshot"
@@ -17,8 +18,8 @@ import (
 
 // exportOptions are the flags of snapshot export.
 type exportOptions struct {
-	from    fromFlag
-	selects selectFlags
+	from    input.FromFlag
+	selects input.SelectFlags
 	redact  redactFlag
 	secrets bool
 	raw     bool
@@ -56,12 +57,12 @@ store seals, are left out, unless --include-secrets is given or the Secrets are 
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.run(cmd.Context(), s, args[0], args[1:])
 		},
-		ValidArgsFunction: completeFiles(1, func([]string) fromFlag {
-			return fromFlag{command.OrVariable(o.from.path), o.from.identityFlag}
+		ValidArgsFunction: input.CompleteFiles(1, func([]string) input.FromFlag {
+			return input.FromFlag{Path: command.OrVariable(o.from.Path), IdentityFlag: o.from.IdentityFlag}
 		}),
 	}
-	o.from.add(cmd)
-	o.selects.add(cmd)
+	o.from.Add(cmd)
+	o.selects.Add(cmd)
 	o.redact.add(cmd)
 	cmd.Flags().BoolVar(&o.secrets, "include-secrets", false,
 		"write Secrets, and whatever else the store seals, as they are")
@@ -71,15 +72,15 @@ store seals, are left out, unless --include-secrets is given or the Secrets are 
 
 func (o *exportOptions) run(ctx context.Context, s command.IO, to string, args []string) error {
 	redaction, err := o.redact.redaction()
-	if err := errors.Join(err, o.from.check(), o.selects.check()); err != nil {
+	if err := errors.Join(err, o.from.Check(), o.selects.Check()); err != nil {
 		return command.Usage(err)
 	}
-	src, st, err := o.from.described(ctx, s)
+	src, st, err := o.from.Described(ctx, s)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = src.Close() }() // it was only read
-	filter, err := o.selects.filter(o.from.path, st.Collections, args)
+	filter, err := o.selects.Filter(o.from.Path, st.Collections, args)
 	if err != nil {
 		return err
 	}
@@ -87,16 +88,16 @@ func (o *exportOptions) run(ctx context.Context, s command.IO, to string, args [
 	e.absent = func() {
 		all := slices.DeleteFunc(slices.Clone(st.Collections),
 			func(c source.Collection) bool { return e.superseded[c.Identity()] })
-		notePart(s, o.from.path, all, filter)
-		noteUnfinished(s, o.from.path, all, filter)
-		noteRedacted(s, o.from.path, all, filter, "; kubectl apply would write REDACTED to a cluster")
+		input.NotePart(s, o.from.Path, all, filter)
+		input.NoteUnfinished(s, o.from.Path, all, filter)
+		input.NoteRedacted(s, o.from.Path, all, filter, "; kubectl apply would write REDACTED to a cluster")
 		if len(filter.Resources) == 0 {
-			noteLeftOut(s, o.from.path, st)
+			input.NoteLeftOut(s, o.from.Path, st)
 		}
 	}
 	err = o.export(ctx, e, source.Records(src), to, snapshot.SelectOptions{Filter: filter, Redaction: redaction})
 	if err != nil {
-		return command.IfInterrupted(ctx, outError(o.from.path, err), o.left(to))
+		return command.IfInterrupted(ctx, input.OutError(o.from.Path, err), o.left(to))
 	}
 	return nil
 }
@@ -153,7 +154,7 @@ func (o *exportOptions) files(ctx context.Context, e *exporting, y *yamlExport, 
 		return dirError(dir, err)
 	}
 	if e.objects == 0 {
-		return nothingExported(o.from.path)
+		return nothingExported(o.from.Path)
 	}
 	done, err := d.Finish()
 	if err != nil {
@@ -188,7 +189,7 @@ func (o *exportOptions) lines(ctx context.Context, e *exporting) error {
 	out := bufio.NewWriterSize(e.s.Out, 1<<16)
 	err := command.Flushed(e.run(ctx, lineExport{out}), out)
 	if err == nil && e.objects == 0 {
-		err = nothingExported(o.from.path)
+		err = nothingExported(o.from.Path)
 	}
 	return err
 }

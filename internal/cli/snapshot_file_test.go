@@ -11,6 +11,7 @@ import (
 
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/snapshot"
 )
 
@@ -72,7 +73,7 @@ func recordOf(t *testing.T, c snapshot.Collection, key string) entry.Entry {
 	if !ok {
 		namespace, name = "", key
 	}
-	u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"of": scopeOfID(c.Identity)}}}
+	u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"of": input.ScopeOfID(c.Identity)}}}
 	u.SetGroupVersionKind(c.Identity.GroupVersion().WithKind(c.Resource.Kind))
 	u.SetNamespace(namespace)
 	u.SetName(name)

@@ -10,6 +10,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer/requests"
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/snapshot"
 )
 
@@ -57,14 +58,14 @@ func (o *saveOptions) listings(
 	if err := noResource(path, found.all); err != nil {
 		return nil, err
 	}
-	resources, optional := found.everything(len(o.selects.namespaces) > 0), true
-	if names := splitArgs(args); len(names) > 0 {
+	resources, optional := found.everything(len(o.selects.Namespaces) > 0), true
+	if names := input.SplitArgs(args); len(names) > 0 {
 		optional = false
 		if resources, err = found.named(ctx, names); err != nil {
 			return nil, err
 		}
 	}
-	w := wanted{namespaces: o.selects.namespaces, labels: o.selects.labels, fields: o.selects.fields,
+	w := wanted{namespaces: o.selects.Namespaces, labels: o.selects.Labels, fields: o.selects.Fields,
 		representation: entry.Unstructured}
 	var all []snapshot.Listing
 	for _, r := range resources {

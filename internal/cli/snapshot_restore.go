@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
 )
@@ -16,7 +17,7 @@ import (
 // restoreOptions are the flags of snapshot restore.
 type restoreOptions struct {
 	store          command.StoreFlag
-	identity       identityFlag
+	identity       input.IdentityFlag
 	persistSecrets bool
 }
 
@@ -40,8 +41,8 @@ with keys that seal them (--key-file), with --persist-secrets, as larder sync ha
 	}
 	o.store.Add(cmd)
 	cmd.Flags().Lookup("store").Usage = "the `FILE` of the store to make (required, or " + command.StoreVariable + ")"
-	o.identity.add(cmd)
-	cmd.Flags().Lookup("key-file").Usage = sealUsage
+	o.identity.Add(cmd)
+	cmd.Flags().Lookup("key-file").Usage = input.SealUsage
 	cmd.Flags().BoolVar(&o.persistSecrets, "persist-secrets", false,
 		"store Secrets in the file, also without keys that seal them")
 	return cmd
@@ -55,10 +56,10 @@ func (o *restoreOptions) run(ctx context.Context, s command.IO, path string) (er
 		return o.noSnapshot(path, err)
 	}
 	ro := snapshot.RestoreOptions{Secrets: o.persistSecrets}
-	if ro.Import.Store.Encryption, err = o.identity.key.encryption(); err != nil {
+	if ro.Import.Store.Encryption, err = o.identity.Key.Encryption(); err != nil {
 		return err
 	}
-	if ro.Identities, err = o.identity.identities(s); err != nil {
+	if ro.Identities, err = o.identity.Identities(s); err != nil {
 		return err
 	}
 	var done func()
@@ -76,12 +77,12 @@ func (o *restoreOptions) noSnapshot(path string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return unreadableError(path, err)
-	case !exists(path):
-		return command.WithHint(fmt.Errorf("no snapshot at %s", path), "%s", makeSnapshot(path))
-	case isDirectory(path):
-		return directoryError(path)
-	case missing(path):
-		return emptyError(path)
+	case !input.Exists(path):
+		return command.WithHint(fmt.Errorf("no snapshot at %s", path), "%s", input.MakeSnapshot(path))
+	case input.IsDirectory(path):
+		return input.DirectoryError(path)
+	case input.Missing(path):
+		return input.EmptyError(path)
 	}
 	return command.WithHint(fmt.Errorf("%s is no snapshot", path), "larder snapshot save FILE --from %s makes one of a store",
 		path)
@@ -98,7 +99,7 @@ func (o *restoreOptions) tell(s command.IO, r snapshot.Restored) error {
 	}
 	for _, c := range r.Collections {
 		if c.MustRelist != "" {
-			fmt.Fprintf(s.Err, "note: %s will be listed by the next larder sync: %s\n", nameOf(c), c.MustRelist)
+			fmt.Fprintf(s.Err, "note: %s will be listed by the next larder sync: %s\n", input.NameOf(c), c.MustRelist)
 		}
 	}
 	return err
@@ -123,15 +124,15 @@ func (o *restoreOptions) restoreError(path string, err error) error {
 	case errors.Is(err, store.ErrNoSpace):
 		return command.WithHint(err, "make room on that disk; nothing was made")
 	case errors.Is(err, snapshot.ErrDamaged):
-		return command.WithHint(err, "nothing was made: %s", damagedHint(path))
+		return command.WithHint(err, "nothing was made: %s", input.DamagedHint(path))
 	case errors.Is(err, snapshot.ErrUndecodable):
-		return outError(path, err)
-	case wrongPlace(to) != nil:
-		return wrongPlace(to)
-	case errors.Is(err, fs.ErrPermission) && isOf(path, err):
+		return input.OutError(path, err)
+	case input.WrongPlace(to) != nil:
+		return input.WrongPlace(to)
+	case errors.Is(err, fs.ErrPermission) && input.IsOf(path, err):
 		return unreadableError(path, err)
 	case errors.Is(err, fs.ErrPermission):
 		return command.WithHint(fmt.Errorf("no store can be made at %s: %w", to, err), writeElsewhere)
 	}
-	return o.identity.openError(path, err)
+	return o.identity.OpenError(path, err)
 }

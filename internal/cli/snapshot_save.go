@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
@@ -21,9 +22,9 @@ import (
 
 // saveOptions are the flags of snapshot save.
 type saveOptions struct {
-	from       fromFlag
+	from       input.FromFlag
 	cluster    *clusterFlags
-	selects    selectFlags
+	selects    input.SelectFlags
 	redact     redactFlag
 	recipients recipientFlags
 	secrets    bool
@@ -69,15 +70,15 @@ first.`,
 			return o.run(cmd.Context(), s, args[0], args[1:])
 		},
 	}
-	cmd.ValidArgsFunction = completeFiles(1, func([]string) fromFlag {
+	cmd.ValidArgsFunction = input.CompleteFiles(1, func([]string) input.FromFlag {
 		o.orVariable(cmd)
 		return o.from
 	})
 	f := cmd.Flags()
-	o.from.add(cmd)
+	o.from.Add(cmd)
 	f.Lookup("from").Usage = "the `FILE` to save: a store, also while larder sync holds it, or a snapshot. " +
 		"Default is what " + command.StoreVariable + " names, or else the live cluster"
-	o.selects.add(cmd)
+	o.selects.Add(cmd)
 	o.redact.add(cmd)
 	o.recipients.add(cmd)
 	f.BoolVar(&o.secrets, "include-secrets", false, "save Secrets too, though the snapshot is not encrypted")
@@ -88,15 +89,15 @@ first.`,
 
 // orVariable saves the store that the environment names, where no flag names a file or a cluster.
 func (o *saveOptions) orVariable(cmd *cobra.Command) {
-	if o.from.path == "" && !flagsNameCluster(cmd) {
-		o.from.path = command.OrVariable("")
-		o.byVariable = o.from.path != ""
+	if o.from.Path == "" && !flagsNameCluster(cmd) {
+		o.from.Path = command.OrVariable("")
+		o.byVariable = o.from.Path != ""
 	}
 }
 
 func (o *saveOptions) run(ctx context.Context, s command.IO, path string, args []string) error {
 	redaction, err := o.redact.redaction()
-	if err := errors.Join(err, o.selects.check(), onlyResources(args)); err != nil {
+	if err := errors.Join(err, o.selects.Check(), input.OnlyResources(args)); err != nil {
 		return command.Usage(err)
 	}
 	if path == "-" {
@@ -118,10 +119,10 @@ func (o *saveOptions) run(ctx context.Context, s command.IO, path string, args [
 	if o.byVariable {
 		fmt.Fprintf(s.Err,
 			"note: saving %s, which %s names; a flag of the connection, such as --context, saves the live cluster\n",
-			o.from.path, command.StoreVariable)
+			o.from.Path, command.StoreVariable)
 	}
 	save := o.saveFrom
-	if o.from.path == "" {
+	if o.from.Path == "" {
 		save = o.saveLive
 	}
 	var done func()
@@ -150,9 +151,9 @@ func (o *saveOptions) mayWrite(path string) error {
 		return command.WithHint(fmt.Errorf("%s is a directory", path), "name a file in it, as in %s/cluster.larder", path)
 	case !o.force:
 		return isThere(path)
-	case o.from.path != "" && sameFile(path, o.from.path) && !isSnapshot(path):
+	case o.from.Path != "" && sameFile(path, o.from.Path) && !input.IsSnapshot(path):
 		return command.Usagef("%s is the store that is to be saved, and would be replaced", path)
-	case info.Mode().IsRegular() && info.Size() > 0 && !isSnapshot(path):
+	case info.Mode().IsRegular() && info.Size() > 0 && !input.IsSnapshot(path):
 		return command.WithHint(fmt.Errorf("%s is no snapshot: --force replaces nothing else", path),
 			"name another file, or remove it if it is of no more use")
 	}
@@ -173,13 +174,13 @@ func noDirectory(path string) error {
 }
 
 // noResource refuses a file that is called like a resource: it has been left out of the command line.
-func noResource(path string, known []resource) error {
-	names := splitArgs([]string{path})
+func noResource(path string, known []input.Resource) error {
+	names := input.SplitArgs([]string{path})
 	if len(names) == 0 {
 		return nil
 	}
 	for _, name := range names {
-		if len(matchResource(name, known)) == 0 && len(inCategory(name, known)) == 0 &&
+		if len(input.MatchResource(name, known)) == 0 && len(input.InCategory(name, known)) == 0 &&
 			!slices.Contains(source.WellKnown(), name) {
 			return nil
 		}
@@ -198,22 +199,22 @@ func sameFile(a, b string) bool {
 func (o *saveOptions) saveFrom(
 	ctx context.Context, s command.IO, path string, args []string, so snapshot.SaveOptions,
 ) (snapshot.Saved, error) {
-	src, st, err := o.from.described(ctx, s)
+	src, st, err := o.from.Described(ctx, s)
 	if err != nil {
 		return snapshot.Saved{}, err
 	}
-	if err = noResource(path, storedResources(st.Collections)); err == nil {
-		so.Filter, err = o.selects.filter(o.from.path, st.Collections, args)
+	if err = noResource(path, input.StoredResources(st.Collections)); err == nil {
+		so.Filter, err = o.selects.Filter(o.from.Path, st.Collections, args)
 	}
 	if err == nil {
-		err = o.keepInMemory(inMemory(st.Collections, so.Filter), so.Filter)
+		err = o.keepInMemory(input.InMemory(st.Collections, so.Filter), so.Filter)
 	}
 	if err != nil {
-		return snapshot.Saved{}, errors.Join(readError(o.from.path, err), src.Close())
+		return snapshot.Saved{}, errors.Join(input.ReadError(o.from.Path, err), src.Close())
 	}
 	saved, err := o.saveSource(ctx, src, path, so)
 	if err != nil {
-		err = outError(o.from.path, err)
+		err = input.OutError(o.from.Path, err)
 	}
 	return saved, errors.Join(err, src.Close())
 }
@@ -225,9 +226,9 @@ func (o *saveOptions) keepInMemory(memory []source.Collection, f snapshot.Filter
 	if len(memory) == 0 || len(f.Resources) == 0 && !o.secrets {
 		return nil
 	}
-	what := names(storedResources(memory), resource.String)
+	what := input.Names(input.StoredResources(memory), input.Resource.String)
 	return command.WithHint(fmt.Errorf("%s of %s cannot be saved: the larder sync that holds it has them in memory only", what,
-		o.from.path), saveElsewhere, what)
+		o.from.Path), input.SaveElsewhere, what)
 }
 
 func (o *saveOptions) saveSource(
@@ -281,7 +282,7 @@ func (o *saveOptions) tell(s command.IO, path string, saved snapshot.Saved) erro
 			len(saved.Refused), len(saved.Collections), refusedText(saved.Refused))
 	}
 	if len(o.memory) > 0 {
-		fmt.Fprintf(s.Err, "hint: "+saveElsewhere+"\n", names(storedResources(o.memory), resource.String))
+		fmt.Fprintf(s.Err, "hint: "+input.SaveElsewhere+"\n", input.Names(input.StoredResources(o.memory), input.Resource.String))
 	}
 	if len(saved.LeftOut) > len(o.memory)+o.known && !o.secrets && !o.recipients.asked() {
 		fmt.Fprintln(s.Err, "hint: "+encryptHint)
@@ -304,7 +305,7 @@ const refusedNamed = 5
 func refusedText(all []snapshot.Refused) string {
 	var names []string
 	for _, r := range all[:min(len(all), refusedNamed)] {
-		names = append(names, nameOf(r.Collection))
+		names = append(names, input.NameOf(r.Collection))
 	}
 	text := strings.Join(names, ", ")
 	if more := len(all) - len(names); more > 0 {
@@ -321,14 +322,14 @@ func (o *saveOptions) accept(saved snapshot.Saved, args []string) error {
 			"kubectl auth can-i --list shows what you may do; name a namespace that you may read with -n, or use other "+
 				"credentials: --user, --context, --token")}
 	}
-	selects := len(o.selects.namespaces) > 0 || o.selects.labels+o.selects.fields != ""
-	listed := o.from.path == "" && len(saved.Collections) > 0 // by the server, which has none
+	selects := len(o.selects.Namespaces) > 0 || o.selects.Labels+o.selects.Fields != ""
+	listed := o.from.Path == "" && len(saved.Collections) > 0 // by the server, which has none
 	if saved.Objects > 0 || !selects && (len(args) == 0 || listed) {
 		return nil
 	}
 	of := "the cluster"
-	if o.from.path != "" {
-		of = o.from.path
+	if o.from.Path != "" {
+		of = o.from.Path
 	}
 	if len(args) > 0 && len(saved.Collections) == 0 && len(saved.LeftOut) > 0 {
 		return nothingSaved{command.WithHint(fmt.Errorf("nothing of %s can be saved, and nothing was written: %s", of,

@@ -18,6 +18,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/snapshot/diff"
@@ -101,7 +102,7 @@ func TestFilterNamesOneResource(t *testing.T) {
 		"events.events.k8s.io": {"events.v1.events.k8s.io"}, "pods,pods": {"pods"},
 		"all": {"pods", "events.v1.", "deployments.apps", "events.v1.events.k8s.io"},
 	} {
-		f, err := (&selectFlags{}).filter("s", all, []string{arg})
+		f, err := (&input.SelectFlags{}).Filter("s", all, []string{arg})
 		less := func(a []string) map[string]bool {
 			m := map[string]bool{}
 			for _, x := range a {
@@ -113,7 +114,7 @@ func TestFilterNamesOneResource(t *testing.T) {
 			t.Errorf("%s: %s, %v", arg, d, err)
 		}
 	}
-	if _, err := (&selectFlags{}).filter("s", all, []string{"gadgets"}); err == nil ||
+	if _, err := (&input.SelectFlags{}).Filter("s", all, []string{"gadgets"}); err == nil ||
 		!strings.Contains(err.Error(), `no resource "gadgets"`) {
 		t.Errorf("got %v", err)
 	}
@@ -123,7 +124,7 @@ func TestFilterNamesOneResource(t *testing.T) {
 func TestPatchOfASecret(t *testing.T) {
 	c := diff.Change{
 		Kind:       diff.Changed,
-		Collection: snapshot.Collection{Identity: entry.Identity{GroupVersionResource: secrets.GroupVersionResource}},
+		Collection: snapshot.Collection{Identity: entry.Identity{GroupVersionResource: input.Secrets.GroupVersionResource}},
 		Patch: []byte(
 			`{"data":{"a":"c2VjcmV0","b":null},"stringData":"c2VjcmV0","metadata":{"annotations":{"x":"c2VjcmV0"},"labels":{"l":"1"}}}`),
 	}
@@ -143,7 +144,7 @@ func TestPatchOfASecret(t *testing.T) {
 
 // The passphrase is asked for on the terminal: twice for a new one, and only if a snapshot needs it.
 func TestPassphraseOnATerminal(t *testing.T) {
-	t.Setenv(passphraseVariable, "")
+	t.Setenv(input.PassphraseVariable, "")
 	var answers, asked []string
 	s := command.IO{AskSecret: func(prompt string) (string, error) {
 		asked = append(asked, prompt)
@@ -168,7 +169,7 @@ func TestPassphraseOnATerminal(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	asked = nil
-	id := &passphraseIdentity{ask: func(prompt string) (string, error) { return passphrase(s, prompt) }}
+	id := &input.PassphraseIdentity{Ask: func(prompt string) (string, error) { return input.Passphrase(s, prompt) }}
 	if _, err := id.Unwrap([]*age.Stanza{{Type: "X25519"}}); !errors.Is(err, age.ErrIncorrectIdentity) || len(asked) > 0 {
 		t.Errorf("%v, %q", err, asked)
 	}
@@ -186,12 +187,12 @@ func TestPassphraseIsTriedOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := &passphraseIdentity{ask: func(string) (string, error) { return "right", nil }}
+	id := &input.PassphraseIdentity{Ask: func(string) (string, error) { return "right", nil }}
 	for range 2 {
 		if got, err := id.Unwrap(stanzas); !bytes.Equal(got, key) || err != nil {
 			t.Fatalf("%q, %v", got, err)
 		}
-		id.fits, id.ask = "", func(string) (string, error) { return "", errors.New("asked again") }
+		id.Fits, id.Ask = "", func(string) (string, error) { return "", errors.New("asked again") }
 	}
 	stanzas[0].Body[0] ^= 1
 	if got, err := id.Unwrap(stanzas); err == nil {
@@ -202,7 +203,7 @@ func TestPassphraseIsTriedOnce(t *testing.T) {
 // A passphrase that fits is asked for once, however often a command opens what it has sealed; another one is asked for
 // too.
 func TestPassphraseIsAskedForOnce(t *testing.T) {
-	t.Setenv(passphraseVariable, "")
+	t.Setenv(input.PassphraseVariable, "")
 	dir := t.TempDir()
 	for _, name := range []string{"one", "two"} {
 		recipient, err := age.NewScryptRecipient(name)
@@ -245,13 +246,13 @@ func TestEverythingOfAServer(t *testing.T) {
 		{Group: "apps", Version: "v1", Resource: "deployments"}, {Group: "apps", Version: "v1beta1", Resource: "deployments"},
 		{Group: "events.k8s.io", Version: "v1", Resource: "events"},
 	} {
-		o.all = append(o.all, resource{gvr, entry.ResourceInfo{Namespaced: gvr.Resource != "nodes"}})
+		o.all = append(o.all, input.Resource{GroupVersionResource: gvr, ResourceInfo: entry.ResourceInfo{Namespaced: gvr.Resource != "nodes"}})
 	}
 	o.unwatchable = map[schema.GroupVersionResource]bool{{Version: "v1", Resource: "bindings"}: true}
-	if got := names(o.everything(false), resource.full); got != "pods.v1., nodes.v1., deployments.v1.apps" {
+	if got := input.Names(o.everything(false), input.Resource.Full); got != "pods.v1., nodes.v1., deployments.v1.apps" {
 		t.Error(got)
 	}
-	if got := names(o.everything(true), resource.full); got != "pods.v1., deployments.v1.apps" {
+	if got := input.Names(o.everything(true), input.Resource.Full); got != "pods.v1., deployments.v1.apps" {
 		t.Error(got)
 	}
 }

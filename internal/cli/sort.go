@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/util/jsonpath"
 
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
 )
 
 // bracesAndDot matches the ways in which people write a path: a.b, .a.b, {a.b} and {.a.b}.
@@ -174,7 +175,7 @@ type sortingPrinter struct {
 	keys    sortKeys
 }
 
-func (p *sortingPrinter) begin(c choice, withKind bool) error { return p.to.begin(c, withKind) }
+func (p *sortingPrinter) begin(c input.Choice, withKind bool) error { return p.to.begin(c, withKind) }
 
 func (p *sortingPrinter) object(u *unstructured.Unstructured) error {
 	p.objects = append(p.objects, u)

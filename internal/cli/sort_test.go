@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/larder-dev/larder/internal/cli/clitest"
 )
 
 func TestSortKeys(t *testing.T) {
@@ -42,7 +44,7 @@ func TestSortKeys(t *testing.T) {
 			}
 			got, err := keys.order(by)
 			if tc.err != "" {
-				wantError(t, err, tc.err, "")
+				clitest.WantError(t, err, tc.err, "")
 				return
 			}
 			if err != nil || !slices.Equal(got, tc.want) {

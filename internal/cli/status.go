@@ -14,12 +14,13 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/cli/terminal"
 	"github.com/larder-dev/larder/internal/source"
 )
 
 func newStatus(s command.IO) *cobra.Command {
-	var file fromFlag
+	var file input.FromFlag
 	var output command.OutputFlag
 	cmd := &cobra.Command{
 		Use:   "status [FILE]",
@@ -53,23 +54,23 @@ repaired. Which they were -o json says.
   OBJECTS   how many they were`,
 		Args: command.MaxOneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := command.OnlyFile(&file.path, "from", args); err != nil {
+			if err := command.OnlyFile(&file.Path, "from", args); err != nil {
 				return err
 			}
-			if err := errors.Join(file.check(), output.Check()); err != nil {
+			if err := errors.Join(file.Check(), output.Check()); err != nil {
 				return command.Usage(err)
 			}
 			return runStatus(cmd.Context(), s, &file, output.Format)
 		},
 		ValidArgsFunction: command.CompleteFile,
 	}
-	file.add(cmd)
+	file.Add(cmd)
 	output.Add(cmd, "table", "json")
 	return cmd
 }
 
-func runStatus(ctx context.Context, s command.IO, file *fromFlag, format string) error {
-	src, status, err := file.described(ctx, s)
+func runStatus(ctx context.Context, s command.IO, file *input.FromFlag, format string) error {
+	src, status, err := file.Described(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -92,8 +93,8 @@ func printStatus(s command.IO, status source.Status) error {
 		t.Paint(5, colourOfState)
 	}
 	for _, c := range status.Collections {
-		r := resourceOf(c)
-		t.Row(r.String(), scope(c), strconv.Itoa(c.Objects), command.OrDash(c.ResourceVersion),
+		r := input.ResourceOf(c)
+		t.Row(r.String(), input.Scope(c), strconv.Itoa(c.Objects), command.OrDash(c.ResourceVersion),
 			command.AgeOf(s.Now(), c.LastContact), state(s.Now(), c), c.ID)
 	}
 	if err := t.Flush(); err != nil {
@@ -154,7 +155,7 @@ func printHandlers(s command.IO, collections []source.Collection) error {
 			if h.Replaying {
 				behind = "everything"
 			}
-			rows = append(rows, []string{h.Name, resourceOf(c).String(), scope(c), behind, strconv.Itoa(h.Failing)})
+			rows = append(rows, []string{h.Name, input.ResourceOf(c).String(), input.Scope(c), behind, strconv.Itoa(h.Failing)})
 		}
 	}
 	return furtherTable(s, rows, "HANDLER", "RESOURCE", "SCOPE", "BEHIND", "FAILING")
@@ -180,7 +181,7 @@ func printIncidents(s command.IO, collections []source.Collection) error {
 			continue
 		}
 		for _, inc := range c.Live.Incidents {
-			rows = append(rows, []string{inc.Cause, resourceOf(c).String(), scope(c), command.AgeOf(s.Now(), inc.At),
+			rows = append(rows, []string{inc.Cause, input.ResourceOf(c).String(), input.Scope(c), command.AgeOf(s.Now(), inc.At),
 				strconv.Itoa(inc.Objects)})
 		}
 	}
@@ -194,7 +195,7 @@ func state(now time.Time, c source.Collection) string {
 		st = "snapshot"
 	}
 	if c.Live != nil {
-		st = sourceWord(c.Live.Source)
+		st = input.SourceWord(c.Live.Source)
 		if c.Live.Source == string(informer.FromDisk) && !c.Live.Since.IsZero() {
 			st += " " + command.AgeOf(now, c.Live.Since)
 		}
@@ -223,7 +224,7 @@ func state(now time.Time, c source.Collection) string {
 	if c.PlainText {
 		st += ", sealed, but what was stored before there was a key is legible in the file"
 	}
-	if len(c.Redacted) > 0 && !strings.Contains(c.MustRelist, relistRedacted+" ("+redactionOf(c)+")") {
+	if len(c.Redacted) > 0 && !strings.Contains(c.MustRelist, input.RelistRedacted+" ("+input.RedactionOf(c)+")") {
 		// else that has said it
 		st += ", redacted: " + strings.Join(c.Redacted, ", ")
 	}

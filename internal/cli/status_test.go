@@ -14,6 +14,7 @@ import (
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -50,7 +51,7 @@ func TestStatusOfHandlers(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := runStatus(ctx, command.IO{Out: &out, Err: &out, Now: time.Now}, &fromFlag{path: path}, "table"); err != nil {
+	if err := runStatus(ctx, command.IO{Out: &out, Err: &out, Now: time.Now}, &input.FromFlag{Path: path}, "table"); err != nil {
 		t.Fatal(err)
 	}
 	_, handlers, _ := bytes.Cut(out.Bytes(), []byte("HANDLER"))
@@ -86,7 +87,7 @@ func TestStatusAndCheckOfLeftOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out, notes bytes.Buffer
-	streams, from := command.IO{Out: &out, Err: &notes, Now: time.Now}, &fromFlag{path: path}
+	streams, from := command.IO{Out: &out, Err: &notes, Now: time.Now}, &input.FromFlag{Path: path}
 	for format, want := range map[string]string{"table": ", 1 object left out", "json": `"a/x@7: transform"`} {
 		out.Reset()
 		if err := runStatus(ctx, streams, from, format); err != nil || !bytes.Contains(out.Bytes(), []byte(want)) {

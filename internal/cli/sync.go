@@ -14,6 +14,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/source"
 )
 
@@ -26,7 +27,7 @@ type syncOptions struct {
 	allNamespaces  bool
 	labels, fields string
 	persistSecrets bool
-	key            keyFlag
+	key            input.KeyFlag
 	maxSize        command.SizeValue
 	keepChanges    command.AgeValue
 	listen         string
@@ -74,7 +75,7 @@ It tells of each resource on standard error, when something happens and once a m
 			}
 			return o.logs.told(s, err)
 		},
-		ValidArgsFunction: completeKnown,
+		ValidArgsFunction: input.CompleteKnown,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.store.Path, "store", "", "the store's `FILE` (required: here, in the configuration, or in "+
@@ -92,7 +93,7 @@ It tells of each resource on standard error, when something happens and once a m
 	f.StringVarP(&o.labels, "selector", "l", "", "label `SELECTOR`: mirror what matches only")
 	f.StringVar(&o.fields, "field-selector", "", "field `SELECTOR`: mirror what matches only")
 	f.BoolVar(&o.persistSecrets, "persist-secrets", false, "store secrets in the file, also without keys that seal them")
-	o.key.add(cmd)
+	o.key.Add(cmd)
 	f.Var(&o.maxSize, "max-size",
 		"let the store grow to `SIZE` at most, such as 64Mi; what changes beyond that is kept in memory, and served; a "+
 			"first list that does not fit is not. Default is no limit")
@@ -128,19 +129,19 @@ func (o *syncOptions) check(cmd *cobra.Command, args []string) error {
 	if err := o.store.Check(); err != nil {
 		return err
 	}
-	if len(splitArgs(args)) == 0 && !o.all {
+	if len(input.SplitArgs(args)) == 0 && !o.all {
 		return command.Usagef("no resource is named")
 	}
-	if err := onlyResources(args); err != nil {
+	if err := input.OnlyResources(args); err != nil {
 		return err
 	}
-	if err := (&selectFlags{labels: o.labels, fields: o.fields}).check(); err != nil {
+	if err := (&input.SelectFlags{Labels: o.labels, Fields: o.fields}).Check(); err != nil {
 		return err
 	}
 	if slices.Contains(o.namespaces, "") {
 		return command.Usagef("--namespace %q has a name that is empty", strings.Join(o.namespaces, ","))
 	}
-	id := entry.Identity{GroupVersionResource: secrets.GroupVersionResource, LabelSelector: o.labels,
+	id := entry.Identity{GroupVersionResource: input.Secrets.GroupVersionResource, LabelSelector: o.labels,
 		FieldSelector: o.fields}
 	if _, err := id.Canonical(); err != nil {
 		return command.Usage(errors.Unwrap(err))

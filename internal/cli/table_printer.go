@@ -15,6 +15,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/cli/terminal"
 	"github.com/larder-dev/larder/internal/columns"
 	"github.com/larder-dev/larder/internal/source"
@@ -40,19 +41,19 @@ type tablePrinter struct {
 	keys    sortKeys
 }
 
-func (p *tablePrinter) begin(c choice, withKind bool) error {
+func (p *tablePrinter) begin(c input.Choice, withKind bool) error {
 	if err := p.end(); err != nil {
 		return err
 	}
 	// Of metadata the other columns would be told wrong, not left out.
-	metadataOnly := slices.ContainsFunc(c.collections,
+	metadataOnly := slices.ContainsFunc(c.Collections,
 		func(c source.Collection) bool { return c.Representation == string(entry.Metadata) })
-	p.columns = columns.For(c.resource.GroupResource(), c.resource.Columns, metadataOnly)
+	p.columns = columns.For(c.Resource.GroupResource(), c.Resource.Columns, metadataOnly)
 	p.table = printers.NewTablePrinter(printers.PrintOptions{
 		NoHeaders:     p.flags.noHeaders,
-		WithNamespace: p.allNamespaces && c.resource.Namespaced,
+		WithNamespace: p.allNamespaces && c.Resource.Namespaced,
 		WithKind:      withKind || p.flags.showKind,
-		Kind:          schema.GroupKind{Group: c.resource.Group, Kind: c.resource.Kind},
+		Kind:          schema.GroupKind{Group: c.Resource.Group, Kind: c.Resource.Kind},
 		Wide:          p.flags.format() == formatWide,
 		ShowLabels:    p.flags.showLabels,
 		ColumnLabels:  p.flags.labels,

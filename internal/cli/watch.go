@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
 )
@@ -109,15 +110,15 @@ func runWatch(ctx context.Context, s command.IO, o *watchOptions, args []string)
 	chosen := answers[0]
 	watcher, ok := src.(source.Watcher)
 	if !ok {
-		return fmt.Errorf("%s is a snapshot: it does not change", o.from.path)
+		return fmt.Errorf("%s is a snapshot: it does not change", o.from.Path)
 	}
-	if since != nil && len(chosen.collections) > 1 {
-		return command.WithHint(fmt.Errorf("%s stores %s in several parts, and each has a seq of its own:\n%s", o.from.path,
-			chosen.resource, list(chosen.collections)),
+	if since != nil && len(chosen.Collections) > 1 {
+		return command.WithHint(fmt.Errorf("%s stores %s in several parts, and each has a seq of its own:\n%s", o.from.Path,
+			chosen.Resource, input.List(chosen.Collections)),
 			"choose one with --collection ID")
 	}
 	if since != nil {
-		if err := since.of(o.from.path, chosen.resource, chosen.collections[0]); err != nil {
+		if err := since.of(o.from.Path, chosen.Resource, chosen.Collections[0]); err != nil {
 			return err
 		}
 	}
@@ -131,11 +132,11 @@ func runWatch(ctx context.Context, s command.IO, o *watchOptions, args []string)
 		if err := o.notFound(ctx, src, a); err != nil {
 			return err
 		}
-		if err := o.noteFields(ctx, s, src, a.choice, false); err != nil {
+		if err := o.noteFields(ctx, s, src, a.Choice, false); err != nil {
 			return err
 		}
 		for _, q := range o.queries(a) {
-			all = append(all, watched{q, a.choice})
+			all = append(all, watched{q, a.Choice})
 		}
 	}
 	o.noteElsewhere(ctx, s, src, answers)
@@ -145,7 +146,7 @@ func runWatch(ctx context.Context, s command.IO, o *watchOptions, args []string)
 // watched is one collection that is watched, and what it is a part of.
 type watched struct {
 	collectionQuery
-	choice
+	input.Choice
 }
 
 // printTo makes what prints.
@@ -213,8 +214,8 @@ func (w *watching) run(ctx context.Context, s command.IO, queries []watched) err
 		case failed == nil, ctx.Err() != nil, running.Err() != nil && errors.Is(failed, context.Canceled):
 		case errors.Is(failed, output): // which is told once, and is nothing that a sync could mend
 		case errors.Is(failed, source.ErrNotLive) && w.since != nil:
-			fmt.Fprintf(s.Err, "note: no larder sync mirrors %s into %s, so nothing else will change\n", q.resource,
-				w.o.from.path)
+			fmt.Fprintf(s.Err, "note: no larder sync mirrors %s into %s, so nothing else will change\n", q.Resource,
+				w.o.from.Path)
 		default:
 			err = errors.Join(err, w.explain(failed, q, places[i].written))
 		}
@@ -238,7 +239,7 @@ func (w *watching) one(ctx context.Context, s command.IO, q watched, at *reached
 		if e.Type == source.Bookmark {
 			if !begun {
 				begun = true
-				fmt.Fprintln(s.Err, watchingFrom(q.resource, e.Seq))
+				fmt.Fprintln(s.Err, watchingFrom(q.Resource, e.Seq))
 			}
 			if listed = listed || e.Listed; listed || at.printed > 0 { // within a list there is nothing to go on after
 				at.printed = max(at.printed, e.Seq)
@@ -279,7 +280,7 @@ func (w *watching) flush() error {
 }
 
 // watchingFrom says that nothing is missed from now on.
-func watchingFrom(r resource, seq uint64) string {
+func watchingFrom(r input.Resource, seq uint64) string {
 	if seq == 0 {
 		return fmt.Sprintf("%s: watching", r)
 	}
@@ -291,33 +292,33 @@ func (w *watching) sayWhere(s command.IO, q watched, reached uint64) {
 	c := q.collection
 	switch {
 	case reached == 0:
-	case len(q.collections) > 1:
-		fmt.Fprintf(s.Err, "%s (%s): go on with --collection %s --since %s\n", q.resource, scope(c), c.ID,
+	case len(q.Collections) > 1:
+		fmt.Fprintf(s.Err, "%s (%s): go on with --collection %s --since %s\n", q.Resource, input.Scope(c), c.ID,
 			placeOf(c, reached))
 	default:
-		fmt.Fprintf(s.Err, "%s: go on with --since %s\n", q.resource, placeOf(c, reached))
+		fmt.Fprintf(s.Err, "%s: go on with --since %s\n", q.Resource, placeOf(c, reached))
 	}
 }
 
 // explain adds to why a watch has ended what to do.
 func (w *watching) explain(err error, q watched, reached uint64) error {
-	path, c := w.o.from.path, q.collection
+	path, c := w.o.from.Path, q.collection
 	var gone *store.SinceError
 	switch {
 	case errors.Is(err, source.ErrNotLive):
-		return command.WithHint(fmt.Errorf("%s does not change: no larder sync mirrors %s into it", path, q.resource),
-			"start one with: %s", syncCommand(path, []source.Collection{c}, q.resource.String()))
+		return command.WithHint(fmt.Errorf("%s does not change: no larder sync mirrors %s into it", path, q.Resource),
+			"start one with: %s", input.SyncCommand(path, []source.Collection{c}, q.Resource.String()))
 	case errors.Is(err, store.ErrNotKept):
 		return command.WithHint(fmt.Errorf("%s does not keep what changes of %s, so --since has nothing to begin with", path,
-			q.resource),
+			q.Resource),
 			"larder sync --keep-changes 24h keeps it from then on; secrets that are in memory only have none")
 	case errors.As(err, &gone):
-		return command.WithHint(fmt.Errorf("%s: %w", q.resource, gone), startOver, q.resource, path)
+		return command.WithHint(fmt.Errorf("%s: %w", q.Resource, gone), startOver, q.Resource, path)
 	case reached > 0:
 		return command.WithHint(err, "go on with --since %s once a larder sync mirrors it", placeOf(c, reached))
 	case errors.Is(err, source.ErrSlow), errors.Is(err, source.ErrStopping), errors.Is(err, source.ErrReplaced),
 		errors.Is(err, source.ErrSilent):
 		return command.WithHint(err, "start over; larder sync --keep-changes 24h keeps what changes meanwhile")
 	}
-	return readError(path, err)
+	return input.ReadError(path, err)
 }

@@ -38,7 +38,7 @@ var colourOfEvent = map[source.EventType]terminal.Colour{
 
 func (p *changePrinter) print(of watched, t source.EventType, _ uint64, u *unstructured.Unstructured) error {
 	before, known := p.note(of, t, u)
-	err := p.line(colourOfEvent[t], "", fmt.Sprintf("%-8s %s %s", t, of.resource, keyOf(u)))
+	err := p.line(colourOfEvent[t], "", fmt.Sprintf("%-8s %s %s", t, of.Resource, keyOf(u)))
 	if err != nil || t != source.Modified {
 		return err
 	}

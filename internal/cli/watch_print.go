@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/source"
 )
 
@@ -25,7 +26,7 @@ type eventPrinter struct {
 	managed bool // print managedFields
 	printed bool
 	// current is what was last printed of; several resources have a table each.
-	current resource
+	current input.Resource
 	several bool
 }
 
@@ -35,10 +36,10 @@ func newEventPrinter(w io.Writer, s command.IO, o *getOptions, answers []answer)
 		return nil, err
 	}
 	p := &eventPrinter{
-		current: answers[0].resource, several: len(answers) > 1, w: w, to: to, format: strings.ToLower(o.print.format()),
+		current: answers[0].Resource, several: len(answers) > 1, w: w, to: to, format: strings.ToLower(o.print.format()),
 		events: o.events, asked: o.eventsAsked, managed: o.print.managedFields,
 	}
-	return p, to.begin(answers[0].choice, p.several)
+	return p, to.begin(answers[0].Choice, p.several)
 }
 
 // event is one as JSON and YAML have it: what kubectl prints, and the seq.
@@ -49,9 +50,9 @@ type event struct {
 }
 
 func (p *eventPrinter) print(of watched, t source.EventType, seq uint64, u *unstructured.Unstructured) error {
-	if p.current.GroupVersionResource != of.resource.GroupVersionResource {
-		p.current = of.resource
-		if err := errors.Join(p.flush(), p.to.begin(of.choice, p.several)); err != nil {
+	if p.current.GroupVersionResource != of.Resource.GroupVersionResource {
+		p.current = of.Resource
+		if err := errors.Join(p.flush(), p.to.begin(of.Choice, p.several)); err != nil {
 			return err
 		}
 	}

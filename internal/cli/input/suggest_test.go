@@ -1,4 +1,4 @@
-package cli
+package input_test
 
 import (
 	"testing"
@@ -6,14 +6,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/input"
 )
 
 func TestDidYouMean(t *testing.T) {
-	named := func(group, plural, singular, kind string, short ...string) resource {
-		return resource{schema.GroupVersionResource{Group: group, Version: "v1", Resource: plural},
-			entry.ResourceInfo{Kind: kind, Singular: singular, ShortNames: short}}
+	named := func(group, plural, singular, kind string, short ...string) input.Resource {
+		return input.Resource{GroupVersionResource: schema.GroupVersionResource{Group: group, Version: "v1", Resource: plural},
+			ResourceInfo: entry.ResourceInfo{Kind: kind, Singular: singular, ShortNames: short}}
 	}
-	known := []resource{
+	known := []input.Resource{
 		named("", "pods", "pod", "Pod", "po"),
 		named("", "podtemplates", "podtemplate", "PodTemplate"),
 		named("", "persistentvolumeclaims", "persistentvolumeclaim", "PersistentVolumeClaim", "pvc"),
@@ -47,11 +48,11 @@ func TestDidYouMean(t *testing.T) {
 		"networkpolicy": "",
 		"gadgets":       "",
 	} {
-		if got := didYouMean(arg, known); got != want {
+		if got := input.DidYouMean(arg, known); got != want {
 			t.Errorf("%q: got %q, want %q", arg, got, want)
 		}
 	}
-	if got := didYouMean("podz", nil); got != "" {
+	if got := input.DidYouMean("podz", nil); got != "" {
 		t.Errorf("of nothing: %q", got)
 	}
 }

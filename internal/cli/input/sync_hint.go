@@ -1,4 +1,4 @@
-package cli
+package input
 
 import (
 	"time"
@@ -7,9 +7,9 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// syncCommand is a larder sync for a hint, of resources into a store that has these collections. If changes are kept of
+// SyncCommand is a larder sync for a hint, of resources into a store that has these collections. If changes are kept of
 // one, it goes on keeping them: a sync that is not told to frees what was kept.
-func syncCommand(storePath string, stored []source.Collection, resources string) string {
+func SyncCommand(storePath string, stored []source.Collection, resources string) string {
 	line := "larder sync " + resources + " --store " + storePath
 	var keep time.Duration
 	for _, c := range stored {

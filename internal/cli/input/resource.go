@@ -1,4 +1,4 @@
-package cli
+package input
 
 import (
 	"cmp"
@@ -14,23 +14,23 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// resource is what people call a resource, and what it is.
-type resource struct {
+// Resource is what people call a resource, and what it is.
+type Resource struct {
 	schema.GroupVersionResource
 	entry.ResourceInfo
 }
 
-// resourceOf is that of a collection.
-func resourceOf(c source.Collection) resource { return resource{c.GVR(), c.ResourceInfo()} }
+// ResourceOf is that of a collection.
+func ResourceOf(c source.Collection) Resource { return Resource{c.GVR(), c.ResourceInfo()} }
 
 // String is the shortest name that says which: pods, deployments.apps.
-func (r resource) String() string { return r.GroupResource().String() }
+func (r Resource) String() string { return r.GroupResource().String() }
 
-// full is the name that leaves nothing open: pods.v1., deployments.v1.apps.
-func (r resource) full() string { return r.Resource + "." + r.Version + "." + r.Group }
+// Full is the name that leaves nothing open: pods.v1., deployments.v1.apps.
+func (r Resource) Full() string { return r.Resource + "." + r.Version + "." + r.Group }
 
-// splitKey returns the namespace, empty if there is none, and the name of an object by its key.
-func splitKey(key string) (namespace, name string) {
+// SplitKey returns the namespace, empty if there is none, and the name of an object by its key.
+func SplitKey(key string) (namespace, name string) {
 	namespace, name, ok := strings.Cut(key, "/")
 	if !ok {
 		return "", key
@@ -38,23 +38,23 @@ func splitKey(key string) (namespace, name string) {
 	return namespace, name
 }
 
-// matchResource returns those that arg names, as kubectl understands it:
+// MatchResource returns those that arg names, as kubectl understands it:
 // the plural, the singular, the kind in any case or a short name, alone or with
 // ".group" or ".version.group" ("pods.v1." for the core group). Short names
 // count only where nothing is called so by its full name.
-func matchResource(arg string, known []resource) []resource {
+func MatchResource(arg string, known []Resource) []Resource {
 	name, qualifier, qualified := strings.Cut(strings.ToLower(arg), ".")
 	if name == "" { // it would match what has no singular
 		return nil
 	}
-	inGroup := func(r resource) bool {
+	inGroup := func(r Resource) bool {
 		if !qualified {
 			return true
 		}
 		full := r.Version + "." + r.Group
 		return qualifier == r.Group || qualifier == full || qualifier == strings.TrimSuffix(full, ".")
 	}
-	var byName, byShortName []resource
+	var byName, byShortName []Resource
 	for _, r := range known {
 		switch {
 		case !inGroup(r):
@@ -70,13 +70,13 @@ func matchResource(arg string, known []resource) []resource {
 	return byShortName
 }
 
-// storedResources returns each resource of the collections once, in their order, as the one describes it that knows
+// StoredResources returns each resource of the collections once, in their order, as the one describes it that knows
 // most.
-func storedResources(collections []source.Collection) []resource {
-	var all []resource
+func StoredResources(collections []source.Collection) []Resource {
+	var all []Resource
 	for _, c := range collections {
-		r := resourceOf(c)
-		at := slices.IndexFunc(all, func(o resource) bool { return o.GroupVersionResource == r.GroupVersionResource })
+		r := ResourceOf(c)
+		at := slices.IndexFunc(all, func(o Resource) bool { return o.GroupVersionResource == r.GroupVersionResource })
 		switch {
 		case at < 0:
 			all = append(all, r)
@@ -87,8 +87,8 @@ func storedResources(collections []source.Collection) []resource {
 	return all
 }
 
-// names joins the names of the resources, each once.
-func names(all []resource, name func(resource) string) string {
+// Names joins the names of the resources, each once.
+func Names(all []Resource, name func(Resource) string) string {
 	var s []string
 	for _, r := range all {
 		if n := name(r); !slices.Contains(s, n) {
@@ -98,35 +98,35 @@ func names(all []resource, name func(resource) string) string {
 	return strings.Join(s, ", ")
 }
 
-// nameOf is what people call the resource of a collection.
-func nameOf(c snapshot.Collection) string {
-	return resource{c.Identity.GroupVersionResource, c.Resource}.String()
+// NameOf is what people call the resource of a collection.
+func NameOf(c snapshot.Collection) string {
+	return Resource{c.Identity.GroupVersionResource, c.Resource}.String()
 }
 
-// scopeOfID is the scope of a collection.
-func scopeOfID(id entry.Identity) string {
-	return scope(source.Collection{
+// ScopeOfID is the scope of a collection.
+func ScopeOfID(id entry.Identity) string {
+	return Scope(source.Collection{
 		Namespace: id.Namespace, LabelSelector: id.LabelSelector, FieldSelector: id.FieldSelector,
 		ShardSelector: id.ShardSelector,
 	})
 }
 
-// label is the resource, with its scope if it has one.
-func label(c source.Collection) string {
-	r := resourceOf(c)
-	if sc := scope(c); sc != "all" {
+// Label is the resource, with its scope if it has one.
+func Label(c source.Collection) string {
+	r := ResourceOf(c)
+	if sc := Scope(c); sc != "all" {
 		return r.String() + " (" + sc + ")"
 	}
 	return r.String()
 }
 
-// trouble is one line, whatever the error.
-func trouble(l source.Live) string {
+// Trouble is one line, whatever the error.
+func Trouble(l source.Live) string {
 	return strings.Join(strings.Fields(cmp.Or(l.Trouble, l.Error)), " ")
 }
 
-// sourceWord is what the tables call the source of what is mirrored now.
-func sourceWord(source string) string {
+// SourceWord is what the tables call the source of what is mirrored now.
+func SourceWord(source string) string {
 	switch source {
 	case string(informer.FromDisk):
 		return "offline"
@@ -136,9 +136,9 @@ func sourceWord(source string) string {
 	return source
 }
 
-// inCategory returns those of a category, such as all.
-func inCategory(name string, known []resource) []resource {
-	var members []resource
+// InCategory returns those of a category, such as all.
+func InCategory(name string, known []Resource) []Resource {
+	var members []Resource
 	for _, r := range known {
 		if slices.Contains(r.Categories, strings.ToLower(name)) {
 			members = append(members, r)
@@ -147,20 +147,20 @@ func inCategory(name string, known []resource) []resource {
 	return members
 }
 
-// secrets is the resource that is not stored unless the user asks for it.
-var secrets = resource{
+// Secrets is the resource that is not stored unless the user asks for it.
+var Secrets = Resource{
 	schema.GroupVersionResource{Version: "v1", Resource: "secrets"},
 	entry.ResourceInfo{Kind: "Secret", Singular: "secret", Namespaced: true},
 }
 
-// splitArgs takes "pods,nodes" apart, as kubectl does.
-func splitArgs(args []string) []string {
+// SplitArgs takes "pods,nodes" apart, as kubectl does.
+func SplitArgs(args []string) []string {
 	return strings.FieldsFunc(strings.Join(args, ","), func(r rune) bool { return r == ',' })
 }
 
-// onlyResources refuses what names an object.
-func onlyResources(args []string) error {
-	for _, arg := range splitArgs(args) {
+// OnlyResources refuses what names an object.
+func OnlyResources(args []string) error {
+	for _, arg := range SplitArgs(args) {
 		if r, name, ok := strings.Cut(arg, "/"); ok {
 			return command.Usagef(
 				"%q names an object, and resources are wanted; of one object write: %s --field-selector metadata.name=%s", arg, r,
@@ -170,12 +170,12 @@ func onlyResources(args []string) error {
 	return nil
 }
 
-// membersOf returns the full names of the stored resources of a category, in the order in which a server lists its
+// MembersOf returns the full names of the stored resources of a category, in the order in which a server lists its
 // groups; none if it is not one.
-func membersOf(category string, stored []source.Collection) []string {
-	var members []resource
-	known := storedResources(stored)
-	if len(matchResource(category, known)) > 0 {
+func MembersOf(category string, stored []source.Collection) []string {
+	var members []Resource
+	known := StoredResources(stored)
+	if len(MatchResource(category, known)) > 0 {
 		return nil
 	}
 	for _, r := range known {
@@ -183,13 +183,13 @@ func membersOf(category string, stored []source.Collection) []string {
 			members = append(members, r)
 		}
 	}
-	slices.SortStableFunc(members, func(a, b resource) int {
+	slices.SortStableFunc(members, func(a, b Resource) int {
 		return cmp.Or(cmp.Compare(rank(a.Group), rank(b.Group)), cmp.Compare(a.Group, b.Group),
 			cmp.Compare(a.Resource, b.Resource))
 	})
 	var all []string
 	for _, r := range members {
-		all = append(all, r.full())
+		all = append(all, r.Full())
 	}
 	return all
 }
@@ -205,8 +205,8 @@ func rank(group string) int {
 	return 2
 }
 
-// absentMembers are those of Kubernetes' own resources in a category that are not stored.
-func absentMembers(category string, stored []source.Collection) string {
+// AbsentMembers are those of Kubernetes' own resources in a category that are not stored.
+func AbsentMembers(category string, stored []source.Collection) string {
 	var absent []string
 	for _, gr := range source.Members(category) {
 		if !slices.ContainsFunc(stored, func(c source.Collection) bool { return c.GVR().GroupResource() == gr }) {

@@ -1,4 +1,4 @@
-package cli
+package input
 
 import (
 	"cmp"
@@ -11,42 +11,42 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// request is which objects are asked for.
-type request struct {
-	// resource as the user calls it.
-	resource string
-	// namespace, unless all.
-	namespace string
-	all       bool
-	// selector in canonical form.
-	selector string
-	// fields is a field selector in canonical form.
-	fields string
-	// collection is the beginning of an id, if the user has chosen.
-	collection string
+// Request is which objects are asked for.
+type Request struct {
+	// Resource as the user calls it.
+	Resource string
+	// Namespace, unless all.
+	Namespace string
+	All       bool
+	// Selector in canonical form.
+	Selector string
+	// Fields is a field selector in canonical form.
+	Fields string
+	// Collection is the beginning of an id, if the user has chosen.
+	Collection string
 }
 
-// choice is what answers a request.
-type choice struct {
-	resource resource
-	// collections have different namespaces and are in the namespaces' order.
-	collections []source.Collection
-	// notes say what the answer leaves out.
-	notes []string
+// Choice is what answers a request.
+type Choice struct {
+	Resource Resource
+	// Collections have different namespaces and are in the namespaces' order.
+	Collections []source.Collection
+	// Notes say what the answer leaves out.
+	Notes []string
 }
 
-// choose finds the collections that answer the request. One that covers it is
+// Choose finds the collections that answer the request. One that covers it is
 // enough. Failing that, parts of it are put together if they are disjoint, and
 // a single part is taken, with a note; what is ambiguous is refused with the choices.
 // A namespace that nobody has mirrored is an error, not an empty answer.
-func choose(storePath string, all []source.Collection, r request) (choice, error) {
+func Choose(storePath string, all []source.Collection, r Request) (Choice, error) {
 	res, err := chooseResource(storePath, all, r)
 	if err != nil {
-		return choice{}, err
+		return Choice{}, err
 	}
 	var same, reach, cover []source.Collection
 	for _, c := range all {
-		if c.GVR() != res.GroupVersionResource || !strings.HasPrefix(c.ID, r.collection) {
+		if c.GVR() != res.GroupVersionResource || !strings.HasPrefix(c.ID, r.Collection) {
 			continue
 		}
 		same = append(same, c)
@@ -60,108 +60,108 @@ func choose(storePath string, all []source.Collection, r request) (choice, error
 	switch {
 	case len(cover) > 0:
 		best := slices.MinFunc(cover, better)
-		return choice{res, []source.Collection{best}, append(alike(best, cover), incomplete(storePath, best)...)}, nil
+		return Choice{res, []source.Collection{best}, append(alike(best, cover), incomplete(storePath, best)...)}, nil
 	case len(reach) == 0:
-		return choice{}, outOfScope(storePath, res, same, r)
+		return Choice{}, outOfScope(storePath, res, same, r)
 	case len(reach) == 1 || disjoint(reach):
 		slices.SortFunc(reach, func(a, b source.Collection) int { return cmp.Compare(a.Namespace, b.Namespace) })
-		return choice{res, reach, partial(storePath, res, reach)}, nil
+		return Choice{res, reach, partial(storePath, res, reach)}, nil
 	}
-	return choice{}, command.WithHint(
-		fmt.Errorf("%s stores %s %d times, none of them all that you ask for:\n%s", storePath, res, len(reach), list(reach)),
+	return Choice{}, command.WithHint(
+		fmt.Errorf("%s stores %s %d times, none of them all that you ask for:\n%s", storePath, res, len(reach), List(reach)),
 		"choose one with --collection ID")
 }
 
-func chooseResource(storePath string, all []source.Collection, r request) (resource, error) {
-	known := storedResources(all)
-	if r.collection != "" {
-		known = storedResources(slices.DeleteFunc(slices.Clone(all), func(c source.Collection) bool {
-			return !strings.HasPrefix(c.ID, r.collection)
+func chooseResource(storePath string, all []source.Collection, r Request) (Resource, error) {
+	known := StoredResources(all)
+	if r.Collection != "" {
+		known = StoredResources(slices.DeleteFunc(slices.Clone(all), func(c source.Collection) bool {
+			return !strings.HasPrefix(c.ID, r.Collection)
 		}))
 	}
-	switch found := matchResource(r.resource, known); len(found) {
+	switch found := MatchResource(r.Resource, known); len(found) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return resource{}, notStored(storePath, all, r)
+		return Resource{}, notStored(storePath, all, r)
 	default:
-		return resource{}, command.WithHint(
-			fmt.Errorf("%q is ambiguous: %s stores %s", r.resource, storePath, names(found, resource.full)),
-			"say which, as in: larder get %s", found[0].full())
+		return Resource{}, command.WithHint(
+			fmt.Errorf("%q is ambiguous: %s stores %s", r.Resource, storePath, Names(found, Resource.Full)),
+			"say which, as in: larder get %s", found[0].Full())
 	}
 }
 
 // notStored is the error for a resource that the store does not have.
-func notStored(storePath string, all []source.Collection, r request) error {
-	if r.collection != "" {
-		return command.WithHint(fmt.Errorf("%s has no collection %s of %q", storePath, r.collection, r.resource),
+func notStored(storePath string, all []source.Collection, r Request) error {
+	if r.Collection != "" {
+		return command.WithHint(fmt.Errorf("%s has no collection %s of %q", storePath, r.Collection, r.Resource),
 			"larder status --from %s lists them", storePath)
 	}
-	known := storedResources(all)
+	known := StoredResources(all)
 	holds := "it is empty"
 	if len(known) > 0 {
-		holds = "it has " + names(known, resource.String)
+		holds = "it has " + Names(known, Resource.String)
 	}
-	if meant := didYouMean(r.resource, known); meant != "" {
-		return command.WithHint(fmt.Errorf("%s has no resource %q: %s", storePath, r.resource, holds), "%s", meant)
+	if meant := DidYouMean(r.Resource, known); meant != "" {
+		return command.WithHint(fmt.Errorf("%s has no resource %q: %s", storePath, r.Resource, holds), "%s", meant)
 	}
-	if isSnapshot(storePath) {
-		return command.WithHint(fmt.Errorf("%s has no resource %q: %s", storePath, r.resource, holds),
+	if IsSnapshot(storePath) {
+		return command.WithHint(fmt.Errorf("%s has no resource %q: %s", storePath, r.Resource, holds),
 			"a snapshot has what larder snapshot save was given, and secrets only if it is encrypted or they were asked for")
 	}
-	if members := source.Members(r.resource); len(members) > 0 {
-		return command.WithHint(fmt.Errorf("%s has no resource of the category %q: %s", storePath, r.resource, holds),
-			"mirror it with: %s", syncCommand(storePath, all, r.resource))
+	if members := source.Members(r.Resource); len(members) > 0 {
+		return command.WithHint(fmt.Errorf("%s has no resource of the category %q: %s", storePath, r.Resource, holds),
+			"mirror it with: %s", SyncCommand(storePath, all, r.Resource))
 	}
-	err := fmt.Errorf("%s has no resource %q: %s", storePath, r.resource, holds)
-	others := storedResources(source.WellKnownNames())
-	name, _, _ := strings.Cut(r.resource, ".") // what is spelled right may be of a group that is not known
-	if meant := nearest(r.resource, others); len(meant) > 0 && len(matchResource(name, others)) == 0 {
+	err := fmt.Errorf("%s has no resource %q: %s", storePath, r.Resource, holds)
+	others := StoredResources(source.WellKnownNames())
+	name, _, _ := strings.Cut(r.Resource, ".") // what is spelled right may be of a group that is not known
+	if meant := nearest(r.Resource, others); len(meant) > 0 && len(MatchResource(name, others)) == 0 {
 		return command.WithHint(err, "did you mean %s? That is not stored either; larder sync stores it", strings.Join(meant, " or "))
 	}
 	switch {
-	case len(matchResource(r.resource, []resource{secrets})) > 0:
+	case len(MatchResource(r.Resource, []Resource{Secrets})) > 0:
 		return command.WithHint(err, storeSecrets)
 	case len(all) == 0:
-		return command.WithHint(err, "mirror it with: %s", syncCommand(storePath, all, r.resource))
+		return command.WithHint(err, "mirror it with: %s", SyncCommand(storePath, all, r.Resource))
 	}
-	return command.WithHint(err, "add it to the resources of your larder sync%s", exampleSync(storePath, all, r.resource))
+	return command.WithHint(err, "add it to the resources of your larder sync%s", exampleSync(storePath, all, r.Resource))
 }
 
 // exampleSync is the command that goes on with everything the store has and adds a resource to it; empty if
 // no single command does.
 func exampleSync(storePath string, all []source.Collection, added string) string {
 	for _, c := range all {
-		if scope(c) != "all" {
+		if Scope(c) != "all" {
 			return ""
 		}
 	}
-	return ": " + syncCommand(storePath, all, strings.ReplaceAll(names(storedResources(all), resource.String), ",", "")+
+	return ": " + SyncCommand(storePath, all, strings.ReplaceAll(Names(StoredResources(all), Resource.String), ",", "")+
 		" "+added)
 }
 
 // outOfScope is the error for a namespace that was not mirrored.
-func outOfScope(storePath string, res resource, same []source.Collection, r request) error {
+func outOfScope(storePath string, res Resource, same []source.Collection, r Request) error {
 	hint := "ask for one of these with -n, or for all with -A"
-	return command.WithHint(fmt.Errorf("%s has no %s of namespace %q, only:\n%s", storePath, res, r.namespace, list(same)), "%s",
+	return command.WithHint(fmt.Errorf("%s has no %s of namespace %q, only:\n%s", storePath, res, r.Namespace, List(same)), "%s",
 		hint)
 }
 
 // reaches: c may hold some of what is asked for.
-func reaches(c source.Collection, r request) bool {
-	return (c.Namespace == "" || r.all || c.Namespace == r.namespace) && !savedWithout(c, r)
+func reaches(c source.Collection, r Request) bool {
+	return (c.Namespace == "" || r.All || c.Namespace == r.Namespace) && !savedWithout(c, r)
 }
 
 // savedWithout: c is of a snapshot that was told to take other namespaces than the one that is asked for.
-func savedWithout(c source.Collection, r request) bool {
-	return !r.all && len(c.Namespaces) > 0 && !slices.Contains(c.Namespaces, r.namespace)
+func savedWithout(c source.Collection, r Request) bool {
+	return !r.All && len(c.Namespaces) > 0 && !slices.Contains(c.Namespaces, r.Namespace)
 }
 
 // covers: c holds all of what is asked for.
-func covers(c source.Collection, r request) bool {
-	inNamespace := c.Namespace == "" || (!r.all && c.Namespace == r.namespace)
-	byLabel := c.LabelSelector == "" || c.LabelSelector == r.selector
-	byField := c.FieldSelector == "" || c.FieldSelector == r.fields
+func covers(c source.Collection, r Request) bool {
+	inNamespace := c.Namespace == "" || (!r.All && c.Namespace == r.Namespace)
+	byLabel := c.LabelSelector == "" || c.LabelSelector == r.Selector
+	byField := c.FieldSelector == "" || c.FieldSelector == r.Fields
 	return inNamespace && byLabel && byField && c.ShardSelector == "" && !savedWithout(c, r)
 }
 
@@ -201,7 +201,7 @@ func disjoint(all []source.Collection) bool {
 func alike(picked source.Collection, all []source.Collection) []string {
 	ways := []string{picked.Representation}
 	for _, c := range all {
-		if scope(c) == scope(picked) && !slices.Contains(ways, c.Representation) {
+		if Scope(c) == Scope(picked) && !slices.Contains(ways, c.Representation) {
 			ways = append(ways, c.Representation)
 		}
 	}
@@ -218,7 +218,7 @@ func incomplete(storePath string, c source.Collection) []string {
 	if len(c.Filtered) > 0 {
 		notes = append(notes, partOf(storePath, c))
 	}
-	if redactionOf(c) != "" {
+	if RedactionOf(c) != "" {
 		notes = append(notes, redactedOf(storePath, c))
 	}
 	if why := unfinished(c); why != "" {
@@ -235,7 +235,7 @@ func unfinished(c source.Collection) string {
 	switch {
 	case c.Complete:
 		return ""
-	case !c.TakenAt.IsZero() && c.MustRelist != "" && missesObjects(c):
+	case !c.TakenAt.IsZero() && c.MustRelist != "" && MissesObjects(c):
 		return "objects are missing: " + c.MustRelist
 	case c.MustRelist != "": // restored from a part of a snapshot, or from a redacted one
 		return "this is not what the server has, and is to be listed anew: " + c.MustRelist
@@ -243,17 +243,17 @@ func unfinished(c source.Collection) string {
 	return "the first list has not been finished: objects are missing"
 }
 
-func partial(storePath string, res resource, parts []source.Collection) []string {
+func partial(storePath string, res Resource, parts []source.Collection) []string {
 	var notes []string
 	for _, c := range parts {
-		notes = append(notes, fmt.Sprintf("of all %s only these are stored: %s", res, scope(c)))
+		notes = append(notes, fmt.Sprintf("of all %s only these are stored: %s", res, Scope(c)))
 		notes = append(notes, incomplete(storePath, c)...)
 	}
 	return notes
 }
 
-// scope says what of a resource a collection holds.
-func scope(c source.Collection) string {
+// Scope says what of a resource a collection holds.
+func Scope(c source.Collection) string {
 	var s []string
 	for _, part := range []struct{ name, value string }{
 		{"namespace ", c.Namespace}, {"-l ", c.LabelSelector}, {"--field-selector ", c.FieldSelector},
@@ -269,11 +269,11 @@ func scope(c source.Collection) string {
 	return strings.Join(s, " ")
 }
 
-// list is a line for each collection, for an error.
-func list(all []source.Collection) string {
+// List is a line for each collection, for an error.
+func List(all []source.Collection) string {
 	var lines []string
 	for _, c := range all {
-		held := scope(c)
+		held := Scope(c)
 		if len(c.Namespaces) > 0 {
 			held = strings.Join(c.Filtered, "; ")
 		}

@@ -1,4 +1,4 @@
-package cli
+package input
 
 import (
 	"context"
@@ -14,26 +14,26 @@ import (
 	"github.com/larder-dev/larder/internal/cli/command"
 )
 
-// passphraseVariable is where a passphrase is looked for before it is asked for.
-const passphraseVariable = "LARDER_PASSPHRASE"
+// PassphraseVariable is where a passphrase is looked for before it is asked for.
+const PassphraseVariable = "LARDER_PASSPHRASE"
 
 // errPassphrase: there is none, or not the right one.
 var errPassphrase = errors.New("the passphrase")
 
-// passphraseIdentity decrypts a snapshot that was encrypted with a passphrase, which it asks for once it meets one.
-type passphraseIdentity struct {
-	ask func(prompt string) (string, error)
+// PassphraseIdentity decrypts a snapshot that was encrypted with a passphrase, which it asks for once it meets one.
+type PassphraseIdentity struct {
+	Ask func(prompt string) (string, error)
 
 	mu sync.Mutex // guards the rest
-	// fits is what has decrypted something: it is tried before another one is asked for.
-	fits string
+	// Fits is what has decrypted something: it is tried before another one is asked for.
+	Fits string
 	// keys are the keys of files, by what wraps them: a passphrase takes a second of a processor's time for each try, and
 	// a command may open a file more than once.
 	keys map[string][]byte
 }
 
 // Unwrap implements age.Identity.
-func (p *passphraseIdentity) Unwrap(stanzas []*age.Stanza) ([]byte, error) {
+func (p *PassphraseIdentity) Unwrap(stanzas []*age.Stanza) ([]byte, error) {
 	for _, s := range stanzas {
 		if s.Type == "scrypt" {
 			return p.unwrapOnce(fmt.Sprintf("%q %q", s.Args, s.Body), stanzas)
@@ -43,7 +43,7 @@ func (p *passphraseIdentity) Unwrap(stanzas []*age.Stanza) ([]byte, error) {
 }
 
 // unwrapOnce remembers what wraps which key.
-func (p *passphraseIdentity) unwrapOnce(wrapped string, stanzas []*age.Stanza) ([]byte, error) {
+func (p *PassphraseIdentity) unwrapOnce(wrapped string, stanzas []*age.Stanza) ([]byte, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if key, ok := p.keys[wrapped]; ok && len(stanzas) == 1 { // with others it is not valid, as age says
@@ -60,23 +60,23 @@ func (p *passphraseIdentity) unwrapOnce(wrapped string, stanzas []*age.Stanza) (
 	return key, nil
 }
 
-func (p *passphraseIdentity) unwrapLocked(stanzas []*age.Stanza) ([]byte, error) {
-	if p.fits != "" {
-		if key, err := unwrapWith(p.fits, stanzas); err == nil {
+func (p *PassphraseIdentity) unwrapLocked(stanzas []*age.Stanza) ([]byte, error) {
+	if p.Fits != "" {
+		if key, err := unwrapWith(p.Fits, stanzas); err == nil {
 			return key, nil
 		}
 	}
-	text, err := p.ask("Passphrase: ")
+	text, err := p.Ask("Passphrase: ")
 	if err != nil {
 		return nil, err
 	}
 	key, err := unwrapWith(text, stanzas)
 	if err == nil {
-		p.fits = text
+		p.Fits = text
 	}
 	if errors.Is(err, age.ErrIncorrectIdentity) {
 		return nil, passphraseError{command.WithHint(errors.New("the snapshot cannot be decrypted with that passphrase"),
-			"it is that of "+passphraseVariable+" if this is set, else it is asked for")}
+			"it is that of "+PassphraseVariable+" if this is set, else it is asked for")}
 	}
 	return key, err
 }
@@ -97,14 +97,14 @@ func (e passphraseError) Unwrap() []error {
 	return []error{e.error, errPassphrase, age.ErrIncorrectIdentity}
 }
 
-// passphrase returns that of the environment, or asks for it.
-func passphrase(s command.IO, prompt string) (string, error) {
-	if text := os.Getenv(passphraseVariable); text != "" {
+// Passphrase returns that of the environment, or asks for it.
+func Passphrase(s command.IO, prompt string) (string, error) {
+	if text := os.Getenv(PassphraseVariable); text != "" {
 		return text, nil
 	}
 	if s.AskSecret == nil {
 		return "", passphraseError{command.WithHint(errors.New("a passphrase is needed, and there is no terminal to ask for it"),
-			"set %s", passphraseVariable)}
+			"set %s", PassphraseVariable)}
 	}
 	text, err := s.AskSecret(prompt)
 	if errors.Is(err, context.Canceled) { // it is not that there is none
@@ -116,13 +116,13 @@ func passphrase(s command.IO, prompt string) (string, error) {
 	return text, nil
 }
 
-// newPassphrase asks for one twice.
-func newPassphrase(s command.IO) (string, error) {
-	text, err := passphrase(s, "Passphrase: ")
-	if err != nil || os.Getenv(passphraseVariable) != "" {
+// NewPassphrase asks for one twice.
+func NewPassphrase(s command.IO) (string, error) {
+	text, err := Passphrase(s, "Passphrase: ")
+	if err != nil || os.Getenv(PassphraseVariable) != "" {
 		return text, err
 	}
-	again, err := passphrase(s, "Passphrase again: ")
+	again, err := Passphrase(s, "Passphrase again: ")
 	if err == nil && again != text {
 		err = command.Usage(passphraseError{errors.New("the two passphrases differ")})
 	}

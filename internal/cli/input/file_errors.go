@@ -1,4 +1,4 @@
-package cli
+package input
 
 import (
 	"errors"
@@ -19,8 +19,8 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// storeError adds to an error of opening the store's file for reading what to do.
-func storeError(path string, err error) error {
+// StoreError adds to an error of opening the store's file for reading what to do.
+func StoreError(path string, err error) error {
 	var held *source.HeldError
 	switch {
 	case err == nil:
@@ -33,23 +33,23 @@ func storeError(path string, err error) error {
 		if holders := holder.Of(path); len(holders) > 0 {
 			return command.WithHint(err,
 				"a program other than larder sync holds the file, %s: stop it, since only a larder sync answers while it runs",
-				holdingAs(false, holders))
+				HoldingAs(false, holders))
 		}
 		return command.WithHint(err,
 			"a program other than larder sync holds the file: stop it, since only a larder sync answers while it runs")
-	case isDirectory(path):
-		return directoryError(path)
-	case wrongPlace(path) != nil:
-		return wrongPlace(path)
+	case IsDirectory(path):
+		return DirectoryError(path)
+	case WrongPlace(path) != nil:
+		return WrongPlace(path)
 	case errors.Is(err, fs.ErrNotExist):
 		return absentError(path)
-	case missing(path):
-		return emptyError(path)
+	case Missing(path):
+		return EmptyError(path)
 	case errors.Is(err, store.ErrForeign):
 		return command.WithHint(fmt.Errorf("%s is no store and no snapshot: another program has written it", path),
 			"name a store or a snapshot")
 	}
-	return pathError(path, err)
+	return PathError(path, err)
 }
 
 // orTheSync names who holds a store on whose socket nobody answers.
@@ -63,8 +63,8 @@ func orTheSync(holders []holder.Holder) string {
 // snapshotSuffix is how snapshots are called by custom; stores may be called so too.
 const snapshotSuffix = ".larder"
 
-// makeSnapshot says how to come by a snapshot.
-func makeSnapshot(path string) string {
+// MakeSnapshot says how to come by a snapshot.
+func MakeSnapshot(path string) string {
 	return fmt.Sprintf("larder snapshot save %s --from STORE makes one of a store, and of a live cluster without --from",
 		path)
 }
@@ -73,24 +73,24 @@ func makeSnapshot(path string) string {
 func absentError(path string) error {
 	if strings.HasSuffix(path, snapshotSuffix) {
 		return command.WithHint(fmt.Errorf("no snapshot and no store at %s", path), "there is no such file: check the name; %s",
-			makeSnapshot(path))
+			MakeSnapshot(path))
 	}
 	return command.WithHint(fmt.Errorf("no store at %s", path),
 		"there is no such file: check the name, or make one with: larder sync RESOURCE… --store %s. "+
 			"One that has just been started makes it when the server has answered: try again then", path)
 }
 
-// emptyError is the error for a file to read that has nothing in it.
-func emptyError(path string) error {
+// EmptyError is the error for a file to read that has nothing in it.
+func EmptyError(path string) error {
 	err := fmt.Errorf("%s is empty: it is no store and no snapshot", path)
 	if strings.HasSuffix(path, snapshotSuffix) {
-		return command.WithHint(err, "remove it; %s", makeSnapshot(path))
+		return command.WithHint(err, "remove it; %s", MakeSnapshot(path))
 	}
 	return command.WithHint(err, "fill it with: larder sync RESOURCE… --store %s", path)
 }
 
-// directoryError is the error for a directory where a file is to be read.
-func directoryError(path string) error {
+// DirectoryError is the error for a directory where a file is to be read.
+func DirectoryError(path string) error {
 	err := fmt.Errorf("%s is a directory, not a store or snapshot", path)
 	var there []string
 	for _, pattern := range []string{"*.db", "*" + snapshotSuffix} {
@@ -103,23 +103,23 @@ func directoryError(path string) error {
 	return command.WithHint(err, "name a file in it, such as %s", there[0])
 }
 
-func isDirectory(path string) bool {
+func IsDirectory(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()
 }
 
-// pathError adds to an error of opening or making the store's file what is wrong with its path or content, and what to
+// PathError adds to an error of opening or making the store's file what is wrong with its path or content, and what to
 // do.
-func pathError(path string, err error) error {
+func PathError(path string, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case wrongPlace(path) != nil:
-		return wrongPlace(path)
+	case WrongPlace(path) != nil:
+		return WrongPlace(path)
 	case errors.Is(err, seal.ErrWrongKey), errors.Is(err, seal.ErrSealed):
-		return keyError(path, err, byFlag)
-	case errors.Is(err, store.ErrForeign) && isSnapshot(path):
-		return snapshotOnly(path, "no store")
+		return KeyError(path, err, ByFlag)
+	case errors.Is(err, store.ErrForeign) && IsSnapshot(path):
+		return SnapshotOnly(path, "no store")
 	case errors.Is(err, store.ErrForeign):
 		return command.WithHint(fmt.Errorf("%s is no store: another program has written it", path),
 			"it is left as it is; name another file")
@@ -131,7 +131,7 @@ func pathError(path string, err error) error {
 		return command.WithHint(err, "that file system is read-only: mount it for writing, or name a file on another one")
 	case errors.Is(err, store.ErrNoSpace):
 		return command.WithHint(err, "make room on that disk, or name a file on another one")
-	case errors.Is(err, fs.ErrPermission) && !exists(path):
+	case errors.Is(err, fs.ErrPermission) && !Exists(path):
 		return command.WithHint(fmt.Errorf("no store can be made at %s: %w", path, err),
 			"name a file in a directory that you may write to")
 	case errors.Is(err, fs.ErrPermission) && isBeside(path, err):
@@ -145,8 +145,8 @@ func pathError(path string, err error) error {
 	return err
 }
 
-// wrongPlace is the error for a path at which there cannot be a store; nil if there may.
-func wrongPlace(path string) error {
+// WrongPlace is the error for a path at which there cannot be a store; nil if there may.
+func WrongPlace(path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case err == nil && info.IsDir():
@@ -170,13 +170,13 @@ func wrongPlace(path string) error {
 	}
 }
 
-func isSnapshot(path string) bool {
+func IsSnapshot(path string) bool {
 	is, err := snapshot.Is(path)
 	return err == nil && is
 }
 
-// isOf reports whether an error is of the file at path.
-func isOf(path string, err error) bool {
+// IsOf reports whether an error is of the file at path.
+func IsOf(path string, err error) bool {
 	var of *fs.PathError
 	return errors.As(err, &of) && isSame(of.Path, path)
 }
@@ -193,51 +193,51 @@ func isSame(a, b string) bool {
 	return a == b || err == nil && a == real
 }
 
-func exists(path string) bool {
+func Exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }
 
-// readError adds to an error of reading an open store or snapshot what to do.
-func readError(path string, err error) error {
+// ReadError adds to an error of reading an open store or snapshot what to do.
+func ReadError(path string, err error) error {
 	if errors.Is(err, seal.ErrSealed) || errors.Is(err, seal.ErrWrongKey) {
-		by := byFlag
+		by := ByFlag
 		if source.OfSync(err) {
 			by += " to the larder sync that holds it"
 		}
-		return keyError(path, err, by)
+		return KeyError(path, err, by)
 	}
 	if errors.Is(err, entry.ErrDamaged) || errors.Is(err, snapshot.ErrDamaged) {
-		if isSnapshot(path) {
-			return command.WithHint(err, "%s", damagedHint(path))
+		if IsSnapshot(path) {
+			return command.WithHint(err, "%s", DamagedHint(path))
 		}
 		return command.WithHint(err, "larder check --from %s lists what is damaged", path)
 	}
 	return err
 }
 
-// damagedHint says what to do about a snapshot that is damaged.
-func damagedHint(path string) string {
+// DamagedHint says what to do about a snapshot that is damaged.
+func DamagedHint(path string) string {
 	return fmt.Sprintf("use another copy of %s, or take a new snapshot", path)
 }
 
-// missing reports whether there is no store at path, or an empty file in its place.
-func missing(path string) bool {
+// Missing reports whether there is no store at path, or an empty file in its place.
+func Missing(path string) bool {
 	info, err := os.Stat(path)
 	return errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().IsRegular() && info.Size() == 0
 }
 
-// holding says who has a store that could not be opened for writing, and what for. It may be done by now.
-func holding(path string) string {
+// Holding says who has a store that could not be opened for writing, and what for. It may be done by now.
+func Holding(path string) string {
 	// A reader's lock is shared: another reader gets it too.
 	st, err := store.Open(path, store.Options{ReadOnly: true, LockTimeout: -1})
 	if err == nil {
 		_ = st.Close() // it was only read
 	}
-	return holdingAs(!errors.Is(err, store.ErrLocked), holder.Of(path))
+	return HoldingAs(!errors.Is(err, store.ErrLocked), holder.Of(path))
 }
 
-func holdingAs(reading bool, holders []holder.Holder) string {
+func HoldingAs(reading bool, holders []holder.Holder) string {
 	verb := "write"
 	if reading {
 		verb = "read"

@@ -1,4 +1,4 @@
-package cli
+package input
 
 import (
 	"context"
@@ -16,54 +16,54 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// fromFlag is --from, which every reading command needs, and what opens an encrypted snapshot.
-type fromFlag struct {
-	path string
-	identityFlag
+// FromFlag is --from, which every reading command needs, and what opens an encrypted snapshot.
+type FromFlag struct {
+	Path string
+	IdentityFlag
 }
 
-func (f *fromFlag) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.path, "from", "",
+func (f *FromFlag) Add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.Path, "from", "",
 		"the `FILE` to read: a store, also while larder sync holds it, or a snapshot (required, or "+command.StoreVariable+")")
-	f.identityFlag.add(cmd)
+	f.IdentityFlag.Add(cmd)
 }
 
-func (f *fromFlag) check() error {
-	if f.path = command.OrVariable(f.path); f.path == "" {
+func (f *FromFlag) Check() error {
+	if f.Path = command.OrVariable(f.Path); f.Path == "" {
 		return command.Required("from")
 	}
 	return nil
 }
 
-// open opens what --from names for reading.
-func (f *fromFlag) open(ctx context.Context, s command.IO) (source.Source, error) {
-	return f.openPath(ctx, s, f.path)
+// Open opens what --from names for reading.
+func (f *FromFlag) Open(ctx context.Context, s command.IO) (source.Source, error) {
+	return f.openPath(ctx, s, f.Path)
 }
 
-// described opens it, with its status.
-func (f *fromFlag) described(ctx context.Context, s command.IO) (source.Source, source.Status, error) {
-	return f.describePath(ctx, s, f.path)
+// Described opens it, with its status.
+func (f *FromFlag) Described(ctx context.Context, s command.IO) (source.Source, source.Status, error) {
+	return f.DescribePath(ctx, s, f.Path)
 }
 
-// identityFlag is --identity, and with it --key-file: what opens what is encrypted. A passphrase is not a flag: others
+// IdentityFlag is --identity, and with it --key-file: what opens what is encrypted. A passphrase is not a flag: others
 // would see it.
-type identityFlag struct {
+type IdentityFlag struct {
 	files []string
-	key   keyFlag
+	Key   KeyFlag
 	// made are the identities, once they have been asked for: a passphrase is asked for once, also for two files.
 	made []age.Identity
 }
 
-func (f *identityFlag) add(cmd *cobra.Command) {
-	f.key.addAs(cmd, "the `FILE` of the keys that open what is sealed in a store. Default is what "+keyVariable+
+func (f *IdentityFlag) Add(cmd *cobra.Command) {
+	f.Key.AddAs(cmd, "the `FILE` of the keys that open what is sealed in a store. Default is what "+KeyVariable+
 		" holds; without keys names can be read, and what is not sealed")
 	cmd.Flags().StringArrayVar(&f.files, "identity", nil,
 		"a `FILE` of age identities or an ssh key that decrypts a snapshot; may be given again. A passphrase is asked "+
-			"for, or taken from "+passphraseVariable)
+			"for, or taken from "+PassphraseVariable)
 }
 
-// identities reads the files. A passphrase is asked for when a snapshot needs it, not before.
-func (f *identityFlag) identities(s command.IO) ([]age.Identity, error) {
+// Identities reads the files. A passphrase is asked for when a snapshot needs it, not before.
+func (f *IdentityFlag) Identities(s command.IO) ([]age.Identity, error) {
 	if f.made != nil {
 		return f.made, nil
 	}
@@ -76,45 +76,45 @@ func (f *identityFlag) identities(s command.IO) ([]age.Identity, error) {
 		}
 		all = append(all, ids...)
 	}
-	f.made = append(all, &passphraseIdentity{ask: func(prompt string) (string, error) { return passphrase(s, prompt) }})
+	f.made = append(all, &PassphraseIdentity{Ask: func(prompt string) (string, error) { return Passphrase(s, prompt) }})
 	return f.made, nil
 }
 
 // openPath opens a store or snapshot for reading; its error says what to do.
-func (f *identityFlag) openPath(ctx context.Context, s command.IO, path string) (source.Source, error) {
-	identities, err := f.identities(s)
+func (f *IdentityFlag) openPath(ctx context.Context, s command.IO, path string) (source.Source, error) {
+	identities, err := f.Identities(s)
 	if err != nil {
 		return nil, err
 	}
-	encryption, err := f.key.encryption()
+	encryption, err := f.Key.Encryption()
 	if err != nil {
 		return nil, err
 	}
 	src, err := source.Open(ctx, path, source.Options{Identities: identities, Encryption: encryption})
 	if err != nil {
-		return nil, f.openError(path, err)
+		return nil, f.OpenError(path, err)
 	}
 	if _, held := src.(*source.Client); held {
-		f.key.noteUnused(s, path)
+		f.Key.noteUnused(s, path)
 	}
 	return src, nil
 }
 
-// describePath opens a store or snapshot for reading, with its status.
-func (f *identityFlag) describePath(ctx context.Context, s command.IO, path string) (source.Source, source.Status, error) {
+// DescribePath opens a store or snapshot for reading, with its status.
+func (f *IdentityFlag) DescribePath(ctx context.Context, s command.IO, path string) (source.Source, source.Status, error) {
 	src, err := f.openPath(ctx, s, path)
 	if err != nil {
 		return nil, source.Status{}, err
 	}
 	status, err := src.Status(ctx)
 	if err != nil {
-		return nil, status, errors.Join(readError(path, err), src.Close())
+		return nil, status, errors.Join(ReadError(path, err), src.Close())
 	}
 	return src, status, nil
 }
 
-// openError adds to an error of opening a store or snapshot for reading what to do.
-func (f *identityFlag) openError(path string, err error) error {
+// OpenError adds to an error of opening a store or snapshot for reading what to do.
+func (f *IdentityFlag) OpenError(path string, err error) error {
 	var passphrase passphraseError
 	switch {
 	case errors.As(err, &passphrase):
@@ -126,29 +126,29 @@ func (f *identityFlag) openError(path string, err error) error {
 		return command.WithHint(fmt.Errorf("%s cannot be decrypted with the identities that were given", path),
 			"name the file of the secret key that it was encrypted to with --identity")
 	case errors.Is(err, snapshot.ErrDamaged):
-		return command.WithHint(err, "%s", damagedHint(path))
+		return command.WithHint(err, "%s", DamagedHint(path))
 	case errors.Is(err, snapshot.ErrNewerFormat), errors.Is(err, snapshot.ErrNotSnapshot): // which say it all
 		return err
 	}
-	return storeError(path, err)
+	return StoreError(path, err)
 }
 
-// snapshotOnly is the error for a snapshot where a store is needed.
-func snapshotOnly(path, what string) error {
+// SnapshotOnly is the error for a snapshot where a store is needed.
+func SnapshotOnly(path, what string) error {
 	return command.WithHint(fmt.Errorf("%s is a snapshot, and %s", path, what),
 		"make a store of it with: larder snapshot restore %s --store NEW.db", path)
 }
 
-// leadingFile takes a file that stands before the resources, and returns those. It is taken where --from names none and
+// LeadingFile takes a file that stands before the resources, and returns those. It is taken where --from names none and
 // the argument can be no resource: it is a path, or a file that is called as stores and snapshots are.
-func (f *fromFlag) leadingFile(args []string) []string {
-	if f.path != "" || len(args) == 0 || !looksLikeFile(args[0]) {
+func (f *FromFlag) LeadingFile(args []string) []string {
+	if f.Path != "" || len(args) == 0 || !looksLikeFile(args[0]) {
 		return args
 	}
 	if info, err := os.Stat(args[0]); os.Getenv(command.StoreVariable) != "" && (err != nil || !info.Mode().IsRegular()) {
 		return args // a resource of a group that is called so
 	}
-	f.path = args[0]
+	f.Path = args[0]
 	return args[1:]
 }
 

@@ -1,4 +1,4 @@
-package cli
+package input_test
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
 )
@@ -38,7 +39,7 @@ func TestPathErrors(t *testing.T) {
 		{filepath.Join(dir, "new.db"), &fs.PathError{Op: "open", Path: filepath.Join(dir, "new.db.opening"),
 			Err: syscall.EACCES}, "in a directory that you may write to"},
 	} {
-		err := pathError(test.path, fmt.Errorf("open: %w", test.err))
+		err := input.PathError(test.path, fmt.Errorf("open: %w", test.err))
 		if !strings.Contains(command.HintOf(err), test.hint) || !errors.Is(err, test.err) {
 			t.Errorf("%v: %v, hint %q", test.err, err, command.HintOf(err))
 		}
@@ -48,7 +49,7 @@ func TestPathErrors(t *testing.T) {
 // TestStoppedSyncHint: who is stopped or stuck is no other program, and can be let go on.
 func TestStoppedSyncHint(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
-	err := storeError(path, &source.HeldError{Path: path, Socket: path + ".sock",
+	err := input.StoreError(path, &source.HeldError{Path: path, Socket: path + ".sock",
 		Err: fmt.Errorf("%w in 3s", source.ErrNoAnswer)})
 	if !strings.Contains(command.HintOf(err),
 		"the sync that holds it is stopped or stuck: let it go on (kill -CONT)") || !errors.Is(err, store.ErrLocked) {

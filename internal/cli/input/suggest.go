@@ -1,4 +1,4 @@
-package cli
+package input
 
 import (
 	"slices"
@@ -10,9 +10,9 @@ import (
 // mostSuggested is how many resources are suggested for one that is not known.
 const mostSuggested = 3
 
-// didYouMean asks whether one of the resources was meant that are called nearly so: "did you mean pods?"; it is empty
+// DidYouMean asks whether one of the resources was meant that are called nearly so: "did you mean pods?"; it is empty
 // if none is.
-func didYouMean(arg string, known []resource) string {
+func DidYouMean(arg string, known []Resource) string {
 	near := nearest(arg, known)
 	if len(near) == 0 {
 		return ""
@@ -22,12 +22,12 @@ func didYouMean(arg string, known []resource) string {
 
 // nearest returns the resources of which a name, a short name or the kind begins with what was written, or is few
 // letters away from it: one, or one in four, or two that have changed places.
-func nearest(arg string, known []resource) (near []string) {
+func nearest(arg string, known []Resource) (near []string) {
 	name, _, _ := strings.Cut(strings.ToLower(arg), ".")
 	if len(name) < 3 { // everything short is near
 		return nil
 	}
-	of := map[string][]resource{}
+	of := map[string][]Resource{}
 	words := &cobra.Command{}
 	for _, r := range known {
 		for _, word := range append([]string{r.Resource, r.Singular, strings.ToLower(r.Kind)}, r.ShortNames...) {
@@ -56,7 +56,7 @@ func nearest(arg string, known []resource) (near []string) {
 
 // swapped returns the words that name is once two of its letters that stand beside each other have changed places,
 // which cobra counts as two mistakes.
-func swapped(name string, of map[string][]resource) (near []string) {
+func swapped(name string, of map[string][]Resource) (near []string) {
 	for i := 1; i < len(name); i++ {
 		if word := name[:i-1] + name[i:i+1] + name[i-1:i] + name[i+1:]; of[word] != nil {
 			near = append(near, word)

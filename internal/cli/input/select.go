@@ -1,0 +1,100 @@
+package input
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/source"
+	"github.com/larder-dev/larder/snapshot"
+)
+
+// SelectFlags say which objects a command takes. The resources are its arguments.
+type SelectFlags struct {
+	Namespaces     []string
+	Labels, Fields string
+}
+
+func (f *SelectFlags) Add(cmd *cobra.Command) {
+	cmd.Flags().StringSliceVarP(&f.Namespaces, "namespace", "n", nil,
+		"take objects of this `NAMESPACE` only; may be given again. Default is all, and what is in none")
+	cmd.Flags().StringVarP(&f.Labels, "selector", "l", "", "label `SELECTOR`: take what matches only")
+	cmd.Flags().StringVar(&f.Fields, "field-selector", "", "field `SELECTOR`: take what matches only")
+}
+
+func (f *SelectFlags) Check() error {
+	_, _, err := CanonicalSelectors(f.Labels, f.Fields)
+	return err
+}
+
+// CanonicalSelectors returns a label and a field selector in canonical form.
+func CanonicalSelectors(byLabel, byField string) (string, string, error) {
+	l, err := labels.Parse(byLabel)
+	if err != nil {
+		return "", "", command.Usagef("label selector %q: %w", byLabel, err)
+	}
+	f, err := fields.ParseSelector(byField)
+	if err != nil {
+		return "", "", command.Usagef("field selector %q: %w", byField, err)
+	}
+	return l.String(), f.String(), nil
+}
+
+// Filter is what is taken of the collections; args are resources and categories as the user calls them, none are all.
+func (f *SelectFlags) Filter(path string, stored []source.Collection, args []string) (snapshot.Filter, error) {
+	out := snapshot.Filter{Namespaces: f.Namespaces, Labels: f.Labels, Fields: f.Fields}
+	known := StoredResources(stored)
+	if err := OnlyResources(args); err != nil {
+		return out, err
+	}
+	for _, arg := range SplitArgs(args) {
+		found := NamedBy(arg, stored)
+		if len(found) == 0 {
+			return out, notStored(path, stored, Request{Resource: arg})
+		}
+		for _, r := range found {
+			if name := filterName(r, known); !slices.Contains(out.Resources, name) {
+				out.Resources = append(out.Resources, name)
+			}
+		}
+	}
+	return out, nil
+}
+
+// NamedBy returns the stored resources that an argument names: one, or those of a category.
+func NamedBy(arg string, stored []source.Collection) []Resource {
+	known := StoredResources(stored)
+	found := MatchResource(arg, known)
+	for _, name := range MembersOf(arg, stored) {
+		found = append(found, MatchResource(name, known)...)
+	}
+	return found
+}
+
+// filterName names one resource of those that are known: a plural alone would also name those of other groups, and a
+// group those of all versions.
+func filterName(r Resource, known []Resource) string {
+	same := 0
+	for _, k := range known {
+		if k.Resource == r.Resource {
+			same++
+		}
+	}
+	if same == 1 {
+		return r.String()
+	}
+	return r.Full()
+}
+
+// OutError is the error of an object that had to be looked into and cannot be.
+func OutError(path string, err error) error {
+	if errors.Is(err, snapshot.ErrUndecodable) {
+		return command.WithHint(err,
+			"larder knows the Go types of Kubernetes only; name other resources, or take it without selectors and redaction")
+	}
+	return ReadError(path, err)
+}

@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/clitest"
+	"github.com/larder-dev/larder/internal/cli/input"
+)
+
+func TestResolve(t *testing.T) {
+	ctx := context.Background()
+	scale := clitest.Resource("", "v1", "scales", "Scale")
+	offered := offers{
+		all:         []input.Resource{clitest.Events, clitest.Pods, clitest.NewEvents, scale},
+		unwatchable: map[schema.GroupVersionResource]bool{scale.GroupVersionResource: true},
+	}
+	unreachable := errors.New("connection refused")
+	nameless := clitest.Pods
+	nameless.ResourceInfo = entry.ResourceInfo{}
+	in := func(r input.Resource, categories ...string) input.Resource {
+		r.Categories = categories
+		return r
+	}
+	older := clitest.Resource("apps", "v1beta1", "deployments", "Deployment", "deploy")
+	grouped := offers{
+		all: []input.Resource{in(clitest.Events, "noise"), in(clitest.Pods, "all"), in(clitest.Deployments, "all", "apps"), in(older, "all"),
+			in(scale, "all")}, unwatchable: offered.unwatchable,
+	}
+	for _, tc := range []struct {
+		name, arg string
+		stored    []input.Resource
+		offers    offers
+		err       error
+		want      input.Resource
+		more      []input.Resource // of a category
+		wantErr   string
+		wantHint  string
+		asks      int
+	}{
+		{name: "stored: the server is not asked", arg: "po", stored: []input.Resource{clitest.Pods}, err: unreachable, want: clitest.Pods},
+		{name: "not stored", arg: "po", stored: []input.Resource{clitest.Deployments}, offers: offered, want: clitest.Pods, asks: 1},
+		{name: "the server's order decides", arg: "events", offers: offered, want: clitest.Events, asks: 1},
+		{name: "ambiguous in the store", arg: "ev", stored: []input.Resource{clitest.NewEvents, clitest.Events}, offers: offered, want: clitest.Events,
+			asks: 1},
+		{name: "stored by a program that gave no names", arg: "pods", stored: []input.Resource{nameless}, offers: offered,
+			want: clitest.Pods, asks: 1},
+		{name: "no such resource", arg: "foos", offers: offered, wantErr: `no resource "foos"`,
+			wantHint: "kubectl api-resources", asks: 1},
+		{name: "unreachable", arg: "po", err: unreachable, wantErr: "connection refused", wantHint: "--kubeconfig", asks: 1},
+		{name: "unreachable and ambiguous", arg: "ev", stored: []input.Resource{clitest.NewEvents, clitest.Events}, err: unreachable,
+			wantErr: "events.v1.events.k8s.io, events.v1.,", wantHint: "larder sync events.v1.events.k8s.io", asks: 1},
+		{name: "cannot be watched", arg: "scale", offers: offered, wantErr: "cannot be mirrored", asks: 1},
+		{name: "some groups failed", arg: "foos", offers: offers{failed: errors.New("metrics are down")},
+			wantErr: "metrics are down", asks: 1},
+		{name: "a category: each once, in the preferred version, that can be watched", arg: "all", offers: grouped,
+			want: clitest.Pods, more: []input.Resource{clitest.Deployments}, asks: 1},
+		{name: "a category, which the server is asked for", arg: "all", stored: []input.Resource{in(clitest.Pods, "all")}, offers: grouped,
+			want: clitest.Pods, more: []input.Resource{clitest.Deployments}, asks: 1},
+		{name: "a category offline", arg: "all", stored: []input.Resource{clitest.Events, in(clitest.Pods, "all"), in(clitest.Deployments, "all")},
+			err:  unreachable,
+			want: clitest.Pods, more: []input.Resource{clitest.Deployments}, asks: 1},
+		{name: "a category that is not stored", arg: "all", stored: []input.Resource{clitest.Events}, err: unreachable,
+			wantErr: "connection refused", asks: 1},
+		{name: "secrets offline, which are not stored", arg: "secret", stored: []input.Resource{clitest.Pods}, err: unreachable,
+			want: input.Secrets, asks: 1},
+		{name: "a resource before a category", arg: "pods", offers: offers{all: []input.Resource{in(clitest.Events, "pods"), clitest.Pods}},
+			want: clitest.Pods, asks: 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			asked := 0
+			r := &resolver{storePath: "s.larder", stored: tc.stored, discover: func(ctx context.Context) (offers, error) {
+				asked++
+				if _, brief := ctx.Deadline(); brief != (len(tc.stored) > 0) { // then there is something to go on with
+					t.Errorf("the server has a deadline: %v", brief)
+				}
+				return tc.offers, tc.err
+			}}
+			got, err := r.resolve(ctx, tc.arg)
+			_, _ = r.resolve(ctx, tc.arg) // the server is not asked again, whatever it said
+			if tc.wantErr == "" {
+				if want := append([]input.Resource{tc.want}, tc.more...); err != nil ||
+					input.Names(got, input.Resource.Full) != input.Names(want, input.Resource.Full) {
+					t.Errorf("got %s, %v, want %s", input.Names(got, input.Resource.Full), err, input.Names(want, input.Resource.Full))
+				}
+			} else {
+				clitest.WantError(t, err, tc.wantErr, tc.wantHint)
+			}
+			if asked != tc.asks {
+				t.Errorf("the server was asked %d times, want %d", asked, tc.asks)
+			}
+		})
+	}
+}
