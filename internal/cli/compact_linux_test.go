@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/larder-dev/larder/internal/cli/clitest"
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/store"
 )
@@ -43,7 +44,7 @@ func TestReadOnlyAndFullDisk(t *testing.T) {
 	if err := ballast.Close(); err != nil {
 		t.Fatal(err)
 	}
-	server := startServer(t)
+	server := clitest.StartServer(t)
 	for _, test := range []struct {
 		prepare func() error
 		want    string

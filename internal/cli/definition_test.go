@@ -14,6 +14,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/cli/clitest"
+	"github.com/larder-dev/larder/internal/cli/cluster"
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/fakeapi"
 	"github.com/larder-dev/larder/store"
@@ -72,7 +73,7 @@ func runWidgets(t *testing.T, server *fakeapi.Server, path string, want entry.Re
 	}()
 	pl := planner{storePath: path, config: server.Config()}
 	plan, err := pl.plan(t.Context(), nil,
-		[]wanted{{name: "widgets", representation: entry.Unstructured}})
+		[]cluster.Wanted{{Name: "widgets", Representation: entry.Unstructured}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +158,7 @@ func TestIsCustom(t *testing.T) {
 		clitest.Pods.GroupVersionResource: false, clitest.Deployments.GroupVersionResource: false, clitest.NewEvents.GroupVersionResource: false,
 		clitest.Widgets.GroupVersionResource: true, {Group: "gateway.networking.k8s.io", Version: "v1", Resource: "gateways"}: true,
 	} {
-		if isCustom(gvr) != want {
+		if cluster.IsCustom(gvr) != want {
 			t.Errorf("%s: %t", gvr, !want)
 		}
 	}

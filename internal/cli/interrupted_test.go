@@ -18,6 +18,7 @@ import (
 
 	"filippo.io/age"
 
+	"github.com/larder-dev/larder/internal/cli/clitest"
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/fakeapi"
@@ -33,8 +34,8 @@ func runs(ctx context.Context, args ...string) (code int, out, errs string) {
 // aPod is the flag that leads to a server with one pod, and the names of files in a directory.
 func aPod(t *testing.T) (host string, file func(name string) string) {
 	t.Helper()
-	server := startServer(t)
-	createPod(t, server, "a", "x", nil)
+	server := clitest.StartServer(t)
+	clitest.CreatePod(t, server, "a", "x", nil)
 	dir := t.TempDir()
 	return "--server=" + server.Config().Host, func(name string) string { return filepath.Join(dir, name) }
 }
@@ -179,12 +180,12 @@ func TestInterruptedWhileReadingTheResources(t *testing.T) {
 
 // An output that cannot be written is one error, also if it is met again when what is left is flushed.
 func TestErrorsAreToldOnce(t *testing.T) {
-	server := startServer(t)
+	server := clitest.StartServer(t)
 	dir := t.TempDir()
 	host := "--server=" + server.Config().Host
 	for _, name := range []string{"a", "b"} {
 		for i := range 700 { // more than is written at a time
-			createPod(t, server, name, strings.Repeat("long-name-", 10)+fmt.Sprint(i), nil)
+			clitest.CreatePod(t, server, name, strings.Repeat("long-name-", 10)+fmt.Sprint(i), nil)
 		}
 		if code, _, errs := runs(t.Context(), "snapshot", "save", filepath.Join(dir, name+".larder"), "pods",
 			host); code != command.OK {
@@ -242,8 +243,8 @@ func filesIn(t *testing.T, dir string) (names []string) {
 // The server does not answer while the command is asked to end: it was reached, and that is not why.
 func TestInterruptedLiveSave(t *testing.T) {
 	for _, verb := range []string{"discovery", "list"} {
-		server := startServer(t)
-		createPod(t, server, "a", "x", nil)
+		server := clitest.StartServer(t)
+		clitest.CreatePod(t, server, "a", "x", nil)
 		server.InjectFault(fakeapi.Fault{Verb: verb, Hang: true})
 		dir := t.TempDir()
 		ctx, interrupt := context.WithCancel(t.Context())

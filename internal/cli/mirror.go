@@ -20,6 +20,7 @@ import (
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/informer/audit"
 	"github.com/larder-dev/larder/informer/requests"
+	"github.com/larder-dev/larder/internal/cli/cluster"
 	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
@@ -47,7 +48,7 @@ type member struct {
 	resource input.Resource
 	identity entry.Identity
 	informer *informer.Informer
-	conn     *connection
+	conn     *cluster.Connection
 	cancel   context.CancelFunc // ends its run; nil before
 	ended    chan struct{}      // closed when it has ended
 	// watchable ends, with why, before the informer does, which waits for the watches' handlers.
@@ -71,14 +72,14 @@ func newMember(ctx context.Context, st *store.Store, p planned, mo memberOptions
 	r, id, conn := p.resource, p.identity, p.conn
 	o := informer.Options{
 		Residency: store.None, Store: st, PersistSecrets: mo.persistSecrets, Identity: id, Resource: r.ResourceInfo,
-		ClusterID:    requests.KubeSystemUID(conn.raw),
-		ListMetadata: requests.ListMetadata(conn.raw, id),
+		ClusterID:    requests.KubeSystemUID(conn.Raw),
+		ListMetadata: requests.ListMetadata(conn.Raw, id),
 		Observer:     mo.observer,
 	}
 	if id.Representation != entry.Metadata { // which do not depend on it
-		o.OpenAPIHash = conn.schemas.Hash(r.GroupVersion())
+		o.OpenAPIHash = conn.Schemas.Hash(r.GroupVersion())
 	}
-	inf, err := informer.New(conn.listWatch(id), exampleOf(p), o)
+	inf, err := informer.New(conn.ListWatch(id), exampleOf(p), o)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", id, err)
 	}
@@ -157,7 +158,7 @@ func (m *mirror) startLocked(mb *member) {
 		if ctx.Err() == nil {
 			m.fail(fmt.Errorf("the mirror of %s stopped: %w", mb.identity, errors.Join(mb.informer.Status().Err, errStopped)))
 		}
-		mb.conn.http.CloseIdleConnections()
+		mb.conn.HTTP.CloseIdleConnections()
 	})
 }
 
@@ -255,7 +256,7 @@ func (mb *member) collection() source.Collection {
 	live := source.Live{
 		Source: string(st.Source), Since: st.SourceSince, Synced: st.Synced, State: string(st.Reflector.State),
 		Resumes: st.Reflector.Resumes, Lists: st.Reflector.Lists, Pages: st.Reflector.Pages, Watches: st.Reflector.Watches,
-		Relists: map[string]int{}, BytesReceived: mb.conn.received.Bytes(),
+		Relists: map[string]int{}, BytesReceived: mb.conn.Received.Bytes(),
 		Pending: st.Pending, Skipped: st.Skipped, Rewriting: string(st.Rewriting), Unguarded: st.Unguarded,
 		Incidents: incidentsOf(st.Incidents), IncidentTotals: map[string]int{},
 	}

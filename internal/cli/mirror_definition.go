@@ -5,13 +5,14 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/larder-dev/larder/internal/cli/cluster"
 	"github.com/larder-dev/larder/store"
 )
 
 // describe stores what the server's definition of a custom resource says of its names and columns, once the informer
 // has found the server in this run. Without a definition, or the right to read it, there is nothing to store.
 func (mb *member) describe(ctx context.Context, st *store.Store) {
-	if !isCustom(mb.resource.GroupVersionResource) {
+	if !cluster.IsCustom(mb.resource.GroupVersionResource) {
 		return
 	}
 	select {
@@ -22,9 +23,9 @@ func (mb *member) describe(ctx context.Context, st *store.Store) {
 	if !mb.informer.Status().Persistent {
 		return
 	}
-	limited, cancel := context.WithTimeout(ctx, definitionWait)
+	limited, cancel := context.WithTimeout(ctx, cluster.DefinitionWait)
 	defer cancel()
-	info, err := mb.conn.define(limited, mb.resource.GroupVersionResource)
+	info, err := mb.conn.Define(limited, mb.resource.GroupVersionResource)
 	if err == nil {
 		err = st.Describe(limited, mb.identity, info)
 	}
@@ -42,9 +43,9 @@ func (mb *member) noteVersion(ctx context.Context, st *store.Store) {
 	case <-ctx.Done():
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, askFor)
+	ctx, cancel := context.WithTimeout(ctx, cluster.AskFor)
 	defer cancel()
-	v, err := serverVersion(ctx, mb.conn.raw)
+	v, err := cluster.ServerVersion(ctx, mb.conn.Raw)
 	if err == nil {
 		err = st.PutDocument(ctx, store.DocumentServerVersion, []byte(v))
 	}

@@ -11,10 +11,12 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/cli/clitest"
+	"github.com/larder-dev/larder/internal/cli/cluster"
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/fakeapi"
@@ -30,7 +32,7 @@ func mirrorUntil(t *testing.T, server *fakeapi.Server, path string, look func(*m
 		t.Fatal(err)
 	}
 	defer st.Close()
-	mb, err := newMember(t.Context(), st, planned{resource: clitest.Pods, identity: podsOf("", "", ""),
+	mb, err := newMember(t.Context(), st, planned{resource: clitest.Pods, identity: clitest.PodsOf("", "", ""),
 		conn: mustConnect(t, server.Config())}, memberOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -53,8 +55,8 @@ func mirrorUntil(t *testing.T, server *fakeapi.Server, path string, look func(*m
 // What tells clusters and schemas apart is stored, and the guard against a rewound server reads identities by metadata:
 // a page of all, or, if that is refused, those of the newest.
 func TestMirrorIsGuarded(t *testing.T) {
-	server := startServer(t)
-	createPod(t, server, "a", "x", nil)
+	server := clitest.StartServer(t)
+	clitest.CreatePod(t, server, "a", "x", nil)
 	path := filepath.Join(t.TempDir(), "s")
 	mirrorUntil(t, server, path, func(_ *mirror, st *store.Store) {
 		infos, err := st.Collections(t.Context())
@@ -88,7 +90,7 @@ func TestMirrorIsGuarded(t *testing.T) {
 
 // A sync whose store has gone away must end with an error, not stay up with nothing to do.
 func TestMirrorEndsWithItsInformers(t *testing.T) {
-	server := startServer(t)
+	server := clitest.StartServer(t)
 	st, err := store.Open(filepath.Join(t.TempDir(), "s"), store.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -199,4 +201,14 @@ func TestSyncEndsBeforeItBegins(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+func mustConnect(t *testing.T, config *rest.Config) *cluster.Connection {
+	t.Helper()
+	c, err := cluster.Connect(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.HTTP.CloseIdleConnections)
+	return c
 }

@@ -23,9 +23,9 @@ func TestMirrorWatch(t *testing.T) {
 	for _, keep := range []time.Duration{0, time.Hour} {
 		for _, selector := range []string{"", "n=1"} {
 			t.Run(fmt.Sprintf("kept for %s, selector %q", keep, selector), func(t *testing.T) {
-				server := startServer(t)
+				server := clitest.StartServer(t)
 				for n := range 20 {
-					createPod(t, server, "a", fmt.Sprint("old-", n), map[string]string{"n": fmt.Sprint(n % 2)})
+					clitest.CreatePod(t, server, "a", fmt.Sprint("old-", n), map[string]string{"n": fmt.Sprint(n % 2)})
 				}
 				mirrorUntil(t, server, filepath.Join(t.TempDir(), "s"), func(m *mirror, _ *store.Store) {
 					m.members[0].keepChanges(t.Context(), keep)
@@ -33,7 +33,7 @@ func TestMirrorWatch(t *testing.T) {
 					go func() {
 						defer close(written)
 						for n := range 100 {
-							createPod(t, server, "a", fmt.Sprint("new-", n), map[string]string{"n": fmt.Sprint(n % 2)})
+							clitest.CreatePod(t, server, "a", fmt.Sprint("new-", n), map[string]string{"n": fmt.Sprint(n % 2)})
 							if n%3 == 0 {
 								if err := server.Delete(clitest.Pods.GroupVersionResource, "a", fmt.Sprint("new-", n)); err != nil {
 									t.Error(err)
@@ -84,8 +84,8 @@ func TestMirrorWatch(t *testing.T) {
 func TestMirrorEndsItsWatches(t *testing.T) {
 	for _, keep := range []time.Duration{0, time.Hour} {
 		t.Run(fmt.Sprint("keep=", keep), func(t *testing.T) {
-			server := startServer(t)
-			createPod(t, server, "a", "x", nil)
+			server := clitest.StartServer(t)
+			clitest.CreatePod(t, server, "a", "x", nil)
 			var ended []<-chan error
 			var m *mirror
 			q := source.WatchQuery{List: true}
@@ -127,12 +127,12 @@ func watchOf(m *mirror, q source.WatchQuery) <-chan error {
 
 // A watch goes on after what has been written, not after what was to be, and tells once why it could not be.
 func TestWatchOnAFullDisk(t *testing.T) {
-	server := startServer(t)
+	server := clitest.StartServer(t)
 	path := filepath.Join(t.TempDir(), "s.db")
 	mirrorUntil(t, server, path, func(m *mirror, st *store.Store) {
 		m.members[0].keepChanges(t.Context(), time.Hour)
 		for n := range 3 {
-			createPod(t, server, "a", fmt.Sprint("p", n), nil)
+			clitest.CreatePod(t, server, "a", fmt.Sprint("p", n), nil)
 		}
 		for kept := (store.Kept{}); kept.Last < 3; time.Sleep(10 * time.Millisecond) {
 			var err error

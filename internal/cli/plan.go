@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/cluster"
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/source"
@@ -24,8 +25,8 @@ type planned struct {
 	resource input.Resource
 	identity entry.Identity
 	// conn is nil for what is mirrored already.
-	conn   *connection
-	wanted wanted
+	conn   *cluster.Connection
+	wanted cluster.Wanted
 }
 
 // planner finds out what is to be mirrored.
@@ -40,15 +41,15 @@ type planner struct {
 
 // plan resolves what is wanted, and asks the server about what is not stored yet, so that what it refuses
 // leaves nothing behind.
-func (pl planner) plan(ctx context.Context, infos []store.Info, all []wanted) (plan []planned, err error) {
+func (pl planner) plan(ctx context.Context, infos []store.Info, all []cluster.Wanted) (plan []planned, err error) {
 	defer func() {
 		if err != nil {
 			closeIdle(plan)
 		}
 	}()
-	r := newResolver(pl.storePath, infos, func(ctx context.Context) (offers, error) { return discover(ctx, pl.config) })
-	r.patience = pl.patience
-	if plan, err = pl.resolve(ctx, r, all); err != nil || r.unreached() { // the informers wait for the server
+	r := cluster.NewResolver(pl.storePath, infos, func(ctx context.Context) (cluster.Offers, error) { return cluster.Discover(ctx, pl.config) })
+	r.Patience = pl.patience
+	if plan, err = pl.resolve(ctx, r, all); err != nil || r.Unreached() { // the informers wait for the server
 		return plan, err
 	}
 	var agreed []planned
@@ -60,13 +61,13 @@ func (pl planner) plan(ctx context.Context, infos []store.Info, all []wanted) (p
 		}
 		reached, err := p.ask(ctx)
 		switch {
-		case err != nil && p.wanted.everything && !apierrors.IsUnauthorized(err):
+		case err != nil && p.wanted.Everything && !apierrors.IsUnauthorized(err):
 			klog.FromContext(ctx).Info("Not mirrored, though the server names it", "resource", p.resource.String(), "why",
 				err.Error())
 			closeIdle(plan[i : i+1])
 			continue
 		case err != nil:
-			return plan, p.wanted.at(err)
+			return plan, p.wanted.At(err)
 		case !reached:
 			return append(agreed, plan[i:]...), nil
 		}
@@ -77,19 +78,19 @@ func (pl planner) plan(ctx context.Context, infos []store.Info, all []wanted) (p
 
 // resolve finds out which collections are wanted, each once, and connects to the server for those that are not mirrored
 // yet. Its error has all that the server does not know.
-func (pl planner) resolve(ctx context.Context, r *resolver, all []wanted) (plan []planned, err error) {
+func (pl planner) resolve(ctx context.Context, r *cluster.Resolver, all []cluster.Wanted) (plan []planned, err error) {
 	var unknown []error
 	for _, w := range all {
-		resources, err := r.wanted(ctx, w)
+		resources, err := r.Wanted(ctx, w)
 		if err != nil {
-			unknown = append(unknown, w.at(err))
-			if r.asked() {
+			unknown = append(unknown, w.At(err))
+			if r.Asked() {
 				continue // the others may be wrong, too
 			}
 			break
 		}
 		for _, res := range resources {
-			ids, err := w.identities(res)
+			ids, err := w.Identities(res)
 			if err != nil {
 				return plan, err
 			}
@@ -99,7 +100,7 @@ func (pl planner) resolve(ctx context.Context, r *resolver, all []wanted) (plan 
 				}
 				p := planned{resource: res, identity: id, wanted: w}
 				if pl.running == nil || !pl.running(id) {
-					if p.conn, err = connect(pl.config); err != nil {
+					if p.conn, err = cluster.Connect(pl.config); err != nil {
 						return plan, err
 					}
 				}
@@ -114,23 +115,23 @@ func (pl planner) resolve(ctx context.Context, r *resolver, all []wanted) (plan 
 func closeIdle(plan []planned) {
 	for _, p := range plan {
 		if p.conn != nil {
-			p.conn.http.CloseIdleConnections()
+			p.conn.HTTP.CloseIdleConnections()
 		}
 	}
 }
 
 // ask lists one object. It fails if the answer will be the same the next time: the informer would ask for ever.
 func (p planned) ask(ctx context.Context) (reached bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, askFor)
+	ctx, cancel := context.WithTimeout(ctx, cluster.AskFor)
 	defer cancel()
-	_, err = p.conn.listWatch(p.identity).ListWithContext(ctx, metav1.ListOptions{Limit: 1})
+	_, err = p.conn.ListWatch(p.identity).ListWithContext(ctx, metav1.ListOptions{Limit: 1})
 	what := p.resource.String()
 	if sc := input.Scope(source.NewCollection(store.Info{Identity: p.identity})); sc != "all" {
 		what += " (" + sc + ")"
 	}
 	switch {
 	case apierrors.IsUnauthorized(err):
-		return true, serverError(err, "")
+		return true, cluster.ServerError(err, "")
 	case apierrors.IsBadRequest(err):
 		return true, command.WithHint(fmt.Errorf("the API server refuses to list %s: %w", what, err),
 			"check -l and --field-selector: many resources can be selected by the fields metadata.name and "+

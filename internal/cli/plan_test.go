@@ -9,23 +9,24 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/cli/clitest"
+	"github.com/larder-dev/larder/internal/cli/cluster"
 	"github.com/larder-dev/larder/internal/fakeapi"
 	"github.com/larder-dev/larder/store"
 )
 
 // A server that says nothing is asked once, for as long as is said, and no more: what is stored waits to be served.
 func TestPlanOfASilentServer(t *testing.T) {
-	server := startServer(t)
+	server := clitest.StartServer(t)
 	server.InjectFault(fakeapi.Fault{Hang: true})
-	infos := []store.Info{{Identity: podsOf("", "", ""), Resource: clitest.Pods.ResourceInfo, Complete: true}}
+	infos := []store.Info{{Identity: clitest.PodsOf("", "", ""), Resource: clitest.Pods.ResourceInfo, Complete: true}}
 	for _, name := range []string{"configmaps", "services"} { // of which nobody has told the scope: the server is asked
-		id := podsOf("", "", "")
+		id := clitest.PodsOf("", "", "")
 		id.GroupVersionResource = schema.GroupVersionResource{Version: "v1", Resource: name}
 		infos = append(infos, store.Info{Identity: id, Complete: true})
 	}
-	var all []wanted
+	var all []cluster.Wanted
 	for _, name := range []string{"secrets", "services", "pods", "configmaps"} {
-		all = append(all, wanted{name: name, representation: entry.Unstructured})
+		all = append(all, cluster.Wanted{Name: name, Representation: entry.Unstructured})
 	}
 	plan, err := planner{storePath: "s.db", config: server.Config(), patience: 50 * time.Millisecond}.plan(t.Context(),
 		infos, all)

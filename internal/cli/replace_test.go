@@ -12,6 +12,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/cli/clitest"
+	"github.com/larder-dev/larder/internal/cli/cluster"
 	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/fakeapi"
 	"github.com/larder-dev/larder/internal/source"
@@ -21,8 +22,8 @@ import (
 // TestReplaceLeavesTheRestAlone: what is mirrored before and after a change has no request because of it; what is gone
 // ends and what is new begins, with one list each; what comes back resumes.
 func TestReplaceLeavesTheRestAlone(t *testing.T) {
-	server := startServer(t)
-	createPod(t, server, "a", "x", nil)
+	server := clitest.StartServer(t)
+	clitest.CreatePod(t, server, "a", "x", nil)
 	path := filepath.Join(t.TempDir(), "s.db")
 	mirrorUntil(t, server, path, func(m *mirror, st *store.Store) {
 		server.ResetCounts()
@@ -34,9 +35,9 @@ func TestReplaceLeavesTheRestAlone(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var all []wanted
+			var all []cluster.Wanted
 			for _, name := range names {
-				all = append(all, wanted{name: name, representation: entry.Unstructured})
+				all = append(all, cluster.Wanted{Name: name, Representation: entry.Unstructured})
 			}
 			plan, err := pl.plan(t.Context(), infos, all)
 			if err != nil {
@@ -87,7 +88,7 @@ func TestReplaceLeavesTheRestAlone(t *testing.T) {
 // TestReplaceBeforeAndAfterTheRun: a change that comes too early is started by run, one that comes too late is not
 // begun.
 func TestReplaceBeforeAndAfterTheRun(t *testing.T) {
-	server := startServer(t)
+	server := clitest.StartServer(t)
 	path := filepath.Join(t.TempDir(), "s.db")
 	st, err := store.Open(path, store.Options{})
 	if err != nil {
@@ -102,7 +103,7 @@ func TestReplaceBeforeAndAfterTheRun(t *testing.T) {
 	replace := func(name string) {
 		t.Helper()
 		plan, err := planner{storePath: path, config: server.Config()}.plan(t.Context(), nil,
-			[]wanted{{name: name, representation: entry.Unstructured}})
+			[]cluster.Wanted{{Name: name, Representation: entry.Unstructured}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/cluster"
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/config"
@@ -17,7 +18,7 @@ import (
 // settings are what a sync is told, by its arguments or by a configuration file.
 type settings struct {
 	store          string
-	wanted         []wanted
+	wanted         []cluster.Wanted
 	persistSecrets bool
 	maxSize        int64
 	forgetAfter    time.Duration
@@ -42,10 +43,10 @@ func (o *syncOptions) fromArgs(args []string) (settings, error) {
 		names = append(names, "")
 	}
 	for _, arg := range names {
-		w := wanted{name: arg, everything: arg == "", but: input.SplitArgs(o.exclude), labels: o.labels, fields: o.fields,
-			representation: entry.Unstructured}
+		w := cluster.Wanted{Name: arg, Everything: arg == "", But: input.SplitArgs(o.exclude), Labels: o.labels, Fields: o.fields,
+			Representation: entry.Unstructured}
 		if !o.allNamespaces {
-			w.namespaces = o.namespaces
+			w.Namespaces = o.namespaces
 		}
 		s.wanted = append(s.wanted, w)
 	}
@@ -73,24 +74,24 @@ func (o *syncOptions) fromConfig(c *config.Config) (settings, error) {
 		s.store = o.store.Path
 	}
 	for _, r := range c.Resources {
-		s.wanted = append(s.wanted, wanted{
-			name: r.Name, namespaces: r.Namespaces, labels: r.LabelSelector, fields: r.FieldSelector,
-			representation: r.Representation, place: fmt.Sprintf("%s:%d", c.File, r.Line),
+		s.wanted = append(s.wanted, cluster.Wanted{
+			Name: r.Name, Namespaces: r.Namespaces, Labels: r.LabelSelector, Fields: r.FieldSelector,
+			Representation: r.Representation, Place: fmt.Sprintf("%s:%d", c.File, r.Line),
 		})
 	}
 	return s, nil
 }
 
 // connection lets the configuration say what the connection flags do not.
-func (o *syncOptions) connection(c *configured) *clusterFlags {
+func (o *syncOptions) connection(c *configured) *cluster.Flags {
 	if c == nil {
 		return o.cluster
 	}
-	if o.cluster.kubeconfig == "" && c.config.Kubeconfig != "" {
-		o.cluster.kubeconfig = c.config.Kubeconfig
+	if o.cluster.Kubeconfig == "" && c.config.Kubeconfig != "" {
+		o.cluster.Kubeconfig = c.config.Kubeconfig
 	}
-	if o.cluster.overrides.CurrentContext == "" && c.config.Context != "" {
-		o.cluster.overrides.CurrentContext = c.config.Context
+	if o.cluster.Overrides.CurrentContext == "" && c.config.Context != "" {
+		o.cluster.Overrides.CurrentContext = c.config.Context
 	}
 	return o.cluster
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer/requests"
+	"github.com/larder-dev/larder/internal/cli/cluster"
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/snapshot"
@@ -18,70 +19,70 @@ import (
 func (o *saveOptions) saveLive(
 	ctx context.Context, s command.IO, path string, args []string, so snapshot.SaveOptions,
 ) (snapshot.Saved, error) {
-	config, err := clientConfig(o.cluster)
+	config, err := cluster.Config(o.cluster)
 	if err != nil {
 		return snapshot.Saved{}, err
 	}
-	conn, err := connect(config)
+	conn, err := cluster.Connect(config)
 	if err != nil {
 		return snapshot.Saved{}, err
 	}
-	defer conn.http.CloseIdleConnections()
+	defer conn.HTTP.CloseIdleConnections()
 	lists, err := o.listings(ctx, config, conn, path, args)
 	if err != nil {
 		return snapshot.Saved{}, err
 	}
-	if so.Header.ClusterID, err = requests.KubeSystemUID(conn.raw)(ctx); ctx.Err() != nil { // which is all that is wrong
+	if so.Header.ClusterID, err = requests.KubeSystemUID(conn.Raw)(ctx); ctx.Err() != nil { // which is all that is wrong
 		return snapshot.Saved{}, ctx.Err()
 	} else if err != nil {
 		fmt.Fprintf(s.Err,
 			"note: the namespace kube-system cannot be read, so the snapshot does not say which cluster it is of: %v\n", err)
 	}
-	if so.Header.ServerVersion, err = serverVersion(ctx, conn.raw); err != nil {
-		return snapshot.Saved{}, serverError(err, "")
+	if so.Header.ServerVersion, err = cluster.ServerVersion(ctx, conn.Raw); err != nil {
+		return snapshot.Saved{}, cluster.ServerError(err, "")
 	}
 	saved, err := snapshot.SaveServer(ctx, lists, path, so)
-	if err != nil && errors.Is(err, conn.failed) { // and not the file that is written
-		err = serverError(err, "")
+	if err != nil && errors.Is(err, conn.Failed) { // and not the file that is written
+		err = cluster.ServerError(err, "")
 	}
 	return saved, err
 }
 
 // listings are the collections that are saved: those of the arguments, or all.
 func (o *saveOptions) listings(
-	ctx context.Context, config *rest.Config, conn *connection, path string, args []string,
+	ctx context.Context, config *rest.Config, conn *cluster.Connection, path string, args []string,
 ) ([]snapshot.Listing, error) {
-	found, err := discover(ctx, config)
+	found, err := cluster.Discover(ctx, config)
 	if err != nil {
-		return nil, serverError(err, "")
+		return nil, cluster.ServerError(err, "")
 	}
-	if err := noResource(path, found.all); err != nil {
+	if err := noResource(path, found.All); err != nil {
 		return nil, err
 	}
-	resources, optional := found.everything(len(o.selects.Namespaces) > 0), true
+	resources, optional := found.Everything(len(o.selects.Namespaces) > 0), true
 	if names := input.SplitArgs(args); len(names) > 0 {
 		optional = false
-		if resources, err = found.named(ctx, names); err != nil {
+		if resources, err = found.Named(ctx, names); err != nil {
 			return nil, err
 		}
 	}
-	w := wanted{namespaces: o.selects.Namespaces, labels: o.selects.Labels, fields: o.selects.Fields,
-		representation: entry.Unstructured}
+	w := cluster.Wanted{Namespaces: o.selects.Namespaces, Labels: o.selects.Labels, Fields: o.selects.Fields,
+		Representation: entry.Unstructured}
 	var all []snapshot.Listing
 	for _, r := range resources {
-		r = conn.described(ctx, r)
-		ids, err := w.identities(r)
+		r = conn.Described(ctx, r)
+		ids, err := w.Identities(r)
 		if err != nil {
 			return nil, command.Usage(err)
 		}
 		for _, id := range ids {
-			all = append(all, conn.listing(ctx, id, r, optional))
+			all = append(all, conn.Listing(ctx, id, r, optional))
 		}
 	}
-	if optional && found.failed != nil {
+	if optional && found.Failed != nil {
 		return all,
 			fmt.Errorf("the server does not list all of its resources, so not all can be saved; name those that you want: %w",
-				found.failed)
+				found.Failed)
 	}
 	return all, nil
 }

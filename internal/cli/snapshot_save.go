@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/larder-dev/larder/internal/cli/cluster"
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/source"
@@ -23,7 +24,7 @@ import (
 // saveOptions are the flags of snapshot save.
 type saveOptions struct {
 	from       input.FromFlag
-	cluster    *clusterFlags
+	cluster    *cluster.Flags
 	selects    input.SelectFlags
 	redact     redactFlag
 	recipients recipientFlags
@@ -41,7 +42,7 @@ type saveOptions struct {
 }
 
 func newSnapshotSave(s command.IO) *cobra.Command {
-	o := saveOptions{cluster: newConfigFlags()}
+	o := saveOptions{cluster: cluster.NewFlags()}
 	cmd := &cobra.Command{
 		Use:   "save FILE [RESOURCE…] [--from STORE]",
 		Short: "Save a store, or a live cluster, to a snapshot",
@@ -89,7 +90,7 @@ first.`,
 
 // orVariable saves the store that the environment names, where no flag names a file or a cluster.
 func (o *saveOptions) orVariable(cmd *cobra.Command) {
-	if o.from.Path == "" && !flagsNameCluster(cmd) {
+	if o.from.Path == "" && !cluster.Named(cmd) {
 		o.from.Path = command.OrVariable("")
 		o.byVariable = o.from.Path != ""
 	}

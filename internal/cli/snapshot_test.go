@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/cluster"
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/source"
@@ -239,20 +240,20 @@ func TestPassphraseIsAskedForOnce(t *testing.T) {
 }
 
 func TestEverythingOfAServer(t *testing.T) {
-	var o offers
+	var o cluster.Offers
 	for _, gvr := range []schema.GroupVersionResource{
 		{Version: "v1", Resource: "pods"}, {Version: "v1", Resource: "events"}, {Version: "v1", Resource: "nodes"},
 		{Version: "v1", Resource: "bindings"},
 		{Group: "apps", Version: "v1", Resource: "deployments"}, {Group: "apps", Version: "v1beta1", Resource: "deployments"},
 		{Group: "events.k8s.io", Version: "v1", Resource: "events"},
 	} {
-		o.all = append(o.all, input.Resource{GroupVersionResource: gvr, ResourceInfo: entry.ResourceInfo{Namespaced: gvr.Resource != "nodes"}})
+		o.All = append(o.All, input.Resource{GroupVersionResource: gvr, ResourceInfo: entry.ResourceInfo{Namespaced: gvr.Resource != "nodes"}})
 	}
-	o.unwatchable = map[schema.GroupVersionResource]bool{{Version: "v1", Resource: "bindings"}: true}
-	if got := input.Names(o.everything(false), input.Resource.Full); got != "pods.v1., nodes.v1., deployments.v1.apps" {
+	o.Unwatchable = map[schema.GroupVersionResource]bool{{Version: "v1", Resource: "bindings"}: true}
+	if got := input.Names(o.Everything(false), input.Resource.Full); got != "pods.v1., nodes.v1., deployments.v1.apps" {
 		t.Error(got)
 	}
-	if got := input.Names(o.everything(true), input.Resource.Full); got != "pods.v1., deployments.v1.apps" {
+	if got := input.Names(o.Everything(true), input.Resource.Full); got != "pods.v1., deployments.v1.apps" {
 		t.Error(got)
 	}
 }

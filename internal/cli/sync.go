@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/cluster"
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/source"
@@ -22,7 +23,7 @@ import (
 type syncOptions struct {
 	store          command.StoreFlag
 	config         string
-	cluster        *clusterFlags
+	cluster        *cluster.Flags
 	namespaces     []string
 	allNamespaces  bool
 	labels, fields string
@@ -38,7 +39,7 @@ type syncOptions struct {
 }
 
 func newSync(s command.IO) *cobra.Command {
-	o := syncOptions{cluster: newConfigFlags()}
+	o := syncOptions{cluster: cluster.NewFlags()}
 	cmd := &cobra.Command{
 		Use:   "sync RESOURCE… | sync --all | sync --config FILE",
 		Short: "Mirror resources into a store until stopped",
@@ -193,7 +194,7 @@ func runSync(ctx context.Context, s command.IO, o *syncOptions, args []string) (
 	if err != nil {
 		return err
 	}
-	restConfig, err := clientConfig(o.connection(c))
+	restConfig, err := cluster.Config(o.connection(c))
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package cli
+package cluster
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// definitionWait is how long a definition may take: with its schema it has hundreds of KB, over whatever link.
-const definitionWait = 2 * time.Minute
+// DefinitionWait is how long a definition may take: with its schema it has hundreds of KB, over whatever link.
+const DefinitionWait = 2 * time.Minute
 
 // definition is the part of a CustomResourceDefinition that is kept.
 type definition struct {
@@ -33,16 +33,16 @@ type definition struct {
 	} `json:"spec"`
 }
 
-// isCustom: a definition may be there. Kubernetes' own resources, and those that have no group with a domain, have
+// IsCustom: a definition may be there. Kubernetes' own resources, and those that have no group with a domain, have
 // none.
-func isCustom(gvr schema.GroupVersionResource) bool {
+func IsCustom(gvr schema.GroupVersionResource) bool {
 	return strings.Contains(gvr.Group, ".") && !scheme.Scheme.IsGroupRegistered(gvr.Group)
 }
 
-// define reads what a definition says of a resource, as its version has it.
-func (c *connection) define(ctx context.Context, gvr schema.GroupVersionResource) (entry.ResourceInfo, error) {
+// Define reads what a definition says of a resource, as its version has it.
+func (c *Connection) Define(ctx context.Context, gvr schema.GroupVersionResource) (entry.ResourceInfo, error) {
 	path := "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" + gvr.GroupResource().String()
-	data, err := c.raw.Get().AbsPath(path).Do(ctx).Raw()
+	data, err := c.Raw.Get().AbsPath(path).Do(ctx).Raw()
 	if err != nil {
 		return entry.ResourceInfo{}, err
 	}

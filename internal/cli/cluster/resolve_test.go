@@ -1,4 +1,4 @@
-package cli
+package cluster
 
 import (
 	"context"
@@ -15,9 +15,9 @@ import (
 func TestResolve(t *testing.T) {
 	ctx := context.Background()
 	scale := clitest.Resource("", "v1", "scales", "Scale")
-	offered := offers{
-		all:         []input.Resource{clitest.Events, clitest.Pods, clitest.NewEvents, scale},
-		unwatchable: map[schema.GroupVersionResource]bool{scale.GroupVersionResource: true},
+	offered := Offers{
+		All:         []input.Resource{clitest.Events, clitest.Pods, clitest.NewEvents, scale},
+		Unwatchable: map[schema.GroupVersionResource]bool{scale.GroupVersionResource: true},
 	}
 	unreachable := errors.New("connection refused")
 	nameless := clitest.Pods
@@ -27,14 +27,14 @@ func TestResolve(t *testing.T) {
 		return r
 	}
 	older := clitest.Resource("apps", "v1beta1", "deployments", "Deployment", "deploy")
-	grouped := offers{
-		all: []input.Resource{in(clitest.Events, "noise"), in(clitest.Pods, "all"), in(clitest.Deployments, "all", "apps"), in(older, "all"),
-			in(scale, "all")}, unwatchable: offered.unwatchable,
+	grouped := Offers{
+		All: []input.Resource{in(clitest.Events, "noise"), in(clitest.Pods, "all"), in(clitest.Deployments, "all", "apps"), in(older, "all"),
+			in(scale, "all")}, Unwatchable: offered.Unwatchable,
 	}
 	for _, tc := range []struct {
 		name, arg string
 		stored    []input.Resource
-		offers    offers
+		offers    Offers
 		err       error
 		want      input.Resource
 		more      []input.Resource // of a category
@@ -55,7 +55,7 @@ func TestResolve(t *testing.T) {
 		{name: "unreachable and ambiguous", arg: "ev", stored: []input.Resource{clitest.NewEvents, clitest.Events}, err: unreachable,
 			wantErr: "events.v1.events.k8s.io, events.v1.,", wantHint: "larder sync events.v1.events.k8s.io", asks: 1},
 		{name: "cannot be watched", arg: "scale", offers: offered, wantErr: "cannot be mirrored", asks: 1},
-		{name: "some groups failed", arg: "foos", offers: offers{failed: errors.New("metrics are down")},
+		{name: "some groups failed", arg: "foos", offers: Offers{Failed: errors.New("metrics are down")},
 			wantErr: "metrics are down", asks: 1},
 		{name: "a category: each once, in the preferred version, that can be watched", arg: "all", offers: grouped,
 			want: clitest.Pods, more: []input.Resource{clitest.Deployments}, asks: 1},
@@ -68,12 +68,12 @@ func TestResolve(t *testing.T) {
 			wantErr: "connection refused", asks: 1},
 		{name: "secrets offline, which are not stored", arg: "secret", stored: []input.Resource{clitest.Pods}, err: unreachable,
 			want: input.Secrets, asks: 1},
-		{name: "a resource before a category", arg: "pods", offers: offers{all: []input.Resource{in(clitest.Events, "pods"), clitest.Pods}},
+		{name: "a resource before a category", arg: "pods", offers: Offers{All: []input.Resource{in(clitest.Events, "pods"), clitest.Pods}},
 			want: clitest.Pods, asks: 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			asked := 0
-			r := &resolver{storePath: "s.larder", stored: tc.stored, discover: func(ctx context.Context) (offers, error) {
+			r := &Resolver{storePath: "s.larder", stored: tc.stored, discover: func(ctx context.Context) (Offers, error) {
 				asked++
 				if _, brief := ctx.Deadline(); brief != (len(tc.stored) > 0) { // then there is something to go on with
 					t.Errorf("the server has a deadline: %v", brief)

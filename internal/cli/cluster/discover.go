@@ -1,4 +1,4 @@
-package cli
+package cluster
 
 import (
 	"cmp"
@@ -22,35 +22,35 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// offers is what a server says about its resources.
-type offers struct {
-	// all resources, in the order in which an ambiguous name is decided: as the server
+// Offers is what a server says about its resources.
+type Offers struct {
+	// All resources, in the order in which an ambiguous name is decided: as the server
 	// orders its groups, the preferred version of each first.
-	all []input.Resource
-	// unwatchable ones cannot be mirrored.
-	unwatchable map[schema.GroupVersionResource]bool
-	// failed is why some groups are missing; nil if none is.
-	failed error
+	All []input.Resource
+	// Unwatchable ones cannot be mirrored.
+	Unwatchable map[schema.GroupVersionResource]bool
+	// Failed is why some groups are missing; nil if none is.
+	Failed error
 }
 
-// discover asks the server. It fails if the server cannot be reached, not
+// Discover asks the server. It fails if the server cannot be reached, not
 // if some of its groups cannot.
-func discover(ctx context.Context, config *rest.Config) (offers, error) {
+func Discover(ctx context.Context, config *rest.Config) (Offers, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
-		return offers{}, err
+		return Offers{}, err
 	}
 	groups, lists, err := client.ServerGroupsAndResourcesWithContext(ctx)
 	var partial *discovery.ErrGroupDiscoveryFailed
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled): // the groups that are missing were not waited for
-		return offers{}, ctx.Err()
+		return Offers{}, ctx.Err()
 	case err != nil && !errors.As(err, &partial):
-		return offers{}, err
+		return Offers{}, err
 	}
-	found := offers{unwatchable: map[schema.GroupVersionResource]bool{}}
+	found := Offers{Unwatchable: map[schema.GroupVersionResource]bool{}}
 	if partial != nil {
-		found.failed = partial
+		found.Failed = partial
 	}
 	byVersion := map[string]*metav1.APIResourceList{}
 	for _, list := range lists {
@@ -74,7 +74,7 @@ func preferredFirst(group *metav1.APIGroup) []string {
 	return versions
 }
 
-func (o *offers) add(gv schema.GroupVersion, lists map[string]*metav1.APIResourceList) {
+func (o *Offers) add(gv schema.GroupVersion, lists map[string]*metav1.APIResourceList) {
 	list := lists[gv.String()]
 	if list == nil {
 		return
@@ -84,32 +84,32 @@ func (o *offers) add(gv schema.GroupVersion, lists map[string]*metav1.APIResourc
 			continue
 		}
 		gvr := gv.WithResource(r.Name)
-		o.all = append(o.all, input.Resource{GroupVersionResource: gvr, ResourceInfo: entry.ResourceInfo{
+		o.All = append(o.All, input.Resource{GroupVersionResource: gvr, ResourceInfo: entry.ResourceInfo{
 			Kind: r.Kind, Singular: r.SingularName, ShortNames: r.ShortNames, Namespaced: r.Namespaced, Categories: r.Categories,
 		}})
 		if !slices.Contains(r.Verbs, "list") || !slices.Contains(r.Verbs, "watch") {
-			o.unwatchable[gvr] = true
+			o.Unwatchable[gvr] = true
 		}
 	}
 }
 
-// resolver finds out which resources the arguments of sync name. What the
+// Resolver finds out which resources the arguments of sync name. What the
 // store knows needs no server, so that a sync starts offline.
-type resolver struct {
+type Resolver struct {
 	storePath string
 	stored    []input.Resource
 	// guessed are resources whose scope the store does not tell: the server is asked first.
 	guessed []input.Resource
-	// patience is how long the server may take, if something is stored: then there is what to go on with. 0 is askFor.
-	patience time.Duration
+	// Patience is how long the server may take, if something is stored: then there is what to go on with. 0 is askFor.
+	Patience time.Duration
 	// discover asks the server; it is called once, if at all.
-	discover func(ctx context.Context) (offers, error)
+	discover func(ctx context.Context) (Offers, error)
 	// offers is what it has said, and failed why it has not.
-	offers *offers
+	offers *Offers
 	failed error
 }
 
-func newResolver(storePath string, infos []store.Info, discover func(context.Context) (offers, error)) *resolver {
+func NewResolver(storePath string, infos []store.Info, discover func(context.Context) (Offers, error)) *Resolver {
 	var stored, guessed []source.Collection
 	for _, info := range infos {
 		if c := source.NewCollection(info); c.Guessed {
@@ -118,12 +118,12 @@ func newResolver(storePath string, infos []store.Info, discover func(context.Con
 			stored = append(stored, c)
 		}
 	}
-	return &resolver{storePath: storePath, stored: input.StoredResources(stored), guessed: input.StoredResources(guessed),
+	return &Resolver{storePath: storePath, stored: input.StoredResources(stored), guessed: input.StoredResources(guessed),
 		discover: discover}
 }
 
 // resolve returns the resource that arg names, or those of the category that it names.
-func (r *resolver) resolve(ctx context.Context, arg string) ([]input.Resource, error) {
+func (r *Resolver) resolve(ctx context.Context, arg string) ([]input.Resource, error) {
 	known := slices.DeleteFunc(slices.Clone(r.stored), func(s input.Resource) bool { return s.Kind == "" })
 	stored := input.MatchResource(arg, known)
 	if len(stored) == 1 {
@@ -132,43 +132,43 @@ func (r *resolver) resolve(ctx context.Context, arg string) ([]input.Resource, e
 	if err := r.ask(ctx); err != nil {
 		return r.offline(arg, known, stored, err)
 	}
-	found := input.MatchResource(arg, r.offers.all)
+	found := input.MatchResource(arg, r.offers.All)
 	members := r.offers.inCategory(arg)
 	switch {
 	case len(found) == 0 && len(members) > 0:
 		return members, nil
-	case len(found) == 0 && r.offers.failed != nil:
-		return nil, fmt.Errorf("the server has no resource %q in the groups that it could list: %w", arg, r.offers.failed)
+	case len(found) == 0 && r.offers.Failed != nil:
+		return nil, fmt.Errorf("the server has no resource %q in the groups that it could list: %w", arg, r.offers.Failed)
 	case len(found) == 0:
 		err := fmt.Errorf("the server has no resource %q", arg)
 		if meant := input.DidYouMean(arg, r.offers.watchable()); meant != "" {
 			err = fmt.Errorf("%w; %s", err, meant)
 		}
 		return nil, command.WithHint(err, "kubectl api-resources lists what it has")
-	case r.offers.unwatchable[found[0].GroupVersionResource]:
+	case r.offers.Unwatchable[found[0].GroupVersionResource]:
 		return nil, fmt.Errorf("%s cannot be mirrored: the server does not let it be listed and watched", found[0])
 	}
 	return found[:1], nil
 }
 
-// wanted returns the resources that w is about.
-func (r *resolver) wanted(ctx context.Context, w wanted) ([]input.Resource, error) {
-	if !w.everything {
-		return r.resolve(ctx, w.name)
+// Wanted returns the resources that w is about.
+func (r *Resolver) Wanted(ctx context.Context, w Wanted) ([]input.Resource, error) {
+	if !w.Everything {
+		return r.resolve(ctx, w.Name)
 	}
 	all := slices.DeleteFunc(slices.Clone(r.stored), func(s input.Resource) bool { return s.Kind == "" })
 	switch err := r.ask(ctx); {
-	case err == nil && r.offers.failed != nil:
-		return nil, command.WithHint(fmt.Errorf("the server does not list all of its resources: %w", r.offers.failed),
+	case err == nil && r.offers.Failed != nil:
+		return nil, command.WithHint(fmt.Errorf("the server does not list all of its resources: %w", r.offers.Failed),
 			"name those that you want in the place of --all")
 	case err == nil:
-		all = r.offers.everything(len(w.namespaces) > 0)
+		all = r.offers.Everything(len(w.Namespaces) > 0)
 	case len(all) == 0:
-		return nil, serverError(err, fmt.Sprintf(", and nothing is stored in %s yet", r.storePath))
+		return nil, ServerError(err, fmt.Sprintf(", and nothing is stored in %s yet", r.storePath))
 	}
-	for _, name := range w.but {
+	for _, name := range w.But {
 		matched := append(input.MatchResource(name, all), input.InCategory(name, all)...)
-		if len(matched) == 0 && r.offers != nil && len(input.MatchResource(name, r.offers.all)) == 0 {
+		if len(matched) == 0 && r.offers != nil && len(input.MatchResource(name, r.offers.All)) == 0 {
 			return nil, command.WithHint(fmt.Errorf("--exclude: the server has no resource %q", name),
 				"kubectl api-resources lists what it has")
 		}
@@ -180,18 +180,18 @@ func (r *resolver) wanted(ctx context.Context, w wanted) ([]input.Resource, erro
 	return all, nil
 }
 
-// asked reports whether the server has told what it has. If it has, an error of resolve is one of the argument.
-func (r *resolver) asked() bool { return r.offers != nil }
+// Asked reports whether the server has told what it has. If it has, an error of resolve is one of the argument.
+func (r *Resolver) Asked() bool { return r.offers != nil }
 
 // ask asks the server, once: over a link that loses what is sent each try takes all of its time, and meanwhile nothing
 // is served.
-func (r *resolver) ask(ctx context.Context) error {
+func (r *Resolver) ask(ctx context.Context) error {
 	if r.offers != nil || r.failed != nil {
 		return r.failed
 	}
 	if len(r.stored)+len(r.guessed) > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, cmp.Or(r.patience, askFor))
+		ctx, cancel = context.WithTimeout(ctx, cmp.Or(r.Patience, AskFor))
 		defer cancel()
 	}
 	found, err := r.discover(ctx)
@@ -203,14 +203,14 @@ func (r *resolver) ask(ctx context.Context) error {
 	return nil
 }
 
-// unreached reports whether the server was asked and has not answered at all.
-func (r *resolver) unreached() bool {
+// Unreached reports whether the server was asked and has not answered at all.
+func (r *Resolver) Unreached() bool {
 	var status apierrors.APIStatus
 	return r.failed != nil && !errors.As(r.failed, &status)
 }
 
 // offline is what can be said without the server: err is why it could not be asked.
-func (r *resolver) offline(arg string, known, stored []input.Resource, err error) ([]input.Resource, error) {
+func (r *Resolver) offline(arg string, known, stored []input.Resource, err error) ([]input.Resource, error) {
 	if guessed := input.MatchResource(arg, r.guessed); len(guessed) == 1 {
 		return guessed, nil
 	}
@@ -225,82 +225,82 @@ func (r *resolver) offline(arg string, known, stored []input.Resource, err error
 }
 
 // watchable are the resources that can be mirrored.
-func (o *offers) watchable() []input.Resource {
-	return slices.DeleteFunc(slices.Clone(o.all), func(r input.Resource) bool { return o.unwatchable[r.GroupVersionResource] })
+func (o *Offers) watchable() []input.Resource {
+	return slices.DeleteFunc(slices.Clone(o.All), func(r input.Resource) bool { return o.Unwatchable[r.GroupVersionResource] })
 }
 
 // inCategory returns each resource of the category that can be mirrored once, in its preferred version.
-func (o *offers) inCategory(name string) []input.Resource {
+func (o *Offers) inCategory(name string) []input.Resource {
 	var members []input.Resource
-	for _, r := range input.InCategory(name, o.all) {
+	for _, r := range input.InCategory(name, o.All) {
 		same := func(m input.Resource) bool { return m.GroupResource() == r.GroupResource() }
-		if !o.unwatchable[r.GroupVersionResource] && !slices.ContainsFunc(members, same) {
+		if !o.Unwatchable[r.GroupVersionResource] && !slices.ContainsFunc(members, same) {
 			members = append(members, r)
 		}
 	}
 	return members
 }
 
-func (r *resolver) unreachable(arg string, stored []input.Resource, err error) error {
+func (r *Resolver) unreachable(arg string, stored []input.Resource, err error) error {
 	if len(stored) > 1 {
 		return command.WithHint(
 			fmt.Errorf("%q is ambiguous: %s stores %s, and the API server could not be asked: %w", arg, r.storePath,
 				input.Names(stored, input.Resource.Full), err),
 			"say which, as in: larder sync %s", stored[0].Full())
 	}
-	return serverError(err, fmt.Sprintf(", and nothing is stored of %q in %s yet", arg, r.storePath))
+	return ServerError(err, fmt.Sprintf(", and nothing is stored of %q in %s yet", arg, r.storePath))
 }
 
-// wanted is a resource, or a category, that is to be mirrored.
-type wanted struct {
-	name string
-	// everything asks for all resources that the server has, but for some, in the place of the name.
-	everything     bool
-	but            []string
-	namespaces     []string // none is all
-	labels, fields string
-	representation entry.Representation
-	// place is where the configuration asks for it; empty for an argument.
-	place string
+// Wanted is a resource, or a category, that is to be mirrored.
+type Wanted struct {
+	Name string
+	// Everything asks for all resources that the server has, but for some, in the place of the name.
+	Everything     bool
+	But            []string
+	Namespaces     []string // none is all
+	Labels, Fields string
+	Representation entry.Representation
+	// Place is where the configuration asks for it; empty for an argument.
+	Place string
 }
 
-// identities are the collections of r that w asks for. The namespaces mean nothing to a resource that has none.
-func (w wanted) identities(r input.Resource) ([]entry.Identity, error) {
+// Identities are the collections of r that w asks for. The namespaces mean nothing to a resource that has none.
+func (w Wanted) Identities(r input.Resource) ([]entry.Identity, error) {
 	id := entry.Identity{
-		GroupVersionResource: r.GroupVersionResource, LabelSelector: w.labels, FieldSelector: w.fields,
-		Representation: w.representation,
+		GroupVersionResource: r.GroupVersionResource, LabelSelector: w.Labels, FieldSelector: w.Fields,
+		Representation: w.Representation,
 	}
 	namespaces := []string{""}
-	if r.Namespaced && len(w.namespaces) > 0 {
-		namespaces = w.namespaces
+	if r.Namespaced && len(w.Namespaces) > 0 {
+		namespaces = w.Namespaces
 	}
 	var all []entry.Identity
 	for _, id.Namespace = range namespaces {
 		canonical, err := id.Canonical()
 		if err != nil {
-			return nil, w.at(err)
+			return nil, w.At(err)
 		}
 		all = append(all, canonical)
 	}
 	return all, nil
 }
 
-// at adds where the configuration asks for it.
-func (w wanted) at(err error) error {
-	if w.place == "" || err == nil {
+// At adds where the configuration asks for it.
+func (w Wanted) At(err error) error {
+	if w.Place == "" || err == nil {
 		return err
 	}
-	return fmt.Errorf("%s: %w", w.place, err)
+	return fmt.Errorf("%s: %w", w.Place, err)
 }
 
-// everything returns each resource that can be listed and watched once, in its preferred version, but events: they come
+// Everything returns each resource that can be listed and watched once, in its preferred version, but events: they come
 // to an end by themselves, and there are more of them than of all else. namespaced leaves out what is in no namespace.
-func (o *offers) everything(namespaced bool) []input.Resource {
+func (o *Offers) Everything(namespaced bool) []input.Resource {
 	var all []input.Resource
 	seen := map[string]bool{}
-	for _, r := range o.all {
+	for _, r := range o.All {
 		name := r.GroupResource().String()
-		if seen[name] || r.Resource == "events" || o.unwatchable[r.GroupVersionResource] || namespaced && !r.Namespaced {
+		if seen[name] || r.Resource == "events" || o.Unwatchable[r.GroupVersionResource] || namespaced && !r.Namespaced {
 			continue
 		}
 		seen[name] = true
@@ -309,9 +309,9 @@ func (o *offers) everything(namespaced bool) []input.Resource {
 	return all
 }
 
-// named returns the resources that the names are of, each once.
-func (o *offers) named(ctx context.Context, names []string) ([]input.Resource, error) {
-	r := newResolver("", nil, func(context.Context) (offers, error) { return *o, nil })
+// Named returns the resources that the names are of, each once.
+func (o *Offers) Named(ctx context.Context, names []string) ([]input.Resource, error) {
+	r := NewResolver("", nil, func(context.Context) (Offers, error) { return *o, nil })
 	var all []input.Resource
 	seen := map[string]bool{}
 	var failed []error
@@ -330,5 +330,5 @@ func (o *offers) named(ctx context.Context, names []string) ([]input.Resource, e
 	return all, errors.Join(failed...)
 }
 
-// askFor is how long the server may take to say whether a list makes sense to it.
-const askFor = 10 * time.Second
+// AskFor is how long the server may take to say whether a list makes sense to it.
+const AskFor = 10 * time.Second

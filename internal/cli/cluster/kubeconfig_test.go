@@ -1,4 +1,4 @@
-package cli
+package cluster
 
 import (
 	"bytes"
@@ -39,13 +39,13 @@ func TestNoWarnings(t *testing.T) {
 		w.WriteHeader(http.StatusNotFound)
 	}))
 	defer server.Close()
-	flags := newConfigFlags()
-	flags.overrides.ClusterInfo.Server = server.URL
-	config, err := clientConfig(flags)
+	flags := NewFlags()
+	flags.Overrides.ClusterInfo.Server = server.URL
+	config, err := Config(flags)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := discover(t.Context(), config); err == nil {
+	if _, err := Discover(t.Context(), config); err == nil {
 		t.Error("it was answered")
 	}
 	klog.Flush()

@@ -1,4 +1,4 @@
-package cli
+package cluster
 
 import (
 	"strings"
@@ -11,40 +11,40 @@ import (
 
 // clusterFlags are kubectl's flags that say which cluster, and as whom. They are made of clientcmd: cli-runtime's bring
 // kustomize with them, which makes the program larger by 3 MB.
-type clusterFlags struct {
-	kubeconfig string
-	overrides  clientcmd.ConfigOverrides
+type Flags struct {
+	Kubeconfig string
+	Overrides  clientcmd.ConfigOverrides
 	asExtra    []string // KEY=VALUE
 	loader     func() clientcmd.ClientConfig
 }
 
 // newConfigFlags returns the flags without those for a namespace or a password. loader returns what reads the
 // kubeconfig, once: the flags must not change after it has been called.
-func newConfigFlags() *clusterFlags {
-	f := &clusterFlags{overrides: clientcmd.ConfigOverrides{ClusterDefaults: clientcmd.ClusterDefaults}}
+func NewFlags() *Flags {
+	f := &Flags{Overrides: clientcmd.ConfigOverrides{ClusterDefaults: clientcmd.ClusterDefaults}}
 	f.loader = sync.OnceValue(f.newLoader)
 	return f
 }
 
-func (f *clusterFlags) newLoader() clientcmd.ClientConfig {
+func (f *Flags) newLoader() clientcmd.ClientConfig {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.DefaultClientConfig = &clientcmd.DefaultClientConfig
-	rules.ExplicitPath = f.kubeconfig
+	rules.ExplicitPath = f.Kubeconfig
 	for _, extra := range f.asExtra {
 		if key, value, ok := strings.Cut(extra, "="); ok {
-			as := &f.overrides.AuthInfo
+			as := &f.Overrides.AuthInfo
 			if as.ImpersonateUserExtra == nil {
 				as.ImpersonateUserExtra = map[string][]string{}
 			}
 			as.ImpersonateUserExtra[key] = append(as.ImpersonateUserExtra[key], value)
 		}
 	}
-	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &f.overrides)
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &f.Overrides)
 }
 
 // AddFlags adds the flags.
-func (f *clusterFlags) AddFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&f.kubeconfig, clientcmd.RecommendedConfigPathFlag, "",
+func (f *Flags) AddFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&f.Kubeconfig, clientcmd.RecommendedConfigPathFlag, "",
 		"Path to the kubeconfig file to use for CLI requests.")
 	flags.StringArrayVar(&f.asExtra, "as-user-extra", nil,
 		"User extras to impersonate for the operation, this flag can be repeated to "+
@@ -53,13 +53,13 @@ func (f *clusterFlags) AddFlags(flags *pflag.FlagSet) {
 	names.ContextOverrideFlags.Namespace = clientcmd.FlagInfo{}
 	names.AuthOverrideFlags.Username, names.AuthOverrideFlags.Password = clientcmd.FlagInfo{}, clientcmd.FlagInfo{}
 	names.ClusterOverrideFlags.APIServer.ShortName = "s"
-	clientcmd.BindOverrideFlags(&f.overrides, flags, names)
+	clientcmd.BindOverrideFlags(&f.Overrides, flags, names)
 }
 
 // flagsNameCluster reports whether the user has set one of the connection flags. KUBECONFIG alone does not count.
-func flagsNameCluster(cmd *cobra.Command) bool {
+func Named(cmd *cobra.Command) bool {
 	connection := pflag.NewFlagSet("", pflag.ContinueOnError)
-	newConfigFlags().AddFlags(connection)
+	NewFlags().AddFlags(connection)
 	named := false
 	connection.VisitAll(func(f *pflag.Flag) { named = named || cmd.Flags().Changed(f.Name) })
 	return named

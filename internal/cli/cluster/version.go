@@ -1,4 +1,4 @@
-package cli
+package cluster
 
 import (
 	"context"
@@ -9,8 +9,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// serverVersion reads the gitVersion of the server's /version, which everybody may read by default.
-func serverVersion(ctx context.Context, client rest.Interface) (string, error) {
+// ServerVersion reads the gitVersion of the server's /version, which everybody may read by default.
+func ServerVersion(ctx context.Context, client rest.Interface) (string, error) {
 	data, err := client.Get().AbsPath("/version").Do(ctx).Raw()
 	var info apiversion.Info
 	if err == nil {

@@ -1,4 +1,4 @@
-package cli
+package cluster
 
 import (
 	"context"
@@ -20,10 +20,10 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// connection is the way to the server of one resource. It shares no network connection with another, which is what
+// Connection is the way to the server of one resource. It shares no network connection with another, which is what
 // tells the resources' bytes apart.
-type connection struct {
-	http    *http.Client
+type Connection struct {
+	HTTP    *http.Client
 	dynamic dynamic.Interface
 	meta    metadata.Interface
 	// watches are the same clients with no bound on how long an answer may take.
@@ -31,27 +31,27 @@ type connection struct {
 		dynamic dynamic.Interface
 		meta    metadata.Interface
 	}
-	raw      rest.Interface
-	schemas  *requests.Schemas
-	received meter.Received
-	// failed is why the last list of a listing failed; nil if it did not. It belongs to who saves.
-	failed error
+	Raw      rest.Interface
+	Schemas  *requests.Schemas
+	Received meter.Received
+	// Failed is why the last list of a listing failed; nil if it did not. It belongs to who saves.
+	Failed error
 }
 
-func connect(config *rest.Config) (*connection, error) {
-	c := &connection{}
-	config = c.received.Count(config)
+func Connect(config *rest.Config) (*Connection, error) {
+	c := &Connection{}
+	config = c.Received.Count(config)
 	var err error
-	if c.http, err = rest.HTTPClientFor(config); err != nil {
+	if c.HTTP, err = rest.HTTPClientFor(config); err != nil {
 		return nil, err
 	}
-	if c.dynamic, err = dynamic.NewForConfigAndClient(config, c.http); err != nil {
+	if c.dynamic, err = dynamic.NewForConfigAndClient(config, c.HTTP); err != nil {
 		return nil, err
 	}
-	if c.meta, err = metadata.NewForConfigAndClient(config, c.http); err != nil {
+	if c.meta, err = metadata.NewForConfigAndClient(config, c.HTTP); err != nil {
 		return nil, err
 	}
-	endless := *c.http // over the same connections
+	endless := *c.HTTP // over the same connections
 	endless.Timeout = 0
 	if c.watches.dynamic, err = dynamic.NewForConfigAndClient(config, &endless); err != nil {
 		return nil, err
@@ -59,18 +59,18 @@ func connect(config *rest.Config) (*connection, error) {
 	if c.watches.meta, err = metadata.NewForConfigAndClient(config, &endless); err != nil {
 		return nil, err
 	}
-	d, err := discovery.NewDiscoveryClientForConfigAndClient(config, c.http)
+	d, err := discovery.NewDiscoveryClientForConfigAndClient(config, c.HTTP)
 	if err != nil {
 		return nil, err
 	}
-	c.raw = d.RESTClient()
-	c.schemas = requests.NewSchemas(c.raw)
+	c.Raw = d.RESTClient()
+	c.Schemas = requests.NewSchemas(c.Raw)
 	return c, nil
 }
 
-// listWatch lists and watches what the identity selects, in its representation: unstructured or metadata. What bounds a
+// ListWatch lists and watches what the identity selects, in its representation: unstructured or metadata. What bounds a
 // request (--request-timeout) does not bound a watch, which would be cut again and again.
-func (c *connection) listWatch(id entry.Identity) *cache.ListWatch {
+func (c *Connection) ListWatch(id entry.Identity) *cache.ListWatch {
 	if id.Representation == entry.Metadata {
 		objects := c.meta.Resource(id.GroupVersionResource).Namespace(id.Namespace)
 		watched := c.watches.meta.Resource(id.GroupVersionResource).Namespace(id.Namespace)
@@ -107,29 +107,29 @@ func selected(id entry.Identity, o metav1.ListOptions) metav1.ListOptions {
 	return o
 }
 
-// described is a resource with the columns of its definition, if it has one that can be read: discovery does not tell
+// Described is a resource with the columns of its definition, if it has one that can be read: discovery does not tell
 // them.
-func (c *connection) described(ctx context.Context, r input.Resource) input.Resource {
-	if !isCustom(r.GroupVersionResource) {
+func (c *Connection) Described(ctx context.Context, r input.Resource) input.Resource {
+	if !IsCustom(r.GroupVersionResource) {
 		return r
 	}
-	limited, cancel := context.WithTimeout(ctx, definitionWait)
+	limited, cancel := context.WithTimeout(ctx, DefinitionWait)
 	defer cancel()
-	if info, err := c.define(limited, r.GroupVersionResource); err == nil {
+	if info, err := c.Define(limited, r.GroupVersionResource); err == nil {
 		r.ResourceInfo = info
 	}
 	return r
 }
 
-// listing lists one collection.
-func (c *connection) listing(ctx context.Context, id entry.Identity, r input.Resource, optional bool) snapshot.Listing {
+// Listing lists one collection.
+func (c *Connection) Listing(ctx context.Context, id entry.Identity, r input.Resource, optional bool) snapshot.Listing {
 	objects := c.dynamic.Resource(id.GroupVersionResource).Namespace(id.Namespace)
-	schema, _ := c.schemas.Hash(r.GroupVersion())(ctx) // unknown is no error: the server tells it later
+	schema, _ := c.Schemas.Hash(r.GroupVersion())(ctx) // unknown is no error: the server tells it later
 	return snapshot.Listing{
 		Identity: id, Resource: r.ResourceInfo, OpenAPI: schema, Optional: optional,
 		List: func(ctx context.Context, o metav1.ListOptions) (_ runtime.Object, err error) {
 			list, err := objects.List(ctx, o)
-			c.failed = err
+			c.Failed = err
 			return list, err
 		},
 	}

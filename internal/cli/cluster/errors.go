@@ -1,4 +1,4 @@
-package cli
+package cluster
 
 import (
 	"crypto/tls"
@@ -10,9 +10,9 @@ import (
 	"github.com/larder-dev/larder/internal/cli/command"
 )
 
-// serverError says what a failed request means: whether the API server was reached, and what to do.
+// ServerError says what a failed request means: whether the API server was reached, and what to do.
 // after is put behind that, such as ", and nothing is stored yet"; it may be empty.
-func serverError(err error, after string) error {
+func ServerError(err error, after string) error {
 	var status apierrors.APIStatus
 	var certificate *tls.CertificateVerificationError
 	switch {

@@ -1,4 +1,4 @@
-package cli
+package cluster
 
 import (
 	"errors"
@@ -23,24 +23,24 @@ const (
 )
 
 // clientConfig reads the kubeconfig, or what a pod is given; it does not contact the server.
-func clientConfig(flags *clusterFlags) (*rest.Config, error) {
+func Config(flags *Flags) (*rest.Config, error) {
 	loader := flags.loader()
 	raw, err := loader.RawConfig()
 	if err != nil {
 		return nil, unusable(err)
 	}
 	files := kubeconfigFiles(loader)
-	if err := checkContext(raw, flags.overrides.CurrentContext, files); err != nil {
+	if err := checkContext(raw, flags.Overrides.CurrentContext, files); err != nil {
 		return nil, err
 	}
 	config, err := loader.ClientConfig()
 	switch {
-	case err != nil && len(raw.Contexts)+len(raw.Clusters) == 0 && flags.overrides.ClusterInfo.Server == "":
+	case err != nil && len(raw.Contexts)+len(raw.Clusters) == 0 && flags.Overrides.ClusterInfo.Server == "":
 		return nil, noCluster(raw, files)
 	case err != nil:
 		return nil, unusable(err)
 	}
-	if flags.overrides.ClusterInfo.Server == "" && !namesCluster(raw, flags) && isFallback(config) {
+	if flags.Overrides.ClusterInfo.Server == "" && !namesCluster(raw, flags) && isFallback(config) {
 		return nil, noCluster(raw, files)
 	}
 	config = rest.CopyConfig(config)
@@ -82,10 +82,10 @@ func contextNames(raw clientcmdapi.Config) string {
 }
 
 // namesCluster reports whether the kubeconfig has the cluster that is asked for.
-func namesCluster(raw clientcmdapi.Config, flags *clusterFlags) bool {
-	name := flags.overrides.Context.Cluster
+func namesCluster(raw clientcmdapi.Config, flags *Flags) bool {
+	name := flags.Overrides.Context.Cluster
 	if name == "" {
-		context := flags.overrides.CurrentContext
+		context := flags.Overrides.CurrentContext
 		if context == "" {
 			context = raw.CurrentContext
 		}

@@ -1,4 +1,4 @@
-package cli
+package cluster
 
 import (
 	"fmt"
@@ -37,13 +37,13 @@ func TestRequestTimeoutIsNotOfWatches(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	conn, err := connect(&rest.Config{Host: server.URL, Timeout: atMost})
+	conn, err := Connect(&rest.Config{Host: server.URL, Timeout: atMost})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.http.CloseIdleConnections()
+	defer conn.HTTP.CloseIdleConnections()
 	for _, representation := range []entry.Representation{entry.Unstructured, entry.Metadata} {
-		lw := conn.listWatch(entry.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1",
+		lw := conn.ListWatch(entry.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1",
 			Resource: "pods"}, Representation: representation})
 		w, err := lw.WatchWithContext(t.Context(), metav1.ListOptions{})
 		if err != nil {
