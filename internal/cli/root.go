@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/mirror"
 )
 
 // newRoot returns the command tree.
@@ -46,7 +47,7 @@ larder diff: 0 no difference; 1 a difference; 2 used wrongly; 3 not compared.`,
 	root.SetOut(s.Out)
 	root.SetErr(s.Err)
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newSync(s), newGet(s), newWatch(s), newStatus(s), newCheck(s), newDiff(s), newSnapshot(s),
+	root.AddCommand(mirror.NewSync(s), newGet(s), newWatch(s), newStatus(s), newCheck(s), newDiff(s), newSnapshot(s),
 		newCompact(s), newKeygen(s), newChown(), newVersion(s), newCompletion(s))
 	for _, sub := range root.Commands() {
 		if sub.ValidArgsFunction == nil && len(sub.ValidArgs) == 0 {

@@ -15,6 +15,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/input"
+	"github.com/larder-dev/larder/internal/cli/terminal"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -97,5 +98,31 @@ func TestStatusAndCheckOfLeftOut(t *testing.T) {
 	if err := runCheck(ctx, streams, from, "text"); err != nil ||
 		!bytes.Contains(notes.Bytes(), []byte("note: 1 object the server has")) {
 		t.Errorf("check: %v\n%s%s", err, out.String(), notes.String())
+	}
+}
+
+// TestColours: states are coloured on a terminal, unless NO_COLOR or TERM says otherwise.
+func TestColours(t *testing.T) {
+	for state, want := range map[string]terminal.Colour{
+		"live": terminal.Green, "offline 3m": terminal.Yellow, "waiting": terminal.Yellow, "stored": "", "snapshot": "",
+		"live, incomplete": terminal.Red, "stopped": "",
+	} {
+		if got := colourOfState(state); got != want {
+			t.Errorf("%s: %q", state, got)
+		}
+	}
+	t.Setenv("TERM", "xterm")
+	t.Setenv("NO_COLOR", "")
+	if !terminal.WantsColours() {
+		t.Error("a terminal is not coloured")
+	}
+	t.Setenv("NO_COLOR", "1")
+	if terminal.WantsColours() {
+		t.Error("NO_COLOR is set")
+	}
+	t.Setenv("NO_COLOR", "")
+	t.Setenv("TERM", "dumb")
+	if terminal.WantsColours() {
+		t.Error("TERM is dumb")
 	}
 }

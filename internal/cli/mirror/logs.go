@@ -1,4 +1,4 @@
-package cli
+package mirror
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -97,19 +96,6 @@ func (f *logFlags) told(s command.IO, err error) error {
 	}
 	logr.FromSlogHandler(f.json(s.Err)).Error(err, "Sync has failed", hintFor(err)...)
 	return command.Coded(command.ErrSilent, command.ExitCode(err))
-}
-
-// lockedWriter is one that several may write to.
-type lockedWriter struct {
-	mu sync.Mutex
-	w  io.Writer // guarded by mu
-}
-
-// Write implements io.Writer.
-func (l *lockedWriter) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.w.Write(p)
 }
 
 // sentences is a slog.Handler for people who look at a terminal: what has happened, and to what, on a line.

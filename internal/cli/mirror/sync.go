@@ -1,4 +1,4 @@
-package cli
+package mirror
 
 import (
 	"context"
@@ -38,7 +38,7 @@ type syncOptions struct {
 	exclude []string
 }
 
-func newSync(s command.IO) *cobra.Command {
+func NewSync(s command.IO) *cobra.Command {
 	o := syncOptions{cluster: cluster.NewFlags()}
 	cmd := &cobra.Command{
 		Use:   "sync RESOURCE… | sync --all | sync --config FILE",

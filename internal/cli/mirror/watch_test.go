@@ -1,18 +1,15 @@
-package cli
+package mirror
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/larder-dev/larder/internal/cli/clitest"
-	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
 )
@@ -123,31 +120,4 @@ func watchOf(m *mirror, q source.WatchQuery) <-chan error {
 	}()
 	<-listed
 	return ended
-}
-
-// A watch goes on after what has been written, not after what was to be, and tells once why it could not be.
-func TestWatchOnAFullDisk(t *testing.T) {
-	server := clitest.StartServer(t)
-	path := filepath.Join(t.TempDir(), "s.db")
-	mirrorUntil(t, server, path, func(m *mirror, st *store.Store) {
-		m.members[0].keepChanges(t.Context(), time.Hour)
-		for n := range 3 {
-			clitest.CreatePod(t, server, "a", fmt.Sprint("p", n), nil)
-		}
-		for kept := (store.Kept{}); kept.Last < 3; time.Sleep(10 * time.Millisecond) {
-			var err error
-			if kept, err = st.Kept(t.Context(), m.members[0].identity); err != nil {
-				t.Fatal(err)
-			}
-		}
-	})
-	for _, format := range []string{"table", "name", "json", "custom-columns=N:.metadata.name"} {
-		var errs bytes.Buffer
-		Run(t.Context(), []string{"watch", "pods", "-A", "--since", "1", "--from", path, "-o", format},
-			command.IO{Out: fullDisk{}, Err: &errs})
-		if got := errs.String(); strings.Count(got, "full") != 1 || strings.Contains(got, "go on with") &&
-			!strings.Contains(got, "--since 1@") {
-			t.Errorf("%s: %s", format, got)
-		}
-	}
 }

@@ -1,7 +1,6 @@
-package cli
+package mirror
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"net/http"
@@ -17,7 +16,6 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/cli/clitest"
 	"github.com/larder-dev/larder/internal/cli/cluster"
-	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/fakeapi"
 	"github.com/larder-dev/larder/internal/holder"
@@ -167,39 +165,21 @@ type signalSink struct {
 	said chan struct{}
 }
 
-func (s *signalSink) Init(logr.RuntimeInfo)          {}
-func (s *signalSink) Enabled(int) bool               { return true }
-func (s *signalSink) Error(error, string, ...any)    {}
+func (s *signalSink) Init(logr.RuntimeInfo) {}
+
+func (s *signalSink) Enabled(int) bool { return true }
+
+func (s *signalSink) Error(error, string, ...any) {}
+
 func (s *signalSink) WithValues(...any) logr.LogSink { return s }
-func (s *signalSink) WithName(string) logr.LogSink   { return s }
+
+func (s *signalSink) WithName(string) logr.LogSink { return s }
+
 func (s *signalSink) Info(int, string, ...any) {
 	select {
 	case <-s.said:
 	default:
 		close(s.said)
-	}
-}
-
-// A sync that is asked to end before it has begun ends well, as it does later, and says what it leaves.
-func TestSyncEndsBeforeItBegins(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "s")
-	for _, left := range []string{"no store was made at " + path, path + " holds what it held"} {
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		var out, problems bytes.Buffer
-		code := Run(ctx, []string{"sync", "pods", "--store", path, "--server", "http://127.0.0.1:1"},
-			command.IO{Out: &out, Err: &problems})
-		want := "note: stopped before anything was mirrored: " + left + "\n"
-		if code != command.OK || problems.String() != want {
-			t.Errorf("exit code %d: %s", code, problems.String())
-		}
-		st, err := store.Open(path, store.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := st.Close(); err != nil {
-			t.Fatal(err)
-		}
 	}
 }
 

@@ -1,4 +1,4 @@
-package cli
+package mirror
 
 import (
 	"bytes"
@@ -89,31 +89,5 @@ func TestQuiet(t *testing.T) {
 		if !strings.Contains(errs.String(), "It went wrong") {
 			t.Errorf("%s: %q", format, errs.String())
 		}
-	}
-}
-
-// TestColours: states are coloured on a terminal, unless NO_COLOR or TERM says otherwise.
-func TestColours(t *testing.T) {
-	for state, want := range map[string]terminal.Colour{
-		"live": terminal.Green, "offline 3m": terminal.Yellow, "waiting": terminal.Yellow, "stored": "", "snapshot": "",
-		"live, incomplete": terminal.Red, "stopped": "",
-	} {
-		if got := colourOfState(state); got != want {
-			t.Errorf("%s: %q", state, got)
-		}
-	}
-	t.Setenv("TERM", "xterm")
-	t.Setenv("NO_COLOR", "")
-	if !terminal.WantsColours() {
-		t.Error("a terminal is not coloured")
-	}
-	t.Setenv("NO_COLOR", "1")
-	if terminal.WantsColours() {
-		t.Error("NO_COLOR is set")
-	}
-	t.Setenv("NO_COLOR", "")
-	t.Setenv("TERM", "dumb")
-	if terminal.WantsColours() {
-		t.Error("TERM is dumb")
 	}
 }
