@@ -9,7 +9,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/file"
 	"github.com/larder-dev/larder/internal/cli/mirror"
+	"github.com/larder-dev/larder/internal/cli/query"
+	"github.com/larder-dev/larder/internal/cli/snapshots"
 )
 
 // newRoot returns the command tree.
@@ -47,8 +50,9 @@ larder diff: 0 no difference; 1 a difference; 2 used wrongly; 3 not compared.`,
 	root.SetOut(s.Out)
 	root.SetErr(s.Err)
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(mirror.NewSync(s), newGet(s), newWatch(s), newStatus(s), newCheck(s), newDiff(s), newSnapshot(s),
-		newCompact(s), newKeygen(s), newChown(), newVersion(s), newCompletion(s))
+	root.AddCommand(mirror.NewSync(s), query.NewGet(s), query.NewWatch(s), file.NewStatus(s), file.NewCheck(s),
+		query.NewDiff(s), snapshots.NewSnapshot(s),
+		file.NewCompact(s), file.NewKeygen(s), file.NewChown(), newVersion(s), newCompletion(s))
 	for _, sub := range root.Commands() {
 		if sub.ValidArgsFunction == nil && len(sub.ValidArgs) == 0 {
 			sub.ValidArgsFunction = cobra.NoFileCompletions

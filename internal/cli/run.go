@@ -52,7 +52,8 @@ func Run(ctx context.Context, args []string, s command.IO) int {
 		s.TerminalSize = func() (int, int) { return 0, 0 }
 	}
 	s.Err = terminal.NewVisibleWriter(&lockedWriter{w: s.Err}) // errors and notes quote files and servers
-	ctx = klog.NewContext(ctx, command.WithoutGivenUp(textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(s.Err)))))
+	ctx = klog.NewContext(ctx,
+		command.WithoutGivenUp(textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(s.Err)))))
 	flush := func() error { return nil }
 	if s.OutIsTerminal {
 		out := terminal.NewWriter(s.Out)

@@ -27,7 +27,8 @@ func newVersion(s command.IO) *cobra.Command {
 // versionText is the version with what it was built by and for, from which commit, and the formats that it writes.
 func versionText() string {
 	return fmt.Sprintf("larder %s (%s, %s/%s)\ncommit %s\nstore format %d, snapshot format %d",
-		command.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH, commit(), store.FormatVersion, snapshot.FormatVersion)
+		command.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH, commit(), store.FormatVersion,
+		snapshot.FormatVersion)
 }
 
 // commit is what was built, with the time of the commit, as far as go build has recorded it: what is installed as

@@ -15,8 +15,10 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
+// Now is the time of the tests.
 var Now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
+// IO prints everything to out, at Now.
 func IO(out *bytes.Buffer) command.IO {
 	return command.IO{Out: out, Err: out, Now: func() time.Time { return Now }}
 }
@@ -35,18 +37,22 @@ func Stored(r input.Resource, change func(*source.Collection)) source.Collection
 	return c
 }
 
+// In has a collection hold one namespace.
 func In(namespace string) func(*source.Collection) {
 	return func(c *source.Collection) { c.Namespace = namespace }
 }
 
+// Labelled has a collection hold what a selector selects in a namespace.
 func Labelled(namespace, selector string) func(*source.Collection) {
 	return func(c *source.Collection) { c.Namespace, c.LabelSelector = namespace, selector }
 }
 
+// Resource is one whose objects have namespaces.
 func Resource(group, version, plural, kind string, short ...string) input.Resource {
 	return input.Resource{
 		GroupVersionResource: schema.GroupVersionResource{Group: group, Version: version, Resource: plural},
-		ResourceInfo:         entry.ResourceInfo{Kind: kind, Singular: strings.ToLower(kind), ShortNames: short, Namespaced: true},
+		ResourceInfo: entry.ResourceInfo{Kind: kind, Singular: strings.ToLower(kind), ShortNames: short,
+			Namespaced: true},
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
+// Definitions are the CustomResourceDefinitions.
 var Definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
 	Resource: "customresourcedefinitions"}
 
@@ -27,6 +28,7 @@ func StartWithWidgets(t *testing.T) *fakeapi.Server {
 	return server
 }
 
+// WidgetDefinition is the definition of widgets.
 func WidgetDefinition() *unstructured.Unstructured {
 	column := func(name, path string) map[string]any {
 		return map[string]any{"name": name, "type": "string", "jsonPath": path, "priority": int64(1),

@@ -38,6 +38,7 @@ type Connection struct {
 	Failed error
 }
 
+// Connect makes the clients; it does not contact the server.
 func Connect(config *rest.Config) (*Connection, error) {
 	c := &Connection{}
 	config = c.Received.Count(config)

@@ -11,8 +11,10 @@ import (
 
 func TestIsCustom(t *testing.T) {
 	for gvr, want := range map[schema.GroupVersionResource]bool{
-		clitest.Pods.GroupVersionResource: false, clitest.Deployments.GroupVersionResource: false, clitest.NewEvents.GroupVersionResource: false,
-		clitest.Widgets.GroupVersionResource: true, {Group: "gateway.networking.k8s.io", Version: "v1", Resource: "gateways"}: true,
+		clitest.Pods.GroupVersionResource: false, clitest.Deployments.GroupVersionResource: false,
+		clitest.NewEvents.GroupVersionResource:                                    false,
+		clitest.Widgets.GroupVersionResource:                                      true,
+		{Group: "gateway.networking.k8s.io", Version: "v1", Resource: "gateways"}: true,
 	} {
 		if cluster.IsCustom(gvr) != want {
 			t.Errorf("%s: %t", gvr, !want)

@@ -109,6 +109,7 @@ type Resolver struct {
 	failed error
 }
 
+// NewResolver returns a resolver for a store with these collections.
 func NewResolver(storePath string, infos []store.Info, discover func(context.Context) (Offers, error)) *Resolver {
 	var stored, guessed []source.Collection
 	for _, info := range infos {
@@ -226,7 +227,8 @@ func (r *Resolver) offline(arg string, known, stored []input.Resource, err error
 
 // watchable are the resources that can be mirrored.
 func (o *Offers) watchable() []input.Resource {
-	return slices.DeleteFunc(slices.Clone(o.All), func(r input.Resource) bool { return o.Unwatchable[r.GroupVersionResource] })
+	return slices.DeleteFunc(slices.Clone(o.All),
+		func(r input.Resource) bool { return o.Unwatchable[r.GroupVersionResource] })
 }
 
 // inCategory returns each resource of the category that can be mirrored once, in its preferred version.

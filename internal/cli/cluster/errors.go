@@ -21,7 +21,8 @@ func ServerError(err error, after string) error {
 			"they may have expired: log in again, or check --token, --client-certificate, --user and the kubeconfig; kubectl "+
 				"auth whoami tells the same")
 	case apierrors.IsForbidden(err):
-		return command.WithHint(fmt.Errorf("the API server does not allow this to the user of the credentials%s: %w", after, err),
+		return command.WithHint(fmt.Errorf("the API server does not allow this to the user of the credentials%s: %w", after,
+			err),
 			"ask for the verbs list and watch, or use other credentials: --user, --context, --token; kubectl auth can-i "+
 				"--list shows what you may do")
 	case errors.As(err, &status):

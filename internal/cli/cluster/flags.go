@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// clusterFlags are kubectl's flags that say which cluster, and as whom. They are made of clientcmd: cli-runtime's bring
+// Flags are kubectl's flags that say which cluster, and as whom. They are made of clientcmd: cli-runtime's bring
 // kustomize with them, which makes the program larger by 3 MB.
 type Flags struct {
 	Kubeconfig string
@@ -18,7 +18,7 @@ type Flags struct {
 	loader     func() clientcmd.ClientConfig
 }
 
-// newConfigFlags returns the flags without those for a namespace or a password. loader returns what reads the
+// NewFlags returns the flags without those for a namespace or a password. loader returns what reads the
 // kubeconfig, once: the flags must not change after it has been called.
 func NewFlags() *Flags {
 	f := &Flags{Overrides: clientcmd.ConfigOverrides{ClusterDefaults: clientcmd.ClusterDefaults}}
@@ -56,7 +56,7 @@ func (f *Flags) AddFlags(flags *pflag.FlagSet) {
 	clientcmd.BindOverrideFlags(&f.Overrides, flags, names)
 }
 
-// flagsNameCluster reports whether the user has set one of the connection flags. KUBECONFIG alone does not count.
+// Named reports whether the user has set one of the connection flags. KUBECONFIG alone does not count.
 func Named(cmd *cobra.Command) bool {
 	connection := pflag.NewFlagSet("", pflag.ContinueOnError)
 	NewFlags().AddFlags(connection)

@@ -22,7 +22,7 @@ const (
 	clientBurst = 100
 )
 
-// clientConfig reads the kubeconfig, or what a pod is given; it does not contact the server.
+// Config reads the kubeconfig, or what a pod is given; it does not contact the server.
 func Config(flags *Flags) (*rest.Config, error) {
 	loader := flags.loader()
 	raw, err := loader.RawConfig()

@@ -28,7 +28,8 @@ func TestResolve(t *testing.T) {
 	}
 	older := clitest.Resource("apps", "v1beta1", "deployments", "Deployment", "deploy")
 	grouped := Offers{
-		All: []input.Resource{in(clitest.Events, "noise"), in(clitest.Pods, "all"), in(clitest.Deployments, "all", "apps"), in(older, "all"),
+		All: []input.Resource{in(clitest.Events, "noise"), in(clitest.Pods, "all"), in(clitest.Deployments, "all", "apps"),
+			in(older, "all"),
 			in(scale, "all")}, Unwatchable: offered.Unwatchable,
 	}
 	for _, tc := range []struct {
@@ -42,34 +43,42 @@ func TestResolve(t *testing.T) {
 		wantHint  string
 		asks      int
 	}{
-		{name: "stored: the server is not asked", arg: "po", stored: []input.Resource{clitest.Pods}, err: unreachable, want: clitest.Pods},
-		{name: "not stored", arg: "po", stored: []input.Resource{clitest.Deployments}, offers: offered, want: clitest.Pods, asks: 1},
+		{name: "stored: the server is not asked", arg: "po", stored: []input.Resource{clitest.Pods}, err: unreachable,
+			want: clitest.Pods},
+		{name: "not stored", arg: "po", stored: []input.Resource{clitest.Deployments}, offers: offered, want: clitest.Pods,
+			asks: 1},
 		{name: "the server's order decides", arg: "events", offers: offered, want: clitest.Events, asks: 1},
-		{name: "ambiguous in the store", arg: "ev", stored: []input.Resource{clitest.NewEvents, clitest.Events}, offers: offered, want: clitest.Events,
+		{name: "ambiguous in the store", arg: "ev", stored: []input.Resource{clitest.NewEvents, clitest.Events},
+			offers: offered, want: clitest.Events,
 			asks: 1},
 		{name: "stored by a program that gave no names", arg: "pods", stored: []input.Resource{nameless}, offers: offered,
 			want: clitest.Pods, asks: 1},
 		{name: "no such resource", arg: "foos", offers: offered, wantErr: `no resource "foos"`,
 			wantHint: "kubectl api-resources", asks: 1},
 		{name: "unreachable", arg: "po", err: unreachable, wantErr: "connection refused", wantHint: "--kubeconfig", asks: 1},
-		{name: "unreachable and ambiguous", arg: "ev", stored: []input.Resource{clitest.NewEvents, clitest.Events}, err: unreachable,
+		{name: "unreachable and ambiguous", arg: "ev", stored: []input.Resource{clitest.NewEvents, clitest.Events},
+			err:     unreachable,
 			wantErr: "events.v1.events.k8s.io, events.v1.,", wantHint: "larder sync events.v1.events.k8s.io", asks: 1},
 		{name: "cannot be watched", arg: "scale", offers: offered, wantErr: "cannot be mirrored", asks: 1},
 		{name: "some groups failed", arg: "foos", offers: Offers{Failed: errors.New("metrics are down")},
 			wantErr: "metrics are down", asks: 1},
 		{name: "a category: each once, in the preferred version, that can be watched", arg: "all", offers: grouped,
 			want: clitest.Pods, more: []input.Resource{clitest.Deployments}, asks: 1},
-		{name: "a category, which the server is asked for", arg: "all", stored: []input.Resource{in(clitest.Pods, "all")}, offers: grouped,
-			want: clitest.Pods, more: []input.Resource{clitest.Deployments}, asks: 1},
-		{name: "a category offline", arg: "all", stored: []input.Resource{clitest.Events, in(clitest.Pods, "all"), in(clitest.Deployments, "all")},
+		{name: "a category, which the server is asked for", arg: "all", stored: []input.Resource{in(clitest.Pods, "all")},
+			offers: grouped,
+			want:   clitest.Pods, more: []input.Resource{clitest.Deployments}, asks: 1},
+		{name: "a category offline", arg: "all", stored: []input.Resource{clitest.Events, in(clitest.Pods, "all"),
+			in(clitest.Deployments, "all")},
 			err:  unreachable,
 			want: clitest.Pods, more: []input.Resource{clitest.Deployments}, asks: 1},
 		{name: "a category that is not stored", arg: "all", stored: []input.Resource{clitest.Events}, err: unreachable,
 			wantErr: "connection refused", asks: 1},
-		{name: "secrets offline, which are not stored", arg: "secret", stored: []input.Resource{clitest.Pods}, err: unreachable,
+		{name: "secrets offline, which are not stored", arg: "secret", stored: []input.Resource{clitest.Pods},
+			err:  unreachable,
 			want: input.Secrets, asks: 1},
-		{name: "a resource before a category", arg: "pods", offers: Offers{All: []input.Resource{in(clitest.Events, "pods"), clitest.Pods}},
-			want: clitest.Pods, asks: 1},
+		{name: "a resource before a category", arg: "pods",
+			offers: Offers{All: []input.Resource{in(clitest.Events, "pods"), clitest.Pods}},
+			want:   clitest.Pods, asks: 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			asked := 0

@@ -32,7 +32,8 @@ func TestRequestTimeoutIsNotOfWatches(t *testing.T) {
 		select {
 		case <-time.After(2 * atMost):
 			fmt.Fprint(w,
-				`{"type":"ADDED","object":{"apiVersion":"meta.k8s.io/v1","kind":"PartialObjectMetadata","metadata":{"name":"late","namespace":"a","resourceVersion":"2"}}}`+"\n")
+				`{"type":"ADDED","object":{"apiVersion":"meta.k8s.io/v1","kind":"PartialObjectMetadata",`+
+					`"metadata":{"name":"late","namespace":"a","resourceVersion":"2"}}}`+"\n")
 		case <-r.Context().Done():
 		}
 	}))

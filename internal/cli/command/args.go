@@ -29,10 +29,12 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 // StoreFlag is --store, which every command that writes a store needs.
 type StoreFlag struct{ Path string }
 
+// Add adds the flag.
 func (f *StoreFlag) Add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.Path, "store", "", "the store's `FILE` (required, or "+StoreVariable+")")
 }
 
+// Check takes the variable for a flag that is not given, and fails without both.
 func (f *StoreFlag) Check() error {
 	if f.Path = OrVariable(f.Path); f.Path == "" {
 		return Required("store")
@@ -46,11 +48,13 @@ type OutputFlag struct {
 	formats []string
 }
 
+// Add adds the flag; the first format is the default.
 func (f *OutputFlag) Add(cmd *cobra.Command, formats ...string) {
 	f.formats = formats
 	cmd.Flags().StringVarP(&f.Format, "output", "o", formats[0], "output `FORMAT`: "+strings.Join(formats, ", "))
 }
 
+// Check fails for a format that is not known.
 func (f *OutputFlag) Check() error {
 	for _, known := range f.formats {
 		if f.Format == known {

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// Completer completes an argument or the value of a flag.
 type Completer = func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective)
 
 // CompleteFlag sets what completes a flag's value. It fails only for a flag that does not exist.

@@ -13,6 +13,7 @@ import (
 // Counted is a number with its noun.
 func Counted(n int, noun string) string { return CountedAs(n, noun, noun+"s") }
 
+// CountedAs is Counted for a noun whose plural is irregular.
 func CountedAs(n int, one, more string) string {
 	if n == 1 {
 		return "1 " + one
@@ -28,12 +29,14 @@ func Within(objects, collections int) string {
 	return fmt.Sprintf("%s in %s", CountedObjects(objects), Counted(collections, "collection"))
 }
 
+// PrintJSON prints v as indented JSON.
 func PrintJSON(s IO, v any) error {
 	enc := json.NewEncoder(s.Out)
 	enc.SetIndent("", "    ")
 	return enc.Encode(v)
 }
 
+// OrDash returns s, or a dash for nothing.
 func OrDash(s string) string {
 	if s == "" {
 		return "-"

@@ -117,7 +117,8 @@ func notStored(storePath string, all []source.Collection, r Request) error {
 	others := StoredResources(source.WellKnownNames())
 	name, _, _ := strings.Cut(r.Resource, ".") // what is spelled right may be of a group that is not known
 	if meant := nearest(r.Resource, others); len(meant) > 0 && len(MatchResource(name, others)) == 0 {
-		return command.WithHint(err, "did you mean %s? That is not stored either; larder sync stores it", strings.Join(meant, " or "))
+		return command.WithHint(err, "did you mean %s? That is not stored either; larder sync stores it",
+			strings.Join(meant, " or "))
 	}
 	switch {
 	case len(MatchResource(r.Resource, []Resource{Secrets})) > 0:
@@ -143,7 +144,8 @@ func exampleSync(storePath string, all []source.Collection, added string) string
 // outOfScope is the error for a namespace that was not mirrored.
 func outOfScope(storePath string, res Resource, same []source.Collection, r Request) error {
 	hint := "ask for one of these with -n, or for all with -A"
-	return command.WithHint(fmt.Errorf("%s has no %s of namespace %q, only:\n%s", storePath, res, r.Namespace, List(same)), "%s",
+	return command.WithHint(fmt.Errorf("%s has no %s of namespace %q, only:\n%s", storePath, res, r.Namespace, List(same)),
+		"%s",
 		hint)
 }
 
@@ -277,7 +279,8 @@ func List(all []source.Collection) string {
 		if len(c.Namespaces) > 0 {
 			held = strings.Join(c.Filtered, "; ")
 		}
-		lines = append(lines, fmt.Sprintf("  %s  %s (%s, %s)", c.ID, held, c.Representation, command.CountedObjects(c.Objects)))
+		lines = append(lines, fmt.Sprintf("  %s  %s (%s, %s)", c.ID, held, c.Representation,
+			command.CountedObjects(c.Objects)))
 	}
 	return strings.Join(lines, "\n")
 }

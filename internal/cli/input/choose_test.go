@@ -13,12 +13,19 @@ import (
 func TestChoose(t *testing.T) {
 	whole := clitest.Stored(clitest.Pods, nil)
 	a, b := clitest.Stored(clitest.Pods, clitest.In("a")), clitest.Stored(clitest.Pods, clitest.In("b"))
-	web, webA := clitest.Stored(clitest.Pods, clitest.Labelled("", "app=web")), clitest.Stored(clitest.Pods, clitest.Labelled("a", "app=web"))
+	web, webA := clitest.Stored(clitest.Pods, clitest.Labelled("", "app=web")),
+		clitest.Stored(clitest.Pods, clitest.Labelled("a", "app=web"))
 	node := clitest.Stored(clitest.Pods, func(c *source.Collection) { c.FieldSelector = "spec.nodeName=n" })
 	unfinished := clitest.Stored(clitest.Pods, func(c *source.Collection) { c.Namespace, c.Complete = "a", false })
-	old := clitest.Stored(clitest.Pods, func(c *source.Collection) { c.Representation, c.LastContact = "typed", time.Unix(1, 0) })
+	old := clitest.Stored(clitest.Pods, func(c *source.Collection) {
+		c.Representation, c.LastContact = "typed",
+			time.Unix(1, 0)
+	})
 	recent := clitest.Stored(clitest.Pods, func(c *source.Collection) { c.LastContact = time.Unix(2, 0) })
-	meta := clitest.Stored(clitest.Pods, func(c *source.Collection) { c.Representation, c.LastContact = "metadata", time.Unix(3, 0) })
+	meta := clitest.Stored(clitest.Pods, func(c *source.Collection) {
+		c.Representation, c.LastContact = "metadata",
+			time.Unix(3, 0)
+	})
 
 	for _, tc := range []struct {
 		name   string
@@ -29,12 +36,15 @@ func TestChoose(t *testing.T) {
 		err    string
 		hint   string
 	}{
-		{name: "whole", stored: []source.Collection{clitest.Stored(clitest.Deployments, nil), whole}, r: input.Request{Namespace: "a"},
+		{name: "whole", stored: []source.Collection{clitest.Stored(clitest.Deployments, nil), whole},
+			r:    input.Request{Namespace: "a"},
 			want: []source.Collection{whole}},
 		{name: "the whole is as good as the part", stored: []source.Collection{a, whole}, r: input.Request{Namespace: "b"},
 			want: []source.Collection{whole}},
-		{name: "all of them", stored: []source.Collection{a, whole}, r: input.Request{All: true}, want: []source.Collection{whole}},
-		{name: "its namespace", stored: []source.Collection{b, a}, r: input.Request{Namespace: "a"}, want: []source.Collection{a}},
+		{name: "all of them", stored: []source.Collection{a, whole}, r: input.Request{All: true},
+			want: []source.Collection{whole}},
+		{name: "its namespace", stored: []source.Collection{b, a}, r: input.Request{Namespace: "a"},
+			want: []source.Collection{a}},
 		{name: "another namespace is not empty", stored: []source.Collection{a, b}, r: input.Request{Namespace: "default"},
 			err: `no pods of namespace "default", only:`, hint: "-n"},
 		{name: "disjoint parts together", stored: []source.Collection{b, a}, r: input.Request{All: true},
@@ -45,13 +55,16 @@ func TestChoose(t *testing.T) {
 			want: []source.Collection{web}, note: "-l app=web"},
 		{name: "part by field selector", stored: []source.Collection{node}, r: input.Request{All: true},
 			want: []source.Collection{node}, note: "--field-selector spec.nodeName=n"},
-		{name: "its field selector", stored: []source.Collection{node, web}, r: input.Request{All: true, Fields: "spec.nodeName=n"},
+		{name: "its field selector", stored: []source.Collection{node, web},
+			r:    input.Request{All: true, Fields: "spec.nodeName=n"},
 			want: []source.Collection{node}},
-		{name: "another field selector", stored: []source.Collection{node}, r: input.Request{All: true, Fields: "spec.nodeName=m"},
+		{name: "another field selector", stored: []source.Collection{node},
+			r:    input.Request{All: true, Fields: "spec.nodeName=m"},
 			want: []source.Collection{node}, note: "--field-selector spec.nodeName=n"},
 		{name: "overlapping parts", stored: []source.Collection{web, node}, r: input.Request{All: true}, err: "2 times",
 			hint: "--collection"},
-		{name: "overlapping parts in one namespace", stored: []source.Collection{webA, node}, r: input.Request{Namespace: "a"},
+		{name: "overlapping parts in one namespace", stored: []source.Collection{webA, node},
+			r:   input.Request{Namespace: "a"},
 			err: "2 times", hint: "--collection"},
 		{name: "chosen", stored: []source.Collection{web, node}, r: input.Request{All: true, Collection: node.ID[:6]},
 			want: []source.Collection{node}, note: "--field-selector"},
@@ -71,12 +84,15 @@ func TestChoose(t *testing.T) {
 		{name: "not stored", stored: []source.Collection{clitest.Stored(clitest.Deployments, nil)}, r: input.Request{},
 			err:  "it has deployments.apps",
 			hint: "add it to the resources of your larder sync: larder sync deployments.apps pods --store s.larder"},
-		{name: "not stored, beside what has a scope", stored: []source.Collection{clitest.Stored(clitest.Deployments, clitest.In("a"))}, r: input.Request{},
+		{name: "not stored, beside what has a scope",
+			stored: []source.Collection{clitest.Stored(clitest.Deployments, clitest.In("a"))}, r: input.Request{},
 			err:  "it has deployments.apps",
 			hint: "add it to the resources of your larder sync"},
-		{name: "category", stored: []source.Collection{clitest.Stored(clitest.Events, nil)}, r: input.Request{Resource: "all"},
+		{name: "category", stored: []source.Collection{clitest.Stored(clitest.Events, nil)},
+			r:   input.Request{Resource: "all"},
 			err: `no resource of the category "all": it has events`, hint: "larder sync all --store"},
-		{name: "ambiguous resource", stored: []source.Collection{clitest.Stored(clitest.Events, nil), clitest.Stored(clitest.NewEvents, nil)},
+		{name: "ambiguous resource", stored: []source.Collection{clitest.Stored(clitest.Events, nil),
+			clitest.Stored(clitest.NewEvents, nil)},
 			r:   input.Request{Resource: "ev"},
 			err: "events.v1., events.v1.events.k8s.io", hint: "larder get events.v1."},
 		{name: "secrets", r: input.Request{Resource: "secret"}, err: `no resource "secret"`, hint: "--persist-secrets"},

@@ -72,7 +72,8 @@ func MakeSnapshot(path string) string {
 // absentError is the error for a file to read that is not there.
 func absentError(path string) error {
 	if strings.HasSuffix(path, snapshotSuffix) {
-		return command.WithHint(fmt.Errorf("no snapshot and no store at %s", path), "there is no such file: check the name; %s",
+		return command.WithHint(fmt.Errorf("no snapshot and no store at %s", path),
+			"there is no such file: check the name; %s",
 			MakeSnapshot(path))
 	}
 	return command.WithHint(fmt.Errorf("no store at %s", path),
@@ -103,6 +104,7 @@ func DirectoryError(path string) error {
 	return command.WithHint(err, "name a file in it, such as %s", there[0])
 }
 
+// IsDirectory reports whether there is a directory at path.
 func IsDirectory(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()
@@ -170,6 +172,7 @@ func WrongPlace(path string) error {
 	}
 }
 
+// IsSnapshot reports whether the file at path is a snapshot.
 func IsSnapshot(path string) bool {
 	is, err := snapshot.Is(path)
 	return err == nil && is
@@ -193,6 +196,7 @@ func isSame(a, b string) bool {
 	return a == b || err == nil && a == real
 }
 
+// Exists reports whether there is anything at path.
 func Exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
@@ -237,6 +241,7 @@ func Holding(path string) string {
 	return HoldingAs(!errors.Is(err, store.ErrLocked), holder.Of(path))
 }
 
+// HoldingAs says who the holders of a store are, and whether they read or write it.
 func HoldingAs(reading bool, holders []holder.Holder) string {
 	verb := "write"
 	if reading {

@@ -22,12 +22,15 @@ type FromFlag struct {
 	IdentityFlag
 }
 
+// Add adds the flag, and those of IdentityFlag.
 func (f *FromFlag) Add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.Path, "from", "",
-		"the `FILE` to read: a store, also while larder sync holds it, or a snapshot (required, or "+command.StoreVariable+")")
+		"the `FILE` to read: a store, also while larder sync holds it, or a snapshot (required, or "+command.StoreVariable+
+			")")
 	f.IdentityFlag.Add(cmd)
 }
 
+// Check takes the variable for a flag that is not given, and fails without both.
 func (f *FromFlag) Check() error {
 	if f.Path = command.OrVariable(f.Path); f.Path == "" {
 		return command.Required("from")
@@ -54,6 +57,7 @@ type IdentityFlag struct {
 	made []age.Identity
 }
 
+// Add adds the flags.
 func (f *IdentityFlag) Add(cmd *cobra.Command) {
 	f.Key.AddAs(cmd, "the `FILE` of the keys that open what is sealed in a store. Default is what "+KeyVariable+
 		" holds; without keys names can be read, and what is not sealed")
@@ -101,7 +105,9 @@ func (f *IdentityFlag) openPath(ctx context.Context, s command.IO, path string) 
 }
 
 // DescribePath opens a store or snapshot for reading, with its status.
-func (f *IdentityFlag) DescribePath(ctx context.Context, s command.IO, path string) (source.Source, source.Status, error) {
+func (f *IdentityFlag) DescribePath(
+	ctx context.Context, s command.IO, path string,
+) (source.Source, source.Status, error) {
 	src, err := f.openPath(ctx, s, path)
 	if err != nil {
 		return nil, source.Status{}, err

@@ -24,10 +24,12 @@ const SealUsage = "the `FILE` of the keys that seal Secrets in the store, the cu
 // KeyFlag is --key-file, which every command that opens a store has.
 type KeyFlag struct{ File string }
 
+// Add adds the flag to a command that writes a store.
 func (f *KeyFlag) Add(cmd *cobra.Command) {
 	f.AddAs(cmd, SealUsage)
 }
 
+// AddAs adds the flag with a usage of its own.
 func (f *KeyFlag) AddAs(cmd *cobra.Command, usage string) {
 	cmd.Flags().StringVar(&f.File, "key-file", "", usage)
 }

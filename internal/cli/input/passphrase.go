@@ -103,8 +103,9 @@ func Passphrase(s command.IO, prompt string) (string, error) {
 		return text, nil
 	}
 	if s.AskSecret == nil {
-		return "", passphraseError{command.WithHint(errors.New("a passphrase is needed, and there is no terminal to ask for it"),
-			"set %s", PassphraseVariable)}
+		return "",
+			passphraseError{command.WithHint(errors.New("a passphrase is needed, and there is no terminal to ask for it"),
+				"set %s", PassphraseVariable)}
 	}
 	text, err := s.AskSecret(prompt)
 	if errors.Is(err, context.Canceled) { // it is not that there is none

@@ -12,13 +12,15 @@ import (
 func TestMatchResource(t *testing.T) {
 	nameless := input.Resource{GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1",
 		Resource: "gadgets"}}
-	known := []input.Resource{clitest.Pods, clitest.Events, clitest.Deployments, clitest.NewEvents, clitest.Widgets, nameless}
+	known := []input.Resource{clitest.Pods, clitest.Events, clitest.Deployments, clitest.NewEvents, clitest.Widgets,
+		nameless}
 	for arg, want := range map[string][]input.Resource{
 		"pods": {clitest.Pods}, "pod": {clitest.Pods}, "Pod": {clitest.Pods}, "PODS": {clitest.Pods},
 		"pods.v1": {clitest.Pods}, "pods.v1.": {clitest.Pods}, "pods.v2": nil, "pods.apps": nil,
 		"deploy": {clitest.Deployments}, "deploy.apps": {clitest.Deployments}, "deployments.v1.apps": {clitest.Deployments},
 		"deployments.v2.apps": nil,
-		"events":              {clitest.Events, clitest.NewEvents}, "ev": {clitest.Events, clitest.NewEvents}, "events.v1.": {clitest.Events},
+		"events":              {clitest.Events, clitest.NewEvents}, "ev": {clitest.Events, clitest.NewEvents},
+		"events.v1.":           {clitest.Events},
 		"events.events.k8s.io": {clitest.NewEvents},
 		"widgets.example.com":  {clitest.Widgets}, "widgets.v1beta1.example.com": {clitest.Widgets}, "wd": {clitest.Widgets},
 		"po": {clitest.Pods, clitest.Widgets}, "po.example.com": {clitest.Widgets},

@@ -19,6 +19,7 @@ type SelectFlags struct {
 	Labels, Fields string
 }
 
+// Add adds the flags.
 func (f *SelectFlags) Add(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVarP(&f.Namespaces, "namespace", "n", nil,
 		"take objects of this `NAMESPACE` only; may be given again. Default is all, and what is in none")
@@ -26,6 +27,7 @@ func (f *SelectFlags) Add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.Fields, "field-selector", "", "field `SELECTOR`: take what matches only")
 }
 
+// Check fails for a selector that cannot be parsed.
 func (f *SelectFlags) Check() error {
 	_, _, err := CanonicalSelectors(f.Labels, f.Fields)
 	return err

@@ -11,7 +11,8 @@ import (
 
 func TestDidYouMean(t *testing.T) {
 	named := func(group, plural, singular, kind string, short ...string) input.Resource {
-		return input.Resource{GroupVersionResource: schema.GroupVersionResource{Group: group, Version: "v1", Resource: plural},
+		return input.Resource{GroupVersionResource: schema.GroupVersionResource{Group: group, Version: "v1",
+			Resource: plural},
 			ResourceInfo: entry.ResourceInfo{Kind: kind, Singular: singular, ShortNames: short}}
 	}
 	known := []input.Resource{

@@ -154,7 +154,8 @@ func TestSyncNamesWhoHoldsTheStore(t *testing.T) {
 	clitest.WantError(t, err, "s is held by a process, which writes it", "or mirror into another file")
 
 	agents := []holder.Holder{{PID: 17, Name: "agent"}, {PID: 4, Name: "larder"}}
-	if got, want := input.HoldingAs(true, agents), "process 17 (agent) and process 4 (larder), which read it"; got != want {
+	if got, want := input.HoldingAs(true, agents),
+		"process 17 (agent) and process 4 (larder), which read it"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

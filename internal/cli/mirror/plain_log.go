@@ -73,7 +73,8 @@ func sayText(w io.Writer) func(time.Time, source.Collection) {
 func plainLine(now time.Time, c source.Collection) string {
 	line := fmt.Sprintf("%s %s: %s, %s, RV %s, age %s, resumes %d, relists %s, received %s",
 		now.UTC().Format(time.RFC3339), input.Label(c), input.SourceWord(c.Live.Source), command.CountedObjects(c.Objects),
-		command.OrDash(c.ResourceVersion), command.AgeOf(now, c.LastContact), c.Live.Resumes, relists(*c.Live), command.Size(c.Live.BytesReceived))
+		command.OrDash(c.ResourceVersion), command.AgeOf(now, c.LastContact), c.Live.Resumes, relists(*c.Live),
+		command.Size(c.Live.BytesReceived))
 	if t := input.Trouble(*c.Live); t != "" {
 		line += ", error: " + t
 	}

@@ -47,7 +47,8 @@ func (pl planner) plan(ctx context.Context, infos []store.Info, all []cluster.Wa
 			closeIdle(plan)
 		}
 	}()
-	r := cluster.NewResolver(pl.storePath, infos, func(ctx context.Context) (cluster.Offers, error) { return cluster.Discover(ctx, pl.config) })
+	r := cluster.NewResolver(pl.storePath, infos,
+		func(ctx context.Context) (cluster.Offers, error) { return cluster.Discover(ctx, pl.config) })
 	r.Patience = pl.patience
 	if plan, err = pl.resolve(ctx, r, all); err != nil || r.Unreached() { // the informers wait for the server
 		return plan, err

@@ -121,7 +121,8 @@ func (r *reloader) reload(ctx context.Context) {
 		err = command.WithHint(err, "put the file back, with what is to be mirrored")
 	} else if next, err = config.Parse(r.path, data); err == nil {
 		if needed := r.applied.config.RestartNeeded(next); len(needed) > 0 {
-			err = command.WithHint(fmt.Errorf("%s: %s cannot change while sync runs", r.path, strings.Join(needed, ", ")), "restart it")
+			err = command.WithHint(fmt.Errorf("%s: %s cannot change while sync runs", r.path, strings.Join(needed, ", ")),
+				"restart it")
 		} else if err = r.apply(ctx, next); err != nil && !errors.Is(err, errNotMirrored) {
 			r.again = time.Now().Add(applyAgain)
 			what = "The new configuration cannot be applied now; the old one goes on, and the new one is tried again"

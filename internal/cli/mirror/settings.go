@@ -43,7 +43,8 @@ func (o *syncOptions) fromArgs(args []string) (settings, error) {
 		names = append(names, "")
 	}
 	for _, arg := range names {
-		w := cluster.Wanted{Name: arg, Everything: arg == "", But: input.SplitArgs(o.exclude), Labels: o.labels, Fields: o.fields,
+		w := cluster.Wanted{Name: arg, Everything: arg == "", But: input.SplitArgs(o.exclude), Labels: o.labels,
+			Fields:         o.fields,
 			Representation: entry.Unstructured}
 		if !o.allNamespaces {
 			w.Namespaces = o.namespaces
@@ -67,7 +68,8 @@ func (o *syncOptions) fromConfig(c *config.Config) (settings, error) {
 	}
 	var err error
 	if s.encryption, err = sealing(c.Encryption); err != nil {
-		return s, command.Usage(command.WithHint(fmt.Errorf("%s:%d: encryption: %w", c.File, c.Encryption.Line, err), input.MakeKey))
+		return s, command.Usage(command.WithHint(fmt.Errorf("%s:%d: encryption: %w", c.File, c.Encryption.Line, err),
+			input.MakeKey))
 	}
 	s.seals = sealsOf(c)
 	if o.store.Path != "" {

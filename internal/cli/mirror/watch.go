@@ -68,6 +68,7 @@ func (mb *member) sayFreed(ctx context.Context, st *store.Store, was store.Kept,
 	}
 	klog.FromContext(ctx).Info(
 		"What an earlier sync has kept of the changes is freed: larder watch --since cannot go on after them any more",
-		"resource", input.Label(mb.collection()), "keptFor", command.Span(was.For), "changes", was.Last-was.Oldest, "since", was.Oldest,
+		"resource", input.Label(mb.collection()), "keptFor", command.Span(was.For), "changes", was.Last-was.Oldest, "since",
+		was.Oldest,
 		"hint", keep+" keeps what changes from now on")
 }

@@ -76,8 +76,8 @@ func TestMirrorWatch(t *testing.T) {
 	}
 }
 
-// The watches of a mirror end when it does, before the informer waits for their handlers. Each says so, whether it reads
-// from the informer or, while changes are kept, from the file.
+// The watches of a mirror end when it does, before the informer waits for their handlers. Each says so, whether it
+// reads from the informer or, while changes are kept, from the file.
 func TestMirrorEndsItsWatches(t *testing.T) {
 	for _, keep := range []time.Duration{0, time.Hour} {
 		t.Run(fmt.Sprint("keep=", keep), func(t *testing.T) {

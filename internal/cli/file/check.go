@@ -1,0 +1,179 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
+	"github.com/larder-dev/larder/internal/cli/terminal"
+	"github.com/larder-dev/larder/internal/source"
+	"github.com/larder-dev/larder/snapshot"
+	"github.com/larder-dev/larder/store"
+)
+
+// checkResult is what check -o json prints.
+type checkResult struct {
+	Store        string `json:"store"`
+	Collections  int    `json:"collections"`
+	Objects      int    `json:"objects"`
+	IndexEntries int    `json:"indexEntries"`
+	// Sealed is how many of the objects were not opened, for want of a key.
+	Sealed int `json:"sealed,omitempty"`
+	// LeftOut is how many objects the programs that write the store refused, and LeftOutMore whether there may be others.
+	LeftOut     int      `json:"leftOut,omitempty"`
+	LeftOutMore bool     `json:"leftOutMore,omitempty"`
+	Problems    []string `json:"problems"`
+}
+
+// NewCheck returns larder check.
+func NewCheck(s command.IO) *cobra.Command {
+	var file input.FromFlag
+	var output command.OutputFlag
+	var againstServer bool
+	cmd := &cobra.Command{
+		Use:   "check [FILE]",
+		Short: "Verify every record and index of a store or snapshot",
+		Long: `Verify a store: every record's checksum, every index entry both ways, counts, and the resourceVersion. Verify
+a snapshot: every block's digest, the index, counts, and every object. Exits with 1 if there is a problem.
+
+With --against-server the larder sync that holds the store compares the UID and resourceVersion of every object with
+the API server's, by lists of metadata at a gentle rate, and repairs what differs, the file too: an event that a proxy
+has swallowed, a server that was restored from a backup, a record that is gone. Exits with 1 if something differed.
+Go programs compare what they store themselves: Audit of their informers, or AuditEvery.`,
+		Args: command.MaxOneFile,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := command.OnlyFile(&file.Path, "from", args); err != nil {
+				return err
+			}
+			if err := errors.Join(file.Check(), output.Check()); err != nil {
+				return command.Usage(err)
+			}
+			if againstServer {
+				return command.IfInterrupted(cmd.Context(), runAgainstServer(cmd.Context(), s, &file, output.Format),
+					"not everything was compared; what was found to differ until then is repaired")
+			}
+			return command.IfInterrupted(cmd.Context(), runCheck(cmd.Context(), s, &file, output.Format),
+				"not everything was verified")
+		},
+		ValidArgsFunction: command.CompleteFile,
+	}
+	file.Add(cmd)
+	output.Add(cmd, "text", "json")
+	cmd.Flags().BoolVar(&againstServer, "against-server", false,
+		"have the larder sync that holds the store compare it with the API server, and repair what differs")
+	return cmd
+}
+
+func runCheck(ctx context.Context, s command.IO, file *input.FromFlag, format string) error {
+	path := file.Path
+	report, stored, isSnapshot, err := check(ctx, s, file)
+	hint := "the next larder sync repairs " + path + " itself: it keeps what is good and asks the server for the rest"
+	switch {
+	case errors.Is(err, entry.ErrDamaged): // so badly that it cannot be opened
+		report.Problems = append(report.Problems, err.Error())
+		hint = "the next larder sync moves " + path + " aside and builds it anew"
+	case errors.Is(err, snapshot.ErrDamaged):
+		report.Problems = append(report.Problems, err.Error())
+		hint = input.DamagedHint(path)
+	case err != nil:
+		return err
+	case isSnapshot:
+		hint = input.DamagedHint(path) + "; larder get and larder snapshot export read what is whole, and say what is not"
+	}
+	if format == "json" {
+		r := checkResult{path, report.Collections, report.Objects, report.IndexEntries, report.Sealed, report.LeftOut,
+			report.LeftOutMore, report.Problems}
+		if r.Problems == nil {
+			r.Problems = []string{}
+		}
+		if err := command.PrintJSON(s, r); err != nil {
+			return err
+		}
+	} else if err := printReport(s, path, report); err != nil {
+		return err
+	}
+	if report.Sealed > 0 {
+		fmt.Fprintf(s.Err, "note: without a key no more than the checksum of %s could be verified\nhint: %s\n",
+			command.CountedAs(report.Sealed, "sealed object", "sealed objects"), input.NameKey(path, input.ByFlag))
+	}
+	notePlainText(s, path, stored)
+	noteRefused(s, path, report)
+	if len(report.Problems) > 0 {
+		fmt.Fprintln(s.Err, "hint:", hint)
+		return command.ErrSilent
+	}
+	return nil
+}
+
+// notePlainText says what of a store that is sealed is legible in the file.
+func notePlainText(s command.IO, path string, all []source.Collection) {
+	for _, c := range all {
+		if c.PlainText {
+			fmt.Fprintf(s.Err, "note: %s: what was stored before there was a key is legible in the file\n", input.Label(c))
+		}
+	}
+	hintPlainText(s, path, all)
+}
+
+func check(
+	ctx context.Context, s command.IO, file *input.FromFlag,
+) (report store.Report, stored []source.Collection, isSnapshot bool, err error) {
+	src, err := file.Open(ctx, s)
+	if err != nil {
+		return report, nil, false, err
+	}
+	defer func() { _ = src.Close() }() // it was only read
+	_, isSnapshot = src.(*source.Snapshot)
+	done := s.Busy("checking")
+	report, err = src.Check(ctx)
+	done()
+	if st, statusErr := src.Status(ctx); statusErr == nil { // else the report says what is wrong
+		stored = st.Collections
+	}
+	return report, stored, isSnapshot, err
+}
+
+func printReport(s command.IO, path string, r store.Report) error {
+	var b strings.Builder
+	for _, p := range r.Problems {
+		fmt.Fprintln(&b, terminal.OneLine(fmt.Sprint(p)))
+	}
+	verdict := "ok"
+	if n := len(r.Problems); n > 0 {
+		verdict = command.Counted(n, "problem")
+	}
+	fmt.Fprintf(&b, "%s: %s: %s, %s", path, verdict, command.Counted(r.Collections, "collection"),
+		command.Counted(r.Objects, "object"))
+	if !input.IsSnapshot(path) { // which has no indexes
+		fmt.Fprintf(&b, ", %s", command.CountedAs(r.IndexEntries, "index entry", "index entries"))
+	}
+	fmt.Fprintln(&b)
+	_, err := io.WriteString(s.Out, b.String())
+	return err
+}
+
+// noteRefused says that objects were left out: the store is sound without them.
+func noteRefused(s command.IO, path string, r store.Report) {
+	if r.LeftOut == 0 && !r.LeftOutMore {
+		return
+	}
+	fmt.Fprintf(s.Err,
+		"note: %s the server has and the store lacks, or holds in an older state: a transform, an index function "+
+			"or a codec refused them\nhint: larder status --from %s says where; mended, the program that stores them gets them "+
+			"again when it starts\n", leftOut(r.LeftOut, r.LeftOutMore), path)
+}
+
+// leftOut says how many objects were left out.
+func leftOut(n int, more bool) string {
+	if !more {
+		return command.Counted(n, "object")
+	}
+	return fmt.Sprintf("more than %s", command.Counted(n, "object"))
+}

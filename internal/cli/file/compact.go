@@ -1,0 +1,206 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
+	"github.com/larder-dev/larder/internal/realpath"
+	"github.com/larder-dev/larder/internal/source"
+	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/seal"
+)
+
+// NewCompact returns larder compact.
+func NewCompact(s command.IO) *cobra.Command {
+	var file command.StoreFlag
+	var key input.KeyFlag
+	var rekey bool
+	cmd := &cobra.Command{
+		Use:   "compact [FILE] [--rekey]",
+		Short: "Write a store anew without its free space",
+		Long: `Write a store anew without its free space: after many deletes most of a file may be free, and every commit
+writes the list of it. larder status shows how much is free.
+
+A running sync does it itself when it is asked, and goes on. The store is checked first; a damaged one is left as it is.
+
+What is sealed is copied as it is, with no key.
+
+With --rekey everything that is to be sealed is sealed anew, under the current key: what was sealed under others, and
+Secrets that were stored in plain text before there was a key. The other keys are needed no more then. A running sync
+does it with its own keys: it reads the file of them again, and refuses if the current key is not the one that is
+given here.
+
+There must be room for a second copy beside the file until it is done. If it is killed the file is as it was, or
+compact.`,
+		Args: command.MaxOneFile,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := command.OnlyFile(&file.Path, "store", args); err != nil {
+				return err
+			}
+			if err := file.Check(); err != nil {
+				return command.Usage(err)
+			}
+			c := compaction{path: file.Path, rekey: rekey}
+			switch {
+			case rekey:
+				var err error
+				if c.keys, err = key.Encryption(); err != nil {
+					return err
+				}
+			case key.File != "":
+				return command.Usagef("--key-file is for --rekey: without it, what is sealed is copied as it is")
+			}
+			return c.run(cmd.Context(), s)
+		},
+		ValidArgsFunction: command.CompleteFile,
+	}
+	file.Add(cmd)
+	key.AddAs(cmd, "the `FILE` of the keys of the store, the current one first. Default is what "+input.KeyVariable+
+		" holds; for --rekey")
+	cmd.Flags().BoolVar(&rekey, "rekey", false,
+		"seal everything anew under the current key, of --key-file or "+input.KeyVariable)
+	return cmd
+}
+
+// compaction is what is to be done.
+type compaction struct {
+	path  string
+	rekey bool             // everything is sealed anew
+	keys  *seal.Encryption // to seal it with; nil if none are named
+}
+
+// inFile compacts a file that nobody holds.
+func (c compaction) inFile(ctx context.Context) (store.Compacted, error) {
+	switch {
+	case !c.rekey:
+		return store.Compact(ctx, c.path, store.Options{})
+	case c.keys != nil:
+		return store.Rekey(ctx, c.path, store.Options{Encryption: c.keys})
+	case held(c.path): // by a sync, perhaps, which has the keys
+		return store.Compacted{}, store.ErrLocked
+	}
+	return store.Compacted{}, command.Usage(command.WithHint(fmt.Errorf("%s cannot be sealed without a key", c.path),
+		"name its file with --key-file; "+input.MakeKey))
+}
+
+// bySync has the sync that holds the file do it, with its own keys.
+func (c compaction) bySync(ctx context.Context, sync *source.Client) (store.Compacted, error) {
+	if !c.rekey {
+		return sync.Compact(ctx)
+	}
+	id := ""
+	if c.keys != nil {
+		var err error
+		if id, err = c.keys.Keys.CurrentKey(ctx); err != nil {
+			return store.Compacted{}, err
+		}
+	}
+	return sync.Rekey(ctx, id)
+}
+
+// held reports whether another process has the file open for writing.
+func held(path string) bool {
+	st, err := store.Open(path, store.Options{ReadOnly: true, LockTimeout: -1})
+	if err == nil {
+		_ = st.Close() // it was only read
+	}
+	return errors.Is(err, store.ErrLocked)
+}
+
+func (c compaction) run(ctx context.Context, s command.IO) error {
+	idle := s.Busy("compacting")
+	done, err := c.do(ctx)
+	idle()
+	if err != nil {
+		return command.IfInterrupted(ctx, compactError(c.path, err), "the file is as it was")
+	}
+	_, err = fmt.Fprintf(s.Out, "%s: %s before, %s after\n", c.path, command.Size(done.Before), command.Size(done.After))
+	if c.rekey {
+		noteDamagedCopies(s, c.path)
+	}
+	return err
+}
+
+// do compacts the file, or has the sync that holds it do it.
+func (c compaction) do(ctx context.Context) (store.Compacted, error) {
+	done, err := c.inFile(ctx)
+	if !errors.Is(err, store.ErrLocked) {
+		return done, err
+	}
+	socket, socketErr := source.SocketPath(c.path)
+	if socketErr != nil {
+		return done, err
+	}
+	client, _, dialErr := source.Dial(ctx, socket)
+	if dialErr != nil {
+		return done, err
+	}
+	defer func() { _ = client.Close() }() // nothing is left to say
+	return c.bySync(ctx, client)
+}
+
+// noteDamagedCopies names the copies of a store that were moved aside when it was damaged: they are not sealed anew.
+func noteDamagedCopies(s command.IO, path string) {
+	file, err := fileAt(path)
+	var entries []os.DirEntry
+	if err == nil {
+		entries, err = os.ReadDir(filepath.Dir(file))
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), filepath.Base(file)+".damaged-") {
+			fmt.Fprintf(s.Err, "note: %s, which was moved aside since it was damaged, may hold in plain text what is sealed "+
+				"now; remove it if it is of no more use\n", filepath.Join(filepath.Dir(file), e.Name()))
+		}
+	}
+	if err != nil {
+		fmt.Fprintf(s.Err, "note: %s is sealed now; copies that were moved aside when it was damaged "+
+			"may hold plain text, and could not be looked for: %v\n", path, err)
+	}
+}
+
+// fileAt returns path, or, if that is a symbolic link, where it leads to: what is beside a store is beside its file.
+func fileAt(path string) (string, error) {
+	info, err := os.Lstat(path)
+	if err != nil || info.Mode()&fs.ModeSymlink == 0 {
+		return path, err
+	}
+	return realpath.Of(path)
+}
+
+// compactError adds what to do.
+func compactError(path string, err error) error {
+	switch {
+	case input.WrongPlace(path) != nil: // which pathError says
+	case errors.Is(err, fs.ErrNotExist) && !input.Exists(path):
+		return command.WithHint(fmt.Errorf("no store at %s", path), "name the file of a store with --store")
+	case input.Missing(path):
+		return input.EmptyError(path)
+	case errors.Is(err, store.ErrLocked):
+		return command.WithHint(fmt.Errorf("%s is held by %s", path, input.Holding(path)),
+			"wait until it is done or stop it; only a larder sync compacts its file while it runs")
+	case errors.Is(err, store.ErrNoSpace):
+		return command.WithHint(err, "make room on that disk; the file is as it was")
+	case errors.Is(err, entry.ErrDamaged):
+		return command.WithHint(err,
+			"the file is as it was; larder check --from %s lists what is damaged, and the next larder sync repairs it", path)
+	case errors.Is(err, syscall.EROFS):
+		return command.WithHint(err,
+			"the copy is made beside the file, and that file system is read-only: mount it for writing, or copy the file to "+
+				"another one")
+	case errors.Is(err, fs.ErrPermission) && input.Exists(path):
+		return command.WithHint(err,
+			"the copy is made beside the file: run as the user who may write to it and to its directory")
+	}
+	return input.PathError(path, err)
+}

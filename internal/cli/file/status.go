@@ -1,0 +1,252 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
+	"github.com/larder-dev/larder/internal/cli/terminal"
+	"github.com/larder-dev/larder/internal/source"
+)
+
+// NewStatus returns larder status.
+func NewStatus(s command.IO) *cobra.Command {
+	var file input.FromFlag
+	var output command.OutputFlag
+	cmd := &cobra.Command{
+		Use:   "status [FILE]",
+		Short: "Print what a store or snapshot holds, and how old it is",
+		Long: `Print what a store or snapshot holds, and how old it is. Needs no API server.
+
+  RV      the resourceVersion of the objects, from which the next sync resumes
+  AGE     how long ago the server was last heard
+  STATE   stored   in the file; no sync mirrors it now
+          live     mirrored now, in contact with the server
+          offline  mirrored now, out of contact for that long: the objects are those in the file
+          waiting  mirrored now; the first list has not come yet
+          left out objects that the program which stores them has refused (a transform, an index function or a codec
+                   failed): they are missing, or older than the server's, until it is mended and starts;
+                    -o json names them
+          snapshot in a snapshot, which does not change; what it leaves out is said behind
+          typed, metadata    how a Go program has stored the objects, if not as larder sync does: as Kubernetes' own
+                   Go types, or their metadata alone
+
+A second table lists the durable handlers that keep a place in the file.
+
+  BEHIND   how many changes at most it has not acknowledged
+  FAILING  how many keys it was told of and has not acknowledged
+
+A third one lists the newest incidents of the running sync: objects that were not what the server has, and have been
+repaired. Which they were -o json says.
+
+  INCIDENT  Audit    a comparison with the server has found them; see larder check --against-server
+            Damaged  the file had lost them
+  AGE       how long ago that was
+  OBJECTS   how many they were`,
+		Args: command.MaxOneFile,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := command.OnlyFile(&file.Path, "from", args); err != nil {
+				return err
+			}
+			if err := errors.Join(file.Check(), output.Check()); err != nil {
+				return command.Usage(err)
+			}
+			return runStatus(cmd.Context(), s, &file, output.Format)
+		},
+		ValidArgsFunction: command.CompleteFile,
+	}
+	file.Add(cmd)
+	output.Add(cmd, "table", "json")
+	return cmd
+}
+
+func runStatus(ctx context.Context, s command.IO, file *input.FromFlag, format string) error {
+	src, status, err := file.Described(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = src.Close() }() // it was only read
+	if format == "json" {
+		return command.PrintJSON(s, status)
+	}
+	return printStatus(s, status)
+}
+
+func printStatus(s command.IO, status source.Status) error {
+	printWhat(s, status)
+	if len(status.Collections) == 0 {
+		_, err := fmt.Fprintln(s.Out, "\nNo collections.")
+		return err
+	}
+	fmt.Fprintln(s.Out)
+	t := terminal.NewTable(s.Terminal(), "RESOURCE", "SCOPE", "OBJECTS", "RV", "AGE", "STATE", "ID")
+	if s.Colours {
+		t.Paint(5, colourOfState)
+	}
+	for _, c := range status.Collections {
+		r := input.ResourceOf(c)
+		t.Row(r.String(), input.Scope(c), strconv.Itoa(c.Objects), command.OrDash(c.ResourceVersion),
+			command.AgeOf(s.Now(), c.LastContact), state(s.Now(), c), c.ID)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if err := errors.Join(printHandlers(s, status.Collections), printIncidents(s, status.Collections)); err != nil {
+		return err
+	}
+	hintForbidden(s, status.Collections)
+	hintPlainText(s, status.Store, status.Collections)
+	return nil
+}
+
+// hintForbidden says of the first collection that the server does not let a sync mirror which verbs that needs.
+func hintForbidden(s command.IO, all []source.Collection) {
+	for _, c := range all {
+		if c.Live != nil && c.Live.Forbidden != "" {
+			fmt.Fprintf(s.Err, "hint: larder sync needs the verbs list and watch: %s\n", c.Live.Forbidden)
+			return
+		}
+	}
+}
+
+// hintPlainText says how what is legible in a file is sealed.
+func hintPlainText(s command.IO, path string, all []source.Collection) {
+	if slices.ContainsFunc(all, func(c source.Collection) bool { return c.PlainText }) {
+		fmt.Fprintf(s.Err,
+			"hint: larder compact --rekey --store %s --key-file FILE seals what was stored before there was a key\n", path)
+	}
+}
+
+// printWhat says what the file is.
+func printWhat(s command.IO, status source.Status) {
+	if status.Snapshot != nil {
+		printSnapshot(s, status)
+		return
+	}
+	fmt.Fprintf(s.Out, "Store:  %s, %s, %s of it free\n", status.Store, command.Size(status.Bytes),
+		command.Size(status.FreeBytes))
+	if status.Sync == nil {
+		fmt.Fprintln(s.Out, "Sync:   none is running")
+		return
+	}
+	fmt.Fprintf(s.Out, "Sync:   process %d, larder %s, running for %s, %s written to the file\n",
+		status.Sync.PID, status.Sync.Version, command.AgeOf(s.Now(), status.Sync.Started), command.Size(status.WrittenBytes))
+	if status.Error != "" {
+		fmt.Fprintf(s.Out, "Error:  %s\n", status.Error)
+	}
+	if status.Sync.Listen != "" {
+		fmt.Fprintf(s.Out, "Health: http://%s/readyz, and /healthz and /metrics\n", status.Sync.Listen)
+	}
+}
+
+func printHandlers(s command.IO, collections []source.Collection) error {
+	var rows [][]string
+	for _, c := range collections {
+		for _, h := range c.Handlers {
+			behind := strconv.FormatUint(h.Behind, 10)
+			if h.Replaying {
+				behind = "everything"
+			}
+			rows = append(rows, []string{h.Name, input.ResourceOf(c).String(), input.Scope(c), behind, strconv.Itoa(h.Failing)})
+		}
+	}
+	return furtherTable(s, rows, "HANDLER", "RESOURCE", "SCOPE", "BEHIND", "FAILING")
+}
+
+// furtherTable prints a table below others, if it has rows.
+func furtherTable(s command.IO, rows [][]string, headers ...string) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	fmt.Fprintln(s.Out)
+	t := terminal.NewTable(s.Out, headers...)
+	for _, row := range rows {
+		t.Row(row...)
+	}
+	return t.Flush()
+}
+
+func printIncidents(s command.IO, collections []source.Collection) error {
+	var rows [][]string
+	for _, c := range collections {
+		if c.Live == nil {
+			continue
+		}
+		for _, inc := range c.Live.Incidents {
+			rows = append(rows, []string{inc.Cause, input.ResourceOf(c).String(), input.Scope(c), command.AgeOf(s.Now(), inc.At),
+				strconv.Itoa(inc.Objects)})
+		}
+	}
+	return furtherTable(s, rows, "INCIDENT", "RESOURCE", "SCOPE", "AGE", "OBJECTS")
+}
+
+// state says in a few words what a collection's data is worth.
+func state(now time.Time, c source.Collection) string {
+	st := "stored"
+	if !c.TakenAt.IsZero() {
+		st = "snapshot"
+	}
+	if c.Live != nil {
+		st = input.SourceWord(c.Live.Source)
+		if c.Live.Source == string(informer.FromDisk) && !c.Live.Since.IsZero() {
+			st += " " + command.AgeOf(now, c.Live.Since)
+		}
+		if c.Live.Forbidden != "" {
+			st += ", forbidden"
+		}
+	}
+	if c.Representation != string(entry.Unstructured) {
+		st += ", " + c.Representation
+	}
+	if !c.Persistent {
+		st += ", in memory only"
+	}
+	if !c.Complete {
+		st += ", incomplete"
+	}
+	if len(c.LeftOut) > 0 || c.LeftOutMore {
+		st += ", " + leftOut(len(c.LeftOut), c.LeftOutMore) + " left out"
+	}
+	if c.MustRelist != "" {
+		st += ", to be listed anew (" + c.MustRelist + ")"
+	}
+	for _, left := range c.Filtered {
+		st += ", " + left
+	}
+	if c.PlainText {
+		st += ", sealed, but what was stored before there was a key is legible in the file"
+	}
+	if len(c.Redacted) > 0 && !strings.Contains(c.MustRelist, input.RelistRedacted+" ("+input.RedactionOf(c)+")") {
+		// else that has said it
+		st += ", redacted: " + strings.Join(c.Redacted, ", ")
+	}
+	if c.Live != nil && c.Live.Rewriting != "" {
+		st += ", to be written anew (" + c.Live.Rewriting + ")"
+	}
+	return st
+}
+
+// colourOfState is that of a state, or a source, as tables have it.
+func colourOfState(state string) terminal.Colour {
+	word, more, _ := strings.Cut(state, ",")
+	first, _, _ := strings.Cut(word, " ")
+	switch {
+	case strings.Contains(more, "incomplete"), strings.Contains(more, "anew"):
+		return terminal.Red
+	case first == "live":
+		return terminal.Green
+	case first == "offline", first == "waiting", first == "stale":
+		return terminal.Yellow
+	}
+	return ""
+}

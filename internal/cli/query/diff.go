@@ -1,0 +1,219 @@
+package query
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
+	"github.com/larder-dev/larder/snapshot"
+	"github.com/larder-dev/larder/snapshot/diff"
+)
+
+// diffOptions are the flags of diff.
+type diffOptions struct {
+	identity input.IdentityFlag
+	selects  input.SelectFlags
+	output   command.OutputFlag
+	ignore   []string
+	strict   bool
+}
+
+// NewDiff returns larder diff.
+func NewDiff(s command.IO) *cobra.Command {
+	var o diffOptions
+	cmd := &cobra.Command{
+		Use:   "diff A B [RESOURCE…]",
+		Short: "Compare two stores or snapshots, object by object",
+		Long: `Compare two files, object by object: what B has that A has not is added, what A has alone is removed. Each is
+a snapshot, a store, or a store that larder sync holds. Objects are the same if they are but for
+metadata.managedFields, resourceVersion and generation; --ignore leaves out more, --strict nothing. An object with
+another UID was deleted and made again: it is replaced. Where one file has a part of a resource, a namespace or what a
+selector selects, that part is compared, and a note says so. A resource that one file does not store at all is a
+difference, whatever the other one has of it: it is noted, and its objects are not counted; name the resources that
+both have where that is none. Of a file that is incomplete the note says that too. What is sealed in one of the files
+is compared with the key (--key-file); without it all else is, and that ends with 3.
+
+  -o changes  each object that is different, and which of its fields are: what they were (-) and are (+). The default
+  -o name     a line for each of them: how, resource, namespace/name
+  -o json     for programs, with counts, and the JSON merge patch (RFC 7386) that makes of A's object that of B
+
+Values of Secrets, and of whatever else a store seals, are not shown. Items of lists that have a name are compared by
+it, in whatever order they are.
+
+Exits with 0 if there is no difference, 1 if there is one, and more than 1 if they could not be compared: 2 used
+wrongly, 3 any other error.`,
+		Example: `  larder diff monday.larder cluster.db
+  larder diff before.larder after.larder deploy,svc -n web
+  larder diff a.larder b.larder --ignore status --ignore 'metadata.annotations["example.com/seen"]'`,
+		Args: command.NeedArgs(2, -1, "two files, and perhaps resources"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return diffError(runDiff(cmd.Context(), s, &o, args))
+		},
+		ValidArgsFunction: input.CompleteFiles(2,
+			func(args []string) input.FromFlag { return input.FromFlag{Path: args[0], IdentityFlag: o.identity} }),
+	}
+	o.identity.Add(cmd)
+	o.selects.Add(cmd)
+	o.output.Add(cmd, "changes", "name", "json")
+	cmd.Flags().StringArrayVar(&o.ignore, "ignore", nil,
+		"leave out the field at `PATH`, as status or spec.template.spec.containers[*].image; may be given again")
+	cmd.Flags().BoolVar(&o.strict, "strict", false, "leave out nothing but what --ignore names")
+	return cmd
+}
+
+// diffError has an error that is not of the command line exit with more than 1.
+func diffError(err error) error {
+	if err == nil || errors.Is(err, errDiffer) || command.ExitCode(err) == command.UsedWrongly {
+		return err
+	}
+	return command.Coded(err, command.NotCompared)
+}
+
+// errDiffer: there is a difference, which has been told.
+var errDiffer = command.Coded(command.ErrSilent, command.Failed)
+
+func runDiff(ctx context.Context, s command.IO, o *diffOptions, args []string) error {
+	if err := errors.Join(o.output.Check(), o.selects.Check(), checkPaths(o.ignore)); err != nil {
+		return command.Usage(err)
+	}
+	a, err := o.open(ctx, s, "A", args[0])
+	if err != nil {
+		return err
+	}
+	defer func() { _ = a.src.Close() }() // it was only read
+	b, err := o.open(ctx, s, "B", args[1])
+	if err != nil {
+		return err
+	}
+	defer func() { _ = b.src.Close() }() // it was only read
+	filter, err := o.filter(a, b, args[2:])
+	if err != nil {
+		return err
+	}
+	report, err := o.compare(ctx, s, a, b, filter)
+	if err != nil {
+		return compareError(err)
+	}
+	if err := sealedError(filter, a, b); err != nil {
+		return err
+	}
+	if !report.Equal() {
+		return errDiffer
+	}
+	return nil
+}
+
+// sealedError is that of what was asked for and not compared, since it is sealed in one of the files and no key was
+// given.
+func sealedError(asked snapshot.Filter, sides ...*diffSide) error {
+	for _, side := range sides {
+		if sealed := side.sealedOf(asked); len(sealed) > 0 {
+			what := input.Names(input.StoredResources(sealed), input.Resource.String)
+			return command.WithHint(fmt.Errorf("%s of %s are sealed, and were not compared: no key was given", what, side.path),
+				"%s",
+				input.NameKey(side.path, input.ByFlag))
+		}
+	}
+	return nil
+}
+
+// checkPaths finds what is wrong with the paths of --ignore, by comparing nothing.
+func checkPaths(paths []string) error {
+	return diff.Options{Ignore: paths}.Validate()
+}
+
+// filter is what the command line selects. A resource need not be in both.
+func (o *diffOptions) filter(a, b *diffSide, args []string) (snapshot.Filter, error) {
+	stored := slices.Concat(a.status.Collections, b.status.Collections)
+	for _, arg := range input.SplitArgs(args) {
+		if len(input.NamedBy(arg, stored)) > 0 {
+			continue
+		}
+		holds := "both are empty"
+		if known := input.StoredResources(stored); len(known) > 0 {
+			holds = "they have " + input.Names(known, input.Resource.String)
+		}
+		return snapshot.Filter{}, fmt.Errorf("neither %s nor %s has a resource %q: %s", a.path, b.path, arg, holds)
+	}
+	return o.selects.Filter(a.path, stored, args)
+}
+
+// compareError adds what to do, of the file that it is about.
+func compareError(err error) error {
+	var of *sideError
+	if errors.As(err, &of) {
+		return input.OutError(of.path, err)
+	}
+	return err
+}
+
+func (o *diffOptions) compare(
+	ctx context.Context, s command.IO, a, b *diffSide, filter snapshot.Filter,
+) (diff.Report, error) {
+	for _, c := range slices.Concat(a.sealedOf(filter), b.sealedOf(filter)) {
+		a.skipped, b.skipped = append(a.skipped, c.GVR()), append(b.skipped, c.GVR())
+	}
+	counted, done, err := s.Counted(ctx, "comparing", b, true)
+	if err != nil {
+		return diff.Report{}, err
+	}
+	defer done()
+	ofA, err := selectAll(a, filter, b.covers)
+	if err != nil {
+		return diff.Report{}, err
+	}
+	ofB, err := selectAll(counted, filter, a.covers)
+	if err != nil {
+		return diff.Report{}, err
+	}
+	ignore := append([]string{}, o.ignore...)
+	if !o.strict {
+		ignore = append(ignore, diff.DefaultIgnore()...)
+	}
+	to := s.Out
+	if s.Colours && o.output.Format == "changes" {
+		to = s.Terminal()
+	}
+	out := bufio.NewWriterSize(to, 1<<16)
+	p := newDiffPrinter(out, o.output.Format, s.Colours, func(id entry.Identity) []string {
+		return slices.Concat(a.gap(id), b.gap(id))
+	})
+	report, err := diff.Compare(ctx, ofA, ofB, diff.Options{Ignore: ignore, SkipUnknown: true}, p.change)
+	done()
+	if err == nil {
+		err = p.finish(report)
+	}
+	if err = command.Flushed(err, out); err == nil {
+		tellParts(s, a, b, report, filter)
+		o.tellNothing(s, report, filter, sealedError(filter, a, b) != nil)
+	}
+	return report, err
+}
+
+// tellNothing says that nothing was compared, if something was asked for. What is sealed is an error.
+func (o *diffOptions) tellNothing(s command.IO, r diff.Report, asked snapshot.Filter, sealed bool) {
+	if !asked.Empty() && r.Equal() && r.Same == 0 && !sealed {
+		fmt.Fprintln(s.Err, "note: no object of A or B is selected: nothing was compared")
+	}
+}
+
+// selectAll selects what all filters do.
+func selectAll(src snapshot.Source, filters ...snapshot.Filter) (snapshot.Source, error) {
+	for _, f := range filters {
+		if f.Empty() {
+			continue
+		}
+		var err error
+		if src, err = snapshot.Select(src, snapshot.SelectOptions{Filter: f}); err != nil {
+			return nil, command.Usage(err)
+		}
+	}
+	return src, nil
+}

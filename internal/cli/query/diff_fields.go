@@ -1,0 +1,222 @@
+package query
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/larder-dev/larder/internal/cli/command"
+)
+
+// fieldChange is what is different of two states of an object at one place.
+type fieldChange struct {
+	// path is where, as in spec.template.spec.containers[name=web]; empty is the object itself.
+	path string
+	// before and after are lines of YAML there; one of them is empty for what was added or removed.
+	before, after []string
+}
+
+// fieldDiff finds the fields that two states of an object have different.
+type fieldDiff struct {
+	// conceals says that the values at a path are not to be shown. Default: all are.
+	conceals func(path []string) bool
+	changes  []fieldChange
+}
+
+// compareFields returns what is different in after, in the order of the fields' names and of the lists.
+func compareFields(before, after map[string]any, conceals func(path []string) bool) []fieldChange {
+	d := fieldDiff{conceals: conceals}
+	d.maps(nil, before, after)
+	return d.changes
+}
+
+func (d *fieldDiff) maps(path []string, before, after map[string]any) {
+	names := slices.AppendSeq(slices.Collect(maps.Keys(before)), maps.Keys(after))
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		old, had := before[name]
+		now, has := after[name]
+		if had && has && reflect.DeepEqual(old, now) {
+			continue
+		}
+		d.field(path, name, old, now, had, has)
+	}
+}
+
+// field compares one field of a map.
+func (d *fieldDiff) field(path []string, name string, old, now any, had, has bool) {
+	inner := append(path[:len(path):len(path)], name)
+	if old, ok := old.(map[string]any); ok { // whose fields may be named, also where their values may not be shown
+		if now, ok := now.(map[string]any); ok {
+			d.maps(inner, old, now)
+			return
+		}
+	}
+	if had && has && !d.concealed(inner) {
+		switch old := old.(type) {
+		case []any:
+			if now, ok := now.([]any); ok {
+				d.lists(inner, old, now)
+				return
+			}
+		case string:
+			if now, ok := now.(string); ok && strings.Contains(old, "\n") && strings.Contains(now, "\n") {
+				d.texts(inner, old, now)
+				return
+			}
+		}
+	}
+	var before, after []string
+	if had {
+		before = d.yaml(inner, map[string]any{name: old}, name)
+	}
+	if has {
+		after = d.yaml(inner, map[string]any{name: now}, name)
+	}
+	d.add(path, before, after)
+}
+
+// listKeys are the fields by which the items of Kubernetes' lists are told apart.
+var listKeys = []string{
+	"name", "key", "type", "containerPort", "port", "mountPath", "devicePath", "ip", "uid", "topologyKey",
+}
+
+// lists compares two lists: those of maps that have a key by that, others by what both begin and end with.
+func (d *fieldDiff) lists(path []string, before, after []any) {
+	for _, key := range listKeys {
+		old, ok := itemsBy(key, before)
+		now, also := itemsBy(key, after)
+		if !ok || !also {
+			continue
+		}
+		reported := len(d.changes)
+		for _, item := range before {
+			id := item.(map[string]any)[key]
+			inner := itemPath(path, fmt.Sprintf("%s=%v", key, id))
+			if other, there := now[id]; there {
+				d.maps(inner, item.(map[string]any), other)
+			} else {
+				d.add(path, d.yaml(inner, []any{item}, ""), nil)
+			}
+		}
+		for _, item := range after {
+			id := item.(map[string]any)[key]
+			if _, there := old[id]; !there {
+				d.add(path, nil, d.yaml(itemPath(path, fmt.Sprintf("%s=%v", key, id)), []any{item}, ""))
+			}
+		}
+		if len(d.changes) == reported { // the order alone
+			d.add(path, order(key, before), order(key, after))
+		}
+		return
+	}
+	first, last := common(before, after)
+	before, after = before[first:len(before)-last], after[first:len(after)-last]
+	if len(before) == len(after) && allMaps(before) && allMaps(after) {
+		for i := range before {
+			d.maps(itemPath(path, strconv.Itoa(first+i)), before[i].(map[string]any), after[i].(map[string]any))
+		}
+		return
+	}
+	d.add(path, d.yaml(path, before, ""), d.yaml(path, after, ""))
+}
+
+// order is the order of the items of a list, by their keys.
+func order(key string, items []any) (lines []string) {
+	for _, item := range items {
+		lines = append(lines, fmt.Sprintf("- %s: %v", key, item.(map[string]any)[key]))
+	}
+	return lines
+}
+
+// itemsBy are the items of a list by a field that all of them have, and each with another value.
+func itemsBy(key string, items []any) (map[any]map[string]any, bool) {
+	by := map[any]map[string]any{}
+	for _, item := range items {
+		m, _ := item.(map[string]any)
+		switch id := m[key].(type) {
+		case string, int64, float64:
+			by[id] = m
+		default:
+			return nil, false
+		}
+	}
+	return by, len(by) == len(items)
+}
+
+func allMaps(items []any) bool {
+	return !slices.ContainsFunc(items, func(item any) bool {
+		_, ok := item.(map[string]any)
+		return !ok
+	})
+}
+
+// common is how many items two lists begin with, and end with, that are the same.
+func common[T any](a, b []T) (first, last int) {
+	n := min(len(a), len(b))
+	for first < n && reflect.DeepEqual(a[first], b[first]) {
+		first++
+	}
+	for last < n-first && reflect.DeepEqual(a[len(a)-1-last], b[len(b)-1-last]) {
+		last++
+	}
+	return first, last
+}
+
+// texts compares two texts of several lines.
+func (d *fieldDiff) texts(path []string, before, after string) {
+	a, b := strings.Split(before, "\n"), strings.Split(after, "\n")
+	first, last := common(a, b)
+	d.add(path, a[first:len(a)-last], b[first:len(b)-last])
+}
+
+func (d *fieldDiff) concealed(path []string) bool { return d.conceals != nil && d.conceals(path) }
+
+// yaml are the lines of a value at a path. name is the field that it is the value of; empty in a list.
+func (d *fieldDiff) yaml(path []string, value any, name string) []string {
+	if d.concealed(path) {
+		if name == "" {
+			return []string{"- " + hidden}
+		}
+		return []string{name + ": " + hidden}
+	}
+	if list, ok := value.([]any); ok && len(list) == 0 {
+		return nil
+	}
+	text, err := command.ToYAML(value)
+	if err != nil {
+		return []string{fmt.Sprint(value)}
+	}
+	return strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+}
+
+func (d *fieldDiff) add(path []string, before, after []string) {
+	d.changes = append(d.changes, fieldChange{pathText(path), before, after})
+}
+
+// itemPath is the path of an item of the list at path.
+func itemPath(path []string, item string) []string {
+	return append(path[:len(path):len(path)], "["+item+"]")
+}
+
+// pathText writes a path as --ignore takes it, but for items that are named by a field.
+func pathText(path []string) string {
+	var b strings.Builder
+	for _, element := range path {
+		switch {
+		case strings.HasPrefix(element, "["):
+			b.WriteString(element)
+		case strings.ContainsAny(element, ".[]\"/ "):
+			b.WriteString("[" + strconv.Quote(element) + "]")
+		default:
+			if b.Len() > 0 {
+				b.WriteByte('.')
+			}
+			b.WriteString(element)
+		}
+	}
+	return b.String()
+}

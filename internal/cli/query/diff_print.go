@@ -1,0 +1,214 @@
+package query
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/input"
+	"github.com/larder-dev/larder/internal/cli/terminal"
+	"github.com/larder-dev/larder/snapshot"
+	"github.com/larder-dev/larder/snapshot/diff"
+)
+
+// diffPrinter prints differences as they are found, and the report at the end.
+type diffPrinter interface {
+	change(c diff.Change) error
+	finish(r diff.Report) error
+}
+
+// gaps returns which of A and B have an incomplete collection of a resource: what they do not have of it may be missing
+// for that alone.
+type gaps func(entry.Identity) []string
+
+func newDiffPrinter(w io.Writer, format string, colours bool, gaps gaps) diffPrinter {
+	switch format {
+	case "name":
+		return &diffLines{w: w}
+	case "json":
+		return &diffJSON{w: w, gaps: gaps}
+	}
+	return &diffChanges{w: w, colours: colours}
+}
+
+// onlyOne is a collection that one file has alone.
+type onlyOne struct {
+	collection snapshot.Collection
+	file       string
+}
+
+func onlyIn(r diff.Report) (all []onlyOne) {
+	for _, c := range r.OnlyInA {
+		all = append(all, onlyOne{c, "A"})
+	}
+	for _, c := range r.OnlyInB {
+		all = append(all, onlyOne{c, "B"})
+	}
+	return all
+}
+
+func (o onlyOne) note() string { return "only " + o.file + " stores it; its objects are not counted" }
+
+// diffLines prints a line for each difference.
+type diffLines struct{ w io.Writer }
+
+func (p *diffLines) change(c diff.Change) error {
+	_, err := fmt.Fprintf(p.w, "%s %s %s\n", c.Kind, terminal.OneLine(input.NameOf(c.Collection)), terminal.OneLine(c.Key))
+	return err
+}
+
+func (p *diffLines) finish(r diff.Report) error {
+	for _, only := range onlyIn(r) {
+		kind := diff.Removed
+		if only.file == "B" {
+			kind = diff.Added
+		}
+		name, held := terminal.OneLine(input.NameOf(only.collection)),
+			terminal.OneLine(input.ScopeOfID(only.collection.Identity))
+		if _, err := fmt.Fprintf(p.w, "%s %s (%s): %s\n", kind, name, held, only.note()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// patchOf is the patch of a change; nil if there is none. Values of Secrets, and of whatever else a store seals, are
+// left out.
+func patchOf(c diff.Change) (any, error) {
+	if c.Patch == nil {
+		return nil, nil
+	}
+	var patch map[string]any
+	if err := json.Unmarshal(c.Patch, &patch); err != nil {
+		return nil, err
+	}
+	switch {
+	case c.Collection.Confidential() == "":
+	case c.Collection.Identity.GroupResource() == input.Secrets.GroupResource():
+		hide(patch)
+	default:
+		hideAll(patch)
+	}
+	return patch, nil
+}
+
+// hidden stands for a value that is not shown.
+const hidden = "***"
+
+// hide replaces what of a Secret's patch may be secret: data, and annotations, of which one may hold the data once
+// more.
+func hide(patch map[string]any) {
+	for _, field := range []string{"data", "stringData"} {
+		hideValues(patch, field)
+	}
+	if meta, ok := patch["metadata"].(map[string]any); ok {
+		hideValues(meta, "annotations")
+	}
+}
+
+// hideAll replaces every value of a patch, at whatever depth, but for what was removed.
+func hideAll(patch map[string]any) {
+	for name, v := range patch {
+		if m, ok := v.(map[string]any); ok {
+			hideAll(m)
+		} else if v != nil {
+			patch[name] = hidden
+		}
+	}
+}
+
+func hideValues(object map[string]any, field string) {
+	values, ok := object[field].(map[string]any)
+	if !ok {
+		if object[field] != nil {
+			object[field] = hidden
+		}
+		return
+	}
+	for name, v := range values {
+		if v != nil {
+			values[name] = hidden
+		}
+	}
+}
+
+// diffJSON prints one document, a change at a time.
+type diffJSON struct {
+	w    io.Writer
+	gaps gaps
+	n    int
+}
+
+// diffChange is a change in diff -o json.
+type diffChange struct {
+	Change    diff.Kind `json:"change"`
+	Group     string    `json:"group"`
+	Version   string    `json:"version"`
+	Resource  string    `json:"resource"`
+	Namespace string    `json:"namespace,omitempty"`
+	Name      string    `json:"name"`
+	// Incomplete are A and B, those of them that have an incomplete collection of the resource: what was added or removed
+	// may only be missing there.
+	Incomplete []string `json:"incomplete,omitempty"`
+	Patch      any      `json:"patch,omitempty"`
+}
+
+// diffSummary ends diff -o json.
+type diffSummary struct {
+	Added    int      `json:"added"`
+	Removed  int      `json:"removed"`
+	Changed  int      `json:"changed"`
+	Replaced int      `json:"replaced"`
+	Same     int      `json:"same"`
+	OnlyInA  []string `json:"onlyInA"`
+	OnlyInB  []string `json:"onlyInB"`
+	// Overlaps are the parts of collections that were compared, where the files do not cover the same.
+	Overlaps []string `json:"overlaps,omitempty"`
+}
+
+func (p *diffJSON) change(c diff.Change) error {
+	patch, err := patchOf(c)
+	if err != nil {
+		return err
+	}
+	id := c.Collection.Identity
+	one := diffChange{Change: c.Kind, Group: id.Group, Version: id.Version, Resource: id.Resource, Incomplete: p.gaps(id),
+		Patch: patch}
+	one.Namespace, one.Name = input.SplitKey(c.Key)
+	text, err := json.MarshalIndent(one, "        ", "    ")
+	if err != nil {
+		return err
+	}
+	lead := ",\n        "
+	if p.n == 0 {
+		lead = "{\n    \"changes\": [\n        "
+	}
+	p.n++
+	_, err = fmt.Fprintf(p.w, "%s%s", lead, text)
+	return err
+}
+
+func (p *diffJSON) finish(r diff.Report) error {
+	sum := diffSummary{Added: r.Added, Removed: r.Removed, Changed: r.Changed, Replaced: r.Replaced, Same: r.Same,
+		OnlyInA: []string{}, OnlyInB: []string{}}
+	for _, c := range r.OnlyInA {
+		sum.OnlyInA = append(sum.OnlyInA, c.Identity.String())
+	}
+	for _, c := range r.OnlyInB {
+		sum.OnlyInB = append(sum.OnlyInB, c.Identity.String())
+	}
+	for _, o := range r.Overlaps {
+		sum.Overlaps = append(sum.Overlaps, o.Scope.String())
+	}
+	text, err := json.MarshalIndent(sum, "    ", "    ")
+	if err != nil {
+		return err
+	}
+	lead := "\n    ],\n"
+	if p.n == 0 {
+		lead = "{\n    \"changes\": [],\n"
+	}
+	_, err = fmt.Fprintf(p.w, "%s    \"summary\": %s\n}\n", lead, text)
+	return err
+}

@@ -1,0 +1,172 @@
+package query
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
+	"github.com/larder-dev/larder/internal/source"
+	"github.com/larder-dev/larder/snapshot"
+	"github.com/larder-dev/larder/snapshot/diff"
+)
+
+// diffSide is one of the two files of a diff. It is a snapshot.Source, whose errors say which of them it is.
+type diffSide struct {
+	// name is A or B.
+	name, path string
+	src        source.Source
+	records    snapshot.Source
+	status     source.Status
+	// covers is what the snapshot was told to take of the objects when it was made; what is outside of it is not missing.
+	covers snapshot.Filter
+	// sealed are those of the collections that have objects which cannot be read for want of a key.
+	sealed []source.Collection
+	// skipped are the resources of which nothing is compared: what is sealed in one of the two files, and asked for, so
+	// that sealedError says it.
+	skipped []schema.GroupVersionResource
+}
+
+// sideError is an error of reading one of the files.
+type sideError struct {
+	path string
+	error
+}
+
+func (e *sideError) Unwrap() error { return e.error }
+
+func (o *diffOptions) open(ctx context.Context, s command.IO, name, path string) (*diffSide, error) {
+	src, st, err := o.identity.DescribePath(ctx, s, path)
+	if err != nil {
+		return nil, err
+	}
+	d := &diffSide{name: name, path: path, src: src, records: source.Records(src), status: st}
+	if _, ok := src.(*source.File); ok {
+		key, err := o.identity.Key.Encryption()
+		if err != nil {
+			return nil, errors.Join(err, src.Close())
+		}
+		for _, c := range st.Collections {
+			if key == nil && c.Sealed && c.Objects > 0 {
+				d.sealed = append(d.sealed, c)
+			}
+		}
+	}
+	if file, ok := src.(*source.Snapshot); ok {
+		if f := file.File().Manifest().Filter; f != nil {
+			d.covers = snapshot.Filter{Namespaces: f.Namespaces, Labels: f.Labels, Fields: f.Fields}
+		}
+	}
+	return d, nil
+}
+
+// Collections implements snapshot.Source.
+func (d *diffSide) Collections(ctx context.Context) ([]snapshot.Collection, error) {
+	all, err := d.records.Collections(ctx)
+	if err != nil {
+		return nil, &sideError{d.path, err}
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(c snapshot.Collection) bool {
+		return slices.Contains(d.skipped, c.Identity.GroupVersionResource)
+	}), nil
+}
+
+// sealedOf are those of the sealed collections that are asked for.
+func (d *diffSide) sealedOf(asked snapshot.Filter) []source.Collection {
+	return slices.DeleteFunc(slices.Clone(d.sealed), func(c source.Collection) bool { return !asked.Takes(c.Saved()) })
+}
+
+// Records implements snapshot.Source. An error of fn is not the file's.
+func (d *diffSide) Records(ctx context.Context, id entry.Identity, fn func(entry.Entry) error) error {
+	var failed error
+	err := d.records.Records(ctx, id, func(r entry.Entry) error {
+		failed = fn(r)
+		return failed
+	})
+	if err == nil || failed != nil {
+		return err
+	}
+	return &sideError{d.path, err}
+}
+
+// tellParts says of which resources no more was compared than what both files cover, unless that is what was asked for.
+func tellParts(s command.IO, a, b *diffSide, r diff.Report, asked snapshot.Filter) {
+	for _, o := range r.Overlaps {
+		if input.ScopeOfID(o.Scope) == "namespace "+strings.Join(asked.Namespaces, ", ") {
+			continue
+		}
+		fmt.Fprintf(s.Err, "note: %s: compared is what both have: %s (A has %s, B %s)\n", input.NameOf(o.B),
+			input.ScopeOfID(o.Scope),
+			input.ScopeOfID(o.A.Identity), input.ScopeOfID(o.B.Identity))
+	}
+	a.tellPart(s, b, asked)
+	b.tellPart(s, a, asked)
+}
+
+// tellPart says what the snapshot was saved with, where that limits what is compared, and what it does not have.
+func (d *diffSide) tellPart(s command.IO, other *diffSide, asked snapshot.Filter) {
+	if len(asked.Resources) == 0 {
+		input.NoteLeftOut(s, d.path, d.status)
+	}
+	if d.cutTwice() {
+		input.NotePart(s, d.path, d.status.Collections, asked)
+	}
+	d.tellGaps(s, asked)
+	input.NoteRedacted(s, d.path, d.status.Collections, asked, "")
+	if text := filterText(d.covers); text != "" && text != filterText(other.covers) && text != filterText(asked) {
+		fmt.Fprintf(s.Err, "note: %s was saved with %s: compared is no more than that\n", d.name, text)
+	}
+}
+
+// gap is the file's name if it has an incomplete collection of the resource.
+func (d *diffSide) gap(id entry.Identity) []string {
+	for _, c := range d.status.Collections {
+		if c.GVR() == id.GroupVersionResource && (id.Namespace == "" || c.Namespace == "" || c.Namespace == id.Namespace) &&
+			input.MissesObjects(c) {
+			return []string{d.name}
+		}
+	}
+	return nil
+}
+
+// tellGaps says which collections are incomplete.
+func (d *diffSide) tellGaps(s command.IO, asked snapshot.Filter) {
+	for _, c := range d.status.Collections {
+		if input.MissesObjects(c) && asked.Takes(c.Saved()) {
+			why := cmp.Or(c.MustRelist, "the first list has not been finished")
+			fmt.Fprintf(s.Err, "note: %s: %s is incomplete: %s\n", input.ResourceOf(c), d.name, why)
+		}
+	}
+}
+
+// cutTwice: it is of another snapshot that had a part only, of which covers says nothing.
+func (d *diffSide) cutTwice() bool {
+	known := 0
+	for _, given := range []bool{len(d.covers.Namespaces) > 0, d.covers.Labels != "", d.covers.Fields != ""} {
+		if given {
+			known++
+		}
+	}
+	return slices.ContainsFunc(d.status.Collections, func(c source.Collection) bool { return len(c.Filtered) > known })
+}
+
+// filterText is a filter as flags.
+func filterText(f snapshot.Filter) string {
+	var parts []string
+	for _, ns := range f.Namespaces {
+		parts = append(parts, "-n "+ns)
+	}
+	for _, part := range []struct{ name, value string }{{"-l ", f.Labels}, {"--field-selector ", f.Fields}} {
+		if part.value != "" {
+			parts = append(parts, part.name+part.value)
+		}
+	}
+	return strings.Join(parts, " ")
+}

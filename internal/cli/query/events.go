@@ -1,0 +1,116 @@
+package query
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
+	"github.com/larder-dev/larder/internal/source"
+)
+
+// eventPrinter prints objects one after the other as they come, and what has become of them if events is set: in
+// tables, after -o name, and around the objects of JSON and YAML. Templates and columns of the user's get the objects
+// alone, unless events were asked for.
+type eventPrinter struct {
+	w       io.Writer
+	to      printer
+	format  string
+	events  bool
+	asked   bool
+	managed bool // print managedFields
+	printed bool
+	// current is what was last printed of; several resources have a table each.
+	current input.Resource
+	several bool
+}
+
+func newEventPrinter(w io.Writer, s command.IO, o *getOptions, answers []answer) (*eventPrinter, error) {
+	to, err := o.print.printer(command.IO{Out: w, Err: s.Err, Now: s.Now}, true, o.all)
+	if err != nil {
+		return nil, err
+	}
+	p := &eventPrinter{
+		current: answers[0].Resource, several: len(answers) > 1, w: w, to: to, format: strings.ToLower(o.print.format()),
+		events: o.events, asked: o.eventsAsked, managed: o.print.managedFields,
+	}
+	return p, to.begin(answers[0].Choice, p.several)
+}
+
+// event is one as JSON and YAML have it: what kubectl prints, and the seq.
+type event struct {
+	Object map[string]any   `json:"object"`
+	Seq    uint64           `json:"seq,omitempty"`
+	Type   source.EventType `json:"type"`
+}
+
+func (p *eventPrinter) print(of watched, t source.EventType, seq uint64, u *unstructured.Unstructured) error {
+	if p.current.GroupVersionResource != of.Resource.GroupVersionResource {
+		p.current = of.Resource
+		if err := errors.Join(p.flush(), p.to.begin(of.Choice, p.several)); err != nil {
+			return err
+		}
+	}
+	table, isTable := p.to.(*tablePrinter)
+	switch {
+	case !p.events:
+		return p.to.object(u)
+	case isTable:
+		return table.event(string(t), u)
+	case p.format == "name":
+		if _, err := fmt.Fprintf(p.w, "%-8s ", t); err != nil {
+			return err
+		}
+		return p.to.object(u)
+	case p.format == "json", p.format == "yaml", p.format == "kyaml":
+		return p.document(event{Object: u.Object, Seq: seq, Type: t})
+	case p.asked:
+		wrapped := map[string]any{"type": string(t), "object": u.Object}
+		if seq != 0 {
+			wrapped["seq"] = int64(seq)
+		}
+		return p.to.object(&unstructured.Unstructured{Object: wrapped})
+	}
+	return p.to.object(u)
+}
+
+// document prints an event: JSON on one line, as kubectl does.
+func (p *eventPrinter) document(e event) error {
+	if !p.managed {
+		unstructured.RemoveNestedField(e.Object, "metadata", "managedFields")
+	}
+	switch p.format {
+	case "json":
+		enc := json.NewEncoder(p.w)
+		enc.SetEscapeHTML(false)
+		return enc.Encode(e)
+	case "kyaml":
+		return command.ToKYAML(e, p.w)
+	}
+	data, err := command.ToYAML(e)
+	if err != nil {
+		return err
+	}
+	if p.printed {
+		data = append([]byte("---\n"), data...)
+	}
+	p.printed = true
+	_, err = p.w.Write(data)
+	return err
+}
+
+// flush prints what is held back.
+func (p *eventPrinter) flush() error {
+	err := p.to.finish()
+	if table, ok := p.to.(*tablePrinter); ok && err == nil {
+		if err = table.w.Flush(); err == nil {
+			err = table.out.err
+		}
+	}
+	return err
+}

@@ -1,0 +1,72 @@
+package query
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/selection"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
+	"github.com/larder-dev/larder/internal/source"
+)
+
+// fieldsIn is what is left to select by fields in c. What the server has selected stays selected: it knows of defaults
+// that are not in the objects, as spec.unschedulable=false of nodes.
+func (o *getOptions) fieldsIn(c source.Collection) string {
+	if c.FieldSelector == o.fields {
+		return ""
+	}
+	return o.fields
+}
+
+// noteFields says which fields none of the stored objects has. A store knows no schema, so a misspelled field cannot
+// be refused as a server does: it is empty everywhere, and selects nothing, or with != everything.
+func (o *getOptions) noteFields(
+	ctx context.Context, s command.IO, src source.Source, chosen input.Choice, found bool,
+) error {
+	selector, err := fields.ParseSelector(o.fields)
+	if err != nil {
+		return err
+	}
+	for _, r := range selector.Requirements() {
+		if found && r.Operator != selection.NotEquals && r.Value != "" { // an object that was found has it
+			continue
+		}
+		absent, err := o.absent(ctx, src, chosen.Collections, r.Field)
+		if err != nil {
+			return input.ReadError(o.from.Path, err)
+		}
+		if absent {
+			fmt.Fprintf(s.Err, "note: none of the stored %s has a text, number or boolean at %q; it was taken for empty\n",
+				chosen.Resource, r.Field)
+		}
+	}
+	return nil
+}
+
+// absent reports whether there are objects, and none of them has the field.
+func (o *getOptions) absent(
+	ctx context.Context, src source.Source, all []source.Collection, field string,
+) (bool, error) {
+	with := fields.OneTermNotEqualSelector(field, "").String()
+	absent := false
+	for _, c := range all {
+		if c.Objects == 0 || o.fieldsIn(c) == "" {
+			continue
+		}
+		q := source.Query{Collection: c.ID, Fields: with, KeysOnly: true}
+		var unreadable *source.UnreadableError
+		switch err := src.Entries(ctx, q, func(entry.Entry) error { return input.ErrEnough }); {
+		case errors.Is(err, input.ErrEnough), errors.As(err, &unreadable): // which may have it
+			return false, nil
+		case err != nil:
+			return false, err
+		}
+		absent = true
+	}
+	return absent, nil
+}

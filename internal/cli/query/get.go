@@ -1,0 +1,315 @@
+package query
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
+	"github.com/larder-dev/larder/internal/source"
+)
+
+// getOptions are the flags of get.
+type getOptions struct {
+	from           input.FromFlag
+	print          printFlags
+	namespace      string
+	all            bool
+	selector       string
+	fields         string
+	collection     string
+	ignoreNotFound bool
+	watch          bool
+	events         bool
+	eventsAsked    bool // templates and columns get events too
+}
+
+// NewGet returns larder get.
+func NewGet(s command.IO) *cobra.Command {
+	o := getOptions{print: newPrintFlags()}
+	cmd := &cobra.Command{
+		Use:   "get [FILE] (RESOURCE[,RESOURCE…] [NAME…] | RESOURCE/NAME…)",
+		Short: "Print stored objects as kubectl get does; needs no API server",
+		Long: `Print objects from a store, also while larder sync holds it, as kubectl get prints them: the same names of
+resources and categories (all), the same columns, the same formats of output. No API server is needed. Standard error
+says how old the data is. As with kubectl, the namespace is "default" unless -n or -A is given. --field-selector takes
+any field that is a text, a number or a boolean, custom resources' too; where an object does not have it, it is empty.
+Nothing is coloured, so NO_COLOR changes nothing.`,
+		Example: `  larder get pods --from cluster.db
+  larder get all -n web -o wide --from cluster.db
+  larder get deploy,svc -A -l app=web --show-labels --from cluster.db
+  larder get pods -A --field-selector status.phase!=Running,spec.nodeName=worker-1 --from cluster.db
+  larder get pods -A --from cluster.db --sort-by .metadata.creationTimestamp \
+    -o custom-columns=NAME:.metadata.name,NODE:.spec.nodeName
+  larder get cluster.db node/worker-1 svc/web -o yaml`,
+		Args: command.NeedArgs(1, -1, "a resource, and perhaps names"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runGet(cmd.Context(), s, &o, args)
+		},
+		ValidArgsFunction: o.complete,
+	}
+	o.addFlags(cmd)
+	cmd.Flags().Lookup("output").Usage += "; with -w also " + formatChanges + ", which says which fields have changed"
+	cmd.Flags().BoolVar(&o.ignoreNotFound, "ignore-not-found", false,
+		"an object that is asked for by name and is not there is no error")
+	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "after the objects, print what changes, as larder watch does")
+	cmd.Flags().BoolVar(&o.events, eventsFlag, false,
+		"with -w, print what each event is, not only its object: templates and columns get {.type} and {.object}")
+	return cmd
+}
+
+// eventsFlag is the flag of get -w and watch that has events printed.
+const eventsFlag = "output-watch-events"
+
+// defaultNamespace is that of get and watch.
+const defaultNamespace = "default"
+
+// addFlags adds those that watch has too.
+func (o *getOptions) addFlags(cmd *cobra.Command) {
+	o.from.Add(cmd)
+	o.print.add(cmd)
+	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", defaultNamespace, "the objects' `NAMESPACE`")
+	cmd.Flags().BoolVarP(&o.all, "all-namespaces", "A", false, "objects of all namespaces")
+	cmd.Flags().StringVarP(&o.selector, "selector", "l", "", "label `SELECTOR`, as in app=web,tier!=db")
+	cmd.Flags().StringVar(&o.fields, "field-selector", "", "field `SELECTOR`, as in status.phase=Running,spec.nodeName!=a")
+	cmd.Flags().StringVar(&o.collection, "collection", "",
+		"the `ID` of the collection to read, as larder status prints it, or its beginning")
+	command.CompleteFlag(cmd, "namespace", o.completeNamespaces)
+	command.CompleteFlag(cmd, "collection", o.completeCollections)
+	command.CompleteFlag(cmd, "output", o.completeFormats)
+}
+
+func runGet(ctx context.Context, s command.IO, o *getOptions, args []string) error {
+	switch {
+	case o.watch:
+		o.eventsAsked, o.print.watched = o.events, true
+		return runWatch(ctx, s, &watchOptions{getOptions: *o, list: true}, args)
+	case o.events:
+		return command.Usagef("--output-watch-events needs -w")
+	}
+	targets, err := o.parse(args)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriterSize(s.Out, 1<<16)
+	p, err := o.print.printer(command.IO{Out: out, Err: s.Err, Now: s.Now}, one(targets), o.all)
+	if err != nil {
+		return err
+	}
+	src, answers, err := o.open(ctx, s, targets)
+	if src == nil {
+		return err
+	}
+	defer func() { _ = src.Close() }() // it was only read
+	tellAll(s, answers)
+	g := getting{o: o, s: s, src: src, printer: p, flush: out.Flush}
+	return errors.Join(err, g.run(ctx, answers))
+}
+
+// open opens what is to be read, and finds out what of it is asked for. With an error there may be answers to some
+// of the targets; the source is nil if there are none.
+func (o *getOptions) open(ctx context.Context, s command.IO, targets []target) (source.Source, []answer, error) {
+	src, err := o.from.Open(ctx, s)
+	if err != nil {
+		return nil, nil, err
+	}
+	status, err := afterFirstList(ctx, s, src, targets)
+	if err != nil {
+		_ = src.Close() // it was only read
+		return nil, nil, input.ReadError(o.from.Path, err)
+	}
+	answers, err := o.choose(status.Collections, targets)
+	if err != nil {
+		input.NoteLeftOut(s, o.from.Path, status)
+	}
+	if len(answers) == 0 && err != nil {
+		_ = src.Close()
+		return nil, nil, err
+	}
+	return src, answers, err
+}
+
+// tellAll says how old the answers are, and what they leave out.
+func tellAll(s command.IO, answers []answer) {
+	for _, a := range answers {
+		a.tell(s)
+	}
+}
+
+// one reports whether one object is asked for, by name.
+func one(targets []target) bool {
+	return len(targets) == 1 && len(targets[0].names) == 1 && !targets[0].several
+}
+
+// tell says on standard error how old the answer is, and what it leaves out.
+func (a answer) tell(s command.IO) {
+	for _, c := range a.Collections {
+		fmt.Fprintln(s.Err, freshness(s, a.Resource, c, len(a.Collections) > 1))
+	}
+	for _, note := range a.Notes {
+		fmt.Fprintln(s.Err, "note:", note)
+	}
+}
+
+// getting prints the answers to a command line.
+type getting struct {
+	o       *getOptions
+	s       command.IO
+	src     source.Source
+	printer printer
+	flush   func() error
+
+	// found counts objects, missing those that were asked for by name and are not there.
+	found   int
+	missing []error
+	damaged source.UnreadableError
+}
+
+// run prints all objects, and fails if one that was named is not there.
+func (g *getting) run(ctx context.Context, answers []answer) error {
+	kinds := map[schema.GroupVersionResource]bool{}
+	for _, a := range answers {
+		kinds[a.Resource.GroupVersionResource] = true
+	}
+	for _, a := range answers {
+		before := g.found
+		if err := errors.Join(g.printer.begin(a.Choice, len(kinds) > 1), g.objects(ctx, a)); err != nil {
+			return g.broken(err)
+		}
+		if err := g.o.noteFields(ctx, g.s, g.src, a.Choice, g.found > before); err != nil {
+			return g.broken(err)
+		}
+	}
+	var err error
+	if !g.o.ignoreNotFound || g.found > 0 { // as with kubectl, not even an empty list
+		err = g.printer.finish()
+	}
+	if err := errors.Join(err, g.flush()); err != nil {
+		return err
+	}
+	if g.damaged.Count > 0 {
+		return input.ReadError(g.o.from.Path, errors.Join(append([]error{&g.damaged}, g.missing...)...))
+	}
+	if g.found == 0 && len(g.missing) == 0 && g.o.print.table() && !g.o.ignoreNotFound {
+		g.nothing(ctx, answers)
+	}
+	return errors.Join(g.missing...)
+}
+
+// broken ends the output after an error. A JSON or YAML list that is not whole must not look so; the rows of a table
+// are what they are.
+func (g *getting) broken(err error) error {
+	if g.o.print.table() {
+		err = errors.Join(err, g.printer.finish())
+	}
+	return errors.Join(input.ReadError(g.o.from.Path, err), g.flush())
+}
+
+// objects prints those of one answer. What is damaged and what is missing is remembered: all the others are to come.
+func (g *getting) objects(ctx context.Context, a answer) error {
+	for _, q := range g.o.queries(a) {
+		before := g.found
+		_, names := g.printer.(*namePrinter)
+		q.KeysOnly = names && q.collection.Kind != "" // else the objects tell it
+		err := source.Objects(ctx, g.src, q.collection, q.Query, func(u *unstructured.Unstructured) error {
+			g.found++
+			return g.printer.object(u)
+		})
+		var unreadable *source.UnreadableError
+		switch {
+		case errors.As(err, &unreadable):
+			g.damaged.Merge(unreadable)
+		case err != nil:
+			return err
+		case q.Name != "" && g.found == before && !g.o.ignoreNotFound:
+			g.missing = append(g.missing, g.o.missing(ctx, g.src, a, q.Name))
+		}
+	}
+	return nil
+}
+
+// nothing says that there is nothing, where a table would be expected, and where else there is something.
+func (g *getting) nothing(ctx context.Context, answers []answer) {
+	if g.o.inOneNamespace(answers) {
+		fmt.Fprint(g.s.Err, g.o.nothingIn(), g.o.hintElsewhere(ctx, g.src, answers))
+		return
+	}
+	fmt.Fprintln(g.s.Err, "No resources found")
+}
+
+// collectionQuery is a query and the collection it goes to.
+type collectionQuery struct {
+	source.Query
+	collection source.Collection
+}
+
+func (o *getOptions) queries(a answer) []collectionQuery {
+	names := a.names
+	if len(names) == 0 {
+		names = []string{""}
+	}
+	var all []collectionQuery
+	for _, c := range a.Collections {
+		for _, name := range names {
+			q := source.Query{Collection: c.ID, Name: name, Selector: o.selector, Fields: o.fieldsIn(c)}
+			if a.Resource.Namespaced && !o.all {
+				q.Namespace = o.namespace
+			}
+			all = append(all, collectionQuery{q, c})
+		}
+	}
+	return all
+}
+
+// contactEvery is within what a sync that is in contact hears the server, also if nothing changes: bookmarks come once
+// a minute.
+const contactEvery = 2 * time.Minute
+
+// freshness is the line that says how old the data is.
+func freshness(s command.IO, r input.Resource, c source.Collection, withScope bool) string {
+	what := r.String()
+	if withScope {
+		what += " (" + input.Scope(c) + ")"
+	}
+	heard := "the server has never been heard"
+	if !c.LastContact.IsZero() {
+		heard = "as of " + command.AgeOf(s.Now(), c.LastContact) + " ago"
+	}
+	rv := c.ResourceVersion
+	if rv == "" {
+		rv = "none"
+	}
+	from := "from disk"
+	switch {
+	case !c.TakenAt.IsZero():
+		from = "from a snapshot, taken " + command.AgeOf(s.Now(), c.TakenAt) + " ago"
+		if c.LastContact.IsZero() || c.TakenAt.Sub(c.LastContact) <= contactEvery {
+			heard = ""
+		}
+	case c.Live == nil:
+	case c.Live.Source == string(informer.Live) && !c.LastContact.IsZero(): // nothing has changed since
+		from, heard = "live from the running sync",
+			"which last heard the server "+command.AgeOf(s.Now(), c.LastContact)+" ago"
+	case c.Live.Source == string(informer.Live):
+		from = "live from the running sync"
+	case !c.Persistent:
+		from = "from the running sync's memory, which is out of contact"
+	default:
+		from = "from disk; the running sync is out of contact"
+	}
+	parts := []string{what + ": " + from, heard, "resourceVersion " + rv}
+	if c.Changes != nil {
+		parts = append(parts, fmt.Sprintf("seq %d", c.Changes.Last))
+	}
+	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), ", ")
+}

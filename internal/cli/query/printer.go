@@ -1,0 +1,152 @@
+package query
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
+	"github.com/larder-dev/larder/internal/cli/terminal"
+)
+
+// printer prints objects one after the other; finish ends the output.
+type printer interface {
+	// begin is told of the resource of the objects that come next. withKind: names say of what kind they are.
+	begin(c input.Choice, withKind bool) error
+	object(u *unstructured.Unstructured) error
+	finish() error
+}
+
+// printFlags are the flags that say how to print, by the names that kubectl gives them.
+type printFlags struct {
+	output        string
+	template      string
+	allowMissing  bool // keys in templates
+	managedFields bool
+	noHeaders     bool
+	showLabels    bool
+	showKind      bool
+	labels        []string
+	sortBy        string
+	// watched: changes are printed as they come, of which -o changes is a format.
+	watched bool
+}
+
+func newPrintFlags() printFlags {
+	return printFlags{output: formatTable, allowMissing: true}
+}
+
+// The formats that are not for whole objects.
+const (
+	formatTable       = "table"
+	formatWide        = "wide"
+	formatColumns     = "custom-columns"
+	formatColumnsFile = "custom-columns-file"
+)
+
+// formats are all that -o takes.
+func (f *printFlags) formats() []string {
+	all := append([]string{formatTable, formatWide, formatColumns, formatColumnsFile}, objectFormats...)
+	if f.watched {
+		all = append(all, formatChanges)
+	}
+	slices.Sort(all[2:])
+	return all
+}
+
+func (f *printFlags) add(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.managedFields, "show-managed-fields", false, "keep managedFields in JSON and YAML")
+	cmd.Flags().StringVar(&f.template, "template", "",
+		"`TEMPLATE` of Go or its file, for -o go-template and go-template-file")
+	_ = cmd.MarkFlagFilename("template")
+	cmd.Flags().BoolVar(&f.allowMissing, "allow-missing-template-keys", f.allowMissing,
+		"leave out fields that templates and JSONPaths name and an object lacks; else that is an error")
+	cmd.Flags().StringVarP(&f.output, "output", "o", f.output, "output `FORMAT`: "+strings.Join(f.formats(), ", "))
+	cmd.Flags().BoolVar(&f.noHeaders, "no-headers", false, "print no headers above tables and custom columns")
+	cmd.Flags().BoolVar(&f.showLabels, "show-labels", false, "print all labels as the last column of tables")
+	cmd.Flags().BoolVar(&f.showKind, "show-kind", false, "print the kind before the names in tables")
+	cmd.Flags().StringSliceVarP(&f.labels, "label-columns", "L", nil,
+		"`LABELS` that become columns of tables, separated by commas")
+	cmd.Flags().StringVar(&f.sortBy, "sort-by", "",
+		"sort by the field that a JSONPath `EXPRESSION` names, as in {.metadata.name}; holds all objects in memory")
+}
+
+// table reports whether a table for people is printed.
+func (f *printFlags) table() bool {
+	return f.format() == formatTable || f.format() == formatWide
+}
+
+// format is what -o says; a --template alone is a go-template.
+func (f *printFlags) format() string {
+	if f.template != "" && (f.output == formatTable || f.output == "") {
+		return "go-template"
+	}
+	if f.output == "" {
+		return formatTable
+	}
+	return f.output
+}
+
+func (f *printFlags) check() error {
+	name, _, _ := strings.Cut(f.format(), "=")
+	switch {
+	case name == formatChanges && !f.watched:
+		return command.Usagef("-o %s needs -w", formatChanges)
+	case !slices.Contains(f.formats(), strings.ToLower(name)):
+		return command.Usagef("unknown output format %q; known are %s", f.output, strings.Join(f.formats(), ", "))
+	case f.showLabels && !f.table():
+		return command.Usagef("--show-labels is for tables, not for -o %s", name)
+	}
+	return nil
+}
+
+// printer returns the printer that the flags ask for. single is for one object that was asked for by name:
+// JSON, YAML and templates get it alone, not in a List.
+func (f *printFlags) printer(s command.IO, single, allNamespaces bool) (printer, error) {
+	by, err := newSortField(f.sortBy)
+	if err != nil {
+		return nil, err
+	}
+	if f.table() {
+		return &tablePrinter{s: s, flags: f, by: by, allNamespaces: allNamespaces}, nil
+	}
+	p, err := f.plain(s, single)
+	if err != nil {
+		return nil, command.Usage(err)
+	}
+	if by != nil {
+		return &sortingPrinter{to: p, by: by}, nil
+	}
+	return p, nil
+}
+
+// plain returns the printer of a format that is no table.
+func (f *printFlags) plain(s command.IO, single bool) (printer, error) {
+	name, value, _ := strings.Cut(f.format(), "=")
+	if value == "" {
+		value = f.template
+	}
+	if name == formatColumns || name == formatColumnsFile {
+		return newColumnsPrinter(s.Out, name, value, f.noHeaders)
+	}
+	delegate, err := f.objectPrinter(f.format())
+	if err != nil {
+		return nil, fmt.Errorf("-o %s: %w", name, err)
+	}
+	keep := f.managedFields
+	switch lower := strings.ToLower(name); {
+	case lower == "name":
+		return &namePrinter{eachPrinter{w: terminal.NewVisibleWriter(s.Out), to: delegate}}, nil
+	case single:
+		return &eachPrinter{w: s.Out, to: delegate}, nil
+	case lower == "json":
+		return newJSONList(s.Out, keep), nil
+	case lower == "yaml":
+		return newYAMLList(s.Out, keep), nil
+	}
+	return &wholePrinter{w: s.Out, to: delegate}, nil
+}

@@ -1,0 +1,58 @@
+package query
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
+	"github.com/larder-dev/larder/internal/source"
+)
+
+// since is the place that --since names: a number, and where it was printed by a watch the feed that it is of.
+type since struct {
+	text string
+	seq  uint64
+	feed string
+}
+
+// startOver says how to watch from the beginning; it takes the resource and the store.
+const startOver = "start over with: larder get %s -w --from %s"
+
+// parseSince returns nil for nothing.
+func parseSince(text string) (*since, error) {
+	if text == "" {
+		return nil, nil
+	}
+	number, feed, ofFeed := strings.Cut(text, "@")
+	seq, err := strconv.ParseUint(number, 10, 64)
+	if err != nil || ofFeed && feed == "" {
+		return nil,
+			command.Usagef(
+				"--since %q: it must be a number, as larder watch and larder get print it, or what larder watch says to go on with",
+				text)
+	}
+	return &since{text, seq, feed}, nil
+}
+
+// of refuses a number that is of another feed. One that does not say of which is taken.
+func (s *since) of(path string, r input.Resource, c source.Collection) error {
+	if s.feed == "" || c.Changes == nil || c.Changes.Feed == s.feed {
+		return nil
+	}
+	return command.WithHint(
+		fmt.Errorf(
+			"--since %s is not of the %s of %s: it was printed for another resource or store, or before this one was made anew",
+			s.text, r, path),
+		startOver, r, path)
+}
+
+// placeOf writes a number of the collection for --since.
+func placeOf(c source.Collection, seq uint64) string {
+	place := strconv.FormatUint(seq, 10)
+	if c.Changes != nil && c.Changes.Feed != "" {
+		place += "@" + c.Changes.Feed
+	}
+	return place
+}

@@ -1,0 +1,196 @@
+package query
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	quantity "k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/util/jsonpath"
+
+	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
+)
+
+// bracesAndDot matches the ways in which people write a path: a.b, .a.b, {a.b} and {.a.b}.
+var bracesAndDot = regexp.MustCompile(`^\{\.?([^{}]+)\}$|^\.?([^{}]+)$`)
+
+// relaxedPath returns the path that a field is at, as a JSONPath template.
+func relaxedPath(path string) (string, error) {
+	found := bracesAndDot.FindStringSubmatch(path)
+	if found == nil {
+		return "", fmt.Errorf("%q is no path; write it as .metadata.name or {.metadata.name}", path)
+	}
+	return "{." + found[1] + found[2] + "}", nil
+}
+
+func parsePath(path string) (*jsonpath.JSONPath, error) {
+	template, err := relaxedPath(path)
+	if err != nil {
+		return nil, err
+	}
+	j := jsonpath.New("path").AllowMissingKeys(true)
+	if err := j.Parse(template); err != nil {
+		return nil, fmt.Errorf("path %q: %w", path, err)
+	}
+	return j, nil
+}
+
+// sortField is what --sort-by names.
+type sortField struct {
+	name string
+	path *jsonpath.JSONPath
+}
+
+// newSortField returns nil for no field.
+func newSortField(field string) (*sortField, error) {
+	if field == "" {
+		return nil, nil
+	}
+	path, err := parsePath(field)
+	if err != nil {
+		return nil, command.Usagef("--sort-by: %w", err)
+	}
+	return &sortField{field, path}, nil
+}
+
+// sortKeys are the values of the field, one for each object; nil where it has none.
+type sortKeys struct{ keys []any }
+
+func (k *sortKeys) add(by *sortField, u *unstructured.Unstructured) error {
+	results, err := by.path.FindResults(u.Object)
+	if err != nil {
+		return fmt.Errorf("--sort-by %s: %w", by.name, err)
+	}
+	var key any
+	if len(results) > 0 && len(results[0]) > 0 && results[0][0].IsValid() {
+		key = results[0][0].Interface()
+	}
+	k.keys = append(k.keys, key)
+	return nil
+}
+
+// order returns the positions of the objects, sorted by their keys: those that have none first, as with kubectl, and
+// equals as they were.
+func (k *sortKeys) order(by *sortField) ([]int, error) {
+	order := make([]int, len(k.keys))
+	found := false
+	for i, key := range k.keys {
+		order[i] = i
+		found = found || key != nil
+	}
+	if !found && len(order) > 0 {
+		return nil, command.WithHint(fmt.Errorf("--sort-by %s: none of the objects has that field", by.name),
+			"see the fields with -o yaml")
+	}
+	var failed error
+	slices.SortStableFunc(order, func(a, b int) int {
+		c, err := compareKeys(k.keys[a], k.keys[b])
+		if err != nil {
+			failed = err
+		}
+		return c
+	})
+	if failed != nil {
+		return nil, fmt.Errorf("--sort-by %s: %w", by.name, failed)
+	}
+	return order, nil
+}
+
+// compareKeys orders what JSON has: numbers by value, and texts by value where both are quantities such as 100Mi.
+func compareKeys(a, b any) (int, error) {
+	if a == nil || b == nil {
+		return boolOrder(a != nil, b != nil), nil
+	}
+	switch x := a.(type) {
+	case string:
+		if y, ok := b.(string); ok {
+			return compareTexts(x, y), nil
+		}
+	case bool:
+		if y, ok := b.(bool); ok {
+			return boolOrder(x, y), nil
+		}
+	case int64:
+		switch y := b.(type) {
+		case int64:
+			return cmp.Compare(x, y), nil
+		case float64:
+			return cmp.Compare(float64(x), y), nil
+		}
+	case float64:
+		switch y := b.(type) {
+		case int64:
+			return cmp.Compare(x, float64(y)), nil
+		case float64:
+			return cmp.Compare(x, y), nil
+		}
+	}
+	return 0, fmt.Errorf("%s and %s cannot be compared", what(a), what(b))
+}
+
+func compareTexts(a, b string) int {
+	x, errA := quantity.ParseQuantity(a)
+	y, errB := quantity.ParseQuantity(b)
+	if errA != nil || errB != nil {
+		return strings.Compare(a, b)
+	}
+	return x.Cmp(y)
+}
+
+func boolOrder(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// what says of what kind a value is, and nothing of its content.
+func what(v any) string {
+	switch reflect.ValueOf(v).Kind() {
+	case reflect.String:
+		return "a text"
+	case reflect.Bool:
+		return "a boolean"
+	case reflect.Int64, reflect.Float64:
+		return "a number"
+	case reflect.Slice:
+		return "a list"
+	}
+	return "an object"
+}
+
+// sortingPrinter sorts all objects, whatever their resource, before it prints them.
+type sortingPrinter struct {
+	to      printer
+	by      *sortField
+	objects []*unstructured.Unstructured
+	keys    sortKeys
+}
+
+func (p *sortingPrinter) begin(c input.Choice, withKind bool) error { return p.to.begin(c, withKind) }
+
+func (p *sortingPrinter) object(u *unstructured.Unstructured) error {
+	p.objects = append(p.objects, u)
+	return p.keys.add(p.by, u)
+}
+
+func (p *sortingPrinter) finish() error {
+	order, err := p.keys.order(p.by)
+	if err != nil {
+		return err
+	}
+	for _, at := range order {
+		if err := p.to.object(p.objects[at]); err != nil {
+			return err
+		}
+	}
+	return p.to.finish()
+}

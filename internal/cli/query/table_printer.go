@@ -1,0 +1,162 @@
+package query
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/liggitt/tabwriter"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/printers"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
+	"github.com/larder-dev/larder/internal/cli/terminal"
+	"github.com/larder-dev/larder/internal/columns"
+	"github.com/larder-dev/larder/internal/source"
+)
+
+// tableSample is how many rows decide the widths of a table's columns. The rest streams: where a later cell is wider,
+// its column is, from there on.
+const tableSample = 1000
+
+// tablePrinter prints a table for each resource, with an empty line between them, and nothing at all for no objects.
+// It holds tableSample rows; all of them, but not their objects, where they are to be sorted.
+type tablePrinter struct {
+	s             command.IO
+	flags         *printFlags
+	by            *sortField
+	allNamespaces bool
+
+	columns *columns.Columns
+	table   printers.ResourcePrinter
+	w       *tabwriter.Writer
+	out     countingWriter
+	rows    []metav1.TableRow
+	keys    sortKeys
+}
+
+func (p *tablePrinter) begin(c input.Choice, withKind bool) error {
+	if err := p.end(); err != nil {
+		return err
+	}
+	// Of metadata the other columns would be told wrong, not left out.
+	metadataOnly := slices.ContainsFunc(c.Collections,
+		func(c source.Collection) bool { return c.Representation == string(entry.Metadata) })
+	p.columns = columns.For(c.Resource.GroupResource(), c.Resource.Columns, metadataOnly)
+	p.table = printers.NewTablePrinter(printers.PrintOptions{
+		NoHeaders:     p.flags.noHeaders,
+		WithNamespace: p.allNamespaces && c.Resource.Namespaced,
+		WithKind:      withKind || p.flags.showKind,
+		Kind:          schema.GroupKind{Group: c.Resource.Group, Kind: c.Resource.Kind},
+		Wide:          p.flags.format() == formatWide,
+		ShowLabels:    p.flags.showLabels,
+		ColumnLabels:  p.flags.labels,
+	})
+	p.out = countingWriter{w: terminal.NewVisibleWriter(p.s.Out), n: p.out.n,
+		separate: p.out.n > 0 && !p.flags.noHeaders}
+	p.w = printers.GetNewTabWriter(&p.out)
+	return nil
+}
+
+func (p *tablePrinter) object(u *unstructured.Unstructured) error {
+	row := p.row(u)
+	if p.by != nil {
+		if err := p.keys.add(p.by, u); err != nil {
+			return err
+		}
+		row.Object.Object = &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: u.GetNamespace(),
+			Labels: u.GetLabels()}}
+	}
+	p.rows = append(p.rows, row)
+	if len(p.rows) < tableSample || p.by != nil {
+		return nil
+	}
+	return p.print()
+}
+
+func (p *tablePrinter) row(u *unstructured.Unstructured) metav1.TableRow {
+	row := metav1.TableRow{Cells: p.columns.Row(u, p.s.Now()), Object: runtime.RawExtension{Object: u}}
+	firstLines(row.Cells)
+	return row
+}
+
+// event prints a row, and before it what has become of the object. It comes with the next flush of w.
+func (p *tablePrinter) event(what string, u *unstructured.Unstructured) error {
+	t := &metav1.Table{ColumnDefinitions: p.columns.Definitions(), Rows: []metav1.TableRow{p.row(u)}}
+	return p.table.PrintObj(&metav1.WatchEvent{Type: what, Object: runtime.RawExtension{Object: t}}, p.w)
+}
+
+// firstLines cuts texts to their first lines, as cli-runtime's printer does, which makes their columns as wide as if it
+// did not.
+func firstLines(cells []any) {
+	for i, cell := range cells {
+		s, _ := cell.(string)
+		if at := strings.IndexAny(s, "\f\n\r"); at >= 0 {
+			cells[i] = s[:at] + "..."
+		}
+	}
+}
+
+// print prints the rows that are held back.
+func (p *tablePrinter) print() error {
+	if len(p.rows) == 0 {
+		return nil
+	}
+	t := &metav1.Table{ColumnDefinitions: p.columns.Definitions(), Rows: p.rows}
+	p.rows = nil
+	if err := p.table.PrintObj(t, p.w); err != nil {
+		return err
+	}
+	return p.w.Flush()
+}
+
+// end prints what there still is of a resource.
+func (p *tablePrinter) end() error {
+	if p.by != nil && len(p.rows) > 0 {
+		order, err := p.keys.order(p.by)
+		if err != nil {
+			return err
+		}
+		sorted := make([]metav1.TableRow, len(order))
+		for i, at := range order {
+			sorted[i] = p.rows[at]
+		}
+		p.rows, p.keys = sorted, sortKeys{}
+	}
+	if err := p.print(); err != nil {
+		return err
+	}
+	return p.out.err
+}
+
+func (p *tablePrinter) finish() error { return p.end() }
+
+// countingWriter puts an empty line before the first byte if it is to separate, and remembers the first error: a table
+// printer ignores it.
+type countingWriter struct {
+	w        io.Writer
+	n        int
+	separate bool
+	err      error
+}
+
+func (w *countingWriter) Write(b []byte) (int, error) {
+	if w.err != nil || len(b) == 0 {
+		return 0, w.err
+	}
+	if w.separate {
+		w.separate = false
+		if _, w.err = fmt.Fprintln(w.w); w.err != nil {
+			return 0, w.err
+		}
+	}
+	n, err := w.w.Write(b)
+	w.n, w.err = w.n+n, err
+	return n, err
+}

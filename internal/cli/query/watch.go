@@ -1,0 +1,325 @@
+package query
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
+	"github.com/larder-dev/larder/internal/source"
+	"github.com/larder-dev/larder/store"
+)
+
+// watchOptions are the flags of watch beside those of get.
+type watchOptions struct {
+	getOptions
+	since string
+	// list has the objects that there are told first, as get -w does.
+	list bool
+	// changes has told which fields have changed.
+	changes bool
+}
+
+// NewWatch returns larder watch.
+func NewWatch(s command.IO) *cobra.Command {
+	o := watchOptions{getOptions: getOptions{print: newPrintFlags()}}
+	o.print.watched = true
+	cmd := &cobra.Command{
+		Use:   "watch [FILE] (RESOURCE[,RESOURCE…] [NAME] | RESOURCE/NAME…)",
+		Short: "Print changes as a sync stores them, also since an earlier one",
+		Long: `Print what changes in a store: live, while larder sync mirrors into it, and with --since what has changed
+after a number. No API server is needed.
+
+Every change of a resource has a number, its seq, which means nothing in another store. Where larder sync is told to
+keep changes (--keep-changes 24h), a watch can go on after any of them: one that ends says on standard error which, in
+a form (SEQ@FEED) that other stores and resources refuse; larder get and larder status -o json say which is the last,
+and -o json says which each event has. Of an object that has changed several times the last state is told. Such a
+watch tells what has been stored, a second after it happened. Without --keep-changes, changes are told as they come
+from now on, and have no seq; a reader that takes none of them for half a minute is told so, and has to start over.
+
+  EVENT   ADDED     the object was created, or began to match the selector
+          MODIFIED  it has changed; after --since it may also have begun to match the selector
+          DELETED   it is gone, or does not match the selector any more; after --since perhaps it did not before
+
+-o changes says of each object which of its fields have changed, what they were and what they are. It begins with a
+list of the objects, to know what they were, and holds them in memory. Of several resources (pods,deploy or all) each
+has a table of its own, or with -o name and -o changes a line for each change.
+
+Each change is told at least once, and those of one object in their order. A store that no larder sync holds does not
+change: with --since what it keeps is printed, and that is the end. To begin with the objects that there are, use
+larder get -w.`,
+		Example: `  larder watch pods -A --from cluster.db
+  larder watch pods -n web -l app=shop --from cluster.db
+  larder watch pods,deploy,cm -A -o changes --from cluster.db
+  larder watch deploy -A --since 1234 -o json --from cluster.db`,
+		Args: command.NeedArgs(1, -1, "a resource, and perhaps a name"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.eventsAsked = o.events && cmd.Flags().Changed(eventsFlag)
+			return runWatch(cmd.Context(), s, &o, args)
+		},
+		ValidArgsFunction: o.complete,
+	}
+	o.addFlags(cmd)
+	cmd.Flags().Lookup("from").Usage = "the `FILE` of the store to watch, also while larder sync holds it (required, or " +
+		command.StoreVariable + ")"
+	cmd.Flags().StringVar(&o.since, "since", "", "print what has changed after this `SEQ` first")
+	_ = cmd.Flags().MarkHidden("sort-by") // which is there to say that it cannot be used
+	cmd.Flags().BoolVar(&o.events, eventsFlag, true,
+		"print what each event is, not only its object; where it is given, -o of templates and columns gets events too, "+
+			"as {.type} and {.object}")
+	return cmd
+}
+
+func runWatch(ctx context.Context, s command.IO, o *watchOptions, args []string) error {
+	if strings.EqualFold(o.print.output, formatChanges) {
+		o.changes, o.print.output = true, formatTable
+	}
+	targets, err := o.parse(args)
+	if err != nil {
+		return err
+	}
+	for _, t := range targets {
+		if n := len(t.names); n > 1 {
+			return command.Usagef("one object can be watched, or all of a resource, not %d", n)
+		}
+	}
+	if o.print.sortBy != "" {
+		return command.Usagef("--sort-by needs all objects at once: it cannot be used while changes are printed as they come")
+	}
+	since, err := parseSince(o.since)
+	if err != nil {
+		return err
+	}
+	src, answers, err := o.open(ctx, s, targets)
+	if src == nil {
+		return err
+	}
+	defer func() { _ = src.Close() }() // it was only read
+	switch {
+	case err != nil:
+		return err
+	case since != nil && len(answers) > 1:
+		return command.Usagef("--since goes on with one resource, and not with %d: each has numbers of its own", len(answers))
+	}
+	chosen := answers[0]
+	watcher, ok := src.(source.Watcher)
+	if !ok {
+		return fmt.Errorf("%s is a snapshot: it does not change", o.from.Path)
+	}
+	if since != nil && len(chosen.Collections) > 1 {
+		return command.WithHint(fmt.Errorf("%s stores %s in several parts, and each has a seq of its own:\n%s", o.from.Path,
+			chosen.Resource, input.List(chosen.Collections)),
+			"choose one with --collection ID")
+	}
+	if since != nil {
+		if err := since.of(o.from.Path, chosen.Resource, chosen.Collections[0]); err != nil {
+			return err
+		}
+	}
+	w := &watching{o: o, watcher: watcher, since: since}
+	if err := w.printTo(s, answers); err != nil {
+		return err
+	}
+	tellAll(s, answers)
+	var all []watched
+	for _, a := range answers {
+		if err := o.notFound(ctx, src, a); err != nil {
+			return err
+		}
+		if err := o.noteFields(ctx, s, src, a.Choice, false); err != nil {
+			return err
+		}
+		for _, q := range o.queries(a) {
+			all = append(all, watched{q, a.Choice})
+		}
+	}
+	o.noteElsewhere(ctx, s, src, answers)
+	return w.run(ctx, s, all)
+}
+
+// watched is one collection that is watched, and what it is a part of.
+type watched struct {
+	collectionQuery
+	input.Choice
+}
+
+// printTo makes what prints.
+func (w *watching) printTo(s command.IO, answers []answer) (err error) {
+	to := s.Out
+	if w.o.changes && s.Colours {
+		to = s.Terminal()
+	}
+	w.out = bufio.NewWriterSize(to, 1<<16)
+	if w.o.changes {
+		w.printer = newChangePrinter(w.out, s.Colours)
+		return nil
+	}
+	w.printer, err = newEventPrinter(w.out, s, &w.o.getOptions, answers)
+	return err
+}
+
+// notFound is the error for an object that get -w names and that is not there: it might never be. One that cannot be
+// read is left to the watch.
+func (o *watchOptions) notFound(ctx context.Context, src source.Source, a answer) error {
+	if !o.list || o.ignoreNotFound || len(a.names) == 0 || o.there(ctx, src, a) {
+		return nil
+	}
+	return o.missing(ctx, src, a, a.names[0])
+}
+
+// watching is the watches of one command, one for each collection.
+type watching struct {
+	o       *watchOptions
+	watcher source.Watcher
+	since   *since
+
+	mu      sync.Mutex
+	out     *bufio.Writer // guarded by mu
+	printer eventSink     // guarded by mu; writes to out
+}
+
+// reached is how far one watch has come: up to which number everything has been printed, and how much of that has been
+// written.
+type reached struct{ printed, written uint64 }
+
+// run watches until ctx ends, which is no error, or something fails.
+func (w *watching) run(ctx context.Context, s command.IO, queries []watched) error {
+	running, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var wg sync.WaitGroup
+	places, failures := make([]reached, len(queries)), make([]error, len(queries))
+	for i, q := range queries {
+		wg.Go(func() {
+			failures[i] = w.one(running, s, q, &places[i])
+			if failures[i] != nil && !errors.Is(failures[i], source.ErrNotLive) {
+				cancel()
+			}
+		})
+	}
+	wg.Wait()
+	output := w.flush()
+	err := output
+	for i, q := range queries {
+		if output == nil {
+			places[i].written = places[i].printed
+		}
+		w.sayWhere(s, q, places[i].written)
+		switch failed := failures[i]; {
+		case failed == nil, ctx.Err() != nil, running.Err() != nil && errors.Is(failed, context.Canceled):
+		case errors.Is(failed, output): // which is told once, and is nothing that a sync could mend
+		case errors.Is(failed, source.ErrNotLive) && w.since != nil:
+			fmt.Fprintf(s.Err, "note: no larder sync mirrors %s into %s, so nothing else will change\n", q.Resource,
+				w.o.from.Path)
+		default:
+			err = errors.Join(err, w.explain(failed, q, places[i].written))
+		}
+	}
+	return err
+}
+
+// one watches one collection, and notes how far it has come.
+func (w *watching) one(ctx context.Context, s command.IO, q watched, at *reached) error {
+	begun := false
+	list := w.o.list || w.o.changes && w.since == nil
+	listed := !list
+	query := source.WatchQuery{Query: q.Query, List: list}
+	if w.since != nil {
+		query.Since = &w.since.seq
+	}
+	decoder := source.NewDecoder(q.collection)
+	return w.watcher.Watch(ctx, query, func(e source.Event) error {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if e.Type == source.Bookmark {
+			if !begun {
+				begun = true
+				fmt.Fprintln(s.Err, watchingFrom(q.Resource, e.Seq))
+			}
+			if listed = listed || e.Listed; listed || at.printed > 0 { // within a list there is nothing to go on after
+				at.printed = max(at.printed, e.Seq)
+			}
+			if err := w.flush(); err != nil {
+				return err
+			}
+			at.written = at.printed
+			return nil
+		}
+		object, err := decoder.Decode(e.Entry)
+		if err != nil {
+			return err
+		}
+		if err := w.tell(q, e, object, listed); err != nil {
+			return err
+		}
+		at.printed = max(at.printed, e.Seq)
+		return nil
+	})
+}
+
+// tell prints an event. What a list has is only noted where it was asked for to know what changes.
+func (w *watching) tell(q watched, e source.Event, object *unstructured.Unstructured, listed bool) error {
+	if p, ok := w.printer.(*changePrinter); ok && !listed && !w.o.list {
+		p.note(q, e.Type, object)
+		return nil
+	}
+	return w.printer.print(q, e.Type, e.Seq, object)
+}
+
+// flush writes what has been printed. It returns the same error again once there is one.
+func (w *watching) flush() error {
+	if err := w.printer.flush(); err != nil {
+		return err
+	}
+	return w.out.Flush()
+}
+
+// watchingFrom says that nothing is missed from now on.
+func watchingFrom(r input.Resource, seq uint64) string {
+	if seq == 0 {
+		return fmt.Sprintf("%s: watching", r)
+	}
+	return fmt.Sprintf("%s: watching from seq %d", r, seq)
+}
+
+// sayWhere says after which number another watch can go on.
+func (w *watching) sayWhere(s command.IO, q watched, reached uint64) {
+	c := q.collection
+	switch {
+	case reached == 0:
+	case len(q.Collections) > 1:
+		fmt.Fprintf(s.Err, "%s (%s): go on with --collection %s --since %s\n", q.Resource, input.Scope(c), c.ID,
+			placeOf(c, reached))
+	default:
+		fmt.Fprintf(s.Err, "%s: go on with --since %s\n", q.Resource, placeOf(c, reached))
+	}
+}
+
+// explain adds to why a watch has ended what to do.
+func (w *watching) explain(err error, q watched, reached uint64) error {
+	path, c := w.o.from.Path, q.collection
+	var gone *store.SinceError
+	switch {
+	case errors.Is(err, source.ErrNotLive):
+		return command.WithHint(fmt.Errorf("%s does not change: no larder sync mirrors %s into it", path, q.Resource),
+			"start one with: %s", input.SyncCommand(path, []source.Collection{c}, q.Resource.String()))
+	case errors.Is(err, store.ErrNotKept):
+		return command.WithHint(fmt.Errorf("%s does not keep what changes of %s, so --since has nothing to begin with", path,
+			q.Resource),
+			"larder sync --keep-changes 24h keeps it from then on; secrets that are in memory only have none")
+	case errors.As(err, &gone):
+		return command.WithHint(fmt.Errorf("%s: %w", q.Resource, gone), startOver, q.Resource, path)
+	case reached > 0:
+		return command.WithHint(err, "go on with --since %s once a larder sync mirrors it", placeOf(c, reached))
+	case errors.Is(err, source.ErrSlow), errors.Is(err, source.ErrStopping), errors.Is(err, source.ErrReplaced),
+		errors.Is(err, source.ErrSilent):
+		return command.WithHint(err, "start over; larder sync --keep-changes 24h keeps what changes meanwhile")
+	}
+	return input.ReadError(path, err)
+}

@@ -1,0 +1,81 @@
+package query
+
+import (
+	"fmt"
+	"io"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/larder-dev/larder/internal/cli/terminal"
+	"github.com/larder-dev/larder/internal/source"
+)
+
+// formatChanges is the format of watch that says which fields have changed.
+const formatChanges = "changes"
+
+// eventSink prints what a watch is told.
+type eventSink interface {
+	print(of watched, t source.EventType, seq uint64, u *unstructured.Unstructured) error
+	// flush prints what is held back.
+	flush() error
+}
+
+// changePrinter prints what has become of each object, and which of its fields are others than they were last. It holds
+// every object that it was told of.
+type changePrinter struct {
+	diffChanges
+	last map[string]map[string]any
+}
+
+func newChangePrinter(w io.Writer, colours bool) *changePrinter {
+	return &changePrinter{diffChanges{w: w, colours: colours}, map[string]map[string]any{}}
+}
+
+// colourOfEvent is that of what became of an object.
+var colourOfEvent = map[source.EventType]terminal.Colour{
+	source.Added: terminal.Green, source.Deleted: terminal.Red, source.Modified: terminal.Yellow,
+}
+
+func (p *changePrinter) print(of watched, t source.EventType, _ uint64, u *unstructured.Unstructured) error {
+	before, known := p.note(of, t, u)
+	err := p.line(colourOfEvent[t], "", fmt.Sprintf("%-8s %s %s", t, of.Resource, keyOf(u)))
+	if err != nil || t != source.Modified {
+		return err
+	}
+	if !known {
+		return p.line("", "  ", "what it was before is not known")
+	}
+	return p.fields(compareFields(before, compared(u), concealedIn(of.collection.Saved())))
+}
+
+// note remembers an object, and returns what it was.
+func (p *changePrinter) note(
+	of watched, t source.EventType, u *unstructured.Unstructured,
+) (before map[string]any, known bool) {
+	key := of.collection.ID + "/" + keyOf(u)
+	before, known = p.last[key]
+	if t == source.Deleted {
+		delete(p.last, key)
+	} else {
+		p.last[key] = compared(u)
+	}
+	return before, known
+}
+
+func (p *changePrinter) flush() error { return nil }
+
+// compared takes out of an object what changes with every write.
+func compared(u *unstructured.Unstructured) map[string]any {
+	for _, field := range []string{"managedFields", "resourceVersion", "generation"} {
+		unstructured.RemoveNestedField(u.Object, "metadata", field)
+	}
+	return u.Object
+}
+
+// keyOf is the namespace, if there is one, and the name.
+func keyOf(u *unstructured.Unstructured) string {
+	if ns := u.GetNamespace(); ns != "" {
+		return ns + "/" + u.GetName()
+	}
+	return u.GetName()
+}

@@ -1,0 +1,196 @@
+package snapshots
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
+	"github.com/larder-dev/larder/internal/source"
+	"github.com/larder-dev/larder/internal/yamldir"
+	"github.com/larder-dev/larder/snapshot"
+)
+
+// exportOptions are the flags of snapshot export.
+type exportOptions struct {
+	from    input.FromFlag
+	selects input.SelectFlags
+	redact  redactFlag
+	secrets bool
+	raw     bool
+}
+
+// exportLines, in the place of the directory, has lines of JSON go to standard output.
+const exportLines = "-"
+
+func newSnapshotExport(s command.IO) *cobra.Command {
+	var o exportOptions
+	cmd := &cobra.Command{
+		Use:   "export DIR [RESOURCE…] --from FILE",
+		Short: "Write objects as YAML files, or as lines of JSON",
+		Long: `Write the objects of a snapshot or store as YAML, a file each, for kubectl apply -R -f DIR and for git:
+
+  DIR/<namespace or _cluster>/<resource>[.<group>]/<name>.yaml
+
+Fields are in alphabetical order, without status and what the server sets (managedFields, resourceVersion, uid,
+creationTimestamp, generation), nor the annotation last-applied-configuration; --raw keeps all. ownerReferences stay:
+what another object has made goes again where that is not. In names, what some file systems do not take is written as
+%XX, and long names are cut.
+
+An export to the same directory writes what has changed, and removes what is gone of what it selects: of its
+resources, in its namespaces. Files of other ones stay. With -l or --field-selector those are removed that the same
+selectors have written; an export that selects nothing is an error. Files are replaced and removed only if an export
+has written them, as DIR/` + yamldir.Marker + ` says,
+and nobody has edited them since: else nothing is changed, and they are named.
+
+In the place of DIR, - writes whole objects to standard output, a line of JSON each. Secrets, and whatever else the
+store seals, are left out, unless --include-secrets is given or the Secrets are redacted.`,
+		Example: `  larder snapshot export manifests deploy,svc,cm -n web --from cluster.larder
+  larder snapshot export backup --from cluster.db --redact env=*PASSWORD*
+  larder snapshot export - pods --from cluster.larder | jq .status.phase`,
+		Args: command.NeedArgs(1, -1, "a directory, and perhaps resources"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.run(cmd.Context(), s, args[0], args[1:])
+		},
+		ValidArgsFunction: input.CompleteFiles(1, func([]string) input.FromFlag {
+			return input.FromFlag{Path: command.OrVariable(o.from.Path), IdentityFlag: o.from.IdentityFlag}
+		}),
+	}
+	o.from.Add(cmd)
+	o.selects.Add(cmd)
+	o.redact.add(cmd)
+	cmd.Flags().BoolVar(&o.secrets, "include-secrets", false,
+		"write Secrets, and whatever else the store seals, as they are")
+	cmd.Flags().BoolVar(&o.raw, "raw", false, "write whole objects, with status and what the server sets")
+	return cmd
+}
+
+func (o *exportOptions) run(ctx context.Context, s command.IO, to string, args []string) error {
+	redaction, err := o.redact.redaction()
+	if err := errors.Join(err, o.from.Check(), o.selects.Check()); err != nil {
+		return command.Usage(err)
+	}
+	src, st, err := o.from.Described(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = src.Close() }() // it was only read
+	filter, err := o.selects.Filter(o.from.Path, st.Collections, args)
+	if err != nil {
+		return err
+	}
+	e := &exporting{s: s, secrets: o.secrets, raw: o.raw || to == exportLines}
+	e.absent = func() {
+		all := slices.DeleteFunc(slices.Clone(st.Collections),
+			func(c source.Collection) bool { return e.superseded[c.Identity()] })
+		input.NotePart(s, o.from.Path, all, filter)
+		input.NoteUnfinished(s, o.from.Path, all, filter)
+		input.NoteRedacted(s, o.from.Path, all, filter, "; kubectl apply would write REDACTED to a cluster")
+		if len(filter.Resources) == 0 {
+			input.NoteLeftOut(s, o.from.Path, st)
+		}
+	}
+	err = o.export(ctx, e, source.Records(src), to, snapshot.SelectOptions{Filter: filter, Redaction: redaction})
+	if err != nil {
+		return command.IfInterrupted(ctx, input.OutError(o.from.Path, err), o.left(to))
+	}
+	return nil
+}
+
+// left is how an export that did not come to its end leaves things.
+func (o *exportOptions) left(to string) string {
+	if to == exportLines {
+		return ""
+	}
+	return "some files may be written, and none was removed; export again to go on"
+}
+
+func (o *exportOptions) export(
+	ctx context.Context, e *exporting, src snapshot.Source, to string, so snapshot.SelectOptions,
+) error {
+	counted, done, err := e.s.Counted(ctx, "exporting", src, to == exportLines)
+	if err != nil {
+		return err
+	}
+	e.done = done
+	defer e.tell()
+	selected, err := snapshot.Select(counted, so)
+	if err != nil {
+		return command.Usage(err)
+	}
+	e.src = selected
+	if to == exportLines {
+		return o.lines(ctx, e)
+	}
+	y, err := newYAMLExport(ctx, src, so.Filter)
+	if err != nil {
+		return err
+	}
+	return o.files(ctx, e, y, to)
+}
+
+// files writes a directory.
+func (o *exportOptions) files(ctx context.Context, e *exporting, y *yamlExport, dir string) error {
+	d, err := yamldir.Open(dir)
+	if err != nil {
+		return unusableDir(dir, err)
+	}
+	defer func() { _ = d.Close() }() // Finish says what is wrong
+	if err := e.rehearse(ctx, y, d, dir); err != nil {
+		return err
+	}
+	y.files, y.make = d, func() error {
+		if err := d.Make(); err != nil {
+			return unusableDir(dir, err)
+		}
+		return nil
+	}
+	if err := e.run(ctx, y); err != nil {
+		return dirError(dir, err)
+	}
+	if e.objects == 0 {
+		return nothingExported(o.from.Path)
+	}
+	done, err := d.Finish()
+	if err != nil {
+		return dirError(dir, err)
+	}
+	e.left, e.parted = done.Left, done.Parted
+	_, err = fmt.Fprintf(e.s.Out, "%s: %s: %d written, %d unchanged, %d removed\n", dir,
+		command.Counted(done.Files(), "file"),
+		done.Written, done.Unchanged, done.Removed)
+	return err
+}
+
+// rehearse fails if files have been edited that the export would replace or remove, or are in its way. Nothing has been
+// changed then.
+func (e *exporting) rehearse(ctx context.Context, y *yamlExport, d *yamldir.Dir, dir string) error {
+	r := d.Rehearse()
+	if r == nil {
+		return nil
+	}
+	y.files, y.make = r, func() error { return nil }
+	quiet := *e
+	if err := quiet.run(ctx, y); err != nil && !isMissing(err) { // which the export itself says
+		return dirError(dir, err)
+	}
+	if files := r.Conflicts(); len(files) > 0 && quiet.objects > 0 {
+		return editedFiles(dir, files)
+	}
+	return nil
+}
+
+// lines writes to standard output.
+func (o *exportOptions) lines(ctx context.Context, e *exporting) error {
+	out := bufio.NewWriterSize(e.s.Out, 1<<16)
+	err := command.Flushed(e.run(ctx, lineExport{out}), out)
+	if err == nil && e.objects == 0 {
+		err = nothingExported(o.from.Path)
+	}
+	return err
+}

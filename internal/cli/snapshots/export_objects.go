@@ -1,0 +1,198 @@
+package snapshots
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
+	"github.com/larder-dev/larder/snapshot"
+)
+
+// exporting is one export at work.
+type exporting struct {
+	s       command.IO
+	src     snapshot.Source
+	secrets bool
+	raw     bool
+	objects int
+	// superseded are the collections that nothing was taken of, since others know better what is there.
+	superseded map[entry.Identity]bool
+	// done is called when all has been read, and absent prints what src does not have; notes are printed after that.
+	done, absent func()
+	notes        []string
+	// left is how many files of earlier exports are none of this one's business, and parted how many are of what the
+	// source has a part of only.
+	left, parted int
+}
+
+// exportTo is where an export goes. begin is told of each collection, then object of its objects, and unknown of those
+// that cannot be decoded.
+type exportTo interface {
+	begin(c snapshot.Collection)
+	object(c snapshot.Collection, object map[string]any) error
+	unknown(c snapshot.Collection, key string)
+}
+
+// run exports every object once: see overlaps. What blocks of a snapshot that are damaged hold is missing, which is an
+// error once all others have been read.
+func (e *exporting) run(ctx context.Context, to exportTo) error {
+	all, err := e.src.Collections(ctx)
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(all, exportedFirst)
+	var over overlaps
+	var missing []error
+	for i, c := range all {
+		if !over.takes(c) {
+			e.noteNewer(c, all)
+			continue
+		}
+		if why := e.leavesOut(c); why != "" {
+			e.notes = append(e.notes, fmt.Sprintf("%s: %s", input.NameOf(c), why))
+			continue
+		}
+		to.begin(c)
+		over.last = i+1 == len(all) || input.NameOf(all[i+1]) != input.NameOf(c)
+		err := e.collection(ctx, c, to, &over)
+		if isMissing(err) {
+			missing = append(missing, err)
+		} else if err != nil {
+			return err
+		}
+		over.end(c)
+	}
+	e.superseded = over.superseded
+	return errors.Join(missing...)
+}
+
+// isMissing reports whether an error is of blocks of a snapshot that were passed over.
+func isMissing(err error) bool {
+	var missing *snapshot.MissingError
+	return errors.As(err, &missing)
+}
+
+// noteNewer says of a collection that nothing is taken of that it was heard of after what is exported in its place.
+func (e *exporting) noteNewer(c snapshot.Collection, all []snapshot.Collection) {
+	newer := func(o snapshot.Collection) bool {
+		return believed(o) && o.Identity.GroupResource() == c.Identity.GroupResource() &&
+			(o.Identity.Namespace == "" || o.Identity.Namespace == c.Identity.Namespace) &&
+			!o.LastContact.Before(c.LastContact)
+	}
+	if !slices.ContainsFunc(all, newer) {
+		e.notes = append(e.notes, fmt.Sprintf("%s (%s): newer, but a part of what is exported", input.NameOf(c),
+			input.ScopeOfID(c.Identity)))
+	}
+}
+
+// tell says what is not exported.
+func (e *exporting) tell() {
+	e.done()
+	e.absent()
+	for _, note := range e.notes {
+		fmt.Fprintln(e.s.Err, "note: not exported:", note)
+	}
+	if e.parted > 0 {
+		fmt.Fprintf(e.s.Err,
+			"note: left as they are: %s of earlier exports, of what is incomplete where this one comes from\n",
+			command.Counted(e.parted, "file"))
+	}
+	if e.left > 0 {
+		fmt.Fprintf(e.s.Err, "note: left as they are: %s of earlier exports, of what this one does not select\n",
+			command.Counted(e.left, "file"))
+	}
+}
+
+func (e *exporting) leavesOut(c snapshot.Collection) string {
+	switch {
+	case !e.secrets && c.Confidential() != "" && c.Identity.GroupResource() == input.Secrets.GroupResource():
+		return "--include-secrets writes them as they are, --redact secrets without their values"
+	case !e.secrets && c.Confidential() != "":
+		return c.Confidential() + "; --include-secrets writes them as they are"
+	case c.Identity.Representation == entry.Metadata && !e.raw:
+		return "only their metadata is stored, which cannot be applied; --raw writes it"
+	}
+	return ""
+}
+
+func (e *exporting) collection(ctx context.Context, c snapshot.Collection, to exportTo, over *overlaps) error {
+	decoder := snapshot.NewDecoder(c)
+	unknown := 0
+	err := e.src.Records(ctx, c.Identity, func(r entry.Entry) error {
+		if !over.takesKey(r.Key) {
+			return nil
+		}
+		u, err := decoder.Decode(r)
+		if err == nil || errors.Is(err, snapshot.ErrUndecodable) {
+			over.took(c, r.Key, err == nil)
+		}
+		if errors.Is(err, snapshot.ErrUndecodable) {
+			unknown++
+			to.unknown(c, r.Key)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		e.objects++
+		return to.object(c, e.dress(u, c))
+	})
+	if err == nil && unknown > 0 {
+		e.notes = append(e.notes, fmt.Sprintf("%s of %s, of a Go program's own type that larder cannot decode",
+			command.CountedObjects(unknown), input.NameOf(c)))
+	}
+	return err
+}
+
+// set by the server, in metadata.
+var setByServer = []string{
+	"managedFields", "resourceVersion", "uid", "creationTimestamp", "generation", "selfLink", "deletionTimestamp",
+	"deletionGracePeriodSeconds",
+}
+
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+// dress returns the object as it is exported. It may change u.
+func (e *exporting) dress(u *unstructured.Unstructured, c snapshot.Collection) map[string]any {
+	if u.GetKind() == "" && c.Resource.Kind != "" { // typed clients leave it out
+		u.SetGroupVersionKind(c.Identity.GroupVersion().WithKind(c.Resource.Kind))
+	}
+	if e.raw {
+		return u.Object
+	}
+	object := u.Object
+	delete(object, "status")
+	meta, ok := object["metadata"].(map[string]any)
+	if !ok {
+		return object
+	}
+	for _, field := range setByServer {
+		delete(meta, field)
+	}
+	if annotations, ok := meta["annotations"].(map[string]any); ok {
+		if delete(annotations, lastApplied); len(annotations) == 0 {
+			delete(meta, "annotations")
+		}
+	}
+	return object
+}
+
+// lineExport writes a line of JSON for each object.
+type lineExport struct{ w io.Writer }
+
+func (lineExport) begin(snapshot.Collection)           {}
+func (lineExport) unknown(snapshot.Collection, string) {}
+
+func (l lineExport) object(_ snapshot.Collection, object map[string]any) error {
+	enc := json.NewEncoder(l.w)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(object)
+}

@@ -1,0 +1,88 @@
+package snapshots
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/informer/requests"
+	"github.com/larder-dev/larder/internal/cli/cluster"
+	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
+	"github.com/larder-dev/larder/snapshot"
+)
+
+// saveLive saves what a live cluster has.
+func (o *saveOptions) saveLive(
+	ctx context.Context, s command.IO, path string, args []string, so snapshot.SaveOptions,
+) (snapshot.Saved, error) {
+	config, err := cluster.Config(o.cluster)
+	if err != nil {
+		return snapshot.Saved{}, err
+	}
+	conn, err := cluster.Connect(config)
+	if err != nil {
+		return snapshot.Saved{}, err
+	}
+	defer conn.HTTP.CloseIdleConnections()
+	lists, err := o.listings(ctx, config, conn, path, args)
+	if err != nil {
+		return snapshot.Saved{}, err
+	}
+	if so.Header.ClusterID, err = requests.KubeSystemUID(conn.Raw)(ctx); ctx.Err() != nil { // which is all that is wrong
+		return snapshot.Saved{}, ctx.Err()
+	} else if err != nil {
+		fmt.Fprintf(s.Err,
+			"note: the namespace kube-system cannot be read, so the snapshot does not say which cluster it is of: %v\n", err)
+	}
+	if so.Header.ServerVersion, err = cluster.ServerVersion(ctx, conn.Raw); err != nil {
+		return snapshot.Saved{}, cluster.ServerError(err, "")
+	}
+	saved, err := snapshot.SaveServer(ctx, lists, path, so)
+	if err != nil && errors.Is(err, conn.Failed) { // and not the file that is written
+		err = cluster.ServerError(err, "")
+	}
+	return saved, err
+}
+
+// listings are the collections that are saved: those of the arguments, or all.
+func (o *saveOptions) listings(
+	ctx context.Context, config *rest.Config, conn *cluster.Connection, path string, args []string,
+) ([]snapshot.Listing, error) {
+	found, err := cluster.Discover(ctx, config)
+	if err != nil {
+		return nil, cluster.ServerError(err, "")
+	}
+	if err := noResource(path, found.All); err != nil {
+		return nil, err
+	}
+	resources, optional := found.Everything(len(o.selects.Namespaces) > 0), true
+	if names := input.SplitArgs(args); len(names) > 0 {
+		optional = false
+		if resources, err = found.Named(ctx, names); err != nil {
+			return nil, err
+		}
+	}
+	w := cluster.Wanted{Namespaces: o.selects.Namespaces, Labels: o.selects.Labels, Fields: o.selects.Fields,
+		Representation: entry.Unstructured}
+	var all []snapshot.Listing
+	for _, r := range resources {
+		r = conn.Described(ctx, r)
+		ids, err := w.Identities(r)
+		if err != nil {
+			return nil, command.Usage(err)
+		}
+		for _, id := range ids {
+			all = append(all, conn.Listing(ctx, id, r, optional))
+		}
+	}
+	if optional && found.Failed != nil {
+		return all,
+			fmt.Errorf("the server does not list all of its resources, so not all can be saved; name those that you want: %w",
+				found.Failed)
+	}
+	return all, nil
+}

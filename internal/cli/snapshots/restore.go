@@ -1,0 +1,140 @@
+package snapshots
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/spf13/cobra"
+
+	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
+	"github.com/larder-dev/larder/snapshot"
+	"github.com/larder-dev/larder/store"
+)
+
+// restoreOptions are the flags of snapshot restore.
+type restoreOptions struct {
+	store          command.StoreFlag
+	identity       input.IdentityFlag
+	persistSecrets bool
+}
+
+func newSnapshotRestore(s command.IO) *cobra.Command {
+	var o restoreOptions
+	cmd := &cobra.Command{
+		Use:   "restore SNAPSHOT --store NEW",
+		Short: "Make a store of a snapshot, from which sync resumes",
+		Long: `Make a new store of a snapshot. larder sync resumes the watch from it with no list, where the server still
+has the changes since the snapshot was taken. Collections of which objects or values were left out, when the snapshot
+was taken, are listed first. For a part of a snapshot make another one of it: larder snapshot save PART --from SNAPSHOT.
+
+The store appears in one step when it is complete; a file that is there is never replaced. Secrets are stored only
+with keys that seal them (--key-file), with --persist-secrets, as larder sync has it, or if they were redacted.`,
+		Example: `  larder snapshot restore cluster.larder --store node.db`,
+		Args:    command.NeedArgs(1, 1, "a snapshot"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.run(cmd.Context(), s, args[0])
+		},
+		ValidArgsFunction: command.CompleteFile,
+	}
+	o.store.Add(cmd)
+	cmd.Flags().Lookup("store").Usage = "the `FILE` of the store to make (required, or " + command.StoreVariable + ")"
+	o.identity.Add(cmd)
+	cmd.Flags().Lookup("key-file").Usage = input.SealUsage
+	cmd.Flags().BoolVar(&o.persistSecrets, "persist-secrets", false,
+		"store Secrets in the file, also without keys that seal them")
+	return cmd
+}
+
+func (o *restoreOptions) run(ctx context.Context, s command.IO, path string) (err error) {
+	if err := o.store.Check(); err != nil {
+		return command.Usage(err)
+	}
+	if is, err := snapshot.Is(path); err != nil || !is {
+		return o.noSnapshot(path, err)
+	}
+	ro := snapshot.RestoreOptions{Secrets: o.persistSecrets}
+	if ro.Import.Store.Encryption, err = o.identity.Key.Encryption(); err != nil {
+		return err
+	}
+	if ro.Identities, err = o.identity.Identities(s); err != nil {
+		return err
+	}
+	var done func()
+	ro.Progress, done = s.Bar("restoring")
+	restored, err := snapshot.Restore(ctx, path, o.store.Path, ro)
+	done()
+	if err != nil {
+		return command.IfInterrupted(ctx, o.restoreError(path, err), "no store was made")
+	}
+	return o.tell(s, restored)
+}
+
+// noSnapshot is the error for another file, or for one of which err says why it cannot be read.
+func (o *restoreOptions) noSnapshot(path string, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return unreadableError(path, err)
+	case !input.Exists(path):
+		return command.WithHint(fmt.Errorf("no snapshot at %s", path), "%s", input.MakeSnapshot(path))
+	case input.IsDirectory(path):
+		return input.DirectoryError(path)
+	case input.Missing(path):
+		return input.EmptyError(path)
+	}
+	return command.WithHint(fmt.Errorf("%s is no snapshot", path),
+		"larder snapshot save FILE --from %s makes one of a store",
+		path)
+}
+
+func (o *restoreOptions) tell(s command.IO, r snapshot.Restored) error {
+	_, err := fmt.Fprintf(s.Out, "%s: %s, %s\n", o.store.Path, command.Within(r.Objects, len(r.Collections)),
+		command.Size(r.Bytes))
+	for _, left := range r.LeftOut {
+		fmt.Fprintln(s.Err, "note: not restored:", left)
+	}
+	if len(r.LeftOut) > 0 && !o.persistSecrets {
+		fmt.Fprintln(s.Err, "hint: --key-file FILE stores Secrets sealed, --persist-secrets as they are; larder sync lists "+
+			"what is not there")
+	}
+	for _, c := range r.Collections {
+		if c.MustRelist != "" {
+			fmt.Fprintf(s.Err, "note: %s will be listed by the next larder sync: %s\n", input.NameOf(c), c.MustRelist)
+		}
+	}
+	return err
+}
+
+// unreadableError is the error for a snapshot that may not be read.
+func unreadableError(path string, err error) error {
+	return command.WithHint(fmt.Errorf("%s cannot be read: %w", path, err),
+		"run as a user who may read it, or have its owner allow it")
+}
+
+// restoreError adds what to do.
+func (o *restoreOptions) restoreError(path string, err error) error {
+	to := o.store.Path
+	switch {
+	case errors.Is(err, store.ErrExists):
+		return command.WithHint(fmt.Errorf("%s is there already", to),
+			"name another file with --store, or remove it if it is of no more use: a restore replaces nothing")
+	case errors.Is(err, store.ErrLocked):
+		return command.WithHint(fmt.Errorf("another process makes or opens a store at %s", to),
+			"wait until it is done, or name another file with --store")
+	case errors.Is(err, store.ErrNoSpace):
+		return command.WithHint(err, "make room on that disk; nothing was made")
+	case errors.Is(err, snapshot.ErrDamaged):
+		return command.WithHint(err, "nothing was made: %s", input.DamagedHint(path))
+	case errors.Is(err, snapshot.ErrUndecodable):
+		return input.OutError(path, err)
+	case input.WrongPlace(to) != nil:
+		return input.WrongPlace(to)
+	case errors.Is(err, fs.ErrPermission) && input.IsOf(path, err):
+		return unreadableError(path, err)
+	case errors.Is(err, fs.ErrPermission):
+		return command.WithHint(fmt.Errorf("no store can be made at %s: %w", to, err), writeElsewhere)
+	}
+	return o.identity.OpenError(path, err)
+}

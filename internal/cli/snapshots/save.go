@@ -1,0 +1,384 @@
+package snapshots
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/larder-dev/larder/internal/cli/cluster"
+	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
+	"github.com/larder-dev/larder/internal/source"
+	"github.com/larder-dev/larder/snapshot"
+	"github.com/larder-dev/larder/store"
+)
+
+// saveOptions are the flags of snapshot save.
+type saveOptions struct {
+	from       input.FromFlag
+	cluster    *cluster.Flags
+	selects    input.SelectFlags
+	redact     redactFlag
+	recipients recipientFlags
+	secrets    bool
+	force      bool
+	// byVariable: the environment names the store to save, and no flag does.
+	byVariable bool
+
+	// memory is what the sync that holds the store has in memory only, and known how much the snapshot that is saved said
+	// to be left out of it.
+	memory []source.Collection
+	known  int
+	// leftOut is why a snapshot that would be empty is.
+	leftOut []string
+}
+
+func newSnapshotSave(s command.IO) *cobra.Command {
+	o := saveOptions{cluster: cluster.NewFlags()}
+	cmd := &cobra.Command{
+		Use:   "save FILE [RESOURCE…] [--from STORE]",
+		Short: "Save a store, or a live cluster, to a snapshot",
+		Long: `Save what a store holds to a snapshot, also while larder sync holds it: nobody who reads or writes it waits,
+and every collection is exactly as it was at its resourceVersion. What a sync has in memory only, as Secrets without a
+key or --persist-secrets, is not in it, and is refused if it is asked for. --from may be a snapshot too, of which
+another one is made with less in it.
+
+Without --from it is the store that LARDER_STORE names, unless a flag of the connection to a cluster is given
+(--kubeconfig, --context, --server, …). Where neither names a store the resources of a live cluster are listed, and no
+store is needed: those that are named, or all that can be listed and watched but events. -n and the selectors are
+asked of the server then. With no resource named, what you may not list is left out, and said; if that is all there
+is, it is an error.
+
+Secrets are left out, unless the snapshot is encrypted (--recipient, --recipients-file, --passphrase),
+--include-secrets is given, or they are redacted. A store that is made of a snapshot with larder snapshot restore
+resumes the watch from it; where objects or values have been left out from a store or snapshot, those are listed
+first.`,
+		Example: `  larder snapshot save cluster.larder --from cluster.db
+  larder snapshot save monday.larder                               # all that the server lists, but events
+  larder snapshot save web.larder pods deploy -n web --passphrase
+  larder snapshot save public.larder --from all.larder --redact secrets,configmaps,env=*TOKEN*`,
+		Args: command.NeedArgs(1, -1, "the file to make, and perhaps resources"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.orVariable(cmd)
+			return o.run(cmd.Context(), s, args[0], args[1:])
+		},
+	}
+	cmd.ValidArgsFunction = input.CompleteFiles(1, func([]string) input.FromFlag {
+		o.orVariable(cmd)
+		return o.from
+	})
+	f := cmd.Flags()
+	o.from.Add(cmd)
+	f.Lookup("from").Usage = "the `FILE` to save: a store, also while larder sync holds it, or a snapshot. " +
+		"Default is what " + command.StoreVariable + " names, or else the live cluster"
+	o.selects.Add(cmd)
+	o.redact.add(cmd)
+	o.recipients.add(cmd)
+	f.BoolVar(&o.secrets, "include-secrets", false, "save Secrets too, though the snapshot is not encrypted")
+	f.BoolVar(&o.force, "force", false, "replace a file that is there, once the new one is complete")
+	o.cluster.AddFlags(f)
+	return cmd
+}
+
+// orVariable saves the store that the environment names, where no flag names a file or a cluster.
+func (o *saveOptions) orVariable(cmd *cobra.Command) {
+	if o.from.Path == "" && !cluster.Named(cmd) {
+		o.from.Path = command.OrVariable("")
+		o.byVariable = o.from.Path != ""
+	}
+}
+
+func (o *saveOptions) run(ctx context.Context, s command.IO, path string, args []string) error {
+	redaction, err := o.redact.redaction()
+	if err := errors.Join(err, o.selects.Check(), input.OnlyResources(args)); err != nil {
+		return command.Usage(err)
+	}
+	if path == "-" {
+		return command.Usagef("a snapshot is written to a file, not to standard output: it gets its name when it is complete")
+	}
+	if err := o.mayWrite(path); err != nil {
+		return err
+	}
+	recipients, err := o.recipients.read(s)
+	if err != nil {
+		return err
+	}
+	so := snapshot.SaveOptions{
+		Recipients: recipients, Secrets: o.secrets,
+		SelectOptions: snapshot.SelectOptions{Redaction: redaction}, Header: snapshot.Header{Larder: command.Version()},
+	}
+	so.KeepExisting = !o.force
+	so.Accept = func(saved snapshot.Saved) error { return o.accept(saved, args) }
+	if o.byVariable {
+		fmt.Fprintf(s.Err,
+			"note: saving %s, which %s names; a flag of the connection, such as --context, saves the live cluster\n",
+			o.from.Path, command.StoreVariable)
+	}
+	save := o.saveFrom
+	if o.from.Path == "" {
+		save = o.saveLive
+	}
+	var done func()
+	so.Progress, done = s.Bar("saving")
+	saved, err := save(ctx, s, path, args, so)
+	done()
+	if err != nil {
+		noteNotSaved(s, o.leftOut)
+		return command.IfInterrupted(ctx, o.saveError(path, err), "nothing was written")
+	}
+	return o.tell(s, path, saved)
+}
+
+// mayWrite refuses to replace a file that nobody said is to be replaced, and what is no file.
+func (o *saveOptions) mayWrite(path string) error {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		info, err = os.Lstat(path) // a link that leads nowhere is itself replaced
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return noDirectory(path)
+	case err != nil:
+		return command.WithHint(fmt.Errorf("there can be no snapshot at %s: %w", path, err), writeElsewhere)
+	case info.IsDir():
+		return command.WithHint(fmt.Errorf("%s is a directory", path), "name a file in it, as in %s/cluster.larder", path)
+	case !o.force:
+		return isThere(path)
+	case o.from.Path != "" && sameFile(path, o.from.Path) && !input.IsSnapshot(path):
+		return command.Usagef("%s is the store that is to be saved, and would be replaced", path)
+	case info.Mode().IsRegular() && info.Size() > 0 && !input.IsSnapshot(path):
+		return command.WithHint(fmt.Errorf("%s is no snapshot: --force replaces nothing else", path),
+			"name another file, or remove it if it is of no more use")
+	}
+	return nil
+}
+
+// writeElsewhere says what to do where no file can be made.
+const writeElsewhere = "name a file in a directory that you may write to"
+
+// noDirectory is the error for a file in a directory that is not there; nil if that is.
+func noDirectory(path string) error {
+	dir := filepath.Dir(path)
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return command.WithHint(fmt.Errorf("there can be no snapshot at %s: there is no directory %s", path, dir),
+			"make it, or "+writeElsewhere)
+	}
+	return nil
+}
+
+// noResource refuses a file that is called like a resource: it has been left out of the command line.
+func noResource(path string, known []input.Resource) error {
+	names := input.SplitArgs([]string{path})
+	if len(names) == 0 {
+		return nil
+	}
+	for _, name := range names {
+		if len(input.MatchResource(name, known)) == 0 && len(input.InCategory(name, known)) == 0 &&
+			!slices.Contains(source.WellKnown(), name) {
+			return nil
+		}
+	}
+	return command.Usage(command.WithHint(fmt.Errorf("the file to make comes first, and %s is a resource", path),
+		"larder snapshot save FILE.larder %s; a file of that name would be .%c%[1]s", path, filepath.Separator))
+}
+
+func sameFile(a, b string) bool {
+	ia, errA := os.Stat(a)
+	ib, errB := os.Stat(b)
+	return errA == nil && errB == nil && os.SameFile(ia, ib)
+}
+
+// saveFrom saves what --from names.
+func (o *saveOptions) saveFrom(
+	ctx context.Context, s command.IO, path string, args []string, so snapshot.SaveOptions,
+) (snapshot.Saved, error) {
+	src, st, err := o.from.Described(ctx, s)
+	if err != nil {
+		return snapshot.Saved{}, err
+	}
+	if err = noResource(path, input.StoredResources(st.Collections)); err == nil {
+		so.Filter, err = o.selects.Filter(o.from.Path, st.Collections, args)
+	}
+	if err == nil {
+		err = o.keepInMemory(input.InMemory(st.Collections, so.Filter), so.Filter)
+	}
+	if err != nil {
+		return snapshot.Saved{}, errors.Join(input.ReadError(o.from.Path, err), src.Close())
+	}
+	saved, err := o.saveSource(ctx, src, path, so)
+	if err != nil {
+		err = input.OutError(o.from.Path, err)
+	}
+	return saved, errors.Join(err, src.Close())
+}
+
+// keepInMemory notes what the sync that holds the store has in memory only, which cannot be saved, and refuses if it
+// was asked for.
+func (o *saveOptions) keepInMemory(memory []source.Collection, f snapshot.Filter) error {
+	o.memory = memory
+	if len(memory) == 0 || len(f.Resources) == 0 && !o.secrets {
+		return nil
+	}
+	what := input.Names(input.StoredResources(memory), input.Resource.String)
+	return command.WithHint(fmt.Errorf("%s of %s cannot be saved: the larder sync that holds it has them in memory only",
+		what,
+		o.from.Path), input.SaveElsewhere, what)
+}
+
+func (o *saveOptions) saveSource(
+	ctx context.Context, src source.Source, path string, so snapshot.SaveOptions,
+) (snapshot.Saved, error) {
+	if sync, ok := src.(*source.Client); ok {
+		return o.saveSync(ctx, sync, path, so)
+	}
+	if file, ok := src.(*source.Snapshot); ok && len(so.Filter.Resources) == 0 {
+		o.known = len(file.File().Manifest().LeftOut)
+	}
+	return snapshot.Save(ctx, source.Records(src), path, so)
+}
+
+// saveSync has the sync that holds the store stream a snapshot of it: the file at path is this process's.
+func (o *saveOptions) saveSync(
+	ctx context.Context, sync *source.Client, path string, so snapshot.SaveOptions,
+) (snapshot.Saved, error) {
+	in, err := sync.Snapshot(ctx, source.SaveRequest{
+		Filter: so.Filter, Redaction: so.Redaction, Secrets: so.Secrets || len(so.Recipients) > 0,
+	})
+	if err != nil {
+		return snapshot.Saved{}, err
+	}
+	defer func() { _ = in.Close() }() // all of it has been read, or there is an error
+	return snapshot.SaveStream(ctx, in, path, so)
+}
+
+func noteNotSaved(s command.IO, leftOut []string) {
+	for _, left := range leftOut {
+		fmt.Fprintln(s.Err, "note: not saved:", left)
+	}
+}
+
+// encryptHint says how Secrets get into a snapshot.
+const encryptHint = "--recipient KEY or --passphrase encrypts the snapshot, with Secrets in it; " +
+	"--include-secrets saves them as they are"
+
+// tell says what was saved.
+func (o *saveOptions) tell(s command.IO, path string, saved snapshot.Saved) error {
+	how := ""
+	if o.recipients.asked() {
+		how = ", encrypted"
+	}
+	_, err := fmt.Fprintf(s.Out, "%s: %s, %s%s\n", path,
+		command.Within(saved.Objects, len(saved.Collections)-len(saved.Refused)),
+		command.Size(saved.Size), how)
+	noteNotSaved(s, saved.LeftOut)
+	if len(saved.Refused) > 0 {
+		fmt.Fprintf(s.Err,
+			"note: the API server does not list %d of %d resources for you, and nothing of them is saved: %s\n",
+			len(saved.Refused), len(saved.Collections), refusedText(saved.Refused))
+	}
+	if len(o.memory) > 0 {
+		fmt.Fprintf(s.Err, "hint: "+input.SaveElsewhere+"\n",
+			input.Names(input.StoredResources(o.memory), input.Resource.String))
+	}
+	if len(saved.LeftOut) > len(o.memory)+o.known && !o.secrets && !o.recipients.asked() {
+		fmt.Fprintln(s.Err, "hint: "+encryptHint)
+	}
+	if saved.Objects == 0 {
+		fmt.Fprintln(s.Err, "note: nothing is in the snapshot")
+	}
+	return err
+}
+
+// nothingSaved is an error that says what was to be saved.
+type nothingSaved struct{ error }
+
+func (e nothingSaved) Unwrap() error { return e.error }
+
+// refusedNamed is how many of the resources that a server does not list are named.
+const refusedNamed = 5
+
+// refusedText names what a server does not list, and says why for the first.
+func refusedText(all []snapshot.Refused) string {
+	var names []string
+	for _, r := range all[:min(len(all), refusedNamed)] {
+		names = append(names, input.NameOf(r.Collection))
+	}
+	text := strings.Join(names, ", ")
+	if more := len(all) - len(names); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return fmt.Sprintf("%s (%v)", text, all[0].Err)
+}
+
+// accept refuses a snapshot of nothing, if something was asked for, or if the server listed nothing at all.
+func (o *saveOptions) accept(saved snapshot.Saved, args []string) error {
+	if n := len(saved.Refused); n > 0 && n == len(saved.Collections) {
+		return nothingSaved{command.WithHint(fmt.Errorf("the API server lists nothing for you, and nothing was written: %s",
+			refusedText(saved.Refused)),
+			"kubectl auth can-i --list shows what you may do; name a namespace that you may read with -n, or use other "+
+				"credentials: --user, --context, --token")}
+	}
+	selects := len(o.selects.Namespaces) > 0 || o.selects.Labels+o.selects.Fields != ""
+	listed := o.from.Path == "" && len(saved.Collections) > 0 // by the server, which has none
+	if saved.Objects > 0 || !selects && (len(args) == 0 || listed) {
+		return nil
+	}
+	of := "the cluster"
+	if o.from.Path != "" {
+		of = o.from.Path
+	}
+	if len(args) > 0 && len(saved.Collections) == 0 && len(saved.LeftOut) > 0 {
+		return nothingSaved{command.WithHint(fmt.Errorf("nothing of %s can be saved, and nothing was written: %s", of,
+			strings.Join(saved.LeftOut, "; ")), encryptHint)}
+	}
+	o.leftOut = saved.LeftOut
+	return nothingSaved{command.WithHint(fmt.Errorf("nothing of %s is selected for the snapshot, and nothing was written",
+		of),
+		"check the resources, -n, -l and --field-selector")}
+}
+
+// isThere is the error of a file that nobody said is to be replaced.
+func isThere(path string) error {
+	return command.WithHint(fmt.Errorf("%s is there already", path), "name another file, or replace it with --force")
+}
+
+// saveError adds to an error of writing the snapshot what to do.
+func (o *saveOptions) saveError(path string, err error) error {
+	var nothing nothingSaved
+	switch {
+	case errors.As(err, &nothing):
+		return nothing.error
+	case !o.force && errors.Is(err, fs.ErrExist):
+		return isThere(path)
+	case errors.Is(err, store.ErrNoSpace), errors.Is(err, syscall.ENOSPC):
+		return command.WithHint(err, "make room on that disk, or save to another one; nothing was replaced")
+	case errors.Is(err, source.ErrNoAnswer), errors.As(err, new(*source.HeldError)): // storeError has said what to do
+		return err
+	case errors.Is(err, store.ErrLocked): // since it was opened for reading
+		return command.WithHint(err,
+			"a program other than larder sync holds the store: stop it, since only a larder sync can be saved while it runs")
+	case errors.Is(err, snapshot.ErrTooLarge):
+		return err
+	case isMade(path, err):
+		return command.WithHint(err, writeElsewhere)
+	}
+	return err
+}
+
+// isMade reports whether an error is of the file that becomes the one at path, which has a longer name until it is
+// complete.
+func isMade(path string, err error) bool {
+	if real, linkErr := filepath.EvalSymlinks(path); linkErr == nil {
+		path = real
+	}
+	var of *fs.PathError
+	return errors.As(err, &of) && (of.Path == path || strings.HasPrefix(of.Path, path+".new-"))
+}
