@@ -19,7 +19,7 @@ import (
 // form changes.
 const protobufVersion = 1
 
-// protobufMessage is what go-to-protobuf generates.
+// protobufMessage has the methods that go-to-protobuf generates.
 type protobufMessage interface {
 	runtime.Object
 	Size() int
@@ -29,17 +29,17 @@ type protobufMessage interface {
 
 // protobufCodec writes
 //
-//	uvarint, apiVersion    TypeMeta is no part of the protobuf messages, and an
-//	uvarint, kind          object must come back with it exactly if it had it
+//	uvarint, apiVersion    protobuf messages have no TypeMeta, and an object must
+//	uvarint, kind          be decoded with it if it had one
 //	message                to the end
 type protobufCodec struct {
 	typ         reflect.Type
 	fingerprint string
-	// nested is set if the type holds a runtime.RawExtension somewhere.
+	// nested is true if a value of the type can hold a runtime.RawExtension.
 	nested bool
 	// metadata is the number of the message's field that is a metav1.ObjectMeta; 0 if there is none.
 	metadata uint64
-	// last is the apiVersion and kind of the last object decoded: those of the next one too, nearly always.
+	// last is the apiVersion and kind of the last decoded object, which the next one nearly always shares.
 	last atomic.Pointer[metav1.TypeMeta]
 }
 
@@ -61,10 +61,8 @@ func metadataNumber(t reflect.Type) uint64 {
 	return 0
 }
 
-// generatesProtobuf reports whether *t has protobuf methods of its own. A type
-// without them can still have those of an embedded metav1.ObjectMeta, which
-// would silently drop every other field; therefore each field must bear
-// the tag that the generator goes by.
+// generatesProtobuf reports whether *t has protobuf methods of its own. A type without them may have those of an
+// embedded metav1.ObjectMeta, which would silently drop every other field. So each field must have the generator's tag.
 func generatesProtobuf(t reflect.Type) bool {
 	if !reflect.PointerTo(t).Implements(reflect.TypeFor[protobufMessage]()) {
 		return false
@@ -105,7 +103,7 @@ func (c *protobufCodec) Append(dst []byte, obj runtime.Object) ([]byte, error) {
 		return dst, fmt.Errorf("encode %T: %w", obj, err)
 	}
 	if n != size {
-		// Its Size method lies, or somebody changes the object while it is read.
+		// Its Size method is wrong, or the object was changed meanwhile.
 		return dst, fmt.Errorf("encode %T: %d bytes written where %d were announced", obj, n, size)
 	}
 	return out, nil
@@ -127,7 +125,7 @@ func (c *protobufCodec) Decode(data []byte) (runtime.Object, error) {
 	return m, nil
 }
 
-// typeMeta returns copies of both.
+// typeMeta returns a TypeMeta with copies of both.
 func (c *protobufCodec) typeMeta(apiVersion, kind []byte) *metav1.TypeMeta {
 	last := c.last.Load()
 	if last == nil || last.APIVersion != string(apiVersion) || last.Kind != string(kind) {
@@ -137,7 +135,7 @@ func (c *protobufCodec) typeMeta(apiVersion, kind []byte) *metav1.TypeMeta {
 	return last
 }
 
-// decodeEncoding reads what was written while the type had no protobuf.
+// decodeEncoding decodes a payload that was written while the type had no generated protobuf.
 func (c *protobufCodec) decodeEncoding(encoding string, data []byte) (runtime.Object, error) {
 	switch encoding {
 	case EncodingProtobuf:

@@ -18,8 +18,7 @@ import (
 // allows, which bounds what a server can send.
 const maxDepth = 10000
 
-// The msgpack extensions that stand for a nil map and a nil slice, which are
-// neither nil nor empty. They have no data.
+// The msgpack extensions for a nil map and a nil slice, which differ from nil and from empty ones. They have no data.
 const (
 	extNilMap   = 1
 	extNilSlice = 2
@@ -95,7 +94,7 @@ func (c *unstructuredCodec) Decode(data []byte) (runtime.Object, error) {
 // valueWriter appends the values of unstructured objects. After an error it must not be used again.
 type valueWriter struct {
 	depth int
-	// fields is a stack of the sorted fields of the maps that are open.
+	// fields is a stack of the sorted fields of the maps that are being written.
 	fields []valueField
 }
 
@@ -169,13 +168,13 @@ func (w *valueWriter) array(dst []byte, s []any) ([]byte, error) {
 	return dst, nil
 }
 
-// valueReader reads the values of unstructured objects. Strings that come again and again are allocated once.
+// valueReader reads the values of unstructured objects. It allocates frequent strings once.
 type valueReader struct {
 	msgpack.Reader
 	texts *textTables
 }
 
-// value reads what valueWriter.value wrote.
+// value reads a value that valueWriter.value has written.
 func (r *valueReader) value(depth int) any {
 	c, ok := r.Peek()
 	switch {

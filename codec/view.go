@@ -16,7 +16,7 @@ var errViewReadOnly = errors.New("a view's codec only reads")
 // viewCodec reads the payloads of any representation as unstructured objects.
 type viewCodec struct {
 	unstructuredCodec
-	// typed reads protobuf payloads; nil if there is none.
+	// typed decodes protobuf payloads; nil if there are none.
 	typed Codec
 }
 
@@ -25,8 +25,8 @@ type viewCodec struct {
 // that the collection was written with; it is needed for typed collections in
 // protobuf only, and may be nil for all others.
 //
-// An object without apiVersion and kind, as typed clients leave them, comes
-// back without. Its Append fails.
+// An object without apiVersion and kind, which typed clients leave empty, is decoded without them. The codec's Append
+// fails.
 func View(r entry.Representation, typed Codec) (Codec, error) {
 	if r == entry.Metadata {
 		c, err := ForProtobuf(&metav1.PartialObjectMetadata{})

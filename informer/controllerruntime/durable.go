@@ -17,9 +17,9 @@ import (
 	"github.com/larder-dev/larder/informer/durable"
 )
 
-// Durable is a source of requests for the objects of one kind that keeps its place over restarts: a controller that
-// starts anew gets the requests that were due, and those of objects that have changed or are gone, and no others. Give
-// it to WatchesRawSource, and let its Reconciler stand in front of the controller's own, so that it learns which
+// Durable is a source of requests for the objects of one kind that keeps its cursor across restarts: after a restart
+// the controller gets the requests that were due, and those of objects that have changed or were deleted, and no
+// others. Pass it to WatchesRawSource, and wrap the controller's Reconciler with its own, so that it learns which
 // requests are done:
 //
 //	pods := controllerruntime.NewDurable("my-controller", mgr.GetCache(), &corev1.Pod{})
@@ -27,11 +27,11 @@ import (
 //		WatchesRawSource(pods).
 //		Complete(pods.Reconciler(r))
 //
-// A request is done when the Reconciler has returned no error and asks for no other look (RequeueAfter), or a
-// TerminalError; else it is due, and comes at once after a restart. Up to 1,000 may be due, and no others come until
-// some are done: a controller that asks for another look at each of more objects is better served by For.
+// A request is done when the Reconciler has returned no error and no RequeueAfter, or a TerminalError. Otherwise it is
+// due, and comes at once after a restart. Up to 1,000 requests may be due, and no others come until some are done: for
+// a controller that requeues each of more objects use For.
 //
-// The name is that under which the file keeps the place. See package informer/durable for what is promised.
+// The name identifies the cursor in the file. See package informer/durable for what is promised.
 type Durable struct {
 	name  string
 	cache cache.Informers
@@ -47,13 +47,13 @@ type Durable struct {
 
 var _ source.SyncingSource = &Durable{}
 
-// NewDurable returns a source on the informer that the cache has for objects like obj. The cache must be of NewCache,
-// and hold the kind in one collection, not one for each of several namespaces.
+// NewDurable returns a source from the cache's informer for objects like obj. The cache must be NewCache's, and hold
+// the kind in one collection, not in one for each of several namespaces.
 func NewDurable(name string, c cache.Informers, obj client.Object) *Durable {
 	return &Durable{name: name, cache: c, obj: obj, begun: make(chan struct{})}
 }
 
-// Start is called by the controller. It fails the second time: a place is that of one controller.
+// Start is called by the controller. It fails if called again, since a cursor belongs to one controller.
 func (d *Durable) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -93,7 +93,7 @@ func (d *Durable) register(
 	})
 }
 
-// WaitForSync returns when the requests of all that is due have been added, or as many as may be.
+// WaitForSync returns when the requests for all due keys have been added, or the maximum number of them.
 func (d *Durable) WaitForSync(ctx context.Context) error {
 	select {
 	case <-d.begun:
@@ -118,7 +118,7 @@ func (d *Durable) registered() (*durable.Keys, error) {
 	return d.keys, d.err
 }
 
-// Reconciler returns r, watched for which requests are done.
+// Reconciler returns a Reconciler that calls r and records which requests are done.
 func (d *Durable) Reconciler(r reconcile.Reconciler) reconcile.Reconciler {
 	return reconcile.Func(func(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 		keys, _ := d.registered()

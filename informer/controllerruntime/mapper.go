@@ -16,9 +16,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// MapperProvider returns a function for the MapperProvider of a manager's or a cluster's options: a RESTMapper that
-// needs no API server for the kinds that were there when one was last asked, since they are in the store. It is package
-// mapper's. A cache of NewCache that is given one runs it. Who puts it into a RESTMapper of his own runs it himself:
+// MapperProvider returns a function for the MapperProvider of a manager's or a cluster's options. It makes the
+// RESTMapper of package mapper, which needs no API server for kinds that are in the store. A cache of NewCache runs the
+// RESTMapper that it is given. If it is wrapped in a RESTMapper of the program's own, the program must run it:
 // mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { m.Run(ctx); return nil })).
 func MapperProvider(st *store.Store) func(*rest.Config, *http.Client) (meta.RESTMapper, error) {
 	return func(config *rest.Config, client *http.Client) (meta.RESTMapper, error) {
@@ -30,7 +30,7 @@ func MapperProvider(st *store.Store) func(*rest.Config, *http.Client) (meta.REST
 	}
 }
 
-// mapperFor returns what makes the RESTMapper of a cache that is not given one. A cache without a file has
+// mapperFor returns a function that makes the RESTMapper of a cache that is given none. Without a store it is
 // controller-runtime's.
 func mapperFor(template informer.Options) func(*rest.Config, *http.Client) (meta.RESTMapper, error) {
 	if template.InMemory || template.Store == nil {
@@ -55,8 +55,8 @@ func (c runningCache) Start(ctx context.Context) error {
 	return c.Cache.Start(ctx)
 }
 
-// NeedLeaderElection is that of the cache, for managers to which it is added as a Runnable. One that does not say waits
-// to be elected.
+// NeedLeaderElection returns that of the cache, for managers to which it is added as a Runnable: without the method it
+// would wait for the election.
 func (c runningCache) NeedLeaderElection() bool {
 	says, ok := c.Cache.(manager.LeaderElectionRunnable)
 	return !ok || says.NeedLeaderElection()
