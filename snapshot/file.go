@@ -47,8 +47,8 @@ type part struct {
 
 // buffer has the memory for one read.
 type buffer struct {
-	data   []byte
-	unpack *layout.Unpacker
+	data         []byte
+	decompressor *layout.Decompressor
 }
 
 // Open opens the snapshot at path. It reads the start and the end of the file, and no blocks; Verify reads all. It
@@ -222,8 +222,8 @@ func (f *File) block(n, i int, b layout.Block) block {
 }
 
 func (f *File) records(buf *buffer, n int, b layout.Block) (records []byte, err error) {
-	if buf.unpack == nil {
-		if buf.unpack, err = layout.NewUnpacker(); err != nil {
+	if buf.decompressor == nil {
+		if buf.decompressor, err = layout.NewDecompressor(); err != nil {
 			return nil, err
 		}
 	}
@@ -237,7 +237,7 @@ func (f *File) records(buf *buffer, n int, b layout.Block) (records []byte, err 
 	if sha256.Sum256(stored) != b.Digest {
 		return nil, f.damage(b.Offset, n, "it is not what was written (SHA-256)")
 	}
-	if records, err = buf.unpack.Unpack(stored, b.Size); err != nil {
+	if records, err = buf.decompressor.Decompress(stored, b.Size); err != nil {
 		return nil, f.damage(b.Offset, n, "it cannot be unpacked: "+err.Error())
 	}
 	if wrong := b.Check(records); wrong != "" {

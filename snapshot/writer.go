@@ -29,11 +29,11 @@ type writerOptions struct {
 // snapshot. It holds one block, the index of the open collection, and the descriptions of the earlier ones. After an
 // error every call returns that error.
 type writer struct {
-	w      io.Writer
-	sealed io.WriteCloser // the encrypting part of w; nil without encryption
-	pack   *layout.Packer
-	id     layout.ID
-	target int // size of a block
+	w          io.Writer
+	sealed     io.WriteCloser // the encrypting part of w; nil without encryption
+	compressor *layout.Compressor
+	id         layout.ID
+	target     int // size of a block
 
 	err     error
 	closed  bool
@@ -59,11 +59,12 @@ func newWriter(w io.Writer, h Header, o writerOptions) (*writer, error) {
 		return nil, fmt.Errorf("the version %.100q… has %d bytes, %d are allowed: %w", h.Larder, len(h.Larder),
 			layout.MaxLarder, ErrTooLarge)
 	}
-	pack, err := layout.NewPacker()
+	compressor, err := layout.NewCompressor()
 	if err != nil {
 		return nil, err
 	}
-	s := &writer{w: w, pack: pack, id: o.id, target: cmp.Or(o.block, layout.BlockTarget), ids: map[string]bool{}}
+	s := &writer{w: w, compressor: compressor, id: o.id, target: cmp.Or(o.block, layout.BlockTarget),
+		ids: map[string]bool{}}
 	s.catalog.Header = h
 	if s.id == (layout.ID{}) {
 		s.id = layout.NewID()
@@ -161,7 +162,7 @@ func (w *writer) flush() error {
 	if w.next.Count == 0 {
 		return nil
 	}
-	stored := w.pack.Pack(w.block)
+	stored := w.compressor.Compress(w.block)
 	w.next.Size, w.next.Stored, w.next.Digest = len(w.block), len(stored), sha256.Sum256(stored)
 	w.index = layout.AppendBlock(w.index, w.next)
 	w.now.Blocks++

@@ -20,10 +20,10 @@ import (
 
 // encoder turns ops into writes. It calls user code, so the caller must hold no lock.
 type encoder struct {
-	keyFunc cache.KeyFunc
-	codec   codec.Codec      // nil makes writes without payloads
-	packer  *compress.Packer // compressor that is used later, at the commit; may be nil
-	set     *index.Set
+	keyFunc    cache.KeyFunc
+	codec      codec.Codec          // nil makes writes without payloads
+	compressor *compress.Compressor // compressor that is used later, at the commit; may be nil
+	set        *index.Set
 	// deletes says that the objects of deletes are encoded too, because a durable handler will receive them.
 	deletes bool
 }

@@ -186,7 +186,7 @@ func (w *writer) put(x *memtable.Write, old stored) error {
 	}
 	payload := x.Payload
 	if x.Dict != nil {
-		payload, h.Dictionary, h.Size = x.Packed, x.Dict.ID, len(x.Payload)
+		payload, h.Dictionary, h.Size = x.Compressed, x.Dict.ID, len(x.Payload)
 		if err := w.useDictionary(x.Dict); err != nil {
 			return err
 		}
@@ -224,7 +224,7 @@ func (w *writer) useDictionary(d *compress.Dictionary) error {
 		return fmt.Errorf("store dictionary %016x: %w", d.ID, err)
 	}
 	w.dict = d
-	if w.c.packer.Using() == d {
+	if w.c.compressor.Using() == d {
 		w.state.dictionary = d.ID
 	}
 	return nil

@@ -54,7 +54,7 @@ func (r *reader) plain(key string, b body, buf []byte) (body, error) {
 	if b.dict == nil {
 		return b, nil
 	}
-	plain, err := b.dict.Unpack(buf, b.payload, b.size)
+	plain, err := b.dict.Decompress(buf, b.payload, b.size)
 	if err != nil {
 		// The checksums of record and dictionary were right, so the file is not damaged.
 		return b, fmt.Errorf("record %s in collection %s cannot be decompressed: %w: %w", printable.Key(key), r.name,

@@ -42,9 +42,9 @@ type Collection struct {
 	resident atomic.Pointer[resident.All]
 	bounded  *resident.Bounded // nil unless the Residency is Bounded; set before there is another goroutine
 
-	workers *workers
-	builder index.Builder    // builds the indexes that are not ready
-	packer  *compress.Packer // compressor of new records; nil if Compression is off
+	workers    *workers
+	builder    index.Builder        // builds the indexes that are not ready
+	compressor *compress.Compressor // compressor of new records; nil if Compression is off
 
 	committed func(Commit) // CollectionOptions.Committed; may be nil
 
@@ -102,7 +102,7 @@ func openCollection(
 	}
 	c.back = c
 	if o.Compression != NoCompression {
-		c.packer = compress.NewPacker()
+		c.compressor = compress.NewCompressor()
 	}
 	if c.keyFunc == nil {
 		c.keyFunc = cache.DeletionHandlingMetaNamespaceKeyFunc

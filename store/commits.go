@@ -178,7 +178,7 @@ func (k *commits) flush(ctx context.Context) error {
 	}
 	begun := time.Now()
 	for c, snap := range snaps {
-		c.pack(snap.Writes())
+		c.compress(snap.Writes())
 	}
 	place, err := k.file.TakeWriter(ctx, committing)
 	if err != nil {

@@ -42,7 +42,7 @@ func (r *reader) dictionary(tx *bolt.Tx, id uint64) (*compress.Dictionary, error
 // loadDictionary makes the compressor use the dictionary that was used last. If that is damaged, reading it has failed
 // the store, as it does for a record that names it; loadDictionary returns nil and the compressor makes a new one.
 func (c *Collection) loadDictionary(ctx context.Context) error {
-	if c.packer == nil {
+	if c.compressor == nil {
 		return nil
 	}
 	err := c.view(ctx, func(b *bolt.Bucket) error {
@@ -51,8 +51,8 @@ func (c *Collection) loadDictionary(ctx context.Context) error {
 			return err
 		}
 		dict, err := c.dictionary(b.Tx(), st.dictionary)
-		if err == nil && !(c.packer.IsSealed() && dict.IsHashed()) { // a sealed collection uses no plain text dictionary
-			c.packer.Use(dict)
+		if err == nil && !(c.compressor.IsSealed() && dict.IsHashed()) { // a sealed collection uses no plain text dictionary
+			c.compressor.Use(dict)
 		}
 		return err
 	})
@@ -65,8 +65,8 @@ func (c *Collection) loadDictionary(ctx context.Context) error {
 // reviseDictionary lets the compressor make a new dictionary from the first page of a list that rewrites every body,
 // since all of the list will be compressed with the dictionary.
 func (r *replacement) reviseDictionary(items map[string]*item, keys []string) {
-	packer := r.in.back.encoder(nil).packer
-	if packer == nil || r.revised {
+	compressor := r.in.back.encoder(nil).compressor
+	if compressor == nil || r.revised {
 		return
 	}
 	r.revised = true
@@ -76,7 +76,7 @@ func (r *replacement) reviseDictionary(items map[string]*item, keys []string) {
 			payloads = append(payloads, it.Payload)
 		}
 	}
-	packer.Revise(payloads)
+	compressor.Revise(payloads)
 }
 
 // dropDictionaries removes the dictionaries that no record names and the compressor does not use.
@@ -85,7 +85,7 @@ func (c *Collection) dropDictionaries(b *bolt.Bucket, st *state) error {
 	if dicts == nil {
 		return nil
 	}
-	if dict := c.packer.Using(); dict != nil {
+	if dict := c.compressor.Using(); dict != nil {
 		needed[dict.ID] = true
 	}
 	unused := func() (keys [][]byte, err error) {
@@ -124,9 +124,9 @@ func (c *Collection) dropDictionaries(b *bolt.Bucket, st *state) error {
 	return err
 }
 
-// pack compresses the payloads of the writes that are not compressed yet. A payload that would not get shorter is left.
-func (c *Collection) pack(writes []*memtable.Write) {
-	if c.packer == nil {
+// compress compresses the payloads of the writes that are not compressed yet, except those that would not get shorter.
+func (c *Collection) compress(writes []*memtable.Write) {
+	if c.compressor == nil {
 		return
 	}
 	var todo []*memtable.Write
@@ -136,10 +136,10 @@ func (c *Collection) pack(writes []*memtable.Write) {
 			todo, payloads = append(todo, x), append(payloads, x.Payload)
 		}
 	}
-	packed, dict := c.packer.Pack(payloads)
+	compressed, dict := c.compressor.Compress(payloads)
 	for i, x := range todo {
-		if packed[i] != nil {
-			x.Packed, x.Dict = packed[i], dict
+		if compressed[i] != nil {
+			x.Compressed, x.Dict = compressed[i], dict
 		}
 	}
 }

@@ -131,7 +131,7 @@ func SetTombstoneLimit(c *Collection, n int) { c.limits.tombstones = n }
 // SetSampling makes c compress with dictionaries of so many bytes, as soon as there are sample bytes to make one of:
 // compression, of few objects.
 func SetSampling(c *Collection, dictionary, sample int) {
-	c.packer.DictBytes, c.packer.SampleBytes = dictionary, sample
+	c.compressor.DictBytes, c.compressor.SampleBytes = dictionary, sample
 }
 
 // WaitBuilds returns once no index of c is being built.

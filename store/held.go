@@ -124,5 +124,5 @@ func (o *storedObject) sameBody(x *memtable.Write) (bool, error) {
 	case err != nil: // a body that cannot be read is rewritten
 		return false, nil //nolint:nilerr // see above
 	}
-	return bytes.Equal(b.payload, x.Payload) && o.c.packer.Keeps(o.Header, x.Payload) && o.c.sealsAs(o.Header), nil
+	return bytes.Equal(b.payload, x.Payload) && o.c.compressor.Keeps(o.Header, x.Payload) && o.c.sealsAs(o.Header), nil
 }

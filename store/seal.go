@@ -54,7 +54,7 @@ func (c *Collection) seal(st state) error {
 	}
 	sealing := !c.store.keys.locked() && (st.Sealed || c.mustSeal || c.store.Seals(c.id.GroupResource()))
 	if sealing {
-		c.packer.Seal()
+		c.compressor.Seal()
 	}
 	c.sealing.Store(sealing)
 	return nil

@@ -12,8 +12,8 @@ import (
 
 // Dictionary is what payloads of a collection have in common, and what some of its records are compressed with. It does
 // not change: the file keeps it for as long as a record names it, under a hash of its content, or, if it is sealed,
-// under a random number. It is raw content, parts of payloads, which for Kubernetes objects packs better than what is
-// trained of them (docs/adr/0007).
+// under a random number. It is raw content, parts of payloads, which for Kubernetes objects compresses better than what
+// is trained of them (docs/adr/0007).
 type Dictionary struct {
 	ID      uint64
 	Content []byte
@@ -38,51 +38,51 @@ func WithID(id uint64, content []byte) *Dictionary {
 	d.encoder = sync.OnceValues(func() (*zstd.Encoder, error) {
 		return zstd.NewWriter(nil, zstd.WithEncoderDictRaw(0, content), zstd.WithEncoderLevel(zstd.SpeedFastest),
 			zstd.WithEncoderCRC(false),
-			zstd.WithEncoderConcurrency(packers()), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(packWindow))
+			zstd.WithEncoderConcurrency(encoders()), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(window))
 	})
 	d.decoder = sync.OnceValues(func() (*zstd.Decoder, error) {
 		return zstd.NewReader(nil, zstd.WithDecoderDictRaw(0, content), zstd.WithDecoderConcurrency(0),
-			zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderMaxMemory(format.MaxUnpacked))
+			zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderMaxMemory(format.MaxDecompressed))
 	})
 	d.Buffers.New = func() any { return new([]byte) }
 	return d
 }
 
-// pack compresses a payload. It returns nil if that would not make it shorter.
-func (d *Dictionary) pack(payload []byte) []byte {
-	if len(payload) == 0 || len(payload) > format.MaxUnpacked {
+// compress compresses a payload. It returns nil if that would not make it shorter.
+func (d *Dictionary) compress(payload []byte) []byte {
+	if len(payload) == 0 || len(payload) > format.MaxDecompressed {
 		return nil
 	}
 	encoder, err := d.encoder()
 	if err != nil {
 		return nil
 	}
-	packed := encoder.EncodeAll(payload, make([]byte, 0, len(payload)/2))
-	if len(packed)+packedOverhead >= len(payload) {
+	compressed := encoder.EncodeAll(payload, make([]byte, 0, len(payload)/2))
+	if len(compressed)+overhead >= len(payload) {
 		return nil
 	}
-	return packed
+	return compressed
 }
 
-// packWindow is how far back matches are looked for, the dictionary aside. More takes memory and gains nothing: 5 MB
+// window is how far back matches are looked for, the dictionary aside. More takes memory and gains nothing: 5 MB
 // per encoder instead of 0.8 by default.
-const packWindow = 128 << 10
+const window = 128 << 10
 
-// packedOverhead is about what the header of a record has more if its payload is compressed.
-const packedOverhead = 16
+// overhead is about what the header of a record has more if its payload is compressed.
+const overhead = 16
 
-// unpackSlack is room behind a payload that lets the decoder copy in larger pieces.
-const unpackSlack = 16
+// slack is room behind a payload that lets the decoder copy in larger pieces.
+const slack = 16
 
-// Unpack returns the payload of that size, in the memory of buf if there is room.
-func (d *Dictionary) Unpack(buf, packed []byte, size int) ([]byte, error) {
+// Decompress returns the payload of that size, in the memory of buf if there is room.
+func (d *Dictionary) Decompress(buf, compressed []byte, size int) ([]byte, error) {
 	decoder, err := d.decoder()
 	if err != nil {
 		return nil, err
 	}
-	buf = slices.Grow(buf[:0], size+unpackSlack)
+	buf = slices.Grow(buf[:0], size+slack)
 	// The decoder writes no further than the capacity, whatever the frame says.
-	plain, err := decoder.DecodeAll(packed, buf[:0:size+unpackSlack])
+	plain, err := decoder.DecodeAll(compressed, buf[:0:size+slack])
 	if err != nil {
 		return nil, err
 	}

@@ -20,30 +20,30 @@ func TestDictionaryRoundTrip(t *testing.T) {
 	d := sampleDictionary()
 	for _, payload := range [][]byte{[]byte(sample.PodJSON), []byte(sample.PodJSON[:100]),
 		bytes.Repeat([]byte{0}, 3<<20)} {
-		packed := d.pack(payload)
-		if packed == nil || len(packed) >= len(payload)/2 {
-			t.Fatalf("%d bytes became %d", len(payload), len(packed))
+		compressed := d.compress(payload)
+		if compressed == nil || len(compressed) >= len(payload)/2 {
+			t.Fatalf("%d bytes became %d", len(payload), len(compressed))
 		}
 		for _, buf := range [][]byte{nil, make([]byte, 10), make([]byte, 0, 8<<20)} {
-			got, err := d.Unpack(buf, packed, len(payload))
+			got, err := d.Decompress(buf, compressed, len(payload))
 			if err != nil || !bytes.Equal(got, payload) {
 				t.Fatalf("%d bytes came back as %d, %v", len(payload), len(got), err)
 			}
 		}
-		// The same bytes whoever packs them, so that equal objects have equal records.
-		if again := New(d.Content).pack(payload); !bytes.Equal(again, packed) {
-			t.Error("it was packed otherwise the second time")
+		// The same bytes whoever compresses them, so that equal objects have equal records.
+		if again := New(d.Content).compress(payload); !bytes.Equal(again, compressed) {
+			t.Error("it was compressed otherwise the second time")
 		}
 	}
-	if d.pack(nil) != nil || d.pack([]byte{1, 2, 3}) != nil {
-		t.Error("what does not shrink was packed")
+	if d.compress(nil) != nil || d.compress([]byte{1, 2, 3}) != nil {
+		t.Error("what does not shrink was compressed")
 	}
 }
 
-// TestUnpackBoundsMemory: whatever a frame says, no more is made of it than the record's header does.
-func TestUnpackBoundsMemory(t *testing.T) {
+// TestDecompressBoundsMemory: whatever a frame says, no more is made of it than the record's header does.
+func TestDecompressBoundsMemory(t *testing.T) {
 	d := sampleDictionary()
-	bomb := d.pack(make([]byte, 32<<20))
+	bomb := d.compress(make([]byte, 32<<20))
 	var stream bytes.Buffer
 	w, err := zstd.NewWriter(&stream) // its frames do not say how long they are
 	if err != nil {
@@ -57,31 +57,31 @@ func TestUnpackBoundsMemory(t *testing.T) {
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	for what, packed := range map[string][]byte{"a frame with a size": bomb, "one without": stream.Bytes(),
-		"two": append(bytes.Clone(d.pack(make([]byte, 900))), bomb...)} {
-		if got, err := d.Unpack(nil, packed, 1000); err == nil {
+	for what, compressed := range map[string][]byte{"a frame with a size": bomb, "one without": stream.Bytes(),
+		"two": append(bytes.Clone(d.compress(make([]byte, 900))), bomb...)} {
+		if got, err := d.Decompress(nil, compressed, 1000); err == nil {
 			t.Errorf("%s: %d bytes, %v", what, len(got), err)
 		}
 	}
 	if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > 8<<20 {
 		t.Errorf("%d bytes were allocated", after.TotalAlloc-before.TotalAlloc)
 	}
-	if _, err := d.Unpack(nil, bomb, 32<<20+1); err == nil {
+	if _, err := d.Decompress(nil, bomb, 32<<20+1); err == nil {
 		t.Error("fewer bytes than the header says were accepted")
 	}
-	if d.pack(make([]byte, format.MaxUnpacked+1)) != nil {
-		t.Error("a payload was packed that is too long to be read")
+	if d.compress(make([]byte, format.MaxDecompressed+1)) != nil {
+		t.Error("a payload was compressed that is too long to be read")
 	}
 }
 
-func FuzzUnpack(f *testing.F) {
+func FuzzDecompress(f *testing.F) {
 	d := sampleDictionary()
-	f.Add(d.pack([]byte(sample.PodJSON)), len(sample.PodJSON))
-	f.Add(d.pack(make([]byte, 1<<20)), 5)
+	f.Add(d.compress([]byte(sample.PodJSON)), len(sample.PodJSON))
+	f.Add(d.compress(make([]byte, 1<<20)), 5)
 	f.Add([]byte{}, 1)
-	f.Fuzz(func(t *testing.T, packed []byte, size int) {
+	f.Fuzz(func(t *testing.T, compressed []byte, size int) {
 		size = max(1, size%(1<<20))
-		got, err := d.Unpack(nil, packed, size)
+		got, err := d.Decompress(nil, compressed, size)
 		if err == nil && len(got) != size {
 			t.Fatalf("%d bytes, want %d", len(got), size)
 		}

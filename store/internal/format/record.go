@@ -62,8 +62,8 @@ var (
 // SealOverhead is how many bytes longer a payload is once it is sealed: a nonce and a tag.
 const SealOverhead = chacha20poly1305.NonceSizeX + chacha20poly1305.Overhead
 
-// MaxUnpacked is how long a payload may be that is stored compressed, in bytes. It bounds what a read allocates.
-const MaxUnpacked = 64 << 20
+// MaxDecompressed is how long a payload may be that is stored compressed, in bytes. It bounds what a read allocates.
+const MaxDecompressed = 64 << 20
 
 // Header is what a record says about its object without its payload.
 type Header struct {
@@ -310,7 +310,7 @@ func (h *Header) decodeRest(version byte, fields int, head []byte, d *msgpack.Re
 	h.Dictionary = d.Uint()
 	size := d.Uint()
 	plain := version == SealedVersion && h.Dictionary == 0 && size == 0
-	if d.Err == nil && !plain && (h.Dictionary == 0 || size == 0 || size > MaxUnpacked) {
+	if d.Err == nil && !plain && (h.Dictionary == 0 || size == 0 || size > MaxDecompressed) {
 		d.Err = fmt.Errorf("a payload of %d bytes that is compressed with dictionary %x cannot be", size, h.Dictionary)
 	}
 	h.Size = int(size)

@@ -26,7 +26,7 @@ func drawHeader(t *rapid.T) Header {
 	}
 	if rapid.Bool().Draw(t, "compressed") {
 		h.Dictionary = rapid.Uint64Min(1).Draw(t, "dictionary")
-		h.Size = rapid.IntRange(1, MaxUnpacked).Draw(t, "size")
+		h.Size = rapid.IntRange(1, MaxDecompressed).Draw(t, "size")
 	}
 	return h
 }
@@ -117,7 +117,7 @@ func TestRecordOfALaterVersion(t *testing.T) {
 
 // TestRecordBoundsThePayload: how much memory a read takes is said by the header, up to a bound.
 func TestRecordBoundsThePayload(t *testing.T) {
-	for _, h := range []Header{{Dictionary: 1, Size: MaxUnpacked + 1}, {Dictionary: 1}, {Dictionary: 1, Size: -1}} {
+	for _, h := range []Header{{Dictionary: 1, Size: MaxDecompressed + 1}, {Dictionary: 1}, {Dictionary: 1, Size: -1}} {
 		data := AppendRecord(nil, "collection", "ns/name", h, nil)
 		_, _, err := ParseRecord("collection", "ns/name", data)
 		requireDamaged(t, err)

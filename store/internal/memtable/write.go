@@ -22,10 +22,10 @@ type Write struct {
 	PayloadSize int
 	// Encoding is the name of the codec that wrote Payload, if it was not the collection's.
 	Encoding string
-	// Packed is Payload compressed with Dict, as the file gets it; nil if it gets Payload. Only who commits uses them.
-	Packed []byte
-	Dict   *compress.Dictionary
-	Terms  map[string][]string
+	// Compressed is Payload compressed with Dict, as the file gets it; nil if it gets Payload. Only who commits uses them.
+	Compressed []byte
+	Dict       *compress.Dictionary
+	Terms      map[string][]string
 	// order is the place of the write among all that the table was given.
 	order uint64
 	// SameObject: the file has the same state of the object, and only how it is stored changes.

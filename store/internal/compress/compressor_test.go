@@ -3,14 +3,14 @@ package compress
 import "testing"
 
 // Products of counts and sizes are larger than an int of 32 bits holds.
-func TestPackerCountsBeyond32Bits(t *testing.T) {
-	p := NewPacker()
+func TestDictionaryCountsBeyond32Bits(t *testing.T) {
+	c := NewCompressor()
 	payloads := make([][]byte, 100_000)
 	small := make([]byte, 100)
 	for i := range payloads {
 		payloads[i] = small
 	}
-	k := p.parts(payloads)
+	k := c.parts(payloads)
 	if want := dictionaryBytes/100 + 1; k != want {
 		t.Errorf("%d parts, want %d", k, want)
 	}
