@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -103,4 +106,34 @@ func sayJSON(h slog.Handler) func(time.Time, source.Collection) {
 		}
 		logger.LogAttrs(context.Background(), slog.LevelInfo, "Mirroring", attrs...)
 	}
+}
+
+// liveEvery is how often the state is looked at.
+const liveEvery = time.Second
+
+// noteTo returns what writes a note as a line for people.
+func noteTo(w io.Writer) func(text string) {
+	return func(text string) { fmt.Fprintln(w, "note:", terminal.OneLine(text)) }
+}
+
+// show has l tell the state until ctx ends.
+func show(ctx context.Context, s command.IO, l *plainLog, state func() []source.Collection) {
+	tick := time.NewTicker(liveEvery)
+	defer tick.Stop()
+	for {
+		l.update(s.Now(), state())
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// relists is the number of relists and why the objects were listed anew.
+func relists(l source.Live) string {
+	if len(l.Relists) == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%d (%s)", l.RelistCount(), strings.Join(slices.Sorted(maps.Keys(l.Relists)), ", "))
 }
