@@ -72,26 +72,26 @@ func Connect(config *rest.Config) (*Connection, error) {
 // ListWatch lists and watches what the identity selects, in its representation: unstructured or metadata. What bounds a
 // request (--request-timeout) does not bound a watch, which would be cut again and again.
 func (c *Connection) ListWatch(id entry.Identity) *cache.ListWatch {
+	gvr := id.GroupVersionResource
 	if id.Representation == entry.Metadata {
-		objects := c.meta.Resource(id.GroupVersionResource).Namespace(id.Namespace)
-		watched := c.watches.meta.Resource(id.GroupVersionResource).Namespace(id.Namespace)
-		return &cache.ListWatch{
-			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-				return objects.List(ctx, selected(id, o))
-			},
-			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-				return watched.Watch(ctx, selected(id, o))
-			},
-		}
+		return listWatch(id, c.meta.Resource(gvr).Namespace(id.Namespace).List,
+			c.watches.meta.Resource(gvr).Namespace(id.Namespace).Watch)
 	}
-	objects := c.dynamic.Resource(id.GroupVersionResource).Namespace(id.Namespace)
-	watched := c.watches.dynamic.Resource(id.GroupVersionResource).Namespace(id.Namespace)
+	return listWatch(id, c.dynamic.Resource(gvr).Namespace(id.Namespace).List,
+		c.watches.dynamic.Resource(gvr).Namespace(id.Namespace).Watch)
+}
+
+// listWatch asks for what the identity selects. L is a list of a client's.
+func listWatch[L runtime.Object](
+	id entry.Identity, list func(context.Context, metav1.ListOptions) (L, error),
+	watched func(context.Context, metav1.ListOptions) (watch.Interface, error),
+) *cache.ListWatch {
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return objects.List(ctx, selected(id, o))
+			return list(ctx, selected(id, o))
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return watched.Watch(ctx, selected(id, o))
+			return watched(ctx, selected(id, o))
 		},
 	}
 }
