@@ -79,8 +79,8 @@ func (s *Server) page(q *request) (page, error) {
 		state = state[search(state, q.namespace+"/"):search(state, q.namespace+"0")]
 	}
 	first := search(state, start)
-	limit := q.options.limit
-	if q.options.rv == 0 && q.options.hasRV && q.options.token == "" {
+	limit := int(q.options.Limit)
+	if q.options.ResourceVersion == "0" && q.options.Continue == "" {
 		// At RV "0" the watch cache answers, and does not page.
 		limit = 0
 	}
@@ -126,8 +126,8 @@ func (s *Server) listState(q *request) (state []*object, rv uint64, start string
 	o := q.options
 	exact := o.rv
 	switch {
-	case o.token != "":
-		token, err := decodeToken(o.token)
+	case o.Continue != "":
+		token, err := decodeToken(o.Continue)
 		if err != nil {
 			return nil, 0, "", err
 		}
@@ -139,8 +139,8 @@ func (s *Server) listState(q *request) (state []*object, rv uint64, start string
 			return nil, 0, "", errExpiredContinue(start)
 		}
 		exact = uint64(token.RV)
-	case o.match == metav1.ResourceVersionMatchExact:
-	case o.rv > 0 && o.limit > 0 && o.match == "":
+	case o.ResourceVersionMatch == metav1.ResourceVersionMatchExact:
+	case o.rv > 0 && o.Limit > 0 && o.ResourceVersionMatch == "":
 		// A limit makes an RV exact if the client does not say what it wants.
 	case o.rv > s.rv:
 		return nil, 0, "", errTooLarge(o.rv, s.rv)

@@ -4,14 +4,15 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/sharding"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // The fields that can be selected by.
@@ -24,21 +25,13 @@ const (
 
 // listOptions are the query parameters of list and watch.
 type listOptions struct {
+	internalversion.ListOptions
 	labels labels.Selector
 	fields fields.Selector
 	// shard is nil if there is none, or the server ignores it.
 	shard sharding.Selector
-	limit int
-	token string
-	watch bool
-	// rv is 0 if the client gave none, or "0"; hasRV tells them apart.
-	rv        uint64
-	hasRV     bool
-	match     metav1.ResourceVersionMatch
-	bookmarks bool
-	// initial is nil if the client did not say.
-	initial *bool
-	timeout time.Duration
+	// rv is 0 if the client gave no resourceVersion, or "0".
+	rv uint64
 }
 
 // gates are the feature gates of kube-apiserver that list options depend on.
@@ -46,87 +39,51 @@ type gates struct {
 	watchList, sharding bool
 }
 
+// parseListOptions returns the options of a query; it refuses what kube-apiserver refuses, in its words.
 func parseListOptions(query url.Values, k *kind, on gates) (listOptions, error) {
-	o := listOptions{
-		token: query.Get("continue"),
-		match: metav1.ResourceVersionMatch(query.Get("resourceVersionMatch")),
+	o := listOptions{labels: labels.Everything(), fields: fields.Everything()}
+	if err := scheme.ParameterCodec.DecodeParameters(query, metav1.SchemeGroupVersion, &o.ListOptions); err != nil {
+		return o, apierrors.NewBadRequest(err.Error())
 	}
-	p := queryParser{values: query}
-	o.watch = p.flag("watch")
-	o.bookmarks = p.flag("allowWatchBookmarks")
-	o.limit = int(p.number("limit"))
-	o.rv = p.number("resourceVersion")
-	o.hasRV = query.Get("resourceVersion") != ""
-	o.timeout = time.Duration(p.number("timeoutSeconds")) * time.Second
-	if query.Get("sendInitialEvents") != "" {
-		initial := p.flag("sendInitialEvents")
-		o.initial = &initial
+	if errs := validation.ValidateListOptions(&o.ListOptions, on.watchList); len(errs) > 0 {
+		return o, apierrors.NewInvalid(metav1.SchemeGroupVersion.WithKind("ListOptions").GroupKind(), "", errs)
 	}
-	if p.err != nil {
-		return o, p.err
+	if o.ResourceVersion != "" {
+		rv, err := strconv.ParseUint(o.ResourceVersion, 10, 63)
+		if err != nil {
+			return o, apierrors.NewBadRequest(fmt.Sprintf("Invalid value: %q for resourceVersion", o.ResourceVersion))
+		}
+		o.rv = rv
+	}
+	if !o.Watch && o.Continue != "" && o.rv != 0 {
+		return o, apierrors.NewBadRequest("specifying resource version is not allowed when using continue")
+	}
+	if o.LabelSelector != nil {
+		o.labels = o.LabelSelector
+	}
+	if o.FieldSelector != nil {
+		o.fields = o.FieldSelector
+	}
+	if err := k.checkFields(o.fields); err != nil {
+		return o, apierrors.NewBadRequest(err.Error())
 	}
 	var err error
-	if o.labels, err = labels.Parse(query.Get("labelSelector")); err != nil {
-		return o, apierrors.NewBadRequest(err.Error())
-	}
-	if o.fields, err = parseFieldSelector(query.Get("fieldSelector"), k); err != nil {
-		return o, apierrors.NewBadRequest(err.Error())
-	}
-	if err := o.validate(on.watchList); err != nil {
-		return o, err
-	}
-	if s := query.Get("shardSelector"); s != "" && on.sharding {
-		o.shard, err = parseShardSelector(s)
+	if o.ShardSelector != "" && on.sharding {
+		o.shard, err = parseShardSelector(o.ShardSelector)
 	}
 	return o, err
 }
 
-// parseFieldSelector accepts the fields that the kind can be selected by.
-func parseFieldSelector(s string, k *kind) (fields.Selector, error) {
-	selector, err := fields.ParseSelector(s)
-	if err != nil {
-		return nil, err
-	}
+// checkFields accepts the fields that the kind can be selected by.
+func (k *kind) checkFields(selector fields.Selector) error {
 	for _, r := range selector.Requirements() {
 		switch {
 		case r.Field == fieldName:
 		case r.Field == fieldNamespace && k.Namespaced:
 		case k.Kind == "Pod" && (r.Field == fieldNode || r.Field == fieldPhase):
 		default:
-			return nil, fmt.Errorf("field label not supported: %s", r.Field)
+			return fmt.Errorf("field label not supported: %s", r.Field)
 		}
-	}
-	return selector, nil
-}
-
-// validate refuses what kube-apiserver refuses; watchList is its feature gate.
-func (o listOptions) validate(watchList bool) error {
-	var errs field.ErrorList
-	forbid := func(name, why string) { errs = append(errs, field.Forbidden(field.NewPath(name), why)) }
-	switch {
-	case o.watch && o.initial != nil && o.match != metav1.ResourceVersionMatchNotOlderThan:
-		forbid("resourceVersionMatch", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
-	case o.watch && o.initial != nil && !watchList:
-		forbid("sendInitialEvents", "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled")
-	case o.watch && o.initial == nil && o.match != "":
-		forbid("resourceVersionMatch", "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
-	case !o.watch && o.initial != nil:
-		forbid("sendInitialEvents", "sendInitialEvents is forbidden for list")
-	case !o.watch && o.match != "" && !o.hasRV:
-		forbid("resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided")
-	case !o.watch && o.match != "" && o.token != "":
-		forbid("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided")
-	case !o.watch && o.match == metav1.ResourceVersionMatchExact && o.rv == 0:
-		forbid("resourceVersionMatch", `resourceVersionMatch "exact" is forbidden for resourceVersion "0"`)
-	case o.match != "" && o.match != metav1.ResourceVersionMatchExact &&
-		o.match != metav1.ResourceVersionMatchNotOlderThan:
-		forbid("resourceVersionMatch", "only Exact and NotOlderThan are supported")
-	}
-	if len(errs) > 0 {
-		return apierrors.NewInvalid(metav1.SchemeGroupVersion.WithKind("ListOptions").GroupKind(), "", errs)
-	}
-	if !o.watch && o.token != "" && o.rv != 0 {
-		return apierrors.NewBadRequest("specifying resource version is not allowed when using continue")
 	}
 	return nil
 }
@@ -144,35 +101,3 @@ func (q *request) selects(o *object) bool {
 
 // selectsAll reports whether there are no selectors.
 func (o listOptions) selectsAll() bool { return o.labels.Empty() && o.fields.Empty() && o.shard == nil }
-
-// queryParser remembers the first error.
-type queryParser struct {
-	values url.Values
-	err    error
-}
-
-func (p *queryParser) flag(name string) bool {
-	value := p.values.Get(name)
-	if value == "" {
-		return false
-	}
-	b, err := strconv.ParseBool(value)
-	p.fail(name, value, err)
-	return b
-}
-
-func (p *queryParser) number(name string) uint64 {
-	value := p.values.Get(name)
-	if value == "" {
-		return 0
-	}
-	n, err := strconv.ParseUint(value, 10, 63)
-	p.fail(name, value, err)
-	return n
-}
-
-func (p *queryParser) fail(name, value string, err error) {
-	if err != nil && p.err == nil {
-		p.err = apierrors.NewBadRequest(fmt.Sprintf("Invalid value: %q for %s", value, name))
-	}
-}

@@ -116,13 +116,13 @@ func (s *Server) parse(q *request, gv schema.GroupVersion, rest []string) error 
 
 func verbOf(q *request) string {
 	switch {
-	case q.r.Method == http.MethodGet && q.options.watch:
+	case q.r.Method == http.MethodGet && q.options.Watch:
 		return verbWatch
 	case q.r.Method == http.MethodGet && q.name != "":
 		return verbGet
-	case q.r.Method == http.MethodGet && q.options.token == "" && q.r.URL.Query().Get("timeoutSeconds") != "":
+	case q.r.Method == http.MethodGet && q.options.Continue == "" && q.options.TimeoutSeconds != nil:
 		return verbCompare
-	case q.r.Method == http.MethodGet && q.options.limit == 1 && q.options.token == "":
+	case q.r.Method == http.MethodGet && q.options.Limit == 1 && q.options.Continue == "":
 		return verbProbe
 	case q.r.Method == http.MethodGet:
 		return verbList

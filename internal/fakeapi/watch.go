@@ -41,9 +41,9 @@ type watcher struct {
 
 // serveWatch answers a watch until its time is over or someone ends it.
 func (s *Server) serveWatch(q *request) error {
-	timeout := q.options.timeout
-	if timeout == 0 {
-		timeout = defaultWatchTimeout
+	timeout := defaultWatchTimeout
+	if seconds := q.options.TimeoutSeconds; seconds != nil && *seconds > 0 {
+		timeout = time.Duration(*seconds) * time.Second
 	}
 	w := &watcher{q: q, timetable: newTimetable(time.Now(), timeout)}
 	w.counter = func(n int) { s.counters.sentEvents(q.kind.GroupVersionResource, n) }
@@ -70,12 +70,12 @@ func (s *Server) openWatch(w *watcher) error {
 	defer s.mu.Unlock()
 	o := w.q.options
 	t := s.tables[w.q.kind.GroupVersionResource]
-	wantsInitial := o.initial != nil && *o.initial
+	wantsInitial := o.SendInitialEvents != nil && *o.SendInitialEvents
 	switch {
-	case wantsInitial || o.rv == 0 && o.initial == nil:
+	case wantsInitial || o.rv == 0 && o.SendInitialEvents == nil:
 		w.initial = t.ordered()
 		w.next, w.base = t.end(), s.rv
-		w.awaiting, w.awaited = wantsInitial && o.bookmarks, o.rv
+		w.awaiting, w.awaited = wantsInitial && o.AllowWatchBookmarks, o.rv
 	case o.rv == 0:
 		w.next, w.base = t.end(), s.rv
 	case o.rv < s.oldestLocked(t):
@@ -205,7 +205,7 @@ func (w *watcher) maybeBookmark(job work, now time.Time) {
 	case w.awaiting && job.rv >= w.awaited:
 		w.awaiting = false
 		w.sendBookmark(job.rv, true)
-	case w.awaiting || !w.q.options.bookmarks:
+	case w.awaiting || !w.q.options.AllowWatchBookmarks:
 	case job.bookmark && job.rv >= w.base, due && job.rv > w.timetable.floor:
 		w.sendBookmark(job.rv, false)
 	}
