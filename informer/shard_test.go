@@ -110,7 +110,7 @@ func (r *replicas) together(what string) (c fakeapi.Counts, lists int, told []bo
 	// Something else moves the server's resourceVersion, as it does in life: else it has no bookmark for whom the last
 	// changes were not.
 	must(r.t)(r.api.Create(configMapsResource,
-		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "a", GenerateName: "other-"}}))
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "other-" + r.api.RV()}}))
 	r.api.ResetCounts()
 	all := map[string]string{}
 	for n, one := range r.all {

@@ -82,6 +82,8 @@ func (s *Server) groups() metav1.APIGroupList {
 	return list
 }
 
+// resourceList are the resources of a group-version, each with the status subresource that many have. That one is
+// listed, so that clients have one to leave out, and not served.
 func (s *Server) resourceList(gv schema.GroupVersion) metav1.APIResourceList {
 	list := metav1.APIResourceList{
 		TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: gv.String(),
@@ -95,12 +97,10 @@ func (s *Server) resourceList(gv schema.GroupVersion) metav1.APIResourceList {
 			ShortNames: k.ShortNames, Categories: k.Categories,
 			Verbs: metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"},
 		}
-		list.APIResources = append(list.APIResources, r)
-		if k.hasStatus {
-			list.APIResources = append(list.APIResources, metav1.APIResource{
-				Name: r.Name + "/status", Namespaced: k.Namespaced, Kind: k.Kind, Verbs: metav1.Verbs{"get", "patch", "update"},
-			})
+		status := metav1.APIResource{
+			Name: r.Name + "/status", Namespaced: k.Namespaced, Kind: k.Kind, Verbs: metav1.Verbs{"get", "patch", "update"},
 		}
+		list.APIResources = append(list.APIResources, r, status)
 	}
 	return list
 }

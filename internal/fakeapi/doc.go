@@ -11,19 +11,18 @@
 //
 // # What it serves
 //
-// Discovery (the legacy documents), /version, an /openapi/v3 index, and, for pods, configmaps,
-// secrets, nodes, namespaces, deployments and the custom resources of Options:
-// get, list, watch, create, update, patch (merge, strategic merge), delete, deletecollection, the status
-// subresource, and the metadata-only representation. Behaviour that a client can see
-// follows kube-apiserver 1.36: order of lists, meaning of
-// resourceVersion, continue tokens, when bookmarks come, wording and shape of errors.
+// Discovery (the legacy documents), /version, an /openapi/v3 index, and, for pods, configmaps, secrets, nodes,
+// namespaces, deployments and the custom resources of Options: get, list, watch, create, update, patch (merge), delete,
+// deletecollection, and the metadata-only representation. Behaviour that a client can see follows kube-apiserver 1.36:
+// order of lists, meaning of resourceVersion, continue tokens, when bookmarks come, wording and shape of errors.
 //
 // # What is not kube-apiserver's
 //
-// Objects are not validated, defaulted or admitted; a namespace need not exist. Finalizers and grace periods are not
-// heeded: a deletion is one write, where kube-apiserver makes two of a pod's (the first sets deletionTimestamp, so that
-// watches see MODIFIED before DELETED). A write of the main resource writes the status too. Nothing is written by the
-// server itself, so the resourceVersion moves only with the writes of clients.
+// Objects are not validated, defaulted or admitted, and names are not generated; a namespace need not exist.
+// Finalizers, grace periods and preconditions of deletions are not heeded: a deletion is one write, where
+// kube-apiserver makes two of a pod's (the first sets deletionTimestamp, so that watches see MODIFIED before DELETED).
+// The status subresource is listed and not served: a write writes the status too. Nothing is written by the server
+// itself, so the resourceVersion moves only with the writes of clients.
 //
 // # State
 //

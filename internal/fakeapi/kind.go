@@ -27,8 +27,6 @@ type kind struct {
 	Resource
 	// typ is the Go struct of a built-in resource; nil for a custom one.
 	typ reflect.Type
-	// hasStatus says that the status subresource is served.
-	hasStatus bool
 }
 
 var namespacesGVR = corev1.SchemeGroupVersion.WithResource("namespaces")
@@ -40,8 +38,7 @@ func builtinKinds() []*kind {
 				GroupVersionResource: corev1.SchemeGroupVersion.WithResource(plural),
 				Kind:                 kindName, Singular: singular, ShortNames: short, Namespaced: namespaced,
 			},
-			typ:       reflect.TypeOf(obj).Elem(),
-			hasStatus: plural != "configmaps" && plural != "secrets",
+			typ: reflect.TypeOf(obj).Elem(),
 		}
 	}
 	pods := core("pods", "Pod", "pod", true, &corev1.Pod{}, "po")
@@ -63,7 +60,7 @@ func customKinds(resources []Resource) []*kind {
 	var out []*kind
 	for _, r := range resources {
 		r.ShortNames = slices.Clone(r.ShortNames)
-		out = append(out, &kind{Resource: r, hasStatus: true})
+		out = append(out, &kind{Resource: r})
 	}
 	return out
 }

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -34,10 +33,8 @@ func negotiate(accept string, k *kind) (representation, error) {
 			return r, nil
 		}
 	}
-	return 0, &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable,
-		Message: "only the following media types are accepted: " + contentJSON + ", " + contentProtobuf,
-	}}
+	return 0, errStatus(http.StatusNotAcceptable,
+		"only the following media types are accepted: "+contentJSON+", "+contentProtobuf)
 }
 
 func pick(mediaType string, metadata bool, k *kind) (representation, bool) {

@@ -48,8 +48,6 @@ type stamp struct {
 	rv      uint64
 	uid     types.UID
 	created metav1.Time
-	// name replaces the object's if set (generateName).
-	name string
 	// namespace replaces the object's if set.
 	namespace string
 }
@@ -58,9 +56,6 @@ func (st stamp) apply(m metav1.Object) {
 	m.SetResourceVersion(formatRV(st.rv))
 	m.SetUID(st.uid)
 	m.SetCreationTimestamp(st.created)
-	if st.name != "" {
-		m.SetName(st.name)
-	}
 	if st.namespace != "" {
 		m.SetNamespace(st.namespace)
 	}
@@ -199,31 +194,6 @@ func (o *object) unstructured() (*unstructured.Unstructured, error) {
 	}
 	u := &unstructured.Unstructured{}
 	return u, u.UnmarshalJSON(body)
-}
-
-// newBare returns an object of the kind that has only metadata.
-func newBare(k *kind, m metav1.ObjectMeta) (*object, error) {
-	if k.custom() {
-		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&metav1.PartialObjectMetadata{ObjectMeta: m})
-		if err != nil {
-			return nil, err
-		}
-		content["apiVersion"], content["kind"] = k.GroupVersion().String(), k.Kind
-		raw, err := json.Marshal(content)
-		return &object{kind: k, raw: raw}, err
-	}
-	empty, err := k.shallowCopy(reflect.New(k.typ).Interface().(runtime.Object))
-	if err != nil {
-		return nil, err
-	}
-	accessor, err := meta.Accessor(empty)
-	if err != nil {
-		return nil, err
-	}
-	accessor.SetResourceVersion(m.ResourceVersion)
-	accessor.SetAnnotations(m.Annotations)
-	raw, err := empty.Marshal()
-	return &object{kind: k, raw: raw}, err
 }
 
 // at returns the same object with another resourceVersion, as a watch reports a deletion.

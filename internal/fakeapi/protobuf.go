@@ -2,7 +2,9 @@ package fakeapi
 
 import (
 	"encoding/binary"
-	"errors"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // The messages around objects are put together by hand, from the bytes of
@@ -12,8 +14,6 @@ import (
 const protobufMagic = "k8s\x00"
 
 const wireBytes = 2
-
-var errNoMetadata = errors.New("the message does not begin with its metadata")
 
 // appendField appends a length-delimited field.
 func appendField(dst []byte, field int, value []byte) []byte {
@@ -43,24 +43,9 @@ func appendEnvelopeHeader(dst []byte, apiVersion, kindName string, length int) [
 
 // appendWatchFrame appends a metav1.WatchEvent with the length in front of it.
 func appendWatchFrame(dst []byte, eventType string, object []byte) []byte {
-	var head []byte
-	head = appendField(head, 1, []byte(eventType))
-	inner := len(appendFieldHeader(nil, 1, len(object))) + len(object)
-	head = appendFieldHeader(head, 2, inner)
-	head = appendFieldHeader(head, 1, len(object))
-	dst = binary.BigEndian.AppendUint32(dst, uint32(len(head)+len(object)))
-	dst = append(dst, head...)
-	return append(dst, object...)
-}
-
-// firstField returns field 1 of a message, tag and length included.
-func firstField(message []byte) ([]byte, error) {
-	if len(message) == 0 || message[0] != 1<<3|wireBytes {
-		return nil, errNoMetadata
-	}
-	length, n := binary.Uvarint(message[1:])
-	if n <= 0 || length > uint64(len(message)-1-n) {
-		return nil, errNoMetadata
-	}
-	return message[:1+n+int(length)], nil
+	event := metav1.WatchEvent{Type: eventType, Object: runtime.RawExtension{Raw: object}}
+	// A struct of a text and of bytes can be marshalled.
+	body, _ := event.Marshal()
+	dst = binary.BigEndian.AppendUint32(dst, uint32(len(body)))
+	return append(dst, body...)
 }

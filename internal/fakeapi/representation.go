@@ -84,12 +84,8 @@ func (o *object) partial() (*metav1.PartialObjectMetadata, error) {
 		p.TypeMeta = metav1.TypeMeta{}
 		return p, nil
 	}
-	// Every built-in type has its metadata in field 1, as this one has.
-	head, err := firstField(o.raw)
-	if err != nil {
-		return nil, err
-	}
-	return p, p.Unmarshal(head)
+	// Every built-in type has its metadata in the field that this one has it in; the other fields are skipped.
+	return p, p.Unmarshal(o.raw)
 }
 
 // standalone returns the object's bytes as the body of a get or inside a watch event.
@@ -112,13 +108,14 @@ func (o *object) standalone(r representation) ([]byte, error) {
 
 // bookmark returns an object that has nothing but the metadata of a bookmark.
 func (k *kind) bookmark(r representation, rv uint64, initialEventsEnd bool) ([]byte, error) {
-	m := metav1.ObjectMeta{ResourceVersion: formatRV(rv)}
+	empty := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{ResourceVersion: formatRV(rv)}}
 	if initialEventsEnd {
-		m.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
+		empty.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
 	}
-	empty, err := newBare(k, m)
-	if err != nil {
-		return nil, err
+	empty.APIVersion, empty.Kind = r.typeMeta(k)
+	if !r.protobuf() {
+		return json.Marshal(empty)
 	}
-	return empty.standalone(r)
+	raw, err := empty.Marshal()
+	return appendEnvelope(nil, empty.APIVersion, empty.Kind, raw), err
 }

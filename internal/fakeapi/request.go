@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -14,13 +13,12 @@ type request struct {
 	w http.ResponseWriter
 	r *http.Request
 
-	kind        *kind
-	namespace   string
-	name        string
-	subresource string
-	verb        string
-	options     listOptions
-	repr        representation
+	kind      *kind
+	namespace string
+	name      string
+	verb      string
+	options   listOptions
+	repr      representation
 
 	fault    *activeFault
 	stopping <-chan struct{}
@@ -89,17 +87,11 @@ func (s *Server) parse(q *request, gv schema.GroupVersion, rest []string) error 
 		q.namespace, rest = rest[1], rest[2:]
 	}
 	q.kind = s.byPath[gv.WithResource(rest[0])]
-	if q.kind == nil || len(rest) > 3 || q.namespace != "" && !q.kind.Namespaced {
+	if q.kind == nil || len(rest) > 2 || q.namespace != "" && !q.kind.Namespaced {
 		return errNoSuchPath()
 	}
 	if len(rest) > 1 {
 		q.name = rest[1]
-	}
-	if len(rest) > 2 {
-		q.subresource = rest[2]
-	}
-	if q.subresource != "" && (q.subresource != "status" || !q.kind.hasStatus) {
-		return errNoSuchPath()
 	}
 	options, err := parseListOptions(q.r.URL.Query(), q.kind, gates{s.release.watchList(), s.o.Sharding})
 	q.options = options
@@ -183,11 +175,4 @@ func (q *request) writeObject(code int, o *object) error {
 	q.w.WriteHeader(code)
 	_, _ = q.w.Write(body)
 	return nil
-}
-
-func errNoSuchPath() error {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
-		Message: "the server could not find the requested resource",
-	}}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -41,6 +42,18 @@ func errExpiredContinue(start string) error {
 	err := apierrors.NewResourceExpired(messageExpiredContinue)
 	err.ErrStatus.ListMeta.Continue = continueToken{RV: inconsistentRV, Start: start}.encode()
 	return err
+}
+
+// errStatus is an error that apierrors has no function for.
+func errStatus(code int, message string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: int32(code), Message: message,
+		Reason: metav1.StatusReason(strings.ReplaceAll(http.StatusText(code), " ", "")),
+	}}
+}
+
+func errNoSuchPath() error {
+	return errStatus(http.StatusNotFound, "the server could not find the requested resource")
 }
 
 // statusOf is the error as clients get it.

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -13,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
@@ -79,7 +76,7 @@ func (s *Server) Delete(gvr schema.GroupVersionResource, namespace, name string)
 	if err != nil {
 		return err
 	}
-	_, err = s.remove(k, namespace, name, nil)
+	_, err = s.remove(k, namespace, name)
 	return err
 }
 
@@ -118,7 +115,7 @@ func (s *Server) create(k *kind, obj runtime.Object, namespace string) (*object,
 	if err != nil {
 		return nil, err
 	}
-	st := stamp{uid: m.GetUID(), created: m.GetCreationTimestamp(), name: name, namespace: namespace}
+	st := stamp{uid: m.GetUID(), created: m.GetCreationTimestamp(), namespace: namespace}
 	if st.uid == "" {
 		st.uid = uuid.NewUUID()
 	}
@@ -144,9 +141,6 @@ func (s *Server) create(k *kind, obj runtime.Object, namespace string) (*object,
 // placeOf returns the name and the namespace that a new object gets.
 func placeOf(k *kind, m metav1.Object, namespace string) (string, string, error) {
 	name := m.GetName()
-	if name == "" && m.GetGenerateName() != "" {
-		name = m.GetGenerateName() + strconv.FormatUint(uint64(rand.Uint32())|1<<32, 36)
-	}
 	if name == "" {
 		return "", "", apierrors.NewInvalid(k.gvk().GroupKind(), "", nil)
 	}
@@ -239,24 +233,14 @@ func checkUpdate(old *object, obj runtime.Object) (metav1.Time, error) {
 	return partial.CreationTimestamp, nil
 }
 
-// preconditions of a deletion.
-type preconditions struct {
-	uid types.UID
-	rv  string
-}
-
 // remove deletes an object and returns its last state, with the RV of the deletion.
-func (s *Server) remove(k *kind, namespace, name string, pre *preconditions) (*object, error) {
+func (s *Server) remove(k *kind, namespace, name string) (*object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.tables[k.GroupVersionResource]
 	old := t.objects[k.key(namespace, name)]
 	if old == nil {
 		return nil, apierrors.NewNotFound(k.GroupResource(), name)
-	}
-	if pre != nil && (pre.uid != "" && pre.uid != old.uid || pre.rv != "" && pre.rv != formatRV(old.rv)) {
-		return nil, apierrors.NewConflict(k.GroupResource(), name,
-			errors.New("the preconditions of the deletion do not hold"))
 	}
 	s.recordLocked(t, old, nil)
 	return old, nil
