@@ -17,21 +17,21 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// countedFeed counts how many failing keys are noted, each time that they are.
-type countedFeed struct {
-	durable.Feed
+// countedCursor counts how many failing keys are noted, each time that they are.
+type countedCursor struct {
+	durable.Cursor
 	mu    sync.Mutex
 	last  map[string]uint64 // guarded by mu
 	noted int               // guarded by mu
 }
 
-func (f *countedFeed) Acknowledge(place store.Place, resets int) error {
+func (f *countedCursor) Acknowledge(position store.Position, resets int) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if fmt.Sprintf("%p", f.last) != fmt.Sprintf("%p", place.Failing) {
-		f.last, f.noted = place.Failing, f.noted+len(place.Failing)
+	if fmt.Sprintf("%p", f.last) != fmt.Sprintf("%p", position.Failing) {
+		f.last, f.noted = position.Failing, f.noted+len(position.Failing)
 	}
-	return f.Feed.Acknowledge(place, resets)
+	return f.Cursor.Acknowledge(position, resets)
 }
 
 // A full queue whose keys are done one by one is not noted anew, as a whole, for each of them.
@@ -42,10 +42,10 @@ func TestDurableQueueThatIsFullIsNotNotedForEachKey(t *testing.T) {
 		for n := range n {
 			r.srv.write(fmt.Sprint("a/", n), "x")
 		}
-		counted := &countedFeed{}
+		counted := &countedCursor{}
 		i := r.open()
-		informer.WrapFeeds(i, func(f durable.Feed) durable.Feed {
-			counted.Feed = f
+		informer.WrapCursors(i, func(f durable.Cursor) durable.Cursor {
+			counted.Cursor = f
 			return counted
 		})
 		q, err := i.Durable().AddQueue("queue",

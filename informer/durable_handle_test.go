@@ -22,7 +22,7 @@ func TestDurableHandlerRemovedDuringACall(t *testing.T) {
 		var returned atomic.Bool
 		i := r.open()
 		reg, err := i.Durable().Add("h", durable.HandlerFuncs{ChangeFunc: func(context.Context,
-			store.FeedChange) error {
+			store.ChangelogEntry) error {
 			time.Sleep(time.Minute)
 			returned.Store(true)
 			return nil
@@ -54,7 +54,7 @@ func TestDurableHandlerIsShutDown(t *testing.T) {
 		r.srv.write("a/1", "x")
 		i := r.open()
 		reg, err := i.Durable().Add("h", durable.HandlerFuncs{ChangeFunc: func(context.Context,
-			store.FeedChange) error {
+			store.ChangelogEntry) error {
 			time.Sleep(time.Minute)
 			return nil
 		}})

@@ -60,7 +60,7 @@ func newDurableView(seed uint64, failing float64) *durableView {
 	}
 }
 
-func (v *durableView) OnChange(_ context.Context, c store.FeedChange) error {
+func (v *durableView) OnChange(_ context.Context, c store.ChangelogEntry) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch x := v.random.Float64(); {
@@ -151,13 +151,13 @@ func (s *server) versions() map[string]string {
 type durableModel struct {
 	*rig
 	views  map[string]*durableView
-	mutant func(durable.Feed) durable.Feed // nil: none
+	mutant func(durable.Cursor) durable.Cursor // nil: none
 }
 
 func (m *durableModel) begin() {
 	i := m.open()
 	if m.mutant != nil {
-		informer.WrapFeeds(i, m.mutant)
+		informer.WrapCursors(i, m.mutant)
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.views)) {
 		m.views[name].begin()
@@ -241,7 +241,7 @@ func TestDurableModel(t *testing.T) {
 	})
 }
 
-func playDurable(t *testing.T, rt *rapid.T, mutant func(durable.Feed) durable.Feed) (problems []string) {
+func playDurable(t *testing.T, rt *rapid.T, mutant func(durable.Cursor) durable.Cursor) (problems []string) {
 	script := drawDurableScript(rt)
 	seed := rapid.Uint64().Draw(rt, "seed")
 	interval := rapid.SampledFrom([]time.Duration{0, 0, -1}).Draw(rt, "commit")
@@ -257,51 +257,51 @@ func playDurable(t *testing.T, rt *rapid.T, mutant func(durable.Feed) durable.Fe
 
 // ackEarly acknowledges a page when it has been read.
 type ackEarly struct {
-	durable.Feed
+	durable.Cursor
 	end uint64
 }
 
-func (f *ackEarly) Read(ctx context.Context, after uint64) (store.FeedPage, error) {
-	p, err := f.Feed.Read(ctx, after)
+func (f *ackEarly) Read(ctx context.Context, after uint64) (store.ChangelogPage, error) {
+	p, err := f.Cursor.Read(ctx, after)
 	f.end = p.End
 	return p, err
 }
 
-func (f *ackEarly) Acknowledge(place store.Place, resets int) error {
-	if !place.Replaying {
-		place.Seq, place.Failing = max(place.Seq, f.end), nil
+func (f *ackEarly) Acknowledge(position store.Position, resets int) error {
+	if !position.Replaying {
+		position.Seq, position.Failing = max(position.Seq, f.end), nil
 	}
-	return f.Feed.Acknowledge(place, resets)
+	return f.Cursor.Acknowledge(position, resets)
 }
 
 // ackNothingFails forgets which keys fail.
-type ackNothingFails struct{ durable.Feed }
+type ackNothingFails struct{ durable.Cursor }
 
-func (f ackNothingFails) Acknowledge(place store.Place, resets int) error {
-	place.Failing = nil
-	return f.Feed.Acknowledge(place, resets)
+func (f ackNothingFails) Acknowledge(position store.Position, resets int) error {
+	position.Failing = nil
+	return f.Cursor.Acknowledge(position, resets)
 }
 
 // lastOnly tells of each key only the last change of a page: the delete of an object that came back is lost.
-type lastOnly struct{ durable.Feed }
+type lastOnly struct{ durable.Cursor }
 
-func (f lastOnly) Read(ctx context.Context, after uint64) (store.FeedPage, error) {
-	p, err := f.Feed.Read(ctx, after)
+func (f lastOnly) Read(ctx context.Context, after uint64) (store.ChangelogPage, error) {
+	p, err := f.Cursor.Read(ctx, after)
 	last := map[string]uint64{}
 	for _, c := range p.Changes {
 		last[c.Key] = c.Seq
 	}
-	p.Changes = slices.DeleteFunc(p.Changes, func(c store.FeedChange) bool { return last[c.Key] != c.Seq })
+	p.Changes = slices.DeleteFunc(p.Changes, func(c store.ChangelogEntry) bool { return last[c.Key] != c.Seq })
 	return p, err
 }
 
 // TestDurableModelCatches breaks what the handlers read and acknowledge in three ways: the model test must notice each
 // within a few scripts.
 func TestDurableModelCatches(t *testing.T) {
-	for name, mutant := range map[string]func(durable.Feed) durable.Feed{
-		"acknowledged when read":    func(f durable.Feed) durable.Feed { return &ackEarly{Feed: f} },
-		"failing keys not stored":   func(f durable.Feed) durable.Feed { return ackNothingFails{f} },
-		"deletes before a creation": func(f durable.Feed) durable.Feed { return lastOnly{f} },
+	for name, mutant := range map[string]func(durable.Cursor) durable.Cursor{
+		"acknowledged when read":    func(f durable.Cursor) durable.Cursor { return &ackEarly{Cursor: f} },
+		"failing keys not stored":   func(f durable.Cursor) durable.Cursor { return ackNothingFails{f} },
+		"deletes before a creation": func(f durable.Cursor) durable.Cursor { return lastOnly{f} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			scripts := rapid.Custom(func(rt *rapid.T) int { return len(playDurable(t, rt, mutant)) })

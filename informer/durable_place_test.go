@@ -32,7 +32,7 @@ type mirror struct {
 	at func(ctx context.Context, key string) error
 }
 
-func (m *mirror) OnChange(ctx context.Context, c store.FeedChange) error {
+func (m *mirror) OnChange(ctx context.Context, c store.ChangelogEntry) error {
 	if m.at != nil {
 		if err := m.at(ctx, c.Key); err != nil {
 			return err

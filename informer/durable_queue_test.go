@@ -174,14 +174,14 @@ func TestDurableQueueSyncsWhenItIsFull(t *testing.T) {
 	})
 }
 
-// heldFeed holds when what has changed has been read, until a second after the end of the run.
-type heldFeed struct {
-	durable.Feed
+// heldCursor holds when what has changed has been read, until a second after the end of the run.
+type heldCursor struct {
+	durable.Cursor
 	held chan struct{} // closed when it holds
 }
 
-func (f *heldFeed) Read(ctx context.Context, after uint64) (store.FeedPage, error) {
-	p, err := f.Feed.Read(ctx, after)
+func (f *heldCursor) Read(ctx context.Context, after uint64) (store.ChangelogPage, error) {
+	p, err := f.Cursor.Read(ctx, after)
 	if err == nil && after > 0 && len(p.Changes) == 0 {
 		close(f.held)
 		<-ctx.Done()
@@ -196,7 +196,7 @@ func (f *heldFeed) Read(ctx context.Context, after uint64) (store.FeedPage, erro
 func (r *rig) startHeldQueue(w *queueWorker) (end func()) {
 	r.t.Helper()
 	i, held := r.open(), make(chan struct{})
-	informer.WrapFeeds(i, func(f durable.Feed) durable.Feed { return &heldFeed{Feed: f, held: held} })
+	informer.WrapCursors(i, func(f durable.Cursor) durable.Cursor { return &heldCursor{Cursor: f, held: held} })
 	q, err := i.Durable().AddQueue("queue",
 		workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()))
 	if err != nil {

@@ -23,9 +23,9 @@ import (
 // durableRecorder is a durable handler that writes down its calls, and keeps what it was told.
 type durableRecorder struct {
 	mu    sync.Mutex
-	lines []string                                            // guarded by mu
-	fails map[string]int                                      // how often changes of a key fail; guarded by mu
-	hook  func(ctx context.Context, c store.FeedChange) error // called first, outside mu
+	lines []string                                                // guarded by mu
+	fails map[string]int                                          // how often changes of a key fail; guarded by mu
+	hook  func(ctx context.Context, c store.ChangelogEntry) error // called first, outside mu
 }
 
 func (r *durableRecorder) note(format string, args ...any) {
@@ -43,7 +43,7 @@ func (r *durableRecorder) take() []string {
 
 var errRefused = errors.New("refused")
 
-func (r *durableRecorder) OnChange(ctx context.Context, c store.FeedChange) error {
+func (r *durableRecorder) OnChange(ctx context.Context, c store.ChangelogEntry) error {
 	if r.hook != nil {
 		if err := r.hook(ctx, c); err != nil {
 			return err
@@ -197,7 +197,7 @@ func TestDurableHandlerRetries(t *testing.T) {
 func TestDurableHandlersAreIndependent(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
-		slow := &durableRecorder{hook: func(ctx context.Context, _ store.FeedChange) error {
+		slow := &durableRecorder{hook: func(ctx context.Context, _ store.ChangelogEntry) error {
 			<-ctx.Done()
 			return nil // what is said after the end counts as not said
 		}}
@@ -238,7 +238,7 @@ func TestDurableHandlerSyncs(t *testing.T) {
 		seen := map[string]runtime.Object{}
 		i := r.open()
 		reg, err := i.Durable().Add("h", durable.HandlerFuncs{ChangeFunc: func(_ context.Context,
-			c store.FeedChange) error {
+			c store.ChangelogEntry) error {
 			seen[c.Key] = c.Object
 			return nil
 		}})
@@ -257,7 +257,7 @@ func TestDurableHandlerSyncs(t *testing.T) {
 		if err := i.Durable().Forget(t.Context(), "h"); err != nil {
 			t.Fatal(err)
 		}
-		if err := i.Durable().Forget(t.Context(), "h"); !errors.Is(err, store.ErrNoHandler) {
+		if err := i.Durable().Forget(t.Context(), "h"); !errors.Is(err, store.ErrNoCursor) {
 			t.Errorf("forgotten twice: %v", err)
 		}
 		r.close()
@@ -294,7 +294,7 @@ func TestDurableHandlerThatReturnsAtTheEnd(t *testing.T) {
 		}})
 		r.close()
 		var tries atomic.Int32
-		h := &durableRecorder{hook: func(ctx context.Context, _ store.FeedChange) error {
+		h := &durableRecorder{hook: func(ctx context.Context, _ store.ChangelogEntry) error {
 			if tries.Add(1) == 1 {
 				return errRefused
 			}
@@ -310,7 +310,7 @@ func TestDurableHandlerThatReturnsAtTheEnd(t *testing.T) {
 		}
 		r.close()
 		for _, restart := range []string{"told again until the end", "told after the restart until the end"} {
-			h = &durableRecorder{hook: func(ctx context.Context, _ store.FeedChange) error { return untilTheEnd(ctx) }}
+			h = &durableRecorder{hook: func(ctx context.Context, _ store.ChangelogEntry) error { return untilTheEnd(ctx) }}
 			r.startDurable("h", h)
 			r.close()
 			equal(t, restart, h.take(), []string{"+ a/1@101=x"})

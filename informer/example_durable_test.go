@@ -42,7 +42,7 @@ func ExampleInformer_Durable() {
 			log.Fatal(err)
 		}
 		handler, err := inf.Durable().Add("mailer", durable.HandlerFuncs{
-			ChangeFunc: func(_ context.Context, c store.FeedChange) error {
+			ChangeFunc: func(_ context.Context, c store.ChangelogEntry) error {
 				fmt.Printf("run %d: %s %s\n", n, c.Type, c.Key)
 				return nil // acknowledged: it will not come again
 			},

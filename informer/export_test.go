@@ -102,9 +102,9 @@ func Forget(i *Informer, reg cache.ResourceEventHandlerRegistration) (restore fu
 	return i.processor.Hide(reg.(*delivery.Listener))
 }
 
-// WrapFeeds has durable handlers of i, which has none yet, read from what wrap makes of their feeds: faults that the
+// WrapCursors has durable handlers of i, which has none yet, read from what wrap makes of their cursors: faults that the
 // model of durable handlers has to find, and costs that can be counted there alone.
-func WrapFeeds(i *Informer, wrap func(durable.Feed) durable.Feed) {
+func WrapCursors(i *Informer, wrap func(durable.Cursor) durable.Cursor) {
 	o := i.durableOptions()
 	o.Collection = wrapped{o.Collection, wrap}
 	i.durable = durable.New(o)
@@ -112,11 +112,11 @@ func WrapFeeds(i *Informer, wrap func(durable.Feed) durable.Feed) {
 
 type wrapped struct {
 	durable.Collection
-	wrap func(durable.Feed) durable.Feed
+	wrap func(durable.Cursor) durable.Cursor
 }
 
-func (w wrapped) Feed(ctx context.Context, name string, keysOnly bool) (durable.Feed, error) {
-	f, err := w.Collection.Feed(ctx, name, keysOnly)
+func (w wrapped) OpenCursor(ctx context.Context, name string, keysOnly bool) (durable.Cursor, error) {
+	f, err := w.Collection.OpenCursor(ctx, name, keysOnly)
 	if err == nil {
 		f = w.wrap(f)
 	}

@@ -255,7 +255,7 @@ func TestDurableHandlersHoldNoObjects(t *testing.T) {
 		}, due / 10},
 		{"failing", func(i *informer.Informer) error {
 			_, err := i.Durable().Add("failing", durable.HandlerFuncs{
-				ChangeFunc: func(context.Context, store.FeedChange) error { return errors.New("from the test") },
+				ChangeFunc: func(context.Context, store.ChangelogEntry) error { return errors.New("from the test") },
 			})
 			return err
 		}, due * 7 / 10},

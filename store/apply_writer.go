@@ -11,6 +11,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/boltfile"
+	"github.com/larder-dev/larder/store/internal/changelog"
 	"github.com/larder-dev/larder/store/internal/compress"
 	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/internal/index"
@@ -26,10 +27,7 @@ type writer struct {
 	indexes *index.Entries
 	state   state                // written at the end of the transaction
 	dict    *compress.Dictionary // dictionary that this transaction has found or stored in the file; nil if none
-	feed    *feedWriter          // writes the changelog; nil if the collection keeps none
-	// places holds the cursors of the durable handlers; nil if there are none. It is taken inside the transaction, so it
-	// has what a rebuild, or another write, did to the cursors before.
-	places *placesSnapshot
+	log     *changelog.Writer    // also gives records their numbers
 }
 
 // lockWrites locks mu, and fails if ctx ends first: a goroutine that waits for the disk may hold mu for long. Lock
@@ -64,7 +62,7 @@ func (c *Collection) writeLockedFor(ctx context.Context, what boltfile.Work, fn 
 	if c.readOnly {
 		return ErrReadOnly
 	}
-	var handlers *placesSnapshot
+	var cursors *changelog.Snapshot
 	return c.store.file.UpdateThen(ctx, what, func(tx *bolt.Tx) error {
 		b, err := collectionBucket(tx, c.name)
 		if err != nil {
@@ -77,18 +75,12 @@ func (c *Collection) writeLockedFor(ctx context.Context, what boltfile.Work, fn 
 		if err := fn(w); err != nil {
 			return err
 		}
-		if err := w.feed.settle(); err != nil {
+		if cursors, err = w.log.Settle(false); err != nil {
 			return err
 		}
-		handlers = w.places
 		return putState(b, c.name, w.state)
-	}, func(err error) { // runs before the next writer, which could otherwise see cursors that this one has reset
-		switch {
-		case err == nil:
-			c.places.committed(handlers)
-		case errors.Is(err, ErrOutcomeUnknown):
-			c.places.unsure(handlers)
-		}
+	}, func(err error) { // runs before the next writer
+		c.noteCursors(cursors, err)
 	})
 }
 
@@ -97,7 +89,7 @@ func newWriter(c *Collection, b *bolt.Bucket) (*writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &writer{c: c, bucket: b, state: st, places: c.places.snapshot()}
+	w := &writer{c: c, bucket: b, state: st}
 	if w.objects, err = c.objects(b); err != nil {
 		return nil, err
 	}
@@ -109,7 +101,7 @@ func newWriter(c *Collection, b *bolt.Bucket) (*writer, error) {
 	if w.indexes, err = index.OpenEntries(c.name, b, st.indexes); err != nil {
 		return nil, err
 	}
-	w.feed, err = newFeedWriter(w)
+	w.log, err = changelog.NewWriter(b, c.name, &w.state.log, &c.cursors, c.outside())
 	return w, err
 }
 
@@ -174,12 +166,16 @@ func (c *Collection) before(key string, s stored) (runtime.Object, error) {
 // put stores x in place of old.
 func (w *writer) put(x *memtable.Write, old stored) error {
 	if old.found && old.UID != x.UID {
-		if err := w.feed.bury(x.Key, old, x); err != nil {
+		if err := w.bury(x.Key, old, x); err != nil {
 			return err
 		}
 	}
 	terms := w.c.storedTerms(x.Terms)
-	h := format.Header{UID: x.UID, RV: x.RV, Seq: w.seqOf(x, old), Terms: terms,
+	same := uint64(0)
+	if x.SameObject {
+		same = old.Seq
+	}
+	h := format.Header{UID: x.UID, RV: x.RV, Seq: w.log.Seq(same), Terms: terms,
 		Encoding: cmp.Or(x.Encoding, w.c.codec.Name())}
 	if old.found && old.UID == x.UID {
 		h.Created = old.FirstSeq()
@@ -197,7 +193,7 @@ func (w *writer) put(x *memtable.Write, old stored) error {
 	if err := w.indexes.Move(x.Key, old.Terms, terms); err != nil {
 		return err
 	}
-	if err := w.feed.file(x.Key, h.Seq, old); err != nil {
+	if err := w.log.Put(x.Key, h.Seq, old.Seq); err != nil {
 		return err
 	}
 	if !old.found {
@@ -240,7 +236,7 @@ func (w *writer) remove(key string, old stored, x *memtable.Write) error {
 	if !old.found {
 		return nil
 	}
-	if err := w.feed.bury(key, old, x); err != nil {
+	if err := w.bury(key, old, x); err != nil {
 		return err
 	}
 	if err := w.indexes.Move(key, old.Terms, nil); err != nil {

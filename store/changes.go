@@ -12,6 +12,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/changelog"
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
@@ -67,48 +68,27 @@ func (c *Collection) retainChanges(ctx context.Context, retain time.Duration) er
 		return err
 	}
 	defer c.mu.Unlock()
-	if was, err := c.places.retained(); err != nil || was == retain {
+	if was, err := c.cursors.Retained(); err != nil || was == retain {
 		return err
 	}
 	what := c.writing()
 	if retain == 0 {
 		what = forgetting
 	}
-	err := c.writeLockedFor(ctx, what, func(w *writer) error {
-		w.state.retain = retain
-		if retain > 0 {
-			return w.beginFeed()
-		}
-		if w.places == nil || len(w.places.places) == 0 {
-			return w.endFeed()
-		}
-		return nil // durable handlers need the changelog; later writes drop the tombstones that all have passed
-	})
+	err := c.writeLockedFor(ctx, what, func(w *writer) error { return w.log.Retain(retain) })
 	if err == nil {
-		c.places.setRetained(retain)
+		c.cursors.SetRetained(retain)
 	}
 	return err
 }
 
-func (p *places) retained() (time.Duration, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed {
-		return 0, fmt.Errorf("the collection has been closed: %w", ErrClosed)
-	}
-	return p.retain, nil
-}
-
-func (p *places) setRetained(retain time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.retain = retain
-}
-
 // Kept returns which changes are kept for readers, as of the last commit.
 func (r *reader) Kept(ctx context.Context) (k Kept, err error) {
-	err = r.view(ctx, func(b *bolt.Bucket) (err error) {
-		k, err = r.kept(b)
+	err = r.view(ctx, func(b *bolt.Bucket) error {
+		st, err := getState(b, r.name)
+		if err == nil {
+			k = keptBy(st.log)
+		}
 		return err
 	})
 	return k, err
@@ -124,9 +104,9 @@ func (s *Store) Kept(ctx context.Context, id entry.Identity) (Kept, error) {
 	return r.Kept(ctx)
 }
 
-// FeedID identifies the changelog of a collection: offsets of changelogs with different ids must not be compared. It is
+// ChangelogID identifies the changelog of a collection: offsets of changelogs with different ids must not be compared. It is
 // 8 hex digits, which stay the same until the file is made anew; "" if the file has no id.
-func (s *Store) FeedID(ctx context.Context, id entry.Identity) (feed string, err error) {
+func (s *Store) ChangelogID(ctx context.Context, id entry.Identity) (log string, err error) {
 	if id, err = id.Canonical(); err != nil {
 		return "", err
 	}
@@ -136,70 +116,46 @@ func (s *Store) FeedID(ctx context.Context, id entry.Identity) (feed string, err
 			return nil
 		}
 		sum := sha256.Sum256(slices.Concat(root.Get(format.KeyFileID), []byte(id.ID())))
-		feed = hex.EncodeToString(sum[:4])
+		log = hex.EncodeToString(sum[:4])
 		return nil
 	})
-	return feed, err
+	return log, err
 }
 
-func (r *reader) kept(b *bolt.Bucket) (Kept, error) {
-	st, err := getState(b, r.name)
-	if err != nil {
-		return Kept{}, err
+func keptBy(log changelog.State) Kept {
+	k := Kept{For: log.Retain, Last: log.Last()}
+	if k.For > 0 && log.Kept() {
+		k.Oldest = log.Oldest()
 	}
-	k := Kept{For: st.retain, Last: st.NextSeq - 1}
-	if k.For > 0 && st.feedSince > 0 {
-		k.Oldest = max(st.feedSince-1, st.feedLacks)
-	}
-	return k, nil
+	return k
 }
 
 // Changes returns a page of the changes that were committed after an offset, in order: a live object once, in its last
 // state, and a deleted one in its last known state. It fails with ErrNotKept, or with a *SinceError if after is not
 // between Oldest and Last of Kept.
-func (v *View) Changes(ctx context.Context, after uint64) (p FeedPage, err error) {
-	var found []feedEntry
-	err = v.view(ctx, func(b *bolt.Bucket) error {
-		st, err := getState(b, v.name)
-		if err != nil {
-			return err
-		}
-		k, err := v.kept(b)
-		switch {
-		case err != nil:
-			return err
+func (v *View) Changes(ctx context.Context, after uint64) (ChangelogPage, error) {
+	p, err := v.changesPage(ctx, func(b *bolt.Bucket, p *changesPage) error {
+		switch k := keptBy(p.state.log); {
 		case k.For == 0:
 			return ErrNotKept
 		case after < k.Oldest || after > k.Last:
 			return &SinceError{Since: after, Oldest: k.Oldest, Last: k.Last}
 		}
-		p = FeedPage{End: k.Last}
-		found, p.More, err = v.readFeed(b, st, after, true)
-		return err
+		return p.readAfter(b, after, true)
 	})
 	if err != nil {
-		return FeedPage{}, fmt.Errorf("changes of %s: %w", v.id, err)
+		return p, fmt.Errorf("changes of %s: %w", v.id, err)
 	}
-	if p.More {
-		p.End = found[len(found)-1].Seq
-	}
-	err = v.decodeFeed(&p, found) // sets fields of p: not in the return statement, which might copy p first
-	return p, err
+	return p, nil
 }
 
 // Changed returns a channel that is closed after the next commit of the collection; nil if this process does not have
 // the collection open for writing.
 func (v *View) Changed() <-chan struct{} {
 	for _, c := range v.store.live.list() {
-		if c.name == v.name && !c.readOnly && !c.places.ended() {
-			return c.places.nextChange()
+		if _, err := c.cursors.Retained(); err == nil && c.name == v.name && !c.readOnly {
+			return c.cursors.Changed()
 		}
 	}
 	return nil
-}
-
-func (p *places) ended() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.closed
 }

@@ -55,7 +55,7 @@ func (r *sinceModel) list(m *feedModel, v *store.View) {
 	}))
 }
 
-func (r *sinceModel) take(m *feedModel, c store.FeedChange) {
+func (r *sinceModel) take(m *feedModel, c store.ChangelogEntry) {
 	_, there := r.objects[c.Key]
 	switch {
 	case c.Type == store.Delete:

@@ -134,7 +134,7 @@ func TestFeedID(t *testing.T) {
 		t.Helper()
 		id := storetest.Pods
 		id.Namespace = namespace
-		got, err := s.FeedID(t.Context(), id)
+		got, err := s.ChangelogID(t.Context(), id)
 		if err != nil || len(got) != 8 {
 			t.Fatalf("%q, %v", got, err)
 		}
@@ -178,7 +178,7 @@ func TestChangesAreKeptForSoLong(t *testing.T) {
 				flush(t, s)
 				apply(t, c, "4", remove("a/x", "4"))
 				flush(t, s)
-				var f *store.Feed
+				var f *store.Cursor
 				if tc.handler {
 					f = feedOf(t, c, "h")
 					catchUp(t, f)
@@ -203,7 +203,7 @@ func TestChangesAreKeptForSoLong(t *testing.T) {
 					return
 				}
 				// A handler has a week, whatever readers have; one that a tombstone of theirs is kept for has not missed anything.
-				if place, _, err := f.Place(); err != nil || place.Replaying != (tc.left == 0) {
+				if place, _, err := f.Position(); err != nil || place.Replaying != (tc.left == 0) {
 					t.Errorf("the handler is at %+v, %v", place, err)
 				}
 			})
@@ -289,7 +289,7 @@ func TestChangesAreKeptNoMore(t *testing.T) {
 	wantStrings(t, "a handler goes on", catchUp(t, f), "- a/x uid=uid-a/x rv=4")
 	f.Close()
 	retainChanges(t, c, time.Hour)
-	if err := c.ForgetHandler(t.Context(), "h"); err != nil {
+	if err := c.ForgetCursor(t.Context(), "h"); err != nil {
 		t.Fatal(err)
 	}
 	apply(t, c, "5", upsert("a/x", "5"))
@@ -303,7 +303,7 @@ func TestChangesAreKeptNoMore(t *testing.T) {
 	if err := c.RetainChanges(t.Context(), -1); err == nil {
 		t.Error("a time that is negative was not refused")
 	}
-	infos, err := c.Handlers(t.Context())
+	infos, err := c.Cursors(t.Context())
 	if err != nil || len(infos) != 0 {
 		t.Errorf("handlers %+v, %v", infos, err)
 	}

@@ -72,7 +72,7 @@ func dropsAndLists(t *testing.T, s *store.Store, c *store.Collection) *store.Col
 }
 
 func endsAndBeginsTheFeed(t *testing.T, _ *store.Store, c *store.Collection) *store.Collection {
-	if err := c.ForgetHandler(t.Context(), "h"); err != nil {
+	if err := c.ForgetCursor(t.Context(), "h"); err != nil {
 		t.Error(err)
 	}
 	handler(t, c)
@@ -174,7 +174,7 @@ func largeItems() (items []store.Op) {
 // handler registers a durable handler, which acknowledges nothing.
 func handler(t *testing.T, c *store.Collection) {
 	t.Helper()
-	f, err := c.Feed(t.Context(), "h")
+	f, err := c.OpenCursor(t.Context(), "h")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -108,7 +108,7 @@ func TestClockJumps(t *testing.T) {
 				if j.has(t, "idle") || !j.has(t, "used") {
 					t.Error("what nobody used for 33 days is there still, or what was used is not")
 				}
-				if place, _, err := f.Place(); err != nil || !place.Replaying {
+				if place, _, err := f.Position(); err != nil || !place.Replaying {
 					t.Errorf("a handler that did not hear of a delete for 33 days is at %+v, %v", place, err)
 				}
 				j.close(t)

@@ -116,7 +116,7 @@ func (c *Collection) Close() error {
 func (c *Collection) end() error {
 	c.builder.Fail(ErrClosed, true) // first, for the calls that wait for index functions
 	c.workers.stop()
-	c.places.close()
+	c.cursors.Close()
 	err := c.flushAtClose()
 	c.store.live.remove(c)
 	c.released.Store(true)
@@ -130,7 +130,7 @@ func (c *Collection) flushAtClose() error {
 	c.front.Lock()
 	c.closed = true
 	c.front.Unlock()
-	if _, unsaved := c.overlay.Current(); !unsaved && !c.places.dirty() {
+	if _, unsaved := c.overlay.Current(); !unsaved && !c.cursors.Dirty() {
 		return nil
 	}
 	err := c.store.Flush(context.Background())

@@ -11,6 +11,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/patient"
+	"github.com/larder-dev/larder/store/internal/changelog"
 	"github.com/larder-dev/larder/store/internal/compress"
 	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/internal/index"
@@ -48,14 +49,14 @@ type Collection struct {
 
 	committed func(Commit) // CollectionOptions.Committed; may be nil
 
-	places places // cursors of the durable handlers
+	cursors changelog.Cursors // of the durable handlers
 }
 
 // limits bound how much a relist holds in memory and in one transaction.
 type limits struct {
 	held int // encoded bytes of differences that a list holds back before it applies them page by page
 	step int // encoded bytes, of old and new objects, that one call of Replacement.Commit applies
-	// tombstones is how many tombstones are kept that a durable handler has not passed.
+	// tombstones is changelog.Outside.MaxTombstones.
 	tombstones int
 }
 
@@ -75,7 +76,7 @@ func limitsOf(r Residency) limits {
 	if r.kind == residentAll {
 		n = listLimitAll
 	}
-	return limits{held: n, step: n, tombstones: tombstoneCount}
+	return limits{held: n, step: n, tombstones: changelog.MaxTombstones}
 }
 
 var _ Interface = (*Collection)(nil)
@@ -127,7 +128,7 @@ func openCollection(
 	if err := c.loadDictionary(ctx); err != nil {
 		return nil, err
 	}
-	if err := c.loadPlaces(ctx); err != nil {
+	if err := c.loadCursors(ctx); err != nil {
 		return nil, err
 	}
 	if err := c.claimLocked(ctx, set); err != nil {
@@ -184,8 +185,9 @@ func (c *Collection) ensureBuckets(tx *bolt.Tx) error {
 	}
 	st := state{
 		Info: Info{
-			Identity: c.id, Resource: c.resource, NextSeq: 1, LastUsed: c.store.file.Wall(), Sealed: c.sealing.Load(),
+			Identity: c.id, Resource: c.resource, LastUsed: c.store.file.Wall(), Sealed: c.sealing.Load(),
 		},
+		log:    changelog.State{NextSeq: 1},
 		usedAt: c.store.file.Steady(),
 	}
 	if err := makeBuckets(b, st); err != nil {
@@ -208,10 +210,10 @@ func makeBuckets(b *bolt.Bucket, st state) error {
 			return err
 		}
 	}
-	if st.feedSince == 0 {
+	if !st.log.Kept() {
 		return nil
 	}
-	return createFeed(b)
+	return changelog.Create(b)
 }
 
 // Identity returns the identity of the collection, in canonical form.

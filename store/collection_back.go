@@ -22,7 +22,7 @@ func (c *Collection) Apply(ctx context.Context, b Batch) (Result, error) {
 // The methods below make a Collection the back of its intake: it holds objects in the file, with a memtable over it.
 
 func (c *Collection) encoder(set *index.Set) encoder {
-	return encoder{keyFunc: c.keyFunc, codec: c.codec, compressor: c.compressor, set: set, deletes: c.places.any()}
+	return encoder{keyFunc: c.keyFunc, codec: c.codec, compressor: c.compressor, set: set, deletes: c.cursors.Any()}
 }
 
 func (c *Collection) takesIn() error {

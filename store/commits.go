@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -238,7 +237,7 @@ func (k *commits) snapshots() map[*Collection]*snapshot {
 	snaps := make(map[*Collection]*snapshot, len(k.pending))
 	for c := range k.pending {
 		snap := &snapshot{Snapshot: c.overlay.Snapshot()}
-		if snap.Idle && !c.places.dirty() {
+		if snap.Idle && !c.cursors.Dirty() {
 			delete(k.pending, c)
 			continue
 		}
@@ -284,16 +283,13 @@ func (k *commits) note(snaps map[*Collection]*snapshot, err error) (before error
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for c, snap := range snaps {
-		if errors.Is(err, ErrOutcomeUnknown) {
-			c.places.unsure(snap.places)
-		}
+		c.noteCursors(snap.cursors, err)
 		if err != nil {
 			continue
 		}
-		c.places.committed(snap.places)
 		shrunk, clean := c.overlay.Committed(snap.Snapshot)
 		k.bytes -= shrunk
-		if clean && !c.places.dirty() {
+		if clean && !c.cursors.Dirty() {
 			delete(k.pending, c)
 		}
 	}
@@ -337,7 +333,7 @@ func (k *commits) close(live []*Collection) {
 	for _, c := range live {
 		c.front.Lock()   // waits for a batch that checked closed before it was set
 		c.front.Unlock() //nolint:staticcheck // see above
-		if c.places.close(); c.places.dirty() {
+		if c.cursors.Close(); c.cursors.Dirty() {
 			k.add(c, 0)
 		}
 	}

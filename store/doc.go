@@ -21,7 +21,7 @@
 //	   ├─ objects             key                → record: UID, resourceVersion, seq, created seq, index terms, payload (record.go)
 //	   ├─ index/<name>        tuple(value, key)  → nothing, or the value where the tuple has its hash (tuple.go)
 //	   ├─ dict                id                 → what compressed payloads have in common (dictionary.go); only with Compression
-//	   ├─ seq                 number             → key; while something consumes the changelog, like the next two (feed.go)
+//	   ├─ seq                 number             → key; while something consumes the changelog, like the next two (internal/changelog)
 //	   ├─ tombstones          number             → when an object went, its key and its last state
 //	   └─ handlers            name               → how far a durable handler has come
 //	documents                 name → what a program keeps beside collections (PutDocument), as records are; made by the first
@@ -108,13 +108,13 @@
 //
 // # The changelog
 //
-// Collection.Feed registers a durable handler, or continues one that an earlier process has registered. From then on
-// the collection keeps a changelog, from which the handler learns of changes over restarts: the keys in the order of
-// their last writes, and a tombstone for each deleted object. Feed.Read returns the changes after an offset, live
-// objects once, in their last state; Feed.Acknowledge sets the handler's cursor, which the next commit writes.
+// Collection.OpenCursor registers a durable handler, or continues one that an earlier process has registered. From then
+// on the collection keeps a changelog, from which the handler learns of changes over restarts: the keys in the order of
+// their last writes, and a tombstone for each deleted object. Cursor.Read returns the changes after an offset, live
+// objects once, in their last state; Cursor.Acknowledge sets the handler's position, which the next commit writes.
 // Tombstones are dropped when all handlers have passed them. Tombstones beyond 100,000, or older than a week in which
 // the store was open, are dropped in any case: a handler that has not passed them begins anew, and receives every
-// object (Place.Replaying, Place.Why). docs/adr/0009 has the reasons.
+// object (Position.Replaying, Position.Why). docs/adr/0009 has the reasons.
 //
 // Collection.RetainChanges keeps the changelog for readers that are not registered: a reader in any process that has
 // the file open passes its offset to View.Changes and gets the changes since. docs/adr/0014 has the reasons.

@@ -60,7 +60,7 @@ func (s *Store) unlink(ctx context.Context, name string, may func(state) error) 
 		}
 		s.counts.Drop(tx, name, format.BucketObjects)
 		s.counts.Drop(tx, name, format.BucketTombstones)
-		if left = err != nil || st.Objects+st.tombstones > dropAtOnce; left {
+		if left = err != nil || st.Objects+st.log.Tombstones > dropAtOnce; left {
 			return boltfile.Drop(tx, []byte(name))
 		}
 		return tx.Bucket(format.BucketLarder).DeleteBucket([]byte(name))

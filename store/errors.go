@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/index"
 )
@@ -47,3 +48,5 @@ var (
 	// ErrReplacing says that a Replacement is open.
 	ErrReplacing = errors.New("a list is being taken in")
 )
+
+func isDamaged(err error) bool { return errors.Is(err, entry.ErrDamaged) }

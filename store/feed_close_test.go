@@ -22,19 +22,19 @@ func TestFeedOfAClosedCollection(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := openPods(t, s, nil)
-	if _, err := before.Feed(ctx, "late"); !errors.Is(err, store.ErrClosed) {
+	if _, err := before.OpenCursor(ctx, "late"); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("a new handler: %v", err)
 	}
-	if _, err := before.Feed(ctx, "h"); !errors.Is(err, store.ErrClosed) {
+	if _, err := before.OpenCursor(ctx, "h"); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("one that is known: %v", err)
 	}
-	if err := before.ForgetHandler(ctx, "h"); !errors.Is(err, store.ErrClosed) {
-		t.Errorf("ForgetHandler: %v", err)
+	if err := before.ForgetCursor(ctx, "h"); !errors.Is(err, store.ErrClosed) {
+		t.Errorf("ForgetCursor: %v", err)
 	}
-	if all, err := c.Handlers(ctx); err != nil || len(all) != 1 {
+	if all, err := c.Cursors(ctx); err != nil || len(all) != 1 {
 		t.Errorf("the file has %+v, %v", all, err)
 	}
-	if err := c.ForgetHandler(ctx, "h"); err != nil {
+	if err := c.ForgetCursor(ctx, "h"); err != nil {
 		t.Error(err)
 	}
 }
@@ -62,7 +62,7 @@ func TestCloseWithDurableHandlers(t *testing.T) {
 		wg.Go(func() {
 			close(begun)
 			for n := uint64(1); ; n++ {
-				place, resets, err := f.Place()
+				place, resets, err := f.Position()
 				if err != nil {
 					t.Error(err)
 					return
@@ -85,7 +85,7 @@ func TestCloseWithDurableHandlers(t *testing.T) {
 		if s, err = store.Open(path, store.Options{}); err != nil {
 			t.Fatal(err)
 		}
-		all, err := s.Handlers(context.Background(), c.Identity())
+		all, err := s.Cursors(context.Background(), c.Identity())
 		if err != nil || len(all) != 1 || all[0].Seq != acknowledged {
 			t.Errorf("%d was acknowledged, and the file has %+v, %v", acknowledged, all, err)
 		}

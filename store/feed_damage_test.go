@@ -2,12 +2,9 @@ package store
 
 import (
 	"bytes"
-	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/store/internal/format"
 )
@@ -18,20 +15,12 @@ func TestEveryDamagedByteOfTheFeed(t *testing.T) {
 	const collection = "6c691bf7459bb04f8ec4"
 	stone := format.Tombstone{At: time.Unix(1_800_000_000, 0), Key: "shop/pod-1",
 		Header: format.Header{UID: "u-1", RV: "17", Seq: 9, Encoding: "protobuf"}, Payload: []byte("the last state")}
-	place := func() []byte {
-		var data []byte
-		err := scratchBucket(t, func(b *bolt.Bucket) error {
-			err := putPlace(b, collection, "shipper",
-				Place{Seq: 9, Failing: map[string]uint64{"shop/pod-1": 7}, Replaying: true, After: "shop/pod-0", Told: true,
-					Why: ResetBehind})
-			data = slices.Clone(b.Get([]byte("shipper")))
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return data
-	}()
+	cursor, err := format.AppendCursor(nil, collection, "shipper",
+		&format.Cursor{Seq: 9, Failing: map[string]uint64{"shop/pod-1": 7}, Replaying: true, After: "shop/pod-0", Told: true,
+			Why: string(ResetBehind)})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, test := range map[string]struct {
 		data  []byte
 		parse func(data []byte) error
@@ -43,8 +32,8 @@ func TestEveryDamagedByteOfTheFeed(t *testing.T) {
 			_, err := format.ParseTombstone(collection, 9, data)
 			return err
 		}, "9"},
-		"place": {place, func(data []byte) error {
-			_, err := parsePlace(collection, "shipper", data)
+		"cursor": {cursor, func(data []byte) error {
+			_, err := format.ParseCursor(collection, "shipper", data)
 			return err
 		}, "shipper"},
 		"document": {format.AppendRecord(nil, string(format.BucketDocuments), "discovery",
@@ -73,21 +62,4 @@ func TestEveryDamagedByteOfTheFeed(t *testing.T) {
 			bad(test.data[:i])
 		}
 	}
-}
-
-// scratchBucket calls fn with a bucket of a file that is thrown away.
-func scratchBucket(t *testing.T, fn func(b *bolt.Bucket) error) error {
-	t.Helper()
-	db, err := bolt.Open(t.TempDir()+"/db", 0o600, nil)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	return db.Update(func(tx *bolt.Tx) error {
-		b, err := tx.CreateBucket(format.BucketHandlers)
-		if err != nil {
-			return err
-		}
-		return fn(b)
-	})
 }

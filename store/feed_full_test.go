@@ -46,7 +46,7 @@ func TestForgetHandlerOfAFullFile(t *testing.T) {
 	for n++; !put(n); n++ {
 	}
 	f.Close()
-	if err := c.ForgetHandler(ctx, "h"); err != nil {
+	if err := c.ForgetCursor(ctx, "h"); err != nil {
 		t.Fatalf("of a file that is full of tombstones: %v", err)
 	}
 	if put(n + 1) {

@@ -20,11 +20,11 @@ func writeGoldenFeed(t *testing.T) {
 	s := mustOpen(t, path, store.AtOnce(store.Options{}))
 	c := mustCollection(t, s, pods())
 	mustList(t, c, 5)
-	f, err := c.Feed(t.Context(), "golden")
+	f, err := c.OpenCursor(t.Context(), "golden")
 	if err != nil {
 		t.Fatal(err)
 	}
-	place, resets, err := f.Place()
+	place, resets, err := f.Position()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,11 +70,11 @@ func TestGoldenFeed(t *testing.T) {
 
 func wantGoldenFeed(t *testing.T, c *store.Collection) {
 	t.Helper()
-	f, err := c.Feed(t.Context(), "golden")
+	f, err := c.OpenCursor(t.Context(), "golden")
 	if err != nil {
 		t.Fatal(err)
 	}
-	place, _, err := f.Place()
+	place, _, err := f.Position()
 	if err != nil || place.Replaying || !slices.Equal(slices.Collect(maps.Keys(place.Failing)),
 		[]string{"namespace-1/pod-0001"}) {
 		t.Errorf("place %+v, %v", place, err)

@@ -33,7 +33,7 @@ type feedModel struct {
 	o      store.Options
 	s      *store.Store
 	c      *store.Collection
-	feeds  map[string]*store.Feed
+	feeds  map[string]*store.Cursor
 	views  map[string]*feedView
 	since  *sinceModel
 	losses int
@@ -80,9 +80,9 @@ func (m *feedModel) open() {
 	m.must("collection", err)
 	m.must("resident", m.c.WaitResident(context.Background()))
 	m.losses = m.c.Losses()
-	m.feeds = map[string]*store.Feed{}
+	m.feeds = map[string]*store.Cursor{}
 	for name := range m.views {
-		m.feeds[name], err = m.c.Feed(context.Background(), name)
+		m.feeds[name], err = m.c.OpenCursor(context.Background(), name)
 		m.must("feed", err)
 	}
 	m.must("keep changes", m.c.RetainChanges(context.Background(), time.Hour))
@@ -244,7 +244,7 @@ func (m *feedModel) crash() {
 func (m *feedModel) hear(name string, pages int) {
 	ctx, f, v := context.Background(), m.feeds[name], m.views[name]
 	for range pages {
-		place, resets, err := f.Place()
+		place, resets, err := f.Position()
 		m.must("place", err)
 		if place.Replaying {
 			if !place.Told {
@@ -272,7 +272,7 @@ func (m *feedModel) hear(name string, pages int) {
 	}
 }
 
-func (v *feedView) take(t *rapid.T, p store.FeedPage) {
+func (v *feedView) take(t *rapid.T, p store.ChangelogPage) {
 	for _, c := range p.Changes {
 		uid, _, _ := bytes.Cut([]byte(v.objects[c.Key]), []byte("@"))
 		switch {

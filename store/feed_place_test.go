@@ -13,19 +13,19 @@ import (
 )
 
 // placeOnDisk returns the place of the only durable handler, as the file has it.
-func placeOnDisk(t *testing.T, s *store.Store) store.Place {
+func placeOnDisk(t *testing.T, s *store.Store) store.Position {
 	t.Helper()
-	handlers, err := s.Handlers(context.Background(), storetest.Pods)
+	handlers, err := s.Cursors(context.Background(), storetest.Pods)
 	if err != nil || len(handlers) != 1 {
 		t.Fatalf("handlers: %+v, %v", handlers, err)
 	}
-	return handlers[0].Place
+	return handlers[0].Position
 }
 
 // acknowledge moves a handler on to a number, but for the keys that fail.
-func acknowledge(t *testing.T, f *store.Feed, seq uint64, failing map[string]uint64) {
+func acknowledge(t *testing.T, f *store.Cursor, seq uint64, failing map[string]uint64) {
 	t.Helper()
-	place, resets, err := f.Place()
+	place, resets, err := f.Position()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,18 +18,18 @@ import (
 )
 
 // placeInFile returns the place that the file has of a handler.
-func placeInFile(t *testing.T, c *store.Collection, name string) (place store.Place, found bool) {
+func placeInFile(t *testing.T, c *store.Collection, name string) (place store.Position, found bool) {
 	t.Helper()
-	infos, err := c.Handlers(t.Context())
+	infos, err := c.Cursors(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, h := range infos {
 		if h.Name == name {
-			return h.Place, true
+			return h.Position, true
 		}
 	}
-	return store.Place{}, false
+	return store.Position{}, false
 }
 
 // inTurn has first wait for the writer's place, and then second; both come to it, one after the other, once release is
@@ -59,7 +59,7 @@ func TestForgottenHandlerStaysForgotten(t *testing.T) {
 		mustFeed(t, few, "other")
 		f := mustFeed(t, few, "h") // its place is noted, and not in the file
 		f.Close()
-		forget := func() error { return few.ForgetHandler(context.Background(), "h") }
+		forget := func() error { return few.ForgetCursor(context.Background(), "h") }
 		flush := func() error { return s.Flush(context.Background()) }
 		if err := errors.Join(inTurn(t, s, forget, flush)()); err != nil {
 			t.Fatal(err)
@@ -110,7 +110,7 @@ func TestMemoryKnowsAResetBeforeTheNextWrite(t *testing.T) {
 			resets := 0
 			store.OnRelease(s, func() {
 				stored, found := placeInFile(t, few, "h")
-				place, _, err := f.Place()
+				place, _, err := f.Position()
 				if !found || !stored.Replaying {
 					return
 				}
@@ -160,18 +160,18 @@ func TestHandlerThatIsNotForgottenLosesNothing(t *testing.T) {
 			first = false
 			return syscall.ENOSPC
 		})
-		forget := func() error { return few.ForgetHandler(context.Background(), "h") }
+		forget := func() error { return few.ForgetCursor(context.Background(), "h") }
 		// begun while the handler is being forgotten, which fails
 		flush := func() error { return s.Flush(context.Background()) }
 		forgotten, flushed := inTurn(t, s, forget, flush)()
 		if !errors.Is(forgotten, store.ErrNoSpace) || flushed != nil {
 			t.Fatal(forgotten, flushed)
 		}
-		f, err := few.Feed(t.Context(), "h")
+		f, err := few.OpenCursor(t.Context(), "h")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if place, _, _ := f.Place(); place.Replaying {
+		if place, _, _ := f.Position(); place.Replaying {
 			t.Fatalf("it begins anew: %+v", place)
 		}
 		if got, want := unread(t, f), []string{"-namespace-2/pod-0007"}; !slices.Equal(got, want) {
@@ -201,7 +201,7 @@ func TestResetOfAnUnknownOutcome(t *testing.T) {
 	if err := s.Rebuild(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if place, _, err := f.Place(); err != nil || !place.Replaying || place.Why != store.ResetBehind {
+	if place, _, err := f.Position(); err != nil || !place.Replaying || place.Why != store.ResetBehind {
 		t.Errorf("the tombstones are gone, and it goes on at %+v, %v", place, err)
 	}
 	wantSound(t, s)
@@ -229,7 +229,7 @@ func TestBeginAnewInAnEmptyFile(t *testing.T) {
 	if now, err := few.Info(t.Context()); err != nil || now.NextSeq != 1 || few.Identity() != before {
 		t.Fatalf("%+v, %v", now, err)
 	}
-	if place, _, err := f.Place(); err != nil || place.Seq != 0 || !place.Replaying {
+	if place, _, err := f.Position(); err != nil || place.Seq != 0 || !place.Replaying {
 		t.Errorf("it would miss everything up to its place, %+v, %v", place, err)
 	}
 }
@@ -265,11 +265,11 @@ func TestOneDamagedPlace(t *testing.T) {
 			few = mustCollection(t, s, otherPods())
 		}
 		for name, want := range map[string]bool{"a": false, "b": true, "c": false} {
-			f, err := few.Feed(t.Context(), name)
+			f, err := few.OpenCursor(t.Context(), name)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if place, _, err := f.Place(); err != nil || place.Replaying != want || want && place.Why != store.ResetDamage {
+			if place, _, err := f.Position(); err != nil || place.Replaying != want || want && place.Why != store.ResetDamage {
 				t.Errorf("open %t: %s is at %+v, %v", open, name, place, err)
 			}
 		}
@@ -313,11 +313,11 @@ func TestOpenMendsTheFeed(t *testing.T) {
 				delete(info, "tombstones")
 			})
 		})
-		f, err := few.Feed(t.Context(), "h")
+		f, err := few.OpenCursor(t.Context(), "h")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if place, _, err := f.Place(); err != nil || !place.Replaying || place.Why != store.ResetDamage {
+		if place, _, err := f.Position(); err != nil || !place.Replaying || place.Why != store.ResetDamage {
 			t.Errorf("what that has changed would be missed: %+v, %v", place, err)
 		}
 		wantSound(t, s)
@@ -367,7 +367,7 @@ func TestFeedWithoutABucket(t *testing.T) {
 		if err := s.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		place, _, err := f.Place()
+		place, _, err := f.Position()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -392,7 +392,7 @@ func TestFeedWithoutABucket(t *testing.T) {
 			t.Fatal(err)
 		}
 		mustDelete(t, few, 8)
-		place, _, err = f.Place()
+		place, _, err = f.Position()
 		if err != nil || place.Replaying != (string(bucket) == string(disk.Tombstones)) {
 			t.Errorf("without %s: after the rebuild it is at %+v, %v", bucket, place, err)
 		}

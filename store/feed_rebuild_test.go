@@ -12,16 +12,16 @@ import (
 )
 
 // mustFeed registers a durable handler and acknowledges everything that is committed.
-func mustFeed(t *testing.T, c *store.Collection, name string) *store.Feed {
+func mustFeed(t *testing.T, c *store.Collection, name string) *store.Cursor {
 	t.Helper()
 	if err := store.StoreOf(c).Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	f, err := c.Feed(t.Context(), name)
+	f, err := c.OpenCursor(t.Context(), name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	place, resets, err := f.Place()
+	place, resets, err := f.Position()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,9 +41,9 @@ func mustDelete(t *testing.T, c *store.Collection, i int) {
 }
 
 // unread returns what a handler has not acknowledged.
-func unread(t *testing.T, f *store.Feed) (keys []string) {
+func unread(t *testing.T, f *store.Cursor) (keys []string) {
 	t.Helper()
-	place, _, err := f.Place()
+	place, _, err := f.Position()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,18 +77,18 @@ func TestRebuildAndTheFeed(t *testing.T) {
 	if err := s.Rebuild(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if place, resets, err := lost.Place(); err != nil || !place.Replaying || place.Why != store.ResetDamage ||
+	if place, resets, err := lost.Position(); err != nil || !place.Replaying || place.Why != store.ResetDamage ||
 		resets != 1 {
 		t.Errorf("the handler of the collection that lost an object is at %+v, %d resets, %v", place, resets, err)
 	}
-	if place, resets, err := kept.Place(); err != nil || place.Replaying || resets != 0 {
+	if place, resets, err := kept.Position(); err != nil || place.Replaying || resets != 0 {
 		t.Errorf("the other one is at %+v, %d resets, %v", place, resets, err)
 	}
 	want := []string{"-namespace-2/pod-0007"}
 	if got := unread(t, kept); !slices.Equal(got, want) {
 		t.Errorf("it has not acknowledged %q, want %q", got, want)
 	}
-	again, err := few.Feed(t.Context(), "not registered")
+	again, err := few.OpenCursor(t.Context(), "not registered")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,11 +113,11 @@ func TestRebuildAndTheFeedOfAClosedCollection(t *testing.T) {
 		t.Fatal(err)
 	}
 	for id, lost := range map[entry.Identity]bool{pods(): true, otherPods(): false} {
-		f, err := mustCollection(t, s, id).Feed(t.Context(), "h")
+		f, err := mustCollection(t, s, id).OpenCursor(t.Context(), "h")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if place, _, err := f.Place(); err != nil || place.Replaying != lost || lost && place.Why != store.ResetDamage {
+		if place, _, err := f.Position(); err != nil || place.Replaying != lost || lost && place.Why != store.ResetDamage {
 			t.Errorf("the handler of %s is at %+v, %v; lost: %t", id, place, err, lost)
 		}
 	}

@@ -21,9 +21,9 @@ import (
 )
 
 // feedOf registers a handler.
-func feedOf(t *testing.T, c *store.Collection, name string) *store.Feed {
+func feedOf(t *testing.T, c *store.Collection, name string) *store.Cursor {
 	t.Helper()
-	f, err := c.Feed(context.Background(), name)
+	f, err := c.OpenCursor(context.Background(), name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func feedOf(t *testing.T, c *store.Collection, name string) *store.Feed {
 }
 
 // told is a change in short: + or -, then what the object is, and its number.
-func told(c store.FeedChange) string {
+func told(c store.ChangelogEntry) string {
 	verb := "+"
 	if c.Type == store.Delete {
 		verb = "-"
@@ -43,13 +43,13 @@ func told(c store.FeedChange) string {
 }
 
 // catchUp reads everything that the handler has not acknowledged, and acknowledges it.
-func catchUp(t *testing.T, f *store.Feed) (all []string) {
+func catchUp(t *testing.T, f *store.Cursor) (all []string) {
 	t.Helper()
-	place, resets, err := f.Place()
+	place, resets, err := f.Position()
 	if err != nil {
 		t.Fatal(err)
 	}
-	note := func(p store.FeedPage, err error) {
+	note := func(p store.ChangelogPage, err error) {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
@@ -169,13 +169,13 @@ func TestFeedIsDroppedWithItsLastHandler(t *testing.T) {
 	s := storetest.Open(t, store.AtOnce(store.Options{}))
 	c := openPods(t, s, nil)
 	one, two := feedOf(t, c, "one"), feedOf(t, c, "two")
-	if _, err := c.Feed(ctx, "one"); !errors.Is(err, store.ErrHandlerOpen) {
+	if _, err := c.OpenCursor(ctx, "one"); !errors.Is(err, store.ErrCursorOpen) {
 		t.Errorf("registered twice: %v", err)
 	}
-	if err := c.ForgetHandler(ctx, "one"); !errors.Is(err, store.ErrHandlerOpen) {
+	if err := c.ForgetCursor(ctx, "one"); !errors.Is(err, store.ErrCursorOpen) {
 		t.Errorf("forgotten while it is registered: %v", err)
 	}
-	if err := c.ForgetHandler(ctx, "three"); !errors.Is(err, store.ErrNoHandler) {
+	if err := c.ForgetCursor(ctx, "three"); !errors.Is(err, store.ErrNoCursor) {
 		t.Errorf("forgotten although there is none: %v", err)
 	}
 	apply(t, c, "2", upsert("a/x", "1"), upsert("a/y", "2"))
@@ -183,21 +183,21 @@ func TestFeedIsDroppedWithItsLastHandler(t *testing.T) {
 	catchUp(t, one)
 	flush(t, s)
 	one.Close()
-	if err := c.ForgetHandler(ctx, "two"); !errors.Is(err, store.ErrHandlerOpen) {
+	if err := c.ForgetCursor(ctx, "two"); !errors.Is(err, store.ErrCursorOpen) {
 		t.Error(err)
 	}
 	two.Close()
-	if err := c.ForgetHandler(ctx, "two"); err != nil { // nobody else needs the tombstone
+	if err := c.ForgetCursor(ctx, "two"); err != nil { // nobody else needs the tombstone
 		t.Fatal(err)
 	}
 	if n := tombstones(c); n != 0 {
 		t.Errorf("%d tombstones are left, which everybody has passed", n)
 	}
 	sound(t, s)
-	if err := c.ForgetHandler(ctx, "one"); err != nil {
+	if err := c.ForgetCursor(ctx, "one"); err != nil {
 		t.Fatal(err)
 	}
-	infos, err := c.Handlers(ctx)
+	infos, err := c.Cursors(ctx)
 	if err != nil || len(infos) != 0 {
 		t.Errorf("handlers: %v, %v", infos, err)
 	}
@@ -225,15 +225,15 @@ func TestFeedBehindTheCap(t *testing.T) {
 		catchUp(t, fast)
 	}
 	flush(t, s)
-	place, resets, err := slow.Place()
+	place, resets, err := slow.Position()
 	if err != nil || !place.Replaying || place.Why != store.ResetBehind || resets != 1 {
 		t.Fatalf("the slow handler is at %+v after %d resets, %v", place, resets, err)
 	}
-	if err := slow.Acknowledge(store.Place{Seq: 1}, 0); !errors.Is(err, store.ErrReset) {
+	if err := slow.Acknowledge(store.Position{Seq: 1}, 0); !errors.Is(err, store.ErrReset) {
 		t.Errorf("acknowledged what was before the reset: %v", err)
 	}
 	wantStrings(t, "the slow handler is told", catchUp(t, slow), "+ a/5 uid=uid-a/5 rv=6", "- a/4 uid=uid-a/4 rv=14")
-	if place, resets, err := fast.Place(); err != nil || place.Why != store.ResetNew || resets != 0 {
+	if place, resets, err := fast.Position(); err != nil || place.Why != store.ResetNew || resets != 0 {
 		t.Errorf("the fast handler was set back too: %+v, %d resets, %v", place, resets, err)
 	}
 	sound(t, s)

@@ -8,6 +8,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/changelog"
 	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
@@ -54,15 +55,7 @@ type state struct {
 	indexes map[string]format.IndexState
 	// dictionary is the id of the dictionary that records were last compressed with; 0 if there was none.
 	dictionary uint64
-	// tombstones is the number of tombstones.
-	tombstones int
-	// feedSince is the seq from which on every record is in the changelog; 0 if there is no changelog.
-	feedSince uint64
-	// feedLacks is the highest seq whose delete may be missing from the changelog. A reader whose cursor is lower starts
-	// over.
-	feedLacks uint64
-	// retain is how long deletes are kept for unregistered readers (RetainChanges); 0 keeps them for handlers only.
-	retain time.Duration
+	log        changelog.State // has NextSeq; Info.NextSeq is what it was when the state was read
 	// usedAt is LastUsed by the store's steady time; zero if a build wrote it that did not have this field.
 	usedAt time.Time
 }
@@ -123,11 +116,11 @@ func newInfoRecord(s state) *format.Info {
 		ShortNames: s.Info.Resource.ShortNames, Namespaced: s.Info.Resource.Namespaced,
 		Categories: s.Info.Resource.Categories, Columns: s.Info.Resource.Columns,
 		ResourceVersion: s.ResourceVersion, Complete: s.Complete, MustRelist: s.MustRelist,
-		Objects: s.Objects, NextSeq: s.NextSeq, Indexes: s.indexes, Dictionary: s.dictionary,
-		Tombstones: s.tombstones, FeedSince: s.feedSince, FeedLacks: s.feedLacks, Retain: s.retain, Sealed: s.Sealed,
-		PlainText: s.PlainText,
-		LeftOut:   leftOutRecords(s.LeftOut), LeftOutMore: s.LeftOutMore,
+		Objects: s.Objects, Indexes: s.indexes, Dictionary: s.dictionary,
+		Sealed: s.Sealed, PlainText: s.PlainText,
+		LeftOut: leftOutRecords(s.LeftOut), LeftOutMore: s.LeftOutMore,
 	}
+	s.log.Store(r)
 	if !s.LastContact.IsZero() {
 		r.LastContact = s.LastContact.UnixNano()
 	}
@@ -158,8 +151,8 @@ func stateOf(r *format.Info) state {
 			Objects: r.Objects, NextSeq: r.NextSeq, Sealed: r.Sealed, PlainText: r.PlainText,
 			LeftOut: leftOutFrom(r.LeftOut), LeftOutMore: r.LeftOutMore,
 		},
-		indexes: r.Indexes, dictionary: r.Dictionary, tombstones: r.Tombstones, feedSince: r.FeedSince,
-		feedLacks: r.FeedLacks, retain: max(r.Retain, 0),
+		indexes: r.Indexes, dictionary: r.Dictionary,
+		log: changelog.StateOf(r),
 	}
 	if r.LastContact != 0 {
 		s.LastContact = time.Unix(0, r.LastContact)

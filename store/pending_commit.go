@@ -4,14 +4,14 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/changelog"
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
 // snapshot is what one commit writes of one collection.
 type snapshot struct {
 	*memtable.Snapshot[covers]
-	// places has the cursors that the transaction has written; nil if there are no durable handlers.
-	places *placesSnapshot
+	cursors *changelog.Snapshot // as the transaction has written them
 }
 
 // writeSnapshot writes a snapshot in a transaction.
@@ -49,10 +49,9 @@ func (c *Collection) writeSnapshot(tx *bolt.Tx, snap *snapshot) error {
 			return err
 		}
 	}
-	if err := w.feed.settle(); err != nil {
+	if snap.cursors, err = w.log.Settle(false); err != nil {
 		return err
 	}
-	snap.places = w.places
 	if snap.Info.settled != nil && snap.Info.settled.rewritten {
 		if err := c.dropDictionaries(b, &w.state); err != nil {
 			return err

@@ -88,7 +88,7 @@ func (s *Store) rebuild(ctx context.Context, before int, why error) ([]*Collecti
 			err = errors.Join(err, live.recount(context.WithoutCancel(ctx)))
 		}
 		if c.Behind[live.name] {
-			err = errors.Join(err, live.beginAnew(context.WithoutCancel(ctx)))
+			err = errors.Join(err, live.resetCursors(context.WithoutCancel(ctx)))
 		}
 		live.forgetResidents()
 	}
@@ -158,6 +158,6 @@ func (c *Collection) revive(tx *bolt.Tx, lost bool) error {
 		if err := makeBuckets(b, *st); err != nil {
 			return err
 		}
-		return c.reviveFeed(b, st, lost)
+		return c.cursors.Revive(b, c.name, &st.log, lost)
 	})
 }

@@ -324,7 +324,7 @@ func TestRekeyOfAFeed(t *testing.T) {
 	c := mustCollection(t, s, pods())
 	mustList(t, c, 10)
 	f := mustFeed(t, c, "h")
-	place, _, err := f.Place()
+	place, _, err := f.Position()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -66,7 +66,7 @@ func (c *Collection) markSealed(st *state) {
 		return
 	}
 	st.Sealed = true
-	st.PlainText = st.Objects > 0 || st.NextSeq > 1 || st.tombstones > 0
+	st.PlainText = st.Objects > 0 || st.NextSeq > 1
 }
 
 // tellPlainText logs, once, that the file has plain text of a collection that is sealed now.

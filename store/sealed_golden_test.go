@@ -79,11 +79,11 @@ func TestGoldenSealed(t *testing.T) {
 		if total, packed, dicts := packedOf(t, c); total != goldenSealedPods || packed != goldenSealedNewer || dicts != 1 {
 			t.Errorf("%d of %d records are compressed, with %d dictionaries", packed, total, dicts)
 		}
-		f, err := c.Feed(t.Context(), "handler")
+		f, err := c.OpenCursor(t.Context(), "handler")
 		if err != nil {
 			t.Fatal(err)
 		}
-		place, _, err := f.Place()
+		place, _, err := f.Position()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,35 +14,35 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// endless is a collection in which one object after the other comes and goes under one key. It is a Feed as well.
+// endless is a collection in which one object after the other comes and goes under one key. It is a Cursor as well.
 type endless struct{ read uint64 }
 
-func (e *endless) Feed(context.Context, string, bool) (durable.Feed, error) { return e, nil }
+func (e *endless) OpenCursor(context.Context, string, bool) (durable.Cursor, error) { return e, nil }
 
-func (*endless) ForgetHandler(context.Context, string) error { return nil }
+func (*endless) ForgetCursor(context.Context, string) error { return nil }
 
 func (*endless) RetainChanges(context.Context, time.Duration) error { return nil }
 
-func (*endless) Place() (place store.Place, resets int, err error) { return place, 0, nil }
+func (*endless) Position() (position store.Position, resets int, err error) { return position, 0, nil }
 
-func (*endless) Acknowledge(store.Place, int) error { return nil }
+func (*endless) Acknowledge(store.Position, int) error { return nil }
 
-func (e *endless) Read(_ context.Context, after uint64) (store.FeedPage, error) {
+func (e *endless) Read(_ context.Context, after uint64) (store.ChangelogPage, error) {
 	e.read++
-	c := store.FeedChange{Type: store.Delete, Key: "a/1", UID: fmt.Sprint(e.read), Seq: after + 1}
-	return store.FeedPage{Changes: []store.FeedChange{c}, End: c.Seq, More: true}, nil
+	c := store.ChangelogEntry{Type: store.Delete, Key: "a/1", UID: fmt.Sprint(e.read), Seq: after + 1}
+	return store.ChangelogPage{Changes: []store.ChangelogEntry{c}, End: c.Seq, More: true}, nil
 }
 
-func (*endless) Objects(context.Context, string, uint64) (p store.FeedPage, end string, err error) {
+func (*endless) Objects(context.Context, string, uint64) (p store.ChangelogPage, end string, err error) {
 	return p, "", nil
 }
 
-func (*endless) Failing(context.Context, map[string]uint64, uint64) (p store.FeedPage, err error) {
+func (*endless) Failing(context.Context, map[string]uint64, uint64) (p store.ChangelogPage, err error) {
 	return p, nil
 }
 
-func (*endless) Load(_ context.Context, c store.FeedChange) (store.FeedPage, error) {
-	return store.FeedPage{Changes: []store.FeedChange{c}}, nil
+func (*endless) Load(_ context.Context, c store.ChangelogEntry) (store.ChangelogPage, error) {
+	return store.ChangelogPage{Changes: []store.ChangelogEntry{c}}, nil
 }
 
 func (*endless) Changed() <-chan struct{} { return nil }
@@ -55,7 +55,7 @@ func TestHandlerHoldsSoManyChangesOfAKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		synced, e := make(chan struct{}), &endless{}
 		handlers := durable.New(durable.Options{Description: "pods", Collection: e, Synced: synced, Clock: clock.RealClock{}})
-		_, err := handlers.Add("h", durable.HandlerFuncs{ChangeFunc: func(context.Context, store.FeedChange) error {
+		_, err := handlers.Add("h", durable.HandlerFuncs{ChangeFunc: func(context.Context, store.ChangelogEntry) error {
 			return errors.New("refused")
 		}})
 		if err != nil {

@@ -17,7 +17,7 @@ func (f *follower) run(ctx context.Context) {
 	for tries := 1; ; tries++ {
 		err := f.follow(ctx)
 		switch {
-		case ctx.Err() != nil, errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrNoHandler):
+		case ctx.Err() != nil, errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrNoCursor):
 			return
 		case errors.Is(err, store.ErrReset):
 			klog.FromContext(ctx).Info("A durable handler begins anew", "handler", f.name, "type", f.o.Description)
@@ -34,34 +34,34 @@ func (f *follower) run(ctx context.Context) {
 // follow delivers changes from the stored cursor on. It returns when the handler has been reset or the file cannot be
 // read.
 func (f *follower) follow(ctx context.Context) (err error) {
-	if f.place, f.resets, err = f.feed.Place(); err != nil {
+	if f.position, f.resets, err = f.cursor.Position(); err != nil {
 		return err
 	}
 	f.works, f.stale = map[string]*work{}, false
 	defer func() { err = errors.Join(err, f.noteLast()) }()
-	f.note(func(s *Status) { *s = statusAt(f.place) })
+	f.note(func(s *Status) { *s = statusAt(f.position) })
 	if err := f.recall(ctx); err != nil {
 		return err
 	}
-	if f.place.Replaying {
+	if f.position.Replaying {
 		if err := f.replay(ctx); err != nil {
 			return err
 		}
 	}
 	for {
-		changed := f.feed.Changed()
-		p, err := f.feed.Read(ctx, f.place.Seq)
+		changed := f.cursor.Changed()
+		p, err := f.cursor.Read(ctx, f.position.Seq)
 		if err != nil {
 			return err
 		}
 		f.reportUnreadable(ctx, p.Unreadable)
 		for _, c := range p.Changes {
-			if err := f.take(ctx, c, func() { f.place.Seq = c.Seq }); err != nil {
+			if err := f.take(ctx, c, func() { f.position.Seq = c.Seq }); err != nil {
 				return err
 			}
 		}
-		if f.place.Seq < p.End {
-			f.place.Seq = p.End
+		if f.position.Seq < p.End {
+			f.position.Seq = p.End
 			if err := f.acknowledge(); err != nil {
 				return err
 			}
@@ -77,10 +77,10 @@ func (f *follower) follow(ctx context.Context) (err error) {
 
 // recall offers the changes again that an earlier run delivered and that were not acknowledged.
 func (f *follower) recall(ctx context.Context) error {
-	if len(f.place.Failing) == 0 {
+	if len(f.position.Failing) == 0 {
 		return nil
 	}
-	p, err := f.feed.Failing(ctx, f.place.Failing, f.place.Seq)
+	p, err := f.cursor.Failing(ctx, f.position.Failing, f.position.Seq)
 	if err != nil {
 		return err
 	}
@@ -104,34 +104,34 @@ func (f *follower) recall(ctx context.Context) error {
 // replay delivers every object that has not changed since the handler was reset. The others come later, as changes
 // behind its cursor.
 func (f *follower) replay(ctx context.Context) error {
-	if !f.place.Told {
-		if err := f.insist(ctx, func() error { return f.handler.reset(ctx, f.place.Why) }); err != nil {
+	if !f.position.Told {
+		if err := f.insist(ctx, func() error { return f.handler.reset(ctx, f.position.Why) }); err != nil {
 			return err
 		}
-		f.place.Told = true
+		f.position.Told = true
 		if err := f.acknowledge(); err != nil {
 			return err
 		}
 	}
 	for more := true; more; {
-		p, end, err := f.feed.Objects(ctx, f.place.After, f.place.Seq)
+		p, end, err := f.cursor.Objects(ctx, f.position.After, f.position.Seq)
 		if err != nil {
 			return err
 		}
 		f.reportUnreadable(ctx, p.Unreadable)
 		for _, c := range p.Changes {
-			if err := f.take(ctx, c, func() { f.place.After = c.Key }); err != nil {
+			if err := f.take(ctx, c, func() { f.position.After = c.Key }); err != nil {
 				return err
 			}
 		}
 		if more = p.More; more {
-			f.place.After = end
+			f.position.After = end
 		}
 	}
 	if err := f.insist(ctx, func() error { return f.handler.replayed(ctx) }); err != nil {
 		return err
 	}
-	f.place.Replaying, f.place.After = false, ""
+	f.position.Replaying, f.position.After = false, ""
 	return f.acknowledge()
 }
 
@@ -154,7 +154,7 @@ func (f *follower) insist(ctx context.Context, fn func() error) error {
 
 // take adds a change to works, offers it unless an earlier change of its key is unacknowledged, and moves the cursor
 // past it. It waits while works is full.
-func (f *follower) take(ctx context.Context, c store.FeedChange, pass func()) error {
+func (f *follower) take(ctx context.Context, c store.ChangelogEntry, pass func()) error {
 	for logAt := f.o.Clock.Now().Add(stallLogged); f.full(c.Key); {
 		f.note(func(s *Status) { s.Stalled = true })
 		if f.handler.queues() {
@@ -181,7 +181,7 @@ func (f *follower) take(ctx context.Context, c store.FeedChange, pass func()) er
 	}
 	w.add(c)
 	if fresh || w.waiting && f.handler.queues() {
-		var read *store.FeedChange
+		var read *store.ChangelogEntry
 		if fresh {
 			read = &c
 		}
@@ -214,22 +214,22 @@ func (f *follower) acknowledge() error {
 	if f.unnoted {
 		return nil
 	}
-	return f.notePlace()
+	return f.notePosition()
 }
 
-// notePlace passes the cursor to the store, which writes it with the next commit.
-func (f *follower) notePlace() error {
+// notePosition passes the cursor to the store, which writes it with the next commit.
+func (f *follower) notePosition() error {
 	f.unnoted, f.notedAt = false, f.o.Clock.Now()
 	if f.stale {
-		f.place.Failing = make(map[string]uint64, len(f.works))
+		f.position.Failing = make(map[string]uint64, len(f.works))
 		for key, w := range f.works {
-			f.place.Failing[key] = w.changes[0].Seq
+			f.position.Failing[key] = w.changes[0].Seq
 		}
 		f.stale = false
 	}
-	err := f.feed.Acknowledge(f.place, f.resets)
+	err := f.cursor.Acknowledge(f.position, f.resets)
 	f.note(func(s *Status) {
-		s.Seq, s.Failing, s.Replaying, s.Reset = f.place.Seq, len(f.works), f.place.Replaying, f.place.Why
+		s.Seq, s.Failing, s.Replaying, s.Reset = f.position.Seq, len(f.works), f.position.Replaying, f.position.Why
 		s.Stalled = len(f.works) >= maxWorks
 		if len(f.works) == 0 {
 			s.Err = nil
@@ -243,7 +243,7 @@ func (f *follower) notePlace() error {
 func (f *follower) noteLast() error {
 	f.takeAnswers()
 	if f.stale || f.unnoted {
-		return f.notePlace()
+		return f.notePosition()
 	}
 	return nil
 }

@@ -14,8 +14,8 @@ import (
 // follower is one durable handler. Its goroutine reads the changelog in order, offers each change to the handler, and
 // keeps the cursor:
 //
-//	works     keys with changes that were offered and not acknowledged: they failed, or were not answered yet
-//	place     the cursor: every change up to its Seq (or key up to After, in a replay) is acknowledged or in works
+//	works        keys with changes that were offered and not acknowledged: they failed, or were not answered yet
+//	position     every change up to its Seq (or key up to After, in a replay) is acknowledged or in works
 //
 // A change is acknowledged when it leaves works, in any order of keys. The file has the cursor and the keys of works.
 type follower struct {
@@ -23,17 +23,17 @@ type follower struct {
 	name    string
 	removed bool // whether Remove was called; guarded by Handlers.mu
 	handler offerer
-	feed    Feed
+	cursor  Cursor
 	synced  chan struct{} // closed when all changes up to the informer's sync have been offered
 	done    chan struct{} // closed when the goroutine has ended
 	flushed bool          // whether all changes before the informer's sync are committed
 	flushAt time.Time     // when to try that again
 	dueAt   time.Time     // not later than when the first of works must be offered again; zero if none
 
-	place  store.Place
-	resets int
-	works  map[string]*work
-	stale  bool // whether works has changed since place.Failing was made from it
+	position store.Position
+	resets   int
+	works    map[string]*work
+	stale    bool // whether works has changed since position.Failing was made from it
 	// notedAt is when the cursor was last passed to the store; unnoted is true if it has moved since.
 	notedAt time.Time
 	unnoted bool
@@ -103,7 +103,7 @@ func (f *follower) start(ctx context.Context, ended func(*follower)) {
 	go func() {
 		defer ended(f)
 		defer close(f.done)
-		defer f.feed.Close()
+		defer f.cursor.Close()
 		f.run(ctx)
 	}()
 }
@@ -116,7 +116,7 @@ func (f *follower) stop() (ended bool) {
 	switch {
 	case f.stopped:
 	case f.cancel == nil:
-		f.feed.Close()
+		f.cursor.Close()
 		close(f.done)
 	default:
 		f.cancel()
@@ -132,8 +132,8 @@ func (f *follower) note(change func(s *Status)) {
 }
 
 // statusAt returns the status of a handler that starts at a cursor.
-func statusAt(place store.Place) Status {
-	return Status{Seq: place.Seq, Failing: len(place.Failing), Replaying: place.Replaying, Reset: place.Why}
+func statusAt(position store.Position) Status {
+	return Status{Seq: position.Seq, Failing: len(position.Failing), Replaying: position.Replaying, Reset: position.Why}
 }
 
 func (f *follower) status() Status {

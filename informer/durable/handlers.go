@@ -56,7 +56,7 @@ func New(o Options) *Handlers { return &Handlers{o: o} }
 // Add registers a handler under a name, which identifies its cursor in the file. The handler is called while the
 // informer runs. Informer.RemoveEventHandler removes the handler, but keeps its cursor.
 //
-// It fails with ErrInMemory if the objects are in memory only, with store.ErrHandlerOpen if a handler of that name is
+// It fails with ErrInMemory if the objects are in memory only, with store.ErrCursorOpen if a handler of that name is
 // registered, and with store.ErrNoSpace if the file is full and the handler is new.
 func (s *Handlers) Add(name string, handler Handler) (cache.ResourceEventHandlerRegistration, error) {
 	f, err := s.add(name, &callHandler{handler: handler}, func(*follower) {})
@@ -85,17 +85,17 @@ func (s *Handlers) open(name string, handler offerer) (*follower, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), openWait)
 	defer cancel()
-	feed, err := s.o.Collection.Feed(ctx, name, handler.queues())
+	cursor, err := s.o.Collection.OpenCursor(ctx, name, handler.queues())
 	if err != nil {
 		return nil, err
 	}
-	place, _, err := feed.Place()
+	position, _, err := cursor.Position()
 	if err != nil {
-		feed.Close()
+		cursor.Close()
 		return nil, err
 	}
 	return &follower{
-		o: s.o, name: name, handler: handler, feed: feed, now: statusAt(place),
+		o: s.o, name: name, handler: handler, cursor: cursor, now: statusAt(position),
 		answered: make(chan struct{}, 1), synced: make(chan struct{}), done: make(chan struct{}),
 	}, nil
 }
@@ -105,7 +105,7 @@ func (s *Handlers) admit(f *follower) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped {
-		f.feed.Close()
+		f.cursor.Close()
 		return errStopped
 	}
 	s.all = append(s.all, f)
@@ -186,12 +186,12 @@ func (s *Handlers) dropLocked(f *follower) {
 }
 
 // Forget deletes the cursor of a handler and the tombstones that only this handler needs. It fails with
-// store.ErrHandlerOpen while the handler is registered, and with store.ErrNoHandler if there is none of that name.
+// store.ErrCursorOpen while the handler is registered, and with store.ErrNoCursor if there is none of that name.
 func (s *Handlers) Forget(ctx context.Context, name string) error {
 	if s.o.Collection == nil {
-		return fmt.Errorf("forget the durable handler %q: %w", name, store.ErrNoHandler)
+		return fmt.Errorf("forget the durable handler %q: %w", name, store.ErrNoCursor)
 	}
-	return s.o.Collection.ForgetHandler(ctx, name)
+	return s.o.Collection.ForgetCursor(ctx, name)
 }
 
 // RetainChanges keeps the changelog for that long, for readers of the file that keep their cursor themselves: see

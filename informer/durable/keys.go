@@ -60,7 +60,7 @@ func (k *Keys) ShutdownChan() <-chan struct{} { return k.f.done }
 
 func (k *Keys) handle() *follower { return k.f }
 
-func (k *Keys) offer(_ context.Context, _, last store.FeedChange) (waits bool, err error) {
+func (k *Keys) offer(_ context.Context, _, last store.ChangelogEntry) (waits bool, err error) {
 	name, err := cache.ParseObjectName(last.Key)
 	if err != nil {
 		return false, err

@@ -16,7 +16,7 @@ type offerer interface {
 	// offer delivers the oldest and the newest unacknowledged change of one key; they may be the same. If it returns
 	// (false, nil), first is acknowledged. If it returns waits, the offerer acknowledges later, by follower.answer. After
 	// an error the change is offered again. Only first has an Object, and it has none if queues returns true.
-	offer(ctx context.Context, first, last store.FeedChange) (waits bool, err error)
+	offer(ctx context.Context, first, last store.ChangelogEntry) (waits bool, err error)
 	// queues reports whether the offerer acknowledges later. If so, newer changes of a key are offered while older ones
 	// are unacknowledged.
 	queues() bool
@@ -43,14 +43,14 @@ const (
 
 // work holds the unacknowledged changes of one key, oldest first. They have no Object: it is read again when needed.
 type work struct {
-	changes []store.FeedChange
+	changes []store.ChangelogEntry
 	waiting bool      // the handler acknowledges later
 	tries   int       // failed attempts to offer the oldest change
 	due     time.Time // of the next attempt, unless waiting
 }
 
 // add appends a change. It replaces the last change if that is an upsert of the same object (same UID).
-func (w *work) add(c store.FeedChange) {
+func (w *work) add(c store.ChangelogEntry) {
 	if n := len(w.changes); n > 0 && w.changes[n-1].Type == store.Upsert && w.changes[n-1].UID == c.UID {
 		w.changes = w.changes[:n-1]
 	}
@@ -60,7 +60,7 @@ func (w *work) add(c store.FeedChange) {
 
 // offer offers the unacknowledged changes of a key, oldest first, until the handler fails or acknowledges later. read
 // is the oldest change with its object, or nil. It returns an error only if a change cannot be read from the file.
-func (f *follower) offer(ctx context.Context, key string, w *work, read *store.FeedChange) error {
+func (f *follower) offer(ctx context.Context, key string, w *work, read *store.ChangelogEntry) error {
 	for ; len(w.changes) > 0; read = nil {
 		first, there, err := f.load(ctx, w.changes[0], read)
 		if err != nil {
@@ -97,15 +97,15 @@ func (f *follower) offer(ctx context.Context, key string, w *work, read *store.F
 // load returns read if it is not nil, and otherwise c with its object, which is read from the file unless the handler
 // queues keys. there is false if the object cannot be decoded, or has changed since: the newer change comes later.
 func (f *follower) load(
-	ctx context.Context, c store.FeedChange, read *store.FeedChange,
-) (_ store.FeedChange, there bool, err error) {
+	ctx context.Context, c store.ChangelogEntry, read *store.ChangelogEntry,
+) (_ store.ChangelogEntry, there bool, err error) {
 	switch {
 	case read != nil:
 		return *read, true, nil
 	case f.handler.queues():
 		return c, true, nil
 	}
-	p, err := f.feed.Load(ctx, c)
+	p, err := f.cursor.Load(ctx, c)
 	if err != nil {
 		return c, false, err
 	}
@@ -119,7 +119,7 @@ func (f *follower) load(
 // finished removes a key from works: all of its changes are acknowledged.
 func (f *follower) finished(key string) {
 	delete(f.works, key)
-	if _, named := f.place.Failing[key]; named {
+	if _, named := f.position.Failing[key]; named {
 		f.stale = true
 	}
 }
@@ -159,7 +159,7 @@ func (e *panicError) Error() string { return "it panicked: " + e.what }
 // callHandler is the offerer that calls a Handler, one change at a time.
 type callHandler struct{ handler Handler }
 
-func (h *callHandler) offer(ctx context.Context, first, _ store.FeedChange) (waits bool, err error) {
+func (h *callHandler) offer(ctx context.Context, first, _ store.ChangelogEntry) (waits bool, err error) {
 	return false, h.handler.OnChange(ctx, first)
 }
 

@@ -116,7 +116,7 @@ func (f *follower) awaitUntil(ctx context.Context, changed <-chan struct{}, at t
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	if _, resets, err := f.feed.Place(); err != nil || resets != f.resets {
+	if _, resets, err := f.cursor.Position(); err != nil || resets != f.resets {
 		return errors.Join(err, store.ErrReset)
 	}
 	return f.attend(ctx)

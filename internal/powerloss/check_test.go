@@ -178,7 +178,7 @@ func checkCollection(ctx context.Context, s *store.Store, st stream, p promise) 
 	if err = errors.Join(err, p.holds(st.id.Resource, n)); err != nil {
 		return nil, 0, err
 	}
-	handlers, err := c.Handlers(ctx)
+	handlers, err := c.Cursors(ctx)
 	if err != nil {
 		return nil, 0, err
 	}

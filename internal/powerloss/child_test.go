@@ -62,11 +62,11 @@ type worker struct {
 // tape is a stream that is written to its collection.
 type tape struct {
 	stream
-	c    *store.Collection
-	now  contents
-	n    int
-	feed *store.Feed
-	seq  uint64
+	c      *store.Collection
+	now    contents
+	n      int
+	cursor *store.Cursor
+	seq    uint64
 }
 
 // step is something that a worker does.
@@ -148,16 +148,16 @@ func (w *worker) open(ctx context.Context, keys ...string) (err error) {
 		if t.c, err = w.s.Collection(ctx, t.id, o); err != nil {
 			return err
 		}
-		if t.feed, err = t.c.Feed(ctx, "handler"); err != nil {
+		if t.cursor, err = t.c.OpenCursor(ctx, "handler"); err != nil {
 			return err
 		}
 		info, err := t.c.Info(ctx)
-		place, _, err2 := t.feed.Place()
+		position, _, err2 := t.cursor.Position()
 		if err := errors.Join(err, err2); err != nil {
 			return err
 		}
 		t.n, _ = strconv.Atoi(info.ResourceVersion) // there is none at first
-		t.now, t.seq = t.after(t.n), place.Seq
+		t.now, t.seq = t.after(t.n), position.Seq
 	}
 	data, err := w.s.Document(ctx, "document")
 	w.docs, _ = documentNumber(data)
@@ -213,7 +213,7 @@ func (w *worker) apply(ctx context.Context, t *tape) error {
 	if w.random.IntN(4) > 0 {
 		return nil
 	}
-	place, resets, err := t.feed.Place()
+	position, resets, err := t.cursor.Position()
 	if err != nil {
 		return err
 	}
@@ -223,7 +223,7 @@ func (w *worker) apply(ctx context.Context, t *tape) error {
 	}
 	t.seq = info.NextSeq - 1
 	err = w.begun("cursor of "+t.id.Resource, int(t.seq))
-	return errors.Join(err, t.feed.Acknowledge(store.Place{Seq: t.seq, Told: place.Told}, resets))
+	return errors.Join(err, t.cursor.Acknowledge(store.Position{Seq: t.seq, Told: position.Told}, resets))
 }
 
 func (w *worker) batches(ctx context.Context) error {

@@ -38,7 +38,7 @@ func (f *File) Status(ctx context.Context) (Status, error) {
 		if !c.Sealed && f.store.Seals(info.Identity.GroupResource()) { // from its next write on
 			c.Sealed, c.PlainText = true, info.Objects > 0
 		}
-		handlers, err := f.store.Handlers(ctx, info.Identity)
+		handlers, err := f.store.Cursors(ctx, info.Identity)
 		if err != nil {
 			return Status{}, err
 		}
@@ -47,7 +47,7 @@ func (f *File) Status(ctx context.Context) (Status, error) {
 		if err != nil {
 			return Status{}, err
 		}
-		feed, err := f.store.FeedID(ctx, info.Identity)
+		feed, err := f.store.ChangelogID(ctx, info.Identity)
 		if err != nil {
 			return Status{}, err
 		}

@@ -111,7 +111,7 @@ type Changes struct {
 	// Oldest and Last are the lowest and the highest number that a watch can go on after.
 	Oldest uint64 `json:"oldest"`
 	Last   uint64 `json:"last"`
-	// Feed tells these numbers from those of other collections and stores: see store.Store.FeedID.
+	// Feed tells these numbers from those of other collections and stores: see store.Store.ChangelogID.
 	Feed string `json:"feed,omitempty"`
 }
 
@@ -123,7 +123,7 @@ func changesOf(k store.Kept, feed string) *Changes {
 }
 
 // handlersOf returns the durable handlers of a collection.
-func handlersOf(infos []store.HandlerInfo) []Handler {
+func handlersOf(infos []store.CursorInfo) []Handler {
 	var all []Handler
 	for _, h := range infos {
 		all = append(all, Handler{Name: h.Name, Behind: h.Behind, Failing: len(h.Failing), Replaying: h.Replaying})

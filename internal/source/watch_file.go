@@ -184,7 +184,7 @@ func (w *fileWatch) page(ctx context.Context) (more bool, err error) {
 	return p.More, w.fn(Event{Type: Bookmark, Seq: w.at})
 }
 
-func (w *fileWatch) tell(ctx context.Context, c store.FeedChange) error {
+func (w *fileWatch) tell(ctx context.Context, c store.ChangelogEntry) error {
 	if w.query.List && c.Type == store.Delete && c.Seq <= w.sure {
 		// The list may have had an object that was created under the name since. That is yet to come, if it is still there.
 		if now, err := w.view.Get(ctx, c.Key); now != nil || err != nil {

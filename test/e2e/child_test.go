@@ -159,7 +159,7 @@ func (c childConfig) addDurable(
 		return nil, err
 	}
 	return func() (bool, int) {
-		handlers, err := view.Handlers(ctx)
+		handlers, err := view.Cursors(ctx)
 		if err != nil || len(handlers) != 1 || handlers[0].Replaying {
 			return false, -1
 		}

@@ -23,12 +23,12 @@ import (
 // durableLog is a durable handler that writes down what it is told.
 type durableLog struct {
 	mu     sync.Mutex
-	told   []store.FeedChange // guarded by mu
-	resets int                // guarded by mu
-	last   time.Time          // guarded by mu; when the last change came
+	told   []store.ChangelogEntry // guarded by mu
+	resets int                    // guarded by mu
+	last   time.Time              // guarded by mu; when the last change came
 }
 
-func (l *durableLog) OnChange(_ context.Context, c store.FeedChange) error {
+func (l *durableLog) OnChange(_ context.Context, c store.ChangelogEntry) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.told, l.last = append(l.told, c), time.Now()
@@ -176,7 +176,7 @@ type durableFile struct {
 	hold bool // it never returns
 }
 
-func (d durableFile) OnChange(ctx context.Context, c store.FeedChange) error {
+func (d durableFile) OnChange(ctx context.Context, c store.ChangelogEntry) error {
 	f, err := os.OpenFile(d.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err

@@ -4,7 +4,7 @@ package main
 var durableMutants = []mutant{
 	{
 		name:   "durable/acknowledged-before-offered",
-		breaks: "The place of a durable handler does not pass a change before the handler was offered it.",
+		breaks: "The position of a durable handler does not pass a change before the handler was offered it.",
 		file:   "informer/durable/follow.go",
 		old: `	w := f.works[c.Key]
 	fresh := w == nil
@@ -21,21 +21,21 @@ var durableMutants = []mutant{
 	},
 	{
 		name:   "durable/replay-acknowledged-before-offered",
-		breaks: "The place of a durable handler that begins anew does not pass an object before it was offered.",
+		breaks: "The position of a durable handler that begins anew does not pass an object before it was offered.",
 		file:   "informer/durable/follow.go",
 		old: `		f.reportUnreadable(ctx, p.Unreadable)
 		for _, c := range p.Changes {
-			if err := f.take(ctx, c, func() { f.place.After = c.Key }); err != nil {
+			if err := f.take(ctx, c, func() { f.position.After = c.Key }); err != nil {
 `,
 		new: `		f.reportUnreadable(ctx, p.Unreadable)
 		if end != "" {
-			f.place.After = end
+			f.position.After = end
 			if err := f.acknowledge(); err != nil {
 				return err
 			}
 		}
 		for _, c := range p.Changes {
-			if err := f.take(ctx, c, func() { f.place.After = c.Key }); err != nil {
+			if err := f.take(ctx, c, func() { f.position.After = c.Key }); err != nil {
 `,
 		test: "TestDurableHandlerKilledInACall",
 		dir:  "informer",
@@ -44,7 +44,7 @@ var durableMutants = []mutant{
 		name:   "durable/reset-told-twice",
 		breaks: "A restart in a replay goes on without another OnReset.",
 		file:   "informer/durable/follow.go",
-		old: `		f.place.Told = true
+		old: `		f.position.Told = true
 `,
 		new:  ``,
 		test: "TestDurableHandlerKilledInACall",
@@ -54,7 +54,7 @@ var durableMutants = []mutant{
 		name:   "durable/replay-begins-again",
 		breaks: "A restart in a replay goes on with the objects that are left.",
 		file:   "informer/durable/follow.go",
-		old: `			if err := f.take(ctx, c, func() { f.place.After = c.Key }); err != nil {
+		old: `			if err := f.take(ctx, c, func() { f.position.After = c.Key }); err != nil {
 `,
 		new: `			if err := f.take(ctx, c, func() {}); err != nil {
 `,
@@ -65,7 +65,7 @@ var durableMutants = []mutant{
 		name:   "durable/failure-forgotten",
 		breaks: "A change that a durable handler failed on is told again, after a restart too.",
 		file:   "informer/durable/follow.go",
-		old: `			f.place.Failing[key] = w.changes[0].Seq
+		old: `			f.position.Failing[key] = w.changes[0].Seq
 `,
 		new: `			_, _ = key, w
 `,

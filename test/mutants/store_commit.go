@@ -98,12 +98,12 @@ var storeCommitMutants = []mutant{
 		name:   "store/failed-commit-forgotten",
 		breaks: "What a failed commit could not write stays pending.",
 		file:   "store/commits.go",
-		old: `		if err != nil {
+		old: `		c.noteCursors(snap.cursors, err)
+		if err != nil {
 			continue
 		}
-		c.places.committed(snap.places)
 `,
-		new: `		c.places.committed(snap.places)
+		new: `		c.noteCursors(snap.cursors, err)
 `,
 		test: "TestFailedCommitLosesNothing",
 	},
@@ -227,12 +227,12 @@ var storeCommitMutants = []mutant{
 		name:   "store/collection-close-commits-nothing",
 		breaks: "Whoever opens a collection after Close goes on from what was pending.",
 		file:   "store/close.go",
-		old: `	if _, unsaved := c.overlay.Current(); !unsaved && !c.places.dirty() {
+		old: `	if _, unsaved := c.overlay.Current(); !unsaved && !c.cursors.Dirty() {
 		return nil
 	}
 	err := c.store.Flush(context.Background())
 `,
-		new: `	if _, unsaved := c.overlay.Current(); !unsaved && !c.places.dirty() {
+		new: `	if _, unsaved := c.overlay.Current(); !unsaved && !c.cursors.Dirty() {
 		return nil
 	}
 	var err error

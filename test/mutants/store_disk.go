@@ -6,62 +6,64 @@ var storeDiskMutants = []mutant{
 		breaks: "An object that another of the same key replaced is told as deleted: it has a tombstone.",
 		file:   "store/apply_writer.go",
 		old: `	if old.found && old.UID != x.UID {
-		if err := w.feed.bury(x.Key, old, x); err != nil {
+		if err := w.bury(x.Key, old, x); err != nil {
 `,
 		new: `	if old.found && old.UID != x.UID && x.UID == "" {
-		if err := w.feed.bury(x.Key, old, x); err != nil {
+		if err := w.bury(x.Key, old, x); err != nil {
 `,
 		test: "TestFeedTellsWhatHasChanged",
 	},
 	{
 		name:   "store/trim-before-acknowledged",
 		breaks: "A tombstone stays until every handler has passed it.",
-		file:   "store/feed_trim.go",
-		old: `		passed = min(passed, place.low())
+		file:   "store/internal/changelog/trim.go",
+		old: `		passed = min(passed, low(c))
 `,
-		new: `		passed = min(passed, place.low()+1)
+		new: `		passed = min(passed, low(c)+1)
 `,
 		test: "TestFeedOverARestart",
+		dir:  "store",
 	},
 	{
 		name:   "store/trim-by-the-fastest",
 		breaks: "A tombstone stays until the slowest handler has passed it.",
-		file:   "store/feed_trim.go",
-		old: `	passed, kept := uint64(math.MaxUint64), f.w.state.retain
-	for _, place := range s.places {
-		passed = min(passed, place.low())
+		file:   "store/internal/changelog/trim.go",
+		old: `	for _, c := range w.cursors.all {
+		passed = min(passed, low(c))
 	}
 `,
-		new: `	passed, kept := uint64(0), f.w.state.retain
-	for _, place := range s.places {
-		passed = max(passed, place.low())
-	}
-	if len(s.places) == 0 {
-		passed = math.MaxUint64
+		new: `	for _, c := range w.cursors.all {
+		if passed == math.MaxUint64 {
+			passed = 0
+		}
+		passed = max(passed, low(c))
 	}
 `,
 		test: "TestFeedBehindTheCap",
+		dir:  "store",
 	},
 	{
 		name:   "store/behind-not-told",
 		breaks: "A handler behind tombstones that were dropped is told to begin anew.",
-		file:   "store/feed_trim.go",
-		old: `		if behind {
-			floor = seq
+		file:   "store/internal/changelog/trim.go",
+		old: `		if unread {
+			lost = seq
 		}
 `,
 		new:  ``,
 		test: "TestFeedBehindTheCap",
+		dir:  "store",
 	},
 	{
 		name:   "store/acknowledged-of-before-a-reset",
 		breaks: "An acknowledgement of before a reset is void.",
-		file:   "store/feed_places.go",
-		old: `	case h.resets != resets:
+		file:   "store/internal/changelog/cursors.go",
+		old: `	case one.resets != resets:
 		return ErrReset
 `,
 		new:  ``,
 		test: "TestFeedBehindTheCap",
+		dir:  "store",
 	},
 	{
 		name:   "store/tombstone-of-older-state",
@@ -87,46 +89,42 @@ var storeDiskMutants = []mutant{
 	{
 		name:   "store/tombstones-for-ever",
 		breaks: "A tombstone is kept for a week for one who does not come.",
-		file:   "store/feed_trim.go",
-		old: `		needed := behind && !outdated(data, now, tombstoneAge) || kept > 0 && !outdated(data, now, kept)
+		file:   "store/internal/changelog/trim.go",
+		old: `		needed := unread && age <= maxAge || retain > 0 && age <= retain
 `,
-		new: `		needed := behind || kept > 0 && !outdated(data, now, kept)
+		new: `		needed := unread || retain > 0 && age <= retain
 `,
 		test: "TestChangesAreKeptForSoLong",
+		dir:  "store",
 	},
 	{
 		name:   "store/equal-object-gets-new-seq",
 		breaks: "An object that a rewriting list finds equal keeps its seq.",
-		file:   "store/feed.go",
-		old: `	if w.feed != nil && x.SameObject && old.found {
+		file:   "store/apply_writer.go",
+		old: `	if x.SameObject {
 `,
-		new: `	if w.feed != nil && x.SameObject && old.found && x.Del {
+		new: `	if x.SameObject && x.Del {
 `,
 		test: "TestFeedIsNotToldOfEqualObjects",
 	},
 	{
 		name:   "store/place-during-commit-lost",
 		breaks: "What is acknowledged while a commit is under way is in the next one.",
-		file:   "store/feed_places.go",
-		old: `			h.written = max(h.written, version)
+		file:   "store/internal/changelog/cursors.go",
+		old: `			one.written = max(one.written, version)
 `,
-		new: `			h.written = max(h.version, version)
+		new: `			one.written = max(one.version, version)
 `,
 		test: "TestPlaceIsInTheNextCommit",
+		dir:  "store",
 	},
 	{
 		name:   "store/place-ahead-of-the-file",
 		breaks: "A commit that fails does not count a place as written.",
 		file:   "store/commits.go",
-		old: `		if err != nil {
-			continue
-		}
-		c.places.committed(snap.places)
+		old: `		c.noteCursors(snap.cursors, err)
 `,
-		new: `		c.places.committed(snap.places)
-		if err != nil {
-			continue
-		}
+		new: `		c.noteCursors(snap.cursors, nil)
 `,
 		test: "TestPlaceIsInTheNextCommit",
 	},
@@ -134,7 +132,7 @@ var storeDiskMutants = []mutant{
 		name:   "store/place-lost-at-close",
 		breaks: "What was acknowledged before Close is in the file after it.",
 		file:   "store/close.go",
-		old: `	if _, unsaved := c.overlay.Current(); !unsaved && !c.places.dirty() {
+		old: `	if _, unsaved := c.overlay.Current(); !unsaved && !c.cursors.Dirty() {
 `,
 		new: `	if _, unsaved := c.overlay.Current(); !unsaved {
 `,
@@ -143,50 +141,44 @@ var storeDiskMutants = []mutant{
 	{
 		name:   "store/trim-failing",
 		breaks: "A tombstone whose delete a handler has failed on stays, although it has passed later ones.",
-		file:   "store/feed_places.go",
+		file:   "store/internal/changelog/cursor.go",
 		old: `		low = min(low, seq-1)
 `,
 		new: `		_ = seq
 `,
 		test: "TestTombstoneOfAFailingDelete",
+		dir:  "store",
 	},
 	{
 		name:   "store/feed-page-skips",
 		breaks: "Pages of the changelog follow each other without a gap.",
-		file:   "store/feed_read.go",
-		old: `	if p.More {
-		p.End = found[len(found)-1].Seq
-	}
-	err = f.c.decodeFeed(&p, found) // before p is read for the result
-	return p, err
-}
-
-// Objects`,
-		new: `	err = f.c.decodeFeed(&p, found) // before p is read for the result
-	return p, err
-}
-
-// Objects`,
+		file:   "store/cursor_read.go",
+		old: `	if p.End = p.state.log.Last(); p.More {
+`,
+		new: `	if p.End = p.state.log.Last(); p.More && len(p.found) == 0 {
+`,
 		test: "TestFeedInPages",
 	},
 	{
 		name:   "store/loss-not-told-to-handlers",
 		breaks: "After objects were lost to damage every durable handler begins anew.",
-		file:   "store/feed_places.go",
-		old: `		h.setBack(again(nextSeq, ResetDamage))
+		file:   "store/internal/changelog/cursors.go",
+		old: `		one.reset(st.Anew(ResetDamage))
 `,
-		new: `		_ = h
+		new: `		_ = one
 `,
 		test: "TestRebuildAndTheFeed",
+		dir:  "store",
 	},
 	{
 		name:   "store/readers-behind-not-told",
 		breaks: "A reader that has come less far than the dropped deletes is refused (SinceError).",
-		file:   "store/feed_trim.go",
-		old: `		f.w.state.feedLacks = max(f.w.state.feedLacks, seq)
+		file:   "store/internal/changelog/trim.go",
+		old: `		w.state.Lacks = max(w.state.Lacks, seq)
 `,
 		new:  ``,
 		test: "TestChangesAreKeptForSoLong",
+		dir:  "store",
 	},
 	{
 		name:   "store/created-of-another-object",
@@ -203,29 +195,31 @@ var storeDiskMutants = []mutant{
 	{
 		name:   "store/seq-filed-twice",
 		breaks: "The changelog has each live object once, at its last seq.",
-		file:   "store/feed.go",
-		old: `	if old.found && old.Seq != seq {
-		if err := f.seqs.Delete(format.SeqKey(old.Seq)); err != nil {
+		file:   "store/internal/changelog/writer.go",
+		old: `	if old != 0 && old != seq {
+		if err := w.log.seqs.Delete(format.SeqKey(old)); err != nil {
 			return err
 		}
 	}
-	return f.seqs.Put(`,
-		new:  "\treturn f.seqs.Put(",
+	return w.log.seqs.Put(`,
+		new:  "\treturn w.log.seqs.Put(",
 		test: "TestFeedTellsWhatHasChanged",
+		dir:  "store",
 	},
 	{
 		name:   "store/behind-not-set-back-in-memory",
 		breaks: "A handler that a commit has set back learns of it without a restart.",
-		file:   "store/feed_places.go",
-		old: `		if h := p.all[name]; h != nil {
-			h.setBack(place)
+		file:   "store/internal/changelog/cursors.go",
+		old: `		if one := c.all[name]; one != nil {
+			one.reset(anew)
 		}
 `,
-		new: `		if h := p.all[name]; h != nil {
-			_ = place
+		new: `		if one := c.all[name]; one != nil {
+			_ = anew
 		}
 `,
 		test: "TestMemoryKnowsAResetBeforeTheNextWrite",
+		dir:  "store",
 	},
 	{
 		name:   "store/index-trusted-without-version",

@@ -27,6 +27,7 @@ var rooms = map[string]string{
 	"fifo":                       "the ordered, bounded queue",
 	"store":                      "one bbolt file: objects, indexes\nand resourceVersion in one transaction",
 	"store/internal/boltfile":    "one bbolt file",
+	"store/internal/changelog":   "an index by sequence number,\nand the cursors of its consumers",
 	"store/internal/check":       "verifies a file",
 	"store/internal/compress":    "dictionaries and zstd",
 	"store/internal/copier":      "copies a file: compact,\nrekey, rebuild",

@@ -34,14 +34,14 @@ func TestStatusOfHandlers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mail, err := c.Feed(ctx, "mail")
+	mail, err := c.OpenCursor(ctx, "mail")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := mail.Acknowledge(store.Place{Failing: map[string]uint64{"a/x": 1}}, 0); err != nil {
+	if err := mail.Acknowledge(store.Position{Failing: map[string]uint64{"a/x": 1}}, 0); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Feed(ctx, "audit"); err != nil {
+	if _, err := c.OpenCursor(ctx, "audit"); err != nil {
 		t.Fatal(err)
 	}
 	pod := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod",

@@ -28,23 +28,23 @@ func (c *collection) checkChangelog(ctx context.Context) error {
 // checkHandlers verifies that the changelog has its buckets, and that no handler is ahead of it.
 func (c *collection) checkHandlers(s state) error {
 	have := 0
-	for _, name := range [][]byte{format.BucketSeq, format.BucketTombstones, format.BucketHandlers} {
+	for _, name := range [][]byte{format.BucketSeq, format.BucketTombstones, format.BucketCursors} {
 		if s.bucket.Bucket(name) != nil {
 			have++
 		}
 	}
 	switch {
-	case s.FeedSince == 0 && have > 0:
-		c.problem("it keeps no change feed, but has %d of its buckets", have)
+	case !s.log.Kept() && have > 0:
+		c.problem("it keeps no changelog, but has %d of its buckets", have)
 		return nil
-	case s.FeedSince == 0:
+	case !s.log.Kept():
 		return nil
 	case have < 3:
-		c.problem("it keeps a change feed, but has only %d of its 3 buckets", have)
+		c.problem("it keeps a changelog, but has only %d of its 3 buckets", have)
 		return nil
 	}
-	return s.bucket.Bucket(format.BucketHandlers).ForEach(func(name, data []byte) error {
-		cursor, err := format.ParsePlace(c.name, string(name), data)
+	return s.bucket.Bucket(format.BucketCursors).ForEach(func(name, data []byte) error {
+		cursor, err := format.ParseCursor(c.name, string(name), data)
 		switch {
 		case err != nil:
 			c.problem("%v", err)
@@ -60,12 +60,12 @@ func (c *collection) checkSeq(s state, k, key []byte) int {
 	h, payload, found, err := c.stored(s, string(key))
 	switch {
 	case !ok:
-		c.problem("the change feed has a number of %d bytes", len(k))
+		c.problem("the changelog has a number of %d bytes", len(k))
 	case err != nil: // checkRecord reports it
 	case !found:
-		c.problem("the change feed names %s, which is not there", printable.Key(string(key)))
+		c.problem("the changelog names %s, which is not there", printable.Key(string(key)))
 	case h.Seq != seq:
-		c.problem("the change feed has %s at number %d, and its record says %d", printable.Key(string(key)), seq, h.Seq)
+		c.problem("the changelog has %s at number %d, and its record says %d", printable.Key(string(key)), seq, h.Seq)
 	}
 	return len(payload)
 }
@@ -89,10 +89,10 @@ func (c *collection) checkTombstone(_ state, k, v []byte) int {
 // checkFiled adds a problem if the changelog should have an entry for the record and has none.
 func (c *collection) checkFiled(s state, key string, h format.Header) {
 	seqs := s.bucket.Bucket(format.BucketSeq)
-	if s.FeedSince == 0 || h.Seq < s.FeedSince || seqs == nil {
+	if !s.log.Has(h.Seq) || seqs == nil {
 		return
 	}
 	if string(seqs.Get(format.SeqKey(h.Seq))) != key {
-		c.problem("record %s has sequence number %d, where the change feed does not have it", printable.Key(key), h.Seq)
+		c.problem("record %s has sequence number %d, where the changelog does not have it", printable.Key(key), h.Seq)
 	}
 }

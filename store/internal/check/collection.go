@@ -12,6 +12,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
 	"github.com/larder-dev/larder/store/internal/boltfile"
+	"github.com/larder-dev/larder/store/internal/changelog"
 	"github.com/larder-dev/larder/store/internal/compress"
 	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/internal/index"
@@ -40,6 +41,7 @@ func (c *collection) problem(format string, args ...any) {
 // state is the collection in one transaction.
 type state struct {
 	format.Info
+	log                      changelog.State // of Info
 	bucket, objects, indexes *bolt.Bucket
 }
 
@@ -63,6 +65,7 @@ func (c *collection) view(ctx context.Context, fn func(s state) error) error {
 		if s.Info, err = format.ParseInfo(c.name, data); err != nil {
 			return err
 		}
+		s.log = changelog.StateOf(&s.Info)
 		return fn(s)
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/store/internal/changelog"
 	"github.com/larder-dev/larder/store/internal/compress"
 	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/internal/index"
@@ -17,7 +18,7 @@ import (
 )
 
 // collection copies one collection. If the collection is copied as it was, all of its buckets are, and records are only
-// verified. Otherwise its dictionaries, records, tombstones and handlers' cursors are copied, and its indexes,
+// verified. Otherwise its dictionaries, records, tombstones and cursors are copied, and its indexes,
 // changelog entries and info record are made from them.
 type collection struct {
 	*Copier
@@ -26,6 +27,7 @@ type collection struct {
 	opener seal.Opener
 	// info is written to the copy; not used if the collection is copied as it was.
 	info format.Info
+	log  changelog.State // of info, which has it at the end
 	// sealing is the key with which the collection is sealed anew; nil if it is not sealed anew.
 	sealing *seal.DataKey
 	// dicts maps the ids of dictionaries in the old file to their ids in the copy.
@@ -59,6 +61,7 @@ func (c *collection) begin(tx *bolt.Tx) error {
 	if c.info, err = format.ParseInfo(c.name, b.Get(format.KeyInfo)); err != nil {
 		return err
 	}
+	c.log = changelog.StateOf(&c.info)
 	if c.keysLost && c.info.Sealed {
 		return fmt.Errorf("it is sealed, and the data keys: %w", entry.ErrDamaged)
 	}
@@ -110,9 +113,9 @@ func (c *collection) finish(tx *bolt.Tx) error {
 	for index := range c.info.Indexes {
 		needed = append(needed, c.path.to(format.BucketIndex).to([]byte(index)))
 	}
-	if c.info.FeedSince != 0 {
+	if c.log.Kept() {
 		needed = append(needed, c.path.to(format.BucketSeq), c.path.to(format.BucketTombstones),
-			c.path.to(format.BucketHandlers))
+			c.path.to(format.BucketCursors))
 	}
 	for _, path := range needed {
 		if _, err := path.make(tx); err != nil {
@@ -126,6 +129,7 @@ func (c *collection) finish(tx *bolt.Tx) error {
 	c.info.Newest = slices.DeleteFunc(c.info.Newest, func(ref format.Ref) bool {
 		return b.Bucket(format.BucketObjects).Get([]byte(ref.Key)) == nil // it is lost
 	})
+	c.log.Store(&c.info)
 	data, err := format.AppendInfo(nil, c.name, &c.info)
 	if err != nil {
 		return err
@@ -146,23 +150,21 @@ func (c *collection) objects(ctx context.Context) error {
 
 // tombstones copies the tombstones of the changelog. If any is lost, readers of the changelog must begin anew.
 func (c *collection) tombstones(ctx context.Context) error {
-	if c.info.FeedSince == 0 {
+	if !c.log.Kept() {
 		return nil
 	}
-	expected := c.info.Tombstones
+	expected := c.log.Tombstones
 	copied, whole, err := c.each(ctx, c.path.to(format.BucketTombstones), c.tombstone)
 	if err != nil {
 		return err
 	}
-	c.info.Tombstones = copied
+	c.log.Tombstones = copied
 	if !whole || copied < expected {
 		c.Behind[c.name] = true
 		err = c.tolerate(fmt.Errorf("collection %s has %d of %d tombstones: %w", c.name, copied, expected, entry.ErrDamaged))
 	}
 	if c.Behind[c.name] {
-		// a reader whose cursor is lower starts over
-		c.info.FeedLacks = c.info.NextSeq
-		c.info.NextSeq++
+		c.log.Break()
 	}
 	return err
 }
@@ -171,8 +173,8 @@ func (c *collection) tombstones(ctx context.Context) error {
 func (c *collection) rest(ctx context.Context, name []byte) (err error) {
 	switch path := c.path.to(name); string(name) {
 	case string(format.BucketObjects), string(format.BucketTombstones), string(format.BucketDictionaries):
-	case string(format.BucketHandlers):
-		_, _, err = c.each(ctx, path, c.handler)
+	case string(format.BucketCursors):
+		_, _, err = c.each(ctx, path, c.cursor)
 	case string(format.BucketIndex), string(format.BucketSeq): // object makes them, unless copied as it was
 		if c.asItWas() {
 			err = c.bucket(ctx, path)
@@ -228,7 +230,7 @@ func (c *collection) object(tx *bolt.Tx, e pair) error {
 			return err
 		}
 	}
-	if c.info.FeedSince == 0 || h.Seq < c.info.FeedSince {
+	if !c.log.Has(h.Seq) {
 		return nil
 	}
 	b, err := c.path.to(format.BucketSeq).make(tx)
@@ -279,17 +281,16 @@ func (c *collection) record(
 	return h, c.sealing.AppendSealed([]byte(prefix), bucket, c.name, key, h, plain), nil
 }
 
-// handler copies the cursor of a durable handler. If a rebuild finds the cursor damaged, or the changelog incomplete,
-// the handler begins anew.
-func (c *collection) handler(tx *bolt.Tx, e pair) error {
-	path := c.path.to(format.BucketHandlers)
-	_, err := format.ParsePlace(c.name, string(e.key), e.value)
+// cursor copies a cursor. If a rebuild finds the cursor damaged, or the changelog incomplete, its handler begins anew.
+func (c *collection) cursor(tx *bolt.Tx, e pair) error {
+	path := c.path.to(format.BucketCursors)
+	_, err := format.ParseCursor(c.name, string(e.key), e.value)
 	if err != nil && !c.Salvage {
 		return err
 	}
 	if err != nil || c.Behind[c.name] {
-		anew := format.Place{Seq: c.info.NextSeq - 1, Replaying: true, Why: format.ResetDamage}
-		if e.value, err = format.AppendPlace(nil, c.name, string(e.key), &anew); err != nil {
+		anew := c.log.Anew(changelog.ResetDamage)
+		if e.value, err = format.AppendCursor(nil, c.name, string(e.key), &anew); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,6 @@
 // Package format is every byte that a store keeps on disk: the names of buckets and keys (layout.go), records and their
 // headers (record.go), the keys of indexes (tuple.go), the state of a collection (info.go), tombstones and the keys of
-// the changelog (tombstone.go), dictionaries (dictionary.go) and how far durable handlers have come (place.go). Package
+// the changelog (tombstone.go), dictionaries (dictionary.go) and cursors (cursor.go). Package
 // store draws how they lie in the file.
 //
 // It encodes and decodes, and does nothing else: it opens no file and knows no transaction. What it reads may be

@@ -32,7 +32,7 @@ var (
 var (
 	BucketSeq        = []byte("seq")
 	BucketTombstones = []byte("tombstones")
-	BucketHandlers   = []byte("handlers")
+	BucketCursors    = []byte("handlers")
 )
 
 // The files beside the store's own, whose path they begin with.

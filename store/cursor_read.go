@@ -1,0 +1,226 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	bolt "go.etcd.io/bbolt"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/guest"
+	"github.com/larder-dev/larder/store/internal/boltfile"
+	"github.com/larder-dev/larder/store/internal/changelog"
+	"github.com/larder-dev/larder/store/internal/format"
+)
+
+// ChangelogEntry is one change of the changelog.
+type ChangelogEntry struct {
+	// Type is Upsert, or Delete of the object with that UID.
+	Type OpType
+	Key  string
+	// Object is the stored object, or for Delete its last known state, which is nil if it cannot be decoded.
+	Object          runtime.Object
+	UID             string
+	ResourceVersion string
+	// Seq is the number of the change in the order of all changes of the collection.
+	Seq uint64
+	// Created is the number of the change that first stored the object; 0 for Delete. An object that a damaged file had
+	// lost counts as created when it is stored again.
+	Created uint64
+}
+
+// ChangelogPage is a run of changes in order.
+type ChangelogPage struct {
+	Changes []ChangelogEntry
+	// End is the offset to read after next.
+	End uint64
+	// More says that further changes are in the file.
+	More bool
+	// Unreadable holds the keys of stored objects that this program cannot decode. They have no entry until they change.
+	Unreadable []string
+}
+
+// Read returns a page of the changes after an offset, in order: for a live object only the last one. Dropped tombstones
+// are missing; a handler that had not acknowledged them has been made to begin anew.
+func (c *Cursor) Read(ctx context.Context, after uint64) (ChangelogPage, error) {
+	return c.c.changesPage(ctx, func(b *bolt.Bucket, p *changesPage) error {
+		return p.readAfter(b, after, !c.keysOnly)
+	})
+}
+
+// Objects returns a page of the objects whose keys follow the given one and that have not changed after upTo: for a
+// handler that begins anew. end is the key to pass to the next call.
+func (c *Cursor) Objects(ctx context.Context, after string, upTo uint64) (_ ChangelogPage, end string, err error) {
+	p, err := c.c.changesPage(ctx, func(b *bolt.Bucket, p *changesPage) error {
+		objects, err := p.r.objects(b)
+		if err != nil {
+			return err
+		}
+		seen, keys := 0, boltfile.ScanAfter(objects, after)
+		for k, data := keys.Next(); k != nil; k, data = keys.Next() {
+			if seen++; seen > iterateObjects || p.size > iterateBytes {
+				p.More = true
+				return nil
+			}
+			end = string(k)
+			change, err := changelog.Live(p.r.name, end, data)
+			if err == nil && change.Seq <= upTo {
+				err = p.add(b, change, !c.keysOnly)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return keys.Err
+	})
+	return p, end, err
+}
+
+// Failing returns the changes of the keys, for each key from its number up to upTo, in order. They have no Object; Load
+// returns it.
+func (c *Cursor) Failing(ctx context.Context, keys map[string]uint64, upTo uint64) (ChangelogPage, error) {
+	return c.c.changesPage(ctx, func(b *bolt.Bucket, p *changesPage) error {
+		log, err := changelog.Open(b, p.r.name, p.state.log)
+		if err != nil {
+			return err
+		}
+		found, err := log.Of(keys, upTo)
+		for _, change := range found {
+			_ = p.add(b, change, false)
+		}
+		return err
+	})
+}
+
+// Load returns a page with the change that has the Type, Key and Seq of e, with its Object. The page is empty if the
+// object has changed since, or the tombstone was dropped.
+func (c *Cursor) Load(ctx context.Context, e ChangelogEntry) (ChangelogPage, error) {
+	return c.c.changesPage(ctx, func(b *bolt.Bucket, p *changesPage) error {
+		log, err := changelog.Open(b, p.r.name, p.state.log)
+		if err != nil {
+			return err
+		}
+		var change changelog.Change
+		var found bool
+		if e.Type == Delete {
+			change, found, err = log.Tombstone(e.Seq)
+		} else {
+			change, found, err = log.Live(e.Key)
+		}
+		if err != nil || !found || change.Seq != e.Seq || change.Key != e.Key {
+			return err
+		}
+		return p.add(b, change, true)
+	})
+}
+
+// changesPage is a page of changes that is being read in a transaction.
+type changesPage struct {
+	ChangelogPage
+	r     *reader
+	state state
+	found []rawChange
+	size  int // bytes of the payloads in found
+}
+
+// rawChange is a change that has been copied out of its transaction and is not decoded.
+type rawChange struct {
+	changelog.Change
+	whole bool // whether the change gets its Object
+	body  body // not set unless whole
+}
+
+// changesPage calls fn in a transaction to read a page, and decodes it when the transaction has ended.
+func (r *reader) changesPage(
+	ctx context.Context, fn func(b *bolt.Bucket, p *changesPage) error,
+) (ChangelogPage, error) {
+	p := &changesPage{r: r}
+	err := r.view(ctx, func(b *bolt.Bucket) (err error) {
+		if p.state, err = getState(b, r.name); err != nil {
+			return err
+		}
+		return fn(b, p)
+	})
+	if err == nil {
+		err = p.decode()
+	}
+	if err != nil {
+		return ChangelogPage{}, err
+	}
+	return p.ChangelogPage, nil
+}
+
+// readAfter reads the changes after an offset, up to a page.
+func (p *changesPage) readAfter(b *bolt.Bucket, after uint64, whole bool) error {
+	log, err := changelog.Open(b, p.r.name, p.state.log)
+	if err != nil {
+		return err
+	}
+	p.More, err = log.Read(after, func(c changelog.Change) (more bool, err error) {
+		err = p.add(b, c, whole)
+		return len(p.found) < iterateObjects && p.size <= iterateBytes, err
+	})
+	if p.End = p.state.log.Last(); p.More {
+		p.End = p.found[len(p.found)-1].Seq
+	}
+	return err
+}
+
+func (p *changesPage) add(b *bolt.Bucket, c changelog.Change, whole bool) (err error) {
+	raw := rawChange{Change: c, whole: whole}
+	if whole {
+		raw.body, err = p.r.changeBody(b, c)
+	}
+	raw.Head, raw.Payload = nil, nil // memory of the transaction
+	p.found, p.size = append(p.found, raw), p.size+raw.body.size
+	return err
+}
+
+// changeBody returns a copy of the body of a change. It has no encoding if a newer program has written the record.
+func (r *reader) changeBody(b *bolt.Bucket, c changelog.Change) (body, error) {
+	if c.Gone {
+		payload, err := r.opener().Payload(format.BucketTombstones, c.Place, c.Header, c.Payload)
+		return body{encoding: c.Encoding, payload: slices.Clone(payload), size: len(payload)}, err
+	}
+	if c.SealedBy == 0 {
+		c.Payload = slices.Clone(c.Payload)
+	}
+	opened, err := r.body(b, c.Key, c.Header, c.Payload)
+	if errors.Is(err, entry.ErrIncompatible) {
+		opened.encoding, err = "", nil
+	}
+	return opened, err
+}
+
+// decode decodes what was found. It calls the codec, so no transaction is open.
+func (p *changesPage) decode() error {
+	for _, raw := range p.found {
+		e := ChangelogEntry{Type: Upsert, Key: raw.Key, UID: raw.UID, ResourceVersion: raw.RV, Seq: raw.Seq,
+			Created: raw.FirstSeq()}
+		if raw.Gone {
+			e.Type, e.Created = Delete, 0
+		}
+		var err error
+		switch {
+		case !raw.whole:
+		case raw.body.encoding == "":
+			err = entry.ErrIncompatible
+		default:
+			err = guest.Try("the codec", func() (err error) {
+				e.Object, err = p.r.decodeBody(raw.Key, raw.body)
+				return err
+			})
+		}
+		switch {
+		case isDamaged(err):
+			return err
+		case err != nil && !raw.Gone:
+			p.Unreadable = append(p.Unreadable, raw.Key)
+			continue
+		}
+		p.Changes = append(p.Changes, e)
+	}
+	return nil
+}

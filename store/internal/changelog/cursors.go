@@ -1,0 +1,284 @@
+package changelog
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/store/internal/boltfile"
+	"github.com/larder-dev/larder/store/internal/format"
+)
+
+// Cursors holds the cursors of an open collection by name. Consumers move them here, and the next commit writes them to
+// the file. The zero value has no cursors. Its methods may be called concurrently.
+type Cursors struct {
+	mu      sync.Mutex
+	all     map[string]*cursor // guarded by mu
+	retain  time.Duration      // State.Retain; guarded by mu
+	changed chan struct{}      // closed by the next change, and then nil; nil also if nobody waits; guarded by mu
+	closed  bool               // whether the collection is closed and acknowledgements are refused; guarded by mu
+}
+
+// cursor is the state of one cursor. It is guarded by Cursors.mu.
+type cursor struct {
+	now    format.Cursor
+	open   bool // whether a consumer has it
+	resets int  // how often it was made to begin anew in this process
+	// version grows with each change of now. written is the version that the file has.
+	version, written uint64
+}
+
+// Snapshot is a copy of the cursors that one transaction writes.
+type Snapshot struct {
+	all map[string]format.Cursor
+	// versions holds the versions of the cursors that the file lacks.
+	versions map[string]uint64
+	// reset holds the cursors that the transaction makes begin anew.
+	reset  map[string]format.Cursor
+	retain time.Duration // see Cursors
+}
+
+// Load sets the cursors, and how long tombstones are retained, to what the file has.
+func (c *Cursors) Load(all map[string]format.Cursor, retain time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all, c.retain = map[string]*cursor{}, retain
+	for name, now := range all {
+		c.all[name] = &cursor{now: now}
+	}
+}
+
+// Any reports whether the changelog has a consumer: a cursor, or readers.
+func (c *Cursors) Any() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.all) > 0 || c.retain > 0
+}
+
+// Dirty reports whether the file lacks the current state of a cursor.
+func (c *Cursors) Dirty() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, one := range c.all {
+		if one.version != one.written {
+			return true
+		}
+	}
+	return false
+}
+
+// snapshot returns a copy of the cursors, or nil if the changelog has no consumer.
+func (c *Cursors) snapshot() *Snapshot {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.all) == 0 && c.retain == 0 {
+		return nil
+	}
+	s := &Snapshot{map[string]format.Cursor{}, map[string]uint64{}, map[string]format.Cursor{}, c.retain}
+	for name, one := range c.all {
+		s.all[name] = one.now
+		if one.version != one.written {
+			s.versions[name] = one.version
+		}
+	}
+	return s
+}
+
+// Committed records that the transaction of s has committed: s.versions are in the file, and the cursors in s.reset
+// begin anew. It wakes those who wait for a change. s may be nil.
+func (c *Cursors) Committed(s *Snapshot) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wakeLocked()
+	if s == nil {
+		return
+	}
+	for name, version := range s.versions {
+		if one := c.all[name]; one != nil {
+			one.written = max(one.written, version)
+		}
+	}
+	c.resetLocked(s)
+}
+
+// OutcomeUnknown records that the transaction of s may have committed. The cursors in s.reset begin anew, because the
+// transaction may have dropped tombstones that they need. s may be nil.
+func (c *Cursors) OutcomeUnknown(s *Snapshot) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s != nil && len(s.reset) > 0 {
+		c.resetLocked(s)
+		c.wakeLocked()
+	}
+}
+
+func (c *Cursors) resetLocked(s *Snapshot) {
+	for name, anew := range s.reset {
+		if one := c.all[name]; one != nil {
+			one.reset(anew)
+		}
+	}
+}
+
+// reset makes the consumer begin anew, even if it has acknowledged changes since.
+func (one *cursor) reset(anew format.Cursor) {
+	one.now = anew
+	one.resets++
+	one.version++
+}
+
+// ResetAll makes every consumer begin anew, after objects or tombstones were lost. st is the state of the file.
+func (c *Cursors) ResetAll(st State) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, one := range c.all {
+		one.reset(st.Anew(ResetDamage))
+	}
+	c.wakeLocked()
+}
+
+// Revive writes the cursors to the bucket of the collection in a new file. The consumers go on from there, or begin
+// anew if objects were lost.
+func (c *Cursors) Revive(b *bolt.Bucket, collection string, st *State, lost bool) error {
+	s := c.snapshot()
+	if s == nil {
+		return nil
+	}
+	st.Retain = s.retain
+	if err := Create(b); err != nil {
+		return err
+	}
+	if !st.Kept() {
+		st.Since = st.NextSeq
+	}
+	for name, now := range s.all {
+		if lost {
+			now = st.Anew(ResetDamage)
+		}
+		if err := PutCursor(b.Bucket(format.BucketCursors), collection, name, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Open opens the cursor of that name, and returns whether there is one. It fails with ErrCursorOpen if it is open.
+func (c *Cursors) Open(name string) (known bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	one := c.all[name]
+	switch {
+	case c.closed: // the collection may have been opened again, with Cursors of its own
+		return false, fmt.Errorf("the collection has been closed: %w", boltfile.ErrClosed)
+	case one == nil:
+		return false, nil
+	case one.open:
+		return true, ErrCursorOpen
+	}
+	one.open = true
+	return true, nil
+}
+
+// Add adds a cursor, which is in the file, and opens it.
+func (c *Cursors) Add(name string, now format.Cursor) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.all == nil {
+		c.all = map[string]*cursor{}
+	}
+	c.all[name] = &cursor{now: now, open: true}
+}
+
+// CloseOne undoes Open.
+func (c *Cursors) CloseOne(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if one := c.all[name]; one != nil {
+		one.open = false
+	}
+}
+
+// Remove removes a cursor that is no longer in the file.
+func (c *Cursors) Remove(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.all, name)
+}
+
+// Get returns the cursor, and how often it was made to begin anew in this process.
+func (c *Cursors) Get(name string) (now format.Cursor, resets int, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	one := c.all[name]
+	if one == nil {
+		return now, 0, ErrNoCursor
+	}
+	return one.now, one.resets, nil
+}
+
+// Move sets a cursor. It fails with ErrReset if it was made to begin anew since Get returned resets.
+func (c *Cursors) Move(name string, resets int, to format.Cursor) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	one := c.all[name]
+	switch {
+	case c.closed:
+		return boltfile.ErrClosed
+	case one == nil:
+		return ErrNoCursor
+	case one.resets != resets:
+		return ErrReset
+	}
+	one.now = to
+	one.version++
+	return nil
+}
+
+// Retained returns how long tombstones are kept for readers. It fails with ErrClosed after Close.
+func (c *Cursors) Retained() (time.Duration, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return 0, fmt.Errorf("the collection has been closed: %w", boltfile.ErrClosed)
+	}
+	return c.retain, nil
+}
+
+// SetRetained records that the file has State.Retain.
+func (c *Cursors) SetRetained(retain time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.retain = retain
+}
+
+// Changed returns a channel that is closed after the next commit, when consumers begin anew, and by Close.
+func (c *Cursors) Changed() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.closed:
+		closed := make(chan struct{})
+		close(closed)
+		return closed
+	case c.changed == nil:
+		c.changed = make(chan struct{})
+	}
+	return c.changed
+}
+
+// Close makes Move fail. The last commit writes what was acknowledged before.
+func (c *Cursors) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	c.wakeLocked()
+}
+
+func (c *Cursors) wakeLocked() {
+	if c.changed != nil {
+		close(c.changed)
+		c.changed = nil
+	}
+}

@@ -1,0 +1,171 @@
+package changelog
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/store/internal/boltfile"
+	"github.com/larder-dev/larder/store/internal/format"
+)
+
+var buckets = [][]byte{format.BucketSeq, format.BucketTombstones, format.BucketCursors}
+
+// Create creates the buckets of the changelog in the bucket of a collection, if they are missing.
+func Create(b *bolt.Bucket) error {
+	for _, name := range buckets {
+		if _, err := b.CreateBucketIfNotExists(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Log reads the changelog of a collection in one transaction.
+type Log struct {
+	collection                         string
+	objects, seqs, tombstones, cursors *bolt.Bucket
+}
+
+// Change is a live object or a tombstone. Header, Payload and Place are memory of the transaction.
+type Change struct {
+	format.Header
+	Key     string
+	Gone    bool   // whether it is a tombstone
+	Place   string // key that the checksum and the sealing of the record cover
+	Payload []byte // as stored: maybe compressed or sealed
+}
+
+// Open returns the changelog in the bucket b of a collection. It fails with ErrNoCursor if the collection keeps none.
+func Open(b *bolt.Bucket, collection string, st State) (*Log, error) {
+	l := &Log{collection: collection, objects: b.Bucket(format.BucketObjects), seqs: b.Bucket(format.BucketSeq),
+		tombstones: b.Bucket(format.BucketTombstones), cursors: b.Bucket(format.BucketCursors)}
+	switch {
+	case !st.Kept():
+		return nil, ErrNoCursor
+	case l.objects == nil:
+		return nil, fmt.Errorf("collection %s has no objects bucket: %w", collection, entry.ErrDamaged)
+	case l.seqs == nil || l.tombstones == nil || l.cursors == nil:
+		return nil, fmt.Errorf("collection %s lacks a bucket of its changelog: %w", collection, entry.ErrDamaged)
+	}
+	return l, nil
+}
+
+// Read calls fn with the changes after an offset, in order, until fn returns false. more says that others follow. It
+// merges live objects and tombstones, which never share a number.
+func (l *Log) Read(after uint64, fn func(Change) (more bool, err error)) (more bool, err error) {
+	from := string(format.SeqKey(after))
+	live, gone := boltfile.ScanAfter(l.seqs, from), boltfile.ScanAfter(l.tombstones, from)
+	liveSeq, key := live.Next()
+	goneSeq, data := gone.Next()
+	for more = true; liveSeq != nil || goneSeq != nil; {
+		if !more {
+			return true, nil
+		}
+		var c Change
+		if goneSeq == nil || liveSeq != nil && string(liveSeq) < string(goneSeq) {
+			c, err = l.named(liveSeq, key)
+			liveSeq, key = live.Next()
+		} else {
+			c, err = l.tombstone(goneSeq, data)
+			goneSeq, data = gone.Next()
+		}
+		if err == nil {
+			more, err = fn(c)
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return false, errors.Join(live.Err, gone.Err)
+}
+
+// named returns the object whose key the changelog has under a number. It fails with ErrDamaged if the record does not
+// exist or has another number.
+func (l *Log) named(seq, key []byte) (Change, error) {
+	c, found, err := l.Live(string(key))
+	want, ok := format.ParseSeqKey(seq)
+	switch {
+	case err != nil:
+	case !found:
+		err = fmt.Errorf("the changelog of collection %s names %s, which is not there: %w", l.collection,
+			printable.Key(string(key)), entry.ErrDamaged)
+	case !ok || want != c.Seq:
+		err = fmt.Errorf("the changelog of collection %s has %s at %x, and its record %d: %w", l.collection,
+			printable.Key(string(key)), seq, c.Seq, entry.ErrDamaged)
+	}
+	return c, err
+}
+
+// Live returns the object under a key, and whether there is one.
+func (l *Log) Live(key string) (c Change, found bool, err error) {
+	data := l.objects.Get([]byte(key))
+	if data == nil {
+		return c, false, nil
+	}
+	c, err = Live(l.collection, key, data)
+	return c, err == nil, err
+}
+
+// Live returns the Change of a record in the bucket of objects.
+func Live(collection, key string, data []byte) (c Change, err error) {
+	c.Key, c.Place = key, key
+	c.Header, c.Payload, err = format.ParseRecord(collection, key, data)
+	return c, err
+}
+
+func (l *Log) tombstone(seqKey, data []byte) (Change, error) {
+	seq, ok := format.ParseSeqKey(seqKey)
+	if !ok {
+		return Change{}, fmt.Errorf("a tombstone of collection %s is under %x: %w", l.collection, seqKey, entry.ErrDamaged)
+	}
+	t, err := format.ParseTombstone(l.collection, seq, data)
+	return Change{Header: t.Header, Key: t.Key, Gone: true, Place: t.Place(), Payload: t.Payload}, err
+}
+
+// Tombstone returns the tombstone with that number, and whether there is one.
+func (l *Log) Tombstone(seq uint64) (c Change, found bool, err error) {
+	data := l.tombstones.Get(format.SeqKey(seq))
+	if data == nil {
+		return c, false, nil
+	}
+	c, err = l.tombstone(format.SeqKey(seq), data)
+	return c, err == nil, err
+}
+
+// Of returns the changes of some keys, for each key from its number up to upTo, in order.
+func (l *Log) Of(keys map[string]uint64, upTo uint64) (found []Change, err error) {
+	first := upTo
+	for key, from := range keys {
+		first = min(first, from)
+		c, there, err := l.Live(key)
+		if err != nil {
+			return nil, err
+		}
+		if there && c.Seq >= from && c.Seq <= upTo {
+			found = append(found, c)
+		}
+	}
+	if first > 0 {
+		gone := boltfile.ScanAfter(l.tombstones, string(format.SeqKey(first-1)))
+		var c Change
+		for seq, data := gone.Next(); seq != nil && c.Seq < upTo; seq, data = gone.Next() {
+			if c, err = l.tombstone(seq, data); err != nil {
+				return nil, err
+			}
+			if from, ok := keys[c.Key]; ok && c.Seq >= from && c.Seq <= upTo {
+				found = append(found, c)
+			}
+		}
+		if gone.Err != nil {
+			return nil, gone.Err
+		}
+	}
+	slices.SortFunc(found, func(a, b Change) int { return cmp.Compare(a.Seq, b.Seq) })
+	return found, nil
+}

@@ -1,0 +1,175 @@
+package changelog
+
+import (
+	"errors"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/store/internal/format"
+)
+
+// fill is how full bbolt packs the pages of a bucket that grows at its end.
+const fill = 0.95
+
+// Outside is what a Writer needs of the collection and its store.
+type Outside struct {
+	// MaxTombstones is how many tombstones are kept for consumers that have not passed them.
+	MaxTombstones int
+	// Now returns the store's steady time.
+	Now func() time.Time
+	// AppendRecord appends a record of the collection, sealed if it is.
+	AppendRecord func(dst, bucket []byte, key string, h format.Header, payload []byte) []byte
+	// Counted is called when tx adds a tombstone (n is 1) or drops it (-1), and Dropped when it drops all of them.
+	Counted func(tx *bolt.Tx, seq []byte, n int)
+	Dropped func(tx *bolt.Tx)
+}
+
+// Writer updates the changelog of a collection, if it keeps one, in a write transaction. Call Settle at the end, and
+// store the State.
+type Writer struct {
+	collection string
+	b          *bolt.Bucket // bucket of the collection
+	state      *State
+	cursors    *Snapshot // nil if the changelog has no consumer
+	out        Outside
+	log        *Log // nil if the collection keeps no changelog
+}
+
+// NewWriter returns a Writer for the bucket b of a collection. It changes the state. It must be called in the
+// transaction, so that it has what the transaction before did to the cursors. It fails if a bucket of the changelog is
+// missing.
+func NewWriter(b *bolt.Bucket, collection string, st *State, cursors *Cursors, out Outside) (*Writer, error) {
+	w := &Writer{collection: collection, b: b, state: st, cursors: cursors.snapshot(), out: out}
+	log, err := Open(b, collection, *st)
+	switch {
+	case errors.Is(err, ErrNoCursor):
+		return w, nil
+	case err != nil:
+		return nil, err
+	}
+	w.log = log
+	log.seqs.FillPercent, log.tombstones.FillPercent = fill, fill
+	return w, nil
+}
+
+// Kept reports whether the collection keeps a changelog.
+func (w *Writer) Kept() bool { return w.log != nil }
+
+// begin makes the collection keep a changelog from now on, if it does not already.
+func (w *Writer) begin() error {
+	if w.log == nil {
+		w.state.Since = w.state.NextSeq
+	}
+	return Create(w.b)
+}
+
+// end drops the changelog, and the collection keeps none from now on.
+func (w *Writer) end() error {
+	w.log = nil
+	return drop(w.b, w.state, w.out)
+}
+
+func drop(b *bolt.Bucket, st *State, out Outside) error {
+	st.Tombstones, st.Since, st.Lacks = 0, 0, 0
+	out.Dropped(b.Tx())
+	for _, name := range buckets {
+		if b.Bucket(name) == nil {
+			continue
+		}
+		if err := b.DeleteBucket(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Renew drops the changelog, and begins a new one if it has consumers. It is for a changelog that has no consumers, or
+// that a program which knows no changelog has not kept: then all cursors begin anew, in the file and in cursors.
+func Renew(b *bolt.Bucket, collection string, st *State, cursors map[string]format.Cursor, out Outside) error {
+	if err := drop(b, st, out); err != nil || !st.consumed(len(cursors)) {
+		return err
+	}
+	st.Break()
+	st.Since = st.NextSeq
+	if err := Create(b); err != nil {
+		return err
+	}
+	for name := range cursors {
+		cursors[name] = st.Anew(ResetDamage)
+		if err := PutCursor(b.Bucket(format.BucketCursors), collection, name, cursors[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Register adds a cursor, which receives every object first, and begins a changelog if there is none.
+func (w *Writer) Register(name string) (c format.Cursor, err error) {
+	if err := w.begin(); err != nil {
+		return c, err
+	}
+	c = w.state.Anew(ResetNew)
+	return c, PutCursor(w.b.Bucket(format.BucketCursors), w.collection, name, c)
+}
+
+// Forget removes a cursor. Later writes drop the tombstones that only this cursor needed. Without a consumer the
+// changelog is dropped.
+func (w *Writer) Forget(name string) error {
+	if delete(w.cursors.all, name); !w.state.consumed(len(w.cursors.all)) {
+		return w.end()
+	}
+	return w.b.Bucket(format.BucketCursors).Delete([]byte(name))
+}
+
+// Retain sets State.Retain, and begins a changelog if there is none. If retain is 0 later writes drop the tombstones
+// that all cursors have passed, and without a cursor the changelog is dropped.
+func (w *Writer) Retain(retain time.Duration) error {
+	w.state.Retain = retain
+	switch {
+	case retain > 0:
+		return w.begin()
+	case w.cursors == nil || len(w.cursors.all) == 0:
+		return w.end()
+	}
+	return nil
+}
+
+// Seq returns the number of the record that is written next. same is the number of the old record if only the stored
+// form of the object has changed, else 0: a changelog keeps that number.
+func (w *Writer) Seq(same uint64) uint64 {
+	if w.log != nil && same != 0 {
+		return same
+	}
+	return w.state.next()
+}
+
+// Put moves the entry of key to seq, from old, the number of the record before; 0 if there was none.
+func (w *Writer) Put(key string, seq, old uint64) error {
+	if w.log == nil {
+		return nil
+	}
+	if old != 0 && old != seq {
+		if err := w.log.seqs.Delete(format.SeqKey(old)); err != nil {
+			return err
+		}
+	}
+	return w.log.seqs.Put(format.SeqKey(seq), []byte(key))
+}
+
+// Bury adds a tombstone with the last state of an object in place of its entry, which is at old. The payload is not
+// compressed, so that a tombstone needs no dictionary; without an encoding there is no last state.
+func (w *Writer) Bury(key string, old uint64, last format.Header, payload []byte) error {
+	if w.log == nil {
+		return nil
+	}
+	if err := w.log.seqs.Delete(format.SeqKey(old)); err != nil {
+		return err
+	}
+	last.Seq = w.state.next()
+	t := format.Tombstone{At: w.out.Now(), Key: key, Header: last, Payload: payload}
+	seq := format.SeqKey(last.Seq)
+	w.state.Tombstones++
+	w.out.Counted(w.b.Tx(), seq, 1)
+	return w.log.tombstones.Put(seq, t.Append(w.out.AppendRecord))
+}
