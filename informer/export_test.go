@@ -102,8 +102,8 @@ func Forget(i *Informer, reg cache.ResourceEventHandlerRegistration) (restore fu
 	return i.processor.Hide(reg.(*delivery.Listener))
 }
 
-// WrapCursors has durable handlers of i, which has none yet, read from what wrap makes of their cursors: faults that the
-// model of durable handlers has to find, and costs that can be counted there alone.
+// WrapCursors has durable handlers of i, which has none yet, read from what wrap makes of their cursors: faults that
+// the model of durable handlers has to find, and costs that can be counted there alone.
 func WrapCursors(i *Informer, wrap func(durable.Cursor) durable.Cursor) {
 	o := i.durableOptions()
 	o.Collection = wrapped{o.Collection, wrap}

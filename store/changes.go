@@ -104,8 +104,8 @@ func (s *Store) Kept(ctx context.Context, id entry.Identity) (Kept, error) {
 	return r.Kept(ctx)
 }
 
-// ChangelogID identifies the changelog of a collection: offsets of changelogs with different ids must not be compared. It is
-// 8 hex digits, which stay the same until the file is made anew; "" if the file has no id.
+// ChangelogID identifies the changelog of a collection: offsets of changelogs with different ids must not be compared.
+// It is 8 hex digits, which stay the same until the file is made anew; "" if the file has no id.
 func (s *Store) ChangelogID(ctx context.Context, id entry.Identity) (log string, err error) {
 	if id, err = id.Canonical(); err != nil {
 		return "", err
