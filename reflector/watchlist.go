@@ -88,7 +88,8 @@ func (s *session) streamFailed(ctx context.Context, err error) (o outcome, done 
 	default:
 		return s.lose(ctx, err), true
 	}
-	klog.FromContext(ctx).Info("The list does not come as a watch; asking for pages", "err", err, "again", s.lists.watchLists)
+	klog.FromContext(ctx).Info("The list does not come as a watch; asking for pages", "err", err, "again",
+		s.lists.watchLists)
 	return outcome{}, false
 }
 

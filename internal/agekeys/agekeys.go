@@ -98,8 +98,8 @@ func parseIdentities(text []byte) ([]age.Identity, error) {
 	return ids, nil
 }
 
-// ReadIdentities reads the file of identities at path: AGE-SECRET-KEY-1… one a line, as age-keygen writes them, or one ssh private key in PEM
-// that has no passphrase.
+// ReadIdentities reads the file of identities at path: AGE-SECRET-KEY-1… one a line, as age-keygen writes them, or one
+// ssh private key in PEM that has no passphrase.
 func ReadIdentities(path string) ([]age.Identity, error) {
 	text, err := readKeys(path)
 	if err != nil {

@@ -67,6 +67,7 @@ func WantError(t *testing.T, err error, text, hint string) {
 	}
 }
 
+// Resources of the fake server.
 var (
 	Pods        = Resource("", "v1", "pods", "Pod", "po")
 	Deployments = Resource("apps", "v1", "deployments", "Deployment", "deploy")

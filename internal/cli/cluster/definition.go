@@ -33,8 +33,8 @@ type definition struct {
 	} `json:"spec"`
 }
 
-// IsCustom: a definition may be there. Kubernetes' own resources, and those that have no group with a domain, have
-// none.
+// IsCustom reports whether a resource may have a CustomResourceDefinition: its group has a domain and is not one of
+// Kubernetes' own.
 func IsCustom(gvr schema.GroupVersionResource) bool {
 	return strings.Contains(gvr.Group, ".") && !scheme.Scheme.IsGroupRegistered(gvr.Group)
 }
