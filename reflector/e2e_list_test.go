@@ -86,8 +86,8 @@ func TestLiveLists(t *testing.T) {
 // sink has seen nothing but an aborted list.
 func TestLiveWatchListBreaks(t *testing.T) {
 	for name, fault := range map[string]fakeapi.Fault{
-		"reset": {Verb: "watch", Times: 1, Reset: true, AfterEvents: 30},
-		"EOF":   {Verb: "watch", Times: 1, EOF: true, AfterEvents: 30},
+		"reset": {Verb: "watch", Times: 1, Break: fakeapi.BreakReset, AfterEvents: 30},
+		"EOF":   {Verb: "watch", Times: 1, Break: fakeapi.BreakEOF, AfterEvents: 30},
 		"410":   {Verb: "watch", Times: 1, Status: 410, Reason: "Expired", InStream: true, AfterEvents: 30},
 		"429":   {Verb: "watch", Times: 1, Status: 429, Reason: "TooManyRequests"},
 	} {
@@ -111,8 +111,8 @@ func TestLiveWatchListBreaks(t *testing.T) {
 // later one.
 func TestLivePagesCut(t *testing.T) {
 	for name, fault := range map[string]fakeapi.Fault{
-		"reset": {Reset: true}, "EOF": {EOF: true}, "reset later": {Reset: true, After: 2},
-		"EOF later": {EOF: true, After: 2},
+		"reset": {Break: fakeapi.BreakReset}, "EOF": {Break: fakeapi.BreakEOF}, "reset later": {Break: fakeapi.BreakReset, After: 2},
+		"EOF later": {Break: fakeapi.BreakEOF, After: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			// 20 objects are less, 40 are more.

@@ -245,7 +245,7 @@ func TestInterruptedLiveSave(t *testing.T) {
 	for _, verb := range []string{"discovery", "list"} {
 		server := clitest.StartServer(t)
 		clitest.CreatePod(t, server, "a", "x", nil)
-		server.InjectFault(fakeapi.Fault{Verb: verb, Hang: true})
+		server.InjectFault(fakeapi.Fault{Verb: verb, Break: fakeapi.BreakHang})
 		dir := t.TempDir()
 		ctx, interrupt := context.WithCancel(t.Context())
 		go func() {

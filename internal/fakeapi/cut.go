@@ -35,7 +35,7 @@ func (b *cutBody) Write(p []byte) (int, error) {
 	n, _ := b.q.w.Write(p[:b.left])
 	b.done = true
 	_ = http.NewResponseController(b.q.w).Flush()
-	b.q.cut(b.q.fault.how())
+	b.q.cut(b.q.fault.Break)
 	return n, errCut
 }
 

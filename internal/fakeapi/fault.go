@@ -27,16 +27,13 @@ type Fault struct {
 	RetryAfter int
 	// InStream sends Status as an ERROR event inside a watch, after AfterEvents events, as kube-apiserver sends 410.
 	InStream bool
-	// Reset closes the connection with RST instead of an answer, or, with AfterEvents, after that many events.
-	Reset bool
-	// EOF ends the stream properly after AfterEvents events; an answer that is no stream is empty.
-	EOF bool
-	// Hang accepts and sends nothing until the client goes away (half-open); a watch falls silent after AfterEvents.
-	Hang        bool
+	// Break, if not empty, comes instead of an answer, and in a watch after AfterEvents events. BreakEOF makes an answer
+	// that is no stream empty.
+	Break       Break
 	AfterEvents int
-	// AfterBytes lets a list's answer begin: Reset, EOF (here the end of the connection, not of the answer) or Hang comes
-	// after that many bytes of the body as it is sent. A shorter answer comes whole: that is what a slow link does to
-	// answers that have a time.
+	// AfterBytes lets a list's answer begin: Break comes after that many bytes of the body as it is sent, and BreakEOF
+	// ends the connection then, not the answer. A shorter answer comes whole: that is what a slow link does to answers
+	// that have a time.
 	AfterBytes int
 	// Unsorted shuffles a list's items. SwallowEvents drops the events of a watch after AfterEvents silently; bookmarks
 	// still come.
@@ -44,7 +41,7 @@ type Fault struct {
 	SwallowEvents bool
 }
 
-// Break is how BreakWatches ends open watches.
+// Break is a way in which an answer ends.
 type Break string
 
 // The ways.
@@ -53,7 +50,7 @@ const (
 	BreakEOF Break = "EOF"
 	// BreakReset closes the connection with RST.
 	BreakReset Break = "Reset"
-	// BreakHang leaves it open and silent for ever.
+	// BreakHang leaves it open and silent until the client goes away (half-open).
 	BreakHang Break = "Hang"
 )
 
@@ -126,14 +123,14 @@ func (f *activeFault) answer(q *request) bool {
 	case f.Status != 0:
 		writeError(q.w, f.status())
 		return true
-	case q.verb == verbWatch && (f.AfterEvents > 0 || f.EOF):
+	case q.verb == verbWatch && (f.AfterEvents > 0 || f.Break == BreakEOF):
 		// The watch does it.
 		return false
 	case q.verb == verbList && f.AfterBytes > 0:
 		// What writes the page does it.
 		return false
-	case f.how() != "":
-		q.end(f.how())
+	case f.Break != "":
+		q.end(f.Break)
 		return true
 	}
 	return false
@@ -149,19 +146,6 @@ func (f *activeFault) status() error {
 		status.Details = &metav1.StatusDetails{RetryAfterSeconds: int32(f.RetryAfter)}
 	}
 	return &apierrors.StatusError{ErrStatus: status}
-}
-
-// how the fault ends an answer; empty if it does not.
-func (f *Fault) how() Break {
-	switch {
-	case f.Reset:
-		return BreakReset
-	case f.Hang:
-		return BreakHang
-	case f.EOF:
-		return BreakEOF
-	}
-	return ""
 }
 
 // end ends the answer. BreakEOF is what the handler's return does.

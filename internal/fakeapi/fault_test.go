@@ -81,10 +81,10 @@ func TestStreamFaults(t *testing.T) {
 		events int
 		err    error
 	}{
-		{name: "reset at once", f: Fault{Reset: true}, err: syscall.ECONNRESET},
-		{name: "end at once", f: Fault{EOF: true}},
-		{name: "reset", f: Fault{Reset: true, AfterEvents: 2}, events: 2, err: syscall.ECONNRESET},
-		{name: "end", f: Fault{EOF: true, AfterEvents: 3}, events: 3},
+		{name: "reset at once", f: Fault{Break: BreakReset}, err: syscall.ECONNRESET},
+		{name: "end at once", f: Fault{Break: BreakEOF}},
+		{name: "reset", f: Fault{Break: BreakReset, AfterEvents: 2}, events: 2, err: syscall.ECONNRESET},
+		{name: "end", f: Fault{Break: BreakEOF, AfterEvents: 3}, events: 3},
 		{name: "swallow", f: Fault{SwallowEvents: true, AfterEvents: 1}, events: 1},
 		{name: "shuffle is for lists", f: Fault{Unsorted: true}, events: 4},
 	} {
@@ -92,7 +92,7 @@ func TestStreamFaults(t *testing.T) {
 		s.InjectFault(c.f)
 		events, err := stream(t, s, "&resourceVersion=1002&timeoutSeconds=1")
 		// The kernel may throw away what it has received when a reset comes.
-		if events != c.events && !c.f.Reset || !errors.Is(err, c.err) {
+		if events != c.events && c.f.Break != BreakReset || !errors.Is(err, c.err) {
 			t.Errorf("%s: %d events, then %v", c.name, events, err)
 		}
 	}
@@ -107,9 +107,9 @@ func TestCutBody(t *testing.T) {
 		f   Fault
 		err error
 	}{
-		"reset": {Fault{Reset: true}, syscall.ECONNRESET},
-		"end":   {Fault{EOF: true}, io.ErrUnexpectedEOF},
-		"hang":  {Fault{Hang: true}, context.DeadlineExceeded},
+		"reset": {Fault{Break: BreakReset}, syscall.ECONNRESET},
+		"end":   {Fault{Break: BreakEOF}, io.ErrUnexpectedEOF},
+		"hang":  {Fault{Break: BreakHang}, context.DeadlineExceeded},
 	} {
 		want.f.Verb, want.f.AfterBytes = "list", 10_000
 		clear := s.InjectFault(want.f)
@@ -119,7 +119,7 @@ func TestCutBody(t *testing.T) {
 				t.Errorf("%s: a short list: %v", name, err)
 			}
 			limited, cancel := ctx, context.CancelFunc(func() {})
-			if want.f.Hang {
+			if want.f.Break == BreakHang {
 				limited, cancel = context.WithTimeout(ctx, 200*time.Millisecond)
 			}
 			_, err := pods.List(limited, metav1.ListOptions{})
@@ -137,7 +137,7 @@ func TestHang(t *testing.T) {
 	load(t, s, 1)
 	ctx := testContext(t)
 	pods := typed(t, s, contentJSON).CoreV1().Pods("")
-	s.InjectFault(Fault{Verb: "list", Times: 1, Hang: true})
+	s.InjectFault(Fault{Verb: "list", Times: 1, Break: BreakHang})
 	hung, cancel := context.WithCancel(ctx)
 	result := make(chan error)
 	go func() {

@@ -69,11 +69,10 @@ func (s *Server) serveList(q *request) error {
 
 // page selects the objects of one page.
 func (s *Server) page(q *request) (page, error) {
-	whole, rv, start, err := s.listState(q)
+	state, rv, start, err := s.listState(q)
 	if err != nil {
 		return page{}, err
 	}
-	state := whole
 	if q.namespace != "" {
 		// "0" follows "/": what is between are the keys of the namespace.
 		state = state[search(state, q.namespace+"/"):search(state, q.namespace+"0")]
@@ -99,11 +98,6 @@ func (s *Server) page(q *request) (page, error) {
 		}
 		p.objects = append(p.objects, o)
 		last = o.key
-	}
-	if p.meta.Continue != "" {
-		s.mu.Lock()
-		s.tables[q.kind.GroupVersionResource].remember(rv, whole)
-		s.mu.Unlock()
 	}
 	return p, nil
 }

@@ -26,8 +26,6 @@ type Options struct {
 	// Sharding turns shard selectors on (kube-apiserver's feature gate ShardedListAndWatch). Without it they are ignored,
 	// as kube-apiserver does by default.
 	Sharding bool
-	// Port to listen on. Default: a free one.
-	Port int
 }
 
 // Server is the state (objects, history, counters, faults); Start serves it.
@@ -70,7 +68,6 @@ func New(o Options) *Server {
 	}
 	s := &Server{
 		o:        o,
-		port:     o.Port,
 		byPath:   map[schema.GroupVersionResource]*kind{},
 		tables:   map[schema.GroupVersionResource]*table{},
 		watching: make(chan struct{}),

@@ -16,8 +16,6 @@ type table struct {
 	// keys in dirty. It is never modified, only replaced: pages and watches keep it.
 	sorted []*object
 	dirty  map[string]struct{}
-	// past are states that pages of lists are being served from, newest last.
-	past []pastState
 
 	// log is the history, oldest first; log[0] has the number first.
 	log   []*event
@@ -50,14 +48,6 @@ func newEvent(rv uint64, prev, cur *object) *event {
 	e.gone = sync.OnceValues(func() (*object, error) { return prev.at(rv) })
 	return e
 }
-
-type pastState struct {
-	rv      uint64
-	objects []*object
-}
-
-// pastStates is how many lists can be paged at a time without their state being made again from history.
-const pastStates = 8
 
 func newTable(k *kind) *table {
 	return &table{
@@ -100,7 +90,6 @@ func (t *table) compact() {
 	if needed > t.first {
 		t.trim(int(needed - t.first))
 	}
-	t.past = nil
 }
 
 // end is the number of the next event.
@@ -132,29 +121,11 @@ func (t *table) at(rv uint64) []*object {
 	if len(t.log) == 0 || t.log[len(t.log)-1].rv <= rv {
 		return now
 	}
-	for _, p := range t.past {
-		if p.rv == rv {
-			return p.objects
-		}
-	}
 	undone := map[string]*object{}
 	for i := len(t.log) - 1; i >= 0 && t.log[i].rv > rv; i-- {
 		undone[t.log[i].key] = t.log[i].prev
 	}
 	return overlay(now, undone, func(key string) *object { return undone[key] })
-}
-
-// remember keeps the state that a paged list began with.
-func (t *table) remember(rv uint64, state []*object) {
-	for _, p := range t.past {
-		if p.rv == rv {
-			return
-		}
-	}
-	if len(t.past) >= pastStates {
-		t.past = slices.Delete(t.past, 0, 1)
-	}
-	t.past = append(t.past, pastState{rv: rv, objects: state})
 }
 
 // search returns the place of the first object with that key or a higher one.

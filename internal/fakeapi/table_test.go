@@ -30,9 +30,6 @@ func TestTableAgainstAMap(t *testing.T) {
 				delete(model, key)
 			case 1:
 				compareState(t, "now", table.ordered(), model)
-				if rapid.Bool().Draw(t, "paged") {
-					table.remember(s.rv, table.ordered())
-				}
 			default:
 				obj := pod(namespace, name, map[string]string{"step": fmt.Sprint(s.rv)})
 				var err error

@@ -255,11 +255,11 @@ func (w *watcher) cut() bool {
 		w.fail(f.status())
 		return true
 	}
-	if f.how() == "" {
+	if f.Break == "" {
 		return false
 	}
 	w.flush()
-	w.q.end(f.how())
+	w.q.end(f.Break)
 	return true
 }
 

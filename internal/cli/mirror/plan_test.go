@@ -17,7 +17,7 @@ import (
 // A server that says nothing is asked once, for as long as is said, and no more: what is stored waits to be served.
 func TestPlanOfASilentServer(t *testing.T) {
 	server := clitest.StartServer(t)
-	server.InjectFault(fakeapi.Fault{Hang: true})
+	server.InjectFault(fakeapi.Fault{Break: fakeapi.BreakHang})
 	infos := []store.Info{{Identity: clitest.PodsOf("", "", ""), Resource: clitest.Pods.ResourceInfo, Complete: true}}
 	for _, name := range []string{"configmaps", "services"} { // of which nobody has told the scope: the server is asked
 		id := clitest.PodsOf("", "", "")
