@@ -86,7 +86,7 @@ func BenchmarkUpdateWatched(b *testing.B) {
 }
 
 func (s *Server) update1(p *corev1.Pod) error {
-	_, err := s.update(s.byPath[podsGVR], p)
+	_, err := s.update(s.kinds[podsGVR], p)
 	return err
 }
 

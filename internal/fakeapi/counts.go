@@ -20,8 +20,9 @@ type Counts struct {
 	BytesSent int64
 }
 
-type counters struct {
-	mu     sync.Mutex
+// requestLog is what was asked and answered.
+type requestLog struct {
+	mu     sync.Mutex // guards what follows
 	byKind map[schema.GroupVersionResource]*counter
 	log    []Request
 }
@@ -35,12 +36,11 @@ type counter struct {
 // Counts returns the counters for one resource, or for all of them with the empty one. A list with limit=1 and no
 // continue token is a probe; one that asks for a time-out, which only an informer's comparison by metadata at a start
 // does (informer.Options.ListMetadata), is a compare.
-func (s *Server) Counts(gvr schema.GroupVersionResource) Counts {
-	c := &s.counters
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (l *requestLog) Counts(gvr schema.GroupVersionResource) Counts {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	var sum Counts
-	for of, one := range c.byKind {
+	for of, one := range l.byKind {
 		if gvr.Empty() || gvr == of {
 			sum.add(one.counts)
 			sum.BytesSent += one.bytes.Load()
@@ -62,16 +62,15 @@ func (a *Counts) add(b Counts) {
 }
 
 // ResetCounts sets every counter to zero, and forgets the request log.
-func (s *Server) ResetCounts() {
-	c := &s.counters
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (l *requestLog) ResetCounts() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	// Counters stay the same, since open connections write to their bytes.
-	for _, one := range c.byKind {
+	for _, one := range l.byKind {
 		one.counts = Counts{}
 		one.bytes.Store(0)
 	}
-	c.log = nil
+	l.log = nil
 }
 
 // maxRequests bounds the request log.
@@ -90,9 +89,9 @@ type Request struct {
 
 // Requests returns a line per request served since ResetCounts, or the newest 50,000 to 100,000 of
 // them: verb, path and query.
-func (s *Server) Requests() []string {
+func (l *requestLog) Requests() []string {
 	var lines []string
-	for _, r := range s.Log() {
+	for _, r := range l.Log() {
 		line := r.Verb + " " + r.Path
 		if len(r.Query) > 0 {
 			line += "?" + r.Query.Encode()
@@ -103,30 +102,29 @@ func (s *Server) Requests() []string {
 }
 
 // Log returns what Requests returns, in parts.
-func (s *Server) Log() []Request {
-	c := &s.counters
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Clone(c.log)
+func (l *requestLog) Log() []Request {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.log)
 }
 
-func (c *counters) ofLocked(gvr schema.GroupVersionResource) *counter {
-	if c.byKind == nil {
-		c.byKind = map[schema.GroupVersionResource]*counter{}
+func (l *requestLog) ofLocked(gvr schema.GroupVersionResource) *counter {
+	if l.byKind == nil {
+		l.byKind = map[schema.GroupVersionResource]*counter{}
 	}
-	one := c.byKind[gvr]
+	one := l.byKind[gvr]
 	if one == nil {
 		one = &counter{bytes: &atomic.Int64{}}
-		c.byKind[gvr] = one
+		l.byKind[gvr] = one
 	}
 	return one
 }
 
 // request counts a request, and returns where the bytes of its answer are to be counted.
-func (c *counters) request(gvr schema.GroupVersionResource, verb string, r *http.Request) *atomic.Int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	one := c.ofLocked(gvr)
+func (l *requestLog) request(gvr schema.GroupVersionResource, verb string, r *http.Request) *atomic.Int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	one := l.ofLocked(gvr)
 	switch verb {
 	case verbList:
 		one.counts.Lists++
@@ -143,23 +141,23 @@ func (c *counters) request(gvr schema.GroupVersionResource, verb string, r *http
 	default:
 		one.counts.Writes++
 	}
-	if len(c.log) >= maxRequests {
-		c.log = slices.Clone(c.log[maxRequests/2:])
+	if len(l.log) >= maxRequests {
+		l.log = slices.Clone(l.log[maxRequests/2:])
 	}
-	c.log = append(c.log, Request{
+	l.log = append(l.log, Request{
 		Verb: verb, Resource: gvr.Resource, Path: r.URL.Path, Query: r.URL.Query(), UserAgent: r.UserAgent(),
 	})
 	return one.bytes
 }
 
-func (c *counters) listed(gvr schema.GroupVersionResource, n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.ofLocked(gvr).counts.ListedObjects += n
+func (l *requestLog) listed(gvr schema.GroupVersionResource, n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ofLocked(gvr).counts.ListedObjects += n
 }
 
-func (c *counters) sentEvents(gvr schema.GroupVersionResource, n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.ofLocked(gvr).counts.SentEvents += n
+func (l *requestLog) sentEvents(gvr schema.GroupVersionResource, n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ofLocked(gvr).counts.SentEvents += n
 }

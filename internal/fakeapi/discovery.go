@@ -14,7 +14,7 @@ import (
 // serveDiscovery answers what is about no resource.
 func (s *Server) serveDiscovery(q *request, parts []string) {
 	w, r := q.w, q.r
-	counter := s.counters.request(schema.GroupVersionResource{}, verbDiscovery, r)
+	counter := s.requestLog.request(schema.GroupVersionResource{}, verbDiscovery, r)
 	if conn := connOf(r); conn != nil {
 		conn.counter.Store(counter)
 	}
@@ -112,19 +112,19 @@ type openapi struct {
 }
 
 // SetOpenAPIHash changes the hash that the /openapi/v3 index lists for a group-version, as a changed schema does.
-func (s *Server) SetOpenAPIHash(gv schema.GroupVersion, hash string) {
-	s.openapi.mu.Lock()
-	defer s.openapi.mu.Unlock()
-	if s.openapi.hashes == nil {
-		s.openapi.hashes = map[schema.GroupVersion]string{}
+func (o *openapi) SetOpenAPIHash(gv schema.GroupVersion, hash string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.hashes == nil {
+		o.hashes = map[schema.GroupVersion]string{}
 	}
-	s.openapi.hashes[gv] = hash
+	o.hashes[gv] = hash
 }
 
-func (s *Server) openAPIHash(gv schema.GroupVersion) string {
-	s.openapi.mu.Lock()
-	defer s.openapi.mu.Unlock()
-	if hash := s.openapi.hashes[gv]; hash != "" {
+func (o *openapi) hashOf(gv schema.GroupVersion) string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if hash := o.hashes[gv]; hash != "" {
 		return hash
 	}
 	return fmt.Sprintf("%064X", len(gv.String()))
@@ -142,7 +142,7 @@ func (s *Server) serveOpenAPI(w http.ResponseWriter, parts []string) {
 		if gv.Group == "" {
 			path = "api/" + gv.Version
 		}
-		paths[path] = entry{URL: "/openapi/v3/" + path + "?hash=" + s.openAPIHash(gv)}
+		paths[path] = entry{URL: "/openapi/v3/" + path + "?hash=" + s.openapi.hashOf(gv)}
 	}
 	switch rest := strings.Join(parts[1:], "/"); {
 	case rest == "v3":

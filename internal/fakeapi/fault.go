@@ -7,7 +7,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // Fault decides what happens to one request; see InjectFault.
@@ -54,9 +53,10 @@ const (
 	BreakHang Break = "Hang"
 )
 
+// faults are those that wait for requests.
 type faults struct {
 	mu   sync.Mutex
-	list []*activeFault
+	list []*activeFault // guarded by mu
 }
 
 type activeFault struct {
@@ -66,33 +66,19 @@ type activeFault struct {
 }
 
 // InjectFault adds a fault; the returned function removes it. Of several that match, the oldest applies.
-func (s *Server) InjectFault(f Fault) (clear func()) {
+func (fs *faults) InjectFault(f Fault) (clear func()) {
 	active := &activeFault{Fault: f, left: f.Times, skip: f.After}
 	if f.Times == 0 {
 		active.left = -1
 	}
-	s.faults.mu.Lock()
-	defer s.faults.mu.Unlock()
-	s.faults.list = append(s.faults.list, active)
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	fs.list = append(fs.list, active)
 	return func() {
-		s.faults.mu.Lock()
-		defer s.faults.mu.Unlock()
-		s.faults.list = slices.DeleteFunc(s.faults.list, func(a *activeFault) bool { return a == active })
+		fs.mu.Lock()
+		defer fs.mu.Unlock()
+		fs.list = slices.DeleteFunc(fs.list, func(a *activeFault) bool { return a == active })
 	}
-}
-
-// BreakWatches ends the watches of the resource that are open now. New ones are not affected.
-func (s *Server) BreakWatches(gvr schema.GroupVersionResource, how Break) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	t := s.tables[gvr]
-	if t == nil {
-		return
-	}
-	for w := range t.watches {
-		w.broken = how
-	}
-	t.wake()
 }
 
 // take returns the fault for a request, or nil.

@@ -147,7 +147,7 @@ func TestHang(t *testing.T) {
 	w, err := pods.Watch(ctx, metav1.ListOptions{ResourceVersion: "1002"})
 	must(t, err)
 	defer w.Stop()
-	must(t, s.WaitWatches(ctx, podsGVR, 1))
+	waitWatches(t, s, 1)
 	s.BreakWatches(podsGVR, BreakHang)
 	control, err := pods.Watch(ctx, metav1.ListOptions{ResourceVersion: "1002"})
 	must(t, err)
@@ -191,14 +191,4 @@ func TestUnsortedList(t *testing.T) {
 	if len(seen) != 200 || moved < 100 {
 		t.Errorf("%d pods, %d of them out of place", len(seen), moved)
 	}
-}
-
-func TestWaitWatchesGivesUp(t *testing.T) {
-	s := start(t, Options{})
-	ctx, cancel := context.WithTimeout(testContext(t), time.Millisecond)
-	defer cancel()
-	if err := s.WaitWatches(ctx, podsGVR, 1); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("waiting for a watch that nobody opens: %v", err)
-	}
-	must(t, s.WaitWatches(testContext(t), podsGVR, 0))
 }

@@ -85,7 +85,7 @@ func TestInformer(t *testing.T) {
 			if n := len(informer.GetStore().ListKeys()); n != 1200 {
 				t.Errorf("%d objects, not 1200", n)
 			}
-			must(t, s.WaitWatches(ctx, podsGVR, 1)) // the watch follows the sync
+			waitWatches(t, s, 1) // the watch follows the sync
 			// client-go asks with limit=500 only at RV "", and at "0" first.
 			if got := s.Counts(podsGVR); got.Lists != c.lists || got.Watches != 1 {
 				t.Errorf("counts: %+v", got)

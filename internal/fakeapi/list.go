@@ -63,12 +63,12 @@ func (s *Server) serveList(q *request) error {
 		p.objects = slices.Clone(p.objects)
 		rand.Shuffle(len(p.objects), func(i, j int) { p.objects[i], p.objects[j] = p.objects[j], p.objects[i] })
 	}
-	s.counters.listed(q.kind.GroupVersionResource, len(p.objects))
+	s.requestLog.listed(q.kind.GroupVersionResource, len(p.objects))
 	return q.writePage(p)
 }
 
 // page selects the objects of one page.
-func (s *Server) page(q *request) (page, error) {
+func (s *storage) page(q *request) (page, error) {
 	state, rv, start, err := s.listState(q)
 	if err != nil {
 		return page{}, err
@@ -113,7 +113,7 @@ func (q *request) count(objects []*object) *int64 {
 }
 
 // listState returns the state that the list is about, its RV, and the lowest key that is asked for.
-func (s *Server) listState(q *request) (state []*object, rv uint64, start string, err error) {
+func (s *storage) listState(q *request) (state []*object, rv uint64, start string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.tables[q.kind.GroupVersionResource]
@@ -151,7 +151,7 @@ func (s *Server) listState(q *request) (state []*object, rv uint64, start string
 }
 
 // oldestLocked is the oldest RV that history still reaches.
-func (s *Server) oldestLocked(t *table) uint64 { return max(s.compacted, t.trimmed) }
+func (s *storage) oldestLocked(t *table) uint64 { return max(s.compacted, t.trimmed) }
 
 func (q *request) writePage(p page) error {
 	items := make([][]byte, 0, len(p.objects))

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
@@ -98,4 +99,15 @@ func get(t *testing.T, s *Server, path string, header http.Header) (*http.Respon
 	body, err := io.ReadAll(response.Body)
 	must(t, err)
 	return response, body
+}
+
+// waitWatches waits until n or more watches of pods are open; with 0, until none is.
+func waitWatches(t *testing.T, s *Server, n int) {
+	t.Helper()
+	must(t, wait.PollUntilContextCancel(testContext(t), time.Millisecond, true, func(context.Context) (bool, error) {
+		s.storage.mu.Lock()
+		defer s.storage.mu.Unlock()
+		open := len(s.tables[podsGVR].watches)
+		return open >= n && (n > 0 || open == 0), nil
+	}))
 }

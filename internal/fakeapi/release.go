@@ -20,10 +20,10 @@ type release struct {
 // SetVersion makes /version say gitVersion, such as "v1.33.4", and watches refuse sendInitialEvents if that version
 // does so unless it is told otherwise (feature gate WatchList). Nothing else changes. One that cannot be parsed is
 // told as it is.
-func (s *Server) SetVersion(gitVersion string) {
-	s.release.mu.Lock()
-	defer s.release.mu.Unlock()
-	s.release.gitVersion = gitVersion
+func (r *release) SetVersion(gitVersion string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.gitVersion = gitVersion
 }
 
 func (r *release) current() string {

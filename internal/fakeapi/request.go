@@ -64,10 +64,10 @@ func (s *Server) handler(stopping <-chan struct{}, conns *connections) http.Hand
 // countRefused counts a request that could not be parsed: as what it is, if that much is known.
 func (s *Server) countRefused(q *request) {
 	if q.kind == nil || q.verb == "" {
-		s.counters.request(schema.GroupVersionResource{}, verbDiscovery, q.r)
+		s.requestLog.request(schema.GroupVersionResource{}, verbDiscovery, q.r)
 		return
 	}
-	s.counters.request(q.kind.GroupVersionResource, q.verb, q.r)
+	s.requestLog.request(q.kind.GroupVersionResource, q.verb, q.r)
 }
 
 // groupVersionOf splits a path into group-version and what follows it.
@@ -83,17 +83,17 @@ func groupVersionOf(parts []string) (gv schema.GroupVersion, rest []string, ok b
 
 // parse fills in what the path, the method and the query say.
 func (s *Server) parse(q *request, gv schema.GroupVersion, rest []string) error {
-	if rest[0] == "namespaces" && len(rest) > 2 && s.byPath[gv.WithResource(rest[2])] != nil {
+	if rest[0] == "namespaces" && len(rest) > 2 && s.kinds[gv.WithResource(rest[2])] != nil {
 		q.namespace, rest = rest[1], rest[2:]
 	}
-	q.kind = s.byPath[gv.WithResource(rest[0])]
+	q.kind = s.kinds[gv.WithResource(rest[0])]
 	if q.kind == nil || len(rest) > 2 || q.namespace != "" && !q.kind.Namespaced {
 		return errNoSuchPath()
 	}
 	if len(rest) > 1 {
 		q.name = rest[1]
 	}
-	options, err := parseListOptions(q.r.URL.Query(), q.kind, gates{s.release.watchList(), s.o.Sharding})
+	options, err := parseListOptions(q.r.URL.Query(), q.kind, gates{s.release.watchList(), s.sharding})
 	q.options = options
 	q.verb = verbOf(q)
 	if err != nil {
@@ -133,7 +133,7 @@ func verbOf(q *request) string {
 }
 
 func (s *Server) serveResource(q *request) {
-	counter := s.counters.request(q.kind.GroupVersionResource, q.verb, q.r)
+	counter := s.requestLog.request(q.kind.GroupVersionResource, q.verb, q.r)
 	if conn := connOf(q.r); conn != nil {
 		conn.counter.Store(counter)
 	}
@@ -157,9 +157,7 @@ func (s *Server) serveResource(q *request) {
 }
 
 func (s *Server) serveGet(q *request) error {
-	s.mu.Lock()
-	o := s.tables[q.kind.GroupVersionResource].objects[q.kind.key(q.namespace, q.name)]
-	s.mu.Unlock()
+	o := s.get(q.kind, q.namespace, q.name)
 	if o == nil {
 		return apierrors.NewNotFound(q.kind.GroupResource(), q.name)
 	}

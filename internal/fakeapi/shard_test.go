@@ -86,7 +86,7 @@ func watchShard(t *testing.T, s *Server, pods v1.PodInterface, o metav1.ListOpti
 	o.AllowWatchBookmarks = true
 	w, err := pods.Watch(ctx, o)
 	must(t, err)
-	must(t, s.WaitWatches(ctx, podsGVR, 1))
+	waitWatches(t, s, 1)
 	s.Bookmark()
 	for e := range w.ResultChan() {
 		if e.Type == watch.Bookmark {
@@ -95,7 +95,7 @@ func watchShard(t *testing.T, s *Server, pods v1.PodInterface, o metav1.ListOpti
 		seen[string(e.Type)+" "+e.Object.(*corev1.Pod).Name]++
 	}
 	w.Stop()
-	must(t, s.WaitWatches(ctx, podsGVR, 0))
+	waitWatches(t, s, 0)
 }
 
 // TestShardInfo: lists of metadata and of custom resources do not tell their shard, and have nothing else than the

@@ -22,7 +22,7 @@ type tableState struct {
 // Snapshot returns the whole state (as an etcd backup); Restore goes back to it: RVs, objects and history are as they
 // were then, and counting goes on from there. The snapshot of a new server, restored into this one, makes this another,
 // younger cluster on the same address.
-func (s *Server) Snapshot() *Snapshot {
+func (s *storage) Snapshot() *Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	snap := &Snapshot{rv: s.rv, compacted: s.compacted, tables: map[schema.GroupVersionResource]tableState{}}
@@ -36,14 +36,14 @@ func (s *Server) Snapshot() *Snapshot {
 func (s *Server) Restore(snap *Snapshot) error {
 	running := s.http != nil
 	s.Stop()
-	s.restoreState(snap)
+	s.storage.restore(snap)
 	if running {
 		return s.Start()
 	}
 	return nil
 }
 
-func (s *Server) restoreState(snap *Snapshot) {
+func (s *storage) restore(snap *Snapshot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rv, s.compacted = snap.rv, snap.compacted

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// table holds the objects of one resource, and their history. Server.mu guards it.
+// table holds the objects of one resource, and their history. storage.mu guards it.
 type table struct {
 	kind    *kind
 	objects map[string]*object

@@ -2,11 +2,9 @@ package fakeapi
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -16,11 +14,11 @@ const defaultWatchTimeout = 30 * time.Minute
 // flushBytes is how much of a stream is gathered before it is sent though more is waiting.
 const flushBytes = 64 << 10
 
-// watcher is one open watch. The handler's goroutine owns it, but for what Server.mu guards.
+// watcher is one open watch. The handler's goroutine owns it, but for what storage.mu guards.
 type watcher struct {
 	q     *request
 	table *table
-	// next is the number of the next event to send. Server.mu guards it.
+	// next is the number of the next event to send. storage.mu guards it.
 	next uint64
 	// base is the RV that events and bookmarks must be above.
 	base uint64
@@ -46,7 +44,7 @@ func (s *Server) serveWatch(q *request) error {
 		timeout = time.Duration(*seconds) * time.Second
 	}
 	w := &watcher{q: q, timetable: newTimetable(time.Now(), timeout)}
-	w.counter = func(n int) { s.counters.sentEvents(q.kind.GroupVersionResource, n) }
+	w.counter = func(n int) { s.requestLog.sentEvents(q.kind.GroupVersionResource, n) }
 	err := s.openWatch(w)
 	q.w.Header().Set("Content-Type", q.repr.streamType())
 	q.w.WriteHeader(http.StatusOK)
@@ -60,12 +58,12 @@ func (s *Server) serveWatch(q *request) error {
 	w.flush()
 	ctx, cancel := context.WithTimeout(q.r.Context(), timeout)
 	defer cancel()
-	w.run(ctx, s)
+	w.run(ctx, s.storage)
 	return nil
 }
 
 // openWatch finds where the watch begins.
-func (s *Server) openWatch(w *watcher) error {
+func (s *storage) openWatch(w *watcher) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o := w.q.options
@@ -91,40 +89,13 @@ func (s *Server) openWatch(w *watcher) error {
 	w.table = t
 	w.bookmarks = s.bookmarks
 	t.watches[w] = struct{}{}
-	s.signalWatchesLocked()
 	return nil
 }
 
-func (s *Server) closeWatch(w *watcher) {
+func (s *storage) closeWatch(w *watcher) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(w.table.watches, w)
-	s.signalWatchesLocked()
-}
-
-func (s *Server) signalWatchesLocked() {
-	close(s.watching)
-	s.watching = make(chan struct{})
-}
-
-// WaitWatches blocks until n or more watches of the resource are open; with 0, until none is.
-func (s *Server) WaitWatches(ctx context.Context, gvr schema.GroupVersionResource, n int) error {
-	for {
-		s.mu.Lock()
-		open, changed := 0, s.watching
-		if t := s.tables[gvr]; t != nil {
-			open = len(t.watches)
-		}
-		s.mu.Unlock()
-		if n == 0 && open == 0 || n > 0 && open >= n {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return fmt.Errorf("%d watches of %s are open, not %d: %w", open, gvr.Resource, n, ctx.Err())
-		}
-	}
 }
 
 // work is what a watch has to do next.
@@ -137,7 +108,7 @@ type work struct {
 }
 
 // take returns the events since the last call. All of the resource's events up to work.rv are among them.
-func (s *Server) take(w *watcher) work {
+func (s *storage) take(w *watcher) work {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := w.table
@@ -153,7 +124,7 @@ func (s *Server) take(w *watcher) work {
 	return job
 }
 
-func (w *watcher) run(ctx context.Context, s *Server) {
+func (w *watcher) run(ctx context.Context, s *storage) {
 	if w.cut() {
 		return
 	}

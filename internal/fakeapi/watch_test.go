@@ -120,7 +120,7 @@ func TestWatchFromTheFutureIsSilent(t *testing.T) {
 	control, err := pods.Watch(ctx, metav1.ListOptions{ResourceVersion: "1001", AllowWatchBookmarks: true})
 	must(t, err)
 	defer control.Stop()
-	must(t, s.WaitWatches(ctx, podsGVR, 2))
+	waitWatches(t, s, 2)
 	expect(t, control, "ADDED default/pod-00000 1002", "ADDED default/pod-00001 1003")
 	s.Bookmark()
 	expect(t, control, "BOOKMARK / 1003")
@@ -194,7 +194,7 @@ func TestBookmarks(t *testing.T) {
 	must(t, err)
 	defer without.Stop()
 	must(t, s.Load(configMapsGVR, newConfigMap("a", "a"))) // 1003
-	must(t, s.WaitWatches(ctx, podsGVR, 2))
+	waitWatches(t, s, 2)
 	s.Bookmark()
 	expect(t, with, "BOOKMARK / 1003")
 	load2 := pod("default", "x", nil)
@@ -244,7 +244,7 @@ func TestBookmarksMustBeNews(t *testing.T) {
 		if values.Get("sendInitialEvents") != "" {
 			values.Set("resourceVersionMatch", "NotOlderThan")
 		}
-		k := s.byPath[podsGVR]
+		k := s.kinds[podsGVR]
 		o, err := parseListOptions(values, k, gates{watchList: true})
 		must(t, err)
 		w := &watcher{q: &request{kind: k, options: o}}

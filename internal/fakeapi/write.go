@@ -16,7 +16,7 @@ import (
 
 // Create stores a new object and returns it as stored, with UID, resourceVersion and creationTimestamp. obj may be
 // typed or unstructured, and is not modified. Errors are API errors.
-func (s *Server) Create(gvr schema.GroupVersionResource, obj runtime.Object) (*unstructured.Unstructured, error) {
+func (s *storage) Create(gvr schema.GroupVersionResource, obj runtime.Object) (*unstructured.Unstructured, error) {
 	k, err := s.kindOf(gvr)
 	if err != nil {
 		return nil, err
@@ -29,7 +29,7 @@ func (s *Server) Create(gvr schema.GroupVersionResource, obj runtime.Object) (*u
 }
 
 // Load creates many objects, and returns none of them: it is several times faster than Create.
-func (s *Server) Load(gvr schema.GroupVersionResource, objs ...runtime.Object) error {
+func (s *storage) Load(gvr schema.GroupVersionResource, objs ...runtime.Object) error {
 	k, err := s.kindOf(gvr)
 	if err != nil {
 		return err
@@ -44,7 +44,7 @@ func (s *Server) Load(gvr schema.GroupVersionResource, objs ...runtime.Object) e
 
 // Update replaces the object of that name. If obj carries a resourceVersion it must be the stored one; an
 // update that changes nothing is none: the resourceVersion stays.
-func (s *Server) Update(gvr schema.GroupVersionResource, obj runtime.Object) (*unstructured.Unstructured, error) {
+func (s *storage) Update(gvr schema.GroupVersionResource, obj runtime.Object) (*unstructured.Unstructured, error) {
 	k, err := s.kindOf(gvr)
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func (s *Server) Update(gvr schema.GroupVersionResource, obj runtime.Object) (*u
 }
 
 // Replace is Update of many objects, and returns none of them: it is several times faster.
-func (s *Server) Replace(gvr schema.GroupVersionResource, objs ...runtime.Object) error {
+func (s *storage) Replace(gvr schema.GroupVersionResource, objs ...runtime.Object) error {
 	k, err := s.kindOf(gvr)
 	if err != nil {
 		return err
@@ -71,7 +71,7 @@ func (s *Server) Replace(gvr schema.GroupVersionResource, objs ...runtime.Object
 }
 
 // Delete removes an object.
-func (s *Server) Delete(gvr schema.GroupVersionResource, namespace, name string) error {
+func (s *storage) Delete(gvr schema.GroupVersionResource, namespace, name string) error {
 	k, err := s.kindOf(gvr)
 	if err != nil {
 		return err
@@ -81,7 +81,7 @@ func (s *Server) Delete(gvr schema.GroupVersionResource, namespace, name string)
 }
 
 // List returns every object of the resource in key order.
-func (s *Server) List(gvr schema.GroupVersionResource) []unstructured.Unstructured {
+func (s *storage) List(gvr schema.GroupVersionResource) []unstructured.Unstructured {
 	s.mu.Lock()
 	var objects []*object
 	if t := s.tables[gvr]; t != nil {
@@ -98,15 +98,15 @@ func (s *Server) List(gvr schema.GroupVersionResource) []unstructured.Unstructur
 	return out
 }
 
-func (s *Server) kindOf(gvr schema.GroupVersionResource) (*kind, error) {
-	if k := s.byPath[gvr]; k != nil {
+func (s *storage) kindOf(gvr schema.GroupVersionResource) (*kind, error) {
+	if k := s.kinds[gvr]; k != nil {
 		return k, nil
 	}
 	return nil, apierrors.NewNotFound(gvr.GroupResource(), "")
 }
 
 // create stores a new object, in the given namespace if obj names none.
-func (s *Server) create(k *kind, obj runtime.Object, namespace string) (*object, error) {
+func (s *storage) create(k *kind, obj runtime.Object, namespace string) (*object, error) {
 	m, err := meta.Accessor(obj)
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
@@ -159,12 +159,12 @@ func placeOf(k *kind, m metav1.Object, namespace string) (string, string, error)
 	return name, namespace, nil
 }
 
-func (s *Server) recordLocked(t *table, prev, cur *object) {
+func (s *storage) recordLocked(t *table, prev, cur *object) {
 	s.rv++
-	t.record(newEvent(s.rv, prev, cur), s.o.History)
+	t.record(newEvent(s.rv, prev, cur), s.history)
 }
 
-func (s *Server) update(k *kind, obj runtime.Object) (*object, error) {
+func (s *storage) update(k *kind, obj runtime.Object) (*object, error) {
 	m, err := meta.Accessor(obj)
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
@@ -173,7 +173,7 @@ func (s *Server) update(k *kind, obj runtime.Object) (*object, error) {
 }
 
 // modify replaces an object by what change makes of it. change runs under the lock, and must not call the server.
-func (s *Server) modify(
+func (s *storage) modify(
 	k *kind, namespace, name string, change func(old *object) (runtime.Object, error),
 ) (*object, error) {
 	s.mu.Lock()
@@ -234,7 +234,7 @@ func checkUpdate(old *object, obj runtime.Object) (metav1.Time, error) {
 }
 
 // remove deletes an object and returns its last state, with the RV of the deletion.
-func (s *Server) remove(k *kind, namespace, name string) (*object, error) {
+func (s *storage) remove(k *kind, namespace, name string) (*object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.tables[k.GroupVersionResource]
