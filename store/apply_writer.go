@@ -93,10 +93,8 @@ func newWriter(c *Collection, b *bolt.Bucket) (*writer, error) {
 	if w.objects, err = c.objects(b); err != nil {
 		return nil, err
 	}
-	if c.sealing.Load() {
-		if err := c.store.keys.ensure(b.Tx()); err != nil {
-			return nil, err
-		}
+	if err := c.coder.Ensure(b.Tx()); err != nil {
+		return nil, err
 	}
 	if w.indexes, err = index.OpenEntries(c.name, b, st.indexes); err != nil {
 		return nil, err
@@ -145,7 +143,7 @@ func (r *reader) object(key string, s stored) (runtime.Object, error) {
 	if !s.found {
 		return nil, nil
 	}
-	obj, err := r.decodeRecord(s.objects, key, s.Header, s.payload)
+	obj, err := r.coder.ObjectOf(s.objects, key, s.Header, s.payload)
 	if err != nil && !errors.Is(err, entry.ErrDamaged) {
 		return nil, nil //nolint:nilerr // see above
 	}
@@ -170,7 +168,7 @@ func (w *writer) put(x *memtable.Write, old stored) error {
 			return err
 		}
 	}
-	terms := w.c.storedTerms(x.Terms)
+	terms := w.c.coder.Store(x.Terms)
 	same := uint64(0)
 	if x.SameObject {
 		same = old.Seq
@@ -216,7 +214,7 @@ func (w *writer) useDictionary(d *compress.Dictionary) error {
 	if w.dict == d {
 		return nil
 	}
-	if err := w.c.putDictionary(w.bucket, d); err != nil {
+	if err := w.c.coder.Put(w.bucket, d); err != nil {
 		return fmt.Errorf("store dictionary %016x: %w", d.ID, err)
 	}
 	w.dict = d
@@ -227,7 +225,7 @@ func (w *writer) useDictionary(d *compress.Dictionary) error {
 }
 
 func (w *writer) putRecord(key string, h format.Header, payload []byte) error {
-	return w.objects.Put([]byte(key), w.c.appendRecord(nil, format.BucketObjects, key, h, payload))
+	return w.objects.Put([]byte(key), w.c.coder.Append(nil, format.BucketObjects, key, h, payload))
 }
 
 // remove deletes old, the record under key. x is the delete as the server reported it, or nil.

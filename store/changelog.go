@@ -14,7 +14,7 @@ import (
 // outside returns what the changelog uses of the collection.
 func (c *Collection) outside() changelog.Outside {
 	return changelog.Outside{
-		MaxTombstones: c.limits.tombstones, Now: c.store.file.Steady, AppendRecord: c.appendRecord,
+		MaxTombstones: c.limits.tombstones, Now: c.store.file.Steady, AppendRecord: c.coder.Append,
 		Counted: func(tx *bolt.Tx, seq []byte, n int) {
 			c.store.counts.Put(tx, c.name, format.BucketTombstones, seq, n)
 		},
@@ -33,17 +33,14 @@ func (w *writer) bury(key string, old stored, x *memtable.Write) error {
 		return w.log.Bury(key, old.Seq, h, last.Payload)
 	}
 	h := format.Header{UID: old.UID, RV: old.RV, Encoding: old.Encoding}
-	b, err := w.c.body(old.objects, key, old.Header, old.payload)
-	if err == nil {
-		b, err = w.c.plain(key, b, nil)
-	}
+	b, err := w.c.coder.OpenPlain(old.objects, key, old.Header, old.payload)
 	switch {
 	case isDamaged(err):
 		return err
 	case err != nil:
-		h.Encoding, b.payload = "", nil // this program cannot read the last state
+		h.Encoding, b.Payload = "", nil // this program cannot read the last state
 	}
-	return w.log.Bury(key, old.Seq, h, b.payload)
+	return w.log.Bury(key, old.Seq, h, b.Payload)
 }
 
 // loadCursors reads the cursors. If one is damaged its handler begins anew, and reading it has failed the store, as a

@@ -100,7 +100,7 @@ func (s *Store) Kept(ctx context.Context, id entry.Identity) (Kept, error) {
 	if err != nil {
 		return Kept{}, err
 	}
-	r := reader{store: s, name: id.ID()}
+	r := s.reader(id.ID(), nil)
 	return r.Kept(ctx)
 }
 

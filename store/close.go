@@ -69,7 +69,7 @@ func (s *Store) end() error {
 	}
 	stuck, err := s.file.Close(func(tx *bolt.Tx) error { return s.used.write(tx, s.used.take()) })
 	if !stuck {
-		s.keys.wipe() // no transaction that needs the keys is left
+		s.keys.Wipe() // no transaction that needs the keys is left
 	}
 	if err != nil {
 		return fmt.Errorf("close the store %s: %w", s.file.Path, err)

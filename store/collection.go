@@ -26,8 +26,6 @@ type Collection struct {
 	intake   // here intake.set is swapped with mu held, after the transaction has committed
 	resource entry.ResourceInfo
 	readOnly bool
-	mustSeal bool        // CollectionOptions.Seal
-	sealing  atomic.Bool // whether records are sealed; see seal
 
 	cluster string // guarded by store.live.mu; see ClaimCluster
 
@@ -91,17 +89,15 @@ func openCollection(
 		return nil, err
 	}
 	c := &Collection{
-		mu: patient.New(),
-		reader: reader{store: s, name: name, codec: o.Codec, overlay: memtable.New[covers](),
-			customKeys: isCustomKeyFunc(o.KeyFunc)},
+		mu:        patient.New(),
+		reader:    s.reader(name, o.Codec),
 		intake:    intake{id: id, keyFunc: o.KeyFunc, limits: limitsOf(o.Residency)},
 		resource:  o.Resource,
 		readOnly:  s.ReadOnly(),
 		committed: o.Committed,
 		workers:   newWorkers(),
-		mustSeal:  o.Seal,
 	}
-	c.back = c
+	c.back, c.overlay, c.customKeys = c, memtable.New[covers](), isCustomKeyFunc(o.KeyFunc)
 	if o.Compression != NoCompression {
 		c.compressor = compress.NewCompressor()
 	}
@@ -117,7 +113,7 @@ func openCollection(
 		return nil, err
 	}
 	defer c.mu.Unlock()
-	if err := c.findOrMake(ctx); err != nil {
+	if err := c.findOrMake(ctx, o.Seal); err != nil {
 		return nil, err
 	}
 	if !c.readOnly {
@@ -138,7 +134,7 @@ func openCollection(
 }
 
 // findOrMake sets up sealing for the collection, and creates its buckets if it is not in the file.
-func (c *Collection) findOrMake(ctx context.Context) error {
+func (c *Collection) findOrMake(ctx context.Context, mustSeal bool) error {
 	var st state
 	err := c.store.file.View(ctx, func(tx *bolt.Tx) (err error) {
 		var b *bolt.Bucket
@@ -149,7 +145,7 @@ func (c *Collection) findOrMake(ctx context.Context) error {
 	})
 	missing := errors.Is(err, ErrNoCollection) && !c.readOnly
 	if err == nil || missing {
-		err = c.seal(st)
+		err = c.beginSealing(st, mustSeal)
 	}
 	if err == nil && missing {
 		err = c.update(ctx, c.ensureBuckets)
@@ -185,7 +181,7 @@ func (c *Collection) ensureBuckets(tx *bolt.Tx) error {
 	}
 	st := state{
 		Info: Info{
-			Identity: c.id, Resource: c.resource, LastUsed: c.store.file.Wall(), Sealed: c.sealing.Load(),
+			Identity: c.id, Resource: c.resource, LastUsed: c.store.file.Wall(), Sealed: c.coder.Sealing(),
 		},
 		log:    changelog.State{NextSeq: 1},
 		usedAt: c.store.file.Steady(),

@@ -10,6 +10,7 @@ import (
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/larder-dev/larder/internal/guest"
+	"github.com/larder-dev/larder/store/internal/body"
 	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
@@ -24,7 +25,7 @@ const (
 type rawRecord struct {
 	format.Header // without Head; Terms are in plain text, except in a View
 	key           string
-	body          body              // undecoded record; not used if obj is set
+	body          body.Body         // undecoded record; not used if obj is set
 	obj           k8sruntime.Object // object of the memtable; nil for a record of the file
 }
 
@@ -96,7 +97,7 @@ func (r *reader) rawPage(ctx context.Context, after string) (records []rawRecord
 			if err != nil {
 				return err
 			}
-			records, size = append(records, record), size+record.body.size
+			records, size = append(records, record), size+record.body.Size
 		}
 		return s.err()
 	})
@@ -114,9 +115,9 @@ func (r *reader) copyRecord(objects *bolt.Bucket, key string, data []byte, x *me
 	if h.SealedBy == 0 {
 		payload = slices.Clone(payload)
 	}
-	b, err := r.body(objects, key, h, payload)
+	b, err := r.coder.Open(objects, key, h, payload)
 	if err == nil && r.overlay != nil { // a View does not use the terms
-		h.Terms, err = r.opener().Terms(key, h)
+		h.Terms, err = r.coder.Terms(key, h)
 	}
 	h.Head = nil
 	return rawRecord{key: key, Header: h, body: b}, err
@@ -130,7 +131,7 @@ func decodeCost(record rawRecord) int {
 	if record.obj != nil {
 		return 0
 	}
-	return 4<<10 + record.body.size
+	return 4<<10 + record.body.Size
 }
 
 // shares cuts records into runs of about the same cost, at most one for each goroutine and each worth a goroutine.
@@ -195,7 +196,7 @@ func (r *reader) decodeSome(records []rawRecord, objs []k8sruntime.Object) error
 		if objs[i] = record.obj; record.obj != nil {
 			continue
 		}
-		obj, err := r.decodeBody(record.key, record.body)
+		obj, err := r.coder.Decode(record.key, record.body)
 		if err != nil {
 			return err
 		}

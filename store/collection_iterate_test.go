@@ -5,12 +5,14 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/larder-dev/larder/store/internal/body"
 )
 
 // TestShares: what is worth it is shared, however large the records are.
 func TestShares(t *testing.T) {
 	many := func(n, size int) []rawRecord {
-		return slices.Repeat([]rawRecord{{body: body{size: size}}}, n)
+		return slices.Repeat([]rawRecord{{body: body.Body{Size: size}}}, n)
 	}
 	pending := slices.Repeat([]rawRecord{{obj: &corev1.Pod{}}}, 500)
 	huge := many(1, 8<<20)

@@ -45,7 +45,7 @@ func (c *Collection) getBounded(ctx context.Context, key string) (obj runtime.Ob
 		if err != nil || !old.found {
 			return err
 		}
-		obj, err = c.decodeRecord(objects, key, old.Header, old.payload)
+		obj, err = c.coder.ObjectOf(objects, key, old.Header, old.payload)
 		decoded = resident.Cached{Obj: obj, UID: old.UID, RV: old.RV,
 			Weight: resident.Weigh(c.codec, key, old.PlainSize(old.payload))}
 		return err

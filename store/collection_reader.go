@@ -11,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
-	"github.com/larder-dev/larder/store/internal/compress"
+	"github.com/larder-dev/larder/store/internal/body"
 	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
@@ -25,7 +25,12 @@ type reader struct {
 	overlay *memtable.Table[covers]
 	// customKeys says that keys may have another form than namespace/name.
 	customKeys bool
-	dicts      compress.Dictionaries
+	coder      *body.Coder // opens the bodies of records, and seals them
+}
+
+// reader returns the reader of the collection in the bucket of that name. The codec is nil if nothing is decoded.
+func (s *Store) reader(name string, c codec.Codec) reader {
+	return reader{store: s, name: name, codec: c, coder: body.New(name, c, &s.keys)}
 }
 
 // view calls fn with the collection's bucket in a read transaction.
@@ -86,7 +91,7 @@ func (r *reader) Get(ctx context.Context, key string) (runtime.Object, error) {
 			return err
 		}
 		if data := objects.Get([]byte(key)); data != nil {
-			obj, err = r.decode(objects, key, data)
+			obj, err = r.coder.Object(objects, key, data)
 		}
 		return err
 	})
@@ -148,7 +153,7 @@ func (r *reader) scanned(objects *bolt.Bucket, key string, data []byte, x *memta
 	if x != nil {
 		return x.Obj, nil
 	}
-	return r.decode(objects, key, data)
+	return r.coder.Object(objects, key, data)
 }
 
 // Keys returns every key, in order.

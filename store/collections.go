@@ -197,7 +197,7 @@ func (s *Store) noteScope(ctx context.Context, info *Info) error {
 	if info.Resource.Namespaced || info.Objects == 0 || len(info.Newest) > 0 {
 		return nil
 	}
-	r := reader{store: s, name: info.Identity.ID()}
+	r := s.reader(info.Identity.ID(), nil)
 	err := r.view(ctx, func(b *bolt.Bucket) error {
 		objects, err := r.objects(b)
 		if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/copier"
-	"github.com/larder-dev/larder/store/seal"
+	"github.com/larder-dev/larder/store/internal/keyring"
 )
 
 // Compacted is the result of Compact.
@@ -37,7 +37,7 @@ func openClosed(ctx context.Context, path string, o Options) (*Store, error) {
 		LockTimeout: o.LockTimeout, MaxSize: o.MaxSize, Logger: o.Logger, Encryption: o.Encryption, Hooks: o.Hooks,
 		ForgetAfter: -1, pageSize: o.pageSize,
 	})
-	if err := s.keys.fetch(ctx, s.o.Encryption, s.logger()); err != nil {
+	if err := s.keys.Fetch(ctx, s.o.Encryption, s.logger()); err != nil {
 		return nil, fmt.Errorf("%s: open it: %w", path, err)
 	}
 	if err := s.file.OpenExisting(ctx); err != nil {
@@ -47,9 +47,9 @@ func openClosed(ctx context.Context, path string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// copier returns a copier of the file. It copies the file as it is, or sealed with key if that is not nil.
-func (s *Store) copier(key *seal.DataKey) *copier.Copier {
-	return &copier.Copier{File: s.file, Opener: s.keys.opener, Key: key, Seals: s.Seals}
+// copier returns a copier of the file. It copies the file as it is, or sealed with keys of fresh if that is not nil.
+func (s *Store) copier(fresh *keyring.Ring) *copier.Copier {
+	return &copier.Copier{File: s.file, Keys: &s.keys, Fresh: fresh, Seals: s.Seals}
 }
 
 // Compact copies the store to a new file without free pages, and replaces the old file with it. bbolt reuses free pages
@@ -73,8 +73,8 @@ func (s *Store) Compact(ctx context.Context) (Compacted, error) {
 	return done, nil
 }
 
-// compact is Compact. If fresh is not nil it is Rekey: the copy is sealed with fresh.
-func (s *Store) compact(ctx context.Context, fresh *seal.DataKey) (done Compacted, err error) {
+// compact is Compact. If fresh is not nil it is Rekey: the copy is sealed with keys of fresh.
+func (s *Store) compact(ctx context.Context, fresh *keyring.Ring) (done Compacted, err error) {
 	switch {
 	case s.ReadOnly():
 		return done, ErrReadOnly
@@ -100,11 +100,10 @@ func (s *Store) compact(ctx context.Context, fresh *seal.DataKey) (done Compacte
 	if err != nil {
 		return done, err
 	}
-	c := s.copier(fresh)
-	x := boltfile.Exchange{Copy: c.Copy}
+	x := boltfile.Exchange{Copy: s.copier(fresh).Copy}
 	if fresh != nil {
-		x.InUse = func() { s.keys.add(fresh, c.KeyRecord) }
-		x.Retired = func() { s.keys.forgetOthers(fresh) }
+		x.InUse = func() { s.keys.Add(fresh) }
+		x.Retired = func() { s.keys.ForgetOthers(fresh) }
 	}
 	_, err = s.file.Exchange(ctx, x)
 	if errors.Is(err, ErrNoSpace) {

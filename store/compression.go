@@ -1,6 +1,15 @@
 package store
 
-import "fmt"
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/memtable"
+)
 
 // Compression says how the objects of a collection are compressed in the file. It can be changed whenever a collection
 // is opened: stored records stay readable, and each is rewritten when its object changes, or by a relist that rewrites
@@ -28,4 +37,73 @@ func (c Compression) validate() error {
 		return fmt.Errorf("there is no compression %q; use store.Zstd or store.NoCompression", string(c))
 	}
 	return nil
+}
+
+// loadDictionary makes the compressor use the dictionary that was used last. If that is damaged, reading it has failed
+// the store, as it does for a record that names it; loadDictionary returns nil and the compressor makes a new one.
+func (c *Collection) loadDictionary(ctx context.Context) error {
+	if c.compressor == nil {
+		return nil
+	}
+	err := c.view(ctx, func(b *bolt.Bucket) error {
+		st, err := getState(b, c.name)
+		if err != nil || st.dictionary == 0 {
+			return err
+		}
+		dict, err := c.coder.Get(b.Tx(), st.dictionary)
+		if err == nil {
+			c.compressor.Resume(dict)
+		}
+		return err
+	})
+	if errors.Is(err, entry.ErrDamaged) {
+		return nil
+	}
+	return err
+}
+
+// reviseDictionary lets the compressor make a new dictionary from the first page of a list that rewrites every body,
+// since all of the list will be compressed with the dictionary.
+func (r *replacement) reviseDictionary(items map[string]*item, keys []string) {
+	compressor := r.in.back.encoder(nil).compressor
+	if compressor == nil || r.revised {
+		return
+	}
+	r.revised = true
+	payloads := make([][]byte, 0, len(keys))
+	for _, key := range keys {
+		if it := items[key]; it.err == nil {
+			payloads = append(payloads, it.Payload)
+		}
+	}
+	compressor.Revise(payloads)
+}
+
+// dropDictionaries removes the dictionaries that no record names and the compressor does not use.
+func (w *writer) dropDictionaries() error {
+	needed, err := w.c.coder.Drop(w.bucket, w.objects, w.c.compressor.Using())
+	if needed != nil && !needed[w.state.dictionary] {
+		w.state.dictionary = 0
+	}
+	return err
+}
+
+// compress compresses the payloads of the writes that are not compressed yet, except those that would not get shorter.
+func (c *Collection) compress(writes []*memtable.Write) {
+	if c.compressor == nil {
+		return
+	}
+	var todo []*memtable.Write
+	var payloads [][]byte
+	for _, x := range writes {
+		if !x.Del && x.Dict == nil {
+			todo, payloads = append(todo, x), append(payloads, x.Payload)
+		}
+	}
+	compressed, dict := c.compressor.Compress(payloads)
+	for i, x := range todo {
+		if compressed[i] != nil {
+			x.Compressed, x.Dict = compressed[i], dict
+		}
+	}
 }

@@ -206,6 +206,6 @@ func (s *Store) Cursors(ctx context.Context, id entry.Identity) ([]CursorInfo, e
 	if err != nil {
 		return nil, err
 	}
-	r := reader{store: s, name: id.ID()}
+	r := s.reader(id.ID(), nil)
 	return r.Cursors(ctx)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/guest"
+	"github.com/larder-dev/larder/store/internal/body"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/changelog"
 	"github.com/larder-dev/larder/store/internal/format"
@@ -128,8 +129,8 @@ type changesPage struct {
 // rawChange is a change that has been copied out of its transaction and is not decoded.
 type rawChange struct {
 	changelog.Change
-	whole bool // whether the change gets its Object
-	body  body // not set unless whole
+	whole bool      // whether the change gets its Object
+	body  body.Body // not set unless whole
 }
 
 // changesPage calls fn in a transaction to read a page, and decodes it when the transaction has ended.
@@ -174,22 +175,22 @@ func (p *changesPage) add(b *bolt.Bucket, c changelog.Change, whole bool) (err e
 		raw.body, err = p.r.changeBody(b, c)
 	}
 	raw.Head, raw.Payload = nil, nil // memory of the transaction
-	p.found, p.size = append(p.found, raw), p.size+raw.body.size
+	p.found, p.size = append(p.found, raw), p.size+raw.body.Size
 	return err
 }
 
 // changeBody returns a copy of the body of a change. It has no encoding if a newer program has written the record.
-func (r *reader) changeBody(b *bolt.Bucket, c changelog.Change) (body, error) {
+func (r *reader) changeBody(b *bolt.Bucket, c changelog.Change) (body.Body, error) {
 	if c.Gone {
-		payload, err := r.opener().Payload(format.BucketTombstones, c.Place, c.Header, c.Payload)
-		return body{encoding: c.Encoding, payload: slices.Clone(payload), size: len(payload)}, err
+		payload, err := r.coder.Payload(format.BucketTombstones, c.Place, c.Header, c.Payload)
+		return body.Body{Encoding: c.Encoding, Payload: slices.Clone(payload), Size: len(payload)}, err
 	}
 	if c.SealedBy == 0 {
 		c.Payload = slices.Clone(c.Payload)
 	}
-	opened, err := r.body(b, c.Key, c.Header, c.Payload)
+	opened, err := r.coder.Open(b, c.Key, c.Header, c.Payload)
 	if errors.Is(err, entry.ErrIncompatible) {
-		opened.encoding, err = "", nil
+		opened.Encoding, err = "", nil
 	}
 	return opened, err
 }
@@ -205,11 +206,11 @@ func (p *changesPage) decode() error {
 		var err error
 		switch {
 		case !raw.whole:
-		case raw.body.encoding == "":
+		case raw.body.Encoding == "":
 			err = entry.ErrIncompatible
 		default:
 			err = guest.Try("the codec", func() (err error) {
-				e.Object, err = p.r.decodeBody(raw.Key, raw.body)
+				e.Object, err = p.r.coder.Decode(raw.Key, raw.body)
 				return err
 			})
 		}

@@ -15,7 +15,7 @@
 //
 // # The file
 //
-//	larder                    format, created, file-id, clean mark; keys: the data keys, wrapped (keyring.go); only with Encryption
+//	larder                    format, created, file-id, clean mark; keys: the data keys, wrapped; only with Encryption
 //	└─ <Identity.ID>          one bucket per collection
 //	   ├─ info                resourceVersion, complete, attributes, count, next seq, states of the indexes (infoRecord)
 //	   ├─ objects             key                → record: UID, resourceVersion, seq, created seq, index terms, payload (record.go)

@@ -114,15 +114,12 @@ func (o *storedObject) sameBody(x *memtable.Write) (bool, error) {
 	if o.Encoding != o.c.codec.Name() {
 		return false, nil
 	}
-	b, err := o.c.body(o.objects, o.key, o.Header, o.payload)
-	if err == nil {
-		b, err = o.c.plain(o.key, b, nil)
-	}
+	b, err := o.c.coder.OpenPlain(o.objects, o.key, o.Header, o.payload)
 	switch {
 	case errors.Is(err, entry.ErrDamaged):
 		return false, err
 	case err != nil: // a body that cannot be read is rewritten
 		return false, nil //nolint:nilerr // see above
 	}
-	return bytes.Equal(b.payload, x.Payload) && o.c.compressor.Keeps(o.Header, x.Payload) && o.c.sealsAs(o.Header), nil
+	return bytes.Equal(b.Payload, x.Payload) && o.c.compressor.Keeps(o.Header, x.Payload) && o.c.coder.Keeps(o.Header), nil
 }

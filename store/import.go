@@ -138,7 +138,7 @@ func newImportStore(ctx context.Context, path string, o ImportOptions) (*Store, 
 func (i *Import) Seals(r schema.GroupResource) bool { return i.store.Seals(r) }
 
 // CanSeal reports whether the store has keys, so that ImportCollection.Seal can be set.
-func (i *Import) CanSeal() bool { return !i.store.keys.locked() }
+func (i *Import) CanSeal() bool { return !i.store.keys.Locked() }
 
 // Abort ends the import and removes its files. After Commit or an earlier Abort it does nothing.
 func (i *Import) Abort() error {

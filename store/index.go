@@ -12,8 +12,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
 	"github.com/larder-dev/larder/store/internal/boltfile"
-	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/internal/index"
+	"github.com/larder-dev/larder/store/internal/keyring"
 	"github.com/larder-dev/larder/store/internal/memtable"
 	"github.com/larder-dev/larder/store/internal/resident"
 )
@@ -135,7 +135,7 @@ func (c *Collection) awaitChange(ctx context.Context, name string, changed, load
 // memtable.
 func (c *Collection) lookUp(ctx context.Context, want memtable.Lookup, fn func(index.View) error) error {
 	return c.viewOver(ctx, &want, func(b *bolt.Bucket, over *captured) error {
-		v, err := c.indexView(b, want.Index, c.sealing.Load(), over, c.bounded)
+		v, err := c.indexView(b, want.Index, c.coder.Sealing(), over, c.bounded)
 		if err != nil {
 			return err
 		}
@@ -158,7 +158,7 @@ func (r *reader) indexView(
 		Filed:  over.Filed,
 	}
 	if sealed {
-		src.Sealing = sealedTerms{r, objects}
+		src.Sealing = keyring.Filed{Sealer: r.coder.Sealer, Objects: objects}
 	}
 	return index.NewView(r.name, b, name, src)
 }
@@ -184,24 +184,5 @@ func (r *reader) filed(
 			return obj, nil
 		}
 	}
-	return r.decodeRecord(objects, key, s.Header, s.payload)
-}
-
-// sealedTerms implements index.Sealing for the records in a bucket of objects.
-type sealedTerms struct {
-	r       *reader
-	objects *bolt.Bucket
-}
-
-func (s sealedTerms) Tokens(name, value string) (tokens []string) {
-	for _, k := range s.r.store.keys.held().byID {
-		tokens = append(tokens, k.Token(s.r.name, name, value))
-	}
-	return tokens
-}
-
-func (s sealedTerms) Sealed(key string) bool { return format.IsSealed(s.objects.Get([]byte(key))) }
-
-func (s sealedTerms) Value(name, token string) (string, error) {
-	return s.r.opener().Value(name, token)
+	return r.coder.ObjectOf(objects, key, s.Header, s.payload)
 }

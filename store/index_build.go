@@ -68,7 +68,7 @@ func (r indexedRecords) Page(ctx context.Context, after string) (page []index.Re
 			raw = append(raw, record)
 			page = append(page, index.Record{Key: record.key, Seq: record.Seq, Terms: record.Terms,
 				Lacks: index.Lacks(b, record.key, stored.Terms)})
-			size += record.body.size
+			size += record.body.Size
 		}
 		return s.Err
 	})
@@ -110,13 +110,13 @@ func (r indexedRecords) Update(ctx context.Context, names []string, records []in
 
 // reindex gives a record its renewed terms in the named indexes, and seals it anew if the collection is sealed.
 func (w *writer) reindex(record index.Record, old stored, names []string) error {
-	terms, err := w.c.opener().Terms(record.Key, old.Header)
+	terms, err := w.c.coder.Terms(record.Key, old.Header)
 	if err != nil {
 		return err
 	}
 	h := old.Header
-	h.Terms = w.c.storedTerms(index.Replace(terms, names, record.Renewed))
-	payload, err := w.c.opener().Payload(format.BucketObjects, record.Key, old.Header, old.payload)
+	h.Terms = w.c.coder.Store(index.Replace(terms, names, record.Renewed))
+	payload, err := w.c.coder.Payload(format.BucketObjects, record.Key, old.Header, old.payload)
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ func OpenContext(ctx context.Context, path string, o Options) (*Store, error) {
 		return nil, errors.New("open the store: the path is empty; name the file to open or to make")
 	}
 	s := newStore(path, o)
-	if err := s.keys.fetch(ctx, o.Encryption, s.logger()); err != nil {
+	if err := s.keys.Fetch(ctx, o.Encryption, s.logger()); err != nil {
 		return nil, fmt.Errorf("open the store %s: %w", path, err)
 	}
 	if err := s.file.Open(ctx); err != nil {
@@ -57,7 +57,7 @@ func newStore(path string, o Options) *Store {
 	of := boltfile.Options{
 		ReadOnly: o.ReadOnly, LockTimeout: o.lockTimeout(), MaxSize: o.MaxSize, PageSize: o.newPageSize(), Logger: o.Logger,
 		DropStep: o.dropStep, WriteFailed: s.writeFailed, Slow: s.commits.madeProgress,
-		Unlock: func(ctx context.Context, h *boltfile.Handle) error { return s.keys.unlock(ctx, h, !o.ReadOnly) },
+		Unlock: func(ctx context.Context, h *boltfile.Handle) error { return s.keys.Unlock(ctx, h.View, !o.ReadOnly) },
 		Copy: func(ctx context.Context, old *boltfile.Handle) (*boltfile.Handle, error) {
 			return s.copier(nil).Copy(ctx, old)
 		},

@@ -53,7 +53,7 @@ func (c *Collection) writeSnapshot(tx *bolt.Tx, snap *snapshot) error {
 		return err
 	}
 	if snap.Info.settled != nil && snap.Info.settled.rewritten {
-		if err := c.dropDictionaries(b, &w.state); err != nil {
+		if err := w.dropDictionaries(); err != nil {
 			return err
 		}
 	}

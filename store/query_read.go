@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/store/internal/body"
 	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/query"
 )
@@ -125,13 +126,13 @@ func (s *selecting) next() (key string, obj runtime.Object, err error) {
 	if err != nil {
 		return key, nil, err
 	}
-	s.scanned += b.size
-	match, known := s.m.Payload(s.r.codec, b.encoding, b.payload)
+	s.scanned += b.Size
+	match, known := s.m.Payload(s.r.codec, b.Encoding, b.Payload)
 	if known && !match {
 		return key, nil, nil
 	}
-	s.decoded += b.size
-	obj, err = s.r.decodePlain(key, b)
+	s.decoded += b.Size
+	obj, err = s.r.coder.Decode(key, b)
 	if err != nil || known {
 		return key, obj, err
 	}
@@ -139,18 +140,18 @@ func (s *selecting) next() (key string, obj runtime.Object, err error) {
 }
 
 // body returns the payload as the codec wrote it. It is valid until the next call.
-func (s *selecting) body(key string, data []byte) (body, error) {
+func (s *selecting) body(key string, data []byte) (body.Body, error) {
 	h, payload, err := format.ParsePayload(s.r.name, key, data)
 	if err != nil {
-		return body{}, err
+		return body.Body{}, err
 	}
-	b, err := s.r.body(s.objects, key, h, payload)
-	if err != nil || b.dict == nil {
+	b, err := s.r.coder.Open(s.objects, key, h, payload)
+	if err != nil || !b.Compressed() {
 		return b, err
 	}
-	b, err = s.r.plain(key, b, s.buf)
+	b, err = s.r.coder.Plain(key, b, s.buf)
 	if err == nil {
-		s.buf = b.payload
+		s.buf = b.Payload
 	}
 	return b, err
 }

@@ -69,7 +69,7 @@ func (s *Store) rebuild(ctx context.Context, before int, why error) ([]*Collecti
 		return nil, nil
 	}
 	c := s.copier(nil)
-	c.Salvage, c.Keys, c.Revive = true, s.keys.held().record, s.revive
+	c.Salvage, c.Revive = true, s.revive
 	moved, err := s.file.Exchange(ctx, boltfile.Exchange{
 		Copy: c.Copy, Aside: true, InUse: func() { s.live.rebuilt(c.Lost) },
 	})

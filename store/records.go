@@ -36,7 +36,7 @@ func (s *Store) Records(ctx context.Context, id entry.Identity, after string, fn
 	if err != nil {
 		return err
 	}
-	r := &reader{store: s, name: id.ID()}
+	r := s.reader(id.ID(), nil)
 	all := count{whole: after == ""}
 	for {
 		page, more, err := r.recordPage(ctx, after, &all)
@@ -91,7 +91,7 @@ func (s *Store) Record(ctx context.Context, id entry.Identity, key string) (e en
 	if id, err = id.Canonical(); err != nil {
 		return e, false, err
 	}
-	r := &reader{store: s, name: id.ID()}
+	r := s.reader(id.ID(), nil)
 	var one rawStored
 	err = r.view(ctx, func(b *bolt.Bucket) error {
 		objects, err := r.objects(b)
@@ -129,7 +129,7 @@ func (r *reader) recordPage(ctx context.Context, after string, all *count) (page
 		keys, size := boltfile.ScanAfter(objects, after), 0
 		for k, data := keys.Next(); k != nil && !more; k, data = keys.Next() {
 			one := r.copyStored(objects, k, data)
-			page, size = append(page, one), size+one.body.size
+			page, size = append(page, one), size+one.body.Size
 			more = len(page) == iterateObjects || size >= iterateBytes
 		}
 		return cmp.Or(keys.Err, all.add(r, b, len(page), !more))
@@ -152,11 +152,11 @@ func (r *reader) copyStored(objects *bolt.Bucket, k, data []byte) (one rawStored
 func (r *reader) entry(one rawStored) (entry.Entry, error) {
 	b, err := one.body, one.err
 	if err == nil {
-		b, err = r.plain(one.key, b, nil)
+		b, err = r.coder.Plain(one.key, b, nil)
 	}
 	if err != nil {
 		return entry.Entry{}, &RecordError{Key: one.key, Err: err}
 	}
-	return entry.Entry{Key: one.key, UID: one.UID, ResourceVersion: one.RV, Encoding: one.Encoding, Payload: b.payload},
+	return entry.Entry{Key: one.key, UID: one.UID, ResourceVersion: one.RV, Encoding: one.Encoding, Payload: b.Payload},
 		nil
 }

@@ -42,18 +42,18 @@ func (s *Store) Rekey(ctx context.Context) (Compacted, error) {
 
 func (s *Store) rekey(ctx context.Context) (Compacted, error) {
 	switch {
-	case s.keys.locked():
+	case s.keys.Locked():
 		return Compacted{}, errNoKeys
 	case s.ReadOnly():
 		return Compacted{}, ErrReadOnly
 	}
-	key, err := s.keys.make(ctx)
+	fresh, key, err := s.keys.Renewed(ctx)
 	if err != nil {
 		return Compacted{}, err
 	}
-	done, err := s.compact(ctx, key)
+	done, err := s.compact(ctx, fresh)
 	if err == nil {
-		s.logger().V(1).Info("The store has been sealed anew", "key", key.Wrapper)
+		s.logger().V(1).Info("The store has been sealed anew", "key", key)
 	}
 	return done, err
 }

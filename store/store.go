@@ -16,6 +16,7 @@ import (
 	"github.com/larder-dev/larder/internal/limiter"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/check"
+	"github.com/larder-dev/larder/store/internal/keyring"
 	"github.com/larder-dev/larder/store/seal"
 )
 
@@ -140,7 +141,7 @@ type Store struct {
 	ending    ending
 	used      usage
 	counts    check.Counts
-	keys      keyring
+	keys      keyring.Ring
 	plainTold sync.Map // names of collections; see Collection.tellPlainText
 	// verified is the time when Check last found no problem; nil if it never did.
 	verified atomic.Pointer[time.Time]
@@ -179,7 +180,7 @@ func (s *Store) Check(ctx context.Context) (Report, error) { return s.check(ctx,
 
 // checked returns the store's file for a check that reads at most rate bytes a second; 0 is no limit.
 func (s *Store) checked(rate int) check.File {
-	return check.File{File: s.file, Opener: s.keys.opener, Counts: &s.counts, Rate: rate}
+	return check.File{File: s.file, Keys: &s.keys, Counts: &s.counts, Rate: rate}
 }
 
 // check implements Check and Scrub.

@@ -11,7 +11,6 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/index"
 	"github.com/larder-dev/larder/store/internal/memtable"
-	"github.com/larder-dev/larder/store/seal"
 )
 
 // View reads the committed state of one collection of a Store, whether the collection is open or not. It has no index
@@ -41,7 +40,7 @@ func (s *Store) ViewWith(ctx context.Context, id entry.Identity, codec codec.Cod
 	if err != nil {
 		return nil, err
 	}
-	v := &View{reader: reader{store: s, name: id.ID(), codec: codec}, id: id}
+	v := &View{reader: s.reader(id.ID(), codec), id: id}
 	if _, err := v.Info(ctx); err != nil {
 		return nil, fmt.Errorf("view %s in %s: %w", id, s.Path(), err)
 	}
@@ -76,8 +75,8 @@ func (v *View) lookUp(ctx context.Context, want memtable.Lookup, fn func(index.V
 		if !st.indexes[want.Index].Ready {
 			return fmt.Errorf("index %q of %s: %w", want.Index, v.id, ErrNoIndex)
 		}
-		if st.Sealed && v.store.keys.locked() {
-			return fmt.Errorf("index %q of %s: %w", want.Index, v.id, seal.ErrSealed)
+		if st.Sealed && v.coder.Locked() {
+			return fmt.Errorf("index %q of %s: %w", want.Index, v.id, v.store.keys.ErrSealed())
 		}
 		i, err := v.indexView(b, want.Index, st.Sealed, &captured{}, nil)
 		if err != nil {

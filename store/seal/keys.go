@@ -17,6 +17,7 @@ import (
 	"golang.org/x/crypto/chacha20poly1305"
 
 	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/store/internal/format"
 )
 
 // Keys is a KeyProvider with keys that were parsed from text. It wraps data keys with XChaCha20-Poly1305. Package fmt
@@ -162,7 +163,7 @@ func (k *Keys) CurrentKey(context.Context) (string, error) { return k.all[0].id,
 // Wrap implements KeyProvider.
 func (k *Keys) Wrap(_ context.Context, dataKey []byte) (id string, wrapped []byte, err error) {
 	current := &k.all[0]
-	return current.id, sealWith(current.aead, nil, []byte(current.id), dataKey), nil
+	return current.id, format.Seal(current.aead, []byte(current.id), dataKey), nil
 }
 
 // Unwrap implements KeyProvider.
@@ -171,7 +172,7 @@ func (k *Keys) Unwrap(_ context.Context, id string, wrapped []byte) ([]byte, err
 	if key == nil {
 		return nil, fmt.Errorf("%w: it is sealed under key %s, and there are %v", ErrWrongKey, printable.Key(id), k)
 	}
-	dataKey, err := OpenWith(key.aead, nil, []byte(id), wrapped)
+	dataKey, err := format.Unseal(key.aead, []byte(id), wrapped)
 	if err != nil {
 		return nil, fmt.Errorf("%w: it is not what was wrapped under key %s", ErrWrongKey, key)
 	}

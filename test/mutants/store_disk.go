@@ -312,22 +312,22 @@ var storeDiskMutants = []mutant{
 	{
 		name:   "store/wrong-key-accepted",
 		breaks: "A wrong key is refused and changes nothing.",
-		file:   "store/keyring.go",
-		old: `	if err == nil && subtle.ConstantTimeCompare(one.Check, r.Check) != 1 {
+		file:   "store/internal/keyring/provider.go",
+		old: `	if err == nil && subtle.ConstantTimeCompare(one.check, stored.Check) != 1 {
 `,
-		new: `	if err == nil && subtle.ConstantTimeCompare(one.Check, one.Check) != 1 {
+		new: `	if err == nil && subtle.ConstantTimeCompare(one.check, one.check) != 1 {
 `,
 		test: "TestKeyProvider",
+		dir:  "store",
 	},
 	{
 		name:   "store/key-in-the-file-late",
 		breaks: "The file has a data key before anything that is sealed with it.",
 		file:   "store/apply_writer.go",
-		old: `	if c.sealing.Load() {
-		if err := c.store.keys.ensure(b.Tx()); err != nil {
+		old: `	if err := c.coder.Ensure(b.Tx()); err != nil {
 `,
-		new: `	if c.sealing.Load() && st.Objects > 1000 {
-		if err := c.store.keys.ensure(b.Tx()); err != nil {
+		new: `	if st.Objects <= 1000 {
+	} else if err := c.coder.Ensure(b.Tx()); err != nil {
 `,
 		test: "TestSeals",
 	},
@@ -335,9 +335,9 @@ var storeDiskMutants = []mutant{
 		name:   "store/rekey-leaves-plain-text",
 		breaks: "Rekey seals what was stored before there was a key.",
 		file:   "store/internal/copier/collection.go",
-		old: `	if c.Key != nil && (c.info.Sealed || c.Seals(c.info.Identity().GroupResource())) {
+		old: `	if c.Fresh != nil && (c.info.Sealed || c.Seals(c.info.Identity().GroupResource())) {
 `,
-		new: `	if c.Key != nil && !c.info.PlainText && (c.info.Sealed || c.Seals(c.info.Identity().GroupResource())) {
+		new: `	if c.Fresh != nil && !c.info.PlainText && (c.info.Sealed || c.Seals(c.info.Identity().GroupResource())) {
 `,
 		test: "TestSealingOverPlainText",
 		dir:  "store",
@@ -375,7 +375,7 @@ var storeDiskMutants = []mutant{
 	{
 		name:   "store/seal-without-place",
 		breaks: "A sealed record cannot be put in the place of another key.",
-		file:   "store/internal/format/record.go",
+		file:   "store/internal/format/sealed.go",
 		old:    "[]string{string(bucket), collection, key, string(head)}",
 		new:    "[]string{string(bucket), collection, string(head)}",
 		test:   "TestSealedRecordsThatWereTamperedWith",
@@ -384,7 +384,7 @@ var storeDiskMutants = []mutant{
 	{
 		name:   "store/seal-without-header",
 		breaks: "The header of a sealed record (UID, resourceVersion) cannot be exchanged.",
-		file:   "store/internal/format/record.go",
+		file:   "store/internal/format/sealed.go",
 		old:    "[]string{string(bucket), collection, key, string(head)}",
 		new:    "[]string{string(bucket), collection, key}",
 		test:   "TestSealedRecordsThatWereTamperedWith",
@@ -393,7 +393,7 @@ var storeDiskMutants = []mutant{
 	{
 		name:   "store/seal-without-collection",
 		breaks: "A sealed record cannot be put into another collection.",
-		file:   "store/internal/format/record.go",
+		file:   "store/internal/format/sealed.go",
 		old:    "[]string{string(bucket), collection, key, string(head)}",
 		new:    "[]string{string(bucket), key, string(head)}",
 		test:   "TestSealedRecordsOfAnotherPlace",
@@ -402,16 +402,16 @@ var storeDiskMutants = []mutant{
 	{
 		name:   "store/seal-without-bucket",
 		breaks: "What was sealed as a tombstone cannot be put among the objects.",
-		file:   "store/internal/format/record.go",
+		file:   "store/internal/format/sealed.go",
 		old:    "[]string{string(bucket), collection, key, string(head)}",
 		new:    "[]string{collection, key, string(head)}",
 		test:   "TestSealedRecordBelongsWhereItIs",
-		dir:    "store/seal",
+		dir:    "store/internal/keyring",
 	},
 	{
 		name:   "store/token-same-in-every-index",
 		breaks: "The token of a value does not tell that another index has the same value.",
-		file:   "store/seal/datakey.go",
+		file:   "store/internal/keyring/datakey.go",
 		old:    "format.AppendSized(format.AppendSized(nil, collection), index)",
 		new:    "format.AppendSized(nil, collection)",
 		test:   "TestTokensTellNoValues",

@@ -16,7 +16,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/compress"
 	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/internal/index"
-	"github.com/larder-dev/larder/store/seal"
+	"github.com/larder-dev/larder/store/internal/keyring"
 )
 
 // stepEntries is the maximum number of entries verified in one transaction, which stepBytes bounds too.
@@ -29,7 +29,7 @@ var errDropped = errors.New("the collection is gone")
 type collection struct {
 	*content
 	name   string
-	opener seal.Opener
+	sealer *keyring.Sealer
 	// dictionaries has the ids of the dictionaries that have been verified; false if one is damaged or missing.
 	dictionaries map[uint64]bool
 }
@@ -180,10 +180,10 @@ func (c *collection) checkRecord(s state, k, data []byte) int {
 	key := string(k)
 	h, payload, err := format.ParseRecord(c.name, key, data)
 	if err == nil {
-		if h.SealedBy != 0 && c.opener.Locked {
+		if h.SealedBy != 0 && c.sealer.Locked() {
 			c.Sealed++
 		}
-		err = c.opener.Verify(format.BucketObjects, key, h, payload)
+		err = c.sealer.Verify(format.BucketObjects, key, h, payload)
 	}
 	if err != nil {
 		c.problem("%v", err)
@@ -268,8 +268,8 @@ func (c *collection) checkDictionary(s state, id uint64) {
 	if _, known := c.dictionaries[id]; known {
 		return
 	}
-	_, err := compress.Stored(s.bucket, c.name, id, c.opener)
-	if c.dictionaries[id] = err == nil || errors.Is(err, seal.ErrSealed); !c.dictionaries[id] {
+	_, err := compress.Stored(s.bucket, c.name, id, c.sealer)
+	if c.dictionaries[id] = err == nil || keyring.IsSealed(err); !c.dictionaries[id] {
 		c.problem("%v; the objects that are compressed with it cannot be read", err)
 	}
 }

@@ -76,7 +76,7 @@ func (c *content) all(ctx context.Context) error {
 	}
 	for _, name := range names {
 		c.Collections++
-		one := &collection{content: c, name: name, opener: c.Opener(name), dictionaries: map[uint64]bool{}}
+		one := &collection{content: c, name: name, sealer: c.Keys.Sealer(name), dictionaries: map[uint64]bool{}}
 		err := one.check(ctx)
 		switch {
 		case errors.Is(err, errDropped):

@@ -7,14 +7,14 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/boltcheck"
 	"github.com/larder-dev/larder/store/internal/boltfile"
-	"github.com/larder-dev/larder/store/seal"
+	"github.com/larder-dev/larder/store/internal/keyring"
 )
 
 // File is the file to check.
 type File struct {
 	*boltfile.File
-	// Opener returns what decrypts the records of a collection.
-	Opener func(collection string) seal.Opener
+	// Keys are the data keys of the file.
+	Keys *keyring.Ring
 	// Counts corrects what is counted while others write.
 	Counts *Counts
 	// Rate is how many bytes a second are read; 0 is no limit. With a limit, damage that Content finds stops writes, as

@@ -65,6 +65,14 @@ func (c *Compressor) Seal() {
 	}
 }
 
+// Resume makes d, a stored dictionary, the dictionary of new records, unless d was made for plain text and the
+// collection is sealed.
+func (c *Compressor) Resume(d *Dictionary) {
+	if !(c.IsSealed() && d.IsHashed()) {
+		c.Use(d)
+	}
+}
+
 // IsSealed reports whether Seal was called.
 func (c *Compressor) IsSealed() bool {
 	c.mu.Lock()

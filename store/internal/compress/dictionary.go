@@ -94,30 +94,3 @@ func (d *Dictionary) Decompress(buf, compressed []byte, size int) ([]byte, error
 
 // IsHashed reports whether the id is that of a dictionary which was made not to be sealed.
 func (d *Dictionary) IsHashed() bool { return d.ID == format.DictionaryID(d.Content) }
-
-// Dictionaries are those of a collection that have been used. The zero value is empty.
-type Dictionaries struct {
-	mu   sync.RWMutex
-	byID map[uint64]*Dictionary // guarded by mu
-}
-
-// Find returns the one of that id, or nil.
-func (d *Dictionaries) Find(id uint64) *Dictionary {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	return d.byID[id]
-}
-
-// Add returns the one of that id that all others use too.
-func (d *Dictionaries) Add(dict *Dictionary) *Dictionary {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if known := d.byID[dict.ID]; known != nil {
-		return known
-	}
-	if d.byID == nil {
-		d.byID = map[uint64]*Dictionary{}
-	}
-	d.byID[dict.ID] = dict
-	return dict
-}

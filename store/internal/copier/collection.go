@@ -2,7 +2,6 @@ package copier
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -14,7 +13,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/compress"
 	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/internal/index"
-	"github.com/larder-dev/larder/store/seal"
+	"github.com/larder-dev/larder/store/internal/keyring"
 )
 
 // collection copies one collection. If the collection is copied as it was, all of its buckets are, and records are only
@@ -24,12 +23,12 @@ type collection struct {
 	*Copier
 	name   string
 	path   bucketPath
-	opener seal.Opener
+	sealer *keyring.Sealer // opens the records of the old file
 	// info is written to the copy; not used if the collection is copied as it was.
 	info format.Info
 	log  changelog.State // of info, which has it at the end
-	// sealing is the key with which the collection is sealed anew; nil if it is not sealed anew.
-	sealing *seal.DataKey
+	// fresh seals the records of the copy; nil if the collection is not sealed anew.
+	fresh *keyring.Sealer
 	// dicts maps the ids of dictionaries in the old file to their ids in the copy.
 	dicts map[uint64]uint64
 }
@@ -40,7 +39,7 @@ func (c *Copier) collection(ctx context.Context, name string) error {
 		return c.lose(name, fmt.Errorf("its branch pages: %w", entry.ErrDamaged))
 	}
 	one := &collection{Copier: c, name: name, path: bucketPath{format.BucketLarder, []byte(name)},
-		opener: c.Opener(name), dicts: map[uint64]uint64{}}
+		sealer: c.Keys.Sealer(name), dicts: map[uint64]uint64{}}
 	err := c.old.View(one.begin)
 	if isDamaged(err) {
 		return c.lose(name, err)
@@ -51,7 +50,7 @@ func (c *Copier) collection(ctx context.Context, name string) error {
 	return one.copy(ctx)
 }
 
-// begin reads the info record, and sets sealing if the collection must be sealed anew.
+// begin reads the info record, and sets fresh if the collection must be sealed anew.
 func (c *collection) begin(tx *bolt.Tx) error {
 	b := tx.Bucket(format.BucketLarder).Bucket([]byte(c.name))
 	if b == nil || b.Get(format.KeyInfo) == nil {
@@ -65,15 +64,18 @@ func (c *collection) begin(tx *bolt.Tx) error {
 	if c.keysLost && c.info.Sealed {
 		return fmt.Errorf("it is sealed, and the data keys: %w", entry.ErrDamaged)
 	}
-	if c.Key != nil && (c.info.Sealed || c.Seals(c.info.Identity().GroupResource())) {
-		c.sealing = c.Key
+	if c.Fresh != nil && (c.info.Sealed || c.Seals(c.info.Identity().GroupResource())) {
+		c.fresh = c.Fresh.Sealer(c.name)
+		if err := c.fresh.Begin(true, false, false); err != nil {
+			return err
+		}
 		c.info.Sealed, c.info.PlainText = true, false
 	}
 	return nil
 }
 
 // asItWas reports whether the collection is copied unchanged, with entries that this program does not know.
-func (c *collection) asItWas() bool { return c.sealing == nil && !c.Salvage }
+func (c *collection) asItWas() bool { return c.fresh == nil && !c.Salvage }
 
 // copy copies the collection: dictionaries first, because records need their new ids, then records and tombstones, then
 // the other buckets, and last the state, which depends on what was copied.
@@ -192,17 +194,17 @@ func (c *collection) rest(ctx context.Context, name []byte) (err error) {
 // copied as it is.
 func (c *collection) dictionary(tx *bolt.Tx, e pair) error {
 	id, _ := format.ParseDictionaryKey(e.key) // 0 for a bad key, which is no dictionary's id
-	dict, err := compress.Parse(c.name, id, e.value, c.opener)
-	if err != nil && (c.sealing != nil || !errors.Is(err, seal.ErrSealed)) {
+	dict, err := compress.Parse(c.name, id, e.value, c.sealer)
+	if err != nil && (c.fresh != nil || !keyring.IsSealed(err)) {
 		return err
 	}
 	c.dicts[id] = id
-	if c.sealing != nil {
+	if c.fresh != nil {
 		if dict.IsHashed() {
 			c.dicts[id] = format.RandomID()
 		}
 		e.key = format.DictionaryKey(c.dicts[id])
-		e.value = c.sealing.AppendSealed(nil, format.BucketDictionaries, c.name, format.DictionaryPlace(c.dicts[id]),
+		e.value = c.fresh.Append(nil, format.BucketDictionaries, format.DictionaryPlace(c.dicts[id]),
 			format.DictionaryHeader, dict.Content)
 	}
 	return put(tx, c.path.to(format.BucketDictionaries), e)
@@ -263,22 +265,22 @@ func (c *collection) record(
 	case h.Dictionary != 0 && !known:
 		return h, nil, fmt.Errorf("record %s in collection %s: its dictionary is not there: %w", printable.Key(key), c.name,
 			entry.ErrDamaged)
-	case c.sealing == nil:
-		return h, stored, c.opener.Verify(bucket, key, h, payload)
+	case c.fresh == nil:
+		return h, stored, c.sealer.Verify(bucket, key, h, payload)
 	case h.Unknown != 0:
 		return h, nil, fmt.Errorf("record %s in collection %s is of version %d, which a newer program has written: %w",
 			printable.Key(key), c.name, h.Unknown, entry.ErrIncompatible)
 	}
-	plain, err := c.opener.Payload(bucket, key, h, payload)
+	plain, err := c.sealer.Payload(bucket, key, h, payload)
 	if err != nil {
 		return h, nil, err
 	}
-	terms, err := c.opener.Terms(key, h)
+	terms, err := c.sealer.Terms(key, h)
 	if err != nil {
 		return h, nil, err
 	}
-	h.Dictionary, h.Terms = dict, c.sealing.Tokens(c.name, terms)
-	return h, c.sealing.AppendSealed([]byte(prefix), bucket, c.name, key, h, plain), nil
+	h.Dictionary, h.Terms = dict, c.fresh.Store(terms)
+	return h, c.fresh.Append([]byte(prefix), bucket, key, h, plain), nil
 }
 
 // cursor copies a cursor. If a rebuild finds the cursor damaged, or the changelog incomplete, its handler begins anew.

@@ -10,28 +10,24 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/format"
-	"github.com/larder-dev/larder/store/seal"
+	"github.com/larder-dev/larder/store/internal/keyring"
 )
 
 // Copier copies a file once.
 type Copier struct {
 	// File is the file to copy. It fails if damage is found, unless the copier salvages.
 	File *boltfile.File
-	// Opener returns what decrypts the records of a collection of the old file.
-	Opener func(collection string) seal.Opener
+	// Keys are the data keys of the old file, as this process has unwrapped them.
+	Keys *keyring.Ring
 
-	// Key is the data key with which the copy seals collections: those that are sealed, and those that Seals names. A nil
-	// Key copies sealed records as they are.
-	Key   *seal.DataKey
+	// Fresh has the data key with which the copy seals collections: those that are sealed, and those that Seals names. A
+	// nil Fresh copies sealed records as they are.
+	Fresh *keyring.Ring
 	Seals func(r schema.GroupResource) bool
-	// Salvage makes the copier continue where the old file is damaged. Keys is the record of the data keys that this
-	// process has unwrapped, nil if it has none. Revive is called when all else has been copied.
+	// Salvage makes the copier continue where the old file is damaged. Revive is called when all else has been copied.
 	Salvage bool
-	Keys    []byte
 	Revive  func(c *Copier) error
 
-	// KeyRecord is the record of the data keys in the copy; nil if it has none.
-	KeyRecord []byte
 	// Lost holds the names of the collections that are not copied whole, with the reason.
 	Lost map[string]error
 	// Behind holds the names of the collections whose changelog is incomplete: they have lost objects or tombstones.
@@ -111,10 +107,9 @@ func (c *Copier) larder(ctx context.Context, path bucketPath) error {
 		return !c.Salvage
 	})
 	if err == nil {
-		c.KeyRecord, err = c.keys(stored)
-	}
-	if err == nil && c.KeyRecord != nil {
-		err = c.Write(func(tx *bolt.Tx) error { return put(tx, path, pair{format.KeyKeys, c.KeyRecord}) })
+		if keys := c.keyRecord(stored); keys != nil {
+			err = c.Write(func(tx *bolt.Tx) error { return put(tx, path, pair{format.KeyKeys, keys}) })
+		}
 	}
 	for _, name := range collections {
 		if err != nil {
@@ -125,21 +120,21 @@ func (c *Copier) larder(ctx context.Context, path bucketPath) error {
 	return err
 }
 
-// keys returns the record of the data keys for the copy: of the key that the copy is sealed with, or the record of the
-// old file, or, for a rebuild, the record that this process has unwrapped.
-func (c *Copier) keys(stored []byte) ([]byte, error) {
+// keyRecord returns the record of the data keys for the copy: of the key that the copy is sealed with, or the record of
+// the old file, or, for a rebuild, the record that this process has unwrapped. It is nil if there are no keys.
+func (c *Copier) keyRecord(stored []byte) []byte {
 	switch {
-	case c.Key != nil:
-		return seal.AppendKeys(nil, c.Key)
-	case c.Salvage && c.Keys != nil:
-		return c.Keys, nil
+	case c.Fresh != nil:
+		return c.Fresh.Record()
+	case c.Salvage && c.Keys.Record() != nil:
+		return c.Keys.Record()
 	case c.Salvage:
 		if _, err := format.ParseKeys(stored); isDamaged(err) { // a record of a newer program is not damaged
 			c.keysLost = true
-			return nil, nil
+			return nil
 		}
 	}
-	return stored, nil
+	return stored
 }
 
 func isDamaged(err error) bool { return errors.Is(err, entry.ErrDamaged) }

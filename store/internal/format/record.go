@@ -8,8 +8,6 @@ import (
 	"maps"
 	"slices"
 
-	"golang.org/x/crypto/chacha20poly1305"
-
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/msgpack"
@@ -58,9 +56,6 @@ var (
 	errChecksum     = errors.New("the checksum does not match")
 	errHeaderLength = errors.New("the header is longer than the record")
 )
-
-// SealOverhead is how many bytes longer a payload is once it is sealed: a nonce and a tag.
-const SealOverhead = chacha20poly1305.NonceSizeX + chacha20poly1305.Overhead
 
 // MaxDecompressed is how long a payload may be that is stored compressed, in bytes. It bounds what a read allocates.
 const MaxDecompressed = 64 << 20
@@ -369,22 +364,4 @@ func decodeHeader(version byte, data []byte) (Header, error) {
 		return Header{}, fmt.Errorf("header: %w", d.Err)
 	}
 	return h, nil
-}
-
-// What is sealed: a record's payload, with its place as associated data, so that none can be put in the place of
-// another:
-//
-//	SealedVersion
-//	length and bytes of: the bucket ("objects", "tombstones" or "dict"), the collection's id, the key that the checksum covers, the header
-//
-// and the values of its index terms, as tokens.
-
-// SealContext is the associated data of a payload.
-func SealContext(bucket []byte, collection, key string, head []byte) []byte {
-	dst := make([]byte, 0, 1+8+len(bucket)+len(collection)+len(key)+len(head))
-	dst = append(dst, SealedVersion)
-	for _, part := range []string{string(bucket), collection, key, string(head)} {
-		dst = AppendSized(dst, part)
-	}
-	return dst
 }

@@ -1,15 +1,18 @@
-package seal
+package keyring
 
 import (
 	"bytes"
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/larder-dev/larder/store/internal/format"
+	"github.com/larder-dev/larder/store/seal"
 )
 
-func mustDataKey(t testing.TB, id uint64) *DataKey {
+func mustDataKey(t testing.TB, id uint64) *dataKey {
 	t.Helper()
-	k, err := NewDataKey(id, bytes.Repeat([]byte{byte(id)}, KeySize))
+	k, err := newDataKey(id, bytes.Repeat([]byte{byte(id)}, seal.KeySize))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -17,12 +20,12 @@ func mustDataKey(t testing.TB, id uint64) *DataKey {
 }
 
 func TestNewDataKeyOverwritesWhatItIsMadeOf(t *testing.T) {
-	raw := bytes.Repeat([]byte{3}, KeySize)
-	if _, err := NewDataKey(1, raw); err != nil || !bytes.Equal(raw, make([]byte, KeySize)) {
+	raw := bytes.Repeat([]byte{3}, seal.KeySize)
+	if _, err := newDataKey(1, raw); err != nil || !bytes.Equal(raw, make([]byte, seal.KeySize)) {
 		t.Errorf("%x, %v", raw, err)
 	}
 	short := bytes.Repeat([]byte{3}, 16)
-	if _, err := NewDataKey(1, short); !errors.Is(err, ErrWrongKey) || !bytes.Equal(short, make([]byte, 16)) {
+	if _, err := newDataKey(1, short); !errors.Is(err, seal.ErrWrongKey) || !bytes.Equal(short, make([]byte, 16)) {
 		t.Errorf("%x, %v", short, err)
 	}
 }
@@ -36,38 +39,38 @@ func TestToken(t *testing.T) {
 		{"", "ci", "v"},
 		{"c", "i", strings.Repeat("long", 10_000)},
 	} {
-		token := k.Token(place[0], place[1], place[2])
-		if token != k.Token(place[0], place[1], place[2]) {
+		token := k.token(place[0], place[1], place[2])
+		if token != k.token(place[0], place[1], place[2]) {
 			t.Errorf("%.20q has two tokens", place)
 		}
 		if other, taken := seen[token[8:40]]; taken {
 			t.Errorf("%.20q has the hash of %s", place, other)
 		}
 		seen[token[8:40]] = strings.Join(place[:2], "/")
-		if value, err := k.Value(place[0], place[1], token); value != place[2] || err != nil {
+		if value, err := k.value(place[0], place[1], token); value != place[2] || err != nil {
 			t.Errorf("%.20q: %.20q, %v", place, value, err)
 		}
-		if id, ok := TokenKey(token); id != 5 || !ok {
+		if id, ok := tokenKey(token); id != 5 || !ok {
 			t.Errorf("key %d, %v", id, ok)
 		}
-		if _, err := k.Value(place[0]+"x", place[1], token); !errors.Is(err, ErrNotSealed) {
+		if _, err := k.value(place[0]+"x", place[1], token); !errors.Is(err, format.ErrNotSealed) {
 			t.Errorf("in another collection: %v", err)
 		}
-		if _, err := k.Value(place[0], place[1]+"x", token); !errors.Is(err, ErrNotSealed) {
+		if _, err := k.value(place[0], place[1]+"x", token); !errors.Is(err, format.ErrNotSealed) {
 			t.Errorf("in another index: %v", err)
 		}
 	}
-	token, other := k.Token("c", "i", "v"), mustDataKey(t, 6).Token("c", "i", "v")
+	token, other := k.token("c", "i", "v"), mustDataKey(t, 6).token("c", "i", "v")
 	if token[8:] == other[8:] {
 		t.Error("two keys make the same token")
 	}
 	for i := range token {
 		bad := []byte(token)
 		bad[i] ^= 0x10
-		if v, err := k.Value("c", "i", string(bad)); !errors.Is(err, ErrNotSealed) {
+		if v, err := k.value("c", "i", string(bad)); !errors.Is(err, format.ErrNotSealed) {
 			t.Errorf("byte %d changed: %q, %v", i, v, err)
 		}
-		if _, err := k.Value("c", "i", token[:i]); !errors.Is(err, ErrNotSealed) {
+		if _, err := k.value("c", "i", token[:i]); !errors.Is(err, format.ErrNotSealed) {
 			t.Errorf("cut after %d bytes: %v", i, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package seal_test
+package keyring
 
 import (
 	"bytes"
@@ -12,24 +12,18 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// sealingKey is the data key of that id.
-func sealingKey(t testing.TB, id uint64) *seal.DataKey {
+// sealerOf returns the Sealer of a collection in a file that has one data key.
+func sealerOf(t testing.TB, collection string, k *dataKey) *Sealer {
 	t.Helper()
-	k, err := seal.NewDataKey(id, bytes.Repeat([]byte{byte(id)}, seal.KeySize))
-	if err != nil {
+	r := &Ring{provider: &seal.Keys{}}
+	if err := r.hold([]*dataKey{k}, k); err != nil {
 		t.Fatal(err)
 	}
-	return k
-}
-
-// openerOf returns an Opener of a file that has one data key.
-func openerOf(collection string, k *seal.DataKey) seal.Opener {
-	return seal.Opener{Collection: collection, Key: func(id uint64) (*seal.DataKey, error) {
-		if id != k.ID {
-			return nil, entry.ErrDamaged
-		}
-		return k, nil
-	}}
+	s := r.Sealer(collection)
+	if err := s.Begin(true, false, false); err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 // resum writes the checksum that makes bytes pass as a record.
@@ -43,14 +37,15 @@ func resum(collection, key string, data []byte) []byte {
 
 // TestSealedRecordBelongsWhereItIs: what is sealed opens in its bucket, collection, key and header, and nowhere else.
 func TestSealedRecordBelongsWhereItIs(t *testing.T) {
-	k := sealingKey(t, 5)
+	k := mustDataKey(t, 5)
+	s := sealerOf(t, "c", k)
 	h := format.Header{UID: "u", RV: "7", Seq: 3, Encoding: "msgpack",
-		Terms: k.Tokens("c", map[string][]string{"color": {"red"}}), Dictionary: 9, Size: 100}
-	data := k.AppendSealed(nil, format.BucketObjects, "c", "ns/name", h, []byte("the payload"))
+		Terms: s.Store(map[string][]string{"color": {"red"}}), Dictionary: 9, Size: 100}
+	data := s.Append(nil, format.BucketObjects, "ns/name", h, []byte("the payload"))
 	if bytes.Contains(data, []byte("payload")) || bytes.Contains(data, []byte("red")) {
 		t.Error("it is legible")
 	}
-	again := k.AppendSealed(nil, format.BucketObjects, "c", "ns/name", h, []byte("the payload"))
+	again := s.Append(nil, format.BucketObjects, "ns/name", h, []byte("the payload"))
 	if bytes.Equal(data[len(data)-60:], again[len(again)-60:]) {
 		t.Error("two seals of the same are the same")
 	}
@@ -59,7 +54,7 @@ func TestSealedRecordBelongsWhereItIs(t *testing.T) {
 		if err != nil {
 			return "", err
 		}
-		payload, err = openerOf(collection, k).Payload(bucket, key, h, payload)
+		payload, err = sealerOf(t, collection, k).Payload(bucket, key, h, payload)
 		return string(payload), err
 	}
 	if payload, err := open(format.BucketObjects, "c", "ns/name", data); payload != "the payload" || err != nil {
@@ -88,11 +83,10 @@ func TestSealedRecordBelongsWhereItIs(t *testing.T) {
 
 // FuzzOpenSealed: what comes from a file is damage, or what was sealed, and never a panic.
 func FuzzOpenSealed(f *testing.F) {
-	k := sealingKey(f, 5)
-	o := openerOf("c", k)
-	h := format.Header{UID: "u", Terms: k.Tokens("c", map[string][]string{"color": {"red", ""}})}
-	f.Add(k.AppendSealed(nil, format.BucketObjects, "c", "k", h, []byte("payload")))
-	f.Add(k.AppendSealed(nil, format.BucketObjects, "c", "k", format.Header{}, nil))
+	s := sealerOf(f, "c", mustDataKey(f, 5))
+	h := format.Header{UID: "u", Terms: s.Store(map[string][]string{"color": {"red", ""}})}
+	f.Add(s.Append(nil, format.BucketObjects, "k", h, []byte("payload")))
+	f.Add(s.Append(nil, format.BucketObjects, "k", format.Header{}, nil))
 	f.Add(format.AppendRecord(nil, "collection", "ns/name",
 		format.Header{UID: "uid", RV: "12", Seq: 7, Encoding: "msgpack", SealedBy: 1 << 61}, []byte("a payload")))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -101,11 +95,11 @@ func FuzzOpenSealed(f *testing.F) {
 			if err != nil || h.SealedBy == 0 {
 				continue
 			}
-			if plain, err := o.Payload(format.BucketObjects, "k", h, payload); err == nil && string(plain) != "payload" &&
+			if plain, err := s.Payload(format.BucketObjects, "k", h, payload); err == nil && string(plain) != "payload" &&
 				len(plain) > 0 || err != nil && !errors.Is(err, entry.ErrDamaged) {
 				t.Fatalf("%q, %v", plain, err)
 			}
-			if _, err := o.Terms("k", h); err != nil && !errors.Is(err, entry.ErrDamaged) {
+			if _, err := s.Terms("k", h); err != nil && !errors.Is(err, entry.ErrDamaged) {
 				t.Fatal(err)
 			}
 		}

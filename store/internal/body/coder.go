@@ -1,0 +1,141 @@
+package body
+
+import (
+	"errors"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/larder-dev/larder/codec"
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/store/internal/compress"
+	"github.com/larder-dev/larder/store/internal/format"
+	"github.com/larder-dev/larder/store/internal/keyring"
+)
+
+// Body is the payload of a record with what is needed to decode it. Every object that is read from the file is decoded
+// from a Body.
+type Body struct {
+	Encoding string
+	Payload  []byte               // may be memory of a transaction
+	Size     int                  // bytes of the uncompressed payload
+	dict     *compress.Dictionary // dictionary the payload is compressed with; nil if it is not compressed
+}
+
+// Compressed reports whether the payload is compressed.
+func (b Body) Compressed() bool { return b.dict != nil }
+
+// Coder opens the bodies of one collection. It is safe for concurrent use.
+type Coder struct {
+	// Sealer seals and opens the records of the collection.
+	*keyring.Sealer
+	// Dictionaries has the dictionaries that records are compressed with.
+	*compress.Dictionaries
+	codec      codec.Codec
+	collection string
+}
+
+// New returns the Coder of a collection that is encoded with codec and sealed with keys of the ring.
+func New(collection string, codec codec.Codec, keys *keyring.Ring) *Coder {
+	sealer := keys.Sealer(collection)
+	return &Coder{Sealer: sealer, Dictionaries: compress.NewDictionaries(collection, sealer), codec: codec,
+		collection: collection}
+}
+
+// Open returns the body of a record in the bucket of objects, unsealed. It fails with entry.ErrIncompatible if a newer
+// program has written the record.
+func (c *Coder) Open(objects *bolt.Bucket, key string, h format.Header, payload []byte) (Body, error) {
+	b := Body{Encoding: h.Encoding, Payload: payload, Size: h.PlainSize(payload)}
+	if h.Unknown != 0 {
+		return b,
+			fmt.Errorf(
+				"record %s in collection %s is of version %d, which a newer program has written; a relist that writes every "+
+					"body anew repairs it: %w",
+				printable.Key(key), c.collection, h.Unknown, entry.ErrIncompatible)
+	}
+	var err error
+	if b.Payload, err = c.Payload(format.BucketObjects, key, h, payload); err != nil {
+		return b, err
+	}
+	if h.Dictionary == 0 {
+		return b, nil
+	}
+	if b.dict, err = c.Get(objects.Tx(), h.Dictionary); err != nil {
+		return b, fmt.Errorf("record %s in collection %s: %w", printable.Key(key), c.collection, err)
+	}
+	return b, nil
+}
+
+// OpenPlain is Open and Plain.
+func (c *Coder) OpenPlain(objects *bolt.Bucket, key string, h format.Header, payload []byte) (Body, error) {
+	b, err := c.Open(objects, key, h, payload)
+	if err != nil {
+		return b, err
+	}
+	return c.Plain(key, b, nil)
+}
+
+// Plain returns the body uncompressed. It decompresses into buf if buf is large enough.
+func (c *Coder) Plain(key string, b Body, buf []byte) (Body, error) {
+	if b.dict == nil {
+		return b, nil
+	}
+	plain, err := b.dict.Decompress(buf, b.Payload, b.Size)
+	if err != nil {
+		// The checksums of record and dictionary were right, so the file is not damaged.
+		return b, fmt.Errorf("record %s in collection %s cannot be decompressed: %w: %w", printable.Key(key), c.collection,
+			entry.ErrIncompatible, err)
+	}
+	return Body{Encoding: b.Encoding, Payload: plain, Size: b.Size}, nil
+}
+
+// Decode decompresses and decodes the object.
+func (c *Coder) Decode(key string, b Body) (runtime.Object, error) {
+	if b.dict == nil {
+		return c.decodePlain(key, b)
+	}
+	buffers := &b.dict.Buffers
+	buf := buffers.Get().(*[]byte)
+	plain, err := c.Plain(key, b, *buf)
+	if err != nil {
+		return nil, err
+	}
+	obj, err := c.decodePlain(key, plain) // obj shares no memory with plain
+	if cap(plain.Payload) <= compress.MaxPooled {
+		*buf = plain.Payload
+		buffers.Put(buf)
+	}
+	return obj, err
+}
+
+func (c *Coder) decodePlain(key string, b Body) (runtime.Object, error) {
+	obj, err := codec.Decode(c.codec, b.Encoding, b.Payload)
+	if errors.Is(err, entry.ErrDamaged) {
+		// The checksum was right: these are the bytes that were written, so the file is not damaged.
+		err = fmt.Errorf("%w: %v", entry.ErrIncompatible, err) //nolint:errorlint // it must not wrap ErrDamaged
+	}
+	if err != nil {
+		return nil, fmt.Errorf("record %s in collection %s: %w", printable.Key(key), c.collection, err)
+	}
+	return obj, nil
+}
+
+// Object returns the object of a record in the bucket of objects.
+func (c *Coder) Object(objects *bolt.Bucket, key string, data []byte) (runtime.Object, error) {
+	h, payload, err := format.ParsePayload(c.collection, key, data)
+	if err != nil {
+		return nil, err
+	}
+	return c.ObjectOf(objects, key, h, payload)
+}
+
+// ObjectOf is Object for a record that has been parsed.
+func (c *Coder) ObjectOf(objects *bolt.Bucket, key string, h format.Header, payload []byte) (runtime.Object, error) {
+	b, err := c.Open(objects, key, h, payload)
+	if err != nil {
+		return nil, err
+	}
+	return c.Decode(key, b)
+}

@@ -1,0 +1,148 @@
+package compress
+
+import (
+	"bytes"
+	"fmt"
+	"sync"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/format"
+)
+
+// Opener decrypts the payload of a record; see keyring.Sealer.
+type Opener interface {
+	Payload(bucket []byte, key string, h format.Header, payload []byte) ([]byte, error)
+}
+
+// Records opens and appends records, sealed if the collection is; see keyring.Sealer.
+type Records interface {
+	Opener
+	Append(dst, bucket []byte, key string, h format.Header, payload []byte) []byte
+}
+
+// Dictionaries are the stored dictionaries of a collection. It keeps those that have been used in memory, and is safe
+// for concurrent use.
+type Dictionaries struct {
+	collection string
+	records    Records
+
+	mu   sync.RWMutex
+	byID map[uint64]*Dictionary // guarded by mu
+}
+
+// NewDictionaries returns the Dictionaries of a collection.
+func NewDictionaries(collection string, records Records) *Dictionaries {
+	return &Dictionaries{collection: collection, records: records, byID: map[uint64]*Dictionary{}}
+}
+
+// Get returns the dictionary with that id. It reads it in the transaction, which must be one of the collection, if it
+// is not in memory. It fails with entry.ErrDamaged if there is none with that id.
+func (d *Dictionaries) Get(tx *bolt.Tx, id uint64) (*Dictionary, error) {
+	d.mu.RLock()
+	found := d.byID[id]
+	d.mu.RUnlock()
+	if found != nil {
+		return found, nil
+	}
+	b := tx.Bucket(format.BucketLarder).Bucket([]byte(d.collection))
+	found, err := Stored(b, d.collection, id, d.records)
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if known := d.byID[id]; known != nil { // all readers use the same
+		return known, nil
+	}
+	d.byID[id] = found
+	return found, nil
+}
+
+// Put stores a dictionary in the bucket of the collection, unless it is stored already.
+func (d *Dictionaries) Put(b *bolt.Bucket, dict *Dictionary) error {
+	dicts, err := b.CreateBucketIfNotExists(format.BucketDictionaries)
+	if err != nil || dicts.Get(format.DictionaryKey(dict.ID)) != nil {
+		return err
+	}
+	return dicts.Put(format.DictionaryKey(dict.ID),
+		d.records.Append(nil, format.BucketDictionaries, format.DictionaryPlace(dict.ID), format.DictionaryHeader,
+			dict.Content))
+}
+
+// Drop removes the dictionaries from the bucket of the collection that no record in the bucket of objects names, except
+// using, which may be nil. It returns the ids that are needed; nil if it has removed nothing.
+func (d *Dictionaries) Drop(b, objects *bolt.Bucket, using *Dictionary) (needed map[uint64]bool, err error) {
+	dicts := b.Bucket(format.BucketDictionaries)
+	if dicts == nil {
+		return nil, nil
+	}
+	needed = map[uint64]bool{}
+	if using != nil {
+		needed[using.ID] = true
+	}
+	if keys, err := unneeded(dicts, needed); err != nil || len(keys) == 0 {
+		return nil, err
+	}
+	err = objects.ForEach(func(k, data []byte) error {
+		h, err := format.ParseHeader(d.collection, string(k), data)
+		needed[h.Dictionary] = true
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	keys, err := unneeded(dicts, needed)
+	for _, k := range keys {
+		if err == nil {
+			err = dicts.Delete(k)
+		}
+	}
+	return needed, err
+}
+
+// unneeded returns the keys of the dictionaries that are not needed.
+func unneeded(dicts *bolt.Bucket, needed map[uint64]bool) (keys [][]byte, err error) {
+	err = dicts.ForEach(func(k, _ []byte) error {
+		if id, ok := format.ParseDictionaryKey(k); !ok || !needed[id] {
+			keys = append(keys, bytes.Clone(k))
+		}
+		return nil
+	})
+	return keys, err
+}
+
+// Stored reads a dictionary from the bucket of a collection. It fails with entry.ErrDamaged if there is none with that
+// id.
+func Stored(b *bolt.Bucket, collection string, id uint64, o Opener) (*Dictionary, error) {
+	var data []byte
+	if dicts := b.Bucket(format.BucketDictionaries); dicts != nil {
+		data = dicts.Get(format.DictionaryKey(id))
+	}
+	if data == nil {
+		return nil, fmt.Errorf("dictionary %016x of collection %s is not there: %w", id, collection, entry.ErrDamaged)
+	}
+	return Parse(collection, id, data, o)
+}
+
+// Parse returns the dictionary of the record data, with which it shares no memory. It fails with entry.ErrDamaged if
+// the record is not that of the dictionary.
+func Parse(collection string, id uint64, data []byte, o Opener) (*Dictionary, error) {
+	place := format.DictionaryPlace(id)
+	h, content, err := format.ParseRecord(collection, place, data)
+	if err != nil {
+		return nil, err
+	}
+	if h.SealedBy != 0 && h.Dictionary == 0 {
+		if content, err = o.Payload(format.BucketDictionaries, place, h, content); err != nil {
+			return nil, err
+		}
+		return WithID(id, content), nil
+	}
+	if h.Version() != format.RecordVersion || format.DictionaryID(content) != id {
+		return nil, fmt.Errorf("dictionary %016x of collection %s has another content: %w", id, collection,
+			entry.ErrDamaged)
+	}
+	return New(bytes.Clone(content)), nil
+}

@@ -1,0 +1,219 @@
+package keyring
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/go-logr/logr"
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/store/internal/format"
+	"github.com/larder-dev/larder/store/seal"
+)
+
+// Ring holds the data keys of a file. The zero value is locked: it is that of a store without Options.Encryption. Fetch
+// and Unlock must return before other methods are called, which are safe for concurrent use.
+//
+// The file has the keys, wrapped, in one record under format.KeyKeys, so every copy of the file has them too. The first
+// transaction that seals something with a new current key writes the record.
+type Ring struct {
+	provider seal.KeyProvider // nil if the ring is locked
+	now      atomic.Pointer[heldKeys]
+	// sealedUnder has the ids of the provider's keys that the file needs, if the ring is locked; set by Unlock.
+	sealedUnder []string
+}
+
+// heldKeys holds the data keys at one moment. It is immutable.
+type heldKeys struct {
+	byID map[uint64]*dataKey
+	// current is the key that new records are sealed with; nil in a store that is open for reading.
+	current *dataKey
+	// record is the record of the data keys as the file must have it, current included.
+	record []byte
+}
+
+// Fetch sets the provider. The data keys are unwrapped once the file is open. It fails if the provider does not answer.
+func (r *Ring) Fetch(ctx context.Context, e *seal.Encryption, log logr.Logger) error {
+	switch {
+	case e == nil:
+		return nil
+	case e.Keys == nil:
+		return errors.New("Options.Encryption.Keys must be set; see ParseKeys")
+	}
+	r.provider = e.Keys
+	if keys, ok := e.Keys.(interface{ ExposedFile() string }); ok && keys.ExposedFile() != "" {
+		log.Info("Everybody on this machine can read the keys of the store; give the file mode 0400", "keys",
+			keys.ExposedFile())
+	}
+	if _, err := r.CurrentKey(ctx); err != nil {
+		return fmt.Errorf("ask for the current key: %w", err)
+	}
+	return nil
+}
+
+// Locked reports whether there are no keys, since the store was opened without Options.Encryption.
+func (r *Ring) Locked() bool { return r.provider == nil }
+
+// CurrentKey returns the id of the provider's current key; it is empty if the ring is locked.
+func (r *Ring) CurrentKey(ctx context.Context) (id string, err error) {
+	if r.Locked() {
+		return "", nil
+	}
+	return r.provider.CurrentKey(ctx)
+}
+
+// ErrSealed returns seal.ErrSealed with the ids of the keys that are needed.
+func (r *Ring) ErrSealed() error {
+	if len(r.sealedUnder) == 0 {
+		return seal.ErrSealed
+	}
+	ids := make([]string, len(r.sealedUnder))
+	for i, id := range r.sealedUnder {
+		ids[i] = printable.Key(id)
+	}
+	return fmt.Errorf("%w: it needs key %s", seal.ErrSealed, strings.Join(ids, ", "))
+}
+
+// IsSealed reports whether err is that of a locked Ring.
+func IsSealed(err error) bool { return errors.Is(err, seal.ErrSealed) }
+
+// of returns the data key with that id. It fails with seal.ErrSealed if there are no keys, and else with
+// entry.ErrDamaged.
+func (r *Ring) of(id uint64) (*dataKey, error) {
+	if r.Locked() {
+		return nil, r.ErrSealed()
+	}
+	if key := r.held().byID[id]; key != nil {
+		return key, nil
+	}
+	return nil, fmt.Errorf("it is sealed with data key %016x, which the file does not have: %w", id, entry.ErrDamaged)
+}
+
+// Unlock unwraps the data keys of the file that view reads and, if write is true, chooses the current key. It writes
+// nothing. It fails with entry.ErrDamaged if their record is damaged: then the sealed contents are lost, and the rest
+// can be read without keys.
+func (r *Ring) Unlock(ctx context.Context, view func(fn func(tx *bolt.Tx) error) error, write bool) error {
+	var data []byte
+	err := view(func(tx *bolt.Tx) error {
+		data = bytes.Clone(tx.Bucket(format.BucketLarder).Get(format.KeyKeys))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	stored, err := format.ParseKeys(data)
+	if r.Locked() { // a record that cannot be read is reported once it is needed
+		for _, one := range stored {
+			if !slices.Contains(r.sealedUnder, one.Key) {
+				r.sealedUnder = append(r.sealedUnder, one.Key)
+			}
+		}
+		return nil
+	}
+	if errors.Is(err, entry.ErrDamaged) {
+		err = fmt.Errorf(
+			"%w; what is sealed cannot be opened any more, whatever keys are given; all else can be read without keys", err)
+	}
+	if err != nil {
+		return err
+	}
+	var all []*dataKey
+	for _, wrapped := range stored {
+		one, err := r.unwrap(ctx, wrapped)
+		if err != nil {
+			return err
+		}
+		all = append(all, one)
+	}
+	var current *dataKey
+	if write {
+		if current, err = r.currentOf(ctx, all); err != nil {
+			return err
+		}
+		if !slices.Contains(all, current) {
+			all = append(all, current)
+		}
+	}
+	return r.hold(all, current)
+}
+
+// hold replaces the keys by all, which the file is to have from now on.
+func (r *Ring) hold(all []*dataKey, current *dataKey) error {
+	held := &heldKeys{byID: make(map[uint64]*dataKey, len(all)), current: current}
+	keys := make([]format.DataKey, len(all))
+	for i, k := range all {
+		held.byID[k.id] = k
+		keys[i] = format.DataKey{ID: k.id, Key: k.wrapper, Wrapped: k.wrapped, Check: k.check, Created: k.created.Unix()}
+	}
+	if len(all) > 0 {
+		var err error
+		if held.record, err = format.AppendKeys(nil, keys); err != nil {
+			return err
+		}
+	}
+	r.now.Store(held)
+	return nil
+}
+
+// held returns the keys; there are none if the ring is locked.
+func (r *Ring) held() *heldKeys {
+	if held := r.now.Load(); held != nil {
+		return held
+	}
+	return &heldKeys{}
+}
+
+// Record returns the record of the data keys as the file must have it; nil if there are none.
+func (r *Ring) Record() []byte { return r.held().record }
+
+// Ensure writes the record of the data keys if the file does not have it yet, before anything is sealed with a new key.
+func (r *Ring) Ensure(tx *bolt.Tx) error {
+	b, record := tx.Bucket(format.BucketLarder), r.Record()
+	if record == nil || bytes.Equal(b.Get(format.KeyKeys), record) {
+		return nil
+	}
+	return b.Put(format.KeyKeys, record)
+}
+
+// Renewed returns the ring of a copy of the file that is sealed anew: it has one new data key, wrapped under the
+// provider's current key. id is the id of that key.
+func (r *Ring) Renewed(ctx context.Context) (fresh *Ring, id string, err error) {
+	key, err := r.make(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	fresh = &Ring{provider: r.provider}
+	return fresh, key.wrapper, fresh.hold([]*dataKey{key}, key)
+}
+
+// Add adds the key of fresh, a result of Renewed, and makes it current. The other keys stay for reads of the old file.
+func (r *Ring) Add(fresh *Ring) {
+	next := *fresh.held()
+	next.byID = maps.Clone(r.held().byID)
+	next.byID[next.current.id] = next.current
+	r.now.Store(&next)
+}
+
+// ForgetOthers removes all keys but that of fresh, which was added, if it is still the current one.
+func (r *Ring) ForgetOthers(fresh *Ring) {
+	if was := r.held(); was.current == fresh.held().current { // else keeping the other keys does no harm
+		r.now.CompareAndSwap(was, fresh.held())
+	}
+}
+
+// Wipe removes all keys and overwrites them in memory.
+func (r *Ring) Wipe() {
+	if held := r.now.Swap(&heldKeys{}); held != nil {
+		for _, one := range held.byID {
+			one.wipe()
+		}
+	}
+}
