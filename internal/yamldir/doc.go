@@ -10,9 +10,8 @@
 //
 // A directory has the list of its files in [Marker], a line each in the order of their bytes: the name, a digest of
 // what was written, and what of the resource was selected if that was not all. Only those are ever replaced or removed,
-// and only while they are as they were written (ErrEdited); a line without a digest, as earlier versions wrote it,
-// allows any content. A file that is in the way and not in the list is an error (ErrForeign), unless it is what would
-// be written. Rehearse finds edited and foreign files before anything is changed.
+// and only while they are as they were written (ErrEdited). A file that is in the way and not in the list is an error
+// (ErrForeign), unless it is what would be written. Rehearse finds edited and foreign files before anything is changed.
 //
 // Removed are files within the scopes that are covered, and no others: a resource, in some namespaces or in all. Of a
 // scope with a selection they are those that were last written for the same selection, since of others nobody knows

@@ -10,7 +10,7 @@ import (
 
 // entry is what is known of a file that an export has written.
 type entry struct {
-	// sums are digests of what may have been written; none allow any content.
+	// sums are digests of what may have been written.
 	sums []string
 	// selection is the Scope's for which it was written; empty if it was all of a resource.
 	selection string
@@ -18,20 +18,12 @@ type entry struct {
 
 // add notes what a later line says of a file: which of two contents was written nobody knows.
 func add(all map[string]entry, file string, e entry) {
-	if was, known := all[file]; known {
-		if len(e.sums) == 0 || len(was.sums) == 0 {
-			e.sums = nil
-		} else {
-			e.sums = append(slices.Clone(was.sums), e.sums...)
-		}
-	}
+	e.sums = append(slices.Clone(all[file].sums), e.sums...)
 	all[file] = e
 }
 
 // wrote says whether that is what was written.
-func (e entry) wrote(text []byte) bool {
-	return len(e.sums) == 0 || slices.Contains(e.sums, sumOf(text))
-}
+func (e entry) wrote(text []byte) bool { return slices.Contains(e.sums, sumOf(text)) }
 
 // sumOf is the digest of a file. Git may have given its lines other ends.
 func sumOf(text []byte) string {

@@ -31,8 +31,9 @@ var (
 	ErrEdited = errors.New("it was edited after it was exported")
 )
 
-// readList reads the lines of a list; there are none if there is no list. Names that lead out of the directory, and
-// half a line at the end, are left out. Of a name that is there several times all digests count.
+// readList reads the lines of a list; there are none if there is no list. Names that lead out of the directory,
+// lines without a digest, and half a line at the end are left out. Of a name that is there several times all digests
+// count.
 func readList(root *os.Root, name string) (map[string]entry, error) {
 	all := map[string]entry{}
 	f, err := root.Open(name)
@@ -61,24 +62,20 @@ func readList(root *os.Root, name string) (map[string]entry, error) {
 // parseLine returns the file of a line, empty if it has none, and what is said of it.
 func parseLine(line string) (string, entry) {
 	file, rest, hasSum := strings.Cut(line, " ")
-	if !strings.HasSuffix(file, ".yaml") || !filepath.IsLocal(filepath.FromSlash(file)) {
+	if !hasSum || !strings.HasSuffix(file, ".yaml") || !filepath.IsLocal(filepath.FromSlash(file)) {
 		return "", entry{}
 	}
-	var e entry
-	if sum, selection, _ := strings.Cut(rest, " "); hasSum {
-		e = entry{sums: strings.Split(sum, ","), selection: selection}
-	}
-	return file, e
+	sums, selection, _ := strings.Cut(rest, " ")
+	return file, entry{strings.Split(sums, ","), selection}
 }
 
 // line is what parseLine parses.
 func line(file string, e entry) string {
-	for _, part := range []string{strings.Join(e.sums, ","), e.selection} {
-		if part != "" {
-			file += " " + part
-		}
+	text := file + " " + strings.Join(e.sums, ",")
+	if e.selection != "" {
+		text += " " + e.selection
 	}
-	return file + "\n"
+	return text + "\n"
 }
 
 // listText is what readList reads.
