@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/duration"
@@ -17,14 +18,7 @@ import (
 type object map[string]any
 
 func (o object) at(path ...string) any {
-	var v any = map[string]any(o)
-	for _, name := range path {
-		m, ok := v.(map[string]any)
-		if !ok {
-			return nil
-		}
-		v = m[name]
-	}
+	v, _, _ := unstructured.NestedFieldNoCopy(o, path...) // nil if something on the way is no map
 	return v
 }
 
