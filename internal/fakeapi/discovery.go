@@ -130,8 +130,12 @@ func (o *openapi) hashOf(gv schema.GroupVersion) string {
 	return fmt.Sprintf("%064X", len(gv.String()))
 }
 
-// serveOpenAPI answers the index, and an empty document for each group-version.
+// serveOpenAPI answers the index. There are no documents: clients of ours look at the hashes only.
 func (s *Server) serveOpenAPI(w http.ResponseWriter, parts []string) {
+	if len(parts) != 2 || parts[1] != "v3" {
+		writeError(w, errNoSuchPath())
+		return
+	}
 	type entry struct {
 		URL string `json:"serverRelativeURL"`
 	}
@@ -144,15 +148,5 @@ func (s *Server) serveOpenAPI(w http.ResponseWriter, parts []string) {
 		}
 		paths[path] = entry{URL: "/openapi/v3/" + path + "?hash=" + s.openapi.hashOf(gv)}
 	}
-	switch rest := strings.Join(parts[1:], "/"); {
-	case rest == "v3":
-		writeJSON(w, http.StatusOK, map[string]any{"paths": paths})
-	case paths[strings.TrimPrefix(rest, "v3/")] != entry{}:
-		writeJSON(w, http.StatusOK, map[string]any{
-			"openapi": "3.0.0", "info": map[string]any{"title": "Embedded API server", "version": "v1"},
-			"paths": map[string]any{},
-		})
-	default:
-		writeError(w, errNoSuchPath())
-	}
+	writeJSON(w, http.StatusOK, map[string]any{"paths": paths})
 }
