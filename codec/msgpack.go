@@ -14,15 +14,13 @@ import (
 	"github.com/larder-dev/larder/internal/msgpack"
 )
 
-// msgpackVersion is part of the fingerprint; raise it when the payload's form
-// changes.
+// msgpackVersion is part of the fingerprint. Raise it when the form of the payload changes.
 const msgpackVersion = 1
 
-// msgpackCodec keeps typed objects that have no generated protobuf. The
-// payload is one msgpack bin value: the object's JSON.
+// msgpackCodec encodes typed objects without generated protobuf. The payload is one msgpack bin: the object's JSON.
 //
-// It is not a msgpack map, as the payload of unstructured objects is, because only the type's own JSON methods know how
-// to convert it. runtime.DefaultUnstructuredConverter reorders the fields of a managedFields entry and of a
+// It is not a msgpack map, as the payload of unstructured objects is, because only the type's own JSON methods convert
+// the object without loss. runtime.DefaultUnstructuredConverter reorders the fields of a managedFields entry and of a
 // RawExtension, which apiequality.Semantic distinguishes; it makes floats of large numbers, panics on unexported fields
 // and turns nil embedded pointers into empty ones. The server sends these objects as JSON, which keeps everything.
 type msgpackCodec struct {
@@ -46,7 +44,7 @@ func (c *msgpackCodec) Append(dst []byte, obj runtime.Object) ([]byte, error) {
 	enc := json.NewEncoder(&text)
 	enc.SetEscapeHTML(false) // otherwise raw JSON in the object would change
 	if err := enc.Encode(obj); err != nil {
-		// The reason may quote what is in the object.
+		// err may quote the object.
 		return dst, fmt.Errorf("encode %T: it cannot be marshalled as JSON", obj)
 	}
 	return msgpack.AppendBin(dst, bytes.TrimSuffix(text.Bytes(), []byte("\n"))), nil
@@ -76,7 +74,7 @@ func decodeTyped(t reflect.Type, data []byte) (runtime.Object, error) {
 	}
 	obj := reflect.New(t).Interface()
 	if err := utiljson.Unmarshal(text, obj); err != nil {
-		// The reason may quote what is in the object.
+		// err may quote the object.
 		if !json.Valid(text) {
 			return nil, fmt.Errorf("decode *%s: malformed JSON: %w", t, entry.ErrDamaged)
 		}
@@ -85,7 +83,7 @@ func decodeTyped(t reflect.Type, data []byte) (runtime.Object, error) {
 	return obj.(runtime.Object), nil
 }
 
-// decodeTypedLoose reads the same payload as an unstructured object.
+// decodeTypedLoose reads a payload of msgpackCodec as unstructured.
 func decodeTypedLoose(data []byte) (runtime.Object, error) {
 	text, err := cutJSON(data)
 	if err != nil {
@@ -98,7 +96,7 @@ func decodeTypedLoose(data []byte) (runtime.Object, error) {
 	return &unstructured.Unstructured{Object: m}, nil
 }
 
-// cutJSON returns the JSON in a payload of msgpackCodec. It is part of data.
+// cutJSON returns the JSON in a payload of msgpackCodec, as a slice of data.
 func cutJSON(data []byte) ([]byte, error) {
 	r := msgpack.NewReader(data)
 	text := r.Bin()
@@ -106,7 +104,7 @@ func cutJSON(data []byte) ([]byte, error) {
 	return text, r.Err
 }
 
-// isTypedPayload reports whether a msgpack payload is that of a typed object.
+// isTypedPayload reports whether a msgpack payload is a bin: that of a msgpackCodec, and not of unstructuredCodec.
 func isTypedPayload(data []byte) bool {
 	return len(data) > 0 && msgpack.TypeBin8 <= data[0] && data[0] <= msgpack.TypeBin32
 }

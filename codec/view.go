@@ -42,7 +42,7 @@ func (c *viewCodec) Append(dst []byte, _ runtime.Object) ([]byte, error) {
 	return dst, errViewReadOnly
 }
 
-// Decode reads a msgpack payload; decodePayload also dispatches to protobuf.
+// Decode decodes a msgpack payload; decodeEncoding also decodes protobuf.
 func (c *viewCodec) Decode(data []byte) (runtime.Object, error) {
 	if isTypedPayload(data) {
 		return decodeTypedLoose(data)

@@ -22,7 +22,7 @@ type Reflector struct {
 	rewound bool          // guarded by mu; Contradicted has requested a list
 	spent   bool          // guarded by mu; a contradiction has led to a list since the connection was last lost
 	running bool          // guarded by mu; Run was called
-	wake    chan struct{} // holds one token while asked or rewound is set
+	wake    chan struct{} // gets a token, at most one, when a list is requested
 }
 
 // New returns a Reflector. It starts no goroutine.
@@ -66,9 +66,9 @@ func (r *Reflector) Relist(reason Reason) {
 }
 
 // Contradicted reports an event that cannot follow the sink's contents: its object has another UID than the one held
-// under that key, or it is a MODIFIED or DELETED for a key that is not held. No history has both, so the server was
-// rewound. It returns at once, with whether a list for ReasonRewound follows. At most one such list is made per
-// connection, so that a server that is merely odd does not cause endless lists.
+// under that key, or it is a MODIFIED or DELETED for a key that is not held. That shows that the server was rewound.
+// Contradicted returns at once, with whether a list for ReasonRewound follows. There is at most one such list per
+// connection, so that an inconsistent server does not cause endless lists.
 //
 // The sink calls it only for events that came with a resourceVersion, and not for events between BeginReplace and
 // EndReplace.
@@ -94,7 +94,7 @@ func (r *Reflector) HeedsContradiction() bool {
 	return !r.spent || r.rewound
 }
 
-// spend returns true if a contradiction may lead to a list, once until lost is called.
+// spend returns true for the first contradiction after lost: only that may cause a list.
 func (r *Reflector) spend() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

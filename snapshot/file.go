@@ -23,26 +23,25 @@ type OpenOptions struct {
 	Identities []age.Identity
 }
 
-// File is a snapshot that is read through its index. Every read takes one block and verifies it. Any number of
-// goroutines may use it.
+// File is an open snapshot file. Reads use its index and verify each block. Any number of goroutines may use it.
 type File struct {
-	in     io.ReaderAt
-	size   int64
-	closer io.Closer
+	in     io.ReaderAt // the decrypted file
+	size   int64       // of in
+	closer io.Closer   // set by Open; nil for NewFile
 
 	manifest Manifest
-	parts    []part // as the manifest's collections
-	byID     map[string]int
-	buffers  sync.Pool // of *buffer
+	parts    []part         // one for each of manifest.Collections
+	byID     map[string]int // Identity.ID → index in parts
+	buffers  sync.Pool      // of *buffer
 }
 
 var _ Source = (*File)(nil)
 
-// part is where a collection is in the file: its blocks, then its index.
+// part has the offsets of a collection in the file: its blocks, then its index.
 type part struct {
 	begin, index, end int64
-	digest            string // of the index
-	number            int    // of its first block in the file
+	digest            string // SHA-256 of the index
+	number            int    // of its first block, counted over the file
 }
 
 // buffer has the memory for one read.
@@ -61,7 +60,7 @@ func Open(path string, o OpenOptions) (*File, error) {
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("it is not a regular file; SaveStream makes one of a stream")
+		err = errors.New("it is not a regular file; SaveStream writes a stream to one")
 	}
 	var s *File
 	if err == nil {
@@ -149,7 +148,7 @@ func (f *File) scan(ctx context.Context, id entry.Identity, k keyRange, fn func(
 	}
 	missing := &MissingError{Collection: f.name(n)}
 	blocks, err := f.index(n)
-	if err != nil {
+	if err != nil { // without its index, no block of the collection can be read
 		if err := missing.add(err, 0); err != nil {
 			return err
 		}
@@ -201,14 +200,14 @@ func (f *File) index(n int) ([]layout.Block, error) {
 	return blocks, nil
 }
 
-// block is a block that was read and verified, or the error. Its records are part of the buffer.
+// block is a verified block, or the error. Its records are memory of the buffer.
 type block struct {
 	*buffer
 	records []byte
 	err     error
 }
 
-// block reads and verifies a block. If it succeeds, the caller puts the buffer back.
+// block reads and verifies block i of collection n. If err is nil, the caller puts the buffer back.
 func (f *File) block(n, i int, b layout.Block) block {
 	buf := f.buffers.Get().(*buffer)
 	records, err := f.records(buf, n, b)
@@ -238,7 +237,7 @@ func (f *File) records(buf *buffer, n int, b layout.Block) (records []byte, err 
 		return nil, f.damage(b.Offset, n, "it is not what was written (SHA-256)")
 	}
 	if records, err = buf.decompressor.Decompress(stored, b.Size); err != nil {
-		return nil, f.damage(b.Offset, n, "it cannot be unpacked: "+err.Error())
+		return nil, f.damage(b.Offset, n, "it cannot be decompressed: "+err.Error())
 	}
 	if wrong := b.Check(records); wrong != "" {
 		return nil, f.damage(b.Offset, n, wrong)
@@ -250,7 +249,7 @@ func (f *File) records(buf *buffer, n int, b layout.Block) (records []byte, err 
 func (b block) each(k keyRange, fn func(entry.Entry) error) error {
 	for rest := b.records; len(rest) > 0; {
 		r, more, ok := layout.CutRecord(rest)
-		if !ok || k.past(r.Key) { // they have been checked
+		if !ok || k.past(r.Key) { // never !ok: Block.Check has parsed them
 			return nil
 		}
 		if rest = more; k.has(r.Key) {
@@ -262,7 +261,7 @@ func (b block) each(k keyRange, fn func(entry.Entry) error) error {
 	return nil
 }
 
-// read reads a part of the file; n is the number of its collection, or -1.
+// read fills data from offset at, for collection n, or -1 for none.
 func (f *File) read(data []byte, at int64, n int) error {
 	if got, err := f.in.ReadAt(data, at); got < len(data) {
 		if errors.Is(err, io.EOF) {

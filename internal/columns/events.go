@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// events has both shapes: that of v1, and that of events.k8s.io/v1.
+// events reads both forms of an Event: v1 and events.k8s.io/v1.
 var events = kind{
 	names: []string{
 		"Last Seen", "Type", "Reason", "Object", "+Subobject", "+Source", "Message", "+First Seen", "+Count", "+Name",

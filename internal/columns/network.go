@@ -43,7 +43,7 @@ func externalIP(o object) string {
 	return unknown
 }
 
-// balancers are the addresses in status.loadBalancer, sorted.
+// balancers joins the addresses in status.loadBalancer, sorted.
 func balancers(o object) string {
 	var all []string
 	for _, in := range o.list("status", "loadBalancer", "ingress") {
@@ -85,7 +85,7 @@ var endpoints = kind{
 				all = append(all, a.text("ip"))
 			}
 		}
-		missing := ""
+		missing := "" // as kubectl: subsets without addresses are an empty cell
 		if o.size("subsets") == 0 {
 			missing = none
 		}
@@ -98,7 +98,7 @@ var endpointSlices = kind{
 	cells: func(o object, now time.Time) []any {
 		var ports, addresses []string
 		for _, p := range o.list("ports") {
-			ports = append(ports, p.scalar(p.scalar("*", "name"), "port"))
+			ports = append(ports, p.scalar(p.scalar("*", "name"), "port")) // the port, else its name, else *
 		}
 		for _, e := range o.list("endpoints") {
 			addresses = append(addresses, e.texts("addresses")...)
@@ -118,7 +118,7 @@ var ingresses = kind{
 	},
 }
 
-// hosts are the first hosts of the rules. The count of the others is that of the rules, with those that have no host.
+// hosts joins the first hosts. As in kubectl, the number of further ones also counts rules that have no host.
 func hosts(o object) string {
 	rules := o.list("spec", "rules")
 	var first []string
@@ -149,7 +149,7 @@ var ingressClasses = kind{
 	},
 }
 
-// nameOrDefault marks the class that an annotation makes the default.
+// nameOrDefault returns the name, with (default) if an annotation is "true".
 func nameOrDefault(o object, annotations ...string) string {
 	for _, a := range annotations {
 		if value, _ := o.annotation(a); value == "true" {

@@ -48,7 +48,7 @@ func phaseOrTerminating(o object) string {
 	return o.text("status", "phase")
 }
 
-// accessModes are abbreviated, each once, in this order.
+// accessModes abbreviates modes, each once, in this order.
 func accessModes(modes []string) string {
 	var short []string
 	for _, known := range []struct{ mode, short string }{
@@ -64,7 +64,7 @@ func accessModes(modes []string) string {
 	return strings.Join(short, ",")
 }
 
-// storageClass was an annotation once, and that still counts more.
+// storageClass returns the old annotation if it is set, else the field.
 func storageClass(o object) string {
 	if class, ok := o.annotation("volume.beta.kubernetes.io/storage-class"); ok {
 		return class

@@ -10,17 +10,17 @@ import (
 )
 
 var (
-	// yamlLine finds the line in an error of the YAML parser, which has it in its text only, and not for the first line.
+	// yamlLine matches the line number in the text of a YAML error. An error in the first line has none.
 	yamlLine = regexp.MustCompile(`line (\d+): `)
-	// countsFromZero are the errors whose line it counts from 0; that of the others it counts from 1.
+	// countsFromZero matches the errors whose line number counts from 0 instead of 1.
 	countsFromZero = regexp.MustCompile(`^did not find expected (<|node content|'-' indicator|key|',' or )`)
-	// unknownAnchor is an error that has no line at all.
+	// unknownAnchor matches an error without a line number.
 	unknownAnchor = regexp.MustCompile(`^unknown anchor '(.+)' referenced`)
-	// unreadable are the errors of what is no text, which have none either.
+	// unreadable matches the errors for bytes that are not text. They have no line number either.
 	unreadable = regexp.MustCompile(`control characters|UTF-8|surrogate|Unicode`)
 )
 
-// noYAML notes that the data is no YAML, and in which line that shows.
+// noYAML adds the error for data that is not YAML, with its line.
 func (r *reader) noYAML(data []byte, err error) {
 	e := &Error{File: r.file, Line: 1, Column: 1}
 	text := strings.TrimPrefix(strings.Join(strings.Fields(err.Error()), " "), "yaml: ")
@@ -33,7 +33,7 @@ func (r *reader) noYAML(data []byte, err error) {
 	switch {
 	case found != nil && countsFromZero.MatchString(text):
 		e.Line++
-	case found != nil:
+	case found != nil: // it counts from 1
 	case anchor != nil:
 		e.Line = lineAt(data, bytes.Index(data, []byte("*"+anchor[1])))
 	case unreadable.MatchString(text):
@@ -43,10 +43,10 @@ func (r *reader) noYAML(data []byte, err error) {
 	r.errors = append(r.errors, e)
 }
 
-// lineAt is the line of an offset, counted from 1.
+// lineAt returns the line of an offset, from 1.
 func lineAt(data []byte, offset int) int { return 1 + bytes.Count(data[:max(0, offset)], []byte("\n")) }
 
-// firstUnreadable is the offset of the first byte that is no text; 0 if there is none.
+// firstUnreadable returns the offset of the first byte that is not text; 0 if all are.
 func firstUnreadable(data []byte) int {
 	for i := 0; i < len(data); {
 		c, n := utf8.DecodeRune(data[i:])

@@ -13,13 +13,12 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// The values that the command line has in flags are read there as they are read in a file: by [Size], [Age] and
-// [Address].
+// [Size], [Age] and [Address] read the values of the file, and of the flags that set the same.
 
-// withB are the sizes that others write with a B, as in 64MB and 64MiB.
+// withB matches sizes with a B, such as 64MB and 64MiB.
 var withB = regexp.MustCompile(`^[0-9.]+ *([KkMGTP]i?)?[Bb]$`)
 
-// Size returns the number of bytes of a quantity, such as 512Mi, which a store may grow to.
+// Size parses the maximum size of a store, a quantity such as 512Mi, in bytes.
 func Size(s string) (int64, error) {
 	q, err := resource.ParseQuantity(s)
 	switch {
@@ -34,13 +33,13 @@ func Size(s string) (int64, error) {
 	return q.Value(), nil
 }
 
-// Forever is the time span that never ends, which store.Options take for it.
+// Forever is the time span "never", as in store.Options.ForgetAfter.
 const Forever = -1
 
-// mostDays is the longest time span.
+// mostDays is the largest number of days.
 const mostDays = 36500
 
-// Age returns a time span: a number with d, h, m or s (or several, as Go has them, without d); Forever for never.
+// Age parses a time span above 0: days such as 30d, a Go duration such as 36h or 1h30m, or never (Forever).
 func Age(s string) (time.Duration, error) {
 	if s == "never" {
 		return Forever, nil
@@ -60,7 +59,7 @@ func Age(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// Address returns host:port with a host: loopback, if it has none.
+// Address parses host:port, and adds the host 127.0.0.1 if there is none.
 func Address(s string) (string, error) {
 	host, port, err := net.SplitHostPort(s)
 	n, portErr := strconv.ParseUint(port, 10, 16)

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The texts of kube-apiserver, which clients are known to look into.
+// Messages of kube-apiserver that clients are known to match.
 const (
 	messageExpiredList     = "The resourceVersion for the provided list is too old."
 	messageExpiredContinue = "The provided continue parameter is too old " +
@@ -37,7 +37,7 @@ func errExpiredWatch(wanted, oldest uint64) error {
 	return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", wanted, oldest))
 }
 
-// errExpiredContinue carries a token that goes on from start without consistency.
+// errExpiredContinue is a 410 with a token that continues at start in the newest state.
 func errExpiredContinue(start string) error {
 	err := apierrors.NewResourceExpired(messageExpiredContinue)
 	err.ErrStatus.ListMeta.Continue = continueToken{RV: inconsistentRV, Start: start}.encode()
@@ -56,7 +56,7 @@ func errNoSuchPath() error {
 	return errStatus(http.StatusNotFound, "the server could not find the requested resource")
 }
 
-// statusOf is the error as clients get it.
+// statusOf returns the Status that clients get.
 func statusOf(err error) metav1.Status {
 	status := metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusInternalServerError,
@@ -69,7 +69,7 @@ func statusOf(err error) metav1.Status {
 	return status
 }
 
-// statusBody is a Status in the encoding of r.
+// statusBody encodes status in representation r.
 func statusBody(status metav1.Status, r representation) ([]byte, error) {
 	if !r.protobuf() {
 		return json.Marshal(status)

@@ -1,9 +1,9 @@
-// Package patient has a mutex and a sleep that end with a context. The holder of the mutex may be waiting for the disk.
+// Package patient has a mutex and a sleep that end with a context. The mutex is for holders that may wait for the disk.
 package patient
 
 import "context"
 
-// Mutex is a mutex whose LockContext can be cancelled. Make it with New.
+// Mutex is a mutex with LockContext. Make it with New.
 type Mutex chan struct{}
 
 // New returns an unlocked mutex.
@@ -22,7 +22,7 @@ func (m Mutex) TryLock() bool {
 	}
 }
 
-// LockContext locks the mutex, or returns the cause if ctx ends first. If ctx has ended already, it may do either.
+// LockContext locks the mutex, or returns ctx's cause if ctx ends first. If ctx has ended already, it may do either.
 func (m Mutex) LockContext(ctx context.Context) error {
 	select {
 	case m <- struct{}{}:

@@ -1,7 +1,8 @@
-// Package testresidency says which residency the informers of a test run have, so that the same tests can be run with
-// each: it is what the environment variable LARDER_TEST_RESIDENCY names, "All", "None" or "Bounded(n)", and All if that
-// is not set. Rigs that make informers take it from [Of], or [FromEnv] where there is no test. A test of what one
-// residency alone promises sets that one itself.
+// Package testresidency has the residency that informers get in tests, so that the same tests can be run with each. The
+// environment variable LARDER_TEST_RESIDENCY names it: "All", "None" or "Bounded(n)". Default: All.
 //
-// It is apart from storetest because the modules of the adapter and of the e2e tests do not need what that imports.
+// Tests that make informers take it from [Of], or from [FromEnv] where there is no testing.TB. A test of a promise of
+// one residency sets that residency itself.
+//
+// It is not in storetest so that the modules of the adapter and of the e2e tests do not need storetest's imports.
 package testresidency

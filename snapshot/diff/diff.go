@@ -20,7 +20,7 @@ type Options struct {
 	// Ignore has the paths that are not compared; nil is DefaultIgnore, and empty ignores nothing. A path is dotted, such
 	// as status, metadata.annotations["a.b/c"] or spec.containers[*].image, or a JSON pointer.
 	Ignore []string
-	// SkipUnknown reports objects that differ and have an unknown type as Changed, without a patch. Default: Compare fails
+	// SkipUnknown reports differing objects of unknown types, without Before, After and Patch. Default: Compare fails
 	// with snapshot.ErrUndecodable.
 	SkipUnknown bool
 }
@@ -47,8 +47,8 @@ const (
 // Change is one difference between two sources. It is valid until the function that gets it returns.
 type Change struct {
 	Kind Kind
-	// Collection is that of the second source, or of the first if the object was Removed. If only a part of it is
-	// compared, its Identity is that of the part: Overlap.Scope. It is Sealed if either of the two is.
+	// Collection is the one in the second source, or in the first if the object was Removed. Its Identity is Overlap.Scope
+	// if only an overlap is compared. It is Sealed if either collection is.
 	Collection snapshot.Collection
 	Key        string
 	// Before and After are the objects without the ignored fields; nil if there is no such object or its type is unknown.
@@ -64,7 +64,7 @@ type Report struct {
 	Added, Removed, Changed, Replaced, Same int
 	// OnlyInA and OnlyInB have the collections that only one source has. Their objects are not counted.
 	OnlyInA, OnlyInB []snapshot.Collection
-	// Overlaps has the collections of different scopes of which the common part was compared.
+	// Overlaps has the pairs of collections of which only the common part was compared.
 	Overlaps []Overlap
 }
 
@@ -75,9 +75,9 @@ func (r Report) Equal() bool {
 
 // Compare calls fn with each difference of b from a, in the order of b's collections and of keys. Collections are
 // matched by resource, namespace and selectors. A typed collection also matches an unstructured one: then null and
-// empty fields count as absent. Of the remaining collections the part that both cover is compared: one of a namespace,
-// or with selectors, with one of all objects (Overlap). Compare holds a block of each source in memory. If fn returns
-// an error, Compare returns it.
+// empty fields count as absent. The remaining collections are compared where they overlap, such as one of a namespace
+// or with selectors and one of all objects (Overlap). Compare holds a block of each source in memory. If fn returns an
+// error, Compare returns it.
 func Compare(ctx context.Context, a, b snapshot.Source, o Options, fn func(Change) error) (Report, error) {
 	if o.Ignore == nil {
 		o.Ignore = DefaultIgnore()
@@ -123,8 +123,8 @@ type pair struct {
 	scope *entry.Identity
 }
 
-// matchCollections returns the collections that both sources have: first those with equal identities, then those that
-// differ only in the representation and have whole objects, then those that overlap.
+// matchCollections pairs collections: first those with equal identities, then those of whole objects that differ only
+// in the representation, then those that overlap. It puts the others into the report.
 func matchCollections(ctx context.Context, a, b snapshot.Source, report *Report) ([]pair, error) {
 	inA, err := a.Collections(ctx)
 	if err != nil {
@@ -141,7 +141,7 @@ func matchCollections(ctx context.Context, a, b snapshot.Source, report *Report)
 		}
 		return c.Identity.ID()
 	}
-	matched, taken := map[string]snapshot.Collection{}, map[string]bool{} // b's ID → a's, and a's IDs
+	matched, taken := map[string]snapshot.Collection{}, map[string]bool{} // ID in b → collection of a; its ID in a
 	for _, key := range []func(snapshot.Collection) string{exact, loose} {
 		free := map[string]snapshot.Collection{}
 		for _, c := range inA {
@@ -180,17 +180,18 @@ func at(all []snapshot.Collection, c snapshot.Collection) int {
 	return slices.IndexFunc(all, func(o snapshot.Collection) bool { return o.Identity == c.Identity })
 }
 
-// differ compares one collection.
+// differ compares one pair.
 type differ struct {
 	a, b          *snapshot.Decoder
 	before, after snapshot.Collection
 	ignore        paths
-	loose, skip   bool
+	loose         bool // null and empty fields count as absent, since only one of the two is typed
+	skip          bool // Options.SkipUnknown
 	fn            func(Change) error
 	report        *Report
 }
 
-// run merges the records of both.
+// run merges the records of a and b by key.
 func (d *differ) run(ctx context.Context, p pair, a, b snapshot.Source) error {
 	left, stopLeft := pull(ctx, a, p.a.Identity)
 	defer stopLeft()
@@ -291,7 +292,7 @@ func (d *differ) compare(l, r entry.Entry, change *Change) (same bool, err error
 			prune(u.Object)
 		}
 		if texts[i], err = u.MarshalJSON(); err != nil {
-			return false, fmt.Errorf("%q cannot be written as JSON", r.Key)
+			return false, fmt.Errorf("%q cannot be written as JSON", r.Key) // err may quote the object
 		}
 	}
 	if bytes.Equal(texts[0], texts[1]) {

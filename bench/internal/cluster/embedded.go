@@ -13,8 +13,8 @@ import (
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
-// minHistory is how many events a watch may be behind, in addition to two for each object: a case makes about as many
-// changes as there are objects.
+// minHistory is how many events a watch can go back, in addition to two for each object. A case makes about one change
+// per object.
 const minHistory = 10_000
 
 // embedded is the API server that runs in this process.
@@ -28,7 +28,7 @@ func StartEmbedded(n int) (Cluster, error) {
 			GroupVersionResource: load.KindOf("widgets").GVR, Kind: "Widget", Singular: "widget", Namespaced: true,
 		}},
 	})}
-	// A real server makes such an object itself: the benchmark must not expect to be alone here, either.
+	// A real server creates this ConfigMap itself, so informers of ConfigMaps see it on both servers.
 	foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		Namespace: metav1.NamespaceSystem, Name: "extension-apiserver-authentication",
 	}}
@@ -67,7 +67,7 @@ func (e embedded) Load(ctx context.Context, kind load.Kind, n int) error {
 	return nil
 }
 
-// Change also sets the time of the change in the objects.
+// Change also sets load.MadeAnnotation in the objects.
 func (e embedded) Change(ctx context.Context, kind load.Kind, numbers []int, revision int) error {
 	for _, i := range numbers {
 		if err := ctx.Err(); err != nil {

@@ -8,31 +8,31 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// The libraries.
+// Values of Spec.Library.
 const (
 	Larder = "larder"
-	// ClientGo is client-go's informer by default: it lists by a watch (WatchList).
+	// ClientGo is client-go's informer with its defaults: it lists by a watch (WatchList).
 	ClientGo = "client-go"
 	// ClientGoList is client-go's informer with KUBE_FEATURE_WatchListClient=false: it lists by LIST requests.
 	ClientGoList = "client-go-list"
-	// Raw is no informer: bbolt, or Larder's store, used directly, as the limit of what an informer can reach.
+	// Raw is bbolt or Larder's store without an informer: the upper bound of what an informer can reach.
 	Raw = "raw"
 )
 
-// The residencies of Larder.
+// Values of Spec.Residency.
 const (
 	All     = "All"
 	Bounded = "Bounded"
 	None    = "None"
 )
 
-// Residencies has the names of the residencies, in the order of the rows.
+// Residencies has the values of Spec.Residency, in the order of the results.
 var Residencies = []string{All, Bounded, None}
 
 // residencies has the residencies by name. Bounded is 64 MiB, as in the goals.
 var residencies = map[string]store.Residency{All: store.All, Bounded: store.Bounded(64 << 20), None: store.None}
 
-// Spec says what is measured.
+// Spec names an informer and its options.
 type Spec struct {
 	Library string `json:"library"`
 	// Residency of Larder; empty for others.

@@ -12,7 +12,7 @@ import (
 	"github.com/larder-dev/larder/internal/cli/input"
 )
 
-// recipientFlags say who can read a snapshot; none encrypts nothing.
+// recipientFlags say who can decrypt a snapshot. If none is set, it is not encrypted.
 type recipientFlags struct {
 	recipients []string
 	files      []string
@@ -26,14 +26,14 @@ func (f *recipientFlags) add(cmd *cobra.Command) {
 		"encrypt the snapshot to the public keys in `FILE`, one a line; may be given again")
 	cmd.Flags().BoolVar(&f.passphrase, "passphrase", false,
 		"encrypt the snapshot with a passphrase, which is asked for, or taken from "+input.PassphraseVariable+
-			". To make guesses dear it costs a second or so of CPU and 256 MiB of memory, once at each save, and once "+
-			"whenever the snapshot is opened")
+			". Each save, and each opening of the snapshot, takes about a second of CPU and 256 MiB of memory, to make "+
+			"guessing expensive")
 }
 
-// asked says whether the snapshot is to be encrypted.
+// asked reports whether to encrypt the snapshot.
 func (f *recipientFlags) asked() bool { return f.passphrase || len(f.recipients)+len(f.files) > 0 }
 
-// read returns the recipients. It asks for the passphrase.
+// read returns the recipients. It may prompt for the passphrase.
 func (f *recipientFlags) read(s command.IO) ([]age.Recipient, error) {
 	const hint = "age-keygen makes a key and prints its public key, which begins with age1"
 	if f.passphrase && len(f.recipients)+len(f.files) > 0 {
@@ -71,7 +71,7 @@ func (f *recipientFlags) read(s command.IO) ([]age.Recipient, error) {
 	return all, nil
 }
 
-// unline takes off the number of a line where there is one only.
+// unline removes "line 1: ", since a flag has only one line.
 func unline(err error) error {
 	if cause := errors.Unwrap(err); cause != nil {
 		return cause

@@ -9,14 +9,13 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// redactFlag is --redact.
+// redactFlag has the values of --redact.
 type redactFlag struct{ what []string }
 
 func (f *redactFlag) add(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&f.what, "redact", nil,
-		"replace values by REDACTED. `WHAT` is secrets, configmaps (their data), annotations=PATTERN, env=PATTERN (* is "+
-			"any text), or managedfields, "+
-			"which are removed; several with commas")
+		"replace values with REDACTED. `WHAT` is secrets, configmaps (their data), annotations=PATTERN, env=PATTERN (* is "+
+			"any text), or managedfields, which are removed; several with commas")
 }
 
 // redaction is what --redact asks for.

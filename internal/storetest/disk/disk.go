@@ -1,7 +1,6 @@
 // Package disk is what tests know of a store's file: which buckets it has, and what their entries look like. It is
-// written from the description of the format and shares no code with package store. So a test that damages a file, or
-// looks what has reached it, says where by a name of this package, and a change of the format changes nothing but this
-// package.
+// written from the description of the format and shares no code with package store. Tests that damage a file, or verify
+// what has reached it, use its names, so that a change of the format changes no test.
 package disk
 
 import (
@@ -15,14 +14,14 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Files beside a store's own have its path and one of these, the last two with something more.
+// Suffixes of the files beside a store; see Beside.
 const (
-	SuffixOpening = ".opening"  // there while a process opens the store
-	SuffixNew     = ".new-"     // a file that is being made, and what a crash has left of one
-	SuffixDamaged = ".damaged-" // a file that was moved aside
+	SuffixOpening = ".opening"  // present while a process opens the store
+	SuffixNew     = ".new-"     // and a random text: a file that is being made, or that a crash left
+	SuffixDamaged = ".damaged-" // and the time: a damaged file that was moved aside
 )
 
-// Beside returns the files whose names are path and suffix and something more, in order.
+// Beside returns the files whose names begin with path and suffix and are longer, in order.
 func Beside(path, suffix string) (names []string) {
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil {
@@ -36,16 +35,16 @@ func Beside(path, suffix string) (names []string) {
 	return names
 }
 
-// Buckets of the file.
+// Top-level buckets.
 var (
-	Root      = []byte("larder")    // what follows, and a bucket per collection, named by its id
+	Root      = []byte("larder")    // the keys below, and a bucket per collection, named by its id
 	Documents = []byte("documents") // name → record
 	Dropped   = []byte("dropped")   // number → what is left of a collection that was dropped
 )
 
 // Keys in Root.
 var (
-	Clean = []byte("clean") // there while the file was closed cleanly
+	Clean = []byte("clean") // present if the file was closed cleanly
 	Keys  = []byte("keys")  // a record: the data keys
 )
 
@@ -54,13 +53,13 @@ var (
 	Info         = []byte("info")       // a key; its value is a record; see EditInfo
 	Objects      = []byte("objects")    // key → record
 	Index        = []byte("index")      // a bucket per index, of entries; see IndexEntry
-	Dictionaries = []byte("dict")       // its id, as of SeqKey → record; see DictionaryPlace
-	Seq          = []byte("seq")        // SeqKey → key
+	Dictionaries = []byte("dict")       // SeqKey of the id → record; see DictionaryPlace
+	Seq          = []byte("seq")        // SeqKey → object key
 	Tombstones   = []byte("tombstones") // SeqKey → tombstone; see ParseTombstone
 	Cursors      = []byte("handlers")   // name → record
 )
 
-// PutFormat changes the version of the format that the file is said to have.
+// PutFormat sets the format version that the file claims to have.
 func PutFormat(tx *bolt.Tx, version uint64) error {
 	v := binary.BigEndian.AppendUint64(nil, version)
 	v = binary.BigEndian.AppendUint32(v, crc32.Checksum(v, crc32.MakeTable(crc32.Castagnoli)))
@@ -82,7 +81,7 @@ func EachCollection(tx *bolt.Tx, fn func(id string, b *bolt.Bucket) error) error
 	return root.ForEachBucket(func(name []byte) error { return fn(string(name), root.Bucket(name)) })
 }
 
-// Each calls fn with every entry of a bucket, in order; a nil bucket has none. What fn gets dies with the transaction.
+// Each calls fn with every entry of a bucket, in order; a nil bucket has none. k and v die with the transaction.
 func Each(b *bolt.Bucket, fn func(k, v []byte) error) error {
 	if b == nil {
 		return nil
@@ -90,13 +89,13 @@ func Each(b *bolt.Bucket, fn func(k, v []byte) error) error {
 	return b.ForEach(fn)
 }
 
-// Len is how many entries a bucket has; a nil one has none.
+// Len returns the number of entries of a bucket; 0 if it is nil.
 func Len(b *bolt.Bucket) (n int) {
 	_ = Each(b, func(_, _ []byte) error { n++; return nil })
 	return n
 }
 
-// SeqKey is the key of an entry by sequence number.
+// SeqKey returns the key for a sequence number.
 func SeqKey(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }
 
 // ParseSeqKey is the reverse of SeqKey.

@@ -72,7 +72,7 @@ func (b *background) ending() bool {
 }
 
 // Go runs fn in a goroutine that CloseBackground cancels and waits for. After CloseBackground, fn gets a context that
-// is canceled already, and Close waits for it.
+// is cancelled already, and Close waits for it.
 func (b *background) Go(name string, fn func(ctx context.Context)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -90,8 +90,8 @@ func (b *background) goLocked(name string, fn func(ctx context.Context)) {
 	}()
 }
 
-// GoAfter calls Go once d has passed. Until then there is no goroutine, and CloseBackground cancels the call. Only one
-// call can be waiting at a time.
+// GoAfter calls Go once d has passed. Until then there is no goroutine, and CloseBackground cancels the call. Do not
+// call GoAfter while an earlier call waits.
 func (b *background) GoAfter(d time.Duration, name string, fn func(ctx context.Context)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,7 +1,7 @@
-// Package memtable holds what a collection has been given and its file does not have yet: small, ordered, and cheap to
-// clone, with the index terms of what it holds.
+// Package memtable holds the writes of a collection that are not committed to its file, in key order, with their index
+// terms. It is small, and cheap to clone.
 //
-// The truth is the table over the file. Whoever reads captures a View, begins a transaction, and looks with IsAt
-// whether a commit came in between; then the two are one state. Writes are never changed once they are in a table, but
-// for what a commit makes of their payloads.
+// A read takes the memtable first, then the file. It captures a View, begins a transaction, and asks IsAt whether a
+// commit came in between: if not, the two are one state. Writes in a memtable do not change, but for Compressed and
+// Dict, which the commit sets.
 package memtable

@@ -6,24 +6,24 @@ import (
 	"k8s.io/utils/third_party/forked/golang/btree"
 )
 
-// View is a table at one moment, as a read sees it. The zero value is that of an empty one.
+// View is the memtable at one moment, as a read sees it. The zero value is that of an empty memtable.
 type View[I any] struct {
-	tree  *btree.BTree[*Write]
-	Epoch uint64
-	// Info covers the newest batch, while Unsaved.
+	tree  *btree.BTree[*Write] // never modified; nil if there are no writes
+	Epoch uint64               // for IsAt
+	// Info is the state after the newest batch; set only if Unsaved.
 	Info    I
-	Unsaved bool
-	// Filed are the keys that the wanted index files under each of the wanted values, in order.
+	Unsaved bool // true if a batch is not committed
+	// Filed has the keys of the writes under each value of the Lookup, in order; nil without a Lookup.
 	Filed map[string][]string
 }
 
-// Lookup names what a read wants of an index: the keys under some values, or, if Values is nil, under every one.
+// Lookup names the index, and the values in it, whose keys a read wants; all values if Values is nil.
 type Lookup struct {
 	Index  string
 	Values []string
 }
 
-// Capture returns the table as it is; want may be nil.
+// Capture returns a View, with Filed if want is not nil.
 func (o *Table[I]) Capture(want *Lookup) *View[I] {
 	o.mu.RLock()
 	if o.tree.Len() == 0 || o.shared != nil {
@@ -36,7 +36,7 @@ func (o *Table[I]) Capture(want *Lookup) *View[I] {
 	return o.captureLocked(want)
 }
 
-// CaptureInfo is Capture without what is pending for the keys.
+// CaptureInfo is Capture without the writes.
 func (o *Table[I]) CaptureInfo() *View[I] {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
@@ -71,17 +71,17 @@ func (o *Table[I]) captureLocked(want *Lookup) *View[I] {
 	return c
 }
 
-// IsAt reports whether no snapshot has been taken since the epoch, nor one left.
+// IsAt reports whether no commit has begun or ended since Epoch, and no Drop.
 func (o *Table[I]) IsAt(epoch uint64) bool {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
 	return o.epoch == epoch
 }
 
-// Empty reports whether the file has everything.
+// Empty reports whether the View has no writes.
 func (c *View[I]) Empty() bool { return c.tree == nil }
 
-// Get returns what is pending for key, or nil.
+// Get returns the write for key, or nil.
 func (c *View[I]) Get(key string) *Write {
 	if c.Empty() {
 		return nil
@@ -89,12 +89,12 @@ func (c *View[I]) Get(key string) *Write {
 	return getWrite(c.tree, key)
 }
 
-// After returns what is pending for the keys after the given one, in order, up to limit; 0 is no limit.
+// After returns the writes for the keys after the given one, in order, up to limit; 0 is no limit.
 func (c *View[I]) After(key string, limit int) (writes []*Write) {
 	return c.From(key, limit, func(x *Write) bool { return x.Key != key })
 }
 
-// From is After that begins with the given key, for the writes that fn takes.
+// From is After that begins with key itself, for writes that fn selects.
 func (c *View[I]) From(key string, limit int, fn func(x *Write) bool) (writes []*Write) {
 	if c.Empty() {
 		return nil
