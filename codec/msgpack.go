@@ -57,9 +57,6 @@ func (c *msgpackCodec) Decode(data []byte) (runtime.Object, error) {
 // decodeEncoding decodes a payload that was written while the type had generated protobuf. The type must still have the
 // generated methods.
 func (c *msgpackCodec) decodeEncoding(encoding string, data []byte) (runtime.Object, error) {
-	if encoding == EncodingMsgpack {
-		return c.Decode(data)
-	}
 	if encoding == EncodingProtobuf && generatesProtobuf(c.typ) {
 		return newProtobufCodec(c.typ).Decode(data)
 	}

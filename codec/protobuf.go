@@ -137,10 +137,7 @@ func (c *protobufCodec) typeMeta(apiVersion, kind []byte) *metav1.TypeMeta {
 
 // decodeEncoding decodes a payload that was written while the type had no generated protobuf.
 func (c *protobufCodec) decodeEncoding(encoding string, data []byte) (runtime.Object, error) {
-	switch encoding {
-	case EncodingProtobuf:
-		return c.Decode(data)
-	case EncodingMsgpack:
+	if encoding == EncodingMsgpack {
 		return decodeTyped(c.typ, data)
 	}
 	return nil, unknownEncoding(encoding, c)

@@ -51,10 +51,7 @@ func (c *viewCodec) Decode(data []byte) (runtime.Object, error) {
 }
 
 func (c *viewCodec) decodeEncoding(encoding string, data []byte) (runtime.Object, error) {
-	switch {
-	case encoding == EncodingMsgpack:
-		return c.Decode(data)
-	case c.typed == nil:
+	if c.typed == nil {
 		return nil, fmt.Errorf("%s payload: give the codec that wrote it: %w", encoding, entry.ErrIncompatible)
 	}
 	obj, err := Decode(c.typed, encoding, data)

@@ -50,7 +50,7 @@ type Collection struct {
 	cursors changelog.Cursors // of the durable handlers
 }
 
-// limits bound how much a relist holds in memory and in one transaction.
+// limits bound how much a relist holds in memory and in one transaction, and the changelog.
 type limits struct {
 	held int // encoded bytes of differences that a list holds back before it applies them page by page
 	step int // encoded bytes, of old and new objects, that one call of Replacement.Commit applies

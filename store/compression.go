@@ -39,8 +39,9 @@ func (c Compression) validate() error {
 	return nil
 }
 
-// loadDictionary makes the compressor use the dictionary that was used last. If that is damaged, reading it has failed
-// the store, as it does for a record that names it; loadDictionary returns nil and the compressor makes a new one.
+// loadDictionary makes the compressor use the dictionary that was used last. If a newer program has written that, the
+// compressor makes a new one. So it does if it is damaged: reading it has failed the store, as it does for a record
+// that names it.
 func (c *Collection) loadDictionary(ctx context.Context) error {
 	if c.compressor == nil {
 		return nil
@@ -56,7 +57,7 @@ func (c *Collection) loadDictionary(ctx context.Context) error {
 		}
 		return err
 	})
-	if errors.Is(err, entry.ErrDamaged) {
+	if errors.Is(err, entry.ErrDamaged) || errors.Is(err, entry.ErrIncompatible) {
 		return nil
 	}
 	return err

@@ -17,15 +17,15 @@
 //
 //	larder                    format, created, file-id, clean mark; keys: the data keys, wrapped; only with Encryption
 //	└─ <Identity.ID>          one bucket per collection
-//	   ├─ info                resourceVersion, complete, attributes, count, next seq, states of the indexes (infoRecord)
-//	   ├─ objects             key                → record: UID, resourceVersion, seq, created seq, index terms, payload (record.go)
-//	   ├─ index/<name>        tuple(value, key)  → nothing, or the value where the tuple has its hash (tuple.go)
-//	   ├─ dict                id                 → what compressed payloads have in common (dictionary.go); only with Compression
+//	   ├─ info                resourceVersion, complete, attributes, count, next seq, states of the indexes (format.Info)
+//	   ├─ objects             key                → record: UID, resourceVersion, seq, created seq, index terms, payload (format/record.go)
+//	   ├─ index/<name>        tuple(value, key)  → nothing, or the value where the tuple has its hash (format/tuple.go)
+//	   ├─ dict                id                 → what compressed payloads have in common (format/dictionary.go)
 //	   ├─ seq                 number             → key; while something consumes the changelog, like the next two (internal/changelog)
 //	   ├─ tombstones          number             → when an object went, its key and its last state
 //	   └─ handlers            name               → how far a durable handler has come
 //	documents                 name → what a program keeps beside collections (PutDocument), as records are; made by the first
-//	dropped                   number → a large collection that was dropped, while its pages are being made free (drop.go)
+//	dropped                   number → a large collection that was dropped, while its pages are being made free
 //
 // Beside it there may be
 //
@@ -112,9 +112,9 @@
 // on the collection keeps a changelog, from which the handler learns of changes over restarts: the keys in the order of
 // their last writes, and a tombstone for each deleted object. Cursor.Read returns the changes after an offset, live
 // objects once, in their last state; Cursor.Acknowledge sets the handler's position, which the next commit writes.
-// Tombstones are dropped when all handlers have passed them. Tombstones beyond 100,000, or older than a week in which
-// the store was open, are dropped in any case: a handler that has not passed them begins anew, and receives every
-// object (Position.Replaying, Position.Why). docs/adr/0009 has the reasons.
+// Tombstones are dropped when all handlers have passed them and RetainChanges does not keep them; after a week in which
+// the store was open, unless it does; and beyond 100,000. A handler that has not passed a dropped one begins anew, and
+// receives every object (Position.Replaying, Position.Why). docs/adr/0009 has the reasons.
 //
 // Collection.RetainChanges keeps the changelog for readers that are not registered: a reader in any process that has
 // the file open passes its offset to View.Changes and gets the changes since. docs/adr/0014 has the reasons.

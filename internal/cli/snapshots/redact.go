@@ -23,14 +23,15 @@ func (f *redactFlag) redaction() (snapshot.Redaction, error) {
 	var r snapshot.Redaction
 	for _, what := range f.what {
 		name, pattern, hasPattern := strings.Cut(what, "=")
-		wants := name == "annotations" || name == "env"
+		name = strings.ToLower(name)
+		takesPattern := name == "annotations" || name == "env"
 		switch {
-		case wants && pattern == "":
+		case takesPattern && pattern == "":
 			return r, command.Usagef("--redact %s needs a pattern, as in %[1]s=*token*; %[1]s=* is all of them", name)
-		case hasPattern && !wants:
+		case hasPattern && !takesPattern:
 			return r, command.Usagef("--redact %s takes no pattern", name)
 		}
-		switch strings.ToLower(name) {
+		switch name {
 		case "secrets":
 			r.Secrets = true
 		case "configmaps":

@@ -13,7 +13,8 @@
 // A collection keeps a changelog while something consumes it: cursors that are registered (Writer.Register), or readers
 // that keep their offset themselves (Writer.Retain). It begins at State.Since: older records may have no entry, so a
 // new consumer reads the objects by key first. Settle drops tombstones that no consumer needs, and those beyond the
-// limits: 100,000, or older than a week. It raises State.Lacks, and a cursor that had not passed them begins anew.
+// limits: more than 100,000, whoever needs them, or older than a week, unless they are retained for readers. It raises
+// State.Lacks, and a cursor that had not passed them begins anew.
 //
 // Cursors are the cursors of an open collection in memory, which consumers move. A transaction writes a Snapshot of
 // them, and Cursors.Committed takes over what it has changed before the next transaction begins: else that would write

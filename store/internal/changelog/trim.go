@@ -8,8 +8,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// Tombstones that a cursor has not passed are kept up to this number and this age. If such a tombstone is dropped, the
-// cursor begins anew.
+// There are at most MaxTombstones, whoever needs them, and one that a cursor has not passed is kept up to maxAge, or as
+// long as State.Retain says if that is longer. If such a tombstone is dropped, the cursor begins anew.
 const (
 	MaxTombstones = 100_000
 	maxAge        = 7 * 24 * time.Hour

@@ -14,7 +14,7 @@ const fill = 0.95
 
 // Outside is what a Writer needs of the collection and its store.
 type Outside struct {
-	// MaxTombstones is how many tombstones are kept for consumers that have not passed them.
+	// MaxTombstones is how many tombstones are kept, whoever needs them.
 	MaxTombstones int
 	// Now returns the store's steady time.
 	Now func() time.Time

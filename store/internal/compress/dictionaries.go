@@ -127,12 +127,16 @@ func Stored(b *bolt.Bucket, collection string, id uint64, o Opener) (*Dictionary
 }
 
 // Parse returns the dictionary of the record data, with which it shares no memory. It fails with entry.ErrDamaged if
-// the record is not that of the dictionary.
+// the record is not that of the dictionary, and with entry.ErrIncompatible if a newer program has written it.
 func Parse(collection string, id uint64, data []byte, o Opener) (*Dictionary, error) {
 	place := format.DictionaryPlace(id)
 	h, content, err := format.ParseRecord(collection, place, data)
 	if err != nil {
 		return nil, err
+	}
+	if h.Unknown != 0 {
+		return nil, fmt.Errorf("dictionary %016x of collection %s has version %d, which this program does not know: %w",
+			id, collection, h.Unknown, entry.ErrIncompatible)
 	}
 	if h.SealedBy != 0 && h.Dictionary == 0 {
 		if content, err = o.Payload(format.BucketDictionaries, place, h, content); err != nil {

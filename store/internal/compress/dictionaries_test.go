@@ -47,6 +47,12 @@ func TestDictionaryIsChecked(t *testing.T) {
 		}
 		record[i/8] ^= 1 << (i % 8)
 	}
+	newer := bytes.Clone(record)
+	newer[0] = 9
+	newer = resum("c", format.DictionaryPlace(d.ID), newer)
+	if _, err := parse("c", d.ID, newer); !errors.Is(err, entry.ErrIncompatible) || errors.Is(err, entry.ErrDamaged) {
+		t.Errorf("of a newer program: %v", err)
+	}
 	if _, err := parse("other", d.ID, record); !errors.Is(err, entry.ErrDamaged) {
 		t.Errorf("of another collection: %v", err)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// Info is the state of a collection: the payload of the record under keyInfo. The tags are part of the format;
+// Info is the state of a collection: the payload of the record under KeyInfo. The tags are part of the format;
 // fields that a later build adds are ignored.
 type Info struct {
 	Group           string         `msgpack:"group,omitempty"`
@@ -103,7 +103,7 @@ func AppendInfo(dst []byte, collection string, r *Info) ([]byte, error) {
 	return AppendRecord(dst, collection, string(KeyInfo), Header{Encoding: "info"}, payload), nil
 }
 
-// ParseInfo is the reverse of appendInfo. Its errors wrap ErrDamaged.
+// ParseInfo is the reverse of AppendInfo. Its errors wrap ErrDamaged.
 func ParseInfo(collection string, data []byte) (r Info, err error) {
 	_, payload, err := ParseRecord(collection, string(KeyInfo), data)
 	if err != nil {

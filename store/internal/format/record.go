@@ -33,8 +33,8 @@ import (
 //	                payload: a nonce of 24 bytes, and either of the two encrypted with XChaCha20-Poly1305;
 //	                dictionary and size are 0 if it is not compressed; the terms are tokens (package seal)
 //
-// created is left out if it is seq. So a field that is added after it needs created to be written always; elements
-// behind it are ignored by builds that do not know them.
+// created is left out if it is seq. A record that has a field after it needs created, too; elements behind it are
+// ignored by builds that do not know them.
 //
 // The checksum covers collection and key because bbolt has none of its own: a
 // record that a damaged page files under another key must not be served.
@@ -77,11 +77,11 @@ type Header struct {
 	// 0 if it is not compressed.
 	Dictionary uint64
 	Size       int
-	// SealedBy is the id of the data key that the payload is sealed with; 0 if it is not. head is the header as it is
+	// SealedBy is the id of the data key that the payload is sealed with; 0 if it is not. Head is the header as it is
 	// stored, which was sealed with it: part of the record that was taken apart.
 	SealedBy uint64
 	Head     []byte
-	// unknown is the version of a record that this build cannot read the payload of, or 0.
+	// Unknown is the version of a record that this build cannot read the payload of, or 0.
 	Unknown byte
 }
 

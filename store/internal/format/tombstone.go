@@ -9,7 +9,7 @@ import (
 	"github.com/larder-dev/larder/internal/printable"
 )
 
-// Tombstone is what the feed keeps of an object that is gone:
+// Tombstone is what the changelog keeps of an object that is gone:
 //
 //	bytes 0-7   when, by the store's steady time, in seconds since 1970, big endian
 //	uvarint     length of the key
@@ -45,7 +45,7 @@ func TombstoneTime(data []byte) (time.Time, bool) {
 	return time.Unix(int64(binary.BigEndian.Uint64(data)), 0), true
 }
 
-// ParseTombstone is the reverse of append. The payload is part of data.
+// ParseTombstone is the reverse of Append. The payload is part of data.
 func ParseTombstone(collection string, seq uint64, data []byte) (t Tombstone, err error) {
 	at, ok := TombstoneTime(data)
 	if !ok {
