@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/connrotation"
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer/requests"
@@ -24,15 +25,15 @@ type client struct {
 	rest.Interface
 	userAgent string
 	received  atomic.Int64
+	dialer    *connrotation.Dialer
 
 	mu       sync.Mutex // guards what follows
-	conns    map[net.Conn]struct{}
 	watching bool
 	answered time.Time
 }
 
 func newClient(cluster Cluster, userAgent string) (*client, error) {
-	c := &client{userAgent: userAgent, conns: map[net.Conn]struct{}{}}
+	c := &client{userAgent: userAgent}
 	config := rest.CopyConfig(cluster.Config(userAgent))
 	config.ContentType = runtime.ContentTypeProtobuf
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
@@ -40,13 +41,14 @@ func newClient(cluster Cluster, userAgent string) (*client, error) {
 	if dial == nil {
 		dial = (&net.Dialer{}).DialContext
 	}
-	config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+	c.dialer = connrotation.NewDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
 		if err != nil {
 			return nil, err
 		}
-		return c.keep(conn), nil
-	}
+		return &clientConn{Conn: conn, client: c}, nil
+	})
+	config.Dial = c.dialer.DialContext
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &clientTransport{client: c, next: next} })
 	var err error
 	config.APIPath, config.GroupVersion = "/api", &corev1.SchemeGroupVersion
@@ -55,26 +57,8 @@ func newClient(cluster Cluster, userAgent string) (*client, error) {
 	return c, err
 }
 
-func (c *client) keep(conn net.Conn) net.Conn {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	kept := &clientConn{Conn: conn, client: c}
-	c.conns[kept] = struct{}{}
-	return kept
-}
-
 // close closes the connections.
-func (c *client) close() {
-	c.mu.Lock()
-	var conns []net.Conn
-	for conn := range c.conns {
-		conns = append(conns, conn)
-	}
-	c.mu.Unlock()
-	for _, conn := range conns {
-		_ = conn.Close()
-	}
-}
+func (c *client) close() { c.dialer.CloseAll() }
 
 // noteAnswer makes firstAnswer tell when the server answers next, with success.
 func (c *client) noteAnswer() {
@@ -99,13 +83,6 @@ func (c *clientConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.client.received.Add(int64(n))
 	return n, err
-}
-
-func (c *clientConn) Close() error {
-	c.client.mu.Lock()
-	delete(c.client.conns, c)
-	c.client.mu.Unlock()
-	return c.Conn.Close()
 }
 
 type clientTransport struct {
