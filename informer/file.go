@@ -24,8 +24,8 @@ type collection interface {
 	Losses() int
 	// ClaimCluster fails if another collection of the file holds another cluster.
 	ClaimCluster(id string, exchanged bool) error
-	// WaitRoom waits while too many changes are dirty.
-	WaitRoom(ctx context.Context) error
+	// Backpressure waits while too many changes are dirty.
+	Backpressure(ctx context.Context) error
 	// WaitResident waits until the resident objects have been loaded into memory.
 	WaitResident(ctx context.Context) error
 }

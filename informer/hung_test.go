@@ -229,7 +229,7 @@ func (r *rig) beside(resource string, srv *server, handlers ...cache.ResourceEve
 func TestHungCommitAtTheCap(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r, g := newGatedRig(t)
-		r.so.Hooks.Room = 8 << 20
+		r.so.Hooks.DirtyLimit = 8 << 20
 		busy, calm, listing := &recorder{}, &recorder{}, &recorder{}
 		r.start(busy)
 		calmServer, listServer := newServer(), newServer()

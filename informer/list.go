@@ -59,7 +59,7 @@ func (p *loop) foldIn(ctx context.Context, deltas []fifo.Delta) error {
 }
 
 func (p *loop) take(ctx context.Context, attempt func() (store.Result, error)) error {
-	p.waitRoom(ctx)
+	p.backpressure(ctx)
 	return p.commit(ctx, p.unlessVoid(p.observed(attempt)), p.tellListed)
 }
 

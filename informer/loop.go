@@ -167,7 +167,7 @@ func (p *loop) apply(ctx context.Context, deltas []fifo.Delta) error {
 		b.IfContradicted = p.ifContradicted()
 		return p.store.Apply(ctx, b)
 	}
-	p.waitRoom(ctx)
+	p.backpressure(ctx)
 	return p.commit(ctx, p.observed(attempt), func(changes []store.Change) {
 		p.heedContradiction(ctx, changes, b.IfContradicted != "")
 		p.tell(slices.DeleteFunc(changes, p.unheardOf), false)

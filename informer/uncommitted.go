@@ -41,11 +41,11 @@ func (i *Informer) noteCommitErr(ctx context.Context, err error) {
 	}
 }
 
-// waitRoom is the backpressure of the store: it waits while too many changes are dirty, before deltasMu is taken. Apply
-// itself waits only at a higher bound. It ignores errors: Apply returns them too.
-func (p *loop) waitRoom(ctx context.Context) {
+// backpressure waits while too many changes of the store are dirty, before deltasMu is taken. Apply itself waits only at
+// a higher bound. It ignores errors: Apply returns them too.
+func (p *loop) backpressure(ctx context.Context) {
 	if p.collection != nil {
-		_ = p.collection.WaitRoom(ctx) //nolint:errcheck // Apply returns the same error
+		_ = p.collection.Backpressure(ctx) //nolint:errcheck // Apply returns the same error
 	}
 }
 

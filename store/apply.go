@@ -26,7 +26,7 @@ func (in *intake) Apply(ctx context.Context, b Batch) (Result, error) {
 }
 
 func (in *intake) apply(ctx context.Context, b Batch) (Result, error) {
-	if err := in.back.waitRoom(ctx, !b.Unpaced); err != nil {
+	if err := in.back.backpressure(ctx, !b.Unpaced); err != nil {
 		return Result{}, err
 	}
 	for {
@@ -105,7 +105,7 @@ func (in *intake) lockFront(ctx context.Context, set *index.Set) (unlock func(),
 func (in *intake) takeIn(
 	ctx context.Context, r *replacement, set *index.Set, last []*memtable.Write, finish func(*Info) (*settled, error),
 ) error {
-	if err := in.back.waitRoom(ctx, false); err != nil {
+	if err := in.back.backpressure(ctx, false); err != nil {
 		return err
 	}
 	unlock, err := in.lockFront(ctx, set)

@@ -55,7 +55,7 @@ type Batch struct {
 	// IfContradicted is stored as Info.MustRelist, together with Ops, if any Op contradicts the stored state
 	// (Change.Contradicts). Default: MustRelist stays as it is.
 	IfContradicted string
-	// Unpaced makes Apply wait only at the second bound of Collection.WaitRoom. It is for a caller that calls WaitRoom
+	// Unpaced makes Apply wait only at the second bound of Collection.Backpressure. It is for a caller that calls that
 	// first, and Apply with a lock held.
 	Unpaced bool
 }

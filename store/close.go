@@ -25,8 +25,8 @@ func newEnding() ending { return ending{begun: make(chan struct{}), done: make(c
 func (s *Store) Closing() <-chan struct{} { return s.ending.begun }
 
 // Close waits for the background work to end, commits the dirty changes, marks the file as cleanly closed
-// and closes it. Calling it again does nothing. Calls that wait for backpressure (Apply, WaitRoom) fail with ErrClosed
-// at once.
+// and closes it. Calling it again does nothing. Calls that wait while too much is dirty (Apply, Backpressure) fail with
+// ErrClosed at once.
 //
 // If the disk has not finished a write after ten seconds, Close returns an error that wraps ErrStillWriting. Closing
 // continues in the background until the write ends, and the file stays locked by this process until then.
@@ -130,7 +130,7 @@ func (c *Collection) flushAtClose() error {
 	c.front.Lock()
 	c.closed = true
 	c.front.Unlock()
-	if _, unsaved := c.overlay.Current(); !unsaved && !c.cursors.Dirty() {
+	if _, dirty := c.memtable.Current(); !dirty && !c.cursors.Dirty() {
 		return nil
 	}
 	err := c.store.Flush(context.Background())

@@ -97,7 +97,7 @@ func openCollection(
 		committed: o.Committed,
 		workers:   newWorkers(),
 	}
-	c.back, c.overlay, c.customKeys = c, memtable.New[covers](), isCustomKeyFunc(o.KeyFunc)
+	c.back, c.memtable, c.customKeys = c, memtable.New[covers](), isCustomKeyFunc(o.KeyFunc)
 	if o.Compression != NoCompression {
 		c.compressor = compress.NewCompressor()
 	}

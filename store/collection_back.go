@@ -43,7 +43,7 @@ func (c *Collection) listEnded() { c.reload() }
 
 // put puts the writes, and the Info after them, into the memtable, and applies them to the objects in memory.
 func (c *Collection) put(last []*memtable.Write, info Info, settles *settled) {
-	c.store.commits.add(c, c.overlay.Put(last, func(before covers, _ bool) covers {
+	c.store.commits.add(c, c.memtable.Put(last, func(before covers, _ bool) covers {
 		now := covers{info, settles}
 		if settles == nil {
 			now.settled = before.settled
@@ -59,7 +59,7 @@ func (c *Collection) put(last []*memtable.Write, info Info, settles *settled) {
 func (c *Collection) beforeBatch(
 	ctx context.Context, writes []*memtable.Write,
 ) (keys map[string]*pending, info Info, err error) {
-	now, unsaved := c.overlay.Current()
+	now, dirty := c.memtable.Current()
 	info = now.Info
 	keys = make(map[string]*pending, len(writes))
 	var missing []string
@@ -73,11 +73,11 @@ func (c *Collection) beforeBatch(
 			missing = append(missing, x.Key)
 		}
 	}
-	if len(missing) == 0 && unsaved {
+	if len(missing) == 0 && dirty {
 		return keys, info.clone(), ctx.Err()
 	}
 	err = c.view(ctx, func(b *bolt.Bucket) error {
-		if !unsaved {
+		if !dirty {
 			st, err := getState(b, c.name)
 			if err != nil {
 				return err
@@ -110,7 +110,7 @@ func (c *Collection) remembers(key string, p *pending) bool {
 		p.found = p.obj != nil
 		return true
 	}
-	if over := c.overlay.Get(key); over != nil {
+	if over := c.memtable.Get(key); over != nil {
 		p.obj = over.Object()
 		p.found = p.obj != nil
 		return true

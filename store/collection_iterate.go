@@ -116,7 +116,7 @@ func (r *reader) copyRecord(objects *bolt.Bucket, key string, data []byte, x *me
 		payload = slices.Clone(payload)
 	}
 	b, err := r.coder.Open(objects, key, h, payload)
-	if err == nil && r.overlay != nil { // a View does not use the terms
+	if err == nil && r.memtable != nil { // a View does not use the terms
 		h.Terms, err = r.coder.Terms(key, h)
 	}
 	h.Head = nil

@@ -32,7 +32,7 @@ func (c *Collection) getBounded(ctx context.Context, key string) (obj runtime.Ob
 		return obj, ctx.Err()
 	}
 	seen := c.bounded.Seen(key)
-	if x := c.overlay.Get(key); x != nil {
+	if x := c.memtable.Get(key); x != nil {
 		return x.Object(), ctx.Err()
 	}
 	var decoded resident.Cached

@@ -21,8 +21,8 @@ type reader struct {
 	store *Store
 	name  string // name of the collection's bucket
 	codec codec.Codec
-	// overlay is the memtable; nil for a View, which sees committed changes only.
-	overlay *memtable.Table[covers]
+	// memtable has what is not committed; nil for a View, which sees committed changes only.
+	memtable *memtable.Table[covers]
 	// customKeys says that keys may have another form than namespace/name.
 	customKeys bool
 	coder      *body.Coder // opens the bodies of records, and seals them
@@ -66,9 +66,9 @@ func (r *reader) objects(b *bolt.Bucket) (*bolt.Bucket, error) {
 // Info returns the collection's state.
 func (r *reader) Info(ctx context.Context) (Info, error) {
 	var s state
-	err := r.viewCaptured(ctx, r.overlay.CaptureInfo, func(b *bolt.Bucket, over *captured) (err error) {
+	err := r.viewCaptured(ctx, r.memtable.CaptureInfo, func(b *bolt.Bucket, over *captured) (err error) {
 		s, err = getState(b, r.name)
-		if err == nil && over.Unsaved {
+		if err == nil && over.Dirty {
 			s.follow(over.Info.clone())
 			s.Objects = over.Info.Objects
 		}
@@ -79,8 +79,8 @@ func (r *reader) Info(ctx context.Context) (Info, error) {
 
 // Get returns the object with that key, or nil if there is none.
 func (r *reader) Get(ctx context.Context, key string) (runtime.Object, error) {
-	if r.overlay != nil {
-		if x := r.overlay.Get(key); x != nil {
+	if r.memtable != nil {
+		if x := r.memtable.Get(key); x != nil {
 			return x.Object(), ctx.Err()
 		}
 	}

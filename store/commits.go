@@ -36,14 +36,14 @@ type commits struct {
 	running  bool                     // whether loop runs; guarded by mu
 	full     chan struct{}            // has a token once bytes may have reached due
 	err      error                    // error of the last commit; nil if it succeeded; guarded by mu
-	limit    int                      // bound of bytes, see Collection.WaitRoom; set before there is another goroutine
+	limit    int                      // bound of bytes, see Collection.Backpressure; set before there is another goroutine
 	closed   bool                     // whether Close has begun and writes are refused; guarded by mu
 	progress chan struct{}            // closed and replaced after each commit; guarded by mu
 }
 
 func newCommits(o Options) commits {
 	return commits{
-		interval: o.commitInterval(), enough: o.commitBytes(), limit: roomOf(o.Hooks),
+		interval: o.commitInterval(), enough: o.commitBytes(), limit: dirtyLimitOf(o.Hooks),
 		turn: make(chan struct{}, 1), pending: map[*Collection]struct{}{},
 		full: make(chan struct{}, 1), progress: make(chan struct{}),
 	}
@@ -236,7 +236,7 @@ func (k *commits) snapshots() map[*Collection]*snapshot {
 	k.since = time.Now()
 	snaps := make(map[*Collection]*snapshot, len(k.pending))
 	for c := range k.pending {
-		snap := &snapshot{Snapshot: c.overlay.Snapshot()}
+		snap := &snapshot{Snapshot: c.memtable.Snapshot()}
 		if snap.Idle && !c.cursors.Dirty() {
 			delete(k.pending, c)
 			continue
@@ -287,7 +287,7 @@ func (k *commits) note(snaps map[*Collection]*snapshot, err error) (before error
 		if err != nil {
 			continue
 		}
-		shrunk, clean := c.overlay.Committed(snap.Snapshot)
+		shrunk, clean := c.memtable.Committed(snap.Snapshot)
 		k.bytes -= shrunk
 		if clean && !c.cursors.Dirty() {
 			delete(k.pending, c)
@@ -303,7 +303,7 @@ func (k *commits) note(snaps map[*Collection]*snapshot, err error) (before error
 func (k *commits) drop(c *Collection) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.bytes -= c.overlay.Drop()
+	k.bytes -= c.memtable.Drop()
 	k.noteDueLocked(k.due(), false)
 	if delete(k.pending, c); len(k.pending) == 0 {
 		k.err = nil

@@ -76,7 +76,7 @@
 //
 // A list is committed in the same way. No reader waits for a commit. Apply, and a list, wait where they are faster than
 // the disk: for the commit under way, five seconds at most of each, once twice CommitBytes are pending, and as long as
-// it takes once 64 MiB are (Collection.WaitRoom). See ADR 0005.
+// it takes once 64 MiB are (Collection.Backpressure). See ADR 0005.
 //
 // # Memory
 //

@@ -43,7 +43,7 @@ type fileHeld struct {
 }
 
 func (h *fileHeld) info() (Info, error) {
-	if h.over.Unsaved {
+	if h.over.Dirty {
 		return h.over.Info.Info, nil
 	}
 	st, err := getState(h.bucket, h.c.name)

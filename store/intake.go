@@ -53,9 +53,9 @@ type back interface {
 	// beforeBatch returns the current objects under the keys of the writes, and the Info, as of the last batch.
 	beforeBatch(ctx context.Context, writes []*memtable.Write) (map[string]*pending, Info, error)
 
-	// waitRoom applies backpressure: it waits while too many bytes are dirty. If paced is true it also slows the caller
+	// backpressure waits while too many bytes are dirty. If paced is true it also slows the caller
 	// to the pace of the disk. front must not be held.
-	waitRoom(ctx context.Context, paced bool) error
+	backpressure(ctx context.Context, paced bool) error
 	// takesIn returns an error if put can no longer be called. front must be held.
 	takesIn() error
 	// put makes the writes, the last one of each key, and the Info visible to readers in one step. settles is not nil if

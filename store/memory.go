@@ -91,7 +91,7 @@ func (m *Memory) Indexer() *Indexer { return newIndexer(m, &m.hot) }
 
 func (m *Memory) encoder(set *index.Set) encoder { return encoder{keyFunc: m.keyFunc, set: set} }
 
-func (m *Memory) waitRoom(ctx context.Context, _ bool) error { return ctx.Err() }
+func (m *Memory) backpressure(ctx context.Context, _ bool) error { return ctx.Err() }
 
 func (m *Memory) takesIn() error { return nil }
 

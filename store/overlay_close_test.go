@@ -198,7 +198,7 @@ func TestCloseWhileSomebodyWaitsForRoom(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 		defer cancel()
 		waited, closed := make(chan error, 2), make(chan error, 1)
-		go func() { waited <- c.WaitRoom(ctx) }()
+		go func() { waited <- c.Backpressure(ctx) }()
 		go func() {
 			_, err := c.Apply(ctx, store.Batch{ResourceVersion: "2"})
 			waited <- err
@@ -214,7 +214,7 @@ func TestCloseWhileSomebodyWaitsForRoom(t *testing.T) {
 		if err := <-closed; err != nil {
 			t.Error(err)
 		}
-		if err := c.WaitRoom(ctx); err != nil {
+		if err := c.Backpressure(ctx); err != nil {
 			t.Errorf("nothing is pending: %v", err)
 		}
 	})

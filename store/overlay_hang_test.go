@@ -163,8 +163,8 @@ func TestReadsWhileACommitHangs(t *testing.T) {
 	storetest.Check(t, s)
 }
 
-// TestWaitRoom: at the limit Apply waits for the commit, or as long as its context lasts.
-func TestWaitRoom(t *testing.T) {
+// TestBackpressure: at the limit Apply waits for the commit, or as long as its context lasts.
+func TestBackpressure(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	store.SetPendingLimit(s, 1000)
 	g := store.GateCommits(s)
@@ -197,7 +197,7 @@ func TestWaitRoom(t *testing.T) {
 		t.Error("a batch that did not wait was taken in")
 	}
 	go more(context.Background())
-	go func() { waiting <- c.WaitRoom(context.Background()) }()
+	go func() { waiting <- c.Backpressure(context.Background()) }()
 	release()
 	for range 2 {
 		if err := <-waiting; err != nil {
@@ -209,8 +209,8 @@ func TestWaitRoom(t *testing.T) {
 	}
 }
 
-// TestWaitRoomFailsAtOnceWhenCommitsFail: the caller reports it and tries again.
-func TestWaitRoomFailsAtOnceWhenCommitsFail(t *testing.T) {
+// TestBackpressureFailsAtOnceWhenCommitsFail: the caller reports it and tries again.
+func TestBackpressureFailsAtOnceWhenCommitsFail(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	store.SetPendingLimit(s, 1)
 	g := store.GateCommits(s)

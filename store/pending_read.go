@@ -29,7 +29,7 @@ type captured = memtable.View[covers]
 func (r *reader) viewOver(
 	ctx context.Context, want *memtable.Lookup, fn func(b *bolt.Bucket, over *captured) error,
 ) error {
-	return r.viewCaptured(ctx, func() *captured { return r.overlay.Capture(want) }, fn)
+	return r.viewCaptured(ctx, func() *captured { return r.memtable.Capture(want) }, fn)
 }
 
 // viewCaptured captures the memtable before the transaction begins, so writes that leave the memtable in between are
@@ -39,11 +39,11 @@ func (r *reader) viewCaptured(
 ) error {
 	for {
 		over, again := &captured{}, false
-		if r.overlay != nil {
+		if r.memtable != nil {
 			over = capture()
 		}
 		err := r.view(ctx, func(b *bolt.Bucket) error {
-			if r.overlay != nil && !r.overlay.IsAt(over.Epoch) {
+			if r.memtable != nil && !r.memtable.IsAt(over.Epoch) {
 				again = true
 				return nil
 			}

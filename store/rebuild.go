@@ -100,8 +100,8 @@ func (s *Store) rebuild(ctx context.Context, before int, why error) ([]*Collecti
 func (c *Collection) recount(ctx context.Context) error {
 	c.front.Lock()
 	defer c.front.Unlock()
-	before, unsaved := c.overlay.Current()
-	if !unsaved {
+	before, dirty := c.memtable.Current()
+	if !dirty {
 		return nil
 	}
 	return c.view(ctx, func(b *bolt.Bucket) error {
@@ -113,7 +113,7 @@ func (c *Collection) recount(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		for _, x := range c.overlay.All() {
+		for _, x := range c.memtable.All() {
 			old, err := c.stored(objects, x.Key)
 			if err != nil {
 				return err
@@ -124,7 +124,7 @@ func (c *Collection) recount(ctx context.Context) error {
 		if st.MustRelist != "" {
 			before.MustRelist = st.MustRelist // the rebuild has set it, or it was in the file before
 		}
-		c.overlay.Correct(func(now covers) covers { return covers{before.Info, now.settled} })
+		c.memtable.Correct(func(now covers) covers { return covers{before.Info, now.settled} })
 		return nil
 	})
 }

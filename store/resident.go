@@ -37,7 +37,7 @@ func (c *Collection) beginLoading() *resident.All {
 	if old != nil {
 		old.Replace()
 	}
-	a.Apply(c.overlay.All())
+	a.Apply(c.memtable.All())
 	return a
 }
 
@@ -153,10 +153,10 @@ func (c *Collection) openResident(ctx context.Context, a *resident.All) error {
 // countLoaded returns an error if a does not have as many objects as the collection's state says. The caller holds
 // front.
 func (c *Collection) countLoaded(ctx context.Context, a *resident.All) error {
-	now, unsaved := c.overlay.Current()
+	now, dirty := c.memtable.Current()
 	return c.view(ctx, func(b *bolt.Bucket) error {
 		objects := now.Objects
-		if !unsaved {
+		if !dirty {
 			st, err := getState(b, c.name)
 			if err != nil {
 				return err

@@ -29,7 +29,7 @@ func openPodsIn(t *testing.T, s *store.Store, namespace string) *store.Collectio
 func hasRoom(c *store.Collection) bool {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	return c.WaitRoom(ctx) == nil
+	return c.Backpressure(ctx) == nil
 }
 
 // TestRoomIsShared: while commits hang, a collection that has filled the room does not hold up the others, each of
@@ -59,7 +59,7 @@ func TestRoomIsShared(t *testing.T) {
 	}
 	waited := make(chan error, 2)
 	for _, c := range []*store.Collection{busy, quiet} {
-		go func() { waited <- c.WaitRoom(context.Background()) }()
+		go func() { waited <- c.Backpressure(context.Background()) }()
 	}
 	if err := finish(); err != nil {
 		t.Error(err)

@@ -41,7 +41,7 @@ type Options struct {
 	// commits at once.
 	CommitInterval time.Duration
 	// CommitBytes is how many dirty bytes cause a commit before CommitInterval. At twice as many Apply waits for the
-	// commit; see Collection.WaitRoom. Default 4 MiB, maximum 64 MiB.
+	// commit; see Collection.Backpressure. Default 4 MiB, maximum 64 MiB.
 	CommitBytes int
 	// Logger logs quarantine, rebuilds and skipped objects. Its sink may be called during a write to the store: it may
 	// read, but must not wait for anything that writes. Default: klog.Background().

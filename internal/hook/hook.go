@@ -14,8 +14,8 @@ type Hooks struct {
 	// Wall tells the time that the system believes it is when a store is opened, and by which it says when a collection
 	// was used.
 	Wall func() time.Time
-	// Room is how many bytes may wait for a commit, in place of the store's own limit, if it is not 0.
-	Room int
+	// DirtyLimit is how many bytes may wait for a commit, in place of the store's own limit, if it is not 0.
+	DirtyLimit int
 }
 
 // Gate is what a test does to commits. Its zero value lets them pass; Commit is for Hooks.

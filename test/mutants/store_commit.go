@@ -7,7 +7,7 @@ var storeCommitMutants = []mutant{
 		file:   "store/pending_commit.go",
 		old: `		c.cover(&w.state, snap)
 `,
-		new: `		if now, unsaved := c.overlay.Current(); unsaved {
+		new: `		if now, dirty := c.memtable.Current(); dirty {
 			snap.Info.ResourceVersion = now.ResourceVersion
 		}
 		c.cover(&w.state, snap)
@@ -85,10 +85,10 @@ var storeCommitMutants = []mutant{
 		name:   "store/bookmark-not-stored",
 		breaks: "A bookmark advances the stored resourceVersion.",
 		file:   "store/internal/memtable/table.go",
-		old: `	o.info, o.unsaved = update(o.info, o.unsaved), true
+		old: `	o.info, o.dirty = update(o.info, o.dirty), true
 `,
-		new: `	if now := update(o.info, o.unsaved); len(last) > 0 {
-			o.info, o.unsaved = now, true
+		new: `	if now := update(o.info, o.dirty); len(last) > 0 {
+			o.info, o.dirty = now, true
 		}
 `,
 		test: "TestApplyKeepsLastContactAndEmptyFields",
@@ -227,12 +227,12 @@ var storeCommitMutants = []mutant{
 		name:   "store/collection-close-commits-nothing",
 		breaks: "Whoever opens a collection after Close goes on from what was pending.",
 		file:   "store/close.go",
-		old: `	if _, unsaved := c.overlay.Current(); !unsaved && !c.cursors.Dirty() {
+		old: `	if _, dirty := c.memtable.Current(); !dirty && !c.cursors.Dirty() {
 		return nil
 	}
 	err := c.store.Flush(context.Background())
 `,
-		new: `	if _, unsaved := c.overlay.Current(); !unsaved && !c.cursors.Dirty() {
+		new: `	if _, dirty := c.memtable.Current(); !dirty && !c.cursors.Dirty() {
 		return nil
 	}
 	var err error
@@ -335,10 +335,10 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/quiet-not-bounded",
 		breaks: "At twice the bound all collections wait.",
-		file:   "store/room.go",
-		old: `	return bytes >= 2*bound || bytes >= bound && c.overlay.Size() >= max(1, bound/live)
+		file:   "store/backpressure.go",
+		old: `	return bytes >= 2*bound || bytes >= bound && c.memtable.Size() >= max(1, bound/live)
 `,
-		new: `	return bytes >= bound && c.overlay.Size() >= max(1, bound/live)
+		new: `	return bytes >= bound && c.memtable.Size() >= max(1, bound/live)
 `,
 		test: "TestRoomIsBounded",
 	},
@@ -396,7 +396,7 @@ var storeCommitMutants = []mutant{
 		name:   "store/info-torn",
 		breaks: "Info is never ahead of what the other methods read, nor of an earlier state than before.",
 		file:   "store/internal/memtable/view.go",
-		old: `	return &View[I]{Epoch: o.epoch, Info: o.info, Unsaved: o.unsaved}
+		old: `	return &View[I]{Epoch: o.epoch, Info: o.info, Dirty: o.dirty}
 `,
 		new: `	return &View[I]{Epoch: o.epoch}
 `,

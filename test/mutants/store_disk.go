@@ -132,9 +132,9 @@ var storeDiskMutants = []mutant{
 		name:   "store/place-lost-at-close",
 		breaks: "What was acknowledged before Close is in the file after it.",
 		file:   "store/close.go",
-		old: `	if _, unsaved := c.overlay.Current(); !unsaved && !c.cursors.Dirty() {
+		old: `	if _, dirty := c.memtable.Current(); !dirty && !c.cursors.Dirty() {
 `,
-		new: `	if _, unsaved := c.overlay.Current(); !unsaved {
+		new: `	if _, dirty := c.memtable.Current(); !dirty {
 `,
 		test: "TestPlaceIsInTheNextCommit",
 	},

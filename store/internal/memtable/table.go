@@ -15,8 +15,8 @@ type Table[I any] struct {
 	// a clone of tree as it is, for readers; nil if there is none; guarded by mu
 	shared  *btree.BTree[*Write]
 	index   map[string]map[string]map[string]struct{} // name, value, keys of what is in tree; guarded by mu
-	info    I                                         // after the newest batch, while unsaved; guarded by mu
-	unsaved bool                                      // guarded by mu
+	info    I                                         // after the newest batch, while dirty; guarded by mu
+	dirty   bool                                      // guarded by mu
 	bytes   int                                       // of tree; guarded by mu
 	batches uint64                                    // that were put; guarded by mu
 	writes  uint64                                    // that were put; guarded by mu
@@ -37,13 +37,13 @@ func (o *Table[I]) resetLocked() {
 	o.tree = btree.New(degree, func(a, b *Write) bool { return a.Key < b.Key })
 	o.shared, o.index = nil, map[string]map[string]map[string]struct{}{}
 	var none I
-	o.info, o.unsaved, o.bytes = none, false, 0
+	o.info, o.dirty, o.bytes = none, false, 0
 }
 
 // Put takes in the last write of each key of a batch, and what covers them: update makes it of the one before, if that
 // is not in the file. It returns by how many bytes the table has grown. also is called before readers and commits can
 // see it.
-func (o *Table[I]) Put(last []*Write, update func(before I, unsaved bool) I, also func()) (grown int) {
+func (o *Table[I]) Put(last []*Write, update func(before I, dirty bool) I, also func()) (grown int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	also()
@@ -61,7 +61,7 @@ func (o *Table[I]) Put(last []*Write, update func(before I, unsaved bool) I, als
 		o.indexLocked(x)
 	}
 	o.shared = nil
-	o.info, o.unsaved = update(o.info, o.unsaved), true
+	o.info, o.dirty = update(o.info, o.dirty), true
 	o.batches++
 	return o.bytes - before
 }
@@ -101,7 +101,7 @@ func (o *Table[I]) indexLocked(x *Write) {
 func (o *Table[I]) Snapshot() *Snapshot[I] {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.unsaved {
+	if !o.dirty {
 		return &Snapshot[I]{tree: o.sharedLocked(), batches: o.batches, Idle: true}
 	}
 	o.epoch++
@@ -122,7 +122,7 @@ func (o *Table[I]) Committed(s *Snapshot[I]) (shrunk int, clean bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	before := o.bytes
-	o.epoch++ // the file may be written without the overlay now: who captured what leaves must not lay it over that
+	o.epoch++ // the file may be written without the memtable now: a view of what leaves must not be laid over that
 	if o.batches == s.batches {
 		o.resetLocked()
 		return before, true
@@ -149,10 +149,10 @@ func (o *Table[I]) Drop() int {
 }
 
 // Current returns what covers the newest batch, if it is not in the file yet.
-func (o *Table[I]) Current() (info I, unsaved bool) {
+func (o *Table[I]) Current() (info I, dirty bool) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
-	return o.info, o.unsaved
+	return o.info, o.dirty
 }
 
 // Size is how many bytes are pending.
@@ -166,7 +166,7 @@ func (o *Table[I]) Size() int {
 func (o *Table[I]) Correct(update func(I) I) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.unsaved {
+	if o.dirty {
 		o.info = update(o.info)
 	}
 }

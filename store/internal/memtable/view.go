@@ -10,9 +10,9 @@ import (
 type View[I any] struct {
 	tree  *btree.BTree[*Write] // never modified; nil if there are no writes
 	Epoch uint64               // for IsAt
-	// Info is the state after the newest batch; set only if Unsaved.
-	Info    I
-	Unsaved bool // true if a batch is not committed
+	// Info is the state after the newest batch; set only if Dirty.
+	Info  I
+	Dirty bool // true if a batch is not committed
 	// Filed has the keys of the writes under each value of the Lookup, in order; nil without a Lookup.
 	Filed map[string][]string
 }
@@ -40,11 +40,11 @@ func (o *Table[I]) Capture(want *Lookup) *View[I] {
 func (o *Table[I]) CaptureInfo() *View[I] {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
-	return &View[I]{Epoch: o.epoch, Info: o.info, Unsaved: o.unsaved}
+	return &View[I]{Epoch: o.epoch, Info: o.info, Dirty: o.dirty}
 }
 
 func (o *Table[I]) captureLocked(want *Lookup) *View[I] {
-	c := &View[I]{Epoch: o.epoch, Info: o.info, Unsaved: o.unsaved}
+	c := &View[I]{Epoch: o.epoch, Info: o.info, Dirty: o.dirty}
 	if o.tree.Len() == 0 {
 		return c
 	}

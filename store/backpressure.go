@@ -7,33 +7,33 @@ import (
 	"github.com/larder-dev/larder/internal/hook"
 )
 
-// pendingLimit is how many bytes may be dirty in all collections before those with their share of it have to wait.
-const pendingLimit = 64 << 20
+// dirtyLimit is how many bytes may be dirty in all collections before those with their share of it have to wait.
+const dirtyLimit = 64 << 20
 
-func roomOf(h *hook.Hooks) int {
-	if h == nil || h.Room == 0 {
-		return pendingLimit
+func dirtyLimitOf(h *hook.Hooks) int {
+	if h == nil || h.DirtyLimit == 0 {
+		return dirtyLimit
 	}
-	return h.Room
+	return h.DirtyLimit
 }
 
 // commitPatience is how long writers that are faster than the disk wait for a commit that is due.
 const commitPatience = 5 * time.Second
 
-// WaitRoom applies backpressure: it waits while too many bytes are dirty. Two bounds apply to the dirty bytes of all
-// collections of the store together. At a bound a collection waits only if it has its share, an equal part of the
-// bound, so a busy collection does not hold up the quiet ones. At twice the bound all collections wait.
+// Backpressure waits while too many bytes are dirty. Two bounds apply to the dirty bytes of all collections of the store
+// together. At a bound a collection waits only if it has its share, an equal part of the bound, so a busy collection
+// does not hold up the quiet ones. At twice the bound all collections wait.
 //
 //   - Twice Options.CommitBytes: the collection waits for the commit, so that a writer that is faster than the disk is
 //     slowed to the disk's pace. It waits until 5 seconds after the commit was due at most, and not if the last commit
 //     failed: a disk that hangs or fails does not stop it at this bound.
 //   - 64 MiB: it waits until fewer bytes are dirty. If the last commit has failed, it returns that error at once.
 //
-// Once the store is being closed WaitRoom does not wait, and returns ErrClosed at the second bound.
-func (c *Collection) WaitRoom(ctx context.Context) error { return c.waitRoom(ctx, true) }
+// Once the store is being closed Backpressure does not wait, and returns ErrClosed at the second bound.
+func (c *Collection) Backpressure(ctx context.Context) error { return c.backpressure(ctx, true) }
 
-// waitRoom is WaitRoom, or its second bound alone.
-func (c *Collection) waitRoom(ctx context.Context, paced bool) error {
+// backpressure is Backpressure, or its second bound alone.
+func (c *Collection) backpressure(ctx context.Context, paced bool) error {
 	k := &c.store.commits
 	for {
 		live, due := max(1, c.store.live.count()), k.due()
@@ -60,7 +60,7 @@ func (c *Collection) waitRoom(ctx context.Context, paced bool) error {
 
 // fills reports whether c has to wait at the bound if live collections have that many dirty bytes together.
 func (c *Collection) fills(bytes, bound, live int) bool {
-	return bytes >= 2*bound || bytes >= bound && c.overlay.Size() >= max(1, bound/live)
+	return bytes >= 2*bound || bytes >= bound && c.memtable.Size() >= max(1, bound/live)
 }
 
 // waitProgress waits until progress is closed or, unless full is true, atMost has passed. It returns the cause of ctx
