@@ -41,8 +41,8 @@ func (i *Informer) noteCommitErr(ctx context.Context, err error) {
 	}
 }
 
-// backpressure waits while too many changes of the store are dirty, before deltasMu is taken. Apply itself waits only at
-// a higher bound. It ignores errors: Apply returns them too.
+// backpressure waits while too many changes of the store are dirty, before deltasMu is taken. Apply itself waits only
+// at a higher bound. It ignores errors: Apply returns them too.
 func (p *loop) backpressure(ctx context.Context) {
 	if p.collection != nil {
 		_ = p.collection.Backpressure(ctx) //nolint:errcheck // Apply returns the same error

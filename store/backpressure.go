@@ -20,9 +20,9 @@ func dirtyLimitOf(h *hook.Hooks) int {
 // commitPatience is how long writers that are faster than the disk wait for a commit that is due.
 const commitPatience = 5 * time.Second
 
-// Backpressure waits while too many bytes are dirty. Two bounds apply to the dirty bytes of all collections of the store
-// together. At a bound a collection waits only if it has its share, an equal part of the bound, so a busy collection
-// does not hold up the quiet ones. At twice the bound all collections wait.
+// Backpressure waits while too many bytes are dirty. Two bounds apply to the dirty bytes of all collections of the
+// store together. At a bound a collection waits only if it has its share, an equal part of the bound, so a busy
+// collection does not hold up the quiet ones. At twice the bound all collections wait.
 //
 //   - Twice Options.CommitBytes: the collection waits for the commit, so that a writer that is faster than the disk is
 //     slowed to the disk's pace. It waits until 5 seconds after the commit was due at most, and not if the last commit

@@ -5,5 +5,6 @@
 // long as a record names it. A Compressor has the one for new records, and makes it once it has seen enough;
 // docs/adr/0007 says why of raw parts of payloads, and how large.
 //
-// Dictionaries reads and writes the records of dictionaries. Package copier writes them, too, when it seals a file anew.
+// Dictionaries reads and writes the records of dictionaries. Package copier writes them, too, when it seals a file
+// anew.
 package compress
