@@ -75,7 +75,7 @@ func TestDamagedRecordsAreListedAgain(t *testing.T) {
 	}
 }
 
-// TestAuditFindsHoles: records are gone, and no read meets that. The audit has the file looked through.
+// TestAuditFindsHoles: records are gone, and nothing in the file shows that. The audit compares with the server.
 func TestAuditFindsHoles(t *testing.T) {
 	for name, residency := range eachResidency {
 		for _, indexed := range []bool{true, false} {
@@ -105,8 +105,8 @@ func TestAuditFindsHoles(t *testing.T) {
 					equal(t, "findings", kinds(report.Findings), want)
 					equal(t, "store", r.stored(), r.srv.state())
 					equal(t, "handler", h.take(), []string{"add a/03@104=x", "add a/05@106=x", "add a/07@108=x"})
-					if s := i.Status(); s.Reflector.Relists[reflector.ReasonDamaged] != 1 ||
-						s.IncidentTotals[audit.CauseDamaged] != 1 {
+					if s := i.Status(); s.Reflector.Relists[reflector.ReasonAudit] != 1 ||
+						s.IncidentTotals[audit.CauseAudit] != 1 {
 						t.Errorf("status %+v", s)
 					}
 					r.close()

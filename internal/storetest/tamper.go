@@ -15,7 +15,7 @@ func Flip(t testing.TB, path string, keys ...string) {
 	tamper(t, path, keys, disk.Flip)
 }
 
-// Punch removes records, and nothing else: indexes and counts stay as they were.
+// Punch removes records, and counts the rest: only an index of an earlier process, if there is one, shows it.
 func Punch(t testing.TB, path string, keys ...string) {
 	t.Helper()
 	tamper(t, path, keys, (*bbolt.Bucket).Delete)
@@ -33,7 +33,7 @@ func tamper(t testing.TB, path string, keys []string, change func(objects *bbolt
 		}
 	}()
 	err = db.Update(func(tx *bbolt.Tx) error {
-		return disk.EachCollection(tx, func(_ string, b *bbolt.Bucket) error {
+		return disk.EachCollection(tx, func(id string, b *bbolt.Bucket) error {
 			objects := b.Bucket(disk.Objects)
 			for _, key := range keys {
 				if objects.Get([]byte(key)) == nil {
@@ -43,7 +43,8 @@ func tamper(t testing.TB, path string, keys []string, change func(objects *bbolt
 					return err
 				}
 			}
-			return nil
+			left := disk.Len(objects)
+			return disk.EditInfo(b, id, func(info map[string]any) { info["objects"] = left })
 		})
 	})
 	if err != nil {
