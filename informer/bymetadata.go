@@ -10,7 +10,6 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/fifo"
-	"github.com/larder-dev/larder/store"
 	"github.com/larder-dev/larder/store/query"
 )
 
@@ -71,10 +70,10 @@ func (s *sink) Known(ctx context.Context, refs []entry.ObjectRef) (lacking []ent
 // takeRefs handles a page of a list by metadata. An object that is stored in the listed state counts as listed; the
 // others are put into pg.lacking. Only the loop writes the store, so the objects cannot change before list.Page.
 func (p *loop) takeRefs(ctx context.Context, pg *refsPage) error {
-	return p.take(ctx, func() (store.Result, error) {
+	return p.take(ctx, func() (entry.Result, error) {
 		if pg.lacking = nil; p.cold || p.rewrites {
 			pg.lacking = pg.refs
-			return store.Result{}, nil
+			return entry.Result{}, nil
 		}
 		items := make([]runtime.Object, 0, len(pg.refs))
 		for _, ref := range pg.refs {

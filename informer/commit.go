@@ -25,9 +25,9 @@ func storeBackoff() *wait.Backoff {
 // releases deltasMu, repairs the store if necessary, and waits. It returns an error only if ctx has ended or the store
 // is closed.
 func (p *loop) commit(
-	ctx context.Context, attempt func() (store.Result, error), tell func(changes []store.Change),
+	ctx context.Context, attempt func() (entry.Result, error), tell func(changes []entry.Change),
 ) error {
-	return p.persist(ctx, func() (store.Result, error) {
+	return p.persist(ctx, func() (entry.Result, error) {
 		p.distribution.deltasMu.Lock()
 		defer p.distribution.deltasMu.Unlock()
 		res, err := attempt()
@@ -40,7 +40,7 @@ func (p *loop) commit(
 
 // persist calls once until it succeeds. Between attempts it repairs the store if necessary, and waits. It returns an
 // error only if ctx has ended or the store is closed.
-func (p *loop) persist(ctx context.Context, once func() (store.Result, error)) error {
+func (p *loop) persist(ctx context.Context, once func() (entry.Result, error)) error {
 	repaired := false
 	for delay := storeBackoff(); ; {
 		res, err := once()
@@ -132,8 +132,8 @@ func (p *loop) lossesNow() int {
 
 // markDue stores the reason why a list is due, so that the next process makes it if this one ends first.
 func (p *loop) markDue(ctx context.Context, reason reflector.Reason) error {
-	attempt := func() (store.Result, error) { return store.Result{}, p.store.SetMustRelist(ctx, string(reason)) }
-	return p.commit(ctx, attempt, func([]store.Change) {})
+	attempt := func() (entry.Result, error) { return entry.Result{}, p.store.SetMustRelist(ctx, string(reason)) }
+	return p.commit(ctx, attempt, func([]entry.Change) {})
 }
 
 func needsRebuild(err error) bool {

@@ -6,8 +6,8 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/reflector"
-	"github.com/larder-dev/larder/store"
 )
 
 // ifContradicted returns the reason that the store records if one of the events shows that the server was rewound, so
@@ -23,8 +23,8 @@ func (p *loop) ifContradicted() string {
 // heedContradiction requests a list if one of the changes shows that the server was rewound: its event cannot follow
 // the stored state. Until that list is stored, objects may be missing. due says that the store has recorded the reason
 // of ifContradicted. The caller holds deltasMu.
-func (p *loop) heedContradiction(ctx context.Context, changes []store.Change, due bool) {
-	at := slices.IndexFunc(changes, func(c store.Change) bool { return c.Contradicts })
+func (p *loop) heedContradiction(ctx context.Context, changes []entry.Change, due bool) {
+	at := slices.IndexFunc(changes, func(c entry.Change) bool { return c.Contradicts })
 	if at < 0 || p.listDue {
 		return
 	}

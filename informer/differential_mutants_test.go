@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/store"
 )
@@ -13,7 +14,7 @@ import (
 // mutant breaks an informer of ours, at seams that it has anyway.
 type mutant struct {
 	// changes alters what a transaction says that it changed; nil leaves it. done reports that it has.
-	changes func(changes []store.Change) (out []store.Change, done bool)
+	changes func(changes []entry.Change) (out []entry.Change, done bool)
 	// forget drops a handler that has registered while the informer runs, after its replay.
 	forget   bool
 	restores []func() // give back what was forgotten, so that the processor ends it
@@ -53,7 +54,7 @@ type mutantStore struct {
 	m *mutant
 }
 
-func (s *mutantStore) Apply(ctx context.Context, b store.Batch) (store.Result, error) {
+func (s *mutantStore) Apply(ctx context.Context, b entry.Batch) (entry.Result, error) {
 	res, err := s.Interface.Apply(ctx, b)
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
@@ -69,7 +70,7 @@ func TestDifferentialCatches(t *testing.T) {
 	surviveHandlers(t)
 	for name, make := range map[string]func() *mutant{
 		"dropped event": func() *mutant {
-			return &mutant{changes: func(c []store.Change) ([]store.Change, bool) {
+			return &mutant{changes: func(c []entry.Change) ([]entry.Change, bool) {
 				if len(c) == 0 {
 					return c, false
 				}
@@ -77,7 +78,7 @@ func TestDifferentialCatches(t *testing.T) {
 			}}
 		},
 		"swapped events": func() *mutant {
-			return &mutant{changes: func(c []store.Change) ([]store.Change, bool) {
+			return &mutant{changes: func(c []entry.Change) ([]entry.Change, bool) {
 				if len(c) < 2 {
 					return c, false
 				}

@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/informer/durable"
 	"github.com/larder-dev/larder/store"
@@ -80,10 +81,10 @@ func (v *durableView) OnChange(_ context.Context, c store.ChangelogEntry) error 
 	v.last[c.Key] = rv
 	uid, _, _ := cutVersion(v.objects[c.Key])
 	switch {
-	case c.Type == store.Upsert && uid != "" && uid != c.UID:
+	case c.Type == entry.Upsert && uid != "" && uid != c.UID:
 		v.problems = append(v.problems, fmt.Sprintf("%s: %s was not told to be gone before %s came", c.Key, uid, c.UID))
 		fallthrough
-	case c.Type == store.Upsert:
+	case c.Type == entry.Upsert:
 		v.objects[c.Key] = c.UID + "@" + c.ResourceVersion
 	case uid == c.UID:
 		delete(v.objects, c.Key)

@@ -39,7 +39,7 @@ func (m *mirror) OnChange(ctx context.Context, c store.ChangelogEntry) error {
 		}
 	}
 	verb := "+"
-	if c.Type == store.Delete {
+	if c.Type == entry.Delete {
 		verb = "-"
 	}
 	m.told = append(m.told, verb+" "+c.Key)

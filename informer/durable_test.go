@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/informer/durable"
 	"github.com/larder-dev/larder/store"
@@ -50,7 +51,7 @@ func (r *durableRecorder) OnChange(ctx context.Context, c store.ChangelogEntry) 
 		}
 	}
 	verb := "+"
-	if c.Type == store.Delete {
+	if c.Type == entry.Delete {
 		verb = "-"
 	}
 	r.mu.Lock()

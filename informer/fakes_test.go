@@ -51,7 +51,7 @@ type lockedStore struct {
 	check func(what string)
 }
 
-func (s *lockedStore) Apply(ctx context.Context, b store.Batch) (store.Result, error) {
+func (s *lockedStore) Apply(ctx context.Context, b entry.Batch) (entry.Result, error) {
 	s.check("Apply")
 	return s.Interface.Apply(ctx, b)
 }
@@ -67,18 +67,18 @@ type lockedReplacement struct {
 	s *lockedStore
 }
 
-func (r *lockedReplacement) Page(ctx context.Context, items []runtime.Object, leftOut ...entry.LeftOut) (store.Result,
+func (r *lockedReplacement) Page(ctx context.Context, items []runtime.Object, leftOut ...entry.LeftOut) (entry.Result,
 	error) {
 	r.s.check("Page")
 	return r.Replacement.Page(ctx, items, leftOut...)
 }
 
-func (r *lockedReplacement) Event(ctx context.Context, op store.Op) (store.Result, error) {
+func (r *lockedReplacement) Event(ctx context.Context, op entry.Op) (entry.Result, error) {
 	r.s.check("Event")
 	return r.Replacement.Event(ctx, op)
 }
 
-func (r *lockedReplacement) Commit(ctx context.Context, b store.Batch) (store.Result, error) {
+func (r *lockedReplacement) Commit(ctx context.Context, b entry.Batch) (entry.Result, error) {
 	r.s.check("Commit")
 	return r.Replacement.Commit(ctx, b)
 }
@@ -118,9 +118,9 @@ func (s *faultyStore) next() error {
 	return s.err
 }
 
-func (s *faultyStore) Apply(ctx context.Context, b store.Batch) (store.Result, error) {
+func (s *faultyStore) Apply(ctx context.Context, b entry.Batch) (entry.Result, error) {
 	if err := s.next(); err != nil {
-		return store.Result{}, err
+		return entry.Result{}, err
 	}
 	return s.Interface.Apply(ctx, b)
 }
@@ -138,17 +138,17 @@ type faultyReplacement struct {
 	s *faultyStore
 }
 
-func (r *faultyReplacement) Page(ctx context.Context, items []runtime.Object, leftOut ...entry.LeftOut) (store.Result,
+func (r *faultyReplacement) Page(ctx context.Context, items []runtime.Object, leftOut ...entry.LeftOut) (entry.Result,
 	error) {
 	if err := r.s.next(); err != nil {
-		return store.Result{}, err
+		return entry.Result{}, err
 	}
 	return r.Replacement.Page(ctx, items, leftOut...)
 }
 
-func (r *faultyReplacement) Commit(ctx context.Context, b store.Batch) (store.Result, error) {
+func (r *faultyReplacement) Commit(ctx context.Context, b entry.Batch) (entry.Result, error) {
 	if err := r.s.next(); err != nil {
-		return store.Result{}, err
+		return entry.Result{}, err
 	}
 	return r.Replacement.Commit(ctx, b)
 }

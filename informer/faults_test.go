@@ -226,7 +226,7 @@ type lossyStore struct {
 	lost map[string]bool
 }
 
-func (s *lossyStore) Info(ctx context.Context) (store.Info, error) {
+func (s *lossyStore) Info(ctx context.Context) (entry.Info, error) {
 	info, err := s.Interface.Info(ctx)
 	if len(s.lost) > 0 {
 		info.MustRelist = store.MustRelistDamaged
@@ -249,8 +249,8 @@ func TestDamage(t *testing.T) {
 		informer.SetRebuild(i, func(ctx context.Context) error {
 			f.lost = map[string]bool{"a/1": true, "a/2": true}
 			for key := range f.lost {
-				op := store.Op{Type: store.Delete, Object: cache.DeletedFinalStateUnknown{Key: key}}
-				if _, err := f.Interface.Apply(ctx, store.Batch{Ops: []store.Op{op}}); err != nil {
+				op := entry.Op{Type: entry.Delete, Object: cache.DeletedFinalStateUnknown{Key: key}}
+				if _, err := f.Interface.Apply(ctx, entry.Batch{Ops: []entry.Op{op}}); err != nil {
 					return err
 				}
 			}

@@ -310,10 +310,10 @@ func TestHandlersWhileAnApplyIsDue(t *testing.T) {
 		informer.Deltas(r.i).Lock()
 		r.srv.write("a/1", "y")
 		synctest.Wait() // the loop has found room, and waits for the lock
-		var b store.Batch
+		var b entry.Batch
 		for n := range 200 {
 			meta := metav1.ObjectMeta{Namespace: "b", Name: fmt.Sprint(n), ResourceVersion: "1"}
-			b.Ops = append(b.Ops, store.Op{Object: &corev1.Pod{ObjectMeta: meta}})
+			b.Ops = append(b.Ops, entry.Op{Object: &corev1.Pod{ObjectMeta: meta}})
 		}
 		if _, err := c.Apply(t.Context(), b); err != nil || r.st.Pending() < 40_000 {
 			t.Fatalf("%d bytes are pending, %v", r.st.Pending(), err)

@@ -119,7 +119,7 @@ func TestRefsOfAList(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := m.Apply(t.Context(), store.Batch{Ops: []store.Op{{Type: store.Upsert, Object: pod}}}); err != nil {
+		if _, err := m.Apply(t.Context(), entry.Batch{Ops: []entry.Op{{Type: entry.Upsert, Object: pod}}}); err != nil {
 			t.Fatal(err)
 		}
 		i := &Informer{store: m, distribution: &distribution{deltasMu: patient.New()}, auditor: audit.New(audit.Options{})}

@@ -6,12 +6,11 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/reflector"
-	"github.com/larder-dev/larder/store"
 )
 
 // leftOutIn adds the objects that earlier runs could not store to the checkpoint. If they are not all recorded, it
 // requests a list that delivers everything again.
-func leftOutIn(info store.Info, c *reflector.Checkpoint) {
+func leftOutIn(info entry.Info, c *reflector.Checkpoint) {
 	if info.LeftOutMore && c.Relist == "" {
 		c.Relist = reflector.ReasonLeftOut
 	}

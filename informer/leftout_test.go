@@ -322,7 +322,7 @@ func TestLeftOutTooMany(t *testing.T) {
 				if !cold {
 					p.start(b)
 				}
-				for n := range store.MaxLeftOut + 1 {
+				for n := range entry.MaxLeftOut + 1 {
 					p.srv.Write(fmt.Sprintf("a/%03d", n), "bad")
 				}
 				if cold {
@@ -335,7 +335,7 @@ func TestLeftOutTooMany(t *testing.T) {
 					p.start(next)
 					s := p.i.Status()
 					if next == b && (s.Reflector.LastRelist != reflector.ReasonLeftOut || !s.LeftOutMore ||
-						len(s.LeftOut) != store.MaxLeftOut) {
+						len(s.LeftOut) != entry.MaxLeftOut) {
 						t.Errorf("still wrong: relists %v, left out %d, others %v", s.Reflector.Relists, len(s.LeftOut), s.LeftOutMore)
 					}
 					if next == noBug {

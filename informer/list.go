@@ -7,9 +7,9 @@ import (
 
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/fifo"
 	"github.com/larder-dev/larder/reflector"
-	"github.com/larder-dev/larder/store"
 )
 
 // beginList opens a Replacement.
@@ -17,10 +17,10 @@ func (p *loop) beginList(ctx context.Context, s listStart) error {
 	p.abortList()
 	p.void = false
 	p.sync.listBegun()
-	return p.commit(ctx, func() (store.Result, error) {
+	return p.commit(ctx, func() (entry.Result, error) {
 		info, err := p.store.Info(ctx)
 		if err != nil {
-			return store.Result{}, err
+			return entry.Result{}, err
 		}
 		if reflector.Reason(info.MustRelist).Lasts() {
 			s.options.Rewrite = true // the mark came after the request for this list, which clears it: so it has to rewrite
@@ -31,13 +31,13 @@ func (p *loop) beginList(ctx context.Context, s listStart) error {
 			p.listReason = s.reason
 			p.auditor.ListBegun(auditedList(s.reason, info.ResourceVersion))
 		}
-		return store.Result{}, err
+		return entry.Result{}, err
 	}, p.tellListed)
 }
 
 // takePage stores a page. In a cold start the handlers are told of it at once.
 func (p *loop) takePage(ctx context.Context, pg page) error {
-	return p.take(ctx, func() (store.Result, error) {
+	return p.take(ctx, func() (entry.Result, error) {
 		return p.list.Page(ctx, pg.items, pg.leftOut...)
 	})
 }
@@ -50,7 +50,7 @@ func (p *loop) foldIn(ctx context.Context, deltas []fifo.Delta) error {
 		if !ok {
 			continue
 		}
-		err := p.take(ctx, func() (store.Result, error) { return p.list.Event(ctx, op) })
+		err := p.take(ctx, func() (entry.Result, error) { return p.list.Event(ctx, op) })
 		if err != nil {
 			return err
 		}
@@ -58,22 +58,22 @@ func (p *loop) foldIn(ctx context.Context, deltas []fifo.Delta) error {
 	return nil
 }
 
-func (p *loop) take(ctx context.Context, attempt func() (store.Result, error)) error {
+func (p *loop) take(ctx context.Context, attempt func() (entry.Result, error)) error {
 	p.backpressure(ctx)
 	return p.commit(ctx, p.unlessVoid(p.observed(attempt)), p.tellListed)
 }
 
 // unlessVoid returns a function that calls attempt unless the list was given up, as a repair between attempts may do.
-func (p *loop) unlessVoid(attempt func() (store.Result, error)) func() (store.Result, error) {
-	return func() (store.Result, error) {
+func (p *loop) unlessVoid(attempt func() (entry.Result, error)) func() (entry.Result, error) {
+	return func() (entry.Result, error) {
 		if p.list == nil {
-			return store.Result{}, nil
+			return entry.Result{}, nil
 		}
 		return attempt()
 	}
 }
 
-func (p *loop) tellListed(changes []store.Change) {
+func (p *loop) tellListed(changes []entry.Change) {
 	p.auditor.Listed(changes)
 	p.tell(changes, p.rewrites)
 }
@@ -83,12 +83,12 @@ func (p *loop) tellListed(changes []store.Change) {
 // applies deletes first, so handlers are told of them first, as in client-go.
 func (p *loop) finishList(ctx context.Context, resourceVersion string) error {
 	for more := true; more && p.list != nil; {
-		attempt := p.unlessVoid(p.observed(func() (store.Result, error) {
-			res, err := p.list.Commit(ctx, store.Batch{ResourceVersion: resourceVersion, LastContact: p.contactTime()})
+		attempt := p.unlessVoid(p.observed(func() (entry.Result, error) {
+			res, err := p.list.Commit(ctx, entry.Batch{ResourceVersion: resourceVersion, LastContact: p.contactTime()})
 			more = res.More
 			return res, err
 		}))
-		err := p.commit(ctx, attempt, func(changes []store.Change) {
+		err := p.commit(ctx, attempt, func(changes []entry.Change) {
 			switch {
 			case p.list == nil:
 			case more:
@@ -115,11 +115,11 @@ func (p *loop) saveList(ctx context.Context) error {
 	if p.file == nil || p.void {
 		return nil
 	}
-	return p.persist(ctx, func() (store.Result, error) { return store.Result{}, p.file.Flush(ctx) })
+	return p.persist(ctx, func() (entry.Result, error) { return entry.Result{}, p.file.Flush(ctx) })
 }
 
 // endList tells the handlers the last changes of a list that has been committed, and the deletes of unseen objects.
-func (p *loop) endList(ctx context.Context, changes []store.Change) {
+func (p *loop) endList(ctx context.Context, changes []entry.Change) {
 	p.list, p.pause, p.listDue = nil, nil, false
 	p.sync.lacking.Store(false)
 	if p.rewrites {
@@ -134,7 +134,7 @@ func (p *loop) endList(ctx context.Context, changes []store.Change) {
 	p.rewrites = false
 }
 
-func split(changes []store.Change) (deleted, rest []store.Change) {
+func split(changes []entry.Change) (deleted, rest []entry.Change) {
 	for _, c := range changes {
 		if c.Type == cache.Deleted {
 			deleted = append(deleted, c)
@@ -146,10 +146,10 @@ func split(changes []store.Change) (deleted, rest []store.Change) {
 }
 
 // unseenDeletes returns the deletes of objects that a repair has lost and that the list did not bring back.
-func (p *loop) unseenDeletes(ctx context.Context) (out []store.Change) {
+func (p *loop) unseenDeletes(ctx context.Context) (out []entry.Change) {
 	for _, key := range slices.Sorted(maps.Keys(p.unseen)) {
 		if obj, err := p.store.Get(ctx, key); err == nil && obj == nil {
-			out = append(out, store.Change{Type: cache.Deleted, Key: key})
+			out = append(out, entry.Change{Type: cache.Deleted, Key: key})
 			delete(p.unseen, key)
 		}
 	}

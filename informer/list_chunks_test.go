@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/store"
 )
@@ -135,7 +136,7 @@ type commitFault struct {
 	s *commitFaults
 }
 
-func (r *commitFault) Commit(ctx context.Context, b store.Batch) (store.Result, error) {
+func (r *commitFault) Commit(ctx context.Context, b entry.Batch) (entry.Result, error) {
 	r.s.mu.Lock()
 	r.s.at--
 	fails := r.s.at == -1
@@ -143,7 +144,7 @@ func (r *commitFault) Commit(ctx context.Context, b store.Batch) (store.Result, 
 	if !fails {
 		return r.Replacement.Commit(ctx, b)
 	}
-	return store.Result{}, r.s.err
+	return entry.Result{}, r.s.err
 }
 
 func (s *commitFaults) done() bool {

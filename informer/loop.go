@@ -154,7 +154,7 @@ func (p *loop) process(ctx context.Context, deltas []fifo.Delta) error {
 
 // apply commits a run of changes and bookmarks.
 func (p *loop) apply(ctx context.Context, deltas []fifo.Delta) error {
-	b := store.Batch{LastContact: p.contactTime(), Unpaced: true}
+	b := entry.Batch{LastContact: p.contactTime(), Unpaced: true}
 	for _, d := range deltas {
 		if d.ResourceVersion != "" {
 			b.ResourceVersion = d.ResourceVersion
@@ -163,12 +163,12 @@ func (p *loop) apply(ctx context.Context, deltas []fifo.Delta) error {
 			b.Ops = append(b.Ops, op)
 		}
 	}
-	attempt := func() (store.Result, error) {
+	attempt := func() (entry.Result, error) {
 		b.IfContradicted = p.ifContradicted()
 		return p.store.Apply(ctx, b)
 	}
 	p.backpressure(ctx)
-	return p.commit(ctx, p.observed(attempt), func(changes []store.Change) {
+	return p.commit(ctx, p.observed(attempt), func(changes []entry.Change) {
 		p.heedContradiction(ctx, changes, b.IfContradicted != "")
 		p.tell(slices.DeleteFunc(changes, p.unheardOf), false)
 	})
@@ -176,21 +176,21 @@ func (p *loop) apply(ctx context.Context, deltas []fifo.Delta) error {
 
 // unheardOf reports whether c deletes an object that no handler knows: the store has no state of it and the transform
 // refused the last one. An object that a repair of the store has lost is known to handlers, and is in unseen.
-func (p *loop) unheardOf(c store.Change) bool {
+func (p *loop) unheardOf(c entry.Change) bool {
 	return c.Type == cache.Deleted && c.Old == nil && c.New == nil && !p.unseen[c.Key]
 }
 
 // opOf returns the store operation of a delta. It returns false for a bookmark, which has none.
-func opOf(d fifo.Delta) (store.Op, bool) {
+func opOf(d fifo.Delta) (entry.Op, bool) {
 	switch d.Type {
 	case cache.Added, cache.Updated:
-		return store.Op{Type: store.Upsert, Object: d.Object, Event: eventOf(d)}, true
+		return entry.Op{Type: entry.Upsert, Object: d.Object, Event: eventOf(d)}, true
 	case cache.Deleted:
-		return store.Op{Type: store.Delete, Object: d.Object, Event: eventOf(d)}, true
+		return entry.Op{Type: entry.Delete, Object: d.Object, Event: eventOf(d)}, true
 	case fifo.LeftOut:
-		return store.Op{Type: store.LeaveOut, LeftOut: d.Object.(entry.LeftOut)}, true
+		return entry.Op{Type: entry.LeaveOut, LeftOut: d.Object.(entry.LeftOut)}, true
 	}
-	return store.Op{}, false
+	return entry.Op{}, false
 }
 
 // eventOf returns the type of a delta that has a resourceVersion, and so a position in the server's history. It returns
@@ -204,7 +204,7 @@ func eventOf(d fifo.Delta) cache.DeltaType {
 
 // tell queues changes for the handlers, in order. The caller holds deltasMu. Updates that keep the resourceVersion
 // reach only handlers that are resyncing, as in client-go, unless all is set: then the body has changed.
-func (p *loop) tell(changes []store.Change, all bool) {
+func (p *loop) tell(changes []entry.Change, all bool) {
 	p.distribution.tells.Add(1)
 	p.auditor.Changed(changes)
 	for _, c := range changes {
@@ -236,7 +236,7 @@ func (p *loop) tell(changes []store.Change, all bool) {
 
 // deletedState returns the argument of OnDelete: the object of the DELETED event, or, if there was no such event, a
 // cache.DeletedFinalStateUnknown with the last stored state.
-func deletedState(c store.Change) any {
+func deletedState(c entry.Change) any {
 	if c.New != nil {
 		return c.New
 	}
@@ -254,7 +254,7 @@ func sameVersion(a, b runtime.Object) bool {
 }
 
 // left reports the objects that the store has skipped.
-func (p *loop) left(ctx context.Context, skipped []store.Skipped) {
+func (p *loop) left(ctx context.Context, skipped []entry.Skipped) {
 	for _, s := range skipped {
 		p.skip(ctx, s.Key, s.Err)
 	}

@@ -157,7 +157,7 @@ func TestHandlersCannotChangeWhatIsStored(t *testing.T) {
 					}
 					again := errors.New("to be told again in the next process")
 					durable := durable.HandlerFuncs{ChangeFunc: func(_ context.Context, c store.ChangelogEntry) error {
-						if c.Type == store.Delete {
+						if c.Type == entry.Delete {
 							return again
 						}
 						return nil
@@ -195,7 +195,7 @@ func TestHandlersCannotChangeWhatIsStored(t *testing.T) {
 					}
 					told := 0
 					durable.ChangeFunc = func(_ context.Context, c store.ChangelogEntry) error {
-						if c.Type == store.Delete {
+						if c.Type == entry.Delete {
 							told++
 							sound(t, "of the delete", c.Object)
 						}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 // Observer is called for events that Status does not record; package metrics has an implementation. Several goroutines
@@ -35,11 +35,11 @@ type Commit struct {
 
 // observed wraps an attempt so that its write to memory is recorded for reportWrite. With a file it returns attempt,
 // since the store reports commits itself.
-func (p *loop) observed(attempt func() (store.Result, error)) func() (store.Result, error) {
+func (p *loop) observed(attempt func() (entry.Result, error)) func() (entry.Result, error) {
 	if p.o.Observer == nil || p.file != nil {
 		return attempt
 	}
-	return func() (store.Result, error) {
+	return func() (entry.Result, error) {
 		begun := p.clock.Now()
 		res, err := attempt()
 		switch {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/store"
 	"github.com/larder-dev/larder/store/query"
@@ -86,7 +87,7 @@ func countedInformer(t *testing.T, o informer.Options) *informer.Informer {
 	if _, err := list.Page(t.Context(), pods); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := list.Commit(t.Context(), store.Batch{ResourceVersion: "5"}); err != nil {
+	if _, err := list.Commit(t.Context(), entry.Batch{ResourceVersion: "5"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := st.Flush(t.Context()); err != nil {
@@ -155,7 +156,7 @@ func TestReaderOfAnInformer(t *testing.T) {
 			pod := &countedPod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "late",
 				Labels: map[string]string{"tier": "front"}}}
 			if _, err := informer.Store(i).Apply(t.Context(),
-				store.Batch{Ops: []store.Op{{Object: pod}}, ResourceVersion: "6"}); err != nil {
+				entry.Batch{Ops: []entry.Op{{Object: pod}}, ResourceVersion: "6"}); err != nil {
 				t.Fatal(err)
 			}
 			want := []string{"a/00", "a/05", "a/10", "a/15", "a/late"}

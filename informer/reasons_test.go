@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/larder-dev/larder/codec"
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
@@ -73,7 +74,7 @@ func TestReasonWithoutResourceVersion(t *testing.T) {
 		r := newRig(t)
 		r.srv.write("a/1", "x")
 		i := r.start()
-		if _, err := informer.Store(i).Apply(t.Context(), store.Batch{ResourceVersion: "v1.7"}); err != nil {
+		if _, err := informer.Store(i).Apply(t.Context(), entry.Batch{ResourceVersion: "v1.7"}); err != nil {
 			t.Fatal(err)
 		}
 		r.close()

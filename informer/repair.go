@@ -3,6 +3,7 @@ package informer
 import (
 	"context"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -31,15 +32,15 @@ func (i *Informer) watchFailure(ctx context.Context) {
 // repairFailure repairs the store if it has failed and no other informer has repaired it yet. Then it clears the
 // indexer's error.
 func (p *loop) repairFailure(ctx context.Context) error {
-	attempt := func() (store.Result, error) {
+	attempt := func() (entry.Result, error) {
 		select {
 		case <-p.file.Closing():
-			return store.Result{}, store.ErrClosed
+			return entry.Result{}, store.ErrClosed
 		default:
-			return store.Result{}, p.file.Err()
+			return entry.Result{}, p.file.Err()
 		}
 	}
-	err := p.commit(ctx, attempt, func([]store.Change) {})
+	err := p.commit(ctx, attempt, func([]entry.Change) {})
 	if err == nil {
 		p.indexer.Mended()
 	}

@@ -114,8 +114,8 @@ func damaged(i *informer.Informer, then func(), keys ...string) *faultyStore {
 	informer.SetStore(i, f)
 	informer.SetRebuild(i, func(ctx context.Context) error {
 		for _, key := range keys {
-			op := store.Op{Type: store.Delete, Object: cache.DeletedFinalStateUnknown{Key: key}}
-			if _, err := f.Interface.Apply(ctx, store.Batch{Ops: []store.Op{op}}); err != nil {
+			op := entry.Op{Type: entry.Delete, Object: cache.DeletedFinalStateUnknown{Key: key}}
+			if _, err := f.Interface.Apply(ctx, entry.Batch{Ops: []entry.Op{op}}); err != nil {
 				return err
 			}
 		}
@@ -246,11 +246,11 @@ type brokenCommit struct {
 	s *brokenCommits
 }
 
-func (r *brokenCommit) Commit(ctx context.Context, b store.Batch) (store.Result, error) {
+func (r *brokenCommit) Commit(ctx context.Context, b entry.Batch) (entry.Result, error) {
 	if r.s.failures++; r.s.failures > 200 {
 		return r.Replacement.Commit(ctx, b)
 	}
-	return store.Result{}, entry.ErrDamaged
+	return entry.Result{}, entry.ErrDamaged
 }
 
 // TestListsInVain: no list can be stored. The server is not asked for one after the other.

@@ -9,10 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer/internal/delivery"
 	"github.com/larder-dev/larder/internal/patient"
 	"github.com/larder-dev/larder/reflector"
-	"github.com/larder-dev/larder/store"
 )
 
 // detectsMutations is true if client-go's mutation detector is on: then it gets every stored object.
@@ -26,7 +26,7 @@ var detectsMutations = func() bool {
 // cold start has left: the first list removes that. It reads nothing if there are no handlers. If the store cannot be
 // read, it tries again; it returns an error only if ctx has ended or the store is closed.
 func (p *loop) restore(ctx context.Context) error {
-	var info store.Info
+	var info entry.Info
 	err := p.readRetry(ctx, func() (err error) {
 		info, err = p.store.Info(ctx)
 		return err

@@ -77,7 +77,7 @@ func (s *sink) Checkpoint(ctx context.Context) (reflector.Checkpoint, error) {
 }
 
 // lackingReason returns why a stored state that can be served cannot be resumed.
-func lackingReason(info store.Info) reflector.Reason {
+func lackingReason(info entry.Info) reflector.Reason {
 	switch {
 	case info.MustRelist == store.MustRelistDamaged || !info.Complete:
 		return reflector.ReasonDamaged
@@ -91,7 +91,7 @@ func lackingReason(info store.Info) reflector.Reason {
 
 // info reads the collection's state. It reports a failure and tries again. It returns an error only if ctx has ended or
 // the store is closed.
-func (s *sink) info(ctx context.Context) (store.Info, error) {
+func (s *sink) info(ctx context.Context) (entry.Info, error) {
 	for delay := storeBackoff(); ; {
 		info, err := s.store.Info(ctx)
 		if err == nil || ctx.Err() != nil || isClosed(err) {

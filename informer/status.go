@@ -72,7 +72,7 @@ type Status struct {
 	// namespace or labels.
 	Skipped int
 	// LeftOut lists the objects that are missing, or held in an older state, because this run or an earlier one could not
-	// store them. The next start gets them again. LeftOutMore is true if there may be others. See store.Info.
+	// store them. The next start gets them again. LeftOutMore is true if there may be others. See entry.Info.
 	LeftOut     []entry.LeftOut
 	LeftOutMore bool
 	// Err is why the informer is degraded (store, connection, reading, a ListerWatcher that does not list what

@@ -90,7 +90,7 @@ func mirror(ctx context.Context, st *store.Store) {
 	if _, err := list.Page(ctx, []runtime.Object{secret}); err != nil {
 		panic(err)
 	}
-	if _, err := list.Commit(ctx, store.Batch{ResourceVersion: "7"}); err != nil {
+	if _, err := list.Commit(ctx, entry.Batch{ResourceVersion: "7"}); err != nil {
 		panic(err)
 	}
 }

@@ -130,7 +130,7 @@ func benchStore(b *testing.B, path string, pods int) *store.Store {
 			b.Fatal(err)
 		}
 	}
-	if _, err := r.Commit(context.Background(), store.Batch{ResourceVersion: "1000000"}); err != nil {
+	if _, err := r.Commit(context.Background(), entry.Batch{ResourceVersion: "1000000"}); err != nil {
 		b.Fatal(err)
 	}
 	return s

@@ -111,7 +111,7 @@ func listInto(t testing.TB, s *store.Store, id entry.Identity, resource entry.Re
 			t.Fatal(err)
 		}
 	}
-	if _, err := r.Commit(t.Context(), store.Batch{ResourceVersion: rv}); err != nil {
+	if _, err := r.Commit(t.Context(), entry.Batch{ResourceVersion: rv}); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -145,7 +145,7 @@ func savedStore(t testing.TB, path string) *store.Store {
 		t.Fatal(err)
 	}
 	defer r.Abort()
-	if _, err := r.Commit(t.Context(), store.Batch{ResourceVersion: "5003"}); err != nil {
+	if _, err := r.Commit(t.Context(), entry.Batch{ResourceVersion: "5003"}); err != nil {
 		t.Fatal(err)
 	}
 	return s

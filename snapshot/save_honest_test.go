@@ -67,11 +67,11 @@ func TestSaveOfAStoreThatLeftObjectsOut(t *testing.T) {
 	s := mustOpen(t, filepath.Join(dir, "a.db"))
 	c := listPods(t, s, 10, "5000")
 	for _, leftOut := range []bool{true, false} {
-		batch := store.Batch{ResourceVersion: "6000", Ops: []store.Op{{Object: savedPod(3, "6000")}}}
+		batch := entry.Batch{ResourceVersion: "6000", Ops: []entry.Op{{Object: savedPod(3, "6000")}}}
 		if leftOut {
 			refused := entry.ObjectRef{Key: "ns-3/pod-000003", ResourceVersion: "5500"}
 			batch.ResourceVersion = "5500"
-			batch.Ops[0] = store.Op{Type: store.LeaveOut,
+			batch.Ops[0] = entry.Op{Type: entry.LeaveOut,
 				LeftOut: entry.LeftOut{ObjectRef: refused, Reason: entry.LeftOutTransform}}
 		}
 		if _, err := c.Apply(t.Context(), batch); err != nil {

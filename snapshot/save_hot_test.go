@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
 )
@@ -19,7 +20,7 @@ import (
 // changeLog is what has been applied to a collection: at[n] is the n-th change, at resourceVersion firstLogged+n.
 type changeLog struct {
 	mu  sync.Mutex
-	ops []store.Op // guarded by mu
+	ops []entry.Op // guarded by mu
 }
 
 const firstLogged = 10_001
@@ -39,7 +40,7 @@ func (l *changeLog) replay(objects int, rv string) (map[string]string, error) {
 	}
 	for n, op := range l.ops[:to-firstLogged+1] {
 		p := op.Object.(*corev1.Pod)
-		if key := p.Namespace + "/" + p.Name; op.Type == store.Delete {
+		if key := p.Namespace + "/" + p.Name; op.Type == entry.Delete {
 			delete(state, key)
 		} else {
 			state[key] = strconv.Itoa(firstLogged + n)
@@ -114,14 +115,14 @@ func (l *changeLog) write(ctx context.Context, c *store.Collection, objects int)
 	defer tick.Stop()
 	for n := 0; ; n++ {
 		rv := strconv.Itoa(firstLogged + n)
-		op := store.Op{Object: savedPod(random.IntN(objects+200), rv)} // some are new, or come again
+		op := entry.Op{Object: savedPod(random.IntN(objects+200), rv)} // some are new, or come again
 		if random.IntN(4) == 0 {
-			op.Type = store.Delete
+			op.Type = entry.Delete
 		}
 		l.mu.Lock()
 		l.ops = append(l.ops, op)
 		l.mu.Unlock()
-		if _, err := c.Apply(context.WithoutCancel(ctx), store.Batch{ResourceVersion: rv, Ops: []store.Op{op}}); err != nil {
+		if _, err := c.Apply(context.WithoutCancel(ctx), entry.Batch{ResourceVersion: rv, Ops: []entry.Op{op}}); err != nil {
 			return err
 		}
 		select {

@@ -57,7 +57,7 @@ func (s storeSource) Collections(ctx context.Context) ([]Collection, error) {
 
 // mustRelist returns why a copy of the collection cannot be resumed; "" if it can. A copy has no list of the objects
 // that were left out.
-func mustRelist(info store.Info) string {
+func mustRelist(info entry.Info) string {
 	if info.MustRelist == "" && (len(info.LeftOut) > 0 || info.LeftOutMore) {
 		return "objects were left out of the store"
 	}

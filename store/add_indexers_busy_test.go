@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -22,7 +23,7 @@ func TestAddIndexersWhileEveryStateIsOld(t *testing.T) {
 	}
 	batches := func(t *testing.T, c written) func(rv int) {
 		return func(rv int) {
-			if _, err := c.Apply(t.Context(), store.Batch{Ops: []store.Op{{Object: podAt(0, strconv.Itoa(rv))}}}); err != nil {
+			if _, err := c.Apply(t.Context(), entry.Batch{Ops: []entry.Op{{Object: podAt(0, strconv.Itoa(rv))}}}); err != nil {
 				t.Error(err)
 			}
 		}

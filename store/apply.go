@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/index"
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
@@ -17,7 +18,7 @@ import (
 // Ops are applied in order and without regard to resourceVersions, as client-go does. Several ops of one key yield a
 // Change each, and one record. A delete of a key that does not exist yields a Change without Old. A skipped op leaves
 // the object that is stored under its key: a stale object does less harm than one that seems to be deleted.
-func (in *intake) Apply(ctx context.Context, b Batch) (Result, error) {
+func (in *intake) Apply(ctx context.Context, b entry.Batch) (entry.Result, error) {
 	res, err := in.apply(ctx, b)
 	if err != nil {
 		return res, fmt.Errorf("apply %d changes to %s: %w", len(b.Ops), in.id, err)
@@ -25,9 +26,9 @@ func (in *intake) Apply(ctx context.Context, b Batch) (Result, error) {
 	return res, nil
 }
 
-func (in *intake) apply(ctx context.Context, b Batch) (Result, error) {
+func (in *intake) apply(ctx context.Context, b entry.Batch) (entry.Result, error) {
 	if err := in.back.backpressure(ctx, !b.Unpaced); err != nil {
-		return Result{}, err
+		return entry.Result{}, err
 	}
 	for {
 		set := in.set.Load()
@@ -36,9 +37,9 @@ func (in *intake) apply(ctx context.Context, b Batch) (Result, error) {
 		switch {
 		case err == nil:
 			in.reported.Store(true)
-			return Result{Changes: changes, Skipped: e.skipped}, nil
+			return entry.Result{Changes: changes, Skipped: e.skipped}, nil
 		case !errors.Is(err, errIndexesChanged):
-			return Result{}, err
+			return entry.Result{}, err
 		}
 	}
 }
@@ -46,8 +47,8 @@ func (in *intake) apply(ctx context.Context, b Batch) (Result, error) {
 // applyEncoded applies a batch atomically: readers see all of it when applyEncoded returns. It reads old states that
 // are not in memory from the file, and waits for no commit. It fails with errIndexesChanged if set is out of date.
 func (in *intake) applyEncoded(
-	ctx context.Context, set *index.Set, e encoded, b Batch,
-) (changes []Change, err error) {
+	ctx context.Context, set *index.Set, e encoded, b entry.Batch,
+) (changes []entry.Change, err error) {
 	unlock, err := in.lockFront(ctx, set)
 	if err != nil {
 		return nil, err
@@ -60,7 +61,7 @@ func (in *intake) applyEncoded(
 	if err != nil {
 		return nil, err
 	}
-	changes = make([]Change, 0, len(e.writes))
+	changes = make([]entry.Change, 0, len(e.writes))
 	for _, x := range e.writes {
 		changes = append(changes, keys[x.Key].change(x))
 	}
@@ -68,13 +69,13 @@ func (in *intake) applyEncoded(
 	for _, x := range e.writes {
 		if keys[x.Key].last == x {
 			last = append(last, x)
-			info.take(x, keys[x.Key].found)
+			take(&info, x, keys[x.Key].found)
 			delete(in.unheard, x.Key)
 		}
 	}
-	info.excuse(changes, e.writes, b)
-	info.noteBatch(last, e)
-	info.advance(b)
+	excuse(&info, changes, e.writes, b)
+	noteBatch(&info, last, e)
+	advance(&info, b)
 	in.back.put(last, info, nil)
 	return changes, nil
 }
@@ -103,7 +104,8 @@ func (in *intake) lockFront(ctx context.Context, set *index.Set) (unlock func(),
 // takeIn applies last, the writes of a list. If finish is not nil, it edits the Info that is stored with them. takeIn
 // waits while backpressure requires it, but for no commit.
 func (in *intake) takeIn(
-	ctx context.Context, r *replacement, set *index.Set, last []*memtable.Write, finish func(*Info) (*settled, error),
+	ctx context.Context, r *replacement, set *index.Set, last []*memtable.Write,
+	finish func(*entry.Info) (*settled, error),
 ) error {
 	if err := in.back.backpressure(ctx, false); err != nil {
 		return err
@@ -121,7 +123,7 @@ func (in *intake) takeIn(
 		return err
 	}
 	for _, x := range last {
-		info.take(x, found[x.Key])
+		take(&info, x, found[x.Key])
 	}
 	var settles *settled
 	if finish != nil {
@@ -140,7 +142,7 @@ func (in *intake) takeIn(
 // beforeWrites returns which keys of the writes exist, and the Info, both of the same moment.
 func (in *intake) beforeWrites(
 	ctx context.Context, writes []*memtable.Write,
-) (found map[string]bool, info Info, err error) {
+) (found map[string]bool, info entry.Info, err error) {
 	found = make(map[string]bool, len(writes))
 	err = in.back.look(ctx, func(h held) (err error) {
 		info, err = h.info()
@@ -149,7 +151,7 @@ func (in *intake) beforeWrites(
 		}
 		return err
 	})
-	return found, info.clone(), err
+	return found, info.Clone(), err
 }
 
 // pending is the state of one key while a batch is applied.
@@ -161,8 +163,8 @@ type pending struct {
 }
 
 // change applies x to p and returns the Change.
-func (p *pending) change(x *memtable.Write) Change {
-	ch := Change{Type: cache.Updated, Key: x.Key, Old: p.obj, New: x.Obj, Contradicts: p.contradicts(x)}
+func (p *pending) change(x *memtable.Write) entry.Change {
+	ch := entry.Change{Type: cache.Updated, Key: x.Key, Old: p.obj, New: x.Obj, Contradicts: p.contradicts(x)}
 	if p.last != nil {
 		x.Follow(p.last)
 	}

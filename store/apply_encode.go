@@ -31,14 +31,14 @@ type encoder struct {
 // encoded is a batch whose ops have been turned into writes.
 type encoded struct {
 	writes  []*memtable.Write // in the order of the ops, without skipped ones
-	skipped []Skipped
+	skipped []entry.Skipped
 	// leftOut holds, by key, the objects whose last op was skipped: the store has an older state of them than the
 	// server. Objects without a key are under "".
 	leftOut map[string]entry.LeftOut
 }
 
 // encode turns ops into writes. An op for which that fails is in leftOut, and in skipped if it is reportable.
-func (e encoder) encode(ops []Op) encoded {
+func (e encoder) encode(ops []entry.Op) encoded {
 	b := encoded{writes: make([]*memtable.Write, 0, len(ops)), leftOut: map[string]entry.LeftOut{}}
 	for _, op := range ops {
 		x, err := e.identify(op)
@@ -51,7 +51,7 @@ func (e encoder) encode(ops []Op) encoded {
 		}
 		if err != nil {
 			if reportable(err) {
-				b.skipped = append(b.skipped, Skipped{Key: x.Key, Err: err})
+				b.skipped = append(b.skipped, entry.Skipped{Key: x.Key, Err: err})
 			}
 			l := leftOutOf(x, err)
 			b.leftOut[l.Key] = l
@@ -68,11 +68,11 @@ func (e encoder) encode(ops []Op) encoded {
 
 // identify returns a write with the key, UID and resourceVersion of the op's object. If it fails, the write has those
 // of them that are known.
-func (e encoder) identify(op Op) (*memtable.Write, error) {
-	if l := op.LeftOut; op.Type == LeaveOut {
+func (e encoder) identify(op entry.Op) (*memtable.Write, error) {
+	if l := op.LeftOut; op.Type == entry.LeaveOut {
 		return &memtable.Write{Key: l.Key, UID: l.UID, RV: l.ResourceVersion}, refuse(l.Reason, nil)
 	}
-	x := &memtable.Write{Del: op.Type == Delete, Event: op.Event}
+	x := &memtable.Write{Del: op.Type == entry.Delete, Event: op.Event}
 	err := guest.Try("the key function", func() (err error) {
 		x.Key, err = e.keyFunc(op.Object)
 		return err

@@ -24,24 +24,24 @@ var byNamespaceAndColor = cache.Indexers{
 	cache.NamespaceIndex: cache.MetaNamespaceIndexFunc, "color": storetest.ByColor,
 }
 
-func upsert(key, rv string, labels ...string) store.Op {
-	return store.Op{Object: storetest.Pod(key, "uid-"+key, rv, labels...)}
+func upsert(key, rv string, labels ...string) entry.Op {
+	return entry.Op{Object: storetest.Pod(key, "uid-"+key, rv, labels...)}
 }
 
-func remove(key, rv string) store.Op {
-	return store.Op{Type: store.Delete, Object: storetest.Pod(key, "uid-"+key, rv)}
+func remove(key, rv string) entry.Op {
+	return entry.Op{Type: entry.Delete, Object: storetest.Pod(key, "uid-"+key, rv)}
 }
 
-func apply(t *testing.T, c store.Interface, rv string, ops ...store.Op) store.Result {
+func apply(t *testing.T, c store.Interface, rv string, ops ...entry.Op) entry.Result {
 	t.Helper()
-	res, err := c.Apply(context.Background(), store.Batch{Ops: ops, ResourceVersion: rv})
+	res, err := c.Apply(context.Background(), entry.Batch{Ops: ops, ResourceVersion: rv})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return res
 }
 
-func infoOf(t *testing.T, c store.Interface) store.Info {
+func infoOf(t *testing.T, c store.Interface) entry.Info {
 	t.Helper()
 	info, err := c.Info(context.Background())
 	if err != nil {
@@ -95,7 +95,7 @@ func TestApplyWritesAKeyOnceABatch(t *testing.T) {
 func TestApplyDeleteOfUnknownKey(t *testing.T) {
 	c := openPods(t, storetest.Open(t, store.Options{}), nil)
 	res := apply(t, c, "9", remove("a/x", "3"),
-		store.Op{Type: store.Delete, Object: cache.DeletedFinalStateUnknown{Key: "a/y"}})
+		entry.Op{Type: entry.Delete, Object: cache.DeletedFinalStateUnknown{Key: "a/y"}})
 	if len(res.Changes) != 2 || res.Changes[0].Old != nil || storetest.Sum(res.Changes[0].New) != "a/x uid=uid-a/x rv=3" ||
 		res.Changes[1].Key != "a/y" || res.Changes[1].New != nil {
 		t.Errorf("changes %+v", res.Changes)
@@ -108,10 +108,10 @@ func TestApplySkipsWhatCanNotBeStored(t *testing.T) {
 	res := apply(t, c, "20",
 		upsert("a/x", "11", storetest.FailLabel, "error"),
 		upsert("a/y", "12", storetest.FailLabel, "panic"),
-		store.Op{Object: &corev1.Secret{}},
-		store.Op{Object: "no object"},
+		entry.Op{Object: &corev1.Secret{}},
+		entry.Op{Object: "no object"},
 		upsert("a/"+strings.Repeat("n", 1<<15), "13"),
-		store.Op{Object: cache.ExplicitKey("a/z")},
+		entry.Op{Object: cache.ExplicitKey("a/z")},
 		upsert("a/z", "14"))
 	if len(res.Skipped) != 6 || len(res.Changes) != 1 || res.Changes[0].Key != "a/z" {
 		t.Fatalf("skipped %+v, changes %+v", res.Skipped, res.Changes)
@@ -163,7 +163,7 @@ func TestApplyKeepsOnlyComparableResourceVersions(t *testing.T) {
 func TestApplyKeepsLastContactAndEmptyFields(t *testing.T) {
 	c := openPods(t, storetest.Open(t, store.Options{}), nil)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
-	if _, err := c.Apply(context.Background(), store.Batch{ResourceVersion: "7", LastContact: at}); err != nil {
+	if _, err := c.Apply(context.Background(), entry.Batch{ResourceVersion: "7", LastContact: at}); err != nil {
 		t.Fatal(err)
 	}
 	apply(t, c, "", upsert("a/x", "8"))
@@ -179,7 +179,7 @@ func TestApplyFailsAsAWhole(t *testing.T) {
 	apply(t, c, "1", upsert("a/x", "1", storetest.ColorLabel, "red"))
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := c.Apply(ctx, store.Batch{Ops: []store.Op{upsert("a/x", "2")}}); !errors.Is(err, context.Canceled) {
+	if _, err := c.Apply(ctx, entry.Batch{Ops: []entry.Op{upsert("a/x", "2")}}); !errors.Is(err, context.Canceled) {
 		t.Errorf("with a context that has ended: %v", err)
 	}
 	wantStrings(t, "what is stored", list(t, c), "a/x uid=uid-a/x rv=1 color=red")
@@ -193,7 +193,7 @@ func TestApplyWhoseCommitFails(t *testing.T) {
 	c := openPods(t, s, byNamespaceAndColor)
 	apply(t, c, "1", upsert("a/x", "1", storetest.ColorLabel, "red"))
 	g.Fail(func() error { return syscall.ENOSPC })
-	res, err := c.Apply(context.Background(), store.Batch{Ops: []store.Op{upsert("a/x", "2"), upsert("a/y", "3")},
+	res, err := c.Apply(context.Background(), entry.Batch{Ops: []entry.Op{upsert("a/x", "2"), upsert("a/y", "3")},
 		ResourceVersion: "3"})
 	if !errors.Is(err, store.ErrNoSpace) || len(res.Changes) != 2 {
 		t.Errorf("a commit that failed: %d changes, %v", len(res.Changes), err)
@@ -246,7 +246,7 @@ func (otherCodec) Name() string { return "other" }
 
 func TestNewestHoldsTheHighest(t *testing.T) {
 	c := openPods(t, storetest.Open(t, store.Options{}), nil)
-	var ops []store.Op
+	var ops []entry.Op
 	for _, n := range []int{5, 100, 20, 7, 99, 3, 12, 40, 41, 42, 9, 1000} {
 		ops = append(ops, upsert(fmt.Sprintf("a/%d", n), fmt.Sprint(n)))
 	}

@@ -247,7 +247,7 @@ func (w *writer) remove(key string, old stored, x *memtable.Write) error {
 
 // advance records the resourceVersion and the last contact of a batch, if it has them. A resourceVersion that cannot be
 // compared is not recorded: MustRelist is set instead.
-func (i *Info) advance(b Batch) {
+func advance(i *entry.Info, b entry.Batch) {
 	if !b.LastContact.IsZero() {
 		i.LastContact = b.LastContact
 	}

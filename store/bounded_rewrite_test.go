@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -45,7 +46,7 @@ func TestIndexDuringARewritingList(t *testing.T) {
 		if _, err := w.Page(t.Context(), []runtime.Object{changed}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.Commit(t.Context(), store.Batch{ResourceVersion: "2000"}); err != nil {
+		if _, err := w.Commit(t.Context(), entry.Batch{ResourceVersion: "2000"}); err != nil {
 			t.Fatal(err)
 		}
 		flush(t, s)

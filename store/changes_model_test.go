@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
 )
@@ -58,7 +59,7 @@ func (r *sinceModel) list(m *feedModel, v *store.View) {
 func (r *sinceModel) take(m *feedModel, c store.ChangelogEntry) {
 	_, there := r.objects[c.Key]
 	switch {
-	case c.Type == store.Delete:
+	case c.Type == entry.Delete:
 		delete(r.objects, c.Key)
 	case c.Created > r.seq && there && !r.damaged:
 		m.Fatalf("%s was created at %d, and it was there at %d", c.Key, c.Created, r.seq)

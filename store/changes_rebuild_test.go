@@ -33,7 +33,7 @@ func TestChangesKeptForLessOverARebuild(t *testing.T) {
 			t.Fatalf("%+v", want)
 		}
 		g.Fail(func() error { return syscall.EIO })
-		if _, err := c.Apply(t.Context(), store.Batch{Ops: []store.Op{upsert("a/z", "4")},
+		if _, err := c.Apply(t.Context(), entry.Batch{Ops: []entry.Op{upsert("a/z", "4")},
 			ResourceVersion: "4"}); !errors.Is(err, store.ErrOutcomeUnknown) {
 			t.Fatal(err)
 		}
@@ -52,7 +52,7 @@ func TestChangesKeptForLessOverARebuild(t *testing.T) {
 func rebuildAfterFailure(t *testing.T, s *store.Store, g *hook.Gate, c *store.Collection, rv string) {
 	t.Helper()
 	g.Fail(func() error { return syscall.EIO })
-	if _, err := c.Apply(t.Context(), store.Batch{Ops: []store.Op{upsert("a/failing", rv)},
+	if _, err := c.Apply(t.Context(), entry.Batch{Ops: []entry.Op{upsert("a/failing", rv)},
 		ResourceVersion: rv}); !errors.Is(err, store.ErrOutcomeUnknown) {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestChangesAreTheStateAtEachCommit(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, change := range p.Changes {
-				if changes++; change.Type == store.Delete {
+				if changes++; change.Type == entry.Delete {
 					delete(told, change.Key)
 					continue
 				}

@@ -11,6 +11,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/internal/storetest/disk"
 	"github.com/larder-dev/larder/store"
@@ -23,7 +24,7 @@ func TestScrubKeepsNoPages(t *testing.T) {
 		store.NoSync(s)
 		c := openPodsWith(t, s, store.CollectionOptions{Compression: store.NoCompression})
 		body := strings.Repeat("x", 8<<10)
-		var items []store.Op
+		var items []entry.Op
 		for n := range 1500 {
 			items = append(items, upsert(fmt.Sprintf("a/%04d", n), "1", storetest.ColorLabel, body))
 		}
@@ -164,7 +165,7 @@ func listed(t *testing.T, s *store.Store) *store.Collection {
 }
 
 // largeItems are those of a list of 8 MB.
-func largeItems() (items []store.Op) {
+func largeItems() (items []entry.Op) {
 	for n := range 2000 {
 		items = append(items, upsert(fmt.Sprintf("a/%04d", n), "1", storetest.ColorLabel, largeBody))
 	}

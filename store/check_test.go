@@ -151,7 +151,7 @@ func TestReadsReportDamage(t *testing.T) {
 	_, get := c.Get(ctx, "ns1/pod0001")
 	_, list := c.List(ctx)
 	_, index := c.ByIndex(ctx, "color", "green")
-	_, apply := c.Apply(ctx, store.Batch{Ops: []store.Op{upsert("ns1/pod0001", "9999")}})
+	_, apply := c.Apply(ctx, entry.Batch{Ops: []entry.Op{upsert("ns1/pod0001", "9999")}})
 	r, err := c.BeginReplace(ctx, store.ReplaceOptions{})
 	if err != nil {
 		t.Fatal(err)

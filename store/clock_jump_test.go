@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/hook"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
@@ -42,7 +43,7 @@ func (j *jumper) close(t *testing.T) {
 }
 
 // write commits something, with which tombstones that are too old go.
-func (j *jumper) write(t *testing.T, op store.Op) {
+func (j *jumper) write(t *testing.T, op entry.Op) {
 	t.Helper()
 	j.rv++
 	apply(t, j.c, fmt.Sprint(100+j.rv), op)
@@ -55,7 +56,7 @@ func (j *jumper) has(t *testing.T, namespace string) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return slices.ContainsFunc(infos, func(i store.Info) bool { return i.Identity.Namespace == namespace })
+	return slices.ContainsFunc(infos, func(i entry.Info) bool { return i.Identity.Namespace == namespace })
 }
 
 // TestClockJumps: however the clock on the wall jumps, while the store is open or closed, no collection is taken for

@@ -56,7 +56,7 @@ func TestCloseWhileTheDiskHangs(t *testing.T) {
 			wantStillWriting(t, "Close", "a commit of what is pending", s.Close)
 		}
 		wantStrings(t, "reads", list(t, c), "a/x uid=uid-a/x rv=2")
-		if _, err := c.Apply(context.Background(), store.Batch{ResourceVersion: "3"}); !errors.Is(err, store.ErrClosed) {
+		if _, err := c.Apply(context.Background(), entry.Batch{ResourceVersion: "3"}); !errors.Is(err, store.ErrClosed) {
 			t.Errorf("Apply: %v", err)
 		}
 		if _, err := s.Collection(context.Background(),

@@ -180,7 +180,7 @@ func (c *Collection) ensureBuckets(tx *bolt.Tx) error {
 		return err
 	}
 	st := state{
-		Info: Info{
+		Info: entry.Info{
 			Identity: c.id, Resource: c.resource, LastUsed: c.store.file.Wall(), Sealed: c.coder.Sealing(),
 		},
 		log:    changelog.State{NextSeq: 1},

@@ -6,12 +6,13 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/index"
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
 // Apply applies the batch; see Interface.
-func (c *Collection) Apply(ctx context.Context, b Batch) (Result, error) {
+func (c *Collection) Apply(ctx context.Context, b entry.Batch) (entry.Result, error) {
 	res, err := c.intake.Apply(ctx, b)
 	if err == nil && c.store.o.atOnce {
 		err = c.store.Flush(ctx)
@@ -42,7 +43,7 @@ func (c *Collection) losses() int { return c.Losses() }
 func (c *Collection) listEnded() { c.reload() }
 
 // put puts the writes, and the Info after them, into the memtable, and applies them to the objects in memory.
-func (c *Collection) put(last []*memtable.Write, info Info, settles *settled) {
+func (c *Collection) put(last []*memtable.Write, info entry.Info, settles *settled) {
 	c.store.commits.add(c, c.memtable.Put(last, func(before covers, _ bool) covers {
 		now := covers{info, settles}
 		if settles == nil {
@@ -58,7 +59,7 @@ func (c *Collection) put(last []*memtable.Write, info Info, settles *settled) {
 // beforeBatch returns the old states of the keys; see back. It reads from the file only states that are not in memory.
 func (c *Collection) beforeBatch(
 	ctx context.Context, writes []*memtable.Write,
-) (keys map[string]*pending, info Info, err error) {
+) (keys map[string]*pending, info entry.Info, err error) {
 	now, dirty := c.memtable.Current()
 	info = now.Info
 	keys = make(map[string]*pending, len(writes))
@@ -74,7 +75,7 @@ func (c *Collection) beforeBatch(
 		}
 	}
 	if len(missing) == 0 && dirty {
-		return keys, info.clone(), ctx.Err()
+		return keys, info.Clone(), ctx.Err()
 	}
 	err = c.view(ctx, func(b *bolt.Bucket) error {
 		if !dirty {
@@ -100,7 +101,7 @@ func (c *Collection) beforeBatch(
 		}
 		return nil
 	})
-	return keys, info.clone(), err
+	return keys, info.Clone(), err
 }
 
 // remembers sets p to the state of key if that can be told from memory, and reports whether it can.

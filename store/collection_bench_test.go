@@ -79,7 +79,7 @@ func benchList(b *testing.B, c *store.Collection, rv int) int {
 		}
 		changes += len(res.Changes)
 	}
-	res, err := r.Commit(context.Background(), store.Batch{ResourceVersion: strconv.Itoa(rv)})
+	res, err := r.Commit(context.Background(), entry.Batch{ResourceVersion: strconv.Itoa(rv)})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -116,11 +116,11 @@ func BenchmarkApply100(b *testing.B) {
 	rv := benchTotal + 2
 	for b.Loop() {
 		b.StopTimer()
-		var batch store.Batch
+		var batch entry.Batch
 		for i, obj := range benchPods(b, 5000, 100, rv) {
 			pod := obj.(*corev1.Pod)
 			pod.Status.Message = strconv.Itoa(rv + i)
-			batch.Ops = append(batch.Ops, store.Op{Object: pod, Event: cache.Updated})
+			batch.Ops = append(batch.Ops, entry.Op{Object: pod, Event: cache.Updated})
 		}
 		rv += 100
 		batch.ResourceVersion = strconv.Itoa(rv)

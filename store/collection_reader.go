@@ -64,12 +64,12 @@ func (r *reader) objects(b *bolt.Bucket) (*bolt.Bucket, error) {
 }
 
 // Info returns the collection's state.
-func (r *reader) Info(ctx context.Context) (Info, error) {
+func (r *reader) Info(ctx context.Context) (entry.Info, error) {
 	var s state
 	err := r.viewCaptured(ctx, r.memtable.CaptureInfo, func(b *bolt.Bucket, over *captured) (err error) {
 		s, err = getState(b, r.name)
 		if err == nil && over.Dirty {
-			s.follow(over.Info.clone())
+			s.follow(over.Info.Clone())
 			s.Objects = over.Info.Objects
 		}
 		return err

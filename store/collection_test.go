@@ -181,7 +181,7 @@ func TestReadOnlyStore(t *testing.T) {
 	if keys, err := c.IndexKeys(ctx, "name", "pod0001"); !errors.Is(err, store.ErrReadOnly) {
 		t.Errorf("an index that the file does not have: %q, %v", keys, err)
 	}
-	_, err := c.Apply(ctx, store.Batch{ResourceVersion: "100"})
+	_, err := c.Apply(ctx, entry.Batch{ResourceVersion: "100"})
 	_, begin := c.BeginReplace(ctx, store.ReplaceOptions{})
 	for what, err := range map[string]error{"Apply": err, "BeginReplace": begin,
 		"SetMustRelist": c.SetMustRelist(ctx, "why")} {

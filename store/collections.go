@@ -176,12 +176,12 @@ func (s *Store) openAndEnlist(
 }
 
 // Collections returns the state of every collection in the file, whether it is open or not.
-func (s *Store) Collections(ctx context.Context) ([]Info, error) {
+func (s *Store) Collections(ctx context.Context) ([]entry.Info, error) {
 	states, err := readStates(ctx, s.file)
 	if err != nil {
 		return nil, err
 	}
-	var infos []Info
+	var infos []entry.Info
 	for _, st := range states {
 		if err := s.noteScope(ctx, &st.Info); err != nil {
 			return nil, err
@@ -193,7 +193,7 @@ func (s *Store) Collections(ctx context.Context) ([]Info, error) {
 
 // noteScope sets Resource.Namespaced if the first key of the collection has a namespace. It does nothing if Namespaced
 // is set already, or if Newest has refs, which show it. Damage is ignored.
-func (s *Store) noteScope(ctx context.Context, info *Info) error {
+func (s *Store) noteScope(ctx context.Context, info *entry.Info) error {
 	if info.Resource.Namespaced || info.Objects == 0 || len(info.Newest) > 0 {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -20,7 +21,7 @@ func TestKeysTellTheScope(t *testing.T) {
 			t.Fatal("it is claimed of an empty collection")
 		}
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "x", UID: "u", ResourceVersion: rv}}
-		if _, err := c.Apply(t.Context(), store.Batch{Ops: []store.Op{{Type: store.Upsert, Object: pod}}}); err != nil {
+		if _, err := c.Apply(t.Context(), entry.Batch{Ops: []entry.Op{{Type: entry.Upsert, Object: pod}}}); err != nil {
 			t.Fatal(err)
 		}
 		infos, err := s.Collections(t.Context())

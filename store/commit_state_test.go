@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/hook"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
@@ -84,7 +85,7 @@ func TestEveryTransactionLeavesAState(t *testing.T) {
 		}
 		return nil
 	})
-	red := func(key, rv string) store.Op { return upsert(key, rv, storetest.ColorLabel, "red") }
+	red := func(key, rv string) entry.Op { return upsert(key, rv, storetest.ColorLabel, "red") }
 	relist(t, c, store.ReplaceOptions{}, "2", upsert("a/w", "1"), red("a/x", "2"))
 	apply(t, c, "3", red("a/y", "3"))
 	flush(t, s)
@@ -178,7 +179,7 @@ func TestCommitIsWhole(t *testing.T) {
 	relist(t, c, store.ReplaceOptions{}, "1")
 	var keys []string
 	for batch := range 20 {
-		var ops []store.Op
+		var ops []entry.Op
 		for i := range 50 {
 			key := fmt.Sprintf("a/%02d-%02d", batch, i)
 			keys = append(keys, key)
@@ -197,7 +198,7 @@ func TestFileHasWhatWasApplied(t *testing.T) {
 	c := openPods(t, s, byNamespaceAndColor)
 	relist(t, c, store.ReplaceOptions{}, "1")
 	pod := storetest.Pod("a/x", "uid-a/x", "2", storetest.ColorLabel, "red")
-	apply(t, c, "2", store.Op{Object: pod})
+	apply(t, c, "2", entry.Op{Object: pod})
 	pod.Labels[storetest.ColorLabel], pod.ResourceVersion = "blue", "1000"
 	flush(t, s)
 	view, err := s.ViewWith(context.Background(), storetest.Pods, storetest.PodCodec())

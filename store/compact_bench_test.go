@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/sample"
 	"github.com/larder-dev/larder/store"
 )
@@ -37,10 +38,10 @@ func BenchmarkCompact(b *testing.B) {
 func (f *fileBench) thin(b *testing.B) {
 	b.Helper()
 	for from := 0; from < f.pods; from += benchPageSize {
-		var batch store.Batch
+		var batch entry.Batch
 		for i := from; i < from+benchPageSize; i++ {
 			if i%10 != 0 {
-				batch.Ops = append(batch.Ops, store.Op{Type: store.Delete, Object: f.pod(i)})
+				batch.Ops = append(batch.Ops, entry.Op{Type: entry.Delete, Object: f.pod(i)})
 			}
 		}
 		batch.ResourceVersion = strconv.Itoa(f.rv)
@@ -68,11 +69,11 @@ func (f *fileBench) writtenPerUpdate(b *testing.B, what string) {
 	const batches, size = 20, 10
 	before := f.s.Written()
 	for n := range batches {
-		var batch store.Batch
+		var batch entry.Batch
 		for i := range size {
 			p := f.pod((n*size + i) * 310 % f.pods / 10 * 10)
 			p.Status.Message = fmt.Sprint(n)
-			batch.Ops = append(batch.Ops, store.Op{Object: p})
+			batch.Ops = append(batch.Ops, entry.Op{Object: p})
 		}
 		batch.ResourceVersion = strconv.Itoa(f.rv)
 		if _, err := f.c.Apply(context.Background(), batch); err != nil {

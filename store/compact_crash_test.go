@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/codec"
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest/disk"
 	"github.com/larder-dev/larder/store"
 )
@@ -32,11 +33,11 @@ func openCompactPods(s *store.Store) (*store.Collection, error) {
 
 // compactStep brings every pod to resourceVersion n.
 func compactStep(c *store.Collection, n uint64) error {
-	batch := store.Batch{ResourceVersion: fmt.Sprint(n)}
+	batch := entry.Batch{ResourceVersion: fmt.Sprint(n)}
 	for i := range compactPods {
 		p := somePod(i)
 		p.ResourceVersion, p.Annotations["large"] = fmt.Sprint(n), strings.Repeat("y", 10_000)
-		batch.Ops = append(batch.Ops, store.Op{Object: p})
+		batch.Ops = append(batch.Ops, entry.Op{Object: p})
 	}
 	_, err := c.Apply(context.Background(), batch)
 	return err
@@ -126,7 +127,7 @@ func TestKilledWhileCompacting(t *testing.T) {
 }
 
 // wantStep verifies that there is what compactStep has left.
-func wantStep(t *testing.T, kill int, n uint64, objs []*corev1.Pod, info store.Info) {
+func wantStep(t *testing.T, kill int, n uint64, objs []*corev1.Pod, info entry.Info) {
 	t.Helper()
 	for _, p := range objs {
 		if p.ResourceVersion != info.ResourceVersion {
@@ -138,7 +139,7 @@ func wantStep(t *testing.T, kill int, n uint64, objs []*corev1.Pod, info store.I
 	}
 }
 
-func mustListAll(t *testing.T, c *store.Collection) (all []*corev1.Pod, info store.Info) {
+func mustListAll(t *testing.T, c *store.Collection) (all []*corev1.Pod, info entry.Info) {
 	t.Helper()
 	objs, err := c.List(t.Context())
 	if err != nil {

@@ -29,10 +29,10 @@ func thinned(t *testing.T, o store.Options) (s *store.Store, many, few *store.Co
 	for range soaked(1, 3) { // so that the file grows
 		mustUpdate(t, many)
 	}
-	batch := store.Batch{ResourceVersion: "9000"}
+	batch := entry.Batch{ResourceVersion: "9000"}
 	for i := range 1000 {
 		if i%10 != 0 {
-			batch.Ops = append(batch.Ops, store.Op{Type: store.Delete, Object: somePod(i)})
+			batch.Ops = append(batch.Ops, entry.Op{Type: entry.Delete, Object: somePod(i)})
 		}
 	}
 	if _, err := many.Apply(t.Context(), batch); err != nil {
@@ -44,11 +44,11 @@ func thinned(t *testing.T, o store.Options) (s *store.Store, many, few *store.Co
 // mustUpdate gives each pod of many a large annotation.
 func mustUpdate(t *testing.T, many *store.Collection) {
 	t.Helper()
-	batch := store.Batch{ResourceVersion: "8000"}
+	batch := entry.Batch{ResourceVersion: "8000"}
 	for i := range 1000 {
 		p := somePod(i)
 		p.ResourceVersion, p.Annotations["large"] = "8000", strings.Repeat("y", 10_000)
-		batch.Ops = append(batch.Ops, store.Op{Object: p})
+		batch.Ops = append(batch.Ops, entry.Op{Object: p})
 	}
 	if _, err := many.Apply(t.Context(), batch); err != nil {
 		t.Fatal(err)
@@ -138,7 +138,7 @@ func TestCompact(t *testing.T) {
 	wantNames(t, filepath.Dir(s.Path()), "store")
 }
 
-func mustInfo(t *testing.T, c *store.Collection) store.Info {
+func mustInfo(t *testing.T, c *store.Collection) entry.Info {
 	t.Helper()
 	_, info := count(t, c)
 	return info
@@ -219,7 +219,7 @@ func TestCompactWhileAList(t *testing.T) {
 		if _, err := s.Compact(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		res, err := r.Commit(t.Context(), store.Batch{ResourceVersion: "9600"})
+		res, err := r.Commit(t.Context(), entry.Batch{ResourceVersion: "9600"})
 		if n := len(first.Changes) + len(res.Changes); err != nil || n != before {
 			t.Errorf("%d changes of %d objects, %v", n, before, err)
 		}

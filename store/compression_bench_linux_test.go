@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/codec"
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest/disk"
 	"github.com/larder-dev/larder/store"
 	"github.com/larder-dev/larder/store/query"
@@ -187,7 +188,7 @@ func benchColdVaried(b *testing.B, c *store.Collection, codec codec.Codec, total
 		}
 		cpu += cpuTime() - begun
 	}
-	if _, err := r.Commit(context.Background(), store.Batch{ResourceVersion: strconv.Itoa(variedRV)}); err != nil {
+	if _, err := r.Commit(context.Background(), entry.Batch{ResourceVersion: strconv.Itoa(variedRV)}); err != nil {
 		b.Fatal(err)
 	}
 	return cpu
@@ -221,7 +222,7 @@ func benchRaw(b *testing.B, c *store.Collection, codec codec.Codec, keys []strin
 // benchCommitHot updates 1,000 objects that are far apart, and commits them in one transaction.
 func benchCommitHot(b *testing.B, c *store.Collection, keys []string) {
 	const hot = 1000
-	ops := make([]store.Op, hot)
+	ops := make([]entry.Op, hot)
 	for i := range ops {
 		obj, err := c.Get(context.Background(), keys[i*len(keys)/hot])
 		if err != nil {
@@ -241,7 +242,7 @@ func benchCommitHot(b *testing.B, c *store.Collection, keys []string) {
 			m.SetResourceVersion(strconv.Itoa(rv))
 			ops[i].Object = obj
 		}
-		if _, err := c.Apply(context.Background(), store.Batch{Ops: ops, ResourceVersion: strconv.Itoa(rv)}); err != nil {
+		if _, err := c.Apply(context.Background(), entry.Batch{Ops: ops, ResourceVersion: strconv.Itoa(rv)}); err != nil {
 			b.Fatal(err)
 		}
 		if err := store.StoreOf(c).Flush(context.Background()); err != nil {

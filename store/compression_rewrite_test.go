@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -33,7 +34,7 @@ func rewrite(t *testing.T, c *store.Collection, n int, change func(*corev1.Pod))
 	if err != nil {
 		t.Fatal(err)
 	}
-	last, err := r.Commit(t.Context(), store.Batch{ResourceVersion: "9000"})
+	last, err := r.Commit(t.Context(), entry.Batch{ResourceVersion: "9000"})
 	if err == nil {
 		err = store.StoreOf(c).Flush(t.Context())
 	}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest/disk"
 	"github.com/larder-dev/larder/store"
 	"github.com/larder-dev/larder/store/query"
@@ -93,11 +94,11 @@ func packedOf(t *testing.T, c *store.Collection) (total, packed, dicts int) {
 // applyNewer updates some pods to a later resourceVersion, and commits that.
 func applyNewer(t *testing.T, c *store.Collection, from, to, rv int) {
 	t.Helper()
-	var b store.Batch
+	var b entry.Batch
 	for i := from; i < to; i++ {
 		pod := somePod(i)
 		pod.ResourceVersion = fmt.Sprint(rv)
-		b.Ops = append(b.Ops, store.Op{Object: pod})
+		b.Ops = append(b.Ops, entry.Op{Object: pod})
 	}
 	b.ResourceVersion = fmt.Sprint(rv)
 	if _, err := c.Apply(t.Context(), b); err != nil {
@@ -192,13 +193,13 @@ func TestCompressionOfWhatDoesNotShrink(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := rand.New(rand.NewPCG(1, 1))
-	var b store.Batch
+	var b entry.Batch
 	for i := range 400 {
 		data := make([]byte, 2000)
 		for j := range data {
 			data[j] = byte(r.Uint32())
 		}
-		b.Ops = append(b.Ops, store.Op{Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i),
+		b.Ops = append(b.Ops, entry.Op{Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i),
 			ResourceVersion: "1"}, BinaryData: map[string][]byte{"": data}}})
 	}
 	if _, err := c.Apply(t.Context(), b); err != nil {
@@ -273,7 +274,7 @@ func storeVaried(t *testing.T, c *store.Collection, want []runtime.Object) func(
 	if _, err := r.Page(t.Context(), want); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Commit(t.Context(), store.Batch{ResourceVersion: fmt.Sprint(variedRV)}); err != nil {
+	if _, err := r.Commit(t.Context(), entry.Batch{ResourceVersion: fmt.Sprint(variedRV)}); err != nil {
 		t.Fatal(err)
 	}
 	codec := mustCodec(t, want[0])
@@ -355,9 +356,9 @@ func TestCompressionSurvivesAFailedCommit(t *testing.T) {
 	c := openPacked(t, s, store.Zstd)
 	mustList(t, c, 0)
 	failCommits(s, func() error { return syscall.ENOSPC })
-	var b store.Batch
+	var b entry.Batch
 	for i := range 200 {
-		b.Ops = append(b.Ops, store.Op{Object: somePod(i)})
+		b.Ops = append(b.Ops, entry.Op{Object: somePod(i)})
 	}
 	if _, err := c.Apply(t.Context(), b); err != nil {
 		t.Fatal(err)

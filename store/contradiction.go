@@ -35,11 +35,11 @@ func (p *pending) held() (held bool, uid string) {
 
 // excuse clears Change.Contradicts where the stored state proves nothing. If it remains set for a change, excuse sets
 // MustRelist to the batch's IfContradicted. Info must be as before the batch: call excuse before noteBatch and advance.
-func (i *Info) excuse(changes []Change, writes []*memtable.Write, b Batch) {
+func excuse(i *entry.Info, changes []entry.Change, writes []*memtable.Write, b entry.Batch) {
 	due := i.MustRelist
 	for n := range changes {
 		c := &changes[n]
-		c.Contradicts = c.Contradicts && i.Complete && i.MustRelist == "" && !i.mayLack(c.Key) &&
+		c.Contradicts = c.Contradicts && i.Complete && i.MustRelist == "" && !mayLack(i, c.Key) &&
 			entry.NewerRV(writes[n].RV, i.ResourceVersion)
 		if c.Contradicts {
 			due = b.IfContradicted

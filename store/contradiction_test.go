@@ -17,32 +17,32 @@ import (
 )
 
 // event returns the op of a watch event. The UID is that of the key, unless another one is given.
-func event(typ cache.DeltaType, key, rv string, uid ...string) store.Op {
+func event(typ cache.DeltaType, key, rv string, uid ...string) entry.Op {
 	pod := storetest.Pod(key, "uid-"+key, rv)
 	if len(uid) > 0 {
 		pod = storetest.Pod(key, uid[0], rv)
 	}
-	op := store.Op{Object: pod, Event: typ}
+	op := entry.Op{Object: pod, Event: typ}
 	if typ == cache.Deleted {
-		op.Type = store.Delete
+		op.Type = entry.Delete
 	}
 	return op
 }
 
 // failing returns the op with an object that the indexes refuse.
-func failing(op store.Op) store.Op {
+func failing(op entry.Op) entry.Op {
 	op.Object.(*corev1.Pod).Labels = map[string]string{storetest.FailLabel: "error"}
 	return op
 }
 
 // unknownState is a delete whose object the transform has refused.
-func unknownState(key string) store.Op {
-	return store.Op{Type: store.Delete, Event: deleted, Object: cache.DeletedFinalStateUnknown{Key: key}}
+func unknownState(key string) entry.Op {
+	return entry.Op{Type: entry.Delete, Event: deleted, Object: cache.DeletedFinalStateUnknown{Key: key}}
 }
 
-func leaveOut(key, rv string) store.Op {
+func leaveOut(key, rv string) entry.Op {
 	ref := entry.ObjectRef{Key: key, UID: "uid-" + key, ResourceVersion: rv}
-	return store.Op{Type: store.LeaveOut, LeftOut: entry.LeftOut{ObjectRef: ref, Reason: entry.LeftOutTransform}}
+	return entry.Op{Type: entry.LeaveOut, LeftOut: entry.LeftOut{ObjectRef: ref, Reason: entry.LeftOutTransform}}
 }
 
 const added, updated, deleted = cache.Added, cache.Updated, cache.Deleted
@@ -50,53 +50,53 @@ const added, updated, deleted = cache.Added, cache.Updated, cache.Deleted
 // TestContradictions: the collection was listed at 10, with a/x and a/y. (Issue 16, A13.)
 func TestContradictions(t *testing.T) {
 	for name, test := range map[string]struct {
-		before, ops []store.Op
+		before, ops []entry.Op
 		want        string
 	}{
-		"what follows": {nil, []store.Op{
+		"what follows": {nil, []entry.Op{
 			event(added, "a/z", "11"), event(updated, "a/x", "12"), event(deleted, "a/y", "13"),
 			event(added, "a/y", "14", "new"),
 			event(updated, "a/y", "15", "new"), event(deleted, "a/y", "16", "new"), event(added, "a/y", "17"),
 		}, ""},
-		"modified, not held":      {nil, []store.Op{event(updated, "a/z", "11")}, "a/z@11 "},
-		"deleted, not held":       {nil, []store.Op{event(deleted, "a/z", "11")}, "a/z@11 "},
-		"deleted twice":           {nil, []store.Op{event(deleted, "a/x", "11"), event(deleted, "a/x", "12")}, "a/x@12 "},
-		"modified after a delete": {nil, []store.Op{event(deleted, "a/x", "11"), event(updated, "a/x", "12")}, "a/x@12 "},
-		"added, another UID":      {nil, []store.Op{event(added, "a/x", "11", "new")}, "a/x@11 "},
-		"modified, another UID":   {nil, []store.Op{event(updated, "a/x", "11", "new")}, "a/x@11 "},
-		"deleted, another UID":    {nil, []store.Op{event(deleted, "a/x", "11", "new")}, "a/x@11 "},
-		"then all is well":        {nil, []store.Op{event(updated, "a/z", "11"), event(updated, "a/z", "12")}, "a/z@11 "},
-		"added again":             {nil, []store.Op{event(added, "a/x", "11")}, ""},
-		"no UID":                  {nil, []store.Op{event(added, "a/x", "11", ""), event(updated, "a/x", "12", "new")}, ""},
-		"not asked":               {nil, []store.Op{event("", "a/z", "11"), event("", "a/x", "12", "new")}, ""},
-		"a delete without state":  {nil, []store.Op{unknownState("a/z")}, ""},
-		"no newer than held":      {nil, []store.Op{event(deleted, "a/z", "10"), event(updated, "a/w", "9")}, ""},
-		"not comparable":          {nil, []store.Op{event(updated, "a/z", "x"), event(added, "a/x", "", "new")}, ""},
-		"left out":                {[]store.Op{leaveOut("a/z", "11")}, []store.Op{event(updated, "a/z", "12")}, ""},
-		"left out, deleted":       {[]store.Op{leaveOut("a/z", "11")}, []store.Op{event(deleted, "a/z", "12")}, ""},
+		"modified, not held":      {nil, []entry.Op{event(updated, "a/z", "11")}, "a/z@11 "},
+		"deleted, not held":       {nil, []entry.Op{event(deleted, "a/z", "11")}, "a/z@11 "},
+		"deleted twice":           {nil, []entry.Op{event(deleted, "a/x", "11"), event(deleted, "a/x", "12")}, "a/x@12 "},
+		"modified after a delete": {nil, []entry.Op{event(deleted, "a/x", "11"), event(updated, "a/x", "12")}, "a/x@12 "},
+		"added, another UID":      {nil, []entry.Op{event(added, "a/x", "11", "new")}, "a/x@11 "},
+		"modified, another UID":   {nil, []entry.Op{event(updated, "a/x", "11", "new")}, "a/x@11 "},
+		"deleted, another UID":    {nil, []entry.Op{event(deleted, "a/x", "11", "new")}, "a/x@11 "},
+		"then all is well":        {nil, []entry.Op{event(updated, "a/z", "11"), event(updated, "a/z", "12")}, "a/z@11 "},
+		"added again":             {nil, []entry.Op{event(added, "a/x", "11")}, ""},
+		"no UID":                  {nil, []entry.Op{event(added, "a/x", "11", ""), event(updated, "a/x", "12", "new")}, ""},
+		"not asked":               {nil, []entry.Op{event("", "a/z", "11"), event("", "a/x", "12", "new")}, ""},
+		"a delete without state":  {nil, []entry.Op{unknownState("a/z")}, ""},
+		"no newer than held":      {nil, []entry.Op{event(deleted, "a/z", "10"), event(updated, "a/w", "9")}, ""},
+		"not comparable":          {nil, []entry.Op{event(updated, "a/z", "x"), event(added, "a/x", "", "new")}, ""},
+		"left out":                {[]entry.Op{leaveOut("a/z", "11")}, []entry.Op{event(updated, "a/z", "12")}, ""},
+		"left out, deleted":       {[]entry.Op{leaveOut("a/z", "11")}, []entry.Op{event(deleted, "a/z", "12")}, ""},
 		"left out, and settled": {
-			[]store.Op{leaveOut("a/z", "11"), event(deleted, "a/z", "12")},
-			[]store.Op{event(deleted, "a/z", "13")}, "a/z@13 ",
+			[]entry.Op{leaveOut("a/z", "11"), event(deleted, "a/z", "12")},
+			[]entry.Op{event(deleted, "a/z", "13")}, "a/z@13 ",
 		},
-		"another one was left out": {[]store.Op{leaveOut("a/z", "11")}, []store.Op{event(updated, "a/w", "12")}, "a/w@12 "},
-		"refused by an index": {[]store.Op{failing(event(added, "a/z", "11"))}, []store.Op{event(updated, "a/z", "12")},
+		"another one was left out": {[]entry.Op{leaveOut("a/z", "11")}, []entry.Op{event(updated, "a/w", "12")}, "a/w@12 "},
+		"refused by an index": {[]entry.Op{failing(event(added, "a/z", "11"))}, []entry.Op{event(updated, "a/z", "12")},
 			""},
 		"replaced, refused": {
-			[]store.Op{event(deleted, "a/x", "11"), failing(event(added, "a/x", "12", "new"))},
-			[]store.Op{event(updated, "a/x", "13", "new")}, "",
+			[]entry.Op{event(deleted, "a/x", "11"), failing(event(added, "a/x", "12", "new"))},
+			[]entry.Op{event(updated, "a/x", "13", "new")}, "",
 		},
-		"left out in the batch": {nil, []store.Op{leaveOut("a/z", "11"), event(updated, "a/z", "12")}, ""},
-		"refused in the batch": {nil, []store.Op{
+		"left out in the batch": {nil, []entry.Op{leaveOut("a/z", "11"), event(updated, "a/z", "12")}, ""},
+		"refused in the batch": {nil, []entry.Op{
 			event(deleted, "a/x", "11"), failing(event(added, "a/x", "12", "new")), event(updated, "a/x", "13", "new"),
 			failing(event(added, "a/z", "14")), event(deleted, "a/z", "15"), event(added, "a/z", "16", "new"),
 		}, ""},
 		"one had no key": {
-			[]store.Op{{Object: &corev1.Secret{}}},
-			[]store.Op{event(updated, "a/z", "12"), event(added, "a/x", "13", "new")}, "",
+			[]entry.Op{{Object: &corev1.Secret{}}},
+			[]entry.Op{event(updated, "a/z", "12"), event(added, "a/x", "13", "new")}, "",
 		},
 		"over several batches": {
-			[]store.Op{event(deleted, "a/x", "11")},
-			[]store.Op{event(added, "a/x", "12", "new"), event(updated, "a/x", "13", "new")}, "",
+			[]entry.Op{event(deleted, "a/x", "11")},
+			[]entry.Op{event(added, "a/x", "12", "new"), event(updated, "a/x", "13", "new")}, "",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -114,7 +114,7 @@ func TestContradictions(t *testing.T) {
 // TestContradictionsOfAnIncompleteCollection: what is held is no state of the server's, and a list is due anyway.
 func TestContradictionsOfAnIncompleteCollection(t *testing.T) {
 	eachCollection(t, func(t *testing.T, c store.Interface) {
-		ops := []store.Op{event(updated, "a/z", "11"), event(added, "a/x", "12", "new")}
+		ops := []entry.Op{event(updated, "a/z", "11"), event(added, "a/x", "12", "new")}
 		if got := contradictions(apply(t, c, "", ops...)); got != "" {
 			t.Errorf("before a list: %q", got)
 		}
@@ -135,7 +135,7 @@ func TestContradictionsOfAnIncompleteCollection(t *testing.T) {
 // TestIfContradicted: why a list is due is stored with what shows it.
 func TestIfContradicted(t *testing.T) {
 	eachCollection(t, func(t *testing.T, c store.Interface) {
-		want := func(what, rv, reason string, b store.Batch) {
+		want := func(what, rv, reason string, b entry.Batch) {
 			t.Helper()
 			b.ResourceVersion = rv
 			if _, err := c.Apply(context.Background(), b); err != nil {
@@ -145,18 +145,18 @@ func TestIfContradicted(t *testing.T) {
 				t.Errorf("%s: to be listed for %q at %s", what, info.MustRelist, info.ResourceVersion)
 			}
 		}
-		ops := func(ops ...store.Op) []store.Op { return ops }
+		ops := func(ops ...entry.Op) []entry.Op { return ops }
 		listPods(t, c, "10", "a/x", "a/y")
-		want("in order", "11", "", store.Batch{IfContradicted: "why", Ops: ops(event(updated, "a/x", "11"))})
-		want("not asked", "12", "", store.Batch{Ops: ops(event(updated, "a/v", "12"))})
-		want("excused", "12", "", store.Batch{IfContradicted: "why", Ops: ops(event(updated, "a/w", "12"))})
-		want("contradicted", "14", "why", store.Batch{
+		want("in order", "11", "", entry.Batch{IfContradicted: "why", Ops: ops(event(updated, "a/x", "11"))})
+		want("not asked", "12", "", entry.Batch{Ops: ops(event(updated, "a/v", "12"))})
+		want("excused", "12", "", entry.Batch{IfContradicted: "why", Ops: ops(event(updated, "a/w", "12"))})
+		want("contradicted", "14", "why", entry.Batch{
 			IfContradicted: "why", Ops: ops(event(updated, "a/z", "13"), event(updated, "a/x", "14")),
 		})
-		want("again", "15", "why", store.Batch{IfContradicted: "why not", Ops: ops(event(updated, "a/u", "15"))})
-		want("in order after it", "16", "why", store.Batch{Ops: ops(event(updated, "a/x", "16"))})
+		want("again", "15", "why", entry.Batch{IfContradicted: "why not", Ops: ops(event(updated, "a/u", "15"))})
+		want("in order after it", "16", "why", entry.Batch{Ops: ops(event(updated, "a/x", "16"))})
 		listPods(t, c, "20", "a/x", "a/y")
-		want("after a list", "21", "", store.Batch{IfContradicted: "why", Ops: ops(event(updated, "a/x", "21"))})
+		want("after a list", "21", "", entry.Batch{IfContradicted: "why", Ops: ops(event(updated, "a/x", "21"))})
 	})
 }
 
@@ -167,7 +167,7 @@ func TestIfContradictedIsStored(t *testing.T) {
 	c := openPods(t, s, nil)
 	listPods(t, c, "10", "a/x")
 	apply(t, c, "11", event(updated, "a/x", "11"))
-	b := store.Batch{ResourceVersion: "12", Ops: []store.Op{event(deleted, "a/z", "12")}, IfContradicted: "why"}
+	b := entry.Batch{ResourceVersion: "12", Ops: []entry.Op{event(deleted, "a/z", "12")}, IfContradicted: "why"}
 	if _, err := c.Apply(context.Background(), b); err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func TestIfContradictedIsStored(t *testing.T) {
 }
 
 // contradictions are the keys and resourceVersions of the changes that contradict.
-func contradictions(res store.Result) (out string) {
+func contradictions(res entry.Result) (out string) {
 	for _, ch := range res.Changes {
 		if ch.Contradicts {
 			out += fmt.Sprintf("%s@%s ", ch.Key, ch.New.(*corev1.Pod).ResourceVersion)
@@ -204,7 +204,7 @@ func listPods(t *testing.T, c store.Interface, rv string, keys ...string) {
 		}
 	}
 	for more := true; more; {
-		res, err := r.Commit(context.Background(), store.Batch{ResourceVersion: rv})
+		res, err := r.Commit(context.Background(), entry.Batch{ResourceVersion: rv})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -241,7 +241,7 @@ func TestDamageIsKeptBesideAContradiction(t *testing.T) {
 	}
 	t.Cleanup(func() { s.Close() })
 	c := listed(t, s)
-	b := store.Batch{ResourceVersion: "12", Ops: []store.Op{event(deleted, "a/zzz", "12")}, IfContradicted: "Rewound"}
+	b := entry.Batch{ResourceVersion: "12", Ops: []entry.Op{event(deleted, "a/zzz", "12")}, IfContradicted: "Rewound"}
 	if _, err := c.Apply(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}

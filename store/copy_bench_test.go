@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/sample"
 	"github.com/larder-dev/larder/store"
 )
@@ -63,7 +64,7 @@ func (f *fileBench) pauses(b *testing.B, what string, work func(end time.Time)) 
 			p := f.pod(random.IntN(f.pods))
 			began = time.Now()
 			if _, err := f.c.Apply(context.Background(),
-				store.Batch{ResourceVersion: strconv.Itoa(f.rv), Ops: []store.Op{{Object: p}}}); err != nil {
+				entry.Batch{ResourceVersion: strconv.Itoa(f.rv), Ops: []entry.Op{{Object: p}}}); err != nil {
 				b.Error(err)
 				return
 			}

@@ -28,8 +28,8 @@ func TestCopyTo(t *testing.T) {
 	s, many, _ := filled(t, store.AtOnce(store.Options{}))
 	last := somePod(0)
 	last.ResourceVersion = "9000"
-	if _, err := many.Apply(t.Context(), store.Batch{ResourceVersion: "9000",
-		Ops: []store.Op{{Object: last}}}); err != nil {
+	if _, err := many.Apply(t.Context(), entry.Batch{ResourceVersion: "9000",
+		Ops: []entry.Op{{Object: last}}}); err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
@@ -69,8 +69,8 @@ func TestCopyCommitsWhatIsPending(t *testing.T) {
 			before := mustInfo(t, many).ResourceVersion
 			last := somePod(0)
 			last.ResourceVersion = "9000"
-			if _, err := many.Apply(t.Context(), store.Batch{ResourceVersion: "9000",
-				Ops: []store.Op{{Object: last}}}); err != nil {
+			if _, err := many.Apply(t.Context(), entry.Batch{ResourceVersion: "9000",
+				Ops: []entry.Op{{Object: last}}}); err != nil {
 				t.Fatal(err)
 			}
 			gate.fail.Store(&test.failure)

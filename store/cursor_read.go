@@ -19,7 +19,7 @@ import (
 // ChangelogEntry is one change of the changelog.
 type ChangelogEntry struct {
 	// Type is Upsert, or Delete of the object with that UID.
-	Type OpType
+	Type entry.OpType
 	Key  string
 	// Object is the stored object, or for Delete its last known state, which is nil if it cannot be decoded.
 	Object          runtime.Object
@@ -105,7 +105,7 @@ func (c *Cursor) Load(ctx context.Context, e ChangelogEntry) (ChangelogPage, err
 		}
 		var change changelog.Change
 		var found bool
-		if e.Type == Delete {
+		if e.Type == entry.Delete {
 			change, found, err = log.Tombstone(e.Seq)
 		} else {
 			change, found, err = log.Live(e.Key)
@@ -198,10 +198,10 @@ func (r *reader) changeBody(b *bolt.Bucket, c changelog.Change) (body.Body, erro
 // decode decodes what was found. It calls the codec, so no transaction is open.
 func (p *changesPage) decode() error {
 	for _, raw := range p.found {
-		e := ChangelogEntry{Type: Upsert, Key: raw.Key, UID: raw.UID, ResourceVersion: raw.RV, Seq: raw.Seq,
+		e := ChangelogEntry{Type: entry.Upsert, Key: raw.Key, UID: raw.UID, ResourceVersion: raw.RV, Seq: raw.Seq,
 			Created: raw.FirstSeq()}
 		if raw.Gone {
-			e.Type, e.Created = Delete, 0
+			e.Type, e.Created = entry.Delete, 0
 		}
 		var err error
 		switch {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/codec"
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
 )
@@ -105,7 +106,7 @@ func TestOpeningDecodesNothing(t *testing.T) {
 // colored fills c with pods of some bytes each, of which the first and the last are red, and the others green.
 func colored(t *testing.T, c *store.Collection, n, bytes int) {
 	t.Helper()
-	var items []store.Op
+	var items []entry.Op
 	for i := range n {
 		color := "green"
 		if i == 0 || i == n-1 {

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/sample"
 	"github.com/larder-dev/larder/store"
 )
@@ -45,7 +46,7 @@ func dropOnce(b *testing.B, cold bool) {
 	}
 	update := func() {
 		if _, err := f.c.Apply(context.Background(),
-			store.Batch{Ops: []store.Op{{Object: f.pod(0)}}, ResourceVersion: strconv.Itoa(f.rv)}); err != nil {
+			entry.Batch{Ops: []entry.Op{{Object: f.pod(0)}}, ResourceVersion: strconv.Itoa(f.rv)}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -64,7 +64,7 @@ func fillToDrop(ctx context.Context, s *store.Store, id entry.Identity) (*store.
 	if _, err := r.Page(ctx, page); err != nil {
 		return c, err
 	}
-	_, err = r.Commit(ctx, store.Batch{ResourceVersion: "1"})
+	_, err = r.Commit(ctx, entry.Batch{ResourceVersion: "1"})
 	return c, err
 }
 
@@ -417,7 +417,7 @@ func mustCopy(t *testing.T, from, to string) {
 
 func applyOne(t *testing.T, c *store.Collection) {
 	t.Helper()
-	if _, err := c.Apply(t.Context(), store.Batch{Ops: []store.Op{{Object: somePod(1)}},
+	if _, err := c.Apply(t.Context(), entry.Batch{Ops: []entry.Op{{Object: somePod(1)}},
 		ResourceVersion: "1"}); err != nil {
 		t.Fatal(err)
 	}

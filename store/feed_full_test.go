@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
 )
@@ -22,11 +23,11 @@ func TestForgetHandlerOfAFullFile(t *testing.T) {
 	c := openPodsIn(t, s, "a")
 	f := feedOf(t, c, "h")
 	catchUp(t, f)
-	pod := func(n int) store.Op {
+	pod := func(n int) entry.Op {
 		return upsert(fmt.Sprintf("a/%05d", n), "1", storetest.ColorLabel, strings.Repeat("x", 12_000))
 	}
 	put := func(n int) (full bool) {
-		_, err := c.Apply(ctx, store.Batch{Ops: []store.Op{pod(n)}, ResourceVersion: "1"})
+		_, err := c.Apply(ctx, entry.Batch{Ops: []entry.Op{pod(n)}, ResourceVersion: "1"})
 		if err != nil && !errors.Is(err, store.ErrNoSpace) {
 			t.Fatal(err)
 		}
@@ -35,8 +36,8 @@ func TestForgetHandlerOfAFullFile(t *testing.T) {
 	n := 0
 	for ; !put(n); n++ {
 		gone := pod(n)
-		gone.Type = store.Delete // which leaves a tombstone
-		if _, err := c.Apply(ctx, store.Batch{Ops: []store.Op{gone}, ResourceVersion: "1"}); err != nil {
+		gone.Type = entry.Delete // which leaves a tombstone
+		if _, err := c.Apply(ctx, entry.Batch{Ops: []entry.Op{gone}, ResourceVersion: "1"}); err != nil {
 			if errors.Is(err, store.ErrNoSpace) {
 				break
 			}
@@ -63,7 +64,7 @@ func TestTombstonesOfAFullFile(t *testing.T) {
 	store.NoSync(s)
 	c := openPodsIn(t, s, "a")
 	f := feedOf(t, c, "h")
-	pod := func(n int) store.Op {
+	pod := func(n int) entry.Op {
 		return upsert(fmt.Sprintf("a/%05d", n), "1", storetest.ColorLabel, strings.Repeat("x", 3000))
 	}
 	var err error
@@ -76,7 +77,7 @@ func TestTombstonesOfAFullFile(t *testing.T) {
 		}
 		for i := range 10 {
 			gone := pod(n + i)
-			gone.Type = store.Delete
+			gone.Type = entry.Delete
 			apply(t, c, "1", gone)
 		}
 		err = s.Flush(context.Background())

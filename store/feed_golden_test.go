@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -35,7 +36,7 @@ func writeGoldenFeed(t *testing.T) {
 	}
 	changed, anew := somePod(0), somePod(3)
 	changed.ResourceVersion, anew.ResourceVersion, anew.UID = "3000", "3002", "anew"
-	_, err = c.Apply(t.Context(), store.Batch{Ops: []store.Op{{Object: changed}, {Type: store.Delete, Object: somePod(2)},
+	_, err = c.Apply(t.Context(), entry.Batch{Ops: []entry.Op{{Object: changed}, {Type: entry.Delete, Object: somePod(2)},
 		{Object: anew}}, ResourceVersion: "3002"})
 	if err != nil {
 		t.Fatal(err)

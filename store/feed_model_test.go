@@ -46,7 +46,7 @@ type feedModel struct {
 
 type sentOp struct {
 	rv int
-	op store.Op
+	op entry.Op
 }
 
 // feedView is what a handler has made of what it was told; it survives crashes.
@@ -102,7 +102,7 @@ func (m *feedModel) open() {
 }
 
 func (m *feedModel) apply(e sentOp) {
-	_, err := m.c.Apply(context.Background(), store.Batch{Ops: []store.Op{e.op}, ResourceVersion: fmt.Sprint(e.rv)})
+	_, err := m.c.Apply(context.Background(), entry.Batch{Ops: []entry.Op{e.op}, ResourceVersion: fmt.Sprint(e.rv)})
 	m.must("apply", err)
 }
 
@@ -110,14 +110,14 @@ func (m *feedModel) apply(e sentOp) {
 func (m *feedModel) relist() {
 	r, err := m.c.BeginReplace(context.Background(), store.ReplaceOptions{})
 	m.must("list", err)
-	var items []store.Op
+	var items []entry.Op
 	for _, key := range slices.Sorted(maps.Keys(m.now)) {
-		items = append(items, store.Op{Object: m.pod(key)})
+		items = append(items, entry.Op{Object: m.pod(key)})
 	}
 	_, err = r.Page(context.Background(), podsOf(items...))
 	m.must("page", err)
 	for more := true; more; {
-		res, err := r.Commit(context.Background(), store.Batch{ResourceVersion: fmt.Sprint(m.rv)})
+		res, err := r.Commit(context.Background(), entry.Batch{ResourceVersion: fmt.Sprint(m.rv)})
 		m.must("end of the list", err)
 		more = res.More
 	}
@@ -136,7 +136,7 @@ func (m *feedModel) change() {
 		uid, _, _ := bytes.Cut([]byte(old), []byte("@"))
 		m.rv++
 		delete(m.now, key)
-		m.send(store.Op{Type: store.Delete, Object: storetest.Pod(key, string(uid), fmt.Sprint(m.rv), storetest.ColorLabel,
+		m.send(entry.Op{Type: entry.Delete, Object: storetest.Pod(key, string(uid), fmt.Sprint(m.rv), storetest.ColorLabel,
 			string(uid))})
 	}
 	if kind == "delete" {
@@ -149,10 +149,10 @@ func (m *feedModel) change() {
 	}
 	m.rv++
 	m.now[key] = fmt.Sprintf("%s@%d", uid, m.rv)
-	m.send(store.Op{Object: m.pod(key)})
+	m.send(entry.Op{Object: m.pod(key)})
 }
 
-func (m *feedModel) send(op store.Op) {
+func (m *feedModel) send(op entry.Op) {
 	e := sentOp{m.rv, op}
 	m.sent = append(m.sent, e)
 	m.apply(e)
@@ -276,7 +276,7 @@ func (v *feedView) take(t *rapid.T, p store.ChangelogPage) {
 	for _, c := range p.Changes {
 		uid, _, _ := bytes.Cut([]byte(v.objects[c.Key]), []byte("@"))
 		switch {
-		case c.Type == store.Upsert:
+		case c.Type == entry.Upsert:
 			v.objects[c.Key] = c.UID + "@" + c.ResourceVersion
 		case string(uid) == c.UID:
 			delete(v.objects, c.Key)

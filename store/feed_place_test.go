@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
 )
@@ -151,7 +152,7 @@ func TestTombstoneOfAFailingDelete(t *testing.T) {
 func TestFeedInPages(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	c := openPods(t, s, nil)
-	var items []store.Op
+	var items []entry.Op
 	var want []string
 	for i := range 2_100 {
 		key := fmt.Sprintf("a/%04d", i)

@@ -118,9 +118,9 @@ func TestMemoryKnowsAResetBeforeTheNextWrite(t *testing.T) {
 					t.Errorf("the file has %+v, and the next write would make it %+v, %v", stored, place, err)
 				}
 			})
-			b := store.Batch{ResourceVersion: "7000"}
+			b := entry.Batch{ResourceVersion: "7000"}
 			for i := range 3 {
-				b.Ops = append(b.Ops, store.Op{Type: store.Delete, Object: somePod(i)})
+				b.Ops = append(b.Ops, entry.Op{Type: entry.Delete, Object: somePod(i)})
 			}
 			if _, err := few.Apply(t.Context(), b); err != nil {
 				t.Fatal(err)
@@ -343,7 +343,7 @@ func TestOpenMendsTheFeedOfReaders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := few.Apply(t.Context(), store.Batch{Ops: []store.Op{{Object: somePod(99999)}},
+	if _, err := few.Apply(t.Context(), entry.Batch{Ops: []entry.Op{{Object: somePod(99999)}},
 		ResourceVersion: "5001"}); err != nil {
 		t.Fatal(err)
 	}
@@ -383,7 +383,7 @@ func TestFeedWithoutABucket(t *testing.T) {
 				t.Errorf("without %s: what fails is %+v, %v", bucket, p, err)
 			}
 		}
-		_, err = few.Apply(t.Context(), store.Batch{Ops: []store.Op{{Type: store.Delete, Object: somePod(8)}},
+		_, err = few.Apply(t.Context(), entry.Batch{Ops: []entry.Op{{Type: entry.Delete, Object: somePod(8)}},
 			ResourceVersion: "5001"})
 		if !errors.Is(err, entry.ErrDamaged) {
 			t.Errorf("without %s: a write: %v", bucket, err)

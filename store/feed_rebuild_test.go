@@ -34,7 +34,7 @@ func mustFeed(t *testing.T, c *store.Collection, name string) *store.Cursor {
 
 func mustDelete(t *testing.T, c *store.Collection, i int) {
 	t.Helper()
-	if _, err := c.Apply(t.Context(), store.Batch{Ops: []store.Op{{Type: store.Delete, Object: somePod(i)}},
+	if _, err := c.Apply(t.Context(), entry.Batch{Ops: []entry.Op{{Type: entry.Delete, Object: somePod(i)}},
 		ResourceVersion: "5000"}); err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func unread(t *testing.T, f *store.Cursor) (keys []string) {
 	}
 	for _, c := range p.Changes {
 		verb := "+"
-		if c.Type == store.Delete {
+		if c.Type == entry.Delete {
 			verb = "-"
 		}
 		keys = append(keys, verb+c.Key)
@@ -164,7 +164,7 @@ func TestCheckOfTheFeed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, _, few := filled(t, store.AtOnce(store.Options{}))
 			mustFeed(t, few, "h")
-			if _, err := few.Apply(t.Context(), store.Batch{Ops: []store.Op{{Object: somePod(1)}},
+			if _, err := few.Apply(t.Context(), entry.Batch{Ops: []entry.Op{{Object: somePod(1)}},
 				ResourceVersion: "4999"}); err != nil {
 				t.Fatal(err)
 			}

@@ -33,7 +33,7 @@ func feedOf(t *testing.T, c *store.Collection, name string) *store.Cursor {
 // told is a change in short: + or -, then what the object is, and its number.
 func told(c store.ChangelogEntry) string {
 	verb := "+"
-	if c.Type == store.Delete {
+	if c.Type == entry.Delete {
 		verb = "-"
 	}
 	if c.Object == nil {
@@ -75,7 +75,7 @@ func catchUp(t *testing.T, f *store.Cursor) (all []string) {
 	return all
 }
 
-func object(p *corev1.Pod) store.Op { return store.Op{Object: p} }
+func object(p *corev1.Pod) entry.Op { return entry.Op{Object: p} }
 
 // sound fails if the store's check finds anything.
 func sound(t *testing.T, s *store.Store) {
@@ -123,8 +123,8 @@ func TestFeedHasTheLastState(t *testing.T) {
 	apply(t, c, "2", upsert("a/x", "2"), upsert("a/y", "2"))
 	apply(t, c, "3", remove("a/x", "3"), remove("a/y", "3"))
 	apply(t, c, "4", object(storetest.Pod("a/y", "b", "4")), object(storetest.Pod("new", "n", "4")))
-	apply(t, c, "5", store.Op{Type: store.Delete, Object: storetest.Pod("a/y", "b", "5")},
-		store.Op{Type: store.Delete, Object: storetest.Pod("new", "n", "5")})
+	apply(t, c, "5", entry.Op{Type: entry.Delete, Object: storetest.Pod("a/y", "b", "5")},
+		entry.Op{Type: entry.Delete, Object: storetest.Pod("new", "n", "5")})
 	apply(t, c, "6", object(storetest.Pod("a/y", "c", "6")))
 	flush(t, s)
 	wantStrings(t, "told", catchUp(t, f), "- a/x uid=uid-a/x rv=3", "- a/y uid=uid-a/y rv=3", "+ a/y uid=c rv=6")
@@ -269,7 +269,7 @@ func TestFeedIsNotToldOfEqualObjects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list := func(o store.ReplaceOptions, rv string, obj runtime.Object) []store.Change {
+	list := func(o store.ReplaceOptions, rv string, obj runtime.Object) []entry.Change {
 		t.Helper()
 		defer flush(t, s)
 		r, err := c.BeginReplace(context.Background(), o)

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/codec"
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/sample"
 	"github.com/larder-dev/larder/internal/storetest/disk"
 	"github.com/larder-dev/larder/store"
@@ -93,7 +94,7 @@ func (f *fileBench) fill(b *testing.B) (took time.Duration) {
 		}
 		took += time.Since(began)
 	}
-	if _, err := r.Commit(ctx, store.Batch{ResourceVersion: strconv.Itoa(f.rv)}); err != nil {
+	if _, err := r.Commit(ctx, entry.Batch{ResourceVersion: strconv.Itoa(f.rv)}); err != nil {
 		b.Fatal(err)
 	}
 	return took
@@ -105,11 +106,11 @@ func (f *fileBench) update(b *testing.B, batches, size int, grown string) time.D
 	random := rand.New(rand.NewPCG(1, 2))
 	var took time.Duration
 	for range batches {
-		var batch store.Batch
+		var batch entry.Batch
 		for range size {
 			p := f.pod(random.IntN(f.pods))
 			p.Status.Message = grown
-			batch.Ops = append(batch.Ops, store.Op{Object: p})
+			batch.Ops = append(batch.Ops, entry.Op{Object: p})
 		}
 		batch.ResourceVersion = strconv.Itoa(f.rv)
 		began := time.Now()

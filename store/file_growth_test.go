@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
 )
@@ -28,13 +29,13 @@ func TestFileDoesNotGrow(t *testing.T) {
 	c := openPods(t, s, nil)
 	rv := 0
 	write := func(numbers []int) {
-		ops := make([]store.Op, len(numbers))
+		ops := make([]entry.Op, len(numbers))
 		for i, n := range numbers {
 			rv++
 			pod := storetest.Pod(fmt.Sprintf("ns/pod-%05d", n), fmt.Sprint("uid-", n), strconv.Itoa(rv))
 			size, from := 1500+random.IntN(400), random.IntN(len(noise)-1900)
 			pod.Annotations = map[string]string{"body": noise[from : from+size]}
-			ops[i] = store.Op{Object: pod}
+			ops[i] = entry.Op{Object: pod}
 		}
 		apply(t, c, strconv.Itoa(rv), ops...)
 	}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
 	"github.com/larder-dev/larder/store/seal"
@@ -366,7 +367,7 @@ func TestWritingAnewIsGivenUp(t *testing.T) {
 		if given++; !errors.Is(err, context.Canceled) {
 			t.Fatalf("a write whose context ends: %v", err)
 		}
-		if _, err := c.Apply(t.Context(), store.Batch{ResourceVersion: "7"}); err != nil {
+		if _, err := c.Apply(t.Context(), entry.Batch{ResourceVersion: "7"}); err != nil {
 			t.Fatalf("the next write, after one whose context has ended when it was asked the %dth time: %v", n, err)
 		}
 	}

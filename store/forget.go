@@ -66,7 +66,7 @@ func (s *Store) forget(ctx context.Context) error {
 var errUsed = errors.New("the collection has been used meanwhile")
 
 // forgetOne drops a collection, unless it has been used since info was read.
-func (s *Store) forgetOne(ctx context.Context, info Info) error {
+func (s *Store) forgetOne(ctx context.Context, info entry.Info) error {
 	err := s.drop(ctx, info.Identity.ID(), func(st state) error {
 		if !s.used.isUnused(st, s.o.forgetAfter()) {
 			return errUsed

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/larder-dev/larder/codec"
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -39,7 +40,7 @@ func TestServedAfterAnUnknownOutcome(t *testing.T) {
 		if _, err := r.Page(t.Context(), []runtime.Object{podAt(0, rv)}); err != nil {
 			return err
 		}
-		if _, err = r.Commit(t.Context(), store.Batch{ResourceVersion: rv}); err != nil {
+		if _, err = r.Commit(t.Context(), entry.Batch{ResourceVersion: rv}); err != nil {
 			t.Fatal(err)
 		}
 		return store.StoreOf(c).Flush(t.Context())

@@ -63,8 +63,8 @@ func writeGolden(t *testing.T) {
 	podsOf := mustCollection(t, s, pods())
 	mustList(t, podsOf, goldenPods+1)
 	contact := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	_, err := podsOf.Apply(t.Context(), store.Batch{
-		Ops:             []store.Op{{Type: store.Delete, Object: somePod(goldenPods)}},
+	_, err := podsOf.Apply(t.Context(), entry.Batch{
+		Ops:             []entry.Op{{Type: entry.Delete, Object: somePod(goldenPods)}},
 		ResourceVersion: "2000", LastContact: contact,
 	})
 	if err != nil {
@@ -87,7 +87,7 @@ func writeGolden(t *testing.T) {
 	if _, err := r.Page(t.Context(), page); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Commit(t.Context(), store.Batch{ResourceVersion: "400", LastContact: contact}); err != nil {
+	if _, err := r.Commit(t.Context(), entry.Batch{ResourceVersion: "400", LastContact: contact}); err != nil {
 		t.Fatal(err)
 	}
 	mustList(t, mustCollection(t, s, otherPods()), 0)

@@ -14,7 +14,7 @@ import (
 // held is a consistent view of a collection. It is valid until the function that it was passed to returns.
 type held interface {
 	// info returns the Info. Its slices are shared and must not be modified.
-	info() (Info, error)
+	info() (entry.Info, error)
 	has(key string) bool
 	// get returns the object with that key, or nil if there is none. The object is valid until the next call of get.
 	get(key string) (heldObject, error)
@@ -42,7 +42,7 @@ type fileHeld struct {
 	last    storedObject // the object that get returned last
 }
 
-func (h *fileHeld) info() (Info, error) {
+func (h *fileHeld) info() (entry.Info, error) {
 	if h.over.Dirty {
 		return h.over.Info.Info, nil
 	}

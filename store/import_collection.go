@@ -120,7 +120,8 @@ func (i *Import) end(ctx context.Context, as ImportState) (objects int, err erro
 		return 0, err
 	}
 	i.list.as = &as
-	if _, err := i.list.Commit(ctx, Batch{ResourceVersion: as.ResourceVersion, LastContact: as.LastContact}); err != nil {
+	end := entry.Batch{ResourceVersion: as.ResourceVersion, LastContact: as.LastContact}
+	if _, err := i.list.Commit(ctx, end); err != nil {
 		return 0, err
 	}
 	if err := i.store.Flush(ctx); err != nil {

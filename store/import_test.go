@@ -24,7 +24,7 @@ import (
 )
 
 // importOf is what Begin and End are given to make what info says.
-func importOf(info store.Info) (store.ImportCollection, store.ImportState) {
+func importOf(info entry.Info) (store.ImportCollection, store.ImportState) {
 	return store.ImportCollection{Identity: info.Identity, Attributes: info.Attributes, Resource: info.Resource},
 		store.ImportState{ResourceVersion: info.ResourceVersion, Complete: info.Complete, MustRelist: info.MustRelist,
 			LastContact: info.LastContact}
@@ -48,7 +48,7 @@ func importAll(ctx context.Context, from *store.Store, path string, o store.Impo
 	return errors.Join(err, i.Abort())
 }
 
-func importOne(ctx context.Context, from *store.Store, i *store.Import, info store.Info) error {
+func importOne(ctx context.Context, from *store.Store, i *store.Import, info entry.Info) error {
 	what, as := importOf(info)
 	if err := i.Begin(ctx, what); err != nil {
 		return err
@@ -85,8 +85,8 @@ func TestImport(t *testing.T) {
 		t.Fatal(err)
 	}
 	contact := time.Unix(1_700_000_000, 0)
-	_, err := many.Apply(t.Context(), store.Batch{ResourceVersion: "9000", LastContact: contact,
-		Ops: []store.Op{{Object: somePod(3)}}})
+	_, err := many.Apply(t.Context(), entry.Batch{ResourceVersion: "9000", LastContact: contact,
+		Ops: []entry.Op{{Object: somePod(3)}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func testImportOfForm(t *testing.T, id entry.Identity, codec codec.Codec, object
 	if _, err := r.Page(t.Context(), all); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Commit(t.Context(), store.Batch{ResourceVersion: "9999"}); err != nil {
+	if _, err := r.Commit(t.Context(), entry.Batch{ResourceVersion: "9999"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := from.Flush(t.Context()); err != nil {

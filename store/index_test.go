@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
 )
@@ -50,7 +51,7 @@ func counting(fn cache.IndexFunc) (cache.IndexFunc, func() int) {
 
 func fill(t *testing.T, c store.Interface, n int) {
 	t.Helper()
-	var items []store.Op
+	var items []entry.Op
 	for i := range n {
 		items = append(items, upsert(fmt.Sprintf("ns%d/pod%04d", i%3, i), fmt.Sprint(i+1), storetest.ColorLabel,
 			[]string{"red", "green"}[i%2]))
@@ -227,7 +228,7 @@ func TestIndexValuesOfAnyBytes(t *testing.T) {
 	}
 	s := storetest.Open(t, store.Options{})
 	c := openPodsAs(t, s, cache.Indexers{"odd": fn}, store.None)
-	var ops []store.Op
+	var ops []entry.Op
 	for n := range values {
 		ops = append(ops, upsert(keyOf(n), "1"))
 	}

@@ -90,21 +90,21 @@ func (i *Indexer) key(obj any) (string, error) {
 }
 
 // Add implements cache.Store.
-func (i *Indexer) Add(obj any) error { return i.apply(Upsert, obj) }
+func (i *Indexer) Add(obj any) error { return i.apply(entry.Upsert, obj) }
 
 // Update implements cache.Store.
-func (i *Indexer) Update(obj any) error { return i.apply(Upsert, obj) }
+func (i *Indexer) Update(obj any) error { return i.apply(entry.Upsert, obj) }
 
 // Delete implements cache.Store.
-func (i *Indexer) Delete(obj any) error { return i.apply(Delete, obj) }
+func (i *Indexer) Delete(obj any) error { return i.apply(entry.Delete, obj) }
 
 // apply writes one object. As in client-go, the store then has the object's
 // resourceVersion, if there is one.
-func (i *Indexer) apply(t OpType, obj any) error {
+func (i *Indexer) apply(t entry.OpType, obj any) error {
 	if _, err := i.key(obj); err != nil {
 		return err
 	}
-	batch := Batch{Ops: []Op{{Type: t, Object: obj}}}
+	batch := entry.Batch{Ops: []entry.Op{{Type: t, Object: obj}}}
 	if o, ok := obj.(runtime.Object); ok {
 		if _, rv := identityOf(o); entry.ComparableRV(rv) {
 			batch.ResourceVersion = rv
@@ -196,7 +196,7 @@ func (i *Indexer) Replace(list []any, resourceVersion string) error {
 		return err
 	}
 	for more := true; more && err == nil; {
-		res, err = r.Commit(ctx, Batch{ResourceVersion: resourceVersion})
+		res, err = r.Commit(ctx, entry.Batch{ResourceVersion: resourceVersion})
 		more = res.More
 	}
 	return err
@@ -207,7 +207,7 @@ func (i *Indexer) Resync() error { return nil }
 
 // Bookmark implements cache.Store.
 func (i *Indexer) Bookmark(rv string) {
-	if _, err := i.b.Apply(context.Background(), Batch{ResourceVersion: rv}); err != nil {
+	if _, err := i.b.Apply(context.Background(), entry.Batch{ResourceVersion: rv}); err != nil {
 		i.fail("Bookmark", err)
 	}
 }

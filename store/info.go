@@ -13,45 +13,9 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-// Info is the state of a collection as of one transaction.
-type Info struct {
-	Identity   entry.Identity
-	Attributes entry.Attributes
-	Resource   entry.ResourceInfo
-	// ResourceVersion covers every object in the collection. Empty means that
-	// a watch cannot be resumed. A resourceVersion that cannot be compared (see
-	// apimachinery's CompareResourceVersion) is never stored: the field is left
-	// empty and MustRelist says why.
-	ResourceVersion string
-	// Complete is true once a whole list has been stored. A complete collection
-	// without objects was listed, and the list was empty.
-	Complete bool
-	// MustRelist says why the contents can be served but a watch cannot be
-	// resumed from them; empty if it can.
-	MustRelist string
-	Objects    int
-	// LastContact is the time of the last contact with the server.
-	LastContact time.Time
-	// LastUsed is when the collection was last open for writing, by the wall clock and accurate to a day.
-	LastUsed time.Time
-	// NextSeq is the sequence number that the next written record gets.
-	NextSeq uint64
-	// Newest are a few of the stored objects with the highest resourceVersion,
-	// newest first: the rewind check compares them with the server.
-	// May be empty.
-	Newest []entry.ObjectRef
-	// LeftOut names objects that were refused and that the next start fetches again: at most MaxLeftOut, in key order. It
-	// must not be modified. LeftOutMore is true if there may be others; only a list brings those.
-	LeftOut     []entry.LeftOut
-	LeftOutMore bool
-	// Sealed is true if new records are sealed (Options.Encryption). PlainText is true if the file still has plain text
-	// from before, in records or in free pages; Rekey removes it.
-	Sealed, PlainText bool
-}
-
 // state is the stored state of a collection: Info, and fields that only this package uses.
 type state struct {
-	Info
+	entry.Info
 	indexes map[string]format.IndexState
 	// dictionary is the id of the dictionary that records were last compressed with; 0 if there was none.
 	dictionary uint64
@@ -138,7 +102,7 @@ func newInfoRecord(s state) *format.Info {
 
 func stateOf(r *format.Info) state {
 	s := state{
-		Info: Info{
+		Info: entry.Info{
 			Identity: r.Identity(),
 			Attributes: entry.Attributes{
 				ClusterID: r.ClusterID, Codec: r.Codec, Schema: r.Schema, Transform: r.Transform, OpenAPI: r.OpenAPI,
@@ -175,14 +139,8 @@ func stateOf(r *format.Info) state {
 	return s
 }
 
-// clone returns the Info with its own copy of Newest.
-func (i Info) clone() Info {
-	i.Newest = append([]entry.ObjectRef(nil), i.Newest...)
-	return i
-}
-
-// take updates Objects and Newest for the write x. found says whether its key was stored before.
-func (i *Info) take(x *memtable.Write, found bool) {
+// take updates Objects and Newest of i for the write x. found says whether its key was stored before.
+func take(i *entry.Info, x *memtable.Write, found bool) {
 	switch {
 	case x.Del:
 		i.Newest = dropRef(i.Newest, x.Key)

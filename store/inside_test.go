@@ -54,7 +54,8 @@ func late() entry.Identity {
 // wantWritten verifies that c takes in an object, and that the file is sound.
 func wantWritten(t *testing.T, s *Store, c *Collection) {
 	t.Helper()
-	if _, err := c.Apply(t.Context(), Batch{Ops: []Op{{Object: podAt(1, "7")}}, ResourceVersion: "7"}); err != nil {
+	batch := entry.Batch{Ops: []entry.Op{{Object: podAt(1, "7")}}, ResourceVersion: "7"}
+	if _, err := c.Apply(t.Context(), batch); err != nil {
 		t.Error(err)
 	}
 	if err := s.Flush(t.Context()); err != nil {

@@ -43,7 +43,7 @@ type intake struct {
 // in memory alone (Memory). Its methods do not call user code. front may be held or not unless a method's comment says
 // otherwise.
 type back interface {
-	Info(ctx context.Context) (Info, error)
+	Info(ctx context.Context) (entry.Info, error)
 	Keys(ctx context.Context) ([]string, error)
 	// encoder returns the encoder that prepares writes for the back. If set is nil it can only key them.
 	encoder(set *index.Set) encoder
@@ -51,7 +51,7 @@ type back interface {
 	// look calls fn with a consistent view of the objects.
 	look(ctx context.Context, fn func(h held) error) error
 	// beforeBatch returns the current objects under the keys of the writes, and the Info, as of the last batch.
-	beforeBatch(ctx context.Context, writes []*memtable.Write) (map[string]*pending, Info, error)
+	beforeBatch(ctx context.Context, writes []*memtable.Write) (map[string]*pending, entry.Info, error)
 
 	// backpressure waits while too many bytes are dirty. If paced is true it also slows the caller
 	// to the pace of the disk. front must not be held.
@@ -60,7 +60,7 @@ type back interface {
 	takesIn() error
 	// put makes the writes, the last one of each key, and the Info visible to readers in one step. settles is not nil if
 	// they end a list. front must be held.
-	put(last []*memtable.Write, info Info, settles *settled)
+	put(last []*memtable.Write, info entry.Info, settles *settled)
 
 	// losses grows whenever something that was put has been lost; see Collection.Losses.
 	losses() int

@@ -17,7 +17,7 @@ import (
 // call holds a transaction when it returns. Objects are shared and must not be modified.
 type Reader interface {
 	// Info returns the collection's state.
-	Info(ctx context.Context) (Info, error)
+	Info(ctx context.Context) (entry.Info, error)
 
 	// Get returns the object with that key, or nil if there is none.
 	Get(ctx context.Context, key string) (runtime.Object, error)
@@ -55,7 +55,7 @@ type Interface interface {
 	// Apply applies the batch, its index entries and its resourceVersion in one step: reads see all of it or nothing. The
 	// next commit writes all of it to the file, with everything before it; see Options.CommitInterval. If Apply fails
 	// nothing has changed. After Apply the objects belong to the store and must not be modified.
-	Apply(ctx context.Context, b Batch) (Result, error)
+	Apply(ctx context.Context, b entry.Batch) (entry.Result, error)
 	// BeginReplace begins a list. Only one can be open: the other writing
 	// methods fail until it is committed or aborted.
 	BeginReplace(ctx context.Context, o ReplaceOptions) (Replacement, error)
@@ -96,16 +96,16 @@ type Replacement interface {
 	// Page adds the next items of the list. The result has the changes that are visible from now on; the result of Commit
 	// has the others (Result.Staged). leftOut names items that the caller refused: their stored states stay, and they are
 	// recorded in Info.LeftOut.
-	Page(ctx context.Context, items []runtime.Object, leftOut ...entry.LeftOut) (Result, error)
+	Page(ctx context.Context, items []runtime.Object, leftOut ...entry.LeftOut) (entry.Result, error)
 	// Event adds an event that was watched while the list was paged. It ignores
 	// an event older than the listed state of its object; Page ignores an item
 	// that is older than such an event. The result is like that of Page.
-	Event(ctx context.Context, op Op) (Result, error)
+	Event(ctx context.Context, op entry.Op) (entry.Result, error)
 	// Commit puts the held changes into the collection, with the resourceVersion of the list, and b.LastContact; b.Ops
 	// must be empty. As with Apply, they are in the file after the next commit of the store. If there are many changes,
 	// Commit puts a part of them and sets Result.More: call it again. Until the last part Info.MustRelist is set. Deletes
 	// come first (a Deleted change has no New), then the other changes, each in key order.
-	Commit(ctx context.Context, b Batch) (Result, error)
+	Commit(ctx context.Context, b entry.Batch) (entry.Result, error)
 	// Abort drops the held changes. It does nothing after the last Commit. Changes that are visible already stay; the
 	// collection is then incomplete or must be listed anew, and the next list in this process is a diff against it.
 	Abort()

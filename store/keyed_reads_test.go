@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -97,7 +98,7 @@ func testKeyedReads(t *testing.T, c interface {
 		if _, err := w.Page(t.Context(), at(rv)); err != nil {
 			t.Error(err)
 		}
-		if _, err := w.Commit(t.Context(), store.Batch{ResourceVersion: fmt.Sprint(rv)}); err != nil {
+		if _, err := w.Commit(t.Context(), entry.Batch{ResourceVersion: fmt.Sprint(rv)}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -108,11 +109,11 @@ func testKeyedReads(t *testing.T, c interface {
 				list(rv)
 				continue
 			}
-			var ops []store.Op
+			var ops []entry.Op
 			for _, obj := range at(rv) {
-				ops = append(ops, store.Op{Object: obj})
+				ops = append(ops, entry.Op{Object: obj})
 			}
-			if _, err := c.Apply(t.Context(), store.Batch{Ops: ops, ResourceVersion: fmt.Sprint(rv)}); err != nil {
+			if _, err := c.Apply(t.Context(), entry.Batch{Ops: ops, ResourceVersion: fmt.Sprint(rv)}); err != nil {
 				t.Error(err)
 			}
 		}

@@ -10,9 +10,6 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-// MaxLeftOut is how many objects Info.LeftOut names.
-const MaxLeftOut = 100
-
 // refusal is the error for an object that is left out.
 type refusal struct {
 	reason entry.LeftOutReason
@@ -50,10 +47,10 @@ func reportable(err error) bool {
 }
 
 // leaveOut adds an object to LeftOut. It does not modify the old slice, which readers share.
-func (i *Info) leaveOut(l entry.LeftOut) {
-	at, found := i.findLeftOut(l.Key)
+func leaveOut(i *entry.Info, l entry.LeftOut) {
+	at, found := findLeftOut(i, l.Key)
 	switch {
-	case l.Key == "" || !found && len(i.LeftOut) >= MaxLeftOut:
+	case l.Key == "" || !found && len(i.LeftOut) >= entry.MaxLeftOut:
 		i.LeftOutMore = true
 	case found:
 		i.LeftOut = slices.Clone(i.LeftOut)
@@ -64,31 +61,31 @@ func (i *Info) leaveOut(l entry.LeftOut) {
 }
 
 // settleLeftOut removes an object that was stored or deleted from LeftOut. It does not modify the old slice.
-func (i *Info) settleLeftOut(key string) {
-	if at, found := i.findLeftOut(key); found {
+func settleLeftOut(i *entry.Info, key string) {
+	if at, found := findLeftOut(i, key); found {
 		i.LeftOut = slices.Concat(i.LeftOut[:at], i.LeftOut[at+1:])
 	}
 }
 
-func (i *Info) findLeftOut(key string) (at int, found bool) {
+func findLeftOut(i *entry.Info, key string) (at int, found bool) {
 	return slices.BinarySearchFunc(i.LeftOut, key,
 		func(l entry.LeftOut, key string) int { return strings.Compare(l.Key, key) })
 }
 
 // mayLack reports whether the object of that key was, or may have been, left out.
-func (i *Info) mayLack(key string) bool {
-	_, found := i.findLeftOut(key)
+func mayLack(i *entry.Info, key string) bool {
+	_, found := findLeftOut(i, key)
 	return found || i.LeftOutMore
 }
 
 // noteBatch removes the objects that a batch wrote from LeftOut, and adds those that it left out. It removes the latter
 // from Newest: since the server has newer states of them, the rewind check would take it for rewound.
-func (i *Info) noteBatch(last []*memtable.Write, e encoded) {
+func noteBatch(i *entry.Info, last []*memtable.Write, e encoded) {
 	for _, x := range last {
-		i.settleLeftOut(x.Key)
+		settleLeftOut(i, x.Key)
 	}
 	for _, l := range e.leftOut {
-		i.leaveOut(l)
+		leaveOut(i, l)
 		if l.Key != "" {
 			i.Newest = slices.DeleteFunc(slices.Clone(i.Newest), func(r entry.ObjectRef) bool { return r.Key == l.Key })
 		}
@@ -132,7 +129,7 @@ func (r *refused) noteGone(x *memtable.Write) {
 // object; finish returns its error. A list that does not rewrite keeps older entries whose object is still held in the
 // very state that was left out: it has not tried again to store their bodies.
 func (r *refused) finish(
-	info *Info, rewrites bool, held func(key string) (ref entry.ObjectRef, found bool, err error),
+	info *entry.Info, rewrites bool, held func(key string) (ref entry.ObjectRef, found bool, err error),
 ) error {
 	before, more := info.LeftOut, info.LeftOutMore && !rewrites
 	info.LeftOut, info.LeftOutMore = nil, more || r.unkeyed
@@ -141,7 +138,7 @@ func (r *refused) finish(
 			if ref, found, err := held(l.Key); err != nil {
 				return err
 			} else if found && ref == l.ObjectRef {
-				info.leaveOut(l)
+				leaveOut(info, l)
 			}
 		}
 	}
@@ -155,7 +152,7 @@ func (r *refused) finish(
 			entry.NewerRV(rv, l.ResourceVersion):
 		case found && !rewrites && ref == l.ObjectRef: // an event has stored this state
 		default:
-			info.leaveOut(l)
+			leaveOut(info, l)
 		}
 	}
 	return nil

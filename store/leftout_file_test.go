@@ -15,7 +15,7 @@ import (
 )
 
 // refusedPod is a pod that the index function of the collection fails on, so that it cannot be stored.
-func refusedPod(key, rv string) store.Op { return upsert(key, rv, storetest.FailLabel, "error") }
+func refusedPod(key, rv string) entry.Op { return upsert(key, rv, storetest.FailLabel, "error") }
 
 // leftOutInFile returns what the file says of what was left out, as key@resourceVersion and the reason.
 func leftOutInFile(t *testing.T, s *store.Store) (leftOut []string, more bool) {
@@ -42,7 +42,7 @@ func TestLeftOutIsInTheFile(t *testing.T) {
 		}
 		return r
 	}
-	page := func(t *testing.T, r store.Replacement, ops ...store.Op) {
+	page := func(t *testing.T, r store.Replacement, ops ...entry.Op) {
 		t.Helper()
 		if _, err := r.Page(ctx, podsOf(ops...)); err != nil {
 			t.Fatal(err)
@@ -53,7 +53,7 @@ func TestLeftOutIsInTheFile(t *testing.T) {
 		relist(t, c, store.ReplaceOptions{}, "2", upsert("a/bad", "1"), upsert("a/good", "2"))
 		return begin(t, c, store.ReplaceOptions{})
 	}
-	transformed := store.Op{Type: store.LeaveOut, LeftOut: entry.LeftOut{
+	transformed := entry.Op{Type: entry.LeaveOut, LeftOut: entry.LeftOut{
 		ObjectRef: entry.ObjectRef{Key: "a/bad", UID: "uid-a/bad", ResourceVersion: "5"}, Reason: entry.LeftOutTransform,
 	}}
 	for _, test := range []struct {
@@ -139,18 +139,18 @@ func TestLeftOutIsBounded(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	c := openPods(t, s, byNamespaceAndColor)
 	relist(t, c, store.ReplaceOptions{}, "1")
-	var ops []store.Op
-	for i := range store.MaxLeftOut {
+	var ops []entry.Op
+	for i := range entry.MaxLeftOut {
 		ops = append(ops, refusedPod(fmt.Sprintf("a/%03d", i), "2"))
 	}
 	apply(t, c, "3", ops...)
 	flush(t, s)
-	if leftOut, more := leftOutInFile(t, s); len(leftOut) != store.MaxLeftOut || more {
+	if leftOut, more := leftOutInFile(t, s); len(leftOut) != entry.MaxLeftOut || more {
 		t.Errorf("%d are named (more: %t)", len(leftOut), more)
 	}
 	apply(t, c, "4", refusedPod("b/one-more", "4"))
 	flush(t, s)
-	if leftOut, more := leftOutInFile(t, s); len(leftOut) != store.MaxLeftOut || !more {
+	if leftOut, more := leftOutInFile(t, s); len(leftOut) != entry.MaxLeftOut || !more {
 		t.Errorf("one more: %d are named (more: %t)", len(leftOut), more)
 	}
 	// A list that takes equal identities for equal has not tried the others again; one that writes every body has.
@@ -172,9 +172,9 @@ func TestLeftOutBodyOfTheSameVersion(t *testing.T) {
 	relist(t, c, store.ReplaceOptions{}, "2", upsert("a/x", "2"))
 	want := []string{"a/x@2 index"}
 	for _, rewrite := range []bool{true, false} {
-		items := []store.Op{upsert("a/x", "2")}
+		items := []entry.Op{upsert("a/x", "2")}
 		if rewrite {
-			items = []store.Op{refusedPod("a/x", "2")}
+			items = []entry.Op{refusedPod("a/x", "2")}
 		}
 		relist(t, c, store.ReplaceOptions{Rewrite: rewrite}, "3", items...)
 		if leftOut, _ := leftOutInFile(t, s); !slices.Equal(leftOut, want) {
@@ -202,7 +202,7 @@ func TestLeftOutIsNotAmongTheNewest(t *testing.T) {
 			}
 			apply(t, c, "2", upsert("a/1", "1"), upsert("a/2", "2"))
 			wantStrings(t, "newest", newest(), "a/2@2", "a/1@1")
-			res, err := c.Apply(t.Context(), store.Batch{Ops: []store.Op{refusedPod("a/2", "3")}, ResourceVersion: "3"})
+			res, err := c.Apply(t.Context(), entry.Batch{Ops: []entry.Op{refusedPod("a/2", "3")}, ResourceVersion: "3"})
 			if err != nil || len(res.Skipped) != 1 {
 				t.Fatalf("%+v, %v", res, err)
 			}

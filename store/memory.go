@@ -24,7 +24,7 @@ type Memory struct {
 	intake
 	residents
 	mu   sync.RWMutex // held while table and info change
-	info Info         // guarded by mu
+	info entry.Info   // guarded by mu
 }
 
 var _ Interface = (*Memory)(nil)
@@ -41,7 +41,7 @@ func NewMemory(id entry.Identity, o CollectionOptions) (*Memory, error) {
 	}
 	m := &Memory{
 		intake: intake{id: id, keyFunc: o.KeyFunc, limits: limits{held: math.MaxInt, step: math.MaxInt}},
-		info:   Info{Identity: id, Resource: o.Resource, NextSeq: 1},
+		info:   entry.Info{Identity: id, Resource: o.Resource, NextSeq: 1},
 	}
 	if m.keyFunc == nil {
 		m.keyFunc = cache.DeletionHandlingMetaNamespaceKeyFunc
@@ -52,10 +52,10 @@ func NewMemory(id entry.Identity, o CollectionOptions) (*Memory, error) {
 }
 
 // Info returns the collection's state; see Interface.
-func (m *Memory) Info(ctx context.Context) (Info, error) {
+func (m *Memory) Info(ctx context.Context) (entry.Info, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	return m.info.clone(), ctx.Err()
+	return m.info.Clone(), ctx.Err()
 }
 
 // SetMustRelist makes the contents not resumable; see Interface.
@@ -95,7 +95,7 @@ func (m *Memory) backpressure(ctx context.Context, _ bool) error { return ctx.Er
 
 func (m *Memory) takesIn() error { return nil }
 
-func (m *Memory) beforeBatch(ctx context.Context, writes []*memtable.Write) (map[string]*pending, Info, error) {
+func (m *Memory) beforeBatch(ctx context.Context, writes []*memtable.Write) (map[string]*pending, entry.Info, error) {
 	keys := make(map[string]*pending, len(writes))
 	for _, x := range writes {
 		obj := m.table.State(x.Key).Object()
@@ -105,7 +105,7 @@ func (m *Memory) beforeBatch(ctx context.Context, writes []*memtable.Write) (map
 	return keys, info, err
 }
 
-func (m *Memory) put(last []*memtable.Write, info Info, _ *settled) {
+func (m *Memory) put(last []*memtable.Write, info entry.Info, _ *settled) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, x := range last {
@@ -133,7 +133,7 @@ func (m *Memory) listEnded() {}
 // memoryHeld implements held for a Memory whose lock is held.
 type memoryHeld struct{ m *Memory }
 
-func (h memoryHeld) info() (Info, error) { return h.m.info, nil }
+func (h memoryHeld) info() (entry.Info, error) { return h.m.info, nil }
 
 func (h memoryHeld) has(key string) bool { return h.m.table.State(key) != nil }
 

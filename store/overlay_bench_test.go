@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -31,7 +32,7 @@ func BenchmarkApplyHot(b *testing.B) {
 				pod := *old // what is in the store must not change
 				pod.ResourceVersion = strconv.Itoa(rv)
 				pods[(rv-1)%benchTotal] = &pod
-				batch := store.Batch{Ops: []store.Op{{Object: &pod, Event: cache.Updated}}, ResourceVersion: pod.ResourceVersion}
+				batch := entry.Batch{Ops: []entry.Op{{Object: &pod, Event: cache.Updated}}, ResourceVersion: pod.ResourceVersion}
 				if _, err := c.Apply(context.Background(), batch); err != nil {
 					b.Fatal(err)
 				}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"pgregory.net/rapid"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/hook"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
@@ -137,7 +138,7 @@ func TestManyUpdatesAreWrittenOnce(t *testing.T) {
 			rv := strconv.Itoa(i + 1)
 			pod := storetest.Pod("a/x", "u", rv, storetest.ColorLabel, "c"+rv)
 			pod.Status.Message = fmt.Sprint(slices.Repeat([]int{i}, 1000))
-			apply(t, c, rv, store.Op{Object: pod})
+			apply(t, c, rv, entry.Op{Object: pod})
 		}
 		if s.Written() != before {
 			t.Errorf("%d bytes were written before the commit", s.Written()-before)

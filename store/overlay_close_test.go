@@ -33,7 +33,7 @@ func TestCloseThatLosesChanges(t *testing.T) {
 		t.Errorf("nothing is pending, but there are %d bytes, and %v", s.Pending(), err)
 	}
 	g.Fail(nil)
-	if _, err := c.Apply(ctx, store.Batch{Ops: []store.Op{upsert("a/y", "3")}, ResourceVersion: "3"}); err == nil {
+	if _, err := c.Apply(ctx, entry.Batch{Ops: []entry.Op{upsert("a/y", "3")}, ResourceVersion: "3"}); err == nil {
 		t.Error("Apply after changes were lost: no error")
 	}
 	again := openPods(t, s, nil)
@@ -54,7 +54,7 @@ func TestApplyToAClosedCollection(t *testing.T) {
 	closed := make(chan error)
 	go func() { closed <- c.Close() }()
 	<-entered
-	late := store.Batch{Ops: []store.Op{upsert("a/x", "3", storetest.ColorLabel, "blue")}, ResourceVersion: "3"}
+	late := entry.Batch{Ops: []entry.Op{upsert("a/x", "3", storetest.ColorLabel, "blue")}, ResourceVersion: "3"}
 	if _, err := c.Apply(t.Context(), late); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("while it is closed: %v", err)
 	}
@@ -136,7 +136,7 @@ func TestStoreCloseTakesInNoMore(t *testing.T) {
 	go func() { closed <- s.Close() }()
 	<-entered
 	if _, err := c.Apply(context.Background(),
-		store.Batch{Ops: []store.Op{upsert("a/x", "2")}, ResourceVersion: "2"}); !errors.Is(err, store.ErrClosed) {
+		entry.Batch{Ops: []entry.Op{upsert("a/x", "2")}, ResourceVersion: "2"}); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("Apply while the store is being closed: %v", err)
 	}
 	release()
@@ -163,7 +163,7 @@ func TestCloseTellsWhatIsLost(t *testing.T) {
 		t.Errorf("Close: %v", err)
 	}
 	g.Fail(nil)
-	if _, err := c.Apply(context.Background(), store.Batch{Ops: []store.Op{upsert("a/x", "3")}}); !errors.Is(err,
+	if _, err := c.Apply(context.Background(), entry.Batch{Ops: []entry.Op{upsert("a/x", "3")}}); !errors.Is(err,
 		store.ErrClosed) {
 		t.Errorf("Apply to a closed store: %v", err)
 	}
@@ -200,7 +200,7 @@ func TestCloseWhileSomebodyWaitsForRoom(t *testing.T) {
 		waited, closed := make(chan error, 2), make(chan error, 1)
 		go func() { waited <- c.Backpressure(ctx) }()
 		go func() {
-			_, err := c.Apply(ctx, store.Batch{ResourceVersion: "2"})
+			_, err := c.Apply(ctx, entry.Batch{ResourceVersion: "2"})
 			waited <- err
 		}()
 		synctest.Wait()

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
 )
@@ -130,7 +131,7 @@ func TestReadsWhileACommitHangs(t *testing.T) {
 		remove("b/then", "14"), upsert("a/new", "15", storetest.ColorLabel, "blue"),
 		upsert("b/new", "16", storetest.ColorLabel, "blue"),
 		upsert("b/last", "17"), remove("b/last", "18"))
-	wantStrings(t, "changes", describe(res.Changes), describe([]store.Change{
+	wantStrings(t, "changes", describe(res.Changes), describe([]entry.Change{
 		{Type: cache.Deleted, Key: "a/gone", Old: upsert("a/gone", "2", "color", "green").Object.(runtime.Object),
 			New: remove("a/gone", "11").Object.(runtime.Object)},
 		{Type: cache.Updated, Key: "a/lost", Old: upsert("a/lost", "9", "color", "red.green").Object.(runtime.Object),
@@ -180,7 +181,7 @@ func TestBackpressure(t *testing.T) {
 	cause, cancelCause := context.WithCancelCause(context.Background())
 	waiting := make(chan error, 3)
 	more := func(ctx context.Context) {
-		_, err := c.Apply(ctx, store.Batch{Ops: []store.Op{upsert("a/more", "2")}, ResourceVersion: "2"})
+		_, err := c.Apply(ctx, entry.Batch{Ops: []entry.Op{upsert("a/more", "2")}, ResourceVersion: "2"})
 		waiting <- err
 	}
 	go more(ended)
@@ -220,7 +221,7 @@ func TestBackpressureFailsAtOnceWhenCommitsFail(t *testing.T) {
 	if err := s.Flush(context.Background()); !errors.Is(err, store.ErrNoSpace) {
 		t.Fatal(err)
 	}
-	if _, err := c.Apply(context.Background(), store.Batch{ResourceVersion: "2"}); !errors.Is(err, store.ErrNoSpace) {
+	if _, err := c.Apply(context.Background(), entry.Batch{ResourceVersion: "2"}); !errors.Is(err, store.ErrNoSpace) {
 		t.Errorf("Apply: %v", err)
 	}
 	g.Fail(nil)

@@ -16,6 +16,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/hook"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
@@ -34,9 +35,9 @@ func newHistory() *history {
 func (h *history) now() map[string]string { return h.states[strconv.Itoa(h.rv)] }
 
 // batch draws a batch, and notes the state that it leads to.
-func (h *history) batch(rt *rapid.T) store.Batch {
+func (h *history) batch(rt *rapid.T) entry.Batch {
 	state := maps.Clone(h.now())
-	var b store.Batch
+	var b entry.Batch
 	for range rapid.IntRange(0, 4).Draw(rt, "ops") {
 		key := rapid.SampledFrom([]string{"a/x", "a/y", "a-b/x", "b/x", "b/x.y", "c/z"}).Draw(rt, "key")
 		h.rv++
@@ -58,7 +59,7 @@ func (h *history) batch(rt *rapid.T) store.Batch {
 
 // reading is what *store.Collection and *store.View have in common.
 type reading interface {
-	Info(ctx context.Context) (store.Info, error)
+	Info(ctx context.Context) (entry.Info, error)
 	Keys(ctx context.Context) ([]string, error)
 	IndexKeys(ctx context.Context, index, value string) ([]string, error)
 }
@@ -85,7 +86,7 @@ func (h *history) wantPrefix(rt *rapid.T, r reading) int {
 }
 
 // notPrefix says in what r differs from the state of info; empty if in nothing.
-func (h *history) notPrefix(ctx context.Context, r reading, info store.Info) string {
+func (h *history) notPrefix(ctx context.Context, r reading, info entry.Info) string {
 	state, known := h.states[info.ResourceVersion]
 	keys, err := r.Keys(ctx)
 	if err != nil || !known || !slices.Equal(keys, slices.Sorted(maps.Keys(state))) || info.Objects != len(state) {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
 )
@@ -28,9 +29,9 @@ const raceKeys = 9
 func raceKey(i int) string { return fmt.Sprintf("ns%d/pod%d", i%3, i) }
 
 // raceBatch makes state n of any other.
-func raceBatch(n int) store.Batch {
+func raceBatch(n int) entry.Batch {
 	rv := strconv.Itoa(n)
-	b := store.Batch{ResourceVersion: rv}
+	b := entry.Batch{ResourceVersion: rv}
 	for i := range raceKeys {
 		if i == n%raceKeys {
 			b.Ops = append(b.Ops, remove(raceKey(i), rv))

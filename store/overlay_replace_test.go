@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
 )
@@ -30,7 +31,7 @@ func TestReplaceOverPending(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Apply(ctx, store.Batch{ResourceVersion: "5"}); !errors.Is(err, store.ErrReplacing) {
+	if _, err := c.Apply(ctx, entry.Batch{ResourceVersion: "5"}); !errors.Is(err, store.ErrReplacing) {
 		t.Errorf("Apply during a list: %v", err)
 	}
 	if _, err := r.Page(ctx, podsOf(upsert("a/x", "2", storetest.ColorLabel, "blue"), upsert("a/z", "5"))); err != nil {
@@ -40,7 +41,7 @@ func TestReplaceOverPending(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.Fail(full)
-	res, err := r.Commit(ctx, store.Batch{ResourceVersion: "6"})
+	res, err := r.Commit(ctx, entry.Batch{ResourceVersion: "6"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +122,7 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 		both.Go(func() {
 			for n := range 200 {
 				rv := string(rune('1' + n%9))
-				if _, err := c.Apply(t.Context(), store.Batch{Ops: []store.Op{upsert("a/x", rv)},
+				if _, err := c.Apply(t.Context(), entry.Batch{Ops: []entry.Op{upsert("a/x", rv)},
 					ResourceVersion: rv}); err != nil {
 					t.Error(err)
 				}

@@ -51,7 +51,7 @@ func testReadAcrossAList(t *testing.T, held bool) {
 	}
 	ctx, infoCtx, keysCtx := newPausing(), newPausing(), newPausing()
 	var listed, keys []string
-	var info store.Info
+	var info entry.Info
 	var reads sync.WaitGroup
 	reads.Go(func() {
 		objs, err := c.List(ctx)

@@ -86,7 +86,7 @@ func (c *Collection) cover(st *state, snap *snapshot) {
 }
 
 // follow copies from info the fields that a batch or a list can change, but for Objects and NextSeq.
-func (st *state) follow(info Info) {
+func (st *state) follow(info entry.Info) {
 	st.ResourceVersion, st.LastContact, st.Newest = info.ResourceVersion, info.LastContact, info.Newest
 	st.LeftOut, st.LeftOutMore = info.LeftOut, info.LeftOutMore
 	st.Complete, st.Attributes, st.MustRelist = info.Complete, info.Attributes, info.MustRelist

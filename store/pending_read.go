@@ -5,13 +5,14 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
 // covers is the state that covers the writes in the memtable.
 type covers struct {
-	Info
+	entry.Info
 	settled *settled // the last list that has ended; nil if none has
 }
 

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/larder-dev/larder/codec"
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 	"github.com/larder-dev/larder/store/query"
 )
@@ -53,7 +54,7 @@ func benchLabelled(b *testing.B, codec codec.Codec, total int) *store.Collection
 			b.Fatal(err)
 		}
 	}
-	if _, err := r.Commit(context.Background(), store.Batch{ResourceVersion: fmt.Sprint(total + 1)}); err != nil {
+	if _, err := r.Commit(context.Background(), entry.Batch{ResourceVersion: fmt.Sprint(total + 1)}); err != nil {
 		b.Fatal(err)
 	}
 	return c

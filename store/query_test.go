@@ -55,9 +55,9 @@ func queryCollection(
 
 func storeQueryPods(t *testing.T, c store.Interface, as func(*testing.T, *corev1.Pod) runtime.Object) {
 	t.Helper()
-	var b store.Batch
+	var b entry.Batch
 	for _, pod := range storetest.QueryPods() {
-		b.Ops = append(b.Ops, store.Op{Object: as(t, pod)})
+		b.Ops = append(b.Ops, entry.Op{Object: as(t, pod)})
 	}
 	if res, err := c.Apply(t.Context(), b); err != nil || len(res.Skipped) > 0 {
 		t.Fatal(res, err)
@@ -236,9 +236,9 @@ func TestQueryReportsWhatItCanNotRead(t *testing.T) {
 func TestEachGoesThroughManyPages(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
 	c := openPods(t, s, nil)
-	var b store.Batch
+	var b entry.Batch
 	for i := range 1777 {
-		b.Ops = append(b.Ops, store.Op{Object: storetest.Pod(fmt.Sprintf("a/%04d", i), "uid", "1", storetest.ColorLabel,
+		b.Ops = append(b.Ops, entry.Op{Object: storetest.Pod(fmt.Sprintf("a/%04d", i), "uid", "1", storetest.ColorLabel,
 			fmt.Sprint(i%2))})
 	}
 	if _, err := c.Apply(t.Context(), b); err != nil {

@@ -118,7 +118,7 @@ func (c *Collection) recount(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			st.take(x, old.found)
+			take(&st.Info, x, old.found)
 		}
 		before.Objects, before.Newest = st.Objects, st.Newest
 		if st.MustRelist != "" {

@@ -64,7 +64,7 @@ func mustList(t *testing.T, c *store.Collection, n int) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := r.Commit(t.Context(), store.Batch{ResourceVersion: fmt.Sprint(1000 + n)}); err != nil {
+	if _, err := r.Commit(t.Context(), entry.Batch{ResourceVersion: fmt.Sprint(1000 + n)}); err != nil {
 		t.Fatal(err)
 	}
 	if err := store.StoreOf(c).Flush(t.Context()); err != nil {
@@ -88,7 +88,7 @@ func filled(t *testing.T, o store.Options) (s *store.Store, many, few *store.Col
 	return s, many, few
 }
 
-func count(t *testing.T, c *store.Collection) (n int, info store.Info) {
+func count(t *testing.T, c *store.Collection) (n int, info entry.Info) {
 	t.Helper()
 	objs, err := c.List(t.Context())
 	if err != nil {
@@ -108,7 +108,7 @@ func wantUsable(t *testing.T, s *store.Store, c *store.Collection) {
 	if s.Err() != nil {
 		t.Errorf("Err: %v", s.Err())
 	}
-	_, err := c.Apply(t.Context(), store.Batch{Ops: []store.Op{{Object: somePod(5000)}}, ResourceVersion: "6000"})
+	_, err := c.Apply(t.Context(), entry.Batch{Ops: []entry.Op{{Object: somePod(5000)}}, ResourceVersion: "6000"})
 	if err != nil {
 		t.Errorf("a write after the rebuild: %v", err)
 	}
@@ -144,7 +144,7 @@ func baseNames(paths []string) (names []string) {
 func TestRebuildAfterFailedSync(t *testing.T) {
 	s, many, few := filled(t, store.AtOnce(store.Options{}))
 	failAfterCommits(s, func() error { return syscall.EIO })
-	_, err := many.Apply(t.Context(), store.Batch{Ops: []store.Op{{Object: somePod(1000)}}, ResourceVersion: "2001"})
+	_, err := many.Apply(t.Context(), entry.Batch{Ops: []entry.Op{{Object: somePod(1000)}}, ResourceVersion: "2001"})
 	if !errors.Is(err, store.ErrOutcomeUnknown) {
 		t.Fatal(err)
 	}
@@ -221,13 +221,13 @@ func TestRebuildEndsLists(t *testing.T) {
 			if err := s.Rebuild(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			_, err = r.Commit(t.Context(), store.Batch{ResourceVersion: "9"})
+			_, err = r.Commit(t.Context(), entry.Batch{ResourceVersion: "9"})
 		} else {
 			failNow(t, s)
 			if err := s.Rebuild(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			_, err = r.Commit(t.Context(), store.Batch{ResourceVersion: "9"})
+			_, err = r.Commit(t.Context(), entry.Batch{ResourceVersion: "9"})
 		}
 		if lost := c.Losses() > 0; lost != errors.Is(err, store.ErrReplaceLost) || !lost && err != nil {
 			t.Errorf("losses %d, commit: %v", c.Losses(), err)

@@ -67,8 +67,8 @@ func TestRecords(t *testing.T) {
 	// fn may use the store: no transaction is open, and nothing is locked.
 	stop, n := errors.New("enough"), 0
 	err := s.Records(t.Context(), many.Identity(), "", func(entry.Entry) error {
-		if _, err := many.Apply(t.Context(), store.Batch{ResourceVersion: "9000",
-			Ops: []store.Op{{Object: somePod(n)}}}); err != nil {
+		if _, err := many.Apply(t.Context(), entry.Batch{ResourceVersion: "9000",
+			Ops: []entry.Op{{Object: somePod(n)}}}); err != nil {
 			return err
 		}
 		if n++; n == 3 {

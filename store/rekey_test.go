@@ -188,9 +188,9 @@ func TestRekeyKeepsTheState(t *testing.T) {
 		s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{Encryption: sealing(t, mustKey(t, ""))})
 		c := mustCollection(t, s, pods())
 		mustList(t, c, 20)
-		b := store.Batch{ResourceVersion: "7000"}
+		b := entry.Batch{ResourceVersion: "7000"}
 		for i := 15; i < 20; i++ { // the newest
-			b.Ops = append(b.Ops, store.Op{Type: store.Delete, Object: somePod(i)})
+			b.Ops = append(b.Ops, entry.Op{Type: entry.Delete, Object: somePod(i)})
 		}
 		if _, err := c.Apply(t.Context(), b); err != nil {
 			t.Fatal(err)
@@ -227,7 +227,7 @@ func TestRewriteSealsAnew(t *testing.T) {
 	if _, err := r.Page(t.Context(), page); err != nil {
 		t.Fatal(err)
 	}
-	if res, err := r.Commit(t.Context(), store.Batch{ResourceVersion: "3000"}); err != nil || len(res.Changes) > 0 {
+	if res, err := r.Commit(t.Context(), entry.Batch{ResourceVersion: "3000"}); err != nil || len(res.Changes) > 0 {
 		t.Errorf("%d changes, %v", len(res.Changes), err)
 	}
 	if err := s.Flush(t.Context()); err != nil {
@@ -330,8 +330,8 @@ func TestRekeyOfAFeed(t *testing.T) {
 	}
 	gone := somePod(3)
 	gone.ResourceVersion, gone.Annotations["why"] = "7000", "told with the delete"
-	if _, err := c.Apply(t.Context(), store.Batch{Ops: []store.Op{{Type: store.Delete, Object: gone},
-		{Type: store.Delete, Object: somePod(4)}}, ResourceVersion: "7000"}); err != nil {
+	if _, err := c.Apply(t.Context(), entry.Batch{Ops: []entry.Op{{Type: entry.Delete, Object: gone},
+		{Type: entry.Delete, Object: somePod(4)}}, ResourceVersion: "7000"}); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -383,7 +383,7 @@ func TestRekeyDuringAList(t *testing.T) {
 			}
 		}
 	}
-	if res, err := r.Commit(t.Context(), store.Batch{ResourceVersion: "8000"}); err != nil ||
+	if res, err := r.Commit(t.Context(), entry.Batch{ResourceVersion: "8000"}); err != nil ||
 		changes+len(res.Changes) != 30 {
 		t.Errorf("%d and %d changes, %v", changes, len(res.Changes), err)
 	}

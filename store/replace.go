@@ -144,12 +144,14 @@ func (r *replacement) usable() error {
 }
 
 // Page adds the next items of the list; see Replacement.
-func (r *replacement) Page(ctx context.Context, items []runtime.Object, leftOut ...entry.LeftOut) (Result, error) {
+func (r *replacement) Page(
+	ctx context.Context, items []runtime.Object, leftOut ...entry.LeftOut,
+) (entry.Result, error) {
 	if err := r.usable(); err != nil {
-		return Result{}, err
+		return entry.Result{}, err
 	}
 	ops := opsOf(items, leftOut)
-	res, err := r.page(ctx, func() (map[string]*item, []Skipped) { return r.identify(ops) })
+	res, err := r.page(ctx, func() (map[string]*item, []entry.Skipped) { return r.identify(ops) })
 	if err != nil {
 		return res, fmt.Errorf("take in %d items of a list of %s: %w", len(items), r.in.id, err)
 	}
@@ -162,7 +164,7 @@ func (r *replacement) entries(ctx context.Context, all []entry.Entry) error {
 	if err := r.usable(); err != nil {
 		return err
 	}
-	_, err := r.page(ctx, func() (map[string]*item, []Skipped) {
+	_, err := r.page(ctx, func() (map[string]*item, []entry.Skipped) {
 		items := make(map[string]*item, len(all))
 		for _, e := range all {
 			items[e.Key] = &item{filled: true, Write: &memtable.Write{Key: e.Key, UID: e.UID, RV: e.ResourceVersion,
@@ -174,9 +176,9 @@ func (r *replacement) entries(ctx context.Context, all []entry.Entry) error {
 }
 
 // Event adds a watched event; see Replacement.
-func (r *replacement) Event(ctx context.Context, op Op) (Result, error) {
+func (r *replacement) Event(ctx context.Context, op entry.Op) (entry.Result, error) {
 	if err := r.usable(); err != nil {
-		return Result{}, err
+		return entry.Result{}, err
 	}
 	res, err := r.event(ctx, op)
 	if err != nil {
@@ -186,12 +188,12 @@ func (r *replacement) Event(ctx context.Context, op Op) (Result, error) {
 }
 
 // Commit puts the held differences into the collection, a part of them with each call; see Replacement.
-func (r *replacement) Commit(ctx context.Context, b Batch) (Result, error) {
+func (r *replacement) Commit(ctx context.Context, b entry.Batch) (entry.Result, error) {
 	if err := r.usable(); err != nil {
-		return Result{}, err
+		return entry.Result{}, err
 	}
 	if len(b.Ops) > 0 {
-		return Result{}, errBatchOps
+		return entry.Result{}, errBatchOps
 	}
 	res, err := r.commit(ctx, b)
 	if err != nil {
@@ -228,7 +230,7 @@ func (g *gathered) note(x *memtable.Write) {
 
 // finish sets in st the state after a whole list at b.ResourceVersion. For held see refused.finish.
 func (g *gathered) finish(
-	st *Info, o ReplaceOptions, b Batch, held func(key string) (ref entry.ObjectRef, found bool, err error),
+	st *entry.Info, o ReplaceOptions, b entry.Batch, held func(key string) (ref entry.ObjectRef, found bool, err error),
 ) error {
 	if err := g.refused.finish(st, o.Rewrite, held); err != nil {
 		return err
@@ -238,7 +240,7 @@ func (g *gathered) finish(
 	if b.ResourceVersion == "" {
 		st.MustRelist = "the list came without a resourceVersion"
 	}
-	st.advance(b)
+	advance(st, b)
 	st.Newest = nil
 	for _, ref := range g.newest {
 		if len(st.Newest) == newestRefs {
@@ -260,13 +262,13 @@ func (g *gathered) finish(
 }
 
 // opsOf returns the items of a page, and the ones that were left out, as Ops.
-func opsOf(items []runtime.Object, leftOut []entry.LeftOut) []Op {
-	ops := make([]Op, 0, len(items)+len(leftOut))
+func opsOf(items []runtime.Object, leftOut []entry.LeftOut) []entry.Op {
+	ops := make([]entry.Op, 0, len(items)+len(leftOut))
 	for _, item := range items {
-		ops = append(ops, Op{Object: item})
+		ops = append(ops, entry.Op{Object: item})
 	}
 	for _, l := range leftOut {
-		ops = append(ops, Op{Type: LeaveOut, LeftOut: l})
+		ops = append(ops, entry.Op{Type: entry.LeaveOut, LeftOut: l})
 	}
 	return ops
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/larder-dev/larder/codec"
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
 )
@@ -21,8 +22,8 @@ import (
 // few objects.
 func beginChunked(t *testing.T, c *store.Collection) store.Replacement {
 	t.Helper()
-	items := []store.Op{upsert("b/0", "50")}
-	before := []store.Op{upsert("b/0", "1")}
+	items := []entry.Op{upsert("b/0", "50")}
+	before := []entry.Op{upsert("b/0", "1")}
 	for n := range 20 {
 		before = append(before, upsert(fmt.Sprintf("a/%02d", n), fmt.Sprint(n+2)))
 		items = append(items, upsert(fmt.Sprintf("c/%02d", n), fmt.Sprint(n+30)))
@@ -51,7 +52,7 @@ func chunkedChanges() (want []string) {
 	return want
 }
 
-func names(changes []store.Change) (out []string) {
+func names(changes []entry.Change) (out []string) {
 	for _, ch := range changes {
 		out = append(out, fmt.Sprint(ch.Type, " ", ch.Key))
 	}
@@ -65,10 +66,10 @@ func TestCommitInChunks(t *testing.T) {
 	c := openPods(t, s, byNamespaceAndColor)
 	r := beginChunked(t, c)
 	failCommits(s, func() error { return syscall.ENOSPC })
-	var changes []store.Change
+	var changes []entry.Change
 	steps := 0
 	for more := true; more; steps++ {
-		res, err := r.Commit(ctx, store.Batch{ResourceVersion: "60"})
+		res, err := r.Commit(ctx, entry.Batch{ResourceVersion: "60"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,7 +82,7 @@ func TestCommitInChunks(t *testing.T) {
 		if !more {
 			continue
 		}
-		if _, err := c.Apply(ctx, store.Batch{ResourceVersion: "61"}); !errors.Is(err, store.ErrReplacing) {
+		if _, err := c.Apply(ctx, entry.Batch{ResourceVersion: "61"}); !errors.Is(err, store.ErrReplacing) {
 			t.Errorf("Apply half way: %v", err)
 		}
 	}
@@ -113,9 +114,9 @@ func testCommitInterrupted(t *testing.T, transactions int, crash bool) {
 	s := storetest.OpenFile(t, path, store.Options{})
 	c := openPods(t, s, byNamespaceAndColor)
 	r := beginChunked(t, c)
-	var changes []store.Change
+	var changes []entry.Change
 	for range transactions {
-		res, err := r.Commit(t.Context(), store.Batch{ResourceVersion: "60"})
+		res, err := r.Commit(t.Context(), entry.Batch{ResourceVersion: "60"})
 		if err != nil || !res.More {
 			t.Fatalf("more %v: %v", res.More, err)
 		}
@@ -133,7 +134,7 @@ func testCommitInterrupted(t *testing.T, transactions int, crash bool) {
 	if info := infoOf(t, c); (info.MustRelist != "") != (transactions > 0) || info.Objects != len(list(t, c)) {
 		t.Errorf("after %d transactions: %+v", transactions, info)
 	}
-	items := []store.Op{upsert("b/0", "50")}
+	items := []entry.Op{upsert("b/0", "50")}
 	for n := range 20 {
 		items = append(items, upsert(fmt.Sprintf("c/%02d", n), fmt.Sprint(n+30)))
 	}
@@ -167,9 +168,9 @@ func TestCommitIsBounded(t *testing.T) {
 						t.Error(err)
 					}
 				}()
-				state := func(value string) (items []store.Op) {
+				state := func(value string) (items []entry.Op) {
 					for n := 0; value != "" && n < objects; n++ {
-						items = append(items, store.Op{Object: storetest.Pod(fmt.Sprintf("a/%05d", n), value, fmt.Sprint(n+1))})
+						items = append(items, entry.Op{Object: storetest.Pod(fmt.Sprintf("a/%05d", n), value, fmt.Sprint(n+1))})
 					}
 					return items
 				}
@@ -189,7 +190,7 @@ func TestCommitIsBounded(t *testing.T) {
 					total += len(res.Changes)
 				}
 				for more := true; more; {
-					res, err := r.Commit(t.Context(), store.Batch{ResourceVersion: "2"})
+					res, err := r.Commit(t.Context(), entry.Batch{ResourceVersion: "2"})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -207,7 +208,7 @@ func TestCommitIsBounded(t *testing.T) {
 	}
 }
 
-func encodedSize(t *testing.T, codec codec.Codec, changes []store.Change) (size int) {
+func encodedSize(t *testing.T, codec codec.Codec, changes []entry.Change) (size int) {
 	t.Helper()
 	for _, ch := range changes {
 		for _, obj := range []runtime.Object{ch.Old, ch.New} {

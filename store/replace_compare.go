@@ -11,11 +11,11 @@ import (
 // item is an object of a page, or of an event, on its way into the collection.
 type item struct {
 	*memtable.Write
-	err    error   // why the object is left out; nil if it is not
-	skip   bool    // true if the collection has, or will have, a state that is as new
-	filled bool    // true if the payload and the terms have been computed
-	needed bool    // true if the collection has another state, or none
-	change *Change // the change to report; nil if there is none, or if the item is held
+	err    error         // why the object is left out; nil if it is not
+	skip   bool          // true if the collection has, or will have, a state that is as new
+	filled bool          // true if the payload and the terms have been computed
+	needed bool          // true if the collection has another state, or none
+	change *entry.Change // the change to report; nil if there is none, or if the item is held
 }
 
 // listedAlready reports whether the list or an event has brought the key, and the collection has that state.
@@ -51,7 +51,7 @@ func (r *replacement) weigh(it *item, now heldObject) (err error) {
 
 // difference reports whether x has to be put into the collection, whose present state is now, and returns the change to
 // report, or nil.
-func (r *replacement) difference(x *memtable.Write, now heldObject) (change *Change, needed bool, err error) {
+func (r *replacement) difference(x *memtable.Write, now heldObject) (change *entry.Change, needed bool, err error) {
 	_, unheard := r.in.unheard[x.Key]
 	heard := now != nil && !unheard
 	if !x.Del {
@@ -69,11 +69,11 @@ func (r *replacement) difference(x *memtable.Write, now heldObject) (change *Cha
 	switch {
 	case x.Del && !heard:
 	case x.Del:
-		change = &Change{Type: cache.Deleted, Key: x.Key, Old: before, New: x.Obj}
+		change = &entry.Change{Type: cache.Deleted, Key: x.Key, Old: before, New: x.Obj}
 	case !heard, before == nil: // an object that cannot be decoded was reported to nobody
-		change = &Change{Type: cache.Added, Key: x.Key, New: x.Obj}
+		change = &entry.Change{Type: cache.Added, Key: x.Key, New: x.Obj}
 	case !x.SameObject:
-		change = &Change{Type: cache.Updated, Key: x.Key, Old: before, New: x.Obj}
+		change = &entry.Change{Type: cache.Updated, Key: x.Key, Old: before, New: x.Obj}
 	}
 	return change, now != nil || !x.Del, nil
 }

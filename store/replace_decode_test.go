@@ -51,7 +51,7 @@ func TestRelistOfAnObjectThatCanNotBeReadBack(t *testing.T) {
 	if _, err := r.Page(t.Context(), page); err != nil {
 		t.Fatal(err)
 	}
-	res, err := r.Commit(t.Context(), store.Batch{ResourceVersion: "9001"})
+	res, err := r.Commit(t.Context(), entry.Batch{ResourceVersion: "9001"})
 	if err != nil || len(res.Changes) != 3+996 || len(res.Skipped) != 1 ||
 		!errors.Is(res.Skipped[0].Err, entry.ErrIncompatible) {
 		t.Errorf("%d changes, skipped %v: %v", len(res.Changes), res.Skipped, err)

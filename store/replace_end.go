@@ -30,17 +30,17 @@ type listEnd struct {
 }
 
 // commit does the next step: deletes first, then the other differences, each in key order.
-func (r *replacement) commit(ctx context.Context, b Batch) (Result, error) {
+func (r *replacement) commit(ctx context.Context, b entry.Batch) (entry.Result, error) {
 	if !r.end.begun {
 		if err := r.rest(ctx); err != nil {
-			return Result{}, err
+			return entry.Result{}, err
 		}
 		r.end = listEnd{begun: true, deletes: slices.Sorted(maps.Keys(r.deletes)), puts: slices.Sorted(maps.Keys(r.puts))}
 	}
 	deletes, puts, more := r.step()
 	finish := interrupt
 	if !more {
-		finish = func(info *Info) (*settled, error) {
+		finish = func(info *entry.Info) (*settled, error) {
 			err := r.finish(info, r.o, b, r.held(ctx, deletes, puts))
 			if r.as != nil {
 				info.Complete, info.MustRelist = r.as.Complete, r.as.MustRelist
@@ -50,14 +50,14 @@ func (r *replacement) commit(ctx context.Context, b Batch) (Result, error) {
 	}
 	changes, skipped, err := r.apply(ctx, deletes, puts, finish)
 	if err != nil {
-		return Result{}, err
+		return entry.Result{}, err
 	}
 	r.end.deletes, r.end.puts = r.end.deletes[len(deletes):], r.end.puts[len(puts):]
-	return Result{Changes: changes, Skipped: skipped, More: more}, nil
+	return entry.Result{Changes: changes, Skipped: skipped, More: more}, nil
 }
 
 // interrupt sets MustRelist until the list has ended.
-func interrupt(info *Info) (*settled, error) {
+func interrupt(info *entry.Info) (*settled, error) {
 	if info.MustRelist == "" { // else there is a reason that says more
 		info.MustRelist = interrupted
 	}
@@ -99,8 +99,8 @@ func (r *replacement) step() (deletes, puts []string, more bool) {
 
 // apply puts held differences into the collection, and returns their changes.
 func (r *replacement) apply(
-	ctx context.Context, deletes, puts []string, finish func(*Info) (*settled, error),
-) (changes []Change, skipped []Skipped, err error) {
+	ctx context.Context, deletes, puts []string, finish func(*entry.Info) (*settled, error),
+) (changes []entry.Change, skipped []entry.Skipped, err error) {
 	for {
 		set := r.in.set.Load()
 		writes := make([]*memtable.Write, 0, len(deletes)+len(puts))
@@ -112,7 +112,7 @@ func (r *replacement) apply(
 			x, err := r.decoded(set, r.puts[key])
 			if err != nil {
 				r.leaveOut(leftOutOf(x, err))
-				skipped = append(skipped, Skipped{Key: key, Err: err})
+				skipped = append(skipped, entry.Skipped{Key: key, Err: err})
 				continue
 			}
 			writes = append(writes, x)
@@ -142,7 +142,7 @@ func (r *replacement) decoded(set *index.Set, p *listed) (*memtable.Write, error
 // differences returns the changes to report, and the writes that are needed.
 func (r *replacement) differences(
 	ctx context.Context, writes []*memtable.Write,
-) (changes []Change, needed []*memtable.Write, err error) {
+) (changes []entry.Change, needed []*memtable.Write, err error) {
 	err = r.in.back.look(ctx, func(h held) error {
 		changes, needed = nil, nil
 		for _, x := range writes {

@@ -9,7 +9,7 @@ import (
 )
 
 // event adds an event. It replaces a held difference, unless that is a newer state from the list.
-func (r *replacement) event(ctx context.Context, op Op) (Result, error) {
+func (r *replacement) event(ctx context.Context, op entry.Op) (entry.Result, error) {
 	for {
 		set := r.in.set.Load()
 		enc := r.in.back.encoder(set)
@@ -22,9 +22,9 @@ func (r *replacement) event(ctx context.Context, op Op) (Result, error) {
 		}
 		if it.err != nil {
 			r.leaveOut(leftOutOf(x, it.err))
-			res := Result{Staged: true}
+			res := entry.Result{Staged: true}
 			if reportable(it.err) {
-				res.Skipped = []Skipped{{Key: x.Key, Err: it.err}}
+				res.Skipped = []entry.Skipped{{Key: x.Key, Err: it.err}}
 			}
 			return res, nil
 		}
@@ -36,12 +36,12 @@ func (r *replacement) event(ctx context.Context, op Op) (Result, error) {
 			return err
 		})
 		if err != nil {
-			return Result{}, err
+			return entry.Result{}, err
 		}
 		if it.skip {
-			return Result{Staged: true}, nil
+			return entry.Result{Staged: true}, nil
 		}
-		res := Result{Staged: !r.showing}
+		res := entry.Result{Staged: !r.showing}
 		if r.showing {
 			var last []*memtable.Write
 			if it.needed {
@@ -52,10 +52,10 @@ func (r *replacement) event(ctx context.Context, op Op) (Result, error) {
 				continue
 			}
 			if err != nil {
-				return Result{}, err
+				return entry.Result{}, err
 			}
 			if it.change != nil {
-				res.Changes = []Change{*it.change}
+				res.Changes = []entry.Change{*it.change}
 			}
 		}
 		r.noteEvent(x, set.Generation())

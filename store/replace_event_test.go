@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
 )
@@ -33,14 +34,14 @@ func testEventsDuringARelist(t *testing.T, c store.Interface, cold bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	events := func(ops ...store.Op) {
+	events := func(ops ...entry.Op) {
 		for _, op := range ops {
 			if _, err := r.Event(ctx, op); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	page := func(ops ...store.Op) {
+	page := func(ops ...entry.Op) {
 		if _, err := r.Page(ctx, podsOf(ops...)); err != nil {
 			t.Fatal(err)
 		}
@@ -50,7 +51,7 @@ func testEventsDuringARelist(t *testing.T, c store.Interface, cold bool) {
 	events(upsert("a/3", "9"), remove("a/1", "31"), upsert("a/4", "32"), remove("b/1", "33"), remove("b/2", "34"))
 	page(upsert("a/6", "12"), upsert("a/7", "13"))
 	page(upsert("b/1", "14"), upsert("b/2", "35"))
-	if _, err := r.Commit(ctx, store.Batch{ResourceVersion: "40"}); err != nil {
+	if _, err := r.Commit(ctx, entry.Batch{ResourceVersion: "40"}); err != nil {
 		t.Fatal(err)
 	}
 	wantStrings(t, "what is stored", list(t, c),
@@ -89,7 +90,7 @@ func TestSkippedDuringARelist(t *testing.T) {
 			if err != nil || len(res.Skipped) != 1 || res.Skipped[0].Key != "a/2" {
 				t.Fatalf("%+v, %v", res, err)
 			}
-			if _, err := r.Commit(ctx, store.Batch{ResourceVersion: "30"}); err != nil {
+			if _, err := r.Commit(ctx, entry.Batch{ResourceVersion: "30"}); err != nil {
 				t.Fatal(err)
 			}
 			wantStrings(t, "what is stored", list(t, c), "a/1 uid=uid-a/1 rv=1", "a/2 uid=uid-a/2 rv=12",
@@ -119,8 +120,8 @@ func TestStaged(t *testing.T) {
 				}
 				return r
 			}
-			want := func(what string, staged bool, changes int) func(store.Result, error) {
-				return func(res store.Result, err error) {
+			want := func(what string, staged bool, changes int) func(entry.Result, error) {
+				return func(res entry.Result, err error) {
 					t.Helper()
 					if err != nil || res.Staged != staged || len(res.Changes) != changes {
 						t.Errorf("%s: %+v, %v", what, res, err)
@@ -137,7 +138,7 @@ func TestStaged(t *testing.T) {
 			want("a page of a difference", true, 0)(r.Page(ctx, podsOf(upsert("a/1", "11"))))
 			want("an event into it", true, 0)(r.Event(ctx, upsert("a/3", "13")))
 			want("one that cannot be stored", true, 0)(r.Event(ctx, upsert("a/5", "14", storetest.FailLabel, "error")))
-			want("its end", false, 4)(r.Commit(ctx, store.Batch{ResourceVersion: "20"}))
+			want("its end", false, 4)(r.Commit(ctx, entry.Batch{ResourceVersion: "20"}))
 		})
 	}
 }

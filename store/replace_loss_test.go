@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -34,7 +35,7 @@ func TestRebuildWithinACommit(t *testing.T) {
 			clear(data[leaves[0] : leaves[0]+filePageSize])
 		})
 		commit := func() error {
-			_, err := r.Commit(context.Background(), store.Batch{ResourceVersion: "9000"})
+			_, err := r.Commit(context.Background(), entry.Batch{ResourceVersion: "9000"})
 			return err
 		}
 		rebuilt, committed := inTurn(t, s, func() error { return s.Rebuild(context.Background()) }, commit)()
@@ -66,7 +67,7 @@ func TestRebuildOverAPendingList(t *testing.T) {
 		if _, err := r.Page(t.Context(), all); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := r.Commit(t.Context(), store.Batch{ResourceVersion: "9000"}); err != nil {
+		if _, err := r.Commit(t.Context(), entry.Batch{ResourceVersion: "9000"}); err != nil {
 			t.Fatal(err)
 		}
 		patch(t, s, func(data []byte) {
@@ -93,7 +94,7 @@ func TestRebuildWithinAPage(t *testing.T) {
 			return err
 		},
 		"event": func(r store.Replacement) error {
-			_, err := r.Event(context.Background(), store.Op{Object: somePod(2002)})
+			_, err := r.Event(context.Background(), entry.Op{Object: somePod(2002)})
 			return err
 		},
 	} {
@@ -115,7 +116,7 @@ func TestRebuildWithinAPage(t *testing.T) {
 				if rebuilt != nil || written != nil {
 					t.Errorf("rebuild: %v, %v", rebuilt, written)
 				}
-				if _, err := r.Commit(t.Context(), store.Batch{ResourceVersion: "9000"}); err != nil {
+				if _, err := r.Commit(t.Context(), entry.Batch{ResourceVersion: "9000"}); err != nil {
 					t.Errorf("commit: %v", err)
 				}
 				if n, info := count(t, many); n != 2 || info.MustRelist != "" || info.ResourceVersion != "9000" {

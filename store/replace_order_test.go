@@ -5,6 +5,7 @@ import (
 	"maps"
 	"testing"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
 )
@@ -13,23 +14,23 @@ import (
 func TestListsOutOfOrder(t *testing.T) {
 	for _, test := range []struct {
 		name  string
-		pages [][]store.Op
+		pages [][]entry.Op
 	}{
-		{"backwards", [][]store.Op{{upsert("b/2", "22")}, {upsert("b/1", "2")}, {upsert("a/2", "23")}, {upsert("a/1", "1")}}},
+		{"backwards", [][]entry.Op{{upsert("b/2", "22")}, {upsert("b/1", "2")}, {upsert("a/2", "23")}, {upsert("a/1", "1")}}},
 		{"backwards in one page",
-			[][]store.Op{{upsert("b/2", "22"), upsert("b/1", "2"), upsert("a/2", "23"), upsert("a/1", "1")}}},
-		{"an older state afterwards", [][]store.Op{
+			[][]entry.Op{{upsert("b/2", "22"), upsert("b/1", "2"), upsert("a/2", "23"), upsert("a/1", "1")}}},
+		{"an older state afterwards", [][]entry.Op{
 			{upsert("a/1", "1"), upsert("a/2", "23"), upsert("b/1", "2")}, {upsert("a/2", "3"), upsert("b/2", "22")},
 			{upsert("b/2", "4")}}},
-		{"an older state before", [][]store.Op{
+		{"an older state before", [][]entry.Op{
 			{upsert("a/1", "1"), upsert("a/2", "3"), upsert("b/1", "2")}, {upsert("a/2", "23"), upsert("b/2", "4")},
 			{upsert("b/2", "22")}}},
-		{"both in one page", [][]store.Op{
+		{"both in one page", [][]entry.Op{
 			{upsert("a/1", "1"), upsert("a/2", "23"), upsert("a/2", "3")},
 			{upsert("b/1", "2"), upsert("b/2", "4"), upsert("b/2", "22")}}},
-		{"what is on disk, after something newer", [][]store.Op{
+		{"what is on disk, after something newer", [][]entry.Op{
 			{upsert("a/1", "1"), upsert("a/2", "23")}, {upsert("a/2", "3"), upsert("b/1", "2"), upsert("b/2", "22")}}},
-		{"an older state of what is unchanged", [][]store.Op{
+		{"an older state of what is unchanged", [][]entry.Op{
 			{upsert("a/1", "1"), upsert("a/2", "23"), upsert("b/1", "2")}, {upsert("b/1", "1"), upsert("b/2", "22")}}},
 	} {
 		for name, limits := range map[string][2]int{"InMemory": {1 << 20, 1 << 20}, "Spilling": {1, 1 << 20}} {
@@ -53,13 +54,13 @@ func TestListsOutOfOrder(t *testing.T) {
 	}
 }
 
-func testOutOfOrder(t *testing.T, c store.Interface, pages [][]store.Op) {
+func testOutOfOrder(t *testing.T, c store.Interface, pages [][]entry.Op) {
 	ctx := context.Background()
 	r, err := c.BeginReplace(ctx, store.ReplaceOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var changes []store.Change
+	var changes []entry.Change
 	for _, page := range pages {
 		res, err := r.Page(ctx, podsOf(page...))
 		if err != nil {
@@ -68,7 +69,7 @@ func testOutOfOrder(t *testing.T, c store.Interface, pages [][]store.Op) {
 		changes = append(changes, res.Changes...)
 	}
 	shown := len(changes) > 0 // what was too large to be held back: an item that comes twice is told twice
-	res, err := r.Commit(ctx, store.Batch{ResourceVersion: "30"})
+	res, err := r.Commit(ctx, entry.Batch{ResourceVersion: "30"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +83,7 @@ func testOutOfOrder(t *testing.T, c store.Interface, pages [][]store.Op) {
 	told := map[string]string{"a/1": "1", "a/2": "3", "b/1": "2", "c/1": "5"}
 	for _, ch := range changes {
 		if ch.Old != nil && rvOf(ch.Old) != told[ch.Key] || ch.Old == nil && told[ch.Key] != "" {
-			t.Errorf("%s: what was told before is %q", describe([]store.Change{ch}), told[ch.Key])
+			t.Errorf("%s: what was told before is %q", describe([]entry.Change{ch}), told[ch.Key])
 		}
 		if delete(told, ch.Key); ch.New != nil {
 			told[ch.Key] = rvOf(ch.New)

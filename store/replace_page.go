@@ -14,8 +14,8 @@ import (
 
 // page compares the items that identify returns with the collection, and holds or shows those that differ.
 func (r *replacement) page(
-	ctx context.Context, identify func() (items map[string]*item, skipped []Skipped),
-) (Result, error) {
+	ctx context.Context, identify func() (items map[string]*item, skipped []entry.Skipped),
+) (entry.Result, error) {
 	for {
 		set := r.in.set.Load()
 		items, skipped := identify()
@@ -30,16 +30,16 @@ func (r *replacement) page(
 		}
 		missing, err := r.compare(ctx, items, keys, end)
 		if err != nil {
-			return Result{}, err
+			return entry.Result{}, err
 		}
 		r.encode(set, items, keys)
-		res := Result{Staged: !r.showing, Skipped: skipped}
+		res := entry.Result{Staged: !r.showing, Skipped: skipped}
 		if r.showing {
 			if res.Changes, err = r.show(ctx, set, items, keys); errors.Is(err, errIndexesChanged) {
 				continue
 			}
 			if err != nil {
-				return Result{}, err
+				return entry.Result{}, err
 			}
 		}
 		maps.Copy(r.deletes, missing)
@@ -52,16 +52,16 @@ func (r *replacement) page(
 }
 
 // identify keys the objects. If several have the same key it takes the newest.
-func (r *replacement) identify(ops []Op) (map[string]*item, []Skipped) {
+func (r *replacement) identify(ops []entry.Op) (map[string]*item, []entry.Skipped) {
 	items := make(map[string]*item, len(ops))
-	var skipped []Skipped
+	var skipped []entry.Skipped
 	enc := r.in.back.encoder(nil)
 	for _, op := range ops {
 		x, err := enc.identify(op)
 		if l := leftOutOf(x, err); err != nil && l.Key == "" {
 			r.leaveOut(l)
 			if reportable(err) {
-				skipped = append(skipped, Skipped{Key: x.Key, Err: err})
+				skipped = append(skipped, entry.Skipped{Key: x.Key, Err: err})
 			}
 			continue
 		}
@@ -128,14 +128,14 @@ func (r *replacement) missing(
 
 // settle records the result of an item, after the item was shown if it had to be. It returns the item as skipped if it
 // was left out and the caller does not know that.
-func (r *replacement) settle(it *item, generation int) (skipped []Skipped) {
+func (r *replacement) settle(it *item, generation int) (skipped []entry.Skipped) {
 	switch {
 	case it.skip:
 		return nil
 	case it.err != nil:
 		r.leaveOut(leftOutOf(it.Write, it.err))
 		if reportable(it.err) {
-			skipped = []Skipped{{Key: it.Key, Err: it.err}}
+			skipped = []entry.Skipped{{Key: it.Key, Err: it.err}}
 		}
 		// The key is in the list, so its object must not be deleted, unless it is an old state that nobody was told of.
 		if e, ok := r.events[it.Key]; !ok || !e.gone {
@@ -174,7 +174,7 @@ func (r *replacement) unhold(key string) {
 // show puts the items that are needed into the collection, and returns the changes to report.
 func (r *replacement) show(
 	ctx context.Context, set *index.Set, items map[string]*item, keys []string,
-) (changes []Change, err error) {
+) (changes []entry.Change, err error) {
 	var last []*memtable.Write
 	for _, key := range keys {
 		if it := items[key]; !it.skip && it.err == nil && it.needed {
@@ -188,7 +188,7 @@ func (r *replacement) show(
 }
 
 // showIfLarge shows the held differences once they exceed limits.held, and sets showing for the following ones.
-func (r *replacement) showIfLarge(ctx context.Context, res Result) (Result, error) {
+func (r *replacement) showIfLarge(ctx context.Context, res entry.Result) (entry.Result, error) {
 	if r.showing || r.bytes <= r.in.limits.held {
 		return res, nil
 	}

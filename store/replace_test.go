@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-func podsOf(ops ...store.Op) []runtime.Object {
+func podsOf(ops ...entry.Op) []runtime.Object {
 	var items []runtime.Object
 	for _, op := range ops {
 		items = append(items, op.Object.(runtime.Object))
@@ -24,7 +24,7 @@ func podsOf(ops ...store.Op) []runtime.Object {
 }
 
 // relist takes in one page and commits.
-func relist(t *testing.T, c store.Interface, o store.ReplaceOptions, rv string, items ...store.Op) []store.Change {
+func relist(t *testing.T, c store.Interface, o store.ReplaceOptions, rv string, items ...entry.Op) []entry.Change {
 	t.Helper()
 	r, err := c.BeginReplace(context.Background(), o)
 	if err != nil {
@@ -42,10 +42,10 @@ func relist(t *testing.T, c store.Interface, o store.ReplaceOptions, rv string, 
 }
 
 // commitAll commits a list, in as many transactions as it takes, and returns its changes.
-func commitAll(t *testing.T, r store.Replacement, rv string) (changes []store.Change) {
+func commitAll(t *testing.T, r store.Replacement, rv string) (changes []entry.Change) {
 	t.Helper()
 	for more := true; more; {
-		res, err := r.Commit(context.Background(), store.Batch{ResourceVersion: rv})
+		res, err := r.Commit(context.Background(), entry.Batch{ResourceVersion: rv})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,7 +55,7 @@ func commitAll(t *testing.T, r store.Replacement, rv string) (changes []store.Ch
 	return changes
 }
 
-func describe(changes []store.Change) []string {
+func describe(changes []entry.Change) []string {
 	var got []string
 	for _, ch := range changes {
 		s := fmt.Sprintf("%s %s", ch.Type, ch.Key)
@@ -105,7 +105,7 @@ func TestRelistTellsObjectsApartByUID(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			relist(t, c, store.ReplaceOptions{}, "10", upsert("a/1", "1"))
-			changes := relist(t, c, store.ReplaceOptions{}, "10", store.Op{Object: storetest.Pod("a/1", "other", "1")})
+			changes := relist(t, c, store.ReplaceOptions{}, "10", entry.Op{Object: storetest.Pod("a/1", "other", "1")})
 			wantStrings(t, "changes", describe(changes), "Updated a/1 from {a/1 uid=uid-a/1 rv=1} to {a/1 uid=other rv=1}")
 		})
 	}
@@ -231,7 +231,7 @@ func TestLargeRelist(t *testing.T) {
 	if again != 0 {
 		t.Errorf("%d shown again", again)
 	}
-	res, err := r.Commit(context.Background(), store.Batch{ResourceVersion: "50"})
+	res, err := r.Commit(context.Background(), entry.Batch{ResourceVersion: "50"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,7 +267,7 @@ func testReplaceRetried(t *testing.T, limits [2]int, cold bool) {
 		}
 		return nil
 	})
-	retry := func(step func() (store.Result, error)) {
+	retry := func(step func() (entry.Result, error)) {
 		t.Helper()
 		for {
 			res, err := step()
@@ -287,18 +287,18 @@ func testReplaceRetried(t *testing.T, limits [2]int, cold bool) {
 		}
 	}
 	var r store.Replacement
-	retry(func() (res store.Result, err error) {
+	retry(func() (res entry.Result, err error) {
 		r, err = c.BeginReplace(ctx, store.ReplaceOptions{})
 		return res, err
 	})
 	for n := range 6 {
-		retry(func() (store.Result, error) {
+		retry(func() (entry.Result, error) {
 			return r.Page(ctx, podsOf(upsert(fmt.Sprintf("b/%02d", 2*n), fmt.Sprint(2*n+10)),
 				upsert(fmt.Sprintf("b/%02d", 2*n+1), fmt.Sprint(2*n+11))))
 		})
-		retry(func() (store.Result, error) { return r.Event(ctx, remove("b/03", fmt.Sprint(50+n))) })
+		retry(func() (entry.Result, error) { return r.Event(ctx, remove("b/03", fmt.Sprint(50+n))) })
 	}
-	retry(func() (store.Result, error) { return r.Commit(ctx, store.Batch{ResourceVersion: "60"}) })
+	retry(func() (entry.Result, error) { return r.Commit(ctx, entry.Batch{ResourceVersion: "60"}) })
 	keys, err := c.Keys(ctx)
 	if err != nil || len(keys) != 11 || len(shadow) != 11 {
 		t.Errorf("%q are stored, %v are reported, %v; want 11", keys, shadow, err)
@@ -315,7 +315,7 @@ func TestReplacementExcludesOtherWriters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Apply(ctx, store.Batch{ResourceVersion: "1"}); !errors.Is(err, store.ErrReplacing) {
+	if _, err := c.Apply(ctx, entry.Batch{ResourceVersion: "1"}); !errors.Is(err, store.ErrReplacing) {
 		t.Errorf("Apply: %v", err)
 	}
 	if err := c.SetMustRelist(ctx, "why"); !errors.Is(err, store.ErrReplacing) {
@@ -324,12 +324,12 @@ func TestReplacementExcludesOtherWriters(t *testing.T) {
 	if _, err := c.BeginReplace(ctx, store.ReplaceOptions{}); !errors.Is(err, store.ErrReplacing) {
 		t.Errorf("BeginReplace: %v", err)
 	}
-	if _, err := r.Commit(ctx, store.Batch{Ops: []store.Op{upsert("a/x", "1")}}); err == nil {
+	if _, err := r.Commit(ctx, entry.Batch{Ops: []entry.Op{upsert("a/x", "1")}}); err == nil {
 		t.Error("a commit with ops was taken")
 	}
 	r.Abort()
 	r.Abort()
-	if _, err := r.Commit(ctx, store.Batch{}); err == nil {
+	if _, err := r.Commit(ctx, entry.Batch{}); err == nil {
 		t.Error("a commit after the abort was taken")
 	}
 	apply(t, c, "1")

@@ -43,7 +43,7 @@ func podAt(i int, rv string) *corev1.Pod {
 
 func applyPod(t *testing.T, c *store.Collection, p *corev1.Pod) error {
 	t.Helper()
-	_, err := c.Apply(t.Context(), store.Batch{Ops: []store.Op{{Object: p}}, ResourceVersion: p.ResourceVersion})
+	_, err := c.Apply(t.Context(), entry.Batch{Ops: []entry.Op{{Object: p}}, ResourceVersion: p.ResourceVersion})
 	return err
 }
 

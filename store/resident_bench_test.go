@@ -49,7 +49,7 @@ func BenchmarkStoredPods(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	if _, err := r.Commit(context.Background(), store.Batch{ResourceVersion: "1000000"}); err != nil {
+	if _, err := r.Commit(context.Background(), entry.Batch{ResourceVersion: "1000000"}); err != nil {
 		b.Fatal(err)
 	}
 	if err := s.Close(); err != nil {

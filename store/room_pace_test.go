@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/hook"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
@@ -67,7 +68,7 @@ func TestApplyWaitsAWhileForACommit(t *testing.T) {
 		entered, release := g.Hold()
 		begun := time.Now()
 		for rv := 1; rv <= 500; rv++ {
-			b := store.Batch{Ops: []store.Op{upsert(fmt.Sprintf("a/%04d", rv), fmt.Sprint(rv))}, Unpaced: true}
+			b := entry.Batch{Ops: []entry.Op{upsert(fmt.Sprintf("a/%04d", rv), fmt.Sprint(rv))}, Unpaced: true}
 			if _, err := c.Apply(t.Context(), b); err != nil {
 				t.Fatal(err)
 			}

@@ -101,7 +101,7 @@ func TestRoomIsBounded(t *testing.T) {
 			before := s.Pending()
 			key := fmt.Sprintf("ns-%d/%d-%s", n, mine[n], strings.Repeat("x", random.IntN(500)))
 			if _, err := all[n].Apply(context.Background(),
-				store.Batch{Ops: []store.Op{upsert(key, "1")}, ResourceVersion: "1"}); err != nil {
+				entry.Batch{Ops: []entry.Op{upsert(key, "1")}, ResourceVersion: "1"}); err != nil {
 				t.Fatal(err)
 			}
 			mine[n] += s.Pending() - before
@@ -128,7 +128,7 @@ func TestDropFromAFullFile(t *testing.T) {
 		for ; ; n++ {
 			op := upsert(fmt.Sprintf("%s/%s-%05d", c.Identity().Namespace, prefix, n), "1", storetest.ColorLabel,
 				strings.Repeat("x", 12_000))
-			_, err := c.Apply(ctx, store.Batch{Ops: []store.Op{op}, ResourceVersion: "1"})
+			_, err := c.Apply(ctx, entry.Batch{Ops: []entry.Op{op}, ResourceVersion: "1"})
 			if errors.Is(err, store.ErrNoSpace) {
 				return n
 			}
@@ -171,7 +171,7 @@ func TestDropGivesRoom(t *testing.T) {
 	store.NoSync(s)
 	fillTo := func(c *store.Collection, bytes int) {
 		for n := 0; n*3000 < bytes; {
-			var ops []store.Op
+			var ops []entry.Op
 			for range 500 {
 				ops = append(ops, upsert(fmt.Sprintf("%s/%06d", c.Identity().Namespace, n), "1", storetest.ColorLabel,
 					strings.Repeat("x", 3000)))

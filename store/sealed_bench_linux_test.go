@@ -147,7 +147,7 @@ func benchListSecrets(b *testing.B, c *store.Collection, page []runtime.Object) 
 			b.Fatal(err)
 		}
 	}
-	if _, err := r.Commit(context.Background(), store.Batch{ResourceVersion: "90000"}); err != nil {
+	if _, err := r.Commit(context.Background(), entry.Batch{ResourceVersion: "90000"}); err != nil {
 		b.Fatal(err)
 	}
 }
@@ -156,12 +156,12 @@ func benchListSecrets(b *testing.B, c *store.Collection, page []runtime.Object) 
 func benchUpdates(b *testing.B, c *store.Collection, n int) {
 	rv := 100_000
 	for b.Loop() {
-		batch := store.Batch{}
+		batch := entry.Batch{}
 		for i := range n {
 			rv++
 			s := benchSecret(i * benchSecrets / n)
 			s.ResourceVersion = fmt.Sprint(rv)
-			batch.Ops = append(batch.Ops, store.Op{Object: s})
+			batch.Ops = append(batch.Ops, entry.Op{Object: s})
 		}
 		batch.ResourceVersion = fmt.Sprint(rv)
 		if _, err := c.Apply(context.Background(), batch); err != nil {

@@ -10,6 +10,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest/disk"
 	"github.com/larder-dev/larder/store"
 )
@@ -280,9 +281,9 @@ func TestSealedTombstonesAndDictionariesThatWereTamperedWith(t *testing.T) {
 			c := openPacked(t, s, store.Zstd)
 			mustList(t, c, 80)
 			mustFeed(t, c, "h")
-			b := store.Batch{ResourceVersion: "9000"}
+			b := entry.Batch{ResourceVersion: "9000"}
 			for i := range 5 {
-				b.Ops = append(b.Ops, store.Op{Type: store.Delete, Object: somePod(i)})
+				b.Ops = append(b.Ops, entry.Op{Type: entry.Delete, Object: somePod(i)})
 			}
 			if _, err := c.Apply(t.Context(), b); err != nil {
 				t.Fatal(err)

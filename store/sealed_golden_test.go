@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -28,7 +29,7 @@ func writeGoldenSealed(t *testing.T) {
 	c := openPacked(t, s, store.NoCompression)
 	mustList(t, c, goldenSealedPods+1)
 	mustFeed(t, c, "handler")
-	if _, err := c.Apply(t.Context(), store.Batch{Ops: []store.Op{{Type: store.Delete, Object: somePod(goldenSealedPods)}},
+	if _, err := c.Apply(t.Context(), entry.Batch{Ops: []entry.Op{{Type: entry.Delete, Object: somePod(goldenSealedPods)}},
 		ResourceVersion: "4000"}); err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +89,7 @@ func TestGoldenSealed(t *testing.T) {
 			t.Fatal(err)
 		}
 		p, err := f.Read(t.Context(), place.Seq)
-		if err != nil || len(p.Changes) != goldenSealedNewer+1 || p.Changes[0].Type != store.Delete ||
+		if err != nil || len(p.Changes) != goldenSealedNewer+1 || p.Changes[0].Type != entry.Delete ||
 			p.Changes[0].Object == nil {
 			t.Errorf("%d changes, %v", len(p.Changes), err)
 		}

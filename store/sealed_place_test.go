@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest/disk"
 	"github.com/larder-dev/larder/store"
 )
@@ -59,11 +60,11 @@ func TestTokensTellNoValues(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := store.Batch{ResourceVersion: "9"}
+		b := entry.Batch{ResourceVersion: "9"}
 		for i := range 2 {
 			p := somePod(i)
 			p.Annotations["value"] = "the same"
-			b.Ops = append(b.Ops, store.Op{Object: p})
+			b.Ops = append(b.Ops, entry.Op{Object: p})
 		}
 		if _, err := c.Apply(t.Context(), b); err != nil {
 			t.Fatal(err)

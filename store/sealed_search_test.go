@@ -168,13 +168,13 @@ func (x *planting) open() (*store.Store, *store.Collection) {
 	return s, c
 }
 
-func (x *planting) apply(s *store.Store, c *store.Collection, op store.OpType, objs ...*corev1.Secret) {
+func (x *planting) apply(s *store.Store, c *store.Collection, op entry.OpType, objs ...*corev1.Secret) {
 	x.t.Helper()
 	x.rv += 10
-	b := store.Batch{ResourceVersion: fmt.Sprint(x.rv)}
+	b := entry.Batch{ResourceVersion: fmt.Sprint(x.rv)}
 	for _, obj := range objs {
 		obj.ResourceVersion = fmt.Sprint(x.rv)
-		b.Ops = append(b.Ops, store.Op{Type: op, Object: x.as(obj)})
+		b.Ops = append(b.Ops, entry.Op{Type: op, Object: x.as(obj)})
 	}
 	res, err := c.Apply(x.t.Context(), b)
 	if err == nil {
@@ -195,10 +195,10 @@ func (x *planting) run() {
 	mustFeed(t, c, "handler")
 
 	last := p.word("an old state") // whose page is free afterwards
-	x.apply(s, c, store.Upsert, plantedSecret(1, "", func(s *corev1.Secret) { s.Data["k"] = []byte(last) }))
+	x.apply(s, c, entry.Upsert, plantedSecret(1, "", func(s *corev1.Secret) { s.Data["k"] = []byte(last) }))
 	data, annotation, label, owner := p.word("data"), p.word("an annotation"), p.word("a label"), p.word("an index value")
 	long := strings.Repeat("x", 40_000) + p.word("a long index value")
-	x.apply(s, c, store.Upsert, plantedSecret(1, "", func(s *corev1.Secret) {
+	x.apply(s, c, entry.Upsert, plantedSecret(1, "", func(s *corev1.Secret) {
 		s.Data["k"], s.Labels["l"] = []byte(data), label
 		s.Annotations["a"], s.Annotations["owner"], s.Annotations["long"] = annotation, owner, long
 	}))
@@ -206,8 +206,8 @@ func (x *planting) run() {
 		t.Fatalf("%q, %v", keys, err)
 	}
 	gone := p.word("a tombstone")
-	x.apply(s, c, store.Upsert, plantedSecret(2, "", nil))
-	x.apply(s, c, store.Delete, plantedSecret(2, "", func(s *corev1.Secret) { s.Data["k"] = []byte(gone) }))
+	x.apply(s, c, entry.Upsert, plantedSecret(2, "", nil))
+	x.apply(s, c, entry.Delete, plantedSecret(2, "", func(s *corev1.Secret) { s.Data["k"] = []byte(gone) }))
 
 	store.SetLimits(c, 100, 1<<20) // lists are too large to be held back
 	abandoned := p.word("an abandoned list")
@@ -268,7 +268,7 @@ func (x *planting) list(c *store.Collection, word *string) store.Replacement {
 		return r
 	}
 	for more := true; more; {
-		res, err := r.Commit(x.t.Context(), store.Batch{ResourceVersion: fmt.Sprint(x.rv)})
+		res, err := r.Commit(x.t.Context(), entry.Batch{ResourceVersion: fmt.Sprint(x.rv)})
 		if err != nil {
 			x.t.Fatal(err)
 		}

@@ -51,9 +51,9 @@ func mustWidgets(t *testing.T, s *store.Store) *store.Collection {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := store.Batch{ResourceVersion: "400"}
+	b := entry.Batch{ResourceVersion: "400"}
 	for i := range goldenWidgetCount {
-		b.Ops = append(b.Ops, store.Op{Object: goldenWidget(i)})
+		b.Ops = append(b.Ops, entry.Op{Object: goldenWidget(i)})
 	}
 	if _, err := c.Apply(t.Context(), b); err != nil {
 		t.Fatal(err)
@@ -358,11 +358,11 @@ func TestSealedLongValues(t *testing.T) {
 	}
 	values := []string{"", strings.Repeat("\x00", 20_000), strings.Repeat("v", 40_000), "\x01\x00\x01",
 		tokenOf(t, c, "padding", "")}
-	b := store.Batch{ResourceVersion: "9"}
+	b := entry.Batch{ResourceVersion: "9"}
 	for i, value := range values {
 		p := somePod(i)
 		p.Annotations["padding"] = value
-		b.Ops = append(b.Ops, store.Op{Object: p})
+		b.Ops = append(b.Ops, entry.Op{Object: p})
 	}
 	if _, err := c.Apply(t.Context(), b); err != nil {
 		t.Fatal(err)

@@ -66,7 +66,7 @@ func makeShortLeaf(t *testing.T, path string, objects int) {
 	t.Helper()
 	s := mustOpen(t, path, store.Options{})
 	c := openPodsWith(t, s, store.CollectionOptions{Compression: store.NoCompression})
-	var items []store.Op
+	var items []entry.Op
 	for n := range objects {
 		items = append(items, upsert(fmt.Sprintf("a/%04d", n), "1", storetest.ColorLabel, "xxxx"))
 	}

@@ -96,7 +96,7 @@ func storePods(b *testing.B, path string, n int) {
 			b.Fatal(err)
 		}
 	}
-	if _, err := list.Commit(b.Context(), store.Batch{ResourceVersion: fmt.Sprint(n)}); err != nil {
+	if _, err := list.Commit(b.Context(), entry.Batch{ResourceVersion: fmt.Sprint(n)}); err != nil {
 		b.Fatal(err)
 	}
 	if err := st.Close(); err != nil {

@@ -49,8 +49,8 @@ func program(ts *testscript.TestScript, neg bool, args []string) {
 		o.TransformVersion = args[2]
 	case 4:
 		c := collection(ts, st, id, &metav1.PartialObjectMetadata{})
-		_, err := c.Apply(context.Background(), store.Batch{Ops: []store.Op{
-			{Type: store.Delete, Object: cache.DeletedFinalStateUnknown{Key: args[3]}},
+		_, err := c.Apply(context.Background(), entry.Batch{Ops: []entry.Op{
+			{Type: entry.Delete, Object: cache.DeletedFinalStateUnknown{Key: args[3]}},
 		}})
 		ts.Check(err)
 		ts.Check(c.Close())
@@ -77,7 +77,7 @@ func storeConfigMap(ts *testscript.TestScript, st *store.Store) {
 	ts.Check(err)
 	_, err = list.Page(ctx, []runtime.Object{object})
 	ts.Check(err)
-	_, err = list.Commit(ctx, store.Batch{ResourceVersion: "5"})
+	_, err = list.Commit(ctx, entry.Batch{ResourceVersion: "5"})
 	ts.Check(err)
 	ts.Check(c.Close())
 }

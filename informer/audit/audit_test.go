@@ -19,7 +19,6 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer/audit"
-	"github.com/larder-dev/larder/store"
 )
 
 // world is a Subject, and a server that may have something else.
@@ -75,11 +74,11 @@ func (w *world) Relist(rewound bool) {
 	}
 	w.relists = append(w.relists, reason)
 	w.auditor.ListBegun(audit.List{Reason: reason, Cause: audit.CauseAudit})
-	var changes []store.Change
+	var changes []entry.Change
 	for key, ref := range w.stored {
 		if !slices.ContainsFunc(w.server, func(p *corev1.Pod) bool { return entry.RefOf(p).Key == key }) {
 			old := pod(ref.Key, ref.UID, ref.ResourceVersion)
-			changes = append(changes, store.Change{Type: cache.Deleted, Key: key, Old: old})
+			changes = append(changes, entry.Change{Type: cache.Deleted, Key: key, Old: old})
 		}
 	}
 	for _, p := range w.server {
@@ -87,10 +86,10 @@ func (w *world) Relist(rewound bool) {
 		before, held := w.stored[now.Key]
 		switch {
 		case !held:
-			changes = append(changes, store.Change{Type: cache.Added, Key: now.Key, New: p})
+			changes = append(changes, entry.Change{Type: cache.Added, Key: now.Key, New: p})
 		case before != now:
 			old := pod(before.Key, before.UID, before.ResourceVersion)
-			changes = append(changes, store.Change{Type: cache.Updated, Key: now.Key, Old: old, New: p})
+			changes = append(changes, entry.Change{Type: cache.Updated, Key: now.Key, Old: old, New: p})
 		}
 	}
 	w.auditor.Listed(changes)
@@ -225,7 +224,7 @@ func TestAudit(t *testing.T) {
 func TestListOfAnAudit(t *testing.T) {
 	a := audit.New(audit.Options{Description: "pods", Clock: clock.RealClock{}})
 	a.ListBegun(audit.List{Reason: "test", Cause: audit.CauseAudit})
-	a.Listed([]store.Change{
+	a.Listed([]entry.Change{
 		{Type: cache.Updated, Key: "a/1", Old: pod("a/1", "u", "1"), New: pod("a/1", "u", "2")},
 		{Type: cache.Updated, Key: "a/2", Old: pod("a/2", "u", "1"), New: pod("a/2", "u", "1")},
 	})

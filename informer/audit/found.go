@@ -9,7 +9,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/store"
 )
 
 // noted holds the keys that the running audit has to know about. The Auditor's mu guards it.
@@ -44,7 +43,7 @@ func (a *Auditor) Skipped(key string) {
 }
 
 // Changed records changes that have been stored.
-func (a *Auditor) Changed(changes []store.Change) {
+func (a *Auditor) Changed(changes []entry.Change) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, c := range changes {
@@ -121,7 +120,7 @@ func (a *Auditor) ListGivenUp() {
 }
 
 // Listed records the findings among the changes that a list has made. It is called before Changed with these changes.
-func (a *Auditor) Listed(changes []store.Change) {
+func (a *Auditor) Listed(changes []entry.Change) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	f := &a.list
@@ -177,7 +176,7 @@ func (a *Auditor) ListEnded(ctx context.Context) {
 
 // findingOf returns the finding that a change made by a list amounts to. differs is false if UID and resourceVersion
 // are the same, so that only the body has changed.
-func findingOf(c store.Change) (f Finding, differs bool) {
+func findingOf(c entry.Change) (f Finding, differs bool) {
 	f = Finding{Key: c.Key, Kind: Differs, Stored: refOfObject(c.Old), Server: refOfObject(c.New)}
 	switch {
 	case c.Type == cache.Deleted:

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/utils/clock"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer/durable"
 	"github.com/larder-dev/larder/store"
 )
@@ -29,7 +30,7 @@ func (*endless) Acknowledge(store.Position, int) error { return nil }
 
 func (e *endless) Read(_ context.Context, after uint64) (store.ChangelogPage, error) {
 	e.read++
-	c := store.ChangelogEntry{Type: store.Delete, Key: "a/1", UID: fmt.Sprint(e.read), Seq: after + 1}
+	c := store.ChangelogEntry{Type: entry.Delete, Key: "a/1", UID: fmt.Sprint(e.read), Seq: after + 1}
 	return store.ChangelogPage{Changes: []store.ChangelogEntry{c}, End: c.Seq, More: true}, nil
 }
 

@@ -11,7 +11,7 @@ import (
 type Handler interface {
 	// OnChange is called for a change, and acknowledges it by returning nil. After an error or a panic it is called again
 	// after a back-off, from 0.1 s doubled up to a minute, and not for other changes of that key before. Later changes of
-	// the key replace a store.Upsert of the same object. The object is shared and must not be modified.
+	// the key replace a entry.Upsert of the same object. The object is shared and must not be modified.
 	OnChange(ctx context.Context, c store.ChangelogEntry) error
 	// OnReset is called before OnChange is called for every object, because the handler is new or may have missed changes,
 	// deletes too. A handler that keeps objects must, at OnReplayed, find those that no longer exist. OnReset is called

@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -51,7 +52,7 @@ type work struct {
 
 // add appends a change. It replaces the last change if that is an upsert of the same object (same UID).
 func (w *work) add(c store.ChangelogEntry) {
-	if n := len(w.changes); n > 0 && w.changes[n-1].Type == store.Upsert && w.changes[n-1].UID == c.UID {
+	if n := len(w.changes); n > 0 && w.changes[n-1].Type == entry.Upsert && w.changes[n-1].UID == c.UID {
 		w.changes = w.changes[:n-1]
 	}
 	c.Object = nil

@@ -12,7 +12,6 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/fakeapi"
-	"github.com/larder-dev/larder/store"
 )
 
 // TestRestartListsNothing: all three factories on one store and one resource. Each lists once; after a restart none
@@ -89,7 +88,7 @@ func TestAttributes(t *testing.T) {
 		f.waitSynced(t, reg)
 		stop()
 	}
-	for form, want := range map[entry.Representation]store.Info{
+	for form, want := range map[entry.Representation]entry.Info{
 		entry.Typed: {
 			Attributes: entry.Attributes{ClusterID: kubeSystem, OpenAPI: "HASH"},
 			Resource:   entry.ResourceInfo{Kind: "Pod", Namespaced: true},

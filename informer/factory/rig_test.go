@@ -231,11 +231,11 @@ func inMemory() Options {
 }
 
 // collection returns the state of the one collection in the store that is.
-func collection(t *testing.T, st *store.Store, is func(entry.Identity) bool) store.Info {
+func collection(t *testing.T, st *store.Store, is func(entry.Identity) bool) entry.Info {
 	t.Helper()
 	all, err := st.Collections(t.Context())
 	must(t, err)
-	at := slices.IndexFunc(all, func(i store.Info) bool { return is(i.Identity) })
+	at := slices.IndexFunc(all, func(i entry.Info) bool { return is(i.Identity) })
 	if at < 0 {
 		t.Fatalf("no such collection among %v", all)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/powerloss"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
@@ -291,7 +292,7 @@ func (w *worker) relist(ctx context.Context) error {
 			}
 		}
 		for more := true; more; {
-			result, err := r.Commit(ctx, store.Batch{ResourceVersion: strconv.Itoa(t.n)})
+			result, err := r.Commit(ctx, entry.Batch{ResourceVersion: strconv.Itoa(t.n)})
 			if err != nil {
 				return err
 			}

@@ -101,14 +101,14 @@ func (st stream) make(object int, v version) runtime.Object {
 }
 
 // batch returns the events from the one after from, up to and with to, which it applies to c.
-func (st stream) batch(c contents, from, to int) store.Batch {
-	b := store.Batch{ResourceVersion: strconv.Itoa(to)}
+func (st stream) batch(c contents, from, to int) entry.Batch {
+	b := entry.Batch{ResourceVersion: strconv.Itoa(to)}
 	for n := from + 1; n <= to; n++ {
 		object, was, deleted := c.next(st, n)
 		if deleted {
-			b.Ops = append(b.Ops, store.Op{Type: store.Delete, Object: st.make(object, version{was.made, n})})
+			b.Ops = append(b.Ops, entry.Op{Type: entry.Delete, Object: st.make(object, version{was.made, n})})
 		} else {
-			b.Ops = append(b.Ops, store.Op{Object: st.make(object, c[object])})
+			b.Ops = append(b.Ops, entry.Op{Object: st.make(object, c[object])})
 		}
 	}
 	return b

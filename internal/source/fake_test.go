@@ -113,9 +113,9 @@ func podsIn(t *testing.T, path string, pods ...*unstructured.Unstructured) (*sto
 	c, err := st.Collection(t.Context(), id, store.CollectionOptions{Codec: codec.Unstructured(),
 		Resource: entry.ResourceInfo{Kind: "Pod", Namespaced: true}})
 	must(t, err)
-	batch := store.Batch{ResourceVersion: "5"}
+	batch := entry.Batch{ResourceVersion: "5"}
 	for _, u := range pods {
-		batch.Ops = append(batch.Ops, store.Op{Object: u})
+		batch.Ops = append(batch.Ops, entry.Op{Object: u})
 	}
 	_, err = c.Apply(t.Context(), batch)
 	must(t, err)

@@ -96,20 +96,20 @@ func (f *File) Entries(ctx context.Context, q Query, fn func(entry.Entry) error)
 }
 
 // find returns the collection with that id, after what is pending has been committed, as far as it can be.
-func (f *File) find(ctx context.Context, id string) (store.Info, error) {
+func (f *File) find(ctx context.Context, id string) (entry.Info, error) {
 	if err := f.store.Flush(ctx); err != nil {
 		klog.FromContext(ctx).V(2).Info("Serving what was committed last", "err", err)
 	}
 	infos, err := f.store.Collections(ctx)
 	if err != nil {
-		return store.Info{}, err
+		return entry.Info{}, err
 	}
 	for _, info := range infos {
 		if info.Identity.ID() == id {
 			return info, nil
 		}
 	}
-	return store.Info{}, fmt.Errorf("collection %s: %w", id, ErrNoCollection)
+	return entry.Info{}, fmt.Errorf("collection %s: %w", id, ErrNoCollection)
 }
 
 // keys returns all keys of a collection; with an error that wraps entry.ErrDamaged, those that can be read.

@@ -8,7 +8,6 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/store"
 )
 
 // shortNames are what kubectl calls Kubernetes' own resources, for stores that do not tell: a Go program need not know
@@ -44,7 +43,7 @@ var shortNames = map[schema.GroupResource][]string{
 
 // describe returns what the store tells about a resource, and what can be said where it does not: a program may have
 // stored objects without knowing how people call them. surely is false if the scope is a guess.
-func describe(info store.Info) (r entry.ResourceInfo, surely bool) {
+func describe(info entry.Info) (r entry.ResourceInfo, surely bool) {
 	r = info.Resource
 	gvr := info.Identity.GroupVersionResource
 	r.Namespaced, surely = scopeOf(info)
@@ -66,7 +65,7 @@ func describe(info store.Info) (r entry.ResourceInfo, surely bool) {
 // scopeOf reports whether the objects have namespaces. A key shows it, of which stores and snapshots take note, and so
 // does the collection of one namespace; what a server has told comes with short names, categories or columns as a rule.
 // Most resources are namespaced.
-func scopeOf(info store.Info) (namespaced, surely bool) {
+func scopeOf(info entry.Info) (namespaced, surely bool) {
 	switch {
 	case info.Identity.Namespace != "", info.Resource.Namespaced:
 		return true, true
@@ -85,7 +84,7 @@ func WellKnownNames() []Collection {
 	for gr := range shortNames {
 		for _, gv := range scheme.Scheme.PrioritizedVersionsForGroup(gr.Group) {
 			if gvr := gv.WithResource(gr.Resource); kindOf(gvr) != "" {
-				all = append(all, NewCollection(store.Info{Identity: entry.Identity{GroupVersionResource: gvr}}))
+				all = append(all, NewCollection(entry.Info{Identity: entry.Identity{GroupVersionResource: gvr}}))
 				break
 			}
 		}

@@ -28,31 +28,31 @@ func TestDescribe(t *testing.T) {
 	ofOne.Namespace = "a"
 	for _, tc := range []struct {
 		name   string
-		info   store.Info
+		info   entry.Info
 		want   entry.ResourceInfo
 		surely bool
 	}{
-		{"nothing is told", store.Info{Identity: core("configmaps")},
+		{"nothing is told", entry.Info{Identity: core("configmaps")},
 			entry.ResourceInfo{Kind: "ConfigMap", Singular: "configmap", ShortNames: []string{"cm"}, Namespaced: true}, false},
-		{"the collection of a namespace", store.Info{Identity: ofOne},
+		{"the collection of a namespace", entry.Info{Identity: ofOne},
 			entry.ResourceInfo{Kind: "ConfigMap", Singular: "configmap", ShortNames: []string{"cm"}, Namespaced: true}, true},
-		{"a key with a namespace, a kind from a program", store.Info{
+		{"a key with a namespace, a kind from a program", entry.Info{
 			Identity: core("configmaps"), Resource: entry.ResourceInfo{Kind: "ConfigMap", Singular: "configmap"},
 			Newest: []entry.ObjectRef{{Key: "a/x"}}},
 			entry.ResourceInfo{Kind: "ConfigMap", Singular: "configmap", ShortNames: []string{"cm"}, Namespaced: true}, true},
-		{"a key without", store.Info{Identity: core("nodes"), Newest: []entry.ObjectRef{{Key: "n"}}},
+		{"a key without", entry.Info{Identity: core("nodes"), Newest: []entry.ObjectRef{{Key: "n"}}},
 			entry.ResourceInfo{Kind: "Node", Singular: "node", ShortNames: []string{"no"}}, true},
 		{"a kind from a program, and no objects",
-			store.Info{Identity: core("configmaps"), Resource: entry.ResourceInfo{Kind: "ConfigMap", Singular: "configmap"}},
+			entry.Info{Identity: core("configmaps"), Resource: entry.ResourceInfo{Kind: "ConfigMap", Singular: "configmap"}},
 			entry.ResourceInfo{Kind: "ConfigMap", Singular: "configmap", ShortNames: []string{"cm"}, Namespaced: true}, false},
 		{"objects of which no key has told of a namespace",
-			store.Info{Identity: custom, Objects: 3, Resource: entry.ResourceInfo{Kind: "Widget", Singular: "wi"}},
+			entry.Info{Identity: custom, Objects: 3, Resource: entry.ResourceInfo{Kind: "Widget", Singular: "wi"}},
 			entry.ResourceInfo{Kind: "Widget", Singular: "wi"}, true},
-		{"a plural that is like the singular", store.Info{Identity: core("endpoints"),
+		{"a plural that is like the singular", entry.Info{Identity: core("endpoints"),
 			Newest: []entry.ObjectRef{{Key: "a/x"}}},
 			entry.ResourceInfo{Kind: "Endpoints", Singular: "endpoints", ShortNames: []string{"ep"}, Namespaced: true}, true},
-		{"not Kubernetes' own", store.Info{Identity: custom}, entry.ResourceInfo{Namespaced: true}, false},
-		{"what the server has told", store.Info{Identity: custom,
+		{"not Kubernetes' own", entry.Info{Identity: custom}, entry.ResourceInfo{Namespaced: true}, false},
+		{"what the server has told", entry.Info{Identity: custom,
 			Resource: entry.ResourceInfo{Kind: "Widget", Singular: "wi", ShortNames: []string{"wd"}}},
 			entry.ResourceInfo{Kind: "Widget", Singular: "wi", ShortNames: []string{"wd"}}, true},
 	} {

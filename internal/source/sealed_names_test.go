@@ -30,9 +30,9 @@ func TestNamesOfWhatIsSealedAndDamaged(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		batch := store.Batch{ResourceVersion: rv}
+		batch := entry.Batch{ResourceVersion: rv}
 		for _, obj := range objects {
-			batch.Ops = append(batch.Ops, store.Op{Object: obj})
+			batch.Ops = append(batch.Ops, entry.Op{Object: obj})
 		}
 		if _, err := c.Apply(t.Context(), batch); err != nil {
 			t.Fatal(err)

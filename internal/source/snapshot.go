@@ -78,8 +78,8 @@ func (s *Snapshot) Status(context.Context) (Status, error) {
 }
 
 // infoOf is what a store would say about a snapshot's collection.
-func infoOf(c snapshot.Collection) store.Info {
-	return store.Info{
+func infoOf(c snapshot.Collection) entry.Info {
+	return entry.Info{
 		Identity: c.Identity, Attributes: c.Attributes, Resource: c.Resource, ResourceVersion: c.ResourceVersion,
 		Complete: c.Complete, MustRelist: c.MustRelist, LastContact: c.LastContact, Objects: c.Objects,
 	}

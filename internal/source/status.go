@@ -191,7 +191,7 @@ func (l Live) RelistCount() int {
 }
 
 // NewCollection describes a stored collection.
-func NewCollection(info store.Info) Collection {
+func NewCollection(info entry.Info) Collection {
 	id := info.Identity
 	c := Collection{
 		ID: id.ID(), Group: id.Group, Version: id.Version, Resource: id.Resource,

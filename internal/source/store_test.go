@@ -48,7 +48,7 @@ func writeAs(t *testing.T, s *store.Store, id entry.Identity, r entry.ResourceIn
 	if _, err := list.Page(ctx, []runtime.Object{obj}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := list.Commit(ctx, store.Batch{ResourceVersion: "5"}); err != nil {
+	if _, err := list.Commit(ctx, entry.Batch{ResourceVersion: "5"}); err != nil {
 		t.Fatal(err)
 	}
 	return id.ID()
@@ -73,7 +73,7 @@ func TestFileReadsEveryRepresentation(t *testing.T) {
 		t.Helper()
 		for r, id := range ids {
 			n := 0
-			c := NewCollection(store.Info{Identity: identityOf(r), Resource: entry.ResourceInfo{Kind: "Pod"}})
+			c := NewCollection(entry.Info{Identity: identityOf(r), Resource: entry.ResourceInfo{Kind: "Pod"}})
 			if c.ID != id {
 				t.Fatal(c)
 			}

@@ -185,14 +185,14 @@ func (w *fileWatch) page(ctx context.Context) (more bool, err error) {
 }
 
 func (w *fileWatch) tell(ctx context.Context, c store.ChangelogEntry) error {
-	if w.query.List && c.Type == store.Delete && c.Seq <= w.sure {
+	if w.query.List && c.Type == entry.Delete && c.Seq <= w.sure {
 		// The list may have had an object that was created under the name since. That is yet to come, if it is still there.
 		if now, err := w.view.Get(ctx, c.Key); now != nil || err != nil {
 			return err
 		}
 	}
 	e, ok, err := w.selection.event(change{
-		key: c.Key, object: c.Object, deleted: c.Type == store.Delete, created: c.Created > w.at, unsure: c.Seq <= w.sure,
+		key: c.Key, object: c.Object, deleted: c.Type == entry.Delete, created: c.Created > w.at, unsure: c.Seq <= w.sure,
 	})
 	if err != nil || !ok {
 		return err

@@ -97,12 +97,12 @@ func (w *watched) write(t failer, ops ...string) {
 		u := pod(namespace, name, labels)
 		u.SetResourceVersion(strconv.Itoa(w.rv))
 		u.SetUID("u")
-		o := store.Op{Object: u}
+		o := entry.Op{Object: u}
 		if op[0] == '-' {
-			o.Type = store.Delete
+			o.Type = entry.Delete
 		}
 		if _, err := w.c.Apply(context.Background(),
-			store.Batch{Ops: []store.Op{o}, ResourceVersion: strconv.Itoa(w.rv)}); err != nil {
+			entry.Batch{Ops: []entry.Op{o}, ResourceVersion: strconv.Itoa(w.rv)}); err != nil {
 			t.Fatal(err)
 		}
 		if w.rv%max(1, w.every) == 0 {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"pgregory.net/rapid"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -133,7 +134,7 @@ func (m *model) drawKey(t *rapid.T) string { return rapid.SampledFrom(modelKeys)
 
 // apply gives the collection a batch.
 func (m *model) apply(t *rapid.T) {
-	var b store.Batch
+	var b entry.Batch
 	var want []string
 	skipped := 0
 	pods := maps.Clone(m.pods)
@@ -142,14 +143,14 @@ func (m *model) apply(t *rapid.T) {
 		old := pods[key]
 		if rapid.IntRange(0, 3).Draw(t, "op") == 0 {
 			gone := Pod(key, "uid", m.next())
-			b.Ops = append(b.Ops, store.Op{Type: store.Delete, Object: drawTombstone(t, key, gone)})
+			b.Ops = append(b.Ops, entry.Op{Type: entry.Delete, Object: drawTombstone(t, key, gone)})
 			delete(pods, key)
 			delete(m.unheard, key)
 			want = append(want, describe(cache.Deleted, key, old, gone))
 			continue
 		}
 		p := m.drawPod(t, key, old)
-		b.Ops = append(b.Ops, store.Op{Object: p})
+		b.Ops = append(b.Ops, entry.Op{Object: p})
 		if !m.storable(p) {
 			skipped++
 			continue

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"pgregory.net/rapid"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/query"
 )
 
@@ -138,7 +138,7 @@ func (m *model) compareInfo(t *rapid.T) {
 }
 
 // compareNewest holds Info.Newest after a list without skipped objects against the newest there are.
-func (m *model) compareNewest(t *rapid.T, info store.Info) {
+func (m *model) compareNewest(t *rapid.T, info entry.Info) {
 	pods := slices.SortedFunc(maps.Values(m.pods), func(a, b *corev1.Pod) int {
 		x, _ := strconv.Atoi(a.ResourceVersion)
 		y, _ := strconv.Atoi(b.ResourceVersion)

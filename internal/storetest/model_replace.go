@@ -160,7 +160,7 @@ func (l *relist) list(items []runtime.Object, p *corev1.Pod) []runtime.Object {
 func (l *relist) sendEvent(t *rapid.T) {
 	key := l.m.drawKey(t)
 	old := l.server[key]
-	op := store.Op{}
+	op := entry.Op{}
 	e := item{key: key}
 	if old != nil && rapid.IntRange(0, 2).Draw(t, "event") == 0 {
 		e.del, e.pod = true, old.DeepCopy()
@@ -169,7 +169,7 @@ func (l *relist) sendEvent(t *rapid.T) {
 			delete(l.m.unheard, key)
 		}
 		e.pod.ResourceVersion = l.m.next()
-		op = store.Op{Type: store.Delete, Object: e.pod}
+		op = entry.Op{Type: entry.Delete, Object: e.pod}
 		delete(l.server, key)
 	} else {
 		e.pod = l.m.drawPod(t, key, old)
@@ -183,7 +183,7 @@ func (l *relist) sendEvent(t *rapid.T) {
 }
 
 // take applies reported changes to the shadow.
-func (l *relist) take(t *rapid.T, res store.Result, err error) {
+func (l *relist) take(t *rapid.T, res entry.Result, err error) {
 	if err != nil {
 		t.Fatalf("replacement: %v", err)
 	}
@@ -222,7 +222,7 @@ func (l *relist) readersSeeWhatWasTold(t *rapid.T) {
 		want = append(want, Sum(l.visible[key]))
 	}
 	equal(t, "List during a relist", sumsOf(objs), want, err)
-	if _, err := l.m.c.Apply(context.Background(), store.Batch{ResourceVersion: "1"}); !errors.Is(err,
+	if _, err := l.m.c.Apply(context.Background(), entry.Batch{ResourceVersion: "1"}); !errors.Is(err,
 		store.ErrReplacing) {
 		t.Fatalf("Apply during a relist: %v", err)
 	}
@@ -251,7 +251,7 @@ func (l *relist) commit(t *rapid.T, attrs entry.Attributes) {
 	want := l.expected()
 	var order []string
 	for more := true; more; {
-		res, err := l.r.Commit(ctx, store.Batch{ResourceVersion: rv})
+		res, err := l.r.Commit(ctx, entry.Batch{ResourceVersion: rv})
 		shown := l.shown
 		l.take(t, res, err)
 		l.shown = shown
@@ -303,7 +303,7 @@ func (l *relist) betweenCommits(t *rapid.T) {
 	if info, err := l.m.c.Info(context.Background()); err != nil || info.MustRelist == "" {
 		t.Fatalf("half of a list is applied, and can be resumed: %+v, %v", info, err)
 	}
-	if _, err := l.m.c.Apply(context.Background(), store.Batch{ResourceVersion: "1"}); !errors.Is(err,
+	if _, err := l.m.c.Apply(context.Background(), entry.Batch{ResourceVersion: "1"}); !errors.Is(err,
 		store.ErrReplacing) {
 		t.Fatalf("Apply during a commit: %v", err)
 	}

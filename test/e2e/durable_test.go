@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/store"
 )
@@ -50,7 +51,7 @@ func (l *durableLog) all() (lines []string, resets int, last time.Time) {
 	defer l.mu.Unlock()
 	for _, c := range l.told {
 		verb := "+"
-		if c.Type == store.Delete {
+		if c.Type == entry.Delete {
 			verb = "-"
 		}
 		_, name, _ := cache.SplitMetaNamespaceKey(c.Key)
@@ -182,7 +183,7 @@ func (d durableFile) OnChange(ctx context.Context, c store.ChangelogEntry) error
 		return err
 	}
 	verb := "+"
-	if c.Type == store.Delete {
+	if c.Type == entry.Delete {
 		verb = "-"
 	}
 	if _, err := fmt.Fprintln(f, verb+c.Key); err != nil {

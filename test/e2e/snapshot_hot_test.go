@@ -120,7 +120,7 @@ func readSnapshot(t *testing.T, path string, src source, ids ...age.Identity) st
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := stored{Info: store.Info{ResourceVersion: all[n].ResourceVersion, Complete: all[n].Complete}, objects: objects{}}
+	out := stored{Info: entry.Info{ResourceVersion: all[n].ResourceVersion, Complete: all[n].Complete}, objects: objects{}}
 	err = f.Records(t.Context(), src.identity, func(r entry.Entry) error {
 		obj, err := codec.Decode(r.Payload)
 		if err != nil {

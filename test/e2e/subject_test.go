@@ -52,7 +52,7 @@ func (f *file) close(t *testing.T) {
 
 // stored is what a collection holds in a file that nobody has open.
 type stored struct {
-	store.Info
+	entry.Info
 	objects objects
 }
 
@@ -202,7 +202,7 @@ func lastState(obj any) (runtime.Object, bool, error) {
 }
 
 // info is the state of the informer's collection, read beside it.
-func (s *subject) info(t *testing.T) store.Info {
+func (s *subject) info(t *testing.T) entry.Info {
 	t.Helper()
 	all, err := s.file.Collections(t.Context())
 	if err != nil {
@@ -214,5 +214,5 @@ func (s *subject) info(t *testing.T) store.Info {
 		}
 	}
 	t.Fatalf("the file has no collection for %+v", s.source.identity)
-	return store.Info{}
+	return entry.Info{}
 }

@@ -5,7 +5,7 @@ var informerMutants = []mutant{
 		name:   "informer/lost-object-not-told",
 		breaks: "What a repair of the file has lost, and the server does not have any more, comes as OnDelete.",
 		file:   "informer/list.go",
-		old: `			out = append(out, store.Change{Type: cache.Deleted, Key: key})
+		old: `			out = append(out, entry.Change{Type: cache.Deleted, Key: key})
 `,
 		new:  ``,
 		test: "TestLostThenDeleted",

@@ -276,7 +276,7 @@ var storeCommitMutants = []mutant{
 		breaks: "An object that was stored or deleted is not left out any more.",
 		file:   "store/leftout.go",
 		old: `	for _, x := range last {
-		i.settleLeftOut(x.Key)
+		settleLeftOut(i, x.Key)
 	}
 `,
 		new: `	_ = last

@@ -6,7 +6,7 @@ var storeListMutants = []mutant{
 		breaks: "A relist removes what is stored behind its last object.",
 		file:   "store/replace_end.go",
 		old: `		if err := r.rest(ctx); err != nil {
-			return Result{}, err
+			return entry.Result{}, err
 		}
 `,
 		new:  ``,
@@ -221,7 +221,7 @@ var storeListMutants = []mutant{
 		breaks: "What was left out before stays recorded if a list took it for unchanged.",
 		file:   "store/leftout.go",
 		old: `			} else if found && ref == l.ObjectRef {
-				info.leaveOut(l)
+				leaveOut(info, l)
 			}
 `,
 		new: `			} else if found && ref == l.ObjectRef {

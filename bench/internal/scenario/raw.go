@@ -182,7 +182,7 @@ func commitEachEvent(ctx context.Context, b *Bench) (_ Result, err error) {
 	events := max(int(committedEvents*b.Case.Effort), leastCommitted)
 	for n := range events {
 		obj := load.WithManagedFields(b.Kind.New(hot[n%len(hot)], b.Case.Revision+n))
-		result, err := c.Apply(ctx, store.Batch{Ops: []store.Op{{Object: obj}}})
+		result, err := c.Apply(ctx, entry.Batch{Ops: []entry.Op{{Object: obj}}})
 		if err == nil {
 			err = s.Flush(ctx)
 		}

@@ -76,7 +76,7 @@ func New(o Options) *Tracker {
 func (a *Tracker) Close() { a.relist.close() }
 
 // Load sets the attributes of the contents to those that are stored.
-func (a *Tracker) Load(info store.Info) {
+func (a *Tracker) Load(info entry.Info) {
 	a.have, a.holds = info.Attributes, info.Complete || info.Objects > 0
 }
 

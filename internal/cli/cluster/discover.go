@@ -19,7 +19,6 @@ import (
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/source"
-	"github.com/larder-dev/larder/store"
 )
 
 // Offers is what a server says about its resources.
@@ -110,7 +109,7 @@ type Resolver struct {
 }
 
 // NewResolver returns a resolver for a store with these collections.
-func NewResolver(storePath string, infos []store.Info, discover func(context.Context) (Offers, error)) *Resolver {
+func NewResolver(storePath string, infos []entry.Info, discover func(context.Context) (Offers, error)) *Resolver {
 	var stored, guessed []source.Collection
 	for _, info := range infos {
 		if c := source.NewCollection(info); c.Guessed {

@@ -46,8 +46,8 @@ func TestStatusOfHandlers(t *testing.T) {
 	}
 	pod := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod",
 		"metadata": map[string]any{"namespace": "a", "name": "x", "uid": "u", "resourceVersion": "7"}}}
-	if _, err := c.Apply(ctx, store.Batch{ResourceVersion: "7",
-		Ops: []store.Op{{Type: store.Upsert, Object: pod}}}); err != nil {
+	if _, err := c.Apply(ctx, entry.Batch{ResourceVersion: "7",
+		Ops: []entry.Op{{Type: entry.Upsert, Object: pod}}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
@@ -83,7 +83,7 @@ func TestStatusAndCheckOfLeftOut(t *testing.T) {
 	}
 	left := entry.LeftOut{ObjectRef: entry.ObjectRef{Key: "a/x", UID: "u", ResourceVersion: "7"},
 		Reason: entry.LeftOutTransform}
-	b := store.Batch{ResourceVersion: "7", Ops: []store.Op{{Type: store.LeaveOut, LeftOut: left}}}
+	b := entry.Batch{ResourceVersion: "7", Ops: []entry.Op{{Type: entry.LeaveOut, LeftOut: left}}}
 	if _, err := c.Apply(ctx, b); err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/source"
-	"github.com/larder-dev/larder/store"
 )
 
 func TestFilterNamesOneResource(t *testing.T) {
@@ -23,7 +22,7 @@ func TestFilterNamesOneResource(t *testing.T) {
 		{Group: "events.k8s.io", Version: "v1", Resource: "events"},
 		{Group: "apps", Version: "v1", Resource: "deployments"},
 	} {
-		c := source.NewCollection(store.Info{Identity: entry.Identity{GroupVersionResource: gvr},
+		c := source.NewCollection(entry.Info{Identity: entry.Identity{GroupVersionResource: gvr},
 			Resource: info(strings.TrimSuffix(gvr.Resource, "s"))})
 		all = append(all, c)
 	}

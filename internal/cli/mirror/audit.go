@@ -5,11 +5,11 @@ import (
 	"errors"
 	"time"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/informer/audit"
 	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/source"
-	"github.com/larder-dev/larder/store"
 )
 
 // auditWait is how long an informer may take until it is in contact with the server, and has caught up.
@@ -23,7 +23,7 @@ func (m *mirror) Audit(ctx context.Context) (all []source.Audited, err error) {
 	for _, mb := range m.now() {
 		a := source.Audited{Collection: mb.identity.ID(), Resource: mb.resource.String(),
 			Representation: string(mb.identity.Representation), Findings: []string{}}
-		if sc := input.Scope(source.NewCollection(store.Info{Identity: mb.identity})); sc != "all" {
+		if sc := input.Scope(source.NewCollection(entry.Info{Identity: mb.identity})); sc != "all" {
 			a.Scope = sc
 		}
 		report, err := mb.audit(ctx)

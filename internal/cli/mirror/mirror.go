@@ -237,7 +237,7 @@ func (m *mirror) Save(ctx context.Context, w io.Writer, r source.SaveRequest) er
 	}
 	for _, c := range input.InMemory(m.mirrored(), r.Filter) {
 		why := "larder sync had them in memory only"
-		if slices.ContainsFunc(infos, func(i store.Info) bool { return i.Identity == c.Identity() && i.Complete }) {
+		if slices.ContainsFunc(infos, func(i entry.Info) bool { return i.Identity == c.Identity() && i.Complete }) {
 			why += "; those that an earlier one has stored are older"
 		}
 		r.LeftOut = append(r.LeftOut, c.Identity().String()+": "+why)
@@ -248,7 +248,7 @@ func (m *mirror) Save(ctx context.Context, w io.Writer, r source.SaveRequest) er
 // collection describes the member as its informer sees it.
 func (mb *member) collection() source.Collection {
 	st := mb.informer.Status()
-	c := source.NewCollection(store.Info{
+	c := source.NewCollection(entry.Info{
 		Identity: mb.identity, Resource: mb.resource.ResourceInfo, ResourceVersion: st.ResourceVersion,
 		Objects: st.Objects, LastContact: st.LastContact, Complete: st.Source != informer.None,
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/source"
@@ -26,7 +27,7 @@ func openMirror(
 	options := set.storeOptions()
 	options.Logger = &logger
 	var st *store.Store
-	var infos []store.Info
+	var infos []entry.Info
 	defer func() {
 		if err != nil && st != nil {
 			err = errors.Join(err, st.Close())

@@ -17,7 +17,6 @@ import (
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/source"
-	"github.com/larder-dev/larder/store"
 )
 
 // planned is one resource that is about to be mirrored. Nothing has been stored for it yet.
@@ -41,7 +40,7 @@ type planner struct {
 
 // plan resolves what is wanted, and asks the server about what is not stored yet, so that what it refuses
 // leaves nothing behind.
-func (pl planner) plan(ctx context.Context, infos []store.Info, all []cluster.Wanted) (plan []planned, err error) {
+func (pl planner) plan(ctx context.Context, infos []entry.Info, all []cluster.Wanted) (plan []planned, err error) {
 	defer func() {
 		if err != nil {
 			closeIdle(plan)
@@ -56,7 +55,7 @@ func (pl planner) plan(ctx context.Context, infos []store.Info, all []cluster.Wa
 	var agreed []planned
 	for i, p := range plan {
 		if p.conn == nil || slices.ContainsFunc(infos,
-			func(i store.Info) bool { return i.Identity == p.identity && i.Complete }) {
+			func(i entry.Info) bool { return i.Identity == p.identity && i.Complete }) {
 			agreed = append(agreed, p) // the server has accepted it once
 			continue
 		}
@@ -127,7 +126,7 @@ func (p planned) ask(ctx context.Context) (reached bool, err error) {
 	defer cancel()
 	_, err = p.conn.ListWatch(p.identity).ListWithContext(ctx, metav1.ListOptions{Limit: 1})
 	what := p.resource.String()
-	if sc := input.Scope(source.NewCollection(store.Info{Identity: p.identity})); sc != "all" {
+	if sc := input.Scope(source.NewCollection(entry.Info{Identity: p.identity})); sc != "all" {
 		what += " (" + sc + ")"
 	}
 	switch {

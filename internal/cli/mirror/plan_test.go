@@ -11,18 +11,17 @@ import (
 	"github.com/larder-dev/larder/internal/cli/clitest"
 	"github.com/larder-dev/larder/internal/cli/cluster"
 	"github.com/larder-dev/larder/internal/fakeapi"
-	"github.com/larder-dev/larder/store"
 )
 
 // A server that says nothing is asked once, for as long as is said, and no more: what is stored waits to be served.
 func TestPlanOfASilentServer(t *testing.T) {
 	server := clitest.StartServer(t)
 	server.InjectFault(fakeapi.Fault{Break: fakeapi.BreakHang})
-	infos := []store.Info{{Identity: clitest.PodsOf("", "", ""), Resource: clitest.Pods.ResourceInfo, Complete: true}}
+	infos := []entry.Info{{Identity: clitest.PodsOf("", "", ""), Resource: clitest.Pods.ResourceInfo, Complete: true}}
 	for _, name := range []string{"configmaps", "services"} { // of which nobody has told the scope: the server is asked
 		id := clitest.PodsOf("", "", "")
 		id.GroupVersionResource = schema.GroupVersionResource{Version: "v1", Resource: name}
-		infos = append(infos, store.Info{Identity: id, Complete: true})
+		infos = append(infos, entry.Info{Identity: id, Complete: true})
 	}
 	var all []cluster.Wanted
 	for _, name := range []string{"secrets", "services", "pods", "configmaps"} {

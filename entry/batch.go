@@ -1,12 +1,10 @@
-package store
+package entry
 
 import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
-
-	"github.com/larder-dev/larder/entry"
 )
 
 // OpType is what an Op does.
@@ -41,7 +39,7 @@ type Op struct {
 	// that the collection holds. Change.Contradicts then says whether it contradicts that state. Default: no check.
 	Event cache.DeltaType
 	// LeftOut describes the refused object of a LeaveOut, whose Object is not used.
-	LeftOut entry.LeftOut
+	LeftOut LeftOut
 }
 
 // Batch is a sequence of events that Apply applies atomically: one transaction commits all of it.

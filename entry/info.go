@@ -1,0 +1,48 @@
+package entry
+
+import "time"
+
+// Info is the state of a collection as of one transaction.
+type Info struct {
+	Identity   Identity
+	Attributes Attributes
+	Resource   ResourceInfo
+	// ResourceVersion covers every object in the collection. Empty means that
+	// a watch cannot be resumed. A resourceVersion that cannot be compared (see
+	// apimachinery's CompareResourceVersion) is never stored: the field is left
+	// empty and MustRelist says why.
+	ResourceVersion string
+	// Complete is true once a whole list has been stored. A complete collection
+	// without objects was listed, and the list was empty.
+	Complete bool
+	// MustRelist says why the contents can be served but a watch cannot be
+	// resumed from them; empty if it can.
+	MustRelist string
+	Objects    int
+	// LastContact is the time of the last contact with the server.
+	LastContact time.Time
+	// LastUsed is when the collection was last open for writing, by the wall clock and accurate to a day.
+	LastUsed time.Time
+	// NextSeq is the sequence number that the next written record gets.
+	NextSeq uint64
+	// Newest are a few of the stored objects with the highest resourceVersion,
+	// newest first: the rewind check compares them with the server.
+	// May be empty.
+	Newest []ObjectRef
+	// LeftOut names objects that were refused and that the next start fetches again: at most MaxLeftOut, in key order. It
+	// must not be modified. LeftOutMore is true if there may be others; only a list brings those.
+	LeftOut     []LeftOut
+	LeftOutMore bool
+	// Sealed is true if new records are sealed (Options.Encryption). PlainText is true if the file still has plain text
+	// from before, in records or in free pages; Rekey removes it.
+	Sealed, PlainText bool
+}
+
+// Clone returns the Info with its own copy of Newest.
+func (i Info) Clone() Info {
+	i.Newest = append([]ObjectRef(nil), i.Newest...)
+	return i
+}
+
+// MaxLeftOut is how many objects Info.LeftOut names.
+const MaxLeftOut = 100
