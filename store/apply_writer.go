@@ -15,6 +15,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/compress"
 	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/internal/index"
+	"github.com/larder-dev/larder/store/internal/intake"
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
@@ -198,7 +199,8 @@ func (w *writer) put(x *memtable.Write, old stored) error {
 		w.state.Objects++
 		w.tally(format.BucketObjects, []byte(x.Key), 1)
 	}
-	w.state.Newest = offerRef(w.state.Newest, entry.ObjectRef{Key: x.Key, UID: x.UID, ResourceVersion: x.RV}, newestRefs)
+	ref := entry.ObjectRef{Key: x.Key, UID: x.UID, ResourceVersion: x.RV}
+	w.state.Newest = intake.OfferRef(w.state.Newest, ref, intake.NewestRefs)
 	return nil
 }
 
@@ -230,7 +232,7 @@ func (w *writer) putRecord(key string, h format.Header, payload []byte) error {
 
 // remove deletes old, the record under key. x is the delete as the server reported it, or nil.
 func (w *writer) remove(key string, old stored, x *memtable.Write) error {
-	w.state.Newest = dropRef(w.state.Newest, key)
+	w.state.Newest = intake.DropRef(w.state.Newest, key)
 	if !old.found {
 		return nil
 	}
@@ -243,20 +245,4 @@ func (w *writer) remove(key string, old stored, x *memtable.Write) error {
 	w.state.Objects--
 	w.tally(format.BucketObjects, []byte(key), -1)
 	return w.objects.Delete([]byte(key))
-}
-
-// advance records the resourceVersion and the last contact of a batch, if it has them. A resourceVersion that cannot be
-// compared is not recorded: MustRelist is set instead.
-func advance(i *entry.Info, b entry.Batch) {
-	if !b.LastContact.IsZero() {
-		i.LastContact = b.LastContact
-	}
-	switch {
-	case b.ResourceVersion == "":
-	case entry.ComparableRV(b.ResourceVersion):
-		i.ResourceVersion = b.ResourceVersion
-	default:
-		i.ResourceVersion = ""
-		i.MustRelist = fmt.Sprintf("the server's resourceVersion %q cannot be compared with others", b.ResourceVersion)
-	}
 }

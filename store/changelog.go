@@ -14,7 +14,7 @@ import (
 // outside returns what the changelog uses of the collection.
 func (c *Collection) outside() changelog.Outside {
 	return changelog.Outside{
-		MaxTombstones: c.limits.tombstones, Now: c.store.file.Steady, AppendRecord: c.coder.Append,
+		MaxTombstones: c.tombstones, Now: c.store.file.Steady, AppendRecord: c.coder.Append,
 		Counted: func(tx *bolt.Tx, seq []byte, n int) {
 			c.store.counts.Put(tx, c.name, format.BucketTombstones, seq, n)
 		},

@@ -127,9 +127,9 @@ func (c *Collection) end() error {
 // flushAtClose commits the dirty changes, or drops them if that fails: whoever opens the collection next continues from
 // the file.
 func (c *Collection) flushAtClose() error {
-	c.front.Lock()
+	c.in.Front.Lock()
 	c.closed = true
-	c.front.Unlock()
+	c.in.Front.Unlock()
 	if _, dirty := c.memtable.Current(); !dirty && !c.cursors.Dirty() {
 		return nil
 	}

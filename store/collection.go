@@ -15,6 +15,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/compress"
 	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/internal/index"
+	"github.com/larder-dev/larder/store/internal/intake"
 	"github.com/larder-dev/larder/store/internal/memtable"
 	"github.com/larder-dev/larder/store/internal/resident"
 )
@@ -23,7 +24,8 @@ import (
 // of a write.
 type Collection struct {
 	reader
-	intake   // here intake.set is swapped with mu held, after the transaction has committed
+	id       entry.Identity // in canonical form
+	in       intake.Intake  // here in.Set is swapped with mu held, after the transaction has committed
 	resource entry.ResourceInfo
 	readOnly bool
 
@@ -47,15 +49,8 @@ type Collection struct {
 
 	committed func(Commit) // CollectionOptions.Committed; may be nil
 
-	cursors changelog.Cursors // of the durable handlers
-}
-
-// limits bound how much a relist holds in memory and in one transaction, and the changelog.
-type limits struct {
-	held int // encoded bytes of differences that a list holds back before it applies them page by page
-	step int // encoded bytes, of old and new objects, that one call of Replacement.Commit applies
-	// tombstones is changelog.Outside.MaxTombstones.
-	tombstones int
+	cursors    changelog.Cursors // of the durable handlers
+	tombstones int               // changelog.Outside.MaxTombstones
 }
 
 const (
@@ -69,12 +64,12 @@ const (
 )
 
 // limitsOf returns the limits of a collection.
-func limitsOf(r Residency) limits {
+func limitsOf(r Residency) intake.Limits {
 	n := listLimit
 	if r.kind == residentAll {
 		n = listLimitAll
 	}
-	return limits{held: n, step: n, tombstones: changelog.MaxTombstones}
+	return intake.Limits{Held: n, Step: n}
 }
 
 var _ Interface = (*Collection)(nil)
@@ -91,18 +86,21 @@ func openCollection(
 	c := &Collection{
 		mu:        patient.New(),
 		reader:    s.reader(name, o.Codec),
-		intake:    intake{id: id, keyFunc: o.KeyFunc, limits: limitsOf(o.Residency)},
+		id:        id,
+		in:        intake.Intake{ID: id, KeyFunc: o.KeyFunc, Limits: limitsOf(o.Residency)},
 		resource:  o.Resource,
 		readOnly:  s.ReadOnly(),
 		committed: o.Committed,
 		workers:   newWorkers(),
+
+		tombstones: changelog.MaxTombstones,
 	}
-	c.back, c.memtable, c.customKeys = c, memtable.New[covers](), isCustomKeyFunc(o.KeyFunc)
+	c.in.Back, c.memtable, c.customKeys = back{c}, memtable.New[covers](), isCustomKeyFunc(o.KeyFunc)
 	if o.Compression != NoCompression {
 		c.compressor = compress.NewCompressor()
 	}
-	if c.keyFunc == nil {
-		c.keyFunc = cache.DeletionHandlingMetaNamespaceKeyFunc
+	if c.in.KeyFunc == nil {
+		c.in.KeyFunc = cache.DeletionHandlingMetaNamespaceKeyFunc
 	}
 	if o.Residency.kind == residentBounded && !c.readOnly {
 		if c.bounded, err = resident.NewBounded(o.Residency.bytes); err != nil {
@@ -224,11 +222,11 @@ func (c *Collection) SetMustRelist(ctx context.Context, reason string) error {
 }
 
 func (c *Collection) setMustRelist(ctx context.Context, reason string) error {
-	if err := c.markMustRelist(ctx, reason); err != nil {
+	if err := c.in.MarkMustRelist(ctx, reason); err != nil {
 		return err
 	}
 	return c.store.Flush(ctx)
 }
 
 // Indexer returns the collection as a cache.Indexer of client-go.
-func (c *Collection) Indexer() *Indexer { return newIndexer(c, &c.hot) }
+func (c *Collection) Indexer() *Indexer { return newIndexer(c, &c.in) }

@@ -14,7 +14,7 @@ import (
 
 // Get returns the object with that key, or nil if there is none.
 func (c *Collection) Get(ctx context.Context, key string) (runtime.Object, error) {
-	if m := c.hot.Load(); m != nil {
+	if m := c.in.Hot.Load(); m != nil {
 		return m.Object(key), ctx.Err()
 	}
 	if r := c.inMemory(); r != nil { // hot is nil while several keys are being changed
@@ -68,7 +68,7 @@ func (c *Collection) source() interface {
 	page(ctx context.Context, after string) page
 } {
 	if r := c.inMemory(); r != nil {
-		return residents{&c.intake, r.Table}
+		return residents{&c.in, r.Table}
 	}
 	return &c.reader
 }

@@ -331,8 +331,8 @@ func (k *commits) close(live []*Collection) {
 	k.madeProgressLocked()
 	k.mu.Unlock()
 	for _, c := range live {
-		c.front.Lock()   // waits for a batch that checked closed before it was set
-		c.front.Unlock() //nolint:staticcheck // see above
+		c.in.Front.Lock()   // waits for a batch that checked closed before it was set
+		c.in.Front.Unlock() //nolint:staticcheck // see above
 		if c.cursors.Close(); c.cursors.Dirty() {
 			k.add(c, 0)
 		}

@@ -63,23 +63,6 @@ func (c *Collection) loadDictionary(ctx context.Context) error {
 	return err
 }
 
-// reviseDictionary lets the compressor make a new dictionary from the first page of a list that rewrites every body,
-// since all of the list will be compressed with the dictionary.
-func (r *replacement) reviseDictionary(items map[string]*item, keys []string) {
-	compressor := r.in.back.encoder(nil).compressor
-	if compressor == nil || r.revised {
-		return
-	}
-	r.revised = true
-	payloads := make([][]byte, 0, len(keys))
-	for _, key := range keys {
-		if it := items[key]; it.err == nil {
-			payloads = append(payloads, it.Payload)
-		}
-	}
-	compressor.Revise(payloads)
-}
-
 // dropDictionaries removes the dictionaries that no record names and the compressor does not use.
 func (w *writer) dropDictionaries() error {
 	needed, err := w.c.coder.Drop(w.bucket, w.objects, w.c.compressor.Using())

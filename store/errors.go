@@ -6,6 +6,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/index"
+	"github.com/larder-dev/larder/store/internal/intake"
 )
 
 // Errors of opening a file.
@@ -44,9 +45,9 @@ var (
 	ErrNoIndex = index.ErrNoIndex
 	// ErrReplaceLost says that Rebuild has lost objects of the collection during a Replacement. Abort it and begin
 	// another one.
-	ErrReplaceLost = errors.New("the store was rebuilt and has lost objects meanwhile; abort the list and begin another")
+	ErrReplaceLost = intake.ErrReplaceLost
 	// ErrReplacing says that a Replacement is open.
-	ErrReplacing = errors.New("a list is being taken in")
+	ErrReplacing = intake.ErrReplacing
 )
 
 func isDamaged(err error) bool { return errors.Is(err, entry.ErrDamaged) }

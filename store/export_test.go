@@ -119,14 +119,14 @@ func SetPendingLimit(s *Store, bytes int) { s.commits.limit = bytes }
 // SetLimits makes relists of c show what is more than held bytes, and apply about as many bytes as step a step: a list
 // that is larger than memory, of few objects.
 func SetLimits(c *Collection, held, step int) {
-	c.limits.held, c.limits.step = held, step
+	c.in.Limits.Held, c.in.Limits.Step = held, step
 }
 
 // CommitLimit returns about how many bytes a step of the end of a relist of c applies.
-func CommitLimit(c *Collection) int { return c.limits.step }
+func CommitLimit(c *Collection) int { return c.in.Limits.Step }
 
 // SetTombstoneLimit makes c keep so many tombstones that a handler has not passed.
-func SetTombstoneLimit(c *Collection, n int) { c.limits.tombstones = n }
+func SetTombstoneLimit(c *Collection, n int) { c.tombstones = n }
 
 // SetSampling makes c compress with dictionaries of so many bytes, as soon as there are sample bytes to make one of:
 // compression, of few objects.
@@ -138,7 +138,7 @@ func SetSampling(c *Collection, dictionary, sample int) {
 func WaitBuilds(c *Collection) { c.workers.running.Wait() }
 
 // IndexReady reports whether look-ups in the index need not wait for its build.
-func IndexReady(c *Collection, index string) bool { return c.set.Load().Ready(index) }
+func IndexReady(c *Collection, index string) bool { return c.in.Set.Load().Ready(index) }
 
 // CheckContent is the part of Store.Check that looks at the contents: models check after every step.
 func CheckContent(ctx context.Context, s *Store) (Report, error) {

@@ -15,6 +15,7 @@ import (
 	"github.com/larder-dev/larder/internal/realpath"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/format"
+	"github.com/larder-dev/larder/store/internal/intake"
 )
 
 // Import makes a store from records, as Store.Records or a snapshot file has them. For each collection call Begin, Add
@@ -31,8 +32,8 @@ type Import struct {
 	path        string
 	store       *Store
 	mark        *boltfile.Mark
-	c           *Collection  // between Begin and End; else nil
-	list        *replacement // of c
+	c           *Collection         // between Begin and End; else nil
+	list        *intake.Replacement // of c
 	what        ImportCollection
 	last        string // key of the last record that was added
 	page        []entry.Entry

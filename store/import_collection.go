@@ -11,6 +11,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
 	"github.com/larder-dev/larder/store/internal/format"
+	"github.com/larder-dev/larder/store/internal/intake"
 )
 
 // importBytes is about how many bytes are written in one transaction.
@@ -56,7 +57,7 @@ func (i *Import) begin(ctx context.Context, id entry.Identity, what ImportCollec
 	}
 	what.Identity = id
 	i.c, i.what, i.last = c, what, ""
-	i.list, err = c.beginReplace(ctx, ReplaceOptions{Attributes: what.Attributes})
+	i.list, err = c.in.Begin(ctx, intake.ReplaceOptions{Attributes: what.Attributes})
 	return err
 }
 
@@ -119,7 +120,7 @@ func (i *Import) end(ctx context.Context, as ImportState) (objects int, err erro
 	if err := i.flush(ctx); err != nil {
 		return 0, err
 	}
-	i.list.as = &as
+	i.list.As = func(info *entry.Info) { info.Complete, info.MustRelist = as.Complete, as.MustRelist }
 	end := entry.Batch{ResourceVersion: as.ResourceVersion, LastContact: as.LastContact}
 	if _, err := i.list.Commit(ctx, end); err != nil {
 		return 0, err
@@ -133,7 +134,7 @@ func (i *Import) end(ctx context.Context, as ImportState) (objects int, err erro
 
 // flush takes in the buffered records and commits them.
 func (i *Import) flush(ctx context.Context) error {
-	if err := i.list.entries(ctx, i.page); err != nil {
+	if err := i.list.Entries(ctx, i.page); err != nil {
 		return err
 	}
 	i.page, i.bytes = i.page[:0], 0

@@ -20,7 +20,7 @@ import (
 
 // putSet replaces the index functions and wakes look-ups that wait.
 func (c *Collection) putSet(set *index.Set) {
-	c.set.Store(set)
+	c.in.Set.Store(set)
 	c.builder.Wake()
 }
 
@@ -83,12 +83,12 @@ func (f fileIndexes) byValues(ctx context.Context, index string, values []string
 func (c *Collection) awaitIndex(ctx context.Context, name string) (indexReader, error) {
 	var changed, loaded <-chan struct{}
 	for waits := false; ; waits = true {
-		set := c.set.Load()
+		set := c.in.Set.Load()
 		if _, err := set.Find(name); err != nil { // before inMemory: objects that are loaded later have the index
 			return nil, err
 		}
 		if r := c.inMemory(); r != nil {
-			return residents{&c.intake, r.Table}, nil
+			return residents{&c.in, r.Table}, nil
 		}
 		if set.Ready(name) {
 			return fileIndexes{c.lookUp}, nil

@@ -32,7 +32,7 @@ func (c *Collection) addIndexers(ctx context.Context, indexers cache.Indexers, v
 		return err
 	}
 	var terms grownTerms
-	return c.untilAdded(func() (bool, error) {
+	return c.in.UntilAdded(func() (bool, error) {
 		terms.pending = c.pendingTerms(added, terms.pending)
 		if r := c.resident.Load(); r != nil {
 			terms.resident = r.MoreTerms(added.WorkingTerms, terms.resident)
@@ -74,7 +74,7 @@ func (c *Collection) addedTerms(added *index.Set, x *memtable.Write) map[string]
 			"key", x.Key)
 	}
 	var terms map[string][]string
-	obj, err := c.encoder(nil).decode(x)
+	obj, err := back{c}.Encoder(nil).Decode(x)
 	if err != nil {
 		report(err)
 	} else {
@@ -98,7 +98,7 @@ func (c *Collection) addComputed(
 		return false, err
 	}
 	defer release()
-	before := c.set.Load()
+	before := c.in.Set.Load()
 	set, err := before.With(indexers, versions)
 	if err != nil {
 		return false, err
@@ -116,8 +116,8 @@ func (c *Collection) addComputed(
 
 // swapSet makes set the index functions for the next batches. It returns false if terms lacks an object in memory.
 func (c *Collection) swapSet(set, added *index.Set, terms grownTerms) bool {
-	c.front.Lock()
-	defer c.front.Unlock()
+	c.in.Front.Lock()
+	defer c.in.Front.Unlock()
 	if !c.memtable.Covered(terms.pending) {
 		return false
 	}
@@ -127,6 +127,6 @@ func (c *Collection) swapSet(set, added *index.Set, terms grownTerms) bool {
 	if grown := c.memtable.Reterm(terms.pending); grown != 0 {
 		c.store.commits.add(c, grown)
 	}
-	c.set.Store(set)
+	c.in.Set.Store(set)
 	return true
 }

@@ -20,7 +20,7 @@ const (
 
 // startBuild starts a goroutine that builds the indexes that are not ready, unless one is running.
 func (c *Collection) startBuild() {
-	if c.readOnly || !c.builder.Want(c.set.Load().Unready()) {
+	if c.readOnly || !c.builder.Want(c.in.Set.Load().Unready()) {
 		return
 	}
 	c.workers.start(c.store, "build indexes of "+c.id.String(), func(ctx context.Context) {
@@ -34,7 +34,7 @@ type indexedRecords struct{ c *Collection }
 var _ index.Records = indexedRecords{}
 
 // Set returns the index functions as they are now.
-func (r indexedRecords) Set() *index.Set { return r.c.set.Load() }
+func (r indexedRecords) Set() *index.Set { return r.c.in.Set.Load() }
 
 // Final reports whether only a rebuild of the file, or another process, may do better.
 func (r indexedRecords) Final(err error) bool {
@@ -138,7 +138,7 @@ func (r indexedRecords) SetReady(ctx context.Context, names []string) error {
 		return nil
 	})
 	if err == nil {
-		r.c.putSet(r.c.set.Load().WithReady(names...))
+		r.c.putSet(r.c.in.Set.Load().WithReady(names...))
 	}
 	return err
 }

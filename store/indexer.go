@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
@@ -12,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/index"
-	"github.com/larder-dev/larder/store/internal/resident"
+	"github.com/larder-dev/larder/store/internal/intake"
 )
 
 // Indexer is a collection as a cache.Indexer of client-go, with the same results
@@ -23,9 +22,8 @@ import (
 // they are for programs that write to a store themselves, not for readers of an
 // informer.
 type Indexer struct {
-	b backend
-	// hot holds the objects in memory; nil while reads must go through b.
-	hot *atomic.Pointer[resident.KeyMap]
+	b  backend
+	in *intake.Intake // of b
 
 	mu     sync.Mutex
 	err    error         // guarded by mu
@@ -39,12 +37,10 @@ type backend interface {
 	Interface
 	// byValues returns the objects that an index files under any of the values, each once.
 	byValues(ctx context.Context, index string, values []string) ([]runtime.Object, error)
-	indexFunc(index string) (cache.IndexFunc, error)
-	keyOf(obj any) (string, error)
 }
 
-func newIndexer(b backend, hot *atomic.Pointer[resident.KeyMap]) *Indexer {
-	return &Indexer{b: b, hot: hot, failed: make(chan struct{})}
+func newIndexer(b backend, in *intake.Intake) *Indexer {
+	return &Indexer{b: b, in: in, failed: make(chan struct{})}
 }
 
 // Err returns the first error that a method without an error result met, or nil.
@@ -82,7 +78,7 @@ func (i *Indexer) fail(method string, err error) {
 // key returns the object's key, or a cache.KeyError whose text, unlike that of
 // client-go, does not contain the object.
 func (i *Indexer) key(obj any) (string, error) {
-	key, err := i.b.keyOf(obj)
+	key, err := i.in.KeyOf(obj)
 	if err != nil {
 		return "", cache.KeyError{Obj: fmt.Sprintf("a %T", obj), Err: err}
 	}
@@ -106,7 +102,7 @@ func (i *Indexer) apply(t entry.OpType, obj any) error {
 	}
 	batch := entry.Batch{Ops: []entry.Op{{Type: t, Object: obj}}}
 	if o, ok := obj.(runtime.Object); ok {
-		if _, rv := identityOf(o); entry.ComparableRV(rv) {
+		if _, rv := intake.IdentityOf(o); entry.ComparableRV(rv) {
 			batch.ResourceVersion = rv
 		}
 	}
@@ -147,7 +143,7 @@ func (i *Indexer) Get(obj any) (item any, exists bool, err error) {
 
 // GetByKey implements cache.Store.
 func (i *Indexer) GetByKey(key string) (item any, exists bool, err error) {
-	if m := i.hot.Load(); m != nil {
+	if m := i.in.Hot.Load(); m != nil {
 		if obj := m.Seen(key); obj != nil {
 			return obj, true, nil
 		}
@@ -224,7 +220,7 @@ func (i *Indexer) LastStoreSyncResourceVersion() string {
 // Index implements cache.Indexer. obj need not be of the type that is stored:
 // listers pass a bare *metav1.ObjectMeta.
 func (i *Indexer) Index(indexName string, obj any) ([]any, error) {
-	fn, err := i.b.indexFunc(indexName)
+	fn, err := i.in.IndexFunc(indexName)
 	if err != nil {
 		return nil, err
 	}
@@ -247,7 +243,7 @@ func (i *Indexer) IndexKeys(indexName, indexedValue string) ([]string, error) {
 // ListIndexFuncValues implements cache.Indexer. Like client-go it returns
 // nothing if the index does not exist.
 func (i *Indexer) ListIndexFuncValues(indexName string) []string {
-	if _, err := i.b.indexFunc(indexName); err != nil {
+	if _, err := i.in.IndexFunc(indexName); err != nil {
 		return []string{}
 	}
 	values, err := i.b.IndexValues(context.Background(), indexName)

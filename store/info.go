@@ -10,7 +10,6 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/changelog"
 	"github.com/larder-dev/larder/store/internal/format"
-	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
 // state is the stored state of a collection: Info, and fields that only this package uses.
@@ -139,18 +138,17 @@ func stateOf(r *format.Info) state {
 	return s
 }
 
-// take updates Objects and Newest of i for the write x. found says whether its key was stored before.
-func take(i *entry.Info, x *memtable.Write, found bool) {
-	switch {
-	case x.Del:
-		i.Newest = dropRef(i.Newest, x.Key)
-		if found {
-			i.Objects--
-		}
-	default:
-		i.Newest = offerRef(i.Newest, entry.ObjectRef{Key: x.Key, UID: x.UID, ResourceVersion: x.RV}, newestRefs)
-		if !found {
-			i.Objects++
-		}
+func leftOutRecords(all []entry.LeftOut) (records []format.LeftOut) {
+	for _, l := range all {
+		records = append(records, format.LeftOut{Key: l.Key, UID: l.UID, RV: l.ResourceVersion, Reason: string(l.Reason)})
 	}
+	return records
+}
+
+func leftOutFrom(records []format.LeftOut) (all []entry.LeftOut) {
+	for _, r := range records {
+		ref := entry.ObjectRef{Key: r.Key, UID: r.UID, ResourceVersion: r.RV}
+		all = append(all, entry.LeftOut{ObjectRef: ref, Reason: entry.LeftOutReason(r.Reason)})
+	}
+	return all
 }

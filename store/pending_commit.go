@@ -25,7 +25,7 @@ func (c *Collection) writeSnapshot(tx *bolt.Tx, snap *snapshot) error {
 		return err
 	}
 	if !c.idled.Load() {
-		if err := w.indexes.Idle(c.set.Load()); err != nil {
+		if err := w.indexes.Idle(c.in.Set.Load()); err != nil {
 			return err
 		}
 	}
@@ -52,7 +52,7 @@ func (c *Collection) writeSnapshot(tx *bolt.Tx, snap *snapshot) error {
 	if snap.cursors, err = w.log.Settle(false); err != nil {
 		return err
 	}
-	if snap.Info.settled != nil && snap.Info.settled.rewritten {
+	if snap.Info.settled != nil && snap.Info.settled.Rewritten {
 		if err := w.dropDictionaries(); err != nil {
 			return err
 		}
@@ -80,7 +80,7 @@ func (w *writer) stillStored(refs []entry.ObjectRef) (have []entry.ObjectRef, er
 func (c *Collection) cover(st *state, snap *snapshot) {
 	due := st.MustRelist
 	st.follow(snap.Info.Info)
-	if st.MustRelist == "" && (snap.Info.settled == nil || snap.Info.settled.losses != c.Losses()) {
+	if st.MustRelist == "" && (snap.Info.settled == nil || snap.Info.settled.Losses != c.Losses()) {
 		st.MustRelist = due
 	}
 }

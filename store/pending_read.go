@@ -7,19 +7,14 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/boltfile"
+	"github.com/larder-dev/larder/store/internal/intake"
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
 // covers is the state that covers the writes in the memtable.
 type covers struct {
 	entry.Info
-	settled *settled // the last list that has ended; nil if none has
-}
-
-// settled describes a list that has ended: the collection need not be listed anew.
-type settled struct {
-	losses    int  // Collection.Losses when the list began; a later loss requires another list
-	rewritten bool // true if every body was rewritten, so that old dictionaries may be unused
+	settled *intake.Settled // the last list that has ended; nil if none has
 }
 
 // captured is a view of the memtable at one moment.

@@ -11,6 +11,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/copier"
 	"github.com/larder-dev/larder/store/internal/format"
+	"github.com/larder-dev/larder/store/internal/intake"
 )
 
 // MustRelistDamaged is Info.MustRelist of a collection that has lost something to damage, until it is listed.
@@ -98,8 +99,8 @@ func (s *Store) rebuild(ctx context.Context, before int, why error) ([]*Collecti
 // recount recomputes the Info in the memtable from the rebuilt file, which has lost objects, and the writes in the
 // memtable. It does nothing if the memtable is empty.
 func (c *Collection) recount(ctx context.Context) error {
-	c.front.Lock()
-	defer c.front.Unlock()
+	c.in.Front.Lock()
+	defer c.in.Front.Unlock()
 	before, dirty := c.memtable.Current()
 	if !dirty {
 		return nil
@@ -118,7 +119,7 @@ func (c *Collection) recount(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			take(&st.Info, x, old.found)
+			intake.Take(&st.Info, x, old.found)
 		}
 		before.Objects, before.Newest = st.Objects, st.Newest
 		if st.MustRelist != "" {
@@ -154,7 +155,7 @@ func (c *Collection) revive(tx *bolt.Tx, lost bool) error {
 		return err
 	}
 	return updateState(tx, c.name, func(b *bolt.Bucket, st *state) error {
-		c.claim(st, c.set.Load())
+		c.claim(st, c.in.Set.Load())
 		if err := makeBuckets(b, *st); err != nil {
 			return err
 		}

@@ -26,9 +26,9 @@ func (c *Collection) startLoading() { c.loadInBackground(c.beginLoading()) }
 
 // beginLoading replaces the objects in memory by none, so that reads use the file.
 func (c *Collection) beginLoading() *resident.All {
-	c.front.Lock()
-	defer c.front.Unlock()
-	a := resident.NewAll(&c.hot)
+	c.in.Front.Lock()
+	defer c.in.Front.Unlock()
+	a := resident.NewAll(&c.in.Hot)
 	old := c.resident.Load()
 	if old != nil {
 		old.Hide()
@@ -66,7 +66,7 @@ func (c *Collection) load(ctx context.Context, a *resident.All) error {
 	for after, more := "", true; more; {
 		var records []rawRecord
 		var err error
-		set := c.set.Load()
+		set := c.in.Set.Load()
 		if records, more, err = c.rawPage(ctx, after); err != nil {
 			return err
 		}
@@ -111,7 +111,7 @@ func (c *Collection) loadPage(a *resident.All, set *index.Set, records []rawReco
 		states[i] = &resident.State{Obj: objs[i], UID: record.UID, RV: record.RV, Terms: set.TermsOf(record.Terms, objs[i])}
 	}
 	for !c.putPage(a, set, keys, states) {
-		set = c.set.Load()
+		set = c.in.Set.Load()
 		for _, s := range states {
 			s.Terms = set.WorkingTerms(s.Obj)
 		}
@@ -120,9 +120,9 @@ func (c *Collection) loadPage(a *resident.All, set *index.Set, records []rawReco
 
 // putPage puts objects into a, or returns false if their terms, which are of set, are out of date.
 func (c *Collection) putPage(a *resident.All, set *index.Set, keys []string, states []*resident.State) bool {
-	c.front.Lock()
-	defer c.front.Unlock()
-	current := c.set.Load().Generation() == set.Generation()
+	c.in.Front.Lock()
+	defer c.in.Front.Unlock()
+	current := c.in.Set.Load().Generation() == set.Generation()
 	if current {
 		a.PutPage(keys, states)
 	}
@@ -138,8 +138,8 @@ func (c *Collection) openResident(ctx context.Context, a *resident.All) error {
 		}
 	}
 	defer c.mu.Unlock()
-	c.front.Lock()
-	defer c.front.Unlock()
+	c.in.Front.Lock()
+	defer c.in.Front.Unlock()
 	if c.resident.Load() != a {
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/intake"
 	"github.com/larder-dev/larder/store/internal/resident"
 	"github.com/larder-dev/larder/store/query"
 )
@@ -13,7 +14,7 @@ import (
 // residents reads the decoded objects of a collection in memory. It implements the methods of Reader; each call sees
 // the objects at one moment.
 type residents struct {
-	in    *intake // the intake of the collection
+	in    *intake.Intake // the intake of the collection
 	table *resident.Table
 }
 
@@ -58,7 +59,7 @@ func (r residents) ByIndex(ctx context.Context, index, value string) ([]runtime.
 }
 
 func (r residents) byValues(ctx context.Context, index string, values []string) ([]runtime.Object, error) {
-	if _, err := r.in.indexFunc(index); err != nil {
+	if _, err := r.in.IndexFunc(index); err != nil {
 		return nil, err
 	}
 	return r.table.ByValues(index, values), ctx.Err()
@@ -66,7 +67,7 @@ func (r residents) byValues(ctx context.Context, index string, values []string) 
 
 // IndexKeys returns the keys of ByIndex.
 func (r residents) IndexKeys(ctx context.Context, index, value string) ([]string, error) {
-	if _, err := r.in.indexFunc(index); err != nil {
+	if _, err := r.in.IndexFunc(index); err != nil {
 		return nil, err
 	}
 	return r.table.IndexKeys(index, value), ctx.Err()
@@ -74,7 +75,7 @@ func (r residents) IndexKeys(ctx context.Context, index, value string) ([]string
 
 // IndexValues returns every value of the named index, in order.
 func (r residents) IndexValues(ctx context.Context, index string) ([]string, error) {
-	if _, err := r.in.indexFunc(index); err != nil {
+	if _, err := r.in.IndexFunc(index); err != nil {
 		return nil, err
 	}
 	return r.table.IndexValues(index), ctx.Err()
@@ -93,7 +94,7 @@ func (r residents) Select(ctx context.Context, q query.Query) ([]runtime.Object,
 // Each calls fn for each object that q selects, in key order; see Interface. All objects are of one moment: it copies
 // the list first, which is cheap since objects are shared.
 func (r residents) Each(ctx context.Context, q query.Query, fn func(key string, obj runtime.Object) error) error {
-	match := q.Matcher(!isCustomKeyFunc(r.in.keyFunc))
+	match := q.Matcher(!isCustomKeyFunc(r.in.KeyFunc))
 	keys, objs := r.table.Between(q.After, match.Prefix)
 	n := 0
 	for i, key := range keys {

@@ -145,7 +145,8 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/last-contact-lost",
 		breaks: "A batch's last contact is stored with it.",
-		file:   "store/apply_writer.go",
+		file:   "store/internal/intake/info.go",
+		dir:    "store",
 		old: `		i.LastContact = b.LastContact
 `,
 		new: `		_ = b.LastContact
@@ -262,7 +263,8 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/rv-of-unencodable-without-record",
 		breaks: "An object that cannot be encoded is recorded as left out with the resourceVersion that passes it.",
-		file:   "store/apply_encode.go",
+		file:   "store/internal/intake/encode.go",
+		dir:    "store",
 		old: `			b.leftOut[l.Key] = l
 			continue
 `,
@@ -274,7 +276,8 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/left-out-for-ever",
 		breaks: "An object that was stored or deleted is not left out any more.",
-		file:   "store/leftout.go",
+		file:   "store/internal/intake/leftout.go",
+		dir:    "store",
 		old: `	for _, x := range last {
 		settleLeftOut(i, x.Key)
 	}
@@ -286,7 +289,8 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/left-out-overflow-unknown",
 		breaks: "That more objects were left out than are named is recorded.",
-		file:   "store/leftout.go",
+		file:   "store/internal/intake/leftout.go",
+		dir:    "store",
 		old: `		i.LeftOutMore = true
 	case found:
 `,
@@ -297,7 +301,8 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/left-out-deletes",
 		breaks: "What is stored of an object that was refused stays.",
-		file:   "store/apply_encode.go",
+		file:   "store/internal/intake/encode.go",
+		dir:    "store",
 		old: `			b.leftOut[l.Key] = l
 			continue
 `,
@@ -312,7 +317,8 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/left-out-looks-rewound",
 		breaks: "The newest objects do not name one that the server has in a newer state that was refused.",
-		file:   "store/leftout.go",
+		file:   "store/internal/intake/leftout.go",
+		dir:    "store",
 		old:    "slices.DeleteFunc(slices.Clone(i.Newest), func(r entry.ObjectRef) bool { return r.Key == l.Key })",
 		new:    "slices.Clone(i.Newest)",
 		test:   "TestLeftOutIsNotAmongTheNewest",
@@ -345,7 +351,8 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/contradiction-not-stored",
 		breaks: "An event that cannot follow what is held has the list due in the same commit.",
-		file:   "store/contradiction.go",
+		file:   "store/internal/intake/contradiction.go",
+		dir:    "store",
 		old: `			due = b.IfContradicted
 `,
 		new: `			_ = b.IfContradicted
@@ -355,8 +362,9 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/newest-names-deleted",
 		breaks: "Info.Newest names no object that was deleted.",
-		file:   "store/info.go",
-		old: `		i.Newest = dropRef(i.Newest, x.Key)
+		file:   "store/internal/intake/info.go",
+		dir:    "store",
+		old: `		i.Newest = DropRef(i.Newest, x.Key)
 		if found {
 `,
 		new: `		if found {

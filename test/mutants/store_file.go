@@ -110,12 +110,10 @@ var storeFileMutants = []mutant{
 	{
 		name:   "store/import-without-state",
 		breaks: "Import keeps why a collection must be listed.",
-		file:   "store/replace_end.go",
-		old: `				info.Complete, info.MustRelist = r.as.Complete, r.as.MustRelist
-`,
-		new: `				info.Complete = r.as.Complete
-`,
-		test: "TestImport",
+		file:   "store/import_collection.go",
+		old:    `info.Complete, info.MustRelist = as.Complete, as.MustRelist`,
+		new:    `info.Complete = as.Complete`,
+		test:   "TestImport",
 	},
 	{
 		name:   "store/crash-at-open-not-counted",

@@ -4,7 +4,8 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/list-forgets-the-tail",
 		breaks: "A relist removes what is stored behind its last object.",
-		file:   "store/replace_end.go",
+		file:   "store/internal/intake/end.go",
+		dir:    "store",
 		old: `		if err := r.rest(ctx); err != nil {
 			return entry.Result{}, err
 		}
@@ -15,7 +16,8 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/list-deletes-what-an-event-brought",
 		breaks: "An object that an event brought while the list was paged is not deleted at its end.",
-		file:   "store/replace_page.go",
+		file:   "store/internal/intake/page.go",
+		dir:    "store",
 		old: `		if _, known := r.events[key]; !known && items[key] == nil {
 `,
 		new: `		if items[key] == nil {
@@ -25,7 +27,8 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/list-older-than-event",
 		breaks: "A page that was read before an event does not undo it.",
-		file:   "store/replace_compare.go",
+		file:   "store/internal/intake/compare.go",
+		dir:    "store",
 		old: `	if e, ok := r.events[it.Key]; ok && !entry.NewerRV(it.RV, e.rv) {
 		it.skip = true // the event happened after the page was read
 		return nil
@@ -37,7 +40,8 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/event-older-than-list",
 		breaks: "An event from before a page was read does not undo what the page says.",
-		file:   "store/replace_event.go",
+		file:   "store/internal/intake/event.go",
+		dir:    "store",
 		old: `	if entry.NewerRV(listed, it.RV) {
 		it.skip = true
 		return nil
@@ -50,7 +54,8 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/rewrite-trusts-rv",
 		breaks: "A rewriting list compares bodies.",
-		file:   "store/replace_compare.go",
+		file:   "store/internal/intake/compare.go",
+		dir:    "store",
 		old: `	case !r.o.Rewrite:
 		return x.RV != "", nil
 `,
@@ -62,11 +67,12 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/list-trusts-rv-across-uids",
 		breaks: "A relist tells objects of one key apart by UID.",
-		file:   "store/replace_compare.go",
-		old: `	uid, rv := now.version()
+		file:   "store/internal/intake/compare.go",
+		dir:    "store",
+		old: `	uid, rv := now.Version()
 	return uid == x.UID && rv == x.RV
 `,
-		new: `	_, rv := now.version()
+		new: `	_, rv := now.Version()
 	return rv == x.RV
 `,
 		test: "TestRelistTellsObjectsApartByUID",
@@ -74,7 +80,8 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/list-in-parts-not-marked",
 		breaks: "A crash between the transactions of a large list's end leads to another list.",
-		file:   "store/replace_end.go",
+		file:   "store/internal/intake/end.go",
+		dir:    "store",
 		old: `	if info.MustRelist == "" { // else there is a reason that says more
 		info.MustRelist = interrupted
 	}
@@ -85,7 +92,8 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/list-end-leaves-mark",
 		breaks: "The end of a list clears the reason why it was due.",
-		file:   "store/replace.go",
+		file:   "store/internal/intake/replace.go",
+		dir:    "store",
 		old: `	st.ResourceVersion, st.MustRelist = "", ""
 `,
 		new: `	st.ResourceVersion = ""
@@ -95,7 +103,8 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/list-keeps-old-attributes",
 		breaks: "The attributes under which a list was made are stored with it.",
-		file:   "store/replace.go",
+		file:   "store/internal/intake/replace.go",
+		dir:    "store",
 		old: `	st.Complete, st.Attributes = true, o.Attributes
 `,
 		new: `	st.Complete = true
@@ -105,17 +114,19 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/list-survives-loss",
 		breaks: "A list into a collection that a rebuild has lost something of ends with ErrReplaceLost.",
-		file:   "store/replace.go",
-		old: `	case r.losses != r.in.back.losses():
+		file:   "store/internal/intake/replace.go",
+		dir:    "store",
+		old: `	case r.losses != r.in.Back.Losses():
 `,
-		new: `	case r.losses > r.in.back.losses():
+		new: `	case r.losses > r.in.Back.Losses():
 `,
 		test: "TestRebuildEndsLists",
 	},
 	{
 		name:   "store/apply-during-list",
 		breaks: "While a list is taken in, other writes are refused.",
-		file:   "store/apply.go",
+		file:   "store/internal/intake/apply.go",
+		dir:    "store",
 		old: `	if in.replacing != nil {
 		return nil, ErrReplacing
 	}
@@ -136,8 +147,9 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/list-held-without-bound",
 		breaks: "A relist that is too large for memory is shown before it has ended.",
-		file:   "store/replace_page.go",
-		old: `	if r.showing || r.bytes <= r.in.limits.held {
+		file:   "store/internal/intake/page.go",
+		dir:    "store",
+		old: `	if r.showing || r.bytes <= r.in.Limits.Held {
 `,
 		new: `	if r.showing || r.bytes >= 0 {
 `,
@@ -146,13 +158,14 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/list-puts-before-deletes",
 		breaks: "The changes of a list are told deletes first.",
-		file:   "store/replace_end.go",
-		old: `	for ; n < len(r.end.deletes) && size <= r.in.limits.step; n++ {
+		file:   "store/internal/intake/end.go",
+		dir:    "store",
+		old: `	for ; n < len(r.end.deletes) && size <= r.in.Limits.Step; n++ {
 		size += r.deletes[r.end.deletes[n]]
 	}
 	deletes = r.end.deletes[:n]
 	for n = 0; len(deletes) == len(r.end.deletes) && n`,
-		new: `	for ; len(r.end.puts) == 0 && n < len(r.end.deletes) && size <= r.in.limits.step; n++ {
+		new: `	for ; len(r.end.puts) == 0 && n < len(r.end.deletes) && size <= r.in.Limits.Step; n++ {
 		size += r.deletes[r.end.deletes[n]]
 	}
 	deletes = r.end.deletes[:n]
@@ -162,7 +175,8 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/list-of-unreadable-without-record",
 		breaks: "An object of a list that cannot be read back at the commit is recorded as left out.",
-		file:   "store/replace_end.go",
+		file:   "store/internal/intake/end.go",
+		dir:    "store",
 		old: `				r.leaveOut(leftOutOf(x, err))
 				skipped`,
 		new:  `				skipped`,
@@ -171,7 +185,8 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/list-without-rv-resumable",
 		breaks: "A list that came without a resourceVersion cannot be resumed from.",
-		file:   "store/replace.go",
+		file:   "store/internal/intake/replace.go",
+		dir:    "store",
 		old: `		st.MustRelist = "the list came without a resourceVersion"
 `,
 		new: `		st.MustRelist = ""
@@ -181,7 +196,8 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/list-terms-of-old-functions",
 		breaks: "An index that is added while a list is taken in has the list's objects.",
-		file:   "store/replace_end.go",
+		file:   "store/internal/intake/end.go",
+		dir:    "store",
 		old:    `	if x.Obj = obj; err == nil && p.generation != set.Generation() {`,
 		new:    `	if x.Obj = obj; err == nil && p.generation > set.Generation() {`,
 		test:   "TestIndexThatIsAddedDuringAList",
@@ -189,7 +205,8 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/list-unencodable-without-record",
 		breaks: "An object of a list that cannot be encoded is recorded as left out.",
-		file:   "store/replace_page.go",
+		file:   "store/internal/intake/page.go",
+		dir:    "store",
 		old: `		r.leaveOut(leftOutOf(it.Write, it.err))
 		if reportable(it.err) {
 			skipped`,
@@ -200,7 +217,8 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/list-event-unencodable-without-record",
 		breaks: "An object of an event that came while a list was paged, and cannot be encoded, is recorded as left out.",
-		file:   "store/replace_event.go",
+		file:   "store/internal/intake/event.go",
+		dir:    "store",
 		old: `			r.leaveOut(leftOutOf(x, it.err))
 			res := `,
 		new:  `			res := `,
@@ -209,7 +227,8 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/list-loses-more-left-out",
 		breaks: "A list that compares identities does not know what else was left out.",
-		file:   "store/leftout.go",
+		file:   "store/internal/intake/leftout.go",
+		dir:    "store",
 		old: `	before, more := info.LeftOut, info.LeftOutMore && !rewrites
 `,
 		new: `	before, more := info.LeftOut, false
@@ -219,7 +238,8 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/list-forgets-left-out",
 		breaks: "What was left out before stays recorded if a list took it for unchanged.",
-		file:   "store/leftout.go",
+		file:   "store/internal/intake/leftout.go",
+		dir:    "store",
 		old: `			} else if found && ref == l.ObjectRef {
 				leaveOut(info, l)
 			}
@@ -233,7 +253,8 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/unheard-not-told",
 		breaks: "What nobody was told of an interrupted cold start is in the changes of the next list.",
-		file:   "store/replace.go",
+		file:   "store/internal/intake/replace.go",
+		dir:    "store",
 		old: `		in.unheard[key] = struct{}{}
 `,
 		new: `		_ = key
@@ -243,7 +264,8 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/list-brings-back-what-an-event-deleted",
 		breaks: "What a watched delete has removed is not in the list's changes as an object.",
-		file:   "store/replace_event.go",
+		file:   "store/internal/intake/event.go",
+		dir:    "store",
 		old: `	r.events[x.Key] = watched{rv: x.RV, gone: x.Del}
 `,
 		new:  ``,
@@ -253,7 +275,7 @@ var storeListMutants = []mutant{
 		name:   "store/list-settles-what-was-lost-since",
 		breaks: "A list that has ended does not excuse what a rebuild has lost since.",
 		file:   "store/pending_commit.go",
-		old: `	if st.MustRelist == "" && (snap.Info.settled == nil || snap.Info.settled.losses != c.Losses()) {
+		old: `	if st.MustRelist == "" && (snap.Info.settled == nil || snap.Info.settled.Losses != c.Losses()) {
 `,
 		new: `	if st.MustRelist == "" && snap.Info.settled == nil {
 `,
@@ -273,7 +295,8 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/rewrite-tells-of-equal-bodies",
 		breaks: "What is written anew and has not changed is not told of.",
-		file:   "store/replace_compare.go",
+		file:   "store/internal/intake/compare.go",
+		dir:    "store",
 		old: `	case !x.SameObject:
 		change =`,
 		new: `	default:

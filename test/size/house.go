@@ -34,6 +34,7 @@ var rooms = map[string]string{
 	"store/internal/copier":      "copies a file: compact,\nrekey, rebuild",
 	"store/internal/format":      "every byte on disk",
 	"store/internal/index":       "index functions and entries",
+	"store/internal/intake":      "what batches and lists change",
 	"store/internal/keyring":     "data keys, and what they seal",
 	"store/internal/resident":    "decoded objects for reading",
 	"store/internal/memtable":    "what is not committed",

@@ -1,4 +1,4 @@
-package store
+package intake
 
 import (
 	"k8s.io/client-go/tools/cache"
@@ -9,7 +9,7 @@ import (
 
 // contradicts reports whether x is an event that cannot follow the state p; see Change.Contradicts. Objects of one key
 // count as the same object if either has no UID: some aggregated APIs serve such objects.
-func (p *pending) contradicts(x *memtable.Write) bool {
+func (p *Pending) contradicts(x *memtable.Write) bool {
 	if x.Event == "" {
 		return false
 	}
@@ -21,16 +21,16 @@ func (p *pending) contradicts(x *memtable.Write) bool {
 }
 
 // held returns whether the key has an object after the writes so far, and its UID; "" if the UID is not known.
-func (p *pending) held() (held bool, uid string) {
+func (p *Pending) held() (held bool, uid string) {
 	switch {
 	case p.last != nil:
 		return !p.last.Del, p.last.UID
-	case p.obj != nil:
-		uid, _ = identityOf(p.obj)
+	case p.Obj != nil:
+		uid, _ = IdentityOf(p.Obj)
 	default:
-		uid = p.uid
+		uid = p.UID
 	}
-	return p.found, uid
+	return p.Found, uid
 }
 
 // excuse clears Change.Contradicts where the stored state proves nothing. If it remains set for a change, excuse sets

@@ -1,4 +1,4 @@
-package store
+package intake
 
 import (
 	"slices"
@@ -6,18 +6,18 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// newestRefs is the maximum length of Info.Newest. A list gathers
+// NewestRefs is the maximum length of Info.Newest. A list gathers
 // newestRefsGathered, so that some are left after deletes by its events.
 const (
-	newestRefs         = 8
+	NewestRefs         = 8
 	newestRefsGathered = 64
 )
 
-// offerRef inserts ref into refs, newest first, and removes another reference
+// OfferRef inserts ref into refs, newest first, and removes another reference
 // to the same key. The result has at most limit references. ref is not
 // inserted if its resourceVersion cannot be compared. It may change refs.
-func offerRef(refs []entry.ObjectRef, ref entry.ObjectRef, limit int) []entry.ObjectRef {
-	refs = dropRef(refs, ref.Key)
+func OfferRef(refs []entry.ObjectRef, ref entry.ObjectRef, limit int) []entry.ObjectRef {
+	refs = DropRef(refs, ref.Key)
 	if !entry.ComparableRV(ref.ResourceVersion) {
 		return refs
 	}
@@ -34,7 +34,7 @@ func offerRef(refs []entry.ObjectRef, ref entry.ObjectRef, limit int) []entry.Ob
 	return refs[:min(len(refs), limit)]
 }
 
-// dropRef returns refs without the reference to key. It may change refs.
-func dropRef(refs []entry.ObjectRef, key string) []entry.ObjectRef {
+// DropRef returns refs without the reference to key. It may change refs.
+func DropRef(refs []entry.ObjectRef, key string) []entry.ObjectRef {
 	return slices.DeleteFunc(refs, func(r entry.ObjectRef) bool { return r.Key == key })
 }

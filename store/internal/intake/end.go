@@ -1,4 +1,4 @@
-package store
+package intake
 
 import (
 	"context"
@@ -30,7 +30,7 @@ type listEnd struct {
 }
 
 // commit does the next step: deletes first, then the other differences, each in key order.
-func (r *replacement) commit(ctx context.Context, b entry.Batch) (entry.Result, error) {
+func (r *Replacement) commit(ctx context.Context, b entry.Batch) (entry.Result, error) {
 	if !r.end.begun {
 		if err := r.rest(ctx); err != nil {
 			return entry.Result{}, err
@@ -40,12 +40,12 @@ func (r *replacement) commit(ctx context.Context, b entry.Batch) (entry.Result, 
 	deletes, puts, more := r.step()
 	finish := interrupt
 	if !more {
-		finish = func(info *entry.Info) (*settled, error) {
+		finish = func(info *entry.Info) (*Settled, error) {
 			err := r.finish(info, r.o, b, r.held(ctx, deletes, puts))
-			if r.as != nil {
-				info.Complete, info.MustRelist = r.as.Complete, r.as.MustRelist
+			if r.As != nil {
+				r.As(info)
 			}
-			return &settled{losses: r.losses, rewritten: r.o.Rewrite}, err
+			return &Settled{Losses: r.losses, Rewritten: r.o.Rewrite}, err
 		}
 	}
 	changes, skipped, err := r.apply(ctx, deletes, puts, finish)
@@ -57,7 +57,7 @@ func (r *replacement) commit(ctx context.Context, b entry.Batch) (entry.Result, 
 }
 
 // interrupt sets MustRelist until the list has ended.
-func interrupt(info *entry.Info) (*settled, error) {
+func interrupt(info *entry.Info) (*Settled, error) {
 	if info.MustRelist == "" { // else there is a reason that says more
 		info.MustRelist = interrupted
 	}
@@ -65,11 +65,11 @@ func interrupt(info *entry.Info) (*settled, error) {
 }
 
 // rest adds to deletes the keys after the last key of the list.
-func (r *replacement) rest(ctx context.Context) error {
+func (r *Replacement) rest(ctx context.Context) error {
 	for {
 		var missing map[string]int
 		var last string
-		err := r.in.back.look(ctx, func(h held) (err error) {
+		err := r.in.Back.Look(ctx, func(h Held) (err error) {
 			missing, last, err = r.missing(h, nil, "\xff\xff\xff\xff", tailPage)
 			return err
 		})
@@ -84,13 +84,13 @@ func (r *replacement) rest(ctx context.Context) error {
 }
 
 // step returns the keys of the next step, whose changes have about limits.step bytes. more is true if others remain.
-func (r *replacement) step() (deletes, puts []string, more bool) {
+func (r *Replacement) step() (deletes, puts []string, more bool) {
 	size, n := 0, 0
-	for ; n < len(r.end.deletes) && size <= r.in.limits.step; n++ {
+	for ; n < len(r.end.deletes) && size <= r.in.Limits.Step; n++ {
 		size += r.deletes[r.end.deletes[n]]
 	}
 	deletes = r.end.deletes[:n]
-	for n = 0; len(deletes) == len(r.end.deletes) && n < len(r.end.puts) && size <= r.in.limits.step; n++ {
+	for n = 0; len(deletes) == len(r.end.deletes) && n < len(r.end.puts) && size <= r.in.Limits.Step; n++ {
 		size += 2 * r.puts[r.end.puts[n]].Size() // the change has the old state too
 	}
 	puts = r.end.puts[:n]
@@ -98,11 +98,11 @@ func (r *replacement) step() (deletes, puts []string, more bool) {
 }
 
 // apply puts held differences into the collection, and returns their changes.
-func (r *replacement) apply(
-	ctx context.Context, deletes, puts []string, finish func(*entry.Info) (*settled, error),
+func (r *Replacement) apply(
+	ctx context.Context, deletes, puts []string, finish func(*entry.Info) (*Settled, error),
 ) (changes []entry.Change, skipped []entry.Skipped, err error) {
 	for {
-		set := r.in.set.Load()
+		set := r.in.Set.Load()
 		writes := make([]*memtable.Write, 0, len(deletes)+len(puts))
 		for _, key := range deletes {
 			writes = append(writes, &memtable.Write{Key: key, Del: true})
@@ -129,9 +129,9 @@ func (r *replacement) apply(
 
 // decoded returns a copy of a held write with its object and its terms. It fails if the codec cannot read the payload;
 // the caller then leaves out this object only.
-func (r *replacement) decoded(set *index.Set, p *listed) (*memtable.Write, error) {
+func (r *Replacement) decoded(set *index.Set, p *listed) (*memtable.Write, error) {
 	x := *p.Write
-	obj, err := r.in.back.encoder(set).decode(&x)
+	obj, err := r.in.Back.Encoder(set).Decode(&x)
 	if x.Obj = obj; err == nil && p.generation != set.Generation() {
 		// an index whose function fails is left out, as in a build
 		x.Terms = set.WorkingTerms(obj)
@@ -140,13 +140,13 @@ func (r *replacement) decoded(set *index.Set, p *listed) (*memtable.Write, error
 }
 
 // differences returns the changes to report, and the writes that are needed.
-func (r *replacement) differences(
+func (r *Replacement) differences(
 	ctx context.Context, writes []*memtable.Write,
 ) (changes []entry.Change, needed []*memtable.Write, err error) {
-	err = r.in.back.look(ctx, func(h held) error {
+	err = r.in.Back.Look(ctx, func(h Held) error {
 		changes, needed = nil, nil
 		for _, x := range writes {
-			now, err := h.get(x.Key)
+			now, err := h.Get(x.Key)
 			if err != nil {
 				return err
 			}
@@ -167,7 +167,7 @@ func (r *replacement) differences(
 }
 
 // held returns a function that returns the state in which a step with these deletes and puts leaves an object.
-func (r *replacement) held(
+func (r *Replacement) held(
 	ctx context.Context, deletes, puts []string,
 ) func(key string) (entry.ObjectRef, bool, error) {
 	return func(key string) (ref entry.ObjectRef, found bool, err error) {
@@ -178,10 +178,10 @@ func (r *replacement) held(
 			p := r.puts[key]
 			return entry.ObjectRef{Key: key, UID: p.UID, ResourceVersion: p.RV}, true, nil
 		}
-		err = r.in.back.look(ctx, func(h held) error {
-			now, err := h.get(key)
+		err = r.in.Back.Look(ctx, func(h Held) error {
+			now, err := h.Get(key)
 			if now != nil {
-				uid, rv := now.version()
+				uid, rv := now.Version()
 				ref, found = entry.ObjectRef{Key: key, UID: uid, ResourceVersion: rv}, true
 			}
 			return err

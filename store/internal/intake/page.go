@@ -1,4 +1,4 @@
-package store
+package intake
 
 import (
 	"context"
@@ -13,11 +13,11 @@ import (
 )
 
 // page compares the items that identify returns with the collection, and holds or shows those that differ.
-func (r *replacement) page(
+func (r *Replacement) page(
 	ctx context.Context, identify func() (items map[string]*item, skipped []entry.Skipped),
 ) (entry.Result, error) {
 	for {
-		set := r.in.set.Load()
+		set := r.in.Set.Load()
 		items, skipped := identify()
 		keys := slices.Sorted(maps.Keys(items))
 		end := r.last
@@ -52,10 +52,10 @@ func (r *replacement) page(
 }
 
 // identify keys the objects. If several have the same key it takes the newest.
-func (r *replacement) identify(ops []entry.Op) (map[string]*item, []entry.Skipped) {
+func (r *Replacement) identify(ops []entry.Op) (map[string]*item, []entry.Skipped) {
 	items := make(map[string]*item, len(ops))
 	var skipped []entry.Skipped
-	enc := r.in.back.encoder(nil)
+	enc := r.in.Back.Encoder(nil)
 	for _, op := range ops {
 		x, err := enc.identify(op)
 		if l := leftOutOf(x, err); err != nil && l.Key == "" {
@@ -74,8 +74,8 @@ func (r *replacement) identify(ops []entry.Op) (map[string]*item, []entry.Skippe
 }
 
 // encode computes the payloads and the terms of the items that are needed.
-func (r *replacement) encode(set *index.Set, items map[string]*item, keys []string) {
-	enc := r.in.back.encoder(set)
+func (r *Replacement) encode(set *index.Set, items map[string]*item, keys []string) {
+	enc := r.in.Back.Encoder(set)
 	for _, key := range keys {
 		it := items[key]
 		if it.err == nil && !it.skip && it.needed && !it.Del && !it.filled {
@@ -86,15 +86,15 @@ func (r *replacement) encode(set *index.Set, items map[string]*item, keys []stri
 
 // compare finds out, in one transaction, which items differ from the collection, and which keys up to end the list
 // lacks. It returns those keys with the approximate sizes of their objects in bytes.
-func (r *replacement) compare(
+func (r *Replacement) compare(
 	ctx context.Context, items map[string]*item, keys []string, end string,
 ) (missing map[string]int, err error) {
-	err = r.in.back.look(ctx, func(h held) error {
+	err = r.in.Back.Look(ctx, func(h Held) error {
 		if missing, _, err = r.missing(h, items, end, -1); err != nil {
 			return err
 		}
 		for _, key := range keys {
-			now, err := h.get(key)
+			now, err := h.Get(key)
 			if err != nil {
 				return err
 			}
@@ -109,11 +109,11 @@ func (r *replacement) compare(
 
 // missing returns the keys after r.last, up to end, that neither an item nor an event has, at most limit of them (no
 // limit if it is negative). It also returns the last key that it has looked at.
-func (r *replacement) missing(
-	h held, items map[string]*item, end string, limit int,
+func (r *Replacement) missing(
+	h Held, items map[string]*item, end string, limit int,
 ) (missing map[string]int, last string, err error) {
 	missing = map[string]int{}
-	err = h.after(r.last, func(key string, size int) bool {
+	err = h.After(r.last, func(key string, size int) bool {
 		if key > end || len(missing) == limit {
 			return false
 		}
@@ -128,7 +128,7 @@ func (r *replacement) missing(
 
 // settle records the result of an item, after the item was shown if it had to be. It returns the item as skipped if it
 // was left out and the caller does not know that.
-func (r *replacement) settle(it *item, generation int) (skipped []entry.Skipped) {
+func (r *Replacement) settle(it *item, generation int) (skipped []entry.Skipped) {
 	switch {
 	case it.skip:
 		return nil
@@ -156,7 +156,7 @@ func (r *replacement) settle(it *item, generation int) (skipped []entry.Skipped)
 	return nil
 }
 
-func (r *replacement) hold(p *listed) {
+func (r *Replacement) hold(p *listed) {
 	if p.Payload != nil {
 		p.Obj = nil
 	}
@@ -164,7 +164,7 @@ func (r *replacement) hold(p *listed) {
 	r.bytes += p.Size()
 }
 
-func (r *replacement) unhold(key string) {
+func (r *Replacement) unhold(key string) {
 	if p := r.puts[key]; p != nil {
 		r.bytes -= p.Size()
 		delete(r.puts, key)
@@ -172,7 +172,7 @@ func (r *replacement) unhold(key string) {
 }
 
 // show puts the items that are needed into the collection, and returns the changes to report.
-func (r *replacement) show(
+func (r *Replacement) show(
 	ctx context.Context, set *index.Set, items map[string]*item, keys []string,
 ) (changes []entry.Change, err error) {
 	var last []*memtable.Write
@@ -188,8 +188,8 @@ func (r *replacement) show(
 }
 
 // showIfLarge shows the held differences once they exceed limits.held, and sets showing for the following ones.
-func (r *replacement) showIfLarge(ctx context.Context, res entry.Result) (entry.Result, error) {
-	if r.showing || r.bytes <= r.in.limits.held {
+func (r *Replacement) showIfLarge(ctx context.Context, res entry.Result) (entry.Result, error) {
+	if r.showing || r.bytes <= r.in.Limits.Held {
 		return res, nil
 	}
 	r.showing, res.Staged = true, false
@@ -207,4 +207,21 @@ func (r *replacement) showIfLarge(ctx context.Context, res entry.Result) (entry.
 		}
 	}
 	return res, nil
+}
+
+// reviseDictionary lets the compressor make a new dictionary from the first page of a list that rewrites every body,
+// since all of the list will be compressed with the dictionary.
+func (r *Replacement) reviseDictionary(items map[string]*item, keys []string) {
+	compressor := r.in.Back.Encoder(nil).Compressor
+	if compressor == nil || r.revised {
+		return
+	}
+	r.revised = true
+	payloads := make([][]byte, 0, len(keys))
+	for _, key := range keys {
+		if it := items[key]; it.err == nil {
+			payloads = append(payloads, it.Payload)
+		}
+	}
+	compressor.Revise(payloads)
 }

@@ -1,4 +1,4 @@
-package store
+package intake
 
 import (
 	"context"
@@ -11,12 +11,22 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
+// ReplaceOptions are store.ReplaceOptions.
+type ReplaceOptions struct {
+	Rewrite    bool
+	Attributes entry.Attributes
+}
+
 var (
+	// ErrReplaceLost is store.ErrReplaceLost.
+	ErrReplaceLost = errors.New("the store was rebuilt and has lost objects meanwhile; abort the list and begin another")
+	// ErrReplacing is store.ErrReplacing.
+	ErrReplacing   = errors.New("a list is being taken in")
 	errReplaceDone = errors.New("the list has been committed or aborted; begin another")
 )
 
-// replacement makes a collection equal to a list; see Replacement. Its methods must not be called concurrently: there
-// is one writer.
+// Replacement makes a collection equal to a list; see store.Replacement. Its methods must not be called concurrently:
+// there is one writer.
 //
 // An item that differs from the collection is a difference. Differences are held until the list ends, so that readers
 // see either the old state or the new one. If they get too large, each is put into the collection as it comes
@@ -25,8 +35,8 @@ var (
 //
 // The fate of every key up to last is known: it is in puts or deletes, or the collection has it as the list does. If a
 // list is not in key order, some deletes are noted and taken back, and that is its only cost.
-type replacement struct {
-	in   *intake
+type Replacement struct {
+	in   *Intake
 	o    ReplaceOptions
 	done bool
 	// losses is Collection.Losses when the list began. Once it grows, objects that pages found unchanged may be gone.
@@ -41,9 +51,9 @@ type replacement struct {
 	revised bool               // true once it is decided whether to make another dictionary
 	gathered
 	end listEnd
-	// as is the state that the collection gets at the end, if it is imported: that of the collection it comes from. It is
-	// nil otherwise, and the collection then is complete.
-	as *ImportState
+	// As, if it is not nil, sets the state that the collection gets at the end: an import brings that of the collection
+	// it comes from. Else the collection is complete then.
+	As func(*entry.Info)
 }
 
 // listed is an object of the list, or of an event, that is to be put into the collection. If it has a Payload its Obj
@@ -66,22 +76,14 @@ type gathered struct {
 	refused
 }
 
-// BeginReplace begins a list; see Interface.
+// Begin begins a list; see store.Interface.BeginReplace.
 //
 // Objects of an incomplete collection that an earlier process stored were reported to nobody, or to durable handlers
 // only. So the changes are the whole list all the same, and such objects that the list lacks are removed silently.
 // Objects that this process stored have been reported: a second try of a cold start is a diff against the first one.
-func (in *intake) BeginReplace(ctx context.Context, o ReplaceOptions) (Replacement, error) {
-	r, err := in.beginReplace(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	return r, nil
-}
-
-func (in *intake) beginReplace(ctx context.Context, o ReplaceOptions) (*replacement, error) {
-	r := &replacement{
-		in: in, o: o, losses: in.back.losses(),
+func (in *Intake) Begin(ctx context.Context, o ReplaceOptions) (*Replacement, error) {
+	r := &Replacement{
+		in: in, o: o, losses: in.Back.Losses(),
 		puts: map[string]*listed{}, deletes: map[string]int{}, events: map[string]watched{},
 	}
 	err := in.setReplacing(r)
@@ -91,19 +93,19 @@ func (in *intake) beginReplace(ctx context.Context, o ReplaceOptions) (*replacem
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("take in a list of %s: %w", in.id, err)
+		return nil, fmt.Errorf("take in a list of %s: %w", in.ID, err)
 	}
 	return r, nil
 }
 
 // beginList returns true if the list is to show its differences as they come: the collection is incomplete, and this
 // process has reported no changes of it.
-func (in *intake) beginList(ctx context.Context) (showing bool, err error) {
-	info, err := in.back.Info(ctx)
+func (in *Intake) beginList(ctx context.Context) (showing bool, err error) {
+	info, err := in.Back.Info(ctx)
 	if err != nil || info.Complete || in.reported.Load() {
 		return false, err
 	}
-	keys, err := in.back.Keys(ctx)
+	keys, err := in.Back.Keys(ctx)
 	in.unheard = make(map[string]struct{}, len(keys))
 	for _, key := range keys {
 		in.unheard[key] = struct{}{}
@@ -112,10 +114,10 @@ func (in *intake) beginList(ctx context.Context) (showing bool, err error) {
 }
 
 // setReplacing makes r the open replacement. Other methods that write fail with ErrReplacing until endReplacing.
-func (in *intake) setReplacing(r *replacement) error {
-	in.front.Lock()
-	defer in.front.Unlock()
-	if err := in.back.takesIn(); err != nil {
+func (in *Intake) setReplacing(r *Replacement) error {
+	in.Front.Lock()
+	defer in.Front.Unlock()
+	if err := in.Back.TakesIn(); err != nil {
 		return err
 	}
 	if in.replacing != nil {
@@ -126,25 +128,25 @@ func (in *intake) setReplacing(r *replacement) error {
 }
 
 // endReplacing closes the open replacement. It waits for no disk.
-func (in *intake) endReplacing() {
-	in.front.Lock()
-	defer in.front.Unlock()
+func (in *Intake) endReplacing() {
+	in.Front.Lock()
+	defer in.Front.Unlock()
 	in.replacing = nil
 }
 
 // usable returns an error if the list has ended, or must be begun again since Rebuild has lost objects.
-func (r *replacement) usable() error {
+func (r *Replacement) usable() error {
 	switch {
 	case r.done:
 		return errReplaceDone
-	case r.losses != r.in.back.losses():
-		return fmt.Errorf("list of %s: %w", r.in.id, ErrReplaceLost)
+	case r.losses != r.in.Back.Losses():
+		return fmt.Errorf("list of %s: %w", r.in.ID, ErrReplaceLost)
 	}
 	return nil
 }
 
-// Page adds the next items of the list; see Replacement.
-func (r *replacement) Page(
+// Page adds the next items of the list; see store.Replacement.
+func (r *Replacement) Page(
 	ctx context.Context, items []runtime.Object, leftOut ...entry.LeftOut,
 ) (entry.Result, error) {
 	if err := r.usable(); err != nil {
@@ -153,14 +155,14 @@ func (r *replacement) Page(
 	ops := opsOf(items, leftOut)
 	res, err := r.page(ctx, func() (map[string]*item, []entry.Skipped) { return r.identify(ops) })
 	if err != nil {
-		return res, fmt.Errorf("take in %d items of a list of %s: %w", len(items), r.in.id, err)
+		return res, fmt.Errorf("take in %d items of a list of %s: %w", len(items), r.in.ID, err)
 	}
 	return res, nil
 }
 
-// entries is Page for objects that are encoded, each with another key. They are neither decoded nor indexed: until all
+// Entries is Page for objects that are encoded, each with another key. They are neither decoded nor indexed: until all
 // are committed the collection must have no reader, and never an index function. Their payloads belong to r.
-func (r *replacement) entries(ctx context.Context, all []entry.Entry) error {
+func (r *Replacement) Entries(ctx context.Context, all []entry.Entry) error {
 	if err := r.usable(); err != nil {
 		return err
 	}
@@ -175,20 +177,20 @@ func (r *replacement) entries(ctx context.Context, all []entry.Entry) error {
 	return err
 }
 
-// Event adds a watched event; see Replacement.
-func (r *replacement) Event(ctx context.Context, op entry.Op) (entry.Result, error) {
+// Event adds a watched event; see store.Replacement.
+func (r *Replacement) Event(ctx context.Context, op entry.Op) (entry.Result, error) {
 	if err := r.usable(); err != nil {
 		return entry.Result{}, err
 	}
 	res, err := r.event(ctx, op)
 	if err != nil {
-		return res, fmt.Errorf("take in an event into a list of %s: %w", r.in.id, err)
+		return res, fmt.Errorf("take in an event into a list of %s: %w", r.in.ID, err)
 	}
 	return res, nil
 }
 
-// Commit puts the held differences into the collection, a part of them with each call; see Replacement.
-func (r *replacement) Commit(ctx context.Context, b entry.Batch) (entry.Result, error) {
+// Commit puts the held differences into the collection, a part of them with each call; see store.Replacement.
+func (r *Replacement) Commit(ctx context.Context, b entry.Batch) (entry.Result, error) {
 	if err := r.usable(); err != nil {
 		return entry.Result{}, err
 	}
@@ -197,23 +199,23 @@ func (r *replacement) Commit(ctx context.Context, b entry.Batch) (entry.Result, 
 	}
 	res, err := r.commit(ctx, b)
 	if err != nil {
-		return res, fmt.Errorf("commit a list of %s: %w", r.in.id, err)
+		return res, fmt.Errorf("commit a list of %s: %w", r.in.ID, err)
 	}
 	if !res.More {
 		r.close()
-		r.in.back.listEnded()
+		r.in.Back.ListEnded()
 	}
 	return res, nil
 }
 
-// Abort drops the held differences; see Replacement.
-func (r *replacement) Abort() {
+// Abort drops the held differences; see store.Replacement.
+func (r *Replacement) Abort() {
 	if !r.done {
 		r.close()
 	}
 }
 
-func (r *replacement) close() {
+func (r *Replacement) close() {
 	r.done = true
 	r.in.endReplacing()
 }
@@ -221,11 +223,11 @@ func (r *replacement) close() {
 // note updates the newest objects of the list, and its deletes.
 func (g *gathered) note(x *memtable.Write) {
 	if x.Del {
-		g.newest = dropRef(g.newest, x.Key)
+		g.newest = DropRef(g.newest, x.Key)
 		g.noteGone(x)
 		return
 	}
-	g.newest = offerRef(g.newest, entry.ObjectRef{Key: x.Key, UID: x.UID, ResourceVersion: x.RV}, newestRefsGathered)
+	g.newest = OfferRef(g.newest, entry.ObjectRef{Key: x.Key, UID: x.UID, ResourceVersion: x.RV}, newestRefsGathered)
 }
 
 // finish sets in st the state after a whole list at b.ResourceVersion. For held see refused.finish.
@@ -243,7 +245,7 @@ func (g *gathered) finish(
 	advance(st, b)
 	st.Newest = nil
 	for _, ref := range g.newest {
-		if len(st.Newest) == newestRefs {
+		if len(st.Newest) == NewestRefs {
 			break
 		}
 		if l, left := g.objects[ref.Key]; left {

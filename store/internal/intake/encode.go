@@ -1,4 +1,4 @@
-package store
+package intake
 
 import (
 	"errors"
@@ -18,14 +18,14 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-// encoder turns ops into writes. It calls user code, so the caller must hold no lock.
-type encoder struct {
-	keyFunc    cache.KeyFunc
-	codec      codec.Codec          // nil makes writes without payloads
-	compressor *compress.Compressor // compressor that is used later, at the commit; may be nil
-	set        *index.Set
+// Encoder turns ops into writes. It calls user code, so the caller must hold no lock.
+type Encoder struct {
+	KeyFunc    cache.KeyFunc
+	Codec      codec.Codec          // nil makes writes without payloads
+	Compressor *compress.Compressor // compressor that is used later, at the commit; may be nil
+	Set        *index.Set
 	// deletes says that the objects of deletes are encoded too, because a durable handler will receive them.
-	deletes bool
+	Deletes bool
 }
 
 // encoded is a batch whose ops have been turned into writes.
@@ -38,7 +38,7 @@ type encoded struct {
 }
 
 // encode turns ops into writes. An op for which that fails is in leftOut, and in skipped if it is reportable.
-func (e encoder) encode(ops []entry.Op) encoded {
+func (e Encoder) encode(ops []entry.Op) encoded {
 	b := encoded{writes: make([]*memtable.Write, 0, len(ops)), leftOut: map[string]entry.LeftOut{}}
 	for _, op := range ops {
 		x, err := e.identify(op)
@@ -46,8 +46,8 @@ func (e encoder) encode(ops []entry.Op) encoded {
 		case err != nil:
 		case !x.Del:
 			err = e.fill(x)
-		case e.deletes && x.Obj != nil:
-			_ = encodeWrite(x, e.codec) // if this fails, durable handlers receive the stored object instead
+		case e.Deletes && x.Obj != nil:
+			_ = encodeWrite(x, e.Codec) // if this fails, durable handlers receive the stored object instead
 		}
 		if err != nil {
 			if reportable(err) {
@@ -68,13 +68,13 @@ func (e encoder) encode(ops []entry.Op) encoded {
 
 // identify returns a write with the key, UID and resourceVersion of the op's object. If it fails, the write has those
 // of them that are known.
-func (e encoder) identify(op entry.Op) (*memtable.Write, error) {
+func (e Encoder) identify(op entry.Op) (*memtable.Write, error) {
 	if l := op.LeftOut; op.Type == entry.LeaveOut {
 		return &memtable.Write{Key: l.Key, UID: l.UID, RV: l.ResourceVersion}, refuse(l.Reason, nil)
 	}
 	x := &memtable.Write{Del: op.Type == entry.Delete, Event: op.Event}
 	err := guest.Try("the key function", func() (err error) {
-		x.Key, err = e.keyFunc(op.Object)
+		x.Key, err = e.KeyFunc(op.Object)
 		return err
 	})
 	if err != nil {
@@ -93,7 +93,7 @@ func (e encoder) identify(op entry.Op) (*memtable.Write, error) {
 	}
 	x.Obj, _ = obj.(runtime.Object)
 	if x.Del {
-		x.UID, x.RV = identityOf(x.Obj)
+		x.UID, x.RV = IdentityOf(x.Obj)
 		return x, nil
 	}
 	if x.Obj == nil {
@@ -102,30 +102,30 @@ func (e encoder) identify(op entry.Op) (*memtable.Write, error) {
 	if _, err := meta.Accessor(x.Obj); err != nil {
 		return x, fmt.Errorf("object %q: a %T cannot be stored: %w", x.Key, op.Object, err)
 	}
-	x.UID, x.RV = identityOf(x.Obj)
+	x.UID, x.RV = IdentityOf(x.Obj)
 	return x, nil
 }
 
 // fill sets the payload and the index terms of x.
-func (e encoder) fill(x *memtable.Write) error {
+func (e Encoder) fill(x *memtable.Write) error {
 	if err := e.payload(x); err != nil {
 		return err
 	}
 	return e.index(x)
 }
 
-func (e encoder) payload(x *memtable.Write) error {
-	if e.codec == nil {
+func (e Encoder) payload(x *memtable.Write) error {
+	if e.Codec == nil {
 		return nil
 	}
-	if err := encodeWrite(x, e.codec); err != nil {
+	if err := encodeWrite(x, e.Codec); err != nil {
 		return refuse(entry.LeftOutCodec, fmt.Errorf("object %q: %w", x.Key, err))
 	}
 	return nil
 }
 
-func (e encoder) index(x *memtable.Write) error {
-	terms, err := e.set.Terms(x.Obj)
+func (e Encoder) index(x *memtable.Write) error {
+	terms, err := e.Set.Terms(x.Obj)
 	if err != nil {
 		return refuse(entry.LeftOutIndex, fmt.Errorf("object %q: %w", x.Key, err))
 	}
@@ -133,13 +133,13 @@ func (e encoder) index(x *memtable.Write) error {
 	return nil
 }
 
-// decode returns the object that is decoded from the payload of x, or x.Obj if there is no codec. If the codec cannot
+// Decode returns the object that is decoded from the payload of x, or x.Obj if there is no codec. If the codec cannot
 // decode what it has encoded the error wraps ErrIncompatible, never ErrDamaged: the file is not damaged.
-func (e encoder) decode(x *memtable.Write) (runtime.Object, error) {
-	if e.codec == nil {
+func (e Encoder) Decode(x *memtable.Write) (runtime.Object, error) {
+	if e.Codec == nil {
 		return x.Obj, nil
 	}
-	obj, err := codec.Decode(e.codec, e.codec.Name(), x.Payload)
+	obj, err := codec.Decode(e.Codec, e.Codec.Name(), x.Payload)
 	switch {
 	case err == nil:
 		return obj, nil
@@ -164,8 +164,8 @@ func encodeWrite(x *memtable.Write, codec codec.Codec) error {
 	return err
 }
 
-// identityOf returns the UID and resourceVersion of an object; both are "" if obj is nil or has no metadata.
-func identityOf(obj runtime.Object) (uid, rv string) {
+// IdentityOf returns the UID and resourceVersion of an object; both are "" if obj is nil or has no metadata.
+func IdentityOf(obj runtime.Object) (uid, rv string) {
 	if obj == nil {
 		return "", ""
 	}

@@ -1,4 +1,4 @@
-package store
+package intake
 
 import (
 	"errors"
@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
@@ -156,19 +155,4 @@ func (r *refused) finish(
 		}
 	}
 	return nil
-}
-
-func leftOutRecords(all []entry.LeftOut) (records []format.LeftOut) {
-	for _, l := range all {
-		records = append(records, format.LeftOut{Key: l.Key, UID: l.UID, RV: l.ResourceVersion, Reason: string(l.Reason)})
-	}
-	return records
-}
-
-func leftOutFrom(records []format.LeftOut) (all []entry.LeftOut) {
-	for _, r := range records {
-		ref := entry.ObjectRef{Key: r.Key, UID: r.UID, ResourceVersion: r.RV}
-		all = append(all, entry.LeftOut{ObjectRef: ref, Reason: entry.LeftOutReason(r.Reason)})
-	}
-	return all
 }

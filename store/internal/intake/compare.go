@@ -1,4 +1,4 @@
-package store
+package intake
 
 import (
 	"k8s.io/apimachinery/pkg/runtime"
@@ -19,17 +19,17 @@ type item struct {
 }
 
 // listedAlready reports whether the list or an event has brought the key, and the collection has that state.
-func (r *replacement) listedAlready(key string, now heldObject) bool {
+func (r *Replacement) listedAlready(key string, now HeldObject) bool {
 	_, deleted := r.deletes[key]
 	_, evented := r.events[key]
 	return now != nil && !deleted && r.puts[key] == nil && (key <= r.last || evented)
 }
 
 // weigh sets skip, needed and change of an item. now is the state that the collection has; nil if there is none.
-func (r *replacement) weigh(it *item, now heldObject) (err error) {
+func (r *Replacement) weigh(it *item, now HeldObject) (err error) {
 	listed := ""
 	if r.listedAlready(it.Key, now) {
-		_, listed = now.version()
+		_, listed = now.Version()
 	}
 	if e, ok := r.events[it.Key]; ok && !entry.NewerRV(it.RV, e.rv) {
 		it.skip = true // the event happened after the page was read
@@ -51,7 +51,7 @@ func (r *replacement) weigh(it *item, now heldObject) (err error) {
 
 // difference reports whether x has to be put into the collection, whose present state is now, and returns the change to
 // report, or nil.
-func (r *replacement) difference(x *memtable.Write, now heldObject) (change *entry.Change, needed bool, err error) {
+func (r *Replacement) difference(x *memtable.Write, now HeldObject) (change *entry.Change, needed bool, err error) {
 	_, unheard := r.in.unheard[x.Key]
 	heard := now != nil && !unheard
 	if !x.Del {
@@ -61,7 +61,7 @@ func (r *replacement) difference(x *memtable.Write, now heldObject) (change *ent
 	}
 	var before runtime.Object
 	if now != nil {
-		if before, err = now.object(); err != nil {
+		if before, err = now.Object(); err != nil {
 			return nil, false, err
 		}
 	}
@@ -79,17 +79,17 @@ func (r *replacement) difference(x *memtable.Write, now heldObject) (change *ent
 }
 
 // same reports whether x need not be written, since now is the same state.
-func (r *replacement) same(x *memtable.Write, now heldObject) (bool, error) {
+func (r *Replacement) same(x *memtable.Write, now HeldObject) (bool, error) {
 	switch {
 	case now == nil || !sameVersion(x, now):
 		return false, nil
 	case !r.o.Rewrite:
 		return x.RV != "", nil
 	}
-	return now.sameBody(x)
+	return now.SameBody(x)
 }
 
-func sameVersion(x *memtable.Write, now heldObject) bool {
-	uid, rv := now.version()
+func sameVersion(x *memtable.Write, now HeldObject) bool {
+	uid, rv := now.Version()
 	return uid == x.UID && rv == x.RV
 }

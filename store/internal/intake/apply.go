@@ -1,4 +1,4 @@
-package store
+package intake
 
 import (
 	"context"
@@ -13,26 +13,26 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-// Apply applies the batch; see Interface.
+// Apply applies the batch; see store.Interface.
 //
 // Ops are applied in order and without regard to resourceVersions, as client-go does. Several ops of one key yield a
 // Change each, and one record. A delete of a key that does not exist yields a Change without Old. A skipped op leaves
 // the object that is stored under its key: a stale object does less harm than one that seems to be deleted.
-func (in *intake) Apply(ctx context.Context, b entry.Batch) (entry.Result, error) {
+func (in *Intake) Apply(ctx context.Context, b entry.Batch) (entry.Result, error) {
 	res, err := in.apply(ctx, b)
 	if err != nil {
-		return res, fmt.Errorf("apply %d changes to %s: %w", len(b.Ops), in.id, err)
+		return res, fmt.Errorf("apply %d changes to %s: %w", len(b.Ops), in.ID, err)
 	}
 	return res, nil
 }
 
-func (in *intake) apply(ctx context.Context, b entry.Batch) (entry.Result, error) {
-	if err := in.back.backpressure(ctx, !b.Unpaced); err != nil {
+func (in *Intake) apply(ctx context.Context, b entry.Batch) (entry.Result, error) {
+	if err := in.Back.Backpressure(ctx, !b.Unpaced); err != nil {
 		return entry.Result{}, err
 	}
 	for {
-		set := in.set.Load()
-		e := in.back.encoder(set).encode(b.Ops)
+		set := in.Set.Load()
+		e := in.Back.Encoder(set).encode(b.Ops)
 		changes, err := in.applyEncoded(ctx, set, e, b)
 		switch {
 		case err == nil:
@@ -46,7 +46,7 @@ func (in *intake) apply(ctx context.Context, b entry.Batch) (entry.Result, error
 
 // applyEncoded applies a batch atomically: readers see all of it when applyEncoded returns. It reads old states that
 // are not in memory from the file, and waits for no commit. It fails with errIndexesChanged if set is out of date.
-func (in *intake) applyEncoded(
+func (in *Intake) applyEncoded(
 	ctx context.Context, set *index.Set, e encoded, b entry.Batch,
 ) (changes []entry.Change, err error) {
 	unlock, err := in.lockFront(ctx, set)
@@ -57,7 +57,7 @@ func (in *intake) applyEncoded(
 	if in.replacing != nil {
 		return nil, ErrReplacing
 	}
-	keys, info, err := in.back.beforeBatch(ctx, e.writes)
+	keys, info, err := in.Back.BeforeBatch(ctx, e.writes)
 	if err != nil {
 		return nil, err
 	}
@@ -69,14 +69,14 @@ func (in *intake) applyEncoded(
 	for _, x := range e.writes {
 		if keys[x.Key].last == x {
 			last = append(last, x)
-			take(&info, x, keys[x.Key].found)
+			Take(&info, x, keys[x.Key].Found)
 			delete(in.unheard, x.Key)
 		}
 	}
 	excuse(&info, changes, e.writes, b)
 	noteBatch(&info, last, e)
 	advance(&info, b)
-	in.back.put(last, info, nil)
+	in.Back.Put(last, info, nil)
 	return changes, nil
 }
 
@@ -85,29 +85,29 @@ var errIndexesChanged = errors.New("the indexes have changed")
 
 // lockFront locks front for writes whose index terms were computed with set. It fails if the collection accepts no
 // writes, or with errIndexesChanged if index functions were added since.
-func (in *intake) lockFront(ctx context.Context, set *index.Set) (unlock func(), err error) {
+func (in *Intake) lockFront(ctx context.Context, set *index.Set) (unlock func(), err error) {
 	if err := in.pause.wait(ctx); err != nil {
 		return nil, err
 	}
-	in.front.Lock()
-	switch err = in.back.takesIn(); {
+	in.Front.Lock()
+	switch err = in.Back.TakesIn(); {
 	case err != nil:
-	case set.Generation() != in.set.Load().Generation():
+	case set.Generation() != in.Set.Load().Generation():
 		err = errIndexesChanged
 	default:
-		return in.front.Unlock, nil
+		return in.Front.Unlock, nil
 	}
-	in.front.Unlock()
+	in.Front.Unlock()
 	return nil, err
 }
 
 // takeIn applies last, the writes of a list. If finish is not nil, it edits the Info that is stored with them. takeIn
 // waits while backpressure requires it, but for no commit.
-func (in *intake) takeIn(
-	ctx context.Context, r *replacement, set *index.Set, last []*memtable.Write,
-	finish func(*entry.Info) (*settled, error),
+func (in *Intake) takeIn(
+	ctx context.Context, r *Replacement, set *index.Set, last []*memtable.Write,
+	finish func(*entry.Info) (*Settled, error),
 ) error {
-	if err := in.back.backpressure(ctx, false); err != nil {
+	if err := in.Back.Backpressure(ctx, false); err != nil {
 		return err
 	}
 	unlock, err := in.lockFront(ctx, set)
@@ -123,9 +123,9 @@ func (in *intake) takeIn(
 		return err
 	}
 	for _, x := range last {
-		take(&info, x, found[x.Key])
+		Take(&info, x, found[x.Key])
 	}
-	var settles *settled
+	var settles *Settled
 	if finish != nil {
 		if settles, err = finish(&info); err != nil {
 			return err
@@ -135,19 +135,19 @@ func (in *intake) takeIn(
 	for _, x := range last {
 		delete(in.unheard, x.Key)
 	}
-	in.back.put(last, info, settles)
+	in.Back.Put(last, info, settles)
 	return nil
 }
 
 // beforeWrites returns which keys of the writes exist, and the Info, both of the same moment.
-func (in *intake) beforeWrites(
+func (in *Intake) beforeWrites(
 	ctx context.Context, writes []*memtable.Write,
 ) (found map[string]bool, info entry.Info, err error) {
 	found = make(map[string]bool, len(writes))
-	err = in.back.look(ctx, func(h held) (err error) {
-		info, err = h.info()
+	err = in.Back.Look(ctx, func(h Held) (err error) {
+		info, err = h.Info()
 		for _, x := range writes {
-			found[x.Key] = h.has(x.Key)
+			found[x.Key] = h.Has(x.Key)
 		}
 		return err
 	})
@@ -155,27 +155,27 @@ func (in *intake) beforeWrites(
 }
 
 // pending is the state of one key while a batch is applied.
-type pending struct {
-	found bool            // the key existed before the batch, in the file or the memtable
-	uid   string          // UID in the file's record, even if that cannot be decoded; "" if the file was not read
-	obj   runtime.Object  // object after the ops so far; nil if there is none
+type Pending struct {
+	Found bool            // the key existed before the batch, in the file or the memtable
+	UID   string          // UID in the file's record, even if that cannot be decoded; "" if the file was not read
+	Obj   runtime.Object  // object after the ops so far; nil if there is none
 	last  *memtable.Write // last write of the key in this batch; nil before the first
 }
 
 // change applies x to p and returns the Change.
-func (p *pending) change(x *memtable.Write) entry.Change {
-	ch := entry.Change{Type: cache.Updated, Key: x.Key, Old: p.obj, New: x.Obj, Contradicts: p.contradicts(x)}
+func (p *Pending) change(x *memtable.Write) entry.Change {
+	ch := entry.Change{Type: cache.Updated, Key: x.Key, Old: p.Obj, New: x.Obj, Contradicts: p.contradicts(x)}
 	if p.last != nil {
 		x.Follow(p.last)
 	}
 	p.last = x
 	switch {
 	case x.Del:
-		ch.Type, p.obj = cache.Deleted, nil
-	case p.obj == nil:
-		ch.Type, p.obj = cache.Added, x.Obj
+		ch.Type, p.Obj = cache.Deleted, nil
+	case p.Obj == nil:
+		ch.Type, p.Obj = cache.Added, x.Obj
 	default:
-		p.obj = x.Obj
+		p.Obj = x.Obj
 	}
 	return ch
 }

@@ -1,4 +1,4 @@
-package store
+package intake
 
 import (
 	"context"
@@ -9,16 +9,16 @@ import (
 )
 
 // event adds an event. It replaces a held difference, unless that is a newer state from the list.
-func (r *replacement) event(ctx context.Context, op entry.Op) (entry.Result, error) {
+func (r *Replacement) event(ctx context.Context, op entry.Op) (entry.Result, error) {
 	for {
-		set := r.in.set.Load()
-		enc := r.in.back.encoder(set)
+		set := r.in.Set.Load()
+		enc := r.in.Back.Encoder(set)
 		x, err := enc.identify(op)
 		it := &item{Write: x, err: err, needed: true}
 		items := map[string]*item{x.Key: it}
 		r.encode(set, items, []string{x.Key})
-		if it.Del && it.err == nil && enc.deletes && it.Obj != nil {
-			_ = encodeWrite(it.Write, enc.codec) // if it fails the delete is reported with the last stored state
+		if it.Del && it.err == nil && enc.Deletes && it.Obj != nil {
+			_ = encodeWrite(it.Write, enc.Codec) // if it fails the delete is reported with the last stored state
 		}
 		if it.err != nil {
 			r.leaveOut(leftOutOf(x, it.err))
@@ -28,8 +28,8 @@ func (r *replacement) event(ctx context.Context, op entry.Op) (entry.Result, err
 			}
 			return res, nil
 		}
-		err = r.in.back.look(ctx, func(h held) error {
-			now, err := h.get(x.Key)
+		err = r.in.Back.Look(ctx, func(h Held) error {
+			now, err := h.Get(x.Key)
 			if err == nil {
 				err = r.weighEvent(it, now)
 			}
@@ -64,13 +64,13 @@ func (r *replacement) event(ctx context.Context, op entry.Op) (entry.Result, err
 }
 
 // weighEvent sets skip, needed and change of an event. now is the state that the collection has; nil if there is none.
-func (r *replacement) weighEvent(it *item, now heldObject) error {
+func (r *Replacement) weighEvent(it *item, now HeldObject) error {
 	known := r.listedAlready(it.Key, now)
 	listed := ""
 	if p := r.puts[it.Key]; p != nil && !p.event {
 		listed = p.RV
 	} else if _, evented := r.events[it.Key]; known && !evented {
-		_, listed = now.version()
+		_, listed = now.Version()
 	}
 	if entry.NewerRV(listed, it.RV) {
 		it.skip = true
@@ -85,7 +85,7 @@ func (r *replacement) weighEvent(it *item, now heldObject) error {
 }
 
 // noteEvent records an event, and holds it unless it was shown.
-func (r *replacement) noteEvent(x *memtable.Write, generation int) {
+func (r *Replacement) noteEvent(x *memtable.Write, generation int) {
 	r.note(x)
 	r.unhold(x.Key)
 	delete(r.deletes, x.Key)

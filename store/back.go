@@ -1,0 +1,158 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/index"
+	"github.com/larder-dev/larder/store/internal/intake"
+	"github.com/larder-dev/larder/store/internal/memtable"
+)
+
+// Apply applies the batch; see Interface.
+func (c *Collection) Apply(ctx context.Context, b entry.Batch) (entry.Result, error) {
+	res, err := c.in.Apply(ctx, b)
+	if err == nil && c.store.o.atOnce {
+		err = c.store.Flush(ctx)
+	}
+	return res, err
+}
+
+// BeginReplace begins a list; see Interface.
+func (c *Collection) BeginReplace(ctx context.Context, o ReplaceOptions) (Replacement, error) {
+	return beginReplace(ctx, &c.in, o)
+}
+
+// beginReplace returns nil as the interface if it fails.
+func beginReplace(ctx context.Context, in *intake.Intake, o ReplaceOptions) (Replacement, error) {
+	r, err := in.Begin(ctx, intake.ReplaceOptions(o))
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// Indexers returns the index functions. The map is the caller's.
+func (c *Collection) Indexers() cache.Indexers { return c.in.Indexers() }
+
+// back is a Collection as its intake sees it: objects in the file, with a memtable over it.
+type back struct{ *Collection }
+
+func (c back) Encoder(set *index.Set) intake.Encoder {
+	return intake.Encoder{
+		KeyFunc: c.in.KeyFunc, Codec: c.codec, Compressor: c.compressor, Set: set, Deletes: c.cursors.Any(),
+	}
+}
+
+func (c back) TakesIn() error {
+	switch {
+	case c.readOnly:
+		return ErrReadOnly
+	case c.closed:
+		return fmt.Errorf("the collection has been closed: %w", ErrClosed)
+	}
+	return c.store.commits.takesIn()
+}
+
+// ListEnded tries again to load all objects into memory, if that has failed: the list may have replaced the objects
+// that could not be read.
+func (c back) ListEnded() { c.reload() }
+
+// Put puts the writes, and the Info after them, into the memtable, and applies them to the objects in memory.
+func (c back) Put(last []*memtable.Write, info entry.Info, settles *intake.Settled) {
+	c.store.commits.add(c.Collection, c.memtable.Put(last, func(before covers, _ bool) covers {
+		now := covers{info, settles}
+		if settles == nil {
+			now.settled = before.settled
+		}
+		return now
+	}, func() {
+		c.bounded.Apply(last, c.codec)
+		c.resident.Load().Apply(last)
+	}))
+}
+
+// BeforeBatch returns the old states of the keys; see intake.Back. It reads from the file only states that are not in
+// memory.
+func (c back) BeforeBatch(
+	ctx context.Context, writes []*memtable.Write,
+) (keys map[string]*intake.Pending, info entry.Info, err error) {
+	now, dirty := c.memtable.Current()
+	info = now.Info
+	keys = make(map[string]*intake.Pending, len(writes))
+	var missing []string
+	for _, x := range writes {
+		if keys[x.Key] != nil {
+			continue
+		}
+		p := &intake.Pending{}
+		keys[x.Key] = p
+		if !c.remembers(x.Key, p) {
+			missing = append(missing, x.Key)
+		}
+	}
+	if len(missing) == 0 && dirty {
+		return keys, info.Clone(), ctx.Err()
+	}
+	err = c.view(ctx, func(b *bolt.Bucket) error {
+		if !dirty {
+			st, err := getState(b, c.name)
+			if err != nil {
+				return err
+			}
+			info = st.Info
+		}
+		objects, err := c.objects(b)
+		if err != nil {
+			return err
+		}
+		for _, key := range missing {
+			old, err := c.stored(objects, key)
+			if err != nil {
+				return err
+			}
+			keys[key].Found, keys[key].UID = old.found, old.UID
+			if keys[key].Obj, err = c.before(key, old); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return keys, info.Clone(), err
+}
+
+// remembers sets p to the state of key if that can be told from memory, and reports whether it can.
+func (c *Collection) remembers(key string, p *intake.Pending) bool {
+	if r := c.inMemory(); r != nil {
+		p.Obj = r.State(key).Object()
+		p.Found = p.Obj != nil
+		return true
+	}
+	if over := c.memtable.Get(key); over != nil {
+		p.Obj = over.Object()
+		p.Found = p.Obj != nil
+		return true
+	}
+	if c.bounded != nil {
+		p.Obj = c.bounded.Get(key)
+		p.Found = p.Obj != nil
+	}
+	return p.Found
+}
+
+// Backpressure implements intake.Back.
+func (c back) Backpressure(ctx context.Context, paced bool) error { return c.backpressure(ctx, paced) }
+
+func (c back) Look(ctx context.Context, fn func(h intake.Held) error) error {
+	return c.viewOver(ctx, nil, func(b *bolt.Bucket, over *captured) error {
+		objects, err := c.objects(b)
+		if err != nil {
+			return err
+		}
+		return fn(&fileHeld{c: c.Collection, bucket: b, objects: objects, over: over})
+	})
+}

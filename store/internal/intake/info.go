@@ -1,0 +1,40 @@
+package intake
+
+import (
+	"fmt"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/memtable"
+)
+
+// Take updates Objects and Newest of i for the write x. found says whether its key was stored before.
+func Take(i *entry.Info, x *memtable.Write, found bool) {
+	switch {
+	case x.Del:
+		i.Newest = DropRef(i.Newest, x.Key)
+		if found {
+			i.Objects--
+		}
+	default:
+		i.Newest = OfferRef(i.Newest, entry.ObjectRef{Key: x.Key, UID: x.UID, ResourceVersion: x.RV}, NewestRefs)
+		if !found {
+			i.Objects++
+		}
+	}
+}
+
+// advance records the resourceVersion and the last contact of a batch, if it has them. A resourceVersion that cannot be
+// compared is not recorded: MustRelist is set instead.
+func advance(i *entry.Info, b entry.Batch) {
+	if !b.LastContact.IsZero() {
+		i.LastContact = b.LastContact
+	}
+	switch {
+	case b.ResourceVersion == "":
+	case entry.ComparableRV(b.ResourceVersion):
+		i.ResourceVersion = b.ResourceVersion
+	default:
+		i.ResourceVersion = ""
+		i.MustRelist = fmt.Sprintf("the server's resourceVersion %q cannot be compared with others", b.ResourceVersion)
+	}
+}
