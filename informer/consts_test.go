@@ -19,7 +19,7 @@ const (
 	crashPause       = time.Second      // after a handler has panicked
 	lagInterval      = 10 * time.Minute // between two reports that a handler is behind
 	maxWorks         = 1000             // keys that a durable handler has not acknowledged
-	manyWorks        = 64               // of them, from which on each change notes few
+	manyWorks        = 64               // that a durable handler may note for each change, on average
 	maxSourceChanges = 1000             // that a subscriber may be behind
 	largeBody        = 8 << 10          // from which on a list by metadata pays
 	// openWait is how long New waits for another informer to give its collection back.

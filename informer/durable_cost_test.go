@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr/funcr"
-	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/workqueue"
 
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/informer/durable"
@@ -48,11 +46,7 @@ func TestDurableQueueThatIsFullIsNotNotedForEachKey(t *testing.T) {
 			counted.Cursor = f
 			return counted
 		})
-		q, err := i.Durable().AddQueue("queue",
-			workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		q := addQueue(t, i)
 		r.run()
 		r.settle()
 		w := &queueWorker{}
@@ -100,11 +94,7 @@ func TestDurableQueueThatNobodyWorksOn(t *testing.T) {
 		}, funcr.Options{})
 		r.o.Logger = &logger
 		i := r.open()
-		q, err := i.Durable().AddQueue("queue",
-			workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		q := addQueue(t, i)
 		r.run()
 		for _, want := range []int{0, 1, 1} {
 			mu.Lock()

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/workqueue"
 
 	"github.com/larder-dev/larder/informer/durable"
 	"github.com/larder-dev/larder/store"
@@ -21,7 +20,7 @@ func TestDurableHandlerRemovedDuringACall(t *testing.T) {
 		r.srv.write("a/1", "x")
 		var returned atomic.Bool
 		i := r.open()
-		reg, err := i.Durable().Add("h", durable.HandlerFuncs{ChangeFunc: func(context.Context,
+		reg, err := i.Durable().Add("h", durable.Handler{OnChange: func(context.Context,
 			store.ChangelogEntry) error {
 			time.Sleep(time.Minute)
 			returned.Store(true)
@@ -46,14 +45,14 @@ func TestDurableHandlerRemovedDuringACall(t *testing.T) {
 	})
 }
 
-// cache.ShutDownEventHandler removes a handler and waits for it; after that its name is free. What AddQueue returns is
+// cache.ShutDownEventHandler removes a handler and waits for it; after that its name is free. What AddKeys returns is
 // a handle as well.
 func TestDurableHandlerIsShutDown(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		r.srv.write("a/1", "x")
 		i := r.open()
-		reg, err := i.Durable().Add("h", durable.HandlerFuncs{ChangeFunc: func(context.Context,
+		reg, err := i.Durable().Add("h", durable.Handler{OnChange: func(context.Context,
 			store.ChangelogEntry) error {
 			time.Sleep(time.Minute)
 			return nil
@@ -61,12 +60,8 @@ func TestDurableHandlerIsShutDown(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]())
-		defer queue.ShutDown()
-		q, err := i.Durable().AddQueue("queue", queue)
-		if err != nil {
-			t.Fatal(err)
-		}
+		q := addQueue(t, i)
+		defer q.ShutDown()
 		r.run()
 		r.settle()
 		for name, handle := range map[string]cache.ResourceEventHandlerRegistration{"h": reg, "queue": q} {

@@ -61,7 +61,11 @@ func newDurableView(seed uint64, failing float64) *durableView {
 	}
 }
 
-func (v *durableView) OnChange(_ context.Context, c store.ChangelogEntry) error {
+func (v *durableView) handler() durable.Handler {
+	return durable.Handler{OnChange: v.change, OnReset: v.reset}
+}
+
+func (v *durableView) change(_ context.Context, c store.ChangelogEntry) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch x := v.random.Float64(); {
@@ -101,14 +105,12 @@ func cutVersion(s string) (uid, rv string, ok bool) {
 	return "", "", false
 }
 
-func (v *durableView) OnReset(_ context.Context, why store.ResetReason) error {
+func (v *durableView) reset(_ context.Context, why store.ResetReason) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.resets = append(v.resets, why)
 	return nil
 }
-
-func (v *durableView) OnReplayed(context.Context) error { return nil }
 
 // begin is called for each informer that the handler is registered with.
 func (v *durableView) begin() {
@@ -162,7 +164,7 @@ func (m *durableModel) begin() {
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.views)) {
 		m.views[name].begin()
-		if _, err := i.Durable().Add(name, m.views[name]); err != nil {
+		if _, err := i.Durable().Add(name, m.views[name].handler()); err != nil {
 			m.t.Fatal(err)
 		}
 	}
@@ -262,10 +264,12 @@ type ackEarly struct {
 	end uint64
 }
 
-func (f *ackEarly) Read(ctx context.Context, after uint64) (store.ChangelogPage, error) {
-	p, err := f.Cursor.Read(ctx, after)
+func (f *ackEarly) Read(
+	ctx context.Context, at store.Position,
+) (p store.ChangelogPage, next store.Position, err error) {
+	p, next, err = f.Cursor.Read(ctx, at)
 	f.end = p.End
-	return p, err
+	return p, next, err
 }
 
 func (f *ackEarly) Acknowledge(position store.Position, resets int) error {
@@ -286,14 +290,16 @@ func (f ackNothingFails) Acknowledge(position store.Position, resets int) error 
 // lastOnly tells of each key only the last change of a page: the delete of an object that came back is lost.
 type lastOnly struct{ durable.Cursor }
 
-func (f lastOnly) Read(ctx context.Context, after uint64) (store.ChangelogPage, error) {
-	p, err := f.Cursor.Read(ctx, after)
+func (f lastOnly) Read(
+	ctx context.Context, at store.Position,
+) (p store.ChangelogPage, next store.Position, err error) {
+	p, next, err = f.Cursor.Read(ctx, at)
 	last := map[string]uint64{}
 	for _, c := range p.Changes {
 		last[c.Key] = c.Seq
 	}
 	p.Changes = slices.DeleteFunc(p.Changes, func(c store.ChangelogEntry) bool { return last[c.Key] != c.Seq })
-	return p, err
+	return p, next, err
 }
 
 // TestDurableModelCatches breaks what the handlers read and acknowledge in three ways: the model test must notice each

@@ -16,6 +16,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/durable"
 	"github.com/larder-dev/larder/internal/testresidency"
 	"github.com/larder-dev/larder/store"
 )
@@ -32,7 +33,11 @@ type mirror struct {
 	at func(ctx context.Context, key string) error
 }
 
-func (m *mirror) OnChange(ctx context.Context, c store.ChangelogEntry) error {
+func (m *mirror) handler() durable.Handler {
+	return durable.Handler{OnChange: m.change, OnReset: m.reset, OnReplayed: m.replayed}
+}
+
+func (m *mirror) change(ctx context.Context, c store.ChangelogEntry) error {
 	if m.at != nil {
 		if err := m.at(ctx, c.Key); err != nil {
 			return err
@@ -46,12 +51,12 @@ func (m *mirror) OnChange(ctx context.Context, c store.ChangelogEntry) error {
 	return nil
 }
 
-func (m *mirror) OnReset(_ context.Context, why store.ResetReason) error {
+func (m *mirror) reset(_ context.Context, why store.ResetReason) error {
 	m.told = append(m.told, fmt.Sprintf("reset %s", why))
 	return nil
 }
 
-func (m *mirror) OnReplayed(context.Context) error {
+func (m *mirror) replayed(context.Context) error {
 	m.told = append(m.told, "replayed")
 	return nil
 }
@@ -70,7 +75,7 @@ func runMirror(t *testing.T, srv TestServer, path string, m *mirror) *mirror {
 		Store:    st, Residency: testresidency.Of(t), Logger: &quiet,
 	})
 	if err == nil && !m.unregistered {
-		_, err = i.Durable().Add("mirror", m)
+		_, err = i.Durable().Add("mirror", m.handler())
 	}
 	if err != nil {
 		t.Fatal(err)

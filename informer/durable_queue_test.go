@@ -17,11 +17,28 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
+// durableQueue is a work queue that durable keys feed.
+type durableQueue struct {
+	workqueue.TypedRateLimitingInterface[cache.ObjectName]
+	*durable.Keys
+}
+
+// addQueue registers durable keys that feed a new queue.
+func addQueue(t *testing.T, i *informer.Informer) *durableQueue {
+	t.Helper()
+	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]())
+	keys, err := i.Durable().AddKeys("queue", q.Add)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &durableQueue{q, keys}
+}
+
 // queueWorker works on a queue as controllers do.
 type queueWorker struct {
 	mu    sync.Mutex
 	lines []string // guarded by mu
-	work  func(q *durable.Queue, key string) (done bool)
+	work  func(q *durableQueue, key string) (done bool)
 }
 
 func (w *queueWorker) take() []string {
@@ -32,7 +49,7 @@ func (w *queueWorker) take() []string {
 	return slices.Compact(w.lines)
 }
 
-func (w *queueWorker) run(q *durable.Queue) {
+func (w *queueWorker) run(q *durableQueue) {
 	for {
 		key, shutdown := q.Get()
 		if shutdown {
@@ -41,22 +58,21 @@ func (w *queueWorker) run(q *durable.Queue) {
 		w.mu.Lock()
 		w.lines = append(w.lines, key.String())
 		w.mu.Unlock()
-		if w.work == nil || w.work(q, key.String()) {
+		end := q.Begin(key)
+		done := w.work == nil || w.work(q, key.String())
+		if done {
 			q.Forget(key)
 		}
 		q.Done(key)
+		end(done)
 	}
 }
 
 // startQueue runs the informer with a queue and a worker; the returned function ends both.
-func (r *rig) startQueue(w *queueWorker) (q *durable.Queue, end func()) {
+func (r *rig) startQueue(w *queueWorker) (q *durableQueue, end func()) {
 	r.t.Helper()
 	i := r.open()
-	inner := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]())
-	q, err := i.Durable().AddQueue("queue", inner)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	q = addQueue(r.t, i)
 	var wg sync.WaitGroup
 	for range 2 {
 		wg.Go(func() { w.run(q) })
@@ -77,13 +93,14 @@ func TestDurableQueue(t *testing.T) {
 		for _, key := range []string{"a/1", "a/2", "a/3", "a/4"} {
 			r.srv.write(key, "x")
 		}
-		w := &queueWorker{work: func(q *durable.Queue, key string) bool {
+		w := &queueWorker{work: func(q *durableQueue, key string) bool {
 			switch key {
 			case "a/2": // fails
 				q.AddRateLimited(cache.NewObjectName("a", "2"))
 				return false
 			case "a/3": // is looked at again in an hour
 				q.AddAfter(cache.NewObjectName("a", "3"), time.Hour)
+				return false
 			}
 			return true
 		}}
@@ -118,7 +135,7 @@ func TestDurableQueueChangesMeanwhile(t *testing.T) {
 		r := newRig(t)
 		r.srv.write("a/1", "x")
 		begun, goOn := make(chan struct{}, 10), make(chan struct{})
-		w := &queueWorker{work: func(*durable.Queue, string) bool {
+		w := &queueWorker{work: func(*durableQueue, string) bool {
 			begun <- struct{}{}
 			<-goOn
 			return true
@@ -151,11 +168,7 @@ func TestDurableQueueSyncsWhenItIsFull(t *testing.T) {
 			r.srv.write(fmt.Sprint("a/", n), "x")
 		}
 		i := r.open()
-		inner := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]())
-		q, err := i.Durable().AddQueue("queue", inner)
-		if err != nil {
-			t.Fatal(err)
-		}
+		q := addQueue(t, i)
 		r.run()
 		r.settle()
 		if s := i.Status().Durable[0]; !q.HasSynced() || !s.Stalled || s.Failing != maxWorks {
@@ -180,15 +193,17 @@ type heldCursor struct {
 	held chan struct{} // closed when it holds
 }
 
-func (f *heldCursor) Read(ctx context.Context, after uint64) (store.ChangelogPage, error) {
-	p, err := f.Cursor.Read(ctx, after)
-	if err == nil && after > 0 && len(p.Changes) == 0 {
+func (f *heldCursor) Read(
+	ctx context.Context, at store.Position,
+) (p store.ChangelogPage, next store.Position, err error) {
+	p, next, err = f.Cursor.Read(ctx, at)
+	if err == nil && !at.Replaying && at.Seq > 0 && len(p.Changes) == 0 {
 		close(f.held)
 		<-ctx.Done()
 		time.Sleep(time.Second)
 		err = ctx.Err()
 	}
-	return p, err
+	return p, next, err
 }
 
 // startHeldQueue runs the informer with a queue whose handler takes no answer until the end of the run, and two
@@ -197,11 +212,7 @@ func (r *rig) startHeldQueue(w *queueWorker) (end func()) {
 	r.t.Helper()
 	i, held := r.open(), make(chan struct{})
 	informer.WrapCursors(i, func(f durable.Cursor) durable.Cursor { return &heldCursor{Cursor: f, held: held} })
-	q, err := i.Durable().AddQueue("queue",
-		workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()))
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	q := addQueue(r.t, i)
 	r.run()
 	<-held
 	var wg sync.WaitGroup
@@ -223,7 +234,7 @@ func TestDurableQueueDoneAtTheEnd(t *testing.T) {
 		for _, key := range []string{"a/1", "a/2", "a/3"} {
 			r.srv.write(key, "x")
 		}
-		w := &queueWorker{work: func(_ *durable.Queue, key string) bool { return key != "a/2" }}
+		w := &queueWorker{work: func(_ *durableQueue, key string) bool { return key != "a/2" }}
 		end := r.startHeldQueue(w)
 		equal(t, "at first", w.take(), []string{"a/1", "a/2", "a/3"})
 		end()
@@ -244,7 +255,7 @@ func TestDurableQueueSaysDoneAfterTheEnd(t *testing.T) {
 			r.srv.write(key, "x")
 		}
 		stopped := make(chan struct{})
-		w := &queueWorker{work: func(_ *durable.Queue, key string) bool {
+		w := &queueWorker{work: func(_ *durableQueue, key string) bool {
 			if key == "a/2" {
 				<-stopped
 			}

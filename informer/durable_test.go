@@ -44,7 +44,11 @@ func (r *durableRecorder) take() []string {
 
 var errRefused = errors.New("refused")
 
-func (r *durableRecorder) OnChange(ctx context.Context, c store.ChangelogEntry) error {
+func (r *durableRecorder) handler() durable.Handler {
+	return durable.Handler{OnChange: r.change, OnReset: r.reset, OnReplayed: r.replayed}
+}
+
+func (r *durableRecorder) change(ctx context.Context, c store.ChangelogEntry) error {
 	if r.hook != nil {
 		if err := r.hook(ctx, c); err != nil {
 			return err
@@ -68,12 +72,12 @@ func (r *durableRecorder) OnChange(ctx context.Context, c store.ChangelogEntry) 
 	return nil
 }
 
-func (r *durableRecorder) OnReset(_ context.Context, why store.ResetReason) error {
+func (r *durableRecorder) reset(_ context.Context, why store.ResetReason) error {
 	r.note("reset %s", why)
 	return nil
 }
 
-func (r *durableRecorder) OnReplayed(context.Context) error {
+func (r *durableRecorder) replayed(context.Context) error {
 	r.note("replayed")
 	return nil
 }
@@ -103,7 +107,7 @@ func TestDurableHandlerIsToldWhatChanged(t *testing.T) {
 			r.srv.write(key, "x")
 		}
 		h := &durableRecorder{}
-		r.startDurable("h", h)
+		r.startDurable("h", h.handler())
 		lines := h.take()
 		if len(lines) != 6 || lines[0] != "reset new" || !slices.Contains(lines, "replayed") {
 			t.Fatalf("cold start: %q", lines)
@@ -119,7 +123,7 @@ func TestDurableHandlerIsToldWhatChanged(t *testing.T) {
 		r.srv.delete("b/1")
 		r.srv.write("b/1", "again")
 		h = &durableRecorder{}
-		i := r.startDurable("h", h)
+		i := r.startDurable("h", h.handler())
 		equal(t, "restart", h.take(), []string{"+ a/3@108=y", "- b/1@109=x", "+ b/1@110=again"})
 		if s := i.Status().Durable; len(s) != 1 || s[0].Name != "h" || s[0].Failing != 0 || s[0].Err != nil {
 			t.Errorf("status %+v", s)
@@ -127,7 +131,7 @@ func TestDurableHandlerIsToldWhatChanged(t *testing.T) {
 		r.close()
 
 		h = &durableRecorder{}
-		r.startDurable("h", h)
+		r.startDurable("h", h.handler())
 		equal(t, "a restart without a change", h.take(), nil)
 		r.close()
 	})
@@ -140,13 +144,13 @@ func TestDurableHandlerAfterAnExpiredWatch(t *testing.T) {
 		for _, key := range []string{"a/1", "a/2", "a/3"} {
 			r.srv.write(key, "x")
 		}
-		r.startDurable("h", &durableRecorder{})
+		r.startDurable("h", (&durableRecorder{}).handler())
 		r.close()
 		r.srv.write("a/1", "y")
 		r.srv.delete("a/2")
 		r.srv.compact()
 		h := &durableRecorder{}
-		r.startDurable("h", h)
+		r.startDurable("h", h.handler())
 		equal(t, "restart", h.take(), []string{"- a/2@102=x", "+ a/1@104=y"})
 		r.close()
 	})
@@ -158,7 +162,7 @@ func TestDurableHandlerRetries(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		h := &durableRecorder{}
-		r.startDurable("h", h)
+		r.startDurable("h", h.handler())
 		h.take()
 		h.fails = map[string]int{"a/1": 3}
 		r.srv.write("a/1", "x")
@@ -185,7 +189,7 @@ func TestDurableHandlerRetries(t *testing.T) {
 		r.close()
 
 		h = &durableRecorder{}
-		r.startDurable("h", h)
+		r.startDurable("h", h.handler())
 		got = h.take()
 		slices.Sort(got)
 		equal(t, "after a restart", got, []string{"+ a/1@104=z", "- a/2@105=x"})
@@ -204,7 +208,7 @@ func TestDurableHandlersAreIndependent(t *testing.T) {
 		}}
 		fast := &durableRecorder{}
 		i := r.open()
-		for name, h := range map[string]durable.Handler{"slow": slow, "fast": fast} {
+		for name, h := range map[string]durable.Handler{"slow": slow.handler(), "fast": fast.handler()} {
 			if _, err := i.Durable().Add(name, h); err != nil {
 				t.Fatal(err)
 			}
@@ -216,7 +220,7 @@ func TestDurableHandlersAreIndependent(t *testing.T) {
 		r.close()
 
 		h := &durableRecorder{}
-		r.startDurable("slow", h)
+		r.startDurable("slow", h.handler())
 		equal(t, "the slow one at the next start", h.take(), []string{"+ a/1@101=x"})
 		r.close()
 	})
@@ -227,7 +231,7 @@ func TestDurableHandlerNeedsAFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := i.Durable().Add("h", durable.HandlerFuncs{}); !errors.Is(err, durable.ErrInMemory) {
+	if _, err := i.Durable().Add("h", durable.Handler{}); !errors.Is(err, durable.ErrInMemory) {
 		t.Errorf("in memory: %v", err)
 	}
 }
@@ -238,7 +242,7 @@ func TestDurableHandlerSyncs(t *testing.T) {
 		r.srv.write("a/1", "x")
 		seen := map[string]runtime.Object{}
 		i := r.open()
-		reg, err := i.Durable().Add("h", durable.HandlerFuncs{ChangeFunc: func(_ context.Context,
+		reg, err := i.Durable().Add("h", durable.Handler{OnChange: func(_ context.Context,
 			c store.ChangelogEntry) error {
 			seen[c.Key] = c.Object
 			return nil
@@ -270,9 +274,9 @@ func TestDurableStatusAfterARestart(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		r.srv.write("a/1", "x")
-		r.startDurable("h", &durableRecorder{})
+		r.startDurable("h", (&durableRecorder{}).handler())
 		r.close()
-		i := r.startDurable("h", &durableRecorder{})
+		i := r.startDurable("h", (&durableRecorder{}).handler())
 		if s := i.Status().Durable[0]; s.Behind != 0 || s.Seq == 0 {
 			t.Errorf("nothing has changed, and the status is %+v", s)
 		}
@@ -289,7 +293,7 @@ func TestDurableHandlerThatReturnsAtTheEnd(t *testing.T) {
 			<-ctx.Done()
 			return nil
 		}
-		r.startDurable("h", durable.HandlerFuncs{ResetFunc: func(ctx context.Context,
+		r.startDurable("h", durable.Handler{OnReset: func(ctx context.Context,
 			_ store.ResetReason) error {
 			return untilTheEnd(ctx)
 		}})
@@ -301,7 +305,7 @@ func TestDurableHandlerThatReturnsAtTheEnd(t *testing.T) {
 			}
 			return untilTheEnd(ctx)
 		}}
-		r.startDurable("h", h)
+		r.startDurable("h", h.handler())
 		equal(t, "after OnReset that did not end", h.take(), []string{"reset new", "replayed"})
 
 		r.srv.write("a/1", "x")
@@ -312,12 +316,12 @@ func TestDurableHandlerThatReturnsAtTheEnd(t *testing.T) {
 		r.close()
 		for _, restart := range []string{"told again until the end", "told after the restart until the end"} {
 			h = &durableRecorder{hook: func(ctx context.Context, _ store.ChangelogEntry) error { return untilTheEnd(ctx) }}
-			r.startDurable("h", h)
+			r.startDurable("h", h.handler())
 			r.close()
 			equal(t, restart, h.take(), []string{"+ a/1@101=x"})
 		}
 		h = &durableRecorder{}
-		r.startDurable("h", h)
+		r.startDurable("h", h.handler())
 		equal(t, "at last", h.take(), []string{"+ a/1@101=x"})
 		r.close()
 	})

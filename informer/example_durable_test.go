@@ -41,8 +41,8 @@ func ExampleInformer_Durable() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		handler, err := inf.Durable().Add("mailer", durable.HandlerFuncs{
-			ChangeFunc: func(_ context.Context, c store.ChangelogEntry) error {
+		handler, err := inf.Durable().Add("mailer", durable.Handler{
+			OnChange: func(_ context.Context, c store.ChangelogEntry) error {
 				fmt.Printf("run %d: %s %s\n", n, c.Type, c.Key)
 				return nil // acknowledged: it will not come again
 			},

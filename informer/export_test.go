@@ -106,19 +106,6 @@ func Forget(i *Informer, reg cache.ResourceEventHandlerRegistration) (restore fu
 // the model of durable handlers has to find, and costs that can be counted there alone.
 func WrapCursors(i *Informer, wrap func(durable.Cursor) durable.Cursor) {
 	o := i.durableOptions()
-	o.Collection = wrapped{o.Collection, wrap}
+	o.Wrap = wrap
 	i.durable = durable.New(o)
-}
-
-type wrapped struct {
-	durable.Collection
-	wrap func(durable.Cursor) durable.Cursor
-}
-
-func (w wrapped) OpenCursor(ctx context.Context, name string, keysOnly bool) (durable.Cursor, error) {
-	f, err := w.Collection.OpenCursor(ctx, name, keysOnly)
-	if err == nil {
-		f = w.wrap(f)
-	}
-	return f, err
 }

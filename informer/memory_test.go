@@ -254,8 +254,8 @@ func TestDurableHandlersHoldNoObjects(t *testing.T) {
 			return err
 		}, due / 10},
 		{"failing", func(i *informer.Informer) error {
-			_, err := i.Durable().Add("failing", durable.HandlerFuncs{
-				ChangeFunc: func(context.Context, store.ChangelogEntry) error { return errors.New("from the test") },
+			_, err := i.Durable().Add("failing", durable.Handler{
+				OnChange: func(context.Context, store.ChangelogEntry) error { return errors.New("from the test") },
 			})
 			return err
 		}, due * 7 / 10},

@@ -156,7 +156,7 @@ func TestHandlersCannotChangeWhatIsStored(t *testing.T) {
 						t.Fatal(err)
 					}
 					again := errors.New("to be told again in the next process")
-					durable := durable.HandlerFuncs{ChangeFunc: func(_ context.Context, c store.ChangelogEntry) error {
+					durable := durable.Handler{OnChange: func(_ context.Context, c store.ChangelogEntry) error {
 						if c.Type == entry.Delete {
 							return again
 						}
@@ -194,7 +194,7 @@ func TestHandlersCannotChangeWhatIsStored(t *testing.T) {
 						sound(t, "in the next process", obj)
 					}
 					told := 0
-					durable.ChangeFunc = func(_ context.Context, c store.ChangelogEntry) error {
+					durable.OnChange = func(_ context.Context, c store.ChangelogEntry) error {
 						if c.Type == entry.Delete {
 							told++
 							sound(t, "of the delete", c.Object)

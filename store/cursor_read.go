@@ -35,7 +35,7 @@ type ChangelogEntry struct {
 // ChangelogPage is a run of changes in order.
 type ChangelogPage struct {
 	Changes []ChangelogEntry
-	// End is the offset to read after next.
+	// End is the offset to read after next; 0 in a page of objects.
 	End uint64
 	// More says that further changes are in the file.
 	More bool
@@ -43,76 +43,38 @@ type ChangelogPage struct {
 	Unreadable []string
 }
 
-// Read returns a page of the changes after an offset, in order: for a live object only the last one. Dropped tombstones
-// are missing; a handler that had not acknowledged them has been made to begin anew.
-func (c *Cursor) Read(ctx context.Context, after uint64) (ChangelogPage, error) {
-	return c.c.changesPage(ctx, func(b *bolt.Bucket, p *changesPage) error {
-		return p.readAfter(b, after, !c.keysOnly)
-	})
-}
-
-// Objects returns a page of the objects whose keys follow the given one and that have not changed after upTo: for a
-// handler that begins anew. end is the key to pass to the next call.
-func (c *Cursor) Objects(ctx context.Context, after string, upTo uint64) (_ ChangelogPage, end string, err error) {
-	p, err := c.c.changesPage(ctx, func(b *bolt.Bucket, p *changesPage) error {
-		objects, err := p.r.objects(b)
-		if err != nil {
-			return err
+// Read returns the page of changes at a position, in order, and the position behind them: for a live object only the
+// last change. If at is Replaying they are the objects that have not changed after at.Seq; More is true then. Dropped
+// tombstones are missing; a handler that had not acknowledged them has been made to begin anew.
+func (c *Cursor) Read(ctx context.Context, at Position) (p ChangelogPage, next Position, err error) {
+	next = at
+	p, err = c.c.changesPage(ctx, func(b *bolt.Bucket, p *changesPage) error {
+		if !at.Replaying {
+			return p.readAfter(b, at.Seq, !c.keysOnly)
 		}
-		seen, keys := 0, boltfile.ScanAfter(objects, after)
-		for k, data := keys.Next(); k != nil; k, data = keys.Next() {
-			if seen++; seen > iterateObjects || p.size > iterateBytes {
-				p.More = true
-				return nil
-			}
-			end = string(k)
-			change, err := changelog.Live(p.r.name, end, data)
-			if err == nil && change.Seq <= upTo {
-				err = p.add(b, change, !c.keysOnly)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return keys.Err
-	})
-	return p, end, err
-}
-
-// Failing returns the changes of the keys, for each key from its number up to upTo, in order. They have no Object; Load
-// returns it.
-func (c *Cursor) Failing(ctx context.Context, keys map[string]uint64, upTo uint64) (ChangelogPage, error) {
-	return c.c.changesPage(ctx, func(b *bolt.Bucket, p *changesPage) error {
-		log, err := changelog.Open(b, p.r.name, p.state.log)
-		if err != nil {
-			return err
-		}
-		found, err := log.Of(keys, upTo)
-		for _, change := range found {
-			_ = p.add(b, change, false)
-		}
+		p.More = true
+		next.After, next.Replaying, err = p.readObjects(b, at.After, at.Seq, !c.keysOnly)
 		return err
 	})
+	if !at.Replaying {
+		next.Seq = p.End
+	}
+	return p, next, err
 }
 
-// Load returns a page with the change that has the Type, Key and Seq of e, with its Object. The page is empty if the
-// object has changed since, or the tombstone was dropped.
-func (c *Cursor) Load(ctx context.Context, e ChangelogEntry) (ChangelogPage, error) {
+// Next returns a page with the oldest change of a key among those numbered from to upTo, with its Object. Without one
+// the page is empty and its End 0.
+func (c *Cursor) Next(ctx context.Context, key string, from, upTo uint64) (ChangelogPage, error) {
 	return c.c.changesPage(ctx, func(b *bolt.Bucket, p *changesPage) error {
 		log, err := changelog.Open(b, p.r.name, p.state.log)
 		if err != nil {
 			return err
 		}
-		var change changelog.Change
-		var found bool
-		if e.Type == entry.Delete {
-			change, found, err = log.Tombstone(e.Seq)
-		} else {
-			change, found, err = log.Live(e.Key)
-		}
-		if err != nil || !found || change.Seq != e.Seq || change.Key != e.Key {
+		change, found, err := log.Oldest(key, from, upTo)
+		if err != nil || !found {
 			return err
 		}
+		p.End = change.Seq
 		return p.add(b, change, true)
 	})
 }
@@ -167,6 +129,32 @@ func (p *changesPage) readAfter(b *bolt.Bucket, after uint64, whole bool) error 
 		p.End = p.found[len(p.found)-1].Seq
 	}
 	return err
+}
+
+// readObjects reads the objects behind a key that have not changed after upTo, up to a page. It returns the last key,
+// and whether more objects follow; "" at the end.
+func (p *changesPage) readObjects(
+	b *bolt.Bucket, after string, upTo uint64, whole bool,
+) (end string, more bool, err error) {
+	objects, err := p.r.objects(b)
+	if err != nil {
+		return "", false, err
+	}
+	seen, keys := 0, boltfile.ScanAfter(objects, after)
+	for k, data := keys.Next(); k != nil; k, data = keys.Next() {
+		if seen++; seen > iterateObjects || p.size > iterateBytes {
+			return end, true, nil
+		}
+		end = string(k)
+		change, err := changelog.Live(p.r.name, end, data)
+		if err == nil && change.Seq <= upTo {
+			err = p.add(b, change, whole)
+		}
+		if err != nil {
+			return "", false, err
+		}
+	}
+	return "", false, keys.Err
 }
 
 func (p *changesPage) add(b *bolt.Bucket, c changelog.Change, whole bool) (err error) {

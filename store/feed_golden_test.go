@@ -80,7 +80,7 @@ func wantGoldenFeed(t *testing.T, c *store.Collection) {
 		[]string{"namespace-1/pod-0001"}) {
 		t.Errorf("place %+v, %v", place, err)
 	}
-	page, err := f.Read(t.Context(), place.Seq)
+	page, _, err := f.Read(t.Context(), place)
 	if err != nil || page.More {
 		t.Fatalf("%+v, %v", page, err)
 	}

@@ -246,23 +246,17 @@ func (m *feedModel) hear(name string, pages int) {
 	for range pages {
 		place, resets, err := f.Position()
 		m.must("place", err)
-		if place.Replaying {
-			if !place.Told {
-				v.seen, place.Told = map[string]bool{}, true
-			}
-			p, end, err := f.Objects(ctx, place.After, place.Seq)
-			m.must("objects", err)
-			v.take(m.T, p)
-			if place.After = end; !p.More {
-				maps.DeleteFunc(v.objects, func(key, _ string) bool { return v.seen != nil && !v.seen[key] })
-				place.Replaying, place.After, v.seen = false, "", nil
-			}
-		} else {
-			p, err := f.Read(ctx, place.Seq)
-			m.must("read", err)
-			v.take(m.T, p)
-			place.Seq = p.End
+		if place.Replaying && !place.Told {
+			v.seen, place.Told = map[string]bool{}, true
 		}
+		p, next, err := f.Read(ctx, place)
+		m.must("read", err)
+		v.take(m.T, p)
+		if place.Replaying && !next.Replaying {
+			maps.DeleteFunc(v.objects, func(key, _ string) bool { return v.seen != nil && !v.seen[key] })
+			v.seen = nil
+		}
+		place = next
 		if err := f.Acknowledge(place, resets); !errors.Is(err, store.ErrReset) {
 			m.must("acknowledge", err)
 		}

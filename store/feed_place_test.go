@@ -113,7 +113,7 @@ func TestTombstoneOfAFailingDelete(t *testing.T) {
 	f := feedOf(t, c, "h")
 	apply(t, c, "5", remove("a/x", "4"), remove("a/y", "5"))
 	flush(t, s)
-	p, err := f.Read(ctx, 0)
+	p, _, err := f.Read(ctx, store.Position{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,12 +125,14 @@ func TestTombstoneOfAFailingDelete(t *testing.T) {
 	}
 	deletes := func() (keys []string) {
 		t.Helper()
-		p, err := f.Failing(ctx, map[string]uint64{"a/x": failing["a/x"], "a/y": 1}, last)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, change := range p.Changes {
-			keys = append(keys, change.Key)
+		for _, key := range []string{"a/x", "a/y"} {
+			p, err := f.Next(ctx, key, 1, last)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, change := range p.Changes {
+				keys = append(keys, change.Key)
+			}
 		}
 		return keys
 	}
@@ -162,15 +164,15 @@ func TestFeedInPages(t *testing.T) {
 	relist(t, c, store.ReplaceOptions{}, "3000", items...)
 	var got []string
 	pages := 0
-	for after, more := uint64(0), true; more; pages++ {
-		p, err := f.Read(context.Background(), after)
+	for at, more := (store.Position{}), true; more; pages++ {
+		p, next, err := f.Read(context.Background(), at)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, change := range p.Changes {
 			got = append(got, change.Key)
 		}
-		after, more = p.End, p.More
+		at, more = next, p.More
 	}
 	wantStrings(t, fmt.Sprintf("%d pages", pages), got, want...)
 	if pages < 3 {

@@ -375,10 +375,10 @@ func TestFeedWithoutABucket(t *testing.T) {
 			t.Fatal(err)
 		}
 		if string(bucket) != string(disk.Cursors) {
-			if p, err := f.Read(t.Context(), place.Seq); !errors.Is(err, entry.ErrDamaged) {
+			if p, _, err := f.Read(t.Context(), store.Position{Seq: place.Seq}); !errors.Is(err, entry.ErrDamaged) {
 				t.Errorf("without %s: read %+v, %v", bucket, p, err)
 			}
-			if p, err := f.Failing(t.Context(), map[string]uint64{"namespace-2/pod-0007": place.Seq + 1},
+			if p, err := f.Next(t.Context(), "namespace-2/pod-0007", place.Seq+1,
 				place.Seq+1); !errors.Is(err, entry.ErrDamaged) {
 				t.Errorf("without %s: what fails is %+v, %v", bucket, p, err)
 			}

@@ -47,7 +47,7 @@ func unread(t *testing.T, f *store.Cursor) (keys []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := f.Read(t.Context(), place.Seq)
+	p, _, err := f.Read(t.Context(), store.Position{Seq: place.Seq})
 	if err != nil || p.More {
 		t.Fatalf("%+v, %v", p, err)
 	}

@@ -338,7 +338,7 @@ func TestRekeyOfAFeed(t *testing.T) {
 		if n, err := plainRecords(s); err != nil || n > 0 {
 			t.Errorf("%d records in plain text, %v", n, err)
 		}
-		p, err := f.Read(t.Context(), place.Seq)
+		p, _, err := f.Read(t.Context(), store.Position{Seq: place.Seq})
 		if err != nil || len(p.Changes) != 2 {
 			t.Fatal(p, err)
 		}

@@ -88,7 +88,7 @@ func TestGoldenSealed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := f.Read(t.Context(), place.Seq)
+		p, _, err := f.Read(t.Context(), store.Position{Seq: place.Seq})
 		if err != nil || len(p.Changes) != goldenSealedNewer+1 || p.Changes[0].Type != entry.Delete ||
 			p.Changes[0].Object == nil {
 			t.Errorf("%d changes, %v", len(p.Changes), err)

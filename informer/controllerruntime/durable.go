@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"sync/atomic"
 
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
@@ -37,12 +37,10 @@ type Durable struct {
 	cache cache.Informers
 	obj   client.Object
 
-	begun chan struct{} // closed when keys, or err, is set
-
-	mu      sync.Mutex
-	started bool          // guarded by mu
-	keys    *durable.Keys // guarded by mu
-	err     error         // guarded by mu
+	started atomic.Bool
+	begun   chan struct{} // closed when keys, or err, is set; nobody reads them before
+	keys    *durable.Keys
+	err     error
 }
 
 var _ source.SyncingSource = &Durable{}
@@ -55,19 +53,13 @@ func NewDurable(name string, c cache.Informers, obj client.Object) *Durable {
 
 // Start is called by the controller. It fails if called again, since a cursor belongs to one controller.
 func (d *Durable) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.started {
+	if d.started.Swap(true) {
 		return fmt.Errorf(
 			"durable source %q has been started before; each controller needs one of its own, with another name", d.name)
 	}
-	d.started = true
 	go func() {
 		defer close(d.begun)
-		keys, err := d.register(ctx, queue)
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.keys, d.err = keys, err
+		d.keys, d.err = d.register(ctx, queue)
 	}()
 	return nil
 }
@@ -89,6 +81,7 @@ func (d *Durable) register(
 		return nil, fmt.Errorf("durable source %q of %T: %w", d.name, d.obj, err)
 	}
 	return inf.Durable().AddKeys(d.name, func(key toolscache.ObjectName) {
+		<-d.begun // else the Reconciler would not know the key
 		queue.Add(reconcile.Request{NamespacedName: client.ObjectKey{Namespace: key.Namespace, Name: key.Name}})
 	})
 }
@@ -100,32 +93,28 @@ func (d *Durable) WaitForSync(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("durable source %q: its informer did not come: %w", d.name, context.Cause(ctx))
 	}
-	keys, err := d.registered()
-	if err != nil {
-		return err
+	if d.err != nil {
+		return d.err
 	}
 	select {
-	case <-keys.HasSyncedChecker().Done():
+	case <-d.keys.HasSyncedChecker().Done():
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("durable source %q: it has not synced: %w", d.name, context.Cause(ctx))
 	}
 }
 
-func (d *Durable) registered() (*durable.Keys, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.keys, d.err
-}
-
 // Reconciler returns a Reconciler that calls r and records which requests are done.
 func (d *Durable) Reconciler(r reconcile.Reconciler) reconcile.Reconciler {
 	return reconcile.Func(func(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-		keys, _ := d.registered()
-		if keys == nil { // the request comes from another source
-			return r.Reconcile(ctx, request)
+		end := func(bool) {}
+		select {
+		case <-d.begun:
+			if d.err == nil {
+				end = d.keys.Begin(toolscache.NewObjectName(request.Namespace, request.Name))
+			}
+		default: // the request comes from another source
 		}
-		end := keys.Begin(toolscache.NewObjectName(request.Namespace, request.Name))
 		result, err := r.Reconcile(ctx, request)
 		done := err == nil && result.RequeueAfter == 0 && !result.Requeue //nolint:staticcheck // deprecated, and in use
 		end(done || errors.Is(err, reconcile.TerminalError(nil)))

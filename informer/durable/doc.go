@@ -1,9 +1,9 @@
 // Package durable has event handlers that continue after a restart where they stopped: each is told, at least once, of
 // every change since the last one that it acknowledged, including deletes, and of no older change.
 //
-// Informer.Durable returns the [Handlers] of an informer. [Handlers.Add] registers a [Handler] under a name,
-// [Handlers.AddQueue] adds the keys of changed objects to a client-go work queue, and [Handlers.AddKeys] to any other
-// queue. controllerruntime.NewDurable returns a source for controllers.
+// Informer.Durable returns the [Handlers] of an informer. [Handlers.Add] registers a [Handler] under a name, and
+// [Handlers.AddKeys] feeds a work queue with the keys of changed objects. controllerruntime.NewDurable returns a source
+// for controllers.
 //
 // # What a handler is told
 //
@@ -18,8 +18,8 @@
 // # Bounds
 //
 // Each handler has its own goroutine and delays nothing else. It goes on while up to 1,000 keys are unacknowledged,
-// because they failed or were not answered yet, with up to 100 changes each. Beyond that the handler stalls, and its
-// Status says so. Only keys are held in memory: objects are read again when a change is told again.
+// because they failed or were not answered yet. Beyond that the handler stalls, and its Status says so. Only keys are
+// held in memory: changes are read again when they are told again.
 //
 // The position of a handler is kept after it is no longer registered, and so is a tombstone for each deleted object: up
 // to 100,000 tombstones, for up to a week of the time in which the store is open. If a tombstone is dropped that a

@@ -3,13 +3,27 @@ package durable
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/internal/patient"
 	"github.com/larder-dev/larder/store"
+)
+
+const (
+	// maxWorks is how many keys may have unacknowledged changes before the handler stalls. It bounds the handler's
+	// position in the file, which lists these keys.
+	maxWorks = 1000
+	// stallLogged is how long a handler may be stalled before that is logged. A handler that queues is stalled for moments
+	// whenever many keys are due.
+	stallLogged = time.Minute
+	// noteWithin is how long the position of a handler that queues may be ahead of what the store was told: each change
+	// and each answer moves it, and it lists up to maxWorks keys.
+	noteWithin = 20 * time.Millisecond
+	// A file that cannot be read is tried again after readRetry, doubled up to readRetryMax.
+	readRetry    = 200 * time.Millisecond
+	readRetryMax = 10 * time.Second
 )
 
 // run delivers the changelog until ctx ends or the store is closed.
@@ -31,42 +45,33 @@ func (f *follower) run(ctx context.Context) {
 	}
 }
 
-// follow delivers changes from the stored cursor on. It returns when the handler has been reset or the file cannot be
+// follow delivers changes from the stored position on. It returns when the handler has been reset or the file cannot be
 // read.
 func (f *follower) follow(ctx context.Context) (err error) {
-	if f.position, f.resets, err = f.cursor.Position(); err != nil {
+	if err := f.resume(ctx); err != nil {
 		return err
 	}
-	f.works, f.stale = map[string]*work{}, false
-	defer func() { err = errors.Join(err, f.noteLast()) }()
-	f.note(func(s *Status) { *s = statusAt(f.position) })
-	if err := f.recall(ctx); err != nil {
-		return err
-	}
-	if f.position.Replaying {
-		if err := f.replay(ctx); err != nil {
+	defer func() { // what was acknowledged before the end is not delivered again
+		if f.takeAnswers(); f.unnoted {
+			err = errors.Join(err, f.notePosition())
+		}
+	}()
+	if f.position.Replaying && !f.position.Told {
+		if err := f.insist(ctx, func() error { return f.handler.OnReset(ctx, f.position.Why) }); err != nil {
+			return err
+		}
+		f.position.Told = true
+		if err := f.notePosition(); err != nil {
 			return err
 		}
 	}
 	for {
 		changed := f.cursor.Changed()
-		p, err := f.cursor.Read(ctx, f.position.Seq)
+		more, err := f.page(ctx)
 		if err != nil {
 			return err
 		}
-		f.reportUnreadable(ctx, p.Unreadable)
-		for _, c := range p.Changes {
-			if err := f.take(ctx, c, func() { f.position.Seq = c.Seq }); err != nil {
-				return err
-			}
-		}
-		if f.position.Seq < p.End {
-			f.position.Seq = p.End
-			if err := f.acknowledge(); err != nil {
-				return err
-			}
-		}
-		if p.More || f.flush(ctx) {
+		if more || f.flush(ctx) {
 			continue
 		}
 		if err := f.awaitUntil(ctx, changed, f.flushAt); err != nil {
@@ -75,89 +80,75 @@ func (f *follower) follow(ctx context.Context) (err error) {
 	}
 }
 
-// recall offers the changes again that an earlier run delivered and that were not acknowledged.
-func (f *follower) recall(ctx context.Context) error {
-	if len(f.position.Failing) == 0 {
-		return nil
-	}
-	p, err := f.cursor.Failing(ctx, f.position.Failing, f.position.Seq)
-	if err != nil {
+// resume reads the stored position. The keys that it names are due at once.
+func (f *follower) resume(ctx context.Context) (err error) {
+	if f.position, f.resets, err = f.cursor.Position(); err != nil {
 		return err
 	}
-	f.stale = true
+	f.beginEpoch()
+	f.works, f.unnoted, f.dueAt = map[string]*work{}, false, time.Time{}
+	f.note(func(s *Status) { *s = statusAt(f.position) })
+	for key, from := range f.position.Failing {
+		f.dueAt = f.o.Clock.Now()
+		f.works[key] = &work{from: from, last: f.position.Seq, due: f.dueAt}
+	}
+	return f.attend(ctx)
+}
+
+// page delivers the page at the position, and moves the position behind it. more says that another page follows.
+func (f *follower) page(ctx context.Context) (more bool, err error) {
+	p, next, err := f.cursor.Read(ctx, f.position)
+	if err != nil {
+		return false, err
+	}
+	f.reportUnreadable(ctx, p.Unreadable)
 	for _, c := range p.Changes {
-		w := f.works[c.Key]
-		if w == nil {
-			w = &work{}
+		if err := f.take(ctx, c); err != nil {
+			return false, err
+		}
+	}
+	if f.position.Replaying && !next.Replaying {
+		if err := f.insist(ctx, func() error { return f.handler.OnReplayed(ctx) }); err != nil {
+			return false, err
+		}
+	}
+	f.unnoted = f.unnoted || f.position.Replaying || f.position.Seq != next.Seq
+	f.position.Seq, f.position.After, f.position.Replaying = next.Seq, next.After, next.Replaying
+	return p.More, f.noteDue()
+}
+
+// take calls the handler for a change, unless its key is in works, and moves the position past it. It waits while works
+// is full.
+func (f *follower) take(ctx context.Context, c store.ChangelogEntry) error {
+	if err := f.awaitRoom(ctx, c.Key); err != nil {
+		return err
+	}
+	w := f.works[c.Key]
+	switch {
+	case w == nil:
+		w = &work{from: c.Seq, last: c.Seq}
+		if !f.try(ctx, w, c) {
 			f.works[c.Key] = w
 		}
-		w.add(c)
+	case f.queues:
+		w.last = c.Seq
+		f.try(ctx, w, c)
 	}
-	for key, w := range f.works {
-		if err := f.offer(ctx, key, w, nil); err != nil {
-			return err
-		}
+	if f.position.Replaying {
+		f.position.After = c.Key
+	} else {
+		f.position.Seq = c.Seq
 	}
-	return f.acknowledge()
+	f.unnoted = true
+	return f.noteDue()
 }
 
-// replay delivers every object that has not changed since the handler was reset. The others come later, as changes
-// behind its cursor.
-func (f *follower) replay(ctx context.Context) error {
-	if !f.position.Told {
-		if err := f.insist(ctx, func() error { return f.handler.reset(ctx, f.position.Why) }); err != nil {
-			return err
-		}
-		f.position.Told = true
-		if err := f.acknowledge(); err != nil {
-			return err
-		}
-	}
-	for more := true; more; {
-		p, end, err := f.cursor.Objects(ctx, f.position.After, f.position.Seq)
-		if err != nil {
-			return err
-		}
-		f.reportUnreadable(ctx, p.Unreadable)
-		for _, c := range p.Changes {
-			if err := f.take(ctx, c, func() { f.position.After = c.Key }); err != nil {
-				return err
-			}
-		}
-		if more = p.More; more {
-			f.position.After = end
-		}
-	}
-	if err := f.insist(ctx, func() error { return f.handler.replayed(ctx) }); err != nil {
-		return err
-	}
-	f.position.Replaying, f.position.After = false, ""
-	return f.acknowledge()
-}
-
-// insist calls fn until it returns nil, and offers due keys again meanwhile.
-func (f *follower) insist(ctx context.Context, fn func() error) error {
-	for tries := 1; ; tries++ {
-		err := f.call(ctx, fn)
-		if err == nil {
-			return nil
-		}
-		f.failed(ctx, "", err)
-		at := f.o.Clock.Now().Add(delay(tries, retry, retryMax))
-		for f.o.Clock.Now().Before(at) {
-			if err := f.awaitUntil(ctx, nil, at); err != nil {
-				return err
-			}
-		}
-	}
-}
-
-// take adds a change to works, offers it unless an earlier change of its key is unacknowledged, and moves the cursor
-// past it. It waits while works is full.
-func (f *follower) take(ctx context.Context, c store.ChangelogEntry, pass func()) error {
-	for logAt := f.o.Clock.Now().Add(stallLogged); f.full(c.Key); {
+// awaitRoom waits while works is full, unless it has the key.
+func (f *follower) awaitRoom(ctx context.Context, key string) error {
+	logAt := f.o.Clock.Now().Add(stallLogged)
+	for f.works[key] == nil && len(f.works) >= maxWorks {
 		f.note(func(s *Status) { s.Stalled = true })
-		if f.handler.queues() {
+		if f.queues {
 			f.markSynced() // a controller's workers start when all sources have synced; before that no key is done
 		}
 		if !logAt.IsZero() && !f.o.Clock.Now().Before(logAt) {
@@ -168,64 +159,44 @@ func (f *follower) take(ctx context.Context, c store.ChangelogEntry, pass func()
 			return err
 		}
 	}
-	if err := errors.Join(f.attend(ctx), ctx.Err()); err != nil {
-		return err
-	}
-	w := f.works[c.Key]
-	fresh := w == nil
-	if fresh {
-		w = &work{}
-		f.works[c.Key] = w
-	} else {
-		f.stale = true
-	}
-	w.add(c)
-	if fresh || w.waiting && f.handler.queues() {
-		var read *store.ChangelogEntry
-		if fresh {
-			read = &c
-		}
-		if err := f.offer(ctx, c.Key, w, read); err != nil {
-			return err
-		}
-	}
-	pass()
-	return f.acknowledge()
+	return errors.Join(f.attend(ctx), ctx.Err())
 }
 
-// full reports whether take must wait before it adds a change of the key.
-func (f *follower) full(key string) bool {
-	if w := f.works[key]; w != nil {
-		return len(w.changes) >= maxChanges
+// attend takes the answers that have come, and offers the keys again that are due. It fails if the handler has been
+// reset.
+func (f *follower) attend(ctx context.Context) error {
+	f.takeAnswers()
+	now := f.o.Clock.Now()
+	if !f.dueAt.IsZero() && !f.dueAt.After(now) {
+		f.dueAt = time.Time{}
+		for key, w := range f.works {
+			if !w.due.IsZero() && !w.due.After(now) {
+				if err := f.retry(ctx, key, w); err != nil {
+					return err
+				}
+			} else {
+				f.dueAt = earlier(f.dueAt, w.due)
+			}
+		}
 	}
-	return len(f.works) >= maxWorks
+	return f.noteDue()
 }
 
-// A handler that queues keys may have many unacknowledged ones, and each change and each answer changes the set. Beyond
-// manyWorks keys the cursor is passed to the store once in noteWithin.
-const (
-	manyWorks  = 64
-	noteWithin = 20 * time.Millisecond
-)
-
-// acknowledge passes the cursor to the store, which writes it with the next commit, or sets unnoted to do that later.
-func (f *follower) acknowledge() error {
-	f.unnoted = f.stale && f.handler.queues() && len(f.works) > manyWorks && f.o.Clock.Since(f.notedAt) < noteWithin
-	if f.unnoted {
+// noteDue passes the position to the store if it has moved. A handler that queues does that later if it was done just
+// now.
+func (f *follower) noteDue() error {
+	if !f.unnoted || f.queues && f.o.Clock.Since(f.notedAt) < noteWithin {
 		return nil
 	}
 	return f.notePosition()
 }
 
-// notePosition passes the cursor to the store, which writes it with the next commit.
+// notePosition passes the position to the store, which writes it with the next commit.
 func (f *follower) notePosition() error {
 	f.unnoted, f.notedAt = false, f.o.Clock.Now()
-	if f.stale {
-		f.position.Failing = make(map[string]uint64, len(f.works))
-		for key, w := range f.works {
-			f.position.Failing[key] = w.changes[0].Seq
-		}
-		f.stale = false
+	f.position.Failing = make(map[string]uint64, len(f.works))
+	for key, w := range f.works {
+		f.position.Failing[key] = w.from
 	}
 	err := f.cursor.Acknowledge(f.position, f.resets)
 	f.note(func(s *Status) {
@@ -238,31 +209,59 @@ func (f *follower) notePosition() error {
 	return err
 }
 
-// noteLast takes the last answers and passes the cursor to the store, so that changes that were acknowledged before the
-// end are not delivered again.
-func (f *follower) noteLast() error {
-	f.takeAnswers()
-	if f.stale || f.unnoted {
-		return f.notePosition()
+// awaitUntil waits until changed is closed, an answer has come, a key is due, or at, and calls attend. changed may be
+// nil, and at zero for no limit. It fails with store.ErrReset if the handler has been reset.
+func (f *follower) awaitUntil(ctx context.Context, changed <-chan struct{}, at time.Time) error {
+	if at = earlier(at, f.dueAt); f.unnoted {
+		at = earlier(at, f.notedAt.Add(noteWithin))
 	}
-	return nil
+	var due <-chan time.Time
+	if !at.IsZero() {
+		t := f.o.Clock.NewTimer(at.Sub(f.o.Clock.Now()))
+		defer t.Stop()
+		due = t.C()
+	}
+	var synced <-chan struct{}
+	if !isDone(f.o.Synced) {
+		synced = f.o.Synced
+	}
+	select {
+	case <-changed:
+	case <-f.answered:
+	case <-due:
+	case <-synced:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if _, resets, err := f.cursor.Position(); err != nil || resets != f.resets {
+		return errors.Join(err, store.ErrReset)
+	}
+	return f.attend(ctx)
 }
 
-// failed records an error of the handler in the status: for a key, or, with key "", of OnReset or OnReplayed. It logs
-// only the first error of a key in a row.
-func (f *follower) failed(ctx context.Context, key string, err error) {
-	if ctx.Err() != nil {
-		return
+// flush is called when all committed changes have been read. The first time after the informer has synced it flushes
+// the store, and returns true, because there may be more to read. Once that has been read, the handler has synced too.
+func (f *follower) flush(ctx context.Context) (more bool) {
+	switch now := f.o.Clock.Now(); {
+	case f.flushed:
+		f.markSynced()
+		return false
+	case !isDone(f.o.Synced), now.Before(f.flushAt):
+		return false
+	case f.o.Flush(ctx) != nil: // the store logs the error
+		f.flushAt = now.Add(time.Second)
+		return false
 	}
-	f.note(func(s *Status) { s.Err = fmt.Errorf("durable handler %q: %w", f.name, err) })
-	if w := f.works[key]; w != nil && w.tries > 1 {
-		return
-	}
-	about := []any{"handler", f.name, "key", key, "type", f.o.Description}
-	if p := (*panicError)(nil); errors.As(err, &p) {
-		about = append(about, "stack", p.stack)
-	}
-	klog.FromContext(ctx).Error(err, "A durable handler has failed, and will be called again", about...)
+	f.flushed, f.flushAt = true, time.Time{}
+	return true
+}
+
+var errStalled = errors.New("too many keys are not acknowledged")
+
+func (f *follower) logStalled(ctx context.Context) {
+	klog.FromContext(ctx).Error(errStalled, "A durable handler is told of nothing more until it has acknowledged some "+
+		"of it. Workers acknowledge by the function that Keys.Begin returns, a controller by the Reconciler of its source",
+		"handler", f.name, "keys", len(f.works), "type", f.o.Description)
 }
 
 func (f *follower) reportUnreadable(ctx context.Context, keys []string) {

@@ -11,48 +11,54 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// follower is one durable handler. Its goroutine reads the changelog in order, offers each change to the handler, and
+// follower is one durable handler. Its goroutine reads the changelog in order, calls the handler for each change, and
 // keeps the cursor:
 //
-//	works        keys with changes that were offered and not acknowledged: they failed, or were not answered yet
-//	position     every change up to its Seq (or key up to After, in a replay) is acknowledged or in works
+//	works        keys with changes that are not acknowledged: they failed, or were not answered yet
+//	position     every change up to its Seq (or key up to After, in a replay) is acknowledged, or its key is in works
 //
-// A change is acknowledged when it leaves works, in any order of keys. The file has the cursor and the keys of works.
+// Keys are acknowledged in any order. The file has the position and the keys of works, and the changes of these keys,
+// which are read again when they are due.
 type follower struct {
 	o       Options
 	name    string
 	removed bool // whether Remove was called; guarded by Handlers.mu
-	handler offerer
+	handler Handler
+	// queues says that OnChange only enqueues the key: if it returns nil, the change is acknowledged later, by answer.
+	queues  bool
 	cursor  Cursor
 	synced  chan struct{} // closed when all changes up to the informer's sync have been offered
 	done    chan struct{} // closed when the goroutine has ended
 	flushed bool          // whether all changes before the informer's sync are committed
 	flushAt time.Time     // when to try that again
-	dueAt   time.Time     // not later than when the first of works must be offered again; zero if none
+	dueAt   time.Time     // not later than when the first of works is due; zero if none is
 
 	position store.Position
 	resets   int
 	works    map[string]*work
-	stale    bool // whether works has changed since position.Failing was made from it
-	// notedAt is when the cursor was last passed to the store; unnoted is true if it has moved since.
+	// notedAt is when the position was last passed to the store; unnoted is true if it, or works, has changed since.
 	notedAt time.Time
 	unnoted bool
 
 	answered chan struct{} // has a token when answers is not empty
 
 	mu      sync.Mutex
-	answers map[string]offset  // by key, up to where workers have acknowledged; guarded by mu
+	epoch   int                // counts how often follow has begun; an answer of an older epoch is void; guarded by mu
+	offered map[string]uint64  // the newest change of each key that was enqueued in this epoch; guarded by mu
+	answers map[string]uint64  // by key, up to where workers have acknowledged; guarded by mu
 	ctx     context.Context    // context of the goroutine; guarded by mu; nil before the start
 	cancel  context.CancelFunc // guarded by mu; nil before the start
 	stopped bool               // guarded by mu
 	now     Status             // guarded by mu
 }
 
-// offset is the number of a change with its epoch, which counts how often the handler has been reset. After a reset the
-// numbers may start again, so numbers of different epochs are never compared.
-type offset struct {
-	epoch int
-	seq   uint64
+// work is a key with changes that are not acknowledged: those numbered from to the position, as far as the file still
+// has them.
+type work struct {
+	from  uint64
+	last  uint64    // the newest change that was offered, if the handler queues keys
+	tries int       // failed calls for the oldest change
+	due   time.Time // of the next call; zero while an answer is awaited
 }
 
 var _ cache.ResourceEventHandlerRegistration = &follower{}
@@ -123,6 +129,52 @@ func (f *follower) stop() (ended bool) {
 	}
 	f.stopped = true
 	return f.cancel == nil
+}
+
+// beginEpoch makes answers void that are given for what was offered before: a reset may have numbered changes anew.
+func (f *follower) beginEpoch() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.epoch++
+	f.offered, f.answers = map[string]uint64{}, map[string]uint64{}
+}
+
+// offeredOf returns the newest change of a key that was enqueued, 0 if the key is not due, with its epoch.
+func (f *follower) offeredOf(key string) (seq uint64, epoch int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.offered[key], f.epoch
+}
+
+// answer acknowledges the changes of a key up to a number. It does nothing once the run has ended: a worker that was
+// stopped may report success without having done the work. Any goroutine may call it.
+func (f *follower) answer(key string, seq uint64, epoch int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ctx.Err() != nil || epoch != f.epoch {
+		return
+	}
+	f.answers[key] = max(f.answers[key], seq)
+	select {
+	case f.answered <- struct{}{}:
+	default:
+	}
+}
+
+// takeAnswers takes the answers that have come.
+func (f *follower) takeAnswers() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for key, seq := range f.answers {
+		if w := f.works[key]; w != nil {
+			w.from, f.unnoted = seq+1, true
+			if seq >= w.last {
+				delete(f.works, key)
+				delete(f.offered, key)
+			}
+		}
+	}
+	clear(f.answers)
 }
 
 func (f *follower) note(change func(s *Status)) {

@@ -32,8 +32,10 @@ type Options struct {
 	// Description of the objects, for errors and logs.
 	Description string
 	// Collection that the objects are in; nil if they are in memory only, and then InMemory says why.
-	Collection Collection
+	Collection *store.Collection
 	InMemory   string
+	// Wrap, if not nil, returns what handlers use in place of the Collection's cursors: tests count and break calls.
+	Wrap func(Cursor) Cursor
 	// Synced is closed when everything that the server had is in the store, and Flush commits it.
 	Synced <-chan struct{}
 	Flush  func(ctx context.Context) error
@@ -59,45 +61,49 @@ func New(o Options) *Handlers { return &Handlers{o: o} }
 // It fails with ErrInMemory if the objects are in memory only, with store.ErrCursorOpen if a handler of that name is
 // registered, and with store.ErrNoSpace if the file is full and the handler is new.
 func (s *Handlers) Add(name string, handler Handler) (cache.ResourceEventHandlerRegistration, error) {
-	f, err := s.add(name, &callHandler{handler: handler}, func(*follower) {})
-	if err != nil {
+	f := &follower{o: s.o, name: name, handler: handler.filled()}
+	if err := s.add(f); err != nil {
 		return nil, err // not a nil *follower in a non-nil interface
 	}
 	return f, nil
 }
 
-// add registers a handler. It calls made with the follower before the first call of the handler.
-func (s *Handlers) add(name string, handler offerer, made func(*follower)) (*follower, error) {
-	f, err := s.open(name, handler)
+// add opens the cursor of f, and runs f if the others are running.
+func (s *Handlers) add(f *follower) error {
+	err := s.open(f)
 	if err == nil {
-		made(f)
 		err = s.admit(f)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("durable handler %q was not added to the informer on %s: %w", name, s.o.Description, err)
+		return fmt.Errorf("durable handler %q was not added to the informer on %s: %w", f.name, s.o.Description, err)
 	}
-	return f, nil
+	return nil
 }
 
-func (s *Handlers) open(name string, handler offerer) (*follower, error) {
+func (s *Handlers) open(f *follower) error {
 	if s.o.Collection == nil {
-		return nil, fmt.Errorf("%w: %s", ErrInMemory, s.o.InMemory)
+		return fmt.Errorf("%w: %s", ErrInMemory, s.o.InMemory)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), openWait)
 	defer cancel()
-	cursor, err := s.o.Collection.OpenCursor(ctx, name, handler.queues())
+	cursor, err := s.o.Collection.OpenCursor(ctx, f.name)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	position, _, err := cursor.Position()
 	if err != nil {
 		cursor.Close()
-		return nil, err
+		return err
 	}
-	return &follower{
-		o: s.o, name: name, handler: handler, cursor: cursor, now: statusAt(position),
-		answered: make(chan struct{}, 1), synced: make(chan struct{}), done: make(chan struct{}),
-	}, nil
+	if f.queues {
+		cursor = cursor.KeysOnly()
+	}
+	if f.cursor = cursor; s.o.Wrap != nil {
+		f.cursor = s.o.Wrap(cursor)
+	}
+	f.now = statusAt(position)
+	f.answered, f.synced, f.done = make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
+	return nil
 }
 
 // admit runs f if the others are running.
@@ -153,7 +159,7 @@ func (s *Handlers) Stop(ctx context.Context) (wait func()) {
 	}
 }
 
-// Remove unregisters a handler of Add, AddKeys or AddQueue. It returns false if handle is not one. It does not wait for
+// Remove unregisters a handler of Add or AddKeys. It returns false if handle is not one. It does not wait for
 // a running call.
 func (s *Handlers) Remove(handle cache.ResourceEventHandlerRegistration) bool {
 	h, ok := handle.(interface{ handle() *follower })
@@ -216,7 +222,7 @@ type Status struct {
 	Behind uint64
 	// Failing is how many keys will be offered again, or have not been acknowledged.
 	Failing int
-	// Stalled is true if Failing, or the changes of one of these keys, have reached the limit: the handler gets no others.
+	// Stalled is true if Failing has reached the limit: the handler gets no others.
 	Stalled bool
 	// Replaying is true while the handler is called for every object, because of Reset.
 	Replaying bool

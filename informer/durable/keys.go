@@ -2,7 +2,6 @@ package durable
 
 import (
 	"context"
-	"sync"
 
 	"k8s.io/client-go/tools/cache"
 
@@ -13,25 +12,33 @@ import (
 // its work is done, and after a restart the keys that were due are enqueued again. See Handlers.AddKeys.
 type Keys struct {
 	cache.ResourceEventHandlerRegistration
-	f       *follower
-	enqueue func(key cache.ObjectName)
-
-	mu      sync.Mutex
-	offered map[string]offset // the newest change of each key that is due; guarded by mu
+	f *follower
 }
 
-// AddKeys registers a durable handler that calls enqueue, which must not block, with the key of each change. The key is
-// due until Begin's function is called with true. Use it with a queue other than a client-go work queue, for which
-// there is AddQueue. Objects are not decoded.
+// AddKeys registers a durable handler that calls enqueue, which must not block, with the key of each change: usually
+// the Add of a work queue. Keys of deleted objects come too; the indexer does not have them. Objects are not decoded. A
+// key is due until Begin's function is called with true, as a worker does:
+//
+//	key, shutdown := queue.Get()
+//	end := keys.Begin(key)
+//	err := work(key) // and queue.Forget, or queue.AddRateLimited if it failed
+//	queue.Done(key)
+//	end(err == nil)
 //
 // Up to 1,000 keys may be due; enqueue is not called for others until some are done. AddKeys fails as Add does.
 func (s *Handlers) AddKeys(name string, enqueue func(key cache.ObjectName)) (*Keys, error) {
-	k := &Keys{enqueue: enqueue, offered: map[string]offset{}}
-	_, err := s.add(name, k, func(f *follower) { k.ResourceEventHandlerRegistration, k.f = f, f })
-	if err != nil {
+	f := &follower{o: s.o, name: name, queues: true}
+	f.handler = Handler{OnChange: func(_ context.Context, c store.ChangelogEntry) error {
+		key, err := cache.ParseObjectName(c.Key)
+		if err == nil {
+			enqueue(key)
+		}
+		return err
+	}}.filled()
+	if err := s.add(f); err != nil {
 		return nil, err
 	}
-	return k, nil
+	return &Keys{f, f}, nil
 }
 
 // Begin must be called when work on a key begins, before the object is read, and the function that it returns when the
@@ -39,19 +46,11 @@ func (s *Handlers) AddKeys(name string, enqueue func(key cache.ObjectName)) (*Ke
 // again. After the end of the informer's run the function does nothing.
 func (k *Keys) Begin(key cache.ObjectName) (end func(done bool)) {
 	text := key.String()
-	k.mu.Lock()
-	at, due := k.offered[text]
-	k.mu.Unlock()
+	seq, epoch := k.f.offeredOf(text)
 	return func(done bool) {
-		if !done || !due {
-			return
+		if done && seq > 0 {
+			k.f.answer(text, seq, epoch)
 		}
-		k.mu.Lock()
-		if k.offered[text] == at {
-			delete(k.offered, text)
-		}
-		k.mu.Unlock()
-		k.f.answer(text, at)
 	}
 }
 
@@ -59,21 +58,3 @@ func (k *Keys) Begin(key cache.ObjectName) (end func(done bool)) {
 func (k *Keys) ShutdownChan() <-chan struct{} { return k.f.done }
 
 func (k *Keys) handle() *follower { return k.f }
-
-func (k *Keys) offer(_ context.Context, _, last store.ChangelogEntry) (waits bool, err error) {
-	name, err := cache.ParseObjectName(last.Key)
-	if err != nil {
-		return false, err
-	}
-	k.mu.Lock()
-	k.offered[last.Key] = offset{epoch: k.f.resets, seq: last.Seq}
-	k.mu.Unlock()
-	k.enqueue(name)
-	return true, nil
-}
-
-func (k *Keys) queues() bool { return true }
-
-func (k *Keys) reset(context.Context, store.ResetReason) error { return nil }
-
-func (k *Keys) replayed(context.Context) error { return nil }

@@ -20,6 +20,7 @@ import (
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/durable"
 	"github.com/larder-dev/larder/internal/testresidency"
 	"github.com/larder-dev/larder/store"
 )
@@ -146,7 +147,8 @@ func (c childConfig) addDurable(
 	if c.Durable == "" {
 		return func() (bool, int) { return false, 0 }, nil
 	}
-	reg, err := i.Durable().Add("child", durableFile{path: c.Durable, hold: c.DurableHold})
+	file := durableFile{path: c.Durable, hold: c.DurableHold}
+	reg, err := i.Durable().Add("child", durable.Handler{OnChange: file.change})
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/durable"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -29,21 +30,19 @@ type durableLog struct {
 	last   time.Time              // guarded by mu; when the last change came
 }
 
-func (l *durableLog) OnChange(_ context.Context, c store.ChangelogEntry) error {
+func (l *durableLog) change(_ context.Context, c store.ChangelogEntry) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.told, l.last = append(l.told, c), time.Now()
 	return nil
 }
 
-func (l *durableLog) OnReset(context.Context, store.ResetReason) error {
+func (l *durableLog) reset(context.Context, store.ResetReason) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.resets++
 	return nil
 }
-
-func (l *durableLog) OnReplayed(context.Context) error { return nil }
 
 // all returns what it was told, as "+name" and "-name", in order, how often it began anew, and when it was told last.
 func (l *durableLog) all() (lines []string, resets int, last time.Time) {
@@ -71,7 +70,7 @@ func (f *file) durable(t *testing.T, src source) (lines []string, resets int, to
 	}
 	log := &durableLog{}
 	begun := time.Now()
-	reg, err := i.Durable().Add("e2e", log)
+	reg, err := i.Durable().Add("e2e", durable.Handler{OnChange: log.change, OnReset: log.reset})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +176,7 @@ type durableFile struct {
 	hold bool // it never returns
 }
 
-func (d durableFile) OnChange(ctx context.Context, c store.ChangelogEntry) error {
+func (d durableFile) change(ctx context.Context, c store.ChangelogEntry) error {
 	f, err := os.OpenFile(d.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -198,10 +197,6 @@ func (d durableFile) OnChange(ctx context.Context, c store.ChangelogEntry) error
 	}
 	return nil
 }
-
-func (d durableFile) OnReset(context.Context, store.ResetReason) error { return nil }
-
-func (d durableFile) OnReplayed(context.Context) error { return nil }
 
 // linesOf returns the lines of a file that need not be there.
 func linesOf(t *testing.T, path string) (lines []string) {

@@ -7,14 +7,16 @@ var durableMutants = []mutant{
 		breaks: "The position of a durable handler does not pass a change before the handler was offered it.",
 		file:   "informer/durable/follow.go",
 		old: `	w := f.works[c.Key]
-	fresh := w == nil
+	switch {
 `,
-		new: `	pass()
-	if err := f.acknowledge(); err != nil {
+		new: `	if !f.position.Replaying {
+		f.position.Seq = c.Seq
+	}
+	if err := f.notePosition(); err != nil {
 		return err
 	}
 	w := f.works[c.Key]
-	fresh := w == nil
+	switch {
 `,
 		test: "TestDurableHandlerKilledInACall",
 		dir:  "informer",
@@ -23,19 +25,17 @@ var durableMutants = []mutant{
 		name:   "durable/replay-acknowledged-before-offered",
 		breaks: "The position of a durable handler that begins anew does not pass an object before it was offered.",
 		file:   "informer/durable/follow.go",
-		old: `		f.reportUnreadable(ctx, p.Unreadable)
-		for _, c := range p.Changes {
-			if err := f.take(ctx, c, func() { f.position.After = c.Key }); err != nil {
+		old: `	for _, c := range p.Changes {
+		if err := f.take(ctx, c); err != nil {
 `,
-		new: `		f.reportUnreadable(ctx, p.Unreadable)
-		if end != "" {
-			f.position.After = end
-			if err := f.acknowledge(); err != nil {
-				return err
+		new: `	for _, c := range p.Changes {
+		if f.position.Replaying {
+			f.position.After = c.Key
+			if err := f.notePosition(); err != nil {
+				return false, err
 			}
 		}
-		for _, c := range p.Changes {
-			if err := f.take(ctx, c, func() { f.position.After = c.Key }); err != nil {
+		if err := f.take(ctx, c); err != nil {
 `,
 		test: "TestDurableHandlerKilledInACall",
 		dir:  "informer",
@@ -54,9 +54,11 @@ var durableMutants = []mutant{
 		name:   "durable/replay-begins-again",
 		breaks: "A restart in a replay goes on with the objects that are left.",
 		file:   "informer/durable/follow.go",
-		old: `			if err := f.take(ctx, c, func() { f.position.After = c.Key }); err != nil {
+		old: `		f.position.After = c.Key
+	} else {
 `,
-		new: `			if err := f.take(ctx, c, func() {}); err != nil {
+		new: `		_ = c.Key
+	} else {
 `,
 		test: "TestDurableHandlerKilledInACall",
 		dir:  "informer",
@@ -65,9 +67,9 @@ var durableMutants = []mutant{
 		name:   "durable/failure-forgotten",
 		breaks: "A change that a durable handler failed on is told again, after a restart too.",
 		file:   "informer/durable/follow.go",
-		old: `			f.position.Failing[key] = w.changes[0].Seq
+		old: `		f.position.Failing[key] = w.from
 `,
-		new: `			_, _ = key, w
+		new: `		_, _ = key, w
 `,
 		test: "TestDurableHandlerFailsOverARestart",
 		dir:  "informer",
@@ -76,20 +78,10 @@ var durableMutants = []mutant{
 		name:   "durable/failing-not-recalled",
 		breaks: "After a restart a durable handler is told of what had failed.",
 		file:   "informer/durable/follow.go",
-		old: `	for key, w := range f.works {
-		if err := f.offer(ctx, key, w, nil); err != nil {
-			return err
-		}
-	}
-	return f.acknowledge()
-}
-
-// replay delivers`,
-		new: `	clear(f.works)
-	return f.acknowledge()
-}
-
-// replay delivers`,
+		old: `		f.works[key] = &work{from: from, last: f.position.Seq, due: f.dueAt}
+`,
+		new: `		_, _ = key, from
+`,
 		test: "TestDurableHandlerFailsOverARestart",
 		dir:  "informer",
 	},
@@ -97,22 +89,11 @@ var durableMutants = []mutant{
 		name:   "durable/key-done-while-changed",
 		breaks: "A key that changed while it was worked on stays due.",
 		file:   "informer/durable/keys.go",
-		old: `	k.mu.Lock()
-	at, due := k.offered[text]
-	k.mu.Unlock()
+		old: `	seq, epoch := k.f.offeredOf(text)
 	return func(done bool) {
-		if !done || !due {
-			return
-		}
-		k.mu.Lock()
 `,
 		new: `	return func(done bool) {
-		k.mu.Lock()
-		at, due := k.offered[text]
-		if !done || !due {
-			k.mu.Unlock()
-			return
-		}
+		seq, epoch := k.f.offeredOf(text)
 `,
 		test: "TestDurableQueueChangesMeanwhile",
 		dir:  "informer",
@@ -120,10 +101,10 @@ var durableMutants = []mutant{
 	{
 		name:   "durable/answer-of-a-newer-change",
 		breaks: "An answer counts for the change that it is of, and not for a newer one.",
-		file:   "informer/durable/wait.go",
-		old: `		for len(w.changes) > 0 && w.changes[0].Seq <= at.seq {
+		file:   "informer/durable/follower.go",
+		old: `			if seq >= w.last {
 `,
-		new: `		for len(w.changes) > 0 {
+		new: `			if seq > 0 {
 `,
 		test: "TestDurableQueueChangesMeanwhile",
 		dir:  "informer",

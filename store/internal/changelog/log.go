@@ -1,10 +1,8 @@
 package changelog
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -128,44 +126,25 @@ func (l *Log) tombstone(seqKey, data []byte) (Change, error) {
 	return Change{Header: t.Header, Key: t.Key, Gone: true, Place: t.Place(), Payload: t.Payload}, err
 }
 
-// Tombstone returns the tombstone with that number, and whether there is one.
-func (l *Log) Tombstone(seq uint64) (c Change, found bool, err error) {
-	data := l.tombstones.Get(format.SeqKey(seq))
-	if data == nil {
-		return c, false, nil
+// Oldest returns the oldest change of a key among those numbered from to upTo, and whether there is one.
+func (l *Log) Oldest(key string, from, upTo uint64) (c Change, found bool, err error) {
+	live, there, err := l.Live(key)
+	switch {
+	case err != nil || there && live.Seq < from: // its tombstones are older than a live object
+		return c, false, err
+	case there && live.Seq <= upTo:
+		upTo = live.Seq
+	default:
+		there = false
 	}
-	c, err = l.tombstone(format.SeqKey(seq), data)
-	return c, err == nil, err
-}
-
-// Of returns the changes of some keys, for each key from its number up to upTo, in order.
-func (l *Log) Of(keys map[string]uint64, upTo uint64) (found []Change, err error) {
-	first := upTo
-	for key, from := range keys {
-		first = min(first, from)
-		c, there, err := l.Live(key)
-		if err != nil {
-			return nil, err
+	gone := boltfile.ScanAfter(l.tombstones, string(format.SeqKey(from-1)))
+	for seq, data := gone.Next(); seq != nil; seq, data = gone.Next() {
+		if n, ok := format.ParseSeqKey(seq); ok && n > upTo {
+			break
 		}
-		if there && c.Seq >= from && c.Seq <= upTo {
-			found = append(found, c)
+		if c, err = l.tombstone(seq, data); err != nil || c.Key == key {
+			return c, err == nil, err
 		}
 	}
-	if first > 0 {
-		gone := boltfile.ScanAfter(l.tombstones, string(format.SeqKey(first-1)))
-		var c Change
-		for seq, data := gone.Next(); seq != nil && c.Seq < upTo; seq, data = gone.Next() {
-			if c, err = l.tombstone(seq, data); err != nil {
-				return nil, err
-			}
-			if from, ok := keys[c.Key]; ok && c.Seq >= from && c.Seq <= upTo {
-				found = append(found, c)
-			}
-		}
-		if gone.Err != nil {
-			return nil, gone.Err
-		}
-	}
-	slices.SortFunc(found, func(a, b Change) int { return cmp.Compare(a.Seq, b.Seq) })
-	return found, nil
+	return live, there, gone.Err
 }
