@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/watchlist"
 
@@ -38,14 +37,6 @@ func schemas(client rest.Interface) *requests.Schemas {
 		return nil
 	}
 	return requests.NewSchemas(client)
-}
-
-// openAPIHash returns a function for informer.Options.OpenAPIHash, or nil if there are no schemas.
-func openAPIHash(s *requests.Schemas, gv schema.GroupVersion) func(context.Context) (string, error) {
-	if s == nil {
-		return nil
-	}
-	return s.Hash(gv)
 }
 
 // missing reports whether there is no client. The fakes return nil pointers as REST clients.

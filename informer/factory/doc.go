@@ -24,9 +24,8 @@
 //
 // ForResource makes an informer for a resource and keeps it. It cannot return an error. If no informer can be made,
 // everything that it returns fails with the reason: AddEventHandler, the lister, [informer.Of]. WaitForCacheSync
-// returns false for the resource when its channel closes. (GetIndexer().List() cannot fail, and is empty.) The next
-// ForResource tries again; if it succeeds, the new informer is started if the refused one was. What was returned before
-// stays refused.
+// returns false for the resource when its channel closes. (GetIndexer().List() cannot fail, and is empty.) The resource
+// stays refused: another try needs another factory.
 //
 // # Identity and guards
 //
@@ -43,7 +42,8 @@
 //
 // # The fakes of client-go
 //
-// All three factories work with the fake clientsets of client-go, for unit tests. Use Options.Informer.InMemory, or a
+// All three factories work with the fake clientsets of client-go, for unit tests; the typed one uses the REST client of
+// any other clientset. Use Options.Informer.InMemory, or a
 // file that starts empty: the fakes give objects no resourceVersions and keep no deletions, so a restart on one file
 // cannot be tested with them.
 //

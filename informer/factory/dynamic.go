@@ -12,6 +12,8 @@ import (
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/dynamic/dynamiclister"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/entry"
 )
 
 // NewDynamicSharedInformerFactory returns a factory like dynamicinformer's, with Larder's informers. If the options are
@@ -20,10 +22,9 @@ func NewDynamicSharedInformerFactory(
 	client dynamic.Interface, defaultResync time.Duration, o Options,
 ) dynamicinformer.DynamicSharedInformerFactory {
 	return newUntypedFactory(defaultResync, o, form{
-		client:  client,
 		example: func() runtime.Object { return &unstructured.Unstructured{} },
-		requests: func(gvr schema.GroupVersionResource, namespace string) calls {
-			return of(client.Resource(gvr).Namespace(namespace))
+		listWatch: func(id entry.Identity) cache.ListerWatcher {
+			return listWatch(client, client.Resource(id.GroupVersionResource).Namespace(id.Namespace), id)
 		},
 		lister: func(indexer cache.Indexer, gvr schema.GroupVersionResource) cache.GenericLister {
 			return dynamiclister.NewRuntimeObjectShim(dynamiclister.New(indexer, gvr))
@@ -31,6 +32,6 @@ func NewDynamicSharedInformerFactory(
 		clusterID: clusterID(client, func(ctx context.Context, name string) (metav1.Object, error) {
 			return client.Resource(namespaces).Get(ctx, name, metav1.GetOptions{})
 		}),
-		schema: true,
+		schemas: schemas(o.RESTClient),
 	})
 }

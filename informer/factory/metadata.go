@@ -11,6 +11,8 @@ import (
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/metadata/metadatalister"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/entry"
 )
 
 // NewMetadataSharedInformerFactory returns a factory like metadatainformer's, with Larder's informers. If the options
@@ -19,10 +21,9 @@ func NewMetadataSharedInformerFactory(
 	client metadata.Interface, defaultResync time.Duration, o Options,
 ) metadatainformer.SharedInformerFactory {
 	return newUntypedFactory(defaultResync, o, form{
-		client:  client,
 		example: func() runtime.Object { return &metav1.PartialObjectMetadata{} },
-		requests: func(gvr schema.GroupVersionResource, namespace string) calls {
-			return of(client.Resource(gvr).Namespace(namespace))
+		listWatch: func(id entry.Identity) cache.ListerWatcher {
+			return listWatch(client, client.Resource(id.GroupVersionResource).Namespace(id.Namespace), id)
 		},
 		lister: func(indexer cache.Indexer, gvr schema.GroupVersionResource) cache.GenericLister {
 			return metadatalister.NewRuntimeObjectShim(metadatalister.New(indexer, gvr))

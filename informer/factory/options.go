@@ -2,18 +2,16 @@ package factory
 
 import (
 	"fmt"
-	"maps"
 	"reflect"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
-	"github.com/larder-dev/larder/informer/requests"
 )
 
 // Options are the options of the factories. Informer.Store (or InMemory) is required; the zero value of everything else
@@ -51,76 +49,31 @@ func (o Options) stock() []informers.SharedInformerOption {
 	}
 }
 
-// validate returns ErrOptions if an option cannot hold for all informers of a factory on s.
-func (o Options) validate(s scope) error {
-	i := o.Informer
-	for _, field := range []struct {
-		name    string
-		value   any
-		instead string
-	}{
-		{"Identity", i.Identity, "; set Namespace and TweakListOptions"},
-		{"Resource", i.Resource, ""},
-		{"ResyncPeriod", i.ResyncPeriod, "; use the factory's resync periods"},
-		{"Codec", &i.Codec, ""},
-		{"ObjectDescription", i.ObjectDescription, ""},
-		{"OpenAPIHash", i.OpenAPIHash, "; set RESTClient"},
-		{"Lookup", i.Lookup, ""},
-		{"ListMetadata", i.ListMetadata, "; set RESTClient"},
+// scope returns the namespace, and the selectors that TweakListOptions sets. They hold for every request, since the
+// identity cannot change.
+func (o Options) scope() entry.Identity {
+	var tweaked metav1.ListOptions
+	if o.TweakListOptions != nil {
+		o.TweakListOptions(&tweaked)
+	}
+	return entry.Identity{
+		Namespace:     o.Namespace,
+		LabelSelector: tweaked.LabelSelector,
+		FieldSelector: tweaked.FieldSelector,
+		ShardSelector: tweaked.ShardSelector,
+	}
+}
+
+// validate fails if an option is set that differs from one informer to the next.
+func (o Options) validate() error {
+	set := reflect.ValueOf(o.Informer)
+	for _, name := range []string{
+		"Identity", "Resource", "ResyncPeriod", "Codec", "ObjectDescription", "OpenAPIHash", "Lookup", "ListMetadata",
 	} {
-		if !reflect.Indirect(reflect.ValueOf(field.value)).IsZero() {
-			return fmt.Errorf("%w: Options.Informer.%s must be empty: it differs from one informer to the next%s", ErrOptions,
-				field.name, field.instead)
+		if !set.FieldByName(name).IsZero() {
+			return fmt.Errorf("Options.Informer.%s must be empty: it differs from one informer to the next; a factory has "+
+				"Namespace, TweakListOptions, RESTClient and resync periods", name)
 		}
-	}
-	if i.Store == nil && !i.InMemory {
-		return fmt.Errorf("%w: there is no store to keep the objects in; set Options.Informer.Store or InMemory", ErrOptions)
-	}
-	if p := i.SyncPolicy; p != "" && p != informer.Resumed && p != informer.Disk {
-		return fmt.Errorf("%w: Options.Informer.SyncPolicy %q is neither Resumed nor Disk", ErrOptions, p)
-	}
-	// The resource does not matter to the selectors.
-	if _, err := s.identity(namespaces).Canonical(); err != nil {
-		return fmt.Errorf("%w: %w", ErrOptions, err)
 	}
 	return nil
-}
-
-// validateUntyped is validate for the dynamic and metadata factories: it also refuses options by Go type.
-func (o Options) validateUntyped(s scope) error {
-	if len(o.CustomResync) > 0 || o.InformerName != nil {
-		return fmt.Errorf("%w: Options.CustomResync and InformerName are for the typed factory only", ErrOptions)
-	}
-	return o.validate(s)
-}
-
-// namespaceIndexVersion is the version of client-go's namespace index function. It stays the same as long as the
-// function does, so that a new build of the program trusts the stored index.
-const namespaceIndexVersion = "client-go"
-
-// newInformer makes one informer. each has the options that only this informer has.
-func (o Options) newInformer(
-	lw cache.ListerWatcher, example runtime.Object, each informer.Options,
-) (*informer.Informer, error) {
-	io := o.Informer
-	io.Identity, io.Resource, io.ResyncPeriod = each.Identity, each.Resource, each.ResyncPeriod
-	io.ObjectDescription, io.OpenAPIHash = each.ObjectDescription, each.OpenAPIHash
-	if io.ClusterID == nil {
-		io.ClusterID = each.ClusterID
-	}
-	if !missing(o.RESTClient) {
-		io.ListMetadata = requests.ListMetadata(o.RESTClient, each.Identity)
-	}
-	if io.Indexers[cache.NamespaceIndex] == nil {
-		io.Indexers, io.IndexVersions = maps.Clone(io.Indexers), maps.Clone(io.IndexVersions)
-		if io.Indexers == nil {
-			io.Indexers = cache.Indexers{}
-		}
-		if io.IndexVersions == nil {
-			io.IndexVersions = map[string]string{}
-		}
-		io.Indexers[cache.NamespaceIndex] = cache.MetaNamespaceIndexFunc
-		io.IndexVersions[cache.NamespaceIndex] = namespaceIndexVersion
-	}
-	return informer.New(lw, example, io)
 }

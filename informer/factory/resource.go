@@ -4,58 +4,68 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/larder-dev/larder/entry"
 )
 
-//go:generate go run ./internal/gentable
-
-// clientset is the typed client.
-type clientset = kubernetes.Interface
+// clusterScoped has the kinds of client-go's types that have no namespace. Nothing else tells without discovery.
+var clusterScoped = strings.Fields(`
+	CSIDriver CSINode CertificateSigningRequest ClusterRole ClusterRoleBinding ClusterTrustBundle ComponentStatus
+	DeviceClass DeviceTaintRule FlowSchema IPAddress IngressClass MutatingAdmissionPolicy MutatingAdmissionPolicyBinding
+	MutatingWebhookConfiguration Namespace Node PersistentVolume PriorityClass PriorityLevelConfiguration
+	ResourcePoolStatusRequest ResourceSlice RuntimeClass ServiceCIDR StorageClass StorageVersion StorageVersionMigration
+	ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding ValidatingWebhookConfiguration VolumeAttachment VolumeAttributesClass`)
 
 // resource is a type that client-go has a typed informer for.
 type resource struct {
 	schema.GroupVersionResource
-	example    runtime.Object
-	namespaced bool
-	requests   func(client clientset, namespace string) calls
-}
-
-// info returns what is known of the resource without discovery. The kind is the name of the Go type.
-func (r resource) info() entry.ResourceInfo {
-	return entry.ResourceInfo{Kind: reflect.TypeOf(r.example).Elem().Name(), Namespaced: r.namespaced}
+	entry.ResourceInfo // what is known without discovery
+	example            runtime.Object
 }
 
 // resourcesOf returns the resources of the example objects.
-func resourcesOf(examples []runtime.Object) ([]resource, error) {
+func resourcesOf(examples []runtime.Object) (found []resource, err error) {
 	if len(examples) == 0 {
-		return nil,
-			errors.New(
-				"no types are listed: nothing would be stored; list an example object of each type whose informer is to be " +
-					"persistent")
-	}
-	byType := map[reflect.Type]resource{}
-	for _, r := range resources() {
-		byType[reflect.TypeOf(r.example)] = r
+		return nil, errors.New("no types are listed: nothing would be stored; list an example object of each type whose " +
+			"informer is to be persistent")
 	}
 	listed := map[reflect.Type]bool{}
-	var found []resource
 	for _, example := range examples {
-		t := reflect.TypeOf(example)
-		r, ok := byType[t]
-		switch {
-		case !ok:
+		r, ok := resourceOf(example)
+		if !ok {
 			return nil,
 				fmt.Errorf("client-go has no typed informer for %T; use NewDynamicSharedInformerFactory, or informer.New", example)
-		case listed[t]:
+		}
+		t := reflect.TypeOf(example)
+		if listed[t] {
 			return nil, fmt.Errorf("%T is listed twice", example)
 		}
 		listed[t] = true
 		found = append(found, r)
 	}
 	return found, nil
+}
+
+// resourceOf returns the resource of an example object, and false if it is no object of client-go's scheme. The name is
+// what meta guesses; a test shows that it guesses all of these right.
+func resourceOf(example runtime.Object) (r resource, ok bool) {
+	if _, ok := example.(metav1.Object); !ok {
+		return r, false
+	}
+	gvks, _, err := scheme.Scheme.ObjectKinds(example)
+	if err != nil {
+		return r, false
+	}
+	gvr, _ := meta.UnsafeGuessKindToResource(gvks[0])
+	kind := gvks[0].Kind
+	info := entry.ResourceInfo{Kind: kind, Namespaced: !slices.Contains(clusterScoped, kind)}
+	return resource{gvr, info, example}, true
 }

@@ -13,9 +13,10 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/client-go/kubernetes/scheme"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/entry"
 )
 
 // marker is an informer that says which resource it was registered for.
@@ -26,18 +27,47 @@ type marker struct {
 
 func (m marker) LastSyncResourceVersion() string { return m.gvr.String() }
 
-// TestResourcesAreComplete: the table has every resource that client-go's factory knows, with the type that
-// it knows it by.
+// examples has an object of each type that client-go's factory makes informers for.
+func examples(t *testing.T) (all []runtime.Object) {
+	t.Helper()
+	getters(reflect.TypeFor[informers.SharedInformerFactory](), func(_ string, versions reflect.Type) {
+		getters(versions, func(_ string, resources reflect.Type) {
+			getters(resources, func(_ string, informer reflect.Type) {
+				lister, _ := informer.MethodByName("Lister")
+				list, ok := lister.Type.Out(0).MethodByName("List")
+				if !ok {
+					t.Fatalf("%s has no List", lister.Type.Out(0))
+				}
+				all = append(all, reflect.New(list.Type.Out(0).Elem().Elem()).Interface().(runtime.Object))
+			})
+		})
+	})
+	if len(all) < 100 {
+		t.Fatalf("client-go has informers for %d types", len(all))
+	}
+	return all
+}
+
+// getters calls fn for each method of t that takes nothing and returns an interface, such as Core().V1().Pods().
+func getters(t reflect.Type, fn func(name string, result reflect.Type)) {
+	for m := range t.Methods() {
+		if m.Type.NumIn() == 0 && m.Type.NumOut() == 1 && m.Type.Out(0).Kind() == reflect.Interface {
+			fn(m.Name, m.Type.Out(0))
+		}
+	}
+}
+
+// TestResourcesAreComplete: each type that client-go's factory knows is known by the same name.
 func TestResourcesAreComplete(t *testing.T) {
 	stock := informers.NewSharedInformerFactory(nil, 0)
-	ours := map[schema.GroupVersionResource]bool{}
-	for _, r := range resources() {
-		ours[r.GroupVersionResource] = true
+	all, err := resourcesOf(examples(t))
+	must(t, err)
+	for _, r := range all {
 		stock.InformerFor(r.example, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
 			return marker{gvr: r.GroupVersionResource}
 		})
 	}
-	for _, r := range resources() {
+	for _, r := range all {
 		generic, err := stock.ForResource(r.GroupVersionResource)
 		if err != nil {
 			t.Error(err)
@@ -45,59 +75,61 @@ func TestResourcesAreComplete(t *testing.T) {
 			t.Errorf("%s is registered under the type of %s", r, got)
 		}
 	}
-	known := 0
-	for gvk := range scheme.Scheme.AllKnownTypes() {
-		gvr, _ := meta.UnsafeGuessKindToResource(gvk)
-		if !ours[gvr] {
-			if _, err := stock.ForResource(gvr); err == nil {
-				t.Errorf("%s is missing", gvr)
-			}
-			continue
-		}
-		known++
-	}
-	// The names that were guessed are right, so what is missing would have been found.
-	if known != len(ours) || known != len(resources()) {
-		t.Errorf("%d resources of %d were found by their kinds", known, len(resources()))
-	}
 }
 
-// TestResourcesAsk: each row asks the client for what it says.
+// clientFor calls the methods of the clientset that lead to the client of the objects, such as CoreV1().Pods(namespace).
+func clientFor(t *testing.T, clientset kubernetes.Interface, example runtime.Object) (reflect.Value, bool) {
+	t.Helper()
+	for group := range reflect.TypeFor[kubernetes.Interface]().Methods() {
+		for method := range group.Type.Out(0).Methods() {
+			get, ok := method.Type.Out(0).MethodByName("Get")
+			if !ok || get.Type.Out(0) != reflect.TypeOf(example) {
+				continue
+			}
+			var in []reflect.Value
+			if method.Type.NumIn() > 0 {
+				in = append(in, reflect.ValueOf("somewhere"))
+			}
+			of := reflect.ValueOf(clientset).MethodByName(group.Name).Call(nil)[0]
+			return of.MethodByName(method.Name).Call(in)[0], len(in) > 0
+		}
+	}
+	t.Fatalf("the clientset has no %T", example)
+	return reflect.Value{}, false
+}
+
+// TestResourcesAsk: a fake is asked for what its own client of the type asks it for.
 func TestResourcesAsk(t *testing.T) {
-	for _, r := range resources() {
+	all, err := resourcesOf(examples(t))
+	must(t, err)
+	for _, r := range all {
 		client := &fake.Clientset{}
 		client.AddWatchReactor("*", clienttesting.DefaultWatchReactor(nil, nil))
-		asked := r.requests(client, "somewhere")
-		list, err := asked.list(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			t.Errorf("%s: list: %v", r, err)
-			continue
+		stock, namespaced := clientFor(t, client, r.example)
+		if namespaced != r.Namespaced {
+			t.Errorf("%s: namespaced %v", r, r.Namespaced)
 		}
+		id := entry.Identity{GroupVersionResource: r.GroupVersionResource}
+		if namespaced {
+			id.Namespace = "somewhere"
+		}
+		lw, err := typedListWatch(client, r, id)
+		must(t, err)
+		list, err := cache.ToListerWatcherWithContext(lw).ListWithContext(t.Context(), metav1.ListOptions{})
+		must(t, err)
 		if items, err := meta.GetItemsPtr(list); err != nil ||
 			reflect.TypeOf(items).Elem().Elem() != reflect.TypeOf(r.example).Elem() {
 			t.Errorf("%s: listed a %T, want those of %T", r, list, r.example)
 		}
-		if _, err := asked.watch(t.Context(), metav1.ListOptions{}); err != nil {
-			t.Errorf("%s: watch: %v", r, err)
-		}
-		actions := client.Actions()
-		namespace := ""
-		if r.namespaced {
-			namespace = "somewhere"
-		}
-		if len(actions) != 2 {
-			t.Errorf("%s: %v", r, actions)
-			continue
-		}
-		for i, verb := range []string{"list", "watch"} {
-			if a := actions[i]; a.GetVerb() != verb || a.GetResource() != r.GroupVersionResource ||
-				a.GetNamespace() != namespace {
-				t.Errorf("%s: asked for %+v", r, a)
-			}
-		}
-		if gvks, _, err := scheme.Scheme.ObjectKinds(r.example); err != nil || gvks[0].Kind != r.info().Kind ||
-			gvks[0].GroupVersion() != r.GroupVersion() {
-			t.Errorf("%s: %v is called %q", r, gvks, r.info().Kind)
+		_, err = cache.ToListerWatcherWithContext(lw).WatchWithContext(t.Context(), metav1.ListOptions{})
+		must(t, err)
+		ours := client.Actions()
+		client.ClearActions()
+		in := []reflect.Value{reflect.ValueOf(t.Context()), reflect.ValueOf(metav1.ListOptions{})}
+		stock.MethodByName("List").Call(in)
+		stock.MethodByName("Watch").Call(in)
+		if want := client.Actions(); len(want) != 2 || !reflect.DeepEqual(ours, want) {
+			t.Errorf("%s: asked for %+v, want %+v", r, ours, want)
 		}
 	}
 }

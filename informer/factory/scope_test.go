@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
@@ -60,7 +59,7 @@ func TestScope(t *testing.T) {
 	o := Options{Namespace: "a", TweakListOptions: func(o *metav1.ListOptions) {
 		o.LabelSelector, o.FieldSelector, o.ShardSelector = "l=1", "f=1", shard
 	}}
-	id := o.scope().identity(pods)
+	id := maker{scope: o.scope()}.identity(pods)
 	if want := (entry.Identity{GroupVersionResource: pods, Namespace: "a", LabelSelector: "l=1", FieldSelector: "f=1",
 		ShardSelector: shard}); id != want {
 		t.Errorf("%+v", id)
@@ -73,16 +72,26 @@ func TestScope(t *testing.T) {
 				t.Errorf("asked for %+v, want %+v", got, want)
 			}
 		}
-		lw := cache.ToListerWatcherWithContext(o.scope().listWatch(nil, calls{
-			list:  func(_ context.Context, o metav1.ListOptions) (runtime.Object, error) { check(o); return nil, nil },
-			watch: func(_ context.Context, o metav1.ListOptions) (watch.Interface, error) { check(o); return nil, nil },
-		}))
+		lw := cache.ToListerWatcherWithContext(listWatch(nil, checking(check), id))
 		asked := metav1.ListOptions{FieldSelector: lookup, Limit: 7, ResourceVersion: "9"}
 		_, err := lw.ListWithContext(t.Context(), asked)
 		must(t, err)
 		_, err = lw.WatchWithContext(t.Context(), asked)
 		must(t, err)
 	}
+}
+
+// checking is a client that does no more than check what it is asked for.
+type checking func(metav1.ListOptions)
+
+func (c checking) List(_ context.Context, o metav1.ListOptions) (*corev1.PodList, error) {
+	c(o)
+	return nil, nil
+}
+
+func (c checking) Watch(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	c(o)
+	return nil, nil
 }
 
 // selectOdd is a TweakListOptions that also sets what is the reflector's.

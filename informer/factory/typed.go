@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"sync"
 	"time"
 
@@ -19,35 +18,32 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/informer"
-	"github.com/larder-dev/larder/informer/requests"
 )
 
 // NewSharedInformerFactory returns client-go's factory, with Larder's informers for the listed types. types are example
 // objects such as &corev1.Pod{}. The informers of all other types are client-go's, which is logged once when they
 // start. All options but Informer hold for both.
 //
-// It fails with ErrOptions if there is no type, a type is listed twice, client-go has no typed informer for it, an
-// option is missing or cannot hold for all informers, or a selector does not parse; or with the error of opening a
-// collection. If it fails, nothing is left open.
+// It fails if there is no type, a type is listed twice, client-go has no typed informer for it, an option is missing or
+// cannot hold for all informers, a selector does not parse, or a collection cannot be opened. If it fails, nothing is
+// left open.
 func NewSharedInformerFactory(
 	client kubernetes.Interface, defaultResync time.Duration, o Options, types ...runtime.Object,
 ) (informers.SharedInformerFactory, error) {
-	s := o.scope()
-	if err := o.validate(s); err != nil {
+	listed, err := resourcesOf(types)
+	if err = errors.Join(o.validate(), err); err != nil {
 		return nil, fmt.Errorf("shared informer factory: %w", err)
 	}
-	listed, err := resourcesOf(types)
-	if err != nil {
-		return nil, fmt.Errorf("shared informer factory: %w: %w", ErrOptions, err)
+	f := &sharedInformerFactory{
+		SharedInformerFactory: informers.NewSharedInformerFactoryWithOptions(client, defaultResync, o.stock()...),
+		known:                 map[reflect.Type]bool{},
 	}
-	f := &sharedInformerFactory{SharedInformerFactory: informers.NewSharedInformerFactoryWithOptions(client, defaultResync,
-		o.stock()...)}
 	if missing(o.RESTClient) {
 		o.RESTClient = client.Discovery().RESTClient()
 	}
-	maker := typedMaker{o: o, scope: s, clusterID: typedClusterID(client), schemas: schemas(o.RESTClient)}
+	m := maker{o: o, scope: o.scope(), clusterID: typedClusterID(client), schemas: schemas(o.RESTClient)}
 	for _, r := range listed {
-		if err := f.register(maker, r); err != nil {
+		if err := f.register(m, r); err != nil {
 			return nil, fmt.Errorf("shared informer factory: %w", errors.Join(err, closeAll(f.ours)))
 		}
 	}
@@ -57,26 +53,35 @@ func NewSharedInformerFactory(
 // sharedInformerFactory is client-go's factory with Larder's informers for some types.
 type sharedInformerFactory struct {
 	informers.SharedInformerFactory
-	ours  []*informer.Informer
-	types []reflect.Type // of ours
-	// stock has the types whose informers are client-go's and have been started.
-	stock struct {
-		mu     sync.Mutex
-		logged map[reflect.Type]bool // guarded by mu
-	}
+	ours []*informer.Informer
+
+	mu sync.Mutex
+	// known has the types of ours, and those whose informers are client-go's and have been logged; guarded by mu.
+	known map[reflect.Type]bool
 }
 
 // register makes the informer of r and registers it by InformerFor, so that the factory makes none of its own. The
 // factory passes the resync period of the type, and sets the transform.
-func (f *sharedInformerFactory) register(maker typedMaker, r resource) error {
+func (f *sharedInformerFactory) register(m maker, r resource) error {
 	var failed error
 	f.InformerFor(r.example, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
-		inf, err := maker.informer(client, r, resync)
+		id := m.identity(r.GroupVersionResource)
+		if !r.Namespaced {
+			id.Namespace = ""
+		}
+		each := m.options(id)
+		each.Resource, each.ResyncPeriod = r.ResourceInfo, resync
+		lw, err := typedListWatch(client, r, id)
+		var inf *informer.Informer
+		if err == nil {
+			inf, err = informer.New(lw, r.example, each)
+		}
 		if err != nil {
 			failed = err
 			return informer.Refused(r.example, err)
 		}
-		f.ours, f.types = append(f.ours, inf), append(f.types, reflect.TypeOf(r.example))
+		f.ours = append(f.ours, inf)
+		f.known[reflect.TypeOf(r.example)] = true
 		return inf
 	})
 	return failed
@@ -97,17 +102,13 @@ func (f *sharedInformerFactory) StartWithContext(ctx context.Context) {
 func (f *sharedInformerFactory) logStock(logger klog.Logger) {
 	started, cancel := context.WithCancel(context.Background())
 	cancel() // to be told at once which have been started
-	f.stock.mu.Lock()
-	defer f.stock.mu.Unlock()
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	for t := range f.WaitForCacheSyncWithContext(started).Synced {
-		ours := slices.Contains(f.types, t)
-		if ours || f.stock.logged[t] {
+		if f.known[t] {
 			continue
 		}
-		if f.stock.logged == nil {
-			f.stock.logged = map[reflect.Type]bool{}
-		}
-		f.stock.logged[t] = true
+		f.known[t] = true
 		logger.Info("This type was not given to the factory: its informer is client-go's, which keeps it in memory and "+
 			"lists it at each start", "type", t.String())
 	}
@@ -128,30 +129,6 @@ func closeAll(all []*informer.Informer) error {
 		errs = append(errs, inf.Close())
 	}
 	return errors.Join(errs...)
-}
-
-// typedMaker makes the typed informers of a factory.
-type typedMaker struct {
-	o         Options
-	scope     scope
-	clusterID func(context.Context) (string, error)
-	schemas   *requests.Schemas // nil without a REST client
-}
-
-func (m typedMaker) informer(
-	client kubernetes.Interface, r resource, resync time.Duration,
-) (*informer.Informer, error) {
-	s := m.scope
-	if !r.namespaced {
-		s.namespace = ""
-	}
-	return m.o.newInformer(s.listWatch(client, r.requests(client, s.namespace)), r.example, informer.Options{
-		Identity:     s.identity(r.GroupVersionResource),
-		Resource:     r.info(),
-		ResyncPeriod: resync,
-		ClusterID:    m.clusterID,
-		OpenAPIHash:  openAPIHash(m.schemas, r.GroupVersion()),
-	})
 }
 
 func typedClusterID(client kubernetes.Interface) func(context.Context) (string, error) {

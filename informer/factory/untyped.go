@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/informer/requests"
 )
@@ -22,13 +23,10 @@ var errShutDown = errors.New("the informer factory has been shut down; make anot
 
 // untypedFactory is the dynamic and the metadata factory: their methods are the same.
 type untypedFactory struct {
-	o      Options
+	maker
 	err    error // why it cannot make informers
-	scope  scope
 	resync time.Duration
 	form   form
-	// schemas is nil without a REST client.
-	schemas *requests.Schemas
 
 	wg sync.WaitGroup // of the informers that run
 
@@ -39,88 +37,63 @@ type untypedFactory struct {
 
 // form has the differences between the dynamic and the metadata factory.
 type form struct {
-	client    any
 	example   func() runtime.Object
-	requests  func(gvr schema.GroupVersionResource, namespace string) calls
+	listWatch func(id entry.Identity) cache.ListerWatcher
 	lister    func(indexer cache.Indexer, gvr schema.GroupVersionResource) cache.GenericLister
 	clusterID func(context.Context) (string, error)
-	// schema is true if the objects depend on the server's OpenAPI schema.
-	schema bool
+	schemas   *requests.Schemas // nil for metadata, which do not depend on the schema
 }
 
 func newUntypedFactory(defaultResync time.Duration, o Options, f form) *untypedFactory {
-	s := o.scope()
+	err := o.validate()
+	if len(o.CustomResync) > 0 || o.InformerName != nil {
+		err = errors.New("Options.CustomResync and InformerName are for the typed factory only")
+	}
 	return &untypedFactory{
-		o: o, err: o.validateUntyped(s), scope: s, resync: defaultResync, form: f, schemas: schemas(o.RESTClient),
+		maker: maker{o: o, scope: o.scope(), clusterID: f.clusterID, schemas: f.schemas},
+		err:   err, resync: defaultResync, form: f,
 		informers: map[schema.GroupVersionResource]*untypedInformer{},
 	}
 }
 
-// ForResource returns the informer for gvr. If there is none, or it was refused, ForResource makes one, which may take
-// half a minute if another informer of the collection is about to end.
+// ForResource returns the informer for gvr. It makes one if there is none, which may take half a minute if another
+// informer of the collection is about to end.
 func (f *untypedFactory) ForResource(gvr schema.GroupVersionResource) informers.GenericInformer {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	known := f.informers[gvr]
-	switch {
-	case known != nil && (known.refused == nil || f.shuttingDown):
+	if known := f.informers[gvr]; known != nil {
 		return known
-	case f.shuttingDown:
-		return f.refuse(gvr, errShutDown)
 	}
-	inf, err := f.newInformer(gvr)
+	inf, err := f.newInformerLocked(gvr)
 	if err != nil {
-		if known == nil {
-			known = f.refuse(gvr, err)
-			f.informers[gvr] = known
-		}
-		return known
+		// It is started and waited for like any other, so that WaitForCacheSync does not succeed.
+		err = fmt.Errorf("informer factory, %s: %w", gvr.GroupResource(), err)
+		inf = &untypedInformer{informer: informer.Refused(f.form.example(), err), lister: refusedLister{err}}
 	}
 	f.informers[gvr] = inf
-	if known != nil && known.started {
-		f.runLocked(known.ctx, inf)
-	}
 	return inf
 }
 
-// runLocked runs an informer until ctx ends.
-func (f *untypedFactory) runLocked(ctx context.Context, inf *untypedInformer) {
-	inf.started, inf.ctx = true, ctx
-	f.wg.Go(func() { inf.informer.RunWithContext(ctx) })
-}
-
-func (f *untypedFactory) newInformer(gvr schema.GroupVersionResource) (*untypedInformer, error) {
-	if f.err != nil {
+func (f *untypedFactory) newInformerLocked(gvr schema.GroupVersionResource) (*untypedInformer, error) {
+	switch {
+	case f.err != nil:
 		return nil, f.err
+	case f.shuttingDown:
+		return nil, errShutDown
 	}
-	each := informer.Options{
-		Identity:          f.scope.identity(gvr),
-		ResyncPeriod:      f.resync,
-		ObjectDescription: gvr.String(),
-		ClusterID:         f.form.clusterID,
-	}
-	if f.form.schema {
-		each.OpenAPIHash = openAPIHash(f.schemas, gvr.GroupVersion())
-	}
-	ours, err := f.o.newInformer(f.scope.listWatch(f.form.client, f.form.requests(gvr, f.scope.namespace)),
-		f.form.example(), each)
+	id := f.identity(gvr)
+	o := f.options(id)
+	o.ResyncPeriod, o.ObjectDescription = f.resync, gvr.String()
+	ours, err := informer.New(f.form.listWatch(id), f.form.example(), o)
 	if err != nil {
 		return nil, err
 	}
-	inf := &untypedInformer{informer: ours, ours: ours, lister: f.form.lister(ours.GetIndexer(), gvr)}
 	if f.o.Transform != nil {
 		if err := ours.SetTransform(f.o.Transform); err != nil {
 			return nil, errors.Join(err, ours.Close())
 		}
 	}
-	return inf, nil
-}
-
-// refuse returns an informer whose methods fail with err. It is started and waited for like any other, so that
-// WaitForCacheSync does not succeed.
-func (f *untypedFactory) refuse(gvr schema.GroupVersionResource, err error) *untypedInformer {
-	err = fmt.Errorf("informer factory, %s: %w", gvr.GroupResource(), err)
-	return &untypedInformer{informer: informer.Refused(f.form.example(), err), lister: refusedLister{err}, refused: err}
+	return &untypedInformer{informer: ours, lister: f.form.lister(ours.GetIndexer(), gvr)}, nil
 }
 
 // Start runs the informers that have not been started, until stopCh is closed. It does nothing after Shutdown.
@@ -133,7 +106,8 @@ func (f *untypedFactory) Start(stopCh <-chan struct{}) {
 	ctx := wait.ContextForChannel(stopCh)
 	for _, inf := range f.informers {
 		if !inf.started {
-			f.runLocked(ctx, inf)
+			inf.started = true
+			f.wg.Go(func() { inf.informer.RunWithContext(ctx) })
 		}
 	}
 }
@@ -172,8 +146,8 @@ func (f *untypedFactory) Shutdown() {
 	f.shuttingDown = true
 	var ours []*informer.Informer
 	for _, inf := range f.informers {
-		if inf.ours != nil {
-			ours = append(ours, inf.ours)
+		if i, err := informer.Of(inf.informer); err == nil { // it was not refused
+			ours = append(ours, i)
 		}
 	}
 	f.mu.Unlock()

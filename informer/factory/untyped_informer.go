@@ -1,23 +1,16 @@
 package factory
 
 import (
-	"context"
-
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
-
-	"github.com/larder-dev/larder/informer"
 )
 
 // untypedInformer is an informers.GenericInformer of an untypedFactory.
 type untypedInformer struct {
 	informer cache.SharedIndexInformer
 	lister   cache.GenericLister
-	ours     *informer.Informer // nil if refused
-	refused  error
-	started  bool            // guarded by the factory's mu
-	ctx      context.Context // guarded by the factory's mu; what it runs in, once started
+	started  bool // guarded by the factory's mu
 }
 
 // Informer returns the informer.

@@ -1,0 +1,64 @@
+package factory
+
+import (
+	"context"
+	"maps"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/requests"
+)
+
+// namespaceIndexVersion is the version of client-go's namespace index function. It stays the same as long as the
+// function does, so that a new build of the program trusts the stored index.
+const namespaceIndexVersion = "client-go"
+
+// maker makes the options of a factory's informers.
+type maker struct {
+	o Options
+	// scope is what the identities of all collections have in common: all but the resource and the representation, which
+	// the example object tells.
+	scope     entry.Identity
+	clusterID func(context.Context) (string, error) // nil: the client has no cluster
+	schemas   *requests.Schemas                     // nil without a REST client, or if the objects have no schema
+}
+
+func (m maker) identity(gvr schema.GroupVersionResource) entry.Identity {
+	id := m.scope
+	id.GroupVersionResource = gvr
+	return id
+}
+
+// options returns the options of the informer for id.
+func (m maker) options(id entry.Identity) informer.Options {
+	o := m.o.Informer
+	o.Identity = id
+	if o.ClusterID == nil {
+		o.ClusterID = m.clusterID
+	}
+	if m.schemas != nil {
+		o.OpenAPIHash = m.schemas.Hash(id.GroupVersion())
+	}
+	if !missing(m.o.RESTClient) {
+		o.ListMetadata = requests.ListMetadata(m.o.RESTClient, id)
+	}
+	if o.Indexers[cache.NamespaceIndex] == nil {
+		indexers := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
+		versions := map[string]string{cache.NamespaceIndex: namespaceIndexVersion}
+		maps.Copy(indexers, o.Indexers)
+		maps.Copy(versions, o.IndexVersions)
+		o.Indexers, o.IndexVersions = indexers, versions
+	}
+	return o
+}
+
+// listWatch returns a ListerWatcher whose requests have the selectors of id, and the field selector of the reflector's
+// look-ups. all is the client that client is a part of.
+func listWatch[L runtime.Object](all any, client requests.Client[L], id entry.Identity) cache.ListerWatcher {
+	// The fakes do not know WatchList.
+	return cache.ToListWatcherWithWatchListSemantics(requests.ClientListWatch(client, id), all)
+}
