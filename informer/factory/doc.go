@@ -43,9 +43,8 @@
 // # The fakes of client-go
 //
 // All three factories work with the fake clientsets of client-go, for unit tests; the typed one uses the REST client of
-// any other clientset. Use Options.Informer.InMemory, or a
-// file that starts empty: the fakes give objects no resourceVersions and keep no deletions, so a restart on one file
-// cannot be tested with them.
+// any other clientset. Use Options.Informer.InMemory, or a file that starts empty: the fakes give objects no
+// resourceVersions and keep no deletions, so a restart on one file cannot be tested with them.
 //
 // # Ownership and shutdown
 //
