@@ -2,11 +2,9 @@ package diff
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,8 +15,8 @@ import (
 
 // Options are those of Compare. The zero value works.
 type Options struct {
-	// Ignore has the paths that are not compared; nil is DefaultIgnore, and empty ignores nothing. A path is dotted, such
-	// as status, metadata.annotations["a.b/c"] or spec.containers[*].image, or a JSON pointer.
+	// Ignore has the paths that are not compared; nil is DefaultIgnore, and empty ignores nothing. A path is such as
+	// status, metadata.annotations["a.b/c"] or spec.containers[*].image: of lists, all items are meant.
 	Ignore []string
 	// SkipUnknown reports differing objects of unknown types, without Before, After and Patch. Default: Compare fails
 	// with snapshot.ErrUndecodable.
@@ -100,13 +98,13 @@ func Compare(ctx context.Context, a, b snapshot.Source, o Options, fn func(Chang
 			loose: p.a.Identity.Representation != p.b.Identity.Representation, fn: fn, report: &report,
 		}
 		ofA, ofB := a, b
-		if p.scope != nil {
-			report.Overlaps = append(report.Overlaps, Overlap{p.a, p.b, *p.scope})
-			d.before.Identity, d.after.Identity = *p.scope, *p.scope
-			if ofA, err = within(a, p.a, *p.scope); err != nil {
+		if p.part {
+			report.Overlaps = append(report.Overlaps, Overlap{p.a, p.b, p.scope})
+			d.before.Identity, d.after.Identity = p.scope, p.scope
+			if ofA, err = within(a, p.a, p.scope); err != nil {
 				return report, err
 			}
-			if ofB, err = within(b, p.b, *p.scope); err != nil {
+			if ofB, err = within(b, p.b, p.scope); err != nil {
 				return report, err
 			}
 		}
@@ -115,69 +113,6 @@ func Compare(ctx context.Context, a, b snapshot.Source, o Options, fn func(Chang
 		}
 	}
 	return report, nil
-}
-
-// pair is one collection in both sources. If scope is set, only the objects in it are compared.
-type pair struct {
-	a, b  snapshot.Collection
-	scope *entry.Identity
-}
-
-// matchCollections pairs collections: first those with equal identities, then those of whole objects that differ only
-// in the representation, then those that overlap. It puts the others into the report.
-func matchCollections(ctx context.Context, a, b snapshot.Source, report *Report) ([]pair, error) {
-	inA, err := a.Collections(ctx)
-	if err != nil {
-		return nil, err
-	}
-	inB, err := b.Collections(ctx)
-	if err != nil {
-		return nil, err
-	}
-	exact := func(c snapshot.Collection) string { return c.Identity.ID() }
-	loose := func(c snapshot.Collection) string {
-		if c.Identity.Representation == entry.Unstructured {
-			c.Identity.Representation = entry.Typed
-		}
-		return c.Identity.ID()
-	}
-	matched, taken := map[string]snapshot.Collection{}, map[string]bool{} // ID in b → collection of a; its ID in a
-	for _, key := range []func(snapshot.Collection) string{exact, loose} {
-		free := map[string]snapshot.Collection{}
-		for _, c := range inA {
-			if !taken[exact(c)] {
-				free[key(c)] = c
-			}
-		}
-		for _, c := range inB {
-			other, ok := free[key(c)]
-			if _, done := matched[exact(c)]; done || !ok || taken[exact(other)] {
-				continue
-			}
-			matched[exact(c)], taken[exact(other)] = other, true
-		}
-	}
-	var pairs []pair
-	for _, c := range inB {
-		if other, ok := matched[exact(c)]; ok {
-			pairs = append(pairs, pair{a: other, b: c})
-		} else {
-			report.OnlyInB = append(report.OnlyInB, c)
-		}
-	}
-	for _, c := range inA {
-		if !taken[exact(c)] {
-			report.OnlyInA = append(report.OnlyInA, c)
-		}
-	}
-	pairs = append(pairs, overlapping(report, pairs)...)
-	slices.SortStableFunc(pairs, func(x, y pair) int { return cmp.Compare(at(inB, x.b), at(inB, y.b)) })
-	return pairs, nil
-}
-
-// at returns the index of a collection, or -1.
-func at(all []snapshot.Collection, c snapshot.Collection) int {
-	return slices.IndexFunc(all, func(o snapshot.Collection) bool { return o.Identity == c.Identity })
 }
 
 // differ compares one pair.

@@ -11,6 +11,70 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
+// pair is a collection of each source, of which the objects in the scope are compared: all, unless part is set.
+type pair struct {
+	a, b  snapshot.Collection
+	scope entry.Identity
+	part  bool
+}
+
+// matchCollections pairs collections: first those with equal identities, then those of whole objects that differ only
+// in the representation, then those that overlap. No object is in two pairs. It puts the others into the report.
+func matchCollections(ctx context.Context, a, b snapshot.Source, report *Report) (pairs []pair, err error) {
+	inA, err := a.Collections(ctx)
+	if err != nil {
+		return nil, err
+	}
+	inB, err := b.Collections(ctx)
+	if err != nil {
+		return nil, err
+	}
+	isPaired := func(id entry.Identity, of func(pair) snapshot.Collection) bool {
+		return slices.ContainsFunc(pairs, func(p pair) bool { return of(p).Identity == id })
+	}
+	ofA, ofB := func(p pair) snapshot.Collection { return p.a }, func(p pair) snapshot.Collection { return p.b }
+	for round := range 3 {
+		for _, b := range inB {
+			for _, a := range inA {
+				scope, ok := overlapOf(a.Identity, b.Identity)
+				part := round == 2
+				switch {
+				case part: // an earlier pair may have some of the objects
+					ok = ok && !slices.ContainsFunc(pairs, func(p pair) bool { return mayShare(p.scope, scope) })
+				case isPaired(a.Identity, ofA), isPaired(b.Identity, ofB):
+					ok = false
+				default:
+					ok = ok && sameScope(a.Identity, b.Identity) && (round == 1 || a.Identity == b.Identity)
+				}
+				if ok {
+					pairs = append(pairs, pair{a, b, scope, part})
+				}
+			}
+		}
+	}
+	for _, c := range inA {
+		if !isPaired(c.Identity, ofA) {
+			report.OnlyInA = append(report.OnlyInA, c)
+		}
+	}
+	for _, c := range inB {
+		if !isPaired(c.Identity, ofB) {
+			report.OnlyInB = append(report.OnlyInB, c)
+		}
+	}
+	at := func(p pair) int {
+		return slices.IndexFunc(inB, func(c snapshot.Collection) bool { return c.Identity == p.b.Identity })
+	}
+	slices.SortStableFunc(pairs, func(x, y pair) int { return cmp.Compare(at(x), at(y)) })
+	return pairs, nil
+}
+
+// sameScope reports whether a and b differ at most in the representation.
+func sameScope(a, b entry.Identity) bool {
+	a.Representation = b.Representation
+	return a == b
+}
+
 // Overlap is the common part of two collections of different scopes: one of them has all namespaces or objects, the
 // other some of them.
 type Overlap struct {
@@ -48,30 +112,6 @@ func objectsTell(selector string) bool {
 	parsed, err := fields.ParseSelector(selector)
 	return err == nil && !slices.ContainsFunc(parsed.Requirements(),
 		func(r fields.Requirement) bool { return r.Value == "false" || r.Value == "0" })
-}
-
-// overlapping pairs collections of report.OnlyInA and OnlyInB that overlap, and removes them from the report. No object
-// is in two of the pairs, nor in a matched one.
-func overlapping(report *Report, matched []pair) (pairs []pair) {
-	var done []entry.Identity
-	for _, p := range matched {
-		done = append(done, p.b.Identity)
-	}
-	pairedA, pairedB := map[entry.Identity]bool{}, map[entry.Identity]bool{}
-	for _, b := range report.OnlyInB {
-		for _, a := range report.OnlyInA {
-			scope, ok := overlapOf(a.Identity, b.Identity)
-			if !ok || slices.ContainsFunc(done, func(id entry.Identity) bool { return mayShare(id, scope) }) {
-				continue
-			}
-			done = append(done, scope)
-			pairs = append(pairs, pair{a, b, &scope})
-			pairedA[a.Identity], pairedB[b.Identity] = true, true
-		}
-	}
-	report.OnlyInA = slices.DeleteFunc(report.OnlyInA, func(c snapshot.Collection) bool { return pairedA[c.Identity] })
-	report.OnlyInB = slices.DeleteFunc(report.OnlyInB, func(c snapshot.Collection) bool { return pairedB[c.Identity] })
-	return pairs
 }
 
 // mayShare reports whether an object can be in both scopes. Different selectors may select the same object.
