@@ -103,5 +103,5 @@ func cutJSON(data []byte) ([]byte, error) {
 
 // isTypedPayload reports whether a msgpack payload is a bin: that of a msgpackCodec, and not of unstructuredCodec.
 func isTypedPayload(data []byte) bool {
-	return len(data) > 0 && msgpack.TypeBin8 <= data[0] && data[0] <= msgpack.TypeBin32
+	return len(data) > 0 && msgpack.IsBin(data[0])
 }

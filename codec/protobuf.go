@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,10 +34,11 @@ type protobufMessage interface {
 //	uvarint, kind          be decoded with it if it had one
 //	message                to the end
 type protobufCodec struct {
-	typ         reflect.Type
-	fingerprint string
-	// nested is true if a value of the type can hold a runtime.RawExtension.
-	nested bool
+	typ reflect.Type
+	// fingerprint and nested are made when they are needed: they walk over the whole type. nested reports whether a value
+	// of it can hold a runtime.RawExtension.
+	fingerprint func() string
+	nested      func() bool
 	// metadata is the number of the message's field that is a metav1.ObjectMeta; 0 if there is none.
 	metadata uint64
 	// last is the apiVersion and kind of the last decoded object, which the next one nearly always shares.
@@ -46,8 +48,8 @@ type protobufCodec struct {
 func newProtobufCodec(t reflect.Type) *protobufCodec {
 	return &protobufCodec{
 		typ:         t,
-		fingerprint: typeFingerprint(EncodingProtobuf, protobufVersion, t),
-		nested:      holdsRawExtension(t),
+		fingerprint: sync.OnceValue(func() string { return typeFingerprint(EncodingProtobuf, protobufVersion, t) }),
+		nested:      sync.OnceValue(func() bool { return holdsRawExtension(t) }),
 		metadata:    metadataNumber(t),
 	}
 }
@@ -80,14 +82,14 @@ func generatesProtobuf(t reflect.Type) bool {
 }
 
 func (c *protobufCodec) Name() string                   { return EncodingProtobuf }
-func (c *protobufCodec) Fingerprint() string            { return c.fingerprint }
+func (c *protobufCodec) Fingerprint() string            { return c.fingerprint() }
 func (c *protobufCodec) Check(obj runtime.Object) error { return checkType(obj, c.typ) }
 
 func (c *protobufCodec) Append(dst []byte, obj runtime.Object) ([]byte, error) {
 	if err := c.Check(obj); err != nil {
 		return dst, err
 	}
-	if c.nested {
+	if c.nested() {
 		if err := checkRawExtensions(reflect.ValueOf(obj).Elem()); err != nil {
 			return dst, err
 		}

@@ -6,29 +6,29 @@ package entry
 type Attributes struct {
 	// ClusterID identifies the cluster: the UID of the namespace kube-system, or the value that the caller sets. Empty
 	// means unknown, and matches every value.
-	ClusterID string
+	ClusterID string `json:"clusterID,omitempty"`
 	// Codec and Schema are the codec's Name and Fingerprint.
-	Codec  string
-	Schema string
+	Codec  string `json:"codec,omitempty"`
+	Schema string `json:"schema,omitempty"`
 	// Transform is the caller's version of its transform function.
-	Transform string
+	Transform string `json:"transform,omitempty"`
 	// OpenAPI is the server's hash of the group-version's schema. Empty means unknown, and matches every value.
-	OpenAPI string
+	OpenAPI string `json:"openAPI,omitempty"`
 }
 
 // ResourceInfo has the names by which users refer to the resource of a collection. It is stored so that the command
 // line works without a server.
 type ResourceInfo struct {
-	Kind       string
-	Singular   string
-	ShortNames []string
+	Kind       string   `json:"kind,omitempty"`
+	Singular   string   `json:"singular,omitempty"`
+	ShortNames []string `json:"shortNames,omitempty"`
 	// Namespaced is true if the resource is namespaced. false also means unknown: a store then derives it from the keys of
 	// the stored objects, if there are any.
-	Namespaced bool
+	Namespaced bool `json:"namespaced,omitempty"`
 	// Categories are the categories that the resource belongs to, such as "all".
-	Categories []string
+	Categories []string `json:"categories,omitempty"`
 	// Columns are the additionalPrinterColumns of a custom resource. Empty for other resources.
-	Columns []Column
+	Columns []Column `json:"columns,omitempty"`
 }
 
 // Column is one of the additionalPrinterColumns of a custom resource: see the type CustomResourceColumnDefinition of

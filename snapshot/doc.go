@@ -23,7 +23,7 @@
 // A file gets its name in one step, when it is whole and on the disk. Until then it is <name>.new-*; if the process is
 // killed, the next save or restore to that name removes it. No other temporary file is left. The copy of a store is
 // beside the store and is removed before the snapshot is written (otherwise the next open of the store removes it). A
-// stream, and a list of several pages, are kept in a file that has no name and is encrypted.
+// stream is kept in a file that has no name and is encrypted.
 //
 // # Records
 //

@@ -12,7 +12,7 @@ import (
 var (
 	// ErrNotSnapshot: the file is something else.
 	ErrNotSnapshot = errors.New("this is not a snapshot of Larder")
-	// ErrNewerFormat: a newer Larder wrote the file; see FormatError.
+	// ErrNewerFormat: a newer Larder wrote the file, in a format that this program does not read.
 	ErrNewerFormat = errors.New("the snapshot's format is newer than this program")
 	// ErrEncrypted: the file is encrypted, and no identity was given.
 	ErrEncrypted = errors.New("the snapshot is encrypted")
@@ -37,23 +37,6 @@ var (
 	// ErrTooLarge: a record or a description is larger than the format allows.
 	ErrTooLarge = errors.New("too large for a snapshot")
 )
-
-// FormatError says that a snapshot is in a format that this program does not read. It wraps ErrNewerFormat.
-type FormatError struct {
-	// Format is the version of the file's format, Newest the newest one that this program reads.
-	Format, Newest uint32
-	// Larder is the version that wrote the file.
-	Larder string
-}
-
-func (e *FormatError) Error() string {
-	return fmt.Sprintf(
-		"the snapshot is in format %d, written by Larder %s; this program reads formats up to %d: upgrade Larder", e.Format,
-		printable.Text(e.Larder), e.Newest)
-}
-
-// Unwrap returns ErrNewerFormat.
-func (e *FormatError) Unwrap() error { return ErrNewerFormat }
 
 // DamageError says where a snapshot is damaged. It wraps ErrDamaged.
 type DamageError struct {
@@ -88,6 +71,14 @@ func (e *DamageError) Error() string {
 		fmt.Fprintf(&b, ": %v", e.Err)
 	}
 	return b.String()
+}
+
+// Unwrap returns ErrDamaged, and Err if there is one.
+func (e *DamageError) Unwrap() []error {
+	if e.Err != nil {
+		return []error{ErrDamaged, e.Err}
+	}
+	return []error{ErrDamaged}
 }
 
 // MissingError says which blocks of a collection a File could not read. Everything else has been read. It wraps
@@ -152,12 +143,4 @@ func (e *MissingError) errOrNil() error {
 		return nil
 	}
 	return e
-}
-
-// Unwrap returns ErrDamaged, and Err if there is one.
-func (e *DamageError) Unwrap() []error {
-	if e.Err != nil {
-		return []error{ErrDamaged, e.Err}
-	}
-	return []error{ErrDamaged}
 }

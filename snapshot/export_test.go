@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"io"
+	"os"
 
 	"github.com/larder-dev/larder/snapshot/internal/layout"
 )
@@ -43,6 +44,6 @@ func WithPages(o SaveOptions, objects int64) SaveOptions {
 
 // SaveAt writes the file at path as every save does: two saves at a time, one of which is held.
 func SaveAt(path string, o SaveOptions, write func(w io.Writer) error) error {
-	_, err := saveAt(path, o, func(w io.Writer, _ string) (Saved, error) { return Saved{}, write(w) })
+	_, err := saveAt(path, o, func(f *os.File) (Saved, error) { return Saved{}, write(f) })
 	return err
 }

@@ -51,7 +51,7 @@ type buffer struct {
 }
 
 // Open opens the snapshot at path. It reads the start and the end of the file, and no blocks; Verify reads all. It
-// fails with ErrNotSnapshot, a FormatError, ErrEncrypted or ErrIdentity if the snapshot cannot be read, and with a
+// fails with ErrNotSnapshot, ErrNewerFormat, ErrEncrypted or ErrIdentity if the snapshot cannot be read, and with a
 // DamageError if it was cut short or its catalog is damaged. Open does not fail because of damaged blocks: see Records.
 func Open(path string, o OpenOptions) (*File, error) {
 	f, err := os.Open(path)

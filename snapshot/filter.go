@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/query"
 )
 
@@ -69,6 +70,15 @@ func (f Filter) Takes(c Collection) bool {
 	return mayBeNamespaced(c)
 }
 
+// mayBeNamespaced reports whether objects of a collection of all namespaces can be in a namespace. If c has no objects,
+// and its resource has no description by a server (short names, categories or columns), the program that stored it may
+// not have known, so they can.
+func mayBeNamespaced(c Collection) bool {
+	r := c.Resource
+	described := len(r.ShortNames) > 0 || len(r.Categories) > 0 || len(r.Columns) > 0
+	return r.Namespaced || c.Objects == 0 && !described
+}
+
 // describe returns, for people, what the filter may leave out of c.
 func (f *filter) describe(c Collection) (out []string) {
 	if len(f.Namespaces) > 0 && c.Identity.Namespace == "" {
@@ -83,13 +93,22 @@ func (f *filter) describe(c Collection) (out []string) {
 	return out
 }
 
-// takesKey reports whether an object with that key can be selected.
-func (f *filter) takesKey(key string) bool {
-	if len(f.Namespaces) == 0 {
-		return true
+// takes reports whether a record of c is selected.
+func (f *filter) takes(c Collection, d *Decoder, r entry.Entry) (bool, error) {
+	if len(f.Namespaces) > 0 && c.Identity.Namespace == "" {
+		namespace, _, ok := strings.Cut(r.Key, "/")
+		if !ok || !slices.Contains(f.Namespaces, namespace) {
+			return false, nil
+		}
 	}
-	namespace, _, ok := strings.Cut(key, "/")
-	return ok && slices.Contains(f.Namespaces, namespace)
+	if !f.decodes {
+		return true, nil
+	}
+	u, err := d.Decode(r)
+	if err != nil {
+		return false, fmt.Errorf("filter: %w", err)
+	}
+	return f.query.Matches(u)
 }
 
 // isNamed reports whether name names the resource of c.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/snapshot/internal/layout"
@@ -22,7 +21,7 @@ import (
 // Variables by name in custom resources may be numbers, or true: they are values all the same. What holds others is
 // none.
 func TestRedactEnvByNameOfAnyKind(t *testing.T) {
-	r, err := newRedaction(Redaction{Env: []string{"*PIN", "nested"}}, schema.GroupResource{Resource: "widgets"})
+	r, err := newRedaction(Redaction{Env: []string{"*PIN", "nested"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,8 +2,8 @@ package snapshot
 
 import (
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -32,29 +32,51 @@ type Header struct {
 	LeftOut []string `json:"leftOut,omitempty"`
 }
 
-// Collection describes a collection of a snapshot.
+// Collection describes a collection of a snapshot. The names in its tags are part of the format.
 type Collection struct {
-	Identity   entry.Identity
-	Attributes entry.Attributes
-	Resource   entry.ResourceInfo
+	Identity   entry.Identity     `json:"-"` // these three are fields of collectionText
+	Attributes entry.Attributes   `json:"-"`
+	Resource   entry.ResourceInfo `json:"-"`
 	// ResourceVersion covers every object. Empty means that nothing can be resumed.
-	ResourceVersion string
+	ResourceVersion string `json:"resourceVersion,omitempty"`
 	// Complete is true if the collection is a whole list.
-	Complete bool
+	Complete bool `json:"complete,omitempty"`
 	// MustRelist is why the contents cannot be resumed; empty if they can. It is set if objects or values were left out.
-	MustRelist string
+	MustRelist string `json:"mustRelist,omitempty"`
 	// LastContact is when the server was last heard; zero means unknown.
-	LastContact time.Time
+	LastContact time.Time `json:"lastContact,omitzero"`
 	// Filtered and Redacted have, for people, an entry for each kind of thing that was left out; empty if none was.
-	Filtered []string
-	Redacted []string
+	Filtered []string `json:"filtered,omitempty"`
+	Redacted []string `json:"redacted,omitempty"`
 	// Sealed is true if the store seals the collection. Restore writes it in plain text only if it is asked to.
-	Sealed bool
+	Sealed bool `json:"sealed,omitempty"`
 	// Objects is the number of objects, Bytes the sum of their payloads, Blocks the number of their blocks. They are 0 if
 	// unknown: in Sources that are no snapshots, or if objects may be left out.
-	Objects int
-	Bytes   int64
-	Blocks  int
+	Objects int   `json:"objects,omitempty"`
+	Bytes   int64 `json:"bytes,omitempty"`
+	Blocks  int   `json:"blocks,omitempty"`
+}
+
+var secrets = schema.GroupResource{Resource: "secrets"}
+
+// Confidential returns why c must not be written in plain text unless the user asks for it; "" if it may be. Every way
+// out of a store asks it: save, export, restore, diff, and programs that serve objects.
+func (c Collection) Confidential() string {
+	switch {
+	case c.SecretsRedacted(): // now, or when what is read was written
+		return ""
+	case c.Identity.GroupResource() == secrets:
+		return "they are Secrets"
+	case c.Sealed:
+		return "the store that they are from seals them"
+	}
+	return ""
+}
+
+// SecretsRedacted reports whether c has Secrets whose values Redaction.Secrets has replaced, so that they may be
+// written in plain text.
+func (c Collection) SecretsRedacted() bool {
+	return c.Identity.GroupResource() == secrets && slices.Contains(c.Redacted, redactedValues)
 }
 
 // Manifest describes a snapshot and its collections.
@@ -70,7 +92,8 @@ type Manifest struct {
 	Collections []Collection
 }
 
-// collectionText is Collection in JSON. The names are part of the format; fields that a later build adds are ignored.
+// collectionText is a collection in the catalog. The names are part of the format; fields that a later build adds are
+// ignored.
 type collectionText struct {
 	Group          string `json:"group,omitempty"`
 	Version        string `json:"version"`
@@ -81,30 +104,9 @@ type collectionText struct {
 	ShardSelector  string `json:"shardSelector,omitempty"`
 	Representation string `json:"representation"`
 
-	ClusterID string `json:"clusterID,omitempty"`
-	Codec     string `json:"codec,omitempty"`
-	Schema    string `json:"schema,omitempty"`
-	Transform string `json:"transform,omitempty"`
-	OpenAPI   string `json:"openAPI,omitempty"`
-
-	Kind       string         `json:"kind,omitempty"`
-	Singular   string         `json:"singular,omitempty"`
-	ShortNames []string       `json:"shortNames,omitempty"`
-	Namespaced bool           `json:"namespaced,omitempty"`
-	Categories []string       `json:"categories,omitempty"`
-	Columns    []entry.Column `json:"columns,omitempty"`
-
-	ResourceVersion string    `json:"resourceVersion,omitempty"`
-	Complete        bool      `json:"complete,omitempty"`
-	MustRelist      string    `json:"mustRelist,omitempty"`
-	LastContact     time.Time `json:"lastContact,omitzero"`
-	Filtered        []string  `json:"filtered,omitempty"`
-	Redacted        []string  `json:"redacted,omitempty"`
-	Sealed          bool      `json:"sealed,omitempty"`
-
-	Objects int   `json:"objects,omitempty"`
-	Bytes   int64 `json:"bytes,omitempty"`
-	Blocks  int   `json:"blocks,omitempty"`
+	entry.Attributes
+	entry.ResourceInfo
+	Collection
 
 	// Stored is how many bytes the blocks take in the file, and Index the index behind them.
 	Stored      int64  `json:"stored,omitempty"`
@@ -114,8 +116,8 @@ type collectionText struct {
 
 // catalog is the description of a snapshot in JSON, the last part but the footer.
 type catalog struct {
-	Header      Header            `json:"header"`
-	Collections []json.RawMessage `json:"collections"` // each a collectionText
+	Header      Header           `json:"header"`
+	Collections []collectionText `json:"collections"`
 }
 
 // errCounts: the counts in a catalog are impossible. It does not quote them.
@@ -130,43 +132,26 @@ func (t collectionText) counts() bool {
 }
 
 func textOf(c Collection) collectionText {
-	id, a, r := c.Identity, c.Attributes, c.Resource
+	id := c.Identity
 	return collectionText{
 		Group: id.Group, Version: id.Version, Resource: id.Resource, Namespace: id.Namespace,
 		LabelSelector: id.LabelSelector, FieldSelector: id.FieldSelector, ShardSelector: id.ShardSelector,
-		Representation: string(id.Representation),
-		ClusterID:      a.ClusterID, Codec: a.Codec, Schema: a.Schema, Transform: a.Transform, OpenAPI: a.OpenAPI,
-		Kind: r.Kind, Singular: r.Singular, ShortNames: r.ShortNames, Namespaced: r.Namespaced,
-		Categories: r.Categories, Columns: r.Columns,
-		ResourceVersion: c.ResourceVersion, Complete: c.Complete, MustRelist: c.MustRelist, LastContact: c.LastContact,
-		Filtered: c.Filtered, Redacted: c.Redacted, Sealed: c.Sealed, Objects: c.Objects, Bytes: c.Bytes, Blocks: c.Blocks,
+		Representation: string(id.Representation), Attributes: c.Attributes, ResourceInfo: c.Resource, Collection: c,
 	}
 }
 
 // collection is the inverse of textOf.
-func (t collectionText) collection() (Collection, error) {
+func (t collectionText) collection() (c Collection, err error) {
 	if !t.counts() {
-		return Collection{}, errCounts
+		return c, errCounts
 	}
-	id, err := entry.Identity{
+	c = t.Collection
+	c.Attributes, c.Resource = t.Attributes, t.ResourceInfo
+	c.Identity, err = entry.Identity{
 		GroupVersionResource: schema.GroupVersionResource{Group: t.Group, Version: t.Version, Resource: t.Resource},
 		Namespace:            t.Namespace, LabelSelector: t.LabelSelector,
 		FieldSelector: t.FieldSelector, ShardSelector: t.ShardSelector,
 		Representation: entry.Representation(t.Representation),
 	}.Canonical()
-	if err != nil {
-		return Collection{}, err
-	}
-	return Collection{
-		Identity: id,
-		Attributes: entry.Attributes{
-			ClusterID: t.ClusterID, Codec: t.Codec, Schema: t.Schema, Transform: t.Transform, OpenAPI: t.OpenAPI,
-		},
-		Resource: entry.ResourceInfo{
-			Kind: t.Kind, Singular: t.Singular, ShortNames: t.ShortNames, Namespaced: t.Namespaced,
-			Categories: t.Categories, Columns: t.Columns,
-		},
-		ResourceVersion: t.ResourceVersion, Complete: t.Complete, MustRelist: t.MustRelist, LastContact: t.LastContact,
-		Filtered: t.Filtered, Redacted: t.Redacted, Sealed: t.Sealed, Objects: t.Objects, Bytes: t.Bytes, Blocks: t.Blocks,
-	}, nil
+	return c, err
 }

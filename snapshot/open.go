@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/larder-dev/larder/internal/printable"
 	"github.com/larder-dev/larder/snapshot/internal/layout"
 )
 
@@ -22,7 +23,8 @@ func (f *File) open() error {
 	case err != nil:
 		return f.damage(0, -1, err.Error())
 	case begin.Version != layout.Version:
-		return &FormatError{Format: begin.Version, Newest: layout.Version, Larder: begin.Larder}
+		return fmt.Errorf("%w: it is in format %d, written by Larder %s, and this program reads format %d: upgrade Larder",
+			ErrNewerFormat, begin.Version, printable.Text(begin.Larder), layout.Version)
 	}
 	f.manifest.Format = begin.Version
 	foot, err := f.footer(begin.ID, int64(size))
@@ -68,13 +70,9 @@ func (f *File) footer(id layout.ID, size int64) (layout.Footer, error) {
 }
 
 // collections parses the collections of the catalog, which lie one after the other from begin to end.
-func (f *File) collections(all []json.RawMessage, begin, end int64) error {
+func (f *File) collections(all []collectionText, begin, end int64) error {
 	blocks := 0
-	for _, data := range all {
-		var t collectionText
-		if err := json.Unmarshal(data, &t); err != nil {
-			return errors.New(textError(err))
-		}
+	for _, t := range all {
 		c, err := t.collection()
 		if err != nil {
 			return errors.New(textError(err))

@@ -1,6 +1,8 @@
 package snapshot_test
 
 import (
+	"bytes"
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,7 +23,12 @@ func wantPrintable(t *testing.T, what, text string) {
 
 // TestTextsOfFilesArePrintable: what a file calls itself and its collections moves no cursor and makes no lines.
 func TestTextsOfFilesArePrintable(t *testing.T) {
-	wantPrintable(t, "the program that wrote it", (&snapshot.FormatError{Format: 2, Newest: 1, Larder: escapes}).Error())
+	newer := content{header: snapshot.Header{Larder: escapes}}.bytes(t, snapshot.WithVersion(snapshot.WriterOptions{}, 2))
+	_, err := snapshot.NewFile(bytes.NewReader(newer), int64(len(newer)), snapshot.OpenOptions{})
+	if !errors.Is(err, snapshot.ErrNewerFormat) {
+		t.Fatal(err)
+	}
+	wantPrintable(t, "the program that wrote it", err.Error())
 	wantPrintable(t, "damage", (&snapshot.DamageError{Collection: escapes}).Error())
 
 	secret := collectionOf(core("secrets"), "Secret", entry.Unstructured)

@@ -2,13 +2,13 @@ package snapshot
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/larder-dev/larder/entry"
 )
 
 // redactedText replaces a redacted value, and redactedData one in a field that has base64.
@@ -19,21 +19,14 @@ var redactedData = base64.StdEncoding.EncodeToString([]byte(redactedText))
 // redactedValues is the entry in Collection.Redacted for Secrets and ConfigMaps whose values were replaced.
 const redactedValues = "values of data"
 
-// SecretsRedacted reports whether c has Secrets whose values Redaction.Secrets has replaced, so that they may be
-// written in plain text.
-func (c Collection) SecretsRedacted() bool {
-	return c.Identity.GroupResource() == secrets && slices.Contains(c.Redacted, redactedValues)
-}
-
 // lastApplied is the annotation that has a copy of the object.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 // Redaction says which values in objects are replaced by REDACTED. Its zero value replaces none.
 //
-// In patterns * matches any text and ? one character; case does not count. The annotation
-// kubectl.kubernetes.io/last-applied-configuration, which has a copy of the object, is redacted if Secrets or
-// ConfigMaps apply, if anything else in the object is redacted, or if it has an environment variable or an annotation
-// that matches a pattern. The same holds for objects within the object.
+// In patterns * matches any text and ? one character; case does not count. Where values of a resource are redacted, the
+// annotation kubectl.kubernetes.io/last-applied-configuration is too, since it has a copy of the object. The same holds
+// for objects within the object.
 type Redaction struct {
 	// Secrets and ConfigMaps redact the values in data, stringData and binaryData of these kinds. Their names stay.
 	Secrets    bool `json:"secrets,omitempty"`
@@ -52,47 +45,62 @@ func (r Redaction) Empty() bool {
 	return !r.Secrets && !r.ConfigMaps && len(r.Annotations) == 0 && len(r.Env) == 0 && !r.ManagedFields
 }
 
-// redaction is a parsed Redaction for one resource.
+// redaction is a parsed Redaction, as it applies to one resource.
 type redaction struct {
-	data          map[string]string // fields whose values are replaced, with the replacement; nil for none
-	managedFields bool
-	annotations   *regexp.Regexp // nil for none
-	env           *regexp.Regexp // nil for none
-	described     []string
+	Redaction
+	data             map[string]string // fields whose values are replaced, with the replacement; nil for none
+	annotations, env *regexp.Regexp    // nil for none
 }
 
-// newRedaction returns nil if r redacts nothing of the resource.
-func newRedaction(r Redaction, resource schema.GroupResource) (*redaction, error) {
-	out := &redaction{managedFields: r.ManagedFields}
-	var err error
+func newRedaction(r Redaction) (out redaction, err error) {
+	out.Redaction = r
 	if out.annotations, err = compilePatterns(r.Annotations); err != nil {
-		return nil, fmt.Errorf("annotations: %w", err)
+		return out, fmt.Errorf("annotations: %w", err)
 	}
 	if out.env, err = compilePatterns(r.Env); err != nil {
-		return nil, fmt.Errorf("environment variables: %w", err)
-	}
-	switch {
-	case r.Secrets && resource == schema.GroupResource{Resource: "secrets"}:
-		out.data = map[string]string{"data": redactedData, "stringData": redactedText}
-	case r.ConfigMaps && resource == schema.GroupResource{Resource: "configmaps"}:
-		out.data = map[string]string{"data": redactedText, "binaryData": redactedData}
-	}
-	if out.data != nil {
-		out.described = append(out.described, redactedValues)
-	}
-	if out.annotations != nil {
-		out.described = append(out.described, "annotations "+strings.Join(r.Annotations, ", "))
-	}
-	if out.env != nil {
-		out.described = append(out.described, "environment variables "+strings.Join(r.Env, ", "))
-	}
-	if out.managedFields {
-		out.described = append(out.described, "managedFields")
-	}
-	if len(out.described) == 0 {
-		return nil, nil
+		return out, fmt.Errorf("environment variables: %w", err)
 	}
 	return out, nil
+}
+
+// of returns r for a resource.
+func (r redaction) of(resource schema.GroupResource) redaction {
+	switch {
+	case r.Secrets && resource == secrets:
+		r.data = map[string]string{"data": redactedData, "stringData": redactedText}
+	case r.ConfigMaps && resource == schema.GroupResource{Resource: "configmaps"}:
+		r.data = map[string]string{"data": redactedText, "binaryData": redactedData}
+	}
+	return r
+}
+
+// describe returns, for people, what r redacts; nothing if it redacts nothing.
+func (r redaction) describe() (out []string) {
+	if r.data != nil {
+		out = append(out, redactedValues)
+	}
+	if r.annotations != nil {
+		out = append(out, "annotations "+strings.Join(r.Annotations, ", "))
+	}
+	if r.env != nil {
+		out = append(out, "environment variables "+strings.Join(r.Env, ", "))
+	}
+	if r.ManagedFields {
+		out = append(out, "managedFields")
+	}
+	return out
+}
+
+// record redacts the object of a record.
+func (r redaction) record(d *Decoder, rec *entry.Entry) error {
+	u, err := d.decodeExactly(*rec)
+	if err != nil {
+		return fmt.Errorf("redact: %w", err)
+	}
+	if r.apply(u.Object) {
+		return d.encode(rec, u)
+	}
+	return nil
 }
 
 // compilePatterns returns an expression that matches any of the patterns, or nil if there are none.
@@ -113,42 +121,23 @@ func compilePatterns(patterns []string) (*regexp.Regexp, error) {
 }
 
 // apply redacts an object in place, and returns whether it has changed.
-func (r *redaction) apply(object map[string]any) (changed bool) {
-	metadata, _ := object["metadata"].(map[string]any)
-	changed = r.walk(object)
+func (r redaction) apply(object map[string]any) (changed bool) {
+	if r.data != nil || r.annotations != nil || r.env != nil {
+		changed = r.walk(object)
+	}
 	for field, replacement := range r.data {
 		changed = redactValues(object, field, replacement) || changed
 	}
-	annotations, _ := metadata["annotations"].(map[string]any)
-	if v, ok := annotations[lastApplied]; ok && v != redactedText && (changed || r.data != nil || r.concerns(v)) {
-		annotations[lastApplied] = redactedText
-		changed = true
-	}
-	if _, ok := metadata["managedFields"]; ok && r.managedFields {
+	metadata, _ := object["metadata"].(map[string]any)
+	if _, ok := metadata["managedFields"]; ok && r.ManagedFields {
 		delete(metadata, "managedFields")
 		changed = true
 	}
 	return changed
 }
 
-// concerns reports whether the object in the annotation lastApplied has anything to redact, or cannot be read.
-func (r *redaction) concerns(text any) bool {
-	if r.annotations == nil && r.env == nil {
-		return false
-	}
-	s, ok := text.(string)
-	var object map[string]any
-	if !ok || json.Unmarshal([]byte(s), &object) != nil {
-		return true
-	}
-	return r.walk(object)
-}
-
 // walk redacts annotations and environment variables in a value and all below it.
-func (r *redaction) walk(v any) (changed bool) {
-	if r.annotations == nil && r.env == nil {
-		return false
-	}
+func (r redaction) walk(v any) (changed bool) {
 	switch v := v.(type) {
 	case map[string]any:
 		for name, field := range v {
@@ -168,21 +157,17 @@ func (r *redaction) walk(v any) (changed bool) {
 	return changed
 }
 
-func (r *redaction) walkAnnotations(v any) (changed bool) {
-	annotations, ok := v.(map[string]any)
-	if !ok {
-		return false
-	}
-	for name, value := range annotations {
-		if r.annotations != nil && r.annotations.MatchString(name) || name == lastApplied && value != any(redactedText) &&
-			r.concerns(value) {
+func (r redaction) walkAnnotations(v any) (changed bool) {
+	annotations, _ := v.(map[string]any)
+	for name := range annotations {
+		if name == lastApplied || r.annotations != nil && r.annotations.MatchString(name) {
 			changed = redactAt(annotations, name, redactedText) || changed
 		}
 	}
 	return changed
 }
 
-func (r *redaction) walkEnv(v any) (changed bool) {
+func (r redaction) walkEnv(v any) (changed bool) {
 	if r.env == nil {
 		return false
 	}

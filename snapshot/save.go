@@ -67,10 +67,10 @@ type Saved struct {
 // Save writes a snapshot of a Source to the file at path. The Source must not change meanwhile: use it for another
 // snapshot, or a store that is open for reading only (StoreSource).
 //
-// The file at path is replaced in one step, once the new one is on the disk, unless it is a store (store.ErrExists).
-// Its mode is 0600. The next save to path removes the unfinished files of killed ones (path.new-*).
+// The file at path is replaced in one step, once the new one is on the disk. If it is there and neither a snapshot nor
+// empty, Save fails with fs.ErrExist. The new file's mode is 0600. The next save to path removes the unfinished files of killed ones (path.new-*).
 func Save(ctx context.Context, src Source, path string, o SaveOptions) (Saved, error) {
-	return saveAt(path, o, func(w io.Writer, _ string) (Saved, error) { return save(ctx, src, w, o) })
+	return saveAt(path, o, func(f *os.File) (Saved, error) { return save(ctx, src, f, o) })
 }
 
 // SaveStore is Save for a store that this process has open. It commits dirty changes, as far as possible, copies the
@@ -80,7 +80,7 @@ func Save(ctx context.Context, src Source, path string, o SaveOptions) (Saved, e
 // The copy is beside the store (store.ErrNoSpace if there is no room for it), and has no name while it is read. If the
 // process is killed while it is made, the next open of the store for writing removes it.
 func SaveStore(ctx context.Context, st *store.Store, path string, o SaveOptions) (Saved, error) {
-	return saveAt(path, o, func(w io.Writer, _ string) (Saved, error) { return SaveStoreTo(ctx, st, w, o) })
+	return saveAt(path, o, func(f *os.File) (Saved, error) { return SaveStoreTo(ctx, st, f, o) })
 }
 
 // SaveStoreTo is SaveStore to a stream, which it neither closes nor syncs. If it fails, the stream is not a snapshot.
@@ -108,8 +108,8 @@ func SaveStoreTo(ctx context.Context, st *store.Store, w io.Writer, o SaveOption
 // in a temporary file beside path, encrypted with a key that is never stored. Everything in the stream is saved:
 // Secrets and SelectOptions are for SaveStoreTo.
 func SaveStream(ctx context.Context, in io.Reader, path string, o SaveOptions) (Saved, error) {
-	return saveAt(path, o, func(w io.Writer, target string) (Saved, error) {
-		sp, err := newSpool(target)
+	return saveAt(path, o, func(out *os.File) (Saved, error) {
+		sp, err := newSpool(out.Name())
 		if err != nil {
 			return Saved{}, fmt.Errorf("save: %w", err)
 		}
@@ -122,6 +122,6 @@ func SaveStream(ctx context.Context, in io.Reader, path string, o SaveOptions) (
 			return Saved{}, fmt.Errorf("save: %w", err)
 		}
 		o.SelectOptions, o.Secrets = SelectOptions{}, true
-		return save(ctx, f, w, o)
+		return save(ctx, f, out, o)
 	})
 }

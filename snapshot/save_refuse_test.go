@@ -2,6 +2,7 @@ package snapshot_test
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -27,14 +28,14 @@ func TestSaveReplacesNoStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{db, link, other} {
-		if _, err := snapshot.SaveStore(t.Context(), s, path, snapshot.SaveOptions{}); !errors.Is(err, store.ErrExists) {
+		if _, err := snapshot.SaveStore(t.Context(), s, path, snapshot.SaveOptions{}); !errors.Is(err, fs.ErrExist) {
 			t.Errorf("SaveStore to %s: %v", path, err)
 		}
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := saveFile(t, db, db, store.Options{}, snapshot.SaveOptions{}); !errors.Is(err, store.ErrExists) {
+	if _, err := saveFile(t, db, db, store.Options{}, snapshot.SaveOptions{}); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("Save: %v", err)
 	}
 	wantNames(t, dir, "a.db", "a.db.new-copy", "b.db", "link.larder")
@@ -53,8 +54,8 @@ func TestSaveReplacesNoStoreThatAppears(t *testing.T) {
 	path := filepath.Join(dir, "a.larder")
 	_, err := snapshot.SaveStore(t.Context(), s, path,
 		snapshot.SaveOptions{Accept: func(snapshot.Saved) error { return mustOpen(t, path).Close() }})
-	if !errors.Is(err, store.ErrExists) {
-		t.Errorf("%v, want ErrExists", err)
+	if !errors.Is(err, fs.ErrExist) {
+		t.Errorf("%v, want ErrExist", err)
 	}
 	wantNames(t, dir, "a.larder")
 	if err := mustOpen(t, path).Close(); err != nil {

@@ -2,18 +2,14 @@ package snapshot
 
 import (
 	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
-
-	"github.com/larder-dev/larder/store"
 )
 
 // suffixNew follows the target's name in the names of unfinished files; random characters follow it.
@@ -21,7 +17,7 @@ const suffixNew = ".new-"
 
 // saveAt calls write with a new file beside path, syncs it, and renames it to path. If several processes save to path
 // at the same time the last one stays, or with KeepExisting the first.
-func saveAt(path string, o SaveOptions, write func(w io.Writer, target string) (Saved, error)) (Saved, error) {
+func saveAt(path string, o SaveOptions, write func(*os.File) (Saved, error)) (Saved, error) {
 	target, err := targetOf(path)
 	if err != nil {
 		return Saved{}, fmt.Errorf("save to %s: %w", path, err)
@@ -32,7 +28,7 @@ func saveAt(path string, o SaveOptions, write func(w io.Writer, target string) (
 		return Saved{}, fmt.Errorf("save to %s: %w", path, err)
 	}
 	name := f.Name()
-	saved, err := write(f, target)
+	saved, err := write(f)
 	if err == nil && o.Accept != nil {
 		err = o.Accept(saved)
 	}
@@ -60,28 +56,20 @@ func saveAt(path string, o SaveOptions, write func(w io.Writer, target string) (
 	return saved, nil
 }
 
-// nameNew renames a new file to target. It replaces a file there, unless keep is true or a store has been made there
-// meanwhile. To replace nothing it uses a hard link or, if the file system has none, looks first.
+// nameNew renames a new file to target. It replaces a snapshot there, unless keep is true, and nothing else.
 func nameNew(name, target string, keep bool) error {
-	if !keep {
-		if err := noStore(target); err != nil {
-			return err
-		}
-		return os.Rename(name, target)
+	err := replaceable(target)
+	if _, there := os.Lstat(target); err == nil && keep && there == nil {
+		err = fmt.Errorf("%s has been made meanwhile, and is kept: %w", target, fs.ErrExist)
 	}
-	err := os.Link(name, target)
-	if err == nil {
-		_ = os.Remove(name) // if this fails, the next save to this path does it
-		return nil
-	}
-	if _, there := os.Lstat(target); there == nil || errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s has been made meanwhile, and is kept: %w", target, fs.ErrExist)
+	if err != nil {
+		return err
 	}
 	return os.Rename(name, target)
 }
 
-// targetOf follows symbolic links to the file that is to be made or replaced. It fails if that is a store, or anything
-// else but a regular file.
+// targetOf follows symbolic links to the file that is to be made or replaced. It fails if that is anything but a
+// snapshot.
 func targetOf(path string) (string, error) {
 	if path == "" {
 		return "", errors.New("the path is empty; name the file to make")
@@ -93,59 +81,21 @@ func targetOf(path string) (string, error) {
 	case err != nil:
 		return "", err
 	}
-	info, err := os.Stat(real)
-	if err != nil {
-		return "", err
-	}
-	if !info.Mode().IsRegular() {
-		return "", errors.New("it is there and no regular file; choose another name, or write to a stream")
-	}
-	return real, noStore(real)
+	return real, replaceable(real)
 }
 
-// noStore returns an error if the file at path is a store, or may be one.
-func noStore(path string) error {
-	isStore, err := isStore(path)
-	switch {
-	case isStore:
-		return fmt.Errorf("it is a store, which a snapshot must not replace; choose another name: %w", store.ErrExists)
-	case errors.Is(err, fs.ErrNotExist):
+// replaceable returns an error if there is anything at path but a snapshot or an empty file. It may be a store, also one
+// that is damaged.
+func replaceable(path string) error {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().IsRegular() && info.Size() == 0 {
 		return nil
 	}
+	is, err := Is(path)
+	if err == nil && !is {
+		err = fmt.Errorf("it is there and no snapshot, and nothing else is replaced; choose another name: %w", fs.ErrExist)
+	}
 	return err
-}
-
-// The first two pages of a bbolt file, its meta pages, have this number after a header of 16 bytes, in the byte order
-// of the machine that made the file. One valid meta page is enough to open or rebuild a store.
-const (
-	boltMagic       = 0xED0CDAED
-	boltMagicAt     = 16
-	leastPageSize   = 512
-	largestPageSize = 64 << 10
-)
-
-// isStore reports whether the file at path looks like a store.
-func isStore(path string) (bool, error) {
-	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrPermission) {
-		return false, fmt.Errorf("what is there cannot be read, and might be a store: %w", err)
-	}
-	if err != nil {
-		return false, err
-	}
-	defer func() { _ = f.Close() }()
-	for page := int64(0); page <= largestPageSize; page = max(2*page, leastPageSize) {
-		var magic [4]byte
-		switch _, err := f.ReadAt(magic[:], page+boltMagicAt); {
-		case errors.Is(err, io.EOF): // it is too short
-			return false, nil
-		case err != nil:
-			return false, err
-		case binary.LittleEndian.Uint32(magic[:]) == boltMagic, binary.BigEndian.Uint32(magic[:]) == boltMagic:
-			return true, nil
-		}
-	}
-	return false, nil
 }
 
 // createNew makes a file beside the target and locks it, so that other saves do not remove it as debris.

@@ -3,12 +3,12 @@ package snapshot_test
 import (
 	"bytes"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/larder-dev/larder/snapshot"
-	"github.com/larder-dev/larder/store"
 )
 
 // A store of which one meta page is damaged can be opened with the other one, and is not replaced.
@@ -28,8 +28,8 @@ func TestSaveDoesNotReplaceADamagedStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := snapshot.Save(t.Context(), memorySource{}, path, snapshot.SaveOptions{}); !errors.Is(err,
-		store.ErrExists) {
-		t.Errorf("%v, want ErrExists", err)
+		fs.ErrExist) {
+		t.Errorf("%v, want ErrExist", err)
 	}
 	if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, data) {
 		t.Errorf("the store is another now, %v", err)

@@ -175,7 +175,7 @@ func TestSaveKeepsTheOldFile(t *testing.T) {
 	s := savedStore(t, filepath.Join(at, "a.db"))
 	path := filepath.Join(dir, "a.larder")
 	for _, name := range []string{"a.larder", "a.larder.new-left", "a.larder.news"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("old"), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(magic+"old"), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -188,7 +188,7 @@ func TestSaveKeepsTheOldFile(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), path) {
 		t.Errorf("cancelled: %v", err)
 	}
-	if data, err := os.ReadFile(path); string(data) != "old" {
+	if data, err := os.ReadFile(path); string(data) != magic+"old" {
 		t.Errorf("%q, %v", data, err)
 	}
 	wantNames(t, dir, "a.larder", "a.larder.news")

@@ -27,7 +27,7 @@ func TestTwoSavesToOnePath(t *testing.T) {
 		first <- snapshot.SaveAt(path, snapshot.SaveOptions{}, func(w io.Writer) error {
 			close(begun)
 			<-goOn
-			_, err := io.WriteString(w, "first")
+			_, err := io.WriteString(w, magic+"first")
 			return err
 		})
 	}()
@@ -36,12 +36,12 @@ func TestTwoSavesToOnePath(t *testing.T) {
 		t.Error("what a killed save has left is there")
 	}
 	if err := snapshot.SaveAt(path, snapshot.SaveOptions{}, func(w io.Writer) error {
-		_, err := io.WriteString(w, "second")
+		_, err := io.WriteString(w, magic+"second")
 		return err
 	}); err != nil {
 		t.Error(err)
 	}
-	if text, err := os.ReadFile(path); err != nil || string(text) != "second" {
+	if text, err := os.ReadFile(path); err != nil || string(text) != magic+"second" {
 		t.Errorf("%q, %v", text, err)
 	}
 	if n := debris(t, dir); n != 1 {
@@ -51,7 +51,7 @@ func TestTwoSavesToOnePath(t *testing.T) {
 	if err := <-first; err != nil {
 		t.Error(err)
 	}
-	if text, err := os.ReadFile(path); err != nil || string(text) != "first" {
+	if text, err := os.ReadFile(path); err != nil || string(text) != magic+"first" {
 		t.Errorf("%q, %v", text, err)
 	}
 	wantNames(t, dir, "a.larder")
@@ -89,7 +89,7 @@ func TestKeepExisting(t *testing.T) {
 	write := func(text string, meanwhile func()) func(io.Writer) error {
 		return func(w io.Writer) error {
 			meanwhile()
-			_, err := io.WriteString(w, text)
+			_, err := io.WriteString(w, magic+text)
 			return err
 		}
 	}
@@ -106,7 +106,7 @@ func TestKeepExisting(t *testing.T) {
 		write("third", func() {})); !errors.Is(err, refused) {
 		t.Errorf("%v, want that it is refused", err)
 	}
-	if text, err := os.ReadFile(path); string(text) != "first" || err != nil {
+	if text, err := os.ReadFile(path); string(text) != magic+"first" || err != nil {
 		t.Errorf("%q, %v: the first one is kept", text, err)
 	}
 	if left, err := os.ReadDir(filepath.Dir(path)); len(left) != 1 || err != nil {

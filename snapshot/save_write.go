@@ -9,8 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"github.com/larder-dev/larder/entry"
 )
 
@@ -23,7 +21,7 @@ const progressEvery = 256
 // saving is the state of one save.
 type saving struct {
 	o        SaveOptions
-	src      Source // the source itself, for settler
+	src      Source
 	of       Header // description of src; zero if it is no describer
 	selected Source
 	saved    Saved
@@ -38,12 +36,6 @@ func save(ctx context.Context, src Source, w io.Writer, o SaveOptions) (Saved, e
 		j.of = d.describe(ctx)
 		if len(o.Filter.Resources) == 0 { // else it need not be of these
 			j.saved.LeftOut = append(j.saved.LeftOut, j.of.LeftOut...)
-		}
-	}
-	if l, ok := src.(*liveSource); ok { // which reads all pages before it has the first record
-		l.told = func(listed, left int) {
-			j.ahead, j.now.TotalObjects = j.now.Objects+listed, j.now.Objects+listed+left
-			j.report()
 		}
 	}
 	var err error
@@ -120,8 +112,6 @@ func clusterOf(all []Collection) (id string) {
 	return id
 }
 
-var secrets = schema.GroupResource{Resource: "secrets"}
-
 // leavesOut returns why a collection is not written, or "".
 func (j *saving) leavesOut(c Collection) string {
 	if len(j.o.Recipients) > 0 || j.o.Secrets {
@@ -131,11 +121,6 @@ func (j *saving) leavesOut(c Collection) string {
 		return why + ", the snapshot is not encrypted, and they were not asked for in plain text"
 	}
 	return ""
-}
-
-// settler is a Source that knows the state of a collection only after its records have been read.
-type settler interface {
-	settle(c Collection) Collection
 }
 
 // collection writes one collection.
@@ -151,8 +136,8 @@ func (j *saving) collection(ctx context.Context, out *writer, c Collection) erro
 	if err != nil {
 		return err
 	}
-	if s, ok := j.src.(settler); ok {
-		c = s.settle(c)
+	if live, ok := j.src.(*liveSource); ok { // which knows the state of a collection once it has been read
+		c = live.settle(c)
 	}
 	if c, err = out.End(c); err != nil {
 		return err
@@ -166,8 +151,6 @@ func (j *saving) collection(ctx context.Context, out *writer, c Collection) erro
 type progress struct {
 	tell func(Progress)
 	now  Progress
-	// ahead is how many objects have been read, if that is more than have been written.
-	ahead int
 }
 
 func (p *progress) done(r entry.Entry) {
@@ -180,9 +163,7 @@ func (p *progress) done(r entry.Entry) {
 
 func (p *progress) report() {
 	if p.tell != nil {
-		told := p.now
-		told.Objects = max(told.Objects, p.ahead)
-		p.tell(told)
+		p.tell(p.now)
 	}
 }
 

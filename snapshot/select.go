@@ -33,19 +33,17 @@ func Select(src Source, o SelectOptions) (Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := compilePatterns(o.Redaction.Annotations); err != nil {
-		return nil, fmt.Errorf("annotations: %w", err)
+	r, err := newRedaction(o.Redaction)
+	if err != nil {
+		return nil, err
 	}
-	if _, err := compilePatterns(o.Redaction.Env); err != nil {
-		return nil, fmt.Errorf("environment variables: %w", err)
-	}
-	return &selected{src: src, options: o, filter: f}, nil
+	return &selected{src, f, r}, nil
 }
 
 type selected struct {
-	src     Source
-	options SelectOptions
-	filter  *filter
+	src       Source
+	filter    *filter
+	redaction redaction
 }
 
 // Collections implements Source.
@@ -56,37 +54,29 @@ func (s *selected) Collections(ctx context.Context) ([]Collection, error) {
 	}
 	var out []Collection
 	for _, c := range all {
-		if !s.filter.Takes(c) {
-			continue
+		if s.filter.Takes(c) {
+			out = append(out, s.describe(c))
 		}
-		if c, err = s.describe(c); err != nil {
-			return nil, err
-		}
-		out = append(out, c)
 	}
 	return out, nil
 }
 
 // describe returns c as it is after s has been applied.
-func (s *selected) describe(c Collection) (Collection, error) {
-	redact, err := newRedaction(s.options.Redaction, c.Identity.GroupResource())
-	if err != nil {
-		return c, err
-	}
+func (s *selected) describe(c Collection) Collection {
 	var why []string
 	if filtered := s.filter.describe(c); len(filtered) > 0 {
 		c.Filtered = append(c.Filtered[:len(c.Filtered):len(c.Filtered)], filtered...)
 		c.Objects, c.Bytes, c.Blocks = 0, 0, 0
 		why = append(why, "objects were left out ("+strings.Join(filtered, "; ")+")")
 	}
-	if redact != nil {
-		c.Redacted = append(c.Redacted[:len(c.Redacted):len(c.Redacted)], redact.described...)
-		why = append(why, "objects were redacted ("+strings.Join(redact.described, "; ")+")")
+	if redacted := s.redaction.of(c.Identity.GroupResource()).describe(); len(redacted) > 0 {
+		c.Redacted = append(c.Redacted[:len(c.Redacted):len(c.Redacted)], redacted...)
+		why = append(why, "objects were redacted ("+strings.Join(redacted, "; ")+")")
 	}
 	if c.MustRelist == "" {
 		c.MustRelist = strings.Join(why, ", ")
 	}
-	return c, nil
+	return c
 }
 
 // Records implements Source.
@@ -95,18 +85,16 @@ func (s *selected) Records(ctx context.Context, id entry.Identity, fn func(entry
 	if err != nil {
 		return err
 	}
-	redact, err := newRedaction(s.options.Redaction, c.Identity.GroupResource())
-	if err != nil {
-		return err
-	}
-	p := &pass{selected: s, decoder: NewDecoder(c), redact: redact}
-	if len(s.filter.Namespaces) > 0 && c.Identity.Namespace == "" {
-		p.byKey = s.filter
-	}
+	decoder, redaction := NewDecoder(c), s.redaction.of(c.Identity.GroupResource())
+	redacts := len(redaction.describe()) > 0
 	return s.src.Records(ctx, id, func(r entry.Entry) error {
-		ok, err := p.record(&r)
-		if err != nil || !ok {
+		if ok, err := s.filter.takes(c, decoder, r); err != nil || !ok {
 			return err
+		}
+		if redacts {
+			if err := redaction.record(decoder, &r); err != nil {
+				return err
+			}
 		}
 		return fn(r)
 	})
@@ -124,40 +112,4 @@ func (s *selected) collection(ctx context.Context, id entry.Identity) (Collectio
 		}
 	}
 	return Collection{}, fmt.Errorf("%s: %w", id, ErrNoCollection)
-}
-
-// pass applies a selection to one collection.
-type pass struct {
-	*selected
-	decoder *Decoder
-	redact  *redaction // nil if nothing of the collection is redacted
-	byKey   *filter    // nil if every key is taken
-}
-
-// record reports whether r is selected, and redacts it.
-func (p *pass) record(r *entry.Entry) (bool, error) {
-	if p.byKey != nil && !p.byKey.takesKey(r.Key) {
-		return false, nil
-	}
-	if p.filter.decodes {
-		u, err := p.decoder.Decode(*r)
-		if err != nil {
-			return false, fmt.Errorf("filter: %w", err)
-		}
-		ok, err := p.filter.query.Matches(u)
-		if err != nil || !ok {
-			return false, err
-		}
-	}
-	if p.redact == nil {
-		return true, nil
-	}
-	u, err := p.decoder.decodeExactly(*r)
-	if err != nil {
-		return false, fmt.Errorf("redact: %w", err)
-	}
-	if p.redact.apply(u.Object) {
-		return true, p.decoder.encode(r, u)
-	}
-	return true, nil
 }

@@ -3,13 +3,14 @@ package snapshot
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
@@ -17,17 +18,14 @@ import (
 
 // Listing is one collection of a live server, with the function that lists it.
 type Listing struct {
+	// Identity of the collection; its Representation is set to entry.Unstructured.
 	Identity entry.Identity
 	Resource entry.ResourceInfo
 	// OpenAPI is the server's hash of the schema, for Attributes.OpenAPI. Empty means unknown.
 	OpenAPI string
-	// Codec of the objects. Default by the representation: codec.Unstructured, or that of PartialObjectMetadata; a
-	// collection of Typed objects needs one.
-	Codec codec.Codec
-	// List returns a page of the collection in the identity's namespace, as a ListFunc of client-go does: a list whose
-	// items have the codec's type, with resourceVersion and continue token. It must pass the options to the server; they
+	// List returns a page of the collection in the identity's namespace. It must pass the options to the server; they
 	// have the selectors of the identity.
-	List func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error)
+	List func(ctx context.Context, o metav1.ListOptions) (*unstructured.UnstructuredList, error)
 	// Optional: if the server refuses to list the collection (forbidden, not found, no such method), it is written as not
 	// Complete and named in Saved.Refused. Default: SaveServer fails.
 	Optional bool
@@ -41,87 +39,73 @@ type Refused struct {
 
 // SaveServer writes a snapshot of a live server to the file at path, as Save does, without a store. Each collection is
 // exactly what it was at its resourceVersion, which may differ between collections. It is listed in pages of one
-// resourceVersion. If that expires meanwhile (410), it is listed again, in larger pages and at last in one. Set
-// ClusterID in o.Header to the UID of the namespace kube-system, so that a restored store knows its cluster, and
-// ServerVersion.
-//
-// A collection of several pages is kept in a temporary file beside path until it is whole, encrypted with a key that is
-// never stored.
+// resourceVersion. If that expires meanwhile (410), or the pages are not in the order of keys, the save begins anew and
+// lists this collection in larger pages, and at last in one. Set ClusterID in o.Header to the UID of the namespace
+// kube-system, so that a restored store knows its cluster, and ServerVersion.
 func SaveServer(ctx context.Context, lists []Listing, path string, o SaveOptions) (Saved, error) {
-	return saveAt(path, o, func(w io.Writer, target string) (Saved, error) {
-		src := &liveSource{byID: map[string]*liveList{}, target: target, pageSize: cmp.Or(o.pageSize, listPage)}
-		for _, l := range lists {
-			one, err := newLive(l, o.Header.ClusterID)
-			if err != nil {
-				return Saved{}, fmt.Errorf("save: %w", err)
-			}
-			src.order = append(src.order, one)
-			src.byID[one.c.Identity.ID()] = one
+	src := &liveSource{byID: map[string]*liveList{}, pageSize: cmp.Or(o.pageSize, listPage)}
+	for _, l := range lists {
+		if err := src.add(l, o.Header.ClusterID); err != nil {
+			return Saved{}, fmt.Errorf("save: %w", err)
 		}
-		saved, err := save(ctx, src, w, o)
-		for _, one := range src.order {
-			if one.refused != nil && err == nil {
-				saved.Refused = append(saved.Refused, Refused{one.c, one.refused})
+	}
+	return saveAt(path, o, func(f *os.File) (Saved, error) {
+		for {
+			saved, err := save(ctx, src, f, o)
+			if !src.beginsAnew(err) {
+				saved.Refused = src.refused()
+				return saved, err
+			}
+			_, err = f.Seek(0, io.SeekStart)
+			if err := errors.Join(err, f.Truncate(0)); err != nil {
+				return Saved{}, err
 			}
 		}
-		return saved, err
 	})
 }
 
-// liveSource is a Source of the collections of a server. Each is read once.
+// liveSource is a Source of the collections of a server.
 type liveSource struct {
 	order    []*liveList
 	byID     map[string]*liveList
-	target   string // beside which temporary files are made
 	pageSize int64
-	// told is called after each page with the number of objects listed, and the number left as far as the server tells it.
-	told   func(listed, left int)
-	listed int
-}
-
-// tell counts objects that were listed.
-func (s *liveSource) tell(objects, left int) {
-	if s.listed += objects; s.told != nil {
-		s.told(s.listed, left)
-	}
+	now      *liveList // the one that is listed
 }
 
 // liveList is one collection of a server.
 type liveList struct {
 	Listing
+	codec   codec.Codec
 	c       Collection
+	tries   int    // how often its list has begun anew
 	rv      string // of the list; known when it has been read
 	at      time.Time
 	refused error // why the server does not list it
 }
 
-func newLive(l Listing, cluster string) (*liveList, error) {
-	id, err := l.Identity.Canonical()
-	if err != nil {
-		return nil, err
+func (s *liveSource) add(l Listing, cluster string) (err error) {
+	l.Identity.Representation = entry.Unstructured
+	if l.Identity, err = l.Identity.Canonical(); err != nil {
+		return err
 	}
 	if l.List == nil {
-		return nil, fmt.Errorf("%s: Listing.List must be set", id)
+		return fmt.Errorf("%s: Listing.List must be set", l.Identity)
 	}
-	if l.Codec == nil {
-		switch id.Representation {
-		case entry.Unstructured:
-			l.Codec = codec.Unstructured()
-		case entry.Metadata:
-			l.Codec, err = codec.For(&metav1.PartialObjectMetadata{})
-		default:
-			err = fmt.Errorf("%s: Listing.Codec must be set for typed objects", id)
-		}
-		if err != nil {
-			return nil, err
+	one := &liveList{Listing: l, codec: codec.Unstructured()}
+	one.c = Collection{Identity: l.Identity, Resource: l.Resource, Attributes: entry.Attributes{
+		ClusterID: cluster, Codec: one.codec.Name(), Schema: one.codec.Fingerprint(), OpenAPI: l.OpenAPI}}
+	s.order, s.byID[l.Identity.ID()] = append(s.order, one), one
+	return nil
+}
+
+// refused returns the collections that the server did not list.
+func (s *liveSource) refused() (all []Refused) {
+	for _, l := range s.order {
+		if l.refused != nil {
+			all = append(all, Refused{l.c, l.refused})
 		}
 	}
-	l.Identity = id
-	return &liveList{Listing: l, c: Collection{
-		Identity: id, Resource: l.Resource,
-		Attributes: entry.Attributes{ClusterID: cluster, Codec: l.Codec.Name(), Schema: l.Codec.Fingerprint(),
-			OpenAPI: l.OpenAPI},
-	}}, nil
+	return all
 }
 
 // Collections implements Source. States are not known yet.
@@ -135,27 +119,45 @@ func (s *liveSource) Collections(context.Context) ([]Collection, error) {
 
 // Records implements Source: it lists the collection.
 func (s *liveSource) Records(ctx context.Context, id entry.Identity, fn func(entry.Entry) error) error {
-	l := s.byID[id.ID()]
-	if l == nil {
+	s.now = s.byID[id.ID()]
+	if s.now == nil {
 		return fmt.Errorf("%s: %w", id, ErrNoCollection)
 	}
-	if err := s.list(ctx, l, fn); err != nil {
+	if err := s.now.list(ctx, s.pageSize*listSizes[s.now.tries], fn); err != nil {
 		return fmt.Errorf("list %s: %w", id, err)
 	}
 	return nil
 }
 
-// settle implements settler.
+// settle returns c with the state that it had when it was listed.
 func (s *liveSource) settle(c Collection) Collection {
 	l := s.byID[c.Identity.ID()]
 	c.LastContact = l.at
-	switch _, err := resourceversion.CompareResourceVersion(l.rv, l.rv); {
+	switch {
 	case l.refused != nil:
 		c.MustRelist = "the server did not list it"
-	case err != nil:
+	case !entry.ComparableRV(l.rv):
 		c.Complete, c.MustRelist = true, fmt.Sprintf("the server's resourceVersion %q cannot be compared with others", l.rv)
 	default:
 		c.Complete, c.ResourceVersion = true, l.rv
 	}
 	return c
+}
+
+// listPage is the number of objects of a page, as in a relist.
+const listPage = 2000
+
+// listSizes is the page size of each try, as a multiple of the first; 0 means all in one page, which cannot expire.
+var listSizes = []int64{1, 5, 0}
+
+// errExpired: the server has forgotten the resourceVersion of the pages before.
+var errExpired = errors.New("the server has forgotten the resourceVersion of the list while it was read")
+
+// beginsAnew reports whether a save that failed may succeed with larger pages, of which it takes note.
+func (s *liveSource) beginsAnew(err error) bool {
+	if !errors.Is(err, errExpired) && !errors.Is(err, ErrOrder) || s.now == nil || s.now.tries == len(listSizes)-1 {
+		return false
+	}
+	s.now.tries++
+	return true
 }

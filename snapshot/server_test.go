@@ -12,11 +12,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/metadata"
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/fakeapi"
@@ -51,49 +50,29 @@ func startServer(t *testing.T) *fakeapi.Server {
 	return srv
 }
 
-func servedIdentity(resource string, r entry.Representation) entry.Identity {
-	return entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource(resource), Representation: r}
+func servedIdentity(resource string) entry.Identity {
+	return entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource(resource),
+		Representation: entry.Unstructured}
 }
 
-// listings are of pods as typed objects, config maps as unstructured ones and nodes by metadata.
-func listings(t *testing.T, srv *fakeapi.Server) []snapshot.Listing {
+// listings are of pods, config maps and nodes.
+func listings(t *testing.T, srv *fakeapi.Server) (all []snapshot.Listing) {
 	t.Helper()
-	c := srv.Config()
-	typed, err := kubernetes.NewForConfig(c)
+	client, err := dynamic.NewForConfig(srv.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
-	unstructured, err := dynamic.NewForConfig(c)
-	if err != nil {
-		t.Fatal(err)
+	for _, r := range []struct {
+		resource, kind string
+		namespaced     bool
+	}{{"pods", "Pod", true}, {"configmaps", "ConfigMap", true}, {"nodes", "Node", false}} {
+		id := servedIdentity(r.resource)
+		all = append(all, snapshot.Listing{
+			Identity: id, Resource: entry.ResourceInfo{Kind: r.kind, Namespaced: r.namespaced},
+			List: client.Resource(id.GroupVersionResource).List,
+		})
 	}
-	byMetadata, err := metadata.NewForConfig(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	maps, nodes := corev1.SchemeGroupVersion.WithResource("configmaps"), corev1.SchemeGroupVersion.WithResource("nodes")
-	return []snapshot.Listing{
-		{
-			Identity: servedIdentity("pods", entry.Typed), Resource: entry.ResourceInfo{Kind: "Pod",
-				Namespaced: true}, Codec: mustCodec(t, &corev1.Pod{}),
-			List: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-				return typed.CoreV1().Pods("").List(ctx, o)
-			},
-		},
-		{
-			Identity: servedIdentity("configmaps", entry.Unstructured), Resource: entry.ResourceInfo{Kind: "ConfigMap",
-				Namespaced: true},
-			List: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-				return unstructured.Resource(maps).List(ctx, o)
-			},
-		},
-		{
-			Identity: servedIdentity("nodes", entry.Metadata), Resource: entry.ResourceInfo{Kind: "Node"},
-			List: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-				return byMetadata.Resource(nodes).List(ctx, o)
-			},
-		},
-	}
+	return all
 }
 
 // wantServed verifies that a collection has the objects that the server had.
@@ -130,7 +109,7 @@ func TestSaveServer(t *testing.T) {
 	lists := listings(t, srv)
 	rv, served := srv.RV(), servedState(srv, "pods")
 	plain, pages := lists[0].List, 0
-	lists[0].List = func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	lists[0].List = func(ctx context.Context, o metav1.ListOptions) (*unstructured.UnstructuredList, error) {
 		list, err := plain(ctx, o)
 		if pages++; err == nil {
 			churn(t, srv, pages)
@@ -195,7 +174,7 @@ func TestSaveServerThatForgets(t *testing.T) {
 	plain := lists[0].List
 	var limits []int64
 	var want map[string]string
-	lists[0].List = func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	lists[0].List = func(ctx context.Context, o metav1.ListOptions) (*unstructured.UnstructuredList, error) {
 		limits = append(limits, o.Limit)
 		if o.Continue != "" {
 			churn(t, srv, len(limits))
@@ -259,19 +238,20 @@ func TestSaveServerWithFaults(t *testing.T) {
 
 // TestSaveServerRefuses: what cannot be listed.
 func TestSaveServerRefuses(t *testing.T) {
-	list := func(context.Context, metav1.ListOptions) (runtime.Object, error) { return nil, errStopped }
+	list := func(context.Context, metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+		return nil, errStopped
+	}
 	path := filepath.Join(t.TempDir(), "a.larder")
 	for name, l := range map[string]snapshot.Listing{
 		"no identity": {List: list},
-		"no list":     {Identity: servedIdentity("pods", entry.Metadata)},
-		"no codec":    {Identity: servedIdentity("pods", entry.Typed), List: list},
+		"no list":     {Identity: servedIdentity("pods")},
 	} {
 		if _, err := snapshot.SaveServer(t.Context(), []snapshot.Listing{l}, path,
 			snapshot.SaveOptions{}); err == nil || errors.Is(err, errStopped) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	l := snapshot.Listing{Identity: servedIdentity("pods", entry.Metadata), List: list}
+	l := snapshot.Listing{Identity: servedIdentity("pods"), List: list}
 	if _, err := snapshot.SaveServer(t.Context(), []snapshot.Listing{l}, path, snapshot.SaveOptions{}); !errors.Is(err,
 		errStopped) {
 		t.Errorf("%v", err)
@@ -283,10 +263,12 @@ func TestSaveServerRefuses(t *testing.T) {
 func TestUncomparable(t *testing.T) {
 	l := snapshot.Listing{
 		Identity: entry.Identity{GroupVersionResource: schema.GroupVersionResource{Group: "g", Version: "v1", Resource: "rs"},
-			Representation: entry.Metadata},
-		List: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
-			return &metav1.PartialObjectMetadataList{ListMeta: metav1.ListMeta{ResourceVersion: "a-b"},
-				Items: []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Name: "x"}}}}, nil
+			Representation: entry.Unstructured},
+		List: func(context.Context, metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+			list := &unstructured.UnstructuredList{Items: []unstructured.Unstructured{
+				{Object: map[string]any{"metadata": map[string]any{"name": "x"}}}}}
+			list.SetResourceVersion("a-b")
+			return list, nil
 		},
 	}
 	path := filepath.Join(t.TempDir(), "a.larder")

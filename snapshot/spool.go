@@ -22,13 +22,13 @@ type spool struct {
 	named bool
 }
 
-// newSpool makes a spool in the directory of target.
-func newSpool(target string) (*spool, error) {
+// newSpool makes a spool beside the file of that name.
+func newSpool(name string) (*spool, error) {
 	key, err := age.GenerateX25519Identity()
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(target+suffixNew+rand.Text(), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := os.OpenFile(name+rand.Text(), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("make a temporary file: %w", err)
 	}

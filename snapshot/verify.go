@@ -60,13 +60,13 @@ func (r *Report) verify(d *Decoder, rec entry.Entry) {
 	if rec.UID == "" {
 		r.problem("%s: %q has no UID", d.id, rec.Key)
 	}
-	m, err := d.metadata(rec)
+	u, err := d.Decode(rec)
 	switch {
 	case errors.Is(err, ErrUndecodable):
 		r.Unknown++
 	case err != nil:
 		r.problem("%s: %v", d.id, err)
-	case string(m.GetUID()) != rec.UID || m.GetResourceVersion() != rec.ResourceVersion:
+	case string(u.GetUID()) != rec.UID || u.GetResourceVersion() != rec.ResourceVersion:
 		r.problem("%s: %q has another UID or resourceVersion than its record says", d.id, rec.Key)
 	}
 }

@@ -27,7 +27,7 @@ type writerOptions struct {
 
 // writer writes a snapshot to a stream. Begin, any number of Adds, and End write one collection; Close completes the
 // snapshot. It holds one block, the index of the open collection, and the descriptions of the earlier ones. After an
-// error every call returns that error.
+// error it must not be used any more.
 type writer struct {
 	w          io.Writer
 	sealed     io.WriteCloser // the encrypting part of w; nil without encryption
@@ -35,18 +35,13 @@ type writer struct {
 	id         layout.ID
 	target     int // size of a block
 
-	err     error
-	closed  bool
 	offset  int64
 	catalog catalog
-	size    int // approximate size of the catalog
 	ids     map[string]bool
 
 	// The open collection:
-	open  bool
-	now   collectionText // identity and counts
-	name  string
-	begun int64
+	now   Collection // identity and counts
+	begun int64      // offset
 	index []byte
 	key   string // first key
 	block []byte
@@ -64,8 +59,7 @@ func newWriter(w io.Writer, h Header, o writerOptions) (*writer, error) {
 		return nil, err
 	}
 	s := &writer{w: w, compressor: compressor, id: o.id, target: cmp.Or(o.block, layout.BlockTarget),
-		ids: map[string]bool{}}
-	s.catalog.Header = h
+		catalog: catalog{Header: h}, ids: map[string]bool{}}
 	if s.id == (layout.ID{}) {
 		s.id = layout.NewID()
 	}
@@ -87,33 +81,24 @@ func isText(id entry.Identity) bool {
 
 // Begin starts a collection. It fails with ErrOrder if the snapshot has it already.
 func (w *writer) Begin(id entry.Identity) error {
-	if err := w.ready(false); err != nil {
-		return err
-	}
 	id, err := id.Canonical()
 	switch {
 	case err != nil:
+		return err
 	case !isText(id):
-		err = fmt.Errorf("identity %q is not UTF-8", id)
+		return fmt.Errorf("identity %q is not UTF-8", id)
 	case w.ids[id.ID()]:
-		err = fmt.Errorf("the collection %s is there twice: %w", id, ErrOrder)
-	}
-	if err != nil {
-		return w.fail(err)
+		return fmt.Errorf("the collection %s is there twice: %w", id, ErrOrder)
 	}
 	w.ids[id.ID()] = true
-	w.open, w.name, w.begun, w.key, w.next = true, id.String(), w.offset, "", layout.Block{}
-	w.now, w.index = collectionText{}, w.index[:0]
+	w.now, w.begun, w.index, w.key, w.next = Collection{Identity: id}, w.offset, w.index[:0], "", layout.Block{}
 	return nil
 }
 
 // Add appends a record to the open collection. Keys must ascend by bytes. The caller may reuse the memory of r.
 func (w *writer) Add(r entry.Entry) error {
-	if err := w.ready(true); err != nil {
-		return err
-	}
 	if err := w.refuse(r); err != nil {
-		return w.fail(fmt.Errorf("%s: %w", w.name, err))
+		return fmt.Errorf("%s: %w", w.now.Identity, err)
 	}
 	if len(w.block)+layout.RecordSize(r) > layout.MaxPart {
 		if err := w.flush(); err != nil {
@@ -172,45 +157,33 @@ func (w *writer) flush() error {
 
 // End completes the open collection, which c describes, and returns c with its counts.
 func (w *writer) End(c Collection) (Collection, error) {
-	if err := w.ready(true); err != nil {
-		return c, err
-	}
 	if err := w.flush(); err != nil {
 		return c, err
 	}
-	stored := w.offset - w.begun
+	stored, digest := w.offset-w.begun, sha256.Sum256(w.index)
 	if err := w.write(w.index); err != nil {
 		return c, err
 	}
 	c.Objects, c.Bytes, c.Blocks = w.now.Objects, w.now.Bytes, w.now.Blocks
-	c.noteKey(w.key)
-	digest := sha256.Sum256(w.index)
+	c.Resource.Namespaced = c.Resource.Namespaced || strings.Contains(w.key, "/")
 	text := textOf(c)
 	text.Stored, text.Index, text.IndexDigest = stored, len(w.index), digest[:]
-	data, err := json.Marshal(text)
-	if err != nil {
-		return c, w.fail(fmt.Errorf("describe %s: %w", w.name, err))
+	w.catalog.Collections = append(w.catalog.Collections, text)
+	if len(w.index) > layout.MaxPart {
+		return c, fmt.Errorf("%s: its index takes %d bytes, %d are allowed: %w", w.now.Identity, len(w.index),
+			layout.MaxPart, ErrTooLarge)
 	}
-	w.catalog.Collections = append(w.catalog.Collections, data)
-	if w.size += len(data) + 1; max(w.size, len(w.index)) > layout.MaxPart {
-		return c, w.fail(fmt.Errorf("%s: the catalog or an index takes %d bytes, %d are allowed: %w", w.name,
-			max(w.size, len(w.index)), layout.MaxPart, ErrTooLarge))
-	}
-	w.open = false
 	return c, nil
 }
 
 // Close completes the snapshot. It neither closes nor syncs the stream below.
 func (w *writer) Close() error {
-	if err := w.ready(false); err != nil {
-		return err
-	}
 	text, err := json.Marshal(w.catalog)
-	if err == nil && len(text) > layout.MaxPart {
-		err = fmt.Errorf("the catalog takes %d bytes, %d are allowed: %w", len(text), layout.MaxPart, ErrTooLarge)
-	}
 	if err != nil {
-		return w.fail(err)
+		return fmt.Errorf("describe the collections: %w", err)
+	}
+	if len(text) > layout.MaxPart {
+		return fmt.Errorf("the catalog takes %d bytes, %d are allowed: %w", len(text), layout.MaxPart, ErrTooLarge)
 	}
 	foot := layout.Footer{Catalog: uint64(w.offset), Length: uint32(len(text)), ID: w.id, Digest: sha256.Sum256(text)}
 	if err := w.write(foot.Append(text)); err != nil {
@@ -218,31 +191,10 @@ func (w *writer) Close() error {
 	}
 	if w.sealed != nil {
 		if err := w.sealed.Close(); err != nil {
-			return w.fail(fmt.Errorf("write the snapshot: %w", err))
+			return fmt.Errorf("write the snapshot: %w", err)
 		}
 	}
-	w.closed = true
 	return nil
-}
-
-// ready returns an error if a collection is not open but should be, or the reverse, or after an earlier error.
-func (w *writer) ready(open bool) error {
-	switch {
-	case w.err != nil:
-		return w.err
-	case w.closed:
-		return fmt.Errorf("the snapshot has been closed: %w", ErrOrder)
-	case open && !w.open:
-		return w.fail(fmt.Errorf("no collection was begun: %w", ErrOrder))
-	case !open && w.open:
-		return w.fail(fmt.Errorf("the collection %s has not been ended: %w", w.name, ErrOrder))
-	}
-	return nil
-}
-
-func (w *writer) fail(err error) error {
-	w.err = err
-	return err
 }
 
 func (w *writer) write(data []byte) error {
@@ -252,7 +204,7 @@ func (w *writer) write(data []byte) error {
 		err = io.ErrShortWrite
 	}
 	if err != nil {
-		return w.fail(fmt.Errorf("write the snapshot: %w", err))
+		return fmt.Errorf("write the snapshot: %w", err)
 	}
 	return nil
 }

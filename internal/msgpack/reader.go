@@ -151,7 +151,7 @@ func (r *Reader) Bytes() []byte {
 // Bin is bytes for a bin value.
 func (r *Reader) Bin() []byte {
 	c, ok := r.Peek()
-	if ok && TypeBin8 <= c && c <= TypeBin32 {
+	if ok && IsBin(c) {
 		return r.cut(r.number(c - TypeBin8))
 	}
 	r.Unexpected("a bin")
@@ -266,11 +266,11 @@ func (r *Reader) Skip(n int) {
 		switch {
 		case !ok:
 			return
-		case c&^maxFixText == TypeFixText, TypeText8 <= c && c <= TypeText32:
+		case IsText(c):
 			r.Bytes()
 		case c&^maxFixMap == typeFixMap, c == TypeMap16, c == TypeMap32:
 			n += 2 * r.MapLen()
-		case c&^maxFixArray == TypeFixArray, c == TypeArray16, c == TypeArray32:
+		case IsArray(c):
 			n += r.ArrayLen()
 		case TypeUint8 <= c && c <= TypeInt64:
 			r.number(c & 3)
@@ -278,7 +278,7 @@ func (r *Reader) Skip(n int) {
 			r.Pos++
 		case c == TypeFloat64:
 			r.Float()
-		case TypeBin8 <= c && c <= TypeBin32:
+		case IsBin(c):
 			r.Bin()
 		case c == TypeExt8:
 			r.Ext()
@@ -290,6 +290,9 @@ func (r *Reader) Skip(n int) {
 
 // IsText reports whether c begins a string.
 func IsText(c byte) bool { return c&^maxFixText == TypeFixText || TypeText8 <= c && c <= TypeText32 }
+
+// IsBin reports whether c begins a bin value.
+func IsBin(c byte) bool { return TypeBin8 <= c && c <= TypeBin32 }
 
 // IsArray reports whether c begins an array.
 func IsArray(c byte) bool {

@@ -224,7 +224,7 @@ func (w *world) listings() (all []snapshot.Listing) {
 		of := w.dynamic.Resource(k.resource)
 		all = append(all, snapshot.Listing{
 			Identity: entry.Identity{GroupVersionResource: k.resource, Representation: entry.Unstructured}, Resource: k.info(),
-			List: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return of.List(ctx, o) },
+			List: of.List,
 		})
 	}
 	return all

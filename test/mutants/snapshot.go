@@ -145,15 +145,15 @@ var snapshotMutants = []mutant{
 		name:   "snapshot/replaces-a-store",
 		breaks: "A save does not replace a store.",
 		file:   "snapshot/save_target.go",
-		old: `	case isStore:
-		return`,
-		new: `	case isStore && path == "":
-		return`,
+		old: `	if err == nil && !is {
+`,
+		new: `	if err == nil && !is && path == "" {
+`,
 		test: "TestSaveReplacesNoStore",
 	},
 	{
 		name:   "snapshot/spool-in-plain-text",
-		breaks: "What is spooled of a live server is encrypted.",
+		breaks: "What is spooled of a stream is encrypted.",
 		file:   "snapshot/spool.go",
 		old: `	if s.sealed, err = age.Encrypt(s.buf, key.Recipient()); err != nil {
 `,

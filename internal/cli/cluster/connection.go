@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/discovery"
@@ -128,7 +129,7 @@ func (c *Connection) Listing(ctx context.Context, id entry.Identity, r input.Res
 	schema, _ := c.Schemas.Hash(r.GroupVersion())(ctx) // unknown is no error: the server tells it later
 	return snapshot.Listing{
 		Identity: id, Resource: r.ResourceInfo, OpenAPI: schema, Optional: optional,
-		List: func(ctx context.Context, o metav1.ListOptions) (_ runtime.Object, err error) {
+		List: func(ctx context.Context, o metav1.ListOptions) (*unstructured.UnstructuredList, error) {
 			list, err := objects.List(ctx, o)
 			c.Failed = err
 			return list, err

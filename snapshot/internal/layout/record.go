@@ -7,12 +7,6 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// The names of the encodings of payloads, as in codec.Codec.Name.
-const (
-	Msgpack  = "msgpack"
-	Protobuf = "protobuf"
-)
-
 // AppendRecord appends r as it is in a block: key, UID, resourceVersion, encoding, payload, each with its length before
 // it.
 func AppendRecord(dst []byte, r entry.Entry) []byte {
@@ -47,10 +41,11 @@ func CutRecord(data []byte) (r entry.Entry, rest []byte, ok bool) {
 
 // encodingName returns the text of b, without allocating for the encodings that there are.
 func encodingName(b []byte) string {
-	for _, name := range []string{Msgpack, Protobuf} {
-		if string(b) == name {
-			return name
-		}
+	switch string(b) {
+	case "msgpack":
+		return "msgpack"
+	case "protobuf":
+		return "protobuf"
 	}
 	return string(b)
 }
