@@ -55,20 +55,7 @@ func For(example runtime.Object) (Codec, error) {
 	if generatesProtobuf(t) {
 		return newProtobufCodec(t), nil
 	}
-	return newMsgpackCodec(t)
-}
-
-// ForProtobuf returns the codec for a type that generates protobuf, or an
-// error that names the type if it does not.
-func ForProtobuf(example runtime.Object) (Codec, error) {
-	t, err := objectType(example)
-	if err != nil {
-		return nil, err
-	}
-	if !generatesProtobuf(t) {
-		return nil, fmt.Errorf("%T has no generated protobuf methods that cover all of its fields; use ForMsgpack", example)
-	}
-	return newProtobufCodec(t), nil
+	return newMsgpackCodec(t), nil
 }
 
 // ForMsgpack returns the msgpack codec for the type of example.
@@ -80,7 +67,7 @@ func ForMsgpack(example runtime.Object) (Codec, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newMsgpackCodec(t)
+	return newMsgpackCodec(t), nil
 }
 
 // objectType returns the struct type that example points to.

@@ -99,7 +99,7 @@ func TestFingerprintSeesChanges(t *testing.T) {
 }
 
 func TestFingerprintsOfCodecs(t *testing.T) {
-	pod, err := ForProtobuf(&corev1.Pod{})
+	pod, err := For(&corev1.Pod{})
 	if err != nil {
 		t.Fatal(err)
 	}

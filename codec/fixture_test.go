@@ -211,7 +211,7 @@ func requireProtobuf(t testing.TB, obj runtime.Object) {
 // wrote before a type gained or lost its protobuf.
 func testTypedRoundTrip(t testing.TB, want runtime.Object) {
 	t.Helper()
-	p, err := ForProtobuf(want)
+	p, err := For(want)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,7 +257,7 @@ func TestFixturesView(t *testing.T) {
 }
 
 func testView(t *testing.T, obj runtime.Object, want *unstructured.Unstructured) {
-	for _, choose := range []func(runtime.Object) (Codec, error){ForProtobuf, ForMsgpack} {
+	for _, choose := range []func(runtime.Object) (Codec, error){For, ForMsgpack} {
 		c, err := choose(obj)
 		if err != nil {
 			t.Fatal(err)

@@ -28,8 +28,8 @@ type msgpackCodec struct {
 	fingerprint string
 }
 
-func newMsgpackCodec(t reflect.Type) (*msgpackCodec, error) {
-	return &msgpackCodec{typ: t, fingerprint: typeFingerprint(EncodingMsgpack, msgpackVersion, t)}, nil
+func newMsgpackCodec(t reflect.Type) *msgpackCodec {
+	return &msgpackCodec{typ: t, fingerprint: typeFingerprint(EncodingMsgpack, msgpackVersion, t)}
 }
 
 func (c *msgpackCodec) Name() string                   { return EncodingMsgpack }

@@ -1,7 +1,7 @@
 package codec
 
 import (
-	"encoding/binary"
+	"hash/maphash"
 	"math/rand/v2"
 	"sync/atomic"
 )
@@ -14,6 +14,9 @@ const (
 	// textChance: if both slots of a string are taken, it replaces one of them in one of textChance cases.
 	textChance = 16
 )
+
+// hashSeed is that of all tables.
+var hashSeed = maphash.MakeSeed()
 
 // textTables keeps the strings that many objects of a collection have in common.
 type textTables struct {
@@ -70,44 +73,19 @@ func (t *textTable) value(b []byte) any {
 
 // find returns the text of b if the table has it, or the slot to put it into, or neither.
 func (t *textTable) find(b []byte) (*text, *atomic.Pointer[text]) {
-	at := hashText(b) % textSlots
-	first, second := &t.slots[at], &t.slots[at^1]
-	a := first.Load()
-	if a == nil {
-		return nil, first
+	at := maphash.Bytes(hashSeed, b) % textSlots
+	slots := [2]*atomic.Pointer[text]{&t.slots[at], &t.slots[at^1]}
+	for _, slot := range slots {
+		found := slot.Load()
+		if found == nil {
+			return nil, slot
+		}
+		if found.s == string(b) {
+			return found, nil
+		}
 	}
-	if a.s == string(b) {
-		return a, nil
-	}
-	z := second.Load()
-	if z == nil {
-		return nil, second
-	}
-	if z.s == string(b) {
-		return z, nil
-	}
-	switch rand.Uint32() % (2 * textChance) {
-	case 0:
-		return nil, first
-	case 1:
-		return nil, second
+	if n := rand.Uint32() % (2 * textChance); n < 2 {
+		return nil, slots[n]
 	}
 	return nil, nil
-}
-
-// hashText hashes eight bytes at a time. The runtime's hash is as fast, but needs a seed.
-func hashText(b []byte) uint64 {
-	const prime = 0x9e3779b97f4a7c15
-	h := uint64(len(b)) * prime
-	for len(b) >= 8 {
-		h = (h ^ binary.LittleEndian.Uint64(b)) * prime
-		h ^= h >> 32
-		b = b[8:]
-	}
-	var tail uint64
-	for i, c := range b {
-		tail |= uint64(c) << (8 * i)
-	}
-	h = (h ^ tail) * prime
-	return h >> 40
 }

@@ -1,13 +1,15 @@
 package codec
 
 import (
-	"encoding/binary"
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -40,7 +42,7 @@ type protobufCodec struct {
 	fingerprint func() string
 	nested      func() bool
 	// metadata is the number of the message's field that is a metav1.ObjectMeta; 0 if there is none.
-	metadata uint64
+	metadata protowire.Number
 	// last is the apiVersion and kind of the last decoded object, which the next one nearly always shares.
 	last atomic.Pointer[metav1.TypeMeta]
 }
@@ -54,13 +56,18 @@ func newProtobufCodec(t reflect.Type) *protobufCodec {
 	}
 }
 
-func metadataNumber(t reflect.Type) uint64 {
-	for i := range t.NumField() {
-		if f := t.Field(i); f.Anonymous && f.Type == reflect.TypeFor[metav1.ObjectMeta]() {
-			return protobufNumber(f)
-		}
+func metadataNumber(t reflect.Type) protowire.Number {
+	f, ok := t.FieldByName("ObjectMeta")
+	if !ok || !f.Anonymous || len(f.Index) > 1 || f.Type != reflect.TypeFor[metav1.ObjectMeta]() {
+		return 0
 	}
-	return 0
+	_, number, _ := strings.Cut(f.Tag.Get("protobuf"), ",")
+	number, _, _ = strings.Cut(number, ",")
+	n, err := strconv.ParseInt(number, 10, 32)
+	if err != nil {
+		return 0
+	}
+	return protowire.Number(n)
 }
 
 // generatesProtobuf reports whether *t has protobuf methods of its own. A type without them may have those of an
@@ -89,15 +96,13 @@ func (c *protobufCodec) Append(dst []byte, obj runtime.Object) ([]byte, error) {
 	if err := c.Check(obj); err != nil {
 		return dst, err
 	}
-	if c.nested() {
-		if err := checkRawExtensions(reflect.ValueOf(obj).Elem()); err != nil {
-			return dst, err
-		}
+	if c.nested() && holdsDecodedExtension(reflect.ValueOf(obj)) {
+		return dst, fmt.Errorf("encode %T: %w", obj, errDecodedExtension)
 	}
 	m := obj.(protobufMessage)
 	size := m.Size()
 	apiVersion, kind := typeMeta(obj)
-	out := appendText(appendText(dst, apiVersion), kind)
+	out := protowire.AppendString(protowire.AppendString(dst, apiVersion), kind)
 	start := len(out)
 	out = slices.Grow(out, size)[:start+size]
 	n, err := m.MarshalToSizedBuffer(out[start:])
@@ -165,24 +170,13 @@ func setTypeMeta(obj runtime.Object, apiVersion, kind string) {
 
 // cutMessage takes a payload apart. What it returns is part of data.
 func cutMessage(data []byte) (apiVersion, kind, message []byte, ok bool) {
-	apiVersion, rest, ok := cutText(data)
-	if !ok {
+	apiVersion, n := protowire.ConsumeBytes(data)
+	if n < 0 {
 		return nil, nil, nil, false
 	}
-	kind, message, ok = cutText(rest)
-	return apiVersion, kind, message, ok
-}
-
-// appendText appends the length of s and s.
-func appendText(dst []byte, s string) []byte {
-	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
-}
-
-// cutText is the inverse of appendText. What it returns is part of data.
-func cutText(data []byte) (s, rest []byte, ok bool) {
-	size, n := binary.Uvarint(data)
-	if n <= 0 || size > uint64(len(data)-n) {
-		return nil, nil, false
+	kind, m := protowire.ConsumeBytes(data[n:])
+	if m < 0 {
+		return nil, nil, nil, false
 	}
-	return data[n : n+int(size)], data[n+int(size):], true
+	return apiVersion, kind, data[n+m:], true
 }

@@ -1,7 +1,6 @@
 package codec
 
 import (
-	"fmt"
 	"reflect"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -37,50 +36,35 @@ func searchRawExtension(t reflect.Type, seen map[reflect.Type]bool) bool {
 	return false
 }
 
-// checkRawExtensions returns an error that names the field if a RawExtension
-// in v holds a decoded object and no bytes.
-func checkRawExtensions(v reflect.Value) error {
+// holdsDecodedExtension reports whether a RawExtension in v holds a decoded object and no bytes.
+func holdsDecodedExtension(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Pointer:
-		if !v.IsNil() {
-			return checkRawExtensions(v.Elem())
-		}
+		return !v.IsNil() && holdsDecodedExtension(v.Elem())
 	case reflect.Slice, reflect.Array:
 		if v.Type().Elem().Kind() == reflect.Uint8 {
-			return nil
+			return false
 		}
 		for i := range v.Len() {
-			if err := checkRawExtensions(v.Index(i)); err != nil {
-				return atField(err, fmt.Sprintf("[%d]", i))
+			if holdsDecodedExtension(v.Index(i)) {
+				return true
 			}
 		}
 	case reflect.Map:
 		for it := v.MapRange(); it.Next(); {
-			if err := checkRawExtensions(it.Value()); err != nil {
-				return err
+			if holdsDecodedExtension(it.Value()) {
+				return true
 			}
 		}
 	case reflect.Struct:
-		return checkRawExtensionFields(v)
-	}
-	return nil
-}
-
-func checkRawExtensionFields(v reflect.Value) error {
-	t := v.Type()
-	if t == reflect.TypeFor[runtime.RawExtension]() {
-		if len(v.FieldByName("Raw").Bytes()) == 0 && !v.FieldByName("Object").IsNil() {
-			return errDecodedExtension
+		if v.Type() == reflect.TypeFor[runtime.RawExtension]() {
+			return v.FieldByName("Raw").Len() == 0 && !v.FieldByName("Object").IsNil()
 		}
-		return nil
-	}
-	for i := range t.NumField() {
-		if !t.Field(i).IsExported() {
-			continue
-		}
-		if err := checkRawExtensions(v.Field(i)); err != nil {
-			return atField(err, "."+t.Field(i).Name)
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() && holdsDecodedExtension(v.Field(i)) {
+				return true
+			}
 		}
 	}
-	return nil
+	return false
 }

@@ -101,14 +101,14 @@ func TestPromotedProtobufMethodsAreNotUsed(t *testing.T) {
 	if got := roundTrip(t, c, want); c.Name() != "msgpack" || !apiequality.Semantic.DeepEqual(got, want) {
 		t.Errorf("%s: got %#v", c.Name(), got)
 	}
-	if _, err := ForProtobuf(want); err == nil {
-		t.Error("ForProtobuf accepts it")
+	if c, err := For(want); err != nil || c.Name() != EncodingMsgpack {
+		t.Error("For chooses another")
 	}
 }
 
 func TestTypeMetaIsKept(t *testing.T) {
 	for _, want := range []metav1.TypeMeta{{}, {Kind: "Pod"}, {APIVersion: "v1"}, {APIVersion: "a/b/c", Kind: "Pod"}} {
-		for _, choose := range []func(runtime.Object) (Codec, error){ForProtobuf, ForMsgpack} {
+		for _, choose := range []func(runtime.Object) (Codec, error){For, ForMsgpack} {
 			pod := &corev1.Pod{TypeMeta: want, ObjectMeta: metav1.ObjectMeta{Name: "a"}}
 			c, err := choose(pod)
 			if err != nil {
@@ -148,7 +148,7 @@ func TestCodecForRefuses(t *testing.T) {
 	for _, example := range []runtime.Object{
 		nil, &corev1.PodList{}, &unstructured.UnstructuredList{}, &metav1.PartialObjectMetadataList{},
 	} {
-		for _, choose := range []func(runtime.Object) (Codec, error){For, ForProtobuf, ForMsgpack} {
+		for _, choose := range []func(runtime.Object) (Codec, error){For, ForMsgpack} {
 			if c, err := choose(example); err == nil {
 				t.Errorf("%T: %v", example, c)
 			}
@@ -182,7 +182,7 @@ func TestProtobufRefusesDecodedExtensions(t *testing.T) {
 	revision := &appsv1.ControllerRevision{Data: runtime.RawExtension{Object: secret}}
 	c := mustCodec(t, revision)
 	if _, err := c.Append(nil, revision); !errors.Is(err, errDecodedExtension) ||
-		!strings.HasPrefix(err.Error(), "Data: ") || strings.Contains(err.Error(), "hidden") {
+		!strings.HasPrefix(err.Error(), "encode *v1.ControllerRevision: ") || strings.Contains(err.Error(), "hidden") {
 		t.Errorf("got %v", err)
 	}
 	revision.Data.Raw = []byte(`{}`)

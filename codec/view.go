@@ -29,7 +29,7 @@ type viewCodec struct {
 // fails.
 func View(r entry.Representation, typed Codec) (Codec, error) {
 	if r == entry.Metadata {
-		c, err := ForProtobuf(&metav1.PartialObjectMetadata{})
+		c, err := For(&metav1.PartialObjectMetadata{})
 		if err != nil {
 			return nil, err
 		}

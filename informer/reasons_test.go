@@ -23,7 +23,7 @@ func (c otherTypes) Fingerprint() string { return c.Codec.Fingerprint() + " and 
 // TestReasonOfEachAttribute: the status tells which of the things that the contents depend on has changed, before the
 // list and after it.
 func TestReasonOfEachAttribute(t *testing.T) {
-	protobuf, err := codec.ForProtobuf(&corev1.Pod{})
+	protobuf, err := codec.For(&corev1.Pod{})
 	if err != nil {
 		t.Fatal(err)
 	}

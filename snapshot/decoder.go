@@ -38,7 +38,7 @@ func NewDecoder(c Collection) *Decoder {
 	} else if obj, err := scheme.Scheme.New(gvk); err == nil { // else it does not know the kind
 		d.example = obj
 	}
-	if typed, err := codec.ForProtobuf(d.example); err == nil { // else it is nil, or a kind that no collection holds
+	if typed, err := codec.For(d.example); err == nil { // else it is nil, or a kind that no collection holds
 		d.typed = typed
 	}
 	d.view, _ = codec.View(c.Identity.Representation, d.typed) // metadata has a codec
