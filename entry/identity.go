@@ -62,15 +62,15 @@ func (id Identity) Canonical() (Identity, error) {
 	default:
 		return id, fmt.Errorf("identity %s: representation must be one of %s, %s, %s", id, Typed, Unstructured, Metadata)
 	}
-	label, err := canonicalLabels(id.LabelSelector)
+	label, err := canonical(id.LabelSelector, func(s string) (labels.Selector, error) { return labels.Parse(s) })
 	if err != nil {
 		return id, fmt.Errorf("identity %s: label selector: %w", id, err)
 	}
-	field, err := canonicalFields(id.FieldSelector)
+	field, err := canonical(id.FieldSelector, fields.ParseSelector)
 	if err != nil {
 		return id, fmt.Errorf("identity %s: field selector: %w", id, err)
 	}
-	shard, err := canonicalShards(id.ShardSelector)
+	shard, err := canonical(id.ShardSelector, parseShards)
 	if err != nil {
 		return id, fmt.Errorf("identity %s: shard selector: %w", id, err)
 	}
@@ -78,35 +78,19 @@ func (id Identity) Canonical() (Identity, error) {
 	return id, nil
 }
 
-// Validate returns the error of Canonical.
-func (id Identity) Validate() error {
-	_, err := id.Canonical()
-	return err
-}
-
 // errEmptySelector: a selector that is not empty but selects everything, as
 // " " is. It is refused because labels.Nothing prints as "".
 var errEmptySelector = errors.New("it is blank; leave it empty to select everything")
 
-func canonicalLabels(s string) (string, error) {
+// canonical parses a selector and returns its canonical form.
+func canonical[S interface {
+	Empty() bool
+	String() string
+}](s string, parse func(string) (S, error)) (string, error) {
 	if s == "" {
 		return "", nil
 	}
-	sel, err := labels.Parse(s)
-	if err != nil {
-		return "", err
-	}
-	if sel.Empty() {
-		return "", errEmptySelector
-	}
-	return sel.String(), nil
-}
-
-func canonicalFields(s string) (string, error) {
-	if s == "" {
-		return "", nil
-	}
-	sel, err := fields.ParseSelector(s)
+	sel, err := parse(s)
 	if err != nil {
 		return "", err
 	}

@@ -18,14 +18,16 @@ func TestIdentityIDIsPinned(t *testing.T) {
 func TestIdentityIDTellsEveryFieldApart(t *testing.T) {
 	seen := map[string]string{}
 	for name, change := range map[string]func(*Identity){
-		"nothing":         func(*Identity) {},
-		"group":           func(id *Identity) { id.Group = "apps" },
-		"version":         func(id *Identity) { id.Version = "v2" },
-		"resource":        func(id *Identity) { id.Resource = "nodes" },
-		"namespace":       func(id *Identity) { id.Namespace = "apps" },
-		"label selector":  func(id *Identity) { id.LabelSelector = "a=b" },
-		"field selector":  func(id *Identity) { id.FieldSelector = "a=b" },
-		"shard selector":  func(id *Identity) { id.ShardSelector = "shardRange(object.metadata.uid, '0x0', '0x8')" },
+		"nothing":        func(*Identity) {},
+		"group":          func(id *Identity) { id.Group = "apps" },
+		"version":        func(id *Identity) { id.Version = "v2" },
+		"resource":       func(id *Identity) { id.Resource = "nodes" },
+		"namespace":      func(id *Identity) { id.Namespace = "apps" },
+		"label selector": func(id *Identity) { id.LabelSelector = "a=b" },
+		"field selector": func(id *Identity) { id.FieldSelector = "a=b" },
+		"shard selector": func(id *Identity) {
+			id.ShardSelector = "shardRange(object.metadata.uid, '0x0000000000000000', '0x0000000000000008')"
+		},
 		"unstructured":    func(id *Identity) { id.Representation = Unstructured },
 		"metadata":        func(id *Identity) { id.Representation = Metadata },
 		"moved boundary":  func(id *Identity) { id.Version, id.Resource = "v1p", "ods" },
@@ -33,7 +35,7 @@ func TestIdentityIDTellsEveryFieldApart(t *testing.T) {
 	} {
 		id := pods()
 		change(&id)
-		if err := id.Validate(); err != nil {
+		if _, err := id.Canonical(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		if other, ok := seen[id.ID()]; ok {
@@ -80,7 +82,7 @@ func TestIdentityRefuses(t *testing.T) {
 	} {
 		id := pods()
 		change(&id)
-		if err := id.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := id.Canonical(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}

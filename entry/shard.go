@@ -1,11 +1,9 @@
 package entry
 
 import (
-	"cmp"
 	"fmt"
 	"math/bits"
 	"regexp"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/sharding"
@@ -57,26 +55,11 @@ func (id Identity) Shards() sharding.Selector {
 	return s
 }
 
-func canonicalShards(s string) (string, error) {
-	if s == "" {
-		return "", nil
-	}
-	sel, err := parseShards(s)
-	if err != nil {
-		return "", err
-	}
-	return sel.String(), nil
-}
-
-// parseShards parses a selector by the API server's rules: ranges joined by "||" (KEP-5866). It merges the ranges, so
-// that equivalent selectors have one canonical form. The server requires 16 digits but the API's documentation writes
-// '0x0', so shorter numbers are padded with zeros.
+// parseShards parses a selector by the API server's rules: ranges of 16 digits, joined by "||" (KEP-5866). It keeps
+// their order: two ways to write one selection are two collections.
 func parseShards(s string) (sharding.Selector, error) {
-	switch {
-	case s == "":
+	if strings.TrimSpace(s) == "" {
 		return sharding.Everything(), nil
-	case strings.TrimSpace(s) == "":
-		return nil, errEmptySelector
 	}
 	var ranges []sharding.ShardRangeRequirement
 	for term := range strings.SplitSeq(s, "||") {
@@ -89,22 +72,18 @@ func parseShards(s string) (sharding.Selector, error) {
 		}
 		ranges = append(ranges, r)
 	}
-	ranges = joinShardRanges(ranges)
-	if len(ranges) == 1 && ranges[0].Start == firstHash && ranges[0].End == hashesEnd {
-		return sharding.Everything(), nil
-	}
 	return sharding.NewSelector(ranges...), nil
 }
 
 var shardRange = regexp.MustCompile(
-	`^shardRange\(\s*([a-z.]+)\s*,\s*['"]0x([0-9a-f]{1,17})['"]\s*,\s*['"]0x([0-9a-f]{1,17})['"]\s*\)$`)
+	`^shardRange\(\s*([a-z.]+)\s*,\s*['"](0x[0-9a-f]{16})['"]\s*,\s*['"](0x[0-9a-f]{16,17})['"]\s*\)$`)
 
 func parseShardRange(term string) (r sharding.ShardRangeRequirement, err error) {
 	parts := shardRange.FindStringSubmatch(term)
 	if parts == nil {
 		return r, fmt.Errorf("%q is not of the form shardRange(%s, '%s', '%s')", term, shardByUID, firstHash, hashesEnd)
 	}
-	r = sharding.ShardRangeRequirement{Key: parts[1], Start: fullHash(parts[2]), End: fullHash(parts[3])}
+	r = sharding.ShardRangeRequirement{Key: parts[1], Start: parts[2], End: parts[3]}
 	switch {
 	case r.Key != shardByUID && r.Key != shardByNamespace:
 		return r, fmt.Errorf("%q is of the field %s, and must be of %s or %s", term, r.Key, shardByUID, shardByNamespace)
@@ -114,26 +93,4 @@ func parseShardRange(term string) (r sharding.ShardRangeRequirement, err error) 
 		return r, fmt.Errorf("%q selects nothing: its end must be above its start", term)
 	}
 	return r, nil
-}
-
-func fullHash(digits string) string {
-	if rest := strings.TrimLeft(digits, "0"); len(rest) <= 16 {
-		digits = strings.Repeat("0", 16-len(rest)) + rest
-	}
-	return "0x" + digits
-}
-
-// joinShardRanges sorts the ranges in place and merges those that overlap or adjoin.
-func joinShardRanges(ranges []sharding.ShardRangeRequirement) (joined []sharding.ShardRangeRequirement) {
-	slices.SortFunc(ranges, func(a, b sharding.ShardRangeRequirement) int { return cmp.Compare(a.Start, b.Start) })
-	for _, r := range ranges {
-		last := len(joined) - 1
-		switch {
-		case last < 0 || sharding.HexLess(joined[last].End, r.Start):
-			joined = append(joined, r)
-		case sharding.HexLess(joined[last].End, r.End):
-			joined[last].End = r.End
-		}
-	}
-	return joined
 }

@@ -153,19 +153,20 @@ func (f *File) scan(ctx context.Context, id entry.Identity, k keyRange, fn func(
 			return err
 		}
 	}
+	buf := f.buffers.Get().(*buffer)
+	defer f.buffers.Put(buf)
 	seen := 0
 	first := sort.Search(len(blocks), func(i int) bool { return blocks[i].Last >= k.prefix })
 	for i := first; i < len(blocks) && !k.past(blocks[i].First); i++ {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		b := f.block(n, i, blocks[i])
-		if b.err != nil {
-			err = missing.add(b.err, blocks[i].Count)
+		records, err := f.block(buf, n, i, blocks[i])
+		if err != nil {
+			err = missing.add(err, blocks[i].Count)
 		} else {
 			seen += blocks[i].Count
-			err = b.each(k, fn)
-			f.buffers.Put(b.buffer)
+			err = each(records, k, fn)
 		}
 		if err != nil {
 			return err
@@ -200,24 +201,13 @@ func (f *File) index(n int) ([]layout.Block, error) {
 	return blocks, nil
 }
 
-// block is a verified block, or the error. Its records are memory of the buffer.
-type block struct {
-	*buffer
-	records []byte
-	err     error
-}
-
-// block reads and verifies block i of collection n. If err is nil, the caller puts the buffer back.
-func (f *File) block(n, i int, b layout.Block) block {
-	buf := f.buffers.Get().(*buffer)
+// block reads and verifies block i of collection n, and returns its records, in memory of the buffer.
+func (f *File) block(buf *buffer, n, i int, b layout.Block) ([]byte, error) {
 	records, err := f.records(buf, n, b)
 	if d := new(DamageError); errors.As(err, &d) {
 		d.Block, d.First, d.Last = f.parts[n].number+i, b.First, b.Last
 	}
-	if err != nil {
-		f.buffers.Put(buf)
-	}
-	return block{buf, records, err}
+	return records, err
 }
 
 func (f *File) records(buf *buffer, n int, b layout.Block) (records []byte, err error) {
@@ -245,14 +235,14 @@ func (f *File) records(buf *buffer, n int, b layout.Block) (records []byte, err 
 	return records, nil
 }
 
-// each calls fn with the records of the block that are in a range.
-func (b block) each(k keyRange, fn func(entry.Entry) error) error {
-	for rest := b.records; len(rest) > 0; {
-		r, more, ok := layout.CutRecord(rest)
+// each calls fn with the records of a block that are in a range.
+func each(records []byte, k keyRange, fn func(entry.Entry) error) error {
+	for len(records) > 0 {
+		r, more, ok := layout.CutRecord(records)
 		if !ok || k.past(r.Key) { // never !ok: Block.Check has parsed them
 			return nil
 		}
-		if rest = more; k.has(r.Key) {
+		if records = more; k.has(r.Key) {
 			if err := fn(r); err != nil {
 				return err
 			}

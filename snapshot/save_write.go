@@ -1,7 +1,6 @@
 package snapshot
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"fmt"
@@ -11,9 +10,6 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 )
-
-// writeBuffer is the size of the writes to a snapshot's file.
-const writeBuffer = 256 << 10
 
 // progressEvery is the number of objects between two calls of SaveOptions.Progress.
 const progressEvery = 256
@@ -63,8 +59,7 @@ func (j *saving) run(ctx context.Context, w io.Writer) error {
 		j.now.TotalObjects += c.Objects
 	}
 	counted := &countingWriter{w: w}
-	buffered := bufio.NewWriterSize(counted, writeBuffer)
-	out, err := newWriter(buffered, j.header(keep), writerOptions{Recipients: j.o.Recipients})
+	out, err := newWriter(counted, j.header(keep), writerOptions{Recipients: j.o.Recipients})
 	if err != nil {
 		return err
 	}
@@ -77,9 +72,8 @@ func (j *saving) run(ctx context.Context, w io.Writer) error {
 	if err := out.Close(); err != nil {
 		return err
 	}
-	err = buffered.Flush()
 	j.saved.Objects, j.saved.Bytes, j.saved.Size = j.now.Objects, j.now.Bytes, counted.n
-	return err
+	return nil
 }
 
 // header returns the Header of the snapshot: that of the options, completed from the source and these collections.

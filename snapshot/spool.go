@@ -1,9 +1,7 @@
 package snapshot
 
 import (
-	"bufio"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,7 +13,6 @@ import (
 // with a key that is in memory only.
 type spool struct {
 	f      *os.File
-	buf    *bufio.Writer
 	sealed io.WriteCloser
 	key    *age.X25519Identity
 	// named is true if the file still has its name, because the system cannot remove open files.
@@ -32,9 +29,9 @@ func newSpool(name string) (*spool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a temporary file: %w", err)
 	}
-	s := &spool{f: f, buf: bufio.NewWriterSize(f, writeBuffer), key: key}
+	s := &spool{f: f, key: key}
 	s.named = os.Remove(f.Name()) != nil // not on Windows
-	if s.sealed, err = age.Encrypt(s.buf, key.Recipient()); err != nil {
+	if s.sealed, err = age.Encrypt(f, key.Recipient()); err != nil {
 		s.close()
 		return nil, err
 	}
@@ -46,7 +43,7 @@ func (s *spool) Write(p []byte) (int, error) { return s.sealed.Write(p) }
 
 // open returns the snapshot, once all of it has been written. It is valid until close.
 func (s *spool) open() (*File, error) {
-	if err := errors.Join(s.sealed.Close(), s.buf.Flush()); err != nil {
+	if err := s.sealed.Close(); err != nil {
 		return nil, err
 	}
 	info, err := s.f.Stat()

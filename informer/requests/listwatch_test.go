@@ -34,7 +34,7 @@ func TestListWatchRequests(t *testing.T) {
 	deployments := appsv1.SchemeGroupVersion.WithResource("deployments")
 	selective := entry.Identity{
 		GroupVersionResource: deployments, Namespace: "web", LabelSelector: "app=a", FieldSelector: "status.phase!=x",
-		ShardSelector: "shardRange(object.metadata.uid,'0x0','0x8000000000000000')",
+		ShardSelector: "shardRange(object.metadata.uid,'0x0000000000000000','0x8000000000000000')",
 	}
 	const shard = "shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')"
 	for _, tt := range []struct {

@@ -38,7 +38,7 @@ func TestExportOfOverlappingCollections(t *testing.T) {
 	labelled := func(c *snapshot.Collection) { c.Identity.LabelSelector = "a=b" }
 	byField := func(c *snapshot.Collection) { c.Identity.FieldSelector = "metadata.name=x" }
 	sharded := func(c *snapshot.Collection) {
-		c.Identity.ShardSelector = "shardRange(object.metadata.uid, '0x0', '0x8')"
+		c.Identity.ShardSelector = "shardRange(object.metadata.uid, '0x0000000000000000', '0x0000000000000008')"
 	}
 	unfinished := func(c *snapshot.Collection) { c.Complete = false }
 	metadata := func(c *snapshot.Collection) { c.Identity.Representation = entry.Metadata }

@@ -155,12 +155,12 @@ var snapshotMutants = []mutant{
 		name:   "snapshot/spool-in-plain-text",
 		breaks: "What is spooled of a stream is encrypted.",
 		file:   "snapshot/spool.go",
-		old: `	if s.sealed, err = age.Encrypt(s.buf, key.Recipient()); err != nil {
+		old: `	if s.sealed, err = age.Encrypt(f, key.Recipient()); err != nil {
 `,
 		new: `	s.sealed = struct {
 		io.Writer
 		io.Closer
-	}{s.buf, io.NopCloser(nil)}
+	}{f, io.NopCloser(nil)}
 	if err != nil {
 `,
 		test: "TestSpoolIsSealed",
