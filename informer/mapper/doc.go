@@ -21,9 +21,8 @@
 //
 // If the server cannot be asked, a miss fails with [ErrUnreachable] and the cause, which is no meta.IsNoMatchError: an
 // unknown kind may exist. A miss waits ten seconds for the server, or 32 if there is no discovery at all. After a
-// failure misses fail at once for a random time (below 0.8 seconds, doubled with each failure up to 30). So do misses
-// that meet a request for which another caller has waited in vain: callers may hold locks, as controller-runtime's
-// caches do.
+// failure, or a wait in vain, misses fail at once for a random time (below 0.8 seconds, doubled with each failure up to
+// 30): callers may hold locks, as controller-runtime's caches do.
 //
 // A group-version whose own server does not answer (an aggregated API that is down) keeps its known resources. A miss
 // in its group is ErrUnreachable too.
@@ -43,6 +42,6 @@
 // # Ownership
 //
 // New starts no goroutine and only reads the store. Requests are made by Run's goroutine, whose requests end with its
-// context, and by callers that miss. All methods may be called concurrently; of several Runs one works at a time. The
-// store must stay open until Run has returned. A store is for one cluster.
+// context, and by callers that miss. All methods may be called concurrently, Run too. The store must stay open until Run
+// has returned. A store is for one cluster.
 package mapper

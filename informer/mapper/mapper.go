@@ -1,8 +1,9 @@
 package mapper
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -28,16 +29,14 @@ type Mapper struct {
 
 	// known is the current discovery. It is immutable; the caller that has asked the server replaces it.
 	known atomic.Pointer[known]
-	// turn holds a token while a Run works; news holds one when known has changed.
+	// turn holds a token while a caller asks the server; news holds one when known has changed.
 	turn, news chan struct{}
 
 	mu       sync.Mutex
-	flight   *flight   // guarded by mu; the request in progress; nil if there is none
-	answered bool      // guarded by mu; whether the server has answered in this process
 	failures int       // guarded by mu; number of failed requests in a row
 	until    time.Time // guarded by mu; until then misses fail at once
 	askErr   error     // guarded by mu; error of the last request; nil if the server answered
-	kept     kept      // guarded by mu
+	stored   document  // guarded by mu; what the store has
 	keepErr  error     // guarded by mu; why known is not stored; nil if it is
 }
 
@@ -45,19 +44,11 @@ var _ meta.RESTMapper = &Mapper{}
 
 // known is the server's discovery at one time.
 type known struct {
+	document
 	mapper meta.RESTMapper
-	groups []group
-	// encoded is groups as stored, for comparison.
-	encoded string
-	asOf    time.Time // when the server answered; zero if it has not
+	asked  time.Time // when the request began; zero if another process made it
 	// failed has the group-versions whose own server did not answer.
 	failed map[schema.GroupVersion]error
-}
-
-// kept is the document in the store.
-type kept struct {
-	encoded string
-	asOf    time.Time
 }
 
 // Status is a snapshot of a Mapper.
@@ -85,51 +76,28 @@ func New(config *rest.Config, client *http.Client, st *store.Store) (*Mapper, er
 		return nil, fmt.Errorf("RESTMapper: %w", err)
 	}
 	m := &Mapper{client: d, store: st, turn: make(chan struct{}, 1), news: make(chan struct{}, 1)}
-	m.known.Store(know(nil, time.Time{}, nil))
+	m.know(&known{})
 	if st == nil {
 		return m, nil
 	}
 	m.limiter = st.Limiter()
-	if err := m.load(); err != nil {
+	stored, err := m.read(context.Background())
+	switch {
+	case errors.Is(err, store.ErrClosed):
 		return nil, fmt.Errorf("RESTMapper: %w", err)
+	case err != nil:
+		klog.Background().Error(err, "The stored discovery cannot be used; the API server will be asked", "file", st.Path())
+	default:
+		m.stored = stored
+		m.know(&known{document: stored})
 	}
 	return m, nil
 }
 
-func know(groups []group, asOf time.Time, failed map[schema.GroupVersion]error) *known {
-	encoded, _ := json.Marshal(groups) // strings and bools
-	return &known{
-		mapper: restmapper.NewDiscoveryRESTMapper(discovered(groups)),
-		groups: groups, encoded: string(encoded), asOf: asOf, failed: failed,
-	}
-}
-
-// load reads the document from the store. A document that cannot be read counts as none.
-func (m *Mapper) load() error {
-	data, err := m.store.Document(context.Background(), documentName)
-	if isClosed(err) {
-		return err
-	}
-	var groups []group
-	var asOf time.Time
-	if err == nil && data != nil {
-		groups, asOf, err = decodeDocument(data)
-	}
-	if err != nil {
-		klog.Background().Error(err, "The stored discovery cannot be used; the API server will be asked", "file",
-			m.store.Path())
-		return nil
-	}
-	if data != nil {
-		k := know(groups, asOf, nil)
-		if was := m.known.Load(); was.asOf.IsZero() && m.known.CompareAndSwap(was, k) {
-			// otherwise the server has answered meanwhile
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			m.kept = kept{k.encoded, asOf}
-		}
-	}
-	return nil
+// know makes k what is known.
+func (m *Mapper) know(k *known) {
+	k.mapper = restmapper.NewDiscoveryRESTMapper(k.Groups)
+	m.known.Store(k)
 }
 
 // Status returns a snapshot. Safe at any time.
@@ -137,29 +105,24 @@ func (m *Mapper) Status() Status {
 	k := m.known.Load()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s := Status{AsOf: k.asOf, Stored: !m.kept.asOf.IsZero() && m.kept.encoded == k.encoded, Err: m.askErr}
-	if s.Err == nil {
-		s.Err = m.keepErr
+	return Status{
+		AsOf: k.Fetched, Stored: !m.stored.Fetched.IsZero() && m.stored.equal(k.document), Err: cmp.Or(m.askErr, m.keepErr),
 	}
-	return s
 }
 
 // ask answers a query about a group from the known discovery, and asks the server on a miss.
-func ask[T any](m *Mapper, group string, query func(meta.RESTMapper) (T, error)) (T, error) {
-	k := m.known.Load()
-	answer, err := query(k.mapper)
-	// A request that another caller began may be older than the miss; the next one is not.
-	for asked, try := false, 0; !asked && try < 2 && meta.IsNoMatchError(err); try++ {
-		var missed error
-		if k, asked, missed = m.miss(k); missed != nil {
-			return answer, missed
-		}
-		answer, err = query(k.mapper)
+func ask[Q, T any](m *Mapper, group string, q Q, query func(meta.RESTMapper, Q) (T, error)) (T, error) {
+	answer, err := query(m.known.Load().mapper, q)
+	if !meta.IsNoMatchError(err) {
+		return answer, err
 	}
-	if meta.IsNoMatchError(err) {
-		if cause := k.failure(group); cause != nil {
-			return answer, fmt.Errorf("%w: its answer lacks a version of the group %q: %w", ErrUnreachable, group, cause)
-		}
+	k, missed := m.miss()
+	if missed != nil {
+		return answer, missed
+	}
+	answer, err = query(k.mapper, q)
+	if cause := k.failure(group); cause != nil && meta.IsNoMatchError(err) {
+		return answer, fmt.Errorf("%w: its answer lacks a version of the group %q: %w", ErrUnreachable, group, cause)
 	}
 	return answer, err
 }
@@ -175,50 +138,42 @@ func (k *known) failure(group string) error {
 }
 
 // KindFor is meta.RESTMapper's.
-func (m *Mapper) KindFor(resource schema.GroupVersionResource) (schema.GroupVersionKind, error) {
-	return ask(m, resource.Group, func(k meta.RESTMapper) (schema.GroupVersionKind, error) { return k.KindFor(resource) })
+func (m *Mapper) KindFor(r schema.GroupVersionResource) (schema.GroupVersionKind, error) {
+	return ask(m, r.Group, r, meta.RESTMapper.KindFor)
 }
 
 // KindsFor is meta.RESTMapper's.
-func (m *Mapper) KindsFor(resource schema.GroupVersionResource) ([]schema.GroupVersionKind, error) {
-	return ask(m, resource.Group, func(k meta.RESTMapper) ([]schema.GroupVersionKind,
-		error) {
-		return k.KindsFor(resource)
-	})
+func (m *Mapper) KindsFor(r schema.GroupVersionResource) ([]schema.GroupVersionKind, error) {
+	return ask(m, r.Group, r, meta.RESTMapper.KindsFor)
 }
 
 // ResourceFor is meta.RESTMapper's.
-func (m *Mapper) ResourceFor(input schema.GroupVersionResource) (schema.GroupVersionResource, error) {
-	return ask(m, input.Group, func(k meta.RESTMapper) (schema.GroupVersionResource,
-		error) {
-		return k.ResourceFor(input)
-	})
+func (m *Mapper) ResourceFor(r schema.GroupVersionResource) (schema.GroupVersionResource, error) {
+	return ask(m, r.Group, r, meta.RESTMapper.ResourceFor)
 }
 
 // ResourcesFor is meta.RESTMapper's.
-func (m *Mapper) ResourcesFor(input schema.GroupVersionResource) ([]schema.GroupVersionResource, error) {
-	return ask(m, input.Group, func(k meta.RESTMapper) ([]schema.GroupVersionResource,
-		error) {
-		return k.ResourcesFor(input)
-	})
+func (m *Mapper) ResourcesFor(r schema.GroupVersionResource) ([]schema.GroupVersionResource, error) {
+	return ask(m, r.Group, r, meta.RESTMapper.ResourcesFor)
 }
 
 // RESTMapping is meta.RESTMapper's.
 func (m *Mapper) RESTMapping(gk schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
-	return ask(m, gk.Group, func(k meta.RESTMapper) (*meta.RESTMapping, error) { return k.RESTMapping(gk, versions...) })
+	return ask(m, gk.Group, gk, func(k meta.RESTMapper, gk schema.GroupKind) (*meta.RESTMapping, error) {
+		return k.RESTMapping(gk, versions...)
+	})
 }
 
 // RESTMappings is meta.RESTMapper's.
 func (m *Mapper) RESTMappings(gk schema.GroupKind, versions ...string) ([]*meta.RESTMapping, error) {
-	return ask(m, gk.Group, func(k meta.RESTMapper) ([]*meta.RESTMapping,
-		error) {
+	return ask(m, gk.Group, gk, func(k meta.RESTMapper, gk schema.GroupKind) ([]*meta.RESTMapping, error) {
 		return k.RESTMappings(gk, versions...)
 	})
 }
 
 // ResourceSingularizer is meta.RESTMapper's.
-func (m *Mapper) ResourceSingularizer(resource string) (singular string, err error) {
-	singular, err = ask(m, "", func(k meta.RESTMapper) (string, error) {
+func (m *Mapper) ResourceSingularizer(resource string) (string, error) {
+	singular, err := ask(m, "", resource, func(k meta.RESTMapper, resource string) (string, error) {
 		singular, err := k.ResourceSingularizer(resource)
 		if singular == "" && err == nil { // the answer of a mapper without any resources
 			err = &meta.NoResourceMatchError{PartialResource: schema.GroupVersionResource{Resource: resource}}

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 
 	"github.com/larder-dev/larder/internal/limiter"
@@ -23,24 +22,10 @@ const (
 	runWait = 2 * time.Minute
 )
 
-// errCalledOff: the context of the caller that asked the server has ended. Others that wait ask for themselves.
-var errCalledOff = errors.New("the request was called off")
-
-// flight is one request for the server's discovery, and those who wait for it.
-type flight struct {
-	done chan struct{} // closed when known and err have been set
-	// known is the discovery afterwards; err is the error of the request.
-	known *known
-	err   error
-	// late is the error of a caller that waited in vain; nil if there was none. Guarded by Mapper.mu.
-	late error
-}
-
-// miss asks the server because k lacks a kind or resource. asked is true if this caller sent the request, so that the
-// answer is not older than the miss.
-func (m *Mapper) miss(k *known) (now *known, asked bool, err error) {
+// miss asks the server because what is known lacks a kind or resource.
+func (m *Mapper) miss() (*known, error) {
 	wait := missWait
-	if k.asOf.IsZero() {
+	if m.known.Load().Fetched.IsZero() {
 		wait = coldWait
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), wait)
@@ -48,119 +33,80 @@ func (m *Mapper) miss(k *known) (now *known, asked bool, err error) {
 	return m.learn(ctx)
 }
 
-// learn asks the server, or waits for a caller that does, until ctx ends.
-func (m *Mapper) learn(ctx context.Context) (now *known, asked bool, err error) {
-	for {
-		f, leads, err := m.board()
-		switch {
-		case err != nil:
-			return nil, false, err
-		case leads:
-			m.fly(ctx, f)
-			return f.known, true, f.err
-		}
-		select {
-		case <-f.done:
-			if !errors.Is(f.err, errCalledOff) {
-				return f.known, false, f.err
-			}
-		case <-ctx.Done():
-			return nil, false, m.tooLate(f, context.Cause(ctx))
-		}
+// learn returns the server's answer to a request that began after this call. One caller asks at a time, and those who
+// have waited for the turn share the answer to the first request among them. It fails if ctx ends, and at once during
+// the back-off.
+func (m *Mapper) learn(ctx context.Context) (*known, error) {
+	called := time.Now()
+	if err := m.backedOff(); err != nil {
+		return nil, err
 	}
+	select {
+	case m.turn <- struct{}{}:
+		defer func() { <-m.turn }()
+	case <-ctx.Done():
+		return nil, m.failed(ctx, fmt.Errorf("it has not answered yet: %w", context.Cause(ctx)))
+	}
+	if k := m.known.Load(); k.asked.After(called) {
+		return k, nil
+	}
+	if err := m.backedOff(); err != nil {
+		return nil, err
+	}
+	k := &known{asked: time.Now()}
+	groups, lists, err := m.client.ServerGroupsAndResourcesWithContext(ctx)
+	k.failed, _ = discovery.GroupDiscoveryFailedErrorGroups(err)
+	if len(lists) == 0 {
+		if err == nil {
+			err = errors.New("its answer has no resources")
+		}
+		return nil, m.failed(ctx, err)
+	}
+	k.document = documentOf(groups, lists)
+	k.keep(m.known.Load().document, k.failed)
+	m.learned(k)
+	return k, nil
 }
 
-// board returns the request in progress, or a new one, which the caller must send (leads). It fails during the
-// back-off, and if another caller has waited for the request in vain.
-func (m *Mapper) board() (f *flight, leads bool, err error) {
+// backedOff returns the error of the last request while the back-off lasts.
+func (m *Mapper) backedOff() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	switch {
-	case m.flight != nil:
-		return m.flight, false, m.flight.late
-	case time.Now().Before(m.until):
-		return nil, false, m.askErr
+	if time.Now().Before(m.until) {
+		return m.askErr
 	}
-	m.flight = &flight{done: make(chan struct{})}
-	return m.flight, true, nil
-}
-
-// tooLate records that the server has not answered in time. Later callers that meet the same request fail at once.
-func (m *Mapper) tooLate(f *flight, cause error) error {
-	err := m.unreachable(fmt.Errorf("it has not answered yet: %w", cause))
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if f.late == nil {
-		f.late = err
-	}
-	return err
-}
-
-// fly sends the request f.
-func (m *Mapper) fly(ctx context.Context, f *flight) {
-	f.err = errCalledOff // if the transport panics
-	defer func() {
-		m.mu.Lock()
-		m.flight = nil
-		m.mu.Unlock()
-		close(f.done)
-	}()
-	groups, failed, err := m.fetch(ctx)
-	switch {
-	case err == nil:
-		f.known, f.err = m.learned(groups, failed), nil
-	case !errors.Is(ctx.Err(), context.Canceled):
-		f.err = m.missed(err)
-	}
-}
-
-// fetch requests all of the server's discovery.
-func (m *Mapper) fetch(ctx context.Context) ([]group, map[schema.GroupVersion]error, error) {
-	apiGroups, lists, err := m.client.ServerGroupsAndResourcesWithContext(ctx)
-	failed, _ := discovery.GroupDiscoveryFailedErrorGroups(err)
-	groups := groupsOf(apiGroups, lists)
-	switch {
-	case len(groups) > 0:
-		return groups, failed, nil
-	case err == nil:
-		err = errors.New("its answer has no resources")
-	}
-	return nil, nil, err
+	return nil
 }
 
 // learned replaces known by the server's answer.
-func (m *Mapper) learned(groups []group, failed map[schema.GroupVersion]error) *known {
+func (m *Mapper) learned(k *known) {
 	m.limiter.Heard()
-	k := know(keep(groups, m.known.Load().groups, failed), time.Now(), failed)
-	m.known.Store(k)
+	m.know(k)
 	m.mu.Lock()
-	m.answered, m.failures, m.until, m.askErr = true, 0, time.Time{}, nil
+	m.failures, m.until, m.askErr = 0, time.Time{}, nil
 	m.mu.Unlock()
 	select {
 	case m.news <- struct{}{}:
 	default: // news has a token already
 	}
-	return k
 }
 
-// missed records a failed request and sets the back-off.
-func (m *Mapper) missed(cause error) error {
+// failed sets the back-off and returns the error for the caller. Callers that give up together count as one failure,
+// and a caller whose context was canceled as none: the next one asks.
+func (m *Mapper) failed(ctx context.Context, cause error) error {
 	if limiter.Answered(cause) {
 		m.limiter.Heard()
 	}
-	err := m.unreachable(cause)
+	what := ", and nothing is known of them"
+	if asOf := m.known.Load().Fetched; !asOf.IsZero() {
+		what = "; what it had at " + asOf.UTC().Format(time.RFC3339) + " is known"
+	}
+	err := fmt.Errorf("%w%s: %w", ErrUnreachable, what, cause)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	ceiling := limiter.Ceiling(m.failures)
-	m.failures++
-	m.until, m.askErr = time.Now().Add(rand.N(ceiling+1)), err
-	return err
-}
-
-func (m *Mapper) unreachable(cause error) error {
-	asOf := m.known.Load().asOf
-	if asOf.IsZero() {
-		return fmt.Errorf("%w, and nothing is known of them: %w", ErrUnreachable, cause)
+	if now := time.Now(); !now.Before(m.until) && !errors.Is(ctx.Err(), context.Canceled) {
+		m.until, m.askErr = now.Add(rand.N(limiter.Ceiling(m.failures)+1)), err
+		m.failures++
 	}
-	return fmt.Errorf("%w; what it had at %s is known: %w", ErrUnreachable, asOf.UTC().Format(time.RFC3339), cause)
+	return err
 }
