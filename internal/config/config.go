@@ -3,8 +3,8 @@ package config
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/larder-dev/larder/entry"
@@ -47,8 +47,6 @@ type Resource struct {
 	LabelSelector, FieldSelector string
 	// Representation is entry.Unstructured (full) or entry.Metadata.
 	Representation entry.Representation
-	// Line is where it begins in the file.
-	Line int
 }
 
 // Encryption says what of the store is sealed, and where the key is. One of KeyFile and KeyEnv is set.
@@ -57,10 +55,8 @@ type Encryption struct {
 	KeyEnv  string
 	// Resources by name, as resource or resource.group; never empty.
 	Resources []string
-	// Lines are where the file names them; nil if it does not.
-	Lines []int
-	// Line is where the file says where the key is.
-	Line int
+	// Named: the file names them.
+	Named bool
 }
 
 // Retention says how long what is not needed any more is kept.
@@ -87,80 +83,38 @@ const maxBytes = 1 << 20
 
 // Load reads a file.
 func Load(path string) (*Config, error) {
-	data, err := Read(path)
+	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("the configuration cannot be read: %w", err)
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	data, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("the configuration cannot be read: %w", err)
+	case len(data) > maxBytes:
+		return nil, fmt.Errorf("the configuration %s has more than %d bytes: is it the right file?", path, maxBytes)
 	}
 	return Parse(path, data)
 }
 
-// Read returns the content of a file for Parse. It waits for nobody: what is not a regular file, or a link to one, is
-// an error.
-func Read(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, fmt.Errorf("the configuration cannot be read: %w", err)
-	}
-	switch {
-	case info.IsDir():
-		return nil, fmt.Errorf("the configuration %s is a directory", path)
-	case !info.Mode().IsRegular(): // to open a pipe waits for who writes to it
-		return nil, fmt.Errorf("the configuration %s is no regular file: it is read again and again, so write it to one",
-			path)
-	}
-	if info.Size() > maxBytes {
-		return nil, fmt.Errorf("the configuration %s has %d bytes, and %d are the most: is it the right file?", path,
-			info.Size(), maxBytes)
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("the configuration cannot be read: %w", err)
-	}
-	return data, nil
-}
-
-// Parse reads the content of a file. path is for messages, and what relative paths in it begin with. The error is
-// an [Errors].
+// Parse reads the content of a file. path is for messages, and what relative paths in it begin with. The error has all
+// that is wrong, a line each.
 func Parse(path string, data []byte) (*Config, error) {
-	r := &reader{file: path, lookup: os.LookupEnv}
-	c := &Config{File: path, Ready: ReadyDisk}
-	if root, ok := r.document(data); ok {
-		r.config(root, c)
+	d, wrong := decode(data)
+	r := &reader{file: path}
+	var c *Config
+	if d != nil {
+		c = r.config(d)
 	}
-	if len(r.errors) > 0 {
-		return nil, r.errors
+	for _, err := range r.errors {
+		wrong = append(wrong, err)
 	}
-	return c, nil
+	if len(wrong) == 0 {
+		return c, nil
+	}
+	for i, err := range wrong {
+		wrong[i] = fmt.Errorf("%s: %w", path, err)
+	}
+	return nil, errors.Join(wrong...)
 }
-
-// RestartNeeded names what next has otherwise than c and cannot change in a sync that runs; empty if there is nothing.
-func (c *Config) RestartNeeded(next *Config) []string {
-	var all []string
-	for _, f := range []struct {
-		name string
-		same bool
-	}{
-		{"store", c.Store == next.Store},
-		{"maxSize", c.MaxSize == next.MaxSize},
-		{"encryption", c.Encryption.equal(next.Encryption)},
-		{"retention", c.Retention == next.Retention},
-		{"listen", c.Listen == next.Listen},
-		{"kubeconfig", c.Kubeconfig == next.Kubeconfig},
-		{"context", c.Context == next.Context},
-	} {
-		if !f.same {
-			all = append(all, f.name)
-		}
-	}
-	return all
-}
-
-// beside returns a path of the file, which is relative to the file's directory.
-func (r *reader) beside(path string) string {
-	if path == "" || filepath.IsAbs(path) {
-		return path
-	}
-	return filepath.Join(filepath.Dir(r.file), path)
-}
-
-var errNotSet = errors.New("it is not set")

@@ -27,8 +27,8 @@
 // In selectors $(NAME) stands for an environment variable, which must be set: the pods of a DaemonSet share a file.
 //
 // It is read strictly: what is unknown, of another type, given twice, out of range or no selector is an error that says
-// where (file, line and column), what is wrong, and what is allowed; all of them at once, in the file's order. Nothing
-// is looked up and no other file is read: whether a resource exists the server says.
+// where (file and field), what is wrong, and what is allowed; all of them at once. Nothing is looked up and no other
+// file is read: whether a resource exists the server says.
 //
 // [Size], [Age] and [Address] read single values, for flags that say the same.
 package config

@@ -3,220 +3,185 @@ package config
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/larder-dev/larder/entry"
 )
 
+// reader makes a Config of a document, and notes all that is wrong with it.
+type reader struct {
+	file   string
+	errors field.ErrorList
+}
+
 // config reads the whole.
-func (r *reader) config(root value, c *Config) {
-	seen := r.mapping(root,
-		field{"apiVersion", func(v value) { r.oneOf(v, APIVersion) }},
-		field{"kind", func(v value) { r.oneOf(v, Kind) }},
-		field{"store", r.path(&c.Store)},
-		field{"maxSize", func(v value) { c.MaxSize = r.size(v) }},
-		field{"resources", func(v value) {
-			r.list(v, "resources", func(v value) { c.Resources = append(c.Resources, r.resource(v)) })
-		}},
-		field{"persistSecrets", r.boolean(&c.PersistSecrets)},
-		field{"encryption", func(v value) { c.Encryption = r.encryption(v) }},
-		field{"retention", func(v value) { r.retention(v, &c.Retention) }},
-		field{"listen", func(v value) { c.Listen = r.address(v) }},
-		field{"ready", func(v value) {
-			if s, ok := r.oneOf(v, string(ReadyDisk), string(ReadyResumed)); ok {
-				c.Ready = Ready(s)
-			}
-		}},
-		field{"kubeconfig", r.path(&c.Kubeconfig)},
-		field{"context", r.into(&c.Context)},
-	)
-	if root.Kind != yaml.MappingNode {
-		return
+func (r *reader) config(d *document) *Config {
+	c := &Config{
+		File: r.file, PersistSecrets: d.PersistSecrets, Ready: ReadyDisk,
+		Store:      r.beside(r.text(field.NewPath("store"), d.Store)),
+		Kubeconfig: r.beside(r.text(field.NewPath("kubeconfig"), d.Kubeconfig)),
+		Context:    r.text(field.NewPath("context"), d.Context),
 	}
-	for _, required := range []struct{ name, is string }{{"apiVersion", APIVersion}, {"kind", Kind}} {
-		if !seen[required.name] {
-			r.fail(root, "%s is required: %s", required.name, required.is)
-		}
+	r.oneOf(field.NewPath("apiVersion"), &d.APIVersion, APIVersion)
+	r.oneOf(field.NewPath("kind"), &d.Kind, Kind)
+	if d.MaxSize != nil {
+		c.MaxSize = parse(r, field.NewPath("maxSize"), (*string)(d.MaxSize), Size)
 	}
-	if !seen["resources"] {
-		r.fail(root, "resources is required: a list of what to mirror, as in resources: [{name: pods}]")
+	if len(d.Resources) == 0 {
+		r.require(field.NewPath("resources"), "what to mirror, as in resources: [{name: pods}]")
 	}
-	slices.SortStableFunc(r.errors, func(a, b *Error) int { return a.Line - b.Line })
+	for i, res := range d.Resources {
+		c.Resources = append(c.Resources, r.resource(field.NewPath("resources").Index(i), res))
+	}
+	c.Encryption = r.encryption(field.NewPath("encryption"), d.Encryption)
+	retention := field.NewPath("retention")
+	c.Retention.ForgetAfter = parse(r, retention.Child("forgetAfter"), d.Retention.ForgetAfter, Age)
+	c.Retention.Changes = max(0, parse(r, retention.Child("changes"), d.Retention.Changes, Age))
+	c.Listen = parse(r, field.NewPath("listen"), d.Listen, Address)
+	if d.Ready != nil {
+		c.Ready = Ready(r.oneOf(field.NewPath("ready"), d.Ready, string(ReadyDisk), string(ReadyResumed)))
+	}
+	return c
 }
 
 // resource reads an element of resources.
-func (r *reader) resource(v value) Resource {
-	res := Resource{Representation: entry.Unstructured, Line: v.Line}
-	seen := r.mapping(v,
-		field{"name", func(v value) {
-			name, ok := r.text(v)
-			if ok && strings.ContainsAny(name, ", \t/") {
-				r.fail(v, "%q is no resource's name; one element names one, such as pods or deployments.apps", name)
-			}
-			res.Name = name
-		}},
-		field{"namespaces", func(v value) {
-			r.list(v, "namespaces", func(v value) { res.Namespaces = r.namespace(v, res.Namespaces) })
-		}},
-		field{"labelSelector", func(v value) {
-			res.LabelSelector = r.selector(v, func(s string) error { _, err := labels.Parse(s); return err })
-		}},
-		field{"fieldSelector", func(v value) {
-			res.FieldSelector = r.selector(v, func(s string) error { _, err := fields.ParseSelector(s); return err })
-		}},
-		field{"representation", func(v value) {
-			if s, _ := r.oneOf(v, "full", "metadata"); s == "metadata" {
-				res.Representation = entry.Metadata
-			}
-		}},
-	)
-	if v.Kind == yaml.MappingNode && !seen["name"] {
-		r.fail(v, "name is required: the resource, as in name: pods")
+func (r *reader) resource(at *field.Path, d resourceDocument) Resource {
+	res := Resource{Name: d.Name, Representation: entry.Unstructured}
+	switch {
+	case strings.TrimSpace(d.Name) == "":
+		r.require(at.Child("name"), "the resource, as in name: pods")
+	case strings.ContainsAny(d.Name, ", \t/"):
+		r.fail(at.Child("name"), d.Name, errors.New("one element names one resource, such as pods or deployments.apps"))
+	}
+	res.Namespaces = r.list(at.Child("namespaces"), d.Namespaces)
+	for i, name := range res.Namespaces {
+		at := at.Child("namespaces").Index(i)
+		if wrong := validation.ValidateNamespaceName(name, false); len(wrong) > 0 {
+			r.fail(at, name, errors.New(strings.Join(wrong, "; ")))
+		}
+		if slices.Contains(res.Namespaces[:i], name) {
+			r.errors = append(r.errors, field.Duplicate(at, name))
+		}
+	}
+	res.LabelSelector = parse(r, at.Child("labelSelector"), d.LabelSelector, func(s string) (string, error) {
+		return selector(s, func(s string) error { _, err := labels.Parse(s); return err })
+	})
+	res.FieldSelector = parse(r, at.Child("fieldSelector"), d.FieldSelector, func(s string) (string, error) {
+		return selector(s, func(s string) error { _, err := fields.ParseSelector(s); return err })
+	})
+	if d.Representation != nil && r.oneOf(at.Child("representation"), d.Representation, "full", "metadata") == "metadata" {
+		res.Representation = entry.Metadata
 	}
 	return res
 }
 
-func (r *reader) namespace(v value, all []string) []string {
-	name, ok := r.text(v)
-	if !ok {
-		return all
+func (r *reader) encryption(at *field.Path, d *encryptionDocument) *Encryption {
+	if d == nil {
+		return nil
 	}
-	if wrong := validation.ValidateNamespaceName(name, false); len(wrong) > 0 {
-		r.fail(v, "%q is no namespace's name: %s", name, strings.Join(wrong, "; "))
-		return all
+	if (d.KeyFile == nil) == (d.KeyEnv == nil) {
+		r.require(at, "either keyFile or keyEnv: where the key is")
 	}
-	if slices.Contains(all, name) {
-		r.fail(v, "the namespace %s is given twice", name)
-		return all
+	e := &Encryption{
+		KeyFile: r.beside(r.text(at.Child("keyFile"), d.KeyFile)), KeyEnv: r.text(at.Child("keyEnv"), d.KeyEnv),
+		Resources: []string{"secrets"},
 	}
-	return append(all, name)
+	if d.Resources != nil {
+		e.Resources, e.Named = r.list(at.Child("resources"), d.Resources), true
+	}
+	return e
 }
 
-// selector reads a selector, with environment variables put in.
-func (r *reader) selector(v value, parse func(string) error) string {
-	s, ok := r.text(v)
-	if !ok {
+// text is a field that must not be empty if it is there.
+func (r *reader) text(at *field.Path, s *string) string {
+	if s == nil {
 		return ""
 	}
-	s, err := expand(s, r.lookup)
-	if err != nil {
-		r.fail(v, "%v", err)
-		return ""
+	if strings.TrimSpace(*s) == "" {
+		r.require(at, "leave it out instead")
 	}
-	if err := parse(s); err != nil {
-		r.fail(v, "it is no selector: %v", err)
-		return ""
-	}
-	return s
+	return *s
 }
 
-// expand puts in environment variables for $(NAME).
-func expand(s string, lookup func(string) (string, bool)) (string, error) {
+// list is a list that must not be empty if it is there, nor have what is empty.
+func (r *reader) list(at *field.Path, all *[]string) []string {
+	if all == nil {
+		return nil
+	}
+	if len(*all) == 0 {
+		r.require(at, "leave it out instead")
+	}
+	for i := range *all {
+		r.text(at.Index(i), &(*all)[i])
+	}
+	return *all
+}
+
+// oneOf is a field that has one of a few values.
+func (r *reader) oneOf(at *field.Path, s *string, allowed ...string) string {
+	switch {
+	case *s == "":
+		r.require(at, strings.Join(allowed, " or "))
+	case !slices.Contains(allowed, *s):
+		r.errors = append(r.errors, field.NotSupported(at, *s, allowed))
+	}
+	return *s
+}
+
+// parse is a field as f reads it.
+func parse[T string | int64 | time.Duration](r *reader, at *field.Path, s *string, f func(string) (T, error)) (v T) {
+	if text := r.text(at, s); text != "" {
+		var err error
+		if v, err = f(text); err != nil {
+			r.fail(at, text, err)
+		}
+	}
+	return v
+}
+
+func (r *reader) require(at *field.Path, what string) {
+	r.errors = append(r.errors, field.Required(at, what))
+}
+
+func (r *reader) fail(at *field.Path, value string, err error) {
+	r.errors = append(r.errors, field.Invalid(at, value, err.Error()))
+}
+
+// beside returns a path of the file, which is relative to the file's directory.
+func (r *reader) beside(path string) string {
+	if path == "" || filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(filepath.Dir(r.file), path)
+}
+
+// selector reads a selector, with environment variables put in for $(NAME).
+func selector(s string, check func(string) error) (string, error) {
 	var b strings.Builder
 	for {
 		before, rest, found := strings.Cut(s, "$(")
 		b.WriteString(before)
 		if !found {
-			return b.String(), nil
+			return b.String(), check(b.String())
 		}
 		name, after, closed := strings.Cut(rest, ")")
 		if !closed {
 			return "", errors.New("$( has no )")
 		}
-		set, ok := lookup(name)
-		if !ok || set == "" {
-			return "", fmt.Errorf("the environment variable %s: %w", name, errNotSet)
+		value := os.Getenv(name)
+		if value == "" {
+			return "", fmt.Errorf("the environment variable %s is not set", name)
 		}
-		b.WriteString(set)
+		b.WriteString(value)
 		s = after
 	}
-}
-
-func (r *reader) path(to *string) func(value) {
-	return func(v value) {
-		s, _ := r.text(v)
-		*to = r.beside(s)
-	}
-}
-
-// size reads a number of bytes.
-func (r *reader) size(v value) int64 {
-	if tag := v.ShortTag(); v.Kind != yaml.ScalarNode || tag != "!!str" && tag != "!!int" {
-		r.fail(v, "it must be a size such as 512Mi; it is %s", describe(v.Node))
-		return 0
-	}
-	n, err := Size(v.Value)
-	if err != nil {
-		r.fail(v, "%v", err)
-	}
-	return n
-}
-
-func (r *reader) encryption(v value) *Encryption {
-	e := &Encryption{Line: v.Line}
-	seen := r.mapping(v,
-		field{"keyFile", func(v value) { e.Line = v.Line; r.path(&e.KeyFile)(v) }},
-		field{"keyEnv", func(v value) { e.Line = v.Line; r.into(&e.KeyEnv)(v) }},
-		field{"resources", func(v value) {
-			r.list(v, "resources", func(v value) {
-				if s, ok := r.text(v); ok {
-					e.Resources, e.Lines = append(e.Resources, s), append(e.Lines, v.Line)
-				}
-			})
-		}},
-	)
-	if v.Kind == yaml.MappingNode && seen["keyFile"] == seen["keyEnv"] {
-		r.fail(v, "either keyFile or keyEnv is required: where the key is")
-	}
-	if !seen["resources"] {
-		e.Resources = []string{"secrets"}
-	}
-	return e
-}
-
-func (e *Encryption) equal(o *Encryption) bool {
-	if e == nil || o == nil {
-		return e == o
-	}
-	return e.KeyFile == o.KeyFile && e.KeyEnv == o.KeyEnv && slices.Equal(e.Resources, o.Resources)
-}
-
-func (r *reader) retention(v value, to *Retention) {
-	r.mapping(v,
-		field{"forgetAfter", func(v value) { to.ForgetAfter = r.age(v) }},
-		field{"changes", func(v value) { to.Changes = max(0, r.age(v)) }},
-	)
-}
-
-// age reads a time span, or never.
-func (r *reader) age(v value) time.Duration {
-	s, ok := r.text(v)
-	if !ok {
-		return 0
-	}
-	d, err := Age(s)
-	if err != nil {
-		r.fail(v, "%v", err)
-	}
-	return d
-}
-
-// address reads host:port. Without a host it is loopback: what listens further is to say so.
-func (r *reader) address(v value) string {
-	s, ok := r.text(v)
-	if !ok {
-		return ""
-	}
-	address, err := Address(s)
-	if err != nil {
-		r.fail(v, "%v", err)
-	}
-	return address
 }

@@ -6,10 +6,7 @@
 //
 //	/healthz  200 ok while the process answers
 //	/readyz   200 if every check of Options.Ready is well, else 503; a line each: [+]pods ok, [-]nodes waiting for the first list
-//	/metrics  Prometheus: those of package metrics, of the Go runtime and of the process, and of reloads:
-//
-//	larder_config_reloads_total            counter  result  Times that the configuration was read again: applied or refused.
-//	larder_config_last_reload_successful   gauge            1 if the configuration that was read last counts, 0 if an older one goes on.
+//	/metrics  Prometheus: those of package metrics, of the Go runtime and of the process
 //
 // Only GET is answered. Requests have ten seconds. There is no object in what is answered, but names of resources,
 // namespaces and selectors; still whoever can connect can read it, so the caller listens on loopback unless told

@@ -47,17 +47,15 @@ type Options struct {
 type Server struct {
 	o        Options
 	http     *http.Server
-	reloads  *reloads
 	serving  sync.WaitGroup
 	handlers sync.WaitGroup
 }
 
 // New returns a server. It starts nothing.
 func New(o Options) *Server {
-	s := &Server{o: o, reloads: newReloads()}
+	s := &Server{o: o}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		s.reloads.total, s.reloads.last)
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if o.Metrics != nil {
 		registry.MustRegister(o.Metrics)
 	}
@@ -91,9 +89,6 @@ func (s *Server) Close() error {
 	s.handlers.Wait()
 	return err
 }
-
-// Reloaded counts an attempt to read the configuration again: whether it counts now.
-func (s *Server) Reloaded(ok bool) { s.reloads.note(ok) }
 
 // track counts requests, since Close of an http.Server does not wait for handlers.
 func (s *Server) track(next http.Handler) http.Handler {

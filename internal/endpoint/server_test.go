@@ -49,7 +49,7 @@ func start(t *testing.T, o Options) (*Server, func(method, path string) (int, st
 func TestEndpoints(t *testing.T) {
 	var mu sync.Mutex
 	checks := []Check{{Name: "pods"}, {Name: "nodes", Problem: "waiting"}}
-	s, get := start(t, Options{Metrics: metrics.New(), Ready: func() []Check {
+	_, get := start(t, Options{Metrics: metrics.New(), Ready: func() []Check {
 		mu.Lock()
 		defer mu.Unlock()
 		return checks
@@ -68,14 +68,7 @@ func TestEndpoints(t *testing.T) {
 	want("GET", "/readyz", 200, "[+]pods ok\n[+]nodes ok\nready\n")
 	want("GET", "/", 404, "")
 	want("POST", "/healthz", 405, "")
-	want("GET", "/metrics", 200, "larder_config_last_reload_successful 1\n")
 	want("GET", "/metrics", 200, "go_goroutines ")
-	s.Reloaded(false)
-	want("GET", "/metrics", 200, "larder_config_last_reload_successful 0\n")
-	want("GET", "/metrics", 200, `larder_config_reloads_total{result="refused"} 1`)
-	s.Reloaded(true)
-	want("GET", "/metrics", 200, `larder_config_reloads_total{result="applied"} 1`)
-	want("GET", "/metrics", 200, "larder_config_last_reload_successful 1\n")
 }
 
 // Close breaks off who neither asks nor leaves, and works without Start.

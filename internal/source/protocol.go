@@ -99,7 +99,7 @@ func queryOf(v url.Values) (WatchQuery, error) {
 // codes are the errors as they are sent. No error is two of them.
 var codes = map[string]error{
 	"noCollection": ErrNoCollection, "notLive": ErrNotLive, "slow": ErrSlow, "stopping": ErrStopping,
-	"replaced": ErrReplaced, "notKept": store.ErrNotKept, "damaged": entry.ErrDamaged, "sealed": seal.ErrSealed,
+	"notKept": store.ErrNotKept, "damaged": entry.ErrDamaged, "sealed": seal.ErrSealed,
 	"noSpace": store.ErrNoSpace, "incompatible": entry.ErrIncompatible,
 }
 

@@ -52,7 +52,7 @@ type Watcher interface {
 	//
 	// It returns when ctx ends, with its cause, and with fn's error; with ErrNotLive when all is told and nobody mirrors
 	// into the collection; with store.ErrNotKept and *store.SinceError if Since cannot be served; and with ErrSlow,
-	// ErrStopping and ErrReplaced.
+	// ErrStopping.
 	Watch(ctx context.Context, q WatchQuery, fn func(Event) error) error
 }
 
@@ -64,9 +64,6 @@ var (
 	ErrSlow = errors.New("the reader of the watch was too slow, and changes were left out")
 	// ErrStopping: the sync is ending.
 	ErrStopping = errors.New("the sync that was watched has stopped")
-	// ErrReplaced: the sync goes on with another configuration.
-	ErrReplaced = errors.New(
-		"the sync that was watched has another configuration now, and does not mirror this any more, or anew")
 	// ErrSilent: the sync that answers has not been heard for half a minute.
 	ErrSilent = errors.New("the sync that was watched does not answer any more")
 

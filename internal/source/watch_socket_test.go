@@ -49,7 +49,7 @@ func TestSocketWatches(t *testing.T) {
 }
 
 func TestSocketPassesWhyAWatchEnds(t *testing.T) {
-	for _, why := range []error{ErrSlow, ErrNotLive, ErrStopping, ErrReplaced, store.ErrNotKept} {
+	for _, why := range []error{ErrSlow, ErrNotLive, ErrStopping, store.ErrNotKept} {
 		for _, begun := range []bool{false, true} {
 			src := &fakeSource{watch: func(_ context.Context, _ WatchQuery, fn func(Event) error) error {
 				if begun {

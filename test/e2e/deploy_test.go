@@ -121,7 +121,7 @@ func checkPod(t *testing.T, u *unstructured.Unstructured) {
 // parseAs parses the configuration as a pod on that node does.
 func parseAs(t *testing.T, path, node string) *config.Config {
 	t.Helper()
-	data, err := config.Read(path)
+	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,19 +28,13 @@ import (
 
 // mirror is the informers of a sync, over one file. It is what answers the
 // other commands while the sync holds the file. Close of the embedded File closes the store.
-//
-// members can change while it runs: run owns their goroutines, and replace tells it of those that come and go.
 type mirror struct {
 	*source.File
-	store *store.Store
+	store   *store.Store
+	members []*member // do not change once run has been called
 
-	mu      sync.Mutex
-	members []*member          // guarded by mu
-	running context.Context    // of run; nil before; guarded by mu
-	stop    context.CancelFunc // ends running; guarded by mu
-	over    bool               // nothing is begun any more; guarded by mu
-	failed  []error            // why members ended before they were told to; guarded by mu
-	wg      sync.WaitGroup     // the members' runs; added to with mu held and over false
+	mu     sync.Mutex
+	failed []error // why members ended before they were told to; guarded by mu
 }
 
 // member is one resource that is mirrored.
@@ -49,8 +43,6 @@ type member struct {
 	identity entry.Identity
 	informer *informer.Informer
 	conn     *cluster.Connection
-	cancel   context.CancelFunc // ends its run; nil before
-	ended    chan struct{}      // closed when it has ended
 	// watchable ends, with why, before the informer does, which waits for the watches' handlers.
 	watchable  context.Context
 	endWatches context.CancelCauseFunc
@@ -83,7 +75,7 @@ func newMember(ctx context.Context, st *store.Store, p planned, mo memberOptions
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", id, err)
 	}
-	mb := &member{resource: r, identity: id, informer: inf, conn: conn, ended: make(chan struct{})}
+	mb := &member{resource: r, identity: id, informer: inf, conn: conn}
 	mb.watchable, mb.endWatches = context.WithCancelCause(context.Background())
 	if err := inf.SetWatchErrorHandlerWithContext(logQuietly); err != nil {
 		return nil, fmt.Errorf("%s: %w", id, err)
@@ -117,64 +109,41 @@ func logQuietly(ctx context.Context, _ *cache.Reflector, err error) {
 func (m *mirror) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	m.mu.Lock()
-	m.running, m.stop = ctx, cancel
+	var wg sync.WaitGroup
 	for _, mb := range m.members {
-		m.startLocked(mb)
+		wg.Go(func() { m.runMember(ctx, cancel, mb) })
+		wg.Go(func() { mb.describe(ctx, m.store) })
 	}
 	if len(m.members) > 0 {
-		first := m.members[0]
-		m.wg.Go(func() { first.noteVersion(ctx, m.store) })
+		wg.Go(func() { m.members[0].noteVersion(ctx, m.store) })
 	}
-	m.mu.Unlock()
 	<-ctx.Done()
-	m.mu.Lock()
-	m.over = true
-	m.mu.Unlock()
-	m.wg.Wait()
+	wg.Wait()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return errors.Join(m.failed...)
 }
 
-// startLocked runs a member until it is cancelled; mu is held.
-func (m *mirror) startLocked(mb *member) {
-	ctx, cancel := context.WithCancel(m.running)
-	mb.cancel = cancel
+// runMember runs a member until ctx ends. If its informer gives up before that, it ends the others with cancel.
+func (m *mirror) runMember(ctx context.Context, cancel context.CancelFunc, mb *member) {
 	// The watches end first: to a watch whose informer has ended the collection is one that nobody mirrors.
 	informing, stop := context.WithCancel(context.WithoutCancel(ctx))
-	m.wg.Go(func() {
+	var ending sync.WaitGroup
+	ending.Go(func() {
 		<-ctx.Done()
 		mb.endWatches(source.ErrStopping)
 		stop()
 	})
-	var describing sync.WaitGroup
-	describing.Go(func() { mb.describe(ctx, m.store) })
-	m.wg.Go(func() {
-		defer close(mb.ended)
-		defer describing.Wait()
-		defer cancel()
-		mb.informer.RunWithContext(informing)
-		if ctx.Err() == nil {
-			m.fail(fmt.Errorf("the mirror of %s stopped: %w", mb.identity, errors.Join(mb.informer.Status().Err, errStopped)))
-		}
-		mb.conn.HTTP.CloseIdleConnections()
-	})
-}
-
-// fail ends the run.
-func (m *mirror) fail(err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.failed = append(m.failed, err)
-	m.stop()
-}
-
-// now returns the members of this moment.
-func (m *mirror) now() []*member {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Clone(m.members)
+	defer ending.Wait()
+	mb.informer.RunWithContext(informing)
+	if ctx.Err() == nil {
+		m.mu.Lock()
+		m.failed = append(m.failed, fmt.Errorf("the mirror of %s stopped: %w", mb.identity,
+			errors.Join(mb.informer.Status().Err, errStopped)))
+		m.mu.Unlock()
+		cancel()
+	}
+	mb.conn.HTTP.CloseIdleConnections()
 }
 
 // scrub looks for damage that nobody else would meet: a mirror reads little of what it has stored. The informers repair
@@ -193,7 +162,7 @@ func (m *mirror) Status(ctx context.Context) (source.Status, error) {
 	if err != nil {
 		return status, err
 	}
-	for _, mb := range m.now() {
+	for _, mb := range m.members {
 		c := mb.collection()
 		at := slices.IndexFunc(status.Collections, func(o source.Collection) bool { return o.ID == c.ID })
 		switch {
@@ -213,7 +182,7 @@ func (m *mirror) Status(ctx context.Context) (source.Status, error) {
 // mirrored is Status for what this sync mirrors only, in the order of the arguments.
 func (m *mirror) mirrored() []source.Collection {
 	var all []source.Collection
-	for _, mb := range m.now() {
+	for _, mb := range m.members {
 		all = append(all, mb.collection())
 	}
 	return all
@@ -221,7 +190,7 @@ func (m *mirror) mirrored() []source.Collection {
 
 // Entries implements source.Source.
 func (m *mirror) Entries(ctx context.Context, q source.Query, fn func(entry.Entry) error) error {
-	for _, mb := range m.now() {
+	for _, mb := range m.members {
 		if mb.identity.ID() == q.Collection && !mb.informer.Status().Persistent {
 			return source.Entries(ctx, mb.informer.Reader(), q, fn)
 		}

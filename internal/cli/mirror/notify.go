@@ -11,9 +11,8 @@ type notifier struct{ socket string }
 
 func newNotifier() *notifier { return &notifier{os.Getenv("NOTIFY_SOCKET")} }
 
-func (n *notifier) ready()     { n.send("READY=1") }
-func (n *notifier) reloading() { n.send("RELOADING=1") }
-func (n *notifier) stopping()  { n.send("STOPPING=1") }
+func (n *notifier) ready()    { n.send("READY=1") }
+func (n *notifier) stopping() { n.send("STOPPING=1") }
 
 // send says it, if somebody listens: a service that cannot be heard is still a service.
 func (n *notifier) send(state string) {

@@ -23,17 +23,14 @@ import (
 type planned struct {
 	resource input.Resource
 	identity entry.Identity
-	// conn is nil for what is mirrored already.
-	conn   *cluster.Connection
-	wanted cluster.Wanted
+	conn     *cluster.Connection
+	wanted   cluster.Wanted
 }
 
 // planner finds out what is to be mirrored.
 type planner struct {
 	storePath string
 	config    *rest.Config
-	// running says what is mirrored already. Default: nothing is.
-	running func(entry.Identity) bool
 	// patience is how long the server may take to tell its resources, if something is stored. 0 is askFor.
 	patience time.Duration
 }
@@ -54,8 +51,7 @@ func (pl planner) plan(ctx context.Context, infos []entry.Info, all []cluster.Wa
 	}
 	var agreed []planned
 	for i, p := range plan {
-		if p.conn == nil || slices.ContainsFunc(infos,
-			func(i entry.Info) bool { return i.Identity == p.identity && i.Complete }) {
+		if slices.ContainsFunc(infos, func(i entry.Info) bool { return i.Identity == p.identity && i.Complete }) {
 			agreed = append(agreed, p) // the server has accepted it once
 			continue
 		}
@@ -76,8 +72,7 @@ func (pl planner) plan(ctx context.Context, infos []entry.Info, all []cluster.Wa
 	return agreed, nil
 }
 
-// resolve finds out which collections are wanted, each once, and connects to the server for those that are not mirrored
-// yet. Its error has all that the server does not know.
+// resolve finds out which collections are wanted, each once, and connects to the server for each. Its error has all that the server does not know.
 func (pl planner) resolve(ctx context.Context, r *cluster.Resolver, all []cluster.Wanted) (plan []planned, err error) {
 	var unknown []error
 	for _, w := range all {
@@ -98,13 +93,11 @@ func (pl planner) resolve(ctx context.Context, r *cluster.Resolver, all []cluste
 				if slices.ContainsFunc(plan, func(p planned) bool { return p.identity == id }) {
 					continue
 				}
-				p := planned{resource: res, identity: id, wanted: w}
-				if pl.running == nil || !pl.running(id) {
-					if p.conn, err = cluster.Connect(pl.config); err != nil {
-						return plan, err
-					}
+				conn, err := cluster.Connect(pl.config)
+				if err != nil {
+					return plan, err
 				}
-				plan = append(plan, p)
+				plan = append(plan, planned{resource: res, identity: id, conn: conn, wanted: w})
 			}
 		}
 	}
@@ -114,9 +107,7 @@ func (pl planner) resolve(ctx context.Context, r *cluster.Resolver, all []cluste
 // closeIdle gives up the connections of a plan that is not carried out.
 func closeIdle(plan []planned) {
 	for _, p := range plan {
-		if p.conn != nil {
-			p.conn.HTTP.CloseIdleConnections()
-		}
+		p.conn.HTTP.CloseIdleConnections()
 	}
 }
 

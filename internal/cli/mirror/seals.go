@@ -13,10 +13,6 @@ import (
 	"github.com/larder-dev/larder/internal/config"
 )
 
-// errNotMirrored: a configuration is to seal what it does not mirror, or not under that name. What was meant would be
-// stored as it is.
-var errNotMirrored = errors.New("is not the full name of what is mirrored")
-
 // toSeal is a name of encryption.resources.
 type toSeal struct {
 	name, place string
@@ -24,17 +20,18 @@ type toSeal struct {
 
 // sealsOf are the names that the configuration gives; not the default.
 func sealsOf(c *config.Config) []toSeal {
-	if c.Encryption == nil {
+	if c.Encryption == nil || !c.Encryption.Named {
 		return nil
 	}
 	var all []toSeal
-	for i, line := range c.Encryption.Lines {
-		all = append(all, toSeal{c.Encryption.Resources[i], fmt.Sprintf("%s:%d", c.File, line)})
+	for i, name := range c.Encryption.Resources {
+		all = append(all, toSeal{name, fmt.Sprintf("%s: encryption.resources[%d]", c.File, i)})
 	}
 	return all
 }
 
-// checkSeals fails if a name fits nothing of the plan, as the store compares them: it says all of them. Secrets, by
+// checkSeals fails if a name fits nothing of the plan, as the store compares them: what was meant would be stored as it
+// is. It says all of them. Secrets, by
 // their full name, need not be mirrored: they are the default.
 func checkSeals(all []toSeal, plan []planned) error {
 	var mirrored []input.Resource
@@ -48,8 +45,8 @@ func checkSeals(all []toSeal, plan []planned) error {
 			return strings.EqualFold(g.Group, r.Group) && strings.EqualFold(g.Resource, r.Resource)
 		}
 		if !fits(input.Secrets) && !slices.ContainsFunc(mirrored, fits) {
-			wrong = append(wrong, fmt.Errorf("%s: encryption.resources: %q %w, and would seal nothing; %s", s.place, s.name,
-				errNotMirrored, s.meant(mirrored)))
+			wrong = append(wrong, fmt.Errorf("%s: %q is not the full name of what is mirrored, and would seal nothing; %s",
+				s.place, s.name, s.meant(mirrored)))
 		}
 	}
 	if len(wrong) == 0 {

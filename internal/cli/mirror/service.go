@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -26,7 +27,7 @@ type service struct {
 	io       command.IO
 	log      *plainLog
 	planner  planner
-	settings settings // what can change is in ready
+	settings settings
 	// configured: they come from a file.
 	configured bool
 
@@ -35,13 +36,11 @@ type service struct {
 	listener net.Listener // nil if it does not listen
 	notify   *notifier
 
-	mirror *mirror
-	mu     sync.Mutex
-	ready  config.Ready // guarded by mu
+	mirror atomic.Pointer[mirror] // nil until the store is open
 }
 
 func newService(s command.IO, l *plainLog, pl planner, set settings) *service {
-	sv := &service{io: s, log: l, planner: pl, settings: set, ready: set.ready, metrics: metrics.New(),
+	sv := &service{io: s, log: l, planner: pl, settings: set, metrics: metrics.New(),
 		notify: newNotifier()}
 	sv.endpoint = endpoint.New(endpoint.Options{Ready: sv.readiness, Metrics: sv.metrics})
 	return sv
@@ -65,34 +64,27 @@ func (sv *service) listen(ctx context.Context) error {
 
 // open opens the store and makes the mirror.
 func (sv *service) open(ctx context.Context, logger logr.Logger) error {
-	m, err := openMirror(ctx, sv.planner, sv.settings, sv.memberOptions(sv.settings), logger)
+	m, err := openMirror(ctx, sv.planner, sv.settings, memberOptions{
+		persistSecrets: sv.settings.persistSecrets, keepChanges: sv.settings.keepChanges, configured: sv.configured,
+		observer: sv.metrics,
+	}, logger)
 	if err != nil {
 		return input.KeyError(sv.settings.store, err, sv.settings.keyBy)
 	}
-	sv.mu.Lock()
-	sv.mirror = m
-	sv.mu.Unlock()
-	sv.warnOfSecrets(ctx, m.now())
+	sv.mirror.Store(m)
+	sv.warnOfSecrets(ctx, m)
 	return nil
 }
 
-func (sv *service) memberOptions(set settings) memberOptions {
-	return memberOptions{persistSecrets: set.persistSecrets, keepChanges: set.keepChanges, configured: sv.configured,
-		observer: sv.metrics}
-}
-
-// run mirrors, shows it and answers until ctx ends. follow, if it is not nil, runs meanwhile.
-func (sv *service) run(ctx context.Context, follow func(context.Context)) (err error) {
+// run mirrors, shows it and answers until ctx ends.
+func (sv *service) run(ctx context.Context) (err error) {
 	closeServer := sv.serve(klog.FromContext(ctx))
 	defer func() { err = errors.Join(err, closeServer()) }()
-	m := sv.mirror
+	m := sv.mirror.Load()
 	running, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() { show(running, sv.io, sv.log, m.mirrored) })
 	wg.Go(func() { m.scrub(running) })
-	if follow != nil {
-		wg.Go(func() { follow(running) })
-	}
 	sv.notify.ready()
 	err = m.run(ctx)
 	sv.notify.stopping()
@@ -149,7 +141,7 @@ func (sv *service) serve(logger logr.Logger) (stop func() error) {
 	if sv.listener != nil {
 		who.Listen = sv.listener.Addr().String()
 	}
-	server := source.NewServer(sv.mirror, who)
+	server := source.NewServer(sv.mirror.Load(), who)
 	server.Start(l)
 	return func() error {
 		if err := server.Close(); err != nil { // what has been mirrored is in the file all the same
@@ -163,24 +155,24 @@ func (sv *service) serve(logger logr.Logger) (stop func() error) {
 // close ends what listens, and closes the store.
 func (sv *service) close() error {
 	err := sv.endpoint.Close()
-	if sv.mirror != nil {
-		err = errors.Join(err, sv.mirror.Close())
+	if m := sv.mirror.Load(); m != nil {
+		err = errors.Join(err, m.Close())
 	}
 	return err
 }
 
 // warnOfSecrets says which resources are in memory only, and what is in the file all the same.
-func (sv *service) warnOfSecrets(ctx context.Context, members []*member) {
+func (sv *service) warnOfSecrets(ctx context.Context, m *mirror) {
 	stores := "--key-file FILE stores them sealed, --persist-secrets as they are"
 	if sv.configured {
 		stores = "encryption.keyFile in the configuration stores them sealed, persistSecrets as they are"
 	}
-	for _, mb := range members {
+	for _, mb := range m.members {
 		if mb.informer.Status().Persistent {
 			continue
 		}
 		sv.log.note(fmt.Sprintf("%s: kept in memory only, nothing of them is stored; %s", mb.resource, stores))
-		status, err := sv.mirror.File.Status(ctx)
+		status, err := m.File.Status(ctx)
 		if err != nil {
 			continue
 		}
@@ -196,15 +188,13 @@ func (sv *service) warnOfSecrets(ctx context.Context, members []*member) {
 
 // readiness says of each collection whether it is what the configuration calls ready.
 func (sv *service) readiness() []endpoint.Check {
-	sv.mu.Lock()
-	m, ready := sv.mirror, sv.ready
-	sv.mu.Unlock()
+	m := sv.mirror.Load()
 	if m == nil {
 		return []endpoint.Check{{Name: "store", Problem: "it is being opened"}}
 	}
 	var all []endpoint.Check
 	for _, c := range m.mirrored() {
-		all = append(all, endpoint.Check{Name: input.Label(c), Problem: notReady(c, ready)})
+		all = append(all, endpoint.Check{Name: input.Label(c), Problem: notReady(c, sv.settings.ready)})
 	}
 	return all
 }

@@ -68,32 +68,32 @@ func (o *syncOptions) fromConfig(c *config.Config) (settings, error) {
 	}
 	var err error
 	if s.encryption, err = sealing(c.Encryption); err != nil {
-		return s, command.Usage(command.WithHint(fmt.Errorf("%s:%d: encryption: %w", c.File, c.Encryption.Line, err),
+		return s, command.Usage(command.WithHint(fmt.Errorf("%s: encryption: %w", c.File, err),
 			input.MakeKey))
 	}
 	s.seals = sealsOf(c)
 	if o.store.Path != "" {
 		s.store = o.store.Path
 	}
-	for _, r := range c.Resources {
+	for i, r := range c.Resources {
 		s.wanted = append(s.wanted, cluster.Wanted{
 			Name: r.Name, Namespaces: r.Namespaces, Labels: r.LabelSelector, Fields: r.FieldSelector,
-			Representation: r.Representation, Place: fmt.Sprintf("%s:%d", c.File, r.Line),
+			Representation: r.Representation, Place: fmt.Sprintf("%s: resources[%d]", c.File, i),
 		})
 	}
 	return s, nil
 }
 
 // connection lets the configuration say what the connection flags do not.
-func (o *syncOptions) connection(c *configured) *cluster.Flags {
+func (o *syncOptions) connection(c *config.Config) *cluster.Flags {
 	if c == nil {
 		return o.cluster
 	}
-	if o.cluster.Kubeconfig == "" && c.config.Kubeconfig != "" {
-		o.cluster.Kubeconfig = c.config.Kubeconfig
+	if o.cluster.Kubeconfig == "" && c.Kubeconfig != "" {
+		o.cluster.Kubeconfig = c.Kubeconfig
 	}
-	if o.cluster.Overrides.CurrentContext == "" && c.config.Context != "" {
-		o.cluster.Overrides.CurrentContext = c.config.Context
+	if o.cluster.Overrides.CurrentContext == "" && c.Context != "" {
+		o.cluster.Overrides.CurrentContext = c.Context
 	}
 	return o.cluster
 }

@@ -3,7 +3,6 @@ package mirror
 import (
 	"context"
 	"errors"
-	"os"
 	"os/signal"
 	"slices"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"github.com/larder-dev/larder/internal/cli/cluster"
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/input"
+	"github.com/larder-dev/larder/internal/config"
 	"github.com/larder-dev/larder/internal/source"
 )
 
@@ -51,10 +51,9 @@ A RESOURCE is called as kubectl calls it, or is a category such as all. Secrets 
 is a key that seals them in the store (--key-file), or --persist-secrets is given. While sync runs, the other commands
 ask it through a socket beside the store.
 
-With --config the resources are those of a file, which can say more: see docs/sync-config.md. It is read again at
-SIGHUP, and when it has changed: what is new in it begins, what is gone stops and stays in the store, and the rest
-goes on. One that is wrong is refused, and the old one goes on. Secrets are sealed if it says encryption: LARDER_KEY
-counts if that names it. Without --config SIGHUP ends it in good order, as SIGINT and SIGTERM do.
+With --config the resources are those of a file, which can say more: see docs/sync-config.md. Secrets are
+sealed if it says encryption: LARDER_KEY counts if that names it. After a change of the file, restart sync: it resumes
+each watch, and lists only what is new. SIGHUP ends it in good order, as SIGINT and SIGTERM do.
 
 It tells of each resource on standard error, when something happens and once a minute, as its log (--log-format json,
 --quiet). larder status shows a table of them.
@@ -87,7 +86,7 @@ It tells of each resource on standard error, when something happens and once a m
 			"too; "+
 			"what it comes to have later is mirrored from the next start on")
 	f.StringSliceVar(&o.exclude, "exclude", nil, "with --all, do not mirror this `RESOURCE`; several with commas")
-	f.StringVar(&o.config, "config", "", "read what to mirror from a `FILE`, and follow its changes")
+	f.StringVar(&o.config, "config", "", "read what to mirror from a `FILE`")
 	f.StringSliceVarP(&o.namespaces, "namespace", "n", nil,
 		"mirror this `NAMESPACE` only; may be given again. Default is all")
 	command.CompleteFlag(cmd, "namespace", cobra.NoFileCompletions)
@@ -167,16 +166,16 @@ func (o *syncOptions) checkConfig(cmd *cobra.Command, args []string) error {
 }
 
 // settings reads the configuration, if there is one, or the arguments. The configuration is nil otherwise.
-func (o *syncOptions) settings(args []string) (settings, *configured, error) {
+func (o *syncOptions) settings(args []string) (settings, *config.Config, error) {
 	if o.config == "" {
 		set, err := o.fromArgs(args)
 		return set, nil, err
 	}
-	c, err := readConfigured(o.config)
+	c, err := config.Load(o.config)
 	if err != nil {
 		return settings{}, nil, command.Usage(err)
 	}
-	set, err := o.fromConfig(c.config)
+	set, err := o.fromConfig(c)
 	if err != nil {
 		return set, nil, err
 	}
@@ -187,7 +186,7 @@ func (o *syncOptions) settings(args []string) (settings, *configured, error) {
 }
 
 func runSync(ctx context.Context, s command.IO, o *syncOptions, args []string) (err error) {
-	ctx, hangups, release := o.hangups(ctx)
+	ctx, release := endAtHangup(ctx)
 	defer release()
 	l, logger := o.logs.log(s)
 	ctx = klog.NewContext(ctx, logger)
@@ -213,28 +212,16 @@ func runSync(ctx context.Context, s command.IO, o *syncOptions, args []string) (
 	if err != nil {
 		return err
 	}
-	var follow func(context.Context)
-	if c != nil {
-		follow = (&reloader{path: o.config, applied: c, hangups: hangups, apply: sv.reload(o),
-			report: sv.endpoint.Reloaded}).run
-	}
-	return sv.run(ctx, follow)
+	return sv.run(ctx)
 }
 
-// hangups delivers SIGHUP to who follows a configuration. Without one it ends the context, as SIGTERM does: the
-// terminal has been closed. If it is ignored (nohup), it stays so.
-func (o *syncOptions) hangups(ctx context.Context) (_ context.Context, hangups chan os.Signal, release func()) {
-	hangups = make(chan os.Signal, 1)
-	if o.config != "" {
-		signal.Notify(hangups, syscall.SIGHUP)
-		return ctx, hangups, func() { signal.Stop(hangups) }
-	}
+// endAtHangup has SIGHUP end the context, as SIGTERM does: the terminal has been closed. If it is ignored (nohup), it
+// stays so. A second one does no more: a shell and the kernel may both send it.
+func endAtHangup(ctx context.Context) (_ context.Context, release func()) {
 	if signal.Ignored(syscall.SIGHUP) {
-		return ctx, hangups, func() {}
+		return ctx, func() {}
 	}
-	// a second one does no more: a shell and the kernel may both send it
-	ctx, release = signal.NotifyContext(ctx, syscall.SIGHUP)
-	return ctx, hangups, release
+	return signal.NotifyContext(ctx, syscall.SIGHUP)
 }
 
 // stopped is the collections as they are left: neither live nor out of contact.

@@ -17,7 +17,7 @@ import (
 
 // Watch implements source.Watcher: from what the file keeps, or, where it keeps no changes, from the informer.
 func (m *mirror) Watch(ctx context.Context, q source.WatchQuery, fn func(source.Event) error) error {
-	for _, mb := range m.now() {
+	for _, mb := range m.members {
 		if mb.identity.ID() != q.Collection {
 			continue
 		}

@@ -317,8 +317,7 @@ func (w *watching) explain(err error, q watched, reached uint64) error {
 		return command.WithHint(fmt.Errorf("%s: %w", q.Resource, gone), startOver, q.Resource, path)
 	case reached > 0:
 		return command.WithHint(err, "go on with --since %s once a larder sync mirrors it", placeOf(c, reached))
-	case errors.Is(err, source.ErrSlow), errors.Is(err, source.ErrStopping), errors.Is(err, source.ErrReplaced),
-		errors.Is(err, source.ErrSilent):
+	case errors.Is(err, source.ErrSlow), errors.Is(err, source.ErrStopping), errors.Is(err, source.ErrSilent):
 		return command.WithHint(err, "start over; larder sync --keep-changes 24h keeps what changes meanwhile")
 	}
 	return input.ReadError(path, err)
