@@ -46,9 +46,9 @@ const redactedTransform = "redacted: "
 // redacted, are not Complete, and are listed first (MustRelist): no informer serves them before.
 //
 // Restore replaces no file (store.ErrExists). It holds storePath until it ends: an Open of it fails with
-// store.ErrLocked meanwhile. If the snapshot is damaged (ErrDamaged), or the file is none, nothing is left. If the
-// process dies, the next restore to storePath, or open for writing, removes the unfinished file. To restore a part of a
-// snapshot, Save that part of its File and restore the result.
+// store.ErrLocked meanwhile. If it fails, as with a damaged snapshot, nothing is left; if the process dies, the next
+// restore to storePath, or open for writing, removes the unfinished file. To restore a part of a snapshot, Save that
+// part of its File and restore the result.
 func Restore(ctx context.Context, path, storePath string, o RestoreOptions) (Restored, error) {
 	f, err := Open(path, OpenOptions{Identities: o.Identities})
 	if err != nil {

@@ -43,9 +43,9 @@ type SaveOptions struct {
 type Progress struct {
 	// Collection is the current collection; the zero value before the first and after the last.
 	Collection entry.Identity
-	// Objects and Bytes (of payloads) are done. TotalObjects and TotalBytes are the expected totals; 0 if unknown.
+	// Objects and Bytes (of payloads) are done. TotalObjects is the expected total; 0 if unknown.
 	Objects, TotalObjects int
-	Bytes, TotalBytes     int64
+	Bytes                 int64
 }
 
 // Saved is the result of a save.
@@ -74,11 +74,8 @@ func Save(ctx context.Context, src Source, path string, o SaveOptions) (Saved, e
 }
 
 // SaveStore is Save for a store that this process has open. It commits dirty changes, as far as possible, copies the
-// store's file as it is at one moment, and makes the snapshot of the copy. So each collection is exactly at its
-// resourceVersion, and readers and writers do not wait.
-//
-// The copy is beside the store (store.ErrNoSpace if there is no room for it), and has no name while it is read. If the
-// process is killed while it is made, the next open of the store for writing removes it.
+// store's file as it is at one moment, and makes the snapshot of the copy (store.ErrNoSpace if there is no room for it
+// beside the store). So each collection is exactly at its resourceVersion, and readers and writers do not wait.
 func SaveStore(ctx context.Context, st *store.Store, path string, o SaveOptions) (Saved, error) {
 	return saveAt(path, o, func(f *os.File) (Saved, error) { return SaveStoreTo(ctx, st, f, o) })
 }

@@ -80,7 +80,12 @@ func (j *saving) run(ctx context.Context, w io.Writer) error {
 func (j *saving) header(all []Collection) Header {
 	h := j.o.Header
 	h.LeftOut, h.Filter, h.Redaction = j.saved.LeftOut, j.of.Filter, j.of.Redaction
-	j.o.note(&h)
+	if !j.o.Filter.Empty() {
+		h.Filter = &j.o.Filter
+	}
+	if !j.o.Redaction.Empty() {
+		h.Redaction = &j.o.Redaction
+	}
 	h.Larder = cmp.Or(h.Larder, j.of.Larder)
 	h.ServerVersion = cmp.Or(h.ServerVersion, j.of.ServerVersion)
 	h.ClusterID = cmp.Or(h.ClusterID, j.of.ClusterID, clusterOf(all))

@@ -14,16 +14,6 @@ type SelectOptions struct {
 	Redaction Redaction
 }
 
-// note adds to h what o leaves out.
-func (o SelectOptions) note(h *Header) {
-	if !o.Filter.Empty() {
-		h.Filter = &o.Filter
-	}
-	if !o.Redaction.Empty() {
-		h.Redaction = &o.Redaction
-	}
-}
-
 // Select returns src without the objects and values that o leaves out. If a collection may lack some, its MustRelist is
 // set, Filtered and Redacted say what, and, if it may lack objects, its counts are 0. Objects are decoded only if a
 // selector or the redaction looks into them, which fails with ErrUndecodable for an unknown type. They are encoded

@@ -18,9 +18,6 @@ type Options struct {
 	// Ignore has the paths that are not compared; nil is DefaultIgnore, and empty ignores nothing. A path is such as
 	// status, metadata.annotations["a.b/c"] or spec.containers[*].image: of lists, all items are meant.
 	Ignore []string
-	// SkipUnknown reports differing objects of unknown types, without Before, After and Patch. Default: Compare fails
-	// with snapshot.ErrUndecodable.
-	SkipUnknown bool
 }
 
 // Validate returns an error if a path cannot be parsed.
@@ -94,7 +91,6 @@ func Compare(ctx context.Context, a, b snapshot.Source, o Options, fn func(Chang
 		p.a.Sealed, p.b.Sealed = sealed, sealed
 		d := &differ{
 			a: snapshot.NewDecoder(p.a), b: snapshot.NewDecoder(p.b), before: p.a, after: p.b, ignore: ignore,
-			skip:  o.SkipUnknown,
 			loose: p.a.Identity.Representation != p.b.Identity.Representation, fn: fn, report: &report,
 		}
 		ofA, ofB := a, b
@@ -121,7 +117,6 @@ type differ struct {
 	before, after snapshot.Collection
 	ignore        paths
 	loose         bool // null and empty fields count as absent, since only one of the two is typed
-	skip          bool // Options.SkipUnknown
 	fn            func(Change) error
 	report        *Report
 }
@@ -194,7 +189,7 @@ func (d *differ) both(l, r entry.Entry) error {
 		change.Kind = Replaced
 	}
 	same, err := d.compare(l, r, &change)
-	if errors.Is(err, snapshot.ErrUndecodable) && d.skip {
+	if errors.Is(err, snapshot.ErrUndecodable) {
 		change.Before, change.After, change.Patch = nil, nil, nil
 		same, err = false, nil
 	}

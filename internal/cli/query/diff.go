@@ -185,7 +185,7 @@ func (o *diffOptions) compare(
 	p := newDiffPrinter(out, o.output.Format, s.Colours, func(id entry.Identity) []string {
 		return slices.Concat(a.gap(id), b.gap(id))
 	})
-	report, err := diff.Compare(ctx, ofA, ofB, diff.Options{Ignore: ignore, SkipUnknown: true}, p.change)
+	report, err := diff.Compare(ctx, ofA, ofB, diff.Options{Ignore: ignore}, p.change)
 	done()
 	if err == nil {
 		err = p.finish(report)
