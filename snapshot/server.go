@@ -88,8 +88,11 @@ func (s *liveSource) add(l Listing, cluster string) (err error) {
 	if l.Identity, err = l.Identity.Canonical(); err != nil {
 		return err
 	}
-	if l.List == nil {
+	switch {
+	case l.List == nil:
 		return fmt.Errorf("%s: Listing.List must be set", l.Identity)
+	case s.byID[l.Identity.ID()] != nil:
+		return fmt.Errorf("the collection %s is there twice: %w", l.Identity, ErrOrder)
 	}
 	one := &liveList{Listing: l, codec: codec.Unstructured()}
 	one.c = Collection{Identity: l.Identity, Resource: l.Resource, Attributes: entry.Attributes{

@@ -252,6 +252,10 @@ func TestSaveServerRefuses(t *testing.T) {
 		}
 	}
 	l := snapshot.Listing{Identity: servedIdentity("pods"), List: list}
+	if _, err := snapshot.SaveServer(t.Context(), []snapshot.Listing{l, l}, path, snapshot.SaveOptions{}); !errors.Is(err,
+		snapshot.ErrOrder) {
+		t.Errorf("twice: %v", err)
+	}
 	if _, err := snapshot.SaveServer(t.Context(), []snapshot.Listing{l}, path, snapshot.SaveOptions{}); !errors.Is(err,
 		errStopped) {
 		t.Errorf("%v", err)
