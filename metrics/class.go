@@ -12,65 +12,50 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// class is a kind of error to alert on; doc.go has the list.
-type class string
-
-const (
-	healthy        class = "none"
-	noSpace        class = "NoSpace"
-	replaced       class = "Replaced"
-	outcomeUnknown class = "OutcomeUnknown"
-	damaged        class = "Damaged"
-	slowDisk       class = "SlowDisk"
-	closed         class = "Closed"
-	denied         class = "Denied"
-	notServed      class = "NotServed"
-	server         class = "Server"
-	connection     class = "Connection"
-	otherCluster   class = "OtherCluster"
-	strays         class = "Strays"
-	other          class = "Other"
-)
-
-// classes are the values of the label class.
-var classes = []class{
-	healthy, noSpace, replaced, outcomeUnknown, damaged, slowDisk, closed, denied, notServed, server, connection,
-	otherCluster,
-	strays, other,
-}
-
-// ours has the classes of Larder's own errors.
-var ours = []struct {
-	err   error
-	class class
+// classes are the kinds of errors to alert on, which doc.go describes. An error is of the first class that it fits.
+var classes = []struct {
+	name string
+	fits func(error) bool
 }{
-	{store.ErrNoSpace, noSpace}, {store.ErrReplaced, replaced}, {store.ErrOutcomeUnknown, outcomeUnknown},
-	{entry.ErrDamaged, damaged}, {store.ErrSlowDisk, slowDisk},
-	{store.ErrClosed, closed}, {store.ErrOtherCluster, otherCluster}, {reflector.ErrStrays, strays},
-	{reflector.ErrPutOff, server}, // it ran out of time, but not for want of a connection
+	{"none", func(err error) bool { return err == nil }},
+	{"NoSpace", is(store.ErrNoSpace)},
+	{"Replaced", is(store.ErrReplaced)},
+	{"OutcomeUnknown", is(store.ErrOutcomeUnknown)},
+	{"Damaged", is(entry.ErrDamaged)},
+	{"SlowDisk", is(store.ErrSlowDisk)},
+	{"Closed", is(store.ErrClosed)},
+	{"OtherCluster", is(store.ErrOtherCluster)},
+	{"Strays", is(reflector.ErrStrays)},
+	{"Denied", func(err error) bool { return apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) }},
+	{"NotServed", func(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) }},
+	{"Server", func(err error) bool {
+		var answer apierrors.APIStatus
+		return errors.As(err, &answer) || errors.Is(err, reflector.ErrPutOff) // it ran out of time while connected
+	}},
+	{"Connection", func(err error) bool {
+		var network net.Error
+		return errors.As(err, &network) || is(io.EOF, io.ErrUnexpectedEOF, reflector.ErrShortWatch, reflector.ErrSilent,
+			reflector.ErrOverdue)(err)
+	}},
+	{"Other", func(error) bool { return true }},
 }
 
-func classOf(err error) class {
-	if err == nil {
-		return healthy
+func is(targets ...error) func(error) bool {
+	return func(err error) bool {
+		for _, target := range targets {
+			if errors.Is(err, target) {
+				return true
+			}
+		}
+		return false
 	}
-	for _, o := range ours {
-		if errors.Is(err, o.err) {
-			return o.class
+}
+
+func classOf(err error) string {
+	for _, c := range classes {
+		if c.fits(err) {
+			return c.name
 		}
 	}
-	var answer apierrors.APIStatus
-	var network net.Error
-	switch {
-	case apierrors.IsUnauthorized(err), apierrors.IsForbidden(err):
-		return denied
-	case apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err):
-		return notServed
-	case errors.As(err, &answer):
-		return server
-	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
-		errors.Is(err, reflector.ErrShortWatch), errors.Is(err, reflector.ErrSilent), errors.Is(err, reflector.ErrOverdue):
-		return connection
-	}
-	return other
+	return ""
 }

@@ -87,11 +87,14 @@ func (m *Metrics) observed(i *informer.Informer) *observed {
 
 // Describe implements prometheus.Collector.
 func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range descs {
-		ch <- d
+	for _, m := range table {
+		ch <- m.desc
 	}
-	for _, h := range newHistograms().all() {
-		h.Describe(ch)
+	for _, c := range newCounted().all() {
+		c.Describe(ch)
+	}
+	for _, d := range []*prometheus.Desc{storeSize, storeFree, storeWritten, receivedBytes} {
+		ch <- d
 	}
 }
 

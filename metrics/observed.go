@@ -3,36 +3,71 @@ package metrics
 import (
 	"errors"
 	"slices"
-	"strconv"
 	"strings"
-	"sync/atomic"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/larder-dev/larder/informer"
-	"github.com/larder-dev/larder/informer/audit"
-	"github.com/larder-dev/larder/informer/durable"
-	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
 
 // sources are the values of the label source.
 var sources = []informer.Source{informer.Live, informer.FromDisk, informer.None}
 
+// The metrics that are no informer's.
+var (
+	storeSize = prometheus.NewDesc("larder_store_size_bytes", "Size of the store's file.", []string{"file"}, nil)
+	storeFree = prometheus.NewDesc("larder_store_free_bytes", "Free pages within the store's file.",
+		[]string{"file"}, nil)
+	storeWritten = prometheus.NewDesc("larder_store_written_bytes_total",
+		"Pages written to the store's file since it was opened.", []string{"file"}, nil)
+	receivedBytes = prometheus.NewDesc("larder_received_bytes_total",
+		"Bytes received from API servers, as the network carries them.", nil, nil)
+)
+
 // observed is an informer with its counters.
 type observed struct {
 	informer   *informer.Informer
 	collection string
 	labels     []string // the values of informerLabels; no room to append in place
-	histograms
-	failures atomic.Int64
+	counted
+}
+
+// counted has the metrics that are updated when commits and calls happen.
+type counted struct {
+	durations, changes, calls *prometheus.HistogramVec
+	failures                  *prometheus.CounterVec
+}
+
+func newCounted() counted {
+	histogram := func(name, help string, buckets []float64, more ...string) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets},
+			slices.Concat(informerLabels, more))
+	}
+	return counted{
+		durations: histogram("larder_commit_duration_seconds", "Time of an attempt to write to the store.",
+			[]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}),
+		changes: histogram("larder_commit_changes", "Number of objects that one write to the store changed.",
+			[]float64{0, 1, 4, 16, 64, 256, 1024, 4096, 16384, 65536}),
+		calls: histogram("larder_handler_duration_seconds", "Time that the handler took for a call.",
+			[]float64{.0001, .0005, .001, .005, .01, .05, .1, .5, 1, 5, 10, 60}, "handler"),
+		failures: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "larder_commit_failures_total",
+			Help: "Number of failed attempts to write to the store."}, informerLabels),
+	}
+}
+
+func (c counted) all() []prometheus.Collector {
+	return []prometheus.Collector{c.durations, c.changes, c.calls, c.failures}
 }
 
 func newObserved(i *informer.Informer) *observed {
 	id := i.Identity()
-	labels := []string{id.Group, id.Version, id.Resource, id.Namespace, id.ID()}
-	return &observed{informer: i, collection: id.ID(), labels: slices.Clip(labels), histograms: newHistograms()}
+	o := &observed{
+		informer: i, collection: id.ID(), counted: newCounted(),
+		labels: slices.Clip([]string{id.Group, id.Version, id.Resource, id.Namespace, id.ID()}),
+	}
+	o.failures.WithLabelValues(o.labels...) // shown as 0
+	return o
 }
 
 // closed reports whether the informer's store has been closed.
@@ -48,7 +83,7 @@ func (o *observed) closed() bool {
 func (o *observed) committed(c informer.Commit) {
 	o.durations.WithLabelValues(o.labels...).Observe(c.Took.Seconds())
 	if c.Err != nil {
-		o.failures.Add(1)
+		o.failures.WithLabelValues(o.labels...).Inc()
 		return
 	}
 	o.changes.WithLabelValues(o.labels...).Observe(float64(c.Changes))
@@ -57,87 +92,14 @@ func (o *observed) committed(c informer.Commit) {
 // collect sends the informer's metrics.
 func (o *observed) collect(ch chan<- prometheus.Metric) {
 	s := o.informer.Status()
-	gauge := func(d *prometheus.Desc, v float64, more ...string) { o.send(ch, d, prometheus.GaugeValue, v, more...) }
-	gauge(queuedItems, float64(s.Pending))
-	gauge(synced, oneIf(s.Synced))
-	gauge(persistent, oneIf(s.Persistent))
-	gauge(unguarded, float64(len(s.Unguarded)))
-	for _, source := range sources {
-		gauge(dataSource, oneIf(s.Source == source), string(source))
-		o.send(ch, sourceChanges, prometheus.CounterValue, float64(s.SourceChanges[source]), string(source))
+	for _, m := range table {
+		m.read(&s, func(value float64, label ...string) {
+			ch <- prometheus.MustNewConstMetric(m.desc, m.kind, value, append(o.labels, label...)...)
+		})
 	}
-	for _, c := range classes {
-		gauge(degraded, oneIf(classOf(s.Err) == c), string(c))
+	for _, c := range o.all() {
+		c.Collect(ch)
 	}
-	for _, reason := range reflector.RelistReasons() {
-		if reason.Rewrites() {
-			gauge(rewriting, oneIf(s.Rewriting == reason), string(reason))
-		}
-	}
-	if s.Source != informer.None || s.Err == nil { // else the store may not have been readable
-		gauge(objects, float64(s.Objects))
-	}
-	if v, ok := lastDigits(s.ResourceVersion); ok {
-		gauge(resourceVersion, v)
-	}
-	if !s.LastContact.IsZero() {
-		gauge(lastContact, float64(s.LastContact.UnixNano())/1e9)
-	}
-	if !s.StoredContact.IsZero() {
-		gauge(resourceVersionAge, max(0, time.Since(s.StoredContact).Seconds()))
-	}
-	o.collectCounters(ch, s)
-	o.collectHandlers(ch, s.Handlers)
-	o.collectDurable(ch, s.Durable)
-	for _, h := range o.all() {
-		h.Collect(ch)
-	}
-}
-
-func (o *observed) collectCounters(ch chan<- prometheus.Metric, s informer.Status) {
-	counter := func(d *prometheus.Desc, n int, more ...string) {
-		o.send(ch, d, prometheus.CounterValue, float64(n), more...)
-	}
-	counter(watches, s.Reflector.Watches)
-	counter(resumes, s.Reflector.Resumes)
-	counter(listRequests, s.Reflector.Pages)
-	for _, reason := range reflector.RelistReasons() {
-		counter(relists, s.Reflector.Relists[reason], string(reason))
-	}
-	for _, cause := range audit.Causes() {
-		counter(incidents, s.IncidentTotals[cause], string(cause))
-	}
-	counter(skipped, s.Skipped+s.Reflector.Skipped)
-	counter(failures, int(o.failures.Load()))
-}
-
-func (o *observed) collectHandlers(ch chan<- prometheus.Metric, handlers []informer.HandlerStatus) {
-	byName := map[string]informer.HandlerStatus{}
-	for _, h := range handlers {
-		sum := byName[h.Name]
-		byName[h.Name] = informer.HandlerStatus{Pending: sum.Pending + h.Pending, Merged: sum.Merged + h.Merged}
-	}
-	for name, h := range byName {
-		o.send(ch, handlerPending, prometheus.GaugeValue, float64(h.Pending), name)
-		o.send(ch, handlerMerged, prometheus.CounterValue, float64(h.Merged), name)
-	}
-}
-
-func (o *observed) collectDurable(ch chan<- prometheus.Metric, handlers []durable.Status) {
-	for _, h := range handlers {
-		for d, v := range map[*prometheus.Desc]float64{
-			durableBehind: float64(h.Behind), durableFailing: float64(h.Failing), durableStalled: oneIf(h.Stalled),
-			durableReplaying: oneIf(h.Replaying),
-		} {
-			o.send(ch, d, prometheus.GaugeValue, v, h.Name)
-		}
-	}
-}
-
-func (o *observed) send(
-	ch chan<- prometheus.Metric, d *prometheus.Desc, t prometheus.ValueType, v float64, more ...string,
-) {
-	ch <- prometheus.MustNewConstMetric(d, t, v, append(o.labels, more...)...)
 }
 
 // collectFile sends the metrics of a file. It sends nothing if the file is closed or cannot be read: then the metrics
@@ -151,20 +113,4 @@ func collectFile(ch chan<- prometheus.Metric, f *store.Store) {
 	ch <- prometheus.MustNewConstMetric(storeSize, prometheus.GaugeValue, float64(size), path)
 	ch <- prometheus.MustNewConstMetric(storeFree, prometheus.GaugeValue, float64(free), path)
 	ch <- prometheus.MustNewConstMetric(storeWritten, prometheus.CounterValue, float64(f.Written()), path)
-}
-
-// lastDigits returns the last 15 digits of a resourceVersion, as client-go shows it: a float64 holds them exactly.
-func lastDigits(rv string) (float64, bool) {
-	if len(rv) > 15 {
-		rv = rv[len(rv)-15:]
-	}
-	n, err := strconv.ParseUint(rv, 10, 64)
-	return float64(n), err == nil
-}
-
-func oneIf(b bool) float64 {
-	if b {
-		return 1
-	}
-	return 0
 }
