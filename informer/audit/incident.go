@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -108,28 +109,14 @@ func (s *incidents) since(before int) (f findings) {
 	return f
 }
 
-// String is a line for logs and the command line.
+// String describes the finding for logs and the command line.
 func (f Finding) String() string {
-	stored, server := f.Stored.ResourceVersion, f.Server.ResourceVersion
-	switch f.Kind {
-	case Missing:
-		return f.Key + ": missing here, the server has it at " + server
-	case Ghost:
-		return f.Key + ": here at " + orUnknown(stored) + ", and the server does not have it"
-	case OtherObject:
-		return f.Key + ": another object here (" + orUnknown(f.Stored.UID) + "), the server has " + f.Server.UID +
-			" at " + server
-	case Differs:
-		if f.Stored == f.Server {
-			return f.Key + ": another body here than the server has, both at " + server
-		}
-	}
-	return f.Key + ": here at " + orUnknown(stored) + ", the server has it at " + server
+	return fmt.Sprintf("%s: %s: stored %s, server %s", f.Key, f.Kind, state(f.Stored), state(f.Server))
 }
 
-func orUnknown(s string) string {
-	if s == "" {
-		return "an unknown state"
+func state(ref entry.ObjectRef) string {
+	if ref.UID == "" {
+		return "-" // none, or not known any more
 	}
-	return s
+	return ref.UID + " at " + ref.ResourceVersion
 }

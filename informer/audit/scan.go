@@ -117,7 +117,9 @@ func (s *scan) pages(ctx context.Context) (due verdict, err error) {
 	after, token := "", ""
 	for {
 		held := s.o.Subject.LastSyncResourceVersion()
-		p, took, err := s.page(ctx, token)
+		asked := s.o.Clock.Now()
+		p, err := s.page(ctx, token)
+		took := s.o.Clock.Since(asked)
 		if err != nil {
 			return due, err
 		}

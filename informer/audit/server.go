@@ -24,26 +24,22 @@ type page struct {
 	resourceVersion, next string
 }
 
-// backoff spaces the attempts to get a page: 0.2 s, doubled up to 10 s.
-func backoff() *wait.Backoff {
-	return &wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 10, Cap: 10 * time.Second}
-}
-
 // page requests a page, and retries for up to retryFor. If the token has expired, it uses the one that the server
 // offers, which may be of a newer resourceVersion: each page is compared by itself.
-func (s *scan) page(ctx context.Context, token string) (p page, took time.Duration, err error) {
+func (s *scan) page(ctx context.Context, token string) (p page, err error) {
 	begun := s.o.Clock.Now()
-	for delay := backoff(); ; {
-		asked := s.o.Clock.Now()
+	// 0.2 s, doubled up to 10 s.
+	delay := wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 10, Cap: 10 * time.Second}
+	for {
 		limited, cancel := context.WithTimeout(ctx, timeout)
 		p, err = s.list(limited, metav1.ListOptions{Limit: pageSize, Continue: token})
 		cancel()
 		if err == nil {
 			s.o.Subject.Contacted()
-			return p, s.o.Clock.Since(asked), nil
+			return p, nil
 		}
 		if ctx.Err() != nil {
-			return p, 0, context.Cause(ctx)
+			return p, context.Cause(ctx)
 		}
 		var status apierrors.APIStatus
 		if apierrors.IsResourceExpired(err) && errors.As(err, &status) && status.Status().Continue != "" {
@@ -51,7 +47,7 @@ func (s *scan) page(ctx context.Context, token string) (p page, took time.Durati
 			continue
 		}
 		if s.o.Clock.Since(begun) > retryFor {
-			return p, 0, err
+			return p, err
 		}
 		klog.FromContext(ctx).V(2).Info("A page of an audit failed; trying again", "err", err)
 		wait := delay.Step()
@@ -59,7 +55,7 @@ func (s *scan) page(ctx context.Context, token string) (p page, took time.Durati
 			wait += time.Duration(seconds) * time.Second
 		}
 		if err := patient.Sleep(ctx, s.o.Clock, wait); err != nil {
-			return p, 0, err
+			return p, err
 		}
 	}
 }
