@@ -197,17 +197,10 @@ func (w *writer) put(x *memtable.Write, old stored) error {
 	}
 	if !old.found {
 		w.state.Objects++
-		w.tally(format.BucketObjects, []byte(x.Key), 1)
 	}
 	ref := entry.ObjectRef{Key: x.Key, UID: x.UID, ResourceVersion: x.RV}
 	w.state.Newest = intake.OfferRef(w.state.Newest, ref, intake.NewestRefs)
 	return nil
-}
-
-// tally tells the checks that are counting the keys of the bucket that this transaction adds key (n is 1) or removes it
-// (n is -1).
-func (w *writer) tally(bucket, key []byte, n int) {
-	w.c.store.counts.Put(w.bucket.Tx(), w.c.name, bucket, key, n)
 }
 
 // useDictionary stores d, which a record names, if the file does not have it. If the compressor uses d for new records,
@@ -243,6 +236,5 @@ func (w *writer) remove(key string, old stored, x *memtable.Write) error {
 		return err
 	}
 	w.state.Objects--
-	w.tally(format.BucketObjects, []byte(key), -1)
 	return w.objects.Delete([]byte(key))
 }

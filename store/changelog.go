@@ -15,10 +15,6 @@ import (
 func (c *Collection) outside() changelog.Outside {
 	return changelog.Outside{
 		MaxTombstones: c.tombstones, Now: c.store.file.Steady, AppendRecord: c.coder.Append,
-		Counted: func(tx *bolt.Tx, seq []byte, n int) {
-			c.store.counts.Put(tx, c.name, format.BucketTombstones, seq, n)
-		},
-		Dropped: func(tx *bolt.Tx) { c.store.counts.Drop(tx, c.name, format.BucketTombstones) },
 	}
 }
 
@@ -61,7 +57,7 @@ func (c *Collection) loadCursors(ctx context.Context) error {
 	if !st.log.Fits(all) && !c.readOnly {
 		err := c.update(ctx, func(tx *bolt.Tx) error {
 			return updateState(tx, c.name, func(b *bolt.Bucket, st *state) error {
-				return changelog.Renew(b, c.name, &st.log, all, c.outside())
+				return changelog.Renew(b, c.name, &st.log, all)
 			})
 		})
 		if err != nil {

@@ -58,8 +58,6 @@ func (s *Store) unlink(ctx context.Context, name string, may func(state) error) 
 		if err != nil && (may != nil || !isDamaged(err)) {
 			return err
 		}
-		s.counts.Drop(tx, name, format.BucketObjects)
-		s.counts.Drop(tx, name, format.BucketTombstones)
 		if left = err != nil || st.Objects+st.log.Tombstones > dropAtOnce; left {
 			return boltfile.Drop(tx, []byte(name))
 		}

@@ -80,9 +80,6 @@ func commitHook(h *hook.Hooks) func(tx *bolt.Tx) error {
 
 // writeFailed is called after a write that has failed, by the holder of the writer's place.
 func (s *Store) writeFailed(w boltfile.Work, err error) {
-	if errors.Is(err, ErrOutcomeUnknown) {
-		s.counts.Renew()
-	}
 	if errors.Is(err, ErrNoSpace) && !w.Frees {
 		s.makeRoom()
 	}

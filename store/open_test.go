@@ -398,7 +398,7 @@ func TestCloseWaitsForTheVerification(t *testing.T) {
 		leave, closed := make(chan struct{}), make(chan error, 1)
 		var begun atomic.Bool
 		logger := funcr.New(func(_, args string) { // which the work calls
-			if strings.Contains(args, "Background work") && strings.Contains(args, "verify the pages") {
+			if strings.Contains(args, "Background work") && strings.Contains(args, "verify the file") {
 				begun.Store(true)
 				<-leave
 			}

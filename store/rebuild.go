@@ -77,7 +77,6 @@ func (s *Store) rebuild(ctx context.Context, before int, why error) ([]*Collecti
 	if err != nil {
 		return nil, err
 	}
-	s.counts.Renew()
 	s.logger().Error(why, "The store has been written anew", "movedTo", moved, "collectionsThatLostObjects", len(c.Lost))
 	for name, reason := range c.Lost {
 		s.logger().Info("A collection has lost what could not be read, and must be listed", "collection", name, "reason",

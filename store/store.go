@@ -140,7 +140,6 @@ type Store struct {
 	link      *limiter.Limiter
 	ending    ending
 	used      usage
-	counts    check.Counts
 	keys      keyring.Ring
 	plainTold sync.Map // names of collections; see Collection.tellPlainText
 	// verified is the time when Check last found no problem; nil if it never did.
@@ -169,26 +168,22 @@ func (s *Store) Err() error { return s.file.Err() }
 // replaces the channel by a new one.
 func (s *Store) Failed() <-chan struct{} { return s.file.Failed() }
 
-// Check verifies the whole file: that each page is sound and used once, and then,
-// if all pages are sound, the contents of the collections. It returns an error if
-// the file cannot be read; problems of the file are in the report.
+// Check verifies the whole file: that the branch pages are sound and each page is used once, and then, if they are,
+// the contents of the collections, by their checksums. In a store that is open for reading it verifies the leaf pages
+// as pages too. It returns an error if the file cannot be read; problems of the file are in the report.
 //
-// It reads about 1 MiB in a transaction, or four times the list of free pages if that is more. It reads the branch
-// pages, about a hundredth of the file, in one transaction. Concurrent writes are not reported as damage. While Check
-// counts objects it takes turns with writers.
+// It reads the branch pages, about a hundredth of the file, in one transaction, then about 1 MiB in each. When it has
+// read the objects of a collection it counts them in one. Concurrent writes are not reported as damage.
 func (s *Store) Check(ctx context.Context) (Report, error) { return s.check(ctx, s.checked(0)) }
 
 // checked returns the store's file for a check that reads at most rate bytes a second; 0 is no limit.
 func (s *Store) checked(rate int) check.File {
-	return check.File{File: s.file, Keys: &s.keys, Counts: &s.counts, Rate: rate}
+	return check.File{File: s.file, Keys: &s.keys, Rate: rate}
 }
 
 // check implements Check and Scrub.
 func (s *Store) check(ctx context.Context, f check.File) (Report, error) {
-	pages, err := check.Branches(ctx, f)
-	if err == nil && len(pages) == 0 {
-		pages, err = check.Pages(ctx, f)
-	}
+	pages, err := check.Pages(ctx, f)
 	if err != nil {
 		return Report{}, fmt.Errorf("check %s: %w", s.file.Path, err)
 	}
@@ -216,8 +211,7 @@ func (s *Store) Scrubbed() time.Time {
 }
 
 // Scrub checks the whole file, as Check does, for stores that are seldom read. It reads the branch pages as fast as it
-// can, and then at most 64 MiB a second, including the list of free pages in each transaction. If it finds damage, it
-// stops writing as a reader would that finds it (Err, Failed), until Rebuild, which the store's informers call.
+// can, and then at most 64 MiB a second. If it finds damage, it stops writing as a reader would that finds it (Err, Failed), until Rebuild, which the store's informers call.
 func (s *Store) Scrub(ctx context.Context) error {
 	f := s.checked(check.BackgroundRate)
 	report, err := s.check(ctx, f)

@@ -7,8 +7,8 @@
 //
 // Begin with Open, which costs the same whatever the file's size: it finds the
 // newest valid meta page and looks at what that points to. Walk then follows
-// every page, and Steps does so in parts. All tell damage (an error that wraps ErrDamaged, or a list of
-// problems) from a file that could not be read (any other error).
+// every page, or the branch pages only. Both tell damage (an error that wraps ErrDamaged, or a list of problems)
+// from a file that could not be read (any other error).
 //
 // The layout is that of bbolt 1.3 to 1.5, file version 2, in the byte order of
 // the machine. To walk a file that is being written, hold a read transaction

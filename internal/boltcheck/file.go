@@ -13,9 +13,8 @@ type File struct {
 	// Size of the file in bytes.
 	Size int64
 	r    io.ReaderAt
-	// free has a bit for each page that the freelist names, and listed is how many bytes of the freelist were read.
-	free   bitmap
-	listed int
+	// free has a bit for each page that the freelist names.
+	free bitmap
 }
 
 // Open returns the newest committed state of a file with that size. It verifies that the file is long enough, the
@@ -30,32 +29,22 @@ func Open(r io.ReaderAt, size int64) (*File, error) {
 
 // OpenTx is Open for the state of the transaction with that id, which the caller must have just begun.
 func OpenTx(r io.ReaderAt, size int64, txid uint64) (*File, error) {
-	metas, err := readMetas(r)
+	m, err := metaOf(r, txid)
 	if err != nil {
 		return nil, err
 	}
-	for _, m := range metas {
-		if m.TxID == txid {
-			return open(r, size, m)
-		}
-	}
-	return nil, fmt.Errorf("transaction %d: %w", txid, ErrOvertaken)
+	return open(r, size, m)
 }
 
 // Salvage is OpenTx for a file that is damaged or too short: only the meta page must be valid. It does not read the
 // freelist.
 func Salvage(r io.ReaderAt, size int64, txid uint64) (*File, error) {
-	metas, err := readMetas(r)
+	m, err := metaOf(r, txid)
 	if err != nil {
 		return nil, err
 	}
-	for _, m := range metas {
-		if m.TxID == txid {
-			m.HighWater = min(m.HighWater, uint64(size)/uint64(m.PageSize))
-			return &File{Meta: m, Size: size, r: r, free: newBitmap(m.HighWater)}, nil
-		}
-	}
-	return nil, fmt.Errorf("transaction %d: %w", txid, ErrOvertaken)
+	m.HighWater = min(m.HighWater, uint64(size)/uint64(m.PageSize))
+	return &File{Meta: m, Size: size, r: r, free: newBitmap(m.HighWater)}, nil
 }
 
 // ErrOvertaken: two transactions were committed since the given one began, so its meta page is gone. Begin another.
@@ -67,18 +56,13 @@ func (f *File) IsFree(id uint64) bool { return id < f.HighWater && f.free.has(id
 // FreeBytes returns the size of the free pages, as of the transaction with that id, which the caller must have just
 // begun. It reads the meta pages and the header of the freelist, whatever the size.
 func FreeBytes(r io.ReaderAt, txid uint64) (int64, error) {
-	metas, err := readMetas(r)
+	m, err := metaOf(r, txid)
 	if err != nil {
 		return 0, err
 	}
-	for _, m := range metas {
-		if m.TxID == txid {
-			f := &File{Meta: m, r: r}
-			_, _, count, err := f.freelistHead()
-			return count * int64(m.PageSize), err
-		}
-	}
-	return 0, fmt.Errorf("transaction %d: %w", txid, ErrOvertaken)
+	f := &File{Meta: m, r: r}
+	_, _, count, err := f.freelistHead()
+	return count * int64(m.PageSize), err
 }
 
 // Readable returns an error unless r still has both meta pages, and one of them is valid. It is a cheap check before
@@ -218,7 +202,7 @@ func (f *File) readFreelist() error {
 	if err != nil {
 		return err
 	}
-	f.free, f.listed = newBitmap(f.HighWater), int(at+8*count)
+	f.free = newBitmap(f.HighWater)
 	if err := f.readFree(p, at, count); err != nil {
 		return fmt.Errorf("freelist: %w", err)
 	}
@@ -256,8 +240,6 @@ type bitmap []uint64
 func newBitmap(n uint64) bitmap { return make(bitmap, n/64+1) }
 
 func (b bitmap) has(id uint64) bool { return b[id/64]&(1<<(id%64)) != 0 }
-
-func (b bitmap) unset(id uint64) { b[id/64] &^= 1 << (id % 64) }
 
 // set adds id; it is false if id was there already.
 func (b bitmap) set(id uint64) bool {

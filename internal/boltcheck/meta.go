@@ -142,6 +142,20 @@ func judgeHead(r io.ReaderAt, why error) error {
 	return fmt.Errorf("no valid meta page (%w): %w", why, ErrForeign)
 }
 
+// metaOf returns the meta page of the transaction with that id. It fails with ErrOvertaken if it is gone.
+func metaOf(r io.ReaderAt, txid uint64) (Meta, error) {
+	metas, err := readMetas(r)
+	if err != nil {
+		return Meta{}, err
+	}
+	for _, m := range metas {
+		if m.TxID == txid {
+			return m, nil
+		}
+	}
+	return Meta{}, fmt.Errorf("transaction %d: %w", txid, ErrOvertaken)
+}
+
 // newest returns the meta page with the highest transaction id.
 func newest(metas []Meta) Meta {
 	best := metas[0]

@@ -47,7 +47,6 @@ func (w *walker) walk() ([]string, error) {
 	if err == nil {
 		err = w.claim(list)
 	}
-	listed := err == nil
 	switch {
 	case err == nil:
 	case errors.Is(err, ErrDamaged), w.o.Unsafe != nil: // which buckets are unsafe it does not say
@@ -57,11 +56,7 @@ func (w *walker) walk() ([]string, error) {
 	default:
 		return w.end(err)
 	}
-	err = w.bucket(tree{name: "/"}, w.f.Root)
-	if listed {
-		err = w.again(list, err)
-	}
-	return w.end(err)
+	return w.end(w.bucket(tree{name: "/"}, w.f.Root))
 }
 
 type walker struct {
@@ -69,7 +64,6 @@ type walker struct {
 	o    WalkOptions
 	ctx  context.Context
 	seen bitmap
-	step *step // nil for all
 	// problems found so far.
 	problems []string
 	// levels are the pages on the way to the one that is looked at, the first depth of them; the others are to be used
@@ -109,8 +103,6 @@ var errEnough = errors.New("too many problems")
 
 func (w *walker) end(err error) ([]string, error) {
 	switch {
-	case errors.Is(err, errStepEnds):
-		return w.problems, nil
 	case errors.Is(err, errEnough):
 		return append(w.problems, "and more"), nil
 	case errors.Is(err, ErrDamaged):
@@ -138,9 +130,8 @@ func (w *walker) note(t tree, err error) error {
 // add adds a problem. It returns an error if there are so many that the walk ends; it goes on if each unsafe
 // bucket must be found.
 func (w *walker) add(where string, err error) error {
-	problem := where + ": " + err.Error()
-	if len(w.problems) < maxProblems && !w.known(problem) {
-		w.problems = append(w.problems, problem)
+	if len(w.problems) < maxProblems {
+		w.problems = append(w.problems, where+": "+err.Error())
 	}
 	if len(w.problems) >= maxProblems && w.o.Unsafe == nil {
 		return errEnough
@@ -191,9 +182,6 @@ func (w *walker) page(t tree, id uint64, keys keyRange, depth int) error {
 	if depth > maxDepth || len(t.path) > maxDepth {
 		return &loopError{damaged("page %d is more than %d pages deep", id, maxDepth)}
 	}
-	if w.step.ends(t, keys.low) {
-		return errStepEnds
-	}
 	l := w.descend()
 	defer w.ascend()
 	p, err := w.f.readPage(id, l.data)
@@ -204,9 +192,6 @@ func (w *walker) page(t tree, id uint64, keys keyRange, depth int) error {
 	if err := w.claim(p); err != nil {
 		return err
 	}
-	if w.step != nil {
-		w.step.read += len(p.data)
-	}
 	if w.o.Pace != nil {
 		if err := w.o.Pace(w.ctx, len(p.data)); err != nil {
 			return err
@@ -214,9 +199,9 @@ func (w *walker) page(t tree, id uint64, keys keyRange, depth int) error {
 	}
 	switch p.flags {
 	case flagBranch:
-		return w.again(p, w.branch(t, p, l, keys, depth))
+		return w.branch(t, p, l, keys, depth)
 	case flagLeaf:
-		return w.again(p, w.leaf(t, p, l, keys))
+		return w.leaf(t, p, l, keys)
 	}
 	return damaged("page %d is no leaf and no branch (flags %#x)", id, p.flags)
 }
@@ -248,9 +233,6 @@ func (w *walker) branch(t tree, p page, l *level, keys keyRange, depth int) erro
 		below := keyRange{low: e.key, high: keys.high}
 		if i+1 < len(elements) {
 			below.high = elements[i+1].key
-			if w.step.passes(t, below.high) {
-				continue
-			}
 		}
 		if err := w.note(t, w.page(t, e.child, below, depth+1)); err != nil {
 			return err
@@ -282,7 +264,7 @@ func (w *walker) leaf(t tree, p page, l *level, keys keyRange) error {
 		return err
 	}
 	for _, e := range elements {
-		if e.flags&flagBucket == 0 || w.step.passed(t, e.key) {
+		if e.flags&flagBucket == 0 {
 			continue
 		}
 		inner := tree{name: fmt.Sprintf("%s%q/", t.name, e.key), path: append(slices.Clip(t.path), string(e.key))}

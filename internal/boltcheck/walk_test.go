@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -154,88 +153,6 @@ func boltFinds(t *testing.T, data []byte) (found []string) {
 		return nil
 	})
 	return found
-}
-
-// bySteps is what the steps of a walk find, each of so many bytes.
-func bySteps(t *testing.T, data []byte, size int) (found []string, steps, read int) {
-	t.Helper()
-	f, err := Open(bytes.NewReader(data), int64(len(data)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var s Steps
-	for ; !s.Done(); steps++ {
-		if steps > 2*len(data)/f.PageSize {
-			t.Fatalf("the steps have no end: %q", s.from)
-		}
-		n, err := s.Next(t.Context(), f, size)
-		if err != nil {
-			t.Fatal(err)
-		}
-		read += n
-	}
-	return s.Problems(), steps, read
-}
-
-// TestSteps: the steps of a walk read every page once but those on the way.
-func TestSteps(t *testing.T) {
-	data := sample(t)
-	_, _, all := bySteps(t, data, 1<<30)
-	for _, size := range []int{1, 5000, 100 << 10, 1 << 30} {
-		found, steps, read := bySteps(t, data, size)
-		if len(found) > 0 || (steps == 1) != (size == 1<<30) || read < all || read > all+steps*10<<10 {
-			t.Errorf("%d bytes a step, a sound file: %d steps, %d bytes of %d, %q", size, steps, read, all, found)
-		}
-	}
-}
-
-// TestStepsFindTheSame: the steps of one transaction find what Walk does, a page that is used twice among it.
-func TestStepsFindTheSame(t *testing.T) {
-	data := sample(t)
-	var files [][]byte
-	pages := kinds(t, data)
-	for kind, offsets := range pages {
-		for i, off := range offsets {
-			if i%max(1, len(offsets)/10) != 0 {
-				continue
-			}
-			for _, bit := range []int{0, 8 * 8, 10 * 8, 12 * 8, (headerSize + 8) * 8, 200 * 8} {
-				bad := bytes.Clone(data)
-				bad[off+bit/8] ^= 1 << (bit % 8)
-				files = append(files, bad)
-			}
-			if kind != "branch" {
-				continue
-			}
-			for _, other := range []string{"branch", "leaf", "overflow"} {
-				to := pages[other][len(pages[other])-1]
-				bad := bytes.Clone(data)
-				copy(bad[off+headerSize+8:off+headerSize+16], data[to:to+8])
-				files = append(files, bad)
-			}
-		}
-	}
-	damaged, twice := 0, 0
-	for _, bad := range files {
-		if _, err := Open(bytes.NewReader(bad), int64(len(bad))); err != nil {
-			continue
-		}
-		want := problems(t, bad, WalkOptions{})
-		for _, size := range []int{5000, 50000} {
-			if found, _, _ := bySteps(t, bad, size); !slices.Equal(found, want) {
-				t.Errorf("steps of %d bytes find %q, Walk %q", size, found, want)
-			}
-		}
-		if len(want) > 0 {
-			damaged++
-		}
-		if strings.Contains(strings.Join(want, " "), "in use twice") {
-			twice++
-		}
-	}
-	if damaged < 50 || twice < 5 {
-		t.Errorf("only %d files were damaged, %d by a page that is used twice", damaged, twice)
-	}
 }
 
 // TestHeaderBits flips every bit of the header of a page of each kind. The id

@@ -113,6 +113,9 @@ func (f *File) Logger() logr.Logger {
 	return klog.Background().WithValues("file", f.Path)
 }
 
+// ReadOnly reports whether the file is open for reading only.
+func (f *File) ReadOnly() bool { return f.o.ReadOnly }
+
 // Quarantined returns the name to which Open has moved a damaged file, or "" if the file was not damaged.
 func (f *File) Quarantined() string { return f.quarantined }
 

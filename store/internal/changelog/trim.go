@@ -81,7 +81,6 @@ func (w *Writer) trim(full bool) (lost uint64, err error) {
 		if err := w.log.tombstones.Delete(k); err != nil {
 			return 0, err
 		}
-		w.out.Counted(w.b.Tx(), k, -1)
 	}
 	w.state.Tombstones = left
 	return lost, nil

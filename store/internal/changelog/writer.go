@@ -20,9 +20,6 @@ type Outside struct {
 	Now func() time.Time
 	// AppendRecord appends a record of the collection, sealed if it is.
 	AppendRecord func(dst, bucket []byte, key string, h format.Header, payload []byte) []byte
-	// Counted is called when tx adds a tombstone (n is 1) or drops it (-1), and Dropped when it drops all of them.
-	Counted func(tx *bolt.Tx, seq []byte, n int)
-	Dropped func(tx *bolt.Tx)
 }
 
 // Writer updates the changelog of a collection, if it keeps one, in a write transaction. Call Settle at the end, and
@@ -67,12 +64,11 @@ func (w *Writer) begin() error {
 // end drops the changelog, and the collection keeps none from now on.
 func (w *Writer) end() error {
 	w.log = nil
-	return drop(w.b, w.state, w.out)
+	return drop(w.b, w.state)
 }
 
-func drop(b *bolt.Bucket, st *State, out Outside) error {
+func drop(b *bolt.Bucket, st *State) error {
 	st.Tombstones, st.Since, st.Lacks = 0, 0, 0
-	out.Dropped(b.Tx())
 	for _, name := range buckets {
 		if b.Bucket(name) == nil {
 			continue
@@ -86,8 +82,8 @@ func drop(b *bolt.Bucket, st *State, out Outside) error {
 
 // Renew drops the changelog, and begins a new one if it has consumers. It is for a changelog that has no consumers, or
 // that a program which knows no changelog has not kept: then all cursors begin anew, in the file and in cursors.
-func Renew(b *bolt.Bucket, collection string, st *State, cursors map[string]format.Cursor, out Outside) error {
-	if err := drop(b, st, out); err != nil || !st.consumed(len(cursors)) {
+func Renew(b *bolt.Bucket, collection string, st *State, cursors map[string]format.Cursor) error {
+	if err := drop(b, st); err != nil || !st.consumed(len(cursors)) {
 		return err
 	}
 	st.Break()
@@ -170,6 +166,5 @@ func (w *Writer) Bury(key string, old uint64, last format.Header, payload []byte
 	t := format.Tombstone{At: w.out.Now(), Key: key, Header: last, Payload: payload}
 	seq := format.SeqKey(last.Seq)
 	w.state.Tombstones++
-	w.out.Counted(w.b.Tx(), seq, 1)
 	return w.log.tombstones.Put(seq, t.Append(w.out.AppendRecord))
 }

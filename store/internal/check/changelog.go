@@ -14,13 +14,18 @@ import (
 func (c *collection) checkChangelog(ctx context.Context) error {
 	err := c.view(ctx, c.checkHandlers)
 	if err == nil {
-		err = c.count(ctx, format.BucketTombstones, "tombstones", func(s state) int { return s.Tombstones })
-	}
-	if err == nil {
 		err = c.each(ctx, func(s state) *bolt.Bucket { return s.bucket.Bucket(format.BucketSeq) }, c.checkSeq)
 	}
 	if err == nil {
 		err = c.each(ctx, func(s state) *bolt.Bucket { return s.bucket.Bucket(format.BucketTombstones) }, c.checkTombstone)
+	}
+	if err == nil {
+		err = c.view(ctx, func(s state) error {
+			if b := s.bucket.Bucket(format.BucketTombstones); b != nil {
+				return c.count(b, "tombstones", s.Tombstones)
+			}
+			return nil
+		})
 	}
 	return err
 }

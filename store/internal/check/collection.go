@@ -84,10 +84,10 @@ func (c *collection) check(ctx context.Context) error {
 		return c.checkIndexBuckets(s)
 	})
 	if err == nil {
-		err = c.count(ctx, format.BucketObjects, "objects", func(s state) int { return s.Info.Objects })
+		err = c.each(ctx, func(s state) *bolt.Bucket { return s.objects }, c.checkRecord)
 	}
 	if err == nil {
-		err = c.each(ctx, func(s state) *bolt.Bucket { return s.objects }, c.checkRecord)
+		err = c.view(ctx, func(s state) error { return c.count(s.objects, "objects", s.Info.Objects) })
 	}
 	if err == nil {
 		err = c.checkChangelog(ctx)
@@ -140,6 +140,19 @@ func (c *collection) each(
 		}
 	}
 	return nil
+}
+
+// count adds a problem if the bucket has another number of keys than the info record says.
+func (c *collection) count(b *bolt.Bucket, of string, says int) error {
+	n := 0
+	keys := boltfile.ScanAfter(b, "")
+	for k, _ := keys.Next(); k != nil; k, _ = keys.Next() {
+		n++
+	}
+	if keys.Err == nil && n != says {
+		c.problem("it has %d %s, and its info record says %d", n, of, says)
+	}
+	return keys.Err
 }
 
 func (c *collection) checkInfo(info *format.Info) {

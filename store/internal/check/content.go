@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -40,16 +41,22 @@ func (r *Report) problem(format string, args ...any) {
 type content struct {
 	File
 	*Report
-	*pace
-	// read is how many bytes have been read since the last call of rest.
-	read int
+	// read is how many bytes have been read in this step, and unpaid in earlier ones since the last pause.
+	read, unpaid int
 }
+
+// stepBytes is about how many bytes one transaction of a check reads.
+const stepBytes = 1 << 20
 
 // Content verifies the record of the data keys, the documents and the collections. It returns an error only if
 // something cannot be read; problems are in the report.
 func Content(ctx context.Context, f File) (Report, error) {
-	c := &content{File: f, Report: &Report{}, pace: newPace(f.Rate)}
+	c := &content{File: f, Report: &Report{}}
 	err := c.all(ctx)
+	if errors.Is(err, entry.ErrDamaged) {
+		c.problem("%v", err)
+		err = nil
+	}
 	return *c.Report, err
 }
 
@@ -103,16 +110,30 @@ func (c *content) view(ctx context.Context, fn func(tx *bolt.Tx) error) error {
 	})
 }
 
-// rest waits as long as the rate requires after what was read since the last call.
+// rest is called after each step. It waits as long as the rate requires, rarely, for at least 50 ms, and fails if ctx
+// ends meanwhile.
 func (c *content) rest(ctx context.Context) error {
-	read := c.read
+	c.unpaid += c.read
 	c.read = 0
-	return c.wait(ctx, read)
+	if c.Rate == 0 {
+		return nil
+	}
+	pause := time.Second * time.Duration(c.unpaid) / time.Duration(c.Rate)
+	if pause < 50*time.Millisecond {
+		return nil
+	}
+	c.unpaid = 0
+	select {
+	case <-time.After(pause):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // documents verifies every document.
 func (c *content) documents(ctx context.Context) error {
-	err := c.view(ctx, func(tx *bolt.Tx) error {
+	return c.view(ctx, func(tx *bolt.Tx) error {
 		b := tx.Bucket(format.BucketDocuments)
 		if b == nil {
 			return nil
@@ -124,9 +145,4 @@ func (c *content) documents(ctx context.Context) error {
 			return nil
 		})
 	})
-	if errors.Is(err, entry.ErrDamaged) {
-		c.problem("documents: %v", err)
-		err = nil
-	}
-	return err
 }

@@ -15,9 +15,7 @@ type File struct {
 	*boltfile.File
 	// Keys are the data keys of the file.
 	Keys *keyring.Ring
-	// Counts corrects what is counted while others write.
-	Counts *Counts
-	// Rate is how many bytes a second are read; 0 is no limit. With a limit, damage that Content finds stops writes, as
+	// Rate is how many bytes a second Content reads; 0 is no limit. With a limit, damage that it finds stops writes, as
 	// that of pages always does.
 	Rate int
 }
