@@ -115,9 +115,7 @@ func openCollection(
 		return nil, err
 	}
 	if !c.readOnly {
-		if err := s.used.note(ctx, name); err != nil {
-			return nil, err
-		}
+		s.used.now(name)
 	}
 	if err := c.loadDictionary(ctx); err != nil {
 		return nil, err

@@ -24,9 +24,14 @@ func (o Options) forgetAfter() time.Duration {
 	return max(o.ForgetAfter, 0)
 }
 
-// forgetLater drops the unused collections after d and from then on daily.
-func (s *Store) forgetLater(d time.Duration) {
-	s.file.GoAfter(d, "forget unused collections", func(ctx context.Context) {
+// forgetLoop drops the unused collections after forgetFirst and from then on daily.
+func (s *Store) forgetLoop(ctx context.Context) {
+	for wait := forgetFirst; ; wait = forgetEvery {
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return
+		}
 		switch err := s.forget(ctx); {
 		case err == nil, ctx.Err() != nil:
 		case errors.Is(err, ErrNoSpace), errors.Is(err, ErrOutcomeUnknown), errors.Is(err, entry.ErrDamaged):
@@ -34,8 +39,7 @@ func (s *Store) forgetLater(d time.Duration) {
 		default:
 			s.logger().Error(err, "Collections that nobody uses could not be dropped")
 		}
-		s.forgetLater(forgetEvery)
-	})
+	}
 }
 
 // forget records which collections are in use, and drops those that were last used longer ago than Options.ForgetAfter,
@@ -52,7 +56,7 @@ func (s *Store) forget(ctx context.Context) error {
 		name := st.Identity.ID()
 		switch {
 		case s.open.holds(name), st.usedAt.IsZero(): // zero if an old build that did not record it wrote the state
-			err = s.used.note(ctx, name)
+			s.used.now(name)
 		case s.used.isUnused(st, s.o.forgetAfter()):
 			err = s.forgetOne(ctx, st.Info)
 		}

@@ -20,11 +20,11 @@ func TestKeyFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := seal.KeyFile(path); err == nil {
+	if _, err := seal.KeysFromFile(path); err == nil {
 		t.Error("a file that is not there was taken")
 	}
 	write(first)
-	provider, err := seal.KeyFile(path)
+	provider, err := seal.KeysFromFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}

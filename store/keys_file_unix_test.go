@@ -19,14 +19,14 @@ func TestKeyFileIsNoPipe(t *testing.T) {
 	if err := os.WriteFile(path, []byte(mustKey(t, "")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	later, err := seal.KeyFile(path)
+	later, err := seal.KeysFromFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := seal.KeyFile(path); err == nil || !strings.Contains(err.Error(), path+" is no regular file") {
+	if _, err := seal.KeysFromFile(path); err == nil || !strings.Contains(err.Error(), path+" is no regular file") {
 		t.Error(err)
 	}
 	if _, err := later.CurrentKey(t.Context()); err == nil || !strings.Contains(err.Error(), path+" is no regular file") {

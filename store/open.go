@@ -66,7 +66,7 @@ func newStore(path string, o Options) *Store {
 		of.Wall, of.Commit = h.Wall, commitHook(h)
 	}
 	s.file = boltfile.New(path, of)
-	s.used.file, s.commits.file, s.commits.used = s.file, s.file, &s.used
+	s.used, s.commits.file, s.commits.used = newUsage(s.file), s.file, &s.used
 	return s
 }
 
@@ -91,5 +91,5 @@ func (s *Store) startUpkeep() {
 		return
 	}
 	check.Unverified(s.checked(check.BackgroundRate))
-	s.forgetLater(forgetFirst)
+	s.file.Go("forget unused collections", s.forgetLoop)
 }

@@ -15,9 +15,9 @@ import (
 // usedWithin is the precision of Info.LastUsed.
 const usedWithin = 24 * time.Hour
 
-// usage holds the collections that have been opened and whose last use in the file is older than usedWithin. The next
-// commit, or Close, writes them: a write for each of hundreds of collections that are opened together would take a slow
-// disk seconds.
+// usage holds the collections that have been opened and whose last use in the file may be older than
+// usedWithin. The next commit, or Close, notes their use: a write for each of hundreds of collections that are opened
+// together would take a slow disk seconds.
 type usage struct {
 	file *boltfile.File
 
@@ -25,62 +25,60 @@ type usage struct {
 	at map[string]boltfile.Times // time of use, on both clocks, by name of the collection; guarded by mu
 }
 
+func newUsage(file *boltfile.File) usage { return usage{file: file, at: map[string]boltfile.Times{}} }
+
+// add adds collections, with the time of their use.
 func (u *usage) add(at map[string]boltfile.Times) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.at == nil {
-		u.at = map[string]boltfile.Times{}
-	}
 	maps.Copy(u.at, at)
 }
+
+// now adds a collection that is used now.
+func (u *usage) now(name string) { u.add(map[string]boltfile.Times{name: u.file.Times()}) }
 
 func (u *usage) take() map[string]boltfile.Times {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	at := u.at
-	u.at = nil
+	u.at = map[string]boltfile.Times{}
 	return at
 }
 
-// note adds the collection, unless its last use in the file is within usedWithin.
-func (u *usage) note(ctx context.Context, name string) error {
-	now := u.file.Times()
-	return u.file.View(ctx, func(tx *bolt.Tx) error {
-		_, st, err := findState(tx, name)
-		if err == nil && (now.Wall.Sub(st.LastUsed).Abs() >= usedWithin || now.Steady.Sub(st.usedAt) >= usedWithin) {
-			// the clock may have been set back
-			u.add(map[string]boltfile.Times{name: now})
+// write notes the use of the collections, and the current times of both clocks. It writes nothing if the file says so
+// already.
+func (u *usage) write(tx *bolt.Tx, used map[string]boltfile.Times) error {
+	noted := false
+	for name, at := range used {
+		b, st, err := findState(tx, name)
+		switch {
+		case errors.Is(err, ErrNoCollection): // it was dropped meanwhile
+			continue
+		case err != nil:
+			return err
+		case at.Wall.Sub(st.LastUsed).Abs() < usedWithin && at.Steady.Sub(st.usedAt) < usedWithin:
+			continue // Abs: the clock may have been set back
 		}
-		return err
-	})
-}
-
-// write writes the notes and the current times of both clocks. It writes nothing if there are no notes.
-func (u *usage) write(tx *bolt.Tx, notes map[string]boltfile.Times) error {
-	for name, at := range notes {
-		err := updateState(tx, name, func(_ *bolt.Bucket, st *state) error {
-			st.LastUsed, st.usedAt = at.Wall, at.Steady
-			return nil
-		})
-		if err != nil && !errors.Is(err, ErrNoCollection) { // ErrNoCollection: it was dropped meanwhile
+		st.LastUsed, st.usedAt, noted = at.Wall, at.Steady, true
+		if err := putState(b, name, st); err != nil {
 			return err
 		}
 	}
-	if len(notes) == 0 {
+	if !noted {
 		return nil
 	}
 	return u.file.PutTimes(tx)
 }
 
-// flush writes the notes at once.
+// flush is write at once, in a transaction of its own.
 func (u *usage) flush(ctx context.Context) error {
-	notes := u.take()
-	if len(notes) == 0 {
+	used := u.take()
+	if len(used) == 0 {
 		return nil
 	}
-	err := u.file.Update(ctx, boltfile.Upkeep, func(tx *bolt.Tx) error { return u.write(tx, notes) })
+	err := u.file.Update(ctx, boltfile.Upkeep, func(tx *bolt.Tx) error { return u.write(tx, used) })
 	if err != nil {
-		u.add(notes)
+		u.add(used)
 	}
 	return err
 }

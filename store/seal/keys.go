@@ -24,8 +24,10 @@ import (
 // prints only the ids and names of the keys.
 type Keys struct {
 	all []namedKey // the first is the current key
-	// exposed is the path of the key file if users other than its owner and group can read it; otherwise "".
-	exposed string
+	// path is the file that the keys are read from anew on every use; "" if they stay as they are.
+	path string
+	// exposed says that users other than its owner and group can read the file.
+	exposed bool
 }
 
 // readableByAll is true on systems where the permission bits of a file say whether all users can read it.
@@ -98,9 +100,14 @@ func keyID(key []byte) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// KeysFromFile reads a file and parses it by ParseKeys. If users other than the file's owner and group can read it, as
-// is the case for Secrets that Kubernetes mounts without a defaultMode, KeysFromFile succeeds and Open logs it.
+// KeysFromFile reads a file and parses it by ParseKeys. It is read again on every use, so a key that is inserted before
+// the first one is the current key of the next Open or Rekey, even of a store that is open already. If users other than
+// the file's owner and group can read it, as is the case for Secrets that Kubernetes mounts without a defaultMode,
+// KeysFromFile succeeds and Open logs it.
 func KeysFromFile(path string) (*Keys, error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("read the keys: %s is no regular file; they are read on every use, so a pipe is no use", path)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("read the keys: %w", err)
@@ -122,9 +129,7 @@ func KeysFromFile(path string) (*Keys, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	if info.Mode().Perm()&0o007 != 0 && readableByAll {
-		k.exposed = path
-	}
+	k.path, k.exposed = path, info.Mode().Perm()&0o007 != 0 && readableByAll
 	return k, nil
 }
 
@@ -157,17 +162,47 @@ func GenerateKey(name string) (string, error) {
 	return line, nil
 }
 
+// now returns the keys as they are now.
+func (k *Keys) now() (*Keys, error) {
+	if k.path == "" {
+		return k, nil
+	}
+	return KeysFromFile(k.path)
+}
+
+// ExposedFile returns the path of the file that the keys were read from if users other than its owner and group could
+// read it then, and "" if not.
+func (k *Keys) ExposedFile() string {
+	if !k.exposed {
+		return ""
+	}
+	return k.path
+}
+
 // CurrentKey implements KeyProvider.
-func (k *Keys) CurrentKey(context.Context) (string, error) { return k.all[0].id, nil }
+func (k *Keys) CurrentKey(context.Context) (string, error) {
+	k, err := k.now()
+	if err != nil {
+		return "", err
+	}
+	return k.all[0].id, nil
+}
 
 // Wrap implements KeyProvider.
 func (k *Keys) Wrap(_ context.Context, dataKey []byte) (id string, wrapped []byte, err error) {
+	if k, err = k.now(); err != nil {
+		return "", nil, err
+	}
 	current := &k.all[0]
 	return current.id, format.Seal(current.aead, []byte(current.id), dataKey), nil
 }
 
 // Unwrap implements KeyProvider.
 func (k *Keys) Unwrap(_ context.Context, id string, wrapped []byte) ([]byte, error) {
+	k, err := k.now()
+	if err != nil {
+		return nil, err
+	}
 	key := k.find(id)
 	if key == nil {
 		return nil, fmt.Errorf("%w: it is sealed under key %s, and there are %v", ErrWrongKey, printable.Key(id), k)

@@ -46,7 +46,7 @@ func (f *KeyFlag) Encryption() (*seal.Encryption, error) {
 func (f *KeyFlag) keys() (keys seal.KeyProvider, err error) {
 	switch {
 	case f.File != "":
-		keys, err = seal.KeyFile(f.File)
+		keys, err = seal.KeysFromFile(f.File)
 	case os.Getenv(KeyVariable) != "":
 		keys, err = seal.KeysFromEnv(KeyVariable)
 	}

@@ -119,7 +119,7 @@ func sealing(c *config.Encryption) (*seal.Encryption, error) {
 
 func keysOf(c *config.Encryption) (seal.KeyProvider, error) {
 	if c.KeyFile != "" {
-		return seal.KeyFile(c.KeyFile)
+		return seal.KeysFromFile(c.KeyFile)
 	}
 	return seal.KeysFromEnv(c.KeyEnv)
 }

@@ -30,7 +30,7 @@ type File struct {
 	// Commit is called instead of tx.Commit if it is set. It is for tests; set it while nothing is written.
 	Commit func(tx *bolt.Tx) error
 
-	background  // Go, GoAfter, CloseBackground, WaitBackground
+	background  // Go, CloseBackground, WaitBackground
 	clocks      // Wall, Steady, Times, PutTimes
 	current     // Err, Failed, IsCurrent, Written
 	writerPlace // TakeWriter, SlowErr, StillWriting, Await
@@ -98,7 +98,7 @@ func New(path string, o Options) *File {
 		o.Slow = func() {}
 	}
 	f := &File{Path: path, MaxSize: o.MaxSize, Commit: o.Commit, o: o, exchanging: patient.New()}
-	f.background = background{log: f.Logger}
+	f.background.init(f.Logger)
 	f.clocks = clocks{wall: o.Wall}
 	f.current = current{path: path, failed: make(chan struct{})}
 	f.writerPlace = writerPlace{path: path, log: f.Logger, onSlow: o.Slow, token: make(chan struct{}, 1)}

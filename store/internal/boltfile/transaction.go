@@ -113,7 +113,7 @@ func (f *File) updateOpen(w Work, fn func(tx *bolt.Tx) error) error {
 // last transaction if the file has failed or is open for reading. The caller has the writer's place, and has ended the
 // background work with CloseBackground. stuck says that bbolt could not end a transaction.
 func (f *File) Close(last func(tx *bolt.Tx) error) (stuck bool, err error) {
-	f.WaitBackground()
+	f.WaitBackground(0)
 	h, failure := f.remove()
 	if h == nil {
 		return false, nil
