@@ -70,7 +70,7 @@ func TestInterrupted(t *testing.T) {
 		{[]string{"snapshot", "save", file("n.larder"), "--from", file("s.larder")}, "interrupted: nothing was written", 1},
 		{[]string{"snapshot", "restore", file("s.larder"), "--store", file("n.db")}, "interrupted: no store was made", 1},
 		{[]string{"snapshot", "export", file("out"), "--from", file("s.larder")},
-			"interrupted: some files may be written, and none was removed; export again to go on", 1},
+			"interrupted: some files may be written; remove them and export again", 1},
 		{[]string{"check", "--from", file("s.db")}, "interrupted: not everything was verified", 1},
 		// Of one that is cut in half, nobody knows yet how much of it can be read.
 		{[]string{"check", "--from", file("half.larder")}, "interrupted: not everything was verified", 1},

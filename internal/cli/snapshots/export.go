@@ -42,11 +42,8 @@ creationTimestamp, generation), nor the annotation last-applied-configuration; -
 what another object has made goes again where that is not. In names, what some file systems do not take is written as
 %XX, and long names are cut.
 
-An export to the same directory writes what has changed, and removes what is gone of what it selects: of its
-resources, in its namespaces. Files of other ones stay. With -l or --field-selector those are removed that the same
-selectors have written; an export that selects nothing is an error. Files are replaced and removed only if an export
-has written them, as DIR/` + yamldir.Marker + ` says,
-and nobody has edited them since: else nothing is changed, and they are named.
+DIR must be new or empty, but for names that begin with a dot, such as .git. To export again, remove the files first
+(rm -r DIR/*): git tells what has changed. An export that selects nothing is an error.
 
 In the place of DIR, - writes whole objects to standard output, a line of JSON each. Secrets, and whatever else the
 store seals, are left out, unless --include-secrets is given or the Secrets are redacted.`,
@@ -107,7 +104,7 @@ func (o *exportOptions) left(to string) string {
 	if to == exportLines {
 		return ""
 	}
-	return "some files may be written, and none was removed; export again to go on"
+	return "some files may be written; remove them and export again"
 }
 
 func (o *exportOptions) export(
@@ -127,62 +124,24 @@ func (o *exportOptions) export(
 	if to == exportLines {
 		return o.lines(ctx, e)
 	}
-	y, err := newYAMLExport(ctx, src, so.Filter)
-	if err != nil {
-		return err
-	}
-	return o.files(ctx, e, y, to)
+	return o.files(ctx, e, to)
 }
 
 // files writes a directory.
-func (o *exportOptions) files(ctx context.Context, e *exporting, y *yamlExport, dir string) error {
+func (o *exportOptions) files(ctx context.Context, e *exporting, dir string) error {
 	d, err := yamldir.Open(dir)
 	if err != nil {
 		return unusableDir(dir, err)
 	}
-	defer func() { _ = d.Close() }() // Finish says what is wrong
-	if err := e.rehearse(ctx, y, d, dir); err != nil {
+	defer func() { _ = d.Close() }() // each file was closed
+	if err := e.run(ctx, yamlExport{d}); err != nil {
 		return err
 	}
-	y.files, y.make = d, func() error {
-		if err := d.Make(); err != nil {
-			return unusableDir(dir, err)
-		}
-		return nil
-	}
-	if err := e.run(ctx, y); err != nil {
-		return dirError(dir, err)
-	}
-	if e.objects == 0 {
+	if d.Files == 0 {
 		return nothingExported(o.from.Path)
 	}
-	done, err := d.Finish()
-	if err != nil {
-		return dirError(dir, err)
-	}
-	e.left, e.parted = done.Left, done.Parted
-	_, err = fmt.Fprintf(e.s.Out, "%s: %s: %d written, %d unchanged, %d removed\n", dir,
-		command.Counted(done.Files(), "file"),
-		done.Written, done.Unchanged, done.Removed)
+	_, err = fmt.Fprintf(e.s.Out, "%s: %s\n", dir, command.Counted(d.Files, "file"))
 	return err
-}
-
-// rehearse fails if files have been edited that the export would replace or remove, or are in its way. Nothing has been
-// changed then.
-func (e *exporting) rehearse(ctx context.Context, y *yamlExport, d *yamldir.Dir, dir string) error {
-	r := d.Rehearse()
-	if r == nil {
-		return nil
-	}
-	y.files, y.make = r, func() error { return nil }
-	quiet := *e
-	if err := quiet.run(ctx, y); err != nil && !isMissing(err) { // which the export itself says
-		return dirError(dir, err)
-	}
-	if files := r.Conflicts(); len(files) > 0 && quiet.objects > 0 {
-		return editedFiles(dir, files)
-	}
-	return nil
 }
 
 // lines writes to standard output.

@@ -28,17 +28,11 @@ type exporting struct {
 	// done is called when all has been read, and absent prints what src does not have; notes are printed after that.
 	done, absent func()
 	notes        []string
-	// left is how many files of earlier exports are none of this one's business, and parted how many are of what the
-	// source has a part of only.
-	left, parted int
 }
 
-// exportTo is where an export goes. begin is told of each collection, then object of its objects, and unknown of those
-// that cannot be decoded.
+// exportTo is where objects go.
 type exportTo interface {
-	begin(c snapshot.Collection)
 	object(c snapshot.Collection, object map[string]any) error
-	unknown(c snapshot.Collection, key string)
 }
 
 // run exports every object once: see overlaps. What blocks of a snapshot that are damaged hold is missing, which is an
@@ -60,7 +54,6 @@ func (e *exporting) run(ctx context.Context, to exportTo) error {
 			e.notes = append(e.notes, fmt.Sprintf("%s: %s", input.NameOf(c), why))
 			continue
 		}
-		to.begin(c)
 		over.last = i+1 == len(all) || input.NameOf(all[i+1]) != input.NameOf(c)
 		err := e.collection(ctx, c, to, &over)
 		if isMissing(err) {
@@ -100,15 +93,6 @@ func (e *exporting) tell() {
 	for _, note := range e.notes {
 		fmt.Fprintln(e.s.Err, "note: not exported:", note)
 	}
-	if e.parted > 0 {
-		fmt.Fprintf(e.s.Err,
-			"note: left as they are: %s of earlier exports, of what is incomplete where this one comes from\n",
-			command.Counted(e.parted, "file"))
-	}
-	if e.left > 0 {
-		fmt.Fprintf(e.s.Err, "note: left as they are: %s of earlier exports, of what this one does not select\n",
-			command.Counted(e.left, "file"))
-	}
 }
 
 func (e *exporting) leavesOut(c snapshot.Collection) string {
@@ -136,7 +120,6 @@ func (e *exporting) collection(ctx context.Context, c snapshot.Collection, to ex
 		}
 		if errors.Is(err, snapshot.ErrUndecodable) {
 			unknown++
-			to.unknown(c, r.Key)
 			return nil
 		}
 		if err != nil {
@@ -187,9 +170,6 @@ func (e *exporting) dress(u *unstructured.Unstructured, c snapshot.Collection) m
 
 // lineExport writes a line of JSON for each object.
 type lineExport struct{ w io.Writer }
-
-func (lineExport) begin(snapshot.Collection)           {}
-func (lineExport) unknown(snapshot.Collection, string) {}
 
 func (l lineExport) object(_ snapshot.Collection, object map[string]any) error {
 	enc := json.NewEncoder(l.w)
