@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 
 	bolt "go.etcd.io/bbolt"
@@ -17,6 +16,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/index"
 	"github.com/larder-dev/larder/store/internal/intake"
 	"github.com/larder-dev/larder/store/internal/memtable"
+	"github.com/larder-dev/larder/store/internal/read"
+	"github.com/larder-dev/larder/store/internal/state"
 )
 
 // writer is one write transaction of a collection. Whenever it changes an object, it updates the index entries, the
@@ -26,7 +27,7 @@ type writer struct {
 	bucket  *bolt.Bucket
 	objects *bolt.Bucket
 	indexes *index.Entries
-	state   state                // written at the end of the transaction
+	state   state.State          // written at the end of the transaction
 	dict    *compress.Dictionary // dictionary that this transaction has found or stored in the file; nil if none
 	log     *changelog.Writer    // also gives records their numbers
 }
@@ -65,7 +66,7 @@ func (c *Collection) writeLockedFor(ctx context.Context, what boltfile.Work, fn 
 	}
 	var cursors *changelog.Snapshot
 	return c.store.file.UpdateThen(ctx, what, func(tx *bolt.Tx) error {
-		b, err := collectionBucket(tx, c.name)
+		b, err := state.Bucket(tx, c.read.Name)
 		if err != nil {
 			return err
 		}
@@ -79,41 +80,33 @@ func (c *Collection) writeLockedFor(ctx context.Context, what boltfile.Work, fn 
 		if cursors, err = w.log.Settle(false); err != nil {
 			return err
 		}
-		return putState(b, c.name, w.state)
+		return state.Put(b, c.read.Name, w.state)
 	}, func(err error) { // runs before the next writer
 		c.noteCursors(cursors, err)
 	})
 }
 
 func newWriter(c *Collection, b *bolt.Bucket) (*writer, error) {
-	st, err := getState(b, c.name)
+	st, err := state.Get(b, c.read.Name)
 	if err != nil {
 		return nil, err
 	}
 	w := &writer{c: c, bucket: b, state: st}
-	if w.objects, err = c.objects(b); err != nil {
+	if w.objects, err = c.read.Objects(b); err != nil {
 		return nil, err
 	}
-	if err := c.coder.Ensure(b.Tx()); err != nil {
+	if err := c.read.Coder.Ensure(b.Tx()); err != nil {
 		return nil, err
 	}
-	if w.indexes, err = index.OpenEntries(c.name, b, st.indexes); err != nil {
+	if w.indexes, err = index.OpenEntries(c.read.Name, b, st.Indexes); err != nil {
 		return nil, err
 	}
-	w.log, err = changelog.NewWriter(b, c.name, &w.state.log, &c.cursors, c.outside())
+	w.log, err = changelog.NewWriter(b, c.read.Name, &w.state.Log, &c.cursors, c.outside())
 	return w, err
 }
 
-// stored is the record that the file has under a key. It is valid until the transaction ends.
-type stored struct {
-	format.Header
-	found   bool         // false if the file has no record; the other fields are zero then
-	payload []byte       // memory of the transaction
-	objects *bolt.Bucket // bucket that the record is in
-}
-
 // replace writes x in place of old, the record under its key; if x is a delete, it removes the record.
-func (w *writer) replace(x *memtable.Write, old stored) (err error) {
+func (w *writer) replace(x *memtable.Write, old read.Stored) (err error) {
 	if x.Del {
 		err = w.remove(x.Key, old, x)
 	} else {
@@ -125,58 +118,36 @@ func (w *writer) replace(x *memtable.Write, old stored) (err error) {
 	return nil
 }
 
-func (w *writer) get(key string) (stored, error) {
-	return w.c.stored(w.objects, key)
-}
-
-func (r *reader) stored(objects *bolt.Bucket, key string) (stored, error) {
-	data := objects.Get([]byte(key))
-	if data == nil {
-		return stored{}, nil
-	}
-	h, payload, err := format.ParseRecord(r.name, key, data)
-	return stored{Header: h, found: true, payload: payload, objects: objects}, err
-}
-
-// object decodes a stored record. It returns nil for a record that this program cannot decode: no reader can have seen
-// its object. An error wraps ErrDamaged.
-func (r *reader) object(key string, s stored) (runtime.Object, error) {
-	if !s.found {
-		return nil, nil
-	}
-	obj, err := r.coder.ObjectOf(s.objects, key, s.Header, s.payload)
-	if err != nil && !errors.Is(err, entry.ErrDamaged) {
-		return nil, nil //nolint:nilerr // see above
-	}
-	return obj, err
+func (w *writer) get(key string) (read.Stored, error) {
+	return w.c.read.Stored(w.objects, key)
 }
 
 // before returns the object of a stored record: the one in memory if it has the same version, else it decodes the
 // record as object does.
-func (c *Collection) before(key string, s stored) (runtime.Object, error) {
-	if r := c.inMemory(); r != nil && s.found {
+func (c *Collection) before(key string, s read.Stored) (runtime.Object, error) {
+	if r := c.inMemory(); r != nil && s.Found {
 		if now := r.State(key); now != nil && now.UID == s.UID && now.RV == s.RV {
 			return now.Obj, nil
 		}
 	}
-	return c.object(key, s)
+	return c.read.Object(key, s)
 }
 
 // put stores x in place of old.
-func (w *writer) put(x *memtable.Write, old stored) error {
-	if old.found && old.UID != x.UID {
+func (w *writer) put(x *memtable.Write, old read.Stored) error {
+	if old.Found && old.UID != x.UID {
 		if err := w.bury(x.Key, old, x); err != nil {
 			return err
 		}
 	}
-	terms := w.c.coder.Store(x.Terms)
+	terms := w.c.read.Coder.Store(x.Terms)
 	same := uint64(0)
 	if x.SameObject {
 		same = old.Seq
 	}
 	h := format.Header{UID: x.UID, RV: x.RV, Seq: w.log.Seq(same), Terms: terms,
-		Encoding: cmp.Or(x.Encoding, w.c.codec.Name())}
-	if old.found && old.UID == x.UID {
+		Encoding: cmp.Or(x.Encoding, w.c.read.Codec.Name())}
+	if old.Found && old.UID == x.UID {
 		h.Created = old.FirstSeq()
 	}
 	payload := x.Payload
@@ -195,7 +166,7 @@ func (w *writer) put(x *memtable.Write, old stored) error {
 	if err := w.log.Put(x.Key, h.Seq, old.Seq); err != nil {
 		return err
 	}
-	if !old.found {
+	if !old.Found {
 		w.state.Objects++
 	}
 	ref := entry.ObjectRef{Key: x.Key, UID: x.UID, ResourceVersion: x.RV}
@@ -209,24 +180,24 @@ func (w *writer) useDictionary(d *compress.Dictionary) error {
 	if w.dict == d {
 		return nil
 	}
-	if err := w.c.coder.Put(w.bucket, d); err != nil {
+	if err := w.c.read.Coder.Put(w.bucket, d); err != nil {
 		return fmt.Errorf("store dictionary %016x: %w", d.ID, err)
 	}
 	w.dict = d
 	if w.c.compressor.Using() == d {
-		w.state.dictionary = d.ID
+		w.state.Dictionary = d.ID
 	}
 	return nil
 }
 
 func (w *writer) putRecord(key string, h format.Header, payload []byte) error {
-	return w.objects.Put([]byte(key), w.c.coder.Append(nil, format.BucketObjects, key, h, payload))
+	return w.objects.Put([]byte(key), w.c.read.Coder.Append(nil, format.BucketObjects, key, h, payload))
 }
 
 // remove deletes old, the record under key. x is the delete as the server reported it, or nil.
-func (w *writer) remove(key string, old stored, x *memtable.Write) error {
+func (w *writer) remove(key string, old read.Stored, x *memtable.Write) error {
 	w.state.Newest = intake.DropRef(w.state.Newest, key)
-	if !old.found {
+	if !old.Found {
 		return nil
 	}
 	if err := w.bury(key, old, x); err != nil {

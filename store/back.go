@@ -11,6 +11,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/index"
 	"github.com/larder-dev/larder/store/internal/intake"
 	"github.com/larder-dev/larder/store/internal/memtable"
+	"github.com/larder-dev/larder/store/internal/read"
+	"github.com/larder-dev/larder/store/internal/state"
 )
 
 // Apply applies the batch; see Interface.
@@ -44,7 +46,7 @@ type back struct{ *Collection }
 
 func (c back) Encoder(set *index.Set) intake.Encoder {
 	return intake.Encoder{
-		KeyFunc: c.in.KeyFunc, Codec: c.codec, Compressor: c.compressor, Set: set, Deletes: c.cursors.Any(),
+		KeyFunc: c.in.KeyFunc, Codec: c.read.Codec, Compressor: c.compressor, Set: set, Deletes: c.cursors.Any(),
 	}
 }
 
@@ -63,15 +65,15 @@ func (c back) TakesIn() error {
 func (c back) ListEnded() { c.reload() }
 
 // Put puts the writes, and the Info after them, into the memtable, and applies them to the objects in memory.
-func (c back) Put(last []*memtable.Write, info entry.Info, settles *intake.Settled) {
-	c.store.commits.add(c.Collection, c.memtable.Put(last, func(before covers, _ bool) covers {
-		now := covers{info, settles}
+func (c back) Put(last []*memtable.Write, info entry.Info, settles *state.Settled) {
+	c.store.commits.add(c.Collection, c.read.Memtable.Put(last, func(before state.Covers, _ bool) state.Covers {
+		now := state.Covers{Info: info, Settled: settles}
 		if settles == nil {
-			now.settled = before.settled
+			now.Settled = before.Settled
 		}
 		return now
 	}, func() {
-		c.bounded.Apply(last, c.codec)
+		c.bounded.Apply(last, c.read.Codec)
 		c.resident.Load().Apply(last)
 	}))
 }
@@ -81,7 +83,7 @@ func (c back) Put(last []*memtable.Write, info entry.Info, settles *intake.Settl
 func (c back) BeforeBatch(
 	ctx context.Context, writes []*memtable.Write,
 ) (keys map[string]*intake.Pending, info entry.Info, err error) {
-	now, dirty := c.memtable.Current()
+	now, dirty := c.read.Memtable.Current()
 	info = now.Info
 	keys = make(map[string]*intake.Pending, len(writes))
 	var missing []string
@@ -98,24 +100,24 @@ func (c back) BeforeBatch(
 	if len(missing) == 0 && dirty {
 		return keys, info.Clone(), ctx.Err()
 	}
-	err = c.view(ctx, func(b *bolt.Bucket) error {
+	err = c.read.View(ctx, func(b *bolt.Bucket) error {
 		if !dirty {
-			st, err := getState(b, c.name)
+			st, err := state.Get(b, c.read.Name)
 			if err != nil {
 				return err
 			}
 			info = st.Info
 		}
-		objects, err := c.objects(b)
+		objects, err := c.read.Objects(b)
 		if err != nil {
 			return err
 		}
 		for _, key := range missing {
-			old, err := c.stored(objects, key)
+			old, err := c.read.Stored(objects, key)
 			if err != nil {
 				return err
 			}
-			keys[key].Found, keys[key].UID = old.found, old.UID
+			keys[key].Found, keys[key].UID = old.Found, old.UID
 			if keys[key].Obj, err = c.before(key, old); err != nil {
 				return err
 			}
@@ -132,7 +134,7 @@ func (c *Collection) remembers(key string, p *intake.Pending) bool {
 		p.Found = p.Obj != nil
 		return true
 	}
-	if over := c.memtable.Get(key); over != nil {
+	if over := c.read.Memtable.Get(key); over != nil {
 		p.Obj = over.Object()
 		p.Found = p.Obj != nil
 		return true
@@ -148,8 +150,8 @@ func (c *Collection) remembers(key string, p *intake.Pending) bool {
 func (c back) Backpressure(ctx context.Context, paced bool) error { return c.backpressure(ctx, paced) }
 
 func (c back) Look(ctx context.Context, fn func(h intake.Held) error) error {
-	return c.viewOver(ctx, nil, func(b *bolt.Bucket, over *captured) error {
-		objects, err := c.objects(b)
+	return c.read.ViewOver(ctx, nil, func(b *bolt.Bucket, over *read.Captured) error {
+		objects, err := c.read.Objects(b)
 		if err != nil {
 			return err
 		}

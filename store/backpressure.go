@@ -60,7 +60,7 @@ func (c *Collection) backpressure(ctx context.Context, paced bool) error {
 
 // fills reports whether c has to wait at the bound if live collections have that many dirty bytes together.
 func (c *Collection) fills(bytes, bound, live int) bool {
-	return bytes >= 2*bound || bytes >= bound && c.memtable.Size() >= max(1, bound/live)
+	return bytes >= 2*bound || bytes >= bound && c.read.Memtable.Size() >= max(1, bound/live)
 }
 
 // waitProgress waits until progress is closed or, unless full is true, atMost has passed. It returns the cause of ctx

@@ -9,27 +9,29 @@ import (
 	"github.com/larder-dev/larder/store/internal/changelog"
 	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/internal/memtable"
+	"github.com/larder-dev/larder/store/internal/read"
+	"github.com/larder-dev/larder/store/internal/state"
 )
 
 // outside returns what the changelog uses of the collection.
 func (c *Collection) outside() changelog.Outside {
 	return changelog.Outside{
-		MaxTombstones: c.tombstones, Now: c.store.file.Steady, AppendRecord: c.coder.Append,
+		MaxTombstones: c.tombstones, Now: c.store.file.Steady, AppendRecord: c.read.Coder.Append,
 	}
 }
 
 // bury adds a tombstone for the object of old, if there is a changelog. x is the write that deletes it or replaces it
 // by another object; x may be nil.
-func (w *writer) bury(key string, old stored, x *memtable.Write) error {
+func (w *writer) bury(key string, old read.Stored, x *memtable.Write) error {
 	if !w.log.Kept() {
 		return nil
 	}
 	if last := x.LastOf(old.UID); last != nil {
-		h := format.Header{UID: old.UID, RV: last.RV, Encoding: w.c.codec.Name()}
+		h := format.Header{UID: old.UID, RV: last.RV, Encoding: w.c.read.Codec.Name()}
 		return w.log.Bury(key, old.Seq, h, last.Payload)
 	}
 	h := format.Header{UID: old.UID, RV: old.RV, Encoding: old.Encoding}
-	b, err := w.c.coder.OpenPlain(old.objects, key, old.Header, old.payload)
+	b, err := w.c.read.Coder.OpenPlain(old.Objects, key, old.Header, old.Payload)
 	switch {
 	case isDamaged(err):
 		return err
@@ -43,37 +45,37 @@ func (w *writer) bury(key string, old stored, x *memtable.Write) error {
 // damaged record does; loadCursors returns nil, and a rebuild writes the cursors loaded here.
 func (c *Collection) loadCursors(ctx context.Context) error {
 	var all map[string]format.Cursor
-	var st state
-	err := c.view(ctx, func(b *bolt.Bucket) (err error) {
-		if st, err = getState(b, c.name); err != nil {
+	var st state.State
+	err := c.read.View(ctx, func(b *bolt.Bucket) (err error) {
+		if st, err = state.Get(b, c.read.Name); err != nil {
 			return err
 		}
-		all, err = changelog.ReadCursors(b, c.name, st.log)
+		all, err = changelog.ReadCursors(b, c.read.Name, st.Log)
 		return err
 	})
 	if err != nil && (!isDamaged(err) || all == nil) {
 		return err
 	}
-	if !st.log.Fits(all) && !c.readOnly {
+	if !st.Log.Fits(all) && !c.readOnly {
 		err := c.update(ctx, func(tx *bolt.Tx) error {
-			return updateState(tx, c.name, func(b *bolt.Bucket, st *state) error {
-				return changelog.Renew(b, c.name, &st.log, all)
+			return state.Update(tx, c.read.Name, func(b *bolt.Bucket, st *state.State) error {
+				return changelog.Renew(b, c.read.Name, &st.Log, all)
 			})
 		})
 		if err != nil {
 			return err
 		}
 	}
-	c.cursors.Load(all, st.log.Retain)
+	c.cursors.Load(all, st.Log.Retain)
 	return nil //nolint:nilerr // see above
 }
 
 // resetCursors makes all handlers begin anew, after a rebuild has lost objects or tombstones.
 func (c *Collection) resetCursors(ctx context.Context) error {
-	return c.view(ctx, func(b *bolt.Bucket) error {
-		st, err := getState(b, c.name)
+	return c.read.View(ctx, func(b *bolt.Bucket) error {
+		st, err := state.Get(b, c.read.Name)
 		if err == nil {
-			c.cursors.ResetAll(st.log)
+			c.cursors.ResetAll(st.Log)
 			c.store.commits.add(c, 0)
 		}
 		return err
@@ -97,7 +99,7 @@ var errNonePassed = errors.New("there is no tombstone that all handlers have pas
 func (c *Collection) trimPassed() error {
 	var cursors *changelog.Snapshot
 	err := c.store.file.UpdateHeld(context.Background(), trimming, func(tx *bolt.Tx) error {
-		b, err := collectionBucket(tx, c.name)
+		b, err := state.Bucket(tx, c.read.Name)
 		if err != nil {
 			return err
 		}
@@ -105,14 +107,14 @@ func (c *Collection) trimPassed() error {
 		if err != nil {
 			return err
 		}
-		before := w.state.log.Tombstones
+		before := w.state.Log.Tombstones
 		if cursors, err = w.log.Settle(true); err != nil {
 			return err
 		}
-		if w.state.log.Tombstones == before {
+		if w.state.Log.Tombstones == before {
 			return errNonePassed
 		}
-		return putState(b, c.name, w.state)
+		return state.Put(b, c.read.Name, w.state)
 	})
 	c.noteCursors(cursors, err)
 	return err

@@ -14,6 +14,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/changelog"
 	"github.com/larder-dev/larder/store/internal/format"
+	"github.com/larder-dev/larder/store/internal/read"
+	"github.com/larder-dev/larder/store/internal/state"
 )
 
 // ErrNotKept is returned if the store does not keep the collection's changes for readers; see Collection.RetainChanges.
@@ -83,11 +85,16 @@ func (c *Collection) retainChanges(ctx context.Context, retain time.Duration) er
 }
 
 // Kept returns which changes are kept for readers, as of the last commit.
-func (r *reader) Kept(ctx context.Context) (k Kept, err error) {
-	err = r.view(ctx, func(b *bolt.Bucket) error {
-		st, err := getState(b, r.name)
+func (c *Collection) Kept(ctx context.Context) (Kept, error) { return kept(ctx, &c.read) }
+
+// Kept returns which changes are kept for readers, as of the last commit.
+func (v *View) Kept(ctx context.Context) (Kept, error) { return kept(ctx, &v.read) }
+
+func kept(ctx context.Context, r *read.Reader) (k Kept, err error) {
+	err = r.View(ctx, func(b *bolt.Bucket) error {
+		st, err := state.Get(b, r.Name)
 		if err == nil {
-			k = keptBy(st.log)
+			k = keptBy(st.Log)
 		}
 		return err
 	})
@@ -101,7 +108,7 @@ func (s *Store) Kept(ctx context.Context, id entry.Identity) (Kept, error) {
 		return Kept{}, err
 	}
 	r := s.reader(id.ID(), nil)
-	return r.Kept(ctx)
+	return kept(ctx, &r)
 }
 
 // ChangelogID identifies the changelog of a collection: offsets of changelogs with different ids must not be compared.
@@ -134,8 +141,8 @@ func keptBy(log changelog.State) Kept {
 // state, and a deleted one in its last known state. It fails with ErrNotKept, or with a *SinceError if after is not
 // between Oldest and Last of Kept.
 func (v *View) Changes(ctx context.Context, after uint64) (ChangelogPage, error) {
-	p, err := v.changesPage(ctx, func(b *bolt.Bucket, p *changesPage) error {
-		switch k := keptBy(p.state.log); {
+	p, err := readChanges(ctx, &v.read, func(b *bolt.Bucket, p *changesPage) error {
+		switch k := keptBy(p.state.Log); {
 		case k.For == 0:
 			return ErrNotKept
 		case after < k.Oldest || after > k.Last:
@@ -153,7 +160,7 @@ func (v *View) Changes(ctx context.Context, after uint64) (ChangelogPage, error)
 // the collection open for writing.
 func (v *View) Changed() <-chan struct{} {
 	for _, c := range v.store.live.list() {
-		if _, err := c.cursors.Retained(); err == nil && c.name == v.name && !c.readOnly {
+		if _, err := c.cursors.Retained(); err == nil && c.read.Name == v.read.Name && !c.readOnly {
 			return c.cursors.Changed()
 		}
 	}

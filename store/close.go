@@ -120,7 +120,7 @@ func (c *Collection) end() error {
 	err := c.flushAtClose()
 	c.store.live.remove(c)
 	c.released.Store(true)
-	c.store.open.release(c.name)
+	c.store.open.release(c.read.Name)
 	return err
 }
 
@@ -130,7 +130,7 @@ func (c *Collection) flushAtClose() error {
 	c.in.Front.Lock()
 	c.closed = true
 	c.in.Front.Unlock()
-	if _, dirty := c.memtable.Current(); !dirty && !c.cursors.Dirty() {
+	if _, dirty := c.read.Memtable.Current(); !dirty && !c.cursors.Dirty() {
 		return nil
 	}
 	err := c.store.Flush(context.Background())

@@ -17,13 +17,16 @@ import (
 	"github.com/larder-dev/larder/store/internal/index"
 	"github.com/larder-dev/larder/store/internal/intake"
 	"github.com/larder-dev/larder/store/internal/memtable"
+	"github.com/larder-dev/larder/store/internal/read"
 	"github.com/larder-dev/larder/store/internal/resident"
+	"github.com/larder-dev/larder/store/internal/state"
 )
 
 // Collection is one collection of a Store. It implements Interface. doc.go describes its part of the file and the steps
 // of a write.
 type Collection struct {
-	reader
+	read     read.Reader
+	store    *Store
 	id       entry.Identity // in canonical form
 	in       intake.Intake  // here in.Set is swapped with mu held, after the transaction has committed
 	resource entry.ResourceInfo
@@ -85,7 +88,8 @@ func openCollection(
 	}
 	c := &Collection{
 		mu:        patient.New(),
-		reader:    s.reader(name, o.Codec),
+		read:      s.reader(name, o.Codec),
+		store:     s,
 		id:        id,
 		in:        intake.Intake{ID: id, KeyFunc: o.KeyFunc, Limits: limitsOf(o.Residency)},
 		resource:  o.Resource,
@@ -95,7 +99,7 @@ func openCollection(
 
 		tombstones: changelog.MaxTombstones,
 	}
-	c.in.Back, c.memtable, c.customKeys = back{c}, memtable.New[covers](), isCustomKeyFunc(o.KeyFunc)
+	c.in.Back, c.read.Memtable, c.read.CustomKeys = back{c}, memtable.New[state.Covers](), read.CustomKeys(o.KeyFunc)
 	if o.Compression != NoCompression {
 		c.compressor = compress.NewCompressor()
 	}
@@ -131,10 +135,10 @@ func openCollection(
 
 // findOrMake sets up sealing for the collection, and creates its buckets if it is not in the file.
 func (c *Collection) findOrMake(ctx context.Context, mustSeal bool) error {
-	var st state
+	var st state.State
 	err := c.store.file.View(ctx, func(tx *bolt.Tx) (err error) {
 		var b *bolt.Bucket
-		if b, st, err = findState(tx, c.name); err == nil {
+		if b, st, err = state.Find(tx, c.read.Name); err == nil {
 			err = c.hasBuckets(b, st)
 		}
 		return err
@@ -150,13 +154,13 @@ func (c *Collection) findOrMake(ctx context.Context, mustSeal bool) error {
 }
 
 // hasBuckets returns an error if a bucket is missing that a collection with state st has.
-func (c *Collection) hasBuckets(b *bolt.Bucket, st state) error {
-	if _, err := c.objects(b); err != nil {
+func (c *Collection) hasBuckets(b *bolt.Bucket, st state.State) error {
+	if _, err := c.read.Objects(b); err != nil {
 		return err
 	}
-	for name := range st.indexes {
+	for name := range st.Indexes {
 		if indexes := b.Bucket(format.BucketIndex); indexes == nil || indexes.Bucket([]byte(name)) == nil {
-			return fmt.Errorf("collection %s has no bucket of index %q: %w", c.name, name, entry.ErrDamaged)
+			return fmt.Errorf("collection %s has no bucket of index %q: %w", c.read.Name, name, entry.ErrDamaged)
 		}
 	}
 	return nil
@@ -168,28 +172,28 @@ func (c *Collection) ensureBuckets(tx *bolt.Tx) error {
 	if err != nil {
 		return err
 	}
-	if root.Bucket([]byte(c.name)) != nil {
+	if root.Bucket([]byte(c.read.Name)) != nil {
 		return nil
 	}
-	b, err := root.CreateBucket([]byte(c.name))
+	b, err := root.CreateBucket([]byte(c.read.Name))
 	if err != nil {
 		return err
 	}
-	st := state{
+	st := state.State{
 		Info: entry.Info{
-			Identity: c.id, Resource: c.resource, LastUsed: c.store.file.Wall(), Sealed: c.coder.Sealing(),
+			Identity: c.id, Resource: c.resource, LastUsed: c.store.file.Wall(), Sealed: c.read.Coder.Sealing(),
 		},
-		log:    changelog.State{NextSeq: 1},
-		usedAt: c.store.file.Steady(),
+		Log:    changelog.State{NextSeq: 1},
+		UsedAt: c.store.file.Steady(),
 	}
 	if err := makeBuckets(b, st); err != nil {
 		return err
 	}
-	return putState(b, c.name, st)
+	return state.Put(b, c.read.Name, st)
 }
 
 // makeBuckets creates the buckets that a collection with state st has and that are not in b yet.
-func makeBuckets(b *bolt.Bucket, st state) error {
+func makeBuckets(b *bolt.Bucket, st state.State) error {
 	if _, err := b.CreateBucketIfNotExists(format.BucketObjects); err != nil {
 		return err
 	}
@@ -197,12 +201,12 @@ func makeBuckets(b *bolt.Bucket, st state) error {
 	if err != nil {
 		return err
 	}
-	for index := range st.indexes {
+	for index := range st.Indexes {
 		if _, err := indexes.CreateBucketIfNotExists([]byte(index)); err != nil {
 			return err
 		}
 	}
-	if !st.log.Kept() {
+	if !st.Log.Kept() {
 		return nil
 	}
 	return changelog.Create(b)

@@ -6,6 +6,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/read"
 	"github.com/larder-dev/larder/store/internal/resident"
 	"github.com/larder-dev/larder/store/query"
 )
@@ -21,7 +23,7 @@ func (c *Collection) Get(ctx context.Context, key string) (runtime.Object, error
 		return r.Get(key), ctx.Err()
 	}
 	if c.bounded == nil {
-		return c.reader.Get(ctx, key)
+		return c.read.Get(ctx, key)
 	}
 	return c.getBounded(ctx, key)
 }
@@ -32,22 +34,22 @@ func (c *Collection) getBounded(ctx context.Context, key string) (obj runtime.Ob
 		return obj, ctx.Err()
 	}
 	seen := c.bounded.Seen(key)
-	if x := c.memtable.Get(key); x != nil {
+	if x := c.read.Memtable.Get(key); x != nil {
 		return x.Object(), ctx.Err()
 	}
 	var decoded resident.Cached
-	err = c.view(ctx, func(b *bolt.Bucket) error {
-		objects, err := c.objects(b)
+	err = c.read.View(ctx, func(b *bolt.Bucket) error {
+		objects, err := c.read.Objects(b)
 		if err != nil {
 			return err
 		}
-		old, err := c.stored(objects, key)
-		if err != nil || !old.found {
+		old, err := c.read.Stored(objects, key)
+		if err != nil || !old.Found {
 			return err
 		}
-		obj, err = c.coder.ObjectOf(objects, key, old.Header, old.payload)
+		obj, err = c.read.Coder.ObjectOf(objects, key, old.Header, old.Payload)
 		decoded = resident.Cached{Obj: obj, UID: old.UID, RV: old.RV,
-			Weight: resident.Weigh(c.codec, key, old.PlainSize(old.payload))}
+			Weight: resident.Weigh(c.read.Codec, key, old.PlainSize(old.Payload))}
 		return err
 	})
 	if err != nil {
@@ -65,13 +67,16 @@ func (c *Collection) source() interface {
 	Keys(ctx context.Context) ([]string, error)
 	Select(ctx context.Context, q query.Query) ([]runtime.Object, error)
 	Each(ctx context.Context, q query.Query, fn func(key string, obj runtime.Object) error) error
-	page(ctx context.Context, after string) page
+	Page(ctx context.Context, after string) read.Page
 } {
 	if r := c.inMemory(); r != nil {
 		return residents{&c.in, r.Table}
 	}
-	return &c.reader
+	return &c.read
 }
+
+// Info returns the collection's state.
+func (c *Collection) Info(ctx context.Context) (entry.Info, error) { return c.read.Info(ctx) }
 
 // List returns every object, in key order.
 func (c *Collection) List(ctx context.Context) ([]runtime.Object, error) {
@@ -91,8 +96,8 @@ func (c *Collection) Iterate(ctx context.Context, after string, fn func(key stri
 			return err
 		}
 	}
-	read := func(ctx context.Context, after string) page { return c.source().page(ctx, after) }
-	return iteratePages(ctx, after, read, fn)
+	pages := func(ctx context.Context, after string) read.Page { return c.source().Page(ctx, after) }
+	return read.IteratePages(ctx, after, pages, fn)
 }
 
 // ByIndex returns the objects that the named index has under value, in key order.

@@ -9,15 +9,19 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/body"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/format"
+	"github.com/larder-dev/larder/store/internal/read"
+	"github.com/larder-dev/larder/store/internal/state"
 )
 
 // Errors of opening and dropping a collection.
 var (
 	// ErrNoCollection is returned if the store has no collection of that identity.
-	ErrNoCollection = errors.New("no such collection in the store")
+	ErrNoCollection = state.ErrNone
 	// ErrCollectionOpen is returned if the collection is open already. A collection has one writer: share the open
 	// Collection, or close it first.
 	ErrCollectionOpen = errors.New("the collection is open")
@@ -198,8 +202,8 @@ func (s *Store) noteScope(ctx context.Context, info *entry.Info) error {
 		return nil
 	}
 	r := s.reader(info.Identity.ID(), nil)
-	err := r.view(ctx, func(b *bolt.Bucket) error {
-		objects, err := r.objects(b)
+	err := r.View(ctx, func(b *bolt.Bucket) error {
+		objects, err := r.Objects(b)
 		if err != nil {
 			return err
 		}
@@ -215,14 +219,14 @@ func (s *Store) noteScope(ctx context.Context, info *entry.Info) error {
 }
 
 // readStates returns the state of every collection in the file.
-func readStates(ctx context.Context, f *boltfile.File) (states []state, err error) {
+func readStates(ctx context.Context, f *boltfile.File) (states []state.State, err error) {
 	err = f.View(ctx, func(tx *bolt.Tx) error {
 		root := tx.Bucket(format.BucketLarder)
 		if root == nil {
 			return nil
 		}
 		return root.ForEachBucket(func(name []byte) error {
-			st, err := getState(root.Bucket(name), string(name))
+			st, err := state.Get(root.Bucket(name), string(name))
 			if err != nil {
 				return err
 			}
@@ -233,12 +237,7 @@ func readStates(ctx context.Context, f *boltfile.File) (states []state, err erro
 	return states, err
 }
 
-// collectionBucket returns the bucket of that name.
-func collectionBucket(tx *bolt.Tx, name string) (*bolt.Bucket, error) {
-	if root := tx.Bucket(format.BucketLarder); root != nil {
-		if b := root.Bucket([]byte(name)); b != nil {
-			return b, nil
-		}
-	}
-	return nil, fmt.Errorf("collection %s: %w", name, ErrNoCollection)
+// reader returns the reader of the collection in the bucket of that name. The codec is nil if nothing is decoded.
+func (s *Store) reader(name string, c codec.Codec) read.Reader {
+	return read.Reader{File: s.file, Name: name, Codec: c, Coder: body.New(name, c, &s.keys)}
 }

@@ -236,7 +236,7 @@ func (k *commits) snapshots() map[*Collection]*snapshot {
 	k.since = time.Now()
 	snaps := make(map[*Collection]*snapshot, len(k.pending))
 	for c := range k.pending {
-		snap := &snapshot{Snapshot: c.memtable.Snapshot()}
+		snap := &snapshot{Snapshot: c.read.Memtable.Snapshot()}
 		if snap.Idle && !c.cursors.Dirty() {
 			delete(k.pending, c)
 			continue
@@ -287,7 +287,7 @@ func (k *commits) note(snaps map[*Collection]*snapshot, err error) (before error
 		if err != nil {
 			continue
 		}
-		shrunk, clean := c.memtable.Committed(snap.Snapshot)
+		shrunk, clean := c.read.Memtable.Committed(snap.Snapshot)
 		k.bytes -= shrunk
 		if clean && !c.cursors.Dirty() {
 			delete(k.pending, c)
@@ -303,7 +303,7 @@ func (k *commits) note(snaps map[*Collection]*snapshot, err error) (before error
 func (k *commits) drop(c *Collection) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.bytes -= c.memtable.Drop()
+	k.bytes -= c.read.Memtable.Drop()
 	k.noteDueLocked(k.due(), false)
 	if delete(k.pending, c); len(k.pending) == 0 {
 		k.err = nil

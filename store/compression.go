@@ -9,6 +9,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/memtable"
+	"github.com/larder-dev/larder/store/internal/state"
 )
 
 // Compression says how the objects of a collection are compressed in the file. It can be changed whenever a collection
@@ -46,12 +47,12 @@ func (c *Collection) loadDictionary(ctx context.Context) error {
 	if c.compressor == nil {
 		return nil
 	}
-	err := c.view(ctx, func(b *bolt.Bucket) error {
-		st, err := getState(b, c.name)
-		if err != nil || st.dictionary == 0 {
+	err := c.read.View(ctx, func(b *bolt.Bucket) error {
+		st, err := state.Get(b, c.read.Name)
+		if err != nil || st.Dictionary == 0 {
 			return err
 		}
-		dict, err := c.coder.Get(b.Tx(), st.dictionary)
+		dict, err := c.read.Coder.Get(b.Tx(), st.Dictionary)
 		if err == nil {
 			c.compressor.Resume(dict)
 		}
@@ -65,9 +66,9 @@ func (c *Collection) loadDictionary(ctx context.Context) error {
 
 // dropDictionaries removes the dictionaries that no record names and the compressor does not use.
 func (w *writer) dropDictionaries() error {
-	needed, err := w.c.coder.Drop(w.bucket, w.objects, w.c.compressor.Using())
-	if needed != nil && !needed[w.state.dictionary] {
-		w.state.dictionary = 0
+	needed, err := w.c.read.Coder.Drop(w.bucket, w.objects, w.c.compressor.Using())
+	if needed != nil && !needed[w.state.Dictionary] {
+		w.state.Dictionary = 0
 	}
 	return err
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/changelog"
 	"github.com/larder-dev/larder/store/internal/format"
+	"github.com/larder-dev/larder/store/internal/read"
+	"github.com/larder-dev/larder/store/internal/state"
 )
 
 // maxCursorName is the maximum length of a cursor's name, in bytes.
@@ -181,16 +183,21 @@ type CursorInfo struct {
 }
 
 // Cursors returns the durable handlers of the collection, in the order of their names, as of the last commit.
-func (r *reader) Cursors(ctx context.Context) (infos []CursorInfo, err error) {
-	err = r.view(ctx, func(b *bolt.Bucket) error {
-		st, err := getState(b, r.name)
+func (c *Collection) Cursors(ctx context.Context) ([]CursorInfo, error) { return cursors(ctx, &c.read) }
+
+// Cursors returns the durable handlers of the collection; see Collection.Cursors.
+func (v *View) Cursors(ctx context.Context) ([]CursorInfo, error) { return cursors(ctx, &v.read) }
+
+func cursors(ctx context.Context, r *read.Reader) (infos []CursorInfo, err error) {
+	err = r.View(ctx, func(b *bolt.Bucket) error {
+		st, err := state.Get(b, r.Name)
 		if err != nil {
 			return err
 		}
-		all, err := changelog.ReadCursors(b, r.name, st.log)
+		all, err := changelog.ReadCursors(b, r.Name, st.Log)
 		for _, name := range slices.Sorted(maps.Keys(all)) {
 			at := positionOf(all[name])
-			infos = append(infos, CursorInfo{Name: name, Position: at, Behind: st.log.Last() - at.Seq})
+			infos = append(infos, CursorInfo{Name: name, Position: at, Behind: st.Log.Last() - at.Seq})
 		}
 		return err
 	})
@@ -207,5 +214,5 @@ func (s *Store) Cursors(ctx context.Context, id entry.Identity) ([]CursorInfo, e
 		return nil, err
 	}
 	r := s.reader(id.ID(), nil)
-	return r.Cursors(ctx)
+	return cursors(ctx, &r)
 }

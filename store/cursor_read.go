@@ -14,6 +14,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/changelog"
 	"github.com/larder-dev/larder/store/internal/format"
+	"github.com/larder-dev/larder/store/internal/read"
+	"github.com/larder-dev/larder/store/internal/state"
 )
 
 // ChangelogEntry is one change of the changelog.
@@ -48,7 +50,7 @@ type ChangelogPage struct {
 // tombstones are missing; a handler that had not acknowledged them has been made to begin anew.
 func (c *Cursor) Read(ctx context.Context, at Position) (p ChangelogPage, next Position, err error) {
 	next = at
-	p, err = c.c.changesPage(ctx, func(b *bolt.Bucket, p *changesPage) error {
+	p, err = readChanges(ctx, &c.c.read, func(b *bolt.Bucket, p *changesPage) error {
 		if !at.Replaying {
 			return p.readAfter(b, at.Seq, !c.keysOnly)
 		}
@@ -65,8 +67,8 @@ func (c *Cursor) Read(ctx context.Context, at Position) (p ChangelogPage, next P
 // Next returns a page with the oldest change of a key among those numbered from to upTo, with its Object. Without one
 // the page is empty and its End 0.
 func (c *Cursor) Next(ctx context.Context, key string, from, upTo uint64) (ChangelogPage, error) {
-	return c.c.changesPage(ctx, func(b *bolt.Bucket, p *changesPage) error {
-		log, err := changelog.Open(b, p.r.name, p.state.log)
+	return readChanges(ctx, &c.c.read, func(b *bolt.Bucket, p *changesPage) error {
+		log, err := changelog.Open(b, p.r.Name, p.state.Log)
 		if err != nil {
 			return err
 		}
@@ -82,8 +84,8 @@ func (c *Cursor) Next(ctx context.Context, key string, from, upTo uint64) (Chang
 // changesPage is a page of changes that is being read in a transaction.
 type changesPage struct {
 	ChangelogPage
-	r     *reader
-	state state
+	r     *read.Reader
+	state state.State
 	found []rawChange
 	size  int // bytes of the payloads in found
 }
@@ -95,13 +97,13 @@ type rawChange struct {
 	body  body.Body // not set unless whole
 }
 
-// changesPage calls fn in a transaction to read a page, and decodes it when the transaction has ended.
-func (r *reader) changesPage(
-	ctx context.Context, fn func(b *bolt.Bucket, p *changesPage) error,
+// readChanges calls fn in a transaction to read a page, and decodes it when the transaction has ended.
+func readChanges(
+	ctx context.Context, r *read.Reader, fn func(b *bolt.Bucket, p *changesPage) error,
 ) (ChangelogPage, error) {
 	p := &changesPage{r: r}
-	err := r.view(ctx, func(b *bolt.Bucket) (err error) {
-		if p.state, err = getState(b, r.name); err != nil {
+	err := r.View(ctx, func(b *bolt.Bucket) (err error) {
+		if p.state, err = state.Get(b, r.Name); err != nil {
 			return err
 		}
 		return fn(b, p)
@@ -117,15 +119,15 @@ func (r *reader) changesPage(
 
 // readAfter reads the changes after an offset, up to a page.
 func (p *changesPage) readAfter(b *bolt.Bucket, after uint64, whole bool) error {
-	log, err := changelog.Open(b, p.r.name, p.state.log)
+	log, err := changelog.Open(b, p.r.Name, p.state.Log)
 	if err != nil {
 		return err
 	}
 	p.More, err = log.Read(after, func(c changelog.Change) (more bool, err error) {
 		err = p.add(b, c, whole)
-		return len(p.found) < iterateObjects && p.size <= iterateBytes, err
+		return len(p.found) < read.PageObjects && p.size <= read.PageBytes, err
 	})
-	if p.End = p.state.log.Last(); p.More {
+	if p.End = p.state.Log.Last(); p.More {
 		p.End = p.found[len(p.found)-1].Seq
 	}
 	return err
@@ -136,17 +138,17 @@ func (p *changesPage) readAfter(b *bolt.Bucket, after uint64, whole bool) error 
 func (p *changesPage) readObjects(
 	b *bolt.Bucket, after string, upTo uint64, whole bool,
 ) (end string, more bool, err error) {
-	objects, err := p.r.objects(b)
+	objects, err := p.r.Objects(b)
 	if err != nil {
 		return "", false, err
 	}
 	seen, keys := 0, boltfile.ScanAfter(objects, after)
 	for k, data := keys.Next(); k != nil; k, data = keys.Next() {
-		if seen++; seen > iterateObjects || p.size > iterateBytes {
+		if seen++; seen > read.PageObjects || p.size > read.PageBytes {
 			return end, true, nil
 		}
 		end = string(k)
-		change, err := changelog.Live(p.r.name, end, data)
+		change, err := changelog.Live(p.r.Name, end, data)
 		if err == nil && change.Seq <= upTo {
 			err = p.add(b, change, whole)
 		}
@@ -160,7 +162,7 @@ func (p *changesPage) readObjects(
 func (p *changesPage) add(b *bolt.Bucket, c changelog.Change, whole bool) (err error) {
 	raw := rawChange{Change: c, whole: whole}
 	if whole {
-		raw.body, err = p.r.changeBody(b, c)
+		raw.body, err = changeBody(p.r, b, c)
 	}
 	raw.Head, raw.Payload = nil, nil // memory of the transaction
 	p.found, p.size = append(p.found, raw), p.size+raw.body.Size
@@ -168,15 +170,15 @@ func (p *changesPage) add(b *bolt.Bucket, c changelog.Change, whole bool) (err e
 }
 
 // changeBody returns a copy of the body of a change. It has no encoding if a newer program has written the record.
-func (r *reader) changeBody(b *bolt.Bucket, c changelog.Change) (body.Body, error) {
+func changeBody(r *read.Reader, b *bolt.Bucket, c changelog.Change) (body.Body, error) {
 	if c.Gone {
-		payload, err := r.coder.Payload(format.BucketTombstones, c.Place, c.Header, c.Payload)
+		payload, err := r.Coder.Payload(format.BucketTombstones, c.Place, c.Header, c.Payload)
 		return body.Body{Encoding: c.Encoding, Payload: slices.Clone(payload), Size: len(payload)}, err
 	}
 	if c.SealedBy == 0 {
 		c.Payload = slices.Clone(c.Payload)
 	}
-	opened, err := r.coder.Open(b, c.Key, c.Header, c.Payload)
+	opened, err := r.Coder.Open(b, c.Key, c.Header, c.Payload)
 	if errors.Is(err, entry.ErrIncompatible) {
 		opened.Encoding, err = "", nil
 	}
@@ -198,7 +200,7 @@ func (p *changesPage) decode() error {
 			err = entry.ErrIncompatible
 		default:
 			err = guest.Try("the codec", func() (err error) {
-				e.Object, err = p.r.coder.Decode(raw.Key, raw.body)
+				e.Object, err = p.r.Coder.Decode(raw.Key, raw.body)
 				return err
 			})
 		}

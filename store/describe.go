@@ -8,6 +8,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/boltfile"
+	"github.com/larder-dev/larder/store/internal/state"
 )
 
 // Describe stores a description of a collection's resource: its names and the columns that kubectl prints. It is for a
@@ -21,7 +22,7 @@ func (s *Store) Describe(ctx context.Context, id entry.Identity, r entry.Resourc
 	}
 	name, known := id.ID(), false
 	err = s.file.View(ctx, func(tx *bolt.Tx) error {
-		_, st, err := findState(tx, name)
+		_, st, err := state.Find(tx, name)
 		known = reflect.DeepEqual(st.Info.Resource, st.Info.Resource.With(r))
 		return err
 	})
@@ -29,7 +30,7 @@ func (s *Store) Describe(ctx context.Context, id entry.Identity, r entry.Resourc
 		return err
 	}
 	return s.file.Update(ctx, boltfile.Work{What: "the description of " + id.String()}, func(tx *bolt.Tx) error {
-		return updateState(tx, name, func(_ *bolt.Bucket, st *state) error {
+		return state.Update(tx, name, func(_ *bolt.Bucket, st *state.State) error {
 			st.Info.Resource = st.Info.Resource.With(r)
 			return nil
 		})

@@ -9,6 +9,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/format"
+	"github.com/larder-dev/larder/store/internal/state"
 )
 
 // dropAtOnce is the maximum number of objects and tombstones in a collection that is removed in one transaction. bbolt
@@ -36,7 +37,7 @@ func (s *Store) Drop(ctx context.Context, id entry.Identity) error {
 }
 
 // drop removes a collection, unless may, which is called in the transaction, returns an error. may may be nil.
-func (s *Store) drop(ctx context.Context, name string, may func(state) error) error {
+func (s *Store) drop(ctx context.Context, name string, may func(state.State) error) error {
 	left, err := s.unlink(ctx, name, may)
 	if err == nil && left {
 		s.file.ClearDropped(ctx)
@@ -45,20 +46,20 @@ func (s *Store) drop(ctx context.Context, name string, may func(state) error) er
 }
 
 // unlink removes the collection in one transaction. left is true if ClearDropped has yet to free its pages.
-func (s *Store) unlink(ctx context.Context, name string, may func(state) error) (left bool, err error) {
+func (s *Store) unlink(ctx context.Context, name string, may func(state.State) error) (left bool, err error) {
 	if _, held := s.open.take(name, soon); held != nil {
 		return false, ErrCollectionOpen
 	}
 	defer s.open.release(name)
 	err = s.file.Update(ctx, boltfile.Dropping, func(tx *bolt.Tx) error {
-		_, st, err := findState(tx, name)
+		_, st, err := state.Find(tx, name)
 		if err == nil && may != nil {
 			err = may(st)
 		}
 		if err != nil && (may != nil || !isDamaged(err)) {
 			return err
 		}
-		if left = err != nil || st.Objects+st.log.Tombstones > dropAtOnce; left {
+		if left = err != nil || st.Objects+st.Log.Tombstones > dropAtOnce; left {
 			return boltfile.Drop(tx, []byte(name))
 		}
 		return tx.Bucket(format.BucketLarder).DeleteBucket([]byte(name))

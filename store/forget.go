@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/state"
 )
 
 const (
@@ -55,7 +56,7 @@ func (s *Store) forget(ctx context.Context) error {
 	for _, st := range states {
 		name := st.Identity.ID()
 		switch {
-		case s.open.holds(name), st.usedAt.IsZero(): // zero if an old build that did not record it wrote the state
+		case s.open.holds(name), st.UsedAt.IsZero(): // zero if an old build that did not record it wrote the state
 			s.used.now(name)
 		case s.used.isUnused(st, s.o.forgetAfter()):
 			err = s.forgetOne(ctx, st.Info)
@@ -71,7 +72,7 @@ var errUsed = errors.New("the collection has been used meanwhile")
 
 // forgetOne drops a collection, unless it has been used since info was read.
 func (s *Store) forgetOne(ctx context.Context, info entry.Info) error {
-	err := s.drop(ctx, info.Identity.ID(), func(st state) error {
+	err := s.drop(ctx, info.Identity.ID(), func(st state.State) error {
 		if !s.used.isUnused(st, s.o.forgetAfter()) {
 			return errUsed
 		}

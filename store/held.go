@@ -10,6 +10,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/intake"
 	"github.com/larder-dev/larder/store/internal/memtable"
+	"github.com/larder-dev/larder/store/internal/read"
+	"github.com/larder-dev/larder/store/internal/state"
 )
 
 // fileHeld implements intake.Held for a Collection: the file in one transaction, with the memtable over it.
@@ -17,7 +19,7 @@ type fileHeld struct {
 	c       *Collection
 	bucket  *bolt.Bucket
 	objects *bolt.Bucket
-	over    *captured
+	over    *read.Captured
 	last    storedObject // the object that get returned last
 }
 
@@ -25,7 +27,7 @@ func (h *fileHeld) Info() (entry.Info, error) {
 	if h.over.Dirty {
 		return h.over.Info.Info, nil
 	}
-	st, err := getState(h.bucket, h.c.name)
+	st, err := state.Get(h.bucket, h.c.read.Name)
 	return st.Info, err
 }
 
@@ -43,8 +45,8 @@ func (h *fileHeld) Get(key string) (intake.HeldObject, error) {
 		}
 		return pendingObject{x}, nil
 	}
-	s, err := h.c.stored(h.objects, key)
-	if err != nil || !s.found {
+	s, err := h.c.read.Stored(h.objects, key)
+	if err != nil || !s.Found {
 		return nil, err
 	}
 	h.last = storedObject{h.c, key, s}
@@ -52,8 +54,8 @@ func (h *fileHeld) Get(key string) (intake.HeldObject, error) {
 }
 
 func (h *fileHeld) After(key string, fn func(key string, size int) bool) error {
-	s := scanOver(h.objects, h.over, key)
-	for key, data, x, ok := s.next(); ok; key, data, x, ok = s.next() {
+	s := read.ScanOver(h.objects, h.over, key)
+	for key, data, x, ok := s.Next(); ok; key, data, x, ok = s.Next() {
 		size := len(key) + len(data)
 		if x != nil {
 			size += x.PayloadSize
@@ -62,7 +64,7 @@ func (h *fileHeld) After(key string, fn func(key string, size int) bool) error {
 			break
 		}
 	}
-	return s.err()
+	return s.Err()
 }
 
 // pendingObject is an object in the memtable.
@@ -80,25 +82,26 @@ func (o pendingObject) SameBody(x *memtable.Write) (bool, error) {
 type storedObject struct {
 	c   *Collection
 	key string
-	stored
+	read.Stored
 }
 
 func (o *storedObject) Version() (uid, rv string) { return o.UID, o.RV }
 
 // Object returns the object from memory if it is there, and else decodes the stored record.
-func (o *storedObject) Object() (runtime.Object, error) { return o.c.before(o.key, o.stored) }
+func (o *storedObject) Object() (runtime.Object, error) { return o.c.before(o.key, o.Stored) }
 
 // SameBody compares bodies without their compression.
 func (o *storedObject) SameBody(x *memtable.Write) (bool, error) {
-	if o.Encoding != o.c.codec.Name() {
+	if o.Encoding != o.c.read.Codec.Name() {
 		return false, nil
 	}
-	b, err := o.c.coder.OpenPlain(o.objects, o.key, o.Header, o.payload)
+	b, err := o.c.read.Coder.OpenPlain(o.Objects, o.key, o.Header, o.Payload)
 	switch {
 	case errors.Is(err, entry.ErrDamaged):
 		return false, err
 	case err != nil: // a body that cannot be read is rewritten
 		return false, nil //nolint:nilerr // see above
 	}
-	return bytes.Equal(b.Payload, x.Payload) && o.c.compressor.Keeps(o.Header, x.Payload) && o.c.coder.Keeps(o.Header), nil
+	same := bytes.Equal(b.Payload, x.Payload)
+	return same && o.c.compressor.Keeps(o.Header, x.Payload) && o.c.read.Coder.Keeps(o.Header), nil
 }

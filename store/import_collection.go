@@ -12,6 +12,7 @@ import (
 	"github.com/larder-dev/larder/internal/printable"
 	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/internal/intake"
+	"github.com/larder-dev/larder/store/internal/state"
 )
 
 // importBytes is about how many bytes are written in one transaction.
@@ -40,7 +41,7 @@ func (i *Import) Begin(ctx context.Context, what ImportCollection) error {
 
 func (i *Import) begin(ctx context.Context, id entry.Identity, what ImportCollection) error {
 	err := i.store.file.View(ctx, func(tx *bolt.Tx) error {
-		if _, err := collectionBucket(tx, id.ID()); err == nil {
+		if _, err := state.Bucket(tx, id.ID()); err == nil {
 			return errors.New("it is there already: each collection is imported once")
 		}
 		return nil
@@ -128,7 +129,7 @@ func (i *Import) end(ctx context.Context, as ImportState) (objects int, err erro
 	if err := i.store.Flush(ctx); err != nil {
 		return 0, err
 	}
-	info, err := i.c.Info(ctx)
+	info, err := i.c.read.Info(ctx)
 	return info.Objects, err
 }
 

@@ -9,13 +9,11 @@ import (
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/printable"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/index"
-	"github.com/larder-dev/larder/store/internal/keyring"
 	"github.com/larder-dev/larder/store/internal/memtable"
-	"github.com/larder-dev/larder/store/internal/resident"
+	"github.com/larder-dev/larder/store/internal/read"
+	"github.com/larder-dev/larder/store/internal/state"
 )
 
 // putSet replaces the index functions and wakes look-ups that wait.
@@ -29,19 +27,19 @@ func (c *Collection) putSet(set *index.Set) {
 func (c *Collection) claimLocked(ctx context.Context, set *index.Set) error {
 	var ready []string
 	needed := false
-	err := c.view(ctx, func(b *bolt.Bucket) error {
-		have, err := getState(b, c.name)
+	err := c.read.View(ctx, func(b *bolt.Bucket) error {
+		have, err := state.Get(b, c.read.Name)
 		if err != nil {
 			return err
 		}
-		want, err := getState(b, c.name)
+		want, err := state.Get(b, c.read.Name)
 		ready = c.claim(&want, set)
 		needed = !reflect.DeepEqual(have, want)
 		return err
 	})
 	if err == nil && needed && !c.readOnly {
 		err = c.update(ctx, func(tx *bolt.Tx) error {
-			return updateState(tx, c.name, func(b *bolt.Bucket, st *state) error {
+			return state.Update(tx, c.read.Name, func(b *bolt.Bucket, st *state.State) error {
 				ready = c.claim(st, set)
 				return makeBuckets(b, *st)
 			})
@@ -56,12 +54,12 @@ func (c *Collection) claimLocked(ctx context.Context, set *index.Set) error {
 }
 
 // claim changes st to what set needs and returns the names of the indexes that are ready.
-func (c *Collection) claim(st *state, set *index.Set) (ready []string) {
+func (c *Collection) claim(st *state.State, set *index.Set) (ready []string) {
 	st.Info.Resource = st.Info.Resource.With(c.resource)
 	if !c.readOnly {
 		c.markSealed(st)
 	}
-	return set.Claim(st.indexes, st.Objects == 0 && !c.readOnly)
+	return set.Claim(st.Indexes, st.Objects == 0 && !c.readOnly)
 }
 
 // indexReader answers look-ups in indexes: from the file (fileIndexes), or from memory (residents).
@@ -134,55 +132,11 @@ func (c *Collection) awaitChange(ctx context.Context, name string, changed, load
 // lookUp calls fn in a read transaction with the index want.Index, which must be ready, and the matching writes of the
 // memtable.
 func (c *Collection) lookUp(ctx context.Context, want memtable.Lookup, fn func(index.View) error) error {
-	return c.viewOver(ctx, &want, func(b *bolt.Bucket, over *captured) error {
-		v, err := c.indexView(b, want.Index, c.coder.Sealing(), over, c.bounded)
+	return c.read.ViewOver(ctx, &want, func(b *bolt.Bucket, over *read.Captured) error {
+		v, err := c.read.IndexView(b, want.Index, c.read.Coder.Sealing(), over, c.bounded)
 		if err != nil {
 			return err
 		}
 		return fn(v)
 	})
-}
-
-// indexView returns a view of the named index of the collection in bucket b, under the writes of over. sealed says that
-// records of the collection are sealed; older ones may be in plain text. decoded may be nil.
-func (r *reader) indexView(
-	b *bolt.Bucket, name string, sealed bool, over *captured, decoded *resident.Bounded,
-) (index.View, error) {
-	objects, err := r.objects(b)
-	if err != nil {
-		return index.View{}, err
-	}
-	src := index.Source{
-		Object: func(key string) (runtime.Object, error) { return r.filed(objects, name, key, over, decoded) },
-		Dirty:  func(key string) bool { return over.Get(key) != nil },
-		Filed:  over.Filed,
-	}
-	if sealed {
-		src.Sealing = keyring.Filed{Sealer: r.coder.Sealer, Objects: objects}
-	}
-	return index.NewView(r.name, b, name, src)
-}
-
-// filed returns the object of a key that the named index has: from the memtable, from the cache of decoded objects if
-// that has the same state, or decoded.
-func (r *reader) filed(
-	objects *bolt.Bucket, name, key string, over *captured, decoded *resident.Bounded,
-) (runtime.Object, error) {
-	if x := over.Get(key); x != nil {
-		return x.Obj, nil
-	}
-	s, err := r.stored(objects, key)
-	switch {
-	case err != nil:
-		return nil, err
-	case !s.found:
-		return nil, fmt.Errorf("index %q in collection %s files %s, which is not there: %w", name, r.name,
-			printable.Key(key), entry.ErrDamaged)
-	}
-	if decoded != nil {
-		if obj := decoded.State(key, s.UID, s.RV); obj != nil {
-			return obj, nil
-		}
-	}
-	return r.coder.ObjectOf(objects, key, s.Header, s.payload)
 }

@@ -53,7 +53,7 @@ func (c *Collection) pendingTerms(
 	added *index.Set, known map[*memtable.Write]map[string][]string,
 ) map[*memtable.Write]map[string][]string {
 	terms := map[*memtable.Write]map[string][]string{}
-	for _, x := range c.memtable.All() {
+	for _, x := range c.read.Memtable.All() {
 		have, ok := known[x]
 		switch {
 		case x.Del:
@@ -118,13 +118,13 @@ func (c *Collection) addComputed(
 func (c *Collection) swapSet(set, added *index.Set, terms grownTerms) bool {
 	c.in.Front.Lock()
 	defer c.in.Front.Unlock()
-	if !c.memtable.Covered(terms.pending) {
+	if !c.read.Memtable.Covered(terms.pending) {
 		return false
 	}
 	if r := c.resident.Load(); r != nil && !r.AddTerms(added.Names(), terms.resident) {
 		return false
 	}
-	if grown := c.memtable.Reterm(terms.pending); grown != 0 {
+	if grown := c.read.Memtable.Reterm(terms.pending); grown != 0 {
 		c.store.commits.add(c, grown)
 	}
 	c.in.Set.Store(set)

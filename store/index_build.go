@@ -10,12 +10,13 @@ import (
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/internal/index"
+	"github.com/larder-dev/larder/store/internal/read"
 )
 
 // A page of a build ends at whichever bound it reaches first. It is read in one transaction and written in another.
 const (
 	buildRecords = 1000
-	buildBytes   = iterateBytes
+	buildBytes   = read.PageBytes
 )
 
 // startBuild starts a goroutine that builds the indexes that are not ready, unless one is running.
@@ -44,9 +45,9 @@ func (r indexedRecords) Final(err error) bool {
 
 // Page reads the records that follow the key after in one transaction, and then decodes them.
 func (r indexedRecords) Page(ctx context.Context, after string) (page []index.Record, more bool, err error) {
-	var raw []rawRecord
-	err = r.c.view(ctx, func(b *bolt.Bucket) error {
-		objects, err := r.c.objects(b)
+	var raw []read.Record
+	err = r.c.read.View(ctx, func(b *bolt.Bucket) error {
+		objects, err := r.c.read.Objects(b)
 		if err != nil {
 			return err
 		}
@@ -57,25 +58,25 @@ func (r indexedRecords) Page(ctx context.Context, after string) (page []index.Re
 				more = true
 				return nil
 			}
-			record, err := r.c.copyRecord(objects, string(k), data, nil)
+			record, err := r.c.read.CopyRecord(objects, string(k), data, nil)
 			if err != nil {
 				return err
 			}
-			stored, err := r.c.stored(objects, record.key)
+			stored, err := r.c.read.Stored(objects, record.Key)
 			if err != nil {
 				return err
 			}
 			raw = append(raw, record)
-			page = append(page, index.Record{Key: record.key, Seq: record.Seq, Terms: record.Terms,
-				Lacks: index.Lacks(b, record.key, stored.Terms)})
-			size += record.body.Size
+			page = append(page, index.Record{Key: record.Key, Seq: record.Seq, Terms: record.Terms,
+				Lacks: index.Lacks(b, record.Key, stored.Terms)})
+			size += record.Body.Size
 		}
 		return s.Err
 	})
 	if err != nil {
 		return nil, false, err
 	}
-	objs, err := r.c.decodeRecords(raw)
+	objs, err := r.c.read.DecodeRecords(raw)
 	if err != nil {
 		return nil, false, err
 	}
@@ -97,7 +98,7 @@ func (r indexedRecords) Update(ctx context.Context, names []string, records []in
 			if err != nil {
 				return err
 			}
-			if !old.found || old.Seq != record.Seq {
+			if !old.Found || old.Seq != record.Seq {
 				continue
 			}
 			if err := w.reindex(record, old, names); err != nil {
@@ -109,14 +110,14 @@ func (r indexedRecords) Update(ctx context.Context, names []string, records []in
 }
 
 // reindex gives a record its renewed terms in the named indexes, and seals it anew if the collection is sealed.
-func (w *writer) reindex(record index.Record, old stored, names []string) error {
-	terms, err := w.c.coder.Terms(record.Key, old.Header)
+func (w *writer) reindex(record index.Record, old read.Stored, names []string) error {
+	terms, err := w.c.read.Coder.Terms(record.Key, old.Header)
 	if err != nil {
 		return err
 	}
 	h := old.Header
-	h.Terms = w.c.coder.Store(index.Replace(terms, names, record.Renewed))
-	payload, err := w.c.coder.Payload(format.BucketObjects, record.Key, old.Header, old.payload)
+	h.Terms = w.c.read.Coder.Store(index.Replace(terms, names, record.Renewed))
+	payload, err := w.c.read.Coder.Payload(format.BucketObjects, record.Key, old.Header, old.Payload)
 	if err != nil {
 		return err
 	}

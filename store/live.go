@@ -96,5 +96,5 @@ func (c *Collection) Losses() int {
 	l := &c.store.live
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.losses[c.name]
+	return l.losses[c.read.Name]
 }

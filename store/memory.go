@@ -14,6 +14,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/intake"
 	"github.com/larder-dev/larder/store/internal/memtable"
 	"github.com/larder-dev/larder/store/internal/resident"
+	"github.com/larder-dev/larder/store/internal/state"
 )
 
 // Memory is a collection that is kept in memory only. It implements Interface with the semantics of Collection, but
@@ -124,7 +125,7 @@ func (m memoryBack) BeforeBatch(
 	return keys, info, err
 }
 
-func (m memoryBack) Put(last []*memtable.Write, info entry.Info, _ *intake.Settled) {
+func (m memoryBack) Put(last []*memtable.Write, info entry.Info, _ *state.Settled) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, x := range last {

@@ -21,7 +21,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// A child appends to a chain: transaction n stores keys that are derived from
+// A child appends to a chain, in a bucket that is no collection: transaction n stores keys that are derived from
 // n, deletes those of n-2, and stores n. A prefix of the chain is told by n alone.
 
 const crashKeys = 40
@@ -30,7 +30,7 @@ func crashKey(n uint64, i int) []byte { return fmt.Appendf(nil, "%02d/%d", i, n)
 
 // crashStep applies transaction n, the one after what is stored.
 func crashStep(tx *bolt.Tx) (n uint64, err error) {
-	b, err := tx.Bucket(disk.Root).CreateBucketIfNotExists([]byte("chain"))
+	b, err := tx.CreateBucketIfNotExists([]byte("chain"))
 	if err != nil {
 		return 0, err
 	}
@@ -54,7 +54,7 @@ func crashStep(tx *bolt.Tx) (n uint64, err error) {
 // crashState verifies that the store is at some transaction, and returns which.
 func crashState(s *store.Store) (n uint64, err error) {
 	err = store.ViewFile(context.Background(), s, func(tx *bolt.Tx) error {
-		b := tx.Bucket(disk.Root).Bucket([]byte("chain"))
+		b := tx.Bucket([]byte("chain"))
 		if b == nil {
 			return nil
 		}

@@ -6,17 +6,18 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/changelog"
 	"github.com/larder-dev/larder/store/internal/memtable"
+	"github.com/larder-dev/larder/store/internal/state"
 )
 
 // snapshot is what one commit writes of one collection.
 type snapshot struct {
-	*memtable.Snapshot[covers]
+	*memtable.Snapshot[state.Covers]
 	cursors *changelog.Snapshot // as the transaction has written them
 }
 
 // writeSnapshot writes a snapshot in a transaction.
 func (c *Collection) writeSnapshot(tx *bolt.Tx, snap *snapshot) error {
-	b, err := collectionBucket(tx, c.name)
+	b, err := state.Bucket(tx, c.read.Name)
 	if err != nil {
 		return err
 	}
@@ -52,12 +53,12 @@ func (c *Collection) writeSnapshot(tx *bolt.Tx, snap *snapshot) error {
 	if snap.cursors, err = w.log.Settle(false); err != nil {
 		return err
 	}
-	if snap.Info.settled != nil && snap.Info.settled.Rewritten {
+	if snap.Info.Settled != nil && snap.Info.Settled.Rewritten {
 		if err := w.dropDictionaries(); err != nil {
 			return err
 		}
 	}
-	return putState(b, c.name, w.state)
+	return state.Put(b, c.read.Name, w.state)
 }
 
 // stillStored returns the refs whose objects are stored in that state. A rebuild may have lost some since the refs were
@@ -68,7 +69,7 @@ func (w *writer) stillStored(refs []entry.ObjectRef) (have []entry.ObjectRef, er
 		if err != nil {
 			return nil, err
 		}
-		if now.found && now.UID == ref.UID && now.RV == ref.ResourceVersion {
+		if now.Found && now.UID == ref.UID && now.RV == ref.ResourceVersion {
 			have = append(have, ref)
 		}
 	}
@@ -77,17 +78,10 @@ func (w *writer) stillStored(refs []entry.ObjectRef) (have []entry.ObjectRef, er
 
 // cover updates the state from the snapshot's Info. If a rebuild has set MustRelist since, cover keeps it, unless the
 // snapshot has a list that ended after the rebuild.
-func (c *Collection) cover(st *state, snap *snapshot) {
+func (c *Collection) cover(st *state.State, snap *snapshot) {
 	due := st.MustRelist
-	st.follow(snap.Info.Info)
-	if st.MustRelist == "" && (snap.Info.settled == nil || snap.Info.settled.Losses != c.Losses()) {
+	st.Follow(snap.Info.Info)
+	if st.MustRelist == "" && (snap.Info.Settled == nil || snap.Info.Settled.Losses != c.Losses()) {
 		st.MustRelist = due
 	}
-}
-
-// follow copies from info the fields that a batch or a list can change, but for Objects and NextSeq.
-func (st *state) follow(info entry.Info) {
-	st.ResourceVersion, st.LastContact, st.Newest = info.ResourceVersion, info.LastContact, info.Newest
-	st.LeftOut, st.LeftOutMore = info.LeftOut, info.LeftOutMore
-	st.Complete, st.Attributes, st.MustRelist = info.Complete, info.Attributes, info.MustRelist
 }

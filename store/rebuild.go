@@ -12,6 +12,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/copier"
 	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/internal/intake"
+	"github.com/larder-dev/larder/store/internal/state"
 )
 
 // MustRelistDamaged is Info.MustRelist of a collection that has lost something to damage, until it is listed.
@@ -84,10 +85,10 @@ func (s *Store) rebuild(ctx context.Context, before int, why error) ([]*Collecti
 	}
 	rebuilt := s.live.list()
 	for _, live := range rebuilt { // before the locks are released
-		if c.Lost[live.name] != nil {
+		if c.Lost[live.read.Name] != nil {
 			err = errors.Join(err, live.recount(context.WithoutCancel(ctx)))
 		}
-		if c.Behind[live.name] {
+		if c.Behind[live.read.Name] {
 			err = errors.Join(err, live.resetCursors(context.WithoutCancel(ctx)))
 		}
 		live.forgetResidents()
@@ -100,31 +101,33 @@ func (s *Store) rebuild(ctx context.Context, before int, why error) ([]*Collecti
 func (c *Collection) recount(ctx context.Context) error {
 	c.in.Front.Lock()
 	defer c.in.Front.Unlock()
-	before, dirty := c.memtable.Current()
+	before, dirty := c.read.Memtable.Current()
 	if !dirty {
 		return nil
 	}
-	return c.view(ctx, func(b *bolt.Bucket) error {
-		st, err := getState(b, c.name)
+	return c.read.View(ctx, func(b *bolt.Bucket) error {
+		st, err := state.Get(b, c.read.Name)
 		if err != nil {
 			return err
 		}
-		objects, err := c.objects(b)
+		objects, err := c.read.Objects(b)
 		if err != nil {
 			return err
 		}
-		for _, x := range c.memtable.All() {
-			old, err := c.stored(objects, x.Key)
+		for _, x := range c.read.Memtable.All() {
+			old, err := c.read.Stored(objects, x.Key)
 			if err != nil {
 				return err
 			}
-			intake.Take(&st.Info, x, old.found)
+			intake.Take(&st.Info, x, old.Found)
 		}
 		before.Objects, before.Newest = st.Objects, st.Newest
 		if st.MustRelist != "" {
 			before.MustRelist = st.MustRelist // the rebuild has set it, or it was in the file before
 		}
-		c.memtable.Correct(func(now covers) covers { return covers{before.Info, now.settled} })
+		c.read.Memtable.Correct(func(now state.Covers) state.Covers {
+			return state.Covers{Info: before.Info, Settled: now.Settled}
+		})
 		return nil
 	})
 }
@@ -138,10 +141,10 @@ func (s *Store) revive(c *copier.Copier) error {
 			return err
 		}
 		err = c.Write(func(tx *bolt.Tx) error {
-			if _, err := collectionBucket(tx, live.name); errors.Is(err, ErrNoCollection) && c.Lost[live.name] == nil {
-				c.Lost[live.name], c.Behind[live.name] = entry.ErrDamaged, true
+			if _, err := state.Bucket(tx, live.read.Name); errors.Is(err, ErrNoCollection) && c.Lost[live.read.Name] == nil {
+				c.Lost[live.read.Name], c.Behind[live.read.Name] = entry.ErrDamaged, true
 			}
-			return live.revive(tx, c.Behind[live.name])
+			return live.revive(tx, c.Behind[live.read.Name])
 		})
 	}
 	return err
@@ -153,11 +156,11 @@ func (c *Collection) revive(tx *bolt.Tx, lost bool) error {
 	if err := c.ensureBuckets(tx); err != nil {
 		return err
 	}
-	return updateState(tx, c.name, func(b *bolt.Bucket, st *state) error {
+	return state.Update(tx, c.read.Name, func(b *bolt.Bucket, st *state.State) error {
 		c.claim(st, c.in.Set.Load())
 		if err := makeBuckets(b, *st); err != nil {
 			return err
 		}
-		return c.cursors.Revive(b, c.name, &st.log, lost)
+		return c.cursors.Revive(b, c.read.Name, &st.Log, lost)
 	})
 }

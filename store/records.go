@@ -11,6 +11,8 @@ import (
 	"github.com/larder-dev/larder/internal/printable"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/format"
+	"github.com/larder-dev/larder/store/internal/read"
+	"github.com/larder-dev/larder/store/internal/state"
 )
 
 // RecordError is the error for a record that cannot be read. Key is its key: call Records again with that as after to
@@ -39,19 +41,19 @@ func (s *Store) Records(ctx context.Context, id entry.Identity, after string, fn
 	r := s.reader(id.ID(), nil)
 	all := count{whole: after == ""}
 	for {
-		page, more, err := r.recordPage(ctx, after, &all)
+		page, more, err := recordPage(ctx, &r, after, &all)
 		for _, one := range page {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			e, err := r.entry(one)
+			e, err := entryOf(&r, one)
 			if err != nil {
 				return fmt.Errorf("read %s: %w", id, err)
 			}
 			if err := fn(e); err != nil {
 				return err
 			}
-			after = one.key
+			after = one.Key
 		}
 		if err != nil {
 			return fmt.Errorf("read %s: %w", id, err)
@@ -71,7 +73,7 @@ type count struct {
 
 // add adds a page of records. If it is the last one it fails if the collection's state says another number, unless
 // something was committed since the first page.
-func (c *count) add(r *reader, b *bolt.Bucket, records int, last bool) error {
+func (c *count) add(r *read.Reader, b *bolt.Bucket, records int, last bool) error {
 	if c.records == 0 {
 		c.commit = b.Tx().ID()
 	}
@@ -79,11 +81,11 @@ func (c *count) add(r *reader, b *bolt.Bucket, records int, last bool) error {
 	if !last || !c.whole || c.commit != b.Tx().ID() {
 		return nil
 	}
-	st, err := getState(b, r.name)
+	st, err := state.Get(b, r.Name)
 	if err != nil {
 		return err
 	}
-	return r.counted(c.records, st.Objects)
+	return r.Counted(c.records, st.Objects)
 }
 
 // Record returns the record with that key, and whether it exists. It fails as Records does.
@@ -93,20 +95,20 @@ func (s *Store) Record(ctx context.Context, id entry.Identity, key string) (e en
 	}
 	r := s.reader(id.ID(), nil)
 	var one rawStored
-	err = r.view(ctx, func(b *bolt.Bucket) error {
-		objects, err := r.objects(b)
+	err = r.View(ctx, func(b *bolt.Bucket) error {
+		objects, err := r.Objects(b)
 		if err != nil {
 			return err
 		}
 		if data := objects.Get([]byte(key)); data != nil {
-			one, found = r.copyStored(objects, []byte(key), data), true
+			one, found = copyStored(&r, objects, []byte(key), data), true
 		}
 		return nil
 	})
 	if err != nil || !found {
 		return e, false, err
 	}
-	if e, err = r.entry(one); err != nil {
+	if e, err = entryOf(&r, one); err != nil {
 		return e, false, fmt.Errorf("read %s: %w", id, err)
 	}
 	return e, true, nil
@@ -114,49 +116,51 @@ func (s *Store) Record(ctx context.Context, id entry.Identity, key string) (e en
 
 // rawStored is a record that was copied out of its transaction. If err is not nil, only key is set.
 type rawStored struct {
-	rawRecord
+	read.Record
 	err error
 }
 
 // recordPage reads the page of records that follows the given key, adds it to all, and returns whether records may
 // follow it. If it fails it returns the records that were read before.
-func (r *reader) recordPage(ctx context.Context, after string, all *count) (page []rawStored, more bool, err error) {
-	err = r.view(ctx, func(b *bolt.Bucket) error {
-		objects, err := r.objects(b)
+func recordPage(
+	ctx context.Context, r *read.Reader, after string, all *count,
+) (page []rawStored, more bool, err error) {
+	err = r.View(ctx, func(b *bolt.Bucket) error {
+		objects, err := r.Objects(b)
 		if err != nil {
 			return err
 		}
 		keys, size := boltfile.ScanAfter(objects, after), 0
 		for k, data := keys.Next(); k != nil && !more; k, data = keys.Next() {
-			one := r.copyStored(objects, k, data)
-			page, size = append(page, one), size+one.body.Size
-			more = len(page) == iterateObjects || size >= iterateBytes
+			one := copyStored(r, objects, k, data)
+			page, size = append(page, one), size+one.Body.Size
+			more = len(page) == read.PageObjects || size >= read.PageBytes
 		}
 		return cmp.Or(keys.Err, all.add(r, b, len(page), !more))
 	})
 	return page, more, err
 }
 
-func (r *reader) copyStored(objects *bolt.Bucket, k, data []byte) (one rawStored) {
+func copyStored(r *read.Reader, objects *bolt.Bucket, k, data []byte) (one rawStored) {
 	key := string(k)
 	if len(k) > format.MaxKeyLen {
-		one.err = fmt.Errorf("key %s in collection %s: %w", printable.Key(key), r.name, entry.ErrDamaged)
+		one.err = fmt.Errorf("key %s in collection %s: %w", printable.Key(key), r.Name, entry.ErrDamaged)
 	} else {
-		one.rawRecord, one.err = r.copyRecord(objects, key, data, nil)
+		one.Record, one.err = r.CopyRecord(objects, key, data, nil)
 	}
-	one.key = key
+	one.Key = key
 	return one
 }
 
-// entry decompresses a copied record. No transaction should be open.
-func (r *reader) entry(one rawStored) (entry.Entry, error) {
-	b, err := one.body, one.err
+// entryOf decompresses a copied record. No transaction should be open.
+func entryOf(r *read.Reader, one rawStored) (entry.Entry, error) {
+	b, err := one.Body, one.err
 	if err == nil {
-		b, err = r.coder.Plain(one.key, b, nil)
+		b, err = r.Coder.Plain(one.Key, b, nil)
 	}
 	if err != nil {
-		return entry.Entry{}, &RecordError{Key: one.key, Err: err}
+		return entry.Entry{}, &RecordError{Key: one.Key, Err: err}
 	}
-	return entry.Entry{Key: one.key, UID: one.UID, ResourceVersion: one.RV, Encoding: one.Encoding, Payload: b.Payload},
+	return entry.Entry{Key: one.Key, UID: one.UID, ResourceVersion: one.RV, Encoding: one.Encoding, Payload: b.Payload},
 		nil
 }

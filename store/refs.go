@@ -6,25 +6,24 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/store/internal/format"
-	"github.com/larder-dev/larder/store/internal/memtable"
+	"github.com/larder-dev/larder/store/internal/read"
 )
 
 // Refs returns the identities of the objects whose keys follow after, in key order, at most limit of them; see
 // Interface.
 func (c *Collection) Refs(ctx context.Context, after string, limit int) ([]entry.ObjectRef, error) {
 	var refs []entry.ObjectRef
-	err := c.viewObjects(ctx, func(objects *bolt.Bucket, over *captured) error {
+	err := c.read.ViewObjects(ctx, func(objects *bolt.Bucket, over *read.Captured) error {
 		refs = nil
-		s := scanOver(objects, over, after)
-		for key, data, x, ok := s.next(); ok && len(refs) < limit; key, data, x, ok = s.next() {
-			ref, err := c.refOf(key, data, x)
+		s := read.ScanOver(objects, over, after)
+		for key, data, x, ok := s.Next(); ok && len(refs) < limit; key, data, x, ok = s.Next() {
+			ref, err := c.read.RefOf(key, data, x)
 			if err != nil {
 				return err
 			}
 			refs = append(refs, ref)
 		}
-		return s.err()
+		return s.Err()
 	})
 	if err != nil {
 		return nil, err
@@ -33,13 +32,4 @@ func (c *Collection) Refs(ctx context.Context, after string, limit int) ([]entry
 		refs = r.Doubt(refs, after, limit)
 	}
 	return refs, nil
-}
-
-// refOf returns the identity from the write x, or, if x is nil, from the record, whose whole checksum it verifies.
-func (r *reader) refOf(key string, data []byte, x *memtable.Write) (entry.ObjectRef, error) {
-	if x != nil {
-		return entry.ObjectRef{Key: key, UID: x.UID, ResourceVersion: x.RV}, nil
-	}
-	h, err := format.ParseHeader(r.name, key, data)
-	return entry.ObjectRef{Key: key, UID: h.UID, ResourceVersion: h.RV}, err
 }

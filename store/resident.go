@@ -9,7 +9,9 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/index"
+	"github.com/larder-dev/larder/store/internal/read"
 	"github.com/larder-dev/larder/store/internal/resident"
+	"github.com/larder-dev/larder/store/internal/state"
 )
 
 // inMemory returns the objects in memory if reads are to use them, or nil.
@@ -37,7 +39,7 @@ func (c *Collection) beginLoading() *resident.All {
 	if old != nil {
 		old.Replace()
 	}
-	a.Apply(c.memtable.All())
+	a.Apply(c.read.Memtable.All())
 	return a
 }
 
@@ -64,17 +66,17 @@ func (c *Collection) loadInBackground(a *resident.All) {
 // load reads every object that has not been written since the load began.
 func (c *Collection) load(ctx context.Context, a *resident.All) error {
 	for after, more := "", true; more; {
-		var records []rawRecord
+		var records []read.Record
 		var err error
 		set := c.in.Set.Load()
-		if records, more, err = c.rawPage(ctx, after); err != nil {
+		if records, more, err = c.read.RawPage(ctx, after); err != nil {
 			return err
 		}
 		if len(records) == 0 {
 			break
 		}
-		after = records[len(records)-1].key
-		objs, err := c.decodeRecords(records)
+		after = records[len(records)-1].Key
+		objs, err := c.read.DecodeRecords(records)
 		if err != nil {
 			if records, objs, err = c.decodeUnwritten(a, records); err != nil {
 				return err
@@ -88,14 +90,14 @@ func (c *Collection) load(ctx context.Context, a *resident.All) error {
 // decodeUnwritten decodes the records one by one. It skips a record that cannot be decoded if its key has been written
 // since the load began.
 func (c *Collection) decodeUnwritten(
-	a *resident.All, all []rawRecord,
-) (records []rawRecord, objs []runtime.Object, err error) {
+	a *resident.All, all []read.Record,
+) (records []read.Record, objs []runtime.Object, err error) {
 	for _, record := range all {
-		decoded, err := c.decodeRecords([]rawRecord{record})
+		decoded, err := c.read.DecodeRecords([]read.Record{record})
 		switch {
 		case err == nil:
 			records, objs = append(records, record), append(objs, decoded[0])
-		case !a.Written(record.key):
+		case !a.Written(record.Key):
 			return nil, nil, err
 		}
 	}
@@ -104,10 +106,10 @@ func (c *Collection) decodeUnwritten(
 
 // loadPage puts a page of objects into a. set is the index.Set from before the page was read: the records have the
 // terms of the indexes that were ready then. If index functions have been added meanwhile it computes all terms.
-func (c *Collection) loadPage(a *resident.All, set *index.Set, records []rawRecord, objs []runtime.Object) {
+func (c *Collection) loadPage(a *resident.All, set *index.Set, records []read.Record, objs []runtime.Object) {
 	keys, states := make([]string, len(records)), make([]*resident.State, len(records))
 	for i, record := range records {
-		keys[i] = record.key
+		keys[i] = record.Key
 		states[i] = &resident.State{Obj: objs[i], UID: record.UID, RV: record.RV, Terms: set.TermsOf(record.Terms, objs[i])}
 	}
 	for !c.putPage(a, set, keys, states) {
@@ -153,17 +155,17 @@ func (c *Collection) openResident(ctx context.Context, a *resident.All) error {
 // countLoaded returns an error if a does not have as many objects as the collection's state says. The caller holds
 // front.
 func (c *Collection) countLoaded(ctx context.Context, a *resident.All) error {
-	now, dirty := c.memtable.Current()
-	return c.view(ctx, func(b *bolt.Bucket) error {
+	now, dirty := c.read.Memtable.Current()
+	return c.read.View(ctx, func(b *bolt.Bucket) error {
 		objects := now.Objects
 		if !dirty {
-			st, err := getState(b, c.name)
+			st, err := state.Get(b, c.read.Name)
 			if err != nil {
 				return err
 			}
 			objects = st.Objects
 		}
-		return c.counted(a.Len(), objects)
+		return c.read.Counted(a.Len(), objects)
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/intake"
+	"github.com/larder-dev/larder/store/internal/read"
 	"github.com/larder-dev/larder/store/internal/resident"
 	"github.com/larder-dev/larder/store/query"
 )
@@ -33,13 +34,13 @@ func (r residents) List(ctx context.Context) ([]runtime.Object, error) {
 
 // Iterate calls fn for each object whose key follows after; see Interface.
 func (r residents) Iterate(ctx context.Context, after string, fn func(key string, obj runtime.Object) error) error {
-	return iteratePages(ctx, after, r.page, fn)
+	return read.IteratePages(ctx, after, r.Page, fn)
 }
 
-func (r residents) page(_ context.Context, after string) (p page) {
-	p.keys, p.objs, p.more = r.table.Page(after, iterateObjects)
-	if p.more {
-		p.last = p.keys[len(p.keys)-1]
+func (r residents) Page(_ context.Context, after string) (p read.Page) {
+	p.Keys, p.Objs, p.More = r.table.Page(after, read.PageObjects)
+	if p.More {
+		p.Last = p.Keys[len(p.Keys)-1]
 	}
 	return p
 }
@@ -94,7 +95,7 @@ func (r residents) Select(ctx context.Context, q query.Query) ([]runtime.Object,
 // Each calls fn for each object that q selects, in key order; see Interface. All objects are of one moment: it copies
 // the list first, which is cheap since objects are shared.
 func (r residents) Each(ctx context.Context, q query.Query, fn func(key string, obj runtime.Object) error) error {
-	match := q.Matcher(!isCustomKeyFunc(r.in.KeyFunc))
+	match := q.Matcher(!read.CustomKeys(r.in.KeyFunc))
 	keys, objs := r.table.Between(q.After, match.Prefix)
 	n := 0
 	for i, key := range keys {

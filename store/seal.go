@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/larder-dev/larder/store/internal/state"
 )
 
 // CurrentKey returns the id of the provider's current key, under which Rekey seals; it is empty for a store without
@@ -15,17 +17,17 @@ func (s *Store) Seals(r schema.GroupResource) bool { return s.o.Encryption.Seals
 
 // beginSealing decides whether new records are sealed. It fails if the collection is or must be sealed and the store
 // has no keys.
-func (c *Collection) beginSealing(st state, must bool) error {
-	err := c.coder.Begin(st.Sealed, must, c.store.Seals(c.id.GroupResource()))
-	if c.coder.Sealing() {
+func (c *Collection) beginSealing(st state.State, must bool) error {
+	err := c.read.Coder.Begin(st.Sealed, must, c.store.Seals(c.id.GroupResource()))
+	if c.read.Coder.Sealing() {
 		c.compressor.Seal()
 	}
 	return err
 }
 
 // markSealed sets Sealed in the state if the collection is sealed from now on, and PlainText if it has older records.
-func (c *Collection) markSealed(st *state) {
-	if !c.coder.Sealing() || st.Sealed {
+func (c *Collection) markSealed(st *state.State) {
+	if !c.read.Coder.Sealing() || st.Sealed {
 		return
 	}
 	st.Sealed = true
@@ -34,14 +36,14 @@ func (c *Collection) markSealed(st *state) {
 
 // tellPlainText logs, once, that the file has plain text of a collection that is sealed now.
 func (c *Collection) tellPlainText(ctx context.Context) error {
-	if c.readOnly || !c.coder.Sealing() {
+	if c.readOnly || !c.read.Coder.Sealing() {
 		return nil
 	}
-	info, err := c.reader.Info(ctx)
+	info, err := c.read.Info(ctx)
 	if err != nil || !info.PlainText {
 		return err
 	}
-	if _, told := c.store.plainTold.LoadOrStore(c.name, true); !told {
+	if _, told := c.store.plainTold.LoadOrStore(c.read.Name, true); !told {
 		c.store.logger().Info(
 			"What is stored of the collection from now on is sealed; what was stored before stays legible in the file until "+
 				"it is rekeyed", "collection", c.id.String())

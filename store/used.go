@@ -10,6 +10,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/store/internal/boltfile"
+	"github.com/larder-dev/larder/store/internal/state"
 )
 
 // usedWithin is the precision of Info.LastUsed.
@@ -50,17 +51,17 @@ func (u *usage) take() map[string]boltfile.Times {
 func (u *usage) write(tx *bolt.Tx, used map[string]boltfile.Times) error {
 	noted := false
 	for name, at := range used {
-		b, st, err := findState(tx, name)
+		b, st, err := state.Find(tx, name)
 		switch {
 		case errors.Is(err, ErrNoCollection): // it was dropped meanwhile
 			continue
 		case err != nil:
 			return err
-		case at.Wall.Sub(st.LastUsed).Abs() < usedWithin && at.Steady.Sub(st.usedAt) < usedWithin:
+		case at.Wall.Sub(st.LastUsed).Abs() < usedWithin && at.Steady.Sub(st.UsedAt) < usedWithin:
 			continue // Abs: the clock may have been set back
 		}
-		st.LastUsed, st.usedAt, noted = at.Wall, at.Steady, true
-		if err := putState(b, name, st); err != nil {
+		st.LastUsed, st.UsedAt, noted = at.Wall, at.Steady, true
+		if err := state.Put(b, name, st); err != nil {
 			return err
 		}
 	}
@@ -85,7 +86,7 @@ func (u *usage) flush(ctx context.Context) error {
 
 // isUnused reports whether the collection was last used longer ago than keep; never if keep is 0. usedAt is precise to
 // usedWithin.
-func (u *usage) isUnused(st state, keep time.Duration) bool {
-	unused := u.file.Steady().Sub(st.usedAt)
+func (u *usage) isUnused(st state.State, keep time.Duration) bool {
+	unused := u.file.Steady().Sub(st.UsedAt)
 	return keep > 0 && unused > usedWithin && unused-usedWithin > keep // keep+usedWithin might overflow
 }

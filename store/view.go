@@ -11,6 +11,9 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/index"
 	"github.com/larder-dev/larder/store/internal/memtable"
+	"github.com/larder-dev/larder/store/internal/read"
+	"github.com/larder-dev/larder/store/internal/state"
+	"github.com/larder-dev/larder/store/query"
 )
 
 // View reads the committed state of one collection of a Store, whether the collection is open or not. It has no index
@@ -18,8 +21,9 @@ import (
 // Interface do. If the collection is sealed and the store has no keys, View reads the state and the names (Info, Keys,
 // Handlers); methods that need an object or an index fail with ErrSealed.
 type View struct {
-	reader
-	id entry.Identity
+	read  read.Reader
+	store *Store
+	id    entry.Identity
 }
 
 // View opens a collection for reading, with unstructured objects. For a
@@ -40,11 +44,40 @@ func (s *Store) ViewWith(ctx context.Context, id entry.Identity, codec codec.Cod
 	if err != nil {
 		return nil, err
 	}
-	v := &View{reader: s.reader(id.ID(), codec), id: id}
-	if _, err := v.Info(ctx); err != nil {
+	v := &View{read: s.reader(id.ID(), codec), store: s, id: id}
+	if _, err := v.read.Info(ctx); err != nil {
 		return nil, fmt.Errorf("view %s in %s: %w", id, s.Path(), err)
 	}
 	return v, nil
+}
+
+// Info returns the collection's state.
+func (v *View) Info(ctx context.Context) (entry.Info, error) { return v.read.Info(ctx) }
+
+// Get returns the object with that key, or nil if there is none.
+func (v *View) Get(ctx context.Context, key string) (runtime.Object, error) {
+	return v.read.Get(ctx, key)
+}
+
+// List returns every object, in key order.
+func (v *View) List(ctx context.Context) ([]runtime.Object, error) { return v.read.List(ctx) }
+
+// Keys returns every key, in order.
+func (v *View) Keys(ctx context.Context) ([]string, error) { return v.read.Keys(ctx) }
+
+// Iterate calls fn for each object whose key is after the given one; see Interface.
+func (v *View) Iterate(ctx context.Context, after string, fn func(key string, obj runtime.Object) error) error {
+	return v.read.Iterate(ctx, after, fn)
+}
+
+// Select returns the objects that q selects, in key order; see Interface.
+func (v *View) Select(ctx context.Context, q query.Query) ([]runtime.Object, error) {
+	return v.read.Select(ctx, q)
+}
+
+// Each calls fn for each object that q selects, in key order; see Interface.
+func (v *View) Each(ctx context.Context, q query.Query, fn func(key string, obj runtime.Object) error) error {
+	return v.read.Each(ctx, q, fn)
 }
 
 // ByIndex returns the objects that have value in the named index, in key order.
@@ -67,18 +100,18 @@ func (v *View) indexes() index.Reader { return v.lookUp }
 
 // lookUp calls fn with the index. It fails with ErrNoIndex if the index is not ready in that transaction.
 func (v *View) lookUp(ctx context.Context, want memtable.Lookup, fn func(index.View) error) error {
-	return v.view(ctx, func(b *bolt.Bucket) error {
-		st, err := getState(b, v.name)
+	return v.read.View(ctx, func(b *bolt.Bucket) error {
+		st, err := state.Get(b, v.read.Name)
 		if err != nil {
 			return err
 		}
-		if !st.indexes[want.Index].Ready {
+		if !st.Indexes[want.Index].Ready {
 			return fmt.Errorf("index %q of %s: %w", want.Index, v.id, ErrNoIndex)
 		}
-		if st.Sealed && v.coder.Locked() {
+		if st.Sealed && v.read.Coder.Locked() {
 			return fmt.Errorf("index %q of %s: %w", want.Index, v.id, v.store.keys.ErrSealed())
 		}
-		i, err := v.indexView(b, want.Index, st.Sealed, &captured{}, nil)
+		i, err := v.read.IndexView(b, want.Index, st.Sealed, &read.Captured{}, nil)
 		if err != nil {
 			return err
 		}

@@ -7,7 +7,7 @@ var storeCommitMutants = []mutant{
 		file:   "store/pending_commit.go",
 		old: `		c.cover(&w.state, snap)
 `,
-		new: `		if now, dirty := c.memtable.Current(); dirty {
+		new: `		if now, dirty := c.read.Memtable.Current(); dirty {
 			snap.Info.ResourceVersion = now.ResourceVersion
 		}
 		c.cover(&w.state, snap)
@@ -17,7 +17,8 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/commit-no-rv",
 		breaks: "A commit writes the resourceVersion that covers its objects.",
-		file:   "store/pending_commit.go",
+		file:   "store/internal/state/state.go",
+		dir:    "store",
 		old: `	st.ResourceVersion, st.LastContact, st.Newest = info.ResourceVersion, info.LastContact, info.Newest
 `,
 		new: `	st.LastContact, st.Newest = info.LastContact, info.Newest
@@ -228,12 +229,12 @@ var storeCommitMutants = []mutant{
 		name:   "store/collection-close-commits-nothing",
 		breaks: "Whoever opens a collection after Close goes on from what was pending.",
 		file:   "store/close.go",
-		old: `	if _, dirty := c.memtable.Current(); !dirty && !c.cursors.Dirty() {
+		old: `	if _, dirty := c.read.Memtable.Current(); !dirty && !c.cursors.Dirty() {
 		return nil
 	}
 	err := c.store.Flush(context.Background())
 `,
-		new: `	if _, dirty := c.memtable.Current(); !dirty && !c.cursors.Dirty() {
+		new: `	if _, dirty := c.read.Memtable.Current(); !dirty && !c.cursors.Dirty() {
 		return nil
 	}
 	var err error
@@ -254,7 +255,8 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/left-out-not-committed",
 		breaks: "What was left out is in the same commit as the resourceVersion that passes it.",
-		file:   "store/pending_commit.go",
+		file:   "store/internal/state/state.go",
+		dir:    "store",
 		old: `	st.LeftOut, st.LeftOutMore = info.LeftOut, info.LeftOutMore
 `,
 		new:  ``,
@@ -342,9 +344,9 @@ var storeCommitMutants = []mutant{
 		name:   "store/quiet-not-bounded",
 		breaks: "At twice the bound all collections wait.",
 		file:   "store/backpressure.go",
-		old: `	return bytes >= 2*bound || bytes >= bound && c.memtable.Size() >= max(1, bound/live)
+		old: `	return bytes >= 2*bound || bytes >= bound && c.read.Memtable.Size() >= max(1, bound/live)
 `,
-		new: `	return bytes >= bound && c.memtable.Size() >= max(1, bound/live)
+		new: `	return bytes >= bound && c.read.Memtable.Size() >= max(1, bound/live)
 `,
 		test: "TestRoomIsBounded",
 	},
@@ -393,7 +395,8 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/must-relist-not-committed",
 		breaks: "Why a list is due is stored with the batch that says so.",
-		file:   "store/pending_commit.go",
+		file:   "store/internal/state/state.go",
+		dir:    "store",
 		old: `	st.Complete, st.Attributes, st.MustRelist = info.Complete, info.Attributes, info.MustRelist
 `,
 		new: `	st.Complete, st.Attributes = info.Complete, info.Attributes
@@ -414,7 +417,8 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/torn-read",
 		breaks: "A read is one state: a commit between memory and file is noticed.",
-		file:   "store/pending_read.go",
+		file:   "store/internal/read/scan.go",
+		dir:    "store",
 		old: `				again = true
 				return nil
 `,

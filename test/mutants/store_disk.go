@@ -5,10 +5,10 @@ var storeDiskMutants = []mutant{
 		name:   "store/uid-change-without-tombstone",
 		breaks: "An object that another of the same key replaced is told as deleted: it has a tombstone.",
 		file:   "store/apply_writer.go",
-		old: `	if old.found && old.UID != x.UID {
+		old: `	if old.Found && old.UID != x.UID {
 		if err := w.bury(x.Key, old, x); err != nil {
 `,
-		new: `	if old.found && old.UID != x.UID && x.UID == "" {
+		new: `	if old.Found && old.UID != x.UID && x.UID == "" {
 		if err := w.bury(x.Key, old, x); err != nil {
 `,
 		test: "TestFeedTellsWhatHasChanged",
@@ -132,9 +132,9 @@ var storeDiskMutants = []mutant{
 		name:   "store/place-lost-at-close",
 		breaks: "What was acknowledged before Close is in the file after it.",
 		file:   "store/close.go",
-		old: `	if _, dirty := c.memtable.Current(); !dirty && !c.cursors.Dirty() {
+		old: `	if _, dirty := c.read.Memtable.Current(); !dirty && !c.cursors.Dirty() {
 `,
-		new: `	if _, dirty := c.memtable.Current(); !dirty {
+		new: `	if _, dirty := c.read.Memtable.Current(); !dirty {
 `,
 		test: "TestPlaceIsInTheNextCommit",
 	},
@@ -153,9 +153,9 @@ var storeDiskMutants = []mutant{
 		name:   "store/feed-page-skips",
 		breaks: "Pages of the changelog follow each other without a gap.",
 		file:   "store/cursor_read.go",
-		old: `	if p.End = p.state.log.Last(); p.More {
+		old: `	if p.End = p.state.Log.Last(); p.More {
 `,
-		new: `	if p.End = p.state.log.Last(); p.More && len(p.found) == 0 {
+		new: `	if p.End = p.state.Log.Last(); p.More && len(p.found) == 0 {
 `,
 		test: "TestFeedInPages",
 	},
@@ -184,10 +184,10 @@ var storeDiskMutants = []mutant{
 		name:   "store/created-of-another-object",
 		breaks: "An object is created when it was first stored, not when another of the same key was.",
 		file:   "store/apply_writer.go",
-		old: `	if old.found && old.UID == x.UID {
+		old: `	if old.Found && old.UID == x.UID {
 		h.Created = old.FirstSeq()
 `,
-		new: `	if old.found {
+		new: `	if old.Found {
 		h.Created = old.FirstSeq()
 `,
 		test: "TestChangesSinceANumber",
@@ -281,9 +281,9 @@ var storeDiskMutants = []mutant{
 		name:   "store/view-index-not-ready",
 		breaks: "A View refuses an index that is not built.",
 		file:   "store/view.go",
-		old: `		if !st.indexes[want.Index].Ready {
+		old: `		if !st.Indexes[want.Index].Ready {
 `,
-		new: `		if _, known := st.indexes[want.Index]; !known {
+		new: `		if _, known := st.Indexes[want.Index]; !known {
 `,
 		test: "TestViewOfAnUnbuiltIndex",
 	},
@@ -324,10 +324,10 @@ var storeDiskMutants = []mutant{
 		name:   "store/key-in-the-file-late",
 		breaks: "The file has a data key before anything that is sealed with it.",
 		file:   "store/apply_writer.go",
-		old: `	if err := c.coder.Ensure(b.Tx()); err != nil {
+		old: `	if err := c.read.Coder.Ensure(b.Tx()); err != nil {
 `,
 		new: `	if st.Objects <= 1000 {
-	} else if err := c.coder.Ensure(b.Tx()); err != nil {
+	} else if err := c.read.Coder.Ensure(b.Tx()); err != nil {
 `,
 		test: "TestSeals",
 	},

@@ -95,13 +95,14 @@ var storeFileMutants = []mutant{
 	{
 		name:   "store/iterate-one-page",
 		breaks: "Iterate goes through all pages.",
-		file:   "store/collection_iterate.go",
-		old: `			if len(records) == iterateObjects || size >= iterateBytes {
+		file:   "store/internal/read/page.go",
+		dir:    "store",
+		old: `			if len(records) == PageObjects || size >= PageBytes {
 				more = true
 				return nil
 			}
 `,
-		new: `			if len(records) == iterateObjects || size >= iterateBytes {
+		new: `			if len(records) == PageObjects || size >= PageBytes {
 				return nil
 			}
 `,
@@ -265,7 +266,7 @@ var storeFileMutants = []mutant{
 		name:   "store/short-collection-read",
 		breaks: "A collection of which fewer objects are found than it counts is damaged.",
 		file:   "store/records.go",
-		old: `	return r.counted(c.records, st.Objects)
+		old: `	return r.Counted(c.records, st.Objects)
 `,
 		new: `	return nil
 `,

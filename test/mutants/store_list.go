@@ -275,9 +275,9 @@ var storeListMutants = []mutant{
 		name:   "store/list-settles-what-was-lost-since",
 		breaks: "A list that has ended does not excuse what a rebuild has lost since.",
 		file:   "store/pending_commit.go",
-		old: `	if st.MustRelist == "" && (snap.Info.settled == nil || snap.Info.settled.Losses != c.Losses()) {
+		old: `	if st.MustRelist == "" && (snap.Info.Settled == nil || snap.Info.Settled.Losses != c.Losses()) {
 `,
-		new: `	if st.MustRelist == "" && snap.Info.settled == nil {
+		new: `	if st.MustRelist == "" && snap.Info.Settled == nil {
 `,
 		test: "TestRebuildOverAPendingList",
 	},

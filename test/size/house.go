@@ -36,6 +36,8 @@ var rooms = map[string]string{
 	"store/internal/index":       "index functions and entries",
 	"store/internal/intake":      "what batches and lists change",
 	"store/internal/keyring":     "data keys, and what they seal",
+	"store/internal/read":        "reads the file and\nthe memtable as one state",
+	"store/internal/state":       "what is stored of\na collection as a whole",
 	"store/internal/resident":    "decoded objects for reading",
 	"store/internal/memtable":    "what is not committed",
 	"store/query":                "selects by namespace,\nlabels, fields",

@@ -11,6 +11,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/index"
 	"github.com/larder-dev/larder/store/internal/memtable"
+	"github.com/larder-dev/larder/store/internal/state"
 )
 
 // Apply applies the batch; see store.Interface.
@@ -105,7 +106,7 @@ func (in *Intake) lockFront(ctx context.Context, set *index.Set) (unlock func(),
 // waits while backpressure requires it, but for no commit.
 func (in *Intake) takeIn(
 	ctx context.Context, r *Replacement, set *index.Set, last []*memtable.Write,
-	finish func(*entry.Info) (*Settled, error),
+	finish func(*entry.Info) (*state.Settled, error),
 ) error {
 	if err := in.Back.Backpressure(ctx, false); err != nil {
 		return err
@@ -125,7 +126,7 @@ func (in *Intake) takeIn(
 	for _, x := range last {
 		Take(&info, x, found[x.Key])
 	}
-	var settles *Settled
+	var settles *state.Settled
 	if finish != nil {
 		if settles, err = finish(&info); err != nil {
 			return err

@@ -13,6 +13,7 @@ import (
 	"github.com/larder-dev/larder/internal/guest"
 	"github.com/larder-dev/larder/store/internal/index"
 	"github.com/larder-dev/larder/store/internal/memtable"
+	"github.com/larder-dev/larder/store/internal/state"
 )
 
 const (
@@ -40,12 +41,12 @@ func (r *Replacement) commit(ctx context.Context, b entry.Batch) (entry.Result, 
 	deletes, puts, more := r.step()
 	finish := interrupt
 	if !more {
-		finish = func(info *entry.Info) (*Settled, error) {
+		finish = func(info *entry.Info) (*state.Settled, error) {
 			err := r.finish(info, r.o, b, r.held(ctx, deletes, puts))
 			if r.As != nil {
 				r.As(info)
 			}
-			return &Settled{Losses: r.losses, Rewritten: r.o.Rewrite}, err
+			return &state.Settled{Losses: r.losses, Rewritten: r.o.Rewrite}, err
 		}
 	}
 	changes, skipped, err := r.apply(ctx, deletes, puts, finish)
@@ -57,7 +58,7 @@ func (r *Replacement) commit(ctx context.Context, b entry.Batch) (entry.Result, 
 }
 
 // interrupt sets MustRelist until the list has ended.
-func interrupt(info *entry.Info) (*Settled, error) {
+func interrupt(info *entry.Info) (*state.Settled, error) {
 	if info.MustRelist == "" { // else there is a reason that says more
 		info.MustRelist = interrupted
 	}
@@ -99,7 +100,7 @@ func (r *Replacement) step() (deletes, puts []string, more bool) {
 
 // apply puts held differences into the collection, and returns their changes.
 func (r *Replacement) apply(
-	ctx context.Context, deletes, puts []string, finish func(*entry.Info) (*Settled, error),
+	ctx context.Context, deletes, puts []string, finish func(*entry.Info) (*state.Settled, error),
 ) (changes []entry.Change, skipped []entry.Skipped, err error) {
 	for {
 		set := r.in.Set.Load()

@@ -11,6 +11,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/index"
 	"github.com/larder-dev/larder/store/internal/memtable"
 	"github.com/larder-dev/larder/store/internal/resident"
+	"github.com/larder-dev/larder/store/internal/state"
 )
 
 // Intake is the half of a collection that receives batches (Apply) and lists (Begin). It keys, encodes and indexes the
@@ -58,7 +59,7 @@ type Back interface {
 	TakesIn() error
 	// Put makes the writes, the last one of each key, and the Info visible to readers in one step. settles is not nil if
 	// they end a list. Front must be held.
-	Put(last []*memtable.Write, info entry.Info, settles *Settled)
+	Put(last []*memtable.Write, info entry.Info, settles *state.Settled)
 
 	// Losses grows whenever something that was put has been lost; see store.Collection.Losses.
 	Losses() int
@@ -115,10 +116,4 @@ func (in *Intake) UntilAdded(add func() (done bool, err error)) error {
 type Limits struct {
 	Held int // differences that a list holds back before it applies them page by page
 	Step int // old and new objects that one call of Replacement.Commit applies
-}
-
-// Settled describes a list that has ended: the collection need not be listed anew.
-type Settled struct {
-	Losses    int  // Collection.Losses when the list began; a later loss requires another list
-	Rewritten bool // true if every body was rewritten, so that old dictionaries may be unused
 }

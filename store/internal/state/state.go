@@ -1,6 +1,7 @@
-package store
+package state
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -12,54 +13,57 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// state is the stored state of a collection: Info, and fields that only this package uses.
-type state struct {
+// ErrNone is store.ErrNoCollection.
+var ErrNone = errors.New("no such collection in the store")
+
+// State is the stored state of a collection: Info, and fields that only this package uses.
+type State struct {
 	entry.Info
-	indexes map[string]format.IndexState
+	Indexes map[string]format.IndexState
 	// dictionary is the id of the dictionary that records were last compressed with; 0 if there was none.
-	dictionary uint64
-	log        changelog.State // has NextSeq; Info.NextSeq is what it was when the state was read
+	Dictionary uint64
+	Log        changelog.State // has NextSeq; Info.NextSeq is what it was when the state was read
 	// usedAt is LastUsed by the store's steady time; zero if a build wrote it that did not have this field.
-	usedAt time.Time
+	UsedAt time.Time
 }
 
-// getState reads the state of the collection in bucket b. name is for errors.
-func getState(b *bolt.Bucket, name string) (state, error) {
+// Get reads the state of the collection in bucket b. name is for errors.
+func Get(b *bolt.Bucket, name string) (State, error) {
 	data := b.Get(format.KeyInfo)
 	if data == nil {
-		return state{}, fmt.Errorf("collection %s has no info record: %w", name, entry.ErrDamaged)
+		return State{}, fmt.Errorf("collection %s has no info record: %w", name, entry.ErrDamaged)
 	}
 	r, err := format.ParseInfo(name, data)
 	if err != nil {
-		return state{}, err
+		return State{}, err
 	}
 	return stateOf(&r), nil
 }
 
-// findState returns the bucket and the state of a collection.
-func findState(tx *bolt.Tx, name string) (*bolt.Bucket, state, error) {
-	b, err := collectionBucket(tx, name)
+// Find returns the bucket and the state of a collection.
+func Find(tx *bolt.Tx, name string) (*bolt.Bucket, State, error) {
+	b, err := Bucket(tx, name)
 	if err != nil {
-		return nil, state{}, err
+		return nil, State{}, err
 	}
-	st, err := getState(b, name)
+	st, err := Get(b, name)
 	return b, st, err
 }
 
-// updateState calls fn with the bucket and the state of a collection, and stores the state if fn returns nil.
-func updateState(tx *bolt.Tx, name string, fn func(b *bolt.Bucket, st *state) error) error {
-	b, st, err := findState(tx, name)
+// Update calls fn with the bucket and the state of a collection, and stores the state if fn returns nil.
+func Update(tx *bolt.Tx, name string, fn func(b *bolt.Bucket, st *State) error) error {
+	b, st, err := Find(tx, name)
 	if err == nil {
 		err = fn(b, &st)
 	}
 	if err != nil {
 		return err
 	}
-	return putState(b, name, st)
+	return Put(b, name, st)
 }
 
-// putState writes the state of the collection in bucket b; getState reads it.
-func putState(b *bolt.Bucket, name string, s state) error {
+// Put writes the state of the collection in bucket b; Get reads it.
+func Put(b *bolt.Bucket, name string, s State) error {
 	data, err := format.AppendInfo(nil, name, newInfoRecord(s))
 	if err != nil {
 		return err
@@ -67,7 +71,7 @@ func putState(b *bolt.Bucket, name string, s state) error {
 	return b.Put(format.KeyInfo, data)
 }
 
-func newInfoRecord(s state) *format.Info {
+func newInfoRecord(s State) *format.Info {
 	r := &format.Info{
 		Group: s.Identity.Group, Version: s.Identity.Version, Resource: s.Identity.Resource,
 		Namespace: s.Identity.Namespace, LabelSelector: s.Identity.LabelSelector,
@@ -79,19 +83,19 @@ func newInfoRecord(s state) *format.Info {
 		ShortNames: s.Info.Resource.ShortNames, Namespaced: s.Info.Resource.Namespaced,
 		Categories: s.Info.Resource.Categories, Columns: s.Info.Resource.Columns,
 		ResourceVersion: s.ResourceVersion, Complete: s.Complete, MustRelist: s.MustRelist,
-		Objects: s.Objects, Indexes: s.indexes, Dictionary: s.dictionary,
+		Objects: s.Objects, Indexes: s.Indexes, Dictionary: s.Dictionary,
 		Sealed: s.Sealed, PlainText: s.PlainText,
 		LeftOut: leftOutRecords(s.LeftOut), LeftOutMore: s.LeftOutMore,
 	}
-	s.log.Store(r)
+	s.Log.Store(r)
 	if !s.LastContact.IsZero() {
 		r.LastContact = s.LastContact.UnixNano()
 	}
 	if !s.LastUsed.IsZero() {
 		r.LastUsed = s.LastUsed.UnixNano()
 	}
-	if !s.usedAt.IsZero() {
-		r.UsedAt = s.usedAt.Unix()
+	if !s.UsedAt.IsZero() {
+		r.UsedAt = s.UsedAt.Unix()
 	}
 	for _, ref := range s.Newest {
 		r.Newest = append(r.Newest, format.Ref{Key: ref.Key, UID: ref.UID, RV: ref.ResourceVersion})
@@ -99,8 +103,8 @@ func newInfoRecord(s state) *format.Info {
 	return r
 }
 
-func stateOf(r *format.Info) state {
-	s := state{
+func stateOf(r *format.Info) State {
+	s := State{
 		Info: entry.Info{
 			Identity: r.Identity(),
 			Attributes: entry.Attributes{
@@ -114,8 +118,8 @@ func stateOf(r *format.Info) state {
 			Objects: r.Objects, NextSeq: r.NextSeq, Sealed: r.Sealed, PlainText: r.PlainText,
 			LeftOut: leftOutFrom(r.LeftOut), LeftOutMore: r.LeftOutMore,
 		},
-		indexes: r.Indexes, dictionary: r.Dictionary,
-		log: changelog.StateOf(r),
+		Indexes: r.Indexes, Dictionary: r.Dictionary,
+		Log: changelog.StateOf(r),
 	}
 	if r.LastContact != 0 {
 		s.LastContact = time.Unix(0, r.LastContact)
@@ -124,7 +128,7 @@ func stateOf(r *format.Info) state {
 		s.LastUsed = time.Unix(0, r.LastUsed)
 	}
 	if r.UsedAt != 0 {
-		s.usedAt = time.Unix(r.UsedAt, 0)
+		s.UsedAt = time.Unix(r.UsedAt, 0)
 	}
 	for _, ref := range r.Newest {
 		s.Newest = append(s.Newest, entry.ObjectRef{Key: ref.Key, UID: ref.UID, ResourceVersion: ref.RV})
@@ -132,8 +136,8 @@ func stateOf(r *format.Info) state {
 	if len(s.Newest) > 0 && !s.Info.Resource.Namespaced { // CollectionOptions.Resource may have been incomplete
 		s.Info.Resource.Namespaced = strings.Contains(s.Newest[0].Key, "/")
 	}
-	if s.indexes == nil {
-		s.indexes = map[string]format.IndexState{}
+	if s.Indexes == nil {
+		s.Indexes = map[string]format.IndexState{}
 	}
 	return s
 }
@@ -151,4 +155,21 @@ func leftOutFrom(records []format.LeftOut) (all []entry.LeftOut) {
 		all = append(all, entry.LeftOut{ObjectRef: ref, Reason: entry.LeftOutReason(r.Reason)})
 	}
 	return all
+}
+
+// Bucket returns the bucket of that name.
+func Bucket(tx *bolt.Tx, name string) (*bolt.Bucket, error) {
+	if root := tx.Bucket(format.BucketLarder); root != nil {
+		if b := root.Bucket([]byte(name)); b != nil {
+			return b, nil
+		}
+	}
+	return nil, fmt.Errorf("collection %s: %w", name, ErrNone)
+}
+
+// Follow copies from info the fields that a batch or a list can change, but for Objects and NextSeq.
+func (st *State) Follow(info entry.Info) {
+	st.ResourceVersion, st.LastContact, st.Newest = info.ResourceVersion, info.LastContact, info.Newest
+	st.LeftOut, st.LeftOutMore = info.LeftOut, info.LeftOutMore
+	st.Complete, st.Attributes, st.MustRelist = info.Complete, info.Attributes, info.MustRelist
 }

@@ -1,4 +1,4 @@
-package store
+package read
 
 import (
 	"slices"
@@ -11,13 +11,13 @@ import (
 
 // TestShares: what is worth it is shared, however large the records are.
 func TestShares(t *testing.T) {
-	many := func(n, size int) []rawRecord {
-		return slices.Repeat([]rawRecord{{body: body.Body{Size: size}}}, n)
+	many := func(n, size int) []Record {
+		return slices.Repeat([]Record{{Body: body.Body{Size: size}}}, n)
 	}
-	pending := slices.Repeat([]rawRecord{{obj: &corev1.Pod{}}}, 500)
+	pending := slices.Repeat([]Record{{Obj: &corev1.Pod{}}}, 500)
 	huge := many(1, 8<<20)
 	for name, test := range map[string]struct {
-		records []rawRecord
+		records []Record
 		want    []int // in each run
 	}{
 		"None":         {nil, []int{0}},

@@ -1,15 +1,13 @@
-package store
+package read
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"strings"
 
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/store/internal/body"
 	"github.com/larder-dev/larder/store/internal/format"
@@ -21,11 +19,11 @@ import (
 const eachScan = 32 << 20
 
 // Select returns the objects that q selects, in key order; see Interface.
-func (r *reader) Select(ctx context.Context, q query.Query) ([]runtime.Object, error) {
-	m := q.Matcher(!r.customKeys)
+func (r *Reader) Select(ctx context.Context, q query.Query) ([]runtime.Object, error) {
+	m := q.Matcher(!r.CustomKeys)
 	objs := []runtime.Object{}
 	var bad error
-	err := r.viewObjects(ctx, func(objects *bolt.Bucket, over *captured) error {
+	err := r.ViewObjects(ctx, func(objects *bolt.Bucket, over *Captured) error {
 		s := newSelecting(r, objects, over, m, q.After)
 		for q.Limit <= 0 || len(objs) < q.Limit {
 			key, obj, err := s.next()
@@ -35,7 +33,7 @@ func (r *reader) Select(ctx context.Context, q query.Query) ([]runtime.Object, e
 			case err != nil && bad == nil:
 				bad = err
 			case err == nil && key == "":
-				return s.scan.err()
+				return s.scan.Err()
 			case obj != nil:
 				objs = append(objs, obj)
 			}
@@ -49,38 +47,38 @@ func (r *reader) Select(ctx context.Context, q query.Query) ([]runtime.Object, e
 }
 
 // Each calls fn for each object that q selects, in key order; see Interface.
-func (r *reader) Each(ctx context.Context, q query.Query, fn func(key string, obj runtime.Object) error) error {
-	m, n := q.Matcher(!r.customKeys), 0
-	return iteratePages(ctx, q.After, func(ctx context.Context, after string) page {
-		most := iterateObjects
+func (r *Reader) Each(ctx context.Context, q query.Query, fn func(key string, obj runtime.Object) error) error {
+	m, n := q.Matcher(!r.CustomKeys), 0
+	return IteratePages(ctx, q.After, func(ctx context.Context, after string) Page {
+		most := PageObjects
 		if q.Limit > 0 {
 			most = min(most, q.Limit-n)
 		}
 		p := r.selectPage(ctx, m, after, most)
-		n += len(p.keys)
-		p.more = p.more && (q.Limit <= 0 || n < q.Limit)
+		n += len(p.Keys)
+		p.More = p.More && (q.Limit <= 0 || n < q.Limit)
 		return p
 	}, fn)
 }
 
 // selectPage reads the page that follows the key after, with at most most objects.
-func (r *reader) selectPage(ctx context.Context, m *query.Matcher, after string, most int) (p page) {
-	p.last = after
-	p.err = r.viewObjects(ctx, func(objects *bolt.Bucket, over *captured) error {
+func (r *Reader) selectPage(ctx context.Context, m *query.Matcher, after string, most int) (p Page) {
+	p.Last = after
+	p.Err = r.ViewObjects(ctx, func(objects *bolt.Bucket, over *Captured) error {
 		s := newSelecting(r, objects, over, m, after)
-		for len(p.keys) < most && s.decoded < iterateBytes && s.scanned < eachScan {
+		for len(p.Keys) < most && s.decoded < PageBytes && s.scanned < eachScan {
 			key, obj, err := s.next()
 			if err != nil {
 				return err
 			}
 			if key == "" {
-				return s.scan.err()
+				return s.scan.Err()
 			}
-			if p.last = key; obj != nil {
-				p.keys, p.objs = append(p.keys, key), append(p.objs, obj)
+			if p.Last = key; obj != nil {
+				p.Keys, p.Objs = append(p.Keys, key), append(p.Objs, obj)
 			}
 		}
-		p.more = true
+		p.More = true
 		return nil
 	})
 	return p
@@ -88,29 +86,29 @@ func (r *reader) selectPage(ctx context.Context, m *query.Matcher, after string,
 
 // selecting reads the records that a query may select, in one transaction.
 type selecting struct {
-	r       *reader
+	r       *Reader
 	objects *bolt.Bucket
 	m       *query.Matcher
-	scan    *overScan
+	scan    *OverScan
 	scanned int    // bytes of payloads, without compression
 	decoded int    // bytes of the payloads that were selected
 	buf     []byte // for a payload that is compressed
 }
 
-func newSelecting(r *reader, objects *bolt.Bucket, over *captured, m *query.Matcher, after string) *selecting {
+func newSelecting(r *Reader, objects *bolt.Bucket, over *Captured, m *query.Matcher, after string) *selecting {
 	s := &selecting{r: r, objects: objects, m: m}
 	if after >= m.Prefix {
-		s.scan = scanOver(objects, over, after)
+		s.scan = ScanOver(objects, over, after)
 	} else {
 		s.scan = scanOverFrom(objects, over, m.Prefix)
 	}
 	return s
 }
 
-// next reads the next record. obj is nil if the record is not selected. key is
+// Next reads the next record. obj is nil if the record is not selected. key is
 // "" at the end; scan.err then returns an error if damage has ended the scan.
 func (s *selecting) next() (key string, obj runtime.Object, err error) {
-	key, data, x, ok := s.scan.next()
+	key, data, x, ok := s.scan.Next()
 	if !ok || s.m.None {
 		return "", nil, nil
 	}
@@ -127,12 +125,12 @@ func (s *selecting) next() (key string, obj runtime.Object, err error) {
 		return key, nil, err
 	}
 	s.scanned += b.Size
-	match, known := s.m.Payload(s.r.codec, b.Encoding, b.Payload)
+	match, known := s.m.Payload(s.r.Codec, b.Encoding, b.Payload)
 	if known && !match {
 		return key, nil, nil
 	}
 	s.decoded += b.Size
-	obj, err = s.r.coder.Decode(key, b)
+	obj, err = s.r.Coder.Decode(key, b)
 	if err != nil || known {
 		return key, obj, err
 	}
@@ -141,15 +139,15 @@ func (s *selecting) next() (key string, obj runtime.Object, err error) {
 
 // body returns the payload as the codec wrote it. It is valid until the next call.
 func (s *selecting) body(key string, data []byte) (body.Body, error) {
-	h, payload, err := format.ParsePayload(s.r.name, key, data)
+	h, payload, err := format.ParsePayload(s.r.Name, key, data)
 	if err != nil {
 		return body.Body{}, err
 	}
-	b, err := s.r.coder.Open(s.objects, key, h, payload)
+	b, err := s.r.Coder.Open(s.objects, key, h, payload)
 	if err != nil || !b.Compressed() {
 		return b, err
 	}
-	b, err = s.r.coder.Plain(key, b, s.buf)
+	b, err = s.r.Coder.Plain(key, b, s.buf)
 	if err == nil {
 		s.buf = b.Payload
 	}
@@ -160,20 +158,10 @@ func (s *selecting) body(key string, data []byte) (body.Body, error) {
 func (s *selecting) matched(key string, obj runtime.Object) (string, runtime.Object, error) {
 	match, err := s.m.Object(obj)
 	if err != nil {
-		return key, nil, fmt.Errorf("select from collection %s: %w", s.r.name, err)
+		return key, nil, fmt.Errorf("select from collection %s: %w", s.r.Name, err)
 	}
 	if !match {
 		obj = nil
 	}
 	return key, obj, nil
-}
-
-// isCustomKeyFunc reports whether keys may be other than client-go's namespace/name.
-func isCustomKeyFunc(fn cache.KeyFunc) bool {
-	if fn == nil {
-		return false
-	}
-	at := reflect.ValueOf(fn).Pointer()
-	return at != reflect.ValueOf(cache.MetaNamespaceKeyFunc).Pointer() &&
-		at != reflect.ValueOf(cache.DeletionHandlingMetaNamespaceKeyFunc).Pointer()
 }

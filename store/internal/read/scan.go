@@ -1,45 +1,38 @@
-package store
+package read
 
 import (
 	"context"
 
 	bolt "go.etcd.io/bbolt"
 
-	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/boltfile"
-	"github.com/larder-dev/larder/store/internal/intake"
 	"github.com/larder-dev/larder/store/internal/memtable"
+	"github.com/larder-dev/larder/store/internal/state"
 )
 
-// covers is the state that covers the writes in the memtable.
-type covers struct {
-	entry.Info
-	settled *intake.Settled // the last list that has ended; nil if none has
-}
+// Captured is a view of the memtable at one moment.
+type Captured = memtable.View[state.Covers]
 
-// captured is a view of the memtable at one moment.
-type captured = memtable.View[covers]
-
-// viewOver calls fn with the collection's bucket and a view of the memtable. Together they are the
+// ViewOver calls fn with the collection's bucket and a view of the memtable. Together they are the
 // state after some batch. want limits the view to an index look-up; nil is everything.
-func (r *reader) viewOver(
-	ctx context.Context, want *memtable.Lookup, fn func(b *bolt.Bucket, over *captured) error,
+func (r *Reader) ViewOver(
+	ctx context.Context, want *memtable.Lookup, fn func(b *bolt.Bucket, over *Captured) error,
 ) error {
-	return r.viewCaptured(ctx, func() *captured { return r.memtable.Capture(want) }, fn)
+	return r.viewCaptured(ctx, func() *Captured { return r.Memtable.Capture(want) }, fn)
 }
 
 // viewCaptured captures the memtable before the transaction begins, so writes that leave the memtable in between are
 // in the file. It retries if a commit has begun or ended in between, since the file might have later writes.
-func (r *reader) viewCaptured(
-	ctx context.Context, capture func() *captured, fn func(b *bolt.Bucket, over *captured) error,
+func (r *Reader) viewCaptured(
+	ctx context.Context, capture func() *Captured, fn func(b *bolt.Bucket, over *Captured) error,
 ) error {
 	for {
-		over, again := &captured{}, false
-		if r.memtable != nil {
+		over, again := &Captured{}, false
+		if r.Memtable != nil {
 			over = capture()
 		}
-		err := r.view(ctx, func(b *bolt.Bucket) error {
-			if r.memtable != nil && !r.memtable.IsAt(over.Epoch) {
+		err := r.View(ctx, func(b *bolt.Bucket) error {
+			if r.Memtable != nil && !r.Memtable.IsAt(over.Epoch) {
 				again = true
 				return nil
 			}
@@ -51,13 +44,13 @@ func (r *reader) viewCaptured(
 	}
 }
 
-// overScan reads the objects of a collection in key order. A write in the memtable takes the place of the record in the
+// OverScan reads the objects of a collection in key order. A write in the memtable takes the place of the record in the
 // file.
-type overScan struct {
+type OverScan struct {
 	file    *boltfile.Scan
 	records int    // number of records of the file that have been passed, replaced by a write or not
 	k, v    []byte // the next key and record of the file; nil at its end
-	over    *captured
+	over    *Captured
 	pending []*memtable.Write // the next writes of over, at most overChunk
 	all     bool              // true if pending reaches to the end of over
 }
@@ -65,31 +58,31 @@ type overScan struct {
 // overChunk is how many writes of the memtable are read ahead.
 const overChunk = 256
 
-// scanOver returns a scan that begins after the given key.
-func scanOver(objects *bolt.Bucket, over *captured, after string) *overScan {
-	s := &overScan{file: boltfile.ScanAfter(objects, after), over: over}
+// ScanOver returns a scan that begins after the given key.
+func ScanOver(objects *bolt.Bucket, over *Captured, after string) *OverScan {
+	s := &OverScan{file: boltfile.ScanAfter(objects, after), over: over}
 	s.k, s.v = s.file.Next()
 	s.ahead(after)
 	return s
 }
 
 // scanOverFrom returns a scan that begins with the given key.
-func scanOverFrom(objects *bolt.Bucket, over *captured, from string) *overScan {
-	s := &overScan{file: boltfile.ScanAfter(objects, ""), over: over}
+func scanOverFrom(objects *bolt.Bucket, over *Captured, from string) *OverScan {
+	s := &OverScan{file: boltfile.ScanAfter(objects, ""), over: over}
 	s.k, s.v = s.file.Seek([]byte(from))
 	s.pending = over.From(from, overChunk, func(*memtable.Write) bool { return true })
 	s.all = len(s.pending) < overChunk
 	return s
 }
 
-func (s *overScan) ahead(after string) {
+func (s *OverScan) ahead(after string) {
 	s.pending = s.over.After(after, overChunk)
 	s.all = len(s.pending) < overChunk
 }
 
-// next returns the next key with its record, or with its write if it is in the memtable. ok is false at the end; err
+// Next returns the next key with its record, or with its write if it is in the memtable. ok is false at the end; err
 // then returns an error if damage has ended the scan.
-func (s *overScan) next() (key string, data []byte, x *memtable.Write, ok bool) {
+func (s *OverScan) Next() (key string, data []byte, x *memtable.Write, ok bool) {
 	for {
 		switch {
 		case len(s.pending) == 0 && s.k == nil:
@@ -113,9 +106,9 @@ func (s *overScan) next() (key string, data []byte, x *memtable.Write, ok bool) 
 }
 
 // advance goes on to the next record of the file.
-func (s *overScan) advance() {
+func (s *OverScan) advance() {
 	s.records++
 	s.k, s.v = s.file.Next()
 }
 
-func (s *overScan) err() error { return s.file.Err }
+func (s *OverScan) Err() error { return s.file.Err }

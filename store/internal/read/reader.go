@@ -1,0 +1,167 @@
+package read
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/larder-dev/larder/codec"
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/store/internal/body"
+	"github.com/larder-dev/larder/store/internal/boltfile"
+	"github.com/larder-dev/larder/store/internal/format"
+	"github.com/larder-dev/larder/store/internal/memtable"
+	"github.com/larder-dev/larder/store/internal/state"
+)
+
+// Reader is the part that a Collection and a View have in common: the methods that need no index function.
+type Reader struct {
+	File  *boltfile.File
+	Name  string // name of the collection's bucket
+	Codec codec.Codec
+	// memtable has what is not committed; nil for a View, which sees committed changes only.
+	Memtable *memtable.Table[state.Covers]
+	// customKeys says that keys may have another form than namespace/name.
+	CustomKeys bool
+	Coder      *body.Coder // opens the bodies of records, and seals them
+}
+
+// View calls fn with the collection's bucket in a read transaction.
+func (r *Reader) View(ctx context.Context, fn func(b *bolt.Bucket) error) error {
+	return r.File.View(ctx, func(tx *bolt.Tx) error {
+		b, err := state.Bucket(tx, r.Name)
+		if err != nil {
+			return err
+		}
+		return fn(b)
+	})
+}
+
+// ViewObjects calls fn with the bucket of objects in a read transaction, and with the state of the memtable over it.
+func (r *Reader) ViewObjects(ctx context.Context, fn func(objects *bolt.Bucket, over *Captured) error) error {
+	return r.ViewOver(ctx, nil, func(b *bolt.Bucket, over *Captured) error {
+		objects, err := r.Objects(b)
+		if err != nil {
+			return err
+		}
+		return fn(objects, over)
+	})
+}
+
+func (r *Reader) Objects(b *bolt.Bucket) (*bolt.Bucket, error) {
+	objects := b.Bucket(format.BucketObjects)
+	if objects == nil {
+		return nil, fmt.Errorf("collection %s has no objects bucket: %w", r.Name, entry.ErrDamaged)
+	}
+	return objects, nil
+}
+
+// Info returns the collection's state.
+func (r *Reader) Info(ctx context.Context) (entry.Info, error) {
+	var s state.State
+	err := r.viewCaptured(ctx, r.Memtable.CaptureInfo, func(b *bolt.Bucket, over *Captured) (err error) {
+		s, err = state.Get(b, r.Name)
+		if err == nil && over.Dirty {
+			s.Follow(over.Info.Clone())
+			s.Objects = over.Info.Objects
+		}
+		return err
+	})
+	return s.Info, err
+}
+
+// Get returns the object with that key, or nil if there is none.
+func (r *Reader) Get(ctx context.Context, key string) (runtime.Object, error) {
+	if r.Memtable != nil {
+		if x := r.Memtable.Get(key); x != nil {
+			return x.Object(), ctx.Err()
+		}
+	}
+	var obj runtime.Object
+	err := r.View(ctx, func(b *bolt.Bucket) error {
+		objects, err := r.Objects(b)
+		if err != nil {
+			return err
+		}
+		if data := objects.Get([]byte(key)); data != nil {
+			obj, err = r.Coder.Object(objects, key, data)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return obj, nil
+}
+
+// scanAll calls fn with every record of the file, or write of the memtable in its place, in key order and in one
+// transaction. It goes on after an error of fn, and returns the first one. It fails if the file does not have as many
+// records as its state says: bbolt does not notice a leaf whose number of elements is damaged.
+func (r *Reader) scanAll(
+	ctx context.Context, fn func(objects *bolt.Bucket, key string, data []byte, x *memtable.Write) error,
+) error {
+	return r.ViewOver(ctx, nil, func(b *bolt.Bucket, over *Captured) error {
+		objects, err := r.Objects(b)
+		if err != nil {
+			return err
+		}
+		st, err := state.Get(b, r.Name)
+		if err != nil {
+			return err
+		}
+		var bad error
+		s := ScanOver(objects, over, "")
+		for key, data, x, ok := s.Next(); ok; key, data, x, ok = s.Next() {
+			if err := fn(objects, key, data, x); err != nil && bad == nil {
+				bad = err
+			}
+		}
+		return cmp.Or(s.Err(), r.Counted(s.records, st.Objects), bad)
+	})
+}
+
+// Counted returns an error if n is not the number of objects that the collection's state says.
+func (r *Reader) Counted(n, objects int) error {
+	if n == objects {
+		return nil
+	}
+	return fmt.Errorf("collection %s has %d objects, and %d are found: %w", r.Name, objects, n, entry.ErrDamaged)
+}
+
+// List returns every object, in key order.
+func (r *Reader) List(ctx context.Context) ([]runtime.Object, error) {
+	objs := []runtime.Object{}
+	err := r.scanAll(ctx, func(objects *bolt.Bucket, key string, data []byte, x *memtable.Write) error {
+		obj, err := r.scanned(objects, key, data, x)
+		if err == nil {
+			objs = append(objs, obj)
+		}
+		return err
+	})
+	return objs, err
+}
+
+// scanned returns the object at which an overScan is: the object of x, or if x is nil the one decoded from data.
+func (r *Reader) scanned(objects *bolt.Bucket, key string, data []byte, x *memtable.Write) (runtime.Object, error) {
+	if x != nil {
+		return x.Obj, nil
+	}
+	return r.Coder.Object(objects, key, data)
+}
+
+// Keys returns every key, in order.
+func (r *Reader) Keys(ctx context.Context) ([]string, error) {
+	keys := []string{}
+	err := r.scanAll(ctx, func(_ *bolt.Bucket, key string, _ []byte, _ *memtable.Write) error {
+		if len(key) > format.MaxKeyLen {
+			return fmt.Errorf("key %s in collection %s: %w", printable.Key(key), r.Name, entry.ErrDamaged)
+		}
+		keys = append(keys, key)
+		return nil
+	})
+	return keys, err
+}

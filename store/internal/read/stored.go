@@ -1,0 +1,51 @@
+package read
+
+import (
+	"errors"
+
+	bolt "go.etcd.io/bbolt"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/format"
+	"github.com/larder-dev/larder/store/internal/memtable"
+)
+
+// Stored is the record that the file has under a key. It is valid until the transaction ends.
+type Stored struct {
+	format.Header
+	Found   bool         // false if the file has no record; the other fields are zero then
+	Payload []byte       // memory of the transaction
+	Objects *bolt.Bucket // bucket that the record is in
+}
+
+func (r *Reader) Stored(objects *bolt.Bucket, key string) (Stored, error) {
+	data := objects.Get([]byte(key))
+	if data == nil {
+		return Stored{}, nil
+	}
+	h, payload, err := format.ParseRecord(r.Name, key, data)
+	return Stored{Header: h, Found: true, Payload: payload, Objects: objects}, err
+}
+
+// Object decodes a stored record. It returns nil for a record that this program cannot decode: no reader can have seen
+// its object. An error wraps ErrDamaged.
+func (r *Reader) Object(key string, s Stored) (runtime.Object, error) {
+	if !s.Found {
+		return nil, nil
+	}
+	obj, err := r.Coder.ObjectOf(s.Objects, key, s.Header, s.Payload)
+	if err != nil && !errors.Is(err, entry.ErrDamaged) {
+		return nil, nil //nolint:nilerr // see above
+	}
+	return obj, err
+}
+
+// RefOf returns the identity from the write x, or, if x is nil, from the record, whose whole checksum it verifies.
+func (r *Reader) RefOf(key string, data []byte, x *memtable.Write) (entry.ObjectRef, error) {
+	if x != nil {
+		return entry.ObjectRef{Key: key, UID: x.UID, ResourceVersion: x.RV}, nil
+	}
+	h, err := format.ParseHeader(r.Name, key, data)
+	return entry.ObjectRef{Key: key, UID: h.UID, ResourceVersion: h.RV}, err
+}
