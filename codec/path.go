@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // FieldPath leads from a Go struct to a string, a boolean or an integer in it.
@@ -14,8 +16,9 @@ type FieldPath struct {
 }
 
 type fieldStep struct {
-	index    int  // of the Go struct's field
-	optional bool // it is a pointer, which may be nil
+	index    int              // of the Go struct's field
+	number   protowire.Number // of the protobuf message's field; 0 if it has none
+	optional bool             // it is a pointer, which may be nil
 }
 
 // NewFieldPath returns the path of JSON names in type t; nil if it does not lead to a string, a boolean or an integer.
@@ -65,13 +68,27 @@ func (p *FieldPath) enter(t reflect.Type, name string) reflect.Type {
 }
 
 func (p *FieldPath) step(f reflect.StructField) reflect.Type {
-	s := fieldStep{index: f.Index[0]}
+	s := fieldStep{index: f.Index[0], number: protobufNumber(f)}
 	t := f.Type
 	if s.optional = t.Kind() == reflect.Pointer; s.optional {
 		t = t.Elem()
 	}
 	p.steps = append(p.steps, s)
 	return t
+}
+
+// protobufNumber returns the number of a field in its message, or 0. It ignores "rep" in the tag, which even
+// corev1.PodStatus.QOSClass has, a string.
+func protobufNumber(f reflect.StructField) protowire.Number {
+	tag := strings.Split(f.Tag.Get("protobuf"), ",")
+	if len(tag) < 2 {
+		return 0
+	}
+	n, err := strconv.ParseInt(tag[1], 10, 32)
+	if err != nil || !protowire.Number(n).IsValid() {
+		return 0
+	}
+	return protowire.Number(n)
 }
 
 // marshalsItself reports whether t has a JSON method of its own, so that its JSON does not follow from its fields.

@@ -1,20 +1,22 @@
 package codec
 
 import (
+	"reflect"
+
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/larder-dev/larder/internal/msgpack"
 )
 
-// Peeker is a codec that reads labels, and fields of unstructured objects, from a payload without decoding it. The result
-// is the same as after decoding. If a payload is unusual, for example if a field occurs twice, known is false and the
-// caller has to decode it.
+// Peeker is a codec that reads labels and fields of an object from its payload without decoding it. The result is the
+// same as after decoding. If a payload is unusual, for example if a field occurs twice, known is false and the caller
+// has to decode it.
 type Peeker interface {
 	// Labels returns the labels of the object. It overwrites dst and grows it if needed. If a name occurs twice, the last
 	// one is valid. The labels share memory with payload. known is false if the payload has to be decoded.
 	Labels(dst []Label, encoding string, payload []byte) (labels []Label, known bool)
-	// Field returns the field at a path of JSON names; nil if payloads have to be decoded to read it, as those of typed
-	// objects have.
+	// Field returns the field at a path of JSON names; nil if payloads have to be decoded to read it, as for numbers of
+	// typed objects.
 	Field(path []string) Field
 }
 
@@ -23,8 +25,8 @@ type Label struct{ Name, Value []byte }
 
 // Field is a field of the objects of one codec.
 type Field interface {
-	// Is reports whether the PlainText of the field equals want. It is "" if an object lacks the field. known is false if
-	// the payload has to be decoded.
+	// Is reports whether the text of the field equals want. The text is that of FieldPath.Text, or of PlainText for an
+	// unstructured object; it is "" if an object lacks the field. known is false if the payload has to be decoded.
 	Is(encoding string, payload []byte, want string) (is, known bool)
 }
 
@@ -103,8 +105,38 @@ func protobufLabels(dst []Label, msg []byte, metadata protowire.Number) (labels 
 	return dst, true
 }
 
-// Field implements Peeker: messages are decoded to read their fields.
-func (c *protobufCodec) Field([]string) Field { return nil }
+// protobufField is a string in a message: the numbers of the fields that lead to it.
+type protobufField []protowire.Number
+
+// Field implements Peeker. It finds strings: selectors ask for little else, and numbers are encoded in many ways.
+func (c *protobufCodec) Field(path []string) Field {
+	p := NewFieldPath(c.typ, path)
+	if p == nil || p.kind != reflect.String {
+		return nil
+	}
+	var f protobufField
+	for _, s := range p.steps {
+		if s.number == 0 {
+			return nil
+		}
+		f = append(f, s.number)
+	}
+	return f
+}
+
+// Is looks into the message. A message without one of the fields has no text.
+func (f protobufField) Is(encoding string, payload []byte, want string) (is, known bool) {
+	_, _, msg, ok := cutMessage(payload)
+	if encoding != EncodingProtobuf || !ok {
+		return false, false
+	}
+	for _, number := range f {
+		if msg, ok = onlyField(msg, number); !ok || msg == nil {
+			return want == "", ok
+		}
+	}
+	return string(msg) == want, true
+}
 
 // Labels implements Peeker. Like Unstructured.GetLabels it reads null as "", and returns no labels at all if a value
 // has another type than string.

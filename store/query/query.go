@@ -21,8 +21,8 @@ var ErrNoField = errors.New("objects cannot be selected by this field")
 // Query selects objects of a collection. The zero Query selects all of them.
 //
 // Where possible, labels and fields are read from the stored bytes, so that objects that are not selected are not
-// decoded. That works for labels of unstructured objects and of those in protobuf, and for fields of unstructured ones.
-// Other objects are decoded first.
+// decoded. That works for unstructured objects and for objects stored in protobuf, except for apiVersion and kind, for
+// numbers and booleans of the latter, and for fields read through a codec.View. Other objects are decoded first.
 //
 // A namespace is a range of keys; other keys are not read. With a custom store.CollectionOptions.KeyFunc the field
 // metadata.namespace is compared instead. A store.View assumes that keys are those of client-go.
