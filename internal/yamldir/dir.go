@@ -11,6 +11,10 @@ import (
 // ErrNotEmpty: the directory has files already.
 var ErrNotEmpty = errors.New("it has files already")
 
+// unfinished is the name of a file until all of it is written: of a full disk or a kill nothing half-written is left
+// under the name of an object.
+const unfinished = ".larder-unfinished"
+
 // Dir is a directory that is being written.
 type Dir struct {
 	path string
@@ -50,16 +54,14 @@ func (d *Dir) Put(file string, text []byte) error {
 	if err := d.root.MkdirAll(path.Dir(file), 0o700); err != nil {
 		return err
 	}
-	f, err := d.root.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		return nil
-	}
-	if err != nil {
+	if _, err := d.root.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+	if err := d.root.WriteFile(unfinished, text, 0o600); err != nil {
+		return errors.Join(err, d.root.Remove(unfinished))
+	}
 	d.Files++
-	_, err = f.Write(text)
-	return errors.Join(err, f.Close())
+	return d.root.Rename(unfinished, file)
 }
 
 // Close lets go of the directory.
