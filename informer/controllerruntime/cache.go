@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -59,7 +58,7 @@ func checkTemplate(t informer.Options) error {
 	}{
 		{t.Identity != entry.Identity{}, "Identity", "it is derived from the request that each informer would send"},
 		{resource.Kind != "" || resource.Singular != "" || resource.Namespaced || len(resource.ShortNames) > 0, "Resource",
-			"it is asked of the RESTMapper"},
+			"it is derived from the type of the objects"},
 		{t.Codec != nil, "Codec", "it depends on the type of the objects"},
 		{t.Lookup != nil, "Lookup", "it is not told which resource to look in"},
 		{t.ListMetadata != nil, "ListMetadata", "it is derived from the request that each informer would send"},
@@ -80,8 +79,7 @@ func checkTemplate(t informer.Options) error {
 // adapter makes the informers of one cache.
 type adapter struct {
 	template informer.Options
-	base     string // path prefix of the API server's URL, without a trailing slash
-	mapper   meta.RESTMapper
+	base     string         // path prefix of the API server's URL, without a trailing slash
 	client   rest.Interface // of no group-version; for the cluster's id, schemas and metadata
 	schemas  *requests.Schemas
 
@@ -123,7 +121,7 @@ func adapt(
 		return nil, opts, nil, fmt.Errorf("could not create a REST client from config: %w", err)
 	}
 	return config, opts, &adapter{
-		template: template, base: strings.TrimSuffix(path.Clean("/"+base.Path), "/"), mapper: opts.Mapper, client: client,
+		template: template, base: strings.TrimSuffix(path.Clean("/"+base.Path), "/"), client: client,
 		schemas: requests.NewSchemas(client),
 		made:    map[string]*informer.Informer{},
 	}, nil

@@ -29,9 +29,8 @@
 // store.Options.ForgetAfter.
 //
 // If the request does not tell the identity (none, or more than one, was recorded; its path is not that of a list; it
-// has a parameter that may change the answer), or if the RESTMapper has more than one kind for exactly the group,
-// version and resource of its path, the informer is refused: GetInformer, and every Get, List and IndexField of the
-// kind, fail with [ErrIdentity] and the reason. Controllers log it and retry until their CacheSyncTimeout.
+// has a parameter that may change the answer), the informer is refused: GetInformer, and every Get, List and IndexField
+// of the kind, fail with [ErrIdentity] and the reason. Controllers log it and retry until their CacheSyncTimeout.
 //
 // # The fields of informer.Options
 //

@@ -39,9 +39,6 @@ func (a *adapter) make(
 	}
 	o := a.template
 	o.Identity = id
-	if o.Resource, err = resourceInfo(a.mapper, id.GroupVersionResource); err != nil {
-		return nil, err
-	}
 	o.ResyncPeriod, o.Indexers = resync, indexers
 	if o.ClusterID == nil {
 		o.ClusterID = requests.KubeSystemUID(a.client)

@@ -19,6 +19,8 @@ type Cursors struct {
 	retain  time.Duration      // State.Retain; guarded by mu
 	changed chan struct{}      // closed by the next change, and then nil; nil also if nobody waits; guarded by mu
 	closed  bool               // whether the collection is closed and acknowledgements are refused; guarded by mu
+	// version grows with each change of a cursor. written is the version that the file has. Both are guarded by mu.
+	version, written uint64
 }
 
 // cursor is the state of one cursor. It is guarded by Cursors.mu.
@@ -26,15 +28,13 @@ type cursor struct {
 	now    format.Cursor
 	open   bool // whether a consumer has it
 	resets int  // how often it was made to begin anew in this process
-	// version grows with each change of now. written is the version that the file has.
-	version, written uint64
 }
 
 // Snapshot is a copy of the cursors that one transaction writes.
 type Snapshot struct {
-	all map[string]format.Cursor
-	// versions holds the versions of the cursors that the file lacks.
-	versions map[string]uint64
+	all     map[string]format.Cursor
+	version uint64 // see Cursors
+	dirty   bool   // whether the file lacks the version
 	// reset holds the cursors that the transaction makes begin anew.
 	reset  map[string]format.Cursor
 	retain time.Duration // see Cursors
@@ -61,12 +61,7 @@ func (c *Cursors) Any() bool {
 func (c *Cursors) Dirty() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, one := range c.all {
-		if one.version != one.written {
-			return true
-		}
-	}
-	return false
+	return len(c.all) > 0 && c.version != c.written
 }
 
 // snapshot returns a copy of the cursors, or nil if the changelog has no consumer.
@@ -76,18 +71,15 @@ func (c *Cursors) snapshot() *Snapshot {
 	if len(c.all) == 0 && c.retain == 0 {
 		return nil
 	}
-	s := &Snapshot{map[string]format.Cursor{}, map[string]uint64{}, map[string]format.Cursor{}, c.retain}
+	s := &Snapshot{map[string]format.Cursor{}, c.version, c.version != c.written, map[string]format.Cursor{}, c.retain}
 	for name, one := range c.all {
 		s.all[name] = one.now
-		if one.version != one.written {
-			s.versions[name] = one.version
-		}
 	}
 	return s
 }
 
-// Committed records that the transaction of s has committed: s.versions are in the file, and the cursors in s.reset
-// begin anew. It wakes those who wait for a change. s may be nil.
+// Committed records that the transaction of s has committed: s.all is in the file, and the cursors in s.reset begin
+// anew. It wakes those who wait for a change. s may be nil.
 func (c *Cursors) Committed(s *Snapshot) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,11 +87,7 @@ func (c *Cursors) Committed(s *Snapshot) {
 	if s == nil {
 		return
 	}
-	for name, version := range s.versions {
-		if one := c.all[name]; one != nil {
-			one.written = max(one.written, version)
-		}
-	}
+	c.written = max(c.written, s.version)
 	c.resetLocked(s)
 }
 
@@ -117,16 +105,16 @@ func (c *Cursors) OutcomeUnknown(s *Snapshot) {
 func (c *Cursors) resetLocked(s *Snapshot) {
 	for name, anew := range s.reset {
 		if one := c.all[name]; one != nil {
-			one.reset(anew)
+			c.resetOneLocked(one, anew)
 		}
 	}
 }
 
-// reset makes the consumer begin anew, even if it has acknowledged changes since.
-func (one *cursor) reset(anew format.Cursor) {
+// resetOneLocked makes a consumer begin anew, even if it has acknowledged changes since.
+func (c *Cursors) resetOneLocked(one *cursor, anew format.Cursor) {
 	one.now = anew
 	one.resets++
-	one.version++
+	c.version++
 }
 
 // ResetAll makes every consumer begin anew, after objects or tombstones were lost. st is the state of the file.
@@ -134,7 +122,7 @@ func (c *Cursors) ResetAll(st State) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, one := range c.all {
-		one.reset(st.Anew(ResetDamage))
+		c.resetOneLocked(one, st.Anew(ResetDamage))
 	}
 	c.wakeLocked()
 }
@@ -232,7 +220,7 @@ func (c *Cursors) Move(name string, resets int, to format.Cursor) error {
 		return ErrReset
 	}
 	one.now = to
-	one.version++
+	c.version++
 	return nil
 }
 

@@ -36,7 +36,7 @@ func (w *Writer) Settle(full bool) (*Snapshot, error) {
 		if low(c) < lost {
 			c = w.state.Anew(ResetBehind)
 			s.reset[name] = c
-		} else if s.versions[name] == 0 {
+		} else if !s.dirty {
 			continue
 		}
 		if err := PutCursor(w.log.cursors, w.collection, name, c); err != nil {
