@@ -111,9 +111,9 @@ var storeDiskMutants = []mutant{
 		name:   "store/place-during-commit-lost",
 		breaks: "What is acknowledged while a commit is under way is in the next one.",
 		file:   "store/internal/changelog/cursors.go",
-		old: `			one.written = max(one.written, version)
+		old: `	c.written = max(c.written, s.version)
 `,
-		new: `			one.written = max(one.version, version)
+		new: `	c.written = c.version
 `,
 		test: "TestPlaceIsInTheNextCommit",
 		dir:  "store",
@@ -163,7 +163,7 @@ var storeDiskMutants = []mutant{
 		name:   "store/loss-not-told-to-handlers",
 		breaks: "After objects were lost to damage every durable handler begins anew.",
 		file:   "store/internal/changelog/cursors.go",
-		old: `		one.reset(st.Anew(ResetDamage))
+		old: `		c.resetOneLocked(one, st.Anew(ResetDamage))
 `,
 		new: `		_ = one
 `,
@@ -211,7 +211,7 @@ var storeDiskMutants = []mutant{
 		breaks: "A handler that a commit has set back learns of it without a restart.",
 		file:   "store/internal/changelog/cursors.go",
 		old: `		if one := c.all[name]; one != nil {
-			one.reset(anew)
+			c.resetOneLocked(one, anew)
 		}
 `,
 		new: `		if one := c.all[name]; one != nil {
