@@ -212,7 +212,7 @@
 // A request has 90 s, and more if the link turns out to need it (see package reflector). If it has not returned five
 // seconds after its context has ended, Status.Err and the watch error handler (once for each) have an error that wraps
 // reflector.ErrOverdue. The informer waits for it until the end of the run, and five seconds more at most. Calls of
-// Options.ClusterID, OpenAPIHash and Lookup, and of a watch's Stop, that do not return in time are abandoned and
+// Options.ClusterID, OpenAPIHash, and of a watch's Stop, that do not return in time are abandoned and
 // retried, or done without. While five calls of one function have not returned, it is not called again.
 //
 // # When the store fails

@@ -81,8 +81,6 @@ type Options struct {
 	// it lists whole objects. Audits and look-ups use it, and so does a start with the policy Resumed (see HasSynced in
 	// the package's documentation). Default: whole objects.
 	ListMetadata func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
-	// Lookup: see reflector.Options.Lookup.
-	Lookup func(ctx context.Context, key string) (entry.ObjectRef, bool, error)
 	// AuditEvery is the interval of audits by Informer.Audit: each follows after a random half to whole of it. Default 0:
 	// no audits.
 	AuditEvery time.Duration

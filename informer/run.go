@@ -202,7 +202,7 @@ func (i *Informer) start(ctx context.Context) *loop {
 		PageSize:     i.o.PageSize,
 		Shard:        i.Identity().Shards(),
 		ListMetadata: i.o.ListMetadata, MetadataPays: i.metadataPays,
-		Verify: attrs.Verify, Lookup: i.o.Lookup, Same: i.sameness(),
+		Verify: attrs.Verify, Same: i.sameness(),
 		OnError: i.reportError, OnContact: i.contact, OnLive: func(bool) { i.reviewSource() }, Clock: i.clock,
 		Limiter:      i.limiter(),
 		RelistSpread: i.o.RelistSpread,

@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/reflector"
 )
 
@@ -351,10 +350,7 @@ func TestMetadataRefused(t *testing.T) {
 // whole lists.
 func TestFetchOfAnother(t *testing.T) {
 	bubble(t, func(g *rig) {
-		o := reflector.Options{PageSize: 10, ListMetadata: (&metadata{s: g.s}).list,
-			Lookup: func(context.Context, string) (entry.ObjectRef, bool, error) {
-				return entry.ObjectRef{}, false, errRefused // or the look-ups would have found it
-			}}
+		o := reflector.Options{PageSize: 10, ListMetadata: (&metadata{s: g.s}).list}
 		g.fill(30)
 		g.start(o)
 		g.missed(func() { g.change(14); g.s.fixedSelector = "metadata.namespace=a"; g.m.relist = reflector.ReasonStore }, o)

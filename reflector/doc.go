@@ -51,10 +51,9 @@
 // object, and the watch. Objects whose event was still awaited when a connection was lost are looked up first at the
 // next.
 //
-// A look-up is a list with a field selector on name and namespace, unless Options.Lookup is set. If another object is
-// returned (by a ListerWatcher that overwrites the selector), or the server refuses the selector, there are no look-ups
-// for the rest of the run. An object that is too large for the link is not looked up any more. If the object of the
-// probe is too large, the probe lists one that does not exist.
+// A look-up is a list with a field selector on name and namespace. If another object is returned (by a ListerWatcher
+// that overwrites the selector), the server refuses the selector, or an object is too large for the link, there are no
+// look-ups for the rest of the run. If the object of the probe is too large, the probe lists one that does not exist.
 //
 // The look-ups miss a server that was restored from a backup and has overtaken the stream, if in the lost part of
 // history nothing happened to the objects that are looked up, or each was changed again since. They also miss it if the
@@ -205,8 +204,8 @@
 // thin link: see Relist). A call that has not returned five seconds after that is overdue: Status.Err and
 // Options.OnError (once for each call) say for how long. The reflector waits for it until Run's own context has ended,
 // because other calls would only pile up. Five seconds after that it abandons the call and drops its result.
-// Options.Verify and Options.Lookup are bounded likewise, but abandoned as soon as they are overdue, and retried; while
-// five calls of one of them have not returned, it is not called. A watch has five seconds to end after its Stop was
+// Options.Verify and Options.Same are bounded likewise, but abandoned as soon as they are overdue; while five calls of
+// one of them have not returned, it is not called. A watch has five seconds to end after its Stop was
 // called, whether or not Stop returns.
 //
 // A method of the sink that blocks stops the reading of the watch: the server waits, and at last closes it.

@@ -13,7 +13,6 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/reflector"
 )
 
@@ -42,20 +41,11 @@ func (h *hook) call() {
 	<-h.released
 }
 
-// options has the hook as one of the functions that are asked at a connect.
-func (h *hook) options(which string, g *rig) reflector.Options {
-	if which == "Verify" {
-		return reflector.Options{Verify: func(context.Context) (reflector.Reason, error) {
-			h.call()
-			return "", nil
-		}}
-	}
-	return reflector.Options{Lookup: func(_ context.Context, key string) (entry.ObjectRef, bool, error) {
+// options has the hook as the function that is asked at a connect.
+func (h *hook) options() reflector.Options {
+	return reflector.Options{Verify: func(context.Context) (reflector.Reason, error) {
 		h.call()
-		g.s.mu.Lock()
-		defer g.s.mu.Unlock()
-		cm := g.s.objects[key]
-		return entry.ObjectRef{Key: key, UID: string(cm.UID), ResourceVersion: cm.ResourceVersion}, true, nil
+		return "", nil
 	}}
 }
 
@@ -72,35 +62,31 @@ func (g *rig) end() {
 	}
 }
 
-// TestHooksThatHang: a call of Verify or Lookup that never returns is an error like any other after its time, and does
+// TestHooksThatHang: a call of Verify that never returns is an error like any other after its time, and does
 // not keep Run from ending. (issue 3)
 func TestHooksThatHang(t *testing.T) {
-	for _, which := range []string{"Verify", "Lookup"} {
-		t.Run(which, func(t *testing.T) {
-			bubble(t, func(g *rig) {
-				g.s.put("a/x", "1")
-				g.start(reflector.Options{})
-				g.stop()
-				h := newHook(2, false)
-				g.startOn(g.s, h.options(which, g))
-				g.sleep(requestTimeout + callWait + 100*time.Millisecond)
-				if st := g.r.Status(); !errors.Is(st.Err, reflector.ErrOverdue) ||
-					!strings.Contains(st.Err.Error(), "has not returned for 1m35s") {
-					t.Errorf("overdue: status %+v", st)
-				}
-				g.sleep(5 * time.Minute)
-				if st := g.r.Status(); st.Err != nil || st.State != reflector.Watch || len(g.errs) != 2 || h.calls.Load() != 3 {
-					t.Errorf("the third call returned: status %+v, errors %v, %d calls", st, g.errs, h.calls.Load())
-				}
-				h.bad.Store(1)
-				g.s.cut(apierrors.NewInternalError(errors.New("boom")))
-				g.sleep(10 * time.Second)
-				g.end()
-				close(h.released)
-				synctest.Wait()
-			})
-		})
-	}
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		g.start(reflector.Options{})
+		g.stop()
+		h := newHook(2, false)
+		g.startOn(g.s, h.options())
+		g.sleep(requestTimeout + callWait + 100*time.Millisecond)
+		if st := g.r.Status(); !errors.Is(st.Err, reflector.ErrOverdue) ||
+			!strings.Contains(st.Err.Error(), "has not returned for 1m35s") {
+			t.Errorf("overdue: status %+v", st)
+		}
+		g.sleep(5 * time.Minute)
+		if st := g.r.Status(); st.Err != nil || st.State != reflector.Watch || len(g.errs) != 2 || h.calls.Load() != 3 {
+			t.Errorf("the third call returned: status %+v, errors %v, %d calls", st, g.errs, h.calls.Load())
+		}
+		h.bad.Store(1)
+		g.s.cut(apierrors.NewInternalError(errors.New("boom")))
+		g.sleep(10 * time.Second)
+		g.end()
+		close(h.released)
+		synctest.Wait()
+	})
 }
 
 // TestHookThatNeverReturns: calls that were left to themselves do not pile up.
@@ -108,7 +94,7 @@ func TestHookThatNeverReturns(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
 		h := newHook(1000, false)
-		g.startOn(g.s, h.options("Verify", g))
+		g.startOn(g.s, h.options())
 		g.sleep(10 * time.Hour)
 		if n := h.calls.Load(); n < 2 || n > 10 {
 			t.Errorf("%d calls hang", n)
@@ -128,22 +114,18 @@ func TestHookThatNeverReturns(t *testing.T) {
 func TestHooksThatPanic(t *testing.T) {
 	defer func(was bool) { utilruntime.ReallyCrash = was }(utilruntime.ReallyCrash)
 	utilruntime.ReallyCrash = false
-	for _, which := range []string{"Verify", "Lookup"} {
-		t.Run(which, func(t *testing.T) {
-			bubble(t, func(g *rig) {
-				g.s.put("a/x", "1")
-				g.start(reflector.Options{})
-				g.stop()
-				g.startOn(g.s, newHook(1, true).options(which, g))
-				g.sleep(time.Minute)
-				if st := g.r.Status(); st.Err != nil || st.State != reflector.Watch || len(g.errs) != 1 ||
-					!errors.Is(g.errs[0], reflector.ErrPanicked) {
-					t.Errorf("status %+v, errors %v", st, g.errs)
-				}
-				g.end()
-			})
-		})
-	}
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		g.start(reflector.Options{})
+		g.stop()
+		g.startOn(g.s, newHook(1, true).options())
+		g.sleep(time.Minute)
+		if st := g.r.Status(); st.Err != nil || st.State != reflector.Watch || len(g.errs) != 1 ||
+			!errors.Is(g.errs[0], reflector.ErrPanicked) {
+			t.Errorf("status %+v, errors %v", st, g.errs)
+		}
+		g.end()
+	})
 }
 
 // badStop is a watch whose Stop misbehaves.

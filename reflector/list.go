@@ -73,9 +73,7 @@ func (s *session) relist(ctx context.Context) outcome {
 	}
 	reason = stronger(s.pos.Reason, reason)
 	if s.lists.watchLists && (s.lists.unlimited || s.o.streams) {
-		if o, ok := s.streamList(ctx, reason); ok {
-			return o
-		}
+		return s.streamList(ctx, reason)
 	}
 	l := newList(s, reason)
 	l.pages = newPager(s)

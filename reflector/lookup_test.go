@@ -9,10 +9,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/reflector"
 )
 
@@ -56,31 +57,6 @@ func TestAtMostFiveLookups(t *testing.T) {
 		// The newest five, by key.
 		if r := g.s.seen()[4]; r.FieldSelector != "metadata.name=29,metadata.namespace=a" || r.Limit != 1 {
 			t.Errorf("looked up with %s", asJSON(r))
-		}
-		g.stop()
-	})
-}
-
-func TestLookupOption(t *testing.T) {
-	bubble(t, func(g *rig) {
-		g.s.put("a/x", "1")
-		g.start(reflector.Options{})
-		fail := true
-		g.restart(func() {}, reflector.Options{Lookup: func(_ context.Context, key string) (entry.ObjectRef, bool,
-			error) {
-			if key != "a/x" {
-				t.Errorf("looked up %q", key)
-			}
-			if fail {
-				fail = false
-				return entry.ObjectRef{}, false, errRefused
-			}
-			return entry.ObjectRef{UID: "another", ResourceVersion: "101"}, true, nil
-		}})
-		g.sleep(time.Second)
-		g.wantRelist(reflector.ReasonRewound)
-		if len(g.errs) != 1 || !errors.Is(g.errs[0], errRefused) {
-			t.Errorf("errors %v", g.errs)
 		}
 		g.stop()
 	})
@@ -159,10 +135,18 @@ func TestLookupAheadOfTheProbe(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
 		g.start(reflector.Options{})
-		g.restart(func() { g.s.other(3) }, reflector.Options{Lookup: func(context.Context, string) (entry.ObjectRef, bool,
-			error) {
-			return entry.ObjectRef{UID: "uid-1", ResourceVersion: "107"}, true, nil
-		}})
+		g.restart(func() {
+			g.s.other(3)
+			g.s.onList = func(r request) (runtime.Object, error) {
+				if r.FieldSelector == "" {
+					return nil, nil
+				}
+				cm := corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+					Namespace: "a", Name: "x", UID: "uid-1", ResourceVersion: "107",
+				}}
+				return &corev1.ConfigMapList{Items: []corev1.ConfigMap{cm}}, nil
+			}
+		}, reflector.Options{})
 		g.sleep(1500 * time.Millisecond)
 		if g.m.syncs() != 0 {
 			t.Error("synced at the probe's resourceVersion")

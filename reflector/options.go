@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/sharding"
 	"k8s.io/utils/clock"
 
-	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/limiter"
 )
 
@@ -47,7 +46,7 @@ type Options struct {
 	// metadata alone. A relist for ReasonExpired or ReasonStore then lists metadata, and fetches only the objects that the
 	// sink does not hold in the listed state (Sink.Known), each by a field selector on its name. If they are more than a
 	// quarter of a page, that page and those after it are listed whole. Admit is not called for objects that the sink
-	// holds. Probes, and look-ups without Lookup, use metadata too. A ListMetadata that is refused is not called again in
+	// holds. Probes and look-ups use metadata too. A ListMetadata that is refused is not called again in
 	// this run, except after 403, 404 and 405, which may be temporary. Its calls are bounded as the ListerWatcher's.
 	// Default: whole objects.
 	ListMetadata func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
@@ -62,10 +61,6 @@ type Options struct {
 	// and counts as an error (ErrOverdue). So does a panic, with utilruntime.ReallyCrash off (ErrPanicked). It may be
 	// called again while an abandoned call still runs, unless five of them do.
 	Verify func(ctx context.Context) (Reason, error)
-	// Lookup, if set, returns the current identity of one object at the server, preferably by metadata; found is false if
-	// the server does not have it. It must be a consistent read, not one from a cache. Its calls are bounded as those of
-	// Verify. Default: a list by ListMetadata, or else the ListerWatcher, with a field selector on name and namespace.
-	Lookup func(ctx context.Context, key string) (ref entry.ObjectRef, found bool, err error)
 	// Same, if set, reports whether the server has exactly the objects that the sink holds, each in the same state (UID
 	// and resourceVersion). It also returns the resourceVersion of the consistent list that it made for that, if it made
 	// one. It is called once, after the first watch of a run that resumes has been accepted, instead of the probe, and has

@@ -17,7 +17,6 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/reflector/internal/gate"
 	"github.com/larder-dev/larder/reflector/internal/history"
-	"github.com/larder-dev/larder/reflector/internal/pace"
 )
 
 // rewound is the end of log messages about a server with another history.
@@ -42,28 +41,25 @@ type verdict struct {
 func (g *guards) lookUp(ctx context.Context, n int) (verdict, error) {
 	v := verdict{awaited: awaited{}}
 	for _, held := range g.toLookUp(n) {
-		got, found, usable, at, err := g.lookUpOne(ctx, held.Key)
+		got, err := g.lookUpOne(ctx, held.Key, false)
 		if errors.Is(err, errTooLong) {
-			if _, waits := g.awaited[held.Key]; waits {
-				v.awaited[held.Key] = held // an event must still explain the earlier look-up
-			}
-			continue
+			g.giveUpLookups(ctx, "an object is too large for the link, and there is no ListMetadata")
 		}
-		if err != nil {
-			return verdict{}, g.s.conn.describe("look up "+held.Key+" of", err)
-		}
-		if !usable {
+		if g.noLookups {
 			return verdict{}, nil
 		}
-		v.at = v.at || entry.ComparableRV(at) && !history.Below(at, g.s.cur.RV)
-		switch history.Check(held, g.s.cur.RV, got, found) {
+		if err != nil {
+			return verdict{}, err
+		}
+		v.at = v.at || entry.ComparableRV(got.at) && !history.Below(got.at, g.s.cur.RV)
+		switch history.Check(held, g.s.cur.RV, got.ref, got.obj != nil) {
 		case history.Contradicts:
 			klog.FromContext(ctx).Info("An object that we hold is another one at the server: "+rewound, "key", held.Key,
-				"held", held.ResourceVersion, "server", got.ResourceVersion, "resourceVersion", g.s.cur.RV)
+				"held", held.ResourceVersion, "server", got.ref.ResourceVersion, "resourceVersion", g.s.cur.RV)
 			return verdict{rewound: true}, nil
 		case history.Changed:
 			v.awaited[held.Key] = held
-			v.by = history.Max(v.by, got.ResourceVersion)
+			v.by = history.Max(v.by, got.ref.ResourceVersion)
 		case history.Agrees:
 		}
 	}
@@ -82,64 +78,49 @@ func (g *guards) toLookUp(n int) []entry.ObjectRef {
 	return refs[:min(n, len(refs))]
 }
 
-// found is the result of Options.Lookup.
-type found struct {
+// errNoLookups is the error of a look-up if this ListerWatcher, or the server, does not serve look-ups.
+var errNoLookups = errors.New("objects cannot be looked up one by one")
+
+// answer is the answer to the look-up of one object: obj is nil if the server does not have it. at is the server's
+// resourceVersion.
+type answer struct {
+	obj runtime.Object
 	ref entry.ObjectRef
-	is  bool
+	at  string
 }
 
-// lookUpByHook calls Options.Lookup.
-func (g *guards) lookUpByHook(ctx context.Context, key string) (entry.ObjectRef, bool, error) {
-	g.s.r.board.update(func(st *Status) { st.Lookups++ })
-	limited, cancel := context.WithTimeout(ctx, pace.RequestTimeout)
-	defer cancel()
-	f, err := g.finder.Call(ctx, limited, func(ctx context.Context) (f found, err error) {
-		f.ref, f.is, err = g.s.o.Lookup(ctx, key)
-		return f, err
-	})
-	if err == nil {
-		g.s.conn.heard()
-	}
-	return f.ref, f.is, err
-}
-
-// lookUpOne reads the identity of one object. at is the server's resourceVersion, if the answer has it. usable is false
-// if this ListerWatcher cannot look up objects. The error is errTooLong if the object is too large for the link.
-func (g *guards) lookUpOne(
-	ctx context.Context, key string,
-) (ref entry.ObjectRef, found, usable bool, at string, err error) {
-	if g.s.o.Lookup != nil {
-		ref, found, err = g.lookUpByHook(ctx, key)
-		return ref, found, true, "", err
-	}
+// lookUpOne reads one object: the whole object, or, if its identity will do, its metadata where possible. The error
+// wraps errTooLong if the object is too large for the link.
+func (g *guards) lookUpOne(ctx context.Context, key string, whole bool) (answer, error) {
 	if g.noLookups {
-		return entry.ObjectRef{}, false, false, "", nil
+		return answer{}, errNoLookups
 	}
-	if g.heavy[key] {
-		return entry.ObjectRef{}, false, true, "", errTooLong
-	}
+	what := "look up " + key + " of"
 	g.s.r.board.update(func(st *Status) { st.Lookups++; st.Probes++ })
-	list, m, err := g.listOne(ctx, metav1.ListOptions{Limit: 1, FieldSelector: keySelector(key)}, "look up "+key+" of")
-	if errors.Is(err, errTooLong) {
-		klog.FromContext(ctx).Info(
-			"An object is too large to be looked up over this link; the guard against a rewound server does without it", "key",
-			key)
-		g.heavy[key] = true
-	}
+	list, m, err := g.listOne(ctx, metav1.ListOptions{Limit: 1, FieldSelector: keySelector(key)}, what, whole)
 	if apierrors.IsBadRequest(err) {
 		g.giveUpLookups(ctx, "the server does not take the field selector")
-		return entry.ObjectRef{}, false, false, "", nil
+		return answer{}, errNoLookups
 	}
 	if err != nil {
-		return entry.ObjectRef{}, false, false, "", err
+		return answer{}, g.s.conn.describe(what, err)
 	}
 	g.s.conn.heard()
-	ref, found, other, err := g.pick(list, key)
-	if err == nil && !found && other {
+	got, others := answer{at: m.GetResourceVersion()}, false
+	err = meta.EachListItem(list, func(obj runtime.Object) error {
+		if ref, err := gate.Identify(obj); err == nil && ref.Key == key {
+			got.obj, got.ref = obj, ref
+		} else {
+			others = true
+		}
+		return nil
+	})
+	// An empty answer means not found, even if the selector was overwritten: then there are no objects at all.
+	if others && got.obj == nil {
 		g.giveUpLookups(ctx, "the field selector of the requests is overwritten on the way, or the server ignores it")
-		return entry.ObjectRef{}, false, false, "", nil
+		return answer{}, errNoLookups
 	}
-	return ref, found, true, m.GetResourceVersion(), err
+	return got, err
 }
 
 // giveUpLookups turns the rewind check off for this run.
@@ -149,24 +130,6 @@ func (g *guards) giveUpLookups(ctx context.Context, why string) {
 	klog.FromContext(ctx).Info(
 		"Objects cannot be looked up one by one: a server that was rewound and has overtaken us will not be noticed", "why",
 		why)
-}
-
-// pick returns the object of that key in the answer, and whether there were others. An empty answer means not found,
-// even if the selector was overwritten: then there are no objects at all.
-func (g *guards) pick(list runtime.Object, key string) (ref entry.ObjectRef, found, other bool, err error) {
-	err = meta.EachListItem(list, func(obj runtime.Object) error {
-		got, rerr := g.s.gate.RefOf(obj)
-		if _, ok := obj.(*metav1.PartialObjectMetadata); ok { // a list by metadata, whatever the expected type is
-			got, rerr = gate.Identify(obj)
-		}
-		if got.Key == key && rerr == nil {
-			ref, found = got, true
-		} else {
-			other = true
-		}
-		return nil
-	})
-	return ref, found, other, err
 }
 
 // keySelector returns a field selector for the object with that key.

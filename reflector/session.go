@@ -29,8 +29,10 @@ type session struct {
 	watching watching
 	// lists is what is known of how lists have to be requested.
 	lists lists
-	// leftOut looks up the objects of Checkpoint.LeftOut.
-	leftOut leftOut
+	// leftOut lists the objects of Checkpoint.LeftOut that have not been looked up yet. cuts counts how often in a row the
+	// answer about the first was cut off.
+	leftOut []entry.ObjectRef
+	cuts    int
 	// guards compare the server with the sink's contents at every connect.
 	guards *guards
 	// gate decides which objects are delivered.
@@ -59,7 +61,7 @@ func newSession(r *Reflector) *session {
 			ExpectedType: r.o.ExpectedType, Admit: r.o.Admit, Shard: r.o.Shard, Clock: r.o.Clock, Say: r.board.passedBy,
 		}),
 	}
-	s.guards, s.leftOut.s = newGuards(s), s
+	s.guards = newGuards(s)
 	return s
 }
 
@@ -116,7 +118,7 @@ func (s *session) enter(ctx context.Context) outcome {
 		if !s.connect(ctx) {
 			return outcome{Kind: stop}
 		}
-		return s.leftOut.fetchAll(ctx, s.guards.verify(ctx))
+		return s.fetchLeftOut(ctx, s.guards.verify(ctx))
 	case Drain, Watch:
 		return s.watch(ctx)
 	case Relist:
@@ -180,7 +182,7 @@ func (s *session) restore(ctx context.Context) outcome {
 	if reason != "" {
 		return outcome{Kind: mustList, Reason: reason}
 	}
-	s.resumes, s.leftOut.refs = cp.ResourceVersion, cp.LeftOut
+	s.resumes, s.leftOut = cp.ResourceVersion, cp.LeftOut
 	s.guards.compared = cp.Large || len(cp.LeftOut) > 0 // what was left out is not held, so nothing can be the same
 	return outcome{Kind: resumable}
 }

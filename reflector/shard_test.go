@@ -1,7 +1,6 @@
 package reflector_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/reflector"
 )
 
@@ -165,48 +163,35 @@ func TestForeignEventsOfAList(t *testing.T) {
 // server was rewound.
 func TestGuardOfAShard(t *testing.T) {
 	for _, heeded := range []bool{true, false} {
-		for _, hook := range []bool{false, true} {
-			for _, rewound := range []bool{false, true} {
-				t.Run(fmt.Sprintf("heeded %v, Options.Lookup %v, rewound %v", heeded, hook, rewound), func(t *testing.T) {
-					bubble(t, func(g *rig) {
-						o := g.sharded(heeded, reflector.Options{})
-						if hook {
-							o.Lookup = func(_ context.Context, key string) (ref entry.ObjectRef, found bool, err error) {
-								g.s.mu.Lock()
-								defer g.s.mu.Unlock()
-								cm, found := g.s.objects[key]
-								if found {
-									ref = entry.ObjectRef{Key: key, UID: string(cm.UID), ResourceVersion: cm.ResourceVersion}
-								}
-								return ref, found, nil
-							}
-						}
-						g.create(true, "a/w")
-						b := g.s.backup()
-						g.create(true, "a/x")
-						g.start(o)
-						g.restart(func() {
-							if rewound {
-								g.s.restore(b)
-								g.s.other(20)
-							} else {
-								g.s.remove("a/x")
-							}
-							g.create(false, "a/x")
-						}, o)
-						g.sleep(10 * time.Second)
+		for _, rewound := range []bool{false, true} {
+			t.Run(fmt.Sprintf("heeded %v, rewound %v", heeded, rewound), func(t *testing.T) {
+				bubble(t, func(g *rig) {
+					o := g.sharded(heeded, reflector.Options{})
+					g.create(true, "a/w")
+					b := g.s.backup()
+					g.create(true, "a/x")
+					g.start(o)
+					g.restart(func() {
 						if rewound {
-							g.wantRelist(reflector.ReasonRewound)
+							g.s.restore(b)
+							g.s.other(20)
 						} else {
-							g.wantNoList()
+							g.s.remove("a/x")
 						}
-						if st := g.r.Status(); st.NoLookups != "" || st.Lookups == 0 {
-							t.Errorf("status %+v", st)
-						}
-						g.stop()
-					})
+						g.create(false, "a/x")
+					}, o)
+					g.sleep(10 * time.Second)
+					if rewound {
+						g.wantRelist(reflector.ReasonRewound)
+					} else {
+						g.wantNoList()
+					}
+					if st := g.r.Status(); st.NoLookups != "" || st.Lookups == 0 {
+						t.Errorf("status %+v", st)
+					}
+					g.stop()
 				})
-			}
+			})
 		}
 	}
 }

@@ -22,15 +22,15 @@ type Status struct {
 	// LastContact is when the server last answered with success or sent something; zero if never in this run.
 	LastContact time.Time
 	// Lists counts the lists that were begun in this run, Pages their page requests, and Watches the watch requests.
-	// Requests with limit=1 are counted as Probes instead: those for the server's resourceVersion, the Fetches and,
-	// without Options.Lookup, the look-ups.
+	// Requests with limit=1 are counted as Probes instead: those for the server's resourceVersion, the Fetches and the
+	// Lookups.
 	Lists   int
 	Pages   int
 	Watches int
 	Probes  int
 	// Fetches counts the objects that a list by metadata has fetched one by one; Probes counts them too.
 	Fetches int
-	// Lookups counts the look-ups of single objects, by Options.Lookup or by a list.
+	// Lookups counts the look-ups of single objects.
 	Lookups int
 	// Resumes counts watches that the server resumed at a resourceVersion we held, without the first watch after a list.
 	// An accepted watch may still get a 410 as its first event. So it counts only once its first event or bookmark has

@@ -37,22 +37,18 @@ type guards struct {
 	noLookups bool
 	// slow is true if the last guards took longer than their watch's time-out.
 	slow bool
-	// heavy has the keys of objects that are not looked up, because they are too large for the link.
-	heavy map[string]bool
 	// probed is the field selector of a probe; "" lists the first object.
 	probed string
 
-	// verifier, finder and samer call Options.Verify, Options.Lookup and Options.Same.
+	// verifier and samer call Options.Verify and Options.Same.
 	verifier guest.Guest[Reason]
-	finder   guest.Guest[found]
 	samer    guest.Guest[comparedWith]
 }
 
 func newGuards(s *session) *guards {
 	return &guards{
-		s: s, heavy: map[string]bool{},
+		s:        s,
 		verifier: guest.Guest[Reason]{What: "Options.Verify", Wait: request.CallWait},
-		finder:   guest.Guest[found]{What: "Options.Lookup", Wait: request.CallWait},
 		samer:    guest.Guest[comparedWith]{What: "Options.Same", Wait: request.CallWait},
 	}
 }
@@ -274,7 +270,7 @@ var errTooLong = errors.New("one object takes longer to come than its request ma
 // probe returns the server's resourceVersion, by a list with limit=1.
 func (g *guards) probe(ctx context.Context) (string, error) {
 	g.s.r.board.update(func(st *Status) { st.Probes++ })
-	_, m, err := g.listOne(ctx, metav1.ListOptions{Limit: 1, FieldSelector: g.probed}, "probe")
+	_, m, err := g.listOne(ctx, metav1.ListOptions{Limit: 1, FieldSelector: g.probed}, "probe", false)
 	if errors.Is(err, errTooLong) && g.probed == "" {
 		g.probed = keySelector(nobody)
 		return g.probe(ctx)
@@ -289,12 +285,15 @@ func (g *guards) probe(ctx context.Context) (string, error) {
 	return m.GetResourceVersion(), nil
 }
 
-// listOne makes a list request for the identity of one object, by metadata if possible. Its time-out is patience.Time.
-// The error is errTooLong if another try would time out again.
+// listOne makes a list request for one object: for its identity, by metadata if possible, or for the whole object. Its
+// time-out is patience.Time. The error is errTooLong if another try would time out again.
 func (g *guards) listOne(
-	ctx context.Context, o metav1.ListOptions, what string,
+	ctx context.Context, o metav1.ListOptions, what string, whole bool,
 ) (runtime.Object, metav1.ListInterface, error) {
-	lw, byMetadata := g.s.metadataLister()
+	lw, byMetadata := g.s.conn.lw, false
+	if !whole {
+		lw, byMetadata = g.s.metadataLister()
+	}
 	begun := time.Now()
 	list, m, err := lw.List(ctx, g.s.lists.patience.Time(), o, g.s.conn.tells(ctx, what))
 	if byMetadata && request.RefusesMetadata(err) {

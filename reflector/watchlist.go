@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/reflector/internal/history"
 	"github.com/larder-dev/larder/reflector/internal/pace"
@@ -45,8 +44,8 @@ type streamed struct {
 	complete bool
 }
 
-// streamList lists by a watch. done is false if the list has to come in pages instead.
-func (s *session) streamList(ctx context.Context, reason Reason) (o outcome, done bool) {
+// streamList lists by a watch.
+func (s *session) streamList(ctx context.Context, reason Reason) outcome {
 	s.lists.unlimited = false
 	l := &streamed{list: newList(s, reason), page: min(streamPage, int(s.o.PageSize))}
 	yes := true
@@ -54,96 +53,69 @@ func (s *session) streamList(ctx context.Context, reason Reason) (o outcome, don
 		SendInitialEvents: &yes, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
 	}, streamTime, s.conn.tells(ctx, "watch"))
 	if err != nil {
-		return s.streamFailed(ctx, err)
+		return l.failed(ctx, err)
 	}
 	l.st = st
 	s.conn.heard()
 	s.conn.connected()
-	if o, err = l.run(ctx); o.Kind == listed {
+	o := l.run(ctx)
+	if o.Kind == listed {
 		s.watching.stream, s.watching.fresh = st, false
-		return l.finish(ctx), true
+		return l.finish(ctx)
 	}
 	st.close(ctx, s.o.Clock)
-	if done = true; err != nil {
-		o, done = s.streamFailed(ctx, s.conn.describe("list by a watch", err))
-	}
-	if aborted := l.abort(ctx, o); aborted.Kind != o.Kind {
-		return aborted, true
-	}
-	return o, done
+	return l.abort(ctx, o)
 }
 
-// streamFailed handles an error of the watch. done is false if lists have to come in pages instead: for the rest of the
-// run if the server refuses or ignores the parameters, for this list if it does not serve watches.
-func (s *session) streamFailed(ctx context.Context, err error) (o outcome, done bool) {
-	broken := errors.Is(err, ErrNoInitialEvents) || errors.Is(err, ErrSlowInitialEvents)
-	switch {
-	case ctx.Err() != nil:
-		return outcome{Kind: stop}, true
-	case request.Refused(err):
-		s.lists.watchLists = false
-	case broken, isDenied(err):
-		s.lists.watchLists = s.lists.watchLists && !broken
-		s.conn.report(ctx, err)
-	default:
-		return s.lose(ctx, err), true
+// failed handles an error of the watch. The next list comes in pages, and so do all others of the run if the server
+// refuses or ignores the parameters.
+func (l *streamed) failed(ctx context.Context, err error) outcome {
+	if request.Refused(err) || errors.Is(err, ErrNoInitialEvents) || errors.Is(err, ErrSlowInitialEvents) {
+		l.s.lists.watchLists = false
 	}
-	klog.FromContext(ctx).Info("The list does not come as a watch; asking for pages", "err", err, "again",
-		s.lists.watchLists)
-	return outcome{}, false
+	return l.s.lose(ctx, err)
 }
 
-// run reads the initial events. It returns an outcome, or an error of the watch.
-func (l *streamed) run(ctx context.Context) (outcome, error) {
+// run reads the watch until its initial events are complete.
+func (l *streamed) run(ctx context.Context) outcome {
 	s := l.s
-	g := request.Gather(ctx, l.st.w.ResultChan(), l.page)
-	defer g.Close()
 	silence := s.o.Clock.NewTimer(pace.MaxSilence)
 	defer silence.Stop()
 	for {
+		var err error
 		select {
 		case <-ctx.Done():
-			return outcome{Kind: stop}, nil
-		case <-g.Beats:
-			s.conn.heard()
-			l.st.heard = s.o.Clock.Now()
-		case events, ok := <-g.Batches:
-			if !ok {
-				return outcome{}, l.ended()
+			return outcome{Kind: stop}
+		case ev, ok := <-l.st.w.ResultChan():
+			switch {
+			case !ok:
+				err = l.ended()
+			case ev.Type == watch.Error:
+				err = request.EventError(ev)
+			case ev.Type == watch.Bookmark && !initialEventsEnd(ev):
+				err = ErrNoInitialEvents
+			default:
+				s.message(l.st)
+				if err := l.handle(ctx, ev); err != nil {
+					return s.sinkClosed(err)
+				}
+				if l.complete {
+					s.healthy()
+					return l.judge(ctx)
+				}
+				l.st.heard = s.o.Clock.Now()
 			}
-			if o, err := l.take(ctx, events); o.Kind != "" || err != nil {
-				return o, err
-			}
-			l.st.heard = s.o.Clock.Now()
 		case <-silence.C():
 			rest := pace.MaxSilence - s.o.Clock.Since(l.st.heard)
 			if rest <= 0 {
-				return outcome{}, ErrSlowInitialEvents
+				err = ErrSlowInitialEvents
 			}
 			silence.Reset(rest)
 		}
-	}
-}
-
-// take handles events in order. The outcome is empty until the initial events are complete.
-func (l *streamed) take(ctx context.Context, events []watch.Event) (outcome, error) {
-	for _, ev := range events {
-		if ev.Type == watch.Error {
-			return outcome{}, request.EventError(ev)
-		}
-		l.s.message(l.st)
-		if ev.Type == watch.Bookmark && !initialEventsEnd(ev) {
-			return outcome{}, ErrNoInitialEvents
-		}
-		if err := l.handle(ctx, ev); err != nil {
-			return l.s.sinkClosed(err), nil
+		if err != nil {
+			return l.failed(ctx, s.conn.describe("list by a watch", err))
 		}
 	}
-	if !l.complete {
-		return outcome{}, nil
-	}
-	l.s.healthy()
-	return l.judge(ctx), nil
 }
 
 // handle delivers one event, or collects it for the next page. An error is the sink's.

@@ -60,7 +60,6 @@ func checkTemplate(t informer.Options) error {
 		{resource.Kind != "" || resource.Singular != "" || resource.Namespaced || len(resource.ShortNames) > 0, "Resource",
 			"it is derived from the type of the objects"},
 		{t.Codec != nil, "Codec", "it depends on the type of the objects"},
-		{t.Lookup != nil, "Lookup", "it is not told which resource to look in"},
 		{t.ListMetadata != nil, "ListMetadata", "it is derived from the request that each informer would send"},
 		{t.ResyncPeriod != 0, "ResyncPeriod", "set cache.Options.SyncPeriod"},
 		{len(t.Indexers) > 0, "Indexers", "call IndexField of the cache"},

@@ -34,7 +34,7 @@
 //
 // # The fields of informer.Options
 //
-// They apply to every informer of the cache, except Identity, Resource, Codec, Lookup, ListMetadata, ResyncPeriod,
+// They apply to every informer of the cache, except Identity, Resource, Codec, ListMetadata, ResyncPeriod,
 // Indexers and ObjectDescription. These differ between informers and are derived: to set one is an error
 // ([ErrOptions]). The defaults of ClusterID and OpenAPIHash are requests.KubeSystemUID and the Hash of
 // requests.NewSchemas. They need permission to get the namespace kube-system, and to read the OpenAPI index, which

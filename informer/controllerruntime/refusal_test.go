@@ -18,14 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/larder-dev/larder/codec"
-	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/store"
 )
-
-func noLookup(context.Context, string) (entry.ObjectRef, bool, error) {
-	return entry.ObjectRef{}, false, nil
-}
 
 func TestRefusedOptions(t *testing.T) {
 	codec, err := codec.For(&corev1.Pod{})
@@ -40,9 +35,8 @@ func TestRefusedOptions(t *testing.T) {
 		"Options.Identity must not be set": memory(func(o *informer.Options) { o.Identity.Resource = "pods" }),
 		"Options.Resource must not be set": memory(
 			func(o *informer.Options) { o.Resource.ShortNames = []string{"po"} }),
-		"Options.Codec must not be set":  memory(func(o *informer.Options) { o.Codec = codec }),
-		"Options.Lookup must not be set": memory(func(o *informer.Options) { o.Lookup = noLookup }),
-		"set cache.Options.SyncPeriod":   memory(func(o *informer.Options) { o.ResyncPeriod = time.Second }),
+		"Options.Codec must not be set": memory(func(o *informer.Options) { o.Codec = codec }),
+		"set cache.Options.SyncPeriod":  memory(func(o *informer.Options) { o.ResyncPeriod = time.Second }),
 		"call IndexField of the cache": memory(
 			func(o *informer.Options) { o.Indexers = toolscache.Indexers{"x": nil} }),
 		"Options.ObjectDescription must not be":  memory(func(o *informer.Options) { o.ObjectDescription = "x" }),

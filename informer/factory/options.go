@@ -19,7 +19,7 @@ import (
 type Options struct {
 	// Informer has the options that all informers share: the store, PersistSecrets, SyncPolicy, TransformVersion and so
 	// on. Those that differ between informers must be empty: Identity, Resource, ResyncPeriod, Codec, ObjectDescription,
-	// OpenAPIHash, Lookup, ListMetadata. An index by namespace is added, as by client-go's factories.
+	// OpenAPIHash, ListMetadata. An index by namespace is added, as by client-go's factories.
 	Informer informer.Options
 	// Namespace to list and watch. Default: all.
 	Namespace string
@@ -68,7 +68,7 @@ func (o Options) scope() entry.Identity {
 func (o Options) validate() error {
 	set := reflect.ValueOf(o.Informer)
 	for _, name := range []string{
-		"Identity", "Resource", "ResyncPeriod", "Codec", "ObjectDescription", "OpenAPIHash", "Lookup", "ListMetadata",
+		"Identity", "Resource", "ResyncPeriod", "Codec", "ObjectDescription", "OpenAPIHash", "ListMetadata",
 	} {
 		if !set.FieldByName(name).IsZero() {
 			return fmt.Errorf("Options.Informer.%s must be empty: it differs from one informer to the next; a factory has "+

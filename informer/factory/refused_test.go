@@ -2,7 +2,6 @@ package factory
 
 import (
 	"errors"
-	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -125,10 +124,6 @@ func TestOptionsThatCanNotHold(t *testing.T) {
 		"Codec":             func(o *informer.Options) { o.Codec = codec },
 		"ObjectDescription": func(o *informer.Options) { o.ObjectDescription = "pods" },
 		"OpenAPIHash":       func(o *informer.Options) { o.OpenAPIHash = requests.OpenAPIHash(nil, pods.GroupVersion()) },
-		"Lookup": func(o *informer.Options) {
-			lookup := reflect.ValueOf(&o.Lookup).Elem()
-			lookup.Set(reflect.MakeFunc(lookup.Type(), nil))
-		},
 	} {
 		o := inMemory()
 		set(&o.Informer)
