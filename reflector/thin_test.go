@@ -275,8 +275,8 @@ func TestThinResume(t *testing.T) {
 	})
 }
 
-// TestThinResumeCutByTheServer: neither the look-ups nor the probe come before the server ends them. The rewind check is
-// off, and the status says so.
+// TestThinResumeCutByTheServer: neither the look-ups nor the probe come before the server ends them. The rewind check
+// is off, and the status says so.
 func TestThinResumeCutByTheServer(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fillLarge(3, 600<<10)
