@@ -84,8 +84,8 @@ func targetOf(path string) (string, error) {
 	return real, replaceable(real)
 }
 
-// replaceable returns an error if there is anything at path but a snapshot or an empty file. It may be a store, also one
-// that is damaged.
+// replaceable returns an error if there is anything at path but a snapshot or an empty file. It may be a store, also
+// one that is damaged.
 func replaceable(path string) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().IsRegular() && info.Size() == 0 {

@@ -211,7 +211,8 @@ func (s *Store) Scrubbed() time.Time {
 }
 
 // Scrub checks the whole file, as Check does, for stores that are seldom read. It reads the branch pages as fast as it
-// can, and then at most 64 MiB a second. If it finds damage, it stops writing as a reader would that finds it (Err, Failed), until Rebuild, which the store's informers call.
+// can, and then at most 64 MiB a second. If it finds damage, it stops writing as a reader would that finds it (Err,
+// Failed), until Rebuild, which the store's informers call.
 func (s *Store) Scrub(ctx context.Context) error {
 	f := s.checked(check.BackgroundRate)
 	report, err := s.check(ctx, f)

@@ -77,7 +77,8 @@ func TestResourcesAreComplete(t *testing.T) {
 	}
 }
 
-// clientFor calls the methods of the clientset that lead to the client of the objects, such as CoreV1().Pods(namespace).
+// clientFor calls the methods of the clientset that lead to the client of the objects, such as
+// CoreV1().Pods(namespace).
 func clientFor(t *testing.T, clientset kubernetes.Interface, example runtime.Object) (reflect.Value, bool) {
 	t.Helper()
 	for group := range reflect.TypeFor[kubernetes.Interface]().Methods() {

@@ -42,6 +42,6 @@
 // # Ownership
 //
 // New starts no goroutine and only reads the store. Requests are made by Run's goroutine, whose requests end with its
-// context, and by callers that miss. All methods may be called concurrently, Run too. The store must stay open until Run
-// has returned. A store is for one cluster.
+// context, and by callers that miss. All methods may be called concurrently, Run too. The store must stay open until
+// Run has returned. A store is for one cluster.
 package mapper

@@ -2,8 +2,8 @@
 //
 // A sync plans first (planner: names are resolved, and the server is asked whether it lists what is not stored yet) and
 // opens the store after that (openMirror), so that one that cannot begin leaves nothing behind. While the server is out
-// of reach, what is stored needs no plan. It is a service then: the mirror, its lines of log (plainLog), the socket, the
-// health and metrics endpoints (package endpoint), and what systemd is told (notifier).
+// of reach, what is stored needs no plan. It is a service then: the mirror, its lines of log (plainLog), the socket,
+// the health and metrics endpoints (package endpoint), and what systemd is told (notifier).
 //
 // mirror.run owns the informers' goroutines, service.run all others: each cancels its own and waits for them.
 package mirror

@@ -72,7 +72,8 @@ func (pl planner) plan(ctx context.Context, infos []entry.Info, all []cluster.Wa
 	return agreed, nil
 }
 
-// resolve finds out which collections are wanted, each once, and connects to the server for each. Its error has all that the server does not know.
+// resolve finds out which collections are wanted, each once, and connects to the server for each. Its error has all
+// that the server does not know.
 func (pl planner) resolve(ctx context.Context, r *cluster.Resolver, all []cluster.Wanted) (plan []planned, err error) {
 	var unknown []error
 	for _, w := range all {

@@ -155,7 +155,7 @@ func (in *Intake) beforeWrites(
 	return found, info.Clone(), err
 }
 
-// pending is the state of one key while a batch is applied.
+// Pending is the state of one key while a batch is applied.
 type Pending struct {
 	Found bool            // the key existed before the batch, in the file or the memtable
 	UID   string          // UID in the file's record, even if that cannot be decoded; "" if the file was not read

@@ -104,6 +104,7 @@ func (r *Reader) RawPage(ctx context.Context, after string) (records []Record, m
 	return records, more, err
 }
 
+// CopyRecord copies what ScanOver returns of a key out of the transaction.
 func (r *Reader) CopyRecord(objects *bolt.Bucket, key string, data []byte, x *memtable.Write) (Record, error) {
 	if x != nil {
 		return Record{Key: key, Header: format.Header{UID: x.UID, RV: x.RV, Terms: x.Terms}, Obj: x.Obj}, nil

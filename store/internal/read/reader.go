@@ -52,6 +52,7 @@ func (r *Reader) ViewObjects(ctx context.Context, fn func(objects *bolt.Bucket, 
 	})
 }
 
+// Objects returns the bucket of objects in the collection's bucket.
 func (r *Reader) Objects(b *bolt.Bucket) (*bolt.Bucket, error) {
 	objects := b.Bucket(format.BucketObjects)
 	if objects == nil {

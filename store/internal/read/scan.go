@@ -111,4 +111,5 @@ func (s *OverScan) advance() {
 	s.k, s.v = s.file.Next()
 }
 
+// Err returns the error that has ended the scan, or nil.
 func (s *OverScan) Err() error { return s.file.Err }

@@ -19,6 +19,7 @@ type Stored struct {
 	Objects *bolt.Bucket // bucket that the record is in
 }
 
+// Stored returns the record under key; it is not Found if there is none.
 func (r *Reader) Stored(objects *bolt.Bucket, key string) (Stored, error) {
 	data := objects.Get([]byte(key))
 	if data == nil {
