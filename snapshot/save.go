@@ -68,8 +68,8 @@ type Saved struct {
 // snapshot, or a store that is open for reading only (StoreSource).
 //
 // The file at path is replaced in one step, once the new one is on the disk. If it is there and neither a snapshot nor
-// empty, Save fails with fs.ErrExist. The new file's mode is 0600. The next save to path removes the unfinished files of
-// killed ones (path.new-*).
+// empty, Save fails with fs.ErrExist. The new file's mode is 0600. The next save to path removes the unfinished files
+// of killed ones (path.new-*).
 func Save(ctx context.Context, src Source, path string, o SaveOptions) (Saved, error) {
 	return saveAt(path, o, func(f *os.File) (Saved, error) { return save(ctx, src, f, o) })
 }
