@@ -168,9 +168,9 @@ func (s *Store) Err() error { return s.file.Err() }
 // replaces the channel by a new one.
 func (s *Store) Failed() <-chan struct{} { return s.file.Failed() }
 
-// Check verifies the whole file: that the branch pages are sound and each page is used once, and then, if they are,
-// the contents of the collections, by their checksums. In a store that is open for reading it verifies the leaf pages
-// as pages too. It returns an error if the file cannot be read; problems of the file are in the report.
+// Check verifies the whole file: that the branch pages are sound and each page is used once, and then, if they are, the
+// leaf pages and the contents of the collections, by their checksums. It returns an error if the file cannot be read;
+// problems of the file are in the report.
 //
 // It reads the branch pages, about a hundredth of the file, in one transaction, then about 1 MiB in each. When it has
 // read the objects of a collection it counts them in one. Concurrent writes are not reported as damage.

@@ -79,3 +79,16 @@ func (p *page) inOrder(elements []element, keys keyRange) error {
 	}
 	return nil
 }
+
+// spans verifies that the page has as many overflow pages as its elements take, or one more: bbolt before 1.4 gave one
+// more to what filled its pages exactly. bbolt frees them all with the page, so too many would be pages of others.
+func (p *page) spans(elements []element, pageSize int) error {
+	end := int64(headerSize)
+	for _, e := range elements {
+		end = max(end, e.value+e.valueSize)
+	}
+	if most := uint64(end) / uint64(pageSize); p.overflow > most {
+		return damaged("page %d has %d overflow pages, and its elements take %d", p.id, p.overflow, most)
+	}
+	return nil
+}

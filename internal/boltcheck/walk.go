@@ -1,10 +1,12 @@
 package boltcheck
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 )
 
@@ -59,11 +61,25 @@ func (w *walker) walk() ([]string, error) {
 	return w.end(w.bucket(tree{name: "/"}, w.f.Root))
 }
 
+// Range returns what is wrong in the pages of a bucket that may have keys from low to high, a line each; nil as high is
+// no bound. r is the file, which a read transaction with so many pages keeps as it is. root is the bucket's root page,
+// 0 for a bucket within a page of another. It does not read the freelist, so it costs as much as those pages.
+func Range(ctx context.Context, r io.ReaderAt, pageSize int, pages, root uint64, low, high []byte) ([]string, error) {
+	if root == 0 {
+		return nil, nil
+	}
+	f := &File{Meta: Meta{PageSize: pageSize, HighWater: pages}, r: r, free: newBitmap(pages)}
+	w := &walker{f: f, ctx: ctx, seen: newBitmap(pages), only: &keyRange{low, high}}
+	return w.end(w.page(tree{}, root, keyRange{}, 0))
+}
+
 type walker struct {
 	f    *File
 	o    WalkOptions
 	ctx  context.Context
 	seen bitmap
+	// only is the keys whose pages are looked at, with both bounds; nil for all.
+	only *keyRange
 	// problems found so far.
 	problems []string
 	// levels are the pages on the way to the one that is looked at, the first depth of them; the others are to be used
@@ -164,6 +180,12 @@ func (w *walker) claim(p page) error {
 // keyRange is the keys that a page may have: from low, and below high unless that is nil.
 type keyRange struct{ low, high []byte }
 
+// touches reports whether a page with such keys may have one from r.low to r.high.
+func (r *keyRange) touches(page keyRange) bool {
+	return (r.high == nil || bytes.Compare(page.low, r.high) <= 0) &&
+		(page.high == nil || bytes.Compare(page.high, r.low) > 0)
+}
+
 // tree is the bucket that is being walked.
 type tree struct {
 	name string
@@ -221,6 +243,9 @@ func (w *walker) branch(t tree, p page, l *level, keys keyRange, depth int) erro
 	if err := p.inOrder(elements, keys); err != nil {
 		return err
 	}
+	if err := p.spans(elements, w.f.PageSize); err != nil {
+		return err
+	}
 	// The tree is as deep everywhere, so that the first child tells of all.
 	lowest := w.o.LeafDepth > 0 && len(t.path) > w.o.LeafDepth && w.isLeaf(elements[0].child)
 	for i, e := range elements {
@@ -233,6 +258,9 @@ func (w *walker) branch(t tree, p page, l *level, keys keyRange, depth int) erro
 		below := keyRange{low: e.key, high: keys.high}
 		if i+1 < len(elements) {
 			below.high = elements[i+1].key
+		}
+		if w.only != nil && !w.only.touches(below) {
+			continue
 		}
 		if err := w.note(t, w.page(t, e.child, below, depth+1)); err != nil {
 			return err
@@ -261,6 +289,9 @@ func (w *walker) leaf(t tree, p page, l *level, keys keyRange) error {
 		return err
 	}
 	if err := p.inOrder(elements, keys); err != nil {
+		return err
+	}
+	if err := p.spans(elements, w.f.PageSize); err != nil {
 		return err
 	}
 	for _, e := range elements {

@@ -375,3 +375,62 @@ func TestHead(t *testing.T) {
 		}
 	}
 }
+
+// TestRange: of each leaf, with the branches above it and nothing else, is told that it has too many overflow pages.
+func TestRange(t *testing.T) {
+	data := sample(t)
+	path := filepath.Join(t.TempDir(), "db")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	db, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	var root uint64
+	err = db.View(func(tx *bolt.Tx) error {
+		root = uint64(tx.Bucket([]byte("root")).Bucket([]byte("objects")).Root())
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := Open(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	look := func(data, low, high []byte) []string {
+		found, err := Range(t.Context(), bytes.NewReader(data), f.PageSize, f.HighWater, root, low, high)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	if found := look(data, nil, nil); len(found) > 0 {
+		t.Errorf("all of a sound bucket: %q", found)
+	}
+	told := 0
+	for _, offset := range kinds(t, data)["leaf"] {
+		p, err := f.readPage(uint64(offset/f.PageSize), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		elements, err := p.elements(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bad := bytes.Clone(data)
+		binary.NativeEndian.PutUint32(bad[offset+12:], 1)
+		found, whole := look(bad, elements[0].key, elements[0].key), look(bad, nil, nil)
+		if (len(whole) > 0) != (len(found) > 0) { // neither finds the leaves of other buckets
+			t.Errorf("the leaf at %d: alone %q, and with all others %q", offset, found, whole)
+		}
+		if len(found) > 0 {
+			told++
+		}
+	}
+	if told < 50 {
+		t.Errorf("only %d leaves are found", told)
+	}
+}

@@ -343,6 +343,28 @@ var storeDiskMutants = []mutant{
 		dir:  "store",
 	},
 	{
+		name:   "store/leaves-not-verified",
+		breaks: "A check verifies leaves as pages: flipped bits that no reader notices are found.",
+		file:   "store/internal/check/collection.go",
+		old: `			return c.pages(ctx, b, low, high)
+`,
+		new: `			_ = low
+			return nil
+`,
+		test: "TestCheckFindsPages",
+		dir:  "store",
+	},
+	{
+		name:   "store/overflow-pages-not-verified",
+		breaks: "A leaf has no more overflow pages than its elements take: bbolt would free pages of others with it.",
+		file:   "internal/boltcheck/element.go",
+		old: `	if most := uint64(end) / uint64(pageSize); p.overflow > most {
+`,
+		new: `	if most := uint64(end) / uint64(pageSize); p.overflow > most+4 {
+`,
+		test: "TestRange",
+	},
+	{
 		name:   "store/checksum-without-key",
 		breaks: "A record that damage files under another key is not served.",
 		file:   "store/internal/format/record.go",

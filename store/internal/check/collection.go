@@ -81,6 +81,13 @@ func (c *collection) check(ctx context.Context) error {
 			return err
 		}
 		c.checkNewest(s)
+		for _, small := range [][]byte{format.BucketDictionaries, format.BucketCursors} {
+			if b := s.bucket.Bucket(small); b != nil {
+				if err := c.pages(ctx, b, nil, nil); err != nil {
+					return err
+				}
+			}
+		}
 		return c.checkIndexBuckets(s)
 	})
 	if err == nil {
@@ -122,15 +129,17 @@ func (c *collection) each(
 				return nil
 			}
 			keys := boltfile.ScanAfter(b, after)
-			n := 0
-			for k, v := keys.Next(); k != nil; k, v = keys.Next() {
+			low, high, n := []byte(after), []byte(nil), 0
+			for k, v := keys.Next(); k != nil && !more; k, v = keys.Next() {
 				c.read += len(k) + len(v) + check(s, k, v)
 				if n++; n == stepEntries || c.read >= stepBytes {
-					after, more = string(k), true
-					return nil
+					high, more = k, true
 				}
 			}
-			return keys.Err
+			if after = string(high); keys.Err != nil {
+				return keys.Err
+			}
+			return c.pages(ctx, b, low, high)
 		})
 		if err == nil {
 			err = c.rest(ctx)

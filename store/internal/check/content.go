@@ -9,6 +9,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/boltcheck"
 	"github.com/larder-dev/larder/internal/printable"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/format"
@@ -41,6 +42,8 @@ func (r *Report) problem(format string, args ...any) {
 type content struct {
 	File
 	*Report
+	// handle is the file of the transaction that view has begun.
+	handle *boltfile.Handle
 	// read is how many bytes have been read in this step, and unpaid in earlier ones since the last pause.
 	read, unpaid int
 }
@@ -102,12 +105,24 @@ func (c *content) all(ctx context.Context) error {
 func (c *content) view(ctx context.Context, fn func(tx *bolt.Tx) error) error {
 	return c.ViewHandle(ctx, func(h *boltfile.Handle, tx *bolt.Tx) error {
 		before := len(c.Problems)
+		c.handle = h
 		err := fn(tx)
 		if c.Rate > 0 && len(c.Problems) > before {
 			c.Fail(h, c.ProblemError(c.Problems[before]))
 		}
 		return err
 	})
+}
+
+// pages verifies the pages of a bucket that have keys from low to high; nil as high is no bound.
+func (c *content) pages(ctx context.Context, b *bolt.Bucket, low, high []byte) error {
+	size := c.handle.DB.Info().PageSize
+	all := uint64(b.Tx().Size()) / uint64(size)
+	problems, err := boltcheck.Range(ctx, c.handle.File, size, all, uint64(b.Root()), low, high)
+	for _, problem := range problems {
+		c.problem("%s", problem)
+	}
+	return err
 }
 
 // rest is called after each step. It waits as long as the rate requires, rarely, for at least 50 ms, and fails if ctx
@@ -137,6 +152,9 @@ func (c *content) documents(ctx context.Context) error {
 		b := tx.Bucket(format.BucketDocuments)
 		if b == nil {
 			return nil
+		}
+		if err := c.pages(ctx, b, nil, nil); err != nil {
+			return err
 		}
 		return b.ForEach(func(name, data []byte) error {
 			if _, _, err := format.ParseRecord(string(format.BucketDocuments), string(name), data); err != nil {

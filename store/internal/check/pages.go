@@ -16,8 +16,8 @@ var errAgain = errors.New("the walk begins again")
 // pagesAtOnce is the time limit of the first walk of the pages; see Pages.
 const pagesAtOnce = 100 * time.Millisecond
 
-// Pages verifies the branch pages, about a hundredth of all pages, and returns the problems it found; of a file that is
-// open for reading, every page. If it finds a problem it stops writes to the file. It reads the file, not the mapping.
+// Pages verifies the branch pages, about a hundredth of all pages, and returns the problems it found; Content verifies
+// the leaves. If it finds a problem it stops writes to the file. It reads the file, not the mapping.
 //
 // It does not limit its rate, because it must finish in one transaction: if pages were reused meanwhile, it could not
 // tell that a leaf is referenced once without reading the leaf. Reading all branches from the disk takes long (8 s for
@@ -34,9 +34,6 @@ func Pages(ctx context.Context, f File) (problems []string, err error) {
 				}
 				return nil
 			}}
-			if f.ReadOnly() { // no write needs the pages that a long transaction keeps
-				o = boltcheck.WalkOptions{}
-			}
 			problems, err = pages.Walk(ctx, o)
 			if len(problems) > 0 {
 				f.Fail(h, boltfile.PagesError(f.Path, problems))
