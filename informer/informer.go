@@ -21,6 +21,7 @@ import (
 	"github.com/larder-dev/larder/informer/internal/delivery"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/indexer"
 )
 
 // Informer is a cache.SharedIndexInformer whose cache is a store.
@@ -48,7 +49,7 @@ type Informer struct {
 	lw      cache.ListerWatcher
 	example runtime.Object
 	store   store.Interface
-	indexer *store.Indexer
+	indexer *indexer.Indexer
 	// file and collection are nil if the objects are in memory only, for the reason memoryOnly.
 	file       file
 	collection collection

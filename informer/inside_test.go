@@ -19,6 +19,7 @@ import (
 	"github.com/larder-dev/larder/informer/internal/delivery"
 	"github.com/larder-dev/larder/internal/patient"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/memory"
 )
 
 // Tests of single parts that cannot be seen from outside.
@@ -115,7 +116,7 @@ func TestRefsOfAList(t *testing.T) {
 		cold, rewrites bool
 		lacking        int
 	}{{false, false, 0}, {true, false, 1}, {false, true, 1}} {
-		m, err := store.NewMemory(pods, store.CollectionOptions{})
+		m, err := memory.New(pods, store.CollectionOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/memory"
 )
 
 // openWait bounds how long New waits for the informer that it replaces: its reflector may take reflector.MaxStop to
@@ -117,7 +118,7 @@ func (i *Informer) open() error {
 		return fmt.Errorf("keep the objects in %s: %w; open it for writing", o.Store.Path(), store.ErrReadOnly)
 	}
 	if i.memoryOnly != "" {
-		m, err := store.NewMemory(o.Identity, co)
+		m, err := memory.New(o.Identity, co)
 		if err != nil {
 			return err
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/memory"
 )
 
 // AddIndexers ends although an object changes whenever its function has been called, however it is written.
@@ -45,7 +46,7 @@ func TestAddIndexersWhileEveryStateIsOld(t *testing.T) {
 			t.Run(name+how, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					if o == nil {
-						m, err := store.NewMemory(pods(), store.CollectionOptions{})
+						m, err := memory.New(pods(), store.CollectionOptions{})
 						if err != nil {
 							t.Fatal(err)
 						}

@@ -18,6 +18,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/memory"
 )
 
 var byNamespaceAndColor = cache.Indexers{
@@ -139,7 +140,7 @@ func TestApplySkipsWhatCanNotBeStored(t *testing.T) {
 }
 
 func TestApplyKeepsOnlyComparableResourceVersions(t *testing.T) {
-	memory, err := store.NewMemory(storetest.Pods, store.CollectionOptions{})
+	memory, err := memory.New(storetest.Pods, store.CollectionOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

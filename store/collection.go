@@ -11,6 +11,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/patient"
+	"github.com/larder-dev/larder/store/indexer"
 	"github.com/larder-dev/larder/store/internal/changelog"
 	"github.com/larder-dev/larder/store/internal/compress"
 	"github.com/larder-dev/larder/store/internal/format"
@@ -231,4 +232,4 @@ func (c *Collection) setMustRelist(ctx context.Context, reason string) error {
 }
 
 // Indexer returns the collection as a cache.Indexer of client-go.
-func (c *Collection) Indexer() *Indexer { return newIndexer(c, &c.in) }
+func (c *Collection) Indexer() *indexer.Indexer { return indexer.New(c, &c.in) }

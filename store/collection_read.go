@@ -70,7 +70,7 @@ func (c *Collection) source() interface {
 	Page(ctx context.Context, after string) read.Page
 } {
 	if r := c.inMemory(); r != nil {
-		return residents{&c.in, r.Table}
+		return c.residents(r)
 	}
 	return &c.read
 }
@@ -100,20 +100,16 @@ func (c *Collection) Iterate(ctx context.Context, after string, fn func(key stri
 	return read.IteratePages(ctx, after, pages, fn)
 }
 
-// ByIndex returns the objects that the named index has under value, in key order.
-func (c *Collection) ByIndex(ctx context.Context, index, value string) ([]runtime.Object, error) {
-	return c.byValues(ctx, index, []string{value})
-}
-
-func (c *Collection) byValues(ctx context.Context, index string, values []string) ([]runtime.Object, error) {
+// ByIndex returns the objects that the named index files under any of the values; see Interface.
+func (c *Collection) ByIndex(ctx context.Context, index string, values ...string) ([]runtime.Object, error) {
 	r, err := c.awaitIndex(ctx, index)
 	if err != nil {
 		return nil, err
 	}
-	return r.byValues(ctx, index, values)
+	return r.ByIndex(ctx, index, values...)
 }
 
-// IndexKeys returns the keys of the objects that ByIndex returns.
+// IndexKeys returns the keys of the objects that the named index files under value; see Interface.
 func (c *Collection) IndexKeys(ctx context.Context, index, value string) ([]string, error) {
 	r, err := c.awaitIndex(ctx, index)
 	if err != nil {

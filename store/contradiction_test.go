@@ -14,6 +14,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/memory"
 )
 
 // event returns the op of a watch event. The UID is that of the key, unless another one is given.
@@ -215,7 +216,7 @@ func listPods(t *testing.T, c store.Interface, rv string, keys ...string) {
 // eachCollection runs the test with every kind of collection.
 func eachCollection(t *testing.T, test func(t *testing.T, c store.Interface)) {
 	t.Run("memory", func(t *testing.T) {
-		c, err := store.NewMemory(storetest.Pods, store.CollectionOptions{Indexers: byNamespaceAndColor})
+		c, err := memory.New(storetest.Pods, store.CollectionOptions{Indexers: byNamespaceAndColor})
 		if err != nil {
 			t.Fatal(err)
 		}

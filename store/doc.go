@@ -84,8 +84,7 @@
 // those that are read most, up to a Bounded number of bytes; or None. Objects in memory are shared by all who read
 // them.
 //
-// A Memory takes in batches and lists by the same code as a Collection (internal/intake) and reads as one with All does
-// (residents.go). It has no memtable and no file behind that, so it encodes nothing, and nothing waits.
+// The package memory has a collection that is nowhere else.
 //
 // # A list
 //

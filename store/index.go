@@ -62,18 +62,11 @@ func (c *Collection) claim(st *state.State, set *index.Set) (ready []string) {
 	return set.Claim(st.Indexes, st.Objects == 0 && !c.readOnly)
 }
 
-// indexReader answers look-ups in indexes: from the file (fileIndexes), or from memory (residents).
+// indexReader answers look-ups in indexes: from the file (index.Reader), or from memory (read.Residents).
 type indexReader interface {
-	byValues(ctx context.Context, index string, values []string) ([]runtime.Object, error)
+	ByIndex(ctx context.Context, index string, values ...string) ([]runtime.Object, error)
 	IndexKeys(ctx context.Context, index, value string) ([]string, error)
 	IndexValues(ctx context.Context, index string) ([]string, error)
-}
-
-// fileIndexes are the indexes of a collection in the file.
-type fileIndexes struct{ index.Reader }
-
-func (f fileIndexes) byValues(ctx context.Context, index string, values []string) ([]runtime.Object, error) {
-	return f.ByValues(ctx, index, values)
 }
 
 // awaitIndex waits until look-ups in the index can be answered. It returns the objects in memory, or else the file, in
@@ -86,10 +79,10 @@ func (c *Collection) awaitIndex(ctx context.Context, name string) (indexReader, 
 			return nil, err
 		}
 		if r := c.inMemory(); r != nil {
-			return residents{&c.in, r.Table}, nil
+			return c.residents(r), nil
 		}
 		if set.Ready(name) {
-			return fileIndexes{c.lookUp}, nil
+			return index.Reader(c.lookUp), nil
 		}
 		if waits {
 			if err := c.awaitChange(ctx, name, changed, loaded); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/memory"
 )
 
 // session opens the collection of pods as a process of its own would.
@@ -269,7 +270,7 @@ func TestIndexAddedWhileABatchIsIndexed(t *testing.T) {
 	for _, list := range []bool{false, true} {
 		t.Run(fmt.Sprintf("list=%v", list), func(t *testing.T) {
 			s := storetest.Open(t, store.Options{})
-			memory, err := store.NewMemory(storetest.Pods, store.CollectionOptions{})
+			memory, err := memory.New(storetest.Pods, store.CollectionOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}

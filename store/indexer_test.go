@@ -11,6 +11,7 @@ import (
 
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/memory"
 )
 
 func TestIndexerOfClientGo(t *testing.T) {
@@ -51,7 +52,7 @@ var residencies = []store.Residency{store.All, store.Bounded(3000), store.None}
 
 func TestIndexerOfMemory(t *testing.T) {
 	storetest.RunIndexer(t, func(t *testing.T, indexers cache.Indexers) cache.Indexer {
-		m, err := store.NewMemory(storetest.Pods, store.CollectionOptions{Indexers: indexers})
+		m, err := memory.New(storetest.Pods, store.CollectionOptions{Indexers: indexers})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +118,7 @@ func TestIndexerKeepsTheFirstError(t *testing.T) {
 
 // A key error must not show the object, which may hold what no log may have.
 func TestIndexerKeyErrorsDoNotShowObjects(t *testing.T) {
-	m, err := store.NewMemory(storetest.Pods, store.CollectionOptions{})
+	m, err := memory.New(storetest.Pods, store.CollectionOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

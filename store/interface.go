@@ -7,6 +7,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/indexer"
 	"github.com/larder-dev/larder/store/query"
 )
 
@@ -35,10 +36,11 @@ type Reader interface {
 	// Each is Iterate for the objects that q selects.
 	Each(ctx context.Context, q query.Query, fn func(key string, obj runtime.Object) error) error
 
-	// ByIndex returns the objects that have value in the named index. Like IndexKeys and IndexValues it waits while the
-	// index is being built, and fails if the build has failed or will not be tried; see AddIndexers.
-	ByIndex(ctx context.Context, index, value string) ([]runtime.Object, error)
-	// IndexKeys returns the keys of the objects that ByIndex returns.
+	// ByIndex returns the objects that have any of the values in the named index, each once, and those of one value in
+	// key order. Like IndexKeys and IndexValues it waits while the index is being built, and fails if the build has failed
+	// or will not be tried; see AddIndexers.
+	ByIndex(ctx context.Context, index string, values ...string) ([]runtime.Object, error)
+	// IndexKeys returns the keys of the objects that have the value in the named index.
 	IndexKeys(ctx context.Context, index, value string) ([]string, error)
 	// IndexValues returns every value of the named index, in order.
 	IndexValues(ctx context.Context, index string) ([]string, error)
@@ -47,7 +49,7 @@ type Reader interface {
 }
 
 // Interface is one collection of objects with its resourceVersion.
-// *Collection keeps it in a file, *Memory in memory. There is one writer (the
+// *Collection keeps it in a file, *memory.Collection in memory. There is one writer (the
 // informer's process loop) and any number of readers.
 type Interface interface {
 	Reader
@@ -74,7 +76,7 @@ type Interface interface {
 	AddIndexers(ctx context.Context, indexers cache.Indexers, versions map[string]string) error
 
 	// Indexer returns the collection as a cache.Indexer of client-go.
-	Indexer() *Indexer
+	Indexer() *indexer.Indexer
 }
 
 // ReplaceOptions are the options of BeginReplace.

@@ -13,10 +13,12 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/indexer"
+	"github.com/larder-dev/larder/store/memory"
 )
 
 // keyedReaders read one key and then another, which is never older, while write runs.
-func keyedReaders(t *testing.T, ix *store.Indexer, c store.Interface, first, last string, write func()) {
+func keyedReaders(t *testing.T, ix *indexer.Indexer, c store.Interface, first, last string, write func()) {
 	t.Helper()
 	var stop atomic.Bool
 	var readers sync.WaitGroup
@@ -67,7 +69,7 @@ func TestKeyedReadsDoNotGoBack(t *testing.T) {
 		})
 	}
 	t.Run("Memory", func(t *testing.T) {
-		m, err := store.NewMemory(pods(), store.CollectionOptions{})
+		m, err := memory.New(pods(), store.CollectionOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,7 +79,7 @@ func TestKeyedReadsDoNotGoBack(t *testing.T) {
 
 func testKeyedReads(t *testing.T, c interface {
 	store.Interface
-	Indexer() *store.Indexer
+	Indexer() *indexer.Indexer
 }, n int,
 ) {
 	at := func(rv int) (all []runtime.Object) {

@@ -12,6 +12,7 @@ import (
 	"github.com/larder-dev/larder/internal/hook"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/memory"
 )
 
 // refusedPod is a pod that the index function of the collection fails on, so that it cannot be stored.
@@ -186,7 +187,7 @@ func TestLeftOutBodyOfTheSameVersion(t *testing.T) {
 // TestLeftOutIsNotAmongTheNewest: the server has it in a newer state than the one that is stored, which would look like
 // a server that was rewound.
 func TestLeftOutIsNotAmongTheNewest(t *testing.T) {
-	m, err := store.NewMemory(storetest.Pods, store.CollectionOptions{Indexers: byNamespaceAndColor})
+	m, err := memory.New(storetest.Pods, store.CollectionOptions{Indexers: byNamespaceAndColor})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +216,7 @@ func TestLeftOutIsNotAmongTheNewest(t *testing.T) {
 
 // TestCallerHasReportedIt: what the caller of a list refused, with a key or without, is recorded, not reported again.
 func TestCallerHasReportedIt(t *testing.T) {
-	m, err := store.NewMemory(storetest.Pods, store.CollectionOptions{})
+	m, err := memory.New(storetest.Pods, store.CollectionOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,13 +9,14 @@ import (
 
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/memory"
 )
 
 // TestListWithoutAResourceVersion: such a list is whole, but nothing can be resumed from it. The next one can be,
 // again.
 func TestListWithoutAResourceVersion(t *testing.T) {
 	s := storetest.Open(t, byHand())
-	m, err := store.NewMemory(storetest.Pods, store.CollectionOptions{})
+	m, err := memory.New(storetest.Pods, store.CollectionOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

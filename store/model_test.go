@@ -10,13 +10,14 @@ import (
 
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/memory"
 )
 
 func TestMemoryModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		storetest.RunModel(t, storetest.Harness{
 			Open: func(t *rapid.T, indexers cache.Indexers, versions map[string]string) store.Interface {
-				m, err := store.NewMemory(storetest.Pods, store.CollectionOptions{Indexers: indexers, IndexVersions: versions})
+				m, err := memory.New(storetest.Pods, store.CollectionOptions{Indexers: indexers, IndexVersions: versions})
 				if err != nil {
 					t.Fatal(err)
 				}

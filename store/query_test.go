@@ -19,6 +19,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/memory"
 	"github.com/larder-dev/larder/store/query"
 )
 
@@ -88,7 +89,7 @@ func TestQueries(t *testing.T) {
 		})
 	}
 	t.Run("Memory", func(t *testing.T) {
-		m, err := store.NewMemory(storetest.Pods, store.CollectionOptions{Indexers: storetest.QueryIndexers})
+		m, err := memory.New(storetest.Pods, store.CollectionOptions{Indexers: storetest.QueryIndexers})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -128,7 +129,7 @@ func TestQueryOfANamespaceWithOtherKeys(t *testing.T) {
 			key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
 			return "pod:" + key, err
 		}}
-	m, err := store.NewMemory(storetest.Pods, o)
+	m, err := memory.New(storetest.Pods, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +143,7 @@ func TestQueryOfANamespaceWithOtherKeys(t *testing.T) {
 }
 
 func TestQueryByAFieldThatTypedObjectsDoNotHave(t *testing.T) {
-	m, err := store.NewMemory(storetest.Pods, store.CollectionOptions{Indexers: storetest.QueryIndexers})
+	m, err := memory.New(storetest.Pods, store.CollectionOptions{Indexers: storetest.QueryIndexers})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +172,7 @@ func TestQueryByAFieldThatTypedObjectsDoNotHave(t *testing.T) {
 // TestQueryMatches: an object in hand is selected as one that is stored, but for After and Limit.
 func TestQueryMatches(t *testing.T) {
 	t.Parallel()
-	m, err := store.NewMemory(storetest.Pods, store.CollectionOptions{Indexers: storetest.QueryIndexers})
+	m, err := memory.New(storetest.Pods, store.CollectionOptions{Indexers: storetest.QueryIndexers})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/memory"
 )
 
 func TestEventsDuringARelist(t *testing.T) {
@@ -16,7 +17,7 @@ func TestEventsDuringARelist(t *testing.T) {
 			testEventsDuringARelist(t, openPods(t, storetest.Open(t, store.Options{}), nil), cold)
 		})
 		t.Run(fmt.Sprintf("Memory cold=%v", cold), func(t *testing.T) {
-			m, err := store.NewMemory(storetest.Pods, store.CollectionOptions{})
+			m, err := memory.New(storetest.Pods, store.CollectionOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -68,7 +69,7 @@ func testEventsDuringARelist(t *testing.T, c store.Interface, cold bool) {
 // deleted nor be among the newest, where it would look like a rewound server.
 func TestSkippedDuringARelist(t *testing.T) {
 	ctx := context.Background()
-	m, err := store.NewMemory(storetest.Pods, store.CollectionOptions{Indexers: byNamespaceAndColor})
+	m, err := memory.New(storetest.Pods, store.CollectionOptions{Indexers: byNamespaceAndColor})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +106,7 @@ func TestSkippedDuringARelist(t *testing.T) {
 // What has not been committed must not be taken for a commit of nothing, whichever way a list is taken in. (issue 3)
 func TestStaged(t *testing.T) {
 	ctx := context.Background()
-	m, err := store.NewMemory(storetest.Pods, store.CollectionOptions{Indexers: byNamespaceAndColor})
+	m, err := memory.New(storetest.Pods, store.CollectionOptions{Indexers: byNamespaceAndColor})
 	if err != nil {
 		t.Fatal(err)
 	}

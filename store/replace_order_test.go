@@ -8,6 +8,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/memory"
 )
 
 // A list that is not in order, or has a key twice, must come out as the same list in order.
@@ -43,7 +44,7 @@ func TestListsOutOfOrder(t *testing.T) {
 			})
 		}
 		t.Run(test.name+" Memory", func(t *testing.T) {
-			m, err := store.NewMemory(storetest.Pods, store.CollectionOptions{})
+			m, err := memory.New(storetest.Pods, store.CollectionOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}

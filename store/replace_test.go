@@ -13,6 +13,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/memory"
 )
 
 func podsOf(ops ...entry.Op) []runtime.Object {
@@ -96,7 +97,7 @@ func TestRelistWritesOnlyWhatDiffers(t *testing.T) {
 // Two objects can have the same key and resourceVersion, in two clusters or
 // before and after a restore.
 func TestRelistTellsObjectsApartByUID(t *testing.T) {
-	memory, err := store.NewMemory(storetest.Pods, store.CollectionOptions{})
+	memory, err := memory.New(storetest.Pods, store.CollectionOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,11 @@ func (c *Collection) inMemory() *resident.All {
 	return nil
 }
 
+// residents reads the objects in memory.
+func (c *Collection) residents(a *resident.All) read.Residents {
+	return read.Residents{Table: a.Table, Set: &c.in.Set, CustomKeys: c.read.CustomKeys}
+}
+
 // startLoading starts to read all objects into memory anew. It is called when the collection is opened, when a rebuild
 // may have lost objects of it, and when a list has replaced objects that could not be read.
 func (c *Collection) startLoading() { c.loadInBackground(c.beginLoading()) }

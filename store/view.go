@@ -82,8 +82,8 @@ func (v *View) Each(ctx context.Context, q query.Query, fn func(key string, obj 
 
 // ByIndex returns the objects that have value in the named index, in key order.
 // It fails with ErrNoIndex if the file has no such index, or the index is not built yet.
-func (v *View) ByIndex(ctx context.Context, index, value string) ([]runtime.Object, error) {
-	return v.indexes().ByValues(ctx, index, []string{value})
+func (v *View) ByIndex(ctx context.Context, index string, values ...string) ([]runtime.Object, error) {
+	return v.indexes().ByIndex(ctx, index, values...)
 }
 
 // IndexKeys returns the keys of ByIndex.

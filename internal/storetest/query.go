@@ -25,7 +25,7 @@ import (
 type Queried interface {
 	Select(ctx context.Context, q query.Query) ([]runtime.Object, error)
 	Each(ctx context.Context, q query.Query, fn func(key string, obj runtime.Object) error) error
-	ByIndex(ctx context.Context, index, value string) ([]runtime.Object, error)
+	ByIndex(ctx context.Context, index string, values ...string) ([]runtime.Object, error)
 	IndexKeys(ctx context.Context, index, value string) ([]string, error)
 	IndexValues(ctx context.Context, index string) ([]string, error)
 }

@@ -40,6 +40,8 @@ var rooms = map[string]string{
 	"store/internal/state":       "what is stored of\na collection as a whole",
 	"store/internal/resident":    "decoded objects for reading",
 	"store/internal/memtable":    "what is not committed",
+	"store/indexer":              "a collection as\na cache.Indexer",
+	"store/memory":               "a collection without a file",
 	"store/query":                "selects by namespace,\nlabels, fields",
 	"store/seal":                 "keys that wrap data keys",
 	"codec":                      "objects to bytes and back",

@@ -41,8 +41,8 @@ func (r Reader) IndexValues(ctx context.Context, index string) ([]string, error)
 	return slices.Sorted(maps.Keys(values)), nil
 }
 
-// ByValues returns the objects that have one of the values in the index, each once.
-func (r Reader) ByValues(ctx context.Context, index string, values []string) ([]runtime.Object, error) {
+// ByIndex returns the objects that have one of the values in the index, each once.
+func (r Reader) ByIndex(ctx context.Context, index string, values ...string) ([]runtime.Object, error) {
 	objs, seen := []runtime.Object{}, map[string]bool{}
 	if values == nil {
 		values = []string{} // no values; nil would mean all of them

@@ -1,4 +1,4 @@
-package store
+package indexer
 
 import (
 	"context"
@@ -22,7 +22,7 @@ import (
 // they are for programs that write to a store themselves, not for readers of an
 // informer.
 type Indexer struct {
-	b  backend
+	b  Backend
 	in *intake.Intake // of b
 
 	mu     sync.Mutex
@@ -32,14 +32,23 @@ type Indexer struct {
 
 var _ cache.Indexer = (*Indexer)(nil)
 
-// backend is what an Indexer needs besides Interface.
-type backend interface {
-	Interface
-	// byValues returns the objects that an index files under any of the values, each once.
-	byValues(ctx context.Context, index string, values []string) ([]runtime.Object, error)
+// Backend is the collection of an Indexer. Its methods are those of store.Interface.
+type Backend interface {
+	Info(ctx context.Context) (entry.Info, error)
+	Get(ctx context.Context, key string) (runtime.Object, error)
+	List(ctx context.Context) ([]runtime.Object, error)
+	Keys(ctx context.Context) ([]string, error)
+	ByIndex(ctx context.Context, index string, values ...string) ([]runtime.Object, error)
+	IndexKeys(ctx context.Context, index, value string) ([]string, error)
+	IndexValues(ctx context.Context, index string) ([]string, error)
+	Apply(ctx context.Context, b entry.Batch) (entry.Result, error)
+	Indexers() cache.Indexers
+	AddIndexers(ctx context.Context, indexers cache.Indexers, versions map[string]string) error
 }
 
-func newIndexer(b backend, in *intake.Intake) *Indexer {
+// New returns the Indexer of a collection, whose intake is in. It is for the packages of the store; a collection's
+// method Indexer returns it.
+func New(b Backend, in *intake.Intake) *Indexer {
 	return &Indexer{b: b, in: in, failed: make(chan struct{})}
 }
 
@@ -179,7 +188,7 @@ func (i *Indexer) Replace(list []any, resourceVersion string) error {
 	if err != nil {
 		return err
 	}
-	r, err := i.b.BeginReplace(ctx, ReplaceOptions{Rewrite: true, Attributes: info.Attributes})
+	r, err := i.in.Begin(ctx, intake.ReplaceOptions{Rewrite: true, Attributes: info.Attributes})
 	if err != nil {
 		return err
 	}
@@ -228,7 +237,7 @@ func (i *Indexer) Index(indexName string, obj any) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	objs, err := i.b.byValues(context.Background(), indexName, values)
+	objs, err := i.b.ByIndex(context.Background(), indexName, values...)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,120 @@
+package read
+
+import (
+	"context"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/index"
+	"github.com/larder-dev/larder/store/internal/resident"
+	"github.com/larder-dev/larder/store/query"
+)
+
+// Residents reads the decoded objects of a collection in memory. It implements the methods of store.Reader but Info;
+// each call sees the objects at one moment.
+type Residents struct {
+	Table *resident.Table
+	// Set has the index functions of the collection.
+	Set *atomic.Pointer[index.Set]
+	// CustomKeys says that keys are not namespace/name.
+	CustomKeys bool
+}
+
+// Get returns the object with that key, or nil if there is none.
+func (r Residents) Get(ctx context.Context, key string) (runtime.Object, error) {
+	return r.Table.Get(key), ctx.Err()
+}
+
+// Keys returns every key, in order.
+func (r Residents) Keys(ctx context.Context) ([]string, error) { return r.Table.Keys(), ctx.Err() }
+
+// List returns every object, in key order.
+func (r Residents) List(ctx context.Context) ([]runtime.Object, error) {
+	return r.Table.List(), ctx.Err()
+}
+
+// Iterate calls fn for each object whose key follows after; see store.Interface.
+func (r Residents) Iterate(ctx context.Context, after string, fn func(key string, obj runtime.Object) error) error {
+	return IteratePages(ctx, after, r.Page, fn)
+}
+
+// Page returns the objects whose keys follow after, up to PageObjects of them.
+func (r Residents) Page(_ context.Context, after string) (p Page) {
+	p.Keys, p.Objs, p.More = r.Table.Page(after, PageObjects)
+	if p.More {
+		p.Last = p.Keys[len(p.Keys)-1]
+	}
+	return p
+}
+
+// Refs returns the identities of the objects whose keys follow after; see store.Interface.
+func (r Residents) Refs(ctx context.Context, after string, limit int) (refs []entry.ObjectRef, err error) {
+	r.Table.Each(after, func(key string, now *resident.State) bool {
+		refs = append(refs, entry.ObjectRef{Key: key, UID: now.UID, ResourceVersion: now.RV})
+		return len(refs) < limit
+	})
+	return refs, ctx.Err()
+}
+
+// ByIndex returns the objects that the named index files under any of the values, each once.
+func (r Residents) ByIndex(ctx context.Context, index string, values ...string) ([]runtime.Object, error) {
+	if _, err := r.Set.Load().Find(index); err != nil {
+		return nil, err
+	}
+	return r.Table.ByValues(index, values), ctx.Err()
+}
+
+// IndexKeys returns the keys of ByIndex.
+func (r Residents) IndexKeys(ctx context.Context, index, value string) ([]string, error) {
+	if _, err := r.Set.Load().Find(index); err != nil {
+		return nil, err
+	}
+	return r.Table.IndexKeys(index, value), ctx.Err()
+}
+
+// IndexValues returns every value of the named index, in order.
+func (r Residents) IndexValues(ctx context.Context, index string) ([]string, error) {
+	if _, err := r.Set.Load().Find(index); err != nil {
+		return nil, err
+	}
+	return r.Table.IndexValues(index), ctx.Err()
+}
+
+// Select returns the objects that q selects, in key order; see store.Interface.
+func (r Residents) Select(ctx context.Context, q query.Query) ([]runtime.Object, error) {
+	objs := []runtime.Object{}
+	err := r.Each(ctx, q, func(_ string, obj runtime.Object) error {
+		objs = append(objs, obj)
+		return nil
+	})
+	return objs, err
+}
+
+// Each calls fn for each object that q selects, in key order; see store.Interface. All objects are of one moment: it copies
+// the list first, which is cheap since objects are shared.
+func (r Residents) Each(ctx context.Context, q query.Query, fn func(key string, obj runtime.Object) error) error {
+	match := q.Matcher(!r.CustomKeys)
+	keys, objs := r.Table.Between(q.After, match.Prefix)
+	n := 0
+	for i, key := range keys {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		ok, err := match.Object(objs[i])
+		if err != nil {
+			return err
+		}
+		if !ok {
+			continue
+		}
+		if err := fn(key, objs[i]); err != nil {
+			return err
+		}
+		if n++; n == q.Limit {
+			break
+		}
+	}
+	return ctx.Err()
+}

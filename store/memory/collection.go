@@ -1,0 +1,185 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/indexer"
+	"github.com/larder-dev/larder/store/internal/index"
+	"github.com/larder-dev/larder/store/internal/intake"
+	"github.com/larder-dev/larder/store/internal/memtable"
+	"github.com/larder-dev/larder/store/internal/read"
+	"github.com/larder-dev/larder/store/internal/resident"
+	"github.com/larder-dev/larder/store/internal/state"
+)
+
+// Collection is a collection that is kept in memory only. It implements store.Interface; make one with New.
+type Collection struct {
+	in intake.Intake
+	read.Residents
+	mu   sync.RWMutex // held while table and info change
+	info entry.Info   // guarded by mu
+}
+
+var _ store.Interface = (*Collection)(nil)
+
+// New returns an empty collection. Of the options it uses KeyFunc, Indexers, IndexVersions and Resource. It fails if the
+// identity is not valid, or an index has no name or function.
+func New(id entry.Identity, o store.CollectionOptions) (*Collection, error) {
+	id, err := id.Canonical()
+	if err != nil {
+		return nil, err
+	}
+	set, err := index.NewSet(o.Indexers, o.IndexVersions)
+	if err != nil {
+		return nil, fmt.Errorf("collection of %s: %w", id, err)
+	}
+	m := &Collection{
+		in:   intake.Intake{ID: id, KeyFunc: o.KeyFunc, Limits: intake.Limits{Held: math.MaxInt, Step: math.MaxInt}},
+		info: entry.Info{Identity: id, Resource: o.Resource, NextSeq: 1},
+	}
+	if m.in.KeyFunc == nil {
+		m.in.KeyFunc = cache.DeletionHandlingMetaNamespaceKeyFunc
+	}
+	m.in.Set.Store(set)
+	m.in.Back, m.Residents = back{m}, read.Residents{
+		Table: resident.NewTable(&m.in.Hot), Set: &m.in.Set, CustomKeys: read.CustomKeys(o.KeyFunc),
+	}
+	return m, nil
+}
+
+// Info returns the collection's state; see store.Interface.
+func (m *Collection) Info(ctx context.Context) (entry.Info, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.info.Clone(), ctx.Err()
+}
+
+// SetMustRelist makes the contents not resumable; see store.Interface.
+func (m *Collection) SetMustRelist(ctx context.Context, reason string) error {
+	return m.in.MarkMustRelist(ctx, reason)
+}
+
+// AddIndexers adds index functions; see store.Interface. It computes them for all
+// objects before it returns, as client-go does.
+func (m *Collection) AddIndexers(_ context.Context, indexers cache.Indexers, versions map[string]string) error {
+	added, err := index.NewSet(indexers, versions)
+	if err != nil {
+		return err
+	}
+	var terms resident.MoreTerms
+	return m.in.UntilAdded(func() (bool, error) {
+		terms = m.Table.MoreTerms(added.WorkingTerms, terms)
+		m.in.Front.Lock()
+		defer m.in.Front.Unlock()
+		set, err := m.in.Set.Load().With(indexers, versions)
+		if err != nil || !m.Table.AddTerms(added.Names(), terms) {
+			return false, err
+		}
+		m.in.Set.Store(set)
+		return true, nil
+	})
+}
+
+// Indexer returns the collection as a cache.Indexer of client-go.
+func (m *Collection) Indexer() *indexer.Indexer { return indexer.New(m, &m.in) }
+
+// Apply applies the batch; see store.Interface.
+func (m *Collection) Apply(ctx context.Context, b entry.Batch) (entry.Result, error) {
+	return m.in.Apply(ctx, b)
+}
+
+// BeginReplace begins a list; see store.Interface.
+func (m *Collection) BeginReplace(ctx context.Context, o store.ReplaceOptions) (store.Replacement, error) {
+	r, err := m.in.Begin(ctx, intake.ReplaceOptions(o))
+	if err != nil {
+		return nil, err // a nil interface
+	}
+	return r, nil
+}
+
+// Indexers returns the index functions. The map is the caller's.
+func (m *Collection) Indexers() cache.Indexers { return m.in.Indexers() }
+
+// back is a Collection as its intake sees it.
+type back struct{ *Collection }
+
+func (m back) Encoder(set *index.Set) intake.Encoder {
+	return intake.Encoder{KeyFunc: m.in.KeyFunc, Set: set}
+}
+
+func (m back) Backpressure(ctx context.Context, _ bool) error { return ctx.Err() }
+
+func (m back) TakesIn() error { return nil }
+
+func (m back) BeforeBatch(
+	ctx context.Context, writes []*memtable.Write,
+) (map[string]*intake.Pending, entry.Info, error) {
+	keys := make(map[string]*intake.Pending, len(writes))
+	for _, x := range writes {
+		obj := m.Table.State(x.Key).Object()
+		keys[x.Key] = &intake.Pending{Found: obj != nil, Obj: obj}
+	}
+	info, err := m.Info(ctx)
+	return keys, info, err
+}
+
+func (m back) Put(last []*memtable.Write, info entry.Info, _ *state.Settled) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, x := range last {
+		if !x.Del {
+			info.NextSeq++
+		}
+	}
+	m.Table.Apply(last)
+	m.info = info
+}
+
+func (m back) Look(ctx context.Context, fn func(h intake.Held) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return fn(held{m.Collection})
+}
+
+func (m back) Losses() int { return 0 }
+
+func (m back) ListEnded() {}
+
+// held implements intake.Held for a Collection whose lock is held.
+type held struct{ m *Collection }
+
+func (h held) Info() (entry.Info, error) { return h.m.info, nil }
+
+func (h held) Has(key string) bool { return h.m.Table.State(key) != nil }
+
+func (h held) Get(key string) (intake.HeldObject, error) {
+	if s := h.m.Table.State(key); s != nil {
+		return object{s}, nil
+	}
+	return nil, nil
+}
+
+func (h held) After(key string, fn func(key string, size int) bool) error {
+	h.m.Table.Each(key, func(key string, _ *resident.State) bool { return fn(key, len(key)) })
+	return nil
+}
+
+type object struct{ *resident.State }
+
+func (o object) Version() (uid, rv string) { return o.UID, o.RV }
+
+func (o object) Object() (runtime.Object, error) { return o.Obj, nil }
+
+// SameBody returns false: there are no bytes to compare.
+func (o object) SameBody(*memtable.Write) (bool, error) { return false, nil }
