@@ -8,3 +8,13 @@ var ErrDamaged = errors.New("the store is damaged")
 // ErrIncompatible: a stored object is undamaged, but this program cannot read it, because it was written by a program
 // with another Go type, codec or record version. A relist that rewrites every body (ReplaceOptions.Rewrite) repairs it.
 var ErrIncompatible = errors.New("the stored object does not fit this program's type")
+
+// RecordError is the error for a record that cannot be read: it is damaged (ErrDamaged), or of a newer program
+// (ErrIncompatible). Whoever reads records in key order can go on after Key.
+type RecordError struct {
+	Key string
+	Err error
+}
+
+func (e *RecordError) Error() string { return e.Err.Error() } // which names the key
+func (e *RecordError) Unwrap() error { return e.Err }

@@ -155,6 +155,8 @@ func (c back) Look(ctx context.Context, fn func(h intake.Held) error) error {
 		if err != nil {
 			return err
 		}
-		return fn(&fileHeld{c: c.Collection, bucket: b, objects: objects, over: over})
+		return fn(&intake.HeldFile{
+			Read: &c.read, Bucket: b, Objects: objects, Over: over, Compressor: c.compressor, Object: c.before,
+		})
 	})
 }

@@ -67,7 +67,7 @@ func (s *Store) end() error {
 			flushed = fmt.Errorf("close the store %s: %w", s.file.Path, err)
 		}
 	}
-	stuck, err := s.file.Close(func(tx *bolt.Tx) error { return s.used.write(tx, s.used.take()) })
+	stuck, err := s.file.Close(func(tx *bolt.Tx) error { return s.used.Write(tx, s.used.Take()) })
 	if !stuck {
 		s.keys.Wipe() // no transaction that needs the keys is left
 	}
@@ -106,7 +106,7 @@ func (c *Collection) Close() error {
 		lost = c.end()
 	}()
 	if err := c.store.file.Await(done); err != nil {
-		close(c.claimed.stuck)
+		c.claimed.GiveUp()
 		return fmt.Errorf("close %s: %w", c.id, err)
 	}
 	return lost
@@ -120,7 +120,7 @@ func (c *Collection) end() error {
 	err := c.flushAtClose()
 	c.store.live.remove(c)
 	c.released.Store(true)
-	c.store.open.release(c.read.Name)
+	c.store.open.Release(c.read.Name)
 	return err
 }
 

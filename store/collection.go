@@ -13,6 +13,7 @@ import (
 	"github.com/larder-dev/larder/internal/patient"
 	"github.com/larder-dev/larder/store/indexer"
 	"github.com/larder-dev/larder/store/internal/changelog"
+	"github.com/larder-dev/larder/store/internal/claims"
 	"github.com/larder-dev/larder/store/internal/compress"
 	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/internal/index"
@@ -37,11 +38,11 @@ type Collection struct {
 
 	// mu is held for each write transaction except a Flush, and never while user code runs. Lock order: mu, then front.
 	mu       patient.Mutex
-	closed   bool        // whether Apply fails because Close was called; guarded by front
-	released atomic.Bool // whether Close has ended and the collection can be opened again
-	ending   atomic.Bool // whether Close was called
-	claimed  *claim      // claim of the name in store.open; set before the collection is returned
-	idled    atomic.Bool // whether the indexes without a function have been marked; see index.Entries.Idle
+	closed   bool          // whether Apply fails because Close was called; guarded by front
+	released atomic.Bool   // whether Close has ended and the collection can be opened again
+	ending   atomic.Bool   // whether Close was called
+	claimed  *claims.Claim // claim of the name in store.open; set before the collection is returned
+	idled    atomic.Bool   // whether the indexes without a function have been marked; see index.Entries.Idle
 
 	// resident is nil unless the Residency is All. It is set with mu or front held.
 	resident atomic.Pointer[resident.All]
@@ -120,7 +121,7 @@ func openCollection(
 		return nil, err
 	}
 	if !c.readOnly {
-		s.used.now(name)
+		s.used.Now(name)
 	}
 	if err := c.loadDictionary(ctx); err != nil {
 		return nil, err

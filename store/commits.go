@@ -9,6 +9,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/store/internal/boltfile"
+	"github.com/larder-dev/larder/store/internal/usage"
 )
 
 // A failed commit is retried after commitRetry, which doubles with each failure up to commitRetryMax.
@@ -21,7 +22,7 @@ const (
 // collections. Make it with newCommits.
 type commits struct {
 	file     *boltfile.File
-	used     *usage
+	used     *usage.Usage
 	interval time.Duration // how long changes wait for their commit
 	enough   int           // number of dirty bytes that cause a commit at once
 
@@ -248,17 +249,17 @@ func (k *commits) snapshots() map[*Collection]*snapshot {
 
 // write writes the snapshots in one transaction. The caller has the writer's place.
 func (k *commits) write(snaps map[*Collection]*snapshot) error {
-	used := k.used.take()
+	used := k.used.Take()
 	err := k.file.UpdateHeld(context.Background(), committing, func(tx *bolt.Tx) error {
 		for c, snap := range snaps {
 			if err := c.writeSnapshot(tx, snap); err != nil {
 				return fmt.Errorf("%s: %w", c.id, err)
 			}
 		}
-		return k.used.write(tx, used)
+		return k.used.Write(tx, used)
 	})
 	if err != nil {
-		k.used.add(used)
+		k.used.Add(used)
 		return err
 	}
 	for c := range snaps {

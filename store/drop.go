@@ -47,10 +47,10 @@ func (s *Store) drop(ctx context.Context, name string, may func(state.State) err
 
 // unlink removes the collection in one transaction. left is true if ClearDropped has yet to free its pages.
 func (s *Store) unlink(ctx context.Context, name string, may func(state.State) error) (left bool, err error) {
-	if _, held := s.open.take(name, soon); held != nil {
+	if !s.open.Try(name) {
 		return false, ErrCollectionOpen
 	}
-	defer s.open.release(name)
+	defer s.open.Release(name)
 	err = s.file.Update(ctx, boltfile.Dropping, func(tx *bolt.Tx) error {
 		_, st, err := state.Find(tx, name)
 		if err == nil && may != nil {

@@ -46,26 +46,26 @@ func (s *Store) forgetLoop(ctx context.Context) {
 // forget records which collections are in use, and drops those that were last used longer ago than Options.ForgetAfter,
 // one after the other.
 func (s *Store) forget(ctx context.Context) error {
-	if err := s.used.flush(ctx); err != nil {
+	if err := s.used.Flush(ctx); err != nil {
 		return err
 	}
-	states, err := readStates(ctx, s.file)
+	states, err := s.states(ctx)
 	if err != nil {
 		return err
 	}
 	for _, st := range states {
 		name := st.Identity.ID()
 		switch {
-		case s.open.holds(name), st.UsedAt.IsZero(): // zero if an old build that did not record it wrote the state
-			s.used.now(name)
-		case s.used.isUnused(st, s.o.forgetAfter()):
+		case s.open.Holds(name), st.UsedAt.IsZero(): // zero if an old build that did not record it wrote the state
+			s.used.Now(name)
+		case s.used.IsUnused(st, s.o.forgetAfter()):
 			err = s.forgetOne(ctx, st.Info)
 		}
 		if err != nil && !errors.Is(err, ErrNoCollection) { // ErrNoCollection: it was dropped meanwhile
 			return err
 		}
 	}
-	return s.used.flush(ctx)
+	return s.used.Flush(ctx)
 }
 
 var errUsed = errors.New("the collection has been used meanwhile")
@@ -73,7 +73,7 @@ var errUsed = errors.New("the collection has been used meanwhile")
 // forgetOne drops a collection, unless it has been used since info was read.
 func (s *Store) forgetOne(ctx context.Context, info entry.Info) error {
 	err := s.drop(ctx, info.Identity.ID(), func(st state.State) error {
-		if !s.used.isUnused(st, s.o.forgetAfter()) {
+		if !s.used.IsUnused(st, s.o.forgetAfter()) {
 			return errUsed
 		}
 		return nil

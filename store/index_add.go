@@ -33,7 +33,10 @@ func (c *Collection) addIndexers(ctx context.Context, indexers cache.Indexers, v
 	}
 	var terms grownTerms
 	return c.in.UntilAdded(func() (bool, error) {
-		terms.pending = c.pendingTerms(added, terms.pending)
+		terms.pending = c.in.MoreTerms(c.read.Memtable.All(), added, terms.pending, func(key string, err error) {
+			c.store.logger().Error(err, "An object is not in the index: the index function failed", "collection", c.id.String(),
+				"key", key)
+		})
 		if r := c.resident.Load(); r != nil {
 			terms.resident = r.MoreTerms(added.WorkingTerms, terms.resident)
 		}
@@ -45,42 +48,6 @@ func (c *Collection) addIndexers(ctx context.Context, indexers cache.Indexers, v
 type grownTerms struct {
 	pending  map[*memtable.Write]map[string][]string // of each write in the memtable, but for deletes
 	resident resident.MoreTerms
-}
-
-// pendingTerms returns the terms of each write in the memtable. It reuses terms from known, the result of an earlier
-// call.
-func (c *Collection) pendingTerms(
-	added *index.Set, known map[*memtable.Write]map[string][]string,
-) map[*memtable.Write]map[string][]string {
-	terms := map[*memtable.Write]map[string][]string{}
-	for _, x := range c.read.Memtable.All() {
-		have, ok := known[x]
-		switch {
-		case x.Del:
-		case ok:
-			terms[x] = have
-		default:
-			terms[x] = c.addedTerms(added, x)
-		}
-	}
-	return terms
-}
-
-// addedTerms returns the terms of x with those of the added functions; a function that fails is left out. It decodes
-// the payload for that, because handlers have been given x.Obj and may have changed it.
-func (c *Collection) addedTerms(added *index.Set, x *memtable.Write) map[string][]string {
-	report := func(err error) {
-		c.store.logger().Error(err, "An object is not in the index: the index function failed", "collection", c.id.String(),
-			"key", x.Key)
-	}
-	var terms map[string][]string
-	obj, err := back{c}.Encoder(nil).Decode(x)
-	if err != nil {
-		report(err)
-	} else {
-		terms = added.Compute(added.Names(), obj, report)
-	}
-	return index.Replace(x.Terms, added.Names(), terms)
 }
 
 // addComputed adds the functions, and returns false if something was written since the terms were computed. Meanwhile

@@ -4,19 +4,10 @@ import (
 	"context"
 	"errors"
 
-	bolt "go.etcd.io/bbolt"
-
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/internal/index"
 	"github.com/larder-dev/larder/store/internal/read"
-)
-
-// A page of a build ends at whichever bound it reaches first. It is read in one transaction and written in another.
-const (
-	buildRecords = 1000
-	buildBytes   = read.PageBytes
 )
 
 // startBuild starts a goroutine that builds the indexes that are not ready, unless one is running.
@@ -43,47 +34,9 @@ func (r indexedRecords) Final(err error) bool {
 		errors.Is(err, ErrClosed)
 }
 
-// Page reads the records that follow the key after in one transaction, and then decodes them.
+// Page reads the records that follow the key after.
 func (r indexedRecords) Page(ctx context.Context, after string) (page []index.Record, more bool, err error) {
-	var raw []read.Record
-	err = r.c.read.View(ctx, func(b *bolt.Bucket) error {
-		objects, err := r.c.read.Objects(b)
-		if err != nil {
-			return err
-		}
-		size := 0
-		s := boltfile.ScanAfter(objects, after)
-		for k, data := s.Next(); k != nil; k, data = s.Next() {
-			if len(raw) == buildRecords || size >= buildBytes {
-				more = true
-				return nil
-			}
-			record, err := r.c.read.CopyRecord(objects, string(k), data, nil)
-			if err != nil {
-				return err
-			}
-			stored, err := r.c.read.Stored(objects, record.Key)
-			if err != nil {
-				return err
-			}
-			raw = append(raw, record)
-			page = append(page, index.Record{Key: record.Key, Seq: record.Seq, Terms: record.Terms,
-				Lacks: index.Lacks(b, record.Key, stored.Terms)})
-			size += record.Body.Size
-		}
-		return s.Err
-	})
-	if err != nil {
-		return nil, false, err
-	}
-	objs, err := r.c.read.DecodeRecords(raw)
-	if err != nil {
-		return nil, false, err
-	}
-	for i, obj := range objs {
-		page[i].Object = obj
-	}
-	return page, more, nil
+	return r.c.read.IndexPage(ctx, after)
 }
 
 // Update writes the records with their renewed terms. They keep their seq, since the objects have not changed.

@@ -12,6 +12,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/check"
 	"github.com/larder-dev/larder/store/internal/format"
+	"github.com/larder-dev/larder/store/internal/usage"
 )
 
 // FormatVersion is the version of the format of the files that this package writes.
@@ -66,7 +67,8 @@ func newStore(path string, o Options) *Store {
 		of.Wall, of.Commit = h.Wall, commitHook(h)
 	}
 	s.file = boltfile.New(path, of)
-	s.used, s.commits.file, s.commits.used = newUsage(s.file), s.file, &s.used
+	s.used = usage.New(s.file)
+	s.commits.file, s.commits.used = s.file, s.used
 	return s
 }
 

@@ -127,7 +127,7 @@ func TestRecordsOfADamagedCollection(t *testing.T) {
 	for {
 		err := s.Records(t.Context(), many.Identity(), after,
 			func(r entry.Entry) error { got = append(got, r.Key); return nil })
-		var record *store.RecordError
+		var record *entry.RecordError
 		if !errors.As(err, &record) {
 			if err != nil {
 				t.Fatal(err)

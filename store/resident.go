@@ -5,10 +5,8 @@ import (
 	"errors"
 
 	bolt "go.etcd.io/bbolt"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/store/internal/index"
 	"github.com/larder-dev/larder/store/internal/read"
 	"github.com/larder-dev/larder/store/internal/resident"
 	"github.com/larder-dev/larder/store/internal/state"
@@ -53,7 +51,10 @@ func (c *Collection) loadInBackground(a *resident.All) {
 	c.workers.start(c.store, "read the objects of "+c.id.String(), func(ctx context.Context) {
 		err := ctx.Err()
 		if err == nil {
-			if err = c.load(ctx, a); err != nil {
+			if err = c.read.Load(ctx, a, &c.in.Set, &c.in.Front); err == nil {
+				err = c.openResident(ctx, a)
+			}
+			if err != nil {
 				a.Fail()
 			}
 		}
@@ -66,74 +67,6 @@ func (c *Collection) loadInBackground(a *resident.All) {
 		}
 		a.End(err)
 	})
-}
-
-// load reads every object that has not been written since the load began.
-func (c *Collection) load(ctx context.Context, a *resident.All) error {
-	for after, more := "", true; more; {
-		var records []read.Record
-		var err error
-		set := c.in.Set.Load()
-		if records, more, err = c.read.RawPage(ctx, after); err != nil {
-			return err
-		}
-		if len(records) == 0 {
-			break
-		}
-		after = records[len(records)-1].Key
-		objs, err := c.read.DecodeRecords(records)
-		if err != nil {
-			if records, objs, err = c.decodeUnwritten(a, records); err != nil {
-				return err
-			}
-		}
-		c.loadPage(a, set, records, objs)
-	}
-	return c.openResident(ctx, a)
-}
-
-// decodeUnwritten decodes the records one by one. It skips a record that cannot be decoded if its key has been written
-// since the load began.
-func (c *Collection) decodeUnwritten(
-	a *resident.All, all []read.Record,
-) (records []read.Record, objs []runtime.Object, err error) {
-	for _, record := range all {
-		decoded, err := c.read.DecodeRecords([]read.Record{record})
-		switch {
-		case err == nil:
-			records, objs = append(records, record), append(objs, decoded[0])
-		case !a.Written(record.Key):
-			return nil, nil, err
-		}
-	}
-	return records, objs, nil
-}
-
-// loadPage puts a page of objects into a. set is the index.Set from before the page was read: the records have the
-// terms of the indexes that were ready then. If index functions have been added meanwhile it computes all terms.
-func (c *Collection) loadPage(a *resident.All, set *index.Set, records []read.Record, objs []runtime.Object) {
-	keys, states := make([]string, len(records)), make([]*resident.State, len(records))
-	for i, record := range records {
-		keys[i] = record.Key
-		states[i] = &resident.State{Obj: objs[i], UID: record.UID, RV: record.RV, Terms: set.TermsOf(record.Terms, objs[i])}
-	}
-	for !c.putPage(a, set, keys, states) {
-		set = c.in.Set.Load()
-		for _, s := range states {
-			s.Terms = set.WorkingTerms(s.Obj)
-		}
-	}
-}
-
-// putPage puts objects into a, or returns false if their terms, which are of set, are out of date.
-func (c *Collection) putPage(a *resident.All, set *index.Set, keys []string, states []*resident.State) bool {
-	c.in.Front.Lock()
-	defer c.in.Front.Unlock()
-	current := c.in.Set.Load().Generation() == set.Generation()
-	if current {
-		a.PutPage(keys, states)
-	}
-	return current
 }
 
 // openResident makes reads use a, unless another table has taken its place. It fails if reads cannot use a.

@@ -16,7 +16,9 @@ import (
 	"github.com/larder-dev/larder/internal/limiter"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/check"
+	"github.com/larder-dev/larder/store/internal/claims"
 	"github.com/larder-dev/larder/store/internal/keyring"
+	"github.com/larder-dev/larder/store/internal/usage"
 	"github.com/larder-dev/larder/store/seal"
 )
 
@@ -131,7 +133,7 @@ type CollectionOptions struct {
 // Store is one file of collections.
 type Store struct {
 	// open holds the names of the collections that are open, and live the collections; see collections.go and live.go.
-	open openSet
+	open claims.Set
 	live liveSet
 
 	o         Options
@@ -139,7 +141,7 @@ type Store struct {
 	commits   commits
 	link      *limiter.Limiter
 	ending    ending
-	used      usage
+	used      *usage.Usage
 	keys      keyring.Ring
 	plainTold sync.Map // names of collections; see Collection.tellPlainText
 	// verified is the time when Check last found no problem; nil if it never did.

@@ -133,7 +133,7 @@ func (f *File) records(ctx context.Context, id entry.Identity, r *reading) error
 			}
 			return r.take(e)
 		})
-		var one *store.RecordError
+		var one *entry.RecordError
 		if !errors.As(err, &one) || !errors.Is(err, entry.ErrDamaged) {
 			if errors.Is(err, errPast) {
 				return nil

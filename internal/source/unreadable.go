@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/store"
 )
 
 // maxListed is how many problems an UnreadableError lists.
@@ -70,7 +69,7 @@ func (e *UnreadableError) take(err error) error {
 	case errors.As(err, &other):
 		e.Merge(other)
 	case errors.Is(err, entry.ErrDamaged):
-		var record *store.RecordError
+		var record *entry.RecordError
 		if errors.As(err, &record) {
 			err = record
 		}

@@ -265,11 +265,12 @@ var storeFileMutants = []mutant{
 	{
 		name:   "store/short-collection-read",
 		breaks: "A collection of which fewer objects are found than it counts is damaged.",
-		file:   "store/records.go",
+		file:   "store/internal/read/entries.go",
 		old: `	return r.Counted(c.records, st.Objects)
 `,
 		new: `	return nil
 `,
 		test: "TestShortLeaf",
+		dir:  "store",
 	},
 }

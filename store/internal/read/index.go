@@ -1,6 +1,7 @@
 package read
 
 import (
+	"context"
 	"fmt"
 
 	bolt "go.etcd.io/bbolt"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/index"
 	"github.com/larder-dev/larder/store/internal/keyring"
 	"github.com/larder-dev/larder/store/internal/resident"
@@ -55,4 +57,45 @@ func (r *Reader) filed(
 		}
 	}
 	return r.Coder.ObjectOf(objects, key, s.Header, s.Payload)
+}
+
+// buildRecords is the maximum number of records of an IndexPage: it is written in one transaction.
+const buildRecords = 1000
+
+// IndexPage reads the records that follow the key after in one transaction, up to buildRecords or PageBytes of them, and
+// then decodes them. A build of indexes computes their terms.
+func (r *Reader) IndexPage(ctx context.Context, after string) (page []index.Record, more bool, err error) {
+	var raw []Record
+	err = r.View(ctx, func(b *bolt.Bucket) error {
+		objects, err := r.Objects(b)
+		if err != nil {
+			return err
+		}
+		size := 0
+		s := boltfile.ScanAfter(objects, after)
+		for k, data := s.Next(); k != nil && !more; k, data = s.Next() {
+			record, err := r.CopyRecord(objects, string(k), data, nil)
+			if err != nil {
+				return err
+			}
+			stored, err := r.Stored(objects, record.Key)
+			if err != nil {
+				return err
+			}
+			raw = append(raw, record)
+			page = append(page, index.Record{Key: record.Key, Seq: record.Seq, Terms: record.Terms,
+				Lacks: index.Lacks(b, record.Key, stored.Terms)})
+			size += record.Body.Size
+			more = len(raw) == buildRecords || size >= PageBytes
+		}
+		return s.Err
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	objs, err := r.DecodeRecords(raw)
+	for i, obj := range objs {
+		page[i].Object = obj
+	}
+	return page, more, err
 }

@@ -1,8 +1,10 @@
 package read
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	bolt "go.etcd.io/bbolt"
@@ -165,4 +167,26 @@ func (r *Reader) Keys(ctx context.Context) ([]string, error) {
 		return nil
 	})
 	return keys, err
+}
+
+// NoteScope sets info.Resource.Namespaced if the first key of the collection has a namespace. It does nothing if
+// Namespaced is set already, or if Newest has refs, which show it. Damage is ignored.
+func (r *Reader) NoteScope(ctx context.Context, info *entry.Info) error {
+	if info.Resource.Namespaced || info.Objects == 0 || len(info.Newest) > 0 {
+		return nil
+	}
+	err := r.View(ctx, func(b *bolt.Bucket) error {
+		objects, err := r.Objects(b)
+		if err != nil {
+			return err
+		}
+		keys := boltfile.ScanAfter(objects, "")
+		first, _ := keys.Next()
+		info.Resource.Namespaced = bytes.Contains(first, []byte("/"))
+		return keys.Err
+	})
+	if errors.Is(err, entry.ErrDamaged) || errors.Is(err, state.ErrNone) {
+		return nil
+	}
+	return err
 }

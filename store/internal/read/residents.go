@@ -92,8 +92,8 @@ func (r Residents) Select(ctx context.Context, q query.Query) ([]runtime.Object,
 	return objs, err
 }
 
-// Each calls fn for each object that q selects, in key order; see store.Interface. All objects are of one moment: it copies
-// the list first, which is cheap since objects are shared.
+// Each calls fn for each object that q selects, in key order; see store.Interface. All objects are of one moment: it
+// copies the list first, which is cheap since objects are shared.
 func (r Residents) Each(ctx context.Context, q query.Query, fn func(key string, obj runtime.Object) error) error {
 	match := q.Matcher(!r.CustomKeys)
 	keys, objs := r.Table.Between(q.After, match.Prefix)

@@ -40,6 +40,20 @@ func Get(b *bolt.Bucket, name string) (State, error) {
 	return stateOf(&r), nil
 }
 
+// All returns the state of every collection in the file.
+func All(tx *bolt.Tx) (states []State, err error) {
+	root := tx.Bucket(format.BucketLarder)
+	if root == nil {
+		return nil, nil
+	}
+	err = root.ForEachBucket(func(name []byte) error {
+		st, err := Get(root.Bucket(name), string(name))
+		states = append(states, st)
+		return err
+	})
+	return states, err
+}
+
 // Find returns the bucket and the state of a collection.
 func Find(tx *bolt.Tx, name string) (*bolt.Bucket, State, error) {
 	b, err := Bucket(tx, name)

@@ -1,4 +1,4 @@
-package store
+package usage
 
 import (
 	"context"
@@ -16,29 +16,31 @@ import (
 // usedWithin is the precision of Info.LastUsed.
 const usedWithin = 24 * time.Hour
 
-// usage holds the collections that have been opened and whose last use in the file may be older than
+// Usage holds the collections that have been opened and whose last use in the file may be older than
 // usedWithin. The next commit, or Close, notes their use: a write for each of hundreds of collections that are opened
 // together would take a slow disk seconds.
-type usage struct {
+type Usage struct {
 	file *boltfile.File
 
 	mu sync.Mutex
 	at map[string]boltfile.Times // time of use, on both clocks, by name of the collection; guarded by mu
 }
 
-func newUsage(file *boltfile.File) usage { return usage{file: file, at: map[string]boltfile.Times{}} }
+// New returns one that holds no collection.
+func New(file *boltfile.File) *Usage { return &Usage{file: file, at: map[string]boltfile.Times{}} }
 
-// add adds collections, with the time of their use.
-func (u *usage) add(at map[string]boltfile.Times) {
+// Add adds collections, with the time of their use.
+func (u *Usage) Add(at map[string]boltfile.Times) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	maps.Copy(u.at, at)
 }
 
-// now adds a collection that is used now.
-func (u *usage) now(name string) { u.add(map[string]boltfile.Times{name: u.file.Times()}) }
+// Now adds a collection that is used now.
+func (u *Usage) Now(name string) { u.Add(map[string]boltfile.Times{name: u.file.Times()}) }
 
-func (u *usage) take() map[string]boltfile.Times {
+// Take returns what Usage holds, and empties it.
+func (u *Usage) Take() map[string]boltfile.Times {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	at := u.at
@@ -46,14 +48,14 @@ func (u *usage) take() map[string]boltfile.Times {
 	return at
 }
 
-// write notes the use of the collections, and the current times of both clocks. It writes nothing if the file says so
+// Write notes the use of the collections, and the current times of both clocks. It writes nothing if the file says so
 // already.
-func (u *usage) write(tx *bolt.Tx, used map[string]boltfile.Times) error {
+func (u *Usage) Write(tx *bolt.Tx, used map[string]boltfile.Times) error {
 	noted := false
 	for name, at := range used {
 		b, st, err := state.Find(tx, name)
 		switch {
-		case errors.Is(err, ErrNoCollection): // it was dropped meanwhile
+		case errors.Is(err, state.ErrNone): // it was dropped meanwhile
 			continue
 		case err != nil:
 			return err
@@ -71,22 +73,22 @@ func (u *usage) write(tx *bolt.Tx, used map[string]boltfile.Times) error {
 	return u.file.PutTimes(tx)
 }
 
-// flush is write at once, in a transaction of its own.
-func (u *usage) flush(ctx context.Context) error {
-	used := u.take()
+// Flush is write at once, in a transaction of its own.
+func (u *Usage) Flush(ctx context.Context) error {
+	used := u.Take()
 	if len(used) == 0 {
 		return nil
 	}
-	err := u.file.Update(ctx, boltfile.Upkeep, func(tx *bolt.Tx) error { return u.write(tx, used) })
+	err := u.file.Update(ctx, boltfile.Upkeep, func(tx *bolt.Tx) error { return u.Write(tx, used) })
 	if err != nil {
-		u.add(used)
+		u.Add(used)
 	}
 	return err
 }
 
-// isUnused reports whether the collection was last used longer ago than keep; never if keep is 0. usedAt is precise to
+// IsUnused reports whether the collection was last used longer ago than keep; never if keep is 0. usedAt is precise to
 // usedWithin.
-func (u *usage) isUnused(st state.State, keep time.Duration) bool {
+func (u *Usage) IsUnused(st state.State, keep time.Duration) bool {
 	unused := u.file.Steady().Sub(st.UsedAt)
 	return keep > 0 && unused > usedWithin && unused-usedWithin > keep // keep+usedWithin might overflow
 }

@@ -1,4 +1,4 @@
-package store
+package intake
 
 import (
 	"bytes"
@@ -8,53 +8,60 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/store/internal/intake"
+	"github.com/larder-dev/larder/store/internal/compress"
 	"github.com/larder-dev/larder/store/internal/memtable"
 	"github.com/larder-dev/larder/store/internal/read"
 	"github.com/larder-dev/larder/store/internal/state"
 )
 
-// fileHeld implements intake.Held for a Collection: the file in one transaction, with the memtable over it.
-type fileHeld struct {
-	c       *Collection
-	bucket  *bolt.Bucket
-	objects *bolt.Bucket
-	over    *read.Captured
-	last    storedObject // the object that get returned last
+// HeldFile implements Held for a collection in a file, in one transaction, with the memtable over it.
+type HeldFile struct {
+	Read            *read.Reader
+	Bucket, Objects *bolt.Bucket
+	Over            *read.Captured
+	Compressor      *compress.Compressor // may be nil
+	// Object returns the object of a stored record, from memory if it is there.
+	Object func(key string, s read.Stored) (runtime.Object, error)
+
+	last storedObject // the object that Get returned last
 }
 
-func (h *fileHeld) Info() (entry.Info, error) {
-	if h.over.Dirty {
-		return h.over.Info.Info, nil
+// Info implements Held.
+func (h *HeldFile) Info() (entry.Info, error) {
+	if h.Over.Dirty {
+		return h.Over.Info.Info, nil
 	}
-	st, err := state.Get(h.bucket, h.c.read.Name)
+	st, err := state.Get(h.Bucket, h.Read.Name)
 	return st.Info, err
 }
 
-func (h *fileHeld) Has(key string) bool {
-	if x := h.over.Get(key); x != nil {
+// Has implements Held.
+func (h *HeldFile) Has(key string) bool {
+	if x := h.Over.Get(key); x != nil {
 		return !x.Del
 	}
-	return h.objects.Get([]byte(key)) != nil
+	return h.Objects.Get([]byte(key)) != nil
 }
 
-func (h *fileHeld) Get(key string) (intake.HeldObject, error) {
-	if x := h.over.Get(key); x != nil {
+// Get implements Held.
+func (h *HeldFile) Get(key string) (HeldObject, error) {
+	if x := h.Over.Get(key); x != nil {
 		if x.Del {
 			return nil, nil
 		}
 		return pendingObject{x}, nil
 	}
-	s, err := h.c.read.Stored(h.objects, key)
+	s, err := h.Read.Stored(h.Objects, key)
 	if err != nil || !s.Found {
 		return nil, err
 	}
-	h.last = storedObject{h.c, key, s}
+	h.last = storedObject{h, key, s}
 	return &h.last, nil
 }
 
-func (h *fileHeld) After(key string, fn func(key string, size int) bool) error {
-	s := read.ScanOver(h.objects, h.over, key)
+// After implements Held.
+func (h *HeldFile) After(key string, fn func(key string, size int) bool) error {
+	s := read.ScanOver(h.Objects, h.Over, key)
 	for key, data, x, ok := s.Next(); ok; key, data, x, ok = s.Next() {
 		size := len(key) + len(data)
 		if x != nil {
@@ -80,7 +87,7 @@ func (o pendingObject) SameBody(x *memtable.Write) (bool, error) {
 
 // storedObject is an object in the file.
 type storedObject struct {
-	c   *Collection
+	in  *HeldFile
 	key string
 	read.Stored
 }
@@ -88,14 +95,14 @@ type storedObject struct {
 func (o *storedObject) Version() (uid, rv string) { return o.UID, o.RV }
 
 // Object returns the object from memory if it is there, and else decodes the stored record.
-func (o *storedObject) Object() (runtime.Object, error) { return o.c.before(o.key, o.Stored) }
+func (o *storedObject) Object() (runtime.Object, error) { return o.in.Object(o.key, o.Stored) }
 
 // SameBody compares bodies without their compression.
 func (o *storedObject) SameBody(x *memtable.Write) (bool, error) {
-	if o.Encoding != o.c.read.Codec.Name() {
+	if o.Encoding != o.in.Read.Codec.Name() {
 		return false, nil
 	}
-	b, err := o.c.read.Coder.OpenPlain(o.Objects, o.key, o.Header, o.Payload)
+	b, err := o.in.Read.Coder.OpenPlain(o.Objects, o.key, o.Header, o.Payload)
 	switch {
 	case errors.Is(err, entry.ErrDamaged):
 		return false, err
@@ -103,5 +110,5 @@ func (o *storedObject) SameBody(x *memtable.Write) (bool, error) {
 		return false, nil //nolint:nilerr // see above
 	}
 	same := bytes.Equal(b.Payload, x.Payload)
-	return same && o.c.compressor.Keeps(o.Header, x.Payload) && o.c.read.Coder.Keeps(o.Header), nil
+	return same && o.in.Compressor.Keeps(o.Header, x.Payload) && o.in.Read.Coder.Keeps(o.Header), nil
 }

@@ -1,0 +1,135 @@
+package read
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/store/internal/boltfile"
+	"github.com/larder-dev/larder/store/internal/format"
+	"github.com/larder-dev/larder/store/internal/state"
+)
+
+// Entries calls fn for each committed record whose key follows after, in key order; see store.Store.Records.
+func (r *Reader) Entries(ctx context.Context, after string, fn func(entry.Entry) error) error {
+	all := count{whole: after == ""}
+	for {
+		page, more, err := r.entryPage(ctx, after, &all)
+		for _, one := range page {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			e, err := r.entryOf(one)
+			if err != nil {
+				return err
+			}
+			if err := fn(e); err != nil {
+				return err
+			}
+			after = one.Key
+		}
+		if err != nil {
+			return err
+		}
+		if !more {
+			return ctx.Err()
+		}
+	}
+}
+
+// count counts the records that are read page by page.
+type count struct {
+	whole   bool // true if the first record was read, too
+	records int
+	commit  int // id of the transaction that committed what the first page has
+}
+
+// add adds a page of records. If it is the last one it fails if the collection's state says another number, unless
+// something was committed since the first page.
+func (c *count) add(r *Reader, b *bolt.Bucket, records int, last bool) error {
+	if c.records == 0 {
+		c.commit = b.Tx().ID()
+	}
+	c.records += records
+	if !last || !c.whole || c.commit != b.Tx().ID() {
+		return nil
+	}
+	st, err := state.Get(b, r.Name)
+	if err != nil {
+		return err
+	}
+	return r.Counted(c.records, st.Objects)
+}
+
+// Entry returns the committed record with that key, and whether it exists.
+func (r *Reader) Entry(ctx context.Context, key string) (e entry.Entry, found bool, err error) {
+	var one rawStored
+	err = r.View(ctx, func(b *bolt.Bucket) error {
+		objects, err := r.Objects(b)
+		if err != nil {
+			return err
+		}
+		if data := objects.Get([]byte(key)); data != nil {
+			one, found = r.copyStored(objects, []byte(key), data), true
+		}
+		return nil
+	})
+	if err != nil || !found {
+		return e, false, err
+	}
+	e, err = r.entryOf(one)
+	return e, err == nil, err
+}
+
+// rawStored is a record that was copied out of its transaction. If err is not nil, only key is set.
+type rawStored struct {
+	Record
+	err error
+}
+
+// entryPage reads the page of records that follows the given key, adds it to all, and returns whether records may
+// follow it. If it fails it returns the records that were read before.
+func (r *Reader) entryPage(ctx context.Context, after string, all *count) (page []rawStored, more bool, err error) {
+	err = r.View(ctx, func(b *bolt.Bucket) error {
+		objects, err := r.Objects(b)
+		if err != nil {
+			return err
+		}
+		keys, size := boltfile.ScanAfter(objects, after), 0
+		for k, data := keys.Next(); k != nil && !more; k, data = keys.Next() {
+			one := r.copyStored(objects, k, data)
+			page, size = append(page, one), size+one.Body.Size
+			more = len(page) == PageObjects || size >= PageBytes
+		}
+		return cmp.Or(keys.Err, all.add(r, b, len(page), !more))
+	})
+	return page, more, err
+}
+
+func (r *Reader) copyStored(objects *bolt.Bucket, k, data []byte) (one rawStored) {
+	key := string(k)
+	if len(k) > format.MaxKeyLen {
+		one.err = fmt.Errorf("key %s in collection %s: %w", printable.Key(key), r.Name, entry.ErrDamaged)
+	} else {
+		one.Record, one.err = r.CopyRecord(objects, key, data, nil)
+	}
+	one.Key = key
+	return one
+}
+
+// entryOf decompresses a copied record. No transaction should be open.
+func (r *Reader) entryOf(one rawStored) (entry.Entry, error) {
+	b, err := one.Body, one.err
+	if err == nil {
+		b, err = r.Coder.Plain(one.Key, b, nil)
+	}
+	if err != nil {
+		return entry.Entry{}, &entry.RecordError{Key: one.Key, Err: err}
+	}
+	return entry.Entry{Key: one.Key, UID: one.UID, ResourceVersion: one.RV, Encoding: one.Encoding, Payload: b.Payload},
+		nil
+}

@@ -1,0 +1,88 @@
+package read
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/larder-dev/larder/store/internal/index"
+	"github.com/larder-dev/larder/store/internal/resident"
+)
+
+// Load reads every object that has not been written since a was made into a. front is held while a page is put: sets of
+// index functions are swapped with it held.
+func (r *Reader) Load(ctx context.Context, a *resident.All, sets *atomic.Pointer[index.Set], front sync.Locker) error {
+	l := loader{Reader: r, a: a, sets: sets, front: front}
+	for after, more := "", true; more; {
+		var records []Record
+		var err error
+		set := sets.Load()
+		if records, more, err = r.RawPage(ctx, after); err != nil {
+			return err
+		}
+		if len(records) == 0 {
+			return nil
+		}
+		after = records[len(records)-1].Key
+		objs, err := r.DecodeRecords(records)
+		if err != nil {
+			if records, objs, err = l.decodeUnwritten(records); err != nil {
+				return err
+			}
+		}
+		l.put(set, records, objs)
+	}
+	return nil
+}
+
+// loader reads the objects of a collection into a.
+type loader struct {
+	*Reader
+	a     *resident.All
+	sets  *atomic.Pointer[index.Set]
+	front sync.Locker
+}
+
+// decodeUnwritten decodes the records one by one. It skips a record that cannot be decoded if its key has been written
+// since the load began.
+func (l loader) decodeUnwritten(all []Record) (records []Record, objs []runtime.Object, err error) {
+	for _, record := range all {
+		decoded, err := l.DecodeRecords([]Record{record})
+		switch {
+		case err == nil:
+			records, objs = append(records, record), append(objs, decoded[0])
+		case !l.a.Written(record.Key):
+			return nil, nil, err
+		}
+	}
+	return records, objs, nil
+}
+
+// put puts a page of objects into a. set is the index.Set from before the page was read: the records have the terms of
+// the indexes that were ready then. If index functions have been added meanwhile it computes all terms.
+func (l loader) put(set *index.Set, records []Record, objs []runtime.Object) {
+	keys, states := make([]string, len(records)), make([]*resident.State, len(records))
+	for i, record := range records {
+		keys[i] = record.Key
+		states[i] = &resident.State{Obj: objs[i], UID: record.UID, RV: record.RV, Terms: set.TermsOf(record.Terms, objs[i])}
+	}
+	for !l.putOf(set, keys, states) {
+		set = l.sets.Load()
+		for _, s := range states {
+			s.Terms = set.WorkingTerms(s.Obj)
+		}
+	}
+}
+
+// putOf puts objects into a, or returns false if their terms, which are of set, are out of date.
+func (l loader) putOf(set *index.Set, keys []string, states []*resident.State) bool {
+	l.front.Lock()
+	defer l.front.Unlock()
+	current := l.sets.Load().Generation() == set.Generation()
+	if current {
+		l.a.PutPage(keys, states)
+	}
+	return current
+}
