@@ -1,20 +1,14 @@
 package store
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 
-	bolt "go.etcd.io/bbolt"
-
 	"github.com/larder-dev/larder/store/internal/boltfile"
 )
-
-// copyBuffer is how many bytes CopyTo writes at a time; the last write may be shorter.
-const copyBuffer = 256 << 10
 
 // CopyTo writes the file to w as it is at one moment, and returns the number of bytes written. The copy is a store that
 // can be opened. Dirty changes are committed first; if that fails they are not in the copy, whose collections then are
@@ -30,25 +24,11 @@ func (s *Store) CopyTo(ctx context.Context, w io.Writer) (n int64, err error) {
 	if err := s.flushForCopy(ctx); err != nil {
 		return 0, fmt.Errorf("copy %s: %w", s.file.Path, err)
 	}
-	out := &copyWriter{ctx: ctx, w: w}
-	err = s.file.View(ctx, func(tx *bolt.Tx) error {
-		buffered := bufio.NewWriterSize(out, copyBuffer)
-		_, err := tx.WriteTo(buffered)
-		if err == nil {
-			err = buffered.Flush()
-		}
-		switch {
-		case out.err != nil:
-			return nil //nolint:nilerr // the writer failed, not the file: settle must not see the error
-		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-			return &boltfile.FaultError{What: "the file is shorter than its pages need"}
-		}
-		return err
-	})
-	if err = errors.Join(err, out.err); err != nil {
-		return out.n, fmt.Errorf("copy %s: %w", s.file.Path, boltfile.ClassifySpace(err))
+	n, err = s.file.CopyTo(ctx, w)
+	if err != nil {
+		return n, fmt.Errorf("copy %s: %w", s.file.Path, err)
 	}
-	return out.n, nil
+	return n, nil
 }
 
 // flushForCopy commits the dirty changes. It logs a failure, and returns an error only if ctx has ended.
@@ -61,27 +41,6 @@ func (s *Store) flushForCopy(ctx context.Context) error {
 			err.Error())
 	}
 	return ctx.Err()
-}
-
-// copyWriter writes to w until ctx ends or a write fails.
-type copyWriter struct {
-	ctx context.Context
-	w   io.Writer
-	n   int64 // number of bytes written
-	err error // error of the last write; nil if it succeeded
-}
-
-func (c *copyWriter) Write(p []byte) (n int, err error) {
-	if err := c.ctx.Err(); err != nil {
-		c.err = err
-		return 0, err
-	}
-	n, err = c.w.Write(p)
-	if err == nil && n < len(p) {
-		err = io.ErrShortWrite
-	}
-	c.n, c.err = c.n+int64(n), err
-	return n, err
 }
 
 // CopyFile makes a temporary copy of the file, as CopyTo does, with mode 0600, and returns its name. The caller removes

@@ -2,19 +2,15 @@ package store
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/realpath"
 	"github.com/larder-dev/larder/store/internal/boltfile"
-	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/internal/intake"
 )
 
@@ -29,9 +25,8 @@ import (
 //
 // An Import must be used by one goroutine. After a method has failed only Abort is allowed.
 type Import struct {
-	path        string
+	file        *boltfile.NewFile
 	store       *Store
-	mark        *boltfile.Mark
 	c           *Collection         // between Begin and End; else nil
 	list        *intake.Replacement // of c
 	what        ImportCollection
@@ -98,41 +93,17 @@ func newImport(ctx context.Context, path string, o ImportOptions) (*Import, erro
 	if err := o.Compression.validate(); err != nil {
 		return nil, err
 	}
-	if err := boltfile.MakeDir(filepath.Dir(path)); err != nil {
-		return nil, err
-	}
-	if err := boltfile.WantNone(path); err != nil { // a dangling symbolic link is refused too
-		return nil, err
-	}
-	path, err := realpath.Of(path)
+	file, err := boltfile.BeginFile(ctx, path, time.Now().Add(o.Store.lockTimeout()))
 	if err != nil {
 		return nil, err
 	}
-	mark, err := boltfile.TakeMark(ctx, path, time.Now().Add(o.Store.lockTimeout()))
-	if err != nil {
-		return nil, err
-	}
-	i := &Import{path: path, mark: mark}
-	if err = boltfile.WantNone(path); err == nil { // another process may have made a file during the wait
-		boltfile.RemoveDebris(path)
-		i.store, err = newImportStore(ctx, path, o)
-	}
-	if err != nil {
-		return nil, errors.Join(err, mark.Release())
-	}
-	i.compression = o.Compression
-	return i, nil
-}
-
-// newImportStore makes an empty store under a temporary name. The store never drops an unused collection.
-func newImportStore(ctx context.Context, path string, o ImportOptions) (*Store, error) {
 	so := o.Store
-	so.ReadOnly, so.ForgetAfter, so.CommitInterval = false, -1, 0
-	s, err := OpenContext(ctx, path+format.SuffixNew+rand.Text(), so)
+	so.ReadOnly, so.ForgetAfter, so.CommitInterval = false, -1, 0 // nothing is dropped
+	s, err := OpenContext(ctx, file.Temp, so)
 	if err != nil {
-		boltfile.RemoveDebris(path)
+		return nil, errors.Join(err, file.Abort())
 	}
-	return s, err
+	return &Import{file: file, store: s, compression: o.Compression}, nil
 }
 
 // Seals reports whether Options.Encryption seals a collection of the resource.
@@ -150,10 +121,8 @@ func (i *Import) Abort() error {
 	if i.c != nil {
 		i.store.commits.drop(i.c)
 	}
-	err := i.store.Close()
-	boltfile.RemoveDebris(i.path)
-	if err = errors.Join(err, i.mark.Release()); err != nil {
-		return fmt.Errorf("give up making the store %s: %w", i.path, err)
+	if err := errors.Join(i.store.Close(), i.file.Abort()); err != nil {
+		return fmt.Errorf("give up making the store %s: %w", i.file.Path, err)
 	}
 	return nil
 }
@@ -162,11 +131,11 @@ func (i *Import) Abort() error {
 // fails with ErrExists if a file of that name has appeared meanwhile, and does not touch that file.
 func (i *Import) Commit(ctx context.Context) error {
 	if i.done {
-		return fmt.Errorf("make the store %s: it has been committed or aborted", i.path)
+		return fmt.Errorf("make the store %s: it has been committed or aborted", i.file.Path)
 	}
 	err := i.commit(ctx)
 	if err != nil {
-		return fmt.Errorf("make the store %s: %w", i.path, errors.Join(err, i.Abort()))
+		return fmt.Errorf("make the store %s: %w", i.file.Path, errors.Join(err, i.Abort()))
 	}
 	return nil
 }
@@ -184,17 +153,10 @@ func (i *Import) commit(ctx context.Context) error {
 	if err := i.store.Err(); err != nil {
 		return err
 	}
-	if err := boltfile.TakeName(i.store.Path(), i.path); err != nil {
+	if err := i.file.TakeName(i.store.logger()); err != nil {
 		return err
 	}
 	i.done = true
-	if err := boltfile.SyncDir(filepath.Dir(i.path)); err != nil {
-		i.store.logger().Error(err,
-			"The directory could not be synced: a crash of the machine may take the new store's name away")
-	}
-	if err := i.mark.Release(); err != nil {
-		i.store.logger().Error(err, "The mark beside the store could not be removed; the next process will verify the store")
-	}
 	return nil
 }
 

@@ -52,8 +52,8 @@ var powerLossMutants = []mutant{
 	{
 		name:   "powerloss/import-no-sync",
 		breaks: "A store that was restored survives a power loss.",
-		file:   "store/import.go",
-		old:    `	if err := boltfile.SyncDir(filepath.Dir(i.path)); err != nil {`,
+		file:   "store/internal/boltfile/new_file.go",
+		old:    `	if err := SyncDir(filepath.Dir(n.Path)); err != nil {`,
 		new:    `	if err := error(nil); err != nil {`,
 		test:   "TestPowerLoss", dir: powerLossDir,
 	},

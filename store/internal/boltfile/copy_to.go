@@ -1,0 +1,58 @@
+package boltfile
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// copyBuffer is how many bytes CopyTo writes at a time; the last write may be shorter.
+const copyBuffer = 256 << 10
+
+// CopyTo writes the committed state of the file to w, in one transaction, and returns the number of bytes. It checks
+// ctx before each write. An error of w does not fail the file.
+func (f *File) CopyTo(ctx context.Context, w io.Writer) (n int64, err error) {
+	out := &copyWriter{ctx: ctx, w: w}
+	err = f.View(ctx, func(tx *bolt.Tx) error {
+		buffered := bufio.NewWriterSize(out, copyBuffer)
+		_, err := tx.WriteTo(buffered)
+		if err == nil {
+			err = buffered.Flush()
+		}
+		switch {
+		case out.err != nil:
+			return nil //nolint:nilerr // the writer failed, not the file: settle must not see the error
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			return &FaultError{What: "the file is shorter than its pages need"}
+		}
+		return err
+	})
+	if err = errors.Join(err, out.err); err != nil {
+		err = ClassifySpace(err)
+	}
+	return out.n, err
+}
+
+// copyWriter writes to w until ctx ends or a write fails.
+type copyWriter struct {
+	ctx context.Context
+	w   io.Writer
+	n   int64 // number of bytes written
+	err error // error of the last write; nil if it succeeded
+}
+
+func (c *copyWriter) Write(p []byte) (n int, err error) {
+	if err := c.ctx.Err(); err != nil {
+		c.err = err
+		return 0, err
+	}
+	n, err = c.w.Write(p)
+	if err == nil && n < len(p) {
+		err = io.ErrShortWrite
+	}
+	c.n, c.err = c.n+int64(n), err
+	return n, err
+}

@@ -1,0 +1,65 @@
+package boltfile
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/larder-dev/larder/internal/realpath"
+)
+
+// NewFile is a file that is made under a temporary name, and gets its own when all of it is on the disk. Until then
+// nobody can open a file of that name: they fail with ErrLocked.
+type NewFile struct {
+	Path string // the name that the file is to have, with links resolved
+	Temp string // the temporary one, which RemoveDebris knows
+	mark *Mark
+}
+
+// BeginFile reserves path for a new file, and creates its directory. It fails with ErrExists if there is anything at
+// path, a dangling symbolic link too, and with ErrLocked if another process makes or opens the file until the deadline.
+func BeginFile(ctx context.Context, path string, deadline time.Time) (*NewFile, error) {
+	if err := MakeDir(filepath.Dir(path)); err != nil {
+		return nil, err
+	}
+	if err := WantNone(path); err != nil {
+		return nil, err
+	}
+	path, err := realpath.Of(path)
+	if err != nil {
+		return nil, err
+	}
+	mark, err := TakeMark(ctx, path, deadline)
+	if err != nil {
+		return nil, err
+	}
+	if err := WantNone(path); err != nil { // another process may have made a file during the wait
+		return nil, errors.Join(err, mark.Release())
+	}
+	RemoveDebris(path)
+	return &NewFile{Path: path, Temp: temporaryName(path), mark: mark}, nil
+}
+
+// TakeName gives the file its name. It is closed and on the disk. It fails with ErrExists if a file of that name has
+// appeared meanwhile; then and if it fails otherwise, call Abort.
+func (n *NewFile) TakeName(log logr.Logger) error {
+	if err := TakeName(n.Temp, n.Path); err != nil {
+		return err
+	}
+	if err := SyncDir(filepath.Dir(n.Path)); err != nil {
+		log.Error(err, "The directory could not be synced: a crash of the machine may take the new store's name away")
+	}
+	if err := n.mark.Release(); err != nil {
+		log.Error(err, "The mark beside the store could not be removed; the next process will verify the store")
+	}
+	return nil
+}
+
+// Abort removes the file, which is closed, and what is beside it.
+func (n *NewFile) Abort() error {
+	RemoveDebris(n.Path)
+	return n.mark.Release()
+}
