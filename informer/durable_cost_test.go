@@ -12,7 +12,7 @@ import (
 
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/informer/durable"
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/consumer"
 )
 
 // countedCursor counts how many failing keys are noted, each time that they are.
@@ -23,7 +23,7 @@ type countedCursor struct {
 	noted int               // guarded by mu
 }
 
-func (f *countedCursor) Acknowledge(position store.Position, resets int) error {
+func (f *countedCursor) Acknowledge(position consumer.Position, resets int) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if fmt.Sprintf("%p", f.last) != fmt.Sprintf("%p", position.Failing) {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/informer/durable"
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/consumer"
 )
 
 // Run waits for the call of a handler that was removed, too.
@@ -21,7 +21,7 @@ func TestDurableHandlerRemovedDuringACall(t *testing.T) {
 		var returned atomic.Bool
 		i := r.open()
 		reg, err := i.Durable().Add("h", durable.Handler{OnChange: func(context.Context,
-			store.ChangelogEntry) error {
+			consumer.Change) error {
 			time.Sleep(time.Minute)
 			returned.Store(true)
 			return nil
@@ -53,7 +53,7 @@ func TestDurableHandlerIsShutDown(t *testing.T) {
 		r.srv.write("a/1", "x")
 		i := r.open()
 		reg, err := i.Durable().Add("h", durable.Handler{OnChange: func(context.Context,
-			store.ChangelogEntry) error {
+			consumer.Change) error {
 			time.Sleep(time.Minute)
 			return nil
 		}})

@@ -19,7 +19,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/informer/durable"
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/consumer"
 )
 
 // durableStep is one step of a script: what happens at the server, and then to the informer.
@@ -51,8 +51,8 @@ type durableView struct {
 	objects map[string]string // guarded by mu; uid@rv by key
 	// guarded by mu; the newest resourceVersion told of each key since the informer was made
 	last     map[string]int
-	problems []string            // guarded by mu
-	resets   []store.ResetReason // guarded by mu
+	problems []string               // guarded by mu
+	resets   []consumer.ResetReason // guarded by mu
 }
 
 func newDurableView(seed uint64, failing float64) *durableView {
@@ -65,7 +65,7 @@ func (v *durableView) handler() durable.Handler {
 	return durable.Handler{OnChange: v.change, OnReset: v.reset}
 }
 
-func (v *durableView) change(_ context.Context, c store.ChangelogEntry) error {
+func (v *durableView) change(_ context.Context, c consumer.Change) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch x := v.random.Float64(); {
@@ -105,7 +105,7 @@ func cutVersion(s string) (uid, rv string, ok bool) {
 	return "", "", false
 }
 
-func (v *durableView) reset(_ context.Context, why store.ResetReason) error {
+func (v *durableView) reset(_ context.Context, why consumer.ResetReason) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.resets = append(v.resets, why)
@@ -265,14 +265,14 @@ type ackEarly struct {
 }
 
 func (f *ackEarly) Read(
-	ctx context.Context, at store.Position,
-) (p store.ChangelogPage, next store.Position, err error) {
+	ctx context.Context, at consumer.Position,
+) (p consumer.Page, next consumer.Position, err error) {
 	p, next, err = f.Cursor.Read(ctx, at)
 	f.end = p.End
 	return p, next, err
 }
 
-func (f *ackEarly) Acknowledge(position store.Position, resets int) error {
+func (f *ackEarly) Acknowledge(position consumer.Position, resets int) error {
 	if !position.Replaying {
 		position.Seq, position.Failing = max(position.Seq, f.end), nil
 	}
@@ -282,7 +282,7 @@ func (f *ackEarly) Acknowledge(position store.Position, resets int) error {
 // ackNothingFails forgets which keys fail.
 type ackNothingFails struct{ durable.Cursor }
 
-func (f ackNothingFails) Acknowledge(position store.Position, resets int) error {
+func (f ackNothingFails) Acknowledge(position consumer.Position, resets int) error {
 	position.Failing = nil
 	return f.Cursor.Acknowledge(position, resets)
 }
@@ -291,14 +291,14 @@ func (f ackNothingFails) Acknowledge(position store.Position, resets int) error 
 type lastOnly struct{ durable.Cursor }
 
 func (f lastOnly) Read(
-	ctx context.Context, at store.Position,
-) (p store.ChangelogPage, next store.Position, err error) {
+	ctx context.Context, at consumer.Position,
+) (p consumer.Page, next consumer.Position, err error) {
 	p, next, err = f.Cursor.Read(ctx, at)
 	last := map[string]uint64{}
 	for _, c := range p.Changes {
 		last[c.Key] = c.Seq
 	}
-	p.Changes = slices.DeleteFunc(p.Changes, func(c store.ChangelogEntry) bool { return last[c.Key] != c.Seq })
+	p.Changes = slices.DeleteFunc(p.Changes, func(c consumer.Change) bool { return last[c.Key] != c.Seq })
 	return p, next, err
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/larder-dev/larder/informer/durable"
 	"github.com/larder-dev/larder/internal/testresidency"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/consumer"
 )
 
 // mirror is a program with a durable handler that writes down what it is told, and does not return from some calls.
@@ -37,7 +38,7 @@ func (m *mirror) handler() durable.Handler {
 	return durable.Handler{OnChange: m.change, OnReset: m.reset, OnReplayed: m.replayed}
 }
 
-func (m *mirror) change(ctx context.Context, c store.ChangelogEntry) error {
+func (m *mirror) change(ctx context.Context, c consumer.Change) error {
 	if m.at != nil {
 		if err := m.at(ctx, c.Key); err != nil {
 			return err
@@ -51,7 +52,7 @@ func (m *mirror) change(ctx context.Context, c store.ChangelogEntry) error {
 	return nil
 }
 
-func (m *mirror) reset(_ context.Context, why store.ResetReason) error {
+func (m *mirror) reset(_ context.Context, why consumer.ResetReason) error {
 	m.told = append(m.told, fmt.Sprintf("reset %s", why))
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/informer/durable"
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/consumer"
 )
 
 // durableQueue is a work queue that durable keys feed.
@@ -194,8 +194,8 @@ type heldCursor struct {
 }
 
 func (f *heldCursor) Read(
-	ctx context.Context, at store.Position,
-) (p store.ChangelogPage, next store.Position, err error) {
+	ctx context.Context, at consumer.Position,
+) (p consumer.Page, next consumer.Position, err error) {
 	p, next, err = f.Cursor.Read(ctx, at)
 	if err == nil && !at.Replaying && at.Seq > 0 && len(p.Changes) == 0 {
 		close(f.held)

@@ -18,15 +18,15 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/informer/durable"
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/consumer"
 )
 
 // durableRecorder is a durable handler that writes down its calls, and keeps what it was told.
 type durableRecorder struct {
 	mu    sync.Mutex
-	lines []string                                                // guarded by mu
-	fails map[string]int                                          // how often changes of a key fail; guarded by mu
-	hook  func(ctx context.Context, c store.ChangelogEntry) error // called first, outside mu
+	lines []string                                           // guarded by mu
+	fails map[string]int                                     // how often changes of a key fail; guarded by mu
+	hook  func(ctx context.Context, c consumer.Change) error // called first, outside mu
 }
 
 func (r *durableRecorder) note(format string, args ...any) {
@@ -48,7 +48,7 @@ func (r *durableRecorder) handler() durable.Handler {
 	return durable.Handler{OnChange: r.change, OnReset: r.reset, OnReplayed: r.replayed}
 }
 
-func (r *durableRecorder) change(ctx context.Context, c store.ChangelogEntry) error {
+func (r *durableRecorder) change(ctx context.Context, c consumer.Change) error {
 	if r.hook != nil {
 		if err := r.hook(ctx, c); err != nil {
 			return err
@@ -72,7 +72,7 @@ func (r *durableRecorder) change(ctx context.Context, c store.ChangelogEntry) er
 	return nil
 }
 
-func (r *durableRecorder) reset(_ context.Context, why store.ResetReason) error {
+func (r *durableRecorder) reset(_ context.Context, why consumer.ResetReason) error {
 	r.note("reset %s", why)
 	return nil
 }
@@ -202,7 +202,7 @@ func TestDurableHandlerRetries(t *testing.T) {
 func TestDurableHandlersAreIndependent(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
-		slow := &durableRecorder{hook: func(ctx context.Context, _ store.ChangelogEntry) error {
+		slow := &durableRecorder{hook: func(ctx context.Context, _ consumer.Change) error {
 			<-ctx.Done()
 			return nil // what is said after the end counts as not said
 		}}
@@ -243,7 +243,7 @@ func TestDurableHandlerSyncs(t *testing.T) {
 		seen := map[string]runtime.Object{}
 		i := r.open()
 		reg, err := i.Durable().Add("h", durable.Handler{OnChange: func(_ context.Context,
-			c store.ChangelogEntry) error {
+			c consumer.Change) error {
 			seen[c.Key] = c.Object
 			return nil
 		}})
@@ -262,7 +262,7 @@ func TestDurableHandlerSyncs(t *testing.T) {
 		if err := i.Durable().Forget(t.Context(), "h"); err != nil {
 			t.Fatal(err)
 		}
-		if err := i.Durable().Forget(t.Context(), "h"); !errors.Is(err, store.ErrNoCursor) {
+		if err := i.Durable().Forget(t.Context(), "h"); !errors.Is(err, consumer.ErrNone) {
 			t.Errorf("forgotten twice: %v", err)
 		}
 		r.close()
@@ -294,12 +294,12 @@ func TestDurableHandlerThatReturnsAtTheEnd(t *testing.T) {
 			return nil
 		}
 		r.startDurable("h", durable.Handler{OnReset: func(ctx context.Context,
-			_ store.ResetReason) error {
+			_ consumer.ResetReason) error {
 			return untilTheEnd(ctx)
 		}})
 		r.close()
 		var tries atomic.Int32
-		h := &durableRecorder{hook: func(ctx context.Context, _ store.ChangelogEntry) error {
+		h := &durableRecorder{hook: func(ctx context.Context, _ consumer.Change) error {
 			if tries.Add(1) == 1 {
 				return errRefused
 			}
@@ -315,7 +315,7 @@ func TestDurableHandlerThatReturnsAtTheEnd(t *testing.T) {
 		}
 		r.close()
 		for _, restart := range []string{"told again until the end", "told after the restart until the end"} {
-			h = &durableRecorder{hook: func(ctx context.Context, _ store.ChangelogEntry) error { return untilTheEnd(ctx) }}
+			h = &durableRecorder{hook: func(ctx context.Context, _ consumer.Change) error { return untilTheEnd(ctx) }}
 			r.startDurable("h", h.handler())
 			r.close()
 			equal(t, restart, h.take(), []string{"+ a/1@101=x"})

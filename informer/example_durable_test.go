@@ -16,6 +16,7 @@ import (
 	"github.com/larder-dev/larder/informer/durable"
 	"github.com/larder-dev/larder/informer/requests"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/consumer"
 )
 
 // The second run is told of what happened since the first, the delete too, and of nothing else.
@@ -42,7 +43,7 @@ func ExampleInformer_Durable() {
 			log.Fatal(err)
 		}
 		handler, err := inf.Durable().Add("mailer", durable.Handler{
-			OnChange: func(_ context.Context, c store.ChangelogEntry) error {
+			OnChange: func(_ context.Context, c consumer.Change) error {
 				fmt.Printf("run %d: %s %s\n", n, c.Type, c.Key)
 				return nil // acknowledged: it will not come again
 			},

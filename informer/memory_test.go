@@ -25,6 +25,7 @@ import (
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/informer/durable"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/consumer"
 )
 
 // liveCodec counts the objects that it has decoded and that are in memory.
@@ -255,7 +256,7 @@ func TestDurableHandlersHoldNoObjects(t *testing.T) {
 		}, due / 10},
 		{"failing", func(i *informer.Informer) error {
 			_, err := i.Durable().Add("failing", durable.Handler{
-				OnChange: func(context.Context, store.ChangelogEntry) error { return errors.New("from the test") },
+				OnChange: func(context.Context, consumer.Change) error { return errors.New("from the test") },
 			})
 			return err
 		}, due * 7 / 10},
@@ -270,7 +271,7 @@ func TestDurableHandlersHoldNoObjects(t *testing.T) {
 				time.Sleep(5 * time.Second)
 				synctest.Wait()
 				if s := m.informer.Status().Durable; len(s) != 1 || s[0].Failing != due || !s[0].Stalled ||
-					s[0].Reset != store.ResetNew {
+					s[0].Reset != consumer.ResetNew {
 					t.Fatalf("%+v", s)
 				}
 				if n := m.codec.inMemory(); n > tc.most {

@@ -22,6 +22,7 @@ import (
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/informer/durable"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/consumer"
 )
 
 // forms are the ways in which the pods of a server come.
@@ -156,7 +157,7 @@ func TestHandlersCannotChangeWhatIsStored(t *testing.T) {
 						t.Fatal(err)
 					}
 					again := errors.New("to be told again in the next process")
-					durable := durable.Handler{OnChange: func(_ context.Context, c store.ChangelogEntry) error {
+					durable := durable.Handler{OnChange: func(_ context.Context, c consumer.Change) error {
 						if c.Type == entry.Delete {
 							return again
 						}
@@ -194,7 +195,7 @@ func TestHandlersCannotChangeWhatIsStored(t *testing.T) {
 						sound(t, "in the next process", obj)
 					}
 					told := 0
-					durable.OnChange = func(_ context.Context, c store.ChangelogEntry) error {
+					durable.OnChange = func(_ context.Context, c consumer.Change) error {
 						if c.Type == entry.Delete {
 							told++
 							sound(t, "of the delete", c.Object)

@@ -57,7 +57,7 @@ func (c back) TakesIn() error {
 	case c.closed:
 		return fmt.Errorf("the collection has been closed: %w", ErrClosed)
 	}
-	return c.store.commits.takesIn()
+	return c.store.commits.TakesIn()
 }
 
 // ListEnded tries again to load all objects into memory, if that has failed: the list may have replaced the objects
@@ -66,7 +66,7 @@ func (c back) ListEnded() { c.reload() }
 
 // Put puts the writes, and the Info after them, into the memtable, and applies them to the objects in memory.
 func (c back) Put(last []*memtable.Write, info entry.Info, settles *state.Settled) {
-	c.store.commits.add(c.Collection, c.read.Memtable.Put(last, func(before state.Covers, _ bool) state.Covers {
+	c.grew(c.read.Memtable.Put(last, func(before state.Covers, _ bool) state.Covers {
 		now := state.Covers{Info: info, Settled: settles}
 		if settles == nil {
 			now.Settled = before.Settled

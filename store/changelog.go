@@ -6,45 +6,16 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/larder-dev/larder/store/consumer"
 	"github.com/larder-dev/larder/store/internal/changelog"
-	"github.com/larder-dev/larder/store/internal/format"
-	"github.com/larder-dev/larder/store/internal/memtable"
-	"github.com/larder-dev/larder/store/internal/read"
 	"github.com/larder-dev/larder/store/internal/state"
+	"github.com/larder-dev/larder/store/internal/write"
 )
-
-// outside returns what the changelog uses of the collection.
-func (c *Collection) outside() changelog.Outside {
-	return changelog.Outside{
-		MaxTombstones: c.tombstones, Now: c.store.file.Steady, AppendRecord: c.read.Coder.Append,
-	}
-}
-
-// bury adds a tombstone for the object of old, if there is a changelog. x is the write that deletes it or replaces it
-// by another object; x may be nil.
-func (w *writer) bury(key string, old read.Stored, x *memtable.Write) error {
-	if !w.log.Kept() {
-		return nil
-	}
-	if last := x.LastOf(old.UID); last != nil {
-		h := format.Header{UID: old.UID, RV: last.RV, Encoding: w.c.read.Codec.Name()}
-		return w.log.Bury(key, old.Seq, h, last.Payload)
-	}
-	h := format.Header{UID: old.UID, RV: old.RV, Encoding: old.Encoding}
-	b, err := w.c.read.Coder.OpenPlain(old.Objects, key, old.Header, old.Payload)
-	switch {
-	case isDamaged(err):
-		return err
-	case err != nil:
-		h.Encoding, b.Payload = "", nil // this program cannot read the last state
-	}
-	return w.log.Bury(key, old.Seq, h, b.Payload)
-}
 
 // loadCursors reads the cursors. If one is damaged its handler begins anew, and reading it has failed the store, as a
 // damaged record does; loadCursors returns nil, and a rebuild writes the cursors loaded here.
 func (c *Collection) loadCursors(ctx context.Context) error {
-	var all map[string]format.Cursor
+	var all map[string]consumer.Position
 	var st state.State
 	err := c.read.View(ctx, func(b *bolt.Bucket) (err error) {
 		if st, err = state.Get(b, c.read.Name); err != nil {
@@ -76,7 +47,7 @@ func (c *Collection) resetCursors(ctx context.Context) error {
 		st, err := state.Get(b, c.read.Name)
 		if err == nil {
 			c.cursors.ResetAll(st.Log)
-			c.store.commits.add(c, 0)
+			c.grew(0)
 		}
 		return err
 	})
@@ -99,34 +70,19 @@ var errNonePassed = errors.New("there is no tombstone that all handlers have pas
 func (c *Collection) trimPassed() error {
 	var cursors *changelog.Snapshot
 	err := c.store.file.UpdateHeld(context.Background(), trimming, func(tx *bolt.Tx) error {
-		b, err := state.Bucket(tx, c.read.Name)
+		w, err := write.Begin(tx, c.target())
 		if err != nil {
 			return err
 		}
-		w, err := newWriter(c, b)
-		if err != nil {
+		before := w.State.Log.Tombstones
+		if cursors, err = w.Log.Settle(true); err != nil {
 			return err
 		}
-		before := w.state.Log.Tombstones
-		if cursors, err = w.log.Settle(true); err != nil {
-			return err
-		}
-		if w.state.Log.Tombstones == before {
+		if w.State.Log.Tombstones == before {
 			return errNonePassed
 		}
-		return state.Put(b, c.read.Name, w.state)
+		return w.Put()
 	})
-	c.noteCursors(cursors, err)
+	c.cursors.Written(cursors, err)
 	return err
-}
-
-// noteCursors records the outcome of a transaction that has written cursors. The caller has the writer's place, since
-// the next writer could otherwise write cursors as they were before this one has reset them.
-func (c *Collection) noteCursors(written *changelog.Snapshot, err error) {
-	switch {
-	case err == nil:
-		c.cursors.Committed(written)
-	case errors.Is(err, ErrOutcomeUnknown):
-		c.cursors.OutcomeUnknown(written)
-	}
 }

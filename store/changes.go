@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -12,40 +11,10 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/store/internal/changelog"
+	"github.com/larder-dev/larder/store/consumer"
 	"github.com/larder-dev/larder/store/internal/format"
-	"github.com/larder-dev/larder/store/internal/read"
-	"github.com/larder-dev/larder/store/internal/state"
+	"github.com/larder-dev/larder/store/internal/write"
 )
-
-// ErrNotKept is returned if the store does not keep the collection's changes for readers; see Collection.RetainChanges.
-var ErrNotKept = errors.New("the store does not keep changes for readers")
-
-// SinceError says that the changelog does not have the changes since an offset.
-type SinceError struct {
-	// Since is the offset that was asked for. Oldest and Last are the lowest and the highest that can be asked for.
-	Since, Oldest, Last uint64
-}
-
-// Error implements error.
-func (e *SinceError) Error() string {
-	if e.Since > e.Last {
-		return fmt.Sprintf(
-			"the changes have come to %d, and not to %d: it was another store's, or of before this one was made anew", e.Last,
-			e.Since)
-	}
-	return fmt.Sprintf("the changes since %d are not kept any more; the oldest that can be asked for are those since %d",
-		e.Since, e.Oldest)
-}
-
-// Kept says which changes of a collection the store keeps for readers.
-type Kept struct {
-	// For is how long deletes are kept; 0 if no changes are kept.
-	For time.Duration
-	// Oldest is the lowest offset that View.Changes accepts. Last is the offset of the last change; it grows with each
-	// commit that writes objects, whether changes are kept or not.
-	Oldest, Last uint64
-}
 
 // RetainChanges keeps the changelog for readers that are not registered: a reader in any process that has the file open
 // passes its offset to View.Changes and gets the changes since. A delete is kept for retain, counted while the store is
@@ -77,7 +46,7 @@ func (c *Collection) retainChanges(ctx context.Context, retain time.Duration) er
 	if retain == 0 {
 		what = forgetting
 	}
-	err := c.writeLockedFor(ctx, what, func(w *writer) error { return w.log.Retain(retain) })
+	err := c.writeLockedFor(ctx, what, func(w *write.Writer) error { return w.Log.Retain(retain) })
 	if err == nil {
 		c.cursors.SetRetained(retain)
 	}
@@ -85,30 +54,19 @@ func (c *Collection) retainChanges(ctx context.Context, retain time.Duration) er
 }
 
 // Kept returns which changes are kept for readers, as of the last commit.
-func (c *Collection) Kept(ctx context.Context) (Kept, error) { return kept(ctx, &c.read) }
+func (c *Collection) Kept(ctx context.Context) (consumer.Kept, error) { return c.read.Kept(ctx) }
 
 // Kept returns which changes are kept for readers, as of the last commit.
-func (v *View) Kept(ctx context.Context) (Kept, error) { return kept(ctx, &v.read) }
-
-func kept(ctx context.Context, r *read.Reader) (k Kept, err error) {
-	err = r.View(ctx, func(b *bolt.Bucket) error {
-		st, err := state.Get(b, r.Name)
-		if err == nil {
-			k = keptBy(st.Log)
-		}
-		return err
-	})
-	return k, err
-}
+func (v *View) Kept(ctx context.Context) (consumer.Kept, error) { return v.read.Kept(ctx) }
 
 // Kept returns which changes of a collection are kept, as Collection.Kept does. The collection need not be open.
-func (s *Store) Kept(ctx context.Context, id entry.Identity) (Kept, error) {
+func (s *Store) Kept(ctx context.Context, id entry.Identity) (consumer.Kept, error) {
 	id, err := id.Canonical()
 	if err != nil {
-		return Kept{}, err
+		return consumer.Kept{}, err
 	}
 	r := s.reader(id.ID(), nil)
-	return kept(ctx, &r)
+	return r.Kept(ctx)
 }
 
 // ChangelogID identifies the changelog of a collection: offsets of changelogs with different ids must not be compared.
@@ -129,27 +87,11 @@ func (s *Store) ChangelogID(ctx context.Context, id entry.Identity) (log string,
 	return log, err
 }
 
-func keptBy(log changelog.State) Kept {
-	k := Kept{For: log.Retain, Last: log.Last()}
-	if k.For > 0 && log.Kept() {
-		k.Oldest = log.Oldest()
-	}
-	return k
-}
-
 // Changes returns a page of the changes that were committed after an offset, in order: a live object once, in its last
-// state, and a deleted one in its last known state. It fails with ErrNotKept, or with a *SinceError if after is not
-// between Oldest and Last of Kept.
-func (v *View) Changes(ctx context.Context, after uint64) (ChangelogPage, error) {
-	p, err := readChanges(ctx, &v.read, func(b *bolt.Bucket, p *changesPage) error {
-		switch k := keptBy(p.state.Log); {
-		case k.For == 0:
-			return ErrNotKept
-		case after < k.Oldest || after > k.Last:
-			return &SinceError{Since: after, Oldest: k.Oldest, Last: k.Last}
-		}
-		return p.readAfter(b, after, true)
-	})
+// state, and a deleted one in its last known state. It fails with consumer.ErrNotKept, or with a
+// *consumer.SinceError if after is not between Oldest and Last of Kept.
+func (v *View) Changes(ctx context.Context, after uint64) (consumer.Page, error) {
+	p, err := v.read.ChangesSince(ctx, after)
 	if err != nil {
 		return p, fmt.Errorf("changes of %s: %w", v.id, err)
 	}

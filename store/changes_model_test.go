@@ -10,6 +10,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/consumer"
 )
 
 // sinceModel is a reader of the model that asks for what has changed since it asked last, and begins with the list if
@@ -31,7 +32,7 @@ func (r *sinceModel) read(m *feedModel) {
 	}
 	for more := true; more; {
 		p, err := v.Changes(ctx, r.seq)
-		var gone *store.SinceError
+		var gone *consumer.SinceError
 		if errors.As(err, &gone) {
 			r.list(m, v)
 			continue
@@ -56,7 +57,7 @@ func (r *sinceModel) list(m *feedModel, v *store.View) {
 	}))
 }
 
-func (r *sinceModel) take(m *feedModel, c store.ChangelogEntry) {
+func (r *sinceModel) take(m *feedModel, c consumer.Change) {
 	_, there := r.objects[c.Key]
 	switch {
 	case c.Type == entry.Delete:

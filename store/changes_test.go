@@ -14,6 +14,7 @@ import (
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/internal/storetest/disk"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/consumer"
 )
 
 // retainChanges has the changes of c kept.
@@ -62,7 +63,7 @@ func closeStore(t *testing.T, s *store.Store) {
 	}
 }
 
-func kept(t *testing.T, s *store.Store, c *store.Collection) store.Kept {
+func kept(t *testing.T, s *store.Store, c *store.Collection) consumer.Kept {
 	t.Helper()
 	k, err := s.Kept(context.Background(), c.Identity())
 	if err != nil {
@@ -80,11 +81,11 @@ func TestChangesSinceANumber(t *testing.T) {
 		t.Fatalf("before it is asked for: %+v", k)
 	}
 	_, err := viewPods(t, s, c).Changes(t.Context(), 3)
-	if !errors.Is(err, store.ErrNotKept) {
+	if !errors.Is(err, consumer.ErrNotKept) {
 		t.Fatal("not kept:", err)
 	}
 	retainChanges(t, c, time.Hour)
-	if k := kept(t, s, c); k != (store.Kept{For: time.Hour, Oldest: 3, Last: 3}) {
+	if k := kept(t, s, c); k != (consumer.Kept{For: time.Hour, Oldest: 3, Last: 3}) {
 		t.Fatalf("%+v", k)
 	}
 	apply(t, c, "5", upsert("a/y", "4"), upsert("a/n", "5"))
@@ -116,9 +117,9 @@ func TestChangesSinceANumber(t *testing.T) {
 		t.Error("a file that nobody writes to does not change")
 	}
 	for _, bad := range []uint64{2, end + 1} {
-		var since *store.SinceError
+		var since *consumer.SinceError
 		if _, err := v.Changes(t.Context(), bad); !errors.As(err, &since) ||
-			*since != (store.SinceError{Since: bad, Oldest: 3, Last: end}) {
+			*since != (consumer.SinceError{Since: bad, Oldest: 3, Last: end}) {
 			t.Errorf("since %d: %v", bad, err)
 		}
 	}
@@ -191,11 +192,11 @@ func TestChangesAreKeptForSoLong(t *testing.T) {
 				if n := tombstones(c); n != tc.left {
 					t.Errorf("%d tombstones are left, want %d", n, tc.left)
 				}
-				if k := kept(t, s, c); k != (store.Kept{For: tc.keep, Oldest: tc.oldest, Last: 6}) {
+				if k := kept(t, s, c); k != (consumer.Kept{For: tc.keep, Oldest: tc.oldest, Last: 6}) {
 					t.Errorf("%+v, want the oldest to be %d", k, tc.oldest)
 				}
 				_, err := viewPods(t, s, c).Changes(t.Context(), 2)
-				var since *store.SinceError
+				var since *consumer.SinceError
 				if refused := errors.As(err, &since); refused != (tc.oldest > 2) || !refused && err != nil {
 					t.Errorf("since 2: %v", err)
 				}
@@ -236,10 +237,10 @@ func TestRetainChangesBehindACommitThatDrops(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if n, k := tombstones(c), kept(t, s, c); n != 0 || k != (store.Kept{For: 2 * time.Hour, Oldest: 2, Last: 3}) {
+		if n, k := tombstones(c), kept(t, s, c); n != 0 || k != (consumer.Kept{For: 2 * time.Hour, Oldest: 2, Last: 3}) {
 			t.Errorf("%d tombstones, %+v; the one of 2 is gone, so 2 is the oldest", n, k)
 		}
-		var since *store.SinceError
+		var since *consumer.SinceError
 		if _, err := viewPods(t, s, c).Changes(t.Context(), 1); !errors.As(err, &since) {
 			t.Errorf("since 1: %v", err)
 		}
@@ -275,7 +276,7 @@ func TestChangesAreKeptNoMore(t *testing.T) {
 	apply(t, c, "1", upsert("a/x", "1"))
 	apply(t, c, "2", remove("a/x", "2"))
 	retainChanges(t, c, 2*time.Hour)
-	if k := kept(t, s, c); k != (store.Kept{For: 2 * time.Hour, Oldest: 0, Last: 2}) {
+	if k := kept(t, s, c); k != (consumer.Kept{For: 2 * time.Hour, Oldest: 0, Last: 2}) {
 		t.Errorf("another time: %+v", k)
 	}
 	f := feedOf(t, c, "h")
@@ -297,7 +298,7 @@ func TestChangesAreKeptNoMore(t *testing.T) {
 	wantStrings(t, "without the handler", got, "+ a/x uid=uid-a/x rv=5 *")
 	retainChanges(t, c, 0)
 	apply(t, c, "6", upsert("a/x", "6"))
-	if _, err := viewPods(t, s, c).Changes(t.Context(), 5); !errors.Is(err, store.ErrNotKept) {
+	if _, err := viewPods(t, s, c).Changes(t.Context(), 5); !errors.Is(err, consumer.ErrNotKept) {
 		t.Error(err)
 	}
 	if err := c.RetainChanges(t.Context(), -1); err == nil {

@@ -51,10 +51,10 @@ func (s *Store) Close() error {
 
 // end closes the store, however long the disk takes.
 func (s *Store) end() error {
-	s.commits.close(s.live.list())
+	s.refuseWrites()
 	s.file.CloseBackground()
 	flushed := s.flushAtClose()
-	if turn, err := s.commits.takeTurn(context.Background()); err == nil {
+	if turn, err := s.commits.TakeTurn(context.Background()); err == nil {
 		turn() // a Flush whose caller did not wait has now ended and called Committed
 	}
 	release, err := s.file.TakeWriter(context.Background(), boltfile.Closing)
@@ -77,10 +77,23 @@ func (s *Store) end() error {
 	return flushed
 }
 
+// refuseWrites makes the open collections refuse writes, and their durable handlers refuse acknowledgements. When it
+// returns, every change that was accepted is dirty or committed.
+func (s *Store) refuseWrites() {
+	s.commits.Close()
+	for _, c := range s.live.list() {
+		c.in.Front.Lock()   // waits for a batch that began before
+		c.in.Front.Unlock() //nolint:staticcheck // see above
+		if c.cursors.Close(); c.cursors.Dirty() {
+			c.grew(0)
+		}
+	}
+}
+
 // flushAtClose commits the dirty changes. If that fails the file lacks them, which does no harm: the server sends them
 // again.
 func (s *Store) flushAtClose() error {
-	if !s.commits.dirty() {
+	if !s.commits.Dirty() {
 		return nil
 	}
 	if err := s.Flush(context.Background()); err != nil {
@@ -115,7 +128,7 @@ func (c *Collection) Close() error {
 // end closes the collection, however long the disk takes.
 func (c *Collection) end() error {
 	c.builder.Fail(ErrClosed, true) // first, for the calls that wait for index functions
-	c.workers.stop()
+	c.workers.Stop()
 	c.cursors.Close()
 	err := c.flushAtClose()
 	c.store.live.remove(c)
@@ -134,7 +147,7 @@ func (c *Collection) flushAtClose() error {
 		return nil
 	}
 	err := c.store.Flush(context.Background())
-	c.store.commits.drop(c)
+	c.store.commits.Drop(member{c})
 	if err != nil {
 		return fmt.Errorf(
 			"close %s: its latest changes are not in the file, and the next start will ask the server for them: %w", c.id, err)

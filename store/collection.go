@@ -12,16 +12,17 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/patient"
 	"github.com/larder-dev/larder/store/indexer"
+	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/changelog"
 	"github.com/larder-dev/larder/store/internal/claims"
 	"github.com/larder-dev/larder/store/internal/compress"
-	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/internal/index"
 	"github.com/larder-dev/larder/store/internal/intake"
 	"github.com/larder-dev/larder/store/internal/memtable"
 	"github.com/larder-dev/larder/store/internal/read"
 	"github.com/larder-dev/larder/store/internal/resident"
 	"github.com/larder-dev/larder/store/internal/state"
+	"github.com/larder-dev/larder/store/internal/write"
 )
 
 // Collection is one collection of a Store. It implements Interface. doc.go describes its part of the file and the steps
@@ -48,7 +49,7 @@ type Collection struct {
 	resident atomic.Pointer[resident.All]
 	bounded  *resident.Bounded // nil unless the Residency is Bounded; set before there is another goroutine
 
-	workers    *workers
+	workers    *boltfile.Workers
 	builder    index.Builder        // builds the indexes that are not ready
 	compressor *compress.Compressor // compressor of new records; nil if Compression is off
 
@@ -64,8 +65,6 @@ const (
 	// the objects in memory, and readers see the whole list at once.
 	listLimit    = 16 << 20
 	listLimitAll = 256 << 20
-	// coldFill is how full bbolt packs the pages of a bucket that is written in key order.
-	coldFill = 0.95
 )
 
 // limitsOf returns the limits of a collection.
@@ -97,7 +96,7 @@ func openCollection(
 		resource:  o.Resource,
 		readOnly:  s.ReadOnly(),
 		committed: o.Committed,
-		workers:   newWorkers(),
+		workers:   s.file.Workers(),
 
 		tombstones: changelog.MaxTombstones,
 	}
@@ -141,7 +140,7 @@ func (c *Collection) findOrMake(ctx context.Context, mustSeal bool) error {
 	err := c.store.file.View(ctx, func(tx *bolt.Tx) (err error) {
 		var b *bolt.Bucket
 		if b, st, err = state.Find(tx, c.read.Name); err == nil {
-			err = c.hasBuckets(b, st)
+			err = write.Whole(&c.read, b, st)
 		}
 		return err
 	})
@@ -150,68 +149,20 @@ func (c *Collection) findOrMake(ctx context.Context, mustSeal bool) error {
 		err = c.beginSealing(st, mustSeal)
 	}
 	if err == nil && missing {
-		err = c.update(ctx, c.ensureBuckets)
+		err = c.update(ctx, c.create)
 	}
 	return err
 }
 
-// hasBuckets returns an error if a bucket is missing that a collection with state st has.
-func (c *Collection) hasBuckets(b *bolt.Bucket, st state.State) error {
-	if _, err := c.read.Objects(b); err != nil {
-		return err
-	}
-	for name := range st.Indexes {
-		if indexes := b.Bucket(format.BucketIndex); indexes == nil || indexes.Bucket([]byte(name)) == nil {
-			return fmt.Errorf("collection %s has no bucket of index %q: %w", c.read.Name, name, entry.ErrDamaged)
-		}
-	}
-	return nil
-}
-
-// ensureBuckets creates the collection's buckets if there are none.
-func (c *Collection) ensureBuckets(tx *bolt.Tx) error {
-	root, err := tx.CreateBucketIfNotExists(format.BucketLarder)
-	if err != nil {
-		return err
-	}
-	if root.Bucket([]byte(c.read.Name)) != nil {
-		return nil
-	}
-	b, err := root.CreateBucket([]byte(c.read.Name))
-	if err != nil {
-		return err
-	}
-	st := state.State{
+// create creates the collection's buckets if there are none.
+func (c *Collection) create(tx *bolt.Tx) error {
+	return write.Create(tx, c.read.Name, state.State{
 		Info: entry.Info{
 			Identity: c.id, Resource: c.resource, LastUsed: c.store.file.Wall(), Sealed: c.read.Coder.Sealing(),
 		},
 		Log:    changelog.State{NextSeq: 1},
 		UsedAt: c.store.file.Steady(),
-	}
-	if err := makeBuckets(b, st); err != nil {
-		return err
-	}
-	return state.Put(b, c.read.Name, st)
-}
-
-// makeBuckets creates the buckets that a collection with state st has and that are not in b yet.
-func makeBuckets(b *bolt.Bucket, st state.State) error {
-	if _, err := b.CreateBucketIfNotExists(format.BucketObjects); err != nil {
-		return err
-	}
-	indexes, err := b.CreateBucketIfNotExists(format.BucketIndex)
-	if err != nil {
-		return err
-	}
-	for index := range st.Indexes {
-		if _, err := indexes.CreateBucketIfNotExists([]byte(index)); err != nil {
-			return err
-		}
-	}
-	if !st.Log.Kept() {
-		return nil
-	}
-	return changelog.Create(b)
+	})
 }
 
 // Identity returns the identity of the collection, in canonical form.

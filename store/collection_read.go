@@ -136,3 +136,16 @@ func (c *Collection) Select(ctx context.Context, q query.Query) ([]runtime.Objec
 func (c *Collection) Each(ctx context.Context, q query.Query, fn func(key string, obj runtime.Object) error) error {
 	return c.source().Each(ctx, q, fn)
 }
+
+// Refs returns the identities of the objects whose keys follow after, in key order, at most limit of them; see
+// Interface.
+func (c *Collection) Refs(ctx context.Context, after string, limit int) ([]entry.ObjectRef, error) {
+	refs, err := c.read.Refs(ctx, after, limit)
+	if err != nil {
+		return nil, err
+	}
+	if r := c.inMemory(); r != nil {
+		refs = r.Doubt(refs, after, limit)
+	}
+	return refs, nil
+}

@@ -48,7 +48,7 @@ func (s *Store) Collection(ctx context.Context, id entry.Identity, o CollectionO
 	if err := o.Compression.validate(); err != nil {
 		return nil, fmt.Errorf("collection of %s: %w", id, err)
 	}
-	if s.commits.takesIn() != nil {
+	if s.commits.TakesIn() != nil {
 		return nil, fmt.Errorf("collection of %s: %w", id, ErrClosed)
 	}
 	name := id.ID()
@@ -90,7 +90,7 @@ func (s *Store) openAndEnlist(
 		if enlisted {
 			return c, nil
 		}
-		c.workers.stop()
+		c.workers.Stop()
 		if err != nil {
 			return nil, err
 		}

@@ -8,7 +8,6 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/store/internal/memtable"
 	"github.com/larder-dev/larder/store/internal/state"
 )
 
@@ -62,33 +61,4 @@ func (c *Collection) loadDictionary(ctx context.Context) error {
 		return nil
 	}
 	return err
-}
-
-// dropDictionaries removes the dictionaries that no record names and the compressor does not use.
-func (w *writer) dropDictionaries() error {
-	needed, err := w.c.read.Coder.Drop(w.bucket, w.objects, w.c.compressor.Using())
-	if needed != nil && !needed[w.state.Dictionary] {
-		w.state.Dictionary = 0
-	}
-	return err
-}
-
-// compress compresses the payloads of the writes that are not compressed yet, except those that would not get shorter.
-func (c *Collection) compress(writes []*memtable.Write) {
-	if c.compressor == nil {
-		return
-	}
-	var todo []*memtable.Write
-	var payloads [][]byte
-	for _, x := range writes {
-		if !x.Del && x.Dict == nil {
-			todo, payloads = append(todo, x), append(payloads, x.Payload)
-		}
-	}
-	compressed, dict := c.compressor.Compress(payloads)
-	for i, x := range todo {
-		if compressed[i] != nil {
-			x.Compressed, x.Dict = compressed[i], dict
-		}
-	}
 }

@@ -33,7 +33,7 @@ func (s *Store) CopyTo(ctx context.Context, w io.Writer) (n int64, err error) {
 
 // flushForCopy commits the dirty changes. It logs a failure, and returns an error only if ctx has ended.
 func (s *Store) flushForCopy(ctx context.Context) error {
-	if s.ReadOnly() || !s.commits.dirty() {
+	if s.ReadOnly() || !s.commits.Dirty() {
 		return ctx.Err()
 	}
 	if err := s.Flush(ctx); err != nil && ctx.Err() == nil {

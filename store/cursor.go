@@ -3,72 +3,14 @@ package store
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
-
-	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/store/internal/changelog"
-	"github.com/larder-dev/larder/store/internal/format"
-	"github.com/larder-dev/larder/store/internal/read"
-	"github.com/larder-dev/larder/store/internal/state"
+	"github.com/larder-dev/larder/store/consumer"
+	"github.com/larder-dev/larder/store/internal/write"
 )
 
 // maxCursorName is the maximum length of a cursor's name, in bytes.
 const maxCursorName = 256
-
-// Position is how far a durable handler has come in the changelog of a collection.
-type Position struct {
-	// Seq is the offset: the number up to which every change has been acknowledged, except those of Failing and, while
-	// Replaying, the objects after After.
-	Seq uint64
-	// Failing holds the keys that have changes up to Seq that are not acknowledged, with the number of the first such
-	// change. It is shared: do not modify it.
-	Failing map[string]uint64
-	// Replaying says that the handler receives every object, in key order, and has acknowledged the objects up to After.
-	// Seq does not move meanwhile.
-	Replaying bool
-	After     string
-	// Told says that the handler has been told that it begins anew.
-	Told bool
-	// Why is the reason why the handler last began anew.
-	Why ResetReason
-}
-
-func positionOf(c format.Cursor) Position {
-	return Position{Seq: c.Seq, Failing: c.Failing, Replaying: c.Replaying, After: c.After, Told: c.Told,
-		Why: ResetReason(c.Why)}
-}
-
-func (p Position) stored() format.Cursor {
-	return format.Cursor{Seq: p.Seq, Failing: p.Failing, Replaying: p.Replaying, After: p.After, Told: p.Told,
-		Why: string(p.Why)}
-}
-
-// ResetReason is the reason why a durable handler receives every object.
-type ResetReason string
-
-// The reasons.
-const (
-	// ResetNew says that no handler of that name was registered.
-	ResetNew ResetReason = changelog.ResetNew
-	// ResetBehind says that tombstones which the handler had not acknowledged were dropped, because there were too many
-	// or they were too old.
-	ResetBehind ResetReason = changelog.ResetBehind
-	// ResetDamage says that the file was damaged, and objects or changes of the collection may have been lost.
-	ResetDamage ResetReason = changelog.ResetDamage
-)
-
-// Errors of cursors.
-var (
-	// ErrCursorOpen says that a durable handler of that name is registered in this process.
-	ErrCursorOpen = changelog.ErrCursorOpen
-	// ErrNoCursor says that no durable handler of that name has ever been registered, or that it was forgotten.
-	ErrNoCursor = changelog.ErrNoCursor
-	// ErrReset says that the handler was made to begin anew after Cursor.Position was called: call it again.
-	ErrReset = changelog.ErrReset
-)
 
 // Cursor reads the committed changes of a collection for a durable handler, and stores its position. Its methods may be
 // called concurrently.
@@ -78,9 +20,9 @@ type Cursor struct {
 	keysOnly bool
 }
 
-// OpenCursor registers a durable handler, or continues the one of that name. It fails with ErrCursorOpen if the handler
-// is registered, and with ErrClosed after Close. The first cursor of a collection begins its changelog, which costs one
-// more entry per write from then on.
+// OpenCursor registers a durable handler, or continues the one of that name. It fails with consumer.ErrOpen if the
+// handler is registered, and with ErrClosed after Close. The first cursor of a collection begins its changelog, which
+// costs one more entry per write from then on.
 func (c *Collection) OpenCursor(ctx context.Context, name string) (*Cursor, error) {
 	if err := c.openCursor(ctx, name); err != nil {
 		return nil, fmt.Errorf("durable handler %q of %s: %w", name, c.id, err)
@@ -103,9 +45,9 @@ func (c *Collection) openCursor(ctx context.Context, name string) error {
 	if known || err != nil {
 		return err
 	}
-	var first format.Cursor
-	err = c.writeLocked(ctx, func(w *writer) (err error) {
-		first, err = w.log.Register(name)
+	var first consumer.Position
+	err = c.writeLocked(ctx, func(w *write.Writer) (err error) {
+		first, err = w.Log.Register(name)
 		return err
 	})
 	if err == nil {
@@ -118,20 +60,34 @@ func (c *Collection) openCursor(ctx context.Context, name string) error {
 func (c *Cursor) KeysOnly() *Cursor { return &Cursor{c: c.c, name: c.name, keysOnly: true} }
 
 // Position returns how far the handler has come, and how often it was made to begin anew in this process.
-func (c *Cursor) Position() (p Position, resets int, err error) {
-	now, resets, err := c.c.cursors.Get(c.name)
-	return positionOf(now), resets, err
+func (c *Cursor) Position() (p consumer.Position, resets int, err error) {
+	return c.c.cursors.Get(c.name)
 }
 
 // Acknowledge sets the position. The next commit writes it, at the latest Close. resets is the value that Position
-// returned: if the handler was made to begin anew since, Acknowledge fails with ErrReset. It fails with ErrClosed once
-// the collection or the store is being closed.
-func (c *Cursor) Acknowledge(p Position, resets int) error {
-	if err := c.c.cursors.Move(c.name, resets, p.stored()); err != nil {
+// returned: if the handler was made to begin anew since, Acknowledge fails with consumer.ErrReset. It fails with
+// ErrClosed once the collection or the store is being closed.
+func (c *Cursor) Acknowledge(p consumer.Position, resets int) error {
+	if err := c.c.cursors.Move(c.name, resets, p); err != nil {
 		return fmt.Errorf("durable handler %q of %s: %w", c.name, c.c.id, err)
 	}
-	c.c.store.commits.add(c.c, 0)
+	c.c.grew(0)
 	return nil
+}
+
+// Read returns the page of changes at a position, in order, and the position behind them: for a live object only the
+// last change. If at is Replaying they are the objects that have not changed after at.Seq; More is true then. Dropped
+// tombstones are missing; a handler that had not acknowledged them has been made to begin anew.
+func (c *Cursor) Read(
+	ctx context.Context, at consumer.Position,
+) (p consumer.Page, next consumer.Position, err error) {
+	return c.c.read.ChangesAt(ctx, at, !c.keysOnly)
+}
+
+// Next returns a page with the oldest change of a key among those numbered from to upTo, with its Object. Without one
+// the page is empty and its End 0.
+func (c *Cursor) Next(ctx context.Context, key string, from, upTo uint64) (consumer.Page, error) {
+	return c.c.read.OldestChange(ctx, key, from, upTo)
 }
 
 // Changed returns a channel that is closed after the next commit of the collection, when handlers begin anew, and when
@@ -142,9 +98,9 @@ func (c *Cursor) Changed() <-chan struct{} { return c.c.cursors.Changed() }
 func (c *Cursor) Close() { c.c.cursors.CloseOne(c.name) }
 
 // ForgetCursor removes a durable handler: its position, and the tombstones that no other handler needs. It fails with
-// ErrNoCursor if there is none of that name, with ErrCursorOpen while it is registered, and with ErrClosed after Close.
-// With the last handler the changelog is dropped, unless RetainChanges keeps it. Like Drop, ForgetCursor may grow the
-// file past Options.MaxSize, by some pages that are free afterwards.
+// consumer.ErrNone if there is none of that name, with consumer.ErrOpen while it is registered, and with ErrClosed after
+// Close. With the last handler the changelog is dropped, unless RetainChanges keeps it. Like Drop, ForgetCursor may grow
+// the file past Options.MaxSize, by some pages that are free afterwards.
 func (c *Collection) ForgetCursor(ctx context.Context, name string) error {
 	if err := c.forgetCursor(ctx, name); err != nil {
 		return fmt.Errorf("forget the durable handler %q of %s: %w", name, c.id, err)
@@ -162,9 +118,9 @@ func (c *Collection) forgetCursor(ctx context.Context, name string) error {
 	case err != nil:
 		return err
 	case !known:
-		return ErrNoCursor
+		return consumer.ErrNone
 	}
-	err = c.writeLockedFor(ctx, forgetting, func(w *writer) error { return w.log.Forget(name) })
+	err = c.writeLockedFor(ctx, forgetting, func(w *write.Writer) error { return w.Log.Forget(name) })
 	if err != nil {
 		c.cursors.CloseOne(name)
 		return err
@@ -173,46 +129,20 @@ func (c *Collection) forgetCursor(ctx context.Context, name string) error {
 	return nil
 }
 
-// CursorInfo is the state of a durable handler in the file.
-type CursorInfo struct {
-	Name string
-	Position
-	// Behind is the maximum number of changes that the handler has not acknowledged. While it is Replaying, the objects
-	// that it has yet to receive are not included.
-	Behind uint64
-}
-
 // Cursors returns the durable handlers of the collection, in the order of their names, as of the last commit.
-func (c *Collection) Cursors(ctx context.Context) ([]CursorInfo, error) { return cursors(ctx, &c.read) }
+func (c *Collection) Cursors(ctx context.Context) ([]consumer.Info, error) {
+	return c.read.Cursors(ctx)
+}
 
 // Cursors returns the durable handlers of the collection; see Collection.Cursors.
-func (v *View) Cursors(ctx context.Context) ([]CursorInfo, error) { return cursors(ctx, &v.read) }
-
-func cursors(ctx context.Context, r *read.Reader) (infos []CursorInfo, err error) {
-	err = r.View(ctx, func(b *bolt.Bucket) error {
-		st, err := state.Get(b, r.Name)
-		if err != nil {
-			return err
-		}
-		all, err := changelog.ReadCursors(b, r.Name, st.Log)
-		for _, name := range slices.Sorted(maps.Keys(all)) {
-			at := positionOf(all[name])
-			infos = append(infos, CursorInfo{Name: name, Position: at, Behind: st.Log.Last() - at.Seq})
-		}
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return infos, nil
-}
+func (v *View) Cursors(ctx context.Context) ([]consumer.Info, error) { return v.read.Cursors(ctx) }
 
 // Cursors returns the durable handlers of a collection, as Collection.Cursors does. The collection need not be open.
-func (s *Store) Cursors(ctx context.Context, id entry.Identity) ([]CursorInfo, error) {
+func (s *Store) Cursors(ctx context.Context, id entry.Identity) ([]consumer.Info, error) {
 	id, err := id.Canonical()
 	if err != nil {
 		return nil, err
 	}
 	r := s.reader(id.ID(), nil)
-	return cursors(ctx, &r)
+	return r.Cursors(ctx)
 }

@@ -25,7 +25,7 @@ func (s *Store) Document(ctx context.Context, name string) ([]byte, error) {
 	if err != nil || data == nil {
 		return nil, err
 	}
-	payload, err := parseDocument(name, data)
+	payload, err := format.ParseDocument(name, data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.file.Path, err)
 	}
@@ -40,7 +40,7 @@ func (s *Store) PutDocument(ctx context.Context, name string, data []byte) error
 	if len(data) > maxDocument {
 		return fmt.Errorf("document %q: %d bytes are more than %d", name, len(data), maxDocument)
 	}
-	record := format.AppendRecord(nil, string(format.BucketDocuments), name, format.Header{Encoding: "document"}, data)
+	record := format.AppendDocument(nil, name, data)
 	stored, err := documentRecord(ctx, s.file, name)
 	if err == nil && bytes.Equal(stored, record) {
 		return nil
@@ -68,10 +68,4 @@ func documentRecord(ctx context.Context, f *boltfile.File, name string) (data []
 		return nil
 	})
 	return data, err
-}
-
-// parseDocument returns the document in a record. It fails with ErrDamaged if the checksum is wrong.
-func parseDocument(name string, data []byte) ([]byte, error) {
-	_, payload, err := format.ParseRecord(string(format.BucketDocuments), name, data)
-	return payload, err
 }

@@ -114,7 +114,7 @@ func WithDropStep(o Options, bytes int) Options {
 func SetMaxSize(s *Store, bytes int64) { s.file.MaxSize = bytes }
 
 // SetPendingLimit makes those who write wait once so many bytes are pending.
-func SetPendingLimit(s *Store, bytes int) { s.commits.limit = bytes }
+func SetPendingLimit(s *Store, bytes int) { s.commits.Limit = bytes }
 
 // SetLimits makes relists of c show what is more than held bytes, and apply about as many bytes as step a step: a list
 // that is larger than memory, of few objects.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/larder-dev/larder/store/consumer"
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
@@ -16,7 +17,7 @@ func TestEveryDamagedByteOfTheFeed(t *testing.T) {
 	stone := format.Tombstone{At: time.Unix(1_800_000_000, 0), Key: "shop/pod-1",
 		Header: format.Header{UID: "u-1", RV: "17", Seq: 9, Encoding: "protobuf"}, Payload: []byte("the last state")}
 	cursor, err := format.AppendCursor(nil, collection, "shipper",
-		&format.Cursor{Seq: 9, Failing: map[string]uint64{"shop/pod-1": 7}, Replaying: true, After: "shop/pod-0", Told: true,
+		&consumer.Position{Seq: 9, Failing: map[string]uint64{"shop/pod-1": 7}, Replaying: true, After: "shop/pod-0", Told: true,
 			Why: string(ResetBehind)})
 	if err != nil {
 		t.Fatal(err)

@@ -22,6 +22,7 @@ import (
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/internal/storetest/disk"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/consumer"
 )
 
 // feedModel is a collection with durable handlers whose file is damaged, repaired and thrown back, and a server that
@@ -257,7 +258,7 @@ func (m *feedModel) hear(name string, pages int) {
 			v.seen = nil
 		}
 		place = next
-		if err := f.Acknowledge(place, resets); !errors.Is(err, store.ErrReset) {
+		if err := f.Acknowledge(place, resets); !errors.Is(err, consumer.ErrReset) {
 			m.must("acknowledge", err)
 		}
 	}
@@ -266,7 +267,7 @@ func (m *feedModel) hear(name string, pages int) {
 	}
 }
 
-func (v *feedView) take(t *rapid.T, p store.ChangelogPage) {
+func (v *feedView) take(t *rapid.T, p consumer.Page) {
 	for _, c := range p.Changes {
 		uid, _, _ := bytes.Cut([]byte(v.objects[c.Key]), []byte("@"))
 		switch {

@@ -11,10 +11,11 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/consumer"
 )
 
 // placeOnDisk returns the place of the only durable handler, as the file has it.
-func placeOnDisk(t *testing.T, s *store.Store) store.Position {
+func placeOnDisk(t *testing.T, s *store.Store) consumer.Position {
 	t.Helper()
 	handlers, err := s.Cursors(context.Background(), storetest.Pods)
 	if err != nil || len(handlers) != 1 {
@@ -113,7 +114,7 @@ func TestTombstoneOfAFailingDelete(t *testing.T) {
 	f := feedOf(t, c, "h")
 	apply(t, c, "5", remove("a/x", "4"), remove("a/y", "5"))
 	flush(t, s)
-	p, _, err := f.Read(ctx, store.Position{})
+	p, _, err := f.Read(ctx, consumer.Position{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +165,7 @@ func TestFeedInPages(t *testing.T) {
 	relist(t, c, store.ReplaceOptions{}, "3000", items...)
 	var got []string
 	pages := 0
-	for at, more := (store.Position{}), true; more; pages++ {
+	for at, more := (consumer.Position{}), true; more; pages++ {
 		p, next, err := f.Read(context.Background(), at)
 		if err != nil {
 			t.Fatal(err)

@@ -15,10 +15,11 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest/disk"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/consumer"
 )
 
 // placeInFile returns the place that the file has of a handler.
-func placeInFile(t *testing.T, c *store.Collection, name string) (place store.Position, found bool) {
+func placeInFile(t *testing.T, c *store.Collection, name string) (place consumer.Position, found bool) {
 	t.Helper()
 	infos, err := c.Cursors(t.Context())
 	if err != nil {
@@ -29,7 +30,7 @@ func placeInFile(t *testing.T, c *store.Collection, name string) (place store.Po
 			return h.Position, true
 		}
 	}
-	return store.Position{}, false
+	return consumer.Position{}, false
 }
 
 // inTurn has first wait for the writer's place, and then second; both come to it, one after the other, once release is
@@ -86,7 +87,7 @@ func TestCommitKeepsAReset(t *testing.T) {
 		if err := errors.Join(inTurn(t, s, rebuild, flush)()); err != nil {
 			t.Fatal(err)
 		}
-		if place, _ := placeInFile(t, few, "h"); !place.Replaying || place.Why != store.ResetDamage {
+		if place, _ := placeInFile(t, few, "h"); !place.Replaying || place.Why != consumer.ResetDamage {
 			t.Errorf("a crash now would have it go on at %+v", place)
 		}
 		wantSound(t, s)
@@ -201,7 +202,7 @@ func TestResetOfAnUnknownOutcome(t *testing.T) {
 	if err := s.Rebuild(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if place, _, err := f.Position(); err != nil || !place.Replaying || place.Why != store.ResetBehind {
+	if place, _, err := f.Position(); err != nil || !place.Replaying || place.Why != consumer.ResetBehind {
 		t.Errorf("the tombstones are gone, and it goes on at %+v, %v", place, err)
 	}
 	wantSound(t, s)
@@ -269,7 +270,7 @@ func TestOneDamagedPlace(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if place, _, err := f.Position(); err != nil || place.Replaying != want || want && place.Why != store.ResetDamage {
+			if place, _, err := f.Position(); err != nil || place.Replaying != want || want && place.Why != consumer.ResetDamage {
 				t.Errorf("open %t: %s is at %+v, %v", open, name, place, err)
 			}
 		}
@@ -317,7 +318,7 @@ func TestOpenMendsTheFeed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if place, _, err := f.Position(); err != nil || !place.Replaying || place.Why != store.ResetDamage {
+		if place, _, err := f.Position(); err != nil || !place.Replaying || place.Why != consumer.ResetDamage {
 			t.Errorf("what that has changed would be missed: %+v, %v", place, err)
 		}
 		wantSound(t, s)
@@ -375,7 +376,7 @@ func TestFeedWithoutABucket(t *testing.T) {
 			t.Fatal(err)
 		}
 		if string(bucket) != string(disk.Cursors) {
-			if p, _, err := f.Read(t.Context(), store.Position{Seq: place.Seq}); !errors.Is(err, entry.ErrDamaged) {
+			if p, _, err := f.Read(t.Context(), consumer.Position{Seq: place.Seq}); !errors.Is(err, entry.ErrDamaged) {
 				t.Errorf("without %s: read %+v, %v", bucket, p, err)
 			}
 			if p, err := f.Next(t.Context(), "namespace-2/pod-0007", place.Seq+1,

@@ -9,6 +9,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest/disk"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/consumer"
 )
 
 // mustFeed registers a durable handler and acknowledges everything that is committed.
@@ -47,7 +48,7 @@ func unread(t *testing.T, f *store.Cursor) (keys []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, _, err := f.Read(t.Context(), store.Position{Seq: place.Seq})
+	p, _, err := f.Read(t.Context(), consumer.Position{Seq: place.Seq})
 	if err != nil || p.More {
 		t.Fatalf("%+v, %v", p, err)
 	}
@@ -77,7 +78,7 @@ func TestRebuildAndTheFeed(t *testing.T) {
 	if err := s.Rebuild(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if place, resets, err := lost.Position(); err != nil || !place.Replaying || place.Why != store.ResetDamage ||
+	if place, resets, err := lost.Position(); err != nil || !place.Replaying || place.Why != consumer.ResetDamage ||
 		resets != 1 {
 		t.Errorf("the handler of the collection that lost an object is at %+v, %d resets, %v", place, resets, err)
 	}
@@ -117,7 +118,7 @@ func TestRebuildAndTheFeedOfAClosedCollection(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if place, _, err := f.Position(); err != nil || place.Replaying != lost || lost && place.Why != store.ResetDamage {
+		if place, _, err := f.Position(); err != nil || place.Replaying != lost || lost && place.Why != consumer.ResetDamage {
 			t.Errorf("the handler of %s is at %+v, %v; lost: %t", id, place, err, lost)
 		}
 	}

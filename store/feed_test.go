@@ -18,6 +18,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/consumer"
 )
 
 // feedOf registers a handler.
@@ -31,7 +32,7 @@ func feedOf(t *testing.T, c *store.Collection, name string) *store.Cursor {
 }
 
 // told is a change in short: + or -, then what the object is, and its number.
-func told(c store.ChangelogEntry) string {
+func told(c consumer.Change) string {
 	verb := "+"
 	if c.Type == entry.Delete {
 		verb = "-"
@@ -159,13 +160,13 @@ func TestFeedIsDroppedWithItsLastHandler(t *testing.T) {
 	s := storetest.Open(t, store.AtOnce(store.Options{}))
 	c := openPods(t, s, nil)
 	one, two := feedOf(t, c, "one"), feedOf(t, c, "two")
-	if _, err := c.OpenCursor(ctx, "one"); !errors.Is(err, store.ErrCursorOpen) {
+	if _, err := c.OpenCursor(ctx, "one"); !errors.Is(err, consumer.ErrOpen) {
 		t.Errorf("registered twice: %v", err)
 	}
-	if err := c.ForgetCursor(ctx, "one"); !errors.Is(err, store.ErrCursorOpen) {
+	if err := c.ForgetCursor(ctx, "one"); !errors.Is(err, consumer.ErrOpen) {
 		t.Errorf("forgotten while it is registered: %v", err)
 	}
-	if err := c.ForgetCursor(ctx, "three"); !errors.Is(err, store.ErrNoCursor) {
+	if err := c.ForgetCursor(ctx, "three"); !errors.Is(err, consumer.ErrNone) {
 		t.Errorf("forgotten although there is none: %v", err)
 	}
 	apply(t, c, "2", upsert("a/x", "1"), upsert("a/y", "2"))
@@ -173,7 +174,7 @@ func TestFeedIsDroppedWithItsLastHandler(t *testing.T) {
 	catchUp(t, one)
 	flush(t, s)
 	one.Close()
-	if err := c.ForgetCursor(ctx, "two"); !errors.Is(err, store.ErrCursorOpen) {
+	if err := c.ForgetCursor(ctx, "two"); !errors.Is(err, consumer.ErrOpen) {
 		t.Error(err)
 	}
 	two.Close()
@@ -216,14 +217,14 @@ func TestFeedBehindTheCap(t *testing.T) {
 	}
 	flush(t, s)
 	place, resets, err := slow.Position()
-	if err != nil || !place.Replaying || place.Why != store.ResetBehind || resets != 1 {
+	if err != nil || !place.Replaying || place.Why != consumer.ResetBehind || resets != 1 {
 		t.Fatalf("the slow handler is at %+v after %d resets, %v", place, resets, err)
 	}
-	if err := slow.Acknowledge(store.Position{Seq: 1}, 0); !errors.Is(err, store.ErrReset) {
+	if err := slow.Acknowledge(consumer.Position{Seq: 1}, 0); !errors.Is(err, consumer.ErrReset) {
 		t.Errorf("acknowledged what was before the reset: %v", err)
 	}
 	wantStrings(t, "the slow handler is told", catchUp(t, slow), "+ a/5 uid=uid-a/5 rv=6", "- a/4 uid=uid-a/4 rv=14")
-	if place, resets, err := fast.Position(); err != nil || place.Why != store.ResetNew || resets != 0 {
+	if place, resets, err := fast.Position(); err != nil || place.Why != consumer.ResetNew || resets != 0 {
 		t.Errorf("the fast handler was set back too: %+v, %d resets, %v", place, resets, err)
 	}
 	sound(t, s)

@@ -119,7 +119,7 @@ func (i *Import) Abort() error {
 	}
 	i.done = true
 	if i.c != nil {
-		i.store.commits.drop(i.c)
+		i.store.commits.Drop(member{i.c})
 	}
 	if err := errors.Join(i.store.Close(), i.file.Abort()); err != nil {
 		return fmt.Errorf("give up making the store %s: %w", i.file.Path, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 	"github.com/larder-dev/larder/store/internal/read"
 	"github.com/larder-dev/larder/store/internal/state"
+	"github.com/larder-dev/larder/store/internal/write"
 )
 
 // putSet replaces the index functions and wakes look-ups that wait.
@@ -41,7 +42,7 @@ func (c *Collection) claimLocked(ctx context.Context, set *index.Set) error {
 		err = c.update(ctx, func(tx *bolt.Tx) error {
 			return state.Update(tx, c.read.Name, func(b *bolt.Bucket, st *state.State) error {
 				ready = c.claim(st, set)
-				return makeBuckets(b, *st)
+				return write.Buckets(b, *st)
 			})
 		})
 	}

@@ -60,7 +60,7 @@ func (c *Collection) addComputed(
 		return false, err
 	}
 	defer c.mu.Unlock()
-	release, err := c.store.commits.takeTurn(ctx)
+	release, err := c.store.commits.TakeTurn(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -92,7 +92,7 @@ func (c *Collection) swapSet(set, added *index.Set, terms grownTerms) bool {
 		return false
 	}
 	if grown := c.read.Memtable.Reterm(terms.pending); grown != 0 {
-		c.store.commits.add(c, grown)
+		c.grew(grown)
 	}
 	c.in.Set.Store(set)
 	return true

@@ -5,9 +5,8 @@ import (
 	"errors"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/internal/index"
-	"github.com/larder-dev/larder/store/internal/read"
+	"github.com/larder-dev/larder/store/internal/write"
 )
 
 // startBuild starts a goroutine that builds the indexes that are not ready, unless one is running.
@@ -15,7 +14,7 @@ func (c *Collection) startBuild() {
 	if c.readOnly || !c.builder.Want(c.in.Set.Load().Unready()) {
 		return
 	}
-	c.workers.start(c.store, "build indexes of "+c.id.String(), func(ctx context.Context) {
+	c.workers.Start("build indexes of "+c.id.String(), func(ctx context.Context) {
 		c.builder.Run(ctx, indexedRecords{c}, c.store.logger().WithValues("collection", c.id.String()))
 	})
 }
@@ -39,46 +38,20 @@ func (r indexedRecords) Page(ctx context.Context, after string) (page []index.Re
 	return r.c.read.IndexPage(ctx, after)
 }
 
-// Update writes the records with their renewed terms. They keep their seq, since the objects have not changed.
+// Update writes the records with their renewed terms.
 func (r indexedRecords) Update(ctx context.Context, names []string, records []index.Record) error {
 	if err := r.c.lockWrites(ctx); err != nil {
 		return err
 	}
 	defer r.c.mu.Unlock()
-	return r.c.writeLocked(ctx, func(w *writer) error {
+	return r.c.writeLocked(ctx, func(w *write.Writer) error {
 		for _, record := range records {
-			old, err := w.get(record.Key)
-			if err != nil {
-				return err
-			}
-			if !old.Found || old.Seq != record.Seq {
-				continue
-			}
-			if err := w.reindex(record, old, names); err != nil {
+			if err := w.Reindex(record, names); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-}
-
-// reindex gives a record its renewed terms in the named indexes, and seals it anew if the collection is sealed.
-func (w *writer) reindex(record index.Record, old read.Stored, names []string) error {
-	terms, err := w.c.read.Coder.Terms(record.Key, old.Header)
-	if err != nil {
-		return err
-	}
-	h := old.Header
-	h.Terms = w.c.read.Coder.Store(index.Replace(terms, names, record.Renewed))
-	payload, err := w.c.read.Coder.Payload(format.BucketObjects, record.Key, old.Header, old.Payload)
-	if err != nil {
-		return err
-	}
-	// The payload is copied before the record that it is part of is replaced.
-	if err := w.putRecord(record.Key, h, payload); err != nil {
-		return err
-	}
-	return w.indexes.Move(record.Key, old.Terms, h.Terms)
 }
 
 // SetReady marks the indexes ready, in the file and then for readers.
@@ -87,8 +60,8 @@ func (r indexedRecords) SetReady(ctx context.Context, names []string) error {
 		return err
 	}
 	defer r.c.mu.Unlock()
-	err := r.c.writeLocked(ctx, func(w *writer) error {
-		w.indexes.Ready(names)
+	err := r.c.writeLocked(ctx, func(w *write.Writer) error {
+		w.Indexes.Ready(names)
 		return nil
 	})
 	if err == nil {

@@ -77,7 +77,7 @@ func TestBoundedIsThereOnceOpen(t *testing.T) {
 	if c.bounded == nil {
 		t.Error("it keeps nothing in memory yet")
 	}
-	c.workers.stop()
+	c.workers.Stop()
 }
 
 // TestOpenWhileRebuilding: a collection of which Rebuild does not know yet is
@@ -98,7 +98,7 @@ func TestOpenWhileRebuilding(t *testing.T) {
 	if enlisted, err := s.enlist(t.Context(), c, before); enlisted || err != nil {
 		t.Errorf("enlisted %t, %v", enlisted, err)
 	}
-	c.workers.stop()
+	c.workers.Stop()
 
 	resume, err := s.file.PauseExchanges(t.Context()) // as Rebuild does
 	if err != nil {

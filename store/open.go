@@ -11,6 +11,7 @@ import (
 	"github.com/larder-dev/larder/internal/limiter"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/check"
+	"github.com/larder-dev/larder/store/internal/commit"
 	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/internal/usage"
 )
@@ -54,10 +55,13 @@ func OpenContext(ctx context.Context, path string, o Options) (*Store, error) {
 
 // newStore returns a Store whose file is not open yet.
 func newStore(path string, o Options) *Store {
-	s := &Store{o: o, commits: newCommits(o), link: limiter.New(), ending: newEnding(), live: newLiveSet()}
+	loop := commit.NewLoop(commit.Options{
+		Interval: o.commitInterval(), Enough: o.commitBytes(), Limit: dirtyLimitOf(o.Hooks),
+	})
+	s := &Store{o: o, commits: loop, link: limiter.New(), ending: newEnding(), live: newLiveSet()}
 	of := boltfile.Options{
 		ReadOnly: o.ReadOnly, LockTimeout: o.lockTimeout(), MaxSize: o.MaxSize, PageSize: o.newPageSize(), Logger: o.Logger,
-		DropStep: o.dropStep, WriteFailed: s.writeFailed, Slow: s.commits.madeProgress,
+		DropStep: o.dropStep, WriteFailed: s.writeFailed, Slow: s.commits.MadeProgress,
 		Unlock: func(ctx context.Context, h *boltfile.Handle) error { return s.keys.Unlock(ctx, h.View, !o.ReadOnly) },
 		Copy: func(ctx context.Context, old *boltfile.Handle) (*boltfile.Handle, error) {
 			return s.copier(nil).Copy(ctx, old)
@@ -68,7 +72,7 @@ func newStore(path string, o Options) *Store {
 	}
 	s.file = boltfile.New(path, of)
 	s.used = usage.New(s.file)
-	s.commits.file, s.commits.used = s.file, s.used
+	s.commits.File, s.commits.Used = s.file, s.used
 	return s
 }
 

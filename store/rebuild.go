@@ -13,6 +13,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/internal/intake"
 	"github.com/larder-dev/larder/store/internal/state"
+	"github.com/larder-dev/larder/store/internal/write"
 )
 
 // MustRelistDamaged is Info.MustRelist of a collection that has lost something to damage, until it is listed.
@@ -153,12 +154,12 @@ func (s *Store) revive(c *copier.Copier) error {
 // revive creates the collection's buckets in a new file if they are missing. lost says that the rebuild has lost
 // something of the collection.
 func (c *Collection) revive(tx *bolt.Tx, lost bool) error {
-	if err := c.ensureBuckets(tx); err != nil {
+	if err := c.create(tx); err != nil {
 		return err
 	}
 	return state.Update(tx, c.read.Name, func(b *bolt.Bucket, st *state.State) error {
 		c.claim(st, c.in.Set.Load())
-		if err := makeBuckets(b, *st); err != nil {
+		if err := write.Buckets(b, *st); err != nil {
 			return err
 		}
 		return c.cursors.Revive(b, c.read.Name, &st.Log, lost)

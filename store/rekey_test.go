@@ -20,6 +20,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest/disk"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/consumer"
 	"github.com/larder-dev/larder/store/seal"
 )
 
@@ -338,7 +339,7 @@ func TestRekeyOfAFeed(t *testing.T) {
 		if n, err := plainRecords(s); err != nil || n > 0 {
 			t.Errorf("%d records in plain text, %v", n, err)
 		}
-		p, _, err := f.Read(t.Context(), store.Position{Seq: place.Seq})
+		p, _, err := f.Read(t.Context(), consumer.Position{Seq: place.Seq})
 		if err != nil || len(p.Changes) != 2 {
 			t.Fatal(p, err)
 		}

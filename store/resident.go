@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 
-	bolt "go.etcd.io/bbolt"
-
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/read"
 	"github.com/larder-dev/larder/store/internal/resident"
-	"github.com/larder-dev/larder/store/internal/state"
 )
 
 // inMemory returns the objects in memory if reads are to use them, or nil.
@@ -48,7 +45,7 @@ func (c *Collection) beginLoading() *resident.All {
 
 // loadInBackground fills a from the file.
 func (c *Collection) loadInBackground(a *resident.All) {
-	c.workers.start(c.store, "read the objects of "+c.id.String(), func(ctx context.Context) {
+	c.workers.Start("read the objects of "+c.id.String(), func(ctx context.Context) {
 		err := ctx.Err()
 		if err == nil {
 			if err = c.read.Load(ctx, a, &c.in.Set, &c.in.Front); err == nil {
@@ -83,28 +80,11 @@ func (c *Collection) openResident(ctx context.Context, a *resident.All) error {
 	if c.resident.Load() != a {
 		return nil
 	}
-	if err := c.countLoaded(ctx, a); err != nil {
+	if err := c.read.CountedNow(ctx, a.Len()); err != nil {
 		return err
 	}
 	a.Open()
 	return nil
-}
-
-// countLoaded returns an error if a does not have as many objects as the collection's state says. The caller holds
-// front.
-func (c *Collection) countLoaded(ctx context.Context, a *resident.All) error {
-	now, dirty := c.read.Memtable.Current()
-	return c.read.View(ctx, func(b *bolt.Bucket) error {
-		objects := now.Objects
-		if !dirty {
-			st, err := state.Get(b, c.read.Name)
-			if err != nil {
-				return err
-			}
-			objects = st.Objects
-		}
-		return c.read.Counted(a.Len(), objects)
-	})
 }
 
 // WaitResident waits until the objects of a collection whose Residency is All are in memory, or ctx ends. It fails if

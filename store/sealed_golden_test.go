@@ -9,6 +9,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/consumer"
 )
 
 // The golden store with sealed records has so many pods, sealed with the first key, compressed and not, then with the
@@ -88,7 +89,7 @@ func TestGoldenSealed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, _, err := f.Read(t.Context(), store.Position{Seq: place.Seq})
+		p, _, err := f.Read(t.Context(), consumer.Position{Seq: place.Seq})
 		if err != nil || len(p.Changes) != goldenSealedNewer+1 || p.Changes[0].Type != entry.Delete ||
 			p.Changes[0].Object == nil {
 			t.Errorf("%d changes, %v", len(p.Changes), err)

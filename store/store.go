@@ -17,6 +17,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/check"
 	"github.com/larder-dev/larder/store/internal/claims"
+	"github.com/larder-dev/larder/store/internal/commit"
 	"github.com/larder-dev/larder/store/internal/keyring"
 	"github.com/larder-dev/larder/store/internal/usage"
 	"github.com/larder-dev/larder/store/seal"
@@ -138,7 +139,7 @@ type Store struct {
 
 	o         Options
 	file      *boltfile.File // collections reach what is stored through its View and Update only
-	commits   commits
+	commits   *commit.Loop
 	link      *limiter.Limiter
 	ending    ending
 	used      *usage.Usage

@@ -6,7 +6,6 @@ import "github.com/larder-dev/larder/store/internal/boltfile"
 var (
 	rebuilding = boltfile.Work{What: "a rebuild of the file", Long: true}
 	compacting = boltfile.Work{What: "a compaction of the file", Long: true}
-	committing = boltfile.Work{What: "a commit of what is pending"}
 	forgetting = boltfile.Work{What: "the removal of a durable handler", Frees: true}
 	trimming   = boltfile.Work{What: "the removal of tombstones", Frees: true}
 )

@@ -11,7 +11,7 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/consumer"
 )
 
 // A call that failed is repeated after callRetry, doubled up to callRetryMax.
@@ -21,7 +21,7 @@ const (
 )
 
 // try calls the handler for a change of w's key. It returns true if the change is acknowledged.
-func (f *follower) try(ctx context.Context, w *work, c store.ChangelogEntry) (acknowledged bool) {
+func (f *follower) try(ctx context.Context, w *work, c consumer.Change) (acknowledged bool) {
 	if f.queues {
 		f.mu.Lock()
 		f.offered[c.Key] = c.Seq
@@ -44,7 +44,7 @@ func (f *follower) try(ctx context.Context, w *work, c store.ChangelogEntry) (ac
 func (f *follower) retry(ctx context.Context, key string, w *work) error {
 	f.unnoted = true
 	if f.queues {
-		f.try(ctx, w, store.ChangelogEntry{Key: key, Seq: w.last})
+		f.try(ctx, w, consumer.Change{Key: key, Seq: w.last})
 		return nil
 	}
 	for {

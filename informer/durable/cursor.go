@@ -3,16 +3,16 @@ package durable
 import (
 	"context"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/consumer"
 )
 
 // Cursor is how one handler reads the changelog of a collection and keeps its position. *store.Cursor implements it;
 // the methods are documented there.
 type Cursor interface {
-	Position() (position store.Position, resets int, err error)
-	Acknowledge(position store.Position, resets int) error
-	Read(ctx context.Context, at store.Position) (p store.ChangelogPage, next store.Position, err error)
-	Next(ctx context.Context, key string, from, upTo uint64) (store.ChangelogPage, error)
+	Position() (position consumer.Position, resets int, err error)
+	Acknowledge(position consumer.Position, resets int) error
+	Read(ctx context.Context, at consumer.Position) (p consumer.Page, next consumer.Position, err error)
+	Next(ctx context.Context, key string, from, upTo uint64) (consumer.Page, error)
 	Changed() <-chan struct{}
 	Close()
 }

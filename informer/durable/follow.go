@@ -9,6 +9,7 @@ import (
 
 	"github.com/larder-dev/larder/internal/patient"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/consumer"
 )
 
 const (
@@ -31,9 +32,9 @@ func (f *follower) run(ctx context.Context) {
 	for tries := 1; ; tries++ {
 		err := f.follow(ctx)
 		switch {
-		case ctx.Err() != nil, errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrNoCursor):
+		case ctx.Err() != nil, errors.Is(err, store.ErrClosed), errors.Is(err, consumer.ErrNone):
 			return
-		case errors.Is(err, store.ErrReset):
+		case errors.Is(err, consumer.ErrReset):
 			klog.FromContext(ctx).Info("A durable handler begins anew", "handler", f.name, "type", f.o.Description)
 			tries = 0
 			continue
@@ -119,7 +120,7 @@ func (f *follower) page(ctx context.Context) (more bool, err error) {
 
 // take calls the handler for a change, unless its key is in works, and moves the position past it. It waits while works
 // is full.
-func (f *follower) take(ctx context.Context, c store.ChangelogEntry) error {
+func (f *follower) take(ctx context.Context, c consumer.Change) error {
 	if err := f.awaitRoom(ctx, c.Key); err != nil {
 		return err
 	}
@@ -210,7 +211,7 @@ func (f *follower) notePosition() error {
 }
 
 // awaitUntil waits until changed is closed, an answer has come, a key is due, or at, and calls attend. changed may be
-// nil, and at zero for no limit. It fails with store.ErrReset if the handler has been reset.
+// nil, and at zero for no limit. It fails with consumer.ErrReset if the handler has been reset.
 func (f *follower) awaitUntil(ctx context.Context, changed <-chan struct{}, at time.Time) error {
 	if at = earlier(at, f.dueAt); f.unnoted {
 		at = earlier(at, f.notedAt.Add(noteWithin))
@@ -234,7 +235,7 @@ func (f *follower) awaitUntil(ctx context.Context, changed <-chan struct{}, at t
 		return context.Cause(ctx)
 	}
 	if _, resets, err := f.cursor.Position(); err != nil || resets != f.resets {
-		return errors.Join(err, store.ErrReset)
+		return errors.Join(err, consumer.ErrReset)
 	}
 	return f.attend(ctx)
 }

@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/consumer"
 )
 
 // follower is one durable handler. Its goroutine reads the changelog in order, calls the handler for each change, and
@@ -33,7 +33,7 @@ type follower struct {
 	flushAt time.Time     // when to try that again
 	dueAt   time.Time     // not later than when the first of works is due; zero if none is
 
-	position store.Position
+	position consumer.Position
 	resets   int
 	works    map[string]*work
 	// notedAt is when the position was last passed to the store; unnoted is true if it, or works, has changed since.
@@ -184,7 +184,7 @@ func (f *follower) note(change func(s *Status)) {
 }
 
 // statusAt returns the status of a handler that starts at a cursor.
-func statusAt(position store.Position) Status {
+func statusAt(position consumer.Position) Status {
 	return Status{Seq: position.Seq, Failing: len(position.Failing), Replaying: position.Replaying, Reset: position.Why}
 }
 

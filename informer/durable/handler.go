@@ -3,7 +3,7 @@ package durable
 import (
 	"context"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/consumer"
 )
 
 // Handler has the functions that are called for changes; a nil function does nothing. They are called one at a time.
@@ -12,11 +12,11 @@ type Handler struct {
 	// OnChange is called for a change, and acknowledges it by returning nil. After an error or a panic it is called again
 	// after a back-off, from 0.1 s doubled up to a minute, and not for other changes of that key before. Later changes of
 	// the key replace an entry.Upsert of the same object. The object is shared and must not be modified.
-	OnChange func(ctx context.Context, c store.ChangelogEntry) error
+	OnChange func(ctx context.Context, c consumer.Change) error
 	// OnReset is called before OnChange is called for every object, because the handler is new or may have missed changes,
 	// deletes too. A handler that keeps objects must, at OnReplayed, find those that no longer exist. OnReset is called
 	// until it returns nil. After a restart the objects go on, without another OnReset.
-	OnReset func(ctx context.Context, why store.ResetReason) error
+	OnReset func(ctx context.Context, why consumer.ResetReason) error
 	// OnReplayed is called when OnChange has been called for every object since OnReset, except those that have changed
 	// since, whose call follows. It is called until it returns nil.
 	OnReplayed func(ctx context.Context) error
@@ -25,10 +25,10 @@ type Handler struct {
 // filled returns h with functions that do nothing in place of nil.
 func (h Handler) filled() Handler {
 	if h.OnChange == nil {
-		h.OnChange = func(context.Context, store.ChangelogEntry) error { return nil }
+		h.OnChange = func(context.Context, consumer.Change) error { return nil }
 	}
 	if h.OnReset == nil {
-		h.OnReset = func(context.Context, store.ResetReason) error { return nil }
+		h.OnReset = func(context.Context, consumer.ResetReason) error { return nil }
 	}
 	if h.OnReplayed == nil {
 		h.OnReplayed = func(context.Context) error { return nil }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/consumer"
 )
 
 var (
@@ -58,7 +59,7 @@ func New(o Options) *Handlers { return &Handlers{o: o} }
 // Add registers a handler under a name, which identifies its cursor in the file. The handler is called while the
 // informer runs. Informer.RemoveEventHandler removes the handler, but keeps its cursor.
 //
-// It fails with ErrInMemory if the objects are in memory only, with store.ErrCursorOpen if a handler of that name is
+// It fails with ErrInMemory if the objects are in memory only, with consumer.ErrOpen if a handler of that name is
 // registered, and with store.ErrNoSpace if the file is full and the handler is new.
 func (s *Handlers) Add(name string, handler Handler) (cache.ResourceEventHandlerRegistration, error) {
 	f := &follower{o: s.o, name: name, handler: handler.filled()}
@@ -192,10 +193,10 @@ func (s *Handlers) dropLocked(f *follower) {
 }
 
 // Forget deletes the cursor of a handler and the tombstones that only this handler needs. It fails with
-// store.ErrCursorOpen while the handler is registered, and with store.ErrNoCursor if there is none of that name.
+// consumer.ErrOpen while the handler is registered, and with consumer.ErrNone if there is none of that name.
 func (s *Handlers) Forget(ctx context.Context, name string) error {
 	if s.o.Collection == nil {
-		return fmt.Errorf("forget the durable handler %q: %w", name, store.ErrNoCursor)
+		return fmt.Errorf("forget the durable handler %q: %w", name, consumer.ErrNone)
 	}
 	return s.o.Collection.ForgetCursor(ctx, name)
 }
@@ -226,7 +227,7 @@ type Status struct {
 	Stalled bool
 	// Replaying is true while the handler is called for every object, because of Reset.
 	Replaying bool
-	Reset     store.ResetReason
+	Reset     consumer.ResetReason
 	// Err is the last error of the handler while a key fails, or why its changes cannot be read; nil if all is well.
 	Err error
 }

@@ -5,7 +5,7 @@ import (
 
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/consumer"
 )
 
 // Keys passes the keys of changed objects to a work queue, so that the queue survives restarts: a key stays due until
@@ -28,7 +28,7 @@ type Keys struct {
 // Up to 1,000 keys may be due; enqueue is not called for others until some are done. AddKeys fails as Add does.
 func (s *Handlers) AddKeys(name string, enqueue func(key cache.ObjectName)) (*Keys, error) {
 	f := &follower{o: s.o, name: name, queues: true}
-	f.handler = Handler{OnChange: func(_ context.Context, c store.ChangelogEntry) error {
+	f.handler = Handler{OnChange: func(_ context.Context, c consumer.Change) error {
 		key, err := cache.ParseObjectName(c.Key)
 		if err == nil {
 			enqueue(key)

@@ -18,6 +18,7 @@ import (
 	"github.com/larder-dev/larder/internal/powerloss"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/consumer"
 	"github.com/larder-dev/larder/store/seal"
 )
 
@@ -224,7 +225,7 @@ func (w *worker) apply(ctx context.Context, t *tape) error {
 	}
 	t.seq = info.NextSeq - 1
 	err = w.begun("cursor of "+t.id.Resource, int(t.seq))
-	return errors.Join(err, t.cursor.Acknowledge(store.Position{Seq: t.seq, Told: position.Told}, resets))
+	return errors.Join(err, t.cursor.Acknowledge(consumer.Position{Seq: t.seq, Told: position.Told}, resets))
 }
 
 func (w *worker) batches(ctx context.Context) error {

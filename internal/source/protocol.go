@@ -9,6 +9,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/consumer"
 	"github.com/larder-dev/larder/store/seal"
 )
 
@@ -49,8 +50,8 @@ type ending struct {
 type errorBody struct {
 	Error string `json:"error"`
 	// Code is the kind of the error, if the client is to know it; see codes. Since is that of codeSince.
-	Code  string            `json:"code,omitempty"`
-	Since *store.SinceError `json:"since,omitempty"`
+	Code  string               `json:"code,omitempty"`
+	Since *consumer.SinceError `json:"since,omitempty"`
 }
 
 // Names of the fields of Query and WatchQuery in the URL.
@@ -99,11 +100,11 @@ func queryOf(v url.Values) (WatchQuery, error) {
 // codes are the errors as they are sent. No error is two of them.
 var codes = map[string]error{
 	"noCollection": ErrNoCollection, "notLive": ErrNotLive, "slow": ErrSlow, "stopping": ErrStopping,
-	"notKept": store.ErrNotKept, "damaged": entry.ErrDamaged, "sealed": seal.ErrSealed,
+	"notKept": consumer.ErrNotKept, "damaged": entry.ErrDamaged, "sealed": seal.ErrSealed,
 	"noSpace": store.ErrNoSpace, "incompatible": entry.ErrIncompatible,
 }
 
-// codeSince is that of a *store.SinceError.
+// codeSince is that of a *consumer.SinceError.
 const codeSince = "since"
 
 // newErrorBody returns an error as it is sent.

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/consumer"
 )
 
 // Status describes a store's file. It is also what `larder status -o json` prints.
@@ -115,7 +115,7 @@ type Changes struct {
 	Feed string `json:"feed,omitempty"`
 }
 
-func changesOf(k store.Kept, feed string) *Changes {
+func changesOf(k consumer.Kept, feed string) *Changes {
 	if k.For == 0 {
 		return nil
 	}
@@ -123,7 +123,7 @@ func changesOf(k store.Kept, feed string) *Changes {
 }
 
 // handlersOf returns the durable handlers of a collection.
-func handlersOf(infos []store.CursorInfo) []Handler {
+func handlersOf(infos []consumer.Info) []Handler {
 	var all []Handler
 	for _, h := range infos {
 		all = append(all, Handler{Name: h.Name, Behind: h.Behind, Failing: len(h.Failing), Replaying: h.Replaying})

@@ -51,7 +51,7 @@ type Watcher interface {
 	// other quickly may be told as one.
 	//
 	// It returns when ctx ends, with its cause, and with fn's error; with ErrNotLive when all is told and nobody mirrors
-	// into the collection; with store.ErrNotKept and *store.SinceError if Since cannot be served; and with ErrSlow,
+	// into the collection; with consumer.ErrNotKept and *consumer.SinceError if Since cannot be served; and with ErrSlow,
 	// ErrStopping.
 	Watch(ctx context.Context, q WatchQuery, fn func(Event) error) error
 }

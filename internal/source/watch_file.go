@@ -7,11 +7,12 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/consumer"
 )
 
 // Watch implements Watcher, from what the store keeps of changes (store.Collection.RetainChanges): what has been
 // committed, which is what every other reader of the file sees. Nothing is queued for a reader: one that is slow reads
-// on where it was, as long as that is kept. Where no changes are kept it fails with store.ErrNotKept, unless the file
+// on where it was, as long as that is kept. Where no changes are kept it fails with consumer.ErrNotKept, unless the file
 // is one that does not change.
 func (f *File) Watch(ctx context.Context, q WatchQuery, fn func(Event) error) error {
 	err := f.watch(ctx, q, fn)
@@ -43,7 +44,7 @@ func (f *File) watch(ctx context.Context, q WatchQuery, fn func(Event) error) er
 	switch live := view.Changed() != nil; {
 	case kept.For > 0:
 	case live || q.Since != nil:
-		return fmt.Errorf("changes of %s: %w", info.Identity, store.ErrNotKept)
+		return fmt.Errorf("changes of %s: %w", info.Identity, consumer.ErrNotKept)
 	default:
 		w.at = 0 // which would tell nobody anything
 	}
@@ -184,7 +185,7 @@ func (w *fileWatch) page(ctx context.Context) (more bool, err error) {
 	return p.More, w.fn(Event{Type: Bookmark, Seq: w.at})
 }
 
-func (w *fileWatch) tell(ctx context.Context, c store.ChangelogEntry) error {
+func (w *fileWatch) tell(ctx context.Context, c consumer.Change) error {
 	if w.query.List && c.Type == entry.Delete && c.Seq <= w.sure {
 		// The list may have had an object that was created under the name since. That is yet to come, if it is still there.
 		if now, err := w.view.Get(ctx, c.Key); now != nil || err != nil {

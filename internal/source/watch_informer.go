@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/consumer"
 )
 
 const (
@@ -37,7 +37,7 @@ func WatchInformer(ctx context.Context, inf Informer, q WatchQuery, fn func(Even
 		return err
 	}
 	if q.Since != nil {
-		return store.ErrNotKept
+		return consumer.ErrNotKept
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

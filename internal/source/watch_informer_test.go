@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/consumer"
 )
 
 // fakeInformer has one handler, which the test calls.
@@ -175,7 +175,7 @@ func TestWatchInformerRefuses(t *testing.T) {
 		q    WatchQuery
 		want error
 	}{
-		{WatchQuery{Since: seq(1)}, store.ErrNotKept},
+		{WatchQuery{Since: seq(1)}, consumer.ErrNotKept},
 		{WatchQuery{Since: seq(1), List: true}, errListSince},
 	} {
 		err := WatchInformer(t.Context(), newFakeInformer(), tc.q, func(Event) error { return nil })

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/consumer"
 )
 
 // What a client is told is what the source tells, objects and errors.
@@ -33,9 +33,9 @@ func TestSocketWatches(t *testing.T) {
 		remote, err := watchUntil(t.Context(), client, q, last)
 		wantEvents(t, "by the socket", remote, err, errStop, direct...)
 	}
-	var since *store.SinceError
+	var since *consumer.SinceError
 	_, err := watchUntil(t.Context(), client, WatchQuery{Query: w.query(), Since: seq(9)}, "")
-	if !errors.As(err, &since) || *since != (store.SinceError{Since: 9, Oldest: 0, Last: 3}) {
+	if !errors.As(err, &since) || *since != (consumer.SinceError{Since: 9, Oldest: 0, Last: 3}) {
 		t.Errorf("since what has not been: %v", err)
 	}
 	if _, err := watchUntil(t.Context(), client, WatchQuery{Query: Query{Collection: "none"}}, ""); !errors.Is(err,
@@ -49,7 +49,7 @@ func TestSocketWatches(t *testing.T) {
 }
 
 func TestSocketPassesWhyAWatchEnds(t *testing.T) {
-	for _, why := range []error{ErrSlow, ErrNotLive, ErrStopping, store.ErrNotKept} {
+	for _, why := range []error{ErrSlow, ErrNotLive, ErrStopping, consumer.ErrNotKept} {
 		for _, begun := range []bool{false, true} {
 			src := &fakeSource{watch: func(_ context.Context, _ WatchQuery, fn func(Event) error) error {
 				if begun {

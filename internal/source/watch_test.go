@@ -16,6 +16,7 @@ import (
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/consumer"
 )
 
 // watched is a store of pods whose changes are kept, and that somebody writes.
@@ -203,7 +204,7 @@ func TestWatchSince(t *testing.T) {
 		got, err := watchUntil(t.Context(), f, q, "")
 		wantEvents(t, tc.what, got, err, ErrNotLive, tc.want...)
 	}
-	var since *store.SinceError
+	var since *consumer.SinceError
 	if _, err := watchUntil(t.Context(), f, WatchQuery{Query: w.query(), Since: seq(8)}, ""); !errors.As(err, &since) ||
 		since.Last != 7 {
 		t.Errorf("since what has not been: %v", err)
@@ -283,7 +284,7 @@ func TestWatchOfWhatKeepsNoChanges(t *testing.T) {
 	for _, q := range []WatchQuery{{}, {List: true}, {Since: seq(1)}} {
 		q.Query = w.query()
 		got, err := watchUntil(t.Context(), f, q, "")
-		wantEvents(t, "while it is written", got, err, store.ErrNotKept)
+		wantEvents(t, "while it is written", got, err, consumer.ErrNotKept)
 	}
 	if err := w.c.Close(); err != nil {
 		t.Fatal(err)
@@ -291,7 +292,7 @@ func TestWatchOfWhatKeepsNoChanges(t *testing.T) {
 	got, err := watchUntil(t.Context(), f, WatchQuery{Query: w.query(), List: true}, "")
 	wantEvents(t, "while nobody writes it", got, err, ErrNotLive, "BOOKMARK 0", "ADDED a/x 0", "LISTED 0")
 	_, err = watchUntil(t.Context(), f, WatchQuery{Query: w.query(), Since: seq(1)}, "")
-	wantEvents(t, "since", nil, err, store.ErrNotKept)
+	wantEvents(t, "since", nil, err, consumer.ErrNotKept)
 	w.close(t)
 }
 

@@ -19,25 +19,25 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/informer/durable"
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/consumer"
 )
 
 // durableLog is a durable handler that writes down what it is told.
 type durableLog struct {
 	mu     sync.Mutex
-	told   []store.ChangelogEntry // guarded by mu
-	resets int                    // guarded by mu
-	last   time.Time              // guarded by mu; when the last change came
+	told   []consumer.Change // guarded by mu
+	resets int               // guarded by mu
+	last   time.Time         // guarded by mu; when the last change came
 }
 
-func (l *durableLog) change(_ context.Context, c store.ChangelogEntry) error {
+func (l *durableLog) change(_ context.Context, c consumer.Change) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.told, l.last = append(l.told, c), time.Now()
 	return nil
 }
 
-func (l *durableLog) reset(context.Context, store.ResetReason) error {
+func (l *durableLog) reset(context.Context, consumer.ResetReason) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.resets++
@@ -176,7 +176,7 @@ type durableFile struct {
 	hold bool // it never returns
 }
 
-func (d durableFile) change(ctx context.Context, c store.ChangelogEntry) error {
+func (d durableFile) change(ctx context.Context, c consumer.Change) error {
 	f, err := os.OpenFile(d.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err

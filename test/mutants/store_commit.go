@@ -4,15 +4,17 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/commit-newest-rv",
 		breaks: "The resourceVersion in the file covers the objects of the same commit, not those that came since.",
-		file:   "store/pending_commit.go",
-		old: `		c.cover(&w.state, snap)
+		file:   "store/internal/write/commit.go",
+		old: `		w.cover(snap.Info, losses)
 `,
-		new: `		if now, dirty := c.read.Memtable.Current(); dirty {
-			snap.Info.ResourceVersion = now.ResourceVersion
+		new: `		at := snap.Info
+		if now, dirty := w.Read.Memtable.Current(); dirty {
+			at.ResourceVersion = now.ResourceVersion
 		}
-		c.cover(&w.state, snap)
+		w.cover(at, losses)
 `,
 		test: "TestCommitCoversItsObjectsOnly",
+		dir:  "store",
 	},
 	{
 		name:   "store/commit-no-rv",
@@ -29,31 +31,17 @@ var storeCommitMutants = []mutant{
 		name:   "store/commit-rv-first",
 		breaks: "Objects and the resourceVersion that covers them commit in one transaction, not the latter before.",
 		file:   "store/commits.go",
-		old: `	err := k.file.UpdateHeld(context.Background(), committing, func(tx *bolt.Tx) error {
-		for c, snap := range snaps {
+		old: `func (s *snapshot) Prepare() { write.Compress(s.c.compressor, s.Writes()) }
 `,
-		new: `	err := k.file.UpdateHeld(context.Background(), committing, func(tx *bolt.Tx) error {
-		for c, snap := range snaps {
-			b, err := collectionBucket(tx, c.name)
-			if err != nil {
-				return err
-			}
-			st, err := getState(b, c.name)
-			if err != nil {
-				return err
-			}
-			c.cover(&st, snap)
-			if err := putState(b, c.name, st); err != nil {
-				return err
-			}
-		}
-		return nil
+		new: `func (s *snapshot) Prepare() {
+	write.Compress(s.c.compressor, s.Writes())
+	_ = s.c.store.file.Update(context.Background(), trimming, func(tx *bolt.Tx) error {
+		return state.Update(tx, s.c.read.Name, func(_ *bolt.Bucket, st *state.State) error {
+			st.Follow(s.Info.Info)
+			return nil
+		})
 	})
-	if err != nil {
-		return err
-	}
-	err = k.file.UpdateHeld(context.Background(), committing, func(tx *bolt.Tx) error {
-		for c, snap := range snaps {
+}
 `,
 		test: "TestEveryTransactionLeavesAState",
 	},
@@ -61,24 +49,20 @@ var storeCommitMutants = []mutant{
 		name:   "store/commit-objects-first",
 		breaks: "Objects and the resourceVersion that covers them commit in one transaction, not the former before.",
 		file:   "store/commits.go",
-		old: `	err := k.file.UpdateHeld(context.Background(), committing, func(tx *bolt.Tx) error {
-		for c, snap := range snaps {
+		old: `func (s *snapshot) Prepare() { write.Compress(s.c.compressor, s.Writes()) }
 `,
-		new: `	err := k.file.UpdateHeld(context.Background(), committing, func(tx *bolt.Tx) error {
-		for c, snap := range snaps {
-			only := *snap.Snapshot
-			only.Idle = true
-			if err := c.writeSnapshot(tx, &snapshot{Snapshot: &only}); err != nil {
-				return err
-			}
+		new: `func (s *snapshot) Prepare() {
+	write.Compress(s.c.compressor, s.Writes())
+	only := *s.Snapshot
+	only.Idle = true
+	_ = s.c.store.file.Update(context.Background(), trimming, func(tx *bolt.Tx) error {
+		w, err := write.Begin(tx, s.c.target())
+		if err == nil {
+			_, err = w.Commit(&only, s.c.Losses())
 		}
-		return nil
-	})
-	if err != nil {
 		return err
-	}
-	err = k.file.UpdateHeld(context.Background(), committing, func(tx *bolt.Tx) error {
-		for c, snap := range snaps {
+	})
+}
 `,
 		test: "TestEveryTransactionLeavesAState",
 	},
@@ -99,12 +83,12 @@ var storeCommitMutants = []mutant{
 		name:   "store/failed-commit-forgotten",
 		breaks: "What a failed commit could not write stays pending.",
 		file:   "store/commits.go",
-		old: `		c.noteCursors(snap.cursors, err)
-		if err != nil {
-			continue
-		}
+		old: `	if err != nil {
+		return 0, false
+	}
+	s.c.idled.Store(true)
 `,
-		new: `		c.noteCursors(snap.cursors, err)
+		new: `	s.c.idled.Store(true)
 `,
 		test: "TestFailedCommitLosesNothing",
 	},
@@ -133,7 +117,7 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/commit-half",
 		breaks: "A commit writes all that was pending when it began.",
-		file:   "store/pending_commit.go",
+		file:   "store/internal/write/commit.go",
 		old: `	for _, x := range snap.Writes() { // in this order, since each gets the next seq
 `,
 		new: `	for n, x := range snap.Writes() { // in this order, since each gets the next seq
@@ -142,6 +126,7 @@ var storeCommitMutants = []mutant{
 		}
 `,
 		test: "TestCommitIsWhole",
+		dir:  "store",
 	},
 	{
 		name:   "store/last-contact-lost",
@@ -157,12 +142,13 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/failed-commit-not-told",
 		breaks: "CommitErr tells why the last commit failed.",
-		file:   "store/commits.go",
-		old: `	before, k.err = k.err, err
+		file:   "store/internal/commit/loop.go",
+		old: `	before, l.err = l.err, err
 `,
-		new: `	before = k.err
+		new: `	before = l.err
 `,
 		test: "TestCommitIsRetried",
+		dir:  "store",
 	},
 	{
 		name:   "store/commit-outcome-unknown-goes-on",
@@ -190,36 +176,38 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/flush-waits-for-ever",
 		breaks: "Flush returns when its context ends, and the commit goes on.",
-		file:   "store/commits.go",
+		file:   "store/internal/commit/loop.go",
 		old: `	case err = <-done:
 	case <-ctx.Done():
-		err = fmt.Errorf("%w: %w", k.file.StillWriting(), context.Cause(ctx))
+		err = fmt.Errorf("%w: %w", l.File.StillWriting(), context.Cause(ctx))
 `,
 		new: `	case err = <-done:
 	case <-context.Background().Done():
-		err = fmt.Errorf("%w: %w", k.file.StillWriting(), context.Cause(ctx))
+		err = fmt.Errorf("%w: %w", l.File.StillWriting(), context.Cause(ctx))
 `,
 		test: "TestFlushEndsWithItsContext",
+		dir:  "store",
 	},
 	{
 		name:   "store/flush-abandoned-is-no-error",
 		breaks: "Flush that is given up returns an error that wraps ErrStillWriting.",
-		file:   "store/commits.go",
-		old: `		err = fmt.Errorf("%w: %w", k.file.StillWriting(), context.Cause(ctx))
+		file:   "store/internal/commit/loop.go",
+		old: `		err = fmt.Errorf("%w: %w", l.File.StillWriting(), context.Cause(ctx))
 `,
 		new: `		err = nil
 `,
 		test: "TestFlushEndsWithItsContext",
+		dir:  "store",
 	},
 	{
 		name:   "store/close-commits-nothing",
 		breaks: "After Close the file has the last state.",
 		file:   "store/close.go",
-		old: `	if !s.commits.dirty() {
+		old: `	if !s.commits.Dirty() {
 		return nil
 	}
 `,
-		new: `	if s.commits.dirty() {
+		new: `	if s.commits.Dirty() {
 		return nil
 	}
 `,
@@ -328,27 +316,31 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/encoded-late",
 		breaks: "What a handler does to its object does not reach the file.",
-		file:   "store/pending_commit.go",
+		file:   "store/internal/write/commit.go",
 		old: `		old, err := w.get(x.Key)
 		if err == nil {
 			err = w.replace`,
 		new: `		if x.Obj != nil && x.Payload != nil {
-			_ = encodeWrite(x, c.codec)
+			if late, err := w.Read.Codec.Append(nil, x.Obj); err == nil {
+				x.Payload = late
+			}
 		}
 		old, err := w.get(x.Key)
 		if err == nil {
 			err = w.replace`,
 		test: "TestFileHasWhatWasApplied",
+		dir:  "store",
 	},
 	{
 		name:   "store/quiet-not-bounded",
 		breaks: "At twice the bound all collections wait.",
-		file:   "store/backpressure.go",
-		old: `	return bytes >= 2*bound || bytes >= bound && c.read.Memtable.Size() >= max(1, bound/live)
+		file:   "store/internal/commit/backpressure.go",
+		old: `	return bytes >= 2*bound || bytes >= bound && m.Size() >= max(1, bound/live)
 `,
-		new: `	return bytes >= bound && c.read.Memtable.Size() >= max(1, bound/live)
+		new: `	return bytes >= bound && m.Size() >= max(1, bound/live)
 `,
 		test: "TestRoomIsBounded",
+		dir:  "store",
 	},
 	{
 		name:   "store/contradiction-not-stored",
@@ -376,21 +368,22 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/no-retry",
 		breaks: "A commit that failed is tried again.",
-		file:   "store/commits.go",
-		old: `		if err := k.flush(ctx); err == nil {
+		file:   "store/internal/commit/loop.go",
+		old: `		if err := l.Flush(ctx); err == nil {
 			retry = commitRetry
 		} else {
 			retry = min(2*retry, commitRetryMax)
 		}
 `,
-		new: `		if err := k.flush(ctx); err != nil {
-			k.mu.Lock()
-			k.running = false
-			k.mu.Unlock()
+		new: `		if err := l.Flush(ctx); err != nil {
+			l.mu.Lock()
+			l.running = false
+			l.mu.Unlock()
 			return
 		}
 `,
 		test: "TestCommitIsRetried",
+		dir:  "store",
 	},
 	{
 		name:   "store/must-relist-not-committed",

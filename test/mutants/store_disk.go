@@ -4,7 +4,7 @@ var storeDiskMutants = []mutant{
 	{
 		name:   "store/uid-change-without-tombstone",
 		breaks: "An object that another of the same key replaced is told as deleted: it has a tombstone.",
-		file:   "store/apply_writer.go",
+		file:   "store/internal/write/writer.go",
 		old: `	if old.Found && old.UID != x.UID {
 		if err := w.bury(x.Key, old, x); err != nil {
 `,
@@ -12,6 +12,7 @@ var storeDiskMutants = []mutant{
 		if err := w.bury(x.Key, old, x); err != nil {
 `,
 		test: "TestFeedTellsWhatHasChanged",
+		dir:  "store",
 	},
 	{
 		name:   "store/trim-before-acknowledged",
@@ -59,7 +60,7 @@ var storeDiskMutants = []mutant{
 		breaks: "An acknowledgement of before a reset is void.",
 		file:   "store/internal/changelog/cursors.go",
 		old: `	case one.resets != resets:
-		return ErrReset
+		return consumer.ErrReset
 `,
 		new:  ``,
 		test: "TestFeedBehindTheCap",
@@ -79,12 +80,13 @@ var storeDiskMutants = []mutant{
 	{
 		name:   "store/changes-of-another-store",
 		breaks: "A number that the changes have not come to is refused.",
-		file:   "store/changes.go",
+		file:   "store/internal/read/changes.go",
 		old: `		case after < k.Oldest || after > k.Last:
 `,
 		new: `		case after < k.Oldest:
 `,
 		test: "TestChangesSinceANumber",
+		dir:  "store",
 	},
 	{
 		name:   "store/tombstones-for-ever",
@@ -100,12 +102,13 @@ var storeDiskMutants = []mutant{
 	{
 		name:   "store/equal-object-gets-new-seq",
 		breaks: "An object that a rewriting list finds equal keeps its seq.",
-		file:   "store/apply_writer.go",
+		file:   "store/internal/write/writer.go",
 		old: `	if x.SameObject {
 `,
 		new: `	if x.SameObject && x.Del {
 `,
 		test: "TestFeedIsNotToldOfEqualObjects",
+		dir:  "store",
 	},
 	{
 		name:   "store/place-during-commit-lost",
@@ -122,9 +125,9 @@ var storeDiskMutants = []mutant{
 		name:   "store/place-ahead-of-the-file",
 		breaks: "A commit that fails does not count a place as written.",
 		file:   "store/commits.go",
-		old: `		c.noteCursors(snap.cursors, err)
+		old: `	s.c.cursors.Written(s.cursors, err)
 `,
-		new: `		c.noteCursors(snap.cursors, nil)
+		new: `	s.c.cursors.Written(s.cursors, nil)
 `,
 		test: "TestPlaceIsInTheNextCommit",
 	},
@@ -152,18 +155,19 @@ var storeDiskMutants = []mutant{
 	{
 		name:   "store/feed-page-skips",
 		breaks: "Pages of the changelog follow each other without a gap.",
-		file:   "store/cursor_read.go",
+		file:   "store/internal/read/changes.go",
 		old: `	if p.End = p.state.Log.Last(); p.More {
 `,
 		new: `	if p.End = p.state.Log.Last(); p.More && len(p.found) == 0 {
 `,
 		test: "TestFeedInPages",
+		dir:  "store",
 	},
 	{
 		name:   "store/loss-not-told-to-handlers",
 		breaks: "After objects were lost to damage every durable handler begins anew.",
 		file:   "store/internal/changelog/cursors.go",
-		old: `		c.resetOneLocked(one, st.Anew(ResetDamage))
+		old: `		c.resetOneLocked(one, st.Anew(consumer.ResetDamage))
 `,
 		new: `		_ = one
 `,
@@ -183,7 +187,7 @@ var storeDiskMutants = []mutant{
 	{
 		name:   "store/created-of-another-object",
 		breaks: "An object is created when it was first stored, not when another of the same key was.",
-		file:   "store/apply_writer.go",
+		file:   "store/internal/write/writer.go",
 		old: `	if old.Found && old.UID == x.UID {
 		h.Created = old.FirstSeq()
 `,
@@ -191,6 +195,7 @@ var storeDiskMutants = []mutant{
 		h.Created = old.FirstSeq()
 `,
 		test: "TestChangesSinceANumber",
+		dir:  "store",
 	},
 	{
 		name:   "store/seq-filed-twice",
@@ -323,13 +328,14 @@ var storeDiskMutants = []mutant{
 	{
 		name:   "store/key-in-the-file-late",
 		breaks: "The file has a data key before anything that is sealed with it.",
-		file:   "store/apply_writer.go",
-		old: `	if err := c.read.Coder.Ensure(b.Tx()); err != nil {
+		file:   "store/internal/write/writer.go",
+		old: `	if err := t.Read.Coder.Ensure(tx); err != nil {
 `,
 		new: `	if st.Objects <= 1000 {
-	} else if err := c.read.Coder.Ensure(b.Tx()); err != nil {
+	} else if err := t.Read.Coder.Ensure(tx); err != nil {
 `,
 		test: "TestSeals",
+		dir:  "store",
 	},
 	{
 		name:   "store/rekey-leaves-plain-text",

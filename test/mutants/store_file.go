@@ -45,12 +45,12 @@ var storeFileMutants = []mutant{
 		name:   "store/document-not-verified",
 		breaks: "A damaged document is not returned.",
 		file:   "store/document.go",
-		old: `	payload, err := parseDocument(name, data)
+		old: `	payload, err := format.ParseDocument(name, data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.file.Path, err)
 	}
 `,
-		new: `	payload, err := parseDocument(name, data)
+		new: `	payload, err := format.ParseDocument(name, data)
 	if err != nil && len(data) == 0 {
 		return nil, fmt.Errorf("%s: %w", s.file.Path, err)
 	}

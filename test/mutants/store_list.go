@@ -274,12 +274,13 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/list-settles-what-was-lost-since",
 		breaks: "A list that has ended does not excuse what a rebuild has lost since.",
-		file:   "store/pending_commit.go",
-		old: `	if st.MustRelist == "" && (snap.Info.Settled == nil || snap.Info.Settled.Losses != c.Losses()) {
+		file:   "store/internal/write/commit.go",
+		old: `	if w.State.MustRelist == "" && (now.Settled == nil || now.Settled.Losses != losses) {
 `,
-		new: `	if st.MustRelist == "" && snap.Info.Settled == nil {
+		new: `	if w.State.MustRelist == "" && now.Settled == nil {
 `,
 		test: "TestRebuildOverAPendingList",
+		dir:  "store",
 	},
 	{
 		name:   "store/seqs-in-key-order",

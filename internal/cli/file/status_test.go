@@ -19,6 +19,7 @@ import (
 	"github.com/larder-dev/larder/internal/cli/terminal"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/consumer"
 )
 
 // TestStatusOfHandlers: whoever has forgotten a durable handler finds the name that keeps tombstones.
@@ -38,7 +39,7 @@ func TestStatusOfHandlers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := mail.Acknowledge(store.Position{Failing: map[string]uint64{"a/x": 1}}, 0); err != nil {
+	if err := mail.Acknowledge(consumer.Position{Failing: map[string]uint64{"a/x": 1}}, 0); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.OpenCursor(ctx, "audit"); err != nil {

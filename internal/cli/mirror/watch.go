@@ -13,6 +13,7 @@ import (
 	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/consumer"
 )
 
 // Watch implements source.Watcher: from what the file keeps, or, where it keeps no changes, from the informer.
@@ -49,16 +50,16 @@ func (mb *member) keepChanges(ctx context.Context, keep time.Duration) {
 }
 
 // keptBefore is what an earlier sync has kept of the changes of a collection; nothing if there is none yet.
-func keptBefore(ctx context.Context, st *store.Store, id entry.Identity) store.Kept {
+func keptBefore(ctx context.Context, st *store.Store, id entry.Identity) consumer.Kept {
 	kept, err := st.Kept(ctx, id)
 	if err != nil {
-		return store.Kept{}
+		return consumer.Kept{}
 	}
 	return kept
 }
 
 // sayFreed says that what an earlier sync has kept is gone, if it is: who started this one may not have meant it.
-func (mb *member) sayFreed(ctx context.Context, st *store.Store, was store.Kept, configured bool) {
+func (mb *member) sayFreed(ctx context.Context, st *store.Store, was consumer.Kept, configured bool) {
 	if was.For == 0 || keptBefore(ctx, st, mb.identity).For > 0 {
 		return
 	}

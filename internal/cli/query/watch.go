@@ -14,7 +14,7 @@ import (
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/source"
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/consumer"
 )
 
 // watchOptions are the flags of watch beside those of get.
@@ -304,12 +304,12 @@ func (w *watching) sayWhere(s command.IO, q watched, reached uint64) {
 // explain adds to why a watch has ended what to do.
 func (w *watching) explain(err error, q watched, reached uint64) error {
 	path, c := w.o.from.Path, q.collection
-	var gone *store.SinceError
+	var gone *consumer.SinceError
 	switch {
 	case errors.Is(err, source.ErrNotLive):
 		return command.WithHint(fmt.Errorf("%s does not change: no larder sync mirrors %s into it", path, q.Resource),
 			"start one with: %s", input.SyncCommand(path, []source.Collection{c}, q.Resource.String()))
-	case errors.Is(err, store.ErrNotKept):
+	case errors.Is(err, consumer.ErrNotKept):
 		return command.WithHint(fmt.Errorf("%s does not keep what changes of %s, so --since has nothing to begin with", path,
 			q.Resource),
 			"larder sync --keep-changes 24h keeps it from then on; secrets that are in memory only have none")

@@ -5,18 +5,12 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/larder-dev/larder/store/consumer"
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// Reasons for which a cursor begins anew (format.Cursor.Why); see ResetReason in package store.
-const (
-	ResetNew    = "new"
-	ResetBehind = "behind"
-	ResetDamage = "damage"
-)
-
 // low returns the number up to which the consumer of a cursor no longer needs the changelog.
-func low(c format.Cursor) uint64 {
+func low(c consumer.Position) uint64 {
 	low := c.Seq
 	for _, seq := range c.Failing {
 		low = min(low, seq-1)
@@ -25,13 +19,13 @@ func low(c format.Cursor) uint64 {
 }
 
 // Anew returns the cursor of a consumer that begins anew: it receives every object, then the changes after now.
-func (s *State) Anew(why string) format.Cursor {
-	return format.Cursor{Seq: s.Last(), Replaying: true, Why: why}
+func (s *State) Anew(why consumer.ResetReason) consumer.Position {
+	return consumer.Position{Seq: s.Last(), Replaying: true, Why: why}
 }
 
 // PutCursor stores a cursor in the bucket of cursors.
-func PutCursor(cursors *bolt.Bucket, collection, name string, c format.Cursor) error {
-	data, err := format.AppendCursor(nil, collection, name, &c)
+func PutCursor(cursors *bolt.Bucket, collection, name string, c consumer.Position) error {
+	data, err := format.AppendCursor(nil, collection, name, c)
 	if err != nil {
 		return err
 	}
@@ -40,8 +34,8 @@ func PutCursor(cursors *bolt.Bucket, collection, name string, c format.Cursor) e
 
 // ReadCursors returns the cursors in the bucket of a collection. If some are damaged it returns an error too, and
 // cursors with which their consumers begin anew.
-func ReadCursors(b *bolt.Bucket, collection string, st State) (map[string]format.Cursor, error) {
-	all := map[string]format.Cursor{}
+func ReadCursors(b *bolt.Bucket, collection string, st State) (map[string]consumer.Position, error) {
+	all := map[string]consumer.Position{}
 	cursors := b.Bucket(format.BucketCursors)
 	if cursors == nil {
 		return all, nil
@@ -50,7 +44,7 @@ func ReadCursors(b *bolt.Bucket, collection string, st State) (map[string]format
 	err := cursors.ForEach(func(name, data []byte) error {
 		c, err := format.ParseCursor(collection, string(name), data)
 		if err != nil {
-			bad, c = errors.Join(bad, err), st.Anew(ResetDamage)
+			bad, c = errors.Join(bad, err), st.Anew(consumer.ResetDamage)
 		}
 		all[string(name)] = c
 		return nil

@@ -1,12 +1,14 @@
 package changelog
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/larder-dev/larder/store/consumer"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/format"
 )
@@ -25,23 +27,23 @@ type Cursors struct {
 
 // cursor is the state of one cursor. It is guarded by Cursors.mu.
 type cursor struct {
-	now    format.Cursor
+	now    consumer.Position
 	open   bool // whether a consumer has it
 	resets int  // how often it was made to begin anew in this process
 }
 
 // Snapshot is a copy of the cursors that one transaction writes.
 type Snapshot struct {
-	all     map[string]format.Cursor
+	all     map[string]consumer.Position
 	version uint64 // see Cursors
 	dirty   bool   // whether the file lacks the version
 	// reset holds the cursors that the transaction makes begin anew.
-	reset  map[string]format.Cursor
+	reset  map[string]consumer.Position
 	retain time.Duration // see Cursors
 }
 
 // Load sets the cursors, and how long tombstones are retained, to what the file has.
-func (c *Cursors) Load(all map[string]format.Cursor, retain time.Duration) {
+func (c *Cursors) Load(all map[string]consumer.Position, retain time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.all, c.retain = map[string]*cursor{}, retain
@@ -71,35 +73,34 @@ func (c *Cursors) snapshot() *Snapshot {
 	if len(c.all) == 0 && c.retain == 0 {
 		return nil
 	}
-	s := &Snapshot{map[string]format.Cursor{}, c.version, c.version != c.written, map[string]format.Cursor{}, c.retain}
+	s := &Snapshot{
+		all: map[string]consumer.Position{}, version: c.version, dirty: c.version != c.written,
+		reset: map[string]consumer.Position{}, retain: c.retain,
+	}
 	for name, one := range c.all {
 		s.all[name] = one.now
 	}
 	return s
 }
 
-// Committed records that the transaction of s has committed: s.all is in the file, and the cursors in s.reset begin
-// anew. It wakes those who wait for a change. s may be nil.
-func (c *Cursors) Committed(s *Snapshot) {
+// Written records the outcome of the transaction of s, which may be nil. If it has committed, s.all is in the file, and
+// the cursors in s.reset begin anew; and so they do if that is not known, because the transaction may have dropped
+// tombstones that they need. It wakes those who wait for a change. The caller has the writer's place, since the next
+// writer could otherwise write cursors as they were before this one has reset them.
+func (c *Cursors) Written(s *Snapshot, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.wakeLocked()
-	if s == nil {
-		return
-	}
-	c.written = max(c.written, s.version)
-	c.resetLocked(s)
-}
-
-// OutcomeUnknown records that the transaction of s may have committed. The cursors in s.reset begin anew, because the
-// transaction may have dropped tombstones that they need. s may be nil.
-func (c *Cursors) OutcomeUnknown(s *Snapshot) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if s != nil && len(s.reset) > 0 {
-		c.resetLocked(s)
+	unknown := errors.Is(err, boltfile.ErrOutcomeUnknown)
+	if err == nil || unknown && s != nil && len(s.reset) > 0 {
 		c.wakeLocked()
 	}
+	if s == nil || err != nil && !unknown {
+		return
+	}
+	if err == nil {
+		c.written = max(c.written, s.version)
+	}
+	c.resetLocked(s)
 }
 
 func (c *Cursors) resetLocked(s *Snapshot) {
@@ -111,7 +112,7 @@ func (c *Cursors) resetLocked(s *Snapshot) {
 }
 
 // resetOneLocked makes a consumer begin anew, even if it has acknowledged changes since.
-func (c *Cursors) resetOneLocked(one *cursor, anew format.Cursor) {
+func (c *Cursors) resetOneLocked(one *cursor, anew consumer.Position) {
 	one.now = anew
 	one.resets++
 	c.version++
@@ -122,7 +123,7 @@ func (c *Cursors) ResetAll(st State) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, one := range c.all {
-		c.resetOneLocked(one, st.Anew(ResetDamage))
+		c.resetOneLocked(one, st.Anew(consumer.ResetDamage))
 	}
 	c.wakeLocked()
 }
@@ -143,7 +144,7 @@ func (c *Cursors) Revive(b *bolt.Bucket, collection string, st *State, lost bool
 	}
 	for name, now := range s.all {
 		if lost {
-			now = st.Anew(ResetDamage)
+			now = st.Anew(consumer.ResetDamage)
 		}
 		if err := PutCursor(b.Bucket(format.BucketCursors), collection, name, now); err != nil {
 			return err
@@ -152,7 +153,7 @@ func (c *Cursors) Revive(b *bolt.Bucket, collection string, st *State, lost bool
 	return nil
 }
 
-// Open opens the cursor of that name, and returns whether there is one. It fails with ErrCursorOpen if it is open.
+// Open opens the cursor of that name, and returns whether there is one. It fails with consumer.ErrOpen if it is open.
 func (c *Cursors) Open(name string) (known bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -163,14 +164,14 @@ func (c *Cursors) Open(name string) (known bool, err error) {
 	case one == nil:
 		return false, nil
 	case one.open:
-		return true, ErrCursorOpen
+		return true, consumer.ErrOpen
 	}
 	one.open = true
 	return true, nil
 }
 
 // Add adds a cursor, which is in the file, and opens it.
-func (c *Cursors) Add(name string, now format.Cursor) {
+func (c *Cursors) Add(name string, now consumer.Position) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.all == nil {
@@ -196,18 +197,18 @@ func (c *Cursors) Remove(name string) {
 }
 
 // Get returns the cursor, and how often it was made to begin anew in this process.
-func (c *Cursors) Get(name string) (now format.Cursor, resets int, err error) {
+func (c *Cursors) Get(name string) (now consumer.Position, resets int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	one := c.all[name]
 	if one == nil {
-		return now, 0, ErrNoCursor
+		return now, 0, consumer.ErrNone
 	}
 	return one.now, one.resets, nil
 }
 
-// Move sets a cursor. It fails with ErrReset if it was made to begin anew since Get returned resets.
-func (c *Cursors) Move(name string, resets int, to format.Cursor) error {
+// Move sets a cursor. It fails with consumer.ErrReset if it was made to begin anew since Get returned resets.
+func (c *Cursors) Move(name string, resets int, to consumer.Position) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	one := c.all[name]
@@ -215,9 +216,9 @@ func (c *Cursors) Move(name string, resets int, to format.Cursor) error {
 	case c.closed:
 		return boltfile.ErrClosed
 	case one == nil:
-		return ErrNoCursor
+		return consumer.ErrNone
 	case one.resets != resets:
-		return ErrReset
+		return consumer.ErrReset
 	}
 	one.now = to
 	c.version++

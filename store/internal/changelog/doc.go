@@ -4,7 +4,7 @@
 //
 //	seq          number → key                           each live object once
 //	tombstones   number → time, key and last state      each deleted object, until it is dropped
-//	cursors      name   → how far a consumer has come   (format.Cursor)
+//	cursors      name   → how far a consumer has come   (consumer.Position)
 //
 // The three buckets are in the bucket of the collection, and its info record has the State. They are written in the
 // transaction that writes the records, by a Writer: Put, Bury, and Settle at the end of the transaction. A Log reads
@@ -17,6 +17,6 @@
 // State.Lacks, and a cursor that had not passed them begins anew.
 //
 // Cursors are the cursors of an open collection in memory, which consumers move. A transaction writes a Snapshot of
-// them, and Cursors.Committed takes over what it has changed before the next transaction begins: else that would write
+// them, and Cursors.Written takes over what it has changed before the next transaction begins: else that would write
 // the cursors as they were before.
 package changelog

@@ -8,6 +8,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/store/consumer"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/format"
 )
@@ -39,13 +40,14 @@ type Change struct {
 	Payload []byte // as stored: maybe compressed or sealed
 }
 
-// Open returns the changelog in the bucket b of a collection. It fails with ErrNoCursor if the collection keeps none.
+// Open returns the changelog in the bucket b of a collection. It fails with consumer.ErrNone if the collection keeps
+// none.
 func Open(b *bolt.Bucket, collection string, st State) (*Log, error) {
 	l := &Log{collection: collection, objects: b.Bucket(format.BucketObjects), seqs: b.Bucket(format.BucketSeq),
 		tombstones: b.Bucket(format.BucketTombstones), cursors: b.Bucket(format.BucketCursors)}
 	switch {
 	case !st.Kept():
-		return nil, ErrNoCursor
+		return nil, consumer.ErrNone
 	case l.objects == nil:
 		return nil, fmt.Errorf("collection %s has no objects bucket: %w", collection, entry.ErrDamaged)
 	case l.seqs == nil || l.tombstones == nil || l.cursors == nil:

@@ -3,6 +3,7 @@ package changelog
 import (
 	"time"
 
+	"github.com/larder-dev/larder/store/consumer"
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
@@ -51,7 +52,7 @@ func (s *State) Break() {
 }
 
 // Fits reports whether there is a changelog if and only if something consumes it. cursors are those of the file.
-func (s *State) Fits(cursors map[string]format.Cursor) bool {
+func (s *State) Fits(cursors map[string]consumer.Position) bool {
 	return s.Kept() == s.consumed(len(cursors))
 }
 

@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/larder-dev/larder/store/consumer"
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
@@ -34,7 +35,7 @@ func (w *Writer) Settle(full bool) (*Snapshot, error) {
 			continue // this transaction removes it
 		}
 		if low(c) < lost {
-			c = w.state.Anew(ResetBehind)
+			c = w.state.Anew(consumer.ResetBehind)
 			s.reset[name] = c
 		} else if !s.dirty {
 			continue

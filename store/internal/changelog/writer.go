@@ -6,6 +6,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/larder-dev/larder/store/consumer"
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
@@ -40,7 +41,7 @@ func NewWriter(b *bolt.Bucket, collection string, st *State, cursors *Cursors, o
 	w := &Writer{collection: collection, b: b, state: st, cursors: cursors.snapshot(), out: out}
 	log, err := Open(b, collection, *st)
 	switch {
-	case errors.Is(err, ErrNoCursor):
+	case errors.Is(err, consumer.ErrNone):
 		return w, nil
 	case err != nil:
 		return nil, err
@@ -82,7 +83,7 @@ func drop(b *bolt.Bucket, st *State) error {
 
 // Renew drops the changelog, and begins a new one if it has consumers. It is for a changelog that has no consumers, or
 // that a program which knows no changelog has not kept: then all cursors begin anew, in the file and in cursors.
-func Renew(b *bolt.Bucket, collection string, st *State, cursors map[string]format.Cursor) error {
+func Renew(b *bolt.Bucket, collection string, st *State, cursors map[string]consumer.Position) error {
 	if err := drop(b, st); err != nil || !st.consumed(len(cursors)) {
 		return err
 	}
@@ -92,7 +93,7 @@ func Renew(b *bolt.Bucket, collection string, st *State, cursors map[string]form
 		return err
 	}
 	for name := range cursors {
-		cursors[name] = st.Anew(ResetDamage)
+		cursors[name] = st.Anew(consumer.ResetDamage)
 		if err := PutCursor(b.Bucket(format.BucketCursors), collection, name, cursors[name]); err != nil {
 			return err
 		}
@@ -101,11 +102,11 @@ func Renew(b *bolt.Bucket, collection string, st *State, cursors map[string]form
 }
 
 // Register adds a cursor, which receives every object first, and begins a changelog if there is none.
-func (w *Writer) Register(name string) (c format.Cursor, err error) {
+func (w *Writer) Register(name string) (c consumer.Position, err error) {
 	if err := w.begin(); err != nil {
 		return c, err
 	}
-	c = w.state.Anew(ResetNew)
+	c = w.state.Anew(consumer.ResetNew)
 	return c, PutCursor(w.b.Bucket(format.BucketCursors), w.collection, name, c)
 }
 

@@ -157,7 +157,7 @@ func (c *content) documents(ctx context.Context) error {
 			return err
 		}
 		return b.ForEach(func(name, data []byte) error {
-			if _, _, err := format.ParseRecord(string(format.BucketDocuments), string(name), data); err != nil {
+			if _, err := format.ParseDocument(string(name), data); err != nil {
 				c.problem("document %s: %v", printable.Key(string(name)), err)
 			}
 			return nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/store/consumer"
 	"github.com/larder-dev/larder/store/internal/changelog"
 	"github.com/larder-dev/larder/store/internal/compress"
 	"github.com/larder-dev/larder/store/internal/format"
@@ -291,8 +292,8 @@ func (c *collection) cursor(tx *bolt.Tx, e pair) error {
 		return err
 	}
 	if err != nil || c.Behind[c.name] {
-		anew := c.log.Anew(changelog.ResetDamage)
-		if e.value, err = format.AppendCursor(nil, c.name, string(e.key), &anew); err != nil {
+		anew := c.log.Anew(consumer.ResetDamage)
+		if e.value, err = format.AppendCursor(nil, c.name, string(e.key), anew); err != nil {
 			return err
 		}
 	}

@@ -141,7 +141,7 @@ func isDamaged(err error) bool { return errors.Is(err, entry.ErrDamaged) }
 
 // document verifies and copies a document.
 func (c *Copier) document(tx *bolt.Tx, e pair) error {
-	if _, _, err := format.ParseRecord(string(format.BucketDocuments), string(e.key), e.value); err != nil {
+	if _, err := format.ParseDocument(string(e.key), e.value); err != nil {
 		return err
 	}
 	return put(tx, bucketPath{format.BucketDocuments}, e)

@@ -6,24 +6,26 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/consumer"
 )
 
-// Cursor is how far a consumer of the changelog has come: the payload of a record under its name.
-type Cursor struct {
-	Seq       uint64            `msgpack:"seq"`
-	Failing   map[string]uint64 `msgpack:"failing,omitempty"`
-	Replaying bool              `msgpack:"replaying,omitempty"`
-	After     string            `msgpack:"after,omitempty"`
-	Told      bool              `msgpack:"told,omitempty"`
-	Why       string            `msgpack:"why,omitempty"`
+// cursor is a consumer.Position as it is written: the payload of a record under the cursor's name.
+type cursor struct {
+	Seq       uint64               `msgpack:"seq"`
+	Failing   map[string]uint64    `msgpack:"failing,omitempty"`
+	Replaying bool                 `msgpack:"replaying,omitempty"`
+	After     string               `msgpack:"after,omitempty"`
+	Told      bool                 `msgpack:"told,omitempty"`
+	Why       consumer.ResetReason `msgpack:"why,omitempty"`
 }
 
 // cursorPlace is the key that the checksum of a cursor covers.
 func cursorPlace(name string) string { return string(BucketCursors) + "/" + name }
 
 // AppendCursor appends the record of the cursor to dst.
-func AppendCursor(dst []byte, collection, name string, c *Cursor) ([]byte, error) {
-	payload, err := msgpack.Marshal(c)
+func AppendCursor(dst []byte, collection, name string, at consumer.Position) ([]byte, error) {
+	c := cursor(at)
+	payload, err := msgpack.Marshal(&c)
 	if err != nil {
 		return dst, fmt.Errorf("cursor of handler %q: %w", name, err)
 	}
@@ -31,13 +33,14 @@ func AppendCursor(dst []byte, collection, name string, c *Cursor) ([]byte, error
 }
 
 // ParseCursor is the reverse of AppendCursor. Its errors wrap ErrDamaged.
-func ParseCursor(collection, name string, data []byte) (c Cursor, err error) {
+func ParseCursor(collection, name string, data []byte) (at consumer.Position, err error) {
 	_, payload, err := ParseRecord(collection, cursorPlace(name), data)
 	if err != nil {
-		return c, err
+		return at, err
 	}
+	var c cursor
 	if err := msgpack.Unmarshal(payload, &c); err != nil {
-		return c, fmt.Errorf("cursor of handler %q in collection %s: %w: %w", name, collection, err, entry.ErrDamaged)
+		return at, fmt.Errorf("cursor of handler %q in collection %s: %w: %w", name, collection, err, entry.ErrDamaged)
 	}
-	return c, nil
+	return consumer.Position(c), nil
 }

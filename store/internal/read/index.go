@@ -62,8 +62,8 @@ func (r *Reader) filed(
 // buildRecords is the maximum number of records of an IndexPage: it is written in one transaction.
 const buildRecords = 1000
 
-// IndexPage reads the records that follow the key after in one transaction, up to buildRecords or PageBytes of them, and
-// then decodes them. A build of indexes computes their terms.
+// IndexPage reads the records that follow the key after in one transaction, up to buildRecords or PageBytes of them,
+// and then decodes them. A build of indexes computes their terms.
 func (r *Reader) IndexPage(ctx context.Context, after string) (page []index.Record, more bool, err error) {
 	var raw []Record
 	err = r.View(ctx, func(b *bolt.Bucket) error {

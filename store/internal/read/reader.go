@@ -190,3 +190,37 @@ func (r *Reader) NoteScope(ctx context.Context, info *entry.Info) error {
 	}
 	return err
 }
+
+// CountedNow returns an error if n is not the number of objects in the collection's state. The caller keeps writers
+// away.
+func (r *Reader) CountedNow(ctx context.Context, n int) error {
+	now, dirty := r.Memtable.Current()
+	return r.View(ctx, func(b *bolt.Bucket) error {
+		objects := now.Objects
+		if !dirty {
+			st, err := state.Get(b, r.Name)
+			if err != nil {
+				return err
+			}
+			objects = st.Objects
+		}
+		return r.Counted(n, objects)
+	})
+}
+
+// Refs returns the identities of the objects whose keys follow after, in key order, at most limit of them.
+func (r *Reader) Refs(ctx context.Context, after string, limit int) (refs []entry.ObjectRef, err error) {
+	err = r.ViewObjects(ctx, func(objects *bolt.Bucket, over *Captured) error {
+		refs = nil
+		s := ScanOver(objects, over, after)
+		for key, data, x, ok := s.Next(); ok && len(refs) < limit; key, data, x, ok = s.Next() {
+			ref, err := r.RefOf(key, data, x)
+			if err != nil {
+				return err
+			}
+			refs = append(refs, ref)
+		}
+		return s.Err()
+	})
+	return refs, err
+}

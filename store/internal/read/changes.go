@@ -1,61 +1,35 @@
-package store
+package read
 
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 
 	bolt "go.etcd.io/bbolt"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/guest"
+	"github.com/larder-dev/larder/store/consumer"
 	"github.com/larder-dev/larder/store/internal/body"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/changelog"
 	"github.com/larder-dev/larder/store/internal/format"
-	"github.com/larder-dev/larder/store/internal/read"
 	"github.com/larder-dev/larder/store/internal/state"
 )
 
-// ChangelogEntry is one change of the changelog.
-type ChangelogEntry struct {
-	// Type is Upsert, or Delete of the object with that UID.
-	Type entry.OpType
-	Key  string
-	// Object is the stored object, or for Delete its last known state, which is nil if it cannot be decoded.
-	Object          runtime.Object
-	UID             string
-	ResourceVersion string
-	// Seq is the number of the change in the order of all changes of the collection.
-	Seq uint64
-	// Created is the number of the change that first stored the object; 0 for Delete. An object that a damaged file had
-	// lost counts as created when it is stored again.
-	Created uint64
-}
-
-// ChangelogPage is a run of changes in order.
-type ChangelogPage struct {
-	Changes []ChangelogEntry
-	// End is the offset to read after next; 0 in a page of objects.
-	End uint64
-	// More says that further changes are in the file.
-	More bool
-	// Unreadable holds the keys of stored objects that this program cannot decode. They have no entry until they change.
-	Unreadable []string
-}
-
-// Read returns the page of changes at a position, in order, and the position behind them: for a live object only the
-// last change. If at is Replaying they are the objects that have not changed after at.Seq; More is true then. Dropped
-// tombstones are missing; a handler that had not acknowledged them has been made to begin anew.
-func (c *Cursor) Read(ctx context.Context, at Position) (p ChangelogPage, next Position, err error) {
+// ChangesAt returns the page of changes at a position, and the position behind them; see store.Cursor.Read. Without
+// whole, the changes have no Object.
+func (r *Reader) ChangesAt(
+	ctx context.Context, at consumer.Position, whole bool,
+) (p consumer.Page, next consumer.Position, err error) {
 	next = at
-	p, err = readChanges(ctx, &c.c.read, func(b *bolt.Bucket, p *changesPage) error {
+	p, err = r.changes(ctx, func(b *bolt.Bucket, p *changesPage) error {
 		if !at.Replaying {
-			return p.readAfter(b, at.Seq, !c.keysOnly)
+			return p.readAfter(b, at.Seq, whole)
 		}
 		p.More = true
-		next.After, next.Replaying, err = p.readObjects(b, at.After, at.Seq, !c.keysOnly)
+		next.After, next.Replaying, err = p.readObjects(b, at.After, at.Seq, whole)
 		return err
 	})
 	if !at.Replaying {
@@ -64,11 +38,24 @@ func (c *Cursor) Read(ctx context.Context, at Position) (p ChangelogPage, next P
 	return p, next, err
 }
 
-// Next returns a page with the oldest change of a key among those numbered from to upTo, with its Object. Without one
-// the page is empty and its End 0.
-func (c *Cursor) Next(ctx context.Context, key string, from, upTo uint64) (ChangelogPage, error) {
-	return readChanges(ctx, &c.c.read, func(b *bolt.Bucket, p *changesPage) error {
-		log, err := changelog.Open(b, p.r.Name, p.state.Log)
+// ChangesSince returns the page of changes after an offset, which is one of those that are kept for readers.
+func (r *Reader) ChangesSince(ctx context.Context, after uint64) (consumer.Page, error) {
+	return r.changes(ctx, func(b *bolt.Bucket, p *changesPage) error {
+		switch k := keptBy(p.state.Log); {
+		case k.For == 0:
+			return consumer.ErrNotKept
+		case after < k.Oldest || after > k.Last:
+			return &consumer.SinceError{Since: after, Oldest: k.Oldest, Last: k.Last}
+		}
+		return p.readAfter(b, after, true)
+	})
+}
+
+// OldestChange returns a page with the oldest change of a key among those numbered from to upTo, with its Object.
+// Without one the page is empty and its End 0.
+func (r *Reader) OldestChange(ctx context.Context, key string, from, upTo uint64) (consumer.Page, error) {
+	return r.changes(ctx, func(b *bolt.Bucket, p *changesPage) error {
+		log, err := changelog.Open(b, r.Name, p.state.Log)
 		if err != nil {
 			return err
 		}
@@ -81,10 +68,50 @@ func (c *Cursor) Next(ctx context.Context, key string, from, upTo uint64) (Chang
 	})
 }
 
+// Cursors returns the cursors, in the order of their names.
+func (r *Reader) Cursors(ctx context.Context) (infos []consumer.Info, err error) {
+	err = r.View(ctx, func(b *bolt.Bucket) error {
+		st, err := state.Get(b, r.Name)
+		if err != nil {
+			return err
+		}
+		all, err := changelog.ReadCursors(b, r.Name, st.Log)
+		if err != nil {
+			return err
+		}
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			at := all[name]
+			infos = append(infos, consumer.Info{Name: name, Position: at, Behind: st.Log.Last() - at.Seq})
+		}
+		return nil
+	})
+	return infos, err
+}
+
+// Kept returns which changes are kept for readers.
+func (r *Reader) Kept(ctx context.Context) (k consumer.Kept, err error) {
+	err = r.View(ctx, func(b *bolt.Bucket) error {
+		st, err := state.Get(b, r.Name)
+		if err == nil {
+			k = keptBy(st.Log)
+		}
+		return err
+	})
+	return k, err
+}
+
+func keptBy(log changelog.State) consumer.Kept {
+	k := consumer.Kept{For: log.Retain, Last: log.Last()}
+	if k.For > 0 && log.Kept() {
+		k.Oldest = log.Oldest()
+	}
+	return k
+}
+
 // changesPage is a page of changes that is being read in a transaction.
 type changesPage struct {
-	ChangelogPage
-	r     *read.Reader
+	consumer.Page
+	r     *Reader
 	state state.State
 	found []rawChange
 	size  int // bytes of the payloads in found
@@ -97,10 +124,10 @@ type rawChange struct {
 	body  body.Body // not set unless whole
 }
 
-// readChanges calls fn in a transaction to read a page, and decodes it when the transaction has ended.
-func readChanges(
-	ctx context.Context, r *read.Reader, fn func(b *bolt.Bucket, p *changesPage) error,
-) (ChangelogPage, error) {
+// changes calls fn in a transaction to read a page, and decodes it when the transaction has ended.
+func (r *Reader) changes(
+	ctx context.Context, fn func(b *bolt.Bucket, p *changesPage) error,
+) (consumer.Page, error) {
 	p := &changesPage{r: r}
 	err := r.View(ctx, func(b *bolt.Bucket) (err error) {
 		if p.state, err = state.Get(b, r.Name); err != nil {
@@ -112,9 +139,9 @@ func readChanges(
 		err = p.decode()
 	}
 	if err != nil {
-		return ChangelogPage{}, err
+		return consumer.Page{}, err
 	}
-	return p.ChangelogPage, nil
+	return p.Page, nil
 }
 
 // readAfter reads the changes after an offset, up to a page.
@@ -125,7 +152,7 @@ func (p *changesPage) readAfter(b *bolt.Bucket, after uint64, whole bool) error 
 	}
 	p.More, err = log.Read(after, func(c changelog.Change) (more bool, err error) {
 		err = p.add(b, c, whole)
-		return len(p.found) < read.PageObjects && p.size <= read.PageBytes, err
+		return len(p.found) < PageObjects && p.size <= PageBytes, err
 	})
 	if p.End = p.state.Log.Last(); p.More {
 		p.End = p.found[len(p.found)-1].Seq
@@ -144,7 +171,7 @@ func (p *changesPage) readObjects(
 	}
 	seen, keys := 0, boltfile.ScanAfter(objects, after)
 	for k, data := keys.Next(); k != nil; k, data = keys.Next() {
-		if seen++; seen > read.PageObjects || p.size > read.PageBytes {
+		if seen++; seen > PageObjects || p.size > PageBytes {
 			return end, true, nil
 		}
 		end = string(k)
@@ -170,7 +197,7 @@ func (p *changesPage) add(b *bolt.Bucket, c changelog.Change, whole bool) (err e
 }
 
 // changeBody returns a copy of the body of a change. It has no encoding if a newer program has written the record.
-func changeBody(r *read.Reader, b *bolt.Bucket, c changelog.Change) (body.Body, error) {
+func changeBody(r *Reader, b *bolt.Bucket, c changelog.Change) (body.Body, error) {
 	if c.Gone {
 		payload, err := r.Coder.Payload(format.BucketTombstones, c.Place, c.Header, c.Payload)
 		return body.Body{Encoding: c.Encoding, Payload: slices.Clone(payload), Size: len(payload)}, err
@@ -188,7 +215,7 @@ func changeBody(r *read.Reader, b *bolt.Bucket, c changelog.Change) (body.Body, 
 // decode decodes what was found. It calls the codec, so no transaction is open.
 func (p *changesPage) decode() error {
 	for _, raw := range p.found {
-		e := ChangelogEntry{Type: entry.Upsert, Key: raw.Key, UID: raw.UID, ResourceVersion: raw.RV, Seq: raw.Seq,
+		e := consumer.Change{Type: entry.Upsert, Key: raw.Key, UID: raw.UID, ResourceVersion: raw.RV, Seq: raw.Seq,
 			Created: raw.FirstSeq()}
 		if raw.Gone {
 			e.Type, e.Created = entry.Delete, 0
@@ -205,7 +232,7 @@ func (p *changesPage) decode() error {
 			})
 		}
 		switch {
-		case isDamaged(err):
+		case errors.Is(err, entry.ErrDamaged):
 			return err
 		case err != nil && !raw.Gone:
 			p.Unreadable = append(p.Unreadable, raw.Key)

@@ -1,0 +1,68 @@
+package consumer
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/larder-dev/larder/entry"
+)
+
+// Change is one change of the changelog.
+type Change struct {
+	// Type is Upsert, or Delete of the object with that UID.
+	Type entry.OpType
+	Key  string
+	// Object is the stored object, or for Delete its last known state, which is nil if it cannot be decoded.
+	Object          runtime.Object
+	UID             string
+	ResourceVersion string
+	// Seq is the number of the change in the order of all changes of the collection.
+	Seq uint64
+	// Created is the number of the change that first stored the object; 0 for Delete. An object that a damaged file had
+	// lost counts as created when it is stored again.
+	Created uint64
+}
+
+// Page is a run of changes in order.
+type Page struct {
+	Changes []Change
+	// End is the offset to read after next; 0 in a page of objects.
+	End uint64
+	// More says that further changes are in the file.
+	More bool
+	// Unreadable holds the keys of stored objects that this program cannot decode. They have no entry until they change.
+	Unreadable []string
+}
+
+// Kept says which changes of a collection the store keeps for readers.
+type Kept struct {
+	// For is how long deletes are kept; 0 if no changes are kept.
+	For time.Duration
+	// Oldest is the lowest offset that View.Changes accepts. Last is the offset of the last change; it grows with each
+	// commit that writes objects, whether changes are kept or not.
+	Oldest, Last uint64
+}
+
+// ErrNotKept is returned if the store does not keep the collection's changes for readers; see
+// store.Collection.RetainChanges.
+var ErrNotKept = errors.New("the store does not keep changes for readers")
+
+// SinceError says that the changelog does not have the changes since an offset.
+type SinceError struct {
+	// Since is the offset that was asked for. Oldest and Last are the lowest and the highest that can be asked for.
+	Since, Oldest, Last uint64
+}
+
+// Error implements error.
+func (e *SinceError) Error() string {
+	if e.Since > e.Last {
+		return fmt.Sprintf(
+			"the changes have come to %d, and not to %d: it was another store's, or of before this one was made anew", e.Last,
+			e.Since)
+	}
+	return fmt.Sprintf("the changes since %d are not kept any more; the oldest that can be asked for are those since %d",
+		e.Since, e.Oldest)
+}

@@ -1,0 +1,58 @@
+package commit
+
+import (
+	"context"
+	"time"
+)
+
+// commitPatience is how long writers that are faster than the disk wait for a commit that is due.
+const commitPatience = 5 * time.Second
+
+// Backpressure waits while too many bytes are dirty; see store.Collection.Backpressure. Without paced only the second
+// bound applies. m is one of live collections.
+func (l *Loop) Backpressure(ctx context.Context, m Member, live func() int, paced bool) error {
+	for {
+		live, due := max(1, live()), l.due()
+		l.mu.Lock()
+		full, pace := fills(m, l.bytes, l.Limit, live), time.Duration(0)
+		if paced && !l.closed && l.err == nil && fills(m, l.bytes, 2*due, live) {
+			pace = time.Until(l.dueSince.Add(commitPatience))
+		}
+		closed, err, progress := l.closed, l.err, l.progress
+		l.mu.Unlock()
+		switch {
+		case !full && pace <= 0:
+			return nil
+		case closed:
+			return l.closedError()
+		case err != nil:
+			return err
+		}
+		if err := waitProgress(ctx, progress, full, pace); err != nil {
+			return err
+		}
+	}
+}
+
+// fills reports whether m has to wait at the bound if live collections have that many dirty bytes together.
+func fills(m Member, bytes, bound, live int) bool {
+	return bytes >= 2*bound || bytes >= bound && m.Size() >= max(1, bound/live)
+}
+
+// waitProgress waits until progress is closed or, unless full is true, atMost has passed. It returns the cause of ctx
+// if ctx ends first.
+func waitProgress(ctx context.Context, progress <-chan struct{}, full bool, atMost time.Duration) error {
+	var over <-chan time.Time
+	if !full {
+		timer := time.NewTimer(atMost)
+		defer timer.Stop()
+		over = timer.C
+	}
+	select {
+	case <-progress:
+	case <-over:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
+}

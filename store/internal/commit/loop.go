@@ -1,0 +1,371 @@
+package commit
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/store/internal/boltfile"
+	"github.com/larder-dev/larder/store/internal/usage"
+)
+
+// Member is a collection whose changes a Loop commits. Its methods wait for nothing.
+type Member interface {
+	// Snapshot returns what is pending; nil if nothing is.
+	Snapshot() Snapshot
+	// Drop drops what is pending, and returns how many bytes that was.
+	Drop() int
+	// Size is how many bytes are pending.
+	Size() int
+}
+
+// Snapshot is what one commit writes of one collection. The methods are called in this order, each once.
+type Snapshot interface {
+	// Prepare does what needs no transaction.
+	Prepare()
+	// Write writes the changes.
+	Write(tx *bolt.Tx) error
+	// Done takes over the outcome of the transaction, before the next one begins. If err is nil it removes what is in the
+	// file from memory, and returns how many bytes that was, and whether nothing is pending any more.
+	Done(err error) (shrunk int, clean bool)
+	// Tell tells the user of the commit, which took that long.
+	Tell(took time.Duration, err error)
+}
+
+// Options are the options of a Loop.
+type Options struct {
+	Interval time.Duration // how long changes wait for their commit
+	Enough   int           // number of dirty bytes that cause a commit at once
+	Limit    int           // bound of dirty bytes; see store.Collection.Backpressure
+}
+
+// Loop commits the dirty changes of a store's collections to the file. It runs only while there are dirty collections.
+// Make it with NewLoop, and set File and Used before it is used.
+type Loop struct {
+	Options
+	File *boltfile.File
+	Used *usage.Usage
+
+	// turn is a semaphore of one, held by a Flush, and by whatever must not run during a Flush.
+	turn chan struct{}
+
+	mu       sync.Mutex
+	pending  map[Member]struct{} // dirty collections; guarded by mu
+	bytes    int                 // size of their memtables; guarded by mu
+	since    time.Time           // when the first change since the last snapshot came; guarded by mu
+	dueSince time.Time           // since when a commit is due because of bytes; zero if none is; guarded by mu
+	running  bool                // whether loop runs; guarded by mu
+	full     chan struct{}       // has a token once bytes may have reached due
+	err      error               // error of the last commit; nil if it succeeded; guarded by mu
+	closed   bool                // whether Close has begun and writes are refused; guarded by mu
+	progress chan struct{}       // closed and replaced after each commit; guarded by mu
+}
+
+// NewLoop returns one that has nothing to commit.
+func NewLoop(o Options) *Loop {
+	return &Loop{
+		Options: o, turn: make(chan struct{}, 1), pending: map[Member]struct{}{},
+		full: make(chan struct{}, 1), progress: make(chan struct{}),
+	}
+}
+
+// committing is what the writer's place of the file is taken for.
+var committing = boltfile.Work{What: "a commit of what is pending"}
+
+// A failed commit is retried after commitRetry, which doubles with each failure up to commitRetryMax.
+const (
+	commitRetry    = 200 * time.Millisecond
+	commitRetryMax = 10 * time.Second
+)
+
+// Add marks m as dirty. grown is by how many bytes its memtable has grown.
+func (l *Loop) Add(m Member, grown int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.pending) == 0 {
+		l.since = time.Now()
+	}
+	l.pending[m] = struct{}{}
+	l.bytes += grown
+	l.noteDueLocked(l.due(), false)
+	if l.bytes >= l.due() {
+		select {
+		case l.full <- struct{}{}:
+		default:
+		}
+	}
+	if !l.running && !l.closed { // once closed is set, Close commits
+		l.running = true
+		l.File.Go("commit what is pending", l.loop)
+	}
+}
+
+// loop commits until no collection is dirty.
+func (l *Loop) loop(ctx context.Context) {
+	retry := commitRetry
+	for l.await(ctx, retry) {
+		if err := l.Flush(ctx); err == nil {
+			retry = commitRetry
+		} else {
+			retry = min(2*retry, commitRetryMax)
+		}
+	}
+}
+
+// await waits until the next commit is due: after retry if the last one has failed. It returns false if no
+// collection is dirty, or if the store is being closed.
+func (l *Loop) await(ctx context.Context, retry time.Duration) bool {
+	retryAt := time.Now().Add(retry)
+	for {
+		at, full, progress, more := l.next(ctx, retryAt)
+		if !more {
+			return false
+		}
+		timer := time.NewTimer(time.Until(at))
+		select {
+		case <-timer.C:
+			return true
+		case <-full:
+			timer.Stop()
+			return true
+		case <-progress: // another Flush has committed
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// next returns when the next commit is due, and two channels that signal that this may have changed. If no
+// collection is dirty or ctx has ended, more is false and loop must end.
+func (l *Loop) next(ctx context.Context, retryAt time.Time) (at time.Time, full, progress <-chan struct{},
+	more bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case ctx.Err() != nil, len(l.pending) == 0:
+		l.running = false
+		return at, nil, nil, false
+	case l.err != nil:
+		return retryAt, nil, l.progress, true
+	case l.bytes >= l.due():
+		return time.Now(), l.full, l.progress, true
+	}
+	l.drainFullLocked() // a token may be left from before the last commit
+	return l.since.Add(l.Interval), l.full, l.progress, true
+}
+
+// due is the size of dirty memtables at which a commit is due at once: CommitBytes, but at most limit, at which
+// writers wait.
+func (l *Loop) due() int { return min(l.Enough, l.Limit) }
+
+// noteDueLocked updates dueSince after bytes has changed. committed says that a commit has just succeeded.
+func (l *Loop) noteDueLocked(due int, committed bool) {
+	switch {
+	case l.bytes < due:
+		l.dueSince = time.Time{}
+	case committed || l.dueSince.IsZero():
+		l.dueSince = time.Now()
+	}
+}
+
+func (l *Loop) drainFullLocked() {
+	select {
+	case <-l.full:
+	default:
+	}
+}
+
+// Flush commits the dirty changes of all collections in one transaction; see store.Store.Flush.
+func (l *Loop) Flush(ctx context.Context) error {
+	turn, err := l.TakeTurn(ctx)
+	if err != nil {
+		return err
+	}
+	snaps := l.snapshots()
+	if len(snaps) == 0 {
+		turn()
+		return nil
+	}
+	if ctx.Err() != nil {
+		turn()
+		return fmt.Errorf("commit what is pending: %w", context.Cause(ctx))
+	}
+	begun := time.Now()
+	for _, snap := range snaps {
+		snap.Prepare()
+	}
+	place, err := l.File.TakeWriter(ctx, committing)
+	if err != nil {
+		turn()
+		return fmt.Errorf("commit what is pending: %w", err)
+	}
+	done := make(chan error, 1)
+	go func() { // it holds turn and place, so Close waits for it
+		err := l.write(snaps)
+		before := l.note(snaps, err)
+		place() // after note, which resets cursors as the commit did: the next writer would write the old ones
+		l.log(before, err)
+		for _, snap := range snaps {
+			snap.Tell(time.Since(begun), err)
+		}
+		turn()
+		done <- err
+	}()
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		err = fmt.Errorf("%w: %w", l.File.StillWriting(), context.Cause(ctx))
+	}
+	if err != nil {
+		return fmt.Errorf("commit what is pending: %w", err)
+	}
+	return nil
+}
+
+// TakeTurn acquires turn. It fails if ctx ends first.
+func (l *Loop) TakeTurn(ctx context.Context) (release func(), err error) {
+	select {
+	case l.turn <- struct{}{}:
+		return func() { <-l.turn }, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%s: waiting for a commit: %w", l.File.Path, context.Cause(ctx))
+	}
+}
+
+// snapshots returns a snapshot of each dirty collection. A collection without changes is no longer dirty.
+func (l *Loop) snapshots() map[Member]Snapshot {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.drainFullLocked()
+	l.since = time.Now()
+	snaps := make(map[Member]Snapshot, len(l.pending))
+	for m := range l.pending {
+		if snap := m.Snapshot(); snap != nil {
+			snaps[m] = snap
+		} else {
+			delete(l.pending, m)
+		}
+	}
+	return snaps
+}
+
+// write writes the snapshots in one transaction. The caller has the writer's place.
+func (l *Loop) write(snaps map[Member]Snapshot) error {
+	used := l.Used.Take()
+	err := l.File.UpdateHeld(context.Background(), committing, func(tx *bolt.Tx) error {
+		for _, snap := range snaps {
+			if err := snap.Write(tx); err != nil {
+				return err
+			}
+		}
+		return l.Used.Write(tx, used)
+	})
+	if err != nil {
+		l.Used.Add(used)
+	}
+	return err
+}
+
+// log logs when commits begin to fail, and when they succeed again.
+func (l *Loop) log(before, err error) {
+	switch {
+	case err != nil && before == nil:
+		l.File.Logger().Error(err, "What is pending cannot be committed; it stays in memory and will be tried again")
+	case err == nil && before != nil:
+		l.File.Logger().Info("What was pending has been committed")
+	}
+}
+
+// note records the result of a commit. If it succeeded, note removes the committed changes from the
+// memtables. It wakes all waiters, and returns the error of the commit before. The caller has the writer's place.
+func (l *Loop) note(snaps map[Member]Snapshot, err error) (before error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for m, snap := range snaps {
+		shrunk, clean := snap.Done(err)
+		l.bytes -= shrunk
+		if clean {
+			delete(l.pending, m)
+		}
+	}
+	before, l.err = l.err, err
+	l.noteDueLocked(l.due(), err == nil)
+	l.madeProgressLocked()
+	return before
+}
+
+// Drop drops the dirty changes of m.
+func (l *Loop) Drop(m Member) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.bytes -= m.Drop()
+	l.noteDueLocked(l.due(), false)
+	if delete(l.pending, m); len(l.pending) == 0 {
+		l.err = nil
+	}
+	l.madeProgressLocked()
+}
+
+// MadeProgress wakes whoever waits for a commit or for backpressure to end.
+func (l *Loop) MadeProgress() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.madeProgressLocked()
+}
+
+// madeProgressLocked wakes every goroutine that waits for a commit or for backpressure to end.
+func (l *Loop) madeProgressLocked() {
+	close(l.progress)
+	l.progress = make(chan struct{})
+}
+
+// Close makes TakesIn fail, and calls that wait for backpressure.
+func (l *Loop) Close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	l.madeProgressLocked()
+}
+
+// TakesIn returns an error once the store is being closed.
+func (l *Loop) TakesIn() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return l.closedError()
+	}
+	return nil
+}
+
+func (l *Loop) closedError() error { return fmt.Errorf("%s: %w", l.File.Path, boltfile.ErrClosed) }
+
+// Dirty reports whether any collection is.
+func (l *Loop) Dirty() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.pending) > 0
+}
+
+// Err returns the error of the last commit; nil if it succeeded.
+func (l *Loop) Err() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+// Progress returns a channel that is closed after the next attempt to commit, and by MadeProgress and Close.
+func (l *Loop) Progress() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.progress
+}
+
+// Pending returns about how many bytes are dirty.
+func (l *Loop) Pending() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.bytes
+}

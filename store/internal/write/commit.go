@@ -1,0 +1,97 @@
+package write
+
+import (
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/changelog"
+	"github.com/larder-dev/larder/store/internal/format"
+	"github.com/larder-dev/larder/store/internal/index"
+	"github.com/larder-dev/larder/store/internal/memtable"
+	"github.com/larder-dev/larder/store/internal/state"
+)
+
+// coldFill is how full bbolt packs the pages of a bucket that is written in key order.
+const coldFill = 0.95
+
+// Commit writes what the memtable held at one moment, and returns the cursors as it has written them. losses is
+// Collection.Losses.
+func (w *Writer) Commit(snap *memtable.Snapshot[state.Covers], losses int) (cursors *changelog.Snapshot, err error) {
+	if first, ok := snap.First(); ok {
+		if last, _ := w.objects.Cursor().Last(); string(last) < first { // all keys are appended, as in a cold start
+			w.objects.FillPercent = coldFill
+		}
+	}
+	for _, x := range snap.Writes() { // in this order, since each gets the next seq
+		old, err := w.get(x.Key)
+		if err == nil {
+			err = w.replace(x, old)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if !snap.Idle {
+		w.cover(snap.Info, losses)
+		if w.State.Newest, err = w.stillStored(snap.Info.Newest); err != nil {
+			return nil, err
+		}
+	}
+	if cursors, err = w.Log.Settle(false); err != nil {
+		return nil, err
+	}
+	if snap.Info.Settled != nil && snap.Info.Settled.Rewritten {
+		if err := w.dropDictionaries(); err != nil {
+			return nil, err
+		}
+	}
+	return cursors, w.Put()
+}
+
+// stillStored returns the refs whose objects are stored in that state. A rebuild may have lost some since the refs were
+// noted.
+func (w *Writer) stillStored(refs []entry.ObjectRef) (have []entry.ObjectRef, err error) {
+	for _, ref := range refs {
+		now, err := w.get(ref.Key)
+		if err != nil {
+			return nil, err
+		}
+		if now.Found && now.UID == ref.UID && now.RV == ref.ResourceVersion {
+			have = append(have, ref)
+		}
+	}
+	return have, nil
+}
+
+// cover updates the state from the Info that covers the writes. If a rebuild has set MustRelist since, cover keeps it,
+// unless a list has ended after the rebuild.
+func (w *Writer) cover(now state.Covers, losses int) {
+	due := w.State.MustRelist
+	w.State.Follow(now.Info)
+	if w.State.MustRelist == "" && (now.Settled == nil || now.Settled.Losses != losses) {
+		w.State.MustRelist = due
+	}
+}
+
+// Reindex gives a record its renewed terms in the named indexes, and seals it anew if the collection is sealed. It
+// keeps its seq, since the object has not changed. Reindex does nothing if the object has changed since the record was
+// read.
+func (w *Writer) Reindex(record index.Record, names []string) error {
+	old, err := w.get(record.Key)
+	if err != nil || !old.Found || old.Seq != record.Seq {
+		return err
+	}
+	terms, err := w.Read.Coder.Terms(record.Key, old.Header)
+	if err != nil {
+		return err
+	}
+	h := old.Header
+	h.Terms = w.Read.Coder.Store(index.Replace(terms, names, record.Renewed))
+	payload, err := w.Read.Coder.Payload(format.BucketObjects, record.Key, old.Header, old.Payload)
+	if err != nil {
+		return err
+	}
+	// The payload is copied before the record that it is part of is replaced.
+	if err := w.putRecord(record.Key, h, payload); err != nil {
+		return err
+	}
+	return w.Indexes.Move(record.Key, old.Terms, h.Terms)
+}

@@ -1,0 +1,27 @@
+package write
+
+import (
+	"github.com/larder-dev/larder/store/internal/compress"
+	"github.com/larder-dev/larder/store/internal/memtable"
+)
+
+// Compress compresses the payloads of the writes that are not compressed yet, except those that would not get shorter.
+// It does nothing if c is nil.
+func Compress(c *compress.Compressor, writes []*memtable.Write) {
+	if c == nil {
+		return
+	}
+	var todo []*memtable.Write
+	var payloads [][]byte
+	for _, x := range writes {
+		if !x.Del && x.Dict == nil {
+			todo, payloads = append(todo, x), append(payloads, x.Payload)
+		}
+	}
+	compressed, dict := c.Compress(payloads)
+	for i, x := range todo {
+		if compressed[i] != nil {
+			x.Compressed, x.Dict = compressed[i], dict
+		}
+	}
+}

@@ -1,0 +1,191 @@
+package write
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/changelog"
+	"github.com/larder-dev/larder/store/internal/compress"
+	"github.com/larder-dev/larder/store/internal/format"
+	"github.com/larder-dev/larder/store/internal/index"
+	"github.com/larder-dev/larder/store/internal/intake"
+	"github.com/larder-dev/larder/store/internal/memtable"
+	"github.com/larder-dev/larder/store/internal/read"
+	"github.com/larder-dev/larder/store/internal/state"
+)
+
+// Target is the collection that a Writer writes.
+type Target struct {
+	Read       *read.Reader
+	Compressor *compress.Compressor // compressor of new records; nil if Compression is off
+	Cursors    *changelog.Cursors   // of the durable handlers
+	Tombstones int                  // changelog.Outside.MaxTombstones
+	Now        func() time.Time     // the store's steady time
+}
+
+// Writer is one write transaction of a collection. Whenever it changes an object, it updates the index entries, the
+// object count and Newest too. Call Settle and Put at the end.
+type Writer struct {
+	Target
+	State   state.State       // written by Put
+	Log     *changelog.Writer // also gives records their numbers
+	Indexes *index.Entries
+
+	bucket  *bolt.Bucket
+	objects *bolt.Bucket
+	dict    *compress.Dictionary // dictionary that this transaction has found or stored in the file; nil if none
+}
+
+// Begin begins to write a collection in a transaction. It fails with state.ErrNone if there is no such collection.
+func Begin(tx *bolt.Tx, t Target) (*Writer, error) {
+	b, st, err := state.Find(tx, t.Read.Name)
+	if err != nil {
+		return nil, err
+	}
+	w := &Writer{Target: t, State: st, bucket: b}
+	if w.objects, err = t.Read.Objects(b); err != nil {
+		return nil, err
+	}
+	if err := t.Read.Coder.Ensure(tx); err != nil {
+		return nil, err
+	}
+	if w.Indexes, err = index.OpenEntries(t.Read.Name, b, st.Indexes); err != nil {
+		return nil, err
+	}
+	w.Log, err = changelog.NewWriter(b, t.Read.Name, &w.State.Log, t.Cursors, changelog.Outside{
+		MaxTombstones: t.Tombstones, Now: t.Now, AppendRecord: t.Read.Coder.Append,
+	})
+	return w, err
+}
+
+// Put writes the state.
+func (w *Writer) Put() error { return state.Put(w.bucket, w.Read.Name, w.State) }
+
+// replace writes x in place of old, the record under its key; if x is a delete, it removes the record.
+func (w *Writer) replace(x *memtable.Write, old read.Stored) (err error) {
+	if x.Del {
+		err = w.remove(x.Key, old, x)
+	} else {
+		err = w.put(x, old)
+	}
+	if err != nil {
+		return fmt.Errorf("object %q: %w", x.Key, err)
+	}
+	return nil
+}
+
+func (w *Writer) get(key string) (read.Stored, error) {
+	return w.Read.Stored(w.objects, key)
+}
+
+// put stores x in place of old.
+func (w *Writer) put(x *memtable.Write, old read.Stored) error {
+	if old.Found && old.UID != x.UID {
+		if err := w.bury(x.Key, old, x); err != nil {
+			return err
+		}
+	}
+	terms := w.Read.Coder.Store(x.Terms)
+	same := uint64(0)
+	if x.SameObject {
+		same = old.Seq
+	}
+	h := format.Header{UID: x.UID, RV: x.RV, Seq: w.Log.Seq(same), Terms: terms,
+		Encoding: cmp.Or(x.Encoding, w.Read.Codec.Name())}
+	if old.Found && old.UID == x.UID {
+		h.Created = old.FirstSeq()
+	}
+	payload := x.Payload
+	if x.Dict != nil {
+		payload, h.Dictionary, h.Size = x.Compressed, x.Dict.ID, len(x.Payload)
+		if err := w.useDictionary(x.Dict); err != nil {
+			return err
+		}
+	}
+	if err := w.putRecord(x.Key, h, payload); err != nil {
+		return err
+	}
+	if err := w.Indexes.Move(x.Key, old.Terms, terms); err != nil {
+		return err
+	}
+	if err := w.Log.Put(x.Key, h.Seq, old.Seq); err != nil {
+		return err
+	}
+	if !old.Found {
+		w.State.Objects++
+	}
+	ref := entry.ObjectRef{Key: x.Key, UID: x.UID, ResourceVersion: x.RV}
+	w.State.Newest = intake.OfferRef(w.State.Newest, ref, intake.NewestRefs)
+	return nil
+}
+
+// useDictionary stores d, which a record names, if the file does not have it. If the compressor uses d for new records,
+// it is noted in the state as well.
+func (w *Writer) useDictionary(d *compress.Dictionary) error {
+	if w.dict == d {
+		return nil
+	}
+	if err := w.Read.Coder.Put(w.bucket, d); err != nil {
+		return fmt.Errorf("store dictionary %016x: %w", d.ID, err)
+	}
+	w.dict = d
+	if w.Compressor.Using() == d {
+		w.State.Dictionary = d.ID
+	}
+	return nil
+}
+
+func (w *Writer) putRecord(key string, h format.Header, payload []byte) error {
+	return w.objects.Put([]byte(key), w.Read.Coder.Append(nil, format.BucketObjects, key, h, payload))
+}
+
+// remove deletes old, the record under key. x is the delete as the server reported it, or nil.
+func (w *Writer) remove(key string, old read.Stored, x *memtable.Write) error {
+	w.State.Newest = intake.DropRef(w.State.Newest, key)
+	if !old.Found {
+		return nil
+	}
+	if err := w.bury(key, old, x); err != nil {
+		return err
+	}
+	if err := w.Indexes.Move(key, old.Terms, nil); err != nil {
+		return err
+	}
+	w.State.Objects--
+	return w.objects.Delete([]byte(key))
+}
+
+// bury adds a tombstone for the object of old, if there is a changelog. x is the write that deletes it or replaces it
+// by another object; x may be nil.
+func (w *Writer) bury(key string, old read.Stored, x *memtable.Write) error {
+	if !w.Log.Kept() {
+		return nil
+	}
+	if last := x.LastOf(old.UID); last != nil {
+		h := format.Header{UID: old.UID, RV: last.RV, Encoding: w.Read.Codec.Name()}
+		return w.Log.Bury(key, old.Seq, h, last.Payload)
+	}
+	h := format.Header{UID: old.UID, RV: old.RV, Encoding: old.Encoding}
+	b, err := w.Read.Coder.OpenPlain(old.Objects, key, old.Header, old.Payload)
+	switch {
+	case errors.Is(err, entry.ErrDamaged):
+		return err
+	case err != nil:
+		h.Encoding, b.Payload = "", nil // this program cannot read the last state
+	}
+	return w.Log.Bury(key, old.Seq, h, b.Payload)
+}
+
+// dropDictionaries removes the dictionaries that no record names and the compressor does not use.
+func (w *Writer) dropDictionaries() error {
+	needed, err := w.Read.Coder.Drop(w.bucket, w.objects, w.Compressor.Using())
+	if needed != nil && !needed[w.State.Dictionary] {
+		w.State.Dictionary = 0
+	}
+	return err
+}

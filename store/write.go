@@ -1,0 +1,82 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/larder-dev/larder/store/internal/boltfile"
+	"github.com/larder-dev/larder/store/internal/changelog"
+	"github.com/larder-dev/larder/store/internal/read"
+	"github.com/larder-dev/larder/store/internal/write"
+)
+
+// lockWrites locks mu, and fails if ctx ends first: a goroutine that waits for the disk may hold mu for long. Lock
+// order: mu, then commits.TakeTurn, then boltfile.File.TakeWriter.
+func (c *Collection) lockWrites(ctx context.Context) error {
+	if err := c.mu.LockContext(ctx); err != nil {
+		return fmt.Errorf("wait for another write of %s: %w", c.id, err)
+	}
+	return nil
+}
+
+// target is the collection for its writers.
+func (c *Collection) target() write.Target {
+	return write.Target{
+		Read: &c.read, Compressor: c.compressor, Cursors: &c.cursors, Tombstones: c.tombstones, Now: c.store.file.Steady,
+	}
+}
+
+// update runs fn in one write transaction.
+func (c *Collection) update(ctx context.Context, fn func(tx *bolt.Tx) error) error {
+	return c.store.file.Update(ctx, c.writing(), fn)
+}
+
+// writing describes a write of the collection.
+func (c *Collection) writing() boltfile.Work {
+	return boltfile.Work{What: "a write of " + c.id.String()}
+}
+
+func (c *Collection) writeLocked(ctx context.Context, fn func(w *write.Writer) error) error {
+	return c.writeLockedFor(ctx, c.writing(), fn)
+}
+
+// writeLockedFor runs fn in a write transaction with a writer of the collection. The caller holds mu. what describes
+// the write to those who wait for it.
+func (c *Collection) writeLockedFor(ctx context.Context, what boltfile.Work, fn func(w *write.Writer) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if c.readOnly {
+		return ErrReadOnly
+	}
+	var cursors *changelog.Snapshot
+	return c.store.file.UpdateThen(ctx, what, func(tx *bolt.Tx) error {
+		w, err := write.Begin(tx, c.target())
+		if err != nil {
+			return err
+		}
+		if err := fn(w); err != nil {
+			return err
+		}
+		if cursors, err = w.Log.Settle(false); err != nil {
+			return err
+		}
+		return w.Put()
+	}, func(err error) { // runs before the next writer
+		c.cursors.Written(cursors, err)
+	})
+}
+
+// before returns the object of a stored record: the one in memory if it has the same version, else it decodes the
+// record as object does.
+func (c *Collection) before(key string, s read.Stored) (runtime.Object, error) {
+	if r := c.inMemory(); r != nil && s.Found {
+		if now := r.State(key); now != nil && now.UID == s.UID && now.RV == s.RV {
+			return now.Obj, nil
+		}
+	}
+	return c.read.Object(key, s)
+}
