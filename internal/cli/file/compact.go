@@ -34,14 +34,13 @@ writes the list of it. larder status shows how much is free.
 
 A running sync does it itself when it is asked, and goes on. The store is checked first; a damaged one is left as it is.
 
-What is sealed is copied as it is, with no key.
+What is sealed is copied as it is; no key is needed.
 
-With --rekey everything that is to be sealed is sealed anew, under the current key: what was sealed under others, and
-Secrets that were stored in plain text before there was a key. The other keys are needed no more then. A running sync
-does it with its own keys: it reads the file of them again, and refuses if the current key is not the one that is
-given here.
+With --rekey everything that the store seals is sealed anew under the current key: what was sealed under other keys,
+and Secrets that were stored in plain text before there was a key. After that the other keys are no longer needed. A
+running sync uses its own keys: it reads its key file again, and refuses if its current key is not the one given here.
 
-There must be room for a second copy beside the file until it is done. If it is killed the file is as it was, or
+Until it is done there must be room for a second copy beside the file. If it is killed, the file is either as it was or
 compact.`,
 		Args: command.MaxOneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {

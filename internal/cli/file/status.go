@@ -34,10 +34,9 @@ func NewStatus(s command.IO) *cobra.Command {
           live     mirrored now, in contact with the server
           offline  mirrored now, out of contact for that long: the objects are those in the file
           waiting  mirrored now; the first list has not come yet
-          left out objects that the program which stores them has refused (a transform, an index function or a codec
-                   failed): they are missing, or older than the server's, until it is mended and starts;
-                    -o json names them
-          snapshot in a snapshot, which does not change; what it leaves out is said behind
+          left out objects that the storing program refused (a transform, an index function or a codec failed): they
+                   are missing, or older than the server's, until a mended program starts; -o json names them
+          snapshot in a snapshot, which does not change; what it leaves out follows
           typed, metadata    how a Go program has stored the objects, if not as larder sync does: as Kubernetes' own
                    Go types, or their metadata alone
 
@@ -46,8 +45,8 @@ A second table lists the durable handlers that keep a place in the file.
   BEHIND   how many changes at most it has not acknowledged
   FAILING  how many keys it was told of and has not acknowledged
 
-A third one lists the newest incidents of the running sync: objects that were not what the server has, and have been
-repaired. Which they were -o json says.
+A third table lists the newest incidents of the running sync: objects that differed from the server's, and have been
+repaired. -o json names them.
 
   INCIDENT  Audit    a comparison with the server has found them; see larder check --against-server
             Damaged  the file had lost them

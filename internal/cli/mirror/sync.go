@@ -51,12 +51,12 @@ A RESOURCE is called as kubectl calls it, or is a category such as all. Secrets 
 is a key that seals them in the store (--key-file), or --persist-secrets is given. While sync runs, the other commands
 ask it through a socket beside the store.
 
-With --config the resources are those of a file, which can say more: see docs/sync-config.md. Secrets are
-sealed if it says encryption: LARDER_KEY counts if that names it. After a change of the file, restart sync: it resumes
-each watch, and lists only what is new. SIGHUP ends it in good order, as SIGINT and SIGTERM do.
+With --config the resources come from a file, which has more settings: see docs/sync-config.md. Secrets are sealed if
+the file has encryption; LARDER_KEY is used only if the file names it. After a change of the file restart sync, which
+resumes each watch and lists only what is new. SIGHUP ends it as SIGINT and SIGTERM do.
 
-It tells of each resource on standard error, when something happens and once a minute, as its log (--log-format json,
---quiet). larder status shows a table of them.
+The log, on standard error, has a line for each resource when something happens, and once a minute (--log-format json,
+--quiet). larder status prints a table of the resources.
 
   live, offline, waiting  in contact with the server; served from the store; waiting for the first list
   RV        the resourceVersion of the objects, from which a restart resumes
@@ -64,7 +64,7 @@ It tells of each resource on standard error, when something happens and once a m
   resumes   watches that went on from the resourceVersion, with no list
   relists   lists of the whole resource but for the first one, and why they were needed
   received  bytes from the network for this resource since sync started: compressed as they come, with headers, TLS and
-            the small requests that guard a resume. What finds out the resources' names at the start is not in it.`,
+            the small requests that guard a resume. Discovery at the start is not counted.`,
 		Example: `  larder sync pods deploy widgets.example.com --store cluster.db
   larder sync --all --exclude leases,endpointslices --store cluster.db
   larder sync pods -n web -l app=shop --store shop.db
@@ -82,9 +82,8 @@ It tells of each resource on standard error, when something happens and once a m
 	f.StringVar(&o.store.Path, "store", "", "the store's `FILE` (required: here, in the configuration, or in "+
 		command.StoreVariable+")")
 	f.BoolVar(&o.all, "all", false,
-		"mirror every resource that the server lets you list and watch, but events, which are mirrored if they are named, "+
-			"too; "+
-			"what it comes to have later is mirrored from the next start on")
+		"mirror every resource that you may list and watch, but events only if they are named; resources that the server "+
+			"gets later are mirrored from the next start")
 	f.StringSliceVar(&o.exclude, "exclude", nil, "with --all, do not mirror this `RESOURCE`; several with commas")
 	f.StringVar(&o.config, "config", "", "read what to mirror from a `FILE`")
 	f.StringSliceVarP(&o.namespaces, "namespace", "n", nil,

@@ -31,21 +31,23 @@ func NewDiff(s command.IO) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff A B [RESOURCE…]",
 		Short: "Compare two stores or snapshots, object by object",
-		Long: `Compare two files, object by object: what B has that A has not is added, what A has alone is removed. Each is
-a snapshot, a store, or a store that larder sync holds. Objects are the same if they are but for
-metadata.managedFields, resourceVersion and generation; --ignore leaves out more, --strict nothing. An object with
-another UID was deleted and made again: it is replaced. Where one file has a part of a resource, a namespace or what a
-selector selects, that part is compared, and a note says so. A resource that one file does not store at all is a
-difference, whatever the other one has of it: it is noted, and its objects are not counted; name the resources that
-both have where that is none. Of a file that is incomplete the note says that too. What is sealed in one of the files
-is compared with the key (--key-file); without it all else is, and that ends with 3.
+		Long: `Compare two files, object by object. Each is a snapshot, a store, or a store that larder sync holds. An object
+that only B has is added, one that only A has is removed, and one with another UID is replaced: it was deleted and
+created again. metadata.managedFields, resourceVersion and generation are not compared; --ignore leaves out more, and
+--strict compares them too.
 
-  -o changes  each object that is different, and which of its fields are: what they were (-) and are (+). The default
-  -o name     a line for each of them: how, resource, namespace/name
-  -o json     for programs, with counts, and the JSON merge patch (RFC 7386) that makes of A's object that of B
+If one of the files has only a part of a resource (a namespace, or what a selector selects), only that part is
+compared, and a note says so. A resource that only one of the files stores is a difference; a note names it, and its
+objects are not counted. Name the resources to compare if that is not wanted. A note also says if a file is
+incomplete. What is sealed is compared with the key (--key-file); without the key the rest is compared, and diff exits
+with 3.
 
-Values of Secrets, and of whatever else a store seals, are not shown. Items of lists that have a name are compared by
-it, in whatever order they are.
+  -o changes  each object that differs, and which of its fields: the old value (-) and the new one (+). The default
+  -o name     a line for each object that differs: how, resource, namespace/name
+  -o json     for programs, with counts, and the JSON merge patch (RFC 7386) from A's object to B's
+
+Values of Secrets, and of whatever else a store seals, are not shown. List items that have a name are matched by it,
+whatever their order.
 
 Exits with 0 if there is no difference, 1 if there is one, and more than 1 if they could not be compared: 2 used
 wrongly, 3 any other error.`,

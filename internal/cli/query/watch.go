@@ -34,27 +34,29 @@ func NewWatch(s command.IO) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "watch [FILE] (RESOURCE[,RESOURCE…] [NAME] | RESOURCE/NAME…)",
 		Short: "Print changes as a sync stores them, also since an earlier one",
-		Long: `Print what changes in a store: live, while larder sync mirrors into it, and with --since what has changed
-after a number. No API server is needed.
+		Long: `Print the changes in a store: live while larder sync mirrors into it, or with --since those that came after
+an earlier one. No API server is needed.
 
-Every change of a resource has a number, its seq, which means nothing in another store. Where larder sync is told to
-keep changes (--keep-changes 24h), a watch can go on after any of them: one that ends says on standard error which, in
-a form (SEQ@FEED) that other stores and resources refuse; larder get and larder status -o json say which is the last,
-and -o json says which each event has. Of an object that has changed several times the last state is told. Such a
-watch tells what has been stored, a second after it happened. Without --keep-changes, changes are told as they come
-from now on, and have no seq; a reader that takes none of them for half a minute is told so, and has to start over.
+Without larder sync --keep-changes, a watch prints the changes from now on, as they come. If it is not read for half a
+minute it ends with an error: start it again.
+
+With larder sync --keep-changes 24h, each change of a resource has a number, its seq, and a watch can go on after any
+of them (--since). When a watch ends, it prints on standard error where to go on, as SEQ@FEED, which other stores and
+resources refuse. larder get and larder status -o json print the last seq, and -o json the seq of each event. Such a
+watch prints what is in the file, about a second later, and an object that has changed several times only once, in its
+last state.
 
   EVENT   ADDED     the object was created, or began to match the selector
           MODIFIED  it has changed; after --since it may also have begun to match the selector
-          DELETED   it is gone, or does not match the selector any more; after --since perhaps it did not before
+          DELETED   it is gone, or no longer matches the selector; after --since it may not have matched before
 
--o changes says of each object which of its fields have changed, what they were and what they are. It begins with a
-list of the objects, to know what they were, and holds them in memory. Of several resources (pods,deploy or all) each
-has a table of its own, or with -o name and -o changes a line for each change.
+-o changes prints which fields of an object have changed, with their old and new values. To know the old ones it reads
+all objects first, and holds them in memory. Several resources (pods,deploy or all) have a table each; -o name and
+-o changes print a line for each change.
 
-Each change is told at least once, and those of one object in their order. A store that no larder sync holds does not
-change: with --since what it keeps is printed, and that is the end. To begin with the objects that there are, use
-larder get -w.`,
+Each change is printed at least once, and the changes of one object in order. A store that no larder sync holds does
+not change: then --since prints the changes that it has kept, and ends. To begin with the objects that are there now,
+use larder get -w.`,
 		Example: `  larder watch pods -A --from cluster.db
   larder watch pods -n web -l app=shop --from cluster.db
   larder watch pods,deploy,cm -A -o changes --from cluster.db

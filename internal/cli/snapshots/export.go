@@ -39,13 +39,13 @@ func newSnapshotExport(s command.IO) *cobra.Command {
 
 Fields are in alphabetical order, without status and what the server sets (managedFields, resourceVersion, uid,
 creationTimestamp, generation), nor the annotation last-applied-configuration; --raw keeps all. ownerReferences stay:
-what another object has made goes again where that is not. In names, what some file systems do not take is written as
-%XX, and long names are cut.
+where the owner does not exist, the garbage collector deletes such an object again. Characters that some file systems
+do not take are written as %XX in names, and long names are cut.
 
 DIR must be new or empty, but for names that begin with a dot, such as .git. To export again, remove the files first
 (rm -r DIR/*): git tells what has changed. An export that selects nothing is an error.
 
-In the place of DIR, - writes whole objects to standard output, a line of JSON each. Secrets, and whatever else the
+- in place of DIR writes whole objects to standard output, a line of JSON each. Secrets, and whatever else the
 store seals, are left out, unless --include-secrets is given or the Secrets are redacted.`,
 		Example: `  larder snapshot export manifests deploy,svc,cm -n web --from cluster.larder
   larder snapshot export backup --from cluster.db --redact env=*PASSWORD*

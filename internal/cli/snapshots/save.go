@@ -46,21 +46,21 @@ func newSnapshotSave(s command.IO) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "save FILE [RESOURCE…] [--from STORE]",
 		Short: "Save a store, or a live cluster, to a snapshot",
-		Long: `Save what a store holds to a snapshot, also while larder sync holds it: nobody who reads or writes it waits,
-and every collection is exactly as it was at its resourceVersion. What a sync has in memory only, as Secrets without a
-key or --persist-secrets, is not in it, and is refused if it is asked for. --from may be a snapshot too, of which
-another one is made with less in it.
+		Long: `Save a store, or a live cluster, to a snapshot.
 
-Without --from it is the store that LARDER_STORE names, unless a flag of the connection to a cluster is given
-(--kubeconfig, --context, --server, …). Where neither names a store the resources of a live cluster are listed, and no
-store is needed: those that are named, or all that can be listed and watched but events. -n and the selectors are
-asked of the server then. With no resource named, what you may not list is left out, and said; if that is all there
-is, it is an error.
+With --from, or LARDER_STORE, a store is saved, also while larder sync holds it: no reader or writer of the store
+waits, and each collection is as it was at its resourceVersion. What the sync keeps in memory only (Secrets without
+--key-file or --persist-secrets) cannot be saved from the store. --from may be a snapshot: the new one has a part of
+it.
 
-Secrets are left out, unless the snapshot is encrypted (--recipient, --recipients-file, --passphrase),
---include-secrets is given, or they are redacted. A store that is made of a snapshot with larder snapshot restore
-resumes the watch from it; where objects or values have been left out from a store or snapshot, those are listed
-first.`,
+Without them, or with a flag of the connection to a cluster (--kubeconfig, --context, --server, …) and no --from, the
+resources of a live cluster are listed: those that are named, or all that can be listed and watched except events. -n
+and the selectors are sent to the server. If no resource is named, a note says which you may not list; it is an error
+if you may list none.
+
+Secrets are left out unless the snapshot is encrypted (--recipient, --recipients-file, --passphrase), they are
+redacted, or --include-secrets is given. larder snapshot restore makes a store of a snapshot, which resumes the watch;
+a collection of which objects or values were left out is listed first.`,
 		Example: `  larder snapshot save cluster.larder --from cluster.db
   larder snapshot save monday.larder                               # all that the server lists, but events
   larder snapshot save web.larder pods deploy -n web --passphrase

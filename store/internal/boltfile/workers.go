@@ -48,5 +48,8 @@ func (w *Workers) Stop() {
 	w.mu.Lock()
 	w.cancel()
 	w.mu.Unlock()
-	w.running.Wait()
+	w.Wait()
 }
+
+// Wait waits until no goroutine is left.
+func (w *Workers) Wait() { w.running.Wait() }

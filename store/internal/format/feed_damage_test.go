@@ -1,11 +1,13 @@
-package store
+package format_test
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/consumer"
 	"github.com/larder-dev/larder/store/internal/format"
 )
@@ -17,8 +19,8 @@ func TestEveryDamagedByteOfTheFeed(t *testing.T) {
 	stone := format.Tombstone{At: time.Unix(1_800_000_000, 0), Key: "shop/pod-1",
 		Header: format.Header{UID: "u-1", RV: "17", Seq: 9, Encoding: "protobuf"}, Payload: []byte("the last state")}
 	cursor, err := format.AppendCursor(nil, collection, "shipper",
-		&consumer.Position{Seq: 9, Failing: map[string]uint64{"shop/pod-1": 7}, Replaying: true, After: "shop/pod-0", Told: true,
-			Why: string(ResetBehind)})
+		consumer.Position{Seq: 9, Failing: map[string]uint64{"shop/pod-1": 7}, Replaying: true, After: "shop/pod-0", Told: true,
+			Why: consumer.ResetBehind})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,9 +39,8 @@ func TestEveryDamagedByteOfTheFeed(t *testing.T) {
 			_, err := format.ParseCursor(collection, "shipper", data)
 			return err
 		}, "shipper"},
-		"document": {format.AppendRecord(nil, string(format.BucketDocuments), "discovery",
-			format.Header{Encoding: "document"}, []byte("groups")), func(data []byte) error {
-			_, err := parseDocument("discovery", data)
+		"document": {format.AppendDocument(nil, "discovery", []byte("groups")), func(data []byte) error {
+			_, err := format.ParseDocument("discovery", data)
 			return err
 		}, "discovery"},
 	} {
@@ -49,7 +50,7 @@ func TestEveryDamagedByteOfTheFeed(t *testing.T) {
 		bad := func(data []byte) {
 			t.Helper()
 			err := test.parse(data)
-			if !isDamaged(err) || !strings.Contains(err.Error(), test.key) || name != "document" &&
+			if !errors.Is(err, entry.ErrDamaged) || !strings.Contains(err.Error(), test.key) || name != "document" &&
 				!strings.Contains(err.Error(), collection) {
 				t.Errorf("%s %x: %v", name, data, err)
 			}
