@@ -284,8 +284,10 @@ func (r *runner) compareTaps(n int, ours, theirs *tap, live bool) {
 			r.count["rule "+rule.name]++
 		}
 	}
-	if ours.early() || theirs.early() {
-		r.failf("handler %d: a call of the initial list came after the registration had synced", n)
+	for whose, early := range map[string]bool{"our": ours.early(), "client-go's": theirs.early()} {
+		if early {
+			r.failf("handler %d: a call of the initial list came after %s registration had synced", n, whose)
+		}
 	}
 	if a, b := withoutLag(ours.logged()), theirs.logged(); r.ph.calm() && live && !slices.Equal(a, b) {
 		r.failf("handler %d: ours logged %q, client-go %q", n, a, b)
