@@ -98,9 +98,9 @@ func (c *Cursor) Changed() <-chan struct{} { return c.c.cursors.Changed() }
 func (c *Cursor) Close() { c.c.cursors.CloseOne(c.name) }
 
 // ForgetCursor removes a durable handler: its position, and the tombstones that no other handler needs. It fails with
-// consumer.ErrNone if there is none of that name, with consumer.ErrOpen while it is registered, and with ErrClosed after
-// Close. With the last handler the changelog is dropped, unless RetainChanges keeps it. Like Drop, ForgetCursor may grow
-// the file past Options.MaxSize, by some pages that are free afterwards.
+// consumer.ErrNone if there is none of that name, with consumer.ErrOpen while it is registered, and with ErrClosed
+// after Close. With the last handler the changelog is dropped, unless RetainChanges keeps it. Like Drop, ForgetCursor
+// may grow the file past Options.MaxSize, by some pages that are free afterwards.
 func (c *Collection) ForgetCursor(ctx context.Context, name string) error {
 	if err := c.forgetCursor(ctx, name); err != nil {
 		return fmt.Errorf("forget the durable handler %q of %s: %w", name, c.id, err)

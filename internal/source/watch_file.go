@@ -12,8 +12,8 @@ import (
 
 // Watch implements Watcher, from what the store keeps of changes (store.Collection.RetainChanges): what has been
 // committed, which is what every other reader of the file sees. Nothing is queued for a reader: one that is slow reads
-// on where it was, as long as that is kept. Where no changes are kept it fails with consumer.ErrNotKept, unless the file
-// is one that does not change.
+// on where it was, as long as that is kept. Where no changes are kept it fails with consumer.ErrNotKept, unless the
+// file is one that does not change.
 func (f *File) Watch(ctx context.Context, q WatchQuery, fn func(Event) error) error {
 	err := f.watch(ctx, q, fn)
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {

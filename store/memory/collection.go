@@ -30,8 +30,8 @@ type Collection struct {
 
 var _ store.Interface = (*Collection)(nil)
 
-// New returns an empty collection. Of the options it uses KeyFunc, Indexers, IndexVersions and Resource. It fails if the
-// identity is not valid, or an index has no name or function.
+// New returns an empty collection. Of the options it uses KeyFunc, Indexers, IndexVersions and Resource. It fails if
+// the identity is not valid, or an index has no name or function.
 func New(id entry.Identity, o store.CollectionOptions) (*Collection, error) {
 	id, err := id.Canonical()
 	if err != nil {
