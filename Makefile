@@ -127,7 +127,7 @@ soak: cluster ## longer runs of the same tests: more systems, more kills and pow
 	done
 
 .PHONY: mutants
-mutants: ## plants faults, one at a time, and says whether the test that guards the promise notices: ten minutes (MUTANTFLAGS; see test/mutants)
+mutants: ## plants faults, one at a time, and says whether the test that guards the promise notices: twenty minutes (MUTANTFLAGS; see test/mutants)
 	@$(GO) run ./test/mutants $(MUTANTFLAGS)
 
 .PHONY: size

@@ -158,7 +158,7 @@ var reflectorMutants = []mutant{
 		return nil
 	}
 `,
-		new: `	cur.rv = rv
+		new: `	cur.RV = rv
 `,
 		test: "TestOddEvents",
 	},

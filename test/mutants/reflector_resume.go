@@ -76,7 +76,7 @@ var reflectorResumeMutants = []mutant{
 		file:   "reflector/rewind.go",
 		old: `	refs := slices.Collect(maps.Values(g.awaited))
 `,
-		new: `	refs := slices.Collect(maps.Values(doubts(nil)))
+		new: `	refs := slices.Collect(maps.Values(map[string]entry.ObjectRef{}))
 `,
 		test: "TestDoubtsSurviveALostConnection",
 	},
@@ -169,9 +169,9 @@ var reflectorResumeMutants = []mutant{
 		name:   "reflector/lists-in-a-circle",
 		breaks: "A server whose history is always too short is not listed in a circle.",
 		file:   "reflector/session.go",
-		old: `	return !s.lists.ended.IsZero() && s.o.Clock.Since(s.lists.ended) < pace.Health
+		old: `s.o.Clock.Since(s.lists.ended) < pace.Health
 `,
-		new: `	return false
+		new: `s.o.Clock.Since(s.lists.ended) > 1000*pace.Health
 `,
 		test: "TestListsOfAnOddServerAreSpaced",
 	},

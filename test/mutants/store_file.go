@@ -231,7 +231,7 @@ var storeFileMutants = []mutant{
 		file:   "store/internal/copier/collection.go",
 		old: `([]byte(ref.Key)) == nil // it is lost
 `,
-		new: `([]byte(ref.Key)) == nil && c.Key != nil
+		new: `([]byte(ref.Key)) == nil && c.path == nil
 `,
 		test: "TestRebuildOverWhatIsPending",
 		dir:  "store",
@@ -268,7 +268,7 @@ var storeFileMutants = []mutant{
 		file:   "store/internal/read/entries.go",
 		old: `	return r.Counted(c.records, st.Objects)
 `,
-		new: `	return nil
+		new: `	return r.Counted(st.Objects, st.Objects)
 `,
 		test: "TestShortLeaf",
 		dir:  "store",
