@@ -63,6 +63,8 @@ type Change struct {
 	// Type is cache.Added, cache.Updated or cache.Deleted.
 	Type cache.DeltaType
 	Key  string
+	// Old and New may be *Undecoded: see Decoded.
+
 	// Old is the object that was stored; nil for Added. For Deleted it is the last stored state, or nil if there was none
 	// or this program cannot decode it (see ErrIncompatible).
 	Old runtime.Object

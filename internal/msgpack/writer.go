@@ -10,7 +10,7 @@ import (
 // bytes, whichever build of Larder wrote them.
 
 // AppendText appends a string.
-func AppendText(dst []byte, s string) []byte {
+func AppendText[S string | []byte](dst []byte, s S) []byte {
 	switch n := len(s); {
 	case n <= maxFixText:
 		dst = append(dst, TypeFixText|byte(n))

@@ -1,0 +1,265 @@
+package codec
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/larder-dev/larder/internal/msgpack"
+)
+
+// errUnusual is the error for JSON that transcoder leaves to the decoder: malformed, with a name twice in an object, or
+// with text that is no UTF-8.
+var errUnusual = errors.New("JSON that has to be decoded")
+
+// transcoder turns the JSON of an unstructured object into its payload, as decoding and encoding it would, but without
+// making maps: it lists the tokens, and writes them with the names of each object sorted.
+type transcoder struct {
+	source []byte
+	in     bytes.Buffer
+	dec    *jsontext.Decoder
+	tokens []token
+	// added is where the tokens begin that add has added to the outermost object.
+	added int
+	// members is a stack: for each object that is being written, its names' tokens in order.
+	members []int
+	// names has the names that are written with escapes, unescaped.
+	names []byte
+	text  []byte // scratch of a string that is written with escapes
+}
+
+// token is a value or a name. Those in an object or an array follow it; an object has names and values in turn.
+type token struct {
+	kind jsontext.Kind
+	// start and end are where the token, with all that is in it, is in the source.
+	start, end int
+	// text is the content of a name, and of a string that add has added.
+	text []byte
+	// n is the number of members of an object, or of elements of an array.
+	n int
+	// next is the token after all that is in this one.
+	next int
+}
+
+// transcoders are reused, since their slices grow once.
+var transcoders = sync.Pool{New: func() any { return &transcoder{dec: jsontext.NewDecoder(&bytes.Buffer{})} }}
+
+// transcode calls fn with the tokens of a source, which must be the JSON of one object. It fails with errUnusual if
+// that has to be decoded.
+func transcode(source []byte, fn func(t *transcoder) error) error {
+	t := transcoders.Get().(*transcoder)
+	defer func() {
+		clear(t.tokens) // they point into the source
+		t.source, t.in = nil, bytes.Buffer{}
+		transcoders.Put(t)
+	}()
+	if err := t.list(source); err != nil {
+		return err
+	}
+	return fn(t)
+}
+
+// list lists the tokens of a source, which must be one object.
+func (t *transcoder) list(source []byte) error {
+	t.source, t.in = source, *bytes.NewBuffer(source)
+	t.dec.Reset(&t.in, jsontext.AllowDuplicateNames(true)) // sorted refuses them, at less cost
+	t.tokens, t.members, t.names = t.tokens[:0], t.members[:0], t.names[:0]
+	if t.dec.PeekKind() != '{' {
+		return errUnusual
+	}
+	if err := t.scan(); err != nil {
+		return err
+	}
+	if _, err := t.dec.ReadToken(); !errors.Is(err, io.EOF) {
+		return errUnusual
+	}
+	t.added = len(t.tokens)
+	return nil
+}
+
+// add adds a string to the outermost object, which must have none of that name.
+func (t *transcoder) add(name, value string) {
+	t.tokens = append(t.tokens, token{kind: '"', text: []byte(name)}, token{kind: '"', text: []byte(value)})
+}
+
+// scan lists the tokens of the next value.
+func (t *transcoder) scan() error {
+	kind := t.dec.PeekKind()
+	at := len(t.tokens)
+	t.tokens = append(t.tokens, token{kind: kind})
+	switch kind {
+	case '{', '[':
+		if _, err := t.dec.ReadToken(); err != nil {
+			return errUnusual
+		}
+		t.tokens[at].start = int(t.dec.InputOffset()) - 1
+		n, err := t.inside(kind)
+		if err != nil {
+			return err
+		}
+		t.tokens[at].n = n
+	default:
+		text, err := t.dec.ReadValue()
+		if err != nil {
+			return errUnusual
+		}
+		t.tokens[at].start = int(t.dec.InputOffset()) - len(text)
+	}
+	t.tokens[at].end, t.tokens[at].next = int(t.dec.InputOffset()), len(t.tokens)
+	return nil
+}
+
+// inside lists what is in an object or an array, and its end, and returns the number of members or elements.
+func (t *transcoder) inside(kind jsontext.Kind) (n int, err error) {
+	for ; ; n++ {
+		switch t.dec.PeekKind() {
+		case '}', ']':
+			if _, err := t.dec.ReadToken(); err != nil {
+				return 0, errUnusual
+			}
+			return n, nil
+		case 0:
+			return 0, errUnusual
+		}
+		if kind == '{' {
+			if err := t.name(); err != nil {
+				return 0, err
+			}
+		}
+		if err := t.scan(); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// name lists the next token, which is a name.
+func (t *transcoder) name() error {
+	quoted, err := t.dec.ReadValue()
+	if err != nil {
+		return errUnusual
+	}
+	end := int(t.dec.InputOffset())
+	start := end - len(quoted)
+	text := t.source[start+1 : end-1]
+	if bytes.IndexByte(text, '\\') >= 0 {
+		at := len(t.names)
+		if t.names, err = jsontext.AppendUnquote(t.names, quoted); err != nil {
+			return errUnusual
+		}
+		text = t.names[at:]
+	}
+	t.tokens = append(t.tokens, token{kind: '"', start: start, end: end, text: text, next: len(t.tokens) + 1})
+	return nil
+}
+
+// value appends the value of a token, and returns the token after it.
+func (t *transcoder) value(dst []byte, at int) (out []byte, next int, err error) {
+	tok := t.tokens[at]
+	switch tok.kind {
+	case '{':
+		out, err = t.object(dst, at)
+	case '[':
+		out, err = t.array(dst, at)
+	case '"':
+		var text []byte
+		if text, err = t.content(at); err == nil {
+			out = msgpack.AppendText(dst, text)
+		}
+	case '0':
+		out, err = appendNumber(dst, t.source[tok.start:tok.end])
+	case 't', 'f':
+		out = msgpack.AppendBool(dst, tok.kind == 't')
+	default:
+		out = append(dst, msgpack.TypeNil)
+	}
+	return out, tok.next, err
+}
+
+// sorted pushes the names of an object, in order, and returns where they begin.
+func (t *transcoder) sorted(at int) (start int, err error) {
+	start = len(t.members)
+	name := at + 1
+	for range t.tokens[at].n {
+		t.members = append(t.members, name)
+		name = t.tokens[name+1].next
+	}
+	if at == 0 {
+		for name := t.added; name < len(t.tokens); name += 2 {
+			t.members = append(t.members, name)
+		}
+	}
+	members := t.members[start:]
+	slices.SortFunc(members, func(a, b int) int { return bytes.Compare(t.tokens[a].text, t.tokens[b].text) })
+	for i := 1; i < len(members); i++ {
+		if bytes.Equal(t.tokens[members[i]].text, t.tokens[members[i-1]].text) {
+			return start, errUnusual
+		}
+	}
+	return start, nil
+}
+
+func (t *transcoder) object(dst []byte, at int) ([]byte, error) {
+	start, err := t.sorted(at)
+	if err != nil {
+		return dst, err
+	}
+	end := len(t.members)
+	dst = msgpack.AppendMapLen(dst, end-start)
+	for i := start; i < end; i++ {
+		member := t.members[i]
+		if dst, _, err = t.value(msgpack.AppendText(dst, t.tokens[member].text), member+1); err != nil {
+			return dst, err
+		}
+	}
+	t.members = t.members[:start]
+	return dst, nil
+}
+
+func (t *transcoder) array(dst []byte, at int) ([]byte, error) {
+	dst = msgpack.AppendArrayLen(dst, t.tokens[at].n)
+	element := at + 1
+	for range t.tokens[at].n {
+		var err error
+		if dst, element, err = t.value(dst, element); err != nil {
+			return dst, err
+		}
+	}
+	return dst, nil
+}
+
+// content returns the content of a string, which is valid until the next call.
+func (t *transcoder) content(at int) ([]byte, error) {
+	if text := t.tokens[at].text; text != nil {
+		return text, nil
+	}
+	quoted := t.source[t.tokens[at].start:t.tokens[at].end]
+	text := quoted[1 : len(quoted)-1]
+	if bytes.IndexByte(text, '\\') < 0 {
+		return text, nil
+	}
+	var err error
+	if t.text, err = jsontext.AppendUnquote(t.text[:0], quoted); err != nil {
+		return nil, errUnusual
+	}
+	return t.text, nil
+}
+
+// appendNumber appends an int64 if the number is one without a decimal point, and a float64 otherwise, as
+// apimachinery's decoder does.
+func appendNumber(dst, text []byte) ([]byte, error) {
+	if !bytes.ContainsAny(text, ".eE") {
+		if n, err := strconv.ParseInt(string(text), 10, 64); err == nil {
+			return msgpack.AppendInt(dst, n), nil
+		}
+	}
+	f, err := strconv.ParseFloat(string(text), 64)
+	if err != nil {
+		return dst, errUnusual
+	}
+	return msgpack.AppendFloat(dst, f), nil
+}

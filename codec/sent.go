@@ -1,0 +1,268 @@
+package codec
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/msgpack"
+)
+
+// Sent makes the objects of one collection from what an API server sends, without decoding them. It is safe for
+// concurrent use.
+//
+// What its methods return decodes to the same object as client-go's decoders would give, but that a typed object has no
+// apiVersion and kind: client-go's have them or not, depending on how they came.
+type Sent struct {
+	codec  Codec
+	kind   entry.UndecodedKind
+	labels bool
+}
+
+// NewSent returns a Sent for objects of the type of example; nil if c is not of this package, and only the codec itself
+// can make payloads. labels says that the labels of objects are wanted before they are decoded.
+func NewSent(c Codec, example runtime.Object, labels bool) *Sent {
+	switch c.(type) {
+	case *protobufCodec, *msgpackCodec, *unstructuredCodec:
+	default:
+		return nil
+	}
+	return &Sent{codec: c, labels: labels, kind: entry.UndecodedKind{
+		Type:   reflect.TypeOf(example),
+		Decode: func(encoding string, payload []byte) (runtime.Object, error) { return Decode(c, encoding, payload) },
+	}}
+}
+
+// ReadsProtobuf reports whether objects can come as protobuf messages.
+func (s *Sent) ReadsProtobuf() bool {
+	c, ok := s.codec.(*protobufCodec)
+	return ok && c.metadata != 0
+}
+
+// errNoProtobuf is the error for a message where ReadsProtobuf is false.
+var errNoProtobuf = errors.New("the server sent protobuf, and the objects of this type have none")
+
+// Protobuf returns the object in a message, which it copies. of is the apiVersion and kind that the server gives.
+func (s *Sent) Protobuf(message []byte, of metav1.TypeMeta) (*entry.Undecoded, error) {
+	if !s.ReadsProtobuf() {
+		return nil, errNoProtobuf
+	}
+	payload := append(make([]byte, 0, len(message)+2), 0, 0) // without apiVersion and kind
+	payload = append(payload, message...)
+	return s.from(EncodingProtobuf, payload, of, func() (metav1.ObjectMeta, bool) {
+		return messageMeta(message, s.codec.(*protobufCodec).metadata)
+	})
+}
+
+// JSON returns the object in text, which it copies. An object whose payload is protobuf is decoded for that. of is the
+// apiVersion and kind of an object that lacks both, as the items of some lists do.
+func (s *Sent) JSON(text []byte, of metav1.TypeMeta) (*entry.Undecoded, error) {
+	switch s.codec.(type) {
+	case *unstructuredCodec:
+		return s.unstructured(text, of)
+	case *protobufCodec:
+		return s.unusual(text, of) // the payload is to be protobuf
+	}
+	payload, m, err := typedJSON(text)
+	if errors.Is(err, errUnusual) {
+		return s.unusual(text, of)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.from(EncodingMsgpack, payload, of, func() (metav1.ObjectMeta, bool) { return m, true })
+}
+
+// from returns the object of a payload. read returns its metadata, or false if it has to be decoded for them.
+func (s *Sent) from(
+	encoding string, payload []byte, of metav1.TypeMeta, read func() (metav1.ObjectMeta, bool),
+) (*entry.Undecoded, error) {
+	m, known := read()
+	if known && s.labels {
+		m.Labels, known = s.labelsOf(encoding, payload)
+	}
+	if !known {
+		obj, err := Decode(s.codec, encoding, payload)
+		if err != nil {
+			return nil, err
+		}
+		if m, err = metaOf(obj); err != nil {
+			return nil, err
+		}
+	}
+	return entry.NewUndecoded(&s.kind, of, m, encoding, payload), nil
+}
+
+func (s *Sent) labelsOf(encoding string, payload []byte) (labels map[string]string, known bool) {
+	p, ok := s.codec.(Peeker)
+	if !ok {
+		return nil, false
+	}
+	found, known := p.Labels(nil, encoding, payload)
+	if !known || len(found) == 0 {
+		return nil, known
+	}
+	labels = make(map[string]string, len(found))
+	for _, l := range found {
+		labels[string(l.Name)] = string(l.Value)
+	}
+	return labels, true
+}
+
+// metaOf returns of the object's metadata what an Undecoded has.
+func metaOf(obj runtime.Object) (metav1.ObjectMeta, error) {
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return metav1.ObjectMeta{}, fmt.Errorf("the server sent a %T: %w", obj, err)
+	}
+	return metav1.ObjectMeta{
+		Namespace: m.GetNamespace(), Name: m.GetName(), UID: m.GetUID(), ResourceVersion: m.GetResourceVersion(),
+		Labels: m.GetLabels(),
+	}, nil
+}
+
+// The fields of a metav1.ObjectMeta message.
+const (
+	protoName            = 1
+	protoNamespace       = 3
+	protoUID             = 5
+	protoResourceVersion = 6
+)
+
+// messageMeta reads the metadata of an object whose ObjectMeta is the field of that number. known is false if that
+// takes decoding it.
+func messageMeta(msg []byte, metadata protowire.Number) (m metav1.ObjectMeta, known bool) {
+	rest, ok := onlyField(msg, metadata)
+	for ok && len(rest) > 0 {
+		var number protowire.Number
+		var value []byte
+		if number, value, rest, ok = cutField(rest); !ok {
+			break
+		}
+		switch number {
+		case protoName, protoNamespace, protoUID, protoResourceVersion:
+			if value == nil {
+				return m, false
+			}
+		}
+		switch number {
+		case protoName:
+			m.Name = string(value)
+		case protoNamespace:
+			m.Namespace = string(value)
+		case protoUID:
+			m.UID = types.UID(value)
+		case protoResourceVersion:
+			m.ResourceVersion = string(value)
+		}
+	}
+	return m, ok
+}
+
+// unstructured returns the object in text, as Unstructured's payload.
+func (s *Sent) unstructured(text []byte, of metav1.TypeMeta) (*entry.Undecoded, error) {
+	payload := make([]byte, 0, len(text)*7/8)
+	err := transcode(text, func(t *transcoder) (err error) {
+		if err := t.complete(of); err != nil {
+			return err
+		}
+		payload, _, err = t.value(payload, 0)
+		return err
+	})
+	if err != nil {
+		return s.unusual(text, of)
+	}
+	payload = bytes.Clone(payload)
+	own, m := mapMeta(payload)
+	return s.from(EncodingMsgpack, payload, own, func() (metav1.ObjectMeta, bool) { return m, true })
+}
+
+// mapMeta reads the metadata of an unstructured object from its payload, as the methods of Unstructured do: what is not
+// a string is empty.
+func mapMeta(payload []byte) (of metav1.TypeMeta, m metav1.ObjectMeta) {
+	eachText(msgpack.NewReader(payload), func(name string, text []byte) {
+		switch name {
+		case "apiVersion":
+			of.APIVersion = string(text)
+		case "kind":
+			of.Kind = string(text)
+		}
+	})
+	r := msgpack.NewReader(payload)
+	if !r.Enter("metadata") {
+		return of, m
+	}
+	eachText(r, func(name string, text []byte) {
+		switch name {
+		case "name":
+			m.Name = string(text)
+		case "namespace":
+			m.Namespace = string(text)
+		case "uid":
+			m.UID = types.UID(text)
+		case "resourceVersion":
+			m.ResourceVersion = string(text)
+		}
+	})
+	return of, m
+}
+
+// eachText calls fn for the members of a map that are strings.
+func eachText(r msgpack.Reader, fn func(name string, text []byte)) {
+	if !r.IsMap() {
+		return
+	}
+	for range r.MapLen() {
+		name := r.Bytes()
+		if c, _ := r.Peek(); msgpack.IsText(c) {
+			fn(string(name), r.Bytes())
+		} else {
+			r.Skip(1)
+		}
+	}
+}
+
+// unusual returns the object in text by decoding it and encoding it again. of is that of an object that lacks both.
+func (s *Sent) unusual(text []byte, of metav1.TypeMeta) (*entry.Undecoded, error) {
+	obj := reflect.New(s.kind.Type.Elem()).Interface().(runtime.Object)
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		u.Object = map[string]any{}
+		if err := utiljson.Unmarshal(text, &u.Object); err != nil {
+			return nil, malformed(text)
+		}
+		if u.GetKind() == "" && u.GetAPIVersion() == "" {
+			u.SetKind(of.Kind)
+			u.SetAPIVersion(of.APIVersion)
+		}
+		if u.GetKind() == "" {
+			return nil, errNoKind
+		}
+		of = metav1.TypeMeta{Kind: u.GetKind(), APIVersion: u.GetAPIVersion()}
+	} else {
+		if err := utiljson.Unmarshal(text, obj); err != nil {
+			return nil, malformed(text)
+		}
+		setTypeMeta(obj, "", "")
+	}
+	payload, err := s.codec.Append(nil, obj)
+	if err != nil {
+		return nil, err
+	}
+	m, err := metaOf(obj)
+	if err != nil {
+		return nil, err
+	}
+	u := entry.NewUndecoded(&s.kind, of, m, s.codec.Name(), payload)
+	u.Keep(obj)
+	return u, nil
+}

@@ -1,0 +1,130 @@
+package codec
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/larder-dev/larder/internal/msgpack"
+)
+
+// typedJSON returns the payload of a typed object whose JSON is text, without its apiVersion and kind, and its
+// metadata. It fails with errUnusual if the object has to be decoded.
+func typedJSON(text []byte) (payload []byte, m metav1.ObjectMeta, err error) {
+	err = transcode(text, func(t *transcoder) error {
+		if _, err := t.sorted(0); err != nil {
+			return err
+		}
+		if err := t.meta(&m); err != nil {
+			return err
+		}
+		payload = msgpack.AppendBin(nil, t.without(0, "apiVersion", "kind"))
+		return nil
+	})
+	return payload, m, err
+}
+
+// complete adds the apiVersion and kind to an unstructured object that lacks both. It fails with errUnusual if the
+// object has only one of them, or an empty kind.
+func (t *transcoder) complete(of metav1.TypeMeta) error {
+	kind, hasKind := t.member(0, "kind")
+	if hasKind {
+		if text, err := t.content(kind); err != nil || t.tokens[kind].kind != '"' || len(text) == 0 {
+			return errUnusual
+		}
+		return nil
+	}
+	if _, has := t.member(0, "apiVersion"); has || of.Kind == "" {
+		return errUnusual
+	}
+	t.add("apiVersion", of.APIVersion)
+	t.add("kind", of.Kind)
+	return nil
+}
+
+// member returns the token of the value that has that name in an object.
+func (t *transcoder) member(object int, name string) (value int, found bool) {
+	if t.tokens[object].kind != '{' {
+		return 0, false
+	}
+	at := object + 1
+	for range t.tokens[object].n {
+		if string(t.tokens[at].text) == name {
+			return at + 1, true
+		}
+		at = t.tokens[at+1].next
+	}
+	return 0, false
+}
+
+// meta reads the metadata of the object. It fails if a field that it reads is no string, or if one is there twice.
+func (t *transcoder) meta(m *metav1.ObjectMeta) error {
+	metadata, found := t.member(0, "metadata")
+	if !found {
+		return nil
+	}
+	if t.tokens[metadata].kind != '{' {
+		return errUnusual
+	}
+	if _, err := t.sorted(metadata); err != nil {
+		return err
+	}
+	var uid string
+	for name, to := range map[string]*string{
+		"name": &m.Name, "namespace": &m.Namespace, "uid": &uid, "resourceVersion": &m.ResourceVersion,
+	} {
+		at, found := t.member(metadata, name)
+		if !found {
+			continue
+		}
+		if t.tokens[at].kind != '"' {
+			return errUnusual
+		}
+		text, err := t.content(at)
+		if err != nil {
+			return err
+		}
+		*to = string(text)
+	}
+	m.UID = types.UID(uid)
+	return nil
+}
+
+// without returns the source of an object, without the members of those names.
+func (t *transcoder) without(object int, names ...string) []byte {
+	out := append(make([]byte, 0, len(t.source)), '{')
+	at := object + 1
+next:
+	for range t.tokens[object].n {
+		name, value := t.tokens[at], t.tokens[at+1]
+		at = value.next
+		for _, left := range names {
+			if string(name.text) == left {
+				continue next
+			}
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(out, t.source[name.start:value.end]...)
+	}
+	return append(out, '}')
+}
+
+// Errors of objects that cannot be made from what the server sent.
+var (
+	errMalformed = errors.New("the server sent malformed JSON")
+	errNoKind    = errors.New("the server sent an object without a kind")
+	errMismatch  = errors.New("the server sent JSON that does not fit the type")
+)
+
+// malformed returns why text cannot be decoded. It does not quote it.
+func malformed(text []byte) error {
+	if json.Valid(text) {
+		return errMismatch
+	}
+	return fmt.Errorf("%w (%d bytes)", errMalformed, len(text))
+}

@@ -1,0 +1,117 @@
+package entry
+
+import (
+	"reflect"
+	"sync"
+	"sync/atomic"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Undecoded is an object as an API server sent it: its payload, and what an informer has to know of every object. It is
+// decoded when somebody asks for the object, and at most once. It is a runtime.Object, so that it can stand for the
+// decoded object on its way into a store. Handlers, transforms and readers never see it.
+//
+// It is immutable and safe for concurrent use.
+type Undecoded struct {
+	Entry
+	kind *UndecodedKind
+	of   metav1.TypeMeta
+	meta metav1.ObjectMeta
+
+	decoding sync.Mutex
+	decoded  atomic.Pointer[decoded] // nil until it has been decoded
+}
+
+// UndecodedKind is what the undecoded objects of one source have in common.
+type UndecodedKind struct {
+	// Type is the Go type of the decoded objects, such as *v1.Pod.
+	Type reflect.Type
+	// Decode returns a new object from a payload. Its errors wrap ErrDamaged or ErrIncompatible.
+	Decode func(encoding string, payload []byte) (runtime.Object, error)
+}
+
+var (
+	_ runtime.Object            = &Undecoded{}
+	_ schema.ObjectKind         = &Undecoded{}
+	_ metav1.ObjectMetaAccessor = &Undecoded{}
+)
+
+// NewUndecoded returns an object. of is its apiVersion and kind. meta has its namespace, name, UID and resourceVersion,
+// and its labels if somebody will want them before the object is decoded.
+func NewUndecoded(
+	kind *UndecodedKind, of metav1.TypeMeta, meta metav1.ObjectMeta, encoding string, payload []byte,
+) *Undecoded {
+	u := &Undecoded{kind: kind, of: of, meta: meta}
+	ref := RefOf(&u.meta)
+	u.Entry = Entry{
+		Key: ref.Key, UID: ref.UID, ResourceVersion: ref.ResourceVersion, Encoding: encoding, Payload: payload,
+	}
+	return u
+}
+
+// decoded is what decoding has come to.
+type decoded struct {
+	obj runtime.Object
+	err error
+}
+
+// Object returns the decoded object, which all callers share, or why it cannot be decoded.
+func (u *Undecoded) Object() (runtime.Object, error) {
+	if d := u.decoded.Load(); d != nil {
+		return d.obj, d.err
+	}
+	u.decoding.Lock()
+	defer u.decoding.Unlock()
+	d := u.decoded.Load()
+	if d == nil {
+		d = &decoded{}
+		d.obj, d.err = u.kind.Decode(u.Encoding, u.Payload)
+		u.decoded.Store(d)
+	}
+	return d.obj, d.err
+}
+
+// Keep makes obj the decoded object, for those who have decoded it already. It must be called before anybody else has
+// u.
+func (u *Undecoded) Keep(obj runtime.Object) { u.decoded.Store(&decoded{obj: obj}) }
+
+// Known returns the decoded object if there is one already, and nil otherwise.
+func (u *Undecoded) Known() runtime.Object {
+	if d := u.decoded.Load(); d != nil {
+		return d.obj
+	}
+	return nil
+}
+
+// Type is the Go type that Object's has.
+func (u *Undecoded) Type() reflect.Type { return u.kind.Type }
+
+// Size is the length of the payload in bytes.
+func (u *Undecoded) Size() int { return len(u.Payload) }
+
+// GetObjectMeta implements metav1.ObjectMetaAccessor: the namespace, name, UID and resourceVersion of the object, and
+// its labels if NewUndecoded was given them. It must not be changed.
+func (u *Undecoded) GetObjectMeta() metav1.Object { return &u.meta }
+
+// GetObjectKind implements runtime.Object.
+func (u *Undecoded) GetObjectKind() schema.ObjectKind { return u }
+
+// GroupVersionKind implements schema.ObjectKind.
+func (u *Undecoded) GroupVersionKind() schema.GroupVersionKind { return u.of.GroupVersionKind() }
+
+// SetGroupVersionKind implements schema.ObjectKind. It does nothing.
+func (u *Undecoded) SetGroupVersionKind(schema.GroupVersionKind) {}
+
+// DeepCopyObject implements runtime.Object. It returns u.
+func (u *Undecoded) DeepCopyObject() runtime.Object { return u }
+
+// Decoded returns obj, or what it decodes to if it is undecoded.
+func Decoded(obj runtime.Object) (runtime.Object, error) {
+	if u, ok := obj.(*Undecoded); ok {
+		return u.Object()
+	}
+	return obj, nil
+}

@@ -1,0 +1,37 @@
+// Package parallel spreads work over all cores.
+package parallel
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+)
+
+// worth is how much work, in bytes of payload to decode, is worth a goroutine: some dozens of small objects, or a large
+// one.
+const worth = 256 << 10
+
+// Each calls fn with each number below n, in any order, on up to GOMAXPROCS goroutines, and returns when all calls have
+// returned. cost estimates the work of all calls, in bytes of payload to decode; little work is done by the caller
+// alone. fn must not panic.
+func Each(n, cost int, fn func(i int)) {
+	workers := min(n, cost/worth, runtime.GOMAXPROCS(0))
+	if workers <= 1 {
+		for i := range n {
+			fn(i)
+		}
+		return
+	}
+	var next atomic.Int64
+	work := func() {
+		for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+			fn(i)
+		}
+	}
+	var wg sync.WaitGroup
+	for range workers - 1 {
+		wg.Go(work)
+	}
+	work()
+	wg.Wait()
+}

@@ -1,0 +1,46 @@
+package parallel
+
+import (
+	"runtime"
+	"sync/atomic"
+	"testing"
+)
+
+func TestEach(t *testing.T) {
+	for name, tt := range map[string]struct{ n, cost int }{
+		"None": {0, 0}, "One": {1, 1 << 30}, "Little": {500, 1}, "Much": {500, 1 << 30},
+	} {
+		t.Run(name, func(t *testing.T) {
+			calls := make([]atomic.Int32, tt.n)
+			Each(tt.n, tt.cost, func(i int) { calls[i].Add(1) })
+			for i := range calls {
+				if n := calls[i].Load(); n != 1 {
+					t.Errorf("%d calls with %d", n, i)
+				}
+			}
+		})
+	}
+}
+
+// TestEachShares: much work is done on several goroutines at a time, and little is not.
+func TestEachShares(t *testing.T) {
+	if runtime.GOMAXPROCS(0) < 2 {
+		t.Skip("there is one core")
+	}
+	both := make(chan struct{})
+	var in atomic.Int32
+	Each(2, 2*worth, func(int) {
+		if in.Add(1) == 2 {
+			close(both)
+		}
+		<-both
+	})
+	var at, most atomic.Int32
+	Each(100, worth, func(int) {
+		most.Store(max(most.Load(), at.Add(1)))
+		at.Add(-1)
+	})
+	if most.Load() != 1 {
+		t.Errorf("%d calls at a time for little work", most.Load())
+	}
+}
