@@ -1,0 +1,226 @@
+package wire
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/larder-dev/larder/codec"
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/parallel"
+)
+
+// listJSON reads a list. Its metadata and kind may come before or after its items.
+func listJSON(v *values, sent *codec.Sent) (*List, error) {
+	l := &List{}
+	items := texts{sent: sent, list: l}
+	var status metav1.Status
+	err := v.members(func(name string) error {
+		switch name {
+		case "apiVersion":
+			return v.decode(&l.APIVersion)
+		case "kind":
+			return v.decode(&l.Kind)
+		case "metadata":
+			return v.decode(&l.ListMeta)
+		case "items":
+			return v.elements(items.add)
+		case "status", "message", "reason", "details", "code": // of a Status
+			return v.member(name, &status)
+		}
+		_, err := v.next()
+		return err
+	})
+	if err == nil {
+		err = l.check(status)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return l, items.make()
+}
+
+// texts is the JSON of some of the items of a list, of which objects are made on all cores.
+type texts struct {
+	sent *codec.Sent
+	list *List
+	all  [][]byte
+	size int
+}
+
+// textsSize is how many bytes of JSON are kept before objects are made of them.
+const textsSize = 1 << 20
+
+// add adds the JSON of an item. Items that came before the kind of the list, which some of them lack, are all kept.
+func (t *texts) add(text []byte) error {
+	t.all = append(t.all, bytes.Clone(text))
+	if t.size += len(text); t.size < textsSize || t.list.Kind == "" {
+		return nil
+	}
+	return t.make()
+}
+
+// make makes objects of what was added, and adds them to the list.
+func (t *texts) make() error {
+	of := itemOf(t.list.TypeMeta)
+	made, errs := make([]*entry.Undecoded, len(t.all)), make([]error, len(t.all))
+	parallel.Each(len(t.all), t.size, func(i int) { made[i], errs[i] = t.sent.JSON(t.all[i], of) })
+	for i, u := range made {
+		if err := t.list.add(u, errs[i]); err != nil {
+			return err
+		}
+	}
+	clear(t.all)
+	t.all, t.size = t.all[:0], 0
+	return nil
+}
+
+// add adds an item, unless err is an error.
+func (l *List) add(u *entry.Undecoded, err error) error {
+	if err == nil {
+		l.Items = append(l.Items, u)
+	}
+	return err
+}
+
+// itemOf returns the apiVersion and kind of the items of a list, as client-go infers them.
+func itemOf(list metav1.TypeMeta) metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: list.APIVersion, Kind: strings.TrimSuffix(list.Kind, "List")}
+}
+
+// members calls fn with the name of each member of an object. fn has to take its value.
+func (v *values) members(fn func(name string) error) error {
+	if err := v.take('{'); err != nil {
+		return err
+	}
+	return v.each('}', func() error {
+		var name string
+		if err := v.decode(&name); err != nil {
+			return err
+		}
+		if err := v.take(':'); err != nil {
+			return err
+		}
+		return fn(name)
+	})
+}
+
+// elements calls fn with each element of an array; null is one without any.
+func (v *values) elements(fn func(text []byte) error) error {
+	if c, err := v.peek(); err == nil && c == 'n' {
+		var null *struct{}
+		return v.decode(&null)
+	}
+	if err := v.take('['); err != nil {
+		return err
+	}
+	return v.each(']', func() error {
+		text, err := v.next()
+		if err != nil {
+			return err
+		}
+		return fn(text)
+	})
+}
+
+// each calls fn for what is separated by commas, until end, which it takes.
+func (v *values) each(end byte, fn func() error) error {
+	for n := 0; ; n++ {
+		c, err := v.peek()
+		switch {
+		case err != nil:
+			return cutOff(err)
+		case c == end:
+			return v.take(end)
+		case n > 0:
+			if err := v.take(','); err != nil {
+				return err
+			}
+		}
+		if err := fn(); err != nil {
+			return err
+		}
+	}
+}
+
+// decode takes the next value and decodes it.
+func (v *values) decode(to any) error {
+	text, err := v.next()
+	if err != nil {
+		return err
+	}
+	if err := utiljson.Unmarshal(text, to); err != nil {
+		return errMalformed // err may quote the object
+	}
+	return nil
+}
+
+// member takes the next value, and decodes it into the member of that name.
+func (v *values) member(name string, to any) error {
+	text, err := v.next()
+	if err != nil {
+		return err
+	}
+	if err := utiljson.Unmarshal([]byte(`{"`+name+`":`+string(text)+`}`), to); err != nil {
+		return errMalformed
+	}
+	return nil
+}
+
+// eventJSON reads an event of a watch. It returns io.EOF at the end of the watch.
+func eventJSON(v *values, sent *codec.Sent) (watch.Event, error) {
+	if _, err := v.peek(); err != nil {
+		return watch.Event{}, err
+	}
+	var ev watch.Event
+	var text []byte
+	err := v.members(func(name string) error {
+		switch name {
+		case "type":
+			return v.decode((*string)(&ev.Type))
+		case "object":
+			object, err := v.next()
+			text = bytes.Clone(object)
+			return err
+		}
+		_, err := v.next()
+		return err
+	})
+	if err != nil {
+		return ev, cutOff(err)
+	}
+	if ev.Type == watch.Error {
+		var status metav1.Status
+		if err := utiljson.Unmarshal(text, &status); err != nil {
+			return ev, errMalformed
+		}
+		ev.Object = &status
+		return ev, nil
+	}
+	if text == nil {
+		return ev, errNoObject
+	}
+	u, err := sent.JSON(text, metav1.TypeMeta{})
+	return eventOf(ev.Type, u, err)
+}
+
+var errNoObject = errors.New("the server sent an event without an object")
+
+// eventOf returns the event about an object. That of a bookmark is decoded, since its annotations matter.
+func eventOf(t watch.EventType, u *entry.Undecoded, err error) (watch.Event, error) {
+	if err != nil {
+		return watch.Event{}, err
+	}
+	var obj runtime.Object = u
+	if t == watch.Bookmark {
+		if obj, err = u.Object(); err != nil {
+			return watch.Event{}, err
+		}
+	}
+	return watch.Event{Type: t, Object: obj}, nil
+}

@@ -1,0 +1,196 @@
+package wire
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+)
+
+// errMalformed: the answer is no JSON.
+var errMalformed = errors.New("the server sent malformed JSON")
+
+// values cuts JSON into values, without looking into them: whoever takes one has to check it.
+type values struct {
+	r *bufio.Reader
+	// buf[at:] has been read and not taken yet.
+	buf []byte
+	at  int
+	err error // of r; it comes once buf is used up
+}
+
+func newValues(r *bufio.Reader) *values { return &values{r: r} }
+
+// more reads more, and keeps what has not been taken. It fails if there is no more, or if too much has not been taken.
+func (v *values) more() error {
+	if v.err != nil {
+		return v.err
+	}
+	if v.at > 0 {
+		v.buf = v.buf[:copy(v.buf, v.buf[v.at:])]
+		v.at = 0
+	}
+	if len(v.buf) > maxObject {
+		return errTooLarge
+	}
+	n := len(v.buf)
+	if cap(v.buf)-n < bufferSize {
+		grown := make([]byte, n, 2*cap(v.buf)+bufferSize)
+		copy(grown, v.buf)
+		v.buf = grown
+	}
+	read, err := v.r.Read(v.buf[n:cap(v.buf)])
+	v.buf = v.buf[:n+read]
+	if err != nil {
+		v.err = err
+	}
+	if read == 0 {
+		return v.err
+	}
+	return nil
+}
+
+// peek returns the next byte that is no space. It returns io.EOF at the end.
+func (v *values) peek() (byte, error) {
+	for {
+		for ; v.at < len(v.buf); v.at++ {
+			switch v.buf[v.at] {
+			case ' ', '\t', '\r', '\n':
+			default:
+				return v.buf[v.at], nil
+			}
+		}
+		if err := v.more(); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// take takes the next byte, which must be c.
+func (v *values) take(c byte) error {
+	got, err := v.peek()
+	if err != nil {
+		return cutOff(err)
+	}
+	if got != c {
+		return errMalformed
+	}
+	v.at++
+	return nil
+}
+
+// next takes the next value. It is valid until the next call of a method.
+func (v *values) next() ([]byte, error) {
+	if _, err := v.peek(); err != nil {
+		return nil, cutOff(err)
+	}
+	scan := scanner{}
+	for n := 0; ; {
+		more := scan.end(v.buf[v.at+n:])
+		if more >= 0 {
+			value := v.buf[v.at : v.at+n+more]
+			if v.at += len(value); len(value) == 0 {
+				return nil, errMalformed
+			}
+			return value, nil
+		}
+		n = len(v.buf) - v.at
+		if err := v.more(); err != nil {
+			if errors.Is(err, io.EOF) && scan.bare && n > 0 {
+				value := v.buf[v.at:]
+				v.at = len(v.buf)
+				return value, nil
+			}
+			return nil, cutOff(err)
+		}
+	}
+}
+
+// cutOff returns io.ErrUnexpectedEOF for io.EOF.
+func cutOff(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// scanner finds the end of a value that comes in parts.
+type scanner struct {
+	depth     int
+	bare      bool // a number, true, false or null, which ends where something else begins
+	inString  bool
+	isEscaped bool // the last byte was a backslash that escapes the next one
+}
+
+// end returns how much of a part the value takes, or -1 if it goes on after it.
+func (s *scanner) end(part []byte) int {
+	for i := 0; i < len(part); i++ {
+		if s.inString {
+			if i = s.string(part, i); i < 0 {
+				return -1
+			}
+			if s.depth == 0 {
+				return i + 1
+			}
+			continue
+		}
+		c := part[i]
+		switch c {
+		case '"':
+			if s.bare {
+				return i
+			}
+			s.inString = true
+		case '{', '[':
+			if s.bare {
+				return i
+			}
+			s.depth++
+		case '}', ']':
+			if s.depth == 0 { // the end of what a bare value is in
+				return i
+			}
+			if s.depth--; s.depth == 0 {
+				return i + 1
+			}
+		case ',', ':', ' ', '\t', '\r', '\n':
+			if s.depth == 0 {
+				return i
+			}
+		default:
+			s.bare = s.bare || s.depth == 0
+		}
+	}
+	return -1
+}
+
+// string returns where a string that i is in ends, or -1 if it goes on after part.
+func (s *scanner) string(part []byte, i int) int {
+	if s.isEscaped {
+		s.isEscaped = false
+		i++
+	}
+	for {
+		if i >= len(part) {
+			return -1
+		}
+		quote := bytes.IndexByte(part[i:], '"')
+		text := part[i:]
+		if quote >= 0 {
+			text = text[:quote]
+		}
+		backslash := bytes.IndexByte(text, '\\')
+		switch {
+		case backslash >= 0:
+			if i += backslash + 2; i > len(part) {
+				s.isEscaped = true
+				return -1
+			}
+		case quote >= 0:
+			s.inString = false
+			return i + quote
+		default:
+			return -1
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package wire
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/klog/v2"
+
+	"github.com/larder-dev/larder/codec"
+)
+
+// watcher is a watch. It owns the goroutine that reads the answer.
+type watcher struct {
+	ctx    context.Context // of the request; stop ends it
+	stop   func()          // ends the request, once
+	events chan watch.Event
+}
+
+func newWatcher(ctx context.Context, cancel context.CancelFunc, body io.ReadCloser, sent *codec.Sent) *watcher {
+	w := &watcher{ctx: ctx, events: make(chan watch.Event), stop: sync.OnceFunc(func() {
+		cancel()
+		_ = body.Close()
+	})}
+	go w.read(bufio.NewReaderSize(body, bufferSize), sent)
+	return w
+}
+
+// Stop implements watch.Interface. The channel of results is closed soon after.
+func (w *watcher) Stop() { w.stop() }
+
+// ResultChan implements watch.Interface.
+func (w *watcher) ResultChan() <-chan watch.Event { return w.events }
+
+// read sends the events until the answer ends, or Stop is called.
+func (w *watcher) read(r *bufio.Reader, sent *codec.Sent) {
+	defer close(w.events)
+	defer w.Stop()
+	next, err := reader(r, sent)
+	for err == nil {
+		var ev watch.Event
+		if ev, err = next(); err != nil {
+			break
+		}
+		select {
+		case w.events <- ev:
+		case <-w.ctx.Done():
+			return
+		}
+	}
+	w.end(err)
+}
+
+// reader returns the function that reads the next event.
+func reader(r *bufio.Reader, sent *codec.Sent) (func() (watch.Event, error), error) {
+	json, err := isJSON(r)
+	switch {
+	case errors.Is(err, errEmpty): // a watch without events
+		return nil, io.EOF
+	case err != nil:
+		return nil, err
+	case json:
+		v := newValues(r)
+		return func() (watch.Event, error) { return eventJSON(v, sent) }, nil
+	}
+	scratch := new([]byte)
+	return func() (watch.Event, error) { return eventProtobuf(r, scratch, sent) }, nil
+}
+
+// end says why the answer ended, as client-go's watch.StreamWatcher does: a connection that is gone just ends the
+// watch, and what cannot be read is an ERROR event.
+func (w *watcher) end(err error) {
+	logger := klog.FromContext(w.ctx)
+	switch {
+	case w.ctx.Err() != nil, errors.Is(err, io.EOF):
+		return
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		logger.V(1).Info("Unexpected EOF during watch stream event decoding", "err", err)
+		return
+	case utilnet.IsProbableEOF(err), utilnet.IsTimeout(err):
+		logger.V(5).Info("Unable to decode an event from the watch stream", "err", err)
+		return
+	}
+	reporter := apierrors.NewClientErrorReporter(http.StatusInternalServerError, "watch", "ClientWatchDecoding")
+	status := reporter.AsObject(fmt.Errorf("unable to decode an event from the watch stream: %w", err))
+	select {
+	case w.events <- watch.Event{Type: watch.Error, Object: status}:
+	case <-w.ctx.Done():
+	}
+}
