@@ -47,6 +47,7 @@ type back struct{ *Collection }
 func (c back) Encoder(set *index.Set) intake.Encoder {
 	return intake.Encoder{
 		KeyFunc: c.in.KeyFunc, Codec: c.read.Codec, Compressor: c.compressor, Set: set, Deletes: c.cursors.Any(),
+		Decodes: c.resident.Load() != nil || c.decodes != nil && c.decodes(),
 	}
 }
 
@@ -135,7 +136,7 @@ func (c *Collection) remembers(key string, p *intake.Pending) bool {
 		return true
 	}
 	if over := c.read.Memtable.Get(key); over != nil {
-		p.Obj = over.Object()
+		p.Obj = over.Left()
 		p.Found = p.Obj != nil
 		return true
 	}

@@ -54,6 +54,7 @@ type Collection struct {
 	compressor *compress.Compressor // compressor of new records; nil if Compression is off
 
 	committed func(Commit) // CollectionOptions.Committed; may be nil
+	decodes   func() bool  // CollectionOptions.Decodes; may be nil
 
 	cursors    changelog.Cursors // of the durable handlers
 	tombstones int               // changelog.Outside.MaxTombstones
@@ -95,8 +96,8 @@ func openCollection(
 		in:        intake.Intake{ID: id, KeyFunc: o.KeyFunc, Limits: limitsOf(o.Residency)},
 		resource:  o.Resource,
 		readOnly:  s.ReadOnly(),
-		committed: o.Committed,
-		workers:   s.file.Workers(),
+		committed: o.Committed, decodes: o.Decodes,
+		workers: s.file.Workers(),
 
 		tombstones: changelog.MaxTombstones,
 	}

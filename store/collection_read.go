@@ -35,7 +35,7 @@ func (c *Collection) getBounded(ctx context.Context, key string) (obj runtime.Ob
 	}
 	seen := c.bounded.Seen(key)
 	if x := c.read.Memtable.Get(key); x != nil {
-		return x.Object(), ctx.Err()
+		return x.Read(ctx)
 	}
 	var decoded resident.Cached
 	err = c.read.View(ctx, func(b *bolt.Bucket) error {

@@ -34,6 +34,7 @@ func TestCollectionModel(t *testing.T) {
 		commitInterval time.Duration
 		residency      store.Residency
 		compression    store.Compression
+		undecoded      bool
 	}{
 		"CommittedAtOnce": {bounds: [2]int{64 << 20, 256 << 20}, commitInterval: -1, residency: store.None},
 		"CommittedLate":   {bounds: [2]int{64 << 20, 256 << 20}, commitInterval: time.Hour, residency: store.None},
@@ -45,16 +46,26 @@ func TestCollectionModel(t *testing.T) {
 			compression: store.Zstd},
 		"ZstdAtOnce": {bounds: [2]int{64 << 20, 256 << 20}, commitInterval: -1, residency: store.Bounded(3000),
 			compression: store.Zstd},
+		"Undecoded": {bounds: [2]int{500, 200}, commitInterval: time.Hour, residency: store.None, undecoded: true},
+		"UndecodedAll": {bounds: [2]int{500, 200}, commitInterval: time.Microsecond, residency: store.All,
+			undecoded: true},
+		"UndecodedBounded": {bounds: [2]int{64 << 20, 300}, commitInterval: time.Microsecond,
+			residency: store.Bounded(3000), undecoded: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			testCollectionModel(t, test.bounds, test.commitInterval, test.residency, test.compression)
+			as := func(c store.Interface) store.Interface { return c }
+			if test.undecoded {
+				as = storetest.Undecoded
+			}
+			testCollectionModel(t, test.bounds, test.commitInterval, test.residency, test.compression, as)
 		})
 	}
 }
 
 func testCollectionModel(
 	t *testing.T, bounds [2]int, commitInterval time.Duration, residency store.Residency, compression store.Compression,
+	as func(store.Interface) store.Interface,
 ) {
 	s := storetest.Open(t, store.Every(store.Options{Logger: &quiet}, commitInterval))
 	store.NoSync(s)
@@ -88,7 +99,7 @@ func testCollectionModel(
 					store.SetSampling(opened, 1<<10, 200)
 				}
 				c = opened
-				return c
+				return as(c)
 			},
 			Close:  func(t *rapid.T) { c.Close() },
 			Settle: func() { store.WaitBuilds(c) },

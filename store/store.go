@@ -126,6 +126,10 @@ type CollectionOptions struct {
 	// Committed is called after each attempt to commit changes of the collection, by the goroutine that committed and
 	// under no lock. It must not wait for a commit. May be nil.
 	Committed func(Commit)
+	// Decodes reports whether somebody will look at the objects of changes at once. Then entry.Undecoded objects are
+	// decoded as they come in, on all cores, and one that cannot be decoded is left out; else they are when somebody
+	// asks. It must not block. Default: false. With the residency All they are always decoded.
+	Decodes func() bool
 	// Closing reports whether the holder of the collection is about to close it. If it returns true, another call that
 	// opens the collection waits for the close; else that call fails at once. It must not block. Default: false.
 	Closing func() bool

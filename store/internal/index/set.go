@@ -95,6 +95,16 @@ func (s *Set) Names() []string { return slices.Sorted(maps.Keys(s.funcs)) }
 // Funcs returns the index functions, in a map that is the caller's.
 func (s *Set) Funcs() cache.Indexers { return maps.Clone(s.funcs) }
 
+// ReadsObjects reports whether a function reads more of an object than its namespace, which an entry.Undecoded tells.
+func (s *Set) ReadsObjects() bool {
+	for _, fn := range s.funcs {
+		if !isNamespaceFunc(fn) {
+			return true
+		}
+	}
+	return false
+}
+
 // Find returns the function of the named index. It fails with ErrNoIndex if there is none.
 func (s *Set) Find(name string) (cache.IndexFunc, error) {
 	fn := s.funcs[name]

@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -11,7 +12,7 @@ import (
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/guest"
-	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/internal/parallel"
 	"github.com/larder-dev/larder/store/internal/compress"
 	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/internal/index"
@@ -24,8 +25,10 @@ type Encoder struct {
 	Codec      codec.Codec          // nil makes writes without payloads
 	Compressor *compress.Compressor // compressor that is used later, at the commit; may be nil
 	Set        *index.Set
-	// deletes says that the objects of deletes are encoded too, because a durable handler will receive them.
+	// Deletes says that the objects of deletes are encoded too, because a durable handler will receive them.
 	Deletes bool
+	// Decodes says that undecoded objects are decoded, because somebody will want them at once.
+	Decodes bool
 }
 
 // encoded is a batch whose ops have been turned into writes.
@@ -40,8 +43,13 @@ type encoded struct {
 // encode turns ops into writes. An op for which that fails is in leftOut, and in skipped if it is reportable.
 func (e Encoder) encode(ops []entry.Op) encoded {
 	b := encoded{writes: make([]*memtable.Write, 0, len(ops)), leftOut: map[string]entry.LeftOut{}}
-	for _, op := range ops {
-		x, err := e.identify(op)
+	writes, errs := make([]*memtable.Write, len(ops)), make([]error, len(ops))
+	for n, op := range ops {
+		writes[n], errs[n] = e.identify(op)
+	}
+	e.decode(writes, errs)
+	for n, x := range writes {
+		err := errs[n]
 		switch {
 		case err != nil:
 		case !x.Del:
@@ -92,6 +100,12 @@ func (e Encoder) identify(op entry.Op) (*memtable.Write, error) {
 		obj = gone.Obj
 	}
 	x.Obj, _ = obj.(runtime.Object)
+	if u, ok := x.Obj.(*entry.Undecoded); ok && e.Codec != nil && (!x.Del || e.Deletes) {
+		x.Payload, x.PayloadSize = u.Payload, len(u.Payload)
+		if u.Encoding != e.Codec.Name() {
+			x.Encoding = u.Encoding
+		}
+	}
 	if x.Del {
 		x.UID, x.RV = IdentityOf(x.Obj)
 		return x, nil
@@ -115,7 +129,7 @@ func (e Encoder) fill(x *memtable.Write) error {
 }
 
 func (e Encoder) payload(x *memtable.Write) error {
-	if e.Codec == nil {
+	if e.Codec == nil || x.Payload != nil {
 		return nil
 	}
 	if err := encodeWrite(x, e.Codec); err != nil {
@@ -133,22 +147,53 @@ func (e Encoder) index(x *memtable.Write) error {
 	return nil
 }
 
-// Decode returns the object that is decoded from the payload of x, or x.Obj if there is no codec. If the codec cannot
-// decode what it has encoded the error wraps ErrIncompatible, never ErrDamaged: the file is not damaged.
+// decode decodes the undecoded objects of writes, if somebody wants them, on all cores. If one cannot be decoded, its
+// error is set; a delete is then one without an object.
+func (e Encoder) decode(writes []*memtable.Write, errs []error) {
+	if !e.Decodes && e.Codec != nil && (e.Set == nil || !e.Set.ReadsObjects()) {
+		return
+	}
+	cost := 0
+	for _, x := range writes {
+		if u, ok := x.Obj.(*entry.Undecoded); ok {
+			cost += 4<<10 + u.Size()
+		}
+	}
+	if cost == 0 {
+		return
+	}
+	parallel.Each(len(writes), cost, func(n int) {
+		x := writes[n]
+		if _, ok := x.Obj.(*entry.Undecoded); !ok || errs[n] != nil {
+			return
+		}
+		var obj runtime.Object
+		err := guest.Try("the codec", func() (err error) {
+			obj, err = x.Decoded()
+			return err
+		})
+		switch {
+		case err == nil:
+			x.Obj = obj
+		case x.Del:
+			x.Obj = nil
+		default:
+			errs[n] = refuse(entry.LeftOutCodec, err)
+		}
+	})
+}
+
+// Decode returns the object that is decoded from the payload of x, or x.Obj if there is no codec. Its error is as that
+// of memtable.Unreadable.
 func (e Encoder) Decode(x *memtable.Write) (runtime.Object, error) {
 	if e.Codec == nil {
-		return x.Obj, nil
+		return x.Decoded()
 	}
-	obj, err := codec.Decode(e.Codec, e.Codec.Name(), x.Payload)
-	switch {
-	case err == nil:
-		return obj, nil
-	case errors.Is(err, entry.ErrDamaged):
-		err = fmt.Errorf("%w: %v", entry.ErrIncompatible, err) //nolint:errorlint // it must not wrap ErrDamaged
-	case !errors.Is(err, entry.ErrIncompatible):
-		err = fmt.Errorf("%w: %w", entry.ErrIncompatible, err)
+	obj, err := codec.Decode(e.Codec, cmp.Or(x.Encoding, e.Codec.Name()), x.Payload)
+	if err != nil {
+		return nil, memtable.Unreadable(x.Key, err)
 	}
-	return nil, fmt.Errorf("object %s: %w", printable.Key(x.Key), err)
+	return obj, nil
 }
 
 // encodeWrite sets the payload of x and its size. If the codec fails or panics, x has no payload.

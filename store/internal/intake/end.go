@@ -191,10 +191,16 @@ func (r *Replacement) held(
 	}
 }
 
-// semanticallyEqual compares two objects. It returns false if the comparison panics.
+// semanticallyEqual compares two objects. It returns false if one cannot be decoded, or the comparison panics.
 func semanticallyEqual(a, b runtime.Object) bool {
 	equal := false
-	err := guest.Try("the comparison", func() error {
+	err := guest.Try("the comparison", func() (err error) {
+		if a, err = entry.Decoded(a); err != nil {
+			return err
+		}
+		if b, err = entry.Decoded(b); err != nil {
+			return err
+		}
 		equal = equality.Semantic.DeepEqual(a, b)
 		return nil
 	})

@@ -2,6 +2,7 @@ package intake
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 
 	bolt "go.etcd.io/bbolt"
@@ -79,10 +80,10 @@ type pendingObject struct{ *memtable.Write }
 
 func (o pendingObject) Version() (uid, rv string) { return o.UID, o.RV }
 
-func (o pendingObject) Object() (runtime.Object, error) { return o.Obj, nil }
+func (o pendingObject) Object() (runtime.Object, error) { return o.Obj, nil } // a Change may have it undecoded
 
 func (o pendingObject) SameBody(x *memtable.Write) (bool, error) {
-	return bytes.Equal(o.Payload, x.Payload), nil
+	return o.Encoding == x.Encoding && bytes.Equal(o.Payload, x.Payload), nil
 }
 
 // storedObject is an object in the file.
@@ -99,7 +100,7 @@ func (o *storedObject) Object() (runtime.Object, error) { return o.in.Object(o.k
 
 // SameBody compares bodies without their compression.
 func (o *storedObject) SameBody(x *memtable.Write) (bool, error) {
-	if o.Encoding != o.in.Read.Codec.Name() {
+	if o.Encoding != cmp.Or(x.Encoding, o.in.Read.Codec.Name()) {
 		return false, nil
 	}
 	b, err := o.in.Read.Coder.OpenPlain(o.Objects, o.key, o.Header, o.Payload)

@@ -76,10 +76,19 @@ func (r *Replacement) identify(ops []entry.Op) (map[string]*item, []entry.Skippe
 // encode computes the payloads and the terms of the items that are needed.
 func (r *Replacement) encode(set *index.Set, items map[string]*item, keys []string) {
 	enc := r.in.Back.Encoder(set)
+	var due []*item
+	var writes []*memtable.Write
 	for _, key := range keys {
 		it := items[key]
 		if it.err == nil && !it.skip && it.needed && !it.Del && !it.filled {
-			it.err, it.filled = enc.fill(it.Write), true
+			due, writes = append(due, it), append(writes, it.Write)
+		}
+	}
+	errs := make([]error, len(writes))
+	enc.decode(writes, errs)
+	for n, it := range due {
+		if it.err, it.filled = errs[n], true; it.err == nil {
+			it.err = enc.fill(it.Write)
 		}
 	}
 }

@@ -1,18 +1,25 @@
 package memtable
 
 import (
+	"context"
+	"errors"
+	"fmt"
+
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/printable"
 	"github.com/larder-dev/larder/store/internal/compress"
 )
 
 // Write is one object on its way into the file: keyed, encoded and indexed
 // before any transaction begins.
 type Write struct {
-	Key     string
-	Del     bool
-	Obj     runtime.Object // for a delete: what the event carried, or nil
+	Key string
+	Del bool
+	// Obj may be an *entry.Undecoded: see Decoded. For a delete it is what the event carried, or nil.
+	Obj     runtime.Object
 	UID, RV string
 	// Event is Op.Event; empty if the op before it, of the same key and batch, was skipped.
 	Event cache.DeltaType
@@ -22,7 +29,8 @@ type Write struct {
 	PayloadSize int
 	// Encoding is the name of the codec that wrote Payload, if it was not the collection's.
 	Encoding string
-	// Compressed is Payload compressed with Dict, as the file gets it; nil if it gets Payload. Only who commits uses them.
+	// Compressed is Payload compressed with Dict, as the file gets it; nil if it gets Payload. Only who commits uses
+	// them.
 	Compressed []byte
 	Dict       *compress.Dictionary
 	Terms      map[string][]string
@@ -35,12 +43,44 @@ type Write struct {
 	gone *Write
 }
 
-// Object returns what the write leaves under its key.
-func (x *Write) Object() runtime.Object {
+// Decoded returns Obj, decoded. Its error is that of Unreadable.
+func (x *Write) Decoded() (runtime.Object, error) { return Decoded(x.Key, x.Obj) }
+
+// Decoded returns an object that is not in a file, decoded. Its error is that of Unreadable.
+func Decoded(key string, obj runtime.Object) (runtime.Object, error) {
+	obj, err := entry.Decoded(obj)
+	if err != nil {
+		return nil, Unreadable(key, err)
+	}
+	return obj, nil
+}
+
+// Unreadable is the error for an object that is not in a file and cannot be decoded, because of err. It wraps
+// entry.ErrIncompatible, and never entry.ErrDamaged: no file is damaged.
+func Unreadable(key string, err error) error {
+	switch {
+	case errors.Is(err, entry.ErrDamaged):
+		err = fmt.Errorf("%w: %v", entry.ErrIncompatible, err) //nolint:errorlint // it must not wrap ErrDamaged
+	case !errors.Is(err, entry.ErrIncompatible):
+		err = fmt.Errorf("%w: %w", entry.ErrIncompatible, err)
+	}
+	return fmt.Errorf("object %s: %w", printable.Key(key), err)
+}
+
+// Left returns what the write leaves under its key, perhaps undecoded; nil if it deletes.
+func (x *Write) Left() runtime.Object {
 	if x.Del {
 		return nil
 	}
 	return x.Obj
+}
+
+// Read returns what Left does, decoded. It fails if ctx has ended.
+func (x *Write) Read(ctx context.Context) (runtime.Object, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return Decoded(x.Key, x.Left())
 }
 
 // Size is roughly what x takes in memory, and in a transaction.

@@ -41,7 +41,7 @@ func (r *Reader) filed(
 	objects *bolt.Bucket, name, key string, over *Captured, decoded *resident.Bounded,
 ) (runtime.Object, error) {
 	if x := over.Get(key); x != nil {
-		return x.Obj, nil
+		return x.Decoded()
 	}
 	s, err := r.Stored(objects, key)
 	switch {

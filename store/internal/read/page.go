@@ -2,14 +2,14 @@ package read
 
 import (
 	"context"
-	"runtime"
 	"slices"
-	"sync"
 
 	bolt "go.etcd.io/bbolt"
-	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/guest"
+	"github.com/larder-dev/larder/internal/parallel"
 	"github.com/larder-dev/larder/store/internal/body"
 	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/internal/memtable"
@@ -25,21 +25,21 @@ const (
 type Record struct {
 	format.Header // without Head; Terms are in plain text, except in a View
 	Key           string
-	Body          body.Body         // undecoded record; not used if obj is set
-	Obj           k8sruntime.Object // object of the memtable; nil for a record of the file
+	Body          body.Body      // undecoded record; not used if obj is set
+	Obj           runtime.Object // object of the memtable, perhaps undecoded; nil for a record of the file
 }
 
 // Page is a run of objects in key order.
 type Page struct {
 	Keys []string
-	Objs []k8sruntime.Object
+	Objs []runtime.Object
 	Last string // last key that was looked at, even if its object is not in the page
 	More bool   // whether objects may follow
 	Err  error
 }
 
 // Iterate calls fn for each object whose key is after the given one; see Interface.
-func (r *Reader) Iterate(ctx context.Context, after string, fn func(key string, obj k8sruntime.Object) error) error {
+func (r *Reader) Iterate(ctx context.Context, after string, fn func(key string, obj runtime.Object) error) error {
 	return IteratePages(ctx, after, r.Page, fn)
 }
 
@@ -47,7 +47,7 @@ func (r *Reader) Iterate(ctx context.Context, after string, fn func(key string, 
 // returned for all objects of the page before.
 func IteratePages(
 	ctx context.Context, after string, read func(ctx context.Context, after string) Page,
-	fn func(key string, obj k8sruntime.Object) error,
+	fn func(key string, obj runtime.Object) error,
 ) error {
 	for {
 		p := read(ctx, after)
@@ -124,66 +124,27 @@ func (r *Reader) CopyRecord(objects *bolt.Bucket, key string, data []byte, x *me
 	return Record{Key: key, Header: h, Body: b}, err
 }
 
-// decodeAlone is the minimum decodeCost that is worth a goroutine: some dozens of small records, or a large one.
-const decodeAlone = 256 << 10
-
-// decodeCost estimates the work of decoding a record, in bytes of payload.
-func decodeCost(record Record) int {
-	if record.Obj != nil {
-		return 0
-	}
-	return 4<<10 + record.Body.Size
-}
-
-// shares cuts records into runs of about the same cost, at most one for each goroutine and each worth a goroutine.
-func shares(records []Record, goroutines int) (runs [][]Record) {
-	left := 0
+// decodeCost estimates the work of decoding records, in bytes of payload.
+func decodeCost(records []Record) (cost int) {
 	for _, record := range records {
-		left += decodeCost(record)
-	}
-	for n := min(goroutines, left/decodeAlone); n > 1; n = min(n-1, left/decodeAlone) {
-		end, cost := firstShare(records, left/n)
-		if end == len(records) {
-			break
+		if u, ok := record.Obj.(*entry.Undecoded); ok {
+			cost += 4<<10 + u.Size()
+		} else if record.Obj == nil {
+			cost += 4<<10 + record.Body.Size
 		}
-		runs, records, left = append(runs, records[:end]), records[end:], left-cost
 	}
-	return append(runs, records)
-}
-
-// firstShare returns how many of the first records cost about as much as share, and their cost. The first record is
-// always included, and the last one if at least half of its cost is within share.
-func firstShare(records []Record, share int) (end, cost int) {
-	for _, record := range records {
-		next := decodeCost(record)
-		if end > 0 && cost+next/2 > share {
-			break
-		}
-		end, cost = end+1, cost+next
-	}
-	return end, cost
+	return cost
 }
 
 // DecodeRecords decodes the records on all cores, and returns their objects in the same order.
-func (r *Reader) DecodeRecords(records []Record) ([]k8sruntime.Object, error) {
-	objs := make([]k8sruntime.Object, len(records))
-	runs := shares(records, runtime.GOMAXPROCS(0))
-	errs := make([]error, len(runs))
-	var wg sync.WaitGroup
-	from := 0
-	for i, run := range runs {
-		into := objs[from : from+len(run)]
-		from += len(run)
-		work := func() {
-			errs[i] = guest.Try("the codec", func() error { return r.decodeSome(run, into) })
-		}
-		if i == len(runs)-1 {
-			work()
-		} else {
-			wg.Go(work)
-		}
-	}
-	wg.Wait()
+func (r *Reader) DecodeRecords(records []Record) ([]runtime.Object, error) {
+	objs, errs := make([]runtime.Object, len(records)), make([]error, len(records))
+	parallel.Each(len(records), decodeCost(records), func(i int) {
+		errs[i] = guest.Try("the codec", func() (err error) {
+			objs[i], err = r.decode(records[i])
+			return err
+		})
+	})
 	for _, err := range errs {
 		if err != nil {
 			return nil, err
@@ -192,16 +153,10 @@ func (r *Reader) DecodeRecords(records []Record) ([]k8sruntime.Object, error) {
 	return objs, nil
 }
 
-func (r *Reader) decodeSome(records []Record, objs []k8sruntime.Object) error {
-	for i, record := range records {
-		if objs[i] = record.Obj; record.Obj != nil {
-			continue
-		}
-		obj, err := r.Coder.Decode(record.Key, record.Body)
-		if err != nil {
-			return err
-		}
-		objs[i] = obj
+// decode returns the object of a record.
+func (r *Reader) decode(record Record) (runtime.Object, error) {
+	if record.Obj != nil {
+		return memtable.Decoded(record.Key, record.Obj)
 	}
-	return nil
+	return r.Coder.Decode(record.Key, record.Body)
 }

@@ -81,7 +81,7 @@ func (r *Reader) Info(ctx context.Context) (entry.Info, error) {
 func (r *Reader) Get(ctx context.Context, key string) (runtime.Object, error) {
 	if r.Memtable != nil {
 		if x := r.Memtable.Get(key); x != nil {
-			return x.Object(), ctx.Err()
+			return x.Read(ctx)
 		}
 	}
 	var obj runtime.Object
@@ -151,7 +151,7 @@ func (r *Reader) List(ctx context.Context) ([]runtime.Object, error) {
 // scanned returns the object at which an overScan is: the object of x, or if x is nil the one decoded from data.
 func (r *Reader) scanned(objects *bolt.Bucket, key string, data []byte, x *memtable.Write) (runtime.Object, error) {
 	if x != nil {
-		return x.Obj, nil
+		return x.Decoded()
 	}
 	return r.Coder.Object(objects, key, data)
 }

@@ -118,7 +118,11 @@ func (s *selecting) next() (key string, obj runtime.Object, err error) {
 		return "", nil, nil
 	}
 	if x != nil {
-		return s.matched(key, x.Obj)
+		obj, err := x.Decoded()
+		if err != nil {
+			return key, nil, err
+		}
+		return s.matched(key, obj)
 	}
 	b, err := s.body(key, data)
 	if err != nil {

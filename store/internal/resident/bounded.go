@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/larder-dev/larder/codec"
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
@@ -105,10 +106,18 @@ func (b *Bounded) Apply(last []*memtable.Write, codec codec.Codec) {
 	for _, x := range last {
 		now := Cached{}
 		if !x.Del {
-			now = Cached{Obj: x.Obj, UID: x.UID, RV: x.RV, Weight: Weigh(codec, x.Key, x.PayloadSize)}
+			now = Cached{Obj: known(x.Obj), UID: x.UID, RV: x.RV, Weight: Weigh(codec, x.Key, x.PayloadSize)}
 		}
 		b.write(x.Key, now)
 	}
+}
+
+// known returns obj, or what it was decoded to; nil if it was not.
+func known(obj runtime.Object) runtime.Object {
+	if u, ok := obj.(*entry.Undecoded); ok {
+		return u.Known()
+	}
+	return obj
 }
 
 // write takes in a write: of an object, or of none where it is deleted. One to a key that is not here stays out, but

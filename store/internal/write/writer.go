@@ -167,7 +167,7 @@ func (w *Writer) bury(key string, old read.Stored, x *memtable.Write) error {
 		return nil
 	}
 	if last := x.LastOf(old.UID); last != nil {
-		h := format.Header{UID: old.UID, RV: last.RV, Encoding: w.Read.Codec.Name()}
+		h := format.Header{UID: old.UID, RV: last.RV, Encoding: cmp.Or(last.Encoding, w.Read.Codec.Name())}
 		return w.Log.Bury(key, old.Seq, h, last.Payload)
 	}
 	h := format.Header{UID: old.UID, RV: old.RV, Encoding: old.Encoding}
