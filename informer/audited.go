@@ -6,7 +6,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer/audit"
@@ -37,7 +36,7 @@ func (i *Informer) newAuditor() *audit.Auditor {
 		Description: i.o.ObjectDescription, Subject: audited{i}, Every: i.o.AuditEvery, Clock: i.clock,
 		ListMetadata: i.o.ListMetadata,
 		List: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return cache.ToListerWatcherWithContext(i.lw).ListWithContext(ctx, o)
+			return i.source.ListWithContext(ctx, o)
 		},
 		Stores: func(obj runtime.Object) bool {
 			ours, err := shards.Matches(obj) // a server may send objects of other shards

@@ -62,7 +62,10 @@ func (f failing) Err() error              { return f.of.Err() }
 func (f failing) Failed() <-chan struct{} { return f.of.Failed() }
 
 // SetListerWatcher has i, which does not run yet, list and watch with lw: one that comes after a restart.
-func SetListerWatcher(i *Informer, lw cache.ListerWatcher) { i.lw = lw }
+func SetListerWatcher(i *Informer, lw cache.ListerWatcher) {
+	i.lw = lw
+	i.source, i.undecoded = i.listed()
+}
 
 // OptionsOf returns those that i has: another one is made with them.
 func OptionsOf(i *Informer) Options { return i.o }

@@ -45,11 +45,14 @@ import (
 // until too many changes are dirty. Stored objects that are read for a handler are queued under deltasMu too, so that
 // they are consistent with the changes that are queued after them (see delivery's backlog).
 type Informer struct {
-	o       Options
-	lw      cache.ListerWatcher
-	example runtime.Object
-	store   store.Interface
-	indexer *indexer.Indexer
+	o  Options
+	lw cache.ListerWatcher
+	// source is what is listed and watched: lw, or what reads its answers without decoding them, which undecoded says.
+	source    cache.ListerWatcherWithContext
+	undecoded bool
+	example   runtime.Object
+	store     store.Interface
+	indexer   *indexer.Indexer
 	// file and collection are nil if the objects are in memory only, for the reason memoryOnly.
 	file       file
 	collection collection
@@ -121,6 +124,7 @@ func New(lw cache.ListerWatcher, exampleObject runtime.Object, o Options) (*Info
 	if err != nil {
 		return nil, fmt.Errorf("informer on %s: %w", i.o.Identity.GroupResource(), err)
 	}
+	i.source, i.undecoded = i.listed()
 	i.distribution = newDistribution(i)
 	i.auditor = i.newAuditor()
 	i.durable = durable.New(i.durableOptions())

@@ -207,8 +207,16 @@ func eventOf(d fifo.Delta) cache.DeltaType {
 func (p *loop) tell(changes []entry.Change, all bool) {
 	p.distribution.tells.Add(1)
 	p.auditor.Changed(changes)
+	decodes := p.decodes()
 	for _, c := range changes {
 		delete(p.unseen, c.Key)
+		if !decodes {
+			continue
+		}
+		if err := decode(&c); err != nil {
+			p.due.Add(func() { p.skip(context.Background(), c.Key, err) })
+			continue
+		}
 		n := delivery.Call{Type: c.Type, Key: c.Key, Before: c.Old}
 		first := !p.HasSynced()
 		if first {

@@ -48,6 +48,11 @@ type Options struct {
 	// Codec encodes the objects. Default: codec.For the example object.
 	Codec codec.Codec
 
+	// ClientDecodes leaves decoding to the ListerWatcher. By default, if that is of requests.ListWatch, the informer
+	// reads the answers itself: it stores objects as they came, and decodes those that a handler, an index function, a
+	// transform or a reader asks for (package reflector/wire). Status.Undecoded says which is the case.
+	ClientDecodes bool
+
 	// Residency says which objects are kept decoded in memory: store.All, store.Bounded or store.None. Default All, as in
 	// client-go.
 	Residency store.Residency
@@ -58,8 +63,8 @@ type Options struct {
 	SyncPolicy SyncPolicy
 	// ResyncPeriod is the default resync period of handlers, and the check period. Default 0: no resyncs.
 	ResyncPeriod time.Duration
-	// Indexers are the initial index functions, and IndexVersions their versions. An index without a version is rebuilt in
-	// the background at each start (see store.Interface.AddIndexers).
+	// Indexers are the initial index functions, and IndexVersions their versions. An index without a version is rebuilt
+	// in the background at each start (see store.Interface.AddIndexers).
 	Indexers      cache.Indexers
 	IndexVersions map[string]string
 	// TransformVersion must change whenever the function given to SetTransform changes.
@@ -84,13 +89,13 @@ type Options struct {
 	// AuditEvery is the interval of audits by Informer.Audit: each follows after a random half to whole of it. Default 0:
 	// no audits.
 	AuditEvery time.Duration
-	// PageSize is the maximum number of objects in a page of a list, which bounds the memory for a list. A page is smaller
-	// at the start, if its objects are large (its target is 16 MiB), or if larger ones do not come over the link; see
-	// package reflector. Default 2000.
+	// PageSize is the maximum number of objects in a page of a list, which bounds the memory for a list. A page is
+	// smaller at the start, if its objects are large (its target is 16 MiB), or if larger ones do not come over the link;
+	// see package reflector. Default 2000.
 	PageSize int64
 
-	// RelistSpread: see reflector.Options.RelistSpread. For fleets whose lists together are too much for their API server.
-	// Default 0.
+	// RelistSpread: see reflector.Options.RelistSpread. For fleets whose lists together are too much for their API
+	// server. Default 0.
 	RelistSpread time.Duration
 
 	// Observer is called for commits, handler calls and the informer's life cycle, for metrics. Default: none.

@@ -161,7 +161,7 @@ func TestPagesHeld(t *testing.T) {
 			for n := range pagesOfList * perPage {
 				must(t)(api.Create(podsResource, pod(n, "old")))
 			}
-			p := newPress(t, requests.ListWatch(client.CoreV1().RESTClient(), podsIdentity))
+			p := newPress(t, requests.ListWatch(client.CoreV1().RESTClient(), podsIdentity).ListWatch)
 			st, err := store.Open(filepath.Join(t.TempDir(), "larder.db"), store.Options{Logger: &discard})
 			if err != nil {
 				t.Fatal(err)

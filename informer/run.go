@@ -180,7 +180,6 @@ func (i *Informer) start(ctx context.Context) *loop {
 	// NewReflectorWithOptions calls the ListerWatcher to find out what it supports, and may log: so not under mu.
 	errorSource := cache.NewReflectorWithOptions(i.lw, i.example, cache.NewStore(cache.MetaNamespaceKeyFunc),
 		cache.ReflectorOptions{Name: i.name(), TypeDescription: i.o.ObjectDescription})
-	lw := withSemantics(i.lw)
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.started {
@@ -197,7 +196,7 @@ func (i *Informer) start(ctx context.Context) *loop {
 		sync: i.sync, clock: i.clock,
 	}
 	i.errorSource = errorSource
-	r = reflector.New(lw, s, reflector.Options{
+	r = reflector.New(i.source, s, reflector.Options{
 		Name: i.name(), TypeDescription: i.o.ObjectDescription, ExpectedType: i.example, Admit: admit(i.Identity()),
 		PageSize:     i.o.PageSize,
 		Shard:        i.Identity().Shards(),

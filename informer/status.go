@@ -35,15 +35,18 @@ type Status struct {
 	// Persistent is false if the objects are in memory only, and NotPersistent says why.
 	Persistent    bool
 	NotPersistent string
-	// Sealed is true if new records are sealed (store.Options.Encryption). PlainText is true if the file still has records
-	// from before that, unsealed; store.Store.Rekey removes them.
+	// Sealed is true if new records are sealed (store.Options.Encryption). PlainText is true if the file still has
+	// records from before that, unsealed; store.Store.Rekey removes them.
 	Sealed, PlainText bool
-	Synced            bool
+	// Undecoded is true if objects are stored as the server sends them, and decoded when somebody asks for them: see
+	// Options.ClientDecodes.
+	Undecoded bool
+	Synced    bool
 	// ResourceVersion is the resourceVersion of the stored state.
 	ResourceVersion string
 	Objects         int
-	// StoredContact is the LastContact that was stored with ResourceVersion: without a server, that is how old the objects
-	// are after a restart.
+	// StoredContact is the LastContact that was stored with ResourceVersion: without a server, that is how old the
+	// objects are after a restart.
 	StoredContact time.Time
 	// LastContact is when the server last sent something: in this run, or, before that, in an earlier one.
 	LastContact time.Time
@@ -85,7 +88,8 @@ type HandlerStatus struct {
 	// Name is client-go's: the functions of a cache.ResourceEventHandlerFuncs, else the handler's type.
 	// Registrations may share it.
 	Name string
-	// Pending is the number of queued calls. It does not count stored objects that have not been read for the handler yet.
+	// Pending is the number of queued calls. It does not count stored objects that have not been read for the handler
+	// yet.
 	Pending int
 	// Merged counts the updates that were merged with an earlier update of their object, because the handler was behind.
 	Merged int
@@ -99,6 +103,7 @@ func (i *Informer) Status() Status {
 		Synced:        i.HasSynced(),
 		LastContact:   i.contactTime(),
 		Pending:       i.queue.Len(),
+		Undecoded:     i.undecoded,
 		Skipped:       int(i.skipped.Load()),
 		Audit:         i.auditor.Status(),
 	}

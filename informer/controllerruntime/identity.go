@@ -29,19 +29,22 @@ const (
 var indifferent = []string{"allowWatchBookmarks", "limit", "resourceVersion", "resourceVersionMatch", "timeout",
 	"timeoutSeconds"}
 
-// identify returns the identity of the collection that lw lists. It calls lw to get its list request, which is recorded
-// and not sent, and parses it. base is the path prefix of the API server, without a trailing slash. Every error wraps
-// ErrIdentity.
-func identify(lw cache.ListerWatcher, example runtime.Object, base string) (entry.Identity, error) {
+// identify returns the identity of the collection that lw lists, and the Accept header of its request. It calls lw to
+// get its list request, which is recorded and not sent, and parses it. base is the path prefix of the API server,
+// without a trailing slash. Every error wraps ErrIdentity.
+func identify(
+	lw cache.ListerWatcher, example runtime.Object, base string,
+) (id entry.Identity, accept string, err error) {
 	request, err := record(lw)
 	if err != nil {
-		return entry.Identity{}, fmt.Errorf("%w: %w", ErrIdentity, err)
+		return id, "", fmt.Errorf("%w: %w", ErrIdentity, err)
 	}
-	id, err := parse(request, base, representationOf(example))
+	id, err = parse(request, base, representationOf(example))
 	if err != nil {
-		return entry.Identity{}, fmt.Errorf("%w from %s %s: %w", ErrIdentity, request.Method, request.URL.RequestURI(), err)
+		return entry.Identity{}, "", fmt.Errorf("%w from %s %s: %w", ErrIdentity, request.Method, request.URL.RequestURI(),
+			err)
 	}
-	return id, nil
+	return id, strings.Join(request.Header.Values("Accept"), ","), nil
 }
 
 // record returns the one request that lw's list would send.
@@ -69,6 +72,21 @@ func record(lw cache.ListerWatcher) (*http.Request, error) {
 	default:
 		return requests[0], nil
 	}
+}
+
+// watchesBookmarks reports whether lw's watches ask for bookmarks, by the request that it would send, which is
+// recorded; known is false if there is none.
+func watchesBookmarks(lw cache.ListerWatcher) (bookmarks, known bool) {
+	ctx, recording := withRecording(context.Background())
+	w, err := cache.ToListerWatcherWithContext(lw).WatchWithContext(ctx, metav1.ListOptions{AllowWatchBookmarks: true})
+	if err == nil {
+		w.Stop()
+	}
+	sent := recording.taken()
+	if len(sent) != 1 {
+		return false, false
+	}
+	return sent[0].URL.Query().Get("allowWatchBookmarks") == "true", true
 }
 
 // parse returns the identity that a list request asks for. expected is the representation of the informer's objects.

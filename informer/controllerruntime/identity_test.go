@@ -88,7 +88,7 @@ func derived(t *testing.T, config *rest.Config, opts cache.Options, objs ...clie
 	var ids []entry.Identity
 	opts.NewInformer = func(lw toolscache.ListerWatcher, obj runtime.Object, _ time.Duration,
 		indexers toolscache.Indexers) toolscache.SharedIndexInformer {
-		id, err := identify(lw, obj, a.base)
+		id, _, err := identify(lw, obj, a.base)
 		if err != nil {
 			t.Errorf("%T: %v", obj, err)
 		}
@@ -345,7 +345,7 @@ func TestNoIdentity(t *testing.T) {
 				error) {
 				return &corev1.PodList{}, c.list(ctx)
 			}}
-			id, err := identify(lw, c.obj, "/prefix")
+			id, _, err := identify(lw, c.obj, "/prefix")
 			if !errors.Is(err, ErrIdentity) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("identity %q, error %v", id, err)
 			}
@@ -354,7 +354,7 @@ func TestNoIdentity(t *testing.T) {
 	}
 	t.Run("takes no context", func(t *testing.T) {
 		for _, lw := range []toolscache.ListerWatcher{&toolscache.ListWatch{}, contextless{}} {
-			if _, err := identify(lw, &corev1.Pod{}, ""); !errors.Is(err, ErrIdentity) {
+			if _, _, err := identify(lw, &corev1.Pod{}, ""); !errors.Is(err, ErrIdentity) {
 				t.Error(err)
 			}
 		}

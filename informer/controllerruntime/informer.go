@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/entry"
@@ -33,7 +34,7 @@ func (a *adapter) newInformer(
 func (a *adapter) make(
 	lw cache.ListerWatcher, obj runtime.Object, resync time.Duration, indexers cache.Indexers,
 ) (*informer.Informer, error) {
-	id, err := identify(lw, obj, a.base)
+	id, accept, err := identify(lw, obj, a.base)
 	if err != nil {
 		return nil, err
 	}
@@ -50,8 +51,7 @@ func (a *adapter) make(
 	if err := a.closeUnrun(id); err != nil {
 		return nil, err
 	}
-	inf, err := informer.New(cache.ToListWatcherWithWatchListSemantics(narrowing(cache.ToListerWatcherWithContext(lw)),
-		lw), exampleOf(obj), o)
+	inf, err := informer.New(a.reading(lw, id, accept), exampleOf(obj), o)
 	if errors.Is(err, store.ErrCollectionOpen) {
 		return nil, fmt.Errorf("%w; give each manager and cluster a store.Store of its own", err)
 	}
@@ -64,6 +64,21 @@ func (a *adapter) make(
 		a.made[id.ID()] = inf
 	}
 	return inf, nil
+}
+
+// reading returns controller-runtime's ListerWatcher, with its requests, by which the informer reads the answers
+// itself. accept is the Accept header of its list requests. It is without them for metadata, to whose objects
+// controller-runtime adds the kind, and if its watch request cannot be recorded.
+func (a *adapter) reading(lw cache.ListerWatcher, id entry.Identity, accept string) cache.ListerWatcher {
+	narrowed := narrowing(cache.ToListerWatcherWithContext(lw))
+	bookmarks, known := watchesBookmarks(lw)
+	if id.Representation == entry.Metadata || !known {
+		return cache.ToListWatcherWithWatchListSemantics(narrowed, lw)
+	}
+	return requests.WithRequest(narrowed, func(o metav1.ListOptions) *rest.Request {
+		o.AllowWatchBookmarks = o.AllowWatchBookmarks && bookmarks
+		return requests.Request(a.client, id, o).SetHeader("Accept", accept)
+	})
 }
 
 // closeUnrun takes the collection from an informer that was removed before the cache has started. A cache has one

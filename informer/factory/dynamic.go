@@ -21,10 +21,12 @@ import (
 func NewDynamicSharedInformerFactory(
 	client dynamic.Interface, defaultResync time.Duration, o Options,
 ) dynamicinformer.DynamicSharedInformerFactory {
+	made, err := o.connect(dynamic.ConfigFor)
 	return newUntypedFactory(defaultResync, o, form{
+		err:     err,
 		example: func() runtime.Object { return &unstructured.Unstructured{} },
 		listWatch: func(id entry.Identity) cache.ListerWatcher {
-			return listWatch(client, client.Resource(id.GroupVersionResource).Namespace(id.Namespace), id)
+			return reading(made, client, client.Resource(id.GroupVersionResource).Namespace(id.Namespace), id)
 		},
 		lister: func(indexer cache.Indexer, gvr schema.GroupVersionResource) cache.GenericLister {
 			return dynamiclister.NewRuntimeObjectShim(dynamiclister.New(indexer, gvr))

@@ -20,10 +20,13 @@ import (
 func NewMetadataSharedInformerFactory(
 	client metadata.Interface, defaultResync time.Duration, o Options,
 ) metadatainformer.SharedInformerFactory {
+	made, err := o.connect(metadata.ConfigFor)
 	return newUntypedFactory(defaultResync, o, form{
+		err:     err,
 		example: func() runtime.Object { return &metav1.PartialObjectMetadata{} },
 		listWatch: func(id entry.Identity) cache.ListerWatcher {
-			return listWatch(client, client.Resource(id.GroupVersionResource).Namespace(id.Namespace), id)
+			id.Representation = entry.Metadata
+			return reading(made, client, client.Resource(id.GroupVersionResource).Namespace(id.Namespace), id)
 		},
 		lister: func(indexer cache.Indexer, gvr schema.GroupVersionResource) cache.GenericLister {
 			return metadatalister.NewRuntimeObjectShim(metadatalister.New(indexer, gvr))

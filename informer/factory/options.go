@@ -31,6 +31,10 @@ type Options struct {
 	// Default: that of the typed client's discovery; the dynamic and the metadata client have none. The metadata factory
 	// reads no hash, since metadata do not depend on the schema.
 	RESTClient rest.Interface
+	// Config is the configuration that the client was made from. With it the dynamic and the metadata factory make their
+	// requests themselves, and read the answers without decoding them (informer.Options.ClientDecodes); it also makes the
+	// RESTClient, if there is none. Default: the client decodes. The typed factory has the client's REST client.
+	Config *rest.Config
 
 	// CustomResync has resync periods of single types, in place of the default. Only the typed factory accepts it.
 	CustomResync map[metav1.Object]time.Duration

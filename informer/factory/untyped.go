@@ -37,6 +37,7 @@ type untypedFactory struct {
 
 // form has the differences between the dynamic and the metadata factory.
 type form struct {
+	err       error // why it cannot make informers
 	example   func() runtime.Object
 	listWatch func(id entry.Identity) cache.ListerWatcher
 	lister    func(indexer cache.Indexer, gvr schema.GroupVersionResource) cache.GenericLister
@@ -45,7 +46,7 @@ type form struct {
 }
 
 func newUntypedFactory(defaultResync time.Duration, o Options, f form) *untypedFactory {
-	err := o.validate()
+	err := errors.Join(f.err, o.validate())
 	if len(o.CustomResync) > 0 || o.InformerName != nil {
 		err = errors.New("Options.CustomResync and InformerName are for the typed factory only")
 	}

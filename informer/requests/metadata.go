@@ -19,7 +19,7 @@ func ListMetadata(
 ) func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
 	return func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
 		// A client's scheme need not know the type, so it does not decode.
-		raw, err := scoped(client, id, o).SetHeader("Accept", acceptMetadata).DoRaw(ctx)
+		raw, err := Request(client, id, o).SetHeader("Accept", accept(asMetadataList)).DoRaw(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -31,11 +31,16 @@ func ListMetadata(
 	}
 }
 
-// acceptMetadata requests a list by metadata, in protobuf if the server supports it, which takes both sides half the
-// time of JSON.
-const acceptMetadata = "application/vnd.kubernetes.protobuf" + asMetadataList + ",application/json" + asMetadataList
+// accept requests an answer in that form, in protobuf if the server supports it, which takes both sides half the time
+// of JSON.
+func accept(form string) string {
+	return "application/vnd.kubernetes.protobuf" + form + ",application/json" + form
+}
 
-const asMetadataList = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+const (
+	asMetadata     = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+	asMetadataList = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+)
 
 // protobufPrefix is the start of an object in protobuf as Kubernetes sends it. An envelope with its type follows.
 var protobufPrefix = []byte("k8s\x00")

@@ -106,5 +106,5 @@ func (t *clientTransport) RoundTrip(q *http.Request) (*http.Response, error) {
 // listWatch lists and watches the pods of a namespace. traits tells client-go what the client can do.
 func (c *client) listWatch(namespace string, traits any) cache.ListerWatcher {
 	id := entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods"), Namespace: namespace}
-	return cache.ToListWatcherWithWatchListSemantics(requests.ListWatch(c, id), traits)
+	return cache.ToListWatcherWithWatchListSemantics(requests.ListWatch(c, id).ListWatch, traits)
 }

@@ -12,13 +12,26 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/bench/internal/load"
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/informer/requests"
 )
 
 // client has the clients that an informer needs.
 type client struct {
 	// rest reads the cluster's id and the schema's hash.
 	rest rest.Interface
-	lw   cache.ListerWatcher
+	// answers makes the requests of which Larder reads the answers itself, as the factories do.
+	answers rest.Interface
+	// plain and lw list and watch; lw also tells what the client can do.
+	plain *cache.ListWatch
+	lw    cache.ListerWatcher
+}
+
+// listWatch returns what Larder lists and watches.
+func (c *client) listWatch(id entry.Identity) cache.ListerWatcher {
+	return requests.WithRequest(c.plain, func(o metav1.ListOptions) *rest.Request {
+		return requests.Request(c.answers, id, o)
+	})
 }
 
 // newClient returns a client with connections of its own. It uses protobuf for typed objects, and otherwise JSON.
@@ -32,23 +45,29 @@ func newClient(config *rest.Config, kind load.Kind, dynamicObjects bool) (*clien
 		return nil, err
 	}
 	c := &client{rest: kube.CoreV1().RESTClient()}
+	c.answers = c.rest
 	if !dynamicObjects {
-		lw := cache.NewFilteredListWatchFromClient(c.rest, kind.Name, metav1.NamespaceAll, func(*metav1.ListOptions) {})
-		c.lw = cache.ToListWatcherWithWatchListSemantics(lw, kube)
+		c.plain = cache.NewFilteredListWatchFromClient(c.rest, kind.Name, metav1.NamespaceAll,
+			func(*metav1.ListOptions) {})
+		c.lw = cache.ToListWatcherWithWatchListSemantics(c.plain, kube)
 		return c, nil
 	}
 	objects, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, err
 	}
+	if c.answers, err = rest.UnversionedRESTClientFor(dynamic.ConfigFor(config)); err != nil {
+		return nil, err
+	}
 	resource := objects.Resource(kind.GVR)
-	c.lw = cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+	c.plain = &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			return resource.List(ctx, o)
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			return resource.Watch(ctx, o)
 		},
-	}, objects)
+	}
+	c.lw = cache.ToListWatcherWithWatchListSemantics(c.plain, objects)
 	return c, nil
 }

@@ -35,7 +35,7 @@ func (r *Running) makeLarder(c *client, o Options, example runtime.Object) (err 
 		return err
 	}
 	id := entry.Identity{GroupVersionResource: o.Kind.GVR}
-	r.Larder, err = informer.New(c.lw, example, informer.Options{
+	r.Larder, err = informer.New(c.listWatch(id), example, informer.Options{
 		Store:         r.Store,
 		Identity:      id,
 		Residency:     residencies[o.Spec.Residency],

@@ -19,8 +19,8 @@ type Handlers struct {
 	wg sync.WaitGroup
 
 	mu sync.RWMutex
-	// listeners has for each listener whether it takes part in the current resync; guarded by mu. A new one does until the
-	// next resync check.
+	// listeners has for each listener whether it takes part in the current resync; guarded by mu. A new one does until
+	// the next resync check.
 	listeners map[*Listener]bool
 	added     int  // guarded by mu; how many were added
 	running   bool // guarded by mu
@@ -105,6 +105,13 @@ func (p *Handlers) Distribute(n Call, resync bool, due *Lines) {
 			l.add(n, due)
 		}
 	}
+}
+
+// Any reports whether there is a listener.
+func (p *Handlers) Any() bool {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return len(p.listeners) > 0
 }
 
 // Resyncing returns the listeners that take part in the resync under way.

@@ -32,6 +32,8 @@ type Connection struct {
 		dynamic dynamic.Interface
 		meta    metadata.Interface
 	}
+	// answers makes the requests of which a sync reads the answers itself, lists and watches.
+	answers  struct{ lists, watches rest.Interface }
 	Raw      rest.Interface
 	Schemas  *requests.Schemas
 	Received meter.Received
@@ -61,6 +63,12 @@ func Connect(config *rest.Config) (*Connection, error) {
 	if c.watches.meta, err = metadata.NewForConfigAndClient(config, &endless); err != nil {
 		return nil, err
 	}
+	if c.answers.lists, err = answering(config, c.HTTP); err != nil {
+		return nil, err
+	}
+	if c.answers.watches, err = answering(config, &endless); err != nil {
+		return nil, err
+	}
 	d, err := discovery.NewDiscoveryClientForConfigAndClient(config, c.HTTP)
 	if err != nil {
 		return nil, err
@@ -70,16 +78,27 @@ func Connect(config *rest.Config) (*Connection, error) {
 	return c, nil
 }
 
+// answering returns a client of any resource that asks for JSON, as the dynamic client does.
+func answering(config *rest.Config, client *http.Client) (rest.Interface, error) {
+	return rest.UnversionedRESTClientForConfigAndClient(dynamic.ConfigFor(config), client)
+}
+
 // ListWatch lists and watches what the identity selects, in its representation: unstructured or metadata. What bounds a
 // request (--request-timeout) does not bound a watch, which would be cut again and again.
-func (c *Connection) ListWatch(id entry.Identity) *cache.ListWatch {
+func (c *Connection) ListWatch(id entry.Identity) *requests.RESTListWatch {
 	gvr := id.GroupVersionResource
+	lw := listWatch(id, c.dynamic.Resource(gvr).Namespace(id.Namespace).List,
+		c.watches.dynamic.Resource(gvr).Namespace(id.Namespace).Watch)
 	if id.Representation == entry.Metadata {
-		return listWatch(id, c.meta.Resource(gvr).Namespace(id.Namespace).List,
+		lw = listWatch(id, c.meta.Resource(gvr).Namespace(id.Namespace).List,
 			c.watches.meta.Resource(gvr).Namespace(id.Namespace).Watch)
 	}
-	return listWatch(id, c.dynamic.Resource(gvr).Namespace(id.Namespace).List,
-		c.watches.dynamic.Resource(gvr).Namespace(id.Namespace).Watch)
+	return requests.WithRequest(lw, func(o metav1.ListOptions) *rest.Request {
+		if o.Watch {
+			return requests.Request(c.answers.watches, id, o)
+		}
+		return requests.Request(c.answers.lists, id, o)
+	})
 }
 
 // listWatch asks for what the identity selects. L is a list of a client's.

@@ -216,7 +216,7 @@ func checkType(want, got runtime.Object) error {
 	if want == nil {
 		return nil
 	}
-	if reflect.TypeOf(want) != reflect.TypeOf(got) {
+	if reflect.TypeOf(want) != typeOf(got) {
 		return stray{fmt.Errorf("the server sent %s where the example object is %s", typeName(got), typeName(want)), true}
 	}
 	if _, ok := want.(*unstructured.Unstructured); !ok {
@@ -228,5 +228,13 @@ func checkType(want, got runtime.Object) error {
 	return nil
 }
 
-// typeName is the Go type of an object.
-func typeName(obj runtime.Object) string { return fmt.Sprintf("%T", obj) }
+// typeOf is the Go type of an object, or that which it will be decoded to.
+func typeOf(obj runtime.Object) reflect.Type {
+	if u, ok := obj.(*entry.Undecoded); ok {
+		return u.Type()
+	}
+	return reflect.TypeOf(obj)
+}
+
+// typeName is the name of typeOf.
+func typeName(obj runtime.Object) string { return fmt.Sprint(typeOf(obj)) }

@@ -1,0 +1,41 @@
+package factory
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/informer/requests"
+)
+
+// connect returns a REST client for Config, which configFor completes as the client of client-go does; nil if there is
+// no Config. It sets RESTClient to it, if that is not set.
+func (o *Options) connect(configFor func(*rest.Config) *rest.Config) (rest.Interface, error) {
+	if o.Config == nil {
+		return nil, nil
+	}
+	made, err := rest.UnversionedRESTClientFor(configFor(o.Config))
+	if err != nil {
+		return nil, fmt.Errorf("Options.Config: %w", err)
+	}
+	if missing(o.RESTClient) {
+		o.RESTClient = made
+	}
+	return made, nil
+}
+
+// reading is listWatch, with the requests of a REST client by which an informer reads the answers itself; without them
+// if made is nil.
+func reading[L runtime.Object](
+	made rest.Interface, all any, client requests.Client[L], id entry.Identity,
+) cache.ListerWatcher {
+	if made == nil {
+		return listWatch(all, client, id)
+	}
+	return requests.WithRequest(requests.ClientListWatch(client, id),
+		func(o metav1.ListOptions) *rest.Request { return requests.Request(made, id, o) })
+}

@@ -1,0 +1,45 @@
+package informer
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/codec"
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/reflector/wire"
+)
+
+// requester is a ListerWatcher that tells which requests it makes, such as that of requests.ListWatch.
+type requester interface {
+	Request(o metav1.ListOptions) *rest.Request
+}
+
+// listed returns what the reflector lists and watches, and whether that has undecoded objects: if the ListerWatcher
+// tells its requests, the answers are read without it.
+func (i *Informer) listed() (lw cache.ListerWatcherWithContext, undecoded bool) {
+	lw = withSemantics(i.lw)
+	r, ok := i.lw.(requester)
+	if !ok || i.o.ClientDecodes {
+		return lw, false
+	}
+	sent := codec.NewSent(i.o.Codec, i.example, i.Identity().LabelSelector != "")
+	if sent == nil {
+		return lw, false
+	}
+	return wire.New(r.Request, sent), true
+}
+
+// decodes reports whether somebody waits for the objects of changes: see store.CollectionOptions.Decodes.
+func (i *Informer) decodes() bool { return i.processor.Any() || detectsMutations }
+
+// decode decodes the objects of a change. An old state that cannot be decoded is left out, as one that cannot be read.
+func decode(c *entry.Change) (err error) {
+	if c.Old, err = entry.Decoded(c.Old); err != nil {
+		c.Old = nil
+	}
+	if c.New, err = entry.Decoded(c.New); err != nil && c.Type == cache.Deleted {
+		c.New, err = nil, nil
+	}
+	return err
+}
