@@ -105,21 +105,29 @@ func TestFeedTellsWhatHasChanged(t *testing.T) {
 
 // What an object was last is told, not what the file had of it, although many states never reach it.
 func TestFeedHasTheLastState(t *testing.T) {
-	s := storetest.Open(t, store.Options{})
-	c := openPods(t, s, nil)
-	apply(t, c, "1", upsert("a/x", "1"), upsert("a/y", "1"), upsert("a/z", "1"))
-	flush(t, s)
-	f := feedOf(t, c, "h")
-	catchUp(t, f)
-	apply(t, c, "2", upsert("a/x", "2"), upsert("a/y", "2"))
-	apply(t, c, "3", remove("a/x", "3"), remove("a/y", "3"))
-	apply(t, c, "4", object(storetest.Pod("a/y", "b", "4")), object(storetest.Pod("new", "n", "4")))
-	apply(t, c, "5", entry.Op{Type: entry.Delete, Object: storetest.Pod("a/y", "b", "5")},
-		entry.Op{Type: entry.Delete, Object: storetest.Pod("new", "n", "5")})
-	apply(t, c, "6", object(storetest.Pod("a/y", "c", "6")))
-	flush(t, s)
-	wantStrings(t, "told", catchUp(t, f), "- a/x uid=uid-a/x rv=3", "- a/y uid=uid-a/y rv=3", "+ a/y uid=c rv=6")
-	sound(t, s)
+	for _, undecoded := range []bool{false, true} {
+		t.Run(fmt.Sprint("undecoded ", undecoded), func(t *testing.T) {
+			s := storetest.Open(t, store.Options{})
+			c := openPods(t, s, nil)
+			apply(t, c, "1", upsert("a/x", "1"), upsert("a/y", "1"), upsert("a/z", "1"))
+			flush(t, s)
+			f := feedOf(t, c, "h")
+			catchUp(t, f)
+			in := store.Interface(c)
+			if undecoded {
+				in = storetest.Undecoded(c)
+			}
+			apply(t, in, "2", upsert("a/x", "2"), upsert("a/y", "2"))
+			apply(t, in, "3", remove("a/x", "3"), remove("a/y", "3"))
+			apply(t, in, "4", object(storetest.Pod("a/y", "b", "4")), object(storetest.Pod("new", "n", "4")))
+			apply(t, in, "5", entry.Op{Type: entry.Delete, Object: storetest.Pod("a/y", "b", "5")},
+				entry.Op{Type: entry.Delete, Object: storetest.Pod("new", "n", "5")})
+			apply(t, in, "6", object(storetest.Pod("a/y", "c", "6")))
+			flush(t, s)
+			wantStrings(t, "told", catchUp(t, f), "- a/x uid=uid-a/x rv=3", "- a/y uid=uid-a/y rv=3", "+ a/y uid=c rv=6")
+			sound(t, s)
+		})
+	}
 }
 
 func TestFeedOverARestart(t *testing.T) {

@@ -446,7 +446,7 @@ func TestStop(t *testing.T) {
 	event := formats["JSON"].frame([]byte(`{"kind":"Thing","metadata":{"name":"a"}}`), watch.Added)
 	for name, body := range map[string]func() io.ReadCloser{
 		"waits":   func() io.ReadCloser { return endless{make(chan struct{})} },
-		"is full": func() io.ReadCloser { return io.NopCloser(bytes.NewReader(bytes.Repeat(event, 10))) },
+		"is full": func() io.ReadCloser { return io.NopCloser(bytes.NewReader(bytes.Repeat(event, 1000))) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := &answer{}
@@ -465,7 +465,9 @@ func TestStop(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.Stop()
-			all(w)
+			if n := len(all(w)); n > 100 {
+				t.Errorf("%d events after Stop", n)
+			}
 		})
 	}
 }

@@ -35,6 +35,7 @@ func all() []mutant {
 		informerMutants,
 		powerLossMutants,
 		reflectorMutants,
+		wireMutants,
 		reflectorResumeMutants,
 		snapshotMutants,
 		storeCommitMutants,

@@ -129,7 +129,7 @@ func (e Encoder) fill(x *memtable.Write) error {
 }
 
 func (e Encoder) payload(x *memtable.Write) error {
-	if e.Codec == nil || x.Payload != nil {
+	if e.Codec == nil {
 		return nil
 	}
 	if err := encodeWrite(x, e.Codec); err != nil {
@@ -196,8 +196,11 @@ func (e Encoder) Decode(x *memtable.Write) (runtime.Object, error) {
 	return obj, nil
 }
 
-// encodeWrite sets the payload of x and its size. If the codec fails or panics, x has no payload.
+// encodeWrite sets the payload of x and its size, unless x has one already. If the codec fails or panics, x has no payload.
 func encodeWrite(x *memtable.Write, codec codec.Codec) error {
+	if x.Payload != nil {
+		return nil
+	}
 	err := guest.Try("the codec", func() (err error) {
 		x.Payload, err = codec.Append(nil, x.Obj)
 		return err

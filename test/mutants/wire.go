@@ -1,0 +1,115 @@
+package main
+
+// wireMutants are of what comes undecoded: packages reflector/wire and codec, and what the store makes of it.
+var wireMutants = []mutant{
+	{
+		name:   "wire/cut-off-list",
+		breaks: "A list that breaks off is no list.",
+		file:   "reflector/wire/json.go",
+		old: `		case err != nil:
+			return cutOff(err)
+		case c == end:
+`,
+		new: `		case err != nil:
+			return nil
+		case c == end:
+`,
+		test: "TestCutOff",
+	},
+	{
+		name:   "wire/status-is-a-list",
+		breaks: "A Status instead of a list is its error.",
+		file:   "reflector/wire/protobuf.go",
+		old: `	case l.Kind == "Status":
+		return apierrors.FromObject(&status)
+`,
+		new: `	case l.Kind == "":
+		return apierrors.FromObject(&status)
+`,
+		test: "TestRefused",
+	},
+	{
+		name:   "wire/early-items-have-no-kind",
+		breaks: "Items that come before the kind of their list get it.",
+		file:   "reflector/wire/json.go",
+		old: `t.size < textsSize || t.list.Kind == "" {
+`,
+		new: `t.size < 10 {
+`,
+		test: "TestUnstructuredAsClientGo",
+	},
+	{
+		name:   "wire/stop-leaves-the-answer",
+		breaks: "Stop ends a watch whose events nobody takes.",
+		file:   "reflector/wire/watcher.go",
+		old: `		case w.events <- ev:
+		case <-w.ctx.Done():
+			return
+		}
+	}
+	w.end(err)
+`,
+		new: `		case w.events <- ev:
+		}
+	}
+	w.end(err)
+`,
+		test: "TestStop",
+	},
+	{
+		name:   "codec/name-twice",
+		breaks: "JSON with a name twice in an object means what the decoder makes of it.",
+		file:   "codec/json.go",
+		old: `		if bytes.Equal(t.tokens[members[i]].text, t.tokens[members[i-1]].text) {
+`,
+		new: `		if len(members) < 0 {
+`,
+		test: "TestJSON",
+	},
+	{
+		name:   "codec/large-integers",
+		breaks: "An integer that is too large for an int64 is a float64, as apimachinery's decoder has it.",
+		file:   "codec/json.go",
+		old: `		if n, err := strconv.ParseInt(string(text), 10, 64); err == nil {
+			return msgpack.AppendInt(dst, n), nil
+		}
+`,
+		new: `		n, _ := strconv.ParseInt(string(text), 10, 64)
+		return msgpack.AppendInt(dst, n), nil
+`,
+		test: "TestJSON",
+	},
+	{
+		name:   "store/undecodable-stored",
+		breaks: "An undecoded object that somebody waits for, and that cannot be decoded, is left out.",
+		file:   "store/internal/intake/encode.go",
+		old: `			errs[n] = refuse(entry.LeftOutCodec, err)
+`,
+		new:  ``,
+		test: "TestUndecodable",
+		dir:  "store",
+	},
+	{
+		name:   "store/undecoded-delete-forgotten",
+		breaks: "A durable handler is told the last state of an object, which came undecoded with its delete.",
+		file:   "store/internal/intake/encode.go",
+		old: `	if x.Payload != nil {
+		return nil
+	}
+`,
+		new:  ``,
+		test: "TestFeedHasTheLastState",
+		dir:  "store",
+	},
+	{
+		name:   "store/undecoded-handed-out",
+		breaks: "Readers get decoded objects.",
+		file:   "store/internal/memtable/write.go",
+		old: `	return Decoded(x.Key, x.Left())
+`,
+		new: `	return x.Left(), nil
+`,
+		test: "TestUndecodable",
+		dir:  "store",
+	},
+}
