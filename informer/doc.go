@@ -33,6 +33,11 @@
 // which changes would not be noticed. The client's user needs list and watch on the resource, get on the namespace
 // kube-system, and the discovery that every user has.
 //
+// A ListerWatcher of requests.ListWatch also tells its requests, and the informer makes them itself. It stores objects
+// as the server sends them, and decodes only those that a handler, an index function, a transform or a reader asks for
+// (package reflector/wire). The factories and the adapter for controller-runtime have such ListerWatchers where they
+// can. Options.ClientDecodes leaves all of that to the ListerWatcher. Status.Undecoded says which is the case.
+//
 // In the informer factories that are generated with a clientset, pass InformerFor a function that calls New and, if
 // that fails, returns [Refused] with the error; see the example of Refused.
 //
@@ -212,8 +217,8 @@
 // A request has 90 s, and more if the link turns out to need it (see package reflector). If it has not returned five
 // seconds after its context has ended, Status.Err and the watch error handler (once for each) have an error that wraps
 // reflector.ErrOverdue. The informer waits for it until the end of the run, and five seconds more at most. Calls of
-// Options.ClusterID, OpenAPIHash, and of a watch's Stop, that do not return in time are abandoned and
-// retried, or done without. While five calls of one function have not returned, it is not called again.
+// Options.ClusterID, OpenAPIHash, and of a watch's Stop, that do not return in time are abandoned and retried, or done
+// without. While five calls of one function have not returned, it is not called again.
 //
 // # When the store fails
 //

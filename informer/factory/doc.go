@@ -27,6 +27,10 @@
 // returns false for the resource when its channel closes. (GetIndexer().List() cannot fail, and is empty.) The resource
 // stays refused: another try needs another factory.
 //
+// With Options.Config, the rest.Config that the client was made from, informers read the server's answers themselves
+// and decode only the objects that somebody asks for, as those of the typed factory do (see
+// informer.Options.ClientDecodes).
+//
 // # Identity and guards
 //
 // The collection's identity is the resource, Options.Namespace (for types that have one) and the selectors that
