@@ -196,7 +196,8 @@ func (e Encoder) Decode(x *memtable.Write) (runtime.Object, error) {
 	return obj, nil
 }
 
-// encodeWrite sets the payload of x and its size, unless x has one already. If the codec fails or panics, x has no payload.
+// encodeWrite sets the payload of x and its size, unless x has one already. If the codec fails or panics, x has no
+// payload.
 func encodeWrite(x *memtable.Write, codec codec.Codec) error {
 	if x.Payload != nil {
 		return nil
