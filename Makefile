@@ -109,6 +109,7 @@ soak: cluster ## longer runs of the same tests: more systems, more kills and pow
 	@$(MAKE) --no-print-directory cross PLATFORMS="$(ALL_PLATFORMS)"
 	@$(STEP) "soak on a real API server" env LARDER_SOAK=1 $(GO) -C test/e2e test -p 1 -count=1 -v -timeout $(SOAK_TIMEOUT) ./...
 	@$(STEP) "tests on a real API server, residency None" env LARDER_TEST_RESIDENCY=None $(GO) -C test/e2e test -parallel 4 -count=1 -timeout 20m ./...
+	@$(STEP) "tests on a real API server, objects of client-go" env LARDER_TEST_SOURCE=objects $(GO) -C test/e2e test -parallel 4 -count=1 -timeout 20m .
 	@for r in None 'Bounded(3000)'; do \
 		$(STEP) "informers, residency $$r" env LARDER_TEST_RESIDENCY="$$r" $(GO) test -count=1 ./informer/...; \
 		$(STEP) "the controller-runtime adapter, residency $$r" env LARDER_TEST_RESIDENCY="$$r" $(GO) -C informer/controllerruntime test -count=1 ./...; \

@@ -39,8 +39,21 @@ func NewSent(c Codec, example runtime.Object, labels bool) *Sent {
 	}
 	return &Sent{codec: c, labels: labels, kind: entry.UndecodedKind{
 		Type:   reflect.TypeOf(example),
+		Kind:   expectedKind(c, example),
 		Decode: func(encoding string, payload []byte) (runtime.Object, error) { return Decode(c, encoding, payload) },
 	}}
+}
+
+// expectedKind returns the kind of objects like example: what example says, or the name of its Go type if that was made with
+// protobuf, which all of Kubernetes' own are. It returns "" for others, since a scheme can give them any kind.
+func expectedKind(c Codec, example runtime.Object) string {
+	if kind := example.GetObjectKind().GroupVersionKind().Kind; kind != "" {
+		return kind
+	}
+	if _, ok := c.(*protobufCodec); ok {
+		return reflect.TypeOf(example).Elem().Name()
+	}
+	return ""
 }
 
 // ReadsProtobuf reports whether objects can come as protobuf messages.
@@ -73,12 +86,15 @@ func (s *Sent) JSON(text []byte, of metav1.TypeMeta) (*entry.Undecoded, error) {
 	case *protobufCodec:
 		return s.unusual(text, of) // the payload is to be protobuf
 	}
-	payload, m, err := typedJSON(text)
+	payload, own, m, err := typedJSON(text)
 	if errors.Is(err, errUnusual) {
 		return s.unusual(text, of)
 	}
 	if err != nil {
 		return nil, err
+	}
+	if own.Kind != "" {
+		of = own
 	}
 	return s.from(EncodingMsgpack, payload, of, func() (metav1.ObjectMeta, bool) { return m, true })
 }
@@ -251,6 +267,9 @@ func (s *Sent) unusual(text []byte, of metav1.TypeMeta) (*entry.Undecoded, error
 	} else {
 		if err := utiljson.Unmarshal(text, obj); err != nil {
 			return nil, malformed(text)
+		}
+		if own := obj.GetObjectKind().GroupVersionKind(); own.Kind != "" {
+			of.APIVersion, of.Kind = own.ToAPIVersionAndKind()
 		}
 		setTypeMeta(obj, "", "")
 	}

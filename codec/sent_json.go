@@ -6,16 +6,18 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/larder-dev/larder/internal/msgpack"
 )
 
-// typedJSON returns the payload of a typed object whose JSON is text, without its apiVersion and kind, and its
+// typedJSON returns the payload of a typed object whose JSON is text, without its apiVersion and kind, and those and its
 // metadata. It fails with errUnusual if the object has to be decoded.
-func typedJSON(text []byte) (payload []byte, m metav1.ObjectMeta, err error) {
+func typedJSON(text []byte) (payload []byte, of metav1.TypeMeta, m metav1.ObjectMeta, err error) {
 	err = transcode(text, func(t *transcoder) error {
 		if _, err := t.sorted(0); err != nil {
+			return err
+		}
+		if err := t.texts(0, map[string]*string{"apiVersion": &of.APIVersion, "kind": &of.Kind}); err != nil {
 			return err
 		}
 		if err := t.meta(&m); err != nil {
@@ -24,7 +26,7 @@ func typedJSON(text []byte) (payload []byte, m metav1.ObjectMeta, err error) {
 		payload = msgpack.AppendBin(nil, t.without(0, "apiVersion", "kind"))
 		return nil
 	})
-	return payload, m, err
+	return payload, of, m, err
 }
 
 // complete adds the apiVersion and kind to an unstructured object that lacks both. It fails with errUnusual if the
@@ -72,11 +74,15 @@ func (t *transcoder) meta(m *metav1.ObjectMeta) error {
 	if _, err := t.sorted(metadata); err != nil {
 		return err
 	}
-	var uid string
-	for name, to := range map[string]*string{
-		"name": &m.Name, "namespace": &m.Namespace, "uid": &uid, "resourceVersion": &m.ResourceVersion,
-	} {
-		at, found := t.member(metadata, name)
+	return t.texts(metadata, map[string]*string{
+		"name": &m.Name, "namespace": &m.Namespace, "uid": (*string)(&m.UID), "resourceVersion": &m.ResourceVersion,
+	})
+}
+
+// texts reads the members of those names of an object. It fails with errUnusual if one is no string.
+func (t *transcoder) texts(object int, members map[string]*string) error {
+	for name, to := range members {
+		at, found := t.member(object, name)
 		if !found {
 			continue
 		}
@@ -89,7 +95,6 @@ func (t *transcoder) meta(m *metav1.ObjectMeta) error {
 		}
 		*to = string(text)
 	}
-	m.UID = types.UID(uid)
 	return nil
 }
 

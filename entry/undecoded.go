@@ -29,6 +29,8 @@ type Undecoded struct {
 type UndecodedKind struct {
 	// Type is the Go type of the decoded objects, such as *v1.Pod.
 	Type reflect.Type
+	// Kind is the kind that the objects have. Default: not known.
+	Kind string
 	// Decode returns a new object from a payload. Its errors wrap ErrDamaged or ErrIncompatible.
 	Decode func(encoding string, payload []byte) (runtime.Object, error)
 }
@@ -88,6 +90,9 @@ func (u *Undecoded) Known() runtime.Object {
 
 // Type is the Go type that Object's has.
 func (u *Undecoded) Type() reflect.Type { return u.kind.Type }
+
+// OtherKind reports whether the object says that it is of another kind than the source's.
+func (u *Undecoded) OtherKind() bool { return u.kind.Kind != "" && u.of.Kind != "" && u.of.Kind != u.kind.Kind }
 
 // Size is the length of the payload in bytes.
 func (u *Undecoded) Size() int { return len(u.Payload) }

@@ -189,19 +189,26 @@ func (r *runner) heal() {
 			r.w.write(key, "77")
 		}
 	}
-	r.w.mu.Lock()
-	for _, f := range r.w.fronts {
+	eachFront := func(fn func(f *front)) {
+		r.w.mu.Lock()
+		for _, f := range r.w.fronts {
+			fn(f)
+		}
+		r.w.mu.Unlock()
+		time.Sleep(3 * time.Minute)
+		synctest.Wait()
+	}
+	eachFront(func(f *front) {
 		f.down = ""
 		clear(f.faults)
-		for s := range f.streams {
-			if poisoned {
+	})
+	if poisoned {
+		eachFront(func(f *front) {
+			for s := range f.streams {
 				s.failLocked("410")
 			}
-		}
+		})
 	}
-	r.w.mu.Unlock()
-	time.Sleep(3 * time.Minute)
-	synctest.Wait()
 	r.evidence()
 }
 

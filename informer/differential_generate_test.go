@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
+
 	"github.com/larder-dev/larder/store"
 )
 
@@ -62,6 +64,7 @@ func (g *generator) newConfig() config {
 	if g.one(5) {
 		c.pageDelay = time.Second
 	}
+	c.contentType = pick(g, "", "", runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf, runtime.ContentTypeJSON)
 	return c
 }
 

@@ -24,14 +24,15 @@ type config struct {
 	pageSize             int64
 	listDelay, pageDelay time.Duration
 	index                bool
+	contentType          string // ours reads answers of this type without a client; "" takes objects
 }
 
 func (c config) String() string {
 	return fmt.Sprintf(
 		"resync %v, transform %s, old error handler %v, watch-list %v, on disk %v, %v, commits after %v, pages of %d, "+
-			"lists take %v, further pages %v, index %v",
+			"lists take %v, further pages %v, index %v, answers %q",
 		c.resync, c.transform, c.oldErrorHandler, c.watchList, c.onDisk, c.residency, c.commitInterval, c.pageSize,
-		c.listDelay, c.pageDelay, c.index)
+		c.listDelay, c.pageDelay, c.index, c.contentType)
 }
 
 func (c config) indexers() cache.Indexers {

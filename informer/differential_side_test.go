@@ -47,7 +47,11 @@ func (s *side) open(st *store.Store) error {
 	s.syncedAt, s.endedAt, s.runs = -1, -1, 0
 	s.cancel, s.done = nil, nil
 	if s.name == "ours" {
-		inf, err := informer.New(s.f, &corev1.Pod{}, informer.Options{
+		lw, err := s.source()
+		if err != nil {
+			return err
+		}
+		inf, err := informer.New(lw, &corev1.Pod{}, informer.Options{
 			Store: st, InMemory: st == nil, Residency: s.c.residency, Identity: podsIdentity, PageSize: s.c.pageSize,
 			ResyncPeriod: s.c.resync, Indexers: s.c.indexers(), TransformVersion: s.c.transform,
 		})
@@ -61,6 +65,14 @@ func (s *side) open(st *store.Store) error {
 		})
 	}
 	return errors.Join(s.inf.SetTransform(s.c.transformer()), s.setErrorHandler())
+}
+
+// source is the server as it is, which hands over objects, or the answers to requests.
+func (s *side) source() (cache.ListerWatcher, error) {
+	if s.c.contentType == "" {
+		return s.f, nil
+	}
+	return s.f.listWatch(s.c.contentType)
 }
 
 func (s *side) setErrorHandler() error {

@@ -101,6 +101,7 @@ func runScripts(t *testing.T, first uint64, n, workers int) map[string]int {
 			failed = failed || len(fails) > 0
 			mu.Unlock()
 			if mine {
+				t.Logf("%v%s", s, strings.Join(fails, "\n"))
 				s, fails = s.shrink(t, dir, fails)
 				t.Errorf(
 					"go test ./informer -run 'TestDifferential$' -differential.seed=%d -differential.scripts=1\nshrunk to %v%s", seed,

@@ -12,11 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
@@ -73,28 +71,6 @@ func ofShard(src source, selector string) source {
 		},
 	}
 	return src
-}
-
-// metadataSource lists any resource as metadata.
-func metadataSource(t *testing.T, cfg *rest.Config, gvr schema.GroupVersionResource, ns string) source {
-	t.Helper()
-	client, err := metadata.NewForConfig(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := client.Resource(gvr).Namespace(ns)
-	return source{
-		identity: entry.Identity{GroupVersionResource: gvr, Namespace: ns, Representation: entry.Metadata},
-		example:  &metav1.PartialObjectMetadata{},
-		lw: &cache.ListWatch{
-			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-				return r.List(ctx, o)
-			},
-			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-				return r.Watch(ctx, o)
-			},
-		},
-	}
 }
 
 // run starts the replica on a shard of the pods.

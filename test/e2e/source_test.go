@@ -1,7 +1,7 @@
 package e2e
 
 import (
-	"context"
+	"os"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,13 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/informer/requests"
 )
 
 // source is what an informer lists and watches.
@@ -47,15 +48,20 @@ func newTypedSource(cfg *rest.Config, resource, ns, selector string, example run
 
 // coreSource is typedSource for those who have a client.
 func coreSource(client kubernetes.Interface, resource, ns, selector string, example runtime.Object) source {
-	return source{
-		identity: entry.Identity{
-			GroupVersionResource: corev1.SchemeGroupVersion.WithResource(resource),
-			Namespace:            ns, LabelSelector: selector, Representation: entry.Typed,
-		},
-		example: example,
-		lw: cache.NewFilteredListWatchFromClient(client.CoreV1().RESTClient(), resource, ns,
-			func(o *metav1.ListOptions) { o.LabelSelector = selector }),
+	id := entry.Identity{
+		GroupVersionResource: corev1.SchemeGroupVersion.WithResource(resource),
+		Namespace:            ns, LabelSelector: selector, Representation: entry.Typed,
 	}
+	return source{id, example, listWatch(requests.ListWatch(client.CoreV1().RESTClient(), id))}
+}
+
+// listWatch returns what an informer gets: lw, whose answers it reads without decoding them, or a ListerWatcher that
+// hands over objects if LARDER_TEST_SOURCE is "objects".
+func listWatch(lw *requests.RESTListWatch) cache.ListerWatcher {
+	if os.Getenv("LARDER_TEST_SOURCE") == "objects" {
+		return lw.ListWatch
+	}
+	return lw
 }
 
 // podSource lists the pods of a namespace.
@@ -71,17 +77,32 @@ func dynamicSource(t *testing.T, cfg *rest.Config, gvr schema.GroupVersionResour
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := client.Resource(gvr).Namespace(ns)
-	return source{
-		identity: entry.Identity{GroupVersionResource: gvr, Namespace: ns, Representation: entry.Unstructured},
-		example:  &unstructured.Unstructured{},
-		lw: &cache.ListWatch{
-			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-				return r.List(ctx, o)
-			},
-			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-				return r.Watch(ctx, o)
-			},
-		},
+	id := entry.Identity{GroupVersionResource: gvr, Namespace: ns, Representation: entry.Unstructured}
+	lw := requests.ClientListWatch(client.Resource(gvr).Namespace(ns), id)
+	return untypedSource(t, dynamic.ConfigFor(cfg), id, &unstructured.Unstructured{}, lw)
+}
+
+// metadataSource lists any resource as metadata.
+func metadataSource(t *testing.T, cfg *rest.Config, gvr schema.GroupVersionResource, ns string) source {
+	t.Helper()
+	client, err := metadata.NewForConfig(cfg)
+	if err != nil {
+		t.Fatal(err)
 	}
+	id := entry.Identity{GroupVersionResource: gvr, Namespace: ns, Representation: entry.Metadata}
+	lw := requests.ClientListWatch(client.Resource(gvr).Namespace(ns), id)
+	return untypedSource(t, metadata.ConfigFor(cfg), id, &metav1.PartialObjectMetadata{}, lw)
+}
+
+func untypedSource(
+	t *testing.T, cfg *rest.Config, id entry.Identity, example runtime.Object, lw *cache.ListWatch,
+) source {
+	t.Helper()
+	client, err := rest.UnversionedRESTClientFor(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return source{id, example, listWatch(requests.WithRequest(lw, func(o metav1.ListOptions) *rest.Request {
+		return requests.Request(client, id, o)
+	}))}
 }

@@ -216,6 +216,9 @@ func checkType(want, got runtime.Object) error {
 	if want == nil {
 		return nil
 	}
+	if u, ok := got.(*entry.Undecoded); ok && u.OtherKind() {
+		return stray{fmt.Errorf("the server sent a %s where the example object is %s", gvk.Kind, typeName(want)), true}
+	}
 	if reflect.TypeOf(want) != typeOf(got) {
 		return stray{fmt.Errorf("the server sent %s where the example object is %s", typeName(got), typeName(want)), true}
 	}

@@ -109,6 +109,7 @@ func TestAsKubectl(t *testing.T) {
 	c := newCreator(t)
 	c.createAll()
 	c.createSigningRequests()
+	c.createOdd()
 	path := mirror(t)
 	differ := differences(t)
 
@@ -128,6 +129,10 @@ func TestAsKubectl(t *testing.T) {
 	for _, q := range questions {
 		all = append(all, question{q, q})
 	}
+	t.Run("faithful", func(t *testing.T) {
+		t.Parallel()
+		testFaithful(t, path)
+	})
 	for _, q := range all {
 		t.Run(q.name, func(t *testing.T) {
 			t.Parallel()
