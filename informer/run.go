@@ -38,6 +38,7 @@ func (i *Informer) RunWithContext(ctx context.Context) {
 		logger.Info("Objects are kept in memory only: each start lists", "type", i.o.ObjectDescription, "representation",
 			i.o.Identity.Representation, "why", i.memoryOnly)
 	}
+	logger.V(2).Info("Starting the informer", "type", i.o.ObjectDescription, "undecoded", i.undecoded)
 	i.logUnguarded(logger)
 	var wg sync.WaitGroup
 	defer i.end(ctx, cancel, p, &wg)

@@ -1,6 +1,7 @@
 package informer_test
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"sync"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
 )
@@ -34,6 +37,26 @@ func TestStartIsLogged(t *testing.T) {
 		if l.count(`"Serving objects from disk"`, `"type"="*v1.Pod"`, `"objects"=2`, `"asOf"="2000-01-01`) != 1 ||
 			l.count(`"Resumed"`, `"resourceVersion"="102" "now"="103"`) != 1 {
 			t.Errorf("a start from disk says %q", l.all())
+		}
+	})
+}
+
+// TestSourceIsLogged: whether objects are stored as the server sends them.
+func TestSourceIsLogged(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		for contentType, want := range map[string]string{"": "false", runtime.ContentTypeProtobuf: "true"} {
+			var l logLines
+			logger := funcr.New(func(_, args string) { l.add(args) }, funcr.Options{Verbosity: 2})
+			s := side{name: "ours", c: config{transform: "none", contentType: contentType}, f: newFront(newWorld())}
+			if err := s.open(nil); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logger))
+			cancel()
+			s.inf.RunWithContext(ctx)
+			if l.count(`"Starting the informer"`, `"type"="*v1.Pod"`, `"undecoded"=`+want) != 1 {
+				t.Errorf("%q: logged %q", contentType, l.all())
+			}
 		}
 	})
 }

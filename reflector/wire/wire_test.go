@@ -11,6 +11,7 @@ import (
 	"io"
 	"math/rand"
 	"net/http"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -37,7 +38,13 @@ import (
 	"github.com/larder-dev/larder/reflector/wire"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(plugin) != "" {
+		credential()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 var seed = flag.Int64("larder.seed", 0, "seed of the generated objects; 0 takes the time")
 

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,13 +9,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
@@ -54,23 +50,6 @@ func shardOfPods(t *testing.T, cfg *rest.Config, ns, selector string) source {
 		Namespace:            ns, ShardSelector: selector, Representation: entry.Typed,
 	}
 	return source{identity: id, example: &corev1.Pod{}, lw: requests.ListWatch(client.CoreV1().RESTClient(), id)}
-}
-
-// ofShard is src with the selector in its identity and in each of its requests.
-func ofShard(src source, selector string) source {
-	lw := cache.ToListerWatcherWithContext(src.lw)
-	src.identity.ShardSelector = selector
-	src.lw = &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			o.ShardSelector = selector
-			return lw.ListWithContext(ctx, o)
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			o.ShardSelector = selector
-			return lw.WatchWithContext(ctx, o)
-		},
-	}
-	return src
 }
 
 // run starts the replica on a shard of the pods.
@@ -248,14 +227,16 @@ func (c *cluster) otherRanges(t *testing.T, replicas []*replica) {
 func (c *cluster) shardsOfWidgets(t *testing.T) {
 	client := c.createWidgets(t, 60)
 	cfg := c.Config(t.Name())
-	for form, src := range map[string]source{
-		"unstructured": dynamicSource(t, cfg, widgets, c.ns), "metadata": metadataSource(t, cfg, widgets, c.ns),
+	for form, representation := range map[string]entry.Representation{
+		"unstructured": entry.Unstructured, "metadata": entry.Metadata,
 	} {
 		var replicas []*replica
 		want := c.widgets(t, client)
 		for n := range 2 {
 			r := &replica{file: newFile(t), agent: form}
-			r.subject = r.start(t, ofShard(src, shard(t, n, 2)))
+			r.subject = r.start(t, untypedSource(t, cfg, entry.Identity{
+				GroupVersionResource: widgets, Namespace: c.ns, ShardSelector: shard(t, n, 2), Representation: representation,
+			}))
 			r.sync(t)
 			replicas = append(replicas, r)
 		}

@@ -73,36 +73,38 @@ func podSource(t *testing.T, cfg *rest.Config, ns string) source {
 // dynamicSource lists any resource as unstructured objects.
 func dynamicSource(t *testing.T, cfg *rest.Config, gvr schema.GroupVersionResource, ns string) source {
 	t.Helper()
+	return untypedSource(t, cfg, entry.Identity{
+		GroupVersionResource: gvr, Namespace: ns, Representation: entry.Unstructured,
+	})
+}
+
+// untypedSource lists any resource as unstructured objects or as metadata.
+func untypedSource(t *testing.T, cfg *rest.Config, id entry.Identity) source {
+	t.Helper()
+	if id.Representation == entry.Metadata {
+		client, err := metadata.NewForConfig(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lw := requests.ClientListWatch(client.Resource(id.GroupVersionResource).Namespace(id.Namespace), id)
+		return answered(t, metadata.ConfigFor(cfg), source{id, &metav1.PartialObjectMetadata{}, lw})
+	}
 	client, err := dynamic.NewForConfig(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := entry.Identity{GroupVersionResource: gvr, Namespace: ns, Representation: entry.Unstructured}
-	lw := requests.ClientListWatch(client.Resource(gvr).Namespace(ns), id)
-	return untypedSource(t, dynamic.ConfigFor(cfg), id, &unstructured.Unstructured{}, lw)
+	lw := requests.ClientListWatch(client.Resource(id.GroupVersionResource).Namespace(id.Namespace), id)
+	return answered(t, dynamic.ConfigFor(cfg), source{id, &unstructured.Unstructured{}, lw})
 }
 
-// metadataSource lists any resource as metadata.
-func metadataSource(t *testing.T, cfg *rest.Config, gvr schema.GroupVersionResource, ns string) source {
-	t.Helper()
-	client, err := metadata.NewForConfig(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	id := entry.Identity{GroupVersionResource: gvr, Namespace: ns, Representation: entry.Metadata}
-	lw := requests.ClientListWatch(client.Resource(gvr).Namespace(ns), id)
-	return untypedSource(t, metadata.ConfigFor(cfg), id, &metav1.PartialObjectMetadata{}, lw)
-}
-
-func untypedSource(
-	t *testing.T, cfg *rest.Config, id entry.Identity, example runtime.Object, lw *cache.ListWatch,
-) source {
+// answered returns src with the requests of a client that cfg makes.
+func answered(t *testing.T, cfg *rest.Config, src source) source {
 	t.Helper()
 	client, err := rest.UnversionedRESTClientFor(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return source{id, example, listWatch(requests.WithRequest(lw, func(o metav1.ListOptions) *rest.Request {
-		return requests.Request(client, id, o)
-	}))}
+	request := func(o metav1.ListOptions) *rest.Request { return requests.Request(client, src.identity, o) }
+	src.lw = listWatch(requests.WithRequest(src.lw.(*cache.ListWatch), request))
+	return src
 }
