@@ -142,6 +142,9 @@ func (f protobufField) Is(encoding string, payload []byte, want string) (is, kno
 // has another type than string.
 func (c *unstructuredCodec) Labels(dst []Label, encoding string, payload []byte) (labels []Label, known bool) {
 	dst = dst[:0]
+	if typed, message := c.kinds.ofPayload(encoding, payload); typed != nil {
+		return protobufLabels(dst, message, typed.metadata)
+	}
 	if encoding != EncodingMsgpack || isTypedPayload(payload) {
 		return dst, false
 	}

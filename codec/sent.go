@@ -56,24 +56,26 @@ func expectedKind(c Codec, example runtime.Object) string {
 	return ""
 }
 
-// ReadsProtobuf reports whether objects can come as protobuf messages.
-func (s *Sent) ReadsProtobuf() bool {
-	c, ok := s.codec.(*protobufCodec)
-	return ok && c.metadata != 0
-}
-
-// errNoProtobuf is the error for a message where ReadsProtobuf is false.
+// errNoProtobuf is the error for a message where the codec reads none of its kind.
 var errNoProtobuf = errors.New("the server sent protobuf, and the objects of this type have none")
 
-// Protobuf returns the object in a message, which it copies. of is the apiVersion and kind that the server gives.
+// Protobuf returns the object in a message, which it copies. of is the apiVersion and kind that the server gives. It
+// fails if the codec reads no protobuf of that kind.
 func (s *Sent) Protobuf(message []byte, of metav1.TypeMeta) (*entry.Undecoded, error) {
-	if !s.ReadsProtobuf() {
+	var kept metav1.TypeMeta // what the payload says; that of a typed object says nothing
+	typed, ok := s.codec.(*protobufCodec)
+	if c, untyped := s.codec.(*unstructuredCodec); untyped {
+		typed, kept = c.kinds.of(of), of
+		ok = typed != nil
+	}
+	if !ok || typed.metadata == 0 {
 		return nil, errNoProtobuf
 	}
-	payload := append(make([]byte, 0, len(message)+2), 0, 0) // without apiVersion and kind
+	payload := make([]byte, 0, len(message)+len(kept.APIVersion)+len(kept.Kind)+2) // both are short
+	payload = protowire.AppendString(protowire.AppendString(payload, kept.APIVersion), kept.Kind)
 	payload = append(payload, message...)
 	return s.from(EncodingProtobuf, payload, of, func() (metav1.ObjectMeta, bool) {
-		return messageMeta(message, s.codec.(*protobufCodec).metadata)
+		return messageMeta(message, typed.metadata)
 	})
 }
 

@@ -33,11 +33,33 @@ var errNotJSON = errors.New(
 type unstructuredCodec struct {
 	texts   textTables
 	writers sync.Pool // of *valueWriter: their stacks grow once
+	kinds   *kinds    // of payloads in protobuf; nil if it reads none
 }
 
 // Unstructured returns the msgpack codec for *unstructured.Unstructured.
 // Its fingerprint is constant: unknown fields are kept.
 func Unstructured() Codec { return &unstructuredCodec{} }
+
+// UnstructuredWith returns a codec like Unstructured that also reads the protobuf of the kinds in a scheme. So what a
+// server sends of Kubernetes' own kinds can be stored as it comes, in a third of the time that its JSON takes.
+//
+// A field that the server knows and the scheme does not is stored, and missing in the decoded object.
+func UnstructuredWith(scheme *runtime.Scheme) Codec {
+	return &unstructuredCodec{kinds: &kinds{scheme: scheme}}
+}
+
+// decodeEncoding decodes a payload in protobuf.
+func (c *unstructuredCodec) decodeEncoding(encoding string, data []byte) (runtime.Object, error) {
+	typed, _ := c.kinds.ofPayload(encoding, data)
+	if typed == nil {
+		return nil, unknownEncoding(encoding, c)
+	}
+	obj, err := typed.Decode(data)
+	if err != nil {
+		return nil, err
+	}
+	return toUnstructured(obj, encoding, data)
+}
 
 func (c *unstructuredCodec) Name() string { return EncodingMsgpack }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/larder-dev/larder/entry"
@@ -22,8 +21,8 @@ type viewCodec struct {
 
 // View returns a codec that decodes a collection's payloads to
 // *unstructured.Unstructured, whatever its representation. typed is the codec
-// that the collection was written with; it is needed for typed collections in
-// protobuf only, and may be nil for all others.
+// of the objects' Go type; it is needed for payloads in protobuf only, which
+// typed collections have, and those of UnstructuredWith; otherwise it may be nil.
 //
 // An object without apiVersion and kind, which typed clients leave empty, is decoded without them. The codec's Append
 // fails.
@@ -58,10 +57,5 @@ func (c *viewCodec) decodeEncoding(encoding string, data []byte) (runtime.Object
 	if err != nil {
 		return nil, err
 	}
-	m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
-	if err != nil {
-		// The reason may quote what is in the object.
-		return nil, fmt.Errorf("%T cannot be shown as an unstructured object: %w", obj, entry.ErrIncompatible)
-	}
-	return &unstructured.Unstructured{Object: m}, nil
+	return toUnstructured(obj, encoding, data)
 }

@@ -11,8 +11,10 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/dynamic/dynamiclister"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 )
 
@@ -25,6 +27,7 @@ func NewDynamicSharedInformerFactory(
 	return newUntypedFactory(defaultResync, o, form{
 		err:     err,
 		example: func() runtime.Object { return &unstructured.Unstructured{} },
+		codec:   codec.UnstructuredWith(scheme.Scheme), // what larder sync stores may be protobuf
 		listWatch: func(id entry.Identity) cache.ListerWatcher {
 			return reading(made, client, client.Resource(id.GroupVersionResource).Namespace(id.Namespace), id)
 		},

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/informer/requests"
@@ -39,6 +40,7 @@ type untypedFactory struct {
 type form struct {
 	err       error // why it cannot make informers
 	example   func() runtime.Object
+	codec     codec.Codec // nil for that of the example
 	listWatch func(id entry.Identity) cache.ListerWatcher
 	lister    func(indexer cache.Indexer, gvr schema.GroupVersionResource) cache.GenericLister
 	clusterID func(context.Context) (string, error)
@@ -84,7 +86,7 @@ func (f *untypedFactory) newInformerLocked(gvr schema.GroupVersionResource) (*un
 	}
 	id := f.identity(gvr)
 	o := f.options(id)
-	o.ResyncPeriod, o.ObjectDescription = f.resync, gvr.String()
+	o.ResyncPeriod, o.ObjectDescription, o.Codec = f.resync, gvr.String(), f.form.codec
 	ours, err := informer.New(f.form.listWatch(id), f.form.example(), o)
 	if err != nil {
 		return nil, err

@@ -133,6 +133,8 @@ func handlersOf(infos []consumer.Info) []Handler {
 
 // Live describes a collection that a running sync mirrors.
 type Live struct {
+	// Encoding is what the server is asked for: "protobuf", or "JSON" and perhaps why it is not protobuf.
+	Encoding string `json:"encoding"`
 	// Source is none, disk or live: see informer.Source.
 	Source string `json:"source"`
 	// Since is when it began to be so, in the running sync.

@@ -79,7 +79,7 @@ func (r Record) row(s scenario.Scenario, p Place, m scenario.Metric, residency s
 		row.Title += ", dynamic"
 	}
 	switch m.Against {
-	case "", scenario.Nothing:
+	case "", scenario.Nothing, scenario.Faster:
 		row.ClientGo = r.figure(p, subject.ClientGo, "", m.Key)
 		row.ClientGoList = r.figure(p, subject.ClientGoList, "", m.Key)
 	case scenario.Fewer:
@@ -122,7 +122,11 @@ func (r Record) figure(p Place, library, residency, key string) *Summary {
 // judge sets the ratio, and whether the goal is met.
 func (r *Row) judge() {
 	ratio := 0.0
-	if base := cmp.Or(r.Reference, r.ClientGo); base != nil && base.Median != 0 {
+	base := cmp.Or(r.Reference, r.ClientGo)
+	if list := r.ClientGoList; r.Metric.Against == scenario.Faster && list != nil && list.Median < base.Median {
+		base = list
+	}
+	if base != nil && base.Median != 0 {
 		ratio = r.Larder.Median / base.Median
 		r.Ratio = &ratio
 	}

@@ -25,6 +25,8 @@ type Metric struct {
 const (
 	// Fewer compares with Larder with a tenth of the objects.
 	Fewer = "Larder with fewer objects"
+	// Faster compares with that mode of client-go's informer, with WatchList or without, that was faster.
+	Faster = "client-go's faster mode"
 	// Nothing: the goal is a value. The row shows client-go's figure, too.
 	Nothing = "nothing"
 )

@@ -20,6 +20,17 @@ func runCold(ctx context.Context, b *Bench) (Result, error) {
 	})
 }
 
+func runColdHandler(ctx context.Context, b *Bench) (Result, error) {
+	w := subject.NewWitness(b.Kind, b.Case.N, "", 0)
+	return b.run(ctx, w, func(r *subject.Running) (Result, error) {
+		if err := await(ctx, "the last OnAdd", w.Added); err != nil {
+			return nil, err
+		}
+		result := b.addMemory(Result{"told": w.AddedAt.Sub(r.Started).Seconds()})
+		return result, errors.Join(r.AwaitTold(ctx), b.complete(r))
+	})
+}
+
 // runRestart measures a restart. For Larder with the policy Disk it reports only the time.
 func runRestart(ctx context.Context, b *Bench) (Result, error) {
 	return b.run(ctx, nil, func(r *subject.Running) (Result, error) {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -33,7 +34,9 @@ type Connection struct {
 		meta    metadata.Interface
 	}
 	// answers makes the requests of which a sync reads the answers itself, lists and watches.
-	answers  struct{ lists, watches rest.Interface }
+	answers struct{ lists, watches rest.Interface }
+	// protobuf are the same, but ask for protobuf first.
+	protobuf struct{ lists, watches rest.Interface }
 	Raw      rest.Interface
 	Schemas  *requests.Schemas
 	Received meter.Received
@@ -63,11 +66,18 @@ func Connect(config *rest.Config) (*Connection, error) {
 	if c.watches.meta, err = metadata.NewForConfigAndClient(config, &endless); err != nil {
 		return nil, err
 	}
-	if c.answers.lists, err = answering(config, c.HTTP); err != nil {
-		return nil, err
-	}
-	if c.answers.watches, err = answering(config, &endless); err != nil {
-		return nil, err
+	objects, messages := dynamic.ConfigFor(config), askingProtobuf(config)
+	for _, made := range []struct {
+		client *rest.Interface
+		config *rest.Config
+		http   *http.Client
+	}{
+		{&c.answers.lists, objects, c.HTTP}, {&c.answers.watches, objects, &endless},
+		{&c.protobuf.lists, messages, c.HTTP}, {&c.protobuf.watches, messages, &endless},
+	} {
+		if *made.client, err = rest.UnversionedRESTClientForConfigAndClient(made.config, made.http); err != nil {
+			return nil, err
+		}
 	}
 	d, err := discovery.NewDiscoveryClientForConfigAndClient(config, c.HTTP)
 	if err != nil {
@@ -78,14 +88,23 @@ func Connect(config *rest.Config) (*Connection, error) {
 	return c, nil
 }
 
-// answering returns a client of any resource that asks for JSON, as the dynamic client does.
-func answering(config *rest.Config, client *http.Client) (rest.Interface, error) {
-	return rest.UnversionedRESTClientForConfigAndClient(dynamic.ConfigFor(config), client)
+// askingProtobuf returns config for clients that ask for protobuf, and for JSON of what has none.
+func askingProtobuf(config *rest.Config) *rest.Config {
+	c := rest.CopyConfig(config)
+	c.ContentType = runtime.ContentTypeProtobuf
+	c.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	c.NegotiatedSerializer = scheme.Codecs.WithoutConversion() // of the server's errors
+	return c
 }
 
 // ListWatch lists and watches what the identity selects, in its representation: unstructured or metadata. What bounds a
-// request (--request-timeout) does not bound a watch, which would be cut again and again.
-func (c *Connection) ListWatch(id entry.Identity) *requests.RESTListWatch {
+// request (--request-timeout) does not bound a watch, which would be cut again and again. protobuf is for unstructured
+// objects whose answers an informer reads itself, with codec.UnstructuredWith.
+func (c *Connection) ListWatch(id entry.Identity, protobuf bool) *requests.RESTListWatch {
+	clients := c.answers
+	if protobuf {
+		clients = c.protobuf
+	}
 	gvr := id.GroupVersionResource
 	lw := listWatch(id, c.dynamic.Resource(gvr).Namespace(id.Namespace).List,
 		c.watches.dynamic.Resource(gvr).Namespace(id.Namespace).Watch)
@@ -95,9 +114,9 @@ func (c *Connection) ListWatch(id entry.Identity) *requests.RESTListWatch {
 	}
 	return requests.WithRequest(lw, func(o metav1.ListOptions) *rest.Request {
 		if o.Watch {
-			return requests.Request(c.answers.watches, id, o)
+			return requests.Request(clients.watches, id, o)
 		}
-		return requests.Request(c.answers.lists, id, o)
+		return requests.Request(clients.lists, id, o)
 	})
 }
 

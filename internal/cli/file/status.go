@@ -229,6 +229,9 @@ func state(now time.Time, c source.Collection) string {
 		// else that has said it
 		st += ", redacted: " + strings.Join(c.Redacted, ", ")
 	}
+	if c.Live != nil && strings.HasPrefix(c.Live.Encoding, "JSON: ") {
+		st += ", as " + c.Live.Encoding
+	}
 	if c.Live != nil && c.Live.Rewriting != "" {
 		st += ", to be written anew (" + c.Live.Rewriting + ")"
 	}

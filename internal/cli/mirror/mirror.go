@@ -13,9 +13,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/informer/audit"
@@ -47,6 +49,7 @@ type member struct {
 	watchable  context.Context
 	endWatches context.CancelCauseFunc
 	keeps      bool // the file keeps what changes
+	encoding   encoding
 }
 
 // memberOptions are the same for all members.
@@ -71,11 +74,14 @@ func newMember(ctx context.Context, st *store.Store, p planned, mo memberOptions
 	if id.Representation != entry.Metadata { // which do not depend on it
 		o.OpenAPIHash = conn.Schemas.Hash(r.GroupVersion())
 	}
-	inf, err := informer.New(conn.ListWatch(id), exampleOf(p), o)
+	if id.Representation == entry.Unstructured {
+		o.Codec = codec.UnstructuredWith(scheme.Scheme)
+	}
+	inf, err := informer.New(conn.ListWatch(id, p.encoding.protobuf()), exampleOf(p), o)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", id, err)
 	}
-	mb := &member{resource: r, identity: id, informer: inf, conn: conn}
+	mb := &member{resource: r, identity: id, informer: inf, conn: conn, encoding: p.encoding}
 	mb.watchable, mb.endWatches = context.WithCancelCause(context.Background())
 	if err := inf.SetWatchErrorHandlerWithContext(logQuietly); err != nil {
 		return nil, fmt.Errorf("%s: %w", id, err)
@@ -223,7 +229,8 @@ func (mb *member) collection() source.Collection {
 	})
 	c.Persistent = st.Persistent
 	live := source.Live{
-		Source: string(st.Source), Since: st.SourceSince, Synced: st.Synced, State: string(st.Reflector.State),
+		Encoding: string(mb.encoding),
+		Source:   string(st.Source), Since: st.SourceSince, Synced: st.Synced, State: string(st.Reflector.State),
 		Resumes: st.Reflector.Resumes, Lists: st.Reflector.Lists, Pages: st.Reflector.Pages, Watches: st.Reflector.Watches,
 		Relists: map[string]int{}, BytesReceived: mb.conn.Received.Bytes(),
 		Pending: st.Pending, Skipped: st.Skipped, Rewriting: string(st.Rewriting), Unguarded: st.Unguarded,

@@ -54,6 +54,7 @@ func openMirror(
 			return nil, err
 		}
 	}
+	chooseEncodings(ctx, st, plan)
 	m := newMirror(st)
 	for _, p := range plan {
 		mb, err := newMember(klog.NewContext(ctx, logger), st, p, mo)

@@ -1,0 +1,131 @@
+package scenario
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+
+	"github.com/larder-dev/larder/reflector"
+)
+
+// theList is what rawList measures.
+const theList = "the list, gzipped, to /dev/null"
+
+// rawList lists the objects with pages of Larder's size, gzipped, and does nothing with them, as curl to /dev/null: what
+// the server takes for it. Typed objects come as protobuf, unstructured ones as JSON.
+func rawList(ctx context.Context, b *Bench) (Result, error) {
+	config := b.Case.Access.Config()
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, err
+	}
+	defer client.CloseIdleConnections()
+	gvr, accept := b.Kind.GVR, runtime.ContentTypeProtobuf
+	if b.Case.Subject.Dynamic {
+		accept = runtime.ContentTypeJSON
+	}
+	path := "/apis/" + gvr.Group + "/" + gvr.Version
+	if gvr.Group == "" {
+		path = "/api/" + gvr.Version
+	}
+	query := url.Values{"limit": {strconv.Itoa(reflector.DefaultPageSize)}}
+	start := time.Now()
+	for more := true; more; more = query.Get("continue") != "" {
+		token, err := rawPage(ctx, client, config.Host+path+"/"+gvr.Resource+"?"+query.Encode(), accept)
+		if err != nil {
+			return nil, err
+		}
+		query.Set("continue", token)
+	}
+	took := time.Since(start).Seconds()
+	return Result{"synced": took, "told": took}, nil
+}
+
+// rawPage reads one page, and returns the token of the next one.
+func rawPage(ctx context.Context, client *http.Client, address, accept string) (token string, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return "", err
+	}
+	request.Header.Set("Accept", accept)
+	request.Header.Set("Accept-Encoding", "gzip") // set here, so that the transport does not unpack the answer
+	response, err := client.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, response.Body.Close()) }()
+	if response.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("the server answered %s", response.Status)
+	}
+	body := bufio.NewReaderSize(response.Body, 64<<10)
+	head, err := body.Peek(4 << 10)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", err
+	}
+	if response.Header.Get("Content-Encoding") == "gzip" {
+		if head, err = unpack(head); err != nil {
+			return "", err
+		}
+	}
+	_, err = io.Copy(io.Discard, body)
+	return continueOf(head), err
+}
+
+// unpack returns what the beginning of a gzipped answer begins with.
+func unpack(head []byte) ([]byte, error) {
+	z, err := gzip.NewReader(bytes.NewReader(head))
+	if err != nil {
+		return nil, err
+	}
+	plain, err := io.ReadAll(io.LimitReader(z, 1<<10))
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = nil
+	}
+	return plain, err
+}
+
+var continueJSON = regexp.MustCompile(`^\{[^\[]*"continue":"([^"]+)"`)
+
+// continueOf returns the continue token in the metadata that a list begins with; "" if there is none.
+func continueOf(head []byte) string {
+	if m := continueJSON.FindSubmatch(head); m != nil {
+		return string(m[1])
+	}
+	message, ok := strings.CutPrefix(string(head), "k8s\x00")
+	if !ok {
+		return ""
+	}
+	rest := []byte(message) // a runtime.Unknown: its TypeMeta, and then the list, which begins with its metadata
+	for _, field := range []protowire.Number{1, 2} {
+		number, _, n := protowire.ConsumeTag(rest)
+		size, m := protowire.ConsumeVarint(rest[max(n, 0):])
+		if number != field || m < 0 {
+			return ""
+		}
+		if rest = rest[n+m:]; field == 1 {
+			rest = rest[min(size, uint64(len(rest))):]
+		}
+	}
+	_, _, n := protowire.ConsumeTag(rest)
+	metadata, size := protowire.ConsumeBytes(rest[max(n, 0):])
+	var m metav1.ListMeta
+	if n < 0 || size < 0 || m.Unmarshal(metadata) != nil {
+		return ""
+	}
+	return m.Continue
+}

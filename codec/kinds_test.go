@@ -1,0 +1,181 @@
+package codec_test
+
+import (
+	"encoding/json"
+	"math/rand"
+	"reflect"
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
+	metafuzzer "k8s.io/apimachinery/pkg/apis/meta/fuzzer"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/larder-dev/larder/codec"
+)
+
+// message is an object that generates protobuf.
+type message interface {
+	metav1.Object
+	runtime.Object
+	Marshal() ([]byte, error)
+}
+
+// TestProtobufOfUnstructured: for every kind of k8s.io/api, the protobuf that a server sends is read as the same
+// unstructured object as the JSON that it would have sent.
+func TestProtobufOfUnstructured(t *testing.T) {
+	fill := fuzzer.FuzzerFor(metafuzzer.Funcs, rand.NewSource(1), scheme.Codecs)
+	c := codec.UnstructuredWith(scheme.Scheme)
+	sent := codec.NewSent(c, &unstructured.Unstructured{}, true)
+	kinds := 0
+	for gvk := range scheme.Scheme.AllKnownTypes() {
+		obj, err := scheme.Scheme.New(gvk)
+		if err != nil {
+			t.Fatal(err)
+		}
+		typed, ok := obj.(message)
+		if !ok || gvk.Version == runtime.APIVersionInternal {
+			continue
+		}
+		kinds++
+		for range 20 {
+			reflect.ValueOf(obj).Elem().SetZero()
+			fill.Fill(obj)
+			testProtobufOf(t, c, sent, gvk, typed)
+		}
+	}
+	if kinds < 50 {
+		t.Errorf("only %d kinds", kinds)
+	}
+}
+
+func testProtobufOf(t *testing.T, c codec.Codec, sent *codec.Sent, gvk schema.GroupVersionKind, typed message) {
+	t.Helper()
+	typed.GetObjectKind().SetGroupVersionKind(gvk)
+	raw, err := typed.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The server's JSON is that of what it has stored, which was protobuf too.
+	again := reflect.New(reflect.TypeOf(typed).Elem()).Interface().(message)
+	if err := again.(interface{ Unmarshal([]byte) error }).Unmarshal(raw); err != nil {
+		t.Fatal(err)
+	}
+	again.GetObjectKind().SetGroupVersionKind(gvk)
+	text, err := json.Marshal(again)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{}
+	if err := utiljson.Unmarshal(text, &want); err != nil {
+		t.Fatal(err)
+	}
+	var of metav1.TypeMeta
+	of.APIVersion, of.Kind = gvk.ToAPIVersionAndKind()
+	u, err := sent.Protobuf(raw, of)
+	if err != nil {
+		t.Fatalf("%s: %v", gvk, err)
+	}
+	obj, err := codec.Decode(c, u.Encoding, u.Payload)
+	if err != nil {
+		t.Fatalf("%s: %v", gvk, err)
+	}
+	if got := obj.(*unstructured.Unstructured).Object; !reflect.DeepEqual(got, want) {
+		t.Errorf("%s: got\n%v\nwant\n%v", gvk, got, want)
+	}
+	meta := u.GetObjectMeta()
+	if meta.GetName() != typed.GetName() || meta.GetNamespace() != typed.GetNamespace() ||
+		meta.GetUID() != typed.GetUID() || !equalLabels(meta.GetLabels(), typed.GetLabels()) {
+		t.Errorf("%s: metadata %+v", gvk, meta)
+	}
+}
+
+func equalLabels(a, b map[string]string) bool { return len(a) == len(b) && (len(a) == 0 || reflect.DeepEqual(a, b)) }
+
+// TestFieldsOfANewerType: the JSON of an older server lacks the fields that it does not know. So do objects that came
+// as its protobuf.
+func TestFieldsOfANewerType(t *testing.T) {
+	c := codec.UnstructuredWith(scheme.Scheme)
+	sent := codec.NewSent(c, &unstructured.Unstructured{}, false)
+	n := &storagev1.CSINode{Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: "d", NodeID: "1"}}}}
+	n.Name = "node"
+	raw, err := n.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	decode := func(raw []byte) map[string]any {
+		t.Helper()
+		u, err := sent.Protobuf(raw, metav1.TypeMeta{APIVersion: "storage.k8s.io/v1", Kind: "CSINode"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		obj, err := codec.Decode(c, u.Encoding, u.Payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return obj.(*unstructured.Unstructured).Object
+	}
+	whole := decode(raw)
+	driver := whole["spec"].(map[string]any)["drivers"].([]any)[0].(map[string]any)
+	if driver["nodeID"] != "1" {
+		t.Fatalf("%v", whole)
+	}
+	for name, number := range map[string]protowire.Number{"metadata": 1, "spec": 2} {
+		without := decode(withoutField(raw, number))
+		if _, has := without[name]; has || len(without) != len(whole)-1 {
+			t.Errorf("without the field %d: %v", number, without)
+		}
+	}
+	// In the list in the message: spec is 2, its drivers 1, and of a driver nodeID is 2.
+	spec := fieldOf(raw, 2)
+	inner := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), withoutField(fieldOf(spec, 1), 2))
+	older := append(withoutField(raw, 2),
+		protowire.AppendBytes(protowire.AppendTag(nil, 2, protowire.BytesType), inner)...)
+	driver = decode(older)["spec"].(map[string]any)["drivers"].([]any)[0].(map[string]any)
+	if _, has := driver["nodeID"]; has || driver["name"] != "d" {
+		t.Errorf("without a field in a list: %v", driver)
+	}
+}
+
+// fieldOf returns the value of a field of bytes.
+func fieldOf(msg []byte, number protowire.Number) (value []byte) {
+	for len(msg) > 0 {
+		at, wire, n := protowire.ConsumeTag(msg)
+		size := protowire.ConsumeFieldValue(at, wire, msg[n:])
+		if at == number {
+			value, _ = protowire.ConsumeBytes(msg[n:])
+		}
+		msg = msg[n+size:]
+	}
+	return value
+}
+
+func withoutField(msg []byte, number protowire.Number) (out []byte) {
+	for len(msg) > 0 {
+		at, wire, n := protowire.ConsumeTag(msg)
+		size := protowire.ConsumeFieldValue(at, wire, msg[n:])
+		if at != number {
+			out = append(out, msg[:n+size]...)
+		}
+		msg = msg[n+size:]
+	}
+	return out
+}
+
+// TestProtobufOfNoKind: a kind that the scheme does not know cannot be read, and says so.
+func TestProtobufOfNoKind(t *testing.T) {
+	for name, c := range map[string]codec.Codec{
+		"of another kind": codec.UnstructuredWith(scheme.Scheme), "of a codec without a scheme": codec.Unstructured(),
+	} {
+		sent := codec.NewSent(c, &unstructured.Unstructured{}, false)
+		if _, err := sent.Protobuf([]byte{}, metav1.TypeMeta{APIVersion: "example.com/v1", Kind: "Widget"}); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package mirror
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/klog/v2"
+
+	"github.com/larder-dev/larder/codec"
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/cluster"
+	"github.com/larder-dev/larder/store"
+)
+
+// encoding is what the server is asked for, for one resource: "protobuf", or "JSON" and perhaps why it is not protobuf.
+type encoding string
+
+func (e encoding) protobuf() bool { return e == codec.EncodingProtobuf }
+
+// chooseEncodings has those resources asked for in protobuf that this program can read. It cannot where the server is
+// newer: fields that this program does not know would be stored, and not shown. A server that is out of reach is as it
+// was when it was last heard.
+func chooseEncodings(ctx context.Context, st *store.Store, plan []planned) {
+	server, asked := "", false
+	for i, p := range plan {
+		plan[i].encoding = "JSON"
+		gvk := p.resource.GroupVersion().WithKind(p.resource.Kind)
+		example, err := scheme.Scheme.New(gvk)
+		if err != nil || p.identity.Representation != entry.Unstructured {
+			continue
+		}
+		if c, err := codec.For(example); err != nil || c.Name() != codec.EncodingProtobuf {
+			continue
+		}
+		if !asked {
+			server, asked = versionOf(ctx, st, p.conn), true
+		}
+		plan[i].encoding = encodingFor(server, typesVersion())
+	}
+}
+
+// encodingFor returns the encoding to ask a server for, whose version may be "", with types of that version.
+func encodingFor(server, types string) encoding {
+	is, err := version.ParseGeneric(server)
+	if err != nil {
+		return "JSON: the server's version is not known"
+	}
+	known, err := version.ParseGeneric(types)
+	if err != nil {
+		return "JSON: this program was built without the version of its types"
+	}
+	if known.LessThan(version.MustParseGeneric(fmt.Sprintf("%d.%d", is.Major(), is.Minor()))) {
+		return encoding(fmt.Sprintf("JSON: the server, %s, is newer than the types that this larder knows, v%d.%d", server,
+			known.Major(), known.Minor()))
+	}
+	return codec.EncodingProtobuf
+}
+
+// versionWait is how long a start that has an older answer waits for the server's version.
+const versionWait = 2 * time.Second
+
+// versionOf returns the version of the server, or the last one that is stored if it does not answer; "" if there is
+// none.
+func versionOf(ctx context.Context, st *store.Store, conn *cluster.Connection) string {
+	stored, err := st.Document(ctx, store.DocumentServerVersion)
+	patience := versionWait
+	if err != nil || len(stored) == 0 {
+		patience = cluster.AskFor
+	}
+	limited, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	v, err := cluster.ServerVersion(limited, conn.Raw)
+	if err != nil {
+		klog.FromContext(ctx).V(2).Info("The server does not tell its version", "err", err)
+		return string(stored)
+	}
+	return v
+}
+
+// typesVersion returns the version of Kubernetes that the types in this program are of, such as "1.37.2"; "" if the
+// program does not know.
+func typesVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, m := range info.Deps {
+		if m.Path != "k8s.io/api" {
+			continue
+		}
+		if m.Replace != nil {
+			m = m.Replace
+		}
+		if v, ok := strings.CutPrefix(m.Version, "v0."); ok {
+			return "1." + v
+		}
+	}
+	return ""
+}
