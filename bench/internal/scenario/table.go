@@ -113,6 +113,17 @@ var fromServer = []Scenario{
 		},
 	},
 	{
+		Name: "sync", Title: "larder sync, cold start", Kinds: pods,
+		Subjects: func(load.Kind) []subject.Spec {
+			return []subject.Spec{{Library: subject.Larder, Residency: subject.None}}
+		},
+		Run: runSync, Raw: rawList,
+		Metrics: []Metric{
+			metric("synced", "time to live", Seconds, atMost(1.5, "1.5×", none)).against(theList),
+			rssAnon.goal(atMost(100<<20, "100 MiB", none).value()).against(Nothing), rssFile,
+		},
+	},
+	{
 		// An informer that runs loses its connection; meanwhile one object in a hundred changes, and at last another,
 		// and the server restarts, so that it answers the watch with 410.
 		Name: "relist", Title: "relist after 410, 1 % changed", Kinds: pods, Stored: true,
