@@ -173,3 +173,23 @@ func BenchmarkUnstructuredParallel(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkProtobufUnstructured: reading a pod's protobuf as an unstructured object.
+func BenchmarkProtobufUnstructured(b *testing.B) {
+	pod, _ := sample.Pod(b)
+	raw, err := pod.Marshal()
+	if err != nil {
+		b.Fatal(err)
+	}
+	c := UnstructuredWith(clientscheme.Scheme)
+	u, err := NewSent(c, &unstructured.Unstructured{}, false).Protobuf(raw, metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Decode(c, u.Encoding, u.Payload); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

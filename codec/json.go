@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/larder-dev/larder/internal/msgpack"
 )
@@ -230,6 +231,53 @@ func (t *transcoder) array(dst []byte, at int) ([]byte, error) {
 		}
 	}
 	return dst, nil
+}
+
+// tree returns the value of JSON that is one object. It reports false if that has to be decoded.
+func tree(source []byte, texts *textTables) (v any, ok bool) {
+	err := transcode(source, func(t *transcoder) error {
+		return t.tree(0, &v, texts)
+	})
+	return v, err == nil
+}
+
+// tree makes the value of a token.
+func (t *transcoder) tree(at int, v *any, texts *textTables) (err error) {
+	switch tok := t.tokens[at]; tok.kind {
+	case '{':
+		m := make(map[string]any, tok.n)
+		*v = m
+		member := at + 1
+		for range tok.n {
+			var value any
+			if err := t.tree(member+1, &value, texts); err != nil {
+				return err
+			}
+			m[texts.names.name(t.tokens[member].text)] = value
+			member = t.tokens[member+1].next
+		}
+		if len(m) < tok.n {
+			return errUnusual
+		}
+	case '[':
+		list := make([]any, tok.n)
+		*v = list
+		element := at + 1
+		for i := range list {
+			if err := t.tree(element, &list[i], texts); err != nil {
+				return err
+			}
+			element = t.tokens[element].next
+		}
+	case '"':
+		var b []byte
+		if b, err = t.content(at); err == nil {
+			*v = texts.values.value(b)
+		}
+	default:
+		return utiljson.Unmarshal(t.source[tok.start:tok.end], v)
+	}
+	return err
 }
 
 // content returns the content of a string, which is valid until the next call.

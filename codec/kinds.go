@@ -2,7 +2,6 @@ package codec
 
 import (
 	"fmt"
-	"reflect"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -52,15 +51,33 @@ func (k *kinds) ofPayload(encoding string, payload []byte) (c *protobufCodec, me
 	return k.of(metav1.TypeMeta{APIVersion: string(apiVersion), Kind: string(kind)}), message
 }
 
-// toUnstructured returns a typed object as an unstructured one. payload is what it was decoded from.
-func toUnstructured(obj runtime.Object, encoding string, payload []byte) (runtime.Object, error) {
+// decodeUnstructured decodes a payload of c as an unstructured object. One that is unusual is decoded first.
+func (c *protobufCodec) decodeUnstructured(payload []byte, texts *textTables) (runtime.Object, error) {
+	if apiVersion, kind, msg, ok := cutMessage(payload); ok {
+		m, content := messageOf(c.typ), map[string]any{}
+		if m != nil && m.read(msg, content, texts) {
+			if len(apiVersion) > 0 {
+				content["apiVersion"] = texts.values.value(apiVersion)
+			}
+			if len(kind) > 0 {
+				content["kind"] = texts.values.value(kind)
+			}
+			return &unstructured.Unstructured{Object: content}, nil
+		}
+	}
+	obj, err := c.Decode(payload)
+	if err != nil {
+		return nil, err
+	}
+	return toUnstructured(obj)
+}
+
+// toUnstructured returns a typed object as an unstructured one.
+func toUnstructured(obj runtime.Object) (runtime.Object, error) {
 	m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	if err != nil {
 		// The reason may quote what is in the object.
 		return nil, fmt.Errorf("%T cannot be shown as an unstructured object: %w", obj, entry.ErrIncompatible)
-	}
-	if _, _, message, ok := cutMessage(payload); ok && encoding == EncodingProtobuf {
-		presenceOf(reflect.TypeOf(obj).Elem()).prune(message, m)
 	}
 	return &unstructured.Unstructured{Object: m}, nil
 }

@@ -2,26 +2,34 @@ package codec_test
 
 import (
 	"encoding/json"
+	"errors"
 	"math/rand"
 	"reflect"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"google.golang.org/protobuf/encoding/protowire"
+	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metafuzzer "k8s.io/apimachinery/pkg/apis/meta/fuzzer"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/larder-dev/larder/codec"
+	"github.com/larder-dev/larder/entry"
 )
 
-// message is an object that generates protobuf.
-type message interface {
+// protobufObject is an object that generates protobuf.
+type protobufObject interface {
 	metav1.Object
 	runtime.Object
 	Marshal() ([]byte, error)
@@ -39,7 +47,7 @@ func TestProtobufOfUnstructured(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		typed, ok := obj.(message)
+		typed, ok := obj.(protobufObject)
 		if !ok || gvk.Version == runtime.APIVersionInternal {
 			continue
 		}
@@ -55,7 +63,7 @@ func TestProtobufOfUnstructured(t *testing.T) {
 	}
 }
 
-func testProtobufOf(t *testing.T, c codec.Codec, sent *codec.Sent, gvk schema.GroupVersionKind, typed message) {
+func testProtobufOf(t *testing.T, c codec.Codec, sent *codec.Sent, gvk schema.GroupVersionKind, typed protobufObject) {
 	t.Helper()
 	typed.GetObjectKind().SetGroupVersionKind(gvk)
 	raw, err := typed.Marshal()
@@ -63,7 +71,7 @@ func testProtobufOf(t *testing.T, c codec.Codec, sent *codec.Sent, gvk schema.Gr
 		t.Fatal(err)
 	}
 	// The server's JSON is that of what it has stored, which was protobuf too.
-	again := reflect.New(reflect.TypeOf(typed).Elem()).Interface().(message)
+	again := reflect.New(reflect.TypeOf(typed).Elem()).Interface().(protobufObject)
 	if err := again.(interface{ Unmarshal([]byte) error }).Unmarshal(raw); err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +104,9 @@ func testProtobufOf(t *testing.T, c codec.Codec, sent *codec.Sent, gvk schema.Gr
 	}
 }
 
-func equalLabels(a, b map[string]string) bool { return len(a) == len(b) && (len(a) == 0 || reflect.DeepEqual(a, b)) }
+func equalLabels(a, b map[string]string) bool {
+	return len(a) == len(b) && (len(a) == 0 || reflect.DeepEqual(a, b))
+}
 
 // TestFieldsOfANewerType: the JSON of an older server lacks the fields that it does not know. So do objects that came
 // as its protobuf.
@@ -178,4 +188,55 @@ func TestProtobufOfNoKind(t *testing.T) {
 			t.Errorf("%s: no error", name)
 		}
 	}
+}
+
+// FuzzProtobufOfUnstructured: whatever a payload is, it is read as client-go's decoder reads it, or refused as there.
+func FuzzProtobufOfUnstructured(f *testing.F) {
+	for _, pod := range []*corev1.Pod{
+		{},
+		{ObjectMeta: metav1.ObjectMeta{
+			Name: "p", Labels: map[string]string{"a": "b"}, CreationTimestamp: metav1.Unix(1e9, 0),
+			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:a":{}}`)}}},
+		}},
+		{Spec: corev1.PodSpec{Containers: []corev1.Container{{
+			Image: "i", Ports: []corev1.ContainerPort{{ContainerPort: -1}}, LivenessProbe: &corev1.Probe{
+				ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromString("x")}},
+			},
+			Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"cpu": resource.MustParse("100m")}},
+		}}}},
+	} {
+		raw, err := pod.Marshal()
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(raw)
+	}
+	c := codec.UnstructuredWith(scheme.Scheme)
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		payload := protowire.AppendString(protowire.AppendString(nil, "v1"), "Pod")
+		payload = append(payload, raw...)
+		obj, err := codec.Decode(c, codec.EncodingProtobuf, payload)
+		pod := &corev1.Pod{}
+		if theirs := pod.Unmarshal(raw); theirs != nil {
+			if err == nil {
+				return // generated code looks into fields that no one knows; it is stricter
+			}
+			if !errors.Is(err, entry.ErrDamaged) {
+				t.Errorf("refused with %v", err)
+			}
+			return
+		}
+		if err != nil {
+			return // what is unusual is made by the converter, which refuses some values
+		}
+		got := obj.(*unstructured.Unstructured)
+		back := &corev1.Pod{}
+		if runtime.DefaultUnstructuredConverter.FromUnstructured(got.Object, back) != nil {
+			return // text that is no quantity
+		}
+		pod.APIVersion, pod.Kind = "v1", "Pod"
+		if !equality.Semantic.DeepEqual(back, pod) {
+			t.Error(cmp.Diff(pod, back, cmpopts.EquateEmpty()))
+		}
+	})
 }

@@ -54,11 +54,7 @@ func (c *unstructuredCodec) decodeEncoding(encoding string, data []byte) (runtim
 	if typed == nil {
 		return nil, unknownEncoding(encoding, c)
 	}
-	obj, err := typed.Decode(data)
-	if err != nil {
-		return nil, err
-	}
-	return toUnstructured(obj, encoding, data)
+	return typed.decodeUnstructured(data, &c.texts)
 }
 
 func (c *unstructuredCodec) Name() string { return EncodingMsgpack }

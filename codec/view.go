@@ -53,9 +53,12 @@ func (c *viewCodec) decodeEncoding(encoding string, data []byte) (runtime.Object
 	if c.typed == nil {
 		return nil, fmt.Errorf("%s payload: give the codec that wrote it: %w", encoding, entry.ErrIncompatible)
 	}
+	if typed, ok := c.typed.(*protobufCodec); ok && encoding == EncodingProtobuf {
+		return typed.decodeUnstructured(data, &c.texts)
+	}
 	obj, err := Decode(c.typed, encoding, data)
 	if err != nil {
 		return nil, err
 	}
-	return toUnstructured(obj, encoding, data)
+	return toUnstructured(obj)
 }

@@ -1,0 +1,368 @@
+package codec
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"math"
+	"reflect"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+)
+
+// message says how the messages of a Go type are read as unstructured content, without making the Go type. The result
+// is what the server's JSON of the same object would be. So a field that a message always has, whatever its value, is
+// missing if an older server does not know it.
+type message struct {
+	fields []*messageField // by number; nil where there is none
+	// nulls are the names of fields that JSON has as null if the message does not have them.
+	nulls []string
+}
+
+// messageField is a field of a message.
+type messageField struct {
+	name string // in JSON; "" if the fields of the message in it are those of the object
+	// kind is that of the value, or of the elements if it is a list or a map.
+	kind        messageKind
+	list, keyed bool
+	omitted     bool         // if it is empty
+	bits32      bool         // of an integer or a float
+	inner       *message     // of nested
+	typ         reflect.Type // of leaf
+}
+
+type messageKind int
+
+const (
+	str messageKind = iota + 1
+	boolean
+	integer
+	float
+	binary
+	timestamp // metav1.Time
+	quantity  // resource.Quantity
+	nested    // a message
+	managed  // metav1.FieldsV1, which is JSON
+	leaf      // a type with methods of its own for protobuf, and perhaps JSON
+)
+
+// messages has the *message of Go types, which are few; nil for those that have to be made.
+var messages sync.Map
+
+// messageOf returns how the messages of a struct type are read; nil if the Go type has to be made.
+func messageOf(t reflect.Type) *message {
+	if m, ok := messages.Load(t); ok {
+		return m.(*message)
+	}
+	m := newMessage(t, map[reflect.Type]*message{})
+	messages.Store(t, m)
+	return m
+}
+
+// newMessage is messageOf. made has the types that contain this one: it may contain itself.
+func newMessage(t reflect.Type, made map[reflect.Type]*message) *message {
+	if m, ok := made[t]; ok {
+		return m
+	}
+	m := &message{}
+	made[t] = m
+	for i := range t.NumField() {
+		field := t.Field(i)
+		number := protobufNumber(field)
+		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if number == 0 || name == "-" {
+			continue
+		}
+		f := &messageField{name: name}
+		of := f.shape(field.Type)
+		if !f.setKind(of, made) {
+			return nil
+		}
+		optional := field.Type.Kind() == reflect.Pointer
+		omits := strings.Contains(options, "omitempty") && f.kind < timestamp || strings.Contains(options, "omitzero")
+		f.omitted = omits && !optional
+		switch field.Type.Kind() {
+		case reflect.Pointer, reflect.Slice, reflect.Map:
+			if !strings.Contains(options, "omit") {
+				m.nulls = append(m.nulls, name)
+			}
+		}
+		if n := int(number); n >= len(m.fields) {
+			m.fields = append(m.fields, make([]*messageField, n+1-len(m.fields))...)
+		}
+		m.fields[number] = f
+	}
+	return m
+}
+
+// shape sets whether the field is a list or a map, and returns the type of its value or elements.
+func (f *messageField) shape(t reflect.Type) reflect.Type {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch {
+	case t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8 && !isLeaf(t):
+		f.list, t = true, t.Elem()
+	case t.Kind() == reflect.Map && t.Key().Kind() == reflect.String && !isLeaf(t):
+		f.keyed, t = true, t.Elem()
+	}
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t
+}
+
+// isLeaf reports whether values of a type are read with methods of its own.
+func isLeaf(t reflect.Type) bool {
+	own := reflect.PointerTo(t).Implements(reflect.TypeFor[interface{ Unmarshal(data []byte) error }]())
+	return own && (t.Kind() != reflect.Struct || marshalsItself(t))
+}
+
+// setKind reports whether values of the type can be read.
+func (f *messageField) setKind(t reflect.Type, made map[reflect.Type]*message) bool {
+	switch {
+	case t == reflect.TypeFor[metav1.Time]():
+		f.kind, f.typ = timestamp, t
+	case t == reflect.TypeFor[resource.Quantity]():
+		f.kind, f.typ = quantity, t
+	case t == reflect.TypeFor[metav1.FieldsV1]():
+		f.kind, f.typ = managed, t
+	case isLeaf(t):
+		f.kind, f.typ = leaf, t
+	case marshalsItself(t):
+		return false
+	default:
+		return f.setPlain(t, made)
+	}
+	return true
+}
+
+func (f *messageField) setPlain(t reflect.Type, made map[reflect.Type]*message) bool {
+	f.bits32 = t.Kind() == reflect.Int32 || t.Kind() == reflect.Float32
+	switch t.Kind() {
+	case reflect.String:
+		f.kind = str
+	case reflect.Bool:
+		f.kind = boolean
+	case reflect.Int32, reflect.Int64:
+		f.kind = integer
+	case reflect.Float32, reflect.Float64:
+		f.kind = float
+	case reflect.Slice:
+		f.kind = binary
+	case reflect.Struct:
+		f.kind, f.inner = nested, newMessage(t, made)
+		return f.inner != nil
+	}
+	return f.kind != 0
+}
+
+// read adds what is in a message to an object. It reports false if the message is malformed or unusual.
+func (m *message) read(msg []byte, object map[string]any, texts *textTables) bool {
+	for len(msg) > 0 {
+		number, wire, n := protowire.ConsumeTag(msg)
+		if n < 0 {
+			return false
+		}
+		size := protowire.ConsumeFieldValue(number, wire, msg[n:])
+		if size < 0 {
+			return false
+		}
+		value := msg[n : n+size]
+		msg = msg[n+size:]
+		if int(number) >= len(m.fields) || m.fields[number] == nil {
+			continue
+		}
+		if !m.fields[number].add(object, wire, value, texts) {
+			return false
+		}
+	}
+	for _, name := range m.nulls {
+		if _, has := object[name]; !has {
+			object[name] = nil
+		}
+	}
+	return true
+}
+
+// add adds one value of the field, as it is on the wire.
+func (f *messageField) add(object map[string]any, wire protowire.Type, value []byte, texts *textTables) bool {
+	switch {
+	case f.name == "":
+		inner, ok := content(wire, value)
+		return ok && f.kind == nested && f.inner.read(inner, object, texts)
+	case f.keyed:
+		return f.addEntry(object, wire, value, texts)
+	case f.list:
+		v, _, ok := f.value(wire, value, texts)
+		list, _ := object[f.name].([]any)
+		object[f.name] = append(list, v)
+		return ok // which it is not if they are packed
+	}
+	if _, twice := object[f.name]; twice {
+		return false // a message would be merged with the first
+	}
+	v, zero, ok := f.value(wire, value, texts)
+	if ok && !(zero && f.omitted) {
+		object[f.name] = v
+	}
+	return ok
+}
+
+// addEntry adds an entry of a map.
+func (f *messageField) addEntry(object map[string]any, wire protowire.Type, value []byte, texts *textTables) bool {
+	entry, ok := content(wire, value)
+	if !ok {
+		return false
+	}
+	key, wire, value := "", protowire.BytesType, []byte{0} // an empty value
+	for len(entry) > 0 {
+		number, w, n := protowire.ConsumeTag(entry)
+		if n < 0 {
+			return false
+		}
+		size := protowire.ConsumeFieldValue(number, w, entry[n:])
+		if size < 0 {
+			return false
+		}
+		switch number {
+		case protoMapKey:
+			name, ok := content(w, entry[n:n+size])
+			if !ok {
+				return false
+			}
+			key = texts.names.name(name)
+		case protoMapValue:
+			wire, value = w, entry[n:n+size]
+		}
+		entry = entry[n+size:]
+	}
+	v, _, ok := f.value(wire, value, texts)
+	entries, has := object[f.name].(map[string]any)
+	if !has {
+		entries = map[string]any{}
+		object[f.name] = entries
+	}
+	entries[key] = v
+	return ok
+}
+
+// content returns the content of a value of bytes.
+func content(wire protowire.Type, value []byte) (b []byte, ok bool) {
+	if wire != protowire.BytesType {
+		return nil, false
+	}
+	b, n := protowire.ConsumeBytes(value)
+	return b, n >= 0
+}
+
+// value returns a value, and whether it is the zero value of its Go type.
+func (f *messageField) value(wire protowire.Type, value []byte, texts *textTables) (v any, zero, ok bool) {
+	switch f.kind {
+	case boolean, integer:
+		n, size := protowire.ConsumeVarint(value)
+		if wire != protowire.VarintType || size < 0 {
+			return nil, false, false
+		}
+		if f.kind == boolean {
+			return n != 0, n == 0, true
+		}
+		if f.bits32 {
+			return int64(int32(n)), int32(n) == 0, true //nolint:gosec // as the generated code does
+		}
+		return int64(n), n == 0, true //nolint:gosec // the same
+	case float:
+		return f.float(wire, value)
+	}
+	b, ok := content(wire, value)
+	if !ok {
+		return nil, false, false
+	}
+	switch f.kind {
+	case str:
+		return texts.values.value(b), len(b) == 0, true
+	case binary:
+		return base64.StdEncoding.EncodeToString(b), len(b) == 0, true
+	case nested:
+		inner := map[string]any{}
+		ok := f.inner.read(b, inner, texts)
+		return inner, false, ok
+	case timestamp:
+		if seconds, ok := wholeSeconds(b); ok {
+			return time.Unix(seconds, 0).UTC().Format(time.RFC3339), false, true
+		}
+	case quantity:
+		if s, ok := onlyField(b, 1); ok && len(s) > 0 {
+			return texts.values.value(s), false, true
+		}
+	}
+	if f.kind == managed {
+		if raw, ok := onlyField(b, 1); ok && len(raw) > 0 {
+			v, ok := tree(raw, texts)
+			return v, false, ok
+		}
+	}
+	return f.leaf(b)
+}
+
+func (f *messageField) float(wire protowire.Type, value []byte) (v any, zero, ok bool) {
+	var n float64
+	switch {
+	case f.bits32 && wire == protowire.Fixed32Type:
+		bits, _ := protowire.ConsumeFixed32(value)
+		n = float64(math.Float32frombits(bits))
+	case !f.bits32 && wire == protowire.Fixed64Type:
+		bits, _ := protowire.ConsumeFixed64(value)
+		n = math.Float64frombits(bits)
+	default:
+		return nil, false, false
+	}
+	return n, n == 0, true
+}
+
+// wholeSeconds returns the time in the message of a metav1.Time, if it is after 1970 and of whole seconds.
+func wholeSeconds(msg []byte) (seconds int64, ok bool) {
+	for len(msg) > 0 {
+		number, wire, n := protowire.ConsumeTag(msg)
+		if n < 0 || wire != protowire.VarintType {
+			return 0, false
+		}
+		v, size := protowire.ConsumeVarint(msg[n:])
+		switch {
+		case size < 0, number == 2 && v != 0:
+			return 0, false
+		case number == 1:
+			seconds = int64(v) //nolint:gosec // what is negative is refused
+		}
+		msg = msg[n+size:]
+	}
+	return seconds, seconds > 0 && seconds < 1<<37 // until the year 4000 and after
+}
+
+// leaf makes the Go value, and takes its JSON.
+func (f *messageField) leaf(msg []byte) (v any, zero, ok bool) {
+	made := reflect.New(f.typ)
+	if f.typ.Kind() == reflect.Slice { // as generated code makes the values of a map
+		made.Elem().Set(reflect.MakeSlice(f.typ, 0, 0))
+	}
+	if err := made.Interface().(interface{ Unmarshal(data []byte) error }).Unmarshal(msg); err != nil {
+		return nil, false, false
+	}
+	zero = made.Elem().IsZero()
+	if z, has := made.Interface().(interface{ IsZero() bool }); has {
+		zero = z.IsZero()
+	}
+	if f.omitted && zero {
+		return nil, true, true
+	}
+	raw, err := json.Marshal(made.Interface())
+	if err != nil {
+		return nil, false, false
+	}
+	return v, zero, utiljson.Unmarshal(raw, &v) == nil
+}
