@@ -2,13 +2,14 @@ package informer
 
 import (
 	"context"
+	"errors"
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
-// watchFailure wakes the loop when the file fails, so that damage which only a reader has met is repaired even if no
-// events come. It also wakes the loop when the store is closed, which ends the run.
+// watchFailure wakes the loop when the file fails, or a reader has, so that what only a reader has met is repaired even
+// if no events come. It also wakes the loop when the store is closed, which ends the run.
 func (i *Informer) watchFailure(ctx context.Context) {
 	if i.file == nil {
 		return
@@ -16,6 +17,7 @@ func (i *Informer) watchFailure(ctx context.Context) {
 	for {
 		select {
 		case <-i.file.Failed():
+		case <-i.indexer.Failed():
 		case <-i.file.Closing():
 		case <-ctx.Done():
 			return
@@ -29,7 +31,8 @@ func (i *Informer) watchFailure(ctx context.Context) {
 	}
 }
 
-// repairFailure repairs the store if it has failed and no other informer has repaired it yet. Then it clears the
+// repairFailure repairs the store if it has failed and no other informer has repaired it yet. If a reader has met an
+// object that this program cannot read, as another one has stored it, repairFailure requests a list. Then it clears the
 // indexer's error.
 func (p *loop) repairFailure(ctx context.Context) error {
 	attempt := func() (entry.Result, error) {
@@ -42,6 +45,9 @@ func (p *loop) repairFailure(ctx context.Context) error {
 	}
 	err := p.commit(ctx, attempt, func([]entry.Change) {})
 	if err == nil {
+		if errors.Is(p.indexer.Err(), entry.ErrIncompatible) && !p.listDue {
+			p.listUnreadable()
+		}
 		p.indexer.Mended()
 	}
 	return err

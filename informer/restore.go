@@ -112,8 +112,13 @@ func (p *loop) replaceUnreadable(ctx context.Context, lost []delivery.Unreadable
 	if slices.ContainsFunc(lost, damaged) && p.file != nil {
 		return p.readRetry(ctx, func() error { return p.repair(ctx) })
 	}
+	p.listUnreadable()
+	return nil
+}
+
+// listUnreadable requests a list that rewrites every body, since some cannot be read.
+func (p *loop) listUnreadable() {
 	p.health.setRewriting(reflector.ReasonUnreadable)
 	p.lackUntilListed()
 	p.relist(reflector.ReasonUnreadable)
-	return nil
 }

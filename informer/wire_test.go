@@ -1,23 +1,32 @@
 package informer_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/informer/requests"
 	"github.com/larder-dev/larder/internal/fakeapi"
+	"github.com/larder-dev/larder/store"
 )
 
 // wire notes how answers came: their type, and whether they were compressed.
@@ -79,5 +88,82 @@ func TestOnTheWire(t *testing.T) {
 			}
 		}
 		rc.(*rest.RESTClient).Client.CloseIdleConnections()
+	}
+}
+
+// TestProtobufOfAnotherProgram: what a program stores as protobuf in a collection of unstructured objects is listed
+// anew by one whose codec does not read it, and ends as the server has it; one whose codec does resumes.
+func TestProtobufOfAnotherProgram(t *testing.T) {
+	api := fakeapi.New(fakeapi.Options{})
+	if err := api.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer api.Stop()
+	for n := range 30 {
+		must(t)(api.Create(podsResource, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: fmt.Sprintf("p%02d", n), Labels: map[string]string{"app": "web"},
+		}}))
+	}
+	config := rest.CopyConfig(api.Config())
+	config.ContentType = runtime.ContentTypeProtobuf
+	client := value(kubernetes.NewForConfig(config))(t).CoreV1().RESTClient()
+	defer client.(*rest.RESTClient).Client.CloseIdleConnections()
+	objects := value(dynamic.NewForConfig(api.Config()))(t)
+	id := entry.Identity{GroupVersionResource: podsResource, Representation: entry.Unstructured}
+	path := filepath.Join(t.TempDir(), "larder.db")
+	run := func(lw cache.ListerWatcher, c codec.Codec) (i *informer.Informer, stop func()) {
+		t.Helper()
+		st := value(store.Open(path, store.Options{}))(t)
+		i = value(informer.New(lw, &unstructured.Unstructured{}, informer.Options{
+			Store: st, Identity: id, Codec: c, Residency: store.None,
+		}))(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		var done sync.WaitGroup
+		done.Go(func() { i.RunWithContext(ctx) })
+		if !cache.WaitForCacheSync(ctx.Done(), i.HasSynced) {
+			t.Fatal("it has not synced")
+		}
+		return i, func() {
+			cancel()
+			done.Wait()
+			if err := st.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	both := codec.UnstructuredWith(scheme.Scheme)
+	i, stop := run(requests.ListWatch(client, id), both)
+	if got := i.GetStore().ListKeys(); len(got) != 30 {
+		t.Errorf("%d keys", len(got))
+	}
+	stop()
+	i, stop = run(requests.ListWatch(client, id), both)
+	if lists := i.Status().Reflector.Lists; lists != 0 {
+		t.Errorf("the same program has listed %d times", lists)
+	}
+	stop()
+	i, stop = run(requests.ClientListWatch(objects.Resource(podsResource), id), nil)
+	defer stop()
+	deadline := time.Now().Add(time.Minute)
+	for {
+		list := i.GetStore().List()
+		if len(list) == 30 && list[0].(*unstructured.Unstructured).GetLabels()["app"] == "web" && i.Status().Err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d objects, %v, %+v", len(list), i.Status().Err, i.Status().Reflector.Relists)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// value returns what a function returns beside an error, and fails the test if there is one.
+func value[T any](v T, err error) func(t *testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
 	}
 }

@@ -150,6 +150,9 @@ func TestState(t *testing.T) {
 			c.Live = &source.Live{Source: "live",
 				Rewriting: "OpenAPIChanged"}
 		},
+		"live, as JSON: the server is newer": func(c *source.Collection) {
+			c.Live = &source.Live{Source: "live", Encoding: "JSON: the server is newer"}
+		},
 		"stored, typed":                func(c *source.Collection) { c.Representation = "typed" },
 		"stored, metadata, incomplete": func(c *source.Collection) { c.Representation, c.Complete = "metadata", false },
 		"live, in memory only": func(c *source.Collection) {

@@ -3,8 +3,6 @@ package mirror
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/version"
@@ -40,23 +38,19 @@ func chooseEncodings(ctx context.Context, st *store.Store, plan []planned) {
 		if !asked {
 			server, asked = versionOf(ctx, st, p.conn), true
 		}
-		plan[i].encoding = encodingFor(server, typesVersion())
+		plan[i].encoding = encodingFor(server)
 	}
 }
 
-// encodingFor returns the encoding to ask a server for, whose version may be "", with types of that version.
-func encodingFor(server, types string) encoding {
+// encodingFor returns the encoding to ask a server of that version for, which may be "".
+func encodingFor(server string) encoding {
 	is, err := version.ParseGeneric(server)
 	if err != nil {
 		return "JSON: the server's version is not known"
 	}
-	known, err := version.ParseGeneric(types)
-	if err != nil {
-		return "JSON: this program was built without the version of its types"
-	}
-	if known.LessThan(version.MustParseGeneric(fmt.Sprintf("%d.%d", is.Major(), is.Minor()))) {
-		return encoding(fmt.Sprintf("JSON: the server, %s, is newer than the types that this larder knows, v%d.%d", server,
-			known.Major(), known.Minor()))
+	if version.MustParseGeneric(typesVersion).LessThan(version.MajorMinor(is.Major(), is.Minor())) {
+		return encoding(fmt.Sprintf("JSON: the server, %s, is newer than the types that this larder knows, v%s", server,
+			typesVersion))
 	}
 	return codec.EncodingProtobuf
 }
@@ -82,23 +76,5 @@ func versionOf(ctx context.Context, st *store.Store, conn *cluster.Connection) s
 	return v
 }
 
-// typesVersion returns the version of Kubernetes that the types in this program are of, such as "1.37.2"; "" if the
-// program does not know.
-func typesVersion() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return ""
-	}
-	for _, m := range info.Deps {
-		if m.Path != "k8s.io/api" {
-			continue
-		}
-		if m.Replace != nil {
-			m = m.Replace
-		}
-		if v, ok := strings.CutPrefix(m.Version, "v0."); ok {
-			return "1." + v
-		}
-	}
-	return ""
-}
+// typesVersion is the version of Kubernetes that the types in this program are of: that of k8s.io/api.
+const typesVersion = "1.37"
