@@ -47,8 +47,13 @@ type back struct{ *Collection }
 func (c back) Encoder(set *index.Set) intake.Encoder {
 	return intake.Encoder{
 		KeyFunc: c.in.KeyFunc, Codec: c.read.Codec, Compressor: c.compressor, Set: set, Deletes: c.cursors.Any(),
-		Decodes: c.resident.Load() != nil || c.decodes != nil && c.decodes(),
+		Decodes: c.decodesAtOnce(),
 	}
+}
+
+// decodesAtOnce reports whether undecoded objects are decoded as they come in.
+func (c back) decodesAtOnce() bool {
+	return c.resident.Load() != nil || c.decodes != nil && c.decodes()
 }
 
 func (c back) TakesIn() error {
@@ -87,7 +92,7 @@ func (c back) BeforeBatch(
 	now, dirty := c.read.Memtable.Current()
 	info = now.Info
 	keys = make(map[string]*intake.Pending, len(writes))
-	var missing []string
+	var missing []*memtable.Write
 	for _, x := range writes {
 		if keys[x.Key] != nil {
 			continue
@@ -95,12 +100,13 @@ func (c back) BeforeBatch(
 		p := &intake.Pending{}
 		keys[x.Key] = p
 		if !c.remembers(x.Key, p) {
-			missing = append(missing, x.Key)
+			missing = append(missing, x)
 		}
 	}
 	if len(missing) == 0 && dirty {
 		return keys, info.Clone(), ctx.Err()
 	}
+	var wanted []read.Record
 	err = c.read.View(ctx, func(b *bolt.Bucket) error {
 		if !dirty {
 			st, err := state.Get(b, c.read.Name)
@@ -113,19 +119,31 @@ func (c back) BeforeBatch(
 		if err != nil {
 			return err
 		}
-		for _, key := range missing {
-			old, err := c.read.Stored(objects, key)
+		decodes := c.decodesAtOnce()
+		for _, x := range missing {
+			old, err := c.read.CopyStored(objects, x.Key)
 			if err != nil {
 				return err
 			}
-			keys[key].Found, keys[key].UID = old.Found, old.UID
-			if keys[key].Obj, err = c.before(key, old); err != nil {
-				return err
+			p := keys[x.Key]
+			p.Found, p.UID = old.Found, old.UID
+			switch _, undecoded := x.Obj.(*entry.Undecoded); {
+			case !old.Readable:
+			case undecoded && !decodes:
+				p.Obj = c.read.Undecoded(old.Record)
+			default:
+				wanted = append(wanted, old.Record)
 			}
 		}
 		return nil
 	})
-	return keys, info.Clone(), err
+	if err != nil {
+		return keys, info.Clone(), err
+	}
+	for i, obj := range c.read.DecodeReadable(wanted) {
+		keys[wanted[i].Key].Obj = obj
+	}
+	return keys, info.Clone(), nil
 }
 
 // remembers sets p to the state of key if that can be told from memory, and reports whether it can.
