@@ -23,7 +23,7 @@ func describe(groups []group) []string {
 // What asks for more than a real server can give is on the embedded one, and so are the kinds that there is no real
 // server for.
 func TestGroups(t *testing.T) {
-	const onReal = "restart restart-handler restart-changed cold relist reads"
+	const onReal = "restart restart-handler restart-changed cold cold-handler cold-transform sync relist reads"
 	for _, c := range []struct {
 		name string
 		o    Options
@@ -32,9 +32,9 @@ func TestGroups(t *testing.T) {
 		{"everything", Options{Pods: []int{10, 100}, ConfigMaps: 5, Widgets: 7}, []string{
 			"real=true 10 pods: " + onReal,
 			"real=true 100 pods: " + onReal,
-			"real=true 5 configmaps: restart restart-handler cold",
-			"real=false 10 pods: updates-hot updates-spread latency flash",
-			"real=false 100 pods: updates-hot updates-spread latency flash",
+			"real=true 5 configmaps: restart restart-handler cold relist",
+			"real=false 10 pods: updates-hot updates-unheard updates-spread latency flash",
+			"real=false 100 pods: updates-hot updates-unheard updates-spread latency flash",
 			"real=false 7 widgets: restart restart-handler cold",
 		}},
 		{

@@ -114,6 +114,35 @@ func runUpdates(ctx context.Context, b *Bench) (Result, error) {
 	})
 }
 
+// runUnheard is runUpdates without a handler: it looks when the last change has arrived.
+func runUnheard(ctx context.Context, b *Bench) (Result, error) {
+	return b.run(ctx, nil, func(r *subject.Running) (Result, error) {
+		if _, err := r.AwaitSync(ctx); err != nil {
+			return nil, err
+		}
+		r.Network.Hold()
+		if err := b.Ready(); err != nil {
+			return nil, err
+		}
+		start := time.Now()
+		r.Network.Release()
+		for {
+			obj, _, err := r.Informer.GetIndexer().GetByKey(b.markerKey())
+			if err != nil {
+				return nil, err
+			}
+			if revision, _ := load.Revision(obj); revision >= b.Case.Revision {
+				return Result{"rate": float64(b.Case.Made) / time.Since(start).Seconds()}, b.resumed(r)
+			}
+			select {
+			case <-time.After(time.Millisecond):
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+	})
+}
+
 // commitInterval is the default of store.Options.
 const commitInterval = time.Second
 

@@ -12,11 +12,8 @@ import (
 	"net/url"
 	"regexp"
 	"strconv"
-	"strings"
 	"time"
 
-	"google.golang.org/protobuf/encoding/protowire"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 
@@ -44,8 +41,9 @@ func rawList(ctx context.Context, b *Bench) (Result, error) {
 		path = "/api/" + gvr.Version
 	}
 	query := url.Values{"limit": {strconv.Itoa(reflector.DefaultPageSize)}}
-	start := time.Now()
+	start, pages := time.Now(), 0
 	for more := true; more; more = query.Get("continue") != "" {
+		pages++
 		token, err := rawPage(ctx, client, config.Host+path+"/"+gvr.Resource+"?"+query.Encode(), accept)
 		if err != nil {
 			return nil, err
@@ -53,7 +51,7 @@ func rawList(ctx context.Context, b *Bench) (Result, error) {
 		query.Set("continue", token)
 	}
 	took := time.Since(start).Seconds()
-	return Result{"synced": took, "told": took}, nil
+	return Result{"synced": took, "told": took, "pages": float64(pages)}, nil
 }
 
 // rawPage reads one page, and returns the token of the next one.
@@ -99,33 +97,13 @@ func unpack(head []byte) ([]byte, error) {
 	return plain, err
 }
 
-var continueJSON = regexp.MustCompile(`^\{[^\[]*"continue":"([^"]+)"`)
+// continueToken is a continue token in the metadata that a list begins with, in protobuf and in JSON: {"v":… in base64.
+var continueToken = regexp.MustCompile(`(?s)^.{0,200}?(eyJ2[A-Za-z0-9_-]+)`)
 
-// continueOf returns the continue token in the metadata that a list begins with; "" if there is none.
+// continueOf returns the continue token of a list that begins with head; "" if there is none.
 func continueOf(head []byte) string {
-	if m := continueJSON.FindSubmatch(head); m != nil {
+	if m := continueToken.FindSubmatch(head); m != nil {
 		return string(m[1])
 	}
-	message, ok := strings.CutPrefix(string(head), "k8s\x00")
-	if !ok {
-		return ""
-	}
-	rest := []byte(message) // a runtime.Unknown: its TypeMeta, and then the list, which begins with its metadata
-	for _, field := range []protowire.Number{1, 2} {
-		number, _, n := protowire.ConsumeTag(rest)
-		size, m := protowire.ConsumeVarint(rest[max(n, 0):])
-		if number != field || m < 0 {
-			return ""
-		}
-		if rest = rest[n+m:]; field == 1 {
-			rest = rest[min(size, uint64(len(rest))):]
-		}
-	}
-	_, _, n := protowire.ConsumeTag(rest)
-	metadata, size := protowire.ConsumeBytes(rest[max(n, 0):])
-	var m metav1.ListMeta
-	if n < 0 || size < 0 || m.Unmarshal(metadata) != nil {
-		return ""
-	}
-	return m.Continue
+	return ""
 }

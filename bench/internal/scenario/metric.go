@@ -40,8 +40,8 @@ func (m Metric) against(what string) Metric {
 	return m
 }
 
-func (m Metric) goal(g Goal) Metric {
-	m.Goals = []Goal{g}
+func (m Metric) goal(goals ...Goal) Metric {
+	m.Goals = goals
 	return m
 }
 

@@ -46,7 +46,9 @@ func (r *Running) makeLarder(c *client, o Options, example runtime.Object) (err 
 		ClusterID:     requests.KubeSystemUID(c.rest),
 		OpenAPIHash:   requests.OpenAPIHash(c.rest, o.Kind.GVR.GroupVersion()),
 		Observer:      r.commits,
-		Logger:        &discard,
+		// The transform stays the same as long as this program does.
+		TransformVersion: map[bool]string{true: "strip"}[o.Spec.Strip],
+		Logger:           &discard,
 	})
 	if err == nil {
 		r.Informer = r.Larder

@@ -41,6 +41,8 @@ type Spec struct {
 	Policy informer.SyncPolicy `json:"policy,omitempty"`
 	// CommitInterval of Larder. Default: Larder's.
 	CommitInterval time.Duration `json:"commitInterval,omitempty"`
+	// Strip is true for a transform that removes managedFields.
+	Strip bool `json:"strip,omitempty"`
 	// Dynamic is true for unstructured objects.
 	Dynamic bool `json:"dynamic,omitempty"`
 }
@@ -56,6 +58,9 @@ func (s Spec) String() string {
 	}
 	if s.CommitInterval != 0 {
 		parts = append(parts, s.CommitInterval.String())
+	}
+	if s.Strip {
+		parts = append(parts, "stripped")
 	}
 	if s.Dynamic {
 		parts = append(parts, "dynamic")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -81,11 +82,25 @@ func (r *Running) make(o Options) error {
 	if err != nil {
 		return err
 	}
+	if o.Spec.Strip {
+		if err := r.Informer.SetTransform(strip); err != nil {
+			return err
+		}
+	}
 	err = r.Informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {})
 	if err == nil && o.Handler != nil {
 		r.handler, err = r.Informer.AddEventHandler(o.Handler)
 	}
 	return err
+}
+
+// strip is a transform that removes managedFields.
+func strip(obj any) (any, error) {
+	m, err := meta.Accessor(obj)
+	if err == nil {
+		m.SetManagedFields(nil)
+	}
+	return obj, err
 }
 
 // AwaitSync waits for HasSynced and returns how long it took since the start.
