@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 
+	"github.com/larder-dev/larder/informer/internal/asks"
 	"github.com/larder-dev/larder/informer/internal/delivery"
 	"github.com/larder-dev/larder/internal/patient"
 	"github.com/larder-dev/larder/store"
@@ -30,7 +31,7 @@ const (
 type distribution struct {
 	store    store.Interface
 	detector cache.MutationDetector // gets every object that is read
-	asks     *asks
+	asks     *asks.Asks
 	clock    clock.WithTicker
 	// description is Options.ObjectDescription; called is told of each call of a handler, and may be nil.
 	description string
@@ -156,7 +157,7 @@ func (d *distribution) leftOut(l *delivery.Listener, lost []delivery.Unreadable)
 	if len(lost) == 0 || !l.Mends() {
 		return
 	}
-	d.asks.toReplace(lost[0].Err)
+	d.asks.ToReplace(lost[0].Err)
 }
 
 // NextResync implements delivery.Source.

@@ -18,6 +18,7 @@ import (
 	"github.com/larder-dev/larder/fifo"
 	"github.com/larder-dev/larder/informer/audit"
 	"github.com/larder-dev/larder/informer/durable"
+	"github.com/larder-dev/larder/informer/internal/asks"
 	"github.com/larder-dev/larder/informer/internal/delivery"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
@@ -61,7 +62,7 @@ type Informer struct {
 	attrs     entry.Attributes
 	clock     clock.WithTicker
 	queue     *fifo.Queue
-	asks      asks
+	asks      asks.Asks
 	detector  cache.MutationDetector
 	processor delivery.Handlers
 	durable   *durable.Handlers

@@ -12,6 +12,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/fifo"
+	"github.com/larder-dev/larder/informer/internal/asks"
 	"github.com/larder-dev/larder/informer/internal/attributes"
 	"github.com/larder-dev/larder/informer/internal/delivery"
 	"github.com/larder-dev/larder/reflector"
@@ -73,8 +74,8 @@ func (p *loop) run(ctx context.Context) error {
 	for {
 		var b *fifo.Batch
 		var err error
-		if p.asks.wait(ctx, func(ctx context.Context) { b, err = p.queue.Pop(ctx, fifo.Limits{}) }) {
-			if err := p.heed(ctx, p.asks.take()); err != nil {
+		if p.asks.Wait(ctx, func(ctx context.Context) { b, err = p.queue.Pop(ctx, fifo.Limits{}) }) {
+			if err := p.heed(ctx, p.asks.Take()); err != nil {
 				return err
 			}
 			p.mendLosses(ctx)
@@ -98,19 +99,19 @@ func (p *loop) run(ctx context.Context) error {
 }
 
 // heed handles the requests that other goroutines made through asks.
-func (p *loop) heed(ctx context.Context, a ask) error {
-	if a.looked != nil {
+func (p *loop) heed(ctx context.Context, a asks.Ask) error {
+	if a.Looked != nil {
 		if err := p.repairFailure(ctx); err != nil {
 			return err
 		}
-		close(a.looked)
+		close(a.Looked)
 	}
-	if a.unreadable != nil && p.health.rewritingNow() == "" { // else a list that rewrites the bodies is due already
-		if err := p.replaceUnreadable(ctx, []delivery.Unreadable{{Err: a.unreadable}}); err != nil {
+	if a.Unreadable != nil && p.health.rewritingNow() == "" { // else a list that rewrites the bodies is due already
+		if err := p.replaceUnreadable(ctx, []delivery.Unreadable{{Err: a.Unreadable}}); err != nil {
 			return err
 		}
 	}
-	if a.resync {
+	if a.Resync {
 		p.resync(ctx)
 	}
 	return nil

@@ -24,7 +24,7 @@ func (i *Informer) watchFailure(ctx context.Context) {
 		}
 		// The loop tries until the store is repaired; the next failure has another channel.
 		select {
-		case <-i.asks.toLook():
+		case <-i.asks.ToLook():
 		case <-ctx.Done():
 			return
 		}

@@ -261,7 +261,7 @@ func (i *Informer) resyncLoop(ctx context.Context) {
 	}
 	for patient.Sleep(ctx, i.clock, period) == nil {
 		if i.processor.ResyncDue(i.clock.Now()) {
-			i.asks.toResync()
+			i.asks.ToResync()
 		}
 	}
 }

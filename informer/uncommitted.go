@@ -63,5 +63,5 @@ func (i *Informer) watchResident(ctx context.Context) {
 	if err == nil || ctx.Err() != nil || isClosed(err) || needsRebuild(err) {
 		return
 	}
-	i.asks.toReplace(err)
+	i.asks.ToReplace(err)
 }

@@ -144,7 +144,7 @@ func TestProtobufOfAnotherProgram(t *testing.T) {
 	stop()
 	i, stop = run(requests.ClientListWatch(objects.Resource(podsResource), id), nil)
 	defer stop()
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(20 * time.Second)
 	for {
 		list := i.GetStore().List()
 		if len(list) == 30 && list[0].(*unstructured.Unstructured).GetLabels()["app"] == "web" && i.Status().Err == nil {

@@ -106,7 +106,7 @@ func (c back) BeforeBatch(
 	if len(missing) == 0 && dirty {
 		return keys, info.Clone(), ctx.Err()
 	}
-	var wanted []read.Record
+	olds := make([]read.Old, len(missing))
 	err = c.read.View(ctx, func(b *bolt.Bucket) error {
 		if !dirty {
 			st, err := state.Get(b, c.read.Name)
@@ -116,34 +116,21 @@ func (c back) BeforeBatch(
 			info = st.Info
 		}
 		objects, err := c.read.Objects(b)
-		if err != nil {
-			return err
+		for i := 0; err == nil && i < len(missing); i++ {
+			olds[i], err = c.read.CopyOld(objects, missing[i].Key)
 		}
-		decodes := c.decodesAtOnce()
-		for _, x := range missing {
-			old, err := c.read.CopyStored(objects, x.Key)
-			if err != nil {
-				return err
-			}
-			p := keys[x.Key]
-			p.Found, p.UID = old.Found, old.UID
-			switch _, undecoded := x.Obj.(*entry.Undecoded); {
-			case !old.Readable:
-			case undecoded && !decodes:
-				p.Obj = c.read.Undecoded(old.Record)
-			default:
-				wanted = append(wanted, old.Record)
-			}
-		}
-		return nil
+		return err
 	})
-	if err != nil {
-		return keys, info.Clone(), err
+	decodes := c.decodesAtOnce()
+	c.read.DecodeOld(olds, func(i int) bool {
+		_, undecoded := missing[i].Obj.(*entry.Undecoded)
+		return decodes || !undecoded
+	})
+	for i, old := range olds {
+		p := keys[missing[i].Key]
+		p.Found, p.UID, p.Obj = old.Found, old.UID, old.Obj
 	}
-	for i, obj := range c.read.DecodeReadable(wanted) {
-		keys[wanted[i].Key].Obj = obj
-	}
-	return keys, info.Clone(), nil
+	return keys, info.Clone(), err
 }
 
 // remembers sets p to the state of key if that can be told from memory, and reports whether it can.

@@ -116,10 +116,14 @@ func TestTheClientsRequests(t *testing.T) {
 		},
 		"a content type": {
 			func(c *rest.Config) { c.ContentType = runtime.ContentTypeProtobuf },
-			func(r *http.Request, _ bool) bool { return r.Header.Get("Accept") == runtime.ContentTypeProtobuf+", */*" },
+			func(r *http.Request, _ bool) bool {
+				return r.Header.Get("Accept") == runtime.ContentTypeProtobuf+", */*"
+			},
 		},
 		"what the user accepts": {
-			func(c *rest.Config) { c.ContentType, c.AcceptContentTypes = runtime.ContentTypeProtobuf, "application/json" },
+			func(c *rest.Config) {
+				c.ContentType, c.AcceptContentTypes = runtime.ContentTypeProtobuf, "application/json"
+			},
 			func(r *http.Request, _ bool) bool { return r.Header.Get("Accept") == "application/json" },
 		},
 		"a wrapped transport": {
@@ -134,7 +138,9 @@ func TestTheClientsRequests(t *testing.T) {
 		},
 		"throttling": { // of lists; client-go's watches do not wait either
 			func(c *rest.Config) { c.RateLimiter = limited },
-			func(_ *http.Request, watch bool) bool { return limited.calls.Swap(0) == map[bool]int32{false: 1, true: 0}[watch] },
+			func(_ *http.Request, watch bool) bool {
+				return limited.calls.Swap(0) == map[bool]int32{false: 1, true: 0}[watch]
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -112,4 +112,56 @@ var wireMutants = []mutant{
 		test: "TestUndecodable",
 		dir:  "store",
 	},
+	{
+		name:   "wire/another-kind",
+		breaks: "An object of another kind than the watched is a stray.",
+		file:   "reflector/internal/gate/gate.go",
+		old: `ok && u.OtherKind() {
+`,
+		new: `ok && u == nil {
+`,
+		test: "TestCheckType",
+	},
+	{
+		name:   "codec/field-of-a-newer-type",
+		breaks: "What an older server does not know is not read of its protobuf.",
+		file:   "codec/message.go",
+		old: `		case reflect.Pointer, reflect.Slice, reflect.Map:
+			if !strings.Contains(options, "omit") {
+`,
+		new: `		default:
+			if name != "" {
+`,
+		test: "TestFieldsOfANewerType",
+	},
+	{
+		name:   "codec/nil-list",
+		breaks: "A list that JSON always has is null if the message has none.",
+		file:   "codec/message.go",
+		old: `			object[name] = nil
+`,
+		new: `			_ = name
+`,
+		test: "TestProtobufOfUnstructured",
+	},
+	{
+		name:   "sync/newer-server",
+		breaks: "A newer server is asked for JSON.",
+		file:   "internal/cli/mirror/encoding.go",
+		old: `LessThan(version.MajorMinor(is.Major(), is.Minor())) {
+`,
+		new: `LessThan(version.MajorMinor(0, is.Minor())) {
+`,
+		test: "TestEncodingFor",
+	},
+	{
+		name:   "informer/reader-meets-the-unreadable",
+		breaks: "An object that only a reader cannot read is listed anew.",
+		file:   "informer/repair.go",
+		old: `			p.listUnreadable()
+`,
+		new: `			_ = p.listDue
+`,
+		test: "TestProtobufOfAnotherProgram",
+	},
 }

@@ -134,9 +134,7 @@ func runUnheard(ctx context.Context, b *Bench) (Result, error) {
 			if revision, _ := load.Revision(obj); revision >= b.Case.Revision {
 				return Result{"rate": float64(b.Case.Made) / time.Since(start).Seconds()}, b.resumed(r)
 			}
-			select {
-			case <-time.After(time.Millisecond):
-			case <-ctx.Done():
+			if time.Sleep(time.Millisecond); ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
 		}

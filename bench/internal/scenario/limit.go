@@ -76,34 +76,20 @@ func rawPage(ctx context.Context, client *http.Client, address, accept string) (
 		return "", err
 	}
 	if response.Header.Get("Content-Encoding") == "gzip" {
-		if head, err = unpack(head); err != nil {
+		z, err := gzip.NewReader(bytes.NewReader(head))
+		if err != nil {
 			return "", err
 		}
+		plain := make([]byte, 1<<10)
+		n, _ := io.ReadFull(z, plain) // head may have less
+		head = plain[:n]
 	}
 	_, err = io.Copy(io.Discard, body)
 	return continueOf(head), err
 }
 
-// unpack returns what the beginning of a gzipped answer begins with.
-func unpack(head []byte) ([]byte, error) {
-	z, err := gzip.NewReader(bytes.NewReader(head))
-	if err != nil {
-		return nil, err
-	}
-	plain, err := io.ReadAll(io.LimitReader(z, 1<<10))
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		err = nil
-	}
-	return plain, err
-}
+// continueToken is a continue token, in protobuf and in JSON: {"v":… in base64.
+var continueToken = regexp.MustCompile(`eyJ2[A-Za-z0-9_-]+`)
 
-// continueToken is a continue token in the metadata that a list begins with, in protobuf and in JSON: {"v":… in base64.
-var continueToken = regexp.MustCompile(`(?s)^.{0,200}?(eyJ2[A-Za-z0-9_-]+)`)
-
-// continueOf returns the continue token of a list that begins with head; "" if there is none.
-func continueOf(head []byte) string {
-	if m := continueToken.FindSubmatch(head); m != nil {
-		return string(m[1])
-	}
-	return ""
-}
+// continueOf returns the continue token in the metadata that a list begins with; "" if there is none.
+func continueOf(head []byte) string { return string(continueToken.Find(head[:min(len(head), 400)])) }

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"reflect"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -8,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/sharding"
+
+	"github.com/larder-dev/larder/entry"
 )
 
 // TestAsksForAnother: where the hashes are not spread, nothing can be told.
@@ -45,6 +48,10 @@ func TestCheckType(t *testing.T) {
 		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "x/" + version, "kind": "Widget"}}
 	}
 	table := &metav1.Table{TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "Table"}}
+	undecoded := func(kind string) runtime.Object {
+		of := &entry.UndecodedKind{Type: reflect.TypeFor[*corev1.Pod](), Kind: "Pod"}
+		return entry.NewUndecoded(of, metav1.TypeMeta{APIVersion: "v1", Kind: kind}, metav1.ObjectMeta{}, "", nil)
+	}
 	tests := []struct {
 		name      string
 		want, got runtime.Object
@@ -54,6 +61,9 @@ func TestCheckType(t *testing.T) {
 		{"a table", nil, table, false},
 		{"the type", &corev1.Pod{}, &corev1.Pod{}, true},
 		{"another type", &corev1.Pod{}, &corev1.ConfigMap{}, false},
+		{"the kind, undecoded", &corev1.Pod{}, undecoded("Pod"), true},
+		{"no kind, undecoded", &corev1.Pod{}, undecoded(""), true},
+		{"another kind, undecoded", &corev1.Pod{}, undecoded("Node"), false},
 		{"the kind", widget("v1"), widget("v1"), true},
 		{"another version", widget("v1"), widget("v2"), false},
 		{"any kind", &unstructured.Unstructured{}, widget("v2"), true},

@@ -5,10 +5,7 @@ import (
 	"slices"
 
 	bolt "go.etcd.io/bbolt"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/guest"
@@ -154,29 +151,6 @@ func (r *Reader) DecodeRecords(records []Record) ([]runtime.Object, error) {
 		}
 	}
 	return objs, nil
-}
-
-// DecodeReadable decodes the records on all cores. The object of one that this program cannot decode is nil: no reader
-// can have seen it.
-func (r *Reader) DecodeReadable(records []Record) []runtime.Object {
-	objs := make([]runtime.Object, len(records))
-	parallel.Each(len(records), decodeCost(records), func(i int) {
-		_ = guest.Try("the codec", func() (err error) {
-			objs[i], err = r.decode(records[i])
-			return err
-		})
-	})
-	return objs
-}
-
-// Undecoded returns the object of a record, to be decoded when somebody asks.
-func (r *Reader) Undecoded(record Record) *entry.Undecoded {
-	var m metav1.ObjectMeta
-	m.Namespace, m.Name, _ = cache.SplitMetaNamespaceKey(record.Key)
-	m.UID, m.ResourceVersion = types.UID(record.UID), record.RV
-	return entry.NewUndecoded(&entry.UndecodedKind{
-		Decode: func(string, []byte) (runtime.Object, error) { return r.decode(record) },
-	}, metav1.TypeMeta{}, m, record.Body.Encoding, nil)
 }
 
 // decode returns the object of a record.

@@ -29,27 +29,6 @@ func (r *Reader) Stored(objects *bolt.Bucket, key string) (Stored, error) {
 	return Stored{Header: h, Found: true, Payload: payload, Objects: objects}, err
 }
 
-// StoredCopy is what the file has under a key, out of the transaction.
-type StoredCopy struct {
-	Record
-	Found    bool
-	Readable bool // whether the record can be decoded, as far as its header tells
-}
-
-// CopyStored copies the record under key; it is not Found if there is none.
-func (r *Reader) CopyStored(objects *bolt.Bucket, key string) (c StoredCopy, err error) {
-	data := objects.Get([]byte(key))
-	if data == nil {
-		return c, nil
-	}
-	c.Record, err = r.CopyRecord(objects, key, data, nil)
-	c.Found, c.Readable = true, err == nil
-	if err != nil && !errors.Is(err, entry.ErrDamaged) {
-		c.Header, err = format.ParseHeader(r.Name, key, data)
-	}
-	return c, err
-}
-
 // Object decodes a stored record. It returns nil for a record that this program cannot decode: no reader can have seen
 // its object. An error wraps ErrDamaged.
 func (r *Reader) Object(key string, s Stored) (runtime.Object, error) {

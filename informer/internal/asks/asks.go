@@ -1,0 +1,83 @@
+package asks
+
+import (
+	"context"
+	"sync"
+)
+
+// Asks holds the pending requests. The zero value has none and is ready to use.
+type Asks struct {
+	mu sync.Mutex
+	Ask
+	// interrupt cancels the loop's wait for a batch; nil while the loop is not waiting. Guarded by mu, like Ask.
+	interrupt func()
+}
+
+// Ask is the set of pending requests: those that the loop has not taken yet.
+type Ask struct {
+	// Resync requests that the stored objects be sent to the handlers that are resyncing.
+	Resync bool
+	// Unreadable requests a list that rewrites every body: it is the error of a stored body that cannot be read. nil if
+	// there is no such request.
+	Unreadable error
+	// Looked requests a repair of the store, which has failed or is being closed. The loop closes it once the store works
+	// again. nil if there is no such request.
+	Looked chan struct{}
+}
+
+// some reports whether there is a pending request.
+func (a Ask) some() bool { return a.Resync || a.Unreadable != nil || a.Looked != nil }
+
+// add calls fn, which adds a request to the pending ones, and wakes the loop if it waits for a batch.
+func (a *Asks) add(fn func(*Ask)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	fn(&a.Ask)
+	if a.interrupt != nil {
+		a.interrupt()
+	}
+}
+
+// ToResync asks for a resync.
+func (a *Asks) ToResync() { a.add(func(a *Ask) { a.Resync = true }) }
+
+// ToReplace requests a list that rewrites every body. unreadable is the error of a stored body that cannot be read.
+func (a *Asks) ToReplace(unreadable error) { a.add(func(a *Ask) { a.Unreadable = unreadable }) }
+
+// ToLook requests a repair of the store if it has failed. The channel that it returns is closed once the store works
+// again; it stays open if the loop ends first, as it does when the store is closed.
+func (a *Asks) ToLook() (looked <-chan struct{}) {
+	a.add(func(a *Ask) {
+		if a.Looked == nil {
+			a.Looked = make(chan struct{})
+		}
+		looked = a.Looked
+	})
+	return looked
+}
+
+// Take returns the pending requests and removes them.
+func (a *Asks) Take() (taken Ask) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	taken, a.Ask = a.Ask, Ask{}
+	return taken
+}
+
+// Wait calls fn with a context that ends when ctx ends or when there is a pending request. It returns whether a request
+// is pending after fn has returned.
+func (a *Asks) Wait(ctx context.Context, fn func(ctx context.Context)) (asked bool) {
+	waiting, stop := context.WithCancel(ctx)
+	defer stop()
+	a.mu.Lock()
+	if a.some() {
+		stop()
+	}
+	a.interrupt = stop
+	a.mu.Unlock()
+	fn(waiting)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.interrupt = nil
+	return a.some()
+}
