@@ -196,7 +196,7 @@ func FuzzProtobufOfUnstructured(f *testing.F) {
 		{},
 		{ObjectMeta: metav1.ObjectMeta{
 			Name: "p", Labels: map[string]string{"a": "b"}, CreationTimestamp: metav1.Unix(1e9, 0),
-			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:a":{}}`)}}},
+			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m", FieldsV1: metav1.NewFieldsV1(`{"f:a":{}}`)}},
 		}},
 		{Spec: corev1.PodSpec{Containers: []corev1.Container{{
 			Image: "i", Ports: []corev1.ContainerPort{{ContainerPort: -1}}, LivenessProbe: &corev1.Probe{

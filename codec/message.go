@@ -47,7 +47,7 @@ const (
 	timestamp // metav1.Time
 	quantity  // resource.Quantity
 	nested    // a message
-	managed  // metav1.FieldsV1, which is JSON
+	managed   // metav1.FieldsV1, which is JSON
 	leaf      // a type with methods of its own for protobuf, and perhaps JSON
 )
 

@@ -44,8 +44,8 @@ func NewSent(c Codec, example runtime.Object, labels bool) *Sent {
 	}}
 }
 
-// expectedKind returns the kind of objects like example: what example says, or the name of its Go type if that was made with
-// protobuf, which all of Kubernetes' own are. It returns "" for others, since a scheme can give them any kind.
+// expectedKind returns the kind of objects like example: what example says, or the name of its Go type if that was made
+// with protobuf, as all of Kubernetes' own are. It returns "" for others, since a scheme can give them any kind.
 func expectedKind(c Codec, example runtime.Object) string {
 	if kind := example.GetObjectKind().GroupVersionKind().Kind; kind != "" {
 		return kind

@@ -10,8 +10,8 @@ import (
 	"github.com/larder-dev/larder/internal/msgpack"
 )
 
-// typedJSON returns the payload of a typed object whose JSON is text, without its apiVersion and kind, and those and its
-// metadata. It fails with errUnusual if the object has to be decoded.
+// typedJSON returns the payload of a typed object whose JSON is text, without its apiVersion and kind, and those and
+// its metadata. It fails with errUnusual if the object has to be decoded.
 func typedJSON(text []byte) (payload []byte, of metav1.TypeMeta, m metav1.ObjectMeta, err error) {
 	err = transcode(text, func(t *transcoder) error {
 		if _, err := t.sorted(0); err != nil {

@@ -92,7 +92,9 @@ func (u *Undecoded) Known() runtime.Object {
 func (u *Undecoded) Type() reflect.Type { return u.kind.Type }
 
 // OtherKind reports whether the object says that it is of another kind than the source's.
-func (u *Undecoded) OtherKind() bool { return u.kind.Kind != "" && u.of.Kind != "" && u.of.Kind != u.kind.Kind }
+func (u *Undecoded) OtherKind() bool {
+	return u.kind.Kind != "" && u.of.Kind != "" && u.of.Kind != u.kind.Kind
+}
 
 // Size is the length of the payload in bytes.
 func (u *Undecoded) Size() int { return len(u.Payload) }

@@ -23,8 +23,8 @@ import (
 // theList is what rawList measures.
 const theList = "the list, gzipped, to /dev/null"
 
-// rawList lists the objects with pages of Larder's size, gzipped, and does nothing with them, as curl to /dev/null: what
-// the server takes for it. Typed objects come as protobuf, unstructured ones as JSON.
+// rawList lists the objects with pages of Larder's size, gzipped, and does nothing with them, as curl to /dev/null:
+// what the server takes for it. Typed objects come as protobuf, unstructured ones as JSON.
 func rawList(ctx context.Context, b *Bench) (Result, error) {
 	config := b.Case.Access.Config()
 	client, err := rest.HTTPClientFor(config)

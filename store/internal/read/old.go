@@ -39,8 +39,8 @@ func (r *Reader) CopyOld(objects *bolt.Bucket, key string) (o Old, err error) {
 	return o, err
 }
 
-// DecodeOld sets the objects: those that are wanted now are decoded on all cores, and others when somebody asks. That of
-// a record that this program cannot decode stays nil.
+// DecodeOld sets the objects: those that are wanted now are decoded on all cores, and others when somebody asks. That
+// of a record that this program cannot decode stays nil.
 func (r *Reader) DecodeOld(all []Old, now func(i int) bool) {
 	cost := 0
 	for i, o := range all {

@@ -76,8 +76,8 @@ func testRecreated(t *testing.T, path string) {
 		}
 		return compact(t, string(u.Spec))
 	}
-	want, got := specOf("get", "gadget/odd", "-n", "shop"), specOf("create", "--dry-run=server", "-f", renamed(t, manifest))
-	if got != want {
+	want := specOf("get", "gadget/odd", "-n", "shop")
+	if got := specOf("create", "--dry-run=server", "-f", renamed(t, manifest)); got != want {
 		t.Errorf("created from what was exported (- before, + after):\n%s", cmp.Diff(want, got))
 	}
 }
