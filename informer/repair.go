@@ -8,16 +8,22 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// watchFailure wakes the loop when the file fails, or a reader has, so that what only a reader has met is repaired even
-// if no events come. It also wakes the loop when the store is closed, which ends the run.
+// watchFailure wakes the loop when the file fails, so that damage which only a reader has met is repaired even if no
+// events come; and when a reader meets an object that this program cannot read. It also wakes the loop when the store is
+// closed, which ends the run.
 func (i *Informer) watchFailure(ctx context.Context) {
 	if i.file == nil {
 		return
 	}
+	readers := i.indexer.Failed()
 	for {
 		select {
 		case <-i.file.Failed():
-		case <-i.indexer.Failed():
+		case <-readers:
+			if !errors.Is(i.indexer.Err(), entry.ErrIncompatible) {
+				readers = nil // the file has failed, or will be read again
+				continue
+			}
 		case <-i.file.Closing():
 		case <-ctx.Done():
 			return
@@ -28,6 +34,7 @@ func (i *Informer) watchFailure(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
+		readers = i.indexer.Failed()
 	}
 }
 

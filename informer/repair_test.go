@@ -301,10 +301,10 @@ func TestReadErrorMendedElsewhere(t *testing.T) {
 		informer.SetFailure(i, file)
 		r.run()
 		broken.Store(true)
-		i.GetStore().List()
+		read := i.GetStore().List()
 		broken.Store(false)
-		if i.Status().Err == nil {
-			t.Fatal("the reader has met nothing")
+		if len(read) != 0 {
+			t.Error("the reader has met nothing")
 		}
 		file.mu.Lock() // it fails and is repaired before the loop can look
 		close(file.failed)
