@@ -152,9 +152,12 @@ func TestSIGKILLInRelist(t *testing.T) {
 			return fmt.Sprintf("%+v", p.report())
 		})
 		time.Sleep(time.Duration(random.IntN(50)) * time.Millisecond) // the last page may be on its way to the file
-		if r := p.report(); r.Objects != len(before.objects) {
-			t.Errorf("in the middle of the relist readers see %d objects, want %d", r.Objects, len(before.objects))
-		}
+		eventually(t, "in the middle of the relist", func() string {  // its first report may be on its way
+			if r := p.report(); r.Objects != len(before.objects) {
+				return fmt.Sprintf("readers see %d objects, want %d", r.Objects, len(before.objects))
+			}
+			return ""
+		})
 		p.kill()
 		after := f.read(t, src.identity, src.example)
 		if problem := before.objects.diff(after.objects); problem != "" || after.ResourceVersion != before.ResourceVersion {
