@@ -165,16 +165,11 @@ func (f *messageField) setPlain(t reflect.Type, made map[reflect.Type]*message) 
 // read adds what is in a message to an object. It reports false if the message is malformed or unusual.
 func (m *message) read(msg []byte, object map[string]any, texts *textTables) bool {
 	for len(msg) > 0 {
-		number, wire, n := protowire.ConsumeTag(msg)
-		if n < 0 {
+		number, wire, value, rest, ok := cutEncoded(msg)
+		if !ok {
 			return false
 		}
-		size := protowire.ConsumeFieldValue(number, wire, msg[n:])
-		if size < 0 {
-			return false
-		}
-		value := msg[n : n+size]
-		msg = msg[n+size:]
+		msg = rest
 		if int(number) >= len(m.fields) || m.fields[number] == nil {
 			continue
 		}
@@ -222,25 +217,21 @@ func (f *messageField) addEntry(object map[string]any, wire protowire.Type, valu
 	}
 	key, wire, value := "", protowire.BytesType, []byte{0} // an empty value
 	for len(entry) > 0 {
-		number, w, n := protowire.ConsumeTag(entry)
-		if n < 0 {
-			return false
-		}
-		size := protowire.ConsumeFieldValue(number, w, entry[n:])
-		if size < 0 {
+		number, w, encoded, rest, ok := cutEncoded(entry)
+		if !ok {
 			return false
 		}
 		switch number {
 		case protoMapKey:
-			name, ok := content(w, entry[n:n+size])
+			name, ok := content(w, encoded)
 			if !ok {
 				return false
 			}
 			key = texts.names.name(name)
 		case protoMapValue:
-			wire, value = w, entry[n:n+size]
+			wire, value = w, encoded
 		}
-		entry = entry[n+size:]
+		entry = rest
 	}
 	v, _, ok := f.value(wire, value, texts)
 	entries, has := object[f.name].(map[string]any)

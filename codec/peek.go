@@ -39,20 +39,24 @@ const (
 
 // cutField returns the number of the first field of a message, its value if that is of bytes, and what follows it.
 func cutField(msg []byte) (number protowire.Number, value, rest []byte, ok bool) {
+	number, wire, encoded, rest, ok := cutEncoded(msg)
+	if ok && wire == protowire.BytesType {
+		value, ok = content(wire, encoded)
+	}
+	return number, value, rest, ok
+}
+
+// cutEncoded returns the number of the first field of a message, its value as it is on the wire, and what follows it.
+func cutEncoded(msg []byte) (number protowire.Number, wire protowire.Type, value, rest []byte, ok bool) {
 	number, wire, n := protowire.ConsumeTag(msg)
 	if n < 0 {
-		return 0, nil, nil, false
+		return 0, 0, nil, nil, false
 	}
-	msg = msg[n:]
-	if wire == protowire.BytesType {
-		value, n = protowire.ConsumeBytes(msg)
-	} else {
-		n = protowire.ConsumeFieldValue(number, wire, msg)
+	size := protowire.ConsumeFieldValue(number, wire, msg[n:])
+	if size < 0 {
+		return 0, 0, nil, nil, false
 	}
-	if n < 0 {
-		return 0, nil, nil, false
-	}
-	return number, value, msg[n:], true
+	return number, wire, msg[n : n+size], msg[n+size:], true
 }
 
 // onlyField returns the value of the field of that number in a message; nil if there is none. ok is false if the

@@ -51,7 +51,8 @@ func checkReport(t *testing.T, r Report) {
 	if got := cold.Larder.Requests; got.Lists != 1 || got.WatchLists != 0 || len(cold.Created) != testPods {
 		t.Errorf("cold start: %+v, %d pods created", got, len(cold.Created))
 	}
-	if got := restart.Larder.Requests; got.WholeState() != 0 || got.Probes != 1 || got.Watches == 0 {
+	// A look-up of a changed object that overtakes the event on the watch costs a second probe: how far that has to come.
+	if got := restart.Larder.Requests; got.WholeState() != 0 || got.Probes < 1 || got.Probes > 2 || got.Watches == 0 {
 		t.Errorf("restart: %+v", got)
 	}
 	if restart.Larder.Received*5 > restart.Default.Received || restart.Larder.Received == 0 {
