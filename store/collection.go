@@ -45,6 +45,7 @@ type Collection struct {
 	claimed  *claims.Claim // claim of the name in store.open; set before the collection is returned
 	idled    atomic.Bool   // whether the indexes without a function have been marked; see index.Entries.Idle
 
+	residency Residency
 	// resident is nil unless the Residency is All. It is set with mu or front held.
 	resident atomic.Pointer[resident.All]
 	bounded  *resident.Bounded // nil unless the Residency is Bounded; set before there is another goroutine
@@ -96,7 +97,7 @@ func openCollection(
 		in:        intake.Intake{ID: id, KeyFunc: o.KeyFunc, Limits: limitsOf(o.Residency)},
 		resource:  o.Resource,
 		readOnly:  s.ReadOnly(),
-		committed: o.Committed, decodes: o.Decodes,
+		committed: o.Committed, decodes: o.Decodes, residency: o.Residency,
 		workers: s.file.Workers(),
 
 		tombstones: changelog.MaxTombstones,

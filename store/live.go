@@ -29,6 +29,18 @@ func (l *liveSet) list() []*Collection {
 	return slices.Collect(maps.Keys(l.all))
 }
 
+// keepAll reports whether every open collection keeps all of its objects in memory.
+func (l *liveSet) keepAll() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for c := range l.all {
+		if c.residency.kind != residentAll {
+			return false
+		}
+	}
+	return len(l.all) > 0
+}
+
 func (l *liveSet) count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

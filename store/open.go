@@ -55,10 +55,10 @@ func OpenContext(ctx context.Context, path string, o Options) (*Store, error) {
 
 // newStore returns a Store whose file is not open yet.
 func newStore(path string, o Options) *Store {
-	loop := commit.NewLoop(commit.Options{
-		Interval: o.commitInterval(), Enough: o.commitBytes(), Limit: dirtyLimitOf(o.Hooks),
+	s := &Store{o: o, link: limiter.New(), ending: newEnding(), live: newLiveSet()}
+	s.commits = commit.NewLoop(commit.Options{
+		Interval: o.commitInterval(), Enough: s.commitBytes, Limit: dirtyLimitOf(o.Hooks),
 	})
-	s := &Store{o: o, commits: loop, link: limiter.New(), ending: newEnding(), live: newLiveSet()}
 	of := boltfile.Options{
 		ReadOnly: o.ReadOnly, LockTimeout: o.lockTimeout(), MaxSize: o.MaxSize, PageSize: o.newPageSize(), Logger: o.Logger,
 		DropStep: o.dropStep, WriteFailed: s.writeFailed, Slow: s.commits.MadeProgress,

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -89,5 +90,29 @@ func TestApplyWaitsAWhileForACommit(t *testing.T) {
 		}
 		g.Fail(nil)
 		flush(t, s)
+	})
+}
+
+// TestMoreIsPendingWithAll: while every open collection keeps its objects in memory 32 MiB wait for a commit, else 4.
+func TestMoreIsPendingWithAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.Open(t, store.Options{Logger: &quiet})
+		pad := map[string]string{"pad": strings.Repeat("x", 1<<20)}
+		fill := func(c *store.Collection) (most int) {
+			for rv := 1; rv <= 34; rv++ {
+				pod := storetest.Pod(fmt.Sprintf("a/%04d", rv), "uid", fmt.Sprint(rv))
+				pod.Annotations = pad
+				apply(t, c, fmt.Sprint(rv), entry.Op{Object: pod})
+				most = max(most, s.Pending())
+			}
+			flush(t, s)
+			return most
+		}
+		if most := fill(openPodsAs(t, s, nil, store.All)); most < 32<<20 {
+			t.Errorf("%d bytes were pending at most", most)
+		}
+		if most := fill(openPodsIn(t, s, "a")); most < 4<<20 || most > 10<<20 {
+			t.Errorf("beside a collection whose objects are on disk only %d bytes were pending at most", most)
+		}
 	})
 }

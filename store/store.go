@@ -44,7 +44,8 @@ type Options struct {
 	// commits at once.
 	CommitInterval time.Duration
 	// CommitBytes is how many dirty bytes cause a commit before CommitInterval. At twice as many Apply waits for the
-	// commit; see Collection.Backpressure. Default 4 MiB, maximum 64 MiB.
+	// commit; see Collection.Backpressure. Default 4 MiB, and 32 MiB while each open collection has the Residency All,
+	// since that is little beside their objects, and objects that change often are written less. Maximum 64 MiB.
 	CommitBytes int
 	// Logger logs quarantine, rebuilds and skipped objects. Its sink may be called during a write to the store: it may
 	// read, but must not wait for anything that writes. Default: klog.Background().
@@ -84,10 +85,11 @@ func (o Options) lockTimeout() time.Duration {
 	return max(o.LockTimeout, 0)
 }
 
-// Defaults of Options.CommitInterval and CommitBytes.
+// Defaults of Options.CommitInterval and CommitBytes; commitBytesAll is that of stores that keep all objects in memory.
 const (
 	defaultCommitInterval = time.Second
 	defaultCommitBytes    = 4 << 20
+	commitBytesAll        = 32 << 20
 )
 
 func (o Options) commitInterval() time.Duration {
@@ -97,11 +99,15 @@ func (o Options) commitInterval() time.Duration {
 	return o.CommitInterval
 }
 
-func (o Options) commitBytes() int {
-	if o.CommitBytes <= 0 {
-		return defaultCommitBytes
+// commitBytes returns Options.CommitBytes, or what is its default at the moment.
+func (s *Store) commitBytes() int {
+	switch {
+	case s.o.CommitBytes > 0:
+		return s.o.CommitBytes
+	case s.live.keepAll():
+		return commitBytesAll
 	}
-	return o.CommitBytes
+	return defaultCommitBytes
 }
 
 // CollectionOptions are the options of Store.Collection.

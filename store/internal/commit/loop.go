@@ -38,7 +38,7 @@ type Snapshot interface {
 // Options are the options of a Loop.
 type Options struct {
 	Interval time.Duration // how long changes wait for their commit
-	Enough   int           // number of dirty bytes that cause a commit at once
+	Enough   func() int    // number of dirty bytes that cause a commit at once; called under a lock
 	Limit    int           // bound of dirty bytes; see store.Collection.Backpressure
 }
 
@@ -159,7 +159,7 @@ func (l *Loop) next(ctx context.Context, retryAt time.Time) (at time.Time, full,
 
 // due is the size of dirty memtables at which a commit is due at once: CommitBytes, but at most limit, at which
 // writers wait.
-func (l *Loop) due() int { return min(l.Enough, l.Limit) }
+func (l *Loop) due() int { return min(l.Enough(), l.Limit) }
 
 // noteDueLocked updates dueSince after bytes has changed. committed says that a commit has just succeeded.
 func (l *Loop) noteDueLocked(due int, committed bool) {
