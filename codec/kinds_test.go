@@ -55,6 +55,7 @@ func TestProtobufOfUnstructured(t *testing.T) {
 		for range 20 {
 			reflect.ValueOf(obj).Elem().SetZero()
 			fill.Fill(obj)
+			typed.SetManagedFields(append(typed.GetManagedFields(), metav1.ManagedFieldsEntry{Manager: "m"}))
 			testProtobufOf(t, c, sent, gvk, typed)
 		}
 	}
@@ -101,6 +102,58 @@ func testProtobufOf(t *testing.T, c codec.Codec, sent *codec.Sent, gvk schema.Gr
 	if meta.GetName() != typed.GetName() || meta.GetNamespace() != typed.GetNamespace() ||
 		meta.GetUID() != typed.GetUID() || !equalLabels(meta.GetLabels(), typed.GetLabels()) {
 		t.Errorf("%s: metadata %+v", gvk, meta)
+	}
+	testOmitted(t, typed, u, want)
+}
+
+// testOmitted: OmitManagedFields leaves out those of the object, and no others, in either encoding.
+func testOmitted(t *testing.T, typed runtime.Object, u *entry.Undecoded, object map[string]any) {
+	t.Helper()
+	c, err := codec.For(typed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	view, err := codec.View(entry.Typed, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := codec.Unstructured().Append(nil, &unstructured.Unstructured{Object: object})
+	if err != nil {
+		t.Fatal(err)
+	}
+	unstructured.RemoveNestedField(object, "metadata", "managedFields")
+	for encoding, payload := range map[string][]byte{u.Encoding: u.Payload, codec.EncodingMsgpack: text} {
+		obj, err := codec.Decode(codec.OmitManagedFields(view), encoding, payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := obj.(*unstructured.Unstructured).Object; !reflect.DeepEqual(got, object) {
+			t.Errorf("%s: got\n%v\nwant\n%v", encoding, got, object)
+		}
+	}
+}
+
+// TestOmitManagedFields: only those of metadata are left out.
+func TestOmitManagedFields(t *testing.T) {
+	view, err := codec.View(entry.Unstructured, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := func() map[string]any { return map[string]any{"managedFields": []any{"a"}, "name": "b"} }
+	object := map[string]any{
+		"managedFields": "x", "metadata": fields(), "spec": fields(), "template": map[string]any{"metadata": fields()},
+	}
+	data, err := codec.Unstructured().Append(nil, &unstructured.Unstructured{Object: object})
+	if err != nil {
+		t.Fatal(err)
+	}
+	obj, err := codec.Decode(codec.OmitManagedFields(view), codec.EncodingMsgpack, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(object["metadata"].(map[string]any), "managedFields")
+	if got := obj.(*unstructured.Unstructured).Object; !reflect.DeepEqual(got, object) {
+		t.Errorf("got %v, want %v", got, object)
 	}
 }
 

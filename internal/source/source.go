@@ -46,6 +46,8 @@ type Query struct {
 	// KeysOnly asks for entries with nothing but the key. Without a selector no record is read for that: a damaged one
 	// has a name too, and what is sealed needs no key.
 	KeysOnly bool
+	// OmitManagedFields lets Objects leave out metadata.managedFields, which take two fifths of the time.
+	OmitManagedFields bool
 }
 
 // selective reports whether q has a selector.

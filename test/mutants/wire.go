@@ -145,6 +145,16 @@ var wireMutants = []mutant{
 		test: "TestProtobufOfUnstructured",
 	},
 	{
+		name:   "codec/omits-elsewhere",
+		breaks: "Only the managedFields of metadata are left out.",
+		file:   "codec/unstructured.go",
+		old: `			r.metadata = k == "metadata"
+`,
+		new: `			r.metadata = true
+`,
+		test: "TestOmitManagedFields",
+	},
+	{
 		name:   "sync/newer-server",
 		breaks: "A newer server is asked for JSON.",
 		file:   "internal/cli/mirror/encoding.go",

@@ -221,6 +221,7 @@ func (g *getting) objects(ctx context.Context, a answer) error {
 		before := g.found
 		_, names := g.printer.(*namePrinter)
 		q.KeysOnly = names && q.collection.Kind != "" // else the objects tell it
+		q.OmitManagedFields = !g.o.print.showsManagedFields()
 		err := source.Objects(ctx, g.src, q.collection, q.Query, func(u *unstructured.Unstructured) error {
 			g.found++
 			return g.printer.object(u)

@@ -80,6 +80,15 @@ func (f *printFlags) table() bool {
 	return f.format() == formatTable || f.format() == formatWide
 }
 
+// showsManagedFields reports whether what is printed may have managedFields in it.
+func (f *printFlags) showsManagedFields() bool {
+	switch strings.ToLower(f.format()) {
+	case formatTable, formatWide, "name", "json", "yaml":
+		return f.managedFields || f.sortBy != ""
+	}
+	return true
+}
+
 // format is what -o says; a --template alone is a go-template.
 func (f *printFlags) format() string {
 	if f.template != "" && (f.output == formatTable || f.output == "") {
