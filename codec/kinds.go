@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"sync"
 
-	"google.golang.org/protobuf/encoding/protowire"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -52,13 +51,9 @@ func (k *kinds) ofPayload(encoding string, payload []byte) (c *protobufCodec, me
 	return k.of(metav1.TypeMeta{APIVersion: string(apiVersion), Kind: string(kind)}), message
 }
 
-// decodeUnstructured decodes a payload of c as an unstructured object, unless omit is set with its
-// metadata.managedFields. One that is unusual is decoded first.
-func (c *protobufCodec) decodeUnstructured(payload []byte, texts *textTables, omit bool) (runtime.Object, error) {
+// decodeUnstructured decodes a payload of c as an unstructured object. One that is unusual is decoded first.
+func (c *protobufCodec) decodeUnstructured(payload []byte, texts *textTables) (runtime.Object, error) {
 	if apiVersion, kind, msg, ok := cutMessage(payload); ok {
-		if omit {
-			msg = c.withoutManagedFields(msg)
-		}
 		m, content := messageOf(c.typ), map[string]any{}
 		if m != nil && m.read(msg, content, texts) {
 			if len(apiVersion) > 0 {
@@ -75,35 +70,6 @@ func (c *protobufCodec) decodeUnstructured(payload []byte, texts *textTables, om
 		return nil, err
 	}
 	return toUnstructured(obj)
-}
-
-// withoutManagedFields returns a message without its metadata.managedFields, or as it is if it is unusual.
-func (c *protobufCodec) withoutManagedFields(msg []byte) []byte {
-	out := make([]byte, 0, len(msg))
-	for rest := msg; len(rest) > 0; {
-		number, metadata, next, ok := cutField(rest)
-		switch {
-		case !ok, number == c.metadata && metadata == nil:
-			return msg
-		case number != c.metadata:
-			out = append(out, rest[:len(rest)-len(next)]...)
-		default:
-			var kept []byte
-			for in := metadata; len(in) > 0; {
-				number, _, next, ok := cutField(in)
-				if !ok {
-					return msg
-				}
-				if number != protoManagedFields {
-					kept = append(kept, in[:len(in)-len(next)]...)
-				}
-				in = next
-			}
-			out = protowire.AppendBytes(protowire.AppendTag(out, number, protowire.BytesType), kept)
-		}
-		rest = next
-	}
-	return out
 }
 
 // toUnstructured returns a typed object as an unstructured one.

@@ -123,7 +123,7 @@ func testOmitted(t *testing.T, typed runtime.Object, u *entry.Undecoded, object 
 	}
 	unstructured.RemoveNestedField(object, "metadata", "managedFields")
 	for encoding, payload := range map[string][]byte{u.Encoding: u.Payload, codec.EncodingMsgpack: text} {
-		obj, err := codec.Decode(codec.OmitManagedFields(view), encoding, payload)
+		obj, err := codec.Decode(view, encoding, codec.OmitManagedFields(view, encoding, payload))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,7 +147,7 @@ func TestOmitManagedFields(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	obj, err := codec.Decode(codec.OmitManagedFields(view), codec.EncodingMsgpack, data)
+	obj, err := codec.Decode(view, codec.EncodingMsgpack, codec.OmitManagedFields(view, codec.EncodingMsgpack, data))
 	if err != nil {
 		t.Fatal(err)
 	}

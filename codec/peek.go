@@ -32,10 +32,9 @@ type Field interface {
 
 // The fields of a metav1.ObjectMeta message, and of the entries of a map.
 const (
-	protoLabels        = 11
-	protoManagedFields = 17
-	protoMapKey        = 1
-	protoMapValue      = 2
+	protoLabels   = 11
+	protoMapKey   = 1
+	protoMapValue = 2
 )
 
 // cutField returns the number of the first field of a message, its value if that is of bytes, and what follows it.
@@ -187,7 +186,7 @@ func (f msgpackField) Is(encoding string, payload []byte, want string) (is, know
 	if encoding != EncodingMsgpack || isTypedPayload(payload) {
 		return false, false
 	}
-	r := valueReader{Reader: msgpack.NewReader(payload), texts: &f.c.texts}
+	r := valueReader{msgpack.NewReader(payload), &f.c.texts}
 	for _, name := range f.path {
 		if !r.Enter(name) {
 			return want == "", r.Err == nil

@@ -34,7 +34,6 @@ type unstructuredCodec struct {
 	texts   textTables
 	writers sync.Pool // of *valueWriter: their stacks grow once
 	kinds   *kinds    // of payloads in protobuf; nil if it reads none
-	omit    bool      // metadata.managedFields; see OmitManagedFields
 }
 
 // Unstructured returns the msgpack codec for *unstructured.Unstructured.
@@ -55,7 +54,7 @@ func (c *unstructuredCodec) decodeEncoding(encoding string, data []byte) (runtim
 	if typed == nil {
 		return nil, unknownEncoding(encoding, c)
 	}
-	return typed.decodeUnstructured(data, &c.texts, c.omit)
+	return typed.decodeUnstructured(data, &c.texts)
 }
 
 func (c *unstructuredCodec) Name() string { return EncodingMsgpack }
@@ -97,7 +96,7 @@ func (c *unstructuredCodec) Append(dst []byte, obj runtime.Object) ([]byte, erro
 }
 
 func (c *unstructuredCodec) Decode(data []byte) (runtime.Object, error) {
-	r := valueReader{Reader: msgpack.NewReader(data), texts: &c.texts, omit: c.omit}
+	r := valueReader{msgpack.NewReader(data), &c.texts}
 	v := r.value(0)
 	r.End()
 	m, ok := v.(map[string]any)
@@ -191,9 +190,6 @@ func (w *valueWriter) array(dst []byte, s []any) ([]byte, error) {
 type valueReader struct {
 	msgpack.Reader
 	texts *textTables
-	omit  bool // metadata.managedFields
-	// metadata is whether the field of the outermost object that is being read is metadata.
-	metadata bool
 }
 
 // value reads a value that valueWriter.value has written.
@@ -249,19 +245,12 @@ func (r *valueReader) object(depth int) map[string]any {
 		if i > 0 && k <= last {
 			r.Fail(msgpack.ErrUnsorted)
 		}
-		last = k
-		if depth == 1 {
-			r.metadata = k == "metadata"
-		}
-		if r.omit && r.metadata && depth == 2 && k == "managedFields" {
-			r.Skip(1)
-			continue
-		}
 		v := r.value(depth)
 		if r.Err != nil {
 			return nil
 		}
 		m[k] = v
+		last = k
 	}
 	return m
 }

@@ -37,15 +37,6 @@ func View(r entry.Representation, typed Codec) (Codec, error) {
 	return &viewCodec{typed: typed}, nil
 }
 
-// OmitManagedFields returns a codec like view, which must be one that View has returned, whose objects lack
-// metadata.managedFields: two fifths of the time that an object takes, and few printers show them. Objects of typed
-// collections without protobuf may have them.
-func OmitManagedFields(view Codec) Codec {
-	c := &viewCodec{typed: view.(*viewCodec).typed}
-	c.omit = true
-	return c
-}
-
 func (c *viewCodec) Append(dst []byte, _ runtime.Object) ([]byte, error) {
 	return dst, errViewReadOnly
 }
@@ -63,7 +54,7 @@ func (c *viewCodec) decodeEncoding(encoding string, data []byte) (runtime.Object
 		return nil, fmt.Errorf("%s payload: give the codec that wrote it: %w", encoding, entry.ErrIncompatible)
 	}
 	if typed, ok := c.typed.(*protobufCodec); ok && encoding == EncodingProtobuf {
-		return typed.decodeUnstructured(data, &c.texts, c.omit)
+		return typed.decodeUnstructured(data, &c.texts)
 	}
 	obj, err := Decode(c.typed, encoding, data)
 	if err != nil {

@@ -91,9 +91,6 @@ func Objects(
 	ctx context.Context, src Source, c Collection, q Query, fn func(*unstructured.Unstructured) error,
 ) error {
 	d := NewDecoder(c)
-	if q.OmitManagedFields {
-		d.codec = codec.OmitManagedFields(d.codec)
-	}
 	q.Collection = c.ID
 	reading, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup

@@ -63,6 +63,7 @@ const (
 	paramFields     = "fields"
 	paramKeys       = "keys"
 	paramList       = "list"
+	paramOmit       = "omitManagedFields"
 	paramSince      = "since"
 	// paramKey is the id of the key to seal with.
 	paramKey = "key"
@@ -73,6 +74,7 @@ func (q WatchQuery) values() url.Values {
 	for name, value := range map[string]string{
 		paramCollection: q.Collection, paramNamespace: q.Namespace, paramName: q.Name, paramSelector: q.Selector,
 		paramFields: q.Fields, paramKeys: strconv.FormatBool(q.KeysOnly), paramList: strconv.FormatBool(q.List),
+		paramOmit: strconv.FormatBool(q.OmitManagedFields),
 	} {
 		v.Set(name, value)
 	}
@@ -86,6 +88,7 @@ func queryOf(v url.Values) (WatchQuery, error) {
 	q := WatchQuery{List: v.Get(paramList) == "true", Query: Query{
 		Collection: v.Get(paramCollection), Namespace: v.Get(paramNamespace), Name: v.Get(paramName),
 		Selector: v.Get(paramSelector), Fields: v.Get(paramFields), KeysOnly: v.Get(paramKeys) == "true",
+		OmitManagedFields: v.Get(paramOmit) == "true",
 	}}
 	if s := v.Get(paramSince); s != "" {
 		since, err := strconv.ParseUint(s, 10, 64)

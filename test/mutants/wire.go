@@ -147,10 +147,10 @@ var wireMutants = []mutant{
 	{
 		name:   "codec/omits-elsewhere",
 		breaks: "Only the managedFields of metadata are left out.",
-		file:   "codec/unstructured.go",
-		old: `			r.metadata = k == "metadata"
+		file:   "codec/omit.go",
+		old: `	if !r.Enter("metadata") || !r.IsMap() {
 `,
-		new: `			r.metadata = true
+		new: `	if !r.Enter("spec") || !r.IsMap() {
 `,
 		test: "TestOmitManagedFields",
 	},
