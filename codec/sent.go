@@ -22,11 +22,14 @@ import (
 // concurrent use.
 //
 // What its methods return decodes to the same object as client-go's decoders would give, but that a typed object has no
-// apiVersion and kind: client-go's have them or not, depending on how they came.
+// apiVersion and kind: client-go's have them or not, depending on how they came. Metadata have those of the example, as
+// controller-runtime's.
 type Sent struct {
 	codec  Codec
 	kind   entry.UndecodedKind
 	labels bool
+	// as is the apiVersion and kind that metadata get in place of their own; empty if they keep theirs.
+	as metav1.TypeMeta
 }
 
 // NewSent returns a Sent for objects of the type of example; nil if c is not of this package, and only the codec itself
@@ -37,11 +40,26 @@ func NewSent(c Codec, example runtime.Object, labels bool) *Sent {
 	default:
 		return nil
 	}
-	return &Sent{codec: c, labels: labels, kind: entry.UndecodedKind{
+	s := &Sent{codec: c, labels: labels, kind: entry.UndecodedKind{
 		Type:   reflect.TypeOf(example),
 		Kind:   expectedKind(c, example),
 		Decode: func(encoding string, payload []byte) (runtime.Object, error) { return Decode(c, encoding, payload) },
 	}}
+	if m, ok := example.(*metav1.PartialObjectMetadata); ok && m.Kind != metadataKind {
+		s.as = m.TypeMeta
+	}
+	return s
+}
+
+// metadataKind is the kind that the server gives metadata.
+const metadataKind = "PartialObjectMetadata"
+
+// named returns the apiVersion and kind of an object that the server says is of that kind.
+func (s *Sent) named(of metav1.TypeMeta) metav1.TypeMeta {
+	if s.as.Kind != "" && of.Kind == metadataKind {
+		return s.as
+	}
+	return of
 }
 
 // expectedKind returns the kind of objects like example: what example says, or the name of its Go type if that was made
@@ -62,7 +80,8 @@ var errNoProtobuf = errors.New("the server sent protobuf, and the objects of thi
 // Protobuf returns the object in a message, which it copies. of is the apiVersion and kind that the server gives. It
 // fails if the codec reads no protobuf of that kind.
 func (s *Sent) Protobuf(message []byte, of metav1.TypeMeta) (*entry.Undecoded, error) {
-	var kept metav1.TypeMeta // what the payload says; that of a typed object says nothing
+	of = s.named(of)
+	kept := s.as // what the payload says; that of a typed object says nothing
 	typed, ok := s.codec.(*protobufCodec)
 	if c, untyped := s.codec.(*unstructuredCodec); untyped {
 		typed, kept = c.kinds.of(of), of
@@ -273,7 +292,8 @@ func (s *Sent) unusual(text []byte, of metav1.TypeMeta) (*entry.Undecoded, error
 		if own := obj.GetObjectKind().GroupVersionKind(); own.Kind != "" {
 			of.APIVersion, of.Kind = own.ToAPIVersionAndKind()
 		}
-		setTypeMeta(obj, "", "")
+		of = s.named(of)
+		setTypeMeta(obj, s.as.APIVersion, s.as.Kind)
 	}
 	payload, err := s.codec.Append(nil, obj)
 	if err != nil {

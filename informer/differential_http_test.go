@@ -15,12 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/informer/requests"
 )
 
 // listWatch returns a ListerWatcher whose requests the front answers in contentType, over a connection in memory.
-func (f *front) listWatch(contentType string) (*requests.RESTListWatch, error) {
+func (f *front) listWatch(contentType string) (cache.ListerWatcher, error) {
 	info, _ := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), contentType)
 	codec := scheme.Codecs.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion)
 	c := &rest.Config{Host: "http://server.invalid", Transport: &frontHTTP{f, contentType, codec}, QPS: -1}
@@ -30,8 +31,18 @@ func (f *front) listWatch(contentType string) (*requests.RESTListWatch, error) {
 	if err != nil {
 		return nil, err
 	}
-	return requests.ListWatch(client, podsIdentity), nil
+	lw := requests.ListWatch(client, podsIdentity)
+	return wholeObjects{lw.ListWatch, lw}, nil
 }
+
+// wholeObjects is a ListerWatcher that tells its requests and makes none for metadata, as client-go makes none. A
+// request for metadata that is refused is no error that the watch error handler hears of.
+type wholeObjects struct {
+	*cache.ListWatch
+	lw *requests.RESTListWatch
+}
+
+func (w wholeObjects) Request(o metav1.ListOptions) *rest.Request { return w.lw.Request(o) }
 
 // frontHTTP is the connection to a front.
 type frontHTTP struct {

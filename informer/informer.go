@@ -114,6 +114,9 @@ func New(lw cache.ListerWatcher, exampleObject runtime.Object, o Options) (*Info
 		onWatchError:      cache.DefaultWatchErrorHandler,
 		detector:          cache.NewCacheMutationDetector(fmt.Sprintf("%T", exampleObject)),
 	}
+	if l, ok := lw.(metadataLister); ok && i.o.ListMetadata == nil {
+		i.o.ListMetadata = l.ListMetadata
+	}
 	i.clock = i.o.Clock
 	i.sources.init(i.clock.Now())
 	i.health.unguarded = unguardedBy(i.o)

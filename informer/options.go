@@ -84,7 +84,7 @@ type Options struct {
 	// If the stored objects are large (8 KiB, and four times their metadata, by the first 64), a list after lost history
 	// uses it, and fetches only the objects that have changed; from a page of which more than a quarter have changed on,
 	// it lists whole objects. Audits and look-ups use it, and so does a start with the policy Resumed (see HasSynced in
-	// the package's documentation). Default: whole objects.
+	// the package's documentation). Default: those of a ListerWatcher of requests.ListWatch, and whole objects for others.
 	ListMetadata func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
 	// AuditEvery is the interval of audits by Informer.Audit: each follows after a random half to whole of it. Default 0:
 	// no audits.

@@ -134,7 +134,7 @@ func restartOf(t *testing.T, s *fakeapi.Server, file string, id entry.Identity) 
 	config := s.Config()
 	client := kubernetes.NewForConfigOrDie(config).CoreV1().RESTClient()
 	inf, err := informer.New(requests.ListWatch(client, id), &corev1.Pod{}, informer.Options{
-		Store: st, Identity: id, ListMetadata: requests.ListMetadata(client, id), Logger: &quiet,
+		Store: st, Identity: id, Logger: &quiet,
 	})
 	check(t, err)
 	done := make(chan struct{})

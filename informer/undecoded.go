@@ -1,6 +1,8 @@
 package informer
 
 import (
+	"context"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -13,6 +15,11 @@ import (
 // requester is a ListerWatcher that tells which requests it makes, such as that of requests.ListWatch.
 type requester interface {
 	Request(o metav1.ListOptions) *rest.Request
+}
+
+// metadataLister is a ListerWatcher whose list requests can be made for metadata, such as that of requests.ListWatch.
+type metadataLister interface {
+	ListMetadata(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
 }
 
 // listed returns what the reflector lists and watches, and whether that has undecoded objects: if the ListerWatcher

@@ -47,7 +47,6 @@ func (a *adapter) make(
 	if o.OpenAPIHash == nil {
 		o.OpenAPIHash = a.schemas.Hash(id.GroupVersion())
 	}
-	o.ListMetadata = requests.ListMetadata(a.client, id)
 	if err := a.closeUnrun(id); err != nil {
 		return nil, err
 	}
@@ -67,17 +66,20 @@ func (a *adapter) make(
 }
 
 // reading returns controller-runtime's ListerWatcher, with its requests, by which the informer reads the answers
-// itself. accept is the Accept header of its list requests. It is without them for metadata, to whose objects
-// controller-runtime adds the kind, and if its watch request cannot be recorded.
+// itself; without them if its watch request cannot be recorded. accept is the Accept header of lists of whole objects.
 func (a *adapter) reading(lw cache.ListerWatcher, id entry.Identity, accept string) cache.ListerWatcher {
 	narrowed := narrowing(cache.ToListerWatcherWithContext(lw))
 	bookmarks, known := watchesBookmarks(lw)
-	if id.Representation == entry.Metadata || !known {
+	if !known {
 		return cache.ToListWatcherWithWatchListSemantics(narrowed, lw)
 	}
 	return requests.WithRequest(narrowed, func(o metav1.ListOptions) *rest.Request {
 		o.AllowWatchBookmarks = o.AllowWatchBookmarks && bookmarks
-		return requests.Request(a.client, id, o).SetHeader("Accept", accept)
+		r := requests.Request(a.client, id, o)
+		if id.Representation != entry.Metadata {
+			r.SetHeader("Accept", accept)
+		}
+		return r
 	})
 }
 

@@ -13,7 +13,8 @@ import (
 )
 
 // RESTListWatch is a ListerWatcher that also tells which requests it makes. An informer makes them itself, and reads
-// the answers without decoding them (informer.Options.ClientDecodes).
+// the answers without decoding them (informer.Options.ClientDecodes). It also makes them for metadata
+// (informer.Options.ListMetadata).
 type RESTListWatch struct {
 	*cache.ListWatch
 	request func(o metav1.ListOptions) *rest.Request

@@ -39,7 +39,6 @@ func (r *Running) makeLarder(c *client, o Options, example runtime.Object) (err 
 		Store:         r.Store,
 		Identity:      id,
 		Residency:     residencies[o.Spec.Residency],
-		ListMetadata:  requests.ListMetadata(c.rest, id),
 		SyncPolicy:    o.Spec.Policy,
 		Indexers:      cache.Indexers{NamespaceIndex: cache.MetaNamespaceIndexFunc},
 		IndexVersions: IndexVersions(),

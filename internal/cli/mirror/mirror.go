@@ -67,9 +67,8 @@ func newMember(ctx context.Context, st *store.Store, p planned, mo memberOptions
 	r, id, conn := p.resource, p.identity, p.conn
 	o := informer.Options{
 		Residency: store.None, Store: st, PersistSecrets: mo.persistSecrets, Identity: id, Resource: r.ResourceInfo,
-		ClusterID:    requests.KubeSystemUID(conn.Raw),
-		ListMetadata: requests.ListMetadata(conn.Raw, id),
-		Observer:     mo.observer,
+		ClusterID: requests.KubeSystemUID(conn.Raw),
+		Observer:  mo.observer,
 	}
 	if id.Representation != entry.Metadata { // which do not depend on it
 		o.OpenAPIHash = conn.Schemas.Hash(r.GroupVersion())
