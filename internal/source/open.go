@@ -20,6 +20,8 @@ type Options struct {
 	// Wait is how long to try while the file is locked and nobody answers: a sync that is
 	// starting or stopping. Default 3 s; negative tries once.
 	Wait time.Duration
+	// Waiting is called once it has tried for half a second. May be nil.
+	Waiting func()
 	// Logger is given to the store.
 	Logger *logr.Logger
 	// Encryption has the keys of a store that is sealed; nil reads names of what is sealed, and the rest.
@@ -31,6 +33,7 @@ type Options struct {
 const (
 	defaultWait = 3 * time.Second
 	retryEvery  = 50 * time.Millisecond
+	tellAfter   = 500 * time.Millisecond
 )
 
 // HeldError says that another process holds the file and does not answer on the socket.
@@ -83,7 +86,7 @@ func Open(ctx context.Context, path string, o Options) (Source, error) {
 	if wait == 0 {
 		wait = defaultWait
 	}
-	src, dialErr, err := either(ctx, wait, openFile, dialSync)
+	src, dialErr, err := either(ctx, wait, o.Waiting, openFile, dialSync)
 	if dialErr != nil {
 		return nil, &HeldError{Path: path, Socket: socket, Err: dialErr}
 	}
@@ -92,9 +95,10 @@ func Open(ctx context.Context, path string, o Options) (Source, error) {
 
 // either tries the file and, while that is locked, the socket, again and again until wait is over.
 func either(
-	ctx context.Context, wait time.Duration, openFile, dialSync func() (Source, error),
+	ctx context.Context, wait time.Duration, waiting func(), openFile, dialSync func() (Source, error),
 ) (src Source, dialErr, err error) {
-	deadline := time.Now().Add(wait)
+	begun := time.Now()
+	deadline := begun.Add(wait)
 	for {
 		src, err = openFile()
 		if err == nil || !errors.Is(err, store.ErrLocked) {
@@ -105,6 +109,10 @@ func either(
 		}
 		if !time.Now().Before(deadline) {
 			return nil, dialErr, nil
+		}
+		if waiting != nil && time.Since(begun) > tellAfter {
+			waiting()
+			waiting = nil
 		}
 		select {
 		case <-ctx.Done():

@@ -196,7 +196,7 @@ func state(now time.Time, c source.Collection) string {
 		st = "snapshot"
 	}
 	if c.Live != nil {
-		st = input.SourceWord(c.Live.Source)
+		st = input.SourceWord(*c.Live)
 		if c.Live.Source == string(informer.FromDisk) && !c.Live.Since.IsZero() {
 			st += " " + command.AgeOf(now, c.Live.Since)
 		}
@@ -247,7 +247,7 @@ func colourOfState(state string) terminal.Colour {
 		return terminal.Red
 	case first == "live":
 		return terminal.Green
-	case first == "offline", first == "waiting", first == "stale":
+	case first == "offline", first == "connecting", first == "waiting", first == "stale":
 		return terminal.Yellow
 	}
 	return ""

@@ -137,8 +137,7 @@ func exampleSync(storePath string, all []source.Collection, added string) string
 			return ""
 		}
 	}
-	return ": " + SyncCommand(storePath, all, strings.ReplaceAll(Names(StoredResources(all), Resource.String), ",", "")+
-		" "+added)
+	return ": " + SyncCommand(storePath, all, Names(StoredResources(all), Resource.String)+" "+added)
 }
 
 // outOfScope is the error for a namespace that was not mirrored.

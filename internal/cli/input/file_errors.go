@@ -77,8 +77,8 @@ func absentError(path string) error {
 			MakeSnapshot(path))
 	}
 	return command.WithHint(fmt.Errorf("no store at %s", path),
-		"there is no such file: check the name, or make one with: larder sync RESOURCE… --store %s. "+
-			"One that has just been started makes it when the server has answered: try again then", path)
+		"there is no such file: check the name. larder sync RESOURCE… --store %s makes a store, as soon as the server "+
+			"answers: if it has just been started, try again; larder snapshot save makes a snapshot", path)
 }
 
 // EmptyError is the error for a file to read that has nothing in it.

@@ -94,7 +94,10 @@ func (f *IdentityFlag) openPath(ctx context.Context, s command.IO, path string) 
 	if err != nil {
 		return nil, err
 	}
-	src, err := source.Open(ctx, path, source.Options{Identities: identities, Encryption: encryption})
+	src, err := source.Open(ctx, path, source.Options{
+		Identities: identities, Encryption: encryption,
+		Waiting: func() { fmt.Fprintf(s.Err, "%s is held by %s; waiting\n", path, Holding(path)) },
+	})
 	if err != nil {
 		return nil, f.OpenError(path, err)
 	}

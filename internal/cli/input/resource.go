@@ -126,14 +126,16 @@ func Trouble(l source.Live) string {
 }
 
 // SourceWord is what the tables call the source of what is mirrored now.
-func SourceWord(source string) string {
-	switch source {
-	case string(informer.FromDisk):
+func SourceWord(l source.Live) string {
+	switch {
+	case l.Source == string(informer.FromDisk) && Trouble(l) == "":
+		return "connecting"
+	case l.Source == string(informer.FromDisk):
 		return "offline"
-	case string(informer.None):
+	case l.Source == string(informer.None):
 		return "waiting"
 	}
-	return source
+	return l.Source
 }
 
 // InCategory returns those of a category, such as all.

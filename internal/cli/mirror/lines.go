@@ -75,7 +75,7 @@ func sayText(w io.Writer) func(time.Time, source.Collection) {
 
 func plainLine(now time.Time, c source.Collection) string {
 	line := fmt.Sprintf("%s %s: %s, %s, RV %s, age %s, resumes %d, relists %s, received %s",
-		now.UTC().Format(time.RFC3339), input.Label(c), input.SourceWord(c.Live.Source), command.CountedObjects(c.Objects),
+		now.UTC().Format(time.RFC3339), input.Label(c), input.SourceWord(*c.Live), command.CountedObjects(c.Objects),
 		command.OrDash(c.ResourceVersion), command.AgeOf(now, c.LastContact), c.Live.Resumes, relists(*c.Live),
 		command.Size(c.Live.BytesReceived))
 	if t := input.Trouble(*c.Live); t != "" {
@@ -96,7 +96,7 @@ func sayJSON(h slog.Handler) func(time.Time, source.Collection) {
 	return func(_ time.Time, c source.Collection) {
 		attrs := []slog.Attr{
 			slog.String("resource", input.ResourceOf(c).String()), slog.String("scope", input.Scope(c)),
-			slog.String("source", input.SourceWord(c.Live.Source)), slog.Int("objects", c.Objects),
+			slog.String("source", input.SourceWord(*c.Live)), slog.Int("objects", c.Objects),
 			slog.String("resourceVersion", c.ResourceVersion), slog.Time("lastContact", c.LastContact),
 			slog.Int("resumes", c.Live.Resumes), slog.Any("relists", c.Live.Relists),
 			slog.Int64("bytesReceived", c.Live.BytesReceived),

@@ -58,7 +58,8 @@ resumes each watch and lists only what is new. SIGHUP ends it as SIGINT and SIGT
 The log, on standard error, has a line for each resource when something happens, and once a minute (--log-format json,
 --quiet). larder status prints a table of the resources.
 
-  live, offline, waiting  in contact with the server; served from the store; waiting for the first list
+  live, offline  in contact with the server; served from the store, because the server does not answer
+  connecting, waiting  served from the store until the server has answered; waiting for the first list
   RV        the resourceVersion of the objects, from which a restart resumes
   age       how long ago the server was last heard
   resumes   watches that went on from the resourceVersion, with no list

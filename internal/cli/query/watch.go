@@ -242,7 +242,9 @@ func (w *watching) one(ctx context.Context, s command.IO, q watched, at *reached
 		if e.Type == source.Bookmark {
 			if !begun {
 				begun = true
-				fmt.Fprintln(s.Err, watchingFrom(q.Resource, e.Seq))
+				if _, still := w.watcher.(*source.File); !still || e.Seq > 0 { // else the watch ends here
+					fmt.Fprintln(s.Err, watchingFrom(q.Resource, e.Seq))
+				}
 			}
 			if listed = listed || e.Listed; listed || at.printed > 0 { // within a list there is nothing to go on after
 				at.printed = max(at.printed, e.Seq)
