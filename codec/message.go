@@ -16,8 +16,8 @@ import (
 )
 
 // message says how the messages of a Go type are read as unstructured content, without making the Go type. The result
-// is what the server's JSON of the same object would be. So a field that a message always has, whatever its value, is
-// missing if an older server does not know it.
+// is what the server's JSON of the same object would be: a field that the server's type lacks is absent, even where this
+// program's type would write its zero value.
 type message struct {
 	fields []*messageField // by number; nil where there is none
 	// nulls are the names of fields that JSON has as null if the message does not have them.
@@ -26,16 +26,17 @@ type message struct {
 
 // messageField is a field of a message.
 type messageField struct {
-	name string // in JSON; "" if the fields of the message in it are those of the object
+	name string // in JSON; "" if the field is inlined
 	// kind is that of the value, or of the elements if it is a list or a map.
 	kind        messageKind
-	list, keyed bool
-	omitted     bool         // if it is empty
+	list, isMap bool
+	omitEmpty   bool
 	bits32      bool         // of an integer or a float
 	inner       *message     // of nested
 	typ         reflect.Type // of leaf
 }
 
+// messageKind is how values are read. Those before timestamp have an empty value, which omitempty leaves out.
 type messageKind int
 
 const (
@@ -51,10 +52,10 @@ const (
 	leaf      // a type with methods of its own for protobuf, and perhaps JSON
 )
 
-// messages has the *message of Go types, which are few; nil for those that have to be made.
+// messages has the *message of Go types, which are few; nil for types whose messages have to be decoded into the Go type.
 var messages sync.Map
 
-// messageOf returns how the messages of a struct type are read; nil if the Go type has to be made.
+// messageOf returns how the messages of a struct type are read; nil if they have to be decoded into the Go type.
 func messageOf(t reflect.Type) *message {
 	if m, ok := messages.Load(t); ok {
 		return m.(*message)
@@ -64,7 +65,7 @@ func messageOf(t reflect.Type) *message {
 	return m
 }
 
-// newMessage is messageOf. made has the types that contain this one: it may contain itself.
+// newMessage is messageOf. made has the types met so far, since a type may contain itself.
 func newMessage(t reflect.Type, made map[reflect.Type]*message) *message {
 	if m, ok := made[t]; ok {
 		return m
@@ -85,7 +86,7 @@ func newMessage(t reflect.Type, made map[reflect.Type]*message) *message {
 		}
 		optional := field.Type.Kind() == reflect.Pointer
 		omits := strings.Contains(options, "omitempty") && f.kind < timestamp || strings.Contains(options, "omitzero")
-		f.omitted = omits && !optional
+		f.omitEmpty = omits && !optional
 		switch field.Type.Kind() {
 		case reflect.Pointer, reflect.Slice, reflect.Map:
 			if !strings.Contains(options, "omit") {
@@ -109,7 +110,7 @@ func (f *messageField) shape(t reflect.Type) reflect.Type {
 	case t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8 && !isLeaf(t):
 		f.list, t = true, t.Elem()
 	case t.Kind() == reflect.Map && t.Key().Kind() == reflect.String && !isLeaf(t):
-		f.keyed, t = true, t.Elem()
+		f.isMap, t = true, t.Elem()
 	}
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -123,7 +124,7 @@ func isLeaf(t reflect.Type) bool {
 	return own && (t.Kind() != reflect.Struct || marshalsItself(t))
 }
 
-// setKind reports whether values of the type can be read.
+// setKind sets kind and what belongs to it. It reports false if values of the type cannot be read.
 func (f *messageField) setKind(t reflect.Type, made map[reflect.Type]*message) bool {
 	switch {
 	case t == reflect.TypeFor[metav1.Time]():
@@ -191,19 +192,19 @@ func (f *messageField) add(object map[string]any, wire protowire.Type, value []b
 	case f.name == "":
 		inner, ok := content(wire, value)
 		return ok && f.kind == nested && f.inner.read(inner, object, texts)
-	case f.keyed:
+	case f.isMap:
 		return f.addEntry(object, wire, value, texts)
 	case f.list:
 		v, _, ok := f.value(wire, value, texts)
 		list, _ := object[f.name].([]any)
 		object[f.name] = append(list, v)
-		return ok // which it is not if they are packed
+		return ok // packed lists are not supported
 	}
 	if _, twice := object[f.name]; twice {
-		return false // a message would be merged with the first
+		return false // protobuf would merge the two
 	}
 	v, zero, ok := f.value(wire, value, texts)
-	if ok && !(zero && f.omitted) {
+	if ok && !(zero && f.omitEmpty) {
 		object[f.name] = v
 	}
 	return ok
@@ -215,7 +216,7 @@ func (f *messageField) addEntry(object map[string]any, wire protowire.Type, valu
 	if !ok {
 		return false
 	}
-	key, wire, value := "", protowire.BytesType, []byte{0} // an empty value
+	key, valueWire, encodedValue := "", protowire.BytesType, []byte{0} // an empty value
 	for len(entry) > 0 {
 		number, w, encoded, rest, ok := cutEncoded(entry)
 		if !ok {
@@ -229,11 +230,11 @@ func (f *messageField) addEntry(object map[string]any, wire protowire.Type, valu
 			}
 			key = texts.names.name(name)
 		case protoMapValue:
-			wire, value = w, encoded
+			valueWire, encodedValue = w, encoded
 		}
 		entry = rest
 	}
-	v, _, ok := f.value(wire, value, texts)
+	v, _, ok := f.value(valueWire, encodedValue, texts)
 	entries, has := object[f.name].(map[string]any)
 	if !has {
 		entries = map[string]any{}
@@ -291,8 +292,7 @@ func (f *messageField) value(wire protowire.Type, value []byte, texts *textTable
 		if s, ok := onlyField(b, 1); ok && len(s) > 0 {
 			return texts.values.value(s), false, true
 		}
-	}
-	if f.kind == managed {
+	case managed:
 		if raw, ok := onlyField(b, 1); ok && len(raw) > 0 {
 			v, ok := tree(raw, texts)
 			return v, false, ok
@@ -332,7 +332,7 @@ func wholeSeconds(msg []byte) (seconds int64, ok bool) {
 		}
 		msg = msg[n+size:]
 	}
-	return seconds, seconds > 0 && seconds < 1<<37 // until the year 4000 and after
+	return seconds, seconds > 0 && seconds < 1<<37 // before the year 6325
 }
 
 // leaf makes the Go value, and takes its JSON.
@@ -348,12 +348,13 @@ func (f *messageField) leaf(msg []byte) (v any, zero, ok bool) {
 	if z, has := made.Interface().(interface{ IsZero() bool }); has {
 		zero = z.IsZero()
 	}
-	if f.omitted && zero {
+	if f.omitEmpty && zero {
 		return nil, true, true
 	}
 	raw, err := json.Marshal(made.Interface())
 	if err != nil {
 		return nil, false, false
 	}
-	return v, zero, utiljson.Unmarshal(raw, &v) == nil
+	err = utiljson.Unmarshal(raw, &v)
+	return v, zero, err == nil
 }

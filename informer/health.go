@@ -8,13 +8,13 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// health holds the parts of Status about the store and the guards. Any goroutine may read and write it.
+// health holds the parts of Status about the store and about unnoticed changes. Any goroutine may read and write it.
 type health struct {
 	mu        sync.Mutex
 	storeErr  error             // guarded by mu; why the store cannot be written; nil while it can
 	commitErr error             // guarded by mu; why dirty changes cannot be committed; nil while they can
 	rewriting reflector.Reason  // guarded by mu; Status.Rewriting
-	unguarded map[string]string // guarded by mu; why a change of the server would not be noticed, by change
+	unguarded map[string]string // guarded by mu; never nil; why a change of the server would not be noticed, by change
 }
 
 // errs returns the errors of the store and of its commits.
@@ -50,16 +50,16 @@ func (h *health) setRewriting(r reflector.Reason) {
 	h.rewriting = r
 }
 
-// setUnguarded records why a change would not be noticed, or, if err is nil, that it would be. It returns whether the
-// change was not recorded as unguarded before.
+// setUnguarded records why a change would not be noticed, or, if err is nil, that it would be. It reports whether err is
+// new: not nil, and nothing was recorded for the change.
 func (h *health) setUnguarded(change string, err error) (isNew bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	_, known := h.unguarded[change]
 	if err == nil {
 		delete(h.unguarded, change)
 		return false
 	}
+	_, known := h.unguarded[change]
 	h.unguarded[change] = err.Error()
 	return !known
 }

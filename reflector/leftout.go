@@ -17,13 +17,13 @@ import (
 const maxCutLookups = 2
 
 // fetchLeftOut delivers the objects of Checkpoint.LeftOut again, after Verify has ended with o and before the watch. It
-// skips objects that have changed or were deleted since: the watch brings their events. It requests a list if the
-// server refuses look-ups or the ListerWatcher cannot make them.
+// skips objects that have changed or were deleted since: the watch brings their events. It asks for a list if look-ups
+// are refused or impossible, if resourceVersions cannot be compared, or if the server was rewound.
 func (s *session) fetchLeftOut(ctx context.Context, o outcome) outcome {
 	if !s.lists.ended.IsZero() {
 		s.leftOut = nil // a list has brought them
 	}
-	if len(s.leftOut) == 0 || o.Kind != level && o.Kind != behind {
+	if len(s.leftOut) == 0 || (o.Kind != level && o.Kind != behind) {
 		return o
 	}
 	if !entry.ComparableRV(s.cur.RV) {
@@ -40,7 +40,7 @@ func (s *session) fetchLeftOut(ctx context.Context, o outcome) outcome {
 			klog.FromContext(ctx).Info("An object that was left out cannot be looked up; listing", "key", held.Key, "err", err)
 			return s.listFor(ReasonLeftOut)
 		case errors.Is(err, errTooLong), s.cuts == maxCutLookups && request.Cut(err):
-			// It stays recorded for the next start; the others go on.
+			// The sink's Checkpoint still has it at the next start; the others go on.
 			s.cuts = 0
 			klog.FromContext(ctx).Info("An object that was left out does not come over the link; going on without it", "key",
 				held.Key, "err", err)
@@ -67,7 +67,7 @@ func (s *session) fetchLeftOut(ctx context.Context, o outcome) outcome {
 	return o
 }
 
-// deliverAgain delivers an object without moving the stream, which has passed its resourceVersion.
+// deliverAgain delivers an object without advancing the resourceVersion, which has passed the object's.
 func (s *session) deliverAgain(ctx context.Context, obj runtime.Object) error {
 	if s.gate.LeaveOut(ctx, obj) {
 		return nil

@@ -382,7 +382,7 @@ func (l *list) finish(ctx context.Context) outcome {
 	}
 	s.moveTo(l.fold)
 	s.newest, s.guards.awaited, s.guards.target = l.newest.Result(), nil, ""
-	s.watching.end, s.announced, s.guards.unguarded = lost, false, false
+	s.watching.end, s.announced, s.guards.pending = lost, false, false
 	s.lists.ended = s.o.Clock.Now()
 	if l.reason.Rewrites() {
 		s.r.rewritten()

@@ -48,7 +48,7 @@ func watchTimeout() time.Duration {
 // accepted is called when the server has accepted the watch.
 func (s *session) accepted(st *stream) {
 	s.conn.heard()
-	if !s.guards.unguarded { // else the slot and the status stay until the guards have run
+	if !s.guards.pending { // else the slot and the status stay until the guards have run
 		s.conn.connected()
 		s.healthy()
 	}

@@ -26,8 +26,8 @@ type guards struct {
 	// awaited has the objects that the server has changed since our state, by the look-ups: each needs an event before
 	// target is reached. Those that remain when the connection is lost are looked up again at the next connect.
 	awaited awaited
-	// unguarded is true if the guards have to run once the next watch is accepted.
-	unguarded bool
+	// pending is true if the guards have to run once the next watch is accepted.
+	pending bool
 	// compared is true if Options.Same was called in this run, or must not be. comparing is true if it will be called once
 	// the next watch is accepted.
 	compared, comparing bool
@@ -68,7 +68,7 @@ func (g *guards) verify(ctx context.Context) outcome {
 	if g.s.watching.end == lost {
 		g.s.announced = false
 	}
-	g.unguarded = true
+	g.pending = true
 	if g.s.watching.end != drainedOut {
 		g.target = ""
 	}
@@ -103,8 +103,8 @@ const swiftly = time.Second
 // and then the watch breaks. So an answer that agrees with us is as current as the watch, however often the requests
 // were retried or waited for a connection.
 func (g *guards) guard(ctx context.Context) outcome {
-	if !g.unguarded || !entry.ComparableRV(g.s.cur.RV) {
-		g.unguarded = false
+	if !g.pending || !entry.ComparableRV(g.s.cur.RV) {
+		g.pending = false
 		return outcome{}
 	}
 	n := g.lookUpsAfter(g.s.watching.end, g.s.watching.stream.heard)
@@ -136,12 +136,13 @@ func (g *guards) guard(ctx context.Context) outcome {
 		}
 		g.awaited = v.awaited
 	}
+	// Probe again if no look-up has told how far the server is, or if its events have to explain a change.
 	if n == history.MaxLookups && !v.at || len(g.awaited) > 0 && n > 0 {
 		if o := g.probeAgain(ctx, v.by); o.Kind != "" {
 			return o
 		}
 	}
-	g.unguarded, g.s.watching.stream.heard = false, g.s.o.Clock.Now()
+	g.pending, g.s.watching.stream.heard = false, g.s.o.Clock.Now()
 	g.s.watching.stream.slow = g.slow // else, over a thin link, every watch would seem lost and need all look-ups again
 	g.slow = !g.s.watching.stream.heard.Before(g.s.watching.stream.begun.Add(g.s.watching.stream.timeout))
 	g.s.healthy() // a request may have been overdue

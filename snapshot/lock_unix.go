@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// isFree locks a file that is being made until it is closed, and says whether nobody else had it locked. On a file
-// system without locks nobody has.
-func isFree(f *os.File) bool {
+// tryLock locks an unfinished file until the file is closed. It reports false if another process holds the lock, and
+// true on file systems without locks.
+func tryLock(f *os.File) bool {
 	for {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if !errors.Is(err, syscall.EINTR) {

@@ -106,7 +106,7 @@ func createNew(target string) (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		if isFree(f) && hasName(f, name) {
+		if tryLock(f) && hasName(f, name) {
 			return f, nil
 		}
 		// Another save has removed it as debris before it was locked.
@@ -148,7 +148,7 @@ func removeDead(name string) {
 	if err != nil {
 		return
 	}
-	dead := isFree(f)
+	dead := tryLock(f)
 	if dead && runtime.GOOS != "windows" { // while it is locked
 		_ = os.Remove(name)
 	}

@@ -8,6 +8,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/compress"
 	"github.com/larder-dev/larder/store/internal/index"
 	"github.com/larder-dev/larder/store/internal/intake"
 	"github.com/larder-dev/larder/store/internal/memtable"
@@ -46,10 +47,13 @@ type back struct{ *Collection }
 
 func (c back) Encoder(set *index.Set) intake.Encoder {
 	return intake.Encoder{
-		KeyFunc: c.in.KeyFunc, Codec: c.read.Codec, Compressor: c.compressor, Set: set, Deletes: c.cursors.Any(),
+		KeyFunc: c.in.KeyFunc, Codec: c.read.Codec, Set: set, Deletes: c.cursors.Any(),
 		Decodes: c.decodesAtOnce(),
 	}
 }
+
+// Compressor implements intake.Back.
+func (c back) Compressor() *compress.Compressor { return c.compressor }
 
 // decodesAtOnce reports whether undecoded objects are decoded as they come in.
 func (c back) decodesAtOnce() bool {

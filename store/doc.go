@@ -59,16 +59,17 @@
 //
 // Apply does this:
 //
-//  1. Key, encode and index the objects, and compress them where that is asked for, outside of any transaction or lock:
-//     that is where code of the user runs. What fails is Skipped.
+//  1. Key, encode and index the objects, outside of any transaction or lock: that is where code of the user runs. What
+//     fails is Skipped.
 //  2. Find the old states, in memory or in the file; if index functions were added since, go back to 1.
 //  3. Put the new states into the collection's memtable, with the resourceVersion that covers
 //     them. Readers see them from now on, and the Result is returned.
 //
 // The store commits the memtables of all its collections together, a second after the first change or at 4 MiB of
-// changes (Options.CommitInterval, CommitBytes), and at Flush and Close:
+// changes, 32 MiB with the Residency All (Options.CommitInterval, CommitBytes), and at Flush and Close:
 //
-//  1. Take the memtable as it is after some batch. Batches that come now are for the next commit.
+//  1. Take the memtable as it is after some batch, and compress its payloads where that is asked for. Batches that come
+//     now are for the next commit.
 //  2. Begin the transaction. For each key, read the old record, whose terms are diffed with the new ones.
 //  3. Write records (each gets the next seq), remove and add index entries.
 //  4. Write info, with the resourceVersion that covers all this.

@@ -18,8 +18,8 @@ import (
 // importBytes is about how many bytes are written in one transaction.
 const importBytes = 4 << 20
 
-// maxMark is the maximum length in bytes of the UID, the resourceVersion and the encoding of an imported record.
-const maxMark = 1 << 10
+// maxTextLen is the maximum length in bytes of the UID, the resourceVersion and the encoding of an imported record.
+const maxTextLen = 1 << 10
 
 // Begin begins a collection. It fails if the store already has that collection, or if another one has not been ended.
 func (i *Import) Begin(ctx context.Context, what ImportCollection) error {
@@ -42,7 +42,7 @@ func (i *Import) Begin(ctx context.Context, what ImportCollection) error {
 func (i *Import) begin(ctx context.Context, id entry.Identity, what ImportCollection) error {
 	err := i.store.file.View(ctx, func(tx *bolt.Tx) error {
 		if _, err := state.Bucket(tx, id.ID()); err == nil {
-			return errors.New("it is there already: each collection is imported once")
+			return errors.New("the store already has it; a collection can be imported only once")
 		}
 		return nil
 	})
@@ -88,11 +88,11 @@ func (i *Import) refuse(r entry.Entry) error {
 		return fmt.Errorf("a key of %d bytes, %s: only 1 to %d bytes can be stored", len(r.Key), printable.Key(r.Key),
 			format.MaxKeyLen)
 	case r.Key <= i.last:
-		return fmt.Errorf("key %s comes after %s: records must be in key order, each once", printable.Key(r.Key),
+		return fmt.Errorf("key %s was added after %s: records must be in key order, each once", printable.Key(r.Key),
 			printable.Key(i.last))
-	case max(len(r.UID), len(r.ResourceVersion), len(r.Encoding)) > maxMark:
+	case max(len(r.UID), len(r.ResourceVersion), len(r.Encoding)) > maxTextLen:
 		return fmt.Errorf("record %s has a UID, resourceVersion or encoding of more than the %d bytes that can be stored",
-			printable.Key(r.Key), maxMark)
+			printable.Key(r.Key), maxTextLen)
 	case r.Encoding == "":
 		return fmt.Errorf("record %s does not say in which encoding it is", printable.Key(r.Key))
 	}

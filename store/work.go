@@ -2,7 +2,7 @@ package store
 
 import "github.com/larder-dev/larder/store/internal/boltfile"
 
-// What the writer's place of the file is taken for.
+// Why the file's one place for a writer is taken.
 var (
 	rebuilding = boltfile.Work{What: "a rebuild of the file", Long: true}
 	compacting = boltfile.Work{What: "a compaction of the file", Long: true}

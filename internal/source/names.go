@@ -10,8 +10,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// shortNames are what kubectl calls Kubernetes' own resources, for stores that do not tell: a Go program need not know
-// them.
+// shortNames are what kubectl calls Kubernetes' own resources, for stores without them: a Go program does not have to
+// store short names.
 var shortNames = map[schema.GroupResource][]string{
 	{Resource: "configmaps"}:                                               {"cm"},
 	{Resource: "endpoints"}:                                                {"ep"},
@@ -41,12 +41,12 @@ var shortNames = map[schema.GroupResource][]string{
 	{Group: "storage.k8s.io", Resource: "storageclasses"}:                  {"sc"},
 }
 
-// describe returns what the store tells about a resource, and what can be said where it does not: a program may have
-// stored objects without knowing how people call them. surely is false if the scope is a guess.
-func describe(info entry.Info) (r entry.ResourceInfo, surely bool) {
+// describe returns what the store tells about a resource, with defaults for what it lacks: a program may have stored
+// objects without knowing how people call them. scopeKnown is false if the scope is a guess.
+func describe(info entry.Info) (r entry.ResourceInfo, scopeKnown bool) {
 	r = info.Resource
 	gvr := info.Identity.GroupVersionResource
-	r.Namespaced, surely = scopeOf(info)
+	r.Namespaced, scopeKnown = scopeOf(info)
 	if r.Kind == "" {
 		r.Kind = kindOf(gvr)
 	}
@@ -59,13 +59,14 @@ func describe(info entry.Info) (r entry.ResourceInfo, surely bool) {
 	if r.Categories == nil {
 		r.Categories = categories[gvr.GroupResource()]
 	}
-	return r, surely
+	return r, scopeKnown
 }
 
-// scopeOf reports whether the objects have namespaces. A key shows it, of which stores and snapshots take note, and so
-// does the collection of one namespace; what a server has told comes with short names, categories or columns as a rule.
-// Most resources are namespaced.
-func scopeOf(info entry.Info) (namespaced, surely bool) {
+// scopeOf reports whether the objects have namespaces. A key with a namespace proves it (stores record that in
+// Namespaced, snapshots have Newest), and so does a collection of one namespace. If there are objects, or the server
+// has told short names, categories or columns, and Namespaced is not set, the resource is cluster-scoped. Else the
+// guess is that it is namespaced, as most are.
+func scopeOf(info entry.Info) (namespaced, known bool) {
 	switch {
 	case info.Identity.Namespace != "", info.Resource.Namespaced:
 		return true, true
@@ -78,7 +79,7 @@ func scopeOf(info entry.Info) (namespaced, surely bool) {
 	return true, false
 }
 
-// WellKnownNames returns what people call the resources of WellKnown, each as a collection that nobody has.
+// WellKnownNames returns a placeholder collection for each of Kubernetes' own resources that has a short name.
 func WellKnownNames() []Collection {
 	var all []Collection
 	for gr := range shortNames {

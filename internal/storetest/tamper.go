@@ -9,13 +9,13 @@ import (
 	"github.com/larder-dev/larder/internal/storetest/disk"
 )
 
-// Flip damages the records of these keys in a file that nobody has open, in whichever collections they are.
+// Flip damages the records of these keys in a file that nobody has open. Every collection of the file must have them.
 func Flip(t testing.TB, path string, keys ...string) {
 	t.Helper()
 	tamper(t, path, keys, disk.Flip)
 }
 
-// Punch removes records, and counts the rest: only an index of an earlier process, if there is one, shows it.
+// Punch removes records, and corrects the number of objects, so that only an index that was written before shows it.
 func Punch(t testing.TB, path string, keys ...string) {
 	t.Helper()
 	tamper(t, path, keys, (*bbolt.Bucket).Delete)
@@ -37,7 +37,7 @@ func tamper(t testing.TB, path string, keys []string, change func(objects *bbolt
 			objects := b.Bucket(disk.Objects)
 			for _, key := range keys {
 				if objects.Get([]byte(key)) == nil {
-					return fmt.Errorf("%s is not in the file", key)
+					return fmt.Errorf("%s is not in collection %s", key, id)
 				}
 				if err := change(objects, []byte(key)); err != nil {
 					return err

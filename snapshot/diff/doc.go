@@ -6,7 +6,7 @@
 //		return nil
 //	})
 //
-// It reads both once, in key order, and holds a block of each. Objects with equal payloads are not decoded. It writes
-// nothing, and starts no goroutine that outlives the call. Whether a difference may be shown in plain text is for the
-// caller to check, by snapshot.Collection.Confidential of Change.Collection.
+// It reads both once, in key order, and holds about one block of each in memory. Objects with equal payloads are not
+// decoded. It writes nothing, and starts no goroutine that outlives the call. The caller decides whether a patch may be
+// shown: see snapshot.Collection.Confidential.
 package diff

@@ -12,6 +12,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 	"github.com/larder-dev/larder/store/indexer"
+	"github.com/larder-dev/larder/store/internal/compress"
 	"github.com/larder-dev/larder/store/internal/index"
 	"github.com/larder-dev/larder/store/internal/intake"
 	"github.com/larder-dev/larder/store/internal/memtable"
@@ -110,6 +111,9 @@ func (m *Collection) Indexers() cache.Indexers { return m.in.Indexers() }
 
 // back is a Collection as its intake sees it.
 type back struct{ *Collection }
+
+// Compressor implements intake.Back: there are no records.
+func (back) Compressor() *compress.Compressor { return nil }
 
 func (m back) Encoder(set *index.Set) intake.Encoder {
 	return intake.Encoder{KeyFunc: m.in.KeyFunc, Set: set}

@@ -14,14 +14,14 @@
 //	caught            the named test has failed; its first message is shown
 //	SURVIVED          it has passed: the promise has no guard
 //	DIED              it has not come to its end: a time-out, or an exit without a failure
-//	DOES NOT COMPILE  the mutant is no Go
+//	DOES NOT COMPILE  the mutant is not valid Go
 //	ROTTED            the code has changed, and the old text is not in the file exactly once
 //
 // The exit status is 1 unless all are caught.
 //
 // # A new mutant
 //
-// Add it to the list of its package (store.go, informer.go, …). Take the smallest change that breaks the promise, and a
+// Add it to the list of its package (store_commit.go, informer.go, …). Take the smallest change that breaks the promise, and a
 // test that uses the exported API, so that both outlive a rewrite: then only the texts are pointed at the new code. A
 // mutant that survives needs a new test, unless nobody could notice it; then it is none.
 package main

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"go/parser"
 	"go/token"
@@ -53,7 +54,7 @@ func (m mutant) testDir() string {
 	return filepath.Dir(m.file)
 }
 
-// apply returns the file with the fault. It fails if the mutant has rotted or is not Go.
+// apply returns the file with the fault. It fails if the old text is gone, or if the result does not parse.
 func (m mutant) apply(root string) ([]byte, error) {
 	text, err := os.ReadFile(filepath.Join(root, m.file))
 	if err != nil {
@@ -63,11 +64,11 @@ func (m mutant) apply(root string) ([]byte, error) {
 		return nil, fmt.Errorf("%s has the old text %d times, and must have it once", m.file, n)
 	}
 	if m.old == m.new {
-		return nil, fmt.Errorf("old and new text are the same")
+		return nil, errors.New("old and new text are the same")
 	}
 	changed := strings.Replace(string(text), m.old, m.new, 1)
 	if _, err := parser.ParseFile(token.NewFileSet(), m.file, changed, parser.SkipObjectResolution); err != nil {
-		return nil, fmt.Errorf("with the new text %s is no Go: %w", m.file, err)
+		return nil, fmt.Errorf("with the new text %s is not valid Go: %w", m.file, err)
 	}
 	return []byte(changed), nil
 }

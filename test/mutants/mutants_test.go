@@ -68,7 +68,7 @@ func TestApply(t *testing.T) {
 		{"gone", "return 4", "return 3", "0 times"},
 		{"twice", "return 2", "return 3", "2 times"},
 		{"no change", "return 1", "return 1", "the same"},
-		{"no Go", "return 1 }", "return", "no Go"},
+		{"no Go", "return 1 }", "return", "not valid Go"},
 	} {
 		changed, err := mutant{file: "p.go", old: test.old, new: test.new}.apply(dir)
 		switch {

@@ -167,7 +167,7 @@ var storeDiskMutants = []mutant{
 		name:   "store/loss-not-told-to-handlers",
 		breaks: "After objects were lost to damage every durable handler begins anew.",
 		file:   "store/internal/changelog/cursors.go",
-		old: `		c.resetOneLocked(one, st.Anew(consumer.ResetDamage))
+		old: `		c.resetLocked(one, st.Anew(consumer.ResetDamage))
 `,
 		new: `		_ = one
 `,
@@ -216,7 +216,7 @@ var storeDiskMutants = []mutant{
 		breaks: "A handler that a commit has set back learns of it without a restart.",
 		file:   "store/internal/changelog/cursors.go",
 		old: `		if one := c.all[name]; one != nil {
-			c.resetOneLocked(one, anew)
+			c.resetLocked(one, anew)
 		}
 `,
 		new: `		if one := c.all[name]; one != nil {

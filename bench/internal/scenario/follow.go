@@ -15,8 +15,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// writes has the bytes written so far: as the store counts them, and as the kernel does, which counts all writes of the
-// process, except those to a file system in memory.
+// writes counts the bytes written so far: by the store, and by the whole process according to the kernel, but for file
+// systems in memory.
 type writes struct{ store, io int64 }
 
 func writesOf(s *store.Store) (w writes, err error) {
@@ -79,7 +79,7 @@ type followed struct {
 }
 
 // follow has the driver make the changes once the handler has got all objects, and waits until the handler has got the
-// last change. hold holds or cuts the network until the changes are made, or, if they have a rate, begin.
+// last change. hold stops the network, until the changes are made, or until they begin if they have a rate.
 func (b *Bench) follow(
 	ctx context.Context, r *subject.Running, w *subject.Witness, hold func(*subject.Network),
 ) (f followed, err error) {
@@ -114,7 +114,7 @@ func runUpdates(ctx context.Context, b *Bench) (Result, error) {
 	})
 }
 
-// runUnheard is runUpdates without a handler: it looks when the last change has arrived.
+// runUnheard is runUpdates without a handler: it polls for the last change.
 func runUnheard(ctx context.Context, b *Bench) (Result, error) {
 	return b.run(ctx, nil, func(r *subject.Running) (Result, error) {
 		if _, err := r.AwaitSync(ctx); err != nil {
@@ -198,7 +198,7 @@ func quantiles(took []float64, made int) (Result, error) {
 	}
 	slices.Sort(took)
 	// By the nearest rank.
-	quantile := func(percent int) float64 { return took[min(percent*made/100, made-1)] }
+	quantile := func(percent int) float64 { return took[max(0, (percent*made+99)/100-1)] }
 	return Result{"p50": quantile(50), "p99": quantile(99)}, nil
 }
 

@@ -23,8 +23,8 @@ import (
 // theList is what rawList measures.
 const theList = "the list, gzipped, to /dev/null"
 
-// rawList lists the objects with pages of Larder's size, gzipped, and does nothing with them, as curl to /dev/null:
-// what the server takes for it. Typed objects come as protobuf, unstructured ones as JSON.
+// rawList lists the objects with pages of Larder's size, gzipped, and does nothing with them, like curl to /dev/null:
+// it measures the server. Typed objects come as protobuf, unstructured ones as JSON.
 func rawList(ctx context.Context, b *Bench) (Result, error) {
 	config := b.Case.Access.Config()
 	client, err := rest.HTTPClientFor(config)
@@ -81,14 +81,14 @@ func rawPage(ctx context.Context, client *http.Client, address, accept string) (
 			return "", err
 		}
 		plain := make([]byte, 1<<10)
-		n, _ := io.ReadFull(z, plain) // head may have less
+		n, _ := io.ReadFull(z, plain) // an early end is expected
 		head = plain[:n]
 	}
 	_, err = io.Copy(io.Discard, body)
 	return continueOf(head), err
 }
 
-// continueToken is a continue token, in protobuf and in JSON: {"v":… in base64.
+// continueToken is a continue token, in protobuf and in JSON: base64 of JSON that begins with {"v".
 var continueToken = regexp.MustCompile(`eyJ2[A-Za-z0-9_-]+`)
 
 // continueOf returns the continue token in the metadata that a list begins with; "" if there is none.

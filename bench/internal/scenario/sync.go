@@ -16,15 +16,15 @@ import (
 
 // runSync runs larder sync in this process, until it has synced.
 func runSync(ctx context.Context, b *Bench) (_ Result, err error) {
-	access, ca := b.Case.Access, b.Case.File+".ca"
+	access, caFile := b.Case.Access, b.Case.File+".ca"
 	args := []string{
 		"sync", b.Kind.GVR.Resource, "--store", b.Case.File, "--server", access.Host, "--token", access.Token,
 	}
 	if access.CA != nil {
-		if err := os.WriteFile(ca, access.CA, 0o600); err != nil {
+		if err := os.WriteFile(caFile, access.CA, 0o600); err != nil {
 			return nil, err
 		}
-		args = append(args, "--certificate-authority", ca)
+		args = append(args, "--certificate-authority", caFile)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var log bytes.Buffer
@@ -38,7 +38,7 @@ func runSync(ctx context.Context, b *Bench) (_ Result, err error) {
 		}
 	}()
 	for ctx.Err() == nil && len(ended) == 0 {
-		if objects, synced := synced(ctx, b.Case.File); synced {
+		if objects, ok := synced(ctx, b.Case.File); ok {
 			if objects != b.Case.N {
 				return nil, fmt.Errorf("larder sync holds %d objects, want %d", objects, b.Case.N)
 			}

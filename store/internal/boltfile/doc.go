@@ -12,7 +12,7 @@
 // Locks are taken in this order: the writer's place, the right to exchange (BeginExchange, PauseExchanges), the lock of
 // the current handle, under which nothing is called but Exchange.InUse.
 //
-// A Handle is one open file. Its View and Update run transactions with faults contained: a page that makes no sense or
+// A Handle is one open file. Its View and Update run transactions with faults contained: a page that is malformed or
 // cannot be read causes an error that wraps entry.ErrDamaged (FaultError), not a panic. A failed commit is a
 // commitError. Scan reads a bucket in order, and fails if keys are out of order. Memory from bbolt is valid until its
 // transaction ends.

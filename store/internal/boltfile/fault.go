@@ -10,27 +10,36 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// FaultError is damage of the file that was met in a transaction. What is the value of the panic that contain has
-// recovered, or describes the damage. It wraps entry.ErrDamaged.
+// FaultError is damage of the file that was met in a transaction. The field What is the panic that contain has
+// recovered, or says what is damaged. It wraps entry.ErrDamaged.
 type FaultError struct{ What any }
 
-// ofMemory reports whether a page could not be read; if false, it was read and makes no sense.
-func (e *FaultError) ofMemory() bool {
-	_, ok := e.What.(interface{ Addr() uintptr })
+// memoryFault is the error of a panic because of memory that cannot be read.
+type memoryFault interface{ Addr() uintptr }
+
+// asMemoryFault returns the memoryFault that a panic was about, if it was about one.
+func asMemoryFault(recovered any) (fault memoryFault, ok bool) {
+	err, _ := recovered.(error)
+	return fault, errors.As(err, &fault)
+}
+
+// isMemoryFault reports whether a page could not be read; if false, it was read and is malformed.
+func (e *FaultError) isMemoryFault() bool {
+	_, ok := asMemoryFault(e.What)
 	return ok
 }
 
 func (e *FaultError) Error() string {
-	if fault, ok := e.What.(interface{ Addr() uintptr }); ok {
+	if fault, ok := asMemoryFault(e.What); ok {
 		return fmt.Sprintf("%v: a page could not be read (memory fault at %#x)", entry.ErrDamaged, fault.Addr())
 	}
-	return fmt.Sprintf("%v: a page makes no sense (%v)", entry.ErrDamaged, e.What)
+	return fmt.Sprintf("%v: a page is malformed (%v)", entry.ErrDamaged, e.What)
 }
 
 func (e *FaultError) Unwrap() error { return entry.ErrDamaged }
 
 // contain runs fn and returns its error. If fn causes a memory fault (the mapped file was truncated or cannot be read)
-// or bbolt panics (a page makes no sense), contain returns a FaultError. Any other panic is passed on: it is a bug in
+// or bbolt panics (a page is malformed), contain returns a FaultError. Any other panic is passed on: it is a bug in
 // the program, not damage of the file.
 func contain(fn func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
@@ -45,9 +54,7 @@ func contain(fn func() error) (err error) {
 		if r == nil {
 			return
 		}
-		var fault interface{ Addr() uintptr }
-		cause, _ := r.(error)
-		if !fromBolt && !errors.As(cause, &fault) {
+		if _, memory := asMemoryFault(r); !fromBolt && !memory {
 			panic(r)
 		}
 		err = &FaultError{What: r}

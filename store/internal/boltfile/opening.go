@@ -201,7 +201,7 @@ func (o *opening) judge(err error) error {
 	if again := o.lookAgain(); again != nil {
 		return again
 	}
-	if fault != nil && !fault.ofMemory() {
+	if fault != nil && !fault.isMemoryFault() {
 		return err // no problem was found in the pages, but bbolt cannot use them
 	}
 	return fmt.Errorf("it could not be read, though its pages are good now; try again (%v)", err) //nolint:errorlint

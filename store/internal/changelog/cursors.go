@@ -83,9 +83,8 @@ func (c *Cursors) snapshot() *Snapshot {
 	return s
 }
 
-// Written records the outcome of the transaction of s, which may be nil. If it has committed, s.all is in the file, and
-// the cursors in s.reset begin anew; and so they do if that is not known, because the transaction may have dropped
-// tombstones that they need. It wakes those who wait for a change. The caller has the writer's place, since the next
+// Written records the outcome of the transaction of s, which may be nil. If it has committed, s.all is in the file. The
+// cursors in s.reset are reset, also if the outcome is unknown, since tombstones that they need may be gone. It wakes those who wait for a change. The caller has the writer's place, since the next
 // writer could otherwise write cursors as they were before this one has reset them.
 func (c *Cursors) Written(s *Snapshot, err error) {
 	c.mu.Lock()
@@ -100,19 +99,15 @@ func (c *Cursors) Written(s *Snapshot, err error) {
 	if err == nil {
 		c.written = max(c.written, s.version)
 	}
-	c.resetLocked(s)
-}
-
-func (c *Cursors) resetLocked(s *Snapshot) {
 	for name, anew := range s.reset {
 		if one := c.all[name]; one != nil {
-			c.resetOneLocked(one, anew)
+			c.resetLocked(one, anew)
 		}
 	}
 }
 
-// resetOneLocked makes a consumer begin anew, even if it has acknowledged changes since.
-func (c *Cursors) resetOneLocked(one *cursor, anew consumer.Position) {
+// resetLocked makes a consumer start over, even if it has acknowledged changes since the snapshot that says so.
+func (c *Cursors) resetLocked(one *cursor, anew consumer.Position) {
 	one.now = anew
 	one.resets++
 	c.version++
@@ -123,7 +118,7 @@ func (c *Cursors) ResetAll(st State) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, one := range c.all {
-		c.resetOneLocked(one, st.Anew(consumer.ResetDamage))
+		c.resetLocked(one, st.Anew(consumer.ResetDamage))
 	}
 	c.wakeLocked()
 }
@@ -153,6 +148,8 @@ func (c *Cursors) Revive(b *bolt.Bucket, collection string, st *State, lost bool
 	return nil
 }
 
+func errClosed() error { return fmt.Errorf("the collection has been closed: %w", boltfile.ErrClosed) }
+
 // Open opens the cursor of that name, and returns whether there is one. It fails with consumer.ErrOpen if it is open.
 func (c *Cursors) Open(name string) (known bool, err error) {
 	c.mu.Lock()
@@ -160,7 +157,7 @@ func (c *Cursors) Open(name string) (known bool, err error) {
 	one := c.all[name]
 	switch {
 	case c.closed: // the collection may have been opened again, with Cursors of its own
-		return false, fmt.Errorf("the collection has been closed: %w", boltfile.ErrClosed)
+		return false, errClosed()
 	case one == nil:
 		return false, nil
 	case one.open:
@@ -180,7 +177,7 @@ func (c *Cursors) Add(name string, now consumer.Position) {
 	c.all[name] = &cursor{now: now, open: true}
 }
 
-// CloseOne undoes Open.
+// CloseOne undoes Open; Close is for all.
 func (c *Cursors) CloseOne(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -214,7 +211,7 @@ func (c *Cursors) Move(name string, resets int, to consumer.Position) error {
 	one := c.all[name]
 	switch {
 	case c.closed:
-		return boltfile.ErrClosed
+		return errClosed()
 	case one == nil:
 		return consumer.ErrNone
 	case one.resets != resets:
@@ -230,7 +227,7 @@ func (c *Cursors) Retained() (time.Duration, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return 0, fmt.Errorf("the collection has been closed: %w", boltfile.ErrClosed)
+		return 0, errClosed()
 	}
 	return c.retain, nil
 }
@@ -242,16 +239,16 @@ func (c *Cursors) SetRetained(retain time.Duration) {
 	c.retain = retain
 }
 
-// Changed returns a channel that is closed after the next commit, when consumers begin anew, and by Close.
+// Changed returns a channel that is closed by the next commit, by a reset, or by Close.
 func (c *Cursors) Changed() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch {
-	case c.closed:
+	if c.closed {
 		closed := make(chan struct{})
 		close(closed)
 		return closed
-	case c.changed == nil:
+	}
+	if c.changed == nil {
 		c.changed = make(chan struct{})
 	}
 	return c.changed

@@ -4,7 +4,7 @@
 //
 //	seq          number → key                           each live object once
 //	tombstones   number → time, key and last state      each deleted object, until it is dropped
-//	cursors      name   → how far a consumer has come   (consumer.Position)
+//	handlers     name   → how far a consumer has come   (consumer.Position): its cursor
 //
 // The three buckets are in the bucket of the collection, and its info record has the State. They are written in the
 // transaction that writes the records, by a Writer: Put, Bury, and Settle at the end of the transaction. A Log reads

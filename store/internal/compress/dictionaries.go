@@ -138,6 +138,10 @@ func Parse(collection string, id uint64, data []byte, o Opener) (*Dictionary, er
 		return nil, fmt.Errorf("dictionary %016x of collection %s has version %d, which this program does not know: %w",
 			id, collection, h.Unknown, entry.ErrIncompatible)
 	}
+	if h.Encoding != format.DictionaryHeader.Encoding {
+		return nil, fmt.Errorf("dictionary %016x of collection %s is a %q, which this program does not know: %w", id,
+			collection, h.Encoding, entry.ErrIncompatible)
+	}
 	if h.SealedBy != 0 && h.Dictionary == 0 {
 		if content, err = o.Payload(format.BucketDictionaries, place, h, content); err != nil {
 			return nil, err

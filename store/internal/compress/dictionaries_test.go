@@ -53,6 +53,11 @@ func TestDictionaryIsChecked(t *testing.T) {
 	if _, err := parse("c", d.ID, newer); !errors.Is(err, entry.ErrIncompatible) || errors.Is(err, entry.ErrDamaged) {
 		t.Errorf("of a newer program: %v", err)
 	}
+	of := format.Header{Encoding: "lz4 dictionary"}
+	other := format.AppendRecord(nil, "c", format.DictionaryPlace(d.ID), of, []byte("content"))
+	if _, err := parse("c", d.ID, other); !errors.Is(err, entry.ErrIncompatible) || errors.Is(err, entry.ErrDamaged) {
+		t.Errorf("of another compressor: %v", err)
+	}
 	if _, err := parse("other", d.ID, record); !errors.Is(err, entry.ErrDamaged) {
 		t.Errorf("of another collection: %v", err)
 	}
@@ -67,8 +72,8 @@ func FuzzParseDictionary(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, id uint64) {
 		for _, data := range [][]byte{data, resum("c", format.DictionaryPlace(id), data)} {
 			got, err := parse("c", id, data)
-			if err != nil && !errors.Is(err, entry.ErrDamaged) && !errors.Is(err, errSealed) || err == nil &&
-				format.DictionaryID(got.Content) != id {
+			refused := errors.Is(err, entry.ErrDamaged) || errors.Is(err, entry.ErrIncompatible) || errors.Is(err, errSealed)
+			if err != nil && !refused || err == nil && format.DictionaryID(got.Content) != id {
 				t.Fatalf("%+v, %v", got, err)
 			}
 		}

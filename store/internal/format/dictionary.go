@@ -26,5 +26,5 @@ func ParseDictionaryKey(k []byte) (id uint64, ok bool) {
 // DictionaryPlace is the key that the checksum of a dictionary covers.
 func DictionaryPlace(id uint64) string { return fmt.Sprintf("%s/%016x", BucketDictionaries, id) }
 
-// DictionaryHeader is that of the record of a dictionary.
+// DictionaryHeader is that of the record of a dictionary. Its encoding names the compressor: this one is zstd's.
 var DictionaryHeader = Header{Encoding: "dictionary"}

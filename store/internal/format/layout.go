@@ -37,7 +37,7 @@ var (
 
 // The files beside the store's own, whose path they begin with.
 const (
-	SuffixOpening = ".opening"  // there while a process opens the store; see openMark
+	SuffixOpening = ".opening"  // there while a process opens the store; see boltfile.TakeMark
 	SuffixNew     = ".new-"     // a store that is being made; a crash leaves it, the next open removes it
 	SuffixDamaged = ".damaged-" // a store that was moved aside, and when (UTC)
 )

@@ -13,7 +13,6 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/guest"
 	"github.com/larder-dev/larder/internal/parallel"
-	"github.com/larder-dev/larder/store/internal/compress"
 	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/internal/index"
 	"github.com/larder-dev/larder/store/internal/memtable"
@@ -21,10 +20,9 @@ import (
 
 // Encoder turns ops into writes. It calls user code, so the caller must hold no lock.
 type Encoder struct {
-	KeyFunc    cache.KeyFunc
-	Codec      codec.Codec          // nil makes writes without payloads
-	Compressor *compress.Compressor // compressor that is used later, at the commit; may be nil
-	Set        *index.Set
+	KeyFunc cache.KeyFunc
+	Codec   codec.Codec // nil makes writes without payloads
+	Set     *index.Set
 	// Deletes says that the objects of deletes are encoded too, because a durable handler will receive them.
 	Deletes bool
 	// Decodes says that undecoded objects are decoded, because somebody will want them at once.

@@ -8,6 +8,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/compress"
 	"github.com/larder-dev/larder/store/internal/index"
 	"github.com/larder-dev/larder/store/internal/memtable"
 	"github.com/larder-dev/larder/store/internal/resident"
@@ -46,6 +47,8 @@ type Back interface {
 	Keys(ctx context.Context) ([]string, error)
 	// Encoder returns the encoder that prepares writes for the back. If set is nil it can only key them.
 	Encoder(set *index.Set) Encoder
+	// Compressor returns what compresses new records at their commit; nil if nothing does.
+	Compressor() *compress.Compressor
 
 	// Look calls fn with a consistent view of the objects.
 	Look(ctx context.Context, fn func(h Held) error) error

@@ -221,7 +221,7 @@ func (r *Replacement) showIfLarge(ctx context.Context, res entry.Result) (entry.
 // reviseDictionary lets the compressor make a new dictionary from the first page of a list that rewrites every body,
 // since all of the list will be compressed with the dictionary.
 func (r *Replacement) reviseDictionary(items map[string]*item, keys []string) {
-	compressor := r.in.Back.Encoder(nil).Compressor
+	compressor := r.in.Back.Compressor()
 	if compressor == nil || r.revised {
 		return
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-// A page of Iterate has at most iterateObjects objects, and ends with the object that exceeds iterateBytes.
+// A page of Iterate has at most PageObjects objects, and ends with the object that exceeds PageBytes.
 const (
 	PageObjects = 500
 	PageBytes   = 4 << 20

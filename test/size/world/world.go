@@ -109,7 +109,8 @@ func (w *World) informer(st *store.Store) (*informer.Informer, error) {
 		return nil, err
 	}
 	rest, id := client.CoreV1().RESTClient(), entry.Identity{GroupVersionResource: pods}
-	inf, err := informer.New(requests.ListWatch(rest, id), &corev1.Pod{}, informer.Options{
+	// Without requests for metadata: the way of a restart is that of one that compares nothing.
+	inf, err := informer.New(requests.ListWatch(rest, id).ListWatch, &corev1.Pod{}, informer.Options{
 		Store: st, Identity: id, Codec: notingCodec{inner, w}, TransformVersion: "1",
 		Indexers:  cache.Indexers{"none": func(any) ([]string, error) { w.note(Index); return nil, nil }},
 		ClusterID: requests.KubeSystemUID(rest),
