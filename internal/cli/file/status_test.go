@@ -137,10 +137,12 @@ func TestState(t *testing.T) {
 		"stored, incomplete":                 func(c *source.Collection) { c.Complete = false },
 		"stored, to be listed anew (damage)": func(c *source.Collection) { c.MustRelist = "damage" },
 		"live":                               func(c *source.Collection) { c.Live = &source.Live{Source: "live"} },
-		"offline":                            func(c *source.Collection) { c.Live = &source.Live{Source: "disk"} },
+		"connecting":                         func(c *source.Collection) { c.Live = &source.Live{Source: "disk"} },
+		"offline": func(c *source.Collection) {
+			c.Live = &source.Live{Source: "disk", Error: "no route to host"}
+		},
 		"offline 3m": func(c *source.Collection) {
-			c.Live = &source.Live{Source: "disk",
-				Since: clitest.Now.Add(-3 * time.Minute)}
+			c.Live = &source.Live{Source: "disk", Error: "no route to host", Since: clitest.Now.Add(-3 * time.Minute)}
 		},
 		"waiting": func(c *source.Collection) {
 			c.Live = &source.Live{Source: "none",
