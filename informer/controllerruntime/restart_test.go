@@ -220,6 +220,20 @@ func TestLookUpsBesideASelector(t *testing.T) {
 	}
 }
 
+// TestUndecoded: objects are stored as they come, whatever their Go type.
+func TestUndecoded(t *testing.T) {
+	objs := []client.Object{&corev1.Pod{}, metadataOf(podKind), unstructuredOf(podKind), metadataOf(widgetKind)}
+	life(t, startServer(t), storePath(t), informer.Options{}, cache.Options{}, objs, func(w *world, _ *events) {
+		for _, obj := range objs {
+			inf, err := w.GetInformer(w.ctx, obj)
+			must(t, err)
+			if s := inf.(*informer.Informer).Status(); !s.Undecoded {
+				t.Errorf("%T: %+v", obj, s)
+			}
+		}
+	})
+}
+
 // TestSecrets: they are in memory unless PersistSecrets is set, metadata too.
 func TestSecrets(t *testing.T) {
 	objs := []client.Object{&corev1.Secret{}, metadataOf(secretKind), unstructuredOf(secretKind)}
