@@ -27,7 +27,7 @@ type requestLog struct {
 	log    []Request
 }
 
-// counter counts for one resource; discovery and what no resource serves is under the empty one.
+// counter counts for one resource; discovery, and requests for unknown resources, count under the empty one.
 type counter struct {
 	counts Counts
 	bytes  *atomic.Int64

@@ -3,7 +3,7 @@ package main
 var informerMutants = []mutant{
 	{
 		name:   "informer/lost-object-not-told",
-		breaks: "What a repair of the file has lost, and the server does not have any more, comes as OnDelete.",
+		breaks: "An object that a repair has lost, and that the server no longer has, is reported by OnDelete.",
 		file:   "informer/list.go",
 		old: `			out = append(out, entry.Change{Type: cache.Deleted, Key: key})
 `,
@@ -22,7 +22,7 @@ var informerMutants = []mutant{
 	},
 	{
 		name:   "informer/synced-when-dropped",
-		breaks: "What was dropped, since what precedes it was lost, does not complete the first sync.",
+		breaks: "A dropped mark, whose predecessors were lost, does not complete the first sync.",
 		file:   "informer/syncing.go",
 		old: `	case dropped:
 		s.owed = false

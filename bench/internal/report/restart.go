@@ -17,7 +17,7 @@ import (
 // restartPicture is the name of the picture that Restart draws.
 const restartPicture = "restart.svg"
 
-// The colours of the subjects differ without red and green.
+// The colours of the subjects can be told apart with red-green colour blindness.
 var (
 	colorLarder   = color.RGBA{0, 114, 178, 255}
 	colorClientGo = color.RGBA{213, 94, 0, 255}
@@ -92,29 +92,29 @@ func Restart(dir string, rows []Row) (bool, error) {
 
 // The measures of a panel: it has a title, and a line for each bar with its name, the bar and its value.
 const (
-	barTitle = 28
-	barLine  = 24
-	barThick = 14
-	nameRoom = 120
-	textRoom = 70
+	titleHeight = 28
+	barLine     = 24
+	barHeight   = 14
+	nameWidth   = 120
+	textRoom    = 70
 )
 
-func (p panel) height() vg.Length { return barTitle + vg.Length(len(p.bars))*barLine + margin }
+func (p panel) height() vg.Length { return titleHeight + vg.Length(len(p.bars))*barLine + margin }
 
 // draw draws a panel below top. Lengths are in proportion, the longest fills the room; none is shorter than a line.
 func (p panel) draw(c draw.Canvas, top vg.Length) {
 	style := chart.Text(chart.FontSize)
-	c.FillText(chart.Text(chart.TitleSize), vg.Point{X: c.Min.X + margin, Y: top - barTitle*2/3}, p.title)
+	c.FillText(chart.Text(chart.TitleSize), vg.Point{X: c.Min.X + margin, Y: top - titleHeight*2/3}, p.title)
 	most := slices.MaxFunc(p.bars, func(a, b bar) int { return cmp.Compare(a.value, b.value) }).value
-	left := c.Min.X + margin + nameRoom
+	left := c.Min.X + margin + nameWidth
 	room := c.Max.X - margin - textRoom - left
 	for i, b := range p.bars {
-		middle := top - barTitle - vg.Length(i)*barLine - barLine/2
+		middle := top - titleHeight - vg.Length(i)*barLine - barLine/2
 		end := left + max(room*vg.Length(b.value/most), 1.5)
 		c.FillText(style, vg.Point{X: c.Min.X + margin, Y: middle - chart.FontSize/3}, b.name)
 		c.FillPolygon(b.color, []vg.Point{
-			{X: left, Y: middle - barThick/2}, {X: end, Y: middle - barThick/2},
-			{X: end, Y: middle + barThick/2}, {X: left, Y: middle + barThick/2},
+			{X: left, Y: middle - barHeight/2}, {X: end, Y: middle - barHeight/2},
+			{X: end, Y: middle + barHeight/2}, {X: left, Y: middle + barHeight/2},
 		})
 		c.FillText(style, vg.Point{X: end + 6, Y: middle - chart.FontSize/3}, Figure(b.value, p.unit))
 	}

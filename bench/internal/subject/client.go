@@ -27,7 +27,7 @@ type client struct {
 	lw    cache.ListerWatcher
 }
 
-// listWatch returns what Larder lists and watches.
+// listWatch returns Larder's ListerWatcher.
 func (c *client) listWatch(id entry.Identity) cache.ListerWatcher {
 	return requests.WithRequest(c.plain, func(o metav1.ListOptions) *rest.Request {
 		return requests.Request(c.answers, id, o)
