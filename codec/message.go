@@ -16,8 +16,8 @@ import (
 )
 
 // message says how the messages of a Go type are read as unstructured content, without making the Go type. The result
-// is what the server's JSON of the same object would be: a field that the server's type lacks is absent, even where this
-// program's type would write its zero value.
+// is what the server's JSON of the same object would be: a field that the server's type lacks is absent, even where
+// this program's type would write its zero value.
 type message struct {
 	fields []*messageField // by number; nil where there is none
 	// nulls are the names of fields that JSON has as null if the message does not have them.
@@ -52,7 +52,8 @@ const (
 	leaf      // a type with methods of its own for protobuf, and perhaps JSON
 )
 
-// messages has the *message of Go types, which are few; nil for types whose messages have to be decoded into the Go type.
+// messages has the *message of Go types, which are few; nil for types whose messages have to be decoded into the Go
+// type.
 var messages sync.Map
 
 // messageOf returns how the messages of a struct type are read; nil if they have to be decoded into the Go type.

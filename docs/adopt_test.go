@@ -86,7 +86,8 @@ func TestAdoptPage(t *testing.T) {
 	replace, err := json.Marshal(map[string]map[string]string{"Replace": {here: file}})
 	check(t, err)
 	check(t, os.WriteFile(overlay, replace, 0o600))
-	out, err := exec.CommandContext(t.Context(), "go", "-C", "../informer/controllerruntime", "build", "-overlay", overlay, "./adopt").CombinedOutput()
+	args := []string{"-C", "../informer/controllerruntime", "build", "-overlay", overlay, "./adopt"}
+	out, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput()
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

@@ -50,8 +50,8 @@ func (h *health) setRewriting(r reflector.Reason) {
 	h.rewriting = r
 }
 
-// setUnguarded records why a change would not be noticed, or, if err is nil, that it would be. It reports whether err is
-// new: not nil, and nothing was recorded for the change.
+// setUnguarded records why a change would not be noticed, or, if err is nil, that it would be. It reports whether err
+// is new: not nil, and nothing was recorded for the change.
 func (h *health) setUnguarded(change string, err error) (isNew bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

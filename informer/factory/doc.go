@@ -41,8 +41,9 @@
 // through the client, which needs permission to get that namespace. Without it, another cluster at the same address is
 // noticed by its resourceVersions only. The hash of the OpenAPI schema, and lists by metadata
 // (informer.Options.ListMetadata), need a REST client. The typed client has one. For the dynamic and the metadata
-// factory set Options.Config, or Options.RESTClient; without either a new default in a CRD is not noticed, and a restart
-// waits about a second for a bookmark, however few the objects are. The fakes of client-go are asked for none of this.
+// factory set Options.Config, or Options.RESTClient; without either a new default in a CRD is not noticed, and a
+// restart waits about a second for a bookmark, however few the objects are. The fakes of client-go are asked for none
+// of this.
 //
 // # The fakes of client-go
 //

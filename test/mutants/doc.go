@@ -21,7 +21,7 @@
 //
 // # A new mutant
 //
-// Add it to the list of its package (store_commit.go, informer.go, …). Take the smallest change that breaks the promise, and a
-// test that uses the exported API, so that both outlive a rewrite: then only the texts are pointed at the new code. A
-// mutant that survives needs a new test, unless nobody could notice it; then it is none.
+// Add it to the list of its package (store_commit.go, informer.go, …). Take the smallest change that breaks the
+// promise, and a test that uses the exported API, so that both outlive a rewrite: then only the texts are pointed at
+// the new code. A mutant that survives needs a new test, unless nobody could notice it; then it is none.
 package main

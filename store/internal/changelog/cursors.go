@@ -84,8 +84,9 @@ func (c *Cursors) snapshot() *Snapshot {
 }
 
 // Written records the outcome of the transaction of s, which may be nil. If it has committed, s.all is in the file. The
-// cursors in s.reset are reset, also if the outcome is unknown, since tombstones that they need may be gone. It wakes those who wait for a change. The caller has the writer's place, since the next
-// writer could otherwise write cursors as they were before this one has reset them.
+// cursors in s.reset are reset, also if the outcome is unknown, since tombstones that they need may be gone. It wakes
+// those who wait for a change. The caller has the writer's place, since the next writer could otherwise write cursors
+// as they were before this one has reset them.
 func (c *Cursors) Written(s *Snapshot, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
