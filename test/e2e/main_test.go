@@ -243,6 +243,8 @@ func (c *cluster) asked(t *testing.T, userAgent, resource string) asked {
 			a.probes++
 		case r.Lookup():
 			a.lookups++
+		case r.Compare():
+			a.compares++
 		case r.List():
 			a.lists = append(a.lists, r)
 		case r.Watch():
@@ -254,8 +256,8 @@ func (c *cluster) asked(t *testing.T, userAgent, resource string) asked {
 
 // asked is what a client asked about one resource.
 type asked struct {
-	probes, lookups int
-	lists, watches  []*controlplane.Request
+	probes, lookups, compares int
+	lists, watches            []*controlplane.Request
 }
 
 // newRandom is random as told by LARDER_E2E_SEED, or by the clock; it logs the seed.

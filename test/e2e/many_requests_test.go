@@ -51,7 +51,8 @@ type counted struct {
 // RoundTrip implements http.RoundTripper.
 func (c *counted) RoundTrip(req *http.Request) (*http.Response, error) {
 	list := 0
-	if q := req.URL.Query(); q.Has("limit") && q.Get("limit") != "1" {
+	// A list with a time-out is the page of metadata that a connect compares: small, and bounded as connects are.
+	if q := req.URL.Query(); q.Has("limit") && q.Get("limit") != "1" && (!q.Has("timeoutSeconds") || q.Has("watch")) {
 		list = 1
 	}
 	c.add(1, list)
