@@ -10,10 +10,14 @@ LINTER := $(GO) tool -modfile=$(CURDIR)/test/tools/go.mod -n golangci-lint
 # Where the linter sees the modules together.
 WORKSPACE := $(CURDIR)/test/tools/lint.work
 # The modules with code of ours, but for test/cluster; test/tools only pins tools.
-MODULES := . informer/controllerruntime examples bench test/e2e test/release
+MODULES := . informer/controllerruntime examples bench test/e2e test/release test/clients/manager
 PACKAGES := $(patsubst %,./%/...,$(MODULES))
 # Those that users import.
 LIBRARIES := . informer/controllerruntime
+# Programs that nobody here wrote, or that know nothing of Larder, each pinned in a module of its own. The tests on a real
+# API server run them; those of SOAK_CLIENTS take long to build, and are for make soak.
+CLIENTS := manager coredns
+SOAK_CLIENTS := stern prometheus
 # Other systems that make cross looks at: one of 32 bits, and one that is not Unix. make soak looks at the rest too.
 PLATFORMS ?= linux/arm windows/amd64
 ALL_PLATFORMS := linux/arm linux/arm64 darwin/arm64 windows/amd64
@@ -38,14 +42,20 @@ help: ## print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: setup
-setup: ## download modules, build kube-apiserver, kubectl and etcd (minutes, once per machine)
+setup: ## download modules, build kube-apiserver, kubectl, etcd and CoreDNS (minutes, once per machine)
 	@for m in $(MODULES); do $(STEP) "downloading the modules of $$m" $(GO) -C $$m mod download; done
 	@GOWORK=$(WORKSPACE) $(STEP) "downloading what the modules have only together" $(GO) list -deps -test $(PACKAGES) >/dev/null
-	@$(MAKE) --no-print-directory linter cluster
+	@for c in $(CLIENTS); do $(STEP) "downloading the modules of test/clients/$$c" $(GO) -C test/clients/$$c mod download; done
+	@$(MAKE) --no-print-directory linter cluster clients
 
 .PHONY: cluster
 cluster: ## build only kube-apiserver, kubectl and etcd, and print where they are
 	@$(GO) run -C test/cluster ./cmd/build
+
+# Go builds what its build cache has not, and prints the path.
+.PHONY: clients
+clients:
+	@for c in $(CLIENTS); do $(STEP) "building $$c, once" $(GO) -C test/clients/$$c tool -n $$c >/dev/null; done
 
 .PHONY: larder
 larder:
@@ -101,12 +111,13 @@ unit-others: race
 	@$(STEP) "tests of a release" $(GO) -C test/release test -timeout 30m ./...
 
 .PHONY: e2e
-e2e: cluster ## tests on a real kube-apiserver, of the examples too
+e2e: cluster clients ## tests on a real kube-apiserver, of the examples too
 	@$(STEP) "tests on a real API server" $(GO) -C test/e2e test -vet=off -parallel 4 -count=1 -timeout 20m ./...
 
 .PHONY: soak
 soak: cluster ## longer runs of the same tests: more systems, more kills and power losses, whole minutes, 20 minutes of load, every residency, mutants, fuzzing (FUZZTIME each)
 	@$(MAKE) --no-print-directory cross PLATFORMS="$(ALL_PLATFORMS)"
+	@$(MAKE) --no-print-directory clients CLIENTS="$(CLIENTS) $(SOAK_CLIENTS)"
 	@$(STEP) "soak on a real API server" env LARDER_SOAK=1 $(GO) -C test/e2e test -p 1 -count=1 -v -timeout $(SOAK_TIMEOUT) ./...
 	@$(STEP) "tests on a real API server, residency None" env LARDER_TEST_RESIDENCY=None $(GO) -C test/e2e test -parallel 4 -count=1 -timeout 20m ./...
 	@$(STEP) "tests on a real API server, objects of client-go" env LARDER_TEST_SOURCE=objects $(GO) -C test/e2e test -parallel 4 -count=1 -timeout 20m .

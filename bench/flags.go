@@ -10,8 +10,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/larder-dev/larder/bench/internal/runner"
+	"github.com/larder-dev/larder/bench/internal/served"
 )
 
 // settings are the flags.
@@ -19,6 +21,7 @@ type settings struct {
 	runner.Options
 	quick         bool
 	starts        []int
+	serve         served.Options
 	results, docs string
 	render, into  string
 	// command is the command line, quoted for a shell.
@@ -40,6 +43,12 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	flags.IntVar(&s.Runs, "runs", 5, "how `often` each case is run")
 	flags.Func("starts", "measure nothing but starts to HasSynced, 15 of each informer, with these `numbers` of pods",
 		into(&s.starts, numbers))
+	flags.IntVar(&s.serve.Pods, "serve", 0,
+		"measure nothing but larder sync --serve beside kube-apiserver, with this `number` of pods")
+	flags.IntVar(&s.serve.Watchers, "watchers", 1000, "with -serve: `number` of watches")
+	flags.IntVar(&s.serve.Shared, "shared", 1, "with -serve: `number` of watches on a connection")
+	flags.Float64Var(&s.serve.Rate, "rate", 20, "with -serve: changes a `second` while they watch")
+	flags.DurationVar(&s.serve.Last, "last", 30*time.Second, "with -serve: how `long` the changes last")
 	flags.Func("only", "run only scenarios whose name matches this regular `expression`",
 		into(&s.Only, func(text string) (*regexp.Regexp, error) { return regexp.Compile("^(" + text + ")$") }))
 	flags.Float64Var(&s.Effort, "effort", 1, "`part` of the full length of what can be cut short")

@@ -16,15 +16,19 @@ import (
 	"syscall"
 
 	"github.com/larder-dev/larder/bench/internal/runner"
+	"github.com/larder-dev/larder/bench/internal/served"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var err error
-	if len(os.Args) > 1 && os.Args[1] == runner.ChildArgument {
+	switch {
+	case len(os.Args) > 1 && os.Args[1] == runner.ChildArgument:
 		err = runner.Child(ctx, os.Stdin, os.Stdout)
-	} else {
+	case len(os.Args) > 1 && os.Args[1] == served.LarderArgument:
+		os.Exit(served.Larder(ctx, os.Args[2:]))
+	default:
 		err = run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	}
 	if err != nil {

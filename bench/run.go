@@ -16,6 +16,7 @@ import (
 
 	"github.com/larder-dev/larder/bench/internal/report"
 	"github.com/larder-dev/larder/bench/internal/runner"
+	"github.com/larder-dev/larder/bench/internal/served"
 )
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
@@ -37,6 +38,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	switch {
 	case len(s.starts) > 0:
 		err = runner.Starts(ctx, s.starts, dir, s.command, stdout)
+	case s.serve.Pods > 0:
+		s.serve.Dir, s.serve.Command, s.serve.Runs = dir, s.command, s.Runs
+		err = served.Run(ctx, s.serve, stdout, stderr)
 	case s.Profile != "":
 		err = errors.Join(os.MkdirAll(s.Profile, 0o755), s.measure(ctx, stdout))
 	default:

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/guest"
 )
 
 // Codec turns objects into payloads and back. It is safe for concurrent use.
@@ -103,8 +104,20 @@ type encodingDecoder interface {
 }
 
 // Decode decodes a payload with c, even if another codec of the same representation wrote it: a type may gain or lose
-// generated protobuf from one build to the next. encoding is the encoding in the record's header.
-func Decode(c Codec, encoding string, data []byte) (runtime.Object, error) {
+// generated protobuf from one build to the next. encoding is the encoding in the record's header. A panic, of c or of a
+// method of the Go type, is an error that wraps entry.ErrIncompatible.
+func Decode(c Codec, encoding string, data []byte) (obj runtime.Object, err error) {
+	err = guest.Try("the codec", func() (err error) {
+		obj, err = decode(c, encoding, data)
+		return err
+	})
+	if guest.Panicked(err) && !errors.Is(err, entry.ErrIncompatible) {
+		err = fmt.Errorf("%w: %w", err, entry.ErrIncompatible)
+	}
+	return obj, err
+}
+
+func decode(c Codec, encoding string, data []byte) (runtime.Object, error) {
 	if encoding == c.Name() {
 		return c.Decode(data)
 	}

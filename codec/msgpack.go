@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -26,10 +27,20 @@ const msgpackVersion = 1
 type msgpackCodec struct {
 	typ         reflect.Type
 	fingerprint string
+	// protobuf returns the codec of the type's messages; nil if the type has no generated protobuf.
+	protobuf func() *protobufCodec
 }
 
 func newMsgpackCodec(t reflect.Type) *msgpackCodec {
-	return &msgpackCodec{typ: t, fingerprint: typeFingerprint(EncodingMsgpack, msgpackVersion, t)}
+	return &msgpackCodec{
+		typ: t, fingerprint: typeFingerprint(EncodingMsgpack, msgpackVersion, t),
+		protobuf: sync.OnceValue(func() *protobufCodec {
+			if !generatesProtobuf(t) {
+				return nil
+			}
+			return newProtobufCodec(t)
+		}),
+	}
 }
 
 func (c *msgpackCodec) Name() string                   { return EncodingMsgpack }
@@ -57,8 +68,8 @@ func (c *msgpackCodec) Decode(data []byte) (runtime.Object, error) {
 // decodeEncoding decodes a payload that was written while the type had generated protobuf. The type must still have the
 // generated methods.
 func (c *msgpackCodec) decodeEncoding(encoding string, data []byte) (runtime.Object, error) {
-	if encoding == EncodingProtobuf && generatesProtobuf(c.typ) {
-		return newProtobufCodec(c.typ).Decode(data)
+	if typed := c.protobuf(); typed != nil && encoding == EncodingProtobuf {
+		return typed.Decode(data)
 	}
 	return nil, unknownEncoding(encoding, c)
 }
@@ -69,15 +80,30 @@ func decodeTyped(t reflect.Type, data []byte) (runtime.Object, error) {
 	if err != nil {
 		return nil, fmt.Errorf("decode *%s: %w: %w", t, err, entry.ErrDamaged)
 	}
-	obj := reflect.New(t).Interface()
-	if err := utiljson.Unmarshal(text, obj); err != nil {
-		// err may quote the object.
-		if !json.Valid(text) {
-			return nil, fmt.Errorf("decode *%s: malformed JSON: %w", t, entry.ErrDamaged)
-		}
-		return nil, fmt.Errorf("decode *%s: %w", t, entry.ErrIncompatible)
+	obj, err := unmarshalJSON(t, text)
+	switch {
+	case err == nil:
+		return obj, nil
+	case !json.Valid(text):
+		return nil, fmt.Errorf("decode *%s: malformed JSON: %w", t, entry.ErrDamaged)
 	}
-	return obj.(runtime.Object), nil
+	return nil, fmt.Errorf("decode *%s: %w: %w", t, err, entry.ErrIncompatible)
+}
+
+// unmarshalJSON returns a new object of type t. Its error names the field, and quotes nothing of the text.
+func unmarshalJSON(t reflect.Type, text []byte) (runtime.Object, error) {
+	decode := func(text []byte) (obj any, err error) {
+		obj = reflect.New(t).Interface()
+		return obj, unmarshal(t, func() error { return utiljson.Unmarshal(text, obj) })
+	}
+	obj, err := decode(text)
+	if err == nil {
+		return obj.(runtime.Object), nil
+	}
+	return nil, atJSON(withoutContent(err), text, func(text []byte) bool {
+		_, err := decode(text)
+		return err != nil
+	})
 }
 
 // decodeTypedLoose reads a payload of msgpackCodec as unstructured.

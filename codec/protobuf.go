@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/guest"
 	"github.com/larder-dev/larder/internal/msgpack"
 )
 
@@ -121,15 +122,28 @@ func (c *protobufCodec) Decode(data []byte) (runtime.Object, error) {
 	if !ok {
 		return nil, fmt.Errorf("decode *%s: apiVersion and kind: %w: %w", c.typ, msgpack.ErrTruncated, entry.ErrDamaged)
 	}
-	m := reflect.New(c.typ).Interface().(protobufMessage)
-	if err := m.Unmarshal(message); err != nil {
-		return nil, fmt.Errorf("decode %T: %w: %w", m, err, entry.ErrDamaged)
+	m, err := c.unmarshal(message)
+	if err != nil {
+		fails := func(message []byte) bool {
+			_, err := c.unmarshal(message)
+			return err != nil
+		}
+		why := entry.ErrDamaged
+		if guest.Panicked(err) {
+			why = entry.ErrIncompatible
+		}
+		return nil, fmt.Errorf("decode *%s: %w: %w", c.typ, atProtobuf(err, c.typ, message, fails), why)
 	}
 	if len(apiVersion) > 0 || len(kind) > 0 {
 		meta := c.typeMeta(apiVersion, kind)
 		setTypeMeta(m, meta.APIVersion, meta.Kind)
 	}
 	return m, nil
+}
+
+func (c *protobufCodec) unmarshal(message []byte) (m protobufMessage, err error) {
+	m = reflect.New(c.typ).Interface().(protobufMessage)
+	return m, unmarshal(c.typ, func() error { return m.Unmarshal(message) })
 }
 
 // typeMeta returns a TypeMeta with copies of both.
@@ -179,4 +193,14 @@ func cutMessage(data []byte) (apiVersion, kind, message []byte, ok bool) {
 		return nil, nil, nil, false
 	}
 	return apiVersion, kind, data[n+m:], true
+}
+
+// Message returns the protobuf message in a payload of EncodingProtobuf, as an API server sends it in a list: a slice
+// of the payload, at its end. It fails with entry.ErrDamaged.
+func Message(payload []byte) ([]byte, error) {
+	_, _, message, ok := cutMessage(payload)
+	if !ok {
+		return nil, fmt.Errorf("apiVersion and kind of a message: %w: %w", msgpack.ErrTruncated, entry.ErrDamaged)
+	}
+	return message, nil
 }

@@ -2,6 +2,7 @@ package codec
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -15,6 +16,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/guest"
 	"github.com/larder-dev/larder/internal/msgpack"
 )
 
@@ -24,6 +26,9 @@ import (
 // What its methods return decodes to the same object as client-go's decoders would give, but that a typed object has no
 // apiVersion and kind: client-go's have them or not, depending on how they came. Metadata have those of the example, as
 // controller-runtime's.
+//
+// An object that has to be decoded at once, and cannot be, is one that says so (entry.Undecoded.Err) if it can be told
+// which object it is: so whoever reads a list goes on with the others. Otherwise it is an error.
 type Sent struct {
 	codec  Codec
 	kind   entry.UndecodedKind
@@ -75,20 +80,33 @@ func expectedKind(c Codec, example runtime.Object) string {
 }
 
 // errNoProtobuf is the error for a message where the codec reads none of its kind.
-var errNoProtobuf = errors.New("the server sent protobuf, and the objects of this type have none")
+var errNoProtobuf = errors.New("the server sent protobuf, and the codec reads none of this kind: have the client " +
+	"ask for JSON (rest.Config.ContentType), or use a codec that does")
+
+// protobuf returns the codec of messages of a kind; nil if the codec reads none.
+func (s *Sent) protobuf(of metav1.TypeMeta) *protobufCodec {
+	switch c := s.codec.(type) {
+	case *protobufCodec:
+		return c
+	case *msgpackCodec:
+		return c.protobuf()
+	case *unstructuredCodec:
+		return c.kinds.of(of)
+	}
+	return nil
+}
 
 // Protobuf returns the object in a message, which it copies. of is the apiVersion and kind that the server gives. It
 // fails if the codec reads no protobuf of that kind.
 func (s *Sent) Protobuf(message []byte, of metav1.TypeMeta) (*entry.Undecoded, error) {
 	of = s.named(of)
 	kept := s.as // what the payload says; that of a typed object says nothing
-	typed, ok := s.codec.(*protobufCodec)
-	if c, untyped := s.codec.(*unstructuredCodec); untyped {
-		typed, kept = c.kinds.of(of), of
-		ok = typed != nil
+	if _, untyped := s.codec.(*unstructuredCodec); untyped {
+		kept = of
 	}
-	if !ok || typed.metadata == 0 {
-		return nil, errNoProtobuf
+	typed := s.protobuf(of)
+	if typed == nil || typed.metadata == 0 {
+		return nil, fmt.Errorf("%w: %q", errNoProtobuf, of.Kind)
 	}
 	payload := make([]byte, 0, len(message)+len(kept.APIVersion)+len(kept.Kind)+2) // both are short
 	payload = protowire.AppendString(protowire.AppendString(payload, kept.APIVersion), kept.Kind)
@@ -117,19 +135,28 @@ func (s *Sent) JSON(text []byte, of metav1.TypeMeta) (*entry.Undecoded, error) {
 	if own.Kind != "" {
 		of = own
 	}
-	return s.from(EncodingMsgpack, payload, of, func() (metav1.ObjectMeta, bool) { return m, true })
+	u, err := s.from(EncodingMsgpack, payload, of, func() (metav1.ObjectMeta, bool) { return m, true })
+	if err != nil || u.Err() == nil {
+		return u, err
+	}
+	_, m, _ = headOf(text) // with the labels
+	return entry.NewUndecodable(&s.kind, of, m, u.Err()), nil
 }
 
 // from returns the object of a payload. read returns its metadata, or false if it has to be decoded for them.
 func (s *Sent) from(
 	encoding string, payload []byte, of metav1.TypeMeta, read func() (metav1.ObjectMeta, bool),
 ) (*entry.Undecoded, error) {
-	m, known := read()
+	m, identified := read()
+	known := identified
 	if known && s.labels {
-		m.Labels, known = s.labelsOf(encoding, payload)
+		m.Labels, known = s.labelsOf(encoding, payload, of)
 	}
 	if !known {
 		obj, err := Decode(s.codec, encoding, payload)
+		if err != nil && identified && m.Name != "" {
+			return entry.NewUndecodable(&s.kind, of, m, err), nil
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -140,8 +167,11 @@ func (s *Sent) from(
 	return entry.NewUndecoded(&s.kind, of, m, encoding, payload), nil
 }
 
-func (s *Sent) labelsOf(encoding string, payload []byte) (labels map[string]string, known bool) {
+func (s *Sent) labelsOf(encoding string, payload []byte, of metav1.TypeMeta) (labels map[string]string, known bool) {
 	p, ok := s.codec.(Peeker)
+	if typed := s.protobuf(of); typed != nil && encoding == EncodingProtobuf {
+		p, ok = typed, true
+	}
 	if !ok {
 		return nil, false
 	}
@@ -271,31 +301,22 @@ func eachText(r msgpack.Reader, fn func(name string, text []byte)) {
 
 // unusual returns the object in text by decoding it and encoding it again. of is that of an object that lacks both.
 func (s *Sent) unusual(text []byte, of metav1.TypeMeta) (*entry.Undecoded, error) {
-	obj := reflect.New(s.kind.Type.Elem()).Interface().(runtime.Object)
-	if u, ok := obj.(*unstructured.Unstructured); ok {
-		u.Object = map[string]any{}
-		if err := utiljson.Unmarshal(text, &u.Object); err != nil {
-			return nil, malformed(text)
-		}
-		if u.GetKind() == "" && u.GetAPIVersion() == "" {
-			u.SetKind(of.Kind)
-			u.SetAPIVersion(of.APIVersion)
-		}
-		if u.GetKind() == "" {
-			return nil, errNoKind
-		}
-		of = metav1.TypeMeta{Kind: u.GetKind(), APIVersion: u.GetAPIVersion()}
-	} else {
-		if err := utiljson.Unmarshal(text, obj); err != nil {
-			return nil, malformed(text)
-		}
-		if own := obj.GetObjectKind().GroupVersionKind(); own.Kind != "" {
-			of.APIVersion, of.Kind = own.ToAPIVersionAndKind()
-		}
-		of = s.named(of)
-		setTypeMeta(obj, s.as.APIVersion, s.as.Kind)
+	obj, of, err := s.decodeJSON(text, of)
+	var payload []byte
+	if err == nil {
+		err = guest.Try("the codec", func() (err error) {
+			payload, err = s.codec.Append(nil, obj)
+			return err
+		})
 	}
-	payload, err := s.codec.Append(nil, obj)
+	if err != nil && !errors.Is(err, ErrNoKind) {
+		if own, m, ok := headOf(text); ok {
+			if own.Kind != "" {
+				of = own
+			}
+			return entry.NewUndecodable(&s.kind, s.named(of), m, err), nil
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -306,4 +327,63 @@ func (s *Sent) unusual(text []byte, of metav1.TypeMeta) (*entry.Undecoded, error
 	u := entry.NewUndecoded(&s.kind, of, m, s.codec.Name(), payload)
 	u.Keep(obj)
 	return u, nil
+}
+
+// decodeJSON returns the object in text, and its apiVersion and kind: those of of for an object that lacks both.
+func (s *Sent) decodeJSON(text []byte, of metav1.TypeMeta) (runtime.Object, metav1.TypeMeta, error) {
+	if s.kind.Type != reflect.TypeFor[*unstructured.Unstructured]() {
+		obj, err := unmarshalJSON(s.kind.Type.Elem(), text)
+		if err != nil {
+			return nil, of, malformed(text, err)
+		}
+		if own := obj.GetObjectKind().GroupVersionKind(); own.Kind != "" {
+			of.APIVersion, of.Kind = own.ToAPIVersionAndKind()
+		}
+		setTypeMeta(obj, s.as.APIVersion, s.as.Kind)
+		return obj, s.named(of), nil
+	}
+	decode := func(text []byte) (u *unstructured.Unstructured, err error) {
+		u = &unstructured.Unstructured{Object: map[string]any{}}
+		return u, utiljson.Unmarshal(text, &u.Object)
+	}
+	u, err := decode(text)
+	if err != nil {
+		return nil, of, malformed(text, atJSON(errFitsNot, text, func(text []byte) bool {
+			_, err := decode(text)
+			return err != nil
+		}))
+	}
+	if u.GetKind() == "" && u.GetAPIVersion() == "" {
+		u.SetKind(of.Kind)
+		u.SetAPIVersion(of.APIVersion)
+	}
+	if u.GetKind() == "" {
+		return nil, of, ErrNoKind
+	}
+	return u, metav1.TypeMeta{Kind: u.GetKind(), APIVersion: u.GetAPIVersion()}, nil
+}
+
+// headOf reads which object a text is, without its Go type. ok is false if that cannot be told.
+func headOf(text []byte) (of metav1.TypeMeta, m metav1.ObjectMeta, ok bool) {
+	var head struct {
+		metav1.TypeMeta `json:",inline"`
+		Metadata        struct {
+			Name            string          `json:"name"`
+			Namespace       string          `json:"namespace"`
+			UID             types.UID       `json:"uid"`
+			ResourceVersion string          `json:"resourceVersion"`
+			Labels          json.RawMessage `json:"labels"`
+		} `json:"metadata"`
+	}
+	if err := utiljson.Unmarshal(text, &head); err != nil || head.Metadata.Name == "" {
+		return of, m, false
+	}
+	m = metav1.ObjectMeta{
+		Name: head.Metadata.Name, Namespace: head.Metadata.Namespace, UID: head.Metadata.UID,
+		ResourceVersion: head.Metadata.ResourceVersion,
+	}
+	if err := utiljson.Unmarshal(head.Metadata.Labels, &m.Labels); err != nil {
+		m.Labels = nil
+	}
+	return head.TypeMeta, m, true
 }

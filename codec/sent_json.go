@@ -119,17 +119,19 @@ next:
 	return append(out, '}')
 }
 
+// ErrNoKind: the server sent an unstructured object without apiVersion and kind, and nothing else says what they are.
+var ErrNoKind = errors.New("the server sent an object without apiVersion and kind, so it cannot be told what it is")
+
 // Errors of objects that cannot be made from what the server sent.
 var (
 	errMalformed = errors.New("the server sent malformed JSON")
-	errNoKind    = errors.New("the server sent an object without a kind")
 	errMismatch  = errors.New("the server sent JSON that does not fit the type")
 )
 
-// malformed returns why text cannot be decoded. It does not quote it.
-func malformed(text []byte) error {
+// malformed returns why text cannot be decoded: because of err, if it is JSON. It does not quote the text.
+func malformed(text []byte, err error) error {
 	if json.Valid(text) {
-		return errMismatch
+		return fmt.Errorf("%w: %w", errMismatch, err)
 	}
 	return fmt.Errorf("%w (%d bytes)", errMalformed, len(text))
 }

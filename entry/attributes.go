@@ -29,6 +29,9 @@ type ResourceInfo struct {
 	Categories []string `json:"categories,omitempty"`
 	// Columns are the additionalPrinterColumns of a custom resource. Empty for other resources.
 	Columns []Column `json:"columns,omitempty"`
+	// SelectableFields are the fields of a custom resource by which it can be selected, such as spec.color. Empty for
+	// other resources.
+	SelectableFields []string `json:"selectableFields,omitempty"`
 }
 
 // Column is one of the additionalPrinterColumns of a custom resource: see the type CustomResourceColumnDefinition of
@@ -44,11 +47,13 @@ type Column struct {
 	JSONPath string `msgpack:"jsonPath" json:"jsonPath"`
 }
 
-// With returns newer, completed from i: Categories and Columns that are nil (unknown) are taken from i if both have the
-// same Kind. Empty ones that are not nil mean none. With returns i if newer adds nothing: no ShortNames, Namespaced,
-// Categories or Columns, and either the same Kind, or neither Kind nor Singular.
+// With returns newer, completed from i: Categories, Columns and SelectableFields that are nil (unknown) are taken from
+// i if both have the same Kind. Empty ones that are not nil mean none. With returns i if newer adds nothing: no
+// ShortNames, Namespaced, Categories, Columns or SelectableFields, and either the same Kind, or neither Kind nor
+// Singular.
 func (i ResourceInfo) With(newer ResourceInfo) ResourceInfo {
-	less := newer.ShortNames == nil && !newer.Namespaced && newer.Categories == nil && newer.Columns == nil
+	less := newer.ShortNames == nil && !newer.Namespaced && newer.Categories == nil && newer.Columns == nil &&
+		newer.SelectableFields == nil
 	if less && (newer.Kind == i.Kind || newer.Kind == "" && newer.Singular == "") {
 		return i
 	}
@@ -58,11 +63,17 @@ func (i ResourceInfo) With(newer ResourceInfo) ResourceInfo {
 	if newer.Kind == i.Kind && newer.Columns == nil {
 		newer.Columns = i.Columns
 	}
+	if newer.Kind == i.Kind && newer.SelectableFields == nil {
+		newer.SelectableFields = i.SelectableFields
+	}
 	if len(newer.Categories) == 0 { // a store reads empty back as nil
 		newer.Categories = nil
 	}
 	if len(newer.Columns) == 0 {
 		newer.Columns = nil
+	}
+	if len(newer.SelectableFields) == 0 {
+		newer.SelectableFields = nil
 	}
 	return newer
 }

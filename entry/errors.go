@@ -7,7 +7,8 @@ var ErrDamaged = errors.New("the store is damaged")
 
 // ErrIncompatible: a stored object is undamaged, but this program cannot read it, because it was written by a program
 // with another Go type, codec or record version. A relist that rewrites every body (ReplaceOptions.Rewrite) repairs it.
-var ErrIncompatible = errors.New("the stored object does not fit this program's type")
+var ErrIncompatible = errors.New("the object does not fit this program's type (an informer of this program lists it " +
+	"anew; to read it as it is, use the program that wrote it, or one with the same Go type and codec)")
 
 // RecordError is the error for a record that cannot be read: it is damaged (ErrDamaged), or of a newer program
 // (ErrIncompatible). Whoever reads records in key order can go on after Key.

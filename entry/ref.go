@@ -30,7 +30,7 @@ const (
 	LeftOutTransform LeftOutReason = "transform"
 	// LeftOutIndex: an index function failed.
 	LeftOutIndex LeftOutReason = "index"
-	// LeftOutCodec: the codec could not encode the object, or is not for its type.
+	// LeftOutCodec: the codec could not encode or decode the object, or is not for its type.
 	LeftOutCodec LeftOutReason = "codec"
 	// LeftOutKey: the object has no key that can be stored.
 	LeftOutKey LeftOutReason = "key"

@@ -54,6 +54,14 @@ func NewUndecoded(
 	return u
 }
 
+// NewUndecodable returns an object without a payload that cannot be decoded, because of err. The other arguments are
+// those of NewUndecoded.
+func NewUndecodable(kind *UndecodedKind, of metav1.TypeMeta, meta metav1.ObjectMeta, err error) *Undecoded {
+	u := NewUndecoded(kind, of, meta, "", nil)
+	u.decoded.Store(&decoded{err: err})
+	return u
+}
+
 // decoded is what decoding has come to.
 type decoded struct {
 	obj runtime.Object
@@ -84,6 +92,14 @@ func (u *Undecoded) Keep(obj runtime.Object) { u.decoded.Store(&decoded{obj: obj
 func (u *Undecoded) Known() runtime.Object {
 	if d := u.decoded.Load(); d != nil {
 		return d.obj
+	}
+	return nil
+}
+
+// Err returns why the object cannot be decoded, if that is known already, and nil otherwise.
+func (u *Undecoded) Err() error {
+	if d := u.decoded.Load(); d != nil {
+		return d.err
 	}
 	return nil
 }

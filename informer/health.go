@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/larder-dev/larder/reflector"
 )
@@ -15,7 +16,11 @@ type health struct {
 	commitErr error             // guarded by mu; why dirty changes cannot be committed; nil while they can
 	rewriting reflector.Reason  // guarded by mu; Status.Rewriting
 	unguarded map[string]string // guarded by mu; never nil; why a change of the server would not be noticed, by change
+	// distrusts is true once an object could not be decoded, in this run or an earlier one.
+	distrusts atomic.Bool
 }
+
+func (h *health) distrustsNow() bool { return h.distrusts.Load() }
 
 // errs returns the errors of the store and of its commits.
 func (h *health) errs() (store, commit error) {

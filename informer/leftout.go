@@ -1,6 +1,8 @@
 package informer
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -19,9 +21,19 @@ func leftOutIn(info entry.Info, c *reflector.Checkpoint) {
 	}
 }
 
-// leftOutByTransform returns the record of an object whose transform failed.
+// leftOutUndecodable reports whether earlier runs have left out objects that they could not decode.
+func leftOutUndecodable(info entry.Info) bool {
+	return info.LeftOutMore || slices.ContainsFunc(info.LeftOut, func(l entry.LeftOut) bool {
+		return l.Reason == entry.LeftOutCodec
+	})
+}
+
+// leftOutByTransform returns the record of an object whose transform failed, or that could not be decoded for it.
 func leftOutByTransform(obj runtime.Object) entry.LeftOut {
 	l := entry.LeftOut{Reason: entry.LeftOutTransform}
+	if u, ok := obj.(*entry.Undecoded); ok && u.Err() != nil {
+		l.Reason = entry.LeftOutCodec
+	}
 	if m, err := meta.Accessor(obj); err == nil {
 		l.ObjectRef = entry.RefOf(m)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -49,6 +50,10 @@ type loop struct {
 	listDue bool
 	// pause is the backoff between lists that listAgain requests; nil if none was requested since a list was last stored.
 	pause *wait.Backoff
+	// unreadablePause spaces the lists for objects that readers cannot read, and the next may come at unreadableUntil; nil
+	// and zero before the first.
+	unreadablePause *wait.Backoff
+	unreadableUntil time.Time
 	// losses is the value of collection.Losses for which a list has been requested, or need not be.
 	losses int
 	// written is the last write to memory, until reportWrite tells the observer; nil if there is nothing to tell.

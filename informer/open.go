@@ -100,7 +100,8 @@ func (i *Informer) open() error {
 	i.attrs = entry.Attributes{Codec: o.Codec.Name(), Schema: o.Codec.Fingerprint(), Transform: o.TransformVersion}
 	co := store.CollectionOptions{
 		Codec: o.Codec, Indexers: o.Indexers, IndexVersions: o.IndexVersions, Resource: o.Resource,
-		Residency: o.Residency, Compression: o.Compression, Closing: i.closing, Decodes: i.decodes,
+		Residency: o.Residency, Compression: o.Compression, Closing: i.closing, Decodes: i.decodesAtOnce,
+		History: o.History,
 	}
 	if o.Observer != nil {
 		co.Committed = i.tellCommit

@@ -56,6 +56,9 @@ type Options struct {
 	// Residency says which objects are kept decoded in memory: store.All, store.Bounded or store.None. Default All, as in
 	// client-go.
 	Residency store.Residency
+	// History keeps the latest changes in memory, up to so many bytes, for those who watch the collection (package serve).
+	// Default none.
+	History int
 	// Compression of the objects in Store. Default none; see store.Zstd for when it pays.
 	Compression store.Compression
 

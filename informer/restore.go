@@ -31,6 +31,9 @@ func (p *loop) restore(ctx context.Context) error {
 		info, err = p.store.Info(ctx)
 		return err
 	})
+	if leftOutUndecodable(info) {
+		p.health.distrusts.Store(true)
+	}
 	if err == nil && info.Complete {
 		klog.FromContext(ctx).Info("Serving objects from disk", "type", p.o.ObjectDescription, "representation",
 			p.o.Identity.Representation,
@@ -116,8 +119,10 @@ func (p *loop) replaceUnreadable(ctx context.Context, lost []delivery.Unreadable
 	return nil
 }
 
-// listUnreadable requests a list that rewrites every body, since some cannot be read.
+// listUnreadable requests a list that rewrites every body, since some cannot be read. It decodes every object, and so
+// does the store from now on with each that comes in; what cannot be decoded is left out.
 func (p *loop) listUnreadable() {
+	p.health.distrusts.Store(true)
 	p.health.setRewriting(reflector.ReasonUnreadable)
 	p.lackUntilListed()
 	p.relist(reflector.ReasonUnreadable)

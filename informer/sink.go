@@ -218,5 +218,6 @@ func (i *Informer) contactTime() time.Time {
 func (i *Informer) skip(ctx context.Context, key string, err error) {
 	i.skipped.Add(1)
 	i.auditor.Skipped(key)
-	utilruntime.HandleErrorWithContext(ctx, err, "Object left out of the store", "type", i.o.ObjectDescription, "key", key)
+	utilruntime.HandleErrorWithContext(ctx, err, "Object left out of the store", "type", i.o.ObjectDescription,
+		"collection", i.o.Identity.String(), "key", key)
 }

@@ -37,8 +37,12 @@ func (i *Informer) listed() (lw cache.ListerWatcherWithContext, undecoded bool) 
 	return wire.New(r.Request, sent), true
 }
 
-// decodes reports whether somebody waits for the objects of changes: see store.CollectionOptions.Decodes.
+// decodes reports whether somebody waits for the objects of changes.
 func (i *Informer) decodes() bool { return i.processor.Any() || detectsMutations }
+
+// decodesAtOnce is store.CollectionOptions.Decodes. Once an object could not be decoded, each is decoded as it comes
+// in: so the ones that cannot be are left out then, and readers meet no others.
+func (i *Informer) decodesAtOnce() bool { return i.decodes() || i.health.distrustsNow() }
 
 // decode decodes the objects of a change. An old state that cannot be decoded is left out, as one that cannot be read.
 func decode(c *entry.Change) (err error) {

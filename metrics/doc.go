@@ -59,9 +59,9 @@
 //
 // The reasons of larder_relists_total are: for another or a restored server AheadOfServer, Rewound and ClusterChanged;
 // for other attributes of the stored objects CodecChanged, SchemaChanged (Go types), TransformChanged and
-// OpenAPIChanged; Expired for a 410; StoreDamaged, StoreIncomplete and Unreadable for the file; LeftOut for objects
-// that an earlier run refused; AuditMismatch for an audit's findings; NotResumable for a server without comparable
-// resourceVersions.
+// OpenAPIChanged; Expired for a 410; StoreDamaged, StoreIncomplete and Unreadable for the file; BadEvent for an event
+// that cannot be decoded; LeftOut for objects that an earlier run refused; AuditMismatch for an audit's findings;
+// NotResumable for a server without comparable resourceVersions.
 //
 // The pending calls and merged updates of handlers with the same name are added up. The counters of an informer start
 // at 0. larder_handler_merged_updates_total decreases when a handler is removed.

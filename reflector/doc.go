@@ -86,10 +86,12 @@
 //
 // After every error (closed, reset, refused, DNS, time-out, 401, 429, 5xx, an ERROR event, a watch that ends right
 // after it began) the reflector waits, and then watches again from the newest resourceVersion delivered. It never lists
-// for them. 403, 404 and 405 show as Degraded. It lists on 410, on "resource version too large", on a failed guard, and
-// if Options.Verify or Relist asks for it, and for no other reason. The wait is random below 800 ms, doubled with each
-// failure up to 30 s, on top of Retry-After. It is short again after a watch has lived two minutes. A watch that ends
-// in order at its own time-out is followed by another at once. One that has lived and ends before that is followed
+// for them. 403, 404 and 405 show as Degraded. It lists on 410 (or what an API server without a watch cache says in its
+// place, once etcd was compacted at exactly the next event), on "resource version too large", on a failed guard, if an
+// event cannot be decoded for the second time at one resourceVersion (the cause ClientWatchDecoding of an ERROR event),
+// and if Options.Verify or Relist asks for it, and for no other reason. The wait is random below 800 ms, doubled with
+// each failure up to 30 s, on top of Retry-After. It is short again after a watch has lived two minutes. A watch that
+// ends in order at its own time-out is followed by another at once. One that has lived and ends before that is followed
 // within 800 ms: the server has probably ended others, too.
 //
 // A watch that is silent for two and a half minutes (bookmarks come once a minute) is checked by a probe. If the

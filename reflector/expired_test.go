@@ -2,6 +2,7 @@ package reflector_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -43,17 +44,25 @@ func gone() *apierrors.StatusError {
 	return err
 }
 
+// uncached is what an API server without a watch cache says if etcd was compacted at exactly the next event.
+func uncached() *apierrors.StatusError {
+	return apierrors.NewInternalError(errors.New("etcd event received with PrevKv=nil " +
+		"(key=\"/registry/events/a/x\", modRevision=30846, type=PUT)"))
+}
+
 func TestGoneIsExpired(t *testing.T) {
-	bubble(t, func(g *rig) {
-		g.start(reflector.Options{})
-		g.s.put("a/x", "1")
-		synctest.Wait()
-		g.sleep(5 * time.Minute / 2)
-		g.s.cut(gone())
-		g.sleep(time.Second)
-		g.wantRelist(reflector.ReasonExpired)
-		g.stop()
-	})
+	for _, err := range []*apierrors.StatusError{gone(), uncached()} {
+		bubble(t, func(g *rig) {
+			g.start(reflector.Options{})
+			g.s.put("a/x", "1")
+			synctest.Wait()
+			g.sleep(5 * time.Minute / 2)
+			g.s.cut(err)
+			g.sleep(time.Second)
+			g.wantRelist(reflector.ReasonExpired)
+			g.stop()
+		})
+	}
 }
 
 // TestResumeThatExpiresLater was one: the server sent what had happened since.

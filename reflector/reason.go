@@ -32,6 +32,8 @@ const (
 	ReasonDamaged Reason = "StoreDamaged"
 	// ReasonUnreadable: stored bodies cannot be decoded although they are not damaged.
 	ReasonUnreadable Reason = "Unreadable"
+	// ReasonBadEvent: the object of a watch's event cannot be decoded, and the watch does not get past it.
+	ReasonBadEvent Reason = "BadEvent"
 	// ReasonLeftOut: objects that could not be stored when they came have to be delivered again. There are too many to
 	// look them up one by one, or the server refuses look-ups.
 	ReasonLeftOut Reason = "LeftOut"
@@ -47,7 +49,8 @@ const (
 func RelistReasons() []Reason {
 	return []Reason{
 		ReasonExpired, ReasonAhead, ReasonRewound, ReasonCluster, ReasonCodec, ReasonSchema, ReasonTransform, ReasonOpenAPI,
-		ReasonStore, ReasonDamaged, ReasonUnreadable, ReasonLeftOut, ReasonAudit, ReasonNotResumable,
+		ReasonStore, ReasonDamaged, ReasonUnreadable, ReasonBadEvent, ReasonLeftOut, ReasonAudit,
+		ReasonNotResumable,
 	}
 }
 

@@ -141,7 +141,7 @@ func (t *tail) lost(ctx context.Context, err error) {
 	t.l.s.conn.report(ctx, err)
 	t.err = err
 	t.l.showErr()
-	if request.Expired(err) || request.TooLarge(err) {
+	if request.Expired(err) || request.TooLarge(err) || t.l.s.isBadEventAt(err, t.l.fold.RV) {
 		t.dead = err
 		return
 	}

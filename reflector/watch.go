@@ -29,6 +29,8 @@ type watching struct {
 	quiet int
 	// silence bounds how long a watch may be silent.
 	silence pace.Silence
+	// badAt is the resourceVersion at which a watch has met an event that cannot be decoded; "" if the last one has not.
+	badAt string
 	// end is how the last watch ended, and endedAt when.
 	end     ending
 	endedAt time.Time
@@ -196,7 +198,8 @@ func (s *session) drained(ctx context.Context) outcome {
 	return outcome{Kind: drained}
 }
 
-// watchFailed returns the outcome of an error of a watch: a list if the history is gone or behind, else a back-off.
+// watchFailed returns the outcome of an error of a watch: a list if the history is gone or behind, or if an event
+// cannot be decoded, else a back-off.
 func (s *session) watchFailed(ctx context.Context, err error) outcome {
 	reason := Reason("")
 	switch {
@@ -206,11 +209,24 @@ func (s *session) watchFailed(ctx context.Context, err error) outcome {
 		reason = ReasonExpired
 	case request.TooLarge(err):
 		reason = ReasonAhead
+	case s.isBadEventAt(err, s.cur.RV):
+		reason = ReasonBadEvent
 	default:
 		return s.lose(ctx, err)
 	}
 	s.conn.report(ctx, err)
 	return s.listFor(reason)
+}
+
+// isBadEventAt reports whether err says that the next event after a resourceVersion cannot be decoded, for the second
+// time: the first time the answer may have been garbled on its way.
+func (s *session) isBadEventAt(err error, rv string) bool {
+	if !request.Undecodable(err) {
+		return false
+	}
+	again := s.watching.badAt == rv
+	s.watching.badAt = rv
+	return again
 }
 
 // streamEnded handles the end of the watch without an error.

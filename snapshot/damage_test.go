@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -31,6 +32,9 @@ func small() content {
 		{snapshot.Collection{Identity: identityOf("empty"), ResourceVersion: "9", Complete: true}, nil},
 		{snapshot.Collection{Identity: identityOf("nodes"), ResourceVersion: "9", Complete: true},
 			[]entry.Entry{rec("n1", 5), rec("n2", 50)}},
+	}, documents: []documentOf{
+		{"openapi/api/v1", bytes.Repeat([]byte("x"), 100)}, {"server-version", []byte("v1.36.3")},
+		{"service-account-keys", nil},
 	}}
 }
 
@@ -51,7 +55,9 @@ func isPart(got, want content) bool {
 			return false
 		}
 	}
-	return true
+	return !slices.ContainsFunc(got.documents, func(d documentOf) bool {
+		return !slices.ContainsFunc(want.documents, func(o documentOf) bool { return sameDocument(o, d) })
+	})
 }
 
 // Each byte of a file is flipped, and each time Open or a read fails with an error that names the block and its place.
@@ -72,6 +78,17 @@ func checkDamaged(t *testing.T, what string, p part, data []byte, want content) 
 	got, _, err := readAll(data, snapshot.OpenOptions{})
 	if !typed(err) || !isPart(got, want) {
 		t.Fatalf("%s: %v", what, err)
+	}
+	if p.kind == kindDocument { // it costs that document, and nothing else
+		var d *snapshot.DamageError
+		if !errors.As(err, &d) || d.Offset != int64(p.start) || !strings.Contains(err.Error(), strconv.Quote(p.first)) ||
+			len(got.documents) != len(want.documents)-1 ||
+			!slices.EqualFunc(got.collections, want.collections, func(a, b contentOf) bool {
+				return slices.EqualFunc(a.records, b.records, sameRecord)
+			}) {
+			t.Fatalf("%s: %v", what, err)
+		}
+		return
 	}
 	if p.kind != kindBlock && p.kind != kindIndex {
 		if len(got.collections) > 0 {

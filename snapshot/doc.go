@@ -25,6 +25,13 @@
 // beside the store and is removed before the snapshot is written (otherwise the next open of the store removes it). A
 // stream is kept in a file that has no name and is encrypted.
 //
+// # Documents
+//
+// A snapshot also has what its source knows of the API server: version, groups, OpenAPI schemas, the keys of service
+// accounts. README.md names these documents. They go along with a save, a restore and a part of a snapshot, as far as
+// they are about its collections; a redaction leaves out the keys. One that is damaged in a store is named as left out,
+// and damage in a snapshot is damage. File.Documents and File.Document read them.
+//
 // # Records
 //
 // A record is an entry.Entry: an object as a store has it, not decoded. So a snapshot carries objects of kinds that
@@ -43,9 +50,9 @@
 //     number of objects. A damaged index costs its collection. A file that was cut short has no catalog and is not
 //     opened: use another copy. A save or restore of a damaged snapshot leaves nothing. No file makes this package
 //     panic.
-//   - Memory is one block (256 KiB; or the largest record, up to 16 MiB), the tables of a zstd encoder (2 MiB, to
-//     write), the index of a collection (about 130 bytes a block), and the descriptions of all collections. Memory that
-//     a file only announces is not allocated.
+//   - Memory is one block (256 KiB; or the largest record or document, up to 16 MiB), the tables of a zstd encoder
+//     (2 MiB, to write), the index of a collection (about 130 bytes a block), and the descriptions of all collections.
+//     Memory that a file only announces is not allocated.
 //   - A payload that is passed to a function is valid until the function returns. That of File.Get belongs to the
 //     caller.
 //   - A collection that was filtered or redacted cannot be resumed: Collection.MustRelist says why, and whoever

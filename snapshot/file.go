@@ -32,7 +32,9 @@ type File struct {
 	manifest Manifest
 	parts    []part         // one for each of manifest.Collections
 	byID     map[string]int // Identity.ID → index in parts
-	buffers  sync.Pool      // of *buffer
+	// documents are those of the manifest, by name.
+	documents map[string]document
+	buffers   sync.Pool // of *buffer
 }
 
 var _ Source = (*File)(nil)
@@ -48,6 +50,14 @@ type part struct {
 type buffer struct {
 	data         []byte
 	decompressor *layout.Decompressor
+}
+
+// prepare makes the decompressor.
+func (b *buffer) prepare() (err error) {
+	if b.decompressor == nil {
+		b.decompressor, err = layout.NewDecompressor()
+	}
+	return err
 }
 
 // Open opens the snapshot at path. It reads the start and the end of the file, and no blocks; Verify reads all. It
@@ -80,7 +90,7 @@ func NewFile(r io.ReaderAt, size int64, o OpenOptions) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &File{in: in, size: plain, byID: map[string]int{}}
+	f := &File{in: in, size: plain, byID: map[string]int{}, documents: map[string]document{}}
 	f.buffers.New = func() any { return new(buffer) }
 	f.manifest.Encrypted = encrypted
 	if err := f.open(); err != nil {
@@ -116,6 +126,14 @@ func (f *File) Namespace(ctx context.Context, id entry.Identity, namespace strin
 	return f.scan(ctx, id, keyRange{prefix: namespace + "/"}, fn)
 }
 
+// RecordsAfter is Records for the keys that follow after and begin with prefix. It reads only the blocks that may have
+// them.
+func (f *File) RecordsAfter(
+	ctx context.Context, id entry.Identity, after, prefix string, fn func(entry.Entry) error,
+) error {
+	return f.scan(ctx, id, keyRange{prefix: prefix, after: after}, fn)
+}
+
 // Get returns the record of an object, and whether the snapshot has it. The payload belongs to the caller. If the block
 // with that key is damaged the error is a *MissingError.
 func (f *File) Get(ctx context.Context, id entry.Identity, key string) (rec entry.Entry, ok bool, err error) {
@@ -127,18 +145,18 @@ func (f *File) Get(ctx context.Context, id entry.Identity, key string) (rec entr
 	return rec, ok, err
 }
 
-// keyRange is a range of keys: one key, or all keys with a prefix.
+// keyRange is a range of keys: one key, or all keys with a prefix; of those, the ones that follow after.
 type keyRange struct {
-	prefix string
-	one    bool
+	prefix, after string
+	one           bool
 }
 
 func (k keyRange) has(key string) bool {
-	return strings.HasPrefix(key, k.prefix) && (!k.one || key == k.prefix)
+	return strings.HasPrefix(key, k.prefix) && key > k.after && (!k.one || key == k.prefix)
 }
 
 // past reports whether key and all greater ones are out of the range.
-func (k keyRange) past(key string) bool { return key > k.prefix && !k.has(key) }
+func (k keyRange) past(key string) bool { return key > max(k.prefix, k.after) && !k.has(key) }
 
 // scan calls fn with the records in a range, and passes over damaged blocks.
 func (f *File) scan(ctx context.Context, id entry.Identity, k keyRange, fn func(entry.Entry) error) error {
@@ -156,7 +174,7 @@ func (f *File) scan(ctx context.Context, id entry.Identity, k keyRange, fn func(
 	buf := f.buffers.Get().(*buffer)
 	defer f.buffers.Put(buf)
 	seen := 0
-	first := sort.Search(len(blocks), func(i int) bool { return blocks[i].Last >= k.prefix })
+	first := sort.Search(len(blocks), func(i int) bool { return blocks[i].Last >= max(k.prefix, k.after) })
 	for i := first; i < len(blocks) && !k.past(blocks[i].First); i++ {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -211,10 +229,8 @@ func (f *File) block(buf *buffer, n, i int, b layout.Block) ([]byte, error) {
 }
 
 func (f *File) records(buf *buffer, n int, b layout.Block) (records []byte, err error) {
-	if buf.decompressor == nil {
-		if buf.decompressor, err = layout.NewDecompressor(); err != nil {
-			return nil, err
-		}
+	if err := buf.prepare(); err != nil {
+		return nil, err
 	}
 	if buf.data = layout.LetGo(buf.data); cap(buf.data) < b.Stored {
 		buf.data = make([]byte, b.Stored)

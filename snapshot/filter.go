@@ -75,7 +75,8 @@ func (f Filter) Takes(c Collection) bool {
 // not have known, so they can.
 func mayBeNamespaced(c Collection) bool {
 	r := c.Resource
-	described := len(r.ShortNames) > 0 || len(r.Categories) > 0 || len(r.Columns) > 0
+	described := len(r.ShortNames) > 0 || len(r.Categories) > 0 || len(r.Columns) > 0 ||
+		len(r.SelectableFields) > 0
 	return r.Namespaced || c.Objects == 0 && !described
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -135,6 +136,52 @@ func TestGoldenIsWhatIsWritten(t *testing.T) {
 		return all
 	}
 	if d := cmp.Diff(without(golden), without(now)); d != "" {
+		t.Error(d)
+	}
+}
+
+// goldenDocuments is a snapshot with documents. Those that have none are as they were before there were any.
+func goldenDocuments(t *testing.T) content {
+	c := goldenContent(t)
+	c.documents = []documentOf{
+		{"discovery", []byte(strings.Repeat(`{"version":2}`, 10))}, {"openapi/api/v1", []byte("HASH\n\x28\xb5\x2f\xfd")},
+		{"server-version", []byte(`{"gitVersion":"v1.36.3"}`)},
+	}
+	return c
+}
+
+var goldenDocumentsPath = filepath.Join("testdata", "golden-format-1-documents.larder")
+
+func goldenWithDocuments(t *testing.T) []byte {
+	t.Helper()
+	data, err := os.ReadFile(goldenDocumentsPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// TestGoldenDocuments: the golden snapshot with documents is read as what was written, and is what is written today.
+func TestGoldenDocuments(t *testing.T) {
+	want := goldenDocuments(t)
+	o := snapshot.WithBlocks(snapshot.WriterOptions{}, 500)
+	if *updateGolden {
+		if err := os.WriteFile(goldenDocumentsPath, want.bytes(t, o), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	golden := goldenWithDocuments(t)
+	f := fileOfBytes(t, golden)
+	want.check(t, readFile(t, f))
+	if names, err := f.Documents(t.Context()); err != nil || !slices.IsSorted(names) || len(names) != 3 {
+		t.Errorf("%q, %v", names, err)
+	}
+	if data, err := f.Document(t.Context(), "none"); err != nil || data != nil {
+		t.Errorf("a document that there is not: %q, %v", data, err)
+	}
+	now := want.bytes(t, snapshot.WithID(o, idOf(golden)))
+	a, b := readSpec(golden), readSpec(now)
+	if d := cmp.Diff(a.documents, b.documents, cmp.AllowUnexported(documentOf{})); d != "" {
 		t.Error(d)
 	}
 }

@@ -34,6 +34,9 @@ func described(text string) rawFile { return rawFile{collections: []rawCollectio
 
 // Files whose checksums are all right and whose content was made to deceive: what reads them says what is wrong.
 func TestHostileFiles(t *testing.T) {
+	documented := func(change func(size, stored *int64, digest *[digestSize]byte)) rawFile {
+		return rawFile{documents: []rawDocument{{name: "d", size: 4, stored: []byte("data"), change: change}}}
+	}
 	zeros := encoder().EncodeAll(make([]byte, maxPart), nil)
 	more := encoder().EncodeAll(make([]byte, 2*maxPart), nil)
 	packed := func(size uint64, stored []byte) rawFile {
@@ -126,8 +129,31 @@ func TestHostileFiles(t *testing.T) {
 			"its catalog is not what was written"},
 		"a catalog in the prologue": {rawFile{change: func(f *rawFooter) { f.catalog, f.length = 0, f.length+uint32(f.catalog) }},
 			"cut short"},
-		"a catalog elsewhere":      {rawFile{change: func(f *rawFooter) { f.catalog-- }}, "cut short"},
-		"a catalog beyond all":     {rawFile{change: func(f *rawFooter) { f.catalog = math.MaxUint64 }}, "cut short"},
+		"a catalog elsewhere":  {rawFile{change: func(f *rawFooter) { f.catalog-- }}, "cut short"},
+		"a catalog beyond all": {rawFile{change: func(f *rawFooter) { f.catalog = math.MaxUint64 }}, "cut short"},
+		"a document":           {documented(func(_, _ *int64, _ *[digestSize]byte) {}), ""},
+		"a document of another digest": {documented(func(_, _ *int64, d *[digestSize]byte) { d[0]++ }),
+			`the document "d" is not what was written (SHA-256)`},
+		"a document that is shorter": {documented(func(size, stored *int64, _ *[digestSize]byte) { *size--; *stored-- }),
+			"that it does not name"},
+		"a document beyond the file": {documented(func(size, stored *int64, _ *[digestSize]byte) { *size++; *stored++ }),
+			"the document d is not within the file"},
+		"a document of a negative size": {documented(func(_, stored *int64, _ *[digestSize]byte) { *stored = -1 }),
+			"is not within the file"},
+		"a document that is too large": {documented(func(size, _ *int64, _ *[digestSize]byte) { *size = maxPart + 1 }),
+			"is not within the file"},
+		"a document that grows by compression": {documented(func(size, _ *int64, _ *[digestSize]byte) { *size-- }),
+			"is not within the file"},
+		"a document that is no zstd": {documented(func(size, _ *int64, _ *[digestSize]byte) { *size++ }),
+			`the document "d" cannot be decompressed`},
+		"a document of a size that overflows": {rawFile{catalog: `{"documents":[{"name":"secret","size":99999999999999999999}]}`},
+			unread},
+		"a document without a name": {rawFile{documents: []rawDocument{{}}}, "a document has no name, or one that another has"},
+		"a document twice":          {rawFile{documents: []rawDocument{{name: "d"}, {name: "d"}}}, "or one that another has"},
+		"a document that is a bomb": {rawFile{documents: []rawDocument{{name: "d", size: len(zeros) + 1, stored: zeros}}},
+			"cannot be decompressed"},
+		"a document that is a larger bomb": {rawFile{documents: []rawDocument{{name: "d", size: maxPart, stored: more}}},
+			"cannot be decompressed"},
 		"a footer of another file": {rawFile{change: func(f *rawFooter) { f.id[0]++ }}, "cut short"},
 	} {
 		data := c.file.bytes()

@@ -59,6 +59,7 @@ func appendRecord(dst []byte, r entry.Entry) []byte {
 type rawFile struct {
 	header      string // JSON
 	collections []rawCollection
+	documents   []rawDocument
 	// catalog is what stands for the one that is right, and change changes the footer.
 	catalog string
 	change  func(f *rawFooter)
@@ -77,6 +78,14 @@ type rawCollection struct {
 	index  []byte // what stands for the one that is right
 	// change changes what the catalog says of index and blocks.
 	change func(stored, index *int64, digest *[digestSize]byte)
+}
+
+type rawDocument struct {
+	name   string
+	size   int
+	stored []byte
+	// change changes what the catalog says of it.
+	change func(size, stored *int64, digest *[digestSize]byte)
 }
 
 type rawBlock struct {
@@ -133,9 +142,20 @@ func (f rawFile) bytes() []byte {
 		texts = append(texts, fmt.Sprintf(`%s,"stored":%d,"index":%d,"indexDigest":%q}`, c.text, stored, length,
 			base64.StdEncoding.EncodeToString(digest[:])))
 	}
+	var documents []string
+	for _, d := range f.documents {
+		size, stored, digest := int64(d.size), int64(len(d.stored)), sha256.Sum256(d.stored)
+		if d.change != nil {
+			d.change(&size, &stored, &digest)
+		}
+		out = append(out, d.stored...)
+		documents = append(documents, fmt.Sprintf(`{"name":%q,"size":%d,"stored":%d,"digest":%q}`, d.name, size, stored,
+			base64.StdEncoding.EncodeToString(digest[:])))
+	}
 	catalog := f.catalog
 	if catalog == "" {
-		catalog = fmt.Sprintf(`{"header":{%s},"collections":[%s]}`, f.header, strings.Join(texts, ","))
+		catalog = fmt.Sprintf(`{"header":{%s},"collections":[%s],"documents":[%s]}`, f.header, strings.Join(texts, ","),
+			strings.Join(documents, ","))
 	}
 	foot := rawFooter{uint64(len(out)), uint32(len(catalog)), id, sha256.Sum256([]byte(catalog))}
 	if f.change != nil {
@@ -158,6 +178,7 @@ const (
 	kindPrologue partKind = 'P'
 	kindBlock    partKind = 'B'
 	kindIndex    partKind = 'X'
+	kindDocument partKind = 'D'
 	kindCatalog  partKind = 'T'
 	kindFooter   partKind = 'F'
 )
@@ -167,7 +188,7 @@ type part struct {
 	kind       partKind
 	start, end int
 	number     int
-	first      string // key of a block
+	first      string // key of a block, or name of a document
 }
 
 // partsOf takes a snapshot apart that is whole.
@@ -180,7 +201,13 @@ func partsOf(data []byte) (out []part) {
 		at += length
 	}
 	catalog := int(binary.BigEndian.Uint64(data[len(data)-footerSize:]))
-	var c struct{ Collections []struct{ Stored, Index int } }
+	var c struct {
+		Collections []struct{ Stored, Index int }
+		Documents   []struct {
+			Name   string
+			Stored int
+		}
+	}
 	if err := json.Unmarshal(data[catalog:len(data)-footerSize], &c); err != nil {
 		panic(err)
 	}
@@ -194,6 +221,9 @@ func partsOf(data []byte) (out []part) {
 			index = index[digestSize:]
 		}
 		add(kindIndex, c.Index, -1, "")
+	}
+	for _, d := range c.Documents {
+		add(kindDocument, d.Stored, -1, d.Name)
 	}
 	add(kindCatalog, len(data)-footerSize-at, -1, "")
 	add(kindFooter, footerSize, -1, "")

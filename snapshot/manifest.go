@@ -90,6 +90,9 @@ type Manifest struct {
 	Digest [sha256.Size]byte
 	// Collections are in the order of the file.
 	Collections []Collection
+	// Documents are the names of what the snapshot has beside collections: what is known of the API server. They are in
+	// the order of the file. File.Document reads one.
+	Documents []string
 }
 
 // collectionText is a collection in the catalog. The names are part of the format; fields that a later build adds are
@@ -114,10 +117,25 @@ type collectionText struct {
 	IndexDigest []byte `json:"indexDigest"`
 }
 
+// documentText is a document in the catalog.
+type documentText struct {
+	Name string `json:"name"`
+	// Size is the document's, in bytes, and Stored how many it takes in the file: fewer if it is compressed.
+	Size   int    `json:"size"`
+	Stored int    `json:"stored"`
+	Digest []byte `json:"digest"`
+}
+
+// sizes reports whether the sizes are possible.
+func (t documentText) sizes() bool {
+	return 0 <= t.Stored && t.Stored <= t.Size && t.Size <= layout.MaxPart
+}
+
 // catalog is the description of a snapshot in JSON, the last part but the footer.
 type catalog struct {
 	Header      Header           `json:"header"`
 	Collections []collectionText `json:"collections"`
+	Documents   []documentText   `json:"documents,omitempty"`
 }
 
 // errCounts: the counts in a catalog are impossible. It does not quote them.

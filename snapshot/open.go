@@ -43,7 +43,11 @@ func (f *File) open() error {
 		return f.damage(int64(foot.Catalog), -1, "its catalog cannot be read: "+textError(err))
 	}
 	f.manifest.Header = c.Header
-	if err := f.collections(c.Collections, int64(size), int64(foot.Catalog)); err != nil {
+	end, err := f.collections(c.Collections, int64(size), int64(foot.Catalog))
+	if err == nil {
+		err = f.documentsAt(c.Documents, end, int64(foot.Catalog))
+	}
+	if err != nil {
 		return f.damage(int64(foot.Catalog), -1, "its catalog cannot be read: "+err.Error())
 	}
 	return nil
@@ -69,27 +73,45 @@ func (f *File) footer(id layout.ID, size int64) (layout.Footer, error) {
 	return foot, nil
 }
 
-// collections parses the collections of the catalog, which lie one after the other from begin to end.
-func (f *File) collections(all []collectionText, begin, end int64) error {
+// collections parses the collections of the catalog, which lie one after the other from begin, and before end. It
+// returns where the last one ends.
+func (f *File) collections(all []collectionText, begin, end int64) (int64, error) {
 	blocks := 0
 	for _, t := range all {
 		c, err := t.collection()
 		if err != nil {
-			return errors.New(textError(err))
+			return 0, errors.New(textError(err))
 		}
 		p := part{begin: begin, index: begin + t.Stored, end: begin + t.Stored + int64(t.Index),
 			digest: string(t.IndexDigest), number: blocks}
 		id := c.Identity.ID()
 		if _, twice := f.byID[id]; twice {
-			return fmt.Errorf("%s is there twice", c.Identity)
+			return 0, fmt.Errorf("%s is there twice", c.Identity)
 		}
 		if t.Stored > end-begin || p.end > end {
-			return fmt.Errorf("%s is not within the file", c.Identity)
+			return 0, fmt.Errorf("%s is not within the file", c.Identity)
 		}
 		f.byID[id] = len(f.parts)
 		f.parts = append(f.parts, p)
 		f.manifest.Collections = append(f.manifest.Collections, c)
 		begin, blocks = p.end, blocks+c.Blocks
+	}
+	return begin, nil
+}
+
+// documentsAt parses the documents of the catalog, which lie one after the other from begin to end.
+func (f *File) documentsAt(all []documentText, begin, end int64) error {
+	for _, t := range all {
+		_, twice := f.documents[t.Name]
+		switch {
+		case t.Name == "" || twice:
+			return errors.New("a document has no name, or one that another has")
+		case !t.sizes() || int64(t.Stored) > end-begin:
+			return fmt.Errorf("the document %s is not within the file", printable.Text(t.Name))
+		}
+		f.documents[t.Name] = document{begin: begin, size: t.Size, stored: t.Stored, digest: string(t.Digest)}
+		f.manifest.Documents = append(f.manifest.Documents, t.Name)
+		begin += int64(t.Stored)
 	}
 	if begin != end {
 		return errors.New("there is something in the file that it does not name")

@@ -73,7 +73,7 @@ func Restore(ctx context.Context, path, storePath string, o RestoreOptions) (Res
 // restoring is the state of one restore.
 type restoring struct {
 	o        RestoreOptions
-	src      Source
+	src      *File
 	i        *store.Import
 	restored Restored
 	progress
@@ -97,6 +97,15 @@ func (j *restoring) all(ctx context.Context) error {
 	j.report()
 	for _, c := range keep {
 		if err := j.collection(ctx, c); err != nil {
+			return err
+		}
+	}
+	for _, name := range j.src.manifest.Documents {
+		data, err := j.src.Document(ctx, name)
+		if err == nil {
+			err = j.i.PutDocument(ctx, name, data)
+		}
+		if err != nil {
 			return err
 		}
 	}

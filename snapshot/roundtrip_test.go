@@ -23,6 +23,12 @@ import (
 type content struct {
 	header      snapshot.Header
 	collections []contentOf
+	documents   []documentOf
+}
+
+type documentOf struct {
+	name string
+	data []byte
 }
 
 type contentOf struct {
@@ -45,6 +51,11 @@ func (c content) write(w io.Writer, o snapshot.WriterOptions) error {
 			}
 		}
 		if _, err := s.End(col.collection); err != nil {
+			return err
+		}
+	}
+	for _, d := range c.documents {
+		if err := s.Document(d.name, d.data); err != nil {
 			return err
 		}
 	}
@@ -76,6 +87,13 @@ func readAll(data []byte, o snapshot.OpenOptions) (c content, m snapshot.Manifes
 		})
 		c.collections, err = append(c.collections, of), errors.Join(err, failed)
 	}
+	for _, name := range m.Documents {
+		data, failed := f.Document(context.Background(), name)
+		if failed == nil {
+			c.documents = append(c.documents, documentOf{name, data})
+		}
+		err = errors.Join(err, failed)
+	}
 	return c, m, err
 }
 
@@ -104,6 +122,13 @@ func readFile(t tb, f *snapshot.File) (c content) {
 			t.Fatal(err)
 		}
 		c.collections = append(c.collections, of)
+	}
+	for _, name := range f.Manifest().Documents {
+		data, err := f.Document(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.documents = append(c.documents, documentOf{name, data})
 	}
 	return c
 }
@@ -149,7 +174,12 @@ func (c content) check(t rapid.TB, got content) {
 			t.Fatalf("%s: %d records are not the %d that were written", col.Identity, len(g.records), len(want.records))
 		}
 	}
+	if !slices.EqualFunc(got.documents, c.documents, sameDocument) {
+		t.Fatalf("documents %v, want %v", got.documents, c.documents)
+	}
 }
+
+func sameDocument(a, b documentOf) bool { return a.name == b.name && bytes.Equal(a.data, b.data) }
 
 func sameRecord(a, b entry.Entry) bool {
 	return a.Key == b.Key && a.UID == b.UID && a.ResourceVersion == b.ResourceVersion && a.Encoding == b.Encoding &&
@@ -167,6 +197,12 @@ func drawContent(t *rapid.T, block int) content {
 	}
 	for i := range rapid.IntRange(0, 4).Draw(t, "collections") {
 		c.collections = append(c.collections, drawCollection(t, i, block))
+	}
+	for i := range rapid.IntRange(0, 3).Draw(t, "documents") {
+		c.documents = append(c.documents, documentOf{
+			name: fmt.Sprint(rapid.StringN(0, 20, 255).Draw(t, "name"), i),
+			data: payload(i, rapid.SampledFrom([]int{0, 1, block, 2 * block}).Draw(t, "length")),
+		})
 	}
 	return c
 }

@@ -26,6 +26,9 @@ type SaveOptions struct {
 	// from a store. Otherwise TakenAt is now, and ClusterID that of all collections if they are of one cluster. Filter and
 	// Redaction are set by the save; LeftOut begins with the given entries.
 	Header Header
+	// Documents are what SaveServer saves of what the server says of itself, by name: README.md names them. Other saves
+	// take the documents of the store or snapshot. May be nil.
+	Documents map[string][]byte
 	// KeepExisting makes a save to a path fail with fs.ErrExist if there is a file, even one that appears before the end.
 	// Default: the file is replaced.
 	KeepExisting bool

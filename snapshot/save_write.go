@@ -69,6 +69,9 @@ func (j *saving) run(ctx context.Context, w io.Writer) error {
 			return err
 		}
 	}
+	if err := j.documents(ctx, out, keep); err != nil {
+		return err
+	}
 	if err := out.Close(); err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/facts"
 )
 
 // Listing is one collection of a live server, with the function that lists it.
@@ -43,7 +44,7 @@ type Refused struct {
 // lists this collection in larger pages, and at last in one. Set ClusterID in o.Header to the UID of the namespace
 // kube-system, so that a restored store knows its cluster, and ServerVersion.
 func SaveServer(ctx context.Context, lists []Listing, path string, o SaveOptions) (Saved, error) {
-	src := &liveSource{byID: map[string]*liveList{}, pageSize: cmp.Or(o.pageSize, listPage)}
+	src := &liveSource{byID: map[string]*liveList{}, pageSize: cmp.Or(o.pageSize, listPage), documents: o.Documents}
 	for _, l := range lists {
 		if err := src.add(l, o.Header.ClusterID); err != nil {
 			return Saved{}, fmt.Errorf("save: %w", err)
@@ -70,6 +71,8 @@ type liveSource struct {
 	byID     map[string]*liveList
 	pageSize int64
 	now      *liveList // the one that is listed
+	// documents are SaveOptions.Documents.
+	documents facts.Memory
 }
 
 // liveList is one collection of a server.

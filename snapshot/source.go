@@ -8,10 +8,12 @@ import (
 	"strings"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/facts"
 	"github.com/larder-dev/larder/store"
 )
 
-// Source is something to read collections from: a File, a store (StoreSource), the result of Select.
+// Source is something to read collections from: a File, a store (StoreSource), the result of Select. One that has the
+// methods Documents and Document of a File, too, has what it knows of its API server saved.
 type Source interface {
 	// Collections returns the collections, in any order. If a collection has Objects, its Resource.Namespaced must agree
 	// with their keys: the program that stored them may not have known it.
@@ -75,8 +77,9 @@ func (s storeSource) Records(ctx context.Context, id entry.Identity, fn func(ent
 
 // describe implements describer.
 func (s storeSource) describe(ctx context.Context) (h Header) {
-	if version, err := s.st.Document(ctx, store.DocumentServerVersion); err == nil { // else it is unknown
-		h.ServerVersion = string(version)
+	// What cannot be read is unknown.
+	if version, err := facts.ReadVersion(ctx, s); err == nil && version != nil {
+		h.ServerVersion = version.GitVersion
 	}
 	return h
 }

@@ -10,6 +10,7 @@ import (
 	"hash/crc32"
 	"math"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
@@ -23,6 +24,7 @@ import (
 type specFile struct {
 	header      map[string]any
 	collections []specCollection
+	documents   []documentOf
 }
 
 type specCollection struct {
@@ -76,6 +78,11 @@ func readSpec(data []byte) (f specFile) {
 	var c struct {
 		Header      map[string]any
 		Collections []map[string]any
+		Documents   []struct {
+			Name         string
+			Size, Stored int
+			Digest       []byte
+		}
 	}
 	must(json.Unmarshal(catalog, &c) == nil, "JSON")
 	f.header = c.Header
@@ -94,8 +101,29 @@ func readSpec(data []byte) (f specFile) {
 			"counts")
 		f.collections = append(f.collections, one)
 	}
-	must(at == int(binary.BigEndian.Uint64(foot)), "the end of the collections")
+	for _, d := range c.Documents {
+		body := data[at:][:d.Stored]
+		at += d.Stored
+		digest := sha256.Sum256(body)
+		must(bytes.Equal(digest[:], d.Digest), "digest of document %s", d.Name)
+		if d.Stored < d.Size {
+			body = specUnpacked(body)
+		}
+		must(len(body) == d.Size, "size of document %s", d.Name)
+		f.documents = append(f.documents, documentOf{d.Name, body})
+	}
+	must(at == int(binary.BigEndian.Uint64(foot)), "the end of the documents")
 	return f
+}
+
+// specUnpacked decompresses a block or a document.
+func specUnpacked(body []byte) []byte {
+	z, err := zstd.NewReader(nil)
+	must(err == nil, "zstd")
+	defer z.Close()
+	body, err = z.DecodeAll(body, nil)
+	must(err == nil, "zstd")
+	return body
 }
 
 // read reads the blocks of an index, which begin at an offset, and returns where they end.
@@ -110,11 +138,7 @@ func (c *specCollection) read(data []byte, at int, index []byte) int {
 		index = index[32:]
 		at += stored
 		if stored < size {
-			z, err := zstd.NewReader(nil)
-			must(err == nil, "zstd")
-			body, err = z.DecodeAll(body, nil)
-			must(err == nil, "zstd at %d", at)
-			z.Close()
+			body = specUnpacked(body)
 		}
 		must(len(body) == size, "size at %d", at)
 		c.blocks = append(c.blocks, body)
@@ -216,6 +240,7 @@ func TestReaderFromTheSpecification(t *testing.T) {
 	}{
 		{golden, goldenContent(t)},
 		{small().bytes(t, smallBlocks), small()},
+		{goldenWithDocuments(t), goldenDocuments(t)},
 		{content{}.bytes(t, snapshot.WriterOptions{}), content{}},
 		{content{collections: []contentOf{manyBlocks}}.bytes(t, snapshot.WithBlocks(snapshot.WriterOptions{}, 1)),
 			content{collections: []contentOf{manyBlocks}}},
@@ -224,6 +249,9 @@ func TestReaderFromTheSpecification(t *testing.T) {
 		if len(f.collections) != len(c.want.collections) || f.header["clusterID"] != nil &&
 			f.header["clusterID"] != c.want.header.ClusterID {
 			t.Fatalf("%d collections of %d, header %v", len(f.collections), len(c.want.collections), f.header)
+		}
+		if !slices.EqualFunc(f.documents, c.want.documents, sameDocument) {
+			t.Fatalf("documents %v, want %v", f.documents, c.want.documents)
 		}
 		for i, want := range c.want.collections {
 			got := f.collections[i]

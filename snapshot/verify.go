@@ -52,6 +52,14 @@ func (f *File) Verify(ctx context.Context) (Report, error) {
 			report.problem("%v", err)
 		}
 	}
+	for _, name := range f.manifest.Documents {
+		switch _, err := f.Document(ctx, name); {
+		case ctx.Err() != nil:
+			return report, ctx.Err()
+		case err != nil:
+			report.problem("%v", err)
+		}
+	}
 	return report, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -25,9 +26,9 @@ type writerOptions struct {
 	version uint32    // likewise; zero is layout.Version
 }
 
-// writer writes a snapshot to a stream. Begin, any number of Adds, and End write one collection; Close completes the
-// snapshot. It holds one block, the index of the open collection, and the descriptions of the earlier ones. After an
-// error it must not be used any more.
+// writer writes a snapshot to a stream. Begin, any number of Adds, and End write one collection, and Document a
+// document, after all collections; Close completes the snapshot. It holds one block, the index of the open collection,
+// and the descriptions of the earlier ones. After an error it must not be used any more.
 type writer struct {
 	w          io.Writer
 	sealed     io.WriteCloser // the encrypting part of w; nil without encryption
@@ -174,6 +175,23 @@ func (w *writer) End(c Collection) (Collection, error) {
 			layout.MaxPart, ErrTooLarge)
 	}
 	return c, nil
+}
+
+// Document writes a document, whose name the snapshot does not have yet.
+func (w *writer) Document(name string, data []byte) error {
+	switch {
+	case name == "" || !utf8.ValidString(name):
+		return fmt.Errorf("document %q: its name is not UTF-8, or empty", name)
+	case slices.ContainsFunc(w.catalog.Documents, func(t documentText) bool { return t.Name == name }):
+		return fmt.Errorf("document %q is there twice: %w", name, ErrOrder)
+	case len(data) > layout.MaxPart:
+		return fmt.Errorf("document %q has %d bytes, %d are allowed: %w", name, len(data), layout.MaxPart, ErrTooLarge)
+	}
+	stored := w.compressor.Compress(data)
+	digest := sha256.Sum256(stored)
+	w.catalog.Documents = append(w.catalog.Documents,
+		documentText{Name: name, Size: len(data), Stored: len(stored), Digest: digest[:]})
+	return w.write(stored)
 }
 
 // Close completes the snapshot. It neither closes nor syncs the stream below.

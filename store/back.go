@@ -47,7 +47,7 @@ type back struct{ *Collection }
 
 func (c back) Encoder(set *index.Set) intake.Encoder {
 	return intake.Encoder{
-		KeyFunc: c.in.KeyFunc, Codec: c.read.Codec, Set: set, Deletes: c.cursors.Any(),
+		KeyFunc: c.in.KeyFunc, Codec: c.read.Codec, Set: set, Deletes: c.cursors.Any() || c.in.History != nil,
 		Decodes: c.decodesAtOnce(),
 	}
 }
@@ -75,7 +75,7 @@ func (c back) TakesIn() error {
 func (c back) ListEnded() { c.reload() }
 
 // Put puts the writes, and the Info after them, into the memtable, and applies them to the objects in memory.
-func (c back) Put(last []*memtable.Write, info entry.Info, settles *state.Settled) {
+func (c back) Put(last []*memtable.Write, info entry.Info, settles *state.Settled, also func()) {
 	c.grew(c.read.Memtable.Put(last, func(before state.Covers, _ bool) state.Covers {
 		now := state.Covers{Info: info, Settled: settles}
 		if settles == nil {
@@ -83,6 +83,7 @@ func (c back) Put(last []*memtable.Write, info entry.Info, settles *state.Settle
 		}
 		return now
 	}, func() {
+		also()
 		c.bounded.Apply(last, c.read.Codec)
 		c.resident.Load().Apply(last)
 	}))
@@ -91,6 +92,16 @@ func (c back) Put(last []*memtable.Write, info entry.Info, settles *state.Settle
 // BeforeBatch returns the old states of the keys; see intake.Back. It reads from the file only states that are not in
 // memory.
 func (c back) BeforeBatch(
+	ctx context.Context, writes []*memtable.Write,
+) (keys map[string]*intake.Pending, info entry.Info, err error) {
+	if keys, info, err = c.statesBefore(ctx, writes); err == nil && c.in.History != nil {
+		err = c.oldEntries(ctx, keys)
+	}
+	return keys, info, err
+}
+
+// statesBefore is BeforeBatch without the old entries.
+func (c back) statesBefore(
 	ctx context.Context, writes []*memtable.Write,
 ) (keys map[string]*intake.Pending, info entry.Info, err error) {
 	now, dirty := c.read.Memtable.Current()
@@ -135,6 +146,23 @@ func (c back) BeforeBatch(
 		p.Found, p.UID, p.Obj = old.Found, old.UID, old.Obj
 	}
 	return keys, info.Clone(), err
+}
+
+// oldEntries sets the entries of keys: what the memtable or else the file has. A record that cannot be read has none.
+func (c back) oldEntries(ctx context.Context, keys map[string]*intake.Pending) error {
+	var missing []string
+	for key, p := range keys {
+		if x := c.read.Memtable.Get(key); x == nil {
+			missing = append(missing, key)
+		} else if !x.Del {
+			p.Entry = x.Entry(c.read.Codec.Name())
+		}
+	}
+	found, err := c.read.EntriesOf(ctx, missing)
+	for i := range found {
+		keys[found[i].Key].Entry = &found[i]
+	}
+	return err
 }
 
 // remembers sets p to the state of key if that can be told from memory, and reports whether it can.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/patient"
+	"github.com/larder-dev/larder/store/history"
 	"github.com/larder-dev/larder/store/indexer"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/changelog"
@@ -106,6 +107,9 @@ func openCollection(
 	if o.Compression != NoCompression {
 		c.compressor = compress.NewCompressor()
 	}
+	if o.History > 0 && !c.readOnly {
+		c.in.History, c.in.Codec = history.New(o.History), o.Codec
+	}
 	if c.in.KeyFunc == nil {
 		c.in.KeyFunc = cache.DeletionHandlingMetaNamespaceKeyFunc
 	}
@@ -128,6 +132,9 @@ func openCollection(
 		return nil, err
 	}
 	if err := c.loadCursors(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.beginHistory(ctx, o.History); err != nil {
 		return nil, err
 	}
 	if err := c.claimLocked(ctx, set); err != nil {

@@ -49,7 +49,7 @@ func (c *Collection) getBounded(ctx context.Context, key string) (obj runtime.Ob
 		}
 		obj, err = c.read.Coder.ObjectOf(objects, key, old.Header, old.Payload)
 		decoded = resident.Cached{Obj: obj, UID: old.UID, RV: old.RV,
-			Weight: resident.Weigh(c.read.Codec, key, old.PlainSize(old.Payload))}
+			Weight: resident.Weigh(obj, old.Encoding, key, old.PlainSize(old.Payload))}
 		return err
 	})
 	if err != nil {

@@ -97,7 +97,7 @@ type snapshot struct {
 	cursors *changelog.Snapshot // as the transaction has written them
 }
 
-func (s *snapshot) Prepare() { write.Compress(s.c.compressor, s.Writes()) }
+func (s *snapshot) Prepare() { write.Compress(s.c.compressor, s.Writes(false)) }
 
 func (s *snapshot) Write(tx *bolt.Tx) error {
 	w, err := write.Begin(tx, s.c.target())

@@ -11,8 +11,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// DocumentServerVersion is the name of a document with the version of the collections' API server, such as v1.36.3. A
-// program that knows the version may store it, for snapshots of the store.
+// DocumentServerVersion is the name of a document with the version of the collections' API server: its answer to
+// /version, or text such as v1.36.3. A program that knows the version may store it, for snapshots of the store.
 const DocumentServerVersion = "server-version"
 
 // maxDocument is the maximum size of a document, in bytes: it is written in one piece and read into memory.
@@ -51,6 +51,39 @@ func (s *Store) PutDocument(ctx context.Context, name string, data []byte) error
 			return err
 		}
 		return b.Put([]byte(name), record)
+	})
+	if err != nil {
+		return fmt.Errorf("document %q: %w", name, err)
+	}
+	return nil
+}
+
+// Documents returns the names of all documents, sorted by bytes.
+func (s *Store) Documents(ctx context.Context) (names []string, err error) {
+	err = s.file.View(ctx, func(tx *bolt.Tx) error {
+		b := tx.Bucket(format.BucketDocuments)
+		if b == nil {
+			return nil
+		}
+		return b.ForEach(func(name, _ []byte) error {
+			names = append(names, string(name))
+			return nil
+		})
+	})
+	return names, err
+}
+
+// DeleteDocument removes the document of that name, if there is one, in a transaction of its own.
+func (s *Store) DeleteDocument(ctx context.Context, name string) error {
+	stored, err := documentRecord(ctx, s.file, name)
+	if err == nil && stored == nil && !s.ReadOnly() {
+		return nil
+	}
+	err = s.file.Update(ctx, boltfile.Upkeep, func(tx *bolt.Tx) error {
+		if b := tx.Bucket(format.BucketDocuments); b != nil {
+			return b.Delete([]byte(name))
+		}
+		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("document %q: %w", name, err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -86,6 +87,49 @@ func TestDocument(t *testing.T) {
 	same("a restart")
 	if err := s.PutDocument(t.Context(), "discovery", nil); !errors.Is(err, store.ErrReadOnly) {
 		t.Errorf("of a store that is open for reading: %v", err)
+	}
+	mustClose(t, s)
+}
+
+// TestDocuments: the names are told in order, and one that is deleted is gone, after a restart too.
+func TestDocuments(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store")
+	s := mustOpen(t, path, store.Options{Logger: &quiet})
+	is := func(want ...string) {
+		t.Helper()
+		if got, err := s.Documents(t.Context()); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q, %v, want %q", got, err, want)
+		}
+	}
+	is()
+	if err := s.DeleteDocument(t.Context(), "none"); err != nil {
+		t.Error(err)
+	}
+	for _, name := range []string{"b", "openapi/apis/apps/v1", "a", "c"} {
+		mustPutDocument(t, s, name, large)
+	}
+	is("a", "b", "c", "openapi/apis/apps/v1")
+	wrote := s.Written()
+	if err := s.DeleteDocument(t.Context(), "none"); err != nil || s.Written() != wrote {
+		t.Errorf("%d bytes were written to delete nothing, %v", s.Written()-wrote, err)
+	}
+	if err := s.DeleteDocument(t.Context(), "b"); err != nil {
+		t.Error(err)
+	}
+	is("a", "c", "openapi/apis/apps/v1")
+	if got := mustDocument(t, s, "b"); got != nil {
+		t.Errorf("%d bytes", len(got))
+	}
+	if r, err := s.Check(t.Context()); err != nil || len(r.Problems) > 0 {
+		t.Errorf("check: %q, %v", r.Problems, err)
+	}
+	mustClose(t, s)
+	s = mustOpen(t, path, store.Options{ReadOnly: true})
+	is("a", "c", "openapi/apis/apps/v1")
+	for _, name := range []string{"a", "none"} {
+		if err := s.DeleteDocument(t.Context(), name); !errors.Is(err, store.ErrReadOnly) {
+			t.Errorf("of a store that is open for reading: %v", err)
+		}
 	}
 	mustClose(t, s)
 }

@@ -112,6 +112,17 @@ func (i *Import) Seals(r schema.GroupResource) bool { return i.store.Seals(r) }
 // CanSeal reports whether the store has keys, so that ImportCollection.Seal can be set.
 func (i *Import) CanSeal() bool { return !i.store.keys.Locked() }
 
+// PutDocument stores a document, as Store.PutDocument does. It may be called between any two collections.
+func (i *Import) PutDocument(ctx context.Context, name string, data []byte) error {
+	switch {
+	case i.done:
+		return errors.New("the import is over")
+	case i.c != nil:
+		return fmt.Errorf("%s has not been ended", i.what.Identity)
+	}
+	return i.store.PutDocument(ctx, name, data)
+}
+
 // Abort ends the import and removes its files. After Commit or an earlier Abort it does nothing.
 func (i *Import) Abort() error {
 	if i.done {

@@ -82,7 +82,9 @@ type Interface interface {
 // ReplaceOptions are the options of BeginReplace.
 type ReplaceOptions struct {
 	// Rewrite stores every body anew, even if UID and resourceVersion are unchanged, unless its bytes and its compression
-	// are the same. Objects whose bodies are rewritten are reported if they differ by equality.Semantic.
+	// are the same. Objects whose bodies are rewritten are reported if they differ by equality.Semantic. Every object of
+	// the list is decoded. One that cannot be is left out; if the collection holds a state of it that cannot be decoded
+	// either, that is deleted, and no change is reported.
 	Rewrite bool
 	// Attributes are stored with the list.
 	Attributes entry.Attributes

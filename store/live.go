@@ -72,6 +72,11 @@ func (l *liveSet) rebuilt(lost map[string]error) {
 	for name := range lost {
 		l.losses[name]++
 	}
+	for c := range l.all {
+		if _, lacks := lost[c.read.Name]; lacks && c.in.History != nil {
+			c.in.History.Disturb()
+		}
+	}
 }
 
 func (l *liveSet) rebuildCount() int {

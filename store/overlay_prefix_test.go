@@ -22,20 +22,20 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// history is what a collection has been given: its state, as sums by key, at each resourceVersion.
-type history struct {
+// pastStates is what a collection has been given: its state, as sums by key, at each resourceVersion.
+type pastStates struct {
 	rv     int
 	states map[string]map[string]string
 }
 
-func newHistory() *history {
-	return &history{rv: 1, states: map[string]map[string]string{"": {}, "1": {}}}
+func newHistory() *pastStates {
+	return &pastStates{rv: 1, states: map[string]map[string]string{"": {}, "1": {}}}
 }
 
-func (h *history) now() map[string]string { return h.states[strconv.Itoa(h.rv)] }
+func (h *pastStates) now() map[string]string { return h.states[strconv.Itoa(h.rv)] }
 
 // batch draws a batch, and notes the state that it leads to.
-func (h *history) batch(rt *rapid.T) entry.Batch {
+func (h *pastStates) batch(rt *rapid.T) entry.Batch {
 	state := maps.Clone(h.now())
 	var b entry.Batch
 	for range rapid.IntRange(0, 4).Draw(rt, "ops") {
@@ -66,7 +66,7 @@ type reading interface {
 
 // wantPrefix fails unless what r holds is the state at its own resourceVersion, which it returns. A commit that has
 // failed is tried again in the background: what is read around one is read anew.
-func (h *history) wantPrefix(rt *rapid.T, r reading) int {
+func (h *pastStates) wantPrefix(rt *rapid.T, r reading) int {
 	ctx := context.Background()
 	for {
 		info, err := r.Info(ctx)
@@ -86,7 +86,7 @@ func (h *history) wantPrefix(rt *rapid.T, r reading) int {
 }
 
 // notPrefix says in what r differs from the state of info; empty if in nothing.
-func (h *history) notPrefix(ctx context.Context, r reading, info entry.Info) string {
+func (h *pastStates) notPrefix(ctx context.Context, r reading, info entry.Info) string {
 	state, known := h.states[info.ResourceVersion]
 	keys, err := r.Keys(ctx)
 	if err != nil || !known || !slices.Equal(keys, slices.Sorted(maps.Keys(state))) || info.Objects != len(state) {
@@ -108,7 +108,7 @@ func (h *history) notPrefix(ctx context.Context, r reading, info entry.Info) str
 	return ""
 }
 
-func (h *history) wantObjects(rt *rapid.T, c *store.Collection) {
+func (h *pastStates) wantObjects(rt *rapid.T, c *store.Collection) {
 	objs, err := c.List(context.Background())
 	if err != nil {
 		rt.Fatal(err)
@@ -226,7 +226,7 @@ func checkPrefix(t *testing.T, rt *rapid.T, s *store.Store, g *hook.Gate, path s
 }
 
 // wantCopy opens a copy of the file as it is, as after a crash.
-func (h *history) wantCopy(rt *rapid.T, path string) {
+func (h *pastStates) wantCopy(rt *rapid.T, path string) {
 	copied := path + ".copy"
 	if err := copyFile(path, copied); err != nil {
 		rt.Fatal(err)

@@ -126,6 +126,9 @@ type CollectionOptions struct {
 	Residency Residency
 	// Compression of the objects in the file. Default none.
 	Compression Compression
+	// History keeps the latest changes in memory for those who watch the collection, up to so many bytes of keys and
+	// objects; see Collection.History. Each change then reads the old object from the file. Default none.
+	History int
 	// Seal seals the collection even if Options.Encryption does not name its resource. Opening it fails if the store has
 	// no keys.
 	Seal bool

@@ -31,7 +31,8 @@
 //
 // Names, kinds and scopes of the resources, without subresources, as one document of the store; a few dozen KB for a
 // cluster with many. Only Run writes it: if the server's answer differs, or the document is older than a day. If the
-// document cannot be written, or is damaged, Status and the log say so, and the mapper works without it.
+// document cannot be written, or is damaged, Status and the log say so, and the mapper works without it. A store of
+// larder sync has the document too.
 //
 // # Refreshing
 //

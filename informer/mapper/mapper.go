@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/restmapper"
 	"k8s.io/klog/v2"
 
+	"github.com/larder-dev/larder/internal/facts"
 	"github.com/larder-dev/larder/internal/limiter"
 	"github.com/larder-dev/larder/store"
 )
@@ -33,18 +34,18 @@ type Mapper struct {
 	turn, news chan struct{}
 
 	mu       sync.Mutex
-	failures int       // guarded by mu; number of failed requests in a row
-	until    time.Time // guarded by mu; until then misses fail at once
-	askErr   error     // guarded by mu; error of the last request; nil if the server answered
-	stored   document  // guarded by mu; what the store has
-	keepErr  error     // guarded by mu; why known is not stored; nil if it is
+	failures int             // guarded by mu; number of failed requests in a row
+	until    time.Time       // guarded by mu; until then misses fail at once
+	askErr   error           // guarded by mu; error of the last request; nil if the server answered
+	stored   facts.Discovery // guarded by mu; what the store has
+	keepErr  error           // guarded by mu; why known is not stored; nil if it is
 }
 
 var _ meta.RESTMapper = &Mapper{}
 
 // known is the server's discovery at one time.
 type known struct {
-	document
+	facts.Discovery
 	mapper meta.RESTMapper
 	asked  time.Time // when the request began; zero if another process made it
 	// failed has the group-versions whose own server did not answer.
@@ -89,7 +90,7 @@ func New(config *rest.Config, client *http.Client, st *store.Store) (*Mapper, er
 		klog.Background().Error(err, "The stored discovery cannot be used; the API server will be asked", "file", st.Path())
 	default:
 		m.stored = stored
-		m.know(&known{document: stored})
+		m.know(&known{Discovery: stored})
 	}
 	return m, nil
 }
@@ -106,7 +107,7 @@ func (m *Mapper) Status() Status {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return Status{
-		AsOf: k.Fetched, Stored: !m.stored.Fetched.IsZero() && m.stored.equal(k.document), Err: cmp.Or(m.askErr, m.keepErr),
+		AsOf: k.Fetched, Stored: !m.stored.Fetched.IsZero() && m.stored.Equal(k.Discovery), Err: cmp.Or(m.askErr, m.keepErr),
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/client-go/discovery"
 
+	"github.com/larder-dev/larder/internal/facts"
 	"github.com/larder-dev/larder/internal/limiter"
 )
 
@@ -62,8 +63,8 @@ func (m *Mapper) learn(ctx context.Context) (*known, error) {
 		}
 		return nil, m.failed(ctx, err)
 	}
-	k.document = documentOf(groups, lists)
-	k.keep(m.known.Load().document, k.failed)
+	k.Discovery = facts.DiscoveryOf(groups, lists)
+	k.Keep(m.known.Load().Discovery, k.failed)
 	m.learned(k)
 	return k, nil
 }

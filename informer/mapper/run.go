@@ -2,12 +2,12 @@ package mapper
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 
 	"k8s.io/klog/v2"
 
+	"github.com/larder-dev/larder/internal/facts"
 	"github.com/larder-dev/larder/internal/limiter"
 	"github.com/larder-dev/larder/store"
 )
@@ -101,12 +101,9 @@ func (m *Mapper) keep(ctx context.Context) {
 		return
 	}
 	have, err := m.read(ctx)
-	if err != nil || !have.equal(k.document) || k.Fetched.Sub(have.Fetched).Abs() >= rewriteAfter {
+	if err != nil || !have.Equal(k.Discovery) || k.Fetched.Sub(have.Fetched).Abs() >= rewriteAfter {
 		// The age is negative if the clock has been set back.
-		var data []byte
-		if data, err = json.Marshal(k.document); err == nil {
-			err = m.store.PutDocument(ctx, documentName, data)
-		}
+		err = k.Put(ctx, m.store)
 	}
 	if err != nil && ctx.Err() != nil {
 		return // the end of Run tries again
@@ -114,7 +111,7 @@ func (m *Mapper) keep(ctx context.Context) {
 	m.mu.Lock()
 	first := err != nil && m.keepErr == nil
 	if m.keepErr = err; err == nil {
-		m.stored = k.document
+		m.stored = k.Discovery
 	}
 	m.mu.Unlock()
 	if first && !errors.Is(err, store.ErrClosed) {
@@ -123,10 +120,10 @@ func (m *Mapper) keep(ctx context.Context) {
 }
 
 // read returns the stored document, which is zero if there is none.
-func (m *Mapper) read(ctx context.Context) (document, error) {
-	data, err := m.store.Document(ctx, documentName)
-	if err != nil || data == nil {
-		return document{}, err
+func (m *Mapper) read(ctx context.Context) (facts.Discovery, error) {
+	d, err := facts.ReadDiscovery(ctx, m.store)
+	if err != nil || d == nil {
+		return facts.Discovery{}, err
 	}
-	return decodeDocument(data)
+	return *d, nil
 }

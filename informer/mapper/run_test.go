@@ -13,6 +13,7 @@ import (
 	"github.com/go-logr/logr"
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 
+	"github.com/larder-dev/larder/internal/facts"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -148,18 +149,14 @@ func TestDocumentIsLost(t *testing.T) {
 		a, path := newAPI(), storePath(t)
 		l := begin(t, a, path, true)
 		synctest.Wait()
-		if err := l.st.PutDocument(t.Context(), documentName, []byte("x")); err != nil {
+		if err := l.st.PutDocument(t.Context(), "discovery", []byte("x")); err != nil {
 			t.Error(err)
 		}
 		n := a.asked()
 		time.Sleep(2 * keepEvery)
 		synctest.Wait()
-		data, err := l.st.Document(t.Context(), documentName)
-		if err == nil {
-			_, err = decodeDocument(data)
-		}
-		if err != nil || a.asked() != n {
-			t.Errorf("%d requests, and the store has %q, %v", a.asked()-n, data, err)
+		if d, err := facts.ReadDiscovery(t.Context(), l.st); err != nil || d == nil || a.asked() != n {
+			t.Errorf("%d requests, and the store has %v, %v", a.asked()-n, d, err)
 		}
 		l.end()
 	})
@@ -181,14 +178,14 @@ func TestUnusableDocument(t *testing.T) {
 		},
 		"of a later version": func(t *testing.T, l *life, _ string) {
 			l.stop() // it would store what it knows
-			if err := l.st.PutDocument(t.Context(), documentName, []byte(`{"version":3,"groups":[]}`)); err != nil {
+			if err := l.st.PutDocument(t.Context(), "discovery", []byte(`{"version":3,"groups":[]}`)); err != nil {
 				t.Error(err)
 			}
 			l.end()
 		},
 		"no document": func(t *testing.T, l *life, _ string) {
 			l.stop() // it would store what it knows
-			if err := l.st.PutDocument(t.Context(), documentName, []byte("x")); err != nil {
+			if err := l.st.PutDocument(t.Context(), "discovery", []byte("x")); err != nil {
 				t.Error(err)
 			}
 			l.end()

@@ -12,6 +12,7 @@ import (
 	"github.com/larder-dev/larder/internal/cli/file"
 	"github.com/larder-dev/larder/internal/cli/mirror"
 	"github.com/larder-dev/larder/internal/cli/query"
+	"github.com/larder-dev/larder/internal/cli/serving"
 	"github.com/larder-dev/larder/internal/cli/snapshots"
 )
 
@@ -51,7 +52,7 @@ larder diff: 0 no difference; 1 a difference; 2 used wrongly; 3 not compared.`,
 	root.SetErr(s.Err)
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(mirror.NewSync(s), query.NewGet(s), query.NewWatch(s), file.NewStatus(s), file.NewCheck(s),
-		query.NewDiff(s), snapshots.NewSnapshot(s),
+		query.NewDiff(s), snapshots.NewSnapshot(s), serving.NewServe(s),
 		file.NewCompact(s), file.NewKeygen(s), file.NewChown(), newVersion(s), newCompletion(s))
 	for _, sub := range root.Commands() {
 		if sub.ValidArgsFunction == nil && len(sub.ValidArgs) == 0 {

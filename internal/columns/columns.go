@@ -29,7 +29,11 @@ func For(r schema.GroupResource, custom []entry.Column, metadataOnly bool) *Colu
 	case custom != nil:
 		return customColumns(custom)
 	}
-	return &Columns{definitions: define(nameAndAge.names), cells: nameAndAge.cells}
+	definitions := define(nameAndAge.names)
+	if !known {
+		definitions[1].Type = "date"
+	}
+	return &Columns{definitions: definitions, cells: nameAndAge.cells}
 }
 
 // Definitions are the columns in their order. The caller must not modify them.

@@ -33,6 +33,8 @@ type Config struct {
 	// Listen is host:port of the health and metrics endpoints, the host never empty; "" if they are off.
 	Listen string
 	Ready  Ready
+	// Schemas has the server's OpenAPI schemas stored.
+	Schemas bool
 	// Kubeconfig and Context are as kubectl's flags; empty is its default.
 	Kubeconfig, Context string
 }

@@ -36,6 +36,7 @@ retention:
   changes: 36h
 listen: :9470
 ready: resumed
+schemas: false
 kubeconfig: /etc/larder/kubeconfig
 context: edge
 `))
@@ -67,7 +68,7 @@ func TestDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &Config{File: "sync.yaml", Ready: ReadyDisk,
+	want := &Config{File: "sync.yaml", Ready: ReadyDisk, Schemas: true,
 		Resources: []Resource{{Name: "po", Representation: entry.Unstructured}}}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)

@@ -21,6 +21,7 @@
 //	  changes: 7d                       # how long what changes is kept, for larder watch --since, or never; default never
 //	listen: 127.0.0.1:9470              # /healthz, /readyz and /metrics; default off; without a host it is loopback
 //	ready: disk                         # or resumed: when /readyz says yes; default disk
+//	schemas: true                       # false stores no OpenAPI schemas, about 6 MB over the network for a whole cluster
 //	kubeconfig: /etc/larder/kubeconfig  # default as kubectl; relative to the file's directory
 //	context: edge                       # of the kubeconfig
 //

@@ -27,6 +27,7 @@ type document struct {
 	} `json:"retention"`
 	Listen     *string `json:"listen"`
 	Ready      *string `json:"ready"`
+	Schemas    *bool   `json:"schemas"`
 	Kubeconfig *string `json:"kubeconfig"`
 	Context    *string `json:"context"`
 }

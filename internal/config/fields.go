@@ -50,6 +50,7 @@ func (r *reader) config(d *document) *Config {
 	if d.Ready != nil {
 		c.Ready = Ready(r.oneOf(field.NewPath("ready"), d.Ready, string(ReadyDisk), string(ReadyResumed)))
 	}
+	c.Schemas = d.Schemas == nil || *d.Schemas
 	return c
 }
 

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/larder-dev/larder/internal/apistatus"
 )
 
 // maxBody is the longest body that kube-apiserver reads.
@@ -87,7 +89,7 @@ func (q *request) decodeBody(body []byte) (runtime.Object, error) {
 func (q *request) patched(old *object, patch []byte) (runtime.Object, error) {
 	mediaType, _, _ := mime.ParseMediaType(q.r.Header.Get("Content-Type"))
 	if mediaType != string(types.MergePatchType) {
-		return nil, errStatus(http.StatusUnsupportedMediaType, "this patch type is not supported: "+mediaType)
+		return nil, apistatus.New(http.StatusUnsupportedMediaType, "this patch type is not supported: %s", mediaType)
 	}
 	stored, err := old.standalone(asJSON)
 	if err != nil {

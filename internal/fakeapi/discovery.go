@@ -130,9 +130,9 @@ func (o *openapi) hashOf(gv schema.GroupVersion) string {
 	return fmt.Sprintf("%064X", len(gv.String()))
 }
 
-// serveOpenAPI answers the index. There are no documents: clients of ours look at the hashes only.
+// serveOpenAPI answers the index, and with documents that name their group-version and hash, and describe nothing.
 func (s *Server) serveOpenAPI(w http.ResponseWriter, parts []string) {
-	if len(parts) != 2 || parts[1] != "v3" {
+	if len(parts) < 2 || parts[1] != "v3" {
 		writeError(w, errNoSuchPath())
 		return
 	}
@@ -147,6 +147,15 @@ func (s *Server) serveOpenAPI(w http.ResponseWriter, parts []string) {
 			path = "api/" + gv.Version
 		}
 		paths[path] = entry{URL: "/openapi/v3/" + path + "?hash=" + s.openapi.hashOf(gv)}
+		if path == strings.Join(parts[2:], "/") {
+			writeJSON(w, http.StatusOK, map[string]any{"openapi": "3.0.0",
+				"info": map[string]string{"title": gv.String(), "version": s.openapi.hashOf(gv)}})
+			return
+		}
+	}
+	if len(parts) > 2 {
+		writeError(w, errNoSuchPath())
+		return
 	}
 	writeJSON(w, http.StatusOK, map[string]any{"paths": paths})
 }

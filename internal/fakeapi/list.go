@@ -13,6 +13,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/larder-dev/larder/internal/apistatus"
 )
 
 // gzipThreshold is the size of body, in bytes, above which kube-apiserver compresses.
@@ -130,22 +132,22 @@ func (s *storage) listState(q *request) (state []*object, rv uint64, start strin
 			return t.ordered(), s.rv, start, nil
 		}
 		if uint64(token.RV) < s.oldestLocked(t) {
-			return nil, 0, "", errExpiredContinue(start)
+			return nil, 0, "", apistatus.ExpiredContinue(continueToken{RV: inconsistentRV, Start: start}.encode())
 		}
 		exact = uint64(token.RV)
 	case o.ResourceVersionMatch == metav1.ResourceVersionMatchExact:
 	case o.rv > 0 && o.Limit > 0 && o.ResourceVersionMatch == "":
 		// A limit makes an RV exact if the client does not say what it wants.
 	case o.rv > s.rv:
-		return nil, 0, "", errTooLarge(o.rv, s.rv)
+		return nil, 0, "", apistatus.TooLarge(o.rv, formatRV(s.rv))
 	default:
 		return t.ordered(), s.rv, "", nil
 	}
 	if exact > s.rv {
-		return nil, 0, "", errTooLarge(exact, s.rv)
+		return nil, 0, "", apistatus.TooLarge(exact, formatRV(s.rv))
 	}
 	if exact < s.oldestLocked(t) {
-		return nil, 0, "", apierrors.NewResourceExpired(messageExpiredList)
+		return nil, 0, "", apistatus.ExpiredList()
 	}
 	return t.at(exact), exact, start, nil
 }

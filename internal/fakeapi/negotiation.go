@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/larder-dev/larder/internal/apistatus"
 )
 
 // negotiate picks the first representation of an Accept header that is served.
@@ -33,7 +35,7 @@ func negotiate(accept string, k *kind) (representation, error) {
 			return r, nil
 		}
 	}
-	return 0, errStatus(http.StatusNotAcceptable,
+	return 0, apistatus.New(http.StatusNotAcceptable,
 		"only the following media types are accepted: "+contentJSON+", "+contentProtobuf)
 }
 

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/larder-dev/larder/internal/apistatus"
 )
 
 // defaultWatchTimeout is for clients that ask for none; kube-apiserver takes 30 to 60 minutes.
@@ -77,7 +79,7 @@ func (s *storage) openWatch(w *watcher) error {
 	case o.rv == 0:
 		w.next, w.base = t.end(), s.rv
 	case o.rv < s.oldestLocked(t):
-		return errExpiredWatch(o.rv, s.oldestLocked(t))
+		return apistatus.ExpiredWatch(formatRV(o.rv), formatRV(s.oldestLocked(t)))
 	default:
 		w.next, w.base = t.after(o.rv), o.rv
 		if n := len(t.log); n > 0 && w.next < t.end() {
@@ -245,7 +247,7 @@ func (w *watcher) sendBookmark(rv uint64, initialEventsEnd bool) {
 
 // fail ends the stream with an ERROR event.
 func (w *watcher) fail(err error) {
-	body, encodeErr := statusBody(statusOf(err), w.q.repr)
+	body, encodeErr := statusBody(*apistatus.Of(err), w.q.repr)
 	if encodeErr == nil {
 		w.write(watch.Error, body)
 	}

@@ -1,9 +1,18 @@
 package guest
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 )
+
+// tried is the error for a panic of a function that Try has called.
+type tried struct{ error }
+
+func (t tried) Unwrap() error { return t.error }
+
+// Panicked reports whether err comes from a panic of a function that Try has called.
+func Panicked(err error) bool { return errors.As(err, &tried{}) }
 
 // Try calls fn on the caller's goroutine, and returns its error. A panic becomes an error, which begins with what and
 // does not have the value of the panic, except if that is a runtime.Error: it may contain contents of an object.
@@ -12,9 +21,9 @@ func Try(what string, fn func() error) (err error) {
 		switch r := recover().(type) {
 		case nil:
 		case runtime.Error:
-			err = fmt.Errorf("%s panicked: %w", what, r)
+			err = tried{fmt.Errorf("%s panicked: %w", what, r)}
 		default:
-			err = fmt.Errorf("%s panicked with a %T", what, r)
+			err = tried{fmt.Errorf("%s panicked with a %T", what, r)}
 		}
 	}()
 	return fn()

@@ -21,6 +21,9 @@ type File struct {
 // NewFile returns the open store as a Source. Close of the Source closes it.
 func NewFile(s *store.Store) *File { return &File{store: s} }
 
+// Store returns the store itself, for what a Source does not give. It belongs to f.
+func (f *File) Store() *store.Store { return f.store }
+
 // Status implements Source.
 func (f *File) Status(ctx context.Context) (Status, error) {
 	infos, err := f.store.Collections(ctx)

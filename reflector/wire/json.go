@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -51,32 +52,39 @@ type texts struct {
 	list *List
 	all  [][]byte
 	size int
+	// waits says that the first of all is an item without a kind, and that the kind of the list has not come yet.
+	waits bool
 }
 
 // textsSize is how many bytes of JSON are kept before objects are made of them.
 const textsSize = 1 << 20
 
-// add adds the JSON of an item. Items that came before the kind of the list, which some of them lack, are all kept.
+// add adds the JSON of an item.
 func (t *texts) add(text []byte) error {
 	t.all = append(t.all, bytes.Clone(text))
-	if t.size += len(text); t.size < textsSize || t.list.Kind == "" {
+	if t.size += len(text); t.size < textsSize || t.waits && t.list.Kind == "" {
 		return nil
 	}
 	return t.make()
 }
 
-// make makes objects of what was added, and adds them to the list.
+// make makes objects of what was added, and adds them to the list. Custom resources come before the kind of their list,
+// and say their own. Items that do not are kept until that of the list has come.
 func (t *texts) make() error {
 	of := itemOf(t.list.TypeMeta)
 	made, errs := make([]*entry.Undecoded, len(t.all)), make([]error, len(t.all))
 	parallel.Each(len(t.all), t.size, func(i int) { made[i], errs[i] = t.sent.JSON(t.all[i], of) })
-	for i, u := range made {
-		if err := t.list.add(u, errs[i]); err != nil {
+	n := 0
+	for ; n < len(made); n++ {
+		if t.waits = errors.Is(errs[n], codec.ErrNoKind) && t.list.Kind == ""; t.waits {
+			break
+		}
+		if err := t.list.add(made[n], errs[n]); err != nil {
 			return err
 		}
+		t.size -= len(t.all[n])
 	}
-	clear(t.all)
-	t.all, t.size = t.all[:0], 0
+	t.all = slices.Delete(t.all, 0, n)
 	return nil
 }
 

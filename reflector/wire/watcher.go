@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/codec"
+	"github.com/larder-dev/larder/entry"
 )
 
 // watcher is a watch. It owns the goroutine that reads the answer.
@@ -22,14 +23,18 @@ type watcher struct {
 	ctx    context.Context // of the request; stop ends it
 	stop   func()          // ends the request, once
 	events chan watch.Event
+	of     *listWatch
+	lists  bool // it begins with a list
 }
 
-func newWatcher(ctx context.Context, cancel context.CancelFunc, body io.ReadCloser, sent *codec.Sent) *watcher {
-	w := &watcher{ctx: ctx, events: make(chan watch.Event), stop: sync.OnceFunc(func() {
+func newWatcher(
+	ctx context.Context, cancel context.CancelFunc, body io.ReadCloser, of *listWatch, lists bool,
+) *watcher {
+	w := &watcher{ctx: ctx, of: of, lists: lists, events: make(chan watch.Event), stop: sync.OnceFunc(func() {
 		cancel()
 		_ = body.Close()
 	})}
-	go w.read(bufio.NewReaderSize(body, bufferSize), sent)
+	go w.read(bufio.NewReaderSize(body, bufferSize))
 	return w
 }
 
@@ -40,13 +45,17 @@ func (w *watcher) Stop() { w.stop() }
 func (w *watcher) ResultChan() <-chan watch.Event { return w.events }
 
 // read sends the events until the answer ends, or Stop is called.
-func (w *watcher) read(r *bufio.Reader, sent *codec.Sent) {
+func (w *watcher) read(r *bufio.Reader) {
 	defer close(w.events)
 	defer w.Stop()
-	next, err := reader(r, sent)
+	next, err := reader(r, w.of.sent)
+	_, err = w.of.notes(err)
 	for err == nil {
 		var ev watch.Event
 		if ev, err = next(); err != nil {
+			break
+		}
+		if err = w.refuses(ev); err != nil {
 			break
 		}
 		select {
@@ -56,6 +65,16 @@ func (w *watcher) read(r *bufio.Reader, sent *codec.Sent) {
 		}
 	}
 	w.end(err)
+}
+
+// refuses returns why an event ends the watch: its object cannot be decoded, and no list has shown that before. The
+// state of a deleted object does not matter that much.
+func (w *watcher) refuses(ev watch.Event) error {
+	u, ok := ev.Object.(*entry.Undecoded)
+	if !ok || w.of.known.knows(u) || w.lists || ev.Type == watch.Deleted {
+		return nil
+	}
+	return fmt.Errorf("object %q: %w", u.Key, u.Err())
 }
 
 // reader returns the function that reads the next event.

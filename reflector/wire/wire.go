@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,6 +30,7 @@ const bufferSize = 64 << 10
 var (
 	errTooLarge = fmt.Errorf("the server sent an object of more than %d MiB", maxObject>>20)
 	errFormat   = errors.New("the server answered in neither protobuf nor JSON")
+	errCBOR     = fmt.Errorf("%w, but in CBOR although it was asked for JSON", errFormat)
 	errEmpty    = errors.New("the server sent an empty answer")
 	errNoList   = errors.New("the server sent something else than a list")
 )
@@ -38,12 +40,34 @@ type Requests func(o metav1.ListOptions) *rest.Request
 
 // New returns a ListerWatcher that makes the requests, and makes the objects with sent.
 func New(requests Requests, sent *codec.Sent) cache.ListerWatcherWithContext {
-	return &listWatch{requests, sent}
+	return &listWatch{requests: requests, sent: sent}
 }
 
 type listWatch struct {
 	requests Requests
 	sent     *codec.Sent
+	known    undecodable
+	// asksForJSON is true once the server has answered in CBOR, which the client's configuration asks for if client-go's
+	// feature ClientsAllowCBOR is on: from then on requests ask for JSON.
+	asksForJSON atomic.Bool
+}
+
+// request makes a request.
+func (w *listWatch) request(o metav1.ListOptions) *rest.Request {
+	r := w.requests(o)
+	if w.asksForJSON.Load() {
+		r.SetHeader("Accept", runtime.ContentTypeJSON)
+	}
+	return r
+}
+
+// notes returns err, the error of reading an answer. If that is in CBOR, the next request asks for JSON, and again is
+// true for the first such answer.
+func (w *listWatch) notes(err error) (again bool, noted error) {
+	if !errors.Is(err, errCBOR) {
+		return false, err
+	}
+	return w.asksForJSON.CompareAndSwap(false, true), err
 }
 
 // List is a page of a list. Its items are of the type *entry.Undecoded.
@@ -63,11 +87,24 @@ func (l *List) DeepCopyObject() runtime.Object {
 
 // ListWithContext implements cache.ListerWatcherWithContext.
 func (w *listWatch) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-	body, err := w.requests(o).Stream(ctx)
+	l, err := w.listOnce(ctx, o)
+	if again, _ := w.notes(err); again {
+		l, err = w.listOnce(ctx, o)
+	}
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = body.Close() }()
+	w.known.listed(l)
+	return l, nil
+}
+
+func (w *listWatch) listOnce(ctx context.Context, o metav1.ListOptions) (*List, error) {
+	answer, err := w.request(o).Stream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = answer.Close() }()
+	body := &body{Reader: answer}
 	r := bufio.NewReaderSize(body, bufferSize)
 	l, err := w.list(r)
 	if err == nil {
@@ -75,9 +112,35 @@ func (w *listWatch) ListWithContext(ctx context.Context, o metav1.ListOptions) (
 		_, err = io.Copy(io.Discard, r)
 	}
 	if err != nil {
-		return nil, reading(err)
+		return nil, body.explain(err)
 	}
 	return l, nil
+}
+
+// body is the body of an answer.
+type body struct {
+	io.Reader
+	broken bool // reading it has failed
+}
+
+func (b *body) Read(p []byte) (n int, err error) {
+	n, err = b.Reader.Read(p)
+	b.broken = b.broken || err != nil && !errors.Is(err, io.EOF)
+	return n, err
+}
+
+// explain returns the error of reading a list. That of an answer that broke off is as client-go's, by which its
+// reflector and ours know it, and ask for smaller pages. No other error is taken for that: a smaller page would not be
+// easier to read.
+func (b *body) explain(err error) error {
+	var answered apierrors.APIStatus
+	switch {
+	case errors.As(err, &answered):
+		return err
+	case b.broken, errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, errEmpty):
+		return fmt.Errorf("reading response body: %w", err)
+	}
+	return fmt.Errorf("reading the list: %w", err)
 }
 
 func (w *listWatch) list(r *bufio.Reader) (*List, error) {
@@ -106,16 +169,10 @@ func isJSON(r *bufio.Reader) (bool, error) {
 	case magic[0], 0: // 0 begins the length of a frame
 		return false, nil
 	}
-	return false, errFormat
-}
-
-// reading wraps the error of an answer that broke off as client-go does, whose reflector and ours know it by that.
-func reading(err error) error {
-	var answered apierrors.APIStatus
-	if errors.As(err, &answered) {
-		return err
+	if first[0] >= 0x80 { // an array, a map or a tag of CBOR; no text begins with it
+		return false, errCBOR
 	}
-	return fmt.Errorf("reading response body: %w", err)
+	return false, errFormat
 }
 
 // WatchWithContext implements cache.ListerWatcherWithContext. As in client-go, a watch does not wait for the client's
@@ -123,10 +180,11 @@ func reading(err error) error {
 func (w *listWatch) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	o.Watch = true
 	ctx, cancel := context.WithCancel(ctx)
-	body, err := w.requests(o).Throttle(flowcontrol.NewFakeAlwaysRateLimiter()).Stream(ctx)
+	body, err := w.request(o).Throttle(flowcontrol.NewFakeAlwaysRateLimiter()).Stream(ctx)
 	if err != nil {
 		cancel()
 		return nil, err
 	}
-	return newWatcher(ctx, cancel, body, w.sent), nil
+	lists := o.SendInitialEvents != nil && *o.SendInitialEvents
+	return newWatcher(ctx, cancel, body, w, lists), nil
 }

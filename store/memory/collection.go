@@ -135,7 +135,8 @@ func (m back) BeforeBatch(
 	return keys, info, err
 }
 
-func (m back) Put(last []*memtable.Write, info entry.Info, _ *state.Settled) {
+func (m back) Put(last []*memtable.Write, info entry.Info, _ *state.Settled, also func()) {
+	also()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, x := range last {

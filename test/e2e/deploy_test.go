@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -13,6 +14,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -20,12 +22,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/internal/config"
 	reading "github.com/larder-dev/larder/internal/source"
+	"github.com/larder-dev/larder/serve/access/listener"
+	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
 // deployed are the resources of the kinds in deploy/kubernetes.
@@ -36,10 +42,12 @@ var deployed = map[string]schema.GroupVersionResource{
 	"DaemonSet":          {Group: "apps", Version: "v1", Resource: "daemonsets"},
 	"ClusterRole":        {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"},
 	"ClusterRoleBinding": {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"},
+	"Service":            {Version: "v1", Resource: "services"},
 }
 
-// TestDaemonSet: the manifest is what a server takes, its configuration is one, and its service account may do what a
-// sync with that configuration does: everything is listed and watched, and no guard is off.
+// TestDaemonSet: the manifests are what a server takes, the configuration is one, and the service account may do what a
+// sync with that configuration does: everything is listed and watched, no guard is off, and agents of the node read
+// what they may, and nothing else.
 func TestDaemonSet(t *testing.T) {
 	t.Parallel()
 	cp := ownControlPlane(t, "--authorization-mode=RBAC")
@@ -48,15 +56,15 @@ func TestDaemonSet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := ""
-	for _, u := range manifest(t, "daemonset.yaml") {
+	text, args := "", []string(nil)
+	for _, u := range manifests(t, "kubernetes-serve") {
 		objects := client.Resource(deployed[u.GetKind()]).Namespace(u.GetNamespace())
 		if _, err := objects.Create(t.Context(), u,
 			metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}); err != nil {
 			t.Fatalf("%s %s: %v", u.GetKind(), u.GetName(), err)
 		}
 		if u.GetKind() == "DaemonSet" {
-			checkPod(t, u)
+			args = checkPod(t, u)
 		}
 		if u.GetKind() == "ConfigMap" {
 			text, _, _ = unstructured.NestedString(u.Object, "data", "sync.yaml")
@@ -78,8 +86,19 @@ func TestDaemonSet(t *testing.T) {
 		t.Fatal(err)
 	}
 	larder := buildLarder(t, dir)
-	cmd := exec.Command(larder, "sync", "--config", sync, "--store", filepath.Join(dir, "s.db"), "--kubeconfig",
-		accountKubeconfig(t, c, dir))
+	logger := klog.Background()
+	certificates, err := listener.Generate(listener.Options{Dir: filepath.Join(dir, "tls"), Logger: &logger})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pem := filepath.Join(dir, "tls", "serving.pem")
+	here := strings.NewReplacer("/etc/larder/sync.yaml", sync, "0.0.0.0:6444", "127.0.0.1:0",
+		"/etc/larder-tls/tls.crt", pem, "/etc/larder-tls/tls.key", pem)
+	for i := range args {
+		args[i] = here.Replace(args[i])
+	}
+	store := filepath.Join(dir, "s.db")
+	cmd := exec.Command(larder, append(args, "--store", store, "--kubeconfig", accountKubeconfig(t, c, dir))...)
 	cmd.Env = append(os.Environ(), "NODE_NAME=node-1")
 	p := startProgram(t, cmd, filepath.Join(dir, "log"), func([]byte) {})
 	wanted := parseAs(t, sync, "node-1")
@@ -91,12 +110,54 @@ func TestDaemonSet(t *testing.T) {
 		}
 		return notMirrored(status, wanted)
 	})
+	checkAgent(t, c, store+".kubeconfig", certificates.CA())
 	p.terminate(t)
 }
 
+// checkAgent: an agent with the token of its own service account reads what it may, by the API server's word.
+func checkAgent(t *testing.T, c *cluster, served string, authority []byte) {
+	t.Helper()
+	meta := metav1.ObjectMeta{Name: "agent", Namespace: c.ns}
+	_, err := c.client.CoreV1().ServiceAccounts(c.ns).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: meta},
+		metav1.CreateOptions{})
+	if err == nil {
+		_, err = c.client.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta,
+			Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list"}}}},
+			metav1.CreateOptions{})
+	}
+	if err == nil {
+		_, err = c.client.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: meta,
+			RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "agent"},
+			Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: "agent", Namespace: c.ns}}}, metav1.CreateOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := c.client.CoreV1().ServiceAccounts(c.ns).CreateToken(t.Context(), "agent",
+		&authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", served)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: config.Host, BearerToken: token.Status.Token,
+		TLSClientConfig: rest.TLSClientConfig{CAData: authority}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}); err != nil {
+		t.Errorf("nodes, which the agent may list: %v", err)
+	}
+	if _, err := client.CoreV1().Services("").List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
+		t.Errorf("services, which the agent may not list: %v", err)
+	}
+}
+
 // checkPod: the pods come to every node, whatever its taints, and the directory on it is theirs with all that is in it,
-// whoever wrote that.
-func checkPod(t *testing.T, u *unstructured.Unstructured) {
+// whoever wrote that. It returns the arguments of larder.
+func checkPod(t *testing.T, u *unstructured.Unstructured) (args []string) {
 	t.Helper()
 	var ds appsv1.DaemonSet
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &ds); err != nil {
@@ -116,6 +177,7 @@ func checkPod(t *testing.T, u *unstructured.Unstructured) {
 		[]string{"/usr/local/bin/larder", "chown", owner, store}; !slices.Equal(got, want) {
 		t.Errorf("the init container runs %q, want %q", got, want)
 	}
+	return pod.Containers[0].Args
 }
 
 // parseAs parses the configuration as a pod on that node does.
@@ -149,16 +211,19 @@ func notMirrored(s reading.Status, c *config.Config) string {
 	return ""
 }
 
-// manifest reads the objects of a file of deploy/kubernetes.
-func manifest(t *testing.T, name string) (all []*unstructured.Unstructured) {
+// manifests returns the objects that kubectl makes of a directory of deploy.
+func manifests(t *testing.T, dir string) (all []*unstructured.Unstructured) {
 	t.Helper()
-	f, err := os.Open(filepath.Join("..", "..", "deploy", "kubernetes", name))
+	binaries, err := controlplane.Binaries(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	decoder := utilyaml.NewYAMLOrJSONDecoder(f, 4096)
-	for {
+	kubectl := filepath.Join(binaries, "kubectl")
+	out, err := exec.Command(kubectl, "kustomize", filepath.Join("..", "..", "deploy", dir)).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(out), 4096); ; {
 		u := &unstructured.Unstructured{}
 		if err := decoder.Decode(&u.Object); err != nil {
 			if len(all) == 0 {

@@ -31,10 +31,10 @@ var storeCommitMutants = []mutant{
 		name:   "store/commit-rv-first",
 		breaks: "Objects and the resourceVersion that covers them commit in one transaction, not the latter before.",
 		file:   "store/commits.go",
-		old: `func (s *snapshot) Prepare() { write.Compress(s.c.compressor, s.Writes()) }
+		old: `func (s *snapshot) Prepare() { write.Compress(s.c.compressor, s.Writes(false)) }
 `,
 		new: `func (s *snapshot) Prepare() {
-	write.Compress(s.c.compressor, s.Writes())
+	write.Compress(s.c.compressor, s.Writes(false))
 	_ = s.c.store.file.Update(context.Background(), trimming, func(tx *bolt.Tx) error {
 		return state.Update(tx, s.c.read.Name, func(_ *bolt.Bucket, st *state.State) error {
 			st.Follow(s.Info.Info)
@@ -49,10 +49,10 @@ var storeCommitMutants = []mutant{
 		name:   "store/commit-objects-first",
 		breaks: "Objects and the resourceVersion that covers them commit in one transaction, not the former before.",
 		file:   "store/commits.go",
-		old: `func (s *snapshot) Prepare() { write.Compress(s.c.compressor, s.Writes()) }
+		old: `func (s *snapshot) Prepare() { write.Compress(s.c.compressor, s.Writes(false)) }
 `,
 		new: `func (s *snapshot) Prepare() {
-	write.Compress(s.c.compressor, s.Writes())
+	write.Compress(s.c.compressor, s.Writes(false))
 	only := *s.Snapshot
 	only.Idle = true
 	_ = s.c.store.file.Update(context.Background(), trimming, func(tx *bolt.Tx) error {
@@ -118,9 +118,9 @@ var storeCommitMutants = []mutant{
 		name:   "store/commit-half",
 		breaks: "A commit writes all that was pending when it began.",
 		file:   "store/internal/write/commit.go",
-		old: `	for _, x := range snap.Writes() { // in this order, since each gets the next seq
+		old: `	for _, x := range snap.Writes(w.Log.Kept()) { // in this order, since each gets the next seq
 `,
-		new: `	for n, x := range snap.Writes() { // in this order, since each gets the next seq
+		new: `	for n, x := range snap.Writes(w.Log.Kept()) { // in this order, since each gets the next seq
 		if n >= 100 {
 			break
 		}
@@ -418,5 +418,50 @@ var storeCommitMutants = []mutant{
 		new: `				again = false
 `,
 		test: "TestReadAcrossACommitAndAList",
+	},
+	{
+		name:   "store/deletes-merged-away",
+		breaks: "Who resumes a watch is told of an object that has gone, although its successor is in the same commit.",
+		file:   "store/internal/memtable/snapshot.go",
+		old:    "if deletes && before.Order",
+		new:    "if false && before.Order",
+		test:   "TestHistoryOutlivesRestarts",
+		dir:    "store",
+	},
+	{
+		name:   "store/delete-committed-twice",
+		breaks: "A commit gets each delete once, even if the key is written on while another commit is under way.",
+		file:   "store/internal/memtable/table.go",
+		old: `	o.behind = s.newest
+`,
+		new:  ``,
+		test: "TestWritesOfACommit",
+	},
+	{
+		name:   "store/since-of-the-last-write",
+		breaks: "Who resumes a watch is told whether an object is new to him, however many of its changes were merged.",
+		file:   "store/internal/memtable/write.go",
+		old:    "cmp.Or(first.Since, before.Since)",
+		new:    "cmp.Or(first.Since, x.RV)",
+		test:   "TestHistoryOutlivesRestarts",
+		dir:    "store",
+	},
+	{
+		name:   "store/changes-that-nobody-noted",
+		breaks: "A watch does not resume over changes that were made while nobody could watch: they were not noted for it.",
+		file:   "store/internal/write/commit.go",
+		old:    " || !w.Watched && w.Log.Kept()",
+		new:    "",
+		test:   "TestHistoryOutlivesRestarts",
+		dir:    "store",
+	},
+	{
+		name:   "store/page-of-another-position",
+		breaks: "A page that is read while objects change is the state at its position.",
+		file:   "store/history.go",
+		old:    "func() { p.At = c.historyNow() })\n",
+		new:    "func() {})\n\tp.At = c.historyNow()\n",
+		test:   "TestPageIsAtItsPosition",
+		dir:    "store",
 	},
 }

@@ -6,10 +6,10 @@ var storeDiskMutants = []mutant{
 		breaks: "An object that another of the same key replaced is told as deleted: it has a tombstone.",
 		file:   "store/internal/write/writer.go",
 		old: `	if old.Found && old.UID != x.UID {
-		if err := w.bury(x.Key, old, x); err != nil {
+		if err := w.bury(x.Key, old, nil); err != nil {
 `,
 		new: `	if old.Found && old.UID != x.UID && x.UID == "" {
-		if err := w.bury(x.Key, old, x); err != nil {
+		if err := w.bury(x.Key, old, nil); err != nil {
 `,
 		test: "TestFeedTellsWhatHasChanged",
 		dir:  "store",
@@ -69,13 +69,11 @@ var storeDiskMutants = []mutant{
 	{
 		name:   "store/tombstone-of-older-state",
 		breaks: "A tombstone has the last state that the DELETED event carried.",
-		file:   "store/internal/memtable/write.go",
-		old: `	case x.Del && x.UID == uid && x.Payload != nil:
-		return x
-`,
-		new:  ``,
-		test: "TestFeedHasTheLastState",
-		dir:  "store",
+		file:   "store/internal/write/writer.go",
+		old:    `if x != nil && x.UID == old.UID && x.UID != "" && x.Payload != nil {`,
+		new:    `if x != nil && x.UID == old.UID && x.UID != "" && x.Payload == nil {`,
+		test:   "TestFeedHasTheLastState",
+		dir:    "store",
 	},
 	{
 		name:   "store/changes-of-another-store",

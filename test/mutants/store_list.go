@@ -286,7 +286,7 @@ var storeListMutants = []mutant{
 		name:   "store/seqs-in-key-order",
 		breaks: "Seqs are given in the order of the stream.",
 		file:   "store/internal/memtable/snapshot.go",
-		old: `	slices.SortFunc(all, func(a, b *Write) int { return cmp.Compare(a.order, b.order) })
+		old: `	slices.SortFunc(all, func(a, b *Write) int { return cmp.Compare(a.Order, b.Order) })
 `,
 		new: `	slices.SortFunc(all, func(a, b *Write) int { return cmp.Compare(a.Key, b.Key) })
 `,

@@ -32,11 +32,11 @@ var wireMutants = []mutant{
 		name:   "wire/early-items-have-no-kind",
 		breaks: "Items that come before the kind of their list get it.",
 		file:   "reflector/wire/json.go",
-		old: `t.size < textsSize || t.list.Kind == "" {
+		old: `errors.Is(errs[n], codec.ErrNoKind) && t.list.Kind == ""; t.waits {
 `,
-		new: `t.size < 10 {
+		new: `errs[n] == codec.ErrNoKind && len(t.all) == 0; t.waits {
 `,
-		test: "TestUnstructuredAsClientGo",
+		test: "TestItemsWaitForTheirKind",
 	},
 	{
 		name:   "wire/stop-leaves-the-answer",
@@ -55,6 +55,100 @@ var wireMutants = []mutant{
 	w.end(err)
 `,
 		test: "TestStop",
+	},
+	{
+		name:   "wire/list-held-whole",
+		breaks: "A list of custom resources is not held until its kind has come.",
+		file:   "reflector/wire/json.go",
+		old: `t.size < textsSize || t.waits && t.list.Kind == "" {
+`,
+		new: `t.size < textsSize || t.list.Kind == "" {
+`,
+		test: "TestListIsNotHeld",
+	},
+	{
+		name:   "wire/undecodable-event-unknown",
+		breaks: "An event about an object that a list has had undecodable does not end the watch.",
+		file:   "reflector/wire/known.go",
+		old: `	return known || len(k.keys) >= maxKnown
+`,
+		new: `	return !known && len(k.keys) >= maxKnown
+`,
+		test: "TestUndecodableEvent",
+	},
+	{
+		name:   "wire/undecodable-event-taken",
+		breaks: "An event whose object cannot be decoded, and that no list has had so, ends the watch.",
+		file:   "reflector/wire/watcher.go",
+		old: `		if err = w.refuses(ev); err != nil {
+`,
+		new: `		if err = w.refuses(ev); err != nil && ev.Type == "" {
+`,
+		test: "TestUndecodableEvent",
+	},
+	{
+		name:   "wire/undecodable-fails-the-list",
+		breaks: "An object that cannot be decoded does not keep the others of a list.",
+		file:   "codec/sent.go",
+		old: `	if err != nil && !errors.Is(err, ErrNoKind) {
+`,
+		new: `	if err != nil && errors.Is(err, ErrNoKind) {
+`,
+		test: "TestOneUndecodableOfAList",
+		dir:  "reflector/wire",
+	},
+	{
+		name:   "wire/every-error-is-a-cut",
+		breaks: "Only the error of a list that broke off makes pages smaller.",
+		file:   "reflector/wire/wire.go",
+		old: `	case b.broken, errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, errEmpty):
+`,
+		new: `	case err != nil:
+`,
+		test: "TestOnlyACutOffListIsCutOff",
+	},
+	{
+		name:   "wire/cbor-for-ever",
+		breaks: "A server that answers in CBOR is asked for JSON.",
+		file:   "reflector/wire/wire.go",
+		old: `	if w.asksForJSON.Load() {
+`,
+		new: `	if w == nil {
+`,
+		test: "TestCBOR",
+	},
+	{
+		name:   "codec/panic-of-a-type",
+		breaks: "A Go type whose methods panic makes an object undecodable, and does not end the process.",
+		file:   "codec/where.go",
+		old: `	return guest.Try(fmt.Sprintf("unmarshalling a *%s", t), fn)
+`,
+		new: `	if t == nil {
+		return guest.Try(fmt.Sprint(t), fn)
+	}
+	return fn()
+`,
+		test: "TestSentUndecodable",
+	},
+	{
+		name:   "codec/field-not-named",
+		breaks: "The error of decoding names the field.",
+		file:   "codec/where.go",
+		old: `	if len(path) == 0 {
+`,
+		new: `	if len(path) > 0 {
+`,
+		test: "TestUndecodableNamesTheField",
+	},
+	{
+		name:   "codec/msgpack-refuses-messages",
+		breaks: "A collection in msgpack stores the messages of a server that sends protobuf.",
+		file:   "codec/sent.go",
+		old: `		return c.protobuf()
+`,
+		new: `		return nil
+`,
+		test: "TestMsgpackReadsMessages",
 	},
 	{
 		name:   "codec/name-twice",
@@ -168,10 +262,52 @@ var wireMutants = []mutant{
 		name:   "informer/reader-meets-the-unreadable",
 		breaks: "An object that only a reader cannot read is listed anew.",
 		file:   "informer/repair.go",
-		old: `			p.listUnreadable()
+		old: `			p.listForReader(ctx, err)
 `,
-		new: `			_ = p.listDue
+		new: `			_ = err
 `,
 		test: "TestProtobufOfAnotherProgram",
+	},
+	{
+		name:   "reflector/bad-event-for-ever",
+		breaks: "An event that cannot be decoded ends in a list.",
+		file:   "reflector/watch.go",
+		old: `	again := s.watching.badAt == rv
+`,
+		new: `	again := s.watching.badAt == rv+"0"
+`,
+		test: "TestEventThatCannotBeDecoded",
+		dir:  "informer",
+	},
+	{
+		name:   "store/unreadable-stays",
+		breaks: "A stored state that nobody can read is deleted by the list that cannot bring another.",
+		file:   "store/internal/intake/page.go",
+		old: `unheard || it.unreadable {
+`,
+		new: `unheard {
+`,
+		test: "TestReaderMeetsTheUndecodable",
+		dir:  "informer",
+	},
+	{
+		name:   "informer/undecodable-trusted",
+		breaks: "Once an object could not be decoded, each is decoded as it comes in.",
+		file:   "informer/undecoded.go",
+		old: `return i.decodes() || i.health.distrustsNow() }
+`,
+		new: `return i.decodes() }
+`,
+		test: "TestReaderMeetsTheUndecodable",
+	},
+	{
+		name:   "store/message-weighed-as-a-struct",
+		breaks: "A Bounded residency weighs an unstructured object at what it takes, whatever its payload is encoded in.",
+		file:   "store/internal/resident/bounded.go",
+		old: `	_, isUnstructured := obj.(runtime.Unstructured)
+`,
+		new: `	isUnstructured := false
+`,
+		test: "TestWeigh",
 	},
 }

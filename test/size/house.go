@@ -49,6 +49,9 @@ var rooms = map[string]string{
 	"store/memory":               "a collection without a file",
 	"store/query":                "selects by namespace,\nlabels, fields",
 	"store/seal":                 "keys that wrap data keys",
+	"serve/access":               "who asks, and whether they may",
+	"serve/access/kubeconfig":    "what a client needs to get in",
+	"serve/access/listener":      "TLS and connections of the port",
 	"codec":                      "objects to bytes and back",
 	"entry":                      "identities, references,\nentries, errors",
 }

@@ -38,7 +38,7 @@ func runSync(ctx context.Context, b *Bench) (_ Result, err error) {
 		}
 	}()
 	for ctx.Err() == nil && len(ended) == 0 {
-		if objects, ok := synced(ctx, b.Case.File); ok {
+		if objects, ok := Synced(ctx, b.Case.File); ok {
 			if objects != b.Case.N {
 				return nil, fmt.Errorf("larder sync holds %d objects, want %d", objects, b.Case.N)
 			}
@@ -49,8 +49,8 @@ func runSync(ctx context.Context, b *Bench) (_ Result, err error) {
 	return nil, errors.Join(ctx.Err(), errors.New("larder sync has not synced"))
 }
 
-// synced asks the sync that holds the store.
-func synced(ctx context.Context, store string) (objects int, synced bool) {
+// Synced asks the sync that holds the store how many objects its first collection has, and whether it has synced.
+func Synced(ctx context.Context, store string) (objects int, synced bool) {
 	socket, err := source.SocketPath(store)
 	if err != nil {
 		return 0, false

@@ -27,8 +27,11 @@ type definition struct {
 			Categories []string `json:"categories"`
 		} `json:"names"`
 		Versions []struct {
-			Name    string         `json:"name"`
-			Columns []entry.Column `json:"additionalPrinterColumns"`
+			Name       string         `json:"name"`
+			Columns    []entry.Column `json:"additionalPrinterColumns"`
+			Selectable []struct {
+				JSONPath string `json:"jsonPath"`
+			} `json:"selectableFields"`
 		} `json:"versions"`
 	} `json:"spec"`
 }
@@ -54,10 +57,14 @@ func (c *Connection) Define(ctx context.Context, gvr schema.GroupVersionResource
 		Kind: d.Spec.Names.Kind, Singular: d.Spec.Names.Singular, ShortNames: d.Spec.Names.ShortNames,
 		Namespaced: d.Spec.Scope == "Namespaced",
 		Categories: append([]string{}, d.Spec.Names.Categories...), Columns: []entry.Column{},
+		SelectableFields: []string{},
 	}
 	for _, v := range d.Spec.Versions {
 		if v.Name == gvr.Version {
 			info.Columns = append(info.Columns, v.Columns...)
+			for _, s := range v.Selectable {
+				info.SelectableFields = append(info.SelectableFields, strings.TrimPrefix(s.JSONPath, "."))
+			}
 		}
 	}
 	return info, nil

@@ -34,22 +34,3 @@ func (mb *member) describe(ctx context.Context, st *store.Store) {
 			err)
 	}
 }
-
-// noteVersion has the store keep the server's version, for snapshots. It asks once in a run: an upgraded API server
-// ends its watches, but not this program.
-func (mb *member) noteVersion(ctx context.Context, st *store.Store) {
-	select {
-	case <-mb.informer.HasSyncedChecker().Done():
-	case <-ctx.Done():
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, cluster.AskFor)
-	defer cancel()
-	v, err := cluster.ServerVersion(ctx, mb.conn.Raw)
-	if err == nil {
-		err = st.PutDocument(ctx, store.DocumentServerVersion, []byte(v))
-	}
-	if err != nil {
-		klog.FromContext(ctx).V(2).Info("The server's version is not stored", "err", err)
-	}
-}

@@ -5,5 +5,8 @@
 // of reach, what is stored needs no plan. It is a service then: the mirror, its lines of log (plainLog), the socket,
 // the health and metrics endpoints (package endpoint), and what systemd is told (notifier).
 //
+// A learner has the store keep what the server says of itself (its version, groups, schemas and keys), in the
+// background and after the lists.
+//
 // mirror.run owns the informers' goroutines, service.run all others: each cancels its own and waits for them.
 package mirror

@@ -12,6 +12,7 @@ import (
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/cli/cluster"
+	"github.com/larder-dev/larder/internal/facts"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -61,17 +62,16 @@ const versionWait = 2 * time.Second
 // versionOf returns the version of the server, or the last one that is stored if it does not answer; "" if there is
 // none.
 func versionOf(ctx context.Context, st *store.Store, conn *cluster.Connection) string {
-	stored, err := st.Document(ctx, store.DocumentServerVersion)
-	patience := versionWait
-	if err != nil || len(stored) == 0 {
-		patience = cluster.AskFor
+	stored, patience := "", cluster.AskFor
+	if known, err := facts.ReadVersion(ctx, st); err == nil && known != nil {
+		stored, patience = known.GitVersion, versionWait
 	}
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	v, err := cluster.ServerVersion(limited, conn.Raw)
 	if err != nil {
 		klog.FromContext(ctx).V(2).Info("The server does not tell its version", "err", err)
-		return string(stored)
+		return stored
 	}
 	return v
 }

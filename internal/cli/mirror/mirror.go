@@ -34,6 +34,7 @@ type mirror struct {
 	*source.File
 	store   *store.Store
 	members []*member // do not change once run has been called
+	learner *learner  // nil: nothing is learned
 
 	mu     sync.Mutex
 	failed []error // why members ended before they were told to; guarded by mu
@@ -61,6 +62,12 @@ type memberOptions struct {
 	configured bool
 	// observer counts for the metrics. Default: nobody does.
 	observer informer.Observer
+	// history is how many bytes of changes are kept in memory; see informer.Options.
+	history int
+	// schemas has the server's schemas stored.
+	schemas bool
+	// learner is told the hashes of schemas; nil if there is none.
+	learner *learner
 }
 
 func newMember(ctx context.Context, st *store.Store, p planned, mo memberOptions) (*member, error) {
@@ -68,10 +75,13 @@ func newMember(ctx context.Context, st *store.Store, p planned, mo memberOptions
 	o := informer.Options{
 		Residency: store.None, Store: st, PersistSecrets: mo.persistSecrets, Identity: id, Resource: r.ResourceInfo,
 		ClusterID: requests.KubeSystemUID(conn.Raw),
-		Observer:  mo.observer,
+		Observer:  mo.observer, History: mo.history,
 	}
 	if id.Representation != entry.Metadata { // which do not depend on it
 		o.OpenAPIHash = conn.Schemas.Hash(r.GroupVersion())
+		if mo.learner != nil {
+			o.OpenAPIHash = mo.learner.hash(r.GroupVersion())
+		}
 	}
 	if id.Representation == entry.Unstructured {
 		o.Codec = codec.UnstructuredWith(scheme.Scheme)
@@ -119,8 +129,8 @@ func (m *mirror) run(ctx context.Context) error {
 		wg.Go(func() { m.runMember(ctx, cancel, mb) })
 		wg.Go(func() { mb.describe(ctx, m.store) })
 	}
-	if len(m.members) > 0 {
-		wg.Go(func() { m.members[0].noteVersion(ctx, m.store) })
+	if m.learner != nil {
+		wg.Go(func() { m.learner.run(ctx, m.members) })
 	}
 	<-ctx.Done()
 	wg.Wait()
@@ -182,6 +192,19 @@ func (m *mirror) Status(ctx context.Context) (source.Status, error) {
 	}
 	source.Sort(status.Collections)
 	return status, nil
+}
+
+// asOf returns the time from which a collection's objects are; the zero time while they are followed.
+func (m *mirror) asOf(info entry.Info) time.Time {
+	for _, mb := range m.members {
+		if mb.identity == info.Identity {
+			if st := mb.informer.Status(); st.Source != informer.Live {
+				return st.LastContact
+			}
+			return time.Time{}
+		}
+	}
+	return info.LastContact
 }
 
 // mirrored is Status for what this sync mirrors only, in the order of the arguments.

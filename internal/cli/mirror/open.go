@@ -10,6 +10,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/cluster"
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/source"
@@ -55,7 +56,13 @@ func openMirror(
 		}
 	}
 	chooseEncodings(ctx, st, plan)
+	conn, err := cluster.Connect(pl.config)
+	if err != nil {
+		return nil, err
+	}
 	m := newMirror(st)
+	m.learner = newLearner(st, conn, mo.schemas)
+	mo.learner = m.learner
 	for _, p := range plan {
 		mb, err := newMember(klog.NewContext(ctx, logger), st, p, mo)
 		if err != nil {

@@ -14,12 +14,15 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/input"
+	"github.com/larder-dev/larder/internal/cli/serving"
 	"github.com/larder-dev/larder/internal/config"
 	"github.com/larder-dev/larder/internal/endpoint"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/metrics"
+	"github.com/larder-dev/larder/serve"
 )
 
 // service is a sync that runs: the mirror, what shows it, and what answers questions about it.
@@ -30,6 +33,8 @@ type service struct {
 	settings settings
 	// configured: they come from a file.
 	configured bool
+	// serving says where and to whom what is mirrored is served as a Kubernetes API.
+	serving serving.Flags
 
 	metrics  *metrics.Metrics
 	endpoint *endpoint.Server
@@ -65,8 +70,9 @@ func (sv *service) listen(ctx context.Context) error {
 // open opens the store and makes the mirror.
 func (sv *service) open(ctx context.Context, logger logr.Logger) error {
 	m, err := openMirror(ctx, sv.planner, sv.settings, memberOptions{
-		persistSecrets: sv.settings.persistSecrets, keepChanges: sv.settings.keepChanges, configured: sv.configured,
-		observer: sv.metrics,
+		persistSecrets: sv.settings.persistSecrets, keepChanges: keepFor(sv.settings.keepChanges, sv.serving),
+		configured: sv.configured,
+		observer:   sv.metrics, history: historyOf(sv.serving), schemas: sv.settings.schemas,
 	}, logger)
 	if err != nil {
 		return input.KeyError(sv.settings.store, err, sv.settings.keyBy)
@@ -81,6 +87,11 @@ func (sv *service) run(ctx context.Context) (err error) {
 	closeServer := sv.serve(klog.FromContext(ctx))
 	defer func() { err = errors.Join(err, closeServer()) }()
 	m := sv.mirror.Load()
+	closePort, err := sv.serveObjects(ctx, m)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closePort()) }()
 	running, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() { show(running, sv.io, sv.log, m.mirrored) })
@@ -150,6 +161,58 @@ func (sv *service) serve(logger logr.Logger) (stop func() error) {
 		}
 		return nil
 	}
+}
+
+// historyBytes is how much of the latest changes of each resource is kept in memory for those who watch it.
+const historyBytes = 8 << 20
+
+// servedChanges is how long changes are kept in the file for watches that go on after a restart: longer than any API
+// server keeps them.
+const servedChanges = time.Hour
+
+// keepFor returns how long the file keeps changes.
+func keepFor(asked time.Duration, f serving.Flags) time.Duration {
+	if f.Address == "" {
+		return asked
+	}
+	return max(asked, servedChanges)
+}
+
+func historyOf(f serving.Flags) int {
+	if f.Address == "" {
+		return 0
+	}
+	return historyBytes
+}
+
+// serveObjects serves what is mirrored as a Kubernetes API, if that is asked for.
+func (sv *service) serveObjects(ctx context.Context, m *mirror) (stop func() error, err error) {
+	if sv.serving.Address == "" {
+		return func() error { return nil }, nil
+	}
+	o := serving.Options{
+		Flags: sv.serving, Facts: m.store, Upstream: sv.planner.config,
+		Directory: sv.settings.store + ".tls", AsOf: m.asOf,
+	}
+	if o.Kubeconfig == "" {
+		o.Kubeconfig = sv.settings.store + ".kubeconfig"
+	}
+	var mirrored []entry.Identity
+	for _, mb := range m.members {
+		if gr := mb.identity.GroupResource(); m.store.Seals(gr) {
+			o.Sealed = append(o.Sealed, gr)
+		}
+		if mb.informer.Status().Persistent {
+			mirrored = append(mirrored, mb.identity)
+		}
+	}
+	o.Source = serve.Mirror(m.store, mirrored...)
+	p, err := serving.Open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	klog.FromContext(ctx).Info("Serving objects", "address", p.URL, "kubeconfig", o.Kubeconfig)
+	return p.Close, nil
 }
 
 // close ends what listens, and closes the store.

@@ -28,12 +28,14 @@ type settings struct {
 	keyBy          string   // where its key is named, for hints
 	listen         string
 	ready          config.Ready
+	// schemas has the server's OpenAPI schemas stored.
+	schemas bool
 }
 
 // fromArgs are the settings of the command line.
 func (o *syncOptions) fromArgs(args []string) (settings, error) {
 	s := settings{store: o.store.Path, persistSecrets: o.persistSecrets, keepChanges: time.Duration(o.keepChanges),
-		maxSize: int64(o.maxSize), ready: config.ReadyDisk, keyBy: input.ByFlag}
+		maxSize: int64(o.maxSize), ready: config.ReadyDisk, keyBy: input.ByFlag, schemas: o.schemas}
 	var err error
 	if s.encryption, err = o.key.Encryption(); err != nil {
 		return s, err
@@ -64,7 +66,7 @@ func (o *syncOptions) fromConfig(c *config.Config) (settings, error) {
 	s := settings{
 		store: c.Store, persistSecrets: c.PersistSecrets, maxSize: c.MaxSize, forgetAfter: c.Retention.ForgetAfter,
 		keepChanges: c.Retention.Changes,
-		listen:      c.Listen, ready: c.Ready, keyBy: "encryption.keyFile in " + c.File,
+		listen:      c.Listen, ready: c.Ready, keyBy: "encryption.keyFile in " + c.File, schemas: c.Schemas,
 	}
 	var err error
 	if s.encryption, err = sealing(c.Encryption); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/larder-dev/larder/internal/cli/cluster"
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/input"
+	"github.com/larder-dev/larder/internal/cli/serving"
 	"github.com/larder-dev/larder/internal/config"
 	"github.com/larder-dev/larder/internal/source"
 )
@@ -31,7 +32,9 @@ type syncOptions struct {
 	key            input.KeyFlag
 	maxSize        command.SizeValue
 	keepChanges    command.AgeValue
+	schemas        bool
 	listen         string
+	serving        serving.Flags
 	logs           logFlags
 	// all mirrors everything but what exclude names.
 	all     bool
@@ -65,7 +68,7 @@ The log, on standard error, has a line for each resource when something happens,
   resumes   watches that went on from the resourceVersion, with no list
   relists   lists of the whole resource but for the first one, and why they were needed
   received  bytes from the network for this resource since sync started: compressed as they come, with headers, TLS and
-            the small requests that guard a resume. Discovery at the start is not counted.`,
+            the small requests that guard a resume. Discovery and schemas are not counted.`,
 		Example: `  larder sync pods deploy widgets.example.com --store cluster.db
   larder sync --all --exclude leases,endpointslices --store cluster.db
   larder sync pods -n web -l app=shop --store shop.db
@@ -101,8 +104,14 @@ The log, on standard error, has a line for each resource when something happens,
 	f.Var(&o.keepChanges, "keep-changes",
 		"keep what changes for `DURATION`, such as 7d or 24h, for larder watch --since; default is never, which frees "+
 			"what an earlier sync has kept")
+	f.BoolVar(&o.schemas, "schemas", true,
+		"store the OpenAPI schemas of what is mirrored, for kubectl explain; they are read after the first lists and when "+
+			"they change, about 6 MB of a whole cluster: --schemas=false is for metered links")
 	f.StringVar(&o.listen, "listen", "",
 		"serve /healthz, /readyz and /metrics at `HOST:PORT`; without a host it is loopback. Default is off")
+	o.serving.Add(f, "what is mirrored")
+	f.BoolVar(&o.serving.Forward, "forward", false,
+		"with --serve, send to the API server what is not mirrored, and writes, with the caller's own token")
 	o.logs.add(cmd)
 	o.cluster.AddFlags(f)
 	f.Lookup("request-timeout").Usage += " Watches are not bounded by it."
@@ -111,11 +120,11 @@ The log, on standard error, has a line for each resource when something happens,
 
 // configRefuses are the flags that say what a configuration says.
 var configRefuses = []string{"namespace", "all-namespaces", "all", "exclude", "selector", "field-selector",
-	"persist-secrets", "max-size", "keep-changes", "listen", "key-file"}
+	"persist-secrets", "max-size", "keep-changes", "schemas", "listen", "key-file"}
 
 // check finds what is wrong with the command line before anything is opened.
 func (o *syncOptions) check(cmd *cobra.Command, args []string) error {
-	if err := o.logs.check(); err != nil {
+	if err := errors.Join(o.logs.check(), o.serving.Check()); err != nil {
 		return err
 	}
 	if cmd.Flags().Changed("config") {
@@ -199,7 +208,7 @@ func runSync(ctx context.Context, s command.IO, o *syncOptions, args []string) (
 		return err
 	}
 	sv := newService(s, l, planner{storePath: set.store, config: restConfig}, set)
-	sv.configured = c != nil
+	sv.configured, sv.serving = c != nil, o.serving
 	if err := sv.listen(ctx); err != nil {
 		return err
 	}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"github.com/larder-dev/larder/entry"
@@ -12,6 +14,7 @@ import (
 	"github.com/larder-dev/larder/internal/cli/cluster"
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/input"
+	"github.com/larder-dev/larder/internal/facts"
 	"github.com/larder-dev/larder/snapshot"
 )
 
@@ -41,11 +44,32 @@ func (o *saveOptions) saveLive(
 	if so.Header.ServerVersion, err = cluster.ServerVersion(ctx, conn.Raw); err != nil {
 		return snapshot.Saved{}, cluster.ServerError(err, "")
 	}
+	if so.Documents, err = o.learn(ctx, conn, lists, so.Header.ClusterID); ctx.Err() != nil {
+		return snapshot.Saved{}, ctx.Err()
+	} else if err != nil {
+		fmt.Fprintf(s.Err, "note: the snapshot does not have all that the server says of itself, such as schemas for "+
+			"kubectl explain: %v\n", err)
+	}
 	saved, err := snapshot.SaveServer(ctx, lists, path, so)
 	if err != nil && errors.Is(err, conn.Failed) { // and not the file that is written
 		err = cluster.ServerError(err, "")
 	}
 	return saved, err
+}
+
+// learn asks the server what it says of itself. What it does not say is missing from the documents.
+func (o *saveOptions) learn(
+	ctx context.Context, conn *cluster.Connection, lists []snapshot.Listing, clusterID string,
+) (facts.Memory, error) {
+	ask := facts.Ask{Client: conn.Raw, Cluster: clusterID, Schemas: o.schemas,
+		Hash: func(ctx context.Context, gv schema.GroupVersion) (string, error) { return conn.Schemas.Hash(gv)(ctx) }}
+	for _, l := range lists {
+		if gv := l.Identity.GroupVersion(); !slices.Contains(ask.Of, gv) {
+			ask.Of = append(ask.Of, gv)
+		}
+	}
+	known := facts.Memory{}
+	return known, facts.Refresh(ctx, known, ask)
 }
 
 // listings are the collections that are saved: those of the arguments, or all.

@@ -30,6 +30,7 @@ type saveOptions struct {
 	recipients recipientFlags
 	secrets    bool
 	force      bool
+	schemas    bool
 	// byVariable: the environment names the store to save, and no flag does.
 	byVariable bool
 
@@ -83,6 +84,9 @@ a collection of which objects or values were left out is listed first.`,
 	o.redact.add(cmd)
 	o.recipients.add(cmd)
 	f.BoolVar(&o.secrets, "include-secrets", false, "save Secrets too, though the snapshot is not encrypted")
+	f.BoolVar(&o.schemas, "schemas", true,
+		"of a live cluster, save the OpenAPI schemas of what is saved, for kubectl explain; they are about 6 MB of a whole "+
+			"cluster. A store has what larder sync --schemas has stored")
 	f.BoolVar(&o.force, "force", false, "replace a file that is there, once the new one is complete")
 	o.cluster.AddFlags(f)
 	return cmd

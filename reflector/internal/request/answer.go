@@ -16,9 +16,14 @@ import (
 // ErrPutOff is exported as reflector.ErrPutOff.
 var ErrPutOff = errors.New("the server puts the request off")
 
-// Expired reports whether err is a 410: the history, or the continue token, is gone.
+// noPrevious is what an API server that has no watch cache of a resource, as of events, says of a watch if etcd was
+// compacted at exactly its first event: the object before that is gone, and the watch never gets past it.
+const noPrevious = "etcd event received with PrevKv=nil"
+
+// Expired reports whether err is a 410, or says the same: the history, or the continue token, is gone.
 func Expired(err error) bool {
-	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
+	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) ||
+		apierrors.IsInternalError(err) && strings.Contains(err.Error(), noPrevious)
 }
 
 // TooLarge reports whether err says that the server has not reached our resourceVersion. Servers before 1.19 say so
@@ -83,6 +88,12 @@ func Exchanged(err error) string {
 	}
 	return status.Continue
 }
+
+// watchDecoding is the cause that client-go gives the error of an event that it cannot decode. Package wire does, too.
+const watchDecoding = "ClientWatchDecoding"
+
+// Undecodable reports whether err says that an event of a watch cannot be decoded.
+func Undecodable(err error) bool { return apierrors.HasStatusCause(err, watchDecoding) }
 
 // EventError returns the error of an ERROR event.
 func EventError(ev watch.Event) error {

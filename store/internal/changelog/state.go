@@ -19,17 +19,23 @@ type State struct {
 	Tombstones int
 	// Retain is how long tombstones are kept for readers that have no cursor; 0 keeps them for cursors only.
 	Retain time.Duration
+	// ListedSeq is the number of the last change when the last list was committed, and ListedRV the resourceVersion that
+	// the collection had then. What comes after it are events, whose resourceVersions ascend. ListedRV is empty if no list
+	// has ended.
+	ListedSeq uint64
+	ListedRV  string
 }
 
 // StateOf returns the state that an info record has.
 func StateOf(r *format.Info) State {
 	return State{NextSeq: r.NextSeq, Since: r.FeedSince, Lacks: r.FeedLacks, Tombstones: r.Tombstones,
-		Retain: max(r.Retain, 0)}
+		Retain: max(r.Retain, 0), ListedSeq: r.ListedSeq, ListedRV: r.ListedRV}
 }
 
 // Store puts the state into an info record.
 func (s *State) Store(r *format.Info) {
 	r.NextSeq, r.FeedSince, r.FeedLacks, r.Tombstones, r.Retain = s.NextSeq, s.Since, s.Lacks, s.Tombstones, s.Retain
+	r.ListedSeq, r.ListedRV = s.ListedSeq, s.ListedRV
 }
 
 // Kept reports whether there is a changelog.

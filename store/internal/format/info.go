@@ -32,6 +32,7 @@ type Info struct {
 	Namespaced      bool           `msgpack:"namespaced,omitempty"`
 	Categories      []string       `msgpack:"categories,omitempty"`
 	Columns         []entry.Column `msgpack:"columns,omitempty"`
+	Selectable      []string       `msgpack:"selectable,omitempty"`
 	ResourceVersion string         `msgpack:"resourceVersion,omitempty"`
 	Complete        bool           `msgpack:"complete,omitempty"`
 	MustRelist      string         `msgpack:"mustRelist,omitempty"`
@@ -50,6 +51,8 @@ type Info struct {
 	FeedSince   uint64                `msgpack:"feedSince,omitempty"`
 	FeedLacks   uint64                `msgpack:"feedLacks,omitempty"`
 	Retain      time.Duration         `msgpack:"retain,omitempty"`
+	ListedSeq   uint64                `msgpack:"listedSeq,omitempty"`
+	ListedRV    string                `msgpack:"listedRV,omitempty"`
 	Sealed      bool                  `msgpack:"sealed,omitempty"`
 	PlainText   bool                  `msgpack:"plainText,omitempty"`
 }

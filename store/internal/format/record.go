@@ -25,11 +25,11 @@ import (
 //
 // The header, by position, and the payload of each version:
 //
-//	RecordVersion   uid, resourceVersion, seq, encoding, terms [, created]
+//	RecordVersion   uid, resourceVersion, seq, encoding, terms [, created [, since]]
 //	                payload: what the codec named by encoding wrote
-//	packedVersion   uid, resourceVersion, seq, encoding, terms, dictionary, size [, created]
+//	packedVersion   uid, resourceVersion, seq, encoding, terms, dictionary, size [, created [, since]]
 //	                payload: a zstd frame of that, made with the dictionary; size is that of what it holds
-//	SealedVersion   uid, resourceVersion, seq, encoding, terms, dictionary, size, data key [, created]
+//	SealedVersion   uid, resourceVersion, seq, encoding, terms, dictionary, size, data key [, created [, since]]
 //	                payload: a nonce of 24 bytes, and either of the two encrypted with XChaCha20-Poly1305;
 //	                dictionary and size are 0 if it is not compressed; the terms are tokens (package seal)
 //
@@ -68,6 +68,9 @@ type Header struct {
 	Seq uint64
 	// Created is the Seq of the object's first record; 0 is Seq itself: see FirstSeq.
 	Created uint64
+	// Since is the resourceVersion since which there is an object under the key, without a break; "" if that is not known.
+	// Only collections whose changes are served keep it.
+	Since string
 	// Encoding is the Name of the codec that wrote the payload.
 	Encoding string
 	// Terms are the values that each index files the object under, by the index's name: what an update must remove without
@@ -230,18 +233,21 @@ func AppendSized(dst []byte, s string) []byte {
 
 // AppendHeader appends the header as a record has it.
 func AppendHeader(dst []byte, h Header) []byte {
-	fields := headerFields
-	switch h.Version() {
+	version, fields := h.Version(), headerFields
+	switch version {
 	case packedVersion:
 		fields = packedFields
 	case SealedVersion:
 		fields = sealedFields
 	}
-	if h.Created != 0 && h.Created != h.Seq {
-		dst = msgpack.AppendArrayLen(dst, fields+1)
-	} else {
-		dst = msgpack.AppendArrayLen(dst, fields)
+	created, since := h.FirstSeq() != h.Seq || h.Since != "", h.Since != ""
+	switch {
+	case since:
+		fields += 2
+	case created:
+		fields++
 	}
+	dst = msgpack.AppendArrayLen(dst, fields)
 	dst = msgpack.AppendText(dst, h.UID)
 	dst = msgpack.AppendText(dst, h.RV)
 	dst = msgpack.AppendUint(dst, h.Seq)
@@ -254,15 +260,18 @@ func AppendHeader(dst []byte, h Header) []byte {
 			dst = msgpack.AppendText(dst, value)
 		}
 	}
-	if fields >= packedFields {
+	if version != RecordVersion {
 		dst = msgpack.AppendUint(dst, h.Dictionary)
 		dst = msgpack.AppendUint(dst, uint64(h.Size))
 	}
-	if fields >= sealedFields {
+	if version == SealedVersion {
 		dst = msgpack.AppendUint(dst, h.SealedBy)
 	}
-	if h.Created != 0 && h.Created != h.Seq {
-		dst = msgpack.AppendUint(dst, h.Created)
+	if created {
+		dst = msgpack.AppendUint(dst, h.FirstSeq())
+	}
+	if since {
+		dst = msgpack.AppendText(dst, h.Since)
 	}
 	return dst
 }
@@ -359,6 +368,9 @@ func decodeHeader(version byte, data []byte) (Header, error) {
 	}
 	if d.Err == nil && h.Unknown == 0 && fields > least {
 		h.Created = d.Uint()
+	}
+	if d.Err == nil && h.Unknown == 0 && fields > least+1 {
+		h.Since = d.Str()
 	}
 	if d.Err != nil {
 		return Header{}, fmt.Errorf("header: %w", d.Err)

@@ -28,6 +28,12 @@ func drawHeader(t *rapid.T) Header {
 		h.Dictionary = rapid.Uint64Min(1).Draw(t, "dictionary")
 		h.Size = rapid.IntRange(1, MaxDecompressed).Draw(t, "size")
 	}
+	if rapid.Bool().Draw(t, "changed") {
+		h.Created = max(1, h.Seq) - 1
+	}
+	if h.Since = tupleText().Draw(t, "since"); h.Since != "" {
+		h.Created = h.FirstSeq() // as it is stored
+	}
 	return h
 }
 
@@ -164,11 +170,11 @@ func requireDamaged(t *testing.T, err error) {
 }
 
 func TestRecordIgnoresLaterHeaderFields(t *testing.T) {
-	head := AppendHeader(nil, Header{UID: "uid", RV: "12", Seq: 9, Created: 7, Encoding: "msgpack"})
+	head := AppendHeader(nil, Header{UID: "uid", RV: "12", Seq: 9, Created: 7, Since: "8", Encoding: "msgpack"})
 	head[0]++ // one more element
 	head = append(head, 0xc0)
 	h, err := decodeHeader(RecordVersion, head)
-	if err != nil || h.RV != "12" || h.Created != 7 {
+	if err != nil || h.RV != "12" || h.Created != 7 || h.Since != "8" {
 		t.Fatalf("got %+v, %v", h, err)
 	}
 }

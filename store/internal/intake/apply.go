@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/history"
 	"github.com/larder-dev/larder/store/internal/index"
 	"github.com/larder-dev/larder/store/internal/memtable"
 	"github.com/larder-dev/larder/store/internal/state"
@@ -63,7 +66,12 @@ func (in *Intake) applyEncoded(
 		return nil, err
 	}
 	changes = make([]entry.Change, 0, len(e.writes))
+	var events []*history.Event
+	in.number(e.writes)
 	for _, x := range e.writes {
+		if p := keys[x.Key]; in.History != nil && (!x.Del || p.Entry != nil) {
+			events = append(events, p.event(x, in.Codec))
+		}
 		changes = append(changes, keys[x.Key].change(x))
 	}
 	last := make([]*memtable.Write, 0, len(keys))
@@ -77,8 +85,20 @@ func (in *Intake) applyEncoded(
 	excuse(&info, changes, e.writes, b)
 	noteBatch(&info, last, e)
 	advance(&info, b)
-	in.Back.Put(last, info, nil)
+	in.Back.Put(last, info, nil, func() {
+		if in.History != nil {
+			in.History.Put(events, info.ResourceVersion)
+		}
+	})
 	return changes, nil
+}
+
+// number gives writes their place among all. Front is held.
+func (in *Intake) number(writes []*memtable.Write) {
+	for _, x := range writes {
+		in.writes++
+		x.Order = in.writes
+	}
 }
 
 // errIndexesChanged says that index functions were added after the terms of a write were computed.
@@ -136,7 +156,16 @@ func (in *Intake) takeIn(
 	for _, x := range last {
 		delete(in.unheard, x.Key)
 	}
-	in.Back.Put(last, info, settles)
+	in.number(last)
+	in.Back.Put(last, info, settles, func() {
+		switch {
+		case in.History == nil:
+		case settles != nil:
+			in.History.Restart(info.ResourceVersion)
+		default:
+			in.History.Disturb()
+		}
+	})
 	return nil
 }
 
@@ -161,13 +190,26 @@ type Pending struct {
 	UID   string          // UID in the file's record, even if that cannot be decoded; "" if the file was not read
 	Obj   runtime.Object  // object after the ops so far; nil if there is none
 	last  *memtable.Write // last write of the key in this batch; nil before the first
+	// Entry is the encoded object after the ops so far; nil if there is none, or the collection keeps no history.
+	Entry *entry.Entry
+}
+
+// event returns what the history keeps of x, and sets p.Entry to the state after x. c is the collection's codec.
+func (p *Pending) event(x *memtable.Write, c codec.Codec) *history.Event {
+	e := &history.Event{Key: x.Key, Old: p.Entry, New: x.Entry(c.Name()), Deleted: x.Del}
+	e.RV, _ = strconv.ParseUint(x.RV, 10, 64) // 0 ascends after nothing
+	p.Entry = e.After()
+	return e
 }
 
 // change applies x to p and returns the Change.
 func (p *Pending) change(x *memtable.Write) entry.Change {
 	ch := entry.Change{Type: cache.Updated, Key: x.Key, Old: p.Obj, New: x.Obj, Contradicts: p.contradicts(x)}
-	if p.last != nil {
+	switch {
+	case p.last != nil:
 		x.Follow(p.last)
+	case !p.Found && !x.Del:
+		x.Since = x.RV
 	}
 	p.last = x
 	switch {

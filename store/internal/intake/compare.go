@@ -16,6 +16,9 @@ type item struct {
 	filled bool          // true if the payload and the terms have been computed
 	needed bool          // true if the collection has another state, or none
 	change *entry.Change // the change to report; nil if there is none, or if the item is held
+	// unreadable says that the item is left out because it cannot be decoded, and that the collection holds a state of it
+	// which cannot be decoded either. That is deleted: else each reader would meet it.
+	unreadable bool
 }
 
 // listedAlready reports whether the list or an event has brought the key, and the collection has that state.
@@ -67,7 +70,7 @@ func (r *Replacement) difference(x *memtable.Write, now HeldObject) (change *ent
 	}
 	x.SameObject = !x.Del && before != nil && sameVersion(x, now) && semanticallyEqual(before, x.Obj)
 	switch {
-	case x.Del && !heard:
+	case x.Del && (!heard || r.unreadable[x.Key]):
 	case x.Del:
 		change = &entry.Change{Type: cache.Deleted, Key: x.Key, Old: before, New: x.Obj}
 	case !heard, before == nil: // an object that cannot be decoded was reported to nobody

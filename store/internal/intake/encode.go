@@ -98,7 +98,9 @@ func (e Encoder) identify(op entry.Op) (*memtable.Write, error) {
 		obj = gone.Obj
 	}
 	x.Obj, _ = obj.(runtime.Object)
-	if u, ok := x.Obj.(*entry.Undecoded); ok && e.Codec != nil && (!x.Del || e.Deletes) {
+	if u, ok := x.Obj.(*entry.Undecoded); ok && u.Err() != nil {
+		return x, e.undecodable(x, u)
+	} else if ok && e.Codec != nil && (!x.Del || e.Deletes) {
 		x.Payload, x.PayloadSize = u.Payload, len(u.Payload)
 		if u.Encoding != e.Codec.Name() {
 			x.Encoding = u.Encoding
@@ -116,6 +118,17 @@ func (e Encoder) identify(op entry.Op) (*memtable.Write, error) {
 	}
 	x.UID, x.RV = IdentityOf(x.Obj)
 	return x, nil
+}
+
+// undecodable returns why the object of x is left out, which is known not to decode. A delete becomes one without an
+// object.
+func (e Encoder) undecodable(x *memtable.Write, u *entry.Undecoded) error {
+	x.UID, x.RV = u.UID, u.ResourceVersion
+	if x.Del {
+		x.Obj = nil
+		return nil
+	}
+	return refuse(entry.LeftOutCodec, memtable.Unreadable(x.Key, u.Err()))
 }
 
 // fill sets the payload and the index terms of x.

@@ -89,6 +89,7 @@ func (r *Replacement) noteEvent(x *memtable.Write, generation int) {
 	r.note(x)
 	r.unhold(x.Key)
 	delete(r.deletes, x.Key)
+	delete(r.unreadable, x.Key)
 	r.events[x.Key] = watched{rv: x.RV, gone: x.Del}
 	switch {
 	case r.showing:

@@ -7,7 +7,9 @@ import (
 
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/history"
 	"github.com/larder-dev/larder/store/internal/compress"
 	"github.com/larder-dev/larder/store/internal/index"
 	"github.com/larder-dev/larder/store/internal/memtable"
@@ -22,11 +24,17 @@ type Intake struct {
 	KeyFunc cache.KeyFunc
 	Limits  Limits
 	Back    Back // set before other goroutines use the collection, like the fields above
+	// History is given the changes of each batch, encoded by Codec unless a write says otherwise; nil if nobody keeps
+	// them.
+	History *history.Window
+	Codec   codec.Codec
 
 	// Set holds the index functions. Writes that were indexed with another set are indexed again before they are put.
 	Set atomic.Pointer[index.Set]
 	// Front is held while writes are put into the back. Nobody waits for the disk while holding it.
 	Front sync.Mutex
+	// writes is how many were put; guarded by Front.
+	writes uint64
 	// replacing is the open replacement, or nil; guarded by Front.
 	replacing *Replacement
 	// unheard has the keys of objects that an earlier process stored from a list that did not end: nobody in this process
@@ -61,8 +69,8 @@ type Back interface {
 	// TakesIn returns an error if Put can no longer be called. Front must be held.
 	TakesIn() error
 	// Put makes the writes, the last one of each key, and the Info visible to readers in one step. settles is not nil if
-	// they end a list. Front must be held.
-	Put(last []*memtable.Write, info entry.Info, settles *state.Settled)
+	// they end a list. also is called before readers can see them, and while those wait. Front must be held.
+	Put(last []*memtable.Write, info entry.Info, settles *state.Settled, also func())
 
 	// Losses grows whenever something that was put has been lost; see store.Collection.Losses.
 	Losses() int
@@ -85,7 +93,7 @@ func (in *Intake) MarkMustRelist(ctx context.Context, reason string) error {
 		return err
 	}
 	info.MustRelist = reason
-	in.Back.Put(nil, info, nil)
+	in.Back.Put(nil, info, nil, func() {})
 	return nil
 }
 

@@ -33,6 +33,9 @@ func (r *Replacement) page(
 			return entry.Result{}, err
 		}
 		r.encode(set, items, keys)
+		if err := r.findUnreadable(ctx, items, keys); err != nil {
+			return entry.Result{}, err
+		}
 		res := entry.Result{Staged: !r.showing, Skipped: skipped}
 		if r.showing {
 			if res.Changes, err = r.show(ctx, set, items, keys); errors.Is(err, errIndexesChanged) {
@@ -116,6 +119,37 @@ func (r *Replacement) compare(
 	return missing, err
 }
 
+// findUnreadable sets unreadable of the items that the collection holds in a state which cannot be decoded either.
+func (r *Replacement) findUnreadable(ctx context.Context, items map[string]*item, keys []string) error {
+	keys = slices.DeleteFunc(slices.Clone(keys), func(key string) bool {
+		it := items[key]
+		return it.skip || it.err == nil || leftOutOf(it.Write, it.err).Reason != entry.LeftOutCodec
+	})
+	if len(keys) == 0 {
+		return nil
+	}
+	return r.in.Back.Look(ctx, func(h Held) error {
+		for _, key := range keys {
+			now, err := h.Get(key)
+			if err != nil {
+				return err
+			}
+			if now == nil {
+				continue
+			}
+			obj, err := now.Object()
+			if err != nil {
+				return err
+			}
+			if obj != nil {
+				obj, err = entry.Decoded(obj)
+			}
+			items[key].unreadable = obj == nil || err != nil
+		}
+		return nil
+	})
+}
+
 // missing returns the keys after r.last, up to end, that neither an item nor an event has, at most limit of them (no
 // limit if it is negative). It also returns the last key that it has looked at.
 func (r *Replacement) missing(
@@ -150,8 +184,11 @@ func (r *Replacement) settle(it *item, generation int) (skipped []entry.Skipped)
 		if e, ok := r.events[it.Key]; !ok || !e.gone {
 			delete(r.deletes, it.Key)
 		}
-		if _, unheard := r.in.unheard[it.Key]; unheard {
+		if _, unheard := r.in.unheard[it.Key]; unheard || it.unreadable {
 			r.deletes[it.Key] = len(it.Key)
+		}
+		if it.unreadable {
+			r.unreadable[it.Key] = true
 		}
 		return skipped
 	}

@@ -47,8 +47,10 @@ type Replacement struct {
 	puts    map[string]*listed // differences that are held, by key
 	deletes map[string]int     // keys that the list lacks so far, with the approximate sizes of their objects in bytes
 	bytes   int                // size of puts
-	events  map[string]watched // events that came while the list was paged, by key
-	revised bool               // true once it is decided whether to make another dictionary
+	// unreadable has the keys in deletes whose objects the list has, but nobody can read: nobody was told of them either.
+	unreadable map[string]bool
+	events     map[string]watched // events that came while the list was paged, by key
+	revised    bool               // true once it is decided whether to make another dictionary
 	gathered
 	end listEnd
 	// As, if it is not nil, sets the state that the collection gets at the end: an import brings that of the collection
@@ -84,7 +86,7 @@ type gathered struct {
 func (in *Intake) Begin(ctx context.Context, o ReplaceOptions) (*Replacement, error) {
 	r := &Replacement{
 		in: in, o: o, losses: in.Back.Losses(),
-		puts: map[string]*listed{}, deletes: map[string]int{}, events: map[string]watched{},
+		puts: map[string]*listed{}, deletes: map[string]int{}, unreadable: map[string]bool{}, events: map[string]watched{},
 	}
 	err := in.setReplacing(r)
 	if err == nil {

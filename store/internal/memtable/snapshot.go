@@ -13,6 +13,8 @@ type Snapshot[I any] struct {
 	// Info covers it.
 	Info    I
 	batches uint64
+	behind  uint64 // Order of the newest write of the commit before
+	newest  uint64 // and of the newest one in this
 	// Idle: nothing is pending.
 	Idle bool
 }
@@ -29,13 +31,18 @@ func (s *Snapshot[I]) First() (key string, ok bool) {
 	return first.Key, true
 }
 
-// Writes returns everything, in the order in which it came.
-func (s *Snapshot[I]) Writes() []*Write {
+// Writes returns the newest write of each key, in the order in which they came; and the deletes before them, if wanted.
+func (s *Snapshot[I]) Writes(deletes bool) []*Write {
 	all := make([]*Write, 0, s.tree.Len())
 	s.tree.Ascend(func(x *Write) bool {
+		for _, before := range x.gone {
+			if deletes && before.Order > s.behind {
+				all = append(all, before)
+			}
+		}
 		all = append(all, x)
 		return true
 	})
-	slices.SortFunc(all, func(a, b *Write) int { return cmp.Compare(a.order, b.order) })
+	slices.SortFunc(all, func(a, b *Write) int { return cmp.Compare(a.Order, b.Order) })
 	return all
 }

@@ -19,7 +19,8 @@ type Table[I any] struct {
 	dirty   bool                                      // guarded by mu
 	bytes   int                                       // of tree; guarded by mu
 	batches uint64                                    // that were put; guarded by mu
-	writes  uint64                                    // that were put; guarded by mu
+	newest  uint64                                    // Order of the newest write; guarded by mu
+	behind  uint64                                    // that of the newest write that is committed; guarded by mu
 	epoch   uint64                                    // grows with each snapshot, and when it leaves; guarded by mu
 }
 
@@ -51,11 +52,11 @@ func (o *Table[I]) Put(last []*Write, update func(before I, dirty bool) I, also 
 	for _, x := range last {
 		if old, had := o.tree.Get(x); had {
 			x.Follow(old)
+			x.after(o.behind)
 			x.SameObject = x.SameObject && old.SameObject
 			o.forgetLocked(old)
 		}
-		o.writes++
-		x.order = o.writes
+		o.newest = max(o.newest, x.Order)
 		o.tree.ReplaceOrInsert(x)
 		o.bytes += x.Size()
 		o.indexLocked(x)
@@ -105,7 +106,7 @@ func (o *Table[I]) Snapshot() *Snapshot[I] {
 		return &Snapshot[I]{tree: o.sharedLocked(), batches: o.batches, Idle: true}
 	}
 	o.epoch++
-	return &Snapshot[I]{tree: o.sharedLocked(), Info: o.info, batches: o.batches}
+	return &Snapshot[I]{tree: o.sharedLocked(), Info: o.info, batches: o.batches, behind: o.behind, newest: o.newest}
 }
 
 // sharedLocked returns the tree as it is now. The caller has mu for writing if shared is nil.
@@ -122,6 +123,7 @@ func (o *Table[I]) Committed(s *Snapshot[I]) (shrunk int, clean bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	before := o.bytes
+	o.behind = s.newest
 	o.epoch++ // the file may be written without the memtable now: a view of what leaves must not be laid over that
 	if o.batches == s.batches {
 		o.resetLocked()
@@ -187,7 +189,7 @@ func getWrite(tree *btree.BTree[*Write], key string) *Write {
 }
 
 // All returns everything that is pending, in key order.
-func (o *Table[I]) All() []*Write { return o.Capture(nil).After("", 0) }
+func (o *Table[I]) All() []*Write { return o.Capture(nil, func() {}).After("", 0) }
 
 // Covered reports whether there are terms for everything that is pending.
 func (o *Table[I]) Covered(terms map[*Write]map[string][]string) bool {

@@ -23,16 +23,18 @@ type Lookup struct {
 	Values []string
 }
 
-// Capture returns a View, with Filed if want is not nil.
-func (o *Table[I]) Capture(want *Lookup) *View[I] {
+// Capture returns a View, with Filed if want is not nil. also is called at its moment, between two Puts.
+func (o *Table[I]) Capture(want *Lookup, also func()) *View[I] {
 	o.mu.RLock()
 	if o.tree.Len() == 0 || o.shared != nil {
 		defer o.mu.RUnlock()
+		also()
 		return o.captureLocked(want)
 	}
 	o.mu.RUnlock()
 	o.mu.Lock() // to clone the tree
 	defer o.mu.Unlock()
+	also()
 	return o.captureLocked(want)
 }
 

@@ -1,6 +1,7 @@
 package memtable
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,13 +35,15 @@ type Write struct {
 	Compressed []byte
 	Dict       *compress.Dictionary
 	Terms      map[string][]string
-	// order is the place of the write among all that the table was given.
-	order uint64
+	// Order is the place of the write among all that the collection was given; it grows.
+	Order uint64
+	// Since is the resourceVersion since which there is an object under the key, without a break; "" if the file has it,
+	// or nobody. A delete has that of what it deletes.
+	Since string
 	// SameObject: the file has the same state of the object, and only how it is stored changes.
 	SameObject bool
-	// gone is the delete, not committed either, of the object that the file has under the key; nil if there was none
-	// before x.
-	gone *Write
+	// gone are the deletes of the key before x that are not committed either, in order.
+	gone []*Write
 }
 
 // Decoded returns Obj, decoded. Its error is that of Unreadable.
@@ -75,6 +78,15 @@ func (x *Write) Left() runtime.Object {
 	return x.Obj
 }
 
+// Entry returns the encoded object; nil if there is no payload. encoding is that of the collection's codec.
+func (x *Write) Entry(encoding string) *entry.Entry {
+	if x.Payload == nil {
+		return nil
+	}
+	return &entry.Entry{Key: x.Key, UID: x.UID, ResourceVersion: x.RV, Encoding: cmp.Or(x.Encoding, encoding),
+		Payload: x.Payload}
+}
+
 // Read returns what Left does, decoded. It fails if ctx has ended.
 func (x *Write) Read(ctx context.Context) (runtime.Object, error) {
 	if err := ctx.Err(); err != nil {
@@ -86,8 +98,8 @@ func (x *Write) Read(ctx context.Context) (runtime.Object, error) {
 // Size is roughly what x takes in memory, and in a transaction.
 func (x *Write) Size() int {
 	n := 128 + len(x.Key) + len(x.UID) + len(x.RV) + len(x.Encoding) + x.PayloadSize
-	if x.gone != nil {
-		n += x.gone.PayloadSize
+	for _, before := range x.gone {
+		n += 128 + before.PayloadSize
 	}
 	for name, values := range x.Terms {
 		n += len(name) + 48
@@ -98,25 +110,28 @@ func (x *Write) Size() int {
 	return n
 }
 
-// LastOf returns the delete of the object with that UID which carried its last state, encoded; nil if x knows of none.
-func (x *Write) LastOf(uid string) *Write {
-	switch {
-	case x == nil || uid == "":
-	case x.Del && x.UID == uid && x.Payload != nil:
-		return x
-	case x.gone != nil && x.gone.UID == uid && x.gone.Payload != nil:
-		return x.gone
+// Follow notes what x comes after that has not been committed.
+func (x *Write) Follow(before *Write) {
+	first := x
+	if len(x.gone) > 0 {
+		first = x.gone[0]
 	}
-	return nil
+	gone := before.gone
+	switch {
+	case !before.Del:
+		first.Since = cmp.Or(first.Since, before.Since)
+	case !first.Del:
+		first.Since = cmp.Or(first.Since, first.RV)
+		fallthrough
+	default:
+		gone = append(gone, before) // no other write follows before
+	}
+	x.gone = append(gone, x.gone...)
 }
 
-// Follow notes what x comes after that has not been committed: the first delete, which is the one of the object in the
-// file.
-func (x *Write) Follow(before *Write) {
-	switch {
-	case before.gone != nil:
-		x.gone = before.gone
-	case before.Del && before.Obj != nil:
-		x.gone = before
+// after drops the deletes up to a place: they are in the file.
+func (x *Write) after(committed uint64) {
+	for len(x.gone) > 0 && x.gone[0].Order <= committed {
+		x.gone = x.gone[1:]
 	}
 }

@@ -85,10 +85,46 @@ func (r *Reader) Entry(ctx context.Context, key string) (e entry.Entry, found bo
 	return e, err == nil, err
 }
 
+// EntriesOf returns the committed records with those keys, without those that do not exist or cannot be read, of one
+// moment.
+func (r *Reader) EntriesOf(ctx context.Context, keys []string) (found []entry.Entry, err error) {
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	var all []rawStored
+	err = r.View(ctx, func(b *bolt.Bucket) error {
+		objects, err := r.Objects(b)
+		if err != nil {
+			return err
+		}
+		for _, key := range keys {
+			if data := objects.Get([]byte(key)); data != nil {
+				all = append(all, r.copyStored(objects, []byte(key), data))
+			}
+		}
+		return nil
+	})
+	for _, one := range all {
+		if e, err := r.entryOf(one); err == nil {
+			found = append(found, e)
+		}
+	}
+	return found, err
+}
+
 // rawStored is a record that was copied out of its transaction. If err is not nil, only key is set.
 type rawStored struct {
 	Record
-	err error
+	err     error
+	written *entry.Entry // of the memtable, instead of a record
+}
+
+// size is how long the payload is, or will be when it is not compressed.
+func (one rawStored) size() int {
+	if one.written != nil {
+		return len(one.written.Payload)
+	}
+	return one.Body.Size
 }
 
 // entryPage reads the page of records that follows the given key, adds it to all, and returns whether records may
@@ -123,6 +159,9 @@ func (r *Reader) copyStored(objects *bolt.Bucket, k, data []byte) (one rawStored
 
 // entryOf decompresses a copied record. No transaction should be open.
 func (r *Reader) entryOf(one rawStored) (entry.Entry, error) {
+	if one.written != nil {
+		return *one.written, nil
+	}
 	b, err := one.Body, one.err
 	if err == nil {
 		b, err = r.Coder.Plain(one.Key, b, nil)

@@ -18,7 +18,7 @@ type Captured = memtable.View[state.Covers]
 func (r *Reader) ViewOver(
 	ctx context.Context, want *memtable.Lookup, fn func(b *bolt.Bucket, over *Captured) error,
 ) error {
-	return r.viewCaptured(ctx, func() *Captured { return r.Memtable.Capture(want) }, fn)
+	return r.viewCaptured(ctx, func() *Captured { return r.Memtable.Capture(want, func() {}) }, fn)
 }
 
 // viewCaptured captures the memtable before the transaction begins, so writes that leave the memtable in between are

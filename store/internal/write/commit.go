@@ -20,7 +20,7 @@ func (w *Writer) Commit(snap *memtable.Snapshot[state.Covers], losses int) (curs
 			w.objects.FillPercent = coldFill
 		}
 	}
-	for _, x := range snap.Writes() { // in this order, since each gets the next seq
+	for _, x := range snap.Writes(w.Log.Kept()) { // in this order, since each gets the next seq
 		old, err := w.get(x.Key)
 		if err == nil {
 			err = w.replace(x, old)
@@ -31,6 +31,9 @@ func (w *Writer) Commit(snap *memtable.Snapshot[state.Covers], losses int) (curs
 	}
 	if !snap.Idle {
 		w.cover(snap.Info, losses)
+		if snap.Info.Settled != nil || !w.Watched && w.Log.Kept() {
+			w.State.Log.ListedSeq, w.State.Log.ListedRV = w.State.Log.Last(), w.State.ResourceVersion
+		}
 		if w.State.Newest, err = w.stillStored(snap.Info.Newest); err != nil {
 			return nil, err
 		}

@@ -26,6 +26,9 @@ type Target struct {
 	Cursors    *changelog.Cursors   // of the durable handlers
 	Tombstones int                  // changelog.Outside.MaxTombstones
 	Now        func() time.Time     // the store's steady time
+	// Watched says that watches resume from the changelog: it notes objects that have come and gone in one commit, too,
+	// and since when there is an object.
+	Watched bool
 }
 
 // Writer is one write transaction of a collection. Whenever it changes an object, it updates the index entries, the
@@ -86,7 +89,7 @@ func (w *Writer) get(key string) (read.Stored, error) {
 // put stores x in place of old.
 func (w *Writer) put(x *memtable.Write, old read.Stored) error {
 	if old.Found && old.UID != x.UID {
-		if err := w.bury(x.Key, old, x); err != nil {
+		if err := w.bury(x.Key, old, nil); err != nil {
 			return err
 		}
 	}
@@ -99,6 +102,11 @@ func (w *Writer) put(x *memtable.Write, old read.Stored) error {
 		Encoding: cmp.Or(x.Encoding, w.Read.Codec.Name())}
 	if old.Found && old.UID == x.UID {
 		h.Created = old.FirstSeq()
+	}
+	if w.Watched && w.Log.Kept() {
+		if h.Since = x.Since; old.Found {
+			h.Since = old.Since
+		}
 	}
 	payload := x.Payload
 	if x.Dict != nil {
@@ -148,6 +156,9 @@ func (w *Writer) putRecord(key string, h format.Header, payload []byte) error {
 func (w *Writer) remove(key string, old read.Stored, x *memtable.Write) error {
 	w.State.Newest = intake.DropRef(w.State.Newest, key)
 	if !old.Found {
+		if w.Watched && w.Log.Kept() && x != nil && x.Payload != nil && x.Since != "" {
+			return w.Log.Bury(key, 0, w.lastOf(x), x.Payload)
+		}
 		return nil
 	}
 	if err := w.bury(key, old, x); err != nil {
@@ -160,17 +171,23 @@ func (w *Writer) remove(key string, old read.Stored, x *memtable.Write) error {
 	return w.objects.Delete([]byte(key))
 }
 
-// bury adds a tombstone for the object of old, if there is a changelog. x is the write that deletes it or replaces it
-// by another object; x may be nil.
+// lastOf returns the header of a tombstone with the last state that a delete has.
+func (w *Writer) lastOf(x *memtable.Write) format.Header {
+	return format.Header{UID: x.UID, RV: x.RV, Encoding: cmp.Or(x.Encoding, w.Read.Codec.Name()), Since: x.Since}
+}
+
+// bury adds a tombstone for the object of old, if there is a changelog. x is the write that deletes it; nil if another
+// object replaces it.
 func (w *Writer) bury(key string, old read.Stored, x *memtable.Write) error {
 	if !w.Log.Kept() {
 		return nil
 	}
-	if last := x.LastOf(old.UID); last != nil {
-		h := format.Header{UID: old.UID, RV: last.RV, Encoding: cmp.Or(last.Encoding, w.Read.Codec.Name())}
-		return w.Log.Bury(key, old.Seq, h, last.Payload)
+	if x != nil && x.UID == old.UID && x.UID != "" && x.Payload != nil {
+		h := w.lastOf(x)
+		h.Created, h.Since = old.FirstSeq(), old.Since
+		return w.Log.Bury(key, old.Seq, h, x.Payload)
 	}
-	h := format.Header{UID: old.UID, RV: old.RV, Encoding: old.Encoding}
+	h := format.Header{UID: old.UID, RV: old.RV, Encoding: old.Encoding, Created: old.FirstSeq(), Since: old.Since}
 	b, err := w.Read.Coder.OpenPlain(old.Objects, key, old.Header, old.Payload)
 	switch {
 	case errors.Is(err, entry.ErrDamaged):

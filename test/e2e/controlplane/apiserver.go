@@ -48,7 +48,7 @@ type apiServer struct {
 	certs  certs
 	args   []string
 	env    []string
-	proc   *process
+	proc   *Process
 }
 
 func newAPIServer(binaries, dir, etcdURL string, o Options) (*apiServer, error) {
@@ -97,7 +97,7 @@ func newAPIServer(binaries, dir, etcdURL string, o Options) (*apiServer, error) 
 
 // start runs the server and waits until it is ready and has made kube-system.
 func (s *apiServer) start(ctx context.Context) (err error) {
-	if s.proc, err = startProcess("kube-apiserver", s.log, s.env, s.binary, s.args...); err != nil {
+	if s.proc, err = StartProcess("kube-apiserver", s.log, s.env, s.binary, s.args...); err != nil {
 		return err
 	}
 	client, err := kubernetes.NewForConfig(s.config("controlplane"))

@@ -20,6 +20,8 @@ type Request struct {
 	// Resource and Namespace, such as pods and default.
 	Resource  string
 	Namespace string
+	// User is who the client was to the server.
+	User string
 	// UserAgent is what the client called itself.
 	UserAgent string
 	// Code is the status it was answered with; 0 if it has not been.
@@ -57,7 +59,10 @@ type auditEvent struct {
 	RequestURI string `json:"requestURI"`
 	Verb       string `json:"verb"`
 	UserAgent  string `json:"userAgent"`
-	ObjectRef  struct {
+	User       struct {
+		Username string `json:"username"`
+	} `json:"user"`
+	ObjectRef struct {
 		Resource  string `json:"resource"`
 		Namespace string `json:"namespace"`
 	} `json:"objectRef"`
@@ -100,7 +105,7 @@ func readAudit(path string, offset int64, userAgent string) ([]*Request, error) 
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 		r := &Request{
-			Verb: e.Verb, Path: u.Path, Query: u.Query(), UserAgent: e.UserAgent,
+			Verb: e.Verb, Path: u.Path, Query: u.Query(), User: e.User.Username, UserAgent: e.UserAgent,
 			Resource: e.ObjectRef.Resource, Namespace: e.ObjectRef.Namespace,
 		}
 		byID[e.AuditID] = r

@@ -85,7 +85,7 @@ func (c *ControlPlane) Address() string { return fmt.Sprintf("127.0.0.1:%d", c.s
 func (c *ControlPlane) APIServerPID() int { return c.server.proc.cmd.Process.Pid }
 
 // StopAPIServer kills the API server. etcd goes on.
-func (c *ControlPlane) StopAPIServer() { c.server.proc.kill() }
+func (c *ControlPlane) StopAPIServer() { c.server.proc.Kill() }
 
 // StartAPIServer starts it again on the same port, and waits until it is ready. It has
 // lost its watch history: every older resourceVersion gets 410.
@@ -172,10 +172,10 @@ func (c *ControlPlane) startAll(ctx context.Context) error {
 
 func (c *ControlPlane) stopAll() {
 	if c.server != nil {
-		c.server.proc.kill()
+		c.server.proc.Kill()
 	}
 	if c.etcd != nil {
-		c.etcd.proc.kill()
+		c.etcd.proc.Kill()
 	}
 }
 

@@ -22,7 +22,7 @@ type etcd struct {
 	client int // ports
 	peer   int
 	env    []string
-	proc   *process
+	proc   *Process
 }
 
 func newEtcd(binaries, dir string, env []string) (*etcd, error) {
@@ -45,7 +45,7 @@ func (e *etcd) url() string { return fmt.Sprintf("http://127.0.0.1:%d", e.client
 // start runs etcd on what the directory holds, and waits until it answers.
 func (e *etcd) start(ctx context.Context) (err error) {
 	peer := fmt.Sprintf("http://127.0.0.1:%d", e.peer)
-	e.proc, err = startProcess("etcd", e.log, e.env, e.binary,
+	e.proc, err = StartProcess("etcd", e.log, e.env, e.binary,
 		"--name=e2e", "--data-dir="+e.dir, "--unsafe-no-fsync", "--log-level=warn",
 		"--listen-client-urls="+e.url(), "--advertise-client-urls="+e.url(),
 		"--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer, "--initial-cluster=e2e="+peer)
@@ -101,7 +101,7 @@ func (e *etcd) call(ctx context.Context, path string, in, out any) error {
 }
 
 // waitFor calls ready until it succeeds, the process ends or ctx does.
-func waitFor(ctx context.Context, what string, p *process, ready func(context.Context) error) error {
+func waitFor(ctx context.Context, what string, p *Process, ready func(context.Context) error) error {
 	for {
 		attempt, cancel := context.WithTimeout(ctx, 2*time.Second)
 		err := ready(attempt)
@@ -113,7 +113,7 @@ func waitFor(ctx context.Context, what string, p *process, ready func(context.Co
 		case <-ctx.Done():
 			return fmt.Errorf("%s did not become ready: %w; its log ends:\n%s", what, err, tail(p.log, 2048))
 		case <-p.done:
-			return p.exited()
+			return p.Exited()
 		case <-time.After(100 * time.Millisecond):
 		}
 	}

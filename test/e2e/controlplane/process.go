@@ -5,10 +5,11 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"syscall"
 )
 
-// process is one running child. Its output goes to a log file.
-type process struct {
+// Process is one running child. Its output goes to a log file.
+type Process struct {
 	name string
 	log  string
 	cmd  *exec.Cmd
@@ -16,13 +17,14 @@ type process struct {
 	err  error         // of Wait; read after done
 }
 
-// startProcess starts a program, with env beside what this process has, and one goroutine that waits for it.
-func startProcess(name, logPath string, env []string, program string, args ...string) (*process, error) {
+// StartProcess starts a program, with env beside what this process has, and one goroutine that waits for it. Its output
+// is added to the file logPath. On Linux the kernel kills it when this process dies.
+func StartProcess(name, logPath string, env []string, program string, args ...string) (*Process, error) {
 	logFile, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	p := &process{name: name, log: logPath, cmd: exec.Command(program, args...), done: make(chan struct{})}
+	p := &Process{name: name, log: logPath, cmd: exec.Command(program, args...), done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = logFile, logFile
 	p.cmd.Env = append(os.Environ(), env...)
 	p.cmd.SysProcAttr = dieWithParent()
@@ -46,8 +48,8 @@ func startProcess(name, logPath string, env []string, program string, args ...st
 	return p, nil
 }
 
-// kill ends the child at once and waits for it.
-func (p *process) kill() {
+// Kill ends the child at once and waits for it.
+func (p *Process) Kill() {
 	if p == nil {
 		return
 	}
@@ -55,15 +57,29 @@ func (p *process) kill() {
 	<-p.done
 }
 
-// exited returns an error with the end of the log if the child is no longer running.
-func (p *process) exited() error {
+// Terminate asks the child to end and waits for it. It returns an error with the end of the log if the child does not
+// end well, or has ended before.
+func (p *Process) Terminate() error {
+	signalled := p.cmd.Process.Signal(syscall.SIGTERM)
+	<-p.done
+	if signalled != nil || p.err != nil {
+		return p.Exited()
+	}
+	return nil
+}
+
+// Exited returns an error with the end of the log if the child is no longer running.
+func (p *Process) Exited() error {
 	select {
 	case <-p.done:
-		return fmt.Errorf("%s ended: %w\n%s", p.name, p.err, tail(p.log, 2048))
+		return fmt.Errorf("%s ended: %w\n%s", p.name, p.err, p.Log())
 	default:
 		return nil
 	}
 }
+
+// Log is the end of what the child has written.
+func (p *Process) Log() string { return tail(p.log, 4096) }
 
 // tail returns the last n bytes of a file, for error messages.
 func tail(path string, n int) string {

@@ -1,0 +1,166 @@
+package codec
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/larder-dev/larder/internal/guest"
+)
+
+// maxTries is how many parts of an object are tried in search of the field that does not decode.
+const maxTries = 5000
+
+// unmarshal calls fn, which runs methods of a Go type that may be a user's. If one panics, that is an error.
+func unmarshal(t reflect.Type, fn func() error) error {
+	return guest.Try(fmt.Sprintf("unmarshalling a *%s", t), fn)
+}
+
+// atJSON returns err with the field at which decoding a JSON text fails. fails decodes a text like it, which lacks what
+// surrounds the field. It must not panic.
+func atJSON(err error, text []byte, fails func(text []byte) bool) error {
+	s := jsonSearch{fails: fails, tries: maxTries}
+	return atPath(err, s.path(text, nil, nil))
+}
+
+// jsonSearch finds the field of a JSON text that does not decode, by decoding each part of it alone.
+type jsonSearch struct {
+	fails func(text []byte) bool
+	tries int // how many are left
+}
+
+// path returns the path in value to the smallest part that fails. before and after are what surrounds value.
+func (s *jsonSearch) path(value, before, after []byte) []string {
+	try := func(open, part, end string) bool {
+		s.tries--
+		return s.tries >= 0 && s.fails(slices.Concat(before, []byte(open+part+end), after))
+	}
+	descend := func(element, open string, part []byte, end string) []string {
+		inner := s.path(part, slices.Concat(before, []byte(open)), slices.Concat([]byte(end), after))
+		return append([]string{element}, inner...)
+	}
+	switch value = bytes.TrimSpace(value); {
+	case bytes.HasPrefix(value, []byte("{")):
+		var members map[string]json.RawMessage
+		if json.Unmarshal(value, &members) != nil || try("{", "", "}") {
+			return nil
+		}
+		for _, name := range slices.Sorted(maps.Keys(members)) {
+			quoted, _ := json.Marshal(name)
+			if open := "{" + string(quoted) + ":"; try(open, string(members[name]), "}") {
+				return descend(fieldName(name), open, members[name], "}")
+			}
+		}
+	case bytes.HasPrefix(value, []byte("[")):
+		var elements []json.RawMessage
+		if json.Unmarshal(value, &elements) != nil || try("[", "", "]") {
+			return nil
+		}
+		for i, element := range elements {
+			if try("[", string(element), "]") {
+				return descend("["+strconv.Itoa(i)+"]", "[", element, "]")
+			}
+		}
+	}
+	return nil
+}
+
+// atProtobuf returns err with the field at which decoding a message into a *t fails. fails decodes a message.
+func atProtobuf(err error, t reflect.Type, msg []byte, fails func(msg []byte) bool) error {
+	return atPath(err, messagePath(t, msg, fails))
+}
+
+// messagePath returns the path, in a message of type t, to the smallest field that fails.
+func messagePath(t reflect.Type, msg []byte, fails func(msg []byte) bool) []string {
+	for len(msg) > 0 {
+		number, wire, value, rest, ok := cutEncoded(msg)
+		if !ok {
+			return nil
+		}
+		part := msg[:len(msg)-len(rest)]
+		if msg = rest; !fails(part) {
+			continue
+		}
+		f, ok := fieldOfNumber(t, number)
+		if !ok {
+			return nil
+		}
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		var path []string
+		if name != "" { // else it is inlined
+			path = []string{fieldName(name)}
+		}
+		inner, isMessage := content(wire, value)
+		if of := messageType(f.Type); isMessage && of != nil {
+			path = append(path, messagePath(of, inner, func(inner []byte) bool {
+				return fails(protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), inner))
+			})...)
+		}
+		return path
+	}
+	return nil
+}
+
+// fieldOfNumber returns the field of a struct type that has that number in its message.
+func fieldOfNumber(t reflect.Type, number protowire.Number) (reflect.StructField, bool) {
+	for i := range t.NumField() {
+		if f := t.Field(i); protobufNumber(f) == number {
+			return f, true
+		}
+	}
+	return reflect.StructField{}, false
+}
+
+// messageType returns the struct type of a field's value, or of its elements; nil if it is none.
+func messageType(t reflect.Type) reflect.Type {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct {
+		return nil
+	}
+	return t
+}
+
+// fieldName returns the element of a path for a member of that name, which is quoted if it is an unusual one.
+func fieldName(name string) string {
+	unusual := func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
+	}
+	switch {
+	case len(name) > 100:
+		return "[a name of " + strconv.Itoa(len(name)) + " bytes]"
+	case name == "" || strings.ContainsFunc(name, unusual):
+		return "[" + strconv.Quote(name) + "]"
+	}
+	return "." + name
+}
+
+// atPath returns err with a path, which begins at the root.
+func atPath(err error, path []string) error {
+	if len(path) == 0 {
+		return err
+	}
+	slices.Reverse(path)
+	return &fieldError{path: path, err: err}
+}
+
+// errFitsNot says that decoding fails in a way whose error may quote the object.
+var errFitsNot = errors.New("the value does not fit the type")
+
+// withoutContent returns the error of a method of a Go type without what it may quote of the object: nothing but a
+// panic is told apart.
+func withoutContent(err error) error {
+	if guest.Panicked(err) {
+		return err
+	}
+	return errFitsNot
+}

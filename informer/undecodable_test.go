@@ -1,0 +1,93 @@
+package informer_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/larder-dev/larder/reflector"
+)
+
+// TestReaderMeetsTheUndecodable: one object that does not fit the Go type is reported, costs one list, and is left out
+// from then on: neither reads nor its events list again. The others are read all the time, and it is back once it fits.
+func TestReaderMeetsTheUndecodable(t *testing.T) {
+	for name, spec := range map[string]string{"does not fit": `{"seats":"secret"}`, "panics": `{"color":"panics"}`} {
+		t.Run(name, func(t *testing.T) { bubble(t, func(t *testing.T) { testReaderMeets(t, spec) }) })
+	}
+}
+
+func testReaderMeets(t *testing.T, bad string) {
+	h := newHarbor(t)
+	h.srv.write("good", `{"seats":1}`)
+	h.srv.write("bad", bad)
+	h.start()
+	h.reads(1, "good")
+	h.settle(time.Minute)
+	h.leftOut("a/bad")
+	lists := func(want int) {
+		t.Helper()
+		if got, _ := h.srv.requests(); got != want {
+			t.Errorf("%d lists, want %d: %v", got, want, h.i.Status().Reflector.Relists)
+		}
+	}
+	lists(2)
+	h.logged("a/bad", "boats.v1.sea", "spec.")
+	h.reads(30, "good")
+	for n := range 10 {
+		h.srv.write("bad", bad)
+		h.srv.write("good", fmt.Sprintf(`{"seats":%d}`, n))
+		h.reads(1, "good")
+	}
+	lists(2)
+	s := h.i.Status()
+	if s.Err != nil || s.Objects != 1 || s.Reflector.Relists[reflector.ReasonUnreadable] != 1 {
+		t.Errorf("status %+v", s)
+	}
+	h.end()
+
+	h.start() // which looks it up again
+	h.leftOut("a/bad")
+	h.reads(3, "good")
+	lists(2)
+	h.srv.write("bad", `{"seats":7}`)
+	h.settle(time.Second)
+	h.reads(1, "bad", "good")
+	h.leftOut()
+	h.srv.write("bad", "")
+	h.settle(time.Second)
+	h.reads(1, "good")
+	lists(2)
+	h.end()
+}
+
+// TestEventThatCannotBeDecoded: labels are wanted, so objects are decoded on the wire. An event about one that cannot
+// be costs one list, with a reason of its own; the informer goes on with all others, and with that one once it fits.
+func TestEventThatCannotBeDecoded(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		h := newHarbor(t)
+		h.o.Identity.LabelSelector = "l=m"
+		h.srv.write("good", `{"seats":1}`)
+		h.start()
+		const bad = `{"seats":"secret"}`
+		h.srv.write("bad", bad)
+		h.srv.write("later", `{"seats":2}`)
+		h.settle(5 * time.Minute)
+		h.reads(2, "good", "later")
+		h.leftOut("a/bad")
+		h.logged("a/bad", "boats.v1.sea", "spec.seats")
+		for n := range 10 {
+			h.srv.write("bad", bad)
+			h.srv.write("later", fmt.Sprintf(`{"seats":%d}`, n))
+			h.settle(time.Minute)
+		}
+		s := h.i.Status()
+		if s.Reflector.Relists[reflector.ReasonBadEvent] != 1 || len(s.Reflector.Relists) != 1 || !s.Synced || s.Err != nil {
+			t.Errorf("relists %v, error %v", s.Reflector.Relists, s.Err)
+		}
+		h.srv.write("bad", `{"seats":3}`)
+		h.settle(time.Minute)
+		h.reads(1, "bad", "good", "later")
+		h.leftOut()
+		h.end()
+	})
+}

@@ -1,0 +1,68 @@
+// Package apistatus has the errors that kube-apiserver answers with and package apierrors of apimachinery has no
+// function for, in the words that clients are known to match. Package serve and the embedded API server of tests
+// answer with them.
+package apistatus
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// New returns an error with a status code, its name as reason, and a message.
+func New(code int, format string, args ...any) *apierrors.StatusError {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: int32(code), Message: fmt.Sprintf(format, args...),
+		Reason: metav1.StatusReason(strings.ReplaceAll(http.StatusText(code), " ", "")),
+	}}
+}
+
+// TooLarge is the 504 for a resourceVersion that is newer than the current one.
+func TooLarge(wanted uint64, current string) error {
+	err := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %s", wanted, current), 1)
+	err.ErrStatus.Details.Causes = []metav1.StatusCause{{
+		Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version",
+	}}
+	return err
+}
+
+// ExpiredWatch is the 410 for a watch from a resourceVersion that is older than the oldest one in history.
+func ExpiredWatch(wanted, oldest string) error {
+	return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %s (%s)", wanted, oldest))
+}
+
+// ExpiredList is the 410 for a list at such a resourceVersion.
+func ExpiredList() error {
+	return apierrors.NewResourceExpired("The resourceVersion for the provided list is too old.")
+}
+
+// ExpiredContinue is the 410 for a continue token of such a resourceVersion. token continues with the rest of the list
+// in the newest state.
+func ExpiredContinue(token string) error {
+	err := apierrors.NewResourceExpired("The provided continue parameter is too old " +
+		"to display a consistent list result. You can start a new list without " +
+		"the continue parameter, or use the continue token in this response to " +
+		"retrieve the remainder of the results. Continuing with the provided " +
+		"token results in an inconsistent list - objects that were created, " +
+		"modified, or deleted between the time the first chunk was returned " +
+		"and now may show up in the list.")
+	err.ErrStatus.ListMeta.Continue = token
+	return err
+}
+
+// Of returns the Status that clients get of an error: its own, or a 500.
+func Of(err error) *metav1.Status {
+	status := metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusInternalServerError,
+		Reason: metav1.StatusReasonInternalError, Message: err.Error(),
+	}
+	if known := apierrors.APIStatus(nil); errors.As(err, &known) {
+		status = known.Status()
+	}
+	status.Kind, status.APIVersion = "Status", "v1"
+	return &status
+}

@@ -1,0 +1,147 @@
+package mirror
+
+import (
+	"context"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/informer/requests"
+	"github.com/larder-dev/larder/internal/cli/clitest"
+	"github.com/larder-dev/larder/internal/cli/input"
+	"github.com/larder-dev/larder/internal/facts"
+	"github.com/larder-dev/larder/internal/fakeapi"
+	"github.com/larder-dev/larder/store"
+)
+
+// learning mirrors resources with a learner while look runs. Nothing of the mirror fails.
+func learning(t *testing.T, server *fakeapi.Server, schemas bool, look func(l *learner, st *store.Store),
+	resources ...input.Resource) {
+	t.Helper()
+	st, err := store.Open(filepath.Join(t.TempDir(), "s"), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	m := newMirror(st)
+	m.learner = newLearner(st, mustConnect(t, server.Config()), schemas)
+	m.learner.spread = 1
+	m.learner.again = time.Millisecond
+	m.learner.patience = time.Millisecond
+	for _, r := range resources {
+		mb, err := newMember(t.Context(), st, planned{resource: r, identity: entry.Identity{
+			GroupVersionResource: r.GroupVersionResource, Representation: entry.Unstructured,
+		}, conn: mustConnect(t, server.Config())}, memberOptions{schemas: schemas, learner: m.learner})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.members = append(m.members, mb)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- m.run(ctx) }()
+	look(m.learner, st)
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// until fails the test unless what is known becomes as wanted.
+func until(t *testing.T, st *store.Store, wanted func(facts.Server) bool) {
+	t.Helper()
+	var known facts.Server
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		var err error
+		if known, err = facts.Read(t.Context(), st); err != nil {
+			t.Fatal(err)
+		}
+		if wanted(known) {
+			return
+		}
+	}
+	t.Errorf("known is %+v", known)
+}
+
+var (
+	coreV1 = schema.GroupVersion{Version: "v1"}
+	appsV1 = schema.GroupVersion{Group: "apps", Version: "v1"}
+)
+
+// TestLearn: what the server says of itself is stored, and a schema again when an informer hears of another hash.
+func TestLearn(t *testing.T) {
+	server := clitest.StartServer(t)
+	learning(t, server, true, func(l *learner, st *store.Store) {
+		until(t, st, func(s facts.Server) bool {
+			return s.Version != nil && s.Discovery.Has(coreV1) && s.Schemas[coreV1] != "" && s.Schemas[appsV1] != "" &&
+				len(s.Schemas) == 2 && s.Keys == nil // which are refused
+		})
+		server.SetOpenAPIHash(appsV1, "CHANGED")
+		l.conn.Schemas = requests.NewSchemas(l.conn.Raw) // five minutes have passed
+		if hash, err := l.hash(appsV1)(t.Context()); err != nil || hash != "CHANGED" {
+			t.Errorf("%q, %v", hash, err)
+		}
+		until(t, st, func(s facts.Server) bool { return s.Schemas[appsV1] == "CHANGED" })
+		document, _, err := facts.OpenAPI(t.Context(), st, appsV1)
+		if err != nil || !strings.Contains(string(document), "CHANGED") {
+			t.Errorf("%s, %v", document, err)
+		}
+	}, clitest.Pods, clitest.Deployments)
+}
+
+// TestLearnNoSchemas: those are switched off, and the rest is stored all the same.
+func TestLearnNoSchemas(t *testing.T) {
+	server := clitest.StartServer(t)
+	learning(t, server, false, func(l *learner, st *store.Store) {
+		until(t, st, func(s facts.Server) bool { return s.Version != nil && s.Discovery.Has(coreV1) })
+		l.hear(coreV1, "one")
+		l.hear(coreV1, "other")
+		if len(l.changed) > 0 {
+			t.Error("a schema that changes is asked for")
+		}
+		if names, err := st.Documents(t.Context()); err != nil || slices.ContainsFunc(names, func(name string) bool {
+			return strings.HasPrefix(name, "openapi")
+		}) {
+			t.Errorf("%q, %v", names, err)
+		}
+	}, clitest.Pods)
+}
+
+// TestLearnBesideFailures: a resource that the server does not list does not hold it up for ever, and what the server
+// fails to answer is asked for again.
+func TestLearnBesideFailures(t *testing.T) {
+	server := clitest.StartServer(t)
+	for _, verb := range []string{"list", "probe", "compare", "watch"} {
+		server.InjectFault(fakeapi.Fault{Verb: verb, Resource: "deployments", Status: http.StatusForbidden,
+			Reason: "Forbidden", Times: 1000})
+	}
+	server.InjectFault(fakeapi.Fault{Verb: "discovery", Status: http.StatusInternalServerError, Times: 5})
+	learning(t, server, true, func(_ *learner, st *store.Store) {
+		until(t, st, func(s facts.Server) bool { return s.Version != nil && s.Schemas[coreV1] != "" })
+	}, clitest.Deployments, clitest.Pods)
+}
+
+// TestLearnNothing: of a mirror that ends before anything is listed.
+func TestLearnNothing(t *testing.T) {
+	server := clitest.StartServer(t)
+	server.InjectFault(fakeapi.Fault{Verb: "list", Resource: "pods", Status: http.StatusForbidden, Reason: "Forbidden",
+		Times: 1000})
+	learning(t, server, true, func(_ *learner, st *store.Store) {
+		for server.Counts(clitest.Pods.GroupVersionResource).Lists < 2 { // a second, in which the rest would have been read
+			time.Sleep(10 * time.Millisecond)
+		}
+		if names, err := st.Documents(t.Context()); err != nil || len(names) > 0 {
+			t.Errorf("%q, %v", names, err)
+		}
+	}, clitest.Pods)
+}

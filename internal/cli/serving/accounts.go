@@ -1,0 +1,53 @@
+package serving
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"sync"
+
+	"github.com/go-logr/logr"
+
+	"github.com/larder-dev/larder/internal/facts"
+	"github.com/larder-dev/larder/serve/access"
+)
+
+// storedAccounts is an Authenticator of the cluster's service accounts by the keys that are stored. A first sync stores
+// them after it has begun to serve, and clusters replace them: so they are looked up for each token.
+type storedAccounts struct {
+	facts  facts.Documents
+	logger logr.Logger
+
+	mu       sync.Mutex
+	keys     facts.Keys              // those of accounts, or that are of no use; guarded by mu
+	accounts *access.ServiceAccounts // nil if there are no keys that can be used; guarded by mu
+}
+
+// Authenticate implements access.Authenticator. While there are no keys no token is known.
+func (s *storedAccounts) Authenticate(r *http.Request) (access.User, bool, error) {
+	accounts := s.current(r.Context())
+	if accounts == nil {
+		return access.User{}, false, nil
+	}
+	return accounts.Authenticate(r)
+}
+
+// current returns the accounts by the keys that are stored now. If these cannot be read those of before count.
+func (s *storedAccounts) current(ctx context.Context) *access.ServiceAccounts {
+	stored, err := facts.ReadKeys(ctx, s.facts)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err != nil:
+		s.logger.V(2).Info("The keys of service accounts cannot be read", "err", err)
+	case stored == nil:
+		s.keys, s.accounts = facts.Keys{}, nil
+	case stored.Issuer != s.keys.Issuer || !bytes.Equal(stored.JWKS, s.keys.JWKS):
+		s.keys = *stored
+		if s.accounts, err = access.NewServiceAccounts(access.Issuer{URL: stored.Issuer, JWKS: stored.JWKS}); err != nil {
+			s.logger.Error(err, "The stored keys of service accounts are of no use")
+			s.accounts = nil
+		}
+	}
+	return s.accounts
+}

@@ -1,0 +1,103 @@
+package serving
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/json"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+	"github.com/go-logr/logr"
+
+	"github.com/larder-dev/larder/internal/facts"
+)
+
+// signer is a cluster's key.
+type signer struct{ key *ecdsa.PrivateKey }
+
+func newSigner(t *testing.T) signer {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signer{key}
+}
+
+const issuer = "https://cluster.example"
+
+// keys is what a store has of the key.
+func (s signer) keys(t *testing.T) []byte {
+	t.Helper()
+	set, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: s.key.Public(), KeyID: "k", Algorithm: "ES256"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.Marshal(facts.Keys{Issuer: issuer, JWKS: set})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// token is one of the service account monitoring/agent.
+func (s signer) token(t *testing.T) string {
+	t.Helper()
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: s.key, KeyID: "k"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	token, err := jwt.Signed(signer).Claims(map[string]any{
+		"iss": issuer, "aud": []string{issuer}, "sub": "system:serviceaccount:monitoring:agent",
+		"exp": now.Add(time.Hour).Unix(), "nbf": now.Unix(), "iat": now.Unix(),
+		"kubernetes.io": map[string]any{"namespace": "monitoring", "serviceaccount": map[string]any{"name": "agent", "uid": "u"}},
+	}).Serialize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
+
+// TestKeysComeLater: a first sync serves before it has the keys of service accounts, and a cluster may replace its
+// keys.
+// Tokens are judged by those that are stored.
+func TestKeysComeLater(t *testing.T) {
+	const document = "service-account-keys"
+	stored := facts.Memory{}
+	accounts := &storedAccounts{facts: stored, logger: logr.Discard()}
+	knows := func(s signer) bool {
+		t.Helper()
+		r := httptest.NewRequest("GET", "/api/v1/pods", nil)
+		r.Header.Set("Authorization", "Bearer "+s.token(t))
+		user, ok, _ := accounts.Authenticate(r)
+		if ok && user.Username != "system:serviceaccount:monitoring:agent" {
+			t.Errorf("the user is %+v", user)
+		}
+		return ok
+	}
+	first, second := newSigner(t), newSigner(t)
+	if knows(first) {
+		t.Error("a token is known without keys")
+	}
+	stored[document] = first.keys(t)
+	if !knows(first) || knows(second) {
+		t.Error("the key that has come does not decide")
+	}
+	stored[document] = second.keys(t)
+	if knows(first) || !knows(second) {
+		t.Error("the key that has replaced it does not decide")
+	}
+	stored[document] = []byte("{")
+	if !knows(second) {
+		t.Error("a document that cannot be read takes the key away")
+	}
+	delete(stored, document)
+	if knows(second) {
+		t.Error("a token is known without keys")
+	}
+}

@@ -1,0 +1,60 @@
+package serving
+
+import (
+	"github.com/spf13/pflag"
+
+	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/config"
+)
+
+// Flags say where and to whom objects are served.
+type Flags struct {
+	// Address is HOST:PORT; empty is nowhere.
+	Address    string
+	Kubeconfig string
+	hosts      []string
+	certFile   string
+	keyFile    string
+	clientCA   string
+	tokenFile  string
+	offline    string
+	narrow     bool
+	secrets    bool
+	// Forward sends to the API server what is not answered here; of sync only.
+	Forward bool
+}
+
+// Add adds the flags. what names what is served, such as the mirror.
+func (f *Flags) Add(flags *pflag.FlagSet, what string) {
+	flags.StringVar(&f.Address, "serve", "", "serve "+what+" at `HOST:PORT` as a Kubernetes API that can be read, over "+
+		"TLS; without a host it is loopback")
+	flags.StringVar(&f.Kubeconfig, "serve-kubeconfig", "", "write a kubeconfig for it to this `FILE`, with a token that "+
+		"reads everything served")
+	flags.StringSliceVar(&f.hosts, "serve-host", nil, "a `NAME` or an address, besides loopback and that of --serve, "+
+		"that the certificate is for")
+	flags.StringVar(&f.certFile, "tls-cert-file", "", "a `FILE` with the certificate to show; default is one of an "+
+		"authority of larder's own")
+	flags.StringVar(&f.keyFile, "tls-private-key-file", "", "a `FILE` with the key of --tls-cert-file")
+	flags.StringVar(&f.clientCA, "client-ca-file", "", "accept client certificates that an authority in this `FILE` "+
+		"has signed")
+	flags.StringVar(&f.tokenFile, "token-auth-file", "", "accept the tokens in this `FILE`: lines of "+
+		"token,user,uid,\"group1,group2\"")
+	flags.StringVar(&f.offline, "offline-access", "", "a `FILE` that says who may read what while the API server cannot "+
+		"be asked")
+	flags.BoolVar(&f.narrow, "narrow", false, "answer requests for more than there is with what there is, and a warning; "+
+		"default is to refuse them")
+	flags.BoolVar(&f.secrets, "serve-secrets", false, "serve Secrets, and what a store seals, too")
+}
+
+// Check finds what is wrong with the flags.
+func (f *Flags) Check() (err error) {
+	if (f.certFile == "") != (f.keyFile == "") {
+		return command.Usagef("--tls-cert-file and --tls-private-key-file belong together")
+	}
+	if f.Address != "" {
+		if f.Address, err = config.Address(f.Address); err != nil {
+			return command.Usagef("--serve %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,119 @@
+package discovery
+
+import (
+	"slices"
+
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+// versions returns the answer to /api. host is where the client has found us.
+func (h *Handler) versions(host string) *metav1.APIVersions {
+	all := &metav1.APIVersions{
+		TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, // without an apiVersion, as ever
+		Versions: []string{},
+		ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{
+			{ClientCIDR: "0.0.0.0/0", ServerAddress: host},
+		},
+	}
+	for _, g := range h.groups {
+		if g.name == "" {
+			for _, v := range g.versions {
+				all.Versions = append(all.Versions, v.Version)
+			}
+		}
+	}
+	return all
+}
+
+// list returns the answer to /apis.
+func (h *Handler) list() *metav1.APIGroupList {
+	all := &metav1.APIGroupList{
+		TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{},
+	}
+	for _, g := range h.groups {
+		if g.name != "" {
+			all.Groups = append(all.Groups, g.document())
+		}
+	}
+	return all
+}
+
+// document returns the group as /apis lists it.
+func (g group) document() metav1.APIGroup {
+	d := metav1.APIGroup{Name: g.name}
+	for _, v := range g.versions {
+		d.Versions = append(d.Versions, metav1.GroupVersionForDiscovery{GroupVersion: v.String(), Version: v.Version})
+	}
+	d.PreferredVersion = d.Versions[0]
+	return d
+}
+
+// alone returns the answer to /apis/G.
+func (g group) alone() *metav1.APIGroup {
+	d := g.document()
+	d.TypeMeta = metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}
+	return &d
+}
+
+// document returns the answer to /api/v1 and /apis/G/V.
+func (v groupVersion) document() *metav1.APIResourceList {
+	d := &metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
+		GroupVersion: v.String()}
+	if v.Group == "" {
+		d.APIVersion = "" // as ever
+	}
+	for _, r := range v.resources {
+		d.APIResources = append(d.APIResources, metav1.APIResource{
+			Name: r.Resource, SingularName: r.Singular, Namespaced: r.Namespaced, Kind: r.Kind, Verbs: r.Verbs,
+			ShortNames: r.ShortNames, Categories: r.Categories,
+		})
+	}
+	return d
+}
+
+// aggregated returns all of discovery below /api (core), or below /apis.
+func (h *Handler) aggregated(core bool) *apidiscoveryv2.APIGroupDiscoveryList {
+	all := &apidiscoveryv2.APIGroupDiscoveryList{
+		TypeMeta: metav1.TypeMeta{Kind: aggregatedKind.Kind, APIVersion: aggregatedKind.GroupVersion().String()},
+		Items:    []apidiscoveryv2.APIGroupDiscovery{},
+	}
+	for _, g := range h.groups {
+		if (g.name == "") != core {
+			continue
+		}
+		d := apidiscoveryv2.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: g.name}}
+		for _, v := range g.versions {
+			d.Versions = append(d.Versions, v.aggregated())
+		}
+		all.Items = append(all.Items, d)
+	}
+	return all
+}
+
+func (v groupVersion) aggregated() apidiscoveryv2.APIVersionDiscovery {
+	d := apidiscoveryv2.APIVersionDiscovery{Version: v.Version, Freshness: apidiscoveryv2.DiscoveryFreshnessCurrent}
+	for _, r := range v.resources {
+		scope := apidiscoveryv2.ScopeCluster
+		if r.Namespaced {
+			scope = apidiscoveryv2.ScopeNamespace
+		}
+		d.Resources = append(d.Resources, apidiscoveryv2.APIResourceDiscovery{
+			Resource: r.Resource, SingularResource: r.Singular, Scope: scope, Verbs: r.Verbs,
+			ResponseKind: responseKind(r), ShortNames: r.ShortNames, Categories: r.Categories,
+		})
+	}
+	return d
+}
+
+// responseKind returns the kind of the objects. As a server does, it names group and version for custom resources only.
+func responseKind(r Resource) *metav1.GroupVersionKind {
+	if scheme.Scheme.IsGroupRegistered(r.Group) || slices.Contains(schemeLacks, r.Group) {
+		return &metav1.GroupVersionKind{Kind: r.Kind}
+	}
+	return &metav1.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind}
+}
+
+// schemeLacks are groups of kube-apiserver of which client-go's scheme has no types.
+var schemeLacks = []string{"apiextensions.k8s.io", "apiregistration.k8s.io"}

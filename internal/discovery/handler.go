@@ -1,0 +1,231 @@
+package discovery
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha512"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/larder-dev/larder/internal/facts"
+)
+
+// Options are the options of New. The zero value works.
+type Options struct {
+	// Server is what is known of the server that the resources are from.
+	Server facts.Server
+	// OpenAPI returns the schema of one of Server.Schemas, in JSON, and its hash; nil if it is not there any more.
+	// Default: there are no schemas.
+	OpenAPI func(ctx context.Context, gv schema.GroupVersion) (document []byte, hash string, err error)
+	// NotFound answers for paths that are not there. Default: with a 404, as a server does.
+	NotFound http.Handler
+}
+
+// Handler answers requests for discovery.
+type Handler struct {
+	o       Options
+	groups  []group
+	omitted []schema.GroupVersionResource
+	// etags are the ETags of the aggregated documents, of /api (true) and /apis.
+	etags map[bool]string
+}
+
+var _ http.Handler = (*Handler)(nil)
+
+// New returns a Handler for some resources. One that is there several times, as collections of several namespaces are,
+// is one.
+func New(resources []Resource, o Options) *Handler {
+	h := &Handler{o: o, etags: map[bool]string{}}
+	if h.o.NotFound == nil {
+		h.o.NotFound = http.HandlerFunc(h.notFound)
+	}
+	all, omitted := named(resources, o.Server.Discovery)
+	h.groups, h.omitted = grouped(all, o.Server.Discovery), omitted
+	for _, core := range []bool{true, false} {
+		// A document of these types can always be marshaled.
+		text, _ := json.Marshal(h.aggregated(core))
+		h.etags[core] = strconv.Quote(fmt.Sprintf("%X", sha512.Sum512(text)))
+	}
+	return h
+}
+
+// Omitted returns the resources that discovery does not have, because nothing tells what Kind they are of. Do not
+// modify it.
+func (h *Handler) Omitted() []schema.GroupVersionResource { return h.omitted }
+
+// IsPath reports whether a path is one that a Handler answers for, whether or not there is anything.
+func IsPath(path string) bool {
+	parts := split(path)
+	switch parts[0] {
+	case "api":
+		return len(parts) <= 2
+	case "apis":
+		return len(parts) <= 3
+	case "version":
+		return len(parts) == 1
+	}
+	return parts[0] == "openapi"
+}
+
+// split returns the parts of a path, without the slash that it may end with.
+func split(path string) []string {
+	return strings.Split(strings.TrimSuffix(strings.TrimPrefix(path, "/"), "/"), "/")
+}
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "no-cache, private")
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		writeStatus(w, metav1.Status{Code: http.StatusMethodNotAllowed, Reason: metav1.StatusReasonMethodNotAllowed,
+			Message: "the server does not allow this method on the requested resource"})
+		return
+	}
+	parts := split(r.URL.Path)
+	switch at := strings.Join(parts, "/"); {
+	case at == "api" || at == "apis":
+		h.root(w, r, at == "api")
+	case at == "version":
+		h.version(w, r)
+	case at == "openapi/v3":
+		h.index(w, r)
+	case strings.HasPrefix(at, "openapi/v3/"):
+		h.schema(w, r, strings.TrimPrefix(at, "openapi/v3/"))
+	default:
+		h.part(w, r, parts)
+	}
+}
+
+// root answers /api and /apis.
+func (h *Handler) root(w http.ResponseWriter, r *http.Request, core bool) {
+	accepted, ok := negotiate(r, true)
+	switch {
+	case !ok:
+		notAcceptable(w, names())
+	case accepted.aggregated:
+		w.Header().Set("ETag", h.etags[core])
+		w.Header().Set("Vary", "Accept")
+		w.Header().Set("Cache-Control", "public")
+		if r.Header.Get("If-None-Match") == h.etags[core] {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		accepted.MediaType += fmt.Sprintf(";g=%s;v=%s;as=%s", aggregatedKind.Group, aggregatedKind.Version,
+			aggregatedKind.Kind)
+		write(w, accepted, h.aggregated(core))
+	case core:
+		write(w, accepted, h.versions(r.Host))
+	default:
+		write(w, accepted, h.list())
+	}
+}
+
+// part answers /api/v1, /apis/G and /apis/G/V.
+func (h *Handler) part(w http.ResponseWriter, r *http.Request, path []string) {
+	document := h.find(path)
+	if document == nil {
+		h.o.NotFound.ServeHTTP(w, r)
+		return
+	}
+	accepted, ok := negotiate(r, false)
+	if !ok {
+		notAcceptable(w, names())
+		return
+	}
+	write(w, accepted, document)
+}
+
+// find returns the document of a path; nil if there is none.
+func (h *Handler) find(path []string) runtime.Object {
+	var name, version string
+	switch {
+	case path[0] == "api" && len(path) == 2:
+		version = path[1]
+	case path[0] == "apis" && len(path) == 2:
+		name = path[1]
+	case path[0] == "apis" && len(path) == 3:
+		name, version = path[1], path[2]
+	default:
+		return nil
+	}
+	if path[0] == "apis" && name == "" {
+		return nil
+	}
+	for _, g := range h.groups {
+		if g.name != name {
+			continue
+		}
+		if version == "" {
+			return g.alone()
+		}
+		for _, v := range g.versions {
+			if v.Version == version {
+				return v.document()
+			}
+		}
+	}
+	return nil
+}
+
+// notFound answers for a path that is not there, as a server does: by a Status in a group that it has.
+func (h *Handler) notFound(w http.ResponseWriter, r *http.Request) {
+	parts := split(r.URL.Path)
+	isVersion := parts[0] == "api" && len(parts) == 2 || parts[0] == "apis" && len(parts) == 3 && h.find(parts[:2]) != nil
+	if !isVersion {
+		http.NotFound(w, r)
+		return
+	}
+	writeStatus(w, metav1.Status{Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
+		Message: "the server could not find the requested resource"})
+}
+
+// version answers /version.
+func (h *Handler) version(w http.ResponseWriter, r *http.Request) {
+	if accept := r.Header.Get("Accept"); accept != "" {
+		if !accepts(accept, runtime.ContentTypeJSON) {
+			notAcceptable(w, runtime.ContentTypeJSON)
+			return
+		}
+	}
+	v := h.o.Server.Version
+	if v == nil {
+		v = facts.VersionOf("v0.0.0-unknown")
+	}
+	text, _ := json.MarshalIndent(v, "", "  ") // of texts
+	w.Header().Set("Content-Type", runtime.ContentTypeJSON)
+	_, _ = w.Write(text)
+}
+
+// write writes a document as it was accepted. Its TypeMeta is complete.
+func write(w http.ResponseWriter, as accepted, document runtime.Object) {
+	var body bytes.Buffer
+	if err := as.Serializer.Encode(document, &body); err != nil {
+		writeStatus(w, metav1.Status{Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError,
+			Message: err.Error()})
+		return
+	}
+	w.Header().Set("Content-Type", as.MediaType)
+	_, _ = w.Write(body.Bytes()) // if it fails, the client is gone
+}
+
+func notAcceptable(w http.ResponseWriter, accepted string) {
+	writeStatus(w, metav1.Status{Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable,
+		Message: "only the following media types are accepted: " + accepted})
+}
+
+// writeStatus writes a failure.
+func writeStatus(w http.ResponseWriter, s metav1.Status) {
+	s.Kind, s.APIVersion, s.Status = "Status", "v1", metav1.StatusFailure
+	s.Details = &metav1.StatusDetails{}
+	text, _ := json.Marshal(s) // of texts
+	w.Header().Set("Content-Type", runtime.ContentTypeJSON)
+	w.WriteHeader(int(s.Code))
+	_, _ = w.Write(text)
+}

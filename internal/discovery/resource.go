@@ -1,0 +1,160 @@
+package discovery
+
+import (
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/facts"
+)
+
+// Resource is a resource that is served.
+type Resource struct {
+	schema.GroupVersionResource
+	// ResourceInfo has the names. Kind, Singular and Namespaced are taken from Options.Server.Discovery if they are not
+	// set there.
+	entry.ResourceInfo
+	// Verbs are those that clients may use, such as get, list and watch.
+	Verbs []string
+}
+
+// group is an API group, with what is served of it.
+type group struct {
+	name     string
+	versions []groupVersion // the preferred one first
+}
+
+type groupVersion struct {
+	schema.GroupVersion
+	resources []Resource // by name
+}
+
+// named returns the resources that have a Kind, each once, and those that have none.
+func named(resources []Resource, known *facts.Discovery) (all []Resource, omitted []schema.GroupVersionResource) {
+	for _, r := range resources {
+		if told, ok := known.Resource(r.GroupVersionResource); ok {
+			r.Namespaced = r.Namespaced || told.Namespaced
+			if r.Kind == "" {
+				r.Kind = told.Kind
+			}
+			if r.Singular == "" {
+				r.Singular = told.SingularName
+			}
+		}
+		i := slices.IndexFunc(all, func(o Resource) bool { return o.GroupVersionResource == r.GroupVersionResource })
+		switch {
+		case r.Kind == "":
+			if !slices.Contains(omitted, r.GroupVersionResource) {
+				omitted = append(omitted, r.GroupVersionResource)
+			}
+		case i < 0:
+			all = append(all, r)
+		default:
+			all[i] = merged(all[i], r)
+		}
+	}
+	omitted = slices.DeleteFunc(omitted, func(gvr schema.GroupVersionResource) bool {
+		return slices.ContainsFunc(all, func(r Resource) bool { return r.GroupVersionResource == gvr })
+	})
+	return all, omitted
+}
+
+// merged returns what two collections of one resource tell, of which the second may be one that was stored without
+// names.
+func merged(a, b Resource) Resource {
+	a.Namespaced = a.Namespaced || b.Namespaced
+	if len(a.ShortNames) == 0 {
+		a.ShortNames = b.ShortNames
+	}
+	if len(a.Categories) == 0 {
+		a.Categories = b.Categories
+	}
+	for _, v := range b.Verbs {
+		if !slices.Contains(a.Verbs, v) {
+			a.Verbs = append(slices.Clone(a.Verbs), v)
+		}
+	}
+	return a
+}
+
+// grouped returns the groups of the resources, in the order of what is known of the server.
+func grouped(resources []Resource, known *facts.Discovery) []group {
+	var all []group
+	for _, r := range resources {
+		i := slices.IndexFunc(all, func(g group) bool { return g.name == r.Group })
+		if i < 0 {
+			i, all = len(all), append(all, group{name: r.Group})
+		}
+		g := &all[i]
+		j := slices.IndexFunc(g.versions, func(v groupVersion) bool { return v.Version == r.Version })
+		if j < 0 {
+			j, g.versions = len(g.versions), append(g.versions, groupVersion{GroupVersion: r.GroupVersion()})
+		}
+		g.versions[j].resources = append(g.versions[j].resources, r)
+	}
+	order := orderOf(known)
+	slices.SortFunc(all, func(a, b group) int { return order.groups(a.name, b.name) })
+	for _, g := range all {
+		slices.SortFunc(g.versions, func(a, b groupVersion) int { return order.versions(a.GroupVersion, b.GroupVersion) })
+		for _, v := range g.versions {
+			slices.SortFunc(v.resources, func(a, b Resource) int { return strings.Compare(a.Resource, b.Resource) })
+		}
+	}
+	return all
+}
+
+// order is the order of a server's groups and versions, from 1; 0 is not known.
+type order struct {
+	group   map[string]int
+	version map[schema.GroupVersion]int
+}
+
+func orderOf(known *facts.Discovery) order {
+	o := order{group: map[string]int{}, version: map[schema.GroupVersion]int{}}
+	if known == nil {
+		return o
+	}
+	for i, g := range known.Groups {
+		o.group[g.Group.Name] = i + 1
+		versions := append([]metav1.GroupVersionForDiscovery{g.Group.PreferredVersion}, g.Group.Versions...)
+		for j, v := range versions {
+			gv := schema.GroupVersion{Group: g.Group.Name, Version: v.Version}
+			if o.version[gv] == 0 {
+				o.version[gv] = j + 1
+			}
+		}
+	}
+	return o
+}
+
+func (o order) groups(a, b string) int {
+	switch {
+	case o.group[a] != o.group[b]:
+		return ranked(o.group[a], o.group[b])
+	case a == "" || b == "": // the core group first
+		return len(a) - len(b)
+	}
+	return strings.Compare(a, b)
+}
+
+func (o order) versions(a, b schema.GroupVersion) int {
+	if o.version[a] != o.version[b] {
+		return ranked(o.version[a], o.version[b])
+	}
+	return -version.CompareKubeAwareVersionStrings(a.Version, b.Version)
+}
+
+// ranked compares places, of which 0 is behind all others.
+func ranked(a, b int) int {
+	switch {
+	case a == 0:
+		return 1
+	case b == 0:
+		return -1
+	}
+	return a - b
+}

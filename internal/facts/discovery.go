@@ -1,0 +1,164 @@
+package facts
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/restmapper"
+)
+
+const (
+	// discoveryDocument is the name of the document with Discovery.
+	discoveryDocument = "discovery"
+	// discoveryVersion changes with the meaning of the document. Documents of another version are not read.
+	discoveryVersion = 2
+)
+
+// Discovery is what RESTMappings are made of: a server's groups, in its order, and names, kinds and scopes of all its
+// resources, without subresources. It is stored as JSON.
+type Discovery struct {
+	Version int `json:"version"`
+	// Fetched is when the server answered; zero if it has not.
+	Fetched time.Time                       `json:"fetched"`
+	Groups  []*restmapper.APIGroupResources `json:"groups"`
+}
+
+// ReadDiscovery returns Server.Discovery.
+func ReadDiscovery(ctx context.Context, d Documents) (*Discovery, error) {
+	data, err := d.Document(ctx, discoveryDocument)
+	if err != nil || data == nil {
+		return nil, err
+	}
+	read, err := decodeDiscovery(data)
+	if err != nil {
+		return nil, err
+	}
+	return &read, nil
+}
+
+func decodeDiscovery(data []byte) (d Discovery, err error) {
+	if err := json.Unmarshal(data, &d); err != nil {
+		return d, fmt.Errorf("document %q cannot be read: %w", discoveryDocument, err)
+	}
+	if d.Version != discoveryVersion {
+		return d, fmt.Errorf("document %q is of version %d, and this program reads %d", discoveryDocument, d.Version,
+			discoveryVersion)
+	}
+	return d, nil
+}
+
+// encode returns the document.
+func (d Discovery) encode() ([]byte, error) { return json.Marshal(d) }
+
+// Put stores d.
+func (d Discovery) Put(ctx context.Context, st Store) error {
+	data, err := d.encode()
+	if err != nil {
+		return err
+	}
+	return st.PutDocument(ctx, discoveryDocument, data)
+}
+
+// Equal reports whether both have the same resources.
+func (d Discovery) Equal(other Discovery) bool {
+	return equality.Semantic.DeepEqual(d.Groups, other.Groups)
+}
+
+// Has reports whether the server has the group-version.
+func (d *Discovery) Has(gv schema.GroupVersion) bool {
+	if d == nil {
+		return false
+	}
+	return slices.ContainsFunc(d.Groups, func(g *restmapper.APIGroupResources) bool {
+		return g.Group.Name == gv.Group && g.VersionedResources[gv.Version] != nil
+	})
+}
+
+// Resource returns a resource of the server, and whether it has it. Only Name, SingularName, Kind and Namespaced are
+// set.
+func (d *Discovery) Resource(gvr schema.GroupVersionResource) (metav1.APIResource, bool) {
+	if d == nil {
+		return metav1.APIResource{}, false
+	}
+	for _, g := range d.Groups {
+		if g.Group.Name != gvr.Group {
+			continue
+		}
+		for _, r := range g.VersionedResources[gvr.Version] {
+			if r.Name == gvr.Resource {
+				return r, true
+			}
+		}
+	}
+	return metav1.APIResource{}, false
+}
+
+// DiscoveryOf returns what the server has answered now.
+func DiscoveryOf(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) Discovery {
+	resources := map[string][]metav1.APIResource{}
+	for _, list := range lists {
+		resources[list.GroupVersion] = mapped(list.APIResources)
+	}
+	d := Discovery{Version: discoveryVersion, Fetched: time.Now().UTC().Round(0)}
+	for _, g := range groups {
+		of := &restmapper.APIGroupResources{Group: *g, VersionedResources: map[string][]metav1.APIResource{}}
+		for _, v := range g.Versions {
+			if has, ok := resources[v.GroupVersion]; ok {
+				of.VersionedResources[v.Version] = has
+			}
+		}
+		d.Groups = append(d.Groups, of)
+	}
+	return d
+}
+
+// Keep adds what the group-versions that failed had before. A preferred version stays preferred.
+func (d Discovery) Keep(before Discovery, failed map[schema.GroupVersion]error) {
+	for _, old := range before.Groups {
+		i := slices.IndexFunc(d.Groups, func(g *restmapper.APIGroupResources) bool {
+			return g.Group.Name == old.Group.Name
+		})
+		for _, v := range old.Group.Versions {
+			_, ok := failed[schema.GroupVersion{Group: old.Group.Name, Version: v.Version}]
+			if !ok || i < 0 {
+				continue
+			}
+			g := d.Groups[i]
+			g.VersionedResources[v.Version] = old.VersionedResources[v.Version]
+			if !slices.Contains(g.Group.Versions, v) {
+				g.Group.Versions = append(g.Group.Versions, v)
+			}
+			if v == old.Group.PreferredVersion {
+				g.Group.PreferredVersion = v
+			}
+		}
+	}
+}
+
+// of returns the groups of some group-versions, whole.
+func (d Discovery) of(gvs []schema.GroupVersion) Discovery {
+	d.Groups = slices.DeleteFunc(slices.Clone(d.Groups), func(g *restmapper.APIGroupResources) bool {
+		return !slices.ContainsFunc(gvs, func(gv schema.GroupVersion) bool { return gv.Group == g.Group.Name })
+	})
+	return d
+}
+
+// mapped returns what mappings are made of, in the order of the names. Subresources have no mapping.
+func mapped(all []metav1.APIResource) (resources []metav1.APIResource) {
+	for _, r := range all {
+		if !strings.Contains(r.Name, "/") {
+			resources = append(resources, metav1.APIResource{
+				Name: r.Name, SingularName: r.SingularName, Kind: r.Kind, Namespaced: r.Namespaced,
+			})
+		}
+	}
+	slices.SortStableFunc(resources, func(a, b metav1.APIResource) int { return strings.Compare(a.Name, b.Name) })
+	return resources
+}

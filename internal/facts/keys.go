@@ -1,0 +1,37 @@
+package facts
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// keysDocument is the name of the document with Keys.
+const keysDocument = "service-account-keys"
+
+// Keys verify the tokens of a cluster's service accounts.
+type Keys struct {
+	// Issuer is the iss claim of tokens: the issuer of the server's /.well-known/openid-configuration.
+	Issuer string `json:"issuer"`
+	// JWKS is the server's answer to /openid/v1/jwks, a JSON Web Key Set.
+	JWKS json.RawMessage `json:"jwks"`
+	// Cluster is the id of the server's cluster, as entry.Attributes has it; empty if it is not known. Objects of another
+	// cluster are not for who has a token of this one.
+	Cluster string `json:"cluster,omitempty"`
+	// Fetched is when the server was last asked.
+	Fetched time.Time `json:"fetched"`
+}
+
+// ReadKeys returns Server.Keys; nil if they are not known.
+func ReadKeys(ctx context.Context, d Documents) (*Keys, error) {
+	data, err := d.Document(ctx, keysDocument)
+	if err != nil || data == nil {
+		return nil, err
+	}
+	var k Keys
+	if err := json.Unmarshal(data, &k); err != nil {
+		return nil, fmt.Errorf("document %q cannot be read: %w", keysDocument, err)
+	}
+	return &k, nil
+}

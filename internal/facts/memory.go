@@ -1,0 +1,30 @@
+package facts
+
+import (
+	"context"
+	"maps"
+	"slices"
+)
+
+// Memory has documents by name. Make one with make.
+type Memory map[string][]byte
+
+var _ Store = Memory{}
+
+// Documents implements Documents.
+func (m Memory) Documents(context.Context) ([]string, error) { return slices.Sorted(maps.Keys(m)), nil }
+
+// Document implements Documents.
+func (m Memory) Document(_ context.Context, name string) ([]byte, error) { return m[name], nil }
+
+// PutDocument implements Store.
+func (m Memory) PutDocument(_ context.Context, name string, data []byte) error {
+	m[name] = data
+	return nil
+}
+
+// DeleteDocument implements Store.
+func (m Memory) DeleteDocument(_ context.Context, name string) error {
+	delete(m, name)
+	return nil
+}

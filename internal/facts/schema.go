@@ -1,0 +1,59 @@
+package facts
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"github.com/klauspost/compress/zstd"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// maxSchema is the maximum size of a schema that is read, in bytes. Kubernetes' largest has 1.6 MB.
+const maxSchema = 256 << 20
+
+// OpenAPI returns the OpenAPI v3 document of a group-version, in JSON and byte for byte as the server has sent it, and
+// the server's hash of it. The document is nil if it is not stored.
+func OpenAPI(ctx context.Context, d Documents, gv schema.GroupVersion) (document []byte, hash string, err error) {
+	hash, compressed, err := readSchema(ctx, d, gv)
+	if err != nil || compressed == nil {
+		return nil, "", err
+	}
+	r, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxSchema))
+	if err == nil {
+		defer r.Close()
+		document, err = r.DecodeAll(compressed, nil)
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("document %q cannot be decompressed: %w", schemaPrefix+pathOf(gv), err)
+	}
+	return document, hash, nil
+}
+
+// readSchema returns the hash of a stored schema, and its zstd frame; nil if there is none.
+func readSchema(ctx context.Context, d Documents, gv schema.GroupVersion) (hash string, compressed []byte, err error) {
+	data, err := d.Document(ctx, schemaPrefix+pathOf(gv))
+	if err != nil || data == nil {
+		return "", nil, err
+	}
+	before, compressed, ok := bytes.Cut(data, []byte("\n"))
+	if !ok {
+		return "", nil, fmt.Errorf("document %q has no hash", schemaPrefix+pathOf(gv))
+	}
+	return string(before), compressed, nil
+}
+
+// encoderWindow is how far back the encoder looks. A larger one would find little more, and its tables would be most of
+// the memory of a small mirror; so would those of zstd's best level, which makes schemas 5% smaller.
+const encoderWindow = 512 << 10
+
+// newSchemaEncoder returns an encoder with its tables, some MiB.
+func newSchemaEncoder() (*zstd.Encoder, error) {
+	return zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedBetterCompression),
+		zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(encoderWindow))
+}
+
+// encodeSchema returns the document for a schema.
+func encodeSchema(w *zstd.Encoder, hash string, document []byte) []byte {
+	return w.EncodeAll(document, append([]byte(hash), '\n'))
+}

@@ -1,0 +1,119 @@
+package facts
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
+)
+
+// Documents are the documents of a *store.Store or a *snapshot.File.
+type Documents interface {
+	// Documents returns the names, sorted.
+	Documents(ctx context.Context) ([]string, error)
+	// Document returns a document; nil if there is none of that name.
+	Document(ctx context.Context, name string) ([]byte, error)
+}
+
+// Server is what is known of an API server. A zero field is not known.
+type Server struct {
+	Version   *version.Info
+	Discovery *Discovery
+	// Schemas are the group-versions whose OpenAPI document is stored, with the server's hash of it. See OpenAPI.
+	Schemas map[schema.GroupVersion]string
+	Keys    *Keys
+}
+
+// Read returns what the documents tell. An error is of documents that cannot be read; what the others tell comes with
+// it.
+func Read(ctx context.Context, d Documents) (s Server, err error) {
+	var errs [4]error
+	s.Version, errs[0] = ReadVersion(ctx, d)
+	s.Discovery, errs[1] = ReadDiscovery(ctx, d)
+	s.Keys, errs[2] = ReadKeys(ctx, d)
+	s.Schemas, errs[3] = readHashes(ctx, d)
+	return s, errors.Join(errs[:]...)
+}
+
+// readHashes returns Server.Schemas.
+func readHashes(ctx context.Context, d Documents) (map[schema.GroupVersion]string, error) {
+	names, err := d.Documents(ctx)
+	if err != nil {
+		return nil, err
+	}
+	hashes := map[schema.GroupVersion]string{}
+	var errs []error
+	for _, name := range names {
+		gv, ok := groupVersionOf(name)
+		if !ok {
+			continue
+		}
+		hash, _, err := readSchema(ctx, d, gv)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		hashes[gv] = hash
+	}
+	return hashes, errors.Join(errs...)
+}
+
+// Carried returns the names of the documents that a snapshot of collections of these group-versions takes along: the
+// schemas of those, and what is no schema. redacted leaves out the keys: their issuer tells clusters apart.
+func Carried(ctx context.Context, d Documents, of []schema.GroupVersion, redacted bool) ([]string, error) {
+	names, err := d.Documents(ctx)
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		switch name {
+		case versionDocument, discoveryDocument:
+			return false
+		case keysDocument:
+			return redacted
+		}
+		gv, ok := groupVersionOf(name)
+		return !ok || !slices.Contains(of, gv)
+	}), err
+}
+
+// Carry returns a document as a snapshot of collections of these group-versions takes it along: of discovery, their
+// groups. It is nil if the document is not there any more.
+func Carry(ctx context.Context, d Documents, name string, of []schema.GroupVersion) ([]byte, error) {
+	data, err := d.Document(ctx, name)
+	if err != nil || data == nil || name != discoveryDocument {
+		return data, err
+	}
+	all, err := decodeDiscovery(data)
+	if err != nil {
+		return nil, err
+	}
+	return all.of(of).encode()
+}
+
+// schemaPrefix begins the names of documents with schemas.
+const schemaPrefix = "openapi/"
+
+// pathOf returns the path by which an OpenAPI index calls a group-version, such as api/v1 and apis/apps/v1.
+func pathOf(gv schema.GroupVersion) string {
+	if gv.Group == "" {
+		return "api/" + gv.Version
+	}
+	return "apis/" + gv.Group + "/" + gv.Version
+}
+
+// groupVersionOf is the inverse of pathOf, for the name of a document. It is false if that is none with a schema.
+func groupVersionOf(name string) (gv schema.GroupVersion, ok bool) {
+	path, ok := strings.CutPrefix(name, schemaPrefix)
+	if !ok {
+		return gv, false
+	}
+	parts := strings.Split(path, "/")
+	switch {
+	case len(parts) == 2 && parts[0] == "api":
+		gv.Version = parts[1]
+	case len(parts) == 3 && parts[0] == "apis":
+		gv.Group, gv.Version = parts[1], parts[2]
+	}
+	return gv, gv.Version != "" && name == schemaPrefix+pathOf(gv)
+}

@@ -1,0 +1,69 @@
+// Package access decides who may use package serve: who sends a request (Authenticator), whether they may do what they
+// ask (Authorizer), and how much of the process they may take (Limits). Nobody gets in by default, and whatever cannot
+// be found out is refused.
+//
+//	users := access.Union(clientCA, tokenFile, access.FallbackAuthenticator(upstream, serviceAccounts))
+//	rights := access.FallbackAuthorizer(upstream, offlineAccess)
+//	handler := access.NewHandler(next, access.HandlerOptions{Authenticator: users})
+//
+// and, in next:
+//
+//	user, _ := access.UserFrom(r.Context())
+//	if err := access.Require(r.Context(), rights, access.Attributes{User: user, …}); err != nil {
+//		access.WriteError(w, r, err)
+//	}
+//
+// Package listener has the TLS of the port, and package kubeconfig writes what a client needs.
+//
+// # Who
+//
+//	StaticToken      the token of the kubeconfig that the process writes
+//	TokenFile        kube-apiserver's --token-auth-file
+//	ClientCA         client certificates
+//	Upstream         TokenReviews of an API server
+//	ServiceAccounts  service-account tokens, by the cluster's stored keys: without the API server
+//
+// Whoever is known is in the group system:authenticated; anonymous is nobody. A request with an Impersonate-* header is
+// refused with 403.
+//
+// What a token file or an authority says of users and groups is told to the API server in SubjectAccessReviews as is:
+// who can write the one or sign for the other can be system:masters there, as far as reading here goes. Take the
+// cluster's own client authority, or one that is guarded as well.
+//
+// # Whether
+//
+//	Upstream       SubjectAccessReviews of an API server
+//	OfflineAccess  a file that maps users and groups to resources
+//	Everything     all, for the one user of a StaticToken
+//	Nothing        what is left
+//
+// Only a FallbackAuthenticator and a FallbackAuthorizer go past an API server, and only if it cannot be reached: if
+// there is no connection, no answer in time, or a gateway says so. An answer counts, also one that says no more than
+// "later". A certificate of the API server that cannot be verified counts as no connection: captive portals have those.
+//
+// Without a fallback clients get 503 while the API server is away. Answers count for 10 s (a "no": 2 s), which is also
+// how long somebody gets in after upstream has revoked a token or a right. A watch that has begun goes on: nobody looks
+// again until it ends, in kube-apiserver as here.
+//
+// # What nobody learns
+//
+// No token or key is in any log or error, at any verbosity, client-go's included; of tokens hashes are kept. Errors for
+// clients name neither addresses nor files.
+//
+// # In a cluster
+//
+// An agent that uses rest.InClusterConfig needs no change. Its Pod has
+//
+//   - the variables KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT, set to the listener's address. The host must
+//     be one of those of the serving certificate (listener.Options.Hosts);
+//   - a projected volume at /var/run/secrets/kubernetes.io/serviceaccount, in place of the one that admission adds,
+//     with a serviceAccountToken (path token), the listener's ca.crt from a ConfigMap, and the namespace by the
+//     downward API.
+//
+// The token has the API server's audience, so Upstream knows it, and ServiceAccounts while upstream is away.
+//
+// # Ownership
+//
+// Nothing runs in the background. Files are looked at when they are used, once a second at most. All types may be used
+// concurrently. Users that are handed out are shared and must not be changed.
+package access

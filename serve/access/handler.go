@@ -1,0 +1,189 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// HandlerOptions are the options of NewHandler.
+type HandlerOptions struct {
+	// Authenticator says who asks. Default: nobody is let in.
+	Authenticator Authenticator
+	// Limits bound requests. Default: see Limits.
+	Limits Limits
+	// Logger is told, at the verbosity 2, why credentials are refused. Default: klog.Background().
+	Logger *logr.Logger
+}
+
+// NewHandler returns a handler that lets requests of known users through to next, within limits. Others are answered
+// with a Status: 401 who is unknown, 403 who impersonates, 413 a body that is too large, 429 what is too much, 503 if
+// the API server that knows cannot be reached.
+//
+// next finds the user by UserFrom, and asks an Authorizer whether the user may (Require). It calls LongRunning before
+// it answers a watch. The context of a request that is none ends after Limits.RequestTime; context.Cause is the Status
+// to answer with.
+func NewHandler(next http.Handler, o HandlerOptions) http.Handler {
+	if o.Authenticator == nil {
+		o.Authenticator = Union()
+	}
+	h := &handler{next: next, authenticator: o.Authenticator, log: loggerOr(o.Logger)}
+	h.counter = counter{limits: o.Limits.WithDefaults(), perUser: map[string]int{}}
+	return h
+}
+
+type handler struct {
+	next          http.Handler
+	authenticator Authenticator
+	log           logr.Logger
+	counter       counter
+}
+
+// request is what the context of a request has of it.
+type request struct {
+	user    User
+	counter *counter
+	control *http.ResponseController
+	timer   *time.Timer // ends the context
+	watch   bool
+}
+
+type requestKey struct{}
+
+// ServeHTTP implements http.Handler.
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !h.counter.begin() {
+		WriteError(w, r, tooManyRequests("Too many requests, please try again later."))
+		return
+	}
+	own := &request{counter: &h.counter, control: http.NewResponseController(w)}
+	ctx, cancel := context.WithCancelCause(context.WithValue(r.Context(), requestKey{}, own))
+	defer cancel(nil)
+	defer own.end()
+	own.begin(cancel)
+	r = r.WithContext(ctx)
+	if err := h.boundBody(w, r, own); err != nil {
+		WriteError(w, r, err)
+		return
+	}
+	user, err := h.authenticate(r)
+	if err != nil {
+		WriteError(w, r, err)
+		return
+	}
+	own.user = user
+	if err := refuseImpersonation(r, user); err != nil {
+		WriteError(w, r, err)
+		return
+	}
+	for name := range r.Header { // those of a trusted proxy, which we are not behind and might send on
+		if strings.HasPrefix(name, "X-Remote-") {
+			r.Header.Del(name)
+		}
+	}
+	h.next.ServeHTTP(w, r)
+}
+
+// writeGrace is for answering that the time is over.
+const writeGrace = 5 * time.Second
+
+func (q *request) begin(cancel context.CancelCauseFunc) {
+	limit := q.counter.limits.RequestTime
+	q.timer = time.AfterFunc(limit, func() {
+		cancel(q.late())
+	})
+	_ = q.control.SetWriteDeadline(time.Now().Add(limit + writeGrace)) // not supported by recorders of tests
+}
+
+func (q *request) late() error {
+	return apierrors.NewTimeoutError("the request took longer than "+q.counter.limits.RequestTime.String(), 1)
+}
+
+func (q *request) end() {
+	q.timer.Stop()
+	if q.watch {
+		q.counter.endWatch(q.user.Username)
+	} else {
+		q.counter.end()
+	}
+}
+
+// UserFrom returns the user of a request that NewHandler's handler has let through.
+func UserFrom(ctx context.Context) (User, bool) {
+	own, ok := ctx.Value(requestKey{}).(*request)
+	if !ok {
+		return User{}, false
+	}
+	return own.user, true
+}
+
+// LongRunning has a request counted as a watch from now on, and no longer bounds its time. The handler calls it, from
+// its own goroutine, before it answers a watch or anything else that lasts. The error is a Status: 429 if there are too
+// many. A handler that is not behind NewHandler's may call it, too.
+func LongRunning(ctx context.Context) error {
+	own, ok := ctx.Value(requestKey{}).(*request)
+	if !ok || own.watch {
+		return nil
+	}
+	if !own.timer.Stop() {
+		return own.late()
+	}
+	if !own.counter.beginWatch(own.user.Username) {
+		return tooManyRequests("Too many watches, please try again later.")
+	}
+	own.watch = true
+	_ = own.control.SetWriteDeadline(time.Time{}) // not supported by recorders of tests
+	return nil
+}
+
+// boundBody limits the size of a body, and the time to read it.
+func (h *handler) boundBody(w http.ResponseWriter, r *http.Request, own *request) error {
+	limit := h.counter.limits.Body
+	if r.ContentLength > limit {
+		return apierrors.NewRequestEntityTooLargeError("the request's body is too large")
+	}
+	if r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 {
+		return nil
+	}
+	// net/http lifts it at the body's end.
+	_ = own.control.SetReadDeadline(time.Now().Add(h.counter.limits.RequestTime)) // not supported by recorders of tests
+	r.Body = http.MaxBytesReader(w, r.Body, limit)
+	return nil
+}
+
+// authenticate returns the user, or a Status for who is none.
+func (h *handler) authenticate(r *http.Request) (User, error) {
+	user, ok, err := h.authenticator.Authenticate(r)
+	if ok && err == nil {
+		if user, ok = authenticated(user); ok {
+			return user, nil
+		}
+	}
+	if err == nil {
+		return User{}, apierrors.NewUnauthorized("Unauthorized")
+	}
+	var status apierrors.APIStatus
+	if errors.As(err, &status) || r.Context().Err() != nil {
+		return User{}, statusError(err)
+	}
+	h.log.V(2).Info("Refusing a request's credentials", "client", r.RemoteAddr, "reason", err.Error())
+	return User{}, apierrors.NewUnauthorized("Unauthorized")
+}
+
+// refuseImpersonation refuses requests that ask to be answered as somebody else. To ignore that would answer them with
+// what the real user may see.
+func refuseImpersonation(r *http.Request, user User) error {
+	for name := range r.Header {
+		if len(name) >= len("Impersonate-") && strings.EqualFold(name[:len("Impersonate-")], "Impersonate-") {
+			return forbidden(Attributes{
+				User: user, Verb: "impersonate", Resource: "users", Name: r.Header.Get("Impersonate-User"),
+			}, "Larder does not impersonate; ask the API server, or leave out --as, --as-group and --as-uid")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+// Package private writes files that only their owner may read: keys and tokens. Start with [WriteFile].
+package private
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+)
+
+// WriteFile makes a file with the mode 0600, or replaces it: under a temporary name in the same directory, synced,
+// renamed, and the directory synced. A reader sees the old file or the new one. A symbolic link is replaced; resolve it
+// before.
+func WriteFile(path string, data []byte) error {
+	return write(path, data, os.Rename)
+}
+
+// CreateFile is WriteFile for a file that must not be there yet: it fails with an error that wraps fs.ErrExist if there
+// is one, also if another process makes it at the same moment.
+func CreateFile(path string, data []byte) error {
+	return write(path, data, os.Link)
+}
+
+// write puts data into a temporary file, which take gives its name.
+func write(path string, data []byte, take func(temporary, path string) error) (err error) {
+	dir := filepath.Dir(path)
+	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+"-*") // of the mode 0600
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	defer func() {
+		if remove := os.Remove(f.Name()); remove != nil && !errors.Is(remove, fs.ErrNotExist) && err == nil {
+			err = remove
+		}
+	}()
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if closing := f.Close(); err == nil {
+		err = closing
+	}
+	if err == nil {
+		err = take(f.Name(), path)
+	}
+	if err == nil {
+		err = syncDir(dir)
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
+func syncDir(dir string) error {
+	if runtime.GOOS == "windows" { // which cannot sync directories
+		return nil
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	if closing := d.Close(); err == nil {
+		err = closing
+	}
+	return err
+}
+
+// Dir makes a directory with the mode 0700 if there is none, with its parents, and fails if others may enter it.
+func Dir(path string) error {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return err
+	}
+	return Check(path)
+}
+
+// Check fails if others than the owner may do anything with the file or directory. On Windows, whose access lists are
+// not in a file's mode, it does not look.
+func Check(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" {
+		return fmt.Errorf("%s has the mode %04o, so others than its owner may use it: chmod go= %s", path, mode, path)
+	}
+	return nil
+}

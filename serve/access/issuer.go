@@ -1,0 +1,108 @@
+package access
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/rsa"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/go-jose/go-jose/v4"
+	"k8s.io/client-go/rest"
+)
+
+// Issuer is what tells a cluster's service-account tokens from others without the cluster. It is plain data, to be
+// stored as JSON, and has no secrets.
+type Issuer struct {
+	// URL is the "iss" of tokens.
+	URL string `json:"issuer"`
+	// Audiences are those that tokens may be for. Default: URL, which is the audience of API servers by default.
+	Audiences []string `json:"audiences,omitempty"`
+	// JWKS are the public keys, as API servers serve them at /openid/v1/jwks.
+	JWKS json.RawMessage `json:"jwks"`
+}
+
+// FetchIssuer reads the Issuer of a cluster, without audiences, which no API server tells. Every service account may
+// (ClusterRole system:service-account-issuer-discovery). client is one of any group.
+func FetchIssuer(ctx context.Context, client rest.Interface) (Issuer, error) {
+	var issuer Issuer
+	document, err := client.Get().AbsPath("/.well-known/openid-configuration").DoRaw(ctx)
+	if err == nil {
+		err = json.Unmarshal(document, &issuer)
+	}
+	if err == nil {
+		issuer.JWKS, err = client.Get().AbsPath("/openid/v1/jwks").DoRaw(ctx)
+	}
+	if err == nil {
+		_, err = parseIssuer(Issuer{URL: issuer.URL, JWKS: issuer.JWKS})
+	}
+	if err != nil {
+		return Issuer{}, fmt.Errorf("the keys of the cluster's service accounts: %w", err)
+	}
+	return Issuer{URL: issuer.URL, JWKS: issuer.JWKS}, nil
+}
+
+const (
+	maxJWKS = 256 << 10
+	maxKeys = 64
+	minRSA  = 2048 // bits
+)
+
+// algorithms are those that API servers sign with. HMAC and none are not among them: with HMAC the public key would be
+// the secret.
+var algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.ES256, jose.ES384, jose.ES512}
+
+// parsedIssuer is an Issuer that has been checked.
+type parsedIssuer struct {
+	url       string
+	audiences []string
+	keys      []jose.JSONWebKey
+}
+
+func parseIssuer(i Issuer) (*parsedIssuer, error) {
+	p := &parsedIssuer{url: i.URL, audiences: i.Audiences}
+	if i.URL == "" {
+		return nil, errors.New("the issuer has no URL")
+	}
+	if len(p.audiences) == 0 {
+		p.audiences = []string{i.URL}
+	}
+	if len(i.JWKS) > maxJWKS {
+		return nil, fmt.Errorf("the key set is larger than %d KiB", maxJWKS>>10)
+	}
+	var set jose.JSONWebKeySet
+	if err := json.Unmarshal(i.JWKS, &set); err != nil {
+		return nil, fmt.Errorf("the key set: %w", err)
+	}
+	if len(set.Keys) == 0 || len(set.Keys) > maxKeys {
+		return nil, fmt.Errorf("the key set has %d keys; there must be 1 to %d", len(set.Keys), maxKeys)
+	}
+	for n, key := range set.Keys {
+		if problem := badKey(key); problem != "" {
+			return nil, fmt.Errorf("key %d of the key set: %s", n, problem)
+		}
+	}
+	p.keys = set.Keys
+	return p, nil
+}
+
+// badKey says why a key cannot verify service-account tokens; "" if it can.
+func badKey(key jose.JSONWebKey) string {
+	if !key.Valid() {
+		return "it is damaged"
+	}
+	if key.Use != "" && key.Use != "sig" {
+		return "it is not for signatures"
+	}
+	switch k := key.Key.(type) {
+	case *rsa.PublicKey:
+		if bits := k.N.BitLen(); bits < minRSA {
+			return fmt.Sprintf("it is an RSA key of %d bits only", bits)
+		}
+	case *ecdsa.PublicKey:
+	default:
+		return "it is neither a public RSA key nor a public ECDSA key"
+	}
+	return ""
+}

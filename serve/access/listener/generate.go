@@ -1,0 +1,256 @@
+package listener
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+
+	"github.com/larder-dev/larder/serve/access/internal/private"
+)
+
+const (
+	authorityLasts = 10 * 365 * 24 * time.Hour
+	// authorityLeft is how long an authority must last at a start; else there is a new one.
+	authorityLeft = 30 * 24 * time.Hour
+	servingLasts  = 7 * 24 * time.Hour
+	servingLeft   = servingLasts / 3
+)
+
+// earliest is when certificates begin, and notBefore the least that the clock is taken for when they end: a device
+// without a battery for its clock starts in 1970, and learns the time later.
+var (
+	earliest  = time.Unix(0, 0)
+	notBefore = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+)
+
+// Options are the options of Generate.
+type Options struct {
+	// Dir is where the files are. It is made if it is not there.
+	Dir string
+	// Hosts are names and IP addresses that clients connect to, the host of the listen address among them. Those of
+	// loopback need not be named. An unspecified address, such as 0.0.0.0, is passed over.
+	Hosts []string
+	// Logger is told of new certificates. Default: klog.Background().
+	Logger *logr.Logger
+}
+
+// Generate returns certificates of an authority of its own; the package's documentation has its files. It fails if
+// others than the owner may use them, and if the authority's file is damaged: a new one would lock out the clients that
+// trust the old one.
+func Generate(o Options) (*Certificates, error) {
+	g := &generator{dir: o.Dir, hosts: []string{"localhost", "127.0.0.1", "::1"}, log: klog.Background()}
+	if o.Logger != nil {
+		g.log = *o.Logger
+	}
+	for _, h := range o.Hosts {
+		ip := net.ParseIP(h)
+		if ip != nil {
+			h = ip.String()
+		}
+		if h != "" && !ip.IsUnspecified() && !slices.Contains(g.hosts, h) {
+			g.hosts = append(g.hosts, h)
+		}
+	}
+	if err := private.Dir(o.Dir); err != nil {
+		return nil, fmt.Errorf("certificates: %w", err)
+	}
+	if err := g.loadAuthority(); err != nil {
+		return nil, fmt.Errorf("certificates: %w", err)
+	}
+	g.loadServing()
+	if _, err := g.get(); err != nil {
+		return nil, fmt.Errorf("certificates: %w", err)
+	}
+	return &Certificates{ca: certificatePEM(g.authority.Leaf), get: g.get}, nil
+}
+
+// generator makes serving certificates.
+type generator struct {
+	dir       string
+	hosts     []string
+	log       logr.Logger
+	authority *tls.Certificate
+
+	mu      sync.Mutex
+	serving *tls.Certificate // nil if there is none that fits
+}
+
+func (g *generator) path(name string) string { return filepath.Join(g.dir, name) }
+
+// loadAuthority reads the authority, or makes one if there is none or it ends soon.
+func (g *generator) loadAuthority() error {
+	path := g.path("ca.pem")
+	authority, err := loadPair(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if authority, err = g.makeAuthority(private.CreateFile); errors.Is(err, fs.ErrExist) {
+			authority, err = loadPair(path) // another process was faster
+		}
+	case err == nil && !authority.Leaf.IsCA:
+		err = fmt.Errorf("%s has the certificate of no authority", path)
+	case err == nil && !lasts(authority.Leaf, authorityLeft):
+		g.log.Info("The certificate authority ends soon: making a new one, which clients have to be given",
+			"file", path, "end", authority.Leaf.NotAfter)
+		authority, err = g.makeAuthority(private.WriteFile)
+	}
+	if err != nil {
+		return err
+	}
+	g.authority = authority
+	public := certificatePEM(authority.Leaf)
+	if had, err := os.ReadFile(g.path("ca.crt")); err == nil && bytes.Equal(had, public) {
+		return private.Check(g.path("ca.crt"))
+	}
+	return private.WriteFile(g.path("ca.crt"), public)
+}
+
+func (g *generator) makeAuthority(write func(string, []byte) error) (*tls.Certificate, error) {
+	template := &x509.Certificate{
+		Subject:               pkix.Name{CommonName: "larder"},
+		NotAfter:              later(authorityLasts),
+		KeyUsage:              x509.KeyUsageCertSign,
+		BasicConstraintsValid: true, IsCA: true, MaxPathLenZero: true,
+	}
+	return g.make(template, nil, g.path("ca.pem"), write)
+}
+
+// loadServing reads the serving certificate of an earlier start if it fits.
+func (g *generator) loadServing() {
+	serving, err := loadPair(g.path("serving.pem"))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		g.log.Error(err, "Passing over the serving certificate")
+	case serving.Leaf.CheckSignatureFrom(g.authority.Leaf) == nil && g.names(serving.Leaf):
+		g.serving = serving
+	}
+}
+
+func (g *generator) names(c *x509.Certificate) bool {
+	return !slices.ContainsFunc(g.hosts, func(h string) bool { return c.VerifyHostname(h) != nil })
+}
+
+// get returns the serving certificate, a new one if it ends soon. If that cannot be made, or written, the old one stays
+// until its end.
+func (g *generator) get() (*tls.Certificate, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.serving != nil && lasts(g.serving.Leaf, servingLeft) {
+		return g.serving, nil
+	}
+	fresh, err := g.makeServing()
+	if err == nil {
+		g.log.Info("Made a serving certificate", "hosts", g.hosts, "end", fresh.Leaf.NotAfter)
+		g.serving = fresh
+		return fresh, nil
+	}
+	if g.serving != nil && lasts(g.serving.Leaf, 0) {
+		g.log.Error(err, "Keeping the serving certificate, which ends soon", "end", g.serving.Leaf.NotAfter)
+		return g.serving, nil
+	}
+	return nil, err
+}
+
+func (g *generator) makeServing() (*tls.Certificate, error) {
+	template := &x509.Certificate{
+		Subject:     pkix.Name{CommonName: "larder-serve"},
+		NotAfter:    later(servingLasts),
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	for _, h := range g.hosts {
+		if ip := net.ParseIP(h); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, h)
+		}
+	}
+	return g.make(template, g.authority, g.path("serving.pem"), private.WriteFile)
+}
+
+// make makes a certificate with a key of its own, signed by an authority, or by itself if that is nil, and writes both.
+func (g *generator) make(
+	template *x509.Certificate, by *tls.Certificate, path string, write func(string, []byte) error,
+) (*tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	if template.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127)); err != nil {
+		return nil, err
+	}
+	template.NotBefore = earliest
+	parent, signer := template, any(key)
+	if by != nil {
+		parent, signer = by.Leaf, by.PrivateKey
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
+	if err != nil {
+		return nil, err
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	both := slices.Concat(
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}),
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+	)
+	if err := write(path, both); err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(both, both)
+	return &pair, err
+}
+
+// loadPair reads a certificate and its key from one file, which only its owner may use.
+func loadPair(path string) (*tls.Certificate, error) {
+	if err := private.Check(path); err != nil {
+		return nil, err
+	}
+	both, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(both, both)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w; if nobody needs it, remove it", path, err)
+	}
+	return &pair, nil
+}
+
+// lasts reports whether a certificate is valid now and for a time to come.
+func lasts(c *x509.Certificate, left time.Duration) bool {
+	now := time.Now()
+	return !now.Before(c.NotBefore) && now.Add(left).Before(c.NotAfter)
+}
+
+func later(d time.Duration) time.Time {
+	now := time.Now()
+	if now.Before(notBefore) {
+		now = notBefore
+	}
+	return now.Add(d)
+}
+
+func certificatePEM(c *x509.Certificate) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
+}

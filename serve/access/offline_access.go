@@ -1,0 +1,150 @@
+package access
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-logr/logr"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/larder-dev/larder/serve/access/internal/reload"
+)
+
+// OfflineAccess is an Authorizer by a file, for when no API server can be asked. The file is YAML:
+//
+//	apiVersion: larder.dev/v1alpha1
+//	kind: OfflineAccess
+//	rules:
+//	- users: [jane, "system:serviceaccount:monitoring:agent"]
+//	  groups: [operators]
+//	  resources: ["*", secrets]
+//	  namespaces: [web, shop]
+//	- groups: ["system:serviceaccounts:kube-system"]
+//	  resources: [nodes, deployments.apps, apps/replicasets]
+//	  namespaces: ["*"]
+//
+// Each rule lets its users, and the members of its groups, get, list and watch its resources in its namespaces; nothing
+// takes a right away. A resource has its plural name, with its group behind a dot or before a slash. "*" are all
+// resources without Secrets and what is sealed, which have to be named. The namespaces "*" are all, and objects without
+// one. Whoever has a rule may read discovery. Subresources but status and scale are nobody's.
+//
+// A changed file counts within a second; one that is damaged or gone leaves what it said before, and is logged.
+type OfflineAccess struct {
+	rules  func() *accessRules
+	sealed []schema.GroupResource
+}
+
+// NewOfflineAccess reads the file. sealed are resources that "*" does not have, beside Secrets. The error has the line
+// and the field of all that is wrong with the file.
+func NewOfflineAccess(path string, sealed []schema.GroupResource, log logr.Logger) (*OfflineAccess, error) {
+	parse := func(contents [][]byte) (*accessRules, error) { return parseAccess(contents[0]) }
+	source, err := reload.New("offline access", log, parse, path)
+	if err != nil {
+		return nil, fmt.Errorf("offline access: %w", err)
+	}
+	return &OfflineAccess{rules: source.Get, sealed: slices.Clone(sealed)}, nil
+}
+
+// accessRules are the rules of a file by whom they are for.
+type accessRules struct {
+	users, groups map[string][]*accessRule
+}
+
+// accessRule is one of a file.
+type accessRule struct {
+	number        int // in the file, from 0
+	resources     []schema.GroupResource
+	allResources  bool
+	namespaces    []string
+	allNamespaces bool
+}
+
+// of returns the rules for a user, some perhaps more than once.
+func (r *accessRules) of(u User) []*accessRule {
+	rules := slices.Clone(r.users[u.Username])
+	for _, g := range u.Groups {
+		rules = append(rules, r.groups[g]...)
+	}
+	return rules
+}
+
+func (r *accessRule) has(namespace string) bool {
+	return r.allNamespaces || namespace != "" && slices.Contains(r.namespaces, namespace)
+}
+
+func (r *accessRule) covers(resource schema.GroupResource, sealed []schema.GroupResource) bool {
+	if slices.Contains(r.resources, resource) {
+		return true
+	}
+	// The resource "*" is a question of a client's: whether it may read all of them.
+	withheld := resource.Resource == "*" || resource == secrets || slices.Contains(sealed, resource)
+	return r.allResources && !withheld
+}
+
+// discovery are paths that whoever has a rule may get; those that end in a slash with what is below.
+var discovery = []string{
+	"/api", "/api/", "/apis", "/apis/", "/openapi", "/openapi/", "/version", "/version/", "/healthz", "/livez", "/readyz",
+}
+
+// Authorize implements Authorizer.
+func (o *OfflineAccess) Authorize(_ context.Context, a Attributes) (Decision, error) {
+	if !a.reads() {
+		return Decision{Reason: reasonReadOnly}, nil
+	}
+	rules := o.rules().of(a.User)
+	if len(rules) == 0 {
+		return Decision{Reason: "no rule of Larder's offline access is for the user"}, nil
+	}
+	if a.Path != "" {
+		for _, p := range discovery {
+			if a.Path == p || strings.HasSuffix(p, "/") && strings.HasPrefix(a.Path, p) {
+				return Decision{Allowed: true, Reason: "offline access lets its users read discovery"}, nil
+			}
+		}
+		return Decision{Reason: "offline access is for resources and discovery"}, nil
+	}
+	for _, r := range rules {
+		if r.covers(a.GroupResource(), o.sealed) && r.has(a.Namespace) {
+			return Decision{Allowed: true, Reason: fmt.Sprintf("rules[%d] of offline access allows it", r.number)}, nil
+		}
+	}
+	return Decision{Reason: "no rule of Larder's offline access for the user allows it"}, nil
+}
+
+// RulesFor implements RuleLister.
+func (o *OfflineAccess) RulesFor(_ context.Context, u User, namespace string) (Rules, error) {
+	var list Rules
+	all := o.rules().of(u)
+	if len(all) == 0 {
+		return list, nil
+	}
+	for i, r := range all {
+		if !r.has(namespace) || slices.Contains(all[:i], r) {
+			continue
+		}
+		if r.allResources {
+			list.Caveat = `"*" is without Secrets and sealed resources`
+			list.add("*", "*")
+		}
+		for _, res := range r.resources {
+			list.add(res.Group, res.Resource)
+		}
+	}
+	list.NonResources = []authorizationv1.NonResourceRule{{Verbs: []string{"get"}}}
+	for _, p := range discovery {
+		if strings.HasSuffix(p, "/") {
+			p += "*"
+		}
+		list.NonResources[0].NonResourceURLs = append(list.NonResources[0].NonResourceURLs, p)
+	}
+	return list, nil
+}
+
+func (r *Rules) add(group, resource string) {
+	r.Resources = append(r.Resources, authorizationv1.ResourceRule{
+		Verbs: readVerbs, APIGroups: []string{group}, Resources: []string{resource},
+	})
+}

@@ -1,0 +1,177 @@
+package access
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Reviews answers what clients ask about themselves: kubectl auth can-i and whoami, k9s and Lens. It is an http.Handler
+// for POST of the paths below, behind NewHandler, and has a method for each:
+//
+//	/apis/authorization.k8s.io/v1/selfsubjectaccessreviews
+//	/apis/authorization.k8s.io/v1/selfsubjectrulesreviews
+//	/apis/authentication.k8s.io/v1/selfsubjectreviews
+//
+// Bodies of up to 64 KiB are read as JSON, YAML or protobuf, and answered in the format that the client accepts.
+type Reviews struct {
+	// Authorizer decides.
+	Authorizer Authorizer
+	// Forwards is true if requests that cannot be answered here are sent to the API server. Otherwise the answer for
+	// other verbs than get, list and watch is "no", whatever the Authorizer would say.
+	Forwards bool
+}
+
+// ServeHTTP implements http.Handler.
+func (v Reviews) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	answer, gv, err := v.answer(r)
+	if err != nil {
+		WriteError(w, r, err)
+		return
+	}
+	writeObject(w, r, http.StatusCreated, answer, gv)
+}
+
+func (v Reviews) answer(r *http.Request) (answer runtime.Object, gv schema.GroupVersion, err error) {
+	user, ok := UserFrom(r.Context())
+	if !ok {
+		return nil, gv, apierrors.NewUnauthorized("Unauthorized")
+	}
+	parts := strings.Split(r.URL.Path, "/") // "", "apis", group, version, resource
+	if len(parts) != 5 || parts[1] != "apis" {
+		return nil, gv, genericError(r, http.StatusNotFound)
+	}
+	if r.Method != http.MethodPost {
+		return nil, gv, genericError(r, http.StatusMethodNotAllowed)
+	}
+	gv = schema.GroupVersion{Group: parts[2], Version: parts[3]}
+	switch gv.WithResource(parts[4]) {
+	case authorizationv1.SchemeGroupVersion.WithResource("selfsubjectaccessreviews"):
+		return create(r, gv.WithKind("SelfSubjectAccessReview"), user, v.SelfSubjectAccessReview)
+	case authorizationv1.SchemeGroupVersion.WithResource("selfsubjectrulesreviews"):
+		return create(r, gv.WithKind("SelfSubjectRulesReview"), user, v.SelfSubjectRulesReview)
+	case authenticationv1.SchemeGroupVersion.WithResource("selfsubjectreviews"):
+		return create(r, gv.WithKind("SelfSubjectReview"), user, v.SelfSubjectReview)
+	default:
+		return nil, gv, genericError(r, http.StatusNotFound)
+	}
+}
+
+// genericError is kube-apiserver's for what it has no handler for.
+func genericError(r *http.Request, code int) error {
+	return apierrors.NewGenericServerResponse(code, r.Method, schema.GroupResource{}, "", "", 0, false)
+}
+
+func create[T any, P interface {
+	*T
+	runtime.Object
+}](
+	r *http.Request, kind schema.GroupVersionKind, user User, f func(context.Context, User, P) (P, error),
+) (runtime.Object, schema.GroupVersion, error) {
+	review := P(new(T))
+	if err := readObject(r, kind, review); err != nil {
+		return nil, kind.GroupVersion(), err
+	}
+	answer, err := f(r.Context(), user, review)
+	return answer, kind.GroupVersion(), err
+}
+
+// SelfSubjectAccessReview answers whether the user may do something. An authorizer that fails is told in the answer, as
+// API servers do. The error is a Status: 422 for a review that asks nothing or too much.
+func (v Reviews) SelfSubjectAccessReview(
+	ctx context.Context, user User, review *authorizationv1.SelfSubjectAccessReview,
+) (*authorizationv1.SelfSubjectAccessReview, error) {
+	if errs := validateAccessReview(review); len(errs) > 0 {
+		// Without the kind, as kube-apiserver.
+		return nil, apierrors.NewInvalid(schema.GroupKind{Group: authorizationv1.GroupName}, "", errs)
+	}
+	answer := review.DeepCopy()
+	answer.Status = authorizationv1.SubjectAccessReviewStatus{}
+	a := attributesOf(user, answer.Spec)
+	if !v.Forwards && !a.reads() {
+		answer.Status.Reason = reasonReadOnly
+		return answer, nil
+	}
+	decision, err := v.Authorizer.Authorize(ctx, a)
+	if err != nil {
+		answer.Status.EvaluationError = statusOf(err).Message
+		return answer, nil
+	}
+	answer.Status.Allowed, answer.Status.Reason = decision.Allowed, decision.Reason
+	return answer, nil
+}
+
+func attributesOf(user User, spec authorizationv1.SelfSubjectAccessReviewSpec) Attributes {
+	if n := spec.NonResourceAttributes; n != nil {
+		return Attributes{User: user, Verb: n.Verb, Path: n.Path}
+	}
+	r := spec.ResourceAttributes
+	return Attributes{
+		User: user, Verb: r.Verb, Group: r.Group, Version: r.Version, Resource: r.Resource, Subresource: r.Subresource,
+		Namespace: r.Namespace, Name: r.Name, FieldSelector: r.FieldSelector, LabelSelector: r.LabelSelector,
+	}
+}
+
+// validateAccessReview is kube-apiserver's ValidateSelfSubjectAccessReview, but for the selectors, which the API server
+// that is asked validates.
+func validateAccessReview(review *authorizationv1.SelfSubjectAccessReview) (errs field.ErrorList) {
+	spec := field.NewPath("spec")
+	resource, other := review.Spec.ResourceAttributes, review.Spec.NonResourceAttributes
+	switch {
+	case resource != nil && other != nil:
+		errs = append(errs, field.Invalid(spec.Child("nonResourceAttributes"), other,
+			"cannot be specified in combination with resourceAttributes"))
+	case resource == nil && other == nil:
+		errs = append(errs, field.Invalid(spec.Child("resourceAttributes"), other,
+			"exactly one of nonResourceAttributes or resourceAttributes must be specified"))
+	case other != nil && other.Path == "":
+		errs = append(errs, field.Required(spec.Child("nonResourceAttributes", "path"), ""))
+	}
+	meta := review.ObjectMeta
+	meta.ManagedFields = nil
+	if !apiequality.Semantic.DeepEqual(metav1.ObjectMeta{}, meta) {
+		errs = append(errs, field.Invalid(field.NewPath("metadata"), meta, "must be empty"))
+	}
+	return errs
+}
+
+// SelfSubjectRulesReview answers what the user may do in a namespace. Where an API server decides the answer is
+// incomplete, as is kube-apiserver's with an authorizing webhook. The error is a Status: 400 without a namespace.
+func (v Reviews) SelfSubjectRulesReview(
+	ctx context.Context, user User, review *authorizationv1.SelfSubjectRulesReview,
+) (*authorizationv1.SelfSubjectRulesReview, error) {
+	if review.Spec.Namespace == "" {
+		return nil, apierrors.NewBadRequest("no namespace on request")
+	}
+	rules, err := rulesFor(ctx, v.Authorizer, user, review.Spec.Namespace)
+	if err != nil {
+		return nil, statusError(err)
+	}
+	answer := &authorizationv1.SelfSubjectRulesReview{Status: authorizationv1.SubjectRulesReviewStatus{
+		ResourceRules:    slices.Clip(append([]authorizationv1.ResourceRule{}, rules.Resources...)), // [] is not null
+		NonResourceRules: slices.Clip(append([]authorizationv1.NonResourceRule{}, rules.NonResources...)),
+		Incomplete:       rules.Incomplete, EvaluationError: rules.Caveat,
+	}}
+	return answer, nil
+}
+
+// SelfSubjectReview answers who the user is.
+func (v Reviews) SelfSubjectReview(
+	_ context.Context, user User, _ *authenticationv1.SelfSubjectReview,
+) (*authenticationv1.SelfSubjectReview, error) {
+	return &authenticationv1.SelfSubjectReview{
+		ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(time.Now())},
+		Status:     authenticationv1.SelfSubjectReviewStatus{UserInfo: *user.DeepCopy()},
+	}, nil
+}

@@ -1,0 +1,149 @@
+package access
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+
+	"github.com/go-jose/go-jose/v4/jwt"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/apimachinery/pkg/api/validation"
+)
+
+// ServiceAccounts is an Authenticator by service-account tokens that a cluster's keys have signed, without the cluster.
+//
+// What only the cluster knows it cannot see: whether the Pod, the Node, the Secret or the ServiceAccount that a token
+// is bound to still exists. Until it expires a token counts, one hour by default, and up to a year where API servers
+// extend it (--service-account-extend-token-expiration). So it belongs behind an Upstream, in a FallbackAuthenticator.
+// Tokens of Secrets, which do not expire, do not count.
+type ServiceAccounts struct{ issuer atomic.Pointer[parsedIssuer] }
+
+// NewServiceAccounts returns the authenticator of an issuer's tokens.
+func NewServiceAccounts(i Issuer) (*ServiceAccounts, error) {
+	s := &ServiceAccounts{}
+	return s, s.SetIssuer(i)
+}
+
+// SetIssuer replaces the issuer, since clusters change their keys. If it fails the old one stays.
+func (s *ServiceAccounts) SetIssuer(i Issuer) error {
+	parsed, err := parseIssuer(i)
+	if err != nil {
+		return fmt.Errorf("service accounts: %w", err)
+	}
+	s.issuer.Store(parsed)
+	return nil
+}
+
+// kubernetesClaims are those of tokens that API servers issue; see k8s.io/kubernetes/pkg/serviceaccount.
+type kubernetesClaims struct {
+	Kubernetes struct {
+		Namespace      string      `json:"namespace"`
+		ServiceAccount boundObject `json:"serviceaccount"`
+		Pod            boundObject `json:"pod"`
+		Node           boundObject `json:"node"`
+	} `json:"kubernetes.io"`
+}
+
+type boundObject struct {
+	Name string `json:"name"`
+	UID  string `json:"uid"`
+}
+
+// Why tokens are refused. None has anything of the token in it.
+var (
+	errSignature = errors.New("none of the cluster's keys has signed the service-account token, or it cannot be read")
+	errClaims    = errors.New("the service-account token's claims are not what API servers write")
+	errNoExpiry  = errors.New("the service-account token does not expire: it is of a Secret, not projected")
+	errAudience  = errors.New("the service-account token is for another audience")
+	errTime      = errors.New("the service-account token has expired, or is not valid yet")
+)
+
+// Authenticate implements Authenticator. Tokens that are not signed as API servers do it, or have another issuer, are
+// others' to know.
+func (s *ServiceAccounts) Authenticate(r *http.Request) (User, bool, error) {
+	text, err := bearer(r)
+	if text == "" || err != nil {
+		return User{}, false, err
+	}
+	issuer := s.issuer.Load()
+	token, err := jwt.ParseSigned(text, algorithms)
+	if err != nil {
+		return User{}, false, nil //nolint:nilerr // it is no token of service accounts
+	}
+	var unverified struct {
+		Issuer string `json:"iss"`
+	}
+	if err := token.UnsafeClaimsWithoutVerification(&unverified); err != nil || unverified.Issuer != issuer.url {
+		return User{}, false, nil //nolint:nilerr // it is another issuer's
+	}
+	var public jwt.Claims
+	var private kubernetesClaims
+	if err := issuer.verify(token, &public, &private); err != nil {
+		return User{}, false, err
+	}
+	user, err := serviceAccount(&public, &private)
+	if err != nil {
+		return User{}, false, err
+	}
+	return user, true, nil
+}
+
+// verify reads the claims of a token that one of the keys has signed and that counts now. As in kube-apiserver clocks
+// may differ by a minute.
+func (i *parsedIssuer) verify(token *jwt.JSONWebToken, public *jwt.Claims, private *kubernetesClaims) error {
+	header := token.Headers[0]
+	verified := false
+	for _, key := range i.keys {
+		if header.KeyID != "" && key.KeyID != header.KeyID || key.Algorithm != "" && key.Algorithm != header.Algorithm {
+			continue
+		}
+		if verified = token.Claims(key.Key, public, private) == nil; verified {
+			break
+		}
+	}
+	if !verified {
+		return errSignature
+	}
+	if public.Expiry == nil {
+		return errNoExpiry
+	}
+	switch err := public.Validate(jwt.Expected{Issuer: i.url, AnyAudience: i.audiences}); {
+	case err == nil:
+		return nil
+	case errors.Is(err, jwt.ErrInvalidAudience):
+		return errAudience
+	case errors.Is(err, jwt.ErrExpired), errors.Is(err, jwt.ErrNotValidYet), errors.Is(err, jwt.ErrIssuedInTheFuture):
+		return errTime
+	}
+	return errClaims
+}
+
+// serviceAccount returns the user that verified claims name, with what API servers add.
+func serviceAccount(public *jwt.Claims, private *kubernetesClaims) (User, error) {
+	k := private.Kubernetes
+	const prefix = "system:serviceaccount:"
+	switch {
+	case public.Subject != prefix+k.Namespace+":"+k.ServiceAccount.Name,
+		len(validation.ValidateNamespaceName(k.Namespace, false)) > 0,
+		len(validation.ValidateServiceAccountName(k.ServiceAccount.Name, false)) > 0:
+		return User{}, errClaims
+	}
+	extra := map[string]authenticationv1.ExtraValue{}
+	add := func(key, value string) {
+		if value != "" {
+			extra[key] = authenticationv1.ExtraValue{value}
+		}
+	}
+	add("authentication.kubernetes.io/pod-name", k.Pod.Name)
+	add("authentication.kubernetes.io/pod-uid", k.Pod.UID)
+	add("authentication.kubernetes.io/node-name", k.Node.Name)
+	add("authentication.kubernetes.io/node-uid", k.Node.UID)
+	if public.ID != "" {
+		add(credentialID, "JTI="+public.ID)
+	}
+	return User{
+		Username: public.Subject, UID: k.ServiceAccount.UID, Extra: extra,
+		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + k.Namespace, groupAuthenticated},
+	}, nil
+}

@@ -1,0 +1,90 @@
+package access
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/go-logr/logr"
+
+	"github.com/larder-dev/larder/serve/access/internal/reload"
+)
+
+// TokenFile is an Authenticator by a file in the format of kube-apiserver's --token-auth-file: lines of
+//
+//	token,user,uid,"group1,group2"
+//
+// of which the groups may be left out. A changed file counts within a second; one that is damaged or gone leaves the
+// tokens that it had, and is logged. So a token is revoked by a file without it, an empty one if it was the last.
+type TokenFile struct{ source *reload.Source[tokens] }
+
+// tokens are users by the SHA-256 of their tokens, which are not kept: how long a look-up takes tells nothing of them.
+type tokens map[[sha256.Size]byte]User
+
+// NewTokenFile reads the file.
+func NewTokenFile(path string, log logr.Logger) (*TokenFile, error) {
+	parse := func(contents [][]byte) (tokens, error) {
+		return parseTokens(contents[0], func(line int, problem string) {
+			log.Info("Passing over a line of the token file", "file", path, "line", line, "problem", problem)
+		})
+	}
+	source, err := reload.New("tokens", log, parse, path)
+	if err != nil {
+		return nil, fmt.Errorf("token file: %w", err)
+	}
+	return &TokenFile{source}, nil
+}
+
+// parseTokens reads the file as kube-apiserver does, but passes over users that are nobody. Errors name lines and no
+// contents.
+func parseTokens(data []byte, skip func(line int, problem string)) (tokens, error) {
+	all := tokens{}
+	reader := csv.NewReader(bytes.NewReader(data))
+	reader.FieldsPerRecord = -1
+	for {
+		record, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		line, _ := reader.FieldPos(0)
+		if len(record) < 3 {
+			return nil, fmt.Errorf("line %d: it has %d columns; there are three at least: token, user and UID",
+				line, len(record))
+		}
+		user := User{Username: record[1], UID: record[2]}
+		if len(record) > 3 && record[3] != "" {
+			user.Groups = strings.Split(record[3], ",")
+		}
+		user, ok := authenticated(user)
+		hash := sha256.Sum256([]byte(record[0]))
+		switch _, double := all[hash]; {
+		case record[0] == "":
+			skip(line, "the token is empty")
+			continue
+		case !ok:
+			skip(line, "the user has no name or is anonymous")
+			continue
+		case double:
+			skip(line, "the same token was given above; this line counts")
+		}
+		all[hash] = user
+	}
+}
+
+// Authenticate implements Authenticator.
+func (f *TokenFile) Authenticate(r *http.Request) (User, bool, error) {
+	token, err := bearer(r)
+	if token == "" || err != nil {
+		return User{}, false, err
+	}
+	user, ok := f.source.Get()[sha256.Sum256([]byte(token))]
+	return user, ok, nil
+}

@@ -1,0 +1,189 @@
+package access
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
+	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+)
+
+// How long answers of the API server count. kube-apiserver keeps those of its webhooks for minutes (5 min if allowed,
+// 30 s if not; 2 min for tokens), aggregated API servers for 10 s. Ours are those of the latter: what is revoked has to
+// end soon, and that is one review a user and kind in 10 s at most, since lists and watches last longer. A "no" counts
+// for less: who has just been given a right tries again at once.
+const (
+	yesLasts = 10 * time.Second
+	noLasts  = 2 * time.Second
+)
+
+// UpstreamOptions are the options of NewUpstream.
+type UpstreamOptions struct {
+	// Audiences that tokens must be for. Default: those of the API server itself, for which pods' tokens are by default.
+	Audiences []string
+	// Timeout of each review. Default 5 s.
+	Timeout time.Duration
+	// Logger is told when the API server cannot be reached, and when it can again. Default: klog.Background().
+	Logger *logr.Logger
+}
+
+// Upstream delegates to an API server: as an Authenticator by TokenReviews of bearer tokens, as an Authorizer by
+// SubjectAccessReviews. The answers count for 10 s, or 2 s if they are a "no"; 8,192 of each kind are kept at most, and
+// no tokens.
+//
+// Errors wrap ErrUnreachable if there is no answer: no connection, a time-out, or a gateway's 502, 503 or 504. For
+// two seconds after one nobody waits for the API server. Other errors say that it answers and cannot tell: most often
+// that it refuses reviews, since Larder's own user needs the ClusterRole system:auth-delegator.
+type Upstream struct {
+	audiences      []string
+	timeout        time.Duration
+	log            logr.Logger
+	authentication rest.Interface
+	authorization  rest.Interface
+	users          *reviewCache[userReview]
+	decisions      *reviewCache[Decision]
+	slots          chan struct{}
+	outage         outage
+}
+
+// NewUpstream returns the Upstream of the API server that config leads to, without its limits of requests a second. It
+// sends nothing yet.
+func NewUpstream(config *rest.Config, o UpstreamOptions) (*Upstream, error) {
+	config = rest.CopyConfig(config)
+	config.QPS, config.RateLimiter = -1, nil // maxReviews is the limit; one of time would look like an outage
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, err
+	}
+	authentication, err := authenticationclient.NewForConfigAndClient(config, client)
+	if err != nil {
+		return nil, err
+	}
+	authorization, err := authorizationclient.NewForConfigAndClient(config, client)
+	if err != nil {
+		return nil, err
+	}
+	u := &Upstream{
+		audiences: slices.Clone(o.Audiences), timeout: o.Timeout, log: loggerOr(o.Logger),
+		authentication: authentication.RESTClient(), authorization: authorization.RESTClient(),
+		users: newReviewCache[userReview](), decisions: newReviewCache[Decision](),
+		slots: make(chan struct{}, maxReviews),
+	}
+	if u.timeout <= 0 {
+		u.timeout = defaultReviewTimeout
+	}
+	return u, nil
+}
+
+func loggerOr(log *logr.Logger) logr.Logger {
+	if log == nil {
+		return klog.Background()
+	}
+	return *log
+}
+
+// userReview is what the API server says of a token.
+type userReview struct {
+	user User
+	ok   bool
+	why  string // not, if the API server says why
+}
+
+// Authenticate implements Authenticator.
+func (u *Upstream) Authenticate(r *http.Request) (User, bool, error) {
+	token, err := bearer(r)
+	if token == "" || err != nil {
+		return User{}, false, err
+	}
+	ask := func(ctx context.Context) (userReview, time.Duration, error) {
+		review := &authenticationv1.TokenReview{
+			Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: u.audiences},
+		}
+		err := u.post(ctx, u.authentication, "tokenreviews", review, "find out whose token this is")
+		if err != nil {
+			return userReview{}, 0, err
+		}
+		return readTokenReview(review.Status, token, u.audiences)
+	}
+	answer, err := u.users.get(r.Context(), u.users.key(token), ask)
+	switch {
+	case err != nil:
+		return User{}, false, err
+	case answer.why != "":
+		return User{}, false, fmt.Errorf("the API server refuses the token: %s", answer.why)
+	}
+	return answer.user, answer.ok, nil
+}
+
+// readTokenReview returns what an answer says and how long it counts.
+func readTokenReview(
+	status authenticationv1.TokenReviewStatus, token string, audiences []string,
+) (userReview, time.Duration, error) {
+	if !status.Authenticated {
+		if strings.Contains(status.Error, token) { // no API server says that, but a webhook may
+			status.Error = ""
+		}
+		return userReview{why: status.Error}, noLasts, nil
+	}
+	meant := len(audiences) == 0 || slices.ContainsFunc(status.Audiences, func(a string) bool {
+		return slices.Contains(audiences, a)
+	})
+	if !meant { // a server that knows no audiences answers without them
+		return userReview{why: "it is for another audience"}, noLasts, nil
+	}
+	user, ok := authenticated(status.User)
+	return userReview{user: user, ok: ok}, yesLasts, nil
+}
+
+// Authorize implements Authorizer.
+func (u *Upstream) Authorize(ctx context.Context, a Attributes) (Decision, error) {
+	review := &authorizationv1.SubjectAccessReview{Spec: accessReviewSpec(a)}
+	key, err := json.Marshal(review.Spec)
+	if err != nil {
+		return Decision{}, err
+	}
+	ask := func(ctx context.Context) (Decision, time.Duration, error) {
+		err := u.post(ctx, u.authorization, "subjectaccessreviews", review, "find out what you may do")
+		if err != nil {
+			return Decision{}, 0, err
+		}
+		s := review.Status
+		if s.Allowed && !s.Denied {
+			return Decision{Allowed: true, Reason: s.Reason}, yesLasts, nil
+		}
+		if s.Reason == "" {
+			s.Reason = s.EvaluationError
+		}
+		return Decision{Reason: s.Reason}, noLasts, nil
+	}
+	return u.decisions.get(ctx, u.decisions.key(string(key)), ask)
+}
+
+func accessReviewSpec(a Attributes) authorizationv1.SubjectAccessReviewSpec {
+	spec := authorizationv1.SubjectAccessReviewSpec{User: a.User.Username, UID: a.User.UID, Groups: a.User.Groups}
+	if len(a.User.Extra) > 0 {
+		spec.Extra = map[string]authorizationv1.ExtraValue{}
+		for k, v := range a.User.Extra {
+			spec.Extra[k] = authorizationv1.ExtraValue(v)
+		}
+	}
+	if a.Path != "" {
+		spec.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Path: a.Path, Verb: a.Verb}
+		return spec
+	}
+	spec.ResourceAttributes = &authorizationv1.ResourceAttributes{
+		Verb: a.Verb, Group: a.Group, Version: a.Version, Resource: a.Resource, Subresource: a.Subresource,
+		Namespace: a.Namespace, Name: a.Name, FieldSelector: a.FieldSelector, LabelSelector: a.LabelSelector,
+	}
+	return spec
+}

@@ -1,0 +1,242 @@
+package serve
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/klog/v2"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/discovery"
+	"github.com/larder-dev/larder/internal/facts"
+)
+
+// catalogAge is for how long the set of collections is taken as it was, and discoveryAge for how long what is known of
+// the API server, unless there is more of it.
+const (
+	catalogAge   = time.Second
+	discoveryAge = time.Minute
+)
+
+// catalog knows the collections of a source.
+type catalog struct {
+	source       Source
+	confidential bool
+	reviews      bool // clients may ask what they may do
+	now          func() time.Time
+
+	mu    sync.Mutex
+	known *known    // guarded by mu; nil before the first request
+	read  time.Time // when the source was asked; guarded by mu
+}
+
+// known is what is known of a source at one moment.
+type known struct {
+	kinds      map[schema.GroupVersionResource]*kind
+	resources  map[schema.GroupVersionResource]entry.ResourceInfo
+	documents  []string // of the source
+	discovery  *discovery.Handler
+	discovered time.Time // when discovery was made
+}
+
+// kind is a resource that is mirrored.
+type kind struct {
+	schema.GroupVersionResource
+	entry.ResourceInfo
+	collections []*collection
+}
+
+// collection is one of a kind's collections.
+type collection struct {
+	described
+	*renderer
+	labels  labels.Requirements
+	fields  fields.Requirements
+	frames  *frames
+	lengths *lengths
+}
+
+// all returns the kinds that are mirrored.
+func (c *catalog) all(ctx context.Context) (*known, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now := c.now(); c.known == nil || now.Sub(c.read) > catalogAge {
+		kinds, err := c.make(ctx)
+		if err != nil {
+			return nil, err
+		}
+		next := &known{kinds: kinds, resources: resourcesOf(kinds), discovered: now}
+		if next.documents, err = c.source.Documents(ctx); err != nil {
+			klog.FromContext(ctx).V(2).Info("What is known of the API server cannot be read", "err", err)
+		}
+		if old := c.known; old != nil && now.Sub(old.discovered) < discoveryAge &&
+			reflect.DeepEqual(old.resources, next.resources) && slices.Equal(old.documents, next.documents) {
+			next.discovery, next.discovered = old.discovery, old.discovered
+		} else {
+			next.discovery = c.discover(ctx, next.resources)
+		}
+		c.known, c.read = next, now
+	}
+	return c.known, nil
+}
+
+// resourcesOf returns what discovery says of kinds.
+func resourcesOf(kinds map[schema.GroupVersionResource]*kind) map[schema.GroupVersionResource]entry.ResourceInfo {
+	all := map[schema.GroupVersionResource]entry.ResourceInfo{}
+	for gvr, k := range kinds {
+		all[gvr] = k.ResourceInfo
+	}
+	return all
+}
+
+// discover returns the documents by which clients discover the kinds.
+func (c *catalog) discover(
+	ctx context.Context, all map[schema.GroupVersionResource]entry.ResourceInfo,
+) *discovery.Handler {
+	var resources []discovery.Resource
+	for gvr, info := range all {
+		resources = append(resources, discovery.Resource{GroupVersionResource: gvr, ResourceInfo: info,
+			Verbs: []string{"get", "list", "watch"}})
+	}
+	if c.reviews {
+		resources = append(resources, reviews...)
+	}
+	server, err := facts.Read(ctx, c.source)
+	if err != nil {
+		klog.FromContext(ctx).V(2).Info("Part of what is known of the API server cannot be read", "err", err)
+	}
+	return discovery.New(resources, discovery.Options{Server: server,
+		OpenAPI: func(ctx context.Context, gv schema.GroupVersion) ([]byte, string, error) {
+			return facts.OpenAPI(ctx, c.source, gv)
+		}})
+}
+
+// make reads the collections of the source. What is known of a collection is kept while its description is the same.
+func (c *catalog) make(ctx context.Context) (map[schema.GroupVersionResource]*kind, error) {
+	all, err := c.source.collections(ctx)
+	if err != nil {
+		return nil, err
+	}
+	kinds := map[schema.GroupVersionResource]*kind{}
+	for _, d := range all {
+		gvr := d.Identity.GroupVersionResource
+		if d.confidential && !c.confidential || d.Resource.Kind == "" || d.Identity.ShardSelector != "" {
+			continue
+		}
+		k := kinds[gvr]
+		if k == nil {
+			k = &kind{GroupVersionResource: gvr}
+			kinds[gvr] = k
+		}
+		k.ResourceInfo = d.Resource.With(k.ResourceInfo)
+		k.collections = append(k.collections, c.collection(d))
+	}
+	return kinds, nil
+}
+
+// collection returns what is known of a collection already, with its newest description.
+func (c *catalog) collection(d described) *collection {
+	var old *collection
+	if c.known != nil && c.known.kinds[d.Identity.GroupVersionResource] != nil {
+		k := c.known.kinds[d.Identity.GroupVersionResource]
+		at := slices.IndexFunc(k.collections, func(o *collection) bool { return o.Identity == d.Identity })
+		if at >= 0 {
+			old = k.collections[at]
+		}
+	}
+	if old != nil && reflect.DeepEqual(old.Resource, d.Resource) {
+		made := *old
+		made.described = d
+		return &made
+	}
+	made := &collection{described: d, renderer: newRenderer(d.Info), frames: newFrames(),
+		lengths: &lengths{known: map[lengthKey]length{}}}
+	if selector, err := labels.Parse(d.Identity.LabelSelector); err == nil {
+		made.labels, _ = selector.Requirements()
+	}
+	if selector, err := fields.ParseSelector(d.Identity.FieldSelector); err == nil {
+		made.fields = selector.Requirements()
+	}
+	return made
+}
+
+// hasStatus reports whether a GET of the subresource status is answered: with the object, as kube-apiserver does. Of
+// custom resources it is not known whether they have that subresource.
+func (k *kind) hasStatus() bool {
+	obj, err := scheme.Scheme.New(k.collections[0].renderer.kind)
+	if err != nil {
+		return false
+	}
+	_, has := reflect.TypeOf(obj).Elem().FieldByName("Status")
+	return has
+}
+
+// find returns the collection that answers a request for a form of objects: one that has all that the request selects.
+// Without one it returns the collection with part of that, if there is just one, and exact is false.
+func (k *kind) find(p path, o *listOptions, f form) (c *collection, exact bool) {
+	var part []*collection
+	for _, c := range k.collections {
+		switch ofMetadata := c.Identity.Representation == entry.Metadata; {
+		case ofMetadata && f != metadata:
+			continue
+		case c.Identity.Namespace != "" && p.namespace != "" && c.Identity.Namespace != p.namespace:
+			continue
+		case c.covers(p, o) && !ofMetadata:
+			return c, true
+		}
+		part = append(part, c)
+	}
+	for _, c := range part {
+		if c.covers(p, o) {
+			return c, true
+		}
+	}
+	if len(part) == 1 {
+		return part[0], false
+	}
+	return nil, false
+}
+
+// covers reports whether the collection has all objects that a request selects.
+func (c *collection) covers(p path, o *listOptions) bool {
+	if c.Identity.Namespace != "" && c.Identity.Namespace != p.namespace || c.lacks != "" {
+		return false
+	}
+	asked, _ := o.labels.Requirements()
+	for _, r := range c.labels {
+		if !slices.ContainsFunc(asked, func(a labels.Requirement) bool { return a.String() == r.String() }) {
+			return false
+		}
+	}
+	for _, r := range c.fields {
+		if !slices.Contains(o.fields.Requirements(), r) {
+			return false
+		}
+	}
+	return true
+}
+
+// scope says to people what the collection has of its kind.
+func (c *collection) scope() string {
+	text := "all"
+	if c.Identity.Namespace != "" {
+		text = "those in namespace " + c.Identity.Namespace
+	}
+	if s := c.Identity.LabelSelector; s != "" {
+		text += " with labels " + s
+	}
+	if s := c.Identity.FieldSelector; s != "" {
+		text += " with " + s
+	}
+	if c.lacks != "" {
+		text += " that are left (" + c.lacks + ")"
+	}
+	return text
+}

@@ -1,0 +1,82 @@
+package serve
+
+import (
+	"bufio"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/klauspost/compress/gzip"
+)
+
+// gzipThreshold is the size of a body, in bytes, above which kube-apiserver compresses.
+const gzipThreshold = 128 << 10
+
+// outputs are buffers before the network: over HTTP/2 each write of some KB is a frame, and work of several goroutines.
+var outputs = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 64<<10) }}
+
+// compressible is the body of an answer, which is compressed if it is large and the client takes that. Close ends it.
+type compressible struct {
+	w     http.ResponseWriter
+	takes bool   // the client takes gzip
+	held  []byte // what comes before it is known that the body is large
+	out   io.Writer
+	buf   *bufio.Writer
+	zip   *gzip.Writer
+}
+
+func newCompressible(w http.ResponseWriter, r *http.Request) *compressible {
+	return &compressible{w: w, takes: takesGzip(r)}
+}
+
+// takesGzip reports whether the client names gzip, as kube-apiserver reads it: without looking at qualities.
+func takesGzip(r *http.Request) bool {
+	for part := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {
+		if strings.TrimSpace(part) == "gzip" {
+			return true
+		}
+	}
+	return false
+}
+
+// Write implements io.Writer.
+func (c *compressible) Write(data []byte) (int, error) {
+	if c.out != nil {
+		return c.out.Write(data)
+	}
+	if c.held = append(c.held, data...); len(c.held) < gzipThreshold {
+		return len(data), nil
+	}
+	if c.takes {
+		c.w.Header().Set("Content-Encoding", "gzip")
+		c.w.Header().Add("Vary", "Accept-Encoding")
+	}
+	c.buf = outputs.Get().(*bufio.Writer)
+	if c.buf.Reset(c.w); c.takes {
+		c.zip, _ = gzip.NewWriterLevel(c.buf, gzip.BestSpeed) // a level that there is
+		c.out = c.zip
+	} else {
+		c.out = c.buf
+	}
+	_, err := c.out.Write(c.held)
+	c.held = nil
+	return len(data), err
+}
+
+// Close writes what is held.
+func (c *compressible) Close() (err error) {
+	if c.out == nil {
+		_, err = c.w.Write(c.held)
+		return err
+	}
+	if c.zip != nil {
+		err = c.zip.Close()
+	}
+	if err == nil {
+		err = c.buf.Flush()
+	}
+	c.buf.Reset(nil)
+	outputs.Put(c.buf)
+	return err
+}

@@ -1,0 +1,84 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
+
+	"github.com/larder-dev/larder/internal/apistatus"
+	"github.com/larder-dev/larder/serve/access"
+)
+
+// Forward returns a handler for Options.Forward: it sends requests to the API server that config leads to, with the
+// caller's own credentials, never those of config. A caller whom own knows, or who came with a client certificate, has
+// no credentials that the API server could know, and is refused.
+func Forward(config *rest.Config, own access.Authenticator) (http.Handler, error) {
+	anonymous := rest.AnonymousClientConfig(config)
+	transport, err := rest.TransportFor(anonymous)
+	if err != nil {
+		return nil, fmt.Errorf("forward to the API server: %w", err)
+	}
+	anonymous.NextProtos = []string{"http/1.1"} // HTTP/2 has no upgrades, and exec is one
+	upgrades, err := rest.TransportFor(anonymous)
+	if err != nil {
+		return nil, fmt.Errorf("forward to the API server: %w", err)
+	}
+	target, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("forward to the API server: %w", err)
+	}
+	proxy := &httputil.ReverseProxy{
+		Transport:     transports{transport, upgrades},
+		FlushInterval: -1,
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(&url.URL{Scheme: target.Scheme, Host: target.Host, Path: strings.TrimSuffix(target.Path, "/")})
+			r.Out.Host = target.Host
+		},
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			if errors.Is(err, http.ErrAbortHandler) {
+				panic(err)
+			}
+			access.WriteError(w, r, forwardError(r.Context(), err))
+		},
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, known, _ := own.Authenticate(r); known || r.Header.Get("Authorization") == "" {
+			access.WriteError(w, r, apistatus.New(http.StatusForbidden, "this goes to the API server, "+
+				"which does not know the credentials of the request: use a token of the API server's, with the address and "+
+				"the CA of this server"))
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	}), nil
+}
+
+// transports are those of requests that upgrade their connection, and of all others.
+type transports struct{ others, upgrades http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (t transports) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Header.Get("Upgrade") != "" {
+		return t.upgrades.RoundTrip(r)
+	}
+	return t.others.RoundTrip(r)
+}
+
+// forwardError is the answer to a request that could not be forwarded.
+func forwardError(ctx context.Context, err error) error {
+	var known apierrors.APIStatus
+	var tooLarge *http.MaxBytesError
+	switch cause := context.Cause(ctx); {
+	case errors.As(cause, &known):
+		return cause
+	case errors.As(err, &tooLarge):
+		return apierrors.NewRequestEntityTooLargeError("the request's body is too large")
+	}
+	return apierrors.NewServiceUnavailable("the API server, which answers this, cannot be reached")
+}

@@ -1,0 +1,139 @@
+package serve_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
+
+	"github.com/larder-dev/larder/serve"
+	"github.com/larder-dev/larder/serve/access"
+)
+
+// nobody knows no credentials.
+type nobody struct{}
+
+func (nobody) Authenticate(*http.Request) (access.User, bool, error) {
+	return access.User{}, false, nil
+}
+
+// forwarding returns a server that forwards to upstream, which speaks TLS and HTTP/2. bound ends its requests.
+func forwarding(t *testing.T, upstream http.HandlerFunc, bound func(context.Context) context.Context) *httptest.Server {
+	t.Helper()
+	api := httptest.NewUnstartedServer(upstream)
+	api.EnableHTTP2 = true
+	api.StartTLS()
+	t.Cleanup(api.Close)
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: api.Certificate().Raw})
+	forward, err := serve.Forward(&rest.Config{Host: api.URL, TLSClientConfig: rest.TLSClientConfig{CAData: ca}}, nobody{})
+	must(t, err)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, 1<<20)
+		forward.ServeHTTP(w, r.WithContext(bound(r.Context())))
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func unbounded(ctx context.Context) context.Context { return ctx }
+
+// TestForwardUpgrades: exec upgrades its connection, which HTTP/2 cannot; the rest goes to the API server by HTTP/2.
+func TestForwardUpgrades(t *testing.T) {
+	s := forwarding(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Upgrade") == "" {
+			_, _ = io.WriteString(w, r.Proto)
+			return
+		}
+		conn, rw, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		defer func() { _ = conn.Close() }()
+		_, _ = rw.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n")
+		_ = rw.Flush()
+		line, _ := rw.ReadString('\n')
+		_, _ = rw.WriteString("echo " + line)
+		_ = rw.Flush()
+	}, unbounded)
+	r, err := http.NewRequest(http.MethodGet, s.URL+"/api/v1/nodes", nil)
+	must(t, err)
+	r.Header.Set("Authorization", "Bearer t")
+	answer, err := http.DefaultClient.Do(r)
+	must(t, err)
+	body, err := io.ReadAll(answer.Body)
+	must(t, err)
+	must(t, answer.Body.Close())
+	if string(body) != "HTTP/2.0" {
+		t.Errorf("a request was forwarded by %s", body)
+	}
+
+	conn, err := net.Dial("tcp", s.Listener.Addr().String())
+	must(t, err)
+	defer func() { _ = conn.Close() }()
+	_, err = fmt.Fprintf(conn, "POST /api/v1/namespaces/a/pods/p/exec HTTP/1.1\r\nHost: larder\r\n"+
+		"Authorization: Bearer t\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n")
+	must(t, err)
+	from := bufio.NewReader(conn)
+	answer, err = http.ReadResponse(from, r)
+	must(t, err)
+	if answer.StatusCode != http.StatusSwitchingProtocols {
+		body, _ := io.ReadAll(answer.Body)
+		t.Fatalf("%s: %s", answer.Status, body)
+	}
+	_, err = io.WriteString(conn, "hello\n")
+	must(t, err)
+	if line, err := from.ReadString('\n'); line != "echo hello\n" {
+		t.Errorf("%q, %v", line, err)
+	}
+}
+
+// TestForwardSaysWhy: a request that fails on its way is answered with the reason.
+func TestForwardSaysWhy(t *testing.T) {
+	late := func(ctx context.Context) context.Context {
+		ctx, cancel := context.WithCancelCause(ctx)
+		cancel(apierrors.NewTimeoutError("the request took longer than a minute", 1))
+		return ctx
+	}
+	broken := func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if errors.Is(err, http.ErrNotSupported) {
+			panic(http.ErrAbortHandler)
+		}
+		_ = conn.Close()
+	}
+	reads := func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }
+	for name, tt := range map[string]struct {
+		upstream http.HandlerFunc
+		bound    func(context.Context) context.Context
+		size     int
+		want     int
+	}{
+		"too slow":  {reads, late, 1, http.StatusGatewayTimeout},
+		"too large": {reads, unbounded, 2 << 20, http.StatusRequestEntityTooLarge},
+		"broken":    {broken, unbounded, 1, http.StatusServiceUnavailable},
+	} {
+		s := forwarding(t, tt.upstream, tt.bound)
+		sent := io.MultiReader(strings.NewReader(strings.Repeat("a", tt.size))) // whose size nobody knows before
+		r, err := http.NewRequest(http.MethodPost, s.URL+"/api/v1/nodes", sent)
+		must(t, err)
+		r.Header.Set("Authorization", "Bearer t")
+		answer, err := http.DefaultClient.Do(r)
+		must(t, err)
+		body, _ := io.ReadAll(answer.Body)
+		must(t, answer.Body.Close())
+		if answer.StatusCode != tt.want {
+			t.Errorf("%s: %s: %s", name, answer.Status, body)
+		}
+	}
+}

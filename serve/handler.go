@@ -1,0 +1,434 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/apistatus"
+	"github.com/larder-dev/larder/internal/discovery"
+	"github.com/larder-dev/larder/serve/access"
+	"github.com/larder-dev/larder/store"
+)
+
+// Options are the options of New. The zero value serves all but Secrets to everybody who can connect.
+type Options struct {
+	// Narrow answers requests for more than what is mirrored with what there is, and a Warning. Default: they are refused.
+	Narrow bool
+	// Confidential serves Secrets and what a store seals. Default: they are absent.
+	Confidential bool
+	// Forward answers what the Handler does not: writes, logs, what is not mirrored. Default: they are refused.
+	Forward http.Handler
+	// Authorizer says who may do what; the Handler then belongs behind access.NewHandler, which says who asks. Default:
+	// everybody who can connect may read all that is served.
+	Authorizer access.Authorizer
+	// AsOf returns the time from which a collection's data are, for the Warning; the zero time if they are current.
+	// Default: the time of the last contact, if it is more than a minute ago.
+	AsOf func(entry.Info) time.Time
+}
+
+// Handler serves a Source as a Kubernetes API. New returns one.
+type Handler struct {
+	source  Source
+	options Options
+	catalog catalog
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelCauseFunc
+
+	mu     sync.Mutex
+	closed bool           // guarded by mu
+	open   sync.WaitGroup // nobody adds to it once closed is set
+}
+
+// New returns a Handler. It starts nothing.
+func New(s Source, o Options) (*Handler, error) {
+	h := &Handler{source: s, options: o, catalog: catalog{source: s, confidential: o.Confidential,
+		reviews: o.Authorizer != nil, now: time.Now}}
+	h.ctx, h.cancel = context.WithCancelCause(context.Background())
+	return h, nil
+}
+
+// errClosing ends what is open when the Handler is closed.
+var errClosing = errors.New("the server is shutting down")
+
+// Close ends all watches and lists that are open, and waits for them. Requests after it are refused.
+func (h *Handler) Close() error {
+	h.cancel(errClosing)
+	h.mu.Lock()
+	h.closed = true
+	h.mu.Unlock()
+	h.open.Wait()
+	return nil
+}
+
+// begin counts a request, whose end calls h.open.Done; false if the Handler is closed.
+func (h *Handler) begin() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.closed {
+		h.open.Add(1)
+	}
+	return !h.closed
+}
+
+// request is a request for objects.
+type request struct {
+	*Handler
+	ctx context.Context // of the client; ends with the Handler, too
+	w   http.ResponseWriter
+	r   *http.Request
+
+	path       path
+	options    *listOptions // of a list or a watch
+	format     format
+	collection *collection
+	reader     reader
+}
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !h.begin() {
+		access.WriteError(w, r, apierrors.NewServiceUnavailable(errClosing.Error()))
+		return
+	}
+	defer h.open.Done()
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	defer context.AfterFunc(h.ctx, func() { cancel(errClosing) })()
+	w.Header().Set("Cache-Control", "no-cache, private")
+	q := &request{Handler: h, ctx: ctx, w: w, r: r}
+	err := q.serve()
+	if err == nil {
+		return
+	}
+	var known apierrors.APIStatus
+	switch cause := context.Cause(ctx); {
+	case cause == nil || errors.As(err, &known):
+	case errors.As(cause, &known):
+		err = cause
+	default:
+		err = apierrors.NewServiceUnavailable(errClosing.Error())
+	}
+	access.WriteError(w, r, err)
+}
+
+func (q *request) serve() error {
+	var ok bool
+	reads := q.r.Method == http.MethodGet || q.r.Method == http.MethodHead
+	if strings.HasPrefix(q.r.URL.Path, "//") {
+		http.NotFound(q.w, q.r)
+		return nil
+	}
+	if q.path, ok = parsePath(q.r.URL.Path); !ok || discovery.IsPath(q.r.URL.Path) {
+		q.path = path{}
+		return q.other(reads)
+	}
+	if q.isReview() {
+		o := q.Handler.options
+		access.Reviews{Authorizer: o.Authorizer, Forwards: o.Forward != nil}.ServeHTTP(q.w, q.r)
+		return nil
+	}
+	known, err := q.catalog.all(q.ctx)
+	if err != nil {
+		return errRead(err)
+	}
+	k := known.kinds[q.path.GroupVersionResource]
+	if k != nil && reads && q.path.subresource == "status" && k.collections[0].known && !k.hasStatus() {
+		return errNoSuchPath()
+	}
+	if k == nil || !reads || q.path.subresource != "" && !(q.path.subresource == "status" && k.hasStatus()) {
+		return q.unserved(k, reads)
+	}
+	if q.path.namespace != "" && !k.Namespaced || q.path.namespace == "" && q.path.name != "" && k.Namespaced {
+		return errNoSuchPath()
+	}
+	if q.r.Method == http.MethodHead && k.collections[0].known {
+		return q.unserved(k, false)
+	}
+	if wrong := content.IsPathSegmentName(q.path.name); len(wrong) > 0 {
+		return apierrors.NewBadRequest(fmt.Sprintf("Name parameter invalid: %q: %s", q.path.name, strings.Join(wrong, ";")))
+	}
+	if q.options = everything(); q.path.name == "" {
+		if q.options, err = parseListOptions(q.r.URL.Query()); err != nil {
+			return err
+		}
+	}
+	watching := q.path.name == "" && q.options.Watch
+	if err := checkTimeout(q.r.URL.Query()); err != nil && !watching {
+		return err
+	}
+	if err := q.allowed(q.verb()); err != nil {
+		return err
+	}
+	return q.answer(k, watching)
+}
+
+// verb is what a request that reads does, as rights name it.
+func (q *request) verb() string {
+	switch {
+	case q.path.name != "":
+		return "get"
+	case q.options.Watch:
+		return "watch"
+	}
+	return "list"
+}
+
+// answer answers a request for objects of a kind.
+func (q *request) answer(k *kind, watching bool) (err error) {
+	a := asked{known: k.collections[0].known, list: q.path.name == "", watching: watching}
+	if q.format, err = negotiate(q.r, a); err != nil {
+		return err
+	}
+	if err := k.checkFields(q.options.fields); err != nil {
+		return err
+	}
+	switch err := q.choose(k); {
+	case errors.Is(err, errElsewhere):
+		return q.forward()
+	case err != nil:
+		return err
+	}
+	if q.path.name == "" {
+		if err := q.format.includes(q.r.URL.Query().Get("includeObject")); err != nil {
+			return err
+		}
+	}
+	q.warnOfAge()
+	switch {
+	case q.path.name != "":
+		return q.get()
+	case watching:
+		if err := access.LongRunning(q.r.Context()); err != nil {
+			return err
+		}
+		return q.watch()
+	}
+	return q.list()
+}
+
+// errElsewhere: the API server has what is asked for.
+var errElsewhere = errors.New("this is not mirrored, and forwarded")
+
+// choose finds the collection that answers.
+func (q *request) choose(k *kind) (err error) {
+	c, exact := k.find(q.path, q.options, q.format.form)
+	if q.Handler.options.Forward != nil && (c == nil || !exact && !q.Handler.options.Narrow) {
+		return errElsewhere
+	}
+	if c == nil && q.format.form != metadata && onlyMetadata(k) {
+		return apistatus.New(http.StatusNotAcceptable,
+			"only the metadata of %s are mirrored: ask for PartialObjectMetadata", k.GroupResource())
+	}
+	if c != nil && !exact {
+		switch {
+		case q.path.name != "": // it may be there
+		case !q.Handler.options.Narrow:
+			return q.tooWide(k, c.scope())
+		}
+		q.warn("larder: of %s only %s are mirrored", k.GroupResource(), c.scope())
+	}
+	if c == nil {
+		return q.tooWide(k, "some")
+	}
+	q.collection = c
+	q.reader, err = q.source.open(q.ctx, c.Identity)
+	switch {
+	case err != nil:
+		return errRead(err)
+	case !c.Complete && q.reader.History() == nil: // else it may be by now, and not be committed
+		return errNotListed(c.Identity)
+	}
+	return nil
+}
+
+func onlyMetadata(k *kind) bool {
+	for _, c := range k.collections {
+		if c.Identity.Representation != entry.Metadata {
+			return false
+		}
+	}
+	return true
+}
+
+// tooWide is the error for a request for more than what is mirrored.
+func (q *request) tooWide(k *kind, scope string) error {
+	return apierrors.NewForbidden(k.GroupResource(), q.path.name, fmt.Errorf(
+		"of this resource only %s are mirrored here; ask for no more, or start the server with --narrow", scope))
+}
+
+// warn adds a Warning, which kubectl prints.
+func (q *request) warn(text string, args ...any) {
+	q.w.Header().Add("Warning", fmt.Sprintf("299 - %q", fmt.Sprintf(text, args...)))
+}
+
+// warnOfAge warns if the data are old, or not the whole of one state. The time is absolute, so that clients show the
+// warning once.
+func (q *request) warnOfAge() {
+	c := q.collection
+	if c.MustRelist != "" {
+		q.warn("larder: %s have to be listed anew (%s), so some may be missing or older", c.Identity.GroupResource(),
+			c.MustRelist)
+	}
+	var asOf time.Time
+	switch {
+	case !c.takenAt.IsZero():
+		asOf = c.takenAt
+	case q.Handler.options.AsOf != nil:
+		asOf = q.Handler.options.AsOf(c.Info)
+	case time.Since(c.LastContact) > time.Minute:
+		asOf = c.LastContact
+	}
+	if !asOf.IsZero() && time.Since(asOf) > time.Minute {
+		q.warn("larder: the API server was last heard of at %s; this is what it had then", asOf.UTC().Format(time.RFC3339))
+	}
+}
+
+// get answers with one object.
+func (q *request) get() error {
+	key := q.path.prefix()
+	if q.r.URL.Query().Get("export") == "1" {
+		return apierrors.NewBadRequest("the export parameter, deprecated since v1.14, is no longer supported")
+	}
+	if rv, err := parseRV(q.r.URL.Query().Get("resourceVersion")); err != nil {
+		return err
+	} else if rv > 0 {
+		if err := awaitRV(q.ctx, q.collection, q.reader, rv); err != nil {
+			return err
+		}
+	}
+	p, err := q.reader.Page(q.ctx, store.PageOptions{Prefix: key, Limit: 1})
+	switch {
+	case err != nil:
+		return errRead(err)
+	case !p.Info.Complete:
+		return errNotListed(q.collection.Identity)
+	case len(p.Entries) == 0 || p.Entries[0].Key != key:
+		if !q.collection.covers(q.path, q.options) {
+			return q.tooWide(&kind{GroupVersionResource: q.path.GroupVersionResource}, q.collection.scope())
+		}
+		return apierrors.NewNotFound(q.path.GroupResource(), q.path.name)
+	}
+	if err := q.format.includes(q.r.URL.Query().Get("includeObject")); err != nil {
+		return err
+	}
+	if q.format.form == table {
+		w := q.listWriter(listMeta(p.Entries[0]))
+		items, _, err := q.renderAll(p.Entries)
+		if err != nil {
+			return err
+		}
+		w.begin(0)
+		_ = w.write(items)
+		return w.end()
+	}
+	body, err := q.collection.item(q.format, p.Entries[0], true, time.Now())
+	if err != nil {
+		return errRead(err)
+	}
+	if q.format.media == mediaJSON {
+		body = append(body, '\n')
+	}
+	q.w.Header().Set("Content-Type", string(q.format.media))
+	out := newCompressible(q.w, q.r)
+	_, _ = out.Write(body)
+	_ = out.Close()
+	return nil
+}
+
+// forward sends the request to the API server. What lasts is counted as a watch.
+func (q *request) forward() error {
+	query := q.r.URL.Query()
+	lasts := q.r.Header.Get("Upgrade") != "" || strings.Contains(q.r.URL.Path, "/watch/")
+	for _, name := range []string{"watch", "follow"} {
+		value := query.Get(name)
+		lasts = lasts || query.Has(name) && value != "false" && value != "0"
+	}
+	if lasts {
+		if err := access.LongRunning(q.r.Context()); err != nil {
+			return err
+		}
+	}
+	q.Handler.options.Forward.ServeHTTP(q.w, q.r.WithContext(q.ctx))
+	return nil
+}
+
+// unserved answers a request for what is not mirrored, or for something else than reading. What is forwarded is
+// authorized by who answers it.
+func (q *request) unserved(k *kind, reads bool) error {
+	if q.Handler.options.Forward != nil {
+		return q.forward()
+	}
+	if !reads {
+		return errReadOnly("what is mirrored can only be read; with --forward, writes go to the API server")
+	}
+	if err := q.allowed("get"); err != nil {
+		return err
+	}
+	if k == nil {
+		return errNotMirrored(q.path.GroupVersionResource)
+	}
+	return errReadOnly("objects are served, and no " + q.path.subresource)
+}
+
+// errReadOnly is kube-apiserver's answer for a method that a path does not have, with a hint.
+func errReadOnly(hint string) error {
+	err := apistatus.New(http.StatusMethodNotAllowed,
+		"the server does not allow this method on the requested resource: %s", hint)
+	err.ErrStatus.Details = &metav1.StatusDetails{}
+	return err
+}
+
+// errNotMirrored is the answer for a resource that no collection has: it is not known whether there are objects.
+func errNotMirrored(gvr schema.GroupVersionResource) error {
+	err := errNoSuchPath()
+	err.ErrStatus.Message += fmt.Sprintf(": %s are not mirrored here", gvr.GroupResource())
+	return err
+}
+
+// errNoSuchPath is kube-apiserver's answer for a resource that it does not have.
+func errNoSuchPath() *apierrors.StatusError {
+	return apierrors.NewGenericServerResponse(http.StatusNotFound, "", schema.GroupResource{}, "", "", 0, false)
+}
+
+// other answers a request for something else than objects.
+func (q *request) other(reads bool) error {
+	if reads {
+		if err := q.allowed("get"); err != nil {
+			return err
+		}
+	}
+	isDiscovery := discovery.IsPath(q.r.URL.Path)
+	if isDiscovery && !reads && q.Handler.options.Forward == nil && !strings.HasPrefix(q.r.URL.Path, "/apis") &&
+		!strings.HasPrefix(q.r.URL.Path, "/openapi") {
+		return errReadOnly("discovery can only be read")
+	}
+	switch {
+	case isDiscovery:
+		known, err := q.catalog.all(q.ctx)
+		if err != nil {
+			return errRead(err)
+		}
+		known.discovery.ServeHTTP(q.w, q.r)
+		return nil
+	case reads && (q.r.URL.Path == "/healthz" || q.r.URL.Path == "/livez" || q.r.URL.Path == "/readyz"):
+		q.w.Header().Set("X-Content-Type-Options", "nosniff")
+		_, _ = q.w.Write([]byte("ok"))
+		return nil
+	case q.Handler.options.Forward != nil:
+		return q.forward()
+	}
+	http.NotFound(q.w, q.r)
+	return nil
+}

@@ -1,0 +1,217 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/apistatus"
+	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/history"
+)
+
+// freshFor is how long a request waits for a resourceVersion that the collection has not reached.
+const freshFor = 3 * time.Second
+
+// listing reads a collection as of one moment, page by page.
+type listing struct {
+	c       *collection
+	r       reader
+	path    path
+	options *listOptions
+	selects func(entry.Entry) (bool, error)
+
+	// at is the moment; the first page sets it, if it is zero.
+	at history.Position
+	rv string // of the moment
+}
+
+func newListing(c *collection, r reader, p path, o *listOptions) *listing {
+	return &listing{c: c, r: r, path: p, options: o, selects: matcherOf(c.renderer, o)}
+}
+
+// prefix is what the keys begin with.
+func (l *listing) prefix() string {
+	if l.path.namespace != "" {
+		return l.path.namespace + "/"
+	}
+	return ""
+}
+
+// begin finds the moment that the options ask for.
+func (l *listing) begin(ctx context.Context) error {
+	o := l.options
+	switch {
+	case o.token != nil && o.token.RV == inconsistentRV:
+		return nil
+	case o.token != nil:
+		if err := l.exactly(strconv.FormatInt(o.token.RV, 10)); errors.Is(err, history.ErrExpired) {
+			return errExpiredContinue(o.token.Start)
+		} else if !errors.Is(err, history.ErrAhead) {
+			return err
+		}
+		if err := l.awaitRV(ctx, uint64(o.token.RV)); err != nil {
+			return err
+		}
+		if l.exactly(strconv.FormatInt(o.token.RV, 10)) != nil {
+			return errExpiredContinue(o.token.Start)
+		}
+		return nil
+	case o.rv == 0:
+		return nil
+	}
+	if err := l.awaitRV(ctx, o.rv); err != nil {
+		return err
+	}
+	if o.ResourceVersionMatch == metav1.ResourceVersionMatchExact || o.ResourceVersionMatch == "" && o.Limit > 0 {
+		if l.exactly(o.ResourceVersion) != nil {
+			return apistatus.ExpiredList()
+		}
+	}
+	return nil
+}
+
+// exactly sets the moment to that of a resourceVersion.
+func (l *listing) exactly(rv string) (err error) {
+	h := l.r.History()
+	if h == nil {
+		if rv != l.c.ResourceVersion {
+			return history.ErrExpired
+		}
+		return nil
+	}
+	l.rv = rv
+	l.at, err = h.Find(rv, true)
+	return err
+}
+
+// awaitRV waits until the collection has reached a resourceVersion, for freshFor at most.
+func (l *listing) awaitRV(ctx context.Context, rv uint64) error { return awaitRV(ctx, l.c, l.r, rv) }
+
+func awaitRV(ctx context.Context, c *collection, r reader, rv uint64) error {
+	h := r.History()
+	if h == nil {
+		if now, _ := strconv.ParseUint(c.ResourceVersion, 10, 64); now < rv {
+			return apistatus.TooLarge(rv, c.ResourceVersion)
+		}
+		return nil
+	}
+	timer := time.NewTimer(freshFor)
+	defer timer.Stop()
+	for {
+		changed := h.Changed()
+		_, now := h.Now()
+		if n, _ := strconv.ParseUint(now, 10, 64); n >= rv {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			return apistatus.TooLarge(rv, now)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// pages calls fn with what is selected, in key order and as of the moment. The first call, which may have no entries,
+// comes when the moment is set. fn returns false to end the listing.
+func (l *listing) pages(ctx context.Context, after string, fn func([]entry.Entry) (more bool, err error)) error {
+	for {
+		p, err := l.r.Page(ctx, store.PageOptions{After: after, Prefix: l.prefix()})
+		if err != nil {
+			return errRead(err)
+		}
+		if h := l.r.History(); !p.Info.Complete || h != nil && !h.Settled() {
+			return errNotListed(l.c.Identity)
+		}
+		entries, err := l.undo(&p, after)
+		if err != nil {
+			return err
+		}
+		if entries, err = l.selected(entries); err != nil {
+			return err
+		}
+		if more, err := fn(entries); err != nil || !more || !p.More {
+			return err
+		}
+		after = p.Last
+	}
+}
+
+// errNotListed says that a list of a collection has not ended: the first one, or one after which it is one state again.
+func errNotListed(id entry.Identity) error {
+	err := apierrors.NewTooManyRequests("storage is (re)initializing: a list of "+
+		id.GroupResource().String()+" has not ended", 1)
+	return err
+}
+
+// undo returns the entries of a page as they were at the moment. It sets the moment if this is the first page.
+func (l *listing) undo(p *store.Page, after string) ([]entry.Entry, error) {
+	none := history.Position{}
+	if l.at == none {
+		if l.rv == "" {
+			l.rv = p.Info.ResourceVersion
+		}
+		l.at = p.At
+		return p.Entries, nil
+	}
+	if l.at == p.At {
+		return p.Entries, nil
+	}
+	olds, err := l.r.History().Undo(l.at, p.At)
+	if err != nil {
+		return nil, l.expired(after)
+	}
+	maps.DeleteFunc(olds, func(key string, _ *entry.Entry) bool {
+		return key <= after || p.More && key > p.Last || !strings.HasPrefix(key, l.prefix())
+	})
+	if len(olds) == 0 {
+		return p.Entries, nil
+	}
+	entries := slices.DeleteFunc(p.Entries, func(e entry.Entry) bool {
+		_, changed := olds[e.Key]
+		return changed
+	})
+	for _, old := range olds {
+		if old != nil {
+			entries = append(entries, *old)
+		}
+	}
+	slices.SortFunc(entries, func(a, b entry.Entry) int { return strings.Compare(a.Key, b.Key) })
+	return entries, nil
+}
+
+// expired is the error for a moment that the history does not reach any more.
+func (l *listing) expired(after string) error {
+	if l.options.token != nil {
+		return errExpiredContinue(startOf(after, l.prefix()))
+	}
+	return apistatus.ExpiredList()
+}
+
+// selected returns the entries that the selectors select.
+func (l *listing) selected(entries []entry.Entry) ([]entry.Entry, error) {
+	if l.selects == nil {
+		return entries, nil
+	}
+	selected := entries[:0]
+	for _, e := range entries {
+		ok, err := l.selects(e)
+		if err != nil {
+			return nil, errRead(err)
+		}
+		if ok {
+			selected = append(selected, e)
+		}
+	}
+	return selected, nil
+}

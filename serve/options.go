@@ -1,0 +1,99 @@
+package serve
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// listOptions are the query parameters of a list or a watch.
+type listOptions struct {
+	internalversion.ListOptions
+	labels labels.Selector
+	fields fields.Selector
+	rv     uint64 // 0 if the client gave none, or "0"
+	token  *token // of Continue
+}
+
+// selective reports whether there is a selector that is not settled by an object's key.
+func (o *listOptions) selective() bool { return !o.labels.Empty() || !o.fields.Empty() }
+
+// wantsInitial reports whether a watch begins with the objects that there are.
+func (o *listOptions) wantsInitial() bool { return o.SendInitialEvents != nil && *o.SendInitialEvents }
+
+// everything are the options of a request without parameters.
+func everything() *listOptions {
+	return &listOptions{labels: labels.Everything(), fields: fields.Everything()}
+}
+
+// parseListOptions returns the options of a query. It refuses what kube-apiserver refuses.
+func parseListOptions(query url.Values) (*listOptions, error) {
+	o := everything()
+	if err := scheme.ParameterCodec.DecodeParameters(query, metav1.SchemeGroupVersion, &o.ListOptions); err != nil {
+		return o, apierrors.NewBadRequest(err.Error())
+	}
+	errs := validation.ValidateListOptions(&o.ListOptions, true)
+	if o.Watch && o.Continue != "" && len(errs) == 0 {
+		errs = append(errs, field.Forbidden(field.NewPath("resourceVersionMatch"),
+			"resourceVersionMatch is forbidden when continue is provided"))
+	}
+	if len(errs) > 0 {
+		kind := metav1.SchemeGroupVersion.WithKind("ListOptions").GroupKind()
+		return o, apierrors.NewInvalid(kind, "", errs)
+	}
+	if o.LabelSelector != nil {
+		o.labels = o.LabelSelector
+	}
+	if o.FieldSelector != nil {
+		o.fields = o.FieldSelector
+	}
+	var err error
+	if o.rv, err = parseRV(o.ResourceVersion); err != nil {
+		if !o.Watch {
+			err = apierrors.NewBadRequest("invalid resource version: " + err.Error())
+		}
+		return o, err
+	}
+	if !o.Watch && o.Continue != "" {
+		if o.rv != 0 {
+			return o, apierrors.NewBadRequest("specifying resource version is not allowed when using continue")
+		}
+		o.token, err = parseToken(o.Continue)
+	}
+	return o, err
+}
+
+// checkTimeout refuses what the parameter timeout of kube-apiserver cannot be. Requests end by access.Limits in any
+// case.
+func checkTimeout(query url.Values) error {
+	if text := query.Get("timeout"); text != "" {
+		if _, err := time.ParseDuration(text); err != nil {
+			return apierrors.NewBadRequest("invalid timeout specified in the request URL - " + err.Error())
+		}
+	}
+	return nil
+}
+
+// parseRV returns 0 for none. Its error is kube-apiserver's for a get and a watch, a 500 without a reason.
+func parseRV(text string) (uint64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	rv, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0, &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure,
+			Code: http.StatusInternalServerError, Message: fmt.Sprintf("resourceVersion: Invalid value: %q: %v", text, err)}}
+	}
+	return rv, nil
+}

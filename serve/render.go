@@ -1,0 +1,314 @@
+package serve
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/yaml"
+
+	"github.com/larder-dev/larder/codec"
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/columns"
+	"github.com/larder-dev/larder/snapshot"
+)
+
+// renderer turns the entries of one collection into what clients ask for. It is safe for concurrent use.
+type renderer struct {
+	kind       schema.GroupVersionKind
+	metadata   bool // the collection has metadata
+	known      bool // client-go knows the Go type, and so protobuf
+	decoder    *snapshot.Decoder
+	columns    *columns.Columns
+	apiVersion string
+}
+
+func newRenderer(info entry.Info) *renderer {
+	gvk := info.Identity.GroupVersion().WithKind(info.Resource.Kind)
+	r := &renderer{kind: gvk, metadata: info.Identity.Representation == entry.Metadata,
+		known: scheme.Scheme.Recognizes(gvk), apiVersion: gvk.GroupVersion().String(),
+		decoder: snapshot.NewDecoder(snapshot.Collection{Identity: info.Identity, Resource: info.Resource}),
+		columns: columns.For(info.Identity.GroupResource(), info.Resource.Columns, false)}
+	return r
+}
+
+// codec decodes and peeks into payloads.
+func (r *renderer) codec() codec.Codec { return r.decoder.Codec() }
+
+// typeMeta is the apiVersion and kind of single objects in a format, and of lists.
+func (r *renderer) typeMeta(f format, list bool) (apiVersion, kind string) {
+	apiVersion, kind = r.apiVersion, r.kind.Kind
+	switch f.form {
+	case table:
+		return "meta.k8s.io/" + f.version, "Table"
+	case metadata:
+		apiVersion, kind = "meta.k8s.io/"+f.version, "PartialObjectMetadata"
+	}
+	if list {
+		kind += "List"
+	}
+	return apiVersion, kind
+}
+
+// typed decodes an entry to the Go type of client-go; nil if it has none.
+func (r *renderer) typed(e entry.Entry) (runtime.Object, error) {
+	if !r.known || r.metadata {
+		return nil, nil
+	}
+	obj, err := scheme.Scheme.New(r.kind)
+	if err != nil {
+		return nil, err
+	}
+	if m, ok := obj.(interface{ Unmarshal([]byte) error }); ok && e.Encoding == codec.EncodingProtobuf {
+		message, err := codec.Message(e.Payload)
+		if err == nil {
+			err = m.Unmarshal(message)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s cannot be decoded: %w: %w", e.Key, err, entry.ErrDamaged)
+		}
+		return obj, nil
+	}
+	u, err := r.decoder.Decode(e)
+	if err != nil {
+		return nil, err
+	}
+	return obj, runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, obj)
+}
+
+// item returns what an entry is in a list of the format; alone says that it is an object of its own, or of an event.
+func (r *renderer) item(f format, e entry.Entry, alone bool, now time.Time) ([]byte, error) {
+	if f.media == mediaProtobuf {
+		return r.protobuf(f, e, alone)
+	}
+	var text []byte
+	var err error
+	if f.form == table {
+		text, err = r.row(f, e, now)
+	} else {
+		text, err = r.json(f, e, alone)
+	}
+	if err == nil && f.media == mediaYAML {
+		return yaml.JSONToYAML(text)
+	}
+	return text, err
+}
+
+// protobuf returns the message of an entry, with an envelope if it is alone.
+func (r *renderer) protobuf(f format, e entry.Entry, alone bool) (message []byte, err error) {
+	stored := e.Encoding == codec.EncodingProtobuf
+	if stored {
+		if message, err = codec.Message(e.Payload); err != nil {
+			return nil, fmt.Errorf("%s: %w", e.Key, err)
+		}
+	}
+	switch {
+	case f.form == metadata && stored:
+		_, meta, _, err := metadataOf(message)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", e.Key, err)
+		}
+		message = appendField(nil, 1, meta)
+	case f.form == metadata:
+		m, err := r.partial(e)
+		if err == nil {
+			message, err = m.Marshal()
+		}
+		if err != nil {
+			return nil, err
+		}
+	case !stored:
+		obj, err := r.typed(e)
+		if err == nil {
+			message, err = obj.(interface{ Marshal() ([]byte, error) }).Marshal()
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if alone {
+		apiVersion, kind := r.typeMeta(f, false)
+		message = appendEnvelope(make([]byte, 0, len(message)+128), apiVersion, kind, message)
+	}
+	return message, nil
+}
+
+// json returns an entry as JSON. The items of a list of Kubernetes' own kinds have no apiVersion and kind.
+func (r *renderer) json(f format, e entry.Entry, alone bool) ([]byte, error) {
+	if f.form == metadata {
+		m, err := r.partial(e)
+		if err != nil {
+			return nil, err
+		}
+		m.APIVersion, m.Kind = r.typeMeta(f, false)
+		return json.Marshal(m)
+	}
+	obj, err := r.typed(e)
+	if err != nil {
+		return nil, err
+	}
+	if obj == nil {
+		u, err := r.decoder.Decode(e)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(u.Object)
+	}
+	var gvk schema.GroupVersionKind
+	if alone {
+		gvk = r.kind
+	}
+	obj.GetObjectKind().SetGroupVersionKind(gvk)
+	return json.Marshal(obj)
+}
+
+// partial returns the metadata of an entry.
+func (r *renderer) partial(e entry.Entry) (*metav1.PartialObjectMetadata, error) {
+	m := &metav1.PartialObjectMetadata{}
+	if e.Encoding == codec.EncodingProtobuf { // every kind of Kubernetes' own has its metadata in the same field
+		message, err := codec.Message(e.Payload)
+		if err == nil {
+			err = m.Unmarshal(message)
+		}
+		return m, err
+	}
+	u, err := r.decoder.Decode(e)
+	if err != nil {
+		return nil, err
+	}
+	content := map[string]any{"metadata": u.Object["metadata"]}
+	return m, runtime.DefaultUnstructuredConverter.FromUnstructured(content, m)
+}
+
+// row returns the row of an entry in a Table.
+func (r *renderer) row(f format, e entry.Entry, now time.Time) ([]byte, error) {
+	u, err := r.decoder.Decode(e)
+	if err != nil {
+		return nil, err
+	}
+	row := metav1.TableRow{Cells: r.columns.Row(u, now), Conditions: conditionsOf(u)}
+	switch f.include {
+	case metav1.IncludeObject:
+		row.Object.Raw, err = u.MarshalJSON()
+	case metav1.IncludeMetadata:
+		row.Object.Raw, err = json.Marshal(partialOf(u, f.version))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(row)
+}
+
+// conditionsOf are the conditions of a row, which pods have that have ended.
+func conditionsOf(u *unstructured.Unstructured) []metav1.TableRowCondition {
+	if u.GetKind() != "Pod" || u.GetAPIVersion() != "v1" {
+		return nil
+	}
+	phase, _, _ := unstructured.NestedString(u.Object, "status", "phase")
+	messages := map[string]string{
+		string(corev1.PodSucceeded): "The pod has completed successfully.", string(corev1.PodFailed): "The pod failed.",
+	}
+	message := messages[phase]
+	if message == "" {
+		return nil
+	}
+	return []metav1.TableRowCondition{
+		{Type: metav1.RowCompleted, Status: metav1.ConditionTrue, Reason: phase, Message: message},
+	}
+}
+
+// empty returns an object of the kind that has no more than a resourceVersion and annotations, for a bookmark.
+func (r *renderer) empty(f format, rv string, annotations map[string]string) ([]byte, error) {
+	var obj runtime.Object = &metav1.PartialObjectMetadata{}
+	if f.form == table {
+		f = format{media: mediaJSON, form: metadata, version: f.version}
+	}
+	if f.form == whole && r.known && !r.metadata {
+		var err error
+		if obj, err = scheme.Scheme.New(r.kind); err != nil {
+			return nil, err
+		}
+	}
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return nil, err
+	}
+	m.SetResourceVersion(rv)
+	m.SetAnnotations(annotations)
+	apiVersion, kind := r.typeMeta(f, false)
+	obj.GetObjectKind().SetGroupVersionKind(schema.FromAPIVersionAndKind(apiVersion, kind))
+	body, err := f.media.encode(obj, apiVersion, kind)
+	if f.media == mediaJSON {
+		body = bytes.TrimSuffix(body, []byte("\n"))
+	}
+	return body, err
+}
+
+// emptyRow is the row of a bookmark, whose object is metadata.
+func (r *renderer) emptyRow(object []byte) ([]byte, error) {
+	empty, err := r.empty(format{media: mediaJSON}, "", nil)
+	if err != nil {
+		return nil, err
+	}
+	u := &unstructured.Unstructured{}
+	if err := json.Unmarshal(empty, &u.Object); err != nil {
+		return nil, err
+	}
+	row := metav1.TableRow{Cells: r.columns.Row(u, time.Now()), Object: runtime.RawExtension{Raw: object}}
+	return json.Marshal(row)
+}
+
+// partialOf is an object as the rows of a Table carry it by default.
+func partialOf(u *unstructured.Unstructured, version string) map[string]any {
+	return map[string]any{
+		"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/" + version, "metadata": u.Object["metadata"],
+	}
+}
+
+// bare returns the entry of an object of which no more than the key is known.
+func (r *renderer) bare(key string) (e entry.Entry, err error) {
+	u := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{}}}
+	u.SetGroupVersionKind(r.kind)
+	namespace, name, err := cache.SplitMetaNamespaceKey(key)
+	if err != nil {
+		return e, err
+	}
+	u.SetNamespace(namespace)
+	u.SetName(name)
+	c := codec.Unstructured()
+	e = entry.Entry{Key: key, Encoding: c.Name()}
+	e.Payload, err = c.Append(nil, u)
+	return e, err
+}
+
+// at returns an entry in the state that it has, but of another resourceVersion: kube-apiserver tells so of objects that
+// are not selected any more.
+func (r *renderer) at(e entry.Entry, rv string) (entry.Entry, error) {
+	if e.Encoding == codec.EncodingProtobuf {
+		message, err := codec.Message(e.Payload)
+		if err == nil {
+			types := e.Payload[:len(e.Payload)-len(message)]
+			message, err = withResourceVersion(message, rv)
+			e.Payload, e.ResourceVersion = append(bytes.Clone(types), message...), rv
+		}
+		return e, err
+	}
+	u, err := r.decoder.Decode(e)
+	if err != nil {
+		return e, err
+	}
+	u.SetResourceVersion(rv)
+	c := codec.Unstructured()
+	e.Encoding, e.ResourceVersion = c.Name(), rv
+	e.Payload, err = c.Append(nil, u)
+	return e, err
+}

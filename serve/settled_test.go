@@ -1,0 +1,120 @@
+package serve_test
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/serve"
+	"github.com/larder-dev/larder/store"
+)
+
+// TestMirrorIsLive: what an earlier process has left in the file, which nobody keeps up to date, is no part of a
+// mirror; what is part of it, and not open yet, is to be asked for again.
+func TestMirrorIsLive(t *testing.T) {
+	w := newWorld(t, nil)
+	w.fill(2)
+	w.close()
+	w.close = func() {}
+	st, err := store.Open(w.path, store.Options{})
+	must(t, err)
+	defer func() { must(t, st.Close()) }()
+	pods := entry.Identity{GroupVersionResource: podsResource, Representation: entry.Unstructured}
+	sources := map[int]serve.Source{http.StatusOK: serve.Store(st), http.StatusNotFound: serve.Mirror(st),
+		http.StatusTooManyRequests: serve.Mirror(st, pods)}
+	for code, source := range sources {
+		h, err := serve.New(source, serve.Options{})
+		must(t, err)
+		r := httptest.NewRecorder()
+		h.ServeHTTP(r, httptest.NewRequest("GET", "/api/v1/pods", nil))
+		if r.Code != code {
+			t.Errorf("%d, want %d: %s", r.Code, code, r.Body)
+		}
+		must(t, h.Close())
+	}
+}
+
+// TestNoMixture: while a list of the API server is put into the store page by page, no list is answered.
+func TestNoMixture(t *testing.T) {
+	w := newWorld(t, nil)
+	w.fill(2)
+	pods, all := w.client().CoreV1().Pods(""), metav1.ListOptions{}
+	id := entry.Identity{GroupVersionResource: podsResource, Representation: entry.Unstructured}
+	history := w.store.Opened(id).History()
+	history.Disturb()
+	r, err := http.Get(w.server.URL + "/api/v1/pods")
+	must(t, err)
+	must(t, r.Body.Close())
+	if r.StatusCode != http.StatusTooManyRequests || r.Header.Get("Retry-After") == "" {
+		t.Errorf("a list of a mixture: %s %v", r.Status, r.Header)
+	}
+	_, rv := history.Now()
+	history.Restart(rv)
+	if _, err := pods.List(t.Context(), all); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTokenFromBeforeACrash: a continue token of a state that has not been reached again is for that state, too, once
+// it has been.
+func TestTokenFromBeforeACrash(t *testing.T) {
+	w := newWorld(t, nil)
+	w.fill(4)
+	list, err := w.client().CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
+	must(t, err)
+	rv, err := strconv.Atoi(list.ResourceVersion)
+	must(t, err)
+	token := func(rv int) metav1.ListOptions {
+		text := fmt.Sprintf(`{"v":"meta.k8s.io/v1","rv":%d,"start":"/a/p000\u0000"}`, rv)
+		return metav1.ListOptions{Limit: 100, Continue: base64.RawURLEncoding.EncodeToString([]byte(text))}
+	}
+	type answer struct {
+		rv    string
+		items int
+		err   error
+	}
+	answered := make(chan answer)
+	go func() {
+		l, err := w.client().CoreV1().Pods("").List(t.Context(), token(rv+1))
+		if err != nil {
+			answered <- answer{err: err}
+			return
+		}
+		answered <- answer{rv: l.ResourceVersion, items: len(l.Items)}
+	}()
+	w.create(newPod("b", "q1"), newPod("b", "q2"))
+	if a := <-answered; a.err != nil || a.rv != strconv.Itoa(rv+1) || a.items != 4 {
+		t.Errorf("%+v, want 4 objects of %d", a, rv+1)
+	}
+	if _, err := w.client().CoreV1().Pods("").List(t.Context(), token(-5)); !apierrors.IsBadRequest(err) {
+		t.Errorf("a token of no resourceVersion: %v", err)
+	}
+}
+
+// TestForwardsTheRest: what is not part of the mirror is the API server's to answer, also of a kind that is mirrored.
+func TestForwardsTheRest(t *testing.T) {
+	var asked []string
+	w := newWorld(t, func(id *entry.Identity, o *serve.Options) {
+		id.Namespace = "a"
+		o.Forward = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked = append(asked, r.URL.Path) })
+	})
+	for path, forwarded := range map[string]bool{
+		"/api/v1/namespaces/a/pods": false, "/api/v1/namespaces/b/pods": true, "/api/v1/pods": true,
+		"/api/v1/namespaces/b/pods/x": true, "/api/v1/nodes": true, "/api/v1/namespaces/a/pods/x/log?follow=true": true,
+	} {
+		asked = nil
+		r, err := http.Get(w.server.URL + path)
+		must(t, err)
+		must(t, r.Body.Close())
+		if (len(asked) > 0) != forwarded {
+			t.Errorf("%s: %d, forwarded: %v", path, r.StatusCode, asked)
+		}
+	}
+}

@@ -1,0 +1,194 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/facts"
+	"github.com/larder-dev/larder/snapshot"
+	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/history"
+)
+
+// Source is what a Handler serves: Store or Snapshot.
+type Source interface {
+	facts.Documents
+	// collections returns all collections.
+	collections(ctx context.Context) ([]described, error)
+	// open returns a reader of a collection.
+	open(ctx context.Context, id entry.Identity) (reader, error)
+}
+
+// described is a collection of a Source.
+type described struct {
+	entry.Info
+	confidential bool      // its values do not leave the source in plain text unless somebody has decided so
+	lacks        string    // why its objects are not all or not whole; empty if they are
+	takenAt      time.Time // of a snapshot
+}
+
+// reader reads one collection.
+type reader interface {
+	Page(ctx context.Context, o store.PageOptions) (store.Page, error)
+	CountKeys(ctx context.Context, prefix string) (int, error)
+	// History is nil if the collection does not change.
+	History() *history.Window
+}
+
+// Store is an open store. What is mirrored by this process with a history (store.CollectionOptions.History) can be
+// watched, and is served with what is not committed yet; other collections are served as they are stored.
+func Store(st *store.Store) Source { return storeSource{store: st} }
+
+// Mirror is a store of which only the collections are served that this process mirrors, with a history. Those that an
+// earlier process has left in the file, which nobody keeps up to date, are absent. One that is not open yet is answered
+// as one that is not listed yet: 429.
+func Mirror(st *store.Store, mirrored ...entry.Identity) Source {
+	s := storeSource{store: st, mirrored: map[entry.Identity]bool{}}
+	for _, id := range mirrored {
+		s.mirrored[id] = true
+	}
+	return s
+}
+
+type storeSource struct {
+	store    *store.Store
+	mirrored map[entry.Identity]bool // those that are served; nil is all
+}
+
+// errNoHistory: its pages are of different moments, and nobody could be told of changes.
+var errNoHistory = errors.New("the collection is open without a history: set CollectionOptions.History")
+
+func (s storeSource) Documents(ctx context.Context) ([]string, error) { return s.store.Documents(ctx) }
+
+func (s storeSource) Document(ctx context.Context, name string) ([]byte, error) {
+	return s.store.Document(ctx, name)
+}
+
+func (s storeSource) collections(ctx context.Context) ([]described, error) {
+	infos, err := s.store.Collections(ctx)
+	var all []described
+	for _, info := range infos {
+		if s.mirrored != nil && !s.mirrored[info.Identity] {
+			continue
+		}
+		c := snapshot.Collection{Identity: info.Identity, Sealed: info.Sealed || s.store.Seals(info.Identity.GroupResource())}
+		all = append(all, described{Info: info, confidential: c.Confidential() != ""})
+	}
+	return all, err
+}
+
+func (s storeSource) open(ctx context.Context, id entry.Identity) (reader, error) {
+	if c := s.store.Opened(id); c != nil {
+		if c.History() == nil {
+			return nil, errNoHistory
+		}
+		return c, nil
+	}
+	if s.mirrored != nil {
+		return nil, errNotListed(id)
+	}
+	v, err := s.store.View(ctx, id)
+	return still{v}, err
+}
+
+// still is a collection that nobody changes.
+type still struct{ *store.View }
+
+func (still) History() *history.Window { return nil }
+
+// Snapshot is an open snapshot. Watches of it never see a change.
+func Snapshot(f *snapshot.File) Source { return snapshotSource{f} }
+
+type snapshotSource struct{ file *snapshot.File }
+
+func (s snapshotSource) Documents(ctx context.Context) ([]string, error) {
+	return s.file.Documents(ctx)
+}
+
+func (s snapshotSource) Document(ctx context.Context, name string) ([]byte, error) {
+	return s.file.Document(ctx, name)
+}
+
+func (s snapshotSource) collections(context.Context) ([]described, error) {
+	m := s.file.Manifest()
+	var all []described
+	for _, c := range m.Collections {
+		d := described{Info: infoOf(c), confidential: c.Confidential() != "", takenAt: m.TakenAt}
+		switch {
+		case len(c.Filtered) > 0:
+			d.lacks = "the snapshot was filtered: " + strings.Join(c.Filtered, ", ")
+		case len(c.Redacted) > 0:
+			d.lacks = "the snapshot was redacted: " + strings.Join(c.Redacted, ", ")
+		}
+		all = append(all, d)
+	}
+	return all, nil
+}
+
+// infoOf is what a store would say about a snapshot's collection.
+func infoOf(c snapshot.Collection) entry.Info {
+	return entry.Info{
+		Identity: c.Identity, Attributes: c.Attributes, Resource: c.Resource, ResourceVersion: c.ResourceVersion,
+		Complete: c.Complete, MustRelist: c.MustRelist, LastContact: c.LastContact, Objects: c.Objects,
+	}
+}
+
+func (s snapshotSource) open(_ context.Context, id entry.Identity) (reader, error) {
+	for _, c := range s.file.Manifest().Collections {
+		if c.Identity == id {
+			return saved{s.file, infoOf(c)}, nil
+		}
+	}
+	return nil, snapshot.ErrNoCollection
+}
+
+// saved is a collection of a snapshot.
+type saved struct {
+	file *snapshot.File
+	info entry.Info
+}
+
+func (saved) History() *history.Window { return nil }
+
+// errFull ends the reading of a page.
+var errFull = errors.New("the page is full")
+
+const (
+	savedPageObjects = 500
+	savedPageBytes   = 4 << 20
+)
+
+func (s saved) Page(ctx context.Context, o store.PageOptions) (store.Page, error) {
+	p, limit, size := store.Page{Info: s.info, Last: o.After}, savedPageObjects, 0
+	if o.Limit > 0 {
+		limit = min(limit, o.Limit)
+	}
+	err := s.file.RecordsAfter(ctx, s.info.Identity, o.After, o.Prefix, func(e entry.Entry) error {
+		if len(p.Entries) == limit || size > savedPageBytes {
+			p.More = true
+			return errFull
+		}
+		e.Payload = bytes.Clone(e.Payload) // the block is read into again
+		p.Entries, p.Last, size = append(p.Entries, e), e.Key, size+len(e.Payload)
+		return nil
+	})
+	if errors.Is(err, errFull) {
+		err = nil
+	}
+	return p, err
+}
+
+func (s saved) CountKeys(ctx context.Context, prefix string) (n int, err error) {
+	if prefix == "" {
+		return s.info.Objects, nil
+	}
+	err = s.file.RecordsAfter(ctx, s.info.Identity, "", prefix, func(entry.Entry) error {
+		n++
+		return nil
+	})
+	return n, err
+}

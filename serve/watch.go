@@ -1,0 +1,387 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/apistatus"
+	"github.com/larder-dev/larder/store/history"
+)
+
+const (
+	// leastWatch is how long a watch lasts for which the client asks no time: up to twice as long, as kube-apiserver's.
+	leastWatch = 30 * time.Minute
+	// bookmarkEvery is how often a watch gets a bookmark, and bookmarkBefore how long before its end.
+	bookmarkEvery  = time.Minute
+	bookmarkBefore = 2 * time.Second
+	// writeWithin is how long a client may take to read what is written, and up to extendAfter less. While a watch is idle
+	// it flushes nothing every bookmarkEvery, which extends the time: over HTTP/2 a deadline ends such a stream, too.
+	writeWithin = 2 * time.Minute
+	extendAfter = 30 * time.Second
+	// eventsAtOnce is how many events are taken from the history at a time.
+	eventsAtOnce = 100
+)
+
+// watcher is one open watch. The goroutine of its request owns it.
+type watcher struct {
+	*request
+	selects func(entry.Entry) (bool, error)
+	history *history.Window // nil if nothing changes
+	at      history.Position
+	from    uint64 // the resourceVersion from which the watch follows the history
+	rv      string // up to which everything has been told
+	told    string // the resourceVersion that the client knows
+	first   bool   // nothing has been sent: a table's first row brings the columns
+
+	gathered [][]byte // frames, shared with others, that are to be sent
+	size     int      // of them
+	extended time.Time
+}
+
+// watch answers a watch until its time is over, it falls behind, or someone ends it.
+func (q *request) watch() error {
+	timeout := leastWatch + rand.N(leastWatch)
+	if seconds := q.options.TimeoutSeconds; seconds != nil && *seconds > 0 {
+		timeout = time.Duration(*seconds) * time.Second
+	}
+	w := &watcher{request: q, history: q.reader.History(), first: true}
+	w.selects = matcherOf(q.collection.renderer, q.options)
+	initial, err := w.begin()
+	if apierrors.IsTooManyRequests(err) || apierrors.IsTimeout(err) && !q.options.wantsInitial() {
+		return err
+	}
+	q.w.Header().Set("Content-Type", q.format.stream())
+	q.w.WriteHeader(http.StatusOK)
+	if err == nil {
+		err = w.flush()
+	}
+	ctx, cancel := context.WithTimeout(q.ctx, timeout)
+	defer cancel()
+	if err == nil && initial != nil {
+		err = w.sendInitial(ctx, initial)
+	}
+	if err == nil {
+		err = w.run(ctx, time.Now().Add(timeout))
+	}
+	if err != nil && q.ctx.Err() == nil {
+		w.fail(err)
+	}
+	return nil
+}
+
+// begin finds the position from which the watch is. It returns a listing if the client wants the state first.
+func (w *watcher) begin() (*listing, error) {
+	o := w.options
+	if o.rv > 0 {
+		if err := awaitRV(w.ctx, w.collection, w.reader, o.rv); err != nil {
+			return nil, err
+		}
+	}
+	if o.wantsInitial() || o.rv == 0 && o.SendInitialEvents == nil {
+		return newListing(w.collection, w.reader, w.path, o), nil
+	}
+	if w.rv = o.ResourceVersion; o.rv == 0 {
+		w.rv = w.collection.ResourceVersion
+		if w.history != nil {
+			w.at, w.rv = w.history.Now()
+		}
+	} else if w.history != nil {
+		var err error
+		if w.at, err = w.history.Find(o.ResourceVersion, w.selects != nil); err != nil {
+			return nil, apistatus.ExpiredWatch(o.ResourceVersion, w.history.Oldest())
+		}
+	} else if o.ResourceVersion != w.collection.ResourceVersion {
+		return nil, apistatus.ExpiredWatch(o.ResourceVersion, w.collection.ResourceVersion)
+	}
+	w.follow(w.at, w.rv)
+	return nil, nil
+}
+
+// follow begins to follow the history where the client knows the state.
+func (w *watcher) follow(at history.Position, rv string) {
+	w.at, w.rv, w.told = at, rv, rv
+	w.from, _ = strconv.ParseUint(rv, 10, 64)
+}
+
+// sendInitial sends the state, and the bookmark that ends it.
+func (w *watcher) sendInitial(ctx context.Context, l *listing) error {
+	err := l.pages(ctx, "", func(entries []entry.Entry) (bool, error) {
+		for _, e := range entries {
+			if err := w.sendEntry(watch.Added, e); err != nil {
+				return false, err
+			}
+		}
+		return true, w.flush()
+	})
+	if err != nil {
+		return err
+	}
+	w.follow(l.at, l.rv)
+	if w.options.AllowWatchBookmarks {
+		if err := w.bookmark(true); err != nil {
+			return err
+		}
+	}
+	return w.flush()
+}
+
+// run tells of what changes until ctx ends, at the end.
+func (w *watcher) run(ctx context.Context, end time.Time) error {
+	next, last := time.Now().Add(bookmarkEvery), end.Add(-bookmarkBefore) // the times of bookmarks
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		var changed <-chan struct{}
+		if w.history != nil {
+			changed = w.history.Changed()
+			if err := w.catchUp(); err != nil {
+				return err
+			}
+		}
+		now := time.Now()
+		ending := !now.Before(last)
+		if due := !now.Before(next); due || ending {
+			if next = now.Add(bookmarkEvery); ending {
+				last = end.Add(bookmarkEvery) // once
+			}
+			if w.options.AllowWatchBookmarks && w.told != w.rv && w.rv != "" {
+				if err := w.bookmark(false); err != nil {
+					return err
+				}
+			}
+		}
+		if err := w.flush(); err != nil {
+			return err
+		}
+		timer.Reset(min(time.Until(next), time.Until(last)))
+		select {
+		case <-changed:
+		case <-timer.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// catchUp tells of all events that follow the position.
+func (w *watcher) catchUp() error {
+	for {
+		events, next, rv, err := w.history.After(w.at, eventsAtOnce)
+		if errors.Is(err, history.ErrExpired) {
+			return apistatus.ExpiredWatch(w.rv, w.history.Oldest())
+		}
+		if w.at, w.rv = next, rv; len(events) == 0 {
+			return nil
+		}
+		for _, e := range events {
+			if err := w.sendEvent(e); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// sendEvent sends what an event is to somebody with these selectors.
+func (w *watcher) sendEvent(e *history.Event) error {
+	if w.path.namespace != "" && !inNamespace(e.Key, w.path.namespace) {
+		return nil
+	}
+	was, is := e.Existed(w.from), !e.Deleted
+	if w.selects != nil {
+		var err error
+		if was, err = w.selected(e.Old); err != nil {
+			return err
+		}
+		if is, err = w.selected(e.After()); err != nil {
+			return err
+		}
+	}
+	key := frameKey{event: e, of: w.format, first: w.first && w.format.form == table}
+	if w.format.form == table {
+		key.second = time.Now().Unix()
+	}
+	of := e.New
+	switch {
+	case is && !was:
+		key.told = watch.Added
+	case is:
+		key.told = watch.Modified
+	case was:
+		if key.told = watch.Deleted; !e.Deleted || of == nil {
+			of = e.Old
+		}
+	default:
+		return nil
+	}
+	data, err := w.collection.frames.get(key, func() ([]byte, error) {
+		var state entry.Entry
+		var err error
+		if of != nil {
+			state = *of
+		} else if state, err = w.collection.bare(e.Key); err != nil {
+			return nil, err
+		}
+		if key.told == watch.Deleted {
+			if state, err = w.collection.at(state, strconv.FormatUint(e.RV, 10)); err != nil {
+				return nil, err
+			}
+		}
+		return w.frame(key.told, state, key.first)
+	})
+	if err != nil {
+		return errRead(err)
+	}
+	w.told = strconv.FormatUint(e.RV, 10)
+	return w.write(data)
+}
+
+// selected reports whether the watch is for an object in that state, which may be nil.
+func (w *watcher) selected(e *entry.Entry) (bool, error) {
+	if e == nil {
+		return false, nil
+	}
+	ok, err := w.selects(*e)
+	if err != nil {
+		return false, errRead(err)
+	}
+	return ok, nil
+}
+
+func inNamespace(key, namespace string) bool {
+	return len(key) > len(namespace) && key[len(namespace)] == '/' && key[:len(namespace)] == namespace
+}
+
+// sendEntry sends an entry of the state.
+func (w *watcher) sendEntry(told watch.EventType, e entry.Entry) error {
+	data, err := w.frame(told, e, w.first)
+	if err != nil {
+		return errRead(err)
+	}
+	return w.write(data)
+}
+
+// frame encodes an event.
+func (w *watcher) frame(told watch.EventType, e entry.Entry, first bool) ([]byte, error) {
+	object, err := w.collection.item(w.format, e, true, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	if w.format.form == table {
+		if object, err = w.tableOf(object, e.ResourceVersion, first); err != nil {
+			return nil, err
+		}
+	}
+	return w.format.frame(told, object), nil
+}
+
+// tableOf is the Table with one row that a watch sends.
+func (w *watcher) tableOf(row []byte, rv string, first bool) ([]byte, error) {
+	definitions := []byte("null")
+	if first {
+		var err error
+		if definitions, err = json.Marshal(w.collection.columns.Definitions()); err != nil {
+			return nil, err
+		}
+	}
+	return fmt.Appendf(nil, `{"kind":"Table","apiVersion":"meta.k8s.io/%s","metadata":{"resourceVersion":%q},`+
+		`"columnDefinitions":%s,"rows":[%s]}`, w.format.version, rv, definitions, row), nil
+}
+
+// frame puts an encoded object into an event.
+func (f format) frame(told watch.EventType, object []byte) []byte {
+	if f.media == mediaProtobuf {
+		return appendWatchFrame(nil, string(told), object)
+	}
+	return fmt.Appendf(nil, "{\"type\":%q,\"object\":%s}\n", told, object)
+}
+
+// bookmark sends the resourceVersion up to which everything has been told.
+func (w *watcher) bookmark(initialEventsEnd bool) error {
+	var annotations map[string]string
+	if initialEventsEnd {
+		annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
+	}
+	object, err := w.collection.empty(w.format, w.rv, annotations)
+	if err == nil && w.format.form == table {
+		var row []byte
+		if row, err = w.collection.emptyRow(object); err == nil {
+			object, err = w.tableOf(row, w.rv, w.first)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	w.told = w.rv
+	return w.write(w.format.frame(watch.Bookmark, object))
+}
+
+// fail ends the stream with an ERROR event.
+func (w *watcher) fail(err error) {
+	status := apistatus.Of(err)
+	body, encodeErr := w.format.media.encode(status, "v1", "Status")
+	if encodeErr == nil && w.write(w.format.frame(watch.Error, bytes.TrimSuffix(body, []byte("\n")))) == nil {
+		_ = w.flush()
+	}
+}
+
+// write gathers a frame.
+func (w *watcher) write(frame []byte) error {
+	w.first = false
+	if w.gathered, w.size = append(w.gathered, frame), w.size+len(frame); w.size < 64<<10 {
+		return nil
+	}
+	return w.flush()
+}
+
+// errGone says that the client does not read any more.
+var errGone = errors.New("the client has gone")
+
+// joined are buffers in which the frames of a burst become one write.
+var joined = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// flush sends what has been gathered.
+func (w *watcher) flush() error {
+	control := http.NewResponseController(w.w)
+	if now := time.Now(); now.Sub(w.extended) > extendAfter {
+		w.extended = now
+		_ = control.SetWriteDeadline(now.Add(writeWithin)) // it fails if the connection has none
+	}
+	if w.send() != nil || control.Flush() != nil {
+		return errGone
+	}
+	return nil
+}
+
+// send writes the frames that are gathered.
+func (w *watcher) send() (err error) {
+	switch len(w.gathered) {
+	case 0:
+		return nil
+	case 1:
+		_, err = w.w.Write(w.gathered[0])
+	default:
+		all := joined.Get().(*bytes.Buffer)
+		for _, frame := range w.gathered {
+			all.Write(frame)
+		}
+		_, err = w.w.Write(all.Bytes())
+		all.Reset()
+		joined.Put(all)
+	}
+	clear(w.gathered)
+	w.gathered, w.size = w.gathered[:0], 0
+	return err
+}

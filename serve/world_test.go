@@ -1,0 +1,167 @@
+package serve_test
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/larder-dev/larder/codec"
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/requests"
+	"github.com/larder-dev/larder/internal/fakeapi"
+	"github.com/larder-dev/larder/serve"
+	"github.com/larder-dev/larder/store"
+)
+
+var podsResource = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+
+// world is an API server, a mirror of its pods, and what serves the mirror.
+type world struct {
+	t        *testing.T
+	upstream *fakeapi.Server
+	admin    kubernetes.Interface // of the API server
+	path     string
+
+	store  *store.Store
+	server *httptest.Server
+	config *rest.Config // of what serves the mirror
+	close  func()
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// eventually waits until done, and fails with what after half a minute.
+func eventually(t testing.TB, done func() bool, what func() string) {
+	t.Helper()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for !done() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatal(what())
+		}
+	}
+}
+
+// newWorld mirrors pods. edit may change the identity of what is mirrored, and the options.
+func newWorld(t *testing.T, edit func(*entry.Identity, *serve.Options)) *world {
+	t.Helper()
+	w := &world{t: t, upstream: fakeapi.New(fakeapi.Options{}), path: filepath.Join(t.TempDir(), "mirror.db")}
+	must(t, w.upstream.Start())
+	t.Cleanup(w.upstream.Stop)
+	admin, err := kubernetes.NewForConfig(w.upstream.Config())
+	must(t, err)
+	w.admin = admin
+	w.start(edit)
+	t.Cleanup(func() { w.close() })
+	return w
+}
+
+// start begins the mirror and the server.
+func (w *world) start(edit func(*entry.Identity, *serve.Options)) {
+	w.t.Helper()
+	st, err := store.Open(w.path, store.Options{})
+	must(w.t, err)
+	id := entry.Identity{GroupVersionResource: podsResource, Representation: entry.Unstructured}
+	o := serve.Options{}
+	if edit != nil {
+		edit(&id, &o)
+	}
+	config := w.upstream.Config()
+	config.ContentType = "application/vnd.kubernetes.protobuf"
+	config.AcceptContentTypes = config.ContentType
+	config.GroupVersion, config.APIPath = &schema.GroupVersion{Version: "v1"}, "/api"
+	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
+	client, err := rest.RESTClientFor(config)
+	must(w.t, err)
+	example := &unstructured.Unstructured{}
+	example.SetAPIVersion("v1")
+	example.SetKind("Pod")
+	inf, err := informer.New(requests.ListWatch(client, id), example, informer.Options{
+		Store: st, Identity: id, Residency: store.None, History: 1 << 20, Codec: codec.UnstructuredWith(scheme.Scheme),
+		Resource: entry.ResourceInfo{Kind: "Pod", Singular: "pod", ShortNames: []string{"po"}, Namespaced: true},
+	})
+	must(w.t, err)
+	must(w.t, inf.Durable().RetainChanges(w.t.Context(), time.Hour))
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { inf.RunWithContext(ctx) })
+	eventually(w.t, inf.HasSynced, func() string { return "the mirror does not sync" })
+	h, err := serve.New(serve.Store(st), o)
+	must(w.t, err)
+	w.store, w.server = st, httptest.NewServer(h)
+	w.config = &rest.Config{Host: w.server.URL, QPS: -1}
+	w.close = func() {
+		must(w.t, h.Close())
+		w.server.Close()
+		cancel()
+		wg.Wait()
+		must(w.t, st.Close())
+	}
+}
+
+// client returns client-go's client of what serves the mirror.
+func (w *world) client() kubernetes.Interface {
+	w.t.Helper()
+	c, err := kubernetes.NewForConfig(w.config)
+	must(w.t, err)
+	return c
+}
+
+func newPod(namespace, name string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"app": name[:1]}},
+		Spec: corev1.PodSpec{NodeName: "node-" + name[len(name)-1:],
+			Containers: []corev1.Container{{Name: "c", Image: "example.com/" + name}}},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning},
+	}
+}
+
+func (w *world) create(pods ...*corev1.Pod) {
+	w.t.Helper()
+	for _, p := range pods {
+		_, err := w.admin.CoreV1().Pods(p.Namespace).Create(w.t.Context(), p, metav1.CreateOptions{})
+		must(w.t, err)
+	}
+}
+
+// fill creates n pods in the namespaces a and b, and returns once the mirror has them.
+func (w *world) fill(n int) {
+	w.t.Helper()
+	for i := range n {
+		w.create(newPod([]string{"a", "b"}[i%2], fmt.Sprintf("p%03d", i)))
+	}
+	w.caughtUp()
+}
+
+// caughtUp waits until the mirror has what the API server has.
+func (w *world) caughtUp() {
+	w.t.Helper()
+	list, err := w.admin.CoreV1().Pods("").List(w.t.Context(), metav1.ListOptions{})
+	must(w.t, err)
+	_, err = w.client().CoreV1().Pods("").List(w.t.Context(), metav1.ListOptions{ResourceVersion: list.ResourceVersion,
+		ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan})
+	must(w.t, err)
+}

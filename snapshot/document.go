@@ -1,0 +1,120 @@
+package snapshot
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/larder-dev/larder/internal/facts"
+)
+
+// document is where a document is in the file.
+type document struct {
+	begin        int64
+	size, stored int
+	digest       string // SHA-256 of what is stored
+}
+
+// Documents returns the names of the documents, sorted.
+func (f *File) Documents(context.Context) ([]string, error) {
+	names := slices.Clone(f.manifest.Documents)
+	slices.Sort(names)
+	return names, nil
+}
+
+// Document returns a document; nil if the snapshot has none of that name. If it is damaged, the error is a DamageError.
+func (f *File) Document(ctx context.Context, name string) ([]byte, error) {
+	d, ok := f.documents[name]
+	if !ok {
+		return nil, nil
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	damage := func(reason string) error {
+		return f.damage(d.begin, -1, fmt.Sprintf("the document %q %s", name, reason))
+	}
+	stored := make([]byte, d.stored)
+	if err := f.read(stored, d.begin, -1); err != nil {
+		return nil, err
+	}
+	if digest := sha256.Sum256(stored); string(digest[:]) != d.digest {
+		return nil, damage("is not what was written (SHA-256)")
+	}
+	if d.stored == d.size {
+		return stored, nil
+	}
+	buf := f.buffers.Get().(*buffer)
+	defer f.buffers.Put(buf)
+	if err := buf.prepare(); err != nil {
+		return nil, err
+	}
+	data, err := buf.decompressor.Decompress(stored, d.size)
+	if err != nil {
+		return nil, damage("cannot be decompressed: " + err.Error())
+	}
+	return bytes.Clone(data), nil
+}
+
+// Documents implements facts.Documents.
+func (s storeSource) Documents(ctx context.Context) ([]string, error) { return s.st.Documents(ctx) }
+
+// Document implements facts.Documents.
+func (s storeSource) Document(ctx context.Context, name string) ([]byte, error) {
+	return s.st.Document(ctx, name)
+}
+
+// Documents implements facts.Documents.
+func (s *liveSource) Documents(ctx context.Context) ([]string, error) {
+	return s.documents.Documents(ctx)
+}
+
+// Document implements facts.Documents.
+func (s *liveSource) Document(ctx context.Context, name string) ([]byte, error) {
+	return s.documents.Document(ctx, name)
+}
+
+// documents writes what the source knows of the server of these collections. What cannot be read of a store is noted as
+// left out; damage of a snapshot is an error.
+func (j *saving) documents(ctx context.Context, out *writer, all []Collection) error {
+	src, ok := j.src.(facts.Documents)
+	if !ok {
+		return nil
+	}
+	var of []schema.GroupVersion
+	for _, c := range all {
+		if gv := c.Identity.GroupVersion(); !slices.Contains(of, gv) {
+			of = append(of, gv)
+		}
+	}
+	names, err := facts.Carried(ctx, src, of, j.o.redacts(j.of))
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		data, err := facts.Carry(ctx, src, name, of)
+		switch damaged := new(DamageError); {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.As(err, &damaged):
+			return err
+		case err != nil:
+			j.saved.LeftOut = append(j.saved.LeftOut, fmt.Sprintf("document %s: %v", name, err))
+			out.catalog.Header.LeftOut, err = j.saved.LeftOut, nil
+		case data != nil:
+			err = out.Document(name, data)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// redacts reports whether the snapshot is one from which values were taken out, now or before.
+func (o SaveOptions) redacts(of Header) bool { return !o.Redaction.Empty() || of.Redaction != nil }

@@ -1,0 +1,101 @@
+package store
+
+import (
+	"context"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/history"
+)
+
+// History returns the latest changes of the collection; nil unless CollectionOptions.History asks for them.
+func (c *Collection) History() *history.Window { return c.in.History }
+
+// beginHistory begins the history with the latest changes that the file has, if it keeps a changelog, and else at the
+// resourceVersion of the stored state.
+func (c *Collection) beginHistory(ctx context.Context, bound int) error {
+	if c.in.History == nil {
+		return nil
+	}
+	info, err := c.read.Info(ctx)
+	if err != nil || !info.Complete {
+		return err
+	}
+	if info.MustRelist != "" { // what led to the state is not known
+		c.in.History.Restart(info.ResourceVersion)
+		return nil
+	}
+	changes, floor, err := c.read.Recall(ctx, bound)
+	if err == nil {
+		c.in.History.Recall(changes, floor, info.ResourceVersion)
+	}
+	return err
+}
+
+// historyNow returns the newest Position; the zero one without a history.
+func (c *Collection) historyNow() (at history.Position) {
+	if c.in.History != nil {
+		at, _ = c.in.History.Now()
+	}
+	return at
+}
+
+// Page is a run of entries in key order, read at one moment.
+type Page struct {
+	Entries []entry.Entry
+	// More says that entries may follow, behind Last.
+	More bool
+	Last string
+	// Info is the state of the collection at that moment, and At its place in the collection's history; the zero Position
+	// without one.
+	Info entry.Info
+	At   history.Position
+}
+
+// PageOptions says which entries a Page has.
+type PageOptions struct {
+	// After is the key behind which the page begins. Empty is the first key.
+	After string
+	// Prefix is what all keys begin with, such as a namespace and a slash, or one key. Empty is every key.
+	Prefix string
+	// Limit is the number of entries in the page, 500 at most, the default. A page of about 4 MiB is full in any case.
+	Limit int
+}
+
+// Page reads a page of entries, committed or not; see Store.Records for what is committed. The entries are the
+// caller's. An entry that cannot be read ends the page: the error is an entry.RecordError, and the page has what is
+// before it.
+func (c *Collection) Page(ctx context.Context, o PageOptions) (p Page, err error) {
+	found, err := c.read.PageOfEntries(ctx, o.After, o.Prefix, o.Limit, func() { p.At = c.historyNow() })
+	p.Entries, p.More, p.Last, p.Info = found.Entries, found.More, found.Last, found.Info
+	return p, err
+}
+
+// CountKeys returns how many keys begin with prefix.
+func (c *Collection) CountKeys(ctx context.Context, prefix string) (int, error) {
+	return c.read.CountKeys(ctx, prefix)
+}
+
+// CountKeys returns how many keys begin with prefix.
+func (v *View) CountKeys(ctx context.Context, prefix string) (int, error) {
+	return v.read.CountKeys(ctx, prefix)
+}
+
+// Opened returns the collection of that identity if it is open; else nil.
+func (s *Store) Opened(id entry.Identity) *Collection {
+	id, err := id.Canonical()
+	if err != nil {
+		return nil
+	}
+	for _, c := range s.live.list() {
+		if c.id == id {
+			return c
+		}
+	}
+	return nil
+}
+
+// Page is Collection.Page for what is committed.
+func (v *View) Page(ctx context.Context, o PageOptions) (Page, error) {
+	found, err := v.read.PageOfEntries(ctx, o.After, o.Prefix, o.Limit, func() {})
+	return Page{Entries: found.Entries, More: found.More, Last: found.Last, Info: found.Info}, err
+}

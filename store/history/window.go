@@ -1,0 +1,336 @@
+package history
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/larder-dev/larder/entry"
+)
+
+// Errors of readers.
+var (
+	// ErrExpired: what followed a Position or a resourceVersion is not in the window any more. Read the collection anew.
+	ErrExpired = errors.New("the changes since then are not kept any more")
+	// ErrAhead: the resourceVersion is newer than the collection.
+	ErrAhead = errors.New("the collection has not come that far")
+)
+
+// Event is one change of one object.
+type Event struct {
+	Key string
+	// RV is the resourceVersion of the change.
+	RV uint64
+	// Old is the object before the change; nil if there was none.
+	Old *entry.Entry
+	// New is the object after the change. Of a deletion it is the last state, with the resourceVersion of the deletion,
+	// if the server has sent it, else nil.
+	New *entry.Entry
+	// Deleted is true if the object is gone after the change.
+	Deleted bool
+	// Recalled is true if an earlier process has applied the change: Old is not known, and changes of the object before
+	// it may have been merged into it.
+	Recalled bool
+	// Since is the resourceVersion since which there was an object under the key, if Recalled; 0 is for longer than the
+	// Window goes back.
+	Since uint64
+}
+
+// Existed reports whether the object existed before the event, as a reader knows it who has read on from the state at a
+// resourceVersion.
+func (e *Event) Existed(from uint64) bool {
+	if !e.Recalled {
+		return e.Old != nil
+	}
+	return e.Since <= from
+}
+
+// After returns the object after the change; nil if there is none.
+func (e *Event) After() *entry.Entry {
+	if e.Deleted {
+		return nil
+	}
+	return e.New
+}
+
+// overhead is what an event takes besides keys and payloads, in bytes.
+const overhead = 256
+
+// Size is what the event takes in memory, in bytes.
+func (e *Event) Size() int {
+	n := overhead + len(e.Key)
+	if e.Old != nil {
+		n += len(e.Old.Payload)
+	}
+	if e.New != nil {
+		n += len(e.New.Payload)
+	}
+	return n
+}
+
+// Position is a place between two events of a Window. The zero Position is of no Window.
+type Position struct {
+	timeline  uint64 // 0 is none
+	next      uint64 // number of the event that follows
+	disturbed uint64 // Window.disturbed at that time
+}
+
+// Window keeps the latest changes of a collection. New returns one.
+type Window struct {
+	bound int
+
+	mu       sync.RWMutex
+	timeline uint64        // of the events; guarded by mu
+	events   []*Event      // guarded by mu, like the following
+	first    uint64        // number of events[0]
+	bytes    int           // of events
+	floor    uint64        // resourceVersion of the state before events[0]
+	rv       uint64        // that the newest state has; 0 if it is not known
+	changed  chan struct{} // closed at the next change
+
+	known uint64 // number of the first event that is not Recalled
+
+	disturbed uint64 // how often the state has changed without an event
+	unsettled bool   // Restart has to follow
+	calm      uint64 // number of the first event that is known to have come after that
+}
+
+// New returns a Window that holds at most bound bytes of events, but always the newest one.
+func New(bound int) *Window {
+	return &Window{bound: bound, timeline: 1, changed: make(chan struct{})}
+}
+
+// Put adds the events of a batch, in order, and the resourceVersion that covers them. The collection calls it while
+// readers cannot see the batch yet, or wait for it.
+func (w *Window) Put(events []*Event, rv string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	covers, _ := parse(rv)
+	if w.rv == 0 || covers < w.rv || !ascend(events, w.rv, covers) {
+		w.restartLocked(covers)
+		return
+	}
+	if len(events) == 0 && covers == w.rv {
+		return
+	}
+	for _, e := range events {
+		w.events, w.bytes = append(w.events, e), w.bytes+e.Size()
+	}
+	w.rv = covers
+	w.trimLocked()
+	w.wakeLocked()
+}
+
+// ascend reports whether the resourceVersions of the events ascend, after one and up to another. They do not if an
+// object that was refused is brought later, in an older state than the collection's.
+func ascend(events []*Event, after, upTo uint64) bool {
+	for _, e := range events {
+		if e.RV <= after || e.RV > upTo {
+			return false
+		}
+		after = e.RV
+	}
+	return true
+}
+
+// trimLocked lets the oldest events go until the rest is within the bound.
+func (w *Window) trimLocked() {
+	drop := 0
+	for w.bytes > w.bound && drop < len(w.events)-1 {
+		w.bytes -= w.events[drop].Size()
+		w.floor = w.events[drop].RV
+		drop++
+	}
+	w.first += uint64(drop)
+	w.events = slices.Delete(w.events, 0, drop)
+}
+
+// Disturb notes that the collection changes without events, as a list does that is applied while it is read, or damage
+// that loses objects. Undo fails over it, and Settled is false until Restart follows, at the end of a list.
+func (w *Window) Disturb() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.disturbed++
+	w.unsettled = true
+	w.calm = w.nextLocked() + 1
+}
+
+// Settled reports whether the collection is one state of the API server, and no mixture of two.
+func (w *Window) Settled() bool {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return !w.unsettled
+}
+
+// Restart begins a new timeline at the resourceVersion that the collection has now.
+func (w *Window) Restart(rv string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	covers, _ := parse(rv)
+	w.restartLocked(covers)
+}
+
+// Recall begins the window with what the file has: the changes, in order, that lead from the resourceVersion floor to
+// rv. If their resourceVersions do not ascend it is the same as Restart.
+func (w *Window) Recall(changes []*Event, floor, rv string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	covers, _ := parse(rv)
+	w.restartLocked(covers)
+	after, ok := parse(floor)
+	if !ok || !ascend(changes, after, covers) {
+		return
+	}
+	for _, e := range changes {
+		w.bytes += e.Size()
+	}
+	w.events, w.floor, w.known = changes, after, uint64(len(changes))
+	w.trimLocked()
+}
+
+func (w *Window) restartLocked(rv uint64) {
+	w.timeline++
+	w.events, w.first, w.bytes, w.floor, w.rv, w.calm, w.known, w.unsettled = nil, 0, 0, rv, rv, 0, 0, false
+	w.wakeLocked()
+}
+
+func (w *Window) wakeLocked() {
+	close(w.changed)
+	w.changed = make(chan struct{})
+}
+
+func (w *Window) nextLocked() uint64 { return w.first + uint64(len(w.events)) }
+
+// Changed returns a channel that is closed when events come, the resourceVersion advances, or a timeline begins.
+func (w *Window) Changed() <-chan struct{} {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return w.changed
+}
+
+// Now returns the Position after the newest event, and the resourceVersion of the state there; "" if it is not known.
+func (w *Window) Now() (Position, string) {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return Position{w.timeline, w.nextLocked(), w.disturbed}, formatRV(w.rv)
+}
+
+// Oldest returns the oldest resourceVersion from which the changes are kept.
+func (w *Window) Oldest() string {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return formatRV(w.floor)
+}
+
+// Find returns the Position after the changes up to a resourceVersion. It fails with ErrExpired or ErrAhead, or if rv
+// is no resourceVersion. whole says that the old objects of events are needed, which those that are Recalled do not
+// have.
+func (w *Window) Find(rv string, whole bool) (Position, error) {
+	at, err := strconv.ParseUint(rv, 10, 64)
+	if err != nil {
+		return Position{}, fmt.Errorf("resourceVersion %q: %w", rv, err)
+	}
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	switch {
+	case w.rv == 0 || at < w.floor:
+		return Position{}, ErrExpired
+	case at > w.rv:
+		return Position{}, ErrAhead
+	}
+	n, _ := slices.BinarySearchFunc(w.events, at, func(e *Event, at uint64) int {
+		if e.RV <= at {
+			return -1
+		}
+		return 1
+	})
+	found := Position{w.timeline, w.first + uint64(n), w.disturbed}
+	if whole && found.next < w.known {
+		return Position{}, ErrExpired
+	}
+	if found.next < w.calm {
+		found.disturbed-- // it may be the state before
+	}
+	return found, nil
+}
+
+// After returns at most limit events after a Position, the Position after them, and the resourceVersion of the state
+// there: that of the last event, or, if no event follows, the one that the collection has.
+func (w *Window) After(at Position, limit int) (events []*Event, next Position, rv string, err error) {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	if at.timeline != w.timeline || at.next < w.first {
+		return nil, at, "", ErrExpired
+	}
+	rest := w.events[at.next-w.first:]
+	events = slices.Clone(rest[:min(limit, len(rest))])
+	at.next += uint64(len(events))
+	if len(events) == len(rest) {
+		return events, at, formatRV(w.rv), nil
+	}
+	return events, at, formatRV(events[len(events)-1].RV), nil
+}
+
+// Undo returns the objects under the keys that have changed between two Positions, as they were at the first one; nil
+// for those that did not exist. A reader of the state at the second Position puts them in the place of what it has
+// read.
+func (w *Window) Undo(from, to Position) (map[string]*entry.Entry, error) {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	between, err := w.betweenLocked(from, to)
+	if err != nil {
+		return nil, err
+	}
+	olds := map[string]*entry.Entry{}
+	for _, e := range between {
+		if _, earlier := olds[e.Key]; !earlier {
+			olds[e.Key] = e.Old
+		}
+	}
+	return olds, nil
+}
+
+// Grown returns by how much the objects under keys with a prefix have grown between two Positions, as weigh weighs
+// each.
+func (w *Window) Grown(from, to Position, prefix string, weigh func(entry.Entry) int) (n int, err error) {
+	w.mu.RLock()
+	between, err := w.betweenLocked(from, to)
+	between = slices.Clone(between)
+	w.mu.RUnlock() // to weigh may take long
+	for _, e := range between {
+		if !strings.HasPrefix(e.Key, prefix) {
+			continue
+		}
+		if e.Old != nil {
+			n -= weigh(*e.Old)
+		}
+		if is := e.After(); is != nil {
+			n += weigh(*is)
+		}
+	}
+	return n, err
+}
+
+// betweenLocked returns the events between two Positions, all with their old objects.
+func (w *Window) betweenLocked(from, to Position) ([]*Event, error) {
+	if from.timeline != w.timeline || to.timeline != w.timeline || from.disturbed != to.disturbed ||
+		from.next < max(w.first, w.known) || to.next > w.nextLocked() || from.next > to.next {
+		return nil, ErrExpired
+	}
+	return w.events[from.next-w.first : to.next-w.first], nil
+}
+
+func parse(rv string) (uint64, bool) {
+	n, err := strconv.ParseUint(rv, 10, 64)
+	return n, err == nil && n > 0
+}
+
+func formatRV(rv uint64) string {
+	if rv == 0 {
+		return ""
+	}
+	return strconv.FormatUint(rv, 10)
+}

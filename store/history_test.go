@@ -1,0 +1,353 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"github.com/larder-dev/larder/codec"
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/history"
+)
+
+// historied is a collection with a history, and what the server has.
+type historied struct {
+	t     testing.TB
+	store *store.Store
+	c     *store.Collection
+	rv    int
+	truth map[string]string // key → resourceVersion
+	uids  map[string]string // name → UID, of those there are
+}
+
+func openHistoried(t testing.TB, path string, bound int) *historied {
+	t.Helper()
+	s, err := store.Open(path, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods, err := codec.For(&corev1.Pod{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := entry.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}}
+	c, err := s.Collection(t.Context(), id, store.CollectionOptions{Codec: pods, Residency: store.None, History: bound})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &historied{t: t, store: s, c: c, truth: map[string]string{}, uids: map[string]string{}}
+}
+
+// pod returns an object in its newest state. One that is created again has another UID.
+func (h *historied) pod(name string) *corev1.Pod {
+	if h.uids[name] == "" {
+		h.uids[name] = fmt.Sprintf("uid-%s-%d", name, h.rv)
+	}
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name, UID: types.UID(h.uids[name]),
+		ResourceVersion: fmt.Sprint(h.rv)}}
+}
+
+// weight is a different one for each state of an object.
+func weight(rv string) int {
+	n, _ := strconv.Atoi(rv)
+	return 1000 + n
+}
+
+// list applies a list of objects with these names.
+func (h *historied) list(ctx context.Context, names ...string) {
+	h.t.Helper()
+	clear(h.truth)
+	clear(h.uids)
+	r, err := h.c.BeginReplace(ctx, store.ReplaceOptions{})
+	if err == nil && len(names) > 0 {
+		var ops []entry.Op
+		for _, name := range names {
+			ops = append(ops, h.setting(name))
+		}
+		_, err = r.Page(ctx, podsOf(ops...))
+	}
+	if err == nil {
+		_, err = r.Commit(ctx, entry.Batch{ResourceVersion: fmt.Sprint(h.rv)})
+	}
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// set writes objects, and remove deletes some, as events of a watch.
+func (h *historied) set(names ...string) {
+	h.t.Helper()
+	var b entry.Batch
+	for _, name := range names {
+		b.Ops = append(b.Ops, h.setting(name))
+	}
+	h.apply(b)
+}
+
+func (h *historied) remove(names ...string) {
+	h.t.Helper()
+	var b entry.Batch
+	for _, name := range names {
+		b.Ops = append(b.Ops, h.removing(name))
+	}
+	h.apply(b)
+}
+
+func (h *historied) setting(name string) entry.Op {
+	h.rv++
+	h.truth["a/"+name] = fmt.Sprint(h.rv)
+	return entry.Op{Object: h.pod(name)}
+}
+
+func (h *historied) removing(name string) entry.Op {
+	h.rv++
+	op := entry.Op{Type: entry.Delete, Object: h.pod(name)}
+	delete(h.truth, "a/"+name)
+	delete(h.uids, name)
+	return op
+}
+
+func (h *historied) apply(b entry.Batch) {
+	h.t.Helper()
+	b.ResourceVersion = fmt.Sprint(h.rv)
+	if _, err := h.c.Apply(h.t.Context(), b); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// at returns the state at a position, read in pages of two.
+func (h *historied) at(from history.Position) (map[string]string, error) {
+	state, after := map[string]string{}, ""
+	for {
+		p, err := h.c.Page(h.t.Context(), store.PageOptions{After: after, Prefix: "a/", Limit: 2})
+		if err != nil {
+			return nil, err
+		}
+		undone, err := h.c.History().Undo(from, p.At)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range p.Entries {
+			state[e.Key] = e.ResourceVersion
+		}
+		for key, old := range undone {
+			if key <= after || p.More && key > p.Last {
+				continue
+			}
+			if delete(state, key); old != nil {
+				state[key] = old.ResourceVersion
+			}
+		}
+		if !p.More {
+			return state, nil
+		}
+		after = p.Last
+	}
+}
+
+// TestHistoryIsEveryState: from whatever position, undoing what has changed since gives the state of then, wherever the
+// objects are; and what follows a position leads to the state of now.
+func TestHistoryIsEveryState(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		h := openHistoried(t, t.TempDir()+"/s.db", 1<<20)
+		defer func() { _ = h.store.Close() }()
+		h.rv = 10
+		h.list(t.Context())
+		type moment struct {
+			at    history.Position
+			rv    string
+			state map[string]string
+		}
+		var moments []moment
+		names := []string{"a", "b", "c", "d", "e"}
+		rt.Repeat(map[string]func(*rapid.T){
+			"set":    func(rt *rapid.T) { h.set(rapid.SliceOfN(rapid.SampledFrom(names), 1, 3).Draw(rt, "names")...) },
+			"remove": func(rt *rapid.T) { h.remove(rapid.SampledFrom(names).Draw(rt, "name")) },
+			"flush": func(rt *rapid.T) {
+				if err := h.store.Flush(t.Context()); err != nil {
+					rt.Fatal(err)
+				}
+			},
+			"": func(rt *rapid.T) {
+				at, rv := h.c.History().Now()
+				state := map[string]string{}
+				for k, v := range h.truth {
+					state[k] = v
+				}
+				moments = append(moments, moment{at, rv, state})
+				m := moments[rapid.IntRange(0, len(moments)-1).Draw(rt, "moment")]
+				got, err := h.at(m.at)
+				if err != nil {
+					rt.Fatal(err)
+				}
+				if diff := cmp.Diff(m.state, got); diff != "" {
+					rt.Fatalf("the state at %s (-want +got):\n%s", m.rv, diff)
+				}
+				grown, err := h.c.History().Grown(m.at, at, "a/", func(e entry.Entry) int { return weight(e.ResourceVersion) })
+				if err != nil {
+					rt.Fatal(err)
+				}
+				for _, rv := range m.state {
+					grown += weight(rv)
+				}
+				for _, rv := range h.truth {
+					grown -= weight(rv)
+				}
+				if grown != 0 {
+					rt.Fatalf("since %s it is told to have grown by %d too much", m.rv, grown)
+				}
+				from, err := h.c.History().Find(m.rv, true)
+				if err != nil {
+					rt.Fatalf("find %s: %v", m.rv, err)
+				}
+				for {
+					events, next, _, err := h.c.History().After(from, 2)
+					if err != nil {
+						rt.Fatal(err)
+					}
+					if len(events) == 0 {
+						break
+					}
+					for _, e := range events {
+						if (e.Old != nil) != (got[e.Key] != "") {
+							rt.Fatalf("the event of %s at %d has the old object %v, and there was %q", e.Key, e.RV, e.Old, got[e.Key])
+						}
+						if delete(got, e.Key); e.After() != nil {
+							got[e.Key] = e.New.ResourceVersion
+						}
+					}
+					from = next
+				}
+				if diff := cmp.Diff(h.truth, got); diff != "" {
+					rt.Fatalf("after the events since %s (-want +got):\n%s", m.rv, diff)
+				}
+			},
+		})
+	})
+}
+
+// TestHistoryOutlivesRestarts: whatever was merged into one commit, and however often the store was opened anew, what
+// follows any earlier state leads to the state of now, and tells of each object as what it is to somebody who knows
+// that state: ADDED, MODIFIED or DELETED.
+func TestHistoryOutlivesRestarts(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		path := t.TempDir() + "/s.db"
+		h := openHistoried(t, path, 1<<20)
+		defer func() { _ = h.store.Close() }()
+		must := func(err error) {
+			if err != nil {
+				rt.Fatal(err)
+			}
+		}
+		must(h.c.RetainChanges(t.Context(), time.Hour))
+		h.rv = 10
+		h.list(t.Context(), rapid.SampledFrom([][]string{nil, {"a"}, {"c", "a"}}).Draw(rt, "listed")...)
+		must(h.store.Flush(t.Context())) // the history goes back to the commit of the list
+		moments, oldest := map[int]map[string]string{h.rv: maps.Clone(h.truth)}, h.rv
+		name := rapid.SampledFrom([]string{"a", "b", "c"})
+		batch := func(rt *rapid.T) {
+			var b entry.Batch
+			for range rapid.IntRange(1, 4).Draw(rt, "ops") {
+				name := name.Draw(rt, "name")
+				if h.truth["a/"+name] != "" && rapid.Bool().Draw(rt, "remove") {
+					b.Ops = append(b.Ops, h.removing(name))
+				} else {
+					b.Ops = append(b.Ops, h.setting(name))
+				}
+				moments[h.rv] = maps.Clone(h.truth)
+			}
+			h.apply(b)
+		}
+		reopen := func(bound int) {
+			must(h.store.Close())
+			again := openHistoried(t, path, bound)
+			h.store, h.c = again.store, again.c
+		}
+		rt.Repeat(map[string]func(*rapid.T){
+			"batch":  batch,
+			"flush":  func(rt *rapid.T) { must(h.store.Flush(t.Context())) },
+			"reopen": func(*rapid.T) { reopen(1 << 20) },
+			"open without a history": func(rt *rapid.T) {
+				reopen(0)
+				batch(rt)
+				reopen(1 << 20)
+				moments, oldest = map[int]map[string]string{h.rv: maps.Clone(h.truth)}, h.rv
+			},
+			"": func(rt *rapid.T) {
+				if _, err := h.c.History().Find(fmt.Sprint(oldest-1), false); !errors.Is(err, history.ErrExpired) {
+					rt.Fatalf("a watch from %d begins: %v", oldest-1, err)
+				}
+				for rv, state := range moments {
+					knows := maps.Clone(state)
+					at, err := h.c.History().Find(fmt.Sprint(rv), false)
+					must(err)
+					events, _, _, err := h.c.History().After(at, 1000)
+					must(err)
+					for _, e := range events {
+						if _, known := knows[e.Key]; known != e.Existed(uint64(rv)) {
+							rt.Fatalf("who knows the state at %d is told of %s at %d that it existed: %t", rv, e.Key, e.RV, !known)
+						}
+						if delete(knows, e.Key); e.After() != nil {
+							knows[e.Key] = e.New.ResourceVersion
+						}
+					}
+					if diff := cmp.Diff(h.truth, knows, cmpopts.EquateEmpty()); diff != "" {
+						rt.Fatalf("after the events since %d (-want +got):\n%s", rv, diff)
+					}
+				}
+			},
+		})
+	})
+}
+
+// TestPageIsAtItsPosition: a page that is read while objects change is the state at its position, and a busy writer
+// makes no reader read it again.
+func TestPageIsAtItsPosition(t *testing.T) {
+	h := openHistoried(t, t.TempDir()+"/s.db", 1<<20)
+	defer func() { _ = h.store.Close() }()
+	h.rv = 10
+	h.list(t.Context(), "a", "b")
+	var writing sync.WaitGroup
+	defer writing.Wait()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	writing.Go(func() {
+		for ctx.Err() == nil {
+			h.set("a", "b")
+		}
+	})
+	for at := ""; !entry.NewerRV(at, "2000"); {
+		p, err := h.c.Page(t.Context(), store.PageOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		at = p.Info.ResourceVersion
+		now, _ := h.c.History().Now()
+		undone, err := h.c.History().Undo(p.At, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range p.Entries {
+			if old := undone[e.Key]; old != nil && old.ResourceVersion != e.ResourceVersion {
+				t.Fatalf("a page has %s at %s, and at its position it is at %s", e.Key, e.ResourceVersion, old.ResourceVersion)
+			}
+			if entry.NewerRV(e.ResourceVersion, p.Info.ResourceVersion) {
+				t.Fatalf("a page of %s has %s at %s", p.Info.ResourceVersion, e.Key, e.ResourceVersion)
+			}
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package memtable_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/larder-dev/larder/store/internal/memtable"
+)
+
+// TestWritesOfACommit: a commit gets each delete once, even if the key is written on while another commit is under way;
+// and a key that is written without end takes no more memory for the deletes that are committed.
+func TestWritesOfACommit(t *testing.T) {
+	table, order := memtable.New[int](), uint64(0)
+	put := func(dels ...bool) {
+		for _, del := range dels {
+			order++
+			x := &memtable.Write{Key: "k", RV: fmt.Sprint(order), Del: del, Order: order}
+			table.Put([]*memtable.Write{x}, func(int, bool) int { return 0 }, func() {})
+		}
+	}
+	writes := func(s *memtable.Snapshot[int]) string {
+		var b strings.Builder
+		for _, x := range s.Writes(true) {
+			fmt.Fprint(&b, map[bool]string{true: "-", false: "+"}[x.Del], x.RV, "<", x.Since, " ")
+		}
+		return strings.TrimSpace(b.String())
+	}
+	put(false, true, false, false)
+	first := table.Snapshot()
+	put(true, false) // while first is written
+	if got, want := writes(first), "-2< +4<3"; got != want {
+		t.Errorf("the first commit has %s, want %s", got, want)
+	}
+	table.Committed(first)
+	second := table.Snapshot()
+	put(false, true)
+	if got, want := writes(second), "-5<3 +6<6"; got != want {
+		t.Errorf("the second commit has %s, want %s", got, want)
+	}
+	table.Committed(second)
+	size := table.Size()
+	for range 50 {
+		put(false, true)
+		s := table.Snapshot()
+		put(false, true)
+		if table.Committed(s); table.Size() > 3*size {
+			t.Fatalf("%d bytes, after %d with the first delete", table.Size(), size)
+		}
+	}
+	table.Committed(table.Snapshot())
+	if table.Size() != 0 {
+		t.Errorf("%d bytes are left", table.Size())
+	}
+}

@@ -1,0 +1,273 @@
+package access
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// The names and values that nobody may learn who has no right to.
+const (
+	strangersNamespace = "strangers"
+	secretName         = "hidden-name"
+	secretValue        = "hidden-value"
+	podName            = "private-pod"
+)
+
+// stranger is somebody who asks what larder serves.
+type stranger struct {
+	name, token string
+	// mayPods says that pods of the namespace may be read.
+	mayPods bool
+	// codes are those of all answers, but to what is allowed.
+	codes []int
+}
+
+// TestStrangers asks everything that can be asked of larder sync --serve, by clients without rights, with a wrong token
+// and with another's, and by larder's own user, and looks for Secrets and for what they may not see in every answer.
+func TestStrangers(t *testing.T) {
+	ctx := t.Context()
+	admin, err := kubernetes.NewForConfig(server.Config("larder"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	some, nothing := hide(ctx, t, admin)
+	secrets := []string{secretName, secretValue, base64.StdEncoding.EncodeToString([]byte(secretValue))}
+	for _, withSecrets := range []bool{false, true} {
+		flags := []string{"--persist-secrets"}
+		if withSecrets {
+			flags = append(flags, "--serve-secrets")
+		}
+		m, err := around.Mirror(ctx, fmt.Sprintf("strangers-%t", withSecrets), []string{"secrets", "pods", "namespaces"},
+			flags...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := m.Stop(); err != nil {
+				t.Error(err)
+			}
+		}()
+		if err := m.Synced(ctx); err != nil {
+			t.Fatal(err)
+		}
+		config, err := m.Config("stranger")
+		if err != nil {
+			t.Fatal(err)
+		}
+		nobody := []int{http.StatusUnauthorized}
+		for _, who := range []stranger{
+			{"larder's own user", config.BearerToken, true, nil},
+			{"a service account that may read pods", some, true, nil},
+			{"a service account without rights", nothing, false, nil},
+			{"no token", "", false, nobody},
+			{"a wrong token", "wrong", false, nobody},
+			{"a token that goes on", config.BearerToken + "x", false, nobody},
+			{"the start of a token", config.BearerToken[:len(config.BearerToken)-1], false, nobody},
+			{"a token of the API server's own user", server.Config("").BearerToken + "x", false, nobody},
+		} {
+			forbidden := append([]string{}, secrets...)
+			owner := who.token == config.BearerToken
+			if owner && withSecrets {
+				forbidden = nil
+			}
+			if !who.mayPods {
+				forbidden = append(forbidden, podName)
+			}
+			who.ask(t, config, forbidden)
+		}
+		if found := answers(t, config, config.BearerToken); withSecrets != strings.Contains(found, secretName) ||
+			!strings.Contains(found, podName) {
+			t.Errorf("with Secrets %t: larder's own user does not see what there is", withSecrets)
+		}
+	}
+}
+
+// hide makes what is looked for, and returns tokens of somebody who may read pods and of somebody who may not.
+func hide(ctx context.Context, t *testing.T, admin kubernetes.Interface) (some, nothing string) {
+	t.Helper()
+	named := func(name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Name: name, Namespace: strangersNamespace}
+	}
+	core := admin.CoreV1()
+	_, err := core.Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: strangersNamespace}},
+		metav1.CreateOptions{})
+	if err == nil {
+		_, err = core.Secrets(strangersNamespace).Create(ctx, &corev1.Secret{ObjectMeta: named(secretName),
+			StringData: map[string]string{"key": secretValue}}, metav1.CreateOptions{})
+	}
+	for _, name := range []string{"default", "some", "none"} {
+		if err == nil {
+			_, err = core.ServiceAccounts(strangersNamespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: named(name)},
+				metav1.CreateOptions{})
+		}
+	}
+	if err == nil {
+		no := false
+		_, err = core.Pods(strangersNamespace).Create(ctx, &corev1.Pod{ObjectMeta: named(podName), Spec: corev1.PodSpec{
+			AutomountServiceAccountToken: &no, Containers: []corev1.Container{{Name: "c", Image: "example.com/c"}},
+		}}, metav1.CreateOptions{})
+	}
+	if err == nil {
+		_, err = admin.RbacV1().Roles(strangersNamespace).Create(ctx, &rbacv1.Role{ObjectMeta: named("some"),
+			Rules: []rbacv1.PolicyRule{
+				{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list", "watch"}},
+			}}, metav1.CreateOptions{})
+	}
+	if err == nil {
+		_, err = admin.RbacV1().RoleBindings(strangersNamespace).Create(ctx, &rbacv1.RoleBinding{ObjectMeta: named("some"),
+			RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "some"},
+			Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: "some", Namespace: strangersNamespace}},
+		}, metav1.CreateOptions{})
+	}
+	tokens := map[string]string{}
+	for _, name := range []string{"some", "none"} {
+		if err != nil {
+			break
+		}
+		var made *authenticationv1.TokenRequest
+		made, err = core.ServiceAccounts(strangersNamespace).CreateToken(ctx, name, &authenticationv1.TokenRequest{},
+			metav1.CreateOptions{})
+		if err == nil {
+			tokens[name] = made.Status.Token
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tokens["some"], tokens["none"]
+}
+
+// questions are the paths that are asked for, with a query that ends watches.
+func questions() (all []string) {
+	const ns = "/namespaces/" + strangersNamespace
+	for _, path := range []string{
+		"/api/v1/secrets", "/api/v1" + ns + "/secrets", "/api/v1" + ns + "/secrets/" + secretName, "/api/v1/pods",
+		"/api/v1" + ns + "/pods", "/api/v1" + ns + "/pods/" + podName, "/api/v1" + ns + "/pods/" + podName + "/status",
+		"/api/v1" + ns + "/pods/" + podName + "/log", "/api/v1/watch/secrets",
+		"/api/v1" + ns + "/secrets/" + secretName + "/status",
+	} {
+		all = append(all, path, path+"?limit=1", path+"?resourceVersion=0", path+"?labelSelector=!x",
+			path+"?fieldSelector=metadata.name="+path[strings.LastIndex(path, "/")+1:], path+"?includeObject=Object",
+			path+"?watch=1&timeoutSeconds=1", path+"?watch=1&timeoutSeconds=1&resourceVersion=1",
+			path+"?watch=1&timeoutSeconds=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=1")
+	}
+	return append(all, "/", "/api", "/apis", "/api/v1", "/version", "/openapi/v3", "/openapi/v3/api/v1", "/openapi/v2",
+		"/healthz", "/metrics", "/debug/pprof/", "/logs", "/nope")
+}
+
+// atOnce is how many questions are asked at the same time.
+const atOnce = 60
+
+// formats are the Accept headers of each question.
+var formats = []string{
+	"application/json", "application/yaml", "application/vnd.kubernetes.protobuf",
+	"application/json;as=Table;v=v1;g=meta.k8s.io", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io",
+	"application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
+}
+
+// ask asks everything, and looks for what is forbidden in headers and bodies.
+func (s stranger) ask(t *testing.T, config *rest.Config, forbidden []string) {
+	t.Helper()
+	each(t, config, s.token, func(question string, code int, answer []byte) {
+		for _, text := range forbidden {
+			if bytes.Contains(answer, []byte(text)) && !inQuestion(question, text, code, answer) {
+				t.Errorf("%s: %s: the answer (%d) has %q:\n%.300s", s.name, question, code, text, answer)
+			}
+		}
+		if len(s.codes) > 0 && code != s.codes[0] {
+			t.Errorf("%s: %s: %d", s.name, question, code)
+		}
+	})
+}
+
+// inQuestion reports whether an error only repeats the name that was asked for.
+func inQuestion(question, text string, code int, answer []byte) bool {
+	return code >= 400 && text != secretValue && strings.Contains(question, text) &&
+		!bytes.Contains(answer, []byte(secretValue)) && !bytes.Contains(answer, []byte(`"uid"`))
+}
+
+// answers returns all answers.
+func answers(t *testing.T, config *rest.Config, token string) string {
+	t.Helper()
+	var all strings.Builder
+	each(t, config, token, func(_ string, code int, answer []byte) {
+		if code == http.StatusOK {
+			all.Write(answer)
+		}
+	})
+	return all.String()
+}
+
+// each asks every question in every format. Watches, which take a second each, are asked at the same time.
+func each(t *testing.T, config *rest.Config, token string, fn func(question string, code int, answer []byte)) {
+	t.Helper()
+	tls, err := rest.TLSConfigFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tls.NextProtos = []string{"http/1.1"} // who is not known keeps no connection of HTTP/2
+	transport := &http.Transport{TLSClientConfig: tls, MaxIdleConnsPerHost: atOnce}
+	defer transport.CloseIdleConnections()
+	type result struct {
+		question string
+		code     int
+		answer   []byte
+		err      error
+	}
+	results, running, slots := make(chan result), 0, make(chan struct{}, atOnce)
+	for _, path := range questions() {
+		for _, accept := range formats {
+			running++
+			go func() {
+				slots <- struct{}{}
+				r := result{question: path + " " + accept}
+				defer func() {
+					<-slots
+					results <- r
+				}()
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				request, err := http.NewRequestWithContext(ctx, http.MethodGet, config.Host+path, nil)
+				if err != nil {
+					r.err = err
+					return
+				}
+				request.Header.Set("Accept", accept)
+				if token != "" {
+					request.Header.Set("Authorization", "Bearer "+token)
+				}
+				response, err := transport.RoundTrip(request)
+				if err != nil {
+					r.err = err
+					return
+				}
+				body, err := io.ReadAll(response.Body)
+				r.code, r.err = response.StatusCode, err
+				_ = response.Body.Close()
+				r.answer = fmt.Appendf(body, "%v", response.Header)
+			}()
+		}
+	}
+	for range running {
+		r := <-results
+		if r.err != nil {
+			t.Errorf("%s: %v", r.question, r.err)
+			continue
+		}
+		fn(r.question, r.code, r.answer)
+	}
+}

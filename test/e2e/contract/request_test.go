@@ -1,0 +1,168 @@
+package contract
+
+import (
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Request is one request, made of both servers. Path, Query and Body may have placeholders, since only the running
+// cluster knows its resourceVersions:
+//
+//	{ancient}         from before all history
+//	{old:pods}        from before the latest changes of pods, and after the mirror's first list
+//	{mid:pods}        amid them
+//	{now:pods}        of the latest change of pods
+//	{future}          far above the server's
+//	{token}           the continue token of the first page of the same list, with limit=1
+//	{expired}         the same token, if {ancient} were the resourceVersion of its list
+type Request struct {
+	Method string
+	Path   string
+	Query  string   // escaped, without ?
+	Header []string // "Name: value"
+	Body   string
+	// Walk asks for all pages of a list.
+	Walk bool
+	// HangUp ends a watch that has no time-out, from the client's side.
+	HangUp time.Duration
+}
+
+// get returns a GET of a path with query parameters, which are pairs of name and value.
+func get(path string, pairs ...string) Request {
+	return Request{Method: "GET", Path: path, Query: query(pairs...)}
+}
+
+func query(pairs ...string) string {
+	var all []string
+	for i := 0; i < len(pairs); i += 2 {
+		value := url.QueryEscape(pairs[i+1])
+		for _, placeholder := range placeholders.FindAllString(pairs[i+1], -1) {
+			value = strings.ReplaceAll(value, url.QueryEscape(placeholder), placeholder)
+		}
+		all = append(all, pairs[i]+"="+value)
+	}
+	return strings.Join(all, "&")
+}
+
+var placeholders = regexp.MustCompile(`\{(ancient|future|token|expired|(old|mid|now):[a-z]+)\}`)
+
+// with returns the request with further parameters.
+func (r Request) with(pairs ...string) Request {
+	r.Query = strings.Trim(r.Query+"&"+query(pairs...), "&")
+	return r
+}
+
+// header returns the request with a further header.
+func (r Request) header(name, value string) Request {
+	r.Header = append(slices.Clone(r.Header), name+": "+value)
+	return r
+}
+
+func (r Request) accept(value string) Request { return r.header("Accept", value) }
+
+// watch returns the watch of what the request lists, for a second.
+func (r Request) watch(pairs ...string) Request {
+	return r.with(append([]string{"watch", "true", "timeoutSeconds", "1"}, pairs...)...)
+}
+
+// walk returns the request for all pages.
+func (r Request) walk() Request {
+	r.Walk = true
+	return r
+}
+
+// value returns the first value of a query parameter, unescaped.
+func (r Request) value(name string) string {
+	values, _ := url.ParseQuery(r.Query) // what is malformed is left out
+	return values.Get(name)
+}
+
+// has reports whether a query parameter is given.
+func (r Request) has(name string) bool {
+	values, _ := url.ParseQuery(r.Query)
+	return values.Has(name)
+}
+
+// Watch reports whether it is a watch of a collection.
+func (r Request) Watch() bool {
+	if strings.Contains(r.Path, "/watch/") {
+		return true
+	}
+	text := strings.ToLower(r.value("watch"))
+	return r.has("watch") && text != "false" && text != "0" && !named(r.Path)
+}
+
+// Exact reports whether a list asks for the state at its resourceVersion, and for no later one. A list of what has one
+// name is no list to the API server: limit changes nothing there.
+func (r Request) Exact() bool {
+	if number(r.value("resourceVersion")) == 0 || r.Watch() || named(r.Path) {
+		return false
+	}
+	if match := r.value("resourceVersionMatch"); match != "" {
+		return match == "Exact"
+	}
+	limit := r.value("limit")
+	return limit != "" && limit != "0" && !r.has("continue") && !r.single()
+}
+
+// single reports whether a list is of the object of one name, in one namespace or in none.
+func (r Request) single() bool {
+	return oneName.MatchString(r.value("fieldSelector")) &&
+		(strings.Contains(r.Path, "/namespaces/") || clusterWide.MatchString(r.Path))
+}
+
+var (
+	oneName     = regexp.MustCompile(`(^|,)metadata\.name==?[^=]`)
+	clusterWide = regexp.MustCompile(`/(nodes|namespaces|plains)$`)
+)
+
+// named reports whether a path ends in the name of an object.
+func named(path string) bool {
+	segments := strings.Split(strings.Trim(path, "/"), "/")
+	switch {
+	case segments[0] == "api":
+		segments = segments[min(2, len(segments)):]
+	case segments[0] == "apis":
+		segments = segments[min(3, len(segments)):]
+	default:
+		return false
+	}
+	if len(segments) > 2 && segments[0] == "namespaces" {
+		segments = segments[2:]
+	}
+	return len(segments) > 1
+}
+
+func (r Request) String() string {
+	text := r.Method + " " + r.Path
+	if r.Query != "" {
+		text += "?" + r.Query
+	}
+	for _, h := range r.Header {
+		text += " [" + h + "]"
+	}
+	if r.Body != "" {
+		text += fmt.Sprintf(" %q", r.Body)
+	}
+	if r.Walk {
+		text += " (all pages)"
+	}
+	if r.HangUp > 0 {
+		text += fmt.Sprintf(" (hang up after %s)", r.HangUp)
+	}
+	return text
+}
+
+// unique returns the requests without those that have been there before.
+func unique(requests []Request) []Request {
+	seen := map[string]bool{}
+	return slices.DeleteFunc(requests, func(r Request) bool {
+		was := seen[r.String()]
+		seen[r.String()] = true
+		return was
+	})
+}

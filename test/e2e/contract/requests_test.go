@@ -1,0 +1,120 @@
+package contract
+
+import (
+	"math/rand/v2"
+	"os"
+)
+
+// Media types, as clients ask for them.
+const (
+	table   = "application/json;as=Table;v=v1;g=meta.k8s.io"
+	partial = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
+	// partials is of a list.
+	partials      = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+	protoPartial  = protobuf + ";as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
+	protoPartials = protobuf + ";as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+	// kubectlGet is what kubectl get sends, typed what client-go's typed clients do, and metadata those for metadata.
+	kubectlGet    = table + ",application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
+	typed         = protobuf + ",application/json"
+	metadataOne   = protoPartial + "," + partial + ",application/json"
+	metadataList  = protoPartials + "," + partials + ",application/json"
+	aggregated    = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+	aggregatedOld = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
+)
+
+// formats are the media types that are asked of every kind; of a list and of one object, if they differ.
+var formats = []struct{ list, one string }{
+	{"application/json", "application/json"},
+	{"application/yaml", "application/yaml"},
+	{protobuf, protobuf},
+	{typed, typed},
+	{table, table},
+	{kubectlGet, kubectlGet},
+	{partials, partial},
+	{protoPartials, protoPartial},
+	{metadataList, metadataOne},
+	{"*/*", "*/*"},
+}
+
+// odd are those that few clients send, or only by mistake. They are asked of one kind of either sort.
+var odd = []string{
+	"", "application/*", "text/*", "text/html", "text/html,*/*", "text/yaml", "application/cbor", "garbage", "application",
+	"application/json;charset=utf-8", "application/json;pretty=1", "application/json;stream=watch",
+	protobuf + ";stream=watch", "application/yaml;stream=watch", "application/json;q=0.1,application/yaml;q=0.9",
+	"application/yaml;as=Table;v=v1;g=meta.k8s.io", protobuf + ";as=Table;v=v1;g=meta.k8s.io",
+	"application/json;as=Table;v=v1beta1;g=meta.k8s.io", "application/json;as=Table;v=v2;g=meta.k8s.io",
+	"application/json;as=Table", "application/json;as=table;v=v1;g=meta.k8s.io",
+	"application/json;as=Nope;v=v1;g=meta.k8s.io",
+	"application/json;as=Nope;v=v1;g=meta.k8s.io,application/json", "application/json;as=", "application/json;v=v1",
+	"application/json;as=PartialObjectMetadata;v=v1beta1;g=meta.k8s.io",
+	"application/yaml;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io", partial + "," + partials, partial, partials,
+	protoPartial, protoPartials, "application/json;as=APIGroupList;v=v1;g=", aggregated,
+}
+
+var labelSelectors = []string{"app=web", "app!=web", "app in (web,db),tier", "!app", "app==db,tier notin (back)", "app=nobody"}
+
+// requests returns all requests, the same ones each time.
+func requests() []Request {
+	var all []Request
+	for _, k := range kinds {
+		all = append(all, formatRequests(k)...)
+		all = append(all, selectorRequests(k)...)
+		all = append(all, pageRequests(k)...)
+		all = append(all, watchRequests(k)...)
+		all = append(all, getRequests(k)...)
+	}
+	for _, k := range []kind{pods, gadgets} {
+		all = append(all, oddRequests(k)...)
+		all = append(all, versionRequests(k)...)
+		all = append(all, initialEventsRequests(k)...)
+	}
+	all = append(all, sample()...)
+	all = append(all, otherVersionRequests()...)
+	all = append(all, malformedRequests()...)
+	all = append(all, methodRequests()...)
+	all = append(all, pathRequests()...)
+	all = append(all, discoveryRequests()...)
+	all = append(all, clientRequests()...)
+	all = append(all, gzipRequests()...)
+	all = append(all, credentialRequests()...)
+	return unique(all)
+}
+
+// sample draws from all combinations in lists and watches. LARDER_SOAK=1 draws more.
+func sample() (all []Request) {
+	n := 400
+	if os.Getenv("LARDER_SOAK") != "" {
+		n = 6000
+	}
+	draw := rand.New(rand.NewPCG(19, 36))
+	one := func(choices ...string) string { return choices[draw.IntN(len(choices))] }
+	for range n {
+		k := kinds[draw.IntN(len(kinds))]
+		r := get(one(scopes(k)...))
+		for _, p := range [][]string{
+			append([]string{"labelSelector", "", "", "", ""}, labelSelectors...),
+			append([]string{"fieldSelector", "", "", "", "", "metadata.name=" + k.object, k.unsupported}, k.fields...),
+			{"resourceVersion", "", "", "", "0", k.old(), k.mid(), k.now(), "{ancient}", "abc"},
+			{"resourceVersionMatch", "", "", "", "Exact", "NotOlderThan", "NotOlderThan", "Bad"},
+			{"limit", "", "", "1", "2", "500"},
+			{"includeObject", "", "", "", "None", "Object"},
+		} {
+			if value := one(p[1:]...); value != "" {
+				r = r.with(p[0], value)
+			}
+		}
+		f := formats[draw.IntN(len(formats))]
+		if draw.IntN(3) > 0 {
+			all = append(all, r.accept(f.list))
+			continue
+		}
+		if draw.IntN(2) == 0 {
+			r = r.with("allowWatchBookmarks", "true")
+		}
+		if draw.IntN(3) == 0 {
+			r = r.with("sendInitialEvents", one("true", "true", "false"))
+		}
+		all = append(all, r.watch().accept(f.one))
+	}
+	return all
+}

@@ -1,0 +1,306 @@
+package contract
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Rule accepts differences. All rules together are the table in docs/serve.md, row by row.
+type Rule struct {
+	// Name, What and Why are the cells of its row.
+	Name, What, Why string
+	// Accepts reports whether a difference is one of these.
+	Accepts func(Difference) bool
+}
+
+// rules are the differences that are meant. The first one that accepts a difference counts it.
+var rules = []Rule{
+	{
+		Name: "writes",
+		What: "`POST`, `PUT`, `PATCH` and `DELETE` of objects, and methods that HTTP does not know, are 403 or 405, whatever " +
+			"they bring",
+		Why: "a mirror can be read only; `--forward` sends them to the API server",
+		Accepts: func(d Difference) bool {
+			return !d.Request.reads() && objects(d) && !strings.Contains(d.Request.Path, "/selfsubject") &&
+				(d.statusBecomes("403", "405") || d.Path == "body.message" || strings.HasPrefix(d.Path, "body.details"))
+		},
+	},
+	{
+		Name: "subresources",
+		What: "`log`, `exec`, `scale`, `proxy`, `status` of custom resources and other subresources, whether there are such or " +
+			"not, are 403 or 405",
+		Why: "a mirror has objects only; `--forward` sends such requests to the API server",
+		Accepts: func(d Difference) bool {
+			return d.Request.subresource() && d.statusBecomes("403", "405") && objects(d)
+		},
+	},
+	{
+		Name: "what is not mirrored",
+		What: "is 404, with a hint, or 403",
+		Why:  "unknown is not empty",
+		Accepts: func(d Difference) bool {
+			return unmirrored(d.Request.Path) && (d.statusBecomes("403", "404") || d.Path == "header.Warning" ||
+				strings.HasPrefix(d.Path, "body.details") || d.Path == "body.message")
+		},
+	},
+	{
+		Name:    "hints",
+		What:    "the `message` of an error may go on after that of kube-apiserver",
+		Why:     "it says what to do",
+		Accepts: func(d Difference) bool { return d.Path == "body.message" && d.goesOn() },
+	},
+	{
+		Name: "discovery",
+		What: "has no groups, versions, resources and subresources that are not mirrored, no verbs but get, list and " +
+			"watch, and no `storageVersionHash`",
+		Why: "it says what can be asked here",
+		Accepts: func(d Difference) bool {
+			return d.Got == absent{} && discovery.MatchString(d.Request.Path) && listed.MatchString(d.Path)
+		},
+	},
+	{
+		Name: "watches from the future",
+		What: "with a `resourceVersion` above the newest, a watch is 504 Too large resource version; kube-apiserver begins it, and " +
+			"says nothing until it is there",
+		Why: "the client may have seen another cluster, or one from before a restore",
+		Accepts: func(d Difference) bool {
+			return d.Request.Watch() && d.Request.value("resourceVersion") == "{future}" && d.statusBecomes("504")
+		},
+	},
+	{
+		Name: "reviews of oneself",
+		What: "SelfSubjectReview and SelfSubjectAccessReview name larder's users and rights: other verbs than get, " +
+			"list and watch are not allowed, and a `reason` says why. With GET they are 404, and a body that is no review has " +
+			"another message",
+		Why: "they are those that count here",
+		Accepts: func(d Difference) bool {
+			return strings.Contains(d.Request.Path, "/selfsubject") && (strings.HasPrefix(d.Path, "body.status.") ||
+				d.Request.Method == "GET" && d.statusBecomes("404") || d.Request.Method == "POST" && d.Path == "body.message")
+		},
+	},
+	{
+		Name:    "impersonation",
+		What:    "a request with `Impersonate-` headers is refused",
+		Why:     "nobody has the right to act for others here, and to ignore the headers would be to answer somebody else",
+		Accepts: func(d Difference) bool { return d.Request.impersonates() && d.statusBecomes("403") },
+	},
+	{
+		Name: "the last page",
+		What: "with a selector, no `continue` follows the last object that matches; kube-apiserver has one as long as any object " +
+			"follows, and then an empty page",
+		Why: "it saves a request",
+		Accepts: func(d Difference) bool {
+			return (d.Request.has("labelSelector") || d.Request.has("fieldSelector")) && !d.Request.pagesOfNamespace() &&
+				lastPage.MatchString(d.Path)
+		},
+	},
+	{
+		Name: "events",
+		What: "are answered as other resources are: a `resourceVersion` that is no number is 500 in a get, one above the newest has " +
+			"`Retry-After`, and 0 has no `limit`",
+		Why:     "kube-apiserver has them in no watch cache, and reads them from etcd",
+		Accepts: func(d Difference) bool { return events.of(d.Request.Path) && uncached(d) },
+	},
+	{
+		Name: "one name",
+		What: "a list of the object of one name, with `limit` and `resourceVersion`, is of that `resourceVersion`, as others are; " +
+			"kube-apiserver ignores the `limit` there, and what it means",
+		Why: "no client does that",
+		Accepts: func(d Difference) bool {
+			return d.Request.single() && d.Request.has("limit") && d.Request.value("resourceVersionMatch") == "" &&
+				d.Request.value("resourceVersion") != "" && d.Request.value("resourceVersion") != "0"
+		},
+	},
+	{
+		Name: "pages of a namespace that a field selects",
+		What: "all objects come once; kube-apiserver repeats the first one if there is `metadata.namespace` in the field selector " +
+			"and a `limit`",
+		Why: "an error upstream",
+		Accepts: func(d Difference) bool {
+			return d.Request.pagesOfNamespace() && (strings.HasPrefix(d.Path, "pages") || d.Path == "resourceVersions")
+		},
+	},
+	{
+		Name:    "descriptions of columns",
+		What:    "a Table's `columnDefinitions` have no `description`",
+		Why:     "no printer shows them, and each has hundreds of bytes",
+		Accepts: func(d Difference) bool { return strings.HasSuffix(d.Path, ".description") && d.Got == "" },
+	},
+	{
+		Name:    "indentation",
+		What:    "objects and OpenAPI documents are not indented, whatever `pretty` and the User-Agent say",
+		Why:     "a list is written as it is read",
+		Accepts: func(d Difference) bool { return d.Path == "indented" || d.Path == "newline" },
+	},
+	{
+		Name: "bookmarks",
+		What: "of a kind with fields that kube-apiserver sets to zero on the way may lack them, and in a Table their " +
+			"object is always metadata, and a date `<unknown>`",
+		Why:     "clients read no more than resourceVersion and annotations",
+		Accepts: func(d Difference) bool { return bookmark.MatchString(d.Path) },
+	},
+	{
+		Name: "several errors",
+		What: "a request that cannot be answered for several reasons, one of which is 406 or a `resourceVersion` that is no " +
+			"number, may get another of these errors; a 406 may have other words and no empty `details`",
+		Why: "kube-apiserver looks for them in an order that differs by kind and verb",
+		Accepts: func(d Difference) bool {
+			noRV := d.Request.value("resourceVersion") == "abc"
+			return d.isError() && (d.has406() || noRV) || d.Path == "body.message" && (noRV || d.otherTypes()) ||
+				d.Request.notAcceptable() && (d.Path == "body.message" || d.Path == "body.details" ||
+					d.Path == "header.Content-Type")
+		},
+	},
+	{
+		Name: "paths that are nothing",
+		What: "the root, and paths with `..` or an empty segment, are 404; this is text for some paths, and a Status for " +
+			"others, by other rules",
+		Why: "nobody asks for them",
+		Accepts: func(d Difference) bool {
+			return unclean.MatchString(d.Request.Path) && d.statusBecomes("404") ||
+				nothing.MatchString(d.Request.Path) && (d.Path == "body" || d.Path == "header.Content-Type" ||
+					d.Path == "header.X-Content-Type-Options" || strings.HasPrefix(d.Path, "body.details"))
+		},
+	},
+	{
+		Name: "other methods",
+		What: "methods that do not read are 404 or 405 for what is no object, and HEAD is answered as GET is; `Allow` may be there",
+		Why:  "kube-apiserver answers them as GET at some paths",
+		Accepts: func(d Difference) bool {
+			return d.Request.Method != "GET" && !objects(d) && (d.statusBecomes("200", "404", "405") || d.Path == "header.Allow")
+		},
+	},
+	{
+		Name: "OpenAPI",
+		What: "documents are JSON, without `Last-Modified` and redirects, and a trailing slash is ignored; in discovery, too",
+		Why:  "kubectl asks for no more",
+		Accepts: func(d Difference) bool {
+			return strings.HasPrefix(d.Request.Path, "/openapi/") || d.Request.Path == "/apis/"
+		},
+	},
+	{
+		Name:    "watches by path",
+		What:    "`/api/v1/watch/…` is 403 or 404",
+		Why:     "it has been deprecated since 1.11",
+		Accepts: func(d Difference) bool { return strings.Contains(d.Request.Path, "/watch/") },
+	},
+	{
+		Name: "formats of watches",
+		What: "a watch as PartialObjectMetadataList is one as PartialObjectMetadata, and one whose preferred format cannot " +
+			"be streamed takes the next that can; a get as PartialObjectMetadataList is 406",
+		Why: "kube-apiserver sends nothing, or a 500",
+		Accepts: func(d Difference) bool {
+			return d.Request.Watch() && (d.Request.accepts("PartialObjectMetadataList") || d.statusBecomes("200")) ||
+				d.Request.accepts("PartialObjectMetadataList") && d.isError()
+		},
+	},
+}
+
+// isError reports whether both have an error status, and another one.
+func (d Difference) isError() bool {
+	want, _ := d.Want.(string)
+	got, _ := d.Got.(string)
+	return d.Path == "status" && want >= "4" && got >= "4"
+}
+
+// otherTypes reports whether a text names the types that can be accepted.
+func (d Difference) otherTypes() bool {
+	want, _ := d.Want.(string)
+	return strings.HasPrefix(want, "only the following media types are accepted: ")
+}
+
+// has406 reports whether one of them is 406.
+func (d Difference) has406() bool {
+	want, _ := d.Want.(string)
+	got, _ := d.Got.(string)
+	return strings.HasPrefix(want, "406 ") || strings.HasPrefix(got, "406 ")
+}
+
+// accepts reports whether the Accept header has a text.
+func (r Request) accepts(text string) bool {
+	return slices.ContainsFunc(r.Header, func(h string) bool {
+		return strings.HasPrefix(h, "Accept: ") && strings.Contains(h, text)
+	})
+}
+
+// notAcceptable reports whether the Accept header has something that cannot be answered.
+func (r Request) notAcceptable() bool {
+	return slices.ContainsFunc([]string{"cbor", "text/", "garbage", "v2beta1", "v=v3", "stream=watch", "as=", "application/*",
+		"application/yaml", "protobuf"}, r.accepts)
+}
+
+// reads reports whether the method is one of reading.
+func (r Request) reads() bool { return r.Method == "GET" || r.Method == "HEAD" }
+
+// subresource reports whether a path goes on after the name of an object.
+func (r Request) subresource() bool {
+	parts := strings.Split(strings.Trim(r.Path, "/"), "/")
+	if parts = parts[min(2, len(parts)):]; strings.HasPrefix(r.Path, "/apis/") {
+		parts = parts[min(1, len(parts)):]
+	}
+	if len(parts) > 3 && parts[0] == "namespaces" {
+		parts = parts[2:]
+	}
+	return len(parts) > 2 || strings.Contains(r.Path, "%2F")
+}
+
+func (r Request) impersonates() bool {
+	return slices.ContainsFunc(r.Header, func(h string) bool { return strings.HasPrefix(h, "Impersonate-") })
+}
+
+// pagesOfNamespace reports whether it lists pages of one namespace by a field selector.
+func (r Request) pagesOfNamespace() bool {
+	return r.Walk && strings.Contains(r.value("fieldSelector"), "metadata.namespace=")
+}
+
+// goesOn reports whether a text begins with the one that is wanted.
+func (d Difference) goesOn() bool {
+	want, _ := d.Want.(string)
+	got, _ := d.Got.(string)
+	return want != "" && strings.HasPrefix(got, want+": ")
+}
+
+// of reports whether a path is of the kind.
+func (k kind) of(path string) bool {
+	version := strings.TrimSuffix(k.all(), k.Resource)
+	return strings.HasPrefix(path, version) && strings.Contains(path+"/", "/"+k.Resource+"/")
+}
+
+// uncached reports whether a difference comes from the watch cache that one of the servers has not.
+func uncached(d Difference) bool {
+	want, _ := d.Want.(string)
+	return d.Request.value("resourceVersion") == "0" && d.Request.has("limit") ||
+		d.Path == "header.Retry-After" || d.Path == "body.details.retryAfterSeconds" ||
+		strings.Contains(want, "The resourceVersion for the provided watch is too old.") ||
+		d.statusBecomes("500") && strings.HasPrefix(want, "400 BadRequest invalid resource version")
+}
+
+// statusBecomes reports whether the status differs and is one of these.
+func (d Difference) statusBecomes(codes ...string) bool {
+	got, _ := d.Got.(string)
+	code, _, _ := strings.Cut(got, " ")
+	return d.Path == "status" && slices.Contains(codes, code)
+}
+
+// objects reports whether a request is for objects, or would be with another method.
+func objects(d Difference) bool {
+	return strings.HasPrefix(d.Request.Path, "/api/v1/") || strings.Count(d.Request.Path, "/") > 3
+}
+
+// unmirrored reports whether a path is of a resource that the world has and the mirror has not.
+func unmirrored(path string) bool {
+	return slices.ContainsFunc([]string{"/apis/example.com/v1beta1", "/apis/events.k8s.io/", "/secrets", "/replicasets",
+		"/services", "/customresourcedefinitions"}, func(part string) bool { return strings.Contains(path, part) })
+}
+
+var (
+	discovery = regexp.MustCompile(`^(/|/api|/apis|/api/v1|/apis/[^/]+|/apis/[^/]+/[^/]+|/openapi/v3)/?$`)
+	// listed are the items of discovery documents.
+	listed = regexp.MustCompile(`^body\.(paths|groups|versions|resources|items)\[[^\]]*\](\.(versions|resources|verbs)\[[^\]]*\])*` +
+		`(\.storageVersionHash|\.subresources)?$`)
+	lastPage = regexp.MustCompile(`^(pages\[\d+\]|pages\[\d+\]\.body\.metadata\.continue|body\.metadata\.continue)$`)
+	bookmark = regexp.MustCompile(`^events\[BOOKMARK\]\.object\.(rows\[0\]\.(object\.|cells\[)|spec\.replicas$)`)
+	nothing  = regexp.MustCompile(`^(/api/v1/(/|\.\./)|/apis/example\.com/|/apis/nope/|/api/v1/pods/)`)
+	unclean  = regexp.MustCompile(`^/$|//|/(\.\.|%2e%2e)(/|$)`)
+)

@@ -1,0 +1,146 @@
+package main
+
+var serveAccessMutants = []mutant{
+	{
+		name:   "access/anonymous",
+		breaks: "Anonymous is nobody, whoever says that it is somebody.",
+		file:   "serve/access/attributes.go",
+		old:    `u.Username == "" || u.Username == userAnonymous ||`,
+		new:    `u.Username == "" ||`,
+		test:   "TestHandlerLetsNobodyIn",
+	},
+	{
+		name:   "access/impersonation-ignored",
+		breaks: "A request that impersonates is refused, not answered as its sender's.",
+		file:   "serve/access/handler.go",
+		old: `	if err := refuseImpersonation(r, user); err != nil {
+`,
+		new: `	if err := refuseImpersonation(r, user); err != nil && user.Username == "" {
+`,
+		test: "TestImpersonationIsRefused",
+	},
+	{
+		name:   "access/offline-after-a-no",
+		breaks: "A token that the API server refuses is not tried on the stored keys.",
+		file:   "serve/access/union.go",
+		old: `	if !errors.Is(err, ErrUnreachable) {
+		return user, ok, err
+	}
+`,
+		new: `	if ok {
+		return user, ok, err
+	}
+`,
+		test: "TestFallbackAuthenticator",
+	},
+	{
+		name:   "access/rights-after-a-no",
+		breaks: "Offline rights count only if the API server cannot be reached.",
+		file:   "serve/access/union.go",
+		old: `	if !errors.Is(err, ErrUnreachable) {
+		return d, err
+	}
+`,
+		new: `	if d.Allowed {
+		return d, err
+	}
+`,
+		test: "TestFallbackAuthorizer",
+	},
+	{
+		name:   "access/overload-is-an-outage",
+		breaks: "An API server that says \"later\" has been reached.",
+		file:   "serve/access/review.go",
+		old: `	case http.StatusTooManyRequests:
+		e.code = http.StatusTooManyRequests
+`,
+		new: `	case http.StatusTooManyRequests:
+		e.code, e.unreachable = http.StatusTooManyRequests, true
+`,
+		test: "TestUnreachable",
+	},
+	{
+		name:   "access/token-without-an-expiry",
+		breaks: "A service-account token that does not expire does not count offline.",
+		file:   "serve/access/service_accounts.go",
+		old: `	if public.Expiry == nil {
+`,
+		new: `	if public.Expiry == nil && public.Issuer == "" {
+`,
+		test: "TestServiceAccountsRefuse",
+	},
+	{
+		name:   "access/token-for-others",
+		breaks: "A service-account token for another audience does not count.",
+		file:   "serve/access/service_accounts.go",
+		old:    `jwt.Expected{Issuer: i.url, AnyAudience: i.audiences}`,
+		new:    `jwt.Expected{Issuer: i.url}`,
+		test:   "TestServiceAccountsRefuse",
+	},
+	{
+		name:   "access/hmac",
+		breaks: "The cluster's public key is not taken for the secret of an HMAC.",
+		file:   "serve/access/issuer.go",
+		old:    `[]jose.SignatureAlgorithm{jose.RS256,`,
+		new:    `[]jose.SignatureAlgorithm{jose.HS256, jose.RS256,`,
+		test:   "TestServiceAccountsPassOver",
+	},
+	{
+		name:   "access/secrets-by-a-star",
+		breaks: "\"*\" does not have Secrets.",
+		file:   "serve/access/offline_access.go",
+		old:    `resource.Resource == "*" || resource == secrets ||`,
+		new:    `resource.Resource == "*" ||`,
+		test:   "TestOfflineAccess",
+	},
+	{
+		name:   "access/namesake",
+		breaks: "Whom another authenticator calls by the name of Larder's own user does not have that user's rights.",
+		file:   "serve/access/everything.go",
+		old:    `u.Username == e.User.Username && u.UID == e.User.UID`,
+		new:    `u.Username == e.User.Username`,
+		test:   "TestEverythingIsForOneUser",
+	},
+	{
+		name:   "access/tokens-in-the-log-of-client-go",
+		breaks: "No token is in a log, at any verbosity.",
+		file:   "serve/access/review.go",
+		old:    `klog.NewContext(ctx, logr.Discard())`,
+		new:    `klog.NewContext(ctx, logr.Logger(klog.Background()))`,
+		test:   "TestNoCredentials",
+	},
+	{
+		name:   "access/watches-of-a-user",
+		breaks: "One user cannot have all watches.",
+		file:   "serve/access/limits.go",
+		old:    `c.watches >= c.limits.Watches || c.perUser[user] >= c.limits.WatchesPerUser`,
+		new:    `c.watches >= c.limits.Watches`,
+		test:   "TestWatches",
+	},
+	{
+		name:   "access/half-open",
+		breaks: "Connections that send nothing do not keep out who has something to ask.",
+		file:   "serve/access/listener/server.go",
+		old:    `[]*list.List{&c.fresh, &c.idle}`,
+		new:    `[]*list.List{}`,
+		test:   "TestHalfOpenConnections",
+	},
+	{
+		name:   "access/slowloris",
+		breaks: "A header that comes byte by byte ends the connection.",
+		file:   "serve/access/listener/server.go",
+		old:    `ReadHeaderTimeout: l.HeaderTime, `,
+		new:    ``,
+		test:   "TestSlowClients",
+	},
+	{
+		name:   "access/kubeconfig-of-others",
+		breaks: "Somebody's own kubeconfig is not written over.",
+		file:   "serve/access/kubeconfig/config.go",
+		old: `	if len(others) > 0 {
+`,
+		new: `	if len(others) > 3 {
+`,
+		test: "TestWriteSparesOthers",
+	},
+}
