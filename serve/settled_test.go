@@ -56,7 +56,7 @@ func TestNoMixture(t *testing.T) {
 		t.Errorf("a list of a mixture: %s %v", r.Status, r.Header)
 	}
 	_, rv := history.Now()
-	history.Restart(rv)
+	history.Restart(rv, true)
 	if _, err := pods.List(t.Context(), all); err != nil {
 		t.Error(err)
 	}

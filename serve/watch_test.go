@@ -346,7 +346,7 @@ func TestIdleWatch(t *testing.T) {
 func TestDeletionWithoutLastState(t *testing.T) {
 	st := smallStore(t)
 	c := st.Opened(entry.Identity{GroupVersionResource: podsResource, Representation: entry.Unstructured})
-	c.History().Recall([]*history.Event{{Key: "a/gone", RV: 7, Deleted: true, Recalled: true}}, "6", "7")
+	c.History().Recall([]*history.Event{{Key: "a/gone", RV: 7, Deleted: true, Recalled: true}}, 6, "7")
 	h, err := serve.New(serve.Store(st), serve.Options{})
 	must(t, err)
 	defer func() { must(t, h.Close()) }()

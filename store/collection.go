@@ -45,6 +45,7 @@ type Collection struct {
 	ending   atomic.Bool   // whether Close was called
 	claimed  *claims.Claim // claim of the name in store.open; set before the collection is returned
 	idled    atomic.Bool   // whether the indexes without a function have been marked; see index.Entries.Idle
+	recorded atomic.Uint64 // timeline of the history that the file's changelog continues; 0 if it continues none
 
 	residency Residency
 	// resident is nil unless the Residency is All. It is set with mu or front held.

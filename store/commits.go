@@ -119,6 +119,15 @@ func (s *snapshot) Done(err error) (shrunk int, clean bool) {
 		return 0, false
 	}
 	s.c.idled.Store(true)
+	if !s.Idle {
+		s.c.recorded.Store(s.Info.Timeline)
+		s.c.read.Memtable.Correct(func(now state.Covers) state.Covers {
+			if now.Settled == s.Info.Settled { // no other list has ended since
+				now.Settled = nil
+			}
+			return now
+		})
+	}
 	shrunk, clean = s.c.read.Memtable.Committed(s.Snapshot)
 	return shrunk, clean && !s.c.cursors.Dirty()
 }

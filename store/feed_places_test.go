@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -13,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/internal/storetest/disk"
 	"github.com/larder-dev/larder/store"
 	"github.com/larder-dev/larder/store/consumer"
@@ -204,6 +206,38 @@ func TestResetOfAnUnknownOutcome(t *testing.T) {
 	}
 	if place, _, err := f.Position(); err != nil || !place.Replaying || place.Why != consumer.ResetBehind {
 		t.Errorf("the tombstones are gone, and it goes on at %+v, %v", place, err)
+	}
+	wantSound(t, s)
+}
+
+// TestReplayLeavesTheNextObject: a commit has taken effect although its sync failed, and is written again. Its delete
+// of an object is not one of the object that has its key now.
+func TestReplayLeavesTheNextObject(t *testing.T) {
+	s, _, few := filled(t, store.Options{})
+	f := mustFeed(t, few, "h")
+	const key = "a/x"
+	next := func(uid, rv string) entry.Op { return entry.Op{Object: storetest.Pod(key, uid, rv)} }
+	gone := func(uid, rv string) entry.Op {
+		return entry.Op{Type: entry.Delete, Object: storetest.Pod(key, uid, rv)}
+	}
+	apply(t, few, "5000", next("first", "5000"))
+	flush(t, s)
+	catchUp(t, f)
+	apply(t, few, "5004", gone("first", "5001"), next("second", "5002"), gone("second", "5003"), next("third", "5004"))
+	failAfterCommits(s, func() error { return errors.New("the sync failed") })
+	err := s.Flush(t.Context())
+	failAfterCommits(s, nil)
+	if !errors.Is(err, store.ErrOutcomeUnknown) {
+		t.Fatal(err)
+	}
+	apply(t, few, "5005", next("third", "5005"))
+	if err := s.Rebuild(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, told := range catchUp(t, f) {
+		if strings.HasPrefix(told, "- ") && strings.Contains(told, "third") {
+			t.Errorf("a live object is told to be deleted: %s", told)
+		}
 	}
 	wantSound(t, s)
 }

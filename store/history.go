@@ -21,14 +21,17 @@ func (c *Collection) beginHistory(ctx context.Context, bound int) error {
 		return err
 	}
 	if info.MustRelist != "" { // what led to the state is not known
-		c.in.History.Restart(info.ResourceVersion)
+		c.in.History.Restart(info.ResourceVersion, false)
 		return nil
 	}
 	changes, floor, err := c.read.Recall(ctx, bound)
-	if err == nil {
-		c.in.History.Recall(changes, floor, info.ResourceVersion)
+	if err != nil {
+		return err
 	}
-	return err
+	c.in.History.Recall(changes, floor, info.ResourceVersion)
+	timeline, _ := c.in.History.Timeline()
+	c.recorded.Store(timeline)
+	return nil
 }
 
 // historyNow returns the newest Position; the zero one without a history.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -36,7 +37,7 @@ type historied struct {
 
 func openHistoried(t testing.TB, path string, bound int) *historied {
 	t.Helper()
-	s, err := store.Open(path, store.Options{})
+	s, err := store.Open(path, store.Options{Logger: &quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,6 +241,12 @@ func TestHistoryIsEveryState(t *testing.T) {
 	})
 }
 
+// unreadable returns what the reflector makes of an object that it cannot decode.
+func unreadable(obj any) *entry.Undecoded {
+	meta := obj.(*corev1.Pod).ObjectMeta
+	return entry.NewUndecodable(&entry.UndecodedKind{}, metav1.TypeMeta{}, meta, errors.New("a field of tomorrow"))
+}
+
 // TestHistoryOutlivesRestarts: whatever was merged into one commit, and however often the store was opened anew, what
 // follows any earlier state leads to the state of now, and tells of each object as what it is to somebody who knows
 // that state: ADDED, MODIFIED or DELETED.
@@ -265,6 +272,9 @@ func TestHistoryOutlivesRestarts(t *testing.T) {
 				name := name.Draw(rt, "name")
 				if h.truth["a/"+name] != "" && rapid.Bool().Draw(rt, "remove") {
 					b.Ops = append(b.Ops, h.removing(name))
+					if rapid.Bool().Draw(rt, "unreadable") {
+						b.Ops[len(b.Ops)-1].Object = unreadable(b.Ops[len(b.Ops)-1].Object)
+					}
 				} else {
 					b.Ops = append(b.Ops, h.setting(name))
 				}
@@ -272,29 +282,112 @@ func TestHistoryOutlivesRestarts(t *testing.T) {
 			}
 			h.apply(b)
 		}
+		broken, cut := false, 0 // whether the next commit begins anew, and the resourceVersion of the last one that has
+		committed := func() {
+			if broken {
+				broken, cut = false, h.rv
+			}
+		}
 		reopen := func(bound int) {
 			must(h.store.Close())
+			committed()
+			maps.DeleteFunc(moments, func(rv int, _ map[string]string) bool { return rv < cut })
 			again := openHistoried(t, path, bound)
 			h.store, h.c = again.store, again.c
 		}
+		// anew: nothing is told from before the newest state, and from that only if nobody knows another one under its
+		// resourceVersion.
+		anew := func(told bool) {
+			moments, oldest, broken = map[int]map[string]string{}, h.rv+1, true
+			if !told {
+				moments[h.rv], oldest = maps.Clone(h.truth), h.rv
+			}
+		}
+		outOfOrder := func(rt *rapid.T) { // an object that was left out
+			name := name.Draw(rt, "name")
+			if h.truth["a/"+name] == "" {
+				pod := h.pod(name)
+				pod.ResourceVersion, h.truth["a/"+name] = "5", "5"
+				_, err := h.c.Apply(t.Context(), entry.Batch{Ops: []entry.Op{{Object: pod}}})
+				must(err)
+				anew(true)
+			}
+		}
 		rt.Repeat(map[string]func(*rapid.T){
-			"batch":  batch,
-			"flush":  func(rt *rapid.T) { must(h.store.Flush(t.Context())) },
-			"reopen": func(*rapid.T) { reopen(1 << 20) },
+			"batch": batch,
+			"flush": func(rt *rapid.T) {
+				must(h.store.Flush(t.Context()))
+				committed()
+			},
+			"reopen":       func(*rapid.T) { reopen(1 << 20) },
+			"out of order": outOfOrder,
 			"open without a history": func(rt *rapid.T) {
 				reopen(0)
 				batch(rt)
 				reopen(1 << 20)
-				moments, oldest = map[int]map[string]string{h.rv: maps.Clone(h.truth)}, h.rv
+				anew(false)
+			},
+			"open without a history, out of order": func(rt *rapid.T) {
+				reopen(0)
+				outOfOrder(rt)
+				reopen(1 << 20)
+			},
+			"keep no changes": func(rt *rapid.T) {
+				must(h.c.RetainChanges(t.Context(), 0))
+				batch(rt)
+				flush := rapid.Bool().Draw(rt, "flush")
+				if flush {
+					must(h.store.Flush(t.Context()))
+				}
+				must(h.c.RetainChanges(t.Context(), time.Hour))
+				reopen(1 << 20)
+				if anew(false); !flush {
+					oldest = 0 // what was not committed is kept
+				}
+			},
+			"replace": func(rt *rapid.T) { // without a delete
+				if name := name.Draw(rt, "name"); h.truth["a/"+name] != "" {
+					h.uids[name] = ""
+					h.set(name)
+					anew(false)
+				}
+			},
+			"list": func(rt *rapid.T) {
+				before, rv := len(h.truth), h.rv
+				h.list(t.Context(), rapid.SampledFrom([][]string{nil, {"b"}, {"a", "c"}}).Draw(rt, "listed")...)
+				anew(h.rv == rv && before > 0)
+			},
+			"unknown outcome": func(rt *rapid.T) {
+				batch(rt)
+				failAfterCommits(h.store, func() error { return errors.New("the sync failed") })
+				err := h.store.Flush(t.Context())
+				failAfterCommits(h.store, nil)
+				if !errors.Is(err, store.ErrOutcomeUnknown) {
+					rt.Fatal(err)
+				}
+				if rapid.Bool().Draw(rt, "batch") {
+					batch(rt)
+				}
+				must(h.store.Rebuild(t.Context()))
+				must(h.store.CommitErr())
+				broken = true
+				committed()
+				if rapid.Bool().Draw(rt, "reopen") {
+					reopen(1 << 20)
+					anew(false)
+				}
 			},
 			"": func(rt *rapid.T) {
-				if _, err := h.c.History().Find(fmt.Sprint(oldest-1), false); !errors.Is(err, history.ErrExpired) {
+				if _, err := h.c.History().Find(fmt.Sprint(oldest-1), false); oldest > 0 && !errors.Is(err, history.ErrExpired) {
 					rt.Fatalf("a watch from %d begins: %v", oldest-1, err)
 				}
 				for rv, state := range moments {
 					knows := maps.Clone(state)
 					at, err := h.c.History().Find(fmt.Sprint(rv), false)
-					must(err)
+					if err != nil {
+						rt.Fatalf("a watch from %d, of %v, begins: %v; the oldest is %s", rv, slices.Sorted(maps.Keys(moments)), err,
+							h.c.History().Oldest())
+					}
 					events, _, _, err := h.c.History().After(at, 1000)
 					must(err)
 					for _, e := range events {
@@ -312,6 +405,41 @@ func TestHistoryOutlivesRestarts(t *testing.T) {
 			},
 		})
 	})
+}
+
+// TestBusyHistoryOutlivesRestarts: what comes while a list is committed continues it, too.
+func TestBusyHistoryOutlivesRestarts(t *testing.T) {
+	path := t.TempDir() + "/s.db"
+	h := openHistoried(t, path, 1<<20)
+	if err := h.c.RetainChanges(t.Context(), time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	h.rv = 10
+	h.list(t.Context(), "a")
+	entered, release := store.GateCommits(h.store).Hold()
+	flushed := make(chan error, 1)
+	go func() { flushed <- h.store.Flush(t.Context()) }()
+	<-entered
+	listed := h.rv
+	h.set("b")
+	release()
+	if err := <-flushed; err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		h.set("b")
+		if err := h.store.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := h.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	h = openHistoried(t, path, 1<<20)
+	defer func() { _ = h.store.Close() }()
+	if _, err := h.c.History().Find(fmt.Sprint(listed), false); err != nil {
+		t.Errorf("a watch from the list, at %d, begins: %v; the oldest is %s", listed, err, h.c.History().Oldest())
+	}
 }
 
 // TestPageIsAtItsPosition: a page that is read while objects change is the state at its position, and a busy writer

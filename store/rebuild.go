@@ -86,6 +86,7 @@ func (s *Store) rebuild(ctx context.Context, before int, why error) ([]*Collecti
 	}
 	rebuilt := s.live.list()
 	for _, live := range rebuilt { // before the locks are released
+		live.recorded.Store(0) // what is dirty may be in the changelog already, and is recorded again
 		if c.Lost[live.read.Name] != nil {
 			err = errors.Join(err, live.recount(context.WithoutCancel(ctx)))
 		}
@@ -127,7 +128,8 @@ func (c *Collection) recount(ctx context.Context) error {
 			before.MustRelist = st.MustRelist // the rebuild has set it, or it was in the file before
 		}
 		c.read.Memtable.Correct(func(now state.Covers) state.Covers {
-			return state.Covers{Info: before.Info, Settled: now.Settled}
+			now.Info = before.Info
+			return now
 		})
 		return nil
 	})

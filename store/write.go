@@ -26,7 +26,7 @@ func (c *Collection) lockWrites(ctx context.Context) error {
 func (c *Collection) target() write.Target {
 	return write.Target{
 		Read: &c.read, Compressor: c.compressor, Cursors: &c.cursors, Tombstones: c.tombstones, Now: c.store.file.Steady,
-		Watched: c.in.History != nil,
+		Watched: c.in.History != nil, Recorded: c.recorded.Load(),
 	}
 }
 

@@ -18,8 +18,9 @@
 //   - Events come in the order in which the server made them; their resourceVersions ascend.
 //   - A Window holds at most its bound of bytes (keys and payloads; one that an event shares with the event before
 //     counts twice). The oldest events leave first. A Position that they have left behind is ErrExpired.
-//   - A list that the store applies, and a resourceVersion that does not ascend, begin a new timeline: what came before
-//     cannot be continued, and every Position of before is ErrExpired.
+//   - A list that the store applies, and a batch that does not continue what there is, begin a new timeline: every
+//     Position of before is ErrExpired. If objects have changed and the resourceVersion has not advanced, it is
+//     ErrExpired itself until it does, since one state that was told under it lacks the change.
 //   - Events and their entries are shared and must not be modified.
 //
 // A Window is safe for concurrent use. No reader is waited for.

@@ -48,6 +48,9 @@ func (e *Event) Existed(from uint64) bool {
 	return e.Since <= from
 }
 
+// replaces reports whether the event puts another object in the place of one.
+func (e *Event) replaces() bool { return e.Old != nil && e.After() != nil && e.Old.UID != e.New.UID }
+
 // After returns the object after the change; nil if there is none.
 func (e *Event) After() *entry.Entry {
 	if e.Deleted {
@@ -104,13 +107,15 @@ func New(bound int) *Window {
 }
 
 // Put adds the events of a batch, in order, and the resourceVersion that covers them. The collection calls it while
-// readers cannot see the batch yet, or wait for it.
+// readers cannot see the batch yet, or wait for it. A timeline begins if the batch does not continue this one: the
+// resourceVersions do not ascend, as those of an object that was refused and is brought later, or an object has become
+// another one, and nobody has told of its deletion.
 func (w *Window) Put(events []*Event, rv string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	covers, _ := parse(rv)
-	if w.rv == 0 || covers < w.rv || !ascend(events, w.rv, covers) {
-		w.restartLocked(covers)
+	if w.rv == 0 || covers < w.rv || !ascend(events, w.rv, covers) || slices.ContainsFunc(events, (*Event).replaces) {
+		w.restartLocked(covers, len(events) > 0)
 		return
 	}
 	if len(events) == 0 && covers == w.rv {
@@ -124,8 +129,7 @@ func (w *Window) Put(events []*Event, rv string) {
 	w.wakeLocked()
 }
 
-// ascend reports whether the resourceVersions of the events ascend, after one and up to another. They do not if an
-// object that was refused is brought later, in an older state than the collection's.
+// ascend reports whether the resourceVersions of the events ascend, after one and up to another.
 func ascend(events []*Event, after, upTo uint64) bool {
 	for _, e := range events {
 		if e.RV <= after || e.RV > upTo {
@@ -165,35 +169,51 @@ func (w *Window) Settled() bool {
 	return !w.unsettled
 }
 
-// Restart begins a new timeline at the resourceVersion that the collection has now.
-func (w *Window) Restart(rv string) {
+// Restart begins a new timeline at the resourceVersion that the collection has now. changed says that objects have
+// changed, too.
+func (w *Window) Restart(rv string, changed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	covers, _ := parse(rv)
-	w.restartLocked(covers)
+	w.restartLocked(covers, changed)
+}
+
+// Timeline returns the number of the timeline, and the oldest resourceVersion from which it can be followed. That is
+// above the newest one if the timeline has begun with changes under a resourceVersion that readers knew already.
+func (w *Window) Timeline() (n uint64, oldest string) {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return w.timeline, formatRV(w.floor)
 }
 
 // Recall begins the window with what the file has: the changes, in order, that lead from the resourceVersion floor to
-// rv. If their resourceVersions do not ascend it is the same as Restart.
-func (w *Window) Recall(changes []*Event, floor, rv string) {
+// rv. Without a floor it is Restart.
+func (w *Window) Recall(changes []*Event, floor uint64, rv string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	covers, _ := parse(rv)
-	w.restartLocked(covers)
-	after, ok := parse(floor)
-	if !ok || !ascend(changes, after, covers) {
+	w.restartLocked(covers, false)
+	switch {
+	case floor == 0:
+		return
+	case !ascend(changes, floor-1, covers): // the first may be at the floor; see restartLocked
+		w.floor++ // whoever was told this resourceVersion may not know all that led to it
 		return
 	}
 	for _, e := range changes {
 		w.bytes += e.Size()
 	}
-	w.events, w.floor, w.known = changes, after, uint64(len(changes))
+	w.events, w.floor, w.known = changes, floor, uint64(len(changes))
 	w.trimLocked()
 }
 
-func (w *Window) restartLocked(rv uint64) {
+func (w *Window) restartLocked(rv uint64, changed bool) {
+	floor := rv
+	if changed && rv == w.rv { // readers know another state under rv, so the floor is the next resourceVersion
+		floor++
+	}
 	w.timeline++
-	w.events, w.first, w.bytes, w.floor, w.rv, w.calm, w.known, w.unsettled = nil, 0, 0, rv, rv, 0, 0, false
+	w.events, w.first, w.bytes, w.floor, w.rv, w.calm, w.known, w.unsettled = nil, 0, 0, floor, rv, 0, 0, false
 	w.wakeLocked()
 }
 

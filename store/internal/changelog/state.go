@@ -19,9 +19,9 @@ type State struct {
 	Tombstones int
 	// Retain is how long tombstones are kept for readers that have no cursor; 0 keeps them for cursors only.
 	Retain time.Duration
-	// ListedSeq is the number of the last change when the last list was committed, and ListedRV the resourceVersion that
-	// the collection had then. What comes after it are events, whose resourceVersions ascend. ListedRV is empty if no list
-	// has ended.
+	// ListedSeq is the number of the last change that does not continue the states of before, as those of a list, and
+	// ListedRV the oldest resourceVersion from which the changes after it lead on: they are events, whose
+	// resourceVersions ascend. ListedRV is empty if that is not known.
 	ListedSeq uint64
 	ListedRV  string
 }

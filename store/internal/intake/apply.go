@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -157,11 +158,12 @@ func (in *Intake) takeIn(
 		delete(in.unheard, x.Key)
 	}
 	in.number(last)
+	r.changed = r.changed || slices.ContainsFunc(last, func(x *memtable.Write) bool { return !x.SameObject })
 	in.Back.Put(last, info, settles, func() {
 		switch {
 		case in.History == nil:
 		case settles != nil:
-			in.History.Restart(info.ResourceVersion)
+			in.History.Restart(info.ResourceVersion, r.changed)
 		default:
 			in.History.Disturb()
 		}

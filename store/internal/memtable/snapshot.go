@@ -31,6 +31,13 @@ func (s *Snapshot[I]) First() (key string, ok bool) {
 	return first.Key, true
 }
 
+// Overtaken reports whether uid is that of an object that the key gets after x, one of Writes.
+func (s *Snapshot[I]) Overtaken(x *Write, uid string) bool {
+	last := getWrite(s.tree, x.Key)
+	later := append(slices.Clone(last.gone[countUpTo(last.gone, x.Order):]), last)
+	return last != x && slices.ContainsFunc(later, func(y *Write) bool { return y.UID == uid })
+}
+
 // Writes returns the newest write of each key, in the order in which they came; and the deletes before them, if wanted.
 func (s *Snapshot[I]) Writes(deletes bool) []*Write {
 	all := make([]*Write, 0, s.tree.Len())

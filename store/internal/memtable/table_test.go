@@ -2,8 +2,10 @@ package memtable_test
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
+	"weak"
 
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
@@ -40,6 +42,8 @@ func TestWritesOfACommit(t *testing.T) {
 	}
 	table.Committed(second)
 	size := table.Size()
+	put(true)
+	gone := weak.Make(table.Get("k"))
 	for range 50 {
 		put(false, true)
 		s := table.Snapshot()
@@ -47,6 +51,9 @@ func TestWritesOfACommit(t *testing.T) {
 		if table.Committed(s); table.Size() > 3*size {
 			t.Fatalf("%d bytes, after %d with the first delete", table.Size(), size)
 		}
+	}
+	if runtime.GC(); gone.Value() != nil {
+		t.Error("a delete that is committed is still in memory")
 	}
 	table.Committed(table.Snapshot())
 	if table.Size() != 0 {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
@@ -42,7 +43,7 @@ type Write struct {
 	Since string
 	// SameObject: the file has the same state of the object, and only how it is stored changes.
 	SameObject bool
-	// gone are the deletes of the key before x that are not committed either, in order.
+	// gone are the deletes of the key before x that are not committed either, in order, without their objects.
 	gone []*Write
 }
 
@@ -124,14 +125,21 @@ func (x *Write) Follow(before *Write) {
 		first.Since = cmp.Or(first.Since, first.RV)
 		fallthrough
 	default:
-		gone = append(gone, before) // no other write follows before
+		d := *before
+		d.gone, d.Obj, d.Terms = nil, nil, nil // what is committed by then, and what nobody wants of a delete
+		gone = append(gone, &d)                // no other write follows before
 	}
 	x.gone = append(gone, x.gone...)
 }
 
 // after drops the deletes up to a place: they are in the file.
 func (x *Write) after(committed uint64) {
-	for len(x.gone) > 0 && x.gone[0].Order <= committed {
-		x.gone = x.gone[1:]
+	x.gone = slices.Clone(x.gone[countUpTo(x.gone, committed):]) // readers of x's predecessor have the rest
+}
+
+func countUpTo(writes []*Write, order uint64) (n int) {
+	for n < len(writes) && writes[n].Order <= order {
+		n++
 	}
+	return n
 }

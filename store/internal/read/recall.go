@@ -19,15 +19,16 @@ import (
 const recalledChanges = 20_000
 
 // Recall returns the latest changes in the file's changelog, up to about bound bytes, for a history: those after the
-// last list, and the resourceVersion of the state before them; "" if that is not known.
-func (r *Reader) Recall(ctx context.Context, bound int) (changes []*history.Event, floor string, err error) {
+// last list, and the oldest resourceVersion from which they lead on; 0 if that is not known.
+func (r *Reader) Recall(ctx context.Context, bound int) (changes []*history.Event, floor uint64, err error) {
 	err = r.View(ctx, func(b *bolt.Bucket) error {
 		st, err := state.Get(b, r.Name)
 		if err != nil {
 			return err
 		}
+		floor, _ = strconv.ParseUint(st.Log.ListedRV, 10, 64)
 		log, err := changelog.Open(b, r.Name, st.Log)
-		if errors.Is(err, consumer.ErrNone) || err == nil && st.Log.ListedRV == "" {
+		if errors.Is(err, consumer.ErrNone) || err == nil && floor == 0 {
 			return nil
 		}
 		if err != nil {
@@ -37,9 +38,7 @@ func (r *Reader) Recall(ctx context.Context, bound int) (changes []*history.Even
 		if last := st.Log.Last(); last > recalledChanges {
 			from = max(from, last-recalledChanges)
 		}
-		if floor = st.Log.ListedRV; from > st.Log.ListedSeq {
-			floor = "" // until a change that is let go tells
-		}
+		known := from == st.Log.ListedSeq // else a change that is let go tells
 		size := 0
 		_, err = log.Read(from, func(c changelog.Change) (bool, error) {
 			opened, err := changeBody(r, b, c)
@@ -54,18 +53,22 @@ func (r *Reader) Recall(ctx context.Context, bound int) (changes []*history.Even
 			if !was {
 				e.Since, _ = strconv.ParseUint(c.Since, 10, 64)
 			}
-			if floor == "" || !was && e.Since == 0 { // who knows the state before c may know the object, or not
-				changes, size, floor = nil, 0, c.RV
+			if !known || !was && e.Since == 0 { // who knows the state before c may know the object, or not
+				changes, size, floor, known = nil, 0, max(floor, e.RV), true
 				return true, nil
 			}
 			changes, size = append(changes, e), size+e.Size()
 			for size > bound && len(changes) > 1 {
-				floor = strconv.FormatUint(changes[0].RV, 10)
+				floor = max(floor, changes[0].RV)
 				size -= changes[0].Size()
 				changes = changes[1:]
 			}
 			return true, nil
 		})
+		if !known {
+			at, _ := strconv.ParseUint(st.ResourceVersion, 10, 64)
+			floor = max(floor, at)
+		}
 		return err
 	})
 	return changes, floor, err

@@ -1,6 +1,8 @@
 package write
 
 import (
+	"strconv"
+
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/changelog"
 	"github.com/larder-dev/larder/store/internal/format"
@@ -22,17 +24,18 @@ func (w *Writer) Commit(snap *memtable.Snapshot[state.Covers], losses int) (curs
 	}
 	for _, x := range snap.Writes(w.Log.Kept()) { // in this order, since each gets the next seq
 		old, err := w.get(x.Key)
-		if err == nil {
+		if err == nil && (!old.Found || old.UID == x.UID || !snap.Overtaken(x, old.UID)) {
 			err = w.replace(x, old)
-		}
+		} // else the file is ahead of x: an earlier attempt took effect, whatever it returned
 		if err != nil {
 			return nil, err
 		}
 	}
 	if !snap.Idle {
+		before := w.State.ResourceVersion
 		w.cover(snap.Info, losses)
-		if snap.Info.Settled != nil || !w.Watched && w.Log.Kept() {
-			w.State.Log.ListedSeq, w.State.Log.ListedRV = w.State.Log.Last(), w.State.ResourceVersion
+		if !w.Watched || !w.Log.Kept() || snap.Info.Timeline != w.Recorded {
+			w.breakHistory(before, snap)
 		}
 		if w.State.Newest, err = w.stillStored(snap.Info.Newest); err != nil {
 			return nil, err
@@ -62,6 +65,25 @@ func (w *Writer) stillStored(refs []entry.ObjectRef) (have []entry.ObjectRef, er
 		}
 	}
 	return have, nil
+}
+
+// breakHistory records that the changelog does not lead from earlier states to the one that is committed. before is the
+// resourceVersion of the file's state. A watch that goes on from the resourceVersion of the new state does, unless there
+// is another state that somebody was told under it.
+func (w *Writer) breakHistory(before string, snap *memtable.Snapshot[state.Covers]) {
+	from := w.State.ResourceVersion
+	switch {
+	case w.Watched:
+		if entry.NewerRV(snap.Info.Oldest, from) {
+			from = snap.Info.Oldest
+		}
+	case from == before && snap.Len() == 0:
+		return
+	case from == before:
+		n, _ := strconv.ParseUint(from, 10, 64)
+		from = strconv.FormatUint(n+1, 10)
+	}
+	w.State.Log.ListedSeq, w.State.Log.ListedRV = w.State.Log.Last(), from
 }
 
 // cover updates the state from the Info that covers the writes. If a rebuild has set MustRelist since, cover keeps it,

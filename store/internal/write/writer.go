@@ -29,6 +29,8 @@ type Target struct {
 	// Watched says that watches resume from the changelog: it notes objects that have come and gone in one commit, too,
 	// and since when there is an object.
 	Watched bool
+	// Recorded is the timeline of the history that the changelog continues, if Watched.
+	Recorded uint64
 }
 
 // Writer is one write transaction of a collection. Whenever it changes an object, it updates the index entries, the
@@ -156,7 +158,7 @@ func (w *Writer) putRecord(key string, h format.Header, payload []byte) error {
 func (w *Writer) remove(key string, old read.Stored, x *memtable.Write) error {
 	w.State.Newest = intake.DropRef(w.State.Newest, key)
 	if !old.Found {
-		if w.Watched && w.Log.Kept() && x != nil && x.Payload != nil && x.Since != "" {
+		if w.Watched && w.Log.Kept() && x != nil && x.Since != "" && x.RV != "" {
 			return w.Log.Bury(key, 0, w.lastOf(x), x.Payload)
 		}
 		return nil
@@ -171,9 +173,13 @@ func (w *Writer) remove(key string, old read.Stored, x *memtable.Write) error {
 	return w.objects.Delete([]byte(key))
 }
 
-// lastOf returns the header of a tombstone with the last state that a delete has.
+// lastOf returns the header of a tombstone with the last state that a delete has, if it has one.
 func (w *Writer) lastOf(x *memtable.Write) format.Header {
-	return format.Header{UID: x.UID, RV: x.RV, Encoding: cmp.Or(x.Encoding, w.Read.Codec.Name()), Since: x.Since}
+	h := format.Header{UID: x.UID, RV: x.RV, Since: x.Since}
+	if x.Payload != nil {
+		h.Encoding = cmp.Or(x.Encoding, w.Read.Codec.Name())
+	}
+	return h
 }
 
 // bury adds a tombstone for the object of old, if there is a changelog. x is the write that deletes it; nil if another
@@ -188,6 +194,9 @@ func (w *Writer) bury(key string, old read.Stored, x *memtable.Write) error {
 		return w.Log.Bury(key, old.Seq, h, x.Payload)
 	}
 	h := format.Header{UID: old.UID, RV: old.RV, Encoding: old.Encoding, Created: old.FirstSeq(), Since: old.Since}
+	if x != nil && x.RV != "" {
+		h.RV = x.RV
+	}
 	b, err := w.Read.Coder.OpenPlain(old.Objects, key, old.Header, old.Payload)
 	switch {
 	case errors.Is(err, entry.ErrDamaged):
