@@ -4,6 +4,7 @@ import (
 	"context"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -40,6 +41,7 @@ type catalog struct {
 // known is what is known of a source at one moment.
 type known struct {
 	kinds      map[schema.GroupVersionResource]*kind
+	expected   map[schema.GroupVersionResource]entry.Identity // that are not there yet
 	resources  map[schema.GroupVersionResource]entry.ResourceInfo
 	documents  []string // of the source
 	discovery  *discovery.Handler
@@ -68,11 +70,12 @@ func (c *catalog) all(ctx context.Context) (*known, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if now := c.now(); c.known == nil || now.Sub(c.read) > catalogAge {
-		kinds, err := c.make(ctx)
-		if err != nil {
+		next := &known{discovered: now}
+		var err error
+		if next.kinds, next.expected, err = c.make(ctx); err != nil {
 			return nil, err
 		}
-		next := &known{kinds: kinds, resources: resourcesOf(kinds), discovered: now}
+		next.resources = resourcesOf(next.kinds)
 		if next.documents, err = c.source.Documents(ctx); err != nil {
 			klog.FromContext(ctx).V(2).Info("What is known of the API server cannot be read", "err", err)
 		}
@@ -119,14 +122,20 @@ func (c *catalog) discover(
 }
 
 // make reads the collections of the source. What is known of a collection is kept while its description is the same.
-func (c *catalog) make(ctx context.Context) (map[schema.GroupVersionResource]*kind, error) {
+func (c *catalog) make(ctx context.Context) (
+	kinds map[schema.GroupVersionResource]*kind, expected map[schema.GroupVersionResource]entry.Identity, err error,
+) {
 	all, err := c.source.collections(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	kinds := map[schema.GroupVersionResource]*kind{}
+	kinds, expected = map[schema.GroupVersionResource]*kind{}, map[schema.GroupVersionResource]entry.Identity{}
 	for _, d := range all {
 		gvr := d.Identity.GroupVersionResource
+		if d.expected {
+			expected[gvr] = d.Identity
+			continue
+		}
 		if d.confidential && !c.confidential || d.Resource.Kind == "" || d.Identity.ShardSelector != "" {
 			continue
 		}
@@ -138,7 +147,7 @@ func (c *catalog) make(ctx context.Context) (map[schema.GroupVersionResource]*ki
 		k.ResourceInfo = d.Resource.With(k.ResourceInfo)
 		k.collections = append(k.collections, c.collection(d))
 	}
-	return kinds, nil
+	return kinds, expected, nil
 }
 
 // collection returns what is known of a collection already, with its newest description.
@@ -221,6 +230,15 @@ func (c *collection) covers(p path, o *listOptions) bool {
 		}
 	}
 	return true
+}
+
+// scope says to people what is mirrored of the kind.
+func (k *kind) scope() string {
+	var all []string
+	for _, c := range k.collections {
+		all = append(all, c.scope())
+	}
+	return strings.Join(all, ", ")
 }
 
 // scope says to people what the collection has of its kind.

@@ -144,6 +144,12 @@ func (q *request) serve() error {
 		return errRead(err)
 	}
 	k := known.kinds[q.path.GroupVersionResource]
+	if id, expected := known.expected[q.path.GroupVersionResource]; k == nil && reads && expected {
+		if err := q.allowed("get"); err != nil {
+			return err
+		}
+		return errNotListed(id)
+	}
 	if k != nil && reads && q.path.subresource == "status" && k.collections[0].known && !k.hasStatus() {
 		return errNoSuchPath()
 	}
@@ -240,7 +246,7 @@ func (q *request) choose(k *kind) (err error) {
 		q.warn("larder: of %s only %s are mirrored", k.GroupResource(), c.scope())
 	}
 	if c == nil {
-		return q.tooWide(k, "some")
+		return q.tooWide(k, k.scope())
 	}
 	q.collection = c
 	q.reader, err = q.source.open(q.ctx, c.Identity)
@@ -264,8 +270,12 @@ func onlyMetadata(k *kind) bool {
 
 // tooWide is the error for a request for more than what is mirrored.
 func (q *request) tooWide(k *kind, scope string) error {
+	hint := "ask for no more"
+	if !q.Handler.options.Narrow {
+		hint += ", or start the server with --narrow"
+	}
 	return apierrors.NewForbidden(k.GroupResource(), q.path.name, fmt.Errorf(
-		"of this resource only %s are mirrored here; ask for no more, or start the server with --narrow", scope))
+		"of this resource only %s are mirrored here; %s", scope, hint))
 }
 
 // warn adds a Warning, which kubectl prints.
@@ -370,8 +380,12 @@ func (q *request) unserved(k *kind, reads bool) error {
 	if q.Handler.options.Forward != nil {
 		return q.forward()
 	}
+	served := "objects can be read here, and not be changed"
+	if s := q.path.subresource; s != "" && s != "status" && s != "scale" {
+		served = "objects can be read here, and there is no " + s
+	}
 	if !reads {
-		return errReadOnly("what is mirrored can only be read; with --forward, writes go to the API server")
+		return errReadOnly(served)
 	}
 	if err := q.allowed("get"); err != nil {
 		return err
@@ -379,13 +393,13 @@ func (q *request) unserved(k *kind, reads bool) error {
 	if k == nil {
 		return errNotMirrored(q.path.GroupVersionResource)
 	}
-	return errReadOnly("objects are served, and no " + q.path.subresource)
+	return errReadOnly(served)
 }
 
-// errReadOnly is kube-apiserver's answer for a method that a path does not have, with a hint.
-func errReadOnly(hint string) error {
-	err := apistatus.New(http.StatusMethodNotAllowed,
-		"the server does not allow this method on the requested resource: %s", hint)
+// errReadOnly is kube-apiserver's answer for a method that a path does not have, with what is served, and a hint.
+func errReadOnly(served string) error {
+	err := apistatus.New(http.StatusMethodNotAllowed, "the server does not allow this method on the requested resource: "+
+		"%s; larder sync --serve --forward sends that to the API server", served)
 	err.ErrStatus.Details = &metav1.StatusDetails{}
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/serve"
 	"github.com/larder-dev/larder/store"
@@ -27,15 +28,33 @@ func TestMirrorIsLive(t *testing.T) {
 	must(t, err)
 	defer func() { must(t, st.Close()) }()
 	pods := entry.Identity{GroupVersionResource: podsResource, Representation: entry.Unstructured}
-	sources := map[int]serve.Source{http.StatusOK: serve.Store(st), http.StatusNotFound: serve.Mirror(st),
-		http.StatusTooManyRequests: serve.Mirror(st, pods)}
-	for code, source := range sources {
-		h, err := serve.New(source, serve.Options{})
+	some, none := pods, pods
+	some.LabelSelector, none.Resource = "b=1,a=1", "services" // in another order than the store's
+	c, err := st.Collection(t.Context(), some, store.CollectionOptions{Codec: codec.Unstructured(), History: 1 << 20,
+		Resource: entry.ResourceInfo{Kind: "Pod", Namespaced: true}})
+	must(t, err)
+	r, err := c.BeginReplace(t.Context(), store.ReplaceOptions{})
+	must(t, err)
+	_, err = r.Commit(t.Context(), entry.Batch{ResourceVersion: "5"})
+	must(t, err)
+	for _, test := range []struct {
+		source   serve.Source
+		resource string
+		want     int
+	}{
+		{serve.Store(st), "pods", http.StatusOK},
+		{serve.Mirror(st), "pods", http.StatusNotFound},
+		{serve.Mirror(st, pods), "pods", http.StatusTooManyRequests},
+		{serve.Mirror(st, some), "pods?labelSelector=b%3D1,a%3D1", http.StatusOK},
+		{serve.Mirror(st, none), "services", http.StatusTooManyRequests},
+		{serve.Mirror(st, none), "pods", http.StatusNotFound},
+	} {
+		h, err := serve.New(test.source, serve.Options{})
 		must(t, err)
 		r := httptest.NewRecorder()
-		h.ServeHTTP(r, httptest.NewRequest("GET", "/api/v1/pods", nil))
-		if r.Code != code {
-			t.Errorf("%d, want %d: %s", r.Code, code, r.Body)
+		h.ServeHTTP(r, httptest.NewRequest("GET", "/api/v1/"+test.resource, nil))
+		if r.Code != test.want {
+			t.Errorf("%s: %d, want %d: %s", test.resource, r.Code, test.want, r.Body)
 		}
 		must(t, h.Close())
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"strings"
 	"time"
 
@@ -29,6 +30,7 @@ type described struct {
 	confidential bool      // its values do not leave the source in plain text unless somebody has decided so
 	lacks        string    // why its objects are not all or not whole; empty if they are
 	takenAt      time.Time // of a snapshot
+	expected     bool      // it is not in the source yet; only its identity is known
 }
 
 // reader reads one collection.
@@ -49,6 +51,9 @@ func Store(st *store.Store) Source { return storeSource{store: st} }
 func Mirror(st *store.Store, mirrored ...entry.Identity) Source {
 	s := storeSource{store: st, mirrored: map[entry.Identity]bool{}}
 	for _, id := range mirrored {
+		if canonical, err := id.Canonical(); err == nil { // else no store has it
+			id = canonical
+		}
 		s.mirrored[id] = true
 	}
 	return s
@@ -71,12 +76,17 @@ func (s storeSource) Document(ctx context.Context, name string) ([]byte, error) 
 func (s storeSource) collections(ctx context.Context) ([]described, error) {
 	infos, err := s.store.Collections(ctx)
 	var all []described
+	missing := maps.Clone(s.mirrored)
 	for _, info := range infos {
 		if s.mirrored != nil && !s.mirrored[info.Identity] {
 			continue
 		}
+		delete(missing, info.Identity)
 		c := snapshot.Collection{Identity: info.Identity, Sealed: info.Sealed || s.store.Seals(info.Identity.GroupResource())}
 		all = append(all, described{Info: info, confidential: c.Confidential() != ""})
+	}
+	for id := range missing {
+		all = append(all, described{Info: entry.Info{Identity: id}, expected: true})
 	}
 	return all, err
 }

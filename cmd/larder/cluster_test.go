@@ -66,7 +66,7 @@ func (c *cluster) close() {
 
 // server is the command of the scripts:
 //
-//	server start | stop                       as a machine that goes away and comes back
+//	server start | stop                       as a machine that goes away and comes back; its address is $SERVER
 //	server restart                            which also forgets the watch history
 //	server create RESOURCE KEY [LABEL=VALUE…] the key is namespace/name or name; also update
 //	server delete RESOURCE KEY
@@ -86,6 +86,7 @@ func server(ts *testscript.TestScript, neg bool, args []string) {
 	switch verb := args[0]; verb {
 	case "start":
 		ts.Check(c.start())
+		ts.Setenv("SERVER", strings.TrimPrefix(c.server.Config().Host, "http://"))
 	case "stop":
 		c.server.Stop()
 		c.running = false

@@ -33,7 +33,7 @@ func (e Everything) Authorize(ctx context.Context, a Attributes) (Decision, erro
 	case !a.reads():
 		return Decision{Reason: reasonReadOnly}, nil
 	case !e.WithSecrets && (a.Resource == "*" || e.withheld(a.GroupResource())):
-		return Decision{Reason: "Secrets and sealed resources are served only if asked for"}, nil
+		return Decision{Reason: "Secrets and sealed resources are served with --serve-secrets only"}, nil
 	}
 	return Decision{Allowed: true, Reason: "it is the user of Larder's own kubeconfig"}, nil
 }

@@ -60,6 +60,8 @@ type memberOptions struct {
 	keepChanges time.Duration
 	// configured: they come from a file.
 	configured bool
+	// servesSecrets: clients are to read Secrets.
+	servesSecrets bool
 	// observer counts for the metrics. Default: nobody does.
 	observer informer.Observer
 	// history is how many bytes of changes are kept in memory; see informer.Options.

@@ -44,7 +44,7 @@ func openMirror(
 	}
 	plan, err := pl.plan(ctx, infos, set.wanted)
 	if err == nil {
-		err = checkSeals(set.seals, plan)
+		err = errors.Join(checkSeals(set.seals, plan), checkServed(plan, set, mo))
 	}
 	if err != nil {
 		closeIdle(plan)

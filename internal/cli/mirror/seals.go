@@ -55,6 +55,25 @@ func checkSeals(all []toSeal, plan []planned) error {
 	return command.Usage(errors.Join(wrong...))
 }
 
+// checkServed fails if Secrets are to be served that are in memory only: nobody could list them.
+func checkServed(plan []planned, set settings, mo memberOptions) error {
+	isSecrets := func(p planned) bool { return p.identity.GroupVersionResource == input.Secrets.GroupVersionResource }
+	stored := set.persistSecrets || set.storeOptions().Encryption.Seals(input.Secrets.GroupResource())
+	if !mo.servesSecrets || stored || !slices.ContainsFunc(plan, isSecrets) {
+		return nil
+	}
+	return command.WithHint(command.Usagef("secrets are kept in memory only, and cannot be served"),
+		"%s; or leave out --serve-secrets", mo.howStored())
+}
+
+// howStored says how Secrets are stored.
+func (mo *memberOptions) howStored() string {
+	if mo.configured {
+		return "encryption.keyFile in the configuration stores them sealed, persistSecrets as they are"
+	}
+	return "--key-file FILE stores them sealed, --persist-secrets as they are"
+}
+
 // meant says what would fit.
 func (s toSeal) meant(mirrored []input.Resource) string {
 	if like := input.MatchResource(s.name, mirrored); len(like) > 0 {

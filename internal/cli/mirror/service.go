@@ -38,7 +38,8 @@ type service struct {
 
 	metrics  *metrics.Metrics
 	endpoint *endpoint.Server
-	listener net.Listener // nil if it does not listen
+	listener net.Listener  // nil if it does not listen
+	port     *serving.Port // nil if it does not serve objects
 	notify   *notifier
 
 	mirror atomic.Pointer[mirror] // nil until the store is open
@@ -51,8 +52,19 @@ func newService(s command.IO, l *plainLog, pl planner, set settings) *service {
 	return sv
 }
 
-// listen takes the port: a sync whose port is taken does not begin.
+// listen takes the ports: a sync whose port is taken does not begin.
 func (sv *service) listen(ctx context.Context) error {
+	if sv.serving.Address != "" {
+		o := serving.Options{Flags: sv.serving, Upstream: sv.planner.config, Directory: sv.settings.store + ".tls"}
+		if o.Kubeconfig == "" {
+			o.Kubeconfig = sv.settings.store + ".kubeconfig"
+		}
+		p, err := serving.Listen(ctx, o)
+		if err != nil {
+			return err
+		}
+		sv.port = p
+	}
 	if sv.settings.listen == "" {
 		return nil
 	}
@@ -69,16 +81,17 @@ func (sv *service) listen(ctx context.Context) error {
 
 // open opens the store and makes the mirror.
 func (sv *service) open(ctx context.Context, logger logr.Logger) error {
-	m, err := openMirror(ctx, sv.planner, sv.settings, memberOptions{
+	mo := memberOptions{
 		persistSecrets: sv.settings.persistSecrets, keepChanges: keepFor(sv.settings.keepChanges, sv.serving),
-		configured: sv.configured,
-		observer:   sv.metrics, history: historyOf(sv.serving), schemas: sv.settings.schemas,
-	}, logger)
+		configured: sv.configured, servesSecrets: sv.serving.Secrets,
+		observer: sv.metrics, history: historyOf(sv.serving), schemas: sv.settings.schemas,
+	}
+	m, err := openMirror(ctx, sv.planner, sv.settings, mo, logger)
 	if err != nil {
 		return input.KeyError(sv.settings.store, err, sv.settings.keyBy)
 	}
 	sv.mirror.Store(m)
-	sv.warnOfSecrets(ctx, m)
+	sv.warnOfSecrets(ctx, m, mo)
 	return nil
 }
 
@@ -87,11 +100,9 @@ func (sv *service) run(ctx context.Context) (err error) {
 	closeServer := sv.serve(klog.FromContext(ctx))
 	defer func() { err = errors.Join(err, closeServer()) }()
 	m := sv.mirror.Load()
-	closePort, err := sv.serveObjects(ctx, m)
-	if err != nil {
+	if err := sv.serveObjects(ctx, m); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closePort()) }()
 	running, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() { show(running, sv.io, sv.log, m.mirrored) })
@@ -186,38 +197,34 @@ func historyOf(f serving.Flags) int {
 }
 
 // serveObjects serves what is mirrored as a Kubernetes API, if that is asked for.
-func (sv *service) serveObjects(ctx context.Context, m *mirror) (stop func() error, err error) {
-	if sv.serving.Address == "" {
-		return func() error { return nil }, nil
+func (sv *service) serveObjects(ctx context.Context, m *mirror) error {
+	if sv.port == nil {
+		return nil
 	}
-	o := serving.Options{
-		Flags: sv.serving, Facts: m.store, Upstream: sv.planner.config,
-		Directory: sv.settings.store + ".tls", AsOf: m.asOf,
-	}
-	if o.Kubeconfig == "" {
-		o.Kubeconfig = sv.settings.store + ".kubeconfig"
-	}
+	served := serving.Served{Facts: m.store, AsOf: m.asOf}
 	var mirrored []entry.Identity
 	for _, mb := range m.members {
 		if gr := mb.identity.GroupResource(); m.store.Seals(gr) {
-			o.Sealed = append(o.Sealed, gr)
+			served.Sealed = append(served.Sealed, gr)
 		}
 		if mb.informer.Status().Persistent {
 			mirrored = append(mirrored, mb.identity)
 		}
 	}
-	o.Source = serve.Mirror(m.store, mirrored...)
-	p, err := serving.Open(ctx, o)
-	if err != nil {
-		return nil, err
+	served.Source = serve.Mirror(m.store, mirrored...)
+	if err := sv.port.Serve(ctx, served); err != nil {
+		return err
 	}
-	klog.FromContext(ctx).Info("Serving objects", "address", p.URL, "kubeconfig", o.Kubeconfig)
-	return p.Close, nil
+	klog.FromContext(ctx).Info("Serving objects", "address", sv.port.URL, "kubeconfig", sv.port.Kubeconfig())
+	return nil
 }
 
 // close ends what listens, and closes the store.
 func (sv *service) close() error {
 	err := sv.endpoint.Close()
+	if sv.port != nil {
+		err = errors.Join(err, sv.port.Close())
+	}
 	if m := sv.mirror.Load(); m != nil {
 		err = errors.Join(err, m.Close())
 	}
@@ -225,16 +232,16 @@ func (sv *service) close() error {
 }
 
 // warnOfSecrets says which resources are in memory only, and what is in the file all the same.
-func (sv *service) warnOfSecrets(ctx context.Context, m *mirror) {
-	stores := "--key-file FILE stores them sealed, --persist-secrets as they are"
-	if sv.configured {
-		stores = "encryption.keyFile in the configuration stores them sealed, persistSecrets as they are"
+func (sv *service) warnOfSecrets(ctx context.Context, m *mirror, mo memberOptions) {
+	what := "stored"
+	if sv.port != nil {
+		what = "stored or served"
 	}
 	for _, mb := range m.members {
 		if mb.informer.Status().Persistent {
 			continue
 		}
-		sv.log.note(fmt.Sprintf("%s: kept in memory only, nothing of them is stored; %s", mb.resource, stores))
+		sv.log.note(fmt.Sprintf("%s: kept in memory only, nothing of them is %s; %s", mb.resource, what, mo.howStored()))
 		status, err := m.File.Status(ctx)
 		if err != nil {
 			continue

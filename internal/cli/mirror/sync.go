@@ -124,7 +124,7 @@ var configRefuses = []string{"namespace", "all-namespaces", "all", "exclude", "s
 
 // check finds what is wrong with the command line before anything is opened.
 func (o *syncOptions) check(cmd *cobra.Command, args []string) error {
-	if err := errors.Join(o.logs.check(), o.serving.Check()); err != nil {
+	if err := errors.Join(o.logs.check(), o.serving.Check(), o.serving.CheckUnused(cmd.Flags())); err != nil {
 		return err
 	}
 	if cmd.Flags().Changed("config") {

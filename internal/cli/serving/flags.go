@@ -1,6 +1,8 @@
 package serving
 
 import (
+	"strings"
+
 	"github.com/spf13/pflag"
 
 	"github.com/larder-dev/larder/internal/cli/command"
@@ -19,7 +21,8 @@ type Flags struct {
 	tokenFile  string
 	offline    string
 	narrow     bool
-	secrets    bool
+	// Secrets serves them, and what a store seals.
+	Secrets bool
 	// Forward sends to the API server what is not answered here; of sync only.
 	Forward bool
 }
@@ -43,7 +46,7 @@ func (f *Flags) Add(flags *pflag.FlagSet, what string) {
 		"be asked")
 	flags.BoolVar(&f.narrow, "narrow", false, "answer requests for more than there is with what there is, and a warning; "+
 		"default is to refuse them")
-	flags.BoolVar(&f.secrets, "serve-secrets", false, "serve Secrets, and what a store seals, too")
+	flags.BoolVar(&f.Secrets, "serve-secrets", false, "serve Secrets, and what a store seals, too")
 }
 
 // Check finds what is wrong with the flags.
@@ -57,4 +60,25 @@ func (f *Flags) Check() (err error) {
 		}
 	}
 	return nil
+}
+
+// CheckUnused fails if a flag is given that says how to serve, and nothing is served.
+func (f *Flags) CheckUnused(flags *pflag.FlagSet) error {
+	if f.Address != "" {
+		return nil
+	}
+	var given []string
+	for _, name := range []string{"serve-kubeconfig", "serve-host", "tls-cert-file", "tls-private-key-file",
+		"client-ca-file", "token-auth-file", "offline-access", "narrow", "serve-secrets", "forward"} {
+		if flags.Changed(name) {
+			given = append(given, "--"+name)
+		}
+	}
+	switch len(given) {
+	case 0:
+		return nil
+	case 1:
+		return command.Usagef("%s needs --serve", given[0])
+	}
+	return command.Usagef("%s need --serve", strings.Join(given, ", "))
 }

@@ -28,80 +28,99 @@ import (
 // name is that of the user and the context in the kubeconfig.
 const name = "larder"
 
-// Options are the options of Open.
+// Options are the options of Listen.
 type Options struct {
 	Flags
-	Source serve.Source
-	// Facts are what is known of the API server: the keys of its service accounts. May be nil.
-	Facts facts.Documents
 	// Upstream leads to the API server that says who somebody is, and what they may do; nil if there is none.
 	Upstream *rest.Config
 	// Directory is where the certificates are kept; Temporary says that it goes with the process, so that nobody needs to
 	// know of new ones.
 	Directory string
 	Temporary bool
+}
+
+// Port serves objects. Listen returns one.
+type Port struct {
+	// URL is where it is, and Config what a kubeconfig has, once it serves.
+	URL    string
+	Config kubeconfig.Config
+
+	o        Options
+	token    string // of the kubeconfig
+	listener net.Listener
+	handler  *serve.Handler // nil until it serves
+	server   *listener.Server
+	running  sync.WaitGroup
+}
+
+// Listen takes the address, and reads the files that the flags name. It writes nothing: who cannot serve does not begin.
+func Listen(ctx context.Context, o Options) (*Port, error) {
+	p := &Port{o: o, token: access.NewToken()}
+	if o.Kubeconfig != "" {
+		if known, err := kubeconfig.Token(o.Kubeconfig, name); err == nil {
+			p.token = known
+		} else if !errors.Is(err, os.ErrNotExist) {
+			klog.FromContext(ctx).Info("A new token is made", "kubeconfig", o.Kubeconfig, "why", err.Error())
+		}
+	}
+	if o.Upstream != nil && o.Upstream.BearerToken == p.token {
+		return nil, command.WithHint(fmt.Errorf("the kubeconfig in use is %s, which leads to this mirror and not to the API "+
+			"server", o.Kubeconfig), "name the API server's with --kubeconfig, or set or unset KUBECONFIG")
+	}
+	if o.certFile != "" {
+		if _, err := listener.Load(o.certFile, o.keyFile, logr.Discard()); err != nil {
+			return nil, command.Usage(err)
+		}
+	}
+	if _, err := p.guards(nil, logr.Discard()); err != nil {
+		return nil, err
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.Address)
+	if err != nil {
+		return nil, command.WithHint(fmt.Errorf("objects cannot be served at %s: %w", o.Address, err),
+			"name another address, or end what has this one")
+	}
+	p.listener, p.URL = l, "https://"+l.Addr().String()
+	return p, nil
+}
+
+// Served is what a Port serves.
+type Served struct {
+	Source serve.Source
+	// Facts are what is known of the API server: the keys of its service accounts. May be nil.
+	Facts facts.Documents
 	// Sealed are the resources that the store seals, which rights to all resources do not have.
 	Sealed []schema.GroupResource
 	// AsOf: see serve.Options.
 	AsOf func(entry.Info) time.Time
 }
 
-// Port serves objects. Open returns one.
-type Port struct {
-	// URL is where it is, and Config what a kubeconfig has.
-	URL    string
-	Config kubeconfig.Config
-
-	handler *serve.Handler
-	server  *listener.Server
-	running sync.WaitGroup
-}
-
-// Open listens and serves until Close.
-func Open(ctx context.Context, o Options) (_ *Port, err error) {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.Address)
-	if err != nil {
-		return nil, command.WithHint(fmt.Errorf("objects cannot be served at %s: %w", o.Address, err),
-			"name another address, or end what has this one")
-	}
-	defer func() {
-		if err != nil {
-			_ = l.Close()
-		}
-	}()
-	p := &Port{URL: "https://" + l.Addr().String()}
+// Serve serves until Close.
+func (p *Port) Serve(ctx context.Context, s Served) error {
 	logger := klog.FromContext(ctx)
-	certificates, err := o.certificates(l.Addr())
+	certificates, err := p.o.certificates(p.listener.Addr())
 	if err != nil {
-		return nil, err
+		return err
 	}
-	token := access.NewToken()
-	if o.Kubeconfig != "" {
-		if known, err := kubeconfig.Token(o.Kubeconfig, name); err == nil {
-			token = known
-		} else if !errors.Is(err, os.ErrNotExist) {
-			logger.Info("A new token is made", "kubeconfig", o.Kubeconfig, "why", err.Error())
-		}
+	g, err := p.guards(s.Sealed, logger)
+	if err != nil {
+		return err
 	}
-	if o.Upstream != nil && o.Upstream.BearerToken == token {
-		return nil, command.WithHint(fmt.Errorf("the kubeconfig in use is %s, which leads to this mirror and not to the API "+
-			"server", o.Kubeconfig), "name the API server's with --kubeconfig, or set or unset KUBECONFIG")
+	if p.handler, p.server, err = p.put(s, g, certificates, logger); err != nil {
+		return err
 	}
-	p.Config = kubeconfig.Config{Name: name, Server: p.URL, CA: certificates.CA(), Token: token}
-	if p.handler, p.server, err = o.serve(ctx, certificates, token); err != nil {
-		return nil, err
-	}
-	if o.Kubeconfig != "" {
-		if err := p.Config.Write(o.Kubeconfig); err != nil {
-			return nil, errors.Join(err, p.handler.Close())
+	p.Config = kubeconfig.Config{Name: name, Server: p.URL, CA: certificates.CA(), Token: p.token}
+	if p.o.Kubeconfig != "" {
+		if err := p.Config.Write(p.o.Kubeconfig); err != nil {
+			return err
 		}
 	}
 	p.running.Go(func() {
-		if err := p.server.ServeTLS(l, "", ""); !errors.Is(err, http.ErrServerClosed) {
+		if err := p.server.ServeTLS(p.listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
 			logger.Error(err, "Objects are not served any more", "address", p.URL)
 		}
 	})
-	return p, nil
+	return nil
 }
 
 func (o *Options) certificates(addr net.Addr) (*listener.Certificates, error) {
@@ -120,41 +139,52 @@ func (o *Options) certificates(addr net.Addr) (*listener.Certificates, error) {
 	return listener.Generate(made)
 }
 
-// serve puts together who is let in, and what they may do.
-func (o *Options) serve(
-	ctx context.Context, certificates *listener.Certificates, token string,
-) (*serve.Handler, *listener.Server, error) {
-	logger := klog.FromContext(ctx)
-	owner, err := access.NewStaticToken(token, name)
-	if err != nil {
-		return nil, nil, err
+// guards are who is let in, and what they may do but for what the API server decides.
+type guards struct {
+	owner       *access.StaticToken // of the kubeconfig
+	users       []access.Authenticator
+	own         access.Authenticator // of those, who is known by what the API server does not know
+	rights      access.Authorizer
+	authorities func() *x509.CertPool // nil without --client-ca-file
+}
+
+// guards reads the files of the flags. sealed is Served.Sealed.
+func (p *Port) guards(sealed []schema.GroupResource, logger logr.Logger) (g guards, err error) {
+	o := &p.o
+	if g.owner, err = access.NewStaticToken(p.token, name); err != nil {
+		return g, err
 	}
-	users, rights := []access.Authenticator{owner}, access.Authorizer(access.Nothing{})
-	own := access.Authenticator(owner) // who is known by what the API server does not know
-	var authorities func() *x509.CertPool
+	g.users, g.own, g.rights = []access.Authenticator{g.owner}, g.owner, access.Nothing{}
 	if o.clientCA != "" {
 		ca, err := access.NewClientCA(o.clientCA, logger)
 		if err != nil {
-			return nil, nil, command.Usage(err)
+			return g, command.Usage(err)
 		}
-		users, authorities = append(users, ca), ca.Pool
+		g.users, g.authorities = append(g.users, ca), ca.Pool
 	}
 	if o.tokenFile != "" {
 		tokens, err := access.NewTokenFile(o.tokenFile, logger)
 		if err != nil {
-			return nil, nil, command.Usage(err)
+			return g, command.Usage(err)
 		}
-		users = append(users, tokens)
-		own = access.Union(owner, tokens)
+		g.users, g.own = append(g.users, tokens), access.Union(g.owner, tokens)
 	}
 	if o.offline != "" {
-		if rights, err = access.NewOfflineAccess(o.offline, o.Sealed, logger); err != nil {
-			return nil, nil, command.Usage(err)
+		if g.rights, err = access.NewOfflineAccess(o.offline, sealed, logger); err != nil {
+			return g, command.WithHint(command.Usage(err), "docs/serve.md has an example of such a file")
 		}
 	}
+	return g, nil
+}
+
+// put puts together what answers.
+func (p *Port) put(
+	s Served, g guards, certificates *listener.Certificates, logger logr.Logger,
+) (*serve.Handler, *listener.Server, error) {
+	o, rights := &p.o, g.rights
 	var accounts access.Authenticator
-	if o.Facts != nil {
-		accounts = &storedAccounts{facts: o.Facts, logger: logger}
+	if s.Facts != nil {
+		accounts = &storedAccounts{facts: s.Facts, logger: logger}
 	}
 	var forward http.Handler
 	switch {
@@ -170,28 +200,34 @@ func (o *Options) serve(
 		if accounts != nil {
 			bearer = access.FallbackAuthenticator(upstream, accounts)
 		}
-		users = append(users, bearer)
+		g.users = append(g.users, bearer)
 		if o.Forward {
-			if forward, err = serve.Forward(o.Upstream, own); err != nil {
+			if forward, err = serve.Forward(o.Upstream, g.own); err != nil {
 				return nil, nil, err
 			}
 		}
 	case accounts != nil:
-		users = append(users, accounts)
+		g.users = append(g.users, accounts)
 	}
-	h, err := serve.New(o.Source, serve.Options{
-		Narrow: o.narrow, Confidential: o.secrets, Forward: forward, AsOf: o.AsOf,
-		Authorizer: access.Everything{User: owner.User(), WithSecrets: o.secrets, Sealed: o.Sealed, Others: rights},
+	h, err := serve.New(s.Source, serve.Options{
+		Narrow: o.narrow, Confidential: o.Secrets, Forward: forward, AsOf: s.AsOf,
+		Authorizer: access.Everything{User: g.owner.User(), WithSecrets: o.Secrets, Sealed: s.Sealed, Others: rights},
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	guarded := access.NewHandler(h, access.HandlerOptions{Authenticator: access.Union(users...), Logger: &logger})
-	return h, listener.NewServer(guarded, certificates.Config(authorities), access.Limits{}, logger), nil
+	guarded := access.NewHandler(h, access.HandlerOptions{Authenticator: access.Union(g.users...), Logger: &logger})
+	return h, listener.NewServer(guarded, certificates.Config(g.authorities), access.Limits{}, logger), nil
 }
+
+// Kubeconfig is where the kubeconfig is written; empty if nowhere.
+func (p *Port) Kubeconfig() string { return p.o.Kubeconfig }
 
 // Close ends all requests, and waits for them.
 func (p *Port) Close() error {
+	if p.handler == nil {
+		return p.listener.Close()
+	}
 	err := p.handler.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
@@ -199,5 +235,6 @@ func (p *Port) Close() error {
 		err = errors.Join(err, p.server.Close())
 	}
 	p.running.Wait()
+	_ = p.listener.Close() // the server has closed it, if it has begun to serve
 	return err
 }

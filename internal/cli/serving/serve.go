@@ -13,7 +13,6 @@ import (
 
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/input"
-	"github.com/larder-dev/larder/internal/facts"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/serve"
 	"github.com/larder-dev/larder/serve/access/kubeconfig"
@@ -55,6 +54,8 @@ A store that a larder sync holds is served by that: larder sync --serve.`,
 		},
 	}
 	from.Add(cmd)
+	cmd.Flags().Lookup("from").Usage = "the `FILE` to serve: a snapshot, or a store that no larder sync holds (required, or " +
+		command.StoreVariable + ")"
 	flags.Add(cmd.Flags(), "it")
 	return cmd
 }
@@ -77,20 +78,24 @@ func run(ctx context.Context, s command.IO, from *input.FromFlag, flags Flags, a
 	if o.Address == "" {
 		o.Address = "127.0.0.1:0"
 	}
+	var served Served
 	switch src := src.(type) {
 	case *source.Snapshot:
-		o.Source, o.Facts = serve.Snapshot(src.File()), facts.Documents(src.File())
+		served = Served{Source: serve.Snapshot(src.File()), Facts: src.File()}
 	case *source.File:
-		o.Source, o.Facts = serve.Store(src.Store()), facts.Documents(src.Store())
+		served = Served{Source: serve.Store(src.Store()), Facts: src.Store()}
 	default:
 		return command.WithHint(fmt.Errorf("%s is held by %s", from.Path, input.Holding(from.Path)),
 			"start that larder sync with --serve, or serve a snapshot of it: larder snapshot save")
 	}
-	p, err := Open(ctx, o)
+	p, err := Listen(ctx, o)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
+	if err := p.Serve(ctx, served); err != nil {
+		return err
+	}
 	if len(args) > 0 {
 		return child(ctx, p, args)
 	}
