@@ -45,7 +45,8 @@ type known struct {
 	resources  map[schema.GroupVersionResource]entry.ResourceInfo
 	documents  []string // of the source
 	discovery  *discovery.Handler
-	discovered time.Time // when discovery was made
+	forwarded  *discovery.Handler // for those whose requests are forwarded: with what the API server has
+	discovered time.Time          // when discovery was made
 }
 
 // kind is a resource that is mirrored.
@@ -81,9 +82,9 @@ func (c *catalog) all(ctx context.Context) (*known, error) {
 		}
 		if old := c.known; old != nil && now.Sub(old.discovered) < discoveryAge &&
 			reflect.DeepEqual(old.resources, next.resources) && slices.Equal(old.documents, next.documents) {
-			next.discovery, next.discovered = old.discovery, old.discovered
+			next.discovery, next.forwarded, next.discovered = old.discovery, old.forwarded, old.discovered
 		} else {
-			next.discovery = c.discover(ctx, next.resources)
+			next.discovery, next.forwarded = c.discover(ctx, next.resources)
 		}
 		c.known, c.read = next, now
 	}
@@ -99,10 +100,10 @@ func resourcesOf(kinds map[schema.GroupVersionResource]*kind) map[schema.GroupVe
 	return all
 }
 
-// discover returns the documents by which clients discover the kinds.
+// discover returns the documents by which clients discover the kinds: known.discovery and known.forwarded.
 func (c *catalog) discover(
 	ctx context.Context, all map[schema.GroupVersionResource]entry.ResourceInfo,
-) *discovery.Handler {
+) (own, forwarded *discovery.Handler) {
 	var resources []discovery.Resource
 	for gvr, info := range all {
 		resources = append(resources, discovery.Resource{GroupVersionResource: gvr, ResourceInfo: info,
@@ -115,10 +116,12 @@ func (c *catalog) discover(
 	if err != nil {
 		klog.FromContext(ctx).V(2).Info("Part of what is known of the API server cannot be read", "err", err)
 	}
-	return discovery.New(resources, discovery.Options{Server: server,
+	o := discovery.Options{Server: server,
 		OpenAPI: func(ctx context.Context, gv schema.GroupVersion) ([]byte, string, error) {
 			return facts.OpenAPI(ctx, c.source, gv)
-		}})
+		}}
+	own = discovery.New(resources, o)
+	return own, discovery.New(append(resources, discovery.Of(server.Discovery)...), o)
 }
 
 // make reads the collections of the source. What is known of a collection is kept while its description is the same.

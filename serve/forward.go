@@ -16,10 +16,16 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-// Forward returns a handler for Options.Forward: it sends requests to the API server that config leads to, with the
-// caller's own credentials, never those of config. A caller whom own knows, or who came with a client certificate, has
-// no credentials that the API server could know, and is refused.
-func Forward(config *rest.Config, own access.Authenticator) (http.Handler, error) {
+// Forwarder sends requests to an API server. Forward returns one.
+type Forwarder struct {
+	own   access.Authenticator
+	proxy *httputil.ReverseProxy
+}
+
+// Forward returns a Forwarder to the API server that config leads to. Requests go there with the caller's own
+// credentials, never those of config. A caller whom own knows, or who came with a client certificate, has no credentials
+// that the API server could know, and is refused.
+func Forward(config *rest.Config, own access.Authenticator) (*Forwarder, error) {
 	anonymous := rest.AnonymousClientConfig(config)
 	transport, err := rest.TransportFor(anonymous)
 	if err != nil {
@@ -48,15 +54,24 @@ func Forward(config *rest.Config, own access.Authenticator) (http.Handler, error
 			access.WriteError(w, r, forwardError(r.Context(), err))
 		},
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, known, _ := own.Authenticate(r); known || r.Header.Get("Authorization") == "" {
-			access.WriteError(w, r, apistatus.New(http.StatusForbidden, "this goes to the API server, "+
-				"which does not know the credentials of the request: use a token of the API server's, with the address and "+
-				"the CA of this server"))
-			return
-		}
-		proxy.ServeHTTP(w, r)
-	}), nil
+	return &Forwarder{own: own, proxy: proxy}, nil
+}
+
+// ServeHTTP implements http.Handler.
+func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !f.takes(r) {
+		access.WriteError(w, r, apistatus.New(http.StatusForbidden, "this goes to the API server, "+
+			"which does not know the credentials of the request: use a token of the API server's, with the address and "+
+			"the CA of this server"))
+		return
+	}
+	f.proxy.ServeHTTP(w, r)
+}
+
+// takes reports whether the API server may know the credentials of the request.
+func (f *Forwarder) takes(r *http.Request) bool {
+	_, known, _ := f.own.Authenticate(r)
+	return !known && r.Header.Get("Authorization") != ""
 }
 
 // transports are those of requests that upgrade their connection, and of all others.

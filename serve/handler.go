@@ -27,8 +27,9 @@ type Options struct {
 	Narrow bool
 	// Confidential serves Secrets and what a store seals. Default: they are absent.
 	Confidential bool
-	// Forward answers what the Handler does not: writes, logs, what is not mirrored. Default: they are refused.
-	Forward http.Handler
+	// Forward answers what the Handler does not: writes, logs, what is not mirrored. Discovery then has what the API
+	// server has, for those whose requests it takes. Default: they are refused.
+	Forward *Forwarder
 	// Authorizer says who may do what; the Handler then belongs behind access.NewHandler, which says who asks. Default:
 	// everybody who can connect may read all that is served.
 	Authorizer access.Authorizer
@@ -434,7 +435,11 @@ func (q *request) other(reads bool) error {
 		if err != nil {
 			return errRead(err)
 		}
-		known.discovery.ServeHTTP(q.w, q.r)
+		if f := q.Handler.options.Forward; f != nil && f.takes(q.r) {
+			known.forwarded.ServeHTTP(q.w, q.r)
+		} else {
+			known.discovery.ServeHTTP(q.w, q.r)
+		}
 		return nil
 	case reads && (q.r.URL.Path == "/healthz" || q.r.URL.Path == "/livez" || q.r.URL.Path == "/readyz"):
 		q.w.Header().Set("X-Content-Type-Options", "nosniff")

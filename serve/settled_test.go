@@ -2,17 +2,22 @@ package serve_test
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
+	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/facts"
 	"github.com/larder-dev/larder/serve"
 	"github.com/larder-dev/larder/store"
 )
@@ -117,23 +122,61 @@ func TestTokenFromBeforeACrash(t *testing.T) {
 	}
 }
 
-// TestForwardsTheRest: what is not part of the mirror is the API server's to answer, also of a kind that is mirrored.
+// TestForwardsTheRest: what is not part of the mirror is the API server's to answer, also of a kind that is mirrored; and
+// who asks with credentials of the API server discovers all that it has.
 func TestForwardsTheRest(t *testing.T) {
-	var asked []string
+	asked := make(chan string, 1)
+	api := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked <- r.URL.Path }))
+	defer api.Close()
 	w := newWorld(t, func(id *entry.Identity, o *serve.Options) {
 		id.Namespace = "a"
-		o.Forward = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked = append(asked, r.URL.Path) })
+		var err error
+		o.Forward, err = serve.Forward(&rest.Config{Host: api.URL}, nobody{})
+		must(t, err)
 	})
+	known := facts.DiscoveryOf([]*metav1.APIGroup{{Name: "", Versions: []metav1.GroupVersionForDiscovery{
+		{GroupVersion: "v1", Version: "v1"}}}}, []*metav1.APIResourceList{{GroupVersion: "v1", APIResources: []metav1.APIResource{
+		{Name: "pods", Kind: "Pod", Namespaced: true, Verbs: []string{"create", "get"}},
+		{Name: "nodes", Kind: "Node", ShortNames: []string{"no"}, Verbs: []string{"delete", "list"}}}}})
+	must(t, known.Put(t.Context(), w.store))
+	get := func(path, token string) (string, string) {
+		r, err := http.NewRequest(http.MethodGet, w.server.URL+path, nil)
+		must(t, err)
+		if token != "" {
+			r.Header.Set("Authorization", "Bearer "+token)
+		}
+		answer, err := http.DefaultClient.Do(r)
+		must(t, err)
+		body, err := io.ReadAll(answer.Body)
+		must(t, err)
+		must(t, answer.Body.Close())
+		select {
+		case path := <-asked:
+			return path, string(body)
+		default:
+			return "", string(body)
+		}
+	}
 	for path, forwarded := range map[string]bool{
 		"/api/v1/namespaces/a/pods": false, "/api/v1/namespaces/b/pods": true, "/api/v1/pods": true,
 		"/api/v1/namespaces/b/pods/x": true, "/api/v1/nodes": true, "/api/v1/namespaces/a/pods/x/log?follow=true": true,
 	} {
-		asked = nil
-		r, err := http.Get(w.server.URL + path)
-		must(t, err)
-		must(t, r.Body.Close())
-		if (len(asked) > 0) != forwarded {
-			t.Errorf("%s: %d, forwarded: %v", path, r.StatusCode, asked)
+		if at, body := get(path, "t"); (at != "") != forwarded {
+			t.Errorf("%s: %s, forwarded: %v", path, body, at)
+		}
+	}
+	for token, want := range map[string]string{
+		"": `pods Pod get,list,watch`, "t": `nodes Node delete,list; pods Pod create,get,list,watch`,
+	} {
+		var list metav1.APIResourceList
+		_, body := get("/api/v1", token)
+		must(t, json.Unmarshal([]byte(body), &list))
+		var all []string
+		for _, r := range list.APIResources {
+			all = append(all, r.Name+" "+r.Kind+" "+strings.Join(r.Verbs, ","))
+		}
+		if got := strings.Join(all, "; "); got != want {
+			t.Errorf("with the token %q discovery has %s, want %s", token, got, want)
 		}
 	}
 }

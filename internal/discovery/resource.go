@@ -22,6 +22,27 @@ type Resource struct {
 	Verbs []string
 }
 
+// Of returns all resources that a server has, as far as their verbs are known.
+func Of(d *facts.Discovery) (all []Resource) {
+	if d == nil {
+		return nil
+	}
+	for _, g := range d.Groups {
+		for version, resources := range g.VersionedResources {
+			gv := schema.GroupVersion{Group: g.Group.Name, Version: version}
+			for _, r := range resources {
+				if len(r.Verbs) == 0 {
+					continue
+				}
+				all = append(all, Resource{GroupVersionResource: gv.WithResource(r.Name), Verbs: r.Verbs,
+					ResourceInfo: entry.ResourceInfo{Kind: r.Kind, Singular: r.SingularName, Namespaced: r.Namespaced,
+						ShortNames: r.ShortNames, Categories: r.Categories}})
+			}
+		}
+	}
+	return all
+}
+
 // group is an API group, with what is served of it.
 type group struct {
 	name     string
@@ -73,11 +94,9 @@ func merged(a, b Resource) Resource {
 	if len(a.Categories) == 0 {
 		a.Categories = b.Categories
 	}
-	for _, v := range b.Verbs {
-		if !slices.Contains(a.Verbs, v) {
-			a.Verbs = append(slices.Clone(a.Verbs), v)
-		}
-	}
+	a.Verbs = slices.Concat(a.Verbs, b.Verbs)
+	slices.Sort(a.Verbs) // as a server does
+	a.Verbs = slices.Compact(a.Verbs)
 	return a
 }
 

@@ -21,8 +21,9 @@ const (
 	discoveryVersion = 2
 )
 
-// Discovery is what RESTMappings are made of: a server's groups, in its order, and names, kinds and scopes of all its
-// resources, without subresources. It is stored as JSON.
+// Discovery is what RESTMappings are made of: a server's groups, in its order, and names, kinds, scopes and verbs of all
+// its resources, without subresources. It is stored as JSON. Short names, categories and verbs are missing in documents
+// of earlier builds.
 type Discovery struct {
 	Version int `json:"version"`
 	// Fetched is when the server answered; zero if it has not.
@@ -81,8 +82,7 @@ func (d *Discovery) Has(gv schema.GroupVersion) bool {
 	})
 }
 
-// Resource returns a resource of the server, and whether it has it. Only Name, SingularName, Kind and Namespaced are
-// set.
+// Resource returns a resource of the server, and whether it has it.
 func (d *Discovery) Resource(gvr schema.GroupVersionResource) (metav1.APIResource, bool) {
 	if d == nil {
 		return metav1.APIResource{}, false
@@ -155,7 +155,8 @@ func mapped(all []metav1.APIResource) (resources []metav1.APIResource) {
 	for _, r := range all {
 		if !strings.Contains(r.Name, "/") {
 			resources = append(resources, metav1.APIResource{
-				Name: r.Name, SingularName: r.SingularName, Kind: r.Kind, Namespaced: r.Namespaced,
+				Name: r.Name, SingularName: r.SingularName, Kind: r.Kind, Namespaced: r.Namespaced, Verbs: r.Verbs,
+				ShortNames: r.ShortNames, Categories: r.Categories,
 			})
 		}
 	}

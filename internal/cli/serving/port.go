@@ -186,7 +186,7 @@ func (p *Port) put(
 	if s.Facts != nil {
 		accounts = &storedAccounts{facts: s.Facts, logger: logger}
 	}
-	var forward http.Handler
+	var forward *serve.Forwarder
 	switch {
 	case o.Upstream != nil:
 		upstream, err := access.NewUpstream(o.Upstream, access.UpstreamOptions{})
