@@ -292,14 +292,9 @@ func (q *request) warnOfAge() {
 		q.warn("larder: %s have to be listed anew (%s), so some may be missing or older", c.Identity.GroupResource(),
 			c.MustRelist)
 	}
-	var asOf time.Time
-	switch {
-	case !c.takenAt.IsZero():
-		asOf = c.takenAt
-	case q.Handler.options.AsOf != nil:
+	asOf := c.LastContact
+	if q.Handler.options.AsOf != nil {
 		asOf = q.Handler.options.AsOf(c.Info)
-	case time.Since(c.LastContact) > time.Minute:
-		asOf = c.LastContact
 	}
 	if !asOf.IsZero() && time.Since(asOf) > time.Minute {
 		q.warn("larder: the API server was last heard of at %s; this is what it had then", asOf.UTC().Format(time.RFC3339))

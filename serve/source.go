@@ -6,7 +6,6 @@ import (
 	"errors"
 	"maps"
 	"strings"
-	"time"
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/facts"
@@ -27,10 +26,9 @@ type Source interface {
 // described is a collection of a Source.
 type described struct {
 	entry.Info
-	confidential bool      // its values do not leave the source in plain text unless somebody has decided so
-	lacks        string    // why its objects are not all or not whole; empty if they are
-	takenAt      time.Time // of a snapshot
-	expected     bool      // it is not in the source yet; only its identity is known
+	confidential bool   // its values do not leave the source in plain text unless somebody has decided so
+	lacks        string // why its objects are not all or not whole; empty if they are
+	expected     bool   // it is not in the source yet; only its identity is known
 }
 
 // reader reads one collection.
@@ -127,7 +125,10 @@ func (s snapshotSource) collections(context.Context) ([]described, error) {
 	m := s.file.Manifest()
 	var all []described
 	for _, c := range m.Collections {
-		d := described{Info: infoOf(c), confidential: c.Confidential() != "", takenAt: m.TakenAt}
+		d := described{Info: infoOf(c), confidential: c.Confidential() != ""}
+		if d.LastContact.IsZero() {
+			d.LastContact = m.TakenAt // it was heard then, or before
+		}
 		switch {
 		case len(c.Filtered) > 0:
 			d.lacks = "the snapshot was filtered: " + strings.Join(c.Filtered, ", ")
