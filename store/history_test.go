@@ -251,159 +251,163 @@ func unreadable(obj any) *entry.Undecoded {
 // follows any earlier state leads to the state of now, and tells of each object as what it is to somebody who knows
 // that state: ADDED, MODIFIED or DELETED.
 func TestHistoryOutlivesRestarts(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		path := t.TempDir() + "/s.db"
-		h := openHistoried(t, path, 1<<20)
-		defer func() { _ = h.store.Close() }()
-		must := func(err error) {
-			if err != nil {
+	for range 10 {
+		rapid.Check(t, func(rt *rapid.T) { historyOutlivesRestarts(t, rt) })
+	}
+}
+
+func historyOutlivesRestarts(t *testing.T, rt *rapid.T) {
+	path := t.TempDir() + "/s.db"
+	h := openHistoried(t, path, 1<<20)
+	defer func() { _ = h.store.Close() }()
+	must := func(err error) {
+		if err != nil {
+			rt.Fatal(err)
+		}
+	}
+	must(h.c.RetainChanges(t.Context(), time.Hour))
+	h.rv = 10
+	h.list(t.Context(), rapid.SampledFrom([][]string{nil, {"a"}, {"c", "a"}}).Draw(rt, "listed")...)
+	must(h.store.Flush(t.Context())) // the history goes back to the commit of the list
+	moments, oldest := map[int]map[string]string{h.rv: maps.Clone(h.truth)}, h.rv
+	name := rapid.SampledFrom([]string{"a", "b", "c"})
+	batch := func(rt *rapid.T) {
+		var b entry.Batch
+		for range rapid.IntRange(1, 4).Draw(rt, "ops") {
+			name := name.Draw(rt, "name")
+			if h.truth["a/"+name] != "" && rapid.Bool().Draw(rt, "remove") {
+				b.Ops = append(b.Ops, h.removing(name))
+				if rapid.Bool().Draw(rt, "unreadable") {
+					b.Ops[len(b.Ops)-1].Object = unreadable(b.Ops[len(b.Ops)-1].Object)
+				}
+			} else {
+				b.Ops = append(b.Ops, h.setting(name))
+			}
+			moments[h.rv] = maps.Clone(h.truth)
+		}
+		h.apply(b)
+	}
+	broken, cut := false, 0 // whether the next commit begins anew, and the resourceVersion of the last one that has
+	committed := func() {
+		if broken {
+			broken, cut = false, h.rv
+		}
+	}
+	reopen := func(bound int) {
+		must(h.store.Close())
+		committed()
+		maps.DeleteFunc(moments, func(rv int, _ map[string]string) bool { return rv < cut })
+		again := openHistoried(t, path, bound)
+		h.store, h.c = again.store, again.c
+	}
+	// anew: nothing is told from before the newest state, and from that only if nobody knows another one under its
+	// resourceVersion.
+	anew := func(told bool) {
+		moments, oldest, broken = map[int]map[string]string{}, h.rv+1, true
+		if !told {
+			moments[h.rv], oldest = maps.Clone(h.truth), h.rv
+		}
+	}
+	outOfOrder := func(rt *rapid.T) { // an object that was left out
+		name := name.Draw(rt, "name")
+		if h.truth["a/"+name] == "" {
+			pod := h.pod(name)
+			pod.ResourceVersion, h.truth["a/"+name] = "5", "5"
+			_, err := h.c.Apply(t.Context(), entry.Batch{Ops: []entry.Op{{Object: pod}}})
+			must(err)
+			anew(true)
+		}
+	}
+	rt.Repeat(map[string]func(*rapid.T){
+		"batch": batch,
+		"flush": func(rt *rapid.T) {
+			must(h.store.Flush(t.Context()))
+			committed()
+		},
+		"reopen":       func(*rapid.T) { reopen(1 << 20) },
+		"out of order": outOfOrder,
+		"open without a history": func(rt *rapid.T) {
+			reopen(0)
+			batch(rt)
+			reopen(1 << 20)
+			anew(false)
+		},
+		"open without a history, out of order": func(rt *rapid.T) {
+			reopen(0)
+			outOfOrder(rt)
+			reopen(1 << 20)
+		},
+		"keep no changes": func(rt *rapid.T) {
+			must(h.c.RetainChanges(t.Context(), 0))
+			batch(rt)
+			flush := rapid.Bool().Draw(rt, "flush")
+			if flush {
+				must(h.store.Flush(t.Context()))
+			}
+			must(h.c.RetainChanges(t.Context(), time.Hour))
+			reopen(1 << 20)
+			if anew(false); !flush {
+				oldest = 0 // what was not committed is kept
+			}
+		},
+		"replace": func(rt *rapid.T) { // without a delete
+			if name := name.Draw(rt, "name"); h.truth["a/"+name] != "" {
+				h.uids[name] = ""
+				h.set(name)
+				anew(false)
+			}
+		},
+		"list": func(rt *rapid.T) {
+			before, rv := len(h.truth), h.rv
+			h.list(t.Context(), rapid.SampledFrom([][]string{nil, {"b"}, {"a", "c"}}).Draw(rt, "listed")...)
+			anew(h.rv == rv && before > 0)
+		},
+		"unknown outcome": func(rt *rapid.T) {
+			batch(rt)
+			failAfterCommits(h.store, func() error { return errors.New("the sync failed") })
+			err := h.store.Flush(t.Context())
+			failAfterCommits(h.store, nil)
+			if !errors.Is(err, store.ErrOutcomeUnknown) {
 				rt.Fatal(err)
 			}
-		}
-		must(h.c.RetainChanges(t.Context(), time.Hour))
-		h.rv = 10
-		h.list(t.Context(), rapid.SampledFrom([][]string{nil, {"a"}, {"c", "a"}}).Draw(rt, "listed")...)
-		must(h.store.Flush(t.Context())) // the history goes back to the commit of the list
-		moments, oldest := map[int]map[string]string{h.rv: maps.Clone(h.truth)}, h.rv
-		name := rapid.SampledFrom([]string{"a", "b", "c"})
-		batch := func(rt *rapid.T) {
-			var b entry.Batch
-			for range rapid.IntRange(1, 4).Draw(rt, "ops") {
-				name := name.Draw(rt, "name")
-				if h.truth["a/"+name] != "" && rapid.Bool().Draw(rt, "remove") {
-					b.Ops = append(b.Ops, h.removing(name))
-					if rapid.Bool().Draw(rt, "unreadable") {
-						b.Ops[len(b.Ops)-1].Object = unreadable(b.Ops[len(b.Ops)-1].Object)
-					}
-				} else {
-					b.Ops = append(b.Ops, h.setting(name))
-				}
-				moments[h.rv] = maps.Clone(h.truth)
-			}
-			h.apply(b)
-		}
-		broken, cut := false, 0 // whether the next commit begins anew, and the resourceVersion of the last one that has
-		committed := func() {
-			if broken {
-				broken, cut = false, h.rv
-			}
-		}
-		reopen := func(bound int) {
-			must(h.store.Close())
-			committed()
-			maps.DeleteFunc(moments, func(rv int, _ map[string]string) bool { return rv < cut })
-			again := openHistoried(t, path, bound)
-			h.store, h.c = again.store, again.c
-		}
-		// anew: nothing is told from before the newest state, and from that only if nobody knows another one under its
-		// resourceVersion.
-		anew := func(told bool) {
-			moments, oldest, broken = map[int]map[string]string{}, h.rv+1, true
-			if !told {
-				moments[h.rv], oldest = maps.Clone(h.truth), h.rv
-			}
-		}
-		outOfOrder := func(rt *rapid.T) { // an object that was left out
-			name := name.Draw(rt, "name")
-			if h.truth["a/"+name] == "" {
-				pod := h.pod(name)
-				pod.ResourceVersion, h.truth["a/"+name] = "5", "5"
-				_, err := h.c.Apply(t.Context(), entry.Batch{Ops: []entry.Op{{Object: pod}}})
-				must(err)
-				anew(true)
-			}
-		}
-		rt.Repeat(map[string]func(*rapid.T){
-			"batch": batch,
-			"flush": func(rt *rapid.T) {
-				must(h.store.Flush(t.Context()))
-				committed()
-			},
-			"reopen":       func(*rapid.T) { reopen(1 << 20) },
-			"out of order": outOfOrder,
-			"open without a history": func(rt *rapid.T) {
-				reopen(0)
+			if rapid.Bool().Draw(rt, "batch") {
 				batch(rt)
+			}
+			must(h.store.Rebuild(t.Context()))
+			must(h.store.CommitErr())
+			broken = true
+			committed()
+			if rapid.Bool().Draw(rt, "reopen") {
 				reopen(1 << 20)
 				anew(false)
-			},
-			"open without a history, out of order": func(rt *rapid.T) {
-				reopen(0)
-				outOfOrder(rt)
-				reopen(1 << 20)
-			},
-			"keep no changes": func(rt *rapid.T) {
-				must(h.c.RetainChanges(t.Context(), 0))
-				batch(rt)
-				flush := rapid.Bool().Draw(rt, "flush")
-				if flush {
-					must(h.store.Flush(t.Context()))
+			}
+		},
+		"": func(rt *rapid.T) {
+			if _, err := h.c.History().Find(fmt.Sprint(oldest-1), false); oldest > 0 && !errors.Is(err, history.ErrExpired) {
+				rt.Fatalf("a watch from %d begins: %v", oldest-1, err)
+			}
+			for rv, state := range moments {
+				knows := maps.Clone(state)
+				at, err := h.c.History().Find(fmt.Sprint(rv), false)
+				if err != nil {
+					rt.Fatalf("a watch from %d, of %v, begins: %v; the oldest is %s", rv, slices.Sorted(maps.Keys(moments)), err,
+						h.c.History().Oldest())
 				}
-				must(h.c.RetainChanges(t.Context(), time.Hour))
-				reopen(1 << 20)
-				if anew(false); !flush {
-					oldest = 0 // what was not committed is kept
-				}
-			},
-			"replace": func(rt *rapid.T) { // without a delete
-				if name := name.Draw(rt, "name"); h.truth["a/"+name] != "" {
-					h.uids[name] = ""
-					h.set(name)
-					anew(false)
-				}
-			},
-			"list": func(rt *rapid.T) {
-				before, rv := len(h.truth), h.rv
-				h.list(t.Context(), rapid.SampledFrom([][]string{nil, {"b"}, {"a", "c"}}).Draw(rt, "listed")...)
-				anew(h.rv == rv && before > 0)
-			},
-			"unknown outcome": func(rt *rapid.T) {
-				batch(rt)
-				failAfterCommits(h.store, func() error { return errors.New("the sync failed") })
-				err := h.store.Flush(t.Context())
-				failAfterCommits(h.store, nil)
-				if !errors.Is(err, store.ErrOutcomeUnknown) {
-					rt.Fatal(err)
-				}
-				if rapid.Bool().Draw(rt, "batch") {
-					batch(rt)
-				}
-				must(h.store.Rebuild(t.Context()))
-				must(h.store.CommitErr())
-				broken = true
-				committed()
-				if rapid.Bool().Draw(rt, "reopen") {
-					reopen(1 << 20)
-					anew(false)
-				}
-			},
-			"": func(rt *rapid.T) {
-				if _, err := h.c.History().Find(fmt.Sprint(oldest-1), false); oldest > 0 && !errors.Is(err, history.ErrExpired) {
-					rt.Fatalf("a watch from %d begins: %v", oldest-1, err)
-				}
-				for rv, state := range moments {
-					knows := maps.Clone(state)
-					at, err := h.c.History().Find(fmt.Sprint(rv), false)
-					if err != nil {
-						rt.Fatalf("a watch from %d, of %v, begins: %v; the oldest is %s", rv, slices.Sorted(maps.Keys(moments)), err,
-							h.c.History().Oldest())
+				events, _, _, err := h.c.History().After(at, 1000)
+				must(err)
+				for _, e := range events {
+					if _, known := knows[e.Key]; known != e.Existed(uint64(rv)) {
+						rt.Fatalf("who knows the state at %d is told of %s at %d that it existed: %t", rv, e.Key, e.RV, !known)
 					}
-					events, _, _, err := h.c.History().After(at, 1000)
-					must(err)
-					for _, e := range events {
-						if _, known := knows[e.Key]; known != e.Existed(uint64(rv)) {
-							rt.Fatalf("who knows the state at %d is told of %s at %d that it existed: %t", rv, e.Key, e.RV, !known)
-						}
-						if delete(knows, e.Key); e.After() != nil {
-							knows[e.Key] = e.New.ResourceVersion
-						}
-					}
-					if diff := cmp.Diff(h.truth, knows, cmpopts.EquateEmpty()); diff != "" {
-						rt.Fatalf("after the events since %d (-want +got):\n%s", rv, diff)
+					if delete(knows, e.Key); e.After() != nil {
+						knows[e.Key] = e.New.ResourceVersion
 					}
 				}
-			},
-		})
+				if diff := cmp.Diff(h.truth, knows, cmpopts.EquateEmpty()); diff != "" {
+					rt.Fatalf("after the events since %d (-want +got):\n%s", rv, diff)
+				}
+			}
+		},
 	})
 }
 

@@ -82,12 +82,28 @@ var serveMutants = []mutant{
 		breaks: "A list of the mirror ends every watch from before with 410.",
 		file:   "store/history/window.go",
 		old: `	w.timeline++
-	w.events, w.first, w.bytes, w.floor, w.rv, w.calm, w.known, w.unsettled = nil, 0, 0, rv, rv, 0, 0, false
+	w.events, w.first, w.bytes, w.floor, w.rv, w.calm, w.known, w.unsettled = nil, 0, 0, floor, rv, 0, 0, false
 `,
-		new: `	w.rv, w.unsettled = rv, false
+		new: `	w.floor, w.rv, w.unsettled = min(w.floor, floor), rv, false
 `,
 		test: "TestNewTimelineEndsWatches",
 		dir:  "serve",
+	},
+	{
+		name:   "serve/mirror-by-another-name",
+		breaks: "A mirror serves what it is told by any spelling of a selector.",
+		file:   "serve/source.go",
+		old:    "id = canonical",
+		new:    "_ = canonical",
+		test:   "TestMirrorIsLive",
+	},
+	{
+		name:   "serve/forwarded-for-all",
+		breaks: "Who is refused what is forwarded does not find it in discovery.",
+		file:   "serve/handler.go",
+		old:    "f != nil && f.takes(q.r)",
+		new:    "f != nil",
+		test:   "TestForwardsTheRest",
 	},
 	{
 		name:   "serve/known-to-all",

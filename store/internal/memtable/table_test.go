@@ -14,10 +14,12 @@ import (
 // and a key that is written without end takes no more memory for the deletes that are committed.
 func TestWritesOfACommit(t *testing.T) {
 	table, order := memtable.New[int](), uint64(0)
+	var last *byte // of the payload
 	put := func(dels ...bool) {
 		for _, del := range dels {
 			order++
-			x := &memtable.Write{Key: "k", RV: fmt.Sprint(order), Del: del, Order: order}
+			x := &memtable.Write{Key: "k", RV: fmt.Sprint(order), Del: del, Order: order, Payload: make([]byte, 100)}
+			last = &x.Payload[0]
 			table.Put([]*memtable.Write{x}, func(int, bool) int { return 0 }, func() {})
 		}
 	}
@@ -43,7 +45,7 @@ func TestWritesOfACommit(t *testing.T) {
 	table.Committed(second)
 	size := table.Size()
 	put(true)
-	gone := weak.Make(table.Get("k"))
+	gone := weak.Make(last)
 	for range 50 {
 		put(false, true)
 		s := table.Snapshot()
