@@ -122,8 +122,8 @@ func TestTokenFromBeforeACrash(t *testing.T) {
 	}
 }
 
-// TestForwardsTheRest: what is not part of the mirror is the API server's to answer, also of a kind that is mirrored; and
-// who asks with credentials of the API server discovers all that it has.
+// TestForwardsTheRest: what is not part of the mirror is the API server's to answer, also of a kind that is mirrored.
+// Who asks with credentials of the API server discovers all that it has.
 func TestForwardsTheRest(t *testing.T) {
 	asked := make(chan string, 1)
 	api := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked <- r.URL.Path }))

@@ -21,9 +21,8 @@ const (
 	discoveryVersion = 2
 )
 
-// Discovery is what RESTMappings are made of: a server's groups, in its order, and names, kinds, scopes and verbs of all
-// its resources, without subresources. It is stored as JSON. Short names, categories and verbs are missing in documents
-// of earlier builds.
+// Discovery is what RESTMappings are made of: a server's groups, in its order, and all its resources without
+// subresources. It is stored as JSON. Short names, categories and verbs are missing in documents of earlier builds.
 type Discovery struct {
 	Version int `json:"version"`
 	// Fetched is when the server answered; zero if it has not.

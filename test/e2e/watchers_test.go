@@ -203,11 +203,14 @@ func (m *servedMirror) listed(t *testing.T) (n int) {
 // committed returns the resourceVersion in the file, while larder does not run.
 func (m *servedMirror) committed(t *testing.T) int64 {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), m.larder, "status", filepath.Join(m.dir, "mirror.db"), "-o", "json").Output()
+	store := filepath.Join(m.dir, "mirror.db")
+	out, err := exec.CommandContext(t.Context(), m.larder, "status", store, "-o", "json").Output()
 	if err != nil {
 		t.Fatalf("larder status: %v", err)
 	}
-	var status struct{ Collections []struct{ ResourceVersion string } }
+	var status struct {
+		Collections []struct{ ResourceVersion string }
+	}
 	if err := json.Unmarshal(out, &status); err != nil {
 		t.Fatal(err)
 	}
