@@ -28,9 +28,10 @@ func (c *Collection) beginHistory(ctx context.Context, bound int) error {
 	if err != nil {
 		return err
 	}
-	c.in.History.Recall(changes, floor, info.ResourceVersion)
-	timeline, _ := c.in.History.Timeline()
-	c.recorded.Store(timeline)
+	if c.in.History.Recall(changes, floor, info.ResourceVersion) {
+		timeline, _ := c.in.History.Timeline()
+		c.recorded.Store(timeline)
+	}
 	return nil
 }
 

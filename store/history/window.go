@@ -187,24 +187,25 @@ func (w *Window) Timeline() (n uint64, oldest string) {
 }
 
 // Recall begins the window with what the file has: the changes, in order, that lead from the resourceVersion floor to
-// rv. Without a floor it is Restart.
-func (w *Window) Recall(changes []*Event, floor uint64, rv string) {
+// rv. Without a floor, or if their resourceVersions do not ascend, they are passed over, and whole is false.
+func (w *Window) Recall(changes []*Event, floor uint64, rv string) (whole bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	covers, _ := parse(rv)
 	w.restartLocked(covers, false)
 	switch {
 	case floor == 0:
-		return
+		return false
 	case !ascend(changes, floor-1, covers): // the first may be at the floor; see restartLocked
 		w.floor++ // whoever was told this resourceVersion may not know all that led to it
-		return
+		return false
 	}
 	for _, e := range changes {
 		w.bytes += e.Size()
 	}
 	w.events, w.floor, w.known = changes, floor, uint64(len(changes))
 	w.trimLocked()
+	return true
 }
 
 func (w *Window) restartLocked(rv uint64, changed bool) {
