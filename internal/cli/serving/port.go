@@ -53,8 +53,8 @@ type Port struct {
 	running  sync.WaitGroup
 }
 
-// Listen takes the address, and reads the files that the flags name. It writes nothing, so that who cannot serve does not
-// begin.
+// Listen takes the address, and reads the files that the flags name. It writes nothing, so that who cannot serve does
+// not begin.
 func Listen(ctx context.Context, o Options) (*Port, error) {
 	p := &Port{o: o, token: access.NewToken()}
 	if o.Kubeconfig != "" {

@@ -54,8 +54,8 @@ A store that a larder sync holds is served by that: larder sync --serve.`,
 		},
 	}
 	from.Add(cmd)
-	cmd.Flags().Lookup("from").Usage = "the `FILE` to serve: a snapshot, or a store that no larder sync holds (required, " +
-		"or " + command.StoreVariable + ")"
+	cmd.Flags().Lookup("from").Usage = "the `FILE` to serve: a snapshot, or a store that no larder sync holds " +
+		"(required, or " + command.StoreVariable + ")"
 	flags.Add(cmd.Flags(), "it")
 	return cmd
 }

@@ -67,9 +67,9 @@ func (w *Writer) stillStored(refs []entry.ObjectRef) (have []entry.ObjectRef, er
 	return have, nil
 }
 
-// breakHistory records that the changelog does not lead from earlier states to the one that is committed. A watch can go
-// on from the resourceVersion of the new state, unless somebody may have been told another state under it. before is the
-// resourceVersion of the file's state.
+// breakHistory records that the changelog does not lead from earlier states to the one that is committed. A watch can
+// go on from the resourceVersion of the new state, unless somebody may have been told another state under it. before is
+// the resourceVersion of the file's state.
 func (w *Writer) breakHistory(before string, snap *memtable.Snapshot[state.Covers]) {
 	from := w.State.ResourceVersion
 	switch {
