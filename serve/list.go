@@ -140,6 +140,7 @@ func (q *request) listAll(l *listing, after string) error {
 		return q.listMeasured(l, after)
 	}
 	var w *listWriter
+	l.passing = true
 	err := l.pages(q.ctx, after, func(entries []entry.Entry) (bool, error) {
 		items, _, err := q.renderAll(entries)
 		if err != nil {
@@ -174,7 +175,7 @@ func (q *request) listMeasured(l *listing, after string) error {
 			if all {
 				length, known = q.collection.lengths.of(l, q.format.form, q.itemLength)
 			}
-			if known {
+			if l.passing = known; known {
 				w.begin(length)
 			}
 		}
@@ -184,7 +185,7 @@ func (q *request) listMeasured(l *listing, after string) error {
 		case total <= pageBytes:
 			first = append(first, items)
 		default:
-			first = nil
+			first, l.passing = nil, true
 		}
 		return true, nil
 	})

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -32,7 +33,12 @@ type listing struct {
 	// at is the moment; the first page sets it, if it is zero.
 	at history.Position
 	rv string // of the moment
+
+	passing bool // nobody keeps the entries of a page when the next one is read
 }
+
+// memories are for payloads in passing.
+var memories = sync.Pool{New: func() any { return new([]byte) }}
 
 func newListing(c *collection, r reader, p path, o *listOptions) *listing {
 	return &listing{c: c, r: r, path: p, options: o, selects: matcherOf(c.renderer, o)}
@@ -125,8 +131,14 @@ func awaitRV(ctx context.Context, c *collection, r reader, rv uint64) error {
 // pages calls fn with what is selected, in key order and as of the moment. The first call, which may have no entries,
 // comes when the moment is set. fn returns false to end the listing.
 func (l *listing) pages(ctx context.Context, after string, fn func([]entry.Entry) (more bool, err error)) error {
+	memory := memories.Get().(*[]byte)
+	defer memories.Put(memory)
 	for {
-		p, err := l.r.Page(ctx, store.PageOptions{After: after, Prefix: l.prefix()})
+		o := store.PageOptions{After: after, Prefix: l.prefix()}
+		if l.passing {
+			o.Memory = memory
+		}
+		p, err := l.r.Page(ctx, o)
 		if err != nil {
 			return errRead(err)
 		}

@@ -118,6 +118,7 @@ func (w *watcher) follow(at history.Position, rv string) {
 
 // sendInitial sends the state, and the bookmark that ends it.
 func (w *watcher) sendInitial(ctx context.Context, l *listing) error {
+	l.passing = true
 	err := l.pages(ctx, "", func(entries []entry.Entry) (bool, error) {
 		for _, e := range entries {
 			if err := w.sendEntry(watch.Added, e); err != nil {

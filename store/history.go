@@ -63,13 +63,16 @@ type PageOptions struct {
 	Prefix string
 	// Limit is the number of entries in the page, 500 at most, the default. A page of about 4 MiB is full in any case.
 	Limit int
+	// Memory is for the payloads of one page after the other, for those who read many: they are valid until it is given
+	// to Page again. It grows as it is needed. Default: the payloads are the caller's.
+	Memory *[]byte
 }
 
 // Page reads a page of entries, committed or not; see Store.Records for what is committed. The entries are the
 // caller's. An entry that cannot be read ends the page: the error is an entry.RecordError, and the page has what is
 // before it.
 func (c *Collection) Page(ctx context.Context, o PageOptions) (p Page, err error) {
-	found, err := c.read.PageOfEntries(ctx, o.After, o.Prefix, o.Limit, func() { p.At = c.historyNow() })
+	found, err := c.read.PageOfEntries(ctx, o.After, o.Prefix, o.Limit, o.Memory, func() { p.At = c.historyNow() })
 	p.Entries, p.More, p.Last, p.Info = found.Entries, found.More, found.Last, found.Info
 	return p, err
 }
@@ -100,6 +103,6 @@ func (s *Store) Opened(id entry.Identity) *Collection {
 
 // Page is Collection.Page for what is committed.
 func (v *View) Page(ctx context.Context, o PageOptions) (Page, error) {
-	found, err := v.read.PageOfEntries(ctx, o.After, o.Prefix, o.Limit, func() {})
+	found, err := v.read.PageOfEntries(ctx, o.After, o.Prefix, o.Limit, o.Memory, func() {})
 	return Page{Entries: found.Entries, More: found.More, Last: found.Last, Info: found.Info}, err
 }

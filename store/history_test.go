@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -443,6 +444,55 @@ func TestBusyHistoryOutlivesRestarts(t *testing.T) {
 	defer func() { _ = h.store.Close() }()
 	if _, err := h.c.History().Find(fmt.Sprint(listed), false); err != nil {
 		t.Errorf("a watch from the list, at %d, begins: %v; the oldest is %s", listed, err, h.c.History().Oldest())
+	}
+}
+
+// TestPagesInOneMemory: pages that are read into the same memory are those that are read into memory of their own, and
+// allocate none once it is large enough.
+func TestPagesInOneMemory(t *testing.T) {
+	h := openHistoried(t, t.TempDir()+"/s.db", 1<<20)
+	defer func() { _ = h.store.Close() }()
+	h.rv = 10
+	h.list(t.Context())
+	for i := range 20 {
+		op := h.setting(fmt.Sprintf("p%02d", i))
+		op.Object.(*corev1.Pod).Annotations = map[string]string{"a": strings.Repeat("x", 1000*i)}
+		h.apply(entry.Batch{Ops: []entry.Op{op}})
+	}
+	if err := h.store.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var memory []byte
+	for range 2 {
+		for after, more := "", true; more; {
+			own, err := h.c.Page(t.Context(), store.PageOptions{After: after, Limit: 3})
+			if err != nil {
+				t.Fatal(err)
+			}
+			shared, err := h.c.Page(t.Context(), store.PageOptions{After: after, Limit: 3, Memory: &memory})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(own.Entries, shared.Entries); diff != "" {
+				t.Fatal(diff)
+			}
+			after, more = own.Last, own.More
+		}
+	}
+	if before := cap(memory); before < 3*16_000 || before > 3*25_000 {
+		t.Errorf("the memory has grown to %d bytes, for at most three payloads of 19 kB", before)
+	}
+	first, err := h.c.Page(t.Context(), store.PageOptions{Limit: 3, Memory: &memory})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := &first.Entries[0].Payload[0]
+	again, err := h.c.Page(t.Context(), store.PageOptions{Limit: 3, Memory: &memory})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kept != &again.Entries[0].Payload[0] {
+		t.Error("the memory is not used again")
 	}
 }
 

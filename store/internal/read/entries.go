@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -74,7 +75,7 @@ func (r *Reader) Entry(ctx context.Context, key string) (e entry.Entry, found bo
 			return err
 		}
 		if data := objects.Get([]byte(key)); data != nil {
-			one, found = r.copyStored(objects, []byte(key), data), true
+			one, found = r.copyStored(objects, []byte(key), data, slices.Clone), true
 		}
 		return nil
 	})
@@ -99,7 +100,7 @@ func (r *Reader) EntriesOf(ctx context.Context, keys []string) (found []entry.En
 		}
 		for _, key := range keys {
 			if data := objects.Get([]byte(key)); data != nil {
-				all = append(all, r.copyStored(objects, []byte(key), data))
+				all = append(all, r.copyStored(objects, []byte(key), data, slices.Clone))
 			}
 		}
 		return nil
@@ -137,7 +138,7 @@ func (r *Reader) entryPage(ctx context.Context, after string, all *count) (page 
 		}
 		keys, size := boltfile.ScanAfter(objects, after), 0
 		for k, data := keys.Next(); k != nil && !more; k, data = keys.Next() {
-			one := r.copyStored(objects, k, data)
+			one := r.copyStored(objects, k, data, slices.Clone)
 			page, size = append(page, one), size+one.Body.Size
 			more = len(page) == PageObjects || size >= PageBytes
 		}
@@ -146,12 +147,13 @@ func (r *Reader) entryPage(ctx context.Context, after string, all *count) (page 
 	return page, more, err
 }
 
-func (r *Reader) copyStored(objects *bolt.Bucket, k, data []byte) (one rawStored) {
+// copyStored copies a record, its payload by clone.
+func (r *Reader) copyStored(objects *bolt.Bucket, k, data []byte, clone func([]byte) []byte) (one rawStored) {
 	key := string(k)
 	if len(k) > format.MaxKeyLen {
 		one.err = fmt.Errorf("key %s in collection %s: %w", printable.Key(key), r.Name, entry.ErrDamaged)
 	} else {
-		one.Record, one.err = r.CopyRecord(objects, key, data, nil)
+		one.Record, one.err = r.cloneRecord(objects, key, data, clone)
 	}
 	one.Key = key
 	return one

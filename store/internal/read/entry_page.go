@@ -2,6 +2,7 @@ package read
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	bolt "go.etcd.io/bbolt"
@@ -32,12 +33,43 @@ type EntryPage struct {
 	Info    entry.Info
 }
 
+// arena is memory for the payloads of one page after the other.
+type arena struct {
+	memory *[]byte // of the caller
+	used   []byte  // of this page
+	lacks  int     // what did not fit
+}
+
+// clone copies data, into the arena if it fits.
+func (a *arena) clone(data []byte) []byte {
+	from := len(a.used)
+	if from+len(data) > cap(a.used) {
+		a.lacks += len(data)
+		return slices.Clone(data)
+	}
+	a.used = append(a.used, data...)
+	return a.used[from:len(a.used):len(a.used)]
+}
+
+// grow makes room for a page as this one.
+func (a *arena) grow() {
+	if a.lacks > 0 {
+		*a.memory = make([]byte, 0, (len(a.used)+a.lacks)*5/4)
+	}
+}
+
 // PageOfEntries reads the entries of one moment whose keys follow after and begin with prefix: at most limit, and
-// PageObjects, of them. also is called at that moment, while nothing is put. At an entry that cannot be read it returns
-// those before it and an entry.RecordError.
+// PageObjects, of them. also is called at that moment, while nothing is put. Payloads are put into memory, if it is not
+// nil, which grows as it is used. At an entry that cannot be read it returns those before it and an entry.RecordError.
 func (r *Reader) PageOfEntries(
-	ctx context.Context, after, prefix string, limit int, also func(),
+	ctx context.Context, after, prefix string, limit int, memory *[]byte, also func(),
 ) (p EntryPage, err error) {
+	clone := slices.Clone[[]byte]
+	var room arena
+	if memory != nil {
+		room.memory, clone = memory, room.clone
+		defer room.grow()
+	}
 	if limit <= 0 || limit > PageObjects {
 		limit = PageObjects
 	}
@@ -45,6 +77,9 @@ func (r *Reader) PageOfEntries(
 	capture := func() *Captured { return r.Memtable.Capture(nil, also) }
 	err = r.viewCaptured(ctx, capture, func(b *bolt.Bucket, over *Captured) error {
 		all, p = nil, EntryPage{Last: after}
+		if memory != nil {
+			room.used, room.lacks = (*memory)[:0], 0
+		}
 		objects, err := r.Objects(b)
 		if err != nil {
 			return err
@@ -73,7 +108,7 @@ func (r *Reader) PageOfEntries(
 			if x != nil {
 				one.written = x.Entry(r.Codec.Name())
 			} else {
-				one = r.copyStored(objects, []byte(key), data)
+				one = r.copyStored(objects, []byte(key), data, clone)
 			}
 			one.Key = key
 			all, p.Last = append(all, one), key

@@ -109,12 +109,19 @@ func (r *Reader) CopyRecord(objects *bolt.Bucket, key string, data []byte, x *me
 	if x != nil {
 		return Record{Key: key, Header: format.Header{UID: x.UID, RV: x.RV, Terms: x.Terms}, Obj: x.Obj}, nil
 	}
+	return r.cloneRecord(objects, key, data, slices.Clone)
+}
+
+// cloneRecord copies a record, its payload by clone.
+func (r *Reader) cloneRecord(
+	objects *bolt.Bucket, key string, data []byte, clone func([]byte) []byte,
+) (Record, error) {
 	h, payload, err := format.ParseRecord(r.Name, key, data)
 	if err != nil {
 		return Record{}, err
 	}
 	if h.SealedBy == 0 {
-		payload = slices.Clone(payload)
+		payload = clone(payload)
 	}
 	b, err := r.Coder.Open(objects, key, h, payload)
 	if err == nil && r.Memtable != nil { // a View does not use the terms
