@@ -246,9 +246,12 @@ func (k *kind) scope() string {
 
 // scope says to people what the collection has of its kind.
 func (c *collection) scope() string {
-	text := "all"
+	if c.Identity.Namespace == "" && c.Identity.LabelSelector == "" && c.Identity.FieldSelector == "" && c.lacks == "" {
+		return "all"
+	}
+	text := "those"
 	if c.Identity.Namespace != "" {
-		text = "those in namespace " + c.Identity.Namespace
+		text += " in namespace " + c.Identity.Namespace
 	}
 	if s := c.Identity.LabelSelector; s != "" {
 		text += " with labels " + s

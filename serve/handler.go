@@ -238,16 +238,14 @@ func (q *request) choose(k *kind) (err error) {
 		return apistatus.New(http.StatusNotAcceptable,
 			"only the metadata of %s are mirrored: ask for PartialObjectMetadata", k.GroupResource())
 	}
-	if c != nil && !exact {
-		switch {
-		case q.path.name != "": // it may be there
-		case !q.Handler.options.Narrow:
-			return q.tooWide(k, c.scope())
-		}
+	switch {
+	case c == nil:
+		return q.tooWide(k, k.scope(), "")
+	case exact || q.path.name != "": // it may be there
+	case !q.Handler.options.Narrow:
+		return q.tooWide(k, c.scope(), ", or start the server with --narrow")
+	default:
 		q.warn("larder: of %s only %s are mirrored", k.GroupResource(), c.scope())
-	}
-	if c == nil {
-		return q.tooWide(k, k.scope())
 	}
 	q.collection = c
 	q.reader, err = q.source.open(q.ctx, c.Identity)
@@ -270,13 +268,9 @@ func onlyMetadata(k *kind) bool {
 }
 
 // tooWide is the error for a request for more than what is mirrored.
-func (q *request) tooWide(k *kind, scope string) error {
-	hint := "ask for no more"
-	if !q.Handler.options.Narrow {
-		hint += ", or start the server with --narrow"
-	}
+func (q *request) tooWide(k *kind, scope, hint string) error {
 	return apierrors.NewForbidden(k.GroupResource(), q.path.name, fmt.Errorf(
-		"of this resource only %s are mirrored here; %s", scope, hint))
+		"of this resource only %s are mirrored here; ask for no more%s", scope, hint))
 }
 
 // warn adds a Warning, which kubectl prints.
@@ -322,7 +316,7 @@ func (q *request) get() error {
 		return errNotListed(q.collection.Identity)
 	case len(p.Entries) == 0 || p.Entries[0].Key != key:
 		if !q.collection.covers(q.path, q.options) {
-			return q.tooWide(&kind{GroupVersionResource: q.path.GroupVersionResource}, q.collection.scope())
+			return q.tooWide(&kind{GroupVersionResource: q.path.GroupVersionResource}, q.collection.scope(), "")
 		}
 		return apierrors.NewNotFound(q.path.GroupResource(), q.path.name)
 	}

@@ -22,8 +22,11 @@ import (
 
 func TestStaticToken(t *testing.T) {
 	token := access.NewToken()
-	if len(token) != 43 || token == access.NewToken() {
-		t.Fatalf("not random: %d characters", len(token))
+	if len(token) != 50 || token == access.NewToken() || !access.IsNewToken(token) {
+		t.Fatalf("not random, or not known as one of ours: %d characters", len(token))
+	}
+	if access.IsNewToken("eyJhbGciOiJSUzI1NiIsImtpZCI6IjEifQ.eyJzdWIiOiJsIn0") || access.IsNewToken("larder-e2e") {
+		t.Error("a token of somebody else is taken for one of ours")
 	}
 	a, err := access.NewStaticToken(token, "larder")
 	if err != nil {

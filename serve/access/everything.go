@@ -68,7 +68,8 @@ func (e Everything) others() Authorizer {
 	return e.Others
 }
 
-const reasonReadOnly = "Larder serves get, list and watch only"
+const reasonReadOnly = "Larder serves get, list and watch only; larder sync --serve --forward sends the rest to the " +
+	"API server"
 
 // Nothing is an Authorizer that lets nobody do anything: what is left if nothing says who may.
 type Nothing struct{}

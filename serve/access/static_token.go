@@ -7,15 +7,24 @@ import (
 	"encoding/base64"
 	"errors"
 	"net/http"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
-// NewToken returns a random token of 256 bits, as 43 characters.
+// tokenPrefix begins the tokens of NewToken.
+const tokenPrefix = "larder-"
+
+// NewToken returns a random token of 256 bits, as 50 characters.
 func NewToken() string {
 	var b [32]byte
 	_, _ = rand.Read(b[:]) // never fails
-	return base64.RawURLEncoding.EncodeToString(b[:])
+	return tokenPrefix + base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+// IsNewToken reports whether a token looks like one of NewToken. Those of API servers do not.
+func IsNewToken(token string) bool {
+	return len(token) == len(NewToken()) && strings.HasPrefix(token, tokenPrefix)
 }
 
 // minToken is how long a static token is at least: what is shorter was not made by NewToken and might be guessed.

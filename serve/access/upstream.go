@@ -153,7 +153,8 @@ func (u *Upstream) Authorize(ctx context.Context, a Attributes) (Decision, error
 		return Decision{}, err
 	}
 	ask := func(ctx context.Context) (Decision, time.Duration, error) {
-		err := u.post(ctx, u.authorization, "subjectaccessreviews", review, "find out what you may do")
+		err := u.post(ctx, u.authorization, "subjectaccessreviews", review,
+			"find out what you may do without --offline-access")
 		if err != nil {
 			return Decision{}, 0, err
 		}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -58,11 +59,13 @@ type Port struct {
 func Listen(ctx context.Context, o Options) (*Port, error) {
 	p := &Port{o: o, token: access.NewToken()}
 	if o.Kubeconfig != "" {
-		if known, err := kubeconfig.Token(o.Kubeconfig, name); err == nil {
-			p.token = known
-		} else if !errors.Is(err, os.ErrNotExist) {
-			klog.FromContext(ctx).Info("A new token is made", "kubeconfig", o.Kubeconfig, "why", err.Error())
+		if err := p.takeToken(klog.FromContext(ctx)); err != nil {
+			return nil, err
 		}
+	}
+	if in, err := os.Stat(o.Directory); err == nil && !in.IsDir() {
+		return nil, command.WithHint(fmt.Errorf("certificates are kept in %s, which is no directory", o.Directory),
+			"move it away")
 	}
 	if o.Upstream != nil && o.Upstream.BearerToken == p.token {
 		return nil, command.WithHint(fmt.Errorf("the kubeconfig in use is %s, which leads to this mirror and not to the API "+
@@ -78,11 +81,34 @@ func Listen(ctx context.Context, o Options) (*Port, error) {
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.Address)
 	if err != nil {
-		return nil, command.WithHint(fmt.Errorf("objects cannot be served at %s: %w", o.Address, err),
-			"name another address, or end what has this one")
+		hint := "name an address of this machine"
+		if errors.Is(err, syscall.EADDRINUSE) {
+			hint = "name another address, or end what has this one"
+		}
+		return nil, command.WithHint(fmt.Errorf("objects cannot be served at %s: %w", o.Address, err), "%s", hint)
 	}
 	p.listener, p.URL = l, "https://"+l.Addr().String()
 	return p, nil
+}
+
+// takeToken takes the token of the kubeconfig that an earlier process has written. One that somebody has put there,
+// such as a token of the API server, would make its owner larder's own user.
+func (p *Port) takeToken(logger logr.Logger) error {
+	path := p.o.Kubeconfig
+	if err := kubeconfig.Check(path, name); err != nil {
+		return command.WithHint(err, "name another file with --serve-kubeconfig, or move this one away")
+	}
+	known, err := kubeconfig.Token(path, name)
+	switch {
+	case err == nil && !access.IsNewToken(known):
+		return command.WithHint(fmt.Errorf("the token in %s is none that larder has made", path),
+			"copy the file for other users and move this one away, or name another with --serve-kubeconfig")
+	case err == nil:
+		p.token = known
+	case !errors.Is(err, os.ErrNotExist):
+		logger.Info("A new token is made", "kubeconfig", path, "why", err.Error())
+	}
+	return nil
 }
 
 // Served is what a Port serves.

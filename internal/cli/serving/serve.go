@@ -86,7 +86,7 @@ func run(ctx context.Context, s command.IO, from *input.FromFlag, flags Flags, a
 		served = Served{Source: serve.Store(src.Store()), Facts: src.Store()}
 	default:
 		return command.WithHint(fmt.Errorf("%s is held by %s", from.Path, input.Holding(from.Path)),
-			"start that larder sync with --serve, or serve a snapshot of it: larder snapshot save")
+			"that larder sync serves it, if it is started with --serve; or serve a snapshot of it: larder snapshot save")
 	}
 	p, err := Listen(ctx, o)
 	if err != nil {

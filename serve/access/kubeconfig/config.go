@@ -37,17 +37,34 @@ func (c Config) Write(path string) error {
 	if err != nil {
 		return fmt.Errorf("kubeconfig: %w", err)
 	}
-	real, err := realpath.Of(path)
+	real, err := target(path, c.Name)
 	if err != nil {
-		return fmt.Errorf("kubeconfig: %w", err)
-	}
-	if _, err := read(real, c.Name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("kubeconfig: %w", err)
 	}
 	if err := private.WriteFile(real, data); err != nil {
 		return fmt.Errorf("kubeconfig: %w", err)
 	}
 	return nil
+}
+
+// Check returns why Write would leave the file alone, or could not make it.
+func Check(path, name string) error {
+	if _, err := target(path, name); err != nil {
+		return fmt.Errorf("kubeconfig: %w", err)
+	}
+	return nil
+}
+
+// target returns the file that is written for a path.
+func target(path, name string) (string, error) {
+	real, err := realpath.Of(path)
+	if err != nil {
+		return "", err
+	}
+	if _, err := read(real, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	return real, nil
 }
 
 func (c Config) encode() ([]byte, error) {
