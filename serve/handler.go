@@ -145,11 +145,9 @@ func (q *request) serve() error {
 		return errRead(err)
 	}
 	k := known.kinds[q.path.GroupVersionResource]
-	if id, expected := known.expected[q.path.GroupVersionResource]; k == nil && reads && expected {
-		if err := q.allowed("get"); err != nil {
-			return err
-		}
-		return errNotListed(id)
+	if id, expected := known.expected[q.path.GroupVersionResource]; k == nil && reads && expected &&
+		q.path.subresource == "" {
+		return q.notYet(id)
 	}
 	if k != nil && reads && q.path.subresource == "status" && k.collections[0].known && !k.hasStatus() {
 		return errNoSuchPath()
@@ -179,6 +177,19 @@ func (q *request) serve() error {
 		return err
 	}
 	return q.answer(k, watching)
+}
+
+// notYet answers a request for a collection that is not there yet.
+func (q *request) notYet(id entry.Identity) (err error) {
+	if q.options = everything(); q.path.name == "" {
+		if q.options, err = parseListOptions(q.r.URL.Query()); err != nil {
+			return err
+		}
+	}
+	if err := q.allowed(q.verb()); err != nil {
+		return err
+	}
+	return errNotListed(id)
 }
 
 // verb is what a request that reads does, as rights name it.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"strconv"
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/history"
@@ -21,7 +22,8 @@ func (c *Collection) beginHistory(ctx context.Context, bound int) error {
 		return err
 	}
 	if info.MustRelist != "" { // what led to the state is not known
-		c.in.History.Restart(info.ResourceVersion, false)
+		at, _ := strconv.ParseUint(info.ResourceVersion, 10, 64)
+		c.in.History.Recall(nil, at+1, info.ResourceVersion)
 		return nil
 	}
 	changes, floor, err := c.read.Recall(ctx, bound)

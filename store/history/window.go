@@ -210,8 +210,11 @@ func (w *Window) Recall(changes []*Event, floor uint64, rv string) (whole bool) 
 
 func (w *Window) restartLocked(rv uint64, changed bool) {
 	floor := rv
-	if changed && rv == w.rv { // readers know another state under rv, so the floor is the next resourceVersion
-		floor++
+	if rv == w.rv { // readers may know another state under rv, so the floor is the next resourceVersion
+		if changed || w.unsettled {
+			floor++
+		}
+		floor = max(floor, w.floor)
 	}
 	w.timeline++
 	w.events, w.first, w.bytes, w.floor, w.rv, w.calm, w.known, w.unsettled = nil, 0, 0, floor, rv, 0, 0, false

@@ -209,10 +209,10 @@ func runSync(ctx context.Context, s command.IO, o *syncOptions, args []string) (
 	}
 	sv := newService(s, l, planner{storePath: set.store, config: restConfig}, set)
 	sv.configured, sv.serving = c != nil, o.serving
+	defer func() { err = errors.Join(err, sv.close()) }()
 	if err := sv.listen(ctx); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, sv.close()) }()
 	err = sv.open(ctx, logger)
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) { // it was asked to end, as it is later on, and nothing is wrong
 		sv.noteNothingMirrored()

@@ -29,6 +29,9 @@ func (r *Reader) Recall(ctx context.Context, bound int) (changes []*history.Even
 		floor, _ = strconv.ParseUint(st.Log.ListedRV, 10, 64)
 		log, err := changelog.Open(b, r.Name, st.Log)
 		if errors.Is(err, consumer.ErrNone) || err == nil && floor == 0 {
+			if at, _ := strconv.ParseUint(st.ResourceVersion, 10, 64); floor > 0 {
+				floor = max(floor, at)
+			}
 			return nil
 		}
 		if err != nil {

@@ -1,0 +1,228 @@
+package store_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store"
+)
+
+// reopenHistoried opens the store again, with a history of that many bytes.
+func reopenHistoried(t *testing.T, h *historied, path string, bound int) {
+	t.Helper()
+	if h.store != nil {
+		if err := h.store.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again := openHistoried(t, path, bound)
+	h.store, h.c = again.store, again.c
+}
+
+// wantWatch: a watch from rv is refused, or told these events.
+func wantWatch(t *testing.T, h *historied, rv int, want ...string) {
+	t.Helper()
+	at, err := h.c.History().Find(fmt.Sprint(rv), false)
+	if err != nil {
+		t.Logf("a watch from %d: %v (oldest %s)", rv, err, h.c.History().Oldest())
+		return
+	}
+	events, _, _, err := h.c.History().After(at, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range events {
+		got = append(got, fmt.Sprintf("%s@%d", e.Key, e.RV))
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("a watch from %d is told %v, want %v or expired", rv, got, want)
+	}
+}
+
+// TestNoHistoryWithoutChanges: the changelog is dropped, nothing is committed after it, and a history begins.
+func TestNoHistoryWithoutChanges(t *testing.T) {
+	path := t.TempDir() + "/s.db"
+	h := openHistoried(t, path, 1<<20)
+	if err := h.c.RetainChanges(t.Context(), time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	h.rv = 10
+	h.list(t.Context(), "a")
+	if err := h.store.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	listed := h.rv
+	h.set("b")
+	b := h.rv
+	reopenHistoried(t, h, path, 0) // a run without --serve
+	if err := h.c.RetainChanges(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	reopenHistoried(t, h, path, 1<<20) // and one with --serve
+	defer func() { _ = h.store.Close() }()
+	wantWatch(t, h, listed, fmt.Sprintf("a/b@%d", b))
+}
+
+// TestNoHistoryAfterAContact is TestNoHistoryWithoutChanges with a contact that is committed.
+func TestNoHistoryAfterAContact(t *testing.T) {
+	path := t.TempDir() + "/s.db"
+	h := openHistoried(t, path, 1<<20)
+	if err := h.c.RetainChanges(t.Context(), time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	h.rv = 10
+	h.list(t.Context(), "a")
+	if err := h.store.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	listed := h.rv
+	h.set("b")
+	b := h.rv
+	reopenHistoried(t, h, path, 0) // a run without --serve
+	if err := h.c.RetainChanges(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.c.Apply(t.Context(), entry.Batch{LastContact: time.Now(), ResourceVersion: fmt.Sprint(h.rv)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.store.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	reopenHistoried(t, h, path, 1<<20) // and one with --serve
+	defer func() { _ = h.store.Close() }()
+	wantWatch(t, h, listed, fmt.Sprintf("a/b@%d", b))
+	if err := h.c.RetainChanges(t.Context(), time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	wantWatch(t, h, listed, fmt.Sprintf("a/b@%d", b))
+}
+
+// bringLate applies an object that was left out, at an old resourceVersion.
+func bringLate(t *testing.T, h *historied, name string) {
+	t.Helper()
+	pod := h.pod(name)
+	pod.ResourceVersion, h.truth["a/"+name] = "5", "5"
+	if _, err := h.c.Apply(t.Context(), entry.Batch{Ops: []entry.Op{{Object: pod}}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// listAgain lists what there is, at the same resourceVersion.
+func listAgain(t *testing.T, h *historied, rv int, all map[string]string) {
+	t.Helper()
+	r, err := h.c.BeginReplace(t.Context(), store.ReplaceOptions{})
+	if err == nil {
+		var ops []entry.Op
+		for key, rv := range all {
+			pod := h.pod(key[2:])
+			pod.ResourceVersion = rv
+			ops = append(ops, entry.Op{Object: pod})
+		}
+		_, err = r.Page(t.Context(), podsOf(ops...))
+	}
+	if err == nil {
+		_, err = r.Commit(t.Context(), entry.Batch{ResourceVersion: fmt.Sprint(rv)})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestListLeavesTheBreak: an object comes late, and then a list that finds no difference, both at one resourceVersion.
+func TestListLeavesTheBreak(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		t.Run(fmt.Sprint(restart), func(t *testing.T) {
+			path := t.TempDir() + "/s.db"
+			h := openHistoried(t, path, 1<<20)
+			if err := h.c.RetainChanges(t.Context(), time.Hour); err != nil {
+				t.Fatal(err)
+			}
+			h.rv = 10
+			h.list(t.Context(), "a")
+			if err := h.store.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			bringLate(t, h, "b")
+			wantWatch(t, h, h.rv, "a/b@5")
+			if restart {
+				reopenHistoried(t, h, path, 1<<20)
+			}
+			wantWatch(t, h, h.rv, "a/b@5")
+			listAgain(t, h, h.rv, h.truth)
+			wantWatch(t, h, h.rv, "a/b@5")
+			reopenHistoried(t, h, path, 1<<20)
+			wantWatch(t, h, h.rv, "a/b@5")
+			_ = h.store.Close()
+		})
+	}
+}
+
+// TestListAfterAPart: a list that is shown in part is aborted, or the process ends, and the next one, at the same
+// resourceVersion, finds no difference.
+func TestListAfterAPart(t *testing.T) {
+	for _, crash := range []bool{false, true} {
+		t.Run(fmt.Sprint(crash), func(t *testing.T) {
+			path := t.TempDir() + "/s.db"
+			h := openHistoried(t, path, 1<<20)
+			if err := h.c.RetainChanges(t.Context(), time.Hour); err != nil {
+				t.Fatal(err)
+			}
+			h.rv = 10
+			h.list(t.Context(), "a")
+			told := h.rv // {a}
+			if err := h.store.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			a := h.pod("a")
+			a.ResourceVersion = "11"
+			all := []runtime.Object{a}
+			for i := range 40 {
+				pod := h.pod(fmt.Sprintf("b%02d", i))
+				pod.ResourceVersion = "5"
+				pod.Annotations = map[string]string{"x": strings.Repeat("y", 500_000)}
+				all = append(all, pod)
+			}
+			r, err := h.c.BeginReplace(t.Context(), store.ReplaceOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := r.Page(t.Context(), all); err != nil {
+				t.Fatal(err)
+			}
+			t.Log("settled while it is shown:", h.c.History().Settled())
+			r.Abort()
+			if crash {
+				reopenHistoried(t, h, path, 1<<20)
+				wantWatch(t, h, told, "expired")
+			}
+			if r, err = h.c.BeginReplace(t.Context(), store.ReplaceOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := r.Page(t.Context(), all); err != nil {
+				t.Fatal(err)
+			}
+			for more := true; more; {
+				res, err := r.Commit(t.Context(), entry.Batch{ResourceVersion: fmt.Sprint(told)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				more = res.More
+			}
+			p, err := h.c.Page(t.Context(), store.PageOptions{Limit: 3})
+			if err != nil || len(p.Entries) != 3 {
+				t.Fatal(err, len(p.Entries))
+			}
+			wantWatch(t, h, told, "40 objects, or expired")
+			_ = h.store.Close()
+		})
+	}
+}
+
+var _ corev1.Pod
