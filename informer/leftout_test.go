@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -395,15 +396,19 @@ func TestLeftOutThroughAFlakyLink(t *testing.T) {
 		}
 		p.settle()
 		p.end()
-		n, lists := 0, p.srv.Lists()
+		link, failed, lists := rand.New(rand.NewPCG(1, 2)), 0, p.srv.Lists()
 		p.srv.SetFail(func(_ string, o metav1.ListOptions) error {
-			if n++; o.FieldSelector != "" && n%4 == 0 {
+			if o.FieldSelector != "" && link.IntN(3) == 0 {
+				failed++
 				return apierrors.NewServiceUnavailable("from the test")
 			}
 			return nil
 		})
 		p.start(noBug)
 		p.settle()
+		if failed == 0 {
+			t.Error("no look-up has failed")
+		}
 		p.holds(p.srv.State()...)
 		p.leftOut()
 		p.calm(lists)

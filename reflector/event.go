@@ -12,6 +12,7 @@ func (s *session) deliver(ctx context.Context, ev watch.Event) error {
 	if ev.Type == watch.Bookmark {
 		return s.deliverBookmark(ctx, ev)
 	}
+	s.forgetLeftOut(ev.Object)
 	if s.gate.LeaveOut(ctx, ev.Object) {
 		// newest and awaited are unchanged: an object that is held under this key is another one.
 		cur := s.cur

@@ -3,12 +3,14 @@ package reflector
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/reflector/internal/gate"
 	"github.com/larder-dev/larder/reflector/internal/history"
 	"github.com/larder-dev/larder/reflector/internal/request"
 )
@@ -16,18 +18,25 @@ import (
 // maxCutLookups is how often the look-up of an object that was left out is repeated after its answer was cut off.
 const maxCutLookups = 2
 
-// fetchLeftOut delivers the objects of Checkpoint.LeftOut again, after Verify has ended with o and before the watch. It
-// skips objects that have changed or were deleted since: the watch brings their events. It asks for a list if look-ups
-// are refused or impossible, if resourceVersions cannot be compared, or if the server was rewound.
-func (s *session) fetchLeftOut(ctx context.Context, o outcome) outcome {
+// fetchLeftOut delivers the objects of Checkpoint.LeftOut again, while a watch is open that has come as far as the
+// server was when it was accepted: whoever was told of the sink's contents, by an earlier process too, was told of no
+// later state, and did not learn of these objects. It skips objects that have changed or were deleted since: the watch
+// brings their events, or has brought them. It asks for a list if look-ups are refused or impossible, if it is not known
+// how far the watch has come, or if the server was rewound. The outcome is empty if nothing is left to deliver.
+func (s *session) fetchLeftOut(ctx context.Context) outcome {
 	if !s.lists.ended.IsZero() {
 		s.leftOut = nil // a list has brought them
 	}
-	if len(s.leftOut) == 0 || (o.Kind != level && o.Kind != behind) {
-		return o
+	if len(s.leftOut) == 0 {
+		return outcome{}
 	}
-	if !entry.ComparableRV(s.cur.RV) {
+	if !s.cur.Reached(s.guards.target) {
 		return s.listFor(ReasonLeftOut)
+	}
+	if s.untold {
+		if err := s.tellPlace(ctx); err != nil {
+			return s.sinkClosed(err)
+		}
 	}
 	klog.FromContext(ctx).Info("Getting objects again that were left out", "objects", len(s.leftOut))
 	for ; len(s.leftOut) > 0; s.leftOut = s.leftOut[1:] {
@@ -64,7 +73,18 @@ func (s *session) fetchLeftOut(ctx context.Context, o outcome) outcome {
 		case history.Changed:
 		}
 	}
-	return o
+	s.watching.stream.heard = s.o.Clock.Now() // nothing was read meanwhile
+	return outcome{}
+}
+
+// forgetLeftOut notes that the watch brings what has become of an object.
+func (s *session) forgetLeftOut(obj runtime.Object) {
+	if len(s.leftOut) == 0 {
+		return
+	}
+	if ref, err := gate.Identify(obj); err == nil {
+		s.leftOut = slices.DeleteFunc(slices.Clone(s.leftOut), func(l entry.ObjectRef) bool { return l.Key == ref.Key })
+	}
 }
 
 // deliverAgain delivers an object without advancing the resourceVersion, which has passed the object's.

@@ -118,7 +118,7 @@ func (s *session) enter(ctx context.Context) outcome {
 		if !s.connect(ctx) {
 			return outcome{Kind: stop}
 		}
-		return s.fetchLeftOut(ctx, s.guards.verify(ctx))
+		return s.guards.verify(ctx)
 	case Drain, Watch:
 		return s.watch(ctx)
 	case Relist:

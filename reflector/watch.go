@@ -67,6 +67,9 @@ func (s *session) watch(ctx context.Context) outcome {
 		}
 	}
 	if s.pos.State == Watch {
+		if o := s.fetchLeftOut(ctx); o.Kind != "" {
+			return o
+		}
 		if err := s.synced(ctx); err != nil {
 			return s.sinkClosed(err)
 		}
@@ -191,6 +194,9 @@ func (s *session) drained(ctx context.Context) outcome {
 			len(s.guards.awaited),
 			"resourceVersion", s.cur.RV, "server", s.guards.target)
 		return s.listFor(ReasonRewound)
+	}
+	if o := s.fetchLeftOut(ctx); o.Kind != "" {
+		return o
 	}
 	if err := s.synced(ctx); err != nil {
 		return s.sinkClosed(err)
