@@ -218,3 +218,40 @@ func TestProtobuf(t *testing.T) {
 		t.Errorf("%+v, %v", unknown.TypeMeta, err)
 	}
 }
+
+// Subresources are told as a server tells them: kubectl evicts and scales if it finds them, with the groups and versions
+// of their kinds.
+func TestSubresources(t *testing.T) {
+	known := upstream()
+	known.Groups[0].VersionedResources["v1"] = []metav1.APIResource{
+		{Name: "pods", Kind: "Pod", Namespaced: true, Verbs: []string{"create", "get"}},
+		{Name: "pods/eviction", Kind: "Eviction", Group: "policy", Version: "v1", Namespaced: true, Verbs: []string{"create"}},
+		{Name: "pods/log", Kind: "Pod", Namespaced: true, Verbs: []string{"get"}},
+		{Name: "services/proxy", Kind: "ServiceProxyOptions", Namespaced: true, Verbs: []string{"get"}},
+	}
+	h := discovery.New(append(mirrored(), discovery.Of(known)...), discovery.Options{Server: facts.Server{Discovery: known}})
+	for _, legacy := range []bool{false, true} {
+		client, err := clientdiscovery.NewDiscoveryClientForConfig(&rest.Config{Host: serve(t, h), QPS: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		client.UseLegacyDiscovery = legacy
+		_, lists, err := client.ServerGroupsAndResources()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]string{}
+		for _, list := range lists {
+			for _, r := range list.APIResources {
+				if strings.Contains(r.Name, "/") {
+					got[list.GroupVersion+" "+r.Name] = strings.Join([]string{r.Group, r.Version, r.Kind}, "/") + " " +
+						strings.Join(r.Verbs, ",")
+				}
+			}
+		}
+		want := map[string]string{"v1 pods/eviction": "policy/v1/Eviction create", "v1 pods/log": "//Pod get"}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("legacy %v (- want, + got):\n%s", legacy, d)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"slices"
+	"strings"
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -69,6 +70,7 @@ func (v groupVersion) document() *metav1.APIResourceList {
 			Name: r.Resource, SingularName: r.Singular, Namespaced: r.Namespaced, Kind: r.Kind, Verbs: r.Verbs,
 			ShortNames: r.ShortNames, Categories: r.Categories,
 		})
+		d.APIResources = append(d.APIResources, r.Subresources...)
 	}
 	return d
 }
@@ -102,9 +104,19 @@ func (v groupVersion) aggregated() apidiscoveryv2.APIVersionDiscovery {
 		d.Resources = append(d.Resources, apidiscoveryv2.APIResourceDiscovery{
 			Resource: r.Resource, SingularResource: r.Singular, Scope: scope, Verbs: r.Verbs,
 			ResponseKind: responseKind(r), ShortNames: r.ShortNames, Categories: r.Categories,
+			Subresources: subresources(r),
 		})
 	}
 	return d
+}
+
+func subresources(r Resource) (all []apidiscoveryv2.APISubresourceDiscovery) {
+	for _, s := range r.Subresources {
+		kind := &metav1.GroupVersionKind{Group: s.Group, Version: s.Version, Kind: s.Kind}
+		all = append(all, apidiscoveryv2.APISubresourceDiscovery{Subresource: strings.TrimPrefix(s.Name, r.Resource+"/"),
+			ResponseKind: kind, Verbs: s.Verbs})
+	}
+	return all
 }
 
 // responseKind returns the kind of the objects. As a server does, it names group and version for custom resources only.

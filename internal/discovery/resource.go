@@ -20,6 +20,8 @@ type Resource struct {
 	entry.ResourceInfo
 	// Verbs are those that clients may use, such as get, list and watch.
 	Verbs []string
+	// Subresources are those that clients may use, by their whole names, such as pods/log.
+	Subresources []metav1.APIResource
 }
 
 // Of returns all resources that a server has, as far as their verbs are known.
@@ -30,13 +32,20 @@ func Of(d *facts.Discovery) (all []Resource) {
 	for _, g := range d.Groups {
 		for version, resources := range g.VersionedResources {
 			gv := schema.GroupVersion{Group: g.Group.Name, Version: version}
+			subresources := map[string][]metav1.APIResource{}
 			for _, r := range resources {
-				if len(r.Verbs) == 0 {
+				if of, _, ok := strings.Cut(r.Name, "/"); ok {
+					subresources[of] = append(subresources[of], r)
+				}
+			}
+			for _, r := range resources {
+				if len(r.Verbs) == 0 || strings.Contains(r.Name, "/") {
 					continue
 				}
 				all = append(all, Resource{GroupVersionResource: gv.WithResource(r.Name), Verbs: r.Verbs,
 					ResourceInfo: entry.ResourceInfo{Kind: r.Kind, Singular: r.SingularName, Namespaced: r.Namespaced,
-						ShortNames: r.ShortNames, Categories: r.Categories}})
+						ShortNames: r.ShortNames, Categories: r.Categories},
+					Subresources: subresources[r.Name]})
 			}
 		}
 	}
@@ -97,6 +106,9 @@ func merged(a, b Resource) Resource {
 	a.Verbs = slices.Concat(a.Verbs, b.Verbs)
 	slices.Sort(a.Verbs) // as a server does
 	a.Verbs = slices.Compact(a.Verbs)
+	if len(a.Subresources) == 0 {
+		a.Subresources = b.Subresources
+	}
 	return a
 }
 

@@ -21,8 +21,9 @@ const (
 	discoveryVersion = 2
 )
 
-// Discovery is what RESTMappings are made of: a server's groups, in its order, and all its resources without
-// subresources. It is stored as JSON. Short names, categories and verbs are missing in documents of earlier builds.
+// Discovery is what RESTMappings are made of: a server's groups, in its order, and all its resources, each followed by
+// its subresources. It is stored as JSON. Short names, categories, verbs and subresources are missing in documents of
+// earlier builds.
 type Discovery struct {
 	Version int `json:"version"`
 	// Fetched is when the server answered; zero if it has not.
@@ -149,15 +150,17 @@ func (d Discovery) of(gvs []schema.GroupVersion) Discovery {
 	return d
 }
 
-// mapped returns what mappings are made of, in the order of the names. Subresources have no mapping.
+// mapped returns the resources in the order of the names.
 func mapped(all []metav1.APIResource) (resources []metav1.APIResource) {
 	for _, r := range all {
-		if !strings.Contains(r.Name, "/") {
-			resources = append(resources, metav1.APIResource{
-				Name: r.Name, SingularName: r.SingularName, Kind: r.Kind, Namespaced: r.Namespaced, Verbs: r.Verbs,
-				ShortNames: r.ShortNames, Categories: r.Categories,
-			})
+		kept := metav1.APIResource{
+			Name: r.Name, SingularName: r.SingularName, Kind: r.Kind, Namespaced: r.Namespaced, Verbs: r.Verbs,
+			ShortNames: r.ShortNames, Categories: r.Categories,
 		}
+		if strings.Contains(r.Name, "/") { // the kind is often another resource's
+			kept.SingularName, kept.Group, kept.Version = "", r.Group, r.Version
+		}
+		resources = append(resources, kept)
 	}
 	slices.SortStableFunc(resources, func(a, b metav1.APIResource) int { return strings.Compare(a.Name, b.Name) })
 	return resources
