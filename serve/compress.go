@@ -13,7 +13,7 @@ import (
 // gzipThreshold is the size of a body, in bytes, above which kube-apiserver compresses.
 const gzipThreshold = 128 << 10
 
-// outputs are buffers before the network: over HTTP/2 each write of some KB is a frame, and work of several goroutines.
+// outputs are buffers before the network: each write becomes a chunk and a TLS record of its own, or several.
 var outputs = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 64<<10) }}
 
 // compressible is the body of an answer, which is compressed if it is large and the client takes that. Close ends it.

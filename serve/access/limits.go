@@ -26,8 +26,9 @@ type Limits struct {
 	HeaderTime time.Duration
 	// IdleTime is how long a connection without a request stays. Default 90 s.
 	IdleTime time.Duration
-	// Connections that are open. For one more the oldest is closed that has sent no request yet, else the one that is
-	// idle for longest, and if all are at work the new one. Default 4,096, which is some 200 MB.
+	// Connections that are open; each watch has one. For one more the oldest is closed that has sent no request yet, else
+	// the one that is idle for longest, and if all are at work the new one. Default 10,400, as many as there may be watches
+	// and requests.
 	Connections int
 }
 
@@ -42,7 +43,7 @@ func (l Limits) WithDefaults() Limits {
 		Header:         cmp.Or(l.Header, 64<<10),
 		HeaderTime:     cmp.Or(l.HeaderTime, 10*time.Second),
 		IdleTime:       cmp.Or(l.IdleTime, 90*time.Second),
-		Connections:    cmp.Or(l.Connections, 4096),
+		Connections:    cmp.Or(l.Connections, 10_400),
 	}
 }
 

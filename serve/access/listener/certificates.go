@@ -27,7 +27,7 @@ func (c *Certificates) CA() []byte { return bytes.Clone(c.ca) }
 func (c *Certificates) Config(clientCAs func() *x509.CertPool) *tls.Config {
 	config := &tls.Config{
 		MinVersion: tls.VersionTLS12,
-		NextProtos: []string{"h2", "http/1.1"},
+		NextProtos: []string{"http/1.1"},
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			return c.get()
 		},

@@ -28,17 +28,11 @@ func NewServer(h http.Handler, config *tls.Config, l access.Limits, logger logr.
 	s := &Server{connections: connections{limit: l.Connections, places: map[net.Conn]*list.Element{}}}
 	s.Server = &http.Server{
 		Handler: h, TLSConfig: config, ReadHeaderTimeout: l.HeaderTime, IdleTimeout: l.IdleTime, MaxHeaderBytes: l.Header,
-		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams: 250,
-			// Bodies are rare and small.
-			MaxReceiveBufferPerConnection: 1 << 20, MaxReceiveBufferPerStream: 256 << 10,
-			// A client that has gone without a word.
-			SendPingTimeout: l.IdleTime / 3, PingTimeout: l.HeaderTime,
-			WriteByteTimeout: l.RequestTime,
-		},
+		Protocols: new(http.Protocols),
 		ConnState: s.connections.state,
 		ErrorLog:  log.New(serverLog{logger}, "", 0),
 	}
+	s.Protocols.SetHTTP1(true) // an event costs half of what it does over HTTP/2
 	return s
 }
 

@@ -219,7 +219,6 @@ func each(t *testing.T, config *rest.Config, token string, fn func(question stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	tls.NextProtos = []string{"http/1.1"} // who is not known keeps no connection of HTTP/2
 	transport := &http.Transport{TLSClientConfig: tls, MaxIdleConnsPerHost: atOnce}
 	defer transport.CloseIdleConnections()
 	type result struct {
