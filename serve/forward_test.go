@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
@@ -136,4 +137,55 @@ func TestForwardSaysWhy(t *testing.T) {
 			t.Errorf("%s: %s: %s", name, answer.Status, body)
 		}
 	}
+}
+
+// TestForwardSuspended: a client that has stopped reading a stream, and whose kernel still answers, ends with the
+// handler, and after writeWithin.
+func TestForwardSuspended(t *testing.T) {
+	flooding := make(chan struct{}, 1)
+	api := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		text := make([]byte, 64<<10)
+		for n := 0; r.Context().Err() == nil; n++ {
+			if _, err := w.Write(text); err != nil {
+				return
+			}
+			if n == 200 { // more than the client's kernel takes
+				flooding <- struct{}{}
+			}
+		}
+	}))
+	defer api.Close()
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: api.Certificate().Raw})
+	forward, err := serve.Forward(&rest.Config{Host: api.URL, TLSClientConfig: rest.TLSClientConfig{CAData: ca}}, nobody{})
+	must(t, err)
+	h, err := serve.New(serve.Store(smallStore(t)), serve.Options{Forward: forward})
+	must(t, err)
+	s := httptest.NewServer(access.NewHandler(h, access.HandlerOptions{Authenticator: everybody{}}))
+	defer s.Close()
+	conn, err := net.Dial("tcp", s.Listener.Addr().String())
+	must(t, err)
+	defer func() { _ = conn.Close() }()
+	_, err = io.WriteString(conn, "GET /api/v1/namespaces/a/pods/p/log?follow=true HTTP/1.1\r\nHost: larder\r\n"+
+		"Authorization: Bearer t\r\n\r\n")
+	must(t, err)
+	select {
+	case <-flooding:
+	case <-time.After(5 * time.Second): // all of it is in kernels and buffers
+	}
+	closed := make(chan error)
+	go func() { closed <- h.Close() }()
+	select {
+	case err := <-closed:
+		must(t, err)
+	case <-time.After(time.Minute):
+		_ = conn.Close()
+		t.Error("the handler waits for the client")
+		<-closed
+	}
+}
+
+type everybody struct{}
+
+func (everybody) Authenticate(*http.Request) (access.User, bool, error) {
+	return access.User{Username: "jane"}, true, nil
 }

@@ -90,6 +90,7 @@ type request struct {
 	w   http.ResponseWriter
 	r   *http.Request
 
+	patience   *patience
 	path       path
 	options    *listOptions // of a list or a watch
 	format     format
@@ -106,9 +107,13 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer h.open.Done()
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
-	defer context.AfterFunc(h.ctx, func() { cancel(errClosing) })()
+	q := &request{Handler: h, ctx: ctx, w: w, r: r, patience: &patience{control: http.NewResponseController(w)}}
+	defer q.patience.end()
+	defer context.AfterFunc(h.ctx, func() {
+		cancel(errClosing)
+		q.patience.hurry()
+	})()
 	w.Header().Set("Cache-Control", "no-cache, private")
-	q := &request{Handler: h, ctx: ctx, w: w, r: r}
 	err := q.serve()
 	if err == nil {
 		return
@@ -366,12 +371,14 @@ func (q *request) forward() error {
 		value := query.Get(name)
 		lasts = lasts || query.Has(name) && value != "false" && value != "0"
 	}
+	w := q.w
 	if lasts {
 		if err := access.LongRunning(q.r.Context()); err != nil {
 			return err
 		}
+		w = patientWriter{w, q.patience}
 	}
-	q.Handler.options.Forward.ServeHTTP(q.w, q.r.WithContext(q.ctx))
+	q.Handler.options.Forward.ServeHTTP(w, q.r.WithContext(q.ctx))
 	return nil
 }
 

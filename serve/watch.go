@@ -24,13 +24,10 @@ import (
 const (
 	// leastWatch is how long a watch lasts for which the client asks no time: up to twice as long, as kube-apiserver's.
 	leastWatch = 30 * time.Minute
-	// bookmarkEvery is how often a watch gets a bookmark, and bookmarkBefore how long before its end.
+	// bookmarkEvery is how often a watch gets a bookmark, and bookmarkBefore how long before its end. While a watch is idle
+	// it flushes nothing as often, which extends its client's time: over HTTP/2 a deadline ends such a stream, too.
 	bookmarkEvery  = time.Minute
 	bookmarkBefore = 2 * time.Second
-	// writeWithin is how long a client may take to read what is written, and up to extendAfter less. While a watch is idle
-	// it flushes nothing every bookmarkEvery, which extends the time: over HTTP/2 a deadline ends such a stream, too.
-	writeWithin = 2 * time.Minute
-	extendAfter = 30 * time.Second
 	// eventsAtOnce is how many events are taken from the history at a time.
 	eventsAtOnce = 100
 )
@@ -48,7 +45,6 @@ type watcher struct {
 
 	gathered [][]byte // frames, shared with others, that are to be sent
 	size     int      // of them
-	extended time.Time
 }
 
 // watch answers a watch until its time is over, it falls behind, or someone ends it.
@@ -355,12 +351,8 @@ var joined = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 // flush sends what has been gathered.
 func (w *watcher) flush() error {
-	control := http.NewResponseController(w.w)
-	if now := time.Now(); now.Sub(w.extended) > extendAfter {
-		w.extended = now
-		_ = control.SetWriteDeadline(now.Add(writeWithin)) // it fails if the connection has none
-	}
-	if w.send() != nil || control.Flush() != nil {
+	w.patience.extend()
+	if w.send() != nil || w.patience.control.Flush() != nil {
 		return errGone
 	}
 	return nil

@@ -57,6 +57,9 @@ func (l serverLog) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// maxWaiting is how many connections may be without a request.
+const maxWaiting = 1000
+
 // connections bounds how many are open.
 type connections struct {
 	limit int
@@ -95,6 +98,7 @@ func (c *connections) note(conn net.Conn, state http.ConnState) (surplus net.Con
 		surplus = c.surplus(conn)
 		c.places[conn] = c.fresh.PushBack(conn)
 	case http.StateIdle:
+		surplus = c.surplus(conn)
 		c.places[conn] = c.idle.PushBack(conn)
 	case http.StateActive:
 		c.places[conn] = nil
@@ -109,9 +113,9 @@ func (c *connections) note(conn net.Conn, state http.ConnState) (surplus net.Con
 	return surplus
 }
 
-// surplus returns the connection that has to make room for another one; nil if there is room.
+// surplus returns the connection that has to make room for another one that waits for a request; nil if there is room.
 func (c *connections) surplus(another net.Conn) net.Conn {
-	if len(c.places) < c.limit {
+	if _, open := c.places[another]; (open || len(c.places) < c.limit) && c.fresh.Len()+c.idle.Len() < maxWaiting {
 		return nil
 	}
 	for _, l := range []*list.List{&c.fresh, &c.idle} {

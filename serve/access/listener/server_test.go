@@ -415,6 +415,22 @@ func TestHalfOpenConnections(t *testing.T) {
 	}
 }
 
+// TestStrangers: who sends nothing takes no more than a thousand connections, whatever the limit.
+func TestStrangers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, ok, access.Limits{})
+		l := newPipes()
+		defer s.start(t, l)()
+		first := l.dial()
+		for range 1000 {
+			defer l.dial().Close()
+		}
+		if after := closedAfter(first); after != 0 {
+			t.Errorf("the oldest was closed after %v", after)
+		}
+	})
+}
+
 // TestWatches: a client that offers HTTP/2 gets HTTP/1.1, and a connection for each watch.
 func TestWatches(t *testing.T) {
 	watching := make(chan struct{}, 1000)
