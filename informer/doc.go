@@ -155,8 +155,8 @@
 // resourceVersion that passes them, and named in Status.LeftOut, until they are stored or deleted. The next start looks
 // them up by name once its watch has caught up, so that a fixed program lacks nothing. If they are more than
 // entry.MaxLeftOut, the server refuses the look-ups, or it sends no bookmarks that show how far the watch has come,
-// everything is listed (reflector.ReasonLeftOut). If the transform refuses the object
-// of a DELETED event, handlers get the stored state in a cache.DeletedFinalStateUnknown, or no call if none is stored.
+// everything is listed (reflector.ReasonLeftOut). If the transform refuses the object of a DELETED event, handlers get
+// the stored state in a cache.DeletedFinalStateUnknown, or no call if none is stored.
 //
 // What the objects also depend on (cluster, codec, Go types, version of the transform, OpenAPI schema) is stored with
 // them and compared. If it differs, the objects are served, Status.Rewriting says why they will be replaced, and a list

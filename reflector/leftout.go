@@ -21,8 +21,8 @@ const maxCutLookups = 2
 // fetchLeftOut delivers the objects of Checkpoint.LeftOut again, while a watch is open that has come as far as the
 // server was when it was accepted: whoever was told of the sink's contents, by an earlier process too, was told of no
 // later state, and did not learn of these objects. It skips objects that have changed or were deleted since: the watch
-// brings their events, or has brought them. It asks for a list if look-ups are refused or impossible, if the watch cannot
-// show how far it has come, or if the server was rewound. The outcome is empty if nothing is left to deliver.
+// brings their events, or has brought them. It asks for a list if look-ups are refused or impossible, if the watch
+// cannot show how far it has come, or if the server was rewound. The outcome is empty if nothing is left to deliver.
 func (s *session) fetchLeftOut(ctx context.Context) outcome {
 	if !s.lists.ended.IsZero() {
 		s.leftOut = nil // a list has brought them

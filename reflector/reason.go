@@ -35,7 +35,8 @@ const (
 	// ReasonBadEvent: the object of a watch's event cannot be decoded, and the watch does not get past it.
 	ReasonBadEvent Reason = "BadEvent"
 	// ReasonLeftOut: objects that could not be stored when they came have to be delivered again. There are too many to
-	// look them up one by one, the server refuses look-ups, or it sends no bookmarks that show that the watch has caught up.
+	// look them up one by one, the server refuses look-ups, or it sends no bookmarks that show that the watch has caught
+	// up.
 	ReasonLeftOut Reason = "LeftOut"
 	// ReasonAudit: an audit found that the contents differ, or may differ, from the server's, although the stream was not
 	// interrupted.

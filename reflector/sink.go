@@ -18,8 +18,8 @@ type Checkpoint struct {
 	Relist Reason
 	// Newest lists a few stored objects of the highest resourceVersion, for the rewind check. May be empty.
 	Newest []entry.ObjectRef
-	// LeftOut lists objects that the sink was given in this state but could not store. The reflector looks them up once the
-	// watch has caught up, and delivers them again before Synced.
+	// LeftOut lists objects that the sink was given in this state but could not store. The reflector looks them up once
+	// the watch has caught up, and delivers them again before Synced.
 	LeftOut []entry.ObjectRef
 	// Large says that the sink holds too many objects for Options.Same.
 	Large bool

@@ -29,8 +29,8 @@ type stream struct {
 	begun, heard time.Time
 	// messages counts events and bookmarks; bookmarks counts only bookmarks.
 	messages, bookmarks int
-	// slow is true if the guards of the previous watch, or this watch's look-ups of what was left out, took longer than the
-	// time-out: then an end of this watch after its time-out counts as in order, whenever it is seen.
+	// slow is true if the guards of the previous watch, or this watch's look-ups of what was left out, took longer than
+	// the time-out: then an end of this watch after its time-out counts as in order, whenever it is seen.
 	slow bool
 	// resume is true if the watch resumes and has not been counted in Status.Resumes yet.
 	resume bool

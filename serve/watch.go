@@ -24,8 +24,8 @@ import (
 const (
 	// leastWatch is how long a watch lasts for which the client asks no time: up to twice as long, as kube-apiserver's.
 	leastWatch = 30 * time.Minute
-	// bookmarkEvery is how often a watch gets a bookmark, and bookmarkBefore how long before its end. While a watch is idle
-	// it flushes nothing as often, which extends its client's time: over HTTP/2 a deadline ends such a stream, too.
+	// bookmarkEvery is how often a watch gets a bookmark, and bookmarkBefore how long before its end. While a watch is
+	// idle it flushes nothing as often, which extends its client's time: over HTTP/2 a deadline ends such a stream, too.
 	bookmarkEvery  = time.Minute
 	bookmarkBefore = 2 * time.Second
 	// eventsAtOnce is how many events are taken from the history at a time.

@@ -219,17 +219,19 @@ func TestProtobuf(t *testing.T) {
 	}
 }
 
-// Subresources are told as a server tells them: kubectl evicts and scales if it finds them, with the groups and versions
-// of their kinds.
+// Subresources are told as a server tells them: kubectl evicts and scales if it finds them, with the groups and
+// versions of their kinds.
 func TestSubresources(t *testing.T) {
 	known := upstream()
 	known.Groups[0].VersionedResources["v1"] = []metav1.APIResource{
 		{Name: "pods", Kind: "Pod", Namespaced: true, Verbs: []string{"create", "get"}},
-		{Name: "pods/eviction", Kind: "Eviction", Group: "policy", Version: "v1", Namespaced: true, Verbs: []string{"create"}},
+		{Name: "pods/eviction", Kind: "Eviction", Group: "policy", Version: "v1", Namespaced: true,
+			Verbs: []string{"create"}},
 		{Name: "pods/log", Kind: "Pod", Namespaced: true, Verbs: []string{"get"}},
 		{Name: "services/proxy", Kind: "ServiceProxyOptions", Namespaced: true, Verbs: []string{"get"}},
 	}
-	h := discovery.New(append(mirrored(), discovery.Of(known)...), discovery.Options{Server: facts.Server{Discovery: known}})
+	h := discovery.New(append(mirrored(), discovery.Of(known)...),
+		discovery.Options{Server: facts.Server{Discovery: known}})
 	for _, legacy := range []bool{false, true} {
 		client, err := clientdiscovery.NewDiscoveryClientForConfig(&rest.Config{Host: serve(t, h), QPS: -1})
 		if err != nil {

@@ -26,9 +26,9 @@ type Limits struct {
 	HeaderTime time.Duration
 	// IdleTime is how long a connection without a request stays. Default 90 s.
 	IdleTime time.Duration
-	// Connections that are open; each watch has one. Default 10,400, as many as there may be watches and requests. Of those
-	// without a request, which anybody can open, there are 1,000 at most, some 40 MB. For one more the oldest is closed that
-	// has sent no request yet, else the one that is idle for longest, and if all are at work the new one.
+	// Connections that are open; each watch has one. Default 10,400, as many as there may be watches and requests. Of
+	// those without a request, which anybody can open, there are 1,000 at most, some 40 MB. For one more the oldest is
+	// closed that has sent no request yet, else the one that is idle for longest, and if all are at work the new one.
 	Connections int
 }
 
