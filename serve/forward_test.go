@@ -180,7 +180,7 @@ func TestForwardSuspended(t *testing.T) {
 	case <-time.After(time.Minute):
 		_ = conn.Close()
 		t.Error("the handler waits for the client")
-		_ = <-closed
+		must(t, <-closed)
 	}
 }
 
