@@ -148,8 +148,8 @@ func (m *servedMirror) start(t *testing.T) {
 		func([]byte) {})
 }
 
-// follows waits until larder serves what the API server has now.
-func (m *servedMirror) follows(t *testing.T) {
+// follows waits until larder serves what the API server has now, and returns the resourceVersion that it has reached.
+func (m *servedMirror) follows(t *testing.T) (got int64) {
 	t.Helper()
 	now, err := newestRV(t.Context(), m.cp.Config(writer))
 	if err != nil {
@@ -160,8 +160,7 @@ func (m *servedMirror) follows(t *testing.T) {
 		if err != nil {
 			return err.Error()
 		}
-		got, err := newestRV(t.Context(), config)
-		if err != nil {
+		if got, err = newestRV(t.Context(), config); err != nil {
 			return err.Error()
 		}
 		if got < now {
@@ -169,6 +168,7 @@ func (m *servedMirror) follows(t *testing.T) {
 		}
 		return ""
 	})
+	return got
 }
 
 // newestRV returns the resourceVersion that a list of ConfigMaps has.
@@ -271,8 +271,12 @@ func (m *servedMirror) disturb(t *testing.T, random *rand.Rand) {
 		wait(3 * time.Second)
 		set(passing)
 	case 6: // while it watches, which it does not feel
-		m.follows(t)
-		compact()
+		if at := m.follows(t); at > m.compacted {
+			if err := m.cp.CompactTo(t.Context(), at); err != nil {
+				t.Fatal(err)
+			}
+			m.compacted = at
+		}
 	case 7: // while it cannot watch: its resourceVersion is gone
 		set(refusing)
 		wait(2 * time.Second)

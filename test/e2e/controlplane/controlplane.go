@@ -105,6 +105,11 @@ func (c *ControlPlane) Restart(ctx context.Context) error {
 // resource whose cache is off (--watch-cache-sizes=resource#0) feels it at once.
 func (c *ControlPlane) Compact(ctx context.Context) error { return c.etcd.compact(ctx) }
 
+// CompactTo is Compact for what was before a resourceVersion.
+func (c *ControlPlane) CompactTo(ctx context.Context, resourceVersion int64) error {
+	return c.etcd.compactTo(ctx, resourceVersion)
+}
+
 // Backup is a copy of etcd's data.
 type Backup struct{ dir string }
 

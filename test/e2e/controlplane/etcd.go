@@ -67,10 +67,16 @@ func (e *etcd) compact(ctx context.Context) error {
 	if err := e.call(ctx, "/v3/kv/range", map[string]any{"key": "AA==", "count_only": true}, &head); err != nil {
 		return err
 	}
-	if _, err := strconv.ParseInt(head.Header.Revision, 10, 64); err != nil {
+	now, err := strconv.ParseInt(head.Header.Revision, 10, 64)
+	if err != nil {
 		return fmt.Errorf("etcd's revision: %w", err)
 	}
-	return e.call(ctx, "/v3/kv/compaction", map[string]any{"revision": head.Header.Revision, "physical": true}, nil)
+	return e.compactTo(ctx, now)
+}
+
+func (e *etcd) compactTo(ctx context.Context, revision int64) error {
+	return e.call(ctx, "/v3/kv/compaction", map[string]any{"revision": strconv.FormatInt(revision, 10), "physical": true},
+		nil)
 }
 
 func (e *etcd) call(ctx context.Context, path string, in, out any) error {

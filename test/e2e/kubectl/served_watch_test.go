@@ -75,7 +75,7 @@ func compareWatches(t *testing.T, upstream, mine target) {
 }
 
 // age is one that is below a minute, with the blanks behind it.
-var age = regexp.MustCompile(`\b\d+s\b *`)
+var age = regexp.MustCompile(`\b(\d+m(\d+s)?|\d+s)\b *`)
 
 // watch runs kubectl until the test ends. The function returns what it has printed, without ages.
 func (to target) watch(t *testing.T, args string) func() string {
