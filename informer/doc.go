@@ -125,6 +125,12 @@
 // They never compress watches. client-go's typed clients use JSON unless rest.Config.ContentType is
 // application/vnd.kubernetes.protobuf; set it for built-in types.
 //
+// # Seeds
+//
+// With Options.Seed an informer that has nothing begins with contents that somebody else has kept, such as a snapshot,
+// in place of the first list. They are applied as a list is, and the watch resumes from them as after a restart. With
+// SyncPolicy Disk the informer has synced then. Status.Seed says what it began with, or why it had to list.
+//
 // # Shards
 //
 // If one replica cannot hold a resource, N replicas can hold N disjoint stores. Identity.ShardSelector says which shard

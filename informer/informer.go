@@ -72,6 +72,7 @@ type Informer struct {
 	lastContact atomic.Int64 // Unix nanoseconds; 0 if there was no contact in this run
 	skipped     atomic.Int64
 	sync        *syncing
+	seeds       *seeds
 	health      health
 
 	distribution *distribution
@@ -117,6 +118,7 @@ func New(lw cache.ListerWatcher, exampleObject runtime.Object, o Options) (*Info
 	if l, ok := lw.(metadataLister); ok && i.o.ListMetadata == nil {
 		i.o.ListMetadata = l.ListMetadata
 	}
+	i.seeds = &seeds{i: i}
 	i.clock = i.o.Clock
 	i.sources.init(i.clock.Now())
 	i.health.unguarded = unguardedBy(i.o)

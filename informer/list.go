@@ -106,6 +106,9 @@ func (p *loop) finishList(ctx context.Context, resourceVersion string) error {
 	}
 	if p.list == nil && !p.void {
 		p.auditor.ListEnded(ctx)
+		if p.o.SyncPolicy == Disk {
+			p.sync.complete()
+		}
 	}
 	return nil
 }

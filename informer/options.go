@@ -11,6 +11,7 @@ import (
 
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/seed"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -89,6 +90,14 @@ type Options struct {
 	// it lists whole objects. Audits and look-ups use it, and so does a start with the policy Resumed (see HasSynced in
 	// the package's documentation). Default: those of a ListerWatcher of requests.ListWatch, and whole objects for others.
 	ListMetadata func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
+	// Seed is what to begin with where nothing has been stored yet, such as a snapshot (snapshot.Seed): then the first
+	// list is spared, and the watch resumes from the seed. Everything is listed if there is none that will do, or if the
+	// server has compacted its history since; Status.Seed says why. It is opened once the server has told its cluster's id
+	// (ClusterID), or at once if SeedCluster is set. Objects that a transform has changed are no seed. Default: none.
+	Seed seed.Source
+	// SeedCluster is the id of the cluster from which a seed has to be. With it an informer can begin without the server,
+	// and with a server whose cluster's id cannot be read. Default: the server's.
+	SeedCluster string
 	// AuditEvery is the interval of audits by Informer.Audit: each follows after a random half to whole of it. Default 0:
 	// no audits.
 	AuditEvery time.Duration

@@ -17,6 +17,7 @@ import (
 	"github.com/larder-dev/larder/internal/limiter"
 	"github.com/larder-dev/larder/internal/patient"
 	"github.com/larder-dev/larder/reflector"
+	"github.com/larder-dev/larder/seed"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -197,6 +198,11 @@ func (i *Informer) start(ctx context.Context) *loop {
 		sync: i.sync, clock: i.clock,
 	}
 	i.errorSource = errorSource
+	var open func(ctx context.Context, after time.Time) (*seed.Seed, error)
+	if i.o.Seed != nil {
+		i.seeds.attrs = attrs
+		open = i.seeds.open
+	}
 	r = reflector.New(i.source, s, reflector.Options{
 		Name: i.name(), TypeDescription: i.o.ObjectDescription, ExpectedType: i.example, Admit: admit(i.Identity()),
 		PageSize:     i.o.PageSize,
@@ -205,7 +211,7 @@ func (i *Informer) start(ctx context.Context) *loop {
 		Verify: attrs.Verify, Same: i.sameness(),
 		OnError: i.reportError, OnContact: i.contact, OnLive: func(bool) { i.reviewSource() }, Clock: i.clock,
 		Limiter:      i.limiter(),
-		RelistSpread: i.o.RelistSpread,
+		RelistSpread: i.o.RelistSpread, Seed: open,
 	})
 	i.reflector = r
 	return &loop{

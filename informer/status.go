@@ -52,6 +52,8 @@ type Status struct {
 	LastContact time.Time
 	// Reflector is the reflector's status: the connection, resumes, and relists with their reasons.
 	Reflector reflector.Status
+	// Seed is what Options.Seed has come to in this run; nil if it was not needed, or not yet.
+	Seed *SeedStatus
 	// Rewriting is why a list has to rewrite the stored bodies, which are served until then; empty if none has to.
 	Rewriting reflector.Reason
 	// Unguarded lists, in a sentence each, changes of the server or the transform that would not be noticed: because an
@@ -118,6 +120,7 @@ func (i *Informer) Status() Status {
 	if r := i.currentReflector(); r != nil {
 		s.Reflector = r.Status()
 	}
+	s.Seed = i.seeds.get(s.Reflector.SeedErr)
 	s.Unguarded = i.health.unguardedNow()
 	if why := s.Reflector.NoLookups; why != "" {
 		s.Unguarded = append(s.Unguarded, "a server that was restored and has overtaken us: "+why)

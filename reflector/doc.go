@@ -10,7 +10,8 @@
 //	   │                    │  └───────────────┴──ended────────────┘ │
 //	   └──mustList──────────┴───────────► Relist ────────listed──────┘
 //
-//	Relist ──resumable──► Verify, if a first list had to wait for the server and the sink holds objects by now
+//	Relist ──resumable──► Verify, if a first list had to wait for the server and the sink holds objects by now, or if
+//	                      Options.Seed has spared the list
 //	any ──failed──► Backoff ──waited──► Verify, or Relist if a list is due
 //	any ──denied──► Degraded ─waited──► the same
 //	any ──mustList─► Relist, after a Backoff if the last list was less than two minutes ago (unless Reflector.Relist

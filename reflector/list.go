@@ -72,6 +72,9 @@ func (s *session) relist(ctx context.Context) outcome {
 		return s.lose(ctx, err)
 	}
 	reason = stronger(s.pos.Reason, reason)
+	if o := s.seed(ctx, reason); o.Kind != "" {
+		return o
+	}
 	if s.lists.watchLists && (s.lists.unlimited || s.o.streams) {
 		return s.streamList(ctx, reason)
 	}

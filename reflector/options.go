@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/larder-dev/larder/internal/limiter"
+	"github.com/larder-dev/larder/seed"
 )
 
 // DefaultPageSize is Options.PageSize if that is 0.
@@ -67,6 +68,12 @@ type Options struct {
 	// one second. If it returns true, look-ups and drain are skipped; otherwise, or if it fails, they follow. Else bounded
 	// as Verify. Not called if the Checkpoint is Large or has LeftOut objects. Default: probe, look-ups and drain.
 	Same func(ctx context.Context) (resourceVersion string, same bool, err error)
+	// Seed, if set, opens contents that somebody else has kept, to begin with where the sink has nothing to resume: they
+	// are applied in place of the first list, and the watch resumes from them, under the same checks as after a restart.
+	// It is called when Run starts, and, if that has failed with ErrSeedLater, once the server has been verified. If the
+	// server's history does not go back that far, it is called once more, for one that was taken after the first. If it
+	// fails, or what it returns cannot be read, everything is listed. It must return when ctx ends.
+	Seed func(ctx context.Context, after time.Time) (*seed.Seed, error)
 	// OnError, if set, is called by one goroutine with each error that ended a connection, before the reflector backs off.
 	// That includes errors of a watch beside a list, and 410s. It is called once, too, with ErrOverdue for each request
 	// that is overdue, while that request goes on.

@@ -33,6 +33,8 @@ type session struct {
 	// answer about the first was cut off.
 	leftOut []entry.ObjectRef
 	cuts    int
+	// seeding is what Options.Seed has come to.
+	seeding seeding
 	// guards compare the server with the sink's contents at every connect.
 	guards *guards
 	// gate decides which objects are delivered.
@@ -113,7 +115,13 @@ func (s *session) enter(ctx context.Context) outcome {
 	}
 	switch s.pos.State {
 	case Restore:
-		return s.restore(ctx)
+		o := s.restore(ctx)
+		if o.Kind == mustList {
+			if planted := s.seed(ctx, o.Reason); planted.Kind != "" {
+				return planted
+			}
+		}
+		return o
 	case Verify:
 		if !s.connect(ctx) {
 			return outcome{Kind: stop}

@@ -36,6 +36,8 @@ type Status struct {
 	// An accepted watch may still get a 410 as its first event. So it counts only once its first event or bookmark has
 	// come, it has ended in order, the server was at that resourceVersion itself, or Options.Same has returned true.
 	Resumes int
+	// SeedErr is why Options.Seed has not spared the first list; nil if it has, or has not been called.
+	SeedErr error
 	// Relists counts lists by reason, without ReasonCold. A list that was given up and begun again counts twice.
 	Relists map[Reason]int
 	// LastRelist is the reason of the last of them.

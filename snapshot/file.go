@@ -21,13 +21,16 @@ import (
 type OpenOptions struct {
 	// Identities are tried in turn if the snapshot is encrypted.
 	Identities []age.Identity
+	// Name names the snapshot of NewFile to people. It must have no credentials.
+	Name string
 }
 
 // File is an open snapshot file. Reads use its index and verify each block. Any number of goroutines may use it.
 type File struct {
 	in     io.ReaderAt // the decrypted file
 	size   int64       // of in
-	closer io.Closer   // set by Open; nil for NewFile
+	closer io.Closer   // nil if there is nothing to close
+	source string      // names the file to people
 
 	manifest Manifest
 	parts    []part         // one for each of manifest.Collections
@@ -80,18 +83,19 @@ func Open(path string, o OpenOptions) (*File, error) {
 		_ = f.Close()
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	s.closer = f
+	s.closer, s.source = f, path
 	return s, nil
 }
 
-// NewFile is Open for the size bytes of r.
+// NewFile is Open for the size bytes of r, which File.Close closes if it is an io.Closer. If NewFile fails it does not.
 func NewFile(r io.ReaderAt, size int64, o OpenOptions) (*File, error) {
 	in, plain, encrypted, err := decryptAt(r, size, o.Identities)
 	if err != nil {
 		return nil, err
 	}
-	f := &File{in: in, size: plain, byID: map[string]int{}, documents: map[string]document{}}
+	f := &File{in: in, size: plain, source: o.Name, byID: map[string]int{}, documents: map[string]document{}}
 	f.buffers.New = func() any { return new(buffer) }
+	f.closer, _ = r.(io.Closer)
 	f.manifest.Encrypted = encrypted
 	if err := f.open(); err != nil {
 		return nil, err

@@ -141,7 +141,9 @@ type Live struct {
 	Since  time.Time `json:"since,omitzero"`
 	Synced bool      `json:"synced"`
 	// State is the reflector's.
-	State   string `json:"state"`
+	State string `json:"state"`
+	// Seed says what the first list was spared by, or why not; "" if there is nothing to say.
+	Seed    string `json:"seed,omitempty"`
 	Resumes int    `json:"resumes"`
 	// Relists counts lists by reason, that of a cold start apart; Lists counts all.
 	Relists map[string]int `json:"relists,omitempty"`

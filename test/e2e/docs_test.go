@@ -24,7 +24,7 @@ var updateDocs = flag.Bool("docs.update", false, "write what the commands of the
 
 // pages are those whose every command is run, each on a playground of its own, as somebody does who reads one of them.
 var pages = []string{"README.md", "docs/command-line.md", "docs/edge-agent.md", "docs/large-cluster.md",
-	"docs/offline-analyst.md", "docs/serve.md"}
+	"docs/offline-analyst.md", "docs/serve.md", "docs/bootstrap.md"}
 
 // TestDocs types what a reader of the README and of the walkthroughs sees, each page in an empty directory, on what
 // make playground runs, and compares what is printed with what the pages show, but for figures, ages and ids.

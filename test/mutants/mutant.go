@@ -36,6 +36,7 @@ func all() []mutant {
 		fifoMutants,
 		informerMutants,
 		powerLossMutants,
+		seedMutants,
 		reflectorMutants,
 		wireMutants,
 		reflectorResumeMutants,
@@ -43,6 +44,7 @@ func all() []mutant {
 		serveAccessMutants,
 		snapshotMutants,
 		storeCommitMutants,
+
 		storeDiskMutants,
 		storeFileMutants,
 		storeListMutants,

@@ -63,6 +63,9 @@ type Tracker struct {
 	listing       bool      // true between ForList and Listed
 	holds         bool      // there are contents, which have describes
 	openAPIRead   time.Time // when want.OpenAPI was read; zero if never in this run
+	verified      bool      // the server has answered Verify in this run
+	seeding       bool      // the next list is a seed
+	seedOpenAPI   string    // its OpenAPI
 }
 
 // New returns a Tracker. Close must follow.
@@ -100,6 +103,7 @@ func (a *Tracker) Verify(ctx context.Context) (reflector.Reason, error) {
 	if err := a.refresh(ctx); err != nil {
 		return "", err
 	}
+	a.verified = true
 	have := a.have
 	if a.listing {
 		have = a.pending
@@ -122,6 +126,33 @@ func (a *Tracker) Verify(ctx context.Context) (reflector.Reason, error) {
 	return "", nil
 }
 
+// ErrUnverified: the server has not been asked for its id yet.
+var ErrUnverified = errors.New("the server's cluster is not known yet")
+
+// SeedCluster returns the id of the cluster from which a seed has to be: the server's, or, before the server has
+// answered, pinned, if that is set; else it fails with ErrUnverified.
+func (a *Tracker) SeedCluster(pinned string) (string, error) {
+	switch {
+	case pinned == "" && !a.verified:
+		return "", ErrUnverified
+	case pinned == "" && a.want.ClusterID == "":
+		return "", errors.New("the id of the server's cluster cannot be read, and Options.SeedCluster does not pin it")
+	case pinned == "":
+		return a.want.ClusterID, nil
+	case a.want.ClusterID == "":
+		a.want.ClusterID = pinned
+		if a.o.Claim != nil {
+			return pinned, a.o.Claim(pinned, false)
+		}
+	case a.want.ClusterID != pinned:
+		return "", fmt.Errorf("the server's cluster is %s, and Options.SeedCluster pins %s", a.want.ClusterID, pinned)
+	}
+	return pinned, nil
+}
+
+// Seeding says that the next list is a seed, whose objects have that OpenAPI.
+func (a *Tracker) Seeding(openAPI string) { a.seeding, a.seedOpenAPI = true, openAPI }
+
 // ForList returns the options of a list that begins now, after Verify. If an attribute has changed, the list rewrites
 // the contents, whatever its reason.
 func (a *Tracker) ForList(reason reflector.Reason) store.ReplaceOptions {
@@ -132,6 +163,9 @@ func (a *Tracker) ForList(reason reflector.Reason) store.ReplaceOptions {
 	}
 	if next.OpenAPI == "" {
 		next.OpenAPI = a.have.OpenAPI
+	}
+	if a.seeding {
+		next.OpenAPI, a.seeding = a.seedOpenAPI, false
 	}
 	changed := a.Mismatch() != "" || differ(a.have.ClusterID, next.ClusterID) || differ(a.have.OpenAPI, next.OpenAPI)
 	a.pending, a.listing = next, true

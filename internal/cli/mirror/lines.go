@@ -36,6 +36,7 @@ type plainLog struct {
 type saying struct {
 	at   time.Time
 	what string
+	seed string // what was noted of the seed
 }
 
 // update tells of the collections of which there is news.
@@ -51,7 +52,10 @@ func (p *plainLog) update(now time.Time, all []source.Collection) {
 		if p.said == nil {
 			p.said = map[string]saying{}
 		}
-		p.said[c.ID] = saying{now, what}
+		p.said[c.ID] = saying{now, what, c.Live.Seed}
+		if c.Live.Seed != "" && c.Live.Seed != last.seed {
+			p.note(input.Label(c) + ": " + c.Live.Seed)
+		}
 		p.say(now, c)
 	}
 }
@@ -59,13 +63,15 @@ func (p *plainLog) update(now time.Time, all []source.Collection) {
 // finish tells of all of them, for the last time.
 func (p *plainLog) finish(now time.Time, all []source.Collection) {
 	p.mu.Lock()
-	p.said = nil
+	for id, last := range p.said {
+		p.said[id] = saying{seed: last.seed}
+	}
 	p.mu.Unlock()
 	p.update(now, all)
 }
 
 func gist(c source.Collection) string {
-	return fmt.Sprint(c.Live.Source, c.Live.Synced, c.Live.Resumes, c.Live.Relists, input.Trouble(*c.Live))
+	return fmt.Sprint(c.Live.Source, c.Live.Synced, c.Live.Resumes, c.Live.Relists, c.Live.Seed, input.Trouble(*c.Live))
 }
 
 // sayText says it in a line for people.

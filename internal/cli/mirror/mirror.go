@@ -25,6 +25,7 @@ import (
 	"github.com/larder-dev/larder/internal/cli/cluster"
 	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/source"
+	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -70,6 +71,9 @@ type memberOptions struct {
 	schemas bool
 	// learner is told the hashes of schemas; nil if there is none.
 	learner *learner
+	// seed is what to begin with, of the cluster seedCluster; see informer.Options. May be nil.
+	seed        snapshot.Seed
+	seedCluster string
 }
 
 func newMember(ctx context.Context, st *store.Store, p planned, mo memberOptions) (*member, error) {
@@ -78,6 +82,9 @@ func newMember(ctx context.Context, st *store.Store, p planned, mo memberOptions
 		Residency: store.None, Store: st, PersistSecrets: mo.persistSecrets, Identity: id, Resource: r.ResourceInfo,
 		ClusterID: requests.KubeSystemUID(conn.Raw),
 		Observer:  mo.observer, History: mo.history,
+	}
+	if mo.seed != nil {
+		o.Seed, o.SeedCluster = mo.seed, mo.seedCluster
 	}
 	if id.Representation != entry.Metadata { // which do not depend on it
 		o.OpenAPIHash = conn.Schemas.Hash(r.GroupVersion())
@@ -258,7 +265,7 @@ func (mb *member) collection() source.Collection {
 		Resumes: st.Reflector.Resumes, Lists: st.Reflector.Lists, Pages: st.Reflector.Pages, Watches: st.Reflector.Watches,
 		Relists: map[string]int{}, BytesReceived: mb.conn.Received.Bytes(),
 		Pending: st.Pending, Skipped: st.Skipped, Rewriting: string(st.Rewriting), Unguarded: st.Unguarded,
-		Incidents: incidentsOf(st.Incidents), IncidentTotals: map[string]int{},
+		Incidents: incidentsOf(st.Incidents), IncidentTotals: map[string]int{}, Seed: seeded(st.Seed),
 	}
 	for cause, n := range st.IncidentTotals {
 		live.IncidentTotals[string(cause)] = n

@@ -23,6 +23,7 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/metrics"
 	"github.com/larder-dev/larder/serve"
+	"github.com/larder-dev/larder/snapshot"
 )
 
 // service is a sync that runs: the mirror, what shows it, and what answers questions about it.
@@ -40,6 +41,9 @@ type service struct {
 	endpoint *endpoint.Server
 	listener net.Listener  // nil if it does not listen
 	port     *serving.Port // nil if it does not serve objects
+	seed     snapshot.Seed // nil if it begins with a list
+	// seedCluster is the cluster that the seed has to be of; "" is the API server's.
+	seedCluster string
 	notify   *notifier
 
 	mirror atomic.Pointer[mirror] // nil until the store is open
@@ -85,6 +89,7 @@ func (sv *service) open(ctx context.Context, logger logr.Logger) error {
 		persistSecrets: sv.settings.persistSecrets, keepChanges: keepFor(sv.settings.keepChanges, sv.serving),
 		configured: sv.configured, servesSecrets: sv.serving.Secrets,
 		observer: sv.metrics, history: historyOf(sv.serving), schemas: sv.settings.schemas,
+		seed: sv.seed, seedCluster: sv.seedCluster,
 	}
 	m, err := openMirror(ctx, sv.planner, sv.settings, mo, logger)
 	if err != nil {

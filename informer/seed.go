@@ -1,0 +1,94 @@
+package informer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/larder-dev/larder/codec"
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/informer/internal/attributes"
+	"github.com/larder-dev/larder/reflector"
+	"github.com/larder-dev/larder/seed"
+)
+
+// SeedStatus says what this run has begun with, or why it had to list.
+type SeedStatus struct {
+	// Source names the last seed, without credentials; Taken is when it was taken, and ResourceVersion where the watch
+	// goes on from it. They are not set if there was no seed that would do.
+	Source          string
+	Taken           time.Time
+	ResourceVersion string
+	// Err is why everything had to be listed; nil if the seed is applied.
+	Err error
+}
+
+// seeds opens Options.Seed.
+type seeds struct {
+	i     *Informer
+	attrs *attributes.Tracker // set before the run; only the reflector's goroutine uses it
+
+	mu     sync.Mutex
+	status *SeedStatus // guarded by mu; nil before the seed has been asked for
+}
+
+// errNoSent: the codec is not Larder's.
+var errNoSent = errors.New("seeds are not converted for Options.Codec, which is none of package codec")
+
+// open is reflector.Options.Seed.
+func (s *seeds) open(ctx context.Context, after time.Time) (*seed.Seed, error) {
+	cluster, err := s.attrs.SeedCluster(s.i.o.SeedCluster)
+	if errors.Is(err, attributes.ErrUnverified) {
+		return nil, reflector.ErrSeedLater
+	}
+	make := codec.NewSent(s.i.o.Codec, s.i.example, s.i.Identity().LabelSelector != "")
+	if err == nil && make == nil {
+		err = errNoSent
+	}
+	var sd *seed.Seed
+	if err == nil {
+		sd, err = s.i.o.Seed.Seed(ctx, seed.Request{Identity: s.i.Identity(), Cluster: cluster, Schema: s.i.attrs.Schema,
+			Make: make, After: after})
+	}
+	if err == nil && !entry.ComparableRV(sd.ResourceVersion) {
+		err = errors.Join(fmt.Errorf("the seed %s cannot be resumed from its resourceVersion %q", sd.Source,
+			sd.ResourceVersion), sd.Close())
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.attrs.Seeding(sd.OpenAPI)
+	read := sd.Objects
+	sd.Objects = func(ctx context.Context, fn func(*entry.Undecoded) error) error {
+		err := read(ctx, fn)
+		if err == nil {
+			s.i.lastContact.CompareAndSwap(0, sd.Taken.UnixNano()) // in an earlier process, if not in this one
+		}
+		return err
+	}
+	s.note(SeedStatus{Source: sd.Source, Taken: sd.Taken, ResourceVersion: sd.ResourceVersion})
+	return sd, nil
+}
+
+func (s *seeds) note(st SeedStatus) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.status = &st
+}
+
+// get returns Status.Seed. err is reflector.Status.SeedErr.
+func (s *seeds) get(err error) *SeedStatus {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err != nil && s.status == nil:
+		return &SeedStatus{Err: err}
+	case s.status == nil:
+		return nil
+	}
+	st := *s.status
+	st.Err = err
+	return &st
+}

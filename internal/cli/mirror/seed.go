@@ -1,0 +1,80 @@
+package mirror
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/internal/agekeys"
+	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/snapshot"
+	"github.com/larder-dev/larder/snapshot/remote"
+)
+
+// seedFlags say what to begin with where nothing is mirrored yet.
+type seedFlags struct {
+	from, cluster string
+	maxAge        command.AgeValue
+	identities    []string
+}
+
+func (s *seedFlags) add(f *pflag.FlagSet) {
+	f.StringVar(&s.from, "seed", "",
+		"where nothing is mirrored yet, begin with the snapshot at a `URL` (https, file, or a path) in place of the first "+
+			"list, and watch on from there")
+	f.StringVar(&s.cluster, "seed-cluster", "",
+		"with --seed, the `ID` of the cluster that it has to be of (the UID of its namespace kube-system); default is the "+
+			"API server's. With it, sync begins without the API server, too")
+	f.Var(&s.maxAge, "seed-max-age", "with --seed, refuse a snapshot that is older than `DURATION`, such as 24h")
+	f.StringArrayVar(&s.identities, "seed-identity", nil,
+		"with --seed, a `FILE` of age identities that decrypts it; may be given again")
+}
+
+// check refuses flags that have no effect.
+func (s *seedFlags) check(f *pflag.FlagSet) error {
+	if s.from != "" {
+		return nil
+	}
+	for _, name := range []string{"seed-cluster", "seed-max-age", "seed-identity"} {
+		if f.Changed(name) {
+			return command.Usagef("--%s needs --seed", name)
+		}
+	}
+	if f.Changed("seed") {
+		return command.Usagef("--seed needs a URL")
+	}
+	return nil
+}
+
+// open returns the seed; nil if none is asked for.
+func (s *seedFlags) open() (snapshot.Seed, error) {
+	if s.from == "" {
+		return nil, nil
+	}
+	o := remote.Options{MaxAge: time.Duration(s.maxAge)}
+	for _, file := range s.identities {
+		ids, err := agekeys.ReadIdentities(file)
+		if err != nil {
+			return nil, command.Usagef("--seed-identity: %w", err)
+		}
+		o.Identities = append(o.Identities, ids...)
+	}
+	if err := remote.Check(s.from); err != nil {
+		return nil, command.Usagef("--seed: %w", err)
+	}
+	return remote.Seed(s.from, o), nil
+}
+
+// seeded says to people what a seed has come to; "" if there is nothing to say.
+func seeded(st *informer.SeedStatus) string {
+	switch {
+	case st == nil:
+		return ""
+	case st.Err != nil:
+		return fmt.Sprintf("listed, since the seed cannot be used: %v", st.Err)
+	}
+	return fmt.Sprintf("begun with %s of %s, and watched on from its resourceVersion %s", st.Source,
+		st.Taken.UTC().Format(time.RFC3339), st.ResourceVersion)
+}

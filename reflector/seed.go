@@ -1,0 +1,125 @@
+package reflector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/patient"
+	"github.com/larder-dev/larder/reflector/internal/history"
+	"github.com/larder-dev/larder/seed"
+)
+
+// ErrSeedLater is returned by Options.Seed before the server has been verified: it is called again after that.
+var ErrSeedLater = errors.New("what the seed has to be is not known yet")
+
+// seedSpread is the maximum of the random wait before a newer seed is asked for: a fleet that has begun with the same
+// seed finds at the same time that it is too old.
+const seedSpread = 10 * time.Second
+
+// maxSeeds is how many seeds a run asks for: one, and a newer one if that was too old.
+const maxSeeds = 2
+
+// seeding is what a run has had of Options.Seed.
+type seeding struct {
+	asked int       // answers of Options.Seed
+	taken time.Time // of the seed that the sink has; zero if it has none
+}
+
+// seed gives a seed to the sink in place of the list that is due for a reason. The outcome is empty if there is none.
+func (s *session) seed(ctx context.Context, reason Reason) outcome {
+	again := reason == ReasonExpired && !s.seeding.taken.IsZero() && !s.served
+	if s.o.Seed == nil || s.seeding.asked == maxSeeds || reason != ReasonCold && !again {
+		return outcome{}
+	}
+	if again && patient.Sleep(ctx, s.o.Clock, rand.N(seedSpread)) != nil {
+		return outcome{Kind: stop}
+	}
+	s.conn.connected()
+	defer s.conn.listing.lend()()
+	sd, err := s.o.Seed(ctx, s.seeding.taken)
+	switch {
+	case ctx.Err() != nil:
+		if err == nil {
+			_ = sd.Close() // nobody reads it
+		}
+		return outcome{Kind: stop}
+	case errors.Is(err, ErrSeedLater):
+		return outcome{}
+	case err != nil:
+		s.noSeed(ctx, err)
+		return outcome{}
+	}
+	s.seeding.asked++
+	o := s.plant(ctx, sd, reason)
+	if err := sd.Close(); err != nil {
+		klog.FromContext(ctx).V(2).Info("A seed was not closed", "seed", sd.Source, "err", err)
+	}
+	return o
+}
+
+// noSeed says why everything is listed.
+func (s *session) noSeed(ctx context.Context, err error) {
+	klog.FromContext(ctx).Info("There is no seed to begin with; listing", "err", err)
+	s.seeding.asked = maxSeeds
+	s.r.board.update(func(st *Status) { st.SeedErr = err })
+}
+
+// plant gives the objects of a seed to the sink. The outcome is empty if they cannot be read.
+func (s *session) plant(ctx context.Context, sd *seed.Seed, reason Reason) outcome {
+	klog.FromContext(ctx).Info("Beginning with a seed", "seed", sd.Source, "taken", sd.Taken, "resourceVersion",
+		sd.ResourceVersion)
+	l := newList(s, reason)
+	l.before, l.begun = s.gate.PassedBy, true
+	if err := s.sink.BeginReplace(ctx, reason); err != nil {
+		return s.sinkClosed(err)
+	}
+	var sinkErr error
+	var page []runtime.Object
+	bytes := 0
+	flush := func() error {
+		sinkErr = l.deliver(ctx, page)
+		page, bytes = nil, 0
+		return sinkErr
+	}
+	err := sd.Objects(ctx, func(obj *entry.Undecoded) error {
+		page, bytes = append(page, obj), bytes+obj.Size()
+		if len(page) < int(s.o.PageSize) && bytes < seedPage {
+			return nil
+		}
+		return flush()
+	})
+	if err == nil {
+		err = flush()
+	}
+	if err == nil {
+		err = s.gate.Judge(s.gate.Since(l.before), l.delivered)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return l.abort(ctx, outcome{Kind: stop})
+	case sinkErr != nil:
+		return s.sinkClosed(sinkErr)
+	case err != nil:
+		s.noSeed(ctx, fmt.Errorf("the seed %s cannot be used: %w", sd.Source, err))
+		return l.abort(ctx, outcome{})
+	}
+	if err := s.sink.EndReplace(ctx, sd.ResourceVersion); err != nil {
+		return s.sinkClosed(err)
+	}
+	s.seeding.taken, s.resumes = sd.Taken, sd.ResourceVersion
+	s.moveTo(history.Progress{RV: sd.ResourceVersion})
+	s.newest, s.guards.awaited, s.guards.target = l.newest.Result(), nil, ""
+	s.watching.end, s.announced, s.guards.pending = lost, false, false
+	s.guards.compared = true // to ask for the difference would be a list
+	return outcome{Kind: resumable}
+}
+
+// seedPage is about how many bytes of a seed are given to the sink at a time.
+const seedPage = 16 << 20

@@ -1,0 +1,275 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// stall is how long the server may send nothing, and maxStalls how often in a row a request may fail or stall.
+	stall     = 30 * time.Second
+	maxStalls = 4
+	// pause is the wait before a request is made for the third time; it doubles. The second follows at once.
+	pause = time.Second
+	// least and most are how many bytes are asked for at a time: twice as many each time while reads follow one another.
+	// So a server sends no more than that in vain.
+	least = 256 << 10
+	most  = 8 << 20
+)
+
+// reader is an io.ReaderAt of what is at a URL. It keeps one answer open, from which reads go on as long as they follow
+// one another, as those of a collection do.
+type reader struct {
+	ctx    context.Context
+	client *http.Client
+	url    *url.URL
+	name   string // of the URL, without credentials
+	size   int64
+	tag    string // ETag or Last-Modified of the first answer; "" if there was none
+
+	mu    sync.Mutex
+	body  *body    // guarded by mu; nil if no answer is open
+	ahead int64    // how much the last answer was to have; guarded by mu
+	next  int64    // where the last answer ended; guarded by mu
+	came  int64    // how much has come; guarded by mu
+	whole *os.File // guarded by mu; what a server without ranges has sent
+}
+
+// body is an open answer.
+type body struct {
+	io.ReadCloser
+	at     int64 // of the next byte
+	end    int64 // of the part that was asked for
+	cancel context.CancelFunc
+	timer  *time.Timer // cancels after stall
+}
+
+func (b *body) close() {
+	b.timer.Stop()
+	b.cancel()
+	_ = b.Close()
+}
+
+// errChanged: what is at the URL is not what the first answer was of.
+var errChanged = errors.New("it was replaced while it was read")
+
+// begin asks for the first bytes, and learns the size.
+func (r *reader) begin() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.tryLocked(func() error { return r.openLocked(0, least) })
+}
+
+// ReadAt implements io.ReaderAt.
+func (r *reader) ReadAt(p []byte, off int64) (n int, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.whole != nil {
+		return r.whole.ReadAt(p, off)
+	}
+	if off+int64(len(p)) > r.size {
+		return 0, io.ErrUnexpectedEOF
+	}
+	err = r.tryLocked(func() error {
+		for n < len(p) {
+			if err := r.seekLocked(off+int64(n), int64(len(p)-n)); err != nil {
+				return err
+			}
+			got, err := r.body.Read(p[n:])
+			r.body.at, r.came = r.body.at+int64(got), r.came+int64(got)
+			if n += got; got > 0 {
+				r.body.timer.Reset(stall)
+			}
+			if r.body.at == r.body.end {
+				r.dropLocked()
+			} else if err != nil && n < len(p) {
+				r.dropLocked()
+				return noEOF(err)
+			}
+		}
+		return nil
+	})
+	return n, err
+}
+
+func noEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// tryLocked calls fn until it succeeds, at most maxStalls times in a row without progress.
+func (r *reader) tryLocked(fn func() error) error {
+	for failed, wait := 0, time.Duration(0); ; wait = max(2*wait, pause) {
+		before := r.came
+		err := fn()
+		if r.came > before {
+			failed, wait = 0, 0
+		}
+		var final *finalError
+		switch {
+		case err == nil:
+			return nil
+		case errors.As(err, &final):
+			return final.error
+		case r.ctx.Err() != nil:
+			return context.Cause(r.ctx)
+		}
+		if failed++; failed == maxStalls {
+			return plain(err)
+		}
+		select {
+		case <-time.After(wait):
+		case <-r.ctx.Done():
+			return context.Cause(r.ctx)
+		}
+	}
+}
+
+// plain returns err without the URL, which errors of net/http have.
+func plain(err error) error {
+	var of *url.Error
+	if errors.As(err, &of) {
+		err = of.Err
+	}
+	if errors.Is(err, context.Canceled) {
+		return fmt.Errorf("the server has sent nothing for %v", stall)
+	}
+	return err
+}
+
+// finalError is not tried again.
+type finalError struct{ error }
+
+// seekLocked makes the open answer begin at an offset, with at least that many bytes.
+func (r *reader) seekLocked(at, length int64) error {
+	switch {
+	case r.body != nil && r.body.at == at:
+		return nil
+	case r.body != nil || at != r.next:
+		r.ahead = least
+	default:
+		r.ahead = min(2*r.ahead, most)
+	}
+	r.dropLocked()
+	return r.openLocked(at, max(length, r.ahead))
+}
+
+func (r *reader) dropLocked() {
+	if r.body != nil {
+		r.next = r.body.at
+		r.body.close()
+		r.body = nil
+	}
+}
+
+// openLocked asks for that many bytes from an offset.
+func (r *reader) openLocked(at, length int64) error {
+	ctx, cancel := context.WithCancel(r.ctx)
+	timer := time.AfterFunc(stall, cancel)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.url.String(), nil)
+	if err != nil {
+		cancel()
+		return &finalError{errors.New("the URL is malformed")}
+	}
+	request.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", at, at+length-1))
+	request.Header.Set("Accept-Encoding", "identity")
+	answer, err := r.client.Do(request)
+	if err != nil {
+		timer.Stop()
+		cancel()
+		return err
+	}
+	b := &body{ReadCloser: answer.Body, at: at, end: at + length, cancel: cancel, timer: timer}
+	tag := answer.Header.Get("ETag")
+	if tag == "" {
+		tag = answer.Header.Get("Last-Modified")
+	}
+	switch code := answer.StatusCode; {
+	case code == http.StatusPartialContent:
+		size, err := sizeOf(answer.Header.Get("Content-Range"), at)
+		if err != nil || r.size > 0 && (size != r.size || tag != r.tag) {
+			b.close()
+			if err == nil {
+				err = errChanged
+			}
+			return &finalError{err}
+		}
+		b.end = min(b.end, size)
+		r.size, r.tag, r.body = size, tag, b
+		return nil
+	case code == http.StatusOK && r.size == 0:
+		return r.keepLocked(b)
+	case code == http.StatusOK:
+		b.close()
+		return &finalError{errChanged}
+	case code == http.StatusTooManyRequests || code >= http.StatusInternalServerError:
+		b.close()
+		return fmt.Errorf("the server answered %s", answer.Status)
+	default:
+		b.close()
+		return &finalError{fmt.Errorf("the server answered %s", answer.Status)}
+	}
+}
+
+// sizeOf returns the size of the whole in a Content-Range that begins at an offset.
+func sizeOf(contentRange string, at int64) (int64, error) {
+	part, whole, ok := strings.Cut(strings.TrimPrefix(contentRange, "bytes "), "/")
+	first, _, _ := strings.Cut(part, "-")
+	begin, err := strconv.ParseInt(first, 10, 64)
+	size, sizeErr := strconv.ParseInt(whole, 10, 64)
+	if !ok || err != nil || sizeErr != nil || begin != at || size <= at {
+		return 0, fmt.Errorf("the server answered with the range %q, and was asked for what begins at %d", contentRange, at)
+	}
+	return size, nil
+}
+
+// keepLocked keeps an answer that is not a part in a file without a name.
+func (r *reader) keepLocked(b *body) error {
+	defer b.close()
+	f, err := os.CreateTemp("", "larder-snapshot-*")
+	if err != nil {
+		return &finalError{err}
+	}
+	if err := os.Remove(f.Name()); err != nil {
+		return &finalError{errors.Join(err, f.Close())}
+	}
+	size, err := io.Copy(f, progress{b})
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	r.whole, r.size = f, size
+	return nil
+}
+
+// progress is a body that may go on as long as something comes.
+type progress struct{ *body }
+
+func (p progress) Read(data []byte) (int, error) {
+	n, err := p.body.Read(data)
+	if n > 0 {
+		p.timer.Reset(stall)
+	}
+	return n, err
+}
+
+// Close ends the open answer.
+func (r *reader) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.dropLocked()
+	if r.whole == nil {
+		return nil
+	}
+	return r.whole.Close()
+}

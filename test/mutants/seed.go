@@ -1,0 +1,62 @@
+package main
+
+var seedMutants = []mutant{
+	{
+		name:   "seed/another-cluster",
+		breaks: "A seed of another cluster is refused.",
+		file:   "snapshot/seed.go",
+		old:    "c.Attributes.ClusterID != want.Cluster",
+		new:    "false",
+		test:   "TestNoSeed",
+	},
+	{
+		name:   "seed/part-of-it",
+		breaks: "A collection that lacks objects which are wanted is refused.",
+		file:   "snapshot/seed.go",
+		old:    "	for _, r := range fs.Requirements() {\n",
+		new:    "	for _, r := range fs.Requirements()[:0] {\n",
+		test:   "TestNoSeed",
+	},
+	{
+		name:   "seed/wider",
+		breaks: "Of a wider collection only what is wanted is taken.",
+		file:   "snapshot/seed.go",
+		old:    "return query.Query{Labels: ls, Fields: fs}.ForEntries(d.view), nil",
+		new:    "return query.Query{Labels: ls}.ForEntries(d.view), nil",
+		test:   "TestSeed",
+	},
+	{
+		name:   "seed/as-old",
+		breaks: "One that is no newer than a seed that was too old is refused.",
+		file:   "snapshot/seed.go",
+		old:    "!f.taken(c).After(want.After)",
+		new:    "false && !f.taken(c).After(want.After)",
+		test:   "TestSeedTooOld",
+	},
+	{
+		name:   "seed/compared",
+		breaks: "What a seed has brought is not compared by a list.",
+		file:   "reflector/seed.go",
+		old:    "s.guards.compared = true",
+		new:    "s.guards.compared = false",
+		test:   "TestSeed",
+		dir:    "snapshot",
+	},
+	{
+		name:   "seed/unpinned",
+		breaks: "Without a pinned cluster a seed is opened only once the server has told its id.",
+		file:   "informer/internal/attributes/attributes.go",
+		old:    `case pinned == "" && !a.verified:`,
+		new:    `case pinned == "" && a.verified:`,
+		test:   "TestSeed",
+		dir:    "snapshot",
+	},
+	{
+		name:   "seed/replaced",
+		breaks: "A snapshot that is replaced while it is read fails the read.",
+		file:   "snapshot/remote/reader.go",
+		old:    "tag != r.tag",
+		new:    "false",
+		test:   "TestRefusals",
+	},
+}
