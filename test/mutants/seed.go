@@ -21,8 +21,8 @@ var seedMutants = []mutant{
 		name:   "seed/wider",
 		breaks: "Of a wider collection only what is wanted is taken.",
 		file:   "snapshot/seed.go",
-		old:    "return query.Query{Labels: ls, Fields: fs}.ForEntries(d.view), nil",
-		new:    "return query.Query{Labels: ls}.ForEntries(d.view), nil",
+		old:    "c.Identity.LabelSelector == want.LabelSelector && c.Identity.FieldSelector == want.FieldSelector",
+		new:    "c.Identity.LabelSelector == want.LabelSelector",
 		test:   "TestSeed",
 	},
 	{

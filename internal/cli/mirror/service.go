@@ -44,7 +44,7 @@ type service struct {
 	seed     snapshot.Seed // nil if it begins with a list
 	// seedCluster is the cluster that the seed has to be of; "" is the API server's.
 	seedCluster string
-	notify   *notifier
+	notify      *notifier
 
 	mirror atomic.Pointer[mirror] // nil until the store is open
 }
