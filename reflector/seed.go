@@ -38,10 +38,10 @@ func (s *session) seed(ctx context.Context, reason Reason) outcome {
 	if s.o.Seed == nil || s.seeding.asked == maxSeeds || reason != ReasonCold && !again {
 		return outcome{}
 	}
+	s.conn.connected()
 	if again && patient.Sleep(ctx, s.o.Clock, rand.N(seedSpread)) != nil {
 		return outcome{Kind: stop}
 	}
-	s.conn.connected()
 	defer s.conn.listing.lend()()
 	sd, err := s.o.Seed(ctx, s.seeding.taken)
 	switch {

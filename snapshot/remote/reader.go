@@ -241,12 +241,10 @@ func (r *reader) keepLocked(b *body) error {
 	if err != nil {
 		return &finalError{err}
 	}
-	if err := os.Remove(f.Name()); err != nil {
-		return &finalError{errors.Join(err, f.Close())}
-	}
+	_ = os.Remove(f.Name()) // where that fails while it is open, Close does it
 	size, err := io.Copy(f, progress{b})
 	if err != nil {
-		return errors.Join(err, f.Close())
+		return errors.Join(err, discard(f))
 	}
 	r.whole, r.size = f, size
 	return nil
@@ -271,5 +269,12 @@ func (r *reader) Close() error {
 	if r.whole == nil {
 		return nil
 	}
-	return r.whole.Close()
+	return discard(r.whole)
+}
+
+// discard closes and removes a file.
+func discard(f *os.File) error {
+	err := f.Close()
+	_ = os.Remove(f.Name()) // it is gone where an open file can be removed
+	return err
 }
