@@ -43,14 +43,14 @@ func (s *seeds) open(ctx context.Context, after time.Time) (*seed.Seed, error) {
 	if errors.Is(err, attributes.ErrUnverified) {
 		return nil, reflector.ErrSeedLater
 	}
-	make := codec.NewSent(s.i.o.Codec, s.i.example, s.i.Identity().LabelSelector != "")
-	if err == nil && make == nil {
+	sent := codec.NewSent(s.i.o.Codec, s.i.example, s.i.Identity().LabelSelector != "")
+	if err == nil && sent == nil {
 		err = errNoSent
 	}
 	var sd *seed.Seed
 	if err == nil {
 		sd, err = s.i.o.Seed.Seed(ctx, seed.Request{Identity: s.i.Identity(), Cluster: cluster, Schema: s.i.attrs.Schema,
-			Make: make, After: after})
+			Make: sent, After: after})
 	}
 	if err == nil && !entry.ComparableRV(sd.ResourceVersion) {
 		err = errors.Join(fmt.Errorf("the seed %s cannot be resumed from its resourceVersion %q", sd.Source,

@@ -74,6 +74,25 @@ func (f *Forwarder) takes(r *http.Request) bool {
 	return !known && r.Header.Get("Authorization") != ""
 }
 
+// forward sends the request to the API server. What lasts is counted as a watch.
+func (q *request) forward() error {
+	query := q.r.URL.Query()
+	lasts := q.r.Header.Get("Upgrade") != "" || strings.Contains(q.r.URL.Path, "/watch/")
+	for _, name := range []string{"watch", "follow"} {
+		value := query.Get(name)
+		lasts = lasts || query.Has(name) && value != "false" && value != "0"
+	}
+	w := q.w
+	if lasts {
+		if err := access.LongRunning(q.r.Context()); err != nil {
+			return err
+		}
+		w = patientWriter{w, q.patience}
+	}
+	q.Handler.options.Forward.ServeHTTP(w, q.r.WithContext(q.ctx))
+	return nil
+}
+
 // transports are those of requests that upgrade their connection, and of all others.
 type transports struct{ others, upgrades http.RoundTripper }
 

@@ -363,25 +363,6 @@ func (q *request) get() error {
 	return nil
 }
 
-// forward sends the request to the API server. What lasts is counted as a watch.
-func (q *request) forward() error {
-	query := q.r.URL.Query()
-	lasts := q.r.Header.Get("Upgrade") != "" || strings.Contains(q.r.URL.Path, "/watch/")
-	for _, name := range []string{"watch", "follow"} {
-		value := query.Get(name)
-		lasts = lasts || query.Has(name) && value != "false" && value != "0"
-	}
-	w := q.w
-	if lasts {
-		if err := access.LongRunning(q.r.Context()); err != nil {
-			return err
-		}
-		w = patientWriter{w, q.patience}
-	}
-	q.Handler.options.Forward.ServeHTTP(w, q.r.WithContext(q.ctx))
-	return nil
-}
-
 // unserved answers a request for what is not mirrored, or for something else than reading. What is forwarded is
 // authorized by who answers it.
 func (q *request) unserved(k *kind, reads bool) error {

@@ -77,14 +77,14 @@ func parse(from string) (name string, u *url.URL, err error) {
 		}
 		return u.Path, nil, nil
 	case "http", "https":
-		return Redacted(u), u, nil
+		return redacted(u), u, nil
 	}
 	return "", nil, fmt.Errorf("the URL of the snapshot has the scheme %q, and only https, http and file are known",
 		u.Scheme)
 }
 
-// Redacted returns a URL for people, without what may be credentials.
-func Redacted(u *url.URL) string {
+// redacted returns a URL for people, without what may be credentials.
+func redacted(u *url.URL) string {
 	shown := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
 	return shown.String()
 }

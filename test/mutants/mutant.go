@@ -47,6 +47,7 @@ func all() []mutant {
 
 		storeDiskMutants,
 		storeFileMutants,
+		storeHistoryMutants,
 		storeListMutants,
 	)
 }
