@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"aead.dev/minisign"
 	"filippo.io/age"
 
 	"github.com/larder-dev/larder/entry"
@@ -21,6 +22,8 @@ import (
 type OpenOptions struct {
 	// Identities are tried in turn if the snapshot is encrypted.
 	Identities []age.Identity
+	// SignedBy are keys of which one must have signed the snapshot. Default: it need not be signed.
+	SignedBy []minisign.PublicKey
 	// Name names the snapshot of NewFile to people. It must have no credentials.
 	Name string
 }
@@ -64,8 +67,9 @@ func (b *buffer) prepare() (err error) {
 }
 
 // Open opens the snapshot at path. It reads the start and the end of the file, and no blocks; Verify reads all. It
-// fails with ErrNotSnapshot, ErrNewerFormat, ErrEncrypted or ErrIdentity if the snapshot cannot be read, and with a
-// DamageError if it was cut short or its catalog is damaged. Open does not fail because of damaged blocks: see Records.
+// fails with ErrNotSnapshot, ErrNewerFormat, ErrEncrypted or ErrIdentity if the snapshot cannot be read, with a
+// DamageError if it was cut short or its catalog is damaged, and with ErrUnsigned or ErrSignature if the keys of
+// o.SignedBy have not signed it. Open does not fail because of damaged blocks: see Records.
 func Open(path string, o OpenOptions) (*File, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -97,7 +101,7 @@ func NewFile(r io.ReaderAt, size int64, o OpenOptions) (*File, error) {
 	f.buffers.New = func() any { return new(buffer) }
 	f.closer, _ = r.(io.Closer)
 	f.manifest.Encrypted = encrypted
-	if err := f.open(); err != nil {
+	if err := f.open(o.SignedBy); err != nil {
 		return nil, err
 	}
 	return f, nil

@@ -88,6 +88,9 @@ type Manifest struct {
 	Encrypted bool
 	// Digest is a SHA-256 that covers the whole contents.
 	Digest [sha256.Size]byte
+	// SignatureKey is the id of the key with which the snapshot says to be signed, as minisign prints it; empty if it is
+	// not signed. It has been verified only if OpenOptions.SignedBy was given.
+	SignatureKey string
 	// Collections are in the order of the file.
 	Collections []Collection
 	// Documents are the names of what the snapshot has beside collections: what is known of the API server. They are in

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 
+	"aead.dev/minisign"
+
 	"github.com/larder-dev/larder/internal/printable"
 	"github.com/larder-dev/larder/snapshot/internal/layout"
 )
 
-// open reads prologue, footer and catalog.
-func (f *File) open() error {
+// open reads prologue, footer and catalog, and verifies the signature if keys are given.
+func (f *File) open(keys []minisign.PublicKey) error {
 	data := make([]byte, min(f.size, int64(layout.MaxPrologue)))
 	if err := f.read(data, 0, -1); err != nil {
 		return err
@@ -31,10 +33,11 @@ func (f *File) open() error {
 	if err != nil {
 		return err
 	}
-	text := make([]byte, foot.Length)
+	text := make([]byte, f.size-int64(layout.FooterSize)-int64(foot.Catalog))
 	if err := f.read(text, int64(foot.Catalog), -1); err != nil {
 		return err
 	}
+	text, signature := text[:foot.Length], text[foot.Length:]
 	if f.manifest.Digest = sha256.Sum256(text); f.manifest.Digest != foot.Digest {
 		return f.damage(int64(foot.Catalog), -1, "its catalog is not what was written (SHA-256)")
 	}
@@ -50,7 +53,7 @@ func (f *File) open() error {
 	if err != nil {
 		return f.damage(int64(foot.Catalog), -1, "its catalog cannot be read: "+err.Error())
 	}
-	return nil
+	return f.signed(signature, keys)
 }
 
 // footer reads the footer of a file with that id, whose prologue has size bytes.
@@ -67,7 +70,10 @@ func (f *File) footer(id layout.ID, size int64) (layout.Footer, error) {
 	}
 	foot, ok := layout.ParseFooter(data)
 	if !ok || foot.ID != id || foot.Length > layout.MaxPart || foot.Catalog > uint64(at) ||
-		int64(foot.Catalog) < size || int64(foot.Catalog)+int64(foot.Length) != at {
+		int64(foot.Catalog) < size {
+		return foot, cut
+	}
+	if signature := at - int64(foot.Catalog) - int64(foot.Length); signature < 0 || signature > maxSignature {
 		return foot, cut
 	}
 	return foot, nil

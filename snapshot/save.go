@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 
+	"aead.dev/minisign"
 	"filippo.io/age"
 
 	"github.com/larder-dev/larder/entry"
@@ -17,6 +18,8 @@ import (
 type SaveOptions struct {
 	// Recipients can read the snapshot, which is encrypted for them. Empty: it is not encrypted.
 	Recipients []age.Recipient
+	// SigningKey signs the snapshot, so that OpenOptions.SignedBy can verify from whom it is. Nil: it is not signed.
+	SigningKey *minisign.PrivateKey
 	// Secrets writes Secrets, and whatever else the store seals or sealed, even to a snapshot that is not encrypted.
 	// Default: such a snapshot has none of them, except Secrets that Redaction.Secrets redacts.
 	Secrets bool

@@ -59,7 +59,7 @@ func (j *saving) run(ctx context.Context, w io.Writer) error {
 		j.now.TotalObjects += c.Objects
 	}
 	counted := &countingWriter{w: w}
-	out, err := newWriter(counted, j.header(keep), writerOptions{Recipients: j.o.Recipients})
+	out, err := newWriter(counted, j.header(keep), writerOptions{Recipients: j.o.Recipients, Key: j.o.SigningKey})
 	if err != nil {
 		return err
 	}

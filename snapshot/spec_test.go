@@ -25,6 +25,8 @@ type specFile struct {
 	header      map[string]any
 	collections []specCollection
 	documents   []documentOf
+	digest      [32]byte
+	signature   string
 }
 
 type specCollection struct {
@@ -72,9 +74,11 @@ func readSpec(data []byte) (f specFile) {
 	must(string(foot[56:]) == "\nREDRAL\x89" && bytes.Equal(foot[12:20], id) &&
 		crc32.Checksum(foot[:52], castagnoli) == binary.BigEndian.Uint32(foot[52:]), "footer")
 	catalog := data[binary.BigEndian.Uint64(foot) : len(data)-64]
-	must(len(catalog) == int(binary.BigEndian.Uint32(foot[8:])), "length of the catalog")
-	digest := sha256.Sum256(catalog)
-	must(bytes.Equal(digest[:], foot[20:52]), "digest of the catalog")
+	size := int(binary.BigEndian.Uint32(foot[8:]))
+	must(size <= len(catalog), "length of the catalog")
+	catalog, f.signature = catalog[:size], string(catalog[size:])
+	f.digest = sha256.Sum256(catalog)
+	must(bytes.Equal(f.digest[:], foot[20:52]), "digest of the catalog")
 	var c struct {
 		Header      map[string]any
 		Collections []map[string]any

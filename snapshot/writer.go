@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"aead.dev/minisign"
 	"filippo.io/age"
 
 	"github.com/larder-dev/larder/entry"
@@ -20,6 +21,8 @@ import (
 type writerOptions struct {
 	// Recipients can read the snapshot, which is encrypted for them. Empty: it is not encrypted.
 	Recipients []age.Recipient
+	// Key signs it; nil: it is not signed.
+	Key *minisign.PrivateKey
 
 	id      layout.ID // for tests; zero is a random one
 	block   int       // likewise; zero is layout.BlockTarget
@@ -34,7 +37,8 @@ type writer struct {
 	sealed     io.WriteCloser // the encrypting part of w; nil without encryption
 	compressor *layout.Compressor
 	id         layout.ID
-	target     int // size of a block
+	target     int                  // size of a block
+	key        *minisign.PrivateKey // signs it; may be nil
 
 	offset  int64
 	catalog catalog
@@ -44,7 +48,7 @@ type writer struct {
 	now   Collection // identity and counts
 	begun int64      // offset
 	index []byte
-	key   string // first key
+	first string // key
 	block []byte
 	next  layout.Block // the open block
 }
@@ -60,7 +64,7 @@ func newWriter(w io.Writer, h Header, o writerOptions) (*writer, error) {
 		return nil, err
 	}
 	s := &writer{w: w, compressor: compressor, id: o.id, target: cmp.Or(o.block, layout.BlockTarget),
-		catalog: catalog{Header: h}, ids: map[string]bool{}}
+		key: o.Key, catalog: catalog{Header: h}, ids: map[string]bool{}}
 	if s.id == (layout.ID{}) {
 		s.id = layout.NewID()
 	}
@@ -92,7 +96,7 @@ func (w *writer) Begin(id entry.Identity) error {
 		return fmt.Errorf("the collection %s is there twice: %w", id, ErrOrder)
 	}
 	w.ids[id.ID()] = true
-	w.now, w.begun, w.index, w.key, w.next = Collection{Identity: id}, w.offset, w.index[:0], "", layout.Block{}
+	w.now, w.begun, w.index, w.first, w.next = Collection{Identity: id}, w.offset, w.index[:0], "", layout.Block{}
 	return nil
 }
 
@@ -106,8 +110,8 @@ func (w *writer) Add(r entry.Entry) error {
 			return err
 		}
 	}
-	if w.key == "" {
-		w.key = r.Key
+	if w.first == "" {
+		w.first = r.Key
 	}
 	if w.next.Count == 0 {
 		w.next.First = r.Key
@@ -166,7 +170,7 @@ func (w *writer) End(c Collection) (Collection, error) {
 		return c, err
 	}
 	c.Objects, c.Bytes, c.Blocks = w.now.Objects, w.now.Bytes, w.now.Blocks
-	c.Resource.Namespaced = c.Resource.Namespaced || strings.Contains(w.key, "/")
+	c.Resource.Namespaced = c.Resource.Namespaced || strings.Contains(w.first, "/")
 	text := textOf(c)
 	text.Stored, text.Index, text.IndexDigest = stored, len(w.index), digest[:]
 	w.catalog.Collections = append(w.catalog.Collections, text)
@@ -204,6 +208,9 @@ func (w *writer) Close() error {
 		return fmt.Errorf("the catalog takes %d bytes, %d are allowed: %w", len(text), layout.MaxPart, ErrTooLarge)
 	}
 	foot := layout.Footer{Catalog: uint64(w.offset), Length: uint32(len(text)), ID: w.id, Digest: sha256.Sum256(text)}
+	if w.key != nil {
+		text = append(text, sign(w.key, w.catalog.Header, foot.Digest)...)
+	}
 	if err := w.write(foot.Append(text)); err != nil {
 		return err
 	}

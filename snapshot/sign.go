@@ -1,0 +1,72 @@
+package snapshot
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"aead.dev/minisign"
+
+	"github.com/larder-dev/larder/snapshot/internal/layout"
+)
+
+// Errors of signatures.
+var (
+	// ErrUnsigned: the snapshot has no signature, and one is asked for.
+	ErrUnsigned = errors.New("the snapshot is not signed")
+	// ErrSignature: the signature is of none of the keys that were given, or of another snapshot.
+	ErrSignature = errors.New("the snapshot is not signed by whom it should be")
+)
+
+// maxSignature bounds a signature; one of minisign with its comments has about 300 bytes.
+const maxSignature = 4 << 10
+
+// statement is what is signed: the digest, which stands for the whole contents, and in plain words the cluster and the
+// time.
+func statement(h Header, digest layout.Digest) []byte {
+	return fmt.Appendf(nil, "larder snapshot\ncluster %s\ntaken %s\ndigest sha256:%x\n", h.ClusterID,
+		h.TakenAt.Format(time.RFC3339Nano), digest)
+}
+
+// sign returns the signature of a snapshot.
+func sign(key *minisign.PrivateKey, h Header, digest layout.Digest) []byte {
+	return minisign.SignWithComments(*key, statement(h, digest),
+		"a snapshot of Larder, taken "+h.TakenAt.UTC().Format(time.RFC3339), fmt.Sprintf("key %016X", key.ID()))
+}
+
+// signed reads the signature of f, and verifies it if keys are given.
+func (f *File) signed(text []byte, keys []minisign.PublicKey) error {
+	var s minisign.Signature
+	known := len(text) > 0 && s.UnmarshalText(text) == nil
+	if known {
+		f.manifest.SignatureKey = fmt.Sprintf("%016X", s.KeyID)
+	}
+	switch {
+	case len(keys) == 0:
+		return nil
+	case len(text) == 0:
+		return ErrUnsigned
+	case !known:
+		return fmt.Errorf("%w: its signature is malformed", ErrSignature)
+	}
+	said := statement(f.manifest.Header, f.manifest.Digest)
+	if slices.ContainsFunc(keys, func(k minisign.PublicKey) bool { return minisign.Verify(k, said, text) }) {
+		return nil
+	}
+	if slices.ContainsFunc(keys, func(k minisign.PublicKey) bool { return k.ID() == s.KeyID }) {
+		return fmt.Errorf("%w: its signature is of something else", ErrSignature)
+	}
+	return fmt.Errorf("%w: its signature is of the key %016X, and expected is %s", ErrSignature, s.KeyID, keyIDs(keys))
+}
+
+func keyIDs(keys []minisign.PublicKey) string {
+	text := ""
+	for i, k := range keys {
+		if i > 0 {
+			text += " or "
+		}
+		text += fmt.Sprintf("%016X", k.ID())
+	}
+	return text
+}
