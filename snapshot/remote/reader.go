@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
@@ -18,6 +19,9 @@ const (
 	// stall is how long the server may send nothing, and maxStalls how often in a row a request may fail or stall.
 	stall     = 30 * time.Second
 	maxStalls = 4
+	// slowBytes is what has to come in slowFor, which is time that readers have waited.
+	slowBytes = 64 << 10
+	slowFor   = 2 * time.Minute
 	// pause is the wait before a request is made for the third time; it doubles. The second follows at once.
 	pause = time.Second
 	// least and most are how many bytes are asked for at a time: twice as many each time while reads follow one another.
@@ -30,18 +34,20 @@ const (
 // one another, as those of a collection do.
 type reader struct {
 	ctx    context.Context
-	client *http.Client
+	client Client
 	url    *url.URL
-	name   string // of the URL, without credentials
 	size   int64
 	tag    string // ETag or Last-Modified of the first answer; "" if there was none
 
 	mu    sync.Mutex
-	body  *body    // guarded by mu; nil if no answer is open
-	ahead int64    // how much the last answer was to have; guarded by mu
-	next  int64    // where the last answer ended; guarded by mu
-	came  int64    // how much has come; guarded by mu
-	whole *os.File // guarded by mu; what a server without ranges has sent
+	body  *body // guarded by mu; nil if no answer is open
+	ahead int64 // how much the last answer was to have; guarded by mu
+	next  int64 // where the last answer ended; guarded by mu
+	came  int64 // how much has come; guarded by mu
+	// waited is how long readers have waited since came was counted; guarded by mu.
+	waited  time.Duration
+	counted int64
+	whole   *os.File // guarded by mu; what a server without ranges has sent
 }
 
 // body is an open answer.
@@ -61,6 +67,18 @@ func (b *body) close() {
 
 // errChanged: what is at the URL is not what the first answer was of.
 var errChanged = errors.New("it was replaced while it was read")
+
+// OpenURL opens what is at an HTTP URL, of which it reads ranges: see the package documentation.
+func OpenURL(ctx context.Context, client Client, u *url.URL) (File, error) {
+	r := &reader{ctx: ctx, client: client, url: u}
+	if err := r.begin(); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
+// Size implements File.
+func (r *reader) Size() int64 { return r.size }
 
 // begin asks for the first bytes, and learns the size.
 func (r *reader) begin() error {
@@ -84,8 +102,12 @@ func (r *reader) ReadAt(p []byte, off int64) (n int, err error) {
 			if err := r.seekLocked(off+int64(n), int64(len(p)-n)); err != nil {
 				return err
 			}
+			began := time.Now()
 			got, err := r.body.Read(p[n:])
 			r.body.at, r.came = r.body.at+int64(got), r.came+int64(got)
+			if err := r.slowLocked(time.Since(began)); err != nil {
+				return err
+			}
 			if n += got; got > 0 {
 				r.body.timer.Reset(stall)
 			}
@@ -99,6 +121,18 @@ func (r *reader) ReadAt(p []byte, off int64) (n int, err error) {
 		return nil
 	})
 	return n, err
+}
+
+// slowLocked counts how long a reader has waited, and fails if too little has come in that time.
+func (r *reader) slowLocked(waited time.Duration) error {
+	if r.waited += waited; r.waited < slowFor {
+		return nil
+	}
+	if got := r.came - r.counted; got < slowBytes {
+		return &finalError{fmt.Errorf("the link is too slow: %d bytes came in %v", got, r.waited.Round(time.Second))}
+	}
+	r.waited, r.counted = 0, r.came
+	return nil
 }
 
 func noEOF(err error) error {
@@ -216,6 +250,9 @@ func (r *reader) openLocked(at, length int64) error {
 	case code == http.StatusTooManyRequests || code >= http.StatusInternalServerError:
 		b.close()
 		return fmt.Errorf("the server answered %s", answer.Status)
+	case code == http.StatusNotFound:
+		b.close()
+		return &finalError{fmt.Errorf("the server answered %s: %w", answer.Status, fs.ErrNotExist)}
 	default:
 		b.close()
 		return &finalError{fmt.Errorf("the server answered %s", answer.Status)}

@@ -1,27 +1,37 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"net/http"
 	"net/url"
+	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
+	"aead.dev/minisign"
 	"filippo.io/age"
 
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// Options are the options of Seed and Open. The zero value works.
+// Options are the options of the functions that take a URL. The zero value works for https, http and file.
 type Options struct {
 	// Identities are tried in turn if the snapshot is encrypted.
 	Identities []age.Identity
+	// SignedBy are keys of which one must have signed the snapshot. Default: it need not be signed.
+	SignedBy []minisign.PublicKey
 	// MaxAge is the age from which a snapshot is refused. Default: any age will do.
 	MaxAge time.Duration
-	// Client makes the requests. It should not bound their time. Default: http.DefaultClient.
+	// Client makes the requests to https and http URLs. It should not bound their time. Default: http.DefaultClient.
 	Client *http.Client
+	// Schemes are further ones, such as those of packages s3 and oci.
+	Schemes map[string]Scheme
 }
 
 // ErrTooOld: the snapshot is older than Options.MaxAge.
@@ -33,26 +43,30 @@ func Seed(from string, o Options) snapshot.Seed {
 }
 
 // Check returns what is wrong with a URL.
-func Check(from string) error {
-	_, _, err := parse(from)
+func Check(from string, o Options) error {
+	_, err := parse(from, o)
 	return err
 }
 
 // Open opens the snapshot at a URL. ctx ends the File's reads, too.
 func Open(ctx context.Context, from string, o Options) (*snapshot.File, error) {
-	name, u, err := parse(from)
+	at, err := parse(from, o)
 	if err != nil {
 		return nil, err
 	}
-	open := snapshot.OpenOptions{Identities: o.Identities, Name: name}
-	var f *snapshot.File
-	if u == nil {
-		f, err = snapshot.Open(name, open)
-	} else {
-		f, err = openHTTP(ctx, u, o.Client, open)
-	}
+	file, name, err := at.open(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("open the snapshot %s: %w", name, err)
+	}
+	return o.open(file, name)
+}
+
+// open opens a snapshot, or closes the file.
+func (o Options) open(file File, name string) (*snapshot.File, error) {
+	f, err := snapshot.NewFile(file, file.Size(),
+		snapshot.OpenOptions{Identities: o.Identities, SignedBy: o.SignedBy, Name: name})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open the snapshot %s: %w", name, err), file.Close())
 	}
 	if taken := f.Manifest().TakenAt; o.MaxAge > 0 && time.Since(taken) > o.MaxAge {
 		return nil, errors.Join(fmt.Errorf("%w: %s was taken at %s, more than %v ago", ErrTooOld, name,
@@ -61,26 +75,51 @@ func Open(ctx context.Context, from string, o Options) (*snapshot.File, error) {
 	return f, nil
 }
 
-// parse returns the name of a snapshot for people, and its URL; nil if the name is a path.
-func parse(from string) (name string, u *url.URL, err error) {
+// place is what a URL names.
+type place struct {
+	files Files
+	file  string // empty: the newest
+	name  string // of the files, for people; with file it is that of the URL
+}
+
+// parse returns what a URL names.
+func parse(from string, o Options) (place, error) {
 	if !strings.Contains(from, "://") {
-		return from, nil, nil
+		dir, file := filepath.Split(from)
+		return place{directory(dir), file, dir}, nil
 	}
-	u, err = url.Parse(from)
+	u, err := url.Parse(from)
 	if err != nil {
-		return "", nil, errors.New("the URL of the snapshot is malformed") // the error has the URL, and its secrets
+		return place{}, errors.New("the URL of the snapshot is malformed") // the error has the URL, and its secrets
 	}
 	switch u.Scheme {
 	case "file":
 		if u.Host != "" && u.Host != "localhost" {
-			return "", nil, fmt.Errorf("the URL of the snapshot names the host %s: write file:///path", u.Host)
+			return place{}, fmt.Errorf("the URL of the snapshot names the host %s: write file:///path", u.Host)
 		}
-		return u.Path, nil, nil
+		dir, file := filepath.Split(u.Path)
+		return place{directory(dir), file, dir}, nil
 	case "http", "https":
-		return redacted(u), u, nil
+		at := strings.LastIndexByte(u.Path, '/') + 1
+		dir := *u
+		dir.Path, dir.RawPath = u.Path[:at], ""
+		w := web{url: &dir, client: cmp.Or(o.Client, http.DefaultClient)}
+		if u.Path[at:] != "" {
+			w.file = u
+		}
+		return place{w, u.Path[at:], redacted(&dir)}, nil
 	}
-	return "", nil, fmt.Errorf("the URL of the snapshot has the scheme %q, and only https, http and file are known",
-		u.Scheme)
+	open, ok := o.Schemes[u.Scheme]
+	if !ok {
+		known := append(slices.Sorted(maps.Keys(o.Schemes)), "https", "http", "file")
+		return place{}, fmt.Errorf("the URL of the snapshot has the scheme %q, and known are %s", u.Scheme,
+			strings.Join(known, ", "))
+	}
+	files, file, err := open(u)
+	if err != nil {
+		return place{}, fmt.Errorf("the URL of the snapshot: %w", err)
+	}
+	return place{files, file, strings.TrimSuffix(redacted(u), file)}, nil
 }
 
 // redacted returns a URL for people, without what may be credentials.
@@ -89,18 +128,47 @@ func redacted(u *url.URL) string {
 	return shown.String()
 }
 
-// openHTTP opens a snapshot at an HTTP URL.
-func openHTTP(ctx context.Context, u *url.URL, client *http.Client, o snapshot.OpenOptions) (*snapshot.File, error) {
-	if client == nil {
-		client = http.DefaultClient
+// open opens what the URL names, and returns the name of that for people.
+func (p place) open(ctx context.Context) (file File, name string, err error) {
+	one := p.file
+	if one == "" {
+		if one, err = p.latest(ctx); err != nil {
+			return nil, p.name, err
+		}
 	}
-	r := &reader{ctx: ctx, client: client, url: u, name: o.Name}
-	if err := r.begin(); err != nil {
-		return nil, errors.Join(err, r.Close())
+	file, err = p.files.Open(ctx, one)
+	return file, p.nameOf(one), err
+}
+
+// nameOf names a file for people.
+func (p place) nameOf(file string) string {
+	if p.name == "" || strings.HasSuffix(p.name, "/") || strings.HasSuffix(p.name, string(filepath.Separator)) ||
+		p.file != "" {
+		return p.name + file
 	}
-	f, err := snapshot.NewFile(r, r.size, o)
+	return p.name + ":" + file // a tag
+}
+
+// latestFile has the name of the newest snapshot and a line feed.
+const latestFile = "latest"
+
+// latest returns the name of the newest snapshot.
+func (p place) latest(ctx context.Context) (string, error) {
+	f, err := p.files.Open(ctx, latestFile)
 	if err != nil {
-		return nil, errors.Join(err, r.Close())
+		return "", fmt.Errorf("which is the newest: %w", err)
 	}
-	return f, nil
+	text := make([]byte, min(f.Size(), maxName))
+	_, err = f.ReadAt(text, 0)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return "", fmt.Errorf("which is the newest: %w", err)
+	}
+	name := strings.TrimSuffix(string(text), "\n")
+	if !isName(name) {
+		return "", fmt.Errorf("which is the newest: the file %s does not name a snapshot", latestFile)
+	}
+	return name, nil
 }

@@ -5,14 +5,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -235,6 +238,39 @@ func TestRefusals(t *testing.T) {
 func content(data []byte) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.ServeContent(w, r, "", time.Unix(1, 0), bytes.NewReader(data))
+	})
+}
+
+// trickle is a client to which a bit comes every 20 seconds, so that it never waits long enough to give up.
+type trickle struct{}
+
+func (trickle) Do(r *http.Request) (*http.Response, error) {
+	var from, to int64
+	if _, err := fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-%d", &from, &to); err != nil {
+		return nil, err
+	}
+	head := http.Header{"Content-Range": {fmt.Sprintf("bytes %d-%d/%d", from, to, 1<<30)}}
+	return &http.Response{StatusCode: http.StatusPartialContent, Header: head, Body: io.NopCloser(trickle{})}, nil
+}
+
+func (trickle) Read(data []byte) (int, error) {
+	time.Sleep(20 * time.Second)
+	return min(len(data), 100), nil
+}
+
+// TestTooSlow: a link over which nothing comes to an end is given up, though it is never silent.
+func TestTooSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u, err := url.Parse("https://cdn.example.com/x.larder")
+		must(t, err)
+		began := time.Now()
+		f, err := remote.OpenURL(t.Context(), trickle{}, u)
+		must(t, err)
+		_, err = f.ReadAt(make([]byte, 1<<20), 0)
+		if took := time.Since(began); err == nil || !strings.Contains(err.Error(), "too slow") || took > 3*time.Minute {
+			t.Errorf("%v, after %v", err, took)
+		}
+		must(t, f.Close())
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 
+	"aead.dev/minisign"
 	"github.com/spf13/cobra"
 
 	"github.com/larder-dev/larder/internal/cli/command"
@@ -18,16 +19,24 @@ const keyBytes = 32
 
 // NewKeygen returns larder keygen.
 func NewKeygen(s command.IO) *cobra.Command {
-	return &cobra.Command{
+	signing := false
+	cmd := &cobra.Command{
 		Use:   "keygen [FILE]",
-		Short: "Make a key that seals Secrets in a store",
+		Short: "Make a key that seals Secrets in a store, or one that signs snapshots",
 		Long: `Make a key that seals Secrets in a store: 32 random bytes in base64. It is written to a new file that only
 you can read, or to standard output. Who loses it loses what is sealed with it: a larder sync into another file lists
-that anew.`,
+that anew.
+
+With --signing it is a key that signs snapshots (--sign-key, --snapshot-sign-key), a secret key of minisign without a
+password. Its public key, by which others verify them (--seed-key, --signed-by), is printed.`,
 		Example: `  larder keygen store.key
-  larder sync pods secrets --key-file store.key --store cluster.db`,
+  larder sync pods secrets --key-file store.key --store cluster.db
+  larder keygen --signing sign.key >sign.pub`,
 		Args: command.NeedArgs(0, 1, "the file to make, or none"),
 		RunE: func(_ *cobra.Command, args []string) error {
+			if signing {
+				return signingKey(s, args)
+			}
 			key := make([]byte, keyBytes)
 			_, _ = rand.Read(key) // which does not fail
 			line := base64.StdEncoding.EncodeToString(key) + "\n"
@@ -39,6 +48,28 @@ that anew.`,
 		},
 		ValidArgsFunction: command.CompleteFile,
 	}
+	cmd.Flags().BoolVar(&signing, "signing", false, "make a key that signs snapshots in FILE, and print its public key")
+	return cmd
+}
+
+// signingKey makes the file of a key that signs, and prints the public key.
+func signingKey(s command.IO, args []string) error {
+	if len(args) == 0 {
+		return command.Usagef("keygen --signing needs the file to make: the public key is what it prints")
+	}
+	public, private, err := minisign.GenerateKey(nil)
+	if err != nil {
+		return err
+	}
+	text, err := private.MarshalText()
+	if err != nil {
+		return err
+	}
+	if err := writeKey(args[0], string(text)+"\n"); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(s.Out, public)
+	return err
 }
 
 // writeKey makes the file of a key. One that is there may be the key of a store.

@@ -61,10 +61,18 @@ type IdentityFlag struct {
 func (f *IdentityFlag) Add(cmd *cobra.Command) {
 	f.Key.AddAs(cmd, "the `FILE` of the keys that open what is sealed in a store. Default is what "+KeyVariable+
 		" holds; without keys names can be read, and what is not sealed")
+	f.AddIdentity(cmd)
+}
+
+// AddIdentity adds --identity alone, for commands that read snapshots only.
+func (f *IdentityFlag) AddIdentity(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.files, "identity", nil,
 		"a `FILE` of age identities or an ssh key that decrypts a snapshot; may be given again. A passphrase is asked "+
 			"for, or taken from "+PassphraseVariable)
 }
+
+// Given reports whether there is anything that decrypts a snapshot, without asking for it.
+func (f *IdentityFlag) Given() bool { return len(f.files) > 0 || os.Getenv(PassphraseVariable) != "" }
 
 // Identities reads the files. A passphrase is asked for when a snapshot needs it, not before.
 func (f *IdentityFlag) Identities(s command.IO) ([]age.Identity, error) {

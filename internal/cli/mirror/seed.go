@@ -9,6 +9,7 @@ import (
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/agekeys"
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/places"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/snapshot/remote"
 )
@@ -18,18 +19,22 @@ type seedFlags struct {
 	from, cluster string
 	maxAge        command.AgeValue
 	identities    []string
+	keys          []string
 }
 
 func (s *seedFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&s.from, "seed", "",
-		"where nothing is mirrored yet, begin with the snapshot at a `URL` (https, file, or a path) in place of the first "+
-			"list, and watch on from there")
+		"where nothing is mirrored yet, begin with the snapshot at a `URL` (a path, https, s3, oci) in place of the first "+
+			"list, and watch on from there. If it ends in a slash, or is that of an OCI repository, it is the latest one there")
 	f.StringVar(&s.cluster, "seed-cluster", "",
 		"with --seed, the `ID` of the cluster that it has to be of (the UID of its namespace kube-system); default is the "+
 			"API server's. With it, sync begins without the API server, too")
 	f.Var(&s.maxAge, "seed-max-age", "with --seed, refuse a snapshot that is older than `DURATION`, such as 24h")
 	f.StringArrayVar(&s.identities, "seed-identity", nil,
 		"with --seed, a `FILE` of age identities that decrypts it; may be given again")
+	f.StringArrayVar(&s.keys, "seed-key", nil,
+		"with --seed, refuse a snapshot that is not signed by this public `KEY` of minisign, or that in the file KEY; may be "+
+			"given again, for another key that will do")
 }
 
 // check refuses flags that have no effect.
@@ -37,7 +42,7 @@ func (s *seedFlags) check(f *pflag.FlagSet) error {
 	if s.from != "" {
 		return nil
 	}
-	for _, name := range []string{"seed-cluster", "seed-max-age", "seed-identity"} {
+	for _, name := range []string{"seed-cluster", "seed-max-age", "seed-identity", "seed-key"} {
 		if f.Changed(name) {
 			return command.Usagef("--%s needs --seed", name)
 		}
@@ -53,7 +58,12 @@ func (s *seedFlags) open() (snapshot.Seed, error) {
 	if s.from == "" {
 		return nil, nil
 	}
-	o := remote.Options{MaxAge: time.Duration(s.maxAge)}
+	o := places.Options()
+	o.MaxAge = time.Duration(s.maxAge)
+	var err error
+	if o.SignedBy, err = places.PublicKeys("seed-key", s.keys); err != nil {
+		return nil, err
+	}
 	for _, file := range s.identities {
 		ids, err := agekeys.ReadIdentities(file)
 		if err != nil {
@@ -61,7 +71,7 @@ func (s *seedFlags) open() (snapshot.Seed, error) {
 		}
 		o.Identities = append(o.Identities, ids...)
 	}
-	if err := remote.Check(s.from); err != nil {
+	if err := remote.Check(s.from, o); err != nil {
 		return nil, command.Usagef("--seed: %w", err)
 	}
 	return remote.Seed(s.from, o), nil

@@ -44,6 +44,7 @@ type service struct {
 	seed     snapshot.Seed // nil if it begins with a list
 	// seedCluster is the cluster that the seed has to be of; "" is the API server's.
 	seedCluster string
+	maker       *maker // nil if it makes no snapshots
 	notify      *notifier
 
 	mirror atomic.Pointer[mirror] // nil until the store is open
@@ -112,6 +113,9 @@ func (sv *service) run(ctx context.Context) (err error) {
 	var wg sync.WaitGroup
 	wg.Go(func() { show(running, sv.io, sv.log, m.mirrored) })
 	wg.Go(func() { m.scrub(running) })
+	if sv.maker != nil {
+		wg.Go(func() { sv.maker.run(running, m, sv.settings.store) })
+	}
 	sv.notify.ready()
 	err = m.run(ctx)
 	sv.notify.stopping()

@@ -36,6 +36,7 @@ type syncOptions struct {
 	listen         string
 	serving        serving.Flags
 	seed           seedFlags
+	snapshots      snapshotFlags
 	logs           logFlags
 	// all mirrors everything but what exclude names.
 	all     bool
@@ -114,6 +115,7 @@ The log, on standard error, has a line for each resource when something happens,
 	f.BoolVar(&o.serving.Forward, "forward", false,
 		"with --serve, send to the API server what is not mirrored, and writes, with the caller's own token")
 	o.seed.add(f)
+	o.snapshots.add(f)
 	o.logs.add(cmd)
 	o.cluster.AddFlags(f)
 	f.Lookup("request-timeout").Usage += " Watches are not bounded by it."
@@ -127,7 +129,7 @@ var configRefuses = []string{"namespace", "all-namespaces", "all", "exclude", "s
 // check finds what is wrong with the command line before anything is opened.
 func (o *syncOptions) check(cmd *cobra.Command, args []string) error {
 	if err := errors.Join(o.logs.check(), o.serving.Check(), o.serving.CheckUnused(cmd.Flags()),
-		o.seed.check(cmd.Flags())); err != nil {
+		o.seed.check(cmd.Flags()), o.snapshots.check(cmd.Flags())); err != nil {
 		return err
 	}
 	if cmd.Flags().Changed("config") {
@@ -213,6 +215,9 @@ func runSync(ctx context.Context, s command.IO, o *syncOptions, args []string) (
 	sv := newService(s, l, planner{storePath: set.store, config: restConfig}, set)
 	sv.configured, sv.serving, sv.seedCluster = c != nil, o.serving, o.seed.cluster
 	if sv.seed, err = o.seed.open(); err != nil {
+		return err
+	}
+	if sv.maker, err = o.snapshots.open(restConfig); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, sv.close()) }()

@@ -16,6 +16,7 @@ import (
 	"github.com/larder-dev/larder/internal/cli/cluster"
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/input"
+	"github.com/larder-dev/larder/internal/cli/places"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
@@ -28,6 +29,7 @@ type saveOptions struct {
 	selects    input.SelectFlags
 	redact     redactFlag
 	recipients recipientFlags
+	signKey    string
 	secrets    bool
 	force      bool
 	schemas    bool
@@ -83,6 +85,8 @@ a collection of which objects or values were left out is listed first.`,
 	o.selects.Add(cmd)
 	o.redact.add(cmd)
 	o.recipients.add(cmd)
+	f.StringVar(&o.signKey, "sign-key", "",
+		"sign the snapshot with the secret key in `FILE`, of larder keygen --signing or minisign -G -W")
 	f.BoolVar(&o.secrets, "include-secrets", false, "save Secrets too, though the snapshot is not encrypted")
 	f.BoolVar(&o.schemas, "schemas", true,
 		"of a live cluster, save the OpenAPI schemas of what is saved, for kubectl explain; they are about 6 MB of a whole "+
@@ -115,8 +119,12 @@ func (o *saveOptions) run(ctx context.Context, s command.IO, path string, args [
 	if err != nil {
 		return err
 	}
+	signingKey, err := places.SigningKey("sign-key", o.signKey)
+	if err != nil {
+		return err
+	}
 	so := snapshot.SaveOptions{
-		Recipients: recipients, Secrets: o.secrets,
+		Recipients: recipients, SigningKey: signingKey, Secrets: o.secrets,
 		SelectOptions: snapshot.SelectOptions{Redaction: redaction}, Header: snapshot.Header{Larder: command.Version()},
 	}
 	so.KeepExisting = !o.force

@@ -1,0 +1,251 @@
+package mirror
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"aead.dev/minisign"
+	"filippo.io/age"
+	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/klog/v2"
+
+	"github.com/larder-dev/larder/internal/agekeys"
+	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/places"
+	"github.com/larder-dev/larder/snapshot"
+	"github.com/larder-dev/larder/snapshot/remote"
+)
+
+// snapshotFlags say where a sync puts snapshots of its store.
+type snapshotFlags struct {
+	to             string
+	every          command.AgeValue
+	keep           remote.Keep
+	recipientFiles []string
+	signKey        string
+	lease          string
+}
+
+// Defaults: kube-apiserver compacts its history every five minutes, and thirty snapshots are an hour, in which the
+// slowest reader should be done.
+const (
+	snapshotEvery    = 2 * time.Minute
+	snapshotKeepLast = 30
+)
+
+func (s *snapshotFlags) add(f *pflag.FlagSet) {
+	s.every = command.AgeValue(snapshotEvery)
+	f.StringVar(&s.to, "snapshot-to", "",
+		"put snapshots of the store into a `REPOSITORY` ("+places.URLs+"), for others to begin with (--seed). Secrets are in "+
+			"them only if they are encrypted")
+	f.Var(&s.every, "snapshot-every", "with --snapshot-to, the `DURATION` between two; kube-apiserver forgets after five minutes")
+	f.IntVar(&s.keep.Last, "snapshot-keep-last", snapshotKeepLast,
+		"with --snapshot-to, keep the newest `N` snapshots, and remove others that no flag keeps; 0 removes none")
+	f.IntVar(&s.keep.Daily, "snapshot-keep-daily", 0,
+		"with --snapshot-to, keep the newest snapshot of each of the last `N` days that have any")
+	f.StringArrayVar(&s.recipientFiles, "snapshot-recipients-file", nil,
+		"with --snapshot-to, encrypt to the public keys of age or ssh in `FILE`, one a line; may be given again")
+	f.StringVar(&s.signKey, "snapshot-sign-key", "",
+		"with --snapshot-to, sign with the secret key in `FILE`, of larder keygen --signing or minisign -G -W")
+	f.StringVar(&s.lease, "snapshot-lease", "",
+		"with --snapshot-to, of several syncs only the one that holds this Lease, `NAMESPACE/NAME`, makes snapshots")
+}
+
+// check refuses flags that have no effect, or make no sense.
+func (s *snapshotFlags) check(f *pflag.FlagSet) error {
+	if s.to == "" {
+		for _, name := range []string{"to", "every", "keep-last", "keep-daily", "recipients-file", "sign-key", "lease"} {
+			if f.Changed("snapshot-" + name) {
+				return command.Usagef("--snapshot-%s needs --snapshot-to REPOSITORY", name)
+			}
+		}
+		return nil
+	}
+	if time.Duration(s.every) < time.Second {
+		return command.Usagef("--snapshot-every has to be a second or more")
+	}
+	ns, name, _ := strings.Cut(s.lease, "/")
+	if s.lease != "" && (ns == "" || name == "" || strings.Contains(name, "/")) {
+		return command.Usagef("--snapshot-lease has to be NAMESPACE/NAME, and not %q", s.lease)
+	}
+	return nil
+}
+
+// maker makes snapshots of a mirror.
+type maker struct {
+	flags      snapshotFlags
+	repository *remote.Repository
+	recipients []age.Recipient
+	key        *minisign.PrivateKey
+	leases     coordination.LeasesGetter // nil without a lease
+
+	// Of the last one:
+	contact time.Time // of the collection that was heard of last
+	leftOut []string
+}
+
+// open returns the maker; nil if none is asked for.
+func (s *snapshotFlags) open(config *rest.Config) (*maker, error) {
+	if s.to == "" {
+		return nil, nil
+	}
+	mk := &maker{flags: *s}
+	var err error
+	if mk.repository, err = remote.NewRepository(s.to, places.Options()); err != nil {
+		return nil, command.Usage(command.WithHint(fmt.Errorf("--snapshot-to: %w", err), "a repository is "+places.URLs))
+	}
+	if mk.key, err = places.SigningKey("snapshot-sign-key", s.signKey); err != nil {
+		return nil, err
+	}
+	for _, file := range s.recipientFiles {
+		rs, err := agekeys.ReadRecipients(file)
+		if err != nil {
+			return nil, command.Usagef("--snapshot-recipients-file: %w", err)
+		}
+		mk.recipients = append(mk.recipients, rs...)
+	}
+	if s.lease != "" {
+		if mk.leases, err = coordination.NewForConfig(config); err != nil {
+			return nil, err
+		}
+	}
+	return mk, nil
+}
+
+// Of a Lease, as client-go's own controllers have them.
+const (
+	leaseFor   = 15 * time.Second
+	leaseRenew = 10 * time.Second
+	leaseRetry = 2 * time.Second
+)
+
+// run makes snapshots until ctx ends; with a lease, while it has that.
+func (mk *maker) run(ctx context.Context, m *mirror, path string) {
+	leads := func() bool { return true }
+	var electing sync.WaitGroup
+	if mk.leases != nil {
+		elector, err := mk.elector()
+		if err != nil { // of the constants above
+			klog.FromContext(ctx).Error(err, "No snapshots are made")
+			return
+		}
+		leads = elector.IsLeader
+		electing.Go(func() {
+			for ctx.Err() == nil {
+				elector.Run(ctx)
+			}
+		})
+	}
+	wait := time.Second
+	for sleep(ctx, wait) {
+		if wait = time.Second; !m.whole() || !leads() {
+			continue
+		}
+		if err := mk.one(ctx, m, path); err != nil && ctx.Err() == nil {
+			klog.FromContext(ctx).Error(err, "No snapshot was made")
+		}
+		wait = time.Duration(mk.flags.every)
+	}
+	electing.Wait()
+}
+
+// elector takes part in the election of the sync that makes snapshots. If one does for a moment longer than it has the
+// lease, the two snapshots do no harm.
+func (mk *maker) elector() (*leaderelection.LeaderElector, error) {
+	ns, name, _ := strings.Cut(mk.flags.lease, "/")
+	return leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: &resourcelock.LeaseLock{
+			LeaseMeta: metav1.ObjectMeta{Namespace: ns, Name: name}, Client: mk.leases,
+			LockConfig: resourcelock.ResourceLockConfig{Identity: identity()},
+		},
+		LeaseDuration: leaseFor, RenewDeadline: leaseRenew, RetryPeriod: leaseRetry, ReleaseOnCancel: true,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(context.Context) {}, OnStoppedLeading: func() {},
+		},
+	})
+}
+
+// identity tells this sync from others that want the lease.
+func identity() string {
+	host, _ := os.Hostname()
+	return fmt.Sprintf("%s_%d_%d", host, os.Getpid(), time.Now().UnixNano())
+}
+
+// sleep reports false if ctx ends first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// whole reports whether all that is mirrored is there.
+func (m *mirror) whole() bool {
+	for _, c := range m.mirrored() {
+		if !c.Complete {
+			return false
+		}
+	}
+	return true
+}
+
+// heard is when the server was last heard.
+func (m *mirror) heard() (at time.Time) {
+	for _, c := range m.mirrored() {
+		if c.LastContact.After(at) {
+			at = c.LastContact
+		}
+	}
+	return at
+}
+
+// one makes one snapshot, unless the server has not been heard since the last one, and removes old ones.
+func (mk *maker) one(ctx context.Context, m *mirror, path string) error {
+	contact := m.heard()
+	if !contact.After(mk.contact) {
+		return nil
+	}
+	temporary := path + ".snapshot"
+	saved, err := snapshot.SaveStore(ctx, m.store, temporary, snapshot.SaveOptions{
+		Recipients: mk.recipients, SigningKey: mk.key, Header: snapshot.Header{Larder: command.Version()},
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(temporary) }() // the next one replaces it
+	logger := klog.FromContext(ctx)
+	if !slices.Equal(saved.LeftOut, mk.leftOut) {
+		mk.leftOut = saved.LeftOut
+		logger.Info("Not everything is in the snapshots", "leftOut", saved.LeftOut)
+	}
+	began := time.Now()
+	name, err := mk.repository.Push(ctx, temporary)
+	if err != nil {
+		return err
+	}
+	mk.contact = contact
+	logger.V(1).Info("Made a snapshot", "name", name, "in", mk.repository.Name(), "objects", saved.Objects, "bytes",
+		saved.Size, "took", time.Since(began).Round(time.Millisecond))
+	if mk.flags.keep == (remote.Keep{}) || mk.flags.keep.Last == 0 {
+		return nil
+	}
+	_, removed, err := mk.repository.Prune(ctx, mk.flags.keep, false)
+	for _, it := range removed {
+		logger.V(1).Info("Removed a snapshot", "name", it.Name)
+	}
+	return err
+}

@@ -1,0 +1,82 @@
+// Package places is what the commands that read and write snapshots at URLs share: the schemes, and the keys of
+// signatures that users give.
+package places
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"aead.dev/minisign"
+
+	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/snapshot/remote"
+	"github.com/larder-dev/larder/snapshot/remote/oci"
+	"github.com/larder-dev/larder/snapshot/remote/s3"
+)
+
+// Options are those with which the command reaches s3 and oci, too.
+func Options() remote.Options {
+	return remote.Options{Schemes: map[string]remote.Scheme{"s3": s3.Scheme, "oci": oci.Scheme}}
+}
+
+// URLs says in a usage text what URLs there are.
+const URLs = "DIR/, s3://BUCKET/PREFIX/ or oci://REGISTRY/REPOSITORY"
+
+// maxKey bounds what is read of a key's file.
+const maxKey = 4 << 10
+
+const keyHint = "larder keygen --signing FILE makes such keys, and so does minisign -G -W"
+
+// PublicKeys reads the values of a flag: public keys of minisign, or files of them.
+func PublicKeys(flag string, values []string) (all []minisign.PublicKey, err error) {
+	for _, value := range values {
+		var key minisign.PublicKey
+		if key.UnmarshalText([]byte(value)) != nil {
+			text, err := read(value)
+			if err != nil {
+				return nil, command.Usage(command.WithHint(
+					fmt.Errorf("--%s: %q is neither a public key of minisign nor a file of one: %w", flag, value, err), keyHint))
+			}
+			if key.UnmarshalText(text) != nil {
+				return nil, command.Usage(command.WithHint(fmt.Errorf("--%s: %s is no public key of minisign", flag, value),
+					keyHint))
+			}
+		}
+		all = append(all, key)
+	}
+	return all, nil
+}
+
+// SigningKey reads the value of a flag: the file of a secret key of minisign without password. It is nil for no file.
+func SigningKey(flag, file string) (*minisign.PrivateKey, error) {
+	if file == "" {
+		return nil, nil
+	}
+	text, err := read(file)
+	var key minisign.PrivateKey
+	switch {
+	case err != nil:
+	case minisign.IsEncrypted(text):
+		err = fmt.Errorf("%s has a password, which nobody could type here", file)
+	case key.UnmarshalText(text) != nil: // which may quote it
+		err = fmt.Errorf("%s is no secret key of minisign", file)
+	default:
+		return &key, nil
+	}
+	return nil, command.Usage(command.WithHint(fmt.Errorf("--%s: %w", flag, err), keyHint))
+}
+
+// read reads the file of a key.
+func read(file string) ([]byte, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxKey {
+		return nil, errors.New("it is not the file of a key")
+	}
+	text, err := os.ReadFile(file)
+	return []byte(strings.TrimSpace(string(text))), err
+}

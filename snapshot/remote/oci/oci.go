@@ -1,0 +1,207 @@
+package oci
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2"
+	"oras.land/oras-go/v2/content"
+	"oras.land/oras-go/v2/errdef"
+	"oras.land/oras-go/v2/registry"
+	registries "oras.land/oras-go/v2/registry/remote"
+	"oras.land/oras-go/v2/registry/remote/auth"
+	"oras.land/oras-go/v2/registry/remote/credentials"
+	"oras.land/oras-go/v2/registry/remote/errcode"
+
+	"github.com/larder-dev/larder/snapshot/remote"
+)
+
+// MediaType is that of the artifact and of its layer.
+const MediaType = "application/vnd.larder.snapshot.v1"
+
+const (
+	suffix = ".larder" // of names, which tags have not
+	latest = "latest"  // the file and the tag
+	// maxManifest bounds what is read of a manifest.
+	maxManifest = 1 << 20
+)
+
+// repository is the tags of a repository.
+type repository struct {
+	repo   *registries.Repository
+	client *auth.Client
+}
+
+// Scheme is the remote.Scheme of oci URLs. It asks nobody.
+func Scheme(u *url.URL) (remote.Files, string, error) {
+	const form = "it is oci://REGISTRY/REPOSITORY or oci://REGISTRY/REPOSITORY:TAG"
+	if u.User != nil || u.RawQuery != "" {
+		return nil, "", errors.New(form + ", and credentials are those of docker login")
+	}
+	ref, err := registry.ParseReference(u.Host + strings.TrimSuffix(u.Path, "/"))
+	if err != nil {
+		return nil, "", errors.New(form)
+	}
+	store, err := credentials.NewStoreFromDocker(credentials.StoreOptions{})
+	if err != nil {
+		return nil, "", fmt.Errorf("the credentials of docker login cannot be read: %w", err)
+	}
+	client := &auth.Client{Client: http.DefaultClient, Cache: auth.NewCache(), Credential: credentials.Credential(store)}
+	tag := ref.Reference
+	ref.Reference = ""
+	r := &registries.Repository{Client: client, Reference: ref, PlainHTTP: isLoopback(ref.Host())}
+	return &repository{r, client}, tag, nil
+}
+
+// isLoopback reports whether a host with a port is this machine, as docker means it.
+func isLoopback(hostPort string) bool {
+	host, _, err := net.SplitHostPort(hostPort)
+	if err != nil {
+		host = hostPort
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// Open implements remote.Files. The file latest names the snapshot that is tagged so.
+func (r *repository) Open(ctx context.Context, name string) (remote.File, error) {
+	layer, err := r.layer(ctx, strings.TrimSuffix(name, suffix))
+	if err != nil {
+		return nil, err
+	}
+	if name == latest {
+		return inMemory{bytes.NewReader([]byte(layer.Annotations[ocispec.AnnotationTitle] + "\n"))}, nil
+	}
+	scheme := "https"
+	if r.repo.PlainHTTP {
+		scheme = "http"
+	}
+	ref := r.repo.Reference
+	ctx = auth.AppendRepositoryScope(ctx, ref, auth.ActionPull)
+	return remote.OpenURL(ctx, r.client, &url.URL{Scheme: scheme, Host: ref.Host(),
+		Path: "/v2/" + ref.Repository + "/blobs/" + layer.Digest.String()})
+}
+
+// inMemory is a file in memory.
+type inMemory struct{ *bytes.Reader }
+
+func (inMemory) Close() error { return nil }
+
+// layer returns the snapshot that a tag or digest names.
+func (r *repository) layer(ctx context.Context, tag string) (ocispec.Descriptor, error) {
+	desc, body, err := r.repo.FetchReference(ctx, tag)
+	if err != nil {
+		return ocispec.Descriptor{}, plain(err)
+	}
+	defer func() { _ = body.Close() }()
+	if desc.Size > maxManifest {
+		return ocispec.Descriptor{}, errors.New("what is tagged so is no snapshot")
+	}
+	text, err := content.ReadAll(body, desc)
+	if err != nil {
+		return ocispec.Descriptor{}, plain(err)
+	}
+	var m ocispec.Manifest
+	if err := json.Unmarshal(text, &m); err != nil || len(m.Layers) != 1 || m.Layers[0].MediaType != MediaType {
+		return ocispec.Descriptor{}, fmt.Errorf("what is tagged %s is no snapshot: it has not one layer of the type %s", tag,
+			MediaType)
+	}
+	return m.Layers[0], nil
+}
+
+// List implements remote.Files. Sizes are not known.
+func (r *repository) List(ctx context.Context) (all []remote.Info, err error) {
+	err = r.repo.Tags(ctx, "", func(tags []string) error {
+		for _, tag := range tags {
+			all = append(all, remote.Info{Name: tag + suffix})
+		}
+		return nil
+	})
+	if errors.Is(err, errdef.ErrNotFound) { // nothing was ever pushed
+		return nil, nil
+	}
+	return all, plain(err)
+}
+
+// Put implements remote.Files. The file latest moves the tag to the snapshot that it names.
+func (r *repository) Put(ctx context.Context, name string, in io.ReadSeeker) error {
+	if name == latest {
+		text, err := io.ReadAll(io.LimitReader(in, maxManifest))
+		if err != nil {
+			return err
+		}
+		desc, err := r.repo.Resolve(ctx, strings.TrimSuffix(strings.TrimSpace(string(text)), suffix))
+		if err != nil {
+			return plain(err)
+		}
+		return plain(r.repo.Tag(ctx, desc, latest))
+	}
+	layer, err := describe(in)
+	if err != nil {
+		return err
+	}
+	layer.Annotations = map[string]string{ocispec.AnnotationTitle: name}
+	there, err := r.repo.Blobs().Exists(ctx, layer)
+	if err == nil && !there {
+		err = r.repo.Blobs().Push(ctx, layer, in)
+	}
+	if err != nil {
+		return plain(err)
+	}
+	desc, err := oras.PackManifest(ctx, r.repo, oras.PackManifestVersion1_1, MediaType,
+		oras.PackManifestOptions{Layers: []ocispec.Descriptor{layer}})
+	if err != nil {
+		return plain(err)
+	}
+	return plain(r.repo.Tag(ctx, desc, strings.TrimSuffix(name, suffix)))
+}
+
+// describe reads all of a file, and returns to its beginning.
+func describe(in io.ReadSeeker) (ocispec.Descriptor, error) {
+	h := digest.Canonical.Digester()
+	size, err := io.Copy(h.Hash(), in)
+	if err == nil {
+		_, err = in.Seek(0, io.SeekStart)
+	}
+	return ocispec.Descriptor{MediaType: MediaType, Digest: h.Digest(), Size: size}, err
+}
+
+// Remove implements remote.Files.
+func (r *repository) Remove(ctx context.Context, name string) error {
+	desc, err := r.repo.Resolve(ctx, strings.TrimSuffix(name, suffix))
+	if err != nil {
+		return plain(err)
+	}
+	return plain(r.repo.Delete(ctx, desc))
+}
+
+// plain is err without the URL of the request, and with fs.ErrNotExist for what is not there.
+func plain(err error) error {
+	if err == nil {
+		return nil
+	}
+	var of *url.Error
+	if errors.As(err, &of) {
+		return of.Err
+	}
+	var answer *errcode.ErrorResponse
+	if errors.As(err, &answer) && !errors.Is(err, errdef.ErrNotFound) {
+		return fmt.Errorf("the registry answered %d %s: %w", answer.StatusCode, http.StatusText(answer.StatusCode),
+			answer.Errors)
+	}
+	if errors.Is(err, errdef.ErrNotFound) {
+		return fmt.Errorf("%w: %w", err, fs.ErrNotExist)
+	}
+	return err
+}

@@ -1,0 +1,275 @@
+package remote_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"aead.dev/minisign"
+	"filippo.io/age"
+
+	"github.com/larder-dev/larder/snapshot"
+	"github.com/larder-dev/larder/snapshot/remote"
+)
+
+// takenAt saves a copy of a snapshot that says to be of another time.
+func takenAt(t *testing.T, from string, at time.Time, o snapshot.SaveOptions) string {
+	t.Helper()
+	f, err := snapshot.Open(from, snapshot.OpenOptions{})
+	must(t, err)
+	defer func() { must(t, f.Close()) }()
+	path := filepath.Join(t.TempDir(), "copy.larder")
+	o.Header.TakenAt = at
+	_, err = snapshot.Save(t.Context(), f, path, o)
+	must(t, err)
+	return path
+}
+
+func repository(t *testing.T, at string, o remote.Options) *remote.Repository {
+	t.Helper()
+	r, err := remote.NewRepository(at, o)
+	must(t, err)
+	return r
+}
+
+func names(items []remote.Item) (all []string) {
+	for _, it := range items {
+		all = append(all, it.Name)
+	}
+	return all
+}
+
+// TestRepository: what is pushed is listed, newest first, and the one that was taken last is what a reader gets, from
+// the directory and from a web server on it. Files that are no snapshots are left alone.
+func TestRepository(t *testing.T) {
+	path, _ := saved(t, 10)
+	dir := t.TempDir() + "/"
+	must(t, os.WriteFile(dir+"notes.txt", []byte("keep me"), 0o600))
+	r := repository(t, dir, remote.Options{})
+	if items, err := r.List(t.Context()); err != nil || len(items) > 0 {
+		t.Fatalf("%v, %v", items, err)
+	}
+	if _, err := remote.Open(t.Context(), dir, remote.Options{}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("an empty repository: %v", err)
+	}
+	day := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+	var pushed []string
+	for _, at := range []time.Time{day, day.Add(2 * time.Minute), day.Add(-time.Hour)} {
+		name, err := r.Push(t.Context(), takenAt(t, path, at, snapshot.SaveOptions{}))
+		must(t, err)
+		if !strings.HasPrefix(name, at.Format("20060102T150405Z-")) {
+			t.Errorf("what was taken at %v is called %s", at, name)
+		}
+		pushed = append(pushed, name)
+	}
+	items, err := r.List(t.Context())
+	must(t, err)
+	if want := []string{pushed[1], pushed[0], pushed[2]}; !slices.Equal(names(items), want) {
+		t.Fatalf("got %v, want %v", names(items), want)
+	}
+	must(t, r.Describe(t.Context(), items))
+	for _, it := range items {
+		if it.Err != nil || it.Manifest.Collections[0].Objects != 10 || it.Size == 0 || !it.Manifest.TakenAt.Equal(it.Taken) {
+			t.Errorf("%+v", it)
+		}
+	}
+	server := httptest.NewServer(http.FileServer(http.Dir(dir)))
+	defer server.Close()
+	defer http.DefaultClient.CloseIdleConnections()
+	for _, at := range []string{dir, "file://" + dir, server.URL + "/", server.URL + "/" + pushed[1]} {
+		f, err := remote.Open(t.Context(), at, remote.Options{})
+		must(t, err)
+		if got := f.Manifest().TakenAt; !got.Equal(day.Add(2 * time.Minute)) {
+			t.Errorf("%s is of %v", at, got)
+		}
+		must(t, f.Close())
+	}
+	if _, err := repository(t, server.URL+"/", remote.Options{}).Push(t.Context(), path); !errors.Is(err, remote.ErrReadOnly) {
+		t.Errorf("pushed to a web server: %v", err)
+	}
+	if _, err := remote.NewRepository(dir+pushed[0], remote.Options{}); err == nil {
+		t.Error("a snapshot is no repository")
+	}
+	must(t, os.WriteFile(dir+"latest", []byte("../../etc/passwd\n"), 0o600))
+	if _, err := remote.Open(t.Context(), dir, remote.Options{}); err == nil ||
+		!strings.Contains(err.Error(), "does not name a snapshot") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestPrune: what no rule keeps is removed, and nothing else; what readers are sent to stays.
+func TestPrune(t *testing.T) {
+	path, _ := saved(t, 1)
+	day := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC) // a Saturday
+	var at []time.Time
+	for _, ago := range []time.Duration{0, 2 * time.Minute, time.Hour, 25 * time.Hour, 26 * time.Hour, 6 * 24 * time.Hour} {
+		at = append(at, day.Add(-ago))
+	}
+	fill := func(t *testing.T) (r *remote.Repository, dir string) {
+		t.Helper()
+		dir = t.TempDir() + "/"
+		r = repository(t, dir, remote.Options{})
+		for _, taken := range at {
+			_, err := r.Push(t.Context(), takenAt(t, path, taken, snapshot.SaveOptions{}))
+			must(t, err)
+		}
+		must(t, os.WriteFile(dir+"mine.larder", []byte("a name that no push gives"), 0o600))
+		return r, dir
+	}
+	for _, tt := range []struct {
+		keep remote.Keep
+		want []int // indexes of at
+	}{
+		{remote.Keep{}, []int{0}},
+		{remote.Keep{Last: 3}, []int{0, 1, 2}},
+		{remote.Keep{Last: 100}, []int{0, 1, 2, 3, 4, 5}},
+		{remote.Keep{Hourly: 2}, []int{0, 1}}, // 12:00 and 11:58
+		{remote.Keep{Daily: 2}, []int{0, 3}},
+		{remote.Keep{Daily: 7}, []int{0, 3, 5}},
+		{remote.Keep{Weekly: 2}, []int{0, 5}}, // Sunday the 22nd is the week before
+		{remote.Keep{Last: 2, Daily: 2}, []int{0, 1, 3}},
+	} {
+		t.Run(fmt.Sprintf("%+v", tt.keep), func(t *testing.T) {
+			r, dir := fill(t)
+			kept, removed, err := r.Prune(t.Context(), tt.keep, true)
+			must(t, err)
+			items, err := r.List(t.Context())
+			must(t, err)
+			if len(items) != len(at) || len(kept)+len(removed) != len(at) || len(kept) != len(tt.want) {
+				t.Errorf("a dry run: %v of %v", names(kept), names(items))
+			}
+			_, _, err = r.Prune(t.Context(), tt.keep, false)
+			must(t, err)
+			items, err = r.List(t.Context())
+			must(t, err)
+			var want []time.Time
+			for _, i := range tt.want {
+				want = append(want, at[i])
+			}
+			var got []time.Time
+			for _, it := range items {
+				got = append(got, it.Taken)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("kept %v, want %v", got, want)
+			}
+			_, err = os.Stat(dir + "mine.larder")
+			must(t, err)
+		})
+	}
+	r, dir := fill(t)
+	items, err := r.List(t.Context())
+	must(t, err)
+	must(t, os.WriteFile(dir+"latest", []byte(items[3].Name+"\n"), 0o600))
+	kept, _, err := r.Prune(t.Context(), remote.Keep{Last: 1}, false)
+	must(t, err)
+	if !slices.Equal(names(kept), []string{items[0].Name, items[3].Name}) {
+		t.Errorf("kept %v", names(kept))
+	}
+}
+
+// TestPull: a copy is byte for byte what was pushed, and verified. What is damaged, or not signed by whom it should be,
+// is not left behind, nor does it replace what was there.
+func TestPull(t *testing.T) {
+	path, size := saved(t, 500)
+	public, private, err := minisign.GenerateKey(nil)
+	must(t, err)
+	signed := takenAt(t, path, time.Now(), snapshot.SaveOptions{SigningKey: &private})
+	dir := t.TempDir() + "/"
+	name, err := repository(t, dir, remote.Options{}).Push(t.Context(), signed)
+	must(t, err)
+	to := filepath.Join(t.TempDir(), "pulled.larder")
+	by := remote.Options{SignedBy: []minisign.PublicKey{public}}
+	from, verified, err := remote.Pull(t.Context(), dir, to, by)
+	if err != nil || !verified || from != dir+name {
+		t.Fatalf("%s, %v, %v", from, verified, err)
+	}
+	want, err := os.ReadFile(signed)
+	must(t, err)
+	got, err := os.ReadFile(to)
+	must(t, err)
+	if string(got) != string(want) {
+		t.Error("the copy differs")
+	}
+	if _, _, err := remote.Pull(t.Context(), path, to, by); !errors.Is(err, snapshot.ErrUnsigned) {
+		t.Errorf("got %v", err)
+	}
+	changed := filepath.Join(t.TempDir(), "changed.larder")
+	data, err := os.ReadFile(path)
+	must(t, err)
+	data[size/2] ^= 1
+	must(t, os.WriteFile(changed, data, 0o600))
+	if _, _, err := remote.Pull(t.Context(), changed, to, remote.Options{}); err == nil {
+		t.Error("a damaged snapshot was pulled")
+	}
+	after, err := os.ReadDir(filepath.Dir(to))
+	must(t, err)
+	if got, err := os.ReadFile(to); err != nil || string(got) != string(want) || len(after) != 1 {
+		t.Errorf("what was there is not any more: %v, %v", after, err)
+	}
+}
+
+// TestEncrypted: who cannot decrypt a snapshot can push and pull it, and not tell what is in it.
+func TestEncrypted(t *testing.T) {
+	path, _ := saved(t, 10)
+	id, err := age.GenerateX25519Identity()
+	must(t, err)
+	taken := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	sealed := takenAt(t, path, taken, snapshot.SaveOptions{Recipients: []age.Recipient{id.Recipient()}})
+	dir := t.TempDir() + "/"
+	r := repository(t, dir, remote.Options{})
+	name, err := r.Push(t.Context(), sealed)
+	must(t, err)
+	info, err := os.Stat(sealed)
+	must(t, err)
+	if !strings.HasPrefix(name, info.ModTime().UTC().Format("20060102T150405Z")) {
+		t.Errorf("%s, and the file is of %v", name, info.ModTime())
+	}
+	items, err := r.List(t.Context())
+	must(t, err)
+	must(t, r.Describe(t.Context(), items))
+	if len(items) != 1 || !errors.Is(items[0].Err, snapshot.ErrEncrypted) {
+		t.Errorf("%+v", items)
+	}
+	to := filepath.Join(t.TempDir(), "pulled.larder")
+	if _, verified, err := remote.Pull(t.Context(), dir, to, remote.Options{}); err != nil || verified {
+		t.Errorf("verified %v, %v", verified, err)
+	}
+	with := remote.Options{Identities: []age.Identity{id}}
+	if _, verified, err := remote.Pull(t.Context(), dir, to, with); err != nil || !verified {
+		t.Errorf("verified %v, %v", verified, err)
+	}
+	if name, err := repository(t, dir, with).Push(t.Context(), sealed); err != nil ||
+		!strings.HasPrefix(name, taken.Format("20060102T150405Z")) {
+		t.Errorf("%s, %v", name, err)
+	}
+}
+
+// TestNewestWhileRead: who reads the newest goes on when it is the newest no more.
+func TestNewestWhileRead(t *testing.T) {
+	path, _ := saved(t, 2000)
+	dir := t.TempDir() + "/"
+	r := repository(t, dir, remote.Options{})
+	_, err := r.Push(t.Context(), path)
+	must(t, err)
+	server := httptest.NewServer(cutting(http.FileServer(http.Dir(dir))))
+	defer server.Close()
+	defer http.DefaultClient.CloseIdleConnections()
+	f, err := remote.Open(t.Context(), server.URL+"/", remote.Options{})
+	must(t, err)
+	defer func() { must(t, f.Close()) }()
+	_, err = r.Push(t.Context(), takenAt(t, path, time.Now().Add(time.Minute), snapshot.SaveOptions{}))
+	must(t, err)
+	if n, err := read(context.Background(), f); n != 2000 || err != nil {
+		t.Errorf("%d objects, %v", n, err)
+	}
+}

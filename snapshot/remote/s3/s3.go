@@ -1,0 +1,128 @@
+package s3
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"github.com/larder-dev/larder/snapshot/remote"
+)
+
+// valid is how long a snapshot can be read once it was opened; credentials that end sooner end it sooner.
+const valid = 12 * time.Hour
+
+// bucket is the objects of a bucket whose keys begin with a prefix, which is empty or ends in a slash.
+type bucket struct {
+	client       *minio.Client
+	name, prefix string
+}
+
+// New returns the objects of a bucket whose keys begin with prefix.
+func New(client *minio.Client, name, prefix string) remote.Files {
+	return &bucket{client, name, prefix}
+}
+
+// Scheme is the remote.Scheme of s3 URLs. It asks nobody.
+func Scheme(u *url.URL) (remote.Files, string, error) {
+	if u.Host == "" || u.User != nil || u.RawQuery != "" {
+		return nil, "", errors.New("it is s3://BUCKET/PREFIX/ or s3://BUCKET/PREFIX/FILE, and credentials are in the environment")
+	}
+	endpoint, secure, err := endpoint()
+	if err != nil {
+		return nil, "", err
+	}
+	client, err := minio.New(endpoint, &minio.Options{
+		Secure: secure, Region: cmp.Or(os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION")),
+		Creds: credentials.NewChainCredentials([]credentials.Provider{
+			&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, &credentials.IAM{},
+		}),
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	path := strings.TrimPrefix(u.Path, "/")
+	at := strings.LastIndexByte(path, '/') + 1
+	return New(client, u.Host, path[:at]), path[at:], nil
+}
+
+// endpoint is the server's host and port.
+func endpoint() (host string, secure bool, err error) {
+	for _, name := range []string{"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"} {
+		text := os.Getenv(name)
+		if text == "" {
+			continue
+		}
+		u, err := url.Parse(text)
+		if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+			return "", false, fmt.Errorf("%s has to be https://HOST or http://HOST", name)
+		}
+		return u.Host, u.Scheme == "https", nil
+	}
+	return "s3.amazonaws.com", true, nil
+}
+
+// Open implements remote.Files.
+func (b *bucket) Open(ctx context.Context, name string) (remote.File, error) {
+	u, err := b.client.PresignedGetObject(ctx, b.name, b.prefix+name, valid, nil)
+	if err != nil {
+		return nil, plain(err)
+	}
+	return remote.OpenURL(ctx, http.DefaultClient, u)
+}
+
+// List implements remote.Files.
+func (b *bucket) List(ctx context.Context) (all []remote.Info, err error) {
+	for o := range b.client.ListObjects(ctx, b.name, minio.ListObjectsOptions{Prefix: b.prefix}) {
+		if o.Err != nil {
+			err = plain(o.Err) // which is the last
+			continue
+		}
+		all = append(all, remote.Info{Name: strings.TrimPrefix(o.Key, b.prefix), Size: o.Size})
+	}
+	return all, err
+}
+
+// Put implements remote.Files.
+func (b *bucket) Put(ctx context.Context, name string, r io.ReadSeeker) error {
+	size, err := r.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
+	}
+	if _, err := r.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	_, err = b.client.PutObject(ctx, b.name, b.prefix+name, r, size,
+		minio.PutObjectOptions{ContentType: "application/octet-stream", CacheControl: remote.CacheControl(name)})
+	return plain(err)
+}
+
+// Remove implements remote.Files.
+func (b *bucket) Remove(ctx context.Context, name string) error {
+	return plain(b.client.RemoveObject(ctx, b.name, b.prefix+name, minio.RemoveObjectOptions{}))
+}
+
+// plain is err without the URL of the request, and with fs.ErrNotExist for what is not there.
+func plain(err error) error {
+	if err == nil {
+		return nil
+	}
+	var of *url.Error
+	if errors.As(err, &of) {
+		return of.Err
+	}
+	if minio.ToErrorResponse(err).StatusCode == http.StatusNotFound {
+		return fmt.Errorf("%w: %w", err, fs.ErrNotExist)
+	}
+	return err
+}
