@@ -16,7 +16,7 @@ PACKAGES := $(patsubst %,./%/...,$(MODULES))
 LIBRARIES := . informer/controllerruntime
 # Programs that nobody here wrote, or that know nothing of Larder, each pinned in a module of its own. The tests on a real
 # API server run them; those of SOAK_CLIENTS take long to build, and are for make soak.
-CLIENTS := manager coredns
+CLIENTS := manager coredns registry versitygw
 SOAK_CLIENTS := stern prometheus
 # Other systems that make cross looks at: one of 32 bits, and one that is not Unix. make soak looks at the rest too.
 PLATFORMS ?= linux/arm windows/amd64

@@ -33,6 +33,9 @@ type Options struct {
 	// Authorizer says who may do what; the Handler then belongs behind access.NewHandler, which says who asks. Default:
 	// everybody who can connect may read all that is served.
 	Authorizer access.Authorizer
+	// Snapshots answers GET and HEAD below /snapshot/, of those who may get that path (nonResourceURLs of the API server's
+	// RBAC). It is asked for what follows, such as /latest. Default: there is no such path.
+	Snapshots http.Handler
 	// AsOf returns the time from which a collection's data are, for the Warning; the zero time if they are current.
 	// Default: the time of the last contact, if it is more than a minute ago.
 	AsOf func(entry.Info) time.Time
@@ -59,6 +62,9 @@ func New(s Source, o Options) (*Handler, error) {
 	h.ctx, h.cancel = context.WithCancelCause(context.Background())
 	return h, nil
 }
+
+// snapshots is the path below which Options.Snapshots answers.
+const snapshots = "/snapshot"
 
 // errClosing ends what is open when the Handler is closed.
 var errClosing = errors.New("the server is shutting down")
@@ -432,6 +438,9 @@ func (q *request) other(reads bool) error {
 	case reads && (q.r.URL.Path == "/healthz" || q.r.URL.Path == "/livez" || q.r.URL.Path == "/readyz"):
 		q.w.Header().Set("X-Content-Type-Options", "nosniff")
 		_, _ = q.w.Write([]byte("ok"))
+		return nil
+	case reads && q.Handler.options.Snapshots != nil && strings.HasPrefix(q.r.URL.Path, snapshots+"/"):
+		http.StripPrefix(snapshots, q.Handler.options.Snapshots).ServeHTTP(q.w, q.r)
 		return nil
 	case q.Handler.options.Forward != nil:
 		return q.forward()

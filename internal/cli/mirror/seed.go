@@ -1,10 +1,15 @@
 package mirror
 
 import (
+	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/agekeys"
@@ -17,6 +22,7 @@ import (
 // seedFlags say what to begin with where nothing is mirrored yet.
 type seedFlags struct {
 	from, cluster string
+	kubeconfig    string
 	maxAge        command.AgeValue
 	identities    []string
 	keys          []string
@@ -29,6 +35,9 @@ func (s *seedFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&s.cluster, "seed-cluster", "",
 		"with --seed, the `ID` of the cluster that it has to be of (the UID of its namespace kube-system); default is the "+
 			"API server's. With it, sync begins without the API server, too")
+	f.StringVar(&s.kubeconfig, "seed-kubeconfig", "",
+		"with --seed https://…, use the certificates and the token in this `FILE`, such as the kubeconfig of another larder "+
+			"sync --serve --snapshot-to DIR/, whose snapshots are at /snapshot/")
 	f.Var(&s.maxAge, "seed-max-age", "with --seed, refuse a snapshot that is older than `DURATION`, such as 24h")
 	f.StringArrayVar(&s.identities, "seed-identity", nil,
 		"with --seed, a `FILE` of age identities that decrypts it; may be given again")
@@ -42,7 +51,7 @@ func (s *seedFlags) check(f *pflag.FlagSet) error {
 	if s.from != "" {
 		return nil
 	}
-	for _, name := range []string{"seed-cluster", "seed-max-age", "seed-identity", "seed-key"} {
+	for _, name := range []string{"seed-cluster", "seed-max-age", "seed-identity", "seed-key", "seed-kubeconfig"} {
 		if f.Changed(name) {
 			return command.Usagef("--%s needs --seed", name)
 		}
@@ -71,10 +80,37 @@ func (s *seedFlags) open() (snapshot.Seed, error) {
 		}
 		o.Identities = append(o.Identities, ids...)
 	}
+	if s.kubeconfig != "" {
+		if o.Client, err = clientOf(s.kubeconfig, s.from); err != nil {
+			return nil, command.Usagef("--seed-kubeconfig: %w", err)
+		}
+	}
 	if err := remote.Check(s.from, o); err != nil {
 		return nil, command.Usagef("--seed: %w", err)
 	}
 	return remote.Seed(s.from, o), nil
+}
+
+// clientOf makes requests to the server of a kubeconfig, with what that has of certificates and credentials, and to no
+// other, which would get them.
+func clientOf(path, from string) (*http.Client, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", path)
+	if err != nil {
+		return nil, err
+	}
+	server, err := url.Parse(config.Host)
+	if err != nil {
+		return nil, errors.New("its server's URL is malformed")
+	}
+	if u, err := url.Parse(from); err != nil || u.Scheme != server.Scheme || u.Host != server.Host {
+		return nil, fmt.Errorf("its credentials are for %s://%s, and not for where --seed leads", server.Scheme, server.Host)
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, err
+	}
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return client, nil
 }
 
 // seeded says to people what a seed has come to; "" if there is nothing to say.

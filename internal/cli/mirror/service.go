@@ -24,6 +24,7 @@ import (
 	"github.com/larder-dev/larder/metrics"
 	"github.com/larder-dev/larder/serve"
 	"github.com/larder-dev/larder/snapshot"
+	"github.com/larder-dev/larder/snapshot/remote"
 )
 
 // service is a sync that runs: the mirror, what shows it, and what answers questions about it.
@@ -211,6 +212,11 @@ func (sv *service) serveObjects(ctx context.Context, m *mirror) error {
 		return nil
 	}
 	served := serving.Served{Facts: m.store, AsOf: m.asOf}
+	if sv.maker != nil {
+		if dir, ok := sv.maker.repository.Directory(); ok {
+			served.Snapshots = remote.Handler(dir)
+		}
+	}
 	var mirrored []entry.Identity
 	for _, mb := range m.members {
 		if gr := mb.identity.GroupResource(); m.store.Seals(gr) {

@@ -118,8 +118,9 @@ type Served struct {
 	Facts facts.Documents
 	// Sealed are the resources that the store seals, which rights to all resources do not have.
 	Sealed []schema.GroupResource
-	// AsOf: see serve.Options.
-	AsOf func(entry.Info) time.Time
+	// AsOf and Snapshots: see serve.Options.
+	AsOf      func(entry.Info) time.Time
+	Snapshots http.Handler
 }
 
 // Serve serves until Close.
@@ -237,7 +238,7 @@ func (p *Port) put(
 		g.users = append(g.users, accounts)
 	}
 	h, err := serve.New(s.Source, serve.Options{
-		Narrow: o.narrow, Confidential: o.Secrets, Forward: forward, AsOf: s.AsOf,
+		Narrow: o.narrow, Confidential: o.Secrets, Forward: forward, AsOf: s.AsOf, Snapshots: s.Snapshots,
 		Authorizer: access.Everything{User: g.owner.User(), WithSecrets: o.Secrets, Sealed: s.Sealed, Others: rights},
 	})
 	if err != nil {

@@ -128,10 +128,10 @@ func (r *repository) List(ctx context.Context) (all []remote.Info, err error) {
 		}
 		return nil
 	})
-	if errors.Is(err, errdef.ErrNotFound) { // nothing was ever pushed
+	if err = plain(err); errors.Is(err, fs.ErrNotExist) { // nothing was ever pushed
 		return nil, nil
 	}
-	return all, plain(err)
+	return all, err
 }
 
 // Put implements remote.Files. The file latest moves the tag to the snapshot that it names.
@@ -196,12 +196,12 @@ func plain(err error) error {
 		return of.Err
 	}
 	var answer *errcode.ErrorResponse
-	if errors.As(err, &answer) && !errors.Is(err, errdef.ErrNotFound) {
+	if errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound || errors.Is(err, errdef.ErrNotFound) {
+		return fmt.Errorf("the registry has no such thing: %w", fs.ErrNotExist)
+	}
+	if answer != nil {
 		return fmt.Errorf("the registry answered %d %s: %w", answer.StatusCode, http.StatusText(answer.StatusCode),
 			answer.Errors)
-	}
-	if errors.Is(err, errdef.ErrNotFound) {
-		return fmt.Errorf("%w: %w", err, fs.ErrNotExist)
 	}
 	return err
 }

@@ -1,0 +1,273 @@
+package e2e
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/larder-dev/larder/test/e2e/places"
+)
+
+// command is larder on a cluster, with an environment of its own.
+type command struct {
+	*cluster
+	t      *testing.T
+	dir    string
+	larder string
+	env    []string
+}
+
+func newCommand(t *testing.T, c *cluster, env ...string) *command {
+	t.Helper()
+	dir := t.TempDir()
+	c.kubeconfig(t, "", dir)
+	return &command{c, t, dir, buildLarder(t, dir), env}
+}
+
+func (c *command) command(args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(c.t.Context(), c.larder, args...)
+	cmd.Dir, cmd.Env = c.dir, append(os.Environ(), c.env...)
+	return cmd
+}
+
+// run runs larder to its end, and returns what it has printed.
+func (c *command) run(args ...string) string {
+	c.t.Helper()
+	out, err := c.command(args...).CombinedOutput()
+	if err != nil {
+		c.t.Fatalf("larder %s: %v\n%s", args, err, out)
+	}
+	return string(out)
+}
+
+// sync starts larder sync of the ConfigMaps of the test's namespace into a store of a name.
+func (c *command) sync(store string, more ...string) *program {
+	c.t.Helper()
+	args := append([]string{"sync", "configmaps", "-n", c.ns, "--store", store + ".db", "--kubeconfig", "kubeconfig"},
+		more...)
+	cmd := exec.Command(c.larder, args...)
+	cmd.Dir, cmd.Env = c.dir, append(os.Environ(), c.env...)
+	return startProgram(c.t, cmd, filepath.Join(c.dir, store+".log"), func([]byte) {})
+}
+
+// live waits until a sync is in contact with the server, and returns what its status says of the seed.
+func (c *command) live(store string, p *program) (seed string) {
+	c.t.Helper()
+	p.eventually(c.t, store+" is live", func() string {
+		out, err := c.command("status", store+".db", "-o", "json").Output()
+		if err != nil {
+			return err.Error()
+		}
+		var status struct{ Collections []struct{ Live struct{ Source, Seed string } } }
+		if err := json.Unmarshal(out, &status); err != nil {
+			return err.Error()
+		}
+		if len(status.Collections) == 0 || status.Collections[0].Live.Source != "live" {
+			return string(out)
+		}
+		seed = status.Collections[0].Live.Seed
+		return ""
+	})
+	return seed
+}
+
+// begun fails if a sync has not begun with a seed, or has asked the API server for a list.
+func (c *command) begun(seed string) {
+	c.t.Helper()
+	if !strings.Contains(seed, "begun with") {
+		c.t.Errorf("seed: %s", seed)
+	}
+	if n := c.lists(); n > 0 {
+		c.t.Errorf("it has listed %d times", n)
+	}
+}
+
+// lists is how often ConfigMaps were listed since mark.
+func (c *command) lists() (n int) {
+	c.t.Helper()
+	all, err := c.Requests("", c.since)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, r := range all {
+		if strings.HasPrefix(r.UserAgent, "larder/") && r.Resource == "configmaps" && r.Namespace == c.ns &&
+			(r.List() || r.Compare() || r.Watch() && r.Query.Get("sendInitialEvents") != "") {
+			n++
+		}
+	}
+	return n
+}
+
+// catalogue is what larder snapshot list prints.
+func (c *command) catalogue(at string, more ...string) (all []struct{ Name, SignedBy, Cluster, Error string }) {
+	c.t.Helper()
+	out, err := c.command(append([]string{"snapshot", "list", at, "-o", "json"}, more...)...).Output()
+	if err == nil {
+		err = json.Unmarshal(out, &all)
+	}
+	if err != nil {
+		c.t.Fatalf("list %s: %v\n%s", at, err, out)
+	}
+	return all
+}
+
+// TestSnapshotsMade: of two syncs with one Lease, one makes snapshots, and the other does when that one is killed. Old
+// ones are removed. Another sync begins with the latest, which the first serves, without a list.
+func TestSnapshotsMade(t *testing.T) {
+	t.Parallel()
+	c := newCommand(t, newCluster(t, ownControlPlane(t)))
+	c.createConfigMaps(t, names("cm", 0, 300), "old")
+	public := strings.TrimSpace(c.run("keygen", "--signing", "sign.key"))
+	must(t, os.Mkdir(filepath.Join(c.dir, "snapshots"), 0o700))
+	to := []string{"--snapshot-to", "snapshots/", "--snapshot-every", "1s", "--snapshot-keep-last", "3",
+		"--snapshot-sign-key", "sign.key", "--snapshot-lease", "default/larder-snapshots"}
+	first := c.sync("first", append(to, "--serve", "127.0.0.1:0", "--serve-kubeconfig", "first.kubeconfig")...)
+	c.live("first", first)
+	latest := func() string {
+		text, _ := os.ReadFile(filepath.Join(c.dir, "snapshots", "latest"))
+		return string(text)
+	}
+	first.eventually(t, "a snapshot is there", func() string {
+		if latest() == "" {
+			return "there is none"
+		}
+		return ""
+	})
+	second := c.sync("second", to...)
+	c.live("second", second)
+	all := c.catalogue("snapshots/")
+	if len(all) == 0 || len(all) > 4 { // one may have been made since
+		t.Errorf("%d snapshots are kept", len(all))
+	}
+	for _, s := range all {
+		if s.SignedBy == "" || s.Cluster == "" || s.Error != "" {
+			t.Errorf("%+v", s)
+		}
+	}
+
+	kubeconfig, err := os.ReadFile(filepath.Join(c.dir, "first.kubeconfig"))
+	must(t, err)
+	server := ""
+	for line := range strings.Lines(string(kubeconfig)) {
+		if url, ok := strings.CutPrefix(strings.TrimSpace(line), "server: "); ok {
+			server = url
+		}
+	}
+	c.mark(t)
+	node := c.sync("node", "--seed", server+"/snapshot/", "--seed-kubeconfig", "first.kubeconfig", "--seed-key", public)
+	c.begun(c.live("node", node))
+	node.terminate(t)
+
+	first.kill()
+	killed := latest()
+	c.putConfigMaps(t, names("cm", 0, 10), "new") // so that there is something to tell
+	second.eventually(t, "the other makes snapshots", func() string {
+		if now := latest(); now == killed || strings.Contains(second.stderr(), "No snapshot was made") {
+			return second.stderr()
+		}
+		return ""
+	})
+	second.terminate(t)
+	if out := c.run("snapshot", "pull", "snapshots/", "pulled.larder", "--signed-by", public); !strings.Contains(out,
+		"verified") {
+		t.Error(out)
+	}
+	if _, err := os.Stat(filepath.Join(c.dir, "second.db.snapshot")); err == nil {
+		t.Error("a temporary file is left")
+	}
+}
+
+// TestSnapshotPlaces: a bucket of a real S3 server, and a repository of a real registry that wants a password, take and
+// give snapshots, and say which they have. Nothing that a sync has printed has a word of the credentials.
+func TestSnapshotPlaces(t *testing.T) {
+	t.Parallel()
+	const password = "not-for-the-log"
+	for name, place := range map[string]func(t *testing.T) (at string, env, hidden []string){
+		"s3": func(t *testing.T) (string, []string, []string) {
+			s := places.S3(t, t.TempDir())
+			return "s3://" + s.Bucket + "/production/", []string{"AWS_ENDPOINT_URL=" + s.Endpoint, "AWS_REGION=" + s.Region,
+				"AWS_ACCESS_KEY_ID=" + s.AccessKey, "AWS_SECRET_ACCESS_KEY=" + s.SecretKey}, []string{s.SecretKey, "X-Amz-"}
+		},
+		"oci": func(t *testing.T) (string, []string, []string) {
+			host := places.RegistryAs(t, t.TempDir(), "larder", password)
+			dir := t.TempDir()
+			auth := base64.StdEncoding.EncodeToString([]byte("larder:" + password))
+			must(t, os.WriteFile(filepath.Join(dir, "config.json"),
+				fmt.Appendf(nil, `{"auths":{%q:{"auth":%q}}}`, host, auth), 0o600))
+			return "oci://" + host + "/production/state", []string{"DOCKER_CONFIG=" + dir}, []string{password, auth}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			at, env, hidden := place(t)
+			c := newCommand(t, newCluster(t, shared), env...)
+			c.createConfigMaps(t, names("cm", 0, 300), "old")
+			if all := c.catalogue(at); len(all) > 0 {
+				t.Errorf("before anything was pushed: %v", all)
+			}
+			first := c.sync("first", "--snapshot-to", at, "--snapshot-every", "1s", "--snapshot-keep-last", "2", "-v", "1")
+			c.live("first", first)
+			first.eventually(t, "snapshots come and go", func() string {
+				c.putConfigMaps(t, names("cm", 0, 1), fmt.Sprint(time.Now()))
+				if n := strings.Count(first.stderr(), "Removed a snapshot"); n < 2 {
+					return first.stderr()
+				}
+				return ""
+			})
+			c.mark(t)
+			node := c.sync("node", "--seed", at)
+			c.begun(c.live("node", node))
+			node.terminate(t)
+			first.terminate(t)
+
+			all := c.catalogue(at)
+			if len(all) < 2 || len(all) > 3 {
+				t.Errorf("%d snapshots: %v", len(all), all)
+			}
+			sep := ""
+			if name == "oci" {
+				sep = ":"
+			}
+			one := at + sep + all[len(all)-1].Name
+			c.run("snapshot", "pull", one, "one.larder")
+			c.run("snapshot", "pull", at, "latest.larder")
+			if got := strings.TrimSpace(c.run("snapshot", "push", "one.larder", at)); got != all[len(all)-1].Name {
+				t.Errorf("pushed again, it is called %s, and was %s", got, all[len(all)-1].Name)
+			}
+			c.mark(t)
+			node = c.sync("again", "--seed", one)
+			c.begun(c.live("again", node))
+			node.terminate(t)
+			c.run("snapshot", "prune", at, "--keep-last", "1")
+			if left := c.catalogue(at); len(left) != 1 || left[0].Name != all[0].Name {
+				t.Errorf("left are %v of %v", left, all)
+			}
+			for _, log := range []string{"first", "node", "again"} {
+				text, err := os.ReadFile(filepath.Join(c.dir, log+".log"))
+				must(t, err)
+				for _, word := range hidden {
+					if strings.Contains(string(text), word) {
+						t.Errorf("%s.log has %q:\n%s", log, word, text)
+					}
+				}
+			}
+			out, err := c.command("snapshot", "pull", at+sep+"none.larder", "none.larder").CombinedOutput()
+			if err == nil || !strings.Contains(string(out), "file does not exist") {
+				t.Errorf("what is not there: %v\n%s", err, out)
+			}
+		})
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,45 @@
+package places_test
+
+import (
+	"io"
+	"net/http"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// text is what the tests store.
+const text = "what a cluster has"
+
+// account is what a request authenticates with. The zero value is none.
+type account struct{ user, password string }
+
+// send sends a request on a connection of its own, which is closed then, and returns the answer with its body.
+func send(
+	t *testing.T, a account, method, url string, body io.Reader, headers map[string]string,
+) (*http.Response, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, url, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range headers {
+		request.Header.Set(name, value)
+	}
+	if a != (account{}) {
+		request.SetBasicAuth(a.user, a.password)
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	answer, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	got, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer, string(got)
+}
