@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -67,7 +68,33 @@ func TestNoPlainText(t *testing.T) {
 	p.run(t, "compact", "--rekey", "--store", node, "--key-file", p.key(t, "c", "b"))
 	p.run(t, "compact", "--store", node)
 	p.run(t, "check", "--from", node, "--key-file", p.key(t, "c"))
-	for _, from := range [][]string{{node, "--key-file", p.key(t, "c")}, {hot, "--identity", identity}} {
+
+	// Another one begins with what a mirror has put away, and seals it with its own key.
+	kept, recipients := filepath.Join(p.dir, "kept")+"/", filepath.Join(p.keys, "recipients")
+	if err := errors.Join(os.Mkdir(kept, 0o700), os.WriteFile(recipients, []byte(recipient+"\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	mirror = p.sync(t, "--store", db, "--key-file", p.key(t, "a"), "--snapshot-to", kept, "--snapshot-every", "1s",
+		"--snapshot-recipients-file", recipients)
+	mirror.eventually(t, "a snapshot is there", func() string {
+		if _, err := os.Stat(kept + "latest"); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	seeded := filepath.Join(p.dir, "seeded.db")
+	begun := p.sync(t, "--store", seeded, "--key-file", p.key(t, "d"), "--seed", kept, "--seed-identity", identity)
+	p.holds(t, begun, seeded, "secret/first", "secret/second", "secret/fourth")
+	begun.eventually(t, "it has begun with the snapshot", func() string {
+		if log := begun.stderr(); !strings.Contains(log, "begun with "+kept) {
+			return log
+		}
+		return ""
+	})
+	begun.terminate(t)
+	mirror.terminate(t)
+	for _, from := range [][]string{{node, "--key-file", p.key(t, "c")}, {hot, "--identity", identity},
+		{seeded, "--key-file", p.key(t, "d")}} {
 		// it is there for who has the key
 		out, err := p.command(t, append([]string{"get", "secrets", "-A", "-o", "yaml", "--from"}, from...)...).Output()
 		if err != nil || p.count(out) == 0 {
