@@ -9,7 +9,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
+
+	"github.com/larder-dev/larder/internal/wholefile"
 )
 
 // suffixNew follows the target's name in the names of unfinished files; random characters follow it.
@@ -47,7 +48,7 @@ func saveAt(path string, o SaveOptions, write func(*os.File) (Saved, error)) (Sa
 	if err != nil {
 		return Saved{}, fmt.Errorf("save to %s: %w", path, errors.Join(err, removeIfThere(name)))
 	}
-	if err := syncDir(filepath.Dir(target)); err != nil {
+	if err := wholefile.SyncDir(filepath.Dir(target)); err != nil {
 		return Saved{},
 			fmt.Errorf(
 				"save to %s: the snapshot is there, but its directory could not be synced, and a crash of the machine may bring "+
@@ -164,20 +165,4 @@ func removeIfThere(name string) error {
 		return nil
 	}
 	return err
-}
-
-// syncDir syncs a directory, so that the names in it survive a power loss. It does nothing where that is not possible.
-func syncDir(dir string) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	err = d.Sync()
-	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
-		err = nil // the file system does not support it
-	}
-	return errors.Join(err, d.Close())
 }

@@ -48,6 +48,7 @@ type reader struct {
 	waited  time.Duration
 	counted int64
 	whole   *os.File // guarded by mu; what a server without ranges has sent
+	small   []byte   // guarded by mu; all of it, if the first answer had that
 }
 
 // body is an open answer.
@@ -80,23 +81,37 @@ func OpenURL(ctx context.Context, client Client, u *url.URL) (File, error) {
 // Size implements File.
 func (r *reader) Size() int64 { return r.size }
 
-// begin asks for the first bytes, and learns the size.
+// begin asks for the first bytes, and learns the size. What is small is read.
 func (r *reader) begin() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.tryLocked(func() error { return r.openLocked(0, least) })
+	err := r.tryLocked(func() error { return r.openLocked(0, least) })
+	if err == nil && r.whole == nil && r.size <= least {
+		small := make([]byte, r.size)
+		if _, err = r.readLocked(small, 0); err == nil {
+			r.small = small
+		}
+	}
+	return err
 }
 
 // ReadAt implements io.ReaderAt.
 func (r *reader) ReadAt(p []byte, off int64) (n int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.whole != nil {
+	switch {
+	case r.whole != nil:
 		return r.whole.ReadAt(p, off)
-	}
-	if off+int64(len(p)) > r.size {
+	case off+int64(len(p)) > r.size:
 		return 0, io.ErrUnexpectedEOF
+	case r.small != nil:
+		return copy(p, r.small[off:]), nil
 	}
+	return r.readLocked(p, off)
+}
+
+// readLocked reads what is within the file.
+func (r *reader) readLocked(p []byte, off int64) (n int, err error) {
 	err = r.tryLocked(func() error {
 		for n < len(p) {
 			if err := r.seekLocked(off+int64(n), int64(len(p)-n)); err != nil {

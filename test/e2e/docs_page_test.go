@@ -109,6 +109,8 @@ var varying = []struct {
 }{
 	{regexp.MustCompile(`\blarder (\(devel\)|devel-[0-9a-f]+(\+changes)?|v\d[^\s,]*)`), "larder <version>"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`), "<time>"},
+	{regexp.MustCompile(`\b\d{8}T\d{6}Z-[0-9a-f]{12}\b`), "<name>"},
+	{regexp.MustCompile(`signed by [0-9A-F]{16}`), "signed by <key>"},
 	{regexp.MustCompile(`\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`), "<uid>"},
 	{regexp.MustCompile(`\b[0-9a-f]{20,64}\b`), "<id>"},
 	{regexp.MustCompile(`@[0-9a-f]{8}\b`), "@<feed>"},

@@ -52,8 +52,11 @@ func TestDocs(t *testing.T) {
 				t.Fatal(err)
 			}
 			sh := newShell(t, cp, bin, binaries)
-			if name == "README.md" {
+			switch name {
+			case "README.md":
 				sh.inTheClone("make")
+			case "docs/bootstrap.md":
+				sh.withPlaces()
 			}
 			printed := make([][]string, len(steps))
 			for i, s := range steps {

@@ -71,9 +71,10 @@ var powerLossMutants = []mutant{
 		name:   "powerloss/snapshot-no-name-sync",
 		breaks: "A snapshot file that was saved survives a power loss.",
 		file:   "snapshot/save_target.go",
-		old:    `	if err := syncDir(filepath.Dir(target)); err != nil {`,
-		new:    `	if err := error(nil); err != nil {`,
-		test:   "TestPowerLoss", dir: powerLossDir,
+		old:    `	if err := wholefile.SyncDir(filepath.Dir(target)); err != nil {`,
+		new: `	_ = wholefile.SyncDir
+	if err := error(nil); err != nil {`,
+		test: "TestPowerLoss", dir: powerLossDir,
 	},
 }
 

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+
+	"github.com/larder-dev/larder/internal/wholefile"
 )
 
 // WriteFile makes a file with the mode 0600, or replaces it: under a temporary name in the same directory, synced,
@@ -46,27 +48,12 @@ func write(path string, data []byte, take func(temporary, path string) error) (e
 		err = take(f.Name(), path)
 	}
 	if err == nil {
-		err = syncDir(dir)
+		err = wholefile.SyncDir(dir)
 	}
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil
-}
-
-func syncDir(dir string) error {
-	if runtime.GOOS == "windows" { // which cannot sync directories
-		return nil
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	err = d.Sync()
-	if closing := d.Close(); err == nil {
-		err = closing
-	}
-	return err
 }
 
 // Dir makes a directory with the mode 0700 if there is none, with its parents, and fails if others may enter it.

@@ -1,0 +1,39 @@
+package requirements_test
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// network are what reaches object storage and registries.
+var network = []string{"github.com/minio/", "oras.land/", "github.com/opencontainers/"}
+
+// TestLibrariesReachNoStorage: a program that imports Larder links what reaches S3 and registries only if it imports the
+// package that does.
+func TestLibrariesReachNoStorage(t *testing.T) {
+	const module = "github.com/larder-dev/larder/"
+	root := filepath.Join("..", "..")
+	all := strings.Split(strings.TrimSpace(string(
+		goCommand(t, root, "list", "-f", `{{.ImportPath}}{{range .Deps}} {{.}}{{end}}`, "./..."))), "\n")
+	if len(all) < 50 {
+		t.Fatalf("the module has the packages %v", all)
+	}
+	may := []string{"cmd/larder", "internal/cli", "internal/cli/places", "internal/cli/mirror", "internal/cli/snapshots",
+		"snapshot/remote/s3", "snapshot/remote/oci"}
+	for _, line := range all {
+		deps := strings.Fields(line)
+		name := strings.TrimPrefix(deps[0], module)
+		reaches := false
+		for _, dep := range deps[1:] {
+			reaches = reaches || slices.ContainsFunc(network, func(n string) bool { return strings.HasPrefix(dep, n) })
+		}
+		if reaches && !slices.Contains(may, name) {
+			t.Errorf("%s reaches object storage or a registry", name)
+		}
+		if !reaches && slices.Contains(may, name) {
+			t.Errorf("%s does not reach any: take it out of the list", name)
+		}
+	}
+}
