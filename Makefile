@@ -42,7 +42,7 @@ help: ## print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: setup
-setup: ## download modules, build kube-apiserver, kubectl, etcd and CoreDNS (minutes, once per machine)
+setup: ## download modules, build kube-apiserver, kubectl, etcd and what else the tests run (minutes, once per machine)
 	@for m in $(MODULES); do $(STEP) "downloading the modules of $$m" $(GO) -C $$m mod download; done
 	@GOWORK=$(WORKSPACE) $(STEP) "downloading what the modules have only together" $(GO) list -deps -test $(PACKAGES) >/dev/null
 	@for c in $(CLIENTS); do $(STEP) "downloading the modules of test/clients/$$c" $(GO) -C test/clients/$$c mod download; done

@@ -10,8 +10,8 @@ import (
 // network are what reaches object storage and registries.
 var network = []string{"github.com/minio/", "oras.land/", "github.com/opencontainers/"}
 
-// TestLibrariesReachNoStorage: a program that imports Larder links what reaches S3 and registries only if it imports the
-// package that does.
+// TestLibrariesReachNoStorage: a program that imports Larder links what reaches S3 and registries only if it imports
+// the package that does.
 func TestLibrariesReachNoStorage(t *testing.T) {
 	const module = "github.com/larder-dev/larder/"
 	root := filepath.Join("..", "..")

@@ -66,7 +66,8 @@ func NewRepository(at string, o Options) (*Repository, error) {
 		return nil, err
 	}
 	if p.file != "" {
-		return nil, fmt.Errorf("%s is one snapshot: the URL of a repository ends in a slash, and has no tag", p.nameOf(p.file))
+		return nil, fmt.Errorf("%s is one snapshot: the URL of a repository ends in a slash, and has no tag",
+			p.nameOf(p.file))
 	}
 	return &Repository{p, o}, nil
 }
@@ -74,9 +75,8 @@ func NewRepository(at string, o Options) (*Repository, error) {
 // Name is the URL without credentials.
 func (r *Repository) Name() string { return r.at.name }
 
-// Push puts the snapshot at path into the repository, and makes it the latest, unless there is one that was taken later.
-// A snapshot that is encrypted for others than Options.Identities is taken to be as old as the file. It returns the
-// snapshot's name. Two that push at the same time do no harm, but the latest may be either.
+// Push puts the snapshot at path into the repository, and makes it the latest, unless one was taken later. A snapshot
+// that is encrypted for others than Options.Identities is taken to be as old as the file. It returns the snapshot's name. Two that push at the same time do no harm, but the latest may be either.
 func (r *Repository) Push(ctx context.Context, path string) (name string, err error) {
 	defer func() {
 		if err != nil {

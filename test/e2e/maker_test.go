@@ -64,7 +64,9 @@ func (c *command) live(store string, p *program) (seed string) {
 		if err != nil {
 			return err.Error()
 		}
-		var status struct{ Collections []struct{ Live struct{ Source, Seed string } } }
+		var status struct {
+			Collections []struct{ Live struct{ Source, Seed string } }
+		}
 		if err := json.Unmarshal(out, &status); err != nil {
 			return err.Error()
 		}

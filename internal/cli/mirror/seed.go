@@ -31,7 +31,7 @@ type seedFlags struct {
 func (s *seedFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&s.from, "seed", "",
 		"where nothing is mirrored yet, begin with the snapshot at a `URL` (a path, https, s3, oci) in place of the first "+
-			"list, and watch on from there. If it ends in a slash, or is that of an OCI repository, it is the latest one there")
+			"list, and watch on from there. One that ends in a slash, or is that of an OCI repository, has the latest there")
 	f.StringVar(&s.cluster, "seed-cluster", "",
 		"with --seed, the `ID` of the cluster that it has to be of (the UID of its namespace kube-system); default is the "+
 			"API server's. With it, sync begins without the API server, too")

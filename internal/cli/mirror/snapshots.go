@@ -46,9 +46,10 @@ const (
 func (s *snapshotFlags) add(f *pflag.FlagSet) {
 	s.every = command.AgeValue(snapshotEvery)
 	f.StringVar(&s.to, "snapshot-to", "",
-		"put snapshots of the store into a `REPOSITORY` ("+places.URLs+"), for others to begin with (--seed). Secrets are in "+
-			"them only if they are encrypted")
-	f.Var(&s.every, "snapshot-every", "with --snapshot-to, the `DURATION` between two; kube-apiserver forgets after five minutes")
+		"put snapshots of the store into a `REPOSITORY` ("+places.URLs+"), for others to begin with (--seed). Secrets are "+
+			"in them only if they are encrypted")
+	f.Var(&s.every, "snapshot-every",
+		"with --snapshot-to, the `DURATION` between two; kube-apiserver forgets after five minutes")
 	f.IntVar(&s.keep.Last, "snapshot-keep-last", snapshotKeepLast,
 		"with --snapshot-to, keep the newest `N` snapshots, and remove others that no flag keeps; 0 removes none")
 	f.IntVar(&s.keep.Daily, "snapshot-keep-daily", 0,

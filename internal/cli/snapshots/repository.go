@@ -20,18 +20,18 @@ import (
 )
 
 // repositoryHelp is the end of the help of the commands.
-const repositoryHelp = `A repository is ` + places.URLs + `. Credentials of S3 are those of the environment, as for the tools of
-AWS (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, ~/.aws, the role of the pod or machine), and those of a registry those of
-docker login. https:// can only be read: it is for a web server or CDN on the directory or bucket.`
+const repositoryHelp = `A repository is ` + places.URLs + `. Credentials of S3 are those of the
+environment, as for the tools of AWS (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, ~/.aws, the role of the pod or machine), and
+those of a registry those of docker login. https:// can only be read: it is for a web server or CDN on the directory or bucket.`
 
 func newSnapshotPush(s command.IO) *cobra.Command {
 	var identity input.IdentityFlag
 	cmd := &cobra.Command{
 		Use:   "push SNAPSHOT REPOSITORY",
 		Short: "Put a snapshot into a repository",
-		Long: `Put a snapshot into a repository, where it is called after the time at which it was taken. It is the latest there,
-which larder sync --seed and pull take, unless another one was taken later. An encrypted snapshot that --identity does
-not decrypt is taken to be as old as its file.
+		Long: `Put a snapshot into a repository, where it is called after the time at which it was taken. It is the latest
+there, which larder sync --seed and pull take, unless another one was taken later. An encrypted snapshot that --identity
+does not decrypt is taken to be as old as its file.
 
 ` + repositoryHelp,
 		Example: `  larder snapshot push cluster.larder /srv/snapshots/
@@ -69,8 +69,8 @@ func newSnapshotPull(s command.IO) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pull URL FILE",
 		Short: "Copy the latest snapshot of a repository, or one of them, to a file",
-		Long: `Copy the latest snapshot of a repository, or the one that the URL names, to a file, and verify it. An encrypted one
-that --identity does not decrypt is only copied. If anything is wrong with it, nothing is left.
+		Long: `Copy the latest snapshot of a repository, or the one that the URL names, to a file, and verify it. An encrypted
+one that --identity does not decrypt is only copied. If anything is wrong with it, nothing is left.
 
 ` + repositoryHelp,
 		Example: `  larder snapshot pull s3://snapshots/production/ cluster.larder
@@ -116,8 +116,8 @@ func newSnapshotList(s command.IO) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list REPOSITORY",
 		Short: "List the snapshots of a repository",
-		Long: `List the snapshots of a repository, the newest first, with what is in them. Of one that is encrypted, --identity
-has to decrypt it for that.
+		Long: `List the snapshots of a repository, the newest first, with what is in them. If one is encrypted, --identity has
+to decrypt it for that.
 
 ` + repositoryHelp,
 		Example: `  larder snapshot list s3://snapshots/production/
@@ -239,7 +239,8 @@ that push has not made. A registry frees the space in its own garbage collection
 		Args: command.NeedArgs(1, 1, "a repository"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if keep == (remote.Keep{}) {
-				return command.Usagef("prune needs to know what to keep: --keep-last, --keep-hourly, --keep-daily or --keep-weekly")
+				return command.Usagef(
+					"prune needs to know what to keep: --keep-last, --keep-hourly, --keep-daily or --keep-weekly")
 			}
 			r, err := repositoryAt(args[0], places.Options())
 			if err != nil {

@@ -6,7 +6,7 @@
 // Credentials are those of docker login: in ~/.docker/config.json ($DOCKER_CONFIG), with its helpers. A registry on
 // localhost or a loopback address is asked without TLS.
 //
-// A snapshot is an artifact of the type application/vnd.larder.snapshot.v1, with one layer of that media type, the file.
-// Its tag is its name without .larder. It is read by ranges, if the registry has them, as over HTTP. Removing one takes
-// a registry that deletes manifests, whose garbage collection then frees the space.
+// A snapshot is an artifact of the type application/vnd.larder.snapshot.v1, with one layer of that media type, the
+// file. Its tag is its name without .larder. It is read by ranges, if the registry has them, as over HTTP. Removing one
+// takes a registry that deletes manifests, whose garbage collection then frees the space.
 package oci

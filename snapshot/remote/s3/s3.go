@@ -36,7 +36,8 @@ func New(client *minio.Client, name, prefix string) remote.Files {
 // Scheme is the remote.Scheme of s3 URLs. It asks nobody.
 func Scheme(u *url.URL) (remote.Files, string, error) {
 	if u.Host == "" || u.User != nil || u.RawQuery != "" {
-		return nil, "", errors.New("it is s3://BUCKET/PREFIX/ or s3://BUCKET/PREFIX/FILE, and credentials are in the environment")
+		return nil, "", errors.New(
+			"it is s3://BUCKET/PREFIX/ or s3://BUCKET/PREFIX/FILE, and credentials are in the environment")
 	}
 	endpoint, secure, err := endpoint()
 	if err != nil {
