@@ -107,6 +107,9 @@ func (w web) Open(ctx context.Context, name string) (File, error) {
 	if w.file != nil {
 		return OpenURL(ctx, w.client, w.file)
 	}
+	if name == latestFile {
+		return openURL(ctx, w.client, w.url.JoinPath(name), maxName)
+	}
 	return OpenURL(ctx, w.client, w.url.JoinPath(name))
 }
 

@@ -22,6 +22,8 @@ const (
 	// slowBytes is what has to come in slowFor, which is time that readers have waited.
 	slowBytes = 64 << 10
 	slowFor   = 2 * time.Minute
+	// mostWhole is how many bytes are taken from a server without ranges.
+	mostWhole = 64 << 30
 	// pause is the wait before a request is made for the third time; it doubles. The second follows at once.
 	pause = time.Second
 	// least and most are how many bytes are asked for at a time: twice as many each time while reads follow one another.
@@ -36,6 +38,7 @@ type reader struct {
 	ctx    context.Context
 	client Client
 	url    *url.URL
+	limit  int64
 	size   int64
 	tag    string // ETag or Last-Modified of the first answer; "" if there was none
 
@@ -71,7 +74,12 @@ var errChanged = errors.New("it was replaced while it was read")
 
 // OpenURL opens what is at an HTTP URL, of which it reads ranges: see the package documentation.
 func OpenURL(ctx context.Context, client Client, u *url.URL) (File, error) {
-	r := &reader{ctx: ctx, client: client, url: u}
+	return openURL(ctx, client, u, mostWhole)
+}
+
+// openURL is OpenURL for a file of which no more than that many bytes are taken from a server without ranges.
+func openURL(ctx context.Context, client Client, u *url.URL, limit int64) (File, error) {
+	r := &reader{ctx: ctx, client: client, url: u, limit: limit}
 	if err := r.begin(); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
@@ -294,7 +302,10 @@ func (r *reader) keepLocked(b *body) error {
 		return &finalError{err}
 	}
 	_ = os.Remove(f.Name()) // where that fails while it is open, Close does it
-	size, err := io.Copy(f, progress{b})
+	size, err := io.Copy(f, io.LimitReader(progress{b, r}, r.limit+1))
+	if err == nil && size > r.limit {
+		err = &finalError{fmt.Errorf("the server sends more than %d bytes, and knows no ranges", r.limit)}
+	}
 	if err != nil {
 		return errors.Join(err, discard(f))
 	}
@@ -302,13 +313,20 @@ func (r *reader) keepLocked(b *body) error {
 	return nil
 }
 
-// progress is a body that may go on as long as something comes.
-type progress struct{ *body }
+// progress is a body that may go on as long as enough comes.
+type progress struct {
+	body *body
+	r    *reader
+}
 
 func (p progress) Read(data []byte) (int, error) {
+	began := time.Now()
 	n, err := p.body.Read(data)
-	if n > 0 {
-		p.timer.Reset(stall)
+	if p.r.came += int64(n); n > 0 {
+		p.body.timer.Reset(stall)
+	}
+	if slow := p.r.slowLocked(time.Since(began)); slow != nil {
+		return n, slow
 	}
 	return n, err
 }

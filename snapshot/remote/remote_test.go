@@ -241,6 +241,23 @@ func content(data []byte) http.Handler {
 	})
 }
 
+// TestEndless: a server that sends without end in place of what is the latest is not listened to.
+func TestEndless(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for {
+			if _, err := w.Write(make([]byte, 1<<10)); err != nil {
+				return
+			}
+		}
+	}))
+	defer server.Close()
+	defer http.DefaultClient.CloseIdleConnections()
+	if _, err := remote.Open(t.Context(), server.URL+"/", remote.Options{}); err == nil ||
+		!strings.Contains(err.Error(), "knows no ranges") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // trickle is a client to which a bit comes every 20 seconds, so that it never waits long enough to give up.
 type trickle struct{}
 

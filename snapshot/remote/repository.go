@@ -75,8 +75,10 @@ func NewRepository(at string, o Options) (*Repository, error) {
 // Name is the URL without credentials.
 func (r *Repository) Name() string { return r.at.name }
 
-// Push puts the snapshot at path into the repository, and makes it the latest, unless one was taken later. A snapshot
-// that is encrypted for others than Options.Identities is taken to be as old as the file. It returns the snapshot's name. Two that push at the same time do no harm, but the latest may be either.
+// Push puts the snapshot at path into the repository, and makes it the latest, also if another one says to be of a
+// later time, which may be a wrong clock's. A snapshot that is encrypted for others than Options.Identities is taken to
+// be as old as the file. It returns the snapshot's name. Two that push at the same time do no harm, but the latest may
+// be either.
 func (r *Repository) Push(ctx context.Context, path string) (name string, err error) {
 	defer func() {
 		if err != nil {
@@ -102,13 +104,6 @@ func (r *Repository) Push(ctx context.Context, path string) (name string, err er
 	}
 	if err := r.at.files.Put(ctx, name, f); err != nil {
 		return "", err
-	}
-	latest, err := r.at.latest(ctx)
-	switch {
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return "", err
-	case err == nil && latest > name:
-		return name, nil
 	}
 	return name, r.at.files.Put(ctx, latestFile, strings.NewReader(name+"\n"))
 }

@@ -76,14 +76,6 @@ var seedMutants = []mutant{
 		test:   "TestSigned",
 	},
 	{
-		name:   "seed/an-older-latest",
-		breaks: "A snapshot that was taken before the latest does not become that.",
-		file:   "snapshot/remote/repository.go",
-		old:    "err == nil && latest > name:",
-		new:    "err == nil && latest > name && false:",
-		test:   "TestRepository",
-	},
-	{
 		name:   "seed/pruned-latest",
 		breaks: "What readers are sent to is not pruned.",
 		file:   "snapshot/remote/repository.go",

@@ -147,9 +147,10 @@ func (mk *maker) run(ctx context.Context, m *mirror, path string) {
 			}
 		})
 	}
-	wait := time.Second
+	began, wait := time.Now(), time.Second
 	for sleep(ctx, wait) {
-		if wait = time.Second; !m.whole() || !leads() {
+		// What cannot be listed holds up the others no longer than a while.
+		if wait = time.Second; !leads() || !m.whole() && time.Since(began) < time.Duration(mk.flags.every) {
 			continue
 		}
 		if err := mk.one(ctx, m, path); err != nil && ctx.Err() == nil {
@@ -241,7 +242,7 @@ func (mk *maker) one(ctx context.Context, m *mirror, path string) error {
 	mk.contact = contact
 	logger.V(1).Info("Made a snapshot", "name", name, "in", mk.repository.Name(), "objects", saved.Objects, "bytes",
 		saved.Size, "took", time.Since(began).Round(time.Millisecond))
-	if mk.flags.keep == (remote.Keep{}) || mk.flags.keep.Last == 0 {
+	if mk.flags.keep.Last == 0 {
 		return nil
 	}
 	_, removed, err := mk.repository.Prune(ctx, mk.flags.keep, false)

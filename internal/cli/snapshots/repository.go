@@ -30,8 +30,8 @@ func newSnapshotPush(s command.IO) *cobra.Command {
 		Use:   "push SNAPSHOT REPOSITORY",
 		Short: "Put a snapshot into a repository",
 		Long: `Put a snapshot into a repository, where it is called after the time at which it was taken. It is the latest
-there, which larder sync --seed and pull take, unless another one was taken later. An encrypted snapshot that --identity
-does not decrypt is taken to be as old as its file.
+there then, which larder sync --seed and pull take. An encrypted snapshot that --identity does not decrypt is taken to
+be as old as its file.
 
 ` + repositoryHelp,
 		Example: `  larder snapshot push cluster.larder /srv/snapshots/
@@ -74,7 +74,7 @@ one that --identity does not decrypt is only copied. If anything is wrong with i
 
 ` + repositoryHelp,
 		Example: `  larder snapshot pull s3://snapshots/production/ cluster.larder
-  larder snapshot pull https://cdn.example.com/production/20261128T051143Z-3f2a9c1b7d44.larder old.larder
+  larder snapshot pull https://cdn.example.com/cluster.larder old.larder
   larder snapshot pull oci://registry.example.com/production/state cluster.larder --signed-by sign.pub`,
 		Args: command.NeedArgs(2, 2, "a URL, and the file to make"),
 		RunE: func(cmd *cobra.Command, args []string) error {
