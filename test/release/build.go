@@ -11,6 +11,9 @@ import (
 // root is the root of the checkout, from this directory, in which make runs the command.
 const root = "../.."
 
+// maxProgram is the most bytes that the command may have. Of its 49 MiB, minio-go, oras-go and minisign are 3.
+const maxProgram = 52 << 20
+
 // buildProgram builds larder for a platform into dir, and returns the name of the file. The version is that of the
 // commit, which go build reads from git.
 func buildProgram(dir, platform string) (string, error) {
@@ -33,6 +36,14 @@ func buildProgram(dir, platform string) (string, error) {
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	if err := cmd.Run(); err != nil {
 		return "", fmt.Errorf("build for %s: %w", platform, err)
+	}
+	info, err := os.Stat(out)
+	if err != nil {
+		return "", err
+	}
+	if info.Size() > maxProgram {
+		return "", fmt.Errorf("larder for %s has %d bytes, and at most %d are allowed: see what it has come to link",
+			platform, info.Size(), maxProgram)
 	}
 	return name, nil
 }
