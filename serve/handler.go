@@ -440,7 +440,10 @@ func (q *request) other(reads bool) error {
 		_, _ = q.w.Write([]byte("ok"))
 		return nil
 	case reads && q.Handler.options.Snapshots != nil && strings.HasPrefix(q.r.URL.Path, snapshots+"/"):
-		http.StripPrefix(snapshots, q.Handler.options.Snapshots).ServeHTTP(q.w, q.r)
+		if err := access.LongRunning(q.r.Context()); err != nil {
+			return err
+		}
+		http.StripPrefix(snapshots, q.Handler.options.Snapshots).ServeHTTP(patientWriter{q.w, q.patience}, q.r)
 		return nil
 	case q.Handler.options.Forward != nil:
 		return q.forward()

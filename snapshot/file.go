@@ -10,6 +10,7 @@ import (
 	"sort"
 	"strings"
 	"sync"
+	"time"
 
 	"aead.dev/minisign"
 	"filippo.io/age"
@@ -24,6 +25,9 @@ type OpenOptions struct {
 	Identities []age.Identity
 	// SignedBy are keys of which one must have signed the snapshot. Default: it need not be signed.
 	SignedBy []minisign.PublicKey
+	// MaxAge is the age from which a collection is no seed, since the server was last heard of it; others are. It is no
+	// matter to other readers. Default: any age will do.
+	MaxAge time.Duration
 	// Name names the snapshot of NewFile to people. It must have no credentials.
 	Name string
 }
@@ -34,6 +38,7 @@ type File struct {
 	size   int64       // of in
 	closer io.Closer   // nil if there is nothing to close
 	source string      // names the file to people
+	maxAge time.Duration
 
 	manifest Manifest
 	parts    []part         // one for each of manifest.Collections
@@ -97,7 +102,7 @@ func NewFile(r io.ReaderAt, size int64, o OpenOptions) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &File{in: in, size: plain, source: o.Name, byID: map[string]int{}, documents: map[string]document{}}
+	f := &File{in: in, size: plain, source: o.Name, maxAge: o.MaxAge, byID: map[string]int{}, documents: map[string]document{}}
 	f.buffers.New = func() any { return new(buffer) }
 	f.closer, _ = r.(io.Closer)
 	f.manifest.Encrypted = encrypted

@@ -37,19 +37,6 @@ func TestRedactEnvByNameOfAnyKind(t *testing.T) {
 	}
 }
 
-// What cannot be opened for writing may be what another save makes, and is left.
-func TestSaveLeavesWhatItCanNotLookAt(t *testing.T) {
-	dir := t.TempDir()
-	name := "a.larder" + suffixNew + "OTHER"
-	if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil { // which nobody can write to, root neither
-		t.Fatal(err)
-	}
-	removeDead(filepath.Join(dir, name))
-	if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
-		t.Error(err)
-	}
-}
-
 // TestSpoolIsSealed: what is kept of a list until it is whole cannot be read by others, and leaves nothing.
 func TestSpoolIsSealed(t *testing.T) {
 	dir := t.TempDir()

@@ -91,6 +91,8 @@ func (f *File) unfit(c Collection, want seed.Request) string {
 		return "is confidential (" + c.Confidential() + "), and the snapshot is not encrypted"
 	case f.taken(c).IsZero():
 		return "does not say when it was taken"
+	case f.maxAge > 0 && time.Since(f.taken(c)) > f.maxAge:
+		return fmt.Sprintf("is of %s, more than %v ago", f.taken(c).UTC().Format(time.RFC3339), f.maxAge)
 	case !f.taken(c).After(want.After):
 		return "is as old as the seed that was too old, of " + want.After.UTC().Format(time.RFC3339)
 	}

@@ -86,7 +86,8 @@ func (d directory) List(context.Context) (all []Info, _ error) {
 }
 
 func (d directory) Put(_ context.Context, name string, r io.ReadSeeker) error {
-	return wholefile.Write(filepath.Join(string(d), name), func(f *os.File) error {
+	ours := func(name string) bool { return name == latestFile || isName(name) }
+	return wholefile.Write(filepath.Join(string(d), name), wholefile.Options{Ours: ours}, func(f *os.File) error {
 		_, err := io.Copy(f, r)
 		return err
 	})
@@ -127,5 +128,19 @@ func CacheControl(name string) string {
 	if name == latestFile {
 		return "no-cache"
 	}
-	return "private, max-age=86400, immutable"
+	return "max-age=86400, immutable"
 }
+
+// leavesHTTPS refuses to leave https, and tells the next host nothing of the URL, which may have credentials.
+func leavesHTTPS(request *http.Request, via []*http.Request) error {
+	request.Header.Del("Referer")
+	switch {
+	case len(via) >= 10:
+		return errors.New("it redirects ten times")
+	case via[len(via)-1].URL.Scheme == "https" && request.URL.Scheme != "https":
+		return errors.New("it redirects from https to " + request.URL.Scheme)
+	}
+	return nil
+}
+
+var defaultClient = &http.Client{CheckRedirect: leavesHTTPS}

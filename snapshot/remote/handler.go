@@ -36,7 +36,7 @@ func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the snapshot cannot be read", http.StatusInternalServerError)
 		return
 	}
-	w.Header().Set("Cache-Control", CacheControl(name))
+	w.Header().Set("Cache-Control", CacheControl(name)+", private")
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	http.ServeContent(w, r, "", info.ModTime(), f)

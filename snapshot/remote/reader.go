@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"os"
@@ -23,9 +24,11 @@ const (
 	slowBytes = 64 << 10
 	slowFor   = 2 * time.Minute
 	// mostWhole is how many bytes are taken from a server without ranges.
-	mostWhole = 64 << 30
-	// pause is the wait before a request is made for the third time; it doubles. The second follows at once.
-	pause = time.Second
+	mostWhole = 4 << 30
+	// pause is the wait before a request is made for the third time; it doubles, up to maxPause. The second follows at
+	// once. Half of each is random.
+	pause    = time.Second
+	maxPause = 20 * time.Second
 	// least and most are how many bytes are asked for at a time: twice as many each time while reads follow one another.
 	// So a server sends no more than that in vain.
 	least = 256 << 10
@@ -47,11 +50,12 @@ type reader struct {
 	ahead int64 // how much the last answer was to have; guarded by mu
 	next  int64 // where the last answer ended; guarded by mu
 	came  int64 // how much has come; guarded by mu
-	// waited is how long readers have waited since came was counted; guarded by mu.
-	waited  time.Duration
-	counted int64
-	whole   *os.File // guarded by mu; what a server without ranges has sent
-	small   []byte   // guarded by mu; all of it, if the first answer had that
+	// waited is how long readers have waited since got was counted, until clock; all guarded by mu.
+	waited       time.Duration
+	clock        time.Time
+	got, counted int64    // bytes, also those that have come again
+	whole        *os.File // guarded by mu; what a server without ranges has sent
+	small        []byte   // guarded by mu; all of it, if the first answer had that
 }
 
 // body is an open answer.
@@ -72,13 +76,17 @@ func (b *body) close() {
 // errChanged: what is at the URL is not what the first answer was of.
 var errChanged = errors.New("it was replaced while it was read")
 
-// OpenURL opens what is at an HTTP URL, of which it reads ranges: see the package documentation.
+// OpenURL opens what is at an HTTP URL, of which it reads ranges: see the package documentation. client may be nil; see
+// Options.Client.
 func OpenURL(ctx context.Context, client Client, u *url.URL) (File, error) {
 	return openURL(ctx, client, u, mostWhole)
 }
 
 // openURL is OpenURL for a file of which no more than that many bytes are taken from a server without ranges.
 func openURL(ctx context.Context, client Client, u *url.URL, limit int64) (File, error) {
+	if c, ok := client.(*http.Client); client == nil || ok && c == nil {
+		client = defaultClient
+	}
 	r := &reader{ctx: ctx, client: client, url: u, limit: limit}
 	if err := r.begin(); err != nil {
 		return nil, errors.Join(err, r.Close())
@@ -125,10 +133,9 @@ func (r *reader) readLocked(p []byte, off int64) (n int, err error) {
 			if err := r.seekLocked(off+int64(n), int64(len(p)-n)); err != nil {
 				return err
 			}
-			began := time.Now()
 			got, err := r.body.Read(p[n:])
-			r.body.at, r.came = r.body.at+int64(got), r.came+int64(got)
-			if err := r.slowLocked(time.Since(began)); err != nil {
+			r.body.at, r.came, r.got = r.body.at+int64(got), r.came+int64(got), r.got+int64(got)
+			if err := r.slowLocked(); err != nil {
 				return err
 			}
 			if n += got; got > 0 {
@@ -146,15 +153,17 @@ func (r *reader) readLocked(p []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-// slowLocked counts how long a reader has waited, and fails if too little has come in that time.
-func (r *reader) slowLocked(waited time.Duration) error {
-	if r.waited += waited; r.waited < slowFor {
+// slowLocked counts how long the reader has waited, and fails if too little has come in that time.
+func (r *reader) slowLocked() error {
+	now := time.Now()
+	r.waited, r.clock = r.waited+now.Sub(r.clock), now
+	if r.waited < slowFor {
 		return nil
 	}
-	if got := r.came - r.counted; got < slowBytes {
+	if got := r.got - r.counted; got < slowBytes {
 		return &finalError{fmt.Errorf("the link is too slow: %d bytes came in %v", got, r.waited.Round(time.Second))}
 	}
-	r.waited, r.counted = 0, r.came
+	r.waited, r.counted = 0, r.got
 	return nil
 }
 
@@ -165,15 +174,18 @@ func noEOF(err error) error {
 	return err
 }
 
-// tryLocked calls fn until it succeeds, at most maxStalls times in a row without progress.
+// tryLocked calls fn until it succeeds, at most maxStalls times in a row without progress; as long as the server says
+// that it is busy, until that is too slow.
 func (r *reader) tryLocked(fn func() error) error {
-	for failed, wait := 0, time.Duration(0); ; wait = max(2*wait, pause) {
+	r.clock = time.Now()
+	for failed, wait := 0, time.Duration(0); ; wait = min(max(2*wait, pause), maxPause) {
 		before := r.came
 		err := fn()
 		if r.came > before {
 			failed, wait = 0, 0
 		}
 		var final *finalError
+		var busy *busyError
 		switch {
 		case err == nil:
 			return nil
@@ -181,16 +193,28 @@ func (r *reader) tryLocked(fn func() error) error {
 			return final.error
 		case r.ctx.Err() != nil:
 			return context.Cause(r.ctx)
+		case r.slowLocked() != nil:
+			return plain(err)
+		case errors.As(err, &busy):
+			wait = max(wait, min(busy.after, maxPause), pause)
+		default:
+			failed++
 		}
-		if failed++; failed == maxStalls {
+		if failed == maxStalls {
 			return plain(err)
 		}
 		select {
-		case <-time.After(wait):
+		case <-time.After(wait/2 + rand.N(wait/2+1)): // others wait, too
 		case <-r.ctx.Done():
 			return context.Cause(r.ctx)
 		}
 	}
+}
+
+// busyError: the server asks to be left alone for a while.
+type busyError struct {
+	error
+	after time.Duration
 }
 
 // plain returns err without the URL, which errors of net/http have.
@@ -236,6 +260,7 @@ func (r *reader) openLocked(at, length int64) error {
 	timer := time.AfterFunc(stall, cancel)
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.url.String(), nil)
 	if err != nil {
+		timer.Stop()
 		cancel()
 		return &finalError{errors.New("the URL is malformed")}
 	}
@@ -272,7 +297,8 @@ func (r *reader) openLocked(at, length int64) error {
 		return &finalError{errChanged}
 	case code == http.StatusTooManyRequests || code >= http.StatusInternalServerError:
 		b.close()
-		return fmt.Errorf("the server answered %s", answer.Status)
+		seconds, _ := strconv.Atoi(answer.Header.Get("Retry-After")) // else it says nothing, or a date
+		return &busyError{fmt.Errorf("the server answered %s", answer.Status), time.Duration(seconds) * time.Second}
 	case code == http.StatusNotFound:
 		b.close()
 		return &finalError{fmt.Errorf("the server answered %s: %w", answer.Status, fs.ErrNotExist)}
@@ -303,6 +329,7 @@ func (r *reader) keepLocked(b *body) error {
 	}
 	_ = os.Remove(f.Name()) // where that fails while it is open, Close does it
 	size, err := io.Copy(f, io.LimitReader(progress{b, r}, r.limit+1))
+	r.came = max(r.came, size) // what had come before comes again
 	if err == nil && size > r.limit {
 		err = &finalError{fmt.Errorf("the server sends more than %d bytes, and knows no ranges", r.limit)}
 	}
@@ -320,12 +347,11 @@ type progress struct {
 }
 
 func (p progress) Read(data []byte) (int, error) {
-	began := time.Now()
 	n, err := p.body.Read(data)
-	if p.r.came += int64(n); n > 0 {
+	if p.r.got += int64(n); n > 0 {
 		p.body.timer.Reset(stall)
 	}
-	if slow := p.r.slowLocked(time.Since(began)); slow != nil {
+	if slow := p.r.slowLocked(); slow != nil {
 		return n, slow
 	}
 	return n, err

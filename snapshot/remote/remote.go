@@ -1,15 +1,16 @@
 package remote
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -26,16 +27,14 @@ type Options struct {
 	Identities []age.Identity
 	// SignedBy are keys of which one must have signed the snapshot. Default: it need not be signed.
 	SignedBy []minisign.PublicKey
-	// MaxAge is the age from which a snapshot is refused. Default: any age will do.
+	// MaxAge is the age from which a collection is no seed; see snapshot.OpenOptions. Default: any age will do.
 	MaxAge time.Duration
-	// Client makes the requests to https and http URLs. It should not bound their time. Default: http.DefaultClient.
+	// Client makes the requests to https and http URLs. It should not bound their time. Default: one that tells the hosts
+	// to which it is redirected nothing of the URL, and does not leave https.
 	Client *http.Client
 	// Schemes are further ones, such as those of packages s3 and oci.
 	Schemes map[string]Scheme
 }
-
-// ErrTooOld: the snapshot is older than Options.MaxAge.
-var ErrTooOld = errors.New("the snapshot is too old")
 
 // Seed returns the snapshot at a URL as a seed. It is opened anew for each informer.
 func Seed(from string, o Options) snapshot.Seed {
@@ -64,13 +63,9 @@ func Open(ctx context.Context, from string, o Options) (*snapshot.File, error) {
 // open opens a snapshot, or closes the file.
 func (o Options) open(file File, name string) (*snapshot.File, error) {
 	f, err := snapshot.NewFile(file, file.Size(),
-		snapshot.OpenOptions{Identities: o.Identities, SignedBy: o.SignedBy, Name: name})
+		snapshot.OpenOptions{Identities: o.Identities, SignedBy: o.SignedBy, MaxAge: o.MaxAge, Name: name})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open the snapshot %s: %w", name, err), file.Close())
-	}
-	if taken := f.Manifest().TakenAt; o.MaxAge > 0 && time.Since(taken) > o.MaxAge {
-		return nil, errors.Join(fmt.Errorf("%w: %s was taken at %s, more than %v ago", ErrTooOld, name,
-			taken.UTC().Format(time.RFC3339), o.MaxAge), f.Close())
 	}
 	return f, nil
 }
@@ -84,30 +79,40 @@ type place struct {
 
 // parse returns what a URL names.
 func parse(from string, o Options) (place, error) {
+	if from == "" {
+		return place{}, errors.New("the URL of the snapshot is empty")
+	}
 	if !strings.Contains(from, "://") {
-		dir, file := filepath.Split(from)
-		return place{directory(dir), file, dir}, nil
+		return onDisk(from), nil
 	}
 	u, err := url.Parse(from)
 	if err != nil {
 		return place{}, errors.New("the URL of the snapshot is malformed") // the error has the URL, and its secrets
+	}
+	if u.Path == "" {
+		u.Path = "/"
 	}
 	switch u.Scheme {
 	case "file":
 		if u.Host != "" && u.Host != "localhost" {
 			return place{}, fmt.Errorf("the URL of the snapshot names the host %s: write file:///path", u.Host)
 		}
-		dir, file := filepath.Split(u.Path)
-		return place{directory(dir), file, dir}, nil
+		path := u.Path
+		if runtime.GOOS == "windows" { // C:\dir is file:///C:/dir
+			path = filepath.FromSlash(strings.TrimPrefix(path, "/"))
+		}
+		return onDisk(path), nil
 	case "http", "https":
 		at := strings.LastIndexByte(u.Path, '/') + 1
-		dir := *u
-		dir.Path, dir.RawPath = u.Path[:at], ""
-		w := web{url: &dir, client: cmp.Or(o.Client, http.DefaultClient)}
-		if u.Path[at:] != "" {
-			w.file = u
+		file, dir := u.Path[at:], *u
+		if file == latestFile {
+			u.Path, u.RawPath, dir.Path, file = u.Path[:at], "", u.Path[:at], ""
 		}
-		return place{w, u.Path[at:], redacted(&dir)}, nil
+		if dir.RawPath = ""; file == "" {
+			return place{web{url: u, client: o.Client}, "", redacted(u)}, nil
+		}
+		dir.Path = u.Path[:at]
+		return place{web{url: &dir, client: o.Client, file: u}, file, redacted(&dir)}, nil
 	}
 	open, ok := o.Schemes[u.Scheme]
 	if !ok {
@@ -122,6 +127,15 @@ func parse(from string, o Options) (place, error) {
 	return place{files, file, strings.TrimSuffix(redacted(u), file)}, nil
 }
 
+// onDisk is what a path names.
+func onDisk(path string) place {
+	dir, file := filepath.Split(path)
+	if file == latestFile {
+		file = ""
+	}
+	return place{directory(dir), file, dir}
+}
+
 // redacted returns a URL for people, without what may be credentials.
 func redacted(u *url.URL) string {
 	shown := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
@@ -130,14 +144,65 @@ func redacted(u *url.URL) string {
 
 // open opens what the URL names, and returns the name of that for people.
 func (p place) open(ctx context.Context) (file File, name string, err error) {
-	one := p.file
-	if one == "" {
-		if one, err = p.latest(ctx); err != nil {
-			return nil, p.name, err
-		}
+	if p.file != "" {
+		file, err = bounded(ctx, p.files, p.file)
+		return file, p.nameOf(p.file), err
 	}
-	file, err = p.files.Open(ctx, one)
-	return file, p.nameOf(one), err
+	one, err := p.latest(ctx)
+	if err != nil {
+		return nil, p.name, err
+	}
+	file, err = bounded(ctx, p.files, one)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return file, p.nameOf(one), err
+	}
+	if again, err := p.latest(ctx); err == nil && again != one { // it has been replaced and removed meanwhile
+		one = again
+		file, err := bounded(ctx, p.files, one)
+		return file, p.nameOf(one), err
+	}
+	return nil, p.nameOf(one), err
+}
+
+// patience is how long a place may take to open a file, list or remove, and putPatience how long to read more of a file
+// that is put there, which it may do in parts of some megabytes.
+const (
+	patience    = 2 * time.Minute
+	putPatience = 5 * time.Minute
+)
+
+var (
+	errPatience    = fmt.Errorf("nothing has come of it for %v", patience)
+	errPutPatience = fmt.Errorf("nothing more of it was taken for %v", putPatience)
+)
+
+// bounded opens a file. ctx ends the reads, too, so patience must not.
+func bounded(ctx context.Context, files Files, name string) (File, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	timer := time.AfterFunc(patience, func() { cancel(errPatience) })
+	f, err := files.Open(ctx, name)
+	if err == nil && timer.Stop() {
+		return canceled{f, cancel}, nil
+	}
+	if err == nil {
+		err = f.Close()
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
+	cancel(nil)
+	return nil, err
+}
+
+// canceled is a file whose reads end with it.
+type canceled struct {
+	File
+	cancel context.CancelCauseFunc
+}
+
+func (c canceled) Close() error {
+	defer c.cancel(nil)
+	return c.File.Close()
 }
 
 // nameOf names a file for people.
@@ -154,9 +219,9 @@ const latestFile = "latest"
 
 // latest returns the name of the newest snapshot.
 func (p place) latest(ctx context.Context) (string, error) {
-	f, err := p.files.Open(ctx, latestFile)
+	f, err := bounded(ctx, p.files, latestFile)
 	if err != nil {
-		return "", fmt.Errorf("which is the newest: %w", err)
+		return "", fmt.Errorf("which is the newest (the file %s): %w", latestFile, err)
 	}
 	text := make([]byte, min(f.Size(), maxName))
 	_, err = f.ReadAt(text, 0)

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -75,61 +76,108 @@ func NewRepository(at string, o Options) (*Repository, error) {
 // Name is the URL without credentials.
 func (r *Repository) Name() string { return r.at.name }
 
-// Push puts the snapshot at path into the repository, and makes it the latest, also if another one says to be of a
-// later time, which may be a wrong clock's. A snapshot that is encrypted for others than Options.Identities is taken to
-// be as old as the file. It returns the snapshot's name. Two that push at the same time do no harm, but the latest may
-// be either.
-func (r *Repository) Push(ctx context.Context, path string) (name string, err error) {
+// CheckWrite returns why nothing can be put into the repository, as far as that can be told without asking anybody.
+func (r *Repository) CheckWrite() error {
+	switch files := r.at.files.(type) {
+	case web:
+		return ErrReadOnly
+	case directory:
+		dir := cmp.Or(string(files), ".")
+		info, err := os.Stat(dir)
+		if err == nil && !info.IsDir() {
+			err = fmt.Errorf("%s is no directory", dir)
+		}
+		return err
+	}
+	return nil
+}
+
+// Push puts the snapshot in f into the repository, and makes it the latest, also if another one says to be of a later
+// time, which may be a wrong clock's. A snapshot that is encrypted for others than Options.Identities is taken to be as
+// old as the file. It returns the snapshot's name. Two that push at the same time do no harm, but the latest may be
+// either.
+func (r *Repository) Push(ctx context.Context, f *os.File) (name string, err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("push %s to %s: %w", path, r.at.name, err)
+			err = fmt.Errorf("push %s to %s: %w", f.Name(), r.at.name, err)
 		}
 	}()
-	f, err := os.Open(path)
+	info, err := f.Stat()
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = f.Close() }() // it was only read
-	taken, err := r.takenAt(path, f)
+	taken, err := r.takenAt(f, info)
 	if err != nil {
 		return "", err
 	}
+	whole := io.NewSectionReader(f, 0, info.Size())
 	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
+	if _, err := io.Copy(h, whole); err != nil {
 		return "", err
 	}
 	name = taken.UTC().Format(nameTime) + "-" + fmt.Sprintf("%x", h.Sum(nil))[:nameDigest] + nameSuffix
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
+	if _, err := whole.Seek(0, io.SeekStart); err != nil {
 		return "", err
 	}
-	if err := r.at.files.Put(ctx, name, f); err != nil {
+	if there, err := bounded(ctx, r.at.files, name); err == nil { // who reads it would see it replaced
+		size := there.Size()
+		if err := there.Close(); err == nil && size == info.Size() {
+			return name, r.put(ctx, latestFile, strings.NewReader(name+"\n"))
+		}
+	}
+	if err := r.put(ctx, name, whole); err != nil {
 		return "", err
 	}
-	return name, r.at.files.Put(ctx, latestFile, strings.NewReader(name+"\n"))
+	return name, r.put(ctx, latestFile, strings.NewReader(name+"\n"))
+}
+
+// put puts a file, and gives up if it is not read for a while.
+func (r *Repository) put(ctx context.Context, name string, in io.ReadSeeker) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	timer := time.AfterFunc(putPatience, func() { cancel(errPutPatience) })
+	defer timer.Stop()
+	err := r.at.files.Put(ctx, name, watched{in, timer})
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		err = cause
+	}
+	return err
+}
+
+// watched is a file that may be read as long as it is read.
+type watched struct {
+	io.ReadSeeker
+	timer *time.Timer
+}
+
+func (w watched) Read(data []byte) (int, error) {
+	w.timer.Reset(putPatience)
+	return w.ReadSeeker.Read(data)
 }
 
 // takenAt returns when a snapshot was taken.
-func (r *Repository) takenAt(path string, f *os.File) (time.Time, error) {
-	s, err := snapshot.Open(path, snapshot.OpenOptions{Identities: r.o.Identities})
-	if err == nil {
-		taken := s.Manifest().TakenAt
-		if err = s.Close(); err == nil && !taken.IsZero() {
-			return taken, nil
-		}
-	}
-	if err != nil && !errors.Is(err, snapshot.ErrEncrypted) && !errors.Is(err, snapshot.ErrIdentity) {
+func (r *Repository) takenAt(f *os.File, info fs.FileInfo) (time.Time, error) {
+	s, err := snapshot.NewFile(borrowed{diskFile{f, info.Size()}}, info.Size(),
+		snapshot.OpenOptions{Identities: r.o.Identities})
+	switch {
+	case errors.Is(err, snapshot.ErrEncrypted), errors.Is(err, snapshot.ErrIdentity):
+		return info.ModTime(), nil
+	case err != nil:
 		return time.Time{}, err
+	case s.Manifest().TakenAt.IsZero():
+		return info.ModTime(), nil
 	}
-	info, err := f.Stat()
-	if err != nil {
-		return time.Time{}, err
-	}
-	return info.ModTime(), nil
+	return s.Manifest().TakenAt, nil
 }
 
 // List returns the snapshots of the repository, the newest first.
 func (r *Repository) List(ctx context.Context) (items []Item, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, errPatience)
+	defer cancel()
 	all, err := r.at.files.List(ctx)
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		err = cause
+	}
 	if err != nil {
 		return nil, fmt.Errorf("list %s: %w", r.at.name, err)
 	}
@@ -155,7 +203,7 @@ func (r *Repository) Describe(ctx context.Context, items []Item) error {
 	for i := range items {
 		group.Go(func() error {
 			it := &items[i]
-			file, err := r.at.files.Open(ctx, it.Name)
+			file, err := bounded(ctx, r.at.files, it.Name)
 			if err != nil {
 				it.Err = err
 				return ctx.Err()
@@ -175,8 +223,11 @@ func (r *Repository) Describe(ctx context.Context, items []Item) error {
 }
 
 // Prune removes the snapshots that are not to be kept, and returns both. The latest is always kept. If dry is true it
-// removes none.
+// removes none. One that cannot be removed is kept, and its error the result.
 func (r *Repository) Prune(ctx context.Context, keep Keep, dry bool) (kept, removed []Item, err error) {
+	if min(keep.Last, keep.Hourly, keep.Daily, keep.Weekly) < 0 {
+		return nil, nil, fmt.Errorf("prune %s: what is to be kept is negative: %+v", r.at.name, keep)
+	}
 	items, err := r.List(ctx)
 	if err != nil || len(items) == 0 {
 		return nil, nil, err
@@ -185,24 +236,36 @@ func (r *Repository) Prune(ctx context.Context, keep Keep, dry bool) (kept, remo
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, fmt.Errorf("prune %s: %w", r.at.name, err)
 	}
-	keeps := keep.choose(items)
+	keeps, err := keep.choose(items), nil
 	for i, it := range items {
-		if keeps[i] || i == 0 || it.Name == latest {
-			kept = append(kept, it)
-			continue
-		}
-		if !dry {
-			if err := r.at.files.Remove(ctx, it.Name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return kept, removed, fmt.Errorf("prune %s: remove %s: %w", r.at.name, it.Name, err)
+		remove := !keeps[i] && i > 0 && it.Name != latest && ctx.Err() == nil
+		if remove && !dry {
+			if wrong := r.remove(ctx, it.Name); wrong != nil {
+				err, remove = errors.Join(err, fmt.Errorf("prune %s: remove %s: %w", r.at.name, it.Name, wrong)), false
 			}
 		}
-		removed = append(removed, it)
+		if remove {
+			removed = append(removed, it)
+		} else {
+			kept = append(kept, it)
+		}
 	}
-	return kept, removed, nil
+	return kept, removed, errors.Join(err, ctx.Err())
+}
+
+// remove removes a file; that it is not there is as good.
+func (r *Repository) remove(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, errPatience)
+	defer cancel()
+	err := r.at.files.Remove(ctx, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // Pull copies the snapshot at a URL to path, and verifies it; one that Options.Identities do not decrypt is only
-// copied, and verified is false. The file at path, a snapshot, is replaced once the new one is on the disk.
+// copied, and verified is false. A snapshot at path is replaced once the new one is on the disk, and no other file is.
 func Pull(ctx context.Context, from, path string, o Options) (name string, verified bool, err error) {
 	at, err := parse(from, o)
 	if err != nil {
@@ -212,9 +275,14 @@ func Pull(ctx context.Context, from, path string, o Options) (name string, verif
 	if err != nil {
 		return name, false, fmt.Errorf("pull %s: %w", name, err)
 	}
-	err = wholefile.Write(path, func(f *os.File) error {
-		if _, err := io.Copy(f, io.NewSectionReader(in, 0, in.Size())); err != nil {
+	err = wholefile.Write(path, wholefile.Options{May: snapshot.Replaceable}, func(f *os.File) error {
+		h := sha256.New()
+		if _, err := io.Copy(io.MultiWriter(f, h), io.NewSectionReader(in, 0, in.Size())); err != nil {
 			return err
+		}
+		if sum := fmt.Sprintf("%x", h.Sum(nil)); isName(base(name)) && !strings.HasSuffix(base(name),
+			"-"+sum[:nameDigest]+nameSuffix) {
+			return fmt.Errorf("it is not what was pushed: its SHA-256 is %s", sum)
 		}
 		verified, err = o.verify(ctx, f, name)
 		return err
@@ -224,6 +292,9 @@ func Pull(ctx context.Context, from, path string, o Options) (name string, verif
 	}
 	return name, verified, nil
 }
+
+// base is the last part of a name for people.
+func base(name string) string { return name[strings.LastIndexAny(name, "/:\\")+1:] }
 
 // borrowed is a file that somebody else closes.
 type borrowed struct{ diskFile }

@@ -41,6 +41,14 @@ func repository(t *testing.T, at string, o remote.Options) *remote.Repository {
 	return r
 }
 
+func push(t *testing.T, r *remote.Repository, path string) (string, error) {
+	t.Helper()
+	f, err := os.Open(path)
+	must(t, err)
+	defer func() { must(t, f.Close()) }()
+	return r.Push(t.Context(), f)
+}
+
 func names(items []remote.Item) (all []string) {
 	for _, it := range items {
 		all = append(all, it.Name)
@@ -64,7 +72,7 @@ func TestRepository(t *testing.T) {
 	day := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
 	var pushed []string
 	for _, at := range []time.Time{day, day.Add(2 * time.Minute), day.Add(-time.Hour)} {
-		name, err := r.Push(t.Context(), takenAt(t, path, at, snapshot.SaveOptions{}))
+		name, err := push(t, r, takenAt(t, path, at, snapshot.SaveOptions{}))
 		must(t, err)
 		if !strings.HasPrefix(name, at.Format("20060102T150405Z-")) {
 			t.Errorf("what was taken at %v is called %s", at, name)
@@ -85,7 +93,8 @@ func TestRepository(t *testing.T) {
 	server := httptest.NewServer(http.FileServer(http.Dir(dir)))
 	defer server.Close()
 	defer http.DefaultClient.CloseIdleConnections()
-	for _, at := range []string{dir, "file://" + dir, server.URL + "/", server.URL + "/" + pushed[2]} {
+	for _, at := range []string{dir, "file://" + dir, server.URL + "/", server.URL + "/" + pushed[2],
+		dir + "latest", server.URL + "/latest"} {
 		f, err := remote.Open(t.Context(), at, remote.Options{})
 		must(t, err)
 		if got := f.Manifest().TakenAt; !got.Equal(day.Add(-time.Hour)) {
@@ -93,7 +102,7 @@ func TestRepository(t *testing.T) {
 		}
 		must(t, f.Close())
 	}
-	if _, err := repository(t, server.URL+"/", remote.Options{}).Push(t.Context(), path); !errors.Is(err, remote.ErrReadOnly) {
+	if _, err := push(t, repository(t, server.URL+"/", remote.Options{}), path); !errors.Is(err, remote.ErrReadOnly) {
 		t.Errorf("pushed to a web server: %v", err)
 	}
 	if _, err := remote.NewRepository(dir+pushed[0], remote.Options{}); err == nil {
@@ -119,7 +128,7 @@ func TestPrune(t *testing.T) {
 		dir = t.TempDir() + "/"
 		r = repository(t, dir, remote.Options{})
 		for _, taken := range slices.Backward(at) {
-			_, err := r.Push(t.Context(), takenAt(t, path, taken, snapshot.SaveOptions{}))
+			_, err := push(t, r, takenAt(t, path, taken, snapshot.SaveOptions{}))
 			must(t, err)
 		}
 		must(t, os.WriteFile(dir+"mine.larder", []byte("a name that no push gives"), 0o600))
@@ -167,6 +176,9 @@ func TestPrune(t *testing.T) {
 		})
 	}
 	r, dir := fill(t)
+	if _, removed, err := r.Prune(t.Context(), remote.Keep{Last: -1}, false); err == nil || len(removed) > 0 {
+		t.Errorf("less than nothing was kept: %v, %v", removed, err)
+	}
 	items, err := r.List(t.Context())
 	must(t, err)
 	must(t, os.WriteFile(dir+"latest", []byte(items[3].Name+"\n"), 0o600))
@@ -185,7 +197,7 @@ func TestPull(t *testing.T) {
 	must(t, err)
 	signed := takenAt(t, path, time.Now(), snapshot.SaveOptions{SigningKey: &private})
 	dir := t.TempDir() + "/"
-	name, err := repository(t, dir, remote.Options{}).Push(t.Context(), signed)
+	name, err := push(t, repository(t, dir, remote.Options{}), signed)
 	must(t, err)
 	to := filepath.Join(t.TempDir(), "pulled.larder")
 	by := remote.Options{SignedBy: []minisign.PublicKey{public}}
@@ -199,6 +211,11 @@ func TestPull(t *testing.T) {
 	must(t, err)
 	if string(got) != string(want) {
 		t.Error("the copy differs")
+	}
+	other := filepath.Join(t.TempDir(), "store.db")
+	must(t, os.WriteFile(other, []byte("not a snapshot"), 0o600))
+	if _, _, err := remote.Pull(t.Context(), dir, other, remote.Options{}); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("another file was replaced: %v", err)
 	}
 	if _, _, err := remote.Pull(t.Context(), path, to, by); !errors.Is(err, snapshot.ErrUnsigned) {
 		t.Errorf("got %v", err)
@@ -227,7 +244,7 @@ func TestEncrypted(t *testing.T) {
 	sealed := takenAt(t, path, taken, snapshot.SaveOptions{Recipients: []age.Recipient{id.Recipient()}})
 	dir := t.TempDir() + "/"
 	r := repository(t, dir, remote.Options{})
-	name, err := r.Push(t.Context(), sealed)
+	name, err := push(t, r, sealed)
 	must(t, err)
 	info, err := os.Stat(sealed)
 	must(t, err)
@@ -248,7 +265,7 @@ func TestEncrypted(t *testing.T) {
 	if _, verified, err := remote.Pull(t.Context(), dir, to, with); err != nil || !verified {
 		t.Errorf("verified %v, %v", verified, err)
 	}
-	if name, err := repository(t, dir, with).Push(t.Context(), sealed); err != nil ||
+	if name, err := push(t, repository(t, dir, with), sealed); err != nil ||
 		!strings.HasPrefix(name, taken.Format("20060102T150405Z")) {
 		t.Errorf("%s, %v", name, err)
 	}
@@ -259,7 +276,7 @@ func TestNewestWhileRead(t *testing.T) {
 	path, _ := saved(t, 2000)
 	dir := t.TempDir() + "/"
 	r := repository(t, dir, remote.Options{})
-	_, err := r.Push(t.Context(), path)
+	_, err := push(t, r, path)
 	must(t, err)
 	server := httptest.NewServer(cutting(http.FileServer(http.Dir(dir))))
 	defer server.Close()
@@ -267,7 +284,7 @@ func TestNewestWhileRead(t *testing.T) {
 	f, err := remote.Open(t.Context(), server.URL+"/", remote.Options{})
 	must(t, err)
 	defer func() { must(t, f.Close()) }()
-	_, err = r.Push(t.Context(), takenAt(t, path, time.Now().Add(time.Minute), snapshot.SaveOptions{}))
+	_, err = push(t, r, takenAt(t, path, time.Now().Add(time.Minute), snapshot.SaveOptions{}))
 	must(t, err)
 	if n, err := read(context.Background(), f); n != 2000 || err != nil {
 		t.Errorf("%d objects, %v", n, err)

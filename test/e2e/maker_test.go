@@ -180,8 +180,24 @@ func TestSnapshotsMade(t *testing.T) {
 		"verified") {
 		t.Error(out)
 	}
-	if _, err := os.Stat(filepath.Join(c.dir, "second.db.snapshot")); err == nil {
-		t.Error("a temporary file is left")
+	if left, err := filepath.Glob(filepath.Join(c.dir, "*.snapshot-*")); err != nil || len(left) > 0 {
+		t.Errorf("temporary files are left: %v, %v", left, err)
+	}
+
+	// One that starts while the API server is away has nothing new to tell.
+	before := latest()
+	c.StopAPIServer()
+	offline := c.sync("second", "--snapshot-to", "snapshots/", "--snapshot-every", "1s")
+	offline.eventually(t, "it is offline", func() string {
+		if log := offline.stderr(); !strings.Contains(log, "offline") {
+			return log
+		}
+		return ""
+	})
+	time.Sleep(3 * time.Second)
+	offline.terminate(t)
+	if now := latest(); now != before {
+		t.Errorf("it has put away %s of what it had stored", now)
 	}
 }
 

@@ -89,7 +89,7 @@ func TestSeedRefused(t *testing.T) {
 	refused("unsigned", "is not signed", "--seed", "unsigned.larder", "--seed-key", public)
 	refused("signed by another", "expected is", "--seed", "signed.larder", "--seed-key", other)
 	time.Sleep(2 * time.Second) // snapshots have whole seconds
-	refused("put back", "too old", "--seed", "signed.larder", "--seed-key", public, "--seed-max-age", "1s")
+	refused("put back", "more than 1s ago", "--seed", "signed.larder", "--seed-key", public, "--seed-max-age", "1s")
 
 	for range 3 {
 		c.putConfigMaps(t, cm[:50], time.Now().String())

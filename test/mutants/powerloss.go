@@ -60,7 +60,7 @@ var powerLossMutants = []mutant{
 	{
 		name:   "powerloss/snapshot-no-sync",
 		breaks: "A snapshot file is whole after a power loss.",
-		file:   "snapshot/save_target.go",
+		file:   "internal/wholefile/wholefile.go",
 		old: `		err = f.Sync()
 `,
 		new: `		err = nil
@@ -70,11 +70,10 @@ var powerLossMutants = []mutant{
 	{
 		name:   "powerloss/snapshot-no-name-sync",
 		breaks: "A snapshot file that was saved survives a power loss.",
-		file:   "snapshot/save_target.go",
-		old:    `	if err := wholefile.SyncDir(filepath.Dir(target)); err != nil {`,
-		new: `	_ = wholefile.SyncDir
-	if err := error(nil); err != nil {`,
-		test: "TestPowerLoss", dir: powerLossDir,
+		file:   "internal/wholefile/wholefile.go",
+		old:    `	if err := SyncDir(filepath.Dir(target)); err != nil {`,
+		new:    `	if err := error(nil); err != nil {`,
+		test:   "TestPowerLoss", dir: powerLossDir,
 	},
 }
 

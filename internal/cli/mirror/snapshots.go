@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -72,8 +73,12 @@ func (s *snapshotFlags) check(f *pflag.FlagSet) error {
 		}
 		return nil
 	}
-	if time.Duration(s.every) < time.Second {
+	switch {
+	case time.Duration(s.every) < time.Second:
 		return command.Usagef("--snapshot-every has to be a second or more")
+	case s.keep.Last < 0 || s.keep.Last == 1 || s.keep.Daily < 0:
+		return command.Usagef("--snapshot-keep-last has to be 0 or at least 2, since somebody may be reading the one before, " +
+			"and --snapshot-keep-daily 0 or more")
 	}
 	ns, name, _ := strings.Cut(s.lease, "/")
 	if s.lease != "" && (ns == "" || name == "" || strings.Contains(name, "/")) {
@@ -90,9 +95,10 @@ type maker struct {
 	key        *minisign.PrivateKey
 	leases     coordination.LeasesGetter // nil without a lease
 
-	// Of the last one:
-	contact time.Time // of the collection that was heard of last
-	leftOut []string
+	// Of the last ones:
+	contact     time.Time // when the server was last heard
+	leftOut     []string
+	cannotPrune bool
 }
 
 // open returns the maker; nil if none is asked for.
@@ -103,6 +109,9 @@ func (s *snapshotFlags) open(config *rest.Config) (*maker, error) {
 	mk := &maker{flags: *s}
 	var err error
 	if mk.repository, err = remote.NewRepository(s.to, places.Options()); err != nil {
+		return nil, command.Usage(command.WithHint(fmt.Errorf("--snapshot-to: %w", err), "a repository is "+places.URLs))
+	}
+	if err = mk.repository.CheckWrite(); err != nil {
 		return nil, command.Usage(command.WithHint(fmt.Errorf("--snapshot-to: %w", err), "a repository is "+places.URLs))
 	}
 	if mk.key, err = places.SigningKey("snapshot-sign-key", s.signKey); err != nil {
@@ -147,15 +156,20 @@ func (mk *maker) run(ctx context.Context, m *mirror, path string) {
 			}
 		})
 	}
-	began, wait := time.Now(), time.Second
+	mk.contact = m.heard() // in an earlier process: what is stored may be old
+	wait := time.Second
 	for sleep(ctx, wait) {
-		// What cannot be listed holds up the others no longer than a while.
-		if wait = time.Second; !leads() || !m.whole() && time.Since(began) < time.Duration(mk.flags.every) {
+		if wait = time.Second; !leads() || !m.whole() {
 			continue
 		}
-		if err := mk.one(ctx, m, path); err != nil && ctx.Err() == nil {
+		made, err := mk.one(ctx, m, path)
+		if err != nil && ctx.Err() == nil {
 			klog.FromContext(ctx).Error(err, "No snapshot was made")
 		}
+		if !made && err == nil {
+			continue
+		}
+		mk.prune(ctx)
 		wait = time.Duration(mk.flags.every)
 	}
 	electing.Wait()
@@ -195,10 +209,10 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// whole reports whether all that is mirrored is there.
+// whole reports whether all that is mirrored is there, but for what cannot be listed.
 func (m *mirror) whole() bool {
 	for _, c := range m.mirrored() {
-		if !c.Complete {
+		if !c.Complete && c.Live.Error == "" {
 			return false
 		}
 	}
@@ -215,39 +229,55 @@ func (m *mirror) heard() (at time.Time) {
 	return at
 }
 
-// one makes one snapshot, unless the server has not been heard since the last one, and removes old ones.
-func (mk *maker) one(ctx context.Context, m *mirror, path string) error {
+// one makes one snapshot, unless the server has not been heard since the last one.
+func (mk *maker) one(ctx context.Context, m *mirror, path string) (made bool, err error) {
 	contact := m.heard()
 	if !contact.After(mk.contact) {
-		return nil
+		return false, nil
 	}
-	temporary := path + ".snapshot"
-	saved, err := snapshot.SaveStore(ctx, m.store, temporary, snapshot.SaveOptions{
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".snapshot-*")
+	if err != nil {
+		return false, err
+	}
+	_ = os.Remove(f.Name()) // where an open file cannot be removed it is removed below
+	defer func() {
+		_ = f.Close() // it was only for Push
+		_ = os.Remove(f.Name())
+	}()
+	saved, err := snapshot.SaveStoreTo(ctx, m.store, f, snapshot.SaveOptions{
 		Recipients: mk.recipients, SigningKey: mk.key, Header: snapshot.Header{Larder: command.Version()},
 	})
 	if err != nil {
-		return err
+		return false, err
 	}
-	defer func() { _ = os.Remove(temporary) }() // the next one replaces it
 	logger := klog.FromContext(ctx)
 	if !slices.Equal(saved.LeftOut, mk.leftOut) {
 		mk.leftOut = saved.LeftOut
 		logger.Info("Not everything is in the snapshots", "leftOut", saved.LeftOut)
 	}
 	began := time.Now()
-	name, err := mk.repository.Push(ctx, temporary)
+	name, err := mk.repository.Push(ctx, f)
 	if err != nil {
-		return err
+		return false, err
 	}
 	mk.contact = contact
 	logger.V(1).Info("Made a snapshot", "name", name, "in", mk.repository.Name(), "objects", saved.Objects, "bytes",
 		saved.Size, "took", time.Since(began).Round(time.Millisecond))
+	return true, nil
+}
+
+// prune removes old snapshots. It says once why it cannot.
+func (mk *maker) prune(ctx context.Context) {
 	if mk.flags.keep.Last == 0 {
-		return nil
+		return
 	}
+	logger := klog.FromContext(ctx)
 	_, removed, err := mk.repository.Prune(ctx, mk.flags.keep, false)
 	for _, it := range removed {
 		logger.V(1).Info("Removed a snapshot", "name", it.Name)
 	}
-	return err
+	if err != nil && !mk.cannotPrune && ctx.Err() == nil {
+		logger.Error(err, "Old snapshots are not removed", "hint", "--snapshot-keep-last 0 keeps all")
+	}
+	mk.cannotPrune = err != nil
 }

@@ -47,11 +47,9 @@ be as old as its file.
 			if err != nil {
 				return err
 			}
-			done := s.Busy("pushing")
-			name, err := r.Push(cmd.Context(), args[0])
-			done()
+			name, err := push(cmd.Context(), s, r, args[0], o)
 			if err != nil {
-				return command.IfInterrupted(cmd.Context(), repositoryError(err), "it may be there, and is not the latest")
+				return command.IfInterrupted(cmd.Context(), repositoryError(err), "it may be there")
 			}
 			_, err = fmt.Fprintln(s.Out, name)
 			return err
@@ -60,6 +58,34 @@ be as old as its file.
 	}
 	identity.AddIdentity(cmd)
 	return cmd
+}
+
+// push verifies a snapshot, as far as it can be decrypted, and pushes it.
+func push(ctx context.Context, s command.IO, r *remote.Repository, path string, o remote.Options) (string, error) {
+	if err := r.CheckWrite(); err != nil {
+		return "", err
+	}
+	defer s.Busy("pushing")()
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }() // it is only read
+	sound, err := snapshot.Open(path, snapshot.OpenOptions{Identities: o.Identities})
+	if errors.Is(err, snapshot.ErrEncrypted) {
+		return r.Push(ctx, f)
+	}
+	if err != nil {
+		return "", err
+	}
+	report, err := sound.Verify(ctx)
+	if err = errors.Join(err, sound.Close()); err == nil && len(report.Problems) > 0 {
+		err = fmt.Errorf("%s is not pushed: %s", path, report.Problems[0])
+	}
+	if err != nil {
+		return "", err
+	}
+	return r.Push(ctx, f)
 }
 
 func newSnapshotPull(s command.IO) *cobra.Command {
@@ -113,6 +139,7 @@ one that --identity does not decrypt is only copied. If anything is wrong with i
 func newSnapshotList(s command.IO) *cobra.Command {
 	var identity input.IdentityFlag
 	var output command.OutputFlag
+	var keys []string
 	cmd := &cobra.Command{
 		Use:   "list REPOSITORY",
 		Short: "List the snapshots of a repository",
@@ -127,7 +154,7 @@ to decrypt it for that.
 			if err := output.Check(); err != nil {
 				return err
 			}
-			o, err := optionsOf(s, &identity, nil)
+			o, err := optionsOf(s, &identity, keys)
 			if err != nil {
 				return err
 			}
@@ -142,10 +169,12 @@ to decrypt it for that.
 			if output.Format == "json" {
 				return command.PrintJSON(s, catalogue(items))
 			}
-			return printCatalogue(s, items)
+			return printCatalogue(s, items, len(keys) > 0)
 		},
 	}
 	identity.AddIdentity(cmd)
+	cmd.Flags().StringArrayVar(&keys, "signed-by", nil, "verify signatures with this public `KEY` of minisign, or that in "+
+		"the file KEY; may be given again. Default is to show whose they say to be")
 	output.Add(cmd, "table", "json")
 	return cmd
 }
@@ -197,15 +226,18 @@ func catalogue(items []remote.Item) []item {
 	return all
 }
 
-func printCatalogue(s command.IO, items []remote.Item) error {
+func printCatalogue(s command.IO, items []remote.Item, verified bool) error {
 	t := terminal.NewTable(s.Out, "TAKEN", "CLUSTER", "COLLECTIONS", "OBJECTS", "SIZE", "KEPT AS", "NAME")
 	for _, i := range catalogue(items) {
 		var how []string
 		if i.Encrypted {
 			how = append(how, "encrypted")
 		}
-		if i.SignedBy != "" {
+		switch {
+		case i.SignedBy != "" && verified:
 			how = append(how, "signed by "+i.SignedBy)
+		case i.SignedBy != "":
+			how = append(how, "says signed by "+i.SignedBy)
 		}
 		if i.Error != "" && !i.Encrypted {
 			how = append(how, i.Error)
@@ -238,6 +270,9 @@ that push has not made. A registry frees the space in its own garbage collection
   larder snapshot prune /srv/snapshots/ --keep-hourly 24 --dry-run`,
 		Args: command.NeedArgs(1, 1, "a repository"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if min(keep.Last, keep.Hourly, keep.Daily, keep.Weekly) < 0 {
+				return command.Usagef("prune cannot keep less than nothing")
+			}
 			if keep == (remote.Keep{}) {
 				return command.Usagef(
 					"prune needs to know what to keep: --keep-last, --keep-hourly, --keep-daily or --keep-weekly")

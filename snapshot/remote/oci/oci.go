@@ -23,6 +23,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/credentials"
 	"oras.land/oras-go/v2/registry/remote/errcode"
+	"oras.land/oras-go/v2/registry/remote/retry"
 
 	"github.com/larder-dev/larder/snapshot/remote"
 )
@@ -57,9 +58,11 @@ func Scheme(u *url.URL) (remote.Files, string, error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("the credentials of docker login cannot be read: %w", err)
 	}
-	client := &auth.Client{Client: http.DefaultClient, Cache: auth.NewCache(), Credential: credentials.Credential(store)}
+	client := &auth.Client{Client: retry.NewClient(), Cache: auth.NewCache(), Credential: credentials.Credential(store)}
 	tag := ref.Reference
-	ref.Reference = ""
+	if ref.Reference = ""; tag == latest {
+		tag = ""
+	}
 	r := &registries.Repository{Client: client, Reference: ref, PlainHTTP: isLoopback(ref.Host())}
 	return &repository{r, client}, tag, nil
 }
@@ -200,8 +203,11 @@ func plain(err error) error {
 		return fmt.Errorf("the registry has no such thing: %w", fs.ErrNotExist)
 	}
 	if answer != nil {
-		return fmt.Errorf("the registry answered %d %s: %w", answer.StatusCode, http.StatusText(answer.StatusCode),
-			answer.Errors)
+		text := fmt.Sprintf("the registry answered %d %s", answer.StatusCode, http.StatusText(answer.StatusCode))
+		if len(answer.Errors) > 0 {
+			return fmt.Errorf("%s: %w", text, answer.Errors)
+		}
+		return errors.New(text)
 	}
 	return err
 }

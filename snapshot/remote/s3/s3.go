@@ -22,6 +22,9 @@ import (
 // valid is how long a snapshot can be read once it was opened; credentials that end sooner end it sooner.
 const valid = 12 * time.Hour
 
+// part is the size of a part of a larger upload, the least there is: a part is read at once, and then sent.
+const part = 5 << 20
+
 // bucket is the objects of a bucket whose keys begin with a prefix, which is empty or ends in a slash.
 type bucket struct {
 	client       *minio.Client
@@ -43,8 +46,12 @@ func Scheme(u *url.URL) (remote.Files, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
+	region := cmp.Or(os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION"))
+	if region == "" && endpoint != aws { // which need not be asked for it
+		region = "us-east-1"
+	}
 	client, err := minio.New(endpoint, &minio.Options{
-		Secure: secure, Region: cmp.Or(os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION")),
+		Secure: secure, Region: region,
 		Creds: credentials.NewChainCredentials([]credentials.Provider{
 			&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, &credentials.IAM{},
 		}),
@@ -57,6 +64,9 @@ func Scheme(u *url.URL) (remote.Files, string, error) {
 	return New(client, u.Host, path[:at]), path[at:], nil
 }
 
+// aws is the server if the environment names no other.
+const aws = "s3.amazonaws.com"
+
 // endpoint is the server's host and port.
 func endpoint() (host string, secure bool, err error) {
 	for _, name := range []string{"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"} {
@@ -65,12 +75,12 @@ func endpoint() (host string, secure bool, err error) {
 			continue
 		}
 		u, err := url.Parse(text)
-		if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+		if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || strings.Trim(u.Path, "/") != "" {
 			return "", false, fmt.Errorf("%s has to be https://HOST or http://HOST", name)
 		}
 		return u.Host, u.Scheme == "https", nil
 	}
-	return "s3.amazonaws.com", true, nil
+	return aws, true, nil
 }
 
 // Open implements remote.Files.
@@ -79,7 +89,7 @@ func (b *bucket) Open(ctx context.Context, name string) (remote.File, error) {
 	if err != nil {
 		return nil, plain(err)
 	}
-	return remote.OpenURL(ctx, http.DefaultClient, u)
+	return remote.OpenURL(ctx, nil, u)
 }
 
 // List implements remote.Files.
@@ -104,7 +114,7 @@ func (b *bucket) Put(ctx context.Context, name string, r io.ReadSeeker) error {
 		return err
 	}
 	_, err = b.client.PutObject(ctx, b.name, b.prefix+name, r, size,
-		minio.PutObjectOptions{ContentType: "application/octet-stream", CacheControl: remote.CacheControl(name)})
+		minio.PutObjectOptions{PartSize: part, ContentType: "application/octet-stream", CacheControl: remote.CacheControl(name)})
 	return plain(err)
 }
 
@@ -121,6 +131,10 @@ func plain(err error) error {
 	var of *url.Error
 	if errors.As(err, &of) {
 		return of.Err
+	}
+	if minio.ToErrorResponse(err).Code == "" && strings.Contains(err.Error(), "anonymous") {
+		return errors.New("there are no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or have them in ~/.aws " +
+			"or by the role of the pod or machine; for a public bucket use https://")
 	}
 	if minio.ToErrorResponse(err).StatusCode == http.StatusNotFound {
 		return fmt.Errorf("%w: %w", err, fs.ErrNotExist)

@@ -1,0 +1,54 @@
+package mirror
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestSeedCredentials: what a kubeconfig has of credentials goes to its own server, and nowhere else.
+func TestSeedCredentials(t *testing.T) {
+	var told []string
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		told = append(told, r.Header.Get("Authorization"))
+	}))
+	defer other.Close()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer hidden" {
+			http.Error(w, "who are you?", http.StatusUnauthorized)
+			return
+		}
+		http.Redirect(w, r, other.URL, http.StatusFound)
+	}))
+	defer server.Close()
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	text := strings.ReplaceAll(`apiVersion: v1
+kind: Config
+clusters: [{name: a, cluster: {server: SERVER}}]
+users: [{name: a, user: {token: hidden}}]
+contexts: [{name: a, context: {cluster: a, user: a}}]
+current-context: a
+`, "SERVER", server.URL)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := clientOf(path, other.URL+"/snapshot/"); err == nil || strings.Contains(err.Error(), "hidden") {
+		t.Errorf("for another server: %v", err)
+	}
+	client, err := clientOf(path, server.URL+"/snapshot/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.CloseIdleConnections()
+	answer, err := client.Get(server.URL + "/snapshot/latest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	if answer.StatusCode != http.StatusFound || len(told) > 0 {
+		t.Errorf("%s, and the other server was told %q", answer.Status, told)
+	}
+}

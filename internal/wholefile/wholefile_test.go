@@ -1,0 +1,96 @@
+package wholefile
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func writes(text string) func(*os.File) error {
+	return func(f *os.File) error {
+		_, err := f.WriteString(text)
+		return err
+	}
+}
+
+func wantText(t *testing.T, path, want string) {
+	t.Helper()
+	if got, err := os.ReadFile(path); err != nil || string(got) != want {
+		t.Errorf("%s has %q, %v; want %q", path, got, err, want)
+	}
+}
+
+// TestWrite: a file is made, and replaced through a link; one that fails, or may not be replaced, leaves what was there.
+func TestWrite(t *testing.T) {
+	dir := t.TempDir()
+	path, link := filepath.Join(dir, "a"), filepath.Join(dir, "link")
+	must(t, Write(path, Options{}, writes("one")))
+	wantText(t, path, "one")
+	must(t, os.Symlink("a", link))
+	must(t, Write(link, Options{}, writes("two")))
+	wantText(t, path, "two")
+	if info, err := os.Lstat(link); err != nil || info.Mode()&fs.ModeSymlink == 0 {
+		t.Errorf("the link was replaced: %v, %v", info, err)
+	}
+	failed := errors.New("from the test")
+	if err := Write(path, Options{}, func(f *os.File) error { return errors.Join(writes("three")(f), failed) }); !errors.Is(
+		err, failed) {
+		t.Errorf("got %v", err)
+	}
+	calls := 0
+	may := Options{May: func(string) error {
+		if calls++; calls == 2 { // it has come meanwhile
+			return failed
+		}
+		return nil
+	}}
+	if err := Write(path, may, writes("four")); !errors.Is(err, failed) || calls != 2 {
+		t.Errorf("got %v after %d calls", err, calls)
+	}
+	wantText(t, path, "two")
+	if all, err := os.ReadDir(dir); err != nil || len(all) != 2 {
+		t.Errorf("%v, %v", all, err)
+	}
+}
+
+// TestDebris: what killed processes have left of the files that are ours is removed, and nothing else: not what another
+// process is writing, nor files of others that are called so.
+func TestDebris(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a.new-DEAD", "b.ours.new-DEAD", "thesis.new-chapter.odt", "ab.new-X"} {
+		must(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
+	}
+	o := Options{Ours: func(name string) bool { return strings.HasSuffix(name, ".ours") }}
+	must(t, Write(filepath.Join(dir, "a"), o, func(f *os.File) error { // the other one sees it being written
+		return Write(filepath.Join(dir, "a"), o, writes("inner"))
+	}))
+	all, err := os.ReadDir(dir)
+	must(t, err)
+	var left []string
+	for _, e := range all {
+		left = append(left, e.Name())
+	}
+	if got := strings.Join(left, " "); got != "a ab.new-X thesis.new-chapter.odt" {
+		t.Errorf("left are %s", got)
+	}
+}
+
+// What cannot be opened for writing may be what another one makes, and is left.
+func TestLeavesWhatItCanNotLookAt(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "a.new-OTHER")
+	must(t, os.Mkdir(name, 0o700)) // which nobody can write to, root neither
+	removeDead(name)
+	if _, err := os.Stat(name); err != nil {
+		t.Error(err)
+	}
+}

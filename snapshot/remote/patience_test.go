@@ -1,0 +1,215 @@
+package remote_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/larder-dev/larder/snapshot"
+	"github.com/larder-dev/larder/snapshot/remote"
+)
+
+// silent is a place that does not answer.
+type silent struct{}
+
+func wait(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (silent) Open(ctx context.Context, _ string) (remote.File, error) { return nil, wait(ctx) }
+func (silent) List(ctx context.Context) ([]remote.Info, error)         { return nil, wait(ctx) }
+func (silent) Put(ctx context.Context, _ string, in io.ReadSeeker) error {
+	if _, err := in.Read(make([]byte, 10)); err != nil {
+		return err
+	}
+	return wait(ctx)
+}
+func (silent) Remove(ctx context.Context, _ string) error { return wait(ctx) }
+
+// deaf is silent where something is put, and where it is looked for has nothing.
+type deaf struct{ silent }
+
+func (deaf) Open(context.Context, string) (remote.File, error) { return nil, os.ErrNotExist }
+
+// TestSilentPlace: whatever is asked of a place that does not answer ends in some minutes, with the reason.
+func TestSilentPlace(t *testing.T) {
+	path, _ := saved(t, 1)
+	o := remote.Options{Schemes: map[string]remote.Scheme{
+		"silent": func(*url.URL) (remote.Files, string, error) { return silent{}, "", nil },
+		"deaf":   func(*url.URL) (remote.Files, string, error) { return deaf{}, "", nil },
+	}}
+	for name, do := range map[string]func() error{
+		"open": func() error {
+			_, err := remote.Open(t.Context(), "silent://place/", o)
+			return err
+		},
+		"list": func() error {
+			_, err := repository(t, "silent://place/", o).List(t.Context())
+			return err
+		},
+		"push": func() error {
+			_, err := push(t, repository(t, "deaf://place/", o), path)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				err := do()
+				if took := time.Since(began); err == nil || !strings.Contains(err.Error(), "for ") ||
+					!strings.Contains(err.Error(), "://place/") || took > 6*time.Minute {
+					t.Errorf("%v, after %v", err, took)
+				}
+			})
+		})
+	}
+}
+
+// reluctant is a client to whose requests the server answers at the last moment, with a byte.
+type reluctant struct{ trickle }
+
+func (r reluctant) Do(request *http.Request) (*http.Response, error) {
+	time.Sleep(29 * time.Second)
+	answer, err := r.trickle.Do(request)
+	if err == nil {
+		answer.Body = io.NopCloser(strings.NewReader("x"))
+	}
+	return answer, err
+}
+
+// TestReluctant: time that goes by before an answer begins counts, too.
+func TestReluctant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u, err := url.Parse("https://cdn.example.com/x.larder")
+		must(t, err)
+		began := time.Now()
+		f, err := remote.OpenURL(t.Context(), reluctant{}, u)
+		must(t, err)
+		_, err = f.ReadAt(make([]byte, 1<<20), 0)
+		if took := time.Since(began); err == nil || took > 5*time.Minute {
+			t.Errorf("%v, after %v", err, took)
+		}
+		must(t, f.Close())
+	})
+}
+
+// busy answers 429 for a while.
+type busy struct {
+	trickle
+	until time.Time
+}
+
+func (b *busy) Do(r *http.Request) (*http.Response, error) {
+	if time.Now().Before(b.until) {
+		return &http.Response{StatusCode: http.StatusTooManyRequests, Status: "429 Too Many Requests",
+			Header: http.Header{"Retry-After": {"7"}}, Body: http.NoBody}, nil
+	}
+	return b.trickle.Do(r)
+}
+
+// TestBusy: a server that is busy for a minute is asked again, now and then, and one that stays busy is given up.
+func TestBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u, err := url.Parse("https://cdn.example.com/x.larder")
+		must(t, err)
+		f, err := remote.OpenURL(t.Context(), &busy{until: time.Now().Add(time.Minute)}, u)
+		must(t, err)
+		must(t, f.Close())
+		began := time.Now()
+		_, err = remote.OpenURL(t.Context(), &busy{until: time.Now().Add(time.Hour)}, u)
+		if took := time.Since(began); err == nil || !strings.Contains(err.Error(), "429") || took > 3*time.Minute {
+			t.Errorf("%v, after %v", err, took)
+		}
+	})
+}
+
+// TestCutWithoutRanges: a server that knows no ranges and cuts its answer is not asked without end.
+func TestCutWithoutRanges(t *testing.T) {
+	var asked atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		w.Header().Set("Content-Length", "1000000")
+		_, _ = w.Write(make([]byte, 100_000))
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}))
+	defer server.Close()
+	defer http.DefaultClient.CloseIdleConnections()
+	if _, err := remote.Open(t.Context(), server.URL+"/x.larder", remote.Options{}); err == nil || asked.Load() > 10 {
+		t.Errorf("%v, after %d requests", err, asked.Load())
+	}
+}
+
+// TestRedirect: the host to which a server redirects is told nothing of the URL.
+func TestRedirect(t *testing.T) {
+	path, _ := saved(t, 1)
+	heard := make(chan string, 100)
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		heard <- fmt.Sprint(r.Header, r.URL)
+		http.ServeFile(w, r, path)
+	}))
+	defer other.Close()
+	first := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, other.URL+"/elsewhere", http.StatusFound)
+	}))
+	defer first.Close()
+	defer http.DefaultClient.CloseIdleConnections()
+	f, err := remote.Open(t.Context(), strings.Replace(first.URL, "//", "//me:hidden@", 1)+"/x.larder?signature=hidden",
+		remote.Options{})
+	must(t, err)
+	must(t, f.Close())
+	if text := <-heard; strings.Contains(text, "hidden") {
+		t.Errorf("the other host was told %s", text)
+	}
+}
+
+// vanishing is a directory in which the latest is replaced and removed when it is opened.
+type vanishing struct {
+	remote.Files
+	dir  string
+	gone *bool
+}
+
+func (v vanishing) Open(ctx context.Context, name string) (remote.File, error) {
+	if strings.HasSuffix(name, ".larder") && !*v.gone {
+		*v.gone = true
+		newer := "20261128T120000Z-000000000000.larder"
+		if err := os.Rename(filepath.Join(v.dir, name), filepath.Join(v.dir, newer)); err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(filepath.Join(v.dir, "latest"), []byte(newer+"\n"), 0o600); err != nil {
+			return nil, err
+		}
+	}
+	data, err := os.ReadFile(filepath.Join(v.dir, name))
+	return inMemory{strings.NewReader(string(data))}, err
+}
+
+type inMemory struct{ *strings.Reader }
+
+func (inMemory) Close() error { return nil }
+
+// TestPrunedMeanwhile: who has looked up the latest just before it was replaced and removed gets the new one.
+func TestPrunedMeanwhile(t *testing.T) {
+	path, _ := saved(t, 1)
+	dir := t.TempDir() + "/"
+	_, err := push(t, repository(t, dir, remote.Options{}), takenAt(t, path, time.Now(), snapshot.SaveOptions{}))
+	must(t, err)
+	o := remote.Options{Schemes: map[string]remote.Scheme{"x": func(*url.URL) (remote.Files, string, error) {
+		return vanishing{dir: dir, gone: new(bool)}, "", nil
+	}}}
+	f, err := remote.Open(t.Context(), "x://place/", o)
+	must(t, err)
+	must(t, f.Close())
+}
