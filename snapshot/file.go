@@ -102,7 +102,8 @@ func NewFile(r io.ReaderAt, size int64, o OpenOptions) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &File{in: in, size: plain, source: o.Name, maxAge: o.MaxAge, byID: map[string]int{}, documents: map[string]document{}}
+	f := &File{in: in, size: plain, source: o.Name, maxAge: o.MaxAge, byID: map[string]int{},
+		documents: map[string]document{}}
 	f.buffers.New = func() any { return new(buffer) }
 	f.closer, _ = r.(io.Closer)
 	f.manifest.Encrypted = encrypted

@@ -36,8 +36,8 @@ func saveAt(path string, o SaveOptions, write func(*os.File) (Saved, error)) (sa
 	return saved, nil
 }
 
-// Replaceable returns an error if there is anything at path but a snapshot or an empty file: nothing else is replaced by
-// a save. It may be a store, also one that is damaged.
+// Replaceable returns an error if there is anything at path but a snapshot or an empty file: a save replaces nothing
+// else. It may be a store, also one that is damaged.
 func Replaceable(path string) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().IsRegular() && info.Size() == 0 {

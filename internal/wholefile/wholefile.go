@@ -17,7 +17,7 @@ import (
 const suffixNew = ".new-"
 
 // ErrNotSynced: the file is there, but a crash of the machine may bring the old one back.
-var ErrNotSynced = errors.New("its directory could not be synced, and a crash of the machine may bring the old one back")
+var ErrNotSynced = errors.New("its directory was not synced, and a crash of the machine may bring back the old one")
 
 // Options are the options of Write. The zero value replaces any file.
 type Options struct {

@@ -30,7 +30,7 @@ func wantText(t *testing.T, path, want string) {
 	}
 }
 
-// TestWrite: a file is made, and replaced through a link; one that fails, or may not be replaced, leaves what was there.
+// TestWrite: a file is made, and replaced through a link; one that fails, or may not be, leaves what was there.
 func TestWrite(t *testing.T) {
 	dir := t.TempDir()
 	path, link := filepath.Join(dir, "a"), filepath.Join(dir, "link")

@@ -258,6 +258,7 @@ func TestSnapshotPlaces(t *testing.T) {
 			if got := strings.TrimSpace(c.run("snapshot", "push", "one.larder", at)); got != all[len(all)-1].Name {
 				t.Errorf("pushed again, it is called %s, and was %s", got, all[len(all)-1].Name)
 			}
+			c.run("snapshot", "push", "latest.larder", at)
 			c.mark(t)
 			node = c.sync("again", "--seed", one)
 			c.begun(c.live("again", node))

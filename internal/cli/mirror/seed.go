@@ -42,8 +42,8 @@ func (s *seedFlags) add(f *pflag.FlagSet) {
 	f.StringArrayVar(&s.identities, "seed-identity", nil,
 		"with --seed, a `FILE` of age identities that decrypts it; may be given again")
 	f.StringArrayVar(&s.keys, "seed-key", nil,
-		"with --seed, refuse a snapshot that is not signed by this public `KEY` of minisign, or that in the file KEY; may be "+
-			"given again, for another key that will do")
+		"with --seed, refuse a snapshot that is not signed by this public `KEY` of minisign, or that in the file KEY; may "+
+			"be given again, for another key that will do")
 }
 
 // check refuses flags that have no effect.

@@ -16,7 +16,7 @@ func TestSeedCredentials(t *testing.T) {
 		told = append(told, r.Header.Get("Authorization"))
 	}))
 	defer other.Close()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer hidden" {
 			http.Error(w, "who are you?", http.StatusUnauthorized)
 			return
@@ -27,7 +27,7 @@ func TestSeedCredentials(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	text := strings.ReplaceAll(`apiVersion: v1
 kind: Config
-clusters: [{name: a, cluster: {server: SERVER}}]
+clusters: [{name: a, cluster: {server: SERVER, insecure-skip-tls-verify: true}}]
 users: [{name: a, user: {token: hidden}}]
 contexts: [{name: a, context: {cluster: a, user: a}}]
 current-context: a

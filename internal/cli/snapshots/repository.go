@@ -22,7 +22,8 @@ import (
 // repositoryHelp is the end of the help of the commands.
 const repositoryHelp = `A repository is ` + places.URLs + `. Credentials of S3 are those of the
 environment, as for the tools of AWS (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, ~/.aws, the role of the pod or machine), and
-those of a registry those of docker login. https:// can only be read: it is for a web server or CDN on the directory or bucket.`
+those of a registry those of docker login. https:// can only be read: it is for a web server or CDN on the directory
+or bucket.`
 
 func newSnapshotPush(s command.IO) *cobra.Command {
 	var identity input.IdentityFlag
@@ -173,8 +174,9 @@ to decrypt it for that.
 		},
 	}
 	identity.AddIdentity(cmd)
-	cmd.Flags().StringArrayVar(&keys, "signed-by", nil, "verify signatures with this public `KEY` of minisign, or that in "+
-		"the file KEY; may be given again. Default is to show whose they say to be")
+	cmd.Flags().StringArrayVar(&keys, "signed-by", nil,
+		"verify signatures with this public `KEY` of minisign, or that in the file KEY; may be given again. Default is to "+
+			"show whose they say to be")
 	output.Add(cmd, "table", "json")
 	return cmd
 }

@@ -113,8 +113,8 @@ func (b *bucket) Put(ctx context.Context, name string, r io.ReadSeeker) error {
 	if _, err := r.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	_, err = b.client.PutObject(ctx, b.name, b.prefix+name, r, size,
-		minio.PutObjectOptions{PartSize: part, ContentType: "application/octet-stream", CacheControl: remote.CacheControl(name)})
+	_, err = b.client.PutObject(ctx, b.name, b.prefix+name, r, size, minio.PutObjectOptions{
+		PartSize: part, ContentType: "application/octet-stream", CacheControl: remote.CacheControl(name)})
 	return plain(err)
 }
 
@@ -133,8 +133,8 @@ func plain(err error) error {
 		return of.Err
 	}
 	if minio.ToErrorResponse(err).Code == "" && strings.Contains(err.Error(), "anonymous") {
-		return errors.New("there are no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or have them in ~/.aws " +
-			"or by the role of the pod or machine; for a public bucket use https://")
+		return errors.New("there are no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or have them in " +
+			"~/.aws or by the role of the pod or machine; for a public bucket use https://")
 	}
 	if minio.ToErrorResponse(err).StatusCode == http.StatusNotFound {
 		return fmt.Errorf("%w: %w", err, fs.ErrNotExist)
