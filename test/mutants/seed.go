@@ -79,8 +79,8 @@ var seedMutants = []mutant{
 		name:   "seed/pruned-latest",
 		breaks: "What readers are sent to is not pruned.",
 		file:   "snapshot/remote/repository.go",
-		old:    "keeps[i] || i == 0 || it.Name == latest",
-		new:    "keeps[i] || i == 0 || it.Name == \"\" && it.Name == latest",
+		old:    "i > 0 && it.Name != latest &&",
+		new:    "i > 0 && (it.Name != latest || it.Name != \"\") &&",
 		test:   "TestPrune",
 	},
 	{
