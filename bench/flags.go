@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/larder-dev/larder/bench/internal/runner"
+	"github.com/larder-dev/larder/bench/internal/seeded"
 	"github.com/larder-dev/larder/bench/internal/served"
 )
 
@@ -22,6 +23,7 @@ type settings struct {
 	quick         bool
 	starts        []int
 	serve         served.Options
+	seeds         seeded.Options
 	results, docs string
 	render, into  string
 	// command is the command line, quoted for a shell.
@@ -49,6 +51,9 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	flags.IntVar(&s.serve.Shared, "shared", 1, "with -serve: `number` of watches on a connection")
 	flags.Float64Var(&s.serve.Rate, "rate", 20, "with -serve: changes a `second` while they watch")
 	flags.DurationVar(&s.serve.Last, "last", 30*time.Second, "with -serve: how `long` the changes last")
+	flags.Func("seeds", "measure nothing but first starts, from a seed and without one: of so many stores at once of so "+
+		"many pods, such as `20x100000,200x1000`", into(&s.seeds.Fleets, fleets))
+	flags.IntVar(&s.seeds.Changed, "changed", 0, "with -seeds: `number` of pods that change after the seed was taken")
 	flags.Func("only", "run only scenarios whose name matches this regular `expression`",
 		into(&s.Only, func(text string) (*regexp.Regexp, error) { return regexp.Compile("^(" + text + ")$") }))
 	flags.Float64Var(&s.Effort, "effort", 1, "`part` of the full length of what can be cut short")
@@ -100,6 +105,21 @@ func numbers(text string) (all []int, err error) {
 		all = append(all, n)
 	}
 	slices.Sort(all)
+	return all, nil
+}
+
+// fleets parses numbers of stores and pods, and returns them in ascending order of pods.
+func fleets(text string) (all []seeded.Fleet, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		stores, pods, _ := strings.Cut(strings.TrimSpace(part), "x")
+		n, err := strconv.Atoi(stores)
+		m, podsErr := strconv.Atoi(pods)
+		if err != nil || podsErr != nil || n < 1 || m < 1 {
+			return nil, fmt.Errorf("%q is no number of stores, an x, and a number of pods", part)
+		}
+		all = append(all, seeded.Fleet{Stores: n, Pods: m})
+	}
+	slices.SortStableFunc(all, func(a, b seeded.Fleet) int { return a.Pods - b.Pods })
 	return all, nil
 }
 

@@ -5,7 +5,8 @@
 //	go -C bench run . -help      the flags
 //
 // -only runs some of the scenarios, and -into adds them to an earlier record, so that a benchmark can be run in parts.
-// -profile writes profiles, and -render prints an earlier record with today's goals.
+// -profile writes profiles, and -render prints an earlier record with today's goals. -starts, -serve and -seeds measure
+// something else instead, and print tables.
 package main
 
 import (
@@ -16,6 +17,7 @@ import (
 	"syscall"
 
 	"github.com/larder-dev/larder/bench/internal/runner"
+	"github.com/larder-dev/larder/bench/internal/seeded"
 	"github.com/larder-dev/larder/bench/internal/served"
 )
 
@@ -26,6 +28,8 @@ func main() {
 	switch {
 	case len(os.Args) > 1 && os.Args[1] == runner.ChildArgument:
 		err = runner.Child(ctx, os.Stdin, os.Stdout)
+	case len(os.Args) > 1 && os.Args[1] == seeded.ChildArgument:
+		err = seeded.Child(ctx, os.Stdin, os.Stdout)
 	case len(os.Args) > 1 && os.Args[1] == served.LarderArgument:
 		os.Exit(served.Larder(ctx, os.Args[2:]))
 	default:

@@ -16,6 +16,7 @@ import (
 
 	"github.com/larder-dev/larder/bench/internal/report"
 	"github.com/larder-dev/larder/bench/internal/runner"
+	"github.com/larder-dev/larder/bench/internal/seeded"
 	"github.com/larder-dev/larder/bench/internal/served"
 )
 
@@ -35,14 +36,21 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	s.Dir, s.Progress = dir, stderr
+	if s.Profile != "" {
+		if err := os.MkdirAll(s.Profile, 0o755); err != nil {
+			return errors.Join(err, os.RemoveAll(dir))
+		}
+	}
 	switch {
 	case len(s.starts) > 0:
 		err = runner.Starts(ctx, s.starts, dir, s.command, stdout)
 	case s.serve.Pods > 0:
 		s.serve.Dir, s.serve.Command, s.serve.Runs = dir, s.command, s.Runs
 		err = served.Run(ctx, s.serve, stdout, stderr)
-	case s.Profile != "":
-		err = errors.Join(os.MkdirAll(s.Profile, 0o755), s.measure(ctx, stdout))
+	case len(s.seeds.Fleets) > 0:
+		s.seeds.Dir, s.seeds.Command, s.seeds.Runs = dir, s.command, s.Runs
+		s.seeds.Profile, s.seeds.Embedded = s.Profile, s.EmbeddedOnly
+		err = seeded.Run(ctx, s.seeds, stdout, stderr)
 	default:
 		err = s.measure(ctx, stdout)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,12 +16,16 @@ import (
 	"github.com/larder-dev/larder/bench/internal/report"
 	"github.com/larder-dev/larder/bench/internal/runner"
 	"github.com/larder-dev/larder/bench/internal/scenario"
+	"github.com/larder-dev/larder/bench/internal/seeded"
 )
 
 // TestMain is the program that the tests start for each case, too.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == runner.ChildArgument {
-		if err := runner.Child(context.Background(), os.Stdin, os.Stdout); err != nil {
+	children := map[string]func(context.Context, io.Reader, io.Writer) error{
+		runner.ChildArgument: runner.Child, seeded.ChildArgument: seeded.Child,
+	}
+	if len(os.Args) > 1 && children[os.Args[1]] != nil {
+		if err := children[os.Args[1]](context.Background(), os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -79,6 +84,28 @@ func TestEverything(t *testing.T) {
 	}
 }
 
+// Starts from a seed ask for no list, and those without ask for one each, small, on the embedded server.
+func TestSeeds(t *testing.T) {
+	t.Setenv("GORACE", "atexit_sleep_ms=0")
+	dir := t.TempDir()
+	var stdout, stderr bytes.Buffer
+	args := []string{"-seeds", "2x300,3x20", "-changed", "5", "-runs", "1", "-embedded", "-dir", dir}
+	if err := run(t.Context(), args, &stdout, &stderr); err != nil {
+		t.Fatalf("%v\n%s", err, stderr.String())
+	}
+	for _, row := range []string{
+		"3 × 20 pods at once, medians of 1; the seed lacks 5 changes:", "2 × 300 pods at once",
+		"| requests for lists, a page each | 3 | 0 |  |", "| requests for lists, a page each | 2 | 0 |  |",
+	} {
+		if !strings.Contains(stdout.String(), row) {
+			t.Errorf("there is no %q:\n%s", row, stdout.String())
+		}
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
 // A record can be made in parts.
 func TestInto(t *testing.T) {
 	t.Setenv("GORACE", "atexit_sleep_ms=0")
@@ -123,7 +150,8 @@ func TestInto(t *testing.T) {
 
 func TestWrongArguments(t *testing.T) {
 	for _, args := range [][]string{
-		{"-pods", "many"}, {"-only", "("}, {"surplus"}, {"-render", "nowhere.json"}, {"-into", "nowhere.json"},
+		{"-seeds", "20"}, {"-seeds", "20x0"}, {"-pods", "many"}, {"-only", "("}, {"surplus"},
+		{"-render", "nowhere.json"}, {"-into", "nowhere.json"},
 	} {
 		var stdout, stderr bytes.Buffer
 		if err := run(t.Context(), args, &stdout, &stderr); err == nil {

@@ -37,6 +37,8 @@ type Cluster interface {
 	Change(ctx context.Context, kind load.Kind, numbers []int, revision int) error
 	// LoseHistory restarts the server: it answers watches from before with 410.
 	LoseHistory(ctx context.Context) error
+	// Asked returns what has been asked for a kind since the last call, or since the start.
+	Asked(ctx context.Context, kind load.Kind) (Asked, error)
 	// CPU returns the processor time of the server. It returns false if the server has no process of its own.
 	CPU() (time.Duration, bool)
 	// Version returns the version of the server, for the results.

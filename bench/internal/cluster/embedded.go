@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -60,7 +61,8 @@ func (e embedded) Load(ctx context.Context, kind load.Kind, n int) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := e.Server.Load(kind.GVR, load.WithManagedFields(kind.New(i, 0))); err != nil {
+		err := e.Server.Load(kind.GVR, load.WithManagedFields(kind.New(i, 0)))
+		if err != nil && !apierrors.IsAlreadyExists(err) { // it exists from an earlier Load
 			return err
 		}
 	}

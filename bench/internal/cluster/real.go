@@ -26,11 +26,15 @@ type real struct {
 	*controlplane.ControlPlane
 	client  kubernetes.Interface
 	version string
+
+	mark   int64 // end of the audit log at the last Asked
+	listed int   // the server's counter of lists then
 }
 
-// StartReal builds kube-apiserver and etcd if they are missing, and starts them with data and logs in dir.
-func StartReal(ctx context.Context, dir string) (Cluster, error) {
-	cp, err := controlplane.Start(ctx, controlplane.Options{Dir: dir})
+// StartReal builds kube-apiserver and etcd if they are missing, and starts them with data and logs in dir. args are
+// further flags of kube-apiserver.
+func StartReal(ctx context.Context, dir string, args ...string) (Cluster, error) {
+	cp, err := controlplane.Start(ctx, controlplane.Options{Dir: dir, Args: args})
 	if err != nil {
 		return nil, err
 	}

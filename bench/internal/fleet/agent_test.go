@@ -2,7 +2,9 @@ package fleet
 
 import (
 	"context"
+	"reflect"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,12 +14,14 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/reflector"
+	"github.com/larder-dev/larder/seed"
 )
 
 // agent runs until ctx ends, and calls level whenever it has all that the server had.
 type agent func(ctx context.Context, level func())
 
-// client is what the agents of a fleet are made of. prepare is called when an agent last ran.
+// client is what the agents of a fleet are made of. prepare is called when an agent last ran, or, if it has never run,
+// when the seed is made.
 type client struct {
 	Name    string
 	prepare func(s *server) agent
@@ -26,6 +30,7 @@ type client struct {
 var (
 	larder      = client{"Larder", func(s *server) agent { return newLarder(s, 0) }}
 	spreading   = client{"Larder, RelistSpread 1 h", func(s *server) agent { return newLarder(s, time.Hour) }}
+	seeded      = client{"Larder, with a seed", newSeeded}
 	clientGo    = client{"client-go", func(s *server) agent { return newClientGo(s, false) }}
 	clientGoGet = client{"client-go, LIST", func(s *server) agent { return newClientGo(s, true) }}
 )
@@ -57,26 +62,78 @@ func (f forgetful) Replace([]any, string) error {
 	return nil
 }
 
-// newLarder returns an agent that runs Larder's reflector, and holds what the server has now. spread is
-// Options.RelistSpread.
+// newLarder returns an agent that runs Larder's reflector, and holds what the server has now, unless it is its first
+// start. spread is Options.RelistSpread.
 func newLarder(s *server, spread time.Duration) agent {
-	at := s.now()
-	made := s.changes(at)
-	held := sink{cp: reflector.Checkpoint{ResourceVersion: strconv.FormatInt(s.rv(at), 10)}}
-	for change := max(made-4, 1); change <= made; change++ {
-		obj := s.changed(change)
-		held.cp.Newest = append(held.cp.Newest, entry.ObjectRef{
-			Key: cache.MetaObjectToName(obj).String(), UID: string(obj.UID), ResourceVersion: obj.ResourceVersion,
-		})
+	held := sink{}
+	if !s.sc.first {
+		held.cp = s.checkpoint()
 	}
+	return runLarder(s, held, reflector.Options{RelistSpread: spread})
+}
+
+// newSeeded returns an agent that runs Larder's reflector on nothing, with what the server has now as a seed.
+func newSeeded(s *server) agent {
+	return runLarder(s, sink{}, reflector.Options{Seed: s.seed(s.now())})
+}
+
+// runLarder returns an agent that runs Larder's reflector.
+func runLarder(s *server, held sink, o reflector.Options) agent {
 	return func(ctx context.Context, level func()) {
 		l := link{s: s, watching: func() {}}
 		held.level = level
-		_ = reflector.New(l, held, reflector.Options{
-			// What an informer asks at every connect: whose cluster it is.
-			Verify:       func(ctx context.Context) (reflector.Reason, error) { return "", l.get(ctx) },
-			RelistSpread: spread,
-		}).Run(ctx) // it ends with ctx
+		var verified atomic.Bool
+		// What an informer asks at every connect: whose cluster it is.
+		o.Verify = func(ctx context.Context) (reflector.Reason, error) {
+			err := l.get(ctx)
+			if err == nil {
+				verified.Store(true)
+			}
+			return "", err
+		}
+		if open := o.Seed; open != nil {
+			o.Seed = func(ctx context.Context, after time.Time) (*seed.Seed, error) {
+				if !verified.Load() {
+					return nil, reflector.ErrSeedLater // which cluster's is not known yet
+				}
+				return open(ctx, after)
+			}
+		}
+		_ = reflector.New(l, held, o).Run(ctx) // it ends with ctx
+	}
+}
+
+// checkpoint is that of an agent that has been told everything until now.
+func (s *server) checkpoint() reflector.Checkpoint {
+	at := s.now()
+	made := s.changes(at)
+	cp := reflector.Checkpoint{ResourceVersion: strconv.FormatInt(s.rv(at), 10)}
+	for change := max(made-4, 1); change <= made; change++ {
+		obj := s.changed(change)
+		cp.Newest = append(cp.Newest, entry.ObjectRef{
+			Key: cache.MetaObjectToName(obj).String(), UID: string(obj.UID), ResourceVersion: obj.ResourceVersion,
+		})
+	}
+	return cp
+}
+
+// seed returns reflector.Options.Seed for a snapshot of what the server had at a time. It comes from a CDN: at once,
+// and without the server.
+func (s *server) seed(at time.Duration) func(context.Context, time.Time) (*seed.Seed, error) {
+	kind := &entry.UndecodedKind{Type: reflect.TypeFor[*metav1.PartialObjectMetadata]()}
+	return func(context.Context, time.Time) (*seed.Seed, error) {
+		return &seed.Seed{
+			Source: "cdn", Taken: s.began.Add(at), ResourceVersion: strconv.FormatInt(s.rv(at), 10),
+			Objects: func(_ context.Context, fn func(*entry.Undecoded) error) error {
+				for _, obj := range s.objects(at, 0, kept) {
+					if err := fn(entry.NewUndecoded(kind, metav1.TypeMeta{}, obj.ObjectMeta, "", nil)); err != nil {
+						return err
+					}
+				}
+				return nil
+			},
+			Close: func() error { return nil },
+		}, nil
 	}
 }
 

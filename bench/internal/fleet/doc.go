@@ -16,5 +16,6 @@
 // The model leaves out, in favour of the reflector in parentheses: memory, and slowness for want of it (client-go,
 // whose lists a server holds in memory, while Larder's are pages); etcd; the processor time of events and of refused
 // requests, and the limits of the network (whoever makes the most requests); client-go's client-side limit of five
-// requests a second (Larder, whose pages are many requests; a rest.Config with QPS -1 has no limit).
+// requests a second (Larder, whose pages are many requests; a rest.Config with QPS -1 has no limit); what a CDN and an
+// agent need for a seed (Larder with a seed).
 package fleet

@@ -33,16 +33,12 @@ func TestMain(m *testing.M) {
 }
 
 // TestFleet runs every scenario with every kind of agent, and wants of Larder's that they list only if the history is
-// lost, and then once each and not all at a time.
+// lost, or if they begin with nothing, not even a seed, and then once each and not all at a time.
 func TestFleet(t *testing.T) {
 	var runs []summary
 	table := "\n" + heading
 	for _, sc := range scenarios {
-		clients := []client{larder, clientGo, clientGoGet}
-		if sc.lost {
-			clients = append(clients, spreading)
-		}
-		for _, c := range clients {
+		for _, c := range sc.clients() {
 			t.Run(sc.Name+"/"+c.Name, func(t *testing.T) {
 				s := summarize(sc, c, *agents, simulate(t, sc, c, *agents))
 				check(t, sc, c, s)
@@ -72,13 +68,10 @@ func check(t *testing.T, sc scenario, c client, s summary) {
 	if s.All < 0 {
 		t.Errorf("%.0f %% of the agents were up to date at the end", s.Series.Level[len(s.Series.Level)-1])
 	}
-	if c.Name != larder.Name && c.Name != spreading.Name {
+	if c.Name == clientGo.Name || c.Name == clientGoGet.Name {
 		return
 	}
-	want := 0
-	if sc.lost {
-		want = s.Agents
-	}
+	want := sc.lists(c, s.Agents)
 	if s.Lists != want {
 		t.Errorf("%d lists by %d agents, want %d", s.Lists, s.Agents, want)
 	}
@@ -86,7 +79,7 @@ func check(t *testing.T, sc scenario, c client, s summary) {
 		t.Errorf("%d lists were begun in one second, want at most %d", s.PeakLists, most)
 	}
 	// What it takes to send all objects to a hundredth of the agents, twice.
-	if most := 2 * float64(s.Agents) * watchListCost.bytes / 1e9 / 100; !sc.lost && s.GB > most {
+	if most := 2 * float64(s.Agents) * watchListCost.bytes / 1e9 / 100; want == 0 && s.GB > most {
 		t.Errorf("%.1f GB were received, want at most %.1f", s.GB, most)
 	}
 }
@@ -105,8 +98,11 @@ func simulate(t *testing.T, sc scenario, c client, n int) (samples []sample) {
 			agents[i] = c.prepare(s)
 		}
 		if sc.restart {
-			time.Sleep(outage)
-			within = startWithin
+			if within = startWithin; sc.first {
+				time.Sleep(seedAge)
+			} else {
+				time.Sleep(outage)
+			}
 			s.begin()
 		}
 		var level atomic.Int64

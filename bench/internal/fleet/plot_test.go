@@ -33,6 +33,7 @@ var panels = []panel{
 var colors = map[string]color.RGBA{
 	larder.Name:      {0, 114, 178, 255},
 	spreading.Name:   {86, 180, 233, 255},
+	seeded.Name:      {0, 158, 115, 255},
 	clientGo.Name:    {213, 94, 0, 255},
 	clientGoGet.Name: {230, 159, 0, 255},
 }
@@ -48,6 +49,9 @@ const (
 // writePlot draws all runs into an SVG file.
 func writePlot(path string, runs []summary) error {
 	var legend []chart.Item
+	drawn := slices.DeleteFunc(slices.Clone(scenarios), func(sc scenario) bool {
+		return !slices.ContainsFunc(runs, func(run summary) bool { return run.Scenario == sc.Name })
+	})
 	for _, run := range runs {
 		if !slices.ContainsFunc(legend, func(i chart.Item) bool { return i.Name == run.Client }) {
 			legend = append(legend, chart.Item{Name: run.Client, Color: colors[run.Client]})
@@ -55,9 +59,9 @@ func writePlot(path string, runs []summary) error {
 	}
 	high := chart.LegendHeight(legend, margin)
 	block := titleHeight + vg.Length(len(panels)/columns)*panelHeight
-	return chart.Write(path, high+vg.Length(len(scenarios))*block+margin, func(c draw.Canvas) error {
+	return chart.Write(path, high+vg.Length(len(drawn))*block+margin, func(c draw.Canvas) error {
 		chart.Legend(draw.Crop(c, margin, -margin, 0, 0), legend)
-		for i, sc := range scenarios {
+		for i, sc := range drawn {
 			top := c.Max.Y - high - vg.Length(i)*block
 			area := draw.Canvas{Canvas: c.Canvas, Rectangle: vg.Rectangle{
 				Min: vg.Point{X: c.Min.X + margin, Y: top - block}, Max: vg.Point{X: c.Max.X - margin, Y: top},

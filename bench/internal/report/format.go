@@ -52,15 +52,20 @@ func digits(value float64) string {
 // count returns a whole number with commas.
 func count(value float64) string { return english.Sprintf("%.0f", value) }
 
-// ratioText returns a ratio, as a fraction if it is small.
+// ratioText returns a ratio; "" if there is none.
 func ratioText(ratio *float64) string {
-	switch {
-	case ratio == nil:
+	if ratio == nil {
 		return ""
-	case *ratio > 0 && *ratio < 0.1:
-		return "1/" + count(1 / *ratio)
 	}
-	return digits(*ratio) + "×"
+	return Ratio(*ratio)
+}
+
+// Ratio returns a ratio, as a fraction if it is small.
+func Ratio(ratio float64) string {
+	if ratio > 0 && ratio < 0.1 {
+		return "1/" + count(1/ratio)
+	}
+	return digits(ratio) + "×"
 }
 
 // Line returns the figures of one case in a line.

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"time"
 
 	"github.com/larder-dev/larder/bench/internal/cluster"
@@ -18,14 +17,6 @@ import (
 
 // caseTimeout ends a case that hangs: the slowest takes a few minutes.
 const caseTimeout = 15 * time.Minute
-
-// A server that has just answered a list of everything is still collecting garbage. It is quiet when it uses less than
-// a tenth of a core. The wait for that is bounded.
-const (
-	quietWindow = 300 * time.Millisecond
-	quietShare  = 0.1
-	quietAfter  = 15 * time.Second
-)
 
 // host has the server of a group of cases, and the files with its objects.
 type host struct {
@@ -52,7 +43,7 @@ func (h *host) run(ctx context.Context, s scenario.Scenario, c scenario.Case) (s
 			return nil, err
 		}
 	}
-	h.settle(ctx)
+	cluster.Settle(ctx, h.cluster)
 	before, counted := h.cluster.CPU()
 	result, err := runProcess(ctx, c, func(proceed func() error) error {
 		if changes.PerSecond > 0 {
@@ -162,26 +153,6 @@ func (h *host) prepare(ctx context.Context, file string, dynamic bool) error {
 	err = errors.Join(err, r.Stop())
 	h.stored[file] = err == nil
 	return err
-}
-
-// settle waits until the server is quiet, so that a case does not pay for the one before. The embedded server is in
-// this process; it is quiet after a garbage collection.
-func (h *host) settle(ctx context.Context) {
-	runtime.GC()
-	deadline := time.Now().Add(quietAfter)
-	last, counted := h.cluster.CPU()
-	for counted && time.Now().Before(deadline) {
-		select {
-		case <-time.After(quietWindow):
-		case <-ctx.Done():
-			return
-		}
-		var now time.Duration
-		if now, counted = h.cluster.CPU(); float64(now-last) < quietShare*float64(quietWindow) {
-			return
-		}
-		last = now
-	}
 }
 
 // copyPage is the size of copyFile's writes. The kernel counts whole folios of its cache, which are as large as the

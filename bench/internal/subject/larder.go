@@ -44,6 +44,7 @@ func (r *Running) makeLarder(c *client, o Options, example runtime.Object) (err 
 		IndexVersions: IndexVersions(),
 		ClusterID:     requests.KubeSystemUID(c.rest),
 		OpenAPIHash:   requests.OpenAPIHash(c.rest, o.Kind.GVR.GroupVersion()),
+		Seed:          o.Seed,
 		Observer:      r.commits,
 		// The transform stays the same as long as this program does.
 		TransformVersion: map[bool]string{true: "strip"}[o.Spec.Strip],

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/larder-dev/larder/bench/internal/load"
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/seed"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -25,6 +27,8 @@ type Options struct {
 	Config *rest.Config
 	// File is the path of Larder's store.
 	File string
+	// Seed is what Larder begins with. Default: a list.
+	Seed seed.Source
 	// Handler is registered before the start. Default: none.
 	Handler cache.ResourceEventHandler
 }
@@ -46,9 +50,12 @@ type Running struct {
 	done    chan struct{}
 }
 
-// Start makes an informer and runs it.
+// silence makes client-go log nothing. klog has one logger for the process, which must not be set while it is used.
+var silence = sync.OnceFunc(func() { klog.SetLogger(logr.Discard()) })
+
+// Start makes an informer and runs it. Several goroutines may call it at a time.
 func Start(ctx context.Context, o Options) (*Running, error) {
-	klog.SetLogger(logr.Discard())
+	silence()
 	r := &Running{
 		Started: time.Now(), Network: NewNetwork(),
 		commits: &commits{made: make(chan struct{}, 1)}, done: make(chan struct{}),

@@ -77,7 +77,7 @@ func (s *snapshotFlags) check(f *pflag.FlagSet) error {
 	case time.Duration(s.every) < time.Second:
 		return command.Usagef("--snapshot-every has to be a second or more")
 	case s.keep.Last < 0 || s.keep.Last == 1 || s.keep.Daily < 0:
-		return command.Usagef("--snapshot-keep-last has to be 0 or at least 2, since somebody may be reading the one before, "+
+		return command.Usagef("--snapshot-keep-last has to be 0 or at least 2, since somebody may read the one before, "+
 			"and --snapshot-keep-daily 0 or more; they are %d and %d", s.keep.Last, s.keep.Daily)
 	}
 	ns, name, _ := strings.Cut(s.lease, "/")

@@ -1,4 +1,4 @@
-package runner
+package cluster_test
 
 import (
 	"runtime"
@@ -17,7 +17,7 @@ func (uncounted) CPU() (time.Duration, bool) { return 0, false }
 func TestSettleCollectsGarbageOfTheEmbeddedServer(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	(&host{cluster: uncounted{}}).settle(t.Context())
+	cluster.Settle(t.Context(), uncounted{})
 	if runtime.ReadMemStats(&after); after.NumForcedGC == before.NumForcedGC {
 		t.Error("the garbage was not collected")
 	}

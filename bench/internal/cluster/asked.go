@@ -1,0 +1,51 @@
+package cluster
+
+import (
+	"context"
+
+	"github.com/larder-dev/larder/bench/internal/load"
+)
+
+// Asked are requests for objects of one kind.
+type Asked struct {
+	// Lists are pages of lists, also of metadata, and watches that begin with a list.
+	Lists int
+	// Probes are requests with the verb LIST that list nothing: for one object, by its name, or with a limit of one.
+	Probes int
+	// Total is the number of requests with the verb LIST by the server's own counter. It is Lists without watches, and
+	// Probes.
+	Total int
+}
+
+// Asked implements Cluster by the audit log, which has the parameters of requests, and by apiserver_request_total.
+func (r *real) Asked(ctx context.Context, kind load.Kind) (a Asked, err error) {
+	from := r.mark
+	if r.mark, err = r.Mark(); err != nil {
+		return a, err
+	}
+	total, err := r.RequestTotal(ctx, kind.Name, "LIST")
+	if err != nil {
+		return a, err
+	}
+	a.Total, r.listed = total-r.listed, total
+	requests, err := r.Requests("", from)
+	for _, request := range requests {
+		switch {
+		case request.Resource != kind.Name:
+		case request.Probe() || request.Lookup():
+			a.Probes++
+		case request.Verb == "list" || request.Watch() && request.Query.Get("sendInitialEvents") == "true":
+			a.Lists++
+		}
+	}
+	return a, err
+}
+
+// Asked implements Cluster.
+func (e embedded) Asked(_ context.Context, kind load.Kind) (Asked, error) {
+	n := e.Counts(kind.GVR)
+	e.ResetCounts()
+	a := Asked{Lists: n.Lists + n.Compares, Probes: n.Probes}
+	a.Total = a.Lists + a.Probes
+	return a, nil
+}

@@ -1,0 +1,173 @@
+package seeded
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
+
+	"github.com/larder-dev/larder/bench/internal/cluster"
+	"github.com/larder-dev/larder/bench/internal/load"
+	"github.com/larder-dev/larder/bench/internal/proc"
+	"github.com/larder-dev/larder/bench/internal/subject"
+	"github.com/larder-dev/larder/internal/meter"
+	"github.com/larder-dev/larder/snapshot/remote"
+)
+
+// ChildArgument is the first argument of the process of a case.
+const ChildArgument = "fleet"
+
+// caseTimeout ends a case that hangs.
+const caseTimeout = 30 * time.Minute
+
+// work is what the driver sends the process of a case.
+type work struct {
+	Fleet
+	Access cluster.Access
+	// Seed is the URL of the snapshot. Default: the stores list.
+	Seed string `json:",omitempty"`
+	// Dir is for the stores, and empty before.
+	Dir string
+	// Profile is the beginning of the names of profiles. Default: none.
+	Profile string `json:",omitempty"`
+}
+
+// started is the answer. What each store has is in the order of the stores; times are in seconds since all began.
+type started struct {
+	// Synced is HasSynced with the policy Resumed, and Committed when nothing was dirty after that.
+	Synced, Committed []float64
+	// Received are bytes from the API server, and Seed those of the snapshot.
+	Received, Seed []float64
+	// CPU of the process in seconds, the bytes that it has caused to be written, and the peak of its RssAnon, until the
+	// last was committed.
+	CPU, Written, Anon float64
+}
+
+// member is one store with its informer.
+type member struct {
+	*subject.Running
+	seed meter.Received
+}
+
+// fleet is the stores of a case.
+type fleet struct {
+	work
+	members []*member
+	started started
+}
+
+// Child runs the stores of a case, answers, and stops them.
+func Child(ctx context.Context, in io.Reader, out io.Writer) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, caseTimeout)
+	defer cancel()
+	f := &fleet{}
+	if err := json.NewDecoder(in).Decode(&f.work); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.stop()) }()
+	run := func() error { return f.start(ctx) }
+	if f.Profile == "" {
+		err = run()
+	} else {
+		err = proc.Profile(f.Profile, run)
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(json.NewEncoder(out).Encode(f.started), f.check())
+}
+
+// start starts all stores at once, and waits until they are committed.
+func (f *fleet) start(ctx context.Context) error {
+	memory, err := proc.StartSampler()
+	if err != nil {
+		return err
+	}
+	defer memory.Stop()
+	before, err := proc.CPU(os.Getpid())
+	if err != nil {
+		return err
+	}
+	f.members = make([]*member, f.Stores)
+	s := &f.started
+	s.Synced, s.Committed = make([]float64, f.Stores), make([]float64, f.Stores)
+	begun := time.Now()
+	group, ctx := errgroup.WithContext(ctx)
+	for i := range f.members {
+		m := &member{}
+		f.members[i] = m
+		group.Go(func() (err error) {
+			file := filepath.Join(f.Dir, fmt.Sprintf("%04d.db", i))
+			if m.Running, err = subject.Start(context.WithoutCancel(ctx), f.options(m, file)); err != nil {
+				return err
+			}
+			if _, err := m.AwaitSync(ctx); err != nil {
+				return err
+			}
+			s.Synced[i] = time.Since(begun).Seconds()
+			if _, err := m.AwaitCommit(ctx); err != nil {
+				return err
+			}
+			s.Committed[i] = time.Since(begun).Seconds()
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	after, err := proc.CPU(os.Getpid())
+	written, writtenErr := proc.WrittenBytes()
+	s.CPU, s.Written, s.Anon = (after - before).Seconds(), float64(written), float64(memory.Peak().Anon)
+	for _, m := range f.members {
+		s.Received = append(s.Received, float64(m.Network.Received()))
+		s.Seed = append(s.Seed, float64(m.seed.Bytes()))
+	}
+	return errors.Join(err, writtenErr)
+}
+
+// options are those of one store.
+func (f *fleet) options(m *member, file string) subject.Options {
+	o := subject.Options{
+		Spec: subject.Spec{Library: subject.Larder, Residency: subject.None}, Kind: load.KindOf("pods"),
+		Config: f.Access.Config(), File: file,
+	}
+	if f.Seed != "" {
+		dial := m.seed.Count(&rest.Config{}).Dial
+		o.Seed = remote.Seed(f.Seed, remote.Options{Client: &http.Client{Transport: &http.Transport{DialContext: dial}}})
+	}
+	return o
+}
+
+// check returns an error unless every store has all pods, and has begun as it should.
+func (f *fleet) check() error {
+	for i, m := range f.members {
+		s := m.Larder.Status()
+		if s.Objects != f.Pods {
+			return fmt.Errorf("store %d has %d pods, want %d: %w", i, s.Objects, f.Pods, s.Err)
+		}
+		begun := s.Seed != nil && s.Seed.Err == nil
+		if relists := s.Reflector.Relists; begun != (f.Seed != "") || len(relists) > 0 {
+			return fmt.Errorf("store %d has not begun as it should: seed %+v, lists %v", i, s.Seed, relists)
+		}
+	}
+	return nil
+}
+
+// stop stops the stores that run.
+func (f *fleet) stop() error {
+	var errs []error
+	for _, m := range f.members {
+		if m.Running != nil {
+			errs = append(errs, m.Stop())
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,232 @@
+package seeded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/larder-dev/larder/bench/internal/cluster"
+	"github.com/larder-dev/larder/bench/internal/load"
+	"github.com/larder-dev/larder/bench/internal/subject"
+	"github.com/larder-dev/larder/snapshot"
+)
+
+// Fleet is a number of stores, each of so many pods: of all that the server has.
+type Fleet struct{ Stores, Pods int }
+
+// Options are what to measure.
+type Options struct {
+	// Fleets are measured in turn. Their pods must not decrease.
+	Fleets []Fleet
+	// Changed is how many pods are changed between the snapshot and the starts.
+	Changed int
+	// Runs is how often each fleet starts in each way, in turn.
+	Runs int
+	// Embedded uses the embedded API server.
+	Embedded bool
+	// Profile is an absolute directory for profiles of the processes. Default: no profiles.
+	Profile string
+	// Dir is for the files of the run, and Command is named in the tables.
+	Dir, Command string
+}
+
+// The idle server is watched after each case for as long as that took, within these bounds: its garbage collector alone
+// runs every two minutes.
+const (
+	leastIdle = 10 * time.Second
+	mostIdle  = 2 * time.Minute
+)
+
+// unchecked keeps kube-apiserver from comparing its cache with etcd, about every six minutes: with 100,000 pods that
+// takes as much of the processor as a list, and whichever case is being measured would have it.
+const unchecked = "--feature-gates=DetectCacheInconsistency=false"
+
+// ways are the two ways to start.
+var ways = []string{"listed", "from a seed"}
+
+// bench is a run.
+type bench struct {
+	Options
+	cluster  cluster.Cluster
+	pods     load.Kind
+	revision int
+	progress io.Writer
+}
+
+// measured is what a case came to.
+type measured struct {
+	started
+	asked cluster.Asked
+	// cpu is the server's processor time until the answer, and idle what it takes in as much time when nobody asks for
+	// anything, in seconds.
+	cpu, idle float64
+}
+
+// Run measures, and writes a table for each fleet.
+func Run(ctx context.Context, o Options, out, progress io.Writer) (err error) {
+	b := &bench{Options: o, pods: load.KindOf("pods"), progress: progress}
+	if o.Embedded {
+		b.cluster, err = cluster.StartEmbedded(o.Fleets[len(o.Fleets)-1].Pods)
+	} else {
+		b.cluster, err = cluster.StartReal(ctx, o.Dir, unchecked)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.cluster.Close()) }()
+	fmt.Fprintf(out, "First starts of Larder, %s, residency None, no handler (`%s`)\n", b.cluster.Version(), o.Command)
+	for _, f := range o.Fleets {
+		if err := b.fleet(ctx, f, out); err != nil {
+			return fmt.Errorf("%d stores of %d pods: %w", f.Stores, f.Pods, err)
+		}
+	}
+	return nil
+}
+
+// fleet measures one fleet, and writes its table.
+func (b *bench) fleet(ctx context.Context, f Fleet, out io.Writer) (err error) {
+	fmt.Fprintf(b.progress, "creating %d pods\n", f.Pods)
+	if err := b.cluster.Load(ctx, b.pods, f.Pods); err != nil {
+		return err
+	}
+	saved, err := b.save(ctx)
+	if err != nil {
+		return err
+	}
+	if err := b.change(ctx, f); err != nil {
+		return err
+	}
+	url, stop, err := serve(filepath.Dir(saved))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	results := make([][]measured, len(ways))
+	for run := range b.Runs {
+		for i := range ways {
+			way := (run + i) % len(ways) // neither is always the first
+			c := work{Fleet: f, Access: b.cluster.Access(), Dir: filepath.Join(b.Dir, "stores")}
+			if way == 1 {
+				c.Seed = url + filepath.Base(saved)
+			}
+			if b.Profile != "" {
+				c.Profile = filepath.Join(b.Profile, fmt.Sprintf("seeds-%dx%d-%d", f.Stores, f.Pods, way))
+			}
+			m, err := b.measure(ctx, c)
+			if err != nil {
+				return fmt.Errorf("%s: %w", ways[way], err)
+			}
+			fmt.Fprintf(b.progress, "%d × %d pods, %s: synced after %.2f s, server CPU %.2f s\n", f.Stores, f.Pods,
+				ways[way], latest(m.Synced), m.cpu-m.idle)
+			results[way] = append(results[way], m)
+		}
+	}
+	fmt.Fprintf(out, "\n%d × %d pods at once, medians of %d; the seed lacks %d changes:\n\n", f.Stores, f.Pods, b.Runs,
+		min(b.Changed, f.Pods))
+	return writeTable(out, results)
+}
+
+// save makes a snapshot of a store that has listed all pods.
+func (b *bench) save(ctx context.Context) (path string, err error) {
+	dir := filepath.Join(b.Dir, "seed")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	path = filepath.Join(dir, "cluster.larder")
+	file := filepath.Join(b.Dir, "mirror.db")
+	r, err := subject.Start(ctx, subject.Options{
+		Spec: subject.Spec{Library: subject.Larder, Residency: subject.None}, Kind: b.pods,
+		Config: b.cluster.Access().Config(), File: file,
+	})
+	if err != nil {
+		return "", err
+	}
+	if _, err = r.AwaitSync(ctx); err == nil {
+		var saved snapshot.Saved
+		saved, err = snapshot.SaveStore(ctx, r.Store, path, snapshot.SaveOptions{})
+		fmt.Fprintf(b.progress, "the seed has %d pods and %d bytes\n", saved.Objects, saved.Size)
+	}
+	return path, errors.Join(err, r.Stop(), os.Remove(file))
+}
+
+// change changes pods after the snapshot.
+func (b *bench) change(ctx context.Context, f Fleet) error {
+	n := min(b.Changed, f.Pods)
+	if n == 0 {
+		return nil
+	}
+	numbers := make([]int, n)
+	for i := range numbers {
+		numbers[i] = i * f.Pods / n
+	}
+	b.revision++
+	return b.cluster.Change(ctx, b.pods, numbers, b.revision)
+}
+
+// serve serves a directory on loopback, with ranges.
+func serve(dir string) (url string, stop func() error, err error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, err
+	}
+	server := &http.Server{Handler: http.FileServer(http.Dir(dir)), ReadHeaderTimeout: time.Minute}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(l) }()
+	stop = func() error {
+		err := server.Close()
+		if served := <-ended; !errors.Is(served, http.ErrServerClosed) {
+			err = errors.Join(err, served)
+		}
+		return err
+	}
+	return "http://" + l.Addr().String() + "/", stop, nil
+}
+
+// measure runs a case, in a process of its own, and then watches the idle server.
+func (b *bench) measure(ctx context.Context, c work) (m measured, err error) {
+	if err := os.Mkdir(c.Dir, 0o700); err != nil {
+		return m, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(c.Dir)) }()
+	cluster.Settle(ctx, b.cluster)
+	if _, err := b.cluster.Asked(ctx, b.pods); err != nil {
+		return m, err
+	}
+	start := time.Now()
+	before, counted := b.cluster.CPU()
+	var took time.Duration
+	m.started, err = runProcess(ctx, c, func() {
+		took = time.Since(start)
+		after, _ := b.cluster.CPU()
+		m.cpu = (after - before).Seconds()
+	})
+	if err != nil {
+		return m, err
+	}
+	if m.asked, err = b.cluster.Asked(ctx, b.pods); err != nil || !counted {
+		return m, err
+	}
+	share, err := b.idle(ctx, min(max(took, leastIdle), mostIdle))
+	m.idle = share * took.Seconds()
+	return m, err
+}
+
+// idle returns how much of a core the server takes when nobody asks for anything.
+func (b *bench) idle(ctx context.Context, last time.Duration) (share float64, err error) {
+	cluster.Settle(ctx, b.cluster)
+	start := time.Now()
+	before, _ := b.cluster.CPU()
+	select {
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	case <-time.After(last):
+	}
+	after, _ := b.cluster.CPU()
+	return (after - before).Seconds() / time.Since(start).Seconds(), nil
+}
