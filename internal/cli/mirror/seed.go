@@ -34,7 +34,7 @@ func (s *seedFlags) add(f *pflag.FlagSet) {
 			"list, and watch on from there. One that ends in a slash, or is that of an OCI repository, has the latest there")
 	f.StringVar(&s.cluster, "seed-cluster", "",
 		"with --seed, the `ID` of the cluster that it has to be of (the UID of its namespace kube-system); default is the "+
-			"API server's. With it, sync begins without the API server, too")
+			"API server's")
 	f.StringVar(&s.kubeconfig, "seed-kubeconfig", "",
 		"with --seed https://…, use the certificates and the token in this `FILE`, such as the kubeconfig of another larder "+
 			"sync --serve --snapshot-to DIR/, whose snapshots are at /snapshot/")

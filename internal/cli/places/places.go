@@ -35,18 +35,28 @@ func PublicKeys(flag string, values []string) (all []minisign.PublicKey, err err
 		var key minisign.PublicKey
 		if key.UnmarshalText([]byte(value)) != nil {
 			text, err := read(value)
-			if err != nil {
-				return nil, command.Usage(command.WithHint(
-					fmt.Errorf("--%s: %q is neither a public key of minisign nor a file of one: %w", flag, value, err), keyHint))
+			switch {
+			case isSecret([]byte(value)) || err == nil && isSecret(text): // which is not repeated
+				err = errors.New("this is a secret key, which nobody who verifies may have: give the public one, which larder " +
+					"keygen --signing has printed")
+			case err != nil: // the value may be part of a key
+				err = errors.New("this is neither a public key of minisign nor a file of one that can be read")
+			case key.UnmarshalText(text) != nil:
+				err = fmt.Errorf("%s is no public key of minisign", value)
 			}
-			if key.UnmarshalText(text) != nil {
-				return nil, command.Usage(command.WithHint(fmt.Errorf("--%s: %s is no public key of minisign", flag, value),
-					keyHint))
+			if err != nil {
+				return nil, command.Usage(command.WithHint(fmt.Errorf("--%s: %w", flag, err), keyHint))
 			}
 		}
 		all = append(all, key)
 	}
 	return all, nil
+}
+
+// isSecret reports whether a text is a secret key, or the line of one.
+func isSecret(text []byte) bool {
+	var key minisign.PrivateKey
+	return minisign.IsEncrypted(text) || key.UnmarshalText(text) == nil
 }
 
 // SigningKey reads the value of a flag: the file of a secret key of minisign without password. It is nil for no file.
@@ -75,7 +85,7 @@ func read(file string) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxKey {
-		return nil, errors.New("it is not the file of a key")
+		return nil, fmt.Errorf("%s is not the file of a key", file)
 	}
 	text, err := os.ReadFile(file)
 	return []byte(strings.TrimSpace(string(text))), err
