@@ -182,12 +182,12 @@ var errStopped = errors.New("its informer ended before it was told to")
 
 // Status implements source.Source.
 func (m *mirror) Status(ctx context.Context) (source.Status, error) {
+	mirrored := m.mirrored() // before the file is read, so that it has what they say to have synced
 	status, err := m.File.Status(ctx)
 	if err != nil {
 		return status, err
 	}
-	for _, mb := range m.members {
-		c := mb.collection()
+	for _, c := range mirrored {
 		at := slices.IndexFunc(status.Collections, func(o source.Collection) bool { return o.ID == c.ID })
 		switch {
 		case at < 0:
