@@ -29,6 +29,7 @@
 //	larder_resumes_total                      counter              Watches that the server took up at a resourceVersion that was held; counted once that is known to hold.
 //	larder_list_requests_total                counter              List requests; each page is one.
 //	larder_relists_total                      counter    reason    Lists other than that of a cold start; reasons are those of package reflector.
+//	larder_seeded                             gauge                1 if the informer has begun with a seed, 0 if a seed would not do; absent if it has not asked for one.
 //	larder_rewriting                          gauge      reason    1 for why stored objects are being, or are to be, written anew, 0 for the other reasons to do so.
 //	larder_incidents_total                    counter    cause     Times that stored objects were not what the server has, and were repaired: Audit or Damaged.
 //	larder_unguarded                          gauge                Changes of the server that would not be noticed, since a guard is off; Status.Unguarded names them.

@@ -105,6 +105,12 @@ var table = []metric{
 			send(float64(s.IncidentTotals[cause]), string(cause))
 		}
 	}),
+	gaugeOf("larder_seeded", "Whether the informer has begun with a seed, in place of the first list.", "",
+		func(s *informer.Status, send send) {
+			if s.Seed != nil {
+				send(oneIf(s.Seed.Err == nil))
+			}
+		}),
 	gauge("larder_unguarded",
 		"Number of changes of the API server that would not be noticed; the informer's status and log name them.",
 		func(s *informer.Status) float64 { return float64(len(s.Unguarded)) }),

@@ -66,14 +66,14 @@ func (s *session) seed(ctx context.Context, reason Reason) outcome {
 
 // noSeed says why everything is listed.
 func (s *session) noSeed(ctx context.Context, err error) {
-	klog.FromContext(ctx).Info("There is no seed to begin with; listing", "err", err)
+	klog.FromContext(ctx).Error(err, "There is no seed to begin with; listing")
 	s.seeding.asked = maxSeeds
 	s.r.board.update(func(st *Status) { st.SeedErr = err })
 }
 
 // plant gives the objects of a seed to the sink. The outcome is empty if they cannot be read.
 func (s *session) plant(ctx context.Context, sd *seed.Seed, reason Reason) outcome {
-	klog.FromContext(ctx).Info("Beginning with a seed", "seed", sd.Source, "taken", sd.Taken, "resourceVersion",
+	klog.FromContext(ctx).V(2).Info("Beginning with a seed", "seed", sd.Source, "taken", sd.Taken, "resourceVersion",
 		sd.ResourceVersion)
 	l := newList(s, reason)
 	l.before, l.begun = s.gate.PassedBy, true

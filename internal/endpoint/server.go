@@ -40,7 +40,7 @@ type Options struct {
 	// which is ready.
 	Ready func() []Check
 	// Metrics are served beside those of the Go runtime and the process. Default: none.
-	Metrics prometheus.Collector
+	Metrics []prometheus.Collector
 }
 
 // Server answers. All methods may be called concurrently, but Start and Close.
@@ -56,9 +56,7 @@ func New(o Options) *Server {
 	s := &Server{o: o}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	if o.Metrics != nil {
-		registry.MustRegister(o.Metrics)
-	}
+	registry.MustRegister(o.Metrics...)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok\n") })
 	mux.HandleFunc("GET /readyz", s.ready)

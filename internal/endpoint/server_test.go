@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/larder-dev/larder/metrics"
 )
 
@@ -49,7 +51,7 @@ func start(t *testing.T, o Options) (*Server, func(method, path string) (int, st
 func TestEndpoints(t *testing.T) {
 	var mu sync.Mutex
 	checks := []Check{{Name: "pods"}, {Name: "nodes", Problem: "waiting"}}
-	_, get := start(t, Options{Metrics: metrics.New(), Ready: func() []Check {
+	_, get := start(t, Options{Metrics: []prometheus.Collector{metrics.New()}, Ready: func() []Check {
 		mu.Lock()
 		defer mu.Unlock()
 		return checks

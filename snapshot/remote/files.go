@@ -65,7 +65,7 @@ func (d directory) Open(_ context.Context, name string) (File, error) {
 	info, err := f.Stat()
 	switch {
 	case err == nil && info.IsDir():
-		err = errors.New("it is a directory: write a slash at the end to name the newest snapshot in it")
+		err = errors.New("it is a directory")
 	case err == nil && !info.Mode().IsRegular():
 		err = errors.New("it is not a regular file")
 	}

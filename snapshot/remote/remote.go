@@ -146,6 +146,9 @@ func redacted(u *url.URL) string {
 func (p place) open(ctx context.Context) (file File, name string, err error) {
 	if p.file != "" {
 		file, err = bounded(ctx, p.files, p.file)
+		if err != nil && strings.HasSuffix(p.name, "/") && !strings.HasSuffix(p.file, nameSuffix) {
+			err = fmt.Errorf("%w (the URL of a repository, which has the newest, ends in a slash)", err)
+		}
 		return file, p.nameOf(p.file), err
 	}
 	one, err := p.latest(ctx)
@@ -221,6 +224,9 @@ const latestFile = "latest"
 func (p place) latest(ctx context.Context) (string, error) {
 	f, err := bounded(ctx, p.files, latestFile)
 	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return "", fmt.Errorf("no snapshot was put there yet, since there is no file %s: %w", latestFile, err)
+		}
 		return "", fmt.Errorf("which is the newest (the file %s): %w", latestFile, err)
 	}
 	text := make([]byte, min(f.Size(), maxName))

@@ -34,6 +34,8 @@ type Item struct {
 	Taken time.Time
 	// Size is in bytes.
 	Size int64
+	// Latest says that it is what a seed at the repository's URL begins with.
+	Latest bool
 	// Manifest describes it; nil unless Describe was called, or if Err says why it cannot be read.
 	Manifest *snapshot.Manifest
 	Err      error
@@ -170,8 +172,14 @@ func (r *Repository) takenAt(f *os.File, info fs.FileInfo) (time.Time, error) {
 	return s.Manifest().TakenAt, nil
 }
 
-// List returns the snapshots of the repository, the newest first.
-func (r *Repository) List(ctx context.Context) (items []Item, err error) {
+// List returns the snapshots of the repository, the newest first. None is the Latest if that cannot be told.
+func (r *Repository) List(ctx context.Context) ([]Item, error) {
+	items, _, err := r.list(ctx)
+	return items, err
+}
+
+// list also returns why it cannot be told which snapshot is the latest.
+func (r *Repository) list(ctx context.Context) (items []Item, untold, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errPatience)
 	defer cancel()
 	all, err := r.at.files.List(ctx)
@@ -179,16 +187,20 @@ func (r *Repository) List(ctx context.Context) (items []Item, err error) {
 		err = cause
 	}
 	if err != nil {
-		return nil, fmt.Errorf("list %s: %w", r.at.name, err)
+		return nil, nil, fmt.Errorf("list %s: %w", r.at.name, err)
+	}
+	var latest string
+	if len(all) > 0 {
+		latest, untold = r.at.latest(ctx)
 	}
 	for _, i := range all {
 		if isName(i.Name) {
 			taken, _ := takenOf(i.Name) // isName has looked
-			items = append(items, Item{Name: i.Name, Taken: taken, Size: i.Size})
+			items = append(items, Item{Name: i.Name, Taken: taken, Size: i.Size, Latest: i.Name == latest})
 		}
 	}
 	slices.SortFunc(items, func(a, b Item) int { return strings.Compare(b.Name, a.Name) })
-	return items, nil
+	return items, untold, nil
 }
 
 // describing is how many snapshots are opened at a time.
@@ -228,17 +240,16 @@ func (r *Repository) Prune(ctx context.Context, keep Keep, dry bool) (kept, remo
 	if min(keep.Last, keep.Hourly, keep.Daily, keep.Weekly) < 0 {
 		return nil, nil, fmt.Errorf("prune %s: what is to be kept is negative: %+v", r.at.name, keep)
 	}
-	items, err := r.List(ctx)
+	items, untold, err := r.list(ctx)
 	if err != nil || len(items) == 0 {
 		return nil, nil, err
 	}
-	latest, err := r.at.latest(ctx)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, fmt.Errorf("prune %s: %w", r.at.name, err)
+	if untold != nil && !errors.Is(untold, fs.ErrNotExist) {
+		return nil, nil, fmt.Errorf("prune %s: %w", r.at.name, untold)
 	}
-	keeps, err := keep.choose(items), nil
+	keeps := keep.choose(items)
 	for i, it := range items {
-		remove := !keeps[i] && i > 0 && it.Name != latest && ctx.Err() == nil
+		remove := !keeps[i] && i > 0 && !it.Latest && ctx.Err() == nil
 		if remove && !dry {
 			if wrong := r.remove(ctx, it.Name); wrong != nil {
 				err, remove = errors.Join(err, fmt.Errorf("prune %s: remove %s: %w", r.at.name, it.Name, wrong)), false

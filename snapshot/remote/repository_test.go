@@ -85,7 +85,10 @@ func TestRepository(t *testing.T) {
 		t.Fatalf("got %v, want %v", names(items), want)
 	}
 	must(t, r.Describe(t.Context(), items))
-	for _, it := range items {
+	for i, it := range items {
+		if it.Latest != (i == 2) {
+			t.Errorf("%s is the latest: %t", it.Name, it.Latest)
+		}
 		if it.Err != nil || it.Manifest.Collections[0].Objects != 10 || it.Size == 0 || !it.Manifest.TakenAt.Equal(it.Taken) {
 			t.Errorf("%+v", it)
 		}
@@ -108,10 +111,22 @@ func TestRepository(t *testing.T) {
 	if _, err := remote.NewRepository(dir+pushed[0], remote.Options{}); err == nil {
 		t.Error("a snapshot is no repository")
 	}
+	for _, at := range []string{strings.TrimSuffix(dir, "/"), server.URL + "/nothing"} {
+		if _, err := remote.Open(t.Context(), at, remote.Options{}); err == nil ||
+			!strings.Contains(err.Error(), "ends in a slash") {
+			t.Errorf("%s without a slash: %v", at, err)
+		}
+	}
 	must(t, os.WriteFile(dir+"latest", []byte("../../etc/passwd\n"), 0o600))
 	if _, err := remote.Open(t.Context(), dir, remote.Options{}); err == nil ||
 		!strings.Contains(err.Error(), "does not name a snapshot") {
 		t.Errorf("got %v", err)
+	}
+	if again, err := r.List(t.Context()); err != nil || len(again) != 3 {
+		t.Errorf("%v, %v", again, err)
+	}
+	if _, _, err := r.Prune(t.Context(), remote.Keep{Last: 1}, false); err == nil {
+		t.Error("pruned without knowing which is the latest")
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/places"
 )
 
 // keyBytes is how long a key is.
@@ -28,7 +29,8 @@ you can read, or to standard output. Who loses it loses what is sealed with it: 
 that anew.
 
 With --signing it is a key that signs snapshots (--sign-key, --snapshot-sign-key), a secret key of minisign without a
-password. Its public key, by which others verify them (--seed-key, --signed-by), is printed.`,
+password. Its public key, by which others verify them (--seed-key, --signed-by), is printed; that of a key that is in
+FILE already, too.`,
 		Example: `  larder keygen store.key
   larder sync pods secrets --key-file store.key --store cluster.db
   larder keygen --signing sign.key >sign.pub`,
@@ -52,10 +54,14 @@ password. Its public key, by which others verify them (--seed-key, --signed-by),
 	return cmd
 }
 
-// signingKey makes the file of a key that signs, and prints the public key.
+// signingKey makes the file of a key that signs, unless there is one, and prints the public key.
 func signingKey(s command.IO, args []string) error {
 	if len(args) == 0 {
 		return command.Usagef("keygen --signing needs the file to make: the public key is what it prints")
+	}
+	if there, err := places.SigningKey("signing", args[0]); err == nil {
+		_, err := fmt.Fprintln(s.Out, there.Public())
+		return err
 	}
 	public, private, err := minisign.GenerateKey(nil)
 	if err != nil {

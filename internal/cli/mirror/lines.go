@@ -53,7 +53,7 @@ func (p *plainLog) update(now time.Time, all []source.Collection) {
 			p.said = map[string]saying{}
 		}
 		p.said[c.ID] = saying{now, what, c.Live.Seed}
-		if c.Live.Seed != "" && c.Live.Seed != last.seed {
+		if strings.HasPrefix(c.Live.Seed, begunWith) && c.Live.Seed != last.seed { // why not is an error in the log
 			p.note(input.Label(c) + ": " + c.Live.Seed)
 		}
 		p.say(now, c)

@@ -27,7 +27,7 @@ func TestPlanOfASilentServer(t *testing.T) {
 	for _, name := range []string{"secrets", "services", "pods", "configmaps"} {
 		all = append(all, cluster.Wanted{Name: name, Representation: entry.Unstructured})
 	}
-	plan, err := planner{storePath: "s.db", config: server.Config(), patience: 50 * time.Millisecond}.plan(t.Context(),
+	plan, err := planner{storePath: "s.db", config: server.Config(), patience: time.Second}.plan(t.Context(),
 		infos, all)
 	if err != nil || len(plan) != len(all) {
 		t.Fatalf("%d are planned, %v", len(plan), err)

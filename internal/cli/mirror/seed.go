@@ -113,6 +113,8 @@ func clientOf(path, from string) (*http.Client, error) {
 	return client, nil
 }
 
+const begunWith = "begun with"
+
 // seeded says to people what a seed has come to; "" if there is nothing to say.
 func seeded(st *informer.SeedStatus) string {
 	switch {
@@ -121,6 +123,6 @@ func seeded(st *informer.SeedStatus) string {
 	case st.Err != nil:
 		return fmt.Sprintf("listed, since the seed cannot be used: %v", st.Err)
 	}
-	return fmt.Sprintf("begun with %s of %s, and watched on from its resourceVersion %s", st.Source,
+	return fmt.Sprintf("%s %s of %s, and watched on from its resourceVersion %s", begunWith, st.Source,
 		st.Taken.UTC().Format(time.RFC3339), st.ResourceVersion)
 }

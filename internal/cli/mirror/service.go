@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
@@ -39,10 +40,10 @@ type service struct {
 	serving serving.Flags
 
 	metrics  *metrics.Metrics
-	endpoint *endpoint.Server
-	listener net.Listener  // nil if it does not listen
-	port     *serving.Port // nil if it does not serve objects
-	seed     snapshot.Seed // nil if it begins with a list
+	endpoint *endpoint.Server // nil if it does not listen
+	listener net.Listener     // nil, too
+	port     *serving.Port    // nil if it does not serve objects
+	seed     snapshot.Seed    // nil if it begins with a list
 	// seedCluster is the cluster that the seed has to be of; "" is the API server's.
 	seedCluster string
 	maker       *maker // nil if it makes no snapshots
@@ -52,10 +53,7 @@ type service struct {
 }
 
 func newService(s command.IO, l *plainLog, pl planner, set settings) *service {
-	sv := &service{io: s, log: l, planner: pl, settings: set, metrics: metrics.New(),
-		notify: newNotifier()}
-	sv.endpoint = endpoint.New(endpoint.Options{Ready: sv.readiness, Metrics: sv.metrics})
-	return sv
+	return &service{io: s, log: l, planner: pl, settings: set, metrics: metrics.New(), notify: newNotifier()}
 }
 
 // listen takes the ports: a sync whose port is taken does not begin.
@@ -79,7 +77,11 @@ func (sv *service) listen(ctx context.Context) error {
 		return command.WithHint(fmt.Errorf("health and metrics cannot be served at %s: %w", sv.settings.listen, err),
 			"name another address, or end what has this one")
 	}
-	sv.listener = l
+	collectors := []prometheus.Collector{sv.metrics}
+	if sv.maker != nil {
+		collectors = append(collectors, sv.maker.metrics.all()...)
+	}
+	sv.listener, sv.endpoint = l, endpoint.New(endpoint.Options{Ready: sv.readiness, Metrics: collectors})
 	sv.endpoint.Start(l)
 	klog.FromContext(ctx).Info("Serving /healthz, /readyz and /metrics", "address", l.Addr().String())
 	return nil
@@ -235,8 +237,10 @@ func (sv *service) serveObjects(ctx context.Context, m *mirror) error {
 }
 
 // close ends what listens, and closes the store.
-func (sv *service) close() error {
-	err := sv.endpoint.Close()
+func (sv *service) close() (err error) {
+	if sv.endpoint != nil {
+		err = sv.endpoint.Close()
+	}
 	if sv.port != nil {
 		err = errors.Join(err, sv.port.Close())
 	}

@@ -12,6 +12,7 @@ import (
 
 	"aead.dev/minisign"
 	"filippo.io/age"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
@@ -94,6 +95,7 @@ type maker struct {
 	recipients []age.Recipient
 	key        *minisign.PrivateKey
 	leases     coordination.LeasesGetter // nil without a lease
+	metrics    makerMetrics
 
 	// Of the last ones:
 	contact     time.Time // when the server was last heard
@@ -106,7 +108,7 @@ func (s *snapshotFlags) open(config *rest.Config) (*maker, error) {
 	if s.to == "" {
 		return nil, nil
 	}
-	mk := &maker{flags: *s}
+	mk := &maker{flags: *s, metrics: newMakerMetrics()}
 	var err error
 	if mk.repository, err = remote.NewRepository(s.to, places.Options()); err != nil {
 		return nil, command.Usage(command.WithHint(fmt.Errorf("--snapshot-to: %w", err), "a repository is "+places.URLs))
@@ -164,6 +166,7 @@ func (mk *maker) run(ctx context.Context, m *mirror, path string) {
 		}
 		made, err := mk.one(ctx, m, path)
 		if err != nil && ctx.Err() == nil {
+			mk.metrics.failures.Inc()
 			klog.FromContext(ctx).Error(err, "No snapshot was made")
 		}
 		if !made && err == nil {
@@ -261,6 +264,8 @@ func (mk *maker) one(ctx context.Context, m *mirror, path string) (made bool, er
 		return false, err
 	}
 	mk.contact = contact
+	mk.metrics.latest.SetToCurrentTime()
+	mk.metrics.size.Set(float64(saved.Size))
 	logger.V(1).Info("Made a snapshot", "name", name, "in", mk.repository.Name(), "objects", saved.Objects, "bytes",
 		saved.Size, "took", time.Since(began).Round(time.Millisecond))
 	return true, nil
@@ -272,7 +277,8 @@ func (mk *maker) prune(ctx context.Context) {
 		return
 	}
 	logger := klog.FromContext(ctx)
-	_, removed, err := mk.repository.Prune(ctx, mk.flags.keep, false)
+	kept, removed, err := mk.repository.Prune(ctx, mk.flags.keep, false)
+	mk.metrics.kept.Set(float64(len(kept)))
 	for _, it := range removed {
 		logger.V(1).Info("Removed a snapshot", "name", it.Name)
 	}
@@ -280,4 +286,28 @@ func (mk *maker) prune(ctx context.Context) {
 		logger.Error(err, "Old snapshots are not removed", "hint", "--snapshot-keep-last 0 keeps all")
 	}
 	mk.cannotPrune = err != nil
+}
+
+// makerMetrics are the metrics of snapshots.
+type makerMetrics struct {
+	latest, size, kept prometheus.Gauge
+	failures           prometheus.Counter
+}
+
+func newMakerMetrics() makerMetrics {
+	gauge := func(name, help string) prometheus.Gauge {
+		return prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
+	}
+	return makerMetrics{
+		latest: gauge("larder_snapshot_last_success_timestamp_seconds",
+			"When a snapshot was last put into the repository; 0 if this process has not yet done so."),
+		size: gauge("larder_snapshot_size_bytes", "Size of that snapshot."),
+		kept: gauge("larder_snapshots_kept", "Snapshots in the repository, once old ones were removed."),
+		failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "larder_snapshot_failures_total",
+			Help: "Number of snapshots that could not be made or put into the repository."}),
+	}
+}
+
+func (m makerMetrics) all() []prometheus.Collector {
+	return []prometheus.Collector{m.latest, m.size, m.kept, m.failures}
 }

@@ -144,8 +144,8 @@ func newSnapshotList(s command.IO) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list REPOSITORY",
 		Short: "List the snapshots of a repository",
-		Long: `List the snapshots of a repository, the newest first, with what is in them. If one is encrypted, --identity has
-to decrypt it for that.
+		Long: `List the snapshots of a repository, the newest first, with what is in them. (latest) is the one that larder sync
+--seed and pull take. If one is encrypted, --identity has to decrypt it to tell what is in it.
 
 ` + repositoryHelp,
 		Example: `  larder snapshot list s3://snapshots/production/
@@ -169,6 +169,10 @@ to decrypt it for that.
 			}
 			if output.Format == "json" {
 				return command.PrintJSON(s, catalogue(items))
+			}
+			if len(items) == 0 {
+				_, err := fmt.Fprintf(s.Err, "There are no snapshots in %s.\n", r.Name())
+				return err
 			}
 			return printCatalogue(s, items, len(keys) > 0)
 		},
@@ -195,6 +199,7 @@ type item struct {
 	Name        string           `json:"name"`
 	Taken       time.Time        `json:"taken"`
 	Size        int64            `json:"size"`
+	Latest      bool             `json:"latest,omitempty"`
 	Encrypted   bool             `json:"encrypted"`
 	SignedBy    string           `json:"signedBy,omitempty"`
 	Cluster     string           `json:"cluster,omitempty"`
@@ -212,7 +217,8 @@ type itemCollection struct {
 func catalogue(items []remote.Item) []item {
 	all := []item{}
 	for _, it := range items {
-		i := item{Name: it.Name, Taken: it.Taken, Size: it.Size, Encrypted: errors.Is(it.Err, snapshot.ErrEncrypted)}
+		i := item{Name: it.Name, Taken: it.Taken, Size: it.Size, Latest: it.Latest,
+			Encrypted: errors.Is(it.Err, snapshot.ErrEncrypted)}
 		if it.Err != nil {
 			i.Error = it.Err.Error()
 		}
@@ -252,8 +258,12 @@ func printCatalogue(s command.IO, items []remote.Item, verified bool) error {
 			}
 			collections, objects = fmt.Sprint(len(i.Collections)), fmt.Sprint(n)
 		}
+		name := i.Name
+		if i.Latest {
+			name += " (latest)"
+		}
 		t.Row(i.Taken.UTC().Format(time.RFC3339), command.OrDash(i.Cluster), command.OrDash(collections),
-			command.OrDash(objects), command.Size(i.Size), command.OrDash(strings.Join(how, ", ")), i.Name)
+			command.OrDash(objects), command.Size(i.Size), command.OrDash(strings.Join(how, ", ")), name)
 	}
 	return t.Flush()
 }

@@ -204,6 +204,9 @@ func plain(err error) error {
 	}
 	if answer != nil {
 		text := fmt.Sprintf("the registry answered %d %s", answer.StatusCode, http.StatusText(answer.StatusCode))
+		if answer.StatusCode == http.StatusUnauthorized {
+			text += " (docker login " + answer.URL.Host + ")"
+		}
 		if len(answer.Errors) > 0 {
 			return fmt.Errorf("%s: %w", text, answer.Errors)
 		}
