@@ -41,6 +41,8 @@ type Cluster interface {
 	Asked(ctx context.Context, kind load.Kind) (Asked, error)
 	// CPU returns the processor time of the server. It returns false if the server has no process of its own.
 	CPU() (time.Duration, bool)
+	// Collect has the server collect its garbage.
+	Collect(ctx context.Context) error
 	// Version returns the version of the server, for the results.
 	Version() string
 	// Close stops the server.

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"runtime"
 	"strconv"
 	"time"
 
@@ -44,6 +45,11 @@ func (e embedded) Access() Access { return accessOf(e.Config()) }
 func (embedded) Version() string { return "embedded API server" }
 
 func (embedded) CPU() (time.Duration, bool) { return 0, false }
+
+func (embedded) Collect(context.Context) error {
+	runtime.GC()
+	return nil
+}
 
 func (e embedded) Close() error {
 	e.Stop()

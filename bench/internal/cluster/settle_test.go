@@ -3,21 +3,26 @@ package cluster_test
 import (
 	"runtime"
 	"testing"
-	"time"
 
 	"github.com/larder-dev/larder/bench/internal/cluster"
 )
 
-// uncounted is a server in this process.
-type uncounted struct{ cluster.Cluster }
-
-func (uncounted) CPU() (time.Duration, bool) { return 0, false }
-
 // A case on the embedded server must not share the processor with the garbage of the one before.
 func TestSettleCollectsGarbageOfTheEmbeddedServer(t *testing.T) {
+	c, err := cluster.StartEmbedded(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	cluster.Settle(t.Context(), uncounted{})
+	if err := cluster.Settle(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
 	if runtime.ReadMemStats(&after); after.NumForcedGC == before.NumForcedGC {
 		t.Error("the garbage was not collected")
 	}

@@ -43,7 +43,9 @@ func (h *host) run(ctx context.Context, s scenario.Scenario, c scenario.Case) (s
 			return nil, err
 		}
 	}
-	cluster.Settle(ctx, h.cluster)
+	if err := cluster.Settle(ctx, h.cluster); err != nil {
+		return nil, err
+	}
 	before, counted := h.cluster.CPU()
 	result, err := runProcess(ctx, c, func(proceed func() error) error {
 		if changes.PerSecond > 0 {

@@ -194,7 +194,9 @@ func (b *bench) measure(ctx context.Context, c work) (m measured, err error) {
 		return m, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(c.Dir)) }()
-	cluster.Settle(ctx, b.cluster)
+	if err := cluster.Settle(ctx, b.cluster); err != nil {
+		return m, err
+	}
 	if _, err := b.cluster.Asked(ctx, b.pods); err != nil {
 		return m, err
 	}
@@ -219,7 +221,9 @@ func (b *bench) measure(ctx context.Context, c work) (m measured, err error) {
 
 // idle returns how much of a core the server takes when nobody asks for anything.
 func (b *bench) idle(ctx context.Context, last time.Duration) (share float64, err error) {
-	cluster.Settle(ctx, b.cluster)
+	if err := cluster.Settle(ctx, b.cluster); err != nil {
+		return 0, err
+	}
 	start := time.Now()
 	before, _ := b.cluster.CPU()
 	select {
