@@ -91,11 +91,30 @@ func (s *Store) ChangelogID(ctx context.Context, id entry.Identity) (log string,
 // state, and a deleted one in its last known state. It fails with consumer.ErrNotKept, or with a
 // *consumer.SinceError if after is not between Oldest and Last of Kept.
 func (v *View) Changes(ctx context.Context, after uint64) (consumer.Page, error) {
-	p, err := v.read.ChangesSince(ctx, after)
+	return v.changes(ctx, after, true)
+}
+
+// ChangedKeys returns a page as Changes does, without objects: nothing is decoded.
+func (v *View) ChangedKeys(ctx context.Context, after uint64) (consumer.Page, error) {
+	return v.changes(ctx, after, false)
+}
+
+func (v *View) changes(ctx context.Context, after uint64, whole bool) (consumer.Page, error) {
+	p, err := v.read.ChangesSince(ctx, after, whole)
 	if err != nil {
 		return p, fmt.Errorf("changes of %s: %w", v.id, err)
 	}
 	return p, nil
+}
+
+// OffsetAt returns the offset for Changes that has what was committed at a time or later; what was committed in the
+// minute before may be among it. from is that time, or a later one from which on changes are kept. It fails with
+// consumer.ErrNotKept.
+func (v *View) OffsetAt(ctx context.Context, at time.Time) (after uint64, from time.Time, err error) {
+	if after, from, err = v.read.OffsetAt(ctx, at); err != nil {
+		return 0, from, fmt.Errorf("changes of %s since %s: %w", v.id, at.Format(time.RFC3339), err)
+	}
+	return after, from, nil
 }
 
 // Changed returns a channel that is closed after the next commit of the collection; nil if this process does not have

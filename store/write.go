@@ -25,7 +25,7 @@ func (c *Collection) lockWrites(ctx context.Context) error {
 // target is the collection for its writers.
 func (c *Collection) target() write.Target {
 	return write.Target{
-		Read: &c.read, Compressor: c.compressor, Cursors: &c.cursors, Tombstones: c.tombstones, Now: c.store.file.Steady,
+		Read: &c.read, Compressor: c.compressor, Cursors: &c.cursors, Tombstones: c.tombstones, Now: c.store.file.Times,
 		Watched: c.in.History != nil, Recorded: c.recorded.Load(),
 	}
 }

@@ -4,9 +4,10 @@
 //
 //	seq          number → key                           each live object once
 //	tombstones   number → time, key and last state      each deleted object, until it is dropped
+//	times        number → when it was given, to a minute (Times), if changes are kept for readers
 //	handlers     name   → how far a consumer has come   (consumer.Position): its cursor
 //
-// The three buckets are in the bucket of the collection, and its info record has the State. They are written in the
+// The buckets are in the bucket of the collection, and its info record has the State. They are written in the
 // transaction that writes the records, by a Writer: Put, Bury, and Settle at the end of the transaction. A Log reads
 // them in one transaction. The package decodes no payloads: a Change has the bytes of its record or tombstone.
 //

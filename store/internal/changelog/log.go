@@ -29,6 +29,7 @@ func Create(b *bolt.Bucket) error {
 type Log struct {
 	collection                         string
 	objects, seqs, tombstones, cursors *bolt.Bucket
+	times                              *bolt.Bucket // nil until a change has been dated
 }
 
 // Change is a live object or a tombstone. Header, Payload and Place are memory of the transaction.
@@ -44,7 +45,8 @@ type Change struct {
 // none.
 func Open(b *bolt.Bucket, collection string, st State) (*Log, error) {
 	l := &Log{collection: collection, objects: b.Bucket(format.BucketObjects), seqs: b.Bucket(format.BucketSeq),
-		tombstones: b.Bucket(format.BucketTombstones), cursors: b.Bucket(format.BucketCursors)}
+		tombstones: b.Bucket(format.BucketTombstones), cursors: b.Bucket(format.BucketCursors),
+		times: b.Bucket(format.BucketTimes)}
 	switch {
 	case !st.Kept():
 		return nil, consumer.ErrNone

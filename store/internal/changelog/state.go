@@ -19,6 +19,8 @@ type State struct {
 	Tombstones int
 	// Retain is how long tombstones are kept for readers that have no cursor; 0 keeps them for cursors only.
 	Retain time.Duration
+	// Marked is what NextSeq was after the last transaction that dated its changes; 0 if none has.
+	Marked uint64
 	// ListedSeq is the number of the last change that does not continue the states of before, as those of a list, and
 	// ListedRV the oldest resourceVersion from which the changes after it lead on: they are events, whose
 	// resourceVersions ascend. ListedRV is empty if that is not known.
@@ -29,13 +31,13 @@ type State struct {
 // StateOf returns the state that an info record has.
 func StateOf(r *format.Info) State {
 	return State{NextSeq: r.NextSeq, Since: r.FeedSince, Lacks: r.FeedLacks, Tombstones: r.Tombstones,
-		Retain: max(r.Retain, 0), ListedSeq: r.ListedSeq, ListedRV: r.ListedRV}
+		Retain: max(r.Retain, 0), Marked: r.Marked, ListedSeq: r.ListedSeq, ListedRV: r.ListedRV}
 }
 
 // Store puts the state into an info record.
 func (s *State) Store(r *format.Info) {
 	r.NextSeq, r.FeedSince, r.FeedLacks, r.Tombstones, r.Retain = s.NextSeq, s.Since, s.Lacks, s.Tombstones, s.Retain
-	r.ListedSeq, r.ListedRV = s.ListedSeq, s.ListedRV
+	r.Marked, r.ListedSeq, r.ListedRV = s.Marked, s.ListedSeq, s.ListedRV
 }
 
 // Kept reports whether there is a changelog.

@@ -25,6 +25,9 @@ func (w *Writer) Settle(full bool) (*Snapshot, error) {
 	if w.log == nil || w.cursors == nil {
 		return w.cursors, nil
 	}
+	if err := w.mark(); err != nil {
+		return nil, err
+	}
 	lost, err := w.trim(full)
 	if err != nil {
 		return nil, err
@@ -57,7 +60,7 @@ func (w *Writer) trim(full bool) (lost uint64, err error) {
 	if full {
 		retain = 0
 	}
-	now, left := w.out.Now(), w.state.Tombstones
+	now, left := w.out.Now().Steady, w.state.Tombstones
 	var drop [][]byte
 	oldest := w.log.tombstones.Cursor()
 	for k, data := oldest.First(); k != nil && len(drop) < trimPage; k, data = oldest.Next() {

@@ -7,6 +7,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/store/consumer"
+	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
@@ -17,8 +18,8 @@ const fill = 0.95
 type Outside struct {
 	// MaxTombstones is how many tombstones are kept, whoever needs them.
 	MaxTombstones int
-	// Now returns the store's steady time.
-	Now func() time.Time
+	// Now returns the time, by which tombstones age and changes are dated.
+	Now func() boltfile.Times
 	// AppendRecord appends a record of the collection, sealed if it is.
 	AppendRecord func(dst, bucket []byte, key string, h format.Header, payload []byte) []byte
 }
@@ -31,14 +32,15 @@ type Writer struct {
 	state      *State
 	cursors    *Snapshot // nil if the changelog has no consumer
 	out        Outside
-	log        *Log // nil if the collection keeps no changelog
+	log        *Log   // nil if the collection keeps no changelog
+	first      uint64 // number that the transaction gives first
 }
 
 // NewWriter returns a Writer for the bucket b of a collection. It changes the state. It must be called in the
 // transaction, so that it has what the transaction before did to the cursors. It fails if a bucket of the changelog is
 // missing.
 func NewWriter(b *bolt.Bucket, collection string, st *State, cursors *Cursors, out Outside) (*Writer, error) {
-	w := &Writer{collection: collection, b: b, state: st, cursors: cursors.snapshot(), out: out}
+	w := &Writer{collection: collection, b: b, state: st, cursors: cursors.snapshot(), out: out, first: st.NextSeq}
 	log, err := Open(b, collection, *st)
 	switch {
 	case errors.Is(err, consumer.ErrNone):
@@ -69,8 +71,8 @@ func (w *Writer) end() error {
 }
 
 func drop(b *bolt.Bucket, st *State) error {
-	st.Tombstones, st.Since, st.Lacks = 0, 0, 0
-	for _, name := range buckets {
+	st.Tombstones, st.Since, st.Lacks, st.Marked = 0, 0, 0, 0
+	for _, name := range append([][]byte{format.BucketTimes}, buckets...) {
 		if b.Bucket(name) == nil {
 			continue
 		}
@@ -164,7 +166,7 @@ func (w *Writer) Bury(key string, old uint64, last format.Header, payload []byte
 		return err
 	}
 	last.Seq = w.state.next()
-	t := format.Tombstone{At: w.out.Now(), Key: key, Header: last, Payload: payload}
+	t := format.Tombstone{At: w.out.Now().Steady, Key: key, Header: last, Payload: payload}
 	seq := format.SeqKey(last.Seq)
 	w.state.Tombstones++
 	return w.log.tombstones.Put(seq, t.Append(w.out.AppendRecord))

@@ -51,6 +51,7 @@ type Info struct {
 	FeedSince   uint64                `msgpack:"feedSince,omitempty"`
 	FeedLacks   uint64                `msgpack:"feedLacks,omitempty"`
 	Retain      time.Duration         `msgpack:"retain,omitempty"`
+	Marked      uint64                `msgpack:"marked,omitempty"`
 	ListedSeq   uint64                `msgpack:"listedSeq,omitempty"`
 	ListedRV    string                `msgpack:"listedRV,omitempty"`
 	Sealed      bool                  `msgpack:"sealed,omitempty"`

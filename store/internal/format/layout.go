@@ -33,6 +33,7 @@ var (
 	BucketSeq        = []byte("seq")
 	BucketTombstones = []byte("tombstones")
 	BucketCursors    = []byte("handlers")
+	BucketTimes      = []byte("times") // number → when it was given, if changes are kept for readers
 )
 
 // The files beside the store's own, whose path they begin with.

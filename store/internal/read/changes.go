@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -38,8 +39,9 @@ func (r *Reader) ChangesAt(
 	return p, next, err
 }
 
-// ChangesSince returns the page of changes after an offset, which is one of those that are kept for readers.
-func (r *Reader) ChangesSince(ctx context.Context, after uint64) (consumer.Page, error) {
+// ChangesSince returns the page of changes after an offset, which is one of those that are kept for readers. Without
+// whole, the changes have no Object.
+func (r *Reader) ChangesSince(ctx context.Context, after uint64, whole bool) (consumer.Page, error) {
 	return r.changes(ctx, func(b *bolt.Bucket, p *changesPage) error {
 		switch k := keptBy(p.state.Log); {
 		case k.For == 0:
@@ -47,8 +49,47 @@ func (r *Reader) ChangesSince(ctx context.Context, after uint64) (consumer.Page,
 		case after < k.Oldest || after > k.Last:
 			return &consumer.SinceError{Since: after, Oldest: k.Oldest, Last: k.Last}
 		}
-		return p.readAfter(b, after, true)
+		if err := p.readAfter(b, after, whole); err != nil {
+			return err
+		}
+		return p.date(b)
 	})
+}
+
+// date says of the changes that were found when they were written.
+func (p *changesPage) date(b *bolt.Bucket) error {
+	log, err := changelog.Open(b, p.r.Name, p.state.Log)
+	if err != nil {
+		return err
+	}
+	times, err := log.Times()
+	for i := range p.found {
+		p.found[i].at = times.At(p.found[i].Seq)
+	}
+	return err
+}
+
+// OffsetAt returns the offset behind which are the changes that were written at a time or later, and that time, or from
+// when on there are any if that is later.
+func (r *Reader) OffsetAt(ctx context.Context, at time.Time) (after uint64, from time.Time, err error) {
+	err = r.View(ctx, func(b *bolt.Bucket) error {
+		st, err := state.Get(b, r.Name)
+		if err != nil {
+			return err
+		}
+		if keptBy(st.Log).For == 0 {
+			return consumer.ErrNotKept
+		}
+		log, err := changelog.Open(b, r.Name, st.Log)
+		if err != nil {
+			return err
+		}
+		times, err := log.Times()
+		after, from = times.Offset(at)
+		after = max(after, st.Log.Oldest())
+		return err
+	})
+	return after, from, err
 }
 
 // OldestChange returns a page with the oldest change of a key among those numbered from to upTo, with its Object.
@@ -120,6 +161,7 @@ type changesPage struct {
 // rawChange is a change that has been copied out of its transaction and is not decoded.
 type rawChange struct {
 	changelog.Change
+	at    time.Time // when it was written; zero if that is not known
 	whole bool      // whether the change gets its Object
 	body  body.Body // not set unless whole
 }
@@ -216,7 +258,7 @@ func changeBody(r *Reader, b *bolt.Bucket, c changelog.Change) (body.Body, error
 func (p *changesPage) decode() error {
 	for _, raw := range p.found {
 		e := consumer.Change{Type: entry.Upsert, Key: raw.Key, UID: raw.UID, ResourceVersion: raw.RV, Seq: raw.Seq,
-			Created: raw.FirstSeq()}
+			Created: raw.FirstSeq(), Time: raw.at}
 		if raw.Gone {
 			e.Type, e.Created = entry.Delete, 0
 		}

@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"time"
 
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/changelog"
 	"github.com/larder-dev/larder/store/internal/compress"
 	"github.com/larder-dev/larder/store/internal/format"
@@ -25,7 +25,7 @@ type Target struct {
 	Compressor *compress.Compressor // compressor of new records; nil if Compression is off
 	Cursors    *changelog.Cursors   // of the durable handlers
 	Tombstones int                  // changelog.Outside.MaxTombstones
-	Now        func() time.Time     // the store's steady time
+	Now        func() boltfile.Times
 	// Watched says that watches resume from the changelog: it notes objects that have come and gone in one commit, too,
 	// and since when there is an object.
 	Watched bool
