@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -45,6 +46,10 @@ func (f *fakeSource) Close() error                             { return nil }
 func (f *fakeSource) Save(_ context.Context, w io.Writer, r SaveRequest) error {
 	f.asked = r
 	return f.save(w)
+}
+
+func (f *fakeSource) Log(context.Context, LogQuery, func(Logged) error) (from time.Time, err error) {
+	return from, f.err
 }
 
 func (f *fakeSource) Watch(ctx context.Context, q WatchQuery, fn func(Event) error) error {

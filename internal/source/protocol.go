@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
@@ -22,6 +23,7 @@ const (
 	pathCompact  = "/v1/compact"
 	pathAudit    = "/v1/audit"
 	pathWatch    = "/v1/watch"
+	pathLog      = "/v1/log"
 	pathSnapshot = "/v1/snapshot"
 	pathRekey    = "/v1/rekey"
 )
@@ -30,6 +32,8 @@ const (
 type frame struct {
 	Entry *entry.Entry
 	Event *Event
+	// Logged is one that has changed.
+	Logged *Logged
 	// Data is a part of a snapshot.
 	Data []byte
 	// Beat says that the sync is there, when there is nothing else to say.
@@ -40,10 +44,12 @@ type frame struct {
 
 // ending is the end of a whole answer.
 type ending struct {
-	// Entries is the number of entries sent.
+	// Entries is the number of entries, or of Logged, sent.
 	Entries int
 	// Unreadable is what could not be read; nil if all could.
 	Unreadable *UnreadableError
+	// From is what Logger.Log returns.
+	From time.Time
 }
 
 // errorBody is the body of an answer other than 200.
@@ -65,6 +71,7 @@ const (
 	paramList       = "list"
 	paramOmit       = "omitManagedFields"
 	paramSince      = "since"
+	paramAfter      = "after"
 	// paramKey is the id of the key to seal with.
 	paramKey = "key"
 )

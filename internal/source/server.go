@@ -28,6 +28,7 @@ const (
 type Holder interface {
 	Source
 	Watcher
+	Logger
 	// Compact writes the file anew without its free pages.
 	Compact(ctx context.Context) (store.Compacted, error)
 	// Rekey writes the file anew, with all that is to be sealed under the current key; see File.Rekey.
@@ -73,6 +74,7 @@ func NewServer(h Holder, sync Sync) *Server {
 	})
 	mux.HandleFunc("GET "+pathEntries, s.entries)
 	mux.HandleFunc("GET "+pathWatch, s.watch)
+	mux.HandleFunc("GET "+pathLog, s.log)
 	mux.HandleFunc("POST "+pathSnapshot, s.snapshot)
 	s.http = &http.Server{Handler: s.track(mux), ReadHeaderTimeout: readHeaderTimeout}
 	return s
