@@ -36,6 +36,9 @@ type Options struct {
 	// Snapshots answers GET and HEAD below /snapshot/, of those who may get that path (nonResourceURLs of the API server's
 	// RBAC). It is asked for what follows, such as /latest. Default: there is no such path.
 	Snapshots http.Handler
+	// Page answers GET and HEAD below /larder/, of those who may get that path: package page's data. Default: there is no
+	// such path.
+	Page http.Handler
 	// AsOf returns the time from which a collection's data are, for the Warning; the zero time if they are current.
 	// Default: the time of the last contact, if it is more than a minute ago.
 	AsOf func(entry.Info) time.Time
@@ -62,9 +65,6 @@ func New(s Source, o Options) (*Handler, error) {
 	h.ctx, h.cancel = context.WithCancelCause(context.Background())
 	return h, nil
 }
-
-// snapshots is the path below which Options.Snapshots answers.
-const snapshots = "/snapshot"
 
 // errClosing ends what is open when the Handler is closed.
 var errClosing = errors.New("the server is shutting down")
@@ -409,45 +409,4 @@ func errNotMirrored(gvr schema.GroupVersionResource) error {
 // errNoSuchPath is kube-apiserver's answer for a resource that it does not have.
 func errNoSuchPath() *apierrors.StatusError {
 	return apierrors.NewGenericServerResponse(http.StatusNotFound, "", schema.GroupResource{}, "", "", 0, false)
-}
-
-// other answers a request for something else than objects.
-func (q *request) other(reads bool) error {
-	if reads {
-		if err := q.allowed("get"); err != nil {
-			return err
-		}
-	}
-	isDiscovery := discovery.IsPath(q.r.URL.Path)
-	if isDiscovery && !reads && q.Handler.options.Forward == nil && !strings.HasPrefix(q.r.URL.Path, "/apis") &&
-		!strings.HasPrefix(q.r.URL.Path, "/openapi") {
-		return errReadOnly("discovery can only be read")
-	}
-	switch {
-	case isDiscovery:
-		known, err := q.catalog.all(q.ctx)
-		if err != nil {
-			return errRead(err)
-		}
-		if f := q.Handler.options.Forward; f != nil && f.takes(q.r) {
-			known.forwarded.ServeHTTP(q.w, q.r)
-		} else {
-			known.discovery.ServeHTTP(q.w, q.r)
-		}
-		return nil
-	case reads && (q.r.URL.Path == "/healthz" || q.r.URL.Path == "/livez" || q.r.URL.Path == "/readyz"):
-		q.w.Header().Set("X-Content-Type-Options", "nosniff")
-		_, _ = q.w.Write([]byte("ok"))
-		return nil
-	case reads && q.Handler.options.Snapshots != nil && strings.HasPrefix(q.r.URL.Path, snapshots+"/"):
-		if err := access.LongRunning(q.r.Context()); err != nil {
-			return err
-		}
-		http.StripPrefix(snapshots, q.Handler.options.Snapshots).ServeHTTP(patientWriter{q.w, q.patience}, q.r)
-		return nil
-	case q.Handler.options.Forward != nil:
-		return q.forward()
-	}
-	http.NotFound(q.w, q.r)
-	return nil
 }

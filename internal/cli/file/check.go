@@ -167,13 +167,5 @@ func noteRefused(s command.IO, path string, r store.Report) {
 	fmt.Fprintf(s.Err,
 		"note: %s the server has and the store lacks, or holds in an older state: a transform, an index function "+
 			"or a codec refused them\nhint: larder status --from %s says where; mended, the program that stores them gets them "+
-			"again when it starts\n", leftOut(r.LeftOut, r.LeftOutMore), path)
-}
-
-// leftOut says how many objects were left out.
-func leftOut(n int, more bool) string {
-	if !more {
-		return command.Counted(n, "object")
-	}
-	return fmt.Sprintf("more than %s", command.Counted(n, "object"))
+			"again when it starts\n", input.LeftOut(r.LeftOut, r.LeftOutMore), path)
 }

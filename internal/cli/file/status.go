@@ -7,12 +7,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/cli/terminal"
@@ -95,7 +92,7 @@ func printStatus(s command.IO, status source.Status) error {
 	for _, c := range status.Collections {
 		r := input.ResourceOf(c)
 		t.Row(r.String(), input.Scope(c), strconv.Itoa(c.Objects), command.OrDash(c.ResourceVersion),
-			command.AgeOf(s.Now(), c.LastContact), state(s.Now(), c), c.ID)
+			command.AgeOf(s.Now(), c.LastContact), input.State(s.Now(), c), c.ID)
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -187,55 +184,6 @@ func printIncidents(s command.IO, collections []source.Collection) error {
 		}
 	}
 	return furtherTable(s, rows, "INCIDENT", "RESOURCE", "SCOPE", "AGE", "OBJECTS")
-}
-
-// state says in a few words what a collection's data is worth.
-func state(now time.Time, c source.Collection) string {
-	st := "stored"
-	if !c.TakenAt.IsZero() {
-		st = "snapshot"
-	}
-	if c.Live != nil {
-		st = input.SourceWord(*c.Live)
-		if c.Live.Source == string(informer.FromDisk) && !c.Live.Since.IsZero() {
-			st += " " + command.AgeOf(now, c.Live.Since)
-		}
-		if c.Live.Forbidden != "" {
-			st += ", forbidden"
-		}
-	}
-	if c.Representation != string(entry.Unstructured) {
-		st += ", " + c.Representation
-	}
-	if !c.Persistent {
-		st += ", in memory only"
-	}
-	if !c.Complete {
-		st += ", incomplete"
-	}
-	if len(c.LeftOut) > 0 || c.LeftOutMore {
-		st += ", " + leftOut(len(c.LeftOut), c.LeftOutMore) + " left out"
-	}
-	if c.MustRelist != "" {
-		st += ", to be listed anew (" + c.MustRelist + ")"
-	}
-	for _, left := range c.Filtered {
-		st += ", " + left
-	}
-	if c.PlainText {
-		st += ", sealed, but what was stored before there was a key is legible in the file"
-	}
-	if len(c.Redacted) > 0 && !strings.Contains(c.MustRelist, input.RelistRedacted+" ("+input.RedactionOf(c)+")") {
-		// else that has said it
-		st += ", redacted: " + strings.Join(c.Redacted, ", ")
-	}
-	if c.Live != nil && strings.HasPrefix(c.Live.Encoding, "JSON: ") {
-		st += ", as " + c.Live.Encoding
-	}
-	if c.Live != nil && c.Live.Rewriting != "" {
-		st += ", to be written anew (" + c.Live.Rewriting + ")"
-	}
-	return st
 }
 
 // colourOfState is that of a state, or a source, as tables have it.

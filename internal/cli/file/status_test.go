@@ -162,7 +162,7 @@ func TestState(t *testing.T) {
 				false
 		},
 	} {
-		if got := state(clitest.Now, clitest.Stored(clitest.Pods, change)); got != want {
+		if got := input.State(clitest.Now, clitest.Stored(clitest.Pods, change)); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}

@@ -213,7 +213,7 @@ func (sv *service) serveObjects(ctx context.Context, m *mirror) error {
 	if sv.port == nil {
 		return nil
 	}
-	served := serving.Served{Facts: m.store, AsOf: m.asOf}
+	served := serving.Served{Facts: m.store, AsOf: m.asOf, Status: m.Status}
 	if sv.maker != nil {
 		if dir, ok := sv.maker.repository.Directory(); ok {
 			served.Snapshots = remote.Handler(dir)
@@ -232,7 +232,8 @@ func (sv *service) serveObjects(ctx context.Context, m *mirror) error {
 	if err := sv.port.Serve(ctx, served); err != nil {
 		return err
 	}
-	klog.FromContext(ctx).Info("Serving objects", "address", sv.port.URL, "kubeconfig", sv.port.Kubeconfig())
+	klog.FromContext(ctx).Info("Serving objects, and a page for people, which takes the token in the kubeconfig", "address",
+		sv.port.URL, "page", sv.port.Page(), "kubeconfig", sv.port.Kubeconfig())
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/compare"
 	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/snapshot/diff"
@@ -70,6 +71,18 @@ wrongly, 3 any other error.`,
 	return cmd
 }
 
+func (o *diffOptions) open(ctx context.Context, s command.IO, name, path string) (*compare.Side, error) {
+	src, st, err := o.identity.DescribePath(ctx, s, path)
+	if err != nil {
+		return nil, err
+	}
+	key, err := o.identity.Key.Encryption()
+	if err != nil {
+		return nil, errors.Join(err, src.Close())
+	}
+	return compare.NewSide(name, path, src, st, key != nil), nil
+}
+
 // diffError has an error that is not of the command line exit with more than 1.
 func diffError(err error) error {
 	if err == nil || errors.Is(err, errDiffer) || command.ExitCode(err) == command.UsedWrongly {
@@ -89,12 +102,12 @@ func runDiff(ctx context.Context, s command.IO, o *diffOptions, args []string) e
 	if err != nil {
 		return err
 	}
-	defer func() { _ = a.src.Close() }() // it was only read
+	defer func() { _ = a.Source.Close() }() // it was only read
 	b, err := o.open(ctx, s, "B", args[1])
 	if err != nil {
 		return err
 	}
-	defer func() { _ = b.src.Close() }() // it was only read
+	defer func() { _ = b.Source.Close() }() // it was only read
 	filter, err := o.filter(a, b, args[2:])
 	if err != nil {
 		return err
@@ -114,13 +127,13 @@ func runDiff(ctx context.Context, s command.IO, o *diffOptions, args []string) e
 
 // sealedError is that of what was asked for and not compared, since it is sealed in one of the files and no key was
 // given.
-func sealedError(asked snapshot.Filter, sides ...*diffSide) error {
+func sealedError(asked snapshot.Filter, sides ...*compare.Side) error {
 	for _, side := range sides {
-		if sealed := side.sealedOf(asked); len(sealed) > 0 {
+		if sealed := side.SealedOf(asked); len(sealed) > 0 {
 			what := input.Names(input.StoredResources(sealed), input.Resource.String)
-			return command.WithHint(fmt.Errorf("%s of %s are sealed, and were not compared: no key was given", what, side.path),
+			return command.WithHint(fmt.Errorf("%s of %s are sealed, and were not compared: no key was given", what, side.Path),
 				"%s",
-				input.NameKey(side.path, input.ByFlag))
+				input.NameKey(side.Path, input.ByFlag))
 		}
 	}
 	return nil
@@ -132,8 +145,8 @@ func checkPaths(paths []string) error {
 }
 
 // filter is what the command line selects. A resource need not be in both.
-func (o *diffOptions) filter(a, b *diffSide, args []string) (snapshot.Filter, error) {
-	stored := slices.Concat(a.status.Collections, b.status.Collections)
+func (o *diffOptions) filter(a, b *compare.Side, args []string) (snapshot.Filter, error) {
+	stored := slices.Concat(a.Status.Collections, b.Status.Collections)
 	for _, arg := range input.SplitArgs(args) {
 		if len(input.NamedBy(arg, stored)) > 0 {
 			continue
@@ -142,39 +155,29 @@ func (o *diffOptions) filter(a, b *diffSide, args []string) (snapshot.Filter, er
 		if known := input.StoredResources(stored); len(known) > 0 {
 			holds = "they have " + input.Names(known, input.Resource.String)
 		}
-		return snapshot.Filter{}, fmt.Errorf("neither %s nor %s has a resource %q: %s", a.path, b.path, arg, holds)
+		return snapshot.Filter{}, fmt.Errorf("neither %s nor %s has a resource %q: %s", a.Path, b.Path, arg, holds)
 	}
-	return o.selects.Filter(a.path, stored, args)
+	return o.selects.Filter(a.Path, stored, args)
 }
 
 // compareError adds what to do, of the file that it is about.
 func compareError(err error) error {
-	var of *sideError
+	var of *compare.SideError
 	if errors.As(err, &of) {
-		return input.OutError(of.path, err)
+		return input.OutError(of.Path, err)
 	}
 	return err
 }
 
 func (o *diffOptions) compare(
-	ctx context.Context, s command.IO, a, b *diffSide, filter snapshot.Filter,
+	ctx context.Context, s command.IO, a, b *compare.Side, filter snapshot.Filter,
 ) (diff.Report, error) {
-	for _, c := range slices.Concat(a.sealedOf(filter), b.sealedOf(filter)) {
-		a.skipped, b.skipped = append(a.skipped, c.GVR()), append(b.skipped, c.GVR())
-	}
+	compare.SkipSealed(a, b, filter)
 	counted, done, err := s.Counted(ctx, "comparing", b, true)
 	if err != nil {
 		return diff.Report{}, err
 	}
 	defer done()
-	ofA, err := selectAll(a, filter, b.covers)
-	if err != nil {
-		return diff.Report{}, err
-	}
-	ofB, err := selectAll(counted, filter, a.covers)
-	if err != nil {
-		return diff.Report{}, err
-	}
 	ignore := append([]string{}, o.ignore...)
 	if !o.strict {
 		ignore = append(ignore, diff.DefaultIgnore()...)
@@ -185,15 +188,15 @@ func (o *diffOptions) compare(
 	}
 	out := bufio.NewWriterSize(to, 1<<16)
 	p := newDiffPrinter(out, o.output.Format, s.Colours, func(id entry.Identity) []string {
-		return slices.Concat(a.gap(id), b.gap(id))
+		return slices.Concat(a.Gap(id), b.Gap(id))
 	})
-	report, err := diff.Compare(ctx, ofA, ofB, diff.Options{Ignore: ignore}, p.change)
+	report, err := compare.Run(ctx, a, b, compare.Options{Filter: filter, Ignore: ignore, Counted: counted}, p.change)
 	done()
 	if err == nil {
 		err = p.finish(report)
 	}
 	if err = command.Flushed(err, out); err == nil {
-		tellParts(s, a, b, report, filter)
+		compare.TellParts(s, a, b, report, filter)
 		o.tellNothing(s, report, filter, sealedError(filter, a, b) != nil)
 	}
 	return report, err
@@ -204,18 +207,4 @@ func (o *diffOptions) tellNothing(s command.IO, r diff.Report, asked snapshot.Fi
 	if !asked.Empty() && r.Equal() && r.Same == 0 && !sealed {
 		fmt.Fprintln(s.Err, "note: no object of A or B is selected: nothing was compared")
 	}
-}
-
-// selectAll selects what all filters do.
-func selectAll(src snapshot.Source, filters ...snapshot.Filter) (snapshot.Source, error) {
-	for _, f := range filters {
-		if f.Empty() {
-			continue
-		}
-		var err error
-		if src, err = snapshot.Select(src, snapshot.SelectOptions{Filter: f}); err != nil {
-			return nil, command.Usage(err)
-		}
-	}
-	return src, nil
 }

@@ -3,12 +3,10 @@ package query
 import (
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 
+	"github.com/larder-dev/larder/internal/cli/compare"
 	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/cli/terminal"
-	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/snapshot/diff"
 )
 
@@ -35,29 +33,17 @@ func (p *diffChanges) change(c diff.Change) error {
 	case c.Before == nil || c.After == nil:
 		return p.line("", "  ", "of a type that this program does not know: what changed cannot be told")
 	}
-	fields := compareFields(c.Before.Object, c.After.Object, concealedIn(c.Collection))
-	if c.Kind == diff.Replaced {
-		fields = slices.DeleteFunc(fields, isNewborn)
-	}
-	return p.fields(fields)
-}
-
-// isNewborn: every object that was made again has another of these.
-func isNewborn(f fieldChange) bool {
-	is := func(lines []string) bool {
-		return len(lines) == 1 && (strings.HasPrefix(lines[0], "uid: ") || strings.HasPrefix(lines[0], "creationTimestamp: "))
-	}
-	return f.path == "metadata" && is(f.before) && is(f.after)
+	return p.fields(compare.ChangedFields(c))
 }
 
 // fields prints what has changed, under the path where it is. Neighbours at one path share it.
-func (p *diffChanges) fields(all []fieldChange) error {
+func (p *diffChanges) fields(all []compare.Field) error {
 	for i, f := range all {
 		indent := "  "
-		if f.path != "" {
+		if f.Path != "" {
 			indent = "    "
-			if i == 0 || all[i-1].path != f.path {
-				if err := p.line("", "  ", f.path); err != nil {
+			if i == 0 || all[i-1].Path != f.Path {
+				if err := p.line("", "  ", f.Path); err != nil {
 					return err
 				}
 			}
@@ -66,7 +52,7 @@ func (p *diffChanges) fields(all []fieldChange) error {
 			sign   string
 			colour terminal.Colour
 			lines  []string
-		}{{"- ", terminal.Red, f.before}, {"+ ", terminal.Green, f.after}} {
+		}{{"- ", terminal.Red, f.Before}, {"+ ", terminal.Green, f.After}} {
 			for _, line := range side.lines {
 				if err := p.line(side.colour, indent, side.sign+line); err != nil {
 					return err
@@ -87,17 +73,3 @@ func (p *diffChanges) line(c terminal.Colour, indent, text string) error {
 }
 
 func (p *diffChanges) finish(r diff.Report) error { return (&diffLines{w: p.w}).finish(r) }
-
-// concealedIn says where values of a collection's objects are not shown; nil if all are.
-func concealedIn(c snapshot.Collection) func(path []string) bool {
-	switch {
-	case c.Confidential() == "":
-		return nil
-	case c.Identity.GroupResource() != input.Secrets.GroupResource(): // which a store seals
-		return func([]string) bool { return true }
-	}
-	return func(path []string) bool {
-		annotations := len(path) > 1 && path[0] == "metadata" && path[1] == "annotations"
-		return path[0] == "data" || path[0] == "stringData" || annotations
-	}
-}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/cli/clitest"
+	"github.com/larder-dev/larder/internal/cli/compare"
 	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/snapshot/diff"
@@ -92,18 +93,18 @@ func TestDiffConcealsSecrets(t *testing.T) {
 // TestDiffConcealsWhatIsSealed: the fields are named, and nothing of what they hold is shown.
 func TestDiffConcealsWhatIsSealed(t *testing.T) {
 	for _, sealed := range []bool{false, true} {
-		conceals := concealedIn(snapshot.Collection{
+		conceals := compare.Concealed(snapshot.Collection{
 			Identity: entry.Identity{GroupVersionResource: clitest.Pods.GroupVersionResource},
 			Sealed:   sealed})
-		got := compareFields(map[string]any{"spec": map[string]any{"a": "old", "l": []any{"old"}}},
+		got := compare.Fields(map[string]any{"spec": map[string]any{"a": "old", "l": []any{"old"}}},
 			map[string]any{"spec": map[string]any{"a": "new", "l": []any{"new"}}}, conceals)
-		want := []fieldChange{{"spec", []string{"a: old"}, []string{"a: new"}},
-			{"spec.l", []string{"- old"}, []string{"- new"}}}
+		want := []compare.Field{{Path: "spec", Before: []string{"a: old"}, After: []string{"a: new"}},
+			{Path: "spec.l", Before: []string{"- old"}, After: []string{"- new"}}}
 		if sealed {
-			want = []fieldChange{{"spec", []string{"a: ***"}, []string{"a: ***"}},
-				{"spec", []string{"l: ***"}, []string{"l: ***"}}}
+			want = []compare.Field{{Path: "spec", Before: []string{"a: ***"}, After: []string{"a: ***"}},
+				{Path: "spec", Before: []string{"l: ***"}, After: []string{"l: ***"}}}
 		}
-		if d := cmp.Diff(want, got, cmp.AllowUnexported(fieldChange{})); d != "" {
+		if d := cmp.Diff(want, got); d != "" {
 			t.Errorf("sealed %t: %s", sealed, d)
 		}
 	}
@@ -142,8 +143,8 @@ func TestPatchOfASecret(t *testing.T) {
 	}
 	got, err := patchOf(c)
 	want := map[string]any{
-		"data": map[string]any{"a": hidden, "b": nil}, "stringData": hidden,
-		"metadata": map[string]any{"annotations": map[string]any{"x": hidden}, "labels": map[string]any{"l": "1"}},
+		"data": map[string]any{"a": compare.Hidden, "b": nil}, "stringData": compare.Hidden,
+		"metadata": map[string]any{"annotations": map[string]any{"x": compare.Hidden}, "labels": map[string]any{"l": "1"}},
 	}
 	if d := cmp.Diff(want, got); d != "" || err != nil {
 		t.Errorf("%s, %v", d, err)

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/compare"
 	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/cli/terminal"
 	"github.com/larder-dev/larder/snapshot"
@@ -93,9 +94,6 @@ func patchOf(c diff.Change) (any, error) {
 	return patch, nil
 }
 
-// hidden stands for a value that is not shown.
-const hidden = "***"
-
 // hide replaces what of a Secret's patch may be secret: data, and annotations, of which one may hold the data once
 // more.
 func hide(patch map[string]any) {
@@ -113,7 +111,7 @@ func hideAll(patch map[string]any) {
 		if m, ok := v.(map[string]any); ok {
 			hideAll(m)
 		} else if v != nil {
-			patch[name] = hidden
+			patch[name] = compare.Hidden
 		}
 	}
 }
@@ -122,13 +120,13 @@ func hideValues(object map[string]any, field string) {
 	values, ok := object[field].(map[string]any)
 	if !ok {
 		if object[field] != nil {
-			object[field] = hidden
+			object[field] = compare.Hidden
 		}
 		return
 	}
 	for name, v := range values {
 		if v != nil {
-			values[name] = hidden
+			values[name] = compare.Hidden
 		}
 	}
 }

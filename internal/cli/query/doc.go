@@ -6,5 +6,5 @@
 // sort.go). What differs from kubectl is in docs/kubectl.md, and a test in test/e2e/kubectl reads it there.
 //
 // watch prints each event by the same printers (events.go), or says which fields have changed (watch_changes.go), as
-// diff does of two files (diff_changes.go, diff_fields.go).
+// diff does of two files (diff_changes.go, package compare).
 package query

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/larder-dev/larder/internal/cli/compare"
 	"github.com/larder-dev/larder/internal/cli/terminal"
 	"github.com/larder-dev/larder/internal/source"
 )
@@ -45,7 +46,7 @@ func (p *changePrinter) print(of watched, t source.EventType, _ uint64, u *unstr
 	if !known {
 		return p.line("", "  ", "what it was before is not known")
 	}
-	return p.fields(compareFields(before, compared(u), concealedIn(of.collection.Saved())))
+	return p.fields(compare.Fields(before, compared(u), compare.Concealed(of.collection.Saved())))
 }
 
 // note remembers an object, and returns what it was.

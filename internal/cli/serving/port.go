@@ -20,10 +20,12 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/facts"
+	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/serve"
 	"github.com/larder-dev/larder/serve/access"
 	"github.com/larder-dev/larder/serve/access/kubeconfig"
 	"github.com/larder-dev/larder/serve/access/listener"
+	"github.com/larder-dev/larder/serve/page"
 )
 
 // name is that of the user and the context in the kubeconfig.
@@ -121,6 +123,10 @@ type Served struct {
 	// AsOf and Snapshots: see serve.Options.
 	AsOf      func(entry.Info) time.Time
 	Snapshots http.Handler
+	// Status describes what is served, for the page.
+	Status func(context.Context) (source.Status, error)
+	// Compared is what the page shows beside it; nil if nothing is.
+	Compared *Compared
 }
 
 // Serve serves until Close.
@@ -239,14 +245,22 @@ func (p *Port) put(
 	}
 	h, err := serve.New(s.Source, serve.Options{
 		Narrow: o.narrow, Confidential: o.Secrets, Forward: forward, AsOf: s.AsOf, Snapshots: s.Snapshots,
+		Page:       page.New(p.pageOptions(s)),
 		Authorizer: access.Everything{User: g.owner.User(), WithSecrets: o.Secrets, Sealed: s.Sealed, Others: rights},
 	})
 	if err != nil {
 		return nil, nil, err
 	}
 	guarded := access.NewHandler(h, access.HandlerOptions{Authenticator: access.Union(g.users...), Logger: &logger})
-	return h, listener.NewServer(guarded, certificates.Config(g.authorities), access.Limits{}, logger), nil
+	return h, listener.NewServer(page.Files(guarded), certificates.Config(g.authorities), access.Limits{}, logger), nil
 }
+
+// Page is the address of the page for people, and PageWithToken the same with what signs in there, for the eyes of who
+// may read everything that is served. No server is sent the fragment of an address.
+func (p *Port) Page() string { return p.URL + "/" }
+
+// PageWithToken is Page with the token of the kubeconfig.
+func (p *Port) PageWithToken() string { return p.Page() + "#token=" + p.token }
 
 // Kubeconfig is where the kubeconfig is written; empty if nowhere.
 func (p *Port) Kubeconfig() string { return p.o.Kubeconfig }

@@ -18,10 +18,16 @@ import (
 	"github.com/larder-dev/larder/serve/access/kubeconfig"
 )
 
+// serveOptions are the flags of serve.
+type serveOptions struct {
+	from    input.FromFlag
+	flags   Flags
+	compare string
+}
+
 // NewServe returns larder serve.
 func NewServe(s command.IO) *cobra.Command {
-	var from input.FromFlag
-	var flags Flags
+	var o serveOptions
 	cmd := &cobra.Command{
 		Use:   "serve --from FILE [-- COMMAND…]",
 		Short: "Serve a store or snapshot as a Kubernetes API that can be read",
@@ -29,11 +35,13 @@ func NewServe(s command.IO) *cobra.Command {
 it were the cluster. There is nothing to watch in it, and nothing can be written.
 
 With a COMMAND it is run with a KUBECONFIG of its own, and larder ends with it and its exit code. Otherwise larder
-serves at --serve until it is stopped, and --serve-kubeconfig names the kubeconfig that it writes.
+serves at --serve, or at a port of loopback that is free, until it is stopped, and prints the address of a page for
+people, to open in a browser. --serve-kubeconfig names the kubeconfig that it writes.
 
 A store that a larder sync holds is served by that: larder sync --serve.`,
 		Example: `  larder serve --from cluster.larder -- kubectl get pods -A
   larder serve --from cluster.larder -- kubectl describe pod web-0
+  larder serve --from tuesday.larder --compare monday.larder
   larder serve --from cluster.db --serve 127.0.0.1:6444 --serve-kubeconfig kubeconfig`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if cmd.ArgsLenAtDash() > 0 || cmd.ArgsLenAtDash() < 0 && len(args) > 0 {
@@ -42,25 +50,23 @@ A store that a larder sync holds is served by that: larder sync --serve.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := errors.Join(from.Check(), flags.Check()); err != nil {
+			if err := errors.Join(o.from.Check(), o.flags.Check()); err != nil {
 				return err
 			}
-			if len(args) == 0 && (flags.Address == "" || flags.Kubeconfig == "" && flags.tokenFile == "" &&
-				flags.clientCA == "") {
-				return command.Usagef("%s needs a command to run behind --, or --serve HOST:PORT and --serve-kubeconfig FILE",
-					cmd.CommandPath())
-			}
-			return run(cmd.Context(), s, &from, flags, args)
+			return run(cmd.Context(), s, &o, args)
 		},
 	}
-	from.Add(cmd)
+	o.from.Add(cmd)
 	cmd.Flags().Lookup("from").Usage = "the `FILE` to serve: a snapshot, or a store that no larder sync holds " +
 		"(required, or " + command.StoreVariable + ")"
-	flags.Add(cmd.Flags(), "it")
+	o.flags.Add(cmd.Flags(), "it")
+	cmd.Flags().StringVar(&o.compare, "compare", "", "an older `FILE`, which the page shows beside it: a snapshot, or a "+
+		"store that no larder sync holds")
 	return cmd
 }
 
-func run(ctx context.Context, s command.IO, from *input.FromFlag, flags Flags, args []string) (err error) {
+func run(ctx context.Context, s command.IO, so *serveOptions, args []string) (err error) {
+	from := &so.from
 	src, err := from.Open(ctx, s)
 	if err != nil {
 		return err
@@ -71,22 +77,23 @@ func run(ctx context.Context, s command.IO, from *input.FromFlag, flags Flags, a
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(directory)) }()
-	o := Options{Flags: flags, Directory: filepath.Join(directory, "tls"), Temporary: true}
-	if flags.Kubeconfig != "" { // whose copies of the authority stay good over a restart
-		o.Directory, o.Temporary = flags.Kubeconfig+".tls", false
+	o := Options{Flags: so.flags, Directory: filepath.Join(directory, "tls"), Temporary: true}
+	if o.Kubeconfig != "" { // whose copies of the authority stay good over a restart
+		o.Directory, o.Temporary = o.Kubeconfig+".tls", false
 	}
 	if o.Address == "" {
 		o.Address = "127.0.0.1:0"
 	}
-	var served Served
-	switch src := src.(type) {
-	case *source.Snapshot:
-		served = Served{Source: serve.Snapshot(src.File()), Facts: src.File()}
-	case *source.File:
-		served = Served{Source: serve.Store(src.Store()), Facts: src.Store()}
-	default:
-		return command.WithHint(fmt.Errorf("%s is held by %s", from.Path, input.Holding(from.Path)),
-			"that larder sync serves it, if it is started with --serve; or serve a snapshot of it: larder snapshot save")
+	served, err := servedOf(src, from.Path)
+	if err != nil {
+		return err
+	}
+	if so.compare != "" {
+		var closeA func() error
+		if served.Compared, closeA, err = so.compared(ctx, s, src); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, closeA()) }()
 	}
 	p, err := Listen(ctx, o)
 	if err != nil {
@@ -99,9 +106,34 @@ func run(ctx context.Context, s command.IO, from *input.FromFlag, flags Flags, a
 	if len(args) > 0 {
 		return child(ctx, p, args)
 	}
-	fmt.Fprintf(s.Err, "serving %s at %s\n", from.Path, p.URL)
+	fmt.Fprintf(s.Err, "serving %s at %s\n%s\n", from.Path, p.URL, p.pageLine(s.ErrIsTerminal))
 	<-ctx.Done()
 	return nil
+}
+
+// pageLine says where the page is. The token is in it for who has started this at a terminal, and where nothing else
+// lets anybody in; a log has no use for it.
+func (p *Port) pageLine(terminal bool) string {
+	f := p.o.Flags
+	switch {
+	case terminal || f.Kubeconfig == "" && f.tokenFile == "" && f.clientCA == "":
+		return "page: " + p.PageWithToken()
+	case f.Kubeconfig != "":
+		return "page: " + p.Page() + ", which takes the token in " + f.Kubeconfig
+	}
+	return "page: " + p.Page()
+}
+
+// servedOf is what is served of an open file.
+func servedOf(src source.Source, path string) (Served, error) {
+	switch src := src.(type) {
+	case *source.Snapshot:
+		return Served{Source: serve.Snapshot(src.File()), Facts: src.File(), Status: src.Status}, nil
+	case *source.File:
+		return Served{Source: serve.Store(src.Store()), Facts: src.Store(), Status: src.Status}, nil
+	}
+	return Served{}, command.WithHint(fmt.Errorf("%s is held by %s", path, input.Holding(path)),
+		"that larder sync serves it, if it is started with --serve; or serve a snapshot of it: larder snapshot save")
 }
 
 // child runs a command with a kubeconfig of the port. A signal of the terminal reaches it too: it decides.

@@ -1,4 +1,4 @@
-package query
+package compare
 
 import (
 	"fmt"
@@ -11,23 +11,27 @@ import (
 	"github.com/larder-dev/larder/internal/cli/command"
 )
 
-// fieldChange is what is different of two states of an object at one place.
-type fieldChange struct {
-	// path is where, as in spec.template.spec.containers[name=web]; empty is the object itself.
-	path string
-	// before and after are lines of YAML there; one of them is empty for what was added or removed.
-	before, after []string
+// Hidden stands for a value that is not shown.
+const Hidden = "***"
+
+// Field is what is different of two states of an object at one place.
+type Field struct {
+	// Path is where, as in spec.template.spec.containers[name=web]; empty is the object itself.
+	Path string
+	// Before and After are lines of YAML there; one of them is empty for what was added or removed.
+	Before, After []string
 }
 
 // fieldDiff finds the fields that two states of an object have different.
 type fieldDiff struct {
 	// conceals says that the values at a path are not to be shown. Default: all are.
 	conceals func(path []string) bool
-	changes  []fieldChange
+	changes  []Field
 }
 
-// compareFields returns what is different in after, in the order of the fields' names and of the lists.
-func compareFields(before, after map[string]any, conceals func(path []string) bool) []fieldChange {
+// Fields returns what is different in after, in the order of the fields' names and of the lists. conceals says that the
+// values at a path are not to be shown; nil shows all.
+func Fields(before, after map[string]any, conceals func(path []string) bool) []Field {
 	d := fieldDiff{conceals: conceals}
 	d.maps(nil, before, after)
 	return d.changes
@@ -179,9 +183,9 @@ func (d *fieldDiff) concealed(path []string) bool { return d.conceals != nil && 
 func (d *fieldDiff) yaml(path []string, value any, name string) []string {
 	if d.concealed(path) {
 		if name == "" {
-			return []string{"- " + hidden}
+			return []string{"- " + Hidden}
 		}
-		return []string{name + ": " + hidden}
+		return []string{name + ": " + Hidden}
 	}
 	if list, ok := value.([]any); ok && len(list) == 0 {
 		return nil
@@ -194,7 +198,7 @@ func (d *fieldDiff) yaml(path []string, value any, name string) []string {
 }
 
 func (d *fieldDiff) add(path []string, before, after []string) {
-	d.changes = append(d.changes, fieldChange{pathText(path), before, after})
+	d.changes = append(d.changes, Field{pathText(path), before, after})
 }
 
 // itemPath is the path of an item of the list at path.

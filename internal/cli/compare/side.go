@@ -1,9 +1,8 @@
-package query
+package compare
 
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,43 +17,36 @@ import (
 	"github.com/larder-dev/larder/snapshot/diff"
 )
 
-// diffSide is one of the two files of a diff. It is a snapshot.Source, whose errors say which of them it is.
-type diffSide struct {
-	// name is A or B.
-	name, path string
-	src        source.Source
-	records    snapshot.Source
-	status     source.Status
+// Side is one of the two files. It is a snapshot.Source, whose errors say which of them it is.
+type Side struct {
+	// Name is A or B.
+	Name, Path string
+	Source     source.Source
+	Status     source.Status
+
+	records snapshot.Source
 	// covers is what the snapshot was told to take of the objects when it was made; what is outside of it is not missing.
 	covers snapshot.Filter
 	// sealed are those of the collections that have objects which cannot be read for want of a key.
 	sealed []source.Collection
-	// skipped are the resources of which nothing is compared: what is sealed in one of the two files, and asked for, so
-	// that sealedError says it.
+	// skipped are the resources of which nothing is compared.
 	skipped []schema.GroupVersionResource
 }
 
-// sideError is an error of reading one of the files.
-type sideError struct {
-	path string
+// SideError is an error of reading one of the files.
+type SideError struct {
+	Path string
 	error
 }
 
-func (e *sideError) Unwrap() error { return e.error }
+func (e *SideError) Unwrap() error { return e.error }
 
-func (o *diffOptions) open(ctx context.Context, s command.IO, name, path string) (*diffSide, error) {
-	src, st, err := o.identity.DescribePath(ctx, s, path)
-	if err != nil {
-		return nil, err
-	}
-	d := &diffSide{name: name, path: path, src: src, records: source.Records(src), status: st}
-	if _, ok := src.(*source.File); ok {
-		key, err := o.identity.Key.Encryption()
-		if err != nil {
-			return nil, errors.Join(err, src.Close())
-		}
+// NewSide returns an open file as a Side. withKey says that it was opened with the key of what is sealed.
+func NewSide(name, path string, src source.Source, st source.Status, withKey bool) *Side {
+	d := &Side{Name: name, Path: path, Source: src, records: source.Records(src), Status: st}
+	if _, ok := src.(*source.File); ok && !withKey {
 		for _, c := range st.Collections {
-			if key == nil && c.Sealed && c.Objects > 0 {
+			if c.Sealed && c.Objects > 0 {
 				d.sealed = append(d.sealed, c)
 			}
 		}
@@ -64,27 +56,30 @@ func (o *diffOptions) open(ctx context.Context, s command.IO, name, path string)
 			d.covers = snapshot.Filter{Namespaces: f.Namespaces, Labels: f.Labels, Fields: f.Fields}
 		}
 	}
-	return d, nil
+	return d
 }
 
+// Skip leaves a resource out of the comparison.
+func (d *Side) Skip(gvr schema.GroupVersionResource) { d.skipped = append(d.skipped, gvr) }
+
 // Collections implements snapshot.Source.
-func (d *diffSide) Collections(ctx context.Context) ([]snapshot.Collection, error) {
+func (d *Side) Collections(ctx context.Context) ([]snapshot.Collection, error) {
 	all, err := d.records.Collections(ctx)
 	if err != nil {
-		return nil, &sideError{d.path, err}
+		return nil, &SideError{d.Path, err}
 	}
 	return slices.DeleteFunc(slices.Clone(all), func(c snapshot.Collection) bool {
 		return slices.Contains(d.skipped, c.Identity.GroupVersionResource)
 	}), nil
 }
 
-// sealedOf are those of the sealed collections that are asked for.
-func (d *diffSide) sealedOf(asked snapshot.Filter) []source.Collection {
+// SealedOf are those of the sealed collections that are asked for.
+func (d *Side) SealedOf(asked snapshot.Filter) []source.Collection {
 	return slices.DeleteFunc(slices.Clone(d.sealed), func(c source.Collection) bool { return !asked.Takes(c.Saved()) })
 }
 
 // Records implements snapshot.Source. An error of fn is not the file's.
-func (d *diffSide) Records(ctx context.Context, id entry.Identity, fn func(entry.Entry) error) error {
+func (d *Side) Records(ctx context.Context, id entry.Identity, fn func(entry.Entry) error) error {
 	var failed error
 	err := d.records.Records(ctx, id, func(r entry.Entry) error {
 		failed = fn(r)
@@ -93,11 +88,11 @@ func (d *diffSide) Records(ctx context.Context, id entry.Identity, fn func(entry
 	if err == nil || failed != nil {
 		return err
 	}
-	return &sideError{d.path, err}
+	return &SideError{d.Path, err}
 }
 
-// tellParts says of which resources no more was compared than what both files cover, unless that is what was asked for.
-func tellParts(s command.IO, a, b *diffSide, r diff.Report, asked snapshot.Filter) {
+// TellParts says of which resources no more was compared than what both files cover, unless that is what was asked for.
+func TellParts(s command.IO, a, b *Side, r diff.Report, asked snapshot.Filter) {
 	for _, o := range r.Overlaps {
 		if input.ScopeOfID(o.Scope) == "namespace "+strings.Join(asked.Namespaces, ", ") {
 			continue
@@ -111,50 +106,50 @@ func tellParts(s command.IO, a, b *diffSide, r diff.Report, asked snapshot.Filte
 }
 
 // tellPart says what the snapshot was saved with, where that limits what is compared, and what it does not have.
-func (d *diffSide) tellPart(s command.IO, other *diffSide, asked snapshot.Filter) {
+func (d *Side) tellPart(s command.IO, other *Side, asked snapshot.Filter) {
 	if len(asked.Resources) == 0 {
-		input.NoteLeftOut(s, d.path, d.status)
+		input.NoteLeftOut(s, d.Path, d.Status)
 	}
 	if d.cutTwice() {
-		input.NotePart(s, d.path, d.status.Collections, asked)
+		input.NotePart(s, d.Path, d.Status.Collections, asked)
 	}
 	d.tellGaps(s, asked)
-	input.NoteRedacted(s, d.path, d.status.Collections, asked, "")
+	input.NoteRedacted(s, d.Path, d.Status.Collections, asked, "")
 	if text := filterText(d.covers); text != "" && text != filterText(other.covers) && text != filterText(asked) {
-		fmt.Fprintf(s.Err, "note: %s was saved with %s: compared is no more than that\n", d.name, text)
+		fmt.Fprintf(s.Err, "note: %s was saved with %s: compared is no more than that\n", d.Name, text)
 	}
 }
 
-// gap is the file's name if it has an incomplete collection of the resource.
-func (d *diffSide) gap(id entry.Identity) []string {
-	for _, c := range d.status.Collections {
+// Gap is the file's name if it has an incomplete collection of the resource.
+func (d *Side) Gap(id entry.Identity) []string {
+	for _, c := range d.Status.Collections {
 		if c.GVR() == id.GroupVersionResource && (id.Namespace == "" || c.Namespace == "" || c.Namespace == id.Namespace) &&
 			input.MissesObjects(c) {
-			return []string{d.name}
+			return []string{d.Name}
 		}
 	}
 	return nil
 }
 
 // tellGaps says which collections are incomplete.
-func (d *diffSide) tellGaps(s command.IO, asked snapshot.Filter) {
-	for _, c := range d.status.Collections {
+func (d *Side) tellGaps(s command.IO, asked snapshot.Filter) {
+	for _, c := range d.Status.Collections {
 		if input.MissesObjects(c) && asked.Takes(c.Saved()) {
 			why := cmp.Or(c.MustRelist, "the first list has not been finished")
-			fmt.Fprintf(s.Err, "note: %s: %s is incomplete: %s\n", input.ResourceOf(c), d.name, why)
+			fmt.Fprintf(s.Err, "note: %s: %s is incomplete: %s\n", input.ResourceOf(c), d.Name, why)
 		}
 	}
 }
 
 // cutTwice: it is of another snapshot that had a part only, of which covers says nothing.
-func (d *diffSide) cutTwice() bool {
+func (d *Side) cutTwice() bool {
 	known := 0
 	for _, given := range []bool{len(d.covers.Namespaces) > 0, d.covers.Labels != "", d.covers.Fields != ""} {
 		if given {
 			known++
 		}
 	}
-	return slices.ContainsFunc(d.status.Collections, func(c source.Collection) bool { return len(c.Filtered) > known })
+	return slices.ContainsFunc(d.Status.Collections, func(c source.Collection) bool { return len(c.Filtered) > known })
 }
 
 // filterText is a filter as flags.

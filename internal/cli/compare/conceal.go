@@ -1,0 +1,42 @@
+package compare
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/larder-dev/larder/internal/cli/input"
+	"github.com/larder-dev/larder/snapshot"
+	"github.com/larder-dev/larder/snapshot/diff"
+)
+
+// ChangedFields returns the fields that a change of two known states has different; values that are not to be shown are
+// Hidden.
+func ChangedFields(c diff.Change) []Field {
+	fields := Fields(c.Before.Object, c.After.Object, Concealed(c.Collection))
+	if c.Kind == diff.Replaced {
+		fields = slices.DeleteFunc(fields, isNewborn)
+	}
+	return fields
+}
+
+// isNewborn: every object that was made again has another of these.
+func isNewborn(f Field) bool {
+	is := func(lines []string) bool {
+		return len(lines) == 1 && (strings.HasPrefix(lines[0], "uid: ") || strings.HasPrefix(lines[0], "creationTimestamp: "))
+	}
+	return f.Path == "metadata" && is(f.Before) && is(f.After)
+}
+
+// Concealed says where values of a collection's objects are not shown; nil if all are.
+func Concealed(c snapshot.Collection) func(path []string) bool {
+	switch {
+	case c.Confidential() == "":
+		return nil
+	case c.Identity.GroupResource() != input.Secrets.GroupResource(): // which a store seals
+		return func([]string) bool { return true }
+	}
+	return func(path []string) bool {
+		annotations := len(path) > 1 && path[0] == "metadata" && path[1] == "annotations"
+		return path[0] == "data" || path[0] == "stringData" || annotations
+	}
+}

@@ -1,0 +1,83 @@
+package serving
+
+import (
+	"context"
+	"time"
+
+	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
+	"github.com/larder-dev/larder/internal/source"
+	"github.com/larder-dev/larder/serve/page"
+)
+
+// Kinds of what a page is of.
+const (
+	ofMirror   = "mirror"
+	ofStore    = "store"
+	ofSnapshot = "snapshot"
+)
+
+// pageOptions are what the page has beside the served objects.
+func (p *Port) pageOptions(s Served) page.Options {
+	o := page.Options{Status: func(ctx context.Context) (page.Status, error) {
+		status, err := s.Status(ctx)
+		return pageStatus(time.Now(), status, p.o.Secrets), err
+	}}
+	if s.Compared != nil {
+		o.Compare, o.Sides = s.Compared.compare, s.Compared.sides
+	}
+	return o
+}
+
+// pageStatus is a status as the page shows it. secrets says that Secrets, and what a store seals, are served.
+func pageStatus(now time.Time, s source.Status, secrets bool) page.Status {
+	st := page.Status{File: s.Store, Of: ofStore, Version: command.Version(), Now: now, Bytes: s.Bytes, Error: s.Error}
+	if i := s.Snapshot; i != nil {
+		st.Of, st.Snapshot = ofSnapshot, &page.Snapshot{TakenAt: i.TakenAt, ClusterID: i.ClusterID,
+			ServerVersion: i.ServerVersion, Larder: i.Larder, Encrypted: i.Encrypted, LeftOut: i.LeftOut}
+	}
+	for _, c := range s.Collections {
+		if c.Live != nil {
+			st.Of = ofMirror
+		}
+	}
+	for _, c := range s.Collections {
+		one := pageCollection(now, c)
+		switch {
+		case !c.Persistent:
+			one.Hidden = "kept in memory only, and not served"
+		case c.Saved().Confidential() != "" && !secrets:
+			one.Hidden = "served with --serve-secrets only"
+		case st.Of == ofMirror && c.Live == nil:
+			one.Hidden = "left by an earlier sync; nothing mirrors it, and it is not served"
+		}
+		st.Collections = append(st.Collections, one)
+	}
+	return st
+}
+
+func pageCollection(now time.Time, c source.Collection) page.Collection {
+	one := page.Collection{
+		Group: c.Group, Version: c.Version, Resource: c.Resource, Namespaced: c.Namespaced,
+		Namespace: c.Namespace, LabelSelector: c.LabelSelector, FieldSelector: c.FieldSelector, Scope: input.Scope(c),
+		Metadata: c.Representation == "metadata", Objects: c.Objects, ResourceVersion: c.ResourceVersion,
+		State: input.State(now, c), LastContact: c.LastContact,
+		Well: c.Complete && c.MustRelist == "" && len(c.LeftOut) == 0 && !c.LeftOutMore,
+	}
+	if c.LastContact.IsZero() {
+		one.LastContact = c.TakenAt
+	}
+	if c.Live == nil {
+		return one
+	}
+	l := c.Live
+	one.Well = one.Well && l.Source == string(informer.Live) && l.Error == ""
+	one.Live = &page.Live{Resumes: l.Resumes, Watches: l.Watches, Lists: l.Lists, Relists: l.Relists,
+		Received: l.BytesReceived, Error: input.Trouble(*l), Unguarded: l.Unguarded, IncidentTotals: l.IncidentTotals}
+	for _, i := range l.Incidents {
+		one.Live.Incidents = append(one.Live.Incidents,
+			page.Incident{At: i.At, Cause: i.Cause, Objects: i.Objects, Findings: i.Findings})
+	}
+	return one
+}

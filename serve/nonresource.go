@@ -1,0 +1,59 @@
+package serve
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/larder-dev/larder/internal/discovery"
+	"github.com/larder-dev/larder/serve/access"
+)
+
+// snapshots is the path below which Options.Snapshots answers.
+const snapshots = "/snapshot"
+
+// pages is the path below which Options.Page answers.
+const pages = "/larder/"
+
+// other answers a request for something else than objects.
+func (q *request) other(reads bool) error {
+	if reads {
+		if err := q.allowed("get"); err != nil {
+			return err
+		}
+	}
+	isDiscovery := discovery.IsPath(q.r.URL.Path)
+	if isDiscovery && !reads && q.Handler.options.Forward == nil && !strings.HasPrefix(q.r.URL.Path, "/apis") &&
+		!strings.HasPrefix(q.r.URL.Path, "/openapi") {
+		return errReadOnly("discovery can only be read")
+	}
+	switch {
+	case isDiscovery:
+		known, err := q.catalog.all(q.ctx)
+		if err != nil {
+			return errRead(err)
+		}
+		if f := q.Handler.options.Forward; f != nil && f.takes(q.r) {
+			known.forwarded.ServeHTTP(q.w, q.r)
+		} else {
+			known.discovery.ServeHTTP(q.w, q.r)
+		}
+		return nil
+	case reads && (q.r.URL.Path == "/healthz" || q.r.URL.Path == "/livez" || q.r.URL.Path == "/readyz"):
+		q.w.Header().Set("X-Content-Type-Options", "nosniff")
+		_, _ = q.w.Write([]byte("ok"))
+		return nil
+	case reads && q.Handler.options.Snapshots != nil && strings.HasPrefix(q.r.URL.Path, snapshots+"/"):
+		if err := access.LongRunning(q.r.Context()); err != nil {
+			return err
+		}
+		http.StripPrefix(snapshots, q.Handler.options.Snapshots).ServeHTTP(patientWriter{q.w, q.patience}, q.r)
+		return nil
+	case reads && q.Handler.options.Page != nil && strings.HasPrefix(q.r.URL.Path, pages):
+		q.Handler.options.Page.ServeHTTP(q.w, q.r.WithContext(q.ctx))
+		return nil
+	case q.Handler.options.Forward != nil:
+		return q.forward()
+	}
+	http.NotFound(q.w, q.r)
+	return nil
+}

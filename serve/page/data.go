@@ -1,0 +1,165 @@
+package page
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// Paths below which New answers, and the most changes that it is asked for at a time.
+const (
+	Path       = "/larder/"
+	maxChanges = 1000
+)
+
+// ErrNotFound is the error of Sides for an object that neither side has, or whose content is not shown.
+var ErrNotFound = errors.New("there is no such object to show")
+
+// Options are the options of New. The zero value answers nothing, and the page then has the served objects alone.
+type Options struct {
+	// Status returns the state of what is served.
+	Status func(context.Context) (Status, error)
+	// Changes returns what has changed since a time, the newest first, limit at most.
+	Changes func(ctx context.Context, since time.Time, limit int) ([]Change, error)
+	// Compare returns how what is served differs from an older file, and Sides one object of both as YAML; empty where it
+	// is not there. Both or neither are set.
+	Compare func(context.Context) (Comparison, error)
+	Sides   func(context.Context, Ref) (a, b string, err error)
+}
+
+// New returns the handler of GET and HEAD below /larder/, which is for serve.Options.Page: that has the rights of users
+// checked.
+func New(o Options) http.Handler {
+	d := &data{options: o, comparing: make(chan struct{}, 1)}
+	mux := http.NewServeMux()
+	if o.Status != nil {
+		mux.HandleFunc("GET "+Path+"status", answer(d.status))
+	}
+	if o.Changes != nil {
+		mux.HandleFunc("GET "+Path+"changes", answer(d.changes))
+	}
+	if o.Compare != nil && o.Sides != nil {
+		mux.HandleFunc("GET "+Path+"compare", answer(d.compare))
+		mux.HandleFunc("GET "+Path+"compare/object", answer(d.sides))
+	}
+	mux.HandleFunc("GET "+Path, answer(func(*http.Request) (any, error) {
+		return nil, &httpError{http.StatusNotFound, "there is nothing at this path"}
+	}))
+	return mux
+}
+
+type data struct {
+	options   Options
+	comparing chan struct{} // holds a token while Compare or Sides runs: each may read two whole files
+}
+
+// overview is Status, and which of the other parts there are.
+type overview struct {
+	Status
+	Changes bool `json:"changes"`
+	Compare bool `json:"compare"`
+}
+
+func (d *data) status(r *http.Request) (any, error) {
+	s, err := d.options.Status(r.Context())
+	if s.Collections == nil {
+		s.Collections = []Collection{}
+	}
+	return overview{Status: s, Changes: d.options.Changes != nil, Compare: d.options.Compare != nil}, err
+}
+
+func (d *data) changes(r *http.Request) (any, error) {
+	q := r.URL.Query()
+	var since time.Time
+	if text := q.Get("since"); text != "" {
+		var err error
+		if since, err = time.Parse(time.RFC3339, text); err != nil {
+			return nil, &httpError{http.StatusBadRequest, fmt.Sprintf("since is no time as in RFC 3339: %q", text)}
+		}
+	}
+	limit := maxChanges
+	if text := q.Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			return nil, &httpError{http.StatusBadRequest, fmt.Sprintf("limit is no number above 0: %q", text)}
+		}
+		limit = min(n, limit)
+	}
+	all, err := d.options.Changes(r.Context(), since, limit)
+	if all == nil {
+		all = []Change{}
+	}
+	return map[string][]Change{"changes": all}, err
+}
+
+func (d *data) compare(r *http.Request) (any, error) {
+	if err := d.begin(r.Context()); err != nil {
+		return nil, err
+	}
+	defer d.end()
+	c, err := d.options.Compare(r.Context())
+	if c.Changes == nil {
+		c.Changes = []Change{}
+	}
+	return c, err
+}
+
+func (d *data) sides(r *http.Request) (any, error) {
+	if err := d.begin(r.Context()); err != nil {
+		return nil, err
+	}
+	defer d.end()
+	q := r.URL.Query()
+	a, b, err := d.options.Sides(r.Context(), Ref{Group: q.Get("group"), Version: q.Get("version"),
+		Resource: q.Get("resource"), Namespace: q.Get("namespace"), Name: q.Get("name")})
+	return map[string]string{"a": a, "b": b}, err
+}
+
+func (d *data) begin(ctx context.Context) error {
+	select {
+	case d.comparing <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (d *data) end() { <-d.comparing }
+
+// httpError is an error with a status of HTTP.
+type httpError struct {
+	code    int
+	message string
+}
+
+func (e *httpError) Error() string { return e.message }
+
+// answer returns a handler that answers with what f returns, as JSON. An error has the fields of a Kubernetes Status
+// that clients show.
+func answer(f func(*http.Request) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		secure(w.Header())
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("Content-Type", "application/json")
+		v, err := f(r)
+		if err != nil {
+			if r.Context().Err() != nil {
+				err = cmp.Or(context.Cause(r.Context()), err)
+			}
+			code := http.StatusInternalServerError
+			if known := (*httpError)(nil); errors.As(err, &known) {
+				code = known.code
+			} else if errors.Is(err, ErrNotFound) {
+				code = http.StatusNotFound
+			}
+			w.WriteHeader(code)
+			v = map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": err.Error()}
+		}
+		_ = json.NewEncoder(w).Encode(v) // who has asked may have gone
+	}
+}

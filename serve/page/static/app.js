@@ -1,0 +1,145 @@
+// The page: who signs in, which view is shown, and the keyboard.
+import { h, say, note } from './dom.js';
+import { json, token, ApiError } from './api.js';
+import { parse, listLink } from './links.js';
+import * as state from './state.js';
+import * as objects from './objects.js';
+import * as changes from './changes.js';
+import * as compare from './compare.js';
+
+const VIEWS = { state: state.show, objects: objects.show, object: objects.showOne, changes: changes.show, compare: compare.show };
+const main = document.getElementById('main');
+const nav = document.getElementById('nav');
+const signout = document.getElementById('signout');
+let current = new AbortController(); // ends with the view
+let status; // what /larder/status said last; null if the user may not get it
+let left = ''; // the address that was shown before
+
+// takeToken takes the token out of the address, where nobody is to see it.
+function takeToken() {
+  const found = /^#token=([^&]*)/.exec(location.hash);
+  if (!found) return;
+  token.set(decodeURIComponent(found[1]));
+  status = undefined;
+  history.replaceState(history.state, '', `${location.pathname}#/`);
+}
+
+async function go() {
+  takeToken();
+  current.abort();
+  current = new AbortController();
+  const { signal } = current;
+  const to = parse(location.hash);
+  const show = VIEWS[to.view] || VIEWS.state;
+  say('');
+  const ctx = { signal, status, refocus, fail: (err) => fail(err, signal) };
+  try {
+    if (!status || to.view === 'state') ctx.status = status = await load(signal);
+    if (signal.aborted) return;
+    head(to);
+    main.replaceChildren();
+    const shown = show(main, ctx, to);
+    focusOn(main.querySelector('h1'));
+    await shown;
+    const h1 = main.querySelector('h1');
+    if (h1 && document.activeElement === document.body) focusOn(h1);
+  } catch (err) {
+    fail(err, signal);
+  } finally {
+    if (!signal.aborted) left = location.hash;
+  }
+}
+
+async function load(signal) {
+  try {
+    return await json('/larder/status', signal);
+  } catch (err) {
+    if (err.code === 403 || err.code === 404) return null;
+    throw err;
+  }
+}
+
+function head(to) {
+  const name = to.name || to.kind.resource || to.view;
+  document.title = `${name} · Larder`;
+  document.getElementById('file').textContent = status ? `${status.of} ${status.file.split('/').pop()}` : '';
+  nav.hidden = false;
+  signout.hidden = !token.get();
+  nav.querySelector('[href="#/compare"]').hidden = !(status && status.compare);
+  for (const a of nav.querySelectorAll('a')) {
+    if (parse(a.getAttribute('href')).view === to.view) a.setAttribute('aria-current', 'page');
+    else a.removeAttribute('aria-current');
+  }
+}
+
+function fail(err, signal) {
+  if (signal.aborted) return;
+  if (err.code === 401) return signIn(token.get() ? 'That token is not known here.' : '');
+  if (!(err instanceof ApiError)) console.error(err);
+  main.append(note(err.code === 403 ? `You may not see this: ${err.message}` : err.message, 'bad'));
+}
+
+function signIn(why) {
+  current.abort();
+  token.set('');
+  nav.hidden = signout.hidden = true;
+  document.title = 'Sign in · Larder';
+  const field = h('input', { id: 'token', type: 'password', autocomplete: 'off', required: true, 'aria-describedby': 'where' });
+  main.replaceChildren(h('form', { class: 'signin', submit: (e) => {
+    e.preventDefault();
+    token.set(field.value.trim());
+    status = undefined;
+    go();
+  } }, h('h1', { tabindex: -1 }, 'Sign in'), why && note(why, 'bad'), h('label', { for: 'token' }, 'Token'), field,
+  h('p', { id: 'where', class: 'detail' }, 'It is in the kubeconfig that larder has written, under users. A token of the cluster works as well, with its rights. It stays in this tab.'),
+  h('button', { type: 'submit' }, 'Sign in')));
+  field.focus();
+}
+
+function focusOn(e) { if (e) e.focus({ preventScroll: true }); }
+
+// refocus returns to the link by which the view was left.
+function refocus() {
+  const link = [...main.querySelectorAll('a')].find((a) => a.getAttribute('href') === left);
+  if (link) link.focus();
+}
+
+function back(to) {
+  if (history.state && history.state.depth > 0) history.back();
+  else location.hash = to.view === 'object' ? listLink(to.kind, { ns: to.namespace }) : '#/';
+}
+
+function keys(e) {
+  if (e.ctrlKey || e.metaKey || e.altKey) return;
+  const typing = e.target.matches('input:not([type=checkbox]), select, textarea');
+  if (e.key === '/' && !typing) {
+    const search = document.getElementById('search');
+    if (search) { e.preventDefault(); search.focus(); search.select(); }
+  } else if (e.key === 'Escape' && typing) {
+    if (e.target.value && e.target.type === 'search') { e.target.value = ''; e.target.dispatchEvent(new Event('input')); } else focusOn(main.querySelector('h1'));
+    e.preventDefault();
+  } else if (e.key === 'Escape') back(parse(location.hash));
+  else if (e.key === 'ArrowDown' || e.key === 'ArrowUp') move(e);
+}
+
+// move goes to the next row, or the one before, from a row or from above the first one.
+function move(e) {
+  const links = [...main.querySelectorAll('table.list tbody th a, ol.changes summary')];
+  const at = links.indexOf(document.activeElement);
+  const inside = at >= 0 || e.target.id === 'search' || e.target.tagName === 'H1' || e.target === document.body;
+  const to = links[at + (e.key === 'ArrowDown' ? 1 : -1)];
+  if (!inside || !to || at < 0 && e.key === 'ArrowUp') return;
+  e.preventDefault();
+  to.focus();
+}
+
+let depth = (history.state && history.state.depth) || 0;
+window.addEventListener('hashchange', () => {
+  if (!history.state) history.replaceState({ depth: depth + 1 }, '');
+  depth = history.state.depth;
+  go();
+});
+document.addEventListener('keydown', keys);
+document.getElementById('skip').addEventListener('click', () => main.focus());
+signout.addEventListener('click', () => { status = undefined; signIn(''); });
+go();

@@ -1,0 +1,136 @@
+// What has changed: as it comes, and what is on record.
+import { h, say, note, count, plural, age } from './dom.js';
+import { json, list, watch } from './api.js';
+import { kindName, objectLink } from './links.js';
+import { feed, differing } from './feed.js';
+
+const FOLLOWED = 4; // watches at a time: a browser has six connections to a server
+const LOADED = 5000; // objects of a kind whose columns are known from the start
+const RECORDED = 200;
+
+// changeItem is a change, with its fields if it is opened. more(c) returns nodes below them.
+export function changeItem(c, o) {
+  const what = c.namespace ? `${c.namespace}/${c.name}` : c.name;
+  const few = (c.fields || []).map((f) => f.path).filter((p, i, all) => all.indexOf(p) === i);
+  const summary = [
+    h('span', { class: `tag ${c.kind}` }, c.kind), ' ', o.resource && [h('span', { class: 'kind' }, kindName(c)), ' '], h('span', { class: 'name' }, what), ' ',
+    h('span', { class: 'detail' }, c.note || few.slice(0, 3).join(', ') + (few.length > 3 ? `, ${few.length - 3} more` : '')),
+    c.time && h('time', { datetime: c.time, title: c.time }, c.time.slice(11, 19)),
+  ];
+  const d = h('details', { class: 'change' }, h('summary', null, summary));
+  let built = false;
+  d.addEventListener('toggle', () => {
+    if (!d.open || built) return;
+    built = true;
+    d.append(h('div', { class: 'inside' }, fields(c, o.old || 'old', o.new || 'new'),
+      h('p', { class: 'bar' }, c.kind !== 'removed' && h('a', { href: objectLink(c, c.namespace, c.name) }, 'Open'), o.more && o.more(c))));
+  });
+  d.open = !!o.open;
+  return h('li', null, d);
+}
+
+function fields(c, old, now) {
+  if (!c.fields || !c.fields.length) return null;
+  return h('table', { class: 'fields' }, h('caption', { class: 'unseen' }, 'Fields that differ'),
+    h('thead', null, h('tr', null, ['Field', old, now].map((n) => h('th', { scope: 'col' }, n)))),
+    h('tbody', null, c.fields.map((f) => h('tr', null, h('th', { scope: 'row' }, f.path || '(the object)'),
+      h('td', { class: f.old ? 'old' : '' }, h('pre', null, f.old || '')), h('td', { class: f.new ? 'new' : '' }, h('pre', null, f.new || ''))))));
+}
+
+export async function show(main, ctx) {
+  main.append(h('h1', { tabindex: -1 }, 'Changes'));
+  const s = ctx.status;
+  if (s && s.of === 'mirror') main.append(live(ctx));
+  else if (s && !s.changes) main.append(note(`Nothing changes in a ${s.of}.${s.compare ? ' Compare shows how it differs from another.' : ''}`));
+  if (s && s.changes) main.append(await recorded(ctx));
+}
+
+// live shows what changes from now on, of the kinds that are followed.
+function live(ctx) {
+  const served = ctx.status.collections.filter((c) => !c.hidden && c.live);
+  const key = (c) => `${kindName(c)} ${c.scope}`;
+  const chosen = new Set((sessionStorage.getItem('followed') || served.slice(0, FOLLOWED).map(key).join('\n')).split('\n').filter(Boolean));
+  const items = h('ol', { class: 'changes', 'aria-label': 'Changes as they come' });
+  const empty = note('Nothing has changed since you look.');
+  feed.changed = () => {
+    const known = new Set([...items.children].map((li) => li.dataset.id));
+    for (const c of feed.changes.filter((one) => !known.has(one.id)).reverse()) {
+      const li = changeItem(c, { resource: true, open: c.fields && c.fields.length });
+      li.dataset.id = c.id;
+      items.prepend(li);
+      if (known.size) say(`${c.kind} ${kindName(c)} ${c.name}`);
+    }
+    empty.hidden = feed.changes.length > 0;
+  };
+  ctx.signal.addEventListener('abort', () => { feed.changed = () => {}; });
+  const stops = new Map();
+  const boxes = served.map((c) => h('label', { class: 'check' }, h('input', { type: 'checkbox', value: key(c), checked: chosen.has(key(c)), change: apply }),
+    ` ${kindName(c)}${c.scope === 'all' ? '' : ` (${c.scope})`}`));
+  function apply() {
+    const inputs = boxes.map((b) => b.firstChild);
+    const on = inputs.filter((i) => i.checked);
+    inputs.forEach((i) => { i.disabled = !i.checked && on.length >= FOLLOWED; });
+    sessionStorage.setItem('followed', on.map((i) => i.value).join('\n') || '\n');
+    for (const c of served) {
+      const want = on.some((i) => i.value === key(c));
+      if (want && !stops.has(key(c))) {
+        const stop = new AbortController();
+        stops.set(key(c), stop);
+        follow(c, AbortSignal.any([ctx.signal, stop.signal]), ctx);
+      } else if (!want && stops.has(key(c))) {
+        stops.get(key(c)).abort();
+        stops.delete(key(c));
+      }
+    }
+  }
+  apply();
+  feed.changed();
+  return h('section', null, h('fieldset', { class: 'bar' }, h('legend', null, `Follow ${FOLLOWED} kinds at most`), boxes), items, empty);
+}
+
+// follow loads the objects of a collection, so that it is known what their columns were, and tells the feed.
+async function follow(c, signal, ctx) {
+  try {
+    for (;;) {
+      const rows = new Map();
+      let page;
+      do {
+        const next = await list(c, { next: page && page.next }, signal);
+        page = { ...next, rv: page ? page.rv : next.rv };
+        for (const r of page.rows) rows.set(`${r.namespace}/${r.name}`, r);
+      } while (page.next && rows.size < LOADED);
+      try {
+        await watch(c, {}, page.rv, signal, (type, row) => {
+          const key = `${row.namespace}/${row.name}`;
+          const old = rows.get(key);
+          feed.add(c, type, row, old && differing(page.columns, old, row));
+          if (type === 'DELETED') rows.delete(key);
+          else if (rows.size < LOADED || old) rows.set(key, row);
+        }, () => {});
+        return;
+      } catch (err) {
+        if (err.code !== 410) throw err;
+      }
+    }
+  } catch (err) {
+    if (!signal.aborted) ctx.fail(err);
+  }
+}
+
+// recorded shows what the server knows of earlier changes.
+async function recorded(ctx) {
+  const items = h('ol', { class: 'changes', 'aria-label': 'Recorded changes' });
+  const told = h('p', { class: 'detail' });
+  const span = h('select', { id: 'since', change: () => load().catch(ctx.fail) },
+    [['10 minutes', 600], ['hour', 3600], ['day', 86400], ['week', 604800]].map(([n, s]) => h('option', { value: s, selected: s === 3600 }, `the last ${n}`)));
+  async function load() {
+    const since = new Date(Date.now() - span.value * 1000).toISOString();
+    const { changes } = await json(`/larder/changes?since=${encodeURIComponent(since)}&limit=${RECORDED}`, ctx.signal);
+    items.replaceChildren(...changes.map((c) => changeItem(c, { resource: true })));
+    told.textContent = changes.length < RECORDED ? plural(changes.length, 'change') : `the newest ${count(RECORDED)}`;
+  }
+  await load();
+  return h('section', null, h('h2', null, 'On record'), h('p', { class: 'bar' }, h('label', { for: 'since' }, 'Since'), span), told, items);
+}
+
+export { age };

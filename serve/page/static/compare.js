@@ -1,0 +1,124 @@
+// Two files side by side.
+import { h, say, note, count, plural, later } from './dom.js';
+import { json } from './api.js';
+import { kindName } from './links.js';
+import { changeItem } from './changes.js';
+
+const KINDS = ['changed', 'added', 'removed', 'replaced'];
+const MOST = 200; // of a kind, before more are asked for
+const FEW = 20; // are opened at once
+
+let comparison; // of this tab; neither file changes
+
+export async function show(main, ctx, to) {
+  main.append(h('h1', { tabindex: -1 }, 'Compare'));
+  if (!comparison) {
+    say('Comparing …');
+    comparison = await json('/larder/compare', ctx.signal);
+    say('');
+  }
+  const c = comparison;
+  const place = h('div');
+  const search = h('input', { id: 'search', type: 'search', value: to.query.get('q') || '', autocomplete: 'off', spellcheck: 'false' });
+  const boxes = KINDS.map((k) => h('label', { class: 'check' }, h('input', { type: 'checkbox', value: k, checked: true, change: draw }), ` ${count(c[k])} ${k}`));
+  search.addEventListener('input', later(() => {
+    history.replaceState(history.state, '', `#/compare${search.value ? `?q=${encodeURIComponent(search.value)}` : ''}`);
+    draw();
+  }));
+  function draw() {
+    const kinds = new Set(boxes.map((b) => b.firstChild).filter((i) => i.checked).map((i) => i.value));
+    const t = search.value.trim();
+    const shown = c.changes.filter((one) => kinds.has(one.kind) && (!t || matches(one, t)));
+    place.replaceChildren(...sections(shown, c));
+    say(plural(shown.length, 'difference'));
+  }
+  main.append(
+    h('dl', { class: 'facts' }, side('A', c.a), side('B', c.b), h('dt', null, 'Same'), h('dd', null, plural(c.same, 'object'))),
+    (c.notes || []).map((n) => note(n)), c.left ? note(`${plural(c.left, 'more difference')} are not shown: larder diff prints all.`, 'warn') : '',
+    h('form', { class: 'bar', role: 'search', submit: (e) => e.preventDefault() }, h('label', { for: 'search' }, 'Find'), search, boxes), place);
+  draw();
+  ctx.refocus();
+}
+
+function side(name, s) { return [h('dt', null, name), h('dd', null, s.file + (s.takenAt ? `, taken ${s.takenAt}` : ''))]; }
+
+function matches(c, t) {
+  return c.name.includes(t) || (c.namespace || '').includes(t) || kindName(c).includes(t) ||
+    (c.fields || []).some((f) => `${f.path}\n${f.old || ''}\n${f.new || ''}`.includes(t));
+}
+
+// sections are the differences, by kind.
+function sections(changes, c) {
+  const by = new Map();
+  for (const one of changes) by.set(kindName(one), [...(by.get(kindName(one)) || []), one]);
+  if (!by.size) return [note(c.changes.length ? 'No difference is selected.' : 'There is no difference.')];
+  return [...by].map(([name, all]) => {
+    const items = h('ol', { class: 'changes' });
+    const more = h('button', { type: 'button', click: () => draw() });
+    let shown = 0;
+    function draw() {
+      const next = all.slice(shown, shown + MOST);
+      items.append(...next.map((one) => changeItem(one, { open: changes.length <= FEW, old: 'A', new: 'B', more: yaml })));
+      shown += next.length;
+      more.hidden = shown === all.length;
+      more.textContent = `Show more (${count(all.length - shown)} left)`;
+    }
+    draw();
+    return h('section', null, h('h2', null, name, ' ', h('span', { class: 'count' }, count(all.length))), items, more);
+  });
+}
+
+// yaml is a button that shows the whole object, of both files.
+function yaml(c) {
+  const button = h('button', { type: 'button', click: async () => {
+    const q = new URLSearchParams({ group: c.group || '', version: c.version, resource: c.resource, namespace: c.namespace || '', name: c.name });
+    try {
+      const both = await json(`/larder/compare/object?${q}`);
+      button.closest('.inside').append(beside(both.a, both.b));
+    } catch (err) {
+      button.closest('.inside').append(note(err.message, 'bad'));
+    }
+    button.remove();
+  } }, 'Whole YAML of both');
+  return button;
+}
+
+// beside shows two texts, line by line.
+function beside(a, b) {
+  const rows = aligned(a ? a.trimEnd().split('\n') : [], b ? b.trimEnd().split('\n') : []);
+  return h('table', { class: 'fields whole' }, h('caption', { class: 'unseen' }, 'The whole object'),
+    h('thead', null, h('tr', null, h('th', { scope: 'col' }, 'A'), h('th', { scope: 'col' }, 'B'))),
+    h('tbody', null, rows.map(([x, y]) => h('tr', null, h('td', { class: x !== y && x !== undefined ? 'old' : '' }, h('pre', null, x || '')),
+      h('td', { class: x !== y && y !== undefined ? 'new' : '' }, h('pre', null, y || ''))))));
+}
+
+const LARGEST = 4e6; // cells of the table below; beyond, lines are only compared by what both texts begin and end with
+
+// aligned are pairs of lines: of the longest common subsequence, and between those one after the other.
+function aligned(a, b) {
+  let [from, end] = [0, 0];
+  while (from < a.length && from < b.length && a[from] === b[from]) from++;
+  while (end < a.length - from && end < b.length - from && a[a.length - 1 - end] === b[b.length - 1 - end]) end++;
+  const [m, n] = [a.slice(from, a.length - end), b.slice(from, b.length - end)];
+  const rows = a.slice(0, from).map((l) => [l, l]);
+  const w = n.length + 1;
+  const lcs = m.length * n.length < LARGEST ? new Uint32Array((m.length + 1) * w) : null;
+  for (let i = m.length - 1; lcs && i >= 0; i--) {
+    for (let j = n.length - 1; j >= 0; j--) lcs[i * w + j] = m[i] === n[j] ? lcs[(i + 1) * w + j + 1] + 1 : Math.max(lcs[(i + 1) * w + j], lcs[i * w + j + 1]);
+  }
+  let [i, j] = [0, 0];
+  let [left, right] = [[], []];
+  const flush = () => {
+    for (let k = 0; k < Math.max(left.length, right.length); k++) rows.push([left[k], right[k]]);
+    [left, right] = [[], []];
+  };
+  while (i < m.length || j < n.length) {
+    if (i < m.length && j < n.length && m[i] === n[j]) {
+      flush();
+      rows.push([m[i++], n[j++]]);
+    } else if (j >= n.length || i < m.length && (!lcs || lcs[(i + 1) * w + j] >= lcs[i * w + j + 1])) left.push(m[i++]);
+    else right.push(n[j++]);
+  }
+  flush();
+  return rows.concat(a.slice(a.length - end).map((l) => [l, l]));
+}

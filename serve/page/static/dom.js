@@ -1,0 +1,67 @@
+// Nodes from data. Texts become text nodes: whatever an object says stays text.
+
+// h returns an element. Of props, functions are listeners (click, input), false and undefined are left out, true is an
+// empty attribute, and others are attributes.
+export function h(tag, props, ...children) {
+  const e = document.createElement(tag);
+  for (const [name, value] of Object.entries(props || {})) {
+    if (typeof value === 'function') e.addEventListener(name, value);
+    else if (value !== false && value !== undefined && value !== null) e.setAttribute(name, value === true ? '' : value);
+  }
+  e.append(...children.flat().filter((c) => c !== null && c !== undefined && c !== false));
+  return e;
+}
+
+// morph makes the node a what b is. What does not differ stays, with focus and selection.
+export function morph(a, b) {
+  if (a.nodeName !== b.nodeName) return a.replaceWith(b);
+  if (a.nodeType === Node.TEXT_NODE) {
+    if (a.data !== b.data) a.data = b.data;
+    return;
+  }
+  for (const name of a.getAttributeNames()) if (!b.hasAttribute(name) && name !== 'open') a.removeAttribute(name);
+  for (const name of b.getAttributeNames()) if (a.getAttribute(name) !== b.getAttribute(name)) a.setAttribute(name, b.getAttribute(name));
+  const [old, now] = [[...a.childNodes], [...b.childNodes]];
+  now.forEach((n, i) => (i < old.length ? morph(old[i], n) : a.append(n)));
+  old.slice(now.length).forEach((n) => n.remove());
+}
+
+// table returns a table that can be scrolled sideways. columns are names or {name, class}.
+export function table(caption, columns, rows, props) {
+  const head = columns.map((c) => h('th', { scope: 'col', class: c.class }, c.name || c));
+  return h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': caption },
+    h('table', props, h('caption', { class: 'unseen' }, caption), h('thead', null, h('tr', null, head)), h('tbody', null, rows)));
+}
+
+// say tells those who cannot see the page, too.
+export function say(text) {
+  const e = document.getElementById('said');
+  if (e.textContent !== text) e.textContent = text;
+}
+
+export function note(text, kind) { return h('p', { class: `note ${kind || ''}`, role: kind === 'bad' ? 'alert' : undefined }, text); }
+
+export function age(then, now) {
+  const s = Math.max(0, (new Date(now || Date.now()) - new Date(then)) / 1000);
+  if (!then || !Number.isFinite(s)) return '–';
+  for (const [unit, size, upTo] of [['s', 1, 120], ['m', 60, 120], ['h', 3600, 48], ['d', 86400, Infinity]]) {
+    if (s / size < upTo) return Math.floor(s / size) + unit;
+  }
+}
+
+export function size(n) {
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+  let i = 0;
+  for (; n >= 1000 && i < units.length - 1; i++) n /= 1024;
+  return `${i && n < 10 ? n.toFixed(1) : Math.round(n)} ${units[i]}`;
+}
+
+export const count = (n) => n.toLocaleString('en');
+
+export function plural(n, one) { return `${count(n)} ${one}${n === 1 ? '' : 's'}`; }
+
+// later returns a function that calls f once nobody has called it for a moment.
+export function later(f) {
+  let timer;
+  return () => { clearTimeout(timer); timer = setTimeout(f, 150); };
+}

@@ -1,0 +1,27 @@
+// What has been seen to change in this tab, the newest first.
+
+const MOST = 500;
+const KINDS = { ADDED: 'added', MODIFIED: 'changed', DELETED: 'removed' };
+
+export const feed = {
+  changes: [],
+  changed: () => {}, // set by who shows them
+
+  add(kind, type, row, fields) {
+    if (!KINDS[type]) return;
+    const { group, version, resource } = kind;
+    const id = `${resource}.${group}/${row.namespace}/${row.name}@${row.rv}`;
+    if (feed.changes.some((c) => c.id === id)) return;
+    const note = type !== 'MODIFIED' ? '' : !fields ? 'what it was before is not known' : !fields.length ? 'none of its columns' : '';
+    feed.changes.unshift({ id, time: new Date().toISOString(), kind: KINDS[type], group, version, resource, namespace: row.namespace,
+      name: row.name, fields: type === 'MODIFIED' ? fields : undefined, note });
+    feed.changes.length = Math.min(feed.changes.length, MOST);
+    feed.changed();
+  },
+};
+
+// differing are the columns, but for ages, in which two rows of a table differ.
+export function differing(columns, old, now) {
+  return columns.map((c, i) => ({ path: c.name, old: old.cells[i], new: now.cells[i] }))
+    .filter((f) => f.old !== f.new && f.path !== 'Age');
+}

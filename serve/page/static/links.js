@@ -1,0 +1,24 @@
+// Addresses of the views, which are fragments of the page's.
+
+const seg = (s) => encodeURIComponent(s || '_');
+
+export const kindName = (k) => (k.group ? `${k.resource}.${k.group}` : k.resource);
+
+export function listLink(kind, o) {
+  const q = new URLSearchParams(Object.entries(o || {}).filter(([, v]) => v)).toString();
+  return `#/objects/${seg(kind.group)}/${seg(kind.version)}/${seg(kind.resource)}${q ? `?${q}` : ''}`;
+}
+
+export function objectLink(kind, namespace, name) {
+  return `#/object/${seg(kind.group)}/${seg(kind.version)}/${seg(kind.resource)}/${seg(namespace)}/${seg(name)}`;
+}
+
+// collectionLink is listLink for what a collection has of its kind.
+export function collectionLink(c) { return listLink(c, { ns: c.namespace, l: c.labelSelector, f: c.fieldSelector, m: c.metadata ? 1 : '' }); }
+
+// parse returns {view, kind, namespace, name, query} of a fragment.
+export function parse(hash) {
+  const [path, search] = hash.replace(/^#\/?/, '').split('?');
+  const [view, group, version, resource, namespace, name] = path.split('/').map((s) => (s === '_' ? '' : decodeURIComponent(s)));
+  return { view: view || 'state', kind: { group, version, resource }, namespace, name, query: new URLSearchParams(search || '') };
+}

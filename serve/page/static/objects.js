@@ -1,0 +1,199 @@
+// The objects of a kind, and one object as YAML.
+import { h, morph, table, say, note, count, plural, later } from './dom.js';
+import { list, watch, pathOf, text } from './api.js';
+import { kindName, listLink, objectLink } from './links.js';
+import { feed, differing } from './feed.js';
+
+const MOST = 500; // matches of a search that are shown
+
+// kindOf is the kind of an address, with what a collection has of it.
+function kindOf(to, ctx) {
+  const q = to.query;
+  const known = ((ctx.status && ctx.status.collections) || []).filter((c) => kindName(c) === kindName(to.kind) && c.version === to.kind.version);
+  return { ...to.kind, fieldSelector: q.get('f') || '', metadata: !!q.get('m'), namespaced: known.length ? known[0].namespaced : true };
+}
+
+export async function show(main, ctx, to) {
+  const kind = kindOf(to, ctx);
+  const o = { namespace: to.query.get('ns') || '', labels: to.query.get('l') || '' };
+  const q = { ns: o.namespace, l: o.labels, f: kind.fieldSelector, m: kind.metadata ? 1 : '', q: to.query.get('q') || '' };
+  const counted = h('span', { class: 'count' });
+  const live = h('span', { class: 'tag', hidden: true }, 'live');
+  const place = h('div');
+  const v = new List(kind, o, ctx, { counted, place, live });
+  const search = h('input', { id: 'search', type: 'search', value: q.q, autocomplete: 'off', spellcheck: 'false' });
+  search.addEventListener('input', later(() => {
+    q.q = search.value.trim();
+    history.replaceState(history.state, '', listLink(kind, q));
+    v.find(q.q).catch(ctx.fail);
+  }));
+  const field = (id, label, value, hint) => [h('label', { for: id }, label), h('input', { id, name: id, value, placeholder: hint, autocomplete: 'off', spellcheck: 'false' })];
+  const form = h('form', { class: 'bar', role: 'search', submit: (e) => {
+    e.preventDefault();
+    const d = new FormData(form);
+    location.hash = listLink(kind, { ...q, ns: d.get('ns'), l: d.get('l'), q: search.value.trim() });
+  } },
+  h('label', { for: 'search' }, 'Name'), search,
+  kind.namespaced && field('ns', 'Namespace', o.namespace, 'all'),
+  field('l', 'Labels', o.labels, 'app=web,tier!=db'),
+  h('button', { type: 'submit' }, 'Apply'),
+  h('label', { class: 'check' }, h('input', { type: 'checkbox', change: (e) => place.classList.toggle('wide', e.target.checked) }), ' all columns'));
+  main.append(h('h1', { tabindex: -1 }, kindName(kind), ' ', counted, ' ', live), form, place);
+  await v.find(q.q);
+  ctx.refocus();
+}
+
+// List shows the objects of a kind: as far as they have been loaded, or all that a search finds.
+class List {
+  constructor(kind, o, ctx, at) { Object.assign(this, { kind, o, ctx, at, search: 0 }); }
+
+  matches(row) { return !this.text || row.name.includes(this.text) || row.namespace.includes(this.text); }
+
+  // find loads the first page; if there is a text, all pages until enough rows have it in their names.
+  async find(t) {
+    const run = ++this.search;
+    const signal = this.begin();
+    Object.assign(this, { text: t, next: '', seen: 0, rows: new Map(), body: null, last: '' });
+    do {
+      const page = await list(this.kind, { ...this.o, next: this.next }, signal);
+      if (run !== this.search) return;
+      this.take(page);
+      if (!this.body) this.build(page);
+      this.draw(page.rows.filter((r) => this.matches(r)));
+    } while (t && this.next && this.rows.size < MOST);
+    if (this.ctx.status && this.ctx.status.of === 'mirror') this.follow(signal);
+  }
+
+  // begin ends what an earlier search has begun.
+  begin() {
+    if (this.stop) this.stop.abort();
+    this.stop = new AbortController();
+    return AbortSignal.any([this.ctx.signal, this.stop.signal]);
+  }
+
+  take(page) {
+    this.seen += page.rows.length;
+    this.next = page.next;
+    this.rv = this.rv && this.body ? this.rv : page.rv;
+    if (page.left !== undefined) this.total = this.seen + page.left;
+    else if (!page.next) this.total = this.seen;
+    if (page.rows.length) this.last = keyOf(page.rows.at(-1));
+  }
+
+  build(page) {
+    this.columns = page.columns;
+    const classes = (c) => (c.wide ? 'more' : undefined);
+    const heads = page.columns.map((c) => ({ name: c.name, class: classes(c) }));
+    const t = table(kindName(this.kind), this.namespaced() ? ['Namespace', ...heads] : heads, [], { class: 'list', 'data-rows': true });
+    this.body = t.querySelector('tbody');
+    this.more = h('button', { type: 'button', click: () => this.another().catch(this.ctx.fail) });
+    this.at.place.replaceChildren(...page.warnings.map((w) => note(w, 'warn')), t, this.more);
+  }
+
+  namespaced() { return this.kind.namespaced && !this.o.namespace; }
+
+  draw(rows) {
+    for (const r of rows) {
+      this.rows.set(keyOf(r), r);
+      this.body.append(this.row(r));
+    }
+    this.tell();
+  }
+
+  row(r) {
+    const link = h('a', { href: objectLink(this.kind, r.namespace, r.name) }, r.name);
+    const cells = r.cells.map((c, i) => {
+      const props = { class: this.columns[i] && this.columns[i].wide ? 'more' : undefined };
+      return i === 0 ? h('th', { scope: 'row' }, link) : h('td', props, c);
+    });
+    return h('tr', { 'data-key': keyOf(r) }, this.namespaced() && h('td', null, r.namespace), cells);
+  }
+
+  tell() {
+    const all = this.total === undefined ? `${count(this.seen)}+` : count(this.total);
+    this.at.counted.textContent = this.text ? `${count(this.rows.size)}${this.next && this.rows.size >= MOST ? '+' : ''} of ${all}` : all;
+    this.more.hidden = !this.next || !!this.text;
+    this.more.textContent = this.total === undefined ? 'Show more' : `Show more (${count(this.total - this.seen)} left)`;
+    if (this.text) say(`${plural(this.rows.size, 'match').replace('matchs', 'matches')}${this.next ? `, ${count(this.seen)} looked at` : ''}`);
+    else say(`${count(this.rows.size)} of ${all} shown`);
+  }
+
+  async another() {
+    const page = await list(this.kind, { ...this.o, next: this.next }, this.ctx.signal);
+    const first = page.rows[0];
+    this.take(page);
+    this.draw(page.rows);
+    if (first) this.body.querySelector(`[data-key="${CSS.escape(keyOf(first))}"] a`).focus();
+  }
+
+  // follow shows changes as they come. If they cannot be followed on, the list is read again.
+  follow(signal) {
+    const live = (is) => { this.at.live.hidden = !is; };
+    watch(this.kind, this.o, this.rv, signal, (type, row) => this.told(type, row), live).catch((err) => {
+      live(false);
+      if (err.code === 410) this.find(this.text).catch(this.ctx.fail);
+      else this.ctx.fail(err);
+    });
+  }
+
+  told(type, row) {
+    const key = keyOf(row);
+    const old = this.rows.get(key);
+    feed.add(this.kind, type, row, old && differing(this.columns, old, row));
+    const at = [...this.body.children].find((tr) => tr.dataset.key === key);
+    if (type === 'DELETED') {
+      if (at) at.remove();
+      this.rows.delete(key);
+      this.total -= 1;
+      this.seen -= 1;
+    } else if (at) {
+      this.rows.set(key, row);
+      morph(at, this.row(row));
+      flash(at);
+    } else {
+      if (type === 'ADDED') this.total += 1;
+      if (type === 'ADDED' && !(this.next && key > this.last)) this.seen += 1;
+      if (this.next && key > this.last || !this.matches(row)) return this.tell();
+      this.rows.set(key, row);
+      const tr = this.row(row);
+      this.body.insertBefore(tr, [...this.body.children].find((other) => other.dataset.key > key) || null);
+      flash(tr);
+    }
+    this.tell();
+  }
+}
+
+const keyOf = (row) => (row.namespace ? `${row.namespace}/${row.name}` : row.name);
+
+function flash(e) {
+  e.classList.remove('fresh');
+  void e.offsetWidth; // so that the animation begins again
+  e.classList.add('fresh');
+}
+
+// showOne shows one object.
+export async function showOne(main, ctx, to) {
+  const kind = to.kind;
+  const yaml = await text(pathOf(kind, to.namespace, to.name), ctx.signal, 'application/yaml');
+  const copy = h('button', { type: 'button', click: async () => {
+    await navigator.clipboard.writeText(yaml);
+    say('Copied');
+  } }, 'Copy');
+  main.append(h('p', { class: 'crumbs' }, h('a', { href: listLink(kind, {}) }, kindName(kind)), ' / ',
+    to.namespace && [h('a', { href: listLink(kind, { ns: to.namespace }) }, to.namespace), ' / ']),
+  h('h1', { tabindex: -1 }, to.name, ' ', copy), h('div', { class: 'yaml' }, folded(yaml)));
+}
+
+// folded is YAML, with managedFields folded.
+function folded(yaml) {
+  const lines = yaml.split('\n');
+  const from = lines.indexOf('  managedFields:');
+  if (from < 0) return [h('pre', { tabindex: 0 }, yaml)];
+  let to = from + 1;
+  while (to < lines.length && /^ {2}(- | )/.test(lines[to])) to++;
+  return [
+    h('pre', null, lines.slice(0, from).join('\n')),
+    h('details', null, h('summary', null, `  managedFields: ${plural(to - from - 1, 'line')}`), h('pre', null, lines.slice(from + 1, to).join('\n'))),
+    h('pre', null, lines.slice(to).join('\n')),
+  ];
+}

@@ -1,0 +1,110 @@
+// The state of each collection.
+import { h, morph, table, say, note, age, size, count, plural } from './dom.js';
+import { json } from './api.js';
+import { collectionLink, kindName } from './links.js';
+
+const EVERY = 5000;
+
+export async function show(main, ctx) {
+  const body = h('div');
+  main.append(h('h1', { tabindex: -1 }, 'State'), body);
+  if (!ctx.status) {
+    const kinds = await discovered(ctx.signal);
+    body.append(note('The state is not shown to you: it takes the right to get /larder/status. These are the kinds that are served.'),
+      h('ul', null, kinds.map((k) => h('li', null, h('a', { href: collectionLink(k) }, kindName(k))))));
+    return;
+  }
+  body.append(...overview(ctx.status));
+  for (;;) {
+    await new Promise((done) => setTimeout(done, EVERY));
+    if (ctx.signal.aborted) return;
+    if (document.hidden) continue;
+    try {
+      ctx.status = await json('/larder/status', ctx.signal);
+      morph(body, h('div', null, overview(ctx.status)));
+      say('');
+    } catch (err) {
+      if (ctx.signal.aborted) return;
+      if (err.code === 401) throw err;
+      say(`Not up to date: ${err.message}`);
+    }
+  }
+}
+
+function overview(s) {
+  const mirror = s.of === 'mirror';
+  const columns = ['Resource', 'Scope', { name: 'Objects', class: 'num' }, { name: 'RV', class: 'num opt' }, { name: 'Age', class: 'num' }, 'State'];
+  if (mirror) columns.push(...['Resumes', 'Relists', 'Incidents', 'Received'].map((name) => ({ name, class: 'num opt' })));
+  const rows = s.collections.map((c) => row(c, s));
+  const total = s.collections.reduce((n, c) => n + c.objects, 0);
+  return [
+    facts(s),
+    s.error && note(`What is pending cannot be written to the file: ${s.error}`, 'bad'),
+    table(`Collections: ${plural(total, 'object')} in ${plural(s.collections.length, 'collection')}`, columns, rows, { class: 'list' }),
+    mirror && incidents(s),
+  ].filter(Boolean);
+}
+
+function facts(s) {
+  const list = [['File', `${s.file}, ${size(s.bytes)}`]];
+  const snap = s.snapshot;
+  if (snap) {
+    list.push(['Taken', snap.takenAt ? `${snap.takenAt}, ${age(snap.takenAt, s.now)} ago` : 'at an unknown time']);
+    list.push(['Cluster', [snap.clusterID, snap.serverVersion].filter(Boolean).join(', ') || 'unknown']);
+    if (snap.larder) list.push(['By', `larder ${snap.larder}${snap.encrypted ? ', encrypted' : ''}`]);
+    for (const left of snap.leftOut || []) list.push(['Left out', left]);
+  }
+  return h('dl', { class: 'facts' }, list.map(([k, v]) => [h('dt', null, k), h('dd', null, v)]));
+}
+
+const sum = (o) => Object.values(o || {}).reduce((a, b) => a + b, 0);
+const reasons = (o) => Object.entries(o || {}).map(([k, n]) => `${k}: ${n}`).join(', ');
+
+function row(c, s) {
+  const name = kindName(c);
+  const live = c.live;
+  const [word, ...rest] = c.state.split(', ');
+  const details = [...rest, c.hidden, live && live.error, ...((live && live.unguarded) || [])].filter(Boolean);
+  return h('tr', null,
+    h('th', { scope: 'row' }, c.hidden ? name : h('a', { href: collectionLink(c) }, name)),
+    h('td', null, c.scope),
+    h('td', { class: 'num' }, count(c.objects)),
+    h('td', { class: 'num opt' }, c.resourceVersion || '–'),
+    h('td', { class: 'num', title: c.lastContact }, age(c.lastContact, s.now)),
+    h('td', null, h('span', { class: c.well ? 'tag ok' : 'tag warn' }, word), details.map((d) => h('div', { class: 'detail' }, d))),
+    s.of === 'mirror' && [
+      h('td', { class: 'num opt' }, live ? count(live.resumes) : ''),
+      h('td', { class: 'num opt', title: live && reasons(live.relists) }, live ? count(sum(live.relists)) : ''),
+      h('td', { class: 'num opt', title: live && reasons(live.incidentTotals) }, live ? count(sum(live.incidentTotals)) : ''),
+      h('td', { class: 'num opt' }, live ? size(live.received) : ''),
+    ]);
+}
+
+function incidents(s) {
+  const rows = [];
+  for (const c of s.collections) {
+    for (const i of (c.live && c.live.incidents) || []) {
+      rows.push(h('tr', null, h('td', { class: 'num', title: i.at }, age(i.at, s.now)), h('th', { scope: 'row' }, kindName(c)), h('td', null, i.cause),
+        h('td', { class: 'num' }, count(i.objects)), h('td', null, (i.findings || []).slice(0, 10).map((f) => h('div', { class: 'detail' }, f)))));
+    }
+  }
+  if (!rows.length) return null;
+  return h('section', null, h('h2', null, 'Incidents'), h('p', null, 'Objects that were not what the server has, and have been repaired.'),
+    table('Incidents', [{ name: 'Age', class: 'num' }, 'Resource', 'Cause', { name: 'Objects', class: 'num' }, 'Findings'], rows, { class: 'list' }));
+}
+
+// discovered are the kinds that discovery has.
+async function discovered(signal) {
+  const accept = 'application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList';
+  const kinds = [];
+  for (const path of ['/api', '/apis']) {
+    for (const group of (await json(path, signal, accept)).items || []) {
+      for (const v of group.versions.slice(0, 1)) {
+        for (const r of v.resources || []) {
+          if (r.verbs.includes('list')) kinds.push({ group: group.metadata.name || '', version: v.version, resource: r.resource, namespaced: r.scope === 'Namespaced' });
+        }
+      }
+    }
+  }
+  return kinds;
+}
