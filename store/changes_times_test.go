@@ -47,13 +47,17 @@ func TestTimesOfChanges(t *testing.T) {
 			apply(t, c, rv, ops...)
 			flush(t, s)
 		}
-		write(0, "1", upsert("a/before", "1"))
 		retainChanges(t, c, 24*time.Hour)
-		write(time.Hour, "2", upsert("a/first", "2"))
-		write(20*time.Second, "3", upsert("a/soon", "3"))
-		write(20*time.Second, "4", remove("a/before", "4"))
-		write(10*time.Second, "5", upsert("a/sooner", "5"))
-		write(10*time.Minute, "6", upsert("a/later", "6"))
+		mustList(t, c, 5) // which is what there is, and no change
+		flush(t, s)
+		if after, from, err := viewPods(t, s, c).OffsetAt(t.Context(), time.Unix(0, 0)); err != nil || after != 5 || !from.IsZero() {
+			t.Errorf("after the first list changes begin after %d, at %s: %v", after, from, err)
+		}
+		write(time.Hour, "20000", upsert("a/first", "20000"))
+		write(20*time.Second, "20001", upsert("a/soon", "20001"))
+		write(20*time.Second, "20002", remove("namespace-0/pod-0000", "20002"))
+		write(10*time.Second, "20003", upsert("a/sooner", "20003"))
+		write(10*time.Minute, "20004", upsert("a/later", "20004"))
 		check := func(ago time.Duration, from time.Duration, want map[string]time.Duration) {
 			t.Helper()
 			v := viewPods(t, s, c)
@@ -75,7 +79,7 @@ func TestTimesOfChanges(t *testing.T) {
 			}
 		}
 		const begun = 10*time.Minute + 50*time.Second
-		all := map[string]time.Duration{"a/first": begun, "a/soon": begun, "a/before": begun, "a/sooner": begun, "a/later": 0}
+		all := map[string]time.Duration{"a/first": begun, "a/soon": begun, "namespace-0/pod-0000": begun, "a/sooner": begun, "a/later": 0}
 		everything := func() {
 			t.Helper()
 			check(0, 0, map[string]time.Duration{"a/later": 0})
@@ -97,17 +101,17 @@ func TestTimesOfChanges(t *testing.T) {
 		f := feedOf(t, c, "handler")
 		catchUp(t, f)
 		retainChanges(t, c, 0)
-		write(time.Minute, "7", upsert("a/unread", "7"))
+		write(time.Minute, "20007", upsert("a/unread", "20007"))
 		retainChanges(t, c, 24*time.Hour)
-		write(time.Minute, "8", upsert("a/last", "8"))
-		keys, ages := dated(t, viewPods(t, s, c), 6)
+		write(time.Minute, "20008", upsert("a/last", "20008"))
+		keys, ages := dated(t, viewPods(t, s, c), 10)
 		if len(keys) != 2 || ages[0] != -1 || ages[1] != 0 {
 			t.Errorf("%v are %v old", keys, ages)
 		}
 
 		// Times are forgotten with what is kept.
-		write(48*time.Hour, "9", upsert("a/anew", "9"))
-		write(time.Hour, "10", upsert("a/newest", "10"))
+		write(48*time.Hour, "20009", upsert("a/anew", "20009"))
+		write(time.Hour, "20010", upsert("a/newest", "20010"))
 		_, since, err := viewPods(t, s, c).OffsetAt(t.Context(), time.Now().Add(-72*time.Hour))
 		if want := 49 * time.Hour; err != nil || time.Since(since).Truncate(time.Second) != want {
 			t.Errorf("changes have times for %s, want %s: %v", time.Since(since), want, err)

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/larder-dev/larder/entry"
@@ -15,8 +14,6 @@ import (
 type LogQuery struct {
 	// Collection is its id. Required.
 	Collection string
-	// Namespace selects one; empty selects all, and what has none.
-	Namespace string
 	// Since selects what was stored at that time or later; what was stored in the minute before may be among it.
 	Since time.Time
 	// After selects what was stored after a number, in place of Since. nil: Since counts.
@@ -74,9 +71,6 @@ func (f *File) Log(ctx context.Context, q LogQuery, fn func(Logged) error) (from
 			case c.Created > after:
 				l.Type = Added
 			}
-			if q.Namespace != "" && !strings.HasPrefix(c.Key, q.Namespace+"/") {
-				continue
-			}
 			if err := fn(l); err != nil {
 				return from, err
 			}
@@ -88,8 +82,7 @@ func (f *File) Log(ctx context.Context, q LogQuery, fn func(Logged) error) (from
 }
 
 func (q LogQuery) values() url.Values {
-	v := url.Values{paramCollection: {q.Collection}, paramNamespace: {q.Namespace},
-		paramSince: {q.Since.Format(time.RFC3339Nano)}}
+	v := url.Values{paramCollection: {q.Collection}, paramSince: {q.Since.Format(time.RFC3339Nano)}}
 	if q.After != nil {
 		v.Set(paramAfter, strconv.FormatUint(*q.After, 10))
 	}
@@ -97,7 +90,7 @@ func (q LogQuery) values() url.Values {
 }
 
 func logQueryOf(v url.Values) (q LogQuery, err error) {
-	q = LogQuery{Collection: v.Get(paramCollection), Namespace: v.Get(paramNamespace)}
+	q = LogQuery{Collection: v.Get(paramCollection)}
 	if text := v.Get(paramAfter); text != "" {
 		after, err := strconv.ParseUint(text, 10, 64)
 		q.After = &after

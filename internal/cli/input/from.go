@@ -159,7 +159,7 @@ func SnapshotOnly(path, what string) error {
 // LeadingFile takes a file that stands before the resources, and returns those. It is taken where --from names none and
 // the argument can be no resource: it is a path, or a file that is called as stores and snapshots are.
 func (f *FromFlag) LeadingFile(args []string) []string {
-	if f.Path != "" || len(args) == 0 || !looksLikeFile(args[0]) {
+	if f.Path != "" || len(args) == 0 || !LooksLikeFile(args[0]) {
 		return args
 	}
 	if info, err := os.Stat(args[0]); os.Getenv(command.StoreVariable) != "" && (err != nil || !info.Mode().IsRegular()) {
@@ -169,7 +169,8 @@ func (f *FromFlag) LeadingFile(args []string) []string {
 	return args[1:]
 }
 
-func looksLikeFile(arg string) bool {
+// LooksLikeFile reports whether an argument can be no resource: it is a path, or called as stores and snapshots are.
+func LooksLikeFile(arg string) bool {
 	for _, prefix := range []string{"/", "./", "../"} {
 		if strings.HasPrefix(arg, prefix) {
 			return true

@@ -2,17 +2,15 @@ package query
 
 import (
 	"fmt"
-	"io"
 
 	"github.com/larder-dev/larder/internal/cli/compare"
-	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/cli/terminal"
 	"github.com/larder-dev/larder/snapshot/diff"
 )
 
 // diffChanges names each object that is different, and below it the fields that are, with what they were and are.
 type diffChanges struct {
-	w       io.Writer
+	diffLines
 	colours bool
 }
 
@@ -23,8 +21,7 @@ var colourOfChange = map[diff.Kind]terminal.Colour{
 }
 
 func (p *diffChanges) change(c diff.Change) error {
-	what := fmt.Sprintf("%s %s %s", c.Kind, input.NameOf(c.Collection), c.Key)
-	if err := p.line(colourOfChange[c.Kind], "", what); err != nil {
+	if err := p.line(colourOfChange[c.Kind], "", p.headline(c)); err != nil {
 		return err
 	}
 	switch {
@@ -71,5 +68,3 @@ func (p *diffChanges) line(c terminal.Colour, indent, text string) error {
 	_, err := fmt.Fprintf(p.w, "%s%s\n", indent, text)
 	return err
 }
-
-func (p *diffChanges) finish(r diff.Report) error { return (&diffLines{w: p.w}).finish(r) }

@@ -121,7 +121,7 @@ func changesOf(t *testing.T, r input.Resource, before, after string, colours boo
 		return u
 	}
 	var out bytes.Buffer
-	err := (&diffChanges{w: &out, colours: colours}).change(diff.Change{
+	err := (&diffChanges{diffLines{w: &out}, colours}).change(diff.Change{
 		Kind: diff.Changed, Key: "a/x", Before: parse(before), After: parse(after),
 		Collection: snapshot.Collection{Identity: entry.Identity{GroupVersionResource: r.GroupVersionResource},
 			Resource: r.ResourceInfo},

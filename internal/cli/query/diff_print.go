@@ -24,51 +24,46 @@ type diffPrinter interface {
 type gaps func(entry.Identity) []string
 
 func newDiffPrinter(w io.Writer, format string, colours bool, gaps gaps) diffPrinter {
+	lines := diffLines{w: w, a: "A", b: "B"}
 	switch format {
 	case "name":
-		return &diffLines{w: w}
+		return &lines
 	case "json":
 		return &diffJSON{w: w, gaps: gaps}
 	}
-	return &diffChanges{w: w, colours: colours}
+	return &diffChanges{diffLines: lines, colours: colours}
 }
-
-// onlyOne is a collection that one file has alone.
-type onlyOne struct {
-	collection snapshot.Collection
-	file       string
-}
-
-func onlyIn(r diff.Report) (all []onlyOne) {
-	for _, c := range r.OnlyInA {
-		all = append(all, onlyOne{c, "A"})
-	}
-	for _, c := range r.OnlyInB {
-		all = append(all, onlyOne{c, "B"})
-	}
-	return all
-}
-
-func (o onlyOne) note() string { return "only " + o.file + " stores it; its objects are not counted" }
 
 // diffLines prints a line for each difference.
-type diffLines struct{ w io.Writer }
+type diffLines struct {
+	w io.Writer
+	// lead is what each line begins with; a and b are the names of the files.
+	lead, a, b string
+}
+
+// headline names an object that is different.
+func (p *diffLines) headline(c diff.Change) string {
+	return fmt.Sprintf("%s%s %s %s", p.lead, c.Kind, terminal.OneLine(input.NameOf(c.Collection)), terminal.OneLine(c.Key))
+}
 
 func (p *diffLines) change(c diff.Change) error {
-	_, err := fmt.Fprintf(p.w, "%s %s %s\n", c.Kind, terminal.OneLine(input.NameOf(c.Collection)), terminal.OneLine(c.Key))
+	_, err := fmt.Fprintln(p.w, p.headline(c))
 	return err
 }
 
+// finish names the collections that one file has alone.
 func (p *diffLines) finish(r diff.Report) error {
-	for _, only := range onlyIn(r) {
-		kind := diff.Removed
-		if only.file == "B" {
-			kind = diff.Added
-		}
-		name, held := terminal.OneLine(input.NameOf(only.collection)),
-			terminal.OneLine(input.ScopeOfID(only.collection.Identity))
-		if _, err := fmt.Fprintf(p.w, "%s %s (%s): %s\n", kind, name, held, only.note()); err != nil {
-			return err
+	for _, only := range []struct {
+		kind diff.Kind
+		file string
+		in   []snapshot.Collection
+	}{{diff.Removed, p.a, r.OnlyInA}, {diff.Added, p.b, r.OnlyInB}} {
+		for _, c := range only.in {
+			_, err := fmt.Fprintf(p.w, "%s%s %s (%s): only %s stores it; its objects are not counted\n", p.lead, only.kind,
+				terminal.OneLine(input.NameOf(c)), terminal.OneLine(input.ScopeOfID(c.Identity)), terminal.OneLine(only.file))
+			if err != nil {
+				return err
+			}
 		}
 	}
 	return nil

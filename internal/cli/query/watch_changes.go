@@ -29,7 +29,7 @@ type changePrinter struct {
 }
 
 func newChangePrinter(w io.Writer, colours bool) *changePrinter {
-	return &changePrinter{diffChanges{w: w, colours: colours}, map[string]map[string]any{}}
+	return &changePrinter{diffChanges{diffLines{w: w}, colours}, map[string]map[string]any{}}
 }
 
 // colourOfEvent is that of what became of an object.

@@ -50,23 +50,23 @@ func (t Times) At(seq uint64) time.Time {
 }
 
 // Offset returns the offset behind which is all that was written at a time or later, and maybe some of the minute
-// before and what was written at an unknown time. If no mark is that old it is 0, and from the time of the first mark.
-func (t Times) Offset(at time.Time) (after uint64, from time.Time) {
-	from = at
+// before and what was written at an unknown time after that. If no mark is that old it is that of the first that is
+// dated, whose time is from; false if none is.
+func (t Times) Offset(at time.Time) (after uint64, from time.Time, ok bool) {
 	for _, mark := range slices.Backward(t) {
 		switch {
 		case mark.IsZero():
 		case !mark.Wall.After(at):
-			return mark.seq - 1, at
+			return mark.seq - 1, at, true
 		default:
-			from = mark.Wall
+			after, from, ok = mark.seq-1, mark.Wall, true
 		}
 	}
-	return 0, from
+	return after, from, ok
 }
 
-// mark dates the numbers that this transaction has given, unless the last mark does. Without readers there are no
-// marks.
+// mark dates the numbers that this transaction has given, unless the last mark does. Those of the first list have no
+// time: nothing has changed. Without readers there are no marks.
 func (w *Writer) mark() error {
 	first, marked := w.first, w.state.Marked
 	if w.state.Marked = 0; w.state.Retain == 0 {
@@ -94,12 +94,15 @@ func (w *Writer) mark() error {
 	}
 	clocks := w.out.Now()
 	now := format.Mark{Steady: clocks.Steady, Wall: clocks.Wall}
-	if first < w.state.NextSeq && !dates(last, now) {
+	if w.out.First {
+		now = format.Mark{}
+	}
+	if first < w.state.NextSeq && !dates(last, now) && (!now.IsZero() || !last.IsZero()) {
 		if err := b.Put(format.SeqKey(first), now.Append(nil)); err != nil {
 			return err
 		}
 	}
-	return w.forgetTimes(b, now.Steady)
+	return w.forgetTimes(b, clocks.Steady)
 }
 
 // dates reports whether a mark tells the time to a minute: neither clock has gone further since, nor back.

@@ -20,6 +20,8 @@ type Outside struct {
 	MaxTombstones int
 	// Now returns the time, by which tombstones age and changes are dated.
 	Now func() boltfile.Times
+	// First says that the collection has never been complete: the transaction writes what there is, not what changes.
+	First bool
 	// AppendRecord appends a record of the collection, sealed if it is.
 	AppendRecord func(dst, bucket []byte, key string, h format.Header, payload []byte) []byte
 }

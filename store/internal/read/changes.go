@@ -70,7 +70,7 @@ func (p *changesPage) date(b *bolt.Bucket) error {
 }
 
 // OffsetAt returns the offset behind which are the changes that were written at a time or later, and that time, or from
-// when on there are any if that is later.
+// when on there are any if that is later; zero if there are none.
 func (r *Reader) OffsetAt(ctx context.Context, at time.Time) (after uint64, from time.Time, err error) {
 	err = r.View(ctx, func(b *bolt.Bucket) error {
 		st, err := state.Get(b, r.Name)
@@ -85,7 +85,10 @@ func (r *Reader) OffsetAt(ctx context.Context, at time.Time) (after uint64, from
 			return err
 		}
 		times, err := log.Times()
-		after, from = times.Offset(at)
+		dated := false
+		if after, from, dated = times.Offset(at); !dated {
+			after = st.Log.Last()
+		}
 		after = max(after, st.Log.Oldest())
 		return err
 	})

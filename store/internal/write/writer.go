@@ -63,7 +63,7 @@ func Begin(tx *bolt.Tx, t Target) (*Writer, error) {
 		return nil, err
 	}
 	w.Log, err = changelog.NewWriter(b, t.Read.Name, &w.State.Log, t.Cursors, changelog.Outside{
-		MaxTombstones: t.Tombstones, Now: t.Now, AppendRecord: t.Read.Coder.Append,
+		MaxTombstones: t.Tombstones, Now: t.Now, First: !st.Complete, AppendRecord: t.Read.Coder.Append,
 	})
 	return w, err
 }

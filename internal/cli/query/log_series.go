@@ -1,0 +1,127 @@
+package query
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/compare"
+	"github.com/larder-dev/larder/internal/cli/input"
+	"github.com/larder-dev/larder/internal/source"
+	"github.com/larder-dev/larder/snapshot"
+	"github.com/larder-dev/larder/snapshot/diff"
+)
+
+// logFile is one of several files.
+type logFile struct {
+	path   string
+	src    source.Source
+	status source.Status
+	at     time.Time
+}
+
+// series prints what has changed from each file to the next.
+func (o *logOptions) series(ctx context.Context, s command.IO, paths, args []string, since time.Time) error {
+	key, err := o.identity.Key.Encryption()
+	if err != nil {
+		return err
+	}
+	var files []logFile
+	defer func() {
+		for _, f := range files {
+			_ = f.src.Close() // it was only read
+		}
+	}()
+	var stored []source.Collection
+	for _, path := range paths {
+		src, status, err := o.identity.DescribePath(ctx, s, path)
+		if err != nil {
+			return err
+		}
+		files = append(files, logFile{path, src, status, timeOf(src, status)})
+		stored = append(stored, status.Collections...)
+	}
+	slices.SortStableFunc(files, func(a, b logFile) int { return a.at.Compare(b.at) })
+	filter, err := (&input.SelectFlags{Namespaces: o.namespaces}).Filter("none of the files", stored, args)
+	if err != nil {
+		return err
+	}
+	to := s.Out
+	if s.Colours && o.output.Format == formatChanges {
+		to = s.Terminal()
+	}
+	out := bufio.NewWriterSize(to, 1<<16)
+	for i, b := range files[1:] {
+		if b.at.Before(since) {
+			continue
+		}
+		a := files[i]
+		before := compare.NewSide(a.path, a.path, a.src, a.status, key != nil)
+		after := compare.NewSide(b.path, b.path, b.src, b.status, key != nil)
+		if err = o.step(ctx, s, out, before, after, b.at, filter); err != nil {
+			break
+		}
+	}
+	return command.Flushed(err, out)
+}
+
+// step prints what has changed from a file to the next.
+func (o *logOptions) step(
+	ctx context.Context, s command.IO, out *bufio.Writer, a, b *compare.Side, at time.Time, filter snapshot.Filter,
+) error {
+	compare.SkipSealed(a, b, filter)
+	done := s.Busy("comparing")
+	p := o.printer(out, s, a, b, at)
+	report, err := compare.Run(ctx, a, b, compare.Options{Filter: filter,
+		Ignore: append(diff.DefaultIgnore(), o.ignore...)}, p.change)
+	done()
+	if err != nil {
+		return compareError(err)
+	}
+	if err := p.finish(report); err != nil {
+		return err
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	compare.TellParts(s, a, b, report, filter)
+	return sealedError(filter, a, b)
+}
+
+func (o *logOptions) printer(w io.Writer, s command.IO, a, b *compare.Side, at time.Time) diffPrinter {
+	taken := at.UTC().Format(time.RFC3339)
+	lines := diffLines{w: w, lead: taken + " ", a: a.Path, b: b.Path}
+	switch o.output.Format {
+	case "name":
+		return &lines
+	case "json":
+		return &logJSON{w: w, time: taken, file: b.Path, lines: diffLines{w: s.Err, lead: "note: ", a: a.Path, b: b.Path}}
+	}
+	return &diffChanges{lines, s.Colours}
+}
+
+// logJSON prints an object a line.
+type logJSON struct {
+	w          io.Writer
+	time, file string
+	lines      diffLines
+}
+
+func (p *logJSON) change(c diff.Change) error {
+	patch, err := patchOf(c)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.Key, err)
+	}
+	id := c.Collection.Identity
+	l := loggedJSON{Time: p.time, Change: c.Kind, Group: id.Group, Version: id.Version, Resource: id.Resource, Patch: patch,
+		File: p.file}
+	l.Namespace, l.Name = input.SplitKey(c.Key)
+	return json.NewEncoder(p.w).Encode(l)
+}
+
+func (p *logJSON) finish(r diff.Report) error { return p.lines.finish(r) }

@@ -1,0 +1,160 @@
+package query
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
+	"github.com/larder-dev/larder/internal/cli/terminal"
+	"github.com/larder-dev/larder/internal/source"
+	"github.com/larder-dev/larder/snapshot/diff"
+	"github.com/larder-dev/larder/store/consumer"
+)
+
+// toTheMinute is how the time of a change in a store is written: it is known no better.
+const toTheMinute = "2006-01-02T15:04Z07:00"
+
+// loggedChange is a change in a store.
+type loggedChange struct {
+	source.Logged
+	collection source.Collection
+}
+
+// kindOf is what has become of an object, in the words of larder diff.
+var kindOf = map[source.EventType]diff.Kind{
+	source.Added: diff.Added, source.Modified: diff.Changed, source.Deleted: diff.Removed,
+}
+
+// ofStore prints what has changed in a store.
+func (o *logOptions) ofStore(ctx context.Context, s command.IO, path string, args []string, since moment) error {
+	src, status, err := o.identity.DescribePath(ctx, s, path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = src.Close() }() // it was only read
+	logger, ok := src.(source.Logger)
+	if !ok {
+		return command.WithHint(command.Usagef("%s is a snapshot, of one moment", path),
+			"name another one to compare it with, as in: larder log monday.larder %s", path)
+	}
+	filter, err := (&input.SelectFlags{Namespaces: o.namespaces}).Filter(path, status.Collections, args)
+	if err != nil {
+		return err
+	}
+	chosen := slices.DeleteFunc(slices.Clone(status.Collections),
+		func(c source.Collection) bool { return !filter.Takes(c.Saved()) })
+	switch {
+	case len(chosen) == 0:
+		return errNothing(path)
+	case since.place != nil && len(chosen) > 1:
+		return command.Usagef("--since %s is a place in the changes of one resource, and not of %d: name it, or give a time",
+			o.since, len(chosen))
+	case since.place != nil:
+		if err := since.place.of(path, input.ResourceOf(chosen[0]), chosen[0]); err != nil {
+			return err
+		}
+	}
+	changes, err := o.collect(ctx, s, logger, path, chosen, since)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriterSize(s.Out, 1<<16)
+	for _, c := range changes {
+		if err = o.printLogged(out, c); err != nil {
+			break
+		}
+	}
+	return command.Flushed(err, out)
+}
+
+// collect returns the changes of all collections, the oldest first.
+func (o *logOptions) collect(
+	ctx context.Context, s command.IO, logger source.Logger, path string, chosen []source.Collection, since moment,
+) (changes []loggedChange, err error) {
+	defer s.Busy("reading")()
+	var without []source.Collection
+	for _, c := range chosen {
+		q := source.LogQuery{Collection: c.ID, Since: since.at}
+		if since.place != nil {
+			q.After = &since.place.seq
+		}
+		from, err := logger.Log(ctx, q, func(l source.Logged) error {
+			if ns, _ := input.SplitKey(l.Key); len(o.namespaces) == 0 || slices.Contains(o.namespaces, ns) {
+				changes = append(changes, loggedChange{l, c})
+			}
+			return nil
+		})
+		switch {
+		case errors.Is(err, consumer.ErrNotKept):
+			without = append(without, c)
+		case err != nil:
+			return nil, input.ReadError(path, err)
+		case from.After(since.at) && !since.at.IsZero():
+			fmt.Fprintf(s.Err, "note: of %s changes are kept since %s\n", input.Label(c), from.UTC().Format(toTheMinute))
+		}
+	}
+	names := input.Names(input.StoredResources(without), input.Resource.String)
+	switch {
+	case len(without) == len(chosen):
+		return nil, command.WithHint(fmt.Errorf("%s does not keep what changes of %s", path, names),
+			"larder sync --keep-changes 24h keeps it from then on; or compare snapshots: larder log mon.larder tue.larder")
+	case len(without) > 0:
+		fmt.Fprintf(s.Err, "note: of %s no changes are kept\n", names)
+	}
+	slices.SortStableFunc(changes, func(a, b loggedChange) int { return a.Time.Compare(b.Time) })
+	return changes, nil
+}
+
+// loggedJSON is a change in log -o json.
+type loggedJSON struct {
+	Time      string    `json:"time,omitempty"`
+	Change    diff.Kind `json:"change"`
+	Group     string    `json:"group"`
+	Version   string    `json:"version"`
+	Resource  string    `json:"resource"`
+	Namespace string    `json:"namespace,omitempty"`
+	Name      string    `json:"name"`
+	// Seq is the number of the change in a store.
+	Seq uint64 `json:"seq,omitempty"`
+	// Patch is the JSON merge patch from the state in the file before to that in this File.
+	Patch any    `json:"patch,omitempty"`
+	File  string `json:"file,omitempty"`
+}
+
+func (o *logOptions) printLogged(w io.Writer, c loggedChange) error {
+	at := ""
+	if !c.Time.IsZero() {
+		at = c.Time.UTC().Format(toTheMinute)
+	}
+	kind, r := kindOf[c.Type], input.ResourceOf(c.collection)
+	if o.output.Format == "json" {
+		l := loggedJSON{Time: at, Change: kind, Group: r.Group, Version: r.Version, Resource: r.Resource, Seq: c.Seq}
+		l.Namespace, l.Name = input.SplitKey(c.Key)
+		return json.NewEncoder(w).Encode(l)
+	}
+	at = cmp.Or(at, strings.Repeat("-", len("2006-01-02T15:04Z")))
+	_, err := fmt.Fprintf(w, "%s %s %s %s\n", at, kind, r, terminal.OneLine(c.Key))
+	return err
+}
+
+// timeOf is when what a file has was the case.
+func timeOf(src source.Source, st source.Status) (at time.Time) {
+	if file, ok := src.(*source.Snapshot); ok {
+		return file.File().Manifest().TakenAt
+	}
+	for _, c := range st.Collections {
+		if c.LastContact.After(at) {
+			at = c.LastContact
+		}
+	}
+	return at
+}
