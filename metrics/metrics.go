@@ -18,6 +18,7 @@ import (
 type Metrics struct {
 	received meter.Received
 	counts   atomic.Bool // received is in use
+	commits  commits
 
 	mu        sync.RWMutex
 	informers []*observed                      // guarded by mu; the older first
@@ -30,7 +31,9 @@ var (
 )
 
 // New returns metrics without informers. The caller registers them.
-func New() *Metrics { return &Metrics{byPointer: map[*informer.Informer]*observed{}} }
+func New() *Metrics {
+	return &Metrics{commits: newCommits(), byPointer: map[*informer.Informer]*observed{}}
+}
 
 // CountReceived returns a copy of config whose clients count the bytes that they receive, as the network carries them:
 // compressed, with headers and TLS. The clients have connections of their own. If config has a Transport, it does not
@@ -60,14 +63,22 @@ func (m *Metrics) InformerMade(i *informer.Informer) {
 func (m *Metrics) InformerEnded(i *informer.Informer) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	ended := m.byPointer[i]
+	if ended == nil {
+		return
+	}
 	delete(m.byPointer, i)
-	m.informers = slices.DeleteFunc(m.informers, func(o *observed) bool { return o.informer == i })
+	m.informers = slices.DeleteFunc(m.informers, func(o *observed) bool { return o == ended })
+	file := ended.file()
+	if !slices.ContainsFunc(m.informers, func(o *observed) bool { return o.file() == file }) {
+		m.commits.forget(file)
+	}
 }
 
 // Committed implements informer.Observer.
 func (m *Metrics) Committed(i *informer.Informer, c informer.Commit) {
 	if o := m.observed(i); o != nil {
-		o.committed(c)
+		m.commits.observe(o.file(), c)
 	}
 }
 
@@ -90,10 +101,11 @@ func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, m := range table {
 		ch <- m.desc
 	}
-	for _, c := range newCounted().all() {
+	newCalls().Describe(ch)
+	for _, c := range m.commits.all() {
 		c.Describe(ch)
 	}
-	for _, d := range []*prometheus.Desc{storeSize, storeFree, storeWritten, receivedBytes} {
+	for _, d := range []*prometheus.Desc{storeSize, storeFree, written, receivedBytes} {
 		ch <- d
 	}
 }
@@ -102,6 +114,9 @@ func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	if m.counts.Load() {
 		ch <- prometheus.MustNewConstMetric(receivedBytes, prometheus.CounterValue, float64(m.received.Bytes()))
+	}
+	for _, c := range m.commits.all() {
+		c.Collect(ch)
 	}
 	files := map[*store.Store]bool{}
 	all := m.all()

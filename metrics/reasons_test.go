@@ -41,10 +41,10 @@ func constants(t *testing.T, file, typeName string) (values []string) {
 	return values
 }
 
-// TestEachReasonHasALabel: what a list was made for, and what noticed an incident, is a label of its own, and in the
-// documentation.
+// TestEachReasonHasALabel: what a list was made for, and what noticed an incident, is a label of its own, and in
+// docs/troubleshooting.md.
 func TestEachReasonHasALabel(t *testing.T) {
-	doc, err := os.ReadFile("doc.go")
+	doc, err := os.ReadFile("../docs/troubleshooting.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,12 +53,12 @@ func TestEachReasonHasALabel(t *testing.T) {
 			continue
 		}
 		if !slices.Contains(reflector.RelistReasons(), reflector.Reason(reason)) || !strings.Contains(string(doc), reason) {
-			t.Errorf("the reason %s is not among those that are counted, or not in doc.go", reason)
+			t.Errorf("the reason %s is not among those that are counted, or not in docs/troubleshooting.md", reason)
 		}
 	}
 	for _, cause := range constants(t, "../informer/audit/incident.go", "Cause") {
 		if !slices.Contains(audit.Causes(), audit.Cause(cause)) || !strings.Contains(string(doc), cause) {
-			t.Errorf("the cause %s is not among those that are counted, or not in doc.go", cause)
+			t.Errorf("the cause %s is not among those that are counted, or not in docs/troubleshooting.md", cause)
 		}
 	}
 }

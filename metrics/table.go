@@ -28,110 +28,102 @@ type metric struct {
 
 // table has the metrics that are read from an informer's Status.
 var table = []metric{
-	gauge("informer_queued_items", "Number of items that were received and are not stored yet.",
+	gauge("informer_queued_items", "What was received and is not stored yet; at most 8,192.",
 		func(s *informer.Status) float64 { return float64(s.Pending) }),
 	gaugeOf("informer_store_resource_version",
-		"The 15 least significant digits of the resource version of the store.", "",
+		"The 15 least significant digits of the stored resourceVersion.", "",
 		func(s *informer.Status, send send) {
 			if v, ok := lastDigits(s.ResourceVersion); ok {
 				send(v)
 			}
 		}),
-	gaugeOf("larder_objects", "Number of objects in the store.", "", func(s *informer.Status, send send) {
+	gaugeOf("larder_objects", "Objects in the store.", "", func(s *informer.Status, send send) {
 		if s.Source != informer.None || s.Err == nil { // else the store may not have been readable
 			send(float64(s.Objects))
 		}
 	}),
-	gauge("larder_informer_synced", "Whether the informer has synced.",
+	gauge("larder_informer_synced", "1 if HasSynced.",
 		func(s *informer.Status) float64 { return oneIf(s.Synced) }),
-	gauge("larder_persistent", "Whether what the informer holds is, or will be with the next commit, in a file.",
+	gauge("larder_persistent", "1 if what is held goes to a file; 0 if it is in memory only, for good or until another process gives the file free.",
 		func(s *informer.Status) float64 { return oneIf(s.Persistent) }),
-	gaugeOf("larder_source", "Where the data comes from that readers see: 1 for one of live, disk and none.", "source",
-		func(s *informer.Status, send send) {
-			for _, source := range sources {
-				send(oneIf(s.Source == source), string(source))
+	gaugeOf("larder_source", "Always 1: where the data comes from that readers see (live, disk, none).", "source",
+		func(s *informer.Status, send send) { send(1, string(s.Source)) }),
+	counter("larder_source_changes_total", "How often that has changed.",
+		func(s *informer.Status) (n float64) {
+			for _, changes := range s.SourceChanges {
+				n += float64(changes)
 			}
+			return n
 		}),
-	counterOf("larder_source_changes_total",
-		"Number of times that the data came to be from live, disk or none.", "source",
-		func(s *informer.Status, send send) {
-			for _, source := range sources {
-				send(float64(s.SourceChanges[source]), string(source))
-			}
-		}),
-	gaugeOf("larder_degraded", "Why the informer is degraded: 1 for one class of errors, or for none if it is healthy.",
-		"class", func(s *informer.Status, send send) {
-			for _, c := range classes {
-				send(oneIf(classOf(s.Err) == c.name), c.name)
-			}
-		}),
-	gaugeOf("larder_last_contact_timestamp_seconds", "When the API server was last heard.", "",
+	gaugeOf("larder_degraded", "Always 1: the class of the error that the informer has, or none.", "class",
+		func(s *informer.Status, send send) { send(1, classOf(s.Err)) }),
+	gaugeOf("larder_last_contact_timestamp_seconds", "When the API server was last heard, in this process or an earlier one.", "",
 		func(s *informer.Status, send send) {
 			if !s.LastContact.IsZero() {
 				send(float64(s.LastContact.UnixNano()) / 1e9)
 			}
 		}),
 	gaugeOf("larder_resource_version_age_seconds",
-		"Time since the last contact with the API server before the stored resource version was stored.", "",
+		"How old the stored resourceVersion is: the time since the last contact before it was stored.", "",
 		func(s *informer.Status, send send) {
 			if !s.StoredContact.IsZero() {
 				send(max(0, time.Since(s.StoredContact).Seconds()))
 			}
 		}),
 
-	counter("larder_watches_total", "Number of watch requests.",
+	counter("larder_watches_total", "Watch requests; each but the first is a restart of the watch.",
 		func(s *informer.Status) float64 { return float64(s.Reflector.Watches) }),
-	counter("larder_resumes_total", "Number of watches that the API server took up at a resource version that was held.",
+	counter("larder_resumes_total", "Watches that the API server took up at a resourceVersion that was held.",
 		func(s *informer.Status) float64 { return float64(s.Reflector.Resumes) }),
-	counter("larder_list_requests_total", "Number of list requests; each page is one.",
+	counter("larder_list_requests_total", "List requests; each page is one.",
 		func(s *informer.Status) float64 { return float64(s.Reflector.Pages) }),
-	counterOf("larder_relists_total", "Number of lists after the first, by reason.", "reason",
+	counterOf("larder_relists_total", "Lists after the first, by reason; of a reason that has not occurred there is none, but Expired.", "reason",
 		func(s *informer.Status, send send) {
 			for _, reason := range reflector.RelistReasons() {
-				send(float64(s.Reflector.Relists[reason]), string(reason))
+				if n := s.Reflector.Relists[reason]; n > 0 || reason == reflector.ReasonExpired {
+					send(float64(n), string(reason))
+				}
 			}
 		}),
-	gaugeOf("larder_rewriting", "Why stored objects are being, or are to be, written anew: 1 for one reason, 0 for the "+
-		"others.", "reason", func(s *informer.Status, send send) {
-		for _, reason := range reflector.RelistReasons() {
-			if reason.Rewrites() {
-				send(oneIf(s.Rewriting == reason), string(reason))
+	gaugeOf("larder_rewriting", "Why stored objects are being, or are to be, written anew: 1 while they are.", "reason",
+		func(s *informer.Status, send send) {
+			if s.Rewriting != "" {
+				send(1, string(s.Rewriting))
 			}
-		}
-	}),
-	counterOf("larder_incidents_total", "Number of times that stored objects were found to be not what the API server "+
-		"has, and were repaired, by what noticed it.", "cause", func(s *informer.Status, send send) {
+		}),
+	counterOf("larder_incidents_total", "Times that stored objects were not what the API server has, and were repaired, "+
+		"by what noticed it.", "cause", func(s *informer.Status, send send) {
 		for _, cause := range audit.Causes() {
 			send(float64(s.IncidentTotals[cause]), string(cause))
 		}
 	}),
-	gaugeOf("larder_seeded", "Whether the informer has begun with a seed, in place of the first list.", "",
+	gaugeOf("larder_seeded", "1 if the informer has begun with a seed, 0 if a seed would not do; none if it has not asked for one.", "",
 		func(s *informer.Status, send send) {
 			if s.Seed != nil {
 				send(oneIf(s.Seed.Err == nil))
 			}
 		}),
 	gauge("larder_unguarded",
-		"Number of changes of the API server that would not be noticed; the informer's status and log name them.",
+		"Changes of the API server that would not be noticed, since a guard is off; the log and the status name them.",
 		func(s *informer.Status) float64 { return float64(len(s.Unguarded)) }),
 	counter("larder_skipped_objects_total",
-		"Number of objects and events that were left out because they could not be understood or stored.",
+		"Objects and events that were left out because they could not be understood or stored.",
 		func(s *informer.Status) float64 { return float64(s.Skipped + s.Reflector.Skipped) }),
 
-	ofHandlers(gaugeOf, "larder_handler_pending_calls", "Number of calls that wait for the handler.",
+	ofHandlers(gaugeOf, "larder_handler_pending_calls", "Calls that wait for the handler. From 1,024 on updates of one object are merged.",
 		func(h informer.HandlerStatus) int { return h.Pending }),
 	ofHandlers(counterOf, "larder_handler_merged_updates_total",
-		"Number of updates that the handler was told together with an earlier one.",
+		"Updates that the handler was told together with an earlier one.",
 		func(h informer.HandlerStatus) int { return h.Merged }),
-	ofDurable("larder_durable_behind", "Number of changes that a durable handler has not acknowledged, at most.",
+	ofDurable("larder_durable_behind", "Changes that a durable handler has not acknowledged, at most.",
 		func(h durable.Status) float64 { return float64(h.Behind) }),
 	ofDurable("larder_durable_failing_keys",
-		"Number of keys that a durable handler has to be told again, or has not answered.",
+		"Keys that a durable handler has to be told again, or has not answered.",
 		func(h durable.Status) float64 { return float64(h.Failing) }),
 	ofDurable("larder_durable_stalled",
-		"Whether so many keys of a durable handler fail that it is told of nothing else.",
+		"1 if so many keys of a durable handler fail that it is told of nothing else.",
 		func(h durable.Status) float64 { return oneIf(h.Stalled) }),
-	ofDurable("larder_durable_replaying", "Whether a durable handler is being told of every object.",
+	ofDurable("larder_durable_replaying", "1 while a durable handler is told of every object.",
 		func(h durable.Status) float64 { return oneIf(h.Replaying) }),
 }
 

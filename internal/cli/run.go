@@ -20,6 +20,7 @@ import (
 
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/terminal"
+	"github.com/larder-dev/larder/internal/symptom"
 )
 
 // Main runs larder with the process's arguments and streams and returns its exit code.
@@ -80,6 +81,9 @@ func report(w io.Writer, err error) {
 	fmt.Fprintf(w, "error: %v\n", err)
 	if hint := command.HintOf(err); hint != "" {
 		fmt.Fprintf(w, "hint: %s\n", hint)
+	}
+	if page := symptom.Of(err); page != "" {
+		fmt.Fprintf(w, "see: %s\n", page)
 	}
 }
 

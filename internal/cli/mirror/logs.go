@@ -15,6 +15,7 @@ import (
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/terminal"
 	"github.com/larder-dev/larder/internal/source"
+	"github.com/larder-dev/larder/internal/symptom"
 )
 
 // mostVerbose is the most talkative level that the log has: from 8 on client-go writes what the server answers, Secrets
@@ -149,9 +150,12 @@ func (h *sentences) WithAttrs(attrs []slog.Attr) slog.Handler {
 func (h *sentences) WithGroup(string) slog.Handler { return h }
 
 // hintFor is the hint of an error for a log.
-func hintFor(err error) []any {
+func hintFor(err error) (all []any) {
 	if hint := command.HintOf(err); hint != "" {
-		return []any{"hint", hint}
+		all = append(all, "hint", hint)
 	}
-	return nil
+	if page := symptom.Of(err); page != "" {
+		all = append(all, "see", page)
+	}
+	return all
 }
