@@ -53,7 +53,9 @@ type service struct {
 }
 
 func newService(s command.IO, l *plainLog, pl planner, set settings) *service {
-	return &service{io: s, log: l, planner: pl, settings: set, metrics: metrics.New(), notify: newNotifier()}
+	m := metrics.New()
+	pl.config = m.CountReceived(pl.config)
+	return &service{io: s, log: l, planner: pl, settings: set, metrics: m, notify: newNotifier()}
 }
 
 // listen takes the ports: a sync whose port is taken does not begin.

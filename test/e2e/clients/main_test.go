@@ -48,8 +48,14 @@ func TestMain(m *testing.M) {
 // make clients does so before.
 func program(t *testing.T, name string) string {
 	t.Helper()
+	return toolOf(t, name, name)
+}
+
+// toolOf returns the path of a tool of a module of test/clients.
+func toolOf(t *testing.T, module, name string) string {
+	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "tool", "-n", name)
-	cmd.Dir = filepath.Join("..", "..", "clients", name)
+	cmd.Dir = filepath.Join("..", "..", "clients", module)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
