@@ -35,12 +35,19 @@ export function changeItem(c, o) {
 // side is a cell with what one side has, if it has anything.
 export function side(name, text) { return h('td', { class: text && name }, h('pre', null, text || '')); }
 
+// place is the path of a field, once for neighbours that have it.
+function place(f, i, all) {
+  if (i > 0 && all[i - 1].path === f.path) return null;
+  let rowspan = 1;
+  while (i + rowspan < all.length && all[i + rowspan].path === f.path) rowspan++;
+  return h('th', { scope: rowspan > 1 ? 'rowgroup' : 'row', rowspan }, f.path || '(the object)');
+}
+
 function fields(c, old, now) {
   if (!c.fields || !c.fields.length) return null;
   return h('table', { class: 'fields' }, h('caption', { class: 'unseen' }, 'Fields that differ'),
     h('thead', null, h('tr', null, ['Field', old, now].map((n) => h('th', { scope: 'col' }, n)))),
-    h('tbody', null, c.fields.map((f) => h('tr', null,
-      h('th', { scope: 'row' }, f.path || '(the object)'), side('old', f.old), side('new', f.new)))));
+    h('tbody', null, c.fields.map((f, i, all) => h('tr', null, place(f, i, all), side('old', f.old), side('new', f.new)))));
 }
 
 export async function show(main, ctx) {

@@ -59,12 +59,13 @@ function facts(s) {
 }
 
 const sum = (o) => Object.values(o || {}).reduce((a, b) => a + b, 0);
-const reasons = (o) => Object.entries(o || {}).map(([k, n]) => detail(`${k}: ${n}`));
+const totals = (o) => [count(sum(o)), Object.entries(o || {}).map(([k, n]) => detail(`${k}: ${n}`))];
 
 function row(c, s) {
   const name = kindName(c);
   const live = c.live;
-  const work = live ? [count(live.resumes), live.relists, live.incidentTotals, size(live.received)] : ['', '', '', ''];
+  let work = ['', '', '', ''];
+  if (live) work = [count(live.resumes), live.relists, live.incidentTotals, size(live.received)];
   const [word, ...rest] = c.state.split(', ');
   const details = [...rest, c.hidden, live && live.error, ...((live && live.unguarded) || [])].filter(Boolean);
   return h('tr', null,
@@ -74,7 +75,7 @@ function row(c, s) {
     h('td', { class: 'num opt' }, c.resourceVersion || '–'),
     h('td', { class: 'num', title: c.lastContact }, age(c.lastContact, s.now)),
     h('td', null, h('span', { class: c.well ? 'tag ok' : 'tag warn' }, word), details.map(detail)),
-    s.of === 'mirror' && work.map((v) => h('td', { class: 'num opt' }, typeof v === 'string' ? v : [count(sum(v)), reasons(v)])));
+    s.of === 'mirror' && work.map((v) => h('td', { class: 'num opt' }, typeof v === 'string' ? v : totals(v))));
 }
 
 function incidents(s) {
