@@ -1,6 +1,9 @@
 package browser
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -46,4 +49,35 @@ func TestTokenInTheAddress(t *testing.T) {
 	if n := evalAs[int](tb, "history.length"); n > 2 { // with the empty page before
 		t.Errorf("the history has %d entries", n)
 	}
+}
+
+// TestRights: a user who may read one kind in one namespace, and not the state, sees the kinds that are served, that
+// one's objects, and why there is no more.
+func TestRights(t *testing.T) {
+	dir := t.TempDir()
+	tokens, rights := filepath.Join(dir, "tokens"), filepath.Join(dir, "rights.yaml")
+	jane := strings.Repeat("jane", 10)
+	must(t, os.WriteFile(tokens, []byte(jane+",jane,1\n"), 0o600))
+	must(t, os.WriteFile(rights, []byte(`apiVersion: larder.dev/v1alpha1
+kind: OfflineAccess
+rules:
+- users: [jane]
+  resources: [configmaps]
+  namespaces: [shop]
+`), 0o600))
+	address := serve(t, "--from", snapshots(t).monday, "--token-auth-file", tokens, "--offline-access", rights)
+	if strings.Contains(address, "token") {
+		t.Errorf("the address %s has the token of the owner, and others can sign in", address)
+	}
+	tb := newTab(t)
+	tb.expect("status of 403")
+	tb.open(address+"#token="+jane, "The state takes the right to get /larder/status.")
+	tb.shows("deployments.apps")
+	lookOver(tb)
+	tb.do(chromedp.Click(`main a[href*="configmaps"]`))
+	tb.shows("You may not see this: configmaps is forbidden")
+	tb.do(chromedp.SendKeys("#ns", "shop"+kb.Enter))
+	tb.until(`document.querySelectorAll("tbody tr").length > 0`)
+	tb.do(chromedp.Click("tbody th a"))
+	tb.shows("namespace: shop")
 }
