@@ -47,7 +47,8 @@ function fields(c, old, now) {
   if (!c.fields || !c.fields.length) return null;
   return h('table', { class: 'fields' }, h('caption', { class: 'unseen' }, 'Fields that differ'),
     h('thead', null, h('tr', null, ['Field', old, now].map((n) => h('th', { scope: 'col' }, n)))),
-    h('tbody', null, c.fields.map((f, i, all) => h('tr', null, place(f, i, all), side('old', f.old), side('new', f.new)))));
+    h('tbody', null, c.fields.map((f, i, all) => h('tr', null, place(f, i, all),
+      side('old', f.old), side('new', f.new)))));
 }
 
 export async function show(main, ctx) {
