@@ -10,7 +10,7 @@ LINTER := $(GO) tool -modfile=$(CURDIR)/test/tools/go.mod -n golangci-lint
 # Where the linter sees the modules together.
 WORKSPACE := $(CURDIR)/test/tools/lint.work
 # The modules with code of ours, but for test/cluster; test/tools only pins tools.
-MODULES := . informer/controllerruntime examples bench test/e2e test/release test/clients/manager
+MODULES := . informer/controllerruntime examples bench test/e2e test/browser test/release test/clients/manager
 PACKAGES := $(patsubst %,./%/...,$(MODULES))
 # Those that users import.
 LIBRARIES := . informer/controllerruntime
@@ -46,7 +46,7 @@ setup: ## download modules, build kube-apiserver, kubectl, etcd and what else th
 	@for m in $(MODULES); do $(STEP) "downloading the modules of $$m" $(GO) -C $$m mod download; done
 	@GOWORK=$(WORKSPACE) $(STEP) "downloading what the modules have only together" $(GO) list -deps -test $(PACKAGES) >/dev/null
 	@for c in $(CLIENTS); do $(STEP) "downloading the modules of test/clients/$$c" $(GO) -C test/clients/$$c mod download; done
-	@$(MAKE) --no-print-directory linter cluster clients
+	@$(MAKE) --no-print-directory linter cluster clients chromium
 
 .PHONY: cluster
 cluster: ## build only kube-apiserver, kubectl and etcd, and print where they are
@@ -56,6 +56,10 @@ cluster: ## build only kube-apiserver, kubectl and etcd, and print where they ar
 .PHONY: clients
 clients:
 	@for c in $(CLIENTS); do $(STEP) "building $$c, once" $(GO) -C test/clients/$$c tool -n $$c >/dev/null; done
+
+.PHONY: chromium
+chromium: ## get the browser in which the page is tested: Debian's chromium, by apt-get, where it is missing
+	@$(STEP) "chromium" $(GO) -C test/browser run ./cmd/chromium
 
 .PHONY: larder
 larder:
@@ -82,7 +86,7 @@ test: ## everything: lint, other systems, unit and race tests, tests on a real A
 
 .PHONY: waiting
 waiting:
-	@for target in e2e unit-others; do $(MAKE) --no-print-directory $$target; done
+	@for target in e2e browser unit-others; do $(MAKE) --no-print-directory $$target; done
 
 .PHONY: working
 working:
@@ -113,6 +117,10 @@ unit-others: race
 .PHONY: e2e
 e2e: cluster clients ## tests on a real kube-apiserver, of the examples too
 	@$(STEP) "tests on a real API server" $(GO) -C test/e2e test -vet=off -parallel 4 -count=1 -timeout 20m ./...
+
+.PHONY: browser
+browser: cluster chromium ## tests of the page of larder serve in a headless Chromium, on a real kube-apiserver
+	@$(STEP) "tests in a browser" $(GO) -C test/browser test -vet=off -count=1 -timeout 20m ./...
 
 .PHONY: soak
 soak: cluster ## longer runs of the same tests: more systems, more kills and power losses, whole minutes, 20 minutes of load, every residency, mutants, fuzzing (FUZZTIME each)

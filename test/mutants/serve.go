@@ -100,7 +100,7 @@ var serveMutants = []mutant{
 	{
 		name:   "serve/forwarded-for-all",
 		breaks: "Who is refused what is forwarded does not find it in discovery.",
-		file:   "serve/handler.go",
+		file:   "serve/nonresource.go",
 		old:    "f != nil && f.takes(q.r)",
 		new:    "f != nil",
 		test:   "TestForwardsTheRest",

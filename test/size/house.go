@@ -52,6 +52,7 @@ var rooms = map[string]string{
 	"serve/access":               "who asks, and whether they may",
 	"serve/access/kubeconfig":    "what a client needs to get in",
 	"serve/access/listener":      "TLS and connections of the port",
+	"serve/page":                 "a page for people",
 	"codec":                      "objects to bytes and back",
 	"entry":                      "identities, references,\nentries, errors",
 }

@@ -156,8 +156,8 @@ func (o *serveOptions) compared(
 	}
 	if _, held := src.(*source.Client); held {
 		return nil, nil, errors.Join(command.WithHint(
-			fmt.Errorf("%s is held by %s, and changes", o.compare, input.Holding(o.compare)),
-			"compare with a snapshot of it: %s", input.MakeSnapshot(o.compare)), src.Close())
+			fmt.Errorf("--compare %s: the file changes: it is held by %s", o.compare, input.Holding(o.compare)),
+			"compare with a snapshot of it: larder snapshot save FILE --from %s", o.compare), src.Close())
 	}
 	a := compare.NewSide("A", o.compare, src, of, key != nil)
 	b := compare.NewSide("B", o.from.Path, served, status, key != nil)

@@ -34,13 +34,16 @@ export async function json(path, signal, accept) {
 export async function text(path, signal, accept) { return (await send(path, accept, signal)).text(); }
 
 function warnings(r) {
-  return [...(r.headers.get('Warning') || '').matchAll(/299 - "((?:[^"\\]|\\.)*)"/g)].map((m) => m[1].replace(/\\(.)/g, '$1'));
+  const found = (r.headers.get('Warning') || '').matchAll(/299 - "((?:[^"\\]|\\.)*)"/g);
+  return [...found].map((m) => m[1].replace(/\\(.)/g, '$1'));
 }
 
-const FORMS = {
-  table: ['as=Table;v=v1;g=meta.k8s.io', 'as=Table;v=v1;g=meta.k8s.io'],
-  metadata: ['as=PartialObjectMetadataList;v=v1;g=meta.k8s.io', 'as=PartialObjectMetadata;v=v1;g=meta.k8s.io'],
-};
+const FORMS = { table: ['Table', 'Table'], metadata: ['PartialObjectMetadataList', 'PartialObjectMetadata'] };
+
+// accept is for a list of a kind (0), or for a watch or one object (1).
+function accept(kind, one) {
+  return `application/json;as=${FORMS[kind.metadata ? 'metadata' : 'table'][one]};v=v1;g=meta.k8s.io`;
+}
 
 // A kind is {group, version, resource}, perhaps with the part of it that a collection has: {namespace, labelSelector,
 // fieldSelector, metadata}.
@@ -64,7 +67,8 @@ const rowOf = (meta, cells) => ({ namespace: meta.namespace || '', name: meta.na
 
 function rowsOf(answer) {
   if (answer.rows) return answer.rows.map((r) => rowOf(r.object.metadata, r.cells.map(cellText)));
-  return (answer.items || [answer]).map((i) => rowOf(i.metadata, [i.metadata.name, i.metadata.creationTimestamp || '']));
+  const metas = (answer.items || [answer]).map((i) => i.metadata);
+  return metas.map((m) => rowOf(m, [m.name, m.creationTimestamp || '']));
 }
 
 const cellText = (c) => (c === null || c === undefined ? '' : typeof c === 'object' ? JSON.stringify(c) : String(c));
@@ -73,11 +77,12 @@ const cellText = (c) => (c === null || c === undefined ? '' : typeof c === 'obje
 export async function list(kind, o, signal) {
   const q = { limit: o.limit || 500 };
   if (o.next) q.continue = o.next;
-  const answer = await json(listPath(kind, o, q), signal, `application/json;${FORMS[kind.metadata ? 'metadata' : 'table'][0]}`);
+  const answer = await json(listPath(kind, o, q), signal, accept(kind, 0));
   const meta = answer.metadata;
+  const columns = answer.columnDefinitions || [{ name: 'Name' }, { name: 'Created' }];
   return {
-    columns: (answer.columnDefinitions || [{ name: 'Name' }, { name: 'Created' }]).map((c) => ({ name: c.name, wide: c.priority > 0 })),
-    rows: rowsOf(answer), next: meta.continue, left: meta.remainingItemCount, rv: meta.resourceVersion, warnings: answer.warnings,
+    columns: columns.map((c) => ({ name: c.name, wide: c.priority > 0 })), rows: rowsOf(answer), next: meta.continue,
+    left: meta.remainingItemCount, rv: meta.resourceVersion, warnings: answer.warnings,
   };
 }
 
@@ -87,7 +92,7 @@ export async function watch(kind, o, rv, signal, told, live) {
   for (let wait = 1000; !signal.aborted; wait = Math.min(wait * 2, 30000)) {
     try {
       const path = listPath(kind, o, { watch: 1, resourceVersion: rv });
-      const r = await send(path, `application/json;${FORMS[kind.metadata ? 'metadata' : 'table'][1]}`, signal);
+      const r = await send(path, accept(kind, 1), signal);
       live(true);
       for await (const line of lines(r.body)) {
         const event = JSON.parse(line);

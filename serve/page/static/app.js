@@ -1,5 +1,5 @@
 // The page: who signs in, which view is shown, and the keyboard.
-import { h, say, note } from './dom.js';
+import { h, say, note, base } from './dom.js';
 import { json, token, ApiError } from './api.js';
 import { parse, listLink } from './links.js';
 import * as state from './state.js';
@@ -7,7 +7,9 @@ import * as objects from './objects.js';
 import * as changes from './changes.js';
 import * as compare from './compare.js';
 
-const VIEWS = { state: state.show, objects: objects.show, object: objects.showOne, changes: changes.show, compare: compare.show };
+const VIEWS = {
+  state: state.show, objects: objects.show, object: objects.showOne, changes: changes.show, compare: compare.show,
+};
 const main = document.getElementById('main');
 const nav = document.getElementById('nav');
 const signout = document.getElementById('signout');
@@ -39,10 +41,9 @@ async function go() {
     head(to);
     main.replaceChildren();
     const shown = show(main, ctx, to);
-    focusOn(main.querySelector('h1'));
+    if (document.activeElement === document.body) focusOn(main.querySelector('h1'));
     await shown;
-    const h1 = main.querySelector('h1');
-    if (h1 && document.activeElement === document.body) focusOn(h1);
+    if (document.activeElement === document.body) focusOn(main.querySelector('h1'));
   } catch (err) {
     fail(err, signal);
   } finally {
@@ -62,12 +63,14 @@ async function load(signal) {
 function head(to) {
   const name = to.name || to.kind.resource || to.view;
   document.title = `${name} · Larder`;
-  document.getElementById('file').textContent = status ? `${status.of} ${status.file.split('/').pop()}` : '';
+  document.getElementById('file').textContent = status ? `${status.of} ${base(status.file)}` : '';
   nav.hidden = false;
   signout.hidden = !token.get();
   nav.querySelector('[href="#/compare"]').hidden = !(status && status.compare);
   for (const a of nav.querySelectorAll('a')) {
-    if (parse(a.getAttribute('href')).view === to.view) a.setAttribute('aria-current', 'page');
+    const { view } = parse(a.getAttribute('href'));
+    if (view === to.view) a.setAttribute('aria-current', 'page');
+    else if (view === 'state' && to.kind.resource) a.setAttribute('aria-current', 'true');
     else a.removeAttribute('aria-current');
   }
 }
@@ -84,14 +87,16 @@ function signIn(why) {
   token.set('');
   nav.hidden = signout.hidden = true;
   document.title = 'Sign in · Larder';
-  const field = h('input', { id: 'token', type: 'password', autocomplete: 'off', required: true, 'aria-describedby': 'where' });
+  const props = { id: 'token', type: 'password', autocomplete: 'off', required: true, 'aria-describedby': 'where' };
+  const field = h('input', props);
   main.replaceChildren(h('form', { class: 'signin', submit: (e) => {
     e.preventDefault();
     token.set(field.value.trim());
     status = undefined;
     go();
   } }, h('h1', { tabindex: -1 }, 'Sign in'), why && note(why, 'bad'), h('label', { for: 'token' }, 'Token'), field,
-  h('p', { id: 'where', class: 'detail' }, 'It is in the kubeconfig that larder has written, under users. A token of the cluster works as well, with its rights. It stays in this tab.'),
+  h('p', { id: 'where', class: 'detail' }, 'It is in the kubeconfig that larder has written, under users. A token of '
+    + 'the cluster works as well, with its rights. It stays in this tab.'),
   h('button', { type: 'submit' }, 'Sign in')));
   field.focus();
 }
@@ -116,7 +121,10 @@ function keys(e) {
     const search = document.getElementById('search');
     if (search) { e.preventDefault(); search.focus(); search.select(); }
   } else if (e.key === 'Escape' && typing) {
-    if (e.target.value && e.target.type === 'search') { e.target.value = ''; e.target.dispatchEvent(new Event('input')); } else focusOn(main.querySelector('h1'));
+    if (e.target.value && e.target.type === 'search') {
+      e.target.value = '';
+      e.target.dispatchEvent(new Event('input'));
+    } else focusOn(main.querySelector('h1'));
     e.preventDefault();
   } else if (e.key === 'Escape') back(parse(location.hash));
   else if (e.key === 'ArrowDown' || e.key === 'ArrowUp') move(e);

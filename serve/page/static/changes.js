@@ -1,5 +1,5 @@
 // What has changed: as it comes, and what is on record.
-import { h, say, note, count, plural, age } from './dom.js';
+import { h, say, note, count, plural, checkbox } from './dom.js';
 import { json, list, watch } from './api.js';
 import { kindName, objectLink } from './links.js';
 import { feed, differing } from './feed.js';
@@ -12,9 +12,11 @@ const RECORDED = 200;
 export function changeItem(c, o) {
   const what = c.namespace ? `${c.namespace}/${c.name}` : c.name;
   const few = (c.fields || []).map((f) => f.path).filter((p, i, all) => all.indexOf(p) === i);
+  const more = few.length > 3 ? `, ${few.length - 3} more` : '';
   const summary = [
-    h('span', { class: `tag ${c.kind}` }, c.kind), ' ', o.resource && [h('span', { class: 'kind' }, kindName(c)), ' '], h('span', { class: 'name' }, what), ' ',
-    h('span', { class: 'detail' }, c.note || few.slice(0, 3).join(', ') + (few.length > 3 ? `, ${few.length - 3} more` : '')),
+    h('span', { class: `tag ${c.kind}` }, c.kind), ' ', o.resource && [h('span', { class: 'kind' }, kindName(c)), ' '],
+    h('span', { class: 'name' }, what), ' ',
+    h('span', { class: 'detail' }, c.note || few.slice(0, 3).join(', ') + more),
     c.time && h('time', { datetime: c.time, title: c.time }, c.time.slice(11, 19)),
   ];
   const d = h('details', { class: 'change' }, h('summary', null, summary));
@@ -22,26 +24,41 @@ export function changeItem(c, o) {
   d.addEventListener('toggle', () => {
     if (!d.open || built) return;
     built = true;
+    const open = c.kind !== 'removed' && h('a', { href: objectLink(c, c.namespace, c.name) }, 'Open');
     d.append(h('div', { class: 'inside' }, fields(c, o.old || 'old', o.new || 'new'),
-      h('p', { class: 'bar' }, c.kind !== 'removed' && h('a', { href: objectLink(c, c.namespace, c.name) }, 'Open'), o.more && o.more(c))));
+      h('p', { class: 'bar' }, open, o.more && o.more(c))));
   });
   d.open = !!o.open;
   return h('li', null, d);
+}
+
+// side is a cell with what one side has, if it has anything.
+export function side(name, text) { return h('td', { class: text && name }, h('pre', null, text || '')); }
+
+// place is the path of a field, once for neighbours that have it.
+function place(f, i, all) {
+  if (i > 0 && all[i - 1].path === f.path) return null;
+  let rowspan = 1;
+  while (i + rowspan < all.length && all[i + rowspan].path === f.path) rowspan++;
+  return h('th', { scope: rowspan > 1 ? 'rowgroup' : 'row', rowspan }, f.path || '(the object)');
 }
 
 function fields(c, old, now) {
   if (!c.fields || !c.fields.length) return null;
   return h('table', { class: 'fields' }, h('caption', { class: 'unseen' }, 'Fields that differ'),
     h('thead', null, h('tr', null, ['Field', old, now].map((n) => h('th', { scope: 'col' }, n)))),
-    h('tbody', null, c.fields.map((f) => h('tr', null, h('th', { scope: 'row' }, f.path || '(the object)'),
-      h('td', { class: f.old ? 'old' : '' }, h('pre', null, f.old || '')), h('td', { class: f.new ? 'new' : '' }, h('pre', null, f.new || ''))))));
+    h('tbody', null, c.fields.map((f, i, all) => h('tr', null, place(f, i, all),
+      side('old', f.old), side('new', f.new)))));
 }
 
 export async function show(main, ctx) {
   main.append(h('h1', { tabindex: -1 }, 'Changes'));
   const s = ctx.status;
   if (s && s.of === 'mirror') main.append(live(ctx));
-  else if (s && !s.changes) main.append(note(`Nothing changes in a ${s.of}.${s.compare ? ' Compare shows how it differs from another.' : ''}`));
+  else if (s && !s.changes) {
+    const hint = s.compare ? ' Compare shows how it differs from an older one.' : '';
+    main.append(note(`Nothing changes in a ${s.of}.${hint}`));
+  }
   if (s && s.changes) main.append(await recorded(ctx));
 }
 
@@ -49,7 +66,8 @@ export async function show(main, ctx) {
 function live(ctx) {
   const served = ctx.status.collections.filter((c) => !c.hidden && c.live);
   const key = (c) => `${kindName(c)} ${c.scope}`;
-  const chosen = new Set((sessionStorage.getItem('followed') || served.slice(0, FOLLOWED).map(key).join('\n')).split('\n').filter(Boolean));
+  const kept = sessionStorage.getItem('followed');
+  const chosen = new Set(kept === null ? served.slice(0, FOLLOWED).map(key) : JSON.parse(kept));
   const items = h('ol', { class: 'changes', 'aria-label': 'Changes as they come' });
   const empty = note('Nothing has changed since you look.');
   feed.changed = () => {
@@ -64,13 +82,13 @@ function live(ctx) {
   };
   ctx.signal.addEventListener('abort', () => { feed.changed = () => {}; });
   const stops = new Map();
-  const boxes = served.map((c) => h('label', { class: 'check' }, h('input', { type: 'checkbox', value: key(c), checked: chosen.has(key(c)), change: apply }),
-    ` ${kindName(c)}${c.scope === 'all' ? '' : ` (${c.scope})`}`));
+  const boxes = served.map((c) => checkbox(kindName(c) + (c.scope === 'all' ? '' : ` (${c.scope})`),
+    { value: key(c), checked: chosen.has(key(c)), change: apply }));
   function apply() {
     const inputs = boxes.map((b) => b.firstChild);
     const on = inputs.filter((i) => i.checked);
     inputs.forEach((i) => { i.disabled = !i.checked && on.length >= FOLLOWED; });
-    sessionStorage.setItem('followed', on.map((i) => i.value).join('\n') || '\n');
+    sessionStorage.setItem('followed', JSON.stringify(on.map((i) => i.value)));
     for (const c of served) {
       const want = on.some((i) => i.value === key(c));
       if (want && !stops.has(key(c))) {
@@ -85,7 +103,8 @@ function live(ctx) {
   }
   apply();
   feed.changed();
-  return h('section', null, h('fieldset', { class: 'bar' }, h('legend', null, `Follow ${FOLLOWED} kinds at most`), boxes), items, empty);
+  const legend = h('legend', null, `Follow ${FOLLOWED} kinds at most`);
+  return h('section', null, h('fieldset', { class: 'bar' }, legend, boxes), items, empty);
 }
 
 // follow loads the objects of a collection, so that it is known what their columns were, and tells the feed.
@@ -121,8 +140,9 @@ async function follow(c, signal, ctx) {
 async function recorded(ctx) {
   const items = h('ol', { class: 'changes', 'aria-label': 'Recorded changes' });
   const told = h('p', { class: 'detail' });
+  const spans = [['10 minutes', 600], ['hour', 3600], ['day', 86400], ['week', 604800]];
   const span = h('select', { id: 'since', change: () => load().catch(ctx.fail) },
-    [['10 minutes', 600], ['hour', 3600], ['day', 86400], ['week', 604800]].map(([n, s]) => h('option', { value: s, selected: s === 3600 }, `the last ${n}`)));
+    spans.map(([name, s]) => h('option', { value: s, selected: s === 3600 }, `the last ${name}`)));
   async function load() {
     const since = new Date(Date.now() - span.value * 1000).toISOString();
     const { changes } = await json(`/larder/changes?since=${encodeURIComponent(since)}&limit=${RECORDED}`, ctx.signal);
@@ -130,7 +150,6 @@ async function recorded(ctx) {
     told.textContent = changes.length < RECORDED ? plural(changes.length, 'change') : `the newest ${count(RECORDED)}`;
   }
   await load();
-  return h('section', null, h('h2', null, 'On record'), h('p', { class: 'bar' }, h('label', { for: 'since' }, 'Since'), span), told, items);
+  return h('section', null, h('h2', null, 'On record'),
+    h('p', { class: 'bar' }, h('label', { for: 'since' }, 'Of'), span), told, items);
 }
-
-export { age };

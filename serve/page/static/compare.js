@@ -1,8 +1,8 @@
 // Two files side by side.
-import { h, say, note, count, plural, later } from './dom.js';
+import { h, say, note, count, plural, later, base, input, checkbox } from './dom.js';
 import { json } from './api.js';
 import { kindName } from './links.js';
-import { changeItem } from './changes.js';
+import { changeItem, side } from './changes.js';
 
 const KINDS = ['changed', 'added', 'removed', 'replaced'];
 const MOST = 200; // of a kind, before more are asked for
@@ -19,8 +19,8 @@ export async function show(main, ctx, to) {
   }
   const c = comparison;
   const place = h('div');
-  const search = h('input', { id: 'search', type: 'search', value: to.query.get('q') || '', autocomplete: 'off', spellcheck: 'false' });
-  const boxes = KINDS.map((k) => h('label', { class: 'check' }, h('input', { type: 'checkbox', value: k, checked: true, change: draw }), ` ${count(c[k])} ${k}`));
+  const search = input('search', to.query.get('q') || '', { type: 'search' });
+  const boxes = KINDS.map((k) => checkbox(`${count(c[k])} ${k}`, { value: k, checked: true, change: draw }));
   search.addEventListener('input', later(() => {
     history.replaceState(history.state, '', `#/compare${search.value ? `?q=${encodeURIComponent(search.value)}` : ''}`);
     draw();
@@ -33,14 +33,20 @@ export async function show(main, ctx, to) {
     say(plural(shown.length, 'difference'));
   }
   main.append(
-    h('dl', { class: 'facts' }, side('A', c.a), side('B', c.b), h('dt', null, 'Same'), h('dd', null, plural(c.same, 'object'))),
-    (c.notes || []).map((n) => note(n)), c.left ? note(`${plural(c.left, 'more difference')} are not shown: larder diff prints all.`, 'warn') : '',
-    h('form', { class: 'bar', role: 'search', submit: (e) => e.preventDefault() }, h('label', { for: 'search' }, 'Find'), search, boxes), place);
+    h('dl', { class: 'facts' }, file('A', c.a), file('B', c.b),
+      h('dt', null, 'Same'), h('dd', null, plural(c.same, 'object'))),
+    ...(c.notes || []).map((n) => note(n)),
+    c.left ? note(`${plural(c.left, 'more difference')} are not shown: larder diff prints all.`, 'warn') : '',
+    h('form', { class: 'bar', role: 'search', submit: (e) => e.preventDefault() },
+      h('label', { for: 'search' }, 'Find'), search, boxes), place);
   draw();
   ctx.refocus();
 }
 
-function side(name, s) { return [h('dt', null, name), h('dd', null, s.file + (s.takenAt ? `, taken ${s.takenAt}` : ''))]; }
+function file(name, s) {
+  const taken = s.takenAt ? `, taken ${s.takenAt}` : '';
+  return [h('dt', null, name), h('dd', { title: s.file }, base(s.file) + taken)];
+}
 
 function matches(c, t) {
   return c.name.includes(t) || (c.namespace || '').includes(t) || kindName(c).includes(t) ||
@@ -58,7 +64,8 @@ function sections(changes, c) {
     let shown = 0;
     function draw() {
       const next = all.slice(shown, shown + MOST);
-      items.append(...next.map((one) => changeItem(one, { open: changes.length <= FEW, old: 'A', new: 'B', more: yaml })));
+      const o = { open: changes.length <= FEW, old: 'A', new: 'B', more: yaml };
+      items.append(...next.map((one) => changeItem(one, o)));
       shown += next.length;
       more.hidden = shown === all.length;
       more.textContent = `Show more (${count(all.length - shown)} left)`;
@@ -71,7 +78,8 @@ function sections(changes, c) {
 // yaml is a button that shows the whole object, of both files.
 function yaml(c) {
   const button = h('button', { type: 'button', click: async () => {
-    const q = new URLSearchParams({ group: c.group || '', version: c.version, resource: c.resource, namespace: c.namespace || '', name: c.name });
+    const { group = '', version, resource, namespace = '', name } = c;
+    const q = new URLSearchParams({ group, version, resource, namespace, name });
     try {
       const both = await json(`/larder/compare/object?${q}`);
       button.closest('.inside').append(beside(both.a, both.b));
@@ -88,8 +96,7 @@ function beside(a, b) {
   const rows = aligned(a ? a.trimEnd().split('\n') : [], b ? b.trimEnd().split('\n') : []);
   return h('table', { class: 'fields whole' }, h('caption', { class: 'unseen' }, 'The whole object'),
     h('thead', null, h('tr', null, h('th', { scope: 'col' }, 'A'), h('th', { scope: 'col' }, 'B'))),
-    h('tbody', null, rows.map(([x, y]) => h('tr', null, h('td', { class: x !== y && x !== undefined ? 'old' : '' }, h('pre', null, x || '')),
-      h('td', { class: x !== y && y !== undefined ? 'new' : '' }, h('pre', null, y || ''))))));
+    h('tbody', null, rows.map(([x, y]) => h('tr', null, side(x !== y && 'old', x), side(x !== y && 'new', y)))));
 }
 
 const LARGEST = 4e6; // cells of the table below; beyond, lines are only compared by what both texts begin and end with
@@ -104,7 +111,10 @@ function aligned(a, b) {
   const w = n.length + 1;
   const lcs = m.length * n.length < LARGEST ? new Uint32Array((m.length + 1) * w) : null;
   for (let i = m.length - 1; lcs && i >= 0; i--) {
-    for (let j = n.length - 1; j >= 0; j--) lcs[i * w + j] = m[i] === n[j] ? lcs[(i + 1) * w + j + 1] + 1 : Math.max(lcs[(i + 1) * w + j], lcs[i * w + j + 1]);
+    for (let j = n.length - 1; j >= 0; j--) {
+      const [down, right, both] = [(i + 1) * w + j, i * w + j + 1, (i + 1) * w + j + 1];
+      lcs[i * w + j] = m[i] === n[j] ? lcs[both] + 1 : Math.max(lcs[down], lcs[right]);
+    }
   }
   let [i, j] = [0, 0];
   let [left, right] = [[], []];

@@ -6,9 +6,9 @@ export function h(tag, props, ...children) {
   const e = document.createElement(tag);
   for (const [name, value] of Object.entries(props || {})) {
     if (typeof value === 'function') e.addEventListener(name, value);
-    else if (value !== false && value !== undefined && value !== null) e.setAttribute(name, value === true ? '' : value);
+    else if (value || value === 0 || value === '') e.setAttribute(name, value === true ? '' : value);
   }
-  e.append(...children.flat().filter((c) => c !== null && c !== undefined && c !== false));
+  e.append(...children.flat(Infinity).filter((c) => c !== null && c !== undefined && c !== false));
   return e;
 }
 
@@ -20,7 +20,7 @@ export function morph(a, b) {
     return;
   }
   for (const name of a.getAttributeNames()) if (!b.hasAttribute(name) && name !== 'open') a.removeAttribute(name);
-  for (const name of b.getAttributeNames()) if (a.getAttribute(name) !== b.getAttribute(name)) a.setAttribute(name, b.getAttribute(name));
+  for (const { name, value } of b.attributes) if (a.getAttribute(name) !== value) a.setAttribute(name, value);
   const [old, now] = [[...a.childNodes], [...b.childNodes]];
   now.forEach((n, i) => (i < old.length ? morph(old[i], n) : a.append(n)));
   old.slice(now.length).forEach((n) => n.remove());
@@ -30,7 +30,8 @@ export function morph(a, b) {
 export function table(caption, columns, rows, props) {
   const head = columns.map((c) => h('th', { scope: 'col', class: c.class }, c.name || c));
   return h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': caption },
-    h('table', props, h('caption', { class: 'unseen' }, caption), h('thead', null, h('tr', null, head)), h('tbody', null, rows)));
+    h('table', props, h('caption', { class: 'unseen' }, caption),
+      h('thead', null, h('tr', null, head)), h('tbody', null, rows)));
 }
 
 // say tells those who cannot see the page, too.
@@ -39,7 +40,22 @@ export function say(text) {
   if (e.textContent !== text) e.textContent = text;
 }
 
-export function note(text, kind) { return h('p', { class: `note ${kind || ''}`, role: kind === 'bad' ? 'alert' : undefined }, text); }
+export function note(text, kind) {
+  return h('p', { class: `note ${kind || ''}`, role: kind === 'bad' && 'alert' }, text);
+}
+
+export const detail = (text) => h('div', { class: 'detail' }, text);
+
+// num are columns of numbers.
+export const num = (name, more) => ({ name, class: `num ${more || ''}` });
+
+export function input(id, value, props) {
+  return h('input', { id, name: id, value, autocomplete: 'off', spellcheck: 'false', ...props });
+}
+
+export function checkbox(text, props) {
+  return h('label', { class: 'check' }, h('input', { type: 'checkbox', ...props }), ` ${text}`);
+}
 
 export function age(then, now) {
   const s = Math.max(0, (new Date(now || Date.now()) - new Date(then)) / 1000);
@@ -55,6 +71,8 @@ export function size(n) {
   for (; n >= 1000 && i < units.length - 1; i++) n /= 1024;
   return `${i && n < 10 ? n.toFixed(1) : Math.round(n)} ${units[i]}`;
 }
+
+export const base = (path) => path.split(/[\\/]/).pop();
 
 export const count = (n) => n.toLocaleString('en');
 

@@ -12,9 +12,13 @@ export const feed = {
     const { group, version, resource } = kind;
     const id = `${resource}.${group}/${row.namespace}/${row.name}@${row.rv}`;
     if (feed.changes.some((c) => c.id === id)) return;
-    const note = type !== 'MODIFIED' ? '' : !fields ? 'what it was before is not known' : !fields.length ? 'none of its columns' : '';
-    feed.changes.unshift({ id, time: new Date().toISOString(), kind: KINDS[type], group, version, resource, namespace: row.namespace,
-      name: row.name, fields: type === 'MODIFIED' ? fields : undefined, note });
+    let note;
+    if (type === 'MODIFIED' && !fields) note = 'what it was before is not known';
+    else if (type === 'MODIFIED' && !fields.length) note = 'none of its columns';
+    feed.changes.unshift({
+      id, time: new Date().toISOString(), kind: KINDS[type], group, version, resource,
+      namespace: row.namespace, name: row.name, fields: type === 'MODIFIED' ? fields : undefined, note,
+    });
     feed.changes.length = Math.min(feed.changes.length, MOST);
     feed.changed();
   },

@@ -14,11 +14,15 @@ export function objectLink(kind, namespace, name) {
 }
 
 // collectionLink is listLink for what a collection has of its kind.
-export function collectionLink(c) { return listLink(c, { ns: c.namespace, l: c.labelSelector, f: c.fieldSelector, m: c.metadata ? 1 : '' }); }
+export function collectionLink(c) {
+  return listLink(c, { ns: c.namespace, l: c.labelSelector, f: c.fieldSelector, m: c.metadata ? 1 : '' });
+}
 
 // parse returns {view, kind, namespace, name, query} of a fragment.
 export function parse(hash) {
   const [path, search] = hash.replace(/^#\/?/, '').split('?');
-  const [view, group, version, resource, namespace, name] = path.split('/').map((s) => (s === '_' ? '' : decodeURIComponent(s)));
-  return { view: view || 'state', kind: { group, version, resource }, namespace, name, query: new URLSearchParams(search || '') };
+  const parts = path.split('/').map((s) => (s === '_' ? '' : decodeURIComponent(s)));
+  const [view, group, version, resource, namespace, name] = parts;
+  const query = new URLSearchParams(search || '');
+  return { view: view || 'state', kind: { group, version, resource }, namespace, name, query };
 }

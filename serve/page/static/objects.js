@@ -1,5 +1,5 @@
 // The objects of a kind, and one object as YAML.
-import { h, morph, table, say, note, count, plural, later } from './dom.js';
+import { h, morph, table, say, note, count, plural, later, input, checkbox } from './dom.js';
 import { list, watch, pathOf, text } from './api.js';
 import { kindName, listLink, objectLink } from './links.js';
 import { feed, differing } from './feed.js';
@@ -9,25 +9,27 @@ const MOST = 500; // matches of a search that are shown
 // kindOf is the kind of an address, with what a collection has of it.
 function kindOf(to, ctx) {
   const q = to.query;
-  const known = ((ctx.status && ctx.status.collections) || []).filter((c) => kindName(c) === kindName(to.kind) && c.version === to.kind.version);
-  return { ...to.kind, fieldSelector: q.get('f') || '', metadata: !!q.get('m'), namespaced: known.length ? known[0].namespaced : true };
+  const all = (ctx.status && ctx.status.collections) || [];
+  const known = all.find((c) => kindName(c) === kindName(to.kind) && c.version === to.kind.version);
+  const namespaced = known ? known.namespaced : true;
+  return { ...to.kind, fieldSelector: q.get('f') || '', metadata: !!q.get('m'), namespaced };
 }
 
 export async function show(main, ctx, to) {
   const kind = kindOf(to, ctx);
   const o = { namespace: to.query.get('ns') || '', labels: to.query.get('l') || '' };
-  const q = { ns: o.namespace, l: o.labels, f: kind.fieldSelector, m: kind.metadata ? 1 : '', q: to.query.get('q') || '' };
+  const q = { ...Object.fromEntries(to.query), q: to.query.get('q') || '' };
   const counted = h('span', { class: 'count' });
   const live = h('span', { class: 'tag', hidden: true }, 'live');
   const place = h('div');
   const v = new List(kind, o, ctx, { counted, place, live });
-  const search = h('input', { id: 'search', type: 'search', value: q.q, autocomplete: 'off', spellcheck: 'false' });
+  const search = input('search', q.q, { type: 'search' });
   search.addEventListener('input', later(() => {
     q.q = search.value.trim();
     history.replaceState(history.state, '', listLink(kind, q));
     v.find(q.q).catch(ctx.fail);
   }));
-  const field = (id, label, value, hint) => [h('label', { for: id }, label), h('input', { id, name: id, value, placeholder: hint, autocomplete: 'off', spellcheck: 'false' })];
+  const field = (id, label, value, placeholder) => [h('label', { for: id }, label), input(id, value, { placeholder })];
   const form = h('form', { class: 'bar', role: 'search', submit: (e) => {
     e.preventDefault();
     const d = new FormData(form);
@@ -37,7 +39,7 @@ export async function show(main, ctx, to) {
   kind.namespaced && field('ns', 'Namespace', o.namespace, 'all'),
   field('l', 'Labels', o.labels, 'app=web,tier!=db'),
   h('button', { type: 'submit' }, 'Apply'),
-  h('label', { class: 'check' }, h('input', { type: 'checkbox', change: (e) => place.classList.toggle('wide', e.target.checked) }), ' all columns'));
+  checkbox('all columns', { change: (e) => place.classList.toggle('wide', e.target.checked) }));
   main.append(h('h1', { tabindex: -1 }, kindName(kind), ' ', counted, ' ', live), form, place);
   await v.find(q.q);
   ctx.refocus();
@@ -84,7 +86,8 @@ class List {
     this.columns = page.columns;
     const classes = (c) => (c.wide ? 'more' : undefined);
     const heads = page.columns.map((c) => ({ name: c.name, class: classes(c) }));
-    const t = table(kindName(this.kind), this.namespaced() ? ['Namespace', ...heads] : heads, [], { class: 'list', 'data-rows': true });
+    if (this.namespaced()) heads.unshift('Namespace');
+    const t = table(kindName(this.kind), heads, [], { class: 'list' });
     this.body = t.querySelector('tbody');
     this.more = h('button', { type: 'button', click: () => this.another().catch(this.ctx.fail) });
     this.at.place.replaceChildren(...page.warnings.map((w) => note(w, 'warn')), t, this.more);
@@ -111,10 +114,12 @@ class List {
 
   tell() {
     const all = this.total === undefined ? `${count(this.seen)}+` : count(this.total);
-    this.at.counted.textContent = this.text ? `${count(this.rows.size)}${this.next && this.rows.size >= MOST ? '+' : ''} of ${all}` : all;
+    const found = count(this.rows.size) + (this.next && this.rows.size >= MOST ? '+' : '');
+    this.at.counted.textContent = this.text ? `${found} of ${all}` : all;
     this.more.hidden = !this.next || !!this.text;
-    this.more.textContent = this.total === undefined ? 'Show more' : `Show more (${count(this.total - this.seen)} left)`;
-    if (this.text) say(`${plural(this.rows.size, 'match').replace('matchs', 'matches')}${this.next ? `, ${count(this.seen)} looked at` : ''}`);
+    const left = this.total === undefined ? '' : ` (${count(this.total - this.seen)} left)`;
+    this.more.textContent = `Show more${left}`;
+    if (this.text) say(`${found} found${this.next ? `, ${count(this.seen)} looked at` : ''}`);
     else say(`${count(this.rows.size)} of ${all} shown`);
   }
 
@@ -144,22 +149,27 @@ class List {
     if (type === 'DELETED') {
       if (at) at.remove();
       this.rows.delete(key);
-      this.total -= 1;
-      this.seen -= 1;
+      this.count(-1, !this.next || key <= this.last);
     } else if (at) {
       this.rows.set(key, row);
       morph(at, this.row(row));
       flash(at);
     } else {
-      if (type === 'ADDED') this.total += 1;
-      if (type === 'ADDED' && !(this.next && key > this.last)) this.seen += 1;
-      if (this.next && key > this.last || !this.matches(row)) return this.tell();
+      const beyond = this.next && key > this.last;
+      if (type === 'ADDED') this.count(1, !beyond);
+      if (beyond || !this.matches(row)) return this.tell();
       this.rows.set(key, row);
       const tr = this.row(row);
       this.body.insertBefore(tr, [...this.body.children].find((other) => other.dataset.key > key) || null);
       flash(tr);
     }
     this.tell();
+  }
+
+  // count counts an object that has come or gone; here says that it is among those that have been loaded.
+  count(n, here) {
+    if (this.total !== undefined) this.total += n;
+    if (here) this.seen += n;
   }
 }
 
@@ -174,7 +184,11 @@ function flash(e) {
 // showOne shows one object.
 export async function showOne(main, ctx, to) {
   const kind = to.kind;
-  const yaml = await text(pathOf(kind, to.namespace, to.name), ctx.signal, 'application/yaml');
+  const path = pathOf(kind, to.namespace, to.name);
+  const yaml = await text(path, ctx.signal, 'application/yaml').catch((err) => {
+    if (err.code !== 406) throw err; // only the metadata are there
+    return text(path, ctx.signal, 'application/yaml;as=PartialObjectMetadata;g=meta.k8s.io;v=v1');
+  });
   const copy = h('button', { type: 'button', click: async () => {
     await navigator.clipboard.writeText(yaml);
     say('Copied');
@@ -193,7 +207,8 @@ function folded(yaml) {
   while (to < lines.length && /^ {2}(- | )/.test(lines[to])) to++;
   return [
     h('pre', null, lines.slice(0, from).join('\n')),
-    h('details', null, h('summary', null, `  managedFields: ${plural(to - from - 1, 'line')}`), h('pre', null, lines.slice(from + 1, to).join('\n'))),
+    h('details', null, h('summary', null, `managedFields: ${plural(to - from - 1, 'line')}`),
+      h('pre', null, lines.slice(from + 1, to).join('\n'))),
     h('pre', null, lines.slice(to).join('\n')),
   ];
 }

@@ -1,5 +1,5 @@
 // The state of each collection.
-import { h, morph, table, say, note, age, size, count, plural } from './dom.js';
+import { h, morph, table, say, note, age, size, count, plural, base, detail, num } from './dom.js';
 import { json } from './api.js';
 import { collectionLink, kindName } from './links.js';
 
@@ -10,11 +10,12 @@ export async function show(main, ctx) {
   main.append(h('h1', { tabindex: -1 }, 'State'), body);
   if (!ctx.status) {
     const kinds = await discovered(ctx.signal);
-    body.append(note('The state is not shown to you: it takes the right to get /larder/status. These are the kinds that are served.'),
+    body.append(note('The state takes the right to get /larder/status. These are the kinds that are served.'),
       h('ul', null, kinds.map((k) => h('li', null, h('a', { href: collectionLink(k) }, kindName(k))))));
     return;
   }
   body.append(...overview(ctx.status));
+  ctx.refocus();
   for (;;) {
     await new Promise((done) => setTimeout(done, EVERY));
     if (ctx.signal.aborted) return;
@@ -33,20 +34,20 @@ export async function show(main, ctx) {
 
 function overview(s) {
   const mirror = s.of === 'mirror';
-  const columns = ['Resource', 'Scope', { name: 'Objects', class: 'num' }, { name: 'RV', class: 'num opt' }, { name: 'Age', class: 'num' }, 'State'];
-  if (mirror) columns.push(...['Resumes', 'Relists', 'Incidents', 'Received'].map((name) => ({ name, class: 'num opt' })));
+  const columns = ['Resource', 'Scope', num('Objects'), num('RV', 'opt'), num('Age'), 'State'];
+  if (mirror) columns.push(...['Resumes', 'Relists', 'Incidents', 'Received'].map((name) => num(name, 'opt')));
   const rows = s.collections.map((c) => row(c, s));
   const total = s.collections.reduce((n, c) => n + c.objects, 0);
   return [
     facts(s),
     s.error && note(`What is pending cannot be written to the file: ${s.error}`, 'bad'),
-    table(`Collections: ${plural(total, 'object')} in ${plural(s.collections.length, 'collection')}`, columns, rows, { class: 'list' }),
+    table(`${plural(total, 'object')} in ${plural(rows.length, 'collection')}`, columns, rows, { class: 'list' }),
     mirror && incidents(s),
   ].filter(Boolean);
 }
 
 function facts(s) {
-  const list = [['File', `${s.file}, ${size(s.bytes)}`]];
+  const list = [['File', `${base(s.file)}, ${size(s.bytes)}`]];
   const snap = s.snapshot;
   if (snap) {
     list.push(['Taken', snap.takenAt ? `${snap.takenAt}, ${age(snap.takenAt, s.now)} ago` : 'at an unknown time']);
@@ -58,11 +59,13 @@ function facts(s) {
 }
 
 const sum = (o) => Object.values(o || {}).reduce((a, b) => a + b, 0);
-const reasons = (o) => Object.entries(o || {}).map(([k, n]) => `${k}: ${n}`).join(', ');
+const totals = (o) => [count(sum(o)), Object.entries(o || {}).map(([k, n]) => detail(`${k}: ${n}`))];
 
 function row(c, s) {
   const name = kindName(c);
   const live = c.live;
+  let work = ['', '', '', ''];
+  if (live) work = [count(live.resumes), live.relists, live.incidentTotals, size(live.received)];
   const [word, ...rest] = c.state.split(', ');
   const details = [...rest, c.hidden, live && live.error, ...((live && live.unguarded) || [])].filter(Boolean);
   return h('tr', null,
@@ -71,26 +74,23 @@ function row(c, s) {
     h('td', { class: 'num' }, count(c.objects)),
     h('td', { class: 'num opt' }, c.resourceVersion || '–'),
     h('td', { class: 'num', title: c.lastContact }, age(c.lastContact, s.now)),
-    h('td', null, h('span', { class: c.well ? 'tag ok' : 'tag warn' }, word), details.map((d) => h('div', { class: 'detail' }, d))),
-    s.of === 'mirror' && [
-      h('td', { class: 'num opt' }, live ? count(live.resumes) : ''),
-      h('td', { class: 'num opt', title: live && reasons(live.relists) }, live ? count(sum(live.relists)) : ''),
-      h('td', { class: 'num opt', title: live && reasons(live.incidentTotals) }, live ? count(sum(live.incidentTotals)) : ''),
-      h('td', { class: 'num opt' }, live ? size(live.received) : ''),
-    ]);
+    h('td', null, h('span', { class: c.well ? 'tag ok' : 'tag warn' }, word), details.map(detail)),
+    s.of === 'mirror' && work.map((v) => h('td', { class: 'num opt' }, typeof v === 'string' ? v : totals(v))));
 }
 
 function incidents(s) {
   const rows = [];
   for (const c of s.collections) {
     for (const i of (c.live && c.live.incidents) || []) {
-      rows.push(h('tr', null, h('td', { class: 'num', title: i.at }, age(i.at, s.now)), h('th', { scope: 'row' }, kindName(c)), h('td', null, i.cause),
-        h('td', { class: 'num' }, count(i.objects)), h('td', null, (i.findings || []).slice(0, 10).map((f) => h('div', { class: 'detail' }, f)))));
+      rows.push(h('tr', null, h('td', { class: 'num', title: i.at }, age(i.at, s.now)),
+        h('th', { scope: 'row' }, kindName(c)), h('td', null, i.cause), h('td', { class: 'num' }, count(i.objects)),
+        h('td', null, (i.findings || []).slice(0, 10).map(detail))));
     }
   }
   if (!rows.length) return null;
-  return h('section', null, h('h2', null, 'Incidents'), h('p', null, 'Objects that were not what the server has, and have been repaired.'),
-    table('Incidents', [{ name: 'Age', class: 'num' }, 'Resource', 'Cause', { name: 'Objects', class: 'num' }, 'Findings'], rows, { class: 'list' }));
+  return h('section', null, h('h2', null, 'Incidents'),
+    h('p', null, 'Objects that were not what the server has, and have been repaired.'),
+    table('Incidents', [num('Age'), 'Resource', 'Cause', num('Objects'), 'Findings'], rows, { class: 'list' }));
 }
 
 // discovered are the kinds that discovery has.
@@ -101,7 +101,8 @@ async function discovered(signal) {
     for (const group of (await json(path, signal, accept)).items || []) {
       for (const v of group.versions.slice(0, 1)) {
         for (const r of v.resources || []) {
-          if (r.verbs.includes('list')) kinds.push({ group: group.metadata.name || '', version: v.version, resource: r.resource, namespaced: r.scope === 'Namespaced' });
+          if (!r.verbs.includes('list')) continue;
+          kinds.push({ group: group.metadata.name || '', version: v.version, resource: r.resource });
         }
       }
     }

@@ -154,13 +154,22 @@ var rules = []Rule{
 	},
 	{
 		Name: "paths that are nothing",
-		What: "the root, and paths with `..` or an empty segment, are 404; this is text for some paths, and a Status for " +
-			"others, by other rules",
+		What: "paths with `..` or an empty segment are 404; this is text for some paths, and a Status for others, by other " +
+			"rules",
 		Why: "nobody asks for them",
 		Accepts: func(d Difference) bool {
 			return unclean.MatchString(d.Request.Path) && d.statusBecomes("404") ||
 				nothing.MatchString(d.Request.Path) && (d.Path == "body" || d.Path == "header.Content-Type" ||
 					d.Path == "header.X-Content-Type-Options" || strings.HasPrefix(d.Path, "body.details"))
+		},
+	},
+	{
+		Name: "the page",
+		What: "the root is a page for people, as are the files below `/page/`, without credentials; `/larder/` has its data",
+		Why:  "kube-apiserver lists paths at the root, and the page needs no port of its own",
+		Accepts: func(d Difference) bool {
+			return d.Request.Path == "/" && (d.Path == "body" || strings.HasPrefix(d.Path, "header.") || d.Path == "newline" ||
+				strings.HasPrefix(d.Path, "body."))
 		},
 	},
 	{
@@ -302,5 +311,5 @@ var (
 	lastPage = regexp.MustCompile(`^(pages\[\d+\]|pages\[\d+\]\.body\.metadata\.continue|body\.metadata\.continue)$`)
 	bookmark = regexp.MustCompile(`^events\[BOOKMARK\]\.object\.(rows\[0\]\.(object\.|cells\[)|spec\.replicas$)`)
 	nothing  = regexp.MustCompile(`^(/api/v1/(/|\.\./)|/apis/example\.com/|/apis/nope/|/api/v1/pods/)`)
-	unclean  = regexp.MustCompile(`^/$|//|/(\.\.|%2e%2e)(/|$)`)
+	unclean  = regexp.MustCompile(`//|/(\.\.|%2e%2e)(/|$)`)
 )

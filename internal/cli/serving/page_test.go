@@ -1,0 +1,87 @@
+package serving
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/source"
+)
+
+// TestPageStatus: what is not served is said to be so, and why; what somebody should look at is not well.
+func TestPageStatus(t *testing.T) {
+	now := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
+	of := func(resource string, change func(*source.Collection)) source.Collection {
+		c := source.Collection{Version: "v1", Resource: resource, Representation: string(entry.Unstructured), Persistent: true,
+			Complete: true, LastContact: now.Add(-time.Minute), Live: &source.Live{Source: "live"}}
+		change(&c)
+		return c
+	}
+	s := source.Status{Store: "m.db", Collections: []source.Collection{
+		of("pods", func(c *source.Collection) {}),
+		of("secrets", func(c *source.Collection) {}),
+		of("sealed", func(c *source.Collection) { c.Sealed = true }),
+		of("memory", func(c *source.Collection) { c.Persistent = false }),
+		of("earlier", func(c *source.Collection) { c.Live = nil }),
+		of("offline", func(c *source.Collection) { c.Live.Source, c.Live.Error = "disk", "refused" }),
+		of("relist", func(c *source.Collection) { c.MustRelist = "why" }),
+		of("metadata", func(c *source.Collection) { c.Representation = string(entry.Metadata) }),
+	}}
+	type seen struct {
+		hidden, state string
+		well          bool
+	}
+	for _, secrets := range []bool{false, true} {
+		flag := "served with --serve-secrets only"
+		if secrets {
+			flag = ""
+		}
+		want := map[string]seen{
+			"pods": {"", "live", true}, "secrets": {flag, "live", true}, "sealed": {flag, "live", true},
+			"memory":  {"kept in memory only, and not served", "live, in memory only", true},
+			"earlier": {"left by an earlier sync; nothing mirrors it, and it is not served", "stored", true},
+			"offline": {"", "offline", false}, "relist": {"", "live, to be listed anew (why)", false},
+			"metadata": {"", "live, metadata", true},
+		}
+		st := pageStatus(now, s, secrets)
+		if st.Of != ofMirror || st.File != "m.db" || len(st.Collections) != len(want) {
+			t.Errorf("%+v", st)
+		}
+		for _, c := range st.Collections {
+			if got := (seen{c.Hidden, c.State, c.Well}); got != want[c.Resource] {
+				t.Errorf("secrets %t, %s: %+v, want %+v", secrets, c.Resource, got, want[c.Resource])
+			}
+			if c.Metadata != (c.Resource == "metadata") {
+				t.Errorf("%s: metadata is %t", c.Resource, c.Metadata)
+			}
+		}
+	}
+	if of := pageStatus(now, source.Status{Snapshot: &source.SnapshotInfo{}}, false).Of; of != ofSnapshot {
+		t.Errorf("a snapshot is a %s", of)
+	}
+	if of := pageStatus(now, source.Status{}, false).Of; of != ofStore {
+		t.Errorf("a store is a %s", of)
+	}
+}
+
+// TestPageLine: the token is shown at a terminal, and where nothing else lets anybody in; no log has it.
+func TestPageLine(t *testing.T) {
+	for _, tt := range []struct {
+		terminal bool
+		flags    Flags
+		shown    bool
+		want     string
+	}{
+		{false, Flags{}, true, "page: https://127.0.0.1:1/#token=the-token"},
+		{true, Flags{Kubeconfig: "k"}, true, "page: https://127.0.0.1:1/#token=the-token"},
+		{false, Flags{Kubeconfig: "k"}, false, "page: https://127.0.0.1:1/, which takes the token in k"},
+		{false, Flags{tokenFile: "t"}, false, "page: https://127.0.0.1:1/"},
+		{false, Flags{clientCA: "c"}, false, "page: https://127.0.0.1:1/"},
+	} {
+		p := &Port{URL: "https://127.0.0.1:1", token: "the-token", o: Options{Flags: tt.flags}}
+		if got := p.pageLine(tt.terminal); got != tt.want || strings.Contains(got, "the-token") != tt.shown {
+			t.Errorf("%+v: %q", tt, got)
+		}
+	}
+}

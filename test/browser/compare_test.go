@@ -1,0 +1,150 @@
+package browser
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/chromedp/chromedp"
+)
+
+// pair is two snapshots of the mirror, between which ten objects have changed.
+type pair struct{ monday, tuesday string }
+
+var twoSnapshots struct {
+	once sync.Once
+	dir  string
+	pair
+}
+
+// planted are the ten changes, as the page names them.
+var planted = []string{
+	"changed fleet/worker-0042", "changed fleet/worker-1234", "changed fleet/worker-2718", "changed fleet/worker-3141",
+	"changed fleet/worker-4999", "removed fleet/worker-0007", "removed fleet/worker-4444", "replaced fleet/worker-2500",
+	"added fleet/worker-5000", "changed shop/web",
+}
+
+// snapshots saves one, plants the changes, and saves the other.
+func snapshots(t *testing.T) pair {
+	t.Helper()
+	twoSnapshots.once.Do(func() {
+		twoSnapshots.monday = saveIn(t, site.Dir, "monday.larder")
+		plant(t)
+		twoSnapshots.tuesday = saveIn(t, site.Dir, "tuesday.larder")
+	})
+	if twoSnapshots.tuesday == "" {
+		t.Fatal("there are no snapshots: an earlier test has failed to save them")
+	}
+	return twoSnapshots.pair
+}
+
+func plant(t *testing.T) {
+	t.Helper()
+	ctx := t.Context()
+	cms, none := client.CoreV1().ConfigMaps("fleet"), metav1.DeleteOptions{}
+	patch := func(name, body string) {
+		t.Helper()
+		must(t, second(cms.Patch(ctx, name, types.MergePatchType, []byte(body), metav1.PatchOptions{})))
+	}
+	patch(worker(42), `{"data":{"image":"registry.example/worker:1.5.0"}}`)
+	patch(worker(1234), `{"data":{"level":"debug","trace":"on"}}`)
+	patch(worker(2718), `{"metadata":{"labels":{"rack":"elsewhere"}}}`)
+	patch(worker(3141), `{"data":{"slots":null}}`)
+	patch(worker(4999), `{"metadata":{"annotations":{"larder.dev/note":"<img src=x onerror=alert(1)>"}}}`)
+	must(t, cms.Delete(ctx, worker(7), none))
+	must(t, cms.Delete(ctx, worker(4444), none))
+	must(t, cms.Delete(ctx, worker(2500), none))
+	for _, i := range []int{2500, workers} {
+		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: worker(i)}, Data: map[string]string{"level": "warn"}}
+		must(t, second(cms.Create(ctx, cm, metav1.CreateOptions{})))
+	}
+	must(t, second(client.AppsV1().Deployments("shop").Patch(ctx, "web", types.MergePatchType,
+		[]byte(`{"spec":{"replicas":5}}`), metav1.PatchOptions{})))
+	mirrored(t, "fleet", worker(workers))
+}
+
+// mirrored waits until the mirror has a ConfigMap.
+func mirrored(t *testing.T, namespace, name string) {
+	t.Helper()
+	config, err := mirror.Config("")
+	must(t, err)
+	c, err := unlimited(config)
+	must(t, err)
+	eventually(t, "the mirror does not get "+name, func() bool {
+		_, err := c.CoreV1().ConfigMaps(namespace).Get(context.Background(), name, metav1.GetOptions{})
+		_, also := c.AppsV1().Deployments("shop").Get(context.Background(), "web", metav1.GetOptions{})
+		return err == nil && also == nil
+	})
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// TestComparison: ten changes among 5,000 objects are found between two snapshots, each with its fields, and one with
+// both whole objects.
+func TestComparison(t *testing.T) {
+	p := snapshots(t)
+	address := serve(t, "--from", p.tuesday, "--compare", p.monday)
+	tb := newTab(t)
+	tb.open(address, "configmaps")
+	tb.do(chromedp.Click(`nav a[href="#/compare"]`))
+	tb.shows("6 changed")
+	got := evalAs[[]string](tb, `[...document.querySelectorAll(".change summary")].map((e) => e.querySelector(".tag").textContent + " " + e.querySelector(".name").textContent)`)
+	want := slices.Sorted(slices.Values(planted))
+	if slices.Sort(got); !slices.Equal(got, want) {
+		t.Errorf("the differences are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	lookOver(tb)
+	for find, want := range map[string][]string{
+		"worker-0042":          {"data", "image: registry.example/worker:1.4.2", "image: registry.example/worker:1.5.0"},
+		"replicas: 5":          {"spec", "replicas: 3", "replicas: 5"},
+		"worker-3141":          {"data", "slots: \"5\"", ""},
+		"<img src=x onerror=a": {"metadata", "", "annotations:\n  larder.dev/note: <img src=x onerror=alert(1)>"},
+	} {
+		tb.find(find)
+		tb.until(`document.querySelectorAll(".change").length === 1`)
+		got := evalAs[[]string](tb, `[...document.querySelector(".fields tbody tr").children].map((e) => e.textContent)`)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: the fields are %q, want %q", find, got, want)
+		}
+	}
+	tb.find("worker-0042")
+	tb.until(`document.querySelectorAll(".change").length === 1`)
+	tb.do(chromedp.Click(`.change button`))
+	tb.until(`document.querySelector(".whole")`)
+	differ := evalAs[[]string](tb, `[...document.querySelectorAll(".whole tr")].filter((tr) => tr.querySelector(".old, .new"))
+		.map((tr) => tr.innerText.replace(/\s+/g, " ").trim())`)
+	if len(differ) != 2 || !strings.Contains(differ[0], "1.4.2") || !strings.Contains(differ[0], "1.5.0") ||
+		!strings.Contains(differ[1], "resourceVersion") {
+		t.Errorf("of the whole objects %q differ", differ)
+	}
+	lookOver(tb)
+}
+
+// TestNothingToCompare: without --compare there is no such view.
+func TestNothingToCompare(t *testing.T) {
+	address := serve(t, "--from", snapshots(t).monday)
+	tb := newTab(t)
+	tb.open(address, "configmaps")
+	if !evalAs[bool](tb, `document.querySelector('nav a[href="#/compare"]').hidden`) {
+		t.Error("there is a link to a comparison")
+	}
+	tb.do(chromedp.Click(`nav a[href="#/changes"]`))
+	tb.shows("Nothing changes in a snapshot.")
+	if want := fmt.Sprint("snapshot ", "monday.larder"); !evalAs[bool](tb, `document.querySelector("header").innerText.includes("`+want+`")`) {
+		t.Error("the page does not name the snapshot")
+	}
+}

@@ -1,0 +1,85 @@
+package browser
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const fleet = "#/objects/_/v1/configmaps?ns=fleet"
+
+// TestManyObjects: 5,000 objects come a page at a time, and one of them is found wherever it is.
+func TestManyObjects(t *testing.T) {
+	snapshots(t) // which change the fleet, before it is counted
+	tb := newTab(t)
+	tb.open(mirrorPage(), "configmaps")
+	all := evalAs[int](tb, `fetch("/api/v1/namespaces/fleet/configmaps?limit=1", { headers: { Authorization: "Bearer " + sessionStorage.token } })
+		.then((r) => r.json()).then((l) => l.metadata.remainingItemCount + 1)`, chromedp.EvalAwaitPromise)
+	tb.do(chromedp.Evaluate[chromedp.Void](`location.hash = "` + fleet + `"`))
+	rows := func(n int) {
+		t.Helper()
+		tb.until(fmt.Sprintf(`document.querySelectorAll("tbody tr").length === %d`, n))
+	}
+	rows(500)
+	tb.shows(fmt.Sprintf("Show more (%s left)", thousands(all-500)))
+	for shown := 500; shown < all; {
+		tb.do(chromedp.Click("main > div > button"))
+		shown = min(shown+500, all)
+		rows(shown)
+	}
+	if evalAs[bool](tb, `document.querySelector("main > div > button").checkVisibility()`) {
+		t.Error("there is a button for more when there is no more")
+	}
+	names := evalAs[int](tb, `new Set([...document.querySelectorAll("tbody th")].map((e) => e.textContent)).size`)
+	if names != all {
+		t.Errorf("%d names in %d rows", names, all)
+	}
+	tb.find("worker-497")
+	rows(10)
+	tb.shows(fmt.Sprintf("10 of %s", thousands(all)))
+	tb.find("no such thing")
+	rows(0)
+	lookOver(tb)
+}
+
+func thousands(n int) string { return fmt.Sprintf("%d,%03d", n/1000, n%1000) }
+
+// TestLive: what changes in the cluster appears in the list, and among the changes with what its columns were.
+func TestLive(t *testing.T) {
+	ctx := t.Context()
+	tb := newTab(t)
+	tb.open(mirrorPage(), "configmaps")
+	tb.do(chromedp.Evaluate[chromedp.Void](`location.hash = "#/objects/_/v1/configmaps?ns=shop"`))
+	tb.until(`!document.querySelector("h1 .tag").hidden`)
+	cms := client.CoreV1().ConfigMaps("shop")
+	live := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a-live-one"}}
+	must(t, second(cms.Create(ctx, live, metav1.CreateOptions{})))
+	row := `document.querySelector('tr[data-key="shop/a-live-one"]')`
+	tb.until(row)
+	if n := evalAs[int](tb, row+".rowIndex"); n != 1 {
+		t.Errorf("it is the row %d, and its name is the first", n)
+	}
+	must(t, second(cms.Patch(ctx, live.Name, types.MergePatchType, []byte(`{"data":{"a":"1","b":"2"}}`), metav1.PatchOptions{})))
+	tb.until(row + `.cells[1].textContent === "2"`)
+	must(t, cms.Delete(ctx, live.Name, metav1.DeleteOptions{}))
+	tb.until("!" + row)
+	// The view of changes has seen them, and follows others.
+	tb.do(chromedp.Click(`nav a[href="#/changes"]`))
+	tb.shows("removed configmaps shop/a-live-one")
+	tb.shows("added configmaps shop/a-live-one")
+	tb.until(`document.querySelectorAll("fieldset input:checked").length === 4`)
+	tb.do(chromedp.Evaluate[chromedp.Void](`for (const e of document.querySelectorAll("fieldset input")) if (e.checked !== e.value.startsWith("pods")) e.click()`))
+	// An event of the past counts only once it is followed, so the pod is changed until that is seen.
+	n := 0
+	eventually(t, "the change of the pod does not appear", func() bool {
+		n++
+		body := fmt.Sprintf(`{"status":{"reason":"Reason%d"}}`, n)
+		must(t, second(client.CoreV1().Pods("shop").Patch(ctx, "web-302fd", types.MergePatchType, []byte(body), metav1.PatchOptions{}, "status")))
+		return evalAs[bool](tb, `[...document.querySelectorAll(".fields tr")].some((e) => /^Status\s+(Running|Reason\d+)\s+Reason\d+/.test(e.innerText))`)
+	})
+	lookOver(tb)
+}
