@@ -2,12 +2,15 @@ package source
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/consumer"
 )
 
 // LogQuery selects what has changed in one collection, of what the store keeps of its changes.
@@ -36,6 +39,36 @@ type Logger interface {
 	// from which on changes are kept. It fails with consumer.ErrNotKept, and with *consumer.SinceError for an After that
 	// cannot be served.
 	Log(ctx context.Context, q LogQuery, fn func(Logged) error) (from time.Time, err error)
+}
+
+// LoggedOf is a change of one of several collections.
+type LoggedOf struct {
+	Logged
+	Collection Collection
+}
+
+// LogAll returns what has changed in several collections, the oldest change first. It calls from with the collections of
+// which changes are kept since a later time than that, and with those of which none are, for which the time is zero.
+// after is LogQuery.After, for one collection.
+func LogAll(
+	ctx context.Context, l Logger, of []Collection, since time.Time, after *uint64, from func(Collection, time.Time),
+) (all []LoggedOf, err error) {
+	for _, c := range of {
+		kept, err := l.Log(ctx, LogQuery{Collection: c.ID, Since: since, After: after}, func(one Logged) error {
+			all = append(all, LoggedOf{one, c})
+			return nil
+		})
+		switch {
+		case errors.Is(err, consumer.ErrNotKept):
+			from(c, time.Time{})
+		case err != nil:
+			return nil, err
+		case kept.After(since):
+			from(c, kept)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b LoggedOf) int { return a.Time.Compare(b.Time) })
+	return all, nil
 }
 
 // Log implements Logger.

@@ -215,7 +215,7 @@ func (sv *service) serveObjects(ctx context.Context, m *mirror) error {
 	if sv.port == nil {
 		return nil
 	}
-	served := serving.Served{Facts: m.store, AsOf: m.asOf, Status: m.Status}
+	served := serving.Served{Facts: m.store, AsOf: m.asOf, Status: m.Status, Log: m}
 	if sv.maker != nil {
 		if dir, ok := sv.maker.repository.Directory(); ok {
 			served.Snapshots = remote.Handler(dir)

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -17,17 +16,10 @@ import (
 	"github.com/larder-dev/larder/internal/cli/terminal"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/snapshot/diff"
-	"github.com/larder-dev/larder/store/consumer"
 )
 
 // toTheMinute is how the time of a change in a store is written: it is known no better.
 const toTheMinute = "2006-01-02T15:04Z07:00"
-
-// loggedChange is a change in a store.
-type loggedChange struct {
-	source.Logged
-	collection source.Collection
-}
 
 // kindOf is what has become of an object, in the words of larder diff.
 var kindOf = map[source.EventType]diff.Kind{
@@ -79,28 +71,23 @@ func (o *logOptions) ofStore(ctx context.Context, s command.IO, path string, arg
 // collect returns the changes of all collections, the oldest first.
 func (o *logOptions) collect(
 	ctx context.Context, s command.IO, logger source.Logger, path string, chosen []source.Collection, since moment,
-) (changes []loggedChange, err error) {
+) (changes []source.LoggedOf, err error) {
 	defer s.Busy("reading")()
 	var without []source.Collection
-	for _, c := range chosen {
-		q := source.LogQuery{Collection: c.ID, Since: since.at}
-		if since.place != nil {
-			q.After = &since.place.seq
-		}
-		from, err := logger.Log(ctx, q, func(l source.Logged) error {
-			if ns, _ := input.SplitKey(l.Key); len(o.namespaces) == 0 || slices.Contains(o.namespaces, ns) {
-				changes = append(changes, loggedChange{l, c})
-			}
-			return nil
-		})
+	var after *uint64
+	if since.place != nil {
+		after = &since.place.seq
+	}
+	changes, err = source.LogAll(ctx, logger, chosen, since.at, after, func(c source.Collection, from time.Time) {
 		switch {
-		case errors.Is(err, consumer.ErrNotKept):
+		case from.IsZero():
 			without = append(without, c)
-		case err != nil:
-			return nil, input.ReadError(path, err)
-		case from.After(since.at) && !since.at.IsZero():
+		case !since.at.IsZero():
 			fmt.Fprintf(s.Err, "note: of %s changes are kept since %s\n", input.Label(c), from.UTC().Format(toTheMinute))
 		}
+	})
+	if err != nil {
+		return nil, input.ReadError(path, err)
 	}
 	names := input.Names(input.StoredResources(without), input.Resource.String)
 	switch {
@@ -110,8 +97,10 @@ func (o *logOptions) collect(
 	case len(without) > 0:
 		fmt.Fprintf(s.Err, "note: of %s no changes are kept\n", names)
 	}
-	slices.SortStableFunc(changes, func(a, b loggedChange) int { return a.Time.Compare(b.Time) })
-	return changes, nil
+	return slices.DeleteFunc(changes, func(c source.LoggedOf) bool {
+		ns, _ := input.SplitKey(c.Key)
+		return len(o.namespaces) > 0 && !slices.Contains(o.namespaces, ns)
+	}), nil
 }
 
 // loggedJSON is a change in log -o json.
@@ -130,12 +119,12 @@ type loggedJSON struct {
 	File  string `json:"file,omitempty"`
 }
 
-func (o *logOptions) printLogged(w io.Writer, c loggedChange) error {
+func (o *logOptions) printLogged(w io.Writer, c source.LoggedOf) error {
 	at := ""
 	if !c.Time.IsZero() {
 		at = c.Time.UTC().Format(toTheMinute)
 	}
-	kind, r := kindOf[c.Type], input.ResourceOf(c.collection)
+	kind, r := kindOf[c.Type], input.ResourceOf(c.Collection)
 	if o.output.Format == "json" {
 		l := loggedJSON{Time: at, Change: kind, Group: r.Group, Version: r.Version, Resource: r.Resource, Seq: c.Seq}
 		l.Namespace, l.Name = input.SplitKey(c.Key)

@@ -24,6 +24,9 @@ func (p *Port) pageOptions(s Served) page.Options {
 		status, err := s.Status(ctx)
 		return pageStatus(time.Now(), status, p.o.Secrets), err
 	}}
+	if s.Log != nil {
+		o.Changes = p.changed(s)
+	}
 	if s.Compared != nil {
 		o.Compare, o.Sides = s.Compared.compare, s.Compared.sides
 	}

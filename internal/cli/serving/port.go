@@ -125,6 +125,8 @@ type Served struct {
 	Snapshots http.Handler
 	// Status describes what is served, for the page.
 	Status func(context.Context) (source.Status, error)
+	// Log tells what has changed; nil if nothing does.
+	Log source.Logger
 	// Compared is what the page shows beside it; nil if nothing is.
 	Compared *Compared
 }

@@ -84,7 +84,7 @@ func run(ctx context.Context, s command.IO, so *serveOptions, args []string) (er
 	if o.Address == "" {
 		o.Address = "127.0.0.1:0"
 	}
-	served, err := servedOf(src, from.Path)
+	served, err := servedOf(ctx, src, from.Path)
 	if err != nil {
 		return err
 	}
@@ -125,12 +125,13 @@ func (p *Port) pageLine(terminal bool) string {
 }
 
 // servedOf is what is served of an open file.
-func servedOf(src source.Source, path string) (Served, error) {
+func servedOf(ctx context.Context, src source.Source, path string) (Served, error) {
 	switch src := src.(type) {
 	case *source.Snapshot:
 		return Served{Source: serve.Snapshot(src.File()), Facts: src.File(), Status: src.Status}, nil
 	case *source.File:
-		return Served{Source: serve.Store(src.Store()), Facts: src.Store(), Status: src.Status}, nil
+		log, err := logOf(ctx, src)
+		return Served{Source: serve.Store(src.Store()), Facts: src.Store(), Status: src.Status, Log: log}, err
 	}
 	return Served{}, command.WithHint(fmt.Errorf("%s is held by %s", path, input.Holding(path)),
 		"that larder sync serves it, if it is started with --serve; or serve a snapshot of it: larder snapshot save")
