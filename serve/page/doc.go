@@ -21,6 +21,6 @@
 //
 // # Concurrency and shutdown
 //
-// Handlers may be used concurrently. They start nothing that outlives a request. The functions in Options are called for
-// each request, concurrently, with its context, but for Compare and Sides, which are called one at a time.
+// Handlers may be used concurrently. They start nothing that outlives a request. The functions in Options are called
+// for each request, concurrently, with its context, but for Compare and Sides, which are called one at a time.
 package page

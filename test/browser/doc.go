@@ -4,6 +4,6 @@
 //
 //	go -C test/browser test -run '^TestPictures$' -docs.update .
 //
-// Every test fails if the console has an error, if anything is requested from elsewhere than larder, or if what is shown
-// cannot be used without a mouse or without eyes, as far as a program can tell (see lookOver).
+// Every test fails if the console has an error, or if anything is requested from elsewhere than larder. Most also fail
+// if what is shown cannot be used without a mouse or without eyes, as far as a program can tell (lookOver).
 package browser

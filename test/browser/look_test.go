@@ -26,7 +26,8 @@ const faults = `(() => {
 	}
 	const parse = (c) => (c.match(/[\d.]+/g) || []).map(Number);
 	const light = (c) => c.slice(0, 3).map((v) => v / 255)
-		.map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)).reduce((s, v, i) => s + v * [0.2126, 0.7152, 0.0722][i], 0);
+		.map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
+		.reduce((s, v, i) => s + v * [0.2126, 0.7152, 0.0722][i], 0);
 	const behind = (e) => {
 		for (; e; e = e.parentElement) {
 			const c = parse(getComputedStyle(e).backgroundColor);
@@ -48,7 +49,8 @@ const faults = `(() => {
 		if (contrast < 4.5) wrong.push("contrast " + contrast.toFixed(1) + ": " + n.data.trim().slice(0, 60));
 	}
 	if (looked < 5) wrong.push("only " + looked + " texts were looked at");
-	if (document.documentElement.scrollWidth > innerWidth) wrong.push("the page is wider than the window: " + document.documentElement.scrollWidth);
+	const wide = document.documentElement.scrollWidth;
+	if (wide > innerWidth) wrong.push("the page is wider than the window: " + wide);
 	return [...new Set(wrong)].slice(0, 20);
 })()`
 

@@ -234,8 +234,8 @@ func (sv *service) serveObjects(ctx context.Context, m *mirror) error {
 	if err := sv.port.Serve(ctx, served); err != nil {
 		return err
 	}
-	klog.FromContext(ctx).Info("Serving objects, and a page for people, which takes the token in the kubeconfig", "address",
-		sv.port.URL, "page", sv.port.Page(), "kubeconfig", sv.port.Kubeconfig())
+	klog.FromContext(ctx).Info("Serving objects, and a page for people that takes the token in the kubeconfig",
+		"address", sv.port.URL, "page", sv.port.Page(), "kubeconfig", sv.port.Kubeconfig())
 	return nil
 }
 
