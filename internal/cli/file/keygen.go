@@ -1,6 +1,7 @@
 package file
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/base64"
 	"errors"
@@ -12,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/larder-dev/larder/internal/cli/command"
-	"github.com/larder-dev/larder/internal/cli/places"
 )
 
 // keyBytes is how long a key is.
@@ -59,7 +59,8 @@ func signingKey(s command.IO, args []string) error {
 	if len(args) == 0 {
 		return command.Usagef("keygen --signing needs the file to make: the public key is what it prints")
 	}
-	if there, err := places.SigningKey("signing", args[0]); err == nil {
+	var there minisign.PrivateKey
+	if text, err := os.ReadFile(args[0]); err == nil && there.UnmarshalText(bytes.TrimSpace(text)) == nil {
 		_, err := fmt.Fprintln(s.Out, there.Public())
 		return err
 	}
