@@ -36,6 +36,8 @@ type Options struct {
 	// Snapshots answers GET and HEAD below /snapshot/, of those who may get that path (nonResourceURLs of the API server's
 	// RBAC). It is asked for what follows, such as /latest. Default: there is no such path.
 	Snapshots http.Handler
+	// Metrics answers GET /metrics, of those who may get that path, as Snapshots does. Default: there is no such path.
+	Metrics http.Handler
 	// AsOf returns the time from which a collection's data are, for the Warning; the zero time if they are current.
 	// Default: the time of the last contact, if it is more than a minute ago.
 	AsOf func(entry.Info) time.Time
@@ -444,6 +446,9 @@ func (q *request) other(reads bool) error {
 			return err
 		}
 		http.StripPrefix(snapshots, q.Handler.options.Snapshots).ServeHTTP(patientWriter{q.w, q.patience}, q.r)
+		return nil
+	case reads && q.isMetrics():
+		q.Handler.options.Metrics.ServeHTTP(q.w, q.r)
 		return nil
 	case q.Handler.options.Forward != nil:
 		return q.forward()
