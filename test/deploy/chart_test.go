@@ -101,8 +101,8 @@ func parse(text string) (all []*unstructured.Unstructured, err error) {
 	}
 }
 
-// find puts the one object of a kind and a name into an object of its type.
-func (r *release) find(t *testing.T, kind, name string, into any) {
+// find returns the one object of a kind and a name.
+func (r *release) find(t *testing.T, kind, name string) *unstructured.Unstructured {
 	t.Helper()
 	var found []*unstructured.Unstructured
 	for _, u := range r.objects {
@@ -111,11 +111,18 @@ func (r *release) find(t *testing.T, kind, name string, into any) {
 		}
 	}
 	if len(found) != 1 {
-		t.Fatalf("there are %d %s %s in\n%s", len(found), kind, name, r.text)
+		t.Fatalf("there are %d objects %s %s", len(found), kind, name)
 	}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(found[0].Object, into, true); err != nil {
+	return found[0]
+}
+
+// as is an object as one of its Go type.
+func as[T any](t *testing.T, u *unstructured.Unstructured) (object T) {
+	t.Helper()
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &object); err != nil {
 		t.Fatal(err)
 	}
+	return object
 }
 
 // kinds counts the objects of each kind.

@@ -13,9 +13,6 @@
 {{- fail (printf "%s: the CronJob saves whole resources: use mirror.snapshotTo for a part of one" .name) }}
 {{- end }}
 {{- end }}
-{{- if and .Values.snapshots.enabled (eq .Values.snapshots.from "mirror") (not .Values.mirror.enabled) }}
-{{- fail "snapshots.from is mirror, and there is none: set mirror.enabled" }}
-{{- end }}
 {{- end }}
 
 {{/* larder.labels are those that select the pods of a workload: list ROOT COMPONENT. */}}
@@ -186,16 +183,22 @@ readinessProbe:
   timeoutSeconds: 5
 {{- end }}
 
-{{/* larder.config is the data of a workload's ConfigMap: list ROOT WORKLOAD-VALUES ENTRIES. */}}
-{{- define "larder.config" -}}
+{{/* larder.sync is the SyncConfig of a workload: list ROOT WORKLOAD-VALUES ENTRIES. */}}
+{{- define "larder.sync" -}}
 {{- $root := index . 0 }}
 {{- $config := dict "apiVersion" "larder.dev/v1alpha1" "kind" "SyncConfig" "store" "/var/lib/larder/cluster.db" "listen" "0.0.0.0:9470" "resources" (index . 2) }}
 {{- if $root.Values.keySecret }}
 {{- $_ := set $config "encryption" (dict "keyEnv" "LARDER_KEY") }}
-{{- end -}}
+{{- end }}
+{{- mergeOverwrite $config (deepCopy (index . 1).config) | toYaml }}
+{{- end }}
+
+{{/* larder.config is the data of a workload's ConfigMap: list ROOT WORKLOAD-VALUES ENTRIES. */}}
+{{- define "larder.config" -}}
+{{- $root := index . 0 -}}
 # The kubelet asks for health at the address of the pod.
 sync.yaml: |
-  {{- mergeOverwrite $config (deepCopy (index . 1).config) | toYaml | nindent 2 }}
+  {{- include "larder.sync" . | nindent 2 }}
 {{- with $root.Values.offlineAccess }}
 # A change counts without a restart.
 offline-access.yaml: |
