@@ -3,6 +3,8 @@ module github.com/larder-dev/larder/test/deploy
 go 1.26.0
 
 require (
+	filippo.io/age v1.3.2
+	github.com/google/go-containerregistry v0.22.1
 	github.com/larder-dev/larder v0.0.0-00010101000000-000000000000
 	github.com/larder-dev/larder/test/e2e v0.0.0-00010101000000-000000000000
 	github.com/prometheus-operator/prometheus-operator v0.85.0
@@ -17,7 +19,6 @@ require (
 require (
 	aead.dev/minisign v0.3.0 // indirect
 	dario.cat/mergo v1.0.1 // indirect
-	filippo.io/age v1.3.2 // indirect
 	filippo.io/hpke v0.4.0 // indirect
 	github.com/BurntSushi/toml v1.6.0 // indirect
 	github.com/Masterminds/goutils v1.1.1 // indirect

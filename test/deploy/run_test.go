@@ -96,20 +96,30 @@ func (r *running) scrape(t *testing.T, release *release, token string) (int, str
 	if text("scheme") != "https" {
 		return get(t, http.DefaultClient, "http://"+r.ports[text("port")]+"/metrics", token)
 	}
-	authority := x509.NewCertPool()
-	ca := r.secret(t, text("tlsConfig", "ca", "secret", "name"))[text("tlsConfig", "ca", "secret", "key")]
-	if !authority.AppendCertsFromPEM([]byte(ca)) {
-		t.Fatal("the PodMonitor names no authority")
+	if ca := text("tlsConfig", "ca", "secret", "name"); ca != "larder-tls" || text("tlsConfig", "ca", "secret", "key") != "ca.crt" {
+		t.Errorf("the authority is that of %s", ca)
 	}
-	name := text("tlsConfig", "serverName")
+	if text("port") != "serve" {
+		t.Errorf("the port is %s", text("port"))
+	}
+	return r.ask(t, text("tlsConfig", "serverName"), "/metrics", token)
+}
+
+// ask gets a path from what the pod serves, by the name of its Service.
+func (r *running) ask(t *testing.T, service, path, token string) (int, string) {
+	t.Helper()
+	authority := x509.NewCertPool()
+	if !authority.AppendCertsFromPEM([]byte(r.secret(t, "larder-tls")["ca.crt"])) {
+		t.Fatal("there is no authority")
+	}
 	transport := &http.Transport{
 		TLSClientConfig: &tls.Config{RootCAs: authority},
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, network, r.ports[text("port")])
+			return (&net.Dialer{}).DialContext(ctx, network, r.ports["serve"])
 		},
 	}
 	defer transport.CloseIdleConnections()
-	return get(t, &http.Client{Transport: transport}, "https://"+name+"/metrics", token)
+	return get(t, &http.Client{Transport: transport}, "https://"+service+path, token)
 }
 
 // scraper is a token of the account whose token the PodMonitor has Prometheus send. The Secret with that is filled by a
