@@ -36,6 +36,8 @@ type Options struct {
 	// Snapshots answers GET and HEAD below /snapshot/, of those who may get that path (nonResourceURLs of the API server's
 	// RBAC). It is asked for what follows, such as /latest. Default: there is no such path.
 	Snapshots http.Handler
+	// Metrics answers GET /metrics, of those who may get that path, as Snapshots does. Default: there is no such path.
+	Metrics http.Handler
 	// Page answers GET and HEAD below /larder/, of those who may get that path: package page's data. Default: there is no
 	// such path.
 	Page http.Handler

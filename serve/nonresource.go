@@ -51,6 +51,9 @@ func (q *request) other(reads bool) error {
 	case reads && q.Handler.options.Page != nil && strings.HasPrefix(q.r.URL.Path, pages):
 		q.Handler.options.Page.ServeHTTP(q.w, q.r.WithContext(q.ctx))
 		return nil
+	case reads && q.isMetrics():
+		q.Handler.options.Metrics.ServeHTTP(q.w, q.r)
+		return nil
 	case q.Handler.options.Forward != nil:
 		return q.forward()
 	}

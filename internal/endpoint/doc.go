@@ -6,9 +6,9 @@
 //
 //	/healthz  200 ok while the process answers
 //	/readyz   200 if every check of Options.Ready is well, else 503; a line each: [+]pods ok, [-]nodes waiting for the first list
-//	/metrics  Prometheus: those of package metrics, of the Go runtime and of the process
+//	/metrics  Options.Metrics, such as what Metrics returns, for Prometheus
 //
 // Only GET is answered. Requests have ten seconds. There is no object in what is answered, but names of resources,
 // namespaces and selectors; still whoever can connect can read it, so the caller listens on loopback unless told
-// otherwise.
+// otherwise, and then gives metrics only if there is no other place for them.
 package endpoint

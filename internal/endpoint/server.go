@@ -10,10 +10,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 const (
@@ -23,8 +19,6 @@ const (
 	drainTimeout = 2 * time.Second
 	// maxHeader bounds what a client may send.
 	maxHeader = 16 << 10
-	// maxGathers is how many may ask for metrics at a time; the others get 503.
-	maxGathers = 4
 )
 
 // Check is one thing that has to be well for a service to be ready.
@@ -39,8 +33,8 @@ type Options struct {
 	// Ready returns the checks; it is called for each request, concurrently, and must not block. Default: there are none,
 	// which is ready.
 	Ready func() []Check
-	// Metrics are served beside those of the Go runtime and the process. Default: none.
-	Metrics []prometheus.Collector
+	// Metrics answers /metrics. Default: there is no such path.
+	Metrics http.Handler
 }
 
 // Server answers. All methods may be called concurrently, but Start and Close.
@@ -54,15 +48,12 @@ type Server struct {
 // New returns a server. It starts nothing.
 func New(o Options) *Server {
 	s := &Server{o: o}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	registry.MustRegister(o.Metrics...)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok\n") })
 	mux.HandleFunc("GET /readyz", s.ready)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{
-		ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: maxGathers,
-	}))
+	if o.Metrics != nil {
+		mux.Handle("GET /metrics", o.Metrics)
+	}
 	s.http = &http.Server{
 		Handler: s.track(mux), ReadTimeout: timeout, ReadHeaderTimeout: timeout, WriteTimeout: 2 * timeout,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeader,

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/larder-dev/larder/metrics"
 )
 
@@ -51,7 +49,7 @@ func start(t *testing.T, o Options) (*Server, func(method, path string) (int, st
 func TestEndpoints(t *testing.T) {
 	var mu sync.Mutex
 	checks := []Check{{Name: "pods"}, {Name: "nodes", Problem: "waiting"}}
-	_, get := start(t, Options{Metrics: []prometheus.Collector{metrics.New()}, Ready: func() []Check {
+	_, get := start(t, Options{Metrics: Metrics(metrics.New()), Ready: func() []Check {
 		mu.Lock()
 		defer mu.Unlock()
 		return checks
@@ -71,6 +69,8 @@ func TestEndpoints(t *testing.T) {
 	want("GET", "/", 404, "")
 	want("POST", "/healthz", 405, "")
 	want("GET", "/metrics", 200, "go_goroutines ")
+	_, get = start(t, Options{})
+	want("GET", "/metrics", 404, "")
 }
 
 // Close breaks off who neither asks nor leaves, and works without Start.

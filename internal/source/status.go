@@ -37,6 +37,8 @@ type Sync struct {
 	Started time.Time `json:"started"`
 	// Listen is where it serves health and metrics; empty if it does not.
 	Listen string `json:"listen,omitempty"`
+	// Metrics is the URL of the metrics, if they are not at Listen.
+	Metrics string `json:"metrics,omitempty"`
 }
 
 // Collection describes one collection.

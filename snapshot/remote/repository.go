@@ -78,14 +78,18 @@ func NewRepository(at string, o Options) (*Repository, error) {
 // Name is the URL without credentials.
 func (r *Repository) Name() string { return r.at.name }
 
-// CheckWrite returns why nothing can be put into the repository, as far as that can be told without asking anybody.
-func (r *Repository) CheckWrite() error {
+// Prepare returns why nothing can be put into the repository, as far as that can be told without asking anybody. It makes
+// a directory that is not there, as a store does, but not the one above it.
+func (r *Repository) Prepare() error {
 	switch files := r.at.files.(type) {
 	case web:
 		return ErrReadOnly
 	case directory:
 		dir := cmp.Or(string(files), ".")
 		info, err := os.Stat(dir)
+		if errors.Is(err, os.ErrNotExist) {
+			return os.Mkdir(dir, 0o700)
+		}
 		if err == nil && !info.IsDir() {
 			err = fmt.Errorf("%s is no directory", dir)
 		}

@@ -305,3 +305,27 @@ func TestNewestWhileRead(t *testing.T) {
 		t.Errorf("%d objects, %v", n, err)
 	}
 }
+
+// TestPrepare: a directory is made, for its owner alone; one below what is not there is a mistake, and so is a file.
+func TestPrepare(t *testing.T) {
+	dir := t.TempDir()
+	path, _ := saved(t, 1)
+	must(t, repository(t, dir+"/new/", remote.Options{}).Prepare())
+	if _, err := push(t, repository(t, dir+"/new/", remote.Options{}), path); err != nil {
+		t.Error(err)
+	}
+	must(t, repository(t, dir+"/new/", remote.Options{}).Prepare())
+	if in, err := os.Stat(dir + "/new"); err != nil || in.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", in, err)
+	}
+	if err := repository(t, dir+"/none/new/", remote.Options{}).Prepare(); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("below what is not there: %v", err)
+	}
+	must(t, os.WriteFile(dir+"/file", nil, 0o600))
+	if err := repository(t, dir+"/file/", remote.Options{}).Prepare(); err == nil {
+		t.Error("a file is taken for a directory")
+	}
+	if err := repository(t, "https://127.0.0.1/x/", remote.Options{}).Prepare(); !errors.Is(err, remote.ErrReadOnly) {
+		t.Errorf("a web server: %v", err)
+	}
+}

@@ -140,7 +140,10 @@ func printWhat(s command.IO, status source.Status) {
 	if status.Error != "" {
 		fmt.Fprintf(s.Out, "Error:  %s\n", status.Error)
 	}
-	if status.Sync.Listen != "" {
+	switch {
+	case status.Sync.Metrics != "":
+		fmt.Fprintf(s.Out, "Health: http://%s/readyz and /healthz; metrics: %s\n", status.Sync.Listen, status.Sync.Metrics)
+	case status.Sync.Listen != "":
 		fmt.Fprintf(s.Out, "Health: http://%s/readyz, and /healthz and /metrics\n", status.Sync.Listen)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"strings"
 	"sync"
@@ -12,7 +13,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
@@ -40,10 +40,11 @@ type service struct {
 	serving serving.Flags
 
 	metrics  *metrics.Metrics
-	endpoint *endpoint.Server // nil if it does not listen
-	listener net.Listener     // nil, too
-	port     *serving.Port    // nil if it does not serve objects
-	seed     snapshot.Seed    // nil if it begins with a list
+	scraped  func() http.Handler // answers /metrics; made once, when the maker is known
+	endpoint *endpoint.Server    // nil if it does not listen
+	listener net.Listener        // nil, too
+	port     *serving.Port       // nil if it does not serve objects
+	seed     snapshot.Seed       // nil if it begins with a list
 	// seedCluster is the cluster that the seed has to be of; "" is the API server's.
 	seedCluster string
 	maker       *maker // nil if it makes no snapshots
@@ -55,7 +56,9 @@ type service struct {
 func newService(s command.IO, l *plainLog, pl planner, set settings) *service {
 	m := metrics.New()
 	pl.config = m.CountReceived(pl.config)
-	return &service{io: s, log: l, planner: pl, settings: set, metrics: m, notify: newNotifier()}
+	sv := &service{io: s, log: l, planner: pl, settings: set, metrics: m, notify: newNotifier()}
+	sv.scraped = sync.OnceValue(sv.newMetrics)
+	return sv
 }
 
 // listen takes the ports: a sync whose port is taken does not begin.
@@ -79,13 +82,14 @@ func (sv *service) listen(ctx context.Context) error {
 		return command.WithHint(fmt.Errorf("health and metrics cannot be served at %s: %w", sv.settings.listen, err),
 			"name another address, or end what has this one")
 	}
-	collectors := []prometheus.Collector{sv.metrics}
-	if sv.maker != nil {
-		collectors = append(collectors, sv.maker.metrics.all()...)
-	}
-	sv.listener, sv.endpoint = l, endpoint.New(endpoint.Options{Ready: sv.readiness, Metrics: collectors})
+	sv.listener = l
+	sv.endpoint = endpoint.New(endpoint.Options{Ready: sv.readiness, Metrics: sv.plainMetrics()})
 	sv.endpoint.Start(l)
-	klog.FromContext(ctx).Info("Serving /healthz, /readyz and /metrics", "address", l.Addr().String())
+	what := "Serving /healthz, /readyz and /metrics"
+	if sv.metricsURL() != "" {
+		what = "Serving /healthz and /readyz"
+	}
+	klog.FromContext(ctx).Info(what, "address", l.Addr().String())
 	return nil
 }
 
@@ -175,7 +179,7 @@ func (sv *service) serve(logger logr.Logger) (stop func() error) {
 	}
 	who := source.Sync{PID: os.Getpid(), Version: command.Version(), Started: time.Now().UTC().Truncate(time.Second)}
 	if sv.listener != nil {
-		who.Listen = sv.listener.Addr().String()
+		who.Listen, who.Metrics = sv.listener.Addr().String(), sv.metricsURL()
 	}
 	server := source.NewServer(sv.mirror.Load(), who)
 	server.Start(l)
@@ -215,7 +219,7 @@ func (sv *service) serveObjects(ctx context.Context, m *mirror) error {
 	if sv.port == nil {
 		return nil
 	}
-	served := serving.Served{Facts: m.store, AsOf: m.asOf, Status: m.Status, Log: m}
+	served := serving.Served{Facts: m.store, AsOf: m.asOf, Metrics: sv.scraped(), Status: m.Status, Log: m}
 	if sv.maker != nil {
 		if dir, ok := sv.maker.repository.Directory(); ok {
 			served.Snapshots = remote.Handler(dir)

@@ -113,7 +113,7 @@ func (s *snapshotFlags) open(config *rest.Config) (*maker, error) {
 	if mk.repository, err = remote.NewRepository(s.to, places.Options()); err != nil {
 		return nil, command.Usage(command.WithHint(fmt.Errorf("--snapshot-to: %w", err), "a repository is "+places.URLs))
 	}
-	if err = mk.repository.CheckWrite(); err != nil {
+	if err = mk.repository.Prepare(); err != nil {
 		return nil, command.Usage(command.WithHint(fmt.Errorf("--snapshot-to: %w", err), "a repository is "+places.URLs))
 	}
 	if mk.key, err = places.SigningKey("snapshot-sign-key", s.signKey); err != nil {

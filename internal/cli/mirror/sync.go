@@ -110,7 +110,8 @@ The log, on standard error, has a line for each resource when something happens,
 		"store the OpenAPI schemas of what is mirrored, for kubectl explain; they are read after the first lists and when "+
 			"they change, about 6 MB of a whole cluster: --schemas=false is for metered links")
 	f.StringVar(&o.listen, "listen", "",
-		"serve /healthz, /readyz and /metrics at `HOST:PORT`; without a host it is loopback. Default is off")
+		"serve /healthz, /readyz and /metrics at `HOST:PORT`; without a host it is loopback. With --serve, /metrics is "+
+			"there for those who may get that path, and here on loopback only. Default is off")
 	o.serving.Add(f, "what is mirrored")
 	f.BoolVar(&o.serving.Forward, "forward", false,
 		"with --serve, send to the API server what is not mirrored, and writes, with the caller's own token")

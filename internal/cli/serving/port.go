@@ -120,9 +120,10 @@ type Served struct {
 	Facts facts.Documents
 	// Sealed are the resources that the store seals, which rights to all resources do not have.
 	Sealed []schema.GroupResource
-	// AsOf and Snapshots: see serve.Options.
+	// AsOf, Snapshots and Metrics: see serve.Options.
 	AsOf      func(entry.Info) time.Time
 	Snapshots http.Handler
+	Metrics   http.Handler
 	// Status describes what is served, for the page.
 	Status func(context.Context) (source.Status, error)
 	// Log tells what has changed; nil if nothing does.
@@ -248,6 +249,7 @@ func (p *Port) put(
 	h, err := serve.New(s.Source, serve.Options{
 		Narrow: o.narrow, Confidential: o.Secrets, Forward: forward, AsOf: s.AsOf, Snapshots: s.Snapshots,
 		Page:       page.New(p.pageOptions(s)),
+		Metrics:    s.Metrics,
 		Authorizer: access.Everything{User: g.owner.User(), WithSecrets: o.Secrets, Sealed: s.Sealed, Others: rights},
 	})
 	if err != nil {

@@ -63,7 +63,7 @@ be as old as its file.
 
 // push verifies a snapshot, as far as it can be decrypted, and pushes it.
 func push(ctx context.Context, s command.IO, r *remote.Repository, path string, o remote.Options) (string, error) {
-	if err := r.CheckWrite(); err != nil {
+	if err := r.Prepare(); err != nil {
 		return "", err
 	}
 	defer s.Busy("pushing")()

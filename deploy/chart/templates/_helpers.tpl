@@ -1,0 +1,243 @@
+{{/* larder.checks refuses values that do not go together. */}}
+{{- define "larder.checks" -}}
+{{- if not (or .Values.node.enabled .Values.mirror.enabled .Values.snapshots.enabled) }}
+{{- fail "nothing would be installed: set node.enabled, mirror.enabled or snapshots.enabled" }}
+{{- end }}
+{{- range .Values.resources }}
+{{- if and (eq .name "secrets") (not $.Values.keySecret) (or $.Values.node.enabled $.Values.mirror.enabled) }}
+{{- fail "resources has secrets, which are stored only if a key seals them: set keySecret" }}
+{{- end }}
+{{- end }}
+{{- range .Values.resources }}
+{{- if and $.Values.snapshots.enabled (gt (len .) 1) }}
+{{- fail (printf "%s: the CronJob saves whole resources: use mirror.snapshotTo for a part of one" .name) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* larder.labels are those that select the pods of a workload: list ROOT COMPONENT. */}}
+{{- define "larder.labels" -}}
+{{- $root := index . 0 -}}
+app.kubernetes.io/name: larder
+app.kubernetes.io/instance: {{ $root.Release.Name }}
+app.kubernetes.io/component: {{ index . 1 }}
+{{- end }}
+
+{{/* larder.group is the group of a name such as deployments.apps. */}}
+{{- define "larder.group" -}}
+{{- regexFind "[.].*" . | trimPrefix "." }}
+{{- end }}
+
+{{/* larder.rules are the rules of RBAC for entries of resources, a rule for each group: list ENTRIES VERBS. */}}
+{{- define "larder.rules" -}}
+{{- $groups := dict }}
+{{- range index . 0 }}
+{{- $group := include "larder.group" .name }}
+{{- $_ := set $groups $group (append (get $groups $group | default list) (regexFind "^[^.]+" .name)) }}
+{{- end }}
+{{- $verbs := index . 1 }}
+{{- range $group, $names := $groups }}
+- apiGroups: [{{ $group | quote }}]
+  resources: [{{ $names | uniq | sortAlpha | join ", " }}]
+  verbs: [{{ join ", " $verbs }}]
+{{- end }}
+{{- end }}
+
+{{/* larder.custom are the names of the entries that custom resources define: those of groups that Kubernetes has not. */}}
+{{- define "larder.custom" -}}
+{{- range . }}
+{{- $group := include "larder.group" .name }}
+{{- if and (contains "." $group) (not (regexMatch "^(admissionregistration|apiregistration|authentication|authorization|certificates|coordination|discovery|events|flowcontrol.apiserver|internal.apiserver|networking|node|rbac.authorization|resource|scheduling|storage|storagemigration).k8s.io$" $group)) }}
+- {{ .name }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* larder.account is the ServiceAccount of a workload with the rights to read entries: list ROOT COMPONENT ENTRIES VERBS. */}}
+{{- define "larder.account" -}}
+{{- $root := index . 0 }}
+{{- $component := index . 1 }}
+{{- $name := printf "%s-%s" $root.Release.Name $component }}
+{{- $verbs := index . 3 }}
+{{- $everywhere := list }}
+{{- $namespaces := dict }}
+{{- range $entry := index . 2 }}
+{{- if hasKey $entry "namespaces" }}
+{{- range $entry.namespaces }}
+{{- $_ := set $namespaces . (append (get $namespaces . | default list) $entry) }}
+{{- end }}
+{{- else }}
+{{- $everywhere = append $everywhere $entry }}
+{{- end }}
+{{- end }}
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: {{ $name }}
+  namespace: {{ $root.Release.Namespace }}
+  labels: {{- include "larder.labels" (list $root $component) | nindent 4 }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: {{ $name }}
+  labels: {{- include "larder.labels" (list $root $component) | nindent 4 }}
+rules:
+{{- with $everywhere }}
+# What is mirrored.
+{{- include "larder.rules" (list . $verbs) }}
+{{- end }}
+# The UID of kube-system tells one cluster from another.
+- apiGroups: [""]
+  resources: [namespaces]
+  resourceNames: [kube-system]
+  verbs: [get]
+{{- with include "larder.custom" (index . 2) | trim }}
+# The columns of custom resources. Without it they have a NAME and an AGE.
+- apiGroups: [apiextensions.k8s.io]
+  resources: [customresourcedefinitions]
+  resourceNames:
+  {{- . | nindent 2 }}
+  verbs: [get]
+{{- end }}
+{{- if and (eq $component "node") $root.Values.node.seed.caSecret }}
+# The snapshots of the mirror, which asks the API server whether a node may read them.
+- nonResourceURLs: [/snapshot/*]
+  verbs: [get]
+{{- end }}
+---
+{{ include "larder.binding" (list $root $component "ClusterRole" $name $name "") }}
+{{- range $namespace, $entries := $namespaces }}
+---
+# What is mirrored of this namespace alone.
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: {{ $name }}
+  namespace: {{ $namespace }}
+  labels: {{- include "larder.labels" (list $root $component) | nindent 4 }}
+rules:
+{{- include "larder.rules" (list $entries $verbs) }}
+---
+{{ include "larder.binding" (list $root $component "Role" $name $name $namespace) }}
+{{- end }}
+{{- end }}
+
+{{/* larder.binding binds a role to the account of a component: list ROOT COMPONENT KIND ROLE NAME NAMESPACE. */}}
+{{- define "larder.binding" -}}
+{{- $root := index . 0 -}}
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ ternary "RoleBinding" "ClusterRoleBinding" (ne (index . 5) "") }}
+metadata:
+  name: {{ index . 4 }}
+  {{- with index . 5 }}
+  namespace: {{ . }}
+  {{- end }}
+  labels: {{- include "larder.labels" (list $root (index . 1)) | nindent 4 }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: {{ index . 2 }}
+  name: {{ index . 3 }}
+subjects:
+- kind: ServiceAccount
+  name: {{ $root.Release.Name }}-{{ index . 1 }}
+  namespace: {{ $root.Release.Namespace }}
+{{- end }}
+
+{{/* larder.reviews lets a workload ask the API server who somebody is, and what they may read: list ROOT COMPONENT. */}}
+{{- define "larder.reviews" -}}
+{{- $root := index . 0 -}}
+# Who the clients are, and what they may read, says the API server: TokenReviews and SubjectAccessReviews.
+{{ include "larder.binding" (list $root (index . 1) "ClusterRole" "system:auth-delegator" (printf "%s-%s-reviews" $root.Release.Name (index . 1)) "") }}
+{{- end }}
+
+{{/* larder.securityContext is that of every container but the one that gives a directory away. */}}
+{{- define "larder.securityContext" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end }}
+
+{{/* larder.podSecurityContext is that of every pod; Pod Security "restricted" allows it. */}}
+{{- define "larder.podSecurityContext" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+fsGroup: 65532
+# A volume with many snapshots is not walked at each start.
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile: {type: RuntimeDefault}
+{{- end }}
+
+{{/* larder.probes ask for health. Ready is that every resource has a state: from the store, or a first list. */}}
+{{- define "larder.probes" -}}
+startupProbe:
+  httpGet: {path: /healthz, port: health}
+  failureThreshold: 30
+  periodSeconds: 2
+livenessProbe:
+  httpGet: {path: /healthz, port: health}
+  timeoutSeconds: 5
+readinessProbe:
+  httpGet: {path: /readyz, port: health}
+  timeoutSeconds: 5
+{{- end }}
+
+{{/* larder.sync is the SyncConfig of a workload: list ROOT WORKLOAD-VALUES ENTRIES. */}}
+{{- define "larder.sync" -}}
+{{- $root := index . 0 }}
+{{- $config := dict "apiVersion" "larder.dev/v1alpha1" "kind" "SyncConfig" "store" "/var/lib/larder/cluster.db" "listen" "0.0.0.0:9470" "resources" (index . 2) }}
+{{- if $root.Values.keySecret }}
+{{- $_ := set $config "encryption" (dict "keyEnv" "LARDER_KEY") }}
+{{- end }}
+{{- mergeOverwrite $config (deepCopy (index . 1).config) | toYaml }}
+{{- end }}
+
+{{/* larder.config is the data of a workload's ConfigMap: list ROOT WORKLOAD-VALUES ENTRIES. */}}
+{{- define "larder.config" -}}
+{{- $root := index . 0 -}}
+# The kubelet asks for health at the address of the pod.
+sync.yaml: |
+  {{- include "larder.sync" . | nindent 2 }}
+{{- with $root.Values.offlineAccess }}
+# A change counts without a restart.
+offline-access.yaml: |
+  {{- dict "apiVersion" "larder.dev/v1alpha1" "kind" "OfflineAccess" "rules" . | toYaml | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* larder.credentials is the environment of what reaches a repository. */}}
+{{- define "larder.credentials" -}}
+{{- with .Values.repository.credentialsSecret }}
+envFrom:
+- secretRef: {name: {{ . }}}
+{{- end }}
+{{- end }}
+
+{{/* larder.repositoryMounts and larder.repositoryVolumes are the files of what makes snapshots. */}}
+{{- define "larder.repositoryMounts" -}}
+{{- if .Values.repository.signKeySecret }}
+- {name: sign-key, mountPath: /etc/larder-sign, readOnly: true}
+{{- end }}
+{{- if .Values.repository.credentialsSecret }}
+# config.json of docker login, if the Secret has it: DOCKER_CONFIG.
+- {name: credentials, mountPath: /etc/larder-credentials, readOnly: true}
+{{- end }}
+{{- end }}
+{{- define "larder.repositoryVolumes" -}}
+{{- with .Values.repository.signKeySecret }}
+- name: sign-key
+  secret: {secretName: {{ . }}, items: [{key: sign.key, path: sign.key}]}
+{{- end }}
+{{- with .Values.repository.credentialsSecret }}
+- name: credentials
+  secret: {secretName: {{ . }}}
+{{- end }}
+{{- end }}
+
+{{/* larder.peers is `from` of a NetworkPolicy. */}}
+{{- define "larder.peers" -}}
+{{- with . }}
+from: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}

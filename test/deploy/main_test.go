@@ -1,0 +1,93 @@
+package deploy
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/larder-dev/larder/test/e2e/controlplane"
+)
+
+var (
+	// dir has the files of the server, and the program.
+	dir string
+	// server and larder are made for the first test that asks for them; started is the server.
+	server  = sync.OnceValues(startServer)
+	larder  = sync.OnceValues(buildLarder)
+	started *controlplane.ControlPlane
+)
+
+func startServer() (cp *controlplane.ControlPlane, err error) {
+	started, err = controlplane.Start(context.Background(), controlplane.Options{
+		Dir: filepath.Join(dir, "server"), Args: []string{"--authorization-mode=RBAC"}, Env: []string{"GOGC=400"},
+	})
+	return started, err
+}
+
+func TestMain(m *testing.M) {
+	code, err := runAll(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "deploy:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func runAll(m *testing.M) (code int, err error) {
+	if dir, err = os.MkdirTemp("", "larder-deploy-"); err != nil {
+		return 1, err
+	}
+	if err := os.Mkdir(filepath.Join(dir, "server"), 0o700); err != nil {
+		return 1, err
+	}
+	code = m.Run()
+	if started != nil {
+		if err := started.Stop(); err != nil {
+			return 1, err
+		}
+	}
+	if code != 0 {
+		fmt.Fprintln(os.Stderr, "deploy: logs are in", dir)
+		return code, nil
+	}
+	return 0, os.RemoveAll(dir)
+}
+
+// buildLarder builds the program of the image. What only a debugger needs is left out: to link that takes long.
+func buildLarder() (string, error) {
+	path := filepath.Join(dir, "larder")
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", path, "./cmd/larder")
+	build.Dir = filepath.Join("..", "..")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building larder: %w\n%s", err, out)
+	}
+	return path, nil
+}
+
+// patience is how long something may take on a busy machine.
+const patience = 2 * time.Minute
+
+// eventually waits until check returns "", and fails with what it returned last.
+func eventually(t *testing.T, what string, check func() string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		problem := check()
+		if problem == "" {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%s: not within %s: %s", what, patience, problem)
+		case <-tick.C:
+		}
+	}
+}
