@@ -10,7 +10,7 @@ LINTER := $(GO) tool -modfile=$(CURDIR)/test/tools/go.mod -n golangci-lint
 # Where the linter sees the modules together.
 WORKSPACE := $(CURDIR)/test/tools/lint.work
 # The modules with code of ours, but for test/cluster; test/tools only pins tools.
-MODULES := . informer/controllerruntime examples bench test/e2e test/browser test/release test/clients/manager
+MODULES := . informer/controllerruntime examples bench test/e2e test/browser test/deploy test/release test/clients/manager
 PACKAGES := $(patsubst %,./%/...,$(MODULES))
 # Those that users import.
 LIBRARIES := . informer/controllerruntime
@@ -115,8 +115,9 @@ unit-others: race
 	@$(STEP) "tests of a release" $(GO) -C test/release test -timeout 30m ./...
 
 .PHONY: e2e
-e2e: cluster clients ## tests on a real kube-apiserver, of the examples too
+e2e: cluster clients ## tests on a real kube-apiserver, of the examples and the chart too
 	@$(STEP) "tests on a real API server" $(GO) -C test/e2e test -vet=off -parallel 4 -count=1 -timeout 20m ./...
+	@$(STEP) "tests of the chart on a real API server" $(GO) -C test/deploy test -vet=off -count=1 -timeout 10m ./...
 
 .PHONY: browser
 browser: cluster chromium ## tests of the page of larder serve in a headless Chromium, on a real kube-apiserver

@@ -107,7 +107,8 @@ func TestNodePods(t *testing.T) {
 		t.Errorf("the init container runs %q, want %q", got, want)
 	}
 	pod = render(t, "larder", variants["everything"]).pods(t)["node"].Spec
-	if len(pod.Tolerations) != 0 || pod.NodeSelector["edge"] != "true" || pod.SecurityContext.SELinuxOptions.Type != "spc_t" {
+	if len(pod.Tolerations) != 0 || pod.NodeSelector["edge"] != "true" ||
+		pod.SecurityContext.SELinuxOptions.Type != "spc_t" {
 		t.Errorf("the values do not say what the pods are: %+v", pod)
 	}
 }

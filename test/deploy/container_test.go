@@ -130,8 +130,8 @@ func (p *place) command(t *testing.T, c corev1.Container) []string {
 	return slices.Concat(line, []string{p.w.larder}, words[1:])
 }
 
-// enterCluster does what rest.InClusterConfig does, which reads below /var/run, where a test may not write: the server is
-// that of the variables, and who asks is whom the files say.
+// enterCluster does what rest.InClusterConfig does, which reads below /var/run, where a test may not write: the server
+// is that of the variables, and who asks is whom the files say.
 func (p *place) enterCluster(t *testing.T, env map[string]string) {
 	t.Helper()
 	access := filepath.Join(p.dir, accessDir)

@@ -18,11 +18,12 @@ import (
 
 // variants are values that together have every branch of the templates.
 var variants = map[string]string{
-	"node":            "node: {enabled: true}",
-	"node, emptyDir":  "node: {enabled: true, hostPath: ''}",
-	"mirror":          "mirror: {enabled: true}",
-	"snapshots":       "snapshots: {enabled: true}",
-	"no network rule": "{node: {enabled: true}, mirror: {enabled: true}, snapshots: {enabled: true}, networkPolicy: {enabled: false}}",
+	"node":           "node: {enabled: true}",
+	"node, emptyDir": "node: {enabled: true, hostPath: ''}",
+	"mirror":         "mirror: {enabled: true}",
+	"snapshots":      "snapshots: {enabled: true}",
+	"no network rule": `
+{node: {enabled: true}, mirror: {enabled: true}, snapshots: {enabled: true}, networkPolicy: {enabled: false}}`,
 	"plain metrics": `
 node: {enabled: true}
 podMonitor: {enabled: true, labels: {release: prometheus}}
@@ -74,8 +75,8 @@ keySecret: larder-key
 mirror: {enabled: true, replicas: 2, snapshotTo: /var/lib/larder/snapshots/}`,
 }
 
-// TestLint: Helm's linter has nothing to say about the chart, by default and with any values; every variant renders, and
-// what it configures a sync with is a configuration.
+// TestLint: Helm's linter has nothing to say about any variant of the chart; each renders, and what it gives a sync is
+// a configuration.
 func TestLint(t *testing.T) {
 	for name, values := range variants {
 		given := map[string]any{}
@@ -127,7 +128,7 @@ func TestRefused(t *testing.T) {
 		"{mirror: {enabled: true, snapshotTo: 's3://'}}":                                    "snapshotTo",
 		"{snapshots: {enabled: true, to: ''}}":                                              "to",
 		"{snapshots: {enabled: true, keep: []}}":                                            "keep",
-		"{snapshots: {enabled: true}, resources: [{name: pods, namespaces: [a]}]}":          "pods: the CronJob saves whole resources",
+		"{snapshots: {enabled: true}, resources: [{name: pods, namespaces: [a]}]}":          "pods: the CronJob saves whole",
 		"{mirror: {enabled: true}, resources: [{name: Pods}]}":                              "name",
 		"{mirror: {enabled: true}, resources: [{name: apps/deployments}]}":                  "name",
 		"{mirror: {enabled: true}, resources: []}":                                          "resources",

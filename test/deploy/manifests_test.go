@@ -21,7 +21,7 @@ type manifest struct {
 
 var manifests = []manifest{
 	{"node", "larder-node", "privileged", "node: {enabled: true}",
-		"A mirror on each node. The store is on the node's disk (hostPath), which the levels baseline and restricted refuse."},
+		"A mirror on each node. Its store is on the node's disk (hostPath), which needs a privileged namespace."},
 	{"node-serve", "larder-node", "privileged", "node: {enabled: true, serve: true}",
 		"A mirror on each node that also serves the node's agents. It needs the Secret larder-tls."},
 	{"mirror", "larder", "restricted", "mirror: {enabled: true, snapshotTo: /var/lib/larder/snapshots/}",
@@ -35,7 +35,7 @@ func (m manifest) file() string {
 }
 
 func (m manifest) text(r *release) string {
-	return fmt.Sprintf("# %s See deploy/README.md.\n# Rendered from deploy/chart with the values %s\n"+
+	return fmt.Sprintf("# %s\n# See deploy/README.md. Rendered from deploy/chart with the values\n#\n#\t%s\n#\n"+
 		"# by go -C test/deploy test . -run '^TestManifests$' -update\n"+
 		"apiVersion: v1\nkind: Namespace\nmetadata:\n  name: %s\n  labels:\n    pod-security.kubernetes.io/enforce: %s\n%s",
 		m.about, m.values, m.namespace, m.level, r.text)

@@ -20,8 +20,8 @@ const nodeName = "node-1"
 // accessDir is where a container finds the token of its account, by which rest.InClusterConfig reads them.
 const accessDir = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// place is where a pod runs: a directory that has what the kubelet would mount, at the paths of the containers below it.
-// Arguments, variables and mounted files get these paths in place of those, loopback in place of every address, and
+// place is where a pod runs: a directory that has what the kubelet would mount, at the paths of the containers below
+// it. Arguments, variables and mounted files get these paths in place of those, loopback in place of every address, and
 // where a Service leads in place of its name. All else is as the chart has it.
 type place struct {
 	w     *world
@@ -31,8 +31,8 @@ type place struct {
 	here  []string          // pairs of what the chart says and what that is here
 }
 
-// place makes the volumes of a pod. services are HOST:PORT of others by the names of their Services. Of the volumes that
-// outlive a pod the directory is kept.
+// place makes the volumes of a pod; those that outlive it are below kept. services are HOST:PORT of other pods by the
+// names of their Services.
 func (w *world) place(t *testing.T, pod *corev1.Pod, kept string, services map[string]string) *place {
 	t.Helper()
 	p := &place{w: w, pod: pod, dir: t.TempDir(), ports: map[string]string{}}

@@ -96,8 +96,9 @@ func (r *running) scrape(t *testing.T, release *release, token string) (int, str
 	if text("scheme") != "https" {
 		return get(t, http.DefaultClient, "http://"+r.ports[text("port")]+"/metrics", token)
 	}
-	if ca := text("tlsConfig", "ca", "secret", "name"); ca != "larder-tls" || text("tlsConfig", "ca", "secret", "key") != "ca.crt" {
-		t.Errorf("the authority is that of %s", ca)
+	name, key := text("tlsConfig", "ca", "secret", "name"), text("tlsConfig", "ca", "secret", "key")
+	if name != "larder-tls" || key != "ca.crt" {
+		t.Errorf("the authority is %s of %s", key, name)
 	}
 	if text("port") != "serve" {
 		t.Errorf("the port is %s", text("port"))
@@ -143,7 +144,8 @@ func (r *running) scraper(t *testing.T, release *release) string {
 func (r *running) checkMetrics(t *testing.T, release *release, stranger string) {
 	t.Helper()
 	for token, want := range map[string]int{r.scraper(t, release): 200, stranger: 403, "": 401} {
-		if code, body := r.scrape(t, release, token); code != want || (code == 200) != strings.Contains(body, "larder_objects{") {
+		code, body := r.scrape(t, release, token)
+		if code != want || (code == 200) != strings.Contains(body, "larder_objects{") {
 			t.Errorf("%s: a scrape got %d, want %d: %.300s", r.pod.Name, code, want, body)
 		}
 	}

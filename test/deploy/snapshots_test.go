@@ -35,7 +35,8 @@ func reader(t *testing.T) (recipient, identityFile string) {
 // listed are the snapshots of a repository, as larder snapshot list tells it.
 func (w *world) listed(t *testing.T, env []string, repository, public, identity string) (all []listedSnapshot) {
 	t.Helper()
-	out := w.larderOutput(t, env, "snapshot", "list", repository, "-o", "json", "--signed-by", public, "--identity", identity)
+	out := w.larderOutput(t, env, "snapshot", "list", repository, "-o", "json", "--signed-by", public,
+		"--identity", identity)
 	if err := json.Unmarshal([]byte(out), &all); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

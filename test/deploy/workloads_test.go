@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -34,8 +35,8 @@ node:
   seed: {url: "https://larder-mirror.run.svc/snapshot/", caSecret: larder-tls, key: KEY}
 podMonitor: {enabled: true}`
 
-// TestMirrorAndNodes: the pods of a mirror and of a node do what they are for, with the rights of the chart and no other:
-// the mirror makes snapshots, with one of which the node begins; both serve those who may read, and are scraped.
+// TestMirrorAndNodes: the pods of a mirror and of a node do what they are for, with the rights of the chart and no
+// other: the mirror makes snapshots, with one of which the node begins; both serve those who may read, and are scraped.
 func TestMirrorAndNodes(t *testing.T) {
 	w := newWorld(t)
 	w.namespace(t, "run", "restricted")
@@ -159,8 +160,9 @@ func TestPlainNode(t *testing.T) {
 	if code, body := node.scrape(t, release, ""); code != http.StatusOK || !strings.Contains(body, "larder_objects{") {
 		t.Errorf("%d %s", code, body)
 	}
-	if port := pod.Annotations["prometheus.io/port"]; port != "9470" || pod.Spec.Containers[0].Ports[0].ContainerPort != 9470 {
-		t.Errorf("the annotations lead to port %s", port)
+	port := pod.Spec.Containers[0].Ports[0].ContainerPort
+	if to := pod.Annotations["prometheus.io/port"]; to != fmt.Sprint(port) {
+		t.Errorf("health is at port %d, and the annotations lead to %s", port, to)
 	}
 	node.stop(t)
 	w.checkRights(t, release, "larder-node", mark)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/go-logr/logr"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,7 +20,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
-	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/serve/access/listener"
 	"github.com/larder-dev/larder/test/e2e/controlplane"
@@ -36,6 +36,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
+	go func() { _, _ = larder() }() // meanwhile; who needs it gets the error
 	cp, err := server()
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +85,7 @@ func (w *world) secret(t *testing.T, namespace, name string, data map[string]str
 // certificate makes the Secret larder-tls, for the Services of the chart, and for where they are in a test.
 func (w *world) certificate(t *testing.T, namespaces ...string) {
 	t.Helper()
-	dir, logger := filepath.Join(t.TempDir(), "tls"), klog.Background()
+	dir, logger := filepath.Join(t.TempDir(), "tls"), logr.Discard()
 	hosts := []string{"127.0.0.1"}
 	for _, ns := range namespaces {
 		hosts = append(hosts, "larder-node."+ns+".svc", "larder-mirror."+ns+".svc")

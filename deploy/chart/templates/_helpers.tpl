@@ -43,17 +43,20 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- end }}
 {{- end }}
 
-{{/* larder.custom are the names of the entries that custom resources define: those of groups that Kubernetes has not. */}}
+{{/* larder.custom are the entries of custom resources: those of groups that Kubernetes itself has not. */}}
 {{- define "larder.custom" -}}
+{{- $own := list "admissionregistration" "apiregistration" "authentication" "authorization" "certificates" }}
+{{- $own = concat $own (list "coordination" "discovery" "events" "flowcontrol.apiserver" "internal.apiserver") }}
+{{- $own = concat $own (list "networking" "node" "rbac.authorization" "resource" "scheduling" "storage" "storagemigration") }}
 {{- range . }}
 {{- $group := include "larder.group" .name }}
-{{- if and (contains "." $group) (not (regexMatch "^(admissionregistration|apiregistration|authentication|authorization|certificates|coordination|discovery|events|flowcontrol.apiserver|internal.apiserver|networking|node|rbac.authorization|resource|scheduling|storage|storagemigration).k8s.io$" $group)) }}
+{{- if and (contains "." $group) (not (has (trimSuffix ".k8s.io" $group) $own)) }}
 - {{ .name }}
 {{- end }}
 {{- end }}
 {{- end }}
 
-{{/* larder.account is the ServiceAccount of a workload with the rights to read entries: list ROOT COMPONENT ENTRIES VERBS. */}}
+{{/* larder.account is the account of a workload with its rights to entries: list ROOT COMPONENT ENTRIES VERBS. */}}
 {{- define "larder.account" -}}
 {{- $root := index . 0 }}
 {{- $component := index . 1 }}
@@ -144,11 +147,12 @@ subjects:
   namespace: {{ $root.Release.Namespace }}
 {{- end }}
 
-{{/* larder.reviews lets a workload ask the API server who somebody is, and what they may read: list ROOT COMPONENT. */}}
+{{/* larder.reviews lets a workload ask the API server about its clients: list ROOT COMPONENT. */}}
 {{- define "larder.reviews" -}}
 {{- $root := index . 0 -}}
+{{- $name := printf "%s-%s-reviews" $root.Release.Name (index . 1) -}}
 # Who the clients are, and what they may read, says the API server: TokenReviews and SubjectAccessReviews.
-{{ include "larder.binding" (list $root (index . 1) "ClusterRole" "system:auth-delegator" (printf "%s-%s-reviews" $root.Release.Name (index . 1)) "") }}
+{{ include "larder.binding" (list $root (index . 1) "ClusterRole" "system:auth-delegator" $name "") }}
 {{- end }}
 
 {{/* larder.securityContext is that of every container but the one that gives a directory away. */}}
@@ -186,7 +190,9 @@ readinessProbe:
 {{/* larder.sync is the SyncConfig of a workload: list ROOT WORKLOAD-VALUES ENTRIES. */}}
 {{- define "larder.sync" -}}
 {{- $root := index . 0 }}
-{{- $config := dict "apiVersion" "larder.dev/v1alpha1" "kind" "SyncConfig" "store" "/var/lib/larder/cluster.db" "listen" "0.0.0.0:9470" "resources" (index . 2) }}
+{{- $config := dict "apiVersion" "larder.dev/v1alpha1" "kind" "SyncConfig" "resources" (index . 2) }}
+{{- $_ := set $config "store" "/var/lib/larder/cluster.db" }}
+{{- $_ := set $config "listen" "0.0.0.0:9470" }}
 {{- if $root.Values.keySecret }}
 {{- $_ := set $config "encryption" (dict "keyEnv" "LARDER_KEY") }}
 {{- end }}

@@ -1,0 +1,152 @@
+package deploy
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/larder-dev/larder/internal/sample"
+)
+
+// measured is the number of pods; make test does with few.
+var measured = flag.Int("pods", 200, "number of pods that TestResources measures with")
+
+// TestResources measures what the containers take, which is less than they may. With -v it prints what deploy/README.md
+// has in a table: memory and processor time of a first start, with snapshots, or of a job.
+func TestResources(t *testing.T) {
+	w := newWorld(t)
+	w.namespace(t, "measured", "restricted")
+	w.certificate(t, "measured")
+	w.fill(t, "measured", *measured)
+	release := render(t, "measured", `
+resources: [{name: pods}]
+node: {enabled: true, hostPath: '', allPods: true, serve: true}
+mirror: {enabled: true, snapshotTo: /var/lib/larder/snapshots/, args: [--snapshot-every=1s]}
+snapshots: {enabled: true}`)
+	w.apply(t, release.objects...)
+	pods := release.pods(t)
+	for _, component := range []string{"node", "mirror"} {
+		p := w.place(t, pods[component], t.TempDir(), nil)
+		c := p.pod.Spec.Containers[0]
+		taken := p.measure(t, c, func() {
+			(&running{place: p, log: os.DevNull}).ready(t, 1)
+			time.Sleep(5 * time.Second) // snapshots, and what a quiet mirror does
+		})
+		taken.report(t, component, c)
+	}
+	p := w.place(t, pods["snapshots"], t.TempDir(), nil)
+	for _, c := range p.containers() {
+		p.measure(t, c, nil).report(t, "snapshots, "+c.Name, c)
+	}
+	w.remove(t, release.objects...)
+	atOnce := metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
+	if err := w.client.CoreV1().Pods("default").DeleteCollection(t.Context(), atOnce,
+		metav1.ListOptions{LabelSelector: "app=web"}); err != nil {
+		t.Error(err)
+	}
+}
+
+// taken is what a container took.
+type taken struct {
+	memory    int64 // peak of RssAnon; 0 where there is no /proc
+	processor time.Duration
+}
+
+func (k taken) report(t *testing.T, name string, c corev1.Container) {
+	t.Helper()
+	t.Logf("%d pods, %s: %.0f MB, %.2f s of a processor", *measured, name, float64(k.memory)/1e6, k.processor.Seconds())
+	limit := c.Resources.Limits[corev1.ResourceMemory]
+	if k.memory > limit.Value() || limit.Cmp(resource.MustParse("0")) <= 0 {
+		t.Errorf("%s takes %d bytes, and may take %s", name, k.memory, limit.String())
+	}
+	if runtime.GOOS == "linux" && k.memory == 0 {
+		t.Errorf("nothing was measured of %s", name)
+	}
+}
+
+// measure runs a container: until what meanwhile does is done, or to its end.
+func (p *place) measure(t *testing.T, c corev1.Container, meanwhile func()) (k taken) {
+	t.Helper()
+	line := p.command(t, c)
+	cmd := exec.CommandContext(t.Context(), line[0], line[1:]...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	var sampling sync.WaitGroup
+	sampling.Go(func() {
+		for {
+			k.memory = max(k.memory, anonymous(cmd.Process.Pid))
+			select {
+			case <-done:
+				return
+			case <-time.After(2 * time.Millisecond):
+			}
+		}
+	})
+	if meanwhile != nil {
+		meanwhile()
+		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Error(err)
+		}
+	}
+	err := cmd.Wait()
+	close(done)
+	sampling.Wait()
+	if err != nil {
+		t.Fatalf("%s: %v", c.Name, err)
+	}
+	k.processor = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	return k
+}
+
+// anonymous is the memory of a process that is not of files, in bytes.
+func anonymous(pid int) (n int64) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	if _, line, ok := strings.Cut(string(status), "RssAnon:"); ok {
+		_, _ = fmt.Sscan(line, &n)
+	}
+	return n << 10
+}
+
+// fill makes pods of 3 KB.
+func (w *world) fill(t *testing.T, namespace string, n int) {
+	t.Helper()
+	like, _ := sample.Pod(t)
+	like.ObjectMeta = metav1.ObjectMeta{Namespace: "default", Labels: like.Labels, Annotations: like.Annotations,
+		OwnerReferences: like.OwnerReferences}
+	numbers := make(chan int)
+	var making sync.WaitGroup
+	for range 8 {
+		making.Go(func() {
+			for i := range numbers {
+				pod := like.DeepCopy()
+				pod.Name = fmt.Sprintf("%s-%06d", namespace, i)
+				_, err := w.client.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{})
+				if err != nil && !apierrors.IsAlreadyExists(err) {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for i := range n {
+		numbers <- i
+	}
+	close(numbers)
+	making.Wait()
+}
