@@ -79,8 +79,8 @@ var seedMutants = []mutant{
 		name:   "seed/pruned-latest",
 		breaks: "What readers are sent to is not pruned.",
 		file:   "snapshot/remote/repository.go",
-		old:    "i > 0 && it.Name != latest &&",
-		new:    "i > 0 && (it.Name != latest || it.Name != \"\") &&",
+		old:    "i > 0 && !it.Latest &&",
+		new:    "i > 0 && (!it.Latest || it.Latest) &&",
 		test:   "TestPrune",
 	},
 	{
