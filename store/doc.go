@@ -23,6 +23,7 @@
 //	   ├─ dict                id                 → what compressed payloads have in common (format/dictionary.go)
 //	   ├─ seq                 number             → key; while something consumes the changelog, like the next two (internal/changelog)
 //	   ├─ tombstones          number             → when an object went, its key and its last state
+//	   ├─ times               number             → when it was given, to a minute, if changes are kept for readers
 //	   └─ handlers            name               → how far a durable handler has come
 //	documents                 name → what a program keeps beside collections (PutDocument), as records are; made by the first
 //	dropped                   number → a large collection that was dropped, while its pages are being made free
