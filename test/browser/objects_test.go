@@ -71,6 +71,15 @@ func TestLive(t *testing.T) {
 	tb.do(chromedp.Click(`nav a[href="#/changes"]`))
 	tb.shows("removed configmaps shop/a-live-one")
 	tb.shows("added configmaps shop/a-live-one")
+	// On record is what has been committed; what the first list has brought is no change.
+	recorded := `[...document.querySelectorAll('ol[aria-label="Recorded changes"] > li')].map((e) => e.innerText).join()`
+	eventually(t, "the removal is not on record", func() bool {
+		tb.do(chromedp.Evaluate[chromedp.Void](`document.getElementById("since")?.dispatchEvent(new Event("change"))`))
+		return evalAs[bool](tb, recorded+`.includes("removed configmaps shop/a-live-one")`)
+	})
+	if evalAs[bool](tb, recorded+`.includes("worker-0001")`) {
+		t.Error("what the first list has brought is on record")
+	}
 	tb.until(`document.querySelectorAll("fieldset input:checked").length === 4`)
 	tb.do(chromedp.Evaluate[chromedp.Void](`for (const e of document.querySelectorAll("fieldset input")) if (e.checked !== e.value.startsWith("pods")) e.click()`))
 	// An event of the past counts only once it is followed, so the pod is changed until that is seen.
