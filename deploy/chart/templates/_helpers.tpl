@@ -47,7 +47,8 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- define "larder.custom" -}}
 {{- $own := list "admissionregistration" "apiregistration" "authentication" "authorization" "certificates" }}
 {{- $own = concat $own (list "coordination" "discovery" "events" "flowcontrol.apiserver" "internal.apiserver") }}
-{{- $own = concat $own (list "networking" "node" "rbac.authorization" "resource" "scheduling" "storage" "storagemigration") }}
+{{- $own = concat $own (list "networking" "node" "rbac.authorization" "resource" "scheduling" "storage") }}
+{{- $own = append $own "storagemigration" }}
 {{- range . }}
 {{- $group := include "larder.group" .name }}
 {{- if and (contains "." $group) (not (has (trimSuffix ".k8s.io" $group) $own)) }}
