@@ -14,7 +14,7 @@ type adoption struct {
 	// main is the program's package.
 	main string
 	// tests are the packages whose unit tests need no cluster.
-	tests string
+	tests []string
 	// adapter: the program is a controller-runtime manager.
 	adapter bool
 	// requires are modules that the program needs in another version to compile with Larder's client-go, patched or not.
@@ -30,7 +30,7 @@ var adoptions = []adoption{
 		name:   "sample-controller",
 		module: "k8s.io/sample-controller", version: "v0.37.0",
 		sum:  "h1:cqpf0swqFAxz9s7lXwq2Xb1Q7TSV+W6eVTa8ujzJimE=",
-		main: ".", tests: "./...",
+		main: ".", tests: []string{"./..."},
 		held:     []string{"deployments", "foos"},
 		scenario: newFoos,
 	},
@@ -38,7 +38,8 @@ var adoptions = []adoption{
 		name:   "descheduler",
 		module: "sigs.k8s.io/descheduler", version: "v0.36.0",
 		sum:  "h1:fBemfJD1RhmbsdH94lKwGMOwQcbsrw67A5IK2c2fANA=",
-		main: "./cmd/descheduler", tests: "./pkg/... ./cmd/...",
+		main: "./cmd/descheduler", tests: []string{"./pkg/...", "./cmd/..."},
+		requires: []string{"k8s.io/apiserver@v0.37.0", "k8s.io/component-base@v0.37.0", "k8s.io/component-helpers@v0.37.2"},
 		held:     []string{"namespaces", "nodes", "persistentvolumeclaims", "pods"},
 		scenario: newTaints,
 	},
@@ -46,7 +47,7 @@ var adoptions = []adoption{
 		name:   "lws",
 		module: "sigs.k8s.io/lws", version: "v0.9.0",
 		sum:  "h1:DcJCgxjjoGOx//QHZkeKpyiblxYq70aCRZNYSfykWyI=",
-		main: "./cmd", tests: "./pkg/... ./cmd/... ./api/...",
+		main: "./cmd", tests: []string{"./pkg/...", "./cmd/...", "./api/..."},
 		adapter:  true,
 		requires: []string{"k8s.io/component-helpers@v0.37.2"},
 		held:     []string{"controllerrevisions", "disaggregatedsets", "leaderworkersets", "pods", "services", "statefulsets"},

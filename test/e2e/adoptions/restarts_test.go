@@ -40,10 +40,7 @@ func TestRestarts(t *testing.T) {
 	random := newRandom(t)
 	for _, a := range adoptions {
 		t.Run(a.name, func(t *testing.T) {
-			stock, ours := a.source(t), a.source(t)
-			a.apply(t, ours)
-			a.require(t, stock)
-			a.require(t, ours)
+			stock, ours := a.copies(t)
 			w := newWorld(t, stock)
 			t.Run("without Larder", func(t *testing.T) {
 				p := &subject{adoption: a, path: a.build(t, stock), world: w.in(t)}

@@ -61,8 +61,26 @@ func (a adoption) apply(t *testing.T, dir string) {
 	}
 }
 
-// require lets the go.mod of a copy name this clone of Larder, as docs/adopt.md says. Its requirements decide the version
-// of client-go, whether the copy is patched or not.
+// copies returns two copies of the source, of which the second is patched. Both have the go.mod of the second, so that
+// both have Larder's client-go.
+func (a adoption) copies(t *testing.T) (stock, ours string) {
+	t.Helper()
+	stock, ours = a.source(t), a.source(t)
+	a.apply(t, ours)
+	a.require(t, ours)
+	for _, name := range []string{"go.mod", "go.sum"} {
+		text, err := os.ReadFile(filepath.Join(ours, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(stock, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return stock, ours
+}
+
+// require lets the go.mod of a patched copy name this clone of Larder, as docs/adopt.md says, and what that requires.
 func (a adoption) require(t *testing.T, dir string) {
 	t.Helper()
 	larder, root := "github.com/larder-dev/larder", repository(t)
@@ -75,6 +93,16 @@ func (a adoption) require(t *testing.T, dir string) {
 		edit = append(edit, "-require="+module)
 	}
 	a.goTool(t, dir, edit...)
+	a.goTool(t, dir, append([]string{"list", "-deps", "-test", a.main}, a.tests...)...)
+	if got, want := a.clientGo(t, dir), a.clientGo(t, root); got != want {
+		t.Fatalf("%s has client-go %s, and Larder has %s", a.name, got, want)
+	}
+}
+
+// clientGo is the version of client-go that the module in a directory is built with.
+func (a adoption) clientGo(t *testing.T, dir string) string {
+	t.Helper()
+	return string(a.goTool(t, dir, "list", "-m", "k8s.io/client-go"))
 }
 
 // build returns the path of the program, which is named after it, since that is what it tells the API server.
