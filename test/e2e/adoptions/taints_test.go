@@ -27,7 +27,10 @@ profiles:
   plugins:
     deschedule: {enabled: [RemovePodsViolatingNodeTaints]}`
 
-const taint = `{"spec":{"taints":[{"key":"full","effect":"NoSchedule"}]}}`
+const (
+	taint   = `{"spec":{"taints":[{"key":"full","effect":"NoSchedule"}]}}`
+	noTaint = `{"spec":{"taints":null}}`
+)
 
 // taints is the work of the descheduler. There are two nodes, of which always one is tainted.
 type taints struct {
@@ -49,6 +52,7 @@ kind: Node
 metadata: {name: %s}`, node)
 		w.patch(nodes, node, `{"status":{"conditions":[{"type":"Ready","status":"True"}]}}`, "status")
 	}
+	w.patch(nodes, s.free, noTaint) // that of a node which was not ready
 	w.patch(nodes, s.tainted, taint)
 	var err error
 	if s.mark, err = server.Mark(); err != nil {
@@ -85,7 +89,7 @@ func (s *taints) swap() {
 		}
 	}
 	s.free, s.tainted = s.tainted, s.free
-	s.patch(nodes, s.free, `{"spec":{"taints":null}}`)
+	s.patch(nodes, s.free, noTaint)
 	s.patch(nodes, s.tainted, taint)
 }
 
