@@ -46,6 +46,7 @@ setup: ## download modules, build kube-apiserver, kubectl, etcd and what else th
 	@for m in $(MODULES); do $(STEP) "downloading the modules of $$m" $(GO) -C $$m mod download; done
 	@GOWORK=$(WORKSPACE) $(STEP) "downloading what the modules have only together" $(GO) list -deps -test $(PACKAGES) >/dev/null
 	@for c in $(CLIENTS); do $(STEP) "downloading the modules of test/clients/$$c" $(GO) -C test/clients/$$c mod download; done
+	@$(STEP) "downloading the programs of examples/adoptions" $(GO) -C test/e2e test -run '^TestPatches$$' ./adoptions
 	@$(MAKE) --no-print-directory linter cluster clients chromium
 
 .PHONY: cluster
@@ -122,6 +123,10 @@ e2e: cluster clients ## tests on a real kube-apiserver, of the examples and the 
 .PHONY: browser
 browser: cluster chromium ## tests of the page of larder serve in a headless Chromium, on a real kube-apiserver
 	@$(STEP) "tests in a browser" $(GO) -C test/browser test -vet=off -count=1 -timeout 20m ./...
+
+.PHONY: adoptions
+adoptions: cluster ## programs of other people with Larder, by the patches of examples/adoptions: their unit tests, and kills on a real API server; a quarter of an hour, part of make soak
+	@$(STEP) "programs of other people with Larder" env LARDER_SOAK=1 $(GO) -C test/e2e test -count=1 -v -timeout 2h ./adoptions
 
 .PHONY: soak
 soak: cluster ## longer runs of the same tests: more systems, more kills and power losses, whole minutes, 20 minutes of load, every residency, mutants, fuzzing (FUZZTIME each)

@@ -31,6 +31,10 @@
 // and decode only the objects that somebody asks for, as those of the typed factory do (see
 // informer.Options.ClientDecodes).
 //
+// # Generated clientsets
+//
+// The informer factory of a generated clientset stays. Pass its InformerFor a function that calls [NewInformer].
+//
 // # Identity and guards
 //
 // The collection's identity is the resource, Options.Namespace (for types that have one) and the selectors that

@@ -1,0 +1,61 @@
+package adoptions
+
+import (
+	"fmt"
+	"strings"
+)
+
+// adoption is one program that uses Larder by a patch.
+type adoption struct {
+	// name is that of the patch, and of the program.
+	name string
+	// module, version and sum are those of the program's source. sum is what go.sum would have.
+	module, version, sum string
+	// main is the program's package.
+	main string
+	// tests are the packages whose unit tests need no cluster.
+	tests []string
+	// adapter: the program is a controller-runtime manager.
+	adapter bool
+	// requires are modules that the program needs in another version to compile with Larder's client-go, patched or not.
+	requires []string
+	// held are the resources that Larder holds, and that the program lists at each start without it.
+	held []string
+	// scenario makes it do its work.
+	scenario func(w *world) scenario
+}
+
+var adoptions = []adoption{
+	{
+		name:   "sample-controller",
+		module: "k8s.io/sample-controller", version: "v0.37.0",
+		sum:  "h1:cqpf0swqFAxz9s7lXwq2Xb1Q7TSV+W6eVTa8ujzJimE=",
+		main: ".", tests: []string{"./..."},
+		held:     []string{"deployments", "foos"},
+		scenario: newFoos,
+	},
+	{
+		name:   "descheduler",
+		module: "sigs.k8s.io/descheduler", version: "v0.36.0",
+		sum:  "h1:fBemfJD1RhmbsdH94lKwGMOwQcbsrw67A5IK2c2fANA=",
+		main: "./cmd/descheduler", tests: []string{"./pkg/...", "./cmd/..."},
+		requires: []string{"k8s.io/apiserver@v0.37.0", "k8s.io/component-base@v0.37.0", "k8s.io/component-helpers@v0.37.2"},
+		held:     []string{"namespaces", "nodes", "persistentvolumeclaims", "pods"},
+		scenario: newTaints,
+	},
+	{
+		name:   "lws",
+		module: "sigs.k8s.io/lws", version: "v0.9.0",
+		sum:  "h1:DcJCgxjjoGOx//QHZkeKpyiblxYq70aCRZNYSfykWyI=",
+		main: "./cmd", tests: []string{"./pkg/...", "./cmd/...", "./api/..."},
+		adapter:  true,
+		requires: []string{"k8s.io/component-helpers@v0.37.2"},
+		held:     []string{"controllerrevisions", "disaggregatedsets", "leaderworkersets", "pods", "services", "statefulsets"},
+		scenario: newGroups,
+	},
+}
+
+// row is how the program's row begins in the table of examples/adoptions/README.md.
+func (a adoption) row(lines int) string {
+	return fmt.Sprintf("| [%s](%s.patch) | %s | %d | %s |", a.module, a.name, a.version, lines, strings.Join(a.held, ", "))
+}

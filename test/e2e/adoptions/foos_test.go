@@ -1,0 +1,70 @@
+package adoptions
+
+import (
+	"errors"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+var (
+	deployments = appsv1.SchemeGroupVersion.WithResource("deployments")
+	foos        = schema.GroupVersionResource{Group: "samplecontroller.k8s.io", Version: "v1alpha1", Resource: "foos"}
+)
+
+// newFoos is the work of sample-controller: a Deployment for each Foo, with as many replicas.
+func newFoos(w *world) scenario {
+	w.define("artifacts/examples/crd-status-subresource.yaml", foos)
+	o := owners{world: w, gvr: foos, owned: deployments}
+	o.create = func(name string, replicas int64) {
+		w.create(foos, `
+apiVersion: samplecontroller.k8s.io/v1alpha1
+kind: Foo
+metadata: {name: %s}
+spec: {deploymentName: %s, replicas: %d}`, name, name, replicas)
+	}
+	return scenario{change: o.change, settled: o.settled}
+}
+
+// owners are objects for each of which a program keeps another one, of the same name and with as many replicas. Nobody
+// collects garbage on this API server: an object whose owner is deleted is deleted here, too, and a program that makes it
+// again believes in an owner that is gone.
+type owners struct {
+	*world
+	gvr, owned schema.GroupVersionResource
+	create     func(name string, replicas int64)
+
+	// want has the replicas of each; -1 once it has been deleted.
+	want map[string]int64
+}
+
+// change creates four objects, scales one, deletes one, deletes what is owned by one, and tampers with what is owned by
+// one; those of the round before, too.
+func (o *owners) change(round int) {
+	if o.want == nil {
+		o.want = map[string]int64{}
+	}
+	name := func(round int, what string) string { return fmt.Sprintf("%s-%d", what, round) }
+	for _, what := range []string{"stays", "scaled", "goes", "bare"} {
+		o.want[name(round, what)] = 1
+		o.create(name(round, what), 1)
+	}
+	if round == 0 {
+		return
+	}
+	scaled, goes, bare := name(round-1, "scaled"), name(round-1, "goes"), name(round-1, "bare")
+	o.want[scaled], o.want[goes] = 3, -1
+	o.patch(o.gvr, scaled, `{"spec":{"replicas":3}}`)
+	o.delete(o.gvr, goes)
+	o.delete(o.owned, goes)
+	o.delete(o.owned, bare)
+}
+
+func (o *owners) settled() error {
+	var errs []error
+	for name, replicas := range o.want {
+		errs = append(errs, o.replicas(o.owned, name, replicas))
+	}
+	return errors.Join(errs...)
+}

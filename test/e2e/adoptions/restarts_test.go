@@ -1,0 +1,201 @@
+package adoptions
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/larder-dev/larder/test/e2e/controlplane"
+	"github.com/larder-dev/larder/test/e2e/served"
+)
+
+// rounds is how often a program is killed at a random moment.
+const rounds = 6
+
+// patience is how long something may take on a busy machine.
+const patience = 2 * time.Minute
+
+// scenario is the work of one program in one namespace, and what changes there.
+type scenario struct {
+	// args and env are the program's, beside its kubeconfig and its store.
+	args, env []string
+	// change creates, changes and deletes objects; the program may be running, or not. It is called many times.
+	change func(round int)
+	// settled says what the program has not done yet, or has done wrong.
+	settled func() error
+}
+
+// TestRestarts: each program does its work on a real API server, is killed at random moments, with SIGKILL, and does the
+// right thing about what has changed while it was down. With Larder it lists nothing that Larder holds when it starts
+// again; without Larder it lists all of that.
+func TestRestarts(t *testing.T) {
+	onlyLong(t)
+	random := newRandom(t)
+	for _, a := range adoptions {
+		t.Run(a.name, func(t *testing.T) {
+			stock, ours := a.copies(t)
+			w := newWorld(t, stock)
+			t.Run("without Larder", func(t *testing.T) {
+				p := &subject{adoption: a, path: a.build(t, stock), world: w.in(t)}
+				for resource, asked := range p.restarts(t, random, 1) {
+					if asked.lists == 0 {
+						t.Errorf("%s are not listed: the control shows nothing", resource)
+					}
+				}
+			})
+			t.Run("with Larder", func(t *testing.T) {
+				store := filepath.Join(t.TempDir(), "store.db")
+				p := &subject{adoption: a, path: a.build(t, ours), args: []string{"--store", store}, world: w.in(t)}
+				for resource, asked := range p.restarts(t, random, rounds) {
+					if asked.lists != 0 {
+						t.Errorf("%s are listed after a restart:\n%s", resource, strings.Join(asked.log, "\n"))
+					}
+					if asked.watches == 0 {
+						t.Errorf("%s are not watched", resource)
+					}
+				}
+			})
+		})
+	}
+}
+
+// subject is a program under test.
+type subject struct {
+	adoption
+	path string
+	args []string
+	*world
+}
+
+// asked is what the program has asked the API server about one resource.
+type asked struct {
+	lists, watches int
+	log            []string
+}
+
+// restarts runs the program until it has done its work, kills it in each round, changes objects, and runs it again until
+// it has done all that there is to do. It returns what the program has asked about the held resources since the first
+// time that it was killed.
+func (p *subject) restarts(t *testing.T, random *rand.Rand, rounds int) map[string]*asked {
+	t.Helper()
+	s := p.scenario(p.world)
+	s.change(0)
+	running := p.start(t, s)
+	p.eventually(t, "the work is done", s.settled, running)
+	running.Kill()
+	mark, err := server.Mark()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for round := 1; round <= rounds; round++ {
+		s.change(2*round - 1)
+		running = p.start(t, s)
+		if random.IntN(2) == 0 {
+			p.eventually(t, fmt.Sprintf("the work of round %d is done", round), s.settled, running)
+		}
+		s.change(2 * round)
+		time.Sleep(time.Duration(random.IntN(1500)) * time.Millisecond)
+		if err := running.Exited(); err != nil {
+			t.Fatal(err)
+		}
+		running.Kill()
+	}
+	s.change(2*rounds + 1)
+	running = p.start(t, s)
+	p.eventually(t, "the work of the last round is done", s.settled, running)
+	running.Kill()
+	return p.asked(t, mark)
+}
+
+func (p *subject) start(t *testing.T, s scenario) *controlplane.Process {
+	t.Helper()
+	kubeconfig := filepath.Join(p.logs, "kubeconfig")
+	if err := served.WriteKubeconfig(kubeconfig, server.Config("")); err != nil {
+		t.Fatal(err)
+	}
+	args := slices.Concat([]string{"--kubeconfig", kubeconfig}, p.args, s.args)
+	log := filepath.Join(p.logs, p.name+"-"+p.namespace+".log")
+	running, err := controlplane.StartProcess(p.name, log, s.env, p.path, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(running.Kill)
+	return running
+}
+
+// asked returns what the program has asked since the mark. A watch that begins with the objects is a list.
+func (p *subject) asked(t *testing.T, mark int64) map[string]*asked {
+	t.Helper()
+	requests, err := server.Requests("", mark)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, others := map[string]*asked{}, map[string]int{}
+	for _, resource := range p.held {
+		all[resource] = &asked{}
+	}
+	for _, r := range requests {
+		if !strings.HasPrefix(r.UserAgent, p.name+"/") && r.UserAgent != p.name {
+			continue
+		}
+		a := all[r.Resource]
+		if a == nil {
+			if r.List() {
+				others[r.Path]++
+			}
+			continue
+		}
+		a.log = append(a.log, r.String())
+		switch {
+		case r.List(), r.Watch() && r.Query.Get("sendInitialEvents") == "true":
+			a.lists++
+		case r.Watch():
+			a.watches++
+		}
+	}
+	for _, resource := range p.held {
+		t.Logf("%s: %d lists, %d watches", resource, all[resource].lists, all[resource].watches)
+	}
+	for _, path := range slices.Sorted(maps.Keys(others)) {
+		t.Logf("beside them: %d lists of %s", others[path], path)
+	}
+	return all
+}
+
+// eventually waits until check returns nil. It fails with what check says last, or when the program ends.
+func (p *subject) eventually(t *testing.T, what string, check func() error, running *controlplane.Process) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		err := check()
+		if err == nil {
+			return
+		}
+		if exited := running.Exited(); exited != nil {
+			t.Fatalf("%s: %v; %v", what, err, exited)
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: %v\n%s", what, err, running.Log())
+		}
+	}
+}
+
+// newRandom is random as told by LARDER_E2E_SEED, or by the clock; it logs the seed.
+func newRandom(t *testing.T) *rand.Rand {
+	t.Helper()
+	seed := uint64(time.Now().UnixNano())
+	if s := os.Getenv("LARDER_E2E_SEED"); s != "" {
+		var err error
+		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("LARDER_E2E_SEED=%d", seed)
+	return rand.New(rand.NewPCG(seed, seed))
+}
