@@ -26,6 +26,8 @@ const patience = 2 * time.Minute
 type scenario struct {
 	// args and env are the program's, beside its kubeconfig and its store.
 	args, env []string
+	// once are arguments with which it ends when its work is done, as in a CronJob; nil if it never does.
+	once []string
 	// change creates, changes and deletes objects; the program may be running, or not. It is called many times.
 	change func(round int)
 	// settled says what the program has not done yet, or has done wrong.
@@ -111,7 +113,26 @@ func (p *subject) restarts(t *testing.T, random *rand.Rand, rounds int) map[stri
 	running = p.start(t, s)
 	p.eventually(t, "the work of the last round is done", s.settled, running)
 	running.Kill()
+	if s.once != nil {
+		s.change(2*rounds + 3)
+		p.runOnce(t, s)
+	}
 	return p.asked(t, mark)
+}
+
+// runOnce runs the program until it ends by itself, with its work done.
+func (p *subject) runOnce(t *testing.T, s scenario) {
+	t.Helper()
+	s.args = s.once
+	running := p.start(t, s)
+	for deadline := time.Now().Add(patience); running.Exited() == nil; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s does not end\n%s", p.name, running.Log())
+		}
+	}
+	if err := s.settled(); err != nil {
+		t.Fatalf("%s has ended: %v\n%s", p.name, err, running.Log())
+	}
 }
 
 func (p *subject) start(t *testing.T, s scenario) *controlplane.Process {

@@ -58,8 +58,9 @@ metadata: {name: %s}`, node)
 	if s.mark, err = server.Mark(); err != nil {
 		w.t.Fatal(err)
 	}
-	args := []string{"--policy-config-file", w.file("policy.yaml", policy), "--descheduling-interval=500ms", "--secure-port=0"}
-	return scenario{args: args, change: s.change, settled: s.settled}
+	once := []string{"--policy-config-file", w.file("policy.yaml", policy), "--secure-port=0"}
+	args := append([]string{"--descheduling-interval=500ms"}, once...)
+	return scenario{args: args, once: once, change: s.change, settled: s.settled}
 }
 
 // change puts pods on both nodes. While the program is down, which is in odd rounds, it first moves the taint to the

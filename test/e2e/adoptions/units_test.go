@@ -42,7 +42,7 @@ func TestUnitTests(t *testing.T) {
 	}
 }
 
-// results runs the unit tests of a copy, and returns the last word on each test, and on each package that has any.
+// results runs the unit tests of a copy, and returns the last word on each test, and on each package that fails.
 func (a adoption) results(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	args := append([]string{"test", "-json", "-vet=off", "-count=1", "-timeout=20m"}, a.tests...)
@@ -63,11 +63,13 @@ func (a adoption) results(t *testing.T, dir string) map[string]string {
 		switch event.Action {
 		case "output":
 			output[name] += event.Output
-		case "pass", "skip", "fail":
-			results[name] = event.Action
-			if event.Action == "fail" {
-				t.Logf("%s fails:\n%s", name, output[name])
+		case "pass", "skip":
+			if event.Test != "" {
+				results[name] = event.Action
 			}
+		case "fail": // also a package that does not compile
+			results[name] = event.Action
+			t.Logf("%s fails:\n%s", name, output[name])
 		}
 	}
 	if len(results) == 0 {
