@@ -42,10 +42,10 @@ type commits struct {
 
 func newCommits() commits {
 	return commits{
-		durations: histogram("larder_commit_duration_seconds", "Time of an attempt to write to the store's file.", commitBuckets,
-			fileLabels...),
-		changes: histogram("larder_commit_changes", "Objects of one informer that a write changed; 0 if only the resourceVersion moved.",
-			changeBuckets, fileLabels...),
+		durations: histogram("larder_commit_duration_seconds", "Time of an attempt to write to the store's file.",
+			commitBuckets, fileLabels...),
+		changes: histogram("larder_commit_changes", "Objects of one informer that a write changed; 0 if only the "+
+			"resourceVersion moved.", changeBuckets, fileLabels...),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "larder_commit_failures_total",
 			Help: "Attempts to write that failed; each is made again."}, fileLabels),
 	}

@@ -44,7 +44,8 @@ var table = []metric{
 	}),
 	gauge("larder_informer_synced", "1 if HasSynced.",
 		func(s *informer.Status) float64 { return oneIf(s.Synced) }),
-	gauge("larder_persistent", "1 if what is held goes to a file; 0 if it is in memory only, for good or until another process gives the file free.",
+	gauge("larder_persistent", "1 if what is held goes to a file; 0 if it is in memory only, for good or until another "+
+		"process gives the file free.",
 		func(s *informer.Status) float64 { return oneIf(s.Persistent) }),
 	gaugeOf("larder_source", "Always 1: where the data comes from that readers see (live, disk, none).", "source",
 		func(s *informer.Status, send send) { send(1, string(s.Source)) }),
@@ -57,7 +58,8 @@ var table = []metric{
 		}),
 	gaugeOf("larder_degraded", "Always 1: the class of the error that the informer has, or none.", "class",
 		func(s *informer.Status, send send) { send(1, classOf(s.Err)) }),
-	gaugeOf("larder_last_contact_timestamp_seconds", "When the API server was last heard, in this process or an earlier one.", "",
+	gaugeOf("larder_last_contact_timestamp_seconds",
+		"When the API server was last heard, in this process or an earlier one.", "",
 		func(s *informer.Status, send send) {
 			if !s.LastContact.IsZero() {
 				send(float64(s.LastContact.UnixNano()) / 1e9)
@@ -77,7 +79,8 @@ var table = []metric{
 		func(s *informer.Status) float64 { return float64(s.Reflector.Resumes) }),
 	counter("larder_list_requests_total", "List requests; each page is one.",
 		func(s *informer.Status) float64 { return float64(s.Reflector.Pages) }),
-	counterOf("larder_relists_total", "Lists after the first, by reason; of a reason that has not occurred there is none, but Expired.", "reason",
+	counterOf("larder_relists_total", "Lists after the first, by reason; of a reason that has not occurred there is "+
+		"none, but Expired.", "reason",
 		func(s *informer.Status, send send) {
 			for _, reason := range reflector.RelistReasons() {
 				if n := s.Reflector.Relists[reason]; n > 0 || reason == reflector.ReasonExpired {
@@ -97,7 +100,8 @@ var table = []metric{
 			send(float64(s.IncidentTotals[cause]), string(cause))
 		}
 	}),
-	gaugeOf("larder_seeded", "1 if the informer has begun with a seed, 0 if a seed would not do; none if it has not asked for one.", "",
+	gaugeOf("larder_seeded", "1 if the informer has begun with a seed, 0 if a seed would not do; none if it has not "+
+		"asked for one.", "",
 		func(s *informer.Status, send send) {
 			if s.Seed != nil {
 				send(oneIf(s.Seed.Err == nil))
@@ -110,7 +114,8 @@ var table = []metric{
 		"Objects and events that were left out because they could not be understood or stored.",
 		func(s *informer.Status) float64 { return float64(s.Skipped + s.Reflector.Skipped) }),
 
-	ofHandlers(gaugeOf, "larder_handler_pending_calls", "Calls that wait for the handler. From 1,024 on updates of one object are merged.",
+	ofHandlers(gaugeOf, "larder_handler_pending_calls",
+		"Calls that wait for the handler. From 1,024 on updates of one object are merged.",
 		func(h informer.HandlerStatus) int { return h.Pending }),
 	ofHandlers(counterOf, "larder_handler_merged_updates_total",
 		"Updates that the handler was told together with an earlier one.",

@@ -35,7 +35,8 @@ func dated(t *testing.T, v *store.View, after uint64) (keys []string, ages []tim
 	}
 }
 
-// Changes that are kept for readers are dated to a minute, also after a restart and in a copy of the file; and what has changed since a time is found.
+// Changes that are kept for readers are dated to a minute, also after a restart and in a copy of the file; and what has
+// changed since a time is found.
 func TestTimesOfChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "larder.db")
@@ -50,7 +51,8 @@ func TestTimesOfChanges(t *testing.T) {
 		retainChanges(t, c, 24*time.Hour)
 		mustList(t, c, 5) // which is what there is, and no change
 		flush(t, s)
-		if after, from, err := viewPods(t, s, c).OffsetAt(t.Context(), time.Unix(0, 0)); err != nil || after != 5 || !from.IsZero() {
+		after, from, err := viewPods(t, s, c).OffsetAt(t.Context(), time.Unix(0, 0))
+		if err != nil || after != 5 || !from.IsZero() {
 			t.Errorf("after the first list changes begin after %d, at %s: %v", after, from, err)
 		}
 		write(time.Hour, "20000", upsert("a/first", "20000"))
@@ -79,7 +81,8 @@ func TestTimesOfChanges(t *testing.T) {
 			}
 		}
 		const begun = 10*time.Minute + 50*time.Second
-		all := map[string]time.Duration{"a/first": begun, "a/soon": begun, "namespace-0/pod-0000": begun, "a/sooner": begun, "a/later": 0}
+		all := map[string]time.Duration{"a/first": begun, "a/soon": begun,
+			"namespace-0/pod-0000": begun, "a/sooner": begun, "a/later": 0}
 		everything := func() {
 			t.Helper()
 			check(0, 0, map[string]time.Duration{"a/later": 0})

@@ -51,7 +51,8 @@ larder diff: 0 no difference; 1 a difference; 2 used wrongly; 3 not compared.`,
 	root.SetOut(s.Out)
 	root.SetErr(s.Err)
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(mirror.NewSync(s), query.NewGet(s), query.NewWatch(s), query.NewLog(s), file.NewStatus(s), file.NewCheck(s),
+	root.AddCommand(mirror.NewSync(s), query.NewGet(s), query.NewWatch(s), query.NewLog(s),
+		file.NewStatus(s), file.NewCheck(s),
 		query.NewDiff(s), snapshots.NewSnapshot(s), serving.NewServe(s),
 		file.NewCompact(s), file.NewKeygen(s), file.NewChown(), newVersion(s), newCompletion(s))
 	for _, sub := range root.Commands() {

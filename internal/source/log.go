@@ -47,8 +47,8 @@ type LoggedOf struct {
 	Collection Collection
 }
 
-// LogAll returns what has changed in several collections, the oldest change first. It calls from with the collections of
-// which changes are kept since a later time than that, and with those of which none are, for which the time is zero.
+// LogAll returns what has changed in several collections, the oldest change first. It calls from with the collections
+// of which changes are kept since a later time than that, and with those of which none are, for which the time is zero.
 // after is LogQuery.After, for one collection.
 func LogAll(
 	ctx context.Context, l Logger, of []Collection, since time.Time, after *uint64, from func(Collection, time.Time),

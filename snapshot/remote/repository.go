@@ -78,8 +78,8 @@ func NewRepository(at string, o Options) (*Repository, error) {
 // Name is the URL without credentials.
 func (r *Repository) Name() string { return r.at.name }
 
-// Prepare returns why nothing can be put into the repository, as far as that can be told without asking anybody. It makes
-// a directory that is not there, as a store does, but not the one above it.
+// Prepare returns why nothing can be put into the repository, as far as that can be told without asking anybody. It
+// makes a directory that is not there, as a store does, but not the one above it.
 func (r *Repository) Prepare() error {
 	switch files := r.at.files.(type) {
 	case web:

@@ -24,8 +24,8 @@ type Change struct {
 	// Created is the number of the change that first stored the object; 0 for Delete. An object that a damaged file had
 	// lost counts as created when it is stored again.
 	Created uint64
-	// Time is when the change was committed, by the wall clock, to a minute: it may have been up to a minute later. Zero if
-	// that is not known. A change that was learned from a list is older. Only View.Changes and ChangedKeys set it.
+	// Time is when the change was committed, by the wall clock, to a minute: it may have been up to a minute later. Zero
+	// if that is not known. A change that was learned from a list is older. Only View.Changes and ChangedKeys set it.
 	Time time.Time
 }
 

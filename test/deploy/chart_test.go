@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"context"
 	"bufio"
 	"errors"
 	"io"
@@ -54,7 +55,7 @@ func tryRender(namespace, values string) (*release, error) {
 	if err != nil {
 		return nil, err
 	}
-	files, err := engine.Engine{Strict: true}.Render(chart, all)
+	files, err := engine.Engine{Strict: true}.RenderWithContext(context.Background(), chart, all)
 	if err != nil {
 		return nil, err
 	}

@@ -17,8 +17,8 @@ const mostSeries = 80
 
 var metricName = regexp.MustCompile(`\b(?:larder|informer)_[a-z_]+`)
 
-// TestMonitoring: the rules and the dashboard of deploy/monitoring ask for metrics that a sync on a real API server has,
-// but for those of handlers, which only programs have and docs/metrics.md lists.
+// TestMonitoring: the rules and the dashboard of deploy/monitoring ask for metrics that a sync on a real API server
+// has, but for those of handlers, which only programs have and docs/metrics.md lists.
 func TestMonitoring(t *testing.T) {
 	t.Parallel()
 	cmd := newCommand(t, newCluster(t, shared))
@@ -39,8 +39,8 @@ func TestMonitoring(t *testing.T) {
 	if series == 0 || 2*series > mostSeries {
 		t.Errorf("one resource and its file have %d series, and two may have %d", series, mostSeries)
 	}
-	all := cmd.sync("all", "--listen", "127.0.0.1:0", "--seed", "seed.larder", "--snapshot-to", "made/", "--snapshot-every",
-		"1s")
+	all := cmd.sync("all", "--listen", "127.0.0.1:0", "--seed", "seed.larder", "--snapshot-to", "made/",
+		"--snapshot-every", "1s")
 	cmd.live("all", all)
 	all.eventually(t, "a snapshot is made", func() string {
 		_, err := os.Stat(cmd.dir + "/made/latest")

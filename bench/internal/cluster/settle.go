@@ -13,8 +13,8 @@ const (
 	quietAfter  = 15 * time.Second
 )
 
-// Settle has the server collect its garbage and waits until it is quiet, so that a case does not pay for the one before:
-// one collection of a server with 100,000 pods takes seconds, and the Go runtime begins one every two minutes.
+// Settle has the server collect its garbage and waits until it is quiet, so that a case does not pay for the one
+// before: one collection of a server with 100,000 pods takes seconds, and the Go runtime begins one every two minutes.
 func Settle(ctx context.Context, c Cluster) error {
 	if err := c.Collect(ctx); err != nil {
 		return err

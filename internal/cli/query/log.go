@@ -113,8 +113,9 @@ func parseMoment(text string, now time.Time) (moment, error) {
 	if ago, err := config.Age(text); err == nil && ago > 0 {
 		return moment{at: now.Add(-ago)}, nil
 	}
-	return moment{}, command.Usagef("--since %q: it must be a time, such as 2026-11-28, 2026-11-28T09:00:00Z or 2h (ago), "+
-		"or a number that larder watch has printed", text)
+	return moment{}, command.Usagef(
+		"--since %q: it must be a time, such as 2026-11-28, 2026-11-28T09:00:00Z or 2h (ago), or a number "+
+			"that larder watch has printed", text)
 }
 
 // errNothing says that there is nothing that could have changed.

@@ -118,8 +118,8 @@ func (p *logJSON) change(c diff.Change) error {
 		return fmt.Errorf("%s: %w", c.Key, err)
 	}
 	id := c.Collection.Identity
-	l := loggedJSON{Time: p.time, Change: c.Kind, Group: id.Group, Version: id.Version, Resource: id.Resource, Patch: patch,
-		File: p.file}
+	l := loggedJSON{Time: p.time, Change: c.Kind, Group: id.Group, Version: id.Version, Resource: id.Resource,
+		Patch: patch, File: p.file}
 	l.Namespace, l.Name = input.SplitKey(c.Key)
 	return json.NewEncoder(p.w).Encode(l)
 }

@@ -144,8 +144,8 @@ func newSnapshotList(s command.IO) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list REPOSITORY",
 		Short: "List the snapshots of a repository",
-		Long: `List the snapshots of a repository, the newest first, with what is in them. (latest) is the one that larder sync
---seed and pull take. If one is encrypted, --identity has to decrypt it to tell what is in it.
+		Long: `List the snapshots of a repository, the newest first, with what is in them. (latest) is the one that larder
+sync --seed and pull take. If one is encrypted, --identity has to decrypt it to tell what is in it.
 
 ` + repositoryHelp,
 		Example: `  larder snapshot list s3://snapshots/production/

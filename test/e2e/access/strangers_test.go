@@ -165,7 +165,8 @@ func questions() (all []string) {
 			path+"?watch=1&timeoutSeconds=1", path+"?watch=1&timeoutSeconds=1&resourceVersion=1",
 			path+"?watch=1&timeoutSeconds=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=1")
 	}
-	return append(all, "/", "/page/app.js", "/larder/status", "/larder/changes", "/larder/compare", "/api", "/apis", "/api/v1", "/version", "/openapi/v3", "/openapi/v3/api/v1", "/openapi/v2",
+	return append(all, "/", "/page/app.js", "/larder/status", "/larder/changes", "/larder/compare",
+		"/api", "/apis", "/api/v1", "/version", "/openapi/v3", "/openapi/v3/api/v1", "/openapi/v2",
 		"/healthz", "/metrics", "/debug/pprof/", "/logs", "/nope")
 }
 
