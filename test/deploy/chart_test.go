@@ -1,8 +1,8 @@
 package deploy
 
 import (
-	"context"
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"maps"
