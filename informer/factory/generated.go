@@ -27,8 +27,9 @@ import (
 // all objects. Identity.GroupVersionResource, OpenAPIHash and ListMetadata must be empty, since NewInformer derives
 // them; an index by namespace is added. A transform is that of the generated factory (WithTransform).
 //
-// NewInformer cannot return an error. If no informer can be made, what it returns is informer.Refused's. Fake clientsets
-// have no REST client, and are refused: use informer.New with requests.ClientListWatch in unit tests with them.
+// NewInformer cannot return an error. If no informer can be made, what it returns is informer.Refused's. Fake
+// clientsets have no REST client, and are refused: use informer.New with requests.ClientListWatch in unit tests with
+// them.
 func NewInformer(
 	client rest.Interface, gvr schema.GroupVersionResource, example runtime.Object, o informer.Options,
 ) cache.SharedIndexInformer {

@@ -28,8 +28,8 @@ spec: {deploymentName: %s, replicas: %d}`, name, name, replicas)
 }
 
 // owners are objects for each of which a program keeps another one, of the same name and with as many replicas. Nobody
-// collects garbage on this API server: an object whose owner is deleted is deleted here, too, and a program that makes it
-// again believes in an owner that is gone.
+// collects garbage on this API server: an object whose owner is deleted is deleted here, too, and a program that makes
+// it again believes in an owner that is gone.
 type owners struct {
 	*world
 	gvr, owned schema.GroupVersionResource

@@ -1,10 +1,11 @@
-// Package adoptions puts Larder under controllers that nobody here wrote: sample-controller, the descheduler and LWS. Each
-// comes from the Go module proxy, in a pinned version, and is built twice in temporary copies of its module, as it is and
-// with its patch of examples/adoptions, both with the client-go that Larder requires.
+// Package adoptions puts Larder under controllers that nobody here wrote: sample-controller, the descheduler and LWS.
+// Each comes from the Go module proxy, in a pinned version, and is built twice in temporary copies of its module, as it
+// is and with its patch of examples/adoptions, both with the client-go that Larder requires.
 //
-// TestPatches is quick: the patches apply, have 25 lines at most, and are those that examples/adoptions/README.md lists.
-// The rest is for make adoptions, because to build the programs and their unit tests takes many minutes: TestUnitTests
-// runs their own tests, with and without Larder, and TestRestarts kills the programs on a real API server.
+// TestPatches is quick: the patches apply, have 25 lines at most, and are those that examples/adoptions/README.md
+// lists. The rest is for make adoptions, because to build the programs and their unit tests takes many minutes:
+// TestUnitTests runs their own tests, with and without Larder, and TestRestarts kills the programs on a real API
+// server.
 package adoptions
 
 import (

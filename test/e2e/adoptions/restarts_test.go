@@ -34,9 +34,9 @@ type scenario struct {
 	settled func() error
 }
 
-// TestRestarts: each program does its work on a real API server, is killed at random moments, with SIGKILL, and does the
-// right thing about what has changed while it was down. With Larder it lists nothing that Larder holds when it starts
-// again; without Larder it lists all of that.
+// TestRestarts: each program does its work on a real API server, is killed at random moments, with SIGKILL, and does
+// the right thing about what has changed while it was down. With Larder it lists nothing that Larder holds when it
+// starts again; without Larder it lists all of that.
 func TestRestarts(t *testing.T) {
 	onlyLong(t)
 	random := newRandom(t)
@@ -82,9 +82,9 @@ type asked struct {
 	log            []string
 }
 
-// restarts runs the program until it has done its work, kills it in each round, changes objects, and runs it again until
-// it has done all that there is to do. It returns what the program has asked about the held resources since the first
-// time that it was killed.
+// restarts runs the program until it has done its work, kills it in each round, changes objects, and runs it again
+// until it has done all that there is to do. It returns what the program has asked about the held resources since the
+// first time that it was killed.
 func (p *subject) restarts(t *testing.T, random *rand.Rand, rounds int) map[string]*asked {
 	t.Helper()
 	s := p.scenario(p.world)

@@ -75,8 +75,9 @@ func (s *taints) change(round int) {
 	s.put(fmt.Sprintf("deleted-%d", round), s.free, "[]")
 }
 
-// swap moves the taint to the node that has none. Some of its pods are deleted before; all others are to be evicted then.
-// The other node gets empty, so that its pods are later ones, which must stay: also if somebody remembers its taint.
+// swap moves the taint to the node that has none. Some of its pods are deleted before; all others are to be evicted
+// then. The other node gets empty, so that its pods are later ones, which must stay: also if somebody remembers its
+// taint.
 func (s *taints) swap() {
 	for name, node := range s.on {
 		deleted := strings.HasPrefix(name, "deleted")
@@ -109,8 +110,8 @@ spec:
   containers: [{name: c, image: pause}]`, name, node, tolerations)
 }
 
-// settled: what does not tolerate the taint is gone from the tainted node, everything else is there, and nobody has tried
-// to evict what was deleted.
+// settled: what does not tolerate the taint is gone from the tainted node, everything else is there, and nobody has
+// tried to evict what was deleted.
 func (s *taints) settled() error {
 	var errs []error
 	for name, node := range s.on {

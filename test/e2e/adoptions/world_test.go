@@ -1,7 +1,6 @@
 package adoptions
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -150,10 +149,11 @@ func (w *world) replicas(gvr schema.GroupVersionResource, name string, want int6
 	case want < 0:
 		return fmt.Errorf("%s is in %s, and its owner is gone", name, gvr.Resource)
 	}
-	if got, _, err := unstructured.NestedInt64(u.Object, "spec", "replicas"); err != nil || got != want {
-		return fmt.Errorf("%s has %d replicas, want %d (%v)", name, got, want, err)
+	got, _, err := unstructured.NestedInt64(u.Object, "spec", "replicas")
+	if err == nil && got != want {
+		err = fmt.Errorf("%s has %d replicas, want %d", name, got, want)
 	}
-	return nil
+	return err
 }
 
 // file writes a file for the program, and returns its path.
@@ -164,13 +164,4 @@ func (w *world) file(name, text string) string {
 		w.t.Fatal(err)
 	}
 	return path
-}
-
-// each calls check for everything of a list and joins what it says.
-func each(all []string, check func(name string) error) error {
-	var errs []error
-	for _, name := range all {
-		errs = append(errs, check(name))
-	}
-	return errors.Join(errs...)
 }
