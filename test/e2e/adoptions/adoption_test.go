@@ -50,7 +50,7 @@ var adoptions = []adoption{
 		main: "./cmd", tests: []string{"./pkg/...", "./cmd/...", "./api/..."},
 		adapter:  true,
 		requires: []string{"k8s.io/component-helpers@v0.37.2"},
-		held:     []string{"controllerrevisions", "disaggregatedsets", "leaderworkersets", "pods", "services",
+		held: []string{"controllerrevisions", "disaggregatedsets", "leaderworkersets", "pods", "services",
 			"statefulsets"},
 		scenario: newGroups,
 	},
