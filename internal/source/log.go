@@ -45,6 +45,7 @@ type Logger interface {
 type LoggedOf struct {
 	Logged
 	Collection Collection
+	notBefore  time.Time // the time of the change, or else of the last dated one of its collection before it
 }
 
 // LogAll returns what has changed in several collections, the oldest change first. It calls from with the collections
@@ -54,8 +55,12 @@ func LogAll(
 	ctx context.Context, l Logger, of []Collection, since time.Time, after *uint64, from func(Collection, time.Time),
 ) (all []LoggedOf, err error) {
 	for _, c := range of {
+		var notBefore time.Time
 		kept, err := l.Log(ctx, LogQuery{Collection: c.ID, Since: since, After: after}, func(one Logged) error {
-			all = append(all, LoggedOf{one, c})
+			if one.Time.After(notBefore) {
+				notBefore = one.Time
+			}
+			all = append(all, LoggedOf{one, c, notBefore})
 			return nil
 		})
 		switch {
@@ -67,7 +72,7 @@ func LogAll(
 			from(c, kept)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b LoggedOf) int { return a.Time.Compare(b.Time) })
+	slices.SortStableFunc(all, func(a, b LoggedOf) int { return a.notBefore.Compare(b.notBefore) })
 	return all, nil
 }
 

@@ -2,6 +2,7 @@ package changelog
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"time"
 
@@ -82,11 +83,9 @@ func (w *Writer) mark() error {
 	}
 	k, data := b.Cursor().Last()
 	last := format.ParseMark(data)
-	if k != nil && marked != first { // what was written without readers, or by a program that does not date changes
-		from := bytes.Clone(k)
-		if marked != 0 {
-			from = format.SeqKey(marked)
-		}
+	// Somebody wrote without readers, or was a program that does not date changes.
+	if seq, ok := format.ParseSeqKey(k); ok && marked != first {
+		from := format.SeqKey(cmp.Or(marked, seq+1))
 		last = format.Mark{}
 		if err := b.Put(from, last.Append(nil)); err != nil {
 			return err
