@@ -12,9 +12,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/larder-dev/larder/bench/internal/load"
 	"github.com/larder-dev/larder/bench/internal/runner"
 	"github.com/larder-dev/larder/bench/internal/seeded"
 	"github.com/larder-dev/larder/bench/internal/served"
+	"github.com/larder-dev/larder/bench/internal/sizing"
 )
 
 // settings are the flags.
@@ -24,6 +26,7 @@ type settings struct {
 	starts        []int
 	serve         served.Options
 	seeds         seeded.Options
+	sizes         []sizing.Size
 	results, docs string
 	render, into  string
 	// command is the command line, quoted for a shell.
@@ -54,6 +57,8 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	flags.Func("seeds", "measure nothing but first starts, from a seed and without one: of so many stores at once of so "+
 		"many pods, such as `20x100000,200x1000`", into(&s.seeds.Fleets, fleets))
 	flags.IntVar(&s.seeds.Changed, "changed", 0, "with -seeds: `number` of pods that change after the seed was taken")
+	flags.Func("sizes", "measure nothing but what larder sync takes for so many objects of a kind, such as "+
+		"`1000xpods,1000000xwidgets`; pods have 3 KB, widgets 0.4, configmaps 100", into(&s.sizes, sizes))
 	flags.Func("only", "run only scenarios whose name matches this regular `expression`",
 		into(&s.Only, func(text string) (*regexp.Regexp, error) { return regexp.Compile("^(" + text + ")$") }))
 	flags.Float64Var(&s.Effort, "effort", 1, "`part` of the full length of what can be cut short")
@@ -120,6 +125,20 @@ func fleets(text string) (all []seeded.Fleet, err error) {
 		all = append(all, seeded.Fleet{Stores: n, Pods: m})
 	}
 	slices.SortStableFunc(all, func(a, b seeded.Fleet) int { return a.Pods - b.Pods })
+	return all, nil
+}
+
+// sizes parses numbers of objects and their kinds.
+func sizes(text string) (all []sizing.Size, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		objects, kind, _ := strings.Cut(strings.TrimSpace(part), "x")
+		n, err := strconv.Atoi(objects)
+		known := slices.ContainsFunc(load.Kinds, func(k load.Kind) bool { return k.Name == kind })
+		if err != nil || n < 1 || !known {
+			return nil, fmt.Errorf("%q is no number of objects, an x, and pods, widgets or configmaps", part)
+		}
+		all = append(all, sizing.Size{Kind: kind, Objects: n})
+	}
 	return all, nil
 }
 

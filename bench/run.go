@@ -18,6 +18,7 @@ import (
 	"github.com/larder-dev/larder/bench/internal/runner"
 	"github.com/larder-dev/larder/bench/internal/seeded"
 	"github.com/larder-dev/larder/bench/internal/served"
+	"github.com/larder-dev/larder/bench/internal/sizing"
 )
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
@@ -51,6 +52,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		s.seeds.Dir, s.seeds.Command, s.seeds.Runs = dir, s.command, s.Runs
 		s.seeds.Profile, s.seeds.Embedded = s.Profile, s.EmbeddedOnly
 		err = seeded.Run(ctx, s.seeds, stdout, stderr)
+	case len(s.sizes) > 0:
+		err = sizing.Run(ctx, sizing.Options{Sizes: s.sizes, Dir: dir, Command: s.command}, stdout, stderr)
 	default:
 		err = s.measure(ctx, stdout)
 	}

@@ -11,8 +11,11 @@ import (
 // snapshots is the path below which Options.Snapshots answers.
 const snapshots = "/snapshot"
 
-// pages is the path below which Options.Page answers.
-const pages = "/larder/"
+// Path below which Options.Page answers, and where it reads two whole files, which takes as long as it takes.
+const (
+	pages    = "/larder/"
+	compares = pages + "compare"
+)
 
 // other answers a request for something else than objects.
 func (q *request) other(reads bool) error {
@@ -49,6 +52,11 @@ func (q *request) other(reads bool) error {
 		http.StripPrefix(snapshots, q.Handler.options.Snapshots).ServeHTTP(patientWriter{q.w, q.patience}, q.r)
 		return nil
 	case reads && q.Handler.options.Page != nil && strings.HasPrefix(q.r.URL.Path, pages):
+		if strings.HasPrefix(q.r.URL.Path, compares) {
+			if err := access.LongRunning(q.r.Context()); err != nil {
+				return err
+			}
+		}
 		q.Handler.options.Page.ServeHTTP(q.w, q.r.WithContext(q.ctx))
 		return nil
 	case reads && q.isMetrics():

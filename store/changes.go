@@ -107,11 +107,12 @@ func (v *View) changes(ctx context.Context, after uint64, whole bool) (consumer.
 	return p, nil
 }
 
-// OffsetAt returns the offset for Changes that has what was committed at a time or later; what was committed in the
-// minute before may be among it. from is that time, or a later one from which on changes are kept; zero if none is.
-// What the first list has brought is no change. It fails with consumer.ErrNotKept.
-func (v *View) OffsetAt(ctx context.Context, at time.Time) (after uint64, from time.Time, err error) {
-	if after, from, err = v.read.OffsetAt(ctx, at); err != nil {
+// OffsetAt returns the offset for Changes that has what was committed at a time or later, the newest changes of it if
+// there are more than newest, which is 0 for all of them. What was committed in the minute before may be among it, and
+// what was written at an unknown time. from is that time, or a later one before which changes may be missing: what the
+// first list has brought is no change. It fails with consumer.ErrNotKept.
+func (v *View) OffsetAt(ctx context.Context, at time.Time, newest int) (after uint64, from time.Time, err error) {
+	if after, from, err = v.read.OffsetAt(ctx, at, newest); err != nil {
 		return 0, from, fmt.Errorf("changes of %s since %s: %w", v.id, at.Format(time.RFC3339), err)
 	}
 	return after, from, nil

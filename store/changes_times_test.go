@@ -1,7 +1,9 @@
 package store_test
 
 import (
+	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -51,8 +53,8 @@ func TestTimesOfChanges(t *testing.T) {
 		retainChanges(t, c, 24*time.Hour)
 		mustList(t, c, 5) // which is what there is, and no change
 		flush(t, s)
-		after, from, err := viewPods(t, s, c).OffsetAt(t.Context(), time.Unix(0, 0))
-		if err != nil || after != 5 || !from.IsZero() {
+		after, from, err := viewPods(t, s, c).OffsetAt(t.Context(), time.Unix(0, 0), 0)
+		if err != nil || after != 5 || !from.Equal(time.Now().Truncate(time.Second)) {
 			t.Errorf("after the first list changes begin after %d, at %s: %v", after, from, err)
 		}
 		write(time.Hour, "20000", upsert("a/first", "20000"))
@@ -63,7 +65,7 @@ func TestTimesOfChanges(t *testing.T) {
 		check := func(ago time.Duration, from time.Duration, want map[string]time.Duration) {
 			t.Helper()
 			v := viewPods(t, s, c)
-			after, since, err := v.OffsetAt(t.Context(), time.Now().Add(-ago))
+			after, since, err := v.OffsetAt(t.Context(), time.Now().Add(-ago), 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -86,7 +88,8 @@ func TestTimesOfChanges(t *testing.T) {
 		everything := func() {
 			t.Helper()
 			check(0, 0, map[string]time.Duration{"a/later": 0})
-			check(5*time.Minute, 5*time.Minute, all) // the minute of the mark before, too
+			check(5*time.Minute, 5*time.Minute, map[string]time.Duration{"a/later": 0})
+			check(begun-50*time.Second, begun-50*time.Second, all) // the minute of the mark before, too
 			check(2*time.Hour, begun, all)
 		}
 		everything()
@@ -115,10 +118,59 @@ func TestTimesOfChanges(t *testing.T) {
 		// Times are forgotten with what is kept.
 		write(48*time.Hour, "20009", upsert("a/anew", "20009"))
 		write(time.Hour, "20010", upsert("a/newest", "20010"))
-		_, since, err := viewPods(t, s, c).OffsetAt(t.Context(), time.Now().Add(-72*time.Hour))
+		_, since, err := viewPods(t, s, c).OffsetAt(t.Context(), time.Now().Add(-72*time.Hour), 0)
 		if want := 49 * time.Hour; err != nil || time.Since(since).Truncate(time.Second) != want {
 			t.Errorf("changes have times for %s, want %s: %v", time.Since(since), want, err)
 		}
 		sound(t, s)
+	})
+}
+
+// The newest changes alone; and if deletes are dropped before their time, those behind them, since when none is missing.
+func TestTimesOfTrimmedChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.OpenFile(t, filepath.Join(t.TempDir(), "larder.db"), byHand())
+		c := openPods(t, s, nil)
+		retainChanges(t, c, 24*time.Hour)
+		mustList(t, c, 10)
+		flush(t, s)
+		write := func(rv string, ops ...entry.Op) {
+			t.Helper()
+			apply(t, c, rv, ops...)
+			flush(t, s)
+			time.Sleep(10 * time.Minute)
+		}
+		time.Sleep(time.Hour)
+		write("20001", upsert("a/0", "20001"), upsert("a/1", "20001"), upsert("a/2", "20001"), upsert("a/stays", "20001"))
+		store.SetTombstoneLimit(c, 2)
+		for i, key := range []string{"a/0", "a/1", "a/2"} {
+			write(fmt.Sprint(20002+i), remove(key, fmt.Sprint(20002+i)))
+		}
+		v := viewPods(t, s, c)
+		after, from, err := v.OffsetAt(t.Context(), time.Now().Add(-55*time.Minute), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys, _ := dated(t, v, after)
+		if want := []string{"a/1", "a/2"}; !slices.Equal(keys, want) {
+			t.Errorf("%v, want %v", keys, want)
+		}
+		// The delete that was dropped was written half an hour ago; from is when its minute had passed.
+		if got := time.Since(from).Truncate(time.Minute); got != 29*time.Minute {
+			t.Errorf("none is missing since %s", got)
+		}
+		apply(t, c, "20010", upsert("a/newest", "20010"))
+		flush(t, s)
+		for n, want := range map[int][]string{
+			1: {"a/newest"}, 2: {"a/2", "a/newest"}, 100: {"a/1", "a/2", "a/newest"},
+		} {
+			after, _, err := v.OffsetAt(t.Context(), time.Unix(0, 0), n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if keys, _ := dated(t, v, after); !slices.Equal(keys, want) {
+				t.Errorf("the newest %d: %v, want %v", n, keys, want)
+			}
+		}
 	})
 }

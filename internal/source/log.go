@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -21,9 +22,11 @@ type LogQuery struct {
 	Since time.Time
 	// After selects what was stored after a number, in place of Since. nil: Since counts.
 	After *uint64
+	// Newest is the number of changes of a collection that are told at most, the newest ones. 0 is all. After knows no bound.
+	Newest int
 }
 
-// Logged is an object that has changed. It is told once, as it was left.
+// Logged is an object that has changed, as it was left.
 type Logged struct {
 	// Type is Added if the object has come since, Deleted if it is gone, and otherwise Modified.
 	Type EventType
@@ -35,8 +38,8 @@ type Logged struct {
 
 // Logger is a Source that can tell what has changed: a store's file, or the sync that holds it.
 type Logger interface {
-	// Log calls fn with each object that has changed, in the order of their last changes. from is Since, or a later time
-	// from which on changes are kept. It fails with consumer.ErrNotKept, and with *consumer.SinceError for an After that
+	// Log calls fn with each object that has changed, in the order of their last changes; with one that changes meanwhile
+	// maybe once more. from is Since, or a later time before which changes may be missing. It fails with consumer.ErrNotKept, and with *consumer.SinceError for an After that
 	// cannot be served.
 	Log(ctx context.Context, q LogQuery, fn func(Logged) error) (from time.Time, err error)
 }
@@ -44,36 +47,51 @@ type Logger interface {
 // LoggedOf is a change of one of several collections.
 type LoggedOf struct {
 	Logged
-	Collection Collection
+	Collection *Collection
 	notBefore  time.Time // the time of the change, or else of the last dated one of its collection before it
+	nth        int       // of the collections
 }
 
-// LogAll returns what has changed in several collections, the oldest change first. It calls from with the collections
-// of which changes are kept since a later time than that, and with those of which none are, for which the time is zero.
-// after is LogQuery.After, for one collection.
+// LogAll returns what has changed in several collections, the oldest change first, each object once. It calls from with
+// the collections of which changes may be missing since that time, until a later one, and with those of which none are
+// kept, for which the time is zero. q is for each of them.
 func LogAll(
-	ctx context.Context, l Logger, of []Collection, since time.Time, after *uint64, from func(Collection, time.Time),
+	ctx context.Context, l Logger, of []Collection, q LogQuery, from func(Collection, time.Time),
 ) (all []LoggedOf, err error) {
-	for _, c := range of {
-		var notBefore time.Time
-		kept, err := l.Log(ctx, LogQuery{Collection: c.ID, Since: since, After: after}, func(one Logged) error {
-			if one.Time.After(notBefore) {
-				notBefore = one.Time
-			}
-			all = append(all, LoggedOf{one, c, notBefore})
-			return nil
-		})
+	for i := range of {
+		q.Collection = of[i].ID
+		one, kept, err := logOne(ctx, l, q)
 		switch {
 		case errors.Is(err, consumer.ErrNotKept):
-			from(c, time.Time{})
+			from(of[i], time.Time{})
 		case err != nil:
 			return nil, err
-		case kept.After(since):
-			from(c, kept)
+		case kept.After(q.Since):
+			from(of[i], kept)
+		}
+		var notBefore time.Time
+		for _, c := range one {
+			if c.Time.After(notBefore) {
+				notBefore = c.Time
+			}
+			all = append(all, LoggedOf{c, &of[i], notBefore, i})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b LoggedOf) int { return a.notBefore.Compare(b.notBefore) })
+	slices.SortFunc(all, func(a, b LoggedOf) int {
+		return cmp.Or(a.notBefore.Compare(b.notBefore), cmp.Compare(a.nth, b.nth), cmp.Compare(a.Seq, b.Seq))
+	})
 	return all, nil
+}
+
+// logOne returns what has changed in a collection, each object once.
+func logOne(ctx context.Context, l Logger, q LogQuery) (all []Logged, from time.Time, err error) {
+	last := map[string]uint64{}
+	from, err = l.Log(ctx, q, func(c Logged) error {
+		all, last[c.Key] = append(all, c), c.Seq
+		return nil
+	})
+	all = slices.DeleteFunc(all, func(c Logged) bool { return last[c.Key] != c.Seq })
+	return all, from, err
 }
 
 // Log implements Logger.
@@ -86,14 +104,10 @@ func (f *File) Log(ctx context.Context, q LogQuery, fn func(Logged) error) (from
 	if err != nil {
 		return from, err
 	}
-	kept, err := view.Kept(ctx)
-	if err != nil {
-		return from, err
-	}
 	after := uint64(0)
 	if q.After != nil {
 		after = *q.After
-	} else if after, from, err = view.OffsetAt(ctx, q.Since); err != nil {
+	} else if after, from, err = view.OffsetAt(ctx, q.Since, q.Newest); err != nil {
 		return from, err
 	}
 	for at := after; ; {
@@ -113,14 +127,15 @@ func (f *File) Log(ctx context.Context, q LogQuery, fn func(Logged) error) (from
 				return from, err
 			}
 		}
-		if at = p.End; !p.More || at >= kept.Last { // what is stored meanwhile is for the next time
+		if at = p.End; !p.More {
 			return from, nil
 		}
 	}
 }
 
 func (q LogQuery) values() url.Values {
-	v := url.Values{paramCollection: {q.Collection}, paramSince: {q.Since.Format(time.RFC3339Nano)}}
+	v := url.Values{paramCollection: {q.Collection}, paramSince: {q.Since.Format(time.RFC3339Nano)},
+		paramNewest: {strconv.Itoa(q.Newest)}}
 	if q.After != nil {
 		v.Set(paramAfter, strconv.FormatUint(*q.After, 10))
 	}
@@ -133,6 +148,11 @@ func logQueryOf(v url.Values) (q LogQuery, err error) {
 		after, err := strconv.ParseUint(text, 10, 64)
 		q.After = &after
 		return q, err
+	}
+	if text := v.Get(paramNewest); text != "" {
+		if q.Newest, err = strconv.Atoi(text); err != nil {
+			return q, err
+		}
 	}
 	q.Since, err = time.Parse(time.RFC3339Nano, v.Get(paramSince))
 	return q, err

@@ -72,6 +72,7 @@ const (
 	paramOmit       = "omitManagedFields"
 	paramSince      = "since"
 	paramAfter      = "after"
+	paramNewest     = "newest"
 	// paramKey is the id of the key to seal with.
 	paramKey = "key"
 )

@@ -11,9 +11,16 @@ const (
 	Replaced = "replaced"
 )
 
+// Record is what is known of the changes since a time.
+type Record struct {
+	Changes []Change `json:"changes"`
+	// Since is that time, or a later one before which changes may be missing.
+	Since time.Time `json:"since"`
+}
+
 // Change is what became of one object.
 type Change struct {
-	// Time is when it was; zero if that is not known, as between two snapshots.
+	// Time is when it was, to a minute; zero if that is not known, as between two snapshots.
 	Time time.Time `json:"time,omitzero"`
 	// Kind is Added, Changed, Removed or Replaced.
 	Kind string `json:"kind"`

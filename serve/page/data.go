@@ -24,10 +24,10 @@ var ErrNotFound = errors.New("there is no such object to show")
 type Options struct {
 	// Status returns the state of what is served.
 	Status func(context.Context) (Status, error)
-	// Changes returns what has changed since a time, the newest first, limit at most.
-	Changes func(ctx context.Context, since time.Time, limit int) ([]Change, error)
+	// Changes returns what has changed since a time, the newest first, limit at most. One is asked for at a time.
+	Changes func(ctx context.Context, since time.Time, limit int) (Record, error)
 	// Compare returns how what is served differs from an older file, and Sides one object of both as YAML; empty where it
-	// is not there. Both or neither are set.
+	// is not there. Both or neither are set. One of them is asked at a time.
 	Compare func(context.Context) (Comparison, error)
 	Sides   func(context.Context, Ref) (a, b string, err error)
 }
@@ -35,7 +35,7 @@ type Options struct {
 // New returns the handler of GET and HEAD below /larder/, which is for serve.Options.Page: that has the rights of users
 // checked.
 func New(o Options) http.Handler {
-	d := &data{options: o, comparing: make(chan struct{}, 1)}
+	d := &data{options: o, recalling: make(chan struct{}, 1), comparing: make(chan struct{}, 1)}
 	mux := http.NewServeMux()
 	if o.Status != nil {
 		mux.HandleFunc("GET "+Path+"status", answer(d.status))
@@ -55,6 +55,7 @@ func New(o Options) http.Handler {
 
 type data struct {
 	options   Options
+	recalling chan struct{} // holds a token while Changes runs: it may read many
 	comparing chan struct{} // holds a token while Compare or Sides runs: each may read two whole files
 }
 
@@ -90,18 +91,22 @@ func (d *data) changes(r *http.Request) (any, error) {
 		}
 		limit = min(n, limit)
 	}
-	all, err := d.options.Changes(r.Context(), since, limit)
-	if all == nil {
-		all = []Change{}
+	if err := begin(r.Context(), d.recalling); err != nil {
+		return nil, err
 	}
-	return map[string][]Change{"changes": all}, err
+	defer func() { <-d.recalling }()
+	record, err := d.options.Changes(r.Context(), since, limit)
+	if record.Changes == nil {
+		record.Changes = []Change{}
+	}
+	return record, err
 }
 
 func (d *data) compare(r *http.Request) (any, error) {
-	if err := d.begin(r.Context()); err != nil {
+	if err := begin(r.Context(), d.comparing); err != nil {
 		return nil, err
 	}
-	defer d.end()
+	defer func() { <-d.comparing }()
 	c, err := d.options.Compare(r.Context())
 	if c.Changes == nil {
 		c.Changes = []Change{}
@@ -110,26 +115,25 @@ func (d *data) compare(r *http.Request) (any, error) {
 }
 
 func (d *data) sides(r *http.Request) (any, error) {
-	if err := d.begin(r.Context()); err != nil {
+	if err := begin(r.Context(), d.comparing); err != nil {
 		return nil, err
 	}
-	defer d.end()
+	defer func() { <-d.comparing }()
 	q := r.URL.Query()
 	a, b, err := d.options.Sides(r.Context(), Ref{Group: q.Get("group"), Version: q.Get("version"),
 		Resource: q.Get("resource"), Namespace: q.Get("namespace"), Name: q.Get("name")})
 	return map[string]string{"a": a, "b": b}, err
 }
 
-func (d *data) begin(ctx context.Context) error {
+// begin puts a token into a channel that has room for one.
+func begin(ctx context.Context, one chan struct{}) error {
 	select {
-	case d.comparing <- struct{}{}:
+	case one <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
-
-func (d *data) end() { <-d.comparing }
 
 // httpError is an error with a status of HTTP.
 type httpError struct {

@@ -144,10 +144,10 @@ func TestData(t *testing.T) {
 	var asked page.Ref
 	whole := page.New(page.Options{
 		Status: func(context.Context) (page.Status, error) { return page.Status{File: "m.db", Of: "mirror"}, nil },
-		Changes: func(_ context.Context, s time.Time, n int) ([]page.Change, error) {
+		Changes: func(_ context.Context, s time.Time, n int) (page.Record, error) {
 			since, limit = s, n
-			return []page.Change{{Time: at, Kind: page.Changed, Resource: "pods", Name: "<b>",
-				Fields: []page.Field{{Path: "spec", Old: "a: 1", New: "a: 2"}}}}, nil
+			return page.Record{Since: at, Changes: []page.Change{{Time: at, Kind: page.Changed, Resource: "pods", Name: "<b>",
+				Fields: []page.Field{{Path: "spec", Old: "a: 1", New: "a: 2"}}}}}, nil
 		},
 		Compare: func(context.Context) (page.Comparison, error) { return page.Comparison{Same: 7}, nil },
 		Sides: func(_ context.Context, r page.Ref) (string, string, error) {

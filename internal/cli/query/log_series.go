@@ -2,6 +2,7 @@ package query
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -56,6 +57,7 @@ func (o *logOptions) series(ctx context.Context, s command.IO, paths, args []str
 		to = s.Terminal()
 	}
 	out := bufio.NewWriterSize(to, 1<<16)
+	var sealed error // of the first file of which something is not compared; the others are
 	for i, b := range files[1:] {
 		if b.at.Before(since) {
 			continue
@@ -66,8 +68,9 @@ func (o *logOptions) series(ctx context.Context, s command.IO, paths, args []str
 		if err = o.step(ctx, s, out, before, after, b.at, filter); err != nil {
 			break
 		}
+		sealed = cmp.Or(sealed, sealedError(filter, before, after))
 	}
-	return command.Flushed(err, out)
+	return command.Flushed(cmp.Or(err, sealed), out)
 }
 
 // step prints what has changed from a file to the next.
@@ -90,7 +93,7 @@ func (o *logOptions) step(
 		return err
 	}
 	compare.TellParts(s, a, b, report, filter)
-	return sealedError(filter, a, b)
+	return nil
 }
 
 func (o *logOptions) printer(w io.Writer, s command.IO, a, b *compare.Side, at time.Time) diffPrinter {

@@ -74,11 +74,11 @@ func (o *logOptions) collect(
 ) (changes []source.LoggedOf, err error) {
 	defer s.Busy("reading")()
 	var without []source.Collection
-	var after *uint64
+	q := source.LogQuery{Since: since.at}
 	if since.place != nil {
-		after = &since.place.seq
+		q.After = &since.place.seq
 	}
-	changes, err = source.LogAll(ctx, logger, chosen, since.at, after, func(c source.Collection, from time.Time) {
+	changes, err = source.LogAll(ctx, logger, chosen, q, func(c source.Collection, from time.Time) {
 		switch {
 		case from.IsZero():
 			without = append(without, c)
@@ -124,7 +124,7 @@ func (o *logOptions) printLogged(w io.Writer, c source.LoggedOf) error {
 	if !c.Time.IsZero() {
 		at = c.Time.UTC().Format(toTheMinute)
 	}
-	kind, r := kindOf[c.Type], input.ResourceOf(c.Collection)
+	kind, r := kindOf[c.Type], input.ResourceOf(*c.Collection)
 	if o.output.Format == "json" {
 		l := loggedJSON{Time: at, Change: kind, Group: r.Group, Version: r.Version, Resource: r.Resource, Seq: c.Seq}
 		l.Namespace, l.Name = input.SplitKey(c.Key)

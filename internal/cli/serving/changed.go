@@ -11,11 +11,11 @@ import (
 )
 
 // changed returns page.Options.Changes: what has changed of what is served, as far as changes are kept.
-func (p *Port) changed(s Served) func(context.Context, time.Time, int) ([]page.Change, error) {
-	return func(ctx context.Context, since time.Time, limit int) ([]page.Change, error) {
+func (p *Port) changed(s Served) func(context.Context, time.Time, int) (page.Record, error) {
+	return func(ctx context.Context, since time.Time, limit int) (page.Record, error) {
 		status, err := s.Status(ctx)
 		if err != nil {
-			return nil, err
+			return page.Record{}, err
 		}
 		shown := pageStatus(time.Now(), status, p.o.Secrets)
 		var of []source.Collection
@@ -24,20 +24,23 @@ func (p *Port) changed(s Served) func(context.Context, time.Time, int) ([]page.C
 				of = append(of, c)
 			}
 		}
-		all, err := source.LogAll(ctx, s.Log, of, since, nil, func(source.Collection, time.Time) {})
+		record := page.Record{Since: since.UTC()}
+		q := source.LogQuery{Since: since, Newest: limit}
+		all, err := source.LogAll(ctx, s.Log, of, q, func(_ source.Collection, from time.Time) {
+			if from.After(record.Since) {
+				record.Since = from.UTC()
+			}
+		})
 		if err != nil {
-			return nil, err
+			return page.Record{}, err
 		}
-		slices.Reverse(all)
-		all = all[:min(limit, len(all))]
-		changes := make([]page.Change, len(all))
-		for i, c := range all {
-			one := page.Change{Time: c.Time, Kind: kinds[c.Type], Group: c.Collection.Group, Version: c.Collection.Version,
-				Resource: c.Collection.Resource}
+		for _, c := range slices.Backward(all[max(0, len(all)-limit):]) {
+			one := page.Change{Time: c.Time.UTC(), Kind: kinds[c.Type], Group: c.Collection.Group,
+				Version: c.Collection.Version, Resource: c.Collection.Resource}
 			one.Namespace, one.Name = input.SplitKey(c.Key)
-			changes[i] = one
+			record.Changes = append(record.Changes, one)
 		}
-		return changes, nil
+		return record, nil
 	}
 }
 

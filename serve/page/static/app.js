@@ -1,7 +1,7 @@
 // The page: who signs in, which view is shown, and the keyboard.
 import { h, say, note, base } from './dom.js';
 import { json, token, ApiError } from './api.js';
-import { parse, listLink } from './links.js';
+import { parse, listLink, unescaped } from './links.js';
 import * as state from './state.js';
 import * as objects from './objects.js';
 import * as changes from './changes.js';
@@ -21,9 +21,15 @@ let left = ''; // the address that was shown before
 function takeToken() {
   const found = /^#token=([^&]*)/.exec(location.hash);
   if (!found) return;
-  token.set(decodeURIComponent(found[1]));
-  status = undefined;
   history.replaceState(history.state, '', `${location.pathname}#/`);
+  use(unescaped(found[1]));
+}
+
+// use has the page begin anew with a token, or with none: nothing stays that another user has seen.
+function use(t) {
+  sessionStorage.clear();
+  token.set(t);
+  location.reload();
 }
 
 async function go() {
@@ -91,9 +97,7 @@ function signIn(why) {
   const field = h('input', props);
   main.replaceChildren(h('form', { class: 'signin', submit: (e) => {
     e.preventDefault();
-    token.set(field.value.trim());
-    status = undefined;
-    go();
+    use(field.value.trim());
   } }, h('h1', { tabindex: -1 }, 'Sign in'), why && note(why, 'bad'), h('label', { for: 'token' }, 'Token'), field,
   h('p', { id: 'where', class: 'detail' }, 'It is in the kubeconfig that larder has written, under users. A token of '
     + 'the cluster works as well, with its rights. It stays in this tab.'),
@@ -149,5 +153,5 @@ window.addEventListener('hashchange', () => {
 });
 document.addEventListener('keydown', keys);
 document.getElementById('skip').addEventListener('click', () => main.focus());
-signout.addEventListener('click', () => { status = undefined; signIn(''); });
+signout.addEventListener('click', () => use(''));
 go();

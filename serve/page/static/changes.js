@@ -8,6 +8,9 @@ const FOLLOWED = 4; // watches at a time: a browser has six connections to a ser
 const LOADED = 5000; // objects of a kind whose columns are known from the start
 const RECORDED = 200;
 
+// minute is a time as a log has it: changes are known to a minute.
+const minute = (t) => `${t.slice(0, 16).replace('T', ' ')}Z`;
+
 // changeItem is a change, with its fields if it is opened. more(c) returns nodes below them.
 export function changeItem(c, o) {
   const what = c.namespace ? `${c.namespace}/${c.name}` : c.name;
@@ -17,7 +20,7 @@ export function changeItem(c, o) {
     h('span', { class: `tag ${c.kind}` }, c.kind), ' ', o.resource && [h('span', { class: 'kind' }, kindName(c)), ' '],
     h('span', { class: 'name' }, what), ' ',
     h('span', { class: 'detail' }, c.note || few.slice(0, 3).join(', ') + more),
-    c.time && h('time', { datetime: c.time, title: c.time }, c.time.slice(11, 19)),
+    c.time && h('time', { datetime: c.time }, o.recorded ? minute(c.time) : `${c.time.slice(11, 19)}Z`),
   ];
   const d = h('details', { class: 'change' }, h('summary', null, summary));
   let built = false;
@@ -76,6 +79,7 @@ function live(ctx) {
       const li = changeItem(c, { resource: true, open: c.fields && c.fields.length });
       li.dataset.id = c.id;
       items.prepend(li);
+      if (items.children.length > feed.most) items.lastChild.remove();
       if (known.size) say(`${c.kind} ${kindName(c)} ${c.name}`);
     }
     empty.hidden = feed.changes.length > 0;
@@ -145,9 +149,13 @@ async function recorded(ctx) {
     spans.map(([name, s]) => h('option', { value: s, selected: s === 3600 }, `the last ${name}`)));
   async function load() {
     const since = new Date(Date.now() - span.value * 1000).toISOString();
-    const { changes } = await json(`/larder/changes?since=${encodeURIComponent(since)}&limit=${RECORDED}`, ctx.signal);
-    items.replaceChildren(...changes.map((c) => changeItem(c, { resource: true })));
-    told.textContent = changes.length < RECORDED ? plural(changes.length, 'change') : `the newest ${count(RECORDED)}`;
+    const record = await json(`/larder/changes?since=${encodeURIComponent(since)}&limit=${RECORDED}`, ctx.signal);
+    const { changes } = record;
+    items.replaceChildren(...changes.map((c) => changeItem(c, { resource: true, recorded: true })));
+    const all = changes.length < RECORDED;
+    const short = all && Date.parse(record.since) > Date.parse(since) + 60000;
+    told.textContent = (all ? plural(changes.length, 'change') : `the newest ${count(RECORDED)}`) +
+      (short ? `; before ${minute(record.since)} they are not on record` : '');
   }
   await load();
   return h('section', null, h('h2', null, 'On record'),

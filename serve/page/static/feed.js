@@ -1,10 +1,10 @@
 // What has been seen to change in this tab, the newest first.
 
-const MOST = 500;
 const KINDS = { ADDED: 'added', MODIFIED: 'changed', DELETED: 'removed' };
 
 export const feed = {
   changes: [],
+  most: 500,
   changed: () => {}, // set by who shows them
 
   add(kind, type, row, fields) {
@@ -19,7 +19,7 @@ export const feed = {
       id, time: new Date().toISOString(), kind: KINDS[type], group, version, resource,
       namespace: row.namespace, name: row.name, fields: type === 'MODIFIED' ? fields : undefined, note,
     });
-    feed.changes.length = Math.min(feed.changes.length, MOST);
+    feed.changes.length = Math.min(feed.changes.length, feed.most);
     feed.changed();
   },
 };

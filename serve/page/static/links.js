@@ -18,10 +18,15 @@ export function collectionLink(c) {
   return listLink(c, { ns: c.namespace, l: c.labelSelector, f: c.fieldSelector, m: c.metadata ? 1 : '' });
 }
 
+// unescaped is what was escaped in an address, whoever has written that.
+export function unescaped(s) {
+  try { return decodeURIComponent(s); } catch { return s; }
+}
+
 // parse returns {view, kind, namespace, name, query} of a fragment.
 export function parse(hash) {
   const [path, search] = hash.replace(/^#\/?/, '').split('?');
-  const parts = path.split('/').map((s) => (s === '_' ? '' : decodeURIComponent(s)));
+  const parts = path.split('/').map((s) => (s === '_' ? '' : unescaped(s)));
   const [view, group, version, resource, namespace, name] = parts;
   const query = new URLSearchParams(search || '');
   return { view: view || 'state', kind: { group, version, resource }, namespace, name, query };

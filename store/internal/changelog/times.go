@@ -3,6 +3,7 @@ package changelog
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"slices"
 	"time"
 
@@ -18,6 +19,9 @@ const markEvery = time.Minute
 // Times dates the changes that are kept for readers, by what the bucket times has:
 //
 //	number → format.Mark   changes with this number, and those up to the next mark, were written then or up to a minute later
+//
+// A mark without a time begins changes that somebody did not date. The first mark is where changes begin: what the first
+// list has brought is none.
 type Times []timeMark
 
 type timeMark struct {
@@ -41,62 +45,129 @@ func (l *Log) Times() (Times, error) {
 }
 
 // At returns when a change was written, by the wall clock; zero if that is not known.
-func (t Times) At(seq uint64) time.Time {
-	for _, mark := range slices.Backward(t) {
-		if mark.seq <= seq {
-			return mark.Wall
-		}
+func (l *Log) At(seq uint64) time.Time {
+	if l.times == nil {
+		return time.Time{}
 	}
-	return time.Time{}
+	marks := l.times.Cursor()
+	k, data := marks.Seek(format.SeqKey(seq + 1))
+	if k == nil {
+		k, data = marks.Last()
+	} else {
+		k, data = marks.Prev()
+	}
+	if k == nil {
+		return time.Time{}
+	}
+	return format.ParseMark(data).Wall
+}
+
+// Span is what is known of the changes since a time.
+type Span struct {
+	// Last is the number of the last change, and Oldest the offset behind which none is missing.
+	Last, Oldest uint64
+	Now          time.Time
 }
 
 // Offset returns the offset behind which is all that was written at a time or later, and maybe some of the minute
-// before and what was written at an unknown time after that. If no mark is that old it is that of the first that is
-// dated, whose time is from; false if none is.
-func (t Times) Offset(at time.Time) (after uint64, from time.Time, ok bool) {
-	for _, mark := range slices.Backward(t) {
-		switch {
-		case mark.IsZero():
-		case !mark.Wall.After(at):
-			return mark.seq - 1, at, true
-		default:
-			after, from, ok = mark.seq-1, mark.Wall, true
+// before and what was written at an unknown time. Before from, which is that time or a later one, changes may be missing.
+func (t Times) Offset(at time.Time, of Span) (after uint64, from time.Time) {
+	for len(t) > 0 && t[0].IsZero() {
+		t = t[1:]
+	}
+	if len(t) == 0 {
+		return of.Last, of.Now
+	}
+	after, from = of.Last, later(at, t[0].Wall)
+	for i := range t {
+		if t.end(i, of.Now).After(at) { // the wall clock may have gone back since
+			after = t[i].seq - 1
+			break
 		}
 	}
-	return after, from, ok
+	if of.Oldest <= after {
+		return after, from
+	}
+	marks, _ := slices.BinarySearchFunc(t, of.Oldest+1, func(m timeMark, seq uint64) int { return cmp.Compare(m.seq, seq) })
+	if marks > 0 { // the last of them dates what is missing
+		from = later(from, t.end(marks-1, of.Now))
+	}
+	return of.Oldest, from
+}
+
+// end returns the time before which the changes of a mark were written.
+func (t Times) end(i int, now time.Time) time.Time {
+	if !t[i].IsZero() {
+		return t[i].Wall.Add(markEvery)
+	}
+	for _, next := range t[i+1:] {
+		if !next.IsZero() {
+			return next.Wall
+		}
+	}
+	return now
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// Newest returns the offset behind which are the newest n changes, or 0 if there are fewer.
+func (l *Log) Newest(n int) (after uint64) {
+	live, gone := l.seqs.Cursor(), l.tombstones.Cursor()
+	liveSeq, _ := live.Last()
+	goneSeq, _ := gone.Last()
+	for ; n > 0; n-- {
+		if bytes.Compare(liveSeq, goneSeq) > 0 {
+			liveSeq, _ = live.Prev()
+		} else {
+			goneSeq, _ = gone.Prev()
+		}
+	}
+	before, _ := format.ParseSeqKey(slices.MaxFunc([][]byte{liveSeq, goneSeq}, bytes.Compare))
+	return before
 }
 
 // mark dates the numbers that this transaction has given, unless the last mark does. Those of the first list have no
-// time: nothing has changed. Without readers there are no marks.
+// time, and the first mark comes behind them. Without readers there are no marks.
 func (w *Writer) mark() error {
-	first, marked := w.first, w.state.Marked
+	first, next, marked := w.first, w.state.NextSeq, w.state.Marked
 	if w.state.Marked = 0; w.state.Retain == 0 {
 		return nil
 	}
-	w.state.Marked = w.state.NextSeq
-	if first == w.state.NextSeq && marked == first {
+	w.state.Marked = next
+	if first == next && marked == first {
 		return nil
 	}
 	b, err := w.b.CreateBucketIfNotExists(format.BucketTimes)
 	if err != nil {
 		return err
 	}
+	clocks := w.out.Now()
+	now := format.Mark{Steady: clocks.Steady, Wall: clocks.Wall}
 	k, data := b.Cursor().Last()
+	seq, dated := format.ParseSeqKey(k)
 	last := format.ParseMark(data)
+	switch {
+	case w.out.First:
+		if dated {
+			err = b.Delete(bytes.Clone(k)) // of the part of the list before
+		}
+		return errors.Join(err, b.Put(format.SeqKey(next), now.Append(nil)))
+	case !dated:
+		return b.Put(format.SeqKey(first), now.Append(nil))
+	}
 	// Somebody wrote without readers, or was a program that does not date changes.
-	if seq, ok := format.ParseSeqKey(k); ok && marked != first {
-		from := format.SeqKey(cmp.Or(marked, seq+1))
+	if unknown := cmp.Or(marked, seq+1); unknown < first {
 		last = format.Mark{}
-		if err := b.Put(from, last.Append(nil)); err != nil {
+		if err := b.Put(format.SeqKey(unknown), last.Append(nil)); err != nil {
 			return err
 		}
 	}
-	clocks := w.out.Now()
-	now := format.Mark{Steady: clocks.Steady, Wall: clocks.Wall}
-	if w.out.First {
-		now = format.Mark{}
-	}
-	if first < w.state.NextSeq && !dates(last, now) && (!now.IsZero() || !last.IsZero()) {
+	if first < next && !dates(last, now) {
 		if err := b.Put(format.SeqKey(first), now.Append(nil)); err != nil {
 			return err
 		}

@@ -62,16 +62,15 @@ func (p *changesPage) date(b *bolt.Bucket) error {
 	if err != nil {
 		return err
 	}
-	times, err := log.Times()
 	for i := range p.found {
-		p.found[i].at = times.At(p.found[i].Seq)
+		p.found[i].at = log.At(p.found[i].Seq)
 	}
-	return err
+	return nil
 }
 
 // OffsetAt returns the offset behind which are the changes that were written at a time or later, and that time, or from
-// when on there are any if that is later; zero if there are none.
-func (r *Reader) OffsetAt(ctx context.Context, at time.Time) (after uint64, from time.Time, err error) {
+// when on none is missing if that is later. newest bounds how many changes there are, if it is not 0.
+func (r *Reader) OffsetAt(ctx context.Context, at time.Time, newest int) (after uint64, from time.Time, err error) {
 	err = r.View(ctx, func(b *bolt.Bucket) error {
 		st, err := state.Get(b, r.Name)
 		if err != nil {
@@ -85,11 +84,10 @@ func (r *Reader) OffsetAt(ctx context.Context, at time.Time) (after uint64, from
 			return err
 		}
 		times, err := log.Times()
-		dated := false
-		if after, from, dated = times.Offset(at); !dated {
-			after = st.Log.Last()
+		after, from = times.Offset(at, changelog.Span{Last: st.Log.Last(), Oldest: st.Log.Oldest(), Now: time.Now()})
+		if newest > 0 {
+			after = max(after, log.Newest(newest))
 		}
-		after = max(after, st.Log.Oldest())
 		return err
 	})
 	return after, from, err

@@ -1,0 +1,62 @@
+package source
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// interrupted is a Logger during whose first page others write.
+type interrupted struct {
+	Logger
+	meanwhile func()
+}
+
+func (i *interrupted) Log(ctx context.Context, q LogQuery, fn func(Logged) error) (time.Time, error) {
+	return i.Logger.Log(ctx, q, func(c Logged) error {
+		if i.meanwhile != nil {
+			i.meanwhile()
+			i.meanwhile = nil
+		}
+		return fn(c)
+	})
+}
+
+// TestLogWhileObjectsChange: what changes while a log is read is neither missed nor told twice, from the file and
+// through the socket.
+func TestLogWhileObjectsChange(t *testing.T) {
+	w := newWatched(t)
+	w.write(t, "+a/before")
+	const objects = 1200
+	for n := range objects {
+		w.write(t, fmt.Sprintf("+a/%04d", n))
+	}
+	after := uint64(1)
+	file := NewFile(w.st)
+	client, _ := serve(t, holding{file})
+	for name, l := range map[string]Logger{"file": file, "socket": client} {
+		status, err := file.Status(t.Context())
+		must(t, err)
+		all, err := LogAll(t.Context(), &interrupted{l, func() {
+			w.write(t, "+a/0000 app=web", "-a/0001")
+			for n := objects / 2; n < objects; n++ {
+				w.write(t, fmt.Sprintf("+a/%04d app=%s", n, name))
+			}
+		}}, status.Collections, LogQuery{After: &after}, func(Collection, time.Time) {})
+		must(t, err)
+		told := map[string]int{}
+		for _, c := range all {
+			told[c.Key]++
+		}
+		for n := range objects {
+			if key := fmt.Sprintf("a/%04d", n); told[key] != 1 {
+				t.Fatalf("%s: %s is told %d times", name, key, told[key])
+			}
+		}
+	}
+	if _, err := NewFile(w.st).Log(t.Context(), LogQuery{Collection: "none"},
+		func(Logged) error { return nil }); err == nil {
+		t.Error("a collection that is not there has changes")
+	}
+}
