@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -17,12 +20,18 @@ import (
 	"github.com/larder-dev/larder/bench/internal/runner"
 	"github.com/larder-dev/larder/bench/internal/scenario"
 	"github.com/larder-dev/larder/bench/internal/seeded"
+	"github.com/larder-dev/larder/bench/internal/served"
 )
 
 // TestMain is the program that the tests start for each case, too.
 func TestMain(m *testing.M) {
 	children := map[string]func(context.Context, io.Reader, io.Writer) error{
 		runner.ChildArgument: runner.Child, seeded.ChildArgument: seeded.Child,
+	}
+	if len(os.Args) > 1 && os.Args[1] == served.LarderArgument {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer stop()
+		os.Exit(served.Larder(ctx, os.Args[2:]))
 	}
 	if len(os.Args) > 1 && children[os.Args[1]] != nil {
 		if err := children[os.Args[1]](context.Background(), os.Stdin, os.Stdout); err != nil {
@@ -100,6 +109,23 @@ func TestSeeds(t *testing.T) {
 		if !strings.Contains(stdout.String(), row) {
 			t.Errorf("there is no %q:\n%s", row, stdout.String())
 		}
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// What larder sync takes is measured, small, in a process of its own.
+func TestSizes(t *testing.T) {
+	t.Setenv("GORACE", "atexit_sleep_ms=0")
+	dir := t.TempDir()
+	var stdout, stderr bytes.Buffer
+	if err := run(t.Context(), []string{"-sizes", "20xconfigmaps,50xwidgets", "-dir", dir}, &stdout, &stderr); err != nil {
+		t.Fatalf("%v\n%s", err, stderr.String())
+	}
+	row := regexp.MustCompile(`(?m)^\| (\d+) \| [\d.]+ KB( \| [\d.]+ ?\w*){8} \|$`)
+	if rows := row.FindAllString(stdout.String(), -1); len(rows) != 2 {
+		t.Errorf("%d rows:\n%s", len(rows), stdout.String())
 	}
 	if left, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)

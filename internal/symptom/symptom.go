@@ -2,6 +2,10 @@ package symptom
 
 import (
 	"errors"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
@@ -108,6 +112,25 @@ func Of(err error) string {
 				return ""
 			}
 			return Page + "#" + s.Section
+		}
+	}
+	if section := ofServer(err); section != "" {
+		return Page + "#" + section
+	}
+	return ""
+}
+
+// ofServer is the section of an error of a request to the API server.
+func ofServer(err error) string {
+	var status apierrors.APIStatus
+	switch {
+	case apierrors.IsUnauthorized(err), apierrors.IsForbidden(err):
+		return "denied"
+	case meta.IsNoMatchError(err):
+		return "notserved"
+	case errors.As(err, &status):
+		if code := status.Status().Code; code >= http.StatusInternalServerError || code == http.StatusTooManyRequests {
+			return "server"
 		}
 	}
 	return ""

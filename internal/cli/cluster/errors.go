@@ -7,6 +7,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/larder-dev/larder/informer/mapper"
 	"github.com/larder-dev/larder/internal/cli/command"
 )
 
@@ -29,9 +30,11 @@ func ServerError(err error, after string) error {
 		return command.WithHint(fmt.Errorf("the API server answered with an error%s: %w", after, err),
 			"it was reached; try again, or look at its log")
 	case errors.As(err, &certificate):
-		return command.WithHint(fmt.Errorf("the API server's certificate was not accepted%s: %w", after, err),
+		return command.WithHint(command.Told(errors.Join(mapper.ErrUnreachable, err),
+			"the API server's certificate was not accepted%s: %v", after, err),
 			"check --certificate-authority, --tls-server-name and the kubeconfig")
 	}
-	return command.WithHint(fmt.Errorf("the API server could not be reached%s: %w", after, err),
+	return command.WithHint(
+		command.Told(errors.Join(mapper.ErrUnreachable, err), "the API server could not be reached%s: %v", after, err),
 		"check --server, --kubeconfig and the network")
 }

@@ -34,6 +34,17 @@ func Usagef(format string, args ...any) error { return Usage(fmt.Errorf(format, 
 
 func (e usageError) Unwrap() error { return e.error }
 
+// told is an error in words of its own.
+type told struct {
+	error
+	is error
+}
+
+func (e told) Unwrap() error { return e.is }
+
+// Told returns an error that is another one (errors.Is) and is told in other words.
+func Told(is error, format string, args ...any) error { return told{fmt.Errorf(format, args...), is} }
+
 // ErrSilent is a failure that has been reported already.
 var ErrSilent = errors.New("failed")
 

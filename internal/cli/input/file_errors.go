@@ -46,8 +46,8 @@ func StoreError(path string, err error) error {
 	case Missing(path):
 		return EmptyError(path)
 	case errors.Is(err, store.ErrForeign):
-		return command.WithHint(fmt.Errorf("%s is no store and no snapshot: another program has written it", path),
-			"name a store or a snapshot")
+		return command.WithHint(command.Told(store.ErrForeign, "%s is no store and no snapshot: another program has written it",
+			path), "name a store or a snapshot")
 	}
 	return PathError(path, err)
 }
@@ -123,7 +123,7 @@ func PathError(path string, err error) error {
 	case errors.Is(err, store.ErrForeign) && IsSnapshot(path):
 		return SnapshotOnly(path, "no store")
 	case errors.Is(err, store.ErrForeign):
-		return command.WithHint(fmt.Errorf("%s is no store: another program has written it", path),
+		return command.WithHint(command.Told(store.ErrForeign, "%s is no store: another program has written it", path),
 			"it is left as it is; name another file")
 	case errors.Is(err, store.ErrNewerFormat):
 		return command.WithHint(err, "use a newer larder, or remove %s and let larder sync build it anew", path)

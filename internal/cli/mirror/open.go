@@ -3,7 +3,6 @@ package mirror
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -85,7 +84,7 @@ func openForSync(ctx context.Context, path string, wait time.Duration, options s
 	if socket, pathErr := source.SocketPath(path); pathErr == nil {
 		if client, who, dialErr := source.Dial(ctx, socket); dialErr == nil {
 			_ = client.Close()
-			return nil, command.WithHint(fmt.Errorf("process %d, another larder sync, holds %s", who.PID, path),
+			return nil, command.WithHint(command.Told(err, "process %d, another larder sync, holds %s", who.PID, path),
 				"stop it, or mirror into another file")
 		}
 	}
@@ -94,7 +93,7 @@ func openForSync(ctx context.Context, path string, wait time.Duration, options s
 	options.LockTimeout = wait
 	st, err = store.OpenContext(ctx, path, options)
 	if errors.Is(err, store.ErrLocked) && ctx.Err() == nil {
-		return nil, command.WithHint(fmt.Errorf("%s is held by %s", path, input.Holding(path)),
+		return nil, command.WithHint(command.Told(err, "%s is held by %s", path, input.Holding(path)),
 			"wait until it is done or stop it, or mirror into another file")
 	}
 	return st, input.PathError(path, err)

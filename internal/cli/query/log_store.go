@@ -16,6 +16,7 @@ import (
 	"github.com/larder-dev/larder/internal/cli/terminal"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/snapshot/diff"
+	"github.com/larder-dev/larder/store/consumer"
 )
 
 // toTheMinute is how the time of a change in a store is written: it is known no better.
@@ -92,7 +93,7 @@ func (o *logOptions) collect(
 	names := input.Names(input.StoredResources(without), input.Resource.String)
 	switch {
 	case len(without) == len(chosen):
-		return nil, command.WithHint(fmt.Errorf("%s does not keep what changes of %s", path, names),
+		return nil, command.WithHint(command.Told(consumer.ErrNotKept, "%s does not keep what changes of %s", path, names),
 			"larder sync --keep-changes 24h keeps it from then on; or compare snapshots: larder log mon.larder tue.larder")
 	case len(without) > 0:
 		fmt.Fprintf(s.Err, "note: of %s no changes are kept\n", names)

@@ -314,8 +314,8 @@ func (w *watching) explain(err error, q watched, reached uint64) error {
 		return command.WithHint(fmt.Errorf("%s does not change: no larder sync mirrors %s into it", path, q.Resource),
 			"start one with: %s", input.SyncCommand(path, []source.Collection{c}, q.Resource.String()))
 	case errors.Is(err, consumer.ErrNotKept):
-		return command.WithHint(fmt.Errorf("%s does not keep what changes of %s, so --since has nothing to begin with", path,
-			q.Resource),
+		return command.WithHint(command.Told(consumer.ErrNotKept,
+			"%s does not keep what changes of %s, so --since has nothing to begin with", path, q.Resource),
 			"larder sync --keep-changes 24h keeps it from then on; secrets that are in memory only have none")
 	case errors.As(err, &gone):
 		return command.WithHint(fmt.Errorf("%s: %w", q.Resource, gone), startOver, q.Resource, path)

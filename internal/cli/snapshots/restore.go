@@ -121,7 +121,7 @@ func (o *restoreOptions) restoreError(path string, err error) error {
 		return command.WithHint(fmt.Errorf("%s is there already", to),
 			"name another file with --store, or remove it if it is of no more use: a restore replaces nothing")
 	case errors.Is(err, store.ErrLocked):
-		return command.WithHint(fmt.Errorf("another process makes or opens a store at %s", to),
+		return command.WithHint(command.Told(err, "another process makes or opens a store at %s", to),
 			"wait until it is done, or name another file with --store")
 	case errors.Is(err, store.ErrNoSpace):
 		return command.WithHint(err, "make room on that disk; nothing was made")
