@@ -3,10 +3,12 @@ package browser
 import (
 	"context"
 	"fmt"
+	"os/exec"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -100,8 +102,10 @@ func TestComparison(t *testing.T) {
 	address := serve(t, "--from", p.tuesday, "--compare", p.monday)
 	tb := newTab(t)
 	tb.open(address, "configmaps")
+	clicked := time.Now()
 	tb.do(chromedp.Click(`nav a[href="#/compare"]`))
 	tb.shows("6 changed")
+	t.Logf("compared in %s", time.Since(clicked).Round(time.Millisecond))
 	got := evalAs[[]string](tb, `[...document.querySelectorAll(".change summary")].map((e) => e.querySelector(".tag").textContent + " " + e.querySelector(".name").textContent)`)
 	want := slices.Sorted(slices.Values(planted))
 	if slices.Sort(got); !slices.Equal(got, want) {
@@ -132,6 +136,40 @@ func TestComparison(t *testing.T) {
 		t.Errorf("of the whole objects %q differ", differ)
 	}
 	lookOver(tb)
+}
+
+// TestLogged: larder log finds the same ten, with their fields.
+func TestLogged(t *testing.T) {
+	p := snapshots(t)
+	larder, err := site.Larder()
+	must(t, err)
+	started := time.Now()
+	out, err := exec.CommandContext(t.Context(), larder, "log", p.monday, p.tuesday).CombinedOutput()
+	must(t, err)
+	t.Logf("found in %s:\n%s", time.Since(started).Round(time.Millisecond), out)
+	var got []string
+	fields := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		if strings.HasPrefix(line, " ") {
+			fields[got[len(got)-1]] += strings.TrimSpace(line) + "\n"
+		} else if words := strings.Fields(line); len(words) == 4 { // time, kind, resource and key
+			got = append(got, words[1]+" "+words[3])
+		} else {
+			t.Errorf("%q is no change", line)
+		}
+	}
+	if want := slices.Sorted(slices.Values(planted)); !slices.Equal(slices.Sorted(slices.Values(got)), want) {
+		t.Errorf("the changes are %q, want %q", got, want)
+	}
+	for change, want := range map[string]string{
+		"changed fleet/worker-0042": "data\n- image: registry.example/worker:1.4.2\n+ image: registry.example/worker:1.5.0\n",
+		"changed fleet/worker-3141": "data\n- slots: \"5\"\n",
+		"changed shop/web":          "spec\n- replicas: 3\n+ replicas: 5\n",
+	} {
+		if fields[change] != want {
+			t.Errorf("%s: %q, want %q", change, fields[change], want)
+		}
+	}
 }
 
 // TestNothingToCompare: without --compare there is no such view.

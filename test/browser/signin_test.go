@@ -27,10 +27,23 @@ func TestSignIn(t *testing.T) {
 	tb.do(chromedp.Reload())
 	tb.shows("configmaps")
 	newTab(t).signedOut()
-	tb.do(chromedp.Click("#signout"))
+	tb.do(chromedp.Evaluate[chromedp.Void]("window.seen = 1; sessionStorage.setItem('seen', '1')"), chromedp.Click("#signout"))
 	tb.shows("Sign in")
+	tb.until("!window.seen && !sessionStorage.getItem('seen')") // nothing that this user has seen is left for the next
 	tb.do(chromedp.Reload())
 	tb.shows("Sign in")
+}
+
+// TestAddresses: an address that nobody can have made shows an error, or that there is nothing, and not an empty page.
+func TestAddresses(t *testing.T) {
+	tb := newTab(t)
+	tb.open(mirrorPage(), "configmaps")
+	tb.expect("status of 404")
+	tb.do(chromedp.Evaluate[chromedp.Void](`location.hash = "#/objects/_/v1/%zz"`))
+	tb.shows("%zz")
+	tb.do(chromedp.Evaluate[chromedp.Void](`location.hash = "#token=%"`))
+	tb.expect("status of 401")
+	tb.shows("That token is not known here.")
 }
 
 func (tb *tab) signedOut() {

@@ -157,7 +157,7 @@ func (tb *tab) until(expression string) {
 // shows waits until the main part of the page has a text.
 func (tb *tab) shows(text string) {
 	tb.t.Helper()
-	tb.until(fmt.Sprintf("document.getElementById('main').innerText.includes(%q)", text))
+	tb.until(fmt.Sprintf("document.getElementById('main')?.innerText.includes(%q)", text))
 }
 
 // blur takes the focus from everything, and looks at the top.

@@ -17,12 +17,13 @@ let current = new AbortController(); // ends with the view
 let status; // what /larder/status said last; null if the user may not get it
 let left = ''; // the address that was shown before
 
-// takeToken takes the token out of the address, where nobody is to see it.
+// takeToken takes a token out of the address, where nobody is to see it, and begins anew with it.
 function takeToken() {
   const found = /^#token=([^&]*)/.exec(location.hash);
-  if (!found) return;
+  if (!found) return false;
   history.replaceState(history.state, '', `${location.pathname}#/`);
   use(unescaped(found[1]));
+  return true;
 }
 
 // use has the page begin anew with a token, or with none: nothing stays that another user has seen.
@@ -33,8 +34,8 @@ function use(t) {
 }
 
 async function go() {
-  takeToken();
   current.abort();
+  if (takeToken()) return;
   current = new AbortController();
   const { signal } = current;
   const to = parse(location.hash);
