@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -114,6 +115,8 @@ rules:
 - users: [jane]
   resources: [nodes, namespaces]
   namespaces: ["*"]
+- users: [prometheus, jane]
+  nonResourceURLs: [/metrics, "/larder/*"]
 `
 
 func offline(t testing.TB, text string, sealed ...schema.GroupResource) *access.OfflineAccess {
@@ -183,6 +186,31 @@ func TestOfflineAccess(t *testing.T) {
 	}
 }
 
+// Paths that a rule names are for those of that rule, who may read no resource by it.
+func TestOfflineAccessToPaths(t *testing.T) {
+	o := offline(t, accessFile)
+	prometheus := user("prometheus")
+	for path, want := range map[string]bool{
+		"/metrics": true, "/larder/status": true, "/larder/": true, "/version": true,
+		"/metrics/x": false, "/larder": false, "/snapshot/latest": false,
+	} {
+		if allowed(t, o, access.Attributes{User: prometheus, Verb: "get", Path: path}) != want {
+			t.Errorf("%s: not %v", path, want)
+		}
+		if allowed(t, o, access.Attributes{User: prometheus, Verb: "post", Path: path}) {
+			t.Errorf("%s may be written", path)
+		}
+	}
+	if allowed(t, o, access.Attributes{User: user("vera"), Verb: "get", Path: "/metrics"}) ||
+		allowed(t, o, read(prometheus, "get", "pods", "web")) || !allowed(t, o, read(user("jane"), "get", "nodes", "")) {
+		t.Error("the rule is for others, or for more")
+	}
+	rules, err := o.RulesFor(t.Context(), prometheus, "web")
+	if err != nil || len(rules.Resources) > 0 || !slices.Contains(rules.NonResources[0].NonResourceURLs, "/larder/*") {
+		t.Errorf("%+v, %v", rules, err)
+	}
+}
+
 func TestOfflineAccessOfNobody(t *testing.T) {
 	o := offline(t, "apiVersion: larder.dev/v1alpha1\nkind: OfflineAccess\nrules: []\n")
 	if allowed(t, o, read(jane, "get", "pods", "web")) {
@@ -212,6 +240,11 @@ func TestOfflineAccessIsRefused(t *testing.T) {
 		{head + "rules: [a: [b]\n", "line "},
 		{rule("users: [a]\nresources: [pods]"), "line 4, rules[0].namespaces: it is missing"},
 		{rule("users: [a]\nnamespaces: [b]"), "line 4, rules[0].resources: it is missing"},
+		{rule("users: [a]\nnonResourceURLs: [metrics]"), `line 5, rules[0].nonResourceURLs[0]: "metrics" is no path`},
+		{rule("users: [a]\nnonResourceURLs: ['/a*/b']"), "is no path"},
+		{rule("users: [a]\nnonResourceURLs: ['*']"), "is no path"},
+		{rule("users: [a]\nnonResourceURLs: []"), "line 5, rules[0].nonResourceURLs: it is empty"},
+		{rule("users: [a]\nnonResourceURLs: [/x]\nresources: [pods]"), "rules[0].namespaces: it is missing"},
 		{rule("resources: [pods]\nnamespaces: [b]"), "line 4, rules[0]: it has neither users nor groups"},
 		{rule("users: []\nresources: [pods]\nnamespaces: [b]"), "line 4, rules[0].users: it is empty"},
 		{rule("users: a\nresources: [pods]\nnamespaces: [b]"), "line 4, rules[0].users: it must be a list"},

@@ -25,11 +25,13 @@ import (
 //	- groups: ["system:serviceaccounts:kube-system"]
 //	  resources: [nodes, deployments.apps, apps/replicasets]
 //	  namespaces: ["*"]
+//	- users: ["system:serviceaccount:monitoring:prometheus"]
+//	  nonResourceURLs: [/metrics]
 //
 // Each rule lets its users, and the members of its groups, get, list and watch its resources in its namespaces; nothing
 // takes a right away. A resource has its plural name, with its group behind a dot or before a slash. "*" are all
 // resources without Secrets and what is sealed, which have to be named. The namespaces "*" are all, and objects without
-// one. Whoever has a rule may read discovery. Subresources but status and scale are nobody's.
+// one, and get its other paths; one that ends in a star is all that begins so. Whoever has a rule may read discovery. Subresources but status and scale are nobody's.
 //
 // A changed file counts within a second; one that is damaged or gone leaves what it said before, and is logged.
 type OfflineAccess struct {
@@ -60,6 +62,7 @@ type accessRule struct {
 	allResources  bool
 	namespaces    []string
 	allNamespaces bool
+	paths         []string
 }
 
 // of returns the rules for a user, some perhaps more than once.
@@ -73,6 +76,14 @@ func (r *accessRules) of(u User) []*accessRule {
 
 func (r *accessRule) has(namespace string) bool {
 	return r.allNamespaces || namespace != "" && slices.Contains(r.namespaces, namespace)
+}
+
+// gets reports whether the rule is for a path of no resource.
+func (r *accessRule) gets(path string) bool {
+	return slices.ContainsFunc(r.paths, func(p string) bool {
+		prefix, all := strings.CutSuffix(p, "*")
+		return p == path || all && strings.HasPrefix(path, prefix)
+	})
 }
 
 func (r *accessRule) covers(resource schema.GroupResource, sealed []schema.GroupResource) bool {
@@ -104,10 +115,9 @@ func (o *OfflineAccess) Authorize(_ context.Context, a Attributes) (Decision, er
 				return Decision{Allowed: true, Reason: "offline access lets its users read discovery"}, nil
 			}
 		}
-		return Decision{Reason: "offline access is for resources and discovery"}, nil
 	}
 	for _, r := range rules {
-		if r.covers(a.GroupResource(), o.sealed) && r.has(a.Namespace) {
+		if a.Path != "" && r.gets(a.Path) || a.Path == "" && r.covers(a.GroupResource(), o.sealed) && r.has(a.Namespace) {
 			return Decision{Allowed: true, Reason: fmt.Sprintf("rules[%d] of offline access allows it", r.number)}, nil
 		}
 	}
@@ -121,8 +131,13 @@ func (o *OfflineAccess) RulesFor(_ context.Context, u User, namespace string) (R
 	if len(all) == 0 {
 		return list, nil
 	}
+	get := authorizationv1.NonResourceRule{Verbs: []string{"get"}}
 	for i, r := range all {
-		if !r.has(namespace) || slices.Contains(all[:i], r) {
+		if slices.Contains(all[:i], r) {
+			continue
+		}
+		get.NonResourceURLs = append(get.NonResourceURLs, r.paths...)
+		if !r.has(namespace) {
 			continue
 		}
 		if r.allResources {
@@ -133,13 +148,13 @@ func (o *OfflineAccess) RulesFor(_ context.Context, u User, namespace string) (R
 			list.add(res.Group, res.Resource)
 		}
 	}
-	list.NonResources = []authorizationv1.NonResourceRule{{Verbs: []string{"get"}}}
 	for _, p := range discovery {
 		if strings.HasSuffix(p, "/") {
 			p += "*"
 		}
-		list.NonResources[0].NonResourceURLs = append(list.NonResources[0].NonResourceURLs, p)
+		get.NonResourceURLs = append(get.NonResourceURLs, p)
 	}
+	list.NonResources = []authorizationv1.NonResourceRule{get}
 	return list, nil
 }
 

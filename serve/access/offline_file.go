@@ -91,11 +91,32 @@ func (p *accessParser) constant(in, n *yaml.Node, field, want string) {
 // rule adds a rule to those of its users and groups.
 func (p *accessParser) rule(n *yaml.Node, number int) {
 	at := fmt.Sprintf("rules[%d]", number)
-	fields := p.fields(n, at, at+".", "users", "groups", "resources", "namespaces")
+	fields := p.fields(n, at, at+".", "users", "groups", "resources", "namespaces", "nonResourceURLs")
 	if fields == nil {
 		return
 	}
 	r := &accessRule{number: number}
+	if urls := fields["nonResourceURLs"]; urls != nil {
+		p.list(n, urls, at+".nonResourceURLs", func(v *yaml.Node, field, s string) {
+			if path := strings.TrimSuffix(s, "*"); !strings.HasPrefix(path, "/") || strings.Contains(path, "*") {
+				p.fail(v, field, "%q is no path: it begins with a slash, and has a star at its end alone", s)
+			}
+			r.paths = append(r.paths, s)
+		})
+	}
+	if len(r.paths) == 0 || fields["resources"] != nil || fields["namespaces"] != nil {
+		p.resources(n, fields, at, r)
+	}
+	if fields["users"] == nil && fields["groups"] == nil {
+		p.fail(n, at, "it has neither users nor groups, so it is for nobody")
+		return
+	}
+	p.subjects(n, fields["users"], at+".users", r, p.rules.users)
+	p.subjects(n, fields["groups"], at+".groups", r, p.rules.groups)
+}
+
+// resources are those that r is for, and their namespaces.
+func (p *accessParser) resources(n *yaml.Node, fields map[string]*yaml.Node, at string, r *accessRule) {
 	p.list(n, fields["resources"], at+".resources", func(v *yaml.Node, field, s string) {
 		resource, problem := parseResource(s)
 		switch {
@@ -116,12 +137,6 @@ func (p *accessParser) rule(n *yaml.Node, number int) {
 			r.namespaces = append(r.namespaces, s)
 		}
 	})
-	if fields["users"] == nil && fields["groups"] == nil {
-		p.fail(n, at, "it has neither users nor groups, so it is for nobody")
-		return
-	}
-	p.subjects(n, fields["users"], at+".users", r, p.rules.users)
-	p.subjects(n, fields["groups"], at+".groups", r, p.rules.groups)
 }
 
 // subjects are the users, or the groups, that r is for.
