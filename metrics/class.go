@@ -28,6 +28,9 @@ var classes = []struct {
 	{"Strays", is(reflector.ErrStrays)},
 	{"Denied", func(err error) bool { return apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) }},
 	{"NotServed", func(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) }},
+	{"Connection", func(err error) bool { // client-go tells it so if a connection is lost while a watch is read
+		return apierrors.HasStatusCause(err, "ClientWatchDecoding")
+	}},
 	{"Server", func(err error) bool {
 		var answer apierrors.APIStatus
 		return errors.As(err, &answer) || errors.Is(err, reflector.ErrPutOff) // it ran out of time while connected

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/url"
 	"testing"
 
@@ -40,6 +41,8 @@ func TestClassOf(t *testing.T) {
 		{&url.Error{Op: "Get", URL: "https://server", Err: &net.OpError{Op: "dial", Err: errors.New("refused")}}, "Connection"},
 		{fmt.Errorf("%w: %w", reflector.ErrPutOff, context.DeadlineExceeded), "Server"},
 		{reflector.ErrSilent, "Connection"},
+		{apierrors.FromObject(apierrors.NewClientErrorReporter(http.StatusInternalServerError, "GET", "ClientWatchDecoding").
+			AsObject(errors.New("unable to decode an event from the watch stream: http2: client connection lost"))), "Connection"},
 		{reflector.ErrOverdue, "Connection"},
 		{errors.New("what is this"), "Other"},
 	} {

@@ -32,6 +32,8 @@ type Logged struct {
 	Type EventType
 	Key  string
 	Seq  uint64
+	// ResourceVersion is the object's; of one that is gone it is the delete's.
+	ResourceVersion string
 	// Time is when it was stored so, to a minute; zero if that is not known.
 	Time time.Time
 }
@@ -49,10 +51,12 @@ type LoggedOf struct {
 	Logged
 	Collection *Collection
 	notBefore  time.Time // the time of the change, or else of the last dated one of its collection before it
+	rv         uint64    // 0 if it cannot be compared
 	nth        int       // of the collections
 }
 
-// LogAll returns what has changed in several collections, the oldest change first, each object once. It calls from with
+// LogAll returns what has changed in several collections, the oldest change first, each object once: within a minute by
+// their resourceVersions, which the resources of a cluster have in common. It calls from with
 // the collections of which changes may be missing since that time, until a later one, and with those of which none are
 // kept, for which the time is zero. q is for each of them.
 func LogAll(
@@ -74,11 +78,13 @@ func LogAll(
 			if c.Time.After(notBefore) {
 				notBefore = c.Time
 			}
-			all = append(all, LoggedOf{c, &of[i], notBefore, i})
+			rv, _ := strconv.ParseUint(c.ResourceVersion, 10, 64)
+			all = append(all, LoggedOf{c, &of[i], notBefore, rv, i})
 		}
 	}
 	slices.SortFunc(all, func(a, b LoggedOf) int {
-		return cmp.Or(a.notBefore.Compare(b.notBefore), cmp.Compare(a.nth, b.nth), cmp.Compare(a.Seq, b.Seq))
+		return cmp.Or(a.notBefore.Compare(b.notBefore), cmp.Compare(a.rv, b.rv), cmp.Compare(a.nth, b.nth),
+			cmp.Compare(a.Seq, b.Seq))
 	})
 	return all, nil
 }
@@ -116,7 +122,7 @@ func (f *File) Log(ctx context.Context, q LogQuery, fn func(Logged) error) (from
 			return from, err
 		}
 		for _, c := range p.Changes {
-			l := Logged{Type: Modified, Key: c.Key, Seq: c.Seq, Time: c.Time}
+			l := Logged{Type: Modified, Key: c.Key, Seq: c.Seq, ResourceVersion: c.ResourceVersion, Time: c.Time}
 			switch {
 			case c.Type == entry.Delete:
 				l.Type = Deleted

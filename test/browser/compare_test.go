@@ -114,7 +114,7 @@ func TestComparison(t *testing.T) {
 	lookOver(tb)
 	for find, want := range map[string][]string{
 		"worker-0042":          {"data", "image: registry.example/worker:1.4.2", "image: registry.example/worker:1.5.0"},
-		"replicas: 5":          {"spec", "replicas: 3", "replicas: 5"},
+		"SPEC.replicas":        {"spec", "replicas: 3", "replicas: 5"},
 		"worker-3141":          {"data", "slots: \"5\"", ""},
 		"<img src=x onerror=a": {"metadata", "", "annotations:\n  larder.dev/note: <img src=x onerror=alert(1)>"},
 	} {

@@ -97,12 +97,35 @@ func printStatus(s command.IO, status source.Status) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	printErrors(s, status.Collections)
 	if err := errors.Join(printHandlers(s, status.Collections), printIncidents(s, status.Collections)); err != nil {
 		return err
 	}
 	hintForbidden(s, status.Collections)
 	hintPlainText(s, status.Store, status.Collections)
 	return nil
+}
+
+// printErrors prints the errors that collections have, each with the resources that have it.
+func printErrors(s command.IO, all []source.Collection) {
+	var errs []string
+	of := map[string][]input.Resource{}
+	for _, c := range all {
+		if c.Live == nil || input.Trouble(*c.Live) == "" {
+			continue
+		}
+		text := input.Trouble(*c.Live)
+		if of[text] == nil {
+			errs = append(errs, text)
+		}
+		of[text] = append(of[text], input.ResourceOf(c))
+	}
+	if len(errs) > 0 {
+		fmt.Fprintln(s.Out)
+	}
+	for _, text := range errs {
+		fmt.Fprintf(s.Out, "Error of %s: %s\n", input.Names(of[text], input.Resource.String), terminal.OneLine(text))
+	}
 }
 
 // hintForbidden says of the first collection that the server does not let a sync mirror which verbs that needs.

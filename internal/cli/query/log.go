@@ -30,9 +30,10 @@ func NewLog(s command.IO) *cobra.Command {
 		Short: "Print what has changed in a store, or from snapshot to snapshot",
 		Long: `Print what has changed, over all resources, the oldest change first.
 
-Of a store into which larder sync --keep-changes 24h mirrors it prints the objects that have changed, each once, with
-the last of its changes: an object that was created is added, one that is gone is removed. The time is that at which the
-change was stored, to a minute. What was learned from a list may have happened before that.
+Of a store into which larder sync --keep-changes 24h mirrors, or larder sync --serve, which keeps an hour, it prints the
+objects that have changed, each once, with the last of its changes: an object that was created is added, one that is
+gone is removed. The time is that at which the change was stored, to a minute. What was learned from a list may have
+happened before that.
 
 Of several snapshots or stores it prints what has changed from each to the next, in the order of the times at which they
 were taken, and which fields of each object: the old value (-) and the new one (+), as larder diff does. The time is

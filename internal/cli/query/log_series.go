@@ -5,9 +5,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/larder-dev/larder/internal/cli/command"
@@ -116,13 +116,13 @@ type logJSON struct {
 }
 
 func (p *logJSON) change(c diff.Change) error {
-	patch, err := patchOf(c)
-	if err != nil {
-		return fmt.Errorf("%s: %w", c.Key, err)
-	}
 	id := c.Collection.Identity
-	l := loggedJSON{Time: p.time, Change: c.Kind, Group: id.Group, Version: id.Version, Resource: id.Resource,
-		Patch: patch, File: p.file}
+	l := loggedJSON{Time: p.time, Change: c.Kind, Group: id.Group, Version: id.Version, Resource: id.Resource, File: p.file}
+	if c.Before != nil && c.After != nil {
+		for _, f := range compare.ChangedFields(c) {
+			l.Fields = append(l.Fields, loggedField{f.Path, strings.Join(f.Before, "\n"), strings.Join(f.After, "\n")})
+		}
+	}
 	l.Namespace, l.Name = input.SplitKey(c.Key)
 	return json.NewEncoder(p.w).Encode(l)
 }

@@ -115,9 +115,17 @@ type loggedJSON struct {
 	Name      string    `json:"name"`
 	// Seq is the number of the change in a store.
 	Seq uint64 `json:"seq,omitempty"`
-	// Patch is the JSON merge patch from the state in the file before to that in this File.
-	Patch any    `json:"patch,omitempty"`
-	File  string `json:"file,omitempty"`
+	// Fields are those in which the state in this File differs from that in the file before.
+	Fields []loggedField `json:"fields,omitempty"`
+	File   string        `json:"file,omitempty"`
+}
+
+// loggedField is a field as larder diff prints it: where it is, and its lines of YAML before and after, of which one may
+// be empty.
+type loggedField struct {
+	Path string `json:"path"`
+	Old  string `json:"old,omitempty"`
+	New  string `json:"new,omitempty"`
 }
 
 func (o *logOptions) printLogged(w io.Writer, c source.LoggedOf) error {

@@ -26,7 +26,7 @@ func (f *recipientFlags) add(cmd *cobra.Command) {
 		"encrypt the snapshot to the public keys in `FILE`, one a line; may be given again")
 	cmd.Flags().BoolVar(&f.passphrase, "passphrase", false,
 		"encrypt the snapshot with a passphrase, which is asked for, or taken from "+input.PassphraseVariable+
-			". Each save, and each opening of the snapshot, takes about a second of CPU and 256 MiB of memory, to make "+
+			". Each save, and each opening of the snapshot, takes a second or two of CPU and 256 MiB of memory, to make "+
 			"guessing expensive")
 }
 

@@ -27,7 +27,7 @@ export async function show(main, ctx, to) {
   }));
   function draw() {
     const kinds = new Set(boxes.map((b) => b.firstChild).filter((i) => i.checked).map((i) => i.value));
-    const t = search.value.trim();
+    const t = search.value.trim().toLowerCase();
     const shown = c.changes.filter((one) => kinds.has(one.kind) && (!t || matches(one, t)));
     place.replaceChildren(...sections(shown, c));
     say(plural(shown.length, 'difference'));
@@ -48,9 +48,11 @@ function file(name, s) {
   return [h('dt', null, name), h('dd', { title: s.file }, base(s.file) + taken)];
 }
 
+// matches looks for a text in names and fields, whose whole paths end with the keys of their lines.
 function matches(c, t) {
-  return c.name.includes(t) || (c.namespace || '').includes(t) || kindName(c).includes(t) ||
-    (c.fields || []).some((f) => `${f.path}\n${f.old || ''}\n${f.new || ''}`.includes(t));
+  const key = (text) => /^[^\s:]+(?=:)/.exec(text || '') || '';
+  const fields = (c.fields || []).map((f) => [`${f.path}.${key(f.old)}`, `${f.path}.${key(f.new)}`, f.old, f.new]);
+  return [c.name, c.namespace, kindName(c), ...fields.flat()].some((s) => s && s.toLowerCase().includes(t));
 }
 
 // sections are the differences, by kind.
