@@ -76,8 +76,7 @@ func KeyError(path string, err error, by string) error {
 			"%s, behind the new one if that is to follow it; with no key at all, what is not sealed can be read. "+
 				"If the key is lost, a larder sync into another file lists everything anew", NameKey(path, by))
 	case errors.Is(err, seal.ErrSealed):
-		return command.WithHint(fmt.Errorf("%s: %w", path, misfit(err)), "%s; with -o name get needs none",
-			NameKey(path, by))
+		return command.WithHint(fmt.Errorf("%s: %w", path, misfit(err)), "%s", NameKey(path, by))
 	}
 	return err
 }
