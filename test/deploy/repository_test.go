@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -43,4 +44,30 @@ func TestNodeCredentials(t *testing.T) {
 			t.Errorf("%s: nodes have the key that signs", url)
 		}
 	}
+}
+
+// TestSeedsFromARegistry: nodes begin with what a job has put into a registry that wants a password.
+func TestSeedsFromARegistry(t *testing.T) {
+	w := newWorld(t)
+	w.namespace(t, "fetch", "restricted")
+	w.workload(t)
+	oci, config := ociRegistry(t)
+	w.secret(t, "fetch", "docker", map[string]string{"config.json": config})
+	release := render(t, "fetch", `
+resources: [{name: pods}, {name: nodes}]
+node: {enabled: true, hostPath: '', seed: {url: "oci://`+oci+`/state"}}
+snapshots: {enabled: true, to: "oci://`+oci+`/state"}
+repository: {credentialsSecret: docker}`)
+	w.apply(t, release.objects...)
+	w.place(t, release.pods(t)["snapshots"], t.TempDir(), nil).toTheEnd(t)
+	node := w.place(t, release.pods(t)["node"], t.TempDir(), nil).run(t)
+	node.ready(t, 2)
+	eventually(t, "both resources begin with the snapshot", func() string {
+		if text := node.text(t); strings.Count(text, "begun with oci://") != 2 {
+			return text
+		}
+		return ""
+	})
+	node.stop(t)
+	w.remove(t, release.objects...)
 }
