@@ -86,6 +86,8 @@ repository: {signKeySecret: sign, recipients: [`+recipient+`]}`)
 	kept := t.TempDir()
 	for range 2 {
 		w.place(t, pod, kept, nil).toTheEnd(t)
+		// Names tell the second; of two in one second either may be the newest, and both are kept if it is not the latest.
+		time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second)))
 	}
 	all := w.listed(t, nil, filepath.Join(kept, "repository")+"/", public, identity)
 	if len(all) != 1 {
