@@ -79,7 +79,7 @@ func NewRepository(at string, o Options) (*Repository, error) {
 func (r *Repository) Name() string { return r.at.name }
 
 // Prepare returns why nothing can be put into the repository, as far as that can be told without asking anybody. It
-// makes a directory that is not there, as a store does, but not the one above it.
+// makes a directory that is not there, and those above it, as a store does.
 func (r *Repository) Prepare() error {
 	switch files := r.at.files.(type) {
 	case web:
@@ -88,7 +88,7 @@ func (r *Repository) Prepare() error {
 		dir := cmp.Or(string(files), ".")
 		info, err := os.Stat(dir)
 		if errors.Is(err, os.ErrNotExist) {
-			return os.Mkdir(dir, 0o700)
+			return os.MkdirAll(dir, 0o700)
 		}
 		if err == nil && !info.IsDir() {
 			err = fmt.Errorf("%s is no directory", dir)

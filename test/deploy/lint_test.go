@@ -25,8 +25,10 @@ var variants = map[string]string{
 	"no network rule": `
 {node: {enabled: true}, mirror: {enabled: true}, snapshots: {enabled: true}, networkPolicy: {enabled: false}}`,
 	"plain metrics": `
-node: {enabled: true}
+node: {enabled: true, seed: {url: "s3://bucket/production/"}}
+repository: {credentialsSecret: s3}
 podMonitor: {enabled: true, labels: {release: prometheus}}
+prometheusRule: {enabled: true}
 networkPolicy: {monitoring: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}]}`,
 	"everything": `
 image: registry.example.com/larder@sha256:0123
@@ -63,7 +65,9 @@ snapshots:
   args: [--redact=configmaps]
   pod: {nodeSelector: {zone: a}}
 repository: {signKeySecret: sign, recipients: ["age1xyz", "ssh-ed25519 AAAA jane"], credentialsSecret: s3}
-networkPolicy: {clients: [{podSelector: {matchLabels: {reads: larder}}}]}
+networkPolicy:
+  clients: [{podSelector: {matchLabels: {reads: larder}}}]
+  monitoring: [{podSelector: {matchLabels: {app: prometheus}}}]
 podMonitor: {enabled: true}`,
 	"a part": `
 resources:
@@ -138,6 +142,11 @@ func TestRefused(t *testing.T) {
 		"{mirror: {enabled: true, resources: {requests: {cpu: 1}, limit: {memory: 1Gi}}}}":  "limit",
 		"{mirror: {enabled: true}, repository: {signKey: x}}":                               "signKey",
 		"{mirror: {enabled: true}, podMonitor: {enabled: true, labels: {release: [a, b]}}}": "release",
+		"{node: {enabled: true}, podMonitor: {enabled: true}}":                              "set networkPolicy.monitoring",
+		"{snapshots: {enabled: true}, resources: [{name: secrets}]}":                        "set repository.recipients",
+		"{snapshots: {enabled: true, to: /work/x/}}":                                        "snapshots.to is below /work/",
+		"{snapshots: {enabled: true, to: /work/}}":                                          "snapshots.to is below /work/",
+		"{mirror: {enabled: true}, prometheusRule: true}":                                   "prometheusRule",
 	} {
 		if _, err := tryRender("larder", values); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", values, err, want)

@@ -12,10 +12,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"filippo.io/age"
 	"github.com/google/go-containerregistry/pkg/registry"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // reader is who can read encrypted snapshots.
@@ -84,6 +86,8 @@ repository: {signKeySecret: sign, recipients: [`+recipient+`]}`)
 	kept := t.TempDir()
 	for range 2 {
 		w.place(t, pod, kept, nil).toTheEnd(t)
+		// Names tell the second; of two in one second either may be the newest, and both are kept if it is not the latest.
+		time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second)))
 	}
 	all := w.listed(t, nil, filepath.Join(kept, "repository")+"/", public, identity)
 	if len(all) != 1 {
@@ -135,8 +139,12 @@ repository: {signKeySecret: sign, credentialsSecret: docker, recipients: [`+reci
 	for _, m := range mirrors {
 		m.ready(t, 2)
 	}
-	made := func(m *running) bool {
+	metrics := func(m *running) string {
 		_, body := get(t, http.DefaultClient, "http://"+m.ports["health"]+"/metrics", "")
+		return body
+	}
+	made := func(m *running) bool {
+		body := metrics(m)
 		return strings.Contains(body, "larder_snapshots_kept ") && !strings.Contains(body, "larder_snapshots_kept 0\n")
 	}
 	eventually(t, "a snapshot", func() string {
@@ -168,6 +176,7 @@ repository: {signKeySecret: sign, credentialsSecret: docker, recipients: [`+reci
 		}
 		return second.text(t)
 	})
+	w.checkLeaseLost(t, second, metrics)
 	second.stop(t)
 
 	dir := t.TempDir()
@@ -184,6 +193,31 @@ repository: {signKeySecret: sign, credentialsSecret: docker, recipients: [`+reci
 	}
 	w.checkRights(t, release, "larder-mirror", mark)
 	w.remove(t, release.objects...)
+}
+
+// checkLeaseLost: a mirror whose Lease somebody else takes has nothing more to tell of snapshots.
+func (w *world) checkLeaseLost(t *testing.T, m *running, metrics func(*running) string) {
+	t.Helper()
+	if body := metrics(m); !strings.Contains(body, "larder_snapshot_interval_seconds 1\n") ||
+		strings.Contains(body, "larder_snapshot_last_success_timestamp_seconds 0\n") {
+		t.Errorf("while it has the Lease: %s", body)
+	}
+	patch := fmt.Sprintf(`{"spec": {"holderIdentity": "another", "renewTime": %q}}`,
+		time.Now().UTC().Format(metav1.RFC3339Micro))
+	if _, err := w.client.CoordinationV1().Leases(m.pod.Namespace).Patch(t.Context(), "larder-mirror",
+		types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it knows that it has lost the Lease", func() string {
+		body := metrics(m)
+		for _, name := range []string{"larder_snapshot_interval_seconds", "larder_snapshot_last_success_timestamp_seconds",
+			"larder_snapshot_size_bytes", "larder_snapshots_kept"} {
+			if !strings.Contains(body, name+" 0\n") {
+				return name + " is not 0:\n" + body + m.text(t)
+			}
+		}
+		return ""
+	})
 }
 
 // ociRegistry is one that asks for a password, which config.json has, as docker login makes it.

@@ -23,7 +23,7 @@ resources:
 - {name: services}
 - {name: deployments.apps}
 - {name: podmonitors.monitoring.coreos.com}
-mirror: {enabled: true, snapshotTo: /var/lib/larder/snapshots/, args: [--snapshot-every=2s]}
+mirror: {enabled: true, snapshotTo: /var/lib/larder/snapshots/prod/, args: [--snapshot-every=2s]}
 repository: {signKeySecret: sign}
 podMonitor: {enabled: true}`
 
@@ -54,7 +54,7 @@ func TestMirrorAndNodes(t *testing.T) {
 	mirror := w.place(t, release.pods(t)["mirror"], kept, nil).run(t)
 	mirror.ready(t, 5)
 	mirror.checkMetrics(t, release, stranger)
-	latest := filepath.Join(kept, "store", "snapshots", "latest")
+	latest := filepath.Join(kept, "store", "snapshots", "prod", "latest")
 	eventually(t, "a snapshot", func() string {
 		if _, err := os.Stat(latest); err != nil {
 			return err.Error() + "\n" + mirror.text(t)
@@ -152,7 +152,8 @@ func TestPlainNode(t *testing.T) {
 	w.definePodMonitors(t)
 	w.workload(t)
 	mark := w.mark(t)
-	release := render(t, "plain", "{node: {enabled: true, hostPath: ''}, podMonitor: {enabled: true}}")
+	release := render(t, "plain", "{node: {enabled: true, hostPath: ''}, podMonitor: {enabled: true}, "+
+		"networkPolicy: {monitoring: [{namespaceSelector: {}}]}}")
 	w.apply(t, release.objects...)
 	pod := release.pods(t)["node"]
 	node := w.place(t, pod, t.TempDir(), nil).run(t)

@@ -17,7 +17,7 @@ const mostSeries = 80
 
 var metricName = regexp.MustCompile(`\b(?:larder|informer)_[a-z_]+`)
 
-// TestMonitoring: the rules and the dashboard of deploy/monitoring ask for metrics that a sync on a real API server
+// TestMonitoring: the rules and the dashboard ask for metrics that a sync on a real API server
 // has, but for those of handlers, which only programs have and docs/metrics.md lists.
 func TestMonitoring(t *testing.T) {
 	t.Parallel()
@@ -54,13 +54,13 @@ func TestMonitoring(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range []string{"alerts.yaml", "dashboard.json"} {
-		text, err := os.ReadFile("../../deploy/monitoring/" + file)
+	for _, file := range []string{"chart/alerts.yaml", "monitoring/dashboard.json"} {
+		text, err := os.ReadFile("../../deploy/" + file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if file == "dashboard.json" && !json.Valid(text) {
-			t.Error("dashboard.json is no JSON")
+		if strings.HasSuffix(file, ".json") && !json.Valid(text) {
+			t.Errorf("%s is no JSON", file)
 		}
 		asked := metricName.FindAllString(string(text), -1)
 		slices.Sort(asked)

@@ -8,9 +8,22 @@
 {{- fail "resources has secrets, which are stored only if a key seals them: set keySecret" }}
 {{- end }}
 {{- end }}
+{{- $names := list }}
 {{- range .Values.resources }}
+{{- $names = append $names .name }}
 {{- if and $.Values.snapshots.enabled (gt (len .) 1) }}
 {{- fail (printf "%s: the CronJob saves whole resources: use mirror.snapshotTo for a part of one" .name) }}
+{{- end }}
+{{- end }}
+{{- if and .Values.snapshots.enabled (not .Values.repository.recipients) (not (without $names "secrets")) }}
+{{- fail "resources has secrets alone, which are in snapshots only if they are encrypted: set repository.recipients" }}
+{{- end }}
+{{- if and .Values.snapshots.enabled (hasPrefix "/work/" .Values.snapshots.to) }}
+{{- fail "snapshots.to is below /work/, where a job makes its snapshot: take another directory, such as /snapshots/" }}
+{{- end }}
+{{- if and .Values.podMonitor.enabled .Values.node.enabled (not .Values.node.serve) .Values.networkPolicy.enabled }}
+{{- if not .Values.networkPolicy.monitoring }}
+{{- fail "podMonitor is enabled, and nobody may connect to the nodes' metrics: set networkPolicy.monitoring" }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -226,6 +239,9 @@ envFrom:
 {{- if .Values.repository.signKeySecret }}
 - {name: sign-key, mountPath: /etc/larder-sign, readOnly: true}
 {{- end }}
+{{- include "larder.credentialsMounts" . }}
+{{- end }}
+{{- define "larder.credentialsMounts" -}}
 {{- if .Values.repository.credentialsSecret }}
 # config.json of docker login, if the Secret has it: DOCKER_CONFIG.
 - {name: credentials, mountPath: /etc/larder-credentials, readOnly: true}
@@ -236,6 +252,9 @@ envFrom:
 - name: sign-key
   secret: {secretName: {{ . }}, items: [{key: sign.key, path: sign.key}]}
 {{- end }}
+{{- include "larder.credentialsVolumes" . }}
+{{- end }}
+{{- define "larder.credentialsVolumes" -}}
 {{- with .Values.repository.credentialsSecret }}
 - name: credentials
   secret: {secretName: {{ . }}}
@@ -246,5 +265,12 @@ envFrom:
 {{- define "larder.peers" -}}
 {{- with . }}
 from: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* larder.clients is `from` for what is served, where metrics are: who monitors is let in if not everybody is. */}}
+{{- define "larder.clients" -}}
+{{- with .Values.networkPolicy.clients }}
+{{- include "larder.peers" (concat . $.Values.networkPolicy.monitoring) }}
 {{- end }}
 {{- end }}

@@ -161,7 +161,9 @@ func (mk *maker) run(ctx context.Context, m *mirror, path string) {
 	mk.contact = m.heard() // in an earlier process: what is stored may be old
 	wait := time.Second
 	for sleep(ctx, wait) {
-		if wait = time.Second; !leads() || !m.whole() {
+		wait = time.Second
+		leading := leads()
+		if mk.metrics.lead(leading, time.Duration(mk.flags.every)); !leading || !m.whole() {
 			continue
 		}
 		made, err := mk.one(ctx, m, path)
@@ -290,8 +292,8 @@ func (mk *maker) prune(ctx context.Context) {
 
 // makerMetrics are the metrics of snapshots.
 type makerMetrics struct {
-	latest, size, kept prometheus.Gauge
-	failures           prometheus.Counter
+	interval, latest, size, kept prometheus.Gauge
+	failures                     prometheus.Counter
 }
 
 func newMakerMetrics() makerMetrics {
@@ -299,8 +301,10 @@ func newMakerMetrics() makerMetrics {
 		return prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
 	}
 	return makerMetrics{
+		interval: gauge("larder_snapshot_interval_seconds",
+			"How long after a snapshot the next one is made; 0 while another process has the Lease."),
 		latest: gauge("larder_snapshot_last_success_timestamp_seconds",
-			"When a snapshot was last put into the repository; 0 if this process has not yet done so."),
+			"When a snapshot was last put into the repository; 0 if this process has not yet done so, or has lost the Lease."),
 		size: gauge("larder_snapshot_size_bytes", "Size of that snapshot."),
 		kept: gauge("larder_snapshots_kept", "Snapshots in the repository, once old ones were removed."),
 		failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "larder_snapshot_failures_total",
@@ -308,6 +312,17 @@ func newMakerMetrics() makerMetrics {
 	}
 }
 
+// lead says whether this process makes snapshots. What one that does not says of them is out of date.
+func (m makerMetrics) lead(leading bool, every time.Duration) {
+	if leading {
+		m.interval.Set(every.Seconds())
+		return
+	}
+	for _, g := range []prometheus.Gauge{m.interval, m.latest, m.size, m.kept} {
+		g.Set(0)
+	}
+}
+
 func (m makerMetrics) all() []prometheus.Collector {
-	return []prometheus.Collector{m.latest, m.size, m.kept, m.failures}
+	return []prometheus.Collector{m.interval, m.latest, m.size, m.kept, m.failures}
 }

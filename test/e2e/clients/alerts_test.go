@@ -16,7 +16,7 @@ const monitoring = "../../../deploy/monitoring/"
 // TestAlerts: the rules pass their unit tests, each has one, and each leads to a section of docs/troubleshooting.md
 // that names it; the queries of the dashboard can be parsed.
 func TestAlerts(t *testing.T) {
-	rules, err := os.ReadFile(monitoring + "alerts.yaml")
+	rules, err := os.ReadFile("../../../deploy/chart/alerts.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
