@@ -126,7 +126,8 @@ func TestTimesOfChanges(t *testing.T) {
 	})
 }
 
-// The newest changes alone; and if deletes are dropped before their time, those behind them, since when none is missing.
+// The newest changes alone; and if deletes are dropped before their time, those behind them, since when none is
+// missing.
 func TestTimesOfTrimmedChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.OpenFile(t, filepath.Join(t.TempDir(), "larder.db"), byHand())

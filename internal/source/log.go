@@ -22,7 +22,8 @@ type LogQuery struct {
 	Since time.Time
 	// After selects what was stored after a number, in place of Since. nil: Since counts.
 	After *uint64
-	// Newest is the number of changes of a collection that are told at most, the newest ones. 0 is all. After knows no bound.
+	// Newest is the number of changes of a collection that are told at most, the newest ones. 0 is all. After knows no
+	// bound.
 	Newest int
 }
 
@@ -41,8 +42,8 @@ type Logged struct {
 // Logger is a Source that can tell what has changed: a store's file, or the sync that holds it.
 type Logger interface {
 	// Log calls fn with each object that has changed, in the order of their last changes; with one that changes meanwhile
-	// maybe once more. from is Since, or a later time before which changes may be missing. It fails with consumer.ErrNotKept, and with *consumer.SinceError for an After that
-	// cannot be served.
+	// maybe once more. from is Since, or a later time before which changes may be missing. It fails with
+	// consumer.ErrNotKept, and with *consumer.SinceError for an After that cannot be served.
 	Log(ctx context.Context, q LogQuery, fn func(Logged) error) (from time.Time, err error)
 }
 

@@ -31,7 +31,8 @@ import (
 // Each rule lets its users, and the members of its groups, get, list and watch its resources in its namespaces; nothing
 // takes a right away. A resource has its plural name, with its group behind a dot or before a slash. "*" are all
 // resources without Secrets and what is sealed, which have to be named. The namespaces "*" are all, and objects without
-// one, and get its other paths; one that ends in a star is all that begins so. Whoever has a rule may read discovery. Subresources but status and scale are nobody's.
+// one, and get its other paths; one that ends in a star is all that begins so. Whoever has a rule may read discovery.
+// Subresources but status and scale are nobody's.
 //
 // A changed file counts within a second; one that is damaged or gone leaves what it said before, and is logged.
 type OfflineAccess struct {

@@ -27,7 +27,8 @@ func TestSignIn(t *testing.T) {
 	tb.do(chromedp.Reload())
 	tb.shows("configmaps")
 	newTab(t).signedOut()
-	tb.do(chromedp.Evaluate[chromedp.Void]("window.seen = 1; sessionStorage.setItem('seen', '1')"), chromedp.Click("#signout"))
+	tb.do(chromedp.Evaluate[chromedp.Void]("window.seen = 1; sessionStorage.setItem('seen', '1')"),
+		chromedp.Click("#signout"))
 	tb.shows("Sign in")
 	tb.until("!window.seen && !sessionStorage.getItem('seen')") // nothing that this user has seen is left for the next
 	tb.do(chromedp.Reload())

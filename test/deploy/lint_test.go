@@ -135,6 +135,8 @@ func TestRefused(t *testing.T) {
 		"{snapshots: {enabled: true}, resources: [{name: pods, namespaces: [a]}]}":          "pods: the CronJob saves whole",
 		"{mirror: {enabled: true}, resources: [{name: Pods}]}":                              "name",
 		"{mirror: {enabled: true}, resources: [{name: apps/deployments}]}":                  "name",
+		"{mirror: {enabled: true}, resources: [{name: deployments}]}":                       "add its group",
+		"{node: {enabled: true}, resources: [{name: all}]}":                                 "add its group",
 		"{mirror: {enabled: true}, resources: []}":                                          "resources",
 		"{mirror: {enabled: true}, resources: [{name: secrets}]}":                           "set keySecret",
 		"{node: {enabled: true}, resources: [{name: pods}, {name: secrets}]}":               "set keySecret",

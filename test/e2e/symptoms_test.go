@@ -14,8 +14,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// TestSymptoms breaks what docs/troubleshooting.md explains, and finds the section by what an operator sees: the output of
-// a command, a sync's log, its status, and the class in its metrics.
+// TestSymptoms breaks what docs/troubleshooting.md explains, and finds the section by what an operator sees: the output
+// of a command, a sync's log, its status, and the class in its metrics.
 func TestSymptoms(t *testing.T) {
 	t.Parallel()
 	c := newCommand(t, newCluster(t, shared))
@@ -70,7 +70,8 @@ func TestSymptoms(t *testing.T) {
 		"format": func(b broken) string {
 			b.copied("good.db", "newer.db", nothing)
 			setFormat(b.t, filepath.Join(b.dir, "newer.db"), 99)
-			return b.fails("status", "newer.db") + b.fails("sync", "configmaps", "--store", "newer.db", "--kubeconfig", "kubeconfig")
+			return b.fails("status", "newer.db") +
+				b.fails("sync", "configmaps", "--store", "newer.db", "--kubeconfig", "kubeconfig")
 		},
 		"foreign": func(b broken) string {
 			must(b.t, os.WriteFile(filepath.Join(b.dir, "foreign.db"), bytes.Repeat([]byte("no store\n"), 10_000), 0o600))

@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// releases are programs of before, the oldest first, by their commits in the repository's history: each is the last that
-// wrote files as it did. An upgrade begins with one, and a rollback goes back to it.
+// releases are programs of before, the oldest first, by their commits in the repository's history: each is the last
+// that wrote files as it did. An upgrade begins with one, and a rollback goes back to it.
 var releases = []struct{ name, commit string }{
 	{"before a store was served", "bf4dbe36"},
 	{"before changes had their time", "85c2f28c"},

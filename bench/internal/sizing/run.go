@@ -58,8 +58,8 @@ type took struct {
 // Run measures each size once, and writes a row of it at once: the large ones take minutes.
 func Run(ctx context.Context, o Options, out, progress io.Writer) error {
 	fmt.Fprintf(out, "`%s`, %d cores:\n\n", o.Command, runtime.NumCPU())
-	fmt.Fprint(out, "| objects | each | file | memory, first start | first start | memory, restart | restart | changes a second |"+
-		" written for a change | file after them |\n|---|---|---|---|---|---|---|---|---|---|\n")
+	fmt.Fprint(out, "| objects | each | file | memory, first start | first start | memory, restart | restart | "+
+		"changes a second | written for a change | file after them |\n|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, s := range o.Sizes {
 		fmt.Fprintf(progress, "%d %s\n", s.Objects, s.Kind)
 		m, err := measure(ctx, s, o.Dir)
@@ -68,8 +68,8 @@ func Run(ctx context.Context, o Options, out, progress io.Writer) error {
 		}
 		bytes := func(n int64) string { return report.Figure(float64(n), scenario.Bytes) }
 		seconds := func(d time.Duration) string { return report.Figure(d.Seconds(), scenario.Seconds) }
-		fmt.Fprintf(out, "| %d | %s | %s | %s | %s | %s | %s | %.0f | %s | %s |\n", s.Objects, kinds[s.Kind].size, bytes(m.file),
-			bytes(m.first.anon), seconds(m.first.time), bytes(m.again.anon), seconds(m.again.time),
+		fmt.Fprintf(out, "| %d | %s | %s | %s | %s | %s | %s | %.0f | %s | %s |\n", s.Objects, kinds[s.Kind].size,
+			bytes(m.file), bytes(m.first.anon), seconds(m.first.time), bytes(m.again.anon), seconds(m.again.time),
 			float64(m.changes)/m.lasted.Seconds(), bytes(m.written/int64(m.changes)), bytes(m.grown))
 	}
 	return nil
@@ -119,7 +119,8 @@ func measure(ctx context.Context, s Size, dir string) (m measured, err error) {
 	return m, err
 }
 
-// change changes objects from all over the collection, again and again if there are few, and waits until the mirror has the last of them.
+// change changes objects from all over the collection, again and again if there are few, and waits until the mirror has
+// the last of them.
 func (m *measured) change(ctx context.Context, c cluster.Cluster, kind load.Kind, objects int, r *mirror) error {
 	numbers := make([]int, min(objects, kinds[kind.Name].changes))
 	for i := range numbers {

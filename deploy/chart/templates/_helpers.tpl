@@ -3,7 +3,13 @@
 {{- if not (or .Values.node.enabled .Values.mirror.enabled .Values.snapshots.enabled) }}
 {{- fail "nothing would be installed: set node.enabled, mirror.enabled or snapshots.enabled" }}
 {{- end }}
+{{- $core := list "configmaps" "endpoints" "events" "limitranges" "namespaces" "nodes" "persistentvolumeclaims" }}
+{{- $core = concat $core (list "persistentvolumes" "pods" "podtemplates" "replicationcontrollers" "resourcequotas") }}
+{{- $core = concat $core (list "secrets" "serviceaccounts" "services") }}
 {{- range .Values.resources }}
+{{- if not (or (contains "." .name) (has .name $core)) }}
+{{- fail (printf "%s: the core group has no such resource: add its group, as in deployments.apps" .name) }}
+{{- end }}
 {{- if and (eq .name "secrets") (not $.Values.keySecret) (or $.Values.node.enabled $.Values.mirror.enabled) }}
 {{- fail "resources has secrets, which are stored only if a key seals them: set keySecret" }}
 {{- end }}

@@ -46,8 +46,8 @@ func StoreError(path string, err error) error {
 	case Missing(path):
 		return EmptyError(path)
 	case errors.Is(err, store.ErrForeign):
-		return command.WithHint(command.Told(store.ErrForeign, "%s is no store and no snapshot: another program has written it",
-			path), "name a store or a snapshot")
+		return command.WithHint(command.Told(store.ErrForeign,
+			"%s is no store and no snapshot: another program has written it", path), "name a store or a snapshot")
 	}
 	return PathError(path, err)
 }

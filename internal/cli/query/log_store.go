@@ -120,8 +120,8 @@ type loggedJSON struct {
 	File   string        `json:"file,omitempty"`
 }
 
-// loggedField is a field as larder diff prints it: where it is, and its lines of YAML before and after, of which one may
-// be empty.
+// loggedField is a field as larder diff prints it: where it is, and its lines of YAML before and after, of which one
+// may be empty.
 type loggedField struct {
 	Path string `json:"path"`
 	Old  string `json:"old,omitempty"`

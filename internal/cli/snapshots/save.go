@@ -330,7 +330,8 @@ func refusedText(all []snapshot.Refused) string {
 	return fmt.Sprintf("%s (%v)", text, all[0].Err)
 }
 
-// accept refuses a snapshot of nothing, if something was asked for, or if the server listed nothing at all.
+// accept refuses a snapshot without something that was named, one of nothing, if something was asked for, or if the
+// server listed nothing at all.
 func (o *saveOptions) accept(saved snapshot.Saved, args []string) error {
 	if n := len(saved.Refused); n > 0 && n == len(saved.Collections) {
 		return nothingSaved{command.WithHint(fmt.Errorf("the API server lists nothing for you, and nothing was written: %s",
@@ -338,18 +339,22 @@ func (o *saveOptions) accept(saved snapshot.Saved, args []string) error {
 			"kubectl auth can-i --list shows what you may do; name a namespace that you may read with -n, or use other "+
 				"credentials: --user, --context, --token")}
 	}
-	selects := len(o.selects.Namespaces) > 0 || o.selects.Labels+o.selects.Fields != ""
-	listed := o.from.Path == "" && len(saved.Collections) > 0 // by the server, which has none
-	if saved.Objects > 0 || !selects && (len(args) == 0 || listed) {
-		return nil
-	}
 	of := "the cluster"
 	if o.from.Path != "" {
 		of = o.from.Path
 	}
-	if len(args) > 0 && len(saved.Collections) == 0 && len(saved.LeftOut) > 0 {
-		return nothingSaved{command.WithHint(fmt.Errorf("nothing of %s can be saved, and nothing was written: %s", of,
+	if len(args) > 0 && len(saved.LeftOut) > 0 {
+		what := "not all that was named of"
+		if len(saved.Collections) == 0 {
+			what = "nothing of"
+		}
+		return nothingSaved{command.WithHint(fmt.Errorf("%s %s can be saved, and nothing was written: %s", what, of,
 			strings.Join(saved.LeftOut, "; ")), encryptHint)}
+	}
+	selects := len(o.selects.Namespaces) > 0 || o.selects.Labels+o.selects.Fields != ""
+	listed := o.from.Path == "" && len(saved.Collections) > 0 // by the server, which has none
+	if saved.Objects > 0 || !selects && (len(args) == 0 || listed) {
+		return nil
 	}
 	o.leftOut = saved.LeftOut
 	return nothingSaved{command.WithHint(fmt.Errorf("nothing of %s is selected for the snapshot, and nothing was written",

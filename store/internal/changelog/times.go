@@ -18,10 +18,10 @@ const markEvery = time.Minute
 
 // Times dates the changes that are kept for readers, by what the bucket times has:
 //
-//	number → format.Mark   changes with this number, and those up to the next mark, were written then or up to a minute later
+//	number → format.Mark   changes from this number up to the next mark were written then or up to a minute later
 //
-// A mark without a time begins changes that somebody did not date. The first mark is where changes begin: what the first
-// list has brought is none.
+// A mark without a time begins changes that somebody did not date. The first mark is where changes begin: what the
+// first list has brought is none.
 type Times []timeMark
 
 type timeMark struct {
@@ -50,15 +50,11 @@ func (l *Log) At(seq uint64) time.Time {
 		return time.Time{}
 	}
 	marks := l.times.Cursor()
-	k, data := marks.Seek(format.SeqKey(seq + 1))
-	if k == nil {
-		k, data = marks.Last()
-	} else {
-		k, data = marks.Prev()
+	before := marks.Prev
+	if k, _ := marks.Seek(format.SeqKey(seq + 1)); k == nil {
+		before = marks.Last
 	}
-	if k == nil {
-		return time.Time{}
-	}
+	_, data := before()
 	return format.ParseMark(data).Wall
 }
 
@@ -70,7 +66,8 @@ type Span struct {
 }
 
 // Offset returns the offset behind which is all that was written at a time or later, and maybe some of the minute
-// before and what was written at an unknown time. Before from, which is that time or a later one, changes may be missing.
+// before and what was written at an unknown time. Before from, which is that time or a later one, changes may be
+// missing.
 func (t Times) Offset(at time.Time, of Span) (after uint64, from time.Time) {
 	for len(t) > 0 && t[0].IsZero() {
 		t = t[1:]
@@ -88,7 +85,8 @@ func (t Times) Offset(at time.Time, of Span) (after uint64, from time.Time) {
 	if of.Oldest <= after {
 		return after, from
 	}
-	marks, _ := slices.BinarySearchFunc(t, of.Oldest+1, func(m timeMark, seq uint64) int { return cmp.Compare(m.seq, seq) })
+	marks, _ := slices.BinarySearchFunc(t, of.Oldest+1,
+		func(m timeMark, seq uint64) int { return cmp.Compare(m.seq, seq) })
 	if marks > 0 { // the last of them dates what is missing
 		from = later(from, t.end(marks-1, of.Now))
 	}
