@@ -13,8 +13,8 @@ const snapshots = "/snapshot"
 
 // Path below which Options.Page answers, and where it reads two whole files, which takes as long as it takes.
 const (
-	pages    = "/larder/"
-	compares = pages + "compare"
+	pages   = "/larder/"
+	compare = pages + "compare"
 )
 
 // other answers a request for something else than objects.
@@ -52,12 +52,14 @@ func (q *request) other(reads bool) error {
 		http.StripPrefix(snapshots, q.Handler.options.Snapshots).ServeHTTP(patientWriter{q.w, q.patience}, q.r)
 		return nil
 	case reads && q.Handler.options.Page != nil && strings.HasPrefix(q.r.URL.Path, pages):
-		if strings.HasPrefix(q.r.URL.Path, compares) {
+		w := http.ResponseWriter(q.w)
+		if q.r.URL.Path == compare || strings.HasPrefix(q.r.URL.Path, compare+"/") {
 			if err := access.LongRunning(q.r.Context()); err != nil {
 				return err
 			}
+			w = patientWriter{q.w, q.patience}
 		}
-		q.Handler.options.Page.ServeHTTP(q.w, q.r.WithContext(q.ctx))
+		q.Handler.options.Page.ServeHTTP(w, q.r.WithContext(q.ctx))
 		return nil
 	case reads && q.isMetrics():
 		q.Handler.options.Metrics.ServeHTTP(q.w, q.r)

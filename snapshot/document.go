@@ -104,7 +104,7 @@ func (j *saving) documents(ctx context.Context, out *writer, all []Collection) e
 		case errors.As(err, &damaged):
 			return err
 		case err != nil:
-			j.saved.LeftOut = append(j.saved.LeftOut, fmt.Sprintf("document %s: %v", name, err))
+			j.saved.LeftOut = append(j.saved.LeftOut, fmt.Sprintf(leftOutDocument+"%s: %v", name, err))
 			out.catalog.Header.LeftOut, err = j.saved.LeftOut, nil
 		case data != nil:
 			err = out.Document(name, data)

@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 
 	"aead.dev/minisign"
 	"filippo.io/age"
-
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
@@ -66,8 +67,16 @@ type Saved struct {
 	// Complete.
 	Refused []Refused
 	// LeftOut has an entry for each collection that is not in the snapshot, with the reason: those of Header.LeftOut, and
-	// Secrets if the snapshot is not encrypted.
+	// Secrets if the snapshot is not encrypted. A document that cannot be read has one, too, which begins with "document ".
 	LeftOut []string
+}
+
+// leftOutDocument begins the entry of a document in Saved.LeftOut.
+const leftOutDocument = "document "
+
+// LeftOutCollections are the entries of LeftOut that are of collections.
+func (s Saved) LeftOutCollections() []string {
+	return slices.DeleteFunc(slices.Clone(s.LeftOut), func(e string) bool { return strings.HasPrefix(e, leftOutDocument) })
 }
 
 // Save writes a snapshot of a Source to the file at path. The Source must not change meanwhile: use it for another

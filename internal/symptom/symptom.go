@@ -126,6 +126,8 @@ func ofServer(err error) string {
 	switch {
 	case apierrors.IsUnauthorized(err), apierrors.IsForbidden(err):
 		return "denied"
+	case apierrors.HasStatusCause(err, "ClientWatchDecoding"): // a connection was lost while a watch was read
+		return "connection"
 	case meta.IsNoMatchError(err):
 		return "notserved"
 	case errors.As(err, &status):

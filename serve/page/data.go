@@ -17,6 +17,9 @@ const (
 	maxChanges = 1000
 )
 
+// writeAtOnce is the size of the parts of an answer.
+const writeAtOnce = 64 << 10
+
 // ErrNotFound is the error of Sides for an object that neither side has, or whose content is not shown.
 var ErrNotFound = errors.New("there is no such object to show")
 
@@ -164,6 +167,11 @@ func answer(f func(*http.Request) (any, error)) http.HandlerFunc {
 			w.WriteHeader(code)
 			v = map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": err.Error()}
 		}
-		_ = json.NewEncoder(w).Encode(v) // who has asked may have gone
+		text, err := json.Marshal(v)
+		for err == nil && len(text) > 0 { // a client has time for each part
+			n := min(len(text), writeAtOnce)
+			_, err = w.Write(text[:n]) // it fails if who has asked has gone
+			text = text[n:]
+		}
 	}
 }

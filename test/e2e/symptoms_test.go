@@ -40,6 +40,7 @@ func TestSymptoms(t *testing.T) {
 			return b.fails("sync", "widgets.none.example.com", "--store", "none.db", "--kubeconfig", "kubeconfig")
 		},
 		"nospace": func(b broken) string {
+			b.ns = b.newNamespace(b.t)
 			b.createConfigMaps(b.t, names("large", 0, 80), strings.Repeat("large", 20_000))
 			return b.while("nospace", "small", "--max-size", "5Mi")
 		},
@@ -97,7 +98,7 @@ func TestSymptoms(t *testing.T) {
 			must(b.t, os.Mkdir(filepath.Join(b.dir, "kept"), 0o700))
 			p := b.sync("maker", "--snapshot-to", "kept/", "--snapshot-every", "1s")
 			b.live("maker", p)
-			must(b.t, os.RemoveAll(filepath.Join(b.dir, "kept")))
+			must(b.t, os.Rename(filepath.Join(b.dir, "kept"), filepath.Join(b.dir, "moved")))
 			must(b.t, os.WriteFile(filepath.Join(b.dir, "kept"), nil, 0o600))
 			b.putConfigMaps(b.t, names("cm", 0, 1), "news")
 			defer p.kill()

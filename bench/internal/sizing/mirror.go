@@ -88,13 +88,8 @@ func (m *mirror) field(file, name string) int64 {
 	return 0
 }
 
-// written is how many bytes it has caused to be written to disks.
-func (m *mirror) written() (int64, error) {
-	if n := m.field("io", "write_bytes:"); n > 0 {
-		return n, nil
-	}
-	return 0, fmt.Errorf("larder has written nothing to %s: is that a disk?", m.store)
-}
+// written is how many bytes it has caused to be written to disks: none on a file system in memory.
+func (m *mirror) written() int64 { return m.field("io", "write_bytes:") }
 
 // live waits until the mirror is synced with the server and has so many objects of the benchmark.
 func (m *mirror) live(ctx context.Context, objects int) (took, error) {

@@ -191,7 +191,7 @@ func (mk *maker) elector() (*leaderelection.LeaderElector, error) {
 		},
 		LeaseDuration: leaseFor, RenewDeadline: leaseRenew, RetryPeriod: leaseRetry, ReleaseOnCancel: true,
 		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(context.Context) {}, OnStoppedLeading: func() {},
+			OnStartedLeading: func(context.Context) {}, OnStoppedLeading: func() { mk.metrics.lead(false, 0) },
 		},
 	})
 }

@@ -343,13 +343,13 @@ func (o *saveOptions) accept(saved snapshot.Saved, args []string) error {
 	if o.from.Path != "" {
 		of = o.from.Path
 	}
-	if len(args) > 0 && len(saved.LeftOut) > 0 {
+	if left := saved.LeftOutCollections(); len(args) > 0 && len(left) > 0 {
 		what := "not all that was named of"
 		if len(saved.Collections) == 0 {
 			what = "nothing of"
 		}
 		return nothingSaved{command.WithHint(fmt.Errorf("%s %s can be saved, and nothing was written: %s", what, of,
-			strings.Join(saved.LeftOut, "; ")), encryptHint)}
+			strings.Join(left, "; ")), encryptHint)}
 	}
 	selects := len(o.selects.Namespaces) > 0 || o.selects.Labels+o.selects.Fields != ""
 	listed := o.from.Path == "" && len(saved.Collections) > 0 // by the server, which has none

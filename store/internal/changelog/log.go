@@ -30,6 +30,7 @@ type Log struct {
 	collection                         string
 	objects, seqs, tombstones, cursors *bolt.Bucket
 	times                              *bolt.Bucket // nil until a change has been dated
+	marked, next                       uint64       // State.Marked and NextSeq
 }
 
 // Change is a live object or a tombstone. Header, Payload and Place are memory of the transaction.
@@ -46,7 +47,7 @@ type Change struct {
 func Open(b *bolt.Bucket, collection string, st State) (*Log, error) {
 	l := &Log{collection: collection, objects: b.Bucket(format.BucketObjects), seqs: b.Bucket(format.BucketSeq),
 		tombstones: b.Bucket(format.BucketTombstones), cursors: b.Bucket(format.BucketCursors),
-		times: b.Bucket(format.BucketTimes)}
+		times: b.Bucket(format.BucketTimes), marked: st.Marked, next: st.NextSeq}
 	switch {
 	case !st.Kept():
 		return nil, consumer.ErrNone

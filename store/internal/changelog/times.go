@@ -41,7 +41,18 @@ func (l *Log) Times() (Times, error) {
 			all = append(all, timeMark{seq, format.ParseMark(data)})
 		}
 	}
+	if len(all) > 0 {
+		if seq := undated(l.marked, l.next, all[len(all)-1].seq); seq < l.next {
+			all = append(all, timeMark{seq: seq})
+		}
+	}
 	return all, marks.Err
+}
+
+// undated returns the first number since the last mark that somebody has not dated who wrote without readers, or was a
+// program that does not date changes; next if all are.
+func undated(marked, next, last uint64) uint64 {
+	return min(cmp.Or(marked, last+1), next)
 }
 
 // At returns when a change was written, by the wall clock; zero if that is not known.
@@ -51,10 +62,14 @@ func (l *Log) At(seq uint64) time.Time {
 	}
 	marks := l.times.Cursor()
 	before := marks.Prev
-	if k, _ := marks.Seek(format.SeqKey(seq + 1)); k == nil {
+	last, _ := marks.Seek(format.SeqKey(seq + 1))
+	if last == nil {
 		before = marks.Last
 	}
-	_, data := before()
+	k, data := before()
+	if number, ok := format.ParseSeqKey(k); last == nil && ok && seq >= undated(l.marked, l.next, number) {
+		return time.Time{}
+	}
 	return format.ParseMark(data).Wall
 }
 
@@ -158,8 +173,7 @@ func (w *Writer) mark() error {
 	case !dated:
 		return b.Put(format.SeqKey(first), now.Append(nil))
 	}
-	// Somebody wrote without readers, or was a program that does not date changes.
-	if unknown := cmp.Or(marked, seq+1); unknown < first {
+	if unknown := undated(marked, first, seq); unknown < first {
 		last = format.Mark{}
 		if err := b.Put(format.SeqKey(unknown), last.Append(nil)); err != nil {
 			return err
@@ -179,17 +193,28 @@ func dates(mark, now format.Mark) bool {
 	return !mark.IsZero() && min(steady, wall) > -time.Second && max(steady, wall) < markEvery
 }
 
-// forgetTimes removes the marks of changes that are older than what is kept for readers.
+// forgetTimes removes the marks of changes that are older than what is kept for readers. One without a time is as old as
+// the next that has one, since what it begins was written before that.
 func (w *Writer) forgetTimes(b *bolt.Bucket, now time.Time) error {
 	var old [][]byte
+	undated := 0 // of those, at the end
 	marks := b.Cursor()
 	for k, data := marks.First(); k != nil && len(old) < trimPage; k, data = marks.Next() {
-		if at := format.ParseMark(data); !at.IsZero() && now.Sub(at.Steady) <= w.state.Retain {
-			break
+		switch at := format.ParseMark(data); {
+		case at.IsZero():
+			undated++
+		case now.Sub(at.Steady) <= w.state.Retain:
+			return w.deleteMarks(b, old[:max(len(old)-1-undated, 0)]) // the last dates what follows it
+		default:
+			undated = 0
 		}
 		old = append(old, bytes.Clone(k))
 	}
-	for _, k := range old[:max(len(old)-1, 0)] { // the last of them dates what follows it
+	return w.deleteMarks(b, old[:max(len(old)-1-undated, 0)])
+}
+
+func (w *Writer) deleteMarks(b *bolt.Bucket, keys [][]byte) error {
+	for _, k := range keys {
 		if err := b.Delete(k); err != nil {
 			return err
 		}

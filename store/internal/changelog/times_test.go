@@ -1,8 +1,11 @@
 package changelog
 
 import (
+	"path/filepath"
 	"testing"
 	"time"
+
+	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/store/internal/format"
 )
@@ -51,5 +54,70 @@ func TestOffset(t *testing.T) {
 		if after != tt.after || !from.Equal(at(tt.from)) {
 			t.Errorf("%s: after %d from minute %d, want %d from %d", tt.name, after, from.Unix()/60, tt.after, tt.from)
 		}
+	}
+}
+
+// What a program that does not date changes has written since the last mark has no time, also before another dates what
+// comes after it; and it is told as long as it is kept.
+func TestUndatedChanges(t *testing.T) {
+	db, err := bolt.Open(filepath.Join(t.TempDir(), "times"), 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }() // it is thrown away
+	hour := func(n int) time.Time { return time.Unix(int64(n)*3600, 0) }
+	err = db.Update(func(tx *bolt.Tx) error {
+		b, err := tx.CreateBucket(format.BucketTimes)
+		if err != nil {
+			return err
+		}
+		put := func(seq uint64, at time.Time) {
+			if err := b.Put(format.SeqKey(seq), format.Mark{Steady: at, Wall: at}.Append(nil)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		put(20, hour(10))
+		log := &Log{times: b, next: 31, marked: 25}
+		for seq, want := range map[uint64]bool{19: false, 20: true, 24: true, 25: false, 30: false} {
+			if dated := !log.At(seq).IsZero(); dated != want {
+				t.Errorf("%d is dated: %v", seq, dated)
+			}
+		}
+		log.marked = 0 // which programs of before leave
+		if !log.At(21).IsZero() || log.At(20).IsZero() {
+			t.Error("what came after the mark is dated, or the mark itself is not")
+		}
+		times, err := log.Times()
+		if after, _ := times.Offset(hour(15), Span{Last: 30, Now: hour(16)}); err != nil || after != 20 {
+			t.Errorf("what has no time is told behind %d, want 20: %v", after, err)
+		}
+		log.marked = 31
+		if log.At(30).IsZero() {
+			t.Error("all is dated")
+		}
+
+		put(25, time.Time{})
+		put(50, hour(40))
+		w := &Writer{state: &State{Retain: 24 * time.Hour}}
+		if err := w.forgetTimes(b, hour(50)); err != nil {
+			return err
+		}
+		log.next, log.marked = 61, 61
+		if times, err = log.Times(); err != nil {
+			return err
+		}
+		if after, _ := times.Offset(hour(30), Span{Last: 60, Now: hour(50)}); after != 24 {
+			t.Errorf("what was written between hours 10 and 40 is told behind %d, want 24", after)
+		}
+		if err := w.forgetTimes(b, hour(80)); err != nil {
+			return err
+		}
+		if times, err = log.Times(); len(times) != 1 {
+			t.Errorf("%d marks are left when all are too old, and the last one dates what follows: %v", len(times), err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
