@@ -11,6 +11,7 @@ import (
 
 	"aead.dev/minisign"
 	"filippo.io/age"
+
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
@@ -67,7 +68,8 @@ type Saved struct {
 	// Complete.
 	Refused []Refused
 	// LeftOut has an entry for each collection that is not in the snapshot, with the reason: those of Header.LeftOut, and
-	// Secrets if the snapshot is not encrypted. A document that cannot be read has one, too, which begins with "document ".
+	// Secrets if the snapshot is not encrypted. A document that cannot be read has one, too, which begins with "document
+	// ".
 	LeftOut []string
 }
 

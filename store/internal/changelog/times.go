@@ -193,8 +193,8 @@ func dates(mark, now format.Mark) bool {
 	return !mark.IsZero() && min(steady, wall) > -time.Second && max(steady, wall) < markEvery
 }
 
-// forgetTimes removes the marks of changes that are older than what is kept for readers. One without a time is as old as
-// the next that has one, since what it begins was written before that.
+// forgetTimes removes the marks of changes that are older than what is kept for readers. One without a time is as old
+// as the next that has one, since what it begins was written before that.
 func (w *Writer) forgetTimes(b *bolt.Bucket, now time.Time) error {
 	var old [][]byte
 	undated := 0 // of those, at the end
