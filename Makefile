@@ -45,7 +45,7 @@ help: ## print this list
 setup: ## download modules, build kube-apiserver, kubectl, etcd and what else the tests run (minutes, once per machine)
 	@for m in $(MODULES); do $(STEP) "downloading the modules of $$m" $(GO) -C $$m mod download; done
 	@GOWORK=$(WORKSPACE) $(STEP) "downloading what the modules have only together" $(GO) list -deps -test $(PACKAGES) >/dev/null
-	@for c in $(CLIENTS); do $(STEP) "downloading the modules of test/clients/$$c" $(GO) -C test/clients/$$c mod download; done
+	@for c in $(CLIENTS) prometheus; do $(STEP) "downloading the modules of test/clients/$$c" $(GO) -C test/clients/$$c mod download; done
 	@$(STEP) "downloading the programs of examples/adoptions" $(GO) -C test/e2e test -run '^TestPatches$$' ./adoptions
 	@$(MAKE) --no-print-directory linter cluster clients chromium
 
@@ -57,6 +57,7 @@ cluster: ## build only kube-apiserver, kubectl and etcd, and print where they ar
 .PHONY: clients
 clients:
 	@for c in $(CLIENTS); do $(STEP) "building $$c, once" $(GO) -C test/clients/$$c tool -n $$c >/dev/null; done
+	@$(STEP) "building promtool, once" $(GO) -C test/clients/prometheus tool -n promtool >/dev/null
 
 .PHONY: chromium
 chromium: ## get the browser in which the page is tested: Debian's chromium, by apt-get, where it is missing

@@ -23,19 +23,20 @@ var releases = []struct{ name, commit string }{
 // build builds the command as it was at a commit.
 func build(t *testing.T, commit string) (path string) {
 	t.Helper()
-	if out, err := exec.CommandContext(t.Context(), "git", "rev-parse", "--is-shallow-repository").Output(); err == nil &&
-		strings.TrimSpace(string(out)) == "true" {
-		t.Skip("a shallow clone has no program of before: git fetch --unshallow")
-	}
 	dir := t.TempDir()
 	archive := filepath.Join(dir, "tree.tar")
+	if exec.CommandContext(t.Context(), "git", "cat-file", "-e", commit+"^{commit}").Run() != nil { // a shallow clone
+		if out, err := exec.CommandContext(t.Context(), "git", "fetch", "--unshallow").CombinedOutput(); err != nil {
+			t.Fatalf("the repository's history does not have %s: git fetch --unshallow: %v\n%s", commit, err, out)
+		}
+	}
 	for _, cmd := range []*exec.Cmd{
 		exec.CommandContext(t.Context(), "git", "-C", "../..", "archive", "-o", archive, commit),
 		exec.CommandContext(t.Context(), "tar", "-C", dir, "-xf", archive),
 		exec.CommandContext(t.Context(), "go", "-C", dir, "build", "-ldflags=-s -w", "-o", "larder-before", "./cmd/larder"),
 	} {
 		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("the program of before, of the repository's history: %s: %v\n%s", cmd, err, out)
+			t.Fatalf("building the program of before: %s: %v\n%s", cmd, err, out)
 		}
 	}
 	return filepath.Join(dir, "larder-before")

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/cli/compare"
 	"github.com/larder-dev/larder/internal/cli/input"
@@ -133,14 +135,25 @@ type diffJSON struct {
 	n    int
 }
 
-// diffChange is a change in diff -o json.
-type diffChange struct {
+// objectJSON is what has become of which object, in the JSON of diff and log.
+type objectJSON struct {
 	Change    diff.Kind `json:"change"`
 	Group     string    `json:"group"`
 	Version   string    `json:"version"`
 	Resource  string    `json:"resource"`
 	Namespace string    `json:"namespace,omitempty"`
 	Name      string    `json:"name"`
+}
+
+func newObjectJSON(change diff.Kind, r schema.GroupVersionResource, key string) objectJSON {
+	o := objectJSON{Change: change, Group: r.Group, Version: r.Version, Resource: r.Resource}
+	o.Namespace, o.Name = input.SplitKey(key)
+	return o
+}
+
+// diffChange is a change in diff -o json.
+type diffChange struct {
+	objectJSON
 	// Incomplete are A and B, those of them that have an incomplete collection of the resource: what was added or removed
 	// may only be missing there.
 	Incomplete []string `json:"incomplete,omitempty"`
@@ -166,9 +179,7 @@ func (p *diffJSON) change(c diff.Change) error {
 		return err
 	}
 	id := c.Collection.Identity
-	one := diffChange{Change: c.Kind, Group: id.Group, Version: id.Version, Resource: id.Resource, Incomplete: p.gaps(id),
-		Patch: patch}
-	one.Namespace, one.Name = input.SplitKey(c.Key)
+	one := diffChange{newObjectJSON(c.Kind, id.GroupVersionResource, c.Key), p.gaps(id), patch}
 	text, err := json.MarshalIndent(one, "        ", "    ")
 	if err != nil {
 		return err

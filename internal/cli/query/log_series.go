@@ -116,15 +116,14 @@ type logJSON struct {
 }
 
 func (p *logJSON) change(c diff.Change) error {
-	id := c.Collection.Identity
-	l := loggedJSON{Time: p.time, Change: c.Kind, Group: id.Group, Version: id.Version, Resource: id.Resource,
-		File: p.file}
+	l := loggedJSON{
+		Time: p.time, objectJSON: newObjectJSON(c.Kind, c.Collection.Identity.GroupVersionResource, c.Key), File: p.file,
+	}
 	if c.Before != nil && c.After != nil {
 		for _, f := range compare.ChangedFields(c) {
 			l.Fields = append(l.Fields, loggedField{f.Path, strings.Join(f.Before, "\n"), strings.Join(f.After, "\n")})
 		}
 	}
-	l.Namespace, l.Name = input.SplitKey(c.Key)
 	return json.NewEncoder(p.w).Encode(l)
 }
 

@@ -106,13 +106,8 @@ func (o *logOptions) collect(
 
 // loggedJSON is a change in log -o json.
 type loggedJSON struct {
-	Time      string    `json:"time,omitempty"`
-	Change    diff.Kind `json:"change"`
-	Group     string    `json:"group"`
-	Version   string    `json:"version"`
-	Resource  string    `json:"resource"`
-	Namespace string    `json:"namespace,omitempty"`
-	Name      string    `json:"name"`
+	Time string `json:"time,omitempty"`
+	objectJSON
 	// Seq is the number of the change in a store.
 	Seq uint64 `json:"seq,omitempty"`
 	// Fields are those in which the state in this File differs from that in the file before.
@@ -135,9 +130,9 @@ func (o *logOptions) printLogged(w io.Writer, c source.LoggedOf) error {
 	}
 	kind, r := kindOf[c.Type], input.ResourceOf(*c.Collection)
 	if o.output.Format == "json" {
-		l := loggedJSON{Time: at, Change: kind, Group: r.Group, Version: r.Version, Resource: r.Resource, Seq: c.Seq}
-		l.Namespace, l.Name = input.SplitKey(c.Key)
-		return json.NewEncoder(w).Encode(l)
+		return json.NewEncoder(w).Encode(loggedJSON{
+			Time: at, objectJSON: newObjectJSON(kind, r.GroupVersionResource, c.Key), Seq: c.Seq,
+		})
 	}
 	at = cmp.Or(at, strings.Repeat("-", len("2006-01-02T15:04Z")))
 	_, err := fmt.Fprintf(w, "%s %s %s %s\n", at, kind, r, terminal.OneLine(c.Key))

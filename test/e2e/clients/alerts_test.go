@@ -49,9 +49,6 @@ func TestAlerts(t *testing.T) {
 			t.Errorf("docs/troubleshooting.md has no section %s", l[1])
 		}
 	}
-	if !soak {
-		t.Skip("promtool takes long to build: LARDER_SOAK=1")
-	}
 	promtool(t, "test", "rules", monitoring+"alerts_test.yaml")
 	promtool(t, "check", "rules", queriesOf(t))
 }
