@@ -16,9 +16,9 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/larder-dev/larder/bench/internal/larder"
 	"github.com/larder-dev/larder/bench/internal/runner"
 	"github.com/larder-dev/larder/bench/internal/seeded"
-	"github.com/larder-dev/larder/bench/internal/served"
 )
 
 func main() {
@@ -30,8 +30,8 @@ func main() {
 		err = runner.Child(ctx, os.Stdin, os.Stdout)
 	case len(os.Args) > 1 && os.Args[1] == seeded.ChildArgument:
 		err = seeded.Child(ctx, os.Stdin, os.Stdout)
-	case len(os.Args) > 1 && os.Args[1] == served.LarderArgument:
-		os.Exit(served.Larder(ctx, os.Args[2:]))
+	case len(os.Args) > 1 && os.Args[1] == larder.Argument:
+		os.Exit(larder.Main(ctx, os.Args[2:]))
 	default:
 		err = run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	}

@@ -16,11 +16,11 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/larder-dev/larder/bench/internal/larder"
 	"github.com/larder-dev/larder/bench/internal/report"
 	"github.com/larder-dev/larder/bench/internal/runner"
 	"github.com/larder-dev/larder/bench/internal/scenario"
 	"github.com/larder-dev/larder/bench/internal/seeded"
-	"github.com/larder-dev/larder/bench/internal/served"
 )
 
 // TestMain is the program that the tests start for each case, too.
@@ -28,10 +28,10 @@ func TestMain(m *testing.M) {
 	children := map[string]func(context.Context, io.Reader, io.Writer) error{
 		runner.ChildArgument: runner.Child, seeded.ChildArgument: seeded.Child,
 	}
-	if len(os.Args) > 1 && os.Args[1] == served.LarderArgument {
+	if len(os.Args) > 1 && os.Args[1] == larder.Argument {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer stop()
-		os.Exit(served.Larder(ctx, os.Args[2:]))
+		os.Exit(larder.Main(ctx, os.Args[2:]))
 	}
 	if len(os.Args) > 1 && children[os.Args[1]] != nil {
 		if err := children[os.Args[1]](context.Background(), os.Stdin, os.Stdout); err != nil {

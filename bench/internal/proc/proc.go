@@ -77,12 +77,28 @@ func ownMemory() (Memory, error) {
 }
 
 // WrittenBytes returns how many bytes this process has caused to be written to disks since it started.
-func WrittenBytes() (n int64, err error) {
-	text, err := os.ReadFile("/proc/self/io")
+func WrittenBytes() (int64, error) { return Written(os.Getpid()) }
+
+// Written is WrittenBytes of another process: 0 if its files are on a file system in memory.
+func Written(pid int) (int64, error) { return field(pid, "io", "write_bytes") }
+
+// Anon returns the resident memory of another process that is not of files, in bytes.
+func Anon(pid int) (int64, error) {
+	kB, err := field(pid, "status", "RssAnon")
+	return kB << 10, err
+}
+
+// field returns a number from a file of a process.
+func field(pid int, file, name string) (n int64, err error) {
+	path := fmt.Sprintf("/proc/%d/%s", pid, file)
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return 0, err
 	}
-	_, value, _ := strings.Cut(string(text), "\nwrite_bytes:")
+	_, value, found := strings.Cut(string(text), "\n"+name+":")
+	if !found {
+		return 0, fmt.Errorf("%s has no %s", path, name)
+	}
 	_, err = fmt.Sscan(value, &n)
 	return n, err
 }

@@ -9,9 +9,9 @@ import (
 	"os"
 	"time"
 
+	"github.com/larder-dev/larder/bench/internal/larder"
 	"github.com/larder-dev/larder/internal/cli"
 	"github.com/larder-dev/larder/internal/cli/command"
-	"github.com/larder-dev/larder/internal/source"
 )
 
 // runSync runs larder sync in this process, until it has synced.
@@ -38,7 +38,7 @@ func runSync(ctx context.Context, b *Bench) (_ Result, err error) {
 		}
 	}()
 	for ctx.Err() == nil && len(ended) == 0 {
-		if objects, ok := Synced(ctx, b.Case.File); ok {
+		if objects, ok := larder.Synced(ctx, b.Case.File); ok {
 			if objects != b.Case.N {
 				return nil, fmt.Errorf("larder sync holds %d objects, want %d", objects, b.Case.N)
 			}
@@ -47,23 +47,4 @@ func runSync(ctx context.Context, b *Bench) (_ Result, err error) {
 		time.Sleep(20 * time.Millisecond)
 	}
 	return nil, errors.Join(ctx.Err(), errors.New("larder sync has not synced"))
-}
-
-// Synced asks the sync that holds the store how many objects its first collection has, and whether it has synced.
-func Synced(ctx context.Context, store string) (objects int, synced bool) {
-	socket, err := source.SocketPath(store)
-	if err != nil {
-		return 0, false
-	}
-	client, _, err := source.Dial(ctx, socket)
-	if err != nil {
-		return 0, false
-	}
-	defer client.Close() //nolint:errcheck // nothing was written
-	status, err := client.Status(ctx)
-	if err != nil || len(status.Collections) == 0 {
-		return 0, false
-	}
-	c := status.Collections[0]
-	return c.Objects, c.Live != nil && c.Live.Synced
 }

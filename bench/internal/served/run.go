@@ -51,11 +51,11 @@ func Run(ctx context.Context, o Options, out, progress io.Writer) (err error) {
 	if err := c.Load(ctx, b.pods, o.Pods); err != nil {
 		return err
 	}
-	mirror, stop, err := startSync(ctx, c.Access(), o.Dir)
+	mirror, sync, err := startSync(ctx, c.Access(), o.Dir)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, stop()) }()
+	defer func() { err = errors.Join(err, sync.Stop()) }()
 	b.mirror = mirror
 	pid := c.(interface{ APIServerPID() int }).APIServerPID()
 	if b.upstream, err = newServer("kube-apiserver", c.Access().Config(), pid); err != nil {

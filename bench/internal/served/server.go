@@ -6,31 +6,16 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
-	"syscall"
 	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/larder-dev/larder/bench/internal/cluster"
+	"github.com/larder-dev/larder/bench/internal/larder"
 	"github.com/larder-dev/larder/bench/internal/proc"
-	"github.com/larder-dev/larder/bench/internal/scenario"
-	"github.com/larder-dev/larder/internal/cli"
-	"github.com/larder-dev/larder/internal/cli/command"
 )
-
-// LarderArgument is the first argument of the process that is larder: the others are those of the command line.
-const LarderArgument = "larder"
-
-// Larder runs the command line, and returns its exit code.
-func Larder(ctx context.Context, args []string) int {
-	return cli.Run(ctx, args, command.IO{Out: os.Stdout, Err: os.Stderr})
-}
 
 const protobuf = "application/vnd.kubernetes.protobuf"
 
@@ -106,63 +91,24 @@ func (s *server) list(ctx context.Context, accept string, gzip bool) (size int64
 	return size, took, after - before, errors.Join(err, cpuErr)
 }
 
-// memory returns the resident memory of the server that is not of files, in bytes.
-func (s *server) memory() (int64, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.pid))
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(text)) {
-		if value, ok := strings.CutPrefix(line, "RssAnon:"); ok {
-			kB, err := strconv.ParseInt(strings.Fields(value)[0], 10, 64)
-			return kB << 10, err
-		}
-	}
-	return 0, errors.New("/proc/<pid>/status has no RssAnon")
-}
-
-// startSync starts larder sync --serve of all pods in a process of its own.
-func startSync(ctx context.Context, access cluster.Access, dir string) (_ *server, stop func() error, err error) {
-	program, err := os.Executable()
+// startSync starts larder sync --serve of all pods, and waits until it serves.
+func startSync(ctx context.Context, access cluster.Access, dir string) (_ *server, _ *larder.Process, err error) {
+	store := filepath.Join(dir, "mirror.db")
+	sync, err := larder.StartSync(access, store, "pods", "--serve", "127.0.0.1:0")
 	if err != nil {
 		return nil, nil, err
-	}
-	store, ca := filepath.Join(dir, "mirror.db"), filepath.Join(dir, "upstream.ca")
-	if err := os.WriteFile(ca, access.CA, 0o600); err != nil {
-		return nil, nil, err
-	}
-	log, err := os.Create(filepath.Join(dir, "sync.log"))
-	if err != nil {
-		return nil, nil, err
-	}
-	sync := exec.Command(program, LarderArgument, "sync", "pods", "--store", store, "--server", access.Host,
-		"--token", access.Token, "--certificate-authority", ca, "--serve", "127.0.0.1:0")
-	sync.Stdout, sync.Stderr = log, log
-	if err := sync.Start(); err != nil {
-		return nil, nil, errors.Join(err, log.Close())
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- sync.Wait() }()
-	stop = func() error {
-		_ = sync.Process.Signal(syscall.SIGTERM)
-		err := errors.Join(<-ended, log.Close())
-		if err != nil {
-			text, _ := os.ReadFile(log.Name())
-			err = fmt.Errorf("larder sync: %w: %s", err, text)
-		}
-		return err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, stop())
+			err = errors.Join(err, sync.Stop())
 		}
 	}()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		if config, err := clientcmd.BuildConfigFromFlags("", store+".kubeconfig"); err == nil {
-			s, err := newServer("larder", config, sync.Process.Pid)
-			return s, stop, err
+			s, err := newServer("larder", config, sync.PID())
+			return s, sync, err
 		}
-		if time.Now().After(deadline) || len(ended) > 0 || ctx.Err() != nil {
+		if time.Now().After(deadline) || sync.Ended() || ctx.Err() != nil {
 			return nil, nil, errors.Join(ctx.Err(), errors.New("larder sync serves nothing"))
 		}
 	}
@@ -172,7 +118,7 @@ func startSync(ctx context.Context, access cluster.Access, dir string) (_ *serve
 func (b *bench) synced(ctx context.Context) error {
 	store := filepath.Join(b.Dir, "mirror.db")
 	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline) && ctx.Err() == nil; {
-		if n, synced := scenario.Synced(ctx, store); synced && n == b.Pods {
+		if n, synced := larder.Synced(ctx, store); synced && n == b.Pods {
 			return nil
 		}
 		time.Sleep(100 * time.Millisecond)

@@ -121,7 +121,7 @@ func (b *bench) watch(ctx context.Context, s *server) (w watched, err error) {
 	if err != nil {
 		return w, err
 	}
-	memory, err := s.memory()
+	memory, err := proc.Anon(s.pid)
 	if err != nil {
 		return w, err
 	}
@@ -178,7 +178,7 @@ func (b *bench) watch(ctx context.Context, s *server) (w watched, err error) {
 	if err != nil {
 		return w, err
 	}
-	with, err := s.memory()
+	with, err := proc.Anon(s.pid)
 	if err != nil {
 		return w, err
 	}

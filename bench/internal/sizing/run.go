@@ -17,6 +17,7 @@ import (
 
 	"github.com/larder-dev/larder/bench/internal/cluster"
 	"github.com/larder-dev/larder/bench/internal/load"
+	"github.com/larder-dev/larder/bench/internal/proc"
 	"github.com/larder-dev/larder/bench/internal/report"
 	"github.com/larder-dev/larder/bench/internal/scenario"
 )
@@ -126,7 +127,10 @@ func (m *measured) change(ctx context.Context, c cluster.Cluster, kind load.Kind
 	for i := range numbers {
 		numbers[i] = i * (objects / len(numbers))
 	}
-	before := r.written()
+	before, err := proc.Written(r.PID())
+	if err != nil {
+		return err
+	}
 	start := time.Now()
 	for revision := 1; m.changes < kinds[kind.Name].changes; revision++ {
 		if err := c.Change(ctx, kind, numbers, revision); err != nil {
@@ -143,8 +147,9 @@ func (m *measured) change(ctx context.Context, c cluster.Cluster, kind load.Kind
 	}
 	m.lasted = time.Since(start)
 	time.Sleep(2 * time.Second) // by then the last commit has been written
-	m.written = r.written() - before
-	return nil
+	after, err := proc.Written(r.PID())
+	m.written = after - before
+	return err
 }
 
 // newest asks the server for its resourceVersion.
