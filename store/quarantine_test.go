@@ -400,7 +400,7 @@ func TestCheckFindsPages(t *testing.T) {
 	s := mustOpen(t, path, store.Options{})
 	c := openPods(t, s, byNamespaceAndColor)
 	var items []entry.Op
-	for n := range scaled(600) {
+	for n := range scaled(soaked(300, 600)) {
 		items = append(items, upsert(fmt.Sprintf("a/%04d", n), "1", storetest.ColorLabel, "xxxx"))
 	}
 	relist(t, c, store.ReplaceOptions{}, "5", items...)
