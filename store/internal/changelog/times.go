@@ -49,8 +49,8 @@ func (l *Log) Times() (Times, error) {
 	return all, marks.Err
 }
 
-// undated returns the first number since the last mark that somebody has not dated who wrote without readers, or was a
-// program that does not date changes; next if all are.
+// undated returns the first number after the last mark whose change has no time, since a program that dates none has
+// written it, or one that kept no changes for readers; next if there is none.
 func undated(marked, next, last uint64) uint64 {
 	return min(cmp.Or(marked, last+1), next)
 }
