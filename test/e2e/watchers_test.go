@@ -25,12 +25,13 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// watcherCount is how many clients watch what is served, and changedKeys how many objects change, in as many namespaces
-// as changedNamespaces.
+// watcherCount is how many clients watch what is served, changedKeys how many objects change, in as many namespaces as
+// changedNamespaces, and leastChanges how often they do before the test ends.
 const (
 	watcherCount      = 200
 	changedKeys       = 300
 	changedNamespaces = 4
+	leastChanges      = 500
 )
 
 // colors are the values of the label that watchers select by.
@@ -60,14 +61,15 @@ func TestWatchers(t *testing.T) {
 		all[i] = newWatchClient(t, m.served, i, random.Uint64())
 		watching.Go(func() { all[i].run(ctx) })
 	}
-	for deadline := time.Now().Add(lasts); time.Now().Before(deadline) && !t.Failed(); {
+	deadline := time.Now().Add(lasts)
+	for (time.Now().Before(deadline) || changing.changes.Load() < leastChanges) && !t.Failed() {
 		m.disturb(t, random)
 	}
 	if err := m.link.set(passing); err != nil {
 		t.Fatal(err)
 	}
 	last := changing.stop(t)
-	t.Logf("%d changes up to resourceVersion %d; larder was killed %d times", changing.made.Load(), last, m.kills)
+	t.Logf("%d changes up to resourceVersion %d; larder was killed %d times", changing.changes.Load(), last, m.kills)
 	for _, c := range all {
 		within(t, 2*time.Minute, "client "+c.spec.String(), func() string {
 			if reached := c.reached.Load(); reached < last {
@@ -295,11 +297,12 @@ func (m *servedMirror) disturb(t *testing.T, random *rand.Rand) {
 
 // changer changes objects until stop.
 type changer struct {
-	client kubernetes.Interface
-	random *rand.Rand
-	made   atomic.Int64
-	cancel context.CancelFunc
-	done   sync.WaitGroup
+	client  kubernetes.Interface
+	random  *rand.Rand
+	tries   int
+	changes atomic.Int64 // the tries that have changed something
+	cancel  context.CancelFunc
+	done    sync.WaitGroup
 }
 
 func startChanging(t *testing.T, cp *controlplane.ControlPlane, random *rand.Rand) *changer {
@@ -320,7 +323,9 @@ func startChanging(t *testing.T, cp *controlplane.ControlPlane, random *rand.Ran
 	}
 	c.done.Go(func() {
 		for ctx.Err() == nil {
-			_ = c.change(ctx) // while the API server is away, nothing changes
+			if c.change(ctx) == nil { // while the API server is away, nothing changes
+				c.changes.Add(1)
+			}
 			select {
 			case <-ctx.Done():
 			case <-time.After(time.Duration(random.Int64N(int64(30 * time.Millisecond)))):
@@ -339,7 +344,8 @@ func changedName(i int) string { return "object-" + strconv.Itoa(i) }
 func (c *changer) change(ctx context.Context) error {
 	i := c.random.IntN(changedKeys)
 	configMaps := c.client.CoreV1().ConfigMaps(changedNamespace(i))
-	n := strconv.FormatInt(c.made.Add(1), 10)
+	c.tries++
+	n := strconv.Itoa(c.tries)
 	if c.random.IntN(5) == 0 {
 		return configMaps.Delete(ctx, changedName(i), metav1.DeleteOptions{})
 	}
