@@ -24,7 +24,8 @@ type ownerOf string
 
 func (path ownerOf) Authorize(_ context.Context, a access.Attributes) (access.Decision, error) {
 	below := strings.HasSuffix(string(path), "/") && strings.HasPrefix(a.Path, string(path))
-	return access.Decision{Allowed: a.User.Username == "owner" && a.Verb == "get" && (a.Path == string(path) || below)}, nil
+	may := a.User.Username == "owner" && a.Verb == "get" && (a.Path == string(path) || below)
+	return access.Decision{Allowed: may}, nil
 }
 
 // ask is a request for a path that is not of the API. A token is 40 times a letter: o is the owner's, s a stranger's.
@@ -84,7 +85,9 @@ func TestMetrics(t *testing.T) {
 	defer api.Close()
 	forward, err := serve.Forward(&rest.Config{Host: api.URL}, nobody{})
 	must(t, err)
-	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "larder_objects 1\n") })
+	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "larder_objects 1\n")
+	})
 	may := ownerOf("/metrics")
 	for _, forward := range []*serve.Forwarder{nil, forward} {
 		wantAnswers(t, serve.Options{Metrics: metrics, Authorizer: may, Forward: forward},
@@ -94,7 +97,8 @@ func TestMetrics(t *testing.T) {
 			ask{"GET", "/metrics/cadvisor", "o", "", http.StatusForbidden, ""},
 		)
 	}
-	wantAnswers(t, serve.Options{Metrics: metrics, Authorizer: may}, ask{"POST", "/metrics", "o", "", http.StatusNotFound, ""})
+	wantAnswers(t, serve.Options{Metrics: metrics, Authorizer: may},
+		ask{"POST", "/metrics", "o", "", http.StatusNotFound, ""})
 	wantAnswers(t, serve.Options{Authorizer: may}, ask{"GET", "/metrics", "o", "", http.StatusNotFound, ""})
 }
 
@@ -121,7 +125,9 @@ func TestSnapshots(t *testing.T) {
 
 // TestPage: the page's files are everybody's; its data are for whom the authorizer lets get their path.
 func TestPage(t *testing.T) {
-	data := page.New(page.Options{Status: func(context.Context) (page.Status, error) { return page.Status{File: "x"}, nil }})
+	data := page.New(page.Options{
+		Status: func(context.Context) (page.Status, error) { return page.Status{File: "x"}, nil },
+	})
 	wantAnswers(t, serve.Options{Page: data, Authorizer: ownerOf("/larder/")},
 		ask{"GET", "/", "", "", http.StatusOK, ""},
 		ask{"GET", "/page/app.js", "", "", http.StatusOK, ""},
