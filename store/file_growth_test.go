@@ -21,7 +21,7 @@ func TestFileDoesNotGrow(t *testing.T) {
 	const warmUp = 10
 	objects := soaked(10_000, 20_000)
 	perCommit := 3 * objects / 20
-	commits := soaked(60_000, 10_000_000) / perCommit
+	commits := soaked(120_000, 10_000_000) / perCommit
 	random := rand.New(rand.NewPCG(16, 14))
 	noise := noiseOf(random, 64<<10)
 	s := storetest.Open(t, store.AtOnce(store.Options{Logger: &quiet}))
