@@ -26,7 +26,7 @@ type relist struct {
 	rewrite bool
 	cold    bool
 	visible map[string]*corev1.Pod // what readers see
-	shown   bool                   // differences were shown before the end: there were too many to hold back
+	shown   bool                   // differences are shown before the end: there were too many to hold back
 	// unheardAtBegin are the keys that nobody had been told of.
 	unheardAtBegin map[string]bool
 
@@ -164,7 +164,7 @@ func (l *relist) sendEvent(t *rapid.T) {
 	e := item{key: key}
 	if old != nil && rapid.IntRange(0, 2).Draw(t, "event") == 0 {
 		e.del, e.pod = true, old.DeepCopy()
-		if l.m.unheard[key] && l.cold {
+		if l.m.unheard[key] && (l.cold || l.shown) { // it goes at once, and nobody is told who was not told of it
 			delete(l.visible, key)
 			delete(l.m.unheard, key)
 		}
@@ -191,7 +191,7 @@ func (l *relist) take(t *rapid.T, res entry.Result, err error) {
 		l.m.reported = true
 	}
 	l.skipping = l.skipping || len(res.Skipped) > 0
-	l.shown = l.shown || !l.cold && len(res.Changes) > 0
+	l.shown = l.shown || !l.cold && !res.Staged
 	for _, ch := range res.Changes {
 		old, now := asPod(ch.Old), asPod(ch.New)
 		delete(l.m.unheard, ch.Key)
