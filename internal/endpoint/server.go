@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/larder-dev/larder/internal/connlimit"
 )
 
 const (
@@ -19,6 +21,8 @@ const (
 	drainTimeout = 2 * time.Second
 	// maxHeader bounds what a client may send.
 	maxHeader = 16 << 10
+	// maxConnections bounds the open connections. One more closes the oldest, so that a probe is always answered.
+	maxConnections = 100
 )
 
 // Check is one thing that has to be well for a service to be ready.
@@ -56,8 +60,10 @@ func New(o Options) *Server {
 	}
 	s.http = &http.Server{
 		Handler: s.track(mux), ReadTimeout: timeout, ReadHeaderTimeout: timeout, WriteTimeout: 2 * timeout,
-		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeader,
+		MaxHeaderBytes: maxHeader,
 	}
+	s.http.SetKeepAlivesEnabled(false)
+	connlimit.New(connlimit.Options{Total: maxConnections}).Attach(s.http)
 	return s
 }
 

@@ -9,6 +9,8 @@ import (
 
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/larder-dev/larder/internal/connlimit"
 )
 
 // HandlerOptions are the options of NewHandler.
@@ -33,7 +35,7 @@ func NewHandler(next http.Handler, o HandlerOptions) http.Handler {
 		o.Authenticator = Union()
 	}
 	h := &handler{next: next, authenticator: o.Authenticator, log: loggerOr(o.Logger)}
-	h.counter = counter{limits: o.Limits.WithDefaults(), perUser: map[string]int{}}
+	h.counter = counter{limits: o.Limits.WithDefaults(), users: map[string]count{}}
 	return h
 }
 
@@ -57,47 +59,80 @@ type requestKey struct{}
 
 // ServeHTTP implements http.Handler.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !h.counter.begin() {
-		WriteError(w, r, tooManyRequests("Too many requests, please try again later."))
-		return
-	}
 	own := &request{counter: &h.counter, control: http.NewResponseController(w)}
 	ctx, cancel := context.WithCancelCause(context.WithValue(r.Context(), requestKey{}, own))
 	defer cancel(nil)
-	defer own.end()
-	own.begin(cancel)
+	own.start(cancel)
+	defer own.timer.Stop()
 	r = r.WithContext(ctx)
-	if err := h.boundBody(w, r, own); err != nil {
-		WriteError(w, r, err)
-		return
-	}
-	user, err := h.authenticate(r)
+	err := h.admit(r, own)
+	connlimit.Authenticated(ctx, own.user.Username != "")
 	if err != nil {
+		DropBody(w, r)
 		WriteError(w, r, err)
 		return
 	}
-	own.user = user
-	if err := refuseImpersonation(r, user); err != nil {
-		WriteError(w, r, err)
+	if !h.counter.begin(own.user.Username) {
+		DropBody(w, r)
+		WriteError(w, r, tooManyRequests("Too many requests, please try again later."))
 		return
+	}
+	defer own.end()
+	own.bound(w, r)
+	h.next.ServeHTTP(w, r)
+}
+
+// admit finds the user of a request. Requests of unknown clients take no place of authenticated ones.
+func (h *handler) admit(r *http.Request, own *request) (err error) {
+	if r.ContentLength > h.counter.limits.Body {
+		return apierrors.NewRequestEntityTooLargeError("the request's body is too large")
+	}
+	if own.user, err = h.authenticate(r); err != nil {
+		return err
+	}
+	if err := refuseImpersonation(r, own.user); err != nil {
+		return err
 	}
 	for name := range r.Header { // those of a trusted proxy, which we are not behind and might send on
 		if strings.HasPrefix(name, "X-Remote-") {
 			r.Header.Del(name)
 		}
 	}
-	h.next.ServeHTTP(w, r)
+	return nil
+}
+
+// DropBody has the connection closed after the answer, without waiting for what is left of the request's body. It is
+// called before the answer to a request whose body is not read.
+func DropBody(w http.ResponseWriter, r *http.Request) {
+	if r.Body == nil || r.Body == http.NoBody {
+		return
+	}
+	w.Header().Set("Connection", "close")
+	_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) // not supported by recorders of tests
 }
 
 // writeGrace is for answering that the time is over.
 const writeGrace = 5 * time.Second
 
-func (q *request) begin(cancel context.CancelCauseFunc) {
+// start bounds the time of the request. The deadlines are not supported by recorders of tests.
+func (q *request) start(cancel context.CancelCauseFunc) {
 	limit := q.counter.limits.RequestTime
 	q.timer = time.AfterFunc(limit, func() {
 		cancel(q.late())
 	})
-	_ = q.control.SetWriteDeadline(time.Now().Add(limit + writeGrace)) // not supported by recorders of tests
+	_ = q.control.SetWriteDeadline(time.Now().Add(limit + writeGrace))
+}
+
+// bound limits the size of an authenticated request's body, and the time to read it, which the server has bounded more
+// narrowly until now.
+func (q *request) bound(w http.ResponseWriter, r *http.Request) {
+	limit := q.counter.limits.RequestTime
+	if r.Body == nil || r.Body == http.NoBody {
+		limit += writeGrace // a client that goes is noticed meanwhile
+	} else {
+		r.Body = http.MaxBytesReader(w, r.Body, q.counter.limits.Body)
+	}
+	_ = q.control.SetReadDeadline(time.Now().Add(limit)) // not supported by recorders of tests
 }
 
 func (q *request) late() error {
@@ -105,11 +140,10 @@ func (q *request) late() error {
 }
 
 func (q *request) end() {
-	q.timer.Stop()
 	if q.watch {
 		q.counter.endWatch(q.user.Username)
 	} else {
-		q.counter.end()
+		q.counter.end(q.user.Username)
 	}
 }
 
@@ -137,22 +171,8 @@ func LongRunning(ctx context.Context) error {
 		return tooManyRequests("Too many watches, please try again later.")
 	}
 	own.watch = true
-	_ = own.control.SetWriteDeadline(time.Time{}) // not supported by recorders of tests
-	return nil
-}
-
-// boundBody limits the size of a body, and the time to read it.
-func (h *handler) boundBody(w http.ResponseWriter, r *http.Request, own *request) error {
-	limit := h.counter.limits.Body
-	if r.ContentLength > limit {
-		return apierrors.NewRequestEntityTooLargeError("the request's body is too large")
-	}
-	if r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 {
-		return nil
-	}
-	// net/http lifts it at the body's end.
-	_ = own.control.SetReadDeadline(time.Now().Add(h.counter.limits.RequestTime)) // not supported by recorders of tests
-	r.Body = http.MaxBytesReader(w, r.Body, limit)
+	_ = own.control.SetReadDeadline(time.Time{}) // not supported by recorders of tests
+	_ = own.control.SetWriteDeadline(time.Time{})
 	return nil
 }
 

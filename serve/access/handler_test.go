@@ -228,7 +228,7 @@ func send(h http.Handler, n int, target, token string) func() map[int]int {
 func TestRequestsInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{open: make(chan struct{})}
-		h := handler(g, byToken{}, access.Limits{Requests: 10})
+		h := handler(g, byToken{}, access.Limits{Requests: 10, RequestsPerUser: 10})
 		wait := send(h, 10, "/", "jane")
 		synctest.Wait()
 		w := answer(h, withToken("joe"))
@@ -247,7 +247,41 @@ func TestRequestsInFlight(t *testing.T) {
 	})
 }
 
-// Requests of unknown clients count too, and end.
+// TestRequestsPerUser checks that one user's requests leave half of the places to others, and that requests of unknown
+// clients take none (issue 37).
+func TestRequestsPerUser(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &gate{open: make(chan struct{})}
+		slow := &slowToken{wait: make(chan struct{})}
+		h := handler(g, access.Union(byToken{}, slow), access.Limits{Requests: 10})
+		wait := send(h, 50, "/", "jane")
+		strangers := send(h, 50, "/", "")
+		synctest.Wait()
+		owner := send(h, 1, "/", "joe")
+		synctest.Wait()
+		close(g.open)
+		close(slow.wait)
+		if codes := wait(); codes[http.StatusOK] != 5 || codes[http.StatusTooManyRequests] != 45 {
+			t.Errorf("the user with 50 requests got %v", codes)
+		}
+		if codes := owner(); codes[http.StatusOK] != 1 {
+			t.Errorf("the other user got %v", codes)
+		}
+		if codes := strangers(); codes[http.StatusUnauthorized] != 50 {
+			t.Errorf("strangers got %v", codes)
+		}
+	})
+}
+
+// slowToken knows nobody, which takes it a while.
+type slowToken struct{ wait chan struct{} }
+
+func (s *slowToken) Authenticate(*http.Request) (access.User, bool, error) {
+	<-s.wait
+	return access.User{}, false, nil
+}
+
+// Requests of unknown clients end.
 func TestRequestsInFlightOfNobody(t *testing.T) {
 	h := handler(reached, byToken{}, access.Limits{Requests: 1})
 	for range 3 {

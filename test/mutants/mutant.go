@@ -42,6 +42,7 @@ func all() []mutant {
 		reflectorResumeMutants,
 		serveMutants,
 		serveAccessMutants,
+		serveHostileMutants,
 		snapshotMutants,
 		storeCommitMutants,
 

@@ -13,9 +13,9 @@ var serveAccessMutants = []mutant{
 		name:   "access/impersonation-ignored",
 		breaks: "A request that impersonates is refused, not answered as its sender's.",
 		file:   "serve/access/handler.go",
-		old: `	if err := refuseImpersonation(r, user); err != nil {
+		old: `	if err := refuseImpersonation(r, own.user); err != nil {
 `,
-		new: `	if err := refuseImpersonation(r, user); err != nil && user.Username == "" {
+		new: `	if err := refuseImpersonation(r, own.user); err != nil && own.user.Username == "" {
 `,
 		test: "TestImpersonationIsRefused",
 	},
@@ -113,17 +113,18 @@ var serveAccessMutants = []mutant{
 		name:   "access/watches-of-a-user",
 		breaks: "One user cannot have all watches.",
 		file:   "serve/access/limits.go",
-		old:    `c.watches >= c.limits.Watches || c.perUser[user] >= c.limits.WatchesPerUser`,
-		new:    `c.watches >= c.limits.Watches`,
+		old:    `c.all.watches >= c.limits.Watches || c.users[user].watches >= c.limits.WatchesPerUser`,
+		new:    `c.all.watches >= c.limits.Watches`,
 		test:   "TestWatches",
 	},
 	{
 		name:   "access/half-open",
 		breaks: "Connections that send nothing do not keep out who has something to ask.",
-		file:   "serve/access/listener/server.go",
-		old:    `[]*list.List{&c.fresh, &c.idle}`,
+		file:   "internal/connlimit/limiter.go",
+		old:    `[]*list.List{&l.strangers, &l.idle}`,
 		new:    `[]*list.List{}`,
 		test:   "TestHalfOpenConnections",
+		dir:    "serve/access/listener",
 	},
 	{
 		name:   "access/slowloris",

@@ -1,0 +1,233 @@
+package connlimit
+
+import (
+	"cmp"
+	"container/list"
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+)
+
+// Options are the bounds of a Limiter.
+type Options struct {
+	// Total is the number of open connections. It has no default.
+	Total int
+	// Strangers is the number of connections that are not authenticated. Default Total.
+	Strangers int
+	// StrangersPerAddress is the number of strangers from one IPv4 address or one IPv6 /64. Default Strangers.
+	StrangersPerAddress int
+	// Idle is the number of authenticated connections between two requests. Default Total.
+	Idle int
+}
+
+// Limiter bounds connections. New returns one.
+type Limiter struct {
+	o Options
+
+	mu        sync.Mutex
+	closed    bool                      // guarded by mu, like the following
+	open      map[net.Conn]*connection  // all open connections
+	strangers list.List                 // of *connection, oldest first
+	addresses map[netip.Addr]*list.List // the strangers of each address, oldest first
+	idle      list.List                 // authenticated *connection between two requests, longest idle first
+}
+
+// connection is one open connection. Limiter.mu guards it.
+type connection struct {
+	limiter       *Limiter
+	conn          net.Conn
+	address       netip.Addr
+	authenticated bool
+	at            *list.Element // in strangers or idle; nil while an authenticated connection is in use
+	ofAddress     *list.Element // in addresses; nil for an authenticated connection
+}
+
+// New returns a Limiter. It starts nothing.
+func New(o Options) *Limiter {
+	o.Strangers = cmp.Or(o.Strangers, o.Total)
+	o.StrangersPerAddress = cmp.Or(o.StrangersPerAddress, o.Strangers)
+	o.Idle = cmp.Or(o.Idle, o.Total)
+	return &Limiter{o: o, open: map[net.Conn]*connection{}, addresses: map[netip.Addr]*list.List{}}
+}
+
+type connectionKey struct{}
+
+// Attach sets the server's ConnContext and ConnState. Call it before the server serves.
+func (l *Limiter) Attach(s *http.Server) {
+	s.ConnContext = func(ctx context.Context, conn net.Conn) context.Context { // a new one, of which nothing is read yet
+		c, surplus := l.add(conn)
+		if surplus != nil {
+			closeNow(surplus)
+		}
+		return context.WithValue(ctx, connectionKey{}, c)
+	}
+	s.ConnState = func(conn net.Conn, state http.ConnState) {
+		if surplus := l.note(conn, state); surplus != nil {
+			closeNow(surplus)
+		}
+	}
+}
+
+// Authenticated notes whether the request that ctx is of is authenticated. The handler calls it for every request that
+// it tells apart. It does nothing for a request of another server.
+func Authenticated(ctx context.Context, yes bool) {
+	c, ok := ctx.Value(connectionKey{}).(*connection)
+	if !ok {
+		return
+	}
+	if surplus := c.limiter.authenticate(c, yes); surplus != nil {
+		closeNow(surplus)
+	}
+}
+
+// Close closes all open connections, and later ones as they arrive.
+func (l *Limiter) Close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	for conn := range l.open {
+		closeNow(conn)
+	}
+}
+
+// add records a new connection and returns the connection to close for it, which may be itself, or nil.
+func (l *Limiter) add(conn net.Conn) (c *connection, surplus net.Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c = &connection{limiter: l, conn: conn, address: addressOf(conn)}
+	if l.closed {
+		return c, conn
+	}
+	if surplus = l.makeRoom(c); surplus != conn {
+		l.open[conn] = c
+		l.addStranger(c)
+	}
+	return c, surplus
+}
+
+// note records the state of a connection and returns a connection to close, or nil.
+func (l *Limiter) note(conn net.Conn, state http.ConnState) (surplus net.Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := l.open[conn]
+	switch {
+	case c == nil: // it was surplus
+	case state == http.StateClosed || state == http.StateHijacked:
+		l.remove(c)
+	case c.authenticated:
+		l.unlist(c)
+		if state != http.StateIdle {
+			break
+		}
+		if c.at = l.idle.PushBack(c); l.idle.Len() > l.o.Idle {
+			surplus = l.evict(&l.idle)
+		}
+	}
+	return surplus
+}
+
+// authenticate moves a connection to or from the strangers. It returns a connection to close, or nil.
+func (l *Limiter) authenticate(c *connection, yes bool) (surplus net.Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open[c.conn] != c || c.authenticated == yes {
+		return nil
+	}
+	l.unlist(c)
+	if c.authenticated = yes; !yes {
+		surplus = l.makeStrangersRoom(c)
+		l.addStranger(c)
+	}
+	return surplus
+}
+
+// makeRoom returns the connection to close for a new one: another one, the new one itself, or nil.
+func (l *Limiter) makeRoom(c *connection) (surplus net.Conn) {
+	if surplus = l.makeStrangersRoom(c); surplus != nil || len(l.open) < l.o.Total {
+		return surplus
+	}
+	for _, from := range []*list.List{&l.strangers, &l.idle} {
+		if from.Len() > 0 {
+			return l.evict(from)
+		}
+	}
+	return c.conn
+}
+
+// makeStrangersRoom returns the stranger to close for another one, or nil.
+func (l *Limiter) makeStrangersRoom(c *connection) (surplus net.Conn) {
+	if own := l.addresses[c.address]; own != nil && own.Len() >= l.o.StrangersPerAddress {
+		return l.evict(own)
+	}
+	if l.strangers.Len() >= l.o.Strangers {
+		return l.evict(&l.strangers)
+	}
+	return nil
+}
+
+// evict removes the first connection of a list and returns it.
+func (l *Limiter) evict(from *list.List) net.Conn {
+	c := from.Front().Value.(*connection)
+	l.remove(c)
+	return c.conn
+}
+
+func (l *Limiter) addStranger(c *connection) {
+	own := l.addresses[c.address]
+	if own == nil {
+		own = list.New()
+		l.addresses[c.address] = own
+	}
+	c.at, c.ofAddress = l.strangers.PushBack(c), own.PushBack(c)
+}
+
+// remove forgets a connection.
+func (l *Limiter) remove(c *connection) {
+	l.unlist(c)
+	delete(l.open, c.conn)
+}
+
+// unlist takes a connection out of the lists.
+func (l *Limiter) unlist(c *connection) {
+	if c.at != nil {
+		l.strangers.Remove(c.at) // removes nothing if the other list has it
+		l.idle.Remove(c.at)
+	}
+	if own := l.addresses[c.address]; c.ofAddress != nil {
+		if own.Remove(c.ofAddress); own.Len() == 0 {
+			delete(l.addresses, c.address)
+		}
+	}
+	c.at, c.ofAddress = nil, nil
+}
+
+// addressOf returns the remote address by which strangers are counted; the zero Addr if it is not an IP address.
+func addressOf(conn net.Conn) netip.Addr {
+	at, err := netip.ParseAddrPort(conn.RemoteAddr().String())
+	if err != nil {
+		return netip.Addr{}
+	}
+	return Client(at.Addr())
+}
+
+// Client returns the address by which a client is counted: an IPv4 address, or the first address of an IPv6 /64, which
+// one client may have as a whole.
+func Client(a netip.Addr) netip.Addr {
+	if a = a.Unmap(); a.Is6() {
+		if network, err := a.WithZone("").Prefix(64); err == nil {
+			return network.Addr()
+		}
+	}
+	return a
+}
+
+// closeNow closes a connection without TLS's closing message, which may wait for the client.
+func closeNow(conn net.Conn) {
+	if t, ok := conn.(*tls.Conn); ok {
+		conn = t.NetConn()
+	}
+	_ = conn.Close() // it may be closed already
+}

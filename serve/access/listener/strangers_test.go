@@ -1,0 +1,185 @@
+package listener_test
+
+import (
+	"bufio"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/larder-dev/larder/serve/access"
+	"github.com/larder-dev/larder/serve/page"
+)
+
+// Requests whose body never comes, by the path that answers them.
+const (
+	getWithBody  = "GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n"
+	postOfNobody = "POST /api HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n"
+	chunkedGet   = "GET /page/app.js HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+	refusedGet   = "GET /api HTTP/1.1\r\nHost: localhost\r\n\r\n"
+)
+
+// hang opens a connection and sends a request. The connection stays open on the client's side, and what the server
+// sends is read and dropped.
+func (s *served) hang(t testing.TB, l *pipes, text string) net.Conn {
+	t.Helper()
+	c := tls.Client(l.dial(), s.client())
+	if _, err := io.WriteString(c, text); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, c) }()
+	synctest.Wait()
+	return c
+}
+
+// TestBodyThatNeverComes checks that requests without credentials never take a connection from the owner, whatever they
+// leave unsent: page files, refused requests, bodies that are announced and not sent (issue 37).
+func TestBodyThatNeverComes(t *testing.T) {
+	for name, text := range map[string]string{
+		"page": getWithBody, "chunked": chunkedGet, "refused": refusedGet, "refused POST": postOfNobody,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer(t, ok, access.Limits{Connections: 10})
+				s.Handler = page.Files(s.Handler)
+				l := newPipes()
+				defer s.start(t, l)()
+				for range 25 {
+					defer s.hang(t, l, text).Close()
+				}
+				c := tls.Client(l.dial(), s.client())
+				defer c.Close()
+				if code := request(t, c, plain); code != http.StatusOK {
+					t.Errorf("the owner got %d", code)
+				}
+			})
+		})
+	}
+}
+
+// TestNoBodyOnGET checks that a GET with a body is refused before any handler, and its connection closed.
+func TestNoBodyOnGET(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, ok, access.Limits{})
+		l := newPipes()
+		defer s.start(t, l)()
+		for _, method := range []string{"GET", "HEAD"} {
+			c := tls.Client(l.dial(), s.client())
+			text := strings.Replace(plain, "GET", method, 1)
+			if _, err := io.WriteString(c, strings.Replace(text, "\r\n\r\n", "\r\nContent-Length: 3\r\n\r\n", 1)); err != nil {
+				t.Fatal(err)
+			}
+			reader := bufio.NewReader(c)
+			r, err := http.ReadResponse(reader, &http.Request{Method: method})
+			if err != nil || r.StatusCode != http.StatusBadRequest {
+				t.Fatalf("%s: %v, %v", method, r, err)
+			}
+			if _, err := io.Copy(io.Discard, reader); err != nil {
+				t.Errorf("%s: the connection ended with %v", method, err)
+			}
+		}
+	})
+}
+
+// TestStrangersPerAddress checks that connections without credentials are bounded per remote address, and authenticated
+// connections are not: many clients share an address behind NAT.
+func TestStrangersPerAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, ok, access.Limits{StrangersPerAddress: 3})
+		l := newPipes()
+		defer s.start(t, l)()
+		var owners []*tls.Conn
+		for range 8 {
+			c := tls.Client(l.dial(), s.client())
+			defer c.Close()
+			if code := request(t, c, plain); code != http.StatusOK {
+				t.Fatalf("got %d", code)
+			}
+			owners = append(owners, c)
+		}
+		var open int
+		var strangers []net.Conn
+		for range 5 {
+			strangers = append(strangers, l.dial())
+		}
+		synctest.Wait()
+		for _, c := range strangers {
+			if isOpen(c) {
+				open++
+			}
+		}
+		if open != 3 {
+			t.Errorf("%d strangers are connected, want 3", open)
+		}
+		for i, c := range owners {
+			if code := request(t, c, plain); code != http.StatusOK {
+				t.Errorf("authenticated connection %d got %d", i, code)
+			}
+		}
+		// A connection whose credentials are refused later is a stranger again.
+		for i, c := range owners {
+			if code := request(t, c, refusedGet); code != http.StatusUnauthorized {
+				t.Fatalf("authenticated connection %d got %d without credentials", i, code)
+			}
+			synctest.Wait()
+		}
+		if open = 0; true {
+			for _, c := range owners {
+				if isOpen(c.NetConn()) {
+					open++
+				}
+			}
+		}
+		if open != 3 {
+			t.Errorf("%d connections without credentials are left, want 3", open)
+		}
+		for _, c := range strangers {
+			c.Close()
+		}
+	})
+}
+
+// addressed is a listener of connections from different addresses.
+type addressed struct {
+	net.Conn
+	from net.Addr
+}
+
+func (a addressed) RemoteAddr() net.Addr { return a.from }
+
+// TestStrangersOfOthers checks that strangers from one address do not close those of another: an IPv6 network of /64 is
+// one address.
+func TestStrangersOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, ok, access.Limits{StrangersPerAddress: 3})
+		l := newPipes()
+		defer s.start(t, l)()
+		dial := func(address string) net.Conn {
+			client, server := net.Pipe()
+			l.accept <- addressed{server, &net.TCPAddr{IP: net.ParseIP(address), Port: 1000}}
+			return client
+		}
+		other := dial("192.0.2.1")
+		defer other.Close()
+		for i := range 20 {
+			defer dial("192.0.2.2").Close()
+			defer dial(fmt.Sprintf("2001:db8::%x", i+1)).Close()
+		}
+		synctest.Wait()
+		if !isOpen(other) {
+			t.Error("a stranger was closed for strangers of another address")
+		}
+		first := dial("2001:db8:0:1::1")
+		defer first.Close()
+		for i := range 3 {
+			defer dial(fmt.Sprintf("2001:db8:0:1::%x", i+2)).Close()
+		}
+		if isOpen(first) {
+			t.Error("addresses of one /64 count apart")
+		}
+	})
+}
