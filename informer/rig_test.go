@@ -71,6 +71,7 @@ func (r *recorder) take() []string {
 type rig struct {
 	t    *testing.T
 	srv  *server
+	lw   cache.ListerWatcher // of the next informer; srv if nil
 	path string
 	o    informer.Options // of the next informer
 	so   store.Options    // of its store
@@ -112,7 +113,11 @@ func (r *rig) open() *informer.Informer {
 	}
 	r.st, r.cancel, r.done = st, func() {}, make(chan struct{})
 	close(r.done)
-	if r.i, err = informer.New(r.srv, &corev1.Pod{}, o); err != nil {
+	var lw cache.ListerWatcher = r.srv
+	if r.lw != nil {
+		lw = r.lw
+	}
+	if r.i, err = informer.New(lw, &corev1.Pod{}, o); err != nil {
 		r.t.Fatal(err)
 	}
 	return r.i

@@ -28,7 +28,7 @@ var errOtherObject = errors.New(
 // wrong or of another history: then all bodies are needed.
 func (s *session) byMetadata(ctx context.Context, reason Reason) bool {
 	switch {
-	case s.o.ListMetadata == nil || s.lists.noMetadata || s.guards.noLookups || !entry.ComparableRV(s.cur.RV):
+	case s.o.ListMetadata == nil || s.lists.noMetadata || s.guards.noLookups || !s.cur.Comparable():
 		return false
 	case s.gate.Strays > 0:
 		return false // only a list of whole objects shows whether the strays are gone

@@ -193,8 +193,9 @@
 //
 // # resourceVersions that cannot be compared
 //
-// Some aggregated APIs have them. They are never delivered: the sink gets "", and every start lists. Within a run the
-// watch is resumed with the resourceVersion of the list, if it has one; otherwise each reconnect lists.
+// Some aggregated APIs have them. They are never delivered: the sink gets "", and every start lists. Within a run a
+// watch resumes from the resourceVersion of the last event, as in client-go, so that no older state follows a newer one.
+// If the list has no resourceVersion, each reconnect lists.
 //
 // # Ownership
 //

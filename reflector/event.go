@@ -42,17 +42,18 @@ func (s *session) deliver(ctx context.Context, ev watch.Event) error {
 	return nil
 }
 
-// deliverBookmark moves the stream to the bookmark's resourceVersion. It drops a bookmark that is behind the stream or
-// whose resourceVersion cannot be compared.
+// deliverBookmark moves the stream to the bookmark's resourceVersion. The sink gets neither a bookmark that is behind
+// the stream nor one whose resourceVersion cannot be compared.
 func (s *session) deliverBookmark(ctx context.Context, ev watch.Event) error {
 	s.watching.bookmarks = true
 	s.watching.stream.bookmarks++
 	rv := eventRV(ev)
 	cur := s.cur
-	if at := cur.Advance(rv); at == "" || at != rv {
+	at := cur.Advance(rv)
+	s.moveTo(cur)
+	if at == "" || at != rv {
 		return nil
 	}
-	s.moveTo(cur)
 	return s.tellPlace(ctx)
 }
 

@@ -146,7 +146,7 @@ func (l *list) complete() bool {
 
 // ahead reports whether the fold has not reached the target yet, so that the list cannot end without the watch.
 func (l *list) ahead() bool {
-	return l.begun && entry.ComparableRV(l.fold.RV) && !l.fold.Reached(l.target)
+	return l.begun && l.fold.Comparable() && !l.fold.Reached(l.target)
 }
 
 // judge returns listed, or an error outcome if the list had only strays or is of another shard. Such a list is of
@@ -199,7 +199,7 @@ func (l *list) take(ctx context.Context, p page) outcome {
 func (l *list) takeItems(ctx context.Context, p page) outcome {
 	if l.pages.done = p.token == ""; !l.pages.done {
 		l.pages.fetch(ctx, p.token)
-		if entry.ComparableRV(l.fold.RV) {
+		if l.fold.Comparable() {
 			l.tail.ensure(ctx)
 		}
 	}
@@ -223,7 +223,7 @@ func (l *list) takeItems(ctx context.Context, p page) outcome {
 
 // unsure reports whether the list takes an object of equal UID and resourceVersion for unchanged. That is true only
 // within one history, and the rewind check has not run since the connection was lost.
-func (l *list) unsure() bool { return !l.reason.Rewrites() && entry.ComparableRV(l.s.cur.RV) }
+func (l *list) unsure() bool { return !l.reason.Rewrites() && l.s.cur.Comparable() }
 
 // rewound returns the key of an object of session.newest that the list has in another state, at a resourceVersion that
 // the stream has passed: the server was rewound. It returns "" if there is none.
@@ -252,7 +252,7 @@ func (l *list) listForRewound(ctx context.Context, key string) outcome {
 // begin calls BeginReplace and counts the list.
 func (l *list) begin(ctx context.Context, rv string) error {
 	klog.FromContext(ctx).Info("Listing", "reason", l.reason, "resourceVersion", rv, "held", l.s.cur.RV)
-	l.fold = history.Progress{RV: rv}
+	l.fold = history.At(rv)
 	l.before = l.s.gate.PassedBy
 	l.s.watching.fresh = true
 	if l.reason != ReasonCold {
@@ -340,7 +340,7 @@ func (l *list) pageFailed(ctx context.Context, err error) outcome {
 	case !l.begun:
 		return l.s.lose(ctx, err)
 	}
-	if token := request.Exchanged(err); token != "" && entry.ComparableRV(l.fold.RV) && l.tail.dead == nil {
+	if token := request.Exchanged(err); token != "" && l.fold.Comparable() && l.tail.dead == nil {
 		klog.FromContext(ctx).V(2).Info("The list's history has run out; going on with a newer one and the watch", "err", err)
 		l.pages.fetch(ctx, token)
 		return outcome{}
@@ -376,7 +376,7 @@ func (l *list) again(err error) outcome {
 func (l *list) finish(ctx context.Context) outcome {
 	s := l.s
 	rv := ""
-	if entry.ComparableRV(l.fold.RV) {
+	if l.fold.Comparable() {
 		rv = l.fold.RV
 	}
 	defer s.conn.listing.lend()()

@@ -182,7 +182,7 @@ func (s *session) restore(ctx context.Context) outcome {
 		reason = ReasonNotResumable
 	}
 	if cp.ResourceVersion != "" {
-		s.moveTo(history.Progress{RV: cp.ResourceVersion})
+		s.moveTo(history.At(cp.ResourceVersion))
 	}
 	for _, ref := range cp.Newest {
 		s.newest.Put(ref) // a list is compared with them, too

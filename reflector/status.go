@@ -13,8 +13,8 @@ type Status struct {
 	State State
 	// ResourceVersion is that of the last event, bookmark or list: delivered to the sink, or of another shard's object.
 	ResourceVersion string
-	// NotResumable is true if the server's resourceVersions cannot be compared (some aggregated APIs). The sink never gets
-	// them, so every start lists.
+	// NotResumable is true if the server's resourceVersions cannot be compared (some aggregated APIs). Then
+	// ResourceVersion only resumes watches of this run: the sink never gets it, so every start lists.
 	NotResumable bool
 	// Live is true if everything that the server had at the last connect has been delivered, a watch was open then, and
 	// the connection has not been lost since. It stays true when a watch ends at its own time-out and another follows.

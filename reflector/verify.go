@@ -62,7 +62,7 @@ func (g *guards) verify(ctx context.Context) outcome {
 			return g.refused(ctx, reason, err)
 		}
 	}
-	if !entry.ComparableRV(g.s.cur.RV) {
+	if !g.s.cur.Comparable() {
 		return g.verifyOpaque()
 	}
 	if g.s.watching.end == lost {
@@ -103,7 +103,7 @@ const swiftly = time.Second
 // and then the watch breaks. So an answer that agrees with us is as current as the watch, however often the requests
 // were retried or waited for a connection.
 func (g *guards) guard(ctx context.Context) outcome {
-	if !g.pending || !entry.ComparableRV(g.s.cur.RV) {
+	if !g.pending || !g.s.cur.Comparable() {
 		g.pending = false
 		return outcome{}
 	}

@@ -141,7 +141,7 @@ func (l *streamed) handle(ctx context.Context, ev watch.Event) error {
 	case ev.Type == watch.Bookmark:
 		l.s.watching.bookmarks, l.complete = true, true
 		l.st.bookmarks++
-		l.fold = history.Progress{RV: eventRV(ev)}
+		l.fold = history.At(eventRV(ev))
 	case l.moving:
 		return l.foldIn(ctx, ev)
 	}

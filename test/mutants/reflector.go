@@ -134,10 +134,12 @@ var reflectorMutants = []mutant{
 		name:   "reflector/bookmark-not-delivered",
 		breaks: "A bookmark is told to the sink.",
 		file:   "reflector/event.go",
-		old: `	s.moveTo(cur)
+		old: `		return nil
+	}
 	return s.tellPlace(ctx)
 `,
-		new: `	s.moveTo(cur)
+		new: `		return nil
+	}
 	return nil
 `,
 		test: "TestDrainByBookmark",
@@ -146,11 +148,12 @@ var reflectorMutants = []mutant{
 		name:   "reflector/bookmark-goes-back",
 		breaks: "The place in the stream never goes back.",
 		file:   "reflector/event.go",
-		old: `	if at := cur.Advance(rv); at == "" || at != rv {
-		return nil
-	}
+		old: `	at := cur.Advance(rv)
+	s.moveTo(cur)
 `,
 		new: `	cur.RV = rv
+	at := rv
+	s.moveTo(cur)
 `,
 		test: "TestOddEvents",
 	},
@@ -225,14 +228,13 @@ var reflectorMutants = []mutant{
 		name:   "reflector/opaque-rv-delivered",
 		breaks: "resourceVersions that cannot be compared are never delivered.",
 		file:   "reflector/internal/history/progress.go",
-		old: `	if !entry.ComparableRV(c.RV) || !entry.ComparableRV(rv) {
-		return ""
+		old: `		c.RV = rv
 	}
+	return ""
 `,
-		new: `	if !entry.ComparableRV(c.RV) || !entry.ComparableRV(rv) {
-		c.RV = rv
-		return rv
+		new: `		c.RV = rv
 	}
+	return rv
 `,
 		test: "TestOpaqueVersions",
 		dir:  "reflector",

@@ -2,6 +2,15 @@ package main
 
 var reflectorResumeMutants = []mutant{
 	{
+		name:   "reflector/opaque-version-kept",
+		breaks: "Where resourceVersions cannot be compared, a watch resumes from the last event.",
+		file:   "reflector/internal/history/progress.go",
+		old:    `	case !c.comparable && rv != "" &&`,
+		new:    `	case false && rv != "" &&`,
+		test:   "TestOpaqueVersionsDoNotGoBack",
+		dir:    "informer",
+	},
+	{
 		name:   "reflector/must-relist-ignored",
 		breaks: "A checkpoint that says why a list is due is not resumed from.",
 		file:   "reflector/session.go",
@@ -21,10 +30,10 @@ var reflectorResumeMutants = []mutant{
 			return g.refused(ctx, reason, err)
 		}
 	}
-	if !entry.ComparableRV`,
+	if !g.s.cur.Comparable()`,
 		new: `		_ = g.refused
 	}
-	if !entry.ComparableRV`,
+	if !g.s.cur.Comparable()`,
 		test: "TestVerifyHook",
 	},
 	{

@@ -3,5 +3,5 @@
 // the server has another history.
 //
 // Nothing here makes a request, and one goroutine owns each value. resourceVersions are compared by
-// entry.ComparableRV's rules: one that cannot be compared never advances a Progress.
+// entry.ComparableRV's rules.
 package history

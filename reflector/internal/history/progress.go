@@ -2,12 +2,20 @@ package history
 
 import "github.com/larder-dev/larder/entry"
 
-// Progress is how far a stream has been delivered. It never goes back.
+// Progress is how far a stream has been delivered. It never goes back. The zero value is a stream without a list.
 type Progress struct {
-	// RV is the resourceVersion from which a watch resumes. If it is not comparable, it is that of the last list,
-	// unchanged.
+	// RV is the resourceVersion from which a watch resumes.
 	RV string
+	// comparable is false if the list's resourceVersion could not be compared. Then RV is that of the list or of the last
+	// event since: a token to resume from in this run, even if it looks like a number.
+	comparable bool
 }
+
+// At returns the Progress of a list, a seed or a stored state at rv.
+func At(rv string) Progress { return Progress{RV: rv, comparable: entry.ComparableRV(rv)} }
+
+// Comparable reports whether RV can be compared with other resourceVersions.
+func (c *Progress) Comparable() bool { return c.comparable }
 
 // Below reports whether a is lower than b. Both must be comparable.
 func Below(a, b string) bool { return entry.NewerRV(b, a) }
@@ -21,14 +29,18 @@ func Max(a, b string) string {
 }
 
 // Reached reports whether everything up to rv has been delivered.
-func (c *Progress) Reached(rv string) bool { return entry.ComparableRV(c.RV) && !Below(c.RV, rv) }
+func (c *Progress) Reached(rv string) bool { return c.comparable && !Below(c.RV, rv) }
 
-// Advance moves on to the resourceVersion of an event or bookmark, if that is higher. It returns the new RV for the
-// sink, or "" if the two cannot be compared.
+// Advance moves on to the resourceVersion of an event or bookmark: to a higher one, or to any if they cannot be
+// compared. A watch from "" or "0" begins with the objects in no order, so their resourceVersions are no places to
+// resume from. Advance returns the new RV for the sink, or "" if the sink must not store it.
 func (c *Progress) Advance(rv string) string {
-	if !entry.ComparableRV(c.RV) || !entry.ComparableRV(rv) {
-		return ""
+	switch {
+	case c.comparable && entry.ComparableRV(rv):
+		c.RV = Max(c.RV, rv)
+		return c.RV
+	case !c.comparable && rv != "" && c.RV != "" && c.RV != "0":
+		c.RV = rv
 	}
-	c.RV = Max(c.RV, rv)
-	return c.RV
+	return ""
 }

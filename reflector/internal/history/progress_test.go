@@ -1,0 +1,34 @@
+package history_test
+
+import (
+	"testing"
+
+	"github.com/larder-dev/larder/reflector/internal/history"
+)
+
+func TestAdvance(t *testing.T) {
+	for _, tt := range []struct {
+		list, event  string
+		rv, resuming string // the resourceVersion for the sink, and that of the next watch
+	}{
+		{"100", "101", "101", "101"},
+		{"100", "99", "100", "100"},
+		{"100", "v101", "", "100"},
+		{"100", "", "", "100"},
+		{"v100", "v101", "", "v101"},
+		{"v100", "v99", "", "v99"},
+		{"v100", "101", "", "101"},
+		{"v100", "", "", "v100"},
+		// A watch from these begins with all objects, in no order.
+		{"", "101", "", ""},
+		{"0", "101", "", "0"},
+	} {
+		p := history.At(tt.list)
+		if got := p.Advance(tt.event); got != tt.rv || p.RV != tt.resuming {
+			t.Errorf("list %q, event %q: %q for the sink, resuming at %q", tt.list, tt.event, got, p.RV)
+		}
+		if p.Comparable() != (tt.list == "100") || p.Reached("100") != (tt.list == "100") {
+			t.Errorf("list %q, event %q: comparable %v, at 100 %v", tt.list, tt.event, p.Comparable(), p.Reached("100"))
+		}
+	}
+}
