@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -287,25 +288,28 @@ func TestUnion(t *testing.T) {
 	}
 }
 
-func TestFallbackAuthenticator(t *testing.T) {
-	r := httptest.NewRequest(http.MethodGet, "/", nil)
-	away := &fake{err: errors.Join(errors.New("dial"), access.ErrUnreachable)}
-	offline := &fake{user: user("jane")}
-	known(t, access.FallbackAuthenticator(away, offline), r, "jane")
-
-	// What upstream says is final, also of a token whose Pod is gone, which offline cannot know.
-	offline.asked = 0
-	unknown(t, access.FallbackAuthenticator(&fake{}, offline), r)
-	refused(t, access.FallbackAuthenticator(&fake{err: errors.New("revoked")}, offline), r)
-	known(t, access.FallbackAuthenticator(&fake{user: user("joe")}, offline), r, "joe")
-	if offline.asked != 0 {
-		t.Error("offline was asked though upstream had answered")
+// TestAccountsWhileUpstreamIsAway checks that what the API server says of a token counts, also of a token whose Pod is
+// gone, which the accounts cannot know, and that the accounts answer only while it cannot be reached.
+func TestAccountsWhileUpstreamIsAway(t *testing.T) {
+	log := logr.Discard()
+	upstreamOf := func(token string, u access.User, fault error, accounts access.Authenticator) *access.Upstream {
+		v := newReviewer()
+		v.fault = fault
+		if u.Username != "" {
+			v.tokens[token] = u
+		}
+		return upstream(t, v, access.UpstreamOptions{Accounts: accounts, Logger: &log})
 	}
-	if err := refusal(t, access.FallbackAuthenticator(away, &fake{}), r); !errors.Is(err, access.ErrUnreachable) {
+	r := withToken("token")
+	offline, nobody := &fake{user: user("jane")}, access.User{}
+	known(t, upstreamOf("token", nobody, io.EOF, offline), r, "jane")
+	unknown(t, upstreamOf("token", nobody, nil, offline), r)
+	known(t, upstreamOf("token", user("joe"), nil, offline), r, "joe")
+	if err := refusal(t, upstreamOf("token", nobody, io.EOF, &fake{}), r); !errors.Is(err, access.ErrUnreachable) {
 		t.Errorf("a token that nobody could judge is refused: %v", err)
 	}
 	expired := errors.New("expired")
-	err := refusal(t, access.FallbackAuthenticator(away, &fake{err: expired}), r)
+	err := refusal(t, upstreamOf("token", nobody, io.EOF, &fake{err: expired}), r)
 	if !errors.Is(err, expired) || errors.Is(err, access.ErrUnreachable) {
 		t.Error(err)
 	}

@@ -2,7 +2,8 @@
 // ask (Authorizer), and how much of the process they may take (Limits). Nobody gets in by default, and whatever cannot
 // be found out is refused.
 //
-//	users := access.Union(clientCA, tokenFile, access.FallbackAuthenticator(upstream, serviceAccounts))
+//	upstream, err := access.NewUpstream(config, access.UpstreamOptions{Accounts: serviceAccounts})
+//	users := access.Union(clientCA, tokenFile, upstream)
 //	rights := access.FallbackAuthorizer(upstream, offlineAccess)
 //	handler := access.NewHandler(next, access.HandlerOptions{Authenticator: users})
 //
@@ -37,7 +38,7 @@
 //	Everything     all, for the one user of a StaticToken
 //	Nothing        what is left
 //
-// Only a FallbackAuthenticator and a FallbackAuthorizer go past an API server, and only if it cannot be reached: if
+// Only UpstreamOptions.Accounts and a FallbackAuthorizer go past an API server, and only if it cannot be reached: if
 // there is no connection, no answer in time, or a gateway says so. An answer counts, also one that says no more than
 // "later". A certificate of the API server that cannot be verified counts as no connection: captive portals have those.
 //

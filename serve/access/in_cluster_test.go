@@ -47,7 +47,9 @@ func newSite(t *testing.T, token string) *site {
 	if s.static, err = access.NewStaticToken(token, "larder"); err != nil {
 		t.Fatal(err)
 	}
-	api, err := access.NewUpstream(s.upstream.config(), access.UpstreamOptions{Logger: &log})
+	api, err := access.NewUpstream(s.upstream.config(), access.UpstreamOptions{
+		Logger: &log, Accounts: accounts(t, clusterIssuer(t)),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +70,7 @@ func newSite(t *testing.T, token string) *site {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write([]byte(`{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[{"metadata":{"name":"x"}}]}`))
 	})
-	users := access.Union(s.static, access.FallbackAuthenticator(api, accounts(t, clusterIssuer(t))))
+	users := access.Union(s.static, api)
 	handler := access.NewHandler(next, access.HandlerOptions{Authenticator: users, Logger: &log})
 	server := listener.NewServer(handler, certificates.Config(nil), access.Limits{}, log)
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -92,8 +92,8 @@ func TestNoCredentials(t *testing.T) {
 		for _, fault := range faults {
 			for _, status := range statuses {
 				v.set(func() { v.complaint, v.fault, v.status, v.body = complaint, fault, status, "{" })
-				u := upstream(t, v, access.UpstreamOptions{Logger: &log})
-				run(access.Union(own, tokens, access.FallbackAuthenticator(u, accounts(t, clusterIssuer(t)))),
+				u := upstream(t, v, access.UpstreamOptions{Logger: &log, Accounts: accounts(t, clusterIssuer(t))})
+				run(access.Union(own, tokens, u),
 					access.FallbackAuthorizer(u, access.Nothing{}))
 			}
 		}

@@ -24,13 +24,13 @@ const (
 	defaultReviewTimeout = 5 * time.Second
 	// unreachablePause is how long nobody waits for an API server that did not answer; then one review tries.
 	unreachablePause = 2 * time.Second
-	// maxReviews are under way at most: what clients without rights can cause upstream.
+	// maxReviews are under way at most, those of unknown tokens apart.
 	maxReviews = 64
 )
 
-// post creates a review and reads the answer into it. to says what for, in errors.
+// post creates a review when there is a slot, and reads the answer into it. to says what for, in errors.
 func (u *Upstream) post(
-	ctx context.Context, c rest.Interface, resource string, review runtime.Object, to string,
+	ctx context.Context, slots chan struct{}, c rest.Interface, resource string, review runtime.Object, to string,
 ) error {
 	if err := u.outage.begin(2 * u.timeout); err != nil { // the wait for a slot, and the answer
 		return unreachableError(to, err)
@@ -38,8 +38,8 @@ func (u *Upstream) post(
 	waiting, stop := context.WithTimeout(ctx, u.timeout)
 	defer stop()
 	select {
-	case u.slots <- struct{}{}:
-		defer func() { <-u.slots }()
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
 	case <-waiting.Done():
 		ctx = waiting
 		u.outage.abandon()

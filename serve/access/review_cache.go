@@ -52,22 +52,33 @@ func (c *reviewCache[V]) key(parts ...string) (k cacheKey) {
 	return k
 }
 
+// kept returns the answer that is kept.
+func (c *reviewCache[V]) kept(k cacheKey) (v V, ok bool) {
+	if kept, ok := c.entries.Get(k); ok {
+		return kept.(V), true
+	}
+	return v, false
+}
+
+// keep keeps an answer.
+func (c *reviewCache[V]) keep(k cacheKey, v V, lasts time.Duration) { c.entries.Add(k, v, lasts) }
+
 // get returns the answer that is kept, or that of fetch, which says how long it counts. The first who asks runs fetch,
 // in a context that lasts when its own ends: others may be waiting for the same answer.
 func (c *reviewCache[V]) get(
 	ctx context.Context, k cacheKey, fetch func(context.Context) (V, time.Duration, error),
 ) (V, error) {
-	if v, ok := c.entries.Get(k); ok {
-		return v.(V), nil
+	if v, ok := c.kept(k); ok {
+		return v, nil
 	}
 	c.mu.Lock()
 	if call := c.calls[k]; call != nil {
 		c.mu.Unlock()
 		return call.wait(ctx)
 	}
-	if v, ok := c.entries.Get(k); ok { // a call has ended meanwhile
+	if v, ok := c.kept(k); ok { // a call has ended meanwhile
 		c.mu.Unlock()
-		return v.(V), nil
+		return v, nil
 	}
 	first := &call[V]{done: make(chan struct{}), err: context.Canceled} // err is replaced unless fetch panics
 	c.calls[k] = first
@@ -80,7 +91,7 @@ func (c *reviewCache[V]) get(
 	}()
 	var lasts time.Duration
 	if first.value, lasts, first.err = fetch(context.WithoutCancel(ctx)); first.err == nil {
-		c.entries.Add(k, first.value, lasts)
+		c.keep(k, first.value, lasts)
 	}
 	return first.value, first.err
 }

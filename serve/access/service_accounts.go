@@ -15,7 +15,7 @@ import (
 //
 // What only the cluster knows it cannot see: whether the Pod, the Node, the Secret or the ServiceAccount that a token
 // is bound to still exists. Until it expires a token counts, one hour by default, and up to a year where API servers
-// extend it (--service-account-extend-token-expiration). So it belongs behind an Upstream, in a FallbackAuthenticator.
+// extend it (--service-account-extend-token-expiration). So it belongs behind an Upstream: UpstreamOptions.Accounts.
 // Tokens of Secrets, which do not expire, do not count.
 type ServiceAccounts struct{ issuer atomic.Pointer[parsedIssuer] }
 
@@ -53,11 +53,17 @@ type boundObject struct {
 // Why tokens are refused. None has anything of the token in it.
 var (
 	errSignature = errors.New("none of the cluster's keys has signed the service-account token, or it cannot be read")
+	errForged    = errors.New("the service-account token's signature is not of the cluster's key that it names")
+	errExpired   = errors.New("the service-account token has expired")
 	errClaims    = errors.New("the service-account token's claims are not what API servers write")
 	errNoExpiry  = errors.New("the service-account token does not expire: it is of a Secret, not projected")
 	errAudience  = errors.New("the service-account token is for another audience")
-	errTime      = errors.New("the service-account token has expired, or is not valid yet")
+	errTime      = errors.New("the service-account token is not valid yet")
 )
+
+// isFinal reports whether a refusal needs no answer of the API server: it would refuse the token, too. All other errors
+// may be of a token that it accepts, such as one that a newer key has signed.
+func isFinal(err error) bool { return errors.Is(err, errForged) || errors.Is(err, errExpired) }
 
 // Authenticate implements Authenticator. Tokens that are not signed as API servers do it, or have another issuer, are
 // others' to know.
@@ -93,8 +99,9 @@ func (s *ServiceAccounts) Authenticate(r *http.Request) (User, bool, error) {
 // may differ by a minute.
 func (i *parsedIssuer) verify(token *jwt.JSONWebToken, public *jwt.Claims, private *kubernetesClaims) error {
 	header := token.Headers[0]
-	verified := false
+	verified, named := false, false
 	for _, key := range i.keys {
+		named = named || header.KeyID != "" && key.KeyID == header.KeyID
 		if header.KeyID != "" && key.KeyID != header.KeyID || key.Algorithm != "" && key.Algorithm != header.Algorithm {
 			continue
 		}
@@ -102,7 +109,10 @@ func (i *parsedIssuer) verify(token *jwt.JSONWebToken, public *jwt.Claims, priva
 			break
 		}
 	}
-	if !verified {
+	switch {
+	case !verified && named:
+		return errForged
+	case !verified:
 		return errSignature
 	}
 	if public.Expiry == nil {
@@ -113,7 +123,9 @@ func (i *parsedIssuer) verify(token *jwt.JSONWebToken, public *jwt.Claims, priva
 		return nil
 	case errors.Is(err, jwt.ErrInvalidAudience):
 		return errAudience
-	case errors.Is(err, jwt.ErrExpired), errors.Is(err, jwt.ErrNotValidYet), errors.Is(err, jwt.ErrIssuedInTheFuture):
+	case errors.Is(err, jwt.ErrExpired):
+		return errExpired
+	case errors.Is(err, jwt.ErrNotValidYet), errors.Is(err, jwt.ErrIssuedInTheFuture):
 		return errTime
 	}
 	return errClaims

@@ -8,9 +8,9 @@ import (
 
 // Union asks authenticators one after the other until one knows the user. If none does, their errors count.
 //
-// It is for credentials of different kinds. For what takes an Upstream's place while that cannot be reached use
-// FallbackAuthenticator: in a Union a token that the API server has revoked would be tried on what cannot know that.
-// Cheap ones go first; an Upstream goes last, so that tokens that others know are not sent to it.
+// It is for credentials of different kinds. What takes an Upstream's place while that cannot be reached is an option of
+// it (UpstreamOptions.Accounts): in a Union a token that the API server has revoked would be tried on what cannot know
+// that. Cheap ones go first; an Upstream goes last, so that tokens that others know are not sent to it.
 func Union(authenticators ...Authenticator) Authenticator { return union(authenticators) }
 
 type union []Authenticator
@@ -28,27 +28,6 @@ func (u union) Authenticate(r *http.Request) (User, bool, error) {
 		}
 	}
 	return User{}, false, errors.Join(errs...)
-}
-
-// FallbackAuthenticator asks upstream, and, only if that fails with ErrUnreachable, offline. A credential that offline
-// does not know either stays unanswered: the error is upstream's.
-func FallbackAuthenticator(upstream, offline Authenticator) Authenticator {
-	return fallbackAuthenticator{upstream, offline}
-}
-
-type fallbackAuthenticator struct{ upstream, offline Authenticator }
-
-// Authenticate implements Authenticator.
-func (f fallbackAuthenticator) Authenticate(r *http.Request) (User, bool, error) {
-	user, ok, err := f.upstream.Authenticate(r)
-	if !errors.Is(err, ErrUnreachable) {
-		return user, ok, err
-	}
-	user, ok, refused := f.offline.Authenticate(r)
-	if ok || refused != nil {
-		return user, ok, refused
-	}
-	return User{}, false, err
 }
 
 // FallbackAuthorizer asks upstream, and, only if that fails with ErrUnreachable, offline. A "no" of upstream is final.

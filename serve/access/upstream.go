@@ -3,6 +3,7 @@ package access
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -31,6 +32,13 @@ const (
 type UpstreamOptions struct {
 	// Audiences that tokens must be for. Default: those of the API server itself, for which pods' tokens are by default.
 	Audiences []string
+	// Accounts knows tokens without the API server, as ServiceAccounts does. Its refusal of a token that is forged or has
+	// expired is final, and it answers while the API server cannot be reached. Default: it knows none.
+	Accounts Authenticator
+	// Strangers is how many TokenReviews of unknown tokens are under way at a time. Default 16.
+	Strangers int
+	// StrangersPerMinute is how many unknown tokens of one address may be refused in a minute; 429 beyond. Default 120.
+	StrangersPerMinute int
 	// Timeout of each review. Default 5 s.
 	Timeout time.Duration
 	// Logger is told when the API server cannot be reached, and when it can again. Default: klog.Background().
@@ -41,6 +49,10 @@ type UpstreamOptions struct {
 // SubjectAccessReviews. The answers count for 10 s, or 2 s if they are a "no"; 8,192 of each kind are kept at most, and
 // no tokens.
 //
+// A token is unknown unless UpstreamOptions.Accounts has verified it, or the API server has accepted it within the last
+// hour. Reviews of unknown tokens are few at a time, and few a minute per address, so that random tokens keep nobody out
+// and reach the API server rarely. An address is as in access.Limits.
+//
 // Errors wrap ErrUnreachable if there is no answer: no connection, a time-out, or a gateway's 502, 503 or 504. For
 // two seconds after one nobody waits for the API server. Other errors say that it answers and cannot tell: most often
 // that it refuses reviews, since Larder's own user needs the ClusterRole system:auth-delegator.
@@ -50,7 +62,9 @@ type Upstream struct {
 	log            logr.Logger
 	authentication rest.Interface
 	authorization  rest.Interface
-	users          *reviewCache[userReview]
+	accounts       Authenticator
+	users          *reviewCache[userReview] // of known tokens
+	strangers      *strangers
 	decisions      *reviewCache[Decision]
 	slots          chan struct{}
 	outage         outage
@@ -76,8 +90,11 @@ func NewUpstream(config *rest.Config, o UpstreamOptions) (*Upstream, error) {
 	u := &Upstream{
 		audiences: slices.Clone(o.Audiences), timeout: o.Timeout, log: loggerOr(o.Logger),
 		authentication: authentication.RESTClient(), authorization: authorization.RESTClient(),
-		users: newReviewCache[userReview](), decisions: newReviewCache[Decision](),
-		slots: make(chan struct{}, maxReviews),
+		accounts: o.Accounts, users: newReviewCache[userReview](), decisions: newReviewCache[Decision](),
+		strangers: newStrangers(o), slots: make(chan struct{}, maxReviews),
+	}
+	if u.accounts == nil {
+		u.accounts = Union()
 	}
 	if u.timeout <= 0 {
 		u.timeout = defaultReviewTimeout
@@ -99,30 +116,84 @@ type userReview struct {
 	why  string // not, if the API server says why
 }
 
-// Authenticate implements Authenticator.
+// Authenticate implements Authenticator. Cached answers come first.
 func (u *Upstream) Authenticate(r *http.Request) (User, bool, error) {
 	token, err := bearer(r)
 	if token == "" || err != nil {
 		return User{}, false, err
 	}
-	ask := func(ctx context.Context) (userReview, time.Duration, error) {
-		review := &authenticationv1.TokenReview{
-			Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: u.audiences},
-		}
-		err := u.post(ctx, u.authentication, "tokenreviews", review, "find out whose token this is")
-		if err != nil {
-			return userReview{}, 0, err
-		}
-		return readTokenReview(review.Status, token, u.audiences)
+	k := u.users.key(token)
+	if answer, ok := u.cached(k); ok {
+		return answer.result()
 	}
-	answer, err := u.users.get(r.Context(), u.users.key(token), ask)
+	user, signed, refused := u.accounts.Authenticate(r)
+	if isFinal(refused) {
+		return User{}, false, refused
+	}
+	var answer userReview
+	if signed || u.strangers.accepted(k) {
+		answer, err = u.users.get(r.Context(), k, func(ctx context.Context) (userReview, time.Duration, error) {
+			return u.reviewToken(ctx, u.slots, k, token)
+		})
+	} else {
+		answer, err = u.reviewUnknown(r, k, token)
+	}
 	switch {
+	case errors.Is(err, ErrUnreachable) && (signed || refused != nil):
+		return user, signed, refused
 	case err != nil:
 		return User{}, false, err
-	case answer.why != "":
-		return User{}, false, fmt.Errorf("the API server refuses the token: %s", answer.why)
 	}
-	return answer.user, answer.ok, nil
+	return answer.result()
+}
+
+// cached returns the answer of a review of the last seconds.
+func (u *Upstream) cached(k cacheKey) (userReview, bool) {
+	if answer, ok := u.users.kept(k); ok {
+		return answer, true
+	}
+	return u.strangers.answers.kept(k)
+}
+
+// reviewUnknown reviews a token that may be random.
+func (u *Upstream) reviewUnknown(r *http.Request, k cacheKey, token string) (userReview, error) {
+	takeBack, ok := u.strangers.begin(clientOf(r))
+	if !ok {
+		return userReview{}, tooManyRequests("cannot find out whose token this is: too many unknown tokens of this address " +
+			"were refused; try again in a minute")
+	}
+	answer, err := u.strangers.answers.get(r.Context(), k, func(ctx context.Context) (userReview, time.Duration, error) {
+		return u.reviewToken(ctx, u.strangers.slots, k, token)
+	})
+	if answer.ok || err != nil {
+		takeBack()
+	}
+	return answer, err
+}
+
+// reviewToken asks the API server about a token, when there is a slot, and keeps its yes.
+func (u *Upstream) reviewToken(
+	ctx context.Context, slots chan struct{}, k cacheKey, token string,
+) (userReview, time.Duration, error) {
+	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: u.audiences}}
+	err := u.post(ctx, slots, u.authentication, "tokenreviews", review, "find out whose token this is")
+	if err != nil {
+		return userReview{}, 0, err
+	}
+	answer, lasts, err := readTokenReview(review.Status, token, u.audiences)
+	if answer.ok {
+		u.users.keep(k, answer, lasts)
+		u.strangers.accept(k)
+	}
+	return answer, lasts, err
+}
+
+// result is what Authenticate returns for an answer.
+func (a userReview) result() (User, bool, error) {
+	if a.why != "" {
+		return User{}, false, fmt.Errorf("the API server refuses the token: %s", a.why)
+	}
+	return a.user, a.ok, nil
 }
 
 // readTokenReview returns what an answer says and how long it counts.
@@ -153,7 +224,7 @@ func (u *Upstream) Authorize(ctx context.Context, a Attributes) (Decision, error
 		return Decision{}, err
 	}
 	ask := func(ctx context.Context) (Decision, time.Duration, error) {
-		err := u.post(ctx, u.authorization, "subjectaccessreviews", review,
+		err := u.post(ctx, u.slots, u.authorization, "subjectaccessreviews", review,
 			"find out what you may do without --offline-access")
 		if err != nil {
 			return Decision{}, 0, err

@@ -112,7 +112,9 @@ func TestReviewsAreBounded(t *testing.T) {
 	u := upstream(t, v, access.UpstreamOptions{})
 	known(t, u, withToken("first"), "jane")
 	for i := range 8192 {
-		unknown(t, u, withToken(fmt.Sprintf("token-%d", i)))
+		token := fmt.Sprintf("token-%d", i)
+		v.tokens[token] = jane
+		known(t, u, withToken(token), "jane")
 	}
 	before, _ := v.counts()
 	known(t, u, withToken("first"), "jane")
@@ -442,9 +444,17 @@ func TestReviewsUnderWayAreBounded(t *testing.T) {
 				}
 			})
 		}
+		for i := range 200 {
+			all.Go(func() {
+				_, err := u.Authorize(t.Context(), read(jane, "list", "pods", fmt.Sprint("namespace", i)))
+				if status(t, err) != http.StatusTooManyRequests && !errors.Is(err, access.ErrUnreachable) {
+					t.Error(err)
+				}
+			})
+		}
 		synctest.Wait()
-		if n := len(v.waiting); n != 64 {
-			t.Errorf("%d reviews are under way", n)
+		if n := len(v.waiting); n != 16+64 {
+			t.Errorf("%d reviews are under way, want 16 of unknown tokens and 64 others", n)
 		}
 		all.Wait()
 	})

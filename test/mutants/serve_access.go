@@ -22,16 +22,10 @@ var serveAccessMutants = []mutant{
 	{
 		name:   "access/offline-after-a-no",
 		breaks: "A token that the API server refuses is not tried on the stored keys.",
-		file:   "serve/access/union.go",
-		old: `	if !errors.Is(err, ErrUnreachable) {
-		return user, ok, err
-	}
-`,
-		new: `	if ok {
-		return user, ok, err
-	}
-`,
-		test: "TestFallbackAuthenticator",
+		file:   "serve/access/upstream.go",
+		old:    `case errors.Is(err, ErrUnreachable) && (signed || refused != nil):`,
+		new:    `case !errors.Is(err, errForged) && !answer.ok && (signed || refused != nil):`,
+		test:   "TestAccountsWhileUpstreamIsAway",
 	},
 	{
 		name:   "access/rights-after-a-no",

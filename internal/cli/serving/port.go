@@ -226,18 +226,14 @@ func (p *Port) put(
 	var forward *serve.Forwarder
 	switch {
 	case o.Upstream != nil:
-		upstream, err := access.NewUpstream(o.Upstream, access.UpstreamOptions{})
+		upstream, err := access.NewUpstream(o.Upstream, access.UpstreamOptions{Accounts: accounts})
 		if err != nil {
 			return nil, nil, err
 		}
 		if rights = access.FallbackAuthorizer(upstream, rights); o.offline == "" {
 			rights = upstream
 		}
-		var bearer access.Authenticator = upstream
-		if accounts != nil {
-			bearer = access.FallbackAuthenticator(upstream, accounts)
-		}
-		g.users = append(g.users, bearer)
+		g.users = append(g.users, upstream)
 		if o.Forward {
 			if forward, err = serve.Forward(o.Upstream, g.own); err != nil {
 				return nil, nil, err

@@ -71,10 +71,6 @@ func newSite(t *testing.T) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	upstream, err := access.NewUpstream(server.Config("larder"), access.UpstreamOptions{Logger: &log})
-	if err != nil {
-		t.Fatal(err)
-	}
 	client, err := kubernetes.NewForConfig(server.Config("larder"))
 	if err != nil {
 		t.Fatal(err)
@@ -84,6 +80,10 @@ func newSite(t *testing.T) *site {
 		t.Fatal(err)
 	}
 	accounts, err := access.NewServiceAccounts(issuer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	upstream, err := access.NewUpstream(server.Config("larder"), access.UpstreamOptions{Logger: &log, Accounts: accounts})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func newSite(t *testing.T) *site {
 	}
 	rights := access.Everything{User: own.User(), Others: access.FallbackAuthorizer(upstream, rules)}
 	handler := access.NewHandler(refusals(rights), access.HandlerOptions{
-		Authenticator: access.Union(own, access.FallbackAuthenticator(upstream, accounts)), Logger: &log,
+		Authenticator: access.Union(own, upstream), Logger: &log,
 	})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -1,0 +1,168 @@
+package access_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/larder-dev/larder/serve/access"
+)
+
+// from is a request with a bearer token from an address.
+func from(address, token string) *http.Request {
+	r := withToken(token)
+	r.RemoteAddr = address + ":1000"
+	return r
+}
+
+// TestForgedTokens checks that a token which names the stored issuer and a stored key is refused without a TokenReview
+// if its signature is wrong or it has expired, and that every other token is sent to the API server: of an identity
+// provider, opaque, of a Secret, for another audience, signed with a rotated key (issue 37).
+func TestForgedTokens(t *testing.T) {
+	k := clusterKeys()
+	v := newReviewer()
+	u := upstream(t, v, access.UpstreamOptions{Accounts: accounts(t, clusterIssuer(t))})
+	good := sign(t, agentClaims(), jose.RS256, k.rsa, "rsa")
+	parts := strings.Split(good, ".")
+	otherClaims := strings.Split(sign(t, with(claims{"jti": "2"}), jose.RS256, k.rsa, "rsa"), ".")[1]
+	for name, token := range map[string]string{
+		"another key":           sign(t, agentClaims(), jose.RS256, k.other, "rsa"),
+		"another kind":          sign(t, agentClaims(), jose.RS256, k.rsa, "ec"),
+		"changed claims":        strings.Join([]string{parts[0], otherClaims, parts[2]}, "."),
+		"expired":               sign(t, with(claims{"exp": time.Now().Add(-2 * time.Minute).Unix()}), jose.RS256, k.rsa, "rsa"),
+		"expired, another kind": sign(t, with(claims{"exp": time.Now().Add(-2 * time.Minute).Unix()}), jose.RS256, k.other, "rsa"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			refused(t, u, withToken(token))
+			if asked, _ := v.counts(); asked != 0 {
+				t.Error("the API server was asked")
+			}
+		})
+	}
+	for name, token := range map[string]string{
+		"good":             good,
+		"OIDC":             sign(t, with(claims{"iss": "https://login.example.com", "sub": "jane"}), jose.RS256, k.other, "idp"),
+		"opaque":           "abcdef.0123456789abcdef",
+		"bootstrap":        "07401b.f395accd246ae52d",
+		"a Secret's":       sign(t, with(claims{"exp": nil}), jose.RS256, k.rsa, "rsa"),
+		"another audience": sign(t, with(claims{"aud": []string{"vault"}}), jose.RS256, k.rsa, "rsa"),
+		"a rotated key":    sign(t, agentClaims(), jose.RS256, k.other, "new"),
+		"no key named":     sign(t, agentClaims(), jose.RS256, k.other, ""),
+	} {
+		t.Run(name, func(t *testing.T) {
+			v.set(func() { v.tokens[token] = user("jane") })
+			before, _ := v.counts()
+			known(t, u, withToken(token), "jane")
+			if asked, _ := v.counts(); asked != before+1 {
+				t.Errorf("%d TokenReviews", asked-before)
+			}
+		})
+	}
+}
+
+// TestRandomTokens checks that unknown tokens are reviewed a few at a time and a few a minute per address, and that
+// neither keeps anybody out whose token is known: the owner's, a token that a stored key has signed, a token that the API
+// server has accepted before (issue 37).
+func TestRandomTokens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC))) // the fake clock begins in 2000
+		k := clusterKeys()
+		v := newReviewer()
+		u := upstream(t, v, access.UpstreamOptions{Accounts: accounts(t, clusterIssuer(t)), Strangers: 2, StrangersPerMinute: 5})
+		owner := access.NewToken()
+		static, err := access.NewStaticToken(owner, "larder")
+		if err != nil {
+			t.Fatal(err)
+		}
+		signed := sign(t, agentClaims(), jose.RS256, k.rsa, "rsa")
+		oidc := sign(t, with(claims{"iss": "https://login.example.com"}), jose.RS256, k.other, "idp")
+		const opaque = "31ada4fd-adec-460c-809a-9e56ceb75269"
+		v.set(func() {
+			v.tokens[signed], v.tokens[oidc], v.tokens[opaque] = user("agent"), user("jane"), user("joe")
+		})
+		h := handler(reached, access.Union(static, u), access.Limits{Requests: 4})
+		code := func(address, token string) int { return answer(h, from(address, token)).Code }
+		for _, token := range []string{owner, oidc, opaque} {
+			if got := code("192.0.2.9", token); got != http.StatusOK {
+				t.Fatalf("a good token got %d", got)
+			}
+		}
+		time.Sleep(time.Minute) // nothing is cached
+		v.set(func() { v.waiting = make(chan struct{}, 1000) })
+		before, _ := v.counts()
+		v.set(func() { v.wait = make(chan struct{}) })
+		var all sync.WaitGroup
+		var mu sync.Mutex
+		codes := map[int]int{}
+		for i := range 40 {
+			all.Go(func() {
+				w := answer(h, from("192.0.2.1", fmt.Sprintf("random-%d", i)))
+				mu.Lock()
+				defer mu.Unlock()
+				codes[w.Code]++
+			})
+		}
+		synctest.Wait()
+		if n := len(v.waiting); n != 2 {
+			t.Errorf("%d unknown tokens are reviewed at a time, want 2", n)
+		}
+		if got := code("192.0.2.1", owner); got != http.StatusOK {
+			t.Errorf("the owner got %d beside unknown tokens", got)
+		}
+		for _, token := range []string{signed, oidc, opaque} {
+			all.Go(func() {
+				if got := code("192.0.2.1", token); got != http.StatusOK {
+					t.Errorf("a good token got %d beside unknown ones", got)
+				}
+			})
+		}
+		synctest.Wait()
+		if n := len(v.waiting); n != 5 {
+			t.Errorf("%d tokens are reviewed, want those of 3 users beside 2 unknown ones", n)
+		}
+		close(v.wait)
+		all.Wait()
+		if asked, _ := v.counts(); asked-before-3 != 5 || codes[401] != 5 || codes[429] != 35 {
+			t.Errorf("%d unknown tokens of 40 were reviewed: %v", asked-before-3, codes)
+		}
+		before, _ = v.counts()
+		if got := code("192.0.2.1", "random"); got != http.StatusTooManyRequests {
+			t.Errorf("an unknown token got %d from an address with many refused ones", got)
+		}
+		if got := code("192.0.2.2", "random"); got != http.StatusUnauthorized {
+			t.Errorf("an unknown token got %d from another address", got)
+		}
+		if asked, _ := v.counts(); asked != before+1 {
+			t.Errorf("%d TokenReviews", asked-before)
+		}
+		time.Sleep(time.Minute + 1)
+		if got := code("192.0.2.1", "another"); got != http.StatusUnauthorized {
+			t.Errorf("an unknown token got %d a minute later", got)
+		}
+	})
+}
+
+// TestManyUnknownTokens checks that refused tokens do not push accepted ones out of the cache.
+func TestManyUnknownTokens(t *testing.T) {
+	v := newReviewer()
+	u := upstream(t, v, access.UpstreamOptions{StrangersPerMinute: 1 << 20})
+	v.set(func() { v.tokens["good"] = user("jane") })
+	known(t, u, withToken("good"), "jane")
+	for i := range 9000 {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Header.Set("Authorization", fmt.Sprintf("Bearer random-%d", i))
+		unknown(t, u, r)
+	}
+	before, _ := v.counts()
+	known(t, u, withToken("good"), "jane")
+	if asked, _ := v.counts(); asked != before {
+		t.Error("the API server was asked again about an accepted token")
+	}
+}
