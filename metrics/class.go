@@ -26,7 +26,8 @@ var classes = []struct {
 	{"Closed", is(store.ErrClosed)},
 	{"OtherCluster", is(store.ErrOtherCluster)},
 	{"Strays", is(reflector.ErrStrays)},
-	{"Denied", func(err error) bool { return apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) }},
+	{"Denied", apierrors.IsUnauthorized},
+	{"Forbidden", apierrors.IsForbidden},
 	{"NotServed", func(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) }},
 	{"Connection", func(err error) bool { // client-go tells it so if a connection is lost while a watch is read
 		return apierrors.HasStatusCause(err, "ClientWatchDecoding")

@@ -33,7 +33,7 @@ func TestClassOf(t *testing.T) {
 		{store.ErrOtherCluster, "OtherCluster"},
 		{reflector.ErrStrays, "Strays"},
 		{apierrors.NewUnauthorized("no"), "Denied"},
-		{apierrors.NewForbidden(pods, "", errors.New("no")), "Denied"},
+		{apierrors.NewForbidden(pods, "", errors.New("no")), "Forbidden"},
 		{apierrors.NewNotFound(pods, ""), "NotServed"},
 		{apierrors.NewMethodNotSupported(pods, "watch"), "NotServed"},
 		{apierrors.NewTooManyRequests("later", 1), "Server"},

@@ -124,7 +124,7 @@ func TestOffline(t *testing.T) {
 		})
 		time.Sleep(time.Hour)
 		r.run(r.inform(informer.Options{}))
-		r.expect("offline", "larder_degraded Denied 1", "larder_objects 1", "larder_resource_version_age_seconds 3600",
+		r.expect("offline", "larder_degraded Forbidden 1", "larder_objects 1", "larder_resource_version_age_seconds 3600",
 			"larder_source disk 1")
 		if got, want := r.samples("larder_last_contact_timestamp_seconds"),
 			fmt.Sprint("larder_last_contact_timestamp_seconds ", float64(heard)); len(got) != 1 || got[0] != want {
@@ -177,7 +177,7 @@ func TestRewriting(t *testing.T) {
 			return apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("from the test"))
 		})
 		r.run(r.inform(informer.Options{TransformVersion: "2"}))
-		r.expect("offline", "larder_degraded Denied 1", "larder_rewriting TransformChanged 1")
+		r.expect("offline", "larder_degraded Forbidden 1", "larder_rewriting TransformChanged 1")
 		r.source.setFail(nil)
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()

@@ -27,7 +27,7 @@ type cluster struct {
 	server     *fakeapi.Server
 	kubeconfig string
 	running    bool
-	// heal ends the swallowing of events.
+	// heal ends the faults.
 	heal []func()
 }
 
@@ -75,7 +75,7 @@ func (c *cluster) close() {
 //	server reset                              the counts
 //	server fault VERB STATUS [RESOURCE]       answers that from now on, as an API server would; verb may be discovery
 //	server swallow RESOURCE                   sends only bookmarks on new watches, as if a proxy filtered the events
-//	server heal                               ends that
+//	server heal                               ends all faults
 //	server counts RESOURCE LISTS              fails unless there were so many lists since reset
 //	server watches RESOURCE WATCHES           likewise
 func server(ts *testscript.TestScript, neg bool, args []string) {
@@ -111,7 +111,7 @@ func server(ts *testscript.TestScript, neg bool, args []string) {
 		if len(args) > 3 {
 			f.Resource = args[3]
 		}
-		c.server.InjectFault(f)
+		c.heal = append(c.heal, c.server.InjectFault(f))
 	case "swallow":
 		c.heal = append(c.heal, c.server.InjectFault(fakeapi.Fault{Verb: "watch", Resource: args[1], SwallowEvents: true}))
 	case "heal":

@@ -5,7 +5,7 @@
 // function which returns the cobra command:
 //
 //	query      get, watch, diff
-//	file       status, check, compact, keygen
+//	file       status, wait, check, compact, keygen
 //	snapshots  snapshot save, restore, export
 //	mirror     sync
 //

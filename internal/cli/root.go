@@ -40,19 +40,18 @@ larder diff: 0 no difference; 1 a difference; 2 used wrongly; 3 not compared.`,
 			if len(args) == 0 {
 				return nil
 			}
-			return command.UnknownCommand(cmd, args[0])
+			return command.UnknownCommand(cmd, args[0], args[1:]...)
 		},
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		Annotations:       map[string]string{cobra.CommandDisplayNameAnnotation: displayName(s.Program)},
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.SuggestionsMinimumDistance = 2
 	root.SetOut(s.Out)
 	root.SetErr(s.Err)
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(mirror.NewSync(s), query.NewGet(s), query.NewWatch(s), query.NewLog(s),
-		file.NewStatus(s), file.NewCheck(s),
+		file.NewStatus(s), file.NewWait(s), file.NewCheck(s),
 		query.NewDiff(s), snapshots.NewSnapshot(s), serving.NewServe(s),
 		file.NewCompact(s), file.NewKeygen(s), file.NewChown(), newVersion(s), newCompletion(s))
 	for _, sub := range root.Commands() {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -25,6 +26,9 @@ type LogQuery struct {
 	// Newest is the number of changes of a collection that are told at most, the newest ones. 0 is all. After knows no
 	// bound.
 	Newest int
+	// Selector and Fields select objects by their present state, or by the last state before they were deleted. A deleted
+	// object whose last state is unknown is selected.
+	Selector, Fields string
 }
 
 // Logged is an object that has changed, as it was left.
@@ -43,7 +47,7 @@ type Logged struct {
 type Logger interface {
 	// Log calls fn with each object that has changed, in the order of their last changes; with one that changes meanwhile
 	// maybe once more. from is Since, or a later time before which changes may be missing. It fails with
-	// consumer.ErrNotKept, and with *consumer.SinceError for an After that cannot be served.
+	// consumer.ErrNotKept, also for a collection that is in memory only, and with *consumer.SinceError for an After that cannot be served.
 	Log(ctx context.Context, q LogQuery, fn func(Logged) error) (from time.Time, err error)
 }
 
@@ -117,12 +121,32 @@ func (f *File) Log(ctx context.Context, q LogQuery, fn func(Logged) error) (from
 	} else if after, from, err = view.OffsetAt(ctx, q.Since, q.Newest); err != nil {
 		return from, err
 	}
+	selection := Query{Selector: q.Selector, Fields: q.Fields}
+	parsed, err := selection.parse()
+	if err != nil {
+		return from, err
+	}
+	read := view.ChangedKeys
+	if selection.selective() {
+		read = view.Changes
+	}
 	for at := after; ; {
-		p, err := view.ChangedKeys(ctx, at)
+		p, err := read(ctx, at)
+		if err == nil && len(p.Unreadable) > 0 {
+			err = fmt.Errorf("%d changed objects, such as %s, cannot be decoded to select them: %w", len(p.Unreadable),
+				p.Unreadable[0], entry.ErrIncompatible)
+		}
 		if err != nil {
 			return from, err
 		}
 		for _, c := range p.Changes {
+			if c.Object != nil {
+				if ok, err := parsed.Matches(c.Object); err != nil {
+					return from, err
+				} else if !ok {
+					continue
+				}
+			}
 			l := Logged{Type: Modified, Key: c.Key, Seq: c.Seq, ResourceVersion: c.ResourceVersion, Time: c.Time}
 			switch {
 			case c.Type == entry.Delete:
@@ -142,7 +166,7 @@ func (f *File) Log(ctx context.Context, q LogQuery, fn func(Logged) error) (from
 
 func (q LogQuery) values() url.Values {
 	v := url.Values{paramCollection: {q.Collection}, paramSince: {q.Since.Format(time.RFC3339Nano)},
-		paramNewest: {strconv.Itoa(q.Newest)}}
+		paramNewest: {strconv.Itoa(q.Newest)}, paramSelector: {q.Selector}, paramFields: {q.Fields}}
 	if q.After != nil {
 		v.Set(paramAfter, strconv.FormatUint(*q.After, 10))
 	}
@@ -150,7 +174,7 @@ func (q LogQuery) values() url.Values {
 }
 
 func logQueryOf(v url.Values) (q LogQuery, err error) {
-	q = LogQuery{Collection: v.Get(paramCollection)}
+	q = LogQuery{Collection: v.Get(paramCollection), Selector: v.Get(paramSelector), Fields: v.Get(paramFields)}
 	if text := v.Get(paramAfter); text != "" {
 		after, err := strconv.ParseUint(text, 10, 64)
 		q.After = &after

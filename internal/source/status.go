@@ -164,11 +164,14 @@ type Live struct {
 	Unguarded []string `json:"unguarded,omitempty"`
 	// Error is why the connection or the store is degraded; empty while all is well.
 	Error string `json:"error,omitempty"`
-	// Forbidden is how to find out which of the verbs that a sync needs the server does not allow; empty while it allows
-	// all.
+	// Forbidden is set while the server answers 403 and the collection is not live: commands that show which of the verbs
+	// that a sync needs the server does not allow.
 	Forbidden string `json:"forbidden,omitempty"`
-	// Trouble is Error for a line that is shown all the time: the same whoever has tried to connect. Empty is Error.
-	Trouble string `json:"-"`
+	// Optional is true if --all or a category has brought the resource: neither readiness nor larder wait depends on it
+	// while it is forbidden.
+	Optional bool `json:"optional,omitempty"`
+	// Trouble is Error without what differs between resources that have the same trouble. Empty is Error.
+	Trouble string `json:"trouble,omitempty"`
 	// Incidents are the newest objects that were not what the server has and have been repaired; the newest first, 10 at
 	// most. IncidentTotals counts all of this run by cause: see informer.Status.
 	Incidents      []Incident     `json:"incidents,omitempty"`

@@ -124,8 +124,10 @@ func Of(err error) string {
 func ofServer(err error) string {
 	var status apierrors.APIStatus
 	switch {
-	case apierrors.IsUnauthorized(err), apierrors.IsForbidden(err):
+	case apierrors.IsUnauthorized(err):
 		return "denied"
+	case apierrors.IsForbidden(err):
+		return "forbidden"
 	case apierrors.HasStatusCause(err, "ClientWatchDecoding"): // a connection was lost while a watch was read
 		return "connection"
 	case meta.IsNoMatchError(err):

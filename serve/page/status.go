@@ -13,6 +13,8 @@ type Status struct {
 	Bytes   int64     `json:"bytes,omitempty"`
 	// Error is why changes cannot be stored; empty while they can.
 	Error string `json:"error,omitempty"`
+	// Forbidden names the resources that the API server forbids to the mirror; empty if it forbids none.
+	Forbidden string `json:"forbidden,omitempty"`
 	// Snapshot is what a snapshot says about itself; nil for others.
 	Snapshot    *Snapshot    `json:"snapshot,omitempty"`
 	Collections []Collection `json:"collections"`

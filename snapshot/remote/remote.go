@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -127,8 +128,11 @@ func parse(from string, o Options) (place, error) {
 	return place{files, file, strings.TrimSuffix(redacted(u), file)}, nil
 }
 
-// onDisk is what a path names.
+// onDisk is what a path names. A directory that exists needs no slash at its end.
 func onDisk(path string) place {
+	if info, err := os.Stat(path); err == nil && info.IsDir() && !os.IsPathSeparator(path[len(path)-1]) {
+		path += string(filepath.Separator)
+	}
 	dir, file := filepath.Split(path)
 	if file == latestFile {
 		file = ""

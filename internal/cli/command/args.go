@@ -95,15 +95,3 @@ func Required(flag string) error {
 	err := fmt.Errorf("--%s FILE is required", flag)
 	return Usage(WithHint(err, "or set the environment variable %s", StoreVariable))
 }
-
-// UnknownCommand is the error for a word that is no command of cmd.
-func UnknownCommand(cmd *cobra.Command, word string) error {
-	name := word
-	if cmd.HasParent() {
-		name = cmd.Name() + " " + word
-	}
-	if near := cmd.SuggestionsFor(word); len(near) > 0 {
-		return Usagef("unknown command %q; did you mean %s?", name, strings.Join(near, " or "))
-	}
-	return Usagef("unknown command %q; see %s --help", name, cmd.CommandPath())
-}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"slices"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/snapshot/diff"
 )
@@ -13,6 +15,8 @@ import (
 type Options struct {
 	// Filter selects what is compared. Default: everything.
 	Filter snapshot.Filter
+	// Names are the names of the objects to compare. Default: all.
+	Names input.ObjectNames
 	// Ignore are the paths of fields that are not compared, as diff.Options has them.
 	Ignore []string
 	// Counted is b, for who counts what is read of it. Default: b itself.
@@ -41,7 +45,26 @@ func Run(ctx context.Context, a, b *Side, o Options, fn func(diff.Change) error)
 	if err != nil {
 		return diff.Report{}, err
 	}
+	if len(o.Names) > 0 {
+		ofA, ofB = &named{ofA, o.Names}, &named{ofB, o.Names}
+	}
 	return diff.Compare(ctx, ofA, ofB, diff.Options{Ignore: o.Ignore}, fn)
+}
+
+// named has only the objects with the names.
+type named struct {
+	snapshot.Source
+	names input.ObjectNames
+}
+
+// Records implements snapshot.Source.
+func (n *named) Records(ctx context.Context, id entry.Identity, fn func(entry.Entry) error) error {
+	return n.Source.Records(ctx, id, func(r entry.Entry) error {
+		if !n.names.Take(id.GroupVersionResource, r.Key) {
+			return nil
+		}
+		return fn(r)
+	})
 }
 
 // selectAll selects what all filters do.

@@ -31,6 +31,8 @@ func NewStatus(s command.IO) *cobra.Command {
           live     mirrored now, in contact with the server
           offline  mirrored now, out of contact for that long: the objects are those in the file
           waiting  mirrored now; the first list has not come yet
+          forbidden  the API server answers 403: asked again until it allows list and watch; stored objects stay
+                   readable, with its age. It delays readiness only if the resource was named
           left out objects that the storing program refused (a transform, an index function or a codec failed): they
                    are missing, or older than the server's, until a mended program starts; -o json names them
           snapshot in a snapshot, which does not change; what it leaves out follows
@@ -108,30 +110,19 @@ func printStatus(s command.IO, status source.Status) error {
 
 // printErrors prints the errors that collections have, each with the resources that have it.
 func printErrors(s command.IO, all []source.Collection) {
-	var errs []string
-	of := map[string][]input.Resource{}
-	for _, c := range all {
-		if c.Live == nil || input.Trouble(*c.Live) == "" {
-			continue
-		}
-		text := input.Trouble(*c.Live)
-		if of[text] == nil {
-			errs = append(errs, text)
-		}
-		of[text] = append(of[text], input.ResourceOf(c))
-	}
+	errs := input.Errors(all)
 	if len(errs) > 0 {
 		fmt.Fprintln(s.Out)
 	}
-	for _, text := range errs {
-		fmt.Fprintf(s.Out, "Error of %s: %s\n", input.Names(of[text], input.Resource.String), terminal.OneLine(text))
+	for _, e := range errs {
+		fmt.Fprintf(s.Out, "Error of %s: %s\n", input.Some(e.Of), terminal.OneLine(e.Text))
 	}
 }
 
 // hintForbidden says of the first collection that the server does not let a sync mirror which verbs that needs.
 func hintForbidden(s command.IO, all []source.Collection) {
 	for _, c := range all {
-		if c.Live != nil && c.Live.Forbidden != "" {
+		if input.Forbidden(c) {
 			fmt.Fprintf(s.Err, "hint: larder sync needs the verbs list and watch: %s\n", c.Live.Forbidden)
 			return
 		}
@@ -221,7 +212,7 @@ func colourOfState(state string) terminal.Colour {
 		return terminal.Red
 	case first == "live":
 		return terminal.Green
-	case first == "offline", first == "connecting", first == "waiting", first == "stale":
+	case first == "offline", first == "forbidden", first == "connecting", first == "waiting", first == "stale":
 		return terminal.Yellow
 	}
 	return ""

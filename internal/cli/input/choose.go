@@ -103,7 +103,8 @@ func notStored(storePath string, all []source.Collection, r Request) error {
 		holds = "it has " + Names(known, Resource.String)
 	}
 	if meant := DidYouMean(r.Resource, known); meant != "" {
-		return command.WithHint(fmt.Errorf("%s has no resource %q: %s", storePath, r.Resource, holds), "%s", meant)
+		return command.WithHint(fmt.Errorf("%s %s has no resource %q", meant, storePath, r.Resource),
+			"larder status %s prints what it has", storePath)
 	}
 	if IsSnapshot(storePath) {
 		return command.WithHint(fmt.Errorf("%s has no resource %q: %s", storePath, r.Resource, holds),
@@ -240,6 +241,8 @@ func unfinished(c source.Collection) string {
 		return "objects are missing: " + c.MustRelist
 	case c.MustRelist != "": // restored from a part of a snapshot, or from a redacted one
 		return "this is not what the server has, and is to be listed anew: " + c.MustRelist
+	case Forbidden(c):
+		return "the API server forbids it to the running sync: objects are missing"
 	}
 	return "the first list has not been finished: objects are missing"
 }

@@ -128,6 +128,8 @@ func Trouble(l source.Live) string {
 // SourceWord is what the tables call the source of what is mirrored now.
 func SourceWord(l source.Live) string {
 	switch {
+	case l.Forbidden != "":
+		return "forbidden"
 	case l.Source == string(informer.FromDisk) && Trouble(l) == "":
 		return "connecting"
 	case l.Source == string(informer.FromDisk):

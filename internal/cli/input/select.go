@@ -3,10 +3,12 @@ package input
 import (
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/source"
@@ -65,6 +67,44 @@ func (f *SelectFlags) Filter(path string, stored []source.Collection, args []str
 		}
 	}
 	return out, nil
+}
+
+// ObjectNames are the names of the selected objects, by resource. A resource that is not in it has all objects selected.
+type ObjectNames map[schema.GroupVersionResource][]string
+
+// Take reports whether the object with the key is selected.
+func (n ObjectNames) Take(gvr schema.GroupVersionResource, key string) bool {
+	names, ok := n[gvr]
+	_, name := SplitKey(key)
+	return !ok || slices.Contains(names, name)
+}
+
+// FilterObjects is Filter for arguments that may be RESOURCE/NAME too.
+func (f *SelectFlags) FilterObjects(
+	path string, stored []source.Collection, args []string,
+) (snapshot.Filter, ObjectNames, error) {
+	names := ObjectNames{}
+	var resources, whole []string
+	for _, arg := range SplitArgs(args) {
+		r, name, named := strings.Cut(arg, "/")
+		if named && (r == "" || name == "" || strings.Contains(name, "/")) {
+			return snapshot.Filter{}, nil, command.Usagef("%q is neither RESOURCE nor RESOURCE/NAME", arg)
+		}
+		if resources = append(resources, r); !named {
+			whole = append(whole, r)
+			continue
+		}
+		for _, found := range NamedBy(r, stored) {
+			names[found.GroupVersionResource] = append(names[found.GroupVersionResource], name)
+		}
+	}
+	for _, r := range whole {
+		for _, found := range NamedBy(r, stored) {
+			delete(names, found.GroupVersionResource)
+		}
+	}
+	out, err := f.Filter(path, stored, resources)
+	return out, names, err
 }
 
 // NamedBy returns the stored resources that an argument names: one, or those of a category.

@@ -22,9 +22,6 @@ func State(now time.Time, c source.Collection) string {
 		if c.Live.Source == string(informer.FromDisk) && !c.Live.Since.IsZero() {
 			st += " " + command.AgeOf(now, c.Live.Since)
 		}
-		if c.Live.Forbidden != "" {
-			st += ", forbidden"
-		}
 	}
 	if c.Representation != string(entry.Unstructured) {
 		st += ", " + c.Representation

@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -17,110 +18,225 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// quietFor is how long a plain log says nothing about a resource that does not change.
+// quietFor is how often the summary, and each error that lasts, is written.
 const quietFor = time.Minute
 
-// plainLog writes a line when something happens, and each minute.
+// plainLog writes a line when the state of a resource changes. Once a minute it writes a summary of all resources, and
+// the errors that last: one line for each error, whatever the number of resources that have it.
 type plainLog struct {
-	// say writes what a collection is now.
-	say func(now time.Time, c source.Collection)
-	// note tells what people should know and what is no error.
-	note func(text string)
+	lines
 
 	mu sync.Mutex
-	// said is what was last written about each collection; guarded by mu.
+	// said is what was last written of each collection; guarded by mu.
 	said map[string]saying
+	// summed is when the summary was last written; guarded by mu.
+	summed time.Time
+	// errors is when each error was last written; guarded by mu.
+	errors map[string]time.Time
+	// forbidden are the ids of the forbidden collections at the last update, and noted those that a note has named;
+	// guarded by mu.
+	forbidden, noted []string
 }
 
-// saying is when a line was written, and what it said but for the figures that always change.
+// lines writes what a plainLog says.
+type lines interface {
+	// one writes the state of a collection.
+	one(now time.Time, c source.Collection)
+	// all writes a summary.
+	all(now time.Time, sum summary)
+	// failed writes an error of the resources that are named.
+	failed(now time.Time, text string, resources []string)
+	// note writes a remark for people that is no error.
+	note(text string)
+}
+
+// saying is the last line of a collection, without the figures that always change.
 type saying struct {
-	at   time.Time
 	what string
 	seed string // what was noted of the seed
 }
 
-// update tells of the collections of which there is news.
+// update writes what has changed, and the summary if it is due. Single lines are not written for the first state of
+// several collections, which the summary has, and for forbidden collections, which one note has.
 func (p *plainLog) update(now time.Time, all []source.Collection) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	first := p.said == nil
+	if first {
+		p.said, p.errors = map[string]saying{}, map[string]time.Time{}
+	}
 	for _, c := range all {
-		what := gist(c)
-		last, ok := p.said[c.ID]
-		if ok && last.what == what && now.Sub(last.at) < quietFor {
-			continue
-		}
-		if p.said == nil {
-			p.said = map[string]saying{}
-		}
-		p.said[c.ID] = saying{now, what, c.Live.Seed}
+		what, last := gist(c), p.said[c.ID]
+		p.said[c.ID] = saying{what, c.Live.Seed}
 		if strings.HasPrefix(c.Live.Seed, begunWith) && c.Live.Seed != last.seed { // why not is an error in the log
-			p.note(input.Label(c) + ": " + c.Live.Seed)
+			p.lines.note(input.Label(c) + ": " + c.Live.Seed)
 		}
-		p.say(now, c)
+		if !first && last.what != what && !input.Forbidden(c) {
+			p.lines.one(now, c)
+		}
+	}
+	p.noteForbidden(all)
+	p.tellErrors(now, all)
+	if now.Sub(p.summed) >= quietFor {
+		p.summed = now
+		if len(all) == 1 {
+			p.lines.one(now, all[0])
+		} else {
+			p.lines.all(now, sumOf(all))
+		}
 	}
 }
 
-// finish tells of all of them, for the last time.
+// noteForbidden writes a note if the API server forbids further resources. It waits until no more are found, so that
+// one note has all of them.
+func (p *plainLog) noteForbidden(all []source.Collection) {
+	ids, of := forbiddenOf(all)
+	steady := slices.Equal(ids, p.forbidden)
+	p.forbidden = ids
+	if steady && slices.ContainsFunc(ids, func(id string) bool { return !slices.Contains(p.noted, id) }) {
+		p.noted = ids
+		p.lines.note(input.ForbiddenNote(of, len(all)))
+	}
+}
+
+func forbiddenOf(all []source.Collection) (ids []string, of []source.Collection) {
+	for _, c := range all {
+		if input.Forbidden(c) {
+			ids, of = append(ids, c.ID), append(of, c)
+		}
+	}
+	return ids, of
+}
+
+// tellErrors writes each error that is new or was last written a minute ago, with all resources that have it.
+func (p *plainLog) tellErrors(now time.Time, all []source.Collection) {
+	for _, t := range input.Errors(all) {
+		if at, ok := p.errors[t.Text]; !ok || now.Sub(at) >= quietFor {
+			p.errors[t.Text] = now
+			p.lines.failed(now, t.Text, t.Of)
+		}
+	}
+	maps.DeleteFunc(p.errors, func(_ string, at time.Time) bool { return now.Sub(at) > quietFor })
+}
+
+// finish writes the last state of all collections.
 func (p *plainLog) finish(now time.Time, all []source.Collection) {
 	p.mu.Lock()
 	for id, last := range p.said {
 		p.said[id] = saying{seed: last.seed}
 	}
+	p.errors, p.summed = map[string]time.Time{}, now
+	p.forbidden, _ = forbiddenOf(all) // no further update follows
 	p.mu.Unlock()
 	p.update(now, all)
 }
 
 func gist(c source.Collection) string {
-	return fmt.Sprint(c.Live.Source, c.Live.Synced, c.Live.Resumes, c.Live.Relists, c.Live.Seed, input.Trouble(*c.Live))
+	return fmt.Sprint(c.Live.Source, c.Live.Synced, c.Live.Resumes, c.Live.Relists, c.Live.Seed)
 }
 
-// sayText says it in a line for people.
-func sayText(w io.Writer) func(time.Time, source.Collection) {
-	return func(now time.Time, c source.Collection) { fmt.Fprintln(w, terminal.OneLine(plainLine(now, c))) }
+// summary is the state of all collections.
+type summary struct {
+	collections, objects int
+	// states counts collections by state; see input.SourceWord.
+	states map[string]int
+	// oldest is the oldest contact with the server of a collection that is not forbidden; zero if one has had none.
+	oldest   time.Time
+	resumes  int
+	relists  map[string]int
+	received int64
 }
 
-func plainLine(now time.Time, c source.Collection) string {
-	line := fmt.Sprintf("%s %s: %s, %s, RV %s, age %s, resumes %d, relists %s, received %s",
-		now.UTC().Format(time.RFC3339), input.Label(c), input.SourceWord(*c.Live), command.CountedObjects(c.Objects),
-		command.OrDash(c.ResourceVersion), command.AgeOf(now, c.LastContact), c.Live.Resumes, relists(*c.Live),
-		command.Size(c.Live.BytesReceived))
-	if t := input.Trouble(*c.Live); t != "" {
-		line += ", error: " + t
-	}
-	return line
-}
-
-// noteJSON returns what writes a note as a record of the log.
-func noteJSON(h slog.Handler) func(text string) {
-	logger := slog.New(h)
-	return func(text string) { logger.Info(text) }
-}
-
-// sayJSON says it as a record of the log.
-func sayJSON(h slog.Handler) func(time.Time, source.Collection) {
-	logger := slog.New(h)
-	return func(_ time.Time, c source.Collection) {
-		attrs := []slog.Attr{
-			slog.String("resource", input.ResourceOf(c).String()), slog.String("scope", input.Scope(c)),
-			slog.String("source", input.SourceWord(*c.Live)), slog.Int("objects", c.Objects),
-			slog.String("resourceVersion", c.ResourceVersion), slog.Time("lastContact", c.LastContact),
-			slog.Int("resumes", c.Live.Resumes), slog.Any("relists", c.Live.Relists),
-			slog.Int64("bytesReceived", c.Live.BytesReceived),
+func sumOf(all []source.Collection) summary {
+	sum := summary{collections: len(all), states: map[string]int{}, relists: map[string]int{}}
+	first := true
+	for _, c := range all {
+		sum.objects += c.Objects
+		sum.states[input.SourceWord(*c.Live)]++
+		sum.resumes += c.Live.Resumes
+		sum.received += c.Live.BytesReceived
+		for reason, n := range c.Live.Relists {
+			sum.relists[reason] += n
 		}
-		if t := input.Trouble(*c.Live); t != "" {
-			attrs = append(attrs, slog.String("err", t))
+		if !input.Forbidden(c) && (first || c.LastContact.Before(sum.oldest)) {
+			sum.oldest, first = c.LastContact, false
 		}
-		logger.LogAttrs(context.Background(), slog.LevelInfo, "Mirroring", attrs...)
 	}
+	return sum
 }
+
+// stateText is the number of collections in each state, the most frequent state first.
+func (s summary) stateText() string {
+	words := slices.SortedFunc(maps.Keys(s.states), func(a, b string) int {
+		return cmp.Or(s.states[b]-s.states[a], strings.Compare(a, b))
+	})
+	for i, w := range words {
+		words[i] = fmt.Sprintf("%d %s", s.states[w], w)
+	}
+	return strings.Join(words, ", ")
+}
+
+// textLines writes lines for people.
+type textLines struct{ w io.Writer }
+
+func (t textLines) line(now time.Time, text string) {
+	fmt.Fprintln(t.w, now.UTC().Format(time.RFC3339), terminal.OneLine(text))
+}
+
+func (t textLines) one(now time.Time, c source.Collection) {
+	t.line(now, fmt.Sprintf("%s: %s, %s, RV %s, age %s, resumes %d, relists %s, received %s",
+		input.Label(c), input.SourceWord(*c.Live), command.CountedObjects(c.Objects),
+		command.OrDash(c.ResourceVersion), command.AgeOf(now, c.LastContact), c.Live.Resumes, relists(c.Live.Relists),
+		command.Size(c.Live.BytesReceived)))
+}
+
+func (t textLines) all(now time.Time, sum summary) {
+	t.line(now, fmt.Sprintf("%d resources: %s, %s, age %s, resumes %d, relists %s, received %s",
+		sum.collections, sum.stateText(), command.CountedObjects(sum.objects), command.AgeOf(now, sum.oldest), sum.resumes,
+		relists(sum.relists), command.Size(sum.received)))
+}
+
+func (t textLines) failed(now time.Time, text string, resources []string) {
+	t.line(now, fmt.Sprintf("error of %s: %s", input.Some(resources), text))
+}
+
+func (t textLines) note(text string) { fmt.Fprintln(t.w, "note:", terminal.OneLine(text)) }
+
+// jsonLines writes records of the log.
+type jsonLines struct{ logger *slog.Logger }
+
+func (j jsonLines) one(_ time.Time, c source.Collection) {
+	j.logger.LogAttrs(context.Background(), slog.LevelInfo, "Mirroring",
+		slog.String("resource", input.ResourceOf(c).String()), slog.String("scope", input.Scope(c)),
+		slog.String("source", input.SourceWord(*c.Live)), slog.Int("objects", c.Objects),
+		slog.String("resourceVersion", c.ResourceVersion), slog.Time("lastContact", c.LastContact),
+		slog.Int("resumes", c.Live.Resumes), slog.Any("relists", c.Live.Relists),
+		slog.Int64("bytesReceived", c.Live.BytesReceived))
+}
+
+func (j jsonLines) all(_ time.Time, sum summary) {
+	j.logger.LogAttrs(context.Background(), slog.LevelInfo, "Summary",
+		slog.Int("resources", sum.collections), slog.Any("sources", sum.states), slog.Int("objects", sum.objects),
+		slog.Time("lastContact", sum.oldest), slog.Int("resumes", sum.resumes), slog.Any("relists", sum.relists),
+		slog.Int64("bytesReceived", sum.received))
+}
+
+func (j jsonLines) failed(_ time.Time, text string, resources []string) {
+	j.logger.Warn("Not well", "resources", resources, "err", text)
+}
+
+func (j jsonLines) note(text string) { j.logger.Info(text) }
+
+// noLines writes nothing.
+type noLines struct{}
+
+func (noLines) one(time.Time, source.Collection)   {}
+func (noLines) all(time.Time, summary)             {}
+func (noLines) failed(time.Time, string, []string) {}
+func (noLines) note(string)                        {}
 
 // liveEvery is how often the state is looked at.
 const liveEvery = time.Second
-
-// noteTo returns what writes a note as a line for people.
-func noteTo(w io.Writer) func(text string) {
-	return func(text string) { fmt.Fprintln(w, "note:", terminal.OneLine(text)) }
-}
 
 // show has l tell the state until ctx ends.
 func show(ctx context.Context, s command.IO, l *plainLog, state func() []source.Collection) {
@@ -136,10 +252,11 @@ func show(ctx context.Context, s command.IO, l *plainLog, state func() []source.
 	}
 }
 
-// relists is the number of relists and why the objects were listed anew.
-func relists(l source.Live) string {
-	if len(l.Relists) == 0 {
+// relists is the number of relists, and their reasons.
+func relists(by map[string]int) string {
+	n := source.Live{Relists: by}.RelistCount()
+	if n == 0 {
 		return "0"
 	}
-	return fmt.Sprintf("%d (%s)", l.RelistCount(), strings.Join(slices.Sorted(maps.Keys(l.Relists)), ", "))
+	return fmt.Sprintf("%d (%s)", n, strings.Join(slices.Sorted(maps.Keys(by)), ", "))
 }

@@ -29,7 +29,7 @@ func mirrored(change func(*source.Collection)) []source.Collection {
 
 func TestPlainLogSaysWhatChanges(t *testing.T) {
 	var out bytes.Buffer
-	p := &plainLog{say: sayText(&out)}
+	p := &plainLog{lines: textLines{&out}}
 	lines := func(after time.Duration, change func(*source.Collection)) int {
 		out.Reset()
 		p.update(clitest.Now.Add(after), mirrored(change))
@@ -44,10 +44,10 @@ func TestPlainLogSaysWhatChanges(t *testing.T) {
 	}{
 		{0, nil, 1},
 		{time.Second, nil, 0},
-		{2 * time.Second, grown, 0}, // figures alone are not news
-		{3 * time.Second, broken, 1},
-		{4 * time.Second, broken, 0},
-		{64 * time.Second, broken, 1}, // but are told each minute
+		{2 * time.Second, grown, 0},   // figures alone are not news
+		{3 * time.Second, broken, 2},  // the state, and the error
+		{4 * time.Second, broken, 0},  // which have been told
+		{64 * time.Second, broken, 2}, // and are told again a minute later
 		{65 * time.Second, nil, 1},
 	} {
 		if got := lines(step.after, step.change); got != step.want {
@@ -62,9 +62,12 @@ func TestPlainLine(t *testing.T) {
 		c.Live.Relists = map[string]int{"Expired": 2, "AheadOfServer": 1}
 		c.Live.Error = "connection\n refused"
 	})[0]
-	want := "2026-01-02T03:04:05Z pods (namespace a): live, 3 objects, RV 7, age 5s, resumes 1, " +
-		"relists 3 (AheadOfServer, Expired), received 2.0 KiB, error: connection refused"
-	if d := cmp.Diff(want, plainLine(clitest.Now, c)); d != "" {
+	want := `2026-01-02T03:04:05Z error of pods (namespace a): connection refused
+2026-01-02T03:04:05Z pods (namespace a): live, 3 objects, RV 7, age 5s, resumes 1, ` +
+		"relists 3 (AheadOfServer, Expired), received 2.0 KiB\n"
+	var out bytes.Buffer
+	(&plainLog{lines: textLines{&out}}).update(clitest.Now, []source.Collection{c})
+	if d := cmp.Diff(want, out.String()); d != "" {
 		t.Error(d)
 	}
 }
@@ -80,7 +83,7 @@ func TestTroubleIsStable(t *testing.T) {
 		}}
 	}
 	var out bytes.Buffer
-	p := &plainLog{say: sayText(&out)}
+	p := &plainLog{lines: textLines{&out}}
 	for i, err := range []error{
 		fmt.Errorf("verify the server of /v1, Kind=Pod: %w", refused(1)),
 		fmt.Errorf("wait to connect for /v1, Kind=Pod: verify the server of apps/v1, Kind=Deployment: %w", refused(2)),
@@ -90,12 +93,67 @@ func TestTroubleIsStable(t *testing.T) {
 			c.Live.Error, c.Live.Trouble = err.Error(), troubleOf(err)
 		}))
 	}
-	if want :=
-		", error: the API server does not answer: read tcp 127.0.0.1:6443: connection reset by peer\n"; strings.Count(
-		out.String(), "\n") != 1 || !strings.HasSuffix(out.String(), want) {
+	want := "error of pods: the API server does not answer: read tcp 127.0.0.1:6443: connection reset by peer\n"
+	if strings.Count(out.String(), "\n") != 2 || !strings.Contains(out.String(), want) {
 		t.Errorf("got %s", out.String())
 	}
 	if got := troubleOf(errors.New("forbidden")); got != "" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// many returns 60 collections: two of them fail with one error, and 50 are forbidden.
+func many() (all []source.Collection) {
+	for i := range 60 {
+		all = append(all, clitest.Stored(clitest.Pods, func(c *source.Collection) {
+			c.Namespace, c.LastContact = fmt.Sprintf("n%02d", i), clitest.Now
+			c.Live = &source.Live{Source: "live", Synced: true}
+			switch {
+			case i < 2:
+				c.Live.Source, c.Live.Error = "disk", "connection refused"
+			case i >= 10:
+				c.Live.Source, c.Live.Error, c.Live.Forbidden = "none", "forbidden in "+c.Namespace, "kubectl auth can-i"
+			}
+		}))
+	}
+	return all
+}
+
+// TestLogOfManyCollections is of issue 37: many collections at rest are one line a minute, an error that several have is
+// one line, and the forbidden ones are one note.
+func TestLogOfManyCollections(t *testing.T) {
+	var out bytes.Buffer
+	p := &plainLog{lines: textLines{&out}}
+	said := func(after time.Duration, all []source.Collection) string {
+		out.Reset()
+		now := clitest.Now.Add(after)
+		p.update(now, all)
+		return strings.ReplaceAll(out.String(), now.Format(time.RFC3339)+" ", "")
+	}
+	const (
+		summary = "60 resources: 50 forbidden, 8 live, 2 offline, 180 objects, age 0s, resumes 0, relists 0, received 0 B\n"
+		failed  = "error of pods (namespace n00), pods (namespace n01): connection refused\n"
+		note    = "note: the API server forbids 50 of 60 resources: pods (namespace n10), pods (namespace n11), " +
+			"pods (namespace n12), pods (namespace n13), pods (namespace n14), 45 more; they are not mirrored until it allows " +
+			"list and watch, and their stored objects stay readable; kubectl auth can-i --list shows the rights\n"
+	)
+	allowed := many()
+	allowed[59].Live = &source.Live{Source: "live", Synced: true}
+	for i, step := range []struct {
+		after time.Duration
+		all   []source.Collection
+		want  string
+	}{
+		{0, many(), failed + summary},
+		{time.Second, many(), note},
+		{2 * time.Second, many(), ""},
+		{3 * time.Second, allowed, "pods (namespace n59): live, 3 objects, RV 7, age 3s, resumes 0, relists 0, received 0 B\n"},
+		{4 * time.Second, allowed, ""},
+		{5 * time.Second, many(), ""}, // it is forbidden again
+		{60 * time.Second, many(), failed + strings.Replace(summary, "age 0s", "age 60s", 1)},
+	} {
+		if d := cmp.Diff(step.want, said(step.after, step.all)); d != "" {
+			t.Errorf("step %d: %s", i, d)
+		}
 	}
 }

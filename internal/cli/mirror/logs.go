@@ -6,7 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"strings"
-	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/terminal"
-	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/internal/symptom"
 )
 
@@ -63,7 +61,7 @@ func (f *logFlags) level() slog.Level {
 func (f *logFlags) log(s command.IO) (*plainLog, logr.Logger) {
 	l, logger := f.choose(s)
 	if f.quiet {
-		l = &plainLog{say: func(time.Time, source.Collection) {}, note: func(string) {}}
+		l = &plainLog{lines: noLines{}}
 	}
 	logger = command.WithoutGivenUp(logger)
 	if s.SetLogger != nil {
@@ -75,9 +73,9 @@ func (f *logFlags) log(s command.IO) (*plainLog, logr.Logger) {
 func (f *logFlags) choose(s command.IO) (*plainLog, logr.Logger) {
 	if f.format == logJSON {
 		h := f.json(s.Err)
-		return &plainLog{say: sayJSON(h), note: noteJSON(h)}, logr.FromSlogHandler(h)
+		return &plainLog{lines: jsonLines{slog.New(h)}}, logr.FromSlogHandler(h)
 	}
-	text := &plainLog{say: sayText(s.Err), note: noteTo(s.Err)}
+	text := &plainLog{lines: textLines{s.Err}}
 	if f.quiet || s.ErrIsTerminal {
 		return text, logr.FromSlogHandler(&sentences{w: s.Err, level: f.level()})
 	}

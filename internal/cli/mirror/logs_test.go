@@ -63,9 +63,9 @@ func TestLogIsJSON(t *testing.T) {
 		}
 		records = append(records, r)
 	}
-	if len(records) != 2 || records[0]["msg"] != "Listing" || records[0]["reason"] != "Cold" ||
-		records[1]["resource"] != "pods" || records[1]["source"] != "live" || records[1]["objects"] != 3.0 ||
-		records[1]["err"] != "refused" {
+	if len(records) != 3 || records[0]["msg"] != "Listing" || records[0]["reason"] != "Cold" ||
+		records[1]["err"] != "refused" || records[2]["resource"] != "pods" || records[2]["source"] != "live" ||
+		records[2]["objects"] != 3.0 {
 		t.Errorf("got %v", records)
 	}
 	if out.Len() > 0 {

@@ -52,6 +52,7 @@ type member struct {
 	endWatches context.CancelCauseFunc
 	keeps      bool // the file keeps what changes
 	encoding   encoding
+	optional   bool // see source.Live
 }
 
 // memberOptions are the same for all members.
@@ -99,7 +100,7 @@ func newMember(ctx context.Context, st *store.Store, p planned, mo memberOptions
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", id, err)
 	}
-	mb := &member{resource: r, identity: id, informer: inf, conn: conn, encoding: p.encoding}
+	mb := &member{resource: r, identity: id, informer: inf, conn: conn, encoding: p.encoding, optional: p.optional()}
 	mb.watchable, mb.endWatches = context.WithCancelCause(context.Background())
 	if err := inf.SetWatchErrorHandlerWithContext(logQuietly); err != nil {
 		return nil, fmt.Errorf("%s: %w", id, err)
@@ -260,8 +261,8 @@ func (mb *member) collection() source.Collection {
 	})
 	c.Persistent = st.Persistent
 	live := source.Live{
-		Encoding: string(mb.encoding),
-		Source:   string(st.Source), Since: st.SourceSince, Synced: st.Synced, State: string(st.Reflector.State),
+		Encoding: string(mb.encoding), Optional: mb.optional,
+		Source: string(st.Source), Since: st.SourceSince, Synced: st.Synced, State: string(st.Reflector.State),
 		Resumes: st.Reflector.Resumes, Lists: st.Reflector.Lists, Pages: st.Reflector.Pages, Watches: st.Reflector.Watches,
 		Relists: map[string]int{}, BytesReceived: mb.conn.Received.Bytes(),
 		Pending: st.Pending, Skipped: st.Skipped, Rewriting: string(st.Rewriting), Unguarded: st.Unguarded,
@@ -275,7 +276,7 @@ func (mb *member) collection() source.Collection {
 	}
 	if st.Err != nil {
 		live.Error, live.Trouble = mb.explained(st.Err).Error(), troubleOf(st.Err)
-		if apierrors.IsForbidden(st.Err) {
+		if apierrors.IsForbidden(st.Err) && st.Source != informer.Live {
 			live.Forbidden = canI(mb.identity)
 		}
 	}

@@ -28,6 +28,11 @@ type planned struct {
 	encoding encoding
 }
 
+// optional reports whether --all or a category has brought the resource, not its own name.
+func (p planned) optional() bool {
+	return p.wanted.Everything || len(input.MatchResource(p.wanted.Name, []input.Resource{p.resource})) == 0
+}
+
 // planner finds out what is to be mirrored.
 type planner struct {
 	storePath string

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -136,9 +135,6 @@ func (sv *service) run(ctx context.Context) (err error) {
 	return err
 }
 
-// mostNamed is how many resources a note names.
-const mostNamed = 5
-
 // noteUnlisted says of which resources the first list had not ended, and what the next start makes of it.
 func (sv *service) noteUnlisted(left []source.Collection) {
 	var unlisted []string
@@ -151,12 +147,9 @@ func (sv *service) noteUnlisted(left []source.Collection) {
 	if len(unlisted) == 0 {
 		return
 	}
-	if more := len(unlisted) - mostNamed; more > 0 {
-		unlisted = append(unlisted[:mostNamed], fmt.Sprintf("%d more", more))
-	}
 	sv.log.note(fmt.Sprintf(
 		"stopped before the first list of %s had ended: %s has %s of it; the next start lists again",
-		strings.Join(unlisted, ", "), sv.settings.store, command.CountedObjects(objects)))
+		input.Some(unlisted), sv.settings.store, command.CountedObjects(objects)))
 }
 
 // noteNothingMirrored says what a sync that was stopped before it could begin leaves.
@@ -282,7 +275,8 @@ func (sv *service) warnOfSecrets(ctx context.Context, m *mirror, mo memberOption
 	}
 }
 
-// readiness says of each collection whether it is what the configuration calls ready.
+// readiness says of each collection whether it is what the configuration calls ready. Forbidden resources count only if
+// they were named.
 func (sv *service) readiness() []endpoint.Check {
 	m := sv.mirror.Load()
 	if m == nil {
@@ -290,7 +284,13 @@ func (sv *service) readiness() []endpoint.Check {
 	}
 	var all []endpoint.Check
 	for _, c := range m.mirrored() {
+		if input.Forbidden(c) && c.Live.Optional {
+			continue
+		}
 		all = append(all, endpoint.Check{Name: input.Label(c), Problem: notReady(c, sv.settings.ready)})
+	}
+	if len(all) == 0 && len(m.members) > 0 {
+		return []endpoint.Check{{Name: "rights", Problem: "the API server forbids all resources"}}
 	}
 	return all
 }
@@ -298,6 +298,8 @@ func (sv *service) readiness() []endpoint.Check {
 // notReady is why a collection is not ready; empty if it is.
 func notReady(c source.Collection, ready config.Ready) string {
 	switch {
+	case !c.Complete && input.Forbidden(c):
+		return "the API server forbids it"
 	case !c.Complete:
 		return "waiting for the first list"
 	case ready == config.ReadyResumed && !c.Live.Synced:

@@ -60,11 +60,12 @@ With --config the resources come from a file, which has more settings: see docs/
 the file has encryption; LARDER_KEY is used only if the file names it. After a change of the file restart sync, which
 resumes each watch and lists only what is new. SIGHUP ends it as SIGINT and SIGTERM do.
 
-The log, on standard error, has a line for each resource when something happens, and once a minute (--log-format json,
---quiet). larder status prints a table of the resources.
+The log, on standard error, has a line for a resource when its state changes, and one summary of all resources a minute
+(--log-format json, --quiet). larder status prints a table of the resources.
 
   live, offline  in contact with the server; served from the store, because the server does not answer
   connecting, waiting  served from the store until the server has answered; waiting for the first list
+  forbidden  the server answers 403: asked again until it allows list and watch, and served from the store meanwhile
   RV        the resourceVersion of the objects, from which a restart resumes
   age       how long ago the server was last heard
   resumes   watches that went on from the resourceVersion, with no list
@@ -88,8 +89,8 @@ The log, on standard error, has a line for each resource when something happens,
 	f.StringVar(&o.store.Path, "store", "", "the store's `FILE` (required: here, in the configuration, or in "+
 		command.StoreVariable+")")
 	f.BoolVar(&o.all, "all", false,
-		"mirror every resource that you may list and watch, but events only if they are named; resources that the server "+
-			"gets later are mirrored from the next start")
+		"mirror every resource that you may list and watch, but events only if they are named; what the server forbids is "+
+			"mirrored once the rights come; resources that the server gets later are mirrored from the next start")
 	f.StringSliceVar(&o.exclude, "exclude", nil, "with --all, do not mirror this `RESOURCE`; several with commas")
 	f.StringVar(&o.config, "config", "", "read what to mirror from a `FILE`")
 	f.StringSliceVarP(&o.namespaces, "namespace", "n", nil,

@@ -40,6 +40,20 @@ func (m *mirror) Watch(ctx context.Context, q source.WatchQuery, fn func(source.
 	return m.File.Watch(ctx, q, fn)
 }
 
+// Log implements source.Logger. Collections that are in memory only, or not stored yet, keep no changes.
+func (m *mirror) Log(ctx context.Context, q source.LogQuery, fn func(source.Logged) error) (time.Time, error) {
+	for _, mb := range m.members {
+		if mb.identity.ID() == q.Collection && !mb.informer.Status().Persistent {
+			return time.Time{}, consumer.ErrNotKept
+		}
+	}
+	from, err := m.File.Log(ctx, q, fn)
+	if errors.Is(err, source.ErrNoCollection) {
+		return from, consumer.ErrNotKept
+	}
+	return from, err
+}
+
 // keepChanges has the file keep what changes for so long; 0 is not at all. A sync that cannot is still a sync.
 func (mb *member) keepChanges(ctx context.Context, keep time.Duration) {
 	err := mb.informer.Durable().RetainChanges(ctx, keep)

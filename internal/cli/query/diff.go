@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -30,7 +31,7 @@ type diffOptions struct {
 func NewDiff(s command.IO) *cobra.Command {
 	var o diffOptions
 	cmd := &cobra.Command{
-		Use:   "diff A B [RESOURCE…]",
+		Use:   "diff A B [RESOURCE[/NAME]…]",
 		Short: "Compare two stores or snapshots, object by object",
 		Long: `Compare two files, object by object. Each is a snapshot, a store, or a store that larder sync holds. An object
 that only B has is added, one that only A has is removed, and one with another UID is replaced: it was deleted and
@@ -54,6 +55,7 @@ Exits with 0 if there is no difference, 1 if there is one, and more than 1 if th
 wrongly, 3 any other error.`,
 		Example: `  larder diff monday.larder cluster.db
   larder diff before.larder after.larder deploy,svc -n web
+  larder diff before.larder after.larder deploy/web
   larder diff a.larder b.larder --ignore status --ignore 'metadata.annotations["example.com/seen"]'`,
 		Args: command.NeedArgs(2, -1, "two files, and perhaps resources"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -108,11 +110,11 @@ func runDiff(ctx context.Context, s command.IO, o *diffOptions, args []string) e
 		return err
 	}
 	defer func() { _ = b.Source.Close() }() // it was only read
-	filter, err := o.filter(a, b, args[2:])
+	filter, names, err := o.filter(a, b, args[2:])
 	if err != nil {
 		return err
 	}
-	report, err := o.compare(ctx, s, a, b, filter)
+	report, err := o.compare(ctx, s, a, b, filter, names)
 	if err != nil {
 		return compareError(err)
 	}
@@ -145,9 +147,10 @@ func checkPaths(paths []string) error {
 }
 
 // filter is what the command line selects. A resource need not be in both.
-func (o *diffOptions) filter(a, b *compare.Side, args []string) (snapshot.Filter, error) {
+func (o *diffOptions) filter(a, b *compare.Side, args []string) (snapshot.Filter, input.ObjectNames, error) {
 	stored := slices.Concat(a.Status.Collections, b.Status.Collections)
 	for _, arg := range input.SplitArgs(args) {
+		arg, _, _ = strings.Cut(arg, "/")
 		if len(input.NamedBy(arg, stored)) > 0 {
 			continue
 		}
@@ -155,9 +158,9 @@ func (o *diffOptions) filter(a, b *compare.Side, args []string) (snapshot.Filter
 		if known := input.StoredResources(stored); len(known) > 0 {
 			holds = "they have " + input.Names(known, input.Resource.String)
 		}
-		return snapshot.Filter{}, fmt.Errorf("neither %s nor %s has a resource %q: %s", a.Path, b.Path, arg, holds)
+		return snapshot.Filter{}, nil, fmt.Errorf("neither %s nor %s has a resource %q: %s", a.Path, b.Path, arg, holds)
 	}
-	return o.selects.Filter(a.Path, stored, args)
+	return o.selects.FilterObjects(a.Path, stored, args)
 }
 
 // compareError adds what to do, of the file that it is about.
@@ -170,7 +173,7 @@ func compareError(err error) error {
 }
 
 func (o *diffOptions) compare(
-	ctx context.Context, s command.IO, a, b *compare.Side, filter snapshot.Filter,
+	ctx context.Context, s command.IO, a, b *compare.Side, filter snapshot.Filter, names input.ObjectNames,
 ) (diff.Report, error) {
 	compare.SkipSealed(a, b, filter)
 	counted, done, err := s.Counted(ctx, "comparing", b, true)
@@ -190,7 +193,8 @@ func (o *diffOptions) compare(
 	p := newDiffPrinter(out, o.output.Format, s.Colours, func(id entry.Identity) []string {
 		return slices.Concat(a.Gap(id), b.Gap(id))
 	})
-	report, err := compare.Run(ctx, a, b, compare.Options{Filter: filter, Ignore: ignore, Counted: counted}, p.change)
+	report, err := compare.Run(ctx, a, b, compare.Options{Filter: filter, Names: names,
+		Ignore: ignore, Counted: counted}, p.change)
 	done()
 	if err == nil {
 		err = p.finish(report)

@@ -12,11 +12,8 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// mostElsewhere is how many other namespaces a hint names.
-const mostElsewhere = 3
-
-// elsewhere returns a few of the namespaces, other than the one that was asked for, in which an answer has objects;
-// with a name, objects of that name. It looks at no more than mostNames objects of each collection: it is for a hint.
+// elsewhere returns the namespaces, other than the one that was asked for, in which an answer has objects; with a name,
+// objects of that name.
 func (o *getOptions) elsewhere(ctx context.Context, src source.Source, a answer, name string) []string {
 	if !a.Resource.Namespaced || o.all {
 		return nil
@@ -27,11 +24,15 @@ func (o *getOptions) elsewhere(ctx context.Context, src source.Source, a answer,
 		if name != "" {
 			q.Fields = "metadata.name=" + name
 		}
-		found = append(found, input.NamespacesOf(ctx, src, q)...)
+		_ = src.Entries(ctx, q, func(e entry.Entry) error { // what cannot be read is left out of a hint
+			if ns, _ := input.SplitKey(e.Key); len(found) == 0 || found[len(found)-1] != ns {
+				found = append(found, ns)
+			}
+			return nil
+		})
 	}
 	slices.Sort(found)
-	found = slices.Compact(found)
-	return found[:min(len(found), mostElsewhere)]
+	return slices.Compact(found)
 }
 
 // missing is the error for an object that was asked for by name, with where else there is one of that name.
@@ -61,7 +62,7 @@ func (o *getOptions) hintElsewhere(ctx context.Context, src source.Source, answe
 	}
 	slices.Sort(found)
 	if found = slices.Compact(found); len(found) > 0 {
-		return "hint: " + hint(found[:min(len(found), mostElsewhere)]) + "\n"
+		return "hint: " + hint(found) + "\n"
 	}
 	return ""
 }

@@ -303,6 +303,8 @@ func freshness(s command.IO, r input.Resource, c source.Collection, withScope bo
 			"which last heard the server "+command.AgeOf(s.Now(), c.LastContact)+" ago"
 	case c.Live.Source == string(informer.Live):
 		from = "live from the running sync"
+	case input.Forbidden(c):
+		from = "from disk; the API server forbids it to the running sync"
 	case !c.Persistent:
 		from = "from the running sync's memory, which is out of contact"
 	default:

@@ -15,25 +15,25 @@ import (
 
 // logOptions are the flags of log.
 type logOptions struct {
-	identity   input.IdentityFlag
-	output     command.OutputFlag
-	namespaces []string
-	since      string
-	ignore     []string
+	identity input.IdentityFlag
+	selects  input.SelectFlags
+	output   command.OutputFlag
+	since    string
+	ignore   []string
 }
 
 // NewLog returns larder log.
 func NewLog(s command.IO) *cobra.Command {
 	var o logOptions
 	cmd := &cobra.Command{
-		Use:   "log [FILE…] [RESOURCE…]",
+		Use:   "log [FILE…] [RESOURCE[/NAME]…]",
 		Short: "Print what has changed in a store, or from snapshot to snapshot",
 		Long: `Print what has changed, over all resources, the oldest change first.
 
 Of a store into which larder sync --keep-changes 24h mirrors, or larder sync --serve, which keeps an hour, it prints the
 objects that have changed, each once, with the last of its changes: an object that was created is added, one that is
 gone is removed. The time is that at which the change was stored, to a minute. What was learned from a list may have
-happened before that.
+happened before that. Selectors look at the present state of an object, or at the last one before it was deleted.
 
 Of several snapshots or stores it prints what has changed from each to the next, in the order of the times at which they
 were taken, and which fields of each object: the old value (-) and the new one (+), as larder diff does. The time is
@@ -45,16 +45,16 @@ that of the later file.
 
 Values of Secrets, and of whatever else a store seals, are not shown.`,
 		Example: `  larder log cluster.db --since 2h
-  larder log cluster.db pods,deploy -n web --since 2026-11-28T09:00:00Z
+  larder log cluster.db pods,deploy/web -n web --since 2026-11-28T09:00:00Z
+  larder log cluster.db pods -l app=web
   larder log mon.larder tue.larder wed.larder --ignore status`,
 		RunE:              func(cmd *cobra.Command, args []string) error { return runLog(cmd.Context(), s, &o, args) },
 		ValidArgsFunction: command.CompleteFile,
 	}
 	o.identity.Add(cmd)
+	o.selects.Add(cmd)
 	o.output.Add(cmd, formatChanges, "name", "json")
 	f := cmd.Flags()
-	f.StringSliceVarP(&o.namespaces, "namespace", "n", nil,
-		"print changes in this `NAMESPACE` only; may be given again. Default is all, and what is in none")
 	f.StringVar(&o.since, "since", "",
 		"print what has changed since a `TIME`, as 2026-11-28, 2026-11-28T09:00:00Z or 2h (ago), or of one resource of a "+
 			"store after a number that larder watch has printed. Default is all that is kept")
@@ -64,7 +64,7 @@ Values of Secrets, and of whatever else a store seals, are not shown.`,
 }
 
 func runLog(ctx context.Context, s command.IO, o *logOptions, args []string) error {
-	if err := errors.Join(o.output.Check(), checkPaths(o.ignore)); err != nil {
+	if err := errors.Join(o.output.Check(), o.selects.Check(), checkPaths(o.ignore)); err != nil {
 		return command.Usage(err)
 	}
 	since, err := parseMoment(o.since, s.Now())

@@ -48,7 +48,7 @@ func (o *logOptions) series(ctx context.Context, s command.IO, paths, args []str
 		stored = append(stored, status.Collections...)
 	}
 	slices.SortStableFunc(files, func(a, b logFile) int { return a.at.Compare(b.at) })
-	filter, err := (&input.SelectFlags{Namespaces: o.namespaces}).Filter("none of the files", stored, args)
+	filter, names, err := o.selects.FilterObjects("none of the files", stored, args)
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (o *logOptions) series(ctx context.Context, s command.IO, paths, args []str
 		a := files[i]
 		before := compare.NewSide(a.path, a.path, a.src, a.status, key != nil)
 		after := compare.NewSide(b.path, b.path, b.src, b.status, key != nil)
-		if err = o.step(ctx, s, out, before, after, b.at, filter); err != nil {
+		if err = o.step(ctx, s, out, before, after, b.at, filter, names); err != nil {
 			break
 		}
 		sealed = cmp.Or(sealed, sealedError(filter, before, after))
@@ -76,11 +76,12 @@ func (o *logOptions) series(ctx context.Context, s command.IO, paths, args []str
 // step prints what has changed from a file to the next.
 func (o *logOptions) step(
 	ctx context.Context, s command.IO, out *bufio.Writer, a, b *compare.Side, at time.Time, filter snapshot.Filter,
+	names input.ObjectNames,
 ) error {
 	compare.SkipSealed(a, b, filter)
 	done := s.Busy("comparing")
 	p := o.printer(out, s, a, b, at)
-	report, err := compare.Run(ctx, a, b, compare.Options{Filter: filter,
+	report, err := compare.Run(ctx, a, b, compare.Options{Filter: filter, Names: names,
 		Ignore: append(diff.DefaultIgnore(), o.ignore...)}, p.change)
 	done()
 	if err != nil {

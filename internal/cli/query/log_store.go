@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -39,7 +40,7 @@ func (o *logOptions) ofStore(ctx context.Context, s command.IO, path string, arg
 		return command.WithHint(command.Usagef("%s is a snapshot, of one moment", path),
 			"name another one to compare it with, as in: larder log monday.larder %s", path)
 	}
-	filter, err := (&input.SelectFlags{Namespaces: o.namespaces}).Filter(path, status.Collections, args)
+	filter, names, err := o.selects.FilterObjects(path, status.Collections, args)
 	if err != nil {
 		return err
 	}
@@ -56,7 +57,7 @@ func (o *logOptions) ofStore(ctx context.Context, s command.IO, path string, arg
 			return err
 		}
 	}
-	changes, err := o.collect(ctx, s, logger, path, chosen, since)
+	changes, err := o.collect(ctx, s, logger, path, chosen, since, names)
 	if err != nil {
 		return err
 	}
@@ -72,10 +73,12 @@ func (o *logOptions) ofStore(ctx context.Context, s command.IO, path string, arg
 // collect returns the changes of all collections, the oldest first.
 func (o *logOptions) collect(
 	ctx context.Context, s command.IO, logger source.Logger, path string, chosen []source.Collection, since moment,
+	names input.ObjectNames,
 ) (changes []source.LoggedOf, err error) {
 	defer s.Busy("reading")()
 	var without []source.Collection
-	q := source.LogQuery{Since: since.at}
+	late := map[string][]string{} // the collections of which changes are kept since a later time, by that time
+	q := source.LogQuery{Since: since.at, Selector: o.selects.Labels, Fields: o.selects.Fields}
 	if since.place != nil {
 		q.After = &since.place.seq
 	}
@@ -84,23 +87,32 @@ func (o *logOptions) collect(
 		case from.IsZero():
 			without = append(without, c)
 		case !since.at.IsZero():
-			fmt.Fprintf(s.Err, "note: of %s changes are kept since %s\n", input.Label(c), from.UTC().Format(toTheMinute))
+			at := from.UTC().Format(toTheMinute)
+			late[at] = append(late[at], input.Label(c))
 		}
 	})
 	if err != nil {
 		return nil, input.ReadError(path, err)
 	}
-	names := input.Names(input.StoredResources(without), input.Resource.String)
+	for _, at := range slices.Sorted(maps.Keys(late)) {
+		fmt.Fprintf(s.Err, "note: of %s changes are kept since %s\n", input.Some(late[at]), at)
+	}
+	var labels []string
+	for _, c := range without {
+		labels = append(labels, input.Label(c))
+	}
+	of := input.Some(labels)
 	switch {
 	case len(without) == len(chosen):
-		return nil, command.WithHint(command.Told(consumer.ErrNotKept, "%s does not keep what changes of %s", path, names),
+		return nil, command.WithHint(command.Told(consumer.ErrNotKept, "%s does not keep what changes of %s", path, of),
 			"larder sync --keep-changes 24h keeps it from then on; or compare snapshots: larder log mon.larder tue.larder")
 	case len(without) > 0:
-		fmt.Fprintf(s.Err, "note: of %s no changes are kept\n", names)
+		fmt.Fprintf(s.Err, "note: of %s no changes are kept\n", of)
 	}
 	return slices.DeleteFunc(changes, func(c source.LoggedOf) bool {
 		ns, _ := input.SplitKey(c.Key)
-		return len(o.namespaces) > 0 && !slices.Contains(o.namespaces, ns)
+		return len(o.selects.Namespaces) > 0 && !slices.Contains(o.selects.Namespaces, ns) ||
+			!names.Take(c.Collection.GVR(), c.Key)
 	}), nil
 }
 

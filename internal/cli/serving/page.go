@@ -40,10 +40,19 @@ func pageStatus(now time.Time, s source.Status, secrets bool) page.Status {
 		st.Of, st.Snapshot = ofSnapshot, &page.Snapshot{TakenAt: i.TakenAt, ClusterID: i.ClusterID,
 			ServerVersion: i.ServerVersion, Larder: i.Larder, Encrypted: i.Encrypted, LeftOut: i.LeftOut}
 	}
+	var mirrored int
+	var forbidden []source.Collection
 	for _, c := range s.Collections {
 		if c.Live != nil {
 			st.Of = ofMirror
+			mirrored++
 		}
+		if input.Forbidden(c) {
+			forbidden = append(forbidden, c)
+		}
+	}
+	if len(forbidden) > 0 {
+		st.Forbidden = input.ForbiddenNote(forbidden, mirrored)
 	}
 	for _, c := range s.Collections {
 		one := pageCollection(now, c)
@@ -78,6 +87,9 @@ func pageCollection(now time.Time, c source.Collection) page.Collection {
 	one.Well = one.Well && l.Source == string(informer.Live) && l.Error == ""
 	one.Live = &page.Live{Resumes: l.Resumes, Watches: l.Watches, Lists: l.Lists, Relists: l.Relists,
 		Received: l.BytesReceived, Error: input.Trouble(*l), Unguarded: l.Unguarded, IncidentTotals: l.IncidentTotals}
+	if input.Forbidden(c) {
+		one.Live.Error = "" // Status.Forbidden has it
+	}
 	for _, i := range l.Incidents {
 		one.Live.Incidents = append(one.Live.Incidents,
 			page.Incident{At: i.At, Cause: i.Cause, Objects: i.Objects, Findings: i.Findings})

@@ -25,6 +25,9 @@ func TestPageStatus(t *testing.T) {
 		of("memory", func(c *source.Collection) { c.Persistent = false }),
 		of("earlier", func(c *source.Collection) { c.Live = nil }),
 		of("offline", func(c *source.Collection) { c.Live.Source, c.Live.Error = "disk", "refused" }),
+		of("nodes", func(c *source.Collection) {
+			c.Live.Source, c.Live.Error, c.Live.Forbidden = "disk", "nodes is forbidden", "kubectl auth can-i list nodes -A"
+		}),
 		of("relist", func(c *source.Collection) { c.MustRelist = "why" }),
 		of("metadata", func(c *source.Collection) { c.Representation = string(entry.Metadata) }),
 	}}
@@ -41,12 +44,15 @@ func TestPageStatus(t *testing.T) {
 			"pods": {"", "live", true}, "secrets": {flag, "live", true}, "sealed": {flag, "live", true},
 			"memory":  {"kept in memory only, and not served", "live, in memory only", true},
 			"earlier": {"left by an earlier sync; nothing mirrors it, and it is not served", "stored", true},
-			"offline": {"", "offline", false}, "relist": {"", "live, to be listed anew (why)", false},
+			"offline": {"", "offline", false}, "nodes": {"", "forbidden", false}, "relist": {"", "live, to be listed anew (why)", false},
 			"metadata": {"", "live, metadata", true},
 		}
 		st := pageStatus(now, s, secrets)
 		if st.Of != ofMirror || st.File != "m.db" || len(st.Collections) != len(want) {
 			t.Errorf("%+v", st)
+		}
+		if !strings.HasPrefix(st.Forbidden, "the API server forbids 1 of 8 resources: nodes") {
+			t.Errorf("forbidden: %q", st.Forbidden)
 		}
 		for _, c := range st.Collections {
 			if got := (seen{c.Hidden, c.State, c.Well}); got != want[c.Resource] {

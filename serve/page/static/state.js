@@ -41,6 +41,7 @@ function overview(s) {
   return [
     facts(s),
     s.error && note(`What is pending cannot be written to the file: ${s.error}`, 'bad'),
+    s.forbidden && note(s.forbidden, 'bad'),
     table(`${plural(total, 'object')} in ${plural(rows.length, 'collection')}`, columns, rows, { class: 'list' }),
     mirror && incidents(s),
   ].filter(Boolean);

@@ -1,0 +1,132 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
+	"github.com/larder-dev/larder/internal/source"
+)
+
+// States that wait waits for.
+const (
+	waitSynced = "synced"
+	waitLive   = "live"
+)
+
+const (
+	// waitWithin is the default of --timeout.
+	waitWithin = time.Minute
+	// waitEvery is how often wait asks the sync.
+	waitEvery = 100 * time.Millisecond
+)
+
+// NewWait returns larder wait.
+func NewWait(s command.IO) *cobra.Command {
+	var path, state string
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "wait [FILE]",
+		Short: "Wait until the sync of a store has caught up with the API server",
+		Long: `Wait until the larder sync that mirrors into a store has caught up with the API server. A sync that does not run
+yet, and a file that is not there yet, are waited for.
+
+  --for synced  each resource has been listed, or its watch has been resumed, since the sync was started. The default
+  --for live    each resource is in contact with the server now
+
+Resources that the API server forbids (403) are waited for only if the sync was given their names.
+
+Exits with 0 then, and with 1 after --timeout: the error names the resources that are missing.`,
+		Example: `  larder sync --all --store cluster.db & larder wait cluster.db
+  larder wait cluster.db --for live --timeout 5m`,
+		Args: command.MaxOneFile,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := command.OnlyFile(&path, "store", args); err != nil {
+				return err
+			}
+			if path = command.OrVariable(path); path == "" {
+				return command.Usagef("wait needs the FILE of a store, or %s", command.StoreVariable)
+			}
+			if state != waitSynced && state != waitLive {
+				return command.Usagef("--for is %q; it can be %s or %s", state, waitSynced, waitLive)
+			}
+			return runWait(cmd.Context(), path, state, timeout, waitEvery)
+		},
+		ValidArgsFunction: command.CompleteFile,
+	}
+	f := cmd.Flags()
+	f.StringVar(&state, "for", waitSynced, "the `STATE` to wait for: "+waitSynced+" or "+waitLive)
+	command.CompleteFlag(cmd, "for", cobra.FixedCompletions([]cobra.Completion{waitSynced, waitLive},
+		cobra.ShellCompDirectiveNoFileComp))
+	f.DurationVar(&timeout, "timeout", waitWithin, "fail after this `DURATION`, such as 5m; 0 waits for ever")
+	return cmd
+}
+
+// runWait asks the sync again and again until nothing is missing. It never opens the file: a sync that is about to start
+// needs it.
+func runWait(ctx context.Context, path, state string, timeout, every time.Duration) error {
+	if input.IsSnapshot(path) && !input.Missing(path) {
+		return command.Usagef("%s is a snapshot, which does not change", path)
+	}
+	limited, cancel := context.WithCancel(ctx)
+	if timeout > 0 {
+		limited, cancel = context.WithTimeout(ctx, timeout)
+	}
+	defer cancel()
+	for {
+		missing, err := missingOf(limited, path, state)
+		if err == nil && len(missing) == 0 {
+			return nil
+		}
+		select {
+		case <-limited.Done():
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return waitError(path, state, timeout, missing, err)
+		case <-time.After(every):
+		}
+	}
+}
+
+// waitError says what is missing at the end of the time.
+func waitError(path, state string, timeout time.Duration, missing []string, err error) error {
+	if len(missing) > 0 {
+		return command.WithHint(fmt.Errorf("%s is not %s after %s: %s", path, state, timeout, input.Some(missing)),
+			"larder status %s says why", path)
+	}
+	return command.WithHint(command.Told(err, "no larder sync runs on %s after %s", path, timeout),
+		"start it: larder sync RESOURCE… --store %s", path)
+}
+
+// missingOf returns the labels of the resources that are not in the state. It fails if no sync holds the file.
+func missingOf(ctx context.Context, path, state string) (missing []string, err error) {
+	socket, err := source.SocketPath(path)
+	if err != nil {
+		return nil, err
+	}
+	client, _, err := source.Dial(ctx, socket)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, client.Close()) }()
+	status, err := client.Status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range status.Collections {
+		if c.Live == nil || input.Forbidden(c) && c.Live.Optional {
+			continue
+		}
+		if !c.Live.Synced || state == waitLive && c.Live.Source != string(informer.Live) {
+			missing = append(missing, input.Label(c))
+		}
+	}
+	return missing, nil
+}

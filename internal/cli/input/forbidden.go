@@ -1,0 +1,61 @@
+package input
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/source"
+)
+
+// Forbidden reports whether the API server answers 403 to the running sync that asks for the collection.
+func Forbidden(c source.Collection) bool { return c.Live != nil && c.Live.Forbidden != "" }
+
+// ForbiddenNote names all forbidden collections in one line. all is the number of mirrored collections.
+func ForbiddenNote(forbidden []source.Collection, all int) string {
+	var labels []string
+	for _, c := range forbidden {
+		labels = append(labels, Label(c))
+	}
+	rights := "kubectl auth can-i --list shows the rights"
+	if len(forbidden) == 1 {
+		rights = forbidden[0].Live.Forbidden
+	}
+	return fmt.Sprintf("the API server forbids %d of %s: %s; they are not mirrored until it allows list and "+
+		"watch, and their stored objects stay readable; %s", len(forbidden), command.Counted(all, "resource"), Some(labels), rights)
+}
+
+// Error is an error and the labels of the collections that have it.
+type Error struct {
+	Text string
+	Of   []string
+}
+
+// Errors returns the errors of mirrored collections, each once, in the order of the first collection that has it. The
+// errors of forbidden collections, which differ in their text only, are left to ForbiddenNote.
+func Errors(all []source.Collection) (errs []Error) {
+	for _, c := range all {
+		if c.Live == nil || Trouble(*c.Live) == "" || Forbidden(c) {
+			continue
+		}
+		text := Trouble(*c.Live)
+		i := slices.IndexFunc(errs, func(e Error) bool { return e.Text == text })
+		if i < 0 {
+			i, errs = len(errs), append(errs, Error{Text: text})
+		}
+		errs[i].Of = append(errs[i].Of, Label(c))
+	}
+	return errs
+}
+
+// mostNamed is how many resources a line names.
+const mostNamed = 5
+
+// Some joins a few of the names, and says how many more there are.
+func Some(names []string) string {
+	if len(names) > mostNamed+1 {
+		names = append(slices.Clone(names[:mostNamed]), fmt.Sprintf("%d more", len(names)-mostNamed))
+	}
+	return strings.Join(names, ", ")
+}
