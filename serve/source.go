@@ -6,6 +6,10 @@ import (
 	"errors"
 	"maps"
 	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/facts"
@@ -21,6 +25,30 @@ type Source interface {
 	collections(ctx context.Context) ([]described, error)
 	// open returns a reader of a collection.
 	open(ctx context.Context, id entry.Identity) (reader, error)
+}
+
+// Withheld returns a function that reports whether s has a confidential collection of a resource: rights to all
+// resources do not cover it. The collections are read again after a second. While they cannot be read, every resource
+// is withheld.
+func Withheld(s Source) func(schema.GroupResource) bool {
+	var mu sync.Mutex
+	var withheld map[schema.GroupResource]bool // guarded by mu
+	var read time.Time                         // guarded by mu
+	return func(r schema.GroupResource) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		if withheld == nil || time.Since(read) > catalogAge {
+			all, err := s.collections(context.Background())
+			if err != nil {
+				return true
+			}
+			withheld, read = map[schema.GroupResource]bool{}, time.Now()
+			for _, d := range all {
+				withheld[d.Identity.GroupResource()] = withheld[d.Identity.GroupResource()] || d.confidential
+			}
+		}
+		return withheld[r]
+	}
 }
 
 // described is a collection of a Source.
@@ -80,13 +108,19 @@ func (s storeSource) collections(ctx context.Context) ([]described, error) {
 			continue
 		}
 		delete(missing, info.Identity)
-		c := snapshot.Collection{Identity: info.Identity, Sealed: info.Sealed || s.store.Seals(info.Identity.GroupResource())}
-		all = append(all, described{Info: info, confidential: c.Confidential() != ""})
+		all = append(all, s.described(info))
 	}
 	for id := range missing {
-		all = append(all, described{Info: entry.Info{Identity: id}, expected: true})
+		d := s.described(entry.Info{Identity: id})
+		d.expected = true
+		all = append(all, d)
 	}
 	return all, err
+}
+
+func (s storeSource) described(info entry.Info) described {
+	c := snapshot.Collection{Identity: info.Identity, Sealed: s.store.Sealed(info)}
+	return described{Info: info, confidential: c.Confidential() != ""}
 }
 
 func (s storeSource) open(ctx context.Context, id entry.Identity) (reader, error) {

@@ -50,7 +50,7 @@ func (s storeSource) Collections(ctx context.Context) ([]Collection, error) {
 		all[i] = Collection{
 			Identity: info.Identity, Attributes: info.Attributes, Resource: info.Resource, ResourceVersion: info.ResourceVersion,
 			Complete: info.Complete, MustRelist: mustRelist(info), LastContact: info.LastContact, Objects: info.Objects,
-			Sealed: info.Sealed || s.st.Seals(info.Identity.GroupResource()),
+			Sealed: s.st.Sealed(info),
 		}
 	}
 	slices.SortFunc(all, func(a, b Collection) int { return strings.Compare(a.Identity.String(), b.Identity.String()) })

@@ -106,12 +106,13 @@ func TestWriterBounds(t *testing.T) {
 	}
 }
 
-// The largest records that are allowed come back, alone in their blocks or not.
+// TestLargestRecords checks that the largest allowed records can be read again, also where the open block has no room
+// for one (issue 37).
 func TestLargestRecords(t *testing.T) {
 	large := rec("b", maxPart-200)
 	longKey := rec(strings.Repeat("c", maxKey), 10)
 	want := content{header: snapshot.Header{Larder: "x"}, collections: []contentOf{
-		{snapshot.Collection{Identity: identityOf("pods")}, []entry.Entry{rec("a", 100), large, longKey}},
+		{snapshot.Collection{Identity: identityOf("pods")}, []entry.Entry{rec("a", 100_000), large, longKey}},
 	}}
 	data := want.bytes(t, snapshot.WriterOptions{})
 	got, _, err := readAll(data, snapshot.OpenOptions{})

@@ -38,7 +38,7 @@ func (f *File) Status(ctx context.Context) (Status, error) {
 		Collections: []Collection{}}
 	for _, info := range infos {
 		c := NewCollection(info)
-		if !c.Sealed && f.store.Seals(info.Identity.GroupResource()) { // from its next write on
+		if !c.Sealed && f.store.Sealed(info) { // from its next write on
 			c.Sealed, c.PlainText = true, info.Objects > 0
 		}
 		handlers, err := f.store.Cursors(ctx, info.Identity)

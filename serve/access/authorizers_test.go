@@ -17,14 +17,18 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
+func isOneOf(all ...schema.GroupResource) func(schema.GroupResource) bool {
+	return func(r schema.GroupResource) bool { return slices.Contains(all, r) }
+}
+
 func TestEverything(t *testing.T) {
 	token, err := access.NewStaticToken(access.NewToken(), "larder")
 	if err != nil {
 		t.Fatal(err)
 	}
 	own := token.User()
-	sealed := []schema.GroupResource{{Group: "example.com", Resource: "vaults"}}
-	e := access.Everything{User: own, Sealed: sealed}
+	sealed := isOneOf(schema.GroupResource{Group: "example.com", Resource: "vaults"})
+	e := access.Everything{User: own, Withheld: sealed}
 	for _, verb := range []string{"get", "list", "watch"} {
 		if !allowed(t, e, read(own, verb, "pods", "")) || !allowed(t, e, read(own, verb, "widgets.example.com", "web")) {
 			t.Errorf("may not %s", verb)
@@ -33,7 +37,7 @@ func TestEverything(t *testing.T) {
 			if allowed(t, e, read(own, verb, resource, "web")) {
 				t.Errorf("may %s %s", verb, resource)
 			}
-			if !allowed(t, access.Everything{User: own, Sealed: sealed, WithSecrets: true}, read(own, verb, resource, "web")) {
+			if !allowed(t, access.Everything{User: own, Withheld: sealed, WithSecrets: true}, read(own, verb, resource, "web")) {
 				t.Errorf("may not %s %s though it was asked for", verb, resource)
 			}
 		}
@@ -121,7 +125,7 @@ rules:
 
 func offline(t testing.TB, text string, sealed ...schema.GroupResource) *access.OfflineAccess {
 	t.Helper()
-	o, err := access.NewOfflineAccess(file(t, text), sealed, logr.Discard())
+	o, err := access.NewOfflineAccess(file(t, text), isOneOf(sealed...), logr.Discard())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package access
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -17,10 +16,10 @@ var secrets = schema.GroupResource{Resource: "secrets"}
 type Everything struct {
 	// User is that of StaticToken.User. The name and the UID must be equal.
 	User User
-	// WithSecrets lets the user read Secrets too, and what is Sealed.
+	// WithSecrets lets the user read Secrets too, and Withheld resources.
 	WithSecrets bool
-	// Sealed are resources that are kept like Secrets. Default: none.
-	Sealed []schema.GroupResource
+	// Withheld reports whether a resource is withheld like Secrets (serve.Withheld). Default: none is.
+	Withheld func(schema.GroupResource) bool
 	// Others decides about other users. Default: they may do nothing.
 	Others Authorizer
 }
@@ -58,7 +57,12 @@ func (e Everything) is(u User) bool {
 }
 
 func (e Everything) withheld(r schema.GroupResource) bool {
-	return r == secrets || slices.Contains(e.Sealed, r)
+	return isWithheld(r, e.Withheld)
+}
+
+// isWithheld reports whether rights to all resources do not cover r. withheld may be nil.
+func isWithheld(r schema.GroupResource, withheld func(schema.GroupResource) bool) bool {
+	return r == secrets || withheld != nil && withheld(r)
 }
 
 func (e Everything) others() Authorizer {

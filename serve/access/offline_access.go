@@ -36,19 +36,21 @@ import (
 //
 // A changed file counts within a second; one that is damaged or gone leaves what it said before, and is logged.
 type OfflineAccess struct {
-	rules  func() *accessRules
-	sealed []schema.GroupResource
+	rules    func() *accessRules
+	withheld func(schema.GroupResource) bool // may be nil
 }
 
-// NewOfflineAccess reads the file. sealed are resources that "*" does not have, beside Secrets. The error has the line
-// and the field of all that is wrong with the file.
-func NewOfflineAccess(path string, sealed []schema.GroupResource, log logr.Logger) (*OfflineAccess, error) {
+// NewOfflineAccess reads the file. withheld reports which resources "*" does not cover, besides Secrets
+// (serve.Withheld); nil means no others. The error names the line and the field of each mistake in the file.
+func NewOfflineAccess(
+	path string, withheld func(schema.GroupResource) bool, log logr.Logger,
+) (*OfflineAccess, error) {
 	parse := func(contents [][]byte) (*accessRules, error) { return parseAccess(contents[0]) }
 	source, err := reload.New("offline access", log, parse, path)
 	if err != nil {
 		return nil, fmt.Errorf("offline access: %w", err)
 	}
-	return &OfflineAccess{rules: source.Get, sealed: slices.Clone(sealed)}, nil
+	return &OfflineAccess{rules: source.Get, withheld: withheld}, nil
 }
 
 // accessRules are the rules of a file by whom they are for.
@@ -87,13 +89,12 @@ func (r *accessRule) gets(path string) bool {
 	})
 }
 
-func (r *accessRule) covers(resource schema.GroupResource, sealed []schema.GroupResource) bool {
+func (r *accessRule) covers(resource schema.GroupResource, withheld func(schema.GroupResource) bool) bool {
 	if slices.Contains(r.resources, resource) {
 		return true
 	}
 	// The resource "*" is a question of a client's: whether it may read all of them.
-	withheld := resource.Resource == "*" || resource == secrets || slices.Contains(sealed, resource)
-	return r.allResources && !withheld
+	return r.allResources && resource.Resource != "*" && !isWithheld(resource, withheld)
 }
 
 // discovery are paths that whoever has a rule may get; those that end in a slash with what is below.
@@ -118,7 +119,7 @@ func (o *OfflineAccess) Authorize(_ context.Context, a Attributes) (Decision, er
 		}
 	}
 	for _, r := range rules {
-		if a.Path != "" && r.gets(a.Path) || a.Path == "" && r.covers(a.GroupResource(), o.sealed) && r.has(a.Namespace) {
+		if a.Path != "" && r.gets(a.Path) || a.Path == "" && r.covers(a.GroupResource(), o.withheld) && r.has(a.Namespace) {
 			return Decision{Allowed: true, Reason: fmt.Sprintf("rules[%d] of offline access allows it", r.number)}, nil
 		}
 	}

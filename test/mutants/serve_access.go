@@ -138,4 +138,13 @@ var serveAccessMutants = []mutant{
 `,
 		test: "TestWriteSparesOthers",
 	},
+	{
+		name:   "access/all-resources-and-sealed-ones",
+		breaks: "Rights to all resources do not cover sealed collections.",
+		file:   "serve/source.go",
+		old:    "withheld[d.Identity.GroupResource()] || d.confidential",
+		new:    "withheld[d.Identity.GroupResource()]",
+		test:   "TestAllResourcesAreWithoutSealedOnes",
+		dir:    "internal/cli/serving",
+	},
 }

@@ -165,4 +165,21 @@ var snapshotMutants = []mutant{
 `,
 		test: "TestSpoolIsSealed",
 	},
+	{
+		name:   "snapshot/no-room-in-the-block",
+		breaks: "A record that does not fit into the open block begins another one.",
+		file:   "snapshot/writer.go",
+		old:    "if len(w.block)+layout.RecordSize(r) > layout.MaxPart {",
+		new:    "if len(w.block)+layout.RecordSize(r) > 2*layout.MaxPart {",
+		test:   "TestLargestRecords",
+	},
+	{
+		name:   "snapshot/sealed-by-the-resource",
+		breaks: "A sealed collection is confidential also when the store no longer seals its resource.",
+		file:   "store/seal.go",
+		old:    "return info.Sealed || s.Seals(",
+		new:    "return s.Seals(",
+		test:   "TestAllResourcesAreWithoutSealedOnes",
+		dir:    "internal/cli/serving",
+	},
 }

@@ -220,9 +220,6 @@ func (sv *service) serveObjects(ctx context.Context, m *mirror) error {
 	}
 	var mirrored []entry.Identity
 	for _, mb := range m.members {
-		if gr := mb.identity.GroupResource(); m.store.Seals(gr) {
-			served.Sealed = append(served.Sealed, gr)
-		}
 		if mb.informer.Status().Persistent {
 			mirrored = append(mirrored, mb.identity)
 		}

@@ -118,8 +118,6 @@ type Served struct {
 	Source serve.Source
 	// Facts are what is known of the API server: the keys of its service accounts. May be nil.
 	Facts facts.Documents
-	// Sealed are the resources that the store seals, which rights to all resources do not have.
-	Sealed []schema.GroupResource
 	// AsOf, Snapshots and Metrics: see serve.Options.
 	AsOf      func(entry.Info) time.Time
 	Snapshots http.Handler
@@ -139,7 +137,7 @@ func (p *Port) Serve(ctx context.Context, s Served) error {
 	if err != nil {
 		return err
 	}
-	g, err := p.guards(s.Sealed, logger)
+	g, err := p.guards(s.Source, logger)
 	if err != nil {
 		return err
 	}
@@ -182,12 +180,14 @@ type guards struct {
 	users       []access.Authenticator
 	own         access.Authenticator // of those, who is known by what the API server does not know
 	rights      access.Authorizer
-	authorities func() *x509.CertPool // nil without --client-ca-file
+	withheld    func(schema.GroupResource) bool // serve.Withheld
+	authorities func() *x509.CertPool           // nil without --client-ca-file
 }
 
-// guards reads the files of the flags. sealed is Served.Sealed.
-func (p *Port) guards(sealed []schema.GroupResource, logger logr.Logger) (g guards, err error) {
+// guards reads the files of the flags. src is Served.Source.
+func (p *Port) guards(src serve.Source, logger logr.Logger) (g guards, err error) {
 	o := &p.o
+	g.withheld = serve.Withheld(src)
 	if g.owner, err = access.NewStaticToken(p.token, name); err != nil {
 		return g, err
 	}
@@ -207,7 +207,7 @@ func (p *Port) guards(sealed []schema.GroupResource, logger logr.Logger) (g guar
 		g.users, g.own = append(g.users, tokens), access.Union(g.owner, tokens)
 	}
 	if o.offline != "" {
-		if g.rights, err = access.NewOfflineAccess(o.offline, sealed, logger); err != nil {
+		if g.rights, err = access.NewOfflineAccess(o.offline, g.withheld, logger); err != nil {
 			return g, command.WithHint(command.Usage(err), "docs/serve.md has an example of such a file")
 		}
 	}
@@ -246,7 +246,7 @@ func (p *Port) put(
 		Narrow: o.narrow, Confidential: o.Secrets, Forward: forward, AsOf: s.AsOf, Snapshots: s.Snapshots,
 		Page:       page.New(p.pageOptions(s)),
 		Metrics:    s.Metrics,
-		Authorizer: access.Everything{User: g.owner.User(), WithSecrets: o.Secrets, Sealed: s.Sealed, Others: rights},
+		Authorizer: access.Everything{User: g.owner.User(), WithSecrets: o.Secrets, Withheld: g.withheld, Others: rights},
 	})
 	if err != nil {
 		return nil, nil, err
