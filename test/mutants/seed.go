@@ -165,4 +165,28 @@ var seedMutants = []mutant{
 		test:   "TestSeedOfAnotherSchema",
 		dir:    "snapshot",
 	},
+	{
+		name:   "seed/another-digest",
+		breaks: "A layer that is not of the digest in the URL is refused.",
+		file:   "snapshot/remote/oci/oci.go",
+		old:    "if err == nil && !verifier.Verified() {",
+		new:    "if err == nil && verifier == nil {",
+		test:   "TestDigest",
+	},
+	{
+		name:   "seed/another-size",
+		breaks: "A layer of another size than its manifest says is refused.",
+		file:   "snapshot/remote/oci/oci.go",
+		old:    "case f.Size() != layer.Size:",
+		new:    "case f.Size() < 0:",
+		test:   "TestDigest",
+	},
+	{
+		name:   "seed/leaves-tls",
+		breaks: "A registry with TLS cannot redirect to a server without it.",
+		file:   "snapshot/remote/oci/oci.go",
+		old:    `request.URL.Scheme != "https"`,
+		new:    `request.URL.Scheme == ""`,
+		test:   "TestRedirectWithoutTLS",
+	},
 }

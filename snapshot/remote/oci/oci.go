@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 
 	"github.com/opencontainers/go-digest"
@@ -58,7 +59,11 @@ func Scheme(u *url.URL) (remote.Files, string, error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("the credentials of docker login cannot be read: %w", err)
 	}
-	client := &auth.Client{Client: retry.NewClient(), Cache: auth.NewCache(), Credential: credentials.Credential(store)}
+	sent := retry.NewClient()
+	if !isLoopback(ref.Host()) {
+		sent.Transport = httpsOnly{sent.Transport}
+	}
+	client := &auth.Client{Client: sent, Cache: auth.NewCache(), Credential: credentials.Credential(store)}
 	tag := ref.Reference
 	if ref.Reference = ""; tag == latest {
 		tag = ""
@@ -92,8 +97,61 @@ func (r *repository) Open(ctx context.Context, name string) (remote.File, error)
 	}
 	ref := r.repo.Reference
 	ctx = auth.AppendRepositoryScope(ctx, ref, auth.ActionPull)
-	return remote.OpenURL(ctx, r.client, &url.URL{Scheme: scheme, Host: ref.Host(),
+	f, err := remote.OpenURL(ctx, r.client, &url.URL{Scheme: scheme, Host: ref.Host(),
 		Path: "/v2/" + ref.Repository + "/blobs/" + layer.Digest.String()})
+	switch _, notPinned := digest.Parse(name); {
+	case err != nil:
+		return nil, err
+	case f.Size() != layer.Size:
+		return nil, errors.Join(fmt.Errorf("the registry has %d bytes of it, and its manifest says %d", f.Size(), layer.Size),
+			f.Close())
+	case notPinned == nil:
+		return verified(f, layer)
+	}
+	return f, nil
+}
+
+// verified copies a file, and fails unless its digest is that of the layer. The copy has no name. A file that is read by
+// ranges could be another one at the next read.
+func verified(f remote.File, layer ocispec.Descriptor) (_ remote.File, err error) {
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if err := layer.Digest.Validate(); err != nil {
+		return nil, fmt.Errorf("the digest of its layer: %w", err)
+	}
+	copied, err := os.CreateTemp("", "larder-snapshot-*")
+	if err != nil {
+		return nil, err
+	}
+	to := pinnedFile{copied, layer.Size}
+	verifier := layer.Digest.Verifier()
+	_, err = io.Copy(io.MultiWriter(copied, verifier), io.NewSectionReader(f, 0, layer.Size))
+	if err == nil && !verifier.Verified() {
+		err = fmt.Errorf("the registry sent something other than %s", layer.Digest)
+	}
+	if err != nil {
+		return nil, errors.Join(err, to.Close())
+	}
+	return to, nil
+}
+
+// pinnedFile is a copy that was compared with its digest. Close removes it.
+type pinnedFile struct {
+	*os.File
+	size int64
+}
+
+func (f pinnedFile) Size() int64 { return f.size }
+
+func (f pinnedFile) Close() error { return errors.Join(f.File.Close(), os.Remove(f.Name())) }
+
+// httpsOnly refuses requests without TLS: a redirect, and a token server that the registry names.
+type httpsOnly struct{ http.RoundTripper }
+
+func (h httpsOnly) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.URL.Scheme != "https" {
+		return nil, fmt.Errorf("the registry leads from https to %s://%s", request.URL.Scheme, request.URL.Host)
+	}
+	return h.RoundTripper.RoundTrip(request)
 }
 
 // inMemory is a file in memory.
