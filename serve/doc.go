@@ -30,8 +30,8 @@
 // do, with a token for the rest at the newest state. The resourceVersions are the API server's.
 //
 // A watch is a position in the history; nothing is queued for it. One that falls behind the history, whose client does
-// not read, or whose collection is listed anew, ends with 410, and the client lists again, from here. An event is
-// encoded once for all who watch in the same form.
+// not read, or whose collection is listed anew, closed or opened, ends with 410, and the client lists again, from here.
+// An event is encoded once for all who watch in the same form.
 //
 // # Concurrency and shutdown
 //

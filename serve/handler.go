@@ -271,12 +271,15 @@ func (q *request) choose(k *kind) (err error) {
 	default:
 		q.warn("larder: of %s only %s are mirrored", k.GroupResource(), c.scope())
 	}
-	q.collection = c
-	q.reader, err = q.source.open(q.ctx, c.Identity)
-	switch {
-	case err != nil:
+	if q.reader, err = q.source.open(q.ctx, c.Identity); err != nil {
 		return errRead(err)
-	case !c.Complete && q.reader.History() == nil: // else it may be by now, and not be committed
+	}
+	now := *c // the catalog may be a second old
+	if now.Info, err = q.reader.Info(q.ctx); err != nil {
+		return errRead(err)
+	}
+	q.collection = &now
+	if !now.Complete && q.reader.History() == nil {
 		return errNotListed(c.Identity)
 	}
 	return nil

@@ -1,17 +1,25 @@
 package serve_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/serve"
+	"github.com/larder-dev/larder/store"
 )
 
 // TestListEqualsUpstream: in protobuf and JSON, as metadata, of a namespace or of all, by labels and fields, the
@@ -130,4 +138,60 @@ func TestProtobufListAfterChanges(t *testing.T) {
 	must(t, pods.Delete(t.Context(), "longer", metav1.DeleteOptions{}))
 	must(t, pods.Delete(t.Context(), "p000", metav1.DeleteOptions{}))
 	check("deleted")
+}
+
+// TestListWhileObjectsChange checks that a list of several pages has each object of its moment once, although objects
+// before, in and behind the page that is read next change while the first page is sent (issue 37).
+func TestListWhileObjectsChange(t *testing.T) {
+	for path, want := range map[string]int{"pods": 1701, "pods?limit=1000": 1701, "namespaces/default/pods": 1700} {
+		st, err := store.Open(filepath.Join(t.TempDir(), "m.db"), store.Options{})
+		must(t, err)
+		defer st.Close()
+		c := openPods(t, st)
+		elsewhere := podOf(1700, "11")
+		elsewhere.SetNamespace("elsewhere")
+		all := []any{elsewhere}
+		for n := range 1700 {
+			all = append(all, podOf(n, "11"))
+		}
+		must(t, c.Indexer().Replace(all, "11"))
+		h, err := serve.New(serve.Store(st), serve.Options{})
+		must(t, err)
+		defer h.Close()
+		change := func() {
+			var b entry.Batch
+			for i, n := range []int{3, 499, 500, 501, 700, 999, 1000, 1001, 1400, 1699, 1700} {
+				u := podOf(n, fmt.Sprint(20+i))
+				if n%2 == 1 {
+					b.Ops = append(b.Ops, entry.Op{Type: entry.Delete, Object: u})
+				} else {
+					b.Ops = append(b.Ops, entry.Op{Object: u})
+				}
+			}
+			elsewhere := elsewhere.DeepCopy()
+			elsewhere.SetResourceVersion("40")
+			b.Ops, b.ResourceVersion = append(b.Ops, entry.Op{Object: elsewhere}), "40"
+			_, err := c.Apply(t.Context(), b)
+			must(t, err)
+		}
+		var list corev1.PodList
+		get := func(path string, w *onWrite) {
+			h.ServeHTTP(w, httptest.NewRequest("GET", "/api/v1/"+path, nil))
+			page := corev1.PodList{}
+			must(t, json.Unmarshal(w.Body.Bytes(), &page))
+			list.Items, list.ListMeta = append(list.Items, page.Items...), page.ListMeta
+		}
+		get(path, &onWrite{httptest.NewRecorder(), change})
+		if list.Continue != "" {
+			get(path+"&continue="+list.Continue, &onWrite{ResponseRecorder: httptest.NewRecorder()})
+		}
+		if list.ResourceVersion != "11" || len(list.Items) != want {
+			t.Errorf("%s: %d objects at %s, want %d at 11", path, len(list.Items), list.ResourceVersion, want)
+		}
+		for i, pod := range list.Items {
+			if want := fmt.Sprintf("p%04d", i); pod.Name != want || pod.ResourceVersion != "11" {
+				t.Fatalf("%s: object %d is %s at %s, want %s at 11", path, i, pod.Name, pod.ResourceVersion, want)
+			}
+		}
+	}
 }

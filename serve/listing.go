@@ -149,6 +149,9 @@ func (l *listing) pages(ctx context.Context, after string, fn func([]entry.Entry
 		if err != nil {
 			return err
 		}
+		if gone, _ := l.r.superseded(); gone || l.r.History() == nil && l.rv != p.Info.ResourceVersion {
+			return errNotListed(l.c.Identity) // it was opened, and may have changed since the page before
+		}
 		if entries, err = l.selected(entries); err != nil {
 			return err
 		}

@@ -61,10 +61,15 @@ type described struct {
 
 // reader reads one collection.
 type reader interface {
+	// Info returns the collection's present state.
+	Info(ctx context.Context) (entry.Info, error)
 	Page(ctx context.Context, o store.PageOptions) (store.Page, error)
 	CountKeys(ctx context.Context, prefix string) (int, error)
-	// History is nil if the collection does not change.
+	// History is nil if the collection does not change while it is not superseded.
 	History() *history.Window
+	// superseded reports whether changes of the collection do not reach the reader any more. opened is closed when that
+	// may have changed; nil is never.
+	superseded() (yes bool, opened <-chan struct{})
 }
 
 // Store is an open store. What is mirrored by this process with a history (store.CollectionOptions.History) can be
@@ -128,19 +133,33 @@ func (s storeSource) open(ctx context.Context, id entry.Identity) (reader, error
 		if c.History() == nil {
 			return nil, errNoHistory
 		}
-		return c, nil
+		return open{c}, nil
 	}
 	if s.mirrored != nil {
 		return nil, errNotListed(id)
 	}
 	v, err := s.store.View(ctx, id)
-	return still{v}, err
+	return still{v, s.store, id}, err
 }
 
-// still is a collection that nobody changes.
-type still struct{ *store.View }
+// open is a collection that this process has open. Its history ends when it is closed.
+type open struct{ *store.Collection }
+
+func (open) superseded() (bool, <-chan struct{}) { return false, nil }
+
+// still is a collection that this process does not have open. It is superseded once it is opened.
+type still struct {
+	*store.View
+	store *store.Store
+	id    entry.Identity
+}
 
 func (still) History() *history.Window { return nil }
+
+func (s still) superseded() (bool, <-chan struct{}) {
+	opened := s.store.Openings()
+	return s.store.Opened(s.id) != nil, opened
+}
 
 // Snapshot is an open snapshot. Watches of it never see a change.
 func Snapshot(f *snapshot.File) Source { return snapshotSource{f} }
@@ -197,7 +216,11 @@ type saved struct {
 	info entry.Info
 }
 
+func (s saved) Info(context.Context) (entry.Info, error) { return s.info, nil }
+
 func (saved) History() *history.Window { return nil }
+
+func (saved) superseded() (bool, <-chan struct{}) { return false, nil }
 
 // errFull ends the reading of a page.
 var errFull = errors.New("the page is full")

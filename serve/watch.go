@@ -147,6 +147,10 @@ func (w *watcher) run(ctx context.Context, end time.Time) error {
 			if err := w.catchUp(); err != nil {
 				return err
 			}
+		} else if gone, opened := w.reader.superseded(); gone {
+			return apistatus.ExpiredWatch(w.rv, w.rv)
+		} else {
+			changed = opened
 		}
 		now := time.Now()
 		ending := !now.Before(last)

@@ -46,7 +46,7 @@ func (c *Collection) retainChanges(ctx context.Context, retain time.Duration) er
 	if retain == 0 {
 		what = forgetting
 	}
-	err := c.writeLockedFor(ctx, what, func(w *write.Writer) error { return w.Log.Retain(retain) })
+	err := c.writeLockedFor(ctx, what, func(w *write.Writer) error { return w.Retain(retain) })
 	if err == nil {
 		c.cursors.SetRetained(retain)
 	}

@@ -82,8 +82,9 @@ func (s *Store) end() error {
 func (s *Store) refuseWrites() {
 	s.commits.Close()
 	for _, c := range s.live.list() {
-		c.in.Front.Lock()   // waits for a batch that began before
-		c.in.Front.Unlock() //nolint:staticcheck // see above
+		c.in.Front.Lock() // waits for a batch that began before
+		c.endHistory()
+		c.in.Front.Unlock()
 		if c.cursors.Close(); c.cursors.Dirty() {
 			c.grew(0)
 		}
@@ -105,7 +106,7 @@ func (s *Store) flushAtClose() error {
 }
 
 // Close commits the dirty changes, ends the background work of the collection and lets it be opened again. Apply then
-// fails with ErrClosed; reads work until the store is closed. If the commit fails, Close returns its error: the file
+// fails with ErrClosed; reads work until the store is closed, but the history ends (history.Window.End). If the commit fails, Close returns its error: the file
 // lacks changes, which the server sends again. If the disk does not finish within ten seconds, Close returns an error
 // that wraps ErrStillWriting and continues in the background; the collection cannot be opened until it has ended.
 func (c *Collection) Close() error {
@@ -142,6 +143,7 @@ func (c *Collection) end() error {
 func (c *Collection) flushAtClose() error {
 	c.in.Front.Lock()
 	c.closed = true
+	c.endHistory() // before the flush, which may wait for the disk
 	c.in.Front.Unlock()
 	if _, dirty := c.read.Memtable.Current(); !dirty && !c.cursors.Dirty() {
 		return nil

@@ -37,6 +37,13 @@ func (c *Collection) beginHistory(ctx context.Context, bound int) error {
 	return nil
 }
 
+// endHistory ends the history once the collection accepts no writes. The caller holds in.Front.
+func (c *Collection) endHistory() {
+	if c.in.History != nil {
+		c.in.History.End()
+	}
+}
+
 // historyNow returns the newest Position; the zero one without a history.
 func (c *Collection) historyNow() (at history.Position) {
 	if c.in.History != nil {
@@ -101,6 +108,13 @@ func (s *Store) Opened(id entry.Identity) *Collection {
 		}
 	}
 	return nil
+}
+
+// Openings returns a channel that is closed when the next collection is opened; see Opened.
+func (s *Store) Openings() <-chan struct{} {
+	s.live.mu.Lock()
+	defer s.live.mu.Unlock()
+	return s.live.opening
 }
 
 // Page is Collection.Page for what is committed.

@@ -226,3 +226,36 @@ func TestListAfterAPart(t *testing.T) {
 }
 
 var _ corev1.Pod
+
+// TestHistoryOfAChangelogThatBegan checks that a changelog that is dropped and begun again leads on from the state at
+// which it began, although its first change has been replaced by a later one of the same object (issue 37).
+func TestHistoryOfAChangelogThatBegan(t *testing.T) {
+	path := t.TempDir() + "/s.db"
+	h := openHistoried(t, path, 1<<20)
+	retain := func(d time.Duration) {
+		t.Helper()
+		if err := h.c.RetainChanges(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	retain(time.Hour)
+	h.rv = 10
+	h.list(t.Context(), "a")
+	for range 2 {
+		if err := h.store.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		h.set("a")
+	}
+	retain(0)
+	retain(time.Hour)
+	h.set("b")
+	reopenHistoried(t, h, path, 1<<20)
+	before := h.rv
+	h.set("a", "b")
+	reopenHistoried(t, h, path, 1<<20)
+	defer func() { _ = h.store.Close() }()
+	if _, err := h.c.History().Find(fmt.Sprint(before), false); err != nil {
+		t.Errorf("a watch from %d: %v; the oldest is %s", before, err, h.c.History().Oldest())
+	}
+}

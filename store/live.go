@@ -14,12 +14,13 @@ import (
 type liveSet struct {
 	mu       sync.Mutex
 	all      map[*Collection]struct{} // guarded by mu
+	opening  chan struct{}            // guarded by mu; closed when the next collection is added
 	rebuilds int                      // guarded by mu; number of rebuilds
 	losses   map[string]int           // guarded by mu; by name of the collection, see Collection.Losses
 }
 
 func newLiveSet() liveSet {
-	return liveSet{all: map[*Collection]struct{}{}, losses: map[string]int{}}
+	return liveSet{all: map[*Collection]struct{}{}, opening: make(chan struct{}), losses: map[string]int{}}
 }
 
 // list returns the collections that are open.
@@ -55,6 +56,8 @@ func (l *liveSet) add(c *Collection, before int) bool {
 		return false
 	}
 	l.all[c] = struct{}{}
+	close(l.opening)
+	l.opening = make(chan struct{})
 	return true
 }
 

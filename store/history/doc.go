@@ -21,6 +21,7 @@
 //   - A list that the store applies, and a batch that does not continue what there is, begin a new timeline: every
 //     Position of before is ErrExpired. If objects have changed and the resourceVersion has not advanced, it is
 //     ErrExpired itself until it does, since one state that was told under it lacks the change.
+//   - When the collection is closed its Window ends: every Position and every resourceVersion is ErrExpired.
 //   - Events and their entries are shared and must not be modified.
 //
 // A Window is safe for concurrent use. No reader is waited for.

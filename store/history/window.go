@@ -98,6 +98,7 @@ type Window struct {
 
 	disturbed uint64 // how often the state has changed without an event
 	unsettled bool   // Restart has to follow
+	ended     bool   // End was called
 	calm      uint64 // number of the first event that is known to have come after that
 }
 
@@ -162,11 +163,20 @@ func (w *Window) Disturb() {
 	w.calm = w.nextLocked() + 1
 }
 
-// Settled reports whether the collection is one state of the API server, and no mixture of two.
+// Settled reports whether the collection is one state of the API server, and no mixture of two. It is false after End.
 func (w *Window) Settled() bool {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
-	return !w.unsettled
+	return !w.unsettled && !w.ended
+}
+
+// End ends the window when its collection is closed: it drops the events and wakes all waiters. From then on each
+// Position and each resourceVersion is ErrExpired. The collection adds nothing afterwards.
+func (w *Window) End() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.restartLocked(w.rv, true)
+	w.ended = true
 }
 
 // Restart begins a new timeline at the resourceVersion that the collection has now. changed says that objects have
@@ -260,7 +270,7 @@ func (w *Window) Find(rv string, whole bool) (Position, error) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	switch {
-	case w.rv == 0 || at < w.floor:
+	case w.ended || w.rv == 0 || at < w.floor:
 		return Position{}, ErrExpired
 	case at > w.rv:
 		return Position{}, ErrAhead
@@ -286,7 +296,7 @@ func (w *Window) Find(rv string, whole bool) (Position, error) {
 func (w *Window) After(at Position, limit int) (events []*Event, next Position, rv string, err error) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
-	if at.timeline != w.timeline || at.next < w.first {
+	if w.ended || at.timeline != w.timeline || at.next < w.first {
 		return nil, at, "", ErrExpired
 	}
 	rest := w.events[at.next-w.first:]
@@ -340,7 +350,7 @@ func (w *Window) Grown(from, to Position, prefix string, weigh func(entry.Entry)
 
 // betweenLocked returns the events between two Positions, all with their old objects.
 func (w *Window) betweenLocked(from, to Position) ([]*Event, error) {
-	if from.timeline != w.timeline || to.timeline != w.timeline || from.disturbed != to.disturbed ||
+	if w.ended || from.timeline != w.timeline || to.timeline != w.timeline || from.disturbed != to.disturbed ||
 		from.next < max(w.first, w.known) || to.next > w.nextLocked() || from.next > to.next {
 		return nil, ErrExpired
 	}

@@ -160,4 +160,14 @@ var storeHistoryMutants = []mutant{
 		test:   "TestPageIsAtItsPosition",
 		dir:    "store",
 	},
+	{
+		name:   "store/changelog-begins-at-the-state",
+		breaks: "A changelog that begins again leads on from the state at which it began.",
+		file:   "store/internal/write/commit.go",
+		old: `	w.State.Log.ListedSeq = w.State.Log.Last()
+`,
+		new:  "",
+		test: "TestHistoryOfAChangelogThatBegan",
+		dir:  "store",
+	},
 }

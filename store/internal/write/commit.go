@@ -2,6 +2,7 @@ package write
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/changelog"
@@ -84,6 +85,20 @@ func (w *Writer) breakHistory(before string, snap *memtable.Snapshot[state.Cover
 		from = strconv.FormatUint(n+1, 10)
 	}
 	w.State.Log.ListedSeq, w.State.Log.ListedRV = w.State.Log.Last(), from
+}
+
+// Retain sets how long the changelog keeps changes for readers without a cursor. A changelog that begins leads on from
+// the file's state.
+func (w *Writer) Retain(retain time.Duration) error {
+	kept := w.State.Log.Kept()
+	if err := w.Log.Retain(retain); err != nil || kept || !w.State.Log.Kept() || w.State.Log.ListedRV == "" {
+		return err
+	}
+	w.State.Log.ListedSeq = w.State.Log.Last()
+	if at := w.State.ResourceVersion; entry.NewerRV(at, w.State.Log.ListedRV) {
+		w.State.Log.ListedRV = at
+	}
+	return nil
 }
 
 // cover updates the state from the Info that covers the writes. If a rebuild has set MustRelist since, cover keeps it,
