@@ -146,7 +146,7 @@ func (p *Port) Serve(ctx context.Context, s Served) error {
 	}
 	p.Config = kubeconfig.Config{Name: name, Server: p.URL, CA: certificates.CA(), Token: p.token}
 	if p.o.Kubeconfig != "" {
-		if err := p.Config.Write(p.o.Kubeconfig); err != nil {
+		if err := p.writeKubeconfig(logger); err != nil {
 			return err
 		}
 	}
@@ -155,6 +155,21 @@ func (p *Port) Serve(ctx context.Context, s Served) error {
 			logger.Error(err, "Objects are not served any more", "address", p.URL)
 		}
 	})
+	return nil
+}
+
+// writeKubeconfig writes the kubeconfig. If that fails and there is one of an earlier process, whose token is still
+// valid, the port is served all the same: on a full disk a mirror is worth most.
+func (p *Port) writeKubeconfig(logger logr.Logger) error {
+	err := p.Config.Write(p.o.Kubeconfig)
+	if err == nil {
+		return nil
+	}
+	if _, missing := kubeconfig.Token(p.o.Kubeconfig, name); missing != nil {
+		return err
+	}
+	logger.Error(err, "The kubeconfig cannot be written; the one that is there is left, with the same token, and "+
+		"perhaps with an older address or certificate", "address", p.URL)
 	return nil
 }
 

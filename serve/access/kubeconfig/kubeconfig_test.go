@@ -61,6 +61,33 @@ func TestWrite(t *testing.T) {
 	}
 }
 
+// TestWriteLeavesTheSame checks that a file which has the text already is not written: a full disk would not take it.
+func TestWriteLeavesTheSame(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := config(t).Write(path); err != nil {
+		t.Fatal(err)
+	}
+	first, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := config(t).Write(path); err != nil {
+		t.Fatal(err)
+	}
+	if second, err := os.Stat(path); err != nil || !os.SameFile(first, second) {
+		t.Errorf("the file was replaced, %v", err)
+	}
+	if err := os.Chmod(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := config(t).Write(path); err != nil {
+		t.Fatal(err)
+	}
+	if third, err := os.Stat(path); err != nil || third.Mode().Perm() != 0o600 && runtime.GOOS != "windows" {
+		t.Errorf("the file that others may read has the mode %v, %v", third.Mode(), err)
+	}
+}
+
 func TestWriteIsRefused(t *testing.T) {
 	for what, change := range map[string]func(*kubeconfig.Config){
 		"http":     func(c *kubeconfig.Config) { c.Server = "http://127.0.0.1:8080" },

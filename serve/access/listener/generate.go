@@ -109,7 +109,15 @@ func (g *generator) loadAuthority() error {
 	case err == nil && !lasts(authority.Leaf, authorityLeft):
 		g.log.Info("The certificate authority ends soon: making a new one, which clients have to be given",
 			"file", path, "end", authority.Leaf.NotAfter)
-		authority, err = g.makeAuthority(private.WriteFile)
+		fresh, failed := g.makeAuthority(private.WriteFile)
+		switch {
+		case failed == nil:
+			authority = fresh
+		case lasts(authority.Leaf, 0):
+			g.log.Error(failed, "Keeping the certificate authority, which ends soon", "end", authority.Leaf.NotAfter)
+		default:
+			err = failed
+		}
 	}
 	if err != nil {
 		return err
@@ -119,7 +127,10 @@ func (g *generator) loadAuthority() error {
 	if had, err := os.ReadFile(g.path("ca.crt")); err == nil && bytes.Equal(had, public) {
 		return private.Check(g.path("ca.crt"))
 	}
-	return private.WriteFile(g.path("ca.crt"), public)
+	if err := private.WriteFile(g.path("ca.crt"), public); err != nil {
+		g.log.Error(err, "The certificate for clients cannot be written; the certificate of the authority is in ca.pem")
+	}
+	return nil
 }
 
 func (g *generator) makeAuthority(write func(string, []byte) error) (*tls.Certificate, error) {
@@ -148,8 +159,8 @@ func (g *generator) names(c *x509.Certificate) bool {
 	return !slices.ContainsFunc(g.hosts, func(h string) bool { return c.VerifyHostname(h) != nil })
 }
 
-// get returns the serving certificate, a new one if it ends soon. If that cannot be made, or written, the old one stays
-// until its end.
+// get returns the serving certificate, a new one if it ends soon. A new one that cannot be written is used all the same,
+// and the next start makes another one.
 func (g *generator) get() (*tls.Certificate, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -157,16 +168,12 @@ func (g *generator) get() (*tls.Certificate, error) {
 		return g.serving, nil
 	}
 	fresh, err := g.makeServing()
-	if err == nil {
-		g.log.Info("Made a serving certificate", "hosts", g.hosts, "end", fresh.Leaf.NotAfter)
-		g.serving = fresh
-		return fresh, nil
+	if err != nil {
+		return nil, err
 	}
-	if g.serving != nil && lasts(g.serving.Leaf, 0) {
-		g.log.Error(err, "Keeping the serving certificate, which ends soon", "end", g.serving.Leaf.NotAfter)
-		return g.serving, nil
-	}
-	return nil, err
+	g.log.Info("Made a serving certificate", "hosts", g.hosts, "end", fresh.Leaf.NotAfter)
+	g.serving = fresh
+	return fresh, nil
 }
 
 func (g *generator) makeServing() (*tls.Certificate, error) {
@@ -183,7 +190,12 @@ func (g *generator) makeServing() (*tls.Certificate, error) {
 			template.DNSNames = append(template.DNSNames, h)
 		}
 	}
-	return g.make(template, g.authority, g.path("serving.pem"), private.WriteFile)
+	return g.make(template, g.authority, g.path("serving.pem"), func(path string, both []byte) error {
+		if err := private.WriteFile(path, both); err != nil {
+			g.log.Error(err, "The serving certificate cannot be written, and is kept in memory")
+		}
+		return nil
+	})
 }
 
 // make makes a certificate with a key of its own, signed by an authority, or by itself if that is nil, and writes both.

@@ -2,6 +2,7 @@
 package private
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,8 +15,11 @@ import (
 
 // WriteFile makes a file with the mode 0600, or replaces it: under a temporary name in the same directory, synced,
 // renamed, and the directory synced. A reader sees the old file or the new one. A symbolic link is replaced; resolve it
-// before.
+// before. A file that has the data, and that only its owner may use, is left as it is: that needs no space.
 func WriteFile(path string, data []byte) error {
+	if had, err := os.ReadFile(path); err == nil && bytes.Equal(had, data) && Check(path) == nil {
+		return nil
+	}
 	return write(path, data, os.Rename)
 }
 
