@@ -130,9 +130,23 @@ func (p *loop) lossesNow() int {
 	return p.collection.Losses()
 }
 
-// markDue stores the reason why a list is due, so that the next process makes it if this one ends first.
+// markPatience is how long markDue waits for the disk.
+const markPatience = 5 * time.Second
+
+// markDue stores the reason why a list is due, so that the next process makes it if this one ends first. If the disk is
+// full or hangs, the mark is in memory, and markDue returns: the store goes on trying to commit it.
 func (p *loop) markDue(ctx context.Context, reason reflector.Reason) error {
-	attempt := func() (entry.Result, error) { return entry.Result{}, p.store.SetMustRelist(ctx, string(reason)) }
+	attempt := func() (entry.Result, error) {
+		waiting, cancel := context.WithTimeout(ctx, markPatience)
+		defer cancel()
+		err := p.store.SetMustRelist(waiting, string(reason))
+		if err != nil && !needsRebuild(err) {
+			if info, infoErr := p.store.Info(ctx); infoErr == nil && info.MustRelist == string(reason) {
+				err = nil
+			}
+		}
+		return entry.Result{}, err
+	}
 	return p.commit(ctx, attempt, func([]entry.Change) {})
 }
 
@@ -205,8 +219,8 @@ func (p *loop) unhealthy(ctx context.Context, err error) {
 }
 
 func kindOf(err error) error {
-	for _, kind := range []error{store.ErrNoSpace, store.ErrReplaced, store.ErrOutcomeUnknown, entry.ErrDamaged,
-		store.ErrSlowDisk} {
+	for _, kind := range []error{store.ErrNoSpace, store.ErrReplaced, store.ErrOverwritten, store.ErrOutcomeUnknown,
+		entry.ErrDamaged, store.ErrSlowDisk} {
 		if errors.Is(err, kind) {
 			return kind
 		}

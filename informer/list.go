@@ -9,6 +9,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/fifo"
+	"github.com/larder-dev/larder/internal/patient"
 	"github.com/larder-dev/larder/reflector"
 )
 
@@ -101,24 +102,34 @@ func (p *loop) finishList(ctx context.Context, resourceVersion string) error {
 			return err
 		}
 	}
-	if err := p.saveList(ctx); err != nil {
-		return err
+	if p.list != nil || p.void {
+		return nil
 	}
-	if p.list == nil && !p.void {
-		p.auditor.ListEnded(ctx)
-		if p.o.SyncPolicy == Disk {
-			p.sync.complete()
-		}
+	if p.cold && p.file != nil {
+		p.sync.saving++
+		p.savers.Go(func() { p.saveFirstList(ctx) })
+	}
+	p.auditor.ListEnded(ctx)
+	if p.o.SyncPolicy == Disk {
+		p.sync.complete()
 	}
 	return nil
 }
 
-// saveList waits until the list is committed to the file, so that it survives a crash once the informer has synced.
-func (p *loop) saveList(ctx context.Context) error {
-	if p.file == nil || p.void {
-		return nil
+// saveFirstList commits the first list, which is in the memtable, and then sends Saved to the loop, so that the list
+// survives a crash once the informer has synced. It tries again until ctx ends or the store is closed; the loop goes on
+// meanwhile, and repairs the file if it has failed.
+func (p *loop) saveFirstList(ctx context.Context) {
+	for delay := storeBackoff(); ; {
+		err := p.file.Flush(ctx)
+		switch {
+		case err == nil:
+			p.asks.ToNoteSaved()
+			return
+		case isClosed(err) || patient.Sleep(ctx, p.clock, delay.Step()) != nil:
+			return
+		}
 	}
-	return p.persist(ctx, func() (entry.Result, error) { return entry.Result{}, p.file.Flush(ctx) })
 }
 
 // endList tells the handlers the last changes of a list that has been committed, and the deletes of unseen objects.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -41,6 +42,8 @@ type loop struct {
 	listReason reflector.Reason
 	// cold says that the collection was not complete when list began: its pages are stored as they arrive.
 	cold bool
+	// savers are the goroutines of saveFirstList; run waits for them.
+	savers sync.WaitGroup
 	// void is true after a list was given up. The stream has a gap, so deltas are dropped until the next list begins.
 	void bool
 	// unseen holds the keys of objects that handlers know but that a repair of the store has lost. If the next list does
@@ -70,6 +73,7 @@ func (p *loop) run(ctx context.Context) error {
 		if p.list != nil {
 			p.list.Abort()
 		}
+		p.savers.Wait()
 	}()
 	p.losses = p.lossesNow()
 	p.durable.Start(ctx)
@@ -119,6 +123,7 @@ func (p *loop) heed(ctx context.Context, a asks.Ask) error {
 	if a.Resync {
 		p.resync(ctx)
 	}
+	p.sync.saved(a.Saved)
 	return nil
 }
 
@@ -274,4 +279,7 @@ func (p *loop) left(ctx context.Context, skipped []entry.Skipped) {
 	}
 }
 
-func isClosed(err error) bool { return errors.Is(err, store.ErrClosed) }
+// isClosed reports whether the store is closed, or its file overwritten: it can be used no more, and the run ends.
+func isClosed(err error) bool {
+	return errors.Is(err, store.ErrClosed) || errors.Is(err, store.ErrOverwritten)
+}

@@ -14,7 +14,8 @@ import (
 // When the reflector has delivered everything that the server had at the time of contact, the sink pushes a mark
 // (fifo.Drained). The loop reaches a mark when all deltas before it are in the store. The informer has synced when the
 // loop has reached a mark and no object is missing. With Options.SyncPolicy Disk it has synced earlier: as soon as it
-// serves the stored objects.
+// serves the stored objects. If this run has made the collection's first list, the informer has not synced before that
+// list is committed.
 type syncing struct {
 	name string
 	once sync.Once
@@ -30,6 +31,11 @@ type syncing struct {
 	// owed is true if the loop has reached a mark while objects were missing: the mark is applied once the objects are
 	// back. Only the loop uses it.
 	owed bool
+	// saving counts the first lists that are applied in memory and not committed to the file yet. There is more than one
+	// only if a repair of the file has lost the list before. Only the loop uses it.
+	saving int
+	// due is true if done is to be closed once saving is 0. Only the loop uses it.
+	due bool
 }
 
 var _ cache.DoneChecker = &syncing{}
@@ -42,8 +48,20 @@ func newSyncing(of any) *syncing {
 func (s *syncing) Name() string          { return s.name }
 func (s *syncing) Done() <-chan struct{} { return s.done }
 
-// complete closes done: the informer has synced. Later calls do nothing.
-func (s *syncing) complete() { s.once.Do(func() { close(s.done) }) }
+// complete closes done: the informer has synced. If a first list is not committed yet, done is closed by saved. Later
+// calls do nothing. Only the loop calls it.
+func (s *syncing) complete() {
+	if s.due = s.saving > 0; !s.due {
+		s.once.Do(func() { close(s.done) })
+	}
+}
+
+// saved records that the number of first lists has been committed.
+func (s *syncing) saved(lists int) {
+	if s.saving -= lists; s.due {
+		s.complete()
+	}
+}
 
 // level reports whether the loop has reached the last mark that was pushed, with no object missing.
 func (s *syncing) level() bool { return s.pushed.Load() == s.applied.Load() }

@@ -42,4 +42,40 @@ var informerMutants = []mutant{
 		new:  ``,
 		test: "TestSyncing",
 	},
+	{
+		name:   "informer/first-list-not-waited-for",
+		breaks: "HasSynced waits for the commit of a first list.",
+		file:   "informer/list.go",
+		old: `		p.sync.saving++
+`,
+		new:  ``,
+		test: "TestFullDiskAfterTheFirstList",
+		dir:  "informer",
+	},
+	{
+		name:   "informer/relist-waits-for-its-commit",
+		breaks: "HasSynced after a relist does not wait for the disk.",
+		file:   "informer/list.go",
+		old: `	if p.cold && p.file != nil {
+`,
+		new: `	if p.file != nil {
+`,
+		test: "TestFullDiskAfterARelist",
+		dir:  "informer",
+	},
+	{
+		name:   "informer/mark-waits-for-a-full-disk",
+		breaks: "A list that is due for good is made although the disk cannot store why.",
+		file:   "informer/commit.go",
+		old: `infoErr == nil && info.MustRelist == string(reason) {
+				err = nil
+			}
+`,
+		new: `infoErr == nil && info.MustRelist == string(reason) {
+				_ = info
+			}
+`,
+		test: "TestFullDiskAndARewind",
+		dir:  "informer",
+	},
 }

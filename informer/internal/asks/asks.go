@@ -23,10 +23,12 @@ type Ask struct {
 	// Looked requests a repair of the store, which has failed or is being closed. The loop closes it once the store works
 	// again. nil if there is no such request.
 	Looked chan struct{}
+	// Saved counts the first lists that have been committed since the last Take.
+	Saved int
 }
 
 // some reports whether there is a pending request.
-func (a Ask) some() bool { return a.Resync || a.Unreadable != nil || a.Looked != nil }
+func (a Ask) some() bool { return a.Resync || a.Unreadable != nil || a.Looked != nil || a.Saved > 0 }
 
 // add calls fn, which adds a request to the pending ones, and wakes the loop if it waits for a batch.
 func (a *Asks) add(fn func(*Ask)) {
@@ -43,6 +45,9 @@ func (a *Asks) ToResync() { a.add(func(a *Ask) { a.Resync = true }) }
 
 // ToReplace requests a list that rewrites every body. unreadable is the error of a stored body that cannot be read.
 func (a *Asks) ToReplace(unreadable error) { a.add(func(a *Ask) { a.Unreadable = unreadable }) }
+
+// ToNoteSaved reports that a first list has been committed.
+func (a *Asks) ToNoteSaved() { a.add(func(a *Ask) { a.Saved++ }) }
 
 // ToLook requests a repair of the store if it has failed. The channel that it returns is closed once the store works
 // again; it stays open if the loop ends first, as it does when the store is closed.

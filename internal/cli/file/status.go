@@ -30,6 +30,7 @@ func NewStatus(s command.IO) *cobra.Command {
   STATE   stored   in the file; no sync mirrors it now
           live     mirrored now, in contact with the server
           offline  mirrored now, out of contact for that long: the objects are those in the file
+          behind   mirrored now, but the file cannot be written: the objects are those of the last commit
           waiting  mirrored now; the first list has not come yet
           forbidden  the API server answers 403: asked again until it allows list and watch; stored objects stay
                    readable, with its age. It delays readiness only if the resource was named

@@ -130,6 +130,8 @@ func SourceWord(l source.Live) string {
 	switch {
 	case l.Forbidden != "":
 		return "forbidden"
+	case l.Uncommitted:
+		return "behind"
 	case l.Source == string(informer.FromDisk) && Trouble(l) == "":
 		return "connecting"
 	case l.Source == string(informer.FromDisk):

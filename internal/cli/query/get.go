@@ -298,6 +298,8 @@ func freshness(s command.IO, r input.Resource, c source.Collection, withScope bo
 			heard = ""
 		}
 	case c.Live == nil:
+	case c.Live.Uncommitted:
+		from = "from disk; the running sync cannot write to it"
 	case c.Live.Source == string(informer.Live) && !c.LastContact.IsZero(): // nothing has changed since
 		from, heard = "live from the running sync",
 			"which last heard the server "+command.AgeOf(s.Now(), c.LastContact)+" ago"
