@@ -19,7 +19,7 @@ var classes = []struct {
 }{
 	{"none", func(err error) bool { return err == nil }},
 	{"NoSpace", is(store.ErrNoSpace)},
-	{"Replaced", is(store.ErrReplaced)},
+	{"Replaced", is(store.ErrReplaced, store.ErrOverwritten)},
 	{"OutcomeUnknown", is(store.ErrOutcomeUnknown)},
 	{"Damaged", is(entry.ErrDamaged)},
 	{"SlowDisk", is(store.ErrSlowDisk)},

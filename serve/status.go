@@ -8,6 +8,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/apistatus"
+	"github.com/larder-dev/larder/store"
 )
 
 // errExpiredContinue is a 410 with a token for the rest of the list in the newest state.
@@ -21,6 +22,9 @@ func errRead(err error) error {
 		return err
 	}
 	klog.Background().Error(err, "What is served cannot be read")
+	if errors.Is(err, store.ErrOverwritten) {
+		return apierrors.NewServiceUnavailable(store.ErrOverwritten.Error())
+	}
 	if errors.Is(err, entry.ErrDamaged) {
 		return apierrors.NewInternalError(errors.New("what is mirrored is damaged; the log of larder says more"))
 	}

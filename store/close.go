@@ -62,7 +62,11 @@ func (s *Store) end() error {
 		return err
 	}
 	defer release()
-	if flushed == nil && s.Err() == nil {
+	switch err := s.Err(); {
+	case flushed != nil:
+	case errors.Is(err, ErrOverwritten):
+		flushed = fmt.Errorf("close the store %s: %w", s.file.Path, err)
+	case err == nil:
 		if err := s.file.KeepName(context.Background()); err != nil && !errors.Is(err, ErrClosed) {
 			flushed = fmt.Errorf("close the store %s: %w", s.file.Path, err)
 		}

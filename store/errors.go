@@ -36,6 +36,10 @@ var (
 	// alone. The store writes nothing; reads are served from memory and the old file. If the other file is moved away, the
 	// store writes its contents under the name again; if the process is restarted, it opens the other file.
 	ErrReplaced = boltfile.ErrReplaced
+	// ErrOverwritten says that another file, such as a backup, or an older copy of the same one, has been copied over the
+	// open file. Every transaction looks, and one is begun at least every ten seconds. Nothing is read from the file or
+	// written to it any more. Close the store, put the file there that is wanted, and open it again.
+	ErrOverwritten = boltfile.ErrOverwritten
 	// ErrStillWriting says that the caller has stopped waiting for a write that the disk has not finished, or for work
 	// that waits for the write. It goes on in the background, and the file stays locked by this process until it ends.
 	ErrStillWriting = boltfile.ErrStillWriting

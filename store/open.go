@@ -98,4 +98,5 @@ func (s *Store) startUpkeep() {
 	}
 	check.Unverified(s.checked(check.BackgroundRate))
 	s.file.Go("forget unused collections", s.forgetLoop)
+	s.file.Go("verify the identity of the file", s.file.VerifyIdentity)
 }

@@ -46,6 +46,7 @@ var Errors = []Symptom{
 	{store.ErrStillWriting, "store.ErrStillWriting", "slowdisk"},
 	{store.ErrOutcomeUnknown, "store.ErrOutcomeUnknown", "outcomeunknown"},
 	{store.ErrReplaced, "store.ErrReplaced", "replaced"},
+	{store.ErrOverwritten, "store.ErrOverwritten", "replaced"},
 	{store.ErrReplaceLost, "store.ErrReplaceLost", "damaged"},
 	{snapshot.ErrDamaged, "snapshot.ErrDamaged", "snapshotdamaged"},
 	{entry.ErrDamaged, "entry.ErrDamaged", "damaged"},

@@ -46,7 +46,7 @@ func all() []mutant {
 		snapshotMutants,
 		storeCommitMutants,
 
-		storeDiskMutants,
+		storeDiskMutants, storeOpenMutants,
 		storeFileMutants,
 		storeHistoryMutants,
 		storeListMutants,

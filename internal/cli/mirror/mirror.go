@@ -194,8 +194,11 @@ func (m *mirror) Status(ctx context.Context) (source.Status, error) {
 		case at < 0:
 			status.Collections = append(status.Collections, c)
 		case c.Persistent:
-			status.Collections[at].Live = c.Live
-			status.Collections[at].LastContact = c.LastContact
+			stored := &status.Collections[at]
+			stored.Live = c.Live
+			if c.Live.Uncommitted = status.Error != "" && stored.ResourceVersion != c.ResourceVersion; !c.Live.Uncommitted {
+				stored.LastContact = c.LastContact
+			}
 		default: // what an earlier sync has persisted is older than what is in memory
 			status.Collections[at] = c
 		}

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -14,11 +17,15 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/cli/clitest"
 	"github.com/larder-dev/larder/internal/cli/cluster"
 	"github.com/larder-dev/larder/internal/cli/input"
+	"github.com/larder-dev/larder/internal/config"
 	"github.com/larder-dev/larder/internal/fakeapi"
 	"github.com/larder-dev/larder/internal/holder"
+	"github.com/larder-dev/larder/internal/hook"
+	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -192,4 +199,125 @@ func mustConnect(t *testing.T, config *rest.Config) *cluster.Connection {
 	}
 	t.Cleanup(c.HTTP.CloseIdleConnections)
 	return c
+}
+
+// TestMirrorOnAFullDisk checks that status and readiness say so while the file is behind the mirror (issue 37).
+func TestMirrorOnAFullDisk(t *testing.T) {
+	server := clitest.StartServer(t)
+	clitest.CreatePod(t, server, "a", "x", nil)
+	var disk hook.Gate
+	st, err := store.Open(filepath.Join(t.TempDir(), "s"), store.Options{Logger: &silent,
+		Hooks: &hook.Hooks{Commit: disk.Commit}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	mb, err := newMember(t.Context(), st, planned{resource: clitest.Pods, identity: clitest.PodsOf("", "", ""),
+		conn: mustConnect(t, server.Config())}, memberOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newMirror(st)
+	m.members = []*member{mb}
+	disk.Fail(func() error { return syscall.ENOSPC })
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- m.run(ctx) }()
+	// pods returns the status of the pods once what returns true.
+	pods := func(is func(c source.Collection) bool) source.Collection {
+		t.Helper()
+		for {
+			next := st.Committed()
+			status, err := m.Status(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c := status.Collections[0]; is(c) {
+				return c
+			}
+			select {
+			case <-next:
+			case <-time.After(50 * time.Millisecond):
+			case <-t.Context().Done():
+				t.Fatal("the status does not come")
+			}
+		}
+	}
+	first := pods(func(c source.Collection) bool { return c.Live.Uncommitted && c.Live.Source == string(informer.Live) })
+	if state := input.State(time.Now(), first); first.Complete || !strings.HasPrefix(state, "behind, incomplete") {
+		t.Errorf("before the first list is committed: %q, complete %v", state, first.Complete)
+	}
+	if why := notReady(mb.collection(), config.ReadyDisk); why != "the first list is not in the file yet" {
+		t.Errorf("before the first list is committed: not ready: %q", why)
+	}
+	disk.Fail(nil)
+	stored := pods(func(c source.Collection) bool { return c.Live.Synced && !c.Live.Uncommitted })
+	if why := notReady(mb.collection(), config.ReadyDisk); why != "" {
+		t.Errorf("not ready: %s", why)
+	}
+	disk.Fail(func() error { return syscall.ENOSPC })
+	clitest.CreatePod(t, server, "a", "y", nil)
+	behind := pods(func(c source.Collection) bool { return c.Live.Uncommitted })
+	if behind.ResourceVersion != stored.ResourceVersion || behind.LastContact.After(mb.informer.Status().LastContact) ||
+		mb.informer.Status().ResourceVersion == stored.ResourceVersion {
+		t.Errorf("the file is at %s of %s, the mirror at %s; status says %s of %s", stored.ResourceVersion,
+			stored.LastContact, mb.informer.Status().ResourceVersion, behind.ResourceVersion, behind.LastContact)
+	}
+	if why := notReady(mb.collection(), config.ReadyResumed); why != "" {
+		t.Errorf("the mirror is served from memory, and not ready: %s", why)
+	}
+	disk.Fail(nil)
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestMirrorOfAnOverwrittenFile checks that a sync ends with the error once another file has been copied over its
+// file, and is not ready until it has ended (issue 37).
+func TestMirrorOfAnOverwrittenFile(t *testing.T) {
+	server := clitest.StartServer(t)
+	path := filepath.Join(t.TempDir(), "s")
+	other, err := store.Open(path+"-other", store.Options{Logger: &silent})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	backup, err := os.ReadFile(path + "-other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := store.Open(path, store.Options{Logger: &silent})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	mb, err := newMember(t.Context(), st, planned{resource: clitest.Pods, identity: clitest.PodsOf("", "", ""),
+		conn: mustConnect(t, server.Config())}, memberOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newMirror(st)
+	m.members = []*member{mb}
+	ended := make(chan error, 1)
+	go func() { ended <- m.run(t.Context()) }()
+	if !cache.WaitForCacheSync(t.Context().Done(), mb.informer.HasSynced) {
+		t.Fatal("it has not synced")
+	}
+	if err := os.WriteFile(path, backup, 0o600); err != nil { // keeps the inode, as cp does
+		t.Fatal(err)
+	}
+	if _, err := m.Status(t.Context()); !errors.Is(err, store.ErrOverwritten) {
+		t.Errorf("status: %v", err)
+	}
+	sv := &service{}
+	sv.mirror.Store(m)
+	if first := sv.readiness()[0]; !strings.Contains(first.Problem, store.ErrOverwritten.Error()) {
+		t.Errorf("readiness: %+v", first)
+	}
+	if err := <-ended; !errors.Is(err, store.ErrOverwritten) {
+		t.Errorf("the mirror ended: %v", err)
+	}
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/cli/serving"
@@ -25,6 +26,7 @@ import (
 	"github.com/larder-dev/larder/serve"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/snapshot/remote"
+	"github.com/larder-dev/larder/store"
 )
 
 // service is a sync that runs: the mirror, what shows it, and what answers questions about it.
@@ -280,6 +282,9 @@ func (sv *service) readiness() []endpoint.Check {
 		return []endpoint.Check{{Name: "store", Problem: "it is being opened"}}
 	}
 	var all []endpoint.Check
+	if err := m.store.Err(); errors.Is(err, store.ErrOverwritten) {
+		all = append(all, endpoint.Check{Name: "store", Problem: err.Error()})
+	}
 	for _, c := range m.mirrored() {
 		if input.Forbidden(c) && c.Live.Optional {
 			continue
@@ -299,6 +304,8 @@ func notReady(c source.Collection, ready config.Ready) string {
 		return "the API server forbids it"
 	case !c.Complete:
 		return "waiting for the first list"
+	case c.Live.Source == string(informer.Live) && !c.Live.Synced:
+		return "the first list is not in the file yet"
 	case ready == config.ReadyResumed && !c.Live.Synced:
 		return "the server has not been caught up with yet"
 	}

@@ -1,6 +1,7 @@
 package boltfile
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 )
@@ -16,18 +17,23 @@ type current struct {
 	written int64         // guarded by mu; bytes written through the earlier handles
 }
 
-// acquire returns the current handle, which the caller releases soon. It fails with ErrClosed if the file is not open.
+// acquire returns the current handle, which the caller releases soon. It fails with ErrClosed if the file is not open,
+// and with ErrOverwritten once a transaction has found that.
 func (c *current) acquire() (*Handle, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.handle == nil {
 		return nil, fmt.Errorf("%s: %w", c.path, ErrClosed)
 	}
+	if errors.Is(c.failure, ErrOverwritten) {
+		return nil, c.failure
+	}
 	c.handle.Users.Add(1)
 	return c.handle, nil
 }
 
 // Err returns the error for which the file is not written, until an exchange: it wraps ErrOutcomeUnknown or ErrDamaged.
+// An error that wraps ErrOverwritten is final, and the file is not read either.
 // It returns nil while the file works.
 func (c *current) Err() error {
 	c.mu.Lock()
@@ -46,12 +52,17 @@ func (c *current) Failed() <-chan struct{} {
 func (c *current) fail(h *Handle, reason error) (first bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.handle != h || c.failure != nil {
+	switch {
+	case c.handle != h:
 		return false
+	case c.failure == nil:
+		c.failure = reason
+		close(c.failed)
+		return true
+	case errors.Is(reason, ErrOverwritten):
+		c.failure = reason
 	}
-	c.failure = reason
-	close(c.failed)
-	return true
+	return false
 }
 
 // IsCurrent reports whether h is the current handle: an exchange replaces it, and Close.

@@ -6,7 +6,9 @@
 // transactions. There is one writer at a time, in the order in which TakeWriter is called; every wait for the writer's
 // place ends with its context, and names the holder. A commit that fails is either ErrNoSpace, and nothing was written,
 // or ErrOutcomeUnknown. After that, and after damage, the File has failed (Err, Failed): it is read, and not written,
-// until an Exchange. Before each write KeepName verifies that the open file still has its name. Go runs background work
+// until an Exchange. Before each write KeepName verifies that the open file still has its name.
+// Each transaction verifies that the file is still the one that was opened (Handle.verifyIdentity): one that was copied
+// over is neither read nor written any more (ErrOverwritten). Go runs background work
 // that belongs to the File. To close it, call CloseBackground, take the writer's place and call Close.
 //
 // Locks are taken in this order: the writer's place, the right to exchange (BeginExchange, PauseExchanges), the lock of

@@ -15,6 +15,8 @@ var (
 	ErrReplaced       = errors.New(
 		"another file has taken the place of the store's file and is left alone: move it away to have the " +
 			"store written there again, or end this process and start it again on that file")
+	ErrOverwritten = errors.New("another file has been copied over the store's file while it was open, and nothing of " +
+		"it is read: end this process, put the file there that is wanted, and start again")
 	ErrStillWriting = errors.New(
 		"the disk has not finished what was begun, and the file stays locked by this process until it has")
 	ErrSlowDisk = errors.New("the disk has not finished a write for long")

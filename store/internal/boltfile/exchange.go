@@ -63,6 +63,9 @@ func (f *File) Exchange(ctx context.Context, x Exchange) (movedTo string, err er
 		if err != nil {
 			return err
 		}
+		if err := fresh.View(fresh.adopt); err != nil {
+			return errors.Join(err, fresh.Discard())
+		}
 		if movedTo, err = f.giveName(x, old, fresh); err != nil {
 			return errors.Join(err, fresh.Discard())
 		}

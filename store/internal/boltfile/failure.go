@@ -24,6 +24,9 @@ func (f *File) Settle(h *Handle, err error) error {
 		// A record or an index entry is damaged: its page may have lost more than that.
 		err = fmt.Errorf("%s: %w", f.Path, err)
 		f.Fail(h, err)
+	case errors.Is(err, ErrOverwritten):
+		err = fmt.Errorf("%s: %w", f.Path, err)
+		f.Fail(h, err)
 	case errors.Is(err, ErrClosed):
 		err = fmt.Errorf("%s: %w", f.Path, err)
 	}
@@ -49,7 +52,8 @@ func (f *File) classify(h *Handle, failed *commitError) error {
 	return err
 }
 
-// Fail stops all writing until an exchange, if h is the current handle. The first reason stays. Fail leaves a mark: the
+// Fail stops all writing until an exchange, if h is the current handle. The first reason stays, unless the file has been
+// overwritten since, after which it is not read either, and not exchanged. Fail leaves a mark: the
 // next process that opens the file verifies every page first, and moves the file aside if it is damaged.
 func (f *File) Fail(h *Handle, reason error) {
 	if f.fail(h, reason) && !f.o.ReadOnly {

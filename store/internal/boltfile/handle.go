@@ -1,6 +1,7 @@
 package boltfile
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -11,6 +12,7 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 
 	"github.com/larder-dev/larder/internal/boltcheck"
+	"github.com/larder-dev/larder/store/internal/format"
 )
 
 // Handle is one open bbolt file.
@@ -21,6 +23,10 @@ type Handle struct {
 	File *os.File
 	// Identity identifies the file, to check whether it still has the store's name.
 	Identity os.FileInfo
+	// id is the file id in the root bucket, which every transaction compares; nil while the file is being opened or made.
+	id []byte
+	// committed is the id of the newest transaction that is known to be on the disk.
+	committed atomic.Int64
 	// Users counts the transactions that run or are about to begin. Close waits for it.
 	Users sync.WaitGroup
 	// Written is how many bytes of pages were allocated in committed transactions.
@@ -47,13 +53,52 @@ func (h *Handle) Close() error {
 // View runs fn in a read transaction. Damage that fn meets in the file becomes a FaultError.
 func (h *Handle) View(fn func(tx *bolt.Tx) error) error {
 	return contain(func() error {
+		committed := h.committed.Load()
 		tx, err := h.begin(false)
 		if err != nil {
 			return err
 		}
 		defer h.rollback(tx)
+		if err := h.verifyIdentity(tx, committed); err != nil {
+			return err
+		}
 		return fn(tx)
 	})
+}
+
+// adopt sets the file id and the newest transaction of a file that has been opened or made, as the read transaction tx
+// has them.
+func (h *Handle) adopt(tx *bolt.Tx) error {
+	b := tx.Bucket(format.BucketLarder)
+	if b == nil {
+		return ErrForeign
+	}
+	h.id = bytes.Clone(b.Get(format.KeyFileID))
+	h.committed.Store(int64(tx.ID()))
+	return nil
+}
+
+// verifyIdentity returns ErrOverwritten if tx reads another file, or another state of this one, such as a backup: a file
+// that is copied over the open one keeps its inode, and bbolt reads what is there. Only this process writes, so the
+// state is that of the newest committed transaction, or of one whose commit has not returned yet. committed is the
+// value from before tx began.
+func (h *Handle) verifyIdentity(tx *bolt.Tx, committed int64) error {
+	if h.id == nil {
+		return nil
+	}
+	b, at := tx.Bucket(format.BucketLarder), int64(tx.ID())
+	if tx.Writable() {
+		at-- // the state that tx began with
+	}
+	switch {
+	case b == nil:
+		return fmt.Errorf("it is not the store any more: %w", ErrOverwritten)
+	case !bytes.Equal(b.Get(format.KeyFileID), h.id):
+		return fmt.Errorf("its file id is %q, and was %q: %w", b.Get(format.KeyFileID), h.id, ErrOverwritten)
+	case at < committed || at > h.committed.Load()+1:
+		return fmt.Errorf("its state is that of transaction %d, and was that of %d: %w", at, committed, ErrOverwritten)
+	}
+	return nil
 }
 
 // commitError is an error of the commit in Update. Errors of fn are returned as they are.
@@ -74,6 +119,9 @@ func (h *Handle) Update(fn, commit func(tx *bolt.Tx) error) error {
 			return err
 		}
 		defer h.rollback(tx) // does nothing once committed
+		if err := h.verifyIdentity(tx, h.committed.Load()); err != nil {
+			return err
+		}
 		if err := fn(tx); err != nil {
 			return err
 		}
@@ -81,6 +129,7 @@ func (h *Handle) Update(fn, commit func(tx *bolt.Tx) error) error {
 		if err := commit(tx); err != nil {
 			return &commitError{Err: err, TxID: txid}
 		}
+		h.committed.Store(int64(txid))
 		stats := tx.Stats()
 		h.Written.Add(stats.GetPageAlloc())
 		return nil

@@ -53,8 +53,10 @@ func (o *opening) Open() (*Handle, error) {
 		return nil, o.judge(err)
 	}
 	err = h.View(func(tx *bolt.Tx) (err error) {
-		o.root, err = readRoot(tx)
-		return err
+		if o.root, err = readRoot(tx); err != nil {
+			return err
+		}
+		return h.adopt(tx)
 	})
 	if err != nil {
 		err = o.judge(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -48,6 +49,25 @@ func (f *File) ViewFile(ctx context.Context, fn func(h *Handle, size int64, txid
 		})
 	}
 	return err
+}
+
+// identityInterval is how often VerifyIdentity begins a transaction.
+const identityInterval = 10 * time.Second
+
+// VerifyIdentity begins a read transaction every ten seconds until ctx ends or the file is closed or overwritten, so
+// that a file that has been copied over the open one is noticed if nobody reads.
+func (f *File) VerifyIdentity(ctx context.Context) {
+	for {
+		select {
+		case <-time.After(identityInterval):
+		case <-ctx.Done():
+			return
+		}
+		err := f.View(ctx, func(*bolt.Tx) error { return nil })
+		if errors.Is(err, ErrOverwritten) || errors.Is(err, ErrClosed) {
+			return
+		}
+	}
 }
 
 // Update runs fn in one write transaction and commits it. If Update fails nothing was stored, unless the error wraps
