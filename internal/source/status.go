@@ -164,8 +164,8 @@ type Live struct {
 	Unguarded []string `json:"unguarded,omitempty"`
 	// Error is why the connection or the store is degraded; empty while all is well.
 	Error string `json:"error,omitempty"`
-	// Uncommitted: commits fail, and the collection has changed since the last one. The file, and so what is read through
-	// this sync, is behind the sync; Collection.LastContact is that of the file.
+	// Uncommitted: commits fail, and the collection has changed since the last one. Commands read the file, which is
+	// behind the sync; Collection.LastContact is that of the file.
 	Uncommitted bool `json:"uncommitted,omitempty"`
 	// Forbidden is set while the server answers 403 and the collection is not live: commands that show which of the verbs
 	// that a sync needs the server does not allow.

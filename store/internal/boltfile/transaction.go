@@ -55,7 +55,7 @@ func (f *File) ViewFile(ctx context.Context, fn func(h *Handle, size int64, txid
 const identityInterval = 10 * time.Second
 
 // VerifyIdentity begins a read transaction every ten seconds until ctx ends or the file is closed or overwritten, so
-// that a file that has been copied over the open one is noticed if nobody reads.
+// that a file that has been copied over the open one is noticed without reads and writes.
 func (f *File) VerifyIdentity(ctx context.Context) {
 	for {
 		select {
