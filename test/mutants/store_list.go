@@ -304,4 +304,46 @@ var storeListMutants = []mutant{
 		change =`,
 		test: "TestRewriteBringsRecordsIntoTodaysForm",
 	},
+	{
+		name:   "store/list-skips-a-key-between-pages",
+		breaks: "A relist removes every object behind its last key, also where one page of missing keys follows another.",
+		file:   "store/internal/intake/page.go",
+		dir:    "store",
+		old: `		if key > end || len(missing) == limit {
+			return false
+		}
+		last = key
+`,
+		new: `		last = key
+		if key > end || len(missing) == limit {
+			return false
+		}
+`,
+		test: "TestListThatLacksManyKeys",
+	},
+	{
+		name:   "store/list-removes-one-page",
+		breaks: "A relist removes all objects behind its last key, not only the first page of them.",
+		file:   "store/internal/intake/end.go",
+		dir:    "store",
+		old: `		if r.last = max(r.last, last); len(missing) < tailPage {
+			return nil
+		}
+`,
+		new: `		if r.last = max(r.last, last); len(missing) <= tailPage {
+			return nil
+		}
+`,
+		test: "TestListThatLacksManyKeys",
+	},
+	{
+		name:   "store/rewrite-hides-an-uncommitted-update",
+		breaks: "A durable handler receives an uncommitted update that a rewriting list finds again.",
+		file:   "store/internal/memtable/table.go",
+		dir:    "store",
+		old: `			x.SameObject = x.SameObject && old.SameObject
+`,
+		new:  ``,
+		test: "TestRewriteOfAnUncommittedUpdate",
+	},
 }
