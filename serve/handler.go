@@ -11,8 +11,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validate/content"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/apistatus"
@@ -41,6 +39,8 @@ type Options struct {
 	// Page answers GET and HEAD below /larder/, of those who may get that path: package page's data. Default: there is no
 	// such path.
 	Page http.Handler
+	// Memory is the budget from which answers take their memory. Default: one of DefaultMemory bytes.
+	Memory *Memory
 	// AsOf returns the time from which a collection's data are, for the Warning; the zero time if they are current.
 	// Default: the time of the last contact, if it is more than a minute ago.
 	AsOf func(entry.Info) time.Time
@@ -62,6 +62,9 @@ type Handler struct {
 
 // New returns a Handler. It starts nothing.
 func New(s Source, o Options) (*Handler, error) {
+	if o.Memory == nil {
+		o.Memory = NewMemory(0)
+	}
 	h := &Handler{source: s, options: o, catalog: catalog{source: s, confidential: o.Confidential,
 		reviews: o.Authorizer != nil, now: time.Now}}
 	h.ctx, h.cancel = context.WithCancelCause(context.Background())
@@ -99,6 +102,7 @@ type request struct {
 	r   *http.Request
 
 	patience   *patience
+	lease      memoryLease
 	path       path
 	options    *listOptions // of a list or a watch
 	format     format
@@ -117,6 +121,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer cancel(nil)
 	q := &request{Handler: h, ctx: ctx, w: w, r: r, patience: &patience{control: http.NewResponseController(w)}}
 	defer q.patience.end()
+	user, _ := access.UserFrom(ctx)
+	q.lease = memoryLease{memory: h.options.Memory, user: user.Username}
+	defer q.lease.release()
 	defer context.AfterFunc(h.ctx, func() {
 		cancel(errClosing)
 		q.patience.hurry()
@@ -350,6 +357,9 @@ func (q *request) get() error {
 	if err := q.format.includes(q.r.URL.Query().Get("includeObject")); err != nil {
 		return err
 	}
+	if err := q.lease.resize(q.ctx, objectMemory(len(p.Entries[0].Payload)), memoryWait); err != nil {
+		return err
+	}
 	if q.format.form == table {
 		w := q.listWriter(listMeta(p.Entries[0]))
 		items, _, err := q.renderAll(p.Entries)
@@ -394,24 +404,4 @@ func (q *request) unserved(k *kind, reads bool) error {
 		return errNotMirrored(q.path.GroupVersionResource)
 	}
 	return errReadOnly(served)
-}
-
-// errReadOnly is kube-apiserver's answer for a method that a path does not have, with what is served, and a hint.
-func errReadOnly(served string) error {
-	err := apistatus.New(http.StatusMethodNotAllowed, "the server does not allow this method on the requested resource: "+
-		"%s; larder sync --serve --forward sends that to the API server", served)
-	err.ErrStatus.Details = &metav1.StatusDetails{}
-	return err
-}
-
-// errNotMirrored is the answer for a resource that no collection has: it is not known whether there are objects.
-func errNotMirrored(gvr schema.GroupVersionResource) error {
-	err := errNoSuchPath()
-	err.ErrStatus.Message += fmt.Sprintf(": %s are not mirrored here", gvr.GroupResource())
-	return err
-}
-
-// errNoSuchPath is kube-apiserver's answer for a resource that it does not have.
-func errNoSuchPath() *apierrors.StatusError {
-	return apierrors.NewGenericServerResponse(http.StatusNotFound, "", schema.GroupResource{}, "", "", 0, false)
 }

@@ -2,24 +2,41 @@ package serve
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"strconv"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/parallel"
 	"github.com/larder-dev/larder/store/history"
 )
 
-// pageBytes is how much of a list with a limit, or of one whose length must be known first, is gathered in memory.
-const pageBytes = 8 << 20
+const (
+	// pageBytes is how many bytes of objects a list reads, renders and writes at a time. A page that is read for it ends
+	// with the object that exceeds readBytes.
+	pageBytes = 256 << 10
+	readBytes = pageBytes * 3 / 4
+	// limitedBytes is how large a list with a limit may become before it ends with a continue token.
+	limitedBytes = 8 << 20
+	// answerOverhead is what an answer takes besides its objects: a compressor and buffers.
+	answerOverhead = 1 << 20
+	// renderedFactor is how many times the size of stored objects they take while they are rendered and written.
+	renderedFactor = 4
+)
+
+// listMemory is what a list holds of the budget for memory while it holds objects of so many bytes.
+func listMemory(objects int) int64 {
+	return answerOverhead + renderedFactor*int64(max(objects, pageBytes))
+}
+
+// objectMemory is what the answer to a get holds.
+func objectMemory(object int) int64 { return 64<<10 + renderedFactor*int64(object) }
+
+// documentMemory is what the answer to a request for discovery, a schema or the page's data holds.
+const documentMemory = 2 << 20
 
 // list answers a list.
 func (q *request) list() error {
@@ -27,68 +44,181 @@ func (q *request) list() error {
 	if err := l.begin(q.ctx); err != nil {
 		return err
 	}
+	if err := q.lease.resize(q.ctx, listMemory(0), memoryWait); err != nil {
+		return err
+	}
 	limit := int(q.options.Limit)
 	if q.options.ResourceVersion == "0" {
 		limit = 0 // a watch cache answers, which does not page
-	}
-	if limit > 0 {
-		return q.listPage(l, limit)
 	}
 	after := ""
 	if q.options.token != nil {
 		after = q.options.token.after(l.prefix())
 	}
-	return q.listAll(l, after)
-}
-
-// listPage answers with at most limit objects, and fewer if they are large.
-func (q *request) listPage(l *listing, limit int) error {
-	after, left, counted := "", 0, false
-	if t := q.options.token; t != nil {
-		after, left, counted = t.after(l.prefix()), t.Left, t.Left > 0
-	}
-	var found []entry.Entry
-	size, more := 0, false
-	err := l.pages(q.ctx, after, func(entries []entry.Entry) (bool, error) {
-		for _, e := range entries {
-			if len(found) == limit || size > pageBytes {
-				more = true
-				return false, nil
-			}
-			found, size = append(found, e), size+len(e.Payload)
+	x := extent{items: -1}
+	if limit > 0 || q.format.media == mediaProtobuf {
+		var err error
+		if x, err = q.measure(l, after, limit); err != nil {
+			return err
 		}
-		return true, nil
-	})
+	}
+	if !x.complete {
+		return q.stream(l, after, x)
+	}
+	meta, err := q.listMeta(l, x)
 	if err != nil {
 		return err
-	}
-	meta := metav1.ListMeta{ResourceVersion: l.rv}
-	if more {
-		t := token{RV: inconsistentRV, Start: startOf(found[len(found)-1].Key, l.prefix())}
-		if t.RV, err = strconv.ParseInt(l.rv, 10, 64); err != nil {
-			return errNotListed(q.collection.Identity)
-		}
-		if !counted && q.options.token == nil && !q.options.selective() {
-			left, err = q.count(l)
-			if counted = err == nil; err != nil && !errors.Is(err, history.ErrExpired) {
-				return errRead(err)
-			}
-		}
-		if counted && left > len(found) {
-			t.Left = left - len(found)
-			remaining := int64(t.Left)
-			meta.RemainingItemCount = &remaining
-		}
-		meta.Continue = t.encode()
 	}
 	w := q.listWriter(meta)
-	items, length, err := q.renderAll(found)
-	if err != nil {
-		return err
-	}
-	w.begin(length)
-	_ = w.write(items) // end has the error
+	w.begin(x.length)
+	_ = w.write(x.rendered) // end has the error
 	return w.end()
+}
+
+// extent is what has to be known of a list before its first item is written: a limit and a length come before the items.
+type extent struct {
+	items  int    // how many there are; -1 for all that follow
+	length int    // of the items, in protobuf
+	last   string // the key of the last item, if more is set
+	more   bool   // objects follow that exceed the limit
+	// complete says that the whole list is in rendered, so that it is not read again.
+	complete bool
+	rendered [][]byte
+}
+
+// gatheredBytes is how much of a list is kept while it is measured, so that a short one is not read twice.
+const gatheredBytes = 2 * pageBytes
+
+// measure returns the extent of a list. A list that is longer than gatheredBytes is read twice, at the same moment, unless
+// its length is known.
+func (q *request) measure(l *listing, after string, limit int) (x extent, err error) {
+	all := limit == 0 && q.options.token == nil && !q.options.selective()
+	size, first := 0, true
+	l.passing, x.complete = true, true
+	err = l.pages(q.ctx, after, func(entries []entry.Entry, more bool) (bool, error) {
+		for i, e := range entries {
+			if limit > 0 && (x.items+i == limit || size > limitedBytes) {
+				entries, x.more = entries[:i], true
+				break
+			}
+			size += len(e.Payload)
+			x.last = e.Key
+		}
+		x.items += len(entries)
+		if all && first && more {
+			if length, known := q.collection.lengths.of(l, q.format.form, q.itemLength); known {
+				x = extent{items: -1, length: length}
+				return false, nil
+			}
+		}
+		if first = false; x.complete || q.format.media == mediaProtobuf {
+			if err := q.holdPage(entries); err != nil {
+				return false, err
+			}
+			items, n, err := q.renderAll(entries)
+			if err != nil {
+				return false, err
+			}
+			x.gather(items, n, q.format.media == mediaProtobuf)
+		}
+		return !x.more, nil
+	})
+	if err == nil && all && x.items >= 0 {
+		q.collection.lengths.put(l, q.format.form, x.length)
+	}
+	return x, err
+}
+
+// gather adds the items of a page. shared says that they are in memory that the next page is read into.
+func (x *extent) gather(items [][]byte, length int, shared bool) {
+	if x.length += length; x.complete && x.length > gatheredBytes {
+		x.complete, x.rendered = false, nil
+	}
+	if !x.complete {
+		return
+	}
+	for _, item := range items {
+		if shared {
+			item = bytes.Clone(item)
+		}
+		x.rendered = append(x.rendered, item)
+	}
+}
+
+// holdPage has the request hold the memory for a page of a list, which is more than that of most if it has a large object.
+func (q *request) holdPage(entries []entry.Entry) error {
+	size := 0
+	for _, e := range entries {
+		size += len(e.Payload)
+	}
+	return q.lease.resize(q.ctx, listMemory(size), freshFor)
+}
+
+// stream writes a list page by page.
+func (q *request) stream(l *listing, after string, x extent) error {
+	var w *listWriter
+	left, length := x.items, 0
+	l.passing = true
+	err := l.pages(q.ctx, after, func(entries []entry.Entry, _ bool) (bool, error) {
+		if left >= 0 {
+			entries = entries[:min(left, len(entries))]
+			left -= len(entries)
+		}
+		if err := q.holdPage(entries); err != nil {
+			return false, err
+		}
+		items, n, err := q.renderAll(entries)
+		if err != nil {
+			return false, err
+		}
+		if w == nil {
+			meta, err := q.listMeta(l, x)
+			if err != nil {
+				return false, err
+			}
+			w = q.listWriter(meta)
+			w.begin(x.length)
+		}
+		length += n
+		return left != 0, w.write(items)
+	})
+	switch {
+	case err != nil:
+		return w.failed(err)
+	case q.format.media == mediaProtobuf && length != x.length:
+		q.collection.lengths.forget(l, q.format.form)
+		return w.failed(fmt.Errorf("a list of %s has %d bytes, and not %d", q.collection.Identity, length, x.length))
+	}
+	return w.end()
+}
+
+// listMeta returns the metadata of a list, with a continue token if objects follow.
+func (q *request) listMeta(l *listing, x extent) (meta metav1.ListMeta, err error) {
+	meta.ResourceVersion = l.rv
+	if !x.more {
+		return meta, nil
+	}
+	t := token{Start: startOf(x.last, l.prefix())}
+	if t.RV, err = strconv.ParseInt(l.rv, 10, 64); err != nil {
+		return meta, errNotListed(q.collection.Identity)
+	}
+	left, counted := 0, false
+	switch o := q.options; {
+	case o.token != nil:
+		left, counted = o.token.Left, o.token.Left > 0
+	case !o.selective():
+		left, err = q.count(l)
+		if counted = err == nil; err != nil && !errors.Is(err, history.ErrExpired) {
+			return meta, errRead(err)
+		}
+	}
+	if counted && left > x.items {
+		t.Left = left - x.items
+		remaining := int64(t.Left)
+		meta.RemainingItemCount = &remaining
+	}
+	meta.Continue = t.encode()
+	return meta, nil
 }
 
 // count returns the number of objects at the moment of a listing. It gives up with history.ErrExpired while objects
@@ -120,6 +250,8 @@ func (q *request) renderAll(entries []entry.Entry) (items [][]byte, length int, 
 	}
 	if q.format.media == mediaProtobuf {
 		cost /= 16 // most is copied
+	} else {
+		cost *= 4 // an object is decoded and encoded
 	}
 	now := time.Now()
 	parallel.Each(len(entries), cost, func(i int) {
@@ -134,92 +266,6 @@ func (q *request) renderAll(entries []entry.Entry) (items [][]byte, length int, 
 	return items, length, nil
 }
 
-// listAll answers with all objects behind a key.
-func (q *request) listAll(l *listing, after string) error {
-	if q.format.media == mediaProtobuf {
-		return q.listMeasured(l, after)
-	}
-	var w *listWriter
-	l.passing = true
-	err := l.pages(q.ctx, after, func(entries []entry.Entry) (bool, error) {
-		items, _, err := q.renderAll(entries)
-		if err != nil {
-			return false, err
-		}
-		if w == nil {
-			w = q.listWriter(metav1.ListMeta{ResourceVersion: l.rv})
-			w.begin(0)
-		}
-		return true, w.write(items)
-	})
-	if err != nil {
-		return w.failed(err)
-	}
-	return w.end()
-}
-
-// listMeasured answers with a list that is preceded by its length. If that is not known, a small list is gathered, and
-// a large one is read twice, at the same moment.
-func (q *request) listMeasured(l *listing, after string) error {
-	all := q.options.token == nil && !q.options.selective()
-	var first [][][]byte
-	total, length, known := 0, 0, false
-	var w *listWriter
-	err := l.pages(q.ctx, after, func(entries []entry.Entry) (bool, error) {
-		items, n, err := q.renderAll(entries)
-		if err != nil {
-			return false, err
-		}
-		if w == nil {
-			w = q.listWriter(metav1.ListMeta{ResourceVersion: l.rv})
-			if all {
-				length, known = q.collection.lengths.of(l, q.format.form, q.itemLength)
-			}
-			if l.passing = known; known {
-				w.begin(length)
-			}
-		}
-		switch total += n; {
-		case known:
-			return true, w.write(items)
-		case total <= pageBytes:
-			first = append(first, items)
-		default:
-			first, l.passing = nil, true
-		}
-		return true, nil
-	})
-	switch {
-	case err != nil:
-		return w.failed(err)
-	case known && total != length:
-		q.collection.lengths.forget(l, q.format.form)
-		return w.failed(fmt.Errorf("a list of %s has %d bytes, and not %d", q.collection.Identity, total, length))
-	case known:
-		return w.end()
-	case all:
-		q.collection.lengths.put(l, q.format.form, total)
-	}
-	w.begin(total)
-	if total <= pageBytes {
-		for _, items := range first {
-			_ = w.write(items) // end has the error
-		}
-		return w.end()
-	}
-	err = l.pages(q.ctx, after, func(entries []entry.Entry) (bool, error) {
-		items, _, err := q.renderAll(entries)
-		if err == nil {
-			err = w.write(items)
-		}
-		return true, err
-	})
-	if err != nil {
-		return w.failed(err)
-	}
-	return w.end()
-}
-
 // itemLength is what an entry takes of a protobuf list.
 func (q *request) itemLength(e entry.Entry) int {
 	item, err := q.collection.item(q.format, e, false, time.Time{})
@@ -227,144 +273,4 @@ func (q *request) itemLength(e entry.Entry) int {
 		return 0 // the list will not have that length, and fail
 	}
 	return sizeField(2, len(item))
-}
-
-// listWriter writes a list piece by piece.
-type listWriter struct {
-	q     *request
-	meta  metav1.ListMeta
-	out   io.WriteCloser // nil before begin
-	items int
-	err   error
-}
-
-func (q *request) listWriter(meta metav1.ListMeta) *listWriter { return &listWriter{q: q, meta: meta} }
-
-// begin writes what is before the items, which take length bytes in protobuf.
-func (w *listWriter) begin(length int) {
-	q := w.q
-	apiVersion, kind := q.collection.typeMeta(q.format, q.format.form != table)
-	q.w.Header().Set("Content-Type", string(q.format.media))
-	w.out = newCompressible(q.w, q.r)
-	var head []byte
-	switch q.format.media {
-	case mediaProtobuf:
-		meta, err := w.meta.Marshal()
-		w.err = err
-		head = appendEnvelopeHead(nil, apiVersion, kind, length+sizeField(1, len(meta)))
-		head = appendField(head, 1, meta)
-	case mediaYAML:
-		head = fmt.Appendf(nil, "apiVersion: %s\n%s:", apiVersion, w.itemsName())
-	default:
-		meta, err := json.Marshal(w.meta)
-		if !q.collection.known && q.format.form == whole && w.meta.Continue == "" { // as kube-apiserver has it
-			meta = append([]byte(`{"continue":"",`), meta[1:]...)
-		}
-		w.err = err
-		head = fmt.Appendf(nil, `{"kind":%q,"apiVersion":%q,"metadata":%s,`, kind, apiVersion, meta)
-		if q.format.form == table {
-			columns, err := json.Marshal(q.collection.columns.Definitions())
-			if err != nil {
-				w.err = err
-			}
-			head = fmt.Appendf(head, `"columnDefinitions":%s,"rows":`, columns)
-		} else {
-			head = append(head, `"items":`...)
-		}
-	}
-	w.put(head)
-}
-
-func (w *listWriter) put(data []byte) {
-	if w.err == nil {
-		_, w.err = w.out.Write(data)
-	}
-}
-
-// write writes items. An error says that the client has gone.
-func (w *listWriter) write(items [][]byte) error {
-	var head []byte
-	for _, item := range items {
-		switch {
-		case w.q.format.media == mediaProtobuf:
-			head = appendFieldHead(head[:0], 2, len(item))
-			w.put(head)
-		case w.q.format.media == mediaYAML:
-			item = bytes.ReplaceAll(append([]byte("\n- "), bytes.TrimSuffix(item, []byte("\n"))...), []byte("\n"),
-				[]byte("\n  "))
-			item = append(item[:1], item[3:]...)
-		case w.items > 0:
-			w.put([]byte{','})
-		default:
-			w.put([]byte{'['})
-		}
-		w.put(item)
-		w.items++
-	}
-	return w.err
-}
-
-func (w *listWriter) end() error {
-	switch w.q.format.media {
-	case mediaProtobuf:
-		w.put([]byte(envelopeTail))
-	case mediaJSON:
-		if w.items == 0 && w.q.format.form == metadata {
-			w.put([]byte("null}\n")) // as kube-apiserver has it
-			break
-		}
-		if w.items == 0 {
-			w.put([]byte("["))
-		}
-		w.put([]byte("]}\n"))
-	case mediaYAML:
-		tail, err := w.yamlTail()
-		if err != nil {
-			w.err = err
-		}
-		w.put(tail)
-	}
-	if err := w.out.Close(); w.err == nil {
-		w.err = err
-	}
-	return w.failed(w.err)
-}
-
-// itemsName is the field that has the items.
-func (w *listWriter) itemsName() string {
-	if w.q.format.form == table {
-		return "rows"
-	}
-	return "items"
-}
-
-// yamlTail is what follows the items.
-func (w *listWriter) yamlTail() ([]byte, error) {
-	_, kind := w.q.collection.typeMeta(w.q.format, w.q.format.form != table)
-	rest := map[string]any{"kind": kind, "metadata": w.meta}
-	if !w.q.collection.known && w.q.format.form == whole && w.meta.Continue == "" { // as in JSON
-		rest["metadata"] = map[string]any{"continue": "", "resourceVersion": w.meta.ResourceVersion}
-	}
-	if w.q.format.form == table {
-		rest["columnDefinitions"] = w.q.collection.columns.Definitions()
-	}
-	tail, err := yaml.Marshal(rest)
-	if w.items == 0 {
-		return append([]byte(" []\n"), tail...), err
-	}
-	return append([]byte("\n"), tail...), err
-}
-
-// failed returns the error, if nothing has been written yet. Else it ends the connection: the client must not take
-// what it has for the whole.
-func (w *listWriter) failed(err error) error {
-	if err == nil || w == nil || w.out == nil {
-		return err
-	}
-	panic(http.ErrAbortHandler)
-}
-
-// listMeta is the metadata of a Table with one object.
-func listMeta(e entry.Entry) metav1.ListMeta {
-	return metav1.ListMeta{ResourceVersion: e.ResourceVersion}
 }

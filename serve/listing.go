@@ -128,13 +128,18 @@ func awaitRV(ctx context.Context, c *collection, r reader, rv uint64) error {
 	}
 }
 
-// pages calls fn with what is selected, in key order and as of the moment. The first call, which may have no entries,
-// comes when the moment is set. fn returns false to end the listing.
-func (l *listing) pages(ctx context.Context, after string, fn func([]entry.Entry) (more bool, err error)) error {
+// pages calls fn with the selected entries of one page after the other, in key order and as of the moment, and with
+// whether pages follow. The first call, which may have no entries, comes when the moment is set. fn returns false to end
+// the listing.
+func (l *listing) pages(ctx context.Context, after string, fn func(_ []entry.Entry, more bool) (bool, error)) error {
 	memory := memories.Get().(*[]byte)
-	defer memories.Put(memory)
+	defer func() {
+		if cap(*memory) <= 2*pageBytes { // not that of a large object, for which the next list holds no memory
+			memories.Put(memory)
+		}
+	}()
 	for {
-		o := store.PageOptions{After: after, Prefix: l.prefix()}
+		o := store.PageOptions{After: after, Prefix: l.prefix(), Bytes: readBytes}
 		if l.passing {
 			o.Memory = memory
 		}
@@ -155,7 +160,7 @@ func (l *listing) pages(ctx context.Context, after string, fn func([]entry.Entry
 		if entries, err = l.selected(entries); err != nil {
 			return err
 		}
-		if more, err := fn(entries); err != nil || !more || !p.More {
+		if more, err := fn(entries, p.More); err != nil || !more || !p.More {
 			return err
 		}
 		after = p.Last

@@ -31,6 +31,9 @@ func (q *request) other(reads bool) error {
 	}
 	switch {
 	case isDiscovery:
+		if err := q.lease.resize(q.ctx, documentMemory, memoryWait); err != nil {
+			return err
+		}
 		known, err := q.catalog.all(q.ctx)
 		if err != nil {
 			return errRead(err)
@@ -52,6 +55,9 @@ func (q *request) other(reads bool) error {
 		http.StripPrefix(snapshots, q.Handler.options.Snapshots).ServeHTTP(patientWriter{q.w, q.patience}, q.r)
 		return nil
 	case reads && q.Handler.options.Page != nil && strings.HasPrefix(q.r.URL.Path, pages):
+		if err := q.lease.resize(q.ctx, documentMemory, memoryWait); err != nil {
+			return err
+		}
 		w := http.ResponseWriter(q.w)
 		if q.r.URL.Path == compare || strings.HasPrefix(q.r.URL.Path, compare+"/") {
 			if err := access.LongRunning(q.r.Context()); err != nil {

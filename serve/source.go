@@ -231,12 +231,15 @@ const (
 )
 
 func (s saved) Page(ctx context.Context, o store.PageOptions) (store.Page, error) {
-	p, limit, size := store.Page{Info: s.info, Last: o.After}, savedPageObjects, 0
+	p, limit, most, size := store.Page{Info: s.info, Last: o.After}, savedPageObjects, savedPageBytes, 0
 	if o.Limit > 0 {
 		limit = min(limit, o.Limit)
 	}
+	if o.Bytes > 0 {
+		most = min(most, o.Bytes)
+	}
 	err := s.file.RecordsAfter(ctx, s.info.Identity, o.After, o.Prefix, func(e entry.Entry) error {
-		if len(p.Entries) == limit || size > savedPageBytes {
+		if len(p.Entries) == limit || size >= most {
 			p.More = true
 			return errFull
 		}

@@ -2,8 +2,12 @@ package serve
 
 import (
 	"errors"
+	"fmt"
+	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
@@ -29,4 +33,24 @@ func errRead(err error) error {
 		return apierrors.NewInternalError(errors.New("what is mirrored is damaged; the log of larder says more"))
 	}
 	return apierrors.NewInternalError(errors.New("what is mirrored cannot be read; the log of larder says why"))
+}
+
+// errReadOnly is kube-apiserver's answer for a method that a path does not have, with what is served, and a hint.
+func errReadOnly(served string) error {
+	err := apistatus.New(http.StatusMethodNotAllowed, "the server does not allow this method on the requested resource: "+
+		"%s; larder sync --serve --forward sends that to the API server", served)
+	err.ErrStatus.Details = &metav1.StatusDetails{}
+	return err
+}
+
+// errNotMirrored is the answer for a resource that no collection has: it is not known whether there are objects.
+func errNotMirrored(gvr schema.GroupVersionResource) error {
+	err := errNoSuchPath()
+	err.ErrStatus.Message += fmt.Sprintf(": %s are not mirrored here", gvr.GroupResource())
+	return err
+}
+
+// errNoSuchPath is kube-apiserver's answer for a resource that it does not have.
+func errNoSuchPath() *apierrors.StatusError {
+	return apierrors.NewGenericServerResponse(http.StatusNotFound, "", schema.GroupResource{}, "", "", 0, false)
 }

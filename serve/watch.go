@@ -56,6 +56,9 @@ func (q *request) watch() error {
 	w := &watcher{request: q, history: q.reader.History(), first: true}
 	w.selects = matcherOf(q.collection.renderer, q.options)
 	initial, err := w.begin()
+	if err == nil && initial != nil {
+		err = w.lease.resize(w.ctx, listMemory(0), memoryWait)
+	}
 	if apierrors.IsTooManyRequests(err) || apierrors.IsTimeout(err) && !q.options.wantsInitial() {
 		return err
 	}
@@ -114,8 +117,12 @@ func (w *watcher) follow(at history.Position, rv string) {
 
 // sendInitial sends the state, and the bookmark that ends it.
 func (w *watcher) sendInitial(ctx context.Context, l *listing) error {
+	defer w.lease.release()
 	l.passing = true
-	err := l.pages(ctx, "", func(entries []entry.Entry) (bool, error) {
+	err := l.pages(ctx, "", func(entries []entry.Entry, _ bool) (bool, error) {
+		if err := w.holdPage(entries); err != nil {
+			return false, err
+		}
 		for _, e := range entries {
 			if err := w.sendEntry(watch.Added, e); err != nil {
 				return false, err

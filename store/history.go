@@ -6,6 +6,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/history"
+	"github.com/larder-dev/larder/store/internal/read"
 )
 
 // History returns the latest changes of the collection; nil unless CollectionOptions.History asks for them.
@@ -70,18 +71,23 @@ type PageOptions struct {
 	After string
 	// Prefix is what all keys begin with, such as a namespace and a slash, or one key. Empty is every key.
 	Prefix string
-	// Limit is the number of entries in the page, 500 at most, the default. A page of about 4 MiB is full in any case.
+	// Limit is the number of entries in the page, 500 at most, the default.
 	Limit int
+	// Bytes is about how many bytes of payloads the page has, 4 MiB at most, the default. It ends with the entry that
+	// exceeds them.
+	Bytes int
 	// Memory is for the payloads of one page after the other, for those who read many: they are valid until it is given
 	// to Page again. It grows as it is needed. Default: the payloads are the caller's.
 	Memory *[]byte
 }
 
+func (o PageOptions) query() read.PageQuery { return read.PageQuery(o) }
+
 // Page reads a page of entries, committed or not; see Store.Records for what is committed. The entries are the
 // caller's. An entry that cannot be read ends the page: the error is an entry.RecordError, and the page has what is
 // before it.
 func (c *Collection) Page(ctx context.Context, o PageOptions) (p Page, err error) {
-	found, err := c.read.PageOfEntries(ctx, o.After, o.Prefix, o.Limit, o.Memory, func() { p.At = c.historyNow() })
+	found, err := c.read.PageOfEntries(ctx, o.query(), func() { p.At = c.historyNow() })
 	p.Entries, p.More, p.Last, p.Info = found.Entries, found.More, found.Last, found.Info
 	return p, err
 }
@@ -119,6 +125,6 @@ func (s *Store) Openings() <-chan struct{} {
 
 // Page is Collection.Page for what is committed.
 func (v *View) Page(ctx context.Context, o PageOptions) (Page, error) {
-	found, err := v.read.PageOfEntries(ctx, o.After, o.Prefix, o.Limit, o.Memory, func() {})
+	found, err := v.read.PageOfEntries(ctx, o.query(), func() {})
 	return Page{Entries: found.Entries, More: found.More, Last: found.Last, Info: found.Info}, err
 }

@@ -58,12 +58,18 @@ func (a *arena) grow() {
 	}
 }
 
-// PageOfEntries reads the entries of one moment whose keys follow after and begin with prefix: at most limit, and
-// PageObjects, of them. also is called at that moment, while nothing is put. Payloads are put into memory, if it is not
+// PageQuery says which entries a page has; see store.PageOptions.
+type PageQuery struct {
+	After, Prefix string
+	Limit, Bytes  int
+	Memory        *[]byte
+}
+
+// PageOfEntries reads the entries of one moment whose keys follow q.After and begin with q.Prefix: at most q.Limit, and
+// PageObjects, of them. also is called at that moment, while nothing is put. Payloads are put into q.Memory, if it is not
 // nil, which grows as it is used. At an entry that cannot be read it returns those before it and an entry.RecordError.
-func (r *Reader) PageOfEntries(
-	ctx context.Context, after, prefix string, limit int, memory *[]byte, also func(),
-) (p EntryPage, err error) {
+func (r *Reader) PageOfEntries(ctx context.Context, q PageQuery, also func()) (p EntryPage, err error) {
+	after, prefix, limit, most, memory := q.After, q.Prefix, q.Limit, q.Bytes, q.Memory
 	clone := slices.Clone[[]byte]
 	var room arena
 	if memory != nil {
@@ -72,6 +78,9 @@ func (r *Reader) PageOfEntries(
 	}
 	if limit <= 0 || limit > PageObjects {
 		limit = PageObjects
+	}
+	if most <= 0 || most > PageBytes {
+		most = PageBytes
 	}
 	var all []rawStored
 	capture := func() *Captured { return r.Memtable.Capture(nil, also) }
@@ -100,7 +109,7 @@ func (r *Reader) PageOfEntries(
 			s = ScanOver(objects, over, after)
 		}
 		for key, data, x, ok := s.Next(); ok && strings.HasPrefix(key, prefix); key, data, x, ok = s.Next() {
-			if len(all) == limit || size >= PageBytes {
+			if len(all) == limit || size >= most {
 				p.More = true
 				return nil
 			}

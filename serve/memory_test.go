@@ -1,0 +1,241 @@
+package serve_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/serve"
+	"github.com/larder-dev/larder/serve/access"
+)
+
+// pipes is a net.Listener whose connections have no buffer: a client that does not read holds the server's first write.
+type pipes struct {
+	accept chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.accept:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
+
+// byName knows users by tokens that are their names.
+type byName struct{}
+
+func (byName) Authenticate(r *http.Request) (access.User, bool, error) {
+	name := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+	return access.User{Username: name}, name != "", nil
+}
+
+// slowWorld is a world whose objects are many times larger than what a list holds at a time, with a budget.
+type slowWorld struct {
+	*world
+	memory *serve.Memory
+	pipes  *pipes
+}
+
+func newSlowWorld(t *testing.T, budget int64) *slowWorld {
+	t.Helper()
+	w := &slowWorld{memory: serve.NewMemory(budget), pipes: &pipes{accept: make(chan net.Conn), closed: make(chan struct{})}}
+	w.world = newWorld(t, func(_ *entry.Identity, o *serve.Options) { o.Memory = w.memory })
+	for i := range 40 {
+		w.create(fat(fmt.Sprintf("p%03d", i), 50_000))
+	}
+	w.caughtUp()
+	log := logr.Discard()
+	s := &http.Server{Handler: access.NewHandler(w.server.Config.Handler, access.HandlerOptions{
+		Authenticator: byName{}, Logger: &log})}
+	var running sync.WaitGroup
+	running.Go(func() { _ = s.Serve(w.pipes) })
+	t.Cleanup(func() {
+		must(t, s.Close())
+		running.Wait()
+	})
+	return w
+}
+
+// fat is a pod with an annotation of some size.
+func fat(name string, size int) *corev1.Pod {
+	p := newPod("a", name)
+	p.Annotations = map[string]string{"fat": strings.Repeat("x", size)}
+	return p
+}
+
+// send sends a request of a user, and returns the connection.
+func (w *slowWorld) send(user, path, accept string) net.Conn {
+	w.t.Helper()
+	client, server := net.Pipe()
+	w.pipes.accept <- server
+	_, err := fmt.Fprintf(client, "GET %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nAccept: %s\r\n\r\n",
+		path, user, accept)
+	must(w.t, err)
+	return client
+}
+
+// read returns the answer to a request.
+func (w *slowWorld) read(conn net.Conn) (*http.Response, string) {
+	w.t.Helper()
+	r, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	must(w.t, err)
+	body, err := io.ReadAll(r.Body)
+	must(w.t, err)
+	return r, string(body)
+}
+
+// TestSlowReaders checks that clients which do not read hold the memory of a budget and no more, that one user holds at
+// most half of it, that what exceeds it is refused with 429 and Retry-After, and that another user is answered meanwhile
+// (issue 37).
+func TestSlowReaders(t *testing.T) {
+	const list, half = 2 << 20, 4 << 20
+	w := newSlowWorld(t, 2*half)
+	for name, path := range map[string]string{
+		"list":  "/api/v1/pods",
+		"pages": "/api/v1/pods?limit=30",
+		"watch": "/api/v1/pods?watch=1&resourceVersion=0",
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := w.memory.Usage()
+			var all []net.Conn
+			for range 6 {
+				all = append(all, w.send("mallory", path, "application/json"))
+			}
+			eventually(t, func() bool {
+				u := w.memory.Usage()
+				return u.Used == half && u.Refused-before.Refused == int64(6-half/list)
+			}, func() string { return fmt.Sprintf("the budget is %+v", w.memory.Usage()) })
+			for _, own := range []string{path, "/api/v1/pods", "/api/v1/namespaces/a/pods/p000", "/api/v1"} {
+				if own == "/api/v1/pods?watch=1&resourceVersion=0" {
+					own += "&timeoutSeconds=1"
+				}
+				r, body := w.read(w.send("owner", own, "application/json"))
+				if r.StatusCode != http.StatusOK || strings.HasSuffix(own, "/pods") && strings.Count(body, `"fat":`) != 40 {
+					t.Errorf("the owner's GET %s: %s", own, r.Status)
+				}
+			}
+			refused := 0
+			for _, c := range all {
+				if r, err := http.ReadResponse(bufio.NewReader(c), nil); err == nil && r.StatusCode == http.StatusTooManyRequests {
+					if refused++; r.Header.Get("Retry-After") != "1" {
+						t.Errorf("a refusal has the header %v", r.Header)
+					}
+				}
+				c.Close()
+			}
+			if refused != 6-half/list {
+				t.Errorf("%d of 6 were refused", refused)
+			}
+			eventually(t, func() bool { return w.memory.Usage().Used == 0 },
+				func() string { return fmt.Sprintf("the budget is %+v", w.memory.Usage()) })
+		})
+	}
+}
+
+// TestSlowReadersHoldWhatTheyTake checks that a list does not hold more memory than it has taken from the budget, in any
+// format, while its client does not read.
+func TestSlowReadersHoldWhatTheyTake(t *testing.T) {
+	w := newSlowWorld(t, 1<<30)
+	heap := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.GC() // pools are emptied in two steps
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	for _, accept := range []string{"application/json", "application/yaml", "application/vnd.kubernetes.protobuf",
+		"application/json;as=Table;g=meta.k8s.io;v=v1", "application/json\r\nAccept-Encoding: gzip"} {
+		for _, path := range []string{"/api/v1/pods?", "/api/v1/pods?limit=39&", "/api/v1/namespaces/a/pods/p000?"} {
+			const readers = 8
+			before := heap()
+			var all []net.Conn
+			for range readers {
+				all = append(all, w.send("mallory", path+"includeObject=Object", accept))
+			}
+			var first sync.WaitGroup
+			for _, c := range all { // each has begun to write once there is something to read
+				first.Go(func() { _, _ = c.Read(make([]byte, 1)) })
+			}
+			first.Wait()
+			used := w.memory.Usage().Used
+			if held := heap() - before; used == 0 || held > used {
+				t.Errorf("%s of %s: %d readers hold %d bytes, and have taken %d", accept, path, readers, held, used)
+			}
+			for _, c := range all {
+				c.Close()
+			}
+			eventually(t, func() bool { return w.memory.Usage().Used == 0 }, func() string { return "memory is not given back" })
+		}
+	}
+}
+
+// TestLargeObjects checks that a list of objects that exceed a page, and the budget, is answered.
+func TestLargeObjects(t *testing.T) {
+	w := newSlowWorld(t, 4<<20)
+	w.create(fat("q1", 1_000_000), fat("q2", 1_000_000))
+	w.caughtUp()
+	for _, path := range []string{"/api/v1/pods", "/api/v1/pods?limit=100", "/api/v1/namespaces/a/pods/q1"} {
+		for _, accept := range []string{"application/json", "application/vnd.kubernetes.protobuf"} {
+			r, body := w.read(w.send("owner", path, accept))
+			if r.StatusCode != http.StatusOK || len(body) < 1_000_000 {
+				t.Errorf("GET %s as %s: %s, %d bytes", path, accept, r.Status, len(body))
+			}
+		}
+	}
+	if u := w.memory.Usage(); u.Used != 0 || u.Refused != 0 {
+		t.Errorf("the budget is %+v", u)
+	}
+}
+
+// TestListOfManyPages checks that lists of more than one page have every object once, with and without a limit, also
+// after the length of the protobuf list is known.
+func TestListOfManyPages(t *testing.T) {
+	w := newSlowWorld(t, 0)
+	for _, limit := range []int64{0, 1, 7, 39, 40, 41} {
+		for range 2 {
+			var names []string
+			o := metav1.ListOptions{Limit: limit}
+			for {
+				pods, err := w.client().CoreV1().Pods("").List(context.Background(), o)
+				must(t, err)
+				for _, p := range pods.Items {
+					names = append(names, p.Name)
+				}
+				if pods.Continue != "" && *pods.RemainingItemCount != int64(40-len(names)) {
+					t.Fatalf("%d remain after %d", *pods.RemainingItemCount, len(names))
+				}
+				if o.Continue = pods.Continue; o.Continue == "" {
+					break
+				}
+			}
+			for i := range 40 {
+				if len(names) != 40 || names[i] != fmt.Sprintf("p%03d", i) {
+					t.Fatalf("limit %d: the list has %v", limit, names)
+				}
+			}
+		}
+	}
+}
