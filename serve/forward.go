@@ -23,7 +23,7 @@ type Forwarder struct {
 }
 
 // Forward returns a Forwarder to the API server that config leads to. Requests go there with the caller's own
-// credentials, never those of config. A caller whom own knows, or who came with a client certificate, has none that the
+// credentials, never those of config, and with the caller's address in X-Forwarded-For, which audit logs have. A caller whom own knows, or who came with a client certificate, has none that the
 // API server could know, and is refused.
 func Forward(config *rest.Config, own access.Authenticator) (*Forwarder, error) {
 	anonymous := rest.AnonymousClientConfig(config)
@@ -46,6 +46,8 @@ func Forward(config *rest.Config, own access.Authenticator) (*Forwarder, error) 
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(&url.URL{Scheme: target.Scheme, Host: target.Host, Path: strings.TrimSuffix(target.Path, "/")})
 			r.Out.Host = target.Host
+			r.Out.Header["X-Forwarded-For"] = r.In.Header["X-Forwarded-For"] // of proxies before
+			r.SetXForwarded()
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			if errors.Is(err, http.ErrAbortHandler) {

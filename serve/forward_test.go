@@ -99,6 +99,30 @@ func TestForwardUpgrades(t *testing.T) {
 	}
 }
 
+// TestForwardedFor checks that the API server, whose audit log has it, is sent the address of the caller behind those of
+// the proxies before (issue 37).
+func TestForwardedFor(t *testing.T) {
+	s := forwarding(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, strings.Join(r.Header.Values("X-Forwarded-For"), ", "))
+	}, unbounded)
+	for before, want := range map[string]string{"": "127.0.0.1", "203.0.113.7": "203.0.113.7, 127.0.0.1"} {
+		r, err := http.NewRequest(http.MethodGet, s.URL+"/api/v1/nodes", nil)
+		must(t, err)
+		r.Header.Set("Authorization", "Bearer t")
+		if before != "" {
+			r.Header.Set("X-Forwarded-For", before)
+		}
+		answer, err := http.DefaultClient.Do(r)
+		must(t, err)
+		body, err := io.ReadAll(answer.Body)
+		must(t, err)
+		must(t, answer.Body.Close())
+		if string(body) != want {
+			t.Errorf("X-Forwarded-For is %q, want %q", body, want)
+		}
+	}
+}
+
 // TestForwardSaysWhy: a request that fails on its way is answered with the reason.
 func TestForwardSaysWhy(t *testing.T) {
 	late := func(ctx context.Context) context.Context {

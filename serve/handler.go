@@ -301,12 +301,6 @@ func onlyMetadata(k *kind) bool {
 	return true
 }
 
-// tooWide is the error for a request for more than what is mirrored.
-func (q *request) tooWide(k *kind, scope, hint string) error {
-	return apierrors.NewForbidden(k.GroupResource(), q.path.name, fmt.Errorf(
-		"of this resource only %s are mirrored here; ask for no more%s", scope, hint))
-}
-
 // warn adds a Warning, which kubectl prints.
 func (q *request) warn(text string, args ...any) {
 	q.w.Header().Add("Warning", fmt.Sprintf("299 - %q", fmt.Sprintf(text, args...)))

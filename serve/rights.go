@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/larder-dev/larder/entry"
@@ -18,6 +19,11 @@ func (q *request) allowed(verb string) error {
 	if rights == nil {
 		return nil
 	}
+	return access.Require(q.ctx, rights, q.attributes(verb))
+}
+
+// attributes are what the request asks for.
+func (q *request) attributes(verb string) access.Attributes {
 	user, _ := access.UserFrom(q.r.Context())
 	a := access.Attributes{User: user, Verb: verb, Group: q.path.Group, Version: q.path.Version,
 		Resource: q.path.Resource, Subresource: q.path.subresource, Namespace: q.path.namespace, Name: q.path.name}
@@ -36,7 +42,27 @@ func (q *request) allowed(verb string) error {
 			a.LabelSelector = &authorizationv1.LabelSelectorAttributes{RawSelector: o.labels.String()}
 		}
 	}
-	return access.Require(q.ctx, rights, a)
+	return a
+}
+
+// stillAllowed returns the refusal of a watch whose user has lost the right to it. While nobody can say, the watch goes
+// on: what it gets is what the API server, which would say, has sent. The right to watch all objects is asked for first,
+// since agents that select different objects share that question.
+func (q *request) stillAllowed() error {
+	rights := q.Handler.options.Authorizer
+	if rights == nil {
+		return nil
+	}
+	a := q.attributes("watch")
+	all := a
+	all.FieldSelector, all.LabelSelector, all.Name = nil, nil, ""
+	if access.Require(q.ctx, rights, all) == nil {
+		return nil
+	}
+	if err := access.Require(q.ctx, rights, a); apierrors.IsForbidden(err) {
+		return err
+	}
+	return nil
 }
 
 // reviews are the resources that answer what clients ask about themselves.

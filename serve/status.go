@@ -54,3 +54,9 @@ func errNotMirrored(gvr schema.GroupVersionResource) error {
 func errNoSuchPath() *apierrors.StatusError {
 	return apierrors.NewGenericServerResponse(http.StatusNotFound, "", schema.GroupResource{}, "", "", 0, false)
 }
+
+// tooWide is the error for a request for more than what is mirrored.
+func (q *request) tooWide(k *kind, scope, hint string) error {
+	return apierrors.NewForbidden(k.GroupResource(), q.path.name, fmt.Errorf(
+		"of this resource only %s are mirrored here; ask for no more%s", scope, hint))
+}

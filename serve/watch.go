@@ -18,6 +18,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/apistatus"
+	"github.com/larder-dev/larder/serve/access"
 	"github.com/larder-dev/larder/store/history"
 )
 
@@ -145,6 +146,10 @@ func (w *watcher) sendInitial(ctx context.Context, l *listing) error {
 // run tells of what changes until ctx ends, at the end.
 func (w *watcher) run(ctx context.Context, end time.Time) error {
 	next, last := time.Now().Add(bookmarkEvery), end.Add(-bookmarkBefore) // the times of bookmarks
+	ask := end                                                            // about the right to the watch
+	if w.Handler.options.Authorizer != nil {
+		ask = time.Now().Add(access.RightsLast)
+	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -160,6 +165,12 @@ func (w *watcher) run(ctx context.Context, end time.Time) error {
 			changed = opened
 		}
 		now := time.Now()
+		if !now.Before(ask) {
+			if err := w.stillAllowed(); err != nil {
+				return err
+			}
+			ask = now.Add(access.RightsLast)
+		}
 		ending := !now.Before(last)
 		if due := !now.Before(next); due || ending {
 			if next = now.Add(bookmarkEvery); ending {
@@ -174,7 +185,7 @@ func (w *watcher) run(ctx context.Context, end time.Time) error {
 		if err := w.flush(); err != nil {
 			return err
 		}
-		timer.Reset(min(time.Until(next), time.Until(last)))
+		timer.Reset(min(time.Until(next), time.Until(last), time.Until(ask)))
 		select {
 		case <-changed:
 		case <-timer.C:

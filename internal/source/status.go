@@ -25,6 +25,8 @@ type Status struct {
 	Error string `json:"error,omitempty"`
 	// Sync is the process that holds the file; nil if none does.
 	Sync *Sync `json:"sync,omitempty"`
+	// ServeMemory is the memory for answers of a Sync that serves objects; nil if it does not.
+	ServeMemory *ServeMemory `json:"serveMemory,omitempty"`
 	// Snapshot is what the file says about itself if it is a snapshot; nil if it is a store.
 	Snapshot    *SnapshotInfo `json:"snapshot,omitempty"`
 	Collections []Collection  `json:"collections"`
@@ -39,6 +41,14 @@ type Sync struct {
 	Listen string `json:"listen,omitempty"`
 	// Metrics is the URL of the metrics, if they are not at Listen.
 	Metrics string `json:"metrics,omitempty"`
+}
+
+// ServeMemory is the budget for the answers of a running sync.
+type ServeMemory struct {
+	Bytes     int64 `json:"bytes"`
+	UsedBytes int64 `json:"usedBytes"`
+	// Refused is how many requests were refused since the budget was spent.
+	Refused int64 `json:"refused"`
 }
 
 // Collection describes one collection.

@@ -15,9 +15,19 @@ type Status struct {
 	Error string `json:"error,omitempty"`
 	// Forbidden names the resources that the API server forbids to the mirror; empty if it forbids none.
 	Forbidden string `json:"forbidden,omitempty"`
+	// Memory is the budget for answers.
+	Memory Memory `json:"memory"`
 	// Snapshot is what a snapshot says about itself; nil for others.
 	Snapshot    *Snapshot    `json:"snapshot,omitempty"`
 	Collections []Collection `json:"collections"`
+}
+
+// Memory is the budget for answers in bytes, how much of it is in use, and how many requests were refused since it was
+// spent.
+type Memory struct {
+	Size    int64 `json:"size"`
+	Used    int64 `json:"used"`
+	Refused int64 `json:"refused"`
 }
 
 // Snapshot is what a snapshot says about itself.

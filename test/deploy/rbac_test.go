@@ -86,7 +86,7 @@ func TestRights(t *testing.T) {
 	cluster := right{"get", "", "namespaces", "kube-system", ""}
 	reviews := []right{{"create", "authentication.k8s.io", "tokenreviews", "", ""},
 		{"create", "authorization.k8s.io", "subjectaccessreviews", "", ""}}
-	standard := []string{"pods", "nodes", "services", "configmaps", "deployments.apps"}
+	standard := []string{"pods", "nodes", "services", "deployments.apps"}
 	lease := func(ns string) []right {
 		return []right{{"create", "coordination.k8s.io", "leases", "", ns},
 			{"get", "coordination.k8s.io", "leases", "larder-mirror", ns},

@@ -40,6 +40,9 @@ func NewStatus(s command.IO) *cobra.Command {
           typed, metadata    how a Go program has stored the objects, if not as larder sync does: as Kubernetes' own
                    Go types, or their metadata alone
 
+The line Serve is of a sync with --serve: how much of --serve-memory its answers hold, and how many requests were refused
+with 429 since it was spent by clients that read slowly.
+
 A second table lists the durable handlers that keep a place in the file.
 
   BEHIND   how many changes at most it has not acknowledged
@@ -154,6 +157,13 @@ func printWhat(s command.IO, status source.Status) {
 		status.Sync.PID, status.Sync.Version, command.AgeOf(s.Now(), status.Sync.Started), command.Size(status.WrittenBytes))
 	if status.Error != "" {
 		fmt.Fprintf(s.Out, "Error:  %s\n", status.Error)
+	}
+	if m := status.ServeMemory; m != nil {
+		fmt.Fprintf(s.Out, "Serve:  %s of %s memory for answers in use", command.Size(m.UsedBytes), command.Size(m.Bytes))
+		if m.Refused > 0 {
+			fmt.Fprintf(s.Out, "; %d requests refused since it was spent", m.Refused)
+		}
+		fmt.Fprintln(s.Out)
 	}
 	switch {
 	case status.Sync.Metrics != "":

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/larder-dev/larder/internal/endpoint"
+	"github.com/larder-dev/larder/serve"
 )
 
 // newMetrics returns what answers /metrics.
@@ -15,7 +16,27 @@ func (sv *service) newMetrics() http.Handler {
 	if sv.maker != nil {
 		all = append(all, sv.maker.metrics.all()...)
 	}
+	if sv.port != nil {
+		all = append(all, memoryMetrics(sv.port.Memory)...)
+	}
 	return endpoint.Metrics(all...)
+}
+
+// memoryMetrics are the metrics of the budget for answers.
+func memoryMetrics(m *serve.Memory) []prometheus.Collector {
+	gauge := func(name, help string, value func(serve.MemoryUsage) int64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help},
+			func() float64 { return float64(value(m.Usage())) })
+	}
+	return []prometheus.Collector{
+		gauge("larder_serve_memory_bytes", "Budget of memory for answers, as --serve-memory sets it.",
+			func(u serve.MemoryUsage) int64 { return u.Size }),
+		gauge("larder_serve_memory_used_bytes", "Memory of that budget that answers hold.",
+			func(u serve.MemoryUsage) int64 { return u.Used }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "larder_serve_memory_refused_total",
+			Help: "Requests that were refused with 429 since that budget, or their user's half of it, was spent."},
+			func() float64 { return float64(m.Usage().Refused) }),
+	}
 }
 
 // plainMetrics returns what answers /metrics where health is served. Whoever can connect may ask there: so if objects

@@ -25,6 +25,7 @@ import (
 	"github.com/larder-dev/larder/internal/cli/cluster"
 	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/source"
+	"github.com/larder-dev/larder/serve"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
 )
@@ -34,8 +35,9 @@ import (
 type mirror struct {
 	*source.File
 	store   *store.Store
-	members []*member // do not change once run has been called
-	learner *learner  // nil: nothing is learned
+	members []*member     // do not change once run has been called
+	learner *learner      // nil: nothing is learned
+	memory  *serve.Memory // for answers; nil if nothing is served
 
 	mu     sync.Mutex
 	failed []error // why members ended before they were told to; guarded by mu
@@ -187,6 +189,10 @@ func (m *mirror) Status(ctx context.Context) (source.Status, error) {
 	status, err := m.File.Status(ctx)
 	if err != nil {
 		return status, err
+	}
+	if m.memory != nil {
+		u := m.memory.Usage()
+		status.ServeMemory = &source.ServeMemory{Bytes: u.Size, UsedBytes: u.Used, Refused: u.Refused}
 	}
 	for _, c := range mirrored {
 		at := slices.IndexFunc(status.Collections, func(o source.Collection) bool { return o.ID == c.ID })

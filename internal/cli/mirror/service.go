@@ -106,6 +106,9 @@ func (sv *service) open(ctx context.Context, logger logr.Logger) error {
 	if err != nil {
 		return input.KeyError(sv.settings.store, err, sv.settings.keyBy)
 	}
+	if sv.port != nil {
+		m.memory = sv.port.Memory
+	}
 	sv.mirror.Store(m)
 	sv.warnOfSecrets(ctx, m, mo)
 	return nil

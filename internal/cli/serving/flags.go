@@ -7,6 +7,7 @@ import (
 
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/config"
+	"github.com/larder-dev/larder/serve"
 )
 
 // Flags say where and to whom objects are served.
@@ -21,6 +22,7 @@ type Flags struct {
 	tokenFile  string
 	offline    string
 	narrow     bool
+	memory     command.SizeValue
 	// Secrets serves them, and what a store seals.
 	Secrets bool
 	// Forward sends to the API server what is not answered here; of sync only.
@@ -46,13 +48,24 @@ func (f *Flags) Add(flags *pflag.FlagSet, what string) {
 		"be asked")
 	flags.BoolVar(&f.narrow, "narrow", false, "answer requests for more than there is with what there is, and a warning; "+
 		"default is to refuse them")
+	f.memory = serve.DefaultMemory
+	flags.Var(&f.memory, "serve-memory", "let answers that clients read take `SIZE` of memory at most, half of it those of "+
+		"one user; 429 beyond")
+	flags.Lookup("serve-memory").DefValue = "256Mi"
 	flags.BoolVar(&f.Secrets, "serve-secrets", false, "serve Secrets, and what a store seals, too")
 }
+
+// leastMemory is the least --serve-memory.
+const leastMemory = 16 << 20
 
 // Check finds what is wrong with the flags.
 func (f *Flags) Check() (err error) {
 	if (f.certFile == "") != (f.keyFile == "") {
 		return command.Usagef("--tls-cert-file and --tls-private-key-file belong together")
+	}
+	if f.memory < leastMemory {
+		return command.Usagef("--serve-memory must be %s at least: an answer takes up to half of it",
+			command.Size(leastMemory))
 	}
 	if f.Address != "" {
 		if f.Address, err = config.Address(f.Address); err != nil {
@@ -69,7 +82,7 @@ func (f *Flags) CheckUnused(flags *pflag.FlagSet) error {
 	}
 	var given []string
 	for _, name := range []string{"serve-kubeconfig", "serve-host", "tls-cert-file", "tls-private-key-file",
-		"client-ca-file", "token-auth-file", "offline-access", "narrow", "serve-secrets", "forward"} {
+		"client-ca-file", "token-auth-file", "offline-access", "narrow", "serve-memory", "serve-secrets", "forward"} {
 		if flags.Changed(name) {
 			given = append(given, "--"+name)
 		}

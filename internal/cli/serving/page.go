@@ -22,7 +22,9 @@ const (
 func (p *Port) pageOptions(s Served) page.Options {
 	o := page.Options{Status: func(ctx context.Context) (page.Status, error) {
 		status, err := s.Status(ctx)
-		return pageStatus(time.Now(), status, p.o.Secrets), err
+		shown, memory := pageStatus(time.Now(), status, p.o.Secrets), p.Memory.Usage()
+		shown.Memory = page.Memory{Size: memory.Size, Used: memory.Used, Refused: memory.Refused}
+		return shown, err
 	}}
 	if s.Log != nil {
 		o.Changes = p.changed(s)

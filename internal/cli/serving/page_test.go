@@ -71,7 +71,7 @@ func TestPageStatus(t *testing.T) {
 	}
 }
 
-// TestPageLine: the token is shown at a terminal, and where nothing else lets anybody in; no log has it.
+// TestPageLine checks that the token is shown at a terminal and never in a log (issue 37).
 func TestPageLine(t *testing.T) {
 	for _, tt := range []struct {
 		terminal bool
@@ -79,7 +79,9 @@ func TestPageLine(t *testing.T) {
 		shown    bool
 		want     string
 	}{
-		{false, Flags{}, true, "page: https://127.0.0.1:1/#token=the-token"},
+		{true, Flags{}, true, "page: https://127.0.0.1:1/#token=the-token"},
+		{false, Flags{}, false, "page: https://127.0.0.1:1/, which nobody can open: --serve-kubeconfig FILE writes a token " +
+			"that it takes"},
 		{true, Flags{Kubeconfig: "k"}, true, "page: https://127.0.0.1:1/#token=the-token"},
 		{false, Flags{Kubeconfig: "k"}, false, "page: https://127.0.0.1:1/, which takes the token in k"},
 		{false, Flags{tokenFile: "t"}, false, "page: https://127.0.0.1:1/"},

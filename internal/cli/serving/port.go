@@ -47,6 +47,8 @@ type Port struct {
 	// URL is where it is, and Config what a kubeconfig has, once it serves.
 	URL    string
 	Config kubeconfig.Config
+	// Memory is the budget of what it answers.
+	Memory *serve.Memory
 
 	o        Options
 	token    string // of the kubeconfig
@@ -59,7 +61,7 @@ type Port struct {
 // Listen takes the address, and reads the files that the flags name. It writes nothing, so that who cannot serve does
 // not begin.
 func Listen(ctx context.Context, o Options) (*Port, error) {
-	p := &Port{o: o, token: access.NewToken()}
+	p := &Port{o: o, token: access.NewToken(), Memory: serve.NewMemory(int64(o.memory))}
 	if o.Kubeconfig != "" {
 		if err := p.takeToken(klog.FromContext(ctx)); err != nil {
 			return nil, err
@@ -133,6 +135,7 @@ type Served struct {
 // Serve serves until Close.
 func (p *Port) Serve(ctx context.Context, s Served) error {
 	logger := klog.FromContext(ctx)
+	limitMemory(int64(p.o.memory))
 	certificates, err := p.o.certificates(p.listener.Addr())
 	if err != nil {
 		return err
@@ -258,7 +261,7 @@ func (p *Port) put(
 		g.users = append(g.users, accounts)
 	}
 	h, err := serve.New(s.Source, serve.Options{
-		Narrow: o.narrow, Confidential: o.Secrets, Forward: forward, AsOf: s.AsOf, Snapshots: s.Snapshots,
+		Memory: p.Memory, Narrow: o.narrow, Confidential: o.Secrets, Forward: forward, AsOf: s.AsOf, Snapshots: s.Snapshots,
 		Page:       page.New(p.pageOptions(s)),
 		Metrics:    s.Metrics,
 		Authorizer: access.Everything{User: g.owner.User(), WithSecrets: o.Secrets, Withheld: g.withheld, Others: rights},

@@ -111,15 +111,16 @@ func run(ctx context.Context, s command.IO, so *serveOptions, args []string) (er
 	return nil
 }
 
-// pageLine says where the page is. The token is in it for who has started this at a terminal, and where nothing else
-// lets anybody in; a log has no use for it.
+// pageLine says where the page is. The token is in it only at a terminal: everybody who reads a log would be let in.
 func (p *Port) pageLine(terminal bool) string {
 	f := p.o.Flags
 	switch {
-	case terminal || f.Kubeconfig == "" && f.tokenFile == "" && f.clientCA == "":
+	case terminal:
 		return "page: " + p.PageWithToken()
 	case f.Kubeconfig != "":
 		return "page: " + p.Page() + ", which takes the token in " + f.Kubeconfig
+	case f.tokenFile == "" && f.clientCA == "":
+		return "page: " + p.Page() + ", which nobody can open: --serve-kubeconfig FILE writes a token that it takes"
 	}
 	return "page: " + p.Page()
 }

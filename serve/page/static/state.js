@@ -42,6 +42,8 @@ function overview(s) {
     facts(s),
     s.error && note(`What is pending cannot be written to the file: ${s.error}`, 'bad'),
     s.forbidden && note(s.forbidden, 'bad'),
+    s.memory.refused && note(`${plural(s.memory.refused, 'request')} refused: the memory for answers was spent ` +
+      '(--serve-memory)', 'warn'),
     table(`${plural(total, 'object')} in ${plural(rows.length, 'collection')}`, columns, rows, { class: 'list' }),
     mirror && incidents(s),
   ].filter(Boolean);
@@ -50,6 +52,7 @@ function overview(s) {
 function facts(s) {
   const list = [['File', `${base(s.file)}, ${size(s.bytes)}`]];
   const snap = s.snapshot;
+  if (s.memory.size) list.push(['Memory', `${size(s.memory.used)} of ${size(s.memory.size)} for answers in use`]);
   if (snap) {
     list.push(['Taken', snap.takenAt ? `${snap.takenAt}, ${age(snap.takenAt, s.now)} ago` : 'at an unknown time']);
     list.push(['Cluster', [snap.clusterID, snap.serverVersion].filter(Boolean).join(', ') || 'unknown']);

@@ -1,0 +1,66 @@
+package serving
+
+import (
+	"os"
+	"path"
+	"path/filepath"
+	"runtime/debug"
+	"strconv"
+	"strings"
+
+	"github.com/larder-dev/larder/serve/access"
+)
+
+const (
+	// baseMemory is what a sync takes without clients, and connectionMemory what each of their connections takes.
+	baseMemory       = 64 << 20
+	connectionMemory = 80 << 10
+)
+
+// limitMemory sets the memory limit of Go's runtime, near which it collects garbage more often: to the budget for
+// answers with what connections and the process itself take, or to nine tenths of the container's limit if that is less.
+// GOMEMLIMIT in the environment comes first.
+func limitMemory(budget int64) {
+	if os.Getenv("GOMEMLIMIT") != "" {
+		return
+	}
+	limit := baseMemory + budget + int64(access.Limits{}.WithDefaults().Connections)*connectionMemory
+	if container := CgroupLimit("/"); container > 0 {
+		limit = min(limit, container/10*9)
+	}
+	debug.SetMemoryLimit(limit)
+}
+
+// CgroupLimit returns the memory limit of this process' control group, of version 1 or 2, in bytes; 0 if it has none.
+// root is where proc and sys are.
+func CgroupLimit(root string) (limit int64) {
+	groups, err := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
+	if err != nil {
+		return 0 // not Linux
+	}
+	for line := range strings.Lines(string(groups)) {
+		part := strings.SplitN(strings.TrimSpace(line), ":", 3) // such as 0::/system.slice/larder.service
+		if len(part) != 3 {
+			continue
+		}
+		at, file := "sys/fs/cgroup", "memory.max"
+		switch part[1] {
+		case "":
+		case "memory":
+			at, file = "sys/fs/cgroup/memory", "memory.limit_in_bytes"
+		default:
+			continue
+		}
+		for group := path.Clean("/" + part[2]); ; group = path.Dir(group) { // each group bounds those within
+			text, err := os.ReadFile(filepath.Join(root, at, group, file))
+			n, notNumber := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+			if err == nil && notNumber == nil && n > 0 && n < 1<<60 && (limit == 0 || n < limit) {
+				limit = n
+			}
+			if group == "/" {
+				break
+			}
+		}
+	}
+	return limit
+}
