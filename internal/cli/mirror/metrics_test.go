@@ -9,6 +9,7 @@ import (
 
 	"github.com/larder-dev/larder/internal/cli/serving"
 	"github.com/larder-dev/larder/metrics"
+	"github.com/larder-dev/larder/serve"
 )
 
 // at is a listener at an address where a test must not listen.
@@ -23,7 +24,7 @@ func (a at) Addr() net.Addr { return &net.TCPAddr{IP: a.ip, Port: 9470} }
 // served, others are sent to those who know who asks.
 func TestWhereMetricsAre(t *testing.T) {
 	const served = "https://10.0.0.1:6444/metrics"
-	port := &serving.Port{URL: "https://10.0.0.1:6444"}
+	port := &serving.Port{URL: "https://10.0.0.1:6444", Memory: serve.NewMemory(0)}
 	for name, tt := range map[string]struct {
 		listen net.IP
 		port   *serving.Port
