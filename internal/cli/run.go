@@ -25,27 +25,37 @@ import (
 
 // Main runs larder with the process's arguments and streams and returns its exit code.
 // SIGINT and SIGTERM end a command in good order; a second one kills.
-func Main() int { return runProcess(command.IO{}) }
+func Main() int {
+	_, code := runProcess(command.IO{Err: os.Stderr})
+	return code
+}
 
 // MainForTests is Main with passphrases that cost next to nothing: tests run under the race detector, where one takes a
-// processor many seconds.
-func MainForTests() int { return runProcess(command.IO{PassphraseWork: 10}) }
+// processor many seconds. It writes standard error to errs, and returns the command that has run, too.
+func MainForTests(errs io.Writer) (*cobra.Command, int) {
+	return runProcess(command.IO{PassphraseWork: 10, Err: errs})
+}
 
 // runProcess fills in the process's streams.
-func runProcess(s command.IO) int {
+func runProcess(s command.IO) (*cobra.Command, int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
-	s.Out, s.Err, s.Program, s.AskSecret = os.Stdout, os.Stderr, os.Args[0], askSecret(ctx)
+	s.Out, s.Program, s.AskSecret = os.Stdout, os.Args[0], askSecret(ctx)
 	s.ErrIsTerminal, s.OutIsTerminal = term.IsTerminal(int(os.Stderr.Fd())), term.IsTerminal(int(os.Stdout.Fd()))
 	s.TerminalSize = func() (int, int) { return terminalSize(os.Stdout) }
 	s.Colours = term.IsTerminal(int(os.Stdout.Fd())) && terminal.WantsColours()
 	s.SetLogger = func(l logr.Logger) { klog.SetLoggerWithOptions(l, klog.ContextualLogger(true)) }
-	return Run(ctx, os.Args[1:], s)
+	return execute(ctx, os.Args[1:], s)
 }
 
 // Run runs one command and returns its exit code.
 func Run(ctx context.Context, args []string, s command.IO) int {
+	_, code := execute(ctx, args, s)
+	return code
+}
+
+func execute(ctx context.Context, args []string, s command.IO) (*cobra.Command, int) {
 	if s.Now == nil {
 		s.Now = time.Now
 	}
@@ -65,12 +75,13 @@ func Run(ctx context.Context, args []string, s command.IO) int {
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
 		forCompletion(root)
 	}
-	err := errors.Join(root.ExecuteContext(ctx), flush())
+	cmd, err := root.ExecuteContextC(ctx)
+	err = errors.Join(err, flush())
 	if errors.Is(err, context.Canceled) {
 		err = command.IfInterrupted(ctx, err, "")
 	}
 	report(s.Err, err)
-	return command.ExitCode(err)
+	return cmd, command.ExitCode(err)
 }
 
 // report prints an error and its hint.

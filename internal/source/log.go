@@ -111,7 +111,7 @@ func (f *File) Log(ctx context.Context, q LogQuery, fn func(Logged) error) (from
 	if err != nil {
 		return from, err
 	}
-	view, err := f.store.View(ctx, info.Identity)
+	view, err := f.store.ViewWith(ctx, info.Identity, NewDecoder(NewCollection(info)).codec)
 	if err != nil {
 		return from, err
 	}

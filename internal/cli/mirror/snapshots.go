@@ -38,8 +38,8 @@ type snapshotFlags struct {
 	lease          string
 }
 
-// Defaults: kube-apiserver compacts its history every five minutes, and thirty snapshots are an hour, in which the
-// slowest reader should be done.
+// Defaults. On a busy resource kube-apiserver resumes a watch after two minutes and not after three. Thirty snapshots are
+// an hour, in which the slowest reader should be done.
 const (
 	snapshotEvery    = 2 * time.Minute
 	snapshotKeepLast = 30
@@ -51,7 +51,8 @@ func (s *snapshotFlags) add(f *pflag.FlagSet) {
 		"put snapshots of the store into a `REPOSITORY` ("+places.URLs+"), for others to begin with (--seed). Secrets are "+
 			"in them only if they are encrypted")
 	f.Var(&s.every, "snapshot-every",
-		"with --snapshot-to, the `DURATION` between two; kube-apiserver forgets after five minutes")
+		"with --snapshot-to, the `DURATION` between two; a seed is of use while kube-apiserver has the history since: 75 s "+
+			"on a busy resource, more on a quiet one")
 	f.IntVar(&s.keep.Last, "snapshot-keep-last", snapshotKeepLast,
 		"with --snapshot-to, keep the newest `N` snapshots, and remove others that no flag keeps; 0 removes none")
 	f.IntVar(&s.keep.Daily, "snapshot-keep-daily", 0,

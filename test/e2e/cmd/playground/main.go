@@ -80,7 +80,7 @@ func serve(ctx context.Context, o options, f *os.File, out io.Writer) (err error
 	if err != nil {
 		return errors.Join(err, ctx.Err())
 	}
-	cp, err := controlplane.Start(ctx, controlplane.Options{})
+	cp, err := controlplane.Start(ctx, controlplane.Options{Args: []string{"--authorization-mode=RBAC"}})
 	if err != nil {
 		return errors.Join(err, ctx.Err())
 	}
@@ -108,6 +108,12 @@ In another terminal:
   export PATH=%s:$PATH
 
   larder sync deployments pods certificates --store cluster.db        # kubectl is there, too
+
+You are an administrator. To try rights (RBAC), make an account that may only view:
+
+  kubectl create serviceaccount viewer
+  kubectl create clusterrolebinding viewer --clusterrole=view --serviceaccount=default:viewer
+  larder sync --all --store viewer.db --token "$(kubectl create token viewer)"
 
 Logs, and every request in audit.log: %s
 Ctrl-C stops the server and removes the kubeconfig and the logs.

@@ -48,6 +48,17 @@ func TestMakePlayground(t *testing.T) {
 		"kubectl get secrets -n shop":         "database",
 		"kubectl get certificates -n shop":    "HOST",
 		"kubectl get backups -A --no-headers": "Completed",
+		// Rights can be tried, as the text says.
+		`kubectl create serviceaccount viewer
+kubectl create clusterrolebinding viewer --clusterrole=view --serviceaccount=default:viewer
+cd ` + t.TempDir() + `
+larder sync --all --store viewer.db --token "$(kubectl create token viewer)" 2>log &
+larder wait viewer.db --timeout 2m
+larder status viewer.db 2>/dev/null | grep -E '^nodes .* forbidden'
+larder status viewer.db | grep -E '^pods .* live'
+kill $!
+wait
+cat log`: "note: the API server forbids ",
 		"larder sync no-such-resource --store " + filepath.Join(t.TempDir(), "c.db") + " 2>&1 || true": "no-such-resource",
 	} {
 		bash := exec.CommandContext(t.Context(), "bash", "-euc", strings.Join(append(exports, command), "\n"))

@@ -1,0 +1,78 @@
+package clitest
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+var (
+	// message matches a line that tells people what to do.
+	message = regexp.MustCompile(`^(error|hint|note): `)
+	// commandLine matches the beginning of a command line in a message.
+	commandLine = regexp.MustCompile(`(?:^|[ (":])(larder( snapshot)? [a-z][a-z-]*|kubectl|age-keygen|minisign|kill|rm|mv|systemd-run)\b`)
+	// flagOf matches a flag.
+	flagOf = regexp.MustCompile(`(?:^|[ ("])(--[a-z][a-z-]*[a-z]|-[a-zA-Z])(?:[^a-zA-Z0-9%-]|$)`)
+	// clauseEnd ends what a command line has to do with.
+	clauseEnd = regexp.MustCompile(`;|\. |, or `)
+)
+
+// Lacking returns the flags that the messages on standard error name and the command lacks. A flag belongs to the
+// command line that it is in, or otherwise to cmd.
+func Lacking(cmd *cobra.Command, said string) (flags []string) {
+	for line := range strings.Lines(said) {
+		if message.MatchString(line) && !strings.Contains(line, "unknown flag") &&
+			!strings.Contains(line, "unknown shorthand") {
+			flags = append(flags, LackingIn(line, func(of *cobra.Command, flag string) bool {
+				if of == nil {
+					of = cmd
+				}
+				return Has(of, flag)
+			}, cmd.Root())...)
+		}
+	}
+	return flags
+}
+
+// LackingIn returns the flags in a text for which has returns false. has gets the command of the command line that the
+// flag is in; nil if the flag is in none. Flags of other programs are left out.
+func LackingIn(text string, has func(of *cobra.Command, flag string) bool, root *cobra.Command) (flags []string) {
+	for _, clause := range clauseEnd.Split(text, -1) {
+		for _, at := range flagOf.FindAllStringSubmatchIndex(clause, -1) {
+			of, ours := commandOf(root, clause[:at[2]])
+			if flag := clause[at[2]:at[3]]; ours && !has(of, flag) {
+				flags = append(flags, flag)
+			}
+		}
+	}
+	return flags
+}
+
+// commandOf returns the command of the last command line in a text: nil if there is none. ours is false if it is
+// another program's.
+func commandOf(root *cobra.Command, text string) (of *cobra.Command, ours bool) {
+	all := commandLine.FindAllString(text, -1)
+	if len(all) == 0 {
+		return nil, true
+	}
+	words := strings.Fields(strings.TrimLeft(all[len(all)-1], `(":`))
+	if words[0] != "larder" {
+		return nil, false
+	}
+	found, _, err := root.Find(words[1:])
+	if err != nil || found == root {
+		return nil, true // the word is no command
+	}
+	return found, true
+}
+
+// Has reports whether the command has the flag.
+func Has(cmd *cobra.Command, flag string) bool {
+	cmd.InitDefaultHelpFlag()
+	cmd.InitDefaultVersionFlag()
+	if name, ok := strings.CutPrefix(flag, "--"); ok {
+		return cmd.Flag(name) != nil
+	}
+	return cmd.Flags().ShorthandLookup(flag[1:]) != nil
+}
