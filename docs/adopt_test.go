@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -9,6 +10,13 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/larder-dev/larder/internal/fakeapi"
 
 	// A change of these is one of what is tested.
 	_ "github.com/larder-dev/larder/informer/factory"
@@ -27,11 +35,9 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
-	"github.com/larder-dev/larder/informer/controllerruntime"
 	"github.com/larder-dev/larder/informer/durable"
 	"github.com/larder-dev/larder/informer/factory"
 	"github.com/larder-dev/larder/informer/requests"
@@ -61,35 +67,98 @@ var (
 	declared = regexp.MustCompile(`(?m)^(\w+(?:, \w+)*) :=`)
 )
 
-// TestAdoptPage compiles the Go code of docs/adopt.md.
+// TestAdoptPage compiles the Go code of docs/adopt.md: whole programs, and blocks that are parts of one. The first
+// program is run with an API server, and then without one.
 func TestAdoptPage(t *testing.T) {
 	page, err := os.ReadFile("adopt.md")
 	check(t, err)
-	blocks := goBlock.FindAllStringSubmatch(string(page), -1)
-	if len(blocks) < 8 {
-		t.Fatalf("only %d blocks", len(blocks))
-	}
-	source := adoptHead
-	for i, block := range blocks {
-		source += fmt.Sprintf("\nfunc block%d() {\n%s", i, block[1])
+	dir := t.TempDir()
+	overlay := map[string]string{}
+	var programs []string
+	parts := adoptHead
+	for i, block := range goBlock.FindAllStringSubmatch(string(page), -1) {
+		if strings.HasPrefix(block[1], "package main\n") {
+			name := fmt.Sprintf("program%d", len(programs))
+			programs = append(programs, "./adopt/"+name)
+			addSource(t, overlay, dir, name, block[1])
+			continue
+		}
+		parts += fmt.Sprintf("\nfunc block%d() error {\n%s", i, block[1])
 		for _, d := range declared.FindAllStringSubmatch(block[1], -1) {
 			names := strings.Count(d[1], ",") + 1
-			source += strings.Repeat("_, ", names-1) + "_ = " + d[1] + "\n"
+			parts += strings.Repeat("_, ", names-1) + "_ = " + d[1] + "\n"
 		}
-		source += "}\n"
+		parts += "return nil\n}\n"
 	}
-	dir := t.TempDir()
-	file, overlay := filepath.Join(dir, "adopt.go"), filepath.Join(dir, "overlay.json")
+	if len(programs) < 2 || strings.Count(parts, "func block") < 6 {
+		t.Fatalf("only %d programs, and these blocks:\n%s", len(programs), parts)
+	}
+	addSource(t, overlay, dir, "parts", parts)
+	replace, err := json.Marshal(map[string]map[string]string{"Replace": overlay})
+	check(t, err)
+	overlayFile, binary := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "program")
+	check(t, os.WriteFile(overlayFile, replace, 0o600))
+	build := func(args ...string) {
+		t.Helper()
+		args = append([]string{"-C", "../informer/controllerruntime", "build", "-overlay", overlayFile}, args...)
+		if out, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	build(append(programs[1:], "./adopt/parts")...)
+	build("-o", binary, "-ldflags=-s -w", programs[0])
+	runWithAndWithoutServer(t, dir, binary)
+}
+
+// addSource adds a package of one file below adopt in the module of controllerruntime.
+func addSource(t *testing.T, overlay map[string]string, dir, name, source string) {
+	t.Helper()
+	file := filepath.Join(dir, name+".go")
 	check(t, os.WriteFile(file, []byte(source), 0o600))
-	here, err := filepath.Abs("../informer/controllerruntime/adopt/adopt.go")
+	at, err := filepath.Abs("../informer/controllerruntime/adopt/" + name + "/main.go")
 	check(t, err)
-	replace, err := json.Marshal(map[string]map[string]string{"Replace": {here: file}})
-	check(t, err)
-	check(t, os.WriteFile(overlay, replace, 0o600))
-	args := []string{"-C", "../informer/controllerruntime", "build", "-overlay", overlay, "./adopt"}
-	out, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput()
-	if err != nil {
-		t.Errorf("%v\n%s", err, out)
+	overlay[at] = file
+}
+
+// runWithAndWithoutServer checks that the first program prints the selected pod, from the server and from its file.
+func runWithAndWithoutServer(t *testing.T, dir, binary string) {
+	server := fakeapi.New(fakeapi.Options{})
+	check(t, server.Start())
+	pods := corev1.SchemeGroupVersion.WithResource("pods")
+	for name, app := range map[string]string{"web-1": "web", "db-1": "db"} {
+		pod := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod"}}
+		pod.SetNamespace("shop")
+		pod.SetName(name)
+		pod.SetLabels(map[string]string{"app": app})
+		_, err := server.Create(pods, pod)
+		check(t, err)
+	}
+	config := clientcmdapi.NewConfig()
+	config.Clusters["fake"] = &clientcmdapi.Cluster{Server: server.Config().Host}
+	config.Contexts["fake"] = &clientcmdapi.Context{Cluster: "fake"}
+	config.CurrentContext = "fake"
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	check(t, clientcmd.WriteToFile(*config, kubeconfig))
+	for _, offline := range []bool{false, true} {
+		if offline {
+			server.Stop()
+		}
+		program := exec.CommandContext(t.Context(), binary)
+		program.Dir, program.Env = dir, append(os.Environ(), "KUBECONFIG="+kubeconfig)
+		program.Cancel = func() error { return program.Process.Signal(os.Interrupt) }
+		out, err := program.StdoutPipe()
+		check(t, err)
+		var errs strings.Builder
+		program.Stderr = &errs
+		check(t, program.Start())
+		line, err := bufio.NewReader(out).ReadString('\n')
+		if err != nil || line != "shop web-1\n" {
+			t.Errorf("offline %t: it prints %q, %v", offline, line, err)
+		}
+		check(t, program.Process.Signal(os.Interrupt))
+		if err := program.Wait(); err != nil {
+			t.Errorf("offline %t: %v\n%s", offline, err, errs.String())
+		}
 	}
 }
 

@@ -62,7 +62,7 @@ func ExampleNewSharedInformerFactory_run() {
 	}}
 
 	err := informer.Run(ctx, path, store.Options{}, func(ctx context.Context, s *informer.Session) error {
-		o := factory.Options{Informer: informer.Options{Store: s.Store, SyncPolicy: informer.Resumed}} // the default policy
+		o := factory.Options{Informer: informer.Options{Store: s.Store, SyncPolicy: informer.Disk}} // starts offline, too
 		f, err := factory.NewSharedInformerFactory(client, 0, o, &corev1.Pod{})
 		if err != nil {
 			return err

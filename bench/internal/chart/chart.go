@@ -93,6 +93,12 @@ func layOut(width vg.Length, items []Item, place func(Item, vg.Point)) vg.Length
 	return legendLine/2 - at.Y
 }
 
+// svgTag is the tag that a picture begins with.
+var svgTag = regexp.MustCompile(`<svg\b[^>]*>`)
+
+// dark turns white into black, and keeps the hues, where the reader's browser asks for dark pages.
+const dark = `<style>@media (prefers-color-scheme: dark) { svg { filter: invert(.9) hue-rotate(180deg) } }</style>`
+
 // Write draws a picture of that height into a file.
 func Write(path string, height vg.Length, paint func(draw.Canvas) error) error {
 	canvas := vgsvg.New(Width, height)
@@ -106,5 +112,5 @@ func Write(path string, height vg.Length, paint func(draw.Canvas) error) error {
 		return err
 	}
 	svg := fontFamily.ReplaceAll(out.Bytes(), []byte("font-family:Helvetica,Arial,sans-serif"))
-	return os.WriteFile(path, svg, 0o644)
+	return os.WriteFile(path, svgTag.ReplaceAll(svg, []byte("$0\n"+dark)), 0o644)
 }

@@ -14,7 +14,7 @@ var (
 	commandLine = regexp.MustCompile(`(?:^|[ (":])(larder( snapshot)? [a-z][a-z-]*|kubectl|age-keygen|minisign|kill|rm|mv|systemd-run)\b`)
 	// flagOf matches a flag.
 	flagOf = regexp.MustCompile(`(?:^|[ ("])(--[a-z][a-z-]*[a-z]|-[a-zA-Z])(?:[^a-zA-Z0-9%-]|$)`)
-	// clauseEnd ends what a command line has to do with.
+	// clauseEnd ends the part of a text that belongs to a command line.
 	clauseEnd = regexp.MustCompile(`;|\. |, or `)
 )
 

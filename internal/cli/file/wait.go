@@ -95,7 +95,7 @@ func runWait(ctx context.Context, path, state string, timeout, every time.Durati
 	}
 }
 
-// waitError says what is missing at the end of the time.
+// waitError names the missing resources after the timeout.
 func waitError(path, state string, timeout time.Duration, missing []string, err error) error {
 	if len(missing) > 0 {
 		return command.WithHint(fmt.Errorf("%s is not %s after %s: %s", path, state, timeout, input.Some(missing)),

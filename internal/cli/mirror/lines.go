@@ -22,12 +22,12 @@ import (
 const quietFor = time.Minute
 
 // plainLog writes a line when the state of a resource changes. Once a minute it writes a summary of all resources, and
-// the errors that last: one line for each error, whatever the number of resources that have it.
+// the errors that last: one line for each error and all resources that have it.
 type plainLog struct {
 	lines
 
 	mu sync.Mutex
-	// said is what was last written of each collection; guarded by mu.
+	// said is the last line of each collection; guarded by mu.
 	said map[string]saying
 	// summed is when the summary was last written; guarded by mu.
 	summed time.Time
@@ -38,7 +38,7 @@ type plainLog struct {
 	forbidden, noted []string
 }
 
-// lines writes what a plainLog says.
+// lines writes the lines of a plainLog.
 type lines interface {
 	// one writes the state of a collection.
 	one(now time.Time, c source.Collection)
@@ -56,7 +56,7 @@ type saying struct {
 	seed string // what was noted of the seed
 }
 
-// update writes what has changed, and the summary if it is due. Single lines are not written for the first state of
+// update writes the changes of state, and the summary if it is due. Single lines are not written for the first state of
 // several collections, which the summary has, and for forbidden collections, which one note has.
 func (p *plainLog) update(now time.Time, all []source.Collection) {
 	p.mu.Lock()
