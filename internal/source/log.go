@@ -29,6 +29,8 @@ type LogQuery struct {
 	// Selector and Fields select objects by their present state, or by the last state before they were deleted. A deleted
 	// object whose last state is unknown is selected.
 	Selector, Fields string
+	// Matches selects objects by their keys; nil selects all. Only LogAll uses it: Newest then counts the selected objects.
+	Matches func(key string) bool
 }
 
 // Logged is an object that has changed, as it was left.
@@ -47,7 +49,8 @@ type Logged struct {
 type Logger interface {
 	// Log calls fn with each object that has changed, in the order of their last changes; with one that changes meanwhile
 	// maybe once more. from is Since, or a later time before which changes may be missing. It fails with
-	// consumer.ErrNotKept, also for a collection that is in memory only, and with *consumer.SinceError for an After that cannot be served.
+	// consumer.ErrNotKept, also for a collection that is in memory only, and with *consumer.SinceError for an After that
+	// cannot be served.
 	Log(ctx context.Context, q LogQuery, fn func(Logged) error) (from time.Time, err error)
 }
 
@@ -97,11 +100,29 @@ func LogAll(
 // logOne returns what has changed in a collection, each object once.
 func logOne(ctx context.Context, l Logger, q LogQuery) (all []Logged, from time.Time, err error) {
 	last := map[string]uint64{}
+	most := q.Newest
+	if q.Matches != nil {
+		q.Newest = 0 // the newest changes may be of other objects
+	}
 	from, err = l.Log(ctx, q, func(c Logged) error {
+		if q.Matches != nil && !q.Matches(c.Key) {
+			return nil
+		}
 		all, last[c.Key] = append(all, c), c.Seq
+		if most > 0 && len(all) >= 2*most { // bounds the memory
+			for _, old := range all[:most] {
+				if last[old.Key] == old.Seq {
+					delete(last, old.Key)
+				}
+			}
+			all = slices.Delete(all, 0, most)
+		}
 		return nil
 	})
 	all = slices.DeleteFunc(all, func(c Logged) bool { return last[c.Key] != c.Seq })
+	if q.Matches != nil && most > 0 {
+		all = all[max(0, len(all)-most):]
+	}
 	return all, from, err
 }
 

@@ -11,9 +11,23 @@ const (
 	Replaced = "replaced"
 )
 
-// Record is what is known of the changes since a time.
+// ChangesQuery selects changes.
+type ChangesQuery struct {
+	// Since is the time of the earliest change.
+	Since time.Time
+	// Limit is the largest number of changes to return: the newest ones.
+	Limit int
+	// Kind is a resource with its group, such as deployments.apps or pods. Namespace is the name of a namespace. Name is a
+	// part of the names of objects. An empty field selects everything.
+	Kind, Namespace, Name string
+}
+
+// Record lists the changes since a time.
 type Record struct {
 	Changes []Change `json:"changes"`
+	// Counts has the number of selected objects that have changed, by kind (see ChangesQuery.Kind), up to the query's
+	// limit for each collection. It includes the changes beyond that limit over all collections.
+	Counts map[string]int `json:"counts,omitempty"`
 	// Since is that time, or a later one before which changes may be missing.
 	Since time.Time `json:"since"`
 }

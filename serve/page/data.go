@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 )
@@ -27,8 +28,8 @@ var ErrNotFound = errors.New("there is no such object to show")
 type Options struct {
 	// Status returns the state of what is served.
 	Status func(context.Context) (Status, error)
-	// Changes returns what has changed since a time, the newest first, limit at most. One is asked for at a time.
-	Changes func(ctx context.Context, since time.Time, limit int) (Record, error)
+	// Changes returns the selected changes, the newest first. Calls are made one at a time.
+	Changes func(context.Context, ChangesQuery) (Record, error)
 	// Compare returns how what is served differs from an older file, and Sides one object of both as YAML; empty where it
 	// is not there. Both or neither are set. One of them is asked at a time.
 	Compare func(context.Context) (Comparison, error)
@@ -78,31 +79,36 @@ func (d *data) status(r *http.Request) (any, error) {
 }
 
 func (d *data) changes(r *http.Request) (any, error) {
-	q := r.URL.Query()
-	var since time.Time
-	if text := q.Get("since"); text != "" {
-		var err error
-		if since, err = time.Parse(time.RFC3339, text); err != nil {
-			return nil, &httpError{http.StatusBadRequest, fmt.Sprintf("since is no time as in RFC 3339: %q", text)}
-		}
-	}
-	limit := maxChanges
-	if text := q.Get("limit"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 {
-			return nil, &httpError{http.StatusBadRequest, fmt.Sprintf("limit is no number above 0: %q", text)}
-		}
-		limit = min(n, limit)
+	q, err := changesQueryOf(r.URL.Query())
+	if err != nil {
+		return nil, err
 	}
 	if err := begin(r.Context(), d.recalling); err != nil {
 		return nil, err
 	}
 	defer func() { <-d.recalling }()
-	record, err := d.options.Changes(r.Context(), since, limit)
+	record, err := d.options.Changes(r.Context(), q)
 	if record.Changes == nil {
 		record.Changes = []Change{}
 	}
 	return record, err
+}
+
+func changesQueryOf(v url.Values) (q ChangesQuery, err error) {
+	q = ChangesQuery{Limit: maxChanges, Kind: v.Get("kind"), Namespace: v.Get("namespace"), Name: v.Get("name")}
+	if text := v.Get("since"); text != "" {
+		if q.Since, err = time.Parse(time.RFC3339, text); err != nil {
+			return q, &httpError{http.StatusBadRequest, fmt.Sprintf("since is no time as in RFC 3339: %q", text)}
+		}
+	}
+	if text := v.Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			return q, &httpError{http.StatusBadRequest, fmt.Sprintf("limit is no number above 0: %q", text)}
+		}
+		q.Limit = min(n, q.Limit)
+	}
+	return q, nil
 }
 
 func (d *data) compare(r *http.Request) (any, error) {

@@ -131,7 +131,7 @@ func TestFilesNeedNothing(t *testing.T) {
 			lines++
 		}
 	}
-	if lines > 1300 {
+	if lines > 1400 {
 		t.Errorf("the page has %d lines", lines)
 	}
 }
@@ -139,14 +139,13 @@ func TestFilesNeedNothing(t *testing.T) {
 // TestData: what the functions return is JSON; what there is not is 404.
 func TestData(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	var since time.Time
-	var limit int
+	var query page.ChangesQuery
 	var asked page.Ref
 	whole := page.New(page.Options{
 		Status: func(context.Context) (page.Status, error) { return page.Status{File: "m.db", Of: "mirror"}, nil },
-		Changes: func(_ context.Context, s time.Time, n int) (page.Record, error) {
-			since, limit = s, n
-			return page.Record{Since: at, Changes: []page.Change{{Time: at, Kind: page.Changed, Resource: "pods", Name: "<b>",
+		Changes: func(_ context.Context, q page.ChangesQuery) (page.Record, error) {
+			query = q
+			return page.Record{Since: at, Counts: map[string]int{"pods": 3}, Changes: []page.Change{{Time: at, Kind: page.Changed, Resource: "pods", Name: "<b>",
 				Fields: []page.Field{{Path: "spec", Old: "a: 1", New: "a: 2"}}}}}, nil
 		},
 		Compare: func(context.Context) (page.Comparison, error) { return page.Comparison{Same: 7}, nil },
@@ -167,6 +166,8 @@ func TestData(t *testing.T) {
 		{whole, "/larder/status", 200, `"file":"m.db","of":"mirror"`},
 		{whole, "/larder/status", 200, `"collections":[],"changes":true,"compare":true`},
 		{whole, "/larder/changes?since=2026-01-02T03:04:05Z&limit=5", 200, `"kind":"changed","resource":"pods"`},
+		{whole, "/larder/changes", 200, `"counts":{"pods":3}`},
+		{whole, "/larder/changes?since=2026-01-02T03:04:05Z&limit=5&kind=pods&namespace=a&name=b", 200, `"kind":"changed"`},
 		{whole, "/larder/changes?since=yesterday", 400, `since is no time`},
 		{whole, "/larder/changes?limit=0", 400, `limit is no number above 0`},
 		{whole, "/larder/compare", 200, `"same":7,"changes":[]`},
@@ -188,8 +189,9 @@ func TestData(t *testing.T) {
 			t.Errorf("%s: %v", tt.target, r.Header)
 		}
 	}
-	if !since.Equal(at) || limit != 5 || asked.Name != "none" {
-		t.Errorf("the functions were asked for %v, %d, %v", since, limit, asked)
+	want := page.ChangesQuery{Since: at, Limit: 5, Kind: "pods", Namespace: "a", Name: "b"}
+	if query != want || asked.Name != "none" {
+		t.Errorf("the functions were asked for %v, %v", query, asked)
 	}
 	ask(whole, http.MethodGet, "/larder/compare/object?group=apps&version=v1&resource=deployments&namespace=n&name=x")
 	if want := (page.Ref{Group: "apps", Version: "v1", Resource: "deployments", Namespace: "n", Name: "x"}); asked != want {

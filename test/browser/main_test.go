@@ -66,7 +66,8 @@ func runAll(m *testing.M) (code int, err error) {
 	if err := fillFleet(ctx); err != nil {
 		return 1, err
 	}
-	mirror, err = site.Mirror(ctx, "mirror", []string{"pods", "deployments.apps", "services", "configmaps", "events", "namespaces"})
+	mirror, err = site.Mirror(ctx, "mirror", []string{"pods", "deployments.apps", "services", "configmaps", "events", "namespaces",
+		"jobs.batch"})
 	if err != nil {
 		return 1, err
 	}

@@ -80,6 +80,20 @@ func TestLive(t *testing.T) {
 	if evalAs[bool](tb, recorded+`.includes("worker-0001")`) {
 		t.Error("what the first list has brought is on record")
 	}
+	// The changed kind is the first that is followed, and filters select changes, live and on record.
+	tb.do(chromedp.Evaluate[chromedp.Void](`location.hash = "#/"`))
+	tb.shows("configmaps")
+	tb.do(chromedp.Evaluate[chromedp.Void](`location.hash = "#/changes?ns=shop&q=live-one"`))
+	listed := `[...document.querySelectorAll("ol.changes > li .name")].map((e) => e.textContent)`
+	tb.until(`document.querySelector('ol[aria-label="Recorded changes"] li') && ` + listed + `.every((n) => n === "shop/a-live-one")`)
+	if first := evalAs[string](tb, `document.querySelector("fieldset input").value`); first != "configmaps all" {
+		t.Errorf("the first kind is %q, and ConfigMaps have changed most", first)
+	}
+	tb.do(chromedp.Evaluate[chromedp.Void](`const k = document.getElementById("kind"); k.value = "pods"; k.dispatchEvent(new Event("input"))`))
+	tb.until(listed + `.length === 0 && location.hash.includes("kind=pods")`)
+	lookOver(tb)
+	tb.do(chromedp.Evaluate[chromedp.Void](`location.hash = "#/changes"`))
+	tb.shows("removed configmaps shop/a-live-one")
 	tb.until(`document.querySelectorAll("fieldset input:checked").length === 4`)
 	tb.do(chromedp.Evaluate[chromedp.Void](`for (const e of document.querySelectorAll("fieldset input")) if (e.checked !== e.value.startsWith("pods")) e.click()`))
 	// An event of the past counts only once it is followed, so the pod is changed until that is seen.

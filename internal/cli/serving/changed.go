@@ -3,16 +3,19 @@ package serving
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/serve/page"
 )
 
-// changed returns page.Options.Changes: what has changed of what is served, as far as changes are kept.
-func (p *Port) changed(s Served) func(context.Context, time.Time, int) (page.Record, error) {
-	return func(ctx context.Context, since time.Time, limit int) (page.Record, error) {
+// changed returns page.Options.Changes: the recorded changes of the served collections.
+func (p *Port) changed(s Served) func(context.Context, page.ChangesQuery) (page.Record, error) {
+	return func(ctx context.Context, asked page.ChangesQuery) (page.Record, error) {
 		status, err := s.Status(ctx)
 		if err != nil {
 			return page.Record{}, err
@@ -20,12 +23,19 @@ func (p *Port) changed(s Served) func(context.Context, time.Time, int) (page.Rec
 		shown := pageStatus(time.Now(), status, p.o.Secrets)
 		var of []source.Collection
 		for i, c := range status.Collections {
-			if shown.Collections[i].Hidden == "" && c.Changes != nil {
+			kind := schema.GroupResource{Group: c.Group, Resource: c.Resource}.String()
+			if shown.Collections[i].Hidden == "" && c.Changes != nil && (asked.Kind == "" || asked.Kind == kind) {
 				of = append(of, c)
 			}
 		}
-		record := page.Record{Since: since.UTC()}
-		q := source.LogQuery{Since: since, Newest: limit}
+		record := page.Record{Since: asked.Since.UTC(), Counts: map[string]int{}}
+		q := source.LogQuery{Since: asked.Since, Newest: asked.Limit}
+		if asked.Namespace != "" || asked.Name != "" {
+			q.Matches = func(key string) bool {
+				namespace, name := input.SplitKey(key)
+				return (asked.Namespace == "" || asked.Namespace == namespace) && strings.Contains(name, asked.Name)
+			}
+		}
 		all, err := source.LogAll(ctx, s.Log, of, q, func(_ source.Collection, from time.Time) {
 			if from.After(record.Since) {
 				record.Since = from.UTC()
@@ -34,7 +44,10 @@ func (p *Port) changed(s Served) func(context.Context, time.Time, int) (page.Rec
 		if err != nil {
 			return page.Record{}, err
 		}
-		for _, c := range slices.Backward(all[max(0, len(all)-limit):]) {
+		for _, c := range all {
+			record.Counts[schema.GroupResource{Group: c.Collection.Group, Resource: c.Collection.Resource}.String()]++
+		}
+		for _, c := range slices.Backward(all[max(0, len(all)-asked.Limit):]) {
 			one := page.Change{Time: c.Time.UTC(), Kind: kinds[c.Type], Group: c.Collection.Group,
 				Version: c.Collection.Version, Resource: c.Collection.Resource}
 			one.Namespace, one.Name = input.SplitKey(c.Key)

@@ -1,12 +1,13 @@
-// What has changed: as it comes, and what is on record.
-import { h, say, note, count, plural, checkbox } from './dom.js';
+// Changes: live, and on record.
+import { h, say, note, count, plural, later, input, field, checkbox } from './dom.js';
 import { json, list, watch } from './api.js';
-import { kindName, objectLink } from './links.js';
+import { kindName, objectLink, viewLink } from './links.js';
 import { feed, differing } from './feed.js';
 
 const FOLLOWED = 4; // watches at a time: a browser has six connections to a server
 const LOADED = 5000; // objects of a kind whose columns are known from the start
 const RECORDED = 200;
+const HOUR = 3600;
 
 // minute is a time as a log has it: changes are known to a minute.
 const minute = (t) => `${t.slice(0, 16).replace('T', ' ')}Z`;
@@ -54,36 +55,66 @@ function fields(c, old, now) {
       side('old', f.old), side('new', f.new)))));
 }
 
-export async function show(main, ctx) {
+export async function show(main, ctx, to) {
   main.append(h('h1', { tabindex: -1 }, 'Changes'));
   const s = ctx.status;
-  if (s && s.of === 'mirror') main.append(live(ctx));
-  else if (s && !s.changes) {
+  if (!s) return;
+  if (s.of !== 'mirror' && !s.changes) {
     const hint = s.compare ? ' Compare shows how it differs from an older one.' : '';
     main.append(note(`Nothing changes in a ${s.of}.${hint}`));
+    return;
   }
-  if (s && s.changes) main.append(await recorded(ctx));
+  const q = Object.fromEntries(['kind', 'ns', 'q'].map((name) => [name, to.query.get(name) || '']));
+  const lists = []; // functions that draw a list of changes anew
+  main.append(filters(s, q, () => lists.forEach((draw) => draw())));
+  const counts = s.changes ? (await record(ctx, HOUR, {})).counts || {} : {};
+  if (s.of === 'mirror') main.append(live(ctx, q, counts, lists));
+  if (s.changes) main.append(await recorded(ctx, q, lists));
 }
 
-// live shows what changes from now on, of the kinds that are followed.
-function live(ctx) {
-  const served = ctx.status.collections.filter((c) => !c.hidden && c.live);
+// filters is the form that selects changes by kind, namespace and name. It keeps q in the address.
+function filters(s, q, changed) {
+  const kinds = [...new Set(s.collections.filter((c) => !c.hidden).map(kindName))].sort();
+  const kind = h('select', { id: 'kind' }, h('option', { value: '' }, 'all'),
+    kinds.map((k) => h('option', { value: k, selected: k === q.kind }, k)));
+  const ns = input('ns', q.ns, { placeholder: 'all' });
+  const search = input('search', q.q, { type: 'search' });
+  const apply = later(() => {
+    Object.assign(q, { kind: kind.value, ns: ns.value.trim(), q: search.value.trim() });
+    history.replaceState(history.state, '', viewLink('changes', q));
+    changed();
+  });
+  for (const e of [kind, ns, search]) e.addEventListener('input', apply);
+  return h('form', { class: 'bar', role: 'search', submit: (e) => e.preventDefault() },
+    field('Kind', kind), field('Namespace', ns), field('Name', search));
+}
+
+const selects = (q, c) => (!q.kind || kindName(c) === q.kind) && (!q.ns || c.namespace === q.ns)
+  && c.name.includes(q.q);
+
+// live shows the changes of the followed kinds from now on. At first these are the kinds with the most changes.
+function live(ctx, q, counts, lists) {
+  const changes = (c) => counts[kindName(c)] || 0;
+  const served = ctx.status.collections.filter((c) => !c.hidden && c.live).sort((a, b) => changes(b) - changes(a));
   const key = (c) => `${kindName(c)} ${c.scope}`;
   const kept = sessionStorage.getItem('followed');
   const chosen = new Set(kept === null ? served.slice(0, FOLLOWED).map(key) : JSON.parse(kept));
   const items = h('ol', { class: 'changes', 'aria-label': 'Changes as they come' });
-  const empty = note('Nothing has changed since you look.');
+  const empty = note('');
   feed.changed = () => {
     const known = new Set([...items.children].map((li) => li.dataset.id));
-    for (const c of feed.changes.filter((one) => !known.has(one.id)).reverse()) {
+    for (const c of feed.changes.filter((one) => !known.has(one.id) && selects(q, one)).reverse()) {
       const li = changeItem(c, { resource: true, open: c.fields && c.fields.length });
       li.dataset.id = c.id;
       items.prepend(li);
       if (items.children.length > feed.most) items.lastChild.remove();
       if (known.size) say(`${c.kind} ${kindName(c)} ${c.name}`);
     }
-    empty.hidden = feed.changes.length > 0;
+    empty.hidden = items.children.length > 0;
+    empty.textContent = q.kind || q.ns || q.q ? 'No such change since this page was opened.'
+      : 'No changes since this page was opened.';
   };
+  lists.push(() => { items.replaceChildren(); feed.changed(); });
   ctx.signal.addEventListener('abort', () => { feed.changed = () => {}; });
   const stops = new Map();
   const boxes = served.map((c) => checkbox(kindName(c) + (c.scope === 'all' ? '' : ` (${c.scope})`),
@@ -140,24 +171,33 @@ async function follow(c, signal, ctx) {
   }
 }
 
-// recorded shows what the server knows of earlier changes.
-async function recorded(ctx) {
+// record returns the recorded changes of the last seconds that q selects.
+async function record(ctx, seconds, q) {
+  const since = new Date(Date.now() - seconds * 1000).toISOString();
+  const query = { since, limit: RECORDED, kind: q.kind || '', namespace: q.ns || '', name: q.q || '' };
+  return { ...await json(`/larder/changes?${new URLSearchParams(query)}`, ctx.signal), asked: since };
+}
+
+// recorded shows the changes that the server has recorded.
+async function recorded(ctx, q, lists) {
   const items = h('ol', { class: 'changes', 'aria-label': 'Recorded changes' });
   const told = h('p', { class: 'detail' });
-  const spans = [['10 minutes', 600], ['hour', 3600], ['day', 86400], ['week', 604800]];
+  const spans = [['10 minutes', 600], ['hour', HOUR], ['day', 86400], ['week', 604800]];
   const span = h('select', { id: 'since', change: () => load().catch(ctx.fail) },
-    spans.map(([name, s]) => h('option', { value: s, selected: s === 3600 }, `the last ${name}`)));
+    spans.map(([name, s]) => h('option', { value: s, selected: s === HOUR }, `the last ${name}`)));
+  let run = 0;
   async function load() {
-    const since = new Date(Date.now() - span.value * 1000).toISOString();
-    const record = await json(`/larder/changes?since=${encodeURIComponent(since)}&limit=${RECORDED}`, ctx.signal);
-    const { changes } = record;
+    const mine = ++run;
+    const { changes, since, asked } = await record(ctx, span.value, q);
+    if (mine !== run) return; // a later request has another filter
     items.replaceChildren(...changes.map((c) => changeItem(c, { resource: true, recorded: true })));
     const all = changes.length < RECORDED;
-    const short = all && Date.parse(record.since) > Date.parse(since) + 60000;
+    const short = all && Date.parse(since) > Date.parse(asked) + 60000;
     told.textContent = (all ? plural(changes.length, 'change') : `the newest ${count(RECORDED)}`) +
-      (short ? `; before ${minute(record.since)} they are not on record` : '');
+      (short ? `; before ${minute(since)} they are not on record` : '');
   }
+  lists.push(() => load().catch(ctx.fail));
   await load();
   return h('section', null, h('h2', null, 'On record'),
-    h('p', { class: 'bar' }, h('label', { for: 'since' }, 'Of'), span), told, items);
+    h('p', { class: 'bar' }, field('Of', span)), told, items);
 }

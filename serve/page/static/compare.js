@@ -1,5 +1,5 @@
 // Two files side by side.
-import { h, say, note, count, plural, later, base, input, checkbox } from './dom.js';
+import { h, say, note, count, plural, later, base, input, checkbox, field } from './dom.js';
 import { json } from './api.js';
 import { kindName } from './links.js';
 import { changeItem, side } from './changes.js';
@@ -38,7 +38,7 @@ export async function show(main, ctx, to) {
     ...(c.notes || []).map((n) => note(n)),
     c.left ? note(`${plural(c.left, 'more difference')} are not shown: larder diff prints all.`, 'warn') : '',
     h('form', { class: 'bar', role: 'search', submit: (e) => e.preventDefault() },
-      h('label', { for: 'search' }, 'Find'), search, boxes), place);
+      field('Find', search), boxes), place);
   draw();
   ctx.refocus();
 }

@@ -26,9 +26,11 @@ export function morph(a, b) {
   old.slice(now.length).forEach((n) => n.remove());
 }
 
-// table returns a table that can be scrolled sideways. columns are names or {name, class}.
+// table returns a table that can be scrolled sideways. columns are names or {name, class, sort, sorted}: sort is called
+// when the heading is clicked, and sorted is the direction for aria-sort.
 export function table(caption, columns, rows, props) {
-  const head = columns.map((c) => h('th', { scope: 'col', class: c.class }, c.name || c));
+  const head = columns.map((c) => h('th', { scope: 'col', class: c.class, 'aria-sort': c.sorted },
+    c.sort ? h('button', { type: 'button', click: c.sort }, c.name) : c.name || c));
   return h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': caption },
     h('table', props, h('caption', { class: 'unseen' }, caption),
       h('thead', null, h('tr', null, head)), h('tbody', null, rows)));
@@ -51,6 +53,11 @@ export const num = (name, more) => ({ name, class: `num ${more || ''}` });
 
 export function input(id, value, props) {
   return h('input', { id, name: id, value, autocomplete: 'off', spellcheck: 'false', ...props });
+}
+
+// field is an input or a select with its label, which stay on one line.
+export function field(label, control) {
+  return h('span', { class: 'field' }, h('label', { for: control.id }, label), control);
 }
 
 export function checkbox(text, props) {

@@ -5,8 +5,7 @@ const seg = (s) => encodeURIComponent(s || '_');
 export const kindName = (k) => (k.group ? `${k.resource}.${k.group}` : k.resource);
 
 export function listLink(kind, o) {
-  const q = new URLSearchParams(Object.entries(o || {}).filter(([, v]) => v)).toString();
-  return `#/objects/${seg(kind.group)}/${seg(kind.version)}/${seg(kind.resource)}${q ? `?${q}` : ''}`;
+  return viewLink(`objects/${seg(kind.group)}/${seg(kind.version)}/${seg(kind.resource)}`, o || {});
 }
 
 export function objectLink(kind, namespace, name) {
@@ -16,6 +15,12 @@ export function objectLink(kind, namespace, name) {
 // collectionLink is listLink for what a collection has of its kind.
 export function collectionLink(c) {
   return listLink(c, { ns: c.namespace, l: c.labelSelector, f: c.fieldSelector, m: c.metadata ? 1 : '' });
+}
+
+// viewLink is the address of a view without a kind. Empty values are left out.
+export function viewLink(view, o) {
+  const q = new URLSearchParams(Object.entries(o).filter(([, v]) => v)).toString();
+  return `#/${view}${q ? `?${q}` : ''}`;
 }
 
 // unescaped is what was escaped in an address, whoever has written that.

@@ -1,5 +1,5 @@
 // The objects of a kind, and one object as YAML.
-import { h, morph, table, say, note, count, plural, later, input, checkbox } from './dom.js';
+import { h, morph, table, say, note, count, plural, later, input, checkbox, field } from './dom.js';
 import { list, watch, pathOf, text } from './api.js';
 import { kindName, listLink, objectLink } from './links.js';
 import { feed, differing } from './feed.js';
@@ -29,15 +29,14 @@ export async function show(main, ctx, to) {
     history.replaceState(history.state, '', listLink(kind, q));
     v.find(q.q).catch(ctx.fail);
   }));
-  const field = (id, label, value, placeholder) => [h('label', { for: id }, label), input(id, value, { placeholder })];
   const form = h('form', { class: 'bar', role: 'search', submit: (e) => {
     e.preventDefault();
     const d = new FormData(form);
     location.hash = listLink(kind, { ...q, ns: d.get('ns'), l: d.get('l'), q: search.value.trim() });
   } },
-  h('label', { for: 'search' }, 'Name'), search,
-  kind.namespaced && field('ns', 'Namespace', o.namespace, 'all'),
-  field('l', 'Labels', o.labels, 'app=web,tier!=db'),
+  field('Name', search),
+  kind.namespaced && field('Namespace', input('ns', o.namespace, { placeholder: 'all' })),
+  field('Labels', input('l', o.labels, { placeholder: 'app=web,tier!=db' })),
   h('button', { type: 'submit' }, 'Apply'),
   checkbox('all columns', { change: (e) => place.classList.toggle('wide', e.target.checked) }));
   main.append(h('h1', { tabindex: -1 }, kindName(kind), ' ', counted, ' ', live), form, place);
@@ -106,8 +105,9 @@ class List {
   row(r) {
     const link = h('a', { href: objectLink(this.kind, r.namespace, r.name) }, r.name);
     const cells = r.cells.map((c, i) => {
-      const props = { class: this.columns[i] && this.columns[i].wide ? 'more' : undefined };
-      return i === 0 ? h('th', { scope: 'row' }, link) : h('td', props, c);
+      const column = this.columns[i] || {};
+      const classes = [column.wide && 'more', tone(column.name, c)].filter(Boolean).join(' ');
+      return i === 0 ? h('th', { scope: 'row' }, link) : h('td', { class: classes || undefined }, c);
     });
     return h('tr', { 'data-key': keyOf(r) }, this.namespaced() && h('td', null, r.namespace), cells);
   }
@@ -171,6 +171,17 @@ class List {
     if (this.total !== undefined) this.total += n;
     if (here) this.seen += n;
   }
+}
+
+// tone is the class of a cell that shows a bad or an unfinished state: bad, warn or none.
+function tone(column, text) {
+  if (column === 'Ready') {
+    const [, ready, all] = /^(\d+)\/(\d+)$/.exec(text) || [];
+    return +ready < +all || text === 'False' ? 'warn' : '';
+  }
+  if (!['Status', 'State', 'Phase', 'Reason', 'Type'].includes(column)) return '';
+  if (/BackOff|Err|Fail|Evicted|OOMKilled|NotReady|Invalid|Lost|Degraded|^Unknown/.test(text)) return 'bad';
+  return /Pending|Terminating|Creating|Warning|Unschedulable|SchedulingDisabled|^Init:/.test(text) ? 'warn' : '';
 }
 
 const keyOf = (row) => (row.namespace ? `${row.namespace}/${row.name}` : row.name);

@@ -1,20 +1,42 @@
 // The state of each collection.
-import { h, morph, table, say, note, age, size, count, plural, base, detail, num } from './dom.js';
+import {
+  h, morph, table, say, note, age, size, count, plural, base, detail, num, input, field, checkbox,
+} from './dom.js';
 import { json } from './api.js';
-import { collectionLink, kindName } from './links.js';
+import { collectionLink, kindName, viewLink } from './links.js';
 
 const EVERY = 5000;
 
-export async function show(main, ctx) {
+export async function show(main, ctx, to) {
   const body = h('div');
-  main.append(h('h1', { tabindex: -1 }, 'State'), body);
+  main.append(h('h1', { tabindex: -1 }, 'State'));
   if (!ctx.status) {
     const kinds = await discovered(ctx.signal);
-    body.append(note('The state takes the right to get /larder/status. These are the kinds that are served.'),
+    main.append(note('The state takes the right to get /larder/status. These are the kinds that are served.'),
       h('ul', null, kinds.map((k) => h('li', null, h('a', { href: collectionLink(k) }, kindName(k))))));
     return;
   }
-  body.append(...overview(ctx.status));
+  const q = { q: to.query.get('q') || '', empty: to.query.get('empty') || '', sort: to.query.get('sort') || '' };
+  const draw = () => morph(body, h('div', null, overview(ctx.status, q, sortBy)));
+  const change = () => {
+    history.replaceState(history.state, '', viewLink('', q));
+    draw();
+  };
+  function sortBy(column) {
+    const orders = [column.name, `-${column.name}`];
+    const first = /num/.test(column.class) ? 1 : 0; // numbers begin with the largest
+    q.sort = orders[q.sort === orders[first] ? 1 - first : first];
+    change();
+  }
+  const search = input('search', q.q, { type: 'search' });
+  search.addEventListener('input', () => { q.q = search.value.trim(); change(); });
+  const empty = checkbox('empty kinds', { checked: !!q.empty, change: (e) => {
+    q.empty = e.target.checked ? 1 : '';
+    change();
+  } });
+  main.append(h('form', { class: 'bar', role: 'search', submit: (e) => e.preventDefault() },
+    field('Resource', search), empty), body);
+  draw();
   ctx.refocus();
   for (;;) {
     await new Promise((done) => setTimeout(done, EVERY));
@@ -22,7 +44,7 @@ export async function show(main, ctx) {
     if (document.hidden) continue;
     try {
       ctx.status = await json('/larder/status', ctx.signal);
-      morph(body, h('div', null, overview(ctx.status)));
+      draw();
       say('');
     } catch (err) {
       if (ctx.signal.aborted) return;
@@ -32,12 +54,37 @@ export async function show(main, ctx) {
   }
 }
 
-function overview(s) {
+const sum = (o) => Object.values(o || {}).reduce((a, b) => a + b, 0);
+
+// The values by which the columns sort. A state that needs attention comes first.
+const VALUES = {
+  Resource: kindName, Scope: (c) => c.scope, Objects: (c) => c.objects, RV: (c) => +c.resourceVersion || 0,
+  Age: (c) => -Date.parse(c.lastContact) || 0, State: (c) => `${c.well ? 1 : 0}${c.state}`,
+  Resumes: (c) => (c.live ? c.live.resumes : 0), Relists: (c) => (c.live ? sum(c.live.relists) : 0),
+  Incidents: (c) => (c.live ? sum(c.live.incidentTotals) : 0), Received: (c) => (c.live ? c.live.received : 0),
+};
+
+// select returns the collections that q selects, in its order. Empty kinds are hidden while nothing is searched for,
+// unless their state needs attention.
+function select(all, q) {
+  const found = all.filter((c) => (q.q ? kindName(c).includes(q.q) : q.empty || c.objects || !c.well));
+  const value = VALUES[q.sort.replace(/^-/, '')];
+  if (!value) return found;
+  const down = q.sort.startsWith('-') ? -1 : 1;
+  const order = (a, b) => (a < b ? -down : a > b ? down : 0);
+  return found.sort((a, b) => order(value(a), value(b)));
+}
+
+function overview(s, q, sortBy) {
   const mirror = s.of === 'mirror';
-  const columns = ['Resource', 'Scope', num('Objects'), num('RV', 'opt'), num('Age'), 'State'];
-  if (mirror) columns.push(...['Resumes', 'Relists', 'Incidents', 'Received'].map((name) => num(name, 'opt')));
-  const rows = s.collections.map((c) => row(c, s));
-  const total = s.collections.reduce((n, c) => n + c.objects, 0);
+  const names = ['Resource', 'Scope', num('Objects'), num('RV', 'opt'), num('Age'), 'State'];
+  if (mirror) names.push(...['Resumes', 'Relists', 'Incidents', 'Received'].map((name) => num(name, 'opt')));
+  const columns = names.map((c) => (c.name ? c : { name: c })).map((c) => ({ ...c, sort: () => sortBy(c),
+    sorted: { [c.name]: 'ascending', [`-${c.name}`]: 'descending' }[q.sort] }));
+  const shown = select(s.collections, q);
+  const rows = shown.map((c) => row(c, s));
+  const total = shown.reduce((n, c) => n + c.objects, 0);
+  const hidden = s.collections.length - shown.length;
   return [
     facts(s),
     s.error && note(`What is pending cannot be written to the file: ${s.error}`, 'bad'),
@@ -45,6 +92,7 @@ function overview(s) {
     s.memory.refused && note(`${plural(s.memory.refused, 'request')} refused: the memory for answers was spent ` +
       '(--serve-memory)', 'warn'),
     table(`${plural(total, 'object')} in ${plural(rows.length, 'collection')}`, columns, rows, { class: 'list' }),
+    hidden > 0 && detail(q.q ? `${plural(hidden, 'other collection')}` : `${plural(hidden, 'empty kind')} hidden`),
     mirror && incidents(s),
   ].filter(Boolean);
 }
@@ -62,7 +110,6 @@ function facts(s) {
   return h('dl', { class: 'facts' }, list.map(([k, v]) => [h('dt', null, k), h('dd', null, v)]));
 }
 
-const sum = (o) => Object.values(o || {}).reduce((a, b) => a + b, 0);
 const totals = (o) => [count(sum(o)), Object.entries(o || {}).map(([k, n]) => detail(`${k}: ${n}`))];
 
 function row(c, s) {
@@ -78,8 +125,14 @@ function row(c, s) {
     h('td', { class: 'num' }, count(c.objects)),
     h('td', { class: 'num opt' }, c.resourceVersion || '–'),
     h('td', { class: 'num', title: c.lastContact }, age(c.lastContact, s.now)),
-    h('td', null, h('span', { class: c.well ? 'tag ok' : 'tag warn' }, word), details.map(detail)),
+    h('td', null, h('span', { class: `tag ${tone(c)}` }, word), details.map(detail)),
     s.of === 'mirror' && work.map((v) => h('td', { class: 'num opt' }, typeof v === 'string' ? v : totals(v))));
+}
+
+// tone is the class of a collection's state. Bad is a state in which the data are not kept up to date.
+function tone(c) {
+  if (c.well) return 'ok';
+  return c.live && c.live.error || !c.objects && !c.resourceVersion ? 'bad' : 'warn';
 }
 
 function incidents(s) {

@@ -1,0 +1,49 @@
+package browser
+
+import (
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// TestStateView checks that the state hides empty kinds, finds kinds by name, and sorts by a column; issue 37.
+func TestStateView(t *testing.T) {
+	tb := newTab(t)
+	tb.open(mirrorPage(), "configmaps")
+	const names = `[...document.querySelectorAll("tbody th")].map((e) => e.textContent)`
+	tb.shows("1 empty kind hidden")
+	if evalAs[bool](tb, names+`.includes("jobs.batch")`) {
+		t.Error("the empty kind jobs.batch is shown")
+	}
+	tb.do(chromedp.Click(`form input[type=checkbox]`))
+	tb.until(names + `.includes("jobs.batch") && location.hash.includes("empty=1")`)
+	tb.do(chromedp.Click(`form input[type=checkbox]`))
+	tb.until("!" + names + `.includes("jobs.batch")`)
+	tb.find("jobs")
+	tb.until(names + `.join() === "jobs.batch"`)
+	tb.find("config")
+	tb.until(names + `.join() === "configmaps"`)
+	tb.do(chromedp.Evaluate[chromedp.Void](`location.hash = "#/?sort=-Objects"`))
+	tb.until(names + `[0] === "configmaps" && document.querySelector('[aria-sort=descending]').innerText.startsWith("Objects")`)
+	tb.do(chromedp.Evaluate[chromedp.Void](`[...document.querySelectorAll("thead button")].find((e) => e.textContent === "Resource").click()`))
+	tb.until(names + `.join() === ` + names + `.sort().join() && location.hash.includes("sort=Resource")`)
+	lookOver(tb)
+}
+
+// TestBadStates checks that a pod's bad state and a pod that is not ready are marked by colour; issue 37.
+func TestBadStates(t *testing.T) {
+	tb := newTab(t)
+	tb.open(mirrorPage(), "configmaps")
+	tb.do(chromedp.Evaluate[chromedp.Void](`location.hash = "#/objects/_/v1/pods"`))
+	tb.until(`document.querySelectorAll("tbody tr").length > 5`)
+	wrong := evalAs[[]string](tb, `[...document.querySelectorAll("tbody td")].filter((e) =>
+		/^(CrashLoopBackOff|Error|Failed|ImagePullBackOff)$/.test(e.textContent) !== e.classList.contains("bad"))
+		.map((e) => e.textContent)`)
+	if len(wrong) > 0 {
+		t.Errorf("cells with the wrong class: %q", wrong)
+	}
+	if n := evalAs[int](tb, `document.querySelectorAll("td.bad").length`); n == 0 {
+		t.Error("no pod of the playground has a bad state")
+	}
+	lookOver(tb)
+}
