@@ -11,7 +11,7 @@ func TestStateView(t *testing.T) {
 	tb := newTab(t)
 	tb.open(mirrorPage(), "configmaps")
 	const names = `[...document.querySelectorAll("tbody th")].map((e) => e.textContent)`
-	tb.shows("1 empty kind hidden")
+	tb.until(`/\d empty kinds? hidden/.test(document.getElementById("main").innerText)`) // there may be no events yet
 	if evalAs[bool](tb, names+`.includes("jobs.batch")`) {
 		t.Error("the empty kind jobs.batch is shown")
 	}
@@ -24,7 +24,7 @@ func TestStateView(t *testing.T) {
 	tb.find("config")
 	tb.until(names + `.join() === "configmaps"`)
 	tb.do(chromedp.Evaluate[chromedp.Void](`location.hash = "#/?sort=-Objects"`))
-	tb.until(names + `[0] === "configmaps" && document.querySelector('[aria-sort=descending]').innerText.startsWith("Objects")`)
+	tb.until(names + `[0] === "configmaps" && document.querySelector('[aria-sort=descending]')?.innerText.startsWith("Objects")`)
 	tb.do(chromedp.Evaluate[chromedp.Void](`[...document.querySelectorAll("thead button")].find((e) => e.textContent === "Resource").click()`))
 	tb.until(names + `.join() === ` + names + `.sort().join() && location.hash.includes("sort=Resource")`)
 	lookOver(tb)
