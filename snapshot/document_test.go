@@ -98,7 +98,7 @@ func TestSaveDocuments(t *testing.T) {
 		t.Errorf("%q, %v", r.Problems, err)
 	}
 	restored, _ := mustRestore(t, whole, snapshot.RestoreOptions{})
-	wantDocuments(t, restored, carried...)
+	wantDocuments(t, restored, carried[:4]...) // the keys take a signature: TestRestoreOfKeys
 	wantGroups(t, restored, "", "example.com")
 
 	part := mustPart(t, whole, snapshot.SelectOptions{Filter: snapshot.Filter{Resources: []string{"pods"}}})

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"strings"
 
+	"aead.dev/minisign"
 	"filippo.io/age"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/facts"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -16,6 +18,10 @@ import (
 type RestoreOptions struct {
 	// Identities are tried in turn if the snapshot is encrypted.
 	Identities []age.Identity
+	// SignedBy are keys of which one must have signed the snapshot (OpenOptions.SignedBy). Default: it need not be signed,
+	// and the keys of service accounts in it are not restored: the author of a snapshot could otherwise make tokens that
+	// the new store accepts.
+	SignedBy []minisign.PublicKey
 	// Secrets writes Secrets, and whatever else the saved store sealed, even to a store that does not seal them. Default:
 	// such a store gets none of them, except Secrets that are redacted in the snapshot. A store with keys seals the
 	// kinds that the saved one sealed.
@@ -33,9 +39,13 @@ type Restored struct {
 	Objects     int
 	// Bytes is the sum of the payloads.
 	Bytes int64
-	// LeftOut has an entry for each collection of the snapshot that is not in the store, with the reason.
+	// LeftOut has an entry for each collection of the snapshot that is not in the store, with the reason. The keys of
+	// service accounts have one too, which begins with "document ".
 	LeftOut []string
 }
+
+// LeftOutCollections are the entries of LeftOut that are of collections.
+func (r Restored) LeftOutCollections() []string { return collectionsOf(r.LeftOut) }
 
 // redactedTransform is the prefix of Attributes.Transform of a redacted collection. No program has such a transform, so
 // the next list writes every object again, also those with the server's UID and resourceVersion.
@@ -50,7 +60,7 @@ const redactedTransform = "redacted: "
 // restore to storePath, or open for writing, removes the unfinished file. To restore a part of a snapshot, Save that
 // part of its File and restore the result.
 func Restore(ctx context.Context, path, storePath string, o RestoreOptions) (Restored, error) {
-	f, err := Open(path, OpenOptions{Identities: o.Identities})
+	f, err := Open(path, OpenOptions{Identities: o.Identities, SignedBy: o.SignedBy})
 	if err != nil {
 		return Restored{}, fmt.Errorf("restore: %w", err)
 	}
@@ -101,6 +111,11 @@ func (j *restoring) all(ctx context.Context) error {
 		}
 	}
 	for _, name := range j.src.manifest.Documents {
+		if facts.IsKeys(name) && len(j.o.SignedBy) == 0 {
+			j.restored.LeftOut = append(j.restored.LeftOut, leftOutDocument+name+
+				": whoever made the snapshot could sign tokens with it, and no signature was asked for")
+			continue
+		}
 		data, err := j.src.Document(ctx, name)
 		if err == nil {
 			err = j.i.PutDocument(ctx, name, data)

@@ -77,8 +77,10 @@ type Saved struct {
 const leftOutDocument = "document "
 
 // LeftOutCollections are the entries of LeftOut that are of collections.
-func (s Saved) LeftOutCollections() []string {
-	return slices.DeleteFunc(slices.Clone(s.LeftOut), func(e string) bool { return strings.HasPrefix(e, leftOutDocument) })
+func (s Saved) LeftOutCollections() []string { return collectionsOf(s.LeftOut) }
+
+func collectionsOf(leftOut []string) []string {
+	return slices.DeleteFunc(slices.Clone(leftOut), func(e string) bool { return strings.HasPrefix(e, leftOutDocument) })
 }
 
 // Save writes a snapshot of a Source to the file at path. The Source must not change meanwhile: use it for another

@@ -37,14 +37,27 @@ type Options struct {
 	Schemes map[string]Scheme
 }
 
-// Seed returns the snapshot at a URL as a seed. It is opened anew for each informer.
+// ErrPlainHTTP: a snapshot that others can replace on its way, over http and without a signature, was refused.
+var ErrPlainHTTP = errors.New("over http, without TLS, others can replace a snapshot that no signature protects: " +
+	"use https, or give the public key that has to have signed it")
+
+// Seed returns the snapshot at a URL as a seed. It is opened anew for each informer. It fails with ErrPlainHTTP as Check
+// does.
 func Seed(from string, o Options) snapshot.Seed {
-	return func(ctx context.Context, _ time.Time) (*snapshot.File, error) { return Open(ctx, from, o) }
+	return func(ctx context.Context, _ time.Time) (*snapshot.File, error) {
+		if err := Check(from, o); err != nil {
+			return nil, err
+		}
+		return Open(ctx, from, o)
+	}
 }
 
-// Check returns what is wrong with a URL.
+// Check returns what is wrong with a URL. It fails with ErrPlainHTTP for an http URL without Options.SignedBy.
 func Check(from string, o Options) error {
 	_, err := parse(from, o)
+	if err == nil && strings.HasPrefix(strings.ToLower(from), "http://") && len(o.SignedBy) == 0 {
+		err = ErrPlainHTTP
+	}
 	return err
 }
 

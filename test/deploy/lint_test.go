@@ -140,6 +140,7 @@ func TestRefused(t *testing.T) {
 		"{mirror: {enabled: true}, resources: []}":                                          "resources",
 		"{mirror: {enabled: true}, resources: [{name: secrets}]}":                           "set keySecret",
 		"{node: {enabled: true}, resources: [{name: pods}, {name: secrets}]}":               "set keySecret",
+		"{node: {enabled: true, seed: {url: 'http://mirror/s.larder'}}}":                    "set node.seed.key",
 		"{mirror: {enabled: true}, resources: [{name: pods, fields: metadata.name=x}]}":     "fields",
 		"{mirror: {enabled: true, resources: {requests: {cpu: 1}, limit: {memory: 1Gi}}}}":  "limit",
 		"{mirror: {enabled: true}, repository: {signKey: x}}":                               "signKey",

@@ -83,7 +83,7 @@ func TestSeedRefused(t *testing.T) {
 	refused("truncated", "it was cut short", "--seed", "truncated.larder")
 	refused("no snapshot", "not a snapshot of Larder", "--seed", "none.larder")
 	refused("not there", "no such file", "--seed", "nothing.larder")
-	refused("not reachable", "connection refused", "--seed", "http://127.0.0.1:1/cluster.larder")
+	refused("not reachable", "connection refused", "--seed", "https://127.0.0.1:1/cluster.larder")
 	refused("of another cluster", "is of the cluster another", "--seed", "elsewhere.larder")
 	refused("of another selector", "is selected by the labels there=not", "--seed", "part.larder")
 	refused("unsigned", "is not signed", "--seed", "unsigned.larder", "--seed-key", public)

@@ -56,7 +56,9 @@ func TestSeed(t *testing.T) {
 	}
 	sync("first").terminate(t)
 	saved := filepath.Join(dir, "seed.larder")
-	run("snapshot", "save", saved, "--from", store("first"))
+	key := filepath.Join(dir, "sign.key")
+	public := strings.TrimSpace(run("keygen", "--signing", key))
+	run("snapshot", "save", saved, "--from", store("first"), "--sign-key", key)
 	c.putConfigMaps(t, cm[:20], "new")
 	c.deleteConfigMaps(t, cm[100:110])
 	c.createConfigMaps(t, names("later", 0, 5), "new")
@@ -72,7 +74,7 @@ func TestSeed(t *testing.T) {
 	url := strings.Replace(files.URL, "http://", "http://me:hidden@", 1) + "/seed.larder?signature=hidden"
 	for name, scope := range map[string][]string{"all": nil, "namespace": {"-n", c.ns}} {
 		c.mark(t)
-		p := sync(name, append(scope, "--seed", url)...)
+		p := sync(name, append(scope, "--seed", url, "--seed-key", public)...)
 		want := map[string]string{}
 		for _, line := range strings.Fields(run("get", "configmaps", "-n", c.ns, "--from", store(name), "-o",
 			`jsonpath={range .items[*]}{.metadata.name}={.data.k}{"\n"}{end}`)) {

@@ -182,4 +182,20 @@ var snapshotMutants = []mutant{
 		test:   "TestAllResourcesAreWithoutSealedOnes",
 		dir:    "internal/cli/serving",
 	},
+	{
+		name:   "snapshot/keys-of-anybody",
+		breaks: "The keys that verify service accounts are restored of a signed snapshot only.",
+		file:   "snapshot/restore.go",
+		old:    "if facts.IsKeys(name) && len(j.o.SignedBy) == 0 {",
+		new:    "if facts.IsKeys(name) && name == "" {",
+		test:   "TestRestoreOfKeys",
+	},
+	{
+		name:   "seed/plain-http",
+		breaks: "A seed over http that need not be signed is refused.",
+		file:   "snapshot/remote/remote.go",
+		old:    `"http://") && len(o.SignedBy) == 0 {`,
+		new:    `"http://") && len(o.SignedBy) < 0 {`,
+		test:   "TestPlainHTTP",
+	},
 }

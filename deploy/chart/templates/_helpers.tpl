@@ -27,6 +27,9 @@
 {{- if and .Values.snapshots.enabled (hasPrefix "/work/" .Values.snapshots.to) }}
 {{- fail "snapshots.to is below /work/, where a job makes its snapshot: take another directory, such as /snapshots/" }}
 {{- end }}
+{{- if and .Values.node.enabled (hasPrefix "http://" (lower .Values.node.seed.url)) (not .Values.node.seed.key) }}
+{{- fail "node.seed.url is http, where others can replace a snapshot that is not signed: set node.seed.key, or use https" }}
+{{- end }}
 {{- if and .Values.podMonitor.enabled .Values.node.enabled (not .Values.node.serve) .Values.networkPolicy.enabled }}
 {{- if not .Values.networkPolicy.monitoring }}
 {{- fail "podMonitor is enabled, and nobody may connect to the nodes' metrics: set networkPolicy.monitoring" }}

@@ -46,6 +46,15 @@ func (s *seedFlags) add(f *pflag.FlagSet) {
 			"be given again, for another key that will do")
 }
 
+// unsigned is a note about a seed that no signature protects; "" if there is none.
+func (s *seedFlags) unsigned() string {
+	if s.from == "" || len(s.keys) > 0 {
+		return ""
+	}
+	return "the seed need not be signed: whoever can write where --seed leads decides what a first start shows until the " +
+		"API server is reached; --seed-key KEY asks for a signature"
+}
+
 // check refuses flags that have no effect.
 func (s *seedFlags) check(f *pflag.FlagSet) error {
 	if s.from != "" {
@@ -85,7 +94,11 @@ func (s *seedFlags) open() (snapshot.Seed, error) {
 			return nil, command.Usagef("--seed-kubeconfig: %w", err)
 		}
 	}
-	if err := remote.Check(s.from, o); err != nil {
+	err = remote.Check(s.from, o)
+	if errors.Is(err, remote.ErrPlainHTTP) {
+		return nil, command.WithHint(command.Usagef("--seed: %w", err), "the key is that of --seed-key")
+	}
+	if err != nil {
 		return nil, command.Usagef("--seed: %w", err)
 	}
 	return remote.Seed(s.from, o), nil

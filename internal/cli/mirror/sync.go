@@ -210,14 +210,18 @@ func runSync(ctx context.Context, s command.IO, o *syncOptions, args []string) (
 	if err != nil {
 		return err
 	}
+	seed, err := o.seed.open()
+	if err != nil {
+		return err
+	}
 	restConfig, err := cluster.Config(o.connection(c))
 	if err != nil {
 		return err
 	}
 	sv := newService(s, l, planner{storePath: set.store, config: restConfig}, set)
-	sv.configured, sv.serving, sv.seedCluster = c != nil, o.serving, o.seed.cluster
-	if sv.seed, err = o.seed.open(); err != nil {
-		return err
+	sv.configured, sv.serving, sv.seed, sv.seedCluster = c != nil, o.serving, seed, o.seed.cluster
+	if note := o.seed.unsigned(); note != "" {
+		l.note(note)
 	}
 	if sv.maker, err = o.snapshots.open(restConfig); err != nil {
 		return err

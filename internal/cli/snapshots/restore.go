@@ -10,6 +10,7 @@ import (
 
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/input"
+	"github.com/larder-dev/larder/internal/cli/places"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
 )
@@ -18,6 +19,7 @@ import (
 type restoreOptions struct {
 	store          command.StoreFlag
 	identity       input.IdentityFlag
+	keys           []string
 	persistSecrets bool
 }
 
@@ -31,7 +33,8 @@ has the changes since the snapshot was taken. Collections of which objects or va
 was taken, are listed first. For a part of a snapshot make another one of it: larder snapshot save PART --from SNAPSHOT.
 
 The store appears in one step when it is complete; a file that is there is never replaced. Secrets are stored only
-with keys that seal them (--key-file), with --persist-secrets, as larder sync has it, or if they were redacted.`,
+with keys that seal them (--key-file), with --persist-secrets, as larder sync has it, or if they were redacted. The keys
+that verify tokens of service accounts are restored with --signed-by only; otherwise the next larder sync fetches them.`,
 		Example: `  larder snapshot restore cluster.larder --store node.db`,
 		Args:    command.NeedArgs(1, 1, "a snapshot"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -43,6 +46,8 @@ with keys that seal them (--key-file), with --persist-secrets, as larder sync ha
 	cmd.Flags().Lookup("store").Usage = "the `FILE` of the store to make (required, or " + command.StoreVariable + ")"
 	o.identity.Add(cmd)
 	cmd.Flags().Lookup("key-file").Usage = input.SealUsage
+	cmd.Flags().StringArrayVar(&o.keys, "signed-by", nil,
+		"refuse a snapshot that is not signed by this public `KEY` of minisign, or that in the file KEY; may be given again")
 	cmd.Flags().BoolVar(&o.persistSecrets, "persist-secrets", false,
 		"store Secrets in the file, also without keys that seal them")
 	return cmd
@@ -60,6 +65,9 @@ func (o *restoreOptions) run(ctx context.Context, s command.IO, path string) (er
 		return err
 	}
 	if ro.Identities, err = o.identity.Identities(s); err != nil {
+		return err
+	}
+	if ro.SignedBy, err = places.PublicKeys("signed-by", o.keys); err != nil {
 		return err
 	}
 	var done func()
@@ -92,10 +100,10 @@ func (o *restoreOptions) noSnapshot(path string, err error) error {
 func (o *restoreOptions) tell(s command.IO, r snapshot.Restored) error {
 	_, err := fmt.Fprintf(s.Out, "%s: %s, %s\n", o.store.Path, command.Within(r.Objects, len(r.Collections)),
 		command.Size(r.Bytes))
-	for _, left := range r.LeftOut {
+	for _, left := range r.LeftOutCollections() {
 		fmt.Fprintln(s.Err, "note: not restored:", left)
 	}
-	if len(r.LeftOut) > 0 && !o.persistSecrets {
+	if len(r.LeftOutCollections()) > 0 && !o.persistSecrets {
 		fmt.Fprintln(s.Err, "hint: --key-file FILE stores Secrets sealed, --persist-secrets as they are; larder sync lists "+
 			"what is not there")
 	}
