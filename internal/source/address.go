@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 
+	"github.com/larder-dev/larder/internal/owner"
 	"github.com/larder-dev/larder/internal/realpath"
 )
 
@@ -121,15 +122,37 @@ func isSocket(info fs.FileInfo) bool {
 	return info.Mode()&fs.ModeSocket != 0
 }
 
-// dial connects to the socket at path.
-func dial(ctx context.Context, path string) (net.Conn, error) {
+// ErrStranger: the process that listens on the socket of a store runs as another user, who is neither root nor the owner
+// of the store's file. In a directory where others may create files any user can place a socket.
+var ErrStranger = errors.New("its process is of another user, who does not own the store")
+
+// dial connects to the socket at path, and fails with ErrStranger if its process may not have the store.
+func dial(ctx context.Context, path, storePath string) (net.Conn, error) {
 	short, release, err := shortPath(path)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
 	var d net.Dialer
-	return d.DialContext(ctx, "unix", short)
+	c, err := d.DialContext(ctx, "unix", short)
+	if err != nil {
+		return nil, err
+	}
+	if uid, known := owner.Peer(c.(*net.UnixConn), path); known && !owner.Trusted(uid) {
+		file, err := os.Stat(storePath)
+		if of, known := fileOwner(file, err); !known || of != uid {
+			return nil, errors.Join(fmt.Errorf("user %d: %w", uid, ErrStranger), c.Close())
+		}
+	}
+	return c, nil
+}
+
+// fileOwner returns the owner of a file; known is false if there is no file.
+func fileOwner(info fs.FileInfo, err error) (uid int, known bool) {
+	if err != nil {
+		return 0, false
+	}
+	return owner.Of(info)
 }
 
 // shortPath returns a name for path that fits in a socket address: path itself,

@@ -33,15 +33,19 @@ type Client struct {
 	pulseEvery time.Duration
 }
 
-// Dial returns a client of the sync that listens on the socket, and who that is. It gives up after a few seconds: ctx
-// bounds it further.
-func Dial(ctx context.Context, socket string) (*Client, Sync, error) {
-	return dialWithin(ctx, socket, pingFor)
+// Dial returns a client of the sync that listens on the socket of a store, and a description of that process. It fails
+// with ErrStranger if the process belongs to another user, and gives up after a few seconds; ctx bounds it further.
+func Dial(ctx context.Context, storePath string) (*Client, Sync, error) {
+	return dialWithin(ctx, storePath, pingFor)
 }
 
-func dialWithin(ctx context.Context, socket string, atMost time.Duration) (*Client, Sync, error) {
+func dialWithin(ctx context.Context, storePath string, atMost time.Duration) (*Client, Sync, error) {
+	socket, err := SocketPath(storePath)
+	if err != nil {
+		return nil, Sync{}, err
+	}
 	c := &Client{pulseEvery: pulseEvery, http: &http.Client{Transport: &http.Transport{
-		DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, socket) },
+		DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, socket, storePath) },
 		DisableCompression: true,
 	}}}
 	limited, cancel := context.WithTimeout(ctx, atMost)

@@ -31,14 +31,15 @@ func silent(t *testing.T, storePath string) string {
 
 // TestDialOfAStoppedSync ends by itself; without a bound it would hang until the test's own time is over.
 func TestDialOfAStoppedSync(t *testing.T) {
-	socket := silent(t, filepath.Join(t.TempDir(), "s.db"))
-	_, _, err := dialWithin(t.Context(), socket, 50*time.Millisecond)
+	path := filepath.Join(t.TempDir(), "s.db")
+	silent(t, path)
+	_, _, err := dialWithin(t.Context(), path, 50*time.Millisecond)
 	if !errors.Is(err, ErrNoAnswer) || !strings.Contains(err.Error(), "no answer in 50ms") {
 		t.Errorf("got %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, err := dialWithin(ctx, socket, time.Hour); !errors.Is(err, context.Canceled) || errors.Is(err, ErrNoAnswer) {
+	if _, _, err := dialWithin(ctx, path, time.Hour); !errors.Is(err, context.Canceled) || errors.Is(err, ErrNoAnswer) {
 		t.Errorf("interrupted: %v", err)
 	}
 }

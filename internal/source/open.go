@@ -70,13 +70,13 @@ func Open(ctx context.Context, path string, o Options) (Source, error) {
 		if err != nil {
 			return nil, err
 		}
-		if c, _, err := Dial(ctx, socket); err == nil { // of a sync whose file this one has replaced
+		if c, _, err := Dial(ctx, path); err == nil { // of a sync whose file this one has replaced
 			return c, s.Close()
 		}
 		return NewFile(s), nil
 	}
 	dialSync := func() (Source, error) {
-		c, _, err := Dial(ctx, socket)
+		c, _, err := Dial(ctx, path)
 		if err != nil {
 			return nil, err
 		}

@@ -35,7 +35,7 @@ func serve(t *testing.T, src Holder) (*Client, *Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, who, err := Dial(context.Background(), socket)
+	client, who, err := Dial(context.Background(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,8 +167,8 @@ func TestAnswerWithoutEnd(t *testing.T) {
 		"empty":       nil,
 	} {
 		t.Run(name, func(t *testing.T) {
-			socket := filepath.Join(t.TempDir(), "s.sock")
-			l, err := net.Listen("unix", socket)
+			path := filepath.Join(t.TempDir(), "s")
+			l, err := net.Listen("unix", mustSocketPath(t, path))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -184,7 +184,7 @@ func TestAnswerWithoutEnd(t *testing.T) {
 			})}
 			go func() { _ = server.Serve(l) }()
 			defer server.Close()
-			client, _, err := Dial(context.Background(), socket)
+			client, _, err := Dial(context.Background(), path)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -69,11 +69,7 @@ func (m *watchModel) source() (src Watcher, closeAll func()) {
 	}
 	server := NewServer(holding{f}, me)
 	server.Start(l)
-	socket, err := SocketPath(m.w.path)
-	if err != nil {
-		m.Fatal(err)
-	}
-	client, _, err := Dial(context.Background(), socket)
+	client, _, err := Dial(context.Background(), m.w.path)
 	if err != nil {
 		m.Fatal(err)
 	}

@@ -158,8 +158,8 @@ func TestDeadClientOfAWatch(t *testing.T) {
 // A sync that does not say anything any more is noticed; one that says that it is there is not given up.
 func TestDeadSyncOfAWatch(t *testing.T) {
 	for _, beats := range []bool{false, true} {
-		socket := filepath.Join(t.TempDir(), "s.sock")
-		l, err := net.Listen("unix", socket)
+		path := filepath.Join(t.TempDir(), "s")
+		l, err := net.Listen("unix", mustSocketPath(t, path))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -182,7 +182,7 @@ func TestDeadSyncOfAWatch(t *testing.T) {
 			<-gone
 		})}
 		go func() { _ = server.Serve(l) }()
-		client, _, err := Dial(t.Context(), socket)
+		client, _, err := Dial(t.Context(), path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -217,11 +217,7 @@ func TestWatchBeats(t *testing.T) {
 	}}, me)
 	server.beatEvery = time.Millisecond
 	server.Start(l)
-	socket, err := SocketPath(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, _, err := Dial(t.Context(), socket)
+	client, _, err := Dial(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}

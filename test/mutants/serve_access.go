@@ -147,4 +147,21 @@ var serveAccessMutants = []mutant{
 		test:   "TestAllResourcesAreWithoutSealedOnes",
 		dir:    "internal/cli/serving",
 	},
+	{
+		name:   "access/files-of-others",
+		breaks: "A kubeconfig that another user has placed in a directory of everybody is refused.",
+		file:   "internal/owner/doc.go",
+		old:    "in.Mode().Perm()&0o022 == 0",
+		new:    "in.Mode().Perm()&0o022 != 0",
+		test:   "TestKubeconfigOfAnotherUser",
+		dir:    "serve/access/kubeconfig",
+	},
+	{
+		name:   "access/socket-of-others",
+		breaks: "The process behind a socket is trusted only if it is root's, one's own or the owner's of the store.",
+		file:   "internal/source/address.go",
+		old:    "!known || of != uid {",
+		new:    "!known {",
+		test:   "TestSocketOfAnotherUser",
+	},
 }

@@ -187,7 +187,7 @@ var snapshotMutants = []mutant{
 		breaks: "The keys that verify service accounts are restored of a signed snapshot only.",
 		file:   "snapshot/restore.go",
 		old:    "if facts.IsKeys(name) && len(j.o.SignedBy) == 0 {",
-		new:    "if facts.IsKeys(name) && name == "" {",
+		new:    `if facts.IsKeys(name) && name == "" {`,
 		test:   "TestRestoreOfKeys",
 	},
 	{

@@ -8,11 +8,7 @@ import (
 
 // Collection asks the sync that holds a store for its first collection; false while there is no answer.
 func Collection(ctx context.Context, store string) (c source.Collection, ok bool) {
-	socket, err := source.SocketPath(store)
-	if err != nil {
-		return c, false
-	}
-	client, _, err := source.Dial(ctx, socket)
+	client, _, err := source.Dial(ctx, store)
 	if err != nil {
 		return c, false
 	}

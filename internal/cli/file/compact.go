@@ -137,11 +137,7 @@ func (c compaction) do(ctx context.Context) (store.Compacted, error) {
 	if !errors.Is(err, store.ErrLocked) {
 		return done, err
 	}
-	socket, socketErr := source.SocketPath(c.path)
-	if socketErr != nil {
-		return done, err
-	}
-	client, _, dialErr := source.Dial(ctx, socket)
+	client, _, dialErr := source.Dial(ctx, c.path)
 	if dialErr != nil {
 		return done, err
 	}

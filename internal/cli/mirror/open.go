@@ -81,12 +81,10 @@ func openForSync(ctx context.Context, path string, wait time.Duration, options s
 	if !errors.Is(err, store.ErrLocked) {
 		return st, input.PathError(path, err)
 	}
-	if socket, pathErr := source.SocketPath(path); pathErr == nil {
-		if client, who, dialErr := source.Dial(ctx, socket); dialErr == nil {
-			_ = client.Close()
-			return nil, command.WithHint(command.Told(err, "process %d, another larder sync, holds %s", who.PID, path),
-				"stop it, or mirror into another file")
-		}
+	if client, who, dialErr := source.Dial(ctx, path); dialErr == nil {
+		_ = client.Close()
+		return nil, command.WithHint(command.Told(err, "process %d, another larder sync, holds %s", who.PID, path),
+			"stop it, or mirror into another file")
 	}
 	held := input.Holding(path)
 	options.Logger.Info("Waiting for "+held, "store", path, "atMost", wait)

@@ -54,11 +54,7 @@ func TestWaitsForTheFirstList(t *testing.T) {
 			server := source.NewServer(tc.sync, source.Sync{})
 			server.Start(l)
 			defer func() { _ = server.Close() }()
-			socket, err := source.SocketPath(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			client, _, err := source.Dial(t.Context(), socket)
+			client, _, err := source.Dial(t.Context(), path)
 			if err != nil {
 				t.Fatal(err)
 			}

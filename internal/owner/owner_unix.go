@@ -1,0 +1,17 @@
+//go:build unix
+
+package owner
+
+import (
+	"io/fs"
+	"syscall"
+)
+
+// Of returns the user to whom a file belongs; known is false if the system does not tell.
+func Of(info fs.FileInfo) (uid int, known bool) {
+	st, known := info.Sys().(*syscall.Stat_t)
+	if !known {
+		return 0, false
+	}
+	return int(st.Uid), true
+}
