@@ -22,7 +22,8 @@ type Codec interface {
 	// Name names the encoding: "protobuf" or "msgpack".
 	Name() string
 	// Fingerprint changes whenever an object written by an older build may
-	// have lost fields that this build knows (see Attributes.Schema).
+	// have lost fields that this build knows (see Attributes.Schema). For
+	// payloads as an API server sent them see SentFingerprint.
 	Fingerprint() string
 	// Append encodes obj at the end of dst and returns the extended slice. Equal objects give
 	// equal bytes. On error it returns dst.

@@ -11,6 +11,21 @@ import (
 	"strings"
 )
 
+// SentFingerprint returns the fingerprint of payloads that are stored as an API server sent them: they depend on the form
+// of payloads, and on no Go type.
+func SentFingerprint(c Codec) string {
+	switch c.(type) {
+	case *protobufCodec, *msgpackCodec:
+		return fmt.Sprintf("%s%d-%d", sentPrefix, protobufVersion, msgpackVersion)
+	}
+	return c.Fingerprint()
+}
+
+const sentPrefix = "sent-"
+
+// AsSent reports whether a fingerprint of typed objects is SentFingerprint.
+func AsSent(fingerprint string) bool { return strings.HasPrefix(fingerprint, sentPrefix) }
+
 // typeFingerprint returns a hash of everything that decides which fields a payload of type t keeps: names, json and
 // protobuf tags and types of all exported fields, recursively. The order of the fields, and where a type is declared,
 // do not count. The names of types with JSON methods of their own do.

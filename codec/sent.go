@@ -56,6 +56,15 @@ func NewSent(c Codec, example runtime.Object, labels bool) *Sent {
 	return s
 }
 
+// Takes reports whether contents whose entry.Attributes.Schema that is lack no field of the codec's Go type.
+func (s *Sent) Takes(schema string) bool { return schema == s.codec.Fingerprint() || AsSent(schema) }
+
+// ReadsProtobuf reports whether protobuf of objects like example, which name their kind, can be stored unchanged.
+func (s *Sent) ReadsProtobuf(example runtime.Object) bool {
+	apiVersion, kind := example.GetObjectKind().GroupVersionKind().ToAPIVersionAndKind()
+	return s.protobuf(metav1.TypeMeta{APIVersion: apiVersion, Kind: kind}) != nil
+}
+
 // metadataKind is the kind that the server gives metadata.
 const metadataKind = "PartialObjectMetadata"
 
@@ -325,6 +334,7 @@ func (s *Sent) unusual(text []byte, of metav1.TypeMeta) (*entry.Undecoded, error
 		return nil, err
 	}
 	u := entry.NewUndecoded(&s.kind, of, m, s.codec.Name(), payload)
+	u.Typed = true
 	u.Keep(obj)
 	return u, nil
 }

@@ -1,5 +1,7 @@
 package entry
 
+import "strings"
+
 // Attributes describe what a collection's contents depend on besides its identity. They are stored with the contents
 // and compared when the server is contacted. If they differ, a relist rewrites every body; until then the stored
 // objects are still served, so a program that is offline or was upgraded finds its data.
@@ -7,14 +9,22 @@ type Attributes struct {
 	// ClusterID identifies the cluster: the UID of the namespace kube-system, or the value that the caller sets. Empty
 	// means unknown, and matches every value.
 	ClusterID string `json:"clusterID,omitempty"`
-	// Codec and Schema are the codec's Name and Fingerprint.
+	// Codec and Schema are the codec's Name and Fingerprint. If every payload is as the server sent it, Schema is
+	// codec.SentFingerprint, and the contents do not depend on Go types.
 	Codec  string `json:"codec,omitempty"`
 	Schema string `json:"schema,omitempty"`
 	// Transform is the caller's version of its transform function.
 	Transform string `json:"transform,omitempty"`
+	// Wire is the encoding that the server was asked for, if the informer chooses it: "protobuf" or "JSON". "JSON 1.39" is
+	// JSON because the server's version, 1.39, is newer than the Go types, whose protobuf would hide fields. Empty means
+	// unknown.
+	Wire string `json:"wire,omitempty"`
 	// OpenAPI is the server's hash of the group-version's schema. Empty means unknown, and matches every value.
 	OpenAPI string `json:"openAPI,omitempty"`
 }
+
+// NewerServer reports whether the contents came as JSON because the server is newer than the Go types.
+func (a Attributes) NewerServer() bool { return strings.HasPrefix(a.Wire, "JSON ") }
 
 // ResourceInfo has the names by which users refer to the resource of a collection. It is stored so that the command
 // line works without a server.

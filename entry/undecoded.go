@@ -17,9 +17,12 @@ import (
 // It is immutable and safe for concurrent use.
 type Undecoded struct {
 	Entry
-	kind *UndecodedKind
-	of   metav1.TypeMeta
-	meta metav1.ObjectMeta
+	// Typed is true if the payload was made from the Go type, so it lacks fields that the type lacks. It is set before
+	// the object is shared.
+	Typed bool
+	kind  *UndecodedKind
+	of    metav1.TypeMeta
+	meta  metav1.ObjectMeta
 
 	decoding sync.Mutex
 	decoded  atomic.Pointer[decoded] // nil until it has been decoded

@@ -1,6 +1,9 @@
 package informer
 
 import (
+	"context"
+
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/informer/durable"
 	"github.com/larder-dev/larder/store"
 )
@@ -13,6 +16,8 @@ func (i *Informer) durableOptions() durable.Options {
 	o := durable.Options{Description: i.o.ObjectDescription, Synced: i.sync.done, InMemory: i.memoryOnly, Clock: i.clock}
 	if c, ok := i.store.(*store.Collection); ok {
 		o.Collection, o.Flush = c, i.o.Store.Flush
+		info, err := c.Info(context.Background())
+		o.Types, o.AsSent = i.attrs.Schema, err == nil && codec.AsSent(info.Attributes.Schema)
 	}
 	return o
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/larder-dev/larder/informer/audit"
 	"github.com/larder-dev/larder/informer/durable"
 	"github.com/larder-dev/larder/informer/internal/asks"
+	"github.com/larder-dev/larder/informer/internal/attributes"
 	"github.com/larder-dev/larder/informer/internal/delivery"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
@@ -51,9 +52,11 @@ type Informer struct {
 	// source is what is listed and watched: lw, or what reads its answers without decoding them, which undecoded says.
 	source    cache.ListerWatcherWithContext
 	undecoded bool
-	example   runtime.Object
-	store     store.Interface
-	indexer   *indexer.Indexer
+	// encoding is what the server is asked for; nil if the client's configuration says that.
+	encoding *attributes.Encoding
+	example  runtime.Object
+	store    store.Interface
+	indexer  *indexer.Indexer
 	// file and collection are nil if the objects are in memory only, for the reason memoryOnly.
 	file       file
 	collection collection

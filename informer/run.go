@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer/internal/attributes"
 	"github.com/larder-dev/larder/informer/internal/delivery"
@@ -23,7 +24,7 @@ import (
 
 // RunWithContext runs the informer until ctx ends, or the store is closed. When it returns, the informer's goroutines
 // have ended, except for a write that the disk has not finished five seconds after that. It runs once; a second call
-// logs a warning and returns.
+// logs a warning and returns. With a transform that lacks a version it fails at once: see SetTransform.
 func (i *Informer) RunWithContext(ctx context.Context) {
 	defer runtime.HandleCrashWithContext(ctx)
 	logger := i.logger(ctx)
@@ -191,7 +192,8 @@ func (i *Informer) start(ctx context.Context) *loop {
 	var r *reflector.Reflector
 	attrs := attributes.New(attributes.Options{
 		ClusterID: i.o.ClusterID, OpenAPIHash: i.o.OpenAPIHash, Claim: i.claimCluster(), Want: i.attrs, Clock: i.clock,
-		Announce: i.health.setRewriting, Unguarded: i.noteUnguarded, Relist: func() { r.Relist(reflector.ReasonOpenAPI) },
+		Sent: codec.SentFingerprint(i.o.Codec), Sends: i.undecoded && i.transform == nil, Encoding: i.encoding,
+		Announce: i.health.setRewriting, Unguarded: i.noteUnguarded, Relist: func(why reflector.Reason) { r.Relist(why) },
 	})
 	s := &sink{
 		store: i.store, queue: i.queue, transform: i.transform, attrs: attrs, announce: i.health.setRewriting, skip: i.skip,

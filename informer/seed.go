@@ -49,8 +49,8 @@ func (s *seeds) open(ctx context.Context, after time.Time) (*seed.Seed, error) {
 	}
 	var sd *seed.Seed
 	if err == nil {
-		sd, err = s.i.o.Seed.Seed(ctx, seed.Request{Identity: s.i.Identity(), Cluster: cluster, Schema: s.i.attrs.Schema,
-			Make: sent, After: after})
+		sd, err = s.i.o.Seed.Seed(ctx, seed.Request{Identity: s.i.Identity(), Cluster: cluster, Make: sent,
+			After: after})
 	}
 	if err == nil && !entry.ComparableRV(sd.ResourceVersion) {
 		err = errors.Join(fmt.Errorf("the seed %s cannot be resumed from its resourceVersion %q", sd.Source,
@@ -59,7 +59,7 @@ func (s *seeds) open(ctx context.Context, after time.Time) (*seed.Seed, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.attrs.Seeding(sd.OpenAPI)
+	s.attrs.Seeding(sd.OpenAPI, sd.Wire)
 	read := sd.Objects
 	sd.Objects = func(ctx context.Context, fn func(*entry.Undecoded) error) error {
 		err := read(ctx, fn)

@@ -41,7 +41,10 @@ type Status struct {
 	// Undecoded is true if objects are stored as the server sends them, and decoded when somebody asks for them: see
 	// Options.ClientDecodes.
 	Undecoded bool
-	Synced    bool
+	// Encoding is what the server is asked for if Options.ServerVersion is set, "protobuf" or "JSON", and why it is JSON
+	// if that depends on the server. It is empty before the first connect.
+	Encoding string
+	Synced   bool
 	// ResourceVersion is the resourceVersion of the stored state.
 	ResourceVersion string
 	Objects         int
@@ -106,6 +109,7 @@ func (i *Informer) Status() Status {
 		LastContact:   i.contactTime(),
 		Pending:       i.queue.Len(),
 		Undecoded:     i.undecoded,
+		Encoding:      i.encoding.String(),
 		Skipped:       int(i.skipped.Load()),
 		Audit:         i.auditor.Status(),
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/informer/internal/attributes"
 	"github.com/larder-dev/larder/reflector/wire"
 )
 
@@ -34,7 +35,20 @@ func (i *Informer) listed() (lw cache.ListerWatcherWithContext, undecoded bool) 
 	if sent == nil {
 		return lw, false
 	}
-	return wire.New(r.Request, sent), true
+	return wire.New(i.accepting(r.Request, sent), sent), true
+}
+
+// accepting returns requests that ask for the chosen encoding; see Options.ServerVersion.
+func (i *Informer) accepting(request wire.Requests, sent *codec.Sent) wire.Requests {
+	if i.o.ServerVersion == nil || i.o.Identity.Representation != entry.Unstructured {
+		return request
+	}
+	version := i.o.ServerVersion
+	if !sent.ReadsProtobuf(i.example) {
+		version = nil
+	}
+	i.encoding = attributes.NewEncoding(version)
+	return func(o metav1.ListOptions) *rest.Request { return request(o).SetHeader("Accept", i.encoding.Accept()) }
 }
 
 // decodes reports whether somebody waits for the objects of changes.

@@ -24,6 +24,8 @@ const (
 	ReasonTransform Reason = "TransformChanged"
 	// ReasonOpenAPI: the server's schema of the group-version has changed.
 	ReasonOpenAPI Reason = "OpenAPIChanged"
+	// ReasonEncoding: the server is newer than the Go types, and bodies are stored in protobuf, which may hide its fields.
+	ReasonEncoding Reason = "EncodingChanged"
 	// ReasonStore: the stored contents cannot be resumed, because they are not the state at one resourceVersion
 	// (interrupted relist, an object that could not be stored).
 	ReasonStore Reason = "StoreIncomplete"
@@ -50,7 +52,7 @@ const (
 func RelistReasons() []Reason {
 	return []Reason{
 		ReasonExpired, ReasonAhead, ReasonRewound, ReasonCluster, ReasonCodec, ReasonSchema, ReasonTransform, ReasonOpenAPI,
-		ReasonStore, ReasonDamaged, ReasonUnreadable, ReasonBadEvent, ReasonLeftOut, ReasonAudit,
+		ReasonEncoding, ReasonStore, ReasonDamaged, ReasonUnreadable, ReasonBadEvent, ReasonLeftOut, ReasonAudit,
 		ReasonNotResumable,
 	}
 }
@@ -61,7 +63,7 @@ func RelistReasons() []Reason {
 func (r Reason) Rewrites() bool {
 	switch r {
 	case ReasonAhead, ReasonRewound, ReasonAudit, ReasonDamaged,
-		ReasonCluster, ReasonCodec, ReasonSchema, ReasonTransform, ReasonOpenAPI, ReasonUnreadable,
+		ReasonCluster, ReasonCodec, ReasonSchema, ReasonTransform, ReasonOpenAPI, ReasonEncoding, ReasonUnreadable,
 		ReasonLeftOut:
 		return true
 	}

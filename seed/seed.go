@@ -21,9 +21,7 @@ type Request struct {
 	Identity entry.Identity
 	// Cluster is the id of the server's cluster.
 	Cluster string
-	// Schema is the fingerprint of the Go types of the objects (entry.Attributes.Schema); empty if they have none.
-	Schema string
-	// Make makes the objects.
+	// Make makes the objects. It knows by entry.Attributes.Schema whether it can (codec.Sent.Takes).
 	Make *codec.Sent
 	// After is Seed.Taken of one whose ResourceVersion was too old: a newer one is wanted. Zero is any.
 	After time.Time
@@ -37,6 +35,8 @@ type Seed struct {
 	Taken time.Time
 	// ResourceVersion is where the watch goes on. It can be compared with others (entry.ComparableRV).
 	ResourceVersion string
+	// Wire is entry.Attributes.Wire of the objects; "" if it is not known.
+	Wire string
 	// OpenAPI is entry.Attributes.OpenAPI of the objects; "" if it is not known.
 	OpenAPI string
 	// Objects calls fn with each object, in key order. It fails with fn's error, or with why an object cannot be read:

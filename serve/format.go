@@ -74,6 +74,7 @@ var (
 // asked is what of a request decides which format fits.
 type asked struct {
 	known    bool // client-go knows the kind: it is one of Kubernetes' own, and has protobuf
+	newer    bool // JSON shows more than protobuf
 	list     bool
 	watching bool
 }
@@ -94,11 +95,12 @@ func negotiate(r *http.Request, a asked) (format, error) {
 		err.ErrStatus.Details = &metav1.StatusDetails{}
 		return format{}, err
 	}
+	protobuf := a.known && !(a.newer && slices.ContainsFunc(clauses, wholeJSON))
 	for _, clause := range clauses {
 		f, ok := formatOf(clause)
 		switch {
 		case !ok, f.media == mediaYAML && (a.watching || clause.Params["stream"] != ""),
-			f.media == mediaProtobuf && (f.form == table || f.form == whole && !a.known):
+			f.media == mediaProtobuf && (f.form == table || f.form == whole && !protobuf):
 			continue
 		}
 		return f, a.fits(f)
@@ -114,6 +116,12 @@ func negotiate(r *http.Request, a asked) (format, error) {
 // routable reports whether kube-apiserver looks at a clause at all where one of its own kinds is asked for.
 func routable(c goautoneg.Accept) bool {
 	return c.Type == "*" && c.SubType == "*" || slices.Contains(bodies, c.Type+"/"+c.SubType)
+}
+
+// wholeJSON reports whether a clause accepts whole objects in JSON.
+func wholeJSON(c goautoneg.Accept) bool {
+	f, ok := formatOf(c)
+	return ok && f.media == mediaJSON && f.form == whole
 }
 
 // fits refuses metadata of a list for an object, and of an object for a list.

@@ -225,7 +225,8 @@ func (q *request) verb() string {
 
 // answer answers a request for objects of a kind.
 func (q *request) answer(k *kind, watching bool) (err error) {
-	a := asked{known: k.collections[0].known, list: q.path.name == "", watching: watching}
+	a := asked{known: k.collections[0].known, newer: k.collections[0].Attributes.NewerServer(), list: q.path.name == "",
+		watching: watching}
 	if q.format, err = negotiate(q.r, a); err != nil {
 		return err
 	}

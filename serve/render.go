@@ -59,11 +59,8 @@ func (r *renderer) typeMeta(f format, list bool) (apiVersion, kind string) {
 	return apiVersion, kind
 }
 
-// typed decodes an entry to the Go type of client-go; nil if it has none.
+// typed decodes an entry to the Go type of client-go, which is known.
 func (r *renderer) typed(e entry.Entry) (runtime.Object, error) {
-	if !r.known || r.metadata {
-		return nil, nil
-	}
 	obj, err := scheme.Scheme.New(r.kind)
 	if err != nil {
 		return nil, err
@@ -142,7 +139,8 @@ func (r *renderer) protobuf(f format, e entry.Entry, alone bool) (message []byte
 	return message, nil
 }
 
-// json returns an entry as JSON. The items of a list of Kubernetes' own kinds have no apiVersion and kind.
+// json returns an entry as JSON. JSON that is stored keeps fields that this program does not know. The items of a list
+// of Kubernetes' own kinds have no apiVersion and kind.
 func (r *renderer) json(f format, e entry.Entry, alone bool) ([]byte, error) {
 	if f.form == metadata {
 		m, err := r.partial(e)
@@ -152,16 +150,20 @@ func (r *renderer) json(f format, e entry.Entry, alone bool) ([]byte, error) {
 		m.APIVersion, m.Kind = r.typeMeta(f, false)
 		return json.Marshal(m)
 	}
-	obj, err := r.typed(e)
-	if err != nil {
-		return nil, err
-	}
-	if obj == nil {
+	if !r.known || r.metadata || e.Encoding != codec.EncodingProtobuf {
 		u, err := r.decoder.Decode(e)
 		if err != nil {
 			return nil, err
 		}
+		if r.known && !r.metadata && !alone {
+			delete(u.Object, "apiVersion")
+			delete(u.Object, "kind")
+		}
 		return json.Marshal(u.Object)
+	}
+	obj, err := r.typed(e)
+	if err != nil {
+		return nil, err
 	}
 	var gvk schema.GroupVersionKind
 	if alone {

@@ -85,7 +85,7 @@ func (f *File) unfit(c Collection, want seed.Request) string {
 		return "was changed by a transform"
 	case of == entry.Metadata && as != entry.Metadata:
 		return "has metadata only"
-	case of == entry.Typed && (as == entry.Unstructured || as == entry.Typed && c.Attributes.Schema != want.Schema):
+	case of == entry.Typed && (as == entry.Unstructured || as == entry.Typed && !want.Make.Takes(c.Attributes.Schema)):
 		return "was written with Go types that may lack fields"
 	case c.Confidential() != "" && !f.manifest.Encrypted:
 		return "is confidential (" + c.Confidential() + "), and the snapshot is not encrypted"
@@ -167,8 +167,10 @@ func (f *File) seedOf(c Collection, want seed.Request) (*seed.Seed, error) {
 	if want.Identity.Representation != c.Identity.Representation && want.Identity.Representation == entry.Metadata {
 		convert = func(r entry.Entry) (*entry.Undecoded, error) { return metadataOf(d, r, of, want.Make) }
 	}
+	typed := c.Identity.Representation == entry.Typed && !codec.AsSent(c.Attributes.Schema)
 	return &seed.Seed{
 		Source: f.source, Taken: f.taken(c), ResourceVersion: c.ResourceVersion, OpenAPI: c.Attributes.OpenAPI,
+		Wire:  c.Attributes.Wire,
 		Close: f.Close,
 		Objects: func(ctx context.Context, fn func(*entry.Undecoded) error) error {
 			return f.scan(ctx, c.Identity, k, func(r entry.Entry) error {
@@ -179,6 +181,7 @@ func (f *File) seedOf(c Collection, want seed.Request) (*seed.Seed, error) {
 				if err != nil {
 					return fmt.Errorf("%s: %w", r.Key, err)
 				}
+				obj.Typed = obj.Typed || typed
 				return fn(obj)
 			})
 		},

@@ -96,7 +96,7 @@ func openCollection(
 		read:      s.reader(name, o.Codec),
 		store:     s,
 		id:        id,
-		in:        intake.Intake{ID: id, KeyFunc: o.KeyFunc, Limits: limitsOf(o.Residency)},
+		in:        intake.Intake{ID: id, KeyFunc: o.KeyFunc, Limits: limitsOf(o.Residency), Codec: o.Codec},
 		resource:  o.Resource,
 		readOnly:  s.ReadOnly(),
 		committed: o.Committed, decodes: o.Decodes, residency: o.Residency,
@@ -109,7 +109,7 @@ func openCollection(
 		c.compressor = compress.NewCompressor()
 	}
 	if o.History > 0 && !c.readOnly {
-		c.in.History, c.in.Codec = history.New(o.History), o.Codec
+		c.in.History = history.New(o.History)
 	}
 	if c.in.KeyFunc == nil {
 		c.in.KeyFunc = cache.DeletionHandlingMetaNamespaceKeyFunc

@@ -87,6 +87,7 @@ func (f *follower) resume(ctx context.Context) (err error) {
 		return err
 	}
 	f.beginEpoch()
+	f.checkTypes()
 	f.works, f.unnoted, f.dueAt = map[string]*work{}, false, time.Time{}
 	f.note(func(s *Status) { *s = statusAt(f.position) })
 	for key, from := range f.position.Failing {
@@ -94,6 +95,16 @@ func (f *follower) resume(ctx context.Context) (err error) {
 		f.works[key] = &work{from: from, last: f.position.Seq, due: f.dueAt}
 	}
 	return f.attend(ctx)
+}
+
+// checkTypes makes the handler begin anew if it received the objects in other Go types, and no list will tell it what
+// differs.
+func (f *follower) checkTypes() {
+	p := &f.position
+	if f.o.AsSent && p.Types != "" && p.Types != f.o.Types {
+		p.Replaying, p.After, p.Told, p.Why = true, "", false, consumer.ResetTypes
+	}
+	p.Types = f.o.Types
 }
 
 // page delivers the page at the position, and moves the position behind it. more says that another page follows.

@@ -35,6 +35,10 @@ type Options struct {
 	// Collection that the objects are in; nil if they are in memory only, and then InMemory says why.
 	Collection *store.Collection
 	InMemory   string
+	// Types is the fingerprint of the Go types. AsSent is true if the stored objects are as the server sent them: then
+	// other types change objects without a list, so handlers begin anew.
+	Types  string
+	AsSent bool
 	// Wrap, if not nil, returns what handlers use in place of the Collection's cursors: tests count and break calls.
 	Wrap func(Cursor) Cursor
 	// Synced is closed when everything that the server had is in the store, and Flush commits it.

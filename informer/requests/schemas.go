@@ -9,8 +9,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
-
-	"github.com/larder-dev/larder/internal/limiter"
 )
 
 // schemasFor is how long the hashes are reused. An informer calls Hash's function once an hour.
@@ -20,41 +18,25 @@ const schemasFor = 5 * time.Minute
 // the request brings those of all group-versions, some ten kilobytes, so it is made once for all that connect within
 // five minutes. Make one with NewSchemas.
 type Schemas struct {
-	client rest.Interface
-	// turn is a lock of capacity 1: its holder reads from the server and uses the fields below.
-	turn chan struct{}
-	// urls is the last answer, err the server's refusal if there was one, and read when that was.
-	urls map[string]string
-	err  error
-	read time.Time
+	urls *shared[map[string]string]
 }
 
 // NewSchemas returns a Schemas. client is any REST client of the cluster, such as clientset.CoreV1().RESTClient().
 func NewSchemas(client rest.Interface) *Schemas {
-	return &Schemas{client: client, turn: make(chan struct{}, 1)}
+	return &Schemas{newShared(openAPIPath, schemasFor, func(ctx context.Context) (map[string]string, error) {
+		return readSchemas(ctx, client)
+	})}
 }
 
 // Hash returns a function for Options.OpenAPIHash: the hash of a group-version. A server that does not list it gives an
 // empty one.
 func (s *Schemas) Hash(gv schema.GroupVersion) func(ctx context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
-		select {
-		case s.turn <- struct{}{}:
-			defer func() { <-s.turn }()
-		case <-ctx.Done():
-			return "", fmt.Errorf("GET %s, by another informer: %w", openAPIPath, context.Cause(ctx))
+		urls, err := s.urls.read(ctx)
+		if err != nil {
+			return "", err
 		}
-		if s.read.IsZero() || time.Since(s.read) >= schemasFor {
-			urls, err := readSchemas(ctx, s.client)
-			if err != nil && !limiter.Final(err) {
-				return "", err
-			}
-			s.urls, s.err, s.read = urls, err, time.Now()
-		}
-		if s.err != nil {
-			return "", s.err
-		}
-		return hashOf(s.urls, gv)
+		return hashOf(urls, gv)
 	}
 }
 

@@ -18,6 +18,8 @@ type Position struct {
 	Told bool
 	// Why is the reason why the handler last began anew.
 	Why ResetReason
+	// Types is the fingerprint of the Go types that the handler received the objects in; empty if it is not known.
+	Types string
 }
 
 // ResetReason is the reason why a durable handler receives every object.
@@ -30,6 +32,9 @@ const (
 	// ResetBehind says that tombstones which the handler had not acknowledged were dropped, because there were too many
 	// or they were too old.
 	ResetBehind ResetReason = "behind"
+	// ResetTypes says that the program's Go types have changed, and stored objects may have fields that the handler has
+	// not seen.
+	ResetTypes ResetReason = "types"
 	// ResetDamage says that the file was damaged, and objects or changes of the collection may have been lost.
 	ResetDamage ResetReason = "damage"
 )

@@ -35,6 +35,12 @@ const (
 type Options struct {
 	// Want has the attributes that a list would be written with now, without those that come from the server.
 	Want entry.Attributes
+	// Sent is the Schema of contents whose payloads are all as the server sent them; see codec.SentFingerprint. Sends is
+	// true if lists are stored so.
+	Sent  string
+	Sends bool
+	// Encoding is the encoding of requests; nil if the client's configuration decides.
+	Encoding *Encoding
 	// ClusterID and OpenAPIHash are those of informer.Options; may be nil.
 	ClusterID, OpenAPIHash func(ctx context.Context) (string, error)
 	// Claim is store.Collection's ClaimCluster; nil if the objects are in memory only.
@@ -43,8 +49,8 @@ type Options struct {
 	Announce func(reflector.Reason)
 	// Unguarded is called with a change of the server that would not be noticed and why; why is nil once it would be.
 	Unguarded func(ctx context.Context, change string, why error)
-	// Relist requests a list because the schema has changed.
-	Relist func()
+	// Relist requests a list because the schema, or the encoding, has changed.
+	Relist func(reflector.Reason)
 	Clock  clock.WithTicker
 }
 
@@ -66,6 +72,7 @@ type Tracker struct {
 	verified      bool      // the server has answered Verify in this run
 	seeding       bool      // the next list is a seed
 	seedOpenAPI   string    // its OpenAPI
+	seedWire      string    // its Wire
 }
 
 // New returns a Tracker. Close must follow.
@@ -88,7 +95,7 @@ func (a *Tracker) Mismatch() reflector.Reason {
 	switch {
 	case a.have.Codec != a.want.Codec:
 		return reflector.ReasonCodec
-	case a.have.Schema != a.want.Schema:
+	case a.have.Schema != a.want.Schema && a.have.Schema != a.o.Sent:
 		return reflector.ReasonSchema
 	case a.have.Transform != a.want.Transform:
 		return reflector.ReasonTransform
@@ -97,10 +104,12 @@ func (a *Tracker) Mismatch() reflector.Reason {
 }
 
 // Verify is reflector.Options.Verify: it reads the cluster's id and the schema's hash. If the cluster has changed, it
-// returns a reason to list now; if the schema has changed, it plans a list for later. It also fails if other informers
+// returns a reason to list now; if the schema has changed, or the encoding that the server is asked for, it plans a
+// list for later. It also fails if other informers
 // use the store's file for another cluster. While a list is received, it compares with the attributes of that list.
 func (a *Tracker) Verify(ctx context.Context) (reflector.Reason, error) {
-	if err := a.refresh(ctx); err != nil {
+	version, err := a.refresh(ctx)
+	if err != nil {
 		return "", err
 	}
 	a.verified = true
@@ -110,6 +119,13 @@ func (a *Tracker) Verify(ctx context.Context) (reflector.Reason, error) {
 	}
 	a.compareKnown(ctx, have)
 	exchanged := differ(have.ClusterID, a.want.ClusterID)
+	if a.o.Encoding != nil {
+		stored := have.Wire
+		if exchanged {
+			stored = ""
+		}
+		a.want.Wire = a.o.Encoding.decide(version, stored)
+	}
 	if a.o.Claim != nil {
 		if err := a.o.Claim(a.want.ClusterID, exchanged); err != nil {
 			return "", err
@@ -121,10 +137,17 @@ func (a *Tracker) Verify(ctx context.Context) (reflector.Reason, error) {
 	}
 	if differ(have.OpenAPI, a.want.OpenAPI) {
 		a.o.Announce(reflector.ReasonOpenAPI)
-		a.relist.after(rand.N(openAPIJitter))
+		a.relist.after(rand.N(openAPIJitter), reflector.ReasonOpenAPI)
+	} else if (a.holds || a.listing) && a.hides(have.Wire) {
+		a.o.Announce(reflector.ReasonEncoding)
+		a.relist.after(rand.N(openAPIJitter), reflector.ReasonEncoding)
 	}
 	return "", nil
 }
+
+// hides reports whether contents that came in that encoding may hide fields of the server, which is newer than the
+// types. Contents that came as JSON hide none, so a newer program lists nothing for that.
+func (a *Tracker) hides(wire string) bool { return newer(a.want.Wire) && wire != a.want.Wire }
 
 // ErrUnverified: the server has not been asked for its id yet.
 var ErrUnverified = errors.New("the server's cluster is not known yet")
@@ -150,8 +173,10 @@ func (a *Tracker) SeedCluster(pinned string) (string, error) {
 	return pinned, nil
 }
 
-// Seeding says that the next list is a seed, whose objects have that OpenAPI.
-func (a *Tracker) Seeding(openAPI string) { a.seeding, a.seedOpenAPI = true, openAPI }
+// Seeding says that the next list is a seed, whose objects have that OpenAPI and Wire.
+func (a *Tracker) Seeding(openAPI, wire string) {
+	a.seeding, a.seedOpenAPI, a.seedWire = true, openAPI, wire
+}
 
 // ForList returns the options of a list that begins now, after Verify. If an attribute has changed, the list rewrites
 // the contents, whatever its reason.
@@ -165,9 +190,13 @@ func (a *Tracker) ForList(reason reflector.Reason) store.ReplaceOptions {
 		next.OpenAPI = a.have.OpenAPI
 	}
 	if a.seeding {
-		next.OpenAPI, a.seeding = a.seedOpenAPI, false
+		next.OpenAPI, next.Wire, a.seeding = a.seedOpenAPI, a.seedWire, false
 	}
-	changed := a.Mismatch() != "" || differ(a.have.ClusterID, next.ClusterID) || differ(a.have.OpenAPI, next.OpenAPI)
+	if a.o.Sends {
+		next.Schema = a.o.Sent
+	}
+	changed := a.Mismatch() != "" || differ(a.have.ClusterID, next.ClusterID) || differ(a.have.OpenAPI, next.OpenAPI) ||
+		a.hides(a.have.Wire)
 	a.pending, a.listing = next, true
 	return store.ReplaceOptions{Rewrite: reason.Rewrites() || a.holds && changed, Attributes: next}
 }
@@ -200,24 +229,27 @@ func (a *Tracker) compareKnown(ctx context.Context, have entry.Attributes) {
 	}
 }
 
-// refresh reads both attributes from the server, at once. It fails only if the cluster's id cannot be read because of
-// the connection. A server that refuses the requests can still be watched. A hash that could not be read because of the
+// refresh reads the attributes from the server, at once, and returns the server's version. It fails only if the
+// cluster's id or the version cannot be read because of the connection. A server that refuses the requests can still be watched. A hash that could not be read because of the
 // connection is read again at the next connect.
-func (a *Tracker) refresh(ctx context.Context) error {
-	id, hash := a.read(ctx)
+func (a *Tracker) refresh(ctx context.Context) (version string, err error) {
+	id, hash, v := a.read(ctx)
 	if a.o.ClusterID != nil {
 		switch {
 		case id.err == nil:
 			a.want.ClusterID = id.value
 		case !limiter.Final(id.err):
-			return id.err
+			return "", id.err
 		default:
 			a.want.ClusterID = ""
 			a.o.Unguarded(ctx, Cluster, id.err)
 		}
 	}
+	if v.err != nil && !limiter.Final(v.err) {
+		return "", v.err
+	}
 	if hash == nil {
-		return nil
+		return v.value, nil
 	}
 	a.want.OpenAPI = hash.value
 	if hash.err != nil {
@@ -227,7 +259,7 @@ func (a *Tracker) refresh(ctx context.Context) error {
 	if hash.err == nil || limiter.Final(hash.err) {
 		a.openAPIRead = a.o.Clock.Now()
 	}
-	return nil
+	return v.value, nil
 }
 
 // attribute is the result of reading one attribute from the server.
@@ -236,22 +268,26 @@ type attribute struct {
 	err   error
 }
 
-// read reads the cluster's id, and the schema's hash if it is due; else hash is nil.
-func (a *Tracker) read(ctx context.Context) (id attribute, hash *attribute) {
+// read reads the cluster's id, the server's version if an encoding depends on it, and the schema's hash if it is due;
+// hash is nil otherwise.
+func (a *Tracker) read(ctx context.Context) (id attribute, hash *attribute, version attribute) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var beside sync.WaitGroup
-	defer beside.Wait()
 	if a.o.OpenAPIHash != nil && (a.openAPIRead.IsZero() || a.o.Clock.Since(a.openAPIRead) >= openAPIEvery) {
 		hash = new(attribute)
 		beside.Go(func() { hash.value, hash.err = a.o.OpenAPIHash(ctx) })
+	}
+	if a.o.Encoding != nil && a.o.Encoding.version != nil {
+		beside.Go(func() { version.value, version.err = a.o.Encoding.version(ctx) })
 	}
 	if a.o.ClusterID != nil {
 		if id.value, id.err = a.o.ClusterID(ctx); id.err != nil && !limiter.Final(id.err) {
 			cancel() // the connection does not work for the hash either
 		}
 	}
-	return id, hash
+	beside.Wait()
+	return id, hash, version
 }
 
 // callTime is how long Options.ClusterID and OpenAPIHash may each take, and callWait how long they may go on after

@@ -5,12 +5,14 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
+
+	"github.com/larder-dev/larder/reflector"
 )
 
 // delayed calls ask once a delay is over.
 type delayed struct {
 	clock clock.WithTicker
-	ask   func()
+	ask   func(reflector.Reason)
 
 	mu    sync.Mutex
 	timer clock.Timer    // guarded by mu; nil while none is planned
@@ -18,7 +20,7 @@ type delayed struct {
 	wg    sync.WaitGroup // of the goroutines that wait
 }
 
-func (d *delayed) after(delay time.Duration) {
+func (d *delayed) after(delay time.Duration, reason reflector.Reason) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.timer != nil {
@@ -29,7 +31,7 @@ func (d *delayed) after(delay time.Duration) {
 	d.wg.Go(func() {
 		select {
 		case <-timer.C():
-			d.ask()
+			d.ask(reason)
 		case <-stop:
 		}
 	})

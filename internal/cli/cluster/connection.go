@@ -33,10 +33,9 @@ type Connection struct {
 		dynamic dynamic.Interface
 		meta    metadata.Interface
 	}
-	// answers makes the requests of which a sync reads the answers itself, lists and watches.
-	answers struct{ lists, watches rest.Interface }
-	// protobuf are the same, but ask for protobuf first.
-	protobuf struct{ lists, watches rest.Interface }
+	// answers makes the requests of which a sync reads the answers itself, lists and watches. They ask for JSON unless
+	// their Accept header is set.
+	answers  struct{ lists, watches rest.Interface }
 	Raw      rest.Interface
 	Schemas  *requests.Schemas
 	Received meter.Received
@@ -66,14 +65,14 @@ func Connect(config *rest.Config) (*Connection, error) {
 	if c.watches.meta, err = metadata.NewForConfigAndClient(config, &endless); err != nil {
 		return nil, err
 	}
-	objects, messages := dynamic.ConfigFor(config), askingProtobuf(config)
+	objects := dynamic.ConfigFor(config)
+	objects.NegotiatedSerializer = scheme.Codecs.WithoutConversion() // of the server's errors, which may be protobuf
 	for _, made := range []struct {
 		client *rest.Interface
 		config *rest.Config
 		http   *http.Client
 	}{
 		{&c.answers.lists, objects, c.HTTP}, {&c.answers.watches, objects, &endless},
-		{&c.protobuf.lists, messages, c.HTTP}, {&c.protobuf.watches, messages, &endless},
 	} {
 		if *made.client, err = rest.UnversionedRESTClientForConfigAndClient(made.config, made.http); err != nil {
 			return nil, err
@@ -88,23 +87,9 @@ func Connect(config *rest.Config) (*Connection, error) {
 	return c, nil
 }
 
-// askingProtobuf returns config for clients that ask for protobuf, and for JSON of what has none.
-func askingProtobuf(config *rest.Config) *rest.Config {
-	c := rest.CopyConfig(config)
-	c.ContentType = runtime.ContentTypeProtobuf
-	c.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
-	c.NegotiatedSerializer = scheme.Codecs.WithoutConversion() // of the server's errors
-	return c
-}
-
 // ListWatch lists and watches what the identity selects, in its representation: unstructured or metadata. What bounds a
-// request (--request-timeout) does not bound a watch, which would be cut again and again. protobuf is for unstructured
-// objects whose answers an informer reads itself, with codec.UnstructuredWith.
-func (c *Connection) ListWatch(id entry.Identity, protobuf bool) *requests.RESTListWatch {
-	clients := c.answers
-	if protobuf {
-		clients = c.protobuf
-	}
+// request (--request-timeout) does not bound a watch, which would be cut again and again.
+func (c *Connection) ListWatch(id entry.Identity) *requests.RESTListWatch {
 	gvr := id.GroupVersionResource
 	lw := listWatch(id, c.dynamic.Resource(gvr).Namespace(id.Namespace).List,
 		c.watches.dynamic.Resource(gvr).Namespace(id.Namespace).Watch)
@@ -114,9 +99,9 @@ func (c *Connection) ListWatch(id entry.Identity, protobuf bool) *requests.RESTL
 	}
 	return requests.WithRequest(lw, func(o metav1.ListOptions) *rest.Request {
 		if o.Watch {
-			return requests.Request(clients.watches, id, o)
+			return requests.Request(c.answers.watches, id, o)
 		}
-		return requests.Request(clients.lists, id, o)
+		return requests.Request(c.answers.lists, id, o)
 	})
 }
 

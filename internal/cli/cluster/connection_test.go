@@ -46,7 +46,7 @@ func TestListAsksForTheIdentity(t *testing.T) {
 		{clitest.PodsOf("", "", "metadata.name=x"), "metadata.namespace=b", []string{"b/x"}},
 		{clitest.PodsOf("", "app=web", ""), "metadata.namespace=a", []string{"a/x"}},
 	} {
-		list, err := c.ListWatch(tc.id, false).ListWithContext(context.Background(), metav1.ListOptions{FieldSelector: tc.request})
+		list, err := c.ListWatch(tc.id).ListWithContext(context.Background(), metav1.ListOptions{FieldSelector: tc.request})
 		if err != nil {
 			t.Fatal(err)
 		}

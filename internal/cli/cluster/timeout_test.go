@@ -45,7 +45,7 @@ func TestRequestTimeoutIsNotOfWatches(t *testing.T) {
 	defer conn.HTTP.CloseIdleConnections()
 	for _, representation := range []entry.Representation{entry.Unstructured, entry.Metadata} {
 		lw := conn.ListWatch(entry.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1",
-			Resource: "pods"}, Representation: representation}, false)
+			Resource: "pods"}, Representation: representation})
 		w, err := lw.WatchWithContext(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)

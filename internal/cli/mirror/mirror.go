@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,7 +54,6 @@ type member struct {
 	watchable  context.Context
 	endWatches context.CancelCauseFunc
 	keeps      bool // the file keeps what changes
-	encoding   encoding
 	optional   bool // see source.Live
 }
 
@@ -74,6 +74,8 @@ type memberOptions struct {
 	schemas bool
 	// learner is told the hashes of schemas; nil if there is none.
 	learner *learner
+	// serverVersion reads the server's version, once for all members that connect at a time.
+	serverVersion func(ctx context.Context) (string, error)
 	// seed is what to begin with, of the cluster seedCluster; see informer.Options. May be nil.
 	seed        snapshot.Seed
 	seedCluster string
@@ -96,13 +98,13 @@ func newMember(ctx context.Context, st *store.Store, p planned, mo memberOptions
 		}
 	}
 	if id.Representation == entry.Unstructured {
-		o.Codec = codec.UnstructuredWith(scheme.Scheme)
+		o.Codec, o.ServerVersion = codec.UnstructuredWith(scheme.Scheme), mo.serverVersion
 	}
-	inf, err := informer.New(conn.ListWatch(id, p.encoding.protobuf()), exampleOf(p), o)
+	inf, err := informer.New(conn.ListWatch(id), exampleOf(p), o)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", id, err)
 	}
-	mb := &member{resource: r, identity: id, informer: inf, conn: conn, encoding: p.encoding, optional: p.optional()}
+	mb := &member{resource: r, identity: id, informer: inf, conn: conn, optional: p.optional()}
 	mb.watchable, mb.endWatches = context.WithCancelCause(context.Background())
 	if err := inf.SetWatchErrorHandlerWithContext(logQuietly); err != nil {
 		return nil, fmt.Errorf("%s: %w", id, err)
@@ -270,7 +272,7 @@ func (mb *member) collection() source.Collection {
 	})
 	c.Persistent = st.Persistent
 	live := source.Live{
-		Encoding: string(mb.encoding), Optional: mb.optional,
+		Encoding: cmp.Or(st.Encoding, "JSON"), Optional: mb.optional,
 		Source: string(st.Source), Since: st.SourceSince, Synced: st.Synced, State: string(st.Reflector.State),
 		Resumes: st.Reflector.Resumes, Lists: st.Reflector.Lists, Pages: st.Reflector.Pages, Watches: st.Reflector.Watches,
 		Relists: map[string]int{}, BytesReceived: mb.conn.Received.Bytes(),

@@ -9,6 +9,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/informer/requests"
 	"github.com/larder-dev/larder/internal/cli/cluster"
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/input"
@@ -54,14 +55,13 @@ func openMirror(
 			return nil, err
 		}
 	}
-	chooseEncodings(ctx, st, plan)
 	conn, err := cluster.Connect(pl.config)
 	if err != nil {
 		return nil, err
 	}
 	m := newMirror(st)
 	m.learner = newLearner(st, conn, mo.schemas)
-	mo.learner = m.learner
+	mo.learner, mo.serverVersion = m.learner, requests.ServerVersion(conn.Raw)
 	for _, p := range plan {
 		mb, err := newMember(klog.NewContext(ctx, logger), st, p, mo)
 		if err != nil {

@@ -25,7 +25,6 @@ type planned struct {
 	identity entry.Identity
 	conn     *cluster.Connection
 	wanted   cluster.Wanted
-	encoding encoding
 }
 
 // optional reports whether --all or a category has brought the resource, not its own name.
@@ -122,7 +121,7 @@ func closeIdle(plan []planned) {
 func (p planned) ask(ctx context.Context) (reached bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, cluster.AskFor)
 	defer cancel()
-	_, err = p.conn.ListWatch(p.identity, false).ListWithContext(ctx, metav1.ListOptions{Limit: 1})
+	_, err = p.conn.ListWatch(p.identity).ListWithContext(ctx, metav1.ListOptions{Limit: 1})
 	what := p.resource.String()
 	if sc := input.Scope(source.NewCollection(entry.Info{Identity: p.identity})); sc != "all" {
 		what += " (" + sc + ")"

@@ -17,6 +17,7 @@ type cursor struct {
 	After     string               `msgpack:"after,omitempty"`
 	Told      bool                 `msgpack:"told,omitempty"`
 	Why       consumer.ResetReason `msgpack:"why,omitempty"`
+	Types     string               `msgpack:"types,omitempty"`
 }
 
 // cursorPlace is the key that the checksum of a cursor covers.

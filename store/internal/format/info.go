@@ -25,6 +25,7 @@ type Info struct {
 	Codec           string         `msgpack:"codec,omitempty"`
 	Schema          string         `msgpack:"schema,omitempty"`
 	Transform       string         `msgpack:"transform,omitempty"`
+	Wire            string         `msgpack:"wire,omitempty"`
 	OpenAPI         string         `msgpack:"openAPI,omitempty"`
 	Kind            string         `msgpack:"kind,omitempty"`
 	Singular        string         `msgpack:"singular,omitempty"`

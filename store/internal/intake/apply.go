@@ -80,6 +80,7 @@ func (in *Intake) applyEncoded(
 		if keys[x.Key].last == x {
 			last = append(last, x)
 			Take(&info, x, keys[x.Key].Found)
+			in.noteTyped(&info, x)
 			delete(in.unheard, x.Key)
 		}
 	}
@@ -146,6 +147,7 @@ func (in *Intake) takeIn(
 	}
 	for _, x := range last {
 		Take(&info, x, found[x.Key])
+		in.noteTyped(&info, x)
 	}
 	var settles *state.Settled
 	if finish != nil {

@@ -98,6 +98,7 @@ func (e Encoder) identify(op entry.Op) (*memtable.Write, error) {
 		obj = gone.Obj
 	}
 	x.Obj, _ = obj.(runtime.Object)
+	x.Typed = isTyped(x.Obj)
 	if u, ok := x.Obj.(*entry.Undecoded); ok && u.Err() != nil {
 		return x, e.undecodable(x, u)
 	} else if ok && e.Codec != nil && (!x.Del || e.Deletes) {
@@ -118,6 +119,12 @@ func (e Encoder) identify(op entry.Op) (*memtable.Write, error) {
 	}
 	x.UID, x.RV = IdentityOf(x.Obj)
 	return x, nil
+}
+
+// isTyped reports whether the payload of obj depends on its Go type: it is not as an API server sent it.
+func isTyped(obj runtime.Object) bool {
+	u, ok := obj.(*entry.Undecoded)
+	return !ok || u.Typed
 }
 
 // undecodable returns why the object of x is left out, which is known not to decode. A delete becomes one without an

@@ -42,7 +42,9 @@ func (r *Replacement) commit(ctx context.Context, b entry.Batch) (entry.Result, 
 	finish := interrupt
 	if !more {
 		finish = func(info *entry.Info) (*state.Settled, error) {
+			keepsTyped := !r.o.Rewrite && r.in.isTyped(info.Attributes.Schema)
 			err := r.finish(info, r.o, b, r.held(ctx, deletes, puts))
+			r.in.noteTyped(info, &memtable.Write{Typed: r.typed || keepsTyped})
 			if r.As != nil {
 				r.As(info)
 			}

@@ -87,6 +87,7 @@ func (r *Replacement) weighEvent(it *item, now HeldObject) error {
 // noteEvent records an event, and holds it unless it was shown.
 func (r *Replacement) noteEvent(x *memtable.Write, generation int) {
 	r.note(x)
+	r.typed = r.typed || x.Typed && !x.Del
 	r.unhold(x.Key)
 	delete(r.deletes, x.Key)
 	delete(r.unreadable, x.Key)

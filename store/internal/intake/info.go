@@ -3,6 +3,7 @@ package intake
 import (
 	"fmt"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
@@ -21,6 +22,19 @@ func Take(i *entry.Info, x *memtable.Write, found bool) {
 			i.Objects++
 		}
 	}
+}
+
+// noteTyped sets Attributes.Schema to the codec's fingerprint if it says that all payloads are as sent, and the payload
+// of x depends on the Go type.
+func (in *Intake) noteTyped(i *entry.Info, x *memtable.Write) {
+	if x.Typed && !x.Del && in.Codec != nil && i.Attributes.Schema == codec.SentFingerprint(in.Codec) {
+		i.Attributes.Schema = in.Codec.Fingerprint()
+	}
+}
+
+// isTyped reports whether Attributes.Schema says that payloads depend on the Go type.
+func (in *Intake) isTyped(schema string) bool {
+	return schema != "" && in.Codec != nil && schema != codec.SentFingerprint(in.Codec)
 }
 
 // advance records the resourceVersion and the last contact of a batch, if it has them. A resourceVersion that cannot be

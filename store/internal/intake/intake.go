@@ -24,10 +24,11 @@ type Intake struct {
 	KeyFunc cache.KeyFunc
 	Limits  Limits
 	Back    Back // set before other goroutines use the collection, like the fields above
+	// Codec encodes the objects; nil if they are in memory alone.
+	Codec codec.Codec
 	// History is given the changes of each batch, encoded by Codec unless a write says otherwise; nil if nobody keeps
 	// them.
 	History *history.Window
-	Codec   codec.Codec
 
 	// Set holds the index functions. Writes that were indexed with another set are indexed again before they are put.
 	Set atomic.Pointer[index.Set]

@@ -193,6 +193,7 @@ func (r *Replacement) settle(it *item, generation int) (skipped []entry.Skipped)
 		return skipped
 	}
 	r.note(it.Write)
+	r.typed = r.typed || it.Typed && (it.needed || r.o.Rewrite)
 	delete(r.deletes, it.Key)
 	r.unhold(it.Key)
 	delete(r.events, it.Key) // the list has a newer state

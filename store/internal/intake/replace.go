@@ -43,6 +43,7 @@ type Replacement struct {
 	losses int
 	// showing is true if differences are put into the collection as they come.
 	showing bool
+	typed   bool               // true once an object of the list depends on its Go type
 	changed bool               // true once a write of the list changes an object
 	last    string             // the highest key that has been compared
 	puts    map[string]*listed // differences that are held, by key

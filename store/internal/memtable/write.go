@@ -31,6 +31,8 @@ type Write struct {
 	PayloadSize int
 	// Encoding is the name of the codec that wrote Payload, if it was not the collection's.
 	Encoding string
+	// Typed is true if the payload depends on the Go type; see entry.Undecoded.
+	Typed bool
 	// Compressed is Payload compressed with Dict, as the file gets it; nil if it gets Payload. Only who commits uses
 	// them.
 	Compressed []byte

@@ -92,7 +92,7 @@ func newInfoRecord(s State) *format.Info {
 		FieldSelector: s.Identity.FieldSelector, ShardSelector: s.Identity.ShardSelector,
 		Representation: string(s.Identity.Representation),
 		ClusterID:      s.Attributes.ClusterID, Codec: s.Attributes.Codec, Schema: s.Attributes.Schema,
-		Transform: s.Attributes.Transform, OpenAPI: s.Attributes.OpenAPI,
+		Transform: s.Attributes.Transform, Wire: s.Attributes.Wire, OpenAPI: s.Attributes.OpenAPI,
 		Kind: s.Info.Resource.Kind, Singular: s.Info.Resource.Singular,
 		ShortNames: s.Info.Resource.ShortNames, Namespaced: s.Info.Resource.Namespaced,
 		Categories: s.Info.Resource.Categories, Columns: s.Info.Resource.Columns,
@@ -123,7 +123,8 @@ func stateOf(r *format.Info) State {
 		Info: entry.Info{
 			Identity: r.Identity(),
 			Attributes: entry.Attributes{
-				ClusterID: r.ClusterID, Codec: r.Codec, Schema: r.Schema, Transform: r.Transform, OpenAPI: r.OpenAPI,
+				ClusterID: r.ClusterID, Codec: r.Codec, Schema: r.Schema, Transform: r.Transform, Wire: r.Wire,
+				OpenAPI: r.OpenAPI,
 			},
 			Resource: entry.ResourceInfo{
 				Kind: r.Kind, Singular: r.Singular, ShortNames: r.ShortNames, Namespaced: r.Namespaced,

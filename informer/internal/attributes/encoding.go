@@ -1,0 +1,108 @@
+package attributes
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/larder-dev/larder/codec"
+	"github.com/larder-dev/larder/entry"
+)
+
+// typesVersion is the version of k8s.io/api in go.mod, and so of the Go types in this program.
+const typesVersion = "1.37"
+
+// The values of entry.Attributes.Wire. A space and the server's version follow wireJSON if the server is newer than the
+// types.
+const (
+	wireProtobuf = codec.EncodingProtobuf
+	wireJSON     = "JSON"
+)
+
+// Encoding is the encoding that the server is asked for. It is decided at every connect: protobuf, unless the server is
+// newer than the Go types in this program. Protobuf has no names for the fields of a newer server, so they would be
+// stored and not shown. It is safe for concurrent use.
+type Encoding struct {
+	version func(ctx context.Context) (string, error)
+	wire    atomic.Pointer[string]
+}
+
+// NewEncoding returns an Encoding that reads the server's version with the function. Without one it is always JSON.
+func NewEncoding(version func(ctx context.Context) (string, error)) *Encoding {
+	e := &Encoding{version: bounded("Options.ServerVersion", version)}
+	if wire := ""; version == nil {
+		wire = wireJSON
+		e.wire.Store(&wire)
+	}
+	return e
+}
+
+// Accept is the Accept header of requests.
+func (e *Encoding) Accept() string {
+	if e.now() == wireProtobuf {
+		return runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	}
+	return runtime.ContentTypeJSON
+}
+
+// String returns the encoding, and why it is JSON if protobuf would do for another server. It is empty before the first
+// connect.
+func (e *Encoding) String() string {
+	if e == nil || e.wire.Load() == nil {
+		return ""
+	}
+	switch wire := e.now(); {
+	case wire == "":
+		return wireJSON + ": the server's version is not known"
+	case newer(wire):
+		return fmt.Sprintf("%s: the server, %s, is newer than the types in this program, %s", wireJSON,
+			strings.TrimPrefix(wire, wireJSON+" "), typesVersion)
+	default:
+		return wire
+	}
+}
+
+// now returns the value for entry.Attributes.Wire; "" if the server's version is not known.
+func (e *Encoding) now() string {
+	if wire := e.wire.Load(); wire != nil {
+		return *wire
+	}
+	return ""
+}
+
+// decide chooses the encoding for a server of that version, or an unknown one, and contents whose Wire is stored. JSON
+// that was chosen for a newer server stays: while a control plane is upgraded, connections reach old and new servers.
+func (e *Encoding) decide(server, stored string) string {
+	wire := ""
+	if v, err := version.ParseGeneric(server); err == nil {
+		wire = wireFor(version.MajorMinor(v.Major(), v.Minor()))
+	}
+	if v, err := version.ParseGeneric(strings.TrimPrefix(stored, wireJSON+" ")); err == nil && newer(stored) {
+		if before := wireFor(v); newer(before) && !laterThan(wire, v) {
+			wire = before
+		}
+	}
+	e.wire.Store(&wire)
+	return wire
+}
+
+// wireFor returns the encoding for a server of that version.
+func wireFor(server *version.Version) string {
+	if version.MustParseGeneric(typesVersion).LessThan(server) {
+		return wireJSON + " " + server.String()
+	}
+	return wireProtobuf
+}
+
+// newer reports whether wire says that the server is newer than the types of the program that stored it.
+func newer(wire string) bool { return entry.Attributes{Wire: wire}.NewerServer() }
+
+// laterThan reports whether wire names a newer server than v.
+func laterThan(wire string, v *version.Version) bool {
+	named, err := version.ParseGeneric(strings.TrimPrefix(wire, wireJSON+" "))
+	return err == nil && v.LessThan(named)
+}

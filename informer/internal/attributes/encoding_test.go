@@ -1,0 +1,53 @@
+package attributes
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestEncoding checks which encoding is asked for: protobuf unless the server, or one that the contents came from, is
+// newer than the types in this program.
+func TestEncoding(t *testing.T) {
+	const protobuf = "application/vnd.kubernetes.protobuf,application/json"
+	for _, tt := range []struct{ server, stored, wire, text string }{
+		{"v1.37.0", "", "protobuf", "protobuf"},
+		{"v1.37.9-gke.100", "protobuf", "protobuf", "protobuf"},
+		{"v1.30.4+k3s1", "", "protobuf", "protobuf"},
+		{"v1.38.0", "", "JSON 1.38", "JSON: the server, 1.38, is newer than the types in this program, 1.37"},
+		{"v1.38.0-alpha.1", "protobuf", "JSON 1.38", "JSON: the server, 1.38, is newer"},
+		{"v2.0.0", "JSON 1.38", "JSON 2.0", "JSON: the server, 2.0, is newer"},
+		{"", "protobuf", "", "JSON: the server's version is not known"},
+		{"nonsense", "", "", "JSON: the server's version is not known"},
+		// Another server of a control plane that is being upgraded.
+		{"v1.37.0", "JSON 1.38", "JSON 1.38", "JSON: the server, 1.38, is newer"},
+		{"v1.38.0", "JSON 1.39", "JSON 1.39", "JSON: the server, 1.39, is newer"},
+		{"", "JSON 1.38", "JSON 1.38", "JSON: the server, 1.38, is newer"},
+		// This program was upgraded meanwhile.
+		{"v1.37.0", "JSON 1.37", "protobuf", "protobuf"},
+	} {
+		e := NewEncoding(nil)
+		wire := e.decide(tt.server, tt.stored)
+		accept := "application/json"
+		if tt.wire == "protobuf" {
+			accept = protobuf
+		}
+		if wire != tt.wire || !strings.HasPrefix(e.String(), tt.text) || e.Accept() != accept {
+			t.Errorf("server %q, stored %q: %q, %q, Accept %q", tt.server, tt.stored, wire, e, e.Accept())
+		}
+	}
+}
+
+// TestTypesVersion checks that typesVersion is the version of k8s.io/api in go.mod.
+func TestTypesVersion(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`k8s\.io/api v0\.(\d+)\.`).FindSubmatch(text)
+	if m == nil || typesVersion != "1."+string(m[1]) {
+		t.Errorf("typesVersion is %q; go.mod says %q", typesVersion, m)
+	}
+}
