@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/informer/audit"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
@@ -204,6 +205,7 @@ func TestAuditListsWhatIsTooMuch(t *testing.T) {
 func TestAuditOfWhatCanNotBeStored(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
+		r.o.TransformVersion = informer.Unversioned
 		r.srv.write("a/bad", "x")
 		r.srv.write("a/good", "x")
 		i := r.open()

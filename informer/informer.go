@@ -52,7 +52,7 @@ type Informer struct {
 	// source is what is listed and watched: lw, or what reads its answers without decoding them, which undecoded says.
 	source    cache.ListerWatcherWithContext
 	undecoded bool
-	// encoding is what the server is asked for; nil if the client's configuration says that.
+	// encoding is the encoding of requests; nil if the client's configuration decides.
 	encoding *attributes.Encoding
 	example  runtime.Object
 	store    store.Interface
@@ -233,9 +233,24 @@ func (i *Informer) SetWatchErrorHandlerWithContext(handler cache.WatchErrorHandl
 
 // SetTransform sets the function that is applied to each object before it is stored: see cache.TransformFunc. The
 // function must return an object of the informer's type. Change Options.TransformVersion whenever it changes.
-// SetTransform fails once the informer has started.
+// SetTransform fails once the informer has started, and with ErrTransformVersion if the objects are stored in a file and
+// there is no version; the run fails then, too, because factories ignore the error.
 func (i *Informer) SetTransform(handler cache.TransformFunc) error {
-	return i.beforeStart(func() { i.transform = handler })
+	err := i.beforeStart(func() { i.transform = handler })
+	if err != nil {
+		return err
+	}
+	return i.checkTransform()
+}
+
+// checkTransform returns an error if a changed transform would leave stored objects in their old form unnoticed.
+func (i *Informer) checkTransform() error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.transform != nil && i.memoryOnly == "" && i.o.TransformVersion == "" {
+		return fmt.Errorf("%s: %w", i.o.ObjectDescription, ErrTransformVersion)
+	}
+	return nil
 }
 
 func (i *Informer) beforeStart(set func()) error {

@@ -64,6 +64,7 @@ func (p *process) start(b bug) {
 	p.i, err = informer.New(p.srv, &corev1.Pod{}, informer.Options{
 		Identity: entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")},
 		Store:    st, Residency: testresidency.Of(p.t), Logger: &quiet, PageSize: 50,
+		TransformVersion: informer.Unversioned,
 		Indexers: cache.Indexers{"value": func(obj any) ([]string, error) {
 			value := obj.(*corev1.Pod).Labels["value"]
 			if b == badIndex && value == "bad" {

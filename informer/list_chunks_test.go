@@ -33,7 +33,7 @@ func fat(obj any) (any, error) {
 // more, and what a handler is to be told of it.
 func openBehind(t *testing.T, r *rig) (i *informer.Informer, changes []string) {
 	t.Helper()
-	r.o.Residency = store.None
+	r.o.Residency, r.o.TransformVersion = store.None, informer.Unversioned
 	key := func(ns string, n int) string { return fmt.Sprintf("%s/%02d", ns, n) }
 	old := map[int]*corev1.Pod{}
 	for n := range 24 {

@@ -28,6 +28,10 @@ const (
 	Disk SyncPolicy = "Disk"
 )
 
+// Unversioned is the Options.TransformVersion of a transform that never changes, or whose changes may leave stored
+// objects in the form that an older function gave them, until the server changes them.
+const Unversioned = "unversioned"
+
 // Options are the options of New. Store (or InMemory) and Identity.Resource are required;
 // the zero value of everything else works.
 type Options struct {
@@ -71,7 +75,10 @@ type Options struct {
 	// in the background at each start (see store.Interface.AddIndexers).
 	Indexers      cache.Indexers
 	IndexVersions map[string]string
-	// TransformVersion must change whenever the function given to SetTransform changes.
+	// TransformVersion names the function given to SetTransform, and must change whenever the function does: stored
+	// objects keep the form that the function gave them until they are listed again, which a new version causes. A
+	// transform of objects that are stored in a file needs a version, or Unversioned: without one SetTransform and the run
+	// fail.
 	TransformVersion string
 	// ObjectDescription is for logs. Default: the example object's type.
 	ObjectDescription string
@@ -87,7 +94,7 @@ type Options struct {
 	// ServerVersion returns the server's version, such as v1.37.2; see requests.ServerVersion. If it is set, the informer
 	// chooses the encoding of unstructured objects at every connect: protobuf if Codec reads it (codec.UnstructuredWith)
 	// and the server is not newer than the Go types in this program, otherwise JSON. Status.Encoding says which. It needs a
-	// ListerWatcher of requests.ListWatch. Default: what the client asks for.
+	// ListerWatcher of requests.ListWatch. Default: the client's configuration decides.
 	ServerVersion func(ctx context.Context) (string, error)
 	// ListMetadata makes the ListerWatcher's list requests for metadata, with the same scope; see requests.ListMetadata.
 	// If the stored objects are large (8 KiB, and four times their metadata, by the first 64), a list after lost history

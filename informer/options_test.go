@@ -154,6 +154,7 @@ func TestTransformErrors(t *testing.T) {
 			return obj, nil
 		}
 		r := newRig(t)
+		r.o.TransformVersion = informer.Unversioned
 		r.srv.write("a/1", "bad")
 		r.srv.write("a/2", "strip")
 		h := &recorder{}

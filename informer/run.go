@@ -28,6 +28,12 @@ import (
 func (i *Informer) RunWithContext(ctx context.Context) {
 	defer runtime.HandleCrashWithContext(ctx)
 	logger := i.logger(ctx)
+	if err := i.checkTransform(); err != nil && !i.hasStarted() {
+		i.setStoreErr(err)
+		runtime.HandleErrorWithContext(klog.NewContext(ctx, logger), errors.Join(err, i.Close()),
+			"The informer does not run and will not sync", "type", i.o.ObjectDescription)
+		return
+	}
 	given := ctx
 	ctx, cancel := context.WithCancelCause(klog.NewContext(ctx, logger))
 	defer cancel(delivery.ErrStopped)

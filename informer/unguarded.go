@@ -13,7 +13,12 @@ import (
 // whatTransform is the name of a change that may go unnoticed, in Status.Unguarded and the log.
 const whatTransform = "a changed transform"
 
-var errNoTransformVersion = errors.New("Options.TransformVersion is not set")
+// ErrTransformVersion says that objects of a file have a transform, and Options.TransformVersion is not set.
+var ErrTransformVersion = errors.New("objects of a file have a transform without a version: set " +
+	"informer.Options.TransformVersion, and change it with the function; informer.Unversioned accepts that stored objects " +
+	"keep the form that an older function gave them")
+
+var errUnversioned = errors.New("Options.TransformVersion is informer.Unversioned")
 
 // unguardedBy returns the changes that would not be noticed because options are not set, with the reasons.
 func unguardedBy(o Options) map[string]string {
@@ -37,8 +42,8 @@ func (i *Informer) noteUnguarded(ctx context.Context, change string, err error) 
 
 // logUnguarded logs at the start which changes would not be noticed because of the options.
 func (i *Informer) logUnguarded(logger klog.Logger) {
-	if i.transform != nil && i.o.TransformVersion == "" {
-		i.health.setUnguarded(whatTransform, errNoTransformVersion)
+	if i.transform != nil && i.o.TransformVersion == Unversioned {
+		i.health.setUnguarded(whatTransform, errUnversioned)
 	}
 	if changes := i.health.unguardedNow(); i.memoryOnly == "" && len(changes) > 0 {
 		logger.Info("Changes that would not be noticed", "type", i.o.ObjectDescription, "representation",

@@ -52,7 +52,7 @@ func TestUnguarded(t *testing.T) {
 		"no OpenAPI": {clusterID: known, hash: answers(http.StatusInternalServerError),
 			want: []string{whatSchema + ":"}},
 		"OpenAPI is no JSON": {clusterID: known, hash: broken, want: []string{whatSchema + ": <html>"}},
-		"transform without a version": {clusterID: known, hash: known, transform: true,
+		"unversioned transform": {clusterID: known, hash: known, transform: true,
 			want: []string{whatTransform + ": Options.TransformVersion"}},
 		"no look-ups possible": {clusterID: known, hash: known, selectorless: true,
 			want: []string{"a server that was restored"}},
@@ -61,6 +61,9 @@ func TestUnguarded(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				r := newRig(t)
 				r.o.ClusterID, r.o.OpenAPIHash = tt.clusterID, tt.hash
+				if tt.transform {
+					r.o.TransformVersion = informer.Unversioned
+				}
 				r.srv.write("a/1", "x")
 				r.srv.write("a/2", "x")
 				r.start()

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -21,8 +22,8 @@ import (
 // NewCache returns a function for the field NewCache of a manager's or a cluster's options. It works like cache.New,
 // but the informers are Larder's. template has the options that all informers share; the package's documentation lists
 // the fields that may be set. The function fails with ErrOptions if template sets a field that the cache derives
-// itself, if neither Store nor InMemory is set, or if cache.Options.NewInformer is set. It also returns the errors of
-// cache.New. The store must stay open until the manager has stopped.
+// itself, if neither Store nor InMemory is set, if there is a transform and no TransformVersion, or if
+// cache.Options.NewInformer is set. It also returns the errors of cache.New. The store must stay open until the manager has stopped.
 func NewCache(template informer.Options) cache.NewCacheFunc {
 	return func(config *rest.Config, opts cache.Options) (cache.Cache, error) {
 		if err := checkTemplate(template); err != nil {
@@ -31,6 +32,9 @@ func NewCache(template informer.Options) cache.NewCacheFunc {
 		if opts.NewInformer != nil {
 			return nil, fmt.Errorf("%w: cache.Options.NewInformer must not be set, it is how NewCache makes its informers",
 				ErrOptions)
+		}
+		if err := checkTransforms(template, opts); err != nil {
+			return nil, err
 		}
 		config, opts, a, err := adapt(config, opts, template)
 		if err != nil {
@@ -71,6 +75,31 @@ func checkTemplate(t informer.Options) error {
 	}
 	if t.Store == nil && !t.InMemory {
 		return fmt.Errorf("%w: informer.Options.Store is required: open one with store.Open", ErrOptions)
+	}
+	return nil
+}
+
+// checkTransforms returns an error if objects of the store have a transform without a version. Secrets may be in memory
+// only: their informer finds out.
+func checkTransforms(t informer.Options, opts cache.Options) error {
+	if t.InMemory || t.TransformVersion != "" {
+		return nil
+	}
+	set := opts.DefaultTransform != nil
+	for _, c := range opts.DefaultNamespaces {
+		set = set || c.Transform != nil
+	}
+	for obj, by := range opts.ByObject {
+		if _, secret := obj.(*corev1.Secret); secret {
+			continue
+		}
+		set = set || by.Transform != nil
+		for _, c := range by.Namespaces {
+			set = set || c.Transform != nil
+		}
+	}
+	if set {
+		return fmt.Errorf("%w: %w", ErrOptions, informer.ErrTransformVersion)
 	}
 	return nil
 }

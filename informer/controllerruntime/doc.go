@@ -58,9 +58,9 @@
 //	DefaultNamespaces, ByObject   a collection for each namespace and selector; also "all namespaces except"
 //	Default-, Label-,             part of the identity, in canonical form. With a field selector that names a namespace,
 //	FieldSelector                 controller-runtime lists that namespace; both are in the identity
-//	DefaultTransform, Transform   applied before storage. Change informer.Options.TransformVersion with any of them:
-//	                              then a list before the sync writes all bodies again. Otherwise stored objects keep
-//	                              the old form
+//	DefaultTransform, Transform   applied before storage. They need informer.Options.TransformVersion, or NewCache fails.
+//	                              Change it with any of them: then a list before the sync writes all bodies again.
+//	                              informer.Unversioned accepts that stored objects keep the old form
 //	DefaultWatchErrorHandler      called with errors that ended a connection, and errors of the store. Connections that
 //	                              break cause no list
 //	UnsafeDisableDeepCopy         honoured: the objects are shared, do not modify them. With the residencies None and

@@ -56,6 +56,27 @@ func TestRefusedOptions(t *testing.T) {
 	}
 }
 
+// TestTransformNeedsVersion checks that NewCache refuses transforms of stored objects without a version. Issue 37.
+func TestTransformNeedsVersion(t *testing.T) {
+	st, _ := openStore(t, storePath(t))
+	strip := cache.TransformStripManagedFields()
+	for name, opts := range map[string]cache.Options{
+		"DefaultTransform":  {DefaultTransform: strip},
+		"DefaultNamespaces": {DefaultNamespaces: map[string]cache.Config{"a": {Transform: strip}}},
+		"ByObject":          {ByObject: map[client.Object]cache.ByObject{&corev1.Pod{}: {Transform: strip}}},
+	} {
+		_, err := NewCache(informer.Options{Store: st})(&rest.Config{}, opts)
+		if !errors.Is(err, ErrOptions) || !errors.Is(err, informer.ErrTransformVersion) {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, o := range []informer.Options{{InMemory: true}, {Store: st, TransformVersion: informer.Unversioned}} {
+			if err := checkTransforms(o, opts); err != nil {
+				t.Errorf("%s, %+v: %v", name, o, err)
+			}
+		}
+	}
+}
+
 // TestConfigErrors are those of cache.New.
 func TestConfigErrors(t *testing.T) {
 	for _, config := range []*rest.Config{nil, {Host: "http://\x00"},

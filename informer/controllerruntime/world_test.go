@@ -281,5 +281,5 @@ func persistent(t *testing.T) cache.NewCacheFunc {
 // on are options with that store, and the residency of the test run.
 func on(t *testing.T, st *store.Store) informer.Options {
 	t.Helper()
-	return informer.Options{Store: st, Residency: testresidency.Of(t)}
+	return informer.Options{Store: st, Residency: testresidency.Of(t), TransformVersion: informer.Unversioned}
 }

@@ -25,7 +25,8 @@ import (
 // client is the REST client of the resource's group in that clientset, because its scheme knows the objects. It lists
 // and watches, and asks for what guards need. The namespace and the selectors are those of Options.Identity, by default
 // all objects. Identity.GroupVersionResource, OpenAPIHash and ListMetadata must be empty, since NewInformer derives
-// them; an index by namespace is added. A transform is that of the generated factory (WithTransform).
+// them; an index by namespace is added. A transform is that of the generated factory (WithTransform), and needs
+// Options.TransformVersion; without it the run fails.
 //
 // NewInformer cannot return an error. If no informer can be made, what it returns is informer.Refused's. Fake
 // clientsets have no REST client, and are refused: use informer.New with requests.ClientListWatch in unit tests with

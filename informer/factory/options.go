@@ -25,7 +25,8 @@ type Options struct {
 	Namespace string
 	// TweakListOptions sets the selectors of every request; see the package's documentation.
 	TweakListOptions func(*metav1.ListOptions)
-	// Transform is applied to every object before it is stored; change Informer.TransformVersion with it.
+	// Transform is applied to every object before it is stored. It needs Informer.TransformVersion, which must change with
+	// it, unless no informer of the factory stores its objects in a file.
 	Transform cache.TransformFunc
 	// RESTClient is any REST client of the cluster. It reads the hash of the OpenAPI schema, and lists by metadata.
 	// Default: that of the typed client's discovery; the dynamic and the metadata client have none. The metadata factory

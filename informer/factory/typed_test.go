@@ -1,6 +1,7 @@
 package factory
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -9,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
@@ -93,6 +95,41 @@ func TestTransform(t *testing.T) {
 	for _, info := range all {
 		if info.Attributes.Transform != "2" {
 			t.Errorf("%s: transform %q", info.Identity, info.Attributes.Transform)
+		}
+	}
+}
+
+// TestTransformNeedsVersion checks that no factory stores objects that it has not transformed, and that a transform
+// without a version is refused. Issue 37.
+func TestTransformNeedsVersion(t *testing.T) {
+	s, c := startServer(t, fakeapi.Options{})
+	must(t, s.Load(pods, pod("a", "1", "x")))
+	st := openStore(t, t.TempDir())
+	defer closeStore(t, st)
+	o := on(t, st)
+	o.Transform = func(obj any) (any, error) { return obj, nil }
+	if _, err := NewSharedInformerFactory(c.typed, 0, o, &corev1.Pod{}); !errors.Is(err, informer.ErrTransformVersion) {
+		t.Errorf("typed: %v", err)
+	}
+	dynamic := NewDynamicSharedInformerFactory(c.dynamic, 0, o)
+	if _, err := informer.Of(dynamic.ForResource(pods).Informer()); !errors.Is(err, informer.ErrTransformVersion) {
+		t.Errorf("dynamic: %v", err)
+	}
+	dynamic.Shutdown()
+	generated := informers.NewSharedInformerFactoryWithOptions(c.typed, 0, informers.WithTransform(o.Transform))
+	inf := generated.InformerFor(&corev1.Pod{}, func(k kubernetes.Interface, _ time.Duration) cache.SharedIndexInformer {
+		return NewInformer(k.CoreV1().RESTClient(), pods, &corev1.Pod{}, informer.Options{Store: st})
+	})
+	generated.StartWithContext(t.Context())
+	generated.Shutdown() // its run has ended
+	if i, err := informer.Of(inf); err != nil || !errors.Is(i.Status().Err, informer.ErrTransformVersion) {
+		t.Errorf("generated: %v", err)
+	}
+	all, err := st.Collections(t.Context())
+	must(t, err)
+	for _, info := range all {
+		if info.Objects > 0 {
+			t.Errorf("%s has %d objects", info.Identity, info.Objects)
 		}
 	}
 }

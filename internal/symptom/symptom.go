@@ -97,6 +97,7 @@ var Errors = []Symptom{
 	{snapshot.ErrOrder, "snapshot.ErrOrder", Program},
 	{snapshot.ErrTooLarge, "snapshot.ErrTooLarge", Program},
 	{informer.ErrForeign, "informer.ErrForeign", Program},
+	{informer.ErrTransformVersion, "informer.ErrTransformVersion", Program},
 	{fifo.ErrNotAcked, "fifo.ErrNotAcked", Program},
 	{reflector.ErrRunTwice, "reflector.ErrRunTwice", Program},
 	{reflector.ErrSeedLater, "reflector.ErrSeedLater", Program},

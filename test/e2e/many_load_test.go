@@ -187,7 +187,8 @@ func (w *crowd) start(t *testing.T, members []*member) {
 		w.file.open(t)
 	}
 	for _, m := range members {
-		i, err := informer.New(m.lw, m.example, informer.Options{Store: w.file.Store, Identity: m.identity, ClusterID: w.id})
+		i, err := informer.New(m.lw, m.example, informer.Options{Store: w.file.Store, Identity: m.identity, ClusterID: w.id,
+			TransformVersion: informer.Unversioned})
 		if err != nil {
 			t.Fatal(err)
 		}
