@@ -2,11 +2,13 @@ package informer
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer/audit"
 	"github.com/larder-dev/larder/informer/durable"
+	"github.com/larder-dev/larder/internal/printable"
 	"github.com/larder-dev/larder/reflector"
 )
 
@@ -41,8 +43,8 @@ type Status struct {
 	// Undecoded is true if objects are stored as the server sends them, and decoded when somebody asks for them: see
 	// Options.ClientDecodes.
 	Undecoded bool
-	// Encoding is what the server is asked for if Options.ServerVersion is set, "protobuf" or "JSON", and why it is JSON
-	// if that depends on the server. It is empty before the first connect.
+	// Encoding is the encoding of requests if Options.ServerVersion is set: "protobuf" or "JSON", and why it is JSON if
+	// that depends on the server. It is empty before the first connect.
 	Encoding string
 	Synced   bool
 	// ResourceVersion is the resourceVersion of the stored state.
@@ -140,8 +142,19 @@ func (i *Informer) Status() Status {
 		s.LastContact = info.LastContact
 	}
 	s.Durable = i.durable.Status(info.NextSeq)
-	s.Err = firstError(storeErr, commitErr, err, s.Reflector.Err, s.Reflector.Stray, i.indexer.Err())
+	s.Err = firstError(storeErr, commitErr, err, s.Reflector.Err, s.Reflector.Stray, i.indexer.Err(), unindexed(s.LeftOut))
 	return s
+}
+
+// unindexed returns an error if an index function has failed for an object, so that the object was left out.
+func unindexed(all []entry.LeftOut) error {
+	for _, l := range all {
+		if l.Reason == entry.LeftOutIndex {
+			return fmt.Errorf("an index function failed for %s: the object is missing, or held in an older state, until it "+
+				"changes; Status.LeftOut has all such objects, and the log the error", printable.Key(l.Key))
+		}
+	}
+	return nil
 }
 
 func firstError(errs ...error) error {

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/store/internal/boltfile"
+	"github.com/larder-dev/larder/store/internal/read"
 )
 
 // ending is the state of closing a store.
@@ -16,6 +18,7 @@ type ending struct {
 	begin sync.Once
 	begun chan struct{} // closed when Close is called
 	done  chan struct{} // closed when the store is closed
+	reads atomic.Bool   // true once reads fail
 	err   error         // result of Close; set before done is closed
 }
 
@@ -71,6 +74,7 @@ func (s *Store) end() error {
 			flushed = fmt.Errorf("close the store %s: %w", s.file.Path, err)
 		}
 	}
+	s.ending.reads.Store(true)
 	stuck, err := s.file.Close(func(tx *bolt.Tx) error { return s.used.Write(tx, s.used.Take()) })
 	if !stuck {
 		s.keys.Wipe() // no transaction that needs the keys is left
@@ -79,6 +83,23 @@ func (s *Store) end() error {
 		return fmt.Errorf("close the store %s: %w", s.file.Path, err)
 	}
 	return flushed
+}
+
+// Closed reports whether the store has been closed, so that reads fail.
+func (c *Collection) Closed() bool { return c.store.ending.reads.Load() }
+
+// closedErr returns an error if the store has been closed.
+func (c *Collection) closedErr() error {
+	if c.Closed() {
+		return fmt.Errorf("%s: %w", c.store.file.Path, ErrClosed)
+	}
+	return nil
+}
+
+// Remaining returns the objects that are all in memory, also after the store was closed; false if they are not.
+func (c *Collection) Remaining() (read.Residents, bool) {
+	a := c.resident.Load()
+	return c.residents(a), a.IsOpen()
 }
 
 // refuseWrites makes the open collections refuse writes, and their durable handlers refuse acknowledgements. When it

@@ -16,6 +16,9 @@ import (
 
 // Get returns the object with that key, or nil if there is none.
 func (c *Collection) Get(ctx context.Context, key string) (runtime.Object, error) {
+	if err := c.closedErr(); err != nil {
+		return nil, err
+	}
 	if m := c.in.Hot.Load(); m != nil {
 		return m.Object(key), ctx.Err()
 	}

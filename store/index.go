@@ -75,6 +75,9 @@ type indexReader interface {
 func (c *Collection) awaitIndex(ctx context.Context, name string) (indexReader, error) {
 	var changed, loaded <-chan struct{}
 	for waits := false; ; waits = true {
+		if err := c.closedErr(); err != nil {
+			return nil, err
+		}
 		set := c.in.Set.Load()
 		if _, err := set.Find(name); err != nil { // before inMemory: objects that are loaded later have the index
 			return nil, err

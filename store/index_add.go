@@ -27,7 +27,7 @@ func (c *Collection) AddIndexers(ctx context.Context, indexers cache.Indexers, v
 // addIndexers computes the terms of the objects in memory, under no lock. It repeats that until nothing was written in
 // the meantime.
 func (c *Collection) addIndexers(ctx context.Context, indexers cache.Indexers, versions map[string]string) error {
-	added, err := index.NewSet(indexers, versions)
+	added, err := c.in.Set.Load().Only(indexers, versions)
 	if err != nil {
 		return err
 	}

@@ -9,9 +9,10 @@ import (
 	"github.com/larder-dev/larder/store/internal/resident"
 )
 
-// inMemory returns the objects in memory if reads are to use them, or nil.
+// inMemory returns the objects in memory if reads are to use them, or nil. Reads of a closed store use the file, and
+// fail.
 func (c *Collection) inMemory() *resident.All {
-	if a := c.resident.Load(); a.IsOpen() {
+	if a := c.resident.Load(); a.IsOpen() && !c.Closed() {
 		return a
 	}
 	return nil
@@ -19,6 +20,9 @@ func (c *Collection) inMemory() *resident.All {
 
 // residents reads the objects in memory.
 func (c *Collection) residents(a *resident.All) read.Residents {
+	if a == nil {
+		return read.Residents{}
+	}
 	return read.Residents{Table: a.Table, Set: &c.in.Set, CustomKeys: c.read.CustomKeys}
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -36,7 +37,7 @@ func NewSharedInformerFactory(
 	}
 	f := &sharedInformerFactory{
 		SharedInformerFactory: informers.NewSharedInformerFactoryWithOptions(client, defaultResync, o.stock()...),
-		known:                 map[reflect.Type]bool{},
+		known:                 map[reflect.Type]bool{}, logger: o.Informer.Logger,
 	}
 	if missing(o.RESTClient) {
 		o.RESTClient = client.Discovery().RESTClient()
@@ -53,7 +54,11 @@ func NewSharedInformerFactory(
 // sharedInformerFactory is client-go's factory with Larder's informers for some types.
 type sharedInformerFactory struct {
 	informers.SharedInformerFactory
-	ours []*informer.Informer
+	ours   []*informer.Informer
+	types  []reflect.Type // of ours, in the same order
+	logger *logr.Logger   // nil for klog's
+
+	unstarted sync.Once // until it is logged that types were not started
 
 	mu sync.Mutex
 	// known has the types of ours, and those whose informers are client-go's and have been logged; guarded by mu.
@@ -85,7 +90,7 @@ func (f *sharedInformerFactory) register(m maker, r resource) error {
 			failed = err
 			return informer.Refused(r.example, err)
 		}
-		f.ours = append(f.ours, inf)
+		f.ours, f.types = append(f.ours, inf), append(f.types, reflect.TypeOf(r.example))
 		f.known[reflect.TypeOf(r.example)] = true
 		return inf
 	})
@@ -105,11 +110,9 @@ func (f *sharedInformerFactory) StartWithContext(ctx context.Context) {
 
 // logStock logs each type that was started as client-go's informer and has not been logged.
 func (f *sharedInformerFactory) logStock(logger klog.Logger) {
-	started, cancel := context.WithCancel(context.Background())
-	cancel() // to be told at once which have been started
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for t := range f.WaitForCacheSyncWithContext(started).Synced {
+	for t := range f.started() {
 		if f.known[t] {
 			continue
 		}
@@ -119,8 +122,55 @@ func (f *sharedInformerFactory) logStock(logger klog.Logger) {
 	}
 }
 
+// started returns the types that have been started.
+func (f *sharedInformerFactory) started() map[reflect.Type]bool {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel() // so that it does not wait
+	return f.SharedInformerFactory.WaitForCacheSyncWithContext(ended).Synced
+}
+
+// logUnstarted logs once which types were not started.
+func (f *sharedInformerFactory) logUnstarted() {
+	started := f.started()
+	var names []string
+	for n, t := range f.types {
+		if _, ok := started[t]; !ok && f.ours[n].File() != nil {
+			names = append(names, t.String())
+		}
+	}
+	logUnstarted(f.logger, &f.unstarted, names)
+}
+
+// logUnstarted logs once that types were not started, if there are any.
+func logUnstarted(logger *logr.Logger, once *sync.Once, types []string) {
+	if len(types) == 0 {
+		return
+	}
+	once.Do(func() {
+		to := klog.Background()
+		if logger != nil {
+			to = *logger
+		}
+		to.Info("These types were not started: their listers have what an earlier run has stored, and nothing newer. "+
+			"Call Start after the informers have been made", "types", types)
+	})
+}
+
+// WaitForCacheSync is client-go's; it logs once which types were not started.
+func (f *sharedInformerFactory) WaitForCacheSync(stop <-chan struct{}) map[reflect.Type]bool {
+	f.logUnstarted()
+	return f.SharedInformerFactory.WaitForCacheSync(stop)
+}
+
+// WaitForCacheSyncWithContext is client-go's; it logs once which types were not started.
+func (f *sharedInformerFactory) WaitForCacheSyncWithContext(ctx context.Context) cache.SyncResult {
+	f.logUnstarted()
+	return f.SharedInformerFactory.WaitForCacheSyncWithContext(ctx)
+}
+
 // Shutdown is client-go's; then it gives back what was never started.
 func (f *sharedInformerFactory) Shutdown() {
+	f.logUnstarted()
 	f.SharedInformerFactory.Shutdown()
 	if err := closeAll(f.ours); err != nil {
 		utilruntime.HandleError(fmt.Errorf("shut down the shared informer factory: %w", err))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,7 +30,8 @@ type untypedFactory struct {
 	resync time.Duration
 	form   form
 
-	wg sync.WaitGroup // of the informers that run
+	wg        sync.WaitGroup // of the informers that run
+	unstarted sync.Once      // until it is logged that types were not started
 
 	mu           sync.Mutex
 	informers    map[schema.GroupVersionResource]*untypedInformer // guarded by mu
@@ -115,8 +117,10 @@ func (f *untypedFactory) Start(stopCh <-chan struct{}) {
 	}
 }
 
-// WaitForCacheSync waits until all started informers have synced, or stopCh is closed, and returns which have synced.
+// WaitForCacheSync waits until all started informers have synced, or stopCh is closed, and returns which have synced. It
+// logs once which resources were not started.
 func (f *untypedFactory) WaitForCacheSync(stopCh <-chan struct{}) map[schema.GroupVersionResource]bool {
+	f.logUnstarted()
 	started := f.started()
 	var checkers []cache.DoneChecker
 	for _, inf := range started {
@@ -128,6 +132,20 @@ func (f *untypedFactory) WaitForCacheSync(stopCh <-chan struct{}) map[schema.Gro
 		synced[gvr] = inf.HasSynced()
 	}
 	return synced
+}
+
+// logUnstarted logs once which resources were not started.
+func (f *untypedFactory) logUnstarted() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var names []string
+	for gvr, inf := range f.informers {
+		if i, err := informer.Of(inf.informer); err == nil && !inf.started && i.File() != nil {
+			names = append(names, gvr.GroupResource().String())
+		}
+	}
+	slices.Sort(names)
+	logUnstarted(f.o.Informer.Logger, &f.unstarted, names)
 }
 
 func (f *untypedFactory) started() map[schema.GroupVersionResource]cache.SharedIndexInformer {
@@ -145,6 +163,7 @@ func (f *untypedFactory) started() map[schema.GroupVersionResource]cache.SharedI
 // Shutdown waits until the informers have ended, which their channels or contexts make them do, and closes those that
 // were never started. No informer can be started after it.
 func (f *untypedFactory) Shutdown() {
+	f.logUnstarted()
 	f.mu.Lock()
 	f.shuttingDown = true
 	var ours []*informer.Informer

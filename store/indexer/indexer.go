@@ -2,23 +2,28 @@ package indexer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/index"
 	"github.com/larder-dev/larder/store/internal/intake"
+	"github.com/larder-dev/larder/store/internal/read"
 )
 
 // Indexer is a collection as a cache.Indexer of client-go, with the same results
 // and errors. Objects that are not in memory are decoded anew by each call.
 //
 // Methods without an error result return what could be read if the disk fails,
-// and Err keeps the first error. Methods that write use Apply and BeginReplace;
+// and Err keeps the first error. After the store was closed they return the last
+// state if all objects are in memory; otherwise nothing, and the first error is
+// logged. Methods that write use Apply and BeginReplace;
 // they are for programs that write to a store themselves, not for readers of an
 // informer.
 type Indexer struct {
@@ -44,6 +49,9 @@ type Backend interface {
 	Apply(ctx context.Context, b entry.Batch) (entry.Result, error)
 	Indexers() cache.Indexers
 	AddIndexers(ctx context.Context, indexers cache.Indexers, versions map[string]string) error
+	// Closed reports whether the store was closed. Remaining returns the objects if all are in memory, also after that.
+	Closed() bool
+	Remaining() (read.Residents, bool)
 }
 
 // New returns the Indexer of a collection, whose intake is in. It is for the packages of the store; a collection's
@@ -52,10 +60,14 @@ func New(b Backend, in *intake.Intake) *Indexer {
 	return &Indexer{b: b, in: in, failed: make(chan struct{})}
 }
 
-// Err returns the first error that a method without an error result met, or nil.
+// Err returns the first error that a method without an error result met, or why a stored object is not in an index; nil
+// if there is none.
 func (i *Indexer) Err() error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	if i.err == nil {
+		return i.in.Set.Load().Err()
+	}
 	return i.err
 }
 
@@ -78,10 +90,26 @@ func (i *Indexer) Mended() {
 func (i *Indexer) fail(method string, err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.err == nil {
-		i.err = fmt.Errorf("cache.Indexer.%s: %w", method, err)
-		close(i.failed)
+	if i.err != nil {
+		return
 	}
+	i.err = fmt.Errorf("cache.Indexer.%s: %w", method, err)
+	close(i.failed)
+	if errors.Is(err, boltfile.ErrClosed) { // no informer runs any more that would report it
+		klog.Background().Error(i.err, "A cache was read after its store was closed, and looks empty to its reader")
+	}
+}
+
+// rest returns the objects in memory if the store was closed. Otherwise it keeps the error of a method and returns
+// false.
+func (i *Indexer) rest(method string, err error) (read.Residents, bool) {
+	if errors.Is(err, boltfile.ErrClosed) {
+		if rest, ok := i.b.Remaining(); ok {
+			return rest, true
+		}
+	}
+	i.fail(method, err)
+	return read.Residents{}, false
 }
 
 // key returns the object's key, or a cache.KeyError whose text, unlike that of
@@ -126,7 +154,9 @@ func (i *Indexer) apply(t entry.OpType, obj any) error {
 func (i *Indexer) List() []any {
 	objs, err := i.b.List(context.Background())
 	if err != nil {
-		i.fail("List", err)
+		if rest, ok := i.rest("List", err); ok {
+			objs, _ = rest.List(context.Background())
+		}
 	}
 	return anys(objs)
 }
@@ -135,8 +165,10 @@ func (i *Indexer) List() []any {
 func (i *Indexer) ListKeys() []string {
 	keys, err := i.b.Keys(context.Background())
 	if err != nil {
-		i.fail("ListKeys", err)
-		return []string{}
+		keys = []string{}
+		if rest, ok := i.rest("ListKeys", err); ok {
+			keys, _ = rest.Keys(context.Background())
+		}
 	}
 	return keys
 }
@@ -152,7 +184,7 @@ func (i *Indexer) Get(obj any) (item any, exists bool, err error) {
 
 // GetByKey implements cache.Store.
 func (i *Indexer) GetByKey(key string) (item any, exists bool, err error) {
-	if m := i.in.Hot.Load(); m != nil {
+	if m := i.in.Hot.Load(); m != nil && !i.b.Closed() {
 		if obj := m.Seen(key); obj != nil {
 			return obj, true, nil
 		}
@@ -257,8 +289,10 @@ func (i *Indexer) ListIndexFuncValues(indexName string) []string {
 	}
 	values, err := i.b.IndexValues(context.Background(), indexName)
 	if err != nil {
-		i.fail("ListIndexFuncValues", err)
-		return []string{}
+		values = []string{}
+		if rest, ok := i.rest("ListIndexFuncValues", err); ok {
+			values, _ = rest.IndexValues(context.Background(), indexName)
+		}
 	}
 	return values
 }

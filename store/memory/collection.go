@@ -56,6 +56,12 @@ func New(id entry.Identity, o store.CollectionOptions) (*Collection, error) {
 	return m, nil
 }
 
+// Closed returns false: objects in memory are never closed.
+func (m *Collection) Closed() bool { return false }
+
+// Remaining returns the objects.
+func (m *Collection) Remaining() (read.Residents, bool) { return m.Residents, true }
+
 // Info returns the collection's state; see store.Interface.
 func (m *Collection) Info(ctx context.Context) (entry.Info, error) {
 	m.mu.RLock()
@@ -71,7 +77,7 @@ func (m *Collection) SetMustRelist(ctx context.Context, reason string) error {
 // AddIndexers adds index functions; see store.Interface. It computes them for all
 // objects before it returns, as client-go does.
 func (m *Collection) AddIndexers(_ context.Context, indexers cache.Indexers, versions map[string]string) error {
-	added, err := index.NewSet(indexers, versions)
+	added, err := m.in.Set.Load().Only(indexers, versions)
 	if err != nil {
 		return err
 	}

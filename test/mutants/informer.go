@@ -2,6 +2,32 @@ package main
 
 var informerMutants = []mutant{
 	{
+		name:   "informer/transform-without-version",
+		breaks: "A transform of stored objects needs a version.",
+		file:   "informer/informer.go",
+		old:    `i.memoryOnly == "" && i.o.TransformVersion == ""`,
+		new:    `i.memoryOnly != "" && i.o.TransformVersion == ""`,
+		test:   "TestTransformNeedsVersion",
+	},
+	{
+		name:   "indexer/closed-store",
+		breaks: "GetByKey of a store that was closed first fails.",
+		file:   "store/indexer/indexer.go",
+		old:    `m != nil && !i.b.Closed()`,
+		new:    `m != nil`,
+		test:   "TestReadsOfAClosedStore",
+		dir:    "informer",
+	},
+	{
+		name:   "index/failure-unseen",
+		breaks: "Status.Err says so if an index lacks an object because its function fails.",
+		file:   "store/internal/index/set.go",
+		old:    `s.failure.CompareAndSwap(nil, &err)`,
+		new:    `_ = err`,
+		test:   "TestFailingIndexFunction",
+		dir:    "informer",
+	},
+	{
 		name:   "informer/lost-object-not-told",
 		breaks: "An object that a repair has lost, and that the server no longer has, is reported by OnDelete.",
 		file:   "informer/list.go",

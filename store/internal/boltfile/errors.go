@@ -4,11 +4,12 @@ import "errors"
 
 // These errors are exported by package store, which documents them.
 var (
-	ErrLocked         = errors.New("the store is in use")
-	ErrNewerFormat    = errors.New("the store's format is newer than this program")
-	ErrExists         = errors.New("there is a file of that name already")
-	ErrForeign        = errors.New("the file is not a store of Larder")
-	ErrClosed         = errors.New("the store is closed")
+	ErrLocked      = errors.New("the store is in use")
+	ErrNewerFormat = errors.New("the store's format is newer than this program")
+	ErrExists      = errors.New("there is a file of that name already")
+	ErrForeign     = errors.New("the file is not a store of Larder")
+	ErrClosed      = errors.New(
+		"the store is closed (close it last, after its informers and all readers, as informer.Run does)")
 	ErrReadOnly       = errors.New("the store is open for reading only")
 	ErrNoSpace        = errors.New("no space left for the store")
 	ErrOutcomeUnknown = errors.New("the store failed to reach the disk")

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"sync/atomic"
 
 	"k8s.io/client-go/tools/cache"
 
@@ -26,18 +27,31 @@ type Set struct {
 	// ready has the names of the indexes whose entries in the file are complete; the other indexes are being built.
 	ready      map[string]bool
 	generation int
+	// failure is the first error of a function for an object that is stored and so lacks entries. All copies share it.
+	failure *atomic.Pointer[error]
 }
 
 // NewSet returns a set of functions with their versions, none of them ready. It fails as With does.
 func NewSet(funcs cache.Indexers, versions map[string]string) (*Set, error) {
-	s := &Set{funcs: cache.Indexers{}, versions: map[string]string{}, ready: map[string]bool{}}
+	s := &Set{funcs: cache.Indexers{}, versions: map[string]string{}, ready: map[string]bool{},
+		failure: &atomic.Pointer[error]{}}
 	return s.With(funcs, versions)
+}
+
+// Only returns a set of funcs alone, which shares Err with s.
+func (s *Set) Only(funcs cache.Indexers, versions map[string]string) (*Set, error) {
+	only, err := NewSet(funcs, versions)
+	if err == nil {
+		only.failure = s.failure
+	}
+	return only, err
 }
 
 // With returns a copy of the set with funcs added. It fails if a name is taken, as client-go does.
 func (s *Set) With(funcs cache.Indexers, versions map[string]string) (*Set, error) {
 	next := &Set{
 		funcs: maps.Clone(s.funcs), versions: maps.Clone(s.versions), ready: s.ready, generation: s.generation + 1,
+		failure: s.failure,
 	}
 	for _, name := range slices.Sorted(maps.Keys(funcs)) {
 		switch _, taken := s.funcs[name]; {
@@ -73,8 +87,23 @@ func (s *Set) WithReady(names ...string) *Set {
 // Replacing returns a copy of the set that takes the place of other: what was indexed with other is out of date.
 func (s *Set) Replacing(other *Set) *Set {
 	next := *s
-	next.generation = other.generation + 1
+	next.generation, next.failure = other.generation+1, other.failure
 	return &next
+}
+
+// Err returns why a stored object is not in an index; nil if no function has failed for one.
+func (s *Set) Err() error {
+	if err := s.failure.Load(); err != nil {
+		return fmt.Errorf("an object is not in an index, and look-ups lack it until it changes: %w", *err)
+	}
+	return nil
+}
+
+// note keeps the first error of a function for an object that is stored.
+func (s *Set) note(err error) {
+	if err != nil {
+		s.failure.CompareAndSwap(nil, &err)
+	}
 }
 
 // Generation grows whenever the functions change, but not when an index becomes ready. Terms that were computed with

@@ -40,7 +40,8 @@ func (s *Set) Terms(obj any) (terms map[string][]string, err error) {
 
 // WorkingTerms is Terms for an object that is stored already: functions that fail do not matter.
 func (s *Set) WorkingTerms(obj any) map[string][]string {
-	terms, _ := s.Terms(obj)
+	terms, err := s.Terms(obj)
+	s.note(err)
 	return terms
 }
 
@@ -50,7 +51,9 @@ func (s *Set) TermsOf(stored map[string][]string, obj any) (terms map[string][]s
 	for name, fn := range s.funcs {
 		values := stored[name]
 		if !s.ready[name] {
-			values, _ = Values(name, fn, obj)
+			var err error
+			values, err = Values(name, fn, obj)
+			s.note(err)
 		}
 		terms = s.add(terms, name, values)
 	}
@@ -62,6 +65,7 @@ func (s *Set) Compute(names []string, obj any, report func(error)) (terms map[st
 	for _, name := range names {
 		values, err := Values(name, s.funcs[name], obj)
 		if err != nil {
+			s.note(err)
 			report(err)
 		}
 		terms = s.add(terms, name, values)
