@@ -107,11 +107,7 @@ func waitError(path, state string, timeout time.Duration, missing []string, err 
 
 // missingOf returns the labels of the resources that are not in the state. It fails if no sync holds the file.
 func missingOf(ctx context.Context, path, state string) (missing []string, err error) {
-	socket, err := source.SocketPath(path)
-	if err != nil {
-		return nil, err
-	}
-	client, _, err := source.Dial(ctx, socket)
+	client, _, err := source.Dial(ctx, path)
 	if err != nil {
 		return nil, err
 	}
