@@ -190,27 +190,25 @@ func (k *kind) hasStatus() bool {
 	return has
 }
 
-// find returns the collection that answers a request for a form of objects: one that has all that the request selects.
-// Without one it returns the collection with part of that, if there is just one, and exact is false.
+// find returns the collection that answers a request for a form of objects: of those that have all that the request
+// selects, the one that entry.Prefer puts first. Without one it returns the collection with part of that, if there is
+// just one, and exact is false.
 func (k *kind) find(p path, o *listOptions, f form) (c *collection, exact bool) {
-	var part []*collection
+	var part, whole []*collection
 	for _, c := range k.collections {
-		switch ofMetadata := c.Identity.Representation == entry.Metadata; {
-		case ofMetadata && f != metadata:
-			continue
+		switch {
+		case c.Identity.Representation == entry.Metadata && f != metadata:
 		case c.Identity.Namespace != "" && p.namespace != "" && c.Identity.Namespace != p.namespace:
-			continue
-		case c.covers(p, o) && !ofMetadata:
-			return c, true
-		}
-		part = append(part, c)
-	}
-	for _, c := range part {
-		if c.covers(p, o) {
-			return c, true
+		case c.covers(p, o):
+			whole = append(whole, c)
+		default:
+			part = append(part, c)
 		}
 	}
-	if len(part) == 1 {
+	switch {
+	case len(whole) > 0:
+		return slices.MinFunc(whole, func(a, b *collection) int { return entry.Prefer(a.Info, b.Info) }), true
+	case len(part) == 1:
 		return part[0], false
 	}
 	return nil, false

@@ -53,6 +53,10 @@ func Forward(config *rest.Config, own access.Authenticator) (*Forwarder, error) 
 			if errors.Is(err, http.ErrAbortHandler) {
 				panic(err)
 			}
+			if instead, ok := r.Context().Value(insteadKey{}).(http.Handler); ok && r.Context().Err() == nil {
+				instead.ServeHTTP(w, r)
+				return
+			}
 			access.WriteError(w, r, forwardError(r.Context(), err))
 		},
 	}
@@ -68,6 +72,14 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	f.proxy.ServeHTTP(w, r)
+}
+
+// insteadKey is the context's key for the handler that answers while the API server cannot be reached.
+type insteadKey struct{}
+
+// serveOr forwards a request. While the API server cannot be reached, instead answers.
+func (f *Forwarder) serveOr(w http.ResponseWriter, r *http.Request, instead http.Handler) {
+	f.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), insteadKey{}, instead)))
 }
 
 // takes reports whether the API server may know the credentials of the request.

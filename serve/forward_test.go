@@ -15,8 +15,10 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/larder-dev/larder/internal/facts"
 	"github.com/larder-dev/larder/serve"
 	"github.com/larder-dev/larder/serve/access"
 )
@@ -212,4 +214,51 @@ type everybody struct{}
 
 func (everybody) Authenticate(*http.Request) (access.User, bool, error) {
 	return access.User{Username: "jane"}, true, nil
+}
+
+// TestForwardsWhatIsNotStored checks that the API server answers for discovery and schemas that are not stored, or not
+// yet, to those whose requests are forwarded, and that what is stored answers while it is away (issue 37).
+func TestForwardsWhatIsNotStored(t *testing.T) {
+	for _, stored := range []bool{false, true} {
+		api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte("upstream"))
+		}))
+		forward, err := serve.Forward(&rest.Config{Host: api.URL}, nobody{})
+		must(t, err)
+		st := smallStore(t)
+		if stored {
+			known := facts.DiscoveryOf([]*metav1.APIGroup{{Versions: []metav1.GroupVersionForDiscovery{
+				{GroupVersion: "v1", Version: "v1"}}}}, []*metav1.APIResourceList{{GroupVersion: "v1",
+				APIResources: []metav1.APIResource{{Name: "pods", Kind: "Pod", Namespaced: true, Verbs: []string{"get"}}}}})
+			must(t, known.Put(t.Context(), st))
+		}
+		h, err := serve.New(serve.Store(st), serve.Options{Forward: forward})
+		must(t, err)
+		get := func(path, token string) (int, string) {
+			r := httptest.NewRequest("GET", path, nil)
+			if token != "" {
+				r.Header.Set("Authorization", "Bearer "+token)
+			}
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			return w.Code, w.Body.String()
+		}
+		for path, always := range map[string]bool{"/api": false, "/apis": false, "/api/v1": false, "/openapi/v3": true,
+			"/openapi/v3/api/v1": true, "/openapi/v2": true, "/version": true, "/apis/apps/v1": true} {
+			code, body := get(path, "theirs")
+			if forwarded := body == "upstream"; forwarded != (always || !stored) {
+				t.Errorf("stored %t: %s: %d, forwarded %t: %s", stored, path, code, forwarded, body)
+			}
+			if code, body := get(path, ""); body == "upstream" {
+				t.Errorf("stored %t: %s is forwarded without credentials: %d", stored, path, code)
+			}
+		}
+		api.Close()
+		for _, path := range []string{"/api", "/api/v1", "/openapi/v3", "/version"} {
+			if code, body := get(path, "theirs"); code != http.StatusOK {
+				t.Errorf("stored %t: %s while the API server is away: %d %s", stored, path, code, body)
+			}
+		}
+		must(t, h.Close())
+	}
 }

@@ -244,7 +244,7 @@ func (q *request) answer(k *kind, watching bool) (err error) {
 			return err
 		}
 	}
-	q.warnOfAge()
+	q.warnOfNotes()
 	switch {
 	case q.path.name != "":
 		return q.get()
@@ -307,20 +307,19 @@ func (q *request) warn(text string, args ...any) {
 	q.w.Header().Add("Warning", fmt.Sprintf("299 - %q", fmt.Sprintf(text, args...)))
 }
 
-// warnOfAge warns if the data are old, or not the whole of one state. The time is absolute, so that clients show the
-// warning once.
-func (q *request) warnOfAge() {
-	c := q.collection
-	if c.MustRelist != "" {
-		q.warn("larder: %s have to be listed anew (%s), so some may be missing or older", c.Identity.GroupResource(),
-			c.MustRelist)
-	}
-	asOf := c.LastContact
+// warnOfNotes warns of what is known to be wrong with the contents. The texts are those of entry.Info.Notes, which
+// clients show once.
+func (q *request) warnOfNotes() {
+	info := q.collection.Info
 	if q.Handler.options.AsOf != nil {
-		asOf = q.Handler.options.AsOf(c.Info)
+		info.LastContact = q.Handler.options.AsOf(info)
 	}
-	if !asOf.IsZero() && time.Since(asOf) > time.Minute {
-		q.warn("larder: the API server was last heard of at %s; this is what it had then", asOf.UTC().Format(time.RFC3339))
+	for _, n := range info.Notes(time.Now()) {
+		if n.Kind == entry.NoteAge { // the same for all resources
+			q.warn("larder: %s", n.Text)
+		} else {
+			q.warn("larder: %s: %s", info.Identity.GroupResource(), n.Text)
+		}
 	}
 }
 

@@ -144,6 +144,9 @@ func (l *listing) pages(ctx context.Context, after string, fn func(_ []entry.Ent
 			o.Memory = memory
 		}
 		p, err := l.r.Page(ctx, o)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		if err != nil {
 			return errRead(err)
 		}

@@ -38,10 +38,13 @@ func (q *request) other(reads bool) error {
 		if err != nil {
 			return errRead(err)
 		}
-		if f := q.Handler.options.Forward; f != nil && f.takes(q.r) {
-			known.forwarded.ServeHTTP(q.w, q.r)
-		} else {
+		switch f := q.Handler.options.Forward; {
+		case f == nil || !f.takes(q.r):
 			known.discovery.ServeHTTP(q.w, q.r)
+		case known.forwarded.Complete(q.r.URL.Path):
+			known.forwarded.ServeHTTP(q.w, q.r)
+		default: // not stored, or not yet
+			f.serveOr(q.w, q.r.WithContext(q.ctx), known.forwarded)
 		}
 		return nil
 	case reads && (q.r.URL.Path == "/healthz" || q.r.URL.Path == "/livez" || q.r.URL.Path == "/readyz"):

@@ -90,6 +90,10 @@ func Mirror(st *store.Store, mirrored ...entry.Identity) Source {
 	return s
 }
 
+// current stands for the LastContact of a collection that this process keeps up to date, so that requests do not move
+// between several that are. Readers have the true time.
+var current = time.Unix(1<<40, 0)
+
 type storeSource struct {
 	store    *store.Store
 	mirrored map[entry.Identity]bool // those that are served; nil is all
@@ -113,6 +117,9 @@ func (s storeSource) collections(ctx context.Context) ([]described, error) {
 			continue
 		}
 		delete(missing, info.Identity)
+		if o := s.store.Opened(info.Identity); o != nil && o.History() != nil {
+			info.LastContact = current
+		}
 		all = append(all, s.described(info))
 	}
 	for id := range missing {
@@ -178,10 +185,7 @@ func (s snapshotSource) collections(context.Context) ([]described, error) {
 	m := s.file.Manifest()
 	var all []described
 	for _, c := range m.Collections {
-		d := described{Info: infoOf(c), confidential: c.Confidential() != ""}
-		if d.LastContact.IsZero() {
-			d.LastContact = m.TakenAt // it was heard then, or before
-		}
+		d := described{Info: s.info(c), confidential: c.Confidential() != ""}
 		switch {
 		case len(c.Filtered) > 0:
 			d.lacks = "the snapshot was filtered: " + strings.Join(c.Filtered, ", ")
@@ -193,18 +197,19 @@ func (s snapshotSource) collections(context.Context) ([]described, error) {
 	return all, nil
 }
 
-// infoOf is what a store would say about a snapshot's collection.
-func infoOf(c snapshot.Collection) entry.Info {
-	return entry.Info{
-		Identity: c.Identity, Attributes: c.Attributes, Resource: c.Resource, ResourceVersion: c.ResourceVersion,
-		Complete: c.Complete, MustRelist: c.MustRelist, LastContact: c.LastContact, Objects: c.Objects,
+// info returns the state of a collection. The time of the snapshot stands for an unknown last contact.
+func (s snapshotSource) info(c snapshot.Collection) entry.Info {
+	info := c.Info()
+	if info.LastContact.IsZero() {
+		info.LastContact = s.file.Manifest().TakenAt
 	}
+	return info
 }
 
 func (s snapshotSource) open(_ context.Context, id entry.Identity) (reader, error) {
 	for _, c := range s.file.Manifest().Collections {
 		if c.Identity == id {
-			return saved{s.file, infoOf(c)}, nil
+			return saved{s.file, s.info(c)}, nil
 		}
 	}
 	return nil, snapshot.ErrNoCollection

@@ -76,7 +76,7 @@ func (q *request) watch() error {
 	if err == nil {
 		err = w.run(ctx, time.Now().Add(timeout))
 	}
-	if err != nil && q.ctx.Err() == nil {
+	if err != nil && ctx.Err() == nil { // at its end, kube-apiserver ends a watch without an error
 		w.fail(err)
 	}
 	return nil

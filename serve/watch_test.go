@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http/httptest"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -362,4 +363,25 @@ func TestDeletionWithoutLastState(t *testing.T) {
 	if o := event.Object; event.Type != "DELETED" || o.Kind != "Pod" || o.Name != "gone" || o.ResourceVersion != "7" {
 		t.Errorf("the watch brings %s", w.Body)
 	}
+}
+
+// TestInitialEventsOutlastTheWatch checks that a watch whose time is over while the initial state is sent ends without
+// an ERROR event, as kube-apiserver's does (issue 37).
+func TestInitialEventsOutlastTheWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, err := store.Open(filepath.Join(t.TempDir(), "m.db"), store.Options{})
+		must(t, err)
+		defer st.Close()
+		listPods(t, openPods(t, st), 700, "11")
+		h, err := serve.New(serve.Store(st), serve.Options{})
+		must(t, err)
+		defer func() { must(t, h.Close()) }()
+		w := &onWrite{httptest.NewRecorder(), func() { time.Sleep(5 * time.Second) }} // in the bubble's time
+		h.ServeHTTP(w, httptest.NewRequest("GET", "/api/v1/pods?watch=1&sendInitialEvents=true&"+
+			"resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=2", nil))
+		body := w.Body.String()
+		if strings.Contains(body, `"ERROR"`) || !strings.Contains(body, `"ADDED"`) {
+			t.Errorf("the stream ends with %s", body[max(0, len(body)-500):])
+		}
+	})
 }

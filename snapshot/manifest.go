@@ -57,6 +57,14 @@ type Collection struct {
 	Blocks  int   `json:"blocks,omitempty"`
 }
 
+// Info returns what a store would say about the collection.
+func (c Collection) Info() entry.Info {
+	return entry.Info{
+		Identity: c.Identity, Attributes: c.Attributes, Resource: c.Resource, ResourceVersion: c.ResourceVersion,
+		Complete: c.Complete, MustRelist: c.MustRelist, LastContact: c.LastContact, Objects: c.Objects,
+	}
+}
+
 var secrets = schema.GroupResource{Resource: "secrets"}
 
 // Confidential returns why c must not be written in plain text unless the user asks for it; "" if it may be. Every way

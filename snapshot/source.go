@@ -57,11 +57,14 @@ func (s storeSource) Collections(ctx context.Context) ([]Collection, error) {
 	return all, nil
 }
 
+// RelistLeftOut is Collection.MustRelist of a copy of a collection that lacks objects which could not be stored.
+const RelistLeftOut = "objects were left out of the store"
+
 // mustRelist returns why a copy of the collection cannot be resumed; "" if it can. A copy has no list of the objects
 // that were left out.
 func mustRelist(info entry.Info) string {
 	if info.MustRelist == "" && (len(info.LeftOut) > 0 || info.LeftOutMore) {
-		return "objects were left out of the store"
+		return RelistLeftOut
 	}
 	return info.MustRelist
 }

@@ -23,6 +23,7 @@ import (
 // program stores what a Go program does:
 //
 //	program FILE                     the config map b/y, and no more is known of it than its type
+//	program FILE defects             the same, changed by a transform, and to be listed again
 //	program FILE example             what README's informer of pods in all namespaces has when it has synced; it is not told
 //	                                 that pods have namespaces
 //	program FILE RESOURCE [VERSION]  what an informer by metadata has when it has synced; its transform has that version
@@ -34,8 +35,12 @@ func program(ts *testscript.TestScript, neg bool, args []string) {
 	st, err := store.Open(ts.MkAbs(args[0]), store.Options{})
 	ts.Check(err)
 	defer func() { ts.Check(st.Close()) }()
-	if len(args) == 1 {
-		storeConfigMap(ts, st)
+	switch {
+	case len(args) == 1:
+		storeConfigMap(ts, st, "", "")
+		return
+	case args[1] == "defects":
+		storeConfigMap(ts, st, "7", "a list was cut off")
 		return
 	}
 	if args[1] == "example" {
@@ -69,16 +74,19 @@ func collection(
 	return c
 }
 
-func storeConfigMap(ts *testscript.TestScript, st *store.Store) {
+func storeConfigMap(ts *testscript.TestScript, st *store.Store, transform, mustRelist string) {
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "b", Name: "y", UID: "u", ResourceVersion: "5"}}
 	ctx := context.Background()
 	c := collection(ts, st, entry.Identity{GroupVersionResource: gvr("configmaps"), Representation: entry.Typed}, object)
-	list, err := c.BeginReplace(ctx, store.ReplaceOptions{})
+	list, err := c.BeginReplace(ctx, store.ReplaceOptions{Attributes: entry.Attributes{Transform: transform}})
 	ts.Check(err)
 	_, err = list.Page(ctx, []runtime.Object{object})
 	ts.Check(err)
 	_, err = list.Commit(ctx, entry.Batch{ResourceVersion: "5"})
 	ts.Check(err)
+	if mustRelist != "" {
+		ts.Check(c.SetMustRelist(ctx, mustRelist))
+	}
 	ts.Check(c.Close())
 }
 

@@ -29,7 +29,7 @@
 //   - The index of schemas is JSON by its Content-Type too, has an ETag, and lists group-versions alone.
 //   - Schemas are sent in JSON only. Servers have them in protobuf, too, which neither kubectl nor client-go asks for.
 //   - There is no /openapi/v2. kubectl asks for it to validate what it is about to write, where /openapi/v3 does not
-//     answer, and for explain --output plaintext-openapiv2.
+//     answer, and for explain --output plaintext-openapiv2. Complete says which paths are better asked of the server.
 //   - The address in /api is the one by which the client has found us.
 //   - responseKind, in the aggregated documents, has group and version unless the group is one of Kubernetes' own.
 //     An aggregated API server may leave them out, which means the same.

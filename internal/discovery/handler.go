@@ -103,6 +103,29 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// Complete reports whether what is known of the server suffices to answer for a path as the server does.
+func (h *Handler) Complete(path string) bool {
+	parts := split(path)
+	switch at := strings.Join(parts, "/"); {
+	case at == "version":
+		return h.o.Server.Version != nil
+	case h.o.Server.Discovery == nil:
+		return false
+	case at == "api" || at == "apis":
+		return true
+	case at == "openapi/v3":
+		n := 0
+		for _, g := range h.groups {
+			n += len(g.versions)
+		}
+		return len(h.schemas()) == n
+	case parts[0] == "openapi":
+		_, known := h.schemas()[strings.TrimPrefix(at, "openapi/v3/")]
+		return known
+	}
+	return h.find(parts) != nil
+}
+
 // root answers /api and /apis.
 func (h *Handler) root(w http.ResponseWriter, r *http.Request, core bool) {
 	accepted, ok := negotiate(r, true)

@@ -22,10 +22,14 @@ func Records(src Source) snapshot.Source {
 // Saved returns c as package snapshot describes a collection, with all that decides whether a filter takes it and
 // whether its values may be shown ([snapshot.Collection.Confidential]).
 func (c Collection) Saved() snapshot.Collection {
+	mustRelist := c.MustRelist
+	if mustRelist == "" && (len(c.LeftOut) > 0 || c.LeftOutMore) {
+		mustRelist = snapshot.RelistLeftOut
+	}
 	return snapshot.Collection{
-		Identity: c.Identity(), Resource: c.ResourceInfo(), ResourceVersion: c.ResourceVersion, Complete: c.Complete,
-		MustRelist: c.MustRelist, LastContact: c.LastContact, Objects: c.Objects, Filtered: c.Filtered, Redacted: c.Redacted,
-		Sealed: c.Sealed,
+		Identity: c.Identity(), Attributes: entry.Attributes{Transform: c.Transform}, Resource: c.ResourceInfo(),
+		ResourceVersion: c.ResourceVersion, Complete: c.Complete, MustRelist: mustRelist, LastContact: c.LastContact,
+		Objects: c.Objects, Filtered: c.Filtered, Redacted: c.Redacted, Sealed: c.Sealed,
 	}
 }
 

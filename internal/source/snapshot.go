@@ -63,7 +63,7 @@ func (s *Snapshot) Status(context.Context) (Status, error) {
 		Format: m.Format, Encrypted: m.Encrypted, LeftOut: m.LeftOut,
 	}}
 	for _, c := range m.Collections {
-		one := NewCollection(infoOf(c))
+		one := NewCollection(c.Info())
 		one.TakenAt, one.Filtered, one.Redacted = m.TakenAt, c.Filtered, c.Redacted
 		if m.Filter != nil && one.Namespace == "" && one.Namespaced {
 			one.Namespaces = m.Filter.Namespaces
@@ -75,14 +75,6 @@ func (s *Snapshot) Status(context.Context) (Status, error) {
 	}
 	Sort(st.Collections)
 	return st, nil
-}
-
-// infoOf is what a store would say about a snapshot's collection.
-func infoOf(c snapshot.Collection) entry.Info {
-	return entry.Info{
-		Identity: c.Identity, Attributes: c.Attributes, Resource: c.Resource, ResourceVersion: c.ResourceVersion,
-		Complete: c.Complete, MustRelist: c.MustRelist, LastContact: c.LastContact, Objects: c.Objects,
-	}
 }
 
 // Check implements Source: it verifies all of the file.
@@ -100,7 +92,7 @@ func (s *Snapshot) Entries(ctx context.Context, q Query, fn func(entry.Entry) er
 		return fmt.Errorf("collection %s: %w", q.Collection, ErrNoCollection)
 	}
 	id := all[at].Identity
-	r, err := newReading(NewCollection(infoOf(all[at])), q, func(e entry.Entry) error {
+	r, err := newReading(NewCollection(all[at].Info()), q, func(e entry.Entry) error {
 		e.Payload = bytes.Clone(e.Payload) // the block is read into again
 		return fn(e)
 	})

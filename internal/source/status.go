@@ -86,6 +86,10 @@ type Collection struct {
 	// others.
 	LeftOut     []string `json:"leftOut,omitempty"`
 	LeftOutMore bool     `json:"leftOutMore,omitempty"`
+	// Transform is the version of the transform that has changed the objects; empty if none has.
+	Transform string `json:"transform,omitempty"`
+	// Notes are the known defects of the contents: see entry.Info.Notes. Its age is LastContact.
+	Notes []entry.Note `json:"notes,omitempty"`
 	// LastContact is when the server was last heard; zero if never.
 	LastContact time.Time `json:"lastContact,omitzero"`
 	// Handlers are the durable handlers that keep a place in it.
@@ -221,7 +225,7 @@ func NewCollection(info entry.Info) Collection {
 		ShardSelector: id.ShardSelector, Representation: string(id.Representation),
 		Persistent: true, Objects: info.Objects, ResourceVersion: info.ResourceVersion,
 		Complete: info.Complete, MustRelist: info.MustRelist, LastContact: info.LastContact, Sealed: info.Sealed,
-		PlainText: info.PlainText,
+		PlainText: info.PlainText, Transform: info.Attributes.Transform, Notes: info.Notes(time.Time{}),
 	}
 	c.LeftOutMore = info.LeftOutMore
 	for _, l := range info.LeftOut {

@@ -114,6 +114,9 @@ func (d *Side) tellPart(s command.IO, other *Side, asked snapshot.Filter) {
 		input.NotePart(s, d.Path, d.Status.Collections, asked)
 	}
 	d.tellGaps(s, asked)
+	input.TellDefects(s, slices.DeleteFunc(slices.Clone(d.Status.Collections), func(c source.Collection) bool {
+		return !asked.Takes(c.Saved())
+	}))
 	input.NoteRedacted(s, d.Path, d.Status.Collections, asked, "")
 	if text := filterText(d.covers); text != "" && text != filterText(other.covers) && text != filterText(asked) {
 		fmt.Fprintf(s.Err, "note: %s was saved with %s: compared is no more than that\n", d.Name, text)

@@ -59,7 +59,7 @@ func Choose(storePath string, all []source.Collection, r Request) (Choice, error
 	}
 	switch {
 	case len(cover) > 0:
-		best := slices.MinFunc(cover, better)
+		best := slices.MinFunc(cover, func(a, b source.Collection) int { return entry.Prefer(a.Saved().Info(), b.Saved().Info()) })
 		return Choice{res, []source.Collection{best}, append(alike(best, cover), incomplete(storePath, best)...)}, nil
 	case len(reach) == 0:
 		return Choice{}, outOfScope(storePath, res, same, r)
@@ -167,26 +167,6 @@ func covers(c source.Collection, r Request) bool {
 	return inNamespace && byLabel && byField && c.ShardSelector == "" && !savedWithout(c, r)
 }
 
-// better orders collections that hold the same: complete ones first, then
-// those with whole objects, then the one heard of last.
-func better(a, b source.Collection) int {
-	first := func(x, y bool) int {
-		switch {
-		case x == y:
-			return 0
-		case x:
-			return -1
-		}
-		return 1
-	}
-	return cmp.Or(
-		first(a.Complete, b.Complete),
-		first(a.Representation != string(entry.Metadata), b.Representation != string(entry.Metadata)),
-		b.LastContact.Compare(a.LastContact),
-		cmp.Compare(a.ID, b.ID),
-	)
-}
-
 // disjoint: no object can be in two of them.
 func disjoint(all []source.Collection) bool {
 	seen := map[string]bool{}
@@ -225,6 +205,9 @@ func incomplete(storePath string, c source.Collection) []string {
 	}
 	if why := unfinished(c); why != "" {
 		notes = append(notes, why)
+	}
+	for _, n := range KnownDefects(c) {
+		notes = append(notes, n.Text)
 	}
 	if c.Representation == string(entry.Metadata) {
 		notes = append(notes, "only metadata is stored")

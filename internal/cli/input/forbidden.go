@@ -39,13 +39,18 @@ func Errors(all []source.Collection) (errs []Error) {
 		if c.Live == nil || Trouble(*c.Live) == "" || Forbidden(c) {
 			continue
 		}
-		text := Trouble(*c.Live)
-		i := slices.IndexFunc(errs, func(e Error) bool { return e.Text == text })
-		if i < 0 {
-			i, errs = len(errs), append(errs, Error{Text: text})
-		}
-		errs[i].Of = append(errs[i].Of, Label(c))
+		errs = addError(errs, Trouble(*c.Live), Label(c))
 	}
+	return errs
+}
+
+// addError adds a text that is of a resource.
+func addError(errs []Error, text, of string) []Error {
+	i := slices.IndexFunc(errs, func(e Error) bool { return e.Text == text })
+	if i < 0 {
+		i, errs = len(errs), append(errs, Error{Text: text})
+	}
+	errs[i].Of = append(errs[i].Of, of)
 	return errs
 }
 

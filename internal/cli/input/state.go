@@ -2,6 +2,7 @@ package input
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,6 +38,9 @@ func State(now time.Time, c source.Collection) string {
 	}
 	if c.MustRelist != "" {
 		st += ", to be listed anew (" + c.MustRelist + ")"
+	}
+	if slices.ContainsFunc(c.Notes, func(n entry.Note) bool { return n.Kind == entry.NoteTransform }) {
+		st += ", changed by a transform"
 	}
 	for _, left := range c.Filtered {
 		st += ", " + left

@@ -57,6 +57,7 @@ func (o *logOptions) ofStore(ctx context.Context, s command.IO, path string, arg
 			return err
 		}
 	}
+	input.TellDefects(s, chosen)
 	changes, err := o.collect(ctx, s, logger, path, chosen, since, names)
 	if err != nil {
 		return err

@@ -28,6 +28,7 @@ type exporting struct {
 	// done is called when all has been read, and absent prints what src does not have; notes are printed after that.
 	done, absent func()
 	notes        []string
+	exported     []snapshot.Collection
 }
 
 // exportTo is where objects go.
@@ -54,6 +55,7 @@ func (e *exporting) run(ctx context.Context, to exportTo) error {
 			e.notes = append(e.notes, fmt.Sprintf("%s: %s", input.NameOf(c), why))
 			continue
 		}
+		e.exported = append(e.exported, c)
 		over.last = i+1 == len(all) || input.NameOf(all[i+1]) != input.NameOf(c)
 		err := e.collection(ctx, c, to, &over)
 		if isMissing(err) {
@@ -93,6 +95,7 @@ func (e *exporting) tell() {
 	for _, note := range e.notes {
 		fmt.Fprintln(e.s.Err, "note: not exported:", note)
 	}
+	tellDefects(e.s, e.exported)
 }
 
 func (e *exporting) leavesOut(c snapshot.Collection) string {

@@ -277,6 +277,17 @@ func noteNotSaved(s command.IO, leftOut []string) {
 	}
 }
 
+// tellDefects prints the known defects of collections that were saved or exported.
+func tellDefects(s command.IO, all []snapshot.Collection) {
+	var described []source.Collection
+	for _, c := range all {
+		one := source.NewCollection(c.Info())
+		one.Filtered, one.Redacted = c.Filtered, c.Redacted
+		described = append(described, one)
+	}
+	input.TellDefects(s, described)
+}
+
 // encryptHint says how Secrets get into a snapshot.
 const encryptHint = "--recipient KEY or --passphrase encrypts the snapshot, with Secrets in it; " +
 	"--include-secrets saves them as they are"
@@ -291,6 +302,7 @@ func (o *saveOptions) tell(s command.IO, path string, saved snapshot.Saved) erro
 		command.Within(saved.Objects, len(saved.Collections)-len(saved.Refused)),
 		command.Size(saved.Size), how)
 	noteNotSaved(s, saved.LeftOut)
+	tellDefects(s, saved.Collections)
 	if len(saved.Refused) > 0 {
 		fmt.Fprintf(s.Err,
 			"note: the API server does not list %d of %d resources for you, and nothing of them is saved: %s\n",
