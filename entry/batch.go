@@ -48,7 +48,8 @@ type Batch struct {
 	// ResourceVersion covers everything up to and including Ops: that of the
 	// last event or bookmark. Empty leaves the stored one.
 	ResourceVersion string
-	// LastContact is when the server last sent something. Zero leaves the stored time.
+	// LastContact is when the server last confirmed the state after the batch, or moved it on. Zero leaves the stored
+	// time.
 	LastContact time.Time
 	// IfContradicted is stored as Info.MustRelist, together with Ops, if any Op contradicts the stored state
 	// (Change.Contradicts). Default: MustRelist stays as it is.

@@ -19,7 +19,7 @@ type Info struct {
 	// resumed from them; empty if it can.
 	MustRelist string
 	Objects    int
-	// LastContact is the time of the last contact with the server.
+	// LastContact is when the server last confirmed the objects as its present state, or moved them on.
 	LastContact time.Time
 	// LastUsed is when the collection was last open for writing, by the wall clock and accurate to a day.
 	LastUsed time.Time

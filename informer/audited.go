@@ -108,8 +108,6 @@ func (a audited) Relist(rewound bool) {
 	a.i.currentReflector().Relist(reason)
 }
 
-func (a audited) Contacted() { a.i.contact() }
-
 // auditedList describes a list that is made for that reason to the auditor.
 func auditedList(reason reflector.Reason, since string) audit.List {
 	l := audit.List{Reason: string(reason), Since: since}

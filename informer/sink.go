@@ -203,7 +203,7 @@ func keyOf(obj any) string {
 	return key
 }
 
-// contact records that the server has sent something.
+// contact records that the server has confirmed the objects as its present state, or has moved them on.
 func (i *Informer) contact() { i.lastContact.Store(i.clock.Now().UnixNano()) }
 
 func (i *Informer) contactTime() time.Time {

@@ -16,7 +16,7 @@ type SourceChange struct {
 	From, To Source
 	// At is when the source changed.
 	At time.Time
-	// LastContact is when the server had last sent something.
+	// LastContact is Status.LastContact.
 	LastContact time.Time
 	// Err is Status.Err: why the connection was lost, or the store fails, when To is not Live.
 	Err error

@@ -53,7 +53,8 @@ type Status struct {
 	// StoredContact is the LastContact that was stored with ResourceVersion: without a server, that is how old the
 	// objects are after a restart.
 	StoredContact time.Time
-	// LastContact is when the server last sent something: in this run, or, before that, in an earlier one.
+	// LastContact is when the server last confirmed the objects as its present state, or moved them on: in this run, or,
+	// before that, in an earlier one. The objects are at least as new as the server's state at that time.
 	LastContact time.Time
 	// Reflector is the reflector's status: the connection, resumes, and relists with their reasons.
 	Reflector reflector.Status

@@ -59,7 +59,8 @@ var table = []metric{
 	gaugeOf("larder_degraded", "Always 1: the class of the error that the informer has, or none.", "class",
 		func(s *informer.Status, send send) { send(1, classOf(s.Err)) }),
 	gaugeOf("larder_last_contact_timestamp_seconds",
-		"When the API server was last heard, in this process or an earlier one.", "",
+		"When the API server last confirmed the objects as its present state, or changed them, in this process or an "+
+			"earlier one.", "",
 		func(s *informer.Status, send send) {
 			if !s.LastContact.IsZero() {
 				send(float64(s.LastContact.UnixNano()) / 1e9)

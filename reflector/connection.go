@@ -62,9 +62,13 @@ func (c *connection) report(ctx context.Context, err error) {
 	}
 }
 
-// heard records that the server has answered or sent something.
-func (c *connection) heard() {
-	c.o.Limiter.Heard()
+// heard tells Options.Limiter that the server has answered or sent something. That says nothing about the objects held:
+// see contact.
+func (c *connection) heard() { c.o.Limiter.Heard() }
+
+// contact records that the server has confirmed the objects held as its present state, or has moved them on. It is
+// called before the sink gets what moves them, so that the time is stored with it.
+func (c *connection) contact() {
 	now := c.o.Clock.Now()
 	c.board.update(func(st *Status) { st.LastContact = now })
 	if c.o.OnContact != nil {

@@ -15,6 +15,7 @@ func (s *session) deliver(ctx context.Context, ev watch.Event) error {
 	s.forgetLeftOut(ev.Object)
 	if s.gate.LeaveOut(ctx, ev.Object) {
 		// newest and awaited are unchanged: an object that is held under this key is another one.
+		s.conn.contact()
 		cur := s.cur
 		s.untold = cur.Advance(eventRV(ev)) != "" || s.untold
 		s.moveTo(cur)
@@ -26,6 +27,7 @@ func (s *session) deliver(ctx context.Context, ev watch.Event) error {
 		delete(s.guards.awaited, ref.Key)
 		return nil
 	}
+	s.conn.contact()
 	cur := s.cur
 	rv := cur.Advance(ref.ResourceVersion)
 	if err := s.sink.Event(ctx, ev.Type, ev.Object, s.gate.Resumable(rv)); err != nil {
@@ -50,8 +52,12 @@ func (s *session) deliverBookmark(ctx context.Context, ev watch.Event) error {
 	rv := eventRV(ev)
 	cur := s.cur
 	at := cur.Advance(rv)
+	if cur.RV != rv {
+		return nil
+	}
+	s.conn.contact()
 	s.moveTo(cur)
-	if at == "" || at != rv {
+	if at == "" {
 		return nil
 	}
 	return s.tellPlace(ctx)

@@ -380,6 +380,7 @@ func (l *list) finish(ctx context.Context) outcome {
 		rv = l.fold.RV
 	}
 	defer s.conn.listing.lend()()
+	s.conn.contact()
 	if err := s.sink.EndReplace(ctx, s.gate.Resumable(rv)); err != nil {
 		return s.sinkClosed(err)
 	}

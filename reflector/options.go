@@ -81,8 +81,7 @@ type Options struct {
 	// OnLive, if set, is called when Status.Live has changed, by the goroutine that calls the sink, after Sink.Synced. It
 	// must not block.
 	OnLive func(live bool)
-	// OnContact, if set, is called when the server has sent something: a successful response, an event, a bookmark.
-	// It must not block.
+	// OnContact, if set, is called when Status.LastContact moves. It must not block.
 	OnContact func()
 	// RelistSpread is the maximum of the random wait before a list after a 410, if Synced has been called in this run, so
 	// that the contents can be served meanwhile. It is for fleets: an API server that restarts loses its history, and

@@ -105,7 +105,7 @@ func (g *guards) lookUpOne(ctx context.Context, key string, whole bool) (answer,
 	if err != nil {
 		return answer{}, g.s.conn.describe(what, err)
 	}
-	g.s.conn.heard()
+	g.s.answered(m.GetResourceVersion())
 	got, others := answer{at: m.GetResourceVersion()}, false
 	err = meta.EachListItem(list, func(obj runtime.Object) error {
 		if ref, err := gate.Identify(obj); err == nil && ref.Key == key {

@@ -62,6 +62,7 @@ func (g *guards) compare(ctx context.Context) (same bool, o outcome) {
 		return false, o
 	}
 	if g.even || a.same {
+		g.s.conn.contact()
 		g.s.watching.stream.holds(&g.s.r.board)
 	}
 	return a.same, outcome{}

@@ -249,6 +249,14 @@ func (s *session) healthy() {
 	}
 }
 
+// answered records an answer of the server at a resourceVersion: contact, if that is the one held.
+func (s *session) answered(rv string) {
+	s.conn.heard()
+	if rv != "" && rv == s.cur.RV {
+		s.conn.contact()
+	}
+}
+
 // moveTo sets how far the stream has been delivered, and publishes it in the Status.
 func (s *session) moveTo(c history.Progress) {
 	s.cur = c

@@ -19,7 +19,8 @@ type Status struct {
 	// Live is true if everything that the server had at the last connect has been delivered, a watch was open then, and
 	// the connection has not been lost since. It stays true when a watch ends at its own time-out and another follows.
 	Live bool
-	// LastContact is when the server last answered with success or sent something; zero if never in this run.
+	// LastContact is when the server last confirmed the objects held as its present state, or moved them on by an event,
+	// a bookmark or a list; zero if never in this run. An answer that shows a higher resourceVersion does not count.
 	LastContact time.Time
 	// Lists counts the lists that were begun in this run, Pages their page requests, and Watches the watch requests.
 	// Requests with limit=1 are counted as Probes instead: those for the server's resourceVersion, the Fetches and the

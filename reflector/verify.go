@@ -282,7 +282,7 @@ func (g *guards) probe(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", g.s.conn.describe("probe", err)
 	}
-	g.s.conn.heard()
+	g.s.answered(m.GetResourceVersion())
 	return m.GetResourceVersion(), nil
 }
 

@@ -198,6 +198,7 @@ func (s *session) drained(ctx context.Context) outcome {
 	if o := s.fetchLeftOut(ctx); o.Kind != "" {
 		return o
 	}
+	s.conn.contact()
 	if err := s.synced(ctx); err != nil {
 		return s.sinkClosed(err)
 	}

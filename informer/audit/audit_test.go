@@ -46,7 +46,6 @@ func (w *world) LastSyncResourceVersion() string {
 
 func (w *world) WaitIdle(context.Context) error              { return nil }
 func (w *world) Verify(context.Context, time.Duration) error { return w.damage }
-func (w *world) Contacted()                                  {}
 
 func (w *world) Repaired(_ context.Context, err error) error {
 	w.damage = nil

@@ -46,8 +46,6 @@ type Subject interface {
 	// Relist requests a list that compares bodies. rewound says that the server's resourceVersion is older than one that
 	// the stream has delivered.
 	Relist(rewound bool)
-	// Contacted is called when the server has answered a request.
-	Contacted()
 }
 
 // Options are the options of New. All are required but ListMetadata and Every.

@@ -35,7 +35,6 @@ func (s *scan) page(ctx context.Context, token string) (p page, err error) {
 		p, err = s.list(limited, metav1.ListOptions{Limit: pageSize, Continue: token})
 		cancel()
 		if err == nil {
-			s.o.Subject.Contacted()
 			return p, nil
 		}
 		if ctx.Err() != nil {

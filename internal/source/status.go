@@ -90,7 +90,7 @@ type Collection struct {
 	Transform string `json:"transform,omitempty"`
 	// Notes are the known defects of the contents: see entry.Info.Notes. Its age is LastContact.
 	Notes []entry.Note `json:"notes,omitempty"`
-	// LastContact is when the server was last heard; zero if never.
+	// LastContact is when the server last confirmed the objects as its present state, or moved them on; zero if never.
 	LastContact time.Time `json:"lastContact,omitzero"`
 	// Handlers are the durable handlers that keep a place in it.
 	Handlers []Handler `json:"handlers,omitempty"`

@@ -149,11 +149,12 @@ var reflectorMutants = []mutant{
 		breaks: "The place in the stream never goes back.",
 		file:   "reflector/event.go",
 		old: `	at := cur.Advance(rv)
-	s.moveTo(cur)
+	if cur.RV != rv {
+		return nil
+	}
 `,
 		new: `	cur.RV = rv
 	at := rv
-	s.moveTo(cur)
 `,
 		test: "TestOddEvents",
 	},
@@ -188,7 +189,7 @@ var reflectorMutants = []mutant{
 		delete(s.guards.awaited, ref.Key)
 		return nil
 	}
-	cur := s.cur
+	s.conn.contact()
 `,
 		new: `	if !ok {
 		s.newest.Remove(ref.Key)
@@ -198,7 +199,7 @@ var reflectorMutants = []mutant{
 		s.moveTo(cur)
 		return nil
 	}
-	cur := s.cur
+	s.conn.contact()
 `,
 		test: "TestOddEvents",
 	},

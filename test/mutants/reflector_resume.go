@@ -2,6 +2,14 @@ package main
 
 var reflectorResumeMutants = []mutant{
 	{
+		name:   "reflector/any-answer-is-contact",
+		breaks: "An answer at another resourceVersion than the held one does not make the data fresh.",
+		file:   "reflector/session.go",
+		old:    `	if rv != "" && rv == s.cur.RV {`,
+		new:    `	if rv != "" {`,
+		test:   "TestAgeOfTheState",
+	},
+	{
 		name:   "reflector/opaque-version-kept",
 		breaks: "Where resourceVersions cannot be compared, a watch resumes from the last event.",
 		file:   "reflector/internal/history/progress.go",

@@ -26,7 +26,7 @@ func NewStatus(s command.IO) *cobra.Command {
 		Long: `Print what a store or snapshot holds, and how old it is. Needs no API server.
 
   RV      the resourceVersion of the objects, from which the next sync resumes
-  AGE     how long ago the server was last heard
+  AGE     how long ago the server last confirmed the objects as its present state, or changed them
   STATE   stored   in the file; no sync mirrors it now
           live     mirrored now, in contact with the server
           offline  mirrored now, out of contact for that long: the objects are those in the file

@@ -67,7 +67,7 @@ The log, on standard error, has a line for a resource when its state changes, an
   connecting, waiting  served from the store until the server has answered; waiting for the first list
   forbidden  the server answers 403: asked again until it allows list and watch, and served from the store meanwhile
   RV        the resourceVersion of the objects, from which a restart resumes
-  age       how long ago the server was last heard
+  age       how long ago the server last confirmed the objects as its present state, or changed them
   resumes   watches that went on from the resourceVersion, with no list
   relists   lists of the whole resource but for the first one, and why they were needed
   received  bytes from the network for this resource since sync started: compressed as they come, with headers, TLS and

@@ -1,0 +1,98 @@
+package reflector_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/larder-dev/larder/reflector"
+)
+
+// TestAgeOfTheState checks that LastContact is when the held state was last known to be the server's. Otherwise an
+// answered probe makes data look fresh that is hours old. Issue 37.
+func TestAgeOfTheState(t *testing.T) {
+	away := func(context.Context, request) (watch.Interface, error) {
+		return nil, apierrors.NewServiceUnavailable("away")
+	}
+	for name, tt := range map[string]struct {
+		before func(g *rig) // before the restart
+		o      reflector.Options
+		after  func(g *rig) // after it, with the watch refused
+		fresh  bool
+	}{
+		"the server has moved on":       {before: func(g *rig) { g.s.put("a/x", "2") }},
+		"another resource has moved on": {before: func(g *rig) { g.s.other(1) }},
+		"nothing has changed":           {fresh: true},
+		"a page of a list that cannot end": {
+			before: func(g *rig) {
+				g.fill(30)
+				g.s.compact()
+				g.s.onWatch = nil
+				g.s.onList = func(r request) (runtime.Object, error) {
+					if r.Continue != "" {
+						return nil, apierrors.NewServiceUnavailable("away")
+					}
+					return nil, nil
+				}
+			},
+			o: reflector.Options{PageSize: 10},
+		},
+		"an event": {
+			before: func(g *rig) { g.s.put("a/x", "2"); g.s.noBookmarks = true },
+			after:  func(g *rig) { g.s.onWatch = nil; g.sleep(time.Minute) },
+			fresh:  true,
+		},
+		"a bookmark": {
+			before: func(g *rig) { g.s.other(1) },
+			after:  func(g *rig) { g.s.onWatch = nil; g.sleep(time.Minute) },
+			fresh:  true,
+		},
+		"silence of a server without bookmarks": {
+			before: func(g *rig) { g.s.other(1); g.s.noBookmarks = true },
+			after:  func(g *rig) { g.s.onWatch = nil; g.sleep(time.Minute) },
+			fresh:  true,
+		},
+		"a list": {
+			before: func(g *rig) { g.s.put("a/x", "2"); g.s.compact() },
+			after:  func(g *rig) { g.s.onWatch = nil; g.sleep(time.Minute) },
+			fresh:  true,
+		},
+		"the same objects at a higher resourceVersion": {
+			before: func(g *rig) { g.s.other(1); g.s.onWatch = nil; g.s.noBookmarks = true },
+			o: reflector.Options{Same: func(context.Context) (string, bool, error) {
+				return "102", true, nil
+			}},
+			fresh: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(g *rig) {
+				g.s.put("a/x", "1")
+				g.start(reflector.Options{})
+				contacts := 0
+				tt.o.OnContact = func() { contacts++ }
+				g.restart(func() {
+					g.s.onWatch = away
+					if tt.before != nil {
+						tt.before(g)
+					}
+				}, tt.o)
+				if tt.after != nil {
+					tt.after(g)
+				}
+				synctest.Wait()
+				at := g.r.Status().LastContact
+				if fresh := !at.IsZero(); fresh != tt.fresh || (contacts > 0) != tt.fresh {
+					t.Errorf("last contact %v, %d contacts; the state is known to be the server's: %v", at, contacts, tt.fresh)
+				}
+				g.stop()
+			})
+		})
+	}
+}
