@@ -12,6 +12,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/reflector/internal/gate"
+	"github.com/larder-dev/larder/reflector/internal/history"
 	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
@@ -32,7 +33,9 @@ func (s *session) byMetadata(ctx context.Context, reason Reason) bool {
 		return false
 	case s.gate.Strays > 0:
 		return false // only a list of whole objects shows whether the strays are gone
-	case reason != ReasonExpired && reason != ReasonStore:
+	case reason == ReasonListOnly && s.lists.busy:
+		return false
+	case reason != ReasonExpired && reason != ReasonStore && reason != ReasonListOnly:
 		return false
 	}
 	return s.o.MetadataPays == nil || s.o.MetadataPays(ctx)
@@ -80,7 +83,7 @@ func (l *list) takeRefs(ctx context.Context, p page) outcome {
 	if err != nil {
 		return l.s.sinkClosed(err)
 	}
-	// A fetched object may be newer than the list: then the watch has to reach its resourceVersion too.
+	// A fetched object may be newer than the list: then the watch has to reach that resourceVersion.
 	l.tail.ensure(ctx)
 	if len(lacking)*lackingShare > len(refs) {
 		return l.wholeInstead(ctx, nil)
@@ -129,15 +132,21 @@ func (l *list) wholeInstead(ctx context.Context, err error) outcome {
 }
 
 // takeOne delivers an object that was fetched by itself. If it has changed or was deleted since the page, the folded
-// watch brings the event.
+// watch has the event. Without a watch, only the listed state is part of the list.
 func (l *list) takeOne(ctx context.Context, p page) outcome {
+	asListed := false
 	for _, obj := range p.items {
-		if ref, _ := l.s.gate.RefOf(obj); ref.Key != l.pages.one {
+		ref, _ := l.s.gate.RefOf(obj)
+		if ref.Key != l.pages.one {
 			l.s.lists.noMetadata = true
 			err := l.s.conn.describe("fetch "+l.pages.one+" of", errOtherObject)
 			l.s.conn.report(ctx, err)
 			return l.again(err)
 		}
+		asListed = ref == l.pages.lacking[0]
+	}
+	if !asListed || l.reason != ReasonListOnly {
+		l.target = history.Max(l.target, p.rv)
 	}
 	if err := l.deliver(ctx, p.items); err != nil {
 		return l.s.sinkClosed(err)

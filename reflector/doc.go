@@ -87,13 +87,13 @@
 //
 // After every error (closed, reset, refused, DNS, time-out, 401, 429, 5xx, an ERROR event, a watch that ends right
 // after it began) the reflector waits, and then watches again from the newest resourceVersion delivered. It never lists
-// for them. 403, 404 and 405 show as Degraded. It lists on 410 (or what an API server without a watch cache says in its
-// place, once etcd was compacted at exactly the next event), on "resource version too large", on a failed guard, if an
-// event cannot be decoded for the second time at one resourceVersion (the cause ClientWatchDecoding of an ERROR event),
-// and if Options.Verify or Relist asks for it, and for no other reason. The wait is random below 800 ms, doubled with
-// each failure up to 30 s, on top of Retry-After. It is short again after a watch has lived two minutes. A watch that
-// ends in order at its own time-out is followed by another at once. One that has lived and ends before that is followed
-// within 800 ms: the server has probably ended others, too.
+// for them. It lists on 410 (or what an API server without a watch cache says in its place, once etcd was compacted at
+// exactly the next event), on "resource version too large", on a failed guard, if an event cannot be decoded for the
+// second time at one resourceVersion (the cause ClientWatchDecoding of an ERROR event), if the resource cannot be
+// watched (403, 404, 405; see below), and if Options.Verify or Relist asks for it, and for no other reason. The wait is
+// random below 800 ms, doubled with each failure up to 30 s, on top of Retry-After. It is short again after a watch has
+// lived two minutes. A watch that ends in order at its own time-out is followed by another at once. One that has lived
+// and ends before that is followed within 800 ms: the server has probably ended others, too.
 //
 // A watch that is silent for two and a half minutes (bookmarks come once a minute) is checked by a probe. If the
 // resourceVersion is the one held, nothing was missed and the watch stays. Otherwise it is closed and opened again,
@@ -103,6 +103,17 @@
 // On a thin link a large event looks like a dead connection, and a new watch receives it from its first byte. So after
 // a watch that was closed for its silence, the next one from the same resourceVersion may be silent for five minutes,
 // and later ones for ten. (The same holds for a drain, which otherwise has half a minute.)
+//
+// # Resources that can be listed and not watched
+//
+// 403, 404 and 405 as the answer to a watch show as Degraded. The watch is tried again after the usual waits, because
+// permissions and CRDs are often applied a moment later. If the server lists the resource, Status.ListOnly is true, and
+// 30 to 60 seconds after the first such answer, plus a random time up to Options.RelistSpread, a list for ReasonListOnly
+// follows; then the same again. A run that has not called Synced yet lists at once. A watch that is accepted later
+// resumes from the last list. Without a resourceVersion to resume from, no watch is tried between two lists.
+//
+// No watch is folded into these lists. If a list by metadata fetches an object in another state than the listed one,
+// no event makes it the state at one resourceVersion. Then whole objects are listed, for the rest of the run.
 //
 // # Relist
 //
@@ -146,8 +157,8 @@
 //
 // # Lists by metadata
 //
-// With Options.ListMetadata, and if Options.MetadataPays, a relist for ReasonExpired or ReasonStore requests pages by
-// metadata. Objects that the sink holds in the listed state (Sink.Known) are not fetched. The others are fetched one by
+// With Options.ListMetadata, and if Options.MetadataPays, a relist for ReasonExpired, ReasonStore or ReasonListOnly
+// requests pages by metadata. Objects that the sink holds in the listed state (Sink.Known) are not fetched. The others are fetched one by
 // one, each by a list with its name as a field selector, before the next page is requested. If they are more than a
 // quarter of a page, whole objects are requested instead, for that page and those after it. A fetched object may be
 // newer than the list, or gone; so the watch is folded in from the first page on, even if there is no second, and the
@@ -169,7 +180,8 @@
 // ends it for all. So an outage costs a process what it costs one reflector, and 300 watches that break together are
 // one failure. An error that the server answers concerns only the reflector that gets it.
 //
-// After a 410 a list waits for a random time up to Options.RelistSpread, if the sink holds objects to serve.
+// After a 410, and if the resource cannot be watched, a list waits for a random time up to Options.RelistSpread, if the
+// sink holds objects to serve.
 //
 // # Strays
 //

@@ -3,43 +3,17 @@ package reflector
 import (
 	"context"
 	"slices"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/util/watchlist"
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/reflector/internal/gate"
 	"github.com/larder-dev/larder/reflector/internal/history"
-	"github.com/larder-dev/larder/reflector/internal/pace"
 	"github.com/larder-dev/larder/reflector/internal/request"
 )
-
-// lists is what a run has learned of how lists have to be requested.
-type lists struct {
-	// limit is the limit of the next page, metadataLimit that of the next page by metadata.
-	limit, metadataLimit pace.Limit
-	// noMetadata is true once the server has refused lists by metadata.
-	noMetadata bool
-	// watchLists is false once it is known that the ListerWatcher or the server cannot send a list as a watch.
-	watchLists bool
-	// unlimited requests the next list as a watch of hours, because the server cuts off the smallest page. hopeless
-	// counts the pages in a row that were cut off so.
-	unlimited bool
-	hopeless  int
-	// patience adapts the time-out of the smallest request to a thin link.
-	patience pace.Patience
-	// ended is when the last list ended; zero before.
-	ended time.Time
-}
-
-func newLists(r *Reflector) lists {
-	return lists{limit: pace.NewLimit(r.o.PageSize), metadataLimit: pace.NewLimit(r.o.PageSize),
-		watchLists: !watchlist.DoesClientNotSupportWatchListSemantics(r.lw)}
-}
 
 // list is one list in the state Relist. Pages and a folded watch go into one Replace:
 //
@@ -50,6 +24,8 @@ func newLists(r *Reflector) lists {
 type list struct {
 	s      *session
 	reason Reason
+	// byMetadata is true if the first page was requested by metadata.
+	byMetadata bool
 	// begun is true if BeginReplace was called.
 	begun bool
 	// delivered is true if Page or Event was called with an object. before is the gate's count at BeginReplace.
@@ -57,7 +33,7 @@ type list struct {
 	before    gate.PassedBy
 	// fold is how far the folded watch has come. It starts at the first page's resourceVersion.
 	fold history.Progress
-	// target is the resourceVersion that fold must reach: the highest one of the pages.
+	// target is the resourceVersion that fold must reach: the highest one of the answers.
 	target string
 	newest *history.ListNewest
 	pages  *pager
@@ -80,8 +56,12 @@ func (s *session) relist(ctx context.Context) outcome {
 	}
 	l := newList(s, reason)
 	l.pages = newPager(s)
-	l.pages.metadata = s.byMetadata(ctx, reason)
+	l.byMetadata = s.byMetadata(ctx, reason)
+	l.pages.metadata = l.byMetadata
 	l.tail = &tail{l: l}
+	if reason == ReasonListOnly {
+		l.tail.dead = errListOnly
+	}
 	o := l.run(ctx)
 	l.pages.close()
 	if o.Kind == listed {
@@ -115,7 +95,7 @@ func (l *list) run(ctx context.Context) outcome {
 			return l.judge(ctx)
 		}
 		if l.tail.dead != nil && (l.pages.done || l.ahead()) {
-			return l.again(l.tail.dead) // it has been reported
+			return l.unfinished(ctx)
 		}
 		var o outcome
 		select {
@@ -185,10 +165,11 @@ func (l *list) take(ctx context.Context, p page) outcome {
 			return l.s.sinkClosed(err)
 		}
 	}
+	if l.pages.one != "" {
+		return l.takeOne(ctx, p)
+	}
 	l.target = history.Max(l.target, p.rv)
 	switch {
-	case l.pages.one != "":
-		return l.takeOne(ctx, p)
 	case l.pages.metadata:
 		return l.takeRefs(ctx, p)
 	}
@@ -251,7 +232,11 @@ func (l *list) listForRewound(ctx context.Context, key string) outcome {
 
 // begin calls BeginReplace and counts the list.
 func (l *list) begin(ctx context.Context, rv string) error {
-	klog.FromContext(ctx).Info("Listing", "reason", l.reason, "resourceVersion", rv, "held", l.s.cur.RV)
+	level := 0
+	if l.reason == ReasonListOnly {
+		level = 2 // about once a minute
+	}
+	klog.FromContext(ctx).V(level).Info("Listing", "reason", l.reason, "resourceVersion", rv, "held", l.s.cur.RV)
 	l.fold = history.At(rv)
 	l.before = l.s.gate.PassedBy
 	l.s.watching.fresh = true
@@ -387,7 +372,7 @@ func (l *list) finish(ctx context.Context) outcome {
 	s.moveTo(l.fold)
 	s.newest, s.guards.awaited, s.guards.target = l.newest.Result(), nil, ""
 	s.watching.end, s.announced, s.guards.pending = lost, false, false
-	s.lists.ended = s.o.Clock.Now()
+	s.lists.ended, s.watching.refusals = s.o.Clock.Now(), refusals{}
 	if l.reason.Rewrites() {
 		s.r.rewritten()
 	}

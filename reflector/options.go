@@ -44,12 +44,12 @@ type Options struct {
 	// smallest page.
 	streams bool
 	// ListMetadata, if set, makes the ListerWatcher's list requests, with the same scope, limit and continue token, for
-	// metadata alone. A relist for ReasonExpired or ReasonStore then lists metadata, and fetches only the objects that the
-	// sink does not hold in the listed state (Sink.Known), each by a field selector on its name. If they are more than a
-	// quarter of a page, that page and those after it are listed whole. Admit is not called for objects that the sink
-	// holds. Probes and look-ups use metadata too. A ListMetadata that is refused is not called again in
-	// this run, except after 403, 404 and 405, which may be temporary. Its calls are bounded as the ListerWatcher's.
-	// Default: whole objects.
+	// metadata alone. A relist for ReasonExpired, ReasonStore or ReasonListOnly then lists metadata, and fetches only the
+	// objects that the sink does not hold in the listed state (Sink.Known), each by a field selector on its name. If they
+	// are more than a quarter of a page, that page and those after it are listed whole. Admit is not called for objects
+	// that the sink holds. Probes and look-ups use metadata too. A ListMetadata that is refused is not called again in this
+	// run, except after 403, 404 and 405, which may be temporary. Its calls are bounded as the ListerWatcher's. Default:
+	// whole objects.
 	ListMetadata func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
 	// MetadataPays, if set, is called before each list by metadata. It returns whether bodies are so much larger than
 	// metadata that an additional request for each fetched object is worth it. Default: true.
@@ -86,7 +86,8 @@ type Options struct {
 	// RelistSpread is the maximum of the random wait before a list after a 410, if Synced has been called in this run, so
 	// that the contents can be served meanwhile. It is for fleets: an API server that restarts loses its history, and
 	// cannot serve a fleet that lists at once. See docs/fleet.md for how long. Status.Err is the 410 until the list. The
-	// back-off after a list less than two minutes ago is added to it. Default 0: at once.
+	// back-off after a list less than two minutes ago is added to it. The lists of a resource that cannot be watched are
+	// delayed likewise. Default 0: at once.
 	RelistSpread time.Duration
 	// Limiter, if set, is shared by all reflectors of this process that talk to the same server. While the server is down
 	// one reflector at a time tries to connect; otherwise only a few connect or list at a time. Default: each reflector

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/util/watchlist"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
@@ -14,6 +15,30 @@ import (
 	"github.com/larder-dev/larder/reflector/internal/pace"
 	"github.com/larder-dev/larder/reflector/internal/request"
 )
+
+// lists is what a run has learned of how lists have to be requested.
+type lists struct {
+	// limit is the limit of the next page, metadataLimit that of the next page by metadata.
+	limit, metadataLimit pace.Limit
+	// noMetadata is true once the server has refused lists by metadata. busy is true once such a list could not end,
+	// because objects changed during it and there was no watch.
+	noMetadata, busy bool
+	// watchLists is false once it is known that the ListerWatcher or the server cannot send a list as a watch.
+	watchLists bool
+	// unlimited requests the next list as a watch of hours, because the server cuts off the smallest page. hopeless
+	// counts the pages in a row that were cut off so.
+	unlimited bool
+	hopeless  int
+	// patience adapts the time-out of the smallest request to a thin link.
+	patience pace.Patience
+	// ended is when the last list ended; zero before.
+	ended time.Time
+}
+
+func newLists(r *Reflector) lists {
+	return lists{limit: pace.NewLimit(r.o.PageSize), metadataLimit: pace.NewLimit(r.o.PageSize),
+		watchLists: !watchlist.DoesClientNotSupportWatchListSemantics(r.lw)}
+}
 
 // page is the answer to one list request.
 type page struct {

@@ -43,6 +43,9 @@ const (
 	// ReasonAudit: an audit found that the contents differ, or may differ, from the server's, although the stream was not
 	// interrupted.
 	ReasonAudit Reason = "AuditMismatch"
+	// ReasonListOnly: the server lists the resource and refuses to watch it (403, 404, 405). It is listed every 30 to 60
+	// seconds until it can be watched.
+	ReasonListOnly Reason = "ListOnly"
 	// ReasonNotResumable: there is no resourceVersion to watch from. Either the server gives none (some aggregated APIs),
 	// so each reconnect lists; or none that can be compared, so each start lists; or the last list had strays.
 	ReasonNotResumable Reason = "NotResumable"
@@ -53,7 +56,7 @@ func RelistReasons() []Reason {
 	return []Reason{
 		ReasonExpired, ReasonAhead, ReasonRewound, ReasonCluster, ReasonCodec, ReasonSchema, ReasonTransform, ReasonOpenAPI,
 		ReasonEncoding, ReasonStore, ReasonDamaged, ReasonUnreadable, ReasonBadEvent, ReasonLeftOut, ReasonAudit,
-		ReasonNotResumable,
+		ReasonListOnly, ReasonNotResumable,
 	}
 }
 

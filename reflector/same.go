@@ -63,7 +63,7 @@ func (g *guards) compare(ctx context.Context) (same bool, o outcome) {
 	}
 	if g.even || a.same {
 		g.s.conn.contact()
-		g.s.watching.stream.holds(&g.s.r.board)
+		g.s.holds(g.s.watching.stream)
 	}
 	return a.same, outcome{}
 }

@@ -206,6 +206,7 @@ func (s *session) wait(ctx context.Context) outcome {
 		}
 	} else {
 		d, recovered = s.conn.backOff()
+		d = s.untilList(d)
 	}
 	timer := s.o.Clock.NewTimer(d)
 	defer timer.Stop()
@@ -222,17 +223,26 @@ func (s *session) wait(ctx context.Context) outcome {
 
 // lose records and reports an error that ended a connection, and returns failed or denied.
 func (s *session) lose(ctx context.Context, err error) outcome {
-	if ctx.Err() != nil {
+	switch {
+	case !s.disconnect(ctx, err):
 		return outcome{Kind: stop}
+	case isDenied(err):
+		s.showListOnly(false) // the resource cannot be listed either
+		return outcome{Kind: denied}
+	}
+	return outcome{Kind: failed}
+}
+
+// disconnect records and reports an error that ended a connection. It returns false if ctx has ended.
+func (s *session) disconnect(ctx context.Context, err error) bool {
+	if ctx.Err() != nil {
+		return false
 	}
 	s.conn.report(ctx, err)
 	s.conn.tellLimiter(err)
 	s.conn.lastErr, s.watching.end, s.watching.endedAt = err, lost, s.o.Clock.Now()
 	s.r.lost()
-	if isDenied(err) {
-		return outcome{Kind: denied}
-	}
-	return outcome{Kind: failed}
+	return true
 }
 
 // sinkClosed stops the machine with the sink's error.

@@ -53,7 +53,7 @@ const (
 // outcome is an outcomeKind with its arguments.
 type outcome struct {
 	Kind outcomeKind
-	// Reason is the reason of the list; set if Kind is mustList.
+	// Reason is the reason of the list; set if Kind is mustList, or denied and a list has to follow the wait.
 	Reason Reason
 	// Wait says that a back-off precedes the list, because the last list was a moment ago.
 	Wait bool
@@ -67,7 +67,7 @@ func next(p position, o outcome) position {
 	case failed:
 		return position{Backoff, p.Reason}
 	case denied:
-		return position{Degraded, p.Reason}
+		return position{Degraded, stronger(p.Reason, o.Reason)}
 	case mustList:
 		return listDue(p, o)
 	}

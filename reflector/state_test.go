@@ -30,6 +30,7 @@ func TestNext(t *testing.T) {
 		{position{Watch, ""}, is(behind), position{Drain, ""}},
 		{position{Watch, ""}, is(failed), position{Backoff, ""}},
 		{position{Watch, ""}, is(denied), position{Degraded, ""}},
+		{position{Watch, ""}, outcome{Kind: denied, Reason: ReasonListOnly}, position{Degraded, ReasonListOnly}},
 		{position{Watch, ""}, due(ReasonExpired), position{Relist, ReasonExpired}},
 		{position{Watch, ""}, later(ReasonExpired), position{Backoff, ReasonExpired}},
 

@@ -16,6 +16,9 @@ type Status struct {
 	// NotResumable is true if the server's resourceVersions cannot be compared (some aggregated APIs). Then
 	// ResourceVersion only resumes watches of this run: the sink never gets it, so every start lists.
 	NotResumable bool
+	// ListOnly is true while the server lists the resource and refuses to watch it (403, 404, 405): the state is that of
+	// the last list, and another follows every 30 to 60 seconds. Err is the answer to the watch.
+	ListOnly bool
 	// Live is true if everything that the server had at the last connect has been delivered, a watch was open then, and
 	// the connection has not been lost since. It stays true when a watch ends at its own time-out and another follows.
 	Live bool

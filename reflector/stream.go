@@ -48,6 +48,7 @@ func watchTimeout() time.Duration {
 // accepted is called when the server has accepted the watch.
 func (s *session) accepted(st *stream) {
 	s.conn.heard()
+	s.showListOnly(false)
 	if !s.guards.pending { // else the slot and the status stay until the guards have run
 		s.conn.connected()
 		s.healthy()
@@ -55,7 +56,7 @@ func (s *session) accepted(st *stream) {
 	st.resume = !s.watching.fresh
 	s.watching.fresh = false
 	if s.guards.even {
-		st.holds(&s.r.board)
+		s.holds(st)
 	}
 }
 
@@ -63,7 +64,7 @@ func (s *session) accepted(st *stream) {
 func (s *session) message(st *stream) {
 	s.conn.heard()
 	st.messages++
-	st.holds(&s.r.board)
+	s.holds(st)
 }
 
 // close stops the watch and waits until its result channel is closed and Stop has returned, which means that its

@@ -113,7 +113,7 @@ func (t *tail) ended(ctx context.Context) {
 	s := t.l.s
 	full, lively := t.st.end(s.o.Clock.Now())
 	if lively {
-		t.st.holds(&s.r.board)
+		s.holds(t.st)
 	}
 	quiet := t.draining && full && t.st.messages == 0 && !s.watching.bookmarks
 	t.drop(ctx)

@@ -29,6 +29,8 @@ type watching struct {
 	quiet int
 	// silence bounds how long a watch may be silent.
 	silence pace.Silence
+	// refusals are the watches that the server has refused.
+	refusals refusals
 	// badAt is the resourceVersion at which a watch has met an event that cannot be decoded; "" if the last one has not.
 	badAt string
 	// end is how the last watch ended, and endedAt when.
@@ -205,8 +207,8 @@ func (s *session) drained(ctx context.Context) outcome {
 	return outcome{Kind: drained}
 }
 
-// watchFailed returns the outcome of an error of a watch: a list if the history is gone or behind, or if an event
-// cannot be decoded, else a back-off.
+// watchFailed returns the outcome of an error of a watch: a list if the history is gone or behind, if an event cannot
+// be decoded, or in time if the resource cannot be watched; otherwise a back-off.
 func (s *session) watchFailed(ctx context.Context, err error) outcome {
 	reason := Reason("")
 	switch {
@@ -218,6 +220,8 @@ func (s *session) watchFailed(ctx context.Context, err error) outcome {
 		reason = ReasonAhead
 	case s.isBadEventAt(err, s.cur.RV):
 		reason = ReasonBadEvent
+	case request.Denied(err):
+		return s.watchDenied(ctx, err)
 	default:
 		return s.lose(ctx, err)
 	}
@@ -243,7 +247,7 @@ func (s *session) streamEnded(ctx context.Context) outcome {
 	if !lively {
 		return s.lose(ctx, s.conn.describe("watch", ErrShortWatch))
 	}
-	s.watching.stream.holds(&s.r.board)
+	s.holds(s.watching.stream)
 	switch {
 	case !full:
 		s.watching.end = lost
@@ -292,7 +296,7 @@ func (s *session) silent(ctx context.Context) outcome {
 		return s.lose(ctx, err)
 	case rv == s.cur.RV:
 		s.healthy() // the probe may have been overdue
-		s.watching.stream.holds(&s.r.board)
+		s.holds(s.watching.stream)
 		return outcome{}
 	case s.watching.stream.bookmarks > 0:
 		return s.lose(ctx, s.conn.describe("watch", ErrSilent))

@@ -57,6 +57,7 @@ func (s *session) streamList(ctx context.Context, reason Reason) outcome {
 	}
 	l.st = st
 	s.conn.heard()
+	s.showListOnly(false)
 	s.conn.connected()
 	o := l.run(ctx)
 	if o.Kind == listed {

@@ -156,6 +156,9 @@ type Live struct {
 	// Since is when it began to be so, in the running sync.
 	Since  time.Time `json:"since,omitzero"`
 	Synced bool      `json:"synced"`
+	// ListOnly: the server lists the resource and refuses to watch it; the objects are those of the last list. See
+	// reflector.Status.
+	ListOnly bool `json:"listOnly,omitempty"`
 	// State is the reflector's.
 	State string `json:"state"`
 	// Seed says what the first list was spared by, or why not; "" if there is nothing to say.

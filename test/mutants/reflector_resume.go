@@ -2,6 +2,30 @@ package main
 
 var reflectorResumeMutants = []mutant{
 	{
+		name:   "reflector/list-only-frozen",
+		breaks: "A resource that can be listed and not watched is listed again.",
+		file:   "reflector/refused.go",
+		old:    `	case !now.Before(r.listAt):`,
+		new:    `	case false:`,
+		test:   "TestListOnly",
+	},
+	{
+		name:   "reflector/list-only-mixture",
+		breaks: "Without a watch, an object that changes during a list by metadata leads to a list of whole objects.",
+		file:   "reflector/bymetadata.go",
+		old:    `	if !asListed || l.reason != ReasonListOnly {`,
+		new:    `	if !asListed && l.reason != ReasonListOnly {`,
+		test:   "TestListOnlyByMetadata",
+	},
+	{
+		name:   "reflector/list-only-loop",
+		breaks: "A resource that can be neither listed nor watched is asked for with the back-off.",
+		file:   "reflector/refused.go",
+		old:    `	case s.pos.State != Degraded || rest <= 0:`,
+		new:    `	case s.pos.State != Degraded:`,
+		test:   "TestNeitherListedNorWatched",
+	},
+	{
 		name:   "reflector/any-answer-is-contact",
 		breaks: "An answer at another resourceVersion than the held one does not make the data fresh.",
 		file:   "reflector/session.go",

@@ -31,6 +31,7 @@ func NewStatus(s command.IO) *cobra.Command {
           live     mirrored now, in contact with the server
           offline  mirrored now, out of contact for that long: the objects are those in the file
           behind   mirrored now, but the file cannot be written: the objects are those of the last commit
+          listed, cannot be watched  mirrored now by a list every 30 to 60 seconds, because the server refuses watches
           waiting  mirrored now; the first list has not come yet
           forbidden  the API server answers 403: asked again until it allows list and watch; stored objects stay
                    readable, with its age. It delays readiness only if the resource was named
@@ -223,7 +224,8 @@ func colourOfState(state string) terminal.Colour {
 		return terminal.Red
 	case first == "live":
 		return terminal.Green
-	case first == "offline", first == "forbidden", first == "connecting", first == "waiting", first == "stale":
+	case first == "offline", first == "forbidden", first == "connecting", first == "waiting", first == "stale",
+		first == "listed":
 		return terminal.Yellow
 	}
 	return ""

@@ -144,6 +144,9 @@ func TestState(t *testing.T) {
 		"offline 3m": func(c *source.Collection) {
 			c.Live = &source.Live{Source: "disk", Error: "no route to host", Since: clitest.Now.Add(-3 * time.Minute)}
 		},
+		"listed, cannot be watched": func(c *source.Collection) {
+			c.Live = &source.Live{Source: "disk", ListOnly: true, Error: "405", Since: clitest.Now.Add(-3 * time.Minute)}
+		},
 		"waiting": func(c *source.Collection) {
 			c.Live = &source.Live{Source: "none",
 				Since: clitest.Now.Add(-3 * time.Minute)}

@@ -132,6 +132,8 @@ func SourceWord(l source.Live) string {
 		return "forbidden"
 	case l.Uncommitted:
 		return "behind"
+	case l.Source == string(informer.FromDisk) && l.ListOnly:
+		return "listed, cannot be watched"
 	case l.Source == string(informer.FromDisk) && Trouble(l) == "":
 		return "connecting"
 	case l.Source == string(informer.FromDisk):

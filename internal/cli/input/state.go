@@ -20,7 +20,7 @@ func State(now time.Time, c source.Collection) string {
 	}
 	if c.Live != nil {
 		st = SourceWord(*c.Live)
-		if c.Live.Source == string(informer.FromDisk) && !c.Live.Since.IsZero() {
+		if c.Live.Source == string(informer.FromDisk) && !c.Live.Since.IsZero() && !c.Live.ListOnly {
 			st += " " + command.AgeOf(now, c.Live.Since)
 		}
 	}

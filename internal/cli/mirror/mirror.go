@@ -272,7 +272,7 @@ func (mb *member) collection() source.Collection {
 	})
 	c.Persistent = st.Persistent
 	live := source.Live{
-		Encoding: cmp.Or(st.Encoding, "JSON"), Optional: mb.optional,
+		Encoding: cmp.Or(st.Encoding, "JSON"), Optional: mb.optional, ListOnly: st.Reflector.ListOnly,
 		Source: string(st.Source), Since: st.SourceSince, Synced: st.Synced, State: string(st.Reflector.State),
 		Resumes: st.Reflector.Resumes, Lists: st.Reflector.Lists, Pages: st.Reflector.Pages, Watches: st.Reflector.Watches,
 		Relists: map[string]int{}, BytesReceived: mb.conn.Received.Bytes(),
@@ -287,7 +287,7 @@ func (mb *member) collection() source.Collection {
 	}
 	if st.Err != nil {
 		live.Error, live.Trouble = mb.explained(st.Err).Error(), troubleOf(st.Err)
-		if apierrors.IsForbidden(st.Err) && st.Source != informer.Live {
+		if apierrors.IsForbidden(st.Err) && st.Source != informer.Live && !live.ListOnly {
 			live.Forbidden = canI(mb.identity)
 		}
 	}

@@ -305,6 +305,8 @@ func freshness(s command.IO, r input.Resource, c source.Collection, withScope bo
 			"which last heard the server "+command.AgeOf(s.Now(), c.LastContact)+" ago"
 	case c.Live.Source == string(informer.Live):
 		from = "live from the running sync"
+	case c.Live.ListOnly:
+		from = "from the running sync, which lists it and cannot watch it"
 	case input.Forbidden(c):
 		from = "from disk; the API server forbids it to the running sync"
 	case !c.Persistent:

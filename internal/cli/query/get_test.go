@@ -38,6 +38,9 @@ func TestFreshness(t *testing.T) {
 			"pods: from a snapshot, taken 0s ago, resourceVersion 7"},
 		{func(c *source.Collection) { c.LastContact, c.Live = clitest.Now, live("disk") }, false,
 			"pods: from disk; the running sync is out of contact, as of 0s ago, resourceVersion 7"},
+		{func(c *source.Collection) {
+			c.LastContact, c.Live = clitest.Now.Add(-40*time.Second), &source.Live{Source: "disk", ListOnly: true}
+		}, false, "pods: from the running sync, which lists it and cannot watch it, as of 40s ago, resourceVersion 7"},
 		{func(c *source.Collection) { c.LastContact, c.Live, c.Persistent = clitest.Now, live("disk"), false }, false,
 			"pods: from the running sync's memory, which is out of contact, as of 0s ago, resourceVersion 7"},
 	} {

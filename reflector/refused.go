@@ -1,0 +1,80 @@
+package reflector
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+)
+
+// listOnlyWait is the minimum time between two lists of a resource that cannot be watched. The maximum is twice as long,
+// without Options.RelistSpread. client-go lists as often.
+const listOnlyWait = 30 * time.Second
+
+// errListOnly is the error of a list that needs a watch to become the state at one resourceVersion, of a resource that
+// cannot be watched.
+var errListOnly = errors.New("the objects changed during the list, and the resource cannot be watched")
+
+// refusals is what a run knows of watches that the server has refused since the last list, or since a watch has held.
+type refusals struct {
+	// listAt is when a list is due because watches are denied; zero if none was.
+	listAt time.Time
+}
+
+// watchDenied handles a watch that is answered with 403, 404 or 405. Permissions and CRDs are often applied a moment
+// later, so the watch is tried again after the back-off. The state must not freeze meanwhile, so from a time on the
+// outcome is a list, and another try after it. A list is due at once if nothing has confirmed the state in this run.
+func (s *session) watchDenied(ctx context.Context, err error) outcome {
+	if !s.disconnect(ctx, err) {
+		return outcome{Kind: stop}
+	}
+	s.showListOnly(true)
+	now := s.o.Clock.Now()
+	switch r := &s.watching.refusals; {
+	case r.listAt.IsZero() && s.served:
+		r.listAt = now.Add(listOnlyWait + rand.N(listOnlyWait) + rand.N(s.o.RelistSpread+1))
+	case !now.Before(r.listAt):
+		return outcome{Kind: mustList, Reason: ReasonListOnly}
+	}
+	if s.cur.RV == "" || s.cur.RV == "0" {
+		return outcome{Kind: denied, Reason: ReasonListOnly} // there is no resourceVersion to try again from
+	}
+	return outcome{Kind: denied}
+}
+
+// unfinished gives up a list that cannot end without a watch. If it was by metadata and the resource cannot be watched,
+// one of whole objects follows at once.
+func (l *list) unfinished(ctx context.Context) outcome {
+	if l.reason != ReasonListOnly {
+		return l.again(l.tail.dead) // the watch's error, which has been reported
+	}
+	if l.byMetadata && !l.s.lists.busy {
+		l.s.lists.busy = true
+		return outcome{Kind: mustList, Reason: l.reason}
+	}
+	err := l.s.conn.describe("list", l.tail.dead)
+	l.s.conn.report(ctx, err)
+	return l.again(err)
+}
+
+// holds records that the watch has sent something, or proved to be level with the server.
+func (s *session) holds(st *stream) {
+	st.holds(&s.r.board)
+	s.watching.refusals = refusals{}
+}
+
+// showListOnly sets Status.ListOnly.
+func (s *session) showListOnly(is bool) { s.r.board.update(func(st *Status) { st.ListOnly = is }) }
+
+// untilList returns the wait d in the state Degraded, no longer than until the list that is due because watches are
+// denied. Without a resourceVersion to try again from, it is the time until then.
+func (s *session) untilList(d time.Duration) time.Duration {
+	rest := s.watching.refusals.listAt.Sub(s.o.Clock.Now())
+	switch {
+	case s.pos.State != Degraded || rest <= 0:
+		return d
+	case s.pos.Reason == ReasonListOnly:
+		return rest
+	}
+	return min(d, rest)
+}
