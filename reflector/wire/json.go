@@ -90,11 +90,16 @@ func (t *texts) make() error {
 
 // add adds an item, unless err is an error.
 func (l *List) add(u *entry.Undecoded, err error) error {
-	if err == nil {
-		l.Items = append(l.Items, u)
+	if err != nil {
+		return opaque(err)
 	}
-	return err
+	l.Items = append(l.Items, u)
+	return nil
 }
+
+// opaque returns err without the errors that it wraps. It is for objects that have arrived as a whole: a decoder's
+// io.ErrUnexpectedEOF must not make the answer look like one that broke off.
+func opaque(err error) error { return errors.New(err.Error()) }
 
 // itemOf returns the apiVersion and kind of the items of a list, as client-go infers them.
 func itemOf(list metav1.TypeMeta) metav1.TypeMeta {
@@ -222,12 +227,12 @@ var errNoObject = errors.New("the server sent an event without an object")
 // eventOf returns the event about an object. That of a bookmark is decoded, since its annotations matter.
 func eventOf(t watch.EventType, u *entry.Undecoded, err error) (watch.Event, error) {
 	if err != nil {
-		return watch.Event{}, err
+		return watch.Event{}, opaque(err)
 	}
 	var obj runtime.Object = u
 	if t == watch.Bookmark {
 		if obj, err = u.Object(); err != nil {
-			return watch.Event{}, err
+			return watch.Event{}, opaque(err)
 		}
 	}
 	return watch.Event{Type: t, Object: obj}, nil

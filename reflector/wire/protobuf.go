@@ -153,7 +153,7 @@ func listProtobuf(r *bufio.Reader, sent *codec.Sent) (*List, error) {
 	l := &List{}
 	var head [len(magic)]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
-		return nil, cutOff(err)
+		return nil, err
 	}
 	if string(head[:]) != magic {
 		return nil, errFormat

@@ -96,12 +96,7 @@ func (v *values) next() ([]byte, error) {
 		}
 		n = len(v.buf) - v.at
 		if err := v.more(); err != nil {
-			if errors.Is(err, io.EOF) && scan.bare && n > 0 {
-				value := v.buf[v.at:]
-				v.at = len(v.buf)
-				return value, nil
-			}
-			return nil, cutOff(err)
+			return nil, cutOff(err) // no answer ends with a bare value
 		}
 	}
 }

@@ -52,14 +52,19 @@ var seed = flag.Int64("larder.seed", 0, "seed of the generated objects; 0 takes 
 type answer struct {
 	contentType string
 	body        []byte
+	stream      io.Reader     // if set, in place of body
 	seen        *http.Request // the last request
 }
 
 func (a *answer) RoundTrip(r *http.Request) (*http.Response, error) {
 	a.seen = r
+	body := a.stream
+	if body == nil {
+		body = bytes.NewReader(a.body)
+	}
 	return &http.Response{
 		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {a.contentType}}, Request: r,
-		Body: io.NopCloser(bytes.NewReader(a.body)),
+		Body: io.NopCloser(body),
 	}, nil
 }
 

@@ -3,6 +3,86 @@ package main
 // wireMutants are of what comes undecoded: packages reflector/wire and codec, and what the store makes of it.
 var wireMutants = []mutant{
 	{
+		name:   "wire/escape-at-a-border",
+		breaks: "A backslash at the border of two reads escapes the next byte.",
+		file:   "reflector/wire/values.go",
+		old: `				s.isEscaped = true
+`,
+		new: `				s.isEscaped = false
+`,
+		test: "TestBordersOfReads",
+	},
+	{
+		name:   "wire/length-behind-the-list",
+		breaks: "A length that reaches behind its message is malformed.",
+		file:   "reflector/wire/protobuf.go",
+		old:    `n > 1<<62 || m.left >= 0 && int64(n) > m.left {`,
+		new:    `n > 1<<62 {`,
+		test:   "TestGuardsOfLists",
+	},
+	{
+		name:   "wire/negative-length",
+		breaks: "A length beyond an int64 is malformed.",
+		file:   "reflector/wire/protobuf.go",
+		old:    `n > 1<<62 || m.left >= 0`,
+		new:    `m.left >= 0`,
+		test:   "TestGuardsOfLists",
+	},
+	{
+		name:   "wire/number-behind-the-list",
+		breaks: "A varint that reaches behind its message is malformed.",
+		file:   "reflector/wire/protobuf.go",
+		old: `		if m.left == 0 {
+			return 0, errProtobuf
+		}
+`,
+		new:  ``,
+		test: "TestGuardsOfLists",
+	},
+	{
+		name:   "wire/cut-in-a-number",
+		breaks: "A list that breaks off within a varint is no list.",
+		file:   "reflector/wire/protobuf.go",
+		old: `			if shift > 0 {
+				err = cutOff(err)
+			}
+`,
+		new:  ``,
+		test: "TestGuardsOfLists",
+	},
+	{
+		name:   "wire/no-value",
+		breaks: "A member without a value is malformed JSON.",
+		file:   "reflector/wire/values.go",
+		old:    `len(value) == 0 {`,
+		new:    `v == nil {`,
+		test:   "TestGuardsOfLists",
+	},
+	{
+		name:   "wire/value-of-any-size",
+		breaks: "A JSON value of more than 64 MiB is refused.",
+		file:   "reflector/wire/values.go",
+		old:    `	if len(v.buf) > maxObject {`,
+		new:    `	if v == nil {`,
+		test:   "TestLargeAnswers",
+	},
+	{
+		name:   "wire/frame-of-any-size",
+		breaks: "A frame of more than 64 MiB is refused before memory is allocated for it.",
+		file:   "reflector/wire/protobuf.go",
+		old:    `	if n > maxObject {`,
+		new:    `	if m == nil {`,
+		test:   "TestLargeAnswers",
+	},
+	{
+		name:   "wire/malformed-object-looks-cut-off",
+		breaks: "An object that arrives as a whole and cannot be decoded is no answer that broke off.",
+		file:   "reflector/wire/json.go",
+		old:    `func opaque(err error) error { return errors.New(err.Error()) }`,
+		new:    `func opaque(err error) error { return err }`,
+		test:   "TestGuardsOfWatches",
+	},
+	{
 		name:   "wire/cut-off-list",
 		breaks: "A list that breaks off is no list.",
 		file:   "reflector/wire/json.go",
