@@ -52,6 +52,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 		"measure nothing but larder sync --serve beside kube-apiserver, with this `number` of pods")
 	flags.IntVar(&s.serve.Watchers, "watchers", 1000, "with -serve: `number` of watches")
 	flags.IntVar(&s.serve.Shared, "shared", 1, "with -serve: `number` of watches on a connection")
+	flags.BoolVar(&s.serve.Hostile, "hostile", false, "with -serve: measure what hostile and slow clients do, instead")
 	flags.Float64Var(&s.serve.Rate, "rate", 20, "with -serve: changes a `second` while they watch")
 	flags.DurationVar(&s.serve.Last, "last", 30*time.Second, "with -serve: how `long` the changes last")
 	flags.Func("seeds", "measure nothing but first starts, from a seed and without one: of so many stores at once of so "+

@@ -5,8 +5,8 @@
 //	go -C bench run . -help      the flags
 //
 // -only runs some of the scenarios, and -into adds them to an earlier record, so that a benchmark can be run in parts.
-// -profile writes profiles, and -render prints an earlier record with today's goals. -starts, -serve, -seeds and
-// -sizes measure something else instead, and print tables.
+// -profile writes profiles, and -render prints an earlier record with today's goals. -starts, -serve (with -hostile,
+// too), -seeds and -sizes measure something else instead, and print tables.
 package main
 
 import (

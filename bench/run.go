@@ -47,7 +47,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		err = runner.Starts(ctx, s.starts, dir, s.command, stdout)
 	case s.serve.Pods > 0:
 		s.serve.Dir, s.serve.Command, s.serve.Runs = dir, s.command, s.Runs
-		err = served.Run(ctx, s.serve, stdout, stderr)
+		measure := served.Run
+		if s.serve.Hostile {
+			measure = served.Hostile
+		}
+		err = measure(ctx, s.serve, stdout, stderr)
 	case len(s.seeds.Fleets) > 0:
 		s.seeds.Dir, s.seeds.Command, s.seeds.Runs = dir, s.command, s.Runs
 		s.seeds.Profile, s.seeds.Embedded = s.Profile, s.EmbeddedOnly

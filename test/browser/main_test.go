@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/larder-dev/larder/test/browser/chromium"
 	"github.com/larder-dev/larder/test/e2e/controlplane"
@@ -133,7 +134,8 @@ func mirrorPage() string { return "https://" + mirror.Address() + "/#token=" + t
 // serve runs larder serve until the test ends, and returns what is its page's address, token included.
 func serve(t *testing.T, args ...string) string {
 	t.Helper()
-	cmd := exec.Command(larder, append([]string{"serve"}, args...)...)
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig") // has the token, which no log has
+	cmd := exec.Command(larder, append([]string{"serve", "--serve-kubeconfig", kubeconfig}, args...)...)
 	cmd.Dir = t.TempDir()
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
@@ -154,7 +156,12 @@ func serve(t *testing.T, args ...string) string {
 		said = append(said, lines.Text())
 		if address, ok := strings.CutPrefix(lines.Text(), "page: "); ok {
 			go func() { _, _ = io.Copy(io.Discard, stderr) }() // ends with the process
-			return address
+			config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+			if err != nil {
+				t.Fatal(err)
+			}
+			address, _, _ = strings.Cut(address, ",")
+			return address + "#token=" + config.BearerToken
 		}
 	}
 	t.Fatalf("larder serve ends: %s", said)

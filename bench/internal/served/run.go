@@ -19,6 +19,8 @@ type Options struct {
 	// Rate of changes, per second, and how long they last.
 	Rate float64
 	Last time.Duration
+	// Hostile says that Hostile is to measure.
+	Hostile bool
 	// Runs is how often each list, and each block of gets, is asked of each server.
 	Runs int
 	// Dir is for the files of the run, and Command is named in the table.

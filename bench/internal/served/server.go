@@ -91,10 +91,12 @@ func (s *server) list(ctx context.Context, accept string, gzip bool) (size int64
 	return size, took, after - before, errors.Join(err, cpuErr)
 }
 
-// startSync starts larder sync --serve of all pods, and waits until it serves.
-func startSync(ctx context.Context, access cluster.Access, dir string) (_ *server, _ *larder.Process, err error) {
+// startSync starts larder sync --serve of all pods, with further arguments, and waits until it serves.
+func startSync(
+	ctx context.Context, access cluster.Access, dir string, more ...string,
+) (_ *server, _ *larder.Process, err error) {
 	store := filepath.Join(dir, "mirror.db")
-	sync, err := larder.StartSync(access, store, "pods", "--serve", "127.0.0.1:0")
+	sync, err := larder.StartSync(access, store, append([]string{"pods", "--serve", "127.0.0.1:0"}, more...)...)
 	if err != nil {
 		return nil, nil, err
 	}
