@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// SentFingerprint returns the fingerprint of payloads that are stored as an API server sent them: they depend on the form
+// SentFingerprint returns the fingerprint of payloads that are stored as an API server sent them. It depends on the form
 // of payloads, and on no Go type.
 func SentFingerprint(c Codec) string {
 	switch c.(type) {

@@ -93,8 +93,8 @@ type Options struct {
 	OpenAPIHash func(ctx context.Context) (string, error)
 	// ServerVersion returns the server's version, such as v1.37.2; see requests.ServerVersion. If it is set, the informer
 	// chooses the encoding of unstructured objects at every connect: protobuf if Codec reads it (codec.UnstructuredWith)
-	// and the server is not newer than the Go types in this program, otherwise JSON. Status.Encoding says which. It needs a
-	// ListerWatcher of requests.ListWatch. Default: the client's configuration decides.
+	// and the server is not newer than the Go types in this program, otherwise JSON. Status.Encoding says which. It needs
+	// a ListerWatcher of requests.ListWatch. Default: the client's configuration decides.
 	ServerVersion func(ctx context.Context) (string, error)
 	// ListMetadata makes the ListerWatcher's list requests for metadata, with the same scope; see requests.ListMetadata.
 	// If the stored objects are large (8 KiB, and four times their metadata, by the first 64), a list after lost history

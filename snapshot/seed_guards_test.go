@@ -94,6 +94,7 @@ func TestSeedGuards(t *testing.T) {
 		"metadata": {func(s *seedCase) { s.c.Identity.Representation = entry.Metadata },
 			"has metadata only"},
 		"the same Go types": {typed(pods.Fingerprint()), ""},
+		"any, as sent":      {typed(codec.SentFingerprint(pods)), ""},
 		"other Go types":    {typed("other types"), "was written with Go types that may lack fields"},
 		"Go types, for unstructured objects": {func(s *seedCase) { s.c.Identity.Representation = entry.Typed },
 			"was written with Go types that may lack fields"},

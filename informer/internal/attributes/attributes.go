@@ -230,8 +230,8 @@ func (a *Tracker) compareKnown(ctx context.Context, have entry.Attributes) {
 }
 
 // refresh reads the attributes from the server, at once, and returns the server's version. It fails only if the
-// cluster's id or the version cannot be read because of the connection. A server that refuses the requests can still be watched. A hash that could not be read because of the
-// connection is read again at the next connect.
+// cluster's id or the version cannot be read because of the connection. A server that refuses the requests can still be
+// watched. A hash that could not be read because of the connection is read again at the next connect.
 func (a *Tracker) refresh(ctx context.Context) (version string, err error) {
 	id, hash, v := a.read(ctx)
 	if a.o.ClusterID != nil {
