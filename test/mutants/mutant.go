@@ -31,6 +31,7 @@ type mutant struct {
 func all() []mutant {
 	return slices.Concat(
 		auditMutants,
+		cliMutants,
 		durableMutants,
 		factsMutants,
 		fifoMutants,
