@@ -116,13 +116,23 @@ func missingOf(ctx context.Context, path, state string) (missing []string, err e
 	if err != nil {
 		return nil, err
 	}
+	var left []string
+	reached := 0
 	for _, c := range status.Collections {
-		if c.Live == nil || input.Forbidden(c) && c.Live.Optional {
+		switch {
+		case c.Live == nil:
+			continue
+		case input.Forbidden(c) && c.Live.Optional:
+			left = append(left, input.Label(c))
 			continue
 		}
+		reached++
 		if !c.Live.Synced || state == waitLive && c.Live.Source != string(informer.Live) {
 			missing = append(missing, input.Label(c))
 		}
+	}
+	if reached == 0 { // nothing can be mirrored
+		missing = left
 	}
 	return missing, nil
 }

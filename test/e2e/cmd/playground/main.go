@@ -109,10 +109,11 @@ In another terminal:
 
   larder sync deployments pods certificates --store cluster.db        # kubectl is there, too
 
-You are an administrator. To try rights (RBAC), make an account that may only view:
+You are an administrator. To try rights (RBAC), make an account with few of them:
 
   kubectl create serviceaccount viewer
-  kubectl create clusterrolebinding viewer --clusterrole=view --serviceaccount=default:viewer
+  kubectl create clusterrole viewer --verb=get,list,watch --resource=pods,deployments
+  kubectl create clusterrolebinding viewer --clusterrole=viewer --serviceaccount=default:viewer
   larder sync --all --store viewer.db --token "$(kubectl create token viewer)"
 
 Logs, and every request in audit.log: %s

@@ -50,7 +50,8 @@ func TestMakePlayground(t *testing.T) {
 		"kubectl get backups -A --no-headers": "Completed",
 		// Rights can be tried, as the text says.
 		`kubectl create serviceaccount viewer
-kubectl create clusterrolebinding viewer --clusterrole=view --serviceaccount=default:viewer
+kubectl create clusterrole viewer --verb=get,list,watch --resource=pods,deployments
+kubectl create clusterrolebinding viewer --clusterrole=viewer --serviceaccount=default:viewer
 cd ` + t.TempDir() + `
 larder sync --all --store viewer.db --token "$(kubectl create token viewer)" 2>log &
 larder wait viewer.db --timeout 2m
