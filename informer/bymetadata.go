@@ -2,10 +2,8 @@ package informer
 
 import (
 	"context"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/entry"
@@ -48,51 +46,24 @@ type refsPage struct {
 	lacking []entry.ObjectRef
 }
 
-// knownAtOnce is how many stored objects are read in one step. Lists by metadata are made for large objects only.
-const knownAtOnce = 64
-
-// Known implements reflector.Sink. It pushes refs in pages and returns those whose state is not stored.
+// Known implements reflector.Sink. It pushes refs and returns those whose state is not stored.
 func (s *sink) Known(ctx context.Context, refs []entry.ObjectRef) (lacking []entry.ObjectRef, err error) {
-	for chunk := range slices.Chunk(refs, knownAtOnce) {
-		p := &refsPage{refs: chunk}
-		err := s.queue.Push(ctx, fifo.Delta{Delta: cache.Delta{Type: fifo.ReplacedByRef, Object: p}, Count: len(chunk)})
-		if err == nil {
-			err = s.queue.WaitIdle(ctx)
-		}
-		if err != nil {
-			return nil, err
-		}
-		lacking = append(lacking, p.lacking...)
+	p := &refsPage{refs: refs}
+	err = s.queue.Push(ctx, fifo.Delta{Delta: cache.Delta{Type: fifo.ReplacedByRef, Object: p}, Count: len(refs)})
+	if err == nil {
+		err = s.queue.WaitIdle(ctx)
 	}
-	return lacking, nil
+	return p.lacking, err
 }
 
-// takeRefs handles a page of a list by metadata. An object that is stored in the listed state counts as listed; the
-// others are put into pg.lacking. Only the loop writes the store, so the objects cannot change before list.Page.
+// takeRefs handles a page of a list by metadata. The store compares the references with its records: objects in memory
+// are shared with handlers, which may have changed them.
 func (p *loop) takeRefs(ctx context.Context, pg *refsPage) error {
-	return p.take(ctx, func() (entry.Result, error) {
-		if pg.lacking = nil; p.cold || p.rewrites {
-			pg.lacking = pg.refs
+	return p.take(ctx, func() (res entry.Result, err error) {
+		if pg.lacking = pg.refs; p.cold {
 			return entry.Result{}, nil
 		}
-		items := make([]runtime.Object, 0, len(pg.refs))
-		for _, ref := range pg.refs {
-			// An object that cannot be read counts as lacking.
-			if obj, err := p.store.Get(ctx, ref.Key); err == nil && isAt(obj, ref) {
-				items = append(items, obj)
-			} else {
-				pg.lacking = append(pg.lacking, ref)
-			}
-		}
-		return p.list.Page(ctx, items)
+		pg.lacking, res, err = p.list.Known(ctx, pg.refs)
+		return res, err
 	})
-}
-
-// isAt reports whether obj is in the state that ref names.
-func isAt(obj runtime.Object, ref entry.ObjectRef) bool {
-	if obj == nil || ref.UID == "" || ref.ResourceVersion == "" {
-		return false
-	}
-	m, err := meta.Accessor(obj)
-	return err == nil && string(m.GetUID()) == ref.UID && m.GetResourceVersion() == ref.ResourceVersion
 }

@@ -134,26 +134,6 @@ func TestRefsOfAList(t *testing.T) {
 	}
 }
 
-func TestIsAt(t *testing.T) {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "1", ResourceVersion: "2"}}
-	for _, tt := range []struct {
-		ref  entry.ObjectRef
-		want bool
-	}{
-		{entry.ObjectRef{UID: "1", ResourceVersion: "2"}, true},
-		{entry.ObjectRef{UID: "1", ResourceVersion: "3"}, false},
-		{entry.ObjectRef{UID: "2", ResourceVersion: "2"}, false},
-		{entry.ObjectRef{}, false},
-	} {
-		if got := isAt(pod, tt.ref); got != tt.want {
-			t.Errorf("%+v: %t", tt.ref, got)
-		}
-	}
-	if isAt(nil, entry.ObjectRef{UID: "1", ResourceVersion: "2"}) || isAt(&corev1.Pod{}, entry.ObjectRef{}) {
-		t.Error("nothing is in no state")
-	}
-}
-
 // TestUnguardedSchema: metadata depend on no schema; others are told the option that they can set, in a factory too.
 func TestUnguardedSchema(t *testing.T) {
 	for form, want := range map[entry.Representation]bool{entry.Typed: true, entry.Unstructured: true,

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 
@@ -242,7 +241,7 @@ func (p *loop) tell(changes []entry.Change, all bool) {
 			n.New, n.Initial = c.New, first
 		case cache.Updated:
 			n.Old, n.New = c.Old, c.New
-			resync = !all && sameVersion(c.Old, c.New)
+			resync = !all && keepsVersion(c)
 		case cache.Deleted:
 			n.Old = deletedState(c)
 		}
@@ -266,10 +265,11 @@ func deletedState(c entry.Change) any {
 	return u
 }
 
-func sameVersion(a, b runtime.Object) bool {
-	oldMeta, err1 := meta.Accessor(a)
-	newMeta, err2 := meta.Accessor(b)
-	return err1 == nil && err2 == nil && oldMeta.GetResourceVersion() == newMeta.GetResourceVersion()
+// keepsVersion reports whether an update has the resourceVersion of the stored state. It does not ask c.Old, which a
+// handler may have changed.
+func keepsVersion(c entry.Change) bool {
+	m, err := meta.Accessor(c.New)
+	return err == nil && c.OldRef.ResourceVersion == m.GetResourceVersion()
 }
 
 // left reports the objects that the store has skipped.

@@ -219,3 +219,87 @@ func TestHandlersCannotChangeWhatIsStored(t *testing.T) {
 		}
 	}
 }
+
+// cacheAnswer does what client.Update(ctx, cached) does to a cached object: the server's answer is decoded into it.
+func (r *rig) cacheAnswer(key string, answer *corev1.Pod) *corev1.Pod {
+	obj, _, err := r.i.GetIndexer().GetByKey(key)
+	cached, ok := obj.(*corev1.Pod)
+	if err != nil || !ok {
+		panic(fmt.Sprint(key, obj, err))
+	}
+	answer.DeepCopyInto(cached)
+	return cached
+}
+
+// TestListByMetadataReadsRecords cites issue 37: a program updates a cached object in place and changes it further. The
+// event is lost, so the server is listed by metadata. The identity has to come from the record, since that of the
+// changed object in memory equals the server's.
+func TestListByMetadataReadsRecords(t *testing.T) {
+	for name, residency := range map[string]store.Residency{"All": store.All, "Bounded": store.Bounded(1 << 20)} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				r := newRig(t)
+				r.o.Residency = residency
+				r.o.ListMetadata, r.o.PageSize = r.srv.listMetadata, 100
+				r.srv.fatten()
+				for n := range 20 {
+					r.srv.write(fmt.Sprintf("a/p%03d", n), "1")
+				}
+				r.start(&recorder{})
+				r.srv.setFail(func(string, metav1.ListOptions) error { return errors.New("away") })
+				r.srv.disconnect()
+				r.cacheAnswer("a/p003", r.srv.write("a/p003", "2")).Labels["value"] = "never sent"
+				r.srv.compact()
+				r.srv.setFail(nil)
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				if n := r.fetches(); n != 1 {
+					t.Errorf("%d objects were fetched", n)
+				}
+				r.close()
+				r.start()
+				equal(t, "stored", r.stored(), r.srv.state())
+				r.close()
+			})
+		})
+	}
+}
+
+// TestUpdateOfAMutatedObject checks that an update is delivered, and contradicts nothing, although the cached object
+// already has the resourceVersion of the event or another UID.
+func TestUpdateOfAMutatedObject(t *testing.T) {
+	for name, o := range map[string]informer.Options{
+		"All": {Residency: store.All}, "Bounded": {Residency: store.Bounded(1 << 20)}, "InMemory": {InMemory: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				r := newRig(t)
+				r.o.Residency, r.o.InMemory = o.Residency, o.InMemory
+				r.srv.write("a/p", "1")
+				r.o.ResyncPeriod = 45 * time.Second
+				updates := 0
+				r.start(cache.ResourceEventHandlerFuncs{UpdateFunc: func(old, now any) {
+					if old != now { // a resync passes one object twice
+						updates++
+					}
+				}})
+				time.Sleep(time.Minute) // a new handler receives every update until the first resync
+				r.srv.silent = true
+				answer := r.srv.write("a/p", "2")
+				r.cacheAnswer("a/p", answer).UID = "another"
+				r.srv.mu.Lock()
+				r.srv.silent = false
+				r.srv.sendLocked(watch.Event{Type: watch.Modified, Object: answer})
+				r.srv.mu.Unlock()
+				time.Sleep(time.Minute)
+				if updates != 1 {
+					t.Errorf("the handler received %d updates", updates)
+				}
+				if relists := r.i.Status().Reflector.Relists; len(relists) != 0 {
+					t.Errorf("the server was listed again: %v", relists)
+				}
+				r.close()
+			})
+		})
+	}
+}

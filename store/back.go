@@ -144,7 +144,7 @@ func (c back) statesBefore(
 	})
 	for i, old := range olds {
 		p := keys[missing[i].Key]
-		p.Found, p.UID, p.Obj = old.Found, old.UID, old.Obj
+		p.Found, p.UID, p.RV, p.Obj = old.Found, old.UID, old.RV, old.Obj
 	}
 	return keys, info.Clone(), err
 }
@@ -169,18 +169,19 @@ func (c back) oldEntries(ctx context.Context, keys map[string]*intake.Pending) e
 // remembers sets p to the state of key if that can be told from memory, and reports whether it can.
 func (c *Collection) remembers(key string, p *intake.Pending) bool {
 	if r := c.inMemory(); r != nil {
-		p.Obj = r.State(key).Object()
-		p.Found = p.Obj != nil
+		if s := r.State(key); s != nil {
+			p.Found, p.UID, p.RV, p.Obj = true, s.UID, s.RV, s.Obj
+		}
 		return true
 	}
 	if over := c.read.Memtable.Get(key); over != nil {
 		p.Obj = over.Left()
-		p.Found = p.Obj != nil
+		p.Found, p.UID, p.RV = p.Obj != nil, over.UID, over.RV
 		return true
 	}
 	if c.bounded != nil {
-		p.Obj = c.bounded.Get(key)
-		p.Found = p.Obj != nil
+		have := c.bounded.Get(key)
+		p.Found, p.UID, p.RV, p.Obj = have.Obj != nil, have.UID, have.RV, have.Obj
 	}
 	return p.Found
 }

@@ -33,7 +33,7 @@ func (c *Collection) Get(ctx context.Context, key string) (runtime.Object, error
 
 // getBounded looks for the object in the cache of decoded objects, then in the memtable, then in the file.
 func (c *Collection) getBounded(ctx context.Context, key string) (obj runtime.Object, err error) {
-	if obj := c.bounded.Get(key); obj != nil {
+	if obj := c.bounded.Get(key).Obj; obj != nil {
 		return obj, ctx.Err()
 	}
 	seen := c.bounded.Seen(key)

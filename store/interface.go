@@ -101,6 +101,10 @@ type Replacement interface {
 	// has the others (Result.Staged). leftOut names items that the caller refused: their stored states stay, and they are
 	// recorded in Info.LeftOut.
 	Page(ctx context.Context, items []runtime.Object, leftOut ...entry.LeftOut) (entry.Result, error)
+	// Known adds items of the list by reference: UID and resourceVersion decide. An object counts as listed if the
+	// collection has a record of exactly that state. Known returns the others, which Page has to add. Those are all if the
+	// list rewrites.
+	Known(ctx context.Context, refs []entry.ObjectRef) (lacking []entry.ObjectRef, res entry.Result, err error)
 	// Event adds an event that was watched while the list was paged. It ignores
 	// an event older than the listed state of its object; Page ignores an item
 	// that is older than such an event. The result is like that of Page.

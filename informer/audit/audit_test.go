@@ -77,7 +77,7 @@ func (w *world) Relist(rewound bool) {
 	for key, ref := range w.stored {
 		if !slices.ContainsFunc(w.server, func(p *corev1.Pod) bool { return entry.RefOf(p).Key == key }) {
 			old := pod(ref.Key, ref.UID, ref.ResourceVersion)
-			changes = append(changes, entry.Change{Type: cache.Deleted, Key: key, Old: old})
+			changes = append(changes, entry.Change{Type: cache.Deleted, Key: key, Old: old, OldRef: ref})
 		}
 	}
 	for _, p := range w.server {
@@ -88,7 +88,7 @@ func (w *world) Relist(rewound bool) {
 			changes = append(changes, entry.Change{Type: cache.Added, Key: now.Key, New: p})
 		case before != now:
 			old := pod(before.Key, before.UID, before.ResourceVersion)
-			changes = append(changes, entry.Change{Type: cache.Updated, Key: now.Key, Old: old, New: p})
+			changes = append(changes, entry.Change{Type: cache.Updated, Key: now.Key, Old: old, OldRef: before, New: p})
 		}
 	}
 	w.auditor.Listed(changes)
@@ -218,14 +218,19 @@ func TestAudit(t *testing.T) {
 	}
 }
 
+func updated(key, before, after string) entry.Change {
+	return entry.Change{Type: cache.Updated, Key: key, Old: pod(key, "u", before), New: pod(key, "u", after),
+		OldRef: entry.ObjectRef{Key: key, UID: "u", ResourceVersion: before}}
+}
+
 // TestListOfAnAudit: what an audit did not suspect has changed meanwhile, but for a body under the same
 // resourceVersion.
 func TestListOfAnAudit(t *testing.T) {
 	a := audit.New(audit.Options{Description: "pods", Clock: clock.RealClock{}})
 	a.ListBegun(audit.List{Reason: "test", Cause: audit.CauseAudit})
 	a.Listed([]entry.Change{
-		{Type: cache.Updated, Key: "a/1", Old: pod("a/1", "u", "1"), New: pod("a/1", "u", "2")},
-		{Type: cache.Updated, Key: "a/2", Old: pod("a/2", "u", "1"), New: pod("a/2", "u", "1")},
+		updated("a/1", "1", "2"),
+		updated("a/2", "1", "1"),
 	})
 	a.ListEnded(t.Context())
 	newest, _ := a.Incidents()

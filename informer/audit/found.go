@@ -177,7 +177,7 @@ func (a *Auditor) ListEnded(ctx context.Context) {
 // findingOf returns the finding that a change made by a list amounts to. differs is false if UID and resourceVersion
 // are the same, so that only the body has changed.
 func findingOf(c entry.Change) (f Finding, differs bool) {
-	f = Finding{Key: c.Key, Kind: Differs, Stored: refOfObject(c.Old), Server: refOfObject(c.New)}
+	f = Finding{Key: c.Key, Kind: Differs, Stored: c.OldRef, Server: refOfObject(c.New)}
 	switch {
 	case c.Type == cache.Deleted:
 		f.Kind, f.Server = Ghost, entry.ObjectRef{}

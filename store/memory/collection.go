@@ -134,8 +134,10 @@ func (m back) BeforeBatch(
 ) (map[string]*intake.Pending, entry.Info, error) {
 	keys := make(map[string]*intake.Pending, len(writes))
 	for _, x := range writes {
-		obj := m.Table.State(x.Key).Object()
-		keys[x.Key] = &intake.Pending{Found: obj != nil, Obj: obj}
+		keys[x.Key] = &intake.Pending{}
+		if s := m.Table.State(x.Key); s != nil {
+			keys[x.Key] = &intake.Pending{Found: true, UID: s.UID, RV: s.RV, Obj: s.Obj}
+		}
 	}
 	info, err := m.Info(ctx)
 	return keys, info, err

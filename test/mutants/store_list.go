@@ -346,4 +346,25 @@ var storeListMutants = []mutant{
 		new:  ``,
 		test: "TestRewriteOfAnUncommittedUpdate",
 	},
+	{
+		name:   "store/known-by-key",
+		breaks: "A list by metadata fetches an object whose record has another resourceVersion.",
+		file:   "store/internal/intake/page.go",
+		dir:    "informer",
+		old:    ` || x.RV == "" || !sameVersion(x, now) {`,
+		new:    ` || x.RV == "" {`,
+		test:   "TestListByMetadataReadsRecords",
+	},
+	{
+		name:   "store/identity-of-the-shared-object",
+		breaks: "The UID of a stored object comes from its record, not from the object that handlers share.",
+		file:   "store/back.go",
+		dir:    "informer",
+		old: `			p.Found, p.UID, p.RV, p.Obj = true, s.UID, s.RV, s.Obj
+`,
+		new: `			p.Found, p.RV, p.Obj = true, s.RV, s.Obj
+			p.UID, _ = intake.IdentityOf(s.Obj)
+`,
+		test: "TestUpdateOfAMutatedObject",
+	},
 }

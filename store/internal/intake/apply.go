@@ -190,10 +190,10 @@ func (in *Intake) beforeWrites(
 
 // Pending is the state of one key while a batch is applied.
 type Pending struct {
-	Found bool            // the key existed before the batch, in the file or the memtable
-	UID   string          // UID in the file's record, even if that cannot be decoded; "" if the file was not read
-	Obj   runtime.Object  // object after the ops so far; nil if there is none
-	last  *memtable.Write // last write of the key in this batch; nil before the first
+	Found   bool            // the key existed before the batch, in the file or the memtable
+	UID, RV string          // of the record before the batch, even if that cannot be decoded; never read from Obj
+	Obj     runtime.Object  // object after the ops so far; nil if there is none
+	last    *memtable.Write // last write of the key in this batch; nil before the first
 	// Entry is the encoded object after the ops so far; nil if there is none, or the collection keeps no history.
 	Entry *entry.Entry
 }
@@ -209,6 +209,9 @@ func (p *Pending) event(x *memtable.Write, c codec.Codec) *history.Event {
 // change applies x to p and returns the Change.
 func (p *Pending) change(x *memtable.Write) entry.Change {
 	ch := entry.Change{Type: cache.Updated, Key: x.Key, Old: p.Obj, New: x.Obj, Contradicts: p.contradicts(x)}
+	if held, uid, rv := p.held(); held {
+		ch.OldRef = entry.ObjectRef{Key: x.Key, UID: uid, ResourceVersion: rv}
+	}
 	switch {
 	case p.last != nil:
 		x.Follow(p.last)

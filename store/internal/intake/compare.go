@@ -15,6 +15,7 @@ type item struct {
 	skip   bool          // true if the collection has, or will have, a state that is as new
 	filled bool          // true if the payload and the terms have been computed
 	needed bool          // true if the collection has another state, or none
+	held   bool          // true for an item without an object: the collection has its UID and resourceVersion
 	change *entry.Change // the change to report; nil if there is none, or if the item is held
 	// unreadable says that the item is left out because it cannot be decoded, and that the collection holds a state of it
 	// which cannot be decoded either. That is deleted: else each reader would meet it.
@@ -40,6 +41,9 @@ func (r *Replacement) weigh(it *item, now HeldObject) (err error) {
 	}
 	if p := r.puts[it.Key]; p != nil && entry.NewerRV(p.RV, it.RV) || entry.NewerRV(listed, it.RV) {
 		it.skip = true // the list has the key twice, and this state is older
+		return nil
+	}
+	if it.held {
 		return nil
 	}
 	if r.showing {
@@ -72,11 +76,11 @@ func (r *Replacement) difference(x *memtable.Write, now HeldObject) (change *ent
 	switch {
 	case x.Del && (!heard || r.unreadable[x.Key]):
 	case x.Del:
-		change = &entry.Change{Type: cache.Deleted, Key: x.Key, Old: before, New: x.Obj}
+		change = &entry.Change{Type: cache.Deleted, Key: x.Key, Old: before, OldRef: refOf(x.Key, now), New: x.Obj}
 	case !heard, before == nil: // an object that cannot be decoded was reported to nobody
 		change = &entry.Change{Type: cache.Added, Key: x.Key, New: x.Obj}
 	case !x.SameObject:
-		change = &entry.Change{Type: cache.Updated, Key: x.Key, Old: before, New: x.Obj}
+		change = &entry.Change{Type: cache.Updated, Key: x.Key, Old: before, OldRef: refOf(x.Key, now), New: x.Obj}
 	}
 	return change, now != nil || !x.Del, nil
 }
@@ -90,6 +94,11 @@ func (r *Replacement) same(x *memtable.Write, now HeldObject) (bool, error) {
 		return x.RV != "", nil
 	}
 	return now.SameBody(x)
+}
+
+func refOf(key string, now HeldObject) entry.ObjectRef {
+	uid, rv := now.Version()
+	return entry.ObjectRef{Key: key, UID: uid, ResourceVersion: rv}
 }
 
 func sameVersion(x *memtable.Write, now HeldObject) bool {

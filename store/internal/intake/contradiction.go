@@ -13,24 +13,19 @@ func (p *Pending) contradicts(x *memtable.Write) bool {
 	if x.Event == "" {
 		return false
 	}
-	held, uid := p.held()
+	held, uid, _ := p.held()
 	if !held {
 		return x.Event != cache.Added
 	}
 	return uid != "" && x.UID != "" && uid != x.UID
 }
 
-// held returns whether the key has an object after the writes so far, and its UID; "" if the UID is not known.
-func (p *Pending) held() (held bool, uid string) {
-	switch {
-	case p.last != nil:
-		return !p.last.Del, p.last.UID
-	case p.Obj != nil:
-		uid, _ = IdentityOf(p.Obj)
-	default:
-		uid = p.UID
+// held returns whether the key has an object after the writes so far, and that object's UID and resourceVersion.
+func (p *Pending) held() (held bool, uid, rv string) {
+	if p.last != nil {
+		return !p.last.Del, p.last.UID, p.last.RV
 	}
-	return p.Found, uid
+	return p.Found, p.UID, p.RV
 }
 
 // excuse clears Change.Contradicts where the stored state proves nothing. If it remains set for a change, excuse sets

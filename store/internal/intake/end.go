@@ -184,8 +184,7 @@ func (r *Replacement) held(
 		err = r.in.Back.Look(ctx, func(h Held) error {
 			now, err := h.Get(key)
 			if now != nil {
-				uid, rv := now.Version()
-				ref, found = entry.ObjectRef{Key: key, UID: uid, ResourceVersion: rv}, true
+				ref, found = refOf(key, now), true
 			}
 			return err
 		})

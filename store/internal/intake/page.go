@@ -76,6 +76,39 @@ func (r *Replacement) identify(ops []entry.Op) (map[string]*item, []entry.Skippe
 	return items, skipped
 }
 
+// known counts the objects of refs that the collection holds in the referenced state as listed, and returns the others.
+// It reads the identities from the records. A list that rewrites needs every body, so it lacks all of them.
+func (r *Replacement) known(
+	ctx context.Context, refs []entry.ObjectRef,
+) (lacking []entry.ObjectRef, res entry.Result, err error) {
+	if r.o.Rewrite {
+		return refs, entry.Result{}, nil
+	}
+	items := make(map[string]*item, len(refs))
+	err = r.in.Back.Look(ctx, func(h Held) error {
+		clear(items)
+		lacking = nil
+		for _, ref := range refs {
+			now, err := h.Get(ref.Key)
+			if err != nil {
+				return err
+			}
+			x := &memtable.Write{Key: ref.Key, UID: ref.UID, RV: ref.ResourceVersion}
+			_, unheard := r.in.unheard[ref.Key]
+			if unheard || now == nil || x.UID == "" || x.RV == "" || !sameVersion(x, now) {
+				lacking = append(lacking, ref)
+				continue
+			}
+			items[ref.Key] = &item{Write: x, held: true}
+		}
+		return nil
+	})
+	if err == nil {
+		res, err = r.page(ctx, func() (map[string]*item, []entry.Skipped) { return items, nil })
+	}
+	return lacking, res, err
+}
+
 // encode computes the payloads and the terms of the items that are needed.
 func (r *Replacement) encode(set *index.Set, items map[string]*item, keys []string) {
 	enc := r.in.Back.Encoder(set)

@@ -164,6 +164,19 @@ func (r *Replacement) Page(
 	return res, nil
 }
 
+// Known adds items of the list by reference; see store.Replacement.
+func (r *Replacement) Known(
+	ctx context.Context, refs []entry.ObjectRef,
+) (lacking []entry.ObjectRef, res entry.Result, err error) {
+	if err = r.usable(); err == nil {
+		lacking, res, err = r.known(ctx, refs)
+	}
+	if err != nil {
+		return nil, res, fmt.Errorf("take in %d references of a list of %s: %w", len(refs), r.in.ID, err)
+	}
+	return lacking, res, nil
+}
+
 // Entries is Page for objects that are encoded, each with another key. They are neither decoded nor indexed: until all
 // are committed the collection must have no reader, and never an index function. Their payloads belong to r.
 func (r *Replacement) Entries(ctx context.Context, all []entry.Entry) error {

@@ -64,13 +64,13 @@ func (b *Bounded) stripe(key string) *stripe {
 	return &b.stripes[maphash.String(b.seed, key)%uint64(len(b.stripes))]
 }
 
-// Get returns the object of key, if it is here. It is no older than what is pending: writes come here first.
-func (b *Bounded) Get(key string) runtime.Object {
+// Get returns the object of key; zero if it is not here. It is no older than the memtable: writes come here first.
+func (b *Bounded) Get(key string) Cached {
 	if b.closed.Load() > 0 {
-		return nil
+		return Cached{}
 	}
 	c, _ := b.cache.GetIfPresent(key)
-	return c.Obj
+	return c
 }
 
 // Seen is what put wants to know, from before the read.
