@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/larder-dev/larder/informer"
@@ -240,4 +242,108 @@ func TestOpenAPIHashIsReadHourly(t *testing.T) {
 		}
 		r.close()
 	})
+}
+
+// withUnknownSchema has listed pods a/x and a/y when the schema's hash could not be read, and is stopped; since then the
+// schema has changed, and the hash can be read.
+func withUnknownSchema(t *testing.T) *rig {
+	t.Helper()
+	r := newRig(t)
+	r.srv.write("a/x", "default of schema A")
+	r.srv.write("a/y", "default of schema A")
+	r.o.OpenAPIHash = func(context.Context) (string, error) {
+		return "", apierrors.NewForbidden(schema.GroupResource{}, "openapi", nil)
+	}
+	r.start()
+	r.close()
+	r.srv.mu.Lock()
+	defer r.srv.mu.Unlock()
+	for key, p := range r.srv.pods {
+		p = p.DeepCopy()
+		p.Labels["value"] = "default of schema B"
+		r.srv.pods[key] = p
+	}
+	r.o.OpenAPIHash = func(context.Context) (string, error) { return "B", nil }
+	return r
+}
+
+// TestSchemaUnknownAtTheList cites issue 37: the contents were listed when the schema's hash was unknown. The next list,
+// for lost history or because the hash is known now, compares bodies.
+func TestSchemaUnknownAtTheList(t *testing.T) {
+	for _, expired := range []bool{true, false} {
+		t.Run(fmt.Sprintf("expired %v", expired), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				r := withUnknownSchema(t)
+				h := &recorder{}
+				r.start(h)
+				if expired {
+					r.srv.compact()
+					r.srv.write("a/z", "new")
+					r.srv.compact()
+				}
+				h.take()
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				equal(t, "stored", r.stored(), r.srv.state())
+				if updates := h.take(); !slices.Contains(updates,
+					"update a/x@101=default of schema A to a/x@101=default of schema B") {
+					t.Errorf("the handler received %q", updates)
+				}
+				s := r.i.Status()
+				if relists := s.Reflector.Relists[reflector.ReasonOpenAPI]; s.Rewriting != "" || !expired && relists != 1 {
+					t.Errorf("%+v", s)
+				}
+				for _, change := range s.Unguarded {
+					if strings.HasPrefix(change, whatSchema) {
+						t.Error(change)
+					}
+				}
+				r.close()
+			})
+		})
+	}
+}
+
+// TestMetadataWithoutTheSchema cites issue 37: lost history is listed as whole objects if the schema's hash cannot be
+// read, was not read on this connection, or has changed: bodies may differ under equal resourceVersions.
+func TestMetadataWithoutTheSchema(t *testing.T) {
+	for name, later := range map[string]func() (string, error){
+		"not set": nil,
+		"forbidden": func() (string, error) {
+			return "", apierrors.NewForbidden(schema.GroupResource{}, "openapi", nil)
+		},
+		"changed within the hour": func() (string, error) { return "two", nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				r := newRig(t)
+				read := func() (string, error) { return "one", nil }
+				if later != nil {
+					r.o.OpenAPIHash = func(context.Context) (string, error) { return read() }
+				}
+				r.o.ListMetadata = r.srv.listMetadata
+				r.srv.fatten()
+				r.srv.write("a/x", "before")
+				r.start()
+				r.srv.setFail(func(string, metav1.ListOptions) error { return errors.New("away") })
+				r.srv.disconnect()
+				r.srv.mu.Lock()
+				p := r.srv.pods["a/x"].DeepCopy()
+				p.Labels["value"] = "after"
+				r.srv.pods["a/x"] = p
+				read = later
+				r.srv.mu.Unlock()
+				r.srv.write("a/y", "new")
+				r.srv.compact()
+				r.srv.setFail(nil)
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				equal(t, "stored", r.stored(), r.srv.state())
+				if n := r.fetches(); n != 0 {
+					t.Errorf("%d objects were fetched", n)
+				}
+				r.close()
+			})
+		})
+	}
 }

@@ -37,6 +37,9 @@ func (s *server) listMetadata(ctx context.Context, o metav1.ListOptions) (*metav
 	return out, nil
 }
 
+// oneSchema is Options.OpenAPIHash of a server whose schema does not change.
+func oneSchema(context.Context) (string, error) { return "one", nil }
+
 // fatten makes the server's pods so large that a list by metadata pays.
 func (s *server) fatten() {
 	s.mu.Lock()
@@ -54,7 +57,7 @@ func TestListByMetadata(t *testing.T) {
 		t.Run(fmt.Sprintf("running %v", running), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				r := newRig(t)
-				r.o.ListMetadata, r.o.PageSize = r.srv.listMetadata, 100
+				r.o.ListMetadata, r.o.OpenAPIHash, r.o.PageSize = r.srv.listMetadata, oneSchema, 100
 				r.srv.fatten()
 				for n := range 250 {
 					r.srv.write(fmt.Sprintf("a/p%03d", n), "1")
@@ -95,7 +98,7 @@ func TestListByMetadata(t *testing.T) {
 func TestListByMetadataAndAFailingStore(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
-		r.o.ListMetadata, r.o.PageSize = r.srv.listMetadata, 100
+		r.o.ListMetadata, r.o.OpenAPIHash, r.o.PageSize = r.srv.listMetadata, oneSchema, 100
 		r.srv.fatten()
 		for n := range 150 {
 			r.srv.write(fmt.Sprintf("a/p%03d", n), "1")
@@ -139,7 +142,7 @@ func TestMetadataPays(t *testing.T) {
 						r.srv.write(fmt.Sprintf("a/p%d", n), "1")
 					}
 				}
-				r.o.ListMetadata = r.srv.listMetadata
+				r.o.ListMetadata, r.o.OpenAPIHash = r.srv.listMetadata, oneSchema
 				r.start()
 				r.srv.setFail(func(string, metav1.ListOptions) error { return errors.New("away") })
 				r.srv.disconnect()

@@ -65,7 +65,7 @@
 //     objects.
 //   - isInInitialList is true until the informer has synced.
 //   - Updates that keep the resourceVersion reach only handlers that are resyncing, as in client-go. Those of a list
-//     that compares bodies reach all handlers, because the body has changed.
+//     reach all handlers, because the body has changed.
 //   - A handler that registers while the informer runs gets OnAdd(obj, true) for what is stored at that moment, and
 //     every change after it, each once.
 //
@@ -215,8 +215,8 @@
 //
 // # Repair
 //
-// A collection whose contents are wrong is listed again, and bodies are compared, as bytes first. An object that is the
-// same stays as it is stored, and no handler is called for it. This is the only way of repair: after damage, after an
+// A collection whose contents are wrong is listed again. Every list compares bodies and index terms with the stored
+// records. An object that is the same stays as it is stored, and no handler is called for it. This is the only way of repair: after damage, after an
 // audit's findings, for a rewound or another server, and for a changed codec, transform or schema. The reason is
 // stored, so if the process ends before the list, the next one makes it.
 //

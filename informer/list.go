@@ -76,7 +76,7 @@ func (p *loop) unlessVoid(attempt func() (entry.Result, error)) func() (entry.Re
 
 func (p *loop) tellListed(changes []entry.Change) {
 	p.auditor.Listed(changes)
-	p.tell(changes, p.rewrites)
+	p.tell(changes, true)
 }
 
 // finishList commits the list and, after each transaction, tells the handlers its changes, which need not all fit in

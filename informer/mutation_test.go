@@ -240,7 +240,7 @@ func TestListByMetadataReadsRecords(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				r := newRig(t)
 				r.o.Residency = residency
-				r.o.ListMetadata, r.o.PageSize = r.srv.listMetadata, 100
+				r.o.ListMetadata, r.o.OpenAPIHash, r.o.PageSize = r.srv.listMetadata, oneSchema, 100
 				r.srv.fatten()
 				for n := range 20 {
 					r.srv.write(fmt.Sprintf("a/p%03d", n), "1")

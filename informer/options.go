@@ -87,9 +87,9 @@ type Options struct {
 	// returned after 40 s, or panics (with utilruntime.ReallyCrash off), the connection counts as failed and is tried
 	// again. Default: not checked.
 	ClusterID func(ctx context.Context) (string, error)
-	// OpenAPIHash returns the hash of the group-version's schema. It is called at the first connect and then at most once
-	// an hour; see requests.OpenAPIHash. It has 40 s. If it fails, Status.Unguarded says why; it is called again at the
-	// next connect, or after an hour if the server has answered. Default: not checked.
+	// OpenAPIHash returns the hash of the group-version's schema. It is called at the first connect, then at most once an
+	// hour, and before a list by metadata; see requests.OpenAPIHash. It has 40 s. If it fails, Status.Unguarded says why;
+	// it is called again at the next connect, or after an hour if the server has answered. Default: not checked.
 	OpenAPIHash func(ctx context.Context) (string, error)
 	// ServerVersion returns the server's version, such as v1.37.2; see requests.ServerVersion. If it is set, the informer
 	// chooses the encoding of unstructured objects at every connect: protobuf if Codec reads it (codec.UnstructuredWith)
@@ -97,9 +97,9 @@ type Options struct {
 	// a ListerWatcher of requests.ListWatch. Default: the client's configuration decides.
 	ServerVersion func(ctx context.Context) (string, error)
 	// ListMetadata makes the ListerWatcher's list requests for metadata, with the same scope; see requests.ListMetadata.
-	// If the stored objects are large (8 KiB, and four times their metadata, by the first 64), a list after lost history
-	// uses it, and fetches only the objects that have changed; from a page of which more than a quarter have changed on,
-	// it lists whole objects. Audits and look-ups use it, and so does a start with the policy Resumed (see HasSynced in
+	// If the stored objects are large (8 KiB, and four times their metadata, by the first 64) and OpenAPIHash, read on this
+	// connection, shows the schema that they were listed with, a list after lost history uses it, and fetches only the
+	// objects that have changed; from a page of which more than a quarter have changed on, it lists whole objects. Audits and look-ups use it, and so does a start with the policy Resumed (see HasSynced in
 	// the package's documentation). Default: those of a ListerWatcher of requests.ListWatch, and whole objects for others.
 	ListMetadata func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
 	// Seed is what to begin with where nothing has been stored yet, such as a snapshot (snapshot.Seed): then the first

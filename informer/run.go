@@ -199,7 +199,8 @@ func (i *Informer) start(ctx context.Context) *loop {
 	attrs := attributes.New(attributes.Options{
 		ClusterID: i.o.ClusterID, OpenAPIHash: i.o.OpenAPIHash, Claim: i.claimCluster(), Want: i.attrs, Clock: i.clock,
 		Sent: codec.SentFingerprint(i.o.Codec), Sends: i.undecoded && i.transform == nil, Encoding: i.encoding,
-		Announce: i.health.setRewriting, Unguarded: i.noteUnguarded, Relist: func(why reflector.Reason) { r.Relist(why) },
+		Announce: i.health.setRewriting, Unguarded: i.noteUnguarded,
+		Relist: func(reason reflector.Reason) { r.Relist(reason) },
 	})
 	s := &sink{
 		store: i.store, queue: i.queue, transform: i.transform, attrs: attrs, announce: i.health.setRewriting, skip: i.skip,
@@ -215,8 +216,9 @@ func (i *Informer) start(ctx context.Context) *loop {
 		Name: i.name(), TypeDescription: i.o.ObjectDescription, ExpectedType: i.example, Admit: admit(i.Identity()),
 		PageSize:     i.o.PageSize,
 		Shard:        i.Identity().Shards(),
-		ListMetadata: i.o.ListMetadata, MetadataPays: i.metadataPays,
-		Verify: attrs.Verify, Same: i.sameness(),
+		ListMetadata: i.o.ListMetadata,
+		MetadataPays: func(ctx context.Context) bool { return i.metadataPays(ctx) && attrs.AllowsMetadata(ctx) },
+		Verify:       attrs.Verify, Same: i.sameness(),
 		OnError: i.reportError, OnContact: i.contact, OnLive: func(bool) { i.reviewSource() }, Clock: i.clock,
 		Limiter:      i.limiter(),
 		RelistSpread: i.o.RelistSpread, Seed: open,

@@ -97,8 +97,8 @@ func TestUnguarded(t *testing.T) {
 	}
 }
 
-// TestGuardedLater: what was listed while the server did not say which cluster it is stays unguarded until the next
-// list, although the server says so by now.
+// TestGuardedLater checks that objects which were listed while the cluster's id was unknown are unguarded until the next
+// list, although the id can be read by now.
 func TestGuardedLater(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var allowed atomic.Bool

@@ -14,7 +14,7 @@ const (
 	// ReasonRewound: the server has another state of an object that we hold, at a resourceVersion that we have passed, or
 	// an event cannot follow what we hold: the server was restored from a backup and has overtaken us.
 	ReasonRewound Reason = "Rewound"
-	// ReasonCluster: the cluster's id has changed.
+	// ReasonCluster: the cluster's id has changed, or was unknown when the contents were listed and is known now.
 	ReasonCluster Reason = "ClusterChanged"
 	// ReasonCodec: the bodies were written by another codec.
 	ReasonCodec Reason = "CodecChanged"
@@ -22,7 +22,8 @@ const (
 	ReasonSchema Reason = "SchemaChanged"
 	// ReasonTransform: the bodies were written with another version of the transform.
 	ReasonTransform Reason = "TransformChanged"
-	// ReasonOpenAPI: the server's schema of the group-version has changed.
+	// ReasonOpenAPI: the server's schema of the group-version has changed, or was unknown when the contents were listed and
+	// is known now.
 	ReasonOpenAPI Reason = "OpenAPIChanged"
 	// ReasonEncoding: the server is newer than the Go types, and bodies are stored in protobuf, which may hide its fields.
 	ReasonEncoding Reason = "EncodingChanged"
@@ -60,9 +61,9 @@ func RelistReasons() []Reason {
 	}
 }
 
-// Rewrites reports whether a relist for this reason compares bodies and writes those that differ, because equal UID and
-// resourceVersion do not imply equal bodies: two histories of one cluster give the same resourceVersion to different
-// states, and another schema shows the same state differently.
+// Rewrites reports whether a relist for this reason needs every body, so that it is not made by metadata, and brings
+// unchanged records into today's form. Equal UID and resourceVersion do not imply equal bodies: two histories of one
+// cluster give the same resourceVersion to different states, and another schema shows the same state differently.
 func (r Reason) Rewrites() bool {
 	switch r {
 	case ReasonAhead, ReasonRewound, ReasonAudit, ReasonDamaged,

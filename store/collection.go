@@ -87,7 +87,7 @@ var _ Interface = (*Collection)(nil)
 func openCollection(
 	ctx context.Context, s *Store, name string, id entry.Identity, o CollectionOptions,
 ) (*Collection, error) {
-	set, err := index.NewSet(o.Indexers, o.IndexVersions)
+	set, err := index.NewSet(o.Indexers, versionsWith(o.Codec, o.IndexVersions))
 	if err != nil {
 		return nil, err
 	}

@@ -90,8 +90,9 @@
 //
 // # A list
 //
-// A Replacement compares each page with what the collection holds, in the order of keys' bytes. What is unchanged (UID
-// and resourceVersion) causes no write. Differences are held until Commit, which puts them into the memtable: readers
+// A Replacement compares each page with the collection, in the order of keys' bytes. An object whose body and index
+// terms are those of its record causes no write; UID and resourceVersion alone decide only for Replacement.Known. An
+// entry.Undecoded with the bytes of its record is not decoded, since it has the terms of the record too. Differences are held until Commit, which puts them into the memtable: readers
 // see the old state or the new one.
 //
 // Differences of more than 16 MiB (256 MiB with the residency All: those objects are in memory anyway) are not held.

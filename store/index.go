@@ -9,6 +9,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/index"
 	"github.com/larder-dev/larder/store/internal/memtable"
@@ -21,6 +22,18 @@ import (
 func (c *Collection) putSet(set *index.Set) {
 	c.in.Set.Store(set)
 	c.builder.Wake()
+}
+
+// versionsWith completes the versions of index functions by the codec's fingerprint: other Go types may decode the same
+// body to an object that has other terms.
+func versionsWith(c codec.Codec, versions map[string]string) map[string]string {
+	completed := make(map[string]string, len(versions))
+	for name, version := range versions {
+		if version != "" {
+			completed[name] = version + " of " + c.Fingerprint()
+		}
+	}
+	return completed
 }
 
 // claimLocked prepares the indexes in the file for set, puts set in place and starts the builds that it needs. It

@@ -17,7 +17,7 @@ func (c *Collection) AddIndexers(ctx context.Context, indexers cache.Indexers, v
 	if len(indexers) == 0 {
 		return nil
 	}
-	err := c.addIndexers(ctx, indexers, versions)
+	err := c.addIndexers(ctx, indexers, versionsWith(c.read.Codec, versions))
 	if err != nil {
 		return fmt.Errorf("add indexes to %s: %w", c.id, err)
 	}

@@ -71,7 +71,7 @@ type Interface interface {
 
 	// AddIndexers adds index functions. The indexes are built in the background, and look-ups wait for that, so a
 	// function must not look anything up in the collection. versions maps index names to versions: as long as the version
-	// of a function is the same, the next process does not rebuild its index. Each process rebuilds the index of a
+	// of a function and the codec's Fingerprint are the same, the next process does not rebuild its index. Each process rebuilds the index of a
 	// function without a version, since its results may depend on a flag. AddIndexers waits for the disk until ctx ends.
 	AddIndexers(ctx context.Context, indexers cache.Indexers, versions map[string]string) error
 
@@ -81,16 +81,17 @@ type Interface interface {
 
 // ReplaceOptions are the options of BeginReplace.
 type ReplaceOptions struct {
-	// Rewrite stores every body anew, even if UID and resourceVersion are unchanged, unless its bytes and its compression
-	// are the same. Objects whose bodies are rewritten are reported if they differ by equality.Semantic. Every object of
-	// the list is decoded. One that cannot be is left out; if the collection holds a state of it that cannot be decoded
-	// either, that is deleted, and no change is reported.
+	// Rewrite also brings the records of unchanged objects into today's form: their compression, dictionary and sealing.
+	// Every object of the list is decoded. One that cannot be is left out; if the collection holds a state of it that
+	// cannot be decoded either, that is deleted, and no change is reported.
 	Rewrite bool
 	// Attributes are stored with the list.
 	Attributes entry.Attributes
 }
 
-// Replacement receives a list page by page. In a complete collection it is a diff that becomes visible with Commit,
+// Replacement receives a list page by page. It compares the body and the index terms of each object with the stored
+// record, and writes those that differ, also if UID and resourceVersion are equal. An object that is written with the
+// same UID and resourceVersion is reported if it differs by equality.Semantic. In a complete collection it is a diff that becomes visible with Commit,
 // unless it is too large to be held (package documentation, "A list"). In an incomplete collection (a cold start) each
 // page is visible at once, and Commit marks the collection complete.
 //

@@ -19,6 +19,10 @@ import (
 // MustRelistDamaged is Info.MustRelist of a collection that has lost something to damage, until it is listed.
 const MustRelistDamaged = format.MustRelistDamaged
 
+// MustRelistInterrupted is Info.MustRelist while only a part of a list's changes is visible, and after a crash or Abort
+// then.
+const MustRelistInterrupted = format.MustRelistInterrupted
+
 // Rebuild writes the store anew after ErrOutcomeUnknown or ErrDamaged. It copies
 // everything that can be read to a new file, which takes the name and the lock of
 // the old one. The old file is moved aside, as Open does with a damaged file.

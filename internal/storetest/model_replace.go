@@ -318,8 +318,6 @@ func (l *relist) expected() map[string]*corev1.Pod {
 			old = nil
 		}
 		switch {
-		case old != nil && !l.rewrite && old.UID == p.UID && old.ResourceVersion == p.ResourceVersion:
-			want[key] = old
 		case it.ok:
 			want[key] = p
 		case old != nil: // skipped: the old state stays

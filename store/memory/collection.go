@@ -3,7 +3,9 @@ package memory
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -194,5 +196,14 @@ func (o object) Version() (uid, rv string) { return o.UID, o.RV }
 
 func (o object) Object() (runtime.Object, error) { return o.Obj, nil }
 
-// SameBody returns false: there are no bytes to compare.
-func (o object) SameBody(*memtable.Write) (bool, error) { return false, nil }
+// SameBody compares the decoded objects.
+func (o object) SameBody(x *memtable.Write) (bool, error) {
+	return intake.SemanticallyEqual(o.Obj, x.Obj), nil
+}
+
+func (o object) SameTerms(_ *index.Set, x *memtable.Write) (bool, error) {
+	return maps.EqualFunc(o.Terms, x.Terms, slices.Equal), nil
+}
+
+// InForm returns true: there are no records.
+func (o object) InForm(*memtable.Write) bool { return true }

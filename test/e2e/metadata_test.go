@@ -45,6 +45,7 @@ func TestRelistByMetadata(t *testing.T) {
 	src := typedSource(t, cfg, "configmaps", c.ns, "", &corev1.ConfigMap{})
 	byMetadata := func(o *informer.Options) {
 		o.ListMetadata = requests.ListMetadata(client.CoreV1().RESTClient(), src.identity)
+		o.OpenAPIHash = requests.OpenAPIHash(client.CoreV1().RESTClient(), corev1.SchemeGroupVersion)
 	}
 	f := newFile(t)
 	_, before := f.run(t, src, byMetadata)

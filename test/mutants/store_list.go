@@ -367,4 +367,52 @@ var storeListMutants = []mutant{
 `,
 		test: "TestUpdateOfAMutatedObject",
 	},
+	{
+		name:   "store/list-trusts-versions",
+		breaks: "A list compares bodies under an equal UID and resourceVersion.",
+		file:   "store/internal/intake/compare.go",
+		dir:    "store",
+		old: `	if same, err := now.SameBody(x); err != nil || !same {
+		return false, err
+	}
+`,
+		new:  ``,
+		test: "TestListComparesBodiesAndTerms",
+	},
+	{
+		name:   "store/list-trusts-terms",
+		breaks: "A list compares index terms under an equal body.",
+		file:   "store/internal/intake/compare.go",
+		dir:    "store",
+		old:    `	if termed {`,
+		new:    `	if false && termed {`,
+		test:   "TestListComparesBodiesAndTerms",
+	},
+	{
+		name:   "store/index-version-without-types",
+		breaks: "An index is rebuilt for other Go types.",
+		file:   "store/index.go",
+		dir:    "informer",
+		old:    `version + " of " + c.Fingerprint()`,
+		new:    `version`,
+		test:   "TestIndexOverAnUpgradeOfTheTypes",
+	},
+	{
+		name:   "informer/metadata-without-the-schema",
+		breaks: "A list by metadata needs the schema's hash, read on this connection and unchanged.",
+		file:   "informer/internal/attributes/attributes.go",
+		dir:    "informer",
+		old:    `	return a.fresh && a.want.OpenAPI != "" && !a.changed(a.want)`,
+		new:    `	return true`,
+		test:   "TestMetadataWithoutTheSchema",
+	},
+	{
+		name:   "informer/unknown-becomes-known",
+		breaks: "A schema's hash that becomes known after a list has the objects listed and compared.",
+		file:   "informer/internal/attributes/attributes.go",
+		dir:    "informer",
+		old:    `, described && have.OpenAPI == "" && a.want.OpenAPI != "":`,
+		new:    `:`,
+		test:   "TestSchemaUnknownAtTheList",
+	},
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// openAPIJitter is the maximum random delay between a noticed change of the schema and the list in the background, so
-// that not all clients of a cluster list at once.
+// openAPIJitter is the maximum random delay between a noticed change of the schema, or a value that was unknown and has
+// become known, and the list in the background, so that not all clients of a cluster list at once.
 const openAPIJitter = 10 * time.Minute
 
 // openAPIEvery is the minimum time between two reads of the schema's hash: the answer has those of all group-versions,
@@ -49,7 +49,7 @@ type Options struct {
 	Announce func(reflector.Reason)
 	// Unguarded is called with a change of the server that would not be noticed and why; why is nil once it would be.
 	Unguarded func(ctx context.Context, change string, why error)
-	// Relist requests a list because the schema, or the encoding, has changed.
+	// Relist requests a list for a reason.
 	Relist func(reflector.Reason)
 	Clock  clock.WithTicker
 }
@@ -69,6 +69,7 @@ type Tracker struct {
 	listing       bool      // true between ForList and Listed
 	holds         bool      // there are contents, which have describes
 	openAPIRead   time.Time // when want.OpenAPI was read; zero if never in this run
+	fresh         bool      // the last Verify has read want.OpenAPI
 	verified      bool      // the server has answered Verify in this run
 	seeding       bool      // the next list is a seed
 	seedOpenAPI   string    // its OpenAPI
@@ -105,8 +106,7 @@ func (a *Tracker) Mismatch() reflector.Reason {
 
 // Verify is reflector.Options.Verify: it reads the cluster's id and the schema's hash. If the cluster has changed, it
 // returns a reason to list now; if the schema has changed, or the encoding that the server is asked for, it plans a
-// list for later. It also fails if other informers
-// use the store's file for another cluster. While a list is received, it compares with the attributes of that list.
+// list for later. It also fails if other informers use the store's file for another cluster. While a list is received, it compares with the attributes of that list.
 func (a *Tracker) Verify(ctx context.Context) (reflector.Reason, error) {
 	version, err := a.refresh(ctx)
 	if err != nil {
@@ -135,19 +135,52 @@ func (a *Tracker) Verify(ctx context.Context) (reflector.Reason, error) {
 		a.o.Announce(reflector.ReasonCluster)
 		return reflector.ReasonCluster, nil
 	}
-	if differ(have.OpenAPI, a.want.OpenAPI) {
-		a.o.Announce(reflector.ReasonOpenAPI)
-		a.relist.after(rand.N(openAPIJitter), reflector.ReasonOpenAPI)
-	} else if (a.holds || a.listing) && a.hides(have.Wire) {
-		a.o.Announce(reflector.ReasonEncoding)
-		a.relist.after(rand.N(openAPIJitter), reflector.ReasonEncoding)
-	}
+	a.planList(have)
 	return "", nil
 }
 
 // hides reports whether contents that came in that encoding may hide fields of the server, which is newer than the
 // types. Contents that came as JSON hide none, so a newer program lists nothing for that.
 func (a *Tracker) hides(wire string) bool { return newer(a.want.Wire) && wire != a.want.Wire }
+
+// planList plans a list if the contents were listed with another schema, when the schema or the cluster's id was
+// unknown, or in an encoding that may hide fields.
+func (a *Tracker) planList(have entry.Attributes) {
+	described := a.holds || a.listing
+	switch {
+	case differ(have.OpenAPI, a.want.OpenAPI), described && have.OpenAPI == "" && a.want.OpenAPI != "":
+		a.o.Announce(reflector.ReasonOpenAPI)
+		a.relist.after(rand.N(openAPIJitter), reflector.ReasonOpenAPI)
+	case described && have.ClusterID == "" && a.want.ClusterID != "":
+		a.o.Announce(reflector.ReasonCluster)
+		a.relist.after(rand.N(openAPIJitter), reflector.ReasonCluster)
+	case described && a.hides(have.Wire):
+		a.o.Announce(reflector.ReasonEncoding)
+		a.relist.after(rand.N(openAPIJitter), reflector.ReasonEncoding)
+	}
+}
+
+// AllowsMetadata reports whether equal UID and resourceVersion prove that an object has the stored body: nothing that
+// bodies depend on has changed since they were listed, and all of it is known. It reads the schema's hash, unless the
+// last Verify has.
+func (a *Tracker) AllowsMetadata(ctx context.Context) bool {
+	if a.o.OpenAPIHash == nil {
+		return false
+	}
+	if !a.fresh {
+		var hash attribute
+		hash.value, hash.err = a.o.OpenAPIHash(ctx)
+		a.setOpenAPI(ctx, hash)
+	}
+	return a.fresh && a.want.OpenAPI != "" && !a.changed(a.want)
+}
+
+// changed reports whether bodies of a list that is made with the attributes now may differ from the contents under equal
+// UID and resourceVersion.
+func (a *Tracker) changed(now entry.Attributes) bool {
+	return a.Mismatch() != "" || a.have.ClusterID != now.ClusterID || a.have.OpenAPI != now.OpenAPI ||
+		a.hides(a.have.Wire)
+}
 
 // ErrUnverified: the server has not been asked for its id yet.
 var ErrUnverified = errors.New("the server's cluster is not known yet")
@@ -178,8 +211,8 @@ func (a *Tracker) Seeding(openAPI, wire string) {
 	a.seeding, a.seedOpenAPI, a.seedWire = true, openAPI, wire
 }
 
-// ForList returns the options of a list that begins now, after Verify. If an attribute has changed, the list rewrites
-// the contents, whatever its reason.
+// ForList returns the options of a list that begins now, after Verify. If an attribute has changed, or was unknown and
+// has become known, the list rewrites the contents, whatever its reason.
 func (a *Tracker) ForList(reason reflector.Reason) store.ReplaceOptions {
 	a.relist.cancel()
 	next := a.want
@@ -195,10 +228,8 @@ func (a *Tracker) ForList(reason reflector.Reason) store.ReplaceOptions {
 	if a.o.Sends {
 		next.Schema = a.o.Sent
 	}
-	changed := a.Mismatch() != "" || differ(a.have.ClusterID, next.ClusterID) || differ(a.have.OpenAPI, next.OpenAPI) ||
-		a.hides(a.have.Wire)
 	a.pending, a.listing = next, true
-	return store.ReplaceOptions{Rewrite: reason.Rewrites() || a.holds && changed, Attributes: next}
+	return store.ReplaceOptions{Rewrite: reason.Rewrites() || a.holds && a.changed(next), Attributes: next}
 }
 
 // Listed is called at the end of a list; complete is false if it was aborted.
@@ -210,7 +241,8 @@ func (a *Tracker) Listed(complete bool) {
 }
 
 // errListedUnknown is why a change would not be noticed although the attribute can be read now.
-var errListedUnknown = errors.New("what is stored was listed when it could not be read; the next list mends that")
+var errListedUnknown = errors.New("what is stored was listed when it could not be read; a list within ten minutes " +
+	"mends that")
 
 // compareKnown reports to Options.Unguarded which changes would be noticed: those of attributes that are known both of
 // the server and of the contents.
@@ -233,6 +265,7 @@ func (a *Tracker) compareKnown(ctx context.Context, have entry.Attributes) {
 // cluster's id or the version cannot be read because of the connection. A server that refuses the requests can still be
 // watched. A hash that could not be read because of the connection is read again at the next connect.
 func (a *Tracker) refresh(ctx context.Context) (version string, err error) {
+	a.fresh = false
 	id, hash, v := a.read(ctx)
 	if a.o.ClusterID != nil {
 		switch {
@@ -248,10 +281,15 @@ func (a *Tracker) refresh(ctx context.Context) (version string, err error) {
 	if v.err != nil && !limiter.Final(v.err) {
 		return "", v.err
 	}
-	if hash == nil {
-		return v.value, nil
+	if hash != nil {
+		a.setOpenAPI(ctx, *hash)
 	}
-	a.want.OpenAPI = hash.value
+	return v.value, nil
+}
+
+// setOpenAPI sets want.OpenAPI to a hash that was read now.
+func (a *Tracker) setOpenAPI(ctx context.Context, hash attribute) {
+	a.want.OpenAPI, a.fresh = hash.value, hash.err == nil
 	if hash.err != nil {
 		a.want.OpenAPI = ""
 		a.o.Unguarded(ctx, Schema, hash.err)
@@ -259,7 +297,6 @@ func (a *Tracker) refresh(ctx context.Context) (version string, err error) {
 	if hash.err == nil || limiter.Final(hash.err) {
 		a.openAPIRead = a.o.Clock.Now()
 	}
-	return v.value, nil
 }
 
 // attribute is the result of reading one attribute from the server.

@@ -9,7 +9,7 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// delayed calls ask once a delay is over.
+// delayed calls ask with a reason once a delay is over.
 type delayed struct {
 	clock clock.WithTicker
 	ask   func(reflector.Reason)

@@ -62,6 +62,10 @@ type Info struct {
 // MustRelistDamaged is Info.MustRelist of a collection that has lost something to damage, until it is listed.
 const MustRelistDamaged = "damaged"
 
+// MustRelistInterrupted is Info.MustRelist while only a part of a list's changes is visible, and after a crash or Abort
+// then.
+const MustRelistInterrupted = "a relist was interrupted while its changes were being applied"
+
 // Ref is one of the newest objects of a collection.
 type Ref struct {
 	Key string `msgpack:"key"`

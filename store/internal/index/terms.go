@@ -60,6 +60,16 @@ func (s *Set) TermsOf(stored map[string][]string, obj any) (terms map[string][]s
 	return terms
 }
 
+// SameTerms reports whether a and b are the same in all indexes that are ready.
+func (s *Set) SameTerms(a, b map[string][]string) bool {
+	for name := range s.funcs {
+		if s.ready[name] && !slices.Equal(a[name], b[name]) {
+			return false
+		}
+	}
+	return true
+}
+
 // Compute is Terms for the named indexes only. It calls report with each error of a function.
 func (s *Set) Compute(names []string, obj any, report func(error)) (terms map[string][]string) {
 	for _, name := range names {

@@ -14,6 +14,7 @@ type item struct {
 	err    error         // why the object is left out; nil if it is not
 	skip   bool          // true if the collection has, or will have, a state that is as new
 	filled bool          // true if the payload and the terms have been computed
+	termed bool          // true if the terms have been computed
 	needed bool          // true if the collection has another state, or none
 	held   bool          // true for an item without an object: the collection has its UID and resourceVersion
 	change *entry.Change // the change to report; nil if there is none, or if the item is held
@@ -47,22 +48,24 @@ func (r *Replacement) weigh(it *item, now HeldObject) (err error) {
 		return nil
 	}
 	if r.showing {
-		it.change, it.needed, err = r.difference(it.Write, now)
+		it.change, it.needed, err = r.difference(it.Write, it.termed, now)
 		return err
 	}
-	same, err := r.same(it.Write, now)
+	same, err := r.same(it.Write, it.termed, now)
 	_, unheard := r.in.unheard[it.Key]
 	it.needed = !same || unheard
 	return err
 }
 
 // difference reports whether x has to be put into the collection, whose present state is now, and returns the change to
-// report, or nil.
-func (r *Replacement) difference(x *memtable.Write, now HeldObject) (change *entry.Change, needed bool, err error) {
+// report, or nil. termed says that x has its terms.
+func (r *Replacement) difference(
+	x *memtable.Write, termed bool, now HeldObject,
+) (change *entry.Change, needed bool, err error) {
 	_, unheard := r.in.unheard[x.Key]
 	heard := now != nil && !unheard
 	if !x.Del {
-		if same, err := r.same(x, now); err != nil || same && heard {
+		if same, err := r.same(x, termed, now); err != nil || same && heard {
 			return nil, false, err
 		}
 	}
@@ -72,7 +75,7 @@ func (r *Replacement) difference(x *memtable.Write, now HeldObject) (change *ent
 			return nil, false, err
 		}
 	}
-	x.SameObject = !x.Del && before != nil && sameVersion(x, now) && semanticallyEqual(before, x.Obj)
+	x.SameObject = !x.Del && before != nil && sameVersion(x, now) && SemanticallyEqual(before, x.Obj)
 	switch {
 	case x.Del && (!heard || r.unreadable[x.Key]):
 	case x.Del:
@@ -85,15 +88,22 @@ func (r *Replacement) difference(x *memtable.Write, now HeldObject) (change *ent
 	return change, now != nil || !x.Del, nil
 }
 
-// same reports whether x need not be written, since now is the same state.
-func (r *Replacement) same(x *memtable.Write, now HeldObject) (bool, error) {
-	switch {
-	case now == nil || !sameVersion(x, now):
+// same reports whether x need not be written: now has the same body and, if x has its terms, the same terms. Equal UID
+// and resourceVersion prove nothing. They belong to different states after a rewind, and to one state that is shown
+// differently after a change of the schema. If the list rewrites, the record must have today's form as well.
+func (r *Replacement) same(x *memtable.Write, termed bool, now HeldObject) (bool, error) {
+	if now == nil || !sameVersion(x, now) {
 		return false, nil
-	case !r.o.Rewrite:
-		return x.RV != "", nil
 	}
-	return now.SameBody(x)
+	if same, err := now.SameBody(x); err != nil || !same {
+		return false, err
+	}
+	if termed {
+		if same, err := now.SameTerms(r.in.Set.Load(), x); err != nil || !same {
+			return false, err
+		}
+	}
+	return !r.o.Rewrite || now.InForm(x), nil
 }
 
 func refOf(key string, now HeldObject) entry.ObjectRef {

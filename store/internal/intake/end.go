@@ -11,17 +11,14 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/guest"
+	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/internal/index"
 	"github.com/larder-dev/larder/store/internal/memtable"
 	"github.com/larder-dev/larder/store/internal/state"
 )
 
-const (
-	// interrupted is Info.MustRelist while only a part of a list's changes is visible, and after a crash or Abort then.
-	interrupted = "a relist was interrupted while its changes were being applied"
-	// tailPage is how many missing keys are collected in one read transaction.
-	tailPage = 10000
-)
+// tailPage is how many missing keys are collected in one read transaction.
+const tailPage = 10000
 
 // listEnd is the progress of the end of a list, which may take several steps.
 type listEnd struct {
@@ -62,7 +59,7 @@ func (r *Replacement) commit(ctx context.Context, b entry.Batch) (entry.Result, 
 // interrupt sets MustRelist until the list has ended.
 func interrupt(info *entry.Info) (*state.Settled, error) {
 	if info.MustRelist == "" { // else there is a reason that says more
-		info.MustRelist = interrupted
+		info.MustRelist = format.MustRelistInterrupted
 	}
 	return nil, nil
 }
@@ -153,7 +150,7 @@ func (r *Replacement) differences(
 			if err != nil {
 				return err
 			}
-			change, need, err := r.difference(x, now)
+			change, need, err := r.difference(x, true, now)
 			if err != nil {
 				return err
 			}
@@ -192,8 +189,8 @@ func (r *Replacement) held(
 	}
 }
 
-// semanticallyEqual compares two objects. It returns false if one cannot be decoded, or the comparison panics.
-func semanticallyEqual(a, b runtime.Object) bool {
+// SemanticallyEqual compares two objects. It returns false if one cannot be decoded, or the comparison panics.
+func SemanticallyEqual(a, b runtime.Object) bool {
 	equal := false
 	err := guest.Try("the comparison", func() (err error) {
 		if a, err = entry.Decoded(a); err != nil {

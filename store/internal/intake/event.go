@@ -80,7 +80,7 @@ func (r *Replacement) weighEvent(it *item, now HeldObject) error {
 		return nil
 	}
 	var err error
-	it.change, it.needed, err = r.difference(it.Write, now)
+	it.change, it.needed, err = r.difference(it.Write, true, now)
 	return err
 }
 

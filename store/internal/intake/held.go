@@ -4,6 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/index"
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
@@ -24,7 +25,12 @@ type HeldObject interface {
 	Version() (uid, rv string)
 	// Object returns nil if it cannot be decoded.
 	Object() (runtime.Object, error)
-	// SameBody reports whether x need not be written: the held body has the same bytes, and is compressed and sealed as x
-	// would be.
+	// SameBody reports whether the held body and that of x are equal: their bytes, or, in a collection that encodes
+	// nothing, the decoded objects.
 	SameBody(x *memtable.Write) (bool, error)
+	// SameTerms reports whether the held object has the terms of x in the indexes of set. An index of the file that is not
+	// ready does not count: a build gives all records their terms.
+	SameTerms(set *index.Set, x *memtable.Write) (bool, error)
+	// InForm reports whether the held body is compressed and sealed as x, which has the same body, would be.
+	InForm(x *memtable.Write) bool
 }

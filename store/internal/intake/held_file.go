@@ -10,6 +10,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/compress"
+	"github.com/larder-dev/larder/store/internal/index"
 	"github.com/larder-dev/larder/store/internal/memtable"
 	"github.com/larder-dev/larder/store/internal/read"
 	"github.com/larder-dev/larder/store/internal/state"
@@ -86,6 +87,12 @@ func (o pendingObject) SameBody(x *memtable.Write) (bool, error) {
 	return o.Encoding == x.Encoding && bytes.Equal(o.Payload, x.Payload), nil
 }
 
+func (o pendingObject) SameTerms(set *index.Set, x *memtable.Write) (bool, error) {
+	return set.SameTerms(o.Terms, x.Terms), nil
+}
+
+func (o pendingObject) InForm(*memtable.Write) bool { return true } // the next commit writes it in today's form
+
 // storedObject is an object in the file.
 type storedObject struct {
 	in  *HeldFile
@@ -98,7 +105,7 @@ func (o *storedObject) Version() (uid, rv string) { return o.UID, o.RV }
 // Object returns the object from memory if it is there, and else decodes the stored record.
 func (o *storedObject) Object() (runtime.Object, error) { return o.in.Object(o.key, o.Stored) }
 
-// SameBody compares bodies without their compression.
+// SameBody compares the bodies without compression and seal.
 func (o *storedObject) SameBody(x *memtable.Write) (bool, error) {
 	if o.Encoding != cmp.Or(x.Encoding, o.in.Read.Codec.Name()) {
 		return false, nil
@@ -110,6 +117,14 @@ func (o *storedObject) SameBody(x *memtable.Write) (bool, error) {
 	case err != nil: // a body that cannot be read is rewritten
 		return false, nil //nolint:nilerr // see above
 	}
-	same := bytes.Equal(b.Payload, x.Payload)
-	return same && o.in.Compressor.Keeps(o.Header, x.Payload) && o.in.Read.Coder.Keeps(o.Header), nil
+	return bytes.Equal(b.Payload, x.Payload), nil
+}
+
+func (o *storedObject) SameTerms(set *index.Set, x *memtable.Write) (bool, error) {
+	terms, err := o.in.Read.Coder.Terms(o.key, o.Header)
+	return err == nil && set.SameTerms(terms, x.Terms), err
+}
+
+func (o *storedObject) InForm(x *memtable.Write) bool {
+	return o.in.Compressor.Keeps(o.Header, x.Payload) && o.in.Read.Coder.Keeps(o.Header)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/parallel"
 	"github.com/larder-dev/larder/store/internal/index"
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
@@ -24,9 +25,11 @@ func (r *Replacement) page(
 		if len(keys) > 0 {
 			end = max(end, keys[len(keys)-1])
 		}
-		if r.o.Rewrite { // encode all items, since bodies are compared
-			r.encode(set, items, keys)
+		if r.o.Rewrite {
+			r.encode(set, items, keys) // decodes each object, so that those that cannot be decoded are left out
 			r.reviseDictionary(items, keys)
+		} else {
+			r.prepare(set, items, keys)
 		}
 		missing, err := r.compare(ctx, items, keys, end)
 		if err != nil {
@@ -125,9 +128,39 @@ func (r *Replacement) encode(set *index.Set, items map[string]*item, keys []stri
 	for n, it := range due {
 		if it.err, it.filled = errs[n], true; it.err == nil {
 			it.err = enc.fill(it.Write)
+			it.termed = it.err == nil
 		}
 	}
 }
+
+// prepare computes the bodies that compare needs, and the terms of objects that are decoded. An object that arrives
+// undecoded and has the bytes of its record has the terms of the record, too: see the version of an index.
+func (r *Replacement) prepare(set *index.Set, items map[string]*item, keys []string) {
+	enc := r.in.Back.Encoder(set)
+	if enc.Codec == nil { // decoded objects are compared
+		for _, it := range items {
+			it.needed = !it.held
+		}
+		r.encode(set, items, keys)
+		return
+	}
+	var due []*item
+	for _, key := range keys {
+		if it := items[key]; it.err == nil && !it.held && it.Payload == nil {
+			due = append(due, it)
+		}
+	}
+	parallel.Each(len(due), encodeCost*len(due), func(n int) { due[n].err = enc.payload(due[n].Write) })
+	for _, it := range due {
+		if it.err == nil {
+			it.termed = enc.index(it.Write) == nil // a failure does not matter if the object is unchanged
+			it.filled = it.termed
+		}
+	}
+}
+
+// encodeCost estimates the work of encoding an object, in bytes of payload; see parallel.Each.
+const encodeCost = 4 << 10
 
 // compare finds out, in one transaction, which items differ from the collection, and which keys up to end the list
 // lacks. It returns those keys with the approximate sizes of their objects in bytes.
