@@ -56,4 +56,15 @@ var storeOpenMutants = []mutant{
 		test: "TestOverwrittenFileAtRest",
 		dir:  "store",
 	},
+	{
+		name:   "store/damaged-file-stays",
+		breaks: "Open says that a damaged file cannot be moved aside.",
+		file:   "store/internal/boltfile/open.go",
+		old: `		return fmt.Errorf("it is damaged (%w) and cannot be moved aside: %w", reason, err)
+`,
+		new: `		return nil
+`,
+		test: "TestDamagedFileThatCannotBeMovedAside",
+		dir:  "store",
+	},
 }

@@ -21,6 +21,8 @@ func setAside(path string, move func(from, to string) error) (string, error) {
 	for n := 2; ; n++ {
 		if _, err := os.Lstat(name); isMissing(err) {
 			break
+		} else if err != nil {
+			return "", err
 		}
 		name = fmt.Sprintf("%s-%d", stamp, n)
 	}

@@ -59,11 +59,8 @@ func (f *File) OpenExisting(ctx context.Context) error {
 	if err := f.resolve(); err != nil {
 		return err
 	}
-	switch info, err := os.Lstat(f.real); {
-	case err != nil:
-		return err
-	case !info.Mode().IsRegular():
-		return fmt.Errorf("%s: it is no regular file: %w", f.Path, ErrForeign)
+	if _, err := f.regular(); err != nil {
+		return fmt.Errorf("%s: %w", f.Path, err)
 	}
 	deadline := time.Now().Add(f.o.LockTimeout)
 	err := f.withMark(ctx, deadline, func(mark *Mark) error { return f.openAsIs(ctx, mark, deadline) })
@@ -78,6 +75,16 @@ func (f *File) OpenExisting(ctx context.Context) error {
 func (f *File) resolve() (err error) {
 	f.real, err = realpath.Of(f.Path)
 	return err
+}
+
+// regular returns the file's info. It fails with ErrForeign if the file is not a regular one: an open of a pipe would
+// wait for its other end.
+func (f *File) regular() (os.FileInfo, error) {
+	info, err := os.Lstat(f.real)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%w: it is no regular file", ErrForeign)
+	}
+	return info, err
 }
 
 // withMark calls fn while it holds the mark. If the file has failed by then it leaves a mark behind.
@@ -117,6 +124,9 @@ func (f *File) openAsIs(ctx context.Context, mark *Mark, deadline time.Time) err
 func (f *File) openToRead(ctx context.Context, deadline time.Time) error {
 	var locked *os.File
 	err := f.resolve()
+	if err == nil {
+		_, err = f.regular()
+	}
 	if err == nil {
 		locked, err = openLocked(ctx, f.real, os.O_RDONLY, false, deadline)
 	}
@@ -196,13 +206,11 @@ func (f *File) syncLeft(h *Handle) error {
 
 // ensure makes the file if there is none, or an empty one.
 func (f *File) ensure() error {
-	info, err := os.Lstat(f.real)
+	info, err := f.regular()
 	switch {
 	case isMissing(err):
 	case err != nil:
 		return err
-	case !info.Mode().IsRegular():
-		return fmt.Errorf("%w: it is no regular file", ErrForeign)
 	case info.Size() > 0:
 		return nil
 	default:

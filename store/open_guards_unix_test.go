@@ -1,0 +1,62 @@
+//go:build unix
+
+package store_test
+
+import (
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store"
+)
+
+// TestNotARegularFile checks that pipes, sockets, devices and directories are refused as they are, and that the open of
+// a pipe does not wait for its other end.
+func TestNotARegularFile(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	if err := errors.Join(syscall.Mkfifo(at("pipe"), 0o600), os.Mkdir(at("directory"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir) // the path of a socket has a bounded length
+	l, err := net.Listen("unix", "socket")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for _, path := range []string{at("pipe"), at("socket"), at("directory")} {
+		_, writing := store.Open(path, store.Options{Logger: &quiet})
+		_, reading := store.Open(path, store.Options{Logger: &quiet, ReadOnly: true})
+		_, compacting := store.Compact(t.Context(), path, store.Options{Logger: &quiet})
+		for what, err := range map[string]error{"write": writing, "read": reading, "compact": compacting} {
+			if !errors.Is(err, store.ErrForeign) || !strings.Contains(err.Error(), path) ||
+				!strings.Contains(err.Error(), "it is no regular file") {
+				t.Errorf("%s %s: %v", what, filepath.Base(path), err)
+			}
+		}
+	}
+	wantNames(t, dir, "directory", "pipe", "socket")
+}
+
+// TestDamagedFileThatCannotBeMovedAside checks that Open fails, with both causes, and leaves the file as it is.
+func TestDamagedFileThatCannotBeMovedAside(t *testing.T) {
+	// The name has room for the suffix of the mark, and none for that of a file that is moved aside.
+	path := filepath.Join(t.TempDir(), strings.Repeat("s", 255-len(".opening")))
+	damaged := append(another(t, true)[:8192:8192], make([]byte, 8192)...)
+	if err := os.WriteFile(path, damaged, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := store.Open(path, store.Options{Logger: &quiet})
+	if !errors.Is(err, entry.ErrDamaged) || !errors.Is(err, syscall.ENAMETOOLONG) ||
+		!strings.Contains(err.Error(), "cannot be moved aside") {
+		t.Errorf("Open: %v", err)
+	}
+	if string(readFile(t, path)) != string(damaged) {
+		t.Error("the file was changed")
+	}
+}
