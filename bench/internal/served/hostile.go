@@ -48,8 +48,8 @@ type attack struct {
 	address func(s *server) string // nil is that of the API
 }
 
-// Hostile measures what hostile and slow clients do to larder sync --serve, and to the kube-apiserver that it mirrors. All
-// connections are of loopback.
+// Hostile measures what hostile and slow clients do to larder sync --serve, and to the kube-apiserver that it mirrors.
+// All connections are of loopback.
 func Hostile(ctx context.Context, o Options, out, progress io.Writer) (err error) {
 	c, err := cluster.StartReal(ctx, o.Dir)
 	if err != nil {
@@ -83,7 +83,8 @@ func Hostile(ctx context.Context, o Options, out, progress io.Writer) (err error
 		return err
 	}
 	fmt.Fprintf(out, "%d pods (`%s`):\n\n| hostile clients | server | connections that stay open | "+
-		"owner's requests answered | owner's median, before and meanwhile | RSS before | most | TokenReviews |\n|---|---|---|---|---|---|---|---|\n",
+		"owner's requests answered | owner's median, before and meanwhile | RSS before | most | TokenReviews |\n"+
+		"|---|---|---|---|---|---|---|---|\n",
 		o.Pods, o.Command)
 	for _, a := range attacks(mallory, health) {
 		servers := b.servers()
