@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// SentFingerprint returns the fingerprint of payloads that are stored as an API server sent them. It depends on the form
-// of payloads, and on no Go type.
+// SentFingerprint returns the fingerprint of payloads that are stored as an API server sent them. It depends on the
+// form of payloads, and on no Go type.
 func SentFingerprint(c Codec) string {
 	switch c.(type) {
 	case *protobufCodec, *msgpackCodec:

@@ -69,8 +69,8 @@ type Change struct {
 	// Old is the object that was stored; nil for Added. For Deleted it is the last stored state, or nil if there was none
 	// or this program cannot decode it (see ErrIncompatible).
 	Old runtime.Object
-	// OldRef identifies the stored state that Old was decoded from; zero if there was none. Old is shared, and handlers may
-	// have changed its metadata; OldRef comes from the record.
+	// OldRef identifies the stored state that Old was decoded from; zero if there was none. Old is shared, and handlers
+	// may have changed its metadata; OldRef comes from the record.
 	OldRef ObjectRef
 	// New is the object now stored. For Deleted it is nil if a relist found the object gone, and else the event's object.
 	New runtime.Object

@@ -244,8 +244,8 @@ func TestOpenAPIHashIsReadHourly(t *testing.T) {
 	})
 }
 
-// withUnknownSchema has listed pods a/x and a/y when the schema's hash could not be read, and is stopped; since then the
-// schema has changed, and the hash can be read.
+// withUnknownSchema has listed pods a/x and a/y when the schema's hash could not be read, and is stopped; since then
+// the schema has changed, and the hash can be read.
 func withUnknownSchema(t *testing.T) *rig {
 	t.Helper()
 	r := newRig(t)
@@ -267,8 +267,8 @@ func withUnknownSchema(t *testing.T) *rig {
 	return r
 }
 
-// TestSchemaUnknownAtTheList cites issue 37: the contents were listed when the schema's hash was unknown. The next list,
-// for lost history or because the hash is known now, compares bodies.
+// TestSchemaUnknownAtTheList cites issue 37: the contents were listed when the schema's hash was unknown. The next
+// list, for lost history or because the hash is known now, compares bodies.
 func TestSchemaUnknownAtTheList(t *testing.T) {
 	for _, expired := range []bool{true, false} {
 		t.Run(fmt.Sprintf("expired %v", expired), func(t *testing.T) {

@@ -216,9 +216,9 @@
 // # Repair
 //
 // A collection whose contents are wrong is listed again. Every list compares bodies and index terms with the stored
-// records. An object that is the same stays as it is stored, and no handler is called for it. This is the only way of repair: after damage, after an
-// audit's findings, for a rewound or another server, and for a changed codec, transform or schema. The reason is
-// stored, so if the process ends before the list, the next one makes it.
+// records. An object that is the same stays as it is stored, and no handler is called for it. This is the only way of
+// repair: after damage, after an audit's findings, for a rewound or another server, and for a changed codec, transform
+// or schema. The reason is stored, so if the process ends before the list, the next one makes it.
 //
 // # When a user's function does not return
 //

@@ -147,8 +147,8 @@ func TestHungDiskAfterTheFirstList(t *testing.T) {
 	})
 }
 
-// TestFullDiskAndARewind checks that a list that is due for good is made although the disk cannot store why: it is full,
-// or it hangs.
+// TestFullDiskAndARewind checks that a list that is due for good is made although the disk cannot store why: it is
+// full, or it hangs.
 func TestFullDiskAndARewind(t *testing.T) {
 	for name, stop := range map[string]func(disk *hook.Gate) (goOn func()){
 		"full": func(disk *hook.Gate) func() {

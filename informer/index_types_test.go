@@ -49,8 +49,8 @@ func colorOf(obj any) ([]string, error) {
 	return nil, nil
 }
 
-// TestIndexOverAnUpgradeOfTheTypes cites issue 37: the Go types change, and the stored bytes, the index function and its
-// version do not. The index has to be that of the new types.
+// TestIndexOverAnUpgradeOfTheTypes cites issue 37: the Go types change, and the stored bytes, the index function and
+// its version do not. The index has to be that of the new types.
 func TestIndexOverAnUpgradeOfTheTypes(t *testing.T) {
 	for name, residency := range map[string]store.Residency{"All": store.All, "None": store.None} {
 		t.Run(name, func(t *testing.T) {

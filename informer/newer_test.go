@@ -128,8 +128,8 @@ func (r *newerRig) run(
 	}
 }
 
-// TestNewerServer checks that fields which the Go types lack are shown, also if the server's version was not known to be
-// newer when they were stored: the control plane is upgraded, and another of its servers has answered. Issue 37.
+// TestNewerServer checks that fields which the Go types lack are shown, also if the server's version was not known to
+// be newer when they were stored: the control plane is upgraded, and another of its servers has answered. Issue 37.
 func TestNewerServer(t *testing.T) {
 	r := newNewerRig(t)
 	example := &unstructured.Unstructured{}

@@ -97,10 +97,11 @@ type Options struct {
 	// a ListerWatcher of requests.ListWatch. Default: the client's configuration decides.
 	ServerVersion func(ctx context.Context) (string, error)
 	// ListMetadata makes the ListerWatcher's list requests for metadata, with the same scope; see requests.ListMetadata.
-	// If the stored objects are large (8 KiB, and four times their metadata, by the first 64) and OpenAPIHash, read on this
-	// connection, shows the schema that they were listed with, a list after lost history uses it, and fetches only the
-	// objects that have changed; from a page of which more than a quarter have changed on, it lists whole objects. Audits and look-ups use it, and so does a start with the policy Resumed (see HasSynced in
-	// the package's documentation). Default: those of a ListerWatcher of requests.ListWatch, and whole objects for others.
+	// If the stored objects are large (8 KiB, and four times their metadata, by the first 64) and OpenAPIHash, read on
+	// this connection, shows the schema that they were listed with, a list after lost history uses it, and fetches only
+	// the objects that have changed; from a page of which more than a quarter have changed on, it lists whole objects.
+	// Audits and look-ups use it, and so does a start with the policy Resumed (see HasSynced in the package's
+	// documentation). Default: those of a ListerWatcher of requests.ListWatch, and whole objects for others.
 	ListMetadata func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
 	// Seed is what to begin with where nothing has been stored yet, such as a snapshot (snapshot.Seed): then the first
 	// list is spared, and the watch resumes from the seed. Everything is listed if there is none that will do, or if the

@@ -4,7 +4,6 @@ package informer_test
 
 import (
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -78,7 +77,7 @@ func overwrite(t *testing.T, path string, bytes []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := io.WriteString(f, string(bytes)); err != nil {
+	if _, err := f.Write(bytes); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.Close(); err != nil {

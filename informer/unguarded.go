@@ -15,8 +15,8 @@ const whatTransform = "a changed transform"
 
 // ErrTransformVersion says that objects of a file have a transform, and Options.TransformVersion is not set.
 var ErrTransformVersion = errors.New("objects of a file have a transform without a version: set " +
-	"informer.Options.TransformVersion, and change it with the function; informer.Unversioned accepts that stored objects " +
-	"keep the form that an older function gave them")
+	"informer.Options.TransformVersion, and change it with the function; informer.Unversioned accepts that stored " +
+	"objects keep the form that an older function gave them")
 
 var errUnversioned = errors.New("Options.TransformVersion is informer.Unversioned")
 

@@ -97,8 +97,8 @@ func TestUnguarded(t *testing.T) {
 	}
 }
 
-// TestGuardedLater checks that objects which were listed while the cluster's id was unknown are unguarded until the next
-// list, although the id can be read by now.
+// TestGuardedLater checks that objects which were listed while the cluster's id was unknown are unguarded until the
+// next list, although the id can be read by now.
 func TestGuardedLater(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var allowed atomic.Bool

@@ -108,9 +108,10 @@
 //
 // 403, 404 and 405 as the answer to a watch show as Degraded. The watch is tried again after the usual waits, because
 // permissions and CRDs are often applied a moment later. If the server lists the resource, Status.ListOnly is true, and
-// 30 to 60 seconds after the first such answer, plus a random time up to Options.RelistSpread, a list for ReasonListOnly
-// follows; then the same again. A run that has not called Synced yet lists at once. A watch that is accepted later
-// resumes from the last list. Without a resourceVersion to resume from, no watch is tried between two lists.
+// 30 to 60 seconds after the first such answer, plus a random time up to Options.RelistSpread, a list for
+// ReasonListOnly follows; then the same again. A run that has not called Synced yet lists at once. A watch that is
+// accepted later resumes from the last list. Without a resourceVersion to resume from, no watch is tried between two
+// lists.
 //
 // No watch is folded into these lists. If a list by metadata fetches an object in another state than the listed one,
 // no event makes it the state at one resourceVersion. Then whole objects are listed, for the rest of the run.
@@ -158,13 +159,13 @@
 // # Lists by metadata
 //
 // With Options.ListMetadata, and if Options.MetadataPays, a relist for ReasonExpired, ReasonStore or ReasonListOnly
-// requests pages by metadata. Objects that the sink holds in the listed state (Sink.Known) are not fetched. The others are fetched one by
-// one, each by a list with its name as a field selector, before the next page is requested. If they are more than a
-// quarter of a page, whole objects are requested instead, for that page and those after it. A fetched object may be
-// newer than the list, or gone; so the watch is folded in from the first page on, even if there is no second, and the
-// list ends when it has reached everything that was fetched. A failed fetch is repeated like a page, and the list does
-// not end without it. If the server refuses metadata, or returns another object than was asked for, whole objects are
-// listed for the rest of the run.
+// requests pages by metadata. Objects that the sink holds in the listed state (Sink.Known) are not fetched. The others
+// are fetched one by one, each by a list with its name as a field selector, before the next page is requested. If they
+// are more than a quarter of a page, whole objects are requested instead, for that page and those after it. A fetched
+// object may be newer than the list, or gone; so the watch is folded in from the first page on, even if there is no
+// second, and the list ends when it has reached everything that was fetched. A failed fetch is repeated like a page,
+// and the list does not end without it. If the server refuses metadata, or returns another object than was asked for,
+// whole objects are listed for the rest of the run.
 //
 // # Many reflectors, one server
 //
@@ -206,8 +207,8 @@
 // # resourceVersions that cannot be compared
 //
 // Some aggregated APIs have them. They are never delivered: the sink gets "", and every start lists. Within a run a
-// watch resumes from the resourceVersion of the last event, as in client-go, so that no older state follows a newer one.
-// If the list has no resourceVersion, each reconnect lists.
+// watch resumes from the resourceVersion of the last event, as in client-go, so that no older state follows a newer
+// one. If the list has no resourceVersion, each reconnect lists.
 //
 // # Ownership
 //

@@ -47,9 +47,9 @@ type Options struct {
 	// metadata alone. A relist for ReasonExpired, ReasonStore or ReasonListOnly then lists metadata, and fetches only the
 	// objects that the sink does not hold in the listed state (Sink.Known), each by a field selector on its name. If they
 	// are more than a quarter of a page, that page and those after it are listed whole. Admit is not called for objects
-	// that the sink holds. Probes and look-ups use metadata too. A ListMetadata that is refused is not called again in this
-	// run, except after 403, 404 and 405, which may be temporary. Its calls are bounded as the ListerWatcher's. Default:
-	// whole objects.
+	// that the sink holds. Probes and look-ups use metadata too. A ListMetadata that is refused is not called again in
+	// this run, except after 403, 404 and 405, which may be temporary. Its calls are bounded as the ListerWatcher's.
+	// Default: whole objects.
 	ListMetadata func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
 	// MetadataPays, if set, is called before each list by metadata. It returns whether bodies are so much larger than
 	// metadata that an additional request for each fetched object is worth it. Default: true.

@@ -22,8 +22,8 @@ const (
 	ReasonSchema Reason = "SchemaChanged"
 	// ReasonTransform: the bodies were written with another version of the transform.
 	ReasonTransform Reason = "TransformChanged"
-	// ReasonOpenAPI: the server's schema of the group-version has changed, or was unknown when the contents were listed and
-	// is known now.
+	// ReasonOpenAPI: the server's schema of the group-version has changed, or was unknown when the contents were listed
+	// and is known now.
 	ReasonOpenAPI Reason = "OpenAPIChanged"
 	// ReasonEncoding: the server is newer than the Go types, and bodies are stored in protobuf, which may hide its fields.
 	ReasonEncoding Reason = "EncodingChanged"

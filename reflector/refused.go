@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// listOnlyWait is the minimum time between two lists of a resource that cannot be watched. The maximum is twice as long,
-// without Options.RelistSpread. client-go lists as often.
+// listOnlyWait is the minimum time between two lists of a resource that cannot be watched. The maximum is twice as
+// long, without Options.RelistSpread. client-go lists as often.
 const listOnlyWait = 30 * time.Second
 
 // errListOnly is the error of a list that needs a watch to become the state at one resourceVersion, of a resource that

@@ -23,8 +23,8 @@ type Forwarder struct {
 }
 
 // Forward returns a Forwarder to the API server that config leads to. Requests go there with the caller's own
-// credentials, never those of config, and with the caller's address in X-Forwarded-For, which audit logs have. A caller whom own knows, or who came with a client certificate, has none that the
-// API server could know, and is refused.
+// credentials, never those of config, and with the caller's address in X-Forwarded-For, which audit logs have. A caller
+// whom own knows, or who came with a client certificate, has none that the API server could know, and is refused.
 func Forward(config *rest.Config, own access.Authenticator) (*Forwarder, error) {
 	anonymous := rest.AnonymousClientConfig(config)
 	transport, err := rest.TransportFor(anonymous)

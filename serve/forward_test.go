@@ -101,8 +101,8 @@ func TestForwardUpgrades(t *testing.T) {
 	}
 }
 
-// TestForwardedFor checks that the API server, whose audit log has it, is sent the address of the caller behind those of
-// the proxies before (issue 37).
+// TestForwardedFor checks that the API server, whose audit log has it, is sent the address of the caller behind those
+// of the proxies before (issue 37).
 func TestForwardedFor(t *testing.T) {
 	s := forwarding(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, strings.Join(r.Header.Values("X-Forwarded-For"), ", "))

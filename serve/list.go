@@ -75,7 +75,8 @@ func (q *request) list() error {
 	return w.end()
 }
 
-// extent is what has to be known of a list before its first item is written: a limit and a length come before the items.
+// extent is what has to be known of a list before its first item is written: a limit and a length come before the
+// items.
 type extent struct {
 	items  int    // how many there are; -1 for all that follow
 	length int    // of the items, in protobuf
@@ -89,8 +90,8 @@ type extent struct {
 // gatheredBytes is how much of a list is kept while it is measured, so that a short one is not read twice.
 const gatheredBytes = 2 * pageBytes
 
-// measure returns the extent of a list. A list that is longer than gatheredBytes is read twice, at the same moment, unless
-// its length is known.
+// measure returns the extent of a list. A list that is longer than gatheredBytes is read twice, at the same moment,
+// unless its length is known.
 func (q *request) measure(l *listing, after string, limit int) (x extent, err error) {
 	all := limit == 0 && q.options.token == nil && !q.options.selective()
 	size, first := 0, true
@@ -145,7 +146,8 @@ func (x *extent) gather(items [][]byte, length int, shared bool) {
 	}
 }
 
-// holdPage has the request hold the memory for a page of a list, which is more than that of most if it has a large object.
+// holdPage has the request hold the memory for a page of a list, which is more than that of most if it has a large
+// object.
 func (q *request) holdPage(entries []entry.Entry) error {
 	size := 0
 	for _, e := range entries {

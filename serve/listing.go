@@ -129,8 +129,8 @@ func awaitRV(ctx context.Context, c *collection, r reader, rv uint64) error {
 }
 
 // pages calls fn with the selected entries of one page after the other, in key order and as of the moment, and with
-// whether pages follow. The first call, which may have no entries, comes when the moment is set. fn returns false to end
-// the listing.
+// whether pages follow. The first call, which may have no entries, comes when the moment is set. fn returns false to
+// end the listing.
 func (l *listing) pages(ctx context.Context, after string, fn func(_ []entry.Entry, more bool) (bool, error)) error {
 	memory := memories.Get().(*[]byte)
 	defer func() {

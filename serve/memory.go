@@ -15,10 +15,10 @@ const DefaultMemory = 256 << 20
 // memoryWait is how long a request waits for memory before it is refused.
 const memoryWait = time.Second
 
-// Memory is the budget from which the answers of a process take the memory that they hold while a client reads: pages of
-// lists, objects, documents. NewMemory returns one. A request takes its share before it reads anything, and is refused
-// with 429 and Retry-After if there is none within a second. One user holds at most half of the budget, so that others
-// are answered beside any number of slow readers of one. It is safe for concurrent use.
+// Memory is the budget from which the answers of a process take the memory that they hold while a client reads: pages
+// of lists, objects, documents. NewMemory returns one. A request takes its share before it reads anything, and is
+// refused with 429 and Retry-After if there is none within a second. One user holds at most half of the budget, so that
+// others are answered beside any number of slow readers of one. It is safe for concurrent use.
 type Memory struct {
 	size int64
 	all  *semaphore.Weighted
@@ -47,7 +47,9 @@ func NewMemory(size int64) *Memory {
 	if size <= 0 {
 		size = DefaultMemory
 	}
-	return &Memory{size: size, all: semaphore.NewWeighted(size), users: map[string]*share{}, usage: MemoryUsage{Size: size}}
+	return &Memory{
+		size: size, all: semaphore.NewWeighted(size), users: map[string]*share{}, usage: MemoryUsage{Size: size},
+	}
 }
 
 // Usage returns how much is in use now.

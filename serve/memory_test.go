@@ -108,8 +108,8 @@ func (w *slowWorld) read(conn net.Conn) (*http.Response, string) {
 }
 
 // TestSlowReaders checks that clients which do not read hold the memory of a budget and no more, that one user holds at
-// most half of it, that what exceeds it is refused with 429 and Retry-After, and that another user is answered meanwhile
-// (issue 37).
+// most half of it, that what exceeds it is refused with 429 and Retry-After, and that another user is answered
+// meanwhile (issue 37).
 func TestSlowReaders(t *testing.T) {
 	const list, half = 2 << 20, 4 << 20
 	w := newSlowWorld(t, 2*half)
@@ -155,8 +155,8 @@ func TestSlowReaders(t *testing.T) {
 	}
 }
 
-// TestSlowReadersHoldWhatTheyTake checks that a list does not hold more memory than it has taken from the budget, in any
-// format, while its client does not read.
+// TestSlowReadersHoldWhatTheyTake checks that a list does not hold more memory than it has taken from the budget, in
+// any format, while its client does not read.
 func TestSlowReadersHoldWhatTheyTake(t *testing.T) {
 	w := newSlowWorld(t, 1<<30)
 	heap := func() int64 {

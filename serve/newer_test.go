@@ -18,8 +18,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestNewerServer checks that fields which client-go's types lack are in the answers: in JSON, which clients get although
-// they prefer protobuf. Issue 37.
+// TestNewerServer checks that fields which client-go's types lack are in the answers: in JSON, which clients get
+// although they prefer protobuf. Issue 37.
 func TestNewerServer(t *testing.T) {
 	st, err := store.Open(filepath.Join(t.TempDir(), "m.db"), store.Options{})
 	if err != nil {

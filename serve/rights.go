@@ -46,8 +46,8 @@ func (q *request) attributes(verb string) access.Attributes {
 }
 
 // stillAllowed returns the refusal of a watch whose user has lost the right to it. While nobody can say, the watch goes
-// on: what it gets is what the API server, which would say, has sent. The right to watch all objects is asked for first,
-// since agents that select different objects share that question.
+// on: what it gets is what the API server, which would say, has sent. The right to watch all objects is asked for
+// first, since agents that select different objects share that question.
 func (q *request) stillAllowed() error {
 	rights := q.Handler.options.Authorizer
 	if rights == nil {

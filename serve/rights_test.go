@@ -48,7 +48,8 @@ func TestWatchEndsWithTheRight(t *testing.T) {
 			must(t, err)
 			defer func() { must(t, h.Close()) }()
 			w := &lines{header: http.Header{}, sent: make(chan string, 10)}
-			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/api/v1/pods?watch=1&resourceVersion=7"+query, nil)
+			target := "/api/v1/pods?watch=1&resourceVersion=7" + query
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, target, nil)
 			must(t, err)
 			ended := make(chan struct{})
 			go func() {

@@ -15,8 +15,8 @@ import (
 	"github.com/larder-dev/larder/seed"
 )
 
-// TestSeedOfAnotherSchema checks that the objects of a seed are listed again if the schema of their resource has changed
-// since: they keep the hash of the seed, and not that of the server (issue 37).
+// TestSeedOfAnotherSchema checks that the objects of a seed are listed again if the schema of their resource has
+// changed since: they keep the hash of the seed, and not that of the server (issue 37).
 func TestSeedOfAnotherSchema(t *testing.T) {
 	t.Parallel()
 	s := newSeeds(t)

@@ -52,8 +52,8 @@ func TestSecondSeedAfterARewind(t *testing.T) {
 	wantServerState(t, s, i)
 }
 
-// TestListAfterPartOfARewoundSeed cites issue 37: a seed breaks off, and the list that follows finds objects of the seed
-// with equal UID and resourceVersion and different bodies.
+// TestListAfterPartOfARewoundSeed cites issue 37: a seed breaks off, and the list that follows finds objects of the
+// seed with equal UID and resourceVersion and different bodies.
 func TestListAfterPartOfARewoundSeed(t *testing.T) {
 	s := newSeeds(t)
 	backup := s.api.Snapshot()
@@ -74,8 +74,8 @@ func TestListAfterPartOfARewoundSeed(t *testing.T) {
 	wantServerState(t, s, i)
 }
 
-// defaulting changes the bodies in the server's answers, and no resourceVersion, once on is true: as if the default of a
-// field had changed.
+// defaulting changes the bodies in the server's answers, and no resourceVersion, once on is true: as if the default of
+// a field had changed.
 type defaulting struct {
 	next http.RoundTripper
 	on   *atomic.Bool
@@ -95,8 +95,8 @@ func (d defaulting) RoundTrip(r *http.Request) (*http.Response, error) {
 	return a, err
 }
 
-// TestListAfterPartOfASeedOfAnOlderSchema cites issue 37: the schema has changed since the seed was saved. The list after
-// the seed has to replace bodies whose UID and resourceVersion are equal.
+// TestListAfterPartOfASeedOfAnOlderSchema cites issue 37: the schema has changed since the seed was saved. The list
+// after the seed has to replace bodies whose UID and resourceVersion are equal.
 func TestListAfterPartOfASeedOfAnOlderSchema(t *testing.T) {
 	s := newSeeds(t)
 	on := &atomic.Bool{}

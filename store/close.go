@@ -131,9 +131,10 @@ func (s *Store) flushAtClose() error {
 }
 
 // Close commits the dirty changes, ends the background work of the collection and lets it be opened again. Apply then
-// fails with ErrClosed; reads work until the store is closed, but the history ends (history.Window.End). If the commit fails, Close returns its error: the file
-// lacks changes, which the server sends again. If the disk does not finish within ten seconds, Close returns an error
-// that wraps ErrStillWriting and continues in the background; the collection cannot be opened until it has ended.
+// fails with ErrClosed; reads work until the store is closed, but the history ends (history.Window.End). If the commit
+// fails, Close returns its error: the file lacks changes, which the server sends again. If the disk does not finish
+// within ten seconds, Close returns an error that wraps ErrStillWriting and continues in the background; the collection
+// cannot be opened until it has ended.
 func (c *Collection) Close() error {
 	if c.ending.Swap(true) {
 		return nil

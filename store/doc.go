@@ -92,8 +92,8 @@
 //
 // A Replacement compares each page with the collection, in the order of keys' bytes. An object whose body and index
 // terms are those of its record causes no write; UID and resourceVersion alone decide only for Replacement.Known. An
-// entry.Undecoded with the bytes of its record is not decoded, since it has the terms of the record too. Differences are held until Commit, which puts them into the memtable: readers
-// see the old state or the new one.
+// entry.Undecoded with the bytes of its record is not decoded, since it has the terms of the record too. Differences
+// are held until Commit, which puts them into the memtable: readers see the old state or the new one.
 //
 // Differences of more than 16 MiB (256 MiB with the residency All: those objects are in memory anyway) are not held.
 // From then on each is put into the memtable as it comes and is in the result of its page, and Info.MustRelist is set

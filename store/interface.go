@@ -69,10 +69,11 @@ type Interface interface {
 	// is missing in one of the two, its resourceVersion and UID are empty, so that it equals no object of a server.
 	Refs(ctx context.Context, after string, limit int) ([]entry.ObjectRef, error)
 
-	// AddIndexers adds index functions. The indexes are built in the background, and look-ups wait for that, so a
-	// function must not look anything up in the collection. versions maps index names to versions: as long as the version
-	// of a function and the codec's Fingerprint are the same, the next process does not rebuild its index. Each process rebuilds the index of a
-	// function without a version, since its results may depend on a flag. AddIndexers waits for the disk until ctx ends.
+	// AddIndexers adds index functions. The indexes are built in the background, and look-ups wait for that, so a function
+	// must not look anything up in the collection. versions maps index names to versions: as long as the version of a
+	// function and the codec's Fingerprint are the same, the next process does not rebuild its index. Each process
+	// rebuilds the index of a function without a version, since its results may depend on a flag. AddIndexers waits for
+	// the disk until ctx ends.
 	AddIndexers(ctx context.Context, indexers cache.Indexers, versions map[string]string) error
 
 	// Indexer returns the collection as a cache.Indexer of client-go.
@@ -91,9 +92,9 @@ type ReplaceOptions struct {
 
 // Replacement receives a list page by page. It compares the body and the index terms of each object with the stored
 // record, and writes those that differ, also if UID and resourceVersion are equal. An object that is written with the
-// same UID and resourceVersion is reported if it differs by equality.Semantic. In a complete collection it is a diff that becomes visible with Commit,
-// unless it is too large to be held (package documentation, "A list"). In an incomplete collection (a cold start) each
-// page is visible at once, and Commit marks the collection complete.
+// same UID and resourceVersion is reported if it differs by equality.Semantic. In a complete collection it is a diff
+// that becomes visible with Commit, unless it is too large to be held (package documentation, "A list"). In an
+// incomplete collection (a cold start) each page is visible at once, and Commit marks the collection complete.
 //
 // A method that fails has changed nothing. It can be called again with the same arguments, for example once there is
 // space on the disk.

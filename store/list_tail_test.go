@@ -51,7 +51,8 @@ func TestRewriteOfAnUncommittedUpdate(t *testing.T) {
 		t.Fatal(err)
 	}
 	apply(t, c, "2", entry.Op{Object: sender.Raw(updated, payload)})
-	other := protowire.AppendVarint(protowire.AppendTag(payload[:len(payload):len(payload)], 1000, protowire.VarintType), 1)
+	other := protowire.AppendTag(payload[:len(payload):len(payload)], 1000, protowire.VarintType)
+	other = protowire.AppendVarint(other, 1)
 	changes := relist(t, c, store.ReplaceOptions{Rewrite: true}, "3", entry.Op{Object: sender.Raw(updated, other)})
 	wantStrings(t, "changes of the list", describe(changes))
 	flush(t, s)

@@ -16,9 +16,9 @@ func (s *Store) CurrentKey(ctx context.Context) (id string, err error) { return 
 // Seals reports whether Options.Encryption seals a new collection of the resource.
 func (s *Store) Seals(r schema.GroupResource) bool { return s.o.Encryption.Seals(r) }
 
-// Sealed reports whether a collection is sealed, or will be from its next write on. Every function that shows objects of
-// a store asks it: the resource alone does not tell, since a sealed collection stays sealed when
-// Options.Encryption no longer names it, or is absent.
+// Sealed reports whether a collection is sealed, or will be from its next write on. Every function that shows objects
+// of a store asks it: the resource alone does not tell, since a sealed collection stays sealed when Options.Encryption
+// no longer names it, or is absent.
 func (s *Store) Sealed(info entry.Info) bool {
 	return info.Sealed || s.Seals(info.Identity.GroupResource())
 }

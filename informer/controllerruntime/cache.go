@@ -23,7 +23,8 @@ import (
 // but the informers are Larder's. template has the options that all informers share; the package's documentation lists
 // the fields that may be set. The function fails with ErrOptions if template sets a field that the cache derives
 // itself, if neither Store nor InMemory is set, if there is a transform and no TransformVersion, or if
-// cache.Options.NewInformer is set. It also returns the errors of cache.New. The store must stay open until the manager has stopped.
+// cache.Options.NewInformer is set. It also returns the errors of cache.New. The store must stay open until the manager
+// has stopped.
 func NewCache(template informer.Options) cache.NewCacheFunc {
 	return func(config *rest.Config, opts cache.Options) (cache.Cache, error) {
 		if err := checkTemplate(template); err != nil {

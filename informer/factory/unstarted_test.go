@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -21,7 +20,7 @@ func TestUnstarted(t *testing.T) {
 	defer closeStore(t, st)
 	for _, start := range []bool{true, false} {
 		var lines []string
-		var logger logr.Logger = funcr.New(func(_, args string) {
+		logger := funcr.New(func(_, args string) {
 			if strings.Contains(args, "were not started") {
 				lines = append(lines, args)
 			}

@@ -117,8 +117,8 @@ func (f *untypedFactory) Start(stopCh <-chan struct{}) {
 	}
 }
 
-// WaitForCacheSync waits until all started informers have synced, or stopCh is closed, and returns which have synced. It
-// logs once which resources were not started.
+// WaitForCacheSync waits until all started informers have synced, or stopCh is closed, and returns which have synced.
+// It logs once which resources were not started.
 func (f *untypedFactory) WaitForCacheSync(stopCh <-chan struct{}) map[schema.GroupVersionResource]bool {
 	f.logUnstarted()
 	started := f.started()

@@ -17,8 +17,8 @@ import (
 )
 
 // TestMessagesNameFlags is of issue 37: it checks that all texts of the command name flags that exist. A flag in a
-// command line (larder get -A) is one of that command, and any other flag one of some command. The scripts of cmd/larder
-// check that a message names flags of the command that prints it.
+// command line (larder get -A) is one of that command, and any other flag one of some command. The scripts of
+// cmd/larder check that a message names flags of the command that prints it.
 func TestMessagesNameFlags(t *testing.T) {
 	root := newRoot(clitest.IO(&bytes.Buffer{}))
 	var all []*cobra.Command

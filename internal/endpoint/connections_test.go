@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestConnections checks that at most 100 connections are open, that a connection ends with its answer, and that a probe
-// is answered beside any number of connections that ask nothing (issue 37).
+// TestConnections checks that at most 100 connections are open, that a connection ends with its answer, and that a
+// probe is answered beside any number of connections that ask nothing (issue 37).
 func TestConnections(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -10,6 +10,6 @@
 //
 // Only GET is answered. Requests have ten seconds. At most 100 connections are open, and each ends with its answer; one
 // more closes the oldest. There is no object in what is answered, but names of resources, namespaces and selectors;
-// still whoever can connect can read it, so the caller listens on loopback unless told otherwise, and then gives metrics
-// only if there is no other place for them.
+// still whoever can connect can read it, so the caller listens on loopback unless told otherwise, and then gives
+// metrics only if there is no other place for them.
 package endpoint

@@ -10,8 +10,8 @@ import (
 // keysDocument is the name of the document with Keys.
 const keysDocument = "service-account-keys"
 
-// IsKeys reports whether a document has Keys. Whoever writes them can make tokens for any service account, so they count
-// only if they were fetched from the API server, or their author is known.
+// IsKeys reports whether a document has Keys. Whoever writes them can make tokens for any service account, so they
+// count only if they were fetched from the API server, or their author is known.
 func IsKeys(document string) bool { return document == keysDocument }
 
 // Keys verify the tokens of a cluster's service accounts.

@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// Peer returns the user of the process that listens on the socket at path, to which c is connected. known is false if the
-// system does not tell.
+// Peer returns the user of the process that listens on the socket at path, to which c is connected. known is false if
+// the system does not tell.
 func Peer(c *net.UnixConn, _ string) (uid int, known bool) {
 	raw, err := c.SyscallConn()
 	if err != nil {

@@ -122,8 +122,8 @@ func isSocket(info fs.FileInfo) bool {
 	return info.Mode()&fs.ModeSocket != 0
 }
 
-// ErrStranger: the process that listens on the socket of a store runs as another user, who is neither root nor the owner
-// of the store's file. In a directory where others may create files any user can place a socket.
+// ErrStranger: the process that listens on the socket of a store runs as another user, who is neither root nor the
+// owner of the store's file. In a directory where others may create files any user can place a socket.
 var ErrStranger = errors.New("its process is of another user, who does not own the store")
 
 // dial connects to the socket at path, and fails with ErrStranger if its process may not have the store.

@@ -38,8 +38,8 @@
 // (a pager) does not hold up the sync.
 //
 // What a store seals is opened by the process that has its keys. Everybody who can connect to the socket can read it:
-// the socket has mode 0600, as the store has. A client trusts the process behind the socket if that runs as root, as the
-// client's own user, or as the owner of the store's file (ErrStranger).
+// the socket has mode 0600, as the store has. A client trusts the process behind the socket if that runs as root, as
+// the client's own user, or as the owner of the store's file (ErrStranger).
 //
 // A Server owns its goroutines; Close ends them and waits. A File made by Open owns the store that it has opened.
 package source

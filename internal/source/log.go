@@ -29,7 +29,8 @@ type LogQuery struct {
 	// Selector and Fields select objects by their present state, or by the last state before they were deleted. A deleted
 	// object whose last state is unknown is selected.
 	Selector, Fields string
-	// Matches selects objects by their keys; nil selects all. Only LogAll uses it: Newest then counts the selected objects.
+	// Matches selects objects by their keys; nil selects all. Only LogAll uses it: Newest then counts the selected
+	// objects.
 	Matches func(key string) bool
 }
 

@@ -49,7 +49,9 @@ func listenAs(t *testing.T, uid int, path string) {
 		if err := server.Close(); err != nil {
 			t.Error(err)
 		}
-		<-done
+		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
 	})
 }
 

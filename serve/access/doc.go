@@ -43,8 +43,8 @@
 // "later". A certificate of the API server that cannot be verified counts as no connection: captive portals have those.
 //
 // Without a fallback clients get 503 while the API server is away. Answers count for 10 s (a "no": 2 s), which is also
-// how long somebody gets in after upstream has revoked a token or a right. Package serve asks again about the right to a
-// watch while it lasts (RightsLast): it ends at most 20 s after the right, which kube-apiserver's does not. A revoked
+// how long somebody gets in after upstream has revoked a token or a right. Package serve asks again about the right to
+// a watch while it lasts (RightsLast): it ends at most 20 s after the right, which kube-apiserver's does not. A revoked
 // token ends no watch.
 //
 // # What nobody learns

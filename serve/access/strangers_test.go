@@ -68,8 +68,8 @@ func TestForgedTokens(t *testing.T) {
 }
 
 // TestRandomTokens checks that unknown tokens are reviewed a few at a time and a few a minute per address, and that
-// neither keeps anybody out whose token is known: the owner's, a token that a stored key has signed, a token that the API
-// server has accepted before (issue 37).
+// neither keeps anybody out whose token is known: the owner's, a token that a stored key has signed, a token that the
+// API server has accepted before (issue 37).
 func TestRandomTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC))) // the fake clock begins in 2000

@@ -54,8 +54,8 @@ type UpstreamOptions struct {
 // no tokens.
 //
 // A token is unknown unless UpstreamOptions.Accounts has verified it, or the API server has accepted it within the last
-// hour. Reviews of unknown tokens are few at a time, and few a minute per address, so that random tokens keep nobody out
-// and reach the API server rarely. An address is as in access.Limits.
+// hour. Reviews of unknown tokens are few at a time, and few a minute per address, so that random tokens keep nobody
+// out and reach the API server rarely. An address is as in access.Limits.
 //
 // Errors wrap ErrUnreachable if there is no answer: no connection, a time-out, or a gateway's 502, 503 or 504. For
 // two seconds after one nobody waits for the API server. Other errors say that it answers and cannot tell: most often

@@ -41,8 +41,8 @@ type Options struct {
 var ErrPlainHTTP = errors.New("over http, without TLS, others can replace a snapshot that no signature protects: " +
 	"use https, or give the public key that has to have signed it")
 
-// Seed returns the snapshot at a URL as a seed. It is opened anew for each informer. It fails with ErrPlainHTTP as Check
-// does.
+// Seed returns the snapshot at a URL as a seed. It is opened anew for each informer. It fails with ErrPlainHTTP as
+// Check does.
 func Seed(from string, o Options) snapshot.Seed {
 	return func(ctx context.Context, _ time.Time) (*snapshot.File, error) {
 		if err := Check(from, o); err != nil {

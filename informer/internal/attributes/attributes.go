@@ -106,7 +106,8 @@ func (a *Tracker) Mismatch() reflector.Reason {
 
 // Verify is reflector.Options.Verify: it reads the cluster's id and the schema's hash. If the cluster has changed, it
 // returns a reason to list now; if the schema has changed, or the encoding that the server is asked for, it plans a
-// list for later. It also fails if other informers use the store's file for another cluster. While a list is received, it compares with the attributes of that list.
+// list for later. It also fails if other informers use the store's file for another cluster. While a list is received,
+// it compares with the attributes of that list.
 func (a *Tracker) Verify(ctx context.Context) (reflector.Reason, error) {
 	version, err := a.refresh(ctx)
 	if err != nil {
@@ -175,8 +176,8 @@ func (a *Tracker) AllowsMetadata(ctx context.Context) bool {
 	return a.fresh && a.want.OpenAPI != "" && !a.changed(a.want)
 }
 
-// changed reports whether bodies of a list that is made with the attributes now may differ from the contents under equal
-// UID and resourceVersion.
+// changed reports whether bodies of a list that is made with the attributes now may differ from the contents under
+// equal UID and resourceVersion.
 func (a *Tracker) changed(now entry.Attributes) bool {
 	return a.Mismatch() != "" || a.have.ClusterID != now.ClusterID || a.have.OpenAPI != now.OpenAPI ||
 		a.hides(a.have.Wire)

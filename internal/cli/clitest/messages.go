@@ -11,7 +11,8 @@ var (
 	// message matches a line that tells people what to do.
 	message = regexp.MustCompile(`^(error|hint|note): `)
 	// commandLine matches the beginning of a command line in a message.
-	commandLine = regexp.MustCompile(`(?:^|[ (":])(larder( snapshot)? [a-z][a-z-]*|kubectl|age-keygen|minisign|kill|rm|mv|systemd-run)\b`)
+	commandLine = regexp.MustCompile(
+		`(?:^|[ (":])(larder( snapshot)? [a-z][a-z-]*|kubectl|age-keygen|minisign|kill|rm|mv|systemd-run)\b`)
 	// flagOf matches a flag.
 	flagOf = regexp.MustCompile(`(?:^|[ ("])(--[a-z][a-z-]*[a-z]|-[a-zA-Z])(?:[^a-zA-Z0-9%-]|$)`)
 	// clauseEnd ends the part of a text that belongs to a command line.

@@ -31,8 +31,8 @@ func UnknownCommand(cmd *cobra.Command, word string, args ...string) error {
 // Commands of kubectl, by what larder has in their place.
 var (
 	kubectlReads  = []string{"describe", "explain", "events", "api-resources", "api-versions", "auth", "cluster-info"}
-	kubectlWrites = []string{"annotate", "apply", "autoscale", "certificate", "cordon", "create", "delete", "drain", "edit",
-		"expose", "label", "patch", "replace", "rollout", "run", "scale", "set", "taint", "uncordon"}
+	kubectlWrites = []string{"annotate", "apply", "autoscale", "certificate", "cordon", "create", "delete", "drain",
+		"edit", "expose", "label", "patch", "replace", "rollout", "run", "scale", "set", "taint", "uncordon"}
 	kubectlConnects = []string{"attach", "cp", "debug", "exec", "port-forward"}
 )
 

@@ -41,8 +41,8 @@ func NewStatus(s command.IO) *cobra.Command {
           typed, metadata    how a Go program has stored the objects, if not as larder sync does: as Kubernetes' own
                    Go types, or their metadata alone
 
-The line Serve is of a sync with --serve: how much of --serve-memory its answers hold, and how many requests were refused
-with 429 since it was spent by clients that read slowly.
+The line Serve is of a sync with --serve: how much of --serve-memory its answers hold, and how many requests were
+refused with 429 since it was spent by clients that read slowly.
 
 A second table lists the durable handlers that keep a place in the file.
 

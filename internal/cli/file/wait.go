@@ -34,8 +34,8 @@ func NewWait(s command.IO) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "wait [FILE]",
 		Short: "Wait until the sync of a store has caught up with the API server",
-		Long: `Wait until the larder sync that mirrors into a store has caught up with the API server. A sync that does not run
-yet, and a file that is not there yet, are waited for.
+		Long: `Wait until the larder sync that mirrors into a store has caught up with the API server. A sync that does not
+run yet, and a file that is not there yet, are waited for.
 
   --for synced  each resource has been listed, or its watch has been resumed, since the sync was started. The default
   --for live    each resource is in contact with the server now
@@ -68,8 +68,8 @@ Exits with 0 then, and with 1 after --timeout: the error names the resources tha
 	return cmd
 }
 
-// runWait asks the sync again and again until nothing is missing. It never opens the file: a sync that is about to start
-// needs it.
+// runWait asks the sync again and again until nothing is missing. It never opens the file: a sync that is about to
+// start needs it.
 func runWait(ctx context.Context, path, state string, timeout, every time.Duration) error {
 	if input.IsSnapshot(path) && !input.Missing(path) {
 		return command.Usagef("%s is a snapshot, which does not change", path)

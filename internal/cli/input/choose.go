@@ -59,7 +59,9 @@ func Choose(storePath string, all []source.Collection, r Request) (Choice, error
 	}
 	switch {
 	case len(cover) > 0:
-		best := slices.MinFunc(cover, func(a, b source.Collection) int { return entry.Prefer(a.Saved().Info(), b.Saved().Info()) })
+		best := slices.MinFunc(cover, func(a, b source.Collection) int {
+			return entry.Prefer(a.Saved().Info(), b.Saved().Info())
+		})
 		return Choice{res, []source.Collection{best}, append(alike(best, cover), incomplete(storePath, best)...)}, nil
 	case len(reach) == 0:
 		return Choice{}, outOfScope(storePath, res, same, r)

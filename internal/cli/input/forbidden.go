@@ -23,7 +23,8 @@ func ForbiddenNote(forbidden []source.Collection, all int) string {
 		rights = forbidden[0].Live.Forbidden
 	}
 	return fmt.Sprintf("the API server forbids %d of %s: %s; they are not mirrored until it allows list and "+
-		"watch, and their stored objects stay readable; %s", len(forbidden), command.Counted(all, "resource"), Some(labels), rights)
+		"watch, and their stored objects stay readable; %s",
+		len(forbidden), command.Counted(all, "resource"), Some(labels), rights)
 }
 
 // Error is an error and the labels of the collections that have it.

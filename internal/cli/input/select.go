@@ -69,7 +69,8 @@ func (f *SelectFlags) Filter(path string, stored []source.Collection, args []str
 	return out, nil
 }
 
-// ObjectNames are the names of the selected objects, by resource. A resource that is not in it has all objects selected.
+// ObjectNames are the names of the selected objects, by resource. A resource that is not in it has all objects
+// selected.
 type ObjectNames map[schema.GroupVersionResource][]string
 
 // Take reports whether the object with the key is selected.

@@ -119,8 +119,8 @@ func many() (all []source.Collection) {
 	return all
 }
 
-// TestLogOfManyCollections is of issue 37: many collections at rest are one line a minute, an error that several have is
-// one line, and the forbidden ones are one note.
+// TestLogOfManyCollections is of issue 37: many collections at rest are one line a minute, an error that several have
+// is one line, and the forbidden ones are one note.
 func TestLogOfManyCollections(t *testing.T) {
 	var out bytes.Buffer
 	p := &plainLog{lines: textLines{&out}}

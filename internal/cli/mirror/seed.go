@@ -51,8 +51,8 @@ func (s *seedFlags) unsigned() string {
 	if s.from == "" || len(s.keys) > 0 {
 		return ""
 	}
-	return "the seed need not be signed: whoever can write where --seed leads decides what a first start shows until the " +
-		"API server is reached; --seed-key KEY asks for a signature"
+	return "the seed need not be signed: whoever can write where --seed leads decides what a first start shows until " +
+		"the API server is reached; --seed-key KEY asks for a signature"
 }
 
 // check refuses flags that have no effect.

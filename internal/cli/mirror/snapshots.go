@@ -38,8 +38,8 @@ type snapshotFlags struct {
 	lease          string
 }
 
-// Defaults. On a busy resource kube-apiserver resumes a watch after two minutes and not after three. Thirty snapshots are
-// an hour, in which the slowest reader should be done.
+// Defaults. On a busy resource kube-apiserver resumes a watch after two minutes and not after three. Thirty snapshots
+// are an hour, in which the slowest reader should be done.
 const (
 	snapshotEvery    = 2 * time.Minute
 	snapshotKeepLast = 30

@@ -49,8 +49,8 @@ func (f *Flags) Add(flags *pflag.FlagSet, what string) {
 	flags.BoolVar(&f.narrow, "narrow", false, "answer requests for more than there is with what there is, and a warning; "+
 		"default is to refuse them")
 	f.memory = serve.DefaultMemory
-	flags.Var(&f.memory, "serve-memory", "let answers that clients read take `SIZE` of memory at most, half of it those of "+
-		"one user; 429 beyond")
+	flags.Var(&f.memory, "serve-memory", "let answers that clients read take `SIZE` of memory at most, half of it "+
+		"those of one user; 429 beyond")
 	flags.Lookup("serve-memory").DefValue = "256Mi"
 	flags.BoolVar(&f.Secrets, "serve-secrets", false, "serve Secrets, and what a store seals, too")
 }

@@ -18,8 +18,8 @@ const (
 )
 
 // limitMemory sets the memory limit of Go's runtime, near which it collects garbage more often: to the budget for
-// answers with what connections and the process itself take, or to nine tenths of the container's limit if that is less.
-// GOMEMLIMIT in the environment comes first.
+// answers with what connections and the process itself take, or to nine tenths of the container's limit if that is
+// less. GOMEMLIMIT in the environment comes first.
 func limitMemory(budget int64) {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return

@@ -34,7 +34,8 @@ was taken, are listed first. For a part of a snapshot make another one of it: la
 
 The store appears in one step when it is complete; a file that is there is never replaced. Secrets are stored only
 with keys that seal them (--key-file), with --persist-secrets, as larder sync has it, or if they were redacted. The keys
-that verify tokens of service accounts are restored with --signed-by only; otherwise the next larder sync fetches them.`,
+that verify tokens of service accounts are restored with --signed-by only; otherwise the next larder sync fetches
+them.`,
 		Example: `  larder snapshot restore cluster.larder --store node.db`,
 		Args:    command.NeedArgs(1, 1, "a snapshot"),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -159,8 +159,8 @@ func (g *generator) names(c *x509.Certificate) bool {
 	return !slices.ContainsFunc(g.hosts, func(h string) bool { return c.VerifyHostname(h) != nil })
 }
 
-// get returns the serving certificate, a new one if it ends soon. A new one that cannot be written is used all the same,
-// and the next start makes another one.
+// get returns the serving certificate, a new one if it ends soon. A new one that cannot be written is used all the
+// same, and the next start makes another one.
 func (g *generator) get() (*tls.Certificate, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

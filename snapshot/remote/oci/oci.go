@@ -111,8 +111,8 @@ func (r *repository) Open(ctx context.Context, name string) (remote.File, error)
 	return f, nil
 }
 
-// verified copies a file, and fails unless its digest is that of the layer. The copy has no name. A file that is read by
-// ranges could be another one at the next read.
+// verified copies a file, and fails unless its digest is that of the layer. The copy has no name. A file that is read
+// by ranges could be another one at the next read.
 func verified(f remote.File, layer ocispec.Descriptor) (_ remote.File, err error) {
 	defer func() { err = errors.Join(err, f.Close()) }()
 	if err := layer.Digest.Validate(); err != nil {

@@ -52,9 +52,9 @@ func (f *File) classify(h *Handle, failed *commitError) error {
 	return err
 }
 
-// Fail stops all writing until an exchange, if h is the current handle. The first reason stays, unless the file has been
-// overwritten since, after which it is not read either, and not exchanged. Fail leaves a mark: the
-// next process that opens the file verifies every page first, and moves the file aside if it is damaged.
+// Fail stops all writing until an exchange, if h is the current handle. The first reason stays, unless the file has
+// been overwritten since, after which it is not read either, and not exchanged. Fail leaves a mark: the next process
+// that opens the file verifies every page first, and moves the file aside if it is damaged.
 func (f *File) Fail(h *Handle, reason error) {
 	if f.fail(h, reason) && !f.o.ReadOnly {
 		f.leaveMark()

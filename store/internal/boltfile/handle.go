@@ -78,9 +78,9 @@ func (h *Handle) adopt(tx *bolt.Tx) error {
 	return nil
 }
 
-// verifyIdentity returns ErrOverwritten if tx reads another file, or another state of this one, such as a backup: a file
-// that is copied over the open one keeps its inode, and bbolt reads what is there. Only this process writes, so the
-// state is that of the newest committed transaction, or of one whose commit has not returned yet. committed is the
+// verifyIdentity returns ErrOverwritten if tx reads another file, or another state of this one, such as a backup: a
+// file that is copied over the open one keeps its inode, and bbolt reads what is there. Only this process writes, so
+// the state is that of the newest committed transaction, or of one whose commit has not returned yet. committed is the
 // value from before tx began.
 func (h *Handle) verifyIdentity(tx *bolt.Tx, committed int64) error {
 	if h.id == nil {

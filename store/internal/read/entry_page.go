@@ -66,8 +66,9 @@ type PageQuery struct {
 }
 
 // PageOfEntries reads the entries of one moment whose keys follow q.After and begin with q.Prefix: at most q.Limit, and
-// PageObjects, of them. also is called at that moment, while nothing is put. Payloads are put into q.Memory, if it is not
-// nil, which grows as it is used. At an entry that cannot be read it returns those before it and an entry.RecordError.
+// PageObjects, of them. also is called at that moment, while nothing is put. Payloads are put into q.Memory, if it is
+// not nil, which grows as it is used. At an entry that cannot be read it returns those before it and an
+// entry.RecordError.
 func (r *Reader) PageOfEntries(ctx context.Context, q PageQuery, also func()) (p EntryPage, err error) {
 	after, prefix, limit, most, memory := q.After, q.Prefix, q.Limit, q.Bytes, q.Memory
 	clone := slices.Clone[[]byte]

@@ -69,8 +69,8 @@ func Dir(path string) error {
 	return Check(path)
 }
 
-// Check fails if others than the owner may do anything with the file or directory, or if another user may have placed it
-// there (package owner). On Windows, whose access lists are not in a file's mode, it does not look.
+// Check fails if others than the owner may do anything with the file or directory, or if another user may have placed
+// it there (package owner). On Windows, whose access lists are not in a file's mode, it does not look.
 func Check(path string) error {
 	if err := owner.Check(path); err != nil {
 		return err
