@@ -120,6 +120,17 @@ e2e: cluster clients ## tests on a real kube-apiserver, of the examples and the 
 browser: cluster chromium ## tests of the page of larder serve in a headless Chromium, on a real kube-apiserver
 	@$(STEP) "tests in a browser" $(GO) -C test/browser test $(TESTFLAGS) -count=1 -timeout 20m ./...
 
+FLAKY_COUNT ?= 20
+
+.PHONY: flaky
+flaky: cluster clients chromium ## each e2e, browser and deploy package FLAKY_COUNT times in a row, alone, in shuffled order, on two busy cores; hours
+	@busy=; trap 'kill $$busy' EXIT; for i in 1 2; do while :; do :; done & busy="$$busy $$!"; done; failed=; \
+	for module in test/e2e test/browser test/deploy; do \
+		for package in $$($(GO) -C $$module list ./...); do \
+			$(STEP) "$$package, $(FLAKY_COUNT) times" env GOMAXPROCS=2 $(GO) -C $$module test $(TESTFLAGS) -shuffle=on -count=$(FLAKY_COUNT) -timeout 6h $$package || failed="$$failed $$package"; \
+		done; \
+	done; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
+
 .PHONY: adoptions
 adoptions: cluster ## programs of other people with Larder, by the patches of examples/adoptions: their unit tests, and kills on a real API server; a quarter of an hour, part of make soak
 	@$(STEP) "programs of other people with Larder" env LARDER_SOAK=1 $(GO) -C test/e2e test -count=1 -v -timeout 2h ./adoptions

@@ -9,12 +9,13 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// KnownDefects returns the notes of a collection that no other line of a command tells: what a snapshot leaves out, and
-// a first list that has not ended, have lines of their own.
+// KnownDefects returns the notes of a collection that no other line of a command tells: what a snapshot leaves out or
+// has redacted, and a first list that has not ended, have lines of their own.
 func KnownDefects(c source.Collection) []entry.Note {
-	told := !c.Complete || len(c.Filtered) > 0 || len(c.Redacted) > 0
+	redacted := RedactionOf(c) != ""
 	return slices.DeleteFunc(slices.Clone(c.Notes), func(n entry.Note) bool {
-		return n.Kind == entry.NoteMustRelist && told
+		return n.Kind == entry.NoteMustRelist && (!c.Complete || len(c.Filtered) > 0 || redacted) ||
+			n.Kind == entry.NoteTransform && redacted
 	})
 }
 

@@ -39,7 +39,7 @@ func State(now time.Time, c source.Collection) string {
 	if c.MustRelist != "" {
 		st += ", to be listed anew (" + c.MustRelist + ")"
 	}
-	if slices.ContainsFunc(c.Notes, func(n entry.Note) bool { return n.Kind == entry.NoteTransform }) {
+	if slices.ContainsFunc(KnownDefects(c), func(n entry.Note) bool { return n.Kind == entry.NoteTransform }) {
 		st += ", changed by a transform"
 	}
 	for _, left := range c.Filtered {
