@@ -63,6 +63,7 @@ var Errors = []Symptom{
 	{snapshot.ErrIdentity, "snapshot.ErrIdentity", "keys"},
 	{snapshot.ErrNoSeed, "snapshot.ErrNoSeed", "seed"},
 	{snapshot.ErrUnsigned, "snapshot.ErrUnsigned", "seed"},
+	{remote.ErrPlainHTTP, "remote.ErrPlainHTTP", "seed"},
 	{snapshot.ErrSignature, "snapshot.ErrSignature", "seed"},
 	{remote.ErrReadOnly, "remote.ErrReadOnly", "snapshots"},
 	{reflector.ErrStrays, "reflector.ErrStrays", "strays"},

@@ -38,8 +38,8 @@ type Options struct {
 }
 
 // ErrPlainHTTP: a snapshot that others can replace on its way, over http and without a signature, was refused.
-var ErrPlainHTTP = errors.New("over http, without TLS, others can replace a snapshot that no signature protects: " +
-	"use https, or give the public key that has to have signed it")
+var ErrPlainHTTP = errors.New("over http, without TLS, others can replace a snapshot that no signature protects " +
+	"(use https, or give the public key that has to have signed it)")
 
 // Seed returns the snapshot at a URL as a seed. It is opened anew for each informer. It fails with ErrPlainHTTP as
 // Check does.

@@ -40,7 +40,7 @@ var informerMutants = []mutant{
 		name:   "informer/rewritten-body-not-told",
 		breaks: "A body that a rewriting list has changed is told, although its resourceVersion is the same.",
 		file:   "informer/list.go",
-		old: `	p.tell(changes, p.rewrites)
+		old: `	p.tell(changes, true)
 `,
 		new: `	p.tell(changes, false)
 `,

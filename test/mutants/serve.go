@@ -101,8 +101,8 @@ var serveMutants = []mutant{
 		name:   "serve/forwarded-for-all",
 		breaks: "Who is refused what is forwarded does not find it in discovery.",
 		file:   "serve/nonresource.go",
-		old:    "f != nil && f.takes(q.r)",
-		new:    "f != nil",
+		old:    "case f == nil || !f.takes(q.r):",
+		new:    "case f == nil:",
 		test:   "TestForwardsTheRest",
 	},
 	{

@@ -82,9 +82,9 @@ var serveAccessMutants = []mutant{
 	{
 		name:   "access/secrets-by-a-star",
 		breaks: "\"*\" does not have Secrets.",
-		file:   "serve/access/offline_access.go",
-		old:    `resource.Resource == "*" || resource == secrets ||`,
-		new:    `resource.Resource == "*" ||`,
+		file:   "serve/access/everything.go",
+		old:    `return r == secrets || withheld != nil && withheld(r)`,
+		new:    `return withheld != nil && withheld(r)`,
 		test:   "TestOfflineAccess",
 	},
 	{
