@@ -96,8 +96,8 @@ func TestRepository(t *testing.T) {
 	server := httptest.NewServer(http.FileServer(http.Dir(dir)))
 	defer server.Close()
 	defer http.DefaultClient.CloseIdleConnections()
-	for _, at := range []string{dir, "file://" + dir, server.URL + "/", server.URL + "/" + pushed[2],
-		dir + "latest", server.URL + "/latest"} {
+	for _, at := range []string{dir, strings.TrimSuffix(dir, "/"), "file://" + dir, server.URL + "/",
+		server.URL + "/" + pushed[2], dir + "latest", server.URL + "/latest"} {
 		f, err := remote.Open(t.Context(), at, remote.Options{})
 		must(t, err)
 		if got := f.Manifest().TakenAt; !got.Equal(day.Add(-time.Hour)) {
@@ -111,11 +111,10 @@ func TestRepository(t *testing.T) {
 	if _, err := remote.NewRepository(dir+pushed[0], remote.Options{}); err == nil {
 		t.Error("a snapshot is no repository")
 	}
-	for _, at := range []string{strings.TrimSuffix(dir, "/"), server.URL + "/nothing"} {
-		if _, err := remote.Open(t.Context(), at, remote.Options{}); err == nil ||
-			!strings.Contains(err.Error(), "ends in a slash") {
-			t.Errorf("%s without a slash: %v", at, err)
-		}
+	at := server.URL + "/nothing"
+	if _, err := remote.Open(t.Context(), at, remote.Options{}); err == nil ||
+		!strings.Contains(err.Error(), "ends in a slash") {
+		t.Errorf("%s without a slash: %v", at, err)
 	}
 	must(t, os.WriteFile(dir+"latest", []byte("../../etc/passwd\n"), 0o600))
 	if _, err := remote.Open(t.Context(), dir, remote.Options{}); err == nil ||
