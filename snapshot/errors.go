@@ -34,7 +34,8 @@ var (
 var (
 	// ErrOrder: the keys of a Source are not in ascending order, or a collection is there twice.
 	ErrOrder = errors.New("out of order")
-	// ErrTooLarge: a record or a description is larger than the format allows.
+	// ErrTooLarge: a record or a description is larger than the format allows; or, reading, an object would take memory
+	// out of proportion to the size of the file.
 	ErrTooLarge = errors.New("too large for a snapshot")
 )
 

@@ -15,6 +15,7 @@ import (
 	"aead.dev/minisign"
 	"filippo.io/age"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/snapshot/internal/layout"
 )
@@ -43,6 +44,7 @@ type File struct {
 	manifest Manifest
 	parts    []part         // one for each of manifest.Collections
 	byID     map[string]int // Identity.ID → index in parts
+	blocks   int            // of all parts
 	// documents are those of the manifest, by name.
 	documents map[string]document
 	buffers   sync.Pool // of *buffer
@@ -198,7 +200,12 @@ func (f *File) scan(ctx context.Context, id entry.Identity, k keyRange, fn func(
 			err = missing.add(err, blocks[i].Count)
 		} else {
 			seen += blocks[i].Count
-			err = each(records, k, fn)
+			err = each(records, k, func(r entry.Entry) error {
+				if err := f.decodable(r); err != nil {
+					return fmt.Errorf("%s: %w", f.name(n), err)
+				}
+				return fn(r)
+			})
 		}
 		if err != nil {
 			return err
@@ -211,6 +218,27 @@ func (f *File) scan(ctx context.Context, id entry.Identity, k keyRange, fn func(
 		missing.Objects, missing.Exact = all-seen, true
 	}
 	return missing.errOrNil()
+}
+
+// Bounds of what decoding an object may take (codec.Weight): decodeLeast and decodeRatio times the size of the file.
+// Objects of up to weighFrom bytes are within them.
+const (
+	decodeLeast = 32 << 20
+	decodeRatio = 4
+	weighFrom   = 32 << 10
+)
+
+// decodable returns an error if decoding an object would take memory out of proportion to the file.
+func (f *File) decodable(r entry.Entry) error {
+	if len(r.Payload) <= weighFrom {
+		return nil
+	}
+	w, atMost := codec.Weight(r.Encoding, r.Payload), decodeLeast+decodeRatio*f.size
+	if w <= atMost {
+		return nil
+	}
+	return fmt.Errorf("%q takes about %d MiB to decode, and an object of a snapshot of %d bytes may take %d MiB: %w", r.Key,
+		w>>20, f.size, atMost>>20, ErrTooLarge)
 }
 
 // index reads the index of the n-th collection.

@@ -149,6 +149,14 @@ type catalog struct {
 	Documents   []documentText   `json:"documents,omitempty"`
 }
 
+// Bounds of the catalog: the number of its collections and of its documents, and the bytes of the header and of each
+// description.
+const (
+	maxDescribed   = 16 << 10
+	maxHeader      = 4 << 20
+	maxDescription = 256 << 10
+)
+
 // errCounts: the counts in a catalog are impossible. It does not quote them.
 var errCounts = errors.New("its counts of objects, bytes and blocks cannot be")
 
@@ -158,6 +166,15 @@ func (t collectionText) counts() bool {
 	return t.Blocks >= 0 && t.Blocks <= t.Index && t.Index <= layout.MaxPart && t.Stored >= 0 &&
 		t.Objects >= t.Blocks && int64(t.Objects) <= int64(t.Blocks)*layout.MaxPart &&
 		t.Bytes >= 0 && t.Bytes <= int64(t.Blocks)*layout.MaxPart
+}
+
+// trim drops empty names and columns without a name, and the memory beyond the ends of lists: so what is kept of a
+// description takes little more memory than its text.
+func (t *collectionText) trim() {
+	for _, names := range []*[]string{&t.ShortNames, &t.Categories, &t.SelectableFields, &t.Filtered, &t.Redacted} {
+		*names = slices.Clone(slices.DeleteFunc(*names, func(name string) bool { return name == "" }))
+	}
+	t.Columns = slices.Clone(slices.DeleteFunc(t.Columns, func(c entry.Column) bool { return c.Name == "" }))
 }
 
 func textOf(c Collection) collectionText {
@@ -174,6 +191,7 @@ func (t collectionText) collection() (c Collection, err error) {
 	if !t.counts() {
 		return c, errCounts
 	}
+	t.trim()
 	c = t.Collection
 	c.Attributes, c.Resource = t.Attributes, t.ResourceInfo
 	c.Identity, err = entry.Identity{

@@ -1,10 +1,12 @@
 package snapshot
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 
 	"aead.dev/minisign"
 
@@ -41,19 +43,127 @@ func (f *File) open(keys []minisign.PublicKey) error {
 	if f.manifest.Digest = sha256.Sum256(text); f.manifest.Digest != foot.Digest {
 		return f.damage(int64(foot.Catalog), -1, "its catalog is not what was written (SHA-256)")
 	}
-	var c catalog
-	if err := json.Unmarshal(text, &c); err != nil {
+	if err := f.signed(text, signature, keys); err != nil {
+		return err
+	}
+	if err := f.catalog(text, int64(size), int64(foot.Catalog)); err != nil {
 		return f.damage(int64(foot.Catalog), -1, "its catalog cannot be read: "+textError(err))
 	}
-	f.manifest.Header = c.Header
-	end, err := f.collections(c.Collections, int64(size), int64(foot.Catalog))
-	if err == nil {
-		err = f.documentsAt(c.Documents, end, int64(foot.Catalog))
+	return nil
+}
+
+// catalog parses the catalog, one description at a time: its collections and documents lie one after the other from
+// begin to end.
+func (f *File) catalog(text []byte, begin, end int64) error {
+	d := catalogDecoder{Decoder: json.NewDecoder(bytes.NewReader(text))}
+	at, seen := begin, map[string]bool{}
+	err := d.object(func(name string) error {
+		if seen[name] {
+			return fmt.Errorf("%w: a field is there twice", errCatalog)
+		}
+		seen[name] = true
+		switch name {
+		case "header":
+			return d.value(&f.manifest.Header, maxHeader)
+		case "collections":
+			if seen["documents"] {
+				return fmt.Errorf("%w: documents before collections", errCatalog)
+			}
+			return d.list(func() (err error) {
+				var t collectionText
+				if err = d.value(&t, maxDescription); err == nil {
+					at, err = f.collection(t, at, end)
+				}
+				return err
+			})
+		case "documents":
+			return d.list(func() (err error) {
+				var t documentText
+				if err = d.value(&t, maxDescription); err == nil {
+					at, err = f.documentAt(t, at, end)
+				}
+				return err
+			})
+		}
+		return d.value(nil, len(text))
+	})
+	if err == nil && at != end {
+		err = fmt.Errorf("%w: there is something in the file that it does not name", errCatalog)
 	}
-	if err != nil {
-		return f.damage(int64(foot.Catalog), -1, "its catalog cannot be read: "+err.Error())
+	return err
+}
+
+// errCatalog begins errors of the catalog that do not quote it.
+var errCatalog = errors.New("the catalog")
+
+// catalogDecoder reads the JSON of a catalog without making more of it than one description at a time.
+type catalogDecoder struct {
+	*json.Decoder
+	raw json.RawMessage
+}
+
+// object calls field for each member of an object, which is all there is. field reads the value.
+func (d *catalogDecoder) object(field func(name string) error) error {
+	if err := d.token(json.Delim('{')); err != nil {
+		return err
 	}
-	return f.signed(signature, keys)
+	for d.More() {
+		t, err := d.Token()
+		if err != nil {
+			return err
+		}
+		name, _ := t.(string) // the decoder has checked that
+		if err := field(name); err != nil {
+			return err
+		}
+	}
+	if err := d.token(json.Delim('}')); err != nil {
+		return err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("%w: something follows it", errCatalog)
+	}
+	return nil
+}
+
+// list calls item for each item of a list, or of null. item reads it.
+func (d *catalogDecoder) list(item func() error) error {
+	if t, err := d.Token(); err != nil || t == nil {
+		return err
+	} else if t != json.Delim('[') {
+		return fmt.Errorf("%w: a list is something else", errCatalog)
+	}
+	for n := 0; d.More(); n++ {
+		if n == maxDescribed {
+			return fmt.Errorf("%w: it has more than the %d collections or documents that are allowed", errCatalog, n)
+		}
+		if err := item(); err != nil {
+			return err
+		}
+	}
+	return d.token(json.Delim(']'))
+}
+
+func (d *catalogDecoder) token(want json.Delim) error {
+	t, err := d.Token()
+	if err == nil && t != want {
+		err = fmt.Errorf("%w: it is no object", errCatalog)
+	}
+	return err
+}
+
+// value reads a value of so many bytes at most; into nil it is passed over.
+func (d *catalogDecoder) value(to any, atMost int) error {
+	if err := d.Decode(&d.raw); err != nil {
+		return err
+	}
+	if len(d.raw) > atMost {
+		return fmt.Errorf("%w: a description has %d bytes, and %d are allowed", errCatalog, len(d.raw), atMost)
+	}
+	if to == nil {
+		return nil
+	}
+	return json.Unmarshal(d.raw, to)
 }
 
 // footer reads the footer of a file with that id, whose prologue has size bytes.
@@ -79,55 +189,45 @@ func (f *File) footer(id layout.ID, size int64) (layout.Footer, error) {
 	return foot, nil
 }
 
-// collections parses the collections of the catalog, which lie one after the other from begin, and before end. It
-// returns where the last one ends.
-func (f *File) collections(all []collectionText, begin, end int64) (int64, error) {
-	blocks := 0
-	for _, t := range all {
-		c, err := t.collection()
-		if err != nil {
-			return 0, errors.New(textError(err))
-		}
-		p := part{begin: begin, index: begin + t.Stored, end: begin + t.Stored + int64(t.Index),
-			digest: string(t.IndexDigest), number: blocks}
-		id := c.Identity.ID()
-		if _, twice := f.byID[id]; twice {
-			return 0, fmt.Errorf("%s is there twice", c.Identity)
-		}
-		if t.Stored > end-begin || p.end > end {
-			return 0, fmt.Errorf("%s is not within the file", c.Identity)
-		}
-		f.byID[id] = len(f.parts)
-		f.parts = append(f.parts, p)
-		f.manifest.Collections = append(f.manifest.Collections, c)
-		begin, blocks = p.end, blocks+c.Blocks
+// collection takes a collection that begins at an offset, and ends before end. It returns where it ends.
+func (f *File) collection(t collectionText, begin, end int64) (int64, error) {
+	c, err := t.collection()
+	if err != nil {
+		return 0, err
 	}
-	return begin, nil
+	p := part{begin: begin, index: begin + t.Stored, end: begin + t.Stored + int64(t.Index),
+		digest: string(t.IndexDigest), number: f.blocks}
+	id := c.Identity.ID()
+	if _, twice := f.byID[id]; twice {
+		return 0, fmt.Errorf("%w: %s is there twice", errCatalog, c.Identity)
+	}
+	if t.Stored > end-begin || p.end > end {
+		return 0, fmt.Errorf("%w: %s is not within the file", errCatalog, c.Identity)
+	}
+	f.byID[id] = len(f.parts)
+	f.parts = append(f.parts, p)
+	f.manifest.Collections = append(f.manifest.Collections, c)
+	f.blocks += c.Blocks
+	return p.end, nil
 }
 
-// documentsAt parses the documents of the catalog, which lie one after the other from begin to end.
-func (f *File) documentsAt(all []documentText, begin, end int64) error {
-	for _, t := range all {
-		_, twice := f.documents[t.Name]
-		switch {
-		case t.Name == "" || twice:
-			return errors.New("a document has no name, or one that another has")
-		case !t.sizes() || int64(t.Stored) > end-begin:
-			return fmt.Errorf("the document %s is not within the file", printable.Text(t.Name))
-		}
-		f.documents[t.Name] = document{begin: begin, size: t.Size, stored: t.Stored, digest: string(t.Digest)}
-		f.manifest.Documents = append(f.manifest.Documents, t.Name)
-		begin += int64(t.Stored)
+// documentAt takes a document that begins at an offset, and ends before end. It returns where it ends.
+func (f *File) documentAt(t documentText, begin, end int64) (int64, error) {
+	_, twice := f.documents[t.Name]
+	switch {
+	case t.Name == "" || twice:
+		return 0, fmt.Errorf("%w: a document has no name, or one that another has", errCatalog)
+	case !t.sizes() || int64(t.Stored) > end-begin:
+		return 0, fmt.Errorf("%w: the document %s is not within the file", errCatalog, printable.Text(t.Name))
 	}
-	if begin != end {
-		return errors.New("there is something in the file that it does not name")
-	}
-	return nil
+	f.documents[t.Name] = document{begin: begin, size: t.Size, stored: t.Stored, digest: string(t.Digest)}
+	f.manifest.Documents = append(f.manifest.Documents, t.Name)
+	return begin + int64(t.Stored), nil
 }
 
 // textError returns the text of err without the contents that errors of encoding/json may quote.
 func textError(err error) string {
-	if errors.Is(err, errCounts) {
+	if errors.Is(err, errCounts) || errors.Is(err, errCatalog) {
 		return err.Error()
 	}
 	return fmt.Sprintf("malformed (%T)", err)

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -35,8 +36,9 @@ func sign(key *minisign.PrivateKey, h Header, digest layout.Digest) []byte {
 		"a snapshot of Larder, taken "+h.TakenAt.UTC().Format(time.RFC3339), fmt.Sprintf("key %016X", key.ID()))
 }
 
-// signed reads the signature of f, and verifies it if keys are given.
-func (f *File) signed(text []byte, keys []minisign.PublicKey) error {
+// signed reads the signature of f, and verifies it if keys are given, before anything else of the catalog is parsed than
+// the two texts of the header that are signed.
+func (f *File) signed(catalog, text []byte, keys []minisign.PublicKey) error {
 	var s minisign.Signature
 	known := len(text) > 0 && s.UnmarshalText(text) == nil
 	if known {
@@ -50,7 +52,16 @@ func (f *File) signed(text []byte, keys []minisign.PublicKey) error {
 	case !known:
 		return fmt.Errorf("%w: its signature is malformed", ErrSignature)
 	}
-	said := statement(f.manifest.Header, f.manifest.Digest)
+	var about struct {
+		Header struct {
+			ClusterID string    `json:"clusterID"`
+			TakenAt   time.Time `json:"takenAt"`
+		} `json:"header"`
+	}
+	if err := json.Unmarshal(catalog, &about); err != nil {
+		return fmt.Errorf("%w: its header cannot be read", ErrSignature)
+	}
+	said := statement(Header{ClusterID: about.Header.ClusterID, TakenAt: about.Header.TakenAt}, f.manifest.Digest)
 	if slices.ContainsFunc(keys, func(k minisign.PublicKey) bool { return minisign.Verify(k, said, text) }) {
 		return nil
 	}

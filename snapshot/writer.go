@@ -207,6 +207,19 @@ func (w *writer) Close() error {
 	if len(text) > layout.MaxPart {
 		return fmt.Errorf("the catalog takes %d bytes, %d are allowed: %w", len(text), layout.MaxPart, ErrTooLarge)
 	}
+	if len(w.catalog.Collections) > maxDescribed || len(w.catalog.Documents) > maxDescribed {
+		return fmt.Errorf("%d collections and %d documents, and %d of each are allowed: %w", len(w.catalog.Collections),
+			len(w.catalog.Documents), maxDescribed, ErrTooLarge)
+	}
+	for _, c := range w.catalog.Collections {
+		if described, err := json.Marshal(c); err == nil && len(described) > maxDescription {
+			return fmt.Errorf("the description of %s.%s takes %d bytes, %d are allowed: %w", c.Resource, c.Group, len(described),
+				maxDescription, ErrTooLarge)
+		}
+	}
+	if header, err := json.Marshal(w.catalog.Header); err == nil && len(header) > maxHeader {
+		return fmt.Errorf("the header takes %d bytes, %d are allowed: %w", len(header), maxHeader, ErrTooLarge)
+	}
 	foot := layout.Footer{Catalog: uint64(w.offset), Length: uint32(len(text)), ID: w.id, Digest: sha256.Sum256(text)}
 	if w.key != nil {
 		text = append(text, sign(w.key, w.catalog.Header, foot.Digest)...)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"reflect"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,7 +16,7 @@ import (
 // customColumn evaluates one of additionalPrinterColumns.
 type customColumn struct {
 	kind string
-	// path is nil if it cannot be parsed, which a server would have refused.
+	// path is nil if it cannot be parsed, which a server would have refused, or is not bounded.
 	path *jsonpath.JSONPath
 }
 
@@ -26,18 +27,55 @@ func customColumns(custom []entry.Column) *Columns {
 	for _, c := range custom {
 		all = append(all, metav1.TableColumnDefinition{Name: c.Name, Type: c.Type, Format: c.Format, Priority: c.Priority})
 		path := jsonpath.New(c.Name).AllowMissingKeys(true)
-		if path.Parse("{"+c.JSONPath+"}") != nil {
+		if text := "{" + c.JSONPath + "}"; !bounded(text) || path.Parse(text) != nil {
 			path = nil
 		}
 		evaluate = append(evaluate, customColumn{c.Type, path})
 	}
 	return &Columns{definitions: all, cells: func(o object, now time.Time) []any {
-		cells := []any{o.name()}
+		cells, room := []any{o.name()}, mostText
 		for _, c := range evaluate {
-			cells = append(cells, c.cell(o, now))
+			var cell any
+			if room > 0 {
+				cell = c.cell(o, now)
+			}
+			if text, ok := cell.(string); ok {
+				room -= len(text)
+			}
+			cells = append(cells, cell)
 		}
 		return cells
 	}}
+}
+
+// Bounds of a row: the bytes of its texts, and the length of a path. Columns beyond are empty.
+const (
+	mostText = 1 << 20
+	mostPath = 1 << 10
+)
+
+// bounded reports whether the results of a path are no more than the values of an object. A recursive descent (..), a
+// union and a range each multiply results: ..a..a..a takes the third power of an object's depth.
+func bounded(text string) bool {
+	if len(text) > mostPath {
+		return false
+	}
+	parsed, err := jsonpath.Parse("", text)
+	return err == nil && !multiplies(parsed.Root)
+}
+
+func multiplies(list *jsonpath.ListNode) bool {
+	return slices.ContainsFunc(list.Nodes, func(node jsonpath.Node) bool {
+		switch n := node.(type) {
+		case *jsonpath.RecursiveNode, *jsonpath.UnionNode, *jsonpath.IdentifierNode:
+			return true
+		case *jsonpath.ListNode:
+			return multiplies(n)
+		case *jsonpath.FilterNode:
+			return multiplies(n.Left) || multiplies(n.Right)
+		}
+		return false
+	})
 }
 
 // cell is the first of the results. One that is not of the column's type is empty, but a text can be made of anything.

@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/restmapper"
+
+	"github.com/larder-dev/larder/codec"
 )
 
 const (
@@ -44,7 +46,14 @@ func ReadDiscovery(ctx context.Context, d Documents) (*Discovery, error) {
 	return &read, nil
 }
 
+// maxDiscovery bounds the memory that decoding the document takes (codec.JSONWeight): some 30,000 resources.
+const maxDiscovery = 32 << 20
+
 func decodeDiscovery(data []byte) (d Discovery, err error) {
+	if w := codec.JSONWeight(data); w > maxDiscovery {
+		return d, fmt.Errorf("document %q takes about %d MiB to decode, and may take %d MiB", discoveryDocument, w>>20,
+			maxDiscovery>>20)
+	}
 	if err := json.Unmarshal(data, &d); err != nil {
 		return d, fmt.Errorf("document %q cannot be read: %w", discoveryDocument, err)
 	}

@@ -9,8 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// maxSchema is the maximum size of a schema that is read, in bytes. Kubernetes' largest has 1.6 MB.
-const maxSchema = 256 << 20
+// maxSchema is the maximum size of a schema that is read, in bytes. Kubernetes' largest has 1.6 MB. A schema of n
+// compressed bytes has at most leastSchema + maxSchemaRatio*n bytes: the server's compress to a tenth or less, and a
+// document of some hundred bytes must not cost megabytes for each request.
+const (
+	maxSchema      = 32 << 20
+	leastSchema    = 1 << 20
+	maxSchemaRatio = 64
+)
 
 // OpenAPI returns the OpenAPI v3 document of a group-version, in JSON and byte for byte as the server has sent it, and
 // the server's hash of it. The document is nil if it is not stored.
@@ -19,7 +25,8 @@ func OpenAPI(ctx context.Context, d Documents, gv schema.GroupVersion) (document
 	if err != nil || compressed == nil {
 		return nil, "", err
 	}
-	r, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxSchema))
+	r, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1),
+		zstd.WithDecoderMaxMemory(uint64(min(maxSchema, leastSchema+maxSchemaRatio*len(compressed)))))
 	if err == nil {
 		defer r.Close()
 		document, err = r.DecodeAll(compressed, nil)
