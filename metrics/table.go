@@ -49,9 +49,6 @@ var table = []metric{
 		func(s *informer.Status) float64 { return oneIf(s.Persistent) }),
 	gaugeOf("larder_source", "Always 1: where the data comes from that readers see (live, disk, none).", "source",
 		func(s *informer.Status, send send) { send(1, string(s.Source)) }),
-	gauge("larder_list_only", "1 if the API server lists the resource and refuses to watch it: it is listed every 30 to 60 "+
-		"seconds.",
-		func(s *informer.Status) float64 { return oneIf(s.Reflector.ListOnly) }),
 	counter("larder_source_changes_total", "How often that has changed.",
 		func(s *informer.Status) (n float64) {
 			for _, changes := range s.SourceChanges {
@@ -59,6 +56,9 @@ var table = []metric{
 			}
 			return n
 		}),
+	gauge("larder_list_only", "1 if the API server lists the resource and refuses to watch it: it is listed every 30 to 60"+
+		" seconds.",
+		func(s *informer.Status) float64 { return oneIf(s.Reflector.ListOnly) }),
 	gaugeOf("larder_degraded", "Always 1: the class of the error that the informer has, or none.", "class",
 		func(s *informer.Status, send send) { send(1, classOf(s.Err)) }),
 	gaugeOf("larder_last_contact_timestamp_seconds",

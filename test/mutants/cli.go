@@ -11,7 +11,8 @@ var cliMutants = []mutant{
 	{
 		name: "cli/line-for-each-forbidden", breaks: "One note has all forbidden resources.",
 		file: "internal/cli/mirror/lines.go",
-		old:  `if !first && last.what != what && !input.Forbidden(c) {`, new: `if !first && last.what != what || input.Forbidden(c) {`,
+		old:  `if !first && last.what != what && !input.Forbidden(c) {`,
+		new:  `if !first && last.what != what || input.Forbidden(c) {`,
 		test: "TestLogOfManyCollections",
 	},
 	{
