@@ -21,6 +21,8 @@ import (
 
 // model is a random life of one server and one sink.
 type model struct {
+	// denied is true once an answer was a 403: if it was that to a watch, lists for ReasonListOnly may follow.
+	denied bool
 	rig
 	t *rapid.T
 	// down: nobody listens. faults are answered to the next requests.
@@ -253,12 +255,14 @@ func (m *model) nap() {
 }
 
 func (m *model) statusError() *apierrors.StatusError {
-	return rapid.SampledFrom([]*apierrors.StatusError{
+	err := rapid.SampledFrom([]*apierrors.StatusError{
 		apierrors.NewInternalError(errors.New("boom")),
 		apierrors.NewTooManyRequests("later", 2),
 		apierrors.NewUnauthorized("no"),
 		apierrors.NewForbidden(things, "", errors.New("no")),
 	}).Draw(m.t, "code")
+	m.denied = m.denied || apierrors.IsForbidden(err)
+	return err
 }
 
 func (m *model) inject() {
@@ -343,6 +347,7 @@ func (m *model) reasons() {
 	for reason, n := range st.Relists {
 		switch {
 		case reason == reflector.ReasonOpenAPI: // asked for
+		case reason == reflector.ReasonListOnly && m.denied:
 		case reason == reflector.ReasonExpired && m.lostHistory+m.rewinds > 0:
 		case (reason == reflector.ReasonAhead || reason == reflector.ReasonRewound) && n <= m.rewinds:
 		case (reason == reflector.ReasonAhead || reason == reflector.ReasonRewound) && m.rewinds > 0 && m.streams &&
