@@ -77,6 +77,9 @@ func (e *Encoding) now() string {
 // decide chooses the encoding for a server of that version, or an unknown one, and contents whose Wire is stored. JSON
 // that was chosen for a newer server stays: while a control plane is upgraded, connections reach old and new servers.
 func (e *Encoding) decide(server, stored string) string {
+	if e.version == nil {
+		return wireJSON
+	}
 	wire := ""
 	if v, err := version.ParseGeneric(server); err == nil {
 		wire = wireFor(version.MajorMinor(v.Major(), v.Minor()))

@@ -1,6 +1,7 @@
 package attributes
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -28,7 +29,7 @@ func TestEncoding(t *testing.T) {
 		// This program was upgraded meanwhile.
 		{"v1.37.0", "JSON 1.37", "protobuf", "protobuf"},
 	} {
-		e := NewEncoding(nil)
+		e := NewEncoding(func(context.Context) (string, error) { return tt.server, nil })
 		wire := e.decide(tt.server, tt.stored)
 		accept := "application/json"
 		if tt.wire == "protobuf" {
@@ -36,6 +37,17 @@ func TestEncoding(t *testing.T) {
 		}
 		if wire != tt.wire || !strings.HasPrefix(e.String(), tt.text) || e.Accept() != accept {
 			t.Errorf("server %q, stored %q: %q, %q, Accept %q", tt.server, tt.stored, wire, e, e.Accept())
+		}
+	}
+}
+
+// TestEncodingWithoutProtobuf checks that a resource without protobuf, such as a custom resource, is always JSON, whatever
+// the server's version is.
+func TestEncodingWithoutProtobuf(t *testing.T) {
+	e := NewEncoding(nil)
+	for _, server := range []string{"", "v1.37.0", "v1.38.0"} {
+		if wire := e.decide(server, "JSON"); wire != "JSON" || e.String() != "JSON" || e.Accept() != "application/json" {
+			t.Errorf("server %q: %q, %q, Accept %q", server, wire, e, e.Accept())
 		}
 	}
 }
