@@ -125,7 +125,7 @@ func TestRefsOfAList(t *testing.T) {
 		}
 		i := &Informer{store: m, distribution: &distribution{deltasMu: patient.New()}, auditor: audit.New(audit.Options{})}
 		p := &loop{Informer: i, cold: tt.cold, rewrites: tt.rewrites}
-		if p.list, err = m.BeginReplace(t.Context(), store.ReplaceOptions{}); err != nil {
+		if p.list, err = m.BeginReplace(t.Context(), store.ReplaceOptions{Rewrite: tt.rewrites}); err != nil {
 			t.Fatal(err)
 		}
 		if err := p.takeRefs(t.Context(), pg); err != nil || len(pg.lacking) != tt.lacking {

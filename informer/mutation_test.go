@@ -284,6 +284,7 @@ func TestUpdateOfAMutatedObject(t *testing.T) {
 					}
 				}})
 				time.Sleep(time.Minute) // a new handler receives every update until the first resync
+				synctest.Wait()
 				r.srv.silent = true
 				answer := r.srv.write("a/p", "2")
 				r.cacheAnswer("a/p", answer).UID = "another"
@@ -292,6 +293,7 @@ func TestUpdateOfAMutatedObject(t *testing.T) {
 				r.srv.sendLocked(watch.Event{Type: watch.Modified, Object: answer})
 				r.srv.mu.Unlock()
 				time.Sleep(time.Minute)
+				synctest.Wait()
 				if updates != 1 {
 					t.Errorf("the handler received %d updates", updates)
 				}

@@ -214,9 +214,22 @@ func TestNewerTypes(t *testing.T) {
 			return "nothing"
 		}
 	}
+	acknowledged := func(i *informer.Informer) { // a change that is not acknowledged is sent again in the next run
+		for end := time.After(time.Minute); ; {
+			if d := i.Status().Durable[0]; d.Behind == 0 && !d.Replaying {
+				return
+			}
+			select {
+			case <-time.After(time.Millisecond):
+			case <-end:
+				t.Fatalf("not acknowledged: %+v", i.Status().Durable)
+			}
+		}
+	}
 	r.run("", &corev1.ConfigMap{}, informer.Options{Codec: old}, func(i *informer.Informer) {
 		remember(i)
 		equal(t, "the first build", []string{next(resets), next(told)}, []string{"new", "default/c "})
+		acknowledged(i)
 	})
 	byColour := cache.Indexers{"colour": func(obj any) ([]string, error) {
 		return []string{obj.(*colouredConfigMap).Colour}, nil
@@ -242,6 +255,7 @@ func TestNewerTypes(t *testing.T) {
 			if remember(i); n == 0 {
 				equal(t, "the second build", []string{next(resets), next(told)}, []string{"types", "default/c red"})
 			}
+			acknowledged(i)
 		})
 	}
 	if len(told)+len(resets) > 0 {

@@ -157,7 +157,7 @@ func TestPlainNode(t *testing.T) {
 	w.apply(t, release.objects...)
 	pod := release.pods(t)["node"]
 	node := w.place(t, pod, t.TempDir(), nil).run(t)
-	node.ready(t, 5)
+	node.ready(t, 4)
 	if code, body := node.scrape(t, release, ""); code != http.StatusOK || !strings.Contains(body, "larder_objects{") {
 		t.Errorf("%d %s", code, body)
 	}
