@@ -160,6 +160,9 @@ func serve(t *testing.T, args ...string) string {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if strings.Contains(address, config.BearerToken) {
+				t.Errorf("the line %q has the token, and goes to no terminal", lines.Text())
+			}
 			address, _, _ = strings.Cut(address, ",")
 			return address + "#token=" + config.BearerToken
 		}
