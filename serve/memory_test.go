@@ -159,6 +159,10 @@ func TestSlowReaders(t *testing.T) {
 // any format, while its client does not read.
 func TestSlowReadersHoldWhatTheyTake(t *testing.T) {
 	w := newSlowWorld(t, 1<<30)
+	for i := range 60 { // more than a list takes
+		w.create(fat(fmt.Sprintf("q%03d", i), 100_000))
+	}
+	w.caughtUp()
 	heap := func() int64 {
 		var m runtime.MemStats
 		runtime.GC()

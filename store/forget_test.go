@@ -11,6 +11,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/larder-dev/larder/internal/hook"
 	"github.com/larder-dev/larder/internal/storetest/disk"
 	"github.com/larder-dev/larder/store"
 )
@@ -41,6 +42,15 @@ func mustEnd(t *testing.T, c *store.Collection) {
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// forMonths are options of a store that stays open for months of fake time.
+func forMonths(o store.Options) store.Options {
+	if o.Hooks == nil {
+		o.Hooks = &hook.Hooks{}
+	}
+	o.Hooks.IdentityInterval = 24 * time.Hour
+	return o
 }
 
 // TestForget: what nobody opens is dropped after 30 days, and not because the
@@ -79,7 +89,7 @@ func TestForget(t *testing.T) {
 				mustEnd(t, mustOpenPods(t, s, "a"))
 				mustClose(t, s)
 				time.Sleep(day)
-				s = mustOpen(t, s.Path(), store.Options{})
+				s = mustOpen(t, s.Path(), forMonths(store.Options{}))
 			}
 			time.Sleep(day)
 			return s
@@ -90,7 +100,7 @@ func TestForget(t *testing.T) {
 			}
 			mustClose(t, s)
 			time.Sleep(100 * day)
-			s = mustOpen(t, s.Path(), store.Options{})
+			s = mustOpen(t, s.Path(), forMonths(store.Options{}))
 			mustOpenPods(t, s, "a")
 			time.Sleep(59 * time.Minute)
 			mustOpenPods(t, s, "b")
@@ -103,7 +113,7 @@ func TestForget(t *testing.T) {
 			}
 			mustClose(t, s)
 			time.Sleep(100 * day)
-			s = mustOpen(t, s.Path(), store.Options{})
+			s = mustOpen(t, s.Path(), forMonths(store.Options{}))
 			mustOpenPods(t, s, "a")
 			time.Sleep(32 * day)
 			return s
@@ -113,7 +123,7 @@ func TestForget(t *testing.T) {
 			mustOpenPods(t, s, "b")
 			mustClose(t, s)
 			time.Sleep(100 * day)
-			s = mustOpen(t, s.Path(), store.Options{})
+			s = mustOpen(t, s.Path(), forMonths(store.Options{}))
 			mustEnd(t, mustOpenPods(t, s, "a"))
 			time.Sleep(31 * day)
 			return s
@@ -152,7 +162,7 @@ func TestForget(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := tt.run(t, mustOpen(t, filepath.Join(t.TempDir(), "store"), tt.options))
+				s := tt.run(t, mustOpen(t, filepath.Join(t.TempDir(), "store"), forMonths(tt.options)))
 				synctest.Wait()
 				if got := inFile(t, s); !slices.Equal(got, tt.want) {
 					t.Errorf("in the file: %q, want %q", got, tt.want)
@@ -167,7 +177,7 @@ func TestForget(t *testing.T) {
 func TestForgetOnAFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, g := gated(store.Options{})
-		s := mustOpen(t, filepath.Join(t.TempDir(), "store"), o)
+		s := mustOpen(t, filepath.Join(t.TempDir(), "store"), forMonths(o))
 		mustEnd(t, mustOpenPods(t, s, "a"))
 		time.Sleep(10 * 24 * time.Hour)
 		g.Fail(func() error { return syscall.ENOSPC })

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -91,6 +92,15 @@ func (s *Store) writeFailed(w boltfile.Work, err error) {
 	}
 }
 
+// verifyIdentity notices every ten seconds whether another file has been copied over the open one.
+func (s *Store) verifyIdentity(ctx context.Context) {
+	interval := 10 * time.Second
+	if h := s.o.Hooks; h != nil && h.IdentityInterval > 0 {
+		interval = h.IdentityInterval
+	}
+	s.file.VerifyIdentity(ctx, interval)
+}
+
 // startUpkeep starts the background work of a store that is open for writing.
 func (s *Store) startUpkeep() {
 	if s.ReadOnly() {
@@ -98,5 +108,5 @@ func (s *Store) startUpkeep() {
 	}
 	check.Unverified(s.checked(check.BackgroundRate))
 	s.file.Go("forget unused collections", s.forgetLoop)
-	s.file.Go("verify the identity of the file", s.file.VerifyIdentity)
+	s.file.Go("verify the identity of the file", s.verifyIdentity)
 }

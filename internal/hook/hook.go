@@ -16,6 +16,9 @@ type Hooks struct {
 	Wall func() time.Time
 	// DirtyLimit is how many bytes may wait for a commit, in place of the store's own limit, if it is not 0.
 	DirtyLimit int
+	// IdentityInterval is how often the identity of an idle file is verified, in place of the store's own interval, if it
+	// is not 0. Tests that let months pass set it.
+	IdentityInterval time.Duration
 }
 
 // Gate is what a test does to commits. Its zero value lets them pass; Commit is for Hooks.

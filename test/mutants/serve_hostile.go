@@ -130,7 +130,7 @@ var serveHostileMutants = []mutant{
 		breaks: "A watch goes on while nobody can say whether it is allowed.",
 		file:   "serve/rights.go",
 		old:    `if err := access.Require(q.ctx, rights, a); apierrors.IsForbidden(err) {`,
-		new:    `if err := access.Require(q.ctx, rights, a); err != nil {`,
+		new:    `if err := access.Require(q.ctx, rights, a); err != nil || apierrors.IsForbidden(err) {`,
 		test:   "TestWatchEndsWithTheRight",
 	},
 }

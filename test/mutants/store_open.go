@@ -50,7 +50,7 @@ var storeOpenMutants = []mutant{
 		name:   "store/overwritten-file-at-rest",
 		breaks: "A file that is neither read nor written is looked at every ten seconds.",
 		file:   "store/open.go",
-		old: `	s.file.Go("verify the identity of the file", s.file.VerifyIdentity)
+		old: `	s.file.Go("verify the identity of the file", s.verifyIdentity)
 `,
 		new:  ``,
 		test: "TestOverwrittenFileAtRest",

@@ -67,7 +67,7 @@ func (t *trial) run(ctx context.Context, match string, timeout time.Duration, fl
 	if err := os.MkdirAll(files, 0o700); err != nil {
 		return "", err
 	}
-	args := slices.Concat([]string{"-test.run", match, "-test.timeout", timeout.String()}, flags)
+	args := slices.Concat([]string{"-test.run", match, "-test.failfast", "-test.timeout", timeout.String()}, flags)
 	cmd := exec.CommandContext(ctx, t.binary(), args...)
 	cmd.Dir = filepath.Join(t.w.root, t.dir)
 	// Nothing is to be left beside the tests, either. Children of a test that is killed may hold its output.

@@ -51,15 +51,12 @@ func (f *File) ViewFile(ctx context.Context, fn func(h *Handle, size int64, txid
 	return err
 }
 
-// identityInterval is how often VerifyIdentity begins a transaction.
-const identityInterval = 10 * time.Second
-
-// VerifyIdentity begins a read transaction every ten seconds until ctx ends or the file is closed or overwritten, so
+// VerifyIdentity begins a read transaction once per interval until ctx ends or the file is closed or overwritten, so
 // that a file that has been copied over the open one is noticed without reads and writes.
-func (f *File) VerifyIdentity(ctx context.Context) {
+func (f *File) VerifyIdentity(ctx context.Context, interval time.Duration) {
 	for {
 		select {
-		case <-time.After(identityInterval):
+		case <-time.After(interval):
 		case <-ctx.Done():
 			return
 		}
