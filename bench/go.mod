@@ -3,6 +3,7 @@ module github.com/larder-dev/larder/bench
 go 1.26.0
 
 require (
+	aead.dev/minisign v0.3.0
 	github.com/go-logr/logr v1.4.3
 	github.com/larder-dev/larder v0.0.0-00010101000000-000000000000
 	github.com/larder-dev/larder/test/e2e v0.0.0-00010101000000-000000000000
@@ -19,7 +20,6 @@ require (
 )
 
 require (
-	aead.dev/minisign v0.3.0 // indirect
 	codeberg.org/go-fonts/liberation v0.5.0 // indirect
 	codeberg.org/go-latex/latex v0.2.0 // indirect
 	codeberg.org/go-pdf/fpdf v0.11.1 // indirect

@@ -237,7 +237,8 @@ func (f *File) decodable(r entry.Entry) error {
 	if w <= atMost {
 		return nil
 	}
-	return fmt.Errorf("%q takes about %d MiB to decode, and an object of a snapshot of %d bytes may take %d MiB: %w", r.Key,
+	return fmt.Errorf("%q takes about %d MiB to decode, and an object of a snapshot of %d bytes may take %d MiB: %w",
+		r.Key,
 		w>>20, f.size, atMost>>20, ErrTooLarge)
 }
 

@@ -26,8 +26,8 @@ func checkAllocated(t *testing.T, size int, f func()) {
 	}
 }
 
-// TestHostileCatalogs checks that a catalog takes no more memory than 64 MiB and 8 times its size, or is refused with the
-// bound that it breaks (issue 37: a megabyte of {} took 833 MB).
+// TestHostileCatalogs checks that a catalog takes no more memory than 64 MiB and 8 times its size, or is refused with
+// the bound that it breaks (issue 37: a megabyte of {} took 833 MB).
 func TestHostileCatalogs(t *testing.T) {
 	repeated := func(item string, bytes int) string { return strings.Repeat(item+",", bytes/(len(item)+1)) + item }
 	var many []string

@@ -36,8 +36,8 @@ func sign(key *minisign.PrivateKey, h Header, digest layout.Digest) []byte {
 		"a snapshot of Larder, taken "+h.TakenAt.UTC().Format(time.RFC3339), fmt.Sprintf("key %016X", key.ID()))
 }
 
-// signed reads the signature of f, and verifies it if keys are given, before anything else of the catalog is parsed than
-// the two texts of the header that are signed.
+// signed reads the signature of f, and verifies it if keys are given, before anything else of the catalog is parsed
+// than the two texts of the header that are signed.
 func (f *File) signed(catalog, text []byte, keys []minisign.PublicKey) error {
 	var s minisign.Signature
 	known := len(text) > 0 && s.UnmarshalText(text) == nil

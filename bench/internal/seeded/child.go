@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"aead.dev/minisign"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 
@@ -34,6 +35,8 @@ type work struct {
 	Access cluster.Access
 	// Seed is the URL of the snapshot. Default: the stores list.
 	Seed string `json:",omitempty"`
+	// SignedBy is the key that has signed the snapshot.
+	SignedBy minisign.PublicKey
 	// Dir is for the stores, and empty before.
 	Dir string
 	// Profile is the beginning of the names of profiles. Default: none.
@@ -141,7 +144,10 @@ func (f *fleet) options(m *member, file string) subject.Options {
 	}
 	if f.Seed != "" {
 		dial := m.seed.Count(&rest.Config{}).Dial
-		o.Seed = remote.Seed(f.Seed, remote.Options{Client: &http.Client{Transport: &http.Transport{DialContext: dial}}})
+		o.Seed = remote.Seed(f.Seed, remote.Options{
+			SignedBy: []minisign.PublicKey{f.SignedBy},
+			Client:   &http.Client{Transport: &http.Transport{DialContext: dial}},
+		})
 	}
 	return o
 }

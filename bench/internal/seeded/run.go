@@ -2,6 +2,7 @@ package seeded
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"aead.dev/minisign"
 
 	"github.com/larder-dev/larder/bench/internal/cluster"
 	"github.com/larder-dev/larder/bench/internal/load"
@@ -57,6 +60,9 @@ type bench struct {
 	pods     load.Kind
 	revision int
 	progress io.Writer
+	// The seeds are signed, since they are served without TLS.
+	public  minisign.PublicKey
+	private minisign.PrivateKey
 }
 
 // measured is what a case came to.
@@ -71,6 +77,9 @@ type measured struct {
 // Run measures, and writes a table for each fleet.
 func Run(ctx context.Context, o Options, out, progress io.Writer) (err error) {
 	b := &bench{Options: o, pods: load.KindOf("pods"), progress: progress}
+	if b.public, b.private, err = minisign.GenerateKey(rand.Reader); err != nil {
+		return err
+	}
 	if o.Embedded {
 		b.cluster, err = cluster.StartEmbedded(o.Fleets[len(o.Fleets)-1].Pods)
 	} else {
@@ -113,7 +122,7 @@ func (b *bench) fleet(ctx context.Context, f Fleet, out io.Writer) (err error) {
 			way := (run + i) % len(ways) // neither is always the first
 			c := work{Fleet: f, Access: b.cluster.Access(), Dir: filepath.Join(b.Dir, "stores")}
 			if way == 1 {
-				c.Seed = url + filepath.Base(saved)
+				c.Seed, c.SignedBy = url+filepath.Base(saved), b.public
 			}
 			if b.Profile != "" {
 				c.Profile = filepath.Join(b.Profile, fmt.Sprintf("seeds-%dx%d-%d", f.Stores, f.Pods, way))
@@ -149,7 +158,7 @@ func (b *bench) save(ctx context.Context) (path string, err error) {
 	}
 	if _, err = r.AwaitSync(ctx); err == nil {
 		var saved snapshot.Saved
-		saved, err = snapshot.SaveStore(ctx, r.Store, path, snapshot.SaveOptions{})
+		saved, err = snapshot.SaveStore(ctx, r.Store, path, snapshot.SaveOptions{SigningKey: &b.private})
 		fmt.Fprintf(b.progress, "the seed has %d pods and %d bytes\n", saved.Objects, saved.Size)
 	}
 	return path, errors.Join(err, r.Stop(), os.Remove(file))

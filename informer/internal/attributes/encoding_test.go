@@ -41,8 +41,8 @@ func TestEncoding(t *testing.T) {
 	}
 }
 
-// TestEncodingWithoutProtobuf checks that a resource without protobuf, such as a custom resource, is always JSON, whatever
-// the server's version is.
+// TestEncodingWithoutProtobuf checks that a resource without protobuf, such as a custom resource, is always JSON,
+// whatever the server's version is.
 func TestEncodingWithoutProtobuf(t *testing.T) {
 	e := NewEncoding(nil)
 	for _, server := range []string{"", "v1.37.0", "v1.38.0"} {

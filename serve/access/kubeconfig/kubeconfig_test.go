@@ -63,15 +63,15 @@ func TestWrite(t *testing.T) {
 
 // TestWriteLeavesTheSame checks that a file which has the text already is not written: a full disk would not take it.
 func TestWriteLeavesTheSame(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := config(t).Write(path); err != nil {
+	path, c := filepath.Join(t.TempDir(), "kubeconfig"), config(t)
+	if err := c.Write(path); err != nil {
 		t.Fatal(err)
 	}
 	first, err := os.Stat(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := config(t).Write(path); err != nil {
+	if err := c.Write(path); err != nil {
 		t.Fatal(err)
 	}
 	if second, err := os.Stat(path); err != nil || !os.SameFile(first, second) {
@@ -80,7 +80,7 @@ func TestWriteLeavesTheSame(t *testing.T) {
 	if err := os.Chmod(path, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := config(t).Write(path); err != nil {
+	if err := c.Write(path); err != nil {
 		t.Fatal(err)
 	}
 	if third, err := os.Stat(path); err != nil || third.Mode().Perm() != 0o600 && runtime.GOOS != "windows" {
