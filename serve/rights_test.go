@@ -49,7 +49,9 @@ func TestWatchEndsWithTheRight(t *testing.T) {
 			defer func() { must(t, h.Close()) }()
 			w := &lines{header: http.Header{}, sent: make(chan string, 10)}
 			target := "/api/v1/pods?watch=1&resourceVersion=7" + query
-			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, target, nil)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			r, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
 			must(t, err)
 			ended := make(chan struct{})
 			go func() {
@@ -65,7 +67,14 @@ func TestWatchEndsWithTheRight(t *testing.T) {
 				t.Fatalf("an allowed watch was sent %q", <-w.sent)
 			}
 			rights.set(func() { rights.no, rights.asked = true, 0 })
-			<-ended
+			select {
+			case <-ended:
+			case <-time.After(time.Minute):
+				t.Error("the watch goes on without the right to it")
+				cancel()
+				<-ended
+				return
+			}
 			line := <-w.sent
 			if !strings.Contains(line, `"type":"ERROR"`) || !strings.Contains(line, `"code":403`) {
 				t.Errorf("the watch ended with %q", line)
