@@ -21,8 +21,11 @@ import (
 // quietFor is how often the summary, and each error that lasts, is written.
 const quietFor = time.Minute
 
-// plainLog writes a line when the state of a resource changes. Once a minute it writes a summary of all resources, and
-// the errors that last: one line for each error and all resources that have it.
+// atOnce is how many collections may change in one look and still have a line each. For more, a summary is written.
+const atOnce = 5
+
+// plainLog writes a line when the state of a resource changes, and a summary when many change at once. Once a minute it
+// writes a summary of all resources, and the errors that last: one line for each error and all resources that have it.
 type plainLog struct {
 	lines
 
@@ -56,8 +59,9 @@ type saying struct {
 	seed string // what was noted of the seed
 }
 
-// update writes the changes of state, and the summary if it is due. Single lines are not written for the first state of
-// several collections, which the summary has, and for forbidden collections, which one note has.
+// update writes the changes of state, and the summary if it is due. No single lines are written for the first state of
+// several collections and for more than atOnce changes, which the summary covers, and for forbidden collections, which
+// are in one note.
 func (p *plainLog) update(now time.Time, all []source.Collection) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -65,6 +69,7 @@ func (p *plainLog) update(now time.Time, all []source.Collection) {
 	if first {
 		p.said, p.errors = map[string]saying{}, map[string]time.Time{}
 	}
+	var changed []source.Collection
 	for _, c := range all {
 		what, last := gist(c), p.said[c.ID]
 		p.said[c.ID] = saying{what, c.Live.Seed}
@@ -72,12 +77,17 @@ func (p *plainLog) update(now time.Time, all []source.Collection) {
 			p.lines.note(input.Label(c) + ": " + c.Live.Seed)
 		}
 		if !first && last.what != what && !input.Forbidden(c) {
+			changed = append(changed, c)
+		}
+	}
+	if len(changed) <= atOnce {
+		for _, c := range changed {
 			p.lines.one(now, c)
 		}
 	}
 	p.noteForbidden(all)
 	p.tellErrors(now, all)
-	if now.Sub(p.summed) >= quietFor {
+	if len(changed) > atOnce || now.Sub(p.summed) >= quietFor {
 		p.summed = now
 		if len(all) == 1 {
 			p.lines.one(now, all[0])
@@ -132,7 +142,7 @@ func (p *plainLog) finish(now time.Time, all []source.Collection) {
 }
 
 func gist(c source.Collection) string {
-	return fmt.Sprint(c.Live.Source, c.Live.Synced, c.Live.Resumes, c.Live.Relists, c.Live.Seed)
+	return fmt.Sprint(input.SourceWord(*c.Live), c.Live.Synced, c.Live.Resumes, c.Live.Relists, c.Live.Seed)
 }
 
 // summary is the state of all collections.

@@ -56,6 +56,20 @@ func TestPlainLogSaysWhatChanges(t *testing.T) {
 	}
 }
 
+// TestPlainLogSaysOffline: the line of the state is written when the first error arrives, and does not wait for the
+// summary of the minute.
+func TestPlainLogSaysOffline(t *testing.T) {
+	var out bytes.Buffer
+	p := &plainLog{lines: textLines{&out}}
+	p.update(clitest.Now, mirrored(func(c *source.Collection) { c.Live.Source = "disk" }))
+	p.update(clitest.Now.Add(time.Second), mirrored(func(c *source.Collection) {
+		c.Live.Source, c.Live.Error = "disk", "connection refused"
+	}))
+	if got := out.String(); !strings.Contains(got, "pods: connecting, ") || !strings.Contains(got, "pods: offline, ") {
+		t.Error(got)
+	}
+}
+
 func TestPlainLine(t *testing.T) {
 	c := mirrored(func(c *source.Collection) {
 		c.Namespace = "a"
@@ -119,6 +133,15 @@ func many() (all []source.Collection) {
 	return all
 }
 
+// away returns the collections of many after the API server went away.
+func away() []source.Collection {
+	all := many()
+	for _, c := range all[2:10] {
+		c.Live.Source, c.Live.Error = "disk", "connection refused"
+	}
+	return all
+}
+
 // TestLogOfManyCollections is of issue 37: many collections at rest are one line a minute, an error that several have
 // is one line, and the forbidden ones are one note.
 func TestLogOfManyCollections(t *testing.T) {
@@ -151,6 +174,7 @@ func TestLogOfManyCollections(t *testing.T) {
 		{4 * time.Second, allowed, ""},
 		{5 * time.Second, many(), ""}, // it is forbidden again
 		{60 * time.Second, many(), failed + strings.Replace(summary, "age 0s", "age 60s", 1)},
+		{61 * time.Second, away(), "60 resources: 50 forbidden, 10 offline, 180 objects, age 61s, resumes 0, relists 0, received 0 B\n"},
 	} {
 		if d := cmp.Diff(step.want, said(step.after, step.all)); d != "" {
 			t.Errorf("step %d: %s", i, d)
