@@ -25,7 +25,8 @@ type HandlerOptions struct {
 
 // NewHandler returns a handler that lets requests of known users through to next, within limits. Others are answered
 // with a Status: 401 who is unknown, 403 who impersonates, 413 a body that is too large, 429 what is too much, 503 if
-// the API server that knows cannot be reached.
+// the API server that knows cannot be reached. From the 241st request of an address within a minute that is refused
+// because its user is unknown, each such refusal is sent after a second.
 //
 // next finds the user by UserFrom, and asks an Authorizer whether the user may (Require). It calls LongRunning before
 // it answers a watch. The context of a request that is none ends after Limits.RequestTime; context.Cause is the Status
@@ -34,7 +35,7 @@ func NewHandler(next http.Handler, o HandlerOptions) http.Handler {
 	if o.Authenticator == nil {
 		o.Authenticator = Union()
 	}
-	h := &handler{next: next, authenticator: o.Authenticator, log: loggerOr(o.Logger)}
+	h := &handler{next: next, authenticator: o.Authenticator, refusals: newPerAddress(), log: loggerOr(o.Logger)}
 	h.counter = counter{limits: o.Limits.WithDefaults(), users: map[string]count{}}
 	return h
 }
@@ -42,6 +43,7 @@ func NewHandler(next http.Handler, o HandlerOptions) http.Handler {
 type handler struct {
 	next          http.Handler
 	authenticator Authenticator
+	refusals      perAddress
 	log           logr.Logger
 	counter       counter
 }
@@ -68,6 +70,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	err := h.admit(r, own)
 	connlimit.Authenticated(ctx, own.user.Username != "")
 	if err != nil {
+		if own.user.Username == "" {
+			h.refusals.delay(r)
+		}
 		DropBody(w, r)
 		WriteError(w, r, err)
 		return

@@ -17,22 +17,26 @@ const (
 	acceptedLasts = time.Hour
 	// failuresLast is the time in which the refused tokens of an address are counted.
 	failuresLast = time.Minute
+	// refusedAtOnce is how many requests of an address are refused without a delay within failuresLast. Each further
+	// refusal is delayed by refusalDelay, so that a client that tries again at once costs little processor time.
+	refusedAtOnce = 240
+	refusalDelay  = time.Second
 )
 
 // strangers bounds the reviews of unknown tokens. It is safe for concurrent use.
 type strangers struct {
 	slots     chan struct{}
-	answers   *reviewCache[userReview]  // apart from those of known tokens, which they must not push out
-	perMinute int                       // refused tokens of an address
+	answers   *reviewCache[userReview] // apart from those of known tokens, which they must not push out
+	perMinute int                      // refused tokens of an address
+	failures  perAddress
 	known     *utilcache.LRUExpireCache // the cacheKey of each token that was accepted
-	failures  *utilcache.LRUExpireCache // an *atomic.Int64 by address
 }
 
 func newStrangers(o UpstreamOptions) *strangers {
 	return &strangers{
 		slots: make(chan struct{}, cmp.Or(o.Strangers, 16)), answers: newReviewCache[userReview](),
-		perMinute: cmp.Or(o.StrangersPerMinute, 120),
-		known:     utilcache.NewLRUExpireCache(cacheEntries), failures: utilcache.NewLRUExpireCache(cacheEntries),
+		perMinute: cmp.Or(o.StrangersPerMinute, 120), failures: newPerAddress(),
+		known: utilcache.NewLRUExpireCache(cacheEntries),
 	}
 }
 
@@ -45,20 +49,45 @@ func (s *strangers) accepted(k cacheKey) bool {
 func (s *strangers) accept(k cacheKey) { s.known.Add(k, true, acceptedLasts) }
 
 // begin counts a token of an address as refused. It returns the function that takes that back, or false if as many were
-// refused within the last minute as may be. Two first tokens of an address may count as one.
+// refused within the last minute as may be.
 func (s *strangers) begin(address netip.Addr) (takeBack func(), ok bool) {
-	n, ok := s.failures.Get(address)
-	if !ok {
-		n = new(atomic.Int64)
-		s.failures.Add(address, n, failuresLast)
-	}
-	count := n.(*atomic.Int64)
+	count := s.failures.of(address)
 	takeBack = func() { count.Add(-1) }
 	if count.Add(1) > int64(s.perMinute) {
 		takeBack()
 		return nil, false
 	}
 	return takeBack, true
+}
+
+// perAddress has a counter for each address, which lasts for failuresLast. It is safe for concurrent use.
+type perAddress struct{ counts *utilcache.LRUExpireCache } // an *atomic.Int64 by address
+
+func newPerAddress() perAddress { return perAddress{utilcache.NewLRUExpireCache(cacheEntries)} }
+
+// of returns the counter of an address. Two concurrent first calls for an address may return different counters.
+func (p perAddress) of(address netip.Addr) *atomic.Int64 {
+	n, ok := p.counts.Get(address)
+	if !ok {
+		n = new(atomic.Int64)
+		p.counts.Add(address, n, failuresLast)
+	}
+	return n.(*atomic.Int64)
+}
+
+// delay returns at once for the first refusedAtOnce refusals of an address within failuresLast. Further refusals wait
+// for refusalDelay, or until the client goes. The connections without an authenticated request are bounded
+// (Limits.Strangers), and so are the requests that wait here.
+func (p perAddress) delay(r *http.Request) {
+	if p.of(clientOf(r)).Add(1) <= refusedAtOnce {
+		return
+	}
+	timer := time.NewTimer(refusalDelay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-r.Context().Done():
+	}
 }
 
 // clientOf returns the address by which the client of a request is counted.

@@ -168,3 +168,32 @@ func TestManyUnknownTokens(t *testing.T) {
 		}
 	})
 }
+
+// TestRefusalsAreDelayed checks that an address which is refused again and again is answered a second later each time,
+// also for one token that is cached as refused, and that neither its authenticated requests nor other addresses wait
+// (issue 37).
+func TestRefusalsAreDelayed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		owner := access.NewToken()
+		static, err := access.NewStaticToken(owner, "larder")
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := handler(reached, static, access.Limits{})
+		ask := func(address, token string, code int, after time.Duration) {
+			t.Helper()
+			begun := time.Now()
+			if got := answer(h, from(address, token)).Code; got != code || time.Since(begun) != after {
+				t.Errorf("%s got %d after %v, want %d after %v", address, got, time.Since(begun), code, after)
+			}
+		}
+		for range 240 {
+			ask("192.0.2.1", "wrong", http.StatusUnauthorized, 0)
+		}
+		ask("192.0.2.1", "wrong", http.StatusUnauthorized, time.Second)
+		ask("192.0.2.1", owner, http.StatusOK, 0)
+		ask("192.0.2.2", "wrong", http.StatusUnauthorized, 0)
+		time.Sleep(time.Minute)
+		ask("192.0.2.1", "wrong", http.StatusUnauthorized, 0)
+	})
+}

@@ -38,6 +38,14 @@ var serveHostileMutants = []mutant{
 		test:   "TestRequestsPerUser",
 	},
 	{
+		name:   "access/refused-at-once",
+		breaks: "An address that is refused again and again is answered slowly.",
+		file:   "serve/access/handler.go",
+		old:    `h.refusals.delay(r)`,
+		new:    `_ = h.refusals`,
+		test:   "TestRefusalsAreDelayed",
+	},
+	{
 		name:   "endpoint/keep-alive",
 		breaks: "A connection to --listen ends with its answer.",
 		file:   "internal/endpoint/server.go",
