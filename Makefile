@@ -121,15 +121,12 @@ browser: cluster chromium ## tests of the page of larder serve in a headless Chr
 	@$(STEP) "tests in a browser" $(GO) -C test/browser test $(TESTFLAGS) -count=1 -timeout 20m ./...
 
 FLAKY_COUNT ?= 20
+# The packages that make flaky runs, as module and package; all of the three modules by default.
+FLAKY ?=
 
 .PHONY: flaky
 flaky: cluster clients chromium ## each e2e, browser and deploy package FLAKY_COUNT times in a row, alone, in shuffled order, on two busy cores; hours
-	@busy=; trap 'kill $$busy' EXIT; for i in 1 2; do while :; do :; done & busy="$$busy $$!"; done; failed=; \
-	for module in test/e2e test/browser test/deploy; do \
-		for package in $$($(GO) -C $$module list ./...); do \
-			$(STEP) "$$package, $(FLAKY_COUNT) times" env GOMAXPROCS=2 $(GO) -C $$module test $(TESTFLAGS) -shuffle=on -count=$(FLAKY_COUNT) -timeout 6h $$package || failed="$$failed $$package"; \
-		done; \
-	done; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
+	@test/tools/flaky $(FLAKY_COUNT) $(FLAKY)
 
 .PHONY: adoptions
 adoptions: cluster ## programs of other people with Larder, by the patches of examples/adoptions: their unit tests, and kills on a real API server; a quarter of an hour, part of make soak
