@@ -21,6 +21,8 @@ func child() int {
 	switch mode := os.Getenv(childMode); mode {
 	case "file-size-limit":
 		err = childFileSizeLimit(os.Args[1])
+	case "address-space-limit":
+		err = childAddressSpaceLimit(os.Args[1])
 	case "crash":
 		fmt.Println("begun")
 		err = childCrash(os.Args[1])

@@ -218,26 +218,32 @@ func TestReplacedFileIsMovedAway(t *testing.T) {
 	}
 }
 
-// lock takes the right to look into a directory from this process, until the test ends or unlock is called. Root is
-// somebody else meanwhile.
+// lock takes the right to look into a directory from this process, until the test ends or unlock is called.
 func lock(t *testing.T, dir string) (unlock func()) {
 	t.Helper()
+	return restrict(t, dir, 0)
+}
+
+// restrict gives a file or a directory that mode, until the test ends or restore is called. Root is another user
+// meanwhile.
+func restrict(t *testing.T, path string, mode fs.FileMode) (restore func()) {
+	t.Helper()
 	root := os.Geteuid() == 0
-	err := os.Chmod(dir, 0)
+	err := os.Chmod(path, mode)
 	if root {
 		err = errors.Join(err, syscall.Setreuid(-1, 65534))
 	}
-	unlock = sync.OnceFunc(func() {
+	restore = sync.OnceFunc(func() {
 		if root {
 			_ = syscall.Setreuid(-1, 0)
 		}
-		_ = os.Chmod(dir, 0o700)
+		_ = os.Chmod(path, 0o700)
 	})
-	t.Cleanup(unlock)
+	t.Cleanup(restore)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return unlock
+	return restore
 }
 
 // TestLockedDirectory: a store whose directory may not be looked into any more goes on with the file that it has open,

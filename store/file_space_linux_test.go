@@ -18,8 +18,14 @@ func TestFileSizeLimit(t *testing.T) {
 // mountSmall mounts a file system of 8 MiB, or reports false: only root may. the tests with MaxSize need no rights.
 func mountSmall(t *testing.T) (dir string, ok bool) {
 	t.Helper()
+	return mountWith(t, "size=8m")
+}
+
+// mountWith mounts a file system in memory with these options, as mountSmall does.
+func mountWith(t *testing.T, options string) (dir string, ok bool) {
+	t.Helper()
 	dir = t.TempDir()
-	if err := syscall.Mount("larder-test", dir, "tmpfs", 0, "size=8m"); err != nil {
+	if err := syscall.Mount("larder-test", dir, "tmpfs", 0, options); err != nil {
 		t.Logf("no file system of our own: %v", err)
 		return "", false
 	}

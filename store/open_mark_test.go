@@ -1,11 +1,13 @@
 package store_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"testing"
 	"time"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/hook"
 	"github.com/larder-dev/larder/store"
 )
@@ -38,6 +40,13 @@ func TestProcessThatDiedInOpen(t *testing.T) {
 			runChild(t, "die-in-open", path)
 		}
 		damageUnreadLeaf(t, path)
+		reader, err := store.Open(path, store.Options{ReadOnly: true, Logger: &quiet})
+		if died != errors.Is(err, entry.ErrDamaged) || !died && err != nil {
+			t.Errorf("a process died in Open %t, open for reading: %v", died, err)
+		}
+		if err == nil {
+			mustClose(t, reader)
+		}
 		s := mustOpen(t, path, store.Options{})
 		if moved := s.Quarantined() != ""; moved != died {
 			t.Errorf("a process died in Open %t: the damaged file was moved aside %t", died, moved)

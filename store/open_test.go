@@ -303,7 +303,7 @@ func TestReadOnly(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "store")
 	if _, err := store.Open(path, store.Options{ReadOnly: true}); !errors.Is(err, fs.ErrNotExist) ||
-		!strings.Contains(err.Error(), path) {
+		!strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "opening for reading makes none") {
 		t.Errorf("a store that is not there: %v", err)
 	}
 	wantNames(t, dir)

@@ -17,7 +17,7 @@ var powerLossMutants = []mutant{
 		name:   "powerloss/new-directory-no-sync",
 		breaks: "A directory that is made for a store survives a power loss.",
 		file:   "store/internal/boltfile/open.go",
-		old:    `	if err := SyncDir(parent); err != nil && !errors.Is(err, os.ErrPermission) {`,
+		old:    `	if err := syncReadable(parent); err != nil {`,
 		new:    `	if err := error(nil); err != nil {`,
 		test:   "TestPowerLoss", dir: powerLossDir,
 	},

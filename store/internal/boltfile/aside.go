@@ -31,9 +31,8 @@ func setAside(path string, move func(from, to string) error) (string, error) {
 	}
 	// The new file stays even if its name is not the newest: the clock may have been set back.
 	old := slices.DeleteFunc(beside(path, format.SuffixDamaged), func(other string) bool { return other == name })
-	slices.Sort(old)
 	for _, extra := range old[:max(len(old)-(keepDamaged-1), 0)] {
 		_ = os.Remove(extra)
 	}
-	return name, SyncDir(filepath.Dir(path))
+	return name, syncReadable(filepath.Dir(path))
 }

@@ -27,8 +27,6 @@ func (f *File) Settle(h *Handle, err error) error {
 	case errors.Is(err, ErrOverwritten):
 		err = fmt.Errorf("%s: %w", f.Path, err)
 		f.Fail(h, err)
-	case errors.Is(err, ErrClosed):
-		err = fmt.Errorf("%s: %w", f.Path, err)
 	}
 	return err
 }

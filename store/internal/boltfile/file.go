@@ -40,6 +40,9 @@ type File struct {
 	anew anew   // for the holder of the writer's place
 	// hidden is true if the name could not be checked, for lack of permissions; for the holder of the writer's place.
 	hidden bool
+	// markedClean is true while the file may have the mark of a clean close, which the first commit removes; for the
+	// holder of the writer's place.
+	markedClean bool
 	// exchanging is held while another file takes the place of this one. Take the writer's place first.
 	exchanging patient.Mutex
 	retiring   atomic.Int32 // number of files that were replaced and are still read; see retire

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 
 	bolt "go.etcd.io/bbolt"
-	berrors "go.etcd.io/bbolt/errors"
 
 	"github.com/larder-dev/larder/internal/boltcheck"
 	"github.com/larder-dev/larder/store/internal/format"
@@ -66,14 +65,10 @@ func (h *Handle) View(fn func(tx *bolt.Tx) error) error {
 	})
 }
 
-// adopt sets the file id and the newest transaction of a file that has been opened or made, as the read transaction tx
+// adopt sets the file id and the newest transaction of a store that has been opened or made, as the read transaction tx
 // has them.
 func (h *Handle) adopt(tx *bolt.Tx) error {
-	b := tx.Bucket(format.BucketLarder)
-	if b == nil {
-		return ErrForeign
-	}
-	h.id = bytes.Clone(b.Get(format.KeyFileID))
+	h.id = bytes.Clone(tx.Bucket(format.BucketLarder).Get(format.KeyFileID))
 	h.committed.Store(int64(tx.ID()))
 	return nil
 }
@@ -156,9 +151,6 @@ func (h *Handle) begin(writable bool) (*bolt.Tx, error) {
 	}()
 	tx, err := h.DB.Begin(writable)
 	began = true
-	if errors.Is(err, berrors.ErrDatabaseNotOpen) {
-		err = ErrClosed
-	}
 	return tx, err
 }
 
@@ -167,14 +159,7 @@ func (h *Handle) rollback(tx *bolt.Tx) {
 	if h.Stuck.Load() {
 		return
 	}
-	ended := false
-	defer func() {
-		if !ended {
-			h.Stuck.Store(true)
-		}
-	}()
-	err := tx.Rollback()
-	ended = err == nil || errors.Is(err, berrors.ErrTxClosed)
+	_ = tx.Rollback() // reads no page of the file; it fails if the transaction has been ended
 }
 
 // Discard closes and removes a file that still has its temporary name.

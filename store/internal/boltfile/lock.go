@@ -47,9 +47,7 @@ func openLocked(ctx context.Context, path string, flag int, exclusive bool, dead
 		if ok && hasName(f, path) {
 			return f, nil
 		}
-		if err := f.Close(); err != nil {
-			return nil, err
-		}
+		_ = f.Close()
 		if !waitUntil(ctx, deadline) {
 			return nil, gaveUp(ctx, path)
 		}

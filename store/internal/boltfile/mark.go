@@ -44,8 +44,8 @@ func TakeMark(ctx context.Context, store string, deadline time.Time) (*Mark, err
 		}
 		if f != nil {
 			m.f = f
-			m.Crashes, err = readCount(f)
-			return m, err
+			m.Crashes = readCount(f)
+			return m, nil
 		}
 		if !waitUntil(ctx, deadline) {
 			return nil, gaveUp(ctx, store)
@@ -53,30 +53,27 @@ func TakeMark(ctx context.Context, store string, deadline time.Time) (*Mark, err
 	}
 }
 
-// crashesSaid returns the count in the mark of a store without taking the mark; 0 if it cannot be read.
+// crashesSaid returns the count in the mark of a store without taking the mark; 0 if it cannot be opened.
 func crashesSaid(store string) int {
 	f, err := os.OpenFile(store+format.SuffixOpening, os.O_RDONLY|noFollow, 0)
 	if err != nil {
 		return 0
 	}
 	defer func() { _ = f.Close() }()
-	n, _ := readCount(f)
-	return n
+	return readCount(f)
 }
 
-func readCount(f *os.File) (int, error) {
+// readCount returns the count in a mark; 1 if it is no count, after a torn write, or cannot be read.
+func readCount(f *os.File) int {
 	data, err := io.ReadAll(io.LimitReader(f, 20))
-	if err != nil {
-		return 0, err
-	}
 	text := strings.TrimSpace(string(data))
-	if text == "" {
-		return 0, nil // the process died before it opened the store
+	if err == nil && text == "" {
+		return 0 // the process died before it opened the store
 	}
 	if n, err := strconv.Atoi(text); err == nil && n > 0 {
-		return n, nil
+		return n
 	}
-	return 1, nil // torn write
+	return 1
 }
 
 // Count raises the count in the mark, before the store is opened. It does not sync, because the count is for a crash of

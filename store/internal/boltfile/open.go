@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"time"
 
-	bolt "go.etcd.io/bbolt"
-
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/realpath"
 )
@@ -160,19 +158,15 @@ func (f *File) openUnlocked(ctx context.Context, o *opening) (*Handle, error) {
 }
 
 // start takes the handle into use for writing and removes the mark of a clean close. If the disk is full or fails, the
-// file is still opened for reading.
+// file is still opened for reading, and the first later write that succeeds removes the mark.
 func (f *File) start(h *Handle, o *opening) error {
 	f.use(h, func() {})
 	f.steady.Store(o.root.times.resume(f.Wall()))
 	err := f.syncLeft(h)
 	if err == nil {
+		f.markedClean = true
 		// updateOpen does not check that the file still has its name: that needs the mark, which we hold. Later writes do.
-		err = f.updateOpen(Upkeep, func(tx *bolt.Tx) error {
-			if err := PutClean(tx, false); err != nil {
-				return err
-			}
-			return f.PutTimes(tx)
-		})
+		err = f.updateOpen(Upkeep, f.PutTimes)
 	}
 	switch {
 	case errors.Is(err, ErrNoSpace):
@@ -244,8 +238,16 @@ func MakeDir(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
-	if err := SyncDir(parent); err != nil && !errors.Is(err, os.ErrPermission) {
+	if err := syncReadable(parent); err != nil {
 		return fmt.Errorf("sync the directory %s: %w", parent, err)
+	}
+	return nil
+}
+
+// syncReadable is SyncDir for a directory that may be unreadable for this process, and is not synced then.
+func syncReadable(dir string) error {
+	if err := SyncDir(dir); !errors.Is(err, os.ErrPermission) {
+		return err
 	}
 	return nil
 }

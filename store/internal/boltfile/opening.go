@@ -92,12 +92,15 @@ func (o *opening) inspect() (*boltcheck.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	pages, err := boltcheck.Open(o.File, info.Size())
+	pages, err := boltcheck.Open(o, info.Size())
 	if err == nil && o.Verify {
 		err = o.walk(pages, boltcheck.WalkOptions{})
 	}
 	return pages, OwnErrors(err)
 }
+
+// ReadAt reads the file, also if openBolt had to open it again.
+func (o *opening) ReadAt(p []byte, off int64) (n int, err error) { return o.File.ReadAt(p, off) }
 
 // errEnoughSeen ends a walk when branchBytes have been read.
 var errEnoughSeen = errors.New("enough has been read")
@@ -162,7 +165,7 @@ func (o *opening) openBolt(mapped int) (*Handle, error) {
 	})
 	if err != nil && mapped > 0 && errors.Is(err, syscall.ENOMEM) {
 		// The process may not have that much address space (ulimit -v).
-		if o.File, err = os.OpenFile(o.Path, o.flag(), 0); err != nil {
+		if o.File, err = os.OpenFile(o.Path, o.flag()|noFollow, 0); err != nil {
 			return nil, err
 		}
 		return o.openBolt(0)

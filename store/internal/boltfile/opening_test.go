@@ -106,6 +106,9 @@ func TestJudge(t *testing.T) {
 				t.Errorf("%v of %s: %v", c.err, filepath.Base(c.path), err)
 			}
 		}
+		if err := (&opening{Path: good}).judge(berrors.ErrTimeout); !errors.Is(err, ErrLocked) {
+			t.Errorf("a lock that bbolt does not get: %v", err)
+		}
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"math/bits"
@@ -32,16 +33,12 @@ func writeRoot(tx *bolt.Tx, now time.Time) error {
 	}
 	id := make([]byte, 16)
 	_, _ = rand.Read(id) // never fails
-	if err := b.Put(format.KeyCreated, []byte(now.UTC().Format(time.RFC3339))); err != nil {
-		return err
-	}
-	if err := b.Put(format.KeyFileID, []byte(hex.EncodeToString(id))); err != nil {
-		return err
-	}
-	if err := PutClean(tx, true); err != nil {
-		return err
-	}
-	return putFormat(tx, format.Version)
+	return errors.Join(
+		b.Put(format.KeyCreated, []byte(now.UTC().Format(time.RFC3339))),
+		b.Put(format.KeyFileID, []byte(hex.EncodeToString(id))),
+		PutClean(tx, true),
+		putFormat(tx, format.Version),
+	)
 }
 
 // putFormat writes the format version with a checksum, so that a flipped bit is not taken for a newer format.

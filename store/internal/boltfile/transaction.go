@@ -119,11 +119,21 @@ func (f *File) updateOpen(w Work, fn func(tx *bolt.Tx) error) error {
 	if commit == nil {
 		commit = (*bolt.Tx).Commit
 	}
-	err = f.Settle(h, h.Update(fn, commit))
+	err = f.Settle(h, h.Update(f.unmarking(fn), commit))
 	if err != nil {
 		f.o.WriteFailed(w, err)
+		return err
 	}
-	return err
+	f.markedClean = false
+	return nil
+}
+
+// unmarking returns fn, which also removes the mark of a clean close while markedClean is set.
+func (f *File) unmarking(fn func(tx *bolt.Tx) error) func(tx *bolt.Tx) error {
+	if !f.markedClean {
+		return fn
+	}
+	return func(tx *bolt.Tx) error { return errors.Join(fn(tx), PutClean(tx, false)) }
 }
 
 // Close closes the file, after last has run in a last transaction, which marks the file as cleanly closed. There is no

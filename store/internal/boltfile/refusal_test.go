@@ -1,0 +1,239 @@
+package boltfile
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/go-logr/logr"
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/boltcheck"
+	"github.com/larder-dev/larder/store/internal/format"
+)
+
+var quiet = logr.Discard()
+
+// wantFiles fails the test unless the directory has exactly these files.
+func wantFiles(t *testing.T, dir string, want ...string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	if err != nil || strings.Join(names, " ") != strings.Join(want, " ") {
+		t.Errorf("the directory has %q, want %q (%v)", names, want, err)
+	}
+}
+
+// mustCloseFile closes f as a store does.
+func mustCloseFile(t *testing.T, f *File) {
+	t.Helper()
+	f.CloseBackground()
+	if _, err := f.Close(func(*bolt.Tx) error { return nil }); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestOpenGivesUp checks that a file that is damaged each time it is made anew is an error after some attempts.
+func TestOpenGivesUp(t *testing.T) {
+	dir := t.TempDir()
+	attempts := 0
+	f := New(filepath.Join(dir, "store"), Options{Logger: &quiet, Unlock: func(context.Context, *Handle) error {
+		if attempts++; attempts > 10 {
+			return errors.New("it does not give up")
+		}
+		return entry.ErrDamaged
+	}})
+	err := f.Open(t.Context())
+	if !errors.Is(err, entry.ErrDamaged) || !strings.Contains(err.Error(), "each time") || attempts != openTries {
+		t.Errorf("%d attempts: %v", attempts, err)
+	}
+	if kept := beside(f.Path, format.SuffixDamaged); len(kept) != keepDamaged {
+		t.Errorf("%q are kept", kept)
+	}
+}
+
+// TestUnlockThatMeetsAFault checks that a page that Unlock cannot read for a moment does not make the file a damaged
+// one, and that a failed Unlock leaves the file unlocked.
+func TestUnlockThatMeetsAFault(t *testing.T) {
+	path := fileWithBranches(t, 4<<10)
+	for _, readOnly := range []bool{true, false} {
+		f := New(path, Options{Logger: &quiet, ReadOnly: readOnly, Unlock: func(_ context.Context, h *Handle) error {
+			return h.View(func(*bolt.Tx) error { panic(fault{}) })
+		}})
+		if err := f.Open(t.Context()); err == nil || errors.Is(err, entry.ErrDamaged) {
+			t.Errorf("read-only %t: %v", readOnly, err)
+		}
+		wantFiles(t, filepath.Dir(path), "store")
+	}
+	f := New(path, Options{Logger: &quiet})
+	if err := f.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	mustCloseFile(t, f)
+}
+
+// TestSyncThatFails checks that nothing is written to a file whose last commit may not be on the disk.
+func TestSyncThatFails(t *testing.T) {
+	path := fileWithBranches(t, 4<<10)
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed, err := os.Open(path)
+	if err := errors.Join(err, closed.Close()); err != nil {
+		t.Fatal(err)
+	}
+	o := &opening{Path: path, File: file, branchBytes: branchBytes}
+	h, err := o.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := New(path, Options{Logger: &quiet})
+	if err := f.resolve(); err != nil {
+		t.Fatal(err)
+	}
+	own := h.File
+	h.File = closed
+	err = f.start(h, o)
+	h.File = own
+	if err != nil || !errors.Is(f.Err(), ErrOutcomeUnknown) || !errors.Is(f.Err(), os.ErrClosed) {
+		t.Errorf("start: %v; Err: %v", err, f.Err())
+	}
+	if err := f.Update(t.Context(), Upkeep, f.PutTimes); !errors.Is(err, ErrOutcomeUnknown) {
+		t.Errorf("a write: %v", err)
+	}
+	mustCloseFile(t, f)
+	wantFiles(t, filepath.Dir(path), "store", "store"+format.SuffixOpening)
+}
+
+// TestClosedFile checks that a file that cannot be read is an error, and is neither taken for a damaged one nor for one
+// of another program.
+func TestClosedFile(t *testing.T) {
+	path := fileWithBranches(t, 4<<10)
+	pages, _ := mustPages(t, path, nil)
+	closed, err := os.Open(path)
+	if err := errors.Join(err, closed.Close()); err != nil {
+		t.Fatal(err)
+	}
+	o := &opening{Path: path, File: closed}
+	_, inspected := o.inspect()
+	_, opened := o.openBolt(0)
+	for what, err := range map[string]error{
+		"inspect": inspected, "openBolt": opened, "judgeRoot": o.judgeRoot(pages), "KeepOwner": KeepOwner(closed, closed),
+	} {
+		if !errors.Is(err, os.ErrClosed) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if hasName(closed, path) {
+		t.Error("a closed file has the name")
+	}
+}
+
+// TestLinkInPlaceOfTheFile checks that a symbolic link that takes the place of the file after its path was resolved is
+// refused, and stays.
+func TestLinkInPlaceOfTheFile(t *testing.T) {
+	dir := t.TempDir()
+	target, path := filepath.Join(dir, "target"), filepath.Join(dir, "store")
+	for _, size := range []int{0, 9000} {
+		f := New(path, Options{Logger: &quiet})
+		if err := f.resolve(); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(os.WriteFile(target, make([]byte, size), 0o600), os.Symlink(target, path)); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.ensure(); !errors.Is(err, ErrForeign) {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+		if to, err := os.Readlink(path); err != nil || to != target {
+			t.Errorf("the link leads to %q, %v", to, err)
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestRenamesThatFail checks that a file that cannot get its name is removed, and one that cannot be moved aside stays.
+func TestRenamesThatFail(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "store")
+	if err := errors.Join(os.Mkdir(path, 0o700), os.WriteFile(filepath.Join(path, "file"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if err := create(path, creating{}); err == nil || !strings.Contains(err.Error(), "make it: ") {
+		t.Errorf("create: %v", err)
+	}
+	why := errors.New("why")
+	if name, err := setAside(path, func(_, _ string) error { return why }); !errors.Is(err, why) || name != "" {
+		t.Errorf("setAside: %q, %v", name, err)
+	}
+	wantFiles(t, dir, "store")
+}
+
+// TestTakeNameWithoutLinks checks that TakeName replaces nothing where hard links are not possible. A directory has
+// none.
+func TestTakeNameWithoutLinks(t *testing.T) {
+	dir := t.TempDir()
+	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")
+	if err := errors.Join(os.Mkdir(from, 0o700), os.Mkdir(to, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	if err := TakeName(from, to); !errors.Is(err, ErrExists) {
+		t.Errorf("over a directory: %v", err)
+	}
+	wantFiles(t, dir, "from", "to")
+	if err := errors.Join(os.Remove(to), TakeName(from, to)); err != nil {
+		t.Error(err)
+	}
+	wantFiles(t, dir, "to")
+	if err := TakeName(to, filepath.Join(dir, "none", "to")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("to a directory that is missing: %v", err)
+	}
+}
+
+// TestCountInAMark checks what the contents of a mark mean. A process that died before it wrote the count has not
+// opened the store.
+func TestCountInAMark(t *testing.T) {
+	store := filepath.Join(t.TempDir(), "store")
+	if n := crashesSaid(store); n != 0 {
+		t.Errorf("no mark: %d", n)
+	}
+	for text, want := range map[string]int{"": 0, " \n": 0, "1\n": 1, "12\n": 12, "0": 1, "-3\n": 1, "x": 1,
+		strings.Repeat("9", 30): 1} {
+		if err := os.WriteFile(store+format.SuffixOpening, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if n := crashesSaid(store); n != want {
+			t.Errorf("%q: %d, want %d", text, n, want)
+		}
+	}
+	if err := errors.Join(os.Remove(store+format.SuffixOpening), os.Mkdir(store+format.SuffixOpening, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	if n := crashesSaid(store); n != 1 {
+		t.Errorf("a directory: %d", n)
+	}
+}
+
+// TestPagesThatVanish checks that damage that a reader of the pages finds stops writing.
+func TestPagesThatVanish(t *testing.T) {
+	path := fileWithBranches(t, 4<<10)
+	f := New(path, Options{Logger: &quiet})
+	if err := f.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	err := f.ViewFile(t.Context(), func(*Handle, int64, uint64) error { return boltcheck.ErrDamaged })
+	if !errors.Is(err, entry.ErrDamaged) || !errors.Is(f.Err(), entry.ErrDamaged) {
+		t.Errorf("%v; Err: %v", err, f.Err())
+	}
+	mustCloseFile(t, f)
+}
