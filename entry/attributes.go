@@ -42,6 +42,9 @@ type ResourceInfo struct {
 	// SelectableFields are the fields of a custom resource by which it can be selected, such as spec.color. Empty for
 	// other resources.
 	SelectableFields []string `json:"selectableFields,omitempty"`
+	// Deprecated is the warning that the server sends for this version of a custom resource. Empty for a version that is
+	// not deprecated, and for other resources.
+	Deprecated string `json:"deprecated,omitempty"`
 }
 
 // Column is one of the additionalPrinterColumns of a custom resource: see the type CustomResourceColumnDefinition of
@@ -58,12 +61,12 @@ type Column struct {
 }
 
 // With returns newer, completed from i: Categories, Columns and SelectableFields that are nil (unknown) are taken from
-// i if both have the same Kind. Empty ones that are not nil mean none. With returns i if newer adds nothing: no
-// ShortNames, Namespaced, Categories, Columns or SelectableFields, and either the same Kind, or neither Kind nor
-// Singular.
+// i if both have the same Kind, and Deprecated with the Columns, which are of the same definition. Empty ones that are
+// not nil mean none. With returns i if newer adds nothing: no ShortNames, Namespaced, Categories, Columns,
+// SelectableFields or Deprecated, and either the same Kind, or neither Kind nor Singular.
 func (i ResourceInfo) With(newer ResourceInfo) ResourceInfo {
 	less := newer.ShortNames == nil && !newer.Namespaced && newer.Categories == nil && newer.Columns == nil &&
-		newer.SelectableFields == nil
+		newer.SelectableFields == nil && newer.Deprecated == ""
 	if less && (newer.Kind == i.Kind || newer.Kind == "" && newer.Singular == "") {
 		return i
 	}
@@ -72,6 +75,9 @@ func (i ResourceInfo) With(newer ResourceInfo) ResourceInfo {
 	}
 	if newer.Kind == i.Kind && newer.Columns == nil {
 		newer.Columns = i.Columns
+		if newer.Deprecated == "" {
+			newer.Deprecated = i.Deprecated
+		}
 	}
 	if newer.Kind == i.Kind && newer.SelectableFields == nil {
 		newer.SelectableFields = i.SelectableFields

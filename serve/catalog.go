@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilversion "k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/klog/v2"
 
@@ -45,8 +46,9 @@ type known struct {
 	resources  map[schema.GroupVersionResource]entry.ResourceInfo
 	documents  []string // of the source
 	discovery  *discovery.Handler
-	forwarded  *discovery.Handler // for those whose requests are forwarded: with what the API server has
-	discovered time.Time          // when discovery was made
+	forwarded  *discovery.Handler   // for those whose requests are forwarded: with what the API server has
+	release    *utilversion.Version // of the API server; nil if it is not known
+	discovered time.Time            // when discovery was made
 }
 
 // kind is a resource that is mirrored.
@@ -83,8 +85,9 @@ func (c *catalog) all(ctx context.Context) (*known, error) {
 		if old := c.known; old != nil && now.Sub(old.discovered) < discoveryAge &&
 			reflect.DeepEqual(old.resources, next.resources) && slices.Equal(old.documents, next.documents) {
 			next.discovery, next.forwarded, next.discovered = old.discovery, old.forwarded, old.discovered
+			next.release = old.release
 		} else {
-			next.discovery, next.forwarded = c.discover(ctx, next.resources)
+			c.discover(ctx, next)
 		}
 		c.known, c.read = next, now
 	}
@@ -100,12 +103,10 @@ func resourcesOf(kinds map[schema.GroupVersionResource]*kind) map[schema.GroupVe
 	return all
 }
 
-// discover returns the documents by which clients discover the kinds: known.discovery and known.forwarded.
-func (c *catalog) discover(
-	ctx context.Context, all map[schema.GroupVersionResource]entry.ResourceInfo,
-) (own, forwarded *discovery.Handler) {
+// discover sets what is made of the documents: discovery, forwarded and release.
+func (c *catalog) discover(ctx context.Context, next *known) {
 	var resources []discovery.Resource
-	for gvr, info := range all {
+	for gvr, info := range next.resources {
 		resources = append(resources, discovery.Resource{GroupVersionResource: gvr, ResourceInfo: info,
 			Verbs: []string{"get", "list", "watch"}})
 	}
@@ -120,8 +121,9 @@ func (c *catalog) discover(
 		OpenAPI: func(ctx context.Context, gv schema.GroupVersion) ([]byte, string, error) {
 			return facts.OpenAPI(ctx, c.source, gv)
 		}}
-	own = discovery.New(resources, o)
-	return own, discovery.New(append(resources, discovery.Of(server.Discovery)...), o)
+	next.release = releaseOf(server.Version)
+	next.discovery = discovery.New(resources, o)
+	next.forwarded = discovery.New(append(resources, discovery.Of(server.Discovery)...), o)
 }
 
 // make reads the collections of the source. What is known of a collection is kept while its description is the same.
@@ -184,7 +186,7 @@ func (c *catalog) collection(d described) *collection {
 func (k *kind) hasStatus() bool {
 	obj, err := scheme.Scheme.New(k.collections[0].renderer.kind)
 	if err != nil {
-		return false
+		return extending(k.Group)
 	}
 	_, has := reflect.TypeOf(obj).Elem().FieldByName("Status")
 	return has

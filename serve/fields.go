@@ -40,13 +40,13 @@ var noNamespace = []schema.GroupResource{{Resource: "nodes"}, {Resource: "namesp
 
 // checkFields refuses a selector by fields that kube-apiserver does not select the kind by, in its words.
 func (k *kind) checkFields(selector fields.Selector) error {
-	known := k.collections[0].known
+	builtIn := k.collections[0].builtIn
 	of, special := selectable[k.GroupResource()]
 	for _, r := range selector.Requirements() {
 		switch {
 		case r.Field == "metadata.name", slices.Contains(of, r.Field), slices.Contains(k.SelectableFields, r.Field),
-			r.Field == "metadata.namespace" && (k.Namespaced || known && !slices.Contains(noNamespace, k.GroupResource())):
-		case known && !special:
+			r.Field == "metadata.namespace" && (k.Namespaced || builtIn && !slices.Contains(noNamespace, k.GroupResource())):
+		case builtIn && !special:
 			return apierrors.NewBadRequest(fmt.Sprintf(
 				`%q is not a known field selector: only "metadata.name", "metadata.namespace"`, r.Field))
 		default:

@@ -73,7 +73,7 @@ var (
 
 // asked is what of a request decides which format fits.
 type asked struct {
-	known    bool // client-go knows the kind: it is one of Kubernetes' own, and has protobuf
+	known    bool // client-go knows the kind, and so protobuf
 	newer    bool // JSON shows more than protobuf
 	list     bool
 	watching bool
@@ -84,16 +84,6 @@ func negotiate(r *http.Request, a asked) (format, error) {
 	clauses := goautoneg.ParseAccept(r.Header.Get("Accept"))
 	if strings.TrimSpace(r.Header.Get("Accept")) == "" {
 		return format{media: mediaJSON}, nil
-	}
-	if a.known && !slices.ContainsFunc(clauses, routable) {
-		types := bodies
-		if a.list {
-			types = append(slices.Clip(bodies), streams...)
-		}
-		err := apistatus.New(http.StatusNotAcceptable, "406: Not Acceptable\n\nAvailable representations: %s",
-			strings.Join(types, ", "))
-		err.ErrStatus.Details = &metav1.StatusDetails{}
-		return format{}, err
 	}
 	protobuf := a.known && !(a.newer && slices.ContainsFunc(clauses, wholeJSON))
 	for _, clause := range clauses {
@@ -111,6 +101,22 @@ func negotiate(r *http.Request, a asked) (format, error) {
 	}
 	return format{}, apistatus.New(http.StatusNotAcceptable, "only the following media types are accepted: %s",
 		strings.Join(types, ", "))
+}
+
+// routed refuses what kube-apiserver refuses of its own kinds before it looks for what is asked for.
+func routed(r *http.Request, list bool) error {
+	accept := r.Header.Get("Accept")
+	if strings.TrimSpace(accept) == "" || slices.ContainsFunc(goautoneg.ParseAccept(accept), routable) {
+		return nil
+	}
+	types := bodies
+	if list {
+		types = append(slices.Clip(bodies), streams...)
+	}
+	err := apistatus.New(http.StatusNotAcceptable, "406: Not Acceptable\n\nAvailable representations: %s",
+		strings.Join(types, ", "))
+	err.ErrStatus.Details = &metav1.StatusDetails{}
+	return err
 }
 
 // routable reports whether kube-apiserver looks at a clause at all where one of its own kinds is asked for.

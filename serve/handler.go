@@ -178,8 +178,11 @@ func (q *request) serve() error {
 	if q.path.namespace != "" && !k.Namespaced || q.path.namespace == "" && q.path.name != "" && k.Namespaced {
 		return errNoSuchPath()
 	}
-	if q.r.Method == http.MethodHead && k.collections[0].known {
+	if q.r.Method == http.MethodHead && k.collections[0].builtIn {
 		return q.unserved(k, false)
+	}
+	if warning := k.deprecation().warning(known.release); warning != "" {
+		q.w.Header().Add("Warning", warning)
 	}
 	if wrong := content.IsPathSegmentName(q.path.name); len(wrong) > 0 {
 		return apierrors.NewBadRequest(fmt.Sprintf("Name parameter invalid: %q: %s", q.path.name, strings.Join(wrong, ";")))
@@ -193,10 +196,20 @@ func (q *request) serve() error {
 	if err := checkTimeout(q.r.URL.Query()); err != nil && !watching {
 		return err
 	}
-	if err := q.allowed(q.verb()); err != nil {
+	if err := q.reaches(k); err != nil {
+		q.w.Header().Del("Warning") // kube-apiserver warns of what has reached the kind's handler
 		return err
 	}
 	return q.answer(k, watching)
+}
+
+// reaches refuses a request that does not reach the kind's handler in kube-apiserver.
+func (q *request) reaches(k *kind) error {
+	err := q.allowed(q.verb())
+	if err == nil && k.collections[0].builtIn {
+		err = routed(q.r, q.path.name == "")
+	}
+	return err
 }
 
 // notYet answers a request for a collection that is not there yet.
@@ -235,6 +248,7 @@ func (q *request) answer(k *kind, watching bool) (err error) {
 	}
 	switch err := q.choose(k); {
 	case errors.Is(err, errElsewhere):
+		q.w.Header().Del("Warning") // the API server sends its own
 		return q.forward()
 	case err != nil:
 		return err

@@ -41,7 +41,7 @@ func (w *listWriter) begin(length int) {
 		head = fmt.Appendf(nil, "apiVersion: %s\n%s:", apiVersion, w.itemsName())
 	default:
 		meta, err := json.Marshal(w.meta)
-		if !q.collection.known && q.format.form == whole && w.meta.Continue == "" { // as kube-apiserver has it
+		if !q.collection.builtIn && q.format.form == whole && w.meta.Continue == "" { // as kube-apiserver has it
 			meta = append([]byte(`{"continue":"",`), meta[1:]...)
 		}
 		w.err = err
@@ -126,7 +126,7 @@ func (w *listWriter) itemsName() string {
 func (w *listWriter) yamlTail() ([]byte, error) {
 	_, kind := w.q.collection.typeMeta(w.q.format, w.q.format.form != table)
 	rest := map[string]any{"kind": kind, "metadata": w.meta}
-	if !w.q.collection.known && w.q.format.form == whole && w.meta.Continue == "" { // as in JSON
+	if !w.q.collection.builtIn && w.q.format.form == whole && w.meta.Continue == "" { // as in JSON
 		rest["metadata"] = map[string]any{"continue": "", "resourceVersion": w.meta.ResourceVersion}
 	}
 	if w.q.format.form == table {

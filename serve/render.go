@@ -27,18 +27,27 @@ type renderer struct {
 	kind       schema.GroupVersionKind
 	metadata   bool // the collection has metadata
 	known      bool // client-go knows the Go type, and so protobuf
+	builtIn    bool // the kind is one of kube-apiserver's own, which has a Go type of it
 	decoder    *snapshot.Decoder
 	columns    *columns.Columns
 	apiVersion string
+	deprecated deprecation
 }
 
 func newRenderer(info entry.Info) *renderer {
 	gvk := info.Identity.GroupVersion().WithKind(info.Resource.Kind)
 	r := &renderer{kind: gvk, metadata: info.Identity.Representation == entry.Metadata,
-		known: scheme.Scheme.Recognizes(gvk), apiVersion: gvk.GroupVersion().String(),
+		known: scheme.Scheme.Recognizes(gvk), apiVersion: gvk.GroupVersion().String(), deprecated: deprecationOf(gvk),
+		builtIn: extending(gvk.Group) || scheme.Scheme.IsGroupRegistered(gvk.Group),
 		decoder: snapshot.NewDecoder(snapshot.Collection{Identity: info.Identity, Resource: info.Resource}),
 		columns: columns.For(info.Identity.GroupResource(), info.Resource.Columns, false)}
 	return r
+}
+
+// extending reports whether a group has the kinds that extend an API server: CustomResourceDefinitions or APIServices.
+// kube-apiserver has their Go types, and client-go has not.
+func extending(group string) bool {
+	return group == "apiextensions.k8s.io" || group == "apiregistration.k8s.io"
 }
 
 // codec decodes and peeks into payloads.
@@ -140,7 +149,7 @@ func (r *renderer) protobuf(f format, e entry.Entry, alone bool) (message []byte
 }
 
 // json returns an entry as JSON. JSON that is stored keeps fields that this program does not know. The items of a list
-// of Kubernetes' own kinds have no apiVersion and kind.
+// of kube-apiserver's own kinds have no apiVersion and kind.
 func (r *renderer) json(f format, e entry.Entry, alone bool) ([]byte, error) {
 	if f.form == metadata {
 		m, err := r.partial(e)
@@ -155,7 +164,7 @@ func (r *renderer) json(f format, e entry.Entry, alone bool) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if r.known && !r.metadata && !alone {
+		if r.builtIn && !r.metadata && !alone {
 			delete(u.Object, "apiVersion")
 			delete(u.Object, "kind")
 		}

@@ -19,7 +19,7 @@ func TestDescribe(t *testing.T) {
 	c := mustCollection(t, s, pods())
 	column := entry.Column{Name: "Size", Type: "integer", JSONPath: ".spec.size", Priority: 1}
 	want := entry.ResourceInfo{Kind: "Pod", Singular: "pod", ShortNames: []string{"po"}, Namespaced: true,
-		Categories: []string{"all"}, Columns: []entry.Column{column}}
+		Categories: []string{"all"}, Columns: []entry.Column{column}, Deprecated: "do not use it"}
 	if err := s.Describe(t.Context(), pods(), want); err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestDescribe(t *testing.T) {
 	applyOne(t, c)
 	check(want)
 	none := want
-	none.Columns, none.Categories = []entry.Column{}, []string{}
+	none.Columns, none.Categories, none.Deprecated = []entry.Column{}, []string{}, ""
 	if err := s.Describe(t.Context(), pods(), none); err != nil {
 		t.Fatal(err)
 	}
@@ -73,8 +73,9 @@ func TestDescribe(t *testing.T) {
 func TestResourceInfoWith(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "s"), store.Options{})
 	mustCollection(t, s, pods())
-	now := entry.ResourceInfo{Kind: "Zone", Singular: "zone", Columns: []entry.Column{{Name: "A"}}}
-	for _, learned := range []entry.ResourceInfo{{Kind: "Zone", Singular: "zone"}, now} {
+	now := entry.ResourceInfo{Kind: "Zone", Singular: "zone", Columns: []entry.Column{{Name: "A"}}, Deprecated: "no"}
+	for _, learned := range []entry.ResourceInfo{{Kind: "Zone", Singular: "zone"},
+		{Kind: "Zone", Singular: "zone", Deprecated: "no"}, now, {Kind: "Zone", Singular: "zone", ShortNames: []string{"z"}}} {
 		if err := s.Describe(t.Context(), pods(), learned); err != nil {
 			t.Fatal(err)
 		}
@@ -83,6 +84,7 @@ func TestResourceInfoWith(t *testing.T) {
 	if err != nil || len(infos) != 1 {
 		t.Fatal(infos, err)
 	}
+	now.ShortNames = []string{"z"}
 	if d := cmp.Diff(now, infos[0].Resource); d != "" {
 		t.Error(d)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/larder-dev/larder/entry"
@@ -32,8 +33,32 @@ type definition struct {
 			Selectable []struct {
 				JSONPath string `json:"jsonPath"`
 			} `json:"selectableFields"`
+			Served     bool    `json:"served"`
+			Deprecated bool    `json:"deprecated"`
+			Warning    *string `json:"deprecationWarning"`
 		} `json:"versions"`
 	} `json:"spec"`
+}
+
+// deprecated returns the warning of a version; empty if it is not deprecated. The words are those of
+// k8s.io/apiextensions-apiserver/pkg/apiserver.
+func (d *definition) deprecated(gvr schema.GroupVersionResource) string {
+	text, newest := "", ""
+	for _, v := range d.Spec.Versions {
+		switch {
+		case v.Name == gvr.Version && v.Deprecated && v.Warning != nil:
+			return *v.Warning
+		case v.Name == gvr.Version && v.Deprecated:
+			text = fmt.Sprintf("%s %s is deprecated", gvr.GroupVersion(), d.Spec.Names.Kind)
+		case v.Served && !v.Deprecated && version.CompareKubeAwareVersionStrings(v.Name, gvr.Version) > 0 &&
+			(newest == "" || version.CompareKubeAwareVersionStrings(v.Name, newest) > 0):
+			newest = v.Name
+		}
+	}
+	if text != "" && newest != "" {
+		text += fmt.Sprintf("; use %s/%s %s", gvr.Group, newest, d.Spec.Names.Kind)
+	}
+	return text
 }
 
 // IsCustom reports whether a resource may have a CustomResourceDefinition: its group has a domain and is not one of
@@ -57,7 +82,7 @@ func (c *Connection) Define(ctx context.Context, gvr schema.GroupVersionResource
 		Kind: d.Spec.Names.Kind, Singular: d.Spec.Names.Singular, ShortNames: d.Spec.Names.ShortNames,
 		Namespaced: d.Spec.Scope == "Namespaced",
 		Categories: append([]string{}, d.Spec.Names.Categories...), Columns: []entry.Column{},
-		SelectableFields: []string{},
+		SelectableFields: []string{}, Deprecated: d.deprecated(gvr),
 	}
 	for _, v := range d.Spec.Versions {
 		if v.Name == gvr.Version {

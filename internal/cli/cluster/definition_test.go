@@ -9,6 +9,42 @@ import (
 	"github.com/larder-dev/larder/internal/cli/cluster"
 )
 
+// TestDeprecatedVersions checks that a version that the definition deprecates has the server's warning: the
+// definition's, or one that names the newest version that is served and not deprecated.
+func TestDeprecatedVersions(t *testing.T) {
+	version := func(name string, served, deprecated bool, warning ...string) map[string]any {
+		v := map[string]any{"name": name, "served": served, "deprecated": deprecated}
+		for _, w := range warning {
+			v["deprecationWarning"] = w
+		}
+		return v
+	}
+	server := clitest.StartWithWidgets(t)
+	d := clitest.WidgetDefinition()
+	spec, _ := d.Object["spec"].(map[string]any)
+	spec["versions"] = []any{version("v1", true, false), version("v1alpha1", true, true), version("v2", true, false),
+		version("v3", false, false), version("v4", true, true, "v4 is new, and old"), version("v5", true, true)}
+	if _, err := server.Create(clitest.Definitions, d); err != nil {
+		t.Fatal(err)
+	}
+	c, err := cluster.Connect(server.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.HTTP.CloseIdleConnections()
+	for name, want := range map[string]string{
+		"v1": "", "v1alpha1": "example.com/v1alpha1 Widget is deprecated; use example.com/v2 Widget",
+		"v4": "v4 is new, and old", "v5": "example.com/v5 Widget is deprecated", "v6": "",
+	} {
+		gvr := clitest.Widgets.GroupVersionResource
+		gvr.Version = name
+		info, err := c.Define(t.Context(), gvr)
+		if err != nil || info.Deprecated != want {
+			t.Errorf("%s: %q, want %q; %v", name, info.Deprecated, want, err)
+		}
+	}
+}
+
 func TestIsCustom(t *testing.T) {
 	for gvr, want := range map[schema.GroupVersionResource]bool{
 		clitest.Pods.GroupVersionResource: false, clitest.Deployments.GroupVersionResource: false,

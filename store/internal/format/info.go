@@ -34,6 +34,7 @@ type Info struct {
 	Categories      []string       `msgpack:"categories,omitempty"`
 	Columns         []entry.Column `msgpack:"columns,omitempty"`
 	Selectable      []string       `msgpack:"selectable,omitempty"`
+	Deprecated      string         `msgpack:"deprecated,omitempty"`
 	ResourceVersion string         `msgpack:"resourceVersion,omitempty"`
 	Complete        bool           `msgpack:"complete,omitempty"`
 	MustRelist      string         `msgpack:"mustRelist,omitempty"`

@@ -34,8 +34,8 @@ func runAll(m *testing.M, site *served.Site) (code int, err error) {
 		return 1, err
 	}
 	var resources []string
-	for _, k := range kinds {
-		resources = append(resources, k.GroupResource().String())
+	for _, k := range mirroredKinds {
+		resources = append(resources, k.argument())
 	}
 	mirror, err := site.Mirror(ctx, "mirror", resources)
 	if err != nil {

@@ -86,6 +86,9 @@ func parseProtobuf(body []byte) (any, error) {
 	}
 	gvk := schema.FromAPIVersionAndKind(cmp.Or(envelope.APIVersion, "v1"), envelope.Kind) // of /api and /api/v1
 	object, err := scheme.New(gvk)
+	if runtime.IsNotRegisteredError(err) { // kinds whose Go types are not client-go's
+		return map[string]any{"kind": envelope.Kind, "apiVersion": envelope.APIVersion, "protobuf": true}, nil
+	}
 	if err != nil {
 		return nil, err
 	}

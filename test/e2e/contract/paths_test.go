@@ -6,8 +6,7 @@ import "strings"
 func otherVersionRequests() (all []Request) {
 	for _, path := range []string{"/apis/example.com/v1beta1/plains", "/apis/example.com/v1beta1/plains/one",
 		"/apis/example.com/v1beta1/plains/nobody", "/apis/events.k8s.io/v1/events", "/api/v1/secrets",
-		"/api/v1/namespaces/shop/secrets/nobody", "/apis/apps/v1/replicasets", "/api/v1/services",
-		"/apis/apiextensions.k8s.io/v1/customresourcedefinitions"} {
+		"/api/v1/namespaces/shop/secrets/nobody", "/apis/apps/v1/replicasets", "/api/v1/services"} {
 		all = append(all, get(path), get(path).accept(table))
 	}
 	return append(all, get("/apis/example.com/v1beta1/plains").watch(), get("/api/v1/secrets").watch())
@@ -52,7 +51,7 @@ func malformedRequests() (all []Request) {
 
 // methodRequests use methods that read nothing. Those that could write something try it without doing it.
 func methodRequests() (all []Request) {
-	for _, k := range []kind{pods, configmaps, gadgets, plains} {
+	for _, k := range []kind{pods, configmaps, gadgets, plains, apiServices, endpoints, relics} {
 		for _, m := range []string{"POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "TRACE", "FOO"} {
 			for _, path := range []string{k.all(), k.in("shop"), k.named(k.object), k.named("nobody"), k.named(k.object) + "/status"} {
 				r := Request{Method: m, Path: path, Query: "dryRun=All"}
@@ -136,5 +135,6 @@ func discoveryRequests() (all []Request) {
 		}
 		all = append(all, get(path, "hash", "ABC"), get(path).header("If-None-Match", `"ABC"`))
 	}
-	return append(all, get("/apis").accept(aggregated).header("If-None-Match", `"ABC"`), get("/openapi/v2"))
+	return append(all, get("/apis").accept(aggregated).header("If-None-Match", `"ABC"`), get("/openapi/v2"),
+		get("/openapi/v2").accept("application/com.github.proto-openapi.spec.v2@v1.0+protobuf"))
 }

@@ -117,7 +117,7 @@ func (r Request) single() bool {
 
 var (
 	oneName     = regexp.MustCompile(`(^|,)metadata\.name==?[^=]`)
-	clusterWide = regexp.MustCompile(`/(nodes|namespaces|plains)$`)
+	clusterWide = regexp.MustCompile(`/(nodes|namespaces|plains|customresourcedefinitions|apiservices)$`)
 )
 
 // named reports whether a path ends in the name of an object.

@@ -68,6 +68,12 @@ func requests() []Request {
 		all = append(all, versionRequests(k)...)
 		all = append(all, initialEventsRequests(k)...)
 	}
+	for _, k := range further {
+		all = append(all, formatRequests(k)...)
+		all = append(all, selectorRequests(k)...)
+		all = append(all, getRequests(k)...)
+		all = append(all, oddRequests(k)...)
+	}
 	all = append(all, sample()...)
 	all = append(all, otherVersionRequests()...)
 	all = append(all, malformedRequests()...)

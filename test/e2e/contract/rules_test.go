@@ -122,6 +122,16 @@ var rules = []Rule{
 		},
 	},
 	{
+		Name: "protobuf of extensions",
+		What: "CustomResourceDefinitions and APIServices are JSON for clients that prefer protobuf, and 406 for those that " +
+			"accept nothing else",
+		Why: "client-go lacks their Go types, and each program that imports larder would get two more dependencies",
+		Accepts: func(d Difference) bool {
+			return extends(d.Request.Path) && d.Request.accepts(protobuf) && !d.Request.accepts("as=Partial") &&
+				(d.statusBecomes("406") || d.Request.accepts("application/json") && d.Path != "status")
+		},
+	},
+	{
 		Name:    "descriptions of columns",
 		What:    "a Table's `columnDefinitions` have no `description`",
 		Why:     "no printer shows them, and each has hundreds of bytes",
@@ -137,8 +147,10 @@ var rules = []Rule{
 		Name: "bookmarks",
 		What: "of a kind with fields that kube-apiserver sets to zero on the way may lack them, and in a Table their " +
 			"object is always metadata, and a date `<unknown>`",
-		Why:     "clients read no more than resourceVersion and annotations",
-		Accepts: func(d Difference) bool { return bookmark.MatchString(d.Path) },
+		Why: "clients read no more than resourceVersion and annotations",
+		Accepts: func(d Difference) bool {
+			return bookmark.MatchString(d.Path) || extends(d.Request.Path) && zero.MatchString(d.Path)
+		},
 	},
 	{
 		Name: "several errors",
@@ -179,6 +191,12 @@ var rules = []Rule{
 		Accepts: func(d Difference) bool {
 			return d.Request.Method != "GET" && !objects(d) && (d.statusBecomes("200", "404", "405") || d.Path == "header.Allow")
 		},
+	},
+	{
+		Name:    "OpenAPI v2",
+		What:    "`/openapi/v2` is 404; `--forward` sends it to the API server",
+		Why:     "kubectl has asked for v3 since 1.27, and v2 would be another document of megabytes in each store",
+		Accepts: func(d Difference) bool { return d.Request.Path == "/openapi/v2" && d.statusBecomes("404") },
 	},
 	{
 		Name: "OpenAPI",
@@ -300,8 +318,11 @@ func objects(d Difference) bool {
 // unmirrored reports whether a path is of a resource that the world has and the mirror has not.
 func unmirrored(path string) bool {
 	return slices.ContainsFunc([]string{"/apis/example.com/v1beta1", "/apis/events.k8s.io/", "/secrets", "/replicasets",
-		"/services", "/customresourcedefinitions"}, func(part string) bool { return strings.Contains(path, part) })
+		"/services"}, func(part string) bool { return strings.Contains(path, part) })
 }
+
+// extends reports whether a path is of CustomResourceDefinitions or APIServices.
+func extends(path string) bool { return definitions.of(path) || apiServices.of(path) }
 
 var (
 	discovery = regexp.MustCompile(`^(/|/api|/apis|/api/v1|/apis/[^/]+|/apis/[^/]+/[^/]+|/openapi/v3)/?$`)
@@ -310,6 +331,7 @@ var (
 		`(\.storageVersionHash|\.subresources)?$`)
 	lastPage = regexp.MustCompile(`^(pages\[\d+\]|pages\[\d+\]\.body\.metadata\.continue|body\.metadata\.continue)$`)
 	bookmark = regexp.MustCompile(`^events\[BOOKMARK\]\.object\.(rows\[0\]\.(object\.|cells\[)|spec\.replicas$)`)
+	zero     = regexp.MustCompile(`^events\[BOOKMARK\]\.object\.(spec|status)$`)
 	nothing  = regexp.MustCompile(`^(/api/v1/(/|\.\./)|/apis/example\.com/|/apis/nope/|/api/v1/pods/)`)
 	unclean  = regexp.MustCompile(`//|/(\.\.|%2e%2e)(/|$)`)
 )

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -65,8 +66,35 @@ var (
 		Resource: "plains"}, Kind: "Plain", object: "one", unsupported: "spec.x=1"}
 )
 
-// kinds are those that are mirrored.
+// kinds are mirrored, and asked for in every way.
 var kinds = []kind{pods, configmaps, nodes, namespaces, deployments, events, gadgets, plains}
+
+// Kinds of kube-apiserver's own whose Go types client-go lacks, and ones whose version is deprecated.
+var (
+	definitions = kind{GroupVersionResource: schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
+		Resource: "customresourcedefinitions"}, Kind: "CustomResourceDefinition", object: "gadgets.example.com",
+		unsupported: "spec.group=example.com"}
+	apiServices = kind{GroupVersionResource: schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1",
+		Resource: "apiservices"}, Kind: "APIService", object: "v1.apps", unsupported: "spec.group=apps"}
+	endpoints = kind{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "endpoints"},
+		Kind: "Endpoints", namespaced: true, object: "old", unsupported: "subsets=x"}
+	relics = kind{GroupVersionResource: schema.GroupVersionResource{Group: "past.example.com", Version: "v1alpha1",
+		Resource: "relics"}, Kind: "Relic", namespaced: true, object: "old", unsupported: "spec.x=1"}
+)
+
+// further are mirrored, too.
+var further = []kind{definitions, apiServices, endpoints, relics}
+
+// mirroredKinds are all kinds that are mirrored.
+var mirroredKinds = slices.Concat(kinds, further)
+
+// argument is the kind's name for larder sync.
+func (k kind) argument() string {
+	if k.Group == "" {
+		return k.Resource
+	}
+	return k.Resource + "." + k.Version + "." + k.Group
+}
 
 // all is the path of the collection, and in of a namespace's part.
 func (k kind) all() string {
@@ -180,9 +208,7 @@ func (w *world) createOne(ctx context.Context, u *unstructured.Unstructured) err
 
 // resource is where an object is written.
 func (w *world) resource(u *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
-	definitions := kind{GroupVersionResource: schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
-		Resource: "customresourcedefinitions"}, Kind: "CustomResourceDefinition"}
-	for _, k := range append([]kind{definitions}, kinds...) {
+	for _, k := range mirroredKinds {
 		if u.GetKind() == k.Kind {
 			return w.in(k, u.GetNamespace()), nil
 		}
@@ -225,7 +251,7 @@ func (w *world) version(ctx context.Context, k kind) (string, error) {
 
 // touch changes an object of each kind, so that {ancient} is from before.
 func (w *world) touch(ctx context.Context) error {
-	for _, k := range kinds {
+	for _, k := range mirroredKinds {
 		if err := w.patch(ctx, k, k.object, `{"metadata":{"annotations":{"test/touched":"yes"}}}`); err != nil {
 			return err
 		}
@@ -243,7 +269,7 @@ func (w *world) patch(ctx context.Context, k kind, name, patch string) error {
 
 // served waits until the server has all kinds again, and describes them.
 func (w *world) served(ctx context.Context) error {
-	for _, k := range kinds {
+	for _, k := range mirroredKinds {
 		if err := retry(ctx, func() error { _, err := w.version(ctx, k); return err }); err != nil {
 			return err
 		}
@@ -260,15 +286,19 @@ func (w *world) served(ctx context.Context) error {
 }
 
 // stir makes the latest changes: of each kind an object comes, gets and loses labels and goes, and others stay. All
-// have resourceVersions above old and, at last, the one that is now.
+// have resourceVersions above old and, at last, the one that is now. Of the further kinds one object changes.
 func (w *world) stir(ctx context.Context) error {
-	for _, k := range kinds {
+	for _, k := range mirroredKinds {
 		var err error
 		if w.versions[k.old()], err = w.version(ctx, k); err != nil {
 			return err
 		}
 		labels := []string{`{"app":"web"}`, `{"app":"db","tier":"front"}`, `{"app":"web","tier":null}`, `{"app":null}`}
-		for _, name := range []string{"comes", "goes"} {
+		names := []string{"comes", "goes"}
+		if slices.ContainsFunc(further, func(f kind) bool { return f.Resource == k.Resource }) {
+			names = nil
+		}
+		for _, name := range names {
 			if err := w.createOne(ctx, k.another(name)); err != nil {
 				return fmt.Errorf("%s %s: %w", k.Resource, name, err)
 			}
@@ -326,7 +356,7 @@ func (k kind) another(name string) *unstructured.Unstructured {
 
 // listed waits until a server has the objects of all kinds.
 func (w *world) listed(ctx context.Context, t *target) error {
-	for _, k := range kinds {
+	for _, k := range mirroredKinds {
 		err := retry(ctx, func() error {
 			resp := t.send(ctx, get(k.all(), "limit", "1"))
 			if resp.status != http.StatusOK {
@@ -343,7 +373,7 @@ func (w *world) listed(ctx context.Context, t *target) error {
 
 // mirrored waits until a server has the latest changes of all kinds.
 func (w *world) mirrored(ctx context.Context, t *target) error {
-	for _, k := range kinds {
+	for _, k := range mirroredKinds {
 		err := retry(ctx, func() error {
 			resp := t.send(ctx, get(k.all(), "limit", "1"))
 			_, rv := listMeta(resp)

@@ -1,0 +1,166 @@
+package serve_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/larder-dev/larder/codec"
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/serve"
+	"github.com/larder-dev/larder/store"
+)
+
+// mirrorOne stores a collection of a resource with one object, called one.
+func mirrorOne(t *testing.T, st *store.Store, gvr schema.GroupVersionResource, info entry.ResourceInfo) {
+	t.Helper()
+	id := entry.Identity{GroupVersionResource: gvr, Representation: entry.Unstructured}
+	c, err := st.Collection(t.Context(), id, store.CollectionOptions{Codec: codec.Unstructured(), Resource: info,
+		History: 1 << 20})
+	must(t, err)
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(gvr.GroupVersion().WithKind(info.Kind))
+	u.SetName("one")
+	if info.Namespaced {
+		u.SetNamespace("a")
+	}
+	u.SetUID("u")
+	u.SetResourceVersion("7")
+	list, err := c.BeginReplace(t.Context(), store.ReplaceOptions{})
+	must(t, err)
+	_, err = list.Page(t.Context(), []runtime.Object{u})
+	must(t, err)
+	_, err = list.Commit(t.Context(), entry.Batch{ResourceVersion: "9"})
+	must(t, err)
+}
+
+// handlerOf serves what fill stores.
+func handlerOf(t *testing.T, fill func(*store.Store)) http.Handler {
+	t.Helper()
+	st, err := store.Open(filepath.Join(t.TempDir(), "m.db"), store.Options{})
+	must(t, err)
+	t.Cleanup(func() { must(t, st.Close()) })
+	fill(st)
+	must(t, st.Flush(t.Context()))
+	h, err := serve.New(serve.Store(st), serve.Options{})
+	must(t, err)
+	t.Cleanup(func() { must(t, h.Close()) })
+	return h
+}
+
+// getFrom returns the answer to a GET.
+func getFrom(h http.Handler, path, accept string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodGet, path, nil)
+	if accept != "" {
+		r.Header.Set("Accept", accept)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// TestItemsOfBuiltInKinds checks that the items of lists have apiVersion and kind where kube-apiserver's have: in lists
+// of custom resources, not in those of its own kinds, which client-go need not know. Single objects and events have
+// them.
+func TestItemsOfBuiltInKinds(t *testing.T) {
+	type expected struct {
+		kind string
+		has  bool
+	}
+	of := func(group, version, resource string) schema.GroupVersionResource {
+		return schema.GroupVersionResource{Group: group, Version: version, Resource: resource}
+	}
+	kinds := map[schema.GroupVersionResource]expected{
+		of("", "v1", "nodes"):                                         {"Node", false},
+		of("apps", "v9", "novelties"):                                 {"Novelty", false},
+		of("apiextensions.k8s.io", "v1", "customresourcedefinitions"): {"CustomResourceDefinition", false},
+		of("apiregistration.k8s.io", "v1", "apiservices"):             {"APIService", false},
+		of("example.com", "v1", "plains"):                             {"Plain", true},
+		of("gateway.networking.k8s.io", "v1", "gatewayclasses"):       {"GatewayClass", true},
+	}
+	h := handlerOf(t, func(st *store.Store) {
+		for gvr, k := range kinds {
+			mirrorOne(t, st, gvr, entry.ResourceInfo{Kind: k.kind})
+		}
+	})
+	for gvr, k := range kinds {
+		t.Run(gvr.Resource, func(t *testing.T) {
+			t.Parallel() // a watch lasts a second
+			path := "/apis/" + gvr.Group + "/" + gvr.Version + "/" + gvr.Resource
+			if gvr.Group == "" {
+				path = "/api/v1/" + gvr.Resource
+			}
+			has := func(object map[string]any) bool {
+				return object["kind"] == k.kind && object["apiVersion"] == gvr.GroupVersion().String()
+			}
+			var list struct {
+				Metadata map[string]any
+				Items    []map[string]any
+			}
+			must(t, json.Unmarshal(getFrom(h, path, "").Body.Bytes(), &list))
+			if len(list.Items) != 1 || has(list.Items[0]) != k.has || !k.has && list.Items[0]["kind"] != nil {
+				t.Errorf("%s: the items are %v", path, list.Items)
+			}
+			if _, ok := list.Metadata["continue"]; ok != k.has { // as kube-apiserver has it
+				t.Errorf("%s: the list's metadata is %v", path, list.Metadata)
+			}
+			yaml := getFrom(h, path, "application/yaml").Body.String()
+			if strings.Contains(yaml, "kind: "+k.kind+"\n") != k.has {
+				t.Errorf("%s: in YAML the list is\n%s", path, yaml)
+			}
+			var one map[string]any
+			must(t, json.Unmarshal(getFrom(h, path+"/one", "").Body.Bytes(), &one))
+			if !has(one) {
+				t.Errorf("%s/one: %v", path, one)
+			}
+			var event struct {
+				Type   string
+				Object map[string]any
+			}
+			w := getFrom(h, path+"?watch=1&timeoutSeconds=1", "")
+			if err := json.Unmarshal(w.Body.Bytes(), &event); err != nil || !has(event.Object) {
+				t.Errorf("%s: the event is %s (%v)", path, w.Body, err)
+			}
+		})
+	}
+}
+
+// TestExtensionKinds checks that CustomResourceDefinitions and APIServices are answered as kube-apiserver answers
+// them, of which it has Go types that client-go lacks: unlike custom resources.
+func TestExtensionKinds(t *testing.T) {
+	h := handlerOf(t, func(st *store.Store) {
+		mirrorOne(t, st, schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1",
+			Resource: "apiservices"}, entry.ResourceInfo{Kind: "APIService"})
+	})
+	const path = "/apis/apiregistration.k8s.io/v1/apiservices"
+	for _, tt := range []struct {
+		path, accept string
+		status       int
+		want         string
+	}{
+		{path, "application/vnd.kubernetes.protobuf", 406, "only the following media types are accepted"},
+		{path, "application/vnd.kubernetes.protobuf,application/json", 200, `"kind":"APIServiceList"`},
+		{path, "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io", 200, "k8s\x00"},
+		{path, "text/html", 406, "406: Not Acceptable"},
+		{path + "/one/status", "", 200, `"kind":"APIService"`},
+		{path + "?fieldSelector=metadata.namespace%3Da", "", 200, `"items":[]`},
+		{path + "?fieldSelector=spec.x%3Da", "", 400, "is not a known field selector"},
+	} {
+		w := getFrom(h, tt.path, tt.accept)
+		if w.Code != tt.status || !strings.Contains(w.Body.String(), tt.want) {
+			t.Errorf("%s, Accept %q: %d, want %d with %q\n%s", tt.path, tt.accept, w.Code, tt.status, tt.want, w.Body)
+		}
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodHead, path, nil))
+	if w.Code != http.StatusForbidden && w.Code != http.StatusMethodNotAllowed {
+		t.Errorf("HEAD is %d", w.Code)
+	}
+}

@@ -1,0 +1,102 @@
+package serve
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	utilversion "k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+// deprecation is the warning of a version of a kind, and the release of Kubernetes since which kube-apiserver sends it.
+// The zero value is of a version that is not deprecated.
+type deprecation struct {
+	text  string
+	since *utilversion.Version // nil: since ever
+}
+
+// deprecationOf returns the deprecation of one of Kubernetes' own kinds, in the words of
+// k8s.io/apiserver/pkg/endpoints/deprecation. The Go types of client-go know their releases.
+func deprecationOf(gvk schema.GroupVersionKind) (d deprecation) {
+	obj, err := scheme.Scheme.New(gvk)
+	if err != nil {
+		return d
+	}
+	deprecated, ok := obj.(interface{ APILifecycleDeprecated() (major, minor int) })
+	if !ok {
+		return d
+	}
+	major, minor := deprecated.APILifecycleDeprecated()
+	if major == 0 && minor == 0 {
+		return d
+	}
+	d.since = utilversion.MustParseGeneric(fmt.Sprintf("%d.%d", major, minor))
+	d.text = fmt.Sprintf("%s %s is deprecated in v%d.%d+", gvk.GroupVersion(), gvk.Kind, major, minor)
+	return deprecation{since: d.since, text: d.text + removal(obj) + replacement(obj)}
+}
+
+// removal says since which release an object's version is not served.
+func removal(obj runtime.Object) string {
+	if o, ok := obj.(interface{ APILifecycleRemoved() (major, minor int) }); ok {
+		if major, minor := o.APILifecycleRemoved(); major != 0 || minor != 0 {
+			return fmt.Sprintf(", unavailable in v%d.%d+", major, minor)
+		}
+	}
+	return ""
+}
+
+// replacement says what to use instead of an object's version.
+func replacement(obj runtime.Object) string {
+	if o, ok := obj.(interface {
+		APILifecycleReplacement() schema.GroupVersionKind
+	}); ok {
+		if r := o.APILifecycleReplacement(); !r.Empty() {
+			return fmt.Sprintf("; use %s %s", r.GroupVersion(), r.Kind)
+		}
+	}
+	return ""
+}
+
+// deprecation returns the deprecation of the kind's version. Of a custom resource its definition has decided.
+func (k *kind) deprecation() deprecation {
+	if c := k.collections[0]; c.builtIn {
+		return c.deprecated
+	}
+	return deprecation{text: k.Deprecated}
+}
+
+// maxDeprecation bounds the text: a snapshot's author may have chosen it.
+const maxDeprecation = 1 << 10
+
+// warning returns the Warning header that a server of a release sends. It is empty if there is none, or the release is
+// not known.
+func (d deprecation) warning(release *utilversion.Version) string {
+	if d.text == "" || len(d.text) > maxDeprecation || d.since != nil && (release == nil || release.LessThan(d.since)) {
+		return ""
+	}
+	header, err := utilnet.NewWarningHeader(299, "", d.text)
+	if err != nil { // control characters
+		return ""
+	}
+	return header
+}
+
+// releaseOf returns the major and the minor version of a server; nil if they are not known.
+func releaseOf(v *version.Info) *utilversion.Version {
+	if v == nil {
+		return nil
+	}
+	minor := v.Minor // vendors append to it: 27+
+	if end := strings.IndexFunc(minor, func(c rune) bool { return c < '0' || c > '9' }); end >= 0 {
+		minor = minor[:end]
+	}
+	release, err := utilversion.ParseGeneric(v.Major + "." + minor)
+	if err != nil {
+		return nil
+	}
+	return release
+}
