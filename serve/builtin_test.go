@@ -111,6 +111,10 @@ func TestItemsOfBuiltInKinds(t *testing.T) {
 			if _, ok := list.Metadata["continue"]; ok != k.has { // as kube-apiserver has it
 				t.Errorf("%s: the list's metadata is %v", path, list.Metadata)
 			}
+			tables := getFrom(h, path+"?labelSelector=a%3Db", "application/json;as=Table;v=v1;g=meta.k8s.io").Body.String()
+			if strings.Contains(tables, `"rows":null`) != (gvr.Resource == "customresourcedefinitions") {
+				t.Errorf("%s: an empty Table is %s", path, tables)
+			}
 			yaml := getFrom(h, path, "application/yaml").Body.String()
 			if strings.Contains(yaml, "kind: "+k.kind+"\n") != k.has {
 				t.Errorf("%s: in YAML the list is\n%s", path, yaml)

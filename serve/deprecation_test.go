@@ -72,6 +72,14 @@ func TestDeprecated(t *testing.T) {
 					t.Errorf("%s: Warning is %s, want %s", path, got, want)
 				}
 			}
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequest(http.MethodDelete, "/apis/example.com/v1alpha1/relics/one", nil))
+			if got := strings.Join(w.Header()["Warning"], ", "); got != tt.relics {
+				t.Errorf("DELETE of a custom resource: Warning is %s, want %s", got, tt.relics)
+			}
+			if got := getFrom(h, "/api/v1/endpoints?timeout=x", "").Header()["Warning"]; got != nil {
+				t.Errorf("a request with a wrong timeout has the Warning %s", got)
+			}
 			if got := getFrom(h, "/api/v1/endpoints", "text/html").Header()["Warning"]; got != nil {
 				t.Errorf("a 406 of the router has the Warning %s", got)
 			}

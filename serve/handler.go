@@ -105,6 +105,7 @@ type request struct {
 	lease      memoryLease
 	path       path
 	options    *listOptions // of a list or a watch
+	deprecated string       // the Warning header of a deprecated version; empty if there is none
 	format     format
 	collection *collection
 	reader     reader
@@ -165,6 +166,9 @@ func (q *request) serve() error {
 		return errRead(err)
 	}
 	k := known.kinds[q.path.GroupVersionResource]
+	if k != nil {
+		q.deprecated = k.deprecation().warning(known.release)
+	}
 	if id, expected := known.expected[q.path.GroupVersionResource]; k == nil && reads && expected &&
 		q.path.subresource == "" {
 		return q.notYet(id)
@@ -181,9 +185,7 @@ func (q *request) serve() error {
 	if q.r.Method == http.MethodHead && k.collections[0].builtIn {
 		return q.unserved(k, false)
 	}
-	if warning := k.deprecation().warning(known.release); warning != "" {
-		q.w.Header().Add("Warning", warning)
-	}
+	q.warnOfDeprecation()
 	if wrong := content.IsPathSegmentName(q.path.name); len(wrong) > 0 {
 		return apierrors.NewBadRequest(fmt.Sprintf("Name parameter invalid: %q: %s", q.path.name, strings.Join(wrong, ";")))
 	}
@@ -193,10 +195,7 @@ func (q *request) serve() error {
 		}
 	}
 	watching := q.path.name == "" && q.options.Watch
-	if err := checkTimeout(q.r.URL.Query()); err != nil && !watching {
-		return err
-	}
-	if err := q.reaches(k); err != nil {
+	if err := q.reaches(k, watching); err != nil {
 		q.w.Header().Del("Warning") // kube-apiserver warns of what has reached the kind's handler
 		return err
 	}
@@ -204,7 +203,10 @@ func (q *request) serve() error {
 }
 
 // reaches refuses a request that does not reach the kind's handler in kube-apiserver.
-func (q *request) reaches(k *kind) error {
+func (q *request) reaches(k *kind, watching bool) error {
+	if err := checkTimeout(q.r.URL.Query()); err != nil && !watching {
+		return err
+	}
 	err := q.allowed(q.verb())
 	if err == nil && k.collections[0].builtIn {
 		err = routed(q.r, q.path.name == "")
@@ -321,6 +323,13 @@ func (q *request) warn(text string, args ...any) {
 	q.w.Header().Add("Warning", fmt.Sprintf("299 - %q", fmt.Sprintf(text, args...)))
 }
 
+// warnOfDeprecation adds the Warning of a version that is deprecated.
+func (q *request) warnOfDeprecation() {
+	if q.deprecated != "" {
+		q.w.Header().Add("Warning", q.deprecated)
+	}
+}
+
 // warnOfNotes warns of what is known to be wrong with the contents. The texts are those of entry.Info.Notes, which
 // clients show once.
 func (q *request) warnOfNotes() {
@@ -402,14 +411,16 @@ func (q *request) unserved(k *kind, reads bool) error {
 	if s := q.path.subresource; s != "" && s != "status" && s != "scale" {
 		served = "objects can be read here, and there is no " + s
 	}
-	if !reads {
-		return errReadOnly(served)
+	if reads {
+		if err := q.allowed("get"); err != nil {
+			return err
+		}
 	}
-	if err := q.allowed("get"); err != nil {
-		return err
-	}
-	if k == nil {
+	switch {
+	case k == nil && reads:
 		return errNotMirrored(q.path.GroupVersionResource)
+	case k != nil && !k.collections[0].builtIn: // kube-apiserver has one handler for all requests of a custom resource
+		q.warnOfDeprecation()
 	}
 	return errReadOnly(served)
 }

@@ -93,7 +93,7 @@ func (w *listWriter) end() error {
 	case mediaProtobuf:
 		w.put([]byte(envelopeTail))
 	case mediaJSON:
-		if w.items == 0 && w.q.format.form == metadata {
+		if w.items == 0 && (w.q.format.form == metadata || w.q.format.form == table && w.q.collection.columns.ByDefault()) {
 			w.put([]byte("null}\n")) // as kube-apiserver has it
 			break
 		}

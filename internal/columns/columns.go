@@ -15,6 +15,7 @@ import (
 type Columns struct {
 	definitions []metav1.TableColumnDefinition
 	cells       func(o object, now time.Time) []any
+	byDefault   bool // see ByDefault
 }
 
 // For returns the columns of a resource. custom are the additionalPrinterColumns of a custom resource, nil if none are
@@ -25,7 +26,11 @@ func For(r schema.GroupResource, custom []entry.Column, metadataOnly bool) *Colu
 	switch {
 	case metadataOnly:
 	case known:
-		return &Columns{definitions: define(k.names), cells: k.cells}
+		c := &Columns{definitions: define(k.names), cells: k.cells, byDefault: k.byDefault}
+		if k.byDefault {
+			c.definitions[1].Type = "date"
+		}
+		return c
 	case custom != nil:
 		return customColumns(custom)
 	}
@@ -38,6 +43,9 @@ func For(r schema.GroupResource, custom []entry.Column, metadataOnly bool) *Colu
 
 // Definitions are the columns in their order. The caller must not modify them.
 func (c *Columns) Definitions() []metav1.TableColumnDefinition { return c.definitions }
+
+// ByDefault reports whether API servers have no columns of the resource. The rows of an empty Table are null there.
+func (c *Columns) ByDefault() bool { return c.byDefault }
 
 // Row returns a cell for each definition: a text, an int64, a float64, a bool or nil, which is empty.
 func (c *Columns) Row(u *unstructured.Unstructured, now time.Time) []any {
@@ -53,6 +61,8 @@ type kind struct {
 	// names of the columns; + marks those for -o wide.
 	names []string
 	cells func(o object, now time.Time) []any
+	// byDefault: API servers have no columns of the resource.
+	byDefault bool
 }
 
 // define makes the definitions: the one that is called Name is what a table printer puts the kind before.
@@ -82,6 +92,7 @@ var nameAndDate = kind{
 	cells: func(o object, _ time.Time) []any {
 		return []any{o.name(), o.time("metadata", "creationTimestamp").UTC().Format(time.RFC3339)}
 	},
+	byDefault: true,
 }
 
 // kinds are Kubernetes' own resources, in every version alike.
@@ -133,8 +144,9 @@ var kinds = map[schema.GroupResource]kind{
 	{Group: "rbac.authorization.k8s.io", Resource: "rolebindings"}:        roleBindings,
 	{Group: "rbac.authorization.k8s.io", Resource: "roles"}:               nameAndDate,
 
-	{Group: "storage.k8s.io", Resource: "csidrivers"}:        csiDrivers,
-	{Group: "storage.k8s.io", Resource: "csinodes"}:          csiNodes,
-	{Group: "storage.k8s.io", Resource: "storageclasses"}:    storageClasses,
-	{Group: "storage.k8s.io", Resource: "volumeattachments"}: volumeAttachments,
+	{Group: "storage.k8s.io", Resource: "csidrivers"}:           csiDrivers,
+	{Group: "storage.k8s.io", Resource: "csinodes"}:             csiNodes,
+	{Group: "storage.k8s.io", Resource: "csistoragecapacities"}: nameAndDate,
+	{Group: "storage.k8s.io", Resource: "storageclasses"}:       storageClasses,
+	{Group: "storage.k8s.io", Resource: "volumeattachments"}:    volumeAttachments,
 }

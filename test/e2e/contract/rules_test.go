@@ -52,11 +52,12 @@ var rules = []Rule{
 	},
 	{
 		Name: "discovery",
-		What: "has no groups, versions, resources and subresources that are not mirrored, no verbs but get, list and " +
-			"watch, and no `storageVersionHash`",
+		What: "has no groups, versions, resources and subresources that are not mirrored, prefers no version that is not, " +
+			"and has no verbs but get, list and watch, and no `storageVersionHash`",
 		Why: "it says what can be asked here",
 		Accepts: func(d Difference) bool {
-			return d.Got == absent{} && discovery.MatchString(d.Request.Path) && listed.MatchString(d.Path)
+			return discovery.MatchString(d.Request.Path) && (d.Got == absent{} && listed.MatchString(d.Path) ||
+				preferred.MatchString(d.Path))
 		},
 	},
 	{
@@ -132,10 +133,14 @@ var rules = []Rule{
 		},
 	},
 	{
-		Name:    "descriptions of columns",
-		What:    "a Table's `columnDefinitions` have no `description`",
-		Why:     "no printer shows them, and each has hundreds of bytes",
-		Accepts: func(d Difference) bool { return strings.HasSuffix(d.Path, ".description") && d.Got == "" },
+		Name: "descriptions of columns",
+		What: "a Table's `columnDefinitions` have no `description`, and a watch of APIServices has them in its first event " +
+			"only, as other watches",
+		Why: "no printer shows them, and each has hundreds of bytes",
+		Accepts: func(d Difference) bool {
+			return strings.HasSuffix(d.Path, ".description") && d.Got == "" ||
+				apiServices.of(d.Request.Path) && d.Request.Watch() && repeated.MatchString(d.Path) && d.Got == nil
+		},
 	},
 	{
 		Name:    "indentation",
@@ -329,9 +334,11 @@ var (
 	// listed are the items of discovery documents.
 	listed = regexp.MustCompile(`^body\.(paths|groups|versions|resources|items)\[[^\]]*\](\.(versions|resources|verbs)\[[^\]]*\])*` +
 		`(\.storageVersionHash|\.subresources)?$`)
-	lastPage = regexp.MustCompile(`^(pages\[\d+\]|pages\[\d+\]\.body\.metadata\.continue|body\.metadata\.continue)$`)
-	bookmark = regexp.MustCompile(`^events\[BOOKMARK\]\.object\.(rows\[0\]\.(object\.|cells\[)|spec\.replicas$)`)
-	zero     = regexp.MustCompile(`^events\[BOOKMARK\]\.object\.(spec|status)$`)
-	nothing  = regexp.MustCompile(`^(/api/v1/(/|\.\./)|/apis/example\.com/|/apis/nope/|/api/v1/pods/)`)
-	unclean  = regexp.MustCompile(`//|/(\.\.|%2e%2e)(/|$)`)
+	preferred = regexp.MustCompile(`^body\.groups\[past\.example\.com\]\.preferredVersion\.(groupVersion|version)$`)
+	repeated  = regexp.MustCompile(`^events\[[^\]]*\]\.object\.columnDefinitions$`)
+	lastPage  = regexp.MustCompile(`^(pages\[\d+\]|pages\[\d+\]\.body\.metadata\.continue|body\.metadata\.continue)$`)
+	bookmark  = regexp.MustCompile(`^events\[BOOKMARK\]\.object\.(rows\[0\]\.(object\.|cells\[)|spec\.replicas$)`)
+	zero      = regexp.MustCompile(`^events\[BOOKMARK\]\.object\.(spec|status)$`)
+	nothing   = regexp.MustCompile(`^(/api/v1/(/|\.\./)|/apis/example\.com/|/apis/nope/|/api/v1/pods/)`)
+	unclean   = regexp.MustCompile(`//|/(\.\.|%2e%2e)(/|$)`)
 )
