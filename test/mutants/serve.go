@@ -276,5 +276,12 @@ var serveMutants = []mutant{
 		old:    "case v.Served && !v.Deprecated &&",
 		new:    "case !v.Deprecated &&",
 		test:   "TestDeprecatedVersions",
+	}, {
+		name:   "serve/deprecated-for-readers-only",
+		breaks: "Refused writes of a deprecated custom resource have the warning, as kube-apiserver's.",
+		file:   "serve/handler.go",
+		old:    "case k != nil && !k.collections[0].builtIn:",
+		new:    "case false:",
+		test:   "TestDeprecated",
 	},
 }
