@@ -14,18 +14,37 @@ import (
 // Trusted reports whether a user is root or that of this process.
 func Trusted(uid int) bool { return uid == 0 || uid == os.Geteuid() }
 
-// Check fails if path names a file, directory or symbolic link of another user in a directory in which users other than
-// its owner may create files, such as /tmp: that user may have placed it there. Where only the owner of the directory
-// may create files, their owner does not matter. Check fails with fs.ErrNotExist if there is nothing at path.
+// Check fails if path, or a directory that it leads through, belongs to another user and lies in a directory in which
+// users other than its owner may create files, such as /tmp: that user may have placed it there. Where only the owner of
+// the directory may create files, their owner does not matter. A symbolic link is checked, and so is its target. Check
+// fails with fs.ErrNotExist if there is nothing at path.
 func Check(path string) error {
-	if err := check(path); err != nil {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	if err := checkUp(path); err != nil {
 		return err
 	}
 	target, err := filepath.EvalSymlinks(path)
-	if err != nil || target == filepath.Clean(path) {
+	if err != nil || target == path {
 		return err
 	}
-	return check(target)
+	return checkUp(target)
+}
+
+// checkUp checks path and every directory above it.
+func checkUp(path string) error {
+	for {
+		if err := check(path); err != nil {
+			return err
+		}
+		above := filepath.Dir(path)
+		if above == path {
+			return nil
+		}
+		path = above
+	}
 }
 
 func check(path string) error {

@@ -23,6 +23,14 @@ func directoryOfAnother(path string) error {
 	return errors.Join(os.Mkdir(path, 0o700), os.Chown(path, other, other))
 }
 
+// inDirectoryOfAnother makes path a link to a file in another user's directory beside it.
+func inDirectoryOfAnother(path string) error {
+	dir := path + ".d"
+	file := filepath.Join(dir, "f")
+	return errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(file, nil, 0o600), os.Chown(dir, other, other),
+		os.Chown(file, other, other), os.Symlink(file, path))
+}
+
 func linkOfAnother(path string) error {
 	return errors.Join(os.Symlink("/dev/null", path), os.Lchown(path, other, other))
 }
@@ -38,14 +46,16 @@ func TestCheck(t *testing.T) {
 		make    func(path string) error
 		trusted bool
 	}{
-		"own":               {0o777, func(p string) error { return os.WriteFile(p, nil, 0o600) }, true},
-		"another's":         {0o777, fileOfAnother, false},
-		"in a sticky one":   {0o777 | fs.ModeSticky, fileOfAnother, false},
-		"in a group's":      {0o775, fileOfAnother, false},
-		"in the owner's":    {0o755, fileOfAnother, true},
-		"a directory":       {0o777, directoryOfAnother, false},
-		"another's link":    {0o777, linkOfAnother, false},
-		"a link to another": {0o755, linkToAnother, false},
+		"own":                          {0o777, func(p string) error { return os.WriteFile(p, nil, 0o600) }, true},
+		"another's":                    {0o777, fileOfAnother, false},
+		"in a sticky one":              {0o777 | fs.ModeSticky, fileOfAnother, false},
+		"in a group's":                 {0o775, fileOfAnother, false},
+		"in the owner's":               {0o755, fileOfAnother, true},
+		"a directory":                  {0o777, directoryOfAnother, false},
+		"another's link":               {0o777, linkOfAnother, false},
+		"a link to another":            {0o755, linkToAnother, false},
+		"in another's directory":       {0o777 | fs.ModeSticky, inDirectoryOfAnother, false},
+		"in another's, in the owner's": {0o755, inDirectoryOfAnother, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

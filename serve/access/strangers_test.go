@@ -169,6 +169,31 @@ func TestManyUnknownTokens(t *testing.T) {
 	})
 }
 
+// TestOneWrongTokenAtOnce checks that requests with one wrong token at the same time are one refused token of their
+// address, so that they are refused with 401 (issue 37).
+func TestOneWrongTokenAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := newReviewer()
+		wait := make(chan struct{})
+		v.set(func() { v.wait = wait })
+		h := handler(reached, upstream(t, v, access.UpstreamOptions{StrangersPerMinute: 5}), access.Limits{})
+		var all sync.WaitGroup
+		for range 40 {
+			all.Go(func() {
+				if got := answer(h, from("192.0.2.1", "wrong")).Code; got != http.StatusUnauthorized {
+					t.Errorf("got %d", got)
+				}
+			})
+		}
+		synctest.Wait()
+		close(wait)
+		all.Wait()
+		if asked, _ := v.counts(); asked != 1 {
+			t.Errorf("%d TokenReviews", asked)
+		}
+	})
+}
+
 // TestRefusalsAreDelayed checks that an address which is refused again and again is answered a second later each time,
 // also for one token that is cached as refused, and that neither its authenticated requests nor other addresses wait
 // (issue 37).

@@ -159,20 +159,20 @@ func (u *Upstream) cached(k cacheKey) (userReview, bool) {
 	return u.strangers.answers.kept(k)
 }
 
-// reviewUnknown reviews a token that may be random.
+// reviewUnknown reviews a token that may be random. Requests with one token at the same time count as one.
 func (u *Upstream) reviewUnknown(r *http.Request, k cacheKey, token string) (userReview, error) {
-	takeBack, ok := u.strangers.begin(clientOf(r))
-	if !ok {
-		return userReview{}, tooManyRequests("cannot find out whose token this is: too many unknown tokens of this address " +
-			"were refused; try again in a minute")
-	}
-	answer, err := u.strangers.answers.get(r.Context(), k, func(ctx context.Context) (userReview, time.Duration, error) {
-		return u.reviewToken(ctx, u.strangers.slots, k, token)
+	return u.strangers.answers.get(r.Context(), k, func(ctx context.Context) (userReview, time.Duration, error) {
+		takeBack, ok := u.strangers.begin(clientOf(r))
+		if !ok {
+			return userReview{}, 0, tooManyRequests("cannot find out whose token this is: too many unknown tokens of this " +
+				"address were refused; try again in a minute")
+		}
+		answer, lasts, err := u.reviewToken(ctx, u.strangers.slots, k, token)
+		if answer.ok || err != nil {
+			takeBack()
+		}
+		return answer, lasts, err
 	})
-	if answer.ok || err != nil {
-		takeBack()
-	}
-	return answer, err
 }
 
 // reviewToken asks the API server about a token, when there is a slot, and keeps its yes.

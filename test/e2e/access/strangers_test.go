@@ -6,8 +6,11 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -218,6 +221,19 @@ func answers(t *testing.T, config *rest.Config, token string) string {
 	return all.String()
 }
 
+// addresses counts the calls of dialFromAnother.
+var addresses atomic.Uint32
+
+// dialFromAnother dials from another address of loopback each time, where the system has them: an address that is refused
+// again and again is answered a second later each time.
+func dialFromAnother(ctx context.Context, network, address string) (net.Conn, error) {
+	var d net.Dialer
+	if n := addresses.Add(1); runtime.GOOS == "linux" {
+		d.LocalAddr = &net.TCPAddr{IP: net.IPv4(127, 1, byte(n>>8), byte(n))}
+	}
+	return d.DialContext(ctx, network, address)
+}
+
 // each asks every question in every format. Watches, which take a second each, are asked at the same time.
 func each(t *testing.T, config *rest.Config, token string, fn func(question string, code int, answer []byte)) {
 	t.Helper()
@@ -225,7 +241,7 @@ func each(t *testing.T, config *rest.Config, token string, fn func(question stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	transport := &http.Transport{TLSClientConfig: tls, MaxIdleConnsPerHost: atOnce}
+	transport := &http.Transport{TLSClientConfig: tls, MaxIdleConnsPerHost: atOnce, DialContext: dialFromAnother}
 	defer transport.CloseIdleConnections()
 	type result struct {
 		question string
