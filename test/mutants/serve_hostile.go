@@ -38,6 +38,23 @@ var serveHostileMutants = []mutant{
 		test:   "TestRequestsPerUser",
 	},
 	{
+		name:   "access/each-request-counts-as-a-review",
+		breaks: "Requests with one unknown token at the same time are one review.",
+		file:   "serve/access/upstream.go",
+		old:    "	return u.strangers.answers.get(r.Context(), k, func(ctx context.Context) (userReview, time.Duration, error) {\n",
+		new: "	u.strangers.begin(clientOf(r))\n" +
+			"	return u.strangers.answers.get(r.Context(), k, func(ctx context.Context) (userReview, time.Duration, error) {\n",
+		test: "TestOneWrongTokenAtOnce",
+	},
+	{
+		name:   "owner/own-directory-in-tmp",
+		breaks: "A directory of another user in a shared one is not trusted, nor are the files in it.",
+		file:   "internal/owner/doc.go",
+		old:    `		path = above`,
+		new:    `		return nil`,
+		test:   "TestCheck",
+	},
+	{
 		name:   "access/refused-at-once",
 		breaks: "An address that is refused again and again is answered slowly.",
 		file:   "serve/access/handler.go",
@@ -97,8 +114,8 @@ var serveHostileMutants = []mutant{
 		name:   "access/random-tokens-fill-the-cache",
 		breaks: "Refused tokens do not push accepted ones out of the cache.",
 		file:   "serve/access/upstream.go",
-		old:    `answer, err := u.strangers.answers.get(r.Context()`,
-		new:    `answer, err := u.users.get(r.Context()`,
+		old:    `return u.strangers.answers.get(r.Context()`,
+		new:    `return u.users.get(r.Context()`,
 		test:   "TestManyUnknownTokens",
 	},
 	{
