@@ -42,7 +42,7 @@ var serveHostileMutants = []mutant{
 		breaks: "Requests with one unknown token at the same time are one review.",
 		file:   "serve/access/upstream.go",
 		old:    "	return u.strangers.answers.get(r.Context(), k, func(ctx context.Context) (userReview, time.Duration, error) {\n",
-		new: "	u.strangers.begin(clientOf(r))\n" +
+		new: "	if _, ok := u.strangers.begin(clientOf(r)); !ok {\n		return userReview{}, tooManyRequests(\"\")\n	}\n" +
 			"	return u.strangers.answers.get(r.Context(), k, func(ctx context.Context) (userReview, time.Duration, error) {\n",
 		test: "TestOneWrongTokenAtOnce",
 	},
