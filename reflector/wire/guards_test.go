@@ -58,14 +58,32 @@ func TestGuardsOfLists(t *testing.T) {
 	kind := "k8s\x00" + typeMeta("ThingList")
 	ofType := func(more string) string { return "k8s\x00" + field(1, field(2, "ThingList")+more) + field(2, item) }
 	for name, tt := range map[string]struct{ body, want string }{
-		"JSON: no colon":               {`{"kind";"ThingList","items":[]}`, malformedJSON},
-		"JSON: no comma":               {`{"kind":"ThingList";"items":[]}`, malformedJSON},
-		"JSON: no brace":               {` ["kind":"ThingList","items":[]}`, malformedJSON},
-		"JSON: no value":               {`{"x":,"kind":"ThingList","items":[]}`, malformedJSON},
-		"JSON: a text in a number":     {`{"x":1"e","kind":"ThingList","items":[]}`, malformedJSON},
-		"JSON: an object in a number":  {`{"x":1{},"kind":"ThingList","items":[]}`, malformedJSON},
-		"JSON: a kind that is no text": {`{"kind":7,"items":[]}`, malformedJSON},
-		"JSON: a name that is no text": {`{7:7,"kind":"ThingList","items":[]}`, malformedJSON},
+		"JSON: no colon":                 {`{"kind";"ThingList","items":[]}`, malformedJSON},
+		"JSON: no comma":                 {`{"kind":"ThingList";"items":[]}`, malformedJSON},
+		"JSON: no brace":                 {` ["kind":"ThingList","items":[]}`, malformedJSON},
+		"JSON: no value":                 {`{"x":,"kind":"ThingList","items":[]}`, malformedJSON},
+		"JSON: a text in a number":       {`{"x":1"e","kind":"ThingList","items":[]}`, malformedJSON},
+		"JSON: an object in a number":    {`{"x":1{},"kind":"ThingList","items":[]}`, malformedJSON},
+		"JSON: a space for a brace":      {` "kind":"ThingList","items":[]}`, malformedJSON},
+		"JSON: a space for a colon":      {`{"kind" "ThingList","items":[]}`, malformedJSON},
+		"JSON: a space for a comma":      {`{"kind":"ThingList" "items":[]}`, malformedJSON},
+		"JSON: a comma first":            {`{,"kind":"ThingList","items":[]}`, malformedJSON},
+		"JSON: a comma last":             {`{"kind":"ThingList","items":[],}`, malformedJSON},
+		"JSON: a comma behind the items": {`{"kind":"ThingList","items":[{"metadata":{"name":"a"}},]}`, malformedJSON},
+		"JSON: no bracket":               {`{"kind":"ThingList","items":{"metadata":{"name":"a"}}]}`, malformedJSON},
+		"JSON: no items":                 {`{"kind":"ThingList","items":no}`, malformedJSON},
+		"JSON: two texts":                {`{"x":"a""b","kind":"ThingList","items":[]}`, malformedJSON},
+		"JSON: two objects":              {`{"x":{}{},"kind":"ThingList","items":[]}`, malformedJSON},
+		"JSON: two numbers":              {`{"x":1 2,"kind":"ThingList","items":[]}`, malformedJSON},
+		"JSON: two numbers, a tab":       {"{\"x\":1\t2,\"kind\":\"ThingList\",\"items\":[]}", malformedJSON},
+		"JSON: two numbers, a return":    {"{\"x\":1\r2,\"kind\":\"ThingList\",\"items\":[]}", malformedJSON},
+		"JSON: two numbers, a line":      {"{\"x\":1\n2,\"kind\":\"ThingList\",\"items\":[]}", malformedJSON},
+		"JSON: a colon in a number":      {`{"x":1:2,"kind":"ThingList","items":[]}`, malformedJSON},
+		"JSON: two colons":               {`{"x"::"kind","kind":"ThingList","items":[]}`, malformedJSON},
+		"JSON: a comma for a value":      {`{"x":,"kind","kind":"ThingList","items":[]}`, malformedJSON},
+		"JSON: a bracket for a value":    {`{"x":],"kind":"ThingList","items":[]}`, malformedJSON},
+		"JSON: a kind that is no text":   {`{"kind":7,"items":[]}`, malformedJSON},
+		"JSON: a name that is no text":   {`{7:7,"kind":"ThingList","items":[]}`, malformedJSON},
 		"JSON: a code that is no number": {
 			`{"kind":"Status","code":"x"}`, malformedJSON,
 		},
@@ -74,18 +92,22 @@ func TestGuardsOfLists(t *testing.T) {
 		"JSON: cut off after a name":  {`{"kind":"ThingList","items"`, cutOff},
 		"JSON: cut off after a comma": {`{"kind":"ThingList",`, cutOff},
 
-		"another magic":            {"kube", noFormat},
-		"the number 0":             {thingList("") + "\x02\x00", malformedProtobuf},
-		"a negative length":        {kind + "\x12" + varint(1<<63) + item, malformedProtobuf},
-		"a length behind the list": {kind + "\x12\x03" + item, malformedProtobuf},
-		"a tag behind the list":    {kind + "\x12\x01\x92\x00\x00", malformedProtobuf},
-		"a number behind the list": {kind + "\x12\x03\x1d\x00\x00\x00\x00", malformedProtobuf},
-		"a group":                  {thingList("\x1b\x1c"), malformedProtobuf},
+		"another magic":                {"kube", noFormat},
+		"the number 0":                 {thingList("") + "\x02\x00", malformedProtobuf},
+		"a negative length":            {kind + "\x12" + varint(1<<63) + item, malformedProtobuf},
+		"a length behind the list":     {kind + "\x12\x03" + item, malformedProtobuf},
+		"a length one behind the list": {kind + "\x12\x06" + item, malformedProtobuf},
+		"a tag behind the list":        {kind + "\x12\x01\x92\x00\x00", malformedProtobuf},
+		"a number behind the list":     {kind + "\x12\x03\x1d\x00\x00\x00\x00", malformedProtobuf},
+		"a number of 11 bytes":         {thingList("\x18" + strings.Repeat("\x80", 10) + item), malformedProtobuf},
+		"a status that is cut off":     {"k8s\x00" + typeMeta("Status") + "\x12\x09", cutOff},
+		"a group":                      {thingList("\x1b\x1c"), malformedProtobuf},
 		"a status of nothing": {
 			"k8s\x00" + typeMeta("Status") + field(2, "\xff"), malformedProtobuf,
 		},
 		"metadata of nothing":        {thingList(field(1, "\xff")), malformedProtobuf},
 		"encoded once more":          {kind + field(3, "gzip") + field(2, item), noFormat},
+		"encoded in protobuf":        {kind + field(3, runtime.ContentTypeProtobuf) + field(2, item), noFormat},
 		"of another content type":    {kind + field(4, "application/json") + field(2, item), noFormat},
 		"a type of nothing":          {"k8s\x00" + field(1, "\xff") + field(2, item), malformedProtobuf},
 		"a type with a number":       {ofType("\x18\x01"), malformedProtobuf},
@@ -110,9 +132,14 @@ func TestGuardsOfLists(t *testing.T) {
 	}
 	for name, body := range map[string]string{
 		"protobuf": thingList(item),
-		"protobuf with fields of other types": thingList("\x18\x01\x1d\x00\x00\x00\x00\x19\x00\x00\x00\x00\x00\x00\x00\x00"+
-			field(9, "x")+item) + field(4, runtime.ContentTypeProtobuf) + field(9, "y"),
-		"JSON": `{"x":null,"kind":"ThingList","items":[{"metadata":{"name":"a"}}]}`,
+		"protobuf with fields of other types": thingList("\x18"+varint(1<<63)+
+			"\x1d\x00\x00\x00\x00\x19\x00\x00\x00\x00\x00\x00\x00\x00"+field(9, "x")+item) +
+			field(4, runtime.ContentTypeProtobuf) + field(9, "y"),
+		"JSON with all spaces": "\t{\r\"x\"\t:\r1\t,\n\"kind\"\r:\t\"ThingList\"\r,\t\"items\" :\r[\t" +
+			"{\"metadata\":{\"name\":\"a\"}}\r]\t}\r",
+		"JSON after a return": "\r{\"kind\":\"ThingList\",\"items\":[{\"metadata\":{\"name\":\"a\"}}]}",
+		"JSON after a line":   "\n{\"kind\":\"ThingList\",\"items\":[{\"metadata\":{\"name\":\"a\"}}]}",
+		"JSON":                `{"x":null,"kind":"ThingList","items":[{"metadata":{"name":"a"}}]}`,
 	} {
 		if list, err := listBody(t, strings.NewReader(body)); err != nil || len(list.Items) != 1 {
 			t.Errorf("%s: list %+v, error %v", name, list, err)
@@ -185,6 +212,8 @@ func TestGuardsOfWatches(t *testing.T) {
 	thing := "k8s\x00" + typeMeta("Thing")
 	for name, tt := range map[string]struct{ body, want string }{
 		"JSON: no colon":                 {`{"type";"ADDED","object":{"metadata":{}}}`, "malformed JSON"},
+		"JSON: no value":                 {`{"x":,"type":"ADDED","object":{"metadata":{}}}`, "malformed JSON"},
+		"JSON: no value for the object":  {`{"type":"ADDED","object":}`, "malformed JSON"},
 		"JSON: a type that is no text":   {`{"type":5,"object":{"metadata":{}}}`, "malformed JSON"},
 		"JSON: an error that is none":    {`{"type":"ERROR","object":[]}`, "malformed JSON"},
 		"JSON: no object":                {`{"type":"ADDED"}`, "without an object"},
@@ -248,7 +277,7 @@ func TestBordersOfReads(t *testing.T) {
 }
 
 // TestManyUndecodable checks that after a list with more undecodable objects than are remembered no event about any
-// object ends the watch: each would lead to another list.
+// object ends the watch: each would lead to another list. No more keys are kept.
 func TestManyUndecodable(t *testing.T) {
 	var items []string
 	for n := range 10_001 {
@@ -268,5 +297,15 @@ func TestManyUndecodable(t *testing.T) {
 		if events := all(w); len(events) != 1 || events[0].Type != watch.Modified {
 			t.Errorf("%s: events %+v", name, events)
 		}
+	}
+	// One is mended, so that fewer are known than remembered; the last one was never remembered.
+	a.body = append(formats["JSON"].frame([]byte(pod("p0", "1")), watch.Modified),
+		formats["JSON"].frame([]byte(pod("p10000", `"high"`)), watch.Modified)...)
+	w, err := lw.WatchWithContext(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if events := all(w); len(events) != 2 || !strings.Contains(message(events[1]), "n/p10000") {
+		t.Errorf("after one was mended: events %+v", events)
 	}
 }

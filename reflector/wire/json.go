@@ -125,7 +125,7 @@ func (v *values) members(fn func(name string) error) error {
 
 // elements calls fn with each element of an array; null is one without any.
 func (v *values) elements(fn func(text []byte) error) error {
-	if c, err := v.peek(); err == nil && c == 'n' {
+	if c, _ := v.peek(); c == 'n' { // 0 with an error, which take meets again
 		var null *struct{}
 		return v.decode(&null)
 	}
@@ -205,7 +205,7 @@ func eventJSON(v *values, sent *codec.Sent) (watch.Event, error) {
 		return err
 	})
 	if err != nil {
-		return ev, cutOff(err)
+		return ev, err
 	}
 	if ev.Type == watch.Error {
 		var status metav1.Status

@@ -39,7 +39,7 @@ const (
 	rawExtensionRaw        = 1
 )
 
-// message reads the fields of a message of which left bytes have not been read; -1 if it goes on to the end of r.
+// message reads the fields of a message of which left bytes have not been read; negative if it goes on to the end of r.
 type message struct {
 	r       *bufio.Reader
 	left    int64
@@ -102,7 +102,7 @@ func (m *message) varint() (n uint64, err error) {
 			}
 			return 0, err
 		}
-		m.took(1)
+		m.left--
 		n |= uint64(b&0x7f) << shift
 		if b < 0x80 {
 			return n, nil
@@ -119,14 +119,8 @@ func (m *message) skip(n int64) error {
 	if _, err := io.CopyN(io.Discard, m.r, n); err != nil {
 		return cutOff(err)
 	}
-	m.took(n)
+	m.left -= n
 	return nil
-}
-
-func (m *message) took(n int64) {
-	if m.left > 0 {
-		m.left -= n
-	}
 }
 
 // bytes reads that many bytes, which field has announced. They are valid until the next call. It allocates no more
@@ -144,7 +138,7 @@ func (m *message) bytes(n int64) ([]byte, error) {
 		}
 	}
 	*m.scratch = b
-	m.took(n)
+	m.left -= n
 	return b, nil
 }
 

@@ -21,7 +21,8 @@ type values struct {
 
 func newValues(r *bufio.Reader) *values { return &values{r: r} }
 
-// more reads more, and keeps what has not been taken. It fails if there is no more, or if too much has not been taken.
+// more reads once, and keeps the bytes that have not been taken. It fails after the end, which an earlier call has met,
+// and if too many bytes have not been taken.
 func (v *values) more() error {
 	if v.err != nil {
 		return v.err
@@ -40,13 +41,7 @@ func (v *values) more() error {
 		v.buf = grown
 	}
 	read, err := v.r.Read(v.buf[n:cap(v.buf)])
-	v.buf = v.buf[:n+read]
-	if err != nil {
-		v.err = err
-	}
-	if read == 0 {
-		return v.err
-	}
+	v.buf, v.err = v.buf[:n+read], err
 	return nil
 }
 
@@ -166,9 +161,6 @@ func (s *scanner) string(part []byte, i int) int {
 		i++
 	}
 	for {
-		if i >= len(part) {
-			return -1
-		}
 		quote := bytes.IndexByte(part[i:], '"')
 		text := part[i:]
 		if quote >= 0 {

@@ -62,9 +62,12 @@ func (a *answer) RoundTrip(r *http.Request) (*http.Response, error) {
 	if body == nil {
 		body = bytes.NewReader(a.body)
 	}
+	closer, ok := body.(io.ReadCloser)
+	if !ok {
+		closer = io.NopCloser(body)
+	}
 	return &http.Response{
-		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {a.contentType}}, Request: r,
-		Body: io.NopCloser(body),
+		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {a.contentType}}, Request: r, Body: closer,
 	}, nil
 }
 

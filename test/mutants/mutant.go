@@ -39,7 +39,7 @@ func all() []mutant {
 		powerLossMutants,
 		seedMutants,
 		reflectorMutants,
-		wireMutants,
+		wireMutants, wireAnswerMutants,
 		reflectorResumeMutants,
 		serveMutants,
 		serveAccessMutants,

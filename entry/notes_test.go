@@ -1,0 +1,81 @@
+package entry_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/larder-dev/larder/entry"
+)
+
+// TestNotes checks which known defects a collection has, and that the texts do not change with the time.
+func TestNotes(t *testing.T) {
+	now := time.Now()
+	object := entry.LeftOut{ObjectRef: entry.ObjectRef{Key: "default/secret-name"}}
+	for name, tt := range map[string]struct {
+		info entry.Info
+		want []entry.Note
+	}{
+		"none":              {entry.Info{Complete: true, LastContact: now}, nil},
+		"never heard of":    {entry.Info{}, nil},
+		"within the minute": {entry.Info{LastContact: now.Add(-entry.OldAfter)}, nil},
+		"all": {
+			entry.Info{MustRelist: "why", LeftOut: []entry.LeftOut{object, object}, LeftOutMore: true,
+				Attributes:  entry.Attributes{Transform: "7"},
+				LastContact: time.Date(2026, 1, 2, 3, 4, 5, 0, time.FixedZone("", 3600))},
+			[]entry.Note{
+				{Kind: entry.NoteMustRelist, Text: "to be listed again (why): objects may be missing, or older than others"},
+				{Kind: entry.NoteLeftOut, Text: "objects that could not be stored are missing, or older than the server's: " +
+					"more than 2"},
+				{Kind: entry.NoteTransform, Text: `not as the API server sent them: a transform (version "7") changed the objects`},
+				{Kind: entry.NoteAge, Text: "the API server was last heard of at 2026-01-02T02:04:05Z; this is what it had then"},
+			},
+		},
+		"one left out": {
+			entry.Info{LeftOut: []entry.LeftOut{object}},
+			[]entry.Note{{Kind: entry.NoteLeftOut,
+				Text: "objects that could not be stored are missing, or older than the server's: 1"}},
+		},
+		"unnamed ones left out": {
+			entry.Info{LeftOutMore: true},
+			[]entry.Note{{Kind: entry.NoteLeftOut,
+				Text: "objects that could not be stored are missing, or older than the server's: more than 0"}},
+		},
+	} {
+		if got := tt.info.Notes(now); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %+v", name, got)
+		}
+		if got := tt.info.Notes(now.Add(time.Hour)); len(tt.want) > 1 && !slices.Equal(got, tt.want) {
+			t.Errorf("%s: an hour later %+v", name, got)
+		}
+	}
+}
+
+// TestPrefer checks the order of collections that hold the same objects.
+func TestPrefer(t *testing.T) {
+	now := time.Now()
+	info := func(complete bool, r entry.Representation, at time.Time, namespace string) entry.Info {
+		return entry.Info{Complete: complete, LastContact: at,
+			Identity: entry.Identity{Representation: r, Namespace: namespace}}
+	}
+	a, b := info(true, entry.Unstructured, time.Time{}, "a"), info(true, entry.Unstructured, time.Time{}, "b")
+	if a.Identity.ID() > b.Identity.ID() {
+		a, b = b, a
+	}
+	want := []entry.Info{
+		info(true, "typed", now, ""),
+		info(true, entry.Unstructured, now.Add(-time.Second), ""),
+		a, // never heard of
+		b,
+		info(true, entry.Metadata, now.Add(time.Second), ""),
+		info(false, entry.Unstructured, now.Add(2*time.Second), ""),
+		info(false, entry.Metadata, now.Add(3*time.Second), ""),
+	}
+	for i, left := range want {
+		for j, right := range want {
+			if got := entry.Prefer(left, right); got < 0 != (i < j) || got > 0 != (i > j) {
+				t.Errorf("%d and %d: %d", i, j, got)
+			}
+		}
+	}
+}
