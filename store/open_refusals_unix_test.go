@@ -3,6 +3,7 @@
 package store_test
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -23,6 +24,7 @@ import (
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/internal/storetest/disk"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/seal"
 )
 
 // messages holds log messages. Its methods are safe for concurrent use.
@@ -444,4 +446,93 @@ func TestDirectoryThatBecomesAFile(t *testing.T) {
 	if err := errors.Join(os.Remove(dir), os.Rename(dir+"-old", dir), put(s, nil, "k"), s.Close()); err != nil {
 		t.Error(err)
 	}
+}
+
+// laterProvider is a provider of keys that fails once Open has the file.
+type laterProvider struct {
+	*seal.Keys
+	asked                int
+	secondCurrent, wraps error
+	short                bool // Unwrap returns half a key
+}
+
+func (p *laterProvider) CurrentKey(ctx context.Context) (string, error) {
+	if p.asked++; p.asked > 1 && p.secondCurrent != nil {
+		return "", p.secondCurrent
+	}
+	return p.Keys.CurrentKey(ctx)
+}
+
+func (p *laterProvider) Wrap(ctx context.Context, key []byte) (string, []byte, error) {
+	if p.wraps != nil {
+		return "", nil, p.wraps
+	}
+	return p.Keys.Wrap(ctx, key)
+}
+
+func (p *laterProvider) Unwrap(ctx context.Context, id string, wrapped []byte) ([]byte, error) {
+	key, err := p.Keys.Unwrap(ctx, id, wrapped)
+	if p.short && err == nil {
+		key = key[:16]
+	}
+	return key, err
+}
+
+// TestKeyProviderThatFailsLater checks that Open says which question the provider did not answer, and that the file
+// stays where it is and is unlocked.
+func TestKeyProviderThatFailsLater(t *testing.T) {
+	why := errors.New("the KMS is away")
+	e := sealing(t, mustKey(t, ""))
+	keys, ok := e.Keys.(*seal.Keys)
+	if !ok {
+		t.Fatalf("%T", e.Keys)
+	}
+	for says, test := range map[string]struct {
+		provider *laterProvider
+		stored   bool // the file has a data key
+		want     error
+	}{
+		"ask for the current key": {&laterProvider{Keys: keys, secondCurrent: why}, false, why},
+		"wrap a new data key":     {&laterProvider{Keys: keys, wraps: why}, false, why},
+		"a data key of 16 bytes":  {&laterProvider{Keys: keys, short: true}, true, seal.ErrWrongKey},
+	} {
+		path := filepath.Join(t.TempDir(), "store")
+		if test.stored {
+			writeSealed(t, path, 1, e)
+		}
+		_, err := store.Open(path, store.Options{Logger: &quiet, Encryption: &seal.Encryption{Keys: test.provider}})
+		if !errors.Is(err, test.want) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", says, err)
+		}
+		wantNames(t, filepath.Dir(path), "store")
+		mustClose(t, mustOpen(t, path, store.Options{Encryption: e, LockTimeout: -1}))
+	}
+}
+
+// TestFileThatAppearsBeforeAnImport checks that an import that has waited for another process does not replace the file
+// that this one has made.
+func TestFileThatAppearsBeforeAnImport(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "store")
+		mark, err := os.Create(path + disk.SuffixOpening)
+		if err == nil {
+			err = syscall.Flock(int(mark.Fd()), syscall.LOCK_EX)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error)
+		go func() {
+			_, err := store.NewImport(t.Context(), path, store.ImportOptions{Store: store.Options{Logger: &quiet}})
+			done <- err
+		}()
+		synctest.Wait() // until the import waits for the mark
+		if err := errors.Join(os.WriteFile(path, []byte("another's"), 0o600), mark.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; !errors.Is(err, store.ErrExists) {
+			t.Errorf("import: %v", err)
+		}
+		wantNames(t, filepath.Dir(path), "store")
+	})
 }

@@ -270,10 +270,12 @@ var storeOpenMutants = []mutant{
 		name:   "store/format-version-not-verified",
 		breaks: "A damaged format version is damage, and not a newer format.",
 		file:   "store/internal/boltfile/root.go",
-		old:    `	if len(v) != formatSize || crc32`,
-		new:    `	if len(v) == 0 || crc32`,
-		test:   "TestFormatVersionThatIsDamaged",
-		dir:    "store",
+		old: `	if len(v) != formatSize || crc32.Checksum(v[:8], crc32.MakeTable(crc32.Castagnoli)) != binary.BigEndian.Uint32(v[8:]) {
+`,
+		new: `	if len(v) != formatSize {
+`,
+		test: "TestFormatVersionThatIsDamaged",
+		dir:  "store",
 	},
 	{
 		name:   "store/overwritten-file-is-written",
@@ -377,5 +379,49 @@ var storeOpenMutants = []mutant{
 		ok, err`,
 		test: "TestFileThatMayNotBeRead",
 		dir:  "store",
+	},
+	{
+		name:   "store/half-a-data-key",
+		breaks: "A data key of the wrong length is not used.",
+		file:   "store/internal/keyring/datakey.go",
+		old: `	if len(raw) != seal.KeySize {
+`,
+		new: `	if len(raw) == 0 {
+`,
+		test: "TestKeyProviderThatFailsLater",
+		dir:  "store",
+	},
+	{
+		name:   "store/no-current-key",
+		breaks: "Open fails if the provider does not name its current key.",
+		file:   "store/internal/keyring/provider.go",
+		old: `		return nil, fmt.Errorf("ask for the current key: %w", err)
+`,
+		new: `		_ = id
+`,
+		test: "TestKeyProviderThatFailsLater",
+		dir:  "store",
+	},
+	{
+		name:   "store/data-key-not-wrapped",
+		breaks: "Open fails if the provider does not wrap a new data key.",
+		file:   "store/internal/keyring/provider.go",
+		old: `	if err != nil {
+		clear(raw)
+`,
+		new: `	if err != nil && wrapped != nil {
+		clear(raw)
+`,
+		test: "TestKeyProviderThatFailsLater",
+		dir:  "store",
+	},
+	{
+		name:   "store/import-over-a-new-file",
+		breaks: "An import that has waited for another process does not replace the file that this one made.",
+		file:   "store/internal/boltfile/new_file.go",
+		old:    `	if err := WantNone(path); err != nil { // another`,
+		new:    `	if err := WantNone(path); err != nil && mark == nil { // another`,
+		test:   "TestFileThatAppearsBeforeAnImport",
+		dir:    "store",
 	},
 }
