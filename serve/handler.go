@@ -109,6 +109,7 @@ type request struct {
 	format     format
 	collection *collection
 	reader     reader
+	offline    bool // the request was allowed by the rules for an outage of the API server
 }
 
 // ServeHTTP implements http.Handler.

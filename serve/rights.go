@@ -1,8 +1,11 @@
 package serve
 
 import (
+	"context"
+	"math/rand/v2"
 	"net/http"
 	"strings"
+	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,7 +22,9 @@ func (q *request) allowed(verb string) error {
 	if rights == nil {
 		return nil
 	}
-	return access.Require(q.ctx, rights, q.attributes(verb))
+	decision, err := access.Decide(q.ctx, rights, q.attributes(verb))
+	q.offline = decision.Offline
+	return err
 }
 
 // attributes are what the request asks for.
@@ -45,24 +50,66 @@ func (q *request) attributes(verb string) access.Attributes {
 	return a
 }
 
-// stillAllowed returns the refusal of a watch whose user has lost the right to it. While nobody can say, the watch goes
-// on: what it gets is what the API server, which would say, has sent. The right to watch all objects is asked for
-// first, since agents that select different objects share that question.
-func (q *request) stillAllowed() error {
-	rights := q.Handler.options.Authorizer
-	if rights == nil {
-		return nil
+// The right to a running watch is asked about again after leastRecheck to mostRecheck, at random, since many watches
+// begin at the same moment. An answer counts for access.RightsLast and a review takes up to 10 s, so a watch ends
+// within two minutes of the right to it.
+const (
+	leastRecheck = 50 * time.Second
+	mostRecheck  = 100 * time.Second
+)
+
+// untilRecheck returns how long a watch runs before its right is asked about again.
+func untilRecheck() time.Duration { return leastRecheck + rand.N(mostRecheck-leastRecheck) }
+
+// recheck asks again about the right to one running watch. The goroutine of its request owns it.
+type recheck struct {
+	rights    access.Authorizer
+	questions []access.Attributes // each of which a yes lets the watch go on; those that watches share come first
+	next      int                 // the first question that no API server has answered with no
+	offline   bool                // only the rules for an outage have allowed the watch so far
+}
+
+// recheck returns the questions about the watch: whether its user may watch all objects, then whether the user may watch
+// the selected ones, and then the same with the extra values of the token. Agents of one service account differ in the
+// last one only: in their pods, nodes and tokens. RBAC and the Node authorizer ignore these values. A webhook may read
+// them, so it has the last word before a refusal ends the watch.
+func (q *request) recheck() *recheck {
+	own := q.attributes("watch")
+	shared := own
+	shared.User = access.WithoutCredential(own.User)
+	c := &recheck{rights: q.Handler.options.Authorizer, offline: q.offline}
+	if own.FieldSelector != nil || own.LabelSelector != nil || own.Name != "" {
+		all := shared
+		all.FieldSelector, all.LabelSelector, all.Name = nil, nil, ""
+		c.questions = append(c.questions, all)
 	}
-	a := q.attributes("watch")
-	all := a
-	all.FieldSelector, all.LabelSelector, all.Name = nil, nil, ""
-	if access.Require(q.ctx, rights, all) == nil {
-		return nil
+	c.questions = append(c.questions, shared)
+	if len(shared.User.Extra) < len(own.User.Extra) {
+		c.questions = append(c.questions, own)
 	}
-	if err := access.Require(q.ctx, rights, a); apierrors.IsForbidden(err) {
-		return err
+	return c
+}
+
+// err returns the refusal of a watch whose user has lost the right to it. A question that an API server has answered
+// with no is not asked again while a later one is answered with yes.
+//
+// While the API server cannot be asked, the watch goes on: its events come from that server. A no of the rules for an
+// outage ends only watches that these rules have allowed, and no API server since.
+func (c *recheck) err(ctx context.Context) error {
+	for i := c.next; ; i++ {
+		decision, err := access.Decide(ctx, c.rights, c.questions[i])
+		switch {
+		case decision.Allowed:
+			c.offline = c.offline && decision.Offline
+			return nil
+		case !apierrors.IsForbidden(err) || decision.Offline && !c.offline:
+			return nil
+		case i == len(c.questions)-1:
+			return err
+		case !decision.Offline:
+			c.next = i + 1
+		}
 	}
-	return nil
 }
 
 // reviews are the resources that answer what clients ask about themselves.

@@ -3,6 +3,7 @@ package serve_test
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
 
 	"github.com/larder-dev/larder/serve"
 	"github.com/larder-dev/larder/serve/access"
@@ -47,29 +50,20 @@ func TestWatchEndsWithTheRight(t *testing.T) {
 			h, err := serve.New(serve.Store(smallStore(t)), serve.Options{Authorizer: rights})
 			must(t, err)
 			defer func() { must(t, h.Close()) }()
-			w := &lines{header: http.Header{}, sent: make(chan string, 10)}
-			target := "/api/v1/pods?watch=1&resourceVersion=7" + query
-			ctx, cancel := context.WithCancel(t.Context())
+			w, ended, cancel := startWatch(t, h, access.User{Username: "jane"}, query)
 			defer cancel()
-			r, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
-			must(t, err)
-			ended := make(chan struct{})
-			go func() {
-				defer close(ended)
-				h.ServeHTTP(w, r)
-			}()
-			time.Sleep(time.Minute)
+			time.Sleep(2 * time.Minute)
 			rights.set(func() { rights.err = errors.Join(errors.New("dial"), access.ErrUnreachable) })
-			time.Sleep(time.Minute)
+			time.Sleep(2 * time.Minute)
 			rights.set(func() { rights.err = nil })
-			time.Sleep(time.Minute)
+			time.Sleep(2 * time.Minute)
 			if len(w.sent) > 0 {
 				t.Fatalf("an allowed watch was sent %q", <-w.sent)
 			}
 			rights.set(func() { rights.no, rights.asked = true, 0 })
 			select {
 			case <-ended:
-			case <-time.After(time.Minute):
+			case <-time.After(2 * time.Minute):
 				t.Error("the watch goes on without the right to it")
 				cancel()
 				<-ended
@@ -79,11 +73,174 @@ func TestWatchEndsWithTheRight(t *testing.T) {
 			if !strings.Contains(line, `"type":"ERROR"`) || !strings.Contains(line, `"code":403`) {
 				t.Errorf("the watch ended with %q", line)
 			}
-			if rights.asked > 2 {
+			if rights.asked != 1 {
 				t.Errorf("it was asked %d times until it ended", rights.asked)
 			}
 		})
 	}
+}
+
+// startWatch starts a watch of a user from the state of smallStore. ended is closed when it ends.
+func startWatch(
+	t *testing.T, h *serve.Handler, user access.User, query string,
+) (w *lines, ended chan struct{}, cancel func()) {
+	t.Helper()
+	w, ended = &lines{header: http.Header{}, sent: make(chan string, 10)}, make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	handler := access.NewHandler(h, access.HandlerOptions{Authenticator: as(user)})
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "/api/v1/pods?watch=1&resourceVersion=7"+query, nil)
+	must(t, err)
+	go func() {
+		defer close(ended)
+		handler.ServeHTTP(w, r)
+	}()
+	return w, ended, cancel
+}
+
+// as is an authenticator that takes every request for one user's.
+type as access.User
+
+func (u as) Authenticate(*http.Request) (access.User, bool, error) { return access.User(u), true, nil }
+
+// agent is the user of the token of one pod of a service account, as a TokenReview names it.
+func agent(pod string) access.User {
+	return access.User{Username: "system:serviceaccount:monitoring:agent", UID: "1", Extra: map[string]extra{
+		"authentication.kubernetes.io/pod-name":      {pod},
+		"authentication.kubernetes.io/credential-id": {"JTI=" + pod},
+		"example.com/tenant":                         {"a"},
+	}}
+}
+
+type extra = authenticationv1.ExtraValue
+
+// questions is an authorizer that counts the different questions that are asked.
+type questions struct {
+	mu     sync.Mutex
+	answer func(access.Attributes) access.Decision
+	asked  int
+	differ map[string]bool
+}
+
+func (q *questions) Authorize(_ context.Context, a access.Attributes) (access.Decision, error) {
+	text, err := json.Marshal(a)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.asked++
+	q.differ[string(text)] = true
+	return q.answer(a), err
+}
+
+func (q *questions) reset() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.asked, q.differ = 0, map[string]bool{}
+}
+
+func (q *questions) counts() (asked, differ int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.asked, len(q.differ)
+}
+
+// TestWatchesShareQuestions checks that the running watches of a service account's pods ask one question, at most every
+// 50 s, and that a question that was answered with no is not asked again (issue 37).
+func TestWatchesShareQuestions(t *testing.T) {
+	for name, tt := range map[string]struct {
+		query  string
+		answer func(access.Attributes) access.Decision
+		differ int // of three pods
+	}{
+		"all": {"", func(access.Attributes) access.Decision { return access.Decision{Allowed: true} }, 1},
+		"selected": {"&fieldSelector=spec.nodeName%3Da", func(a access.Attributes) access.Decision {
+			return access.Decision{Allowed: a.FieldSelector != nil}
+		}, 1},
+		"by the pod": {"", func(a access.Attributes) access.Decision {
+			return access.Decision{Allowed: len(a.User.Extra) == 3}
+		}, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rights := &questions{answer: tt.answer, differ: map[string]bool{}}
+				h, err := serve.New(serve.Store(smallStore(t)), serve.Options{Authorizer: rights})
+				must(t, err)
+				for i := range 3 {
+					_, ended, cancel := startWatch(t, h, agent(fmt.Sprint(i)), tt.query)
+					defer func() {
+						cancel()
+						<-ended
+					}()
+				}
+				defer func() { must(t, h.Close()) }()
+				time.Sleep(2 * time.Minute) // each has asked once
+				rights.reset()
+				time.Sleep(500 * time.Second)
+				asked, differ := rights.counts()
+				if asked < 3*5 || asked > 3*10 || differ != tt.differ {
+					t.Errorf("asked %d times, %d different questions", asked, differ)
+				}
+			})
+		})
+	}
+}
+
+// TestOutageEndsNoWatch checks that a watch that the API server has allowed goes on through an outage, whatever the
+// rules for an outage say, and that these rules end a watch that they have allowed (issue 37).
+func TestOutageEndsNoWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		unreachable := errors.Join(errors.New("dial"), access.ErrUnreachable)
+		upstream, offline := &switched{}, &switched{no: true}
+		h, err := serve.New(serve.Store(smallStore(t)), serve.Options{
+			Authorizer: access.FallbackAuthorizer(upstream, offline)})
+		must(t, err)
+		defer func() { must(t, h.Close()) }()
+		start := func() (ended chan struct{}, cancel func()) {
+			_, ended, cancel = startWatch(t, h, access.User{Username: "jane"}, "&fieldSelector=spec.nodeName%3Da")
+			synctest.Wait()
+			return ended, cancel
+		}
+		goesOn := func(ended chan struct{}, when string) {
+			t.Helper()
+			select {
+			case <-ended:
+				t.Fatalf("the watch ended %s", when)
+			case <-time.After(5 * time.Minute):
+			}
+		}
+		ends := func(ended chan struct{}, when string) {
+			t.Helper()
+			select {
+			case <-ended:
+			case <-time.After(2 * time.Minute):
+				t.Errorf("the watch goes on %s", when)
+			}
+		}
+		one, cancel := start()
+		defer cancel()
+		upstream.set(func() { upstream.err = unreachable })
+		goesOn(one, "in an outage")
+		offline.set(func() { offline.no = false })
+		two, cancelTwo := start()
+		defer cancelTwo()
+		three, cancelThree := start()
+		defer cancelThree()
+		goesOn(two, "that the rules for an outage allow")
+		offline.set(func() { offline.no = true })
+		ends(two, "without the rule for an outage that allowed it")
+		ends(three, "without the rule for an outage that allowed it")
+		goesOn(one, "in an outage, after the rules for it have changed")
+
+		offline.set(func() { offline.no = false })
+		four, cancelFour := start()
+		defer cancelFour()
+		upstream.set(func() { upstream.err = nil })
+		goesOn(four, "that the API server allows")
+		upstream.set(func() { upstream.err = unreachable })
+		offline.set(func() { offline.no = true })
+		goesOn(four, "in an outage, since when the API server has allowed it")
+		upstream.set(func() { upstream.err, upstream.no = nil, true })
+		ends(one, "without the right")
+		ends(four, "without the right")
+	})
 }
 
 // lines is a http.ResponseWriter of a watch.

@@ -18,7 +18,6 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/apistatus"
-	"github.com/larder-dev/larder/serve/access"
 	"github.com/larder-dev/larder/store/history"
 )
 
@@ -147,8 +146,9 @@ func (w *watcher) sendInitial(ctx context.Context, l *listing) error {
 func (w *watcher) run(ctx context.Context, end time.Time) error {
 	next, last := time.Now().Add(bookmarkEvery), end.Add(-bookmarkBefore) // the times of bookmarks
 	ask := end                                                            // about the right to the watch
+	var right *recheck
 	if w.Handler.options.Authorizer != nil {
-		ask = time.Now().Add(access.RightsLast)
+		right, ask = w.recheck(), time.Now().Add(untilRecheck())
 	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -166,10 +166,10 @@ func (w *watcher) run(ctx context.Context, end time.Time) error {
 		}
 		now := time.Now()
 		if !now.Before(ask) {
-			if err := w.stillAllowed(); err != nil {
+			if err := right.err(ctx); err != nil {
 				return err
 			}
-			ask = now.Add(access.RightsLast)
+			ask = now.Add(untilRecheck())
 		}
 		ending := !now.Before(last)
 		if due := !now.Before(next); due || ending {

@@ -2,8 +2,10 @@ package access
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"slices"
+	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -18,8 +20,20 @@ const (
 	groupAuthenticated   = "system:authenticated"
 	groupUnauthenticated = "system:unauthenticated"
 	userAnonymous        = "system:anonymous"
-	credentialID         = "authentication.kubernetes.io/credential-id"
+	credentialID         = credentialPrefix + "credential-id"
+	credentialPrefix     = "authentication.kubernetes.io/"
 )
+
+// WithoutCredential returns u without the extra values that API servers take from a service-account token: its id, and
+// the pod and the node that it is bound to (authentication.kubernetes.io/*). All tokens of one service account are the
+// same user then. It does not change u.
+func WithoutCredential(u User) User {
+	u.Extra = maps.Clone(u.Extra)
+	maps.DeleteFunc(u.Extra, func(key string, _ authenticationv1.ExtraValue) bool {
+		return strings.HasPrefix(key, credentialPrefix)
+	})
+	return u
+}
 
 // Authenticator finds out who sends a request. It may be called concurrently.
 type Authenticator interface {
@@ -40,6 +54,8 @@ type Decision struct {
 	Allowed bool
 	// Reason is for who reads the answer: no more than that user may know. It may be empty.
 	Reason string
+	// Offline is set by a FallbackAuthorizer if the decision is by its rules for an outage.
+	Offline bool
 }
 
 // Attributes are what somebody wants to do. They are named as API servers name them

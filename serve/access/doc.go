@@ -44,8 +44,11 @@
 //
 // Without a fallback clients get 503 while the API server is away. Answers count for 10 s (a "no": 2 s), which is also
 // how long somebody gets in after upstream has revoked a token or a right. Package serve asks again about the right to
-// a watch while it lasts (RightsLast): it ends at most 20 s after the right, which kube-apiserver's does not. A revoked
-// token ends no watch.
+// a running watch: the watch ends within two minutes of the right, which kube-apiserver's does not. It asks without the
+// pod, the node and the id of the token (WithoutCredential), so that all pods of a service account share one review; a
+// webhook that decides by those has the last word about a refusal, but cannot end a watch by them. A revoked token ends
+// no watch, and neither does an outage: a "no" of a FallbackAuthorizer's rules for it (Decision.Offline) ends only a
+// watch that they have allowed.
 //
 // # What nobody learns
 //

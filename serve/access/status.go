@@ -18,14 +18,20 @@ import (
 // decision failed. The 503, which kube-apiserver has not (an authorizing webhook that fails is a 500 there), has
 // clients try again, and says what is the case: nobody has refused anything.
 func Require(ctx context.Context, authorizer Authorizer, a Attributes) error {
+	_, err := Decide(ctx, authorizer, a)
+	return err
+}
+
+// Decide returns the decision, and the error that Require returns. A Decision with an error does not allow.
+func Decide(ctx context.Context, authorizer Authorizer, a Attributes) (Decision, error) {
 	decision, err := authorizer.Authorize(ctx, a)
 	switch {
 	case err != nil:
-		return statusError(err)
+		return Decision{}, statusError(err)
 	case !decision.Allowed:
-		return forbidden(a, decision.Reason)
+		return decision, forbidden(a, decision.Reason)
 	}
-	return nil
+	return decision, nil
 }
 
 // statusError returns an error that is an apierrors.APIStatus: err itself if it is, or one that tells nothing of it.

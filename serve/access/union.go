@@ -30,7 +30,8 @@ func (u union) Authenticate(r *http.Request) (User, bool, error) {
 	return User{}, false, errors.Join(errs...)
 }
 
-// FallbackAuthorizer asks upstream, and, only if that fails with ErrUnreachable, offline. A "no" of upstream is final.
+// FallbackAuthorizer asks upstream, and, only if that fails with ErrUnreachable, offline, whose decisions are marked
+// (Decision.Offline). A "no" of upstream is final.
 func FallbackAuthorizer(upstream, offline Authorizer) Authorizer {
 	return fallbackAuthorizer{upstream, offline}
 }
@@ -46,6 +47,6 @@ func (f fallbackAuthorizer) Authorize(ctx context.Context, a Attributes) (Decisi
 	if d, err = f.offline.Authorize(ctx, a); err != nil {
 		return Decision{}, err
 	}
-	d.Reason = "the API server cannot be reached, and " + d.Reason
+	d.Reason, d.Offline = "the API server cannot be reached, and "+d.Reason, true
 	return d, nil
 }

@@ -21,15 +21,15 @@ import (
 
 // How long answers of the API server count. kube-apiserver keeps those of its webhooks for minutes (5 min if allowed,
 // 30 s if not; 2 min for tokens), aggregated API servers for 10 s. Ours are those of the latter: what is revoked has to
-// end soon, and that is one review a user and kind in 10 s at most. A "no" counts for less: who has just been given a
-// right tries again at once.
+// end soon. A "no" counts for less: a user who has just been given a right tries again at once. Requests of two pods of
+// one service account are different questions, since their tokens name the pods and a webhook may decide by that.
 const (
 	yesLasts = RightsLast
 	noLasts  = 2 * time.Second
 )
 
-// RightsLast is how long a right counts for which an API server has been asked. What lasts longer than that, such as a
-// watch, is asked about again.
+// RightsLast is how long a right counts for which an API server has been asked. Package serve asks again about running
+// watches.
 const RightsLast = 10 * time.Second
 
 // UpstreamOptions are the options of NewUpstream.
