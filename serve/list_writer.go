@@ -30,6 +30,7 @@ func (w *listWriter) begin(length int) {
 	apiVersion, kind := q.collection.typeMeta(q.format, q.format.form != table)
 	q.w.Header().Set("Content-Type", string(q.format.media))
 	w.out = newCompressible(q.w, q.r)
+	q.lease.begun = true
 	var head []byte
 	switch q.format.media {
 	case mediaProtobuf:

@@ -18,7 +18,9 @@ const memoryWait = time.Second
 // Memory is the budget from which the answers of a process take the memory that they hold while a client reads: pages
 // of lists, objects, documents. NewMemory returns one. A request takes its share before it reads anything, and is
 // refused with 429 and Retry-After if there is none within a second. One user holds at most half of the budget, so that
-// others are answered beside any number of slow readers of one. It is safe for concurrent use.
+// others are answered beside any number of slow readers of one. A list that has begun is not broken off where a page
+// needs more: one list of each user may exceed the budget by one page, and the user's other lists wait. It is safe for
+// concurrent use.
 type Memory struct {
 	size int64
 	all  *semaphore.Weighted
@@ -26,11 +28,12 @@ type Memory struct {
 	mu    sync.Mutex
 	users map[string]*share // of users that hold memory or wait for it; guarded by mu, like the following
 	usage MemoryUsage
+	freed chan struct{} // closed when memory is given back; nil if nobody waits for it
 }
 
 // MemoryUsage is how much of a budget is in use.
 type MemoryUsage struct {
-	// Size is the budget, and Used how much of it requests hold, both in bytes.
+	// Size is the budget, and Used how much memory requests hold, both in bytes. Used can exceed Size by a page of a list.
 	Size, Used int64
 	// Refused is how many requests were refused since there was no memory for them.
 	Refused int64
@@ -39,7 +42,8 @@ type MemoryUsage struct {
 // share is the part of a budget that one user may hold.
 type share struct {
 	budget   *semaphore.Weighted
-	requests int // that hold memory or wait for it; guarded by Memory.mu
+	requests int  // that hold memory or wait for it; guarded by Memory.mu, like the following
+	exceeded bool // a lease of the user holds memory beyond the budget
 }
 
 // NewMemory returns a budget of so many bytes; 0 is DefaultMemory.
@@ -65,57 +69,124 @@ func errMemory() error {
 		"try again", 1)
 }
 
-// memoryLease is what one request holds of a Memory. Its goroutine owns it.
+// memoryLease is the part of a Memory that one request holds. Its goroutine owns it.
 type memoryLease struct {
 	memory *Memory
 	user   string // empty if nobody is told apart
 	share  *share // nil while nothing is held
 	bytes  int64
+	beyond int64 // the part of bytes that exceeds the budget
+	begun  bool  // the answer has begun: a refusal would cut it off
 }
 
 // resize takes or gives back memory until the lease holds so many bytes, or half of the budget if that is less. To grow
-// it first gives back what it has: requests that grow do not wait for one another. It fails with errMemory if there is
-// none within a time, and then holds nothing.
+// it keeps its bytes and takes the difference. It fails with errMemory if there is none within a time; the lease is
+// unchanged then. The lease of an answer that has begun waits until ctx ends.
 func (l *memoryLease) resize(ctx context.Context, bytes int64, wait time.Duration) error {
-	m := l.memory
-	bytes = min(bytes, m.size/2)
-	if l.share != nil && bytes <= l.bytes {
-		l.free(l.bytes - bytes)
+	bytes = min(bytes, l.memory.size/2)
+	switch more := bytes - l.bytes; {
+	case more <= 0:
+		l.free(-more)
 		return nil
+	case l.begun && l.share != nil:
+		return l.goOn(ctx, more)
+	default:
+		return l.take(ctx, more, wait)
 	}
-	l.release()
-	s := m.join(l.user)
+}
+
+// take takes more bytes within a time.
+func (l *memoryLease) take(ctx context.Context, more int64, wait time.Duration) error {
+	m, s := l.memory, l.share
+	if s == nil {
+		s = m.join(l.user)
+	}
 	waiting, stop := context.WithTimeout(ctx, wait)
 	defer stop()
-	err := s.budget.Acquire(waiting, bytes)
+	err := s.budget.Acquire(waiting, more)
 	if err == nil {
-		if err = m.all.Acquire(waiting, bytes); err != nil {
-			s.budget.Release(bytes)
+		if err = m.all.Acquire(waiting, more); err != nil {
+			s.budget.Release(more)
 		}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err != nil {
-		m.leaveLocked(l.user, s)
+		if l.share == nil {
+			m.leaveLocked(l.user, s)
+		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		m.usage.Refused++
 		return errMemory()
 	}
-	l.share, l.bytes = s, bytes
-	m.usage.Used += bytes
+	l.share, l.bytes = s, l.bytes+more
+	m.usage.Used += more
 	return nil
 }
 
-// free gives back a part.
+// goOn takes more bytes for an answer that has begun: from the budget, or beyond it if no other lease of the user is
+// beyond it. Otherwise it waits.
+func (l *memoryLease) goOn(ctx context.Context, more int64) error {
+	for {
+		freed, ok := l.tryGoOn(more)
+		if ok {
+			return nil
+		}
+		select {
+		case <-freed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// tryGoOn takes more bytes, or returns a channel that is closed when memory is given back.
+func (l *memoryLease) tryGoOn(more int64) (freed <-chan struct{}, ok bool) {
+	m, s := l.memory, l.share
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	ok = s.budget.TryAcquire(more)
+	if ok && !m.all.TryAcquire(more) {
+		s.budget.Release(more)
+		ok = false
+	}
+	if !ok && (l.beyond > 0 || !s.exceeded) {
+		s.exceeded, ok = true, true
+		l.beyond += more
+	}
+	if !ok {
+		if m.freed == nil {
+			m.freed = make(chan struct{})
+		}
+		return m.freed, false
+	}
+	l.bytes += more
+	m.usage.Used += more
+	return nil, true
+}
+
+// free gives back a part, first of what exceeds the budget.
 func (l *memoryLease) free(bytes int64) {
-	l.memory.all.Release(bytes)
-	l.share.budget.Release(bytes)
+	if bytes == 0 {
+		return
+	}
+	m := l.memory
+	beyond := min(bytes, l.beyond)
+	m.all.Release(bytes - beyond)
+	l.share.budget.Release(bytes - beyond)
 	l.bytes -= bytes
-	l.memory.mu.Lock()
-	defer l.memory.mu.Unlock()
-	l.memory.usage.Used -= bytes
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.usage.Used -= bytes
+	if l.beyond -= beyond; beyond > 0 && l.beyond == 0 {
+		l.share.exceeded = false
+	}
+	if m.freed != nil {
+		close(m.freed)
+		m.freed = nil
+	}
 }
 
 // release gives back all memory.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -212,6 +213,45 @@ func TestLargeObjects(t *testing.T) {
 	if u := w.memory.Usage(); u.Used != 0 || u.Refused != 0 {
 		t.Errorf("the budget is %+v", u)
 	}
+}
+
+// TestListThatHasBegun checks that a list is not cut off where a page needs more memory than its user has left: one list
+// of the user exceeds the budget by that page, and the next one waits for it (issue 37).
+func TestListThatHasBegun(t *testing.T) {
+	const path, half = "/api/v1/pods", 13 << 19
+	w := newSlowWorld(t, 2*half)
+	w.create(fat("q", 1_000_000))
+	w.caughtUp()
+	whole := func(conn net.Conn, begun string) {
+		t.Helper()
+		r, err := http.ReadResponse(bufio.NewReader(io.MultiReader(strings.NewReader(begun), conn)), nil)
+		must(t, err)
+		body, err := io.ReadAll(r.Body)
+		if n := strings.Count(string(body), `"fat":`); r.StatusCode != http.StatusOK || err != nil || n != 41 {
+			t.Errorf("the list has the status %s and %d of 41 pods: %v", r.Status, n, err)
+		}
+	}
+	slow := w.send("mallory", path, "application/json")
+	defer slow.Close()
+	eventually(t, func() bool { return w.memory.Usage().Used > 0 }, func() string { return "nothing is held" })
+	whole(w.send("mallory", path, "application/json"), "")
+
+	large := w.send("mallory", path, "application/json")
+	defer large.Close()
+	for w.memory.Usage().Used <= half { // until it holds its last page
+		_, err := io.ReadFull(large, make([]byte, 4<<10))
+		must(t, err)
+	}
+	var begun strings.Builder // of a list that has to wait for its last page
+	next := w.send("mallory", path, "application/json")
+	must(t, next.SetDeadline(time.Now().Add(20*time.Second))) // it must not wait for ever
+	_, err := io.CopyN(&begun, next, 1_900_000)
+	must(t, err)
+	must(t, large.Close())
+	whole(next, begun.String())
+	must(t, slow.Close())
+	eventually(t, func() bool { return w.memory.Usage().Used == 0 },
+		func() string { return fmt.Sprintf("the budget is %+v", w.memory.Usage()) })
 }
 
 // TestListOfManyPages checks that lists of more than one page have every object once, with and without a limit, also

@@ -135,6 +135,22 @@ var serveHostileMutants = []mutant{
 		test:   "TestSlowReaders",
 	},
 	{
+		name:   "serve/list-is-cut-off",
+		breaks: "A list that has begun is not cut off where a page needs more memory.",
+		file:   "serve/memory.go",
+		old:    `	case l.begun && l.share != nil:`,
+		new:    `	case l.begun && l.share == nil:`,
+		test:   "TestListThatHasBegun",
+	},
+	{
+		name:   "serve/page-beyond-the-budget-for-ever",
+		breaks: "The page by which a list exceeds the budget is given back.",
+		file:   "serve/memory.go",
+		old:    `		l.share.exceeded = false`,
+		new:    `		l.share.exceeded = true`,
+		test:   "TestListThatHasBegun",
+	},
+	{
 		name:   "serve/large-pages",
 		breaks: "A list holds no more memory than it has taken.",
 		file:   "serve/listing.go",
