@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -15,8 +17,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/requests"
 	"github.com/larder-dev/larder/reflector"
 )
 
@@ -346,4 +351,71 @@ func TestMetadataWithoutTheSchema(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestMetadataByACachedHash cites issue 37: lost history is listed as whole objects after a change of the schema,
+// although another informer of the program has read the hash just before that change.
+func TestMetadataByACachedHash(t *testing.T) {
+	for name, due := range map[string]bool{"the hash is due": true, "read within the hour": false} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				r := newRig(t)
+				var version atomic.Int64
+				hash := requests.NewSchemas(clientOf(t, func(w http.ResponseWriter, _ *http.Request) {
+					fmt.Fprintf(w, `{"paths":{"api/v1":{"serverRelativeURL":"/openapi/v3/api/v1?hash=%d"}}}`, version.Load())
+				})).Hash(corev1.SchemeGroupVersion)
+				r.o.OpenAPIHash, r.o.ListMetadata = hash, r.srv.listMetadata
+				r.srv.fatten()
+				for n := range 8 { // so many that a new one is fetched by itself
+					r.srv.write(fmt.Sprintf("a/p%d", n), "1")
+				}
+				r.srv.write("a/x", "before")
+				r.start()
+				if due {
+					time.Sleep(openAPIEvery + time.Minute)
+				}
+				r.srv.setFail(func(string, metav1.ListOptions) error { return errors.New("away") })
+				r.srv.disconnect()
+				if _, err := hash(t.Context()); err != nil { // another informer
+					t.Fatal(err)
+				}
+				time.Sleep(time.Second)
+				version.Add(1)
+				r.srv.mu.Lock()
+				p := r.srv.pods["a/x"].DeepCopy()
+				p.Labels["value"] = "after"
+				r.srv.pods["a/x"] = p
+				r.srv.mu.Unlock()
+				r.srv.write("a/y", "new")
+				r.srv.compact()
+				r.srv.setFail(nil)
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				equal(t, "stored", r.stored(), r.srv.state())
+				if n := r.fetches(); n != 0 {
+					t.Errorf("%d objects were fetched", n)
+				}
+				r.close()
+			})
+		})
+	}
+}
+
+// clientOf returns a client whose requests fn answers, without a connection.
+func clientOf(t *testing.T, fn http.HandlerFunc) rest.Interface {
+	t.Helper()
+	client, err := kubernetes.NewForConfigAndClient(&rest.Config{Host: "http://server"},
+		&http.Client{Transport: answering(fn)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client.CoreV1().RESTClient()
+}
+
+type answering http.HandlerFunc
+
+func (fn answering) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	fn(w, r)
+	return w.Result(), nil
 }

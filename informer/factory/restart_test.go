@@ -2,8 +2,11 @@ package factory
 
 import (
 	"reflect"
+	"strings"
 	"testing"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -106,6 +109,35 @@ func TestAttributes(t *testing.T) {
 		if got.Resource.Kind != want.Resource.Kind || got.Resource.Namespaced != want.Resource.Namespaced {
 			t.Errorf("%s: resource %+v, want %+v", form, got.Resource, want.Resource)
 		}
+	}
+}
+
+// TestMetadataByACachedHash cites issue 37: lost history is listed as whole objects after a change of the schema within
+// the minutes for which the informers of a factory share the hashes that one of them has read.
+func TestMetadataByACachedHash(t *testing.T) {
+	s, c := startServer(t, fakeapi.Options{})
+	large := pod("a", "1", "x")
+	large.Spec.NodeSelector = map[string]string{"large": strings.Repeat("x", 32<<10)}
+	must(t, s.Load(pods, large))
+	st := openStore(t, t.TempDir())
+	defer closeStore(t, st)
+	f := typedFlavor.ours(t, c, on(t, st))
+	reg, stop := f.start(t, pods, &recorder{})
+	defer stop()
+	f.waitSynced(t, reg)
+	s.SetOpenAPIHash(pods.GroupVersion(), "CHANGED")
+	must(t, s.Load(configMaps, &corev1.ConfigMap{ObjectMeta: metaOf("a", "1", "x")}))
+	s.Compact()
+	info := func() entry.Info {
+		return collection(t, st, func(id entry.Identity) bool { return id.Resource == pods.Resource })
+	}
+	before := info()
+	s.BreakWatches(pods, fakeapi.BreakEOF)
+	for ctx := testContext(t); info().ResourceVersion == before.ResourceVersion; time.Sleep(10 * time.Millisecond) {
+		must(t, ctx.Err())
+	}
+	if after := info().Attributes.OpenAPI; before.Attributes.OpenAPI == "" || after != "CHANGED" {
+		t.Errorf("listed with the schema %q, then with %q", before.Attributes.OpenAPI, after)
 	}
 }
 

@@ -11,12 +11,14 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// schemasFor is how long the hashes are reused. An informer calls Hash's function once an hour.
+// schemasFor is how long the hashes are reused, unless the caller demands later ones. An informer calls Hash's function
+// once an hour.
 const schemasFor = 5 * time.Minute
 
 // Schemas reads the hashes that the server's /openapi/v3 has for its group-versions, for all informers of a program:
 // the request brings those of all group-versions, some ten kilobytes, so it is made once for all that connect within
-// five minutes. Make one with NewSchemas.
+// five minutes. Before a list by metadata an informer demands hashes that were read since it has connected: informers
+// that connect together share that request too. Make one with NewSchemas.
 type Schemas struct {
 	urls *shared[map[string]string]
 }

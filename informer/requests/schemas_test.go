@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/larder-dev/larder/informer/internal/age"
 	"github.com/larder-dev/larder/informer/requests"
 )
 
@@ -53,6 +54,43 @@ func testSchemasReadOnce(t *testing.T) {
 	if hash, err := s.Hash(schema.GroupVersion{Version: "v1"})(t.Context()); hash != "CORE2" || err != nil {
 		t.Errorf("later: %q, %v", hash, err)
 	}
+}
+
+// TestSchemasReadSince checks that callers that demand an answer from after they have connected share one, and that it
+// serves those that demand none.
+func TestSchemasReadSince(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int32
+		hash := requests.NewSchemas(clientOf(t, func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprintf(w, `{"paths":{"api/v1":{"serverRelativeURL":"/openapi/v3/api/v1?hash=%d"}}}`, asked.Add(1))
+		})).Hash(schema.GroupVersion{Version: "v1"})
+		read := func(ctx context.Context, want string) {
+			t.Helper()
+			if got, err := hash(ctx); got != want || err != nil {
+				t.Errorf("%q, %v; want %q", got, err, want)
+			}
+		}
+		read(t.Context(), "1")
+		time.Sleep(time.Second)
+		connected := time.Now()
+		var wg sync.WaitGroup
+		for range 20 {
+			wg.Go(func() {
+				ctx, answer := age.Ask(t.Context(), connected)
+				read(ctx, "2")
+				if answer.Read().Before(connected) {
+					t.Errorf("read %s before the connection", connected.Sub(answer.Read()))
+				}
+			})
+		}
+		wg.Wait()
+		time.Sleep(time.Second)
+		read(t.Context(), "2")
+		ctx, answer := age.Ask(t.Context(), time.Time{})
+		if read(ctx, "2"); !answer.Read().Equal(connected) {
+			t.Errorf("an answer of %s is said to be of %s", connected, answer.Read())
+		}
+	})
 }
 
 // TestSchemasRefused: an answer that says no is everybody's, an error of the connection is not.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/larder-dev/larder/informer/internal/age"
 	"github.com/larder-dev/larder/internal/limiter"
 )
 
@@ -15,7 +16,7 @@ type shared[T any] struct {
 	get    func(ctx context.Context) (T, error)
 	// turn is a lock of capacity 1: its holder reads from the server and uses the fields below.
 	turn chan struct{}
-	// value is the last answer, err the server's refusal if there was one, and at when that was.
+	// value is the last answer, err the server's refusal if there was one, and at when it was requested.
 	value T
 	err   error
 	at    time.Time
@@ -25,7 +26,8 @@ func newShared[T any](path string, reused time.Duration, get func(ctx context.Co
 	return &shared[T]{path: path, reused: reused, get: get, turn: make(chan struct{}, 1)}
 }
 
-// read returns the value. An error of the connection is not reused.
+// read returns the value, which is not older than the context demands (age.Ask): callers that demand one of the same
+// moment, as after an outage, share an answer. An error of the connection is not reused.
 func (s *shared[T]) read(ctx context.Context) (T, error) {
 	select {
 	case s.turn <- struct{}{}:
@@ -34,12 +36,15 @@ func (s *shared[T]) read(ctx context.Context) (T, error) {
 		var none T
 		return none, fmt.Errorf("GET %s, by another informer: %w", s.path, context.Cause(ctx))
 	}
-	if s.at.IsZero() || time.Since(s.at) >= s.reused {
+	asked := age.Of(ctx)
+	if s.at.IsZero() || time.Since(s.at) >= s.reused || !asked.Allows(s.at) {
+		begun := time.Now()
 		value, err := s.get(ctx)
 		if err != nil && !limiter.Final(err) {
 			return value, err
 		}
-		s.value, s.err, s.at = value, err, time.Now()
+		s.value, s.err, s.at = value, err, begun
 	}
+	asked.Answer(s.at)
 	return s.value, s.err
 }

@@ -393,6 +393,23 @@ var storeListMutants = []mutant{
 		test:   "TestMetadataWithoutTheSchema",
 	},
 	{
+		name:   "informer/metadata-by-a-cached-hash",
+		breaks: "Before a list by metadata the schema's hash is not older than the connection, whoever has read it.",
+		file:   "informer/requests/shared.go",
+		old:    ` || !asked.Allows(s.at) {`,
+		new:    ` {`,
+		test:   "TestSchemasReadSince",
+	},
+	{
+		name:   "informer/cached-hash-is-fresh",
+		breaks: "A schema's hash that another informer read before the connection does not count as read on it.",
+		file:   "informer/internal/attributes/attributes.go",
+		dir:    "informer",
+		old:    `ctx, asked := age.Ask(ctx, notBefore)`,
+		new:    `_, asked := age.Ask(ctx, notBefore)`,
+		test:   "TestMetadataByACachedHash",
+	},
+	{
 		name:   "informer/unknown-becomes-known",
 		breaks: "A schema's hash that becomes known after a list has the objects listed and compared.",
 		file:   "informer/internal/attributes/attributes.go",

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/informer/internal/age"
 	"github.com/larder-dev/larder/internal/guest"
 	"github.com/larder-dev/larder/internal/limiter"
 	"github.com/larder-dev/larder/reflector"
@@ -68,8 +69,9 @@ type Tracker struct {
 	have, pending entry.Attributes
 	listing       bool      // true between ForList and Listed
 	holds         bool      // there are contents, which have describes
-	openAPIRead   time.Time // when want.OpenAPI was read; zero if never in this run
-	fresh         bool      // the last Verify has read want.OpenAPI
+	openAPIRead   time.Time // when want.OpenAPI was read, by Options.Clock; zero if never in this run
+	connected     time.Time // when the last Verify began, by the machine's clock
+	fresh         bool      // want.OpenAPI was read since then
 	verified      bool      // the server has answered Verify in this run
 	seeding       bool      // the next list is a seed
 	seedOpenAPI   string    // its OpenAPI
@@ -162,16 +164,14 @@ func (a *Tracker) planList(have entry.Attributes) {
 }
 
 // AllowsMetadata reports whether equal UID and resourceVersion prove that an object has the stored body: nothing that
-// bodies depend on has changed since they were listed, and all of it is known. It reads the schema's hash, unless the
-// last Verify has.
+// bodies depend on has changed since they were listed, and all of it is known. It reads the schema's hash, unless that
+// was read since the last Verify began: an answer from before the connection may be that of an older schema.
 func (a *Tracker) AllowsMetadata(ctx context.Context) bool {
 	if a.o.OpenAPIHash == nil {
 		return false
 	}
 	if !a.fresh {
-		var hash attribute
-		hash.value, hash.err = a.o.OpenAPIHash(ctx)
-		a.setOpenAPI(ctx, hash)
+		a.setOpenAPI(ctx, a.readOpenAPI(ctx, a.connected))
 	}
 	return a.fresh && a.want.OpenAPI != "" && !a.changed(a.want)
 }
@@ -266,7 +266,7 @@ func (a *Tracker) compareKnown(ctx context.Context, have entry.Attributes) {
 // cluster's id or the version cannot be read because of the connection. A server that refuses the requests can still be
 // watched. A hash that could not be read because of the connection is read again at the next connect.
 func (a *Tracker) refresh(ctx context.Context) (version string, err error) {
-	a.fresh = false
+	a.fresh, a.connected = false, time.Now()
 	id, hash, v := a.read(ctx)
 	if a.o.ClusterID != nil {
 		switch {
@@ -288,15 +288,15 @@ func (a *Tracker) refresh(ctx context.Context) (version string, err error) {
 	return v.value, nil
 }
 
-// setOpenAPI sets want.OpenAPI to a hash that was read now.
+// setOpenAPI sets want.OpenAPI to a hash.
 func (a *Tracker) setOpenAPI(ctx context.Context, hash attribute) {
-	a.want.OpenAPI, a.fresh = hash.value, hash.err == nil
+	a.want.OpenAPI, a.fresh = hash.value, hash.err == nil && !hash.read.Before(a.connected)
 	if hash.err != nil {
 		a.want.OpenAPI = ""
 		a.o.Unguarded(ctx, Schema, hash.err)
 	}
 	if hash.err == nil || limiter.Final(hash.err) {
-		a.openAPIRead = a.o.Clock.Now()
+		a.openAPIRead = a.o.Clock.Now().Add(-time.Since(hash.read))
 	}
 }
 
@@ -304,6 +304,18 @@ func (a *Tracker) setOpenAPI(ctx context.Context, hash attribute) {
 type attribute struct {
 	value string
 	err   error
+	read  time.Time // of the schema's hash: when it was requested from the server
+}
+
+// readOpenAPI returns the schema's hash, which was requested from the server not before that time.
+func (a *Tracker) readOpenAPI(ctx context.Context, notBefore time.Time) attribute {
+	ctx, asked := age.Ask(ctx, notBefore)
+	hash := attribute{read: time.Now()}
+	hash.value, hash.err = a.o.OpenAPIHash(ctx)
+	if hash.err == nil && !asked.Read().IsZero() { // after an error the function may still be using asked
+		hash.read = asked.Read()
+	}
+	return hash
 }
 
 // read reads the cluster's id, the server's version if an encoding depends on it, and the schema's hash if it is due;
@@ -314,7 +326,7 @@ func (a *Tracker) read(ctx context.Context) (id attribute, hash *attribute, vers
 	var beside sync.WaitGroup
 	if a.o.OpenAPIHash != nil && (a.openAPIRead.IsZero() || a.o.Clock.Since(a.openAPIRead) >= openAPIEvery) {
 		hash = new(attribute)
-		beside.Go(func() { hash.value, hash.err = a.o.OpenAPIHash(ctx) })
+		beside.Go(func() { *hash = a.readOpenAPI(ctx, time.Time{}) })
 	}
 	if a.o.Encoding != nil && a.o.Encoding.version != nil {
 		beside.Go(func() { version.value, version.err = a.o.Encoding.version(ctx) })
