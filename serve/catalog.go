@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/fields"
@@ -34,9 +33,9 @@ type catalog struct {
 	reviews      bool // clients may ask what they may do
 	now          func() time.Time
 
-	mu    sync.Mutex
-	known *known    // guarded by mu; nil before the first request
-	read  time.Time // when the source was asked; guarded by mu
+	gate  gate
+	known *known    // guarded by gate; nil before the first request
+	read  time.Time // when the source was asked; guarded by gate
 }
 
 // known is what is known of a source at one moment.
@@ -68,10 +67,12 @@ type collection struct {
 	lengths *lengths
 }
 
-// all returns the kinds that are mirrored.
+// all returns the kinds that are mirrored. It fails if the source cannot be read, or not before ctx ends.
 func (c *catalog) all(ctx context.Context) (*known, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	if err := c.gate.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer c.gate.leave()
 	if now := c.now(); c.known == nil || now.Sub(c.read) > catalogAge {
 		next := &known{discovered: now}
 		var err error

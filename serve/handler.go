@@ -65,7 +65,7 @@ func New(s Source, o Options) (*Handler, error) {
 	if o.Memory == nil {
 		o.Memory = NewMemory(0)
 	}
-	h := &Handler{source: s, options: o, catalog: catalog{source: s, confidential: o.Confidential,
+	h := &Handler{source: s, options: o, catalog: catalog{source: s, gate: newGate(), confidential: o.Confidential,
 		reviews: o.Authorizer != nil, now: time.Now}}
 	h.ctx, h.cancel = context.WithCancelCause(context.Background())
 	return h, nil

@@ -51,11 +51,12 @@ func (q *request) attributes(verb string) access.Attributes {
 }
 
 // The right to a running watch is asked about again after leastRecheck to mostRecheck, at random, since many watches
-// begin at the same moment. An answer counts for access.RightsLast and a review takes up to 10 s, so a watch ends
-// within two minutes of the right to it.
+// begin at the same moment. An answer counts for access.RightsLast and takes up to recheckTime, so a watch
+// ends within two minutes of the right to it.
 const (
 	leastRecheck = 50 * time.Second
 	mostRecheck  = 100 * time.Second
+	recheckTime  = 10 * time.Second
 )
 
 // untilRecheck returns how long a watch runs before its right is asked about again.
@@ -93,9 +94,11 @@ func (q *request) recheck() *recheck {
 // err returns the refusal of a watch whose user has lost the right to it. A question that an API server has answered
 // with no is not asked again while a later one is answered with yes.
 //
-// While the API server cannot be asked, the watch goes on: its events come from that server. A no of the rules for an
+// While there is no answer, such as in an outage of the API server, the watch goes on: its events come from that server. A no of the rules for an
 // outage ends only watches that these rules have allowed, and no API server since.
 func (c *recheck) err(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, recheckTime)
+	defer cancel()
 	for i := c.next; ; i++ {
 		decision, err := access.Decide(ctx, c.rights, c.questions[i])
 		switch {

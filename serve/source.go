@@ -6,7 +6,6 @@ import (
 	"errors"
 	"maps"
 	"strings"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -28,28 +27,47 @@ type Source interface {
 }
 
 // Withheld returns a function that reports whether s has a confidential collection of a resource: rights to all
-// resources do not cover it. The collections are read again after a second. While they cannot be read, every resource
-// is withheld.
-func Withheld(s Source) func(schema.GroupResource) bool {
-	var mu sync.Mutex
-	var withheld map[schema.GroupResource]bool // guarded by mu
-	var read time.Time                         // guarded by mu
-	return func(r schema.GroupResource) bool {
-		mu.Lock()
-		defer mu.Unlock()
+// resources do not cover it. The collections are read again after a second. The function fails if they cannot be read,
+// or not before its context ends.
+func Withheld(s Source) func(context.Context, schema.GroupResource) (bool, error) {
+	gate := newGate()
+	var withheld map[schema.GroupResource]bool // guarded by gate
+	var read time.Time                         // guarded by gate
+	return func(ctx context.Context, r schema.GroupResource) (bool, error) {
+		if err := gate.enter(ctx); err != nil {
+			return false, err
+		}
+		defer gate.leave()
 		if withheld == nil || time.Since(read) > catalogAge {
-			all, err := s.collections(context.Background())
+			all, err := s.collections(ctx)
 			if err != nil {
-				return true
+				return false, err
 			}
 			withheld, read = map[schema.GroupResource]bool{}, time.Now()
 			for _, d := range all {
 				withheld[d.Identity.GroupResource()] = withheld[d.Identity.GroupResource()] || d.confidential
 			}
 		}
-		return withheld[r]
+		return withheld[r], nil
 	}
 }
+
+// gate is a mutex that is waited for no longer than a context lasts. Its holder may read the disk.
+type gate chan struct{}
+
+func newGate() gate { return make(gate, 1) }
+
+// enter waits for the gate. It fails if ctx ends first.
+func (g gate) enter(ctx context.Context) error {
+	select {
+	case g <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (g gate) leave() { <-g }
 
 // described is a collection of a Source.
 type described struct {

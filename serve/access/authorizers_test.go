@@ -1,6 +1,7 @@
 package access_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -17,8 +18,32 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-func isOneOf(all ...schema.GroupResource) func(schema.GroupResource) bool {
-	return func(r schema.GroupResource) bool { return slices.Contains(all, r) }
+func isOneOf(all ...schema.GroupResource) func(context.Context, schema.GroupResource) (bool, error) {
+	return func(_ context.Context, r schema.GroupResource) (bool, error) { return slices.Contains(all, r), nil }
+}
+
+// TestUnknownWithheld checks that rights to all resources say neither yes nor no while it cannot be found out which
+// resources are withheld, and that other rights count (issue 37).
+func TestUnknownWithheld(t *testing.T) {
+	hangs := func(context.Context, schema.GroupResource) (bool, error) { return false, context.DeadlineExceeded }
+	owner, ops, vera := user("larder"), user("joe", "ops"), user("vera")
+	o, err := access.NewOfflineAccess(file(t, accessFile), hangs, logr.Discard())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rights := access.Everything{User: owner, Withheld: hangs, Others: o}
+	for _, u := range []access.User{owner, ops} {
+		if d, err := rights.Authorize(t.Context(), read(u, "list", "pods", "web")); err == nil || d.Allowed {
+			t.Errorf("%s: %+v, %v", u.Username, d, err)
+		}
+		version := access.Attributes{User: u, Verb: "get", Path: "/version"}
+		if d, err := rights.Authorize(t.Context(), version); err != nil || !d.Allowed {
+			t.Errorf("%s: discovery: %+v, %v", u.Username, d, err)
+		}
+	}
+	if d, err := o.Authorize(t.Context(), read(vera, "list", "vaults.example.com", "vault")); err != nil || !d.Allowed {
+		t.Errorf("a named resource: %+v, %v", d, err)
+	}
 }
 
 func TestEverything(t *testing.T) {

@@ -19,7 +19,7 @@ type Everything struct {
 	// WithSecrets lets the user read Secrets too, and Withheld resources.
 	WithSecrets bool
 	// Withheld reports whether a resource is withheld like Secrets (serve.Withheld). Default: none is.
-	Withheld func(schema.GroupResource) bool
+	Withheld func(context.Context, schema.GroupResource) (bool, error)
 	// Others decides about other users. Default: they may do nothing.
 	Others Authorizer
 }
@@ -31,8 +31,14 @@ func (e Everything) Authorize(ctx context.Context, a Attributes) (Decision, erro
 		return e.others().Authorize(ctx, a)
 	case !a.reads():
 		return Decision{Reason: reasonReadOnly}, nil
-	case !e.WithSecrets && (a.Resource == "*" || e.withheld(a.GroupResource())):
-		return Decision{Reason: "Secrets and sealed resources are served with --serve-secrets only"}, nil
+	case !e.WithSecrets && a.Path == "":
+		withheld, err := isWithheld(ctx, a.GroupResource(), e.Withheld)
+		if err != nil {
+			return Decision{}, err
+		}
+		if withheld || a.Resource == "*" {
+			return Decision{Reason: "Secrets and sealed resources are served with --serve-secrets only"}, nil
+		}
 	}
 	return Decision{Allowed: true, Reason: "it is the user of Larder's own kubeconfig"}, nil
 }
@@ -56,13 +62,14 @@ func (e Everything) is(u User) bool {
 	return e.User.Username != "" && u.Username == e.User.Username && u.UID == e.User.UID
 }
 
-func (e Everything) withheld(r schema.GroupResource) bool {
-	return isWithheld(r, e.Withheld)
-}
-
 // isWithheld reports whether rights to all resources do not cover r. withheld may be nil.
-func isWithheld(r schema.GroupResource, withheld func(schema.GroupResource) bool) bool {
-	return r == secrets || withheld != nil && withheld(r)
+func isWithheld(
+	ctx context.Context, r schema.GroupResource, withheld func(context.Context, schema.GroupResource) (bool, error),
+) (bool, error) {
+	if r == secrets || withheld == nil {
+		return r == secrets, nil
+	}
+	return withheld(ctx, r)
 }
 
 func (e Everything) others() Authorizer {

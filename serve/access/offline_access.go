@@ -37,13 +37,13 @@ import (
 // A changed file counts within a second; one that is damaged or gone leaves what it said before, and is logged.
 type OfflineAccess struct {
 	rules    func() *accessRules
-	withheld func(schema.GroupResource) bool // may be nil
+	withheld func(context.Context, schema.GroupResource) (bool, error) // may be nil
 }
 
 // NewOfflineAccess reads the file. withheld reports which resources "*" does not cover, besides Secrets
 // (serve.Withheld); nil means no others. The error names the line and the field of each mistake in the file.
 func NewOfflineAccess(
-	path string, withheld func(schema.GroupResource) bool, log logr.Logger,
+	path string, withheld func(context.Context, schema.GroupResource) (bool, error), log logr.Logger,
 ) (*OfflineAccess, error) {
 	parse := func(contents [][]byte) (*accessRules, error) { return parseAccess(contents[0]) }
 	source, err := reload.New("offline access", log, parse, path)
@@ -89,12 +89,18 @@ func (r *accessRule) gets(path string) bool {
 	})
 }
 
-func (r *accessRule) covers(resource schema.GroupResource, withheld func(schema.GroupResource) bool) bool {
+// covers reports whether the rule is for a resource, which withheld may keep out of all resources.
+func (r *accessRule) covers(
+	ctx context.Context, resource schema.GroupResource, withheld func(context.Context, schema.GroupResource) (bool, error),
+) (bool, error) {
 	if slices.Contains(r.resources, resource) {
-		return true
+		return true, nil
 	}
-	// The resource "*" is a question of a client's: whether it may read all of them.
-	return r.allResources && resource.Resource != "*" && !isWithheld(resource, withheld)
+	if !r.allResources || resource.Resource == "*" { // a client asks whether it may read all resources
+		return false, nil
+	}
+	kept, err := isWithheld(ctx, resource, withheld)
+	return !kept && err == nil, err
 }
 
 // discovery are paths that whoever has a rule may get; those that end in a slash with what is below.
@@ -103,7 +109,7 @@ var discovery = []string{
 }
 
 // Authorize implements Authorizer.
-func (o *OfflineAccess) Authorize(_ context.Context, a Attributes) (Decision, error) {
+func (o *OfflineAccess) Authorize(ctx context.Context, a Attributes) (Decision, error) {
 	if !a.reads() {
 		return Decision{Reason: reasonReadOnly}, nil
 	}
@@ -118,12 +124,20 @@ func (o *OfflineAccess) Authorize(_ context.Context, a Attributes) (Decision, er
 			}
 		}
 	}
+	var unknown error
 	for _, r := range rules {
-		if a.Path != "" && r.gets(a.Path) || a.Path == "" && r.covers(a.GroupResource(), o.withheld) && r.has(a.Namespace) {
+		ok := a.Path != "" && r.gets(a.Path)
+		if a.Path == "" && r.has(a.Namespace) {
+			var err error
+			if ok, err = r.covers(ctx, a.GroupResource(), o.withheld); err != nil {
+				unknown = err
+			}
+		}
+		if ok {
 			return Decision{Allowed: true, Reason: fmt.Sprintf("rules[%d] of offline access allows it", r.number)}, nil
 		}
 	}
-	return Decision{Reason: "no rule of Larder's offline access for the user allows it"}, nil
+	return Decision{Reason: "no rule of Larder's offline access for the user allows it"}, unknown
 }
 
 // RulesFor implements RuleLister.

@@ -191,6 +191,18 @@ var serveHostileMutants = []mutant{
 		test:   "TestOutageEndsNoWatch",
 	},
 	{
+		name:   "serve/hanging-disk",
+		breaks: "Requests wait no longer than their context lasts for a disk that hangs.",
+		file:   "serve/source.go",
+		old: `	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}`,
+		new: `	}
+}`,
+		test: "TestHangingDisk",
+	},
+	{
 		name:   "serve/a-question-a-pod",
 		breaks: "The running watches of a service account's pods ask one question about their right.",
 		file:   "serve/rights.go",

@@ -198,8 +198,8 @@ type guards struct {
 	users       []access.Authenticator
 	own         access.Authenticator // of those, who is known by what the API server does not know
 	rights      access.Authorizer
-	withheld    func(schema.GroupResource) bool // serve.Withheld
-	authorities func() *x509.CertPool           // nil without --client-ca-file
+	withheld    func(context.Context, schema.GroupResource) (bool, error) // serve.Withheld
+	authorities func() *x509.CertPool                                     // nil without --client-ca-file
 }
 
 // guards reads the files of the flags. src is Served.Source.
