@@ -50,32 +50,3 @@ func TestNotes(t *testing.T) {
 		}
 	}
 }
-
-// TestPrefer checks the order of collections that hold the same objects.
-func TestPrefer(t *testing.T) {
-	now := time.Now()
-	info := func(complete bool, r entry.Representation, at time.Time, namespace string) entry.Info {
-		return entry.Info{Complete: complete, LastContact: at,
-			Identity: entry.Identity{Representation: r, Namespace: namespace}}
-	}
-	a, b := info(true, entry.Unstructured, time.Time{}, "a"), info(true, entry.Unstructured, time.Time{}, "b")
-	if a.Identity.ID() > b.Identity.ID() {
-		a, b = b, a
-	}
-	want := []entry.Info{
-		info(true, "typed", now, ""),
-		info(true, entry.Unstructured, now.Add(-time.Second), ""),
-		a, // never heard of
-		b,
-		info(true, entry.Metadata, now.Add(time.Second), ""),
-		info(false, entry.Unstructured, now.Add(2*time.Second), ""),
-		info(false, entry.Metadata, now.Add(3*time.Second), ""),
-	}
-	for i, left := range want {
-		for j, right := range want {
-			if got := entry.Prefer(left, right); got < 0 != (i < j) || got > 0 != (i > j) {
-				t.Errorf("%d and %d: %d", i, j, got)
-			}
-		}
-	}
-}
