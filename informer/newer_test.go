@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -164,6 +165,40 @@ func TestNewerServer(t *testing.T) {
 	run("v1.38.0", "JSON: the server, 1.38,", 1, "red")
 	run("v1.37.0", "JSON: the server, 1.38,", 0, "red")
 	run("v1.38.0", "JSON: the server, 1.38,", 0, "red")
+}
+
+// TestServerUpgradedDuringARun checks that the encoding is decided at every connect: a server that comes back with a
+// newer version is asked for JSON from then on, and what came in protobuf is to be listed again.
+func TestServerUpgradedDuringARun(t *testing.T) {
+	r := newNewerRig(t)
+	example := &unstructured.Unstructured{}
+	example.SetAPIVersion("v1")
+	example.SetKind("ConfigMap")
+	var version atomic.Value
+	version.Store("v1.37.0")
+	o := informer.Options{Codec: codec.UnstructuredWith(scheme.Scheme),
+		Identity:      entry.Identity{Representation: entry.Unstructured},
+		ServerVersion: func(context.Context) (string, error) { return version.Load().(string), nil }}
+	r.run("", example, o, func(i *informer.Informer) {
+		if s := i.Status(); s.Encoding != "protobuf" {
+			t.Errorf("encoding %q", s.Encoding)
+		}
+		version.Store("v1.38.0")
+		if err := r.api.Restart(); err != nil {
+			t.Fatal(err)
+		}
+		for end := time.After(time.Minute); ; {
+			s := i.Status()
+			if strings.HasPrefix(s.Encoding, "JSON: the server, 1.38,") && s.Rewriting == reflector.ReasonEncoding {
+				return
+			}
+			select {
+			case <-time.After(time.Millisecond):
+			case <-end:
+				t.Fatalf("encoding %q, rewriting %q", s.Encoding, s.Rewriting)
+			}
+		}
+	})
 }
 
 // colouredConfigMap is a ConfigMap of a build whose types have the field colour.

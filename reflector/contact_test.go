@@ -6,10 +6,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/larder-dev/larder/reflector"
 )
@@ -95,4 +96,24 @@ func TestAgeOfTheState(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAgeWithAnOldBookmark checks that a bookmark from behind the held state leaves LastContact as it is.
+func TestAgeWithAnOldBookmark(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.noBookmarks = true
+		g.s.put("a/x", "1")
+		g.start(reflector.Options{})
+		before := g.r.Status().LastContact
+		g.sleep(time.Second)
+		g.s.mu.Lock()
+		g.s.watches[0].pushLocked(watch.Event{Type: watch.Bookmark,
+			Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "50"}}})
+		g.s.mu.Unlock()
+		synctest.Wait()
+		if at := g.r.Status().LastContact; !at.Equal(before) || at.IsZero() {
+			t.Errorf("last contact %v, before the bookmark %v", at, before)
+		}
+		g.stop()
+	})
 }

@@ -55,6 +55,28 @@ func TestLatestCollectionAnswers(t *testing.T) {
 	}
 }
 
+// TestLiveCollectionAnswers checks that a collection which this process keeps up to date answers before one of the same
+// objects with a later contact that it does not.
+func TestLiveCollectionAnswers(t *testing.T) {
+	st, err := store.Open(filepath.Join(t.TempDir(), "m.db"), store.Options{})
+	must(t, err)
+	defer st.Close()
+	listInto(t, st, "typed", 1, "11", time.Now())
+	c := openPods(t, st)
+	listPods(t, c, 2, "12")
+	_, err = c.Apply(t.Context(), entry.Batch{ResourceVersion: "12", LastContact: time.Now().Add(-time.Hour)})
+	must(t, err)
+	must(t, st.Flush(t.Context()))
+	h, err := serve.New(serve.Store(st), serve.Options{})
+	must(t, err)
+	defer func() { must(t, h.Close()) }()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest("GET", "/api/v1/pods", nil))
+	if !strings.Contains(w.Body.String(), `"resourceVersion":"12"`) {
+		t.Errorf("%d %.200s", w.Code, w.Body)
+	}
+}
+
 // TestKnownDefects checks that answers have a Warning for each known defect of the collection (issue 37).
 func TestKnownDefects(t *testing.T) {
 	st, err := store.Open(filepath.Join(t.TempDir(), "m.db"), store.Options{})
@@ -76,8 +98,8 @@ func TestKnownDefects(t *testing.T) {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
 		got := strings.Join(w.Header()["Warning"], "\n")
-		for _, want := range []string{"to be listed again (it was asked for)", "objects that could not be stored are missing, or older than the server's: 1",
-			`a transform (version \"7\") changed the objects`, "the API server was last heard of at"} {
+		for _, want := range []string{"to be listed again (it was asked for)",
+			"objects that could not be stored are missing, or older than the server's: 1", `a transform (version \"7\") changed the objects`, "the API server was last heard of at"} {
 			if !strings.Contains(got, want) {
 				t.Errorf("%s: %d, the warnings lack %q:\n%s", path, w.Code, want, got)
 			}

@@ -226,6 +226,41 @@ func TestOmitted(t *testing.T) {
 	}
 }
 
+// TestComplete checks for which paths what is known of the server suffices to answer as it does: serve forwards the
+// others.
+func TestComplete(t *testing.T) {
+	_, read := schemas()
+	version := &version.Info{Major: "1"}
+	every := map[schema.GroupVersion]string{}
+	for _, r := range mirrored() {
+		every[r.GroupVersion()] = "HASH"
+	}
+	one := map[schema.GroupVersion]string{{Group: "apps", Version: "v1"}: "HASH"}
+	for name, tt := range map[string]struct {
+		server facts.Server
+		want   []string
+	}{
+		"nothing":      {facts.Server{}, nil},
+		"the version":  {facts.Server{Version: version}, []string{"/version"}},
+		"schemas only": {facts.Server{Schemas: every}, nil},
+		"discovery only": {facts.Server{Discovery: upstream()},
+			[]string{"/api", "/apis", "/api/v1", "/apis/apps", "/apis/apps/v1"}},
+		"one schema": {facts.Server{Discovery: upstream(), Schemas: one},
+			[]string{"/api", "/apis", "/api/v1", "/apis/apps", "/apis/apps/v1", "/openapi/v3/apis/apps/v1"}},
+		"all": {facts.Server{Discovery: upstream(), Schemas: every, Version: version},
+			[]string{"/version", "/api", "/apis", "/api/v1", "/apis/apps", "/apis/apps/v1", "/openapi/v3",
+				"/openapi/v3/api/v1", "/openapi/v3/apis/apps/v1"}},
+	} {
+		h := discovery.New(mirrored(), discovery.Options{Server: tt.server, OpenAPI: read})
+		for _, path := range []string{"/version", "/api", "/apis", "/api/v1", "/apis/apps", "/apis/apps/v1", "/openapi/v3",
+			"/openapi/v3/api/v1", "/openapi/v3/apis/apps/v1", "/openapi/v2", "/api/v2", "/apis/apps/v2", "/apis/other"} {
+			if got := h.Complete(path); got != slices.Contains(tt.want, path) {
+				t.Errorf("%s: %s: complete %t", name, path, got)
+			}
+		}
+	}
+}
+
 // TestSchemas: the index has those of what is served, under the server's hash, and the documents are what is stored.
 func TestSchemas(t *testing.T) {
 	hashes, read := schemas()

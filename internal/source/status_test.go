@@ -2,9 +2,26 @@ package source
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/larder-dev/larder/entry"
 )
+
+// TestNotesOfACollection checks that the description of a collection has its known defects, but for its age, which
+// readers tell by LastContact.
+func TestNotesOfACollection(t *testing.T) {
+	c := NewCollection(entry.Info{MustRelist: "why", LeftOut: []entry.LeftOut{{}}, LastContact: time.Unix(1, 0),
+		Attributes: entry.Attributes{Transform: "7"}})
+	var got []entry.NoteKind
+	for _, n := range c.Notes {
+		got = append(got, n.Kind)
+	}
+	if d := cmp.Diff([]entry.NoteKind{entry.NoteMustRelist, entry.NoteLeftOut, entry.NoteTransform}, got); d != "" {
+		t.Error(d)
+	}
+}
 
 func TestSort(t *testing.T) {
 	want := []Collection{

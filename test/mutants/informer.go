@@ -104,4 +104,67 @@ var informerMutants = []mutant{
 		test: "TestFullDiskAndARewind",
 		dir:  "informer",
 	},
+	{
+		name:   "informer/encoding-decided-once",
+		breaks: "The encoding is decided at every connect.",
+		file:   "informer/internal/attributes/attributes.go",
+		old: `	if a.o.Encoding != nil {
+		stored`,
+		new: `	if a.o.Encoding != nil && a.want.Wire == "" {
+		stored`,
+		test: "TestServerUpgradedDuringARun",
+		dir:  "informer",
+	},
+	{
+		name:   "informer/newer-server-forgotten",
+		breaks: "JSON that was chosen for a newer server stays while another server answers.",
+		file:   "informer/internal/attributes/encoding.go",
+		old:    `newer(before) && !laterThan(wire, v)`,
+		new:    `newer(before) && laterThan(wire, v)`,
+		test:   "TestEncoding",
+	},
+	{
+		name:   "informer/overwritten-goes-on",
+		breaks: "A run ends once another file was copied over the store's.",
+		file:   "informer/loop.go",
+		old:    `return errors.Is(err, store.ErrClosed) || errors.Is(err, store.ErrOverwritten)`,
+		new:    `return errors.Is(err, store.ErrClosed)`,
+		test:   "TestOverwrittenFile",
+	},
+	{
+		name:   "informer/loop-waits-for-the-first-list",
+		breaks: "Events after a first list are applied while its commit does not return.",
+		file:   "informer/list.go",
+		old:    `p.savers.Go(func() { p.saveFirstList(ctx) })`,
+		new:    `p.saveFirstList(ctx)`,
+		test:   "TestHungDiskAfterTheFirstList",
+	},
+	{
+		name:   "informer/first-list-tried-once",
+		breaks: "The commit of a first list is tried again.",
+		file:   "informer/list.go",
+		old: `delay.Step()) != nil:
+			return
+		}
+	}
+}
+
+// endList`,
+		new: `delay.Step()) == nil:
+			return
+		}
+	}
+}
+
+// endList`,
+		test: "TestFullDiskAfterTheFirstList",
+	},
+	{
+		name:   "factory/unstarted-unsaid",
+		breaks: "A line of the log names the types of a factory that were not started.",
+		file:   "informer/factory/typed.go",
+		old:    `	if len(types) == 0 {`,
+		new:    `	if len(types) >= 0 {`,
+		test:   "TestUnstarted",
+	},
 }

@@ -258,4 +258,73 @@ var reflectorResumeMutants = []mutant{
 		test:   "TestGoneIsExpired",
 		dir:    "reflector",
 	},
+	{
+		name:   "reflector/list-only-interval",
+		breaks: "A resource that cannot be watched is listed every 30 to 60 seconds, not more often.",
+		file:   "reflector/refused.go",
+		old:    `now.Add(listOnlyWait + rand.N(listOnlyWait) + `,
+		new:    `now.Add(rand.N(2*listOnlyWait) + `,
+		test:   "TestListOnly",
+	},
+	{
+		name:   "reflector/list-only-unspread",
+		breaks: "RelistSpread delays the lists of a resource that cannot be watched.",
+		file:   "reflector/refused.go",
+		old:    ` + rand.N(s.o.RelistSpread+1))`,
+		new:    `)`,
+		test:   "TestListOnlyIsSpread",
+	},
+	{
+		name:   "reflector/list-only-late",
+		breaks: "A run that has not synced yet lists at once if watches are denied.",
+		file:   "reflector/refused.go",
+		old:    `case r.listAt.IsZero() && s.served:`,
+		new:    `case r.listAt.IsZero():`,
+		test:   "TestListOnlyAfterARestart",
+	},
+	{
+		name:   "reflector/list-only-unseen",
+		breaks: "The status says that a resource cannot be watched.",
+		file:   "reflector/refused.go",
+		old: `	s.showListOnly(true)
+`,
+		new:  "",
+		test: "TestListOnly",
+	},
+	{
+		name:   "reflector/page-is-contact",
+		breaks: "A page of a list that does not end does not make the data fresh.",
+		file:   "reflector/list.go",
+		old: `	l.s.conn.heard()
+	l.s.conn.connected()
+`,
+		new: `	l.s.conn.contact()
+	l.s.conn.connected()
+`,
+		test: "TestAgeOfTheState",
+	},
+	{
+		name:   "reflector/old-bookmark-is-contact",
+		breaks: "A bookmark from behind the held state does not make the data fresh.",
+		file:   "reflector/event.go",
+		old: `	if cur.RV != rv {
+		return nil
+	}
+	s.conn.contact()
+`,
+		new: `	s.conn.contact()
+	if cur.RV != rv {
+		return nil
+	}
+`,
+		test: "TestAgeWithAnOldBookmark",
+	},
+	{
+		name:   "reflector/opaque-from-the-start",
+		breaks: "A watch from no resourceVersion begins with objects in no order, so none of theirs is one to resume from.",
+		file:   "reflector/internal/history/progress.go",
+		old:    `case !c.comparable && rv != "" && c.RV != "" && c.RV != "0":`,
+		new:    `case !c.comparable && rv != "":`,
+		test:   "TestAdvance",
+	},
 }

@@ -158,6 +158,9 @@ func TestState(t *testing.T) {
 		"live, as JSON: the server is newer": func(c *source.Collection) {
 			c.Live = &source.Live{Source: "live", Encoding: "JSON: the server is newer"}
 		},
+		"stored, changed by a transform": func(c *source.Collection) {
+			c.Notes = []entry.Note{{Kind: entry.NoteTransform}}
+		},
 		"stored, typed":                func(c *source.Collection) { c.Representation = "typed" },
 		"stored, metadata, incomplete": func(c *source.Collection) { c.Representation, c.Complete = "metadata", false },
 		"live, in memory only": func(c *source.Collection) {

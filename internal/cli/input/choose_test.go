@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/cli/clitest"
 	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/source"
@@ -25,6 +26,9 @@ func TestChoose(t *testing.T) {
 	meta := clitest.Stored(clitest.Pods, func(c *source.Collection) {
 		c.Representation, c.LastContact = "metadata",
 			time.Unix(3, 0)
+	})
+	defective := clitest.Stored(clitest.Pods, func(c *source.Collection) {
+		c.Notes = []entry.Note{{Kind: entry.NoteTransform, Text: "from the test"}}
 	})
 
 	for _, tc := range []struct {
@@ -78,6 +82,8 @@ func TestChoose(t *testing.T) {
 			r: input.Request{All: true}, want: []source.Collection{recent},
 			note: "these pods are stored unstructured and typed and metadata; printed is what is stored unstructured, " +
 				"collection " + recent.ID},
+		{name: "known defects", stored: []source.Collection{defective}, r: input.Request{All: true},
+			want: []source.Collection{defective}, note: "from the test"},
 		{name: "metadata", stored: []source.Collection{meta}, r: input.Request{All: true}, want: []source.Collection{meta},
 			note: "only metadata"},
 		{name: "empty store", r: input.Request{}, err: "it is empty", hint: "larder sync pods"},
