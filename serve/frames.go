@@ -63,6 +63,14 @@ func (s *frames) get(key frameKey, encode func() ([]byte, error)) ([]byte, error
 	return f.data, f.err
 }
 
+// has reports whether the frame of an event has been made.
+func (s *frames) has(key frameKey) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.made[key]
+	return f != nil && f.size > 0
+}
+
 // added counts a frame that has been made, unless it was let go meanwhile, and lets the oldest go.
 func (s *frames) added(key frameKey, f *frame) {
 	s.mu.Lock()

@@ -63,7 +63,7 @@ type slowWorld struct {
 func newSlowWorld(t *testing.T, budget int64) *slowWorld {
 	t.Helper()
 	w := &slowWorld{memory: serve.NewMemory(budget), pipes: &pipes{accept: make(chan net.Conn), closed: make(chan struct{})}}
-	w.world = newWorld(t, func(_ *entry.Identity, o *serve.Options) { o.Memory = w.memory })
+	w.world = newWorldWith(t, 16<<20, func(_ *entry.Identity, o *serve.Options) { o.Memory = w.memory })
 	for i := range 40 {
 		w.create(fat(fmt.Sprintf("p%03d", i), 50_000))
 	}
@@ -156,6 +156,15 @@ func TestSlowReaders(t *testing.T) {
 	}
 }
 
+// heap returns how many bytes are in use.
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC() // pools are emptied in two steps
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
 // TestSlowReadersHoldWhatTheyTake checks that a list does not hold more memory than it has taken from the budget, in
 // any format, while its client does not read.
 func TestSlowReadersHoldWhatTheyTake(t *testing.T) {
@@ -164,13 +173,6 @@ func TestSlowReadersHoldWhatTheyTake(t *testing.T) {
 		w.create(fat(fmt.Sprintf("q%03d", i), 100_000))
 	}
 	w.caughtUp()
-	heap := func() int64 {
-		var m runtime.MemStats
-		runtime.GC()
-		runtime.GC() // pools are emptied in two steps
-		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc)
-	}
 	for _, accept := range []string{"application/json", "application/yaml", "application/vnd.kubernetes.protobuf",
 		"application/json;as=Table;g=meta.k8s.io;v=v1", "application/json\r\nAccept-Encoding: gzip"} {
 		for _, path := range []string{"/api/v1/pods?", "/api/v1/pods?limit=39&", "/api/v1/namespaces/a/pods/p000?"} {
@@ -195,6 +197,85 @@ func TestSlowReadersHoldWhatTheyTake(t *testing.T) {
 			eventually(t, func() bool { return w.memory.Usage().Used == 0 }, func() string { return "memory is not given back" })
 		}
 	}
+}
+
+// TestSlowWatchesHoldWhatTheyTake checks that watches whose clients do not read hold little memory besides what they have
+// taken from the budget and the frames that all watches share, that the budget refuses those beyond half of it with an
+// ERROR event of 429, and that another user's watch goes on (issue 37).
+func TestSlowWatchesHoldWhatTheyTake(t *testing.T) {
+	const watches, half, large, each = 60, 4 << 20, 1_000_000, 48 << 10 // a watch's own memory, with that of its connection
+	w := newSlowWorld(t, 2*half)
+	version := func() string {
+		list, err := w.client().CoreV1().Pods("").List(t.Context(), metav1.ListOptions{Limit: 1})
+		must(t, err)
+		return list.ResourceVersion
+	}
+	small := version()
+	for i := range 100 {
+		w.create(fat(fmt.Sprintf("s%03d", i), 1_000))
+	}
+	w.caughtUp()
+	beforeLarge := version()
+	w.create(fat("t1", large), fat("t2", large), fat("t3", large), fat("t4", large))
+	w.caughtUp()
+	open := func(rv string) (all []net.Conn, bodies []io.Reader) {
+		var begun sync.WaitGroup
+		bodies = make([]io.Reader, watches)
+		for i := range bodies {
+			c := w.send("mallory", "/api/v1/pods?watch=1&resourceVersion="+rv, "application/json")
+			all = append(all, c)
+			begun.Go(func() { // the first byte of an event
+				if r, err := http.ReadResponse(bufio.NewReaderSize(c, 16), nil); err == nil {
+					bodies[i] = r.Body
+					_, _ = r.Body.Read(make([]byte, 1))
+				}
+			})
+		}
+		begun.Wait()
+		return all, bodies
+	}
+	end := func(all []net.Conn) {
+		for _, c := range all {
+			must(t, c.Close())
+		}
+		eventually(t, func() bool { return w.memory.Usage().Used == 0 },
+			func() string { return fmt.Sprintf("the budget is %+v", w.memory.Usage()) })
+	}
+	t.Run("small", func(t *testing.T) {
+		before := heap()
+		all, _ := open(small)
+		if held, used := heap()-before, w.memory.Usage().Used; used != 0 || held > watches*each {
+			t.Errorf("%d watches of small objects hold %d bytes, and have taken %d", watches, held, used)
+		}
+		end(all)
+	})
+	t.Run("large", func(t *testing.T) {
+		before, shared := heap(), int64(4<<20)
+		all, bodies := open(beforeLarge)
+		holding := half / large
+		eventually(t, func() bool { return w.memory.Usage().Refused >= int64(watches-holding) },
+			func() string { return fmt.Sprintf("the budget is %+v", w.memory.Usage()) })
+		held, used := heap()-before, w.memory.Usage().Used
+		if used < large || used > half || held > used+shared+watches*each {
+			t.Errorf("%d watches of large objects hold %d bytes, and have taken %d", watches, held, used)
+		}
+		r, body := w.read(w.send("owner", "/api/v1/pods?watch=1&timeoutSeconds=1&resourceVersion="+beforeLarge,
+			"application/json"))
+		if n := strings.Count(body, `{"type":"ADDED"`); r.StatusCode != http.StatusOK || n != 4 {
+			t.Errorf("the owner's watch: %s, %d of 4 pods", r.Status, n)
+		}
+		refused := 0
+		for _, body := range bodies {
+			text := make([]byte, 15)
+			if _, err := io.ReadFull(body, text); err == nil && string(text) == `"type":"ERROR",` {
+				refused++
+			}
+		}
+		if refused < watches-holding {
+			t.Errorf("%d of %d watches were refused", refused, watches)
+		}
+		end(all)
+	})
 }
 
 // TestLargeObjects checks that a list of objects that exceed a page, and the budget, is answered.

@@ -91,6 +91,19 @@ func (r *renderer) typed(e entry.Entry) (runtime.Object, error) {
 	return obj, runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, obj)
 }
 
+// memory is what an entry takes at most while it is rendered.
+func (r *renderer) memory(f format, e entry.Entry) int64 {
+	n := renderedFactor * int64(len(e.Payload))
+	if f.media == mediaProtobuf && e.Encoding == codec.EncodingProtobuf {
+		return n // most is copied
+	}
+	decoded := codec.Weight(e.Encoding, e.Payload)
+	if f.media == mediaYAML {
+		decoded *= 2 // decoded from JSON once more
+	}
+	return max(n, decoded)
+}
+
 // item returns what an entry is in a list of the format; alone says that it is an object of its own, or of an event.
 func (r *renderer) item(f format, e entry.Entry, alone bool, now time.Time) ([]byte, error) {
 	if f.media == mediaProtobuf {

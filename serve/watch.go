@@ -28,8 +28,15 @@ const (
 	// idle it flushes nothing as often, which extends its client's time: over HTTP/2 a deadline ends such a stream, too.
 	bookmarkEvery  = time.Minute
 	bookmarkBefore = 2 * time.Second
-	// eventsAtOnce is how many events are taken from the history at a time.
+	// eventsAtOnce and eventsBytes are how many events are taken from the history at a time; a larger one alone.
 	eventsAtOnce = 100
+	eventsBytes  = 16 << 10
+	// joinedBytes is up to how many bytes of small frames become one write. While its client does not read a watch holds
+	// frames of unbudgetedBytes; for more it takes memory from the budget.
+	joinedBytes     = 16 << 10
+	unbudgetedBytes = 2 * joinedBytes
+	// renderedFree is how many bytes of memory a frame may take while it is rendered without any of the budget.
+	renderedFree = 256 << 10
 )
 
 // watcher is one open watch. The goroutine of its request owns it.
@@ -45,6 +52,7 @@ type watcher struct {
 
 	gathered [][]byte // frames, shared with others, that are to be sent
 	size     int      // of them
+	initial  bool     // the state is sent: the lease is that of a page
 }
 
 // watch answers a watch until its time is over, it falls behind, or someone ends it.
@@ -118,6 +126,8 @@ func (w *watcher) follow(at history.Position, rv string) {
 // sendInitial sends the state, and the bookmark that ends it.
 func (w *watcher) sendInitial(ctx context.Context, l *listing) error {
 	defer w.lease.release()
+	w.initial = true
+	defer func() { w.initial = false }()
 	l.passing = true
 	err := l.pages(ctx, "", func(entries []entry.Entry, _ bool) (bool, error) {
 		if err := w.holdPage(entries); err != nil {
@@ -125,6 +135,9 @@ func (w *watcher) sendInitial(ctx context.Context, l *listing) error {
 		}
 		for _, e := range entries {
 			if err := w.sendEntry(watch.Added, e); err != nil {
+				return false, err
+			}
+			if err := w.flushFull(); err != nil {
 				return false, err
 			}
 		}
@@ -145,7 +158,7 @@ func (w *watcher) sendInitial(ctx context.Context, l *listing) error {
 // run tells of what changes until ctx ends, at the end.
 func (w *watcher) run(ctx context.Context, end time.Time) error {
 	next, last := time.Now().Add(bookmarkEvery), end.Add(-bookmarkBefore) // the times of bookmarks
-	ask := end                                                            // about the right to the watch
+	ask := end.Add(bookmarkEvery)                                         // about the right to the watch; never
 	var right *recheck
 	if w.Handler.options.Authorizer != nil {
 		right, ask = w.recheck(), time.Now().Add(untilRecheck())
@@ -165,7 +178,7 @@ func (w *watcher) run(ctx context.Context, end time.Time) error {
 			changed = opened
 		}
 		now := time.Now()
-		if !now.Before(ask) {
+		if right != nil && !now.Before(ask) {
 			if err := right.err(ctx); err != nil {
 				return err
 			}
@@ -198,19 +211,35 @@ func (w *watcher) run(ctx context.Context, end time.Time) error {
 // catchUp tells of all events that follow the position.
 func (w *watcher) catchUp() error {
 	for {
-		events, next, rv, err := w.history.After(w.at, eventsAtOnce)
+		events, next, rv, err := w.next()
 		if errors.Is(err, history.ErrExpired) {
 			return apistatus.ExpiredWatch(w.rv, w.history.Oldest())
 		}
 		if w.at, w.rv = next, rv; len(events) == 0 {
 			return nil
 		}
-		for _, e := range events {
+		for i, e := range events {
 			if err := w.sendEvent(e); err != nil {
+				return err
+			}
+			events[i] = nil // the history may drop it while the client does not read
+			if err := w.flushFull(); err != nil {
 				return err
 			}
 		}
 	}
+}
+
+// next returns some events that follow the position, as history.Window.After does.
+func (w *watcher) next() (events []*history.Event, next history.Position, rv string, err error) {
+	events, next, rv, err = w.history.After(w.at, eventsAtOnce)
+	n, size := 0, 0
+	for ; n < len(events); n++ {
+		if size += events[n].Size(); size > eventsBytes && n > 0 {
+			return w.history.After(w.at, n)
+		}
+	}
+	return events, next, rv, err
 }
 
 // sendEvent sends what an event is to somebody with these selectors.
@@ -245,6 +274,11 @@ func (w *watcher) sendEvent(e *history.Event) error {
 	default:
 		return nil
 	}
+	if of != nil && !w.collection.frames.has(key) {
+		if err := w.holdRendering(*of); err != nil {
+			return err
+		}
+	}
 	data, err := w.collection.frames.get(key, func() ([]byte, error) {
 		var state entry.Entry
 		var err error
@@ -264,7 +298,8 @@ func (w *watcher) sendEvent(e *history.Event) error {
 		return errRead(err)
 	}
 	w.told = strconv.FormatUint(e.RV, 10)
-	return w.write(data)
+	w.write(data)
+	return nil
 }
 
 // selected reports whether the watch is for an object in that state, which may be nil.
@@ -289,7 +324,8 @@ func (w *watcher) sendEntry(told watch.EventType, e entry.Entry) error {
 	if err != nil {
 		return errRead(err)
 	}
-	return w.write(data)
+	w.write(data)
+	return nil
 }
 
 // frame encodes an event.
@@ -344,59 +380,100 @@ func (w *watcher) bookmark(initialEventsEnd bool) error {
 		return err
 	}
 	w.told = w.rv
-	return w.write(w.format.frame(watch.Bookmark, object))
+	w.write(w.format.frame(watch.Bookmark, object))
+	return nil
 }
 
 // fail ends the stream with an ERROR event.
 func (w *watcher) fail(err error) {
 	status := apistatus.Of(err)
 	body, encodeErr := w.format.media.encode(status, "v1", "Status")
-	if encodeErr == nil && w.write(w.format.frame(watch.Error, bytes.TrimSuffix(body, []byte("\n")))) == nil {
+	if encodeErr == nil {
+		w.write(w.format.frame(watch.Error, bytes.TrimSuffix(body, []byte("\n"))))
 		_ = w.flush()
 	}
 }
 
 // write gathers a frame.
-func (w *watcher) write(frame []byte) error {
+func (w *watcher) write(frame []byte) {
 	w.first = false
-	if w.gathered, w.size = append(w.gathered, frame), w.size+len(frame); w.size < 64<<10 {
-		return nil
-	}
-	return w.flush()
+	w.gathered, w.size = append(w.gathered, frame), w.size+len(frame)
 }
 
 // errGone says that the client does not read any more.
 var errGone = errors.New("the client has gone")
 
-// joined are buffers in which the frames of a burst become one write.
-var joined = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+// joined are buffers in which small frames of a burst become one write.
+var joined = sync.Pool{New: func() any { return bytes.NewBuffer(make([]byte, 0, joinedBytes)) }}
 
-// flush sends what has been gathered.
-func (w *watcher) flush() error {
-	w.patience.extend()
-	if w.send() != nil || w.patience.control.Flush() != nil {
-		return errGone
+// flushFull flushes once enough is gathered for a write.
+func (w *watcher) flushFull() error {
+	if w.size < joinedBytes {
+		return nil
 	}
-	return nil
+	return w.flush()
 }
 
-// send writes the frames that are gathered.
-func (w *watcher) send() (err error) {
-	switch len(w.gathered) {
-	case 0:
-		return nil
-	case 1:
-		_, err = w.w.Write(w.gathered[0])
-	default:
-		all := joined.Get().(*bytes.Buffer)
-		for _, frame := range w.gathered {
-			all.Write(frame)
+// flush sends the gathered frames. It fails with errMemory if they are large and there is no memory to hold them.
+func (w *watcher) flush() error {
+	err := w.holdGathered()
+	if err == nil {
+		w.patience.extend()
+		if w.send() != nil || w.patience.control.Flush() != nil {
+			err = errGone
 		}
-		_, err = w.w.Write(all.Bytes())
-		all.Reset()
-		joined.Put(all)
 	}
 	clear(w.gathered)
 	w.gathered, w.size = w.gathered[:0], 0
+	if !w.initial {
+		w.lease.release()
+	}
+	return err
+}
+
+// holdGathered has the watch hold the memory of the gathered frames. They count in full although other watches may
+// share them: a slow client keeps them when those are done.
+func (w *watcher) holdGathered() error {
+	if w.initial || w.size <= unbudgetedBytes {
+		return nil
+	}
+	return w.lease.resize(w.ctx, int64(w.size)+joinedBytes, memoryWait)
+}
+
+// holdRendering has the watch hold the memory for rendering an event with an object.
+func (w *watcher) holdRendering(e entry.Entry) error {
+	need := w.collection.renderer.memory(w.format, e)
+	if need <= renderedFree {
+		return nil
+	}
+	return w.lease.resize(w.ctx, need+int64(w.size), memoryWait)
+}
+
+// send writes the gathered frames: small ones joined, and large ones as they are, since other watches share them.
+func (w *watcher) send() error {
+	if len(w.gathered) == 1 {
+		_, err := w.w.Write(w.gathered[0])
+		return err
+	}
+	small := joined.Get().(*bytes.Buffer)
+	defer func() {
+		small.Reset()
+		joined.Put(small)
+	}()
+	for i, frame := range w.gathered {
+		if small.Len() > 0 && small.Len()+len(frame) > joinedBytes {
+			if _, err := w.w.Write(small.Bytes()); err != nil {
+				return err
+			}
+			small.Reset()
+		}
+		w.gathered[i] = nil
+		if len(frame) <= joinedBytes {
+			small.Write(frame)
+		} else if _, err := w.w.Write(frame); err != nil {
+			return err
+		}
+	}
+	_, err := w.w.Write(small.Bytes())
 	return err
 }

@@ -35,6 +35,7 @@ type world struct {
 	upstream *fakeapi.Server
 	admin    kubernetes.Interface // of the API server
 	path     string
+	history  int // bytes of changes that are kept
 
 	store  *store.Store
 	server *httptest.Server
@@ -68,7 +69,14 @@ func eventually(t testing.TB, done func() bool, what func() string) {
 // newWorld mirrors pods. edit may change the identity of what is mirrored, and the options.
 func newWorld(t *testing.T, edit func(*entry.Identity, *serve.Options)) *world {
 	t.Helper()
-	w := &world{t: t, upstream: fakeapi.New(fakeapi.Options{}), path: filepath.Join(t.TempDir(), "mirror.db")}
+	return newWorldWith(t, 1<<20, edit)
+}
+
+// newWorldWith is newWorld that keeps so many bytes of changes.
+func newWorldWith(t *testing.T, history int, edit func(*entry.Identity, *serve.Options)) *world {
+	t.Helper()
+	w := &world{t: t, upstream: fakeapi.New(fakeapi.Options{}), path: filepath.Join(t.TempDir(), "mirror.db"),
+		history: history}
 	must(t, w.upstream.Start())
 	t.Cleanup(w.upstream.Stop)
 	admin, err := kubernetes.NewForConfig(w.upstream.Config())
@@ -100,7 +108,7 @@ func (w *world) start(edit func(*entry.Identity, *serve.Options)) {
 	example.SetAPIVersion("v1")
 	example.SetKind("Pod")
 	inf, err := informer.New(requests.ListWatch(client, id), example, informer.Options{
-		Store: st, Identity: id, Residency: store.None, History: 1 << 20, Codec: codec.UnstructuredWith(scheme.Scheme),
+		Store: st, Identity: id, Residency: store.None, History: w.history, Codec: codec.UnstructuredWith(scheme.Scheme),
 		Resource: entry.ResourceInfo{Kind: "Pod", Singular: "pod", ShortNames: []string{"po"}, Namespaced: true},
 	})
 	must(w.t, err)

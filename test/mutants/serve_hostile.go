@@ -151,6 +151,22 @@ var serveHostileMutants = []mutant{
 		test:   "TestListThatHasBegun",
 	},
 	{
+		name:   "serve/watch-copies-large-frames",
+		breaks: "A watch does not copy large frames, and holds few small ones.",
+		file:   "serve/watch.go",
+		old:    `		if small.Len() > 0 && small.Len()+len(frame) > joinedBytes {`,
+		new:    `		if small.Len() > 0 && small.Len()+len(frame) > 64<<20 {`,
+		test:   "TestSlowWatchesHoldWhatTheyTake",
+	},
+	{
+		name:   "serve/watch-takes-no-memory",
+		breaks: "A watch takes memory for large frames while its client does not read.",
+		file:   "serve/watch.go",
+		old:    `	if w.initial || w.size <= unbudgetedBytes {`,
+		new:    `	if w.initial || w.size >= unbudgetedBytes {`,
+		test:   "TestSlowWatchesHoldWhatTheyTake",
+	},
+	{
 		name:   "serve/large-pages",
 		breaks: "A list holds no more memory than it has taken.",
 		file:   "serve/listing.go",
