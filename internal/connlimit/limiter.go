@@ -28,11 +28,19 @@ type Limiter struct {
 	o Options
 
 	mu        sync.Mutex
-	closed    bool                      // guarded by mu, like the following
-	open      map[net.Conn]*connection  // all open connections
-	strangers list.List                 // of *connection, oldest first
-	addresses map[netip.Addr]*list.List // the strangers of each address, oldest first
-	idle      list.List                 // authenticated *connection between two requests, longest idle first
+	closed    bool                     // guarded by mu, like the following
+	open      map[net.Conn]*connection // all open connections
+	strangers int                      // number of strangers
+	addresses map[netip.Addr]*address  // those with strangers
+	byCount   []*list.List             // of *address; byCount[n] has those with n strangers, oldest count first
+	most      int                      // the number of strangers of the address that has most
+	idle      list.List                // authenticated *connection between two requests, longest idle first
+}
+
+// address is a remote address with strangers. Limiter.mu guards it.
+type address struct {
+	strangers list.List     // of *connection, oldest first
+	at        *list.Element // in byCount
 }
 
 // connection is one open connection. Limiter.mu guards it.
@@ -41,8 +49,8 @@ type connection struct {
 	conn          net.Conn
 	address       netip.Addr
 	authenticated bool
-	at            *list.Element // in strangers or idle; nil while an authenticated connection is in use
-	ofAddress     *list.Element // in addresses; nil for an authenticated connection
+	idle          *list.Element // in Limiter.idle; nil for a stranger, and for a connection in use
+	stranger      *list.Element // in address.strangers; nil for an authenticated connection
 }
 
 // New returns a Limiter. It starts nothing.
@@ -50,7 +58,7 @@ func New(o Options) *Limiter {
 	o.Strangers = cmp.Or(o.Strangers, o.Total)
 	o.StrangersPerAddress = cmp.Or(o.StrangersPerAddress, o.Strangers)
 	o.Idle = cmp.Or(o.Idle, o.Total)
-	return &Limiter{o: o, open: map[net.Conn]*connection{}, addresses: map[netip.Addr]*list.List{}}
+	return &Limiter{o: o, open: map[net.Conn]*connection{}, addresses: map[netip.Addr]*address{}}
 }
 
 type connectionKey struct{}
@@ -122,7 +130,7 @@ func (l *Limiter) note(conn net.Conn, state http.ConnState) (surplus net.Conn) {
 		if state != http.StateIdle {
 			break
 		}
-		if c.at = l.idle.PushBack(c); l.idle.Len() > l.o.Idle {
+		if c.idle = l.idle.PushBack(c); l.idle.Len() > l.o.Idle {
 			surplus = l.evict(&l.idle)
 		}
 	}
@@ -149,23 +157,34 @@ func (l *Limiter) makeRoom(c *connection) (surplus net.Conn) {
 	if surplus = l.makeStrangersRoom(c); surplus != nil || len(l.open) < l.o.Total {
 		return surplus
 	}
-	for _, from := range []*list.List{&l.strangers, &l.idle} {
-		if from.Len() > 0 {
-			return l.evict(from)
-		}
+	switch {
+	case l.strangers > 0:
+		return l.evictStranger(c)
+	case l.idle.Len() > 0:
+		return l.evict(&l.idle)
 	}
 	return c.conn
 }
 
 // makeStrangersRoom returns the stranger to close for another one, or nil.
 func (l *Limiter) makeStrangersRoom(c *connection) (surplus net.Conn) {
-	if own := l.addresses[c.address]; own != nil && own.Len() >= l.o.StrangersPerAddress {
-		return l.evict(own)
+	if own := l.addresses[c.address]; own != nil && own.strangers.Len() >= l.o.StrangersPerAddress {
+		return l.evict(&own.strangers)
 	}
-	if l.strangers.Len() >= l.o.Strangers {
-		return l.evict(&l.strangers)
+	if l.strangers >= l.o.Strangers {
+		return l.evictStranger(c)
 	}
 	return nil
+}
+
+// evictStranger removes a stranger to make room for c, and returns it: the oldest stranger of the address that has most
+// strangers once c is one of them.
+func (l *Limiter) evictStranger(c *connection) net.Conn {
+	from := l.byCount[l.most].Front().Value.(*address)
+	if own := l.addresses[c.address]; own != nil && own.strangers.Len() == l.most {
+		from = own
+	}
+	return l.evict(&from.strangers)
 }
 
 // evict removes the first connection of a list and returns it.
@@ -178,10 +197,31 @@ func (l *Limiter) evict(from *list.List) net.Conn {
 func (l *Limiter) addStranger(c *connection) {
 	own := l.addresses[c.address]
 	if own == nil {
-		own = list.New()
+		own = &address{}
 		l.addresses[c.address] = own
 	}
-	c.at, c.ofAddress = l.strangers.PushBack(c), own.PushBack(c)
+	c.stranger = own.strangers.PushBack(c)
+	l.strangers++
+	l.recount(own, own.strangers.Len()-1)
+}
+
+// recount moves an address that had n strangers to its place in byCount.
+func (l *Limiter) recount(a *address, n int) {
+	if a.at != nil {
+		l.byCount[n].Remove(a.at)
+		a.at = nil
+	}
+	now := a.strangers.Len()
+	if l.most = max(l.most, now); n == l.most && l.byCount[n].Len() == 0 {
+		l.most = now
+	}
+	if now == 0 {
+		return
+	}
+	for len(l.byCount) <= now {
+		l.byCount = append(l.byCount, list.New())
+	}
+	a.at = l.byCount[now].PushBack(a)
 }
 
 // remove forgets a connection.
@@ -192,16 +232,17 @@ func (l *Limiter) remove(c *connection) {
 
 // unlist takes a connection out of the lists.
 func (l *Limiter) unlist(c *connection) {
-	if c.at != nil {
-		l.strangers.Remove(c.at) // removes nothing if the other list has it
-		l.idle.Remove(c.at)
+	if c.idle != nil {
+		l.idle.Remove(c.idle)
 	}
-	if own := l.addresses[c.address]; c.ofAddress != nil {
-		if own.Remove(c.ofAddress); own.Len() == 0 {
+	if own := l.addresses[c.address]; c.stranger != nil {
+		own.strangers.Remove(c.stranger)
+		l.strangers--
+		if l.recount(own, own.strangers.Len()+1); own.strangers.Len() == 0 {
 			delete(l.addresses, c.address)
 		}
 	}
-	c.at, c.ofAddress = nil, nil
+	c.idle, c.stranger = nil, nil
 }
 
 // addressOf returns the remote address by which strangers are counted; the zero Addr if it is not an IP address.

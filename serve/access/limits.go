@@ -33,8 +33,8 @@ type Limits struct {
 	// authenticated connections 1,000 may be between two requests. Package internal/connlimit says which connection is
 	// closed for another one: an authenticated one that is in use never is.
 	Connections int
-	// Strangers of them: connections without an authenticated request. One more closes the oldest. Default 1,000, some
-	// 60 MB.
+	// Strangers of them: connections without an authenticated request. One more closes the oldest of the address that has
+	// most. Default 1,000, some 60 MB.
 	Strangers int
 	// StrangersPerAddress of them, from one IPv4 address or one IPv6 /64. Default 500.
 	StrangersPerAddress int

@@ -119,10 +119,12 @@ var serveAccessMutants = []mutant{
 		name:   "access/half-open",
 		breaks: "Connections that send nothing do not keep out who has something to ask.",
 		file:   "internal/connlimit/limiter.go",
-		old:    `[]*list.List{&l.strangers, &l.idle}`,
-		new:    `[]*list.List{}`,
-		test:   "TestHalfOpenConnections",
-		dir:    "serve/access/listener",
+		old: `	case l.strangers > 0:
+		return l.evictStranger(c)
+	case l.idle`,
+		new:  `	case l.idle`,
+		test: "TestHalfOpenConnections",
+		dir:  "serve/access/listener",
 	},
 	{
 		name:   "access/slowloris",

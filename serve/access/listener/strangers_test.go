@@ -183,3 +183,57 @@ func TestStrangersOfOthers(t *testing.T) {
 		}
 	})
 }
+
+// TestStrangersOfFewAddresses checks that connections from a few addresses close those of these addresses, and not one
+// that another client has opened before: at the bound of strangers and at that of all connections (issue 37).
+func TestStrangersOfFewAddresses(t *testing.T) {
+	for name, limits := range map[string]access.Limits{
+		"strangers":   {Strangers: 10, StrangersPerAddress: 5},
+		"connections": {Connections: 10, Strangers: 20, StrangersPerAddress: 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer(t, ok, limits)
+				l := newPipes()
+				defer s.start(t, l)()
+				dial := func(address string) net.Conn {
+					client, server := net.Pipe()
+					l.accept <- addressed{server, &net.TCPAddr{IP: net.ParseIP(address), Port: 1000}}
+					return client
+				}
+				other := dial("192.0.2.1")
+				defer other.Close()
+				flood := func(addresses int) (all []net.Conn) {
+					for range 20 {
+						for i := range addresses {
+							all = append(all, dial(fmt.Sprintf("198.51.100.%d", i)))
+						}
+					}
+					synctest.Wait()
+					if !isOpen(other) {
+						t.Errorf("strangers of %d addresses closed one of another address", addresses)
+					}
+					return all
+				}
+				// Of nine addresses each gets one of the ten connections, beside the other client's.
+				for _, addresses := range []int{3, 9, 2, 8} {
+					all := flood(addresses)
+					open := 0
+					for _, c := range all {
+						if isOpen(c) {
+							open++
+						}
+						defer c.Close()
+					}
+					if want := 9; open != want {
+						t.Errorf("of %d addresses %d strangers are connected, want %d", addresses, open, want)
+					}
+					for _, c := range all {
+						c.Close()
+					}
+					synctest.Wait()
+				}
+			})
+		})
+	}
+}
