@@ -52,7 +52,8 @@ func TestReadsOfAClosedStore(t *testing.T) {
 }
 
 // TestFailingIndexFunction checks that Status.Err says so if an index lacks an object because its function fails: one
-// that is stored already, and one that an event brings. Issue 37.
+// that is stored already, and one that an event brings; and that it says so until the object has changed or is deleted.
+// Issue 37.
 func TestFailingIndexFunction(t *testing.T) {
 	fails := cache.Indexers{"value": func(obj any) ([]string, error) {
 		if value := obj.(*corev1.Pod).Labels["value"]; value != "bad" {
@@ -60,25 +61,38 @@ func TestFailingIndexFunction(t *testing.T) {
 		}
 		return nil, errors.New("from the test")
 	}}
+	changes := []func(*server){func(s *server) { s.write("a/1", "good") }, func(s *server) { s.delete("a/1") }}
 	for _, inMemory := range []bool{false, true} {
-		bubble(t, func(t *testing.T) {
-			r := newRig(t)
-			r.o.InMemory = inMemory
-			r.srv.write("a/1", "bad")
-			r.srv.write("a/2", "good")
-			i := r.start()
-			if err := i.Status().Err; err != nil {
-				t.Error(err)
-			}
-			if err := i.AddIndexers(fails); err != nil {
-				t.Fatal(err)
-			}
-			synctest.Wait()
-			if err := i.Status().Err; err == nil || !strings.Contains(err.Error(), `index "value": from the test`) {
-				t.Errorf("a stored object: %v", err)
-			}
-			r.close()
-		})
+		for _, change := range changes {
+			bubble(t, func(t *testing.T) {
+				r := newRig(t)
+				r.o.InMemory = inMemory
+				r.srv.write("a/1", "bad")
+				r.srv.write("a/2", "good")
+				i := r.start()
+				if err := i.Status().Err; err != nil {
+					t.Error(err)
+				}
+				if err := i.AddIndexers(fails); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				if err := i.Status().Err; err == nil || !strings.Contains(err.Error(), `index "value": from the test`) {
+					t.Errorf("a stored object: %v", err)
+				}
+				r.srv.write("a/2", "also good")
+				synctest.Wait()
+				if err := i.Status().Err; err == nil {
+					t.Error("another object has changed, and there is no error")
+				}
+				change(r.srv)
+				synctest.Wait()
+				if err := i.Status().Err; err != nil {
+					t.Errorf("the object has changed: %v", err)
+				}
+				r.close()
+			})
+		}
 		bubble(t, func(t *testing.T) {
 			r := newRig(t)
 			r.o.InMemory, r.o.Indexers = inMemory, fails

@@ -85,19 +85,19 @@ func (s *Store) end() error {
 	return flushed
 }
 
-// Closed reports whether the store has been closed, so that reads fail.
-func (c *Collection) Closed() bool { return c.store.ending.reads.Load() }
+// isClosed reports whether the store has been closed, so that reads fail.
+func (c *Collection) isClosed() bool { return c.store.ending.reads.Load() }
 
 // closedErr returns an error if the store has been closed.
 func (c *Collection) closedErr() error {
-	if c.Closed() {
+	if c.isClosed() {
 		return fmt.Errorf("%s: %w", c.store.file.Path, ErrClosed)
 	}
 	return nil
 }
 
-// Remaining returns the objects that are all in memory, also after the store was closed; false if they are not.
-func (c *Collection) Remaining() (read.Residents, bool) {
+// remaining returns the objects that are all in memory, also after the store was closed; false if they are not.
+func (c *Collection) remaining() (read.Residents, bool) {
 	a := c.resident.Load()
 	return c.residents(a), a.IsOpen()
 }

@@ -12,7 +12,7 @@ import (
 // inMemory returns the objects in memory if reads are to use them, or nil. Reads of a closed store use the file, and
 // fail.
 func (c *Collection) inMemory() *resident.All {
-	if a := c.resident.Load(); a.IsOpen() && !c.Closed() {
+	if a := c.resident.Load(); a.IsOpen() && !c.isClosed() {
 		return a
 	}
 	return nil

@@ -27,8 +27,9 @@ import (
 // they are for programs that write to a store themselves, not for readers of an
 // informer.
 type Indexer struct {
-	b  Backend
-	in *intake.Intake // of b
+	b       Backend
+	in      *intake.Intake // of b
+	closing Closing        // of b
 
 	mu     sync.Mutex
 	err    error         // guarded by mu
@@ -49,15 +50,20 @@ type Backend interface {
 	Apply(ctx context.Context, b entry.Batch) (entry.Result, error)
 	Indexers() cache.Indexers
 	AddIndexers(ctx context.Context, indexers cache.Indexers, versions map[string]string) error
-	// Closed reports whether the store was closed. Remaining returns the objects if all are in memory, also after that.
-	Closed() bool
-	Remaining() (read.Residents, bool)
+}
+
+// Closing is what an Indexer asks of a collection whose store may be closed before its readers have ended.
+type Closing struct {
+	// Closed reports whether the store was closed.
+	Closed func() bool
+	// Remaining returns the objects if all are in memory, also after the store was closed.
+	Remaining func() (read.Residents, bool)
 }
 
 // New returns the Indexer of a collection, whose intake is in. It is for the packages of the store; a collection's
 // method Indexer returns it.
-func New(b Backend, in *intake.Intake) *Indexer {
-	return &Indexer{b: b, in: in, failed: make(chan struct{})}
+func New(b Backend, in *intake.Intake, c Closing) *Indexer {
+	return &Indexer{b: b, in: in, closing: c, failed: make(chan struct{})}
 }
 
 // Err returns the first error that a method without an error result met, or why a stored object is not in an index; nil
@@ -104,7 +110,7 @@ func (i *Indexer) fail(method string, err error) {
 // false.
 func (i *Indexer) rest(method string, err error) (read.Residents, bool) {
 	if errors.Is(err, boltfile.ErrClosed) {
-		if rest, ok := i.b.Remaining(); ok {
+		if rest, ok := i.closing.Remaining(); ok {
 			return rest, true
 		}
 	}
@@ -184,7 +190,7 @@ func (i *Indexer) Get(obj any) (item any, exists bool, err error) {
 
 // GetByKey implements cache.Store.
 func (i *Indexer) GetByKey(key string) (item any, exists bool, err error) {
-	if m := i.in.Hot.Load(); m != nil && !i.b.Closed() {
+	if m := i.in.Hot.Load(); m != nil && !i.closing.Closed() {
 		if obj := m.Seen(key); obj != nil {
 			return obj, true, nil
 		}

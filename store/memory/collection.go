@@ -58,12 +58,6 @@ func New(id entry.Identity, o store.CollectionOptions) (*Collection, error) {
 	return m, nil
 }
 
-// Closed returns false: objects in memory are never closed.
-func (m *Collection) Closed() bool { return false }
-
-// Remaining returns the objects.
-func (m *Collection) Remaining() (read.Residents, bool) { return m.Residents, true }
-
 // Info returns the collection's state; see store.Interface.
 func (m *Collection) Info(ctx context.Context) (entry.Info, error) {
 	m.mu.RLock()
@@ -98,7 +92,12 @@ func (m *Collection) AddIndexers(_ context.Context, indexers cache.Indexers, ver
 }
 
 // Indexer returns the collection as a cache.Indexer of client-go.
-func (m *Collection) Indexer() *indexer.Indexer { return indexer.New(m, &m.in) }
+func (m *Collection) Indexer() *indexer.Indexer {
+	return indexer.New(m, &m.in, indexer.Closing{
+		Closed:    func() bool { return false },
+		Remaining: func() (read.Residents, bool) { return m.Residents, true },
+	})
+}
 
 // Apply applies the batch; see store.Interface.
 func (m *Collection) Apply(ctx context.Context, b entry.Batch) (entry.Result, error) {

@@ -13,7 +13,7 @@ var informerMutants = []mutant{
 		name:   "indexer/closed-store",
 		breaks: "GetByKey of a store that was closed first fails.",
 		file:   "store/indexer/indexer.go",
-		old:    `m != nil && !i.b.Closed()`,
+		old:    `m != nil && !i.closing.Closed()`,
 		new:    `m != nil`,
 		test:   "TestReadsOfAClosedStore",
 		dir:    "informer",
@@ -21,11 +21,22 @@ var informerMutants = []mutant{
 	{
 		name:   "index/failure-unseen",
 		breaks: "Status.Err says so if an index lacks an object because its function fails.",
-		file:   "store/internal/index/set.go",
-		old:    `s.failure.CompareAndSwap(nil, &err)`,
-		new:    `_ = err`,
+		file:   "store/internal/index/failures.go",
+		old:    `f.of[key] = map[string]error{name: err}`,
+		new:    `_ = name`,
 		test:   "TestFailingIndexFunction",
 		dir:    "informer",
+	},
+	{
+		name:   "index/failure-stays",
+		breaks: "That error goes once the object has changed or is deleted.",
+		file:   "store/internal/index/failures.go",
+		old: `	delete(f.of, key)
+	f.some.Store(`,
+		new: `	_ = key
+	f.some.Store(`,
+		test: "TestFailingIndexFunction",
+		dir:  "informer",
 	},
 	{
 		name:   "informer/lost-object-not-told",

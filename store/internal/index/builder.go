@@ -170,7 +170,7 @@ func build(ctx context.Context, r Records, names []string, log logr.Logger) erro
 // outdated computes the terms of the records in the named indexes, and returns those that have to be written.
 func outdated(set *Set, names []string, records []Record, log logr.Logger) (old []Record) {
 	for _, record := range records {
-		record.Renewed = set.Compute(names, record.Object, func(err error) {
+		record.Renewed = set.Compute(names, record.Key, record.Object, func(err error) {
 			log.Error(err, "An object is not in the index: the index function failed", "key", record.Key)
 		})
 		changed := func(name string) bool { return !slices.Equal(record.Renewed[name], record.Terms[name]) }

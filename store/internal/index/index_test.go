@@ -52,10 +52,10 @@ func TestTerms(t *testing.T) {
 		}
 	}
 	ready := s.WithReady("word", "unknown")
-	if got := ready.TermsOf(map[string][]string{"word": {"stored"}}, "a"); got["word"][0] != "stored" {
+	if got := ready.TermsOf(map[string][]string{"word": {"stored"}}, "key", "a"); got["word"][0] != "stored" {
 		t.Errorf("of a ready index: %q", got)
 	}
-	if got := s.TermsOf(map[string][]string{"word": {"stored"}}, "a"); got["word"][0] != "a" {
+	if got := s.TermsOf(map[string][]string{"word": {"stored"}}, "key", "a"); got["word"][0] != "a" {
 		t.Errorf("of an index that is being built: %q", got)
 	}
 }
@@ -120,7 +120,7 @@ func TestReaderModel(t *testing.T) {
 		model := map[string]string{}
 		for _, next := range rapid.SliceOfN(texts, 1, 5).Draw(t, "transactions") {
 			for key, text := range next {
-				if err := entries.Move(key, set.WorkingTerms(model[key]), set.WorkingTerms(text)); err != nil {
+				if err := entries.Move(key, set.WorkingTerms(key, model[key]), set.WorkingTerms(key, text)); err != nil {
 					t.Fatal(err)
 				}
 				model[key] = text
@@ -137,7 +137,7 @@ func reader(set *index.Set, b *bolt.Bucket, over map[string]string) index.Reader
 	return func(_ context.Context, want memtable.Lookup, fn func(index.View) error) error {
 		src := index.Source{Filed: map[string][]string{}, Dirty: func(key string) bool { _, ok := over[key]; return ok }}
 		for _, key := range slices.Sorted(maps.Keys(over)) {
-			for _, word := range set.WorkingTerms(over[key])["word"] {
+			for _, word := range set.WorkingTerms(key, over[key])["word"] {
 				src.Filed[word] = append(src.Filed[word], key)
 			}
 		}
@@ -152,7 +152,7 @@ func reader(set *index.Set, b *bolt.Bucket, over map[string]string) index.Reader
 func compare(t *rapid.T, set *index.Set, model map[string]string, r index.Reader) {
 	want := map[string][]string{}
 	for _, key := range slices.Sorted(maps.Keys(model)) {
-		for _, word := range set.WorkingTerms(model[key])["word"] {
+		for _, word := range set.WorkingTerms(key, model[key])["word"] {
 			want[word] = append(want[word], key)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"sync/atomic"
 
 	"k8s.io/client-go/tools/cache"
 
@@ -27,14 +26,14 @@ type Set struct {
 	// ready has the names of the indexes whose entries in the file are complete; the other indexes are being built.
 	ready      map[string]bool
 	generation int
-	// failure is the first error of a function for an object that is stored and so lacks entries. All copies share it.
-	failure *atomic.Pointer[error]
+	// failed has the stored objects that lack entries because a function has failed for them.
+	failed *failures
 }
 
 // NewSet returns a set of functions with their versions, none of them ready. It fails as With does.
 func NewSet(funcs cache.Indexers, versions map[string]string) (*Set, error) {
 	s := &Set{funcs: cache.Indexers{}, versions: map[string]string{}, ready: map[string]bool{},
-		failure: &atomic.Pointer[error]{}}
+		failed: &failures{}}
 	return s.With(funcs, versions)
 }
 
@@ -42,7 +41,7 @@ func NewSet(funcs cache.Indexers, versions map[string]string) (*Set, error) {
 func (s *Set) Only(funcs cache.Indexers, versions map[string]string) (*Set, error) {
 	only, err := NewSet(funcs, versions)
 	if err == nil {
-		only.failure = s.failure
+		only.failed = s.failed
 	}
 	return only, err
 }
@@ -51,7 +50,7 @@ func (s *Set) Only(funcs cache.Indexers, versions map[string]string) (*Set, erro
 func (s *Set) With(funcs cache.Indexers, versions map[string]string) (*Set, error) {
 	next := &Set{
 		funcs: maps.Clone(s.funcs), versions: maps.Clone(s.versions), ready: s.ready, generation: s.generation + 1,
-		failure: s.failure,
+		failed: s.failed,
 	}
 	for _, name := range slices.Sorted(maps.Keys(funcs)) {
 		switch _, taken := s.funcs[name]; {
@@ -87,24 +86,27 @@ func (s *Set) WithReady(names ...string) *Set {
 // Replacing returns a copy of the set that takes the place of other: what was indexed with other is out of date.
 func (s *Set) Replacing(other *Set) *Set {
 	next := *s
-	next.generation, next.failure = other.generation+1, other.failure
+	next.generation, next.failed = other.generation+1, other.failed
 	return &next
 }
 
-// Err returns why a stored object is not in an index; nil if no function has failed for one.
+// Err returns why a stored object is not in an index; nil if all are.
 func (s *Set) Err() error {
-	if err := s.failure.Load(); err != nil {
-		return fmt.Errorf("an object is not in an index, and look-ups lack it until it changes: %w", *err)
+	if err := s.failed.err(); err != nil {
+		return fmt.Errorf("an object is not in an index, and look-ups lack it until it changes: %w", err)
 	}
 	return nil
 }
 
-// note keeps the first error of a function for an object that is stored.
-func (s *Set) note(err error) {
-	if err != nil {
-		s.failure.CompareAndSwap(nil, &err)
-	}
-}
+// Stored says that an object was stored with its entries in all indexes, or deleted. Err then forgets it.
+func (s *Set) Stored(key string) { s.failed.drop(key) }
+
+// AllStored says that all objects have been stored anew, and Stored was called for each. There is a limit to how many
+// objects are kept for Err; it now forgets that there were others.
+func (s *Set) AllStored() { s.failed.dropMore() }
+
+// Lacks says that an object was stored, and that functions have failed for it. Call it after Stored.
+func (s *Set) Lacks(key string, err error) { s.failed.set("", key, err) }
 
 // Generation grows whenever the functions change, but not when an index becomes ready. Terms that were computed with
 // another generation are out of date.

@@ -38,22 +38,25 @@ func (s *Set) Terms(obj any) (terms map[string][]string, err error) {
 	return terms, err
 }
 
-// WorkingTerms is Terms for an object that is stored already: functions that fail do not matter.
-func (s *Set) WorkingTerms(obj any) map[string][]string {
-	terms, err := s.Terms(obj)
-	s.note(err)
+// WorkingTerms is Terms for an object that is stored already: functions that fail do not matter, and Err reports them.
+func (s *Set) WorkingTerms(key string, obj any) (terms map[string][]string) {
+	for name, fn := range s.funcs {
+		values, err := Values(name, fn, obj)
+		s.failed.set(name, key, err)
+		terms = s.add(terms, name, values)
+	}
 	return terms
 }
 
 // TermsOf is WorkingTerms for an object that was read from the file. It takes the terms of ready indexes from stored,
 // the terms of its record, and computes the others.
-func (s *Set) TermsOf(stored map[string][]string, obj any) (terms map[string][]string) {
+func (s *Set) TermsOf(stored map[string][]string, key string, obj any) (terms map[string][]string) {
 	for name, fn := range s.funcs {
 		values := stored[name]
 		if !s.ready[name] {
 			var err error
 			values, err = Values(name, fn, obj)
-			s.note(err)
+			s.failed.set(name, key, err)
 		}
 		terms = s.add(terms, name, values)
 	}
@@ -70,12 +73,11 @@ func (s *Set) SameTerms(a, b map[string][]string) bool {
 	return true
 }
 
-// Compute is Terms for the named indexes only. It calls report with each error of a function.
-func (s *Set) Compute(names []string, obj any, report func(error)) (terms map[string][]string) {
+// Compute is WorkingTerms for the named indexes only. It calls report with each error of a function.
+func (s *Set) Compute(names []string, key string, obj any, report func(error)) (terms map[string][]string) {
 	for _, name := range names {
 		values, err := Values(name, s.funcs[name], obj)
-		if err != nil {
-			s.note(err)
+		if s.failed.set(name, key, err); err != nil {
 			report(err)
 		}
 		terms = s.add(terms, name, values)

@@ -82,6 +82,7 @@ func (in *Intake) applyEncoded(
 			Take(&info, x, keys[x.Key].Found)
 			in.noteTyped(&info, x)
 			delete(in.unheard, x.Key)
+			set.Stored(x.Key)
 		}
 	}
 	excuse(&info, changes, e.writes, b)
@@ -158,6 +159,7 @@ func (in *Intake) takeIn(
 	in.reported.Store(true)
 	for _, x := range last {
 		delete(in.unheard, x.Key)
+		set.Stored(x.Key)
 	}
 	in.number(last)
 	r.changed = r.changed || slices.ContainsFunc(last, func(x *memtable.Write) bool { return !x.SameObject })

@@ -53,6 +53,9 @@ func (r *Replacement) commit(ctx context.Context, b entry.Batch) (entry.Result, 
 		return entry.Result{}, err
 	}
 	r.end.deletes, r.end.puts = r.end.deletes[len(deletes):], r.end.puts[len(puts):]
+	if !more && r.o.Rewrite {
+		r.in.Set.Load().AllStored()
+	}
 	return entry.Result{Changes: changes, Skipped: skipped, More: more}, nil
 }
 
@@ -104,12 +107,16 @@ func (r *Replacement) apply(
 	for {
 		set := r.in.Set.Load()
 		writes := make([]*memtable.Write, 0, len(deletes)+len(puts))
+		unindexed := map[string]error{}
 		for _, key := range deletes {
 			writes = append(writes, &memtable.Write{Key: key, Del: true})
 		}
 		skipped = nil
 		for _, key := range puts {
-			x, err := r.decoded(set, r.puts[key])
+			x, failed, err := r.decoded(set, r.puts[key])
+			if failed != nil {
+				unindexed[key] = failed
+			}
 			if err != nil {
 				r.leaveOut(leftOutOf(x, err))
 				skipped = append(skipped, entry.Skipped{Key: key, Err: err})
@@ -121,6 +128,11 @@ func (r *Replacement) apply(
 			return nil, nil, err
 		}
 		err = r.in.takeIn(ctx, r, set, writes, finish)
+		if err == nil {
+			for key, failed := range unindexed {
+				set.Lacks(key, failed)
+			}
+		}
 		if !errors.Is(err, errIndexesChanged) {
 			return changes, skipped, err
 		}
@@ -128,15 +140,15 @@ func (r *Replacement) apply(
 }
 
 // decoded returns a copy of a held write with its object and its terms. It fails if the codec cannot read the payload;
-// the caller then leaves out this object only.
-func (r *Replacement) decoded(set *index.Set, p *listed) (*memtable.Write, error) {
+// the caller then leaves out this object only. An index whose function fails is left out, as in a build; unindexed is
+// that error.
+func (r *Replacement) decoded(set *index.Set, p *listed) (w *memtable.Write, unindexed, err error) {
 	x := *p.Write
 	obj, err := r.in.Back.Encoder(set).Decode(&x)
 	if x.Obj = obj; err == nil && p.generation != set.Generation() {
-		// an index whose function fails is left out, as in a build
-		x.Terms = set.WorkingTerms(obj)
+		x.Terms, unindexed = set.Terms(obj)
 	}
-	return &x, err
+	return &x, unindexed, err
 }
 
 // differences returns the changes to report, and the writes that are needed.

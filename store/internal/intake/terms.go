@@ -34,7 +34,7 @@ func (in *Intake) addedTerms(added *index.Set, x *memtable.Write, failed func(er
 	if err != nil {
 		failed(err)
 	} else {
-		terms = added.Compute(added.Names(), obj, failed)
+		terms = added.Compute(added.Names(), x.Key, obj, failed)
 	}
 	return index.Replace(x.Terms, added.Names(), terms)
 }

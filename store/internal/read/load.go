@@ -66,12 +66,12 @@ func (l loader) put(set *index.Set, records []Record, objs []runtime.Object) {
 	keys, states := make([]string, len(records)), make([]*resident.State, len(records))
 	for i, record := range records {
 		keys[i] = record.Key
-		states[i] = &resident.State{Obj: objs[i], UID: record.UID, RV: record.RV, Terms: set.TermsOf(record.Terms, objs[i])}
+		states[i] = &resident.State{Obj: objs[i], UID: record.UID, RV: record.RV, Terms: set.TermsOf(record.Terms, record.Key, objs[i])}
 	}
 	for !l.putOf(set, keys, states) {
 		set = l.sets.Load()
-		for _, s := range states {
-			s.Terms = set.WorkingTerms(s.Obj)
+		for i, s := range states {
+			s.Terms = set.WorkingTerms(keys[i], s.Obj)
 		}
 	}
 }

@@ -8,17 +8,18 @@ type MoreTerms map[*State]map[string][]string
 
 // MoreTerms returns the terms of all objects. It takes those that known has, and calls termsOf for the others, under no
 // lock. termsOf leaves out an index whose function fails.
-func (t *Table) MoreTerms(termsOf func(obj any) map[string][]string, known MoreTerms) MoreTerms {
+func (t *Table) MoreTerms(termsOf func(key string, obj any) map[string][]string, known MoreTerms) MoreTerms {
+	var keys []string
 	var states []*State
-	t.Each("", func(_ string, s *State) bool {
-		states = append(states, s)
+	t.Each("", func(key string, s *State) bool {
+		keys, states = append(keys, key), append(states, s)
 		return true
 	})
 	terms := make(MoreTerms, len(states))
-	for _, s := range states {
+	for i, s := range states {
 		have, ok := known[s]
 		if !ok {
-			have = termsOf(s.Obj)
+			have = termsOf(keys[i], s.Obj)
 		}
 		terms[s] = have
 	}
