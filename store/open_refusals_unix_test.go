@@ -133,6 +133,10 @@ func TestTrimmingThatFindsNoRoom(t *testing.T) {
 		}
 		return syscall.ENOSPC
 	})
+	why := errors.New("why")
+	if err := store.UpdateFile(t.Context(), s, func(*bolt.Tx) error { return why }); !errors.Is(err, why) || attempts > 0 {
+		t.Errorf("a write that fails for another reason: %d commits, %v", attempts, err)
+	}
 	if err := s.Flush(t.Context()); !errors.Is(err, store.ErrNoSpace) || attempts != 2 {
 		t.Errorf("%d commits: %v", attempts, err)
 	}
@@ -216,6 +220,19 @@ func TestDirectoryThatCannotBeMade(t *testing.T) {
 	}
 	restore()
 	wantNames(t, dir)
+}
+
+// TestDirectoryThatIsALinkToNothing checks that Open follows such a link to no directory of its own making.
+func TestDirectoryThatIsALinkToNothing(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Symlink(filepath.Join(dir, "none"), filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	_, err := store.Open(filepath.Join(dir, "link", "store"), store.Options{Logger: &quiet})
+	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "there is no directory") {
+		t.Errorf("Open: %v", err)
+	}
+	wantNames(t, dir, "link")
 }
 
 // TestFileThatMayNotBeRead checks that a file without read permission is an error, and is neither changed nor moved.

@@ -52,15 +52,12 @@ func (o *opening) Open() (*Handle, error) {
 	if err != nil {
 		return nil, o.judge(err)
 	}
-	err = h.View(func(tx *bolt.Tx) (err error) {
+	err = o.judge(h.View(func(tx *bolt.Tx) (err error) {
 		if o.root, err = readRoot(tx); err != nil {
 			return err
 		}
 		return h.adopt(tx)
-	})
-	if err != nil {
-		err = o.judge(err)
-	}
+	}))
 	if errors.Is(err, ErrForeign) {
 		err = o.judgeRoot(pages)
 	}

@@ -97,6 +97,8 @@ func TestJudge(t *testing.T) {
 			{good, panicked, true},            // bbolt cannot use it
 			{bad, fault, true},
 			{bad, berrors.ErrInvalid, true},
+			{bad, berrors.ErrVersionMismatch, true},
+			{bad, berrors.ErrChecksum, true},
 			{missing, fault, false}, // nobody could look
 			{missing, panicked, false},
 			{good, os.ErrPermission, false},

@@ -8,7 +8,6 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
-	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/boltcheck"
 )
 
@@ -41,11 +40,7 @@ func (f *File) ViewFile(ctx context.Context, fn func(h *Handle, size int64, txid
 			if err != nil {
 				return err
 			}
-			err = OwnErrors(fn(h, info.Size(), uint64(tx.ID())))
-			if errors.Is(err, entry.ErrDamaged) {
-				f.Fail(h, fmt.Errorf("%s: %w", f.Path, err))
-			}
-			return err
+			return OwnErrors(fn(h, info.Size(), uint64(tx.ID()))) // Settle fails the file if it is damaged
 		})
 	}
 	return err

@@ -1,3 +1,5 @@
+//go:build unix
+
 package boltfile
 
 import (
@@ -132,8 +134,50 @@ func TestClosedFile(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
+	if _, err := tryLock(closed, true); err == nil {
+		t.Error("a closed file was locked")
+	}
 	if hasName(closed, path) {
 		t.Error("a closed file has the name")
+	}
+}
+
+// TestLockTakenInBetween checks that a file that another process locks before bbolt does is ErrLocked, and that it is
+// closed then.
+func TestLockTakenInBetween(t *testing.T) {
+	path := fileWithBranches(t, 4<<10)
+	other, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ok, err := tryLock(other, true); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h, err := (&opening{Path: path, File: file}).Open(); h != nil || !errors.Is(err, ErrLocked) {
+		t.Errorf("%v, %v", h, err)
+	}
+	if err := file.Close(); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("close again: %v", err)
+	}
+	if err := other.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRootPageWithFlippedBits checks how many flipped bits the name of the root bucket may have.
+func TestRootPageWithFlippedBits(t *testing.T) {
+	for flips, want := range map[string]bool{"": true, "\x01": true, "\x01\x80": true, "\x03\x80": false} {
+		page := append([]byte("....."), format.BucketLarder...)
+		for i := range len(flips) {
+			page[5+i] ^= flips[i]
+		}
+		if rootPageIsOurs(page) != want {
+			t.Errorf("%q: %t", flips, !want)
+		}
 	}
 }
 
