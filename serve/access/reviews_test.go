@@ -62,6 +62,13 @@ func TestSelfSubjectAccessReview(t *testing.T) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 
+	told := accessReview("delete", "pods") // what the client says of the answer counts for nothing
+	told.Status = authorizationv1.SubjectAccessReviewStatus{Allowed: true, EvaluationError: "x"}
+	got, err = v.SelfSubjectAccessReview(t.Context(), jane, told)
+	if err != nil || got.Status.Allowed || got.Status.EvaluationError != "" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+
 	v.Authorizer = fixed{Decision: access.Decision{Allowed: true}, err: errors.New("the token is token-of-jane")}
 	got, err = v.SelfSubjectAccessReview(t.Context(), jane, asked)
 	if err != nil || got.Status.Allowed || got.Status.EvaluationError == "" || strings.Contains(got.Status.EvaluationError, "token-of") {
@@ -252,6 +259,7 @@ func TestReviewsOverHTTPAreRefused(t *testing.T) {
 		"a name":        {method: "POST", path: selfPath + "/x", code: 404},
 		"core":          {method: "POST", path: "/api/v1/pods", code: 404},
 		"root":          {method: "POST", path: "/", code: 404},
+		"other root":    {method: "POST", path: strings.Replace(selfPath, "/apis/", "/x/", 1), code: 404},
 		"empty":         {method: "POST", path: selfPath, code: 400},
 		"garbage":       {method: "POST", path: selfPath, body: strings.NewReader("{"), code: 400},
 		"other kind":    {method: "POST", path: accessPath, body: strings.NewReader(good), code: 400},

@@ -176,6 +176,10 @@ func TestServiceAccountsRefuse(t *testing.T) {
 			"sub":           "system:serviceaccount:a:b:c",
 			"kubernetes.io": claims{"namespace": "a:b", "serviceaccount": claims{"name": "c"}},
 		}),
+		"colon in the account's name": with(claims{
+			"sub":           "system:serviceaccount:a:b:c",
+			"kubernetes.io": claims{"namespace": "a", "serviceaccount": claims{"name": "b:c"}},
+		}),
 		"empty names": with(claims{
 			"sub": "system:serviceaccount::", "kubernetes.io": claims{"serviceaccount": claims{}},
 		}),
@@ -192,6 +196,11 @@ func TestServiceAccountsRefuse(t *testing.T) {
 		refused(t, a, withToken(sign(t, agentClaims(), jose.RS256, k.other, "")))
 		refused(t, a, withToken(sign(t, agentClaims(), jose.RS256, k.rsa, "unknown")))
 		refused(t, a, withToken(sign(t, agentClaims(), jose.RS256, k.rsa, "ec")))
+	})
+	t.Run("other algorithm", func(t *testing.T) {
+		issuer := clusterIssuer(t)
+		issuer.JWKS = keySet(t, jose.JSONWebKey{Key: k.rsa.Public(), KeyID: "rsa", Algorithm: "RS512"})
+		refused(t, accounts(t, issuer), withToken(sign(t, agentClaims(), jose.RS256, k.rsa, "rsa")))
 	})
 	t.Run("changed", func(t *testing.T) {
 		parts := strings.Split(sign(t, agentClaims(), jose.RS256, k.rsa, "rsa"), ".")
@@ -291,7 +300,7 @@ func TestIssuerChanges(t *testing.T) {
 		"no keys":     {URL: issuerURL},
 		"empty":       {URL: issuerURL, JWKS: keySet(t)},
 		"no JSON":     {URL: issuerURL, JWKS: json.RawMessage("keys")},
-		"too large":   {URL: issuerURL, JWKS: json.RawMessage(strings.Repeat(" ", 257<<10))},
+		"too large":   {URL: issuerURL, JWKS: append(slices.Clone(issuer.JWKS), strings.Repeat(" ", 257<<10)...)},
 		"private key": {URL: issuerURL, JWKS: keySet(t, jose.JSONWebKey{Key: k.rsa})},
 		"HMAC":        {URL: issuerURL, JWKS: keySet(t, jose.JSONWebKey{Key: []byte("0123456789abcdef0123456789abcdef")})},
 		"weak":        {URL: issuerURL, JWKS: keySet(t, jose.JSONWebKey{Key: k.weak.Public()})},

@@ -149,6 +149,21 @@ func TestRandomTokens(t *testing.T) {
 	})
 }
 
+// TestTokensOfANetwork checks that the unknown tokens of one IPv6 network (/64) are counted together.
+func TestTokensOfANetwork(t *testing.T) {
+	h := handler(reached, upstream(t, newReviewer(), access.UpstreamOptions{StrangersPerMinute: 2}), access.Limits{})
+	for i, c := range []struct {
+		address string
+		code    int
+	}{
+		{"[2001:db8::1]", 401}, {"[2001:db8::2]", 401}, {"[2001:db8::3:0:0:4]", 429}, {"[2001:db8:0:1::1]", 401},
+	} {
+		if w := answer(h, from(c.address, fmt.Sprint("random-", i))); w.Code != c.code {
+			t.Errorf("%s: %d, want %d", c.address, w.Code, c.code)
+		}
+	}
+}
+
 // TestManyUnknownTokens checks that refused tokens do not push accepted ones out of the cache.
 func TestManyUnknownTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // an answer counts for ten seconds
