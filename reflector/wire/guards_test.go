@@ -234,6 +234,13 @@ func TestGuardsOfWatches(t *testing.T) {
 			}
 		})
 	}
+	// Fields of other numbers and types are passed over.
+	other := "\x08\x05" + field(9, "x") // field 1 as a number
+	events := watchBody(t, []byte(frame(field(1, "ADDED")+field(2, field(1, thing+field(2, field(1, field(1, "a")))+
+		other)+other)+other)))
+	if len(events) != 1 || events[0].Type != watch.Added || events[0].Object.(*entry.Undecoded).Key != "a" {
+		t.Errorf("events %+v", events)
+	}
 	for name, body := range map[string]string{
 		"in a length": "\x00\x00", "in a frame": "\x00\x00\x00\x09\x0a", "in JSON": `{"type":"ADDED",`, "in a name": `{"ty`,
 	} {

@@ -437,6 +437,14 @@ var wireAnswerMutants = []mutant{
 		test: "TestGuardsOfLists",
 	},
 	{
+		name:   "wire/number-for-a-text",
+		breaks: "A field of another type than that of the message is passed over.",
+		file:   "reflector/wire/protobuf.go",
+		old:    `wire != protowire.BytesType || number != a && number != b`,
+		new:    `number != a && number != b`,
+		test:   "TestGuardsOfWatches",
+	},
+	{
 		name:   "wire/encoded-once-more",
 		breaks: "Content with an encoding of its own is refused.",
 		file:   "reflector/wire/protobuf.go",
