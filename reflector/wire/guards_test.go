@@ -111,6 +111,7 @@ func TestGuardsOfLists(t *testing.T) {
 		"of another content type":    {kind + field(4, "application/json") + field(2, item), noFormat},
 		"a type of nothing":          {"k8s\x00" + field(1, "\xff") + field(2, item), malformedProtobuf},
 		"a type with a number":       {ofType("\x18\x01"), malformedProtobuf},
+		"a type with the number 0":   {ofType("\x18\x00"), malformedProtobuf},
 		"a type that is cut":         {ofType("\x0a\x05a"), malformedProtobuf},
 		"an object":                  {"k8s\x00" + typeMeta("Thing") + field(2, ""), "something else than a list"},
 		"cut off before a number":    {thingList(item) + "\x18", cutOff},

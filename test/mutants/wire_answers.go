@@ -445,6 +445,14 @@ var wireAnswerMutants = []mutant{
 		test:   "TestGuardsOfWatches",
 	},
 	{
+		name:   "wire/number-in-a-type",
+		breaks: "A type with a field that is no text is malformed.",
+		file:   "reflector/wire/protobuf.go",
+		old:    `		if n < 0 || wire != protowire.BytesType {`,
+		new:    `		if n < 0 || wire == protowire.EndGroupType {`,
+		test:   "TestGuardsOfLists",
+	},
+	{
 		name:   "wire/encoded-once-more",
 		breaks: "Content with an encoding of its own is refused.",
 		file:   "reflector/wire/protobuf.go",
