@@ -10,7 +10,7 @@ type Info struct {
 	// ResourceVersion covers every object in the collection. Empty means that
 	// a watch cannot be resumed. A resourceVersion that cannot be compared (see
 	// apimachinery's CompareResourceVersion) is never stored: the field is left
-	// empty and MustRelist says why.
+	// empty and MustRelist is MustRelistOpaque.
 	ResourceVersion string
 	// Complete is true once a whole list has been stored. A complete collection
 	// without objects was listed, and the list was empty.
@@ -43,6 +43,10 @@ func (i Info) Clone() Info {
 	i.Newest = append([]ObjectRef(nil), i.Newest...)
 	return i
 }
+
+// MustRelistOpaque is Info.MustRelist if the server's resourceVersions cannot be compared. The contents are one state of
+// the server, and each start of an informer lists them.
+const MustRelistOpaque = "the server's resourceVersions cannot be compared"
 
 // MaxLeftOut is how many objects Info.LeftOut names.
 const MaxLeftOut = 100

@@ -2,6 +2,7 @@ package entry
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -16,46 +17,62 @@ const (
 	NoteLeftOut NoteKind = "leftOut"
 	// NoteTransform: a transform has changed the objects before they were stored.
 	NoteTransform NoteKind = "transform"
+	// NoteListOnly: the server lists the resource and refuses to watch it.
+	NoteListOnly NoteKind = "listOnly"
 	// NoteAge: the last contact with the server was more than OldAfter ago.
 	NoteAge NoteKind = "age"
 )
 
 // NoteKinds are all kinds of notes.
-var NoteKinds = []NoteKind{NoteMustRelist, NoteLeftOut, NoteTransform, NoteAge}
+var NoteKinds = []NoteKind{NoteMustRelist, NoteLeftOut, NoteTransform, NoteListOnly, NoteAge}
 
 // OldAfter is the age from which on readers are told when the server was last in contact.
 const OldAfter = time.Minute
 
 // Note is a known defect of a collection's contents. Everything that shows or hands out the contents shows its notes.
-// Text names neither the resource nor objects: not every reader may know their names.
+// Text names neither the resource nor objects: not every reader may know their names. Brief is Text in a few words, for
+// a table that has the age in another column; the note of the age has none.
 type Note struct {
-	Kind NoteKind `json:"kind"`
-	Text string   `json:"text"`
+	Kind  NoteKind `json:"kind"`
+	Text  string   `json:"text"`
+	Brief string   `json:"brief,omitempty"`
 }
 
-// Notes returns the known defects of the collection at a time. Their texts change only with the defects, so that
-// clients can show a text once.
-func (i Info) Notes(now time.Time) []Note {
+// Notes returns the known defects of the collection at a time. listOnly is reflector.Status.ListOnly, which only the
+// process that mirrors the collection knows. The texts change only with the defects, so that clients can show a text
+// once.
+func (i Info) Notes(now time.Time, listOnly bool) []Note {
 	var all []Note
-	note := func(kind NoteKind, text string, args ...any) {
-		all = append(all, Note{kind, fmt.Sprintf(text, args...)})
-	}
-	if i.MustRelist != "" {
-		note(NoteMustRelist, "to be listed again (%s): objects may be missing, or older than others", i.MustRelist)
+	if why := i.MustRelist; why != "" && why != MustRelistOpaque {
+		all = append(all, Note{NoteMustRelist,
+			fmt.Sprintf("to be listed again (%s): objects may be missing, or older than others", why),
+			fmt.Sprintf("must relist (%s)", why)})
 	}
 	if n := len(i.LeftOut); n > 0 || i.LeftOutMore {
-		many := ""
+		many := strconv.Itoa(n)
 		if i.LeftOutMore {
-			many = "more than "
+			many = "more than " + many
 		}
-		note(NoteLeftOut, "objects that could not be stored are missing, or older than the server's: %s%d", many, n)
+		things := "objects"
+		if many == "1" {
+			things = "object"
+		}
+		all = append(all, Note{NoteLeftOut,
+			"objects that could not be stored are missing, or older than the server's: " + many,
+			fmt.Sprintf("%s %s left out", many, things)})
 	}
 	if version := i.Attributes.Transform; version != "" {
-		note(NoteTransform, "not as the API server sent them: a transform (version %q) changed the objects", version)
+		all = append(all, Note{NoteTransform,
+			fmt.Sprintf("not as the API server sent them: a transform (version %q) changed the objects", version),
+			"changed by a transform"})
+	}
+	if listOnly {
+		all = append(all, Note{NoteListOnly, "the API server refuses to watch the objects: they are listed about once a " +
+			"minute, and changes between two lists are not seen", "cannot be watched"})
 	}
 	if !i.LastContact.IsZero() && now.Sub(i.LastContact) > OldAfter {
-		note(NoteAge, "the API server was last heard of at %s; this is what it had then",
-			i.LastContact.UTC().Format(time.RFC3339))
+		all = append(all, Note{NoteAge, fmt.Sprintf("the API server was last heard of at %s; this is what it had then",
+			i.LastContact.UTC().Format(time.RFC3339)), ""})
 	}
 	return all
 }

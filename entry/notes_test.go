@@ -1,6 +1,7 @@
 package entry_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -8,45 +9,56 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// TestNotes checks which known defects a collection has, and that the texts do not change with the time.
+// TestNotes checks the texts of each known defect, and that they change only with the defect (issue 37).
 func TestNotes(t *testing.T) {
-	now := time.Now()
-	object := entry.LeftOut{ObjectRef: entry.ObjectRef{Key: "default/secret-name"}}
-	for name, tt := range map[string]struct {
-		info entry.Info
-		want []entry.Note
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	leftOut := func(n int) []entry.LeftOut { return make([]entry.LeftOut, n) }
+	for _, tt := range []struct {
+		info        entry.Info
+		listOnly    bool
+		kind        entry.NoteKind // of the only note; empty if there is none
+		text, brief string
 	}{
-		"none":              {entry.Info{Complete: true, LastContact: now}, nil},
-		"never heard of":    {entry.Info{}, nil},
-		"within the minute": {entry.Info{LastContact: now.Add(-entry.OldAfter)}, nil},
-		"all": {
-			entry.Info{MustRelist: "why", LeftOut: []entry.LeftOut{object, object}, LeftOutMore: true,
-				Attributes:  entry.Attributes{Transform: "7"},
-				LastContact: time.Date(2026, 1, 2, 3, 4, 5, 0, time.FixedZone("", 3600))},
-			[]entry.Note{
-				{Kind: entry.NoteMustRelist, Text: "to be listed again (why): objects may be missing, or older than others"},
-				{Kind: entry.NoteLeftOut, Text: "objects that could not be stored are missing, or older than the server's: " +
-					"more than 2"},
-				{Kind: entry.NoteTransform, Text: `not as the API server sent them: a transform (version "7") changed the objects`},
-				{Kind: entry.NoteAge, Text: "the API server was last heard of at 2026-01-02T02:04:05Z; this is what it had then"},
-			},
-		},
-		"one left out": {
-			entry.Info{LeftOut: []entry.LeftOut{object}},
-			[]entry.Note{{Kind: entry.NoteLeftOut,
-				Text: "objects that could not be stored are missing, or older than the server's: 1"}},
-		},
-		"unnamed ones left out": {
-			entry.Info{LeftOutMore: true},
-			[]entry.Note{{Kind: entry.NoteLeftOut,
-				Text: "objects that could not be stored are missing, or older than the server's: more than 0"}},
-		},
+		{info: entry.Info{Complete: true, LastContact: now.Add(-entry.OldAfter)}},
+		{info: entry.Info{Complete: true, MustRelist: entry.MustRelistOpaque}},
+		{info: entry.Info{MustRelist: "damaged"}, kind: entry.NoteMustRelist, brief: "must relist (damaged)",
+			text: "to be listed again (damaged): objects may be missing, or older than others"},
+		{info: entry.Info{LeftOut: leftOut(1)}, kind: entry.NoteLeftOut, brief: "1 object left out",
+			text: "objects that could not be stored are missing, or older than the server's: 1"},
+		{info: entry.Info{LeftOut: leftOut(100), LeftOutMore: true}, kind: entry.NoteLeftOut,
+			brief: "more than 100 objects left out",
+			text:  "objects that could not be stored are missing, or older than the server's: more than 100"},
+		{info: entry.Info{LeftOutMore: true}, kind: entry.NoteLeftOut, brief: "more than 0 objects left out",
+			text: "objects that could not be stored are missing, or older than the server's: more than 0"},
+		{info: entry.Info{Attributes: entry.Attributes{Transform: "7"}}, kind: entry.NoteTransform,
+			brief: "changed by a transform",
+			text:  `not as the API server sent them: a transform (version "7") changed the objects`},
+		{listOnly: true, kind: entry.NoteListOnly, brief: "cannot be watched",
+			text: "the API server refuses to watch the objects: they are listed about once a minute, and changes between two " +
+				"lists are not seen"},
+		{info: entry.Info{LastContact: now.Add(-time.Hour)}, kind: entry.NoteAge,
+			text: "the API server was last heard of at 2026-01-02T02:04:05Z; this is what it had then"},
 	} {
-		if got := tt.info.Notes(now); !slices.Equal(got, tt.want) {
-			t.Errorf("%s: %+v", name, got)
+		var want []entry.Note
+		if tt.kind != "" {
+			want = []entry.Note{{Kind: tt.kind, Text: tt.text, Brief: tt.brief}}
 		}
-		if got := tt.info.Notes(now.Add(time.Hour)); len(tt.want) > 1 && !slices.Equal(got, tt.want) {
-			t.Errorf("%s: an hour later %+v", name, got)
+		for _, at := range []time.Time{now, now.Add(time.Second)} {
+			if tt.kind == "" && !tt.info.LastContact.IsZero() {
+				at = now
+			}
+			if got := tt.info.Notes(at, tt.listOnly); !slices.Equal(got, want) {
+				t.Errorf("%+v at %s:\n got %q\nwant %q", tt.info, at, got, want)
+			}
 		}
+	}
+	all := entry.Info{MustRelist: "x", LeftOutMore: true, Attributes: entry.Attributes{Transform: "1"},
+		LastContact: now.Add(-time.Hour)}
+	var kinds []entry.NoteKind
+	for _, n := range all.Notes(now, true) {
+		kinds = append(kinds, n.Kind)
+	}
+	if fmt.Sprint(kinds) != fmt.Sprint(entry.NoteKinds) {
+		t.Errorf("the notes are of %q, want %q", kinds, entry.NoteKinds)
 	}
 }

@@ -86,6 +86,8 @@ type Status struct {
 	// store them. The next start gets them again. LeftOutMore is true if there may be others. See entry.Info.
 	LeftOut     []entry.LeftOut
 	LeftOutMore bool
+	// Notes are the known defects of what readers get: see entry.Info.Notes. A Source that is Live has no note of the age.
+	Notes []entry.Note
 	// Err is why the informer is degraded (store, connection, reading, a ListerWatcher that does not list what
 	// Options.Identity and the example object say); nil while it is healthy.
 	Err error
@@ -142,6 +144,11 @@ func (i *Informer) Status() Status {
 	if s.LastContact.IsZero() { // no contact in this run
 		s.LastContact = info.LastContact
 	}
+	info.LastContact = s.LastContact
+	if s.Source == Live {
+		info.LastContact = time.Time{}
+	}
+	s.Notes = info.Notes(i.clock.Now(), s.Reflector.ListOnly)
 	s.Durable = i.durable.Status(info.NextSeq)
 	s.Err = firstError(storeErr, commitErr, err, s.Reflector.Err, s.Reflector.Stray, i.indexer.Err(), unindexed(s.LeftOut))
 	return s

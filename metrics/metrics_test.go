@@ -187,6 +187,36 @@ func TestRewriting(t *testing.T) {
 	})
 }
 
+// TestKnownDefects checks that there is a series for each known defect while the objects have it (issue 37).
+func TestKnownDefects(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.source.Add(pod("1"))
+		r.source.setFail(func(verb string) error {
+			if verb == "watch" {
+				return apierrors.NewMethodNotSupported(corev1.Resource("pods"), "watch")
+			}
+			return nil
+		})
+		r.run(r.inform(informer.Options{TransformVersion: "1"}))
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		r.expect("not watched", "larder_known_defect listOnly 1", "larder_known_defect transform 1")
+		r.source.setFail(nil)
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		r.expect("watched", "larder_known_defect transform 1", "larder_source live 1")
+		time.Sleep(10 * time.Minute)
+		r.expect("quiet", "larder_known_defect transform 1", "larder_source live 1")
+		r.source.setFail(func(string) error { return apierrors.NewUnauthorized("from the test") })
+		r.source.ResetWatch()
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		r.expect("away", "larder_known_defect age 1", "larder_known_defect transform 1")
+		r.close()
+	})
+}
+
 // TestFullDisk: failed attempts are counted, and their class is shown until there is room.
 func TestFullDisk(t *testing.T) {
 	bubble(t, func(t *testing.T) {

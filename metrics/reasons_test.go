@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer/audit"
 	"github.com/larder-dev/larder/reflector"
 )
@@ -54,6 +55,15 @@ func TestEachReasonHasALabel(t *testing.T) {
 		}
 		if !slices.Contains(reflector.RelistReasons(), reflector.Reason(reason)) || !strings.Contains(string(doc), reason) {
 			t.Errorf("the reason %s is not among those that are counted, or not in docs/troubleshooting.md", reason)
+		}
+	}
+	table, err := os.ReadFile(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range constants(t, "../entry/notes.go", "NoteKind") {
+		if !slices.Contains(entry.NoteKinds, entry.NoteKind(kind)) || !strings.Contains(string(table), "| `"+kind+"` |") {
+			t.Errorf("the note %s is not among entry.NoteKinds, or not in docs/metrics.md", kind)
 		}
 	}
 	for _, cause := range constants(t, "../informer/audit/incident.go", "Cause") {

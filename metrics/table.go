@@ -56,9 +56,12 @@ var table = []metric{
 			}
 			return n
 		}),
-	gauge("larder_list_only", "1 if the API server lists the resource and refuses to watch it: it is listed every 30 to "+
-		"60 seconds.",
-		func(s *informer.Status) float64 { return oneIf(s.Reflector.ListOnly) }),
+	gaugeOf("larder_known_defect", "Always 1: a kind of known defect that the objects have.", "kind",
+		func(s *informer.Status, send send) {
+			for _, n := range s.Notes {
+				send(1, string(n.Kind))
+			}
+		}),
 	gaugeOf("larder_degraded", "Always 1: the class of the error that the informer has, or none.", "class",
 		func(s *informer.Status, send send) { send(1, classOf(s.Err)) }),
 	gaugeOf("larder_last_contact_timestamp_seconds",

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -42,7 +43,7 @@ type catalog struct {
 type known struct {
 	kinds      map[schema.GroupVersionResource]*kind
 	expected   map[schema.GroupVersionResource]entry.Identity // that are not there yet
-	resources  map[schema.GroupVersionResource]entry.ResourceInfo
+	resources  map[schema.GroupVersionResource]discovery.Resource
 	documents  []string // of the source
 	discovery  *discovery.Handler
 	forwarded  *discovery.Handler   // for those whose requests are forwarded: with what the API server has
@@ -96,21 +97,21 @@ func (c *catalog) all(ctx context.Context) (*known, error) {
 }
 
 // resourcesOf returns what discovery says of kinds.
-func resourcesOf(kinds map[schema.GroupVersionResource]*kind) map[schema.GroupVersionResource]entry.ResourceInfo {
-	all := map[schema.GroupVersionResource]entry.ResourceInfo{}
+func resourcesOf(kinds map[schema.GroupVersionResource]*kind) map[schema.GroupVersionResource]discovery.Resource {
+	all := map[schema.GroupVersionResource]discovery.Resource{}
 	for gvr, k := range kinds {
-		all[gvr] = k.ResourceInfo
+		verbs := []string{"get", "list"}
+		if slices.ContainsFunc(k.collections, func(c *collection) bool { return !c.unwatchable }) {
+			verbs = append(verbs, "watch")
+		}
+		all[gvr] = discovery.Resource{GroupVersionResource: gvr, ResourceInfo: k.ResourceInfo, Verbs: verbs}
 	}
 	return all
 }
 
 // discover sets what is made of the documents: discovery, forwarded and release.
 func (c *catalog) discover(ctx context.Context, next *known) {
-	var resources []discovery.Resource
-	for gvr, info := range next.resources {
-		resources = append(resources, discovery.Resource{GroupVersionResource: gvr, ResourceInfo: info,
-			Verbs: []string{"get", "list", "watch"}})
-	}
+	resources := slices.Collect(maps.Values(next.resources))
 	if c.reviews {
 		resources = append(resources, reviews...)
 	}

@@ -33,6 +33,9 @@
 // not read, or whose collection is listed anew, closed or opened, ends with 410, and the client lists again, from here.
 // An event is encoded once for all who watch in the same form.
 //
+// A collection that the process has open without a history cannot be watched: discovery does not have that verb, and a
+// watch is answered with 405. A list of it is cut off if the collection changes between two pages.
+//
 // # Concurrency and shutdown
 //
 // A Handler serves any number of requests. Close ends all watches and lists and waits for them.

@@ -41,9 +41,9 @@ type Options struct {
 	Page http.Handler
 	// Memory is the budget from which answers take their memory. Default: one of DefaultMemory bytes.
 	Memory *Memory
-	// AsOf returns the time from which a collection's data are, for the Warning; the zero time if they are current.
-	// Default: the time of the last contact, if it is more than a minute ago.
-	AsOf func(entry.Info) time.Time
+	// Notes returns the known defects of a collection, for the Warning, such as informer.Status.Notes of its informer.
+	// Default: entry.Info.Notes, which does not know whether the collection can be watched at the API server.
+	Notes func(entry.Info) []entry.Note
 }
 
 // Handler serves a Source as a Kubernetes API. New returns one.
@@ -64,6 +64,9 @@ type Handler struct {
 func New(s Source, o Options) (*Handler, error) {
 	if o.Memory == nil {
 		o.Memory = NewMemory(0)
+	}
+	if o.Notes == nil {
+		o.Notes = func(info entry.Info) []entry.Note { return info.Notes(time.Now(), false) }
 	}
 	h := &Handler{source: s, options: o, catalog: catalog{source: s, gate: newGate(), confidential: o.Confidential,
 		reviews: o.Authorizer != nil, now: time.Now}}
@@ -266,6 +269,9 @@ func (q *request) answer(k *kind, watching bool) (err error) {
 	case q.path.name != "":
 		return q.get()
 	case watching:
+		if _, no := q.reader.(unkept); no {
+			return apierrors.NewMethodNotSupported(k.GroupResource(), "watch")
+		}
 		if err := access.LongRunning(q.r.Context()); err != nil {
 			return err
 		}
@@ -331,18 +337,13 @@ func (q *request) warnOfDeprecation() {
 	}
 }
 
-// warnOfNotes warns of what is known to be wrong with the contents. The texts are those of entry.Info.Notes, which
-// clients show once.
+// warnOfNotes warns of the known defects of the contents.
 func (q *request) warnOfNotes() {
-	info := q.collection.Info
-	if q.Handler.options.AsOf != nil {
-		info.LastContact = q.Handler.options.AsOf(info)
-	}
-	for _, n := range info.Notes(time.Now()) {
+	for _, n := range q.Handler.options.Notes(q.collection.Info) {
 		if n.Kind == entry.NoteAge { // the same for all resources
 			q.warn("larder: %s", n.Text)
 		} else {
-			q.warn("larder: %s: %s", info.Identity.GroupResource(), n.Text)
+			q.warn("larder: %s: %s", q.collection.Identity.GroupResource(), n.Text)
 		}
 	}
 }

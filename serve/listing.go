@@ -33,6 +33,8 @@ type listing struct {
 	// at is the moment; the first page sets it, if it is zero.
 	at history.Position
 	rv string // of the moment
+	// begun is the state at the first page, which may be of an earlier pass.
+	begun *entry.Info
 
 	passing bool // nobody keeps the entries of a page when the next one is read
 }
@@ -157,8 +159,8 @@ func (l *listing) pages(ctx context.Context, after string, fn func(_ []entry.Ent
 		if err != nil {
 			return err
 		}
-		if gone, _ := l.r.superseded(); gone || l.r.History() == nil && l.rv != p.Info.ResourceVersion {
-			return errNotListed(l.c.Identity) // it was opened, and may have changed since the page before
+		if gone, _ := l.r.superseded(); gone || l.r.History() == nil && l.overtaken(p.Info) {
+			return errNotListed(l.c.Identity) // it may have changed since the page before
 		}
 		if entries, err = l.selected(entries); err != nil {
 			return err
@@ -168,6 +170,15 @@ func (l *listing) pages(ctx context.Context, after string, fn func(_ []entry.Ent
 		}
 		after = p.Last
 	}
+}
+
+// overtaken reports whether a collection without a history has changed since the moment, or since the first page.
+func (l *listing) overtaken(now entry.Info) bool {
+	if l.begun == nil {
+		l.begun = &now
+	}
+	return l.rv != now.ResourceVersion || l.begun.NextSeq != now.NextSeq || l.begun.Objects != now.Objects ||
+		l.begun.MustRelist != now.MustRelist
 }
 
 // errNotListed says that a list of a collection has not ended: the first one, or one after which it is one state again.

@@ -108,4 +108,14 @@ func TestKnownDefects(t *testing.T) {
 			t.Errorf("%s: the warnings name an object: %s", path, got)
 		}
 	}
+	live, err := serve.New(serve.Store(st), serve.Options{Notes: func(entry.Info) []entry.Note {
+		return entry.Info{}.Notes(time.Now(), true)
+	}})
+	must(t, err)
+	defer live.Close()
+	w := httptest.NewRecorder()
+	live.ServeHTTP(w, httptest.NewRequest("GET", "/api/v1/pods", nil))
+	if got := w.Header()["Warning"]; len(got) != 1 || !strings.Contains(got[0], "larder: pods: the API server refuses to watch") {
+		t.Errorf("the warnings are not those of Options.Notes: %q", got)
+	}
 }

@@ -75,6 +75,7 @@ type described struct {
 	confidential bool   // its values do not leave the source in plain text unless somebody has decided so
 	lacks        string // why its objects are not all or not whole; empty if they are
 	expected     bool   // it is not in the source yet; only its identity is known
+	unwatchable  bool   // this process has it open without a history
 }
 
 // reader reads one collection.
@@ -83,15 +84,16 @@ type reader interface {
 	Info(ctx context.Context) (entry.Info, error)
 	Page(ctx context.Context, o store.PageOptions) (store.Page, error)
 	CountKeys(ctx context.Context, prefix string) (int, error)
-	// History is nil if the collection does not change while it is not superseded.
+	// History is nil if the collection does not change while it is not superseded, or if it is unkept.
 	History() *history.Window
 	// superseded reports whether changes of the collection do not reach the reader any more. opened is closed when that
 	// may have changed; nil is never.
 	superseded() (yes bool, opened <-chan struct{})
 }
 
-// Store is an open store. What is mirrored by this process with a history (store.CollectionOptions.History) can be
-// watched, and is served with what is not committed yet; other collections are served as they are stored.
+// Store is an open store. Collections that this process has open are served with uncommitted changes. They can be
+// watched if they have a history (store.CollectionOptions.History, informer.Options.History); otherwise a watch is
+// answered with 405, and a list that changes overtake is cut off. Other collections are served as they are stored.
 func Store(st *store.Store) Source { return storeSource{store: st} }
 
 // Mirror is a store of which only the collections are served that this process mirrors, with a history. Those that an
@@ -117,9 +119,6 @@ type storeSource struct {
 	mirrored map[entry.Identity]bool // those that are served; nil is all
 }
 
-// errNoHistory: its pages are of different moments, and nobody could be told of changes.
-var errNoHistory = errors.New("the collection is open without a history: set CollectionOptions.History")
-
 func (s storeSource) Documents(ctx context.Context) ([]string, error) { return s.store.Documents(ctx) }
 
 func (s storeSource) Document(ctx context.Context, name string) ([]byte, error) {
@@ -135,10 +134,13 @@ func (s storeSource) collections(ctx context.Context) ([]described, error) {
 			continue
 		}
 		delete(missing, info.Identity)
-		if o := s.store.Opened(info.Identity); o != nil && o.History() != nil {
+		o := s.store.Opened(info.Identity)
+		if o != nil && o.History() != nil {
 			info.LastContact = current
 		}
-		all = append(all, s.described(info))
+		d := s.described(info)
+		d.unwatchable = o != nil && o.History() == nil
+		all = append(all, d)
 	}
 	for id := range missing {
 		d := s.described(entry.Info{Identity: id})
@@ -156,7 +158,7 @@ func (s storeSource) described(info entry.Info) described {
 func (s storeSource) open(ctx context.Context, id entry.Identity) (reader, error) {
 	if c := s.store.Opened(id); c != nil {
 		if c.History() == nil {
-			return nil, errNoHistory
+			return unkept{c}, nil
 		}
 		return open{c}, nil
 	}
@@ -171,6 +173,11 @@ func (s storeSource) open(ctx context.Context, id entry.Identity) (reader, error
 type open struct{ *store.Collection }
 
 func (open) superseded() (bool, <-chan struct{}) { return false, nil }
+
+// unkept is a collection that this process has open without a history: it can be read, and not watched.
+type unkept struct{ *store.Collection }
+
+func (unkept) superseded() (bool, <-chan struct{}) { return false, nil }
 
 // still is a collection that this process does not have open. It is superseded once it is opened.
 type still struct {

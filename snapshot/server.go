@@ -143,7 +143,7 @@ func (s *liveSource) settle(c Collection) Collection {
 	case l.refused != nil:
 		c.MustRelist = "the server did not list it"
 	case !entry.ComparableRV(l.rv):
-		c.Complete, c.MustRelist = true, fmt.Sprintf("the server's resourceVersion %q cannot be compared with others", l.rv)
+		c.Complete, c.MustRelist = true, entry.MustRelistOpaque
 	default:
 		c.Complete, c.ResourceVersion = true, l.rv
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -17,6 +18,41 @@ import (
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
 )
+
+// TestOpaqueListInterrupted checks that a mixture of two lists is marked as one where resourceVersions cannot be
+// compared, too, and that the end of the list takes the mark away (issue 37).
+func TestOpaqueListInterrupted(t *testing.T) {
+	c := openPods(t, storetest.Open(t, store.Options{Logger: &quiet}), byNamespaceAndColor)
+	var before, items []entry.Op
+	for n := range 20 {
+		before = append(before, upsert(fmt.Sprintf("a/%02d", n), "x1"))
+		items = append(items, upsert(fmt.Sprintf("c/%02d", n), "x2"))
+	}
+	relist(t, c, store.ReplaceOptions{}, "x1", before...)
+	if info := infoOf(t, c); info.MustRelist != entry.MustRelistOpaque || len(info.Notes(time.Now(), false)) > 0 {
+		t.Errorf("before: %+v", info)
+	}
+	store.SetLimits(c, 1<<20, 600)
+	r, err := c.BeginReplace(t.Context(), store.ReplaceOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Page(t.Context(), podsOf(items...)); err != nil {
+		t.Fatal(err)
+	}
+	for more, want := true, store.MustRelistInterrupted; more; {
+		res, err := r.Commit(t.Context(), entry.Batch{ResourceVersion: "x2"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if more = res.More; !more {
+			want = entry.MustRelistOpaque
+		}
+		if info := infoOf(t, c); info.MustRelist != want {
+			t.Errorf("more %t: %+v", more, info)
+		}
+	}
+}
 
 // beginChunked returns a list over a/00 to a/19 that has c/00 to c/19 instead, and changes b/0. A transaction holds a
 // few objects.

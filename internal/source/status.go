@@ -21,7 +21,7 @@ type Status struct {
 	FreeBytes int64 `json:"freeBytes"`
 	// WrittenBytes is what Sync has written to the file, in whole pages; 0 if none runs.
 	WrittenBytes int64 `json:"writtenBytes,omitempty"`
-	// Error is why what is pending cannot be written to the file; empty while it can.
+	// Error is why changes cannot be written to the file; empty while they can.
 	Error string `json:"error,omitempty"`
 	// Sync is the process that holds the file; nil if none does.
 	Sync *Sync `json:"sync,omitempty"`
@@ -88,7 +88,7 @@ type Collection struct {
 	LeftOutMore bool     `json:"leftOutMore,omitempty"`
 	// Transform is the version of the transform that has changed the objects; empty if none has.
 	Transform string `json:"transform,omitempty"`
-	// Notes are the known defects of the contents: see entry.Info.Notes. Its age is LastContact.
+	// Notes are the known defects of the contents: see entry.Info.Notes. Their age is LastContact.
 	Notes []entry.Note `json:"notes,omitempty"`
 	// LastContact is when the server last confirmed the objects as its present state, or moved them on; zero if never.
 	LastContact time.Time `json:"lastContact,omitzero"`
@@ -228,7 +228,7 @@ func NewCollection(info entry.Info) Collection {
 		ShardSelector: id.ShardSelector, Representation: string(id.Representation),
 		Persistent: true, Objects: info.Objects, ResourceVersion: info.ResourceVersion,
 		Complete: info.Complete, MustRelist: info.MustRelist, LastContact: info.LastContact, Sealed: info.Sealed,
-		PlainText: info.PlainText, Transform: info.Attributes.Transform, Notes: info.Notes(time.Time{}),
+		PlainText: info.PlainText, Transform: info.Attributes.Transform, Notes: info.Notes(time.Time{}, false),
 	}
 	c.LeftOutMore = info.LeftOutMore
 	for _, l := range info.LeftOut {

@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"strconv"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // Paths below which New answers, and the most changes that it is asked for at a time.
@@ -26,7 +28,7 @@ var ErrNotFound = errors.New("there is no such object to show")
 
 // Options are the options of New. The zero value answers nothing, and the page then has the served objects alone.
 type Options struct {
-	// Status returns the state of what is served.
+	// Status returns the state of what is served. An error of the Kubernetes API is answered with its code.
 	Status func(context.Context) (Status, error)
 	// Changes returns the selected changes, the newest first. Calls are made one at a time.
 	Changes func(context.Context, ChangesQuery) (Record, error)
@@ -169,6 +171,8 @@ func answer(f func(*http.Request) (any, error)) http.HandlerFunc {
 				code = known.code
 			} else if errors.Is(err, ErrNotFound) {
 				code = http.StatusNotFound
+			} else if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+				code = int(status.Status().Code)
 			}
 			w.WriteHeader(code)
 			v = map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": err.Error()}

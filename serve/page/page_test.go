@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/larder-dev/larder/serve/page"
 )
 
@@ -178,6 +180,9 @@ func TestData(t *testing.T) {
 		{page.New(page.Options{}), "/larder/status", 404, `nothing at this path`},
 		{page.New(page.Options{Status: func(context.Context) (page.Status, error) { return page.Status{}, errors.New("broken") }}),
 			"/larder/status", 500, `"message":"broken"`},
+		{page.New(page.Options{Status: func(context.Context) (page.Status, error) {
+			return page.Status{}, apierrors.NewServiceUnavailable("overwritten")
+		}}), "/larder/status", 503, `"message":"overwritten"`},
 	} {
 		r := ask(tt.h, http.MethodGet, tt.target)
 		text := body(t, r)

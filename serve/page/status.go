@@ -59,8 +59,10 @@ type Collection struct {
 
 	Objects         int    `json:"objects"`
 	ResourceVersion string `json:"resourceVersion,omitempty"`
-	// State says in a few words where the data come from and what they lack. Well is false if somebody should look.
+	// State says in a few words where the data come from, and Notes are the texts of their known defects (entry.Note).
+	// Well is false if somebody should look.
 	State       string    `json:"state"`
+	Notes       []string  `json:"notes,omitempty"`
 	Well        bool      `json:"well"`
 	LastContact time.Time `json:"lastContact,omitzero"`
 	// Live is what the mirror knows of its own work; nil if nothing mirrors the collection now.

@@ -1,9 +1,15 @@
 package browser
 
 import (
+	"path/filepath"
 	"testing"
 
 	"github.com/chromedp/chromedp"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/larder-dev/larder/codec"
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store"
 )
 
 // TestStateView checks that the state hides empty kinds, finds kinds by name, and sorts by a column; issue 37.
@@ -27,6 +33,29 @@ func TestStateView(t *testing.T) {
 	tb.until(names + `[0] === "configmaps" && document.querySelector('[aria-sort=descending]')?.innerText.startsWith("Objects")`)
 	tb.do(chromedp.Evaluate[chromedp.Void](`[...document.querySelectorAll("thead button")].find((e) => e.textContent === "Resource").click()`))
 	tb.until(names + `.join() === ` + names + `.sort().join() && location.hash.includes("sort=Resource")`)
+	lookOver(tb)
+}
+
+// TestStateNotes checks that the state shows the known defects of a collection, and that it is not well; issue 37.
+func TestStateNotes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.db")
+	st, err := store.Open(path, store.Options{})
+	must(t, err)
+	c, err := st.Collection(t.Context(), entry.Identity{Representation: entry.Unstructured,
+		GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}}, store.CollectionOptions{
+		Codec: codec.Unstructured(), Resource: entry.ResourceInfo{Kind: "ConfigMap", Namespaced: true}})
+	must(t, err)
+	r, err := c.BeginReplace(t.Context(), store.ReplaceOptions{Attributes: entry.Attributes{Transform: "7"}})
+	must(t, err)
+	must(t, second(r.Commit(t.Context(), entry.Batch{ResourceVersion: "9"})))
+	must(t, c.SetMustRelist(t.Context(), "it was asked for"))
+	must(t, st.Close())
+	tb := newTab(t)
+	tb.open(serve(t, "--from", path), "to be listed again (it was asked for)")
+	tb.shows(`a transform (version "7") changed the objects`)
+	if !evalAs[bool](tb, `document.querySelector("tbody .tag").classList.contains("warn")`) {
+		t.Error("the state is not marked")
+	}
 	lookOver(tb)
 }
 

@@ -69,7 +69,8 @@ func TestMonitoring(t *testing.T) {
 		}
 		for _, name := range asked {
 			sometimes := strings.HasPrefix(name, "larder_handler_") || strings.HasPrefix(name, "larder_durable_") ||
-				strings.HasPrefix(name, "larder_serve_memory_") // with --serve
+				strings.HasPrefix(name, "larder_serve_memory_") || // with --serve
+				name == "larder_known_defect" // while there is one
 			if !slices.Contains(have, name) && !(sometimes && strings.Contains(string(documented), "`"+name+"`")) {
 				t.Errorf("%s asks for %s, which there is not", file, name)
 			}

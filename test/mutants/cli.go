@@ -43,18 +43,9 @@ var cliMutants = []mutant{
 		name:   "cli/status-without-notes",
 		breaks: "The status of a collection has its known defects.",
 		file:   "internal/source/status.go",
-		old:    `, Notes: info.Notes(time.Time{}),`,
+		old:    `, Notes: info.Notes(time.Time{}, false),`,
 		new:    `,`,
 		test:   "TestNotesOfACollection",
-	},
-	{
-		name:   "cli/transform-not-in-the-state",
-		breaks: "larder status says that a transform has changed the objects.",
-		file:   "internal/cli/input/state.go",
-		old:    `return n.Kind == entry.NoteTransform })`,
-		new:    `return n.Kind == entry.NoteAge })`,
-		test:   "TestState",
-		dir:    "internal/cli/file",
 	},
 	{
 		name:   "sync/ready-when-overwritten",
@@ -63,5 +54,54 @@ var cliMutants = []mutant{
 		old:    `errors.Is(err, store.ErrOverwritten) {`,
 		new:    `errors.Is(err, store.ErrReplaced) {`,
 		test:   "TestMirrorOfAnOverwrittenFile",
+	},
+	{
+		name: "cli/unwatched-not-noted", breaks: "larder status has the notes of the informer.",
+		file: "internal/cli/mirror/mirror.go",
+		old:  `stored.LastContact, stored.Notes = c.LastContact, c.Notes`,
+		new:  `stored.LastContact = c.LastContact`,
+		test: "TestUnwatchedIsNoted",
+	},
+	{
+		name: "cli/serve-notes-of-the-file", breaks: "serve has the notes of the informer.",
+		file: "internal/cli/mirror/mirror.go",
+		old:  `return mb.informer.Status().Notes`, new: `return info.Notes(time.Now(), false)`,
+		test: "TestUnwatchedIsNoted",
+	},
+	{
+		name: "cli/state-without-notes", breaks: "A state has the notes in a few words.",
+		file: "internal/cli/input/state.go", dir: "internal/cli/file",
+		old: `briefs = append(briefs, n.Brief)`, new: `_ = n`,
+		test: "TestState",
+	},
+	{
+		name: "cli/redaction-is-a-transform", breaks: "A redaction is not noted as a transform.",
+		file: "internal/cli/input/notes.go", dir: "internal/cli/file",
+		old: `		return n.Kind == entry.NoteTransform && redacted
+`,
+		new: `		return n.Kind == entry.NoteTransform && redacted && false
+`,
+		test: "TestState",
+	},
+	{
+		name: "cli/page-without-notes", breaks: "The page shows the notes.",
+		file: "internal/cli/serving/page.go",
+		old: `		one.Notes = append(one.Notes, n.Text)
+`,
+		new:  ``,
+		test: "TestPageStates",
+	},
+	{
+		name: "cli/noted-is-well", breaks: "A collection with a known defect is not well on the page, unless that was meant.",
+		file: "internal/cli/serving/page.go",
+		old:  `one.Well = one.Well && n.Kind == entry.NoteTransform // which is meant`,
+		new:  `one.Well = one.Well || n.Kind == entry.NoteTransform`,
+		test: "TestPageStates",
+	},
+	{
+		name: "cli/overwritten-is-500", breaks: "The page's state of a file that was copied over is 503.",
+		file: "internal/cli/serving/page.go",
+		old:  `if errors.Is(err, store.ErrOverwritten) {`, new: `if errors.Is(err, store.ErrClosed) {`,
+		test: "TestPageStates",
 	},
 }

@@ -2,6 +2,46 @@ package main
 
 var informerMutants = []mutant{
 	{
+		name:   "informer/live-is-old",
+		breaks: "A source that is live has no note of the age.",
+		file:   "informer/status.go",
+		dir:    "metrics",
+		old: `	if s.Source == Live {
+		info.LastContact = time.Time{}
+	}
+`,
+		new:  ``,
+		test: "TestKnownDefects",
+	},
+	{
+		name:   "informer/age-of-the-file",
+		breaks: "The note of the age is of the last contact in this run.",
+		file:   "informer/status.go",
+		dir:    "metrics",
+		old: `	info.LastContact = s.LastContact
+`,
+		new: `	info.LastContact = time.Time{}
+`,
+		test: "TestKnownDefects",
+	},
+	{
+		name:   "informer/unwatched-not-noted",
+		breaks: "A resource that the server refuses to watch has a note.",
+		file:   "informer/status.go",
+		dir:    "metrics",
+		old:    "s.Notes = info.Notes(i.clock.Now(), s.Reflector.ListOnly)",
+		new:    "s.Notes = info.Notes(i.clock.Now(), false)",
+		test:   "TestKnownDefects",
+	},
+	{
+		name:   "entry/opaque-is-a-defect",
+		breaks: "That resourceVersions cannot be compared is no defect of the contents.",
+		file:   "entry/notes.go",
+		old:    ` && why != MustRelistOpaque {`,
+		new:    ` {`,
+		test:   "TestNotes",
+	},
+	{
 		name:   "informer/transform-without-version",
 		breaks: "A transform of stored objects needs a version.",
 		file:   "informer/informer.go",

@@ -69,11 +69,20 @@ var storeListMutants = []mutant{
 		breaks: "A crash between the transactions of a large list's end leads to another list.",
 		file:   "store/internal/intake/end.go",
 		dir:    "store",
-		old: `	if info.MustRelist == "" { // else there is a reason that says more
+		old: `	if info.MustRelist == "" || info.MustRelist == entry.MustRelistOpaque { // else there is a reason that says more
 `,
 		new: `	if false {
 `,
 		test: "TestCommitInterrupted",
+	},
+	{
+		name:   "store/opaque-list-in-parts-not-marked",
+		breaks: "A mixture of two lists is marked where resourceVersions cannot be compared.",
+		file:   "store/internal/intake/end.go",
+		dir:    "store",
+		old:    ` || info.MustRelist == entry.MustRelistOpaque {`,
+		new:    ` {`,
+		test:   "TestOpaqueListInterrupted",
 	},
 	{
 		name:   "store/list-end-leaves-mark",

@@ -164,8 +164,12 @@ func noteRefused(s command.IO, path string, r store.Report) {
 	if r.LeftOut == 0 && !r.LeftOutMore {
 		return
 	}
+	many := command.Counted(r.LeftOut, "object")
+	if r.LeftOutMore {
+		many = "more than " + many
+	}
 	fmt.Fprintf(s.Err,
 		"note: %s the server has and the store lacks, or holds in an older state: a transform, an index function "+
 			"or a codec refused them\nhint: larder status --from %s says where; mended, the program that stores them gets them "+
-			"again when it starts\n", input.LeftOut(r.LeftOut, r.LeftOutMore), path)
+			"again when it starts\n", many, path)
 }

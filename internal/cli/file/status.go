@@ -32,6 +32,7 @@ func NewStatus(s command.IO) *cobra.Command {
           offline  mirrored now, out of contact for that long: the objects are those in the file
           behind   mirrored now, but the file cannot be written: the objects are those of the last commit
           listed, cannot be watched  mirrored now by a list every 30 to 60 seconds, because the server refuses watches
+          must relist  the next list has not ended: until then objects may be missing, or older than others
           waiting  mirrored now; the first list has not come yet
           forbidden  the API server answers 403: asked again until it allows list and watch; stored objects stay
                    readable, with its age. It delays readiness only if the resource was named
@@ -40,6 +41,9 @@ func NewStatus(s command.IO) *cobra.Command {
           snapshot in a snapshot, which does not change; what it leaves out follows
           typed, metadata    how a Go program has stored the objects, if not as larder sync does: as Kubernetes' own
                    Go types, or their metadata alone
+
+The line Error says why the file cannot be written: it is full, the disk fails, or another file was moved in its place
+(replaced). Once another file has been copied over it, status fails with that error until the sync has ended.
 
 The line Serve is of a sync with --serve: how much of --serve-memory its answers hold, and how many requests were
 refused with 429 since it was spent by clients that read slowly.
@@ -220,7 +224,7 @@ func colourOfState(state string) terminal.Colour {
 	word, more, _ := strings.Cut(state, ",")
 	first, _, _ := strings.Cut(word, " ")
 	switch {
-	case strings.Contains(more, "incomplete"), strings.Contains(more, "anew"):
+	case strings.Contains(more, "incomplete"), strings.Contains(more, "must relist"), strings.Contains(more, "anew"):
 		return terminal.Red
 	case first == "live":
 		return terminal.Green

@@ -133,11 +133,17 @@ func TestColours(t *testing.T) {
 
 func TestState(t *testing.T) {
 	for want, change := range map[string]func(*source.Collection){
-		"stored":                             nil,
-		"stored, incomplete":                 func(c *source.Collection) { c.Complete = false },
-		"stored, to be listed anew (damage)": func(c *source.Collection) { c.MustRelist = "damage" },
-		"live":                               func(c *source.Collection) { c.Live = &source.Live{Source: "live"} },
-		"connecting":                         func(c *source.Collection) { c.Live = &source.Live{Source: "disk"} },
+		"stored":             nil,
+		"stored, incomplete": func(c *source.Collection) { c.Complete = false },
+		"stored, must relist (damage)": func(c *source.Collection) {
+			c.Notes = entry.Info{MustRelist: "damage"}.Notes(clitest.Now, false)
+		},
+		"stored, redacted: values of data": func(c *source.Collection) { // as a transform, of which it says more
+			c.Notes = entry.Info{Attributes: entry.Attributes{Transform: "redacted"}}.Notes(clitest.Now, false)
+			c.Redacted = []string{"values of data"}
+		},
+		"live":       func(c *source.Collection) { c.Live = &source.Live{Source: "live"} },
+		"connecting": func(c *source.Collection) { c.Live = &source.Live{Source: "disk"} },
 		"offline": func(c *source.Collection) {
 			c.Live = &source.Live{Source: "disk", Error: "no route to host"}
 		},
@@ -146,6 +152,7 @@ func TestState(t *testing.T) {
 		},
 		"listed, cannot be watched": func(c *source.Collection) {
 			c.Live = &source.Live{Source: "disk", ListOnly: true, Error: "405", Since: clitest.Now.Add(-3 * time.Minute)}
+			c.Notes = entry.Info{}.Notes(clitest.Now, true)
 		},
 		"waiting": func(c *source.Collection) {
 			c.Live = &source.Live{Source: "none",

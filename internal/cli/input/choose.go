@@ -219,13 +219,14 @@ func incomplete(storePath string, c source.Collection) []string {
 
 // unfinished is why a collection is not all that the server had; empty if it is, or is what was selected of it.
 func unfinished(c source.Collection) string {
+	mustRelist := slices.IndexFunc(c.Notes, func(n entry.Note) bool { return n.Kind == entry.NoteMustRelist })
 	switch {
 	case c.Complete:
 		return ""
 	case !c.TakenAt.IsZero() && c.MustRelist != "" && MissesObjects(c):
 		return "objects are missing: " + c.MustRelist
-	case c.MustRelist != "": // restored from a part of a snapshot, or from a redacted one
-		return "this is not what the server has, and is to be listed anew: " + c.MustRelist
+	case mustRelist >= 0: // restored from a part of a snapshot, or from a redacted one
+		return c.Notes[mustRelist].Text
 	case Forbidden(c):
 		return "the API server forbids it to the running sync: objects are missing"
 	}

@@ -133,7 +133,7 @@ func SourceWord(l source.Live) string {
 	case l.Uncommitted:
 		return "behind"
 	case l.Source == string(informer.FromDisk) && l.ListOnly:
-		return "listed, cannot be watched"
+		return "listed" // the note says more
 	case l.Source == string(informer.FromDisk) && Trouble(l) == "":
 		return "connecting"
 	case l.Source == string(informer.FromDisk):

@@ -1,7 +1,6 @@
 package input
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +13,17 @@ import (
 
 // State says in a few words what a collection's data is worth.
 func State(now time.Time, c source.Collection) string {
+	var briefs []string
+	for _, n := range Notes(c) {
+		briefs = append(briefs, n.Brief)
+	}
+	return stateWith(now, c, briefs)
+}
+
+// StateBesideNotes is State without what Notes says.
+func StateBesideNotes(now time.Time, c source.Collection) string { return stateWith(now, c, nil) }
+
+func stateWith(now time.Time, c source.Collection, briefs []string) string {
 	st := "stored"
 	if !c.TakenAt.IsZero() {
 		st = "snapshot"
@@ -33,17 +43,8 @@ func State(now time.Time, c source.Collection) string {
 	if !c.Complete {
 		st += ", incomplete"
 	}
-	if len(c.LeftOut) > 0 || c.LeftOutMore {
-		st += ", " + LeftOut(len(c.LeftOut), c.LeftOutMore) + " left out"
-	}
-	if c.MustRelist != "" {
-		st += ", to be listed anew (" + c.MustRelist + ")"
-	}
-	if slices.ContainsFunc(KnownDefects(c), func(n entry.Note) bool { return n.Kind == entry.NoteTransform }) {
-		st += ", changed by a transform"
-	}
-	for _, left := range c.Filtered {
-		st += ", " + left
+	for _, more := range slices.Concat(briefs, c.Filtered) {
+		st += ", " + more
 	}
 	if c.PlainText {
 		st += ", sealed, but what was stored before there was a key is legible in the file"
@@ -59,12 +60,4 @@ func State(now time.Time, c source.Collection) string {
 		st += ", to be written anew (" + c.Live.Rewriting + ")"
 	}
 	return st
-}
-
-// LeftOut says how many objects were left out.
-func LeftOut(n int, more bool) string {
-	if !more {
-		return command.Counted(n, "object")
-	}
-	return fmt.Sprintf("more than %s", command.Counted(n, "object"))
 }

@@ -205,7 +205,7 @@ func (m *mirror) Status(ctx context.Context) (source.Status, error) {
 			stored := &status.Collections[at]
 			stored.Live = c.Live
 			if c.Live.Uncommitted = status.Error != "" && stored.ResourceVersion != c.ResourceVersion; !c.Live.Uncommitted {
-				stored.LastContact = c.LastContact
+				stored.LastContact, stored.Notes = c.LastContact, c.Notes
 			}
 		default: // what an earlier sync has persisted is older than what is in memory
 			status.Collections[at] = c
@@ -215,17 +215,14 @@ func (m *mirror) Status(ctx context.Context) (source.Status, error) {
 	return status, nil
 }
 
-// asOf returns the time from which a collection's objects are; the zero time while they are followed.
-func (m *mirror) asOf(info entry.Info) time.Time {
+// notes returns the known defects of a collection.
+func (m *mirror) notes(info entry.Info) []entry.Note {
 	for _, mb := range m.members {
 		if mb.identity == info.Identity {
-			if st := mb.informer.Status(); st.Source != informer.Live {
-				return st.LastContact
-			}
-			return time.Time{}
+			return mb.informer.Status().Notes
 		}
 	}
-	return info.LastContact
+	return info.Notes(time.Now(), false)
 }
 
 // mirrored is Status for what this sync mirrors only, in the order of the arguments.
@@ -271,6 +268,7 @@ func (mb *member) collection() source.Collection {
 		Objects: st.Objects, LastContact: st.LastContact, Complete: st.Source != informer.None,
 	})
 	c.Persistent = st.Persistent
+	c.Notes = slices.DeleteFunc(st.Notes, func(n entry.Note) bool { return n.Kind == entry.NoteAge })
 	live := source.Live{
 		Encoding: cmp.Or(st.Encoding, "JSON"), Optional: mb.optional, ListOnly: st.Reflector.ListOnly,
 		Source: string(st.Source), Since: st.SourceSince, Synced: st.Synced, State: string(st.Reflector.State),

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -199,6 +200,53 @@ func mustConnect(t *testing.T, config *rest.Config) *cluster.Connection {
 	}
 	t.Cleanup(c.HTTP.CloseIdleConnections)
 	return c
+}
+
+// TestUnwatchedIsNoted checks that status and serve have the note of a resource that the server refuses to watch, and
+// that collections which this sync does not mirror have the notes of the file (issue 37).
+func TestUnwatchedIsNoted(t *testing.T) {
+	server := clitest.StartServer(t)
+	clitest.CreatePod(t, server, "a", "x", nil)
+	defer server.InjectFault(fakeapi.Fault{Verb: "watch", Resource: "pods", Status: http.StatusMethodNotAllowed,
+		Reason: "MethodNotAllowed"})()
+	st, err := store.Open(filepath.Join(t.TempDir(), "s"), store.Options{Logger: &silent})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	mb, err := newMember(t.Context(), st, planned{resource: clitest.Pods, identity: clitest.PodsOf("", "", ""),
+		conn: mustConnect(t, server.Config())}, memberOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newMirror(st)
+	m.members = []*member{mb}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- m.run(ctx) }()
+	for !mb.informer.Status().Reflector.ListOnly || !mb.informer.HasSynced() {
+		time.Sleep(10 * time.Millisecond)
+	}
+	status, err := m.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := entry.Info{}.Notes(time.Now(), true)
+	c := status.Collections[0]
+	if state := input.State(time.Now(), c); state != "listed, cannot be watched" || !slices.Equal(c.Notes, want) {
+		t.Errorf("%q, %+v", state, c.Notes)
+	}
+	if notes := m.notes(entry.Info{Identity: mb.identity}); !slices.Equal(notes, want) {
+		t.Errorf("what serve notes: %+v", notes)
+	}
+	old := entry.Info{LastContact: time.Now().Add(-time.Hour)}
+	if notes := m.notes(old); len(notes) != 1 || notes[0].Kind != entry.NoteAge {
+		t.Errorf("what serve notes of another collection: %+v", notes)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
 }
 
 // TestMirrorOnAFullDisk checks that status and readiness say so while the file is behind the mirror (issue 37).

@@ -217,7 +217,7 @@ func (sv *service) serveObjects(ctx context.Context, m *mirror) error {
 	if sv.port == nil {
 		return nil
 	}
-	served := serving.Served{Facts: m.store, AsOf: m.asOf, Metrics: sv.scraped(), Status: m.Status, Log: m}
+	served := serving.Served{Facts: m.store, Notes: m.notes, Metrics: sv.scraped(), Status: m.Status, Log: m}
 	if sv.maker != nil {
 		if dir, ok := sv.maker.repository.Directory(); ok {
 			served.Snapshots = remote.Handler(dir)

@@ -64,7 +64,7 @@ The log, on standard error, has a line for a resource when its state changes, an
 (--log-format json, --quiet). larder status prints a table of the resources.
 
   live, offline  in contact with the server; served from the store, because the server does not answer
-  listed, cannot be watched  listed every 30 to 60 seconds, because the server refuses to watch the resource
+  listed     listed every 30 to 60 seconds, because the server refuses to watch the resource
   connecting, waiting  served from the store until the server has answered; waiting for the first list
   forbidden  the server answers 403: asked again until it allows list and watch, and served from the store meanwhile
   RV        the resourceVersion of the objects, from which a restart resumes

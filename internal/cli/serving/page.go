@@ -2,13 +2,18 @@ package serving
 
 import (
 	"context"
+	"errors"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/serve/page"
+	"github.com/larder-dev/larder/store"
 )
 
 // Kinds of what a page is of.
@@ -22,6 +27,9 @@ const (
 func (p *Port) pageOptions(s Served) page.Options {
 	o := page.Options{Status: func(ctx context.Context) (page.Status, error) {
 		status, err := s.Status(ctx)
+		if errors.Is(err, store.ErrOverwritten) {
+			err = apierrors.NewServiceUnavailable(err.Error())
+		}
 		shown, memory := pageStatus(time.Now(), status, p.o.Secrets), p.Memory.Usage()
 		shown.Memory = page.Memory{Size: memory.Size, Used: memory.Used, Refused: memory.Refused}
 		return shown, err
@@ -76,8 +84,11 @@ func pageCollection(now time.Time, c source.Collection) page.Collection {
 		Group: c.Group, Version: c.Version, Resource: c.Resource, Namespaced: c.Namespaced,
 		Namespace: c.Namespace, LabelSelector: c.LabelSelector, FieldSelector: c.FieldSelector, Scope: input.Scope(c),
 		Metadata: c.Representation == "metadata", Objects: c.Objects, ResourceVersion: c.ResourceVersion,
-		State: input.State(now, c), LastContact: c.LastContact,
-		Well: c.Complete && c.MustRelist == "" && len(c.LeftOut) == 0 && !c.LeftOutMore,
+		State: input.StateBesideNotes(now, c), LastContact: c.LastContact, Well: c.Complete,
+	}
+	for _, n := range input.Notes(c) {
+		one.Notes = append(one.Notes, n.Text)
+		one.Well = one.Well && n.Kind == entry.NoteTransform // which is meant
 	}
 	if c.LastContact.IsZero() {
 		one.LastContact = c.TakenAt

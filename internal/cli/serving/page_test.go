@@ -1,12 +1,18 @@
 package serving
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/source"
+	"github.com/larder-dev/larder/serve"
+	"github.com/larder-dev/larder/store"
 )
 
 // TestPageStatus: what is not served is said to be so, and why; what somebody should look at is not well.
@@ -28,7 +34,10 @@ func TestPageStatus(t *testing.T) {
 		of("nodes", func(c *source.Collection) {
 			c.Live.Source, c.Live.Error, c.Live.Forbidden = "disk", "nodes is forbidden", "kubectl auth can-i list nodes -A"
 		}),
-		of("relist", func(c *source.Collection) { c.MustRelist = "why" }),
+		of("relist", func(c *source.Collection) { c.Notes = entry.Info{MustRelist: "why"}.Notes(now, false) }),
+		of("changed", func(c *source.Collection) {
+			c.Notes = entry.Info{Attributes: entry.Attributes{Transform: "1"}}.Notes(now, false)
+		}),
 		of("metadata", func(c *source.Collection) { c.Representation = string(entry.Metadata) }),
 	}}
 	type seen struct {
@@ -44,14 +53,15 @@ func TestPageStatus(t *testing.T) {
 			"pods": {"", "live", true}, "secrets": {flag, "live", true}, "sealed": {flag, "live", true},
 			"memory":  {"kept in memory only, and not served", "live, in memory only", true},
 			"earlier": {"left by an earlier sync; nothing mirrors it, and it is not served", "stored", true},
-			"offline": {"", "offline", false}, "nodes": {"", "forbidden", false}, "relist": {"", "live, to be listed anew (why)", false},
+			"offline": {"", "offline", false}, "nodes": {"", "forbidden", false}, "relist": {"", "live", false},
+			"changed":  {"", "live", true},
 			"metadata": {"", "live, metadata", true},
 		}
 		st := pageStatus(now, s, secrets)
 		if st.Of != ofMirror || st.File != "m.db" || len(st.Collections) != len(want) {
 			t.Errorf("%+v", st)
 		}
-		if !strings.HasPrefix(st.Forbidden, "the API server forbids 1 of 8 resources: nodes") {
+		if !strings.HasPrefix(st.Forbidden, "the API server forbids 1 of 9 resources: nodes") {
 			t.Errorf("forbidden: %q", st.Forbidden)
 		}
 		for _, c := range st.Collections {
@@ -68,6 +78,44 @@ func TestPageStatus(t *testing.T) {
 	}
 	if of := pageStatus(now, source.Status{}, false).Of; of != ofStore {
 		t.Errorf("a store is a %s", of)
+	}
+}
+
+// TestPageStates checks that the page shows each state of a mirror that needs a person (issue 37).
+func TestPageStates(t *testing.T) {
+	now := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
+	noted := func(info entry.Info, listOnly bool) source.Collection {
+		c := source.Collection{Complete: true, Persistent: true, Representation: string(entry.Unstructured),
+			Live: &source.Live{Source: "live"}, Notes: info.Notes(time.Time{}, listOnly)}
+		if listOnly {
+			c.Live = &source.Live{Source: "disk", ListOnly: true, Error: "405"}
+		}
+		return c
+	}
+	for what, tt := range map[string]struct {
+		c           source.Collection
+		state, note string
+	}{
+		"listed, not watched": {noted(entry.Info{}, true), "listed", "the API server refuses to watch the objects"},
+		"must relist":         {noted(entry.Info{MustRelist: "why"}, false), "live", "to be listed again (why)"},
+		"left out": {noted(entry.Info{LeftOut: make([]entry.LeftOut, 2)}, false), "live",
+			"objects that could not be stored are missing, or older than the server's: 2"},
+		"behind": {source.Collection{Complete: true, Persistent: true, Representation: string(entry.Unstructured),
+			Live: &source.Live{Source: "live", Uncommitted: true, Error: "no space"}}, "behind", ""},
+	} {
+		st := pageStatus(now, source.Status{Error: "no space", Collections: []source.Collection{tt.c}}, false)
+		c := st.Collections[0]
+		if c.State != tt.state || c.Well || !strings.Contains(strings.Join(c.Notes, "\n"), tt.note) ||
+			(tt.note == "") != (len(c.Notes) == 0) || st.Error != "no space" {
+			t.Errorf("%s: %+v", what, c)
+		}
+	}
+	p := &Port{Memory: serve.NewMemory(0)}
+	_, err := p.pageOptions(Served{Status: func(context.Context) (source.Status, error) {
+		return source.Status{}, fmt.Errorf("status: %w", store.ErrOverwritten)
+	}}).Status(t.Context())
+	if !apierrors.IsServiceUnavailable(err) || !strings.Contains(err.Error(), store.ErrOverwritten.Error()) {
+		t.Errorf("replaced: %v", err)
 	}
 }
 

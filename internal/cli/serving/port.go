@@ -120,8 +120,8 @@ type Served struct {
 	Source serve.Source
 	// Facts are what is known of the API server: the keys of its service accounts. May be nil.
 	Facts facts.Documents
-	// AsOf, Snapshots and Metrics: see serve.Options.
-	AsOf      func(entry.Info) time.Time
+	// Notes, Snapshots and Metrics: see serve.Options.
+	Notes     func(entry.Info) []entry.Note
 	Snapshots http.Handler
 	Metrics   http.Handler
 	// Status describes what is served, for the page.
@@ -261,7 +261,7 @@ func (p *Port) put(
 		g.users = append(g.users, accounts)
 	}
 	h, err := serve.New(s.Source, serve.Options{
-		Memory: p.Memory, Narrow: o.narrow, Confidential: o.Secrets, Forward: forward, AsOf: s.AsOf, Snapshots: s.Snapshots,
+		Memory: p.Memory, Narrow: o.narrow, Confidential: o.Secrets, Forward: forward, Notes: s.Notes, Snapshots: s.Snapshots,
 		Page:       page.New(p.pageOptions(s)),
 		Metrics:    s.Metrics,
 		Authorizer: access.Everything{User: g.owner.User(), WithSecrets: o.Secrets, Withheld: g.withheld, Others: rights},

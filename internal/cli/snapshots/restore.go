@@ -108,11 +108,7 @@ func (o *restoreOptions) tell(s command.IO, r snapshot.Restored) error {
 		fmt.Fprintln(s.Err, "hint: --key-file FILE stores Secrets sealed, --persist-secrets as they are; larder sync lists "+
 			"what is not there")
 	}
-	for _, c := range r.Collections {
-		if c.MustRelist != "" {
-			fmt.Fprintf(s.Err, "note: %s will be listed by the next larder sync: %s\n", input.NameOf(c), c.MustRelist)
-		}
-	}
+	input.TellNotes(s, described(r.Collections))
 	return err
 }
 

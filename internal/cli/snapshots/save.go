@@ -278,14 +278,16 @@ func noteNotSaved(s command.IO, leftOut []string) {
 }
 
 // tellDefects prints the known defects of collections that were saved or exported.
-func tellDefects(s command.IO, all []snapshot.Collection) {
+func tellDefects(s command.IO, all []snapshot.Collection) { input.TellDefects(s, described(all)) }
+
+func described(all []snapshot.Collection) []source.Collection {
 	var described []source.Collection
 	for _, c := range all {
 		one := source.NewCollection(c.Info())
 		one.Filtered, one.Redacted = c.Filtered, c.Redacted
 		described = append(described, one)
 	}
-	input.TellDefects(s, described)
+	return described
 }
 
 // encryptHint says how Secrets get into a snapshot.

@@ -87,7 +87,7 @@ function overview(s, q, sortBy) {
   const hidden = s.collections.length - shown.length;
   return [
     facts(s),
-    s.error && note(`What is pending cannot be written to the file: ${s.error}`, 'bad'),
+    s.error && note(`Changes cannot be written to the file: ${s.error}`, 'bad'),
     s.forbidden && note(s.forbidden, 'bad'),
     s.memory.refused && note(`${plural(s.memory.refused, 'request')} refused: the memory for answers was spent ` +
       '(--serve-memory)', 'warn'),
@@ -118,7 +118,8 @@ function row(c, s) {
   let work = ['', '', '', ''];
   if (live) work = [count(live.resumes), live.relists, live.incidentTotals, size(live.received)];
   const [word, ...rest] = c.state.split(', ');
-  const details = [...rest, c.hidden, live && live.error, ...((live && live.unguarded) || [])].filter(Boolean);
+  const details = [...rest, ...(c.notes || []), c.hidden, live && live.error, ...((live && live.unguarded) || [])]
+    .filter(Boolean);
   return h('tr', null,
     h('th', { scope: 'row' }, c.hidden ? name : h('a', { href: collectionLink(c) }, name)),
     h('td', null, c.scope),

@@ -61,7 +61,7 @@ func (r *Replacement) commit(ctx context.Context, b entry.Batch) (entry.Result, 
 
 // interrupt sets MustRelist until the list has ended.
 func interrupt(info *entry.Info) (*state.Settled, error) {
-	if info.MustRelist == "" { // else there is a reason that says more
+	if info.MustRelist == "" || info.MustRelist == entry.MustRelistOpaque { // else there is a reason that says more
 		info.MustRelist = format.MustRelistInterrupted
 	}
 	return nil, nil

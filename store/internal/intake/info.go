@@ -1,8 +1,6 @@
 package intake
 
 import (
-	"fmt"
-
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/memtable"
@@ -48,7 +46,6 @@ func advance(i *entry.Info, b entry.Batch) {
 	case entry.ComparableRV(b.ResourceVersion):
 		i.ResourceVersion = b.ResourceVersion
 	default:
-		i.ResourceVersion = ""
-		i.MustRelist = fmt.Sprintf("the server's resourceVersion %q cannot be compared with others", b.ResourceVersion)
+		i.ResourceVersion, i.MustRelist = "", entry.MustRelistOpaque
 	}
 }
