@@ -166,7 +166,7 @@ func TestState(t *testing.T) {
 			c.Live = &source.Live{Source: "live", Encoding: "JSON: the server is newer"}
 		},
 		"stored, changed by a transform": func(c *source.Collection) {
-			c.Notes = []entry.Note{{Kind: entry.NoteTransform}}
+			c.Notes = entry.Info{Attributes: entry.Attributes{Transform: "7"}}.Notes(clitest.Now, false)
 		},
 		"stored, typed":                func(c *source.Collection) { c.Representation = "typed" },
 		"stored, metadata, incomplete": func(c *source.Collection) { c.Representation, c.Complete = "metadata", false },
