@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"time"
 
+	"aead.dev/minisign"
 	"filippo.io/age"
 	"github.com/go-logr/logr"
 
@@ -28,6 +29,8 @@ type Options struct {
 	Encryption *seal.Encryption
 	// Identities are tried in turn on a snapshot that is encrypted.
 	Identities []age.Identity
+	// SignedBy are public keys, of which one must have signed a snapshot. Default: it need not be signed.
+	SignedBy []minisign.PublicKey
 }
 
 const (
@@ -59,7 +62,7 @@ func (e *HeldError) Unwrap() []error { return []error{store.ErrLocked, e.Err} }
 // the store, that sync.
 func Open(ctx context.Context, path string, o Options) (Source, error) {
 	if is, err := snapshot.Is(path); err == nil && is { // whatever is wrong with the path, the store says it
-		return OpenSnapshot(ctx, path, o.Identities)
+		return OpenSnapshot(ctx, path, o)
 	}
 	socket, err := SocketPath(path)
 	if err != nil {

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"filippo.io/age"
-
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
@@ -18,9 +16,10 @@ import (
 
 // Snapshot is a snapshot's file as a Source. It does not change, and so is no Watcher.
 type Snapshot struct {
-	path  string
-	file  *snapshot.File
-	bytes int64
+	path     string
+	file     *snapshot.File
+	bytes    int64
+	verified bool
 }
 
 // SnapshotInfo is what a snapshot says about itself.
@@ -39,21 +38,25 @@ type SnapshotInfo struct {
 }
 
 // OpenSnapshot opens the snapshot at path. It fails with a DamageError if that was cut short, or if its index is
-// damaged; of blocks that are damaged Entries tells.
-func OpenSnapshot(ctx context.Context, path string, identities []age.Identity) (*Snapshot, error) {
+// damaged; of blocks that are damaged Entries tells. It fails with snapshot.ErrUnsigned or snapshot.ErrSignature if none
+// of o.SignedBy has signed it.
+func OpenSnapshot(ctx context.Context, path string, o Options) (*Snapshot, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
-	file, err := snapshot.Open(path, snapshot.OpenOptions{Identities: identities})
+	file, err := snapshot.Open(path, snapshot.OpenOptions{Identities: o.Identities, SignedBy: o.SignedBy})
 	if err != nil {
 		return nil, causeOr(ctx, err) // what was not read to its end is not known to be unreadable
 	}
-	return &Snapshot{path: path, file: file, bytes: info.Size()}, nil
+	return &Snapshot{path: path, file: file, bytes: info.Size(), verified: len(o.SignedBy) > 0}, nil
 }
 
 // File returns the snapshot itself, for what a Source does not give. It belongs to s.
 func (s *Snapshot) File() *snapshot.File { return s.file }
+
+// Verified reports whether one of Options.SignedBy has signed the snapshot.
+func (s *Snapshot) Verified() bool { return s.verified }
 
 // Status implements Source.
 func (s *Snapshot) Status(context.Context) (Status, error) {

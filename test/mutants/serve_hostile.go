@@ -237,6 +237,14 @@ var serveHostileMutants = []mutant{
 		test: "TestHangingDisk",
 	},
 	{
+		name:   "serve/keys-of-any-snapshot",
+		breaks: "Keys of service accounts in a snapshot count only if its signature was verified.",
+		file:   "internal/cli/serving/serve.go",
+		old:    `if src.Verified() {`,
+		new:    `if src != nil {`,
+		test:   "TestKeysOfSnapshot",
+	},
+	{
 		name:   "serve/a-question-a-pod",
 		breaks: "The running watches of a service account's pods ask one question about their right.",
 		file:   "serve/rights.go",

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 
+	"aead.dev/minisign"
 	"filippo.io/age"
 	"github.com/spf13/cobra"
 
@@ -19,6 +20,8 @@ import (
 // FromFlag is --from, which every reading command needs, and what opens an encrypted snapshot.
 type FromFlag struct {
 	Path string
+	// SignedBy are public keys, of which one must have signed a snapshot that is read by Open. No flag sets it.
+	SignedBy []minisign.PublicKey
 	IdentityFlag
 }
 
@@ -40,7 +43,7 @@ func (f *FromFlag) Check() error {
 
 // Open opens what --from names for reading.
 func (f *FromFlag) Open(ctx context.Context, s command.IO) (source.Source, error) {
-	return f.openPath(ctx, s, f.Path)
+	return f.openPath(ctx, s, f.Path, f.SignedBy)
 }
 
 // Described opens it, with its status.
@@ -92,8 +95,11 @@ func (f *IdentityFlag) Identities(s command.IO) ([]age.Identity, error) {
 	return f.made, nil
 }
 
-// openPath opens a store or snapshot for reading; its error says what to do.
-func (f *IdentityFlag) openPath(ctx context.Context, s command.IO, path string) (source.Source, error) {
+// openPath opens a store or snapshot for reading; its error says what to do. With signedBy a snapshot must be signed by
+// one of these keys.
+func (f *IdentityFlag) openPath(
+	ctx context.Context, s command.IO, path string, signedBy []minisign.PublicKey,
+) (source.Source, error) {
 	identities, err := f.Identities(s)
 	if err != nil {
 		return nil, err
@@ -103,7 +109,7 @@ func (f *IdentityFlag) openPath(ctx context.Context, s command.IO, path string) 
 		return nil, err
 	}
 	src, err := source.Open(ctx, path, source.Options{
-		Identities: identities, Encryption: encryption,
+		Identities: identities, Encryption: encryption, SignedBy: signedBy,
 		Waiting: func() { fmt.Fprintf(s.Err, "%s is held by %s; waiting\n", path, Holding(path)) },
 	})
 	if err != nil {
@@ -119,7 +125,7 @@ func (f *IdentityFlag) openPath(ctx context.Context, s command.IO, path string) 
 func (f *IdentityFlag) DescribePath(
 	ctx context.Context, s command.IO, path string,
 ) (source.Source, source.Status, error) {
-	src, err := f.openPath(ctx, s, path)
+	src, err := f.openPath(ctx, s, path, nil)
 	if err != nil {
 		return nil, source.Status{}, err
 	}

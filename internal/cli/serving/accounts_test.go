@@ -5,15 +5,21 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"encoding/json"
+	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"testing"
 	"time"
 
+	"aead.dev/minisign"
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 	"github.com/go-logr/logr"
 
 	"github.com/larder-dev/larder/internal/facts"
+	"github.com/larder-dev/larder/internal/source"
+	"github.com/larder-dev/larder/snapshot"
+	"github.com/larder-dev/larder/store"
 )
 
 // signer is a cluster's key.
@@ -99,5 +105,49 @@ func TestKeysComeLater(t *testing.T) {
 	delete(stored, document)
 	if knows(second) {
 		t.Error("a token is known without keys")
+	}
+}
+
+// TestKeysOfSnapshot checks that larder serve verifies tokens of service accounts by the keys in a snapshot only if it was
+// asked to verify the signature: the author of another snapshot could make tokens (issue 37).
+func TestKeysOfSnapshot(t *testing.T) {
+	cluster := newSigner(t)
+	public, private, err := minisign.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	path, saved := filepath.Join(dir, "s.db"), filepath.Join(dir, "saved.larder")
+	quiet := logr.Discard()
+	fill(t, path, store.Options{Logger: &quiet})
+	st, err := store.Open(path, store.Options{Logger: &quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = st.Close() }()
+	if err := st.PutDocument(t.Context(), "service-account-keys", cluster.keys(t)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := snapshot.SaveStore(t.Context(), st, saved, snapshot.SaveOptions{SigningKey: &private}); err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		by   []minisign.PublicKey
+		want int
+	}{"not verified": {nil, http.StatusUnauthorized}, "verified": {[]minisign.PublicKey{public}, http.StatusOK}} {
+		t.Run(name, func(t *testing.T) {
+			src, err := source.Open(t.Context(), saved, source.Options{SignedBy: tt.by})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = src.Close() }()
+			s, err := servedOf(t.Context(), src, saved)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if code := listen(t, s)(cluster.token(t), "pods"); code != tt.want {
+				t.Errorf("a token of the snapshot's key got %d, want %d", code, tt.want)
+			}
+		})
 	}
 }

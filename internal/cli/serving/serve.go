@@ -13,6 +13,7 @@ import (
 
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/input"
+	"github.com/larder-dev/larder/internal/cli/places"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/serve"
 	"github.com/larder-dev/larder/serve/access/kubeconfig"
@@ -23,6 +24,7 @@ type serveOptions struct {
 	from    input.FromFlag
 	flags   Flags
 	compare string
+	keys    []string // of SignedBy
 }
 
 // NewServe returns larder serve.
@@ -60,6 +62,9 @@ A store that a larder sync holds is served by that: larder sync --serve.`,
 	cmd.Flags().Lookup("from").Usage = "the `FILE` to serve: a snapshot, or a store that no larder sync holds " +
 		"(required, or " + command.StoreVariable + ")"
 	o.flags.Add(cmd.Flags(), "it")
+	cmd.Flags().StringArrayVar(&o.keys, "signed-by", nil,
+		"refuse a snapshot that is not signed by this public `KEY` of minisign, or that in the file KEY; may be given "+
+			"again. With it, tokens of service accounts are verified by the keys that are in the snapshot")
 	cmd.Flags().StringVar(&o.compare, "compare", "", "an older `FILE`, which the page shows beside it: a snapshot, or a "+
 		"store that no larder sync holds")
 	return cmd
@@ -67,11 +72,17 @@ A store that a larder sync holds is served by that: larder sync --serve.`,
 
 func run(ctx context.Context, s command.IO, so *serveOptions, args []string) (err error) {
 	from := &so.from
+	if from.SignedBy, err = places.PublicKeys("signed-by", so.keys); err != nil {
+		return err
+	}
 	src, err := from.Open(ctx, s)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, src.Close()) }()
+	if _, is := src.(*source.Snapshot); !is && len(so.keys) > 0 {
+		return command.Usagef("--signed-by is for snapshots, and %s is a store", from.Path)
+	}
 	directory, err := os.MkdirTemp("", "larder-serve-")
 	if err != nil {
 		return err
@@ -125,11 +136,16 @@ func (p *Port) pageLine(terminal bool) string {
 	return "page: " + p.Page()
 }
 
-// servedOf is what is served of an open file.
+// servedOf is what is served of an open file. The keys of service accounts in a snapshot count only if its signature was
+// verified: its author could sign tokens with them.
 func servedOf(ctx context.Context, src source.Source, path string) (Served, error) {
 	switch src := src.(type) {
 	case *source.Snapshot:
-		return Served{Source: serve.Snapshot(src.File()), Facts: src.File(), Status: src.Status}, nil
+		served := Served{Source: serve.Snapshot(src.File()), Status: src.Status}
+		if src.Verified() {
+			served.Facts = src.File()
+		}
+		return served, nil
 	case *source.File:
 		log, err := logOf(ctx, src)
 		return Served{Source: serve.Store(src.Store()), Facts: src.Store(), Status: src.Status, Log: log}, err

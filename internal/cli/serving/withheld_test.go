@@ -98,6 +98,14 @@ func fill(t *testing.T, path string, o store.Options) {
 // served serves src to the users all and named, and returns a function that lists a resource as one of them.
 func served(t *testing.T, src serve.Source) func(user, resource string) int {
 	t.Helper()
+	status := func(context.Context) (source.Status, error) { return source.Status{}, nil }
+	get := listen(t, Served{Source: src, Status: status})
+	return func(user, resource string) int { return get("token-of-"+user, resource) }
+}
+
+// listen serves s, and returns a function that lists a resource with a token.
+func listen(t *testing.T, s Served) func(token, resource string) int {
+	t.Helper()
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
@@ -107,7 +115,7 @@ func served(t *testing.T, src serve.Source) func(user, resource string) int {
 		return path
 	}
 	rules := write("rules.yaml", `{apiVersion: larder.dev/v1alpha1, kind: OfflineAccess, rules: [
-{users: [all], resources: ["*"], namespaces: ["*"]}, {users: [named], resources: [configmaps], namespaces: ["*"]}]}`)
+{users: [all, "system:serviceaccount:monitoring:agent"], resources: ["*"], namespaces: ["*"]}, {users: [named], resources: [configmaps], namespaces: ["*"]}]}`)
 	tokens := write("tokens.csv", "token-of-all,all,1\ntoken-of-named,named,2\n")
 	var flags Flags
 	set := pflag.NewFlagSet("serve", pflag.ContinueOnError)
@@ -120,8 +128,7 @@ func served(t *testing.T, src serve.Source) func(user, resource string) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	status := func(context.Context) (source.Status, error) { return source.Status{}, nil }
-	if err := p.Serve(t.Context(), Served{Source: src, Status: status}); err != nil {
+	if err := p.Serve(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -132,13 +139,13 @@ func served(t *testing.T, src serve.Source) func(user, resource string) int {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(p.Config.CA)
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, DisableKeepAlives: true}
-	return func(user, resource string) int {
+	return func(token, resource string) int {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
 			fmt.Sprintf("%s/api/v1/%s", p.URL, resource), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		req.Header.Set("Authorization", "Bearer token-of-"+user)
+		req.Header.Set("Authorization", "Bearer "+token)
 		resp, err := transport.RoundTrip(req)
 		if err != nil {
 			t.Fatal(err)
