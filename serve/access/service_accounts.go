@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	"github.com/go-jose/go-jose/v4/jwt"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -17,7 +18,14 @@ import (
 // is bound to still exists. Until it expires a token counts, one hour by default, and up to a year where API servers
 // extend it (--service-account-extend-token-expiration). So it belongs behind an Upstream: UpstreamOptions.Accounts.
 // Tokens of Secrets, which do not expire, do not count.
-type ServiceAccounts struct{ issuer atomic.Pointer[parsedIssuer] }
+type ServiceAccounts struct {
+	issuer atomic.Pointer[parsedIssuer]
+	issued atomic.Int64 // when the newest token that a key has signed was issued, in seconds of Unix
+}
+
+// clockError is the error of the local clock that is not looked for. A token that expired longer ago by that clock may
+// still be valid, and the API server judges it. Another token that was issued after its expiry proves that it is not.
+const clockError = 2 * time.Hour
 
 // NewServiceAccounts returns the authenticator of an issuer's tokens.
 func NewServiceAccounts(i Issuer) (*ServiceAccounts, error) {
@@ -55,6 +63,7 @@ var (
 	errSignature = errors.New("none of the cluster's keys has signed the service-account token, or it cannot be read")
 	errForged    = errors.New("the service-account token's signature is not of the cluster's key that it names")
 	errExpired   = errors.New("the service-account token has expired")
+	errClock     = errors.New("the service-account token has expired, if the clock of this machine is right")
 	errClaims    = errors.New("the service-account token's claims are not what API servers write")
 	errNoExpiry  = errors.New("the service-account token does not expire: it is of a Secret, not projected")
 	errAudience  = errors.New("the service-account token is for another audience")
@@ -85,7 +94,7 @@ func (s *ServiceAccounts) Authenticate(r *http.Request) (User, bool, error) {
 	}
 	var public jwt.Claims
 	var private kubernetesClaims
-	if err := issuer.verify(token, &public, &private); err != nil {
+	if err := s.check(issuer.verify(token, &public, &private), &public); err != nil {
 		return User{}, false, err
 	}
 	user, err := serviceAccount(&public, &private)
@@ -93,6 +102,27 @@ func (s *ServiceAccounts) Authenticate(r *http.Request) (User, bool, error) {
 		return User{}, false, err
 	}
 	return user, true, nil
+}
+
+// check returns the result of verify, with errClock in place of errExpired while only the local clock says so. The claims
+// are empty if no key has signed them.
+func (s *ServiceAccounts) check(err error, claims *jwt.Claims) error {
+	if claims.IssuedAt != nil {
+		for at := claims.IssuedAt.Time().Unix(); ; {
+			newest := s.issued.Load()
+			if at <= newest || s.issued.CompareAndSwap(newest, at) {
+				break
+			}
+		}
+	}
+	if !errors.Is(err, errExpired) {
+		return err
+	}
+	end := claims.Expiry.Time().Add(jwt.DefaultLeeway)
+	if time.Since(end) > clockError && end.Unix() >= s.issued.Load() {
+		return errClock
+	}
+	return err
 }
 
 // verify reads the claims of a token that one of the keys has signed and that counts now. As in kube-apiserver clocks

@@ -67,6 +67,32 @@ func TestForgedTokens(t *testing.T) {
 	}
 }
 
+// TestWrongClock checks that the API server judges tokens that have expired long ago by the local clock, which may be
+// wrong, until a token that was issued later proves that they have (issue 37).
+func TestWrongClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := clusterKeys()
+		v := newReviewer()
+		u := upstream(t, v, access.UpstreamOptions{Accounts: accounts(t, clusterIssuer(t))})
+		token := func(id string) string { return sign(t, with(claims{"jti": id}), jose.RS256, k.rsa, "rsa") }
+		good, old := token("1"), token("2")
+		v.set(func() { v.tokens[good] = user("jane") })
+		time.Sleep(time.Until(time.Date(2036, 1, 1, 0, 0, 0, 0, time.UTC)))
+		known(t, u, withToken(good), "jane")
+		refused(t, u, withToken(good+"x"))
+		if asked, _ := v.counts(); asked != 1 {
+			t.Fatalf("%d TokenReviews with a wrong clock, want one", asked)
+		}
+		newer := token("3")
+		v.set(func() { v.tokens[newer] = user("jane") })
+		known(t, u, withToken(newer), "jane")
+		refused(t, u, withToken(old))
+		if asked, _ := v.counts(); asked != 2 {
+			t.Errorf("%d TokenReviews once the clock is known to be right, want two", asked)
+		}
+	})
+}
+
 // TestRandomTokens checks that unknown tokens are reviewed a few at a time and a few a minute per address, and that
 // neither keeps anybody out whose token is known: the owner's, a token that a stored key has signed, a token that the
 // API server has accepted before (issue 37).

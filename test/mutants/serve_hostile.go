@@ -245,6 +245,22 @@ var serveHostileMutants = []mutant{
 		test:   "TestKeysOfSnapshot",
 	},
 	{
+		name:   "access/wrong-clock-is-final",
+		breaks: "The API server judges a token that only a wrong clock says has expired.",
+		file:   "serve/access/service_accounts.go",
+		old:    `time.Since(end) > clockError && end`,
+		new:    `time.Since(end) < 0 && end`,
+		test:   "TestWrongClock",
+	},
+	{
+		name:   "access/expired-tokens-are-reviewed",
+		breaks: "A token that has expired before a newer one was issued costs no TokenReview.",
+		file:   "serve/access/service_accounts.go",
+		old:    ` && end.Unix() >= s.issued.Load() {`,
+		new:    ` {`,
+		test:   "TestWrongClock",
+	},
+	{
 		name:   "serve/a-question-a-pod",
 		breaks: "The running watches of a service account's pods ask one question about their right.",
 		file:   "serve/rights.go",
