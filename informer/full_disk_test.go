@@ -1,6 +1,7 @@
 package informer_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"syscall"
@@ -8,6 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/hook"
 	"github.com/larder-dev/larder/reflector"
@@ -67,6 +71,42 @@ func TestFullDiskAfterARelist(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestPanicOnAFullDisk checks that the run ends when the loop does, although the first list cannot be committed: before,
+// the loop waited for that before its panic was reported. Issue 37.
+func TestPanicOnAFullDisk(t *testing.T) {
+	old := utilruntime.ReallyCrash
+	utilruntime.ReallyCrash = false
+	defer func() { utilruntime.ReallyCrash = old }()
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		var disk hook.Gate
+		r.so.Hooks = &hook.Hooks{Commit: disk.Commit}
+		r.srv.write("a/1", "x")
+		i := r.open()
+		s := &panickingStore{Interface: informer.Store(i)}
+		informer.SetStore(i, s)
+		disk.Fail(diskFull)
+		r.run()
+		time.Sleep(time.Minute)
+		r.srv.write("a/2", "x")
+		time.Sleep(time.Minute)
+		select {
+		case <-r.done:
+		default:
+			t.Error("the informer goes on")
+		}
+		disk.Fail(nil)
+		r.close()
+	})
+}
+
+// panickingStore panics at the first event.
+type panickingStore struct{ store.Interface }
+
+func (s *panickingStore) Apply(context.Context, entry.Batch) (entry.Result, error) {
+	panic("from the test")
 }
 
 // TestFullDiskAfterTheFirstList checks that events after a first list are applied in memory while the disk is full, and

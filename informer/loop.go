@@ -68,7 +68,9 @@ type loop struct {
 
 // run runs until ctx ends or the store is closed; it returns nil or why it cannot go on.
 func (p *loop) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
 	defer func() {
+		cancel() // otherwise the savers try for as long as the disk is full, and a panic or an error would not be reported
 		if p.list != nil {
 			p.list.Abort()
 		}

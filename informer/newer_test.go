@@ -165,6 +165,7 @@ func TestNewerServer(t *testing.T) {
 	run("v1.38.0", "JSON: the server, 1.38,", 1, "red")
 	run("v1.37.0", "JSON: the server, 1.38,", 0, "red")
 	run("v1.38.0", "JSON: the server, 1.38,", 0, "red")
+	run("v1.39.0", "JSON: the server, 1.39,", 0, "red") // JSON hides nothing, so nothing is to be listed
 }
 
 // TestServerUpgradedDuringARun checks that the encoding is decided at every connect: a server that comes back with a

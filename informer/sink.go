@@ -203,8 +203,11 @@ func keyOf(obj any) string {
 	return key
 }
 
-// contact records that the server has confirmed the objects as its present state, or has moved them on.
-func (i *Informer) contact() { i.lastContact.Store(i.clock.Now().UnixNano()) }
+// contact records that the server has confirmed the objects as its present state, or has moved them on. Only the
+// reflector calls it.
+func (i *Informer) contact(at time.Time) {
+	i.lastContact.Store(max(i.lastContact.Load(), at.UnixNano()))
+}
 
 func (i *Informer) contactTime() time.Time {
 	ns := i.lastContact.Load()

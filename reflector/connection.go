@@ -68,11 +68,17 @@ func (c *connection) heard() { c.o.Limiter.Heard() }
 
 // contact records that the server has confirmed the objects held as its present state, or has moved them on. It is
 // called before the sink gets what moves them, so that the time is stored with it.
-func (c *connection) contact() {
-	now := c.o.Clock.Now()
-	c.board.update(func(st *Status) { st.LastContact = now })
+func (c *connection) contact() { c.contactAt(c.o.Clock.Now()) }
+
+// contactAt is contact for a state that was the server's at an earlier time.
+func (c *connection) contactAt(at time.Time) {
+	c.board.update(func(st *Status) {
+		if at.After(st.LastContact) {
+			st.LastContact = at
+		}
+	})
 	if c.o.OnContact != nil {
-		c.o.OnContact()
+		c.o.OnContact(at)
 	}
 }
 

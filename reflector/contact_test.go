@@ -77,7 +77,7 @@ func TestAgeOfTheState(t *testing.T) {
 				g.s.put("a/x", "1")
 				g.start(reflector.Options{})
 				contacts := 0
-				tt.o.OnContact = func() { contacts++ }
+				tt.o.OnContact = func(time.Time) { contacts++ }
 				g.restart(func() {
 					g.s.onWatch = away
 					if tt.before != nil {

@@ -66,7 +66,7 @@ func (s *session) deliverBookmark(ctx context.Context, ev watch.Event) error {
 // tellPlace gives the sink a bookmark at the stream's resourceVersion, unless that is not resumable.
 func (s *session) tellPlace(ctx context.Context) error {
 	s.untold = false
-	if s.gate.Resumable(s.cur.RV) == "" {
+	if !s.cur.Comparable() || s.gate.Resumable(s.cur.RV) == "" {
 		return nil
 	}
 	return s.sink.Bookmark(ctx, s.cur.RV)

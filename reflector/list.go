@@ -3,6 +3,7 @@ package reflector
 import (
 	"context"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -35,6 +36,9 @@ type list struct {
 	fold history.Progress
 	// target is the resourceVersion that fold must reach: the highest one of the answers.
 	target string
+	// at is a time at which the server had the state of fold: when the first page was requested, or when the folded watch
+	// has last brought something.
+	at     time.Time
 	newest *history.ListNewest
 	pages  *pager
 	tail   *tail
@@ -158,6 +162,7 @@ func (l *list) take(ctx context.Context, p page) outcome {
 	l.showErr()
 	l.pages.backoff.Reset()
 	if !l.begun {
+		l.at = p.begun
 		if l.unsure() && history.Below(p.rv, l.s.cur.RV) {
 			return l.s.guards.ahead(ctx, p.rv)
 		}
@@ -365,7 +370,7 @@ func (l *list) finish(ctx context.Context) outcome {
 		rv = l.fold.RV
 	}
 	defer s.conn.listing.lend()()
-	s.conn.contact()
+	s.conn.contactAt(l.at)
 	if err := s.sink.EndReplace(ctx, s.gate.Resumable(rv)); err != nil {
 		return s.sinkClosed(err)
 	}

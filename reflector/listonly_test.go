@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -74,6 +75,44 @@ func TestListOnly(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestListOnlyAge checks that the state of a list over a thin link, without a watch beside it, is as old as its first
+// page. Before, it counted as of the end of the list. Issue 37.
+func TestListOnlyAge(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.fill(30)
+		g.denyWatches(apierrors.NewMethodNotSupported(things, "watch"))
+		var begun time.Time
+		var slow atomic.Bool
+		g.s.onList = func(r request) (runtime.Object, error) {
+			if r.probe() {
+				g.s.other(1) // so that no probe confirms the state
+				return nil, nil
+			}
+			if r.Continue == "" {
+				begun = time.Now()
+			}
+			if slow.Load() {
+				time.Sleep(20 * time.Second)
+			}
+			return nil, nil
+		}
+		contacts := 0
+		g.start(reflector.Options{PageSize: 10, OnContact: func(at time.Time) {
+			if contacts++; !at.Equal(begun) {
+				t.Errorf("the list began %s ago, and its state counts as of %s ago", time.Since(begun), time.Since(at))
+			}
+		}})
+		slow.Store(true)
+		g.sleep(10 * time.Minute)
+		slow.Store(false)
+		g.sleep(time.Minute)
+		if st := g.r.Status(); contacts < 3 || st.LastContact.After(begun) {
+			t.Errorf("%d contacts, the last at %s, and the last list began at %s", contacts, st.LastContact, begun)
+		}
+		g.stop()
+	})
 }
 
 // TestListOnlyForAWhile checks that a resource that can be watched again is resumed without a list.

@@ -81,8 +81,8 @@ type Options struct {
 	// OnLive, if set, is called when Status.Live has changed, by the goroutine that calls the sink, after Sink.Synced. It
 	// must not block.
 	OnLive func(live bool)
-	// OnContact, if set, is called when Status.LastContact moves. It must not block.
-	OnContact func()
+	// OnContact, if set, is called with a time when Status.LastContact moves to it, or stays later. It must not block.
+	OnContact func(at time.Time)
 	// RelistSpread is the maximum of the random wait before a list after a 410, if Synced has been called in this run, so
 	// that the contents can be served meanwhile. It is for fleets: an API server that restarts loses its history, and
 	// cannot serve a fleet that lists at once. See docs/fleet.md for how long. Status.Err is the 410 until the list. The

@@ -46,6 +46,8 @@ type page struct {
 	rv    string
 	token string // of the next page; empty at the end
 	err   error
+	// begun is when the request began, by Options.Clock: the server had the state at rv then, or later.
+	begun time.Time
 	// meanSize is the mean size of the items. took is how long the request took, also if it failed. Both set the limit of
 	// the next page.
 	meanSize int64
@@ -153,7 +155,7 @@ func (p *pager) smallest() bool { return p.one != "" || p.limit <= p.limits().Le
 
 // request makes the request and returns the answer.
 func (p *pager) request(ctx context.Context, lw request.Requests, within time.Duration, o metav1.ListOptions) page {
-	begun := time.Now()
+	begun, at := time.Now(), p.s.o.Clock.Now()
 	list, m, err := lw.List(ctx, within, o, func(err error) {
 		p.answers <- page{overdue: p.s.conn.describe("list", err)}
 	})
@@ -167,7 +169,8 @@ func (p *pager) request(ctx context.Context, lw request.Requests, within time.Du
 		return page{err: p.s.conn.describe("read the list of", err)}
 	}
 	return page{
-		items: items, rv: m.GetResourceVersion(), token: m.GetContinue(), meanSize: pace.MeanSize(items), took: took,
+		items: items, rv: m.GetResourceVersion(), token: m.GetContinue(), begun: at, meanSize: pace.MeanSize(items),
+		took: took,
 	}
 }
 

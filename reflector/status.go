@@ -23,7 +23,8 @@ type Status struct {
 	// the connection has not been lost since. It stays true when a watch ends at its own time-out and another follows.
 	Live bool
 	// LastContact is when the server last confirmed the objects held as its present state, or moved them on by an event,
-	// a bookmark or a list; zero if never in this run. An answer that shows a higher resourceVersion does not count.
+	// a bookmark or a list; zero if never in this run. An answer that shows a higher resourceVersion does not count. A
+	// list without a watch beside it counts as of the request for its first page.
 	LastContact time.Time
 	// Lists counts the lists that were begun in this run, Pages their page requests, and Watches the watch requests.
 	// Requests with limit=1 are counted as Probes instead: those for the server's resourceVersion, the Fetches and the

@@ -99,6 +99,7 @@ func (t *tail) handle(ctx context.Context, ev watch.Event, ok bool) outcome {
 // fold gives an event to the sink as part of the Replace. A bookmark only advances the fold.
 func (t *tail) fold(ctx context.Context, ev watch.Event) error {
 	s, l := t.l.s, t.l
+	l.at = s.o.Clock.Now()
 	if ev.Type == watch.Bookmark {
 		s.watching.bookmarks = true
 		t.st.bookmarks++

@@ -55,7 +55,7 @@ func (s *session) streamList(ctx context.Context, reason Reason) outcome {
 	if err != nil {
 		return l.failed(ctx, err)
 	}
-	l.st = st
+	l.st, l.at = st, st.begun
 	s.conn.heard()
 	s.showListOnly(false)
 	s.conn.connected()

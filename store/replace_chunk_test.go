@@ -181,6 +181,35 @@ func testCommitInterrupted(t *testing.T, transactions int, crash bool) {
 	}
 }
 
+// TestCommitInterruptedUnderAMark checks that a list that is given up half way says so although the collection had to be
+// listed for another reason: otherwise the next list is made by metadata over the mixture. Issue 37.
+func TestCommitInterruptedUnderAMark(t *testing.T) {
+	s := storetest.Open(t, store.Options{Logger: &quiet})
+	c := openPods(t, s, byNamespaceAndColor)
+	r := beginChunked(t, c)
+	r.Abort()
+	for _, rewrite := range []bool{true, false} {
+		if err := c.SetMustRelist(t.Context(), "for a test"); err != nil {
+			t.Fatal(err)
+		}
+		r, err := c.BeginReplace(t.Context(), store.ReplaceOptions{Rewrite: rewrite})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res, err := r.Commit(t.Context(), entry.Batch{ResourceVersion: "60"}); err != nil || !res.More {
+			t.Fatalf("more %v: %v", res.More, err)
+		}
+		r.Abort()
+		want := store.MustRelistInterrupted
+		if rewrite { // the mark has requested this list, and the next one rewrites, too
+			want = "for a test"
+		}
+		if info := infoOf(t, c); info.MustRelist != want {
+			t.Errorf("rewrites %v: %q", rewrite, info.MustRelist)
+		}
+	}
+}
+
 // TestCommitIsBounded: however large the difference is, the changes of one transaction are no more than it may hold, of
 // objects that come, go, or are replaced. (The bound is far below what all of them take.)
 func TestCommitIsBounded(t *testing.T) {

@@ -13,7 +13,7 @@ func TestAdvance(t *testing.T) {
 	}{
 		{"100", "101", "101", "101"},
 		{"100", "99", "100", "100"},
-		{"100", "v101", "", "100"},
+		{"100", "v101", "", "v101"},
 		{"100", "", "", "100"},
 		{"v100", "v101", "", "v101"},
 		{"v100", "v99", "", "v99"},
@@ -27,8 +27,20 @@ func TestAdvance(t *testing.T) {
 		if got := p.Advance(tt.event); got != tt.rv || p.RV != tt.resuming {
 			t.Errorf("list %q, event %q: %q for the sink, resuming at %q", tt.list, tt.event, got, p.RV)
 		}
-		if p.Comparable() != (tt.list == "100") || p.Reached("100") != (tt.list == "100") {
+		numbers := tt.list == "100" && tt.event != "v101"
+		if p.Comparable() != numbers || p.Reached("100") != numbers {
 			t.Errorf("list %q, event %q: comparable %v, at 100 %v", tt.list, tt.event, p.Comparable(), p.Reached("100"))
+		}
+	}
+}
+
+// TestAdvanceBeyondNumbers checks that a stream whose events cannot be compared with its list resumes from the last of
+// them, also if some of them look like numbers. Issue 37.
+func TestAdvanceBeyondNumbers(t *testing.T) {
+	p := history.At("100")
+	for _, rv := range []string{"v101", "v99", "7"} {
+		if got := p.Advance(rv); got != "" || p.RV != rv {
+			t.Errorf("event %q: %q for the sink, resuming at %q", rv, got, p.RV)
 		}
 	}
 }

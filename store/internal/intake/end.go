@@ -36,7 +36,7 @@ func (r *Replacement) commit(ctx context.Context, b entry.Batch) (entry.Result, 
 		r.end = listEnd{begun: true, deletes: slices.Sorted(maps.Keys(r.deletes)), puts: slices.Sorted(maps.Keys(r.puts))}
 	}
 	deletes, puts, more := r.step()
-	finish := interrupt
+	finish := r.interrupt
 	if !more {
 		finish = func(info *entry.Info) (*state.Settled, error) {
 			keepsTyped := !r.o.Rewrite && r.in.isTyped(info.Attributes.Schema)
@@ -59,9 +59,10 @@ func (r *Replacement) commit(ctx context.Context, b entry.Batch) (entry.Result, 
 	return entry.Result{Changes: changes, Skipped: skipped, More: more}, nil
 }
 
-// interrupt sets MustRelist until the list has ended.
-func interrupt(info *entry.Info) (*state.Settled, error) {
-	if info.MustRelist == "" || info.MustRelist == entry.MustRelistOpaque { // else there is a reason that says more
+// interrupt sets MustRelist until the list has ended. A list that rewrites keeps the mark that has requested it: that
+// one rewrites again, which mends the mixture as well.
+func (r *Replacement) interrupt(info *entry.Info) (*state.Settled, error) {
+	if info.MustRelist == "" || info.MustRelist == entry.MustRelistOpaque || !r.o.Rewrite {
 		info.MustRelist = format.MustRelistInterrupted
 	}
 	return nil, nil

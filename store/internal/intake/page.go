@@ -308,7 +308,7 @@ func (r *Replacement) showIfLarge(ctx context.Context, res entry.Result) (entry.
 	r.showing, res.Staged = true, false
 	for len(r.puts) > 0 {
 		keys := slices.SortedFunc(maps.Keys(r.puts), strings.Compare)
-		changes, skipped, err := r.apply(ctx, nil, keys, interrupt)
+		changes, skipped, err := r.apply(ctx, nil, keys, r.interrupt)
 		if err != nil {
 			r.showing = false // the differences stay held, and the next page tries again
 			res.Staged = true

@@ -116,7 +116,7 @@ func TestTableReadersWithoutALock(t *testing.T) {
 
 // What is computed of a table is kept for the states that it has now.
 func TestMoreTermsForgetOldStates(t *testing.T) {
-	termsOf := func(any) map[string][]string { return map[string][]string{"x": {"v"}} }
+	termsOf := func(string, any) map[string][]string { return map[string][]string{"x": {"v"}} }
 	table := newTable()
 	var terms MoreTerms
 	for i := range 10 {
