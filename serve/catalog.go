@@ -121,7 +121,7 @@ func (c *catalog) discover(ctx context.Context, next *known) {
 	}
 	o := discovery.Options{Server: server,
 		OpenAPI: func(ctx context.Context, gv schema.GroupVersion) ([]byte, string, error) {
-			return facts.OpenAPI(ctx, c.source, gv)
+			return facts.OpenAPI(ctx, c.source, gv, func(bytes int) error { return holdSchema(ctx, bytes) })
 		}}
 	next.release = releaseOf(server.Version)
 	next.discovery = discovery.New(resources, o)

@@ -361,10 +361,10 @@ func (q *request) get() error {
 			return err
 		}
 	}
-	p, err := q.reader.Page(q.ctx, store.PageOptions{Prefix: key, Limit: 1})
+	p, needs, err := q.holdObject(key)
 	switch {
 	case err != nil:
-		return errRead(err)
+		return err
 	case !p.Info.Complete:
 		return errNotListed(q.collection.Identity)
 	case len(p.Entries) == 0 || p.Entries[0].Key != key:
@@ -376,12 +376,12 @@ func (q *request) get() error {
 	if err := q.format.includes(q.r.URL.Query().Get("includeObject")); err != nil {
 		return err
 	}
-	if err := q.lease.resize(q.ctx, objectMemory(len(p.Entries[0].Payload)), memoryWait); err != nil {
-		return err
-	}
 	if q.format.form == table {
 		w := q.listWriter(listMeta(p.Entries[0]))
-		items, _, err := q.renderAll(p.Entries)
+		items, _, err := q.renderAll(p.Entries, needs)
+		if err == nil {
+			err = q.holdBody(items[0])
+		}
 		if err != nil {
 			return err
 		}
@@ -393,6 +393,9 @@ func (q *request) get() error {
 	if err != nil {
 		return errRead(err)
 	}
+	if err := q.holdBody(body); err != nil {
+		return err
+	}
 	if q.format.media == mediaJSON {
 		body = append(body, '\n')
 	}
@@ -401,6 +404,33 @@ func (q *request) get() error {
 	_, _ = out.Write(body)
 	_ = out.Close()
 	return nil
+}
+
+// holdObject returns the page that begins with an object, once the request holds the memory for rendering that. A large
+// object is read again then, so that requests that wait hold none.
+func (q *request) holdObject(key string) (p store.Page, needs []int64, err error) {
+	for need := int64(0); ; {
+		if err := q.lease.resize(q.ctx, objectMemory+need, memoryWait); err != nil {
+			return p, nil, err
+		}
+		if p, err = q.reader.Page(q.ctx, store.PageOptions{Prefix: key, Limit: 1}); err != nil {
+			return p, nil, errRead(err)
+		}
+		if len(p.Entries) == 0 {
+			return p, nil, nil
+		}
+		needs = []int64{q.collection.renderer.memory(q.format, p.Entries[0])}
+		more := needs[0] + int64(len(p.Entries[0].Payload))
+		if more <= max(need, renderedFree) {
+			return p, needs, nil
+		}
+		p, need = store.Page{}, more
+	}
+}
+
+// holdBody has the request hold the memory of an encoded object, which is copied before it is compressed.
+func (q *request) holdBody(body []byte) error {
+	return q.lease.resize(q.ctx, bodyMemory+2*int64(len(body)), memoryWait)
 }
 
 // unserved answers a request for what is not mirrored, or for something else than reading. What is forwarded is

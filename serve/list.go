@@ -2,11 +2,14 @@ package serve
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/larder-dev/larder/entry"
@@ -32,11 +35,15 @@ func listMemory(objects int) int64 {
 	return answerOverhead + renderedFactor*int64(max(objects, pageBytes))
 }
 
-// objectMemory is what the answer to a get holds.
-func objectMemory(object int) int64 { return 64<<10 + renderedFactor*int64(object) }
-
-// documentMemory is what the answer to a request for discovery, a schema or the page's data holds.
-const documentMemory = 2 << 20
+const (
+	// objectMemory is what a get holds while it reads and renders an object, unless that takes more than renderedFree.
+	objectMemory = renderedFree + bodyMemory
+	// bodyMemory is what the answer to a get holds besides its body.
+	bodyMemory = 64 << 10
+	// documentMemory is what the answer to a request for discovery or the page's data holds, and what that for a schema
+	// holds besides the schema.
+	documentMemory = 2 << 20
+)
 
 // list answers a list.
 func (q *request) list() error {
@@ -113,10 +120,7 @@ func (q *request) measure(l *listing, after string, limit int) (x extent, err er
 			}
 		}
 		if first = false; x.complete || q.format.media == mediaProtobuf {
-			if err := q.holdPage(entries); err != nil {
-				return false, err
-			}
-			items, n, err := q.renderAll(entries)
+			items, n, err := q.renderPage(entries)
 			if err != nil {
 				return false, err
 			}
@@ -146,14 +150,47 @@ func (x *extent) gather(items [][]byte, length int, shared bool) {
 	}
 }
 
-// holdPage has the request hold the memory for a page of a list, which is more than that of most if it has a large
-// object.
-func (q *request) holdPage(entries []entry.Entry) error {
-	size := 0
-	for _, e := range entries {
-		size += len(e.Payload)
+// holdPage has the request hold the memory for rendering a page of a list: at least for the objects, and for the one
+// that takes most. It returns the memory that each takes.
+func (q *request) holdPage(entries []entry.Entry) (needs []int64, err error) {
+	needs = make([]int64, len(entries))
+	parallel.Each(len(entries), sizeOf(entries), func(i int) {
+		needs[i] = q.collection.renderer.memory(q.format, entries[i])
+	})
+	least := answerOverhead + int64(sizeOf(entries)) + slices.Max(append(needs, 0))
+	return needs, q.lease.resize(q.ctx, max(listMemory(sizeOf(entries)), least), freshFor)
+}
+
+// renderPage is renderAll for a page of a list. The request then holds the memory of the page and its items.
+func (q *request) renderPage(entries []entry.Entry) (items [][]byte, length int, err error) {
+	needs, err := q.holdPage(entries)
+	if err != nil {
+		return nil, 0, err
 	}
-	return q.lease.resize(q.ctx, listMemory(size), freshFor)
+	if items, length, err = q.renderAll(entries, needs); err != nil {
+		return nil, 0, err
+	}
+	held := answerOverhead + int64(sizeOf(entries)) + q.format.media.memory(items)
+	return items, length, q.lease.resize(q.ctx, max(listMemory(0), held), freshFor)
+}
+
+// sizeOf returns the size of objects as they are stored, in bytes.
+func sizeOf(entries []entry.Entry) (n int) {
+	for _, e := range entries {
+		n += len(e.Payload)
+	}
+	return n
+}
+
+// memory is what encoded objects take while they are written, in bytes.
+func (m media) memory(items [][]byte) (n int64) {
+	for _, item := range items {
+		n += int64(len(item))
+	}
+	if m == mediaYAML {
+		n *= 2 // each is indented
+	}
+	return n
 }
 
 // stream writes a list page by page.
@@ -166,10 +203,7 @@ func (q *request) stream(l *listing, after string, x extent) error {
 			entries = entries[:min(left, len(entries))]
 			left -= len(entries)
 		}
-		if err := q.holdPage(entries); err != nil {
-			return false, err
-		}
-		items, n, err := q.renderAll(entries)
+		items, n, err := q.renderPage(entries)
 		if err != nil {
 			return false, err
 		}
@@ -244,12 +278,12 @@ func (q *request) count(l *listing) (int, error) {
 	return 0, history.ErrExpired
 }
 
-// renderAll returns the items of entries, made on all cores, and the length that they take in a protobuf list.
-func (q *request) renderAll(entries []entry.Entry) (items [][]byte, length int, err error) {
-	items, errs, cost := make([][]byte, len(entries)), make([]error, len(entries)), 0
-	for _, e := range entries {
-		cost += len(e.Payload)
-	}
+// renderAll returns the items of entries, made on all cores, and the length that they take in a protobuf list. Objects
+// that need much memory wait for one another: together they need no more than the request holds for them.
+func (q *request) renderAll(entries []entry.Entry, needs []int64) (items [][]byte, length int, err error) {
+	items, errs, cost := make([][]byte, len(entries)), make([]error, len(entries)), sizeOf(entries)
+	rendering := max(q.lease.bytes-answerOverhead-int64(cost), 1)
+	working := semaphore.NewWeighted(rendering)
 	if q.format.media == mediaProtobuf {
 		cost /= 16 // most is copied
 	} else {
@@ -257,6 +291,9 @@ func (q *request) renderAll(entries []entry.Entry) (items [][]byte, length int, 
 	}
 	now := time.Now()
 	parallel.Each(len(entries), cost, func(i int) {
+		need := min(needs[i], rendering)
+		_ = working.Acquire(context.Background(), need) // it fails with its context only
+		defer working.Release(need)
 		items[i], errs[i] = q.collection.item(q.format, entries[i], false, now)
 	})
 	for i, err := range errs {

@@ -16,8 +16,10 @@ const DefaultMemory = 256 << 20
 const memoryWait = time.Second
 
 // Memory is the budget from which the answers of a process take the memory that they hold while a client reads: pages
-// of lists, objects, documents. NewMemory returns one. A request takes its share before it reads anything, and is
-// refused with 429 and Retry-After if there is none within a second. One user holds at most half of the budget, so that
+// of lists, objects, documents. NewMemory returns one. A request takes a share before it reads anything, and more
+// before it renders objects for which that is too little: as much as decoding them may take (codec.Weight), or the
+// largest of a page, since those are decoded one after the other. It is refused with 429 and Retry-After if there is no
+// memory within a second, or three for a page. One user holds at most half of the budget, so that
 // others are answered beside any number of slow readers of one. A list that has begun is not broken off where a page
 // needs more: one list of each user may exceed the budget by one page, and the user's other lists wait. It is safe for
 // concurrent use.

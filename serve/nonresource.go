@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"net/http"
 	"strings"
 
@@ -16,6 +17,18 @@ const (
 	pages   = "/larder/"
 	compare = pages + "compare"
 )
+
+// requestKey is the key of the *request in the context of a request for discovery.
+type requestKey struct{}
+
+// holdSchema has the request of a context hold the memory of a schema of so many bytes.
+func holdSchema(ctx context.Context, bytes int) error {
+	q, ok := ctx.Value(requestKey{}).(*request)
+	if !ok {
+		return nil
+	}
+	return q.lease.resize(ctx, documentMemory+int64(bytes), memoryWait)
+}
 
 // other answers a request for something else than objects.
 func (q *request) other(reads bool) error {
@@ -38,13 +51,14 @@ func (q *request) other(reads bool) error {
 		if err != nil {
 			return errRead(err)
 		}
+		r := q.r.WithContext(context.WithValue(q.ctx, requestKey{}, q))
 		switch f := q.Handler.options.Forward; {
-		case f == nil || !f.takes(q.r):
-			known.discovery.ServeHTTP(q.w, q.r)
-		case known.forwarded.Complete(q.r.URL.Path):
-			known.forwarded.ServeHTTP(q.w, q.r)
+		case f == nil || !f.takes(r):
+			known.discovery.ServeHTTP(q.w, r)
+		case known.forwarded.Complete(r.URL.Path):
+			known.forwarded.ServeHTTP(q.w, r)
 		default: // not stored, or not yet
-			f.serveOr(q.w, q.r.WithContext(q.ctx), known.forwarded)
+			f.serveOr(q.w, r, known.forwarded)
 		}
 		return nil
 	case reads && (q.r.URL.Path == "/healthz" || q.r.URL.Path == "/livez" || q.r.URL.Path == "/readyz"):

@@ -35,7 +35,7 @@ const (
 	// frames of unbudgetedBytes; for more it takes memory from the budget.
 	joinedBytes     = 16 << 10
 	unbudgetedBytes = 2 * joinedBytes
-	// renderedFree is how many bytes of memory a frame may take while it is rendered without any of the budget.
+	// renderedFree is how much memory, in bytes, an event may take while it is rendered without any of the budget.
 	renderedFree = 256 << 10
 )
 
@@ -130,7 +130,7 @@ func (w *watcher) sendInitial(ctx context.Context, l *listing) error {
 	defer func() { w.initial = false }()
 	l.passing = true
 	err := l.pages(ctx, "", func(entries []entry.Entry, _ bool) (bool, error) {
-		if err := w.holdPage(entries); err != nil {
+		if _, err := w.holdPage(entries); err != nil {
 			return false, err
 		}
 		for _, e := range entries {

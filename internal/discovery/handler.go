@@ -22,7 +22,7 @@ type Options struct {
 	// Server is what is known of the server that the resources are from.
 	Server facts.Server
 	// OpenAPI returns the schema of one of Server.Schemas, in JSON, and its hash; nil if it is not there any more.
-	// Default: there are no schemas.
+	// An error that is an apierrors.APIStatus is the answer. Default: there are no schemas.
 	OpenAPI func(ctx context.Context, gv schema.GroupVersion) (document []byte, hash string, err error)
 	// NotFound answers for paths that are not there. Default: with a 404, as a server does.
 	NotFound http.Handler

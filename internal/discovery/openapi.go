@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha512"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/munnerz/goautoneg"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -71,7 +73,15 @@ func (h *Handler) schema(w http.ResponseWriter, r *http.Request, path string) {
 		return
 	}
 	document, hash, err := h.o.OpenAPI(r.Context(), gv)
+	var known apierrors.APIStatus
 	switch {
+	case errors.As(err, &known):
+		s := known.Status()
+		if s.Details != nil && s.Details.RetryAfterSeconds > 0 {
+			w.Header().Set("Retry-After", strconv.Itoa(int(s.Details.RetryAfterSeconds)))
+		}
+		writeStatus(w, s)
+		return
 	case err != nil:
 		writeStatus(w, metav1.Status{Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError,
 			Message: fmt.Sprintf("the stored OpenAPI schema of %s cannot be read: %v", gv, err)})

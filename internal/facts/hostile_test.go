@@ -27,7 +27,7 @@ func TestSchemaOutOfProportion(t *testing.T) {
 	gv := schema.GroupVersion{Version: "v1"}
 	for size, refused := range map[int]bool{1 << 19: false, 8 << 20: true, 64 << 20: true} {
 		d := hostileDocument(w.EncodeAll([]byte(`"`+strings.Repeat("x", size)+`"`), []byte("hash\n")))
-		text, _, err := facts.OpenAPI(t.Context(), d, gv)
+		text, _, err := facts.OpenAPI(t.Context(), d, gv, nil)
 		if (err != nil) != refused || !refused && len(text) != size+2 {
 			t.Errorf("%d bytes of a document of %d: %d, %v", size, len(d), len(text), err)
 		}

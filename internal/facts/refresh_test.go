@@ -156,12 +156,12 @@ func wantSchemas(t *testing.T, st facts.Documents, want map[schema.GroupVersion]
 	}
 	for gv, hash := range want {
 		path := strings.Replace("apis/"+gv.String(), "apis/v1", "api/v1", 1)
-		got, told, err := facts.OpenAPI(t.Context(), st, gv)
+		got, told, err := facts.OpenAPI(t.Context(), st, gv, nil)
 		if strings.TrimSpace(string(got)) != document(path, hash) || told != hash || err != nil {
 			t.Errorf("%s: %s of %s, %v", gv, got, told, err)
 		}
 	}
-	if got, _, err := facts.OpenAPI(t.Context(), st, goneV1); got != nil || err != nil {
+	if got, _, err := facts.OpenAPI(t.Context(), st, goneV1, nil); got != nil || err != nil {
 		t.Errorf("one that is not stored: %s, %v", got, err)
 	}
 }
@@ -353,7 +353,7 @@ func TestUnreadable(t *testing.T) {
 		}
 	}
 	m["openapi/api/v1"] = []byte("A1\nno zstd")
-	if _, _, err := facts.OpenAPI(t.Context(), m, coreV1); err == nil || !strings.Contains(err.Error(), "openapi/api/v1") {
+	if _, _, err := facts.OpenAPI(t.Context(), m, coreV1, nil); err == nil || !strings.Contains(err.Error(), "openapi/api/v1") {
 		t.Error(err)
 	}
 }

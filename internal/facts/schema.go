@@ -19,14 +19,23 @@ const (
 )
 
 // OpenAPI returns the OpenAPI v3 document of a group-version, in JSON and byte for byte as the server has sent it, and
-// the server's hash of it. The document is nil if it is not stored.
-func OpenAPI(ctx context.Context, d Documents, gv schema.GroupVersion) (document []byte, hash string, err error) {
+// the server's hash of it. The document is nil if it is not stored. hold, unless it is nil, gets the size of the document
+// before that is decompressed; its error ends that.
+func OpenAPI(ctx context.Context, d Documents, gv schema.GroupVersion, hold func(bytes int) error) (
+	document []byte, hash string, err error,
+) {
 	hash, compressed, err := readSchema(ctx, d, gv)
 	if err != nil || compressed == nil {
 		return nil, "", err
 	}
+	size := sizeOfSchema(compressed)
+	if hold != nil {
+		if err := hold(size); err != nil {
+			return nil, "", err
+		}
+	}
 	r, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1),
-		zstd.WithDecoderMaxMemory(uint64(min(maxSchema, leastSchema+maxSchemaRatio*len(compressed)))))
+		zstd.WithDecoderMaxMemory(uint64(max(size, leastSchema))))
 	if err == nil {
 		defer r.Close()
 		document, err = r.DecodeAll(compressed, nil)
@@ -35,6 +44,16 @@ func OpenAPI(ctx context.Context, d Documents, gv schema.GroupVersion) (document
 		return nil, "", fmt.Errorf("document %q cannot be decompressed: %w", schemaPrefix+pathOf(gv), err)
 	}
 	return document, hash, nil
+}
+
+// sizeOfSchema returns the size that a compressed schema says it has, or the largest that it may have.
+func sizeOfSchema(compressed []byte) int {
+	var h zstd.Header
+	most := min(maxSchema, leastSchema+maxSchemaRatio*len(compressed))
+	if h.Decode(compressed) != nil || !h.HasFCS || h.FrameContentSize > uint64(most) {
+		return most
+	}
+	return int(h.FrameContentSize)
 }
 
 // readSchema returns the hash of a stored schema, and its zstd frame; nil if there is none.

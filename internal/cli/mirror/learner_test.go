@@ -92,7 +92,7 @@ func TestLearn(t *testing.T) {
 			t.Errorf("%q, %v", hash, err)
 		}
 		until(t, st, func(s facts.Server) bool { return s.Schemas[appsV1] == "CHANGED" })
-		document, _, err := facts.OpenAPI(t.Context(), st, appsV1)
+		document, _, err := facts.OpenAPI(t.Context(), st, appsV1, nil)
 		if err != nil || !strings.Contains(string(document), "CHANGED") {
 			t.Errorf("%s, %v", document, err)
 		}

@@ -158,7 +158,7 @@ func handler(t *testing.T, of []discovery.Resource, stored facts.Documents) *dis
 	}
 	return discovery.New(of, discovery.Options{Server: known,
 		OpenAPI: func(ctx context.Context, gv schema.GroupVersion) ([]byte, string, error) {
-			return facts.OpenAPI(ctx, stored, gv)
+			return facts.OpenAPI(ctx, stored, gv, nil)
 		}})
 }
 
