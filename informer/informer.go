@@ -57,6 +57,8 @@ type Informer struct {
 	example  runtime.Object
 	store    store.Interface
 	indexer  *indexer.Indexer
+	// unstarted is done once it was logged that the informer is read before its start.
+	unstarted sync.Once
 	// file and collection are nil if the objects are in memory only, for the reason memoryOnly.
 	file       file
 	collection collection
@@ -137,10 +139,32 @@ func New(lw cache.ListerWatcher, exampleObject runtime.Object, o Options) (*Info
 	i.distribution = newDistribution(i)
 	i.auditor = i.newAuditor()
 	i.durable = durable.New(i.durableOptions())
+	if i.memoryOnly == "" {
+		i.indexer.BeforeRead(i.logUnstarted(i.clock.Now()))
+	}
 	if i.o.Observer != nil {
 		i.o.Observer.InformerMade(i)
 	}
 	return i, nil
+}
+
+// unstartedGrace is how long an informer may be read before its start without a log line.
+const unstartedGrace = 10 * time.Second
+
+// logUnstarted returns a function for reads before the start of an informer that was made at a time. It logs once that
+// the informer was not started: its reader may not know, since what an earlier run has stored looks like a cluster.
+func (i *Informer) logUnstarted(made time.Time) func() {
+	return func() {
+		if i.clock.Since(made) < unstartedGrace {
+			return
+		}
+		i.indexer.BeforeRead(nil)
+		i.unstarted.Do(func() {
+			i.logger(context.Background()).Info("An informer is read that was not started: its reader has what an earlier run has "+
+				"stored, and nothing newer. Start it, or its factory after the informers have been made", "type",
+				i.o.ObjectDescription)
+		})
+	}
 }
 
 // Run is RunWithContext with a channel to stop.

@@ -195,6 +195,7 @@ func (i *Informer) start(ctx context.Context) *loop {
 		return nil
 	}
 	i.started, i.running = true, ctx
+	i.indexer.BeforeRead(nil)
 	var r *reflector.Reflector
 	attrs := attributes.New(attributes.Options{
 		ClusterID: i.o.ClusterID, OpenAPIHash: i.o.OpenAPIHash, Claim: i.claimCluster(), Want: i.attrs, Clock: i.clock,

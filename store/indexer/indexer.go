@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
@@ -30,6 +31,9 @@ type Indexer struct {
 	b       Backend
 	in      *intake.Intake // of b
 	closing Closing        // of b
+
+	// before is called before each read; nil if there is nothing to call.
+	before atomic.Pointer[func()]
 
 	mu     sync.Mutex
 	err    error         // guarded by mu
@@ -90,6 +94,21 @@ func (i *Indexer) Mended() {
 	defer i.mu.Unlock()
 	if i.err != nil {
 		i.err, i.failed = nil, make(chan struct{})
+	}
+}
+
+// BeforeRead sets a function that is called before each read of objects or keys; nil removes it.
+func (i *Indexer) BeforeRead(fn func()) {
+	if fn == nil {
+		i.before.Store(nil)
+		return
+	}
+	i.before.Store(&fn)
+}
+
+func (i *Indexer) reads() {
+	if fn := i.before.Load(); fn != nil {
+		(*fn)()
 	}
 }
 
@@ -158,6 +177,7 @@ func (i *Indexer) apply(t entry.OpType, obj any) error {
 
 // List implements cache.Store.
 func (i *Indexer) List() []any {
+	i.reads()
 	objs, err := i.b.List(context.Background())
 	if err != nil {
 		if rest, ok := i.rest("List", err); ok {
@@ -169,6 +189,7 @@ func (i *Indexer) List() []any {
 
 // ListKeys implements cache.Store.
 func (i *Indexer) ListKeys() []string {
+	i.reads()
 	keys, err := i.b.Keys(context.Background())
 	if err != nil {
 		keys = []string{}
@@ -190,6 +211,7 @@ func (i *Indexer) Get(obj any) (item any, exists bool, err error) {
 
 // GetByKey implements cache.Store.
 func (i *Indexer) GetByKey(key string) (item any, exists bool, err error) {
+	i.reads()
 	if m := i.in.Hot.Load(); m != nil && !i.closing.Closed() {
 		if obj := m.Seen(key); obj != nil {
 			return obj, true, nil
@@ -267,6 +289,7 @@ func (i *Indexer) LastStoreSyncResourceVersion() string {
 // Index implements cache.Indexer. obj need not be of the type that is stored:
 // listers pass a bare *metav1.ObjectMeta.
 func (i *Indexer) Index(indexName string, obj any) ([]any, error) {
+	i.reads()
 	fn, err := i.in.IndexFunc(indexName)
 	if err != nil {
 		return nil, err
@@ -284,6 +307,7 @@ func (i *Indexer) Index(indexName string, obj any) ([]any, error) {
 
 // IndexKeys implements cache.Indexer.
 func (i *Indexer) IndexKeys(indexName, indexedValue string) ([]string, error) {
+	i.reads()
 	return i.b.IndexKeys(context.Background(), indexName, indexedValue)
 }
 
@@ -305,6 +329,7 @@ func (i *Indexer) ListIndexFuncValues(indexName string) []string {
 
 // ByIndex implements cache.Indexer.
 func (i *Indexer) ByIndex(indexName, indexedValue string) ([]any, error) {
+	i.reads()
 	objs, err := i.b.ByIndex(context.Background(), indexName, indexedValue)
 	if err != nil {
 		return nil, err
