@@ -69,7 +69,7 @@ var storeListMutants = []mutant{
 		breaks: "A crash between the transactions of a large list's end leads to another list.",
 		file:   "store/internal/intake/end.go",
 		dir:    "store",
-		old: `	if info.MustRelist == "" || info.MustRelist == entry.MustRelistOpaque { // else there is a reason that says more
+		old: `	if info.MustRelist == "" || info.MustRelist == entry.MustRelistOpaque || !r.o.Rewrite {
 `,
 		new: `	if false {
 `,
@@ -80,8 +80,8 @@ var storeListMutants = []mutant{
 		breaks: "A mixture of two lists is marked where resourceVersions cannot be compared.",
 		file:   "store/internal/intake/end.go",
 		dir:    "store",
-		old:    ` || info.MustRelist == entry.MustRelistOpaque {`,
-		new:    ` {`,
+		old:    ` || info.MustRelist == entry.MustRelistOpaque || !r.o.Rewrite {`,
+		new:    ` || info.MustRelist != entry.MustRelistOpaque && !r.o.Rewrite {`,
 		test:   "TestOpaqueListInterrupted",
 	},
 	{
