@@ -44,8 +44,8 @@ func (i Info) Clone() Info {
 	return i
 }
 
-// MustRelistOpaque is Info.MustRelist if the server's resourceVersions cannot be compared. The contents are one state of
-// the server, and each start of an informer lists them.
+// MustRelistOpaque is Info.MustRelist if the server's resourceVersions cannot be compared. The contents are one state
+// of the server, and each start of an informer lists them.
 const MustRelistOpaque = "the server's resourceVersions cannot be compared"
 
 // MaxLeftOut is how many objects Info.LeftOut names.

@@ -73,8 +73,8 @@ func TestFullDiskAfterARelist(t *testing.T) {
 	}
 }
 
-// TestPanicOnAFullDisk checks that the run ends when the loop does, although the first list cannot be committed: before,
-// the loop waited for that before its panic was reported. Issue 37.
+// TestPanicOnAFullDisk checks that the run ends when the loop does, although the first list cannot be committed:
+// before, the loop waited for that before its panic was reported. Issue 37.
 func TestPanicOnAFullDisk(t *testing.T) {
 	old := utilruntime.ReallyCrash
 	utilruntime.ReallyCrash = false

@@ -160,9 +160,8 @@ func (i *Informer) logUnstarted(made time.Time) func() {
 		}
 		i.indexer.BeforeRead(nil)
 		i.unstarted.Do(func() {
-			i.logger(context.Background()).Info("An informer is read that was not started: its reader has what an earlier run has "+
-				"stored, and nothing newer. Start it, or its factory after the informers have been made", "type",
-				i.o.ObjectDescription)
+			i.logger(context.Background()).Info("An informer is read that was not started: its reader gets the objects of an "+
+				"earlier run. Start it, or its factory after the informers have been made", "type", i.o.ObjectDescription)
 		})
 	}
 }

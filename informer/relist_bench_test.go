@@ -55,8 +55,8 @@ func listedPod(i int) *corev1.Pod {
 	return pod
 }
 
-// BenchmarkListUnchanged measures a start whose resourceVersion has expired: the server lists 100,000 unchanged pods. Run
-// it with -benchtime 1x: making the pods and the file takes half a minute.
+// BenchmarkListUnchanged measures a start whose resourceVersion has expired: the server lists 100,000 unchanged pods.
+// Run it with -benchtime 1x: making the pods and the file takes half a minute.
 func BenchmarkListUnchanged(b *testing.B) {
 	srv := fakeapi.New(fakeapi.Options{History: 1000})
 	if err := srv.Start(); err != nil {

@@ -101,8 +101,8 @@ func (w *hostileWorld) while(path, accept string, fn func()) *httptest.ResponseR
 	return client.ResponseRecorder
 }
 
-// TestAnswersHoldWhatTheyHaveRendered checks that an answer which is many times larger than what is stored holds as much
-// of the budget as it takes (issue 37).
+// TestAnswersHoldWhatTheyHaveRendered checks that an answer which is many times larger than what is stored holds as
+// much of the budget as it takes (issue 37).
 func TestAnswersHoldWhatTheyHaveRendered(t *testing.T) {
 	w := newHostileWorld(t, 1<<30)
 	const protobuf = "application/vnd.kubernetes.protobuf"

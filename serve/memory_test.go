@@ -199,11 +199,12 @@ func TestSlowReadersHoldWhatTheyTake(t *testing.T) {
 	}
 }
 
-// TestSlowWatchesHoldWhatTheyTake checks that watches whose clients do not read hold little memory besides what they have
-// taken from the budget and the frames that all watches share, that the budget refuses those beyond half of it with an
-// ERROR event of 429, and that another user's watch goes on (issue 37).
+// TestSlowWatchesHoldWhatTheyTake checks that watches whose clients do not read hold little memory besides what they
+// have taken from the budget and the frames that all watches share, that the budget refuses those beyond half of it
+// with an ERROR event of 429, and that another user's watch goes on (issue 37).
 func TestSlowWatchesHoldWhatTheyTake(t *testing.T) {
-	const watches, half, large, each = 60, 4 << 20, 1_000_000, 48 << 10 // a watch's own memory, with that of its connection
+	const watches, half, large = 60, 4 << 20, 1_000_000
+	const each = 48 << 10 // a watch's own memory, with that of its connection
 	w := newSlowWorld(t, 2*half)
 	version := func() string {
 		list, err := w.client().CoreV1().Pods("").List(t.Context(), metav1.ListOptions{Limit: 1})
@@ -296,8 +297,8 @@ func TestLargeObjects(t *testing.T) {
 	}
 }
 
-// TestListThatHasBegun checks that a list is not cut off where a page needs more memory than its user has left: one list
-// of the user exceeds the budget by that page, and the next one waits for it (issue 37).
+// TestListThatHasBegun checks that a list is not cut off where a page needs more memory than its user has left: one
+// list of the user exceeds the budget by that page, and the next one waits for it (issue 37).
 func TestListThatHasBegun(t *testing.T) {
 	const path, half = "/api/v1/pods", 13 << 19
 	w := newSlowWorld(t, 2*half)

@@ -70,10 +70,10 @@ type recheck struct {
 	offline   bool                // only the rules for an outage have allowed the watch so far
 }
 
-// recheck returns the questions about the watch: whether its user may watch all objects, then whether the user may watch
-// the selected ones, and then the same with the extra values of the token. Agents of one service account differ in the
-// last one only: in their pods, nodes and tokens. RBAC and the Node authorizer ignore these values. A webhook may read
-// them, so it has the last word before a refusal ends the watch.
+// recheck returns the questions about the watch: whether its user may watch all objects, then whether the user may
+// watch the selected ones, and then the same with the extra values of the token. Agents of one service account differ
+// in the last one only: in their pods, nodes and tokens. RBAC and the Node authorizer ignore these values. A webhook
+// may read them, so it has the last word before a refusal ends the watch.
 func (q *request) recheck() *recheck {
 	own := q.attributes("watch")
 	shared := own
@@ -94,8 +94,8 @@ func (q *request) recheck() *recheck {
 // err returns the refusal of a watch whose user has lost the right to it. A question that an API server has answered
 // with no is not asked again while a later one is answered with yes.
 //
-// While there is no answer, such as in an outage of the API server, the watch goes on: its events come from that server. A no of the rules for an
-// outage ends only watches that these rules have allowed, and no API server since.
+// While there is no answer, such as in an outage of the API server, the watch goes on: its events come from that
+// server. A no of the rules for an outage ends only watches that these rules have allowed, and no API server since.
 func (c *recheck) err(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, recheckTime)
 	defer cancel()

@@ -181,8 +181,8 @@ func testCommitInterrupted(t *testing.T, transactions int, crash bool) {
 	}
 }
 
-// TestCommitInterruptedUnderAMark checks that a list that is given up half way says so although the collection had to be
-// listed for another reason: otherwise the next list is made by metadata over the mixture. Issue 37.
+// TestCommitInterruptedUnderAMark checks that a list that is given up half way says so although the collection had to
+// be listed for another reason: otherwise the next list is made by metadata over the mixture. Issue 37.
 func TestCommitInterruptedUnderAMark(t *testing.T) {
 	s := storetest.Open(t, store.Options{Logger: &quiet})
 	c := openPods(t, s, byNamespaceAndColor)

@@ -10,9 +10,9 @@ import (
 	"github.com/larder-dev/larder/internal/cli/clitest"
 )
 
-// TestStatesAreExplained is of issue 37: it checks that each state of a mirror that needs a person has a metric, an alert
-// on that metric, a section of docs/troubleshooting.md with the alert and with what the page shows, and words in larder
-// status --help. TestPageStates checks what the page shows.
+// TestStatesAreExplained is of issue 37: it checks that each state of a mirror that needs a person has a metric, an
+// alert on that metric, a section of docs/troubleshooting.md with the alert and with what the page shows, and words
+// in larder status --help. TestPageStates checks what the page shows.
 func TestStatesAreExplained(t *testing.T) {
 	read := func(name string) string {
 		text, err := os.ReadFile("../../" + name)

@@ -12,8 +12,8 @@
 //     address. At the bound in total it closes the oldest of the address that has most strangers: many connections from
 //     a few addresses never close that of a client at another address, which has one or two until it is authenticated.
 //     Authenticated connections have no bound per address, since many clients may share one behind NAT.
-//   - At Options.Total a new connection closes a stranger in the same way. Without strangers it closes the authenticated
-//     connection that has been idle longest, and if all are in use the new connection itself is closed.
+//   - At Options.Total a new connection closes a stranger in the same way. Without strangers it closes the
+//     authenticated connection that has been idle longest, and if all are in use the new connection itself is closed.
 //
 // A hijacked connection no longer counts. The package starts no goroutine. All functions may be called concurrently.
 package connlimit

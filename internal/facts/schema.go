@@ -18,9 +18,9 @@ const (
 	maxSchemaRatio = 64
 )
 
-// OpenAPI returns the OpenAPI v3 document of a group-version, in JSON and byte for byte as the server has sent it, and
-// the server's hash of it. The document is nil if it is not stored. hold, unless it is nil, gets the size of the document
-// before that is decompressed; its error ends that.
+// OpenAPI returns the OpenAPI v3 document of a group-version, in JSON and byte for byte as the server has sent it,
+// and the server's hash of it. The document is nil if it is not stored. hold, unless it is nil, gets the size of the
+// document before that is decompressed; its error ends that.
 func OpenAPI(ctx context.Context, d Documents, gv schema.GroupVersion, hold func(bytes int) error) (
 	document []byte, hash string, err error,
 ) {

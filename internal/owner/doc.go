@@ -15,9 +15,9 @@ import (
 func Trusted(uid int) bool { return uid == 0 || uid == os.Geteuid() }
 
 // Check fails if path, or a directory that it leads through, belongs to another user and lies in a directory in which
-// users other than its owner may create files, such as /tmp: that user may have placed it there. Where only the owner of
-// the directory may create files, their owner does not matter. A symbolic link is checked, and so is its target. Check
-// fails with fs.ErrNotExist if there is nothing at path.
+// users other than its owner may create files, such as /tmp: that user may have placed it there. Where only the owner
+// of the directory may create files, their owner does not matter. A symbolic link is checked, and so is its target.
+// Check fails with fs.ErrNotExist if there is nothing at path.
 func Check(path string) error {
 	path, err := filepath.Abs(path)
 	if err != nil {

@@ -38,8 +38,8 @@ type SnapshotInfo struct {
 }
 
 // OpenSnapshot opens the snapshot at path. It fails with a DamageError if that was cut short, or if its index is
-// damaged; of blocks that are damaged Entries tells. It fails with snapshot.ErrUnsigned or snapshot.ErrSignature if none
-// of o.SignedBy has signed it.
+// damaged; of blocks that are damaged Entries tells. It fails with snapshot.ErrUnsigned or snapshot.ErrSignature if
+// none of o.SignedBy has signed it.
 func OpenSnapshot(ctx context.Context, path string, o Options) (*Snapshot, error) {
 	info, err := os.Stat(path)
 	if err != nil {

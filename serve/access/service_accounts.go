@@ -104,8 +104,8 @@ func (s *ServiceAccounts) Authenticate(r *http.Request) (User, bool, error) {
 	return user, true, nil
 }
 
-// check returns the result of verify, with errClock in place of errExpired while only the local clock says so. The claims
-// are empty if no key has signed them.
+// check returns the result of verify, with errClock in place of errExpired while only the local clock says so. The
+// claims are empty if no key has signed them.
 func (s *ServiceAccounts) check(err error, claims *jwt.Claims) error {
 	if claims.IssuedAt != nil {
 		for at := claims.IssuedAt.Time().Unix(); ; {

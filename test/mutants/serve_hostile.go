@@ -59,7 +59,8 @@ var serveHostileMutants = []mutant{
 		name:   "access/each-request-counts-as-a-review",
 		breaks: "Requests with one unknown token at the same time are one review.",
 		file:   "serve/access/upstream.go",
-		old:    "	return u.strangers.answers.get(r.Context(), k, func(ctx context.Context) (userReview, time.Duration, error) {\n",
+		old: "	return u.strangers.answers.get(r.Context(), k, func(ctx context.Context) (userReview, " +
+			"time.Duration, error) {\n",
 		new: "	if _, ok := u.strangers.begin(clientOf(r)); !ok {\n		return userReview{}, tooManyRequests(\"\")\n	}\n" +
 			"	return u.strangers.answers.get(r.Context(), k, func(ctx context.Context) (userReview, time.Duration, error) {\n",
 		test: "TestOneWrongTokenAtOnce",

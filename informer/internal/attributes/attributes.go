@@ -143,8 +143,8 @@ func (a *Tracker) Verify(ctx context.Context) (reflector.Reason, error) {
 }
 
 // hides reports whether contents that came in that encoding may hide fields of the server, which is newer than the
-// types. Contents that came as JSON hide none, whatever the server's version was, so neither a newer program nor an even
-// newer server lists anything for that.
+// types. Contents that came as JSON hide none, whatever the server's version was, so neither a newer program nor an
+// even newer server lists anything for that.
 func (a *Tracker) hides(wire string) bool {
 	return newer(a.want.Wire) && !newer(wire) && wire != wireJSON
 }

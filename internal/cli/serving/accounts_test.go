@@ -108,8 +108,8 @@ func TestKeysComeLater(t *testing.T) {
 	}
 }
 
-// TestKeysOfSnapshot checks that larder serve verifies tokens of service accounts by the keys in a snapshot only if it was
-// asked to verify the signature: the author of another snapshot could make tokens (issue 37).
+// TestKeysOfSnapshot checks that larder serve verifies tokens of service accounts by the keys in a snapshot only if
+// it was asked to verify the signature: the author of another snapshot could make tokens (issue 37).
 func TestKeysOfSnapshot(t *testing.T) {
 	cluster := newSigner(t)
 	public, private, err := minisign.GenerateKey(rand.Reader)

@@ -136,8 +136,8 @@ func (p *Port) pageLine(terminal bool) string {
 	return "page: " + p.Page()
 }
 
-// servedOf is what is served of an open file. The keys of service accounts in a snapshot count only if its signature was
-// verified: its author could sign tokens with them.
+// servedOf is what is served of an open file. The keys of service accounts in a snapshot count only if its signature
+// was verified: its author could sign tokens with them.
 func servedOf(ctx context.Context, src source.Source, path string) (Served, error) {
 	switch src := src.(type) {
 	case *source.Snapshot:

@@ -66,7 +66,8 @@ func (l loader) put(set *index.Set, records []Record, objs []runtime.Object) {
 	keys, states := make([]string, len(records)), make([]*resident.State, len(records))
 	for i, record := range records {
 		keys[i] = record.Key
-		states[i] = &resident.State{Obj: objs[i], UID: record.UID, RV: record.RV, Terms: set.TermsOf(record.Terms, record.Key, objs[i])}
+		terms := set.TermsOf(record.Terms, record.Key, objs[i])
+		states[i] = &resident.State{Obj: objs[i], UID: record.UID, RV: record.RV, Terms: terms}
 	}
 	for !l.putOf(set, keys, states) {
 		set = l.sets.Load()

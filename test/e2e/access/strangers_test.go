@@ -224,8 +224,8 @@ func answers(t *testing.T, config *rest.Config, token string) string {
 // addresses counts the calls of dialFromAnother.
 var addresses atomic.Uint32
 
-// dialFromAnother dials from another address of loopback each time, where the system has them: an address that is refused
-// again and again is answered a second later each time.
+// dialFromAnother dials from another address of loopback each time, where the system has them: an address that is
+// refused again and again is answered a second later each time.
 func dialFromAnother(ctx context.Context, network, address string) (net.Conn, error) {
 	var d net.Dialer
 	if n := addresses.Add(1); runtime.GOOS == "linux" {
