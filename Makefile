@@ -64,7 +64,7 @@ chromium: ## get the browser in which the page is tested: Debian's chromium, by 
 	@$(STEP) "chromium" $(GO) -C test/browser run ./cmd/chromium
 
 .PHONY: larder
-larder:
+larder: ## build bin/larder
 	@$(STEP) "building larder" $(GO) build -o bin/larder ./cmd/larder
 
 .PHONY: demo

@@ -145,7 +145,7 @@ func (sv *service) noteUnlisted(left []source.Collection) {
 	var unlisted []string
 	objects := 0
 	for _, c := range left {
-		if !c.Complete {
+		if !c.Complete && !input.Forbidden(c) {
 			unlisted, objects = append(unlisted, input.Label(c)), objects+c.Objects
 		}
 	}
@@ -153,7 +153,7 @@ func (sv *service) noteUnlisted(left []source.Collection) {
 		return
 	}
 	sv.log.note(fmt.Sprintf(
-		"stopped before the first list of %s had ended: %s has %s of it; the next start lists again",
+		"stopped before the first list of %s had ended: %s has %s; the next start lists again",
 		input.Some(unlisted), sv.settings.store, command.CountedObjects(objects)))
 }
 

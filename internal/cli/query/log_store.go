@@ -38,7 +38,7 @@ func (o *logOptions) ofStore(ctx context.Context, s command.IO, path string, arg
 	logger, ok := src.(source.Logger)
 	if !ok {
 		return command.WithHint(command.Usagef("%s is a snapshot, of one moment", path),
-			"name another one to compare it with, as in: larder log monday.larder %s", path)
+			"name a later one to compare it with, as in: larder log %s tuesday.larder", path)
 	}
 	filter, names, err := o.selects.FilterObjects(path, status.Collections, args)
 	if err != nil {

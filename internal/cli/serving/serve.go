@@ -47,7 +47,11 @@ A store that a larder sync holds is served by that: larder sync --serve.`,
   larder serve --from cluster.db --serve 127.0.0.1:6444 --serve-kubeconfig kubeconfig`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if cmd.ArgsLenAtDash() > 0 || cmd.ArgsLenAtDash() < 0 && len(args) > 0 {
-				return command.Usagef("%q is no argument of %s; a command to run follows --", args[0], cmd.CommandPath())
+				err := command.Usagef("%q is no argument of %s; a command to run follows --", args[0], cmd.CommandPath())
+				if !input.Missing(args[0]) {
+					return command.WithHint(err, "a file is named by --from %s", args[0])
+				}
+				return err
 			}
 			return nil
 		},

@@ -105,7 +105,7 @@ func (s *apiServer) start(ctx context.Context) (err error) {
 		return err
 	}
 	return waitFor(ctx, "kube-apiserver", s.proc, func(ctx context.Context) error {
-		if err := client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error(); err != nil {
+		if err := readyz(ctx, client.Discovery().RESTClient()); err != nil {
 			return err
 		}
 		for _, ns := range []string{metav1.NamespaceSystem, metav1.NamespaceDefault} {
@@ -115,6 +115,24 @@ func (s *apiServer) start(ctx context.Context) (err error) {
 		}
 		return nil
 	})
+}
+
+// readyz returns an error that names the checks which fail.
+func readyz(ctx context.Context, c rest.Interface) error {
+	text, err := c.Get().AbsPath("/readyz").DoRaw(ctx)
+	if err == nil {
+		return nil
+	}
+	var failed []string
+	for line := range strings.Lines(string(text)) {
+		if check, ok := strings.CutPrefix(line, "[-]"); ok {
+			failed = append(failed, strings.TrimSpace(check))
+		}
+	}
+	if len(failed) == 0 {
+		return err
+	}
+	return fmt.Errorf("on a busy machine that takes minutes, so try again; these checks fail: %s", strings.Join(failed, ", "))
 }
 
 func (s *apiServer) config(userAgent string) *rest.Config {
