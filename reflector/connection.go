@@ -66,12 +66,9 @@ func (c *connection) report(ctx context.Context, err error) {
 // see contact.
 func (c *connection) heard() { c.o.Limiter.Heard() }
 
-// contact records that the server has confirmed the objects held as its present state, or has moved them on. It is
-// called before the sink gets what moves them, so that the time is stored with it.
-func (c *connection) contact() { c.contactAt(c.o.Clock.Now()) }
-
-// contactAt is contact for a state that was the server's at an earlier time.
-func (c *connection) contactAt(at time.Time) {
+// contact records that the objects held were the server's state at that time: the server has confirmed them, or moves
+// them on. It is called before the sink receives the change, so that the time is stored with it.
+func (c *connection) contact(at time.Time) {
 	c.board.update(func(st *Status) {
 		if at.After(st.LastContact) {
 			st.LastContact = at

@@ -15,7 +15,7 @@ func (s *session) deliver(ctx context.Context, ev watch.Event) error {
 	s.forgetLeftOut(ev.Object)
 	if s.gate.LeaveOut(ctx, ev.Object) {
 		// newest and awaited are unchanged: an object that is held under this key is another one.
-		s.conn.contact()
+		s.conn.contact(s.o.Clock.Now())
 		cur := s.cur
 		s.untold = cur.Advance(eventRV(ev)) != "" || s.untold
 		s.moveTo(cur)
@@ -27,7 +27,7 @@ func (s *session) deliver(ctx context.Context, ev watch.Event) error {
 		delete(s.guards.awaited, ref.Key)
 		return nil
 	}
-	s.conn.contact()
+	s.conn.contact(s.o.Clock.Now())
 	cur := s.cur
 	rv := cur.Advance(ref.ResourceVersion)
 	if err := s.sink.Event(ctx, ev.Type, ev.Object, s.gate.Resumable(rv)); err != nil {
@@ -55,7 +55,7 @@ func (s *session) deliverBookmark(ctx context.Context, ev watch.Event) error {
 	if cur.RV != rv {
 		return nil
 	}
-	s.conn.contact()
+	s.conn.contact(s.o.Clock.Now())
 	s.moveTo(cur)
 	if at == "" {
 		return nil

@@ -370,7 +370,7 @@ func (l *list) finish(ctx context.Context) outcome {
 		rv = l.fold.RV
 	}
 	defer s.conn.listing.lend()()
-	s.conn.contactAt(l.at)
+	s.conn.contact(l.at)
 	if err := s.sink.EndReplace(ctx, s.gate.Resumable(rv)); err != nil {
 		return s.sinkClosed(err)
 	}

@@ -62,7 +62,7 @@ func (g *guards) compare(ctx context.Context) (same bool, o outcome) {
 		return false, o
 	}
 	if g.even || a.same {
-		g.s.conn.contact()
+		g.s.conn.contact(g.s.o.Clock.Now())
 		g.s.holds(g.s.watching.stream)
 	}
 	return a.same, outcome{}

@@ -263,7 +263,7 @@ func (s *session) healthy() {
 func (s *session) answered(rv string) {
 	s.conn.heard()
 	if rv != "" && rv == s.cur.RV {
-		s.conn.contact()
+		s.conn.contact(s.o.Clock.Now())
 	}
 }
 

@@ -200,7 +200,7 @@ func (s *session) drained(ctx context.Context) outcome {
 	if o := s.fetchLeftOut(ctx); o.Kind != "" {
 		return o
 	}
-	s.conn.contact()
+	s.conn.contact(s.o.Clock.Now())
 	if err := s.synced(ctx); err != nil {
 		return s.sinkClosed(err)
 	}

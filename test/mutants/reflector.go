@@ -189,7 +189,7 @@ var reflectorMutants = []mutant{
 		delete(s.guards.awaited, ref.Key)
 		return nil
 	}
-	s.conn.contact()
+	s.conn.contact(s.o.Clock.Now())
 `,
 		new: `	if !ok {
 		s.newest.Remove(ref.Key)
@@ -199,7 +199,7 @@ var reflectorMutants = []mutant{
 		s.moveTo(cur)
 		return nil
 	}
-	s.conn.contact()
+	s.conn.contact(s.o.Clock.Now())
 `,
 		test: "TestOddEvents",
 	},

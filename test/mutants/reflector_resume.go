@@ -298,7 +298,7 @@ var reflectorResumeMutants = []mutant{
 		old: `	l.s.conn.heard()
 	l.s.conn.connected()
 `,
-		new: `	l.s.conn.contact()
+		new: `	l.s.conn.contact(l.s.o.Clock.Now())
 	l.s.conn.connected()
 `,
 		test: "TestAgeOfTheState",
@@ -310,9 +310,9 @@ var reflectorResumeMutants = []mutant{
 		old: `	if cur.RV != rv {
 		return nil
 	}
-	s.conn.contact()
+	s.conn.contact(s.o.Clock.Now())
 `,
-		new: `	s.conn.contact()
+		new: `	s.conn.contact(s.o.Clock.Now())
 	if cur.RV != rv {
 		return nil
 	}

@@ -439,8 +439,8 @@ var storeListMutants = []mutant{
 		name:   "reflector/list-is-now",
 		breaks: "The state of a list without a watch is as old as its first page.",
 		file:   "reflector/list.go",
-		old:    `s.conn.contactAt(l.at)`,
-		new:    `s.conn.contact()`,
+		old:    `s.conn.contact(l.at)`,
+		new:    `s.conn.contact(s.o.Clock.Now())`,
 		test:   "TestListOnlyAge",
 	},
 	{
