@@ -67,6 +67,11 @@ func TestOverTheNetwork(t *testing.T) {
 	if c := api.Counts(podsResource); c.Lists != 0 || len(lines) != 30+15 || len(known) != 30 {
 		t.Errorf("resume: %d calls, %d objects, %+v, requests %q", len(lines), len(known), c, api.Requests())
 	}
+	live, stopWaiting := context.WithTimeout(t.Context(), time.Minute)
+	defer stopWaiting()
+	for second.i.Status().Source != informer.Live && live.Err() == nil { // the reflector says so just after HasSynced
+		time.Sleep(time.Millisecond)
+	}
 	if s := second.i.Status(); s.Source != informer.Live || s.Reflector.Resumes == 0 {
 		t.Errorf("resume: %+v", s)
 	}
