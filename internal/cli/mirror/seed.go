@@ -14,6 +14,7 @@ import (
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/agekeys"
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/cli/places"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/snapshot/remote"
@@ -79,7 +80,7 @@ func (s *seedFlags) open() (snapshot.Seed, error) {
 	o := places.Options()
 	o.MaxAge = time.Duration(s.maxAge)
 	var err error
-	if o.SignedBy, err = places.PublicKeys("seed-key", s.keys); err != nil {
+	if o.SignedBy, err = input.PublicKeys("seed-key", s.keys); err != nil {
 		return nil, err
 	}
 	for _, file := range s.identities {

@@ -23,6 +23,7 @@ import (
 
 	"github.com/larder-dev/larder/internal/agekeys"
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/cli/places"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/snapshot/remote"
@@ -117,7 +118,7 @@ func (s *snapshotFlags) open(config *rest.Config) (*maker, error) {
 	if err = mk.repository.Prepare(); err != nil {
 		return nil, command.Usage(command.WithHint(fmt.Errorf("--snapshot-to: %w", err), "a repository is "+places.URLs))
 	}
-	if mk.key, err = places.SigningKey("snapshot-sign-key", s.signKey); err != nil {
+	if mk.key, err = input.SigningKey("snapshot-sign-key", s.signKey); err != nil {
 		return nil, err
 	}
 	for _, file := range s.recipientFiles {

@@ -1,16 +1,7 @@
-// Package places is what the commands that read and write snapshots at URLs share: the schemes, and the keys of
-// signatures that users give.
+// Package places has the schemes of the URLs at which commands read and write snapshots.
 package places
 
 import (
-	"errors"
-	"fmt"
-	"os"
-	"strings"
-
-	"aead.dev/minisign"
-
-	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/snapshot/remote"
 	"github.com/larder-dev/larder/snapshot/remote/oci"
 	"github.com/larder-dev/larder/snapshot/remote/s3"
@@ -23,70 +14,3 @@ func Options() remote.Options {
 
 // URLs says in a usage text what URLs there are.
 const URLs = "DIR/, s3://BUCKET/PREFIX/ or oci://REGISTRY/REPOSITORY"
-
-// maxKey bounds what is read of a key's file.
-const maxKey = 4 << 10
-
-const keyHint = "larder keygen --signing FILE makes such keys, and so does minisign -G -W"
-
-// PublicKeys reads the values of a flag: public keys of minisign, or files of them.
-func PublicKeys(flag string, values []string) (all []minisign.PublicKey, err error) {
-	for _, value := range values {
-		var key minisign.PublicKey
-		if key.UnmarshalText([]byte(value)) != nil {
-			text, err := read(value)
-			switch {
-			case isSecret([]byte(value)) || err == nil && isSecret(text): // which is not repeated
-				err = errors.New("this is a secret key, which nobody who verifies may have: give the public one, which larder " +
-					"keygen --signing has printed")
-			case err != nil: // the value may be part of a key
-				err = errors.New("this is neither a public key of minisign nor a file of one that can be read")
-			case key.UnmarshalText(text) != nil:
-				err = fmt.Errorf("%s is no public key of minisign", value)
-			}
-			if err != nil {
-				return nil, command.Usage(command.WithHint(fmt.Errorf("--%s: %w", flag, err), keyHint))
-			}
-		}
-		all = append(all, key)
-	}
-	return all, nil
-}
-
-// isSecret reports whether a text is a secret key, or the line of one.
-func isSecret(text []byte) bool {
-	var key minisign.PrivateKey
-	return minisign.IsEncrypted(text) || key.UnmarshalText(text) == nil
-}
-
-// SigningKey reads the value of a flag: the file of a secret key of minisign without password. It is nil for no file.
-func SigningKey(flag, file string) (*minisign.PrivateKey, error) {
-	if file == "" {
-		return nil, nil
-	}
-	text, err := read(file)
-	var key minisign.PrivateKey
-	switch {
-	case err != nil:
-	case minisign.IsEncrypted(text):
-		err = fmt.Errorf("%s has a password, which nobody could type here", file)
-	case key.UnmarshalText(text) != nil: // which may quote it
-		err = fmt.Errorf("%s is no secret key of minisign", file)
-	default:
-		return &key, nil
-	}
-	return nil, command.Usage(command.WithHint(fmt.Errorf("--%s: %w", flag, err), keyHint))
-}
-
-// read reads the file of a key.
-func read(file string) ([]byte, error) {
-	info, err := os.Stat(file)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() || info.Size() > maxKey {
-		return nil, fmt.Errorf("%s is not the file of a key", file)
-	}
-	text, err := os.ReadFile(file)
-	return []byte(strings.TrimSpace(string(text))), err
-}

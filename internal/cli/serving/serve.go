@@ -13,7 +13,6 @@ import (
 
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/input"
-	"github.com/larder-dev/larder/internal/cli/places"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/serve"
 	"github.com/larder-dev/larder/serve/access/kubeconfig"
@@ -76,7 +75,7 @@ A store that a larder sync holds is served by that: larder sync --serve.`,
 
 func run(ctx context.Context, s command.IO, so *serveOptions, args []string) (err error) {
 	from := &so.from
-	if from.SignedBy, err = places.PublicKeys("signed-by", so.keys); err != nil {
+	if from.SignedBy, err = input.PublicKeys("signed-by", so.keys); err != nil {
 		return err
 	}
 	src, err := from.Open(ctx, s)

@@ -320,7 +320,7 @@ that push has not made. A registry frees the space in its own garbage collection
 // optionsOf are those of a URL of snapshots.
 func optionsOf(s command.IO, identity *input.IdentityFlag, keys []string) (o remote.Options, err error) {
 	o = places.Options()
-	if o.SignedBy, err = places.PublicKeys("signed-by", keys); err == nil && identity.Given() {
+	if o.SignedBy, err = input.PublicKeys("signed-by", keys); err == nil && identity.Given() {
 		o.Identities, err = identity.Identities(s)
 	}
 	return o, err

@@ -10,7 +10,6 @@ import (
 
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/input"
-	"github.com/larder-dev/larder/internal/cli/places"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
 )
@@ -68,7 +67,7 @@ func (o *restoreOptions) run(ctx context.Context, s command.IO, path string) (er
 	if ro.Identities, err = o.identity.Identities(s); err != nil {
 		return err
 	}
-	if ro.SignedBy, err = places.PublicKeys("signed-by", o.keys); err != nil {
+	if ro.SignedBy, err = input.PublicKeys("signed-by", o.keys); err != nil {
 		return err
 	}
 	var done func()

@@ -16,7 +16,6 @@ import (
 	"github.com/larder-dev/larder/internal/cli/cluster"
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/input"
-	"github.com/larder-dev/larder/internal/cli/places"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
@@ -119,7 +118,7 @@ func (o *saveOptions) run(ctx context.Context, s command.IO, path string, args [
 	if err != nil {
 		return err
 	}
-	signingKey, err := places.SigningKey("sign-key", o.signKey)
+	signingKey, err := input.SigningKey("sign-key", o.signKey)
 	if err != nil {
 		return err
 	}
