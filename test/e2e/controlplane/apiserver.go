@@ -132,7 +132,8 @@ func readyz(ctx context.Context, c rest.Interface) error {
 	if len(failed) == 0 {
 		return err
 	}
-	return fmt.Errorf("on a busy machine that takes minutes, so try again; these checks fail: %s", strings.Join(failed, ", "))
+	return fmt.Errorf("on a busy machine that takes minutes, so try again; these checks fail: %s",
+		strings.Join(failed, ", "))
 }
 
 func (s *apiServer) config(userAgent string) *rest.Config {
