@@ -69,9 +69,12 @@ func TestMirrorAndNodes(t *testing.T) {
 	node := w.place(t, nodes.pods(t)["node"], disk, services).run(t)
 	node.ready(t, 3)
 	node.checkMetrics(t, nodes, stranger)
-	if n := strings.Count(node.text(t), "begun with https://"); n != 3 {
-		t.Errorf("of three resources %d begin with the snapshot:\n%s", n, node.text(t))
-	}
+	eventually(t, "three resources begin with the snapshot", func() string {
+		if text := node.text(t); strings.Count(text, "begun with https://") != 3 {
+			return text
+		}
+		return ""
+	})
 	w.checkAgent(t, node)
 	node.stop(t)
 	w.checkRights(t, nodes, "larder-node", mark)
@@ -79,10 +82,10 @@ func TestMirrorAndNodes(t *testing.T) {
 	// A new pod on the same node goes on with the store.
 	again := w.place(t, nodes.pods(t)["node"], disk, services).run(t)
 	again.ready(t, 3)
+	again.stop(t)
 	if text := again.text(t); strings.Contains(text, "begun with") || strings.Contains(text, "first list") {
 		t.Errorf("a new pod has begun anew:\n%s", text)
 	}
-	again.stop(t)
 	mirror.stop(t)
 	w.checkRights(t, release, "larder-mirror", mark)
 	w.remove(t, append(release.objects, nodes.objects...)...)
