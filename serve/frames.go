@@ -1,11 +1,15 @@
 package serve
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/history"
 )
 
@@ -85,4 +89,39 @@ func (s *frames) added(key frameKey, f *frame) {
 		delete(s.made, s.order[0])
 		s.order = s.order[1:]
 	}
+}
+
+// frame encodes an event.
+func (w *watcher) frame(told watch.EventType, e entry.Entry, first bool) ([]byte, error) {
+	object, err := w.collection.item(w.format, e, true, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	if w.format.form == table {
+		if object, err = w.tableOf(object, e.ResourceVersion, first); err != nil {
+			return nil, err
+		}
+	}
+	return w.format.frame(told, object), nil
+}
+
+// tableOf is the Table with one row that a watch sends.
+func (w *watcher) tableOf(row []byte, rv string, first bool) ([]byte, error) {
+	definitions := []byte("null")
+	if first {
+		var err error
+		if definitions, err = json.Marshal(w.collection.columns.Definitions()); err != nil {
+			return nil, err
+		}
+	}
+	return fmt.Appendf(nil, `{"kind":"Table","apiVersion":"meta.k8s.io/%s","metadata":{"resourceVersion":%q},`+
+		`"columnDefinitions":%s,"rows":[%s]}`, w.format.version, rv, definitions, row), nil
+}
+
+// frame puts an encoded object into an event.
+func (f format) frame(told watch.EventType, object []byte) []byte {
+	if f.media == mediaProtobuf {
+		return appendWatchFrame(nil, string(told), object)
+	}
+	return fmt.Appendf(nil, "{\"type\":%q,\"object\":%s}\n", told, object)
 }

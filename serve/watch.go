@@ -3,13 +3,10 @@ package serve
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -328,41 +325,6 @@ func (w *watcher) sendEntry(told watch.EventType, e entry.Entry) error {
 	return nil
 }
 
-// frame encodes an event.
-func (w *watcher) frame(told watch.EventType, e entry.Entry, first bool) ([]byte, error) {
-	object, err := w.collection.item(w.format, e, true, time.Now())
-	if err != nil {
-		return nil, err
-	}
-	if w.format.form == table {
-		if object, err = w.tableOf(object, e.ResourceVersion, first); err != nil {
-			return nil, err
-		}
-	}
-	return w.format.frame(told, object), nil
-}
-
-// tableOf is the Table with one row that a watch sends.
-func (w *watcher) tableOf(row []byte, rv string, first bool) ([]byte, error) {
-	definitions := []byte("null")
-	if first {
-		var err error
-		if definitions, err = json.Marshal(w.collection.columns.Definitions()); err != nil {
-			return nil, err
-		}
-	}
-	return fmt.Appendf(nil, `{"kind":"Table","apiVersion":"meta.k8s.io/%s","metadata":{"resourceVersion":%q},`+
-		`"columnDefinitions":%s,"rows":[%s]}`, w.format.version, rv, definitions, row), nil
-}
-
-// frame puts an encoded object into an event.
-func (f format) frame(told watch.EventType, object []byte) []byte {
-	if f.media == mediaProtobuf {
-		return appendWatchFrame(nil, string(told), object)
-	}
-	return fmt.Appendf(nil, "{\"type\":%q,\"object\":%s}\n", told, object)
-}
-
 // bookmark sends the resourceVersion up to which everything has been told.
 func (w *watcher) bookmark(initialEventsEnd bool) error {
 	var annotations map[string]string
@@ -392,88 +354,4 @@ func (w *watcher) fail(err error) {
 		w.write(w.format.frame(watch.Error, bytes.TrimSuffix(body, []byte("\n"))))
 		_ = w.flush()
 	}
-}
-
-// write gathers a frame.
-func (w *watcher) write(frame []byte) {
-	w.first = false
-	w.gathered, w.size = append(w.gathered, frame), w.size+len(frame)
-}
-
-// errGone says that the client does not read any more.
-var errGone = errors.New("the client has gone")
-
-// joined are buffers in which small frames of a burst become one write.
-var joined = sync.Pool{New: func() any { return bytes.NewBuffer(make([]byte, 0, joinedBytes)) }}
-
-// flushFull flushes once enough is gathered for a write.
-func (w *watcher) flushFull() error {
-	if w.size < joinedBytes {
-		return nil
-	}
-	return w.flush()
-}
-
-// flush sends the gathered frames. It fails with errMemory if they are large and there is no memory to hold them.
-func (w *watcher) flush() error {
-	err := w.holdGathered()
-	if err == nil {
-		w.patience.extend()
-		if w.send() != nil || w.patience.control.Flush() != nil {
-			err = errGone
-		}
-	}
-	clear(w.gathered)
-	w.gathered, w.size = w.gathered[:0], 0
-	if !w.initial {
-		w.lease.release()
-	}
-	return err
-}
-
-// holdGathered has the watch hold the memory of the gathered frames. They count in full although other watches may
-// share them: a slow client keeps them when those are done.
-func (w *watcher) holdGathered() error {
-	if w.initial || w.size <= unbudgetedBytes {
-		return nil
-	}
-	return w.lease.resize(w.ctx, int64(w.size)+joinedBytes, memoryWait)
-}
-
-// holdRendering has the watch hold the memory for rendering an event with an object.
-func (w *watcher) holdRendering(e entry.Entry) error {
-	need := w.collection.renderer.memory(w.format, e)
-	if need <= renderedFree {
-		return nil
-	}
-	return w.lease.resize(w.ctx, need+int64(w.size), memoryWait)
-}
-
-// send writes the gathered frames: small ones joined, and large ones as they are, since other watches share them.
-func (w *watcher) send() error {
-	if len(w.gathered) == 1 {
-		_, err := w.w.Write(w.gathered[0])
-		return err
-	}
-	small := joined.Get().(*bytes.Buffer)
-	defer func() {
-		small.Reset()
-		joined.Put(small)
-	}()
-	for i, frame := range w.gathered {
-		if small.Len() > 0 && small.Len()+len(frame) > joinedBytes {
-			if _, err := w.w.Write(small.Bytes()); err != nil {
-				return err
-			}
-			small.Reset()
-		}
-		w.gathered[i] = nil
-		if len(frame) <= joinedBytes {
-			small.Write(frame)
-		} else if _, err := w.w.Write(frame); err != nil {
-			return err
-		}
-	}
-	_, err := w.w.Write(small.Bytes())
-	return err
 }

@@ -172,7 +172,7 @@ var serveHostileMutants = []mutant{
 	{
 		name:   "serve/watch-copies-large-frames",
 		breaks: "A watch does not copy large frames, and holds few small ones.",
-		file:   "serve/watch.go",
+		file:   "serve/watch_write.go",
 		old:    `		if small.Len() > 0 && small.Len()+len(frame) > joinedBytes {`,
 		new:    `		if small.Len() > 0 && small.Len()+len(frame) > 64<<20 {`,
 		test:   "TestSlowWatchesHoldWhatTheyTake",
@@ -180,7 +180,7 @@ var serveHostileMutants = []mutant{
 	{
 		name:   "serve/watch-takes-no-memory",
 		breaks: "A watch takes memory for large frames while its client does not read.",
-		file:   "serve/watch.go",
+		file:   "serve/watch_write.go",
 		old:    `	if w.initial || w.size <= unbudgetedBytes {`,
 		new:    `	if w.initial || w.size >= unbudgetedBytes {`,
 		test:   "TestSlowWatchesHoldWhatTheyTake",
@@ -204,7 +204,7 @@ var serveHostileMutants = []mutant{
 	{
 		name:   "serve/rendered-object-is-not-held",
 		breaks: "A get holds as much memory as its rendered object takes.",
-		file:   "serve/handler.go",
+		file:   "serve/object.go",
 		old:    `bodyMemory+2*int64(len(body))`,
 		new:    `bodyMemory`,
 		test:   "TestAnswersHoldWhatTheyHaveRendered",

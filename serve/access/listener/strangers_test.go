@@ -93,26 +93,21 @@ func TestStrangersPerAddress(t *testing.T) {
 		l := newPipes()
 		defer s.start(t, l)()
 		var owners []*tls.Conn
+		var underlying []net.Conn
 		for range 8 {
 			c := tls.Client(l.dial(), s.client())
 			defer c.Close()
 			if code := request(t, c, plain); code != http.StatusOK {
 				t.Fatalf("got %d", code)
 			}
-			owners = append(owners, c)
+			owners, underlying = append(owners, c), append(underlying, c.NetConn())
 		}
-		var open int
 		var strangers []net.Conn
 		for range 5 {
 			strangers = append(strangers, l.dial())
 		}
 		synctest.Wait()
-		for _, c := range strangers {
-			if isOpen(c) {
-				open++
-			}
-		}
-		if open != 3 {
+		if open := countOpen(strangers); open != 3 {
 			t.Errorf("%d strangers are connected, want 3", open)
 		}
 		for i, c := range owners {
@@ -127,14 +122,7 @@ func TestStrangersPerAddress(t *testing.T) {
 			}
 			synctest.Wait()
 		}
-		if open = 0; true {
-			for _, c := range owners {
-				if isOpen(c.NetConn()) {
-					open++
-				}
-			}
-		}
-		if open != 3 {
+		if open := countOpen(underlying); open != 3 {
 			t.Errorf("%d connections without credentials are left, want 3", open)
 		}
 		for _, c := range strangers {
@@ -143,13 +131,30 @@ func TestStrangersPerAddress(t *testing.T) {
 	})
 }
 
-// addressed is a listener of connections from different addresses.
+// addressed is a connection from a certain address.
 type addressed struct {
 	net.Conn
 	from net.Addr
 }
 
 func (a addressed) RemoteAddr() net.Addr { return a.from }
+
+// dialFrom connects from an IP address; the server has accepted when it returns.
+func (p *pipes) dialFrom(address string) net.Conn {
+	client, server := net.Pipe()
+	p.accept <- addressed{server, &net.TCPAddr{IP: net.ParseIP(address), Port: 1000}}
+	return client
+}
+
+// countOpen returns how many connections the server has open, under a fake clock.
+func countOpen(conns []net.Conn) (open int) {
+	for _, c := range conns {
+		if isOpen(c) {
+			open++
+		}
+	}
+	return open
+}
 
 // TestStrangersOfOthers checks that strangers from one address do not close those of another: an IPv6 network of /64 is
 // one address.
@@ -158,25 +163,20 @@ func TestStrangersOfOthers(t *testing.T) {
 		s := newServer(t, ok, access.Limits{StrangersPerAddress: 3})
 		l := newPipes()
 		defer s.start(t, l)()
-		dial := func(address string) net.Conn {
-			client, server := net.Pipe()
-			l.accept <- addressed{server, &net.TCPAddr{IP: net.ParseIP(address), Port: 1000}}
-			return client
-		}
-		other := dial("192.0.2.1")
+		other := l.dialFrom("192.0.2.1")
 		defer other.Close()
 		for i := range 20 {
-			defer dial("192.0.2.2").Close()
-			defer dial(fmt.Sprintf("2001:db8::%x", i+1)).Close()
+			defer l.dialFrom("192.0.2.2").Close()
+			defer l.dialFrom(fmt.Sprintf("2001:db8::%x", i+1)).Close()
 		}
 		synctest.Wait()
 		if !isOpen(other) {
 			t.Error("a stranger was closed for strangers of another address")
 		}
-		first := dial("2001:db8:0:1::1")
+		first := l.dialFrom("2001:db8:0:1::1")
 		defer first.Close()
 		for i := range 3 {
-			defer dial(fmt.Sprintf("2001:db8:0:1::%x", i+2)).Close()
+			defer l.dialFrom(fmt.Sprintf("2001:db8:0:1::%x", i+2)).Close()
 		}
 		if isOpen(first) {
 			t.Error("addresses of one /64 count apart")
@@ -196,17 +196,12 @@ func TestStrangersOfFewAddresses(t *testing.T) {
 				s := newServer(t, ok, limits)
 				l := newPipes()
 				defer s.start(t, l)()
-				dial := func(address string) net.Conn {
-					client, server := net.Pipe()
-					l.accept <- addressed{server, &net.TCPAddr{IP: net.ParseIP(address), Port: 1000}}
-					return client
-				}
-				other := dial("192.0.2.1")
+				other := l.dialFrom("192.0.2.1")
 				defer other.Close()
 				flood := func(addresses int) (all []net.Conn) {
 					for range 20 {
 						for i := range addresses {
-							all = append(all, dial(fmt.Sprintf("198.51.100.%d", i)))
+							all = append(all, l.dialFrom(fmt.Sprintf("198.51.100.%d", i)))
 						}
 					}
 					synctest.Wait()
@@ -218,15 +213,8 @@ func TestStrangersOfFewAddresses(t *testing.T) {
 				// Of nine addresses each gets one of the ten connections, beside the other client's.
 				for _, addresses := range []int{3, 9, 2, 8} {
 					all := flood(addresses)
-					open := 0
-					for _, c := range all {
-						if isOpen(c) {
-							open++
-						}
-						defer c.Close()
-					}
-					if want := 9; open != want {
-						t.Errorf("of %d addresses %d strangers are connected, want %d", addresses, open, want)
+					if open := countOpen(all); open != 9 {
+						t.Errorf("of %d addresses %d strangers are connected, want 9", addresses, open)
 					}
 					for _, c := range all {
 						c.Close()
