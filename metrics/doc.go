@@ -21,10 +21,10 @@
 //
 // # Names of client-go
 //
-// The metrics named informer_ are client-go's, where they mean the same here. Its label "name", which distinguishes
-// factories, is not set. client-go's informer_processing_latency_seconds is the time for one event; here events are
-// stored in batches, whose time is larder_commit_duration_seconds. If a registry has client-go's metrics too, as
-// k8s.io/component-base registers them, register these through prometheus.WrapRegistererWithPrefix.
+// All names begin with larder_, so that a registry can have client-go's metrics too, as k8s.io/component-base registers
+// them. larder_queued_items and larder_resource_version are what client-go's informer_queued_items and
+// informer_store_resource_version are. client-go's informer_processing_latency_seconds is the time for one event; here
+// events are stored in batches, whose time is larder_commit_duration_seconds.
 //
 // # Informers that come and go
 //

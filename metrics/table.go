@@ -28,9 +28,9 @@ type metric struct {
 
 // table has the metrics that are read from an informer's Status.
 var table = []metric{
-	gauge("informer_queued_items", "What was received and is not stored yet; at most 8,192.",
+	gauge("larder_queued_items", "What was received and is not stored yet; at most 8,192.",
 		func(s *informer.Status) float64 { return float64(s.Pending) }),
-	gaugeOf("informer_store_resource_version",
+	gaugeOf("larder_resource_version",
 		"The 15 least significant digits of the stored resourceVersion.", "",
 		func(s *informer.Status, send send) {
 			if v, ok := lastDigits(s.ResourceVersion); ok {

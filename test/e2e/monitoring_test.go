@@ -32,7 +32,7 @@ func TestMonitoring(t *testing.T) {
 	few := scrape(t, cmd, "plain")
 	series := 0
 	for line := range strings.Lines(few) {
-		if strings.HasPrefix(line, "larder_") || strings.HasPrefix(line, "informer_") {
+		if strings.HasPrefix(line, "larder_") {
 			series++
 		}
 	}
